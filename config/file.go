@@ -34,10 +34,10 @@ type file struct {
 // document is the whole of a pipeline file.
 type document struct {
 	engine.Pipeline `yaml:",inline"`
-	Include         engine.Names `yaml:"include" doc:"Files whose resources this one has, too: a path or a list of paths, relative to this file, or patterns such as parts/*.yaml. They hold resources, include and x- keys."`
-	Resources       Resources    `yaml:"resources" doc:"What pipelines share. It belongs to the process: only one file may have it, beside those that are included."`
+	Include         engine.Names `yaml:"include" doc:"Files whose resources this one also has: a path or a list of paths, relative to this file, or patterns such as parts/*.yaml. They may contain only resources, include and x- keys."`
+	Resources       Resources    `yaml:"resources" doc:"What pipelines share. It belongs to the process: only one file may have it, apart from included files."`
 	Service         Service      `yaml:"service" doc:"The process itself: logs, and the interface for operators. Only one file may have it."`
-	Tests           []Test       `yaml:"tests" doc:"Messages and what must become of them, for flowd test."`
+	Tests           []Test       `yaml:"tests" doc:"Messages and their expected results, for flowd test."`
 }
 
 // Resources is the section `resources`.
@@ -45,7 +45,7 @@ type Resources struct {
 	Caches     schema.Map[CacheSpec]        `yaml:"caches" doc:"Caches by name."`
 	RateLimits schema.Map[engine.RateLimit] `yaml:"rate_limits" doc:"Rate limits by name, shared by all that name them."`
 	Registries schema.Map[registry.Config]  `yaml:"registries" doc:"Schema registries by name."`
-	Tables     schema.Map[tables.Config]    `yaml:"tables" doc:"Tables by name, which lookup() and geoip look up rows in. They are read before anything else, and again when they change."`
+	Tables     schema.Map[tables.Config]    `yaml:"tables" doc:"Tables by name, in which lookup() and geoip look up rows. They are read before anything else, and again when they change."`
 	Steps      schema.Map[engine.StepList]  `yaml:"steps" scope:"batch" doc:"Lists of steps by name, used by - steps: NAME or, with values for parameters, - steps: {NAME: {PARAMETER: value}}."`
 }
 
@@ -56,13 +56,13 @@ type CacheSpec struct {
 
 // Service is the section `service`.
 type Service struct {
-	Listen    string         `yaml:"listen" doc:"Address of the operators' interface, such as 127.0.0.1:9600: metrics, health, and requests of flowd ctl. Only loopback, unless tls and token_file are set."`
-	TokenFile string         `yaml:"token_file" doc:"File with the token that flowd ctl sends, readable only by its owner; it is created if it is missing. By default a file of the user, named after the port."`
+	Listen    string         `yaml:"listen" doc:"Address of the operators' interface, such as 127.0.0.1:9600: metrics, health, and requests from flowd ctl. Only loopback, unless tls and token_file are set."`
+	TokenFile string         `yaml:"token_file" doc:"File with the token that flowd ctl sends, readable only by its owner; it is created if missing. By default a file of the user, named after the port."`
 	TLS       tlsconf.Server `yaml:"tls" doc:"TLS for the operators' interface; needed, with token_file, to listen on an address other than loopback."`
 	Log       Log            `yaml:"log" doc:"What is logged, and how."`
 	Metrics   *schema.Node   `yaml:"metrics" pending:"settings of metrics" doc:"How metrics are exposed, other than as /metrics at listen."`
 	Tracing   *schema.Node   `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
-	Cluster   *wire.Config   `yaml:"cluster" doc:"Where workers of pools join this process."`
+	Cluster   *wire.Config   `yaml:"cluster" doc:"Where pool workers join this process."`
 }
 
 // ConfigFiles are the files that are read.

@@ -15,17 +15,17 @@ type Test struct {
 	Name      string                `yaml:"name" check:"required,nonempty" doc:"What the pipeline promises, as a sentence. It must be unique in the file."`
 	Input     []TestInput           `yaml:"input" check:"required" doc:"The messages that are read, in order."`
 	Until     time.Duration         `yaml:"until" check:"min=0s" doc:"When the inputs end, counted from the start; by default after the last message. With a later time, batches leave at their timeout."`
-	Seed      int64                 `yaml:"seed" default:"1" doc:"Random numbers and IDs are those of this seed, the same on each run."`
+	Seed      int64                 `yaml:"seed" default:"1" doc:"Seed of random numbers and IDs, which are then the same on each run."`
 	TakesBack string                `yaml:"takes_back" check:"oneof=one|position|nothing" default:"one" doc:"What the inputs take back when a message fails: one message, a position or nothing. It decides the default of on_failure.then."`
-	Env       schema.Map[string]    `yaml:"env" doc:"Environment variables of this test, for placeholders and env(), in addition to those that flowd test has."`
+	Env       schema.Map[string]    `yaml:"env" doc:"Environment variables of this test, for placeholders and env(), in addition to those of flowd test itself."`
 	Mocks     schema.Map[Mock]      `yaml:"mocks" doc:"Answers by name of a step (or type, if it has no name): the step is not built, and the answer replaces its work."`
-	Tables    schema.Map[JSON]      `yaml:"tables" doc:"Rows of tables by the name of the table, in place of its file or URL: a list of objects with the fields of its key, or an object by key (or IP address)."`
+	Tables    schema.Map[JSON]      `yaml:"tables" doc:"Rows of tables, by table name, in place of the file or URL: a list of objects with the fields of the key, or an object by key (or IP address)."`
 	Fail      schema.Map[Fault]     `yaml:"fail" doc:"Failures by name of an output or step."`
 	Expect    *schema.Map[Expected] `yaml:"expect" doc:"The messages that arrive, by name of the output. What is not listed must not arrive."`
 	Fates     *Fates                `yaml:"fates" doc:"How the messages that were read ended. A fate that is not given is 0."`
-	Failures  []ExpectedFailure     `yaml:"failures" doc:"The final failures, whatever became of the messages, one entry for each class and place. Without this and without fates, no message may be returned or dropped because it failed."`
+	Failures  []ExpectedFailure     `yaml:"failures" doc:"The final failures, whatever happened to the messages, one entry for each class and place. Without this and without fates, no message may be returned or dropped because it failed."`
 	Stops     string                `yaml:"stops" doc:"The pipeline stops with an error that contains this text."`
-	Within    time.Duration         `yaml:"within" check:"min=0s" doc:"Time that the whole run may take, in virtual time."`
+	Within    time.Duration         `yaml:"within" check:"min=0s" doc:"Time limit for the whole run, in virtual time."`
 	Place     schema.Place          `yaml:",place"`
 }
 
@@ -81,7 +81,7 @@ type TestInput struct {
 	Meta    schema.Map[JSON] `yaml:"meta" doc:"Metadata, as the input would give it."`
 	Input   string           `yaml:"input" doc:"Name of the input that reads it, if there are several."`
 	At      time.Duration    `yaml:"at" check:"min=0s" doc:"When it can be read, counted from the start."`
-	Attempt int              `yaml:"attempt" check:"min=0" doc:"The source's count of deliveries, from 1."`
+	Attempt int              `yaml:"attempt" check:"min=0" doc:"Delivery attempt, as the source counts it, from 1."`
 	Place   schema.Place     `yaml:",place"`
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Case is one case of a [Block].
 type Case struct {
-	When expr.Cond `yaml:"when" doc:"The case is taken when this is true; the last case needs none."`
+	When expr.Cond `yaml:"when" doc:"The case is taken if this is true; the last case needs no condition."`
 	Do   Steps     `yaml:"do" check:"required" doc:"Steps of the case."`
 }
 

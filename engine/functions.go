@@ -26,7 +26,7 @@ func init() {
 			[]any{new(func() any), new(func(string) any)}, metaOf},
 		{"error() object|nil", "{message, class, step, output, attempt, first_failed_at} of a failed message, or nil.",
 			"error()?.class → nil", []any{new(func() any)}, errorOf},
-		{"vars([text]) any", "One value that a step `let` has kept, or nil; without a name all of them.",
+		{"vars([text]) any", "One value that a `let` step has kept, or nil; without a name all of them.",
 			`vars("price") → 3` + "\n" + `vars() → {price: 3}`, []any{new(func() any), new(func(string) any)}, varsOf},
 		{"input() text", "The input that the message came from.", `input() → "orders"`, []any{new(func() string)},
 			func(m *Message, _ []any) (any, error) { return m.Input(), nil }},
@@ -40,10 +40,10 @@ func init() {
 			batchKeyOf},
 		{"batch_size() int", "The number of messages in the batch when it left its batcher.", "batch_size() → 2",
 			[]any{new(func() int)}, ofBatch(func(b *Batch) (any, error) { return b.in.Size, nil })},
-		{"batch_index() int", "The message's place in the batch as it left its batcher, from 0; steps that drop or sort " +
+		{"batch_index() int", "The message's position in the batch as it left its batcher, from 0; steps that drop or sort " +
 			"messages do not change it.", "batch_index() → 0", []any{new(func() int)}, batchIndexOf},
-		{"batch_trigger() text", "What closed the batch: size, bytes, timeout, flush, end, drain, evicted, pressure or " +
-			"revoke.", `batch_trigger() → "size"`, []any{new(func() string)},
+		{"batch_trigger() text", "What closed the batch: size, bytes, timeout, flush, end, drain, evicted, pressure, " +
+			"revoke or key.", `batch_trigger() → "size"`, []any{new(func() string)},
 			ofBatch(func(b *Batch) (any, error) { return string(b.in.Trigger), nil })},
 		{"messages() list", "The documents of the batch.", "messages()[1].id → 8", []any{new(func() []any)},
 			ofBatch(documents)},

@@ -6,15 +6,15 @@ import (
 
 // StepList is an entry of `resources.steps`: steps that `- steps: NAME` uses.
 type StepList struct {
-	Parameters schema.Map[Parameter] `yaml:"parameters" doc:"What each use of the list gives, by name; the steps have it as ${param.NAME}."`
+	Parameters schema.Map[Parameter] `yaml:"parameters" doc:"Parameters that each use of the list gives, by name; the steps refer to them as ${param.NAME}."`
 	Do         Steps                 `yaml:"do,main" check:"required" doc:"The steps."`
 	Place      schema.Place          `yaml:",place"`
 }
 
 // Parameter is a parameter of a list of steps.
 type Parameter struct {
-	Type    string       `yaml:"type,main" check:"oneof=value|path|expression" default:"value" doc:"What a use gives: value (text, a number, a duration; never code), path (a field of the document) or expression."`
-	Default *schema.Node `yaml:"default" doc:"What a use that does not name it gives; without it every use must."`
+	Type    string       `yaml:"type,main" check:"oneof=value|path|expression" default:"value" doc:"Kind of parameter: value (text, a number, a duration; never code), path (a field of the document) or expression."`
+	Default *schema.Node `yaml:"default" doc:"Value for uses that do not give one; without it every use must."`
 	Doc     string       `yaml:"doc" doc:"What it is for."`
 }
 

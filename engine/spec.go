@@ -25,7 +25,7 @@ type Pipeline struct {
 type InputSpec struct {
 	Use         Plugin[Input] `yaml:",variant"`
 	Concurrency int           `yaml:"concurrency" check:"min=1" default:"1" doc:"Instances of this input that read at once."`
-	Processors  Steps         `yaml:"processors" doc:"Steps only for the messages of this input, run in reading order."`
+	Processors  Steps         `yaml:"processors" doc:"Steps for the messages of this input only, run in reading order."`
 	RateLimit   *RateLimit    `yaml:"rate_limit" doc:"How many messages are read per period, by all instances together."`
 	Buffer      *schema.Node  `yaml:"buffer" pending:"durable buffers" doc:"A durable local buffer."`
 	Schema      *schema.Node  `yaml:"schema" pending:"schemas" doc:"JSON Schema of the messages."`
@@ -37,9 +37,9 @@ type StepSpec struct {
 	Use     Plugin[Processor] `yaml:",variant"`
 	Name    string            `yaml:"name" doc:"Name of the step in errors and metrics; its type by default."`
 	When    expr.Cond         `yaml:"when" doc:"The step is skipped unless this is true."`
-	Timeout time.Duration     `yaml:"timeout" check:"min=1ms" doc:"Time that one run of the step may take; engine.timeout by default."`
-	OnError OnError           `yaml:"on_error" doc:"What becomes of a message that the step, or a step inside it, has failed: fail (default), continue (with the message as it was before the step), drop, or a list of steps that repair it."`
-	Retry   *Retry            `yaml:"retry" doc:"How a failed step is retried; fields that are left out are as in engine.on_failure.retry."`
+	Timeout time.Duration     `yaml:"timeout" check:"min=1ms" doc:"Time limit for one run of the step; engine.timeout by default."`
+	OnError OnError           `yaml:"on_error" doc:"What happens to a message that the step, or a step inside it, failed: fail (default), continue (with the message as it was before the step), drop, or a list of steps that repair it."`
+	Retry   *Retry            `yaml:"retry" doc:"How a failed step is retried; omitted fields are as in engine.on_failure.retry."`
 	Place   schema.Place      `yaml:",place"`
 }
 
@@ -48,9 +48,9 @@ type BatcherSpec struct {
 	Use         Plugin[Batcher] `yaml:",variant,optional"`
 	Match       expr.Cond       `yaml:"match" doc:"Takes the messages for which this is true; a batcher without it is tried last and takes all."`
 	Continue    bool            `yaml:"continue" doc:"Later batchers see the message too."`
-	Key         expr.Expr       `yaml:"key" doc:"One open batch per value."`
+	Key         expr.Expr       `yaml:"key" doc:"One open batch per value; without a type, a batch for each value of what comes together."`
 	Processors  Steps           `yaml:"processors" scope:"batch" doc:"Steps for whole batches."`
-	Output      Names           `yaml:"output" check:"required" doc:"The output that takes the batches."`
+	Output      Names           `yaml:"output" check:"required" doc:"The output that receives the batches."`
 	Concurrency int             `yaml:"concurrency" check:"min=1" doc:"Batches of this batcher in flight at once; no separate limit by default."`
 	Place       schema.Place    `yaml:",place"`
 }
@@ -60,44 +60,44 @@ type OutputSpec struct {
 	Use         Plugin[Output] `yaml:",variant"`
 	Processors  Steps          `yaml:"processors" doc:"Steps only for messages that go to this output."`
 	Concurrency Concurrency    `yaml:"concurrency" default:"1" doc:"Writes in flight at once, or auto."`
-	Timeout     time.Duration  `yaml:"timeout" check:"min=1ms" doc:"Time that one write may take; engine.timeout by default."`
-	OnFailure   *OnFailure     `yaml:"on_failure" doc:"What becomes of messages that this output failed, instead of engine.on_failure."`
-	Retry       *Retry         `yaml:"retry" doc:"How a failed write is retried; fields that are left out are as in engine.on_failure.retry."`
+	Timeout     time.Duration  `yaml:"timeout" check:"min=1ms" doc:"Time limit for one write; engine.timeout by default."`
+	OnFailure   *OnFailure     `yaml:"on_failure" doc:"What happens to messages that this output failed, instead of engine.on_failure."`
+	Retry       *Retry         `yaml:"retry" doc:"How a failed write is retried; omitted fields are as in engine.on_failure.retry."`
 	RateLimit   *RateLimit     `yaml:"rate_limit" doc:"How many messages are written per period."`
-	Breaker     *Breaker       `yaml:"breaker" doc:"When to stop writing to an output that fails, and how it is probed."`
+	Breaker     *Breaker       `yaml:"breaker" doc:"When to stop writing to an output that fails, and how to probe it."`
 	Place       schema.Place   `yaml:",place"`
 }
 
 // EngineSpec is the section `engine`.
 type EngineSpec struct {
 	Workers int       `yaml:"workers" check:"min=1" doc:"Lanes that run steps at once; the number of CPUs by default."`
-	OrderBy expr.Expr `yaml:"order_by" doc:"Messages with equal keys keep their order, end to end. nil says that no order matters: lint then warns of none that is lost."`
+	OrderBy expr.Expr `yaml:"order_by" doc:"Messages with equal keys keep their order, end to end. nil means that order does not matter: lint then does not warn if it is lost."`
 
 	MaxInFlight struct {
 		Messages int         `yaml:"messages" check:"min=1" default:"10000" doc:"Messages in flight at once."`
-		Bytes    schema.Size `yaml:"bytes" check:"min=1" default:"64MiB" doc:"Bytes in flight at once: of messages as they were read and as steps have changed them. A message that a step would make longer than that fails with class too_large."`
-	} `yaml:"max_in_flight" doc:"What may be in flight at once; beyond it, readers wait, and so do messages that steps make longer."`
+		Bytes    schema.Size `yaml:"bytes" check:"min=1" default:"64MiB" doc:"Bytes in flight at once, of messages as they were read and as steps have changed them. A message that a step would make longer than this fails with class too_large."`
+	} `yaml:"max_in_flight" doc:"Limits on what is in flight at once; beyond them, readers wait, and so do messages that steps make longer."`
 
-	Timeout time.Duration `yaml:"timeout" default:"30s" check:"min=1ms" doc:"Time that one write, or one run of a step, may take."`
+	Timeout time.Duration `yaml:"timeout" default:"30s" check:"min=1ms" doc:"Time limit for one write, or one run of a step."`
 
-	ExactlyOnce bool `yaml:"exactly_once" doc:"Write in transactions that also settle what was read: from Kafka to Kafka, on one cluster. What is written more than once is never read by those who read committed messages only."`
+	ExactlyOnce bool `yaml:"exactly_once" doc:"Write in transactions that also settle what was read: from Kafka to Kafka, on one cluster. Consumers that read only committed messages never see duplicates."`
 
 	Limits struct {
 		Expression expr.Limits `yaml:"expression" doc:"Limits of one evaluation of an expression or a template; beyond them the message fails."`
 	} `yaml:"limits" doc:"Limits of the work on one message."`
 
-	OnFailure EngineFailure `yaml:"on_failure" doc:"What becomes of messages that failed."`
+	OnFailure EngineFailure `yaml:"on_failure" doc:"What happens to messages that failed."`
 
 	Drain struct {
 		Timeout time.Duration `yaml:"timeout" default:"25s" check:"min=1ms" doc:"Time for a whole drain; in its last fifth, unfinished messages are returned."`
 	} `yaml:"drain" doc:"How a stop is carried out."`
 
 	RateLimit  *RateLimit   `yaml:"rate_limit" doc:"One limit over all inputs."`
-	Restart    Restart      `yaml:"restart" doc:"How an input that failed is restarted."`
+	Restart    Restart      `yaml:"restart" doc:"How a failed input is restarted."`
 	Env        []string     `yaml:"env" doc:"Environment variables that expressions may read, with env(NAME)."`
-	Middleware []string     `yaml:"middleware" doc:"Go wrappers around every run of steps, by the names under which they are registered; the first is the outermost."`
+	Middleware []string     `yaml:"middleware" doc:"Go wrappers around every run of steps, by their registered names; the first is the outermost."`
 	Place      schema.Place `yaml:",place"`
-	MaxReplay  int          `yaml:"max_replay" check:"min=1" doc:"Messages from the oldest unsettled to the newest read of an input that keeps a position; beyond it the reader waits. 10 × max_in_flight.messages by default."`
+	MaxReplay  int          `yaml:"max_replay" check:"min=1" doc:"Maximum messages from the oldest unsettled to the newest read, for an input that keeps a position; beyond that the reader waits. 10 × max_in_flight.messages by default."`
 }
 
 // Unordered says that order_by is nil, by which the user says that no order matters.
@@ -112,7 +112,7 @@ type EngineFailure struct {
 // OnFailure says where failed messages go.
 type OnFailure struct {
 	Then       string       `yaml:"then" check:"oneof=dead_letter|return|drop|stop" doc:"dead_letter (to an output), return (to their source), drop (counted), or stop (the pipeline). By default dead_letter if one is named, otherwise what the source supports: return, stop or drop."`
-	DeadLetter string       `yaml:"dead_letter" doc:"The output that takes failed messages, with payload, metadata and error_*."`
+	DeadLetter string       `yaml:"dead_letter" doc:"The output that receives failed messages, with payload, metadata and error_*."`
 	Place      schema.Place `yaml:",place"`
 }
 
@@ -120,10 +120,10 @@ type OnFailure struct {
 // evenly from 0 to backoff × 2ⁿ⁻¹, at most max_backoff ("full jitter", Brooker,
 // Exponential Backoff And Jitter, 2015), or is the n-th of intervals.
 type Retry struct {
-	MaxAttempts int             `yaml:"max_attempts" check:"min=0" default:"5" doc:"Attempts in all, the first included; 0 means no limit."`
-	Backoff     time.Duration   `yaml:"backoff" check:"min=1ms" default:"200ms" doc:"Longest first wait; doubles each time. The wait itself is drawn at random between 0 and that."`
+	MaxAttempts int             `yaml:"max_attempts" check:"min=0" default:"5" doc:"Total attempts, including the first; 0 means no limit."`
+	Backoff     time.Duration   `yaml:"backoff" check:"min=1ms" default:"200ms" doc:"Longest first wait; doubles each time. The actual wait is random, between 0 and that."`
 	MaxBackoff  time.Duration   `yaml:"max_backoff" check:"min=1ms" default:"30s" doc:"Longest wait of all."`
-	MaxAge      time.Duration   `yaml:"max_age" check:"min=0s" doc:"Time since the first failure after which no attempt is made; no limit by default."`
+	MaxAge      time.Duration   `yaml:"max_age" check:"min=0s" doc:"Time since the first failure after which there are no more attempts; no limit by default."`
 	Intervals   []time.Duration `yaml:"intervals" doc:"Explicit waits instead of a back-off; the last one repeats."`
 	Place       schema.Place    `yaml:",place"`
 }
@@ -159,8 +159,8 @@ func (r Retry) Over(from Retry) Retry {
 
 // Breaker stops writing to an output that fails again and again, and probes it.
 type Breaker struct {
-	Failures   int           `yaml:"failures" check:"min=0" default:"10" doc:"Failed writes in a row that open the breaker; 0 means never."`
-	Backoff    time.Duration `yaml:"backoff" check:"min=1ms" default:"1s" doc:"Wait before the first probe; doubles with each that fails."`
+	Failures   int           `yaml:"failures" check:"min=0" default:"10" doc:"Consecutive failed writes that open the breaker; 0 means never."`
+	Backoff    time.Duration `yaml:"backoff" check:"min=1ms" default:"1s" doc:"Wait before the first probe; doubles with each failed probe."`
 	MaxBackoff time.Duration `yaml:"max_backoff" check:"min=1ms" default:"30s" doc:"Longest wait between probes."`
 }
 
@@ -168,18 +168,18 @@ type Breaker struct {
 type Restart struct {
 	Backoff     time.Duration `yaml:"backoff" check:"min=1ms" default:"1s" doc:"Longest first wait; doubles each time, with full jitter."`
 	MaxBackoff  time.Duration `yaml:"max_backoff" check:"min=1ms" default:"30s" doc:"Longest wait of all."`
-	MaxAttempts int           `yaml:"max_attempts" check:"min=0" doc:"Failures in a row before the input is given up; 0 means no limit. The row ends when a connection has lasted for a second."`
+	MaxAttempts int           `yaml:"max_attempts" check:"min=0" doc:"Consecutive failures before the input is given up; 0 means no limit. A connection that lasts a second resets the count."`
 }
 
 // RateLimit is a number of messages per period, or the name of such a limit.
 type RateLimit struct {
-	Name     string        `yaml:"name,main" doc:"A limit of resources.rate_limits, shared by all that name it, instead of one given here."`
+	Name     string        `yaml:"name,main" doc:"A limit in resources.rate_limits, shared by all that name it, instead of one given here."`
 	Messages int           `yaml:"messages" check:"min=1" doc:"Messages per period."`
 	Per      time.Duration `yaml:"per" check:"min=1ms" doc:"The period."`
-	Kind     string        `yaml:"kind" check:"oneof=window|bucket" default:"window" doc:"window: no stretch of this length has more, wherever it begins. bucket: the allowance grows evenly, up to burst."`
-	Burst    int           `yaml:"burst" check:"min=1" doc:"Messages that a bucket lets pass at once; as many as messages by default."`
-	Key      expr.Expr     `yaml:"key" doc:"One limit per value of this."`
-	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Number of values of key that have their own limit at once; further ones share one."`
+	Kind     string        `yaml:"kind" check:"oneof=window|bucket" default:"window" doc:"window: no interval of this length has more, wherever it begins. bucket: the allowance grows evenly, up to burst."`
+	Burst    int           `yaml:"burst" check:"min=1" doc:"Messages that a bucket lets pass at once; by default the same as messages."`
+	Key      expr.Expr     `yaml:"key" doc:"A separate limit for each value of this."`
+	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Values of key that have their own limit at once; further ones share one."`
 	Place    schema.Place  `yaml:",place"`
 }
 

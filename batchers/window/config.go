@@ -12,11 +12,11 @@ import (
 
 // Config configures the window batcher.
 type Config struct {
-	Every    time.Duration `yaml:"every,main" check:"min=1ms,max=8784h" doc:"Length of a window. Windows begin at whole multiples of it since 1970, UTC: those of 1h on the hour."`
-	Slide    time.Duration `yaml:"slide" check:"min=1ms" doc:"Time from the beginning of one window to that of the next; by default windows do not overlap. A message is in every/slide windows, with a copy in each: at most 100."`
-	Offset   time.Duration `yaml:"offset" doc:"Moves all windows by this time: with every 24h, -8h makes days of UTC+8."`
+	Every    time.Duration `yaml:"every,main" check:"min=1ms,max=8784h" doc:"Length of a window. Windows begin at whole multiples of it since 1970, UTC: 1h windows begin on the hour."`
+	Slide    time.Duration `yaml:"slide" check:"min=1ms" doc:"Time from the beginning of one window to the beginning of the next; by default windows do not overlap. A message is in every/slide windows, with a copy in each: at most 100."`
+	Offset   time.Duration `yaml:"offset" doc:"Shifts all windows by this time: with every 24h, -8h gives days in UTC+8."`
 	Session  time.Duration `yaml:"session" check:"min=1ms,max=8784h" doc:"Instead of every: a window ends when no message of its key has arrived for this long."`
-	Time     expr.Expr     `yaml:"time" doc:"Time of the message's event: a time, text in RFC 3339, or a Unix time in seconds (up to 11 digits before the point), milliseconds (12 to 14), microseconds (15 to 17) or nanoseconds (18, 19). By default the time at which the message arrives here."`
+	Time     expr.Expr     `yaml:"time" doc:"Time of the message's event: a time, text in RFC 3339, or a Unix time in seconds (up to 11 digits before the point), milliseconds (12 to 14), microseconds (15 to 17) or nanoseconds (18, 19). By default, when the message arrives here."`
 	Lateness time.Duration `yaml:"lateness" check:"min=0s,max=8784h" doc:"How long a window stays open after its end, for events out of order; only with time."`
 	MaxAhead time.Duration `yaml:"max_ahead" check:"min=1ms" doc:"A message whose event is further ahead of the clock than this fails and closes no window; by default there is no limit. Only with time."`
 	MaxKeys  int           `yaml:"max_keys" check:"min=0" doc:"Keys with open windows at once; when there are more, the windows of the least recently used key leave. With 0 only engine.max_in_flight bounds them."`
@@ -89,17 +89,17 @@ Collects messages into time windows, a set of windows for each value of key.
 
 Without time a window closes by the clock. With it, a window closes when an event of
 any key arrives whose time is at least the window's end plus lateness; until then it
-waits, whatever the clock says. A message whose windows have all closed fails with
-class late. Workers overtake each other: let lateness cover that, or set
+stays open, whatever the clock says. A message whose windows have all closed fails with
+class late. Workers overtake each other: allow for that in lateness, or set
 engine.workers to 1.
 
-An event at a window's end belongs to the next one. A session is open from its
+An event at a window's end belongs to the next one. A session stays open from its
 first event until session after its last; events that bridge two sessions merge
 them. An empty window sends nothing.
 
 All messages of open windows are in flight, so engine.max_in_flight must allow for as
-many as arrive within every, times every/slide. Without room, or with more keys than
-max_keys, windows leave in parts, with a warning: window().part numbers them from 1,
+many as arrive within every, times every/slide. If room runs out, or there are more keys
+than max_keys, windows leave in parts, with a warning: window().part numbers them from 1,
 and is more than 1 for later parts. At the end of the input and of a drain all windows
 leave as they are. batch_trigger() of a window that has closed is timeout.
 

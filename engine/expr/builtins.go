@@ -144,19 +144,19 @@ var values = builtins{
 		`floor(-1.2) → -2`,
 		whole(math.Floor)},
 	{"round(number) number",
-		"The nearest whole number; halves go away from zero.",
+		"The nearest whole number; halves round away from zero.",
 		`round(2.5) → 3`,
 		whole(math.Round)},
 	{"int(number|big|text) int|big",
-		"The number without its fraction, or the integer that a text gives, in decimal or behind 0x, 0o or 0b.",
+		"The number without its fraction, or the integer in a text, in decimal or after 0x, 0o or 0b.",
 		"int(\"42\") → 42\nint(\"0x2a\") → 42",
 		toInt},
 	{"float(number|big|text) float",
-		"The number with a fraction, rounded if need be, or the number that a text gives.",
+		"The number, or the number in a text, as a floating-point number, rounded if necessary.",
 		`float("1e3") → 1000`,
 		toFloat},
 	{"string(value) text",
-		"Text as it is, bytes as the text that they are, a time in RFC 3339, anything else as JSON.",
+		"Text as it is, bytes as text, a time in RFC 3339, anything else as JSON.",
 		`string([1, "a"]) → "[1,\"a\"]"`,
 		func(f *frame, s *site, args []any) any {
 			f.encode(s.offset, args[0])
@@ -180,7 +180,7 @@ var values = builtins{
 		`get({a: [1, 2]}, "a[1]") → 2`,
 		nil}, // compiled by itself
 	{"try(any, any) any",
-		"The first value or, if it can't be evaluated, the second, which is evaluated only then. A budget that is used up, a timeout and a payload that is no document stay errors.",
+		"The first value or, if it can't be evaluated, the second, which is evaluated only then. An exhausted budget, a timeout and a payload that is not a document are still errors.",
 		`try(int("x"), 0) → 0`,
 		nil}, // compiled by itself
 	{"bytes(text|bytes) bytes",
@@ -200,14 +200,14 @@ var values = builtins{
 
 var failures = builtins{
 	{"throw(text) any",
-		"Fails the message, for this reason.",
+		"Fails the message, with this reason.",
 		`try(throw("no"), "caught") → "caught"`,
 		func(_ *frame, s *site, args []any) any {
 			fail(s.offset, "%s", s.said(args[0]))
 			return nil
 		}},
 	{"assert(bool, text) bool",
-		"True, or fails the message for this reason.",
+		"True, or fails the message with this reason.",
 		`assert(2 > 1, "odd numbers") → true`,
 		func(_ *frame, s *site, args []any) any {
 			if args[0] == false {

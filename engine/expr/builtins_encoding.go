@@ -10,11 +10,11 @@ import (
 
 var encodings = builtins{
 	{"to_hex(text|bytes) text",
-		"The text or bytes in hexadecimal, two small letters or digits for each byte.",
+		"The text or bytes in hexadecimal, two lower-case digits for each byte.",
 		`to_hex("flow") → "666c6f77"`,
 		inHex.text},
 	{"from_hex(text|bytes) text|bytes",
-		"What hexadecimal digits, in capital or small letters, encode: text, or bytes that are none.",
+		"What hexadecimal digits, in upper or lower case, encode: text, or bytes if it is not text.",
 		`from_hex("666C6f77") → "flow"
 from_hex("0x66") → error: from_hex(): text "0x66" is not hexadecimal`,
 		decoded("hexadecimal", hex.DecodeString)},
@@ -23,7 +23,7 @@ from_hex("0x66") → error: from_hex(): text "0x66" is not hexadecimal`,
 		`to_base64url("a?>") → "YT8-"`,
 		inBase64URL.text},
 	{"from_base64url(text|bytes) text|bytes",
-		"What base64 with - and _ encodes, with padding or without: text, or bytes that are none.",
+		"What base64 with - and _ encodes, with or without padding: text, or bytes if it is not text.",
 		`from_base64url("YT8-") → "a?>"`,
 		decoded("base64url", padded(base64.RawURLEncoding.DecodeString, base64.URLEncoding.DecodeString))},
 	{"to_base32(text|bytes) text",
@@ -31,7 +31,7 @@ from_hex("0x66") → error: from_hex(): text "0x66" is not hexadecimal`,
 		`to_base32("flow") → "MZWG65Y="`,
 		inBase32.text},
 	{"from_base32(text|bytes) text|bytes",
-		"What base32 encodes, in capital or small letters, with padding or without: text, or bytes that are none.",
+		"What base32 encodes, in upper or lower case, with or without padding: text, or bytes if it is not text.",
 		`from_base32("mzwg65y") → "flow"`,
 		decoded("base32", func(text string) ([]byte, error) {
 			return padded(rawBase32, base32.StdEncoding.DecodeString)(strings.ToUpper(text))

@@ -16,7 +16,7 @@ var numbers = builtins{
 			return s.result(math.Pow(real(args[0]), real(args[1])), args[0])
 		}},
 	{"exp(number) float", "e to the power of the number.", `exp(0) → 1`, calculation(math.Exp)},
-	{"log(number, [number]) float", "The natural logarithm, or the one to a base.",
+	{"log(number, [number]) float", "The natural logarithm, or the logarithm to a base.",
 		`log(exp(2)) → 2` + "\n" + `log(8, 2) → 3` + "\n" + `log(-1) → error: log() has no result for number -1`,
 		func(_ *frame, s *site, args []any) any {
 			x := real(args[0])
@@ -48,14 +48,14 @@ var numbers = builtins{
 		"The value below which this percentage of the numbers lies, interpolated linearly; it fails for an empty list.",
 		`percentile([1, 2, 3, 4], 50) → 2.5`, percentile},
 	{"parse_number(text, [text]) int|big|float",
-		"The number in a text with groups of digits: blanks, apostrophes and underscores are left out, and commas," +
-			" or points where the second argument is a comma, which is then the decimal sign.",
+		"The number in a text with groups of digits: blanks, apostrophes and underscores are ignored, and so are commas," +
+			" or points if the second argument is a comma, which is then the decimal sign.",
 		`parse_number("1,234.50") → 1234.5` + "\n" + `parse_number("1.234,50", ",") → 1234.5` + "\n" +
 			`parse_number("12 %") → error: parse_number(): text "12 %" is not a number`,
 		parseNumber},
 	{"bool(bool|number|text) bool",
 		"Whether the value is true, a number other than 0, or one of the texts true, yes, on, y, t and 1, in any case;" +
-			" other texts than these and false, no, off, n, f and 0 are an error.",
+			" texts other than these and false, no, off, n, f and 0 are an error.",
 		`bool("Yes") → true` + "\n" + `bool(0) → false`, toBool},
 }
 

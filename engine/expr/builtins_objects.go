@@ -14,7 +14,7 @@ func init() { family(func() { objects.declare("lists and objects", true) }) }
 
 var objects = builtins{
 	{"merge(object, object, [text]) object",
-		`The first object with the second's fields in it, at all depths; of two lists the second's replaces the first's,` +
+		`The first object with the second's fields merged in, at all depths; a list in the second replaces one in the first,` +
 			` unless the text is "append" or "union".`,
 		`merge({a: {b: 1, c: [1]}}, {a: {b: 2, c: [2]}}) → {a: {b: 2, c: [2]}}` + "\n" +
 			`merge({c: [1, 2]}, {c: [2, 3]}, "union") → {c: [1, 2, 3]}`,
@@ -29,7 +29,7 @@ var objects = builtins{
 			return merge(f, s, args[0].(map[string]any), args[1].(map[string]any), lists)
 		}},
 	{"pick(object, text|list...) object",
-		"The object with nothing but the fields at these paths, as far as they are there.",
+		"The object with only the fields at these paths, as far as they exist.",
 		`pick({id: 1, user: {name: "ann", age: 3}}, "id", "user.name") → {id: 1, user: {name: "ann"}}`,
 		func(f *frame, s *site, args []any) any {
 			picked := map[string]any{}
@@ -61,12 +61,12 @@ var objects = builtins{
 			return flat
 		}},
 	{"unflatten_keys(object, [text]) object",
-		"What `flatten_keys` was given: keys with dots, or the text, become objects, and such with keys 0, 1 … become lists." +
-			" It fails if a key is at once a value and the beginning of another.",
+		"The reverse of `flatten_keys`: keys with dots, or the text, become objects, and those with keys 0, 1 … become lists." +
+			" Fails if a key is both a value and the beginning of another.",
 		`unflatten_keys({"a.b": 1, "c.0": 2, "c.1": 3}) → {a: {b: 1}, c: [2, 3]}`,
 		unflattenKeys},
 	{"diff(any, any) list",
-		"What differs in the second value, as {path, change, from, to}, by path; change is added, removed or changed." +
+		"How the second value differs from the first, as {path, change, from, to}, by path; change is added, removed or changed." +
 			" Lists are compared by index.",
 		`diff({a: 1, b: [1]}, {a: 2, b: [1, 5]}) → [{path: "a", change: "changed", from: 1, to: 2}, {path: "b[1]", change: "added", to: 5}]`,
 		func(f *frame, s *site, args []any) any { return diff(f, s, []any{}, nil, args[0], args[1]) }},
@@ -90,7 +90,7 @@ var objects = builtins{
 			return rows
 		}},
 	{"chunk(list, int) list",
-		"The elements in lists of this many; the last may have fewer.",
+		"The elements in lists of this length; the last may be shorter.",
 		`chunk([1, 2, 3], 2) → [[1, 2], [3]]`,
 		func(f *frame, s *site, args []any) any {
 			list, n := args[0].([]any), args[1].(int)
@@ -116,7 +116,7 @@ var objects = builtins{
 			return pairs
 		}},
 	{"not_empty(text|list|object|bytes) text|list|object|bytes",
-		"The value itself; it fails if that is an empty text, list or object.",
+		"The value itself; fails if it is an empty text, list or object.",
 		`not_empty("a") → "a"` + "\n" + `not_empty("") → error: not_empty(): the text is empty`,
 		func(f *frame, s *site, args []any) any {
 			empty := false

@@ -28,8 +28,8 @@ re_find_all("a1 b22", "[0-9]+", 1) → ["1"]`,
 			return f.eachMatch(s, args, func(p *pattern, at []int) any { return args[0].(string)[at[0]:at[1]] })
 		}},
 	{"re_groups(text, pattern) object|list|nil",
-		"What the groups of the regular expression match, where it matches first, or nil. Where groups are named," +
-			" (?P<name>…), this is an object of those. Otherwise it is a list that begins with the whole match, so that" +
+		"What the groups of the regular expression match, where it first matches, or nil. If groups are named," +
+			" (?P<name>…), this is an object of those. Otherwise it is a list that begins with the whole match, so" +
 			" [1] is the first group. A group that does not take part in the match is nil.",
 		`re_groups("GET /a", "(?P<method>[A-Z]+) (?P<path>.*)") → {method: "GET", path: "/a"}
 re_groups("GET /a", "([A-Z]+) (.*)") → ["GET /a", "GET", "/a"]
@@ -53,7 +53,7 @@ re_groups("/a", "([A-Z]+) (.*)") → nil`,
 			})
 		}},
 	{"re_replace(text, pattern, replacement, [int]) text",
-		"The text with what the regular expression matches replaced; at most this many times. In the replacement, $1 or" +
+		"The text with matches of the regular expression replaced; at most this many times. In the replacement, $1 or" +
 			" ${1} is the first group, ${name} a named one, $0 the whole match and $$ a dollar sign; a group that did not" +
 			" take part is empty, and one that the pattern does not have is an error. In a pipeline file, where ${…} is a" +
 			" placeholder, write `$${name}`.",
@@ -62,7 +62,7 @@ re_replace("2026-01-02", "(\\d+)-(\\d+)-(\\d+)", "$3.$2.$1") → "02.01.2026"
 re_replace("ann@example.com", "(?P<user>.+)@", "${user} at ") → "ann at example.com"`,
 		replaceMatches},
 	{"re_split(text, pattern, [int]) list",
-		"The parts of the text between what the regular expression matches; at most this many, the last of which is" +
+		"The parts of the text between matches of the regular expression; at most this many, the last of which is" +
 			" the rest.",
 		`re_split("a, b;c", "[,;] *") → ["a", "b", "c"]
 re_split("a, b;c", "[,;] *", 2) → ["a", "b;c"]`,

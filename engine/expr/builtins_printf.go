@@ -14,8 +14,8 @@ var printing = builtins{
 	{"printf(format, [value...]) text",
 		"The format with its verbs replaced by the values, one each: %s or %v (any value, as string() gives it), %q" +
 			" (the same, as quote() gives it), %d %b %o %c (whole numbers), %x %X (whole numbers, texts, bytes), %f %e" +
-			" %g (numbers), %t (true or false), %% (a percent sign). Before the letter may stand flags (- + 0 # and a" +
-			" space), a width and, behind a dot, a precision, of at most 1000 each; they mean what they do in C.",
+			" %g (numbers), %t (true or false), %% (a percent sign). The letter may be preceded by flags (- + 0 # and" +
+			" a space), a width and, after a dot, a precision, of at most 1000 each; they mean what they do in C.",
 		`printf("%05d %s: %.2f%%", 42, "disk", 99.5) → "00042 disk: 99.50%"
 printf("%-6s|%6s|", "ab", "cd") → "ab    |    cd|"
 printf("%d items", "x") → error: printf(): %d needs a whole number, not text "x"`,
@@ -25,7 +25,7 @@ printf("%d items", "x") → error: printf(): %d needs a whole number, not text "
 		`quote("say \"hi\"\n") → "\"say \\\"hi\\\"\\u000a\""`,
 		func(f *frame, s *site, args []any) any { return quoteText(f, s, args[0].(string)) }},
 	{"unquote(text) text|bytes",
-		`The text that is written between quotes, as in JSON or as in an expression: "…", '…', or between backticks.`,
+		`The text that is between quotes, as in JSON or as in an expression: "…", '…', or between backticks.`,
 		`unquote("\"a\\tb\\u00e9\"") → "a\tbé"
 unquote("'it\\'s'") → "it's"
 unquote("a") → error: unquote(): text "a" is not a text between quotes`,

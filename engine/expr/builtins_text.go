@@ -86,7 +86,7 @@ split("a,b,c", ",", 2) → ["a", "b,c"]`,
 			return base64.StdEncoding.EncodeToString([]byte(textOf(args[0])))
 		}},
 	{"from_base64(text) text|bytes",
-		"What base64 encodes: text, or bytes that are none.",
+		"What base64 encodes: text, or bytes if it is not text.",
 		`from_base64("Zmxvdw==") → "flow"`,
 		func(f *frame, s *site, args []any) any {
 			b, err := base64.StdEncoding.DecodeString(args[0].(string))

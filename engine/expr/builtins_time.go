@@ -14,10 +14,10 @@ func declareTimes() {
 
 var times = builtins{
 	{"parse_time(text, [layout], [timezone]) time",
-		"The time that a text gives, in RFC 3339 or by a layout: in Go's way (02.01.2006) or, if there is a % in it, in that of" +
-			" strftime (%d.%m.%Y). The zone, such as Europe/Zurich or +02:00, is for texts that tell none; without it" +
-			" they are in UTC. In RFC 3339, seconds, the offset and all of the time may be missing, and there may be a blank" +
-			" in place of the T. A text that is not a time fails the message, and so does a layout without a year.",
+		"The time in a text, in RFC 3339 or in a layout: in Go's style (02.01.2006) or, if there is a % in it, in that of" +
+			" strftime (%d.%m.%Y). The zone, such as Europe/Zurich or +02:00, is for texts that give none; without it" +
+			" they are in UTC. In RFC 3339, the seconds, the offset and the whole time of day may be missing, and there may be" +
+			" a blank in place of the T. A text that is not a time fails the message, and so does a layout without a year.",
 		`parse_time("2026-01-02T15:04:05.5+01:00") → from_unix(1767362645.5)
 parse_time("2.1.2026 15:04", "%d.%m.%Y %H:%M", "Europe/Zurich") → parse_time("2026-01-02T14:04:00Z")
 parse_time("Fri, 02 Jan 2026 15:04:05 GMT", "Mon, 02 Jan 2006 15:04:05 MST") → parse_time("2026-01-02 15:04:05")
@@ -25,7 +25,7 @@ parse_time("2026-02-30") → error: parse_time(): text "2026-02-30" is not a tim
 parse_time("2.1.2026") → error: parse_time(): text "2.1.2026" is not a time in RFC 3339: it is written otherwise (give its layout: parse_time(text, "%d.%m.%Y"))`,
 		parseTime},
 	{"format_time(time, layout, [timezone]) text",
-		"The time in a layout, in Go's way (02.01.2006) or in that of strftime (%d.%m.%Y), in its own zone or in the one given.",
+		"The time in a layout, in Go's style (02.01.2006) or in that of strftime (%d.%m.%Y), in its own zone or in the one given.",
 		`format_time(parse_time("2026-01-02"), "%d %b %Y") → "02 Jan 2026"
 format_time(parse_time("2026-07-01T22:30:00Z"), "2006-01-02 15:04 MST", "Europe/Zurich") → "2026-07-02 00:30 CEST"`,
 		func(f *frame, s *site, args []any) any {
@@ -37,7 +37,7 @@ format_time(parse_time("2026-07-01T22:30:00Z"), "2006-01-02 15:04 MST", "Europe/
 			return string(l.append(short[:0], t))
 		}},
 	{"in_zone(time, timezone) time",
-		"The same time as clocks of a zone show it, such as Europe/Zurich or +02:00.",
+		"The same time in a zone, such as Europe/Zurich or +02:00.",
 		`string(in_zone(parse_time("2026-07-01T12:00:00Z"), "America/New_York")) → "2026-07-01T08:00:00-04:00"`,
 		func(f *frame, s *site, args []any) any {
 			return s.dated(args[0].(time.Time).In(s.zoneAt(f, args, 1)))
@@ -64,14 +64,14 @@ truncate_time(parse_time("2026-01-02T15:04:05Z"), "15m") → parse_time("2026-01
 		}},
 	{"round_time(time, period) time",
 		"The beginning or the end of the second, minute, hour, day, week, month, quarter or year that the time is in, in its" +
-			" zone, whichever is nearer; or the nearest multiple of a duration since the year 1, in UTC. Halves go up.",
+			" zone, whichever is nearer; or the nearest multiple of a duration since the year 1, in UTC. Halves round up.",
 		`round_time(parse_time("2026-01-02T15:04:05Z"), "day") → parse_time("2026-01-03")
 round_time(parse_time("2026-01-02T15:04:05Z"), "15m") → parse_time("2026-01-02T15:00:00Z")`,
 		func(_ *frame, s *site, args []any) any {
 			return s.dated(s.periodAt(args, 1).round(args[0].(time.Time)))
 		}},
 	{"add_date(time, int, [int], [int]) time",
-		"The time moved by years, months and days of the calendar in its zone, at the same time of the day. A month that is too" +
+		"The time shifted by years, months and days of the calendar in its zone, at the same time of day. A month that is too" +
 			" short gives its last day.",
 		`add_date(parse_time("2026-01-31"), 0, 1) → parse_time("2026-02-28")
 add_date(parse_time("2024-02-29T12:00:00Z"), 1, 0, -1) → parse_time("2025-02-27T12:00:00Z")`,
@@ -84,7 +84,7 @@ add_date(parse_time("2024-02-29T12:00:00Z"), 1, 0, -1) → parse_time("2025-02-2
 		}},
 	{"time_parts(time) object",
 		"The year, quarter, month, day, hour, minute, second, nanosecond, weekday (1 is Monday), yearday, week and iso_year of" +
-			" ISO 8601, zone, and offset in seconds. A time has each of them itself, too, as in now().year.",
+			" ISO 8601, zone, and offset in seconds. A time itself has each of them, too, as in now().year.",
 		`time_parts(parse_time("2026-01-02T15:04:05Z")).weekday → 5
 time_parts(in_zone(parse_time("2026-07-01"), "Europe/Zurich")).offset → 7200`,
 		func(_ *frame, _ *site, args []any) any {
@@ -95,12 +95,12 @@ time_parts(in_zone(parse_time("2026-07-01"), "Europe/Zurich")).offset → 7200`,
 			return parts
 		}},
 	{"date(text|zone, [text], [text], [text]) time",
-		"The time that a text gives; the second text is its layout (Go's reference time), the third its time zone, UTC by default. An ambiguous abbreviation such as EST needs that zone.",
+		"The time in a text; the second text is its layout (Go's reference time), the third its time zone, UTC by default. An ambiguous abbreviation such as EST needs that zone.",
 		`date("2026-01-02") → date("2026-01-02T00:00:00Z")
 date("02.01.2026 15:04", "02.01.2006 15:04", "Europe/Zurich") → date("2026-01-02T14:04:00Z")`,
 		date},
 	{"duration(text) duration",
-		"The duration that a text gives, such as 250ms or 1h30m, or in ISO 8601, such as PT1H30M. A day has 24 hours there;" +
+		"The duration in a text, such as 250ms or 1h30m, or in ISO 8601, such as PT1H30M. A day has 24 hours there;" +
 			" years and months, which have no fixed length, fail the message: add_date() adds them.",
 		`duration("1h30m") / duration("1m") → 90
 duration("P1DT2H") → duration("26h")`,
@@ -127,7 +127,7 @@ duration("P1DT2H") → duration("26h")`,
 
 var ages = builtins{
 	{"age(time) duration",
-		"How long ago the time was, by the clock of now(); less than 0 for a time to come.",
+		"How long ago the time was, by the clock of now(); negative for a time in the future.",
 		`age(now()) < duration("1m") → true`,
 		func(_ *frame, s *site, args []any) any { return s.apart(now(), args[0].(time.Time)) }},
 }

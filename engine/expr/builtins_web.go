@@ -19,8 +19,8 @@ var web = builtins{
 		`url_encode("a b/c?") → "a%20b%2Fc%3F"`,
 		func(f *frame, s *site, args []any) any { return urlEncode(f, s, args[0]) }},
 	{"url_decode(text) text|bytes",
-		"What a part of a URL encodes: text, or bytes that are none. A plus sign stays one; parse_query() makes it a" +
-			" space.",
+		"What a part of a URL encodes: text, or bytes if it is not text. A plus sign stays one; parse_query() turns it" +
+			" into a space.",
 		`url_decode("a%20b%2Fc+d") → "a b/c+d"
 url_decode("5%") → error: url_decode(): text "5%" has a % without two hexadecimal digits`,
 		func(f *frame, s *site, args []any) any {
@@ -31,8 +31,8 @@ url_decode("5%") → error: url_decode(): text "5%" has a % without two hexadeci
 			return unescaped(text)
 		}},
 	{"parse_url(text) object",
-		"The parts of a URL: scheme, user, password, host, port, path, query, fragment; what it lacks is left out. The path" +
-			" is as it is written; the query is what parse_query() gives, and the rest is decoded.",
+		"The parts of a URL: scheme, user, password, host, port, path, query, fragment; those it lacks are left out. The path" +
+			" is as written; the query is what parse_query() gives, and the rest is decoded.",
 		`parse_url("https://ann@example.com:8443/a%20b?x=1#top") → ` +
 			`{scheme: "https", user: "ann", host: "example.com", port: 8443, path: "/a%20b", query: {x: "1"}, fragment: "top"}
 parse_url("https://example.com").port ?? 443 → 443`,
@@ -49,7 +49,7 @@ parse_url("https://example.com").port ?? 443 → 443`,
 		`build_query({q: "a&b c", page: 2, tag: ["x", "y"]}) → "page=2&q=a%26b%20c&tag=x&tag=y"`,
 		buildQuery},
 	{"html_escape(text) text",
-		`The text with <, >, &, ' and " as character references, so that it can stand in HTML.`,
+		`The text with <, >, &, ' and " as character references, for use in HTML.`,
 		`html_escape("<b>R&D</b>") → "&lt;b&gt;R&amp;D&lt;/b&gt;"`,
 		func(f *frame, s *site, args []any) any {
 			text, more := args[0].(string), 0
@@ -62,7 +62,7 @@ parse_url("https://example.com").port ?? 443 → 443`,
 			return html.EscapeString(text)
 		}},
 	{"html_unescape(text) text",
-		"The text with character references, such as &lt; and &#233;, replaced by what they mean.",
+		"The text with character references, such as &lt; and &#233;, replaced by the characters.",
 		`html_unescape("caf&eacute; &#38; bar") → "café & bar"`,
 		func(f *frame, s *site, args []any) any {
 			f.room(s.offset, 2*len(args[0].(string)))

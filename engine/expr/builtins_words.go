@@ -11,18 +11,18 @@ import (
 
 var wording = builtins{
 	{"pad_left(text, int, [text]) text",
-		"The text, made this many characters long by spaces, or by the last text over and over, before it.",
+		"The text, padded on the left to this many characters with spaces, or with the last text, repeated.",
 		`pad_left("42", 5) → "   42"
 pad_left("42", 5, "0") → "00042"`,
 		func(f *frame, s *site, args []any) any { return padding(f, s, args) + args[0].(string) }},
 	{"pad_right(text, int, [text]) text",
-		"The text, made this many characters long by spaces, or by the last text over and over, behind it.",
+		"The text, padded on the right to this many characters with spaces, or with the last text, repeated.",
 		`pad_right("ab", 4) → "ab  "
 pad_right("ab", 5, ".-") → "ab.-."`,
 		func(f *frame, s *site, args []any) any { return args[0].(string) + padding(f, s, args) }},
 	{"substring(text, int, [int]) text",
-		"The characters from the first position up to the second, which is not among them, or to the end: text[1:4]." +
-			" A position below 0 counts from the end.",
+		"The characters from the first position up to, but not including, the second, or to the end: text[1:4]." +
+			" A negative position counts from the end.",
 		`substring("héllo", 1, 4) → "éll"
 substring("héllo", -2) → "lo"`,
 		func(f *frame, s *site, args []any) any {
@@ -33,7 +33,7 @@ substring("héllo", -2) → "lo"`,
 			return cut(s, args[0], args[1], to)
 		}},
 	{"truncate(text, int, [text]) text",
-		"The text, cut to at most this many characters. If it is cut, it ends with the last text, which counts.",
+		"The text, cut to at most this many characters. If it is cut, it ends with the last text, which is included in the count.",
 		`truncate("a long story", 6) → "a long"
 truncate("a long story", 7, "…") → "a long…"`,
 		truncate},
@@ -56,7 +56,7 @@ title(lower("ANN LEE")) → "Ann Lee"`,
 		title},
 	{"unaccent(text) text",
 		"The text without accents: the letters of the Latin, Greek and Cyrillic scripts lose their marks, and æ, ß, ø" +
-			" and their like become ae, ss, o. Marks of other scripts stay.",
+			" and the like become ae, ss, o. Marks of other scripts stay.",
 		`unaccent("Ærøskøbing, déjà vu") → "AEroskobing, deja vu"`,
 		func(f *frame, s *site, args []any) any { return unaccent(f, s, args[0].(string)) }},
 	{"slug(text) text",
@@ -65,7 +65,7 @@ title(lower("ANN LEE")) → "Ann Lee"`,
 		`slug("Crème brûlée & Ann's tea!") → "creme-brulee-anns-tea"`,
 		slug},
 	{"lines(text) list",
-		"The lines of the text, without their ends, which are \\n or \\r\\n.",
+		"The lines of the text, without their endings, which are \\n or \\r\\n.",
 		`lines("a\r\nb\n") → ["a", "b"]`,
 		func(f *frame, s *site, args []any) any {
 			return gather(f, s, strings.Lines(args[0].(string)), func(line string) string {

@@ -10,7 +10,7 @@ import (
 func init() {
 	family(func() {
 		builtins{{"json_path(any, json_path) list",
-			"All that a JSONPath (RFC 9535) finds in the value, in its order.",
+			"All values that a JSONPath (RFC 9535) finds, in its order.",
 			`json_path({items: [{sku: "a", qty: 1}, {sku: "b", qty: 5}]}, "$.items[?@.qty > 2].sku") → ["b"]`,
 			func(f *frame, s *site, args []any) any {
 				q, ok := s.ready(1).(*jsonPath)

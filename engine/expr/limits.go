@@ -12,7 +12,7 @@ import (
 // or less.
 type Limits struct {
 	Memory schema.Size `yaml:"memory" default:"64MiB" check:"min=64KiB" doc:"Bytes that one evaluation may allocate, roughly: what it decodes and copies, its result, and the result as JSON."`
-	Steps  int         `yaml:"steps" default:"10000000" check:"min=1000" doc:"Steps that one evaluation may take: an operation, an element visited, or a piece of text. A million take at most a tenth of a second."`
+	Steps  int         `yaml:"steps" default:"10000000" check:"min=1000" doc:"Steps that one evaluation may take: each operation, element visited, or piece of text is one. A million take at most a tenth of a second."`
 }
 
 func (l *Limits) memory() int { return int(cmp.Or(l.Memory, 64<<20)) }

@@ -64,8 +64,8 @@ func init() {
 				return total
 			}},
 		{usage: "reduce(list, expression, [any]) any",
-			doc: "The expression's last result; `#acc` is its result for the element before, at first the third" +
-				" argument. Without that it begins with the first element; an empty list then fails.",
+			doc: "The expression's last result; `#acc` is its result for the previous element, initially the third" +
+				" argument. Without that it starts with the first element; an empty list then fails.",
 			example: `reduce([1, 2, 3], #acc * 10 + #, 0) → 123`,
 			of:      kList, out: kAny, run: reduced},
 		{usage: "group_by(list, expression) object",
@@ -73,7 +73,7 @@ func init() {
 			example: `group_by([1, 2, 3], # > 1 ? "many" : "one") → {many: [2, 3], one: [1]}`,
 			of:      kList, makes: 4 * elementSize, out: kObject, run: grouped},
 		{usage: "count_by(list, expression) object",
-			doc:     "How many elements have each of the expression's results.",
+			doc:     "The number of elements for each of the expression's results.",
 			example: `count_by(["a", "b", "a"], #) → {a: 2, b: 1}`, form: "map",
 			of: kList, out: kObject, run: countedBy},
 		{usage: "sort_by(list, expression, [text]) list",
@@ -81,7 +81,7 @@ func init() {
 			example: `sort_by([{a: 2}, {a: 1}], .a) → [{a: 1}, {a: 2}]`,
 			of:      kList, makes: 4 * elementSize, out: kList, run: sortedBy},
 		{usage: "uniq_by(list, expression) list",
-			doc:     "The elements without those for which the expression gives what it gave for one before.",
+			doc:     "The elements without those for which the expression's result equals that of an earlier one.",
 			example: `uniq_by([{a: 1, b: 1}, {a: 1, b: 2}], .a) → [{a: 1, b: 1}]`, form: "map",
 			of: kList, makes: 3 * elementSize, out: kList, run: uniqueBy},
 		{usage: "map_values(object, expression) object",
@@ -98,9 +98,9 @@ func init() {
 			example: `filter_values({a: 1, b: nil}, # != nil) → {a: 1}`, form: "map", truth: true,
 			of: kObject, out: kObject, run: filteredValues},
 		{usage: "walk(any, expression) any",
-			doc: "The value with each leaf, which is whatever is neither an object nor a list, replaced by the" +
+			doc: "The value with each leaf, anything that is neither an object nor a list, replaced by the" +
 				" expression's result. `#` is the leaf, `#key` the name of the field that it is in, nil if there is" +
-				" none, `#index` its index where it is in a list, and `#path` its path, such as items[0].sku.",
+				" none, `#index` its index if it is in a list, and `#path` its path, such as items[0].sku.",
 			example: `walk({user: {password: "x", tags: ["a"]}}, #key == "password" ? "***" : #) → {user: {password: "***", tags: ["a"]}}`,
 			form:    "map",
 			of:      kAny, out: kAny, run: walked, write: walkWrite},

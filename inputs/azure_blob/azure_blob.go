@@ -31,14 +31,14 @@ func (*Config) Words() map[string]string {
 }
 
 const about = `
-Reads blobs of Azure Storage, one message per line.
+Reads blobs from Azure Storage, one message per line.
 
 ` + objects.About + `
-The metadata bucket is the container; names of a blob's metadata are in lower case. A blob
-that has an MD5 is compared with it when all of it has come over one connection. To tag or to
-move blobs, a signature needs the permission for tags as well.
+The metadata bucket is the container; the names of a blob's metadata are in lower case. A blob
+that has an MD5 is checked against it if all of it was read over one connection. To tag or move
+blobs, a shared access signature also needs the permission for tags.
 
-The credentials are account_key, sas_token, connection_string, or those of Azure's tools: the
+Credentials are account_key, sas_token, connection_string, or those that Azure's tools use: the
 environment, a workload identity, the machine's managed identity, or the Azure CLI.
 
     inputs:

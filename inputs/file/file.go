@@ -17,12 +17,12 @@ import (
 
 // Config configures the input.
 type Config struct {
-	Path                paths `yaml:"path,main" check:"required" doc:"File, pattern (*, ?, [a-z], ** for any folders) or a list of them. Files are read one after the other, in natural order: a2 before a10."`
+	Path                paths `yaml:"path,main" check:"required" doc:"File, pattern (*, ?, [a-z], ** for any folders), or a list of these. Files are read one after another, in natural order: a2 before a10."`
 	framing.Config      `yaml:",inline"`
 	framing.Compression `yaml:",inline"`
-	Follow              bool   `yaml:"follow" doc:"At the end of the files, wait for appended data and for new files, through renaming, truncation and deletion. Compressed files are skipped."`
-	Start               string `yaml:"start" check:"oneof=beginning|end" default:"beginning" doc:"Where following begins in files that exist at the first start, when there is no checkpoint yet. With end, line counts from there."`
-	Checkpoint          string `yaml:"checkpoint" doc:"File that records how far files were read: up to the last message before which all are settled. A restart continues after it, and does not read finished files again."`
+	Follow              bool   `yaml:"follow" doc:"At the end of the files, wait for appended data and new files, even across renames, truncation and deletion. Compressed files are skipped."`
+	Start               string `yaml:"start" check:"oneof=beginning|end" default:"beginning" doc:"Where following begins in files that exist at the first start, while there is no checkpoint. With end, line counts from there."`
+	Checkpoint          string `yaml:"checkpoint" doc:"File that records how far each file has been read: up to the first message that is not settled. A restart continues there, and does not read finished files again."`
 }
 
 // Words are what users of other systems write.
@@ -63,9 +63,9 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 const about = `
 Reads files, one message per line, and ends after the last file.
 
-Files are decompressed by their extension. With follow the input waits for more at
-the end; with a checkpoint it continues where it was after a restart, at least once.
-With concurrency, several files are read at once. Metadata: path, line.
+Files are decompressed according to their extension. With follow, the input waits for
+more at the end; with a checkpoint, it resumes where it left off after a restart, at
+least once. With concurrency, several files are read at once. Metadata: path, line.
 
     inputs:
       log: {file: {path: "logs/*.ndjson.gz"}}

@@ -31,15 +31,15 @@ func (*Config) Words() map[string]string {
 }
 
 const about = `
-Reads objects of Google Cloud Storage, one message per line.
+Reads objects from Google Cloud Storage, one message per line.
 
 ` + objects.About + `
-The etag is the object's generation. Objects have no tags here: those of after are metadata.
-An object is compared with its CRC32C when all of it has come over one connection.
+The etag is the object's generation. Objects have no tags here: those in after become metadata.
+An object is checked against its CRC32C if all of it was read over one connection.
 
-The credentials are Google's default ones: of GOOGLE_APPLICATION_CREDENTIALS, of gcloud, or of
-the machine, also by workload identity. A token that is refused is renewed once per call. An
-emulator that STORAGE_EMULATOR_HOST names gets none.
+flowd uses Google's default credentials: from GOOGLE_APPLICATION_CREDENTIALS, gcloud, or the
+machine, including workload identity. A token that is rejected is renewed once per call. An
+emulator that STORAGE_EMULATOR_HOST names is sent none.
 
     inputs:
       logs: {gcs: {bucket: logs, prefix: "in/", interval: 1m, checkpoint: logs.checkpoint}}

@@ -18,10 +18,10 @@ import (
 
 // Config configures the input.
 type Config struct {
-	Body     expr.Body         `yaml:"body,main" check:"required" scope:"generate" doc:"The payload of each message; counter() and fake(kind) are available in it."`
-	Count    int64             `yaml:"count" check:"min=0" doc:"Messages to generate, by each instance; 0 means no end."`
-	Interval schedule.Schedule `yaml:"interval" doc:"Time between messages: a duration, or a cron expression of five fields that says when they are due (UTC). Without it they are generated as fast as they are consumed."`
-	Seed     int64             `yaml:"seed" doc:"Makes random numbers, IDs and fake() the same on each run."`
+	Body     expr.Body         `yaml:"body,main" check:"required" scope:"generate" doc:"Payload of each message; counter() and fake(kind) are available in it."`
+	Count    int64             `yaml:"count" check:"min=0" doc:"Messages that each instance generates; 0 means no limit."`
+	Interval schedule.Schedule `yaml:"interval" doc:"Time between messages: a duration, or a five-field cron expression (UTC) for when they are due. Without it, they are generated as fast as they are consumed."`
+	Seed     int64             `yaml:"seed" doc:"Makes random numbers, IDs and fake() the same in every run."`
 }
 
 // Words are what users of other systems write.
@@ -32,8 +32,8 @@ func (*Config) Words() map[string]string {
 const about = `
 Generates messages, as many and as often as you like.
 
-Messages that were due while none could be consumed are made up for, but only those
-of the last second.
+Messages that fell due while none could be consumed are generated late, but only
+those of the last second.
 
     inputs:
       ticks: {generate: {interval: 1s, body: '{"n": counter()}'}}

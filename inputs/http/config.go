@@ -20,22 +20,22 @@ import (
 // Config configures the input.
 type Config struct {
 	httpx.Calls         `yaml:",inline" scope:"cursor"`
-	Method              string            `yaml:"method" check:"oneof=GET|POST|PUT|PATCH" doc:"Method of the requests; GET without a body and POST with one by default."`
-	Body                expr.Body         `yaml:"body" scope:"cursor" doc:"What is sent: text as it is, anything else as JSON. Without it requests have no body."`
-	Interval            schedule.Schedule `yaml:"interval" doc:"Time from one poll to the next: a duration, or a cron expression of five fields (UTC). Without it the input ends after one poll."`
-	Stream              string            `yaml:"stream" check:"oneof=sse|ndjson" doc:"The answer does not end, and is read as it comes: sse are server-sent events, ndjson is one JSON document per line. When it ends, it is asked for again."`
-	Items               expr.Expr         `yaml:"items" scope:"cursor,answer" doc:"List in the answer, a JSON document, whose elements are the messages, such as data.items. Without it, framing divides the answer."`
-	Cursor              expr.Expr         `yaml:"cursor" scope:"cursor,answer" doc:"How far an answer is, such as next_cursor or last(items)?.id: cursor() of the next request. If it is nil, cursor() stays what it is. In a stream it is that of each message."`
-	Checkpoint          string            `yaml:"checkpoint" doc:"File that records the cursor before which all messages are settled, and what identifies the last answer. A restart continues after it."`
-	Next                expr.Expr         `yaml:"next" scope:"cursor,answer" doc:"URL of the next page, in the answer; nil or an empty text: there is none."`
-	Pages               string            `yaml:"pages" check:"oneof=link|cursor" doc:"Where more pages are: link follows rel=next of the header Link; cursor asks again with the new cursor until an answer has no messages."`
-	Framing             framing.Framing   `yaml:"framing" doc:"How an answer is divided into records; json by default."`
-	MaxRecord           schema.Size       `yaml:"max_record" check:"min=1" doc:"Largest record. A larger one becomes a failed message of class decode with the beginning of the record, marked by the metadata truncated and original_size; the answer continues after it."`
+	Method              string            `yaml:"method" check:"oneof=GET|POST|PUT|PATCH" doc:"Request method; by default, GET without a body and POST with one."`
+	Body                expr.Body         `yaml:"body" scope:"cursor" doc:"Request body: text as it is, anything else as JSON. Without it, requests have no body."`
+	Interval            schedule.Schedule `yaml:"interval" doc:"Time from one poll to the next: a duration, or a five-field cron expression (UTC). Without it, the input ends after one poll."`
+	Stream              string            `yaml:"stream" check:"oneof=sse|ndjson" doc:"The response does not end, and is read as it arrives: sse means server-sent events, ndjson one JSON document per line. If it does end, it is requested again."`
+	Items               expr.Expr         `yaml:"items" scope:"cursor,answer" doc:"List in the response, a JSON document, whose elements are the messages, such as data.items. Without it, framing divides the response."`
+	Cursor              expr.Expr         `yaml:"cursor" scope:"cursor,answer" doc:"Position that a response reaches, such as next_cursor or last(items)?.id: cursor() in the next request. If it is nil, cursor() keeps its value. In a stream, it is the position of each message."`
+	Checkpoint          string            `yaml:"checkpoint" doc:"File that records the cursor up to which all messages are settled, and what identifies the last response. A restart continues after it."`
+	Next                expr.Expr         `yaml:"next" scope:"cursor,answer" doc:"URL of the next page, from the response; nil or an empty text means that there is none."`
+	Pages               string            `yaml:"pages" check:"oneof=link|cursor" doc:"How to find more pages: link follows rel=next in the Link header; cursor repeats the request with the new cursor until a response has no messages."`
+	Framing             framing.Framing   `yaml:"framing" doc:"How a response is divided into records; json by default."`
+	MaxRecord           schema.Size       `yaml:"max_record" check:"min=1" doc:"Largest record. A larger one becomes a failed message of class decode with the beginning of the record, marked by the metadata truncated and original_size; the response continues after it."`
 	framing.Compression `yaml:",inline"`
-	Metadata            []string      `yaml:"metadata" doc:"Headers of the answer that become metadata, by their names in lower case."`
-	MaxBody             schema.Size   `yaml:"max_body" check:"min=1" doc:"Largest answer, uncompressed. It is in memory as a whole; a stream has no such bound."`
-	Timeout             time.Duration `yaml:"timeout" check:"min=1ms" doc:"How long to wait for a whole answer; of a stream, for its beginning."`
-	IdleTimeout         time.Duration `yaml:"idle_timeout" check:"min=1ms" doc:"How long a stream may give nothing, not even a comment, before it is asked for again."`
+	Metadata            []string      `yaml:"metadata" doc:"Response headers that become metadata, under their names in lower case."`
+	MaxBody             schema.Size   `yaml:"max_body" check:"min=1" doc:"Largest response, uncompressed. It is held in memory as a whole; a stream has no such limit."`
+	Timeout             time.Duration `yaml:"timeout" check:"min=1ms" doc:"How long to wait for a whole response; for a stream, for its beginning."`
+	IdleTimeout         time.Duration `yaml:"idle_timeout" check:"min=1ms" doc:"How long a stream may send nothing, not even a comment, before it is requested again."`
 }
 
 var defaults = Config{MaxRecord: framing.Defaults.MaxRecord, MaxBody: 16 << 20, Timeout: 30 * time.Second,
@@ -109,36 +109,36 @@ func (*Config) Words() map[string]string {
 }
 
 const about = `
-Reads the answers of an HTTP server: polls it, or reads a stream that does not end.
+Reads the responses of an HTTP server: polls it, or reads a stream that does not end.
 
-A poll makes one request, or one per page: next is an expression that gives the URL of the
-next page, pages: link follows the header Link, pages: cursor repeats the request with the
-new cursor until an answer has no messages. Pages of another scheme, host or port are
-refused, since they would get the credentials. Without interval the input ends after one
-poll.
+A poll makes one request, or one per page: next is an expression for the URL of the next page,
+pages: link follows the Link header, pages: cursor repeats the request with the new cursor
+until a response has no messages. Pages with another scheme, host or port are refused, since
+they would receive the credentials. Without interval, the input ends after one poll.
 
-An answer is read as a whole before the first message of it is sent on, so that one that is cut
-off leaves nothing behind. It is JSON unless framing says otherwise: documents, or the
-elements of one array; items names the list in an envelope. The fields in items, next and
-cursor are those of the answer; header(name) and last_record() are known there.
-Metadata: http_url (without query), http_status, http_page, line (the number of the record),
-and the headers that metadata names.
+A response is read completely before its first message is sent on, so one that is cut off
+leaves nothing behind. It is JSON unless framing says otherwise: documents, or the elements of
+one array; items names the list in an envelope. In items, next and cursor, fields are those of
+the response; header(name) and last_record() are also available. Metadata: http_url (without
+query), http_status, http_page, line (the number of the record), and the headers that metadata
+names.
 
-cursor() is nil at first, then what cursor has given. A checkpoint has the cursor before which
-all messages are settled: that of an answer, or, with next and pages: link, that of a whole
-poll. After a restart, answers that were not settled as a whole are read again. An answer
-with an ETag, or a Last-Modified that is reliable, is only sent again once it has changed:
-304 is no news. Pages that come round again end the poll, with an error in the log.
+cursor() is nil at first, then the last value of cursor. A checkpoint records the cursor up to
+which all messages are settled: that of a response or, with next and pages: link, that of a
+whole poll. After a restart, responses that were not settled completely are read again. A
+response with an ETag, or a reliable Last-Modified, is only sent again once it has changed: 304
+means nothing new. Pages that repeat end the poll, with an error in the log.
 
-What can't be reached or answers 429, 5xx or not at all is asked again after a growing pause, with Retry-After
-honoured. So is what answers 4xx or no JSON, such as a login page; without interval, these
-end the input. Redirects are followed if they lead to the same scheme, host and port with the
-same method.
+A server that can't be reached, or that answers 429, 5xx or not at all, is asked again after a
+growing pause, honouring Retry-After. So is one that answers another 4xx, or sends no JSON but,
+say, a login page; without interval, these end the input. Redirects are followed if they lead
+to the same scheme, host and port with the same method.
 
-stream: sse reads events; metadata: event (its type) and event_id. The id of the last event
-is sent as Last-Event-ID when the stream is opened again, after a restart that of the checkpoint,
-and it is cursor() unless cursor says otherwise. A stream that ends is opened again after
-the time that it named, or about three seconds. An answer of 204 ends the input.
+stream: sse reads events, with metadata event (its type) and event_id. When the stream is
+reopened, the id of the last event is sent as Last-Event-ID; after a restart, that of the
+checkpoint. This id is also cursor(), unless cursor says otherwise. A stream that ends is
+reopened after the time that it specified, or about three seconds. A 204 response ends the
+input.
 
 ` + httpx.AboutTokens + "\n" + httpx.AboutProxies + `
     inputs:

@@ -30,18 +30,18 @@ import (
 type Config struct {
 	Listen         string   `yaml:"listen,main" check:"required" doc:"Address to listen on, such as 127.0.0.1:8080, or :8080 for all interfaces; port 0 picks a free one."`
 	Path           string   `yaml:"path" doc:"Path that requests must have; one that ends with a slash matches everything below it."`
-	Methods        []string `yaml:"methods" check:"nonempty" doc:"Methods that are accepted."`
+	Methods        []string `yaml:"methods" check:"nonempty" doc:"Accepted methods."`
 	framing.Config `yaml:",inline"`
-	MaxBody        schema.Size      `yaml:"max_body" check:"min=1" doc:"Largest request body, compressed or not, and the most that a framing may make of it; a larger one gets a 413."`
+	MaxBody        schema.Size      `yaml:"max_body" check:"min=1" doc:"Largest request body, compressed or not, and the most that framing may expand it to; a larger one gets a 413."`
 	MaxMessages    int              `yaml:"max_messages" check:"min=1" doc:"Messages that one request may contain; more get a 413."`
-	MinRate        schema.Size      `yaml:"min_rate" check:"min=1" doc:"Bytes per second at which a body must arrive, apart from 20s in all; a slower one gets a 408."`
-	MaxRequests    int              `yaml:"max_requests" check:"min=1" doc:"Completely received requests that may be in flight at once; more get a 503."`
-	MaxWaiting     schema.Size      `yaml:"max_waiting" check:"min=1" doc:"Bytes of requests that the pipeline has not taken yet, as received and as records made of them; more get a 503."`
-	Reply          expr.Expr        `yaml:"reply" doc:"The answer for a message that succeeded, computed when it is read: text as it is, anything else as JSON."`
-	EarlyAck       bool             `yaml:"early_ack" doc:"Answer 202 as soon as a message is read. It is processed at most once: nobody learns of what fails later, or is lost in a crash."`
+	MinRate        schema.Size      `yaml:"min_rate" check:"min=1" doc:"Bytes per second at which a body must arrive, plus 20s in all; a slower one gets a 408."`
+	MaxRequests    int              `yaml:"max_requests" check:"min=1" doc:"Fully received requests that may be in flight at once; more get a 503."`
+	MaxWaiting     schema.Size      `yaml:"max_waiting" check:"min=1" doc:"Bytes of requests that the pipeline has not accepted yet, as received and as records made from them; more get a 503."`
+	Reply          expr.Expr        `yaml:"reply" doc:"Reply to a message that succeeded, computed when it is read: text as it is, anything else as JSON."`
+	EarlyAck       bool             `yaml:"early_ack" doc:"Answer 202 as soon as a message is read. It is processed at most once: nobody learns of a message that fails later, or is lost in a crash."`
 	MaxReplies     schema.Size      `yaml:"max_replies" check:"min=1KiB" doc:"Bytes of replies that wait for their requests to end; more are retried."`
-	Timeout        time.Duration    `yaml:"timeout" check:"min=1ms" doc:"Time for a request's messages to be settled; after it the request gets a 504."`
-	ExposeErrors   bool             `yaml:"expose_errors" doc:"Show clients whole errors, which may name files, commands, expressions and other systems. Otherwise they get the class and a reference, which is also in the log."`
+	Timeout        time.Duration    `yaml:"timeout" check:"min=1ms" doc:"Time for a request's messages to be settled; after that, the request gets a 504."`
+	ExposeErrors   bool             `yaml:"expose_errors" doc:"Show clients full errors, which may name files, commands, expressions and other systems. Otherwise they get the class and a reference, which is also in the log."`
 	Auth           httpx.ServerAuth `yaml:"auth" doc:"Credentials that requests must carry; without it all requests are accepted."`
 	TLS            tlsconf.Server   `yaml:"tls" doc:"Listen with TLS."`
 }
@@ -87,39 +87,40 @@ func (*Config) Words() map[string]string {
 }
 
 const about = `
-Takes HTTP requests and answers each when its messages are settled.
+Accepts HTTP requests, and answers each when its messages are settled.
 
-A body is one message; with content type application/x-ndjson each line is one,
-with application/json each element of an array, with a framing each record (whole:
-always one). Answers: 200 delivered or filtered, 202 dead-lettered, 400 not
-decodable, 408 sent too slowly, 413 too long or too many messages, 422 refused
-because of its content, 429 over the rate limit, 503 not possible now, 504 too slow.
+A body is one message; with content type application/x-ndjson each line is one, with
+application/json each element of an array, with a framing each record (whole: always
+one). Statuses: 200 delivered or filtered, 202 dead-lettered, 400 not decodable, 408
+sent too slowly, 413 too large or too many messages, 422 refused because of its
+content, 429 over the rate limit, 503 temporarily unavailable, 504 not settled in
+time.
 
-Several messages get the worst status, and a list by index. More than 100 without
-replies are summed up: how many ended in the same way, and the indexes (at) of the
-first 100 that did not succeed.
+A request with several messages gets the worst status, and a list by index. More than
+100 without replies are summarised: how many ended in each way, and the indexes (at)
+of the first 100 that did not succeed.
 
-A client learns what is wrong with its own message: bad JSON, a record that is too
-long, what validate says. For any other error it gets the class and a reference
-(ref), under which the log has the error; with expose_errors it gets every error.
+A client is told what is wrong with its own message: bad JSON, a record that is too
+long, what validate reports. For any other error, it gets the class and a reference
+(ref) to the error in the log; with expose_errors, it gets every error.
 
-A success has an empty answer, or the one of reply, or the one of an output reply,
-which takes precedence. With early_ack every request gets a 202 as soon as it is
+A success gets an empty response, the one from reply, or the one from a reply output,
+which takes precedence. With early_ack, every request gets a 202 as soon as it is
 read: at most once.
 
-auth.hmac checks webhooks that sign what they send. Set these fields and the secret:
+auth.hmac verifies signed webhooks. Set these fields and the secret:
 
   GitHub  header: X-Hub-Signature-256, prefix: "sha256="
   Slack   header: X-Slack-Signature, prefix: "v0=", timestamp:
   {header: X-Slack-Request-Timestamp, signed: "v0:{timestamp}:{body}"}
   Stripe  header: Stripe-Signature, prefix: "v1=", timestamp: {field: t}
 
-A timestamp bounds how long an intercepted request can be sent again; a dedupe step
-on the sender's event id keeps it from counting twice.
+A timestamp limits how long an intercepted request can be replayed; a dedupe step on
+the sender's event id keeps it from counting twice.
 
-Metadata: http_method, http_path, http_query, http_remote, and headers by their
-names in lower case, except those with credentials; if an output reply is
-configured, also http_request and http_record, which it uses.
+Metadata: http_method, http_path, http_query, http_remote, and headers under their
+names in lower case, except those with credentials; if a reply output is configured,
+also http_request and http_record, which it uses.
 
     inputs:
       web: {http_server: {listen: "127.0.0.1:8080", path: /events}}

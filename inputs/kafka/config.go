@@ -20,35 +20,35 @@ import (
 // Config configures the input.
 type Config struct {
 	kafka.Connect    `yaml:",inline"`
-	Topics           engine.Names  `yaml:"topics" check:"required" doc:"Topics to read, by name or by pattern: * is any text, ? one character, [a-z] one of these. Topics that match later are read, too."`
+	Topics           engine.Names  `yaml:"topics" check:"required" doc:"Topics to read, by name or by pattern: * matches any text, ? one character, [a-z] one of these. Topics that match later are read, too."`
 	Group            string        `yaml:"group" doc:"Consumer group: its members share the partitions, and it remembers what is settled. Without one, this input reads all partitions, and begins at start each time."`
 	Partitions       []int         `yaml:"partitions" doc:"Partitions of each topic to read, if there is no group; all by default."`
-	Start            string        `yaml:"start" doc:"Where to begin in a partition of which the group has settled nothing: earliest, latest, a time such as 2026-01-31T12:00:00Z, or an interval before now, such as 2h. Partitions that are added while flowd runs are read from their beginning."`
-	OutOfRange       string        `yaml:"out_of_range" check:"oneof=earliest|latest|fail" doc:"What to do if messages were deleted before they were read: continue with the earliest that is left or with the latest, or fail. The log says how many are missing."`
+	Start            string        `yaml:"start" doc:"Where to begin in a partition for which the group has committed nothing: earliest, latest, a time such as 2026-01-31T12:00:00Z, or an interval before now, such as 2h. Partitions that are added while flowd runs are read from their beginning."`
+	OutOfRange       string        `yaml:"out_of_range" check:"oneof=earliest|latest|fail" doc:"What to do if messages were deleted before they were read: continue with the earliest remaining message or with the latest, or fail. The log says how many are missing."`
 	Isolation        string        `yaml:"isolation" check:"oneof=read_committed|read_uncommitted" doc:"read_committed waits for transactions to end, and skips those that were aborted."`
-	Protocol         string        `yaml:"protocol" check:"oneof=classic|consumer" doc:"Who assigns partitions: classic is a member of the group (cooperative and sticky), consumer is the brokers (KIP-848, from Kafka 4.0). All members must use the same."`
+	Protocol         string        `yaml:"protocol" check:"oneof=classic|consumer" doc:"Who assigns partitions: classic, a member of the group (cooperative and sticky); consumer, the brokers (KIP-848, from Kafka 4.0). All members must use the same protocol."`
 	InstanceID       string        `yaml:"instance_id" doc:"Name of this member, so that a restart within session_timeout moves no partitions. Each member needs its own; instances of one input append -0, -1 and so on."`
-	Rack             string        `yaml:"rack" doc:"Where this process runs, as the brokers name it (broker.rack), to read from the nearest replica."`
+	Rack             string        `yaml:"rack" doc:"Rack of this process, as the brokers name it (broker.rack), to read from the nearest replica."`
 	SessionTimeout   time.Duration `yaml:"session_timeout" check:"min=1s,max=30m" doc:"Time without a heartbeat after which a member loses its partitions; with protocol consumer, the brokers set it."`
 	RebalanceTimeout time.Duration `yaml:"rebalance_timeout" check:"min=1s,max=30m" doc:"Time that members have to give up partitions."`
-	RevokeTimeout    time.Duration `yaml:"revoke_timeout" check:"min=0s,max=10m" doc:"Time that messages under way have to finish when their partition moves to another member. What has not finished by then is read again there."`
-	CommitInterval   time.Duration `yaml:"commit_interval" check:"min=10ms,max=10m" doc:"How often settled messages are committed. A process that is killed repeats those settled since."`
-	Fetch            fetch         `yaml:"fetch" doc:"How much is fetched at once."`
-	Transaction      transaction   `yaml:"transaction" doc:"How large transactions are, with engine.exactly_once."`
+	RevokeTimeout    time.Duration `yaml:"revoke_timeout" check:"min=0s,max=10m" doc:"Time that messages in flight have to finish when their partition moves to another member. Those that have not finished by then are read again there."`
+	CommitInterval   time.Duration `yaml:"commit_interval" check:"min=10ms,max=10m" doc:"How often settled messages are committed. If the process is killed, those settled since are read again."`
+	Fetch            fetch         `yaml:"fetch" doc:"How much to fetch at once."`
+	Transaction      transaction   `yaml:"transaction" doc:"Size of transactions, with engine.exactly_once."`
 }
 
 type fetch struct {
-	MaxBytes          schema.Size   `yaml:"max_bytes" check:"min=1KiB,max=1GiB" doc:"Most bytes in one answer of a broker, as they are sent (maybe compressed). By default, as many as take a quarter of engine.max_in_flight.bytes in memory, and at most 8MiB."`
-	MaxPartitionBytes schema.Size   `yaml:"max_partition_bytes" check:"min=1KiB,max=1GiB" doc:"Most bytes of one partition in an answer; fewer if many partitions are read. A larger batch of records comes alone."`
-	MinBytes          schema.Size   `yaml:"min_bytes" check:"min=1,max=1GiB" doc:"A broker waits until it has this many bytes, or until max_wait is over."`
+	MaxBytes          schema.Size   `yaml:"max_bytes" check:"min=1KiB,max=1GiB" doc:"Maximum bytes in one response from a broker, as sent (possibly compressed). By default, as many as take a quarter of engine.max_in_flight.bytes in memory, and at most 8MiB."`
+	MaxPartitionBytes schema.Size   `yaml:"max_partition_bytes" check:"min=1KiB,max=1GiB" doc:"Maximum bytes of one partition in a response; fewer if many partitions are read. A larger batch of records arrives alone."`
+	MinBytes          schema.Size   `yaml:"min_bytes" check:"min=1,max=1GiB" doc:"A broker responds once it has this many bytes, or when max_wait is over."`
 	MaxWait           time.Duration `yaml:"max_wait" check:"min=1ms,max=1m" doc:"How long a broker waits for min_bytes."`
 }
 
 type transaction struct {
-	Size     int           `yaml:"size" check:"min=1,max=1000000" doc:"Most messages in one transaction."`
-	Interval time.Duration `yaml:"interval" check:"min=1ms,max=10m" doc:"Time after which a transaction with fewer messages ends. Readers of committed messages see them later by as much."`
-	Timeout  time.Duration `yaml:"timeout" check:"min=1s,max=15m" doc:"Time after which a transaction that has not ended is aborted, and its messages are read again; brokers allow 15m."`
-	ID       string        `yaml:"id" doc:"Transactional ID, which the user needs the right to write; by default instance_id, or a name that is new for each run. No two processes may use the same."`
+	Size     int           `yaml:"size" check:"min=1,max=1000000" doc:"Maximum number of messages in a transaction."`
+	Interval time.Duration `yaml:"interval" check:"min=1ms,max=10m" doc:"Time after which a transaction with fewer messages ends. It delays the messages for readers of committed ones by as much."`
+	Timeout  time.Duration `yaml:"timeout" check:"min=1s,max=15m" doc:"Time after which an unfinished transaction is aborted, and its messages are read again; brokers allow 15m."`
+	ID       string        `yaml:"id" doc:"Transactional ID, which the user must be allowed to write; by default instance_id, or a new name for each run. No two processes may use the same."`
 }
 
 const (
@@ -155,29 +155,31 @@ func (c Config) Traits() engine.Traits {
 func (c *Config) Words() map[string]string { return c.Connect.Words() }
 
 const about = `
-Reads topics of Kafka, as a member of a consumer group or alone.
+Reads Kafka topics, as a member of a consumer group or alone.
 
 Each partition is committed up to the first message that is not settled. If the oldest
-message of a partition waits (for a retry, or for an output that does not work), the input
-reads at most engine.max_replay ahead of it. Then the partition waits, and the others go on.
-A restart repeats no more than that. A message that fails, and that no dead letter takes,
-stops the pipeline, since a partition takes no single message back.
+message of a partition waits (for a retry, or for an output that does not work), the
+input reads at most engine.max_replay ahead of it. Then the partition waits, and the
+others continue. A restart repeats no more than that. A message that fails and is not
+dead-lettered stops the pipeline, since a single message can't be returned to a
+partition.
 
 The messages of a partition are processed in parallel. To keep their order, write
 order_by: meta("key"), or any other field: messages with equal keys are then written in
 the order of their partition.
 
-When a partition moves to another member, its messages under way have revoke_timeout to
-finish: open batches, windows and groups leave at once. They are committed before the other
-member begins. What has not finished is taken away, counted, and read again there. So you
-scale a pipeline by running it again with the same group.
+When a partition moves to another member, its messages in flight have revoke_timeout to
+finish: open batches, windows and groups are flushed at once. They are committed before
+the other member begins. Those that have not finished are abandoned, counted, and read
+again there. To scale a pipeline, run it again with the same group.
 
-For engine.exactly_once, see the guide kafka: what is written to Kafka and what is settled
-becomes valid together, in transactions.
+For engine.exactly_once, see the kafka guide: writes to Kafka and settled messages are
+committed together, in transactions.
 
-Metadata: topic, partition, offset, key, timestamp (a time), tombstone (true if the record
-has no value), headers (a list of {name, value}, as they were sent), and each header by its
-name; several headers with one name make a list. Outputs send headers on.
+Metadata: topic, partition, offset, key, timestamp (a time), tombstone (true if the
+record has no value), headers (a list of {name, value}, as they were sent), and each
+header by its name; several headers with the same name become a list. Outputs send
+headers on.
 
     inputs:
       orders: {kafka: {brokers: "localhost:9092", topics: orders, group: billing}}

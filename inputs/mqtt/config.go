@@ -13,15 +13,15 @@ import (
 // Config configures the input.
 type Config struct {
 	mqtt.Connect  `yaml:",inline"`
-	Topics        Topics        `yaml:"topics" check:"required,nonempty" doc:"What to subscribe to: a filter such as plant/+/state or plant/#, a list of them, or a map of filters and their QoS."`
-	QoS           int           `yaml:"qos" check:"min=0,max=2" doc:"Quality of service of filters that have none of their own. 1 and 2: messages are acknowledged when they are settled; 0: what is in flight at a crash is lost."`
-	Share         string        `yaml:"share" doc:"Group that shares the subscriptions: each message goes to one of its members. Short for filters $share/GROUP/FILTER; only in version 5."`
-	AtMostOnce    bool          `yaml:"at_most_once" doc:"That messages may be lost is meant, with qos 0 or session_expiry 0s; without it lint warns."`
-	CleanStart    bool          `yaml:"clean_start" doc:"Begin with a new session when flowd starts. What the server has kept for this client is thrown away, and so are subscriptions of earlier configurations."`
-	SessionExpiry time.Duration `yaml:"session_expiry" check:"min=0s" doc:"How long the server keeps the session, and with it messages for this client, when it is not connected. 0s: not at all; what was not settled is then lost with the connection. In version 3.1.1 the server decides how long."`
-	Retained      string        `yaml:"retained" check:"oneof=new|always|never" doc:"Whether to read messages that the server retains: when a filter is new to the session; always, also after each start and each lost connection; or never."`
-	Prefetch      int           `yaml:"prefetch" check:"min=1,max=65535" doc:"The most messages that are read and not yet settled (the receive maximum of version 5): this bounds memory, and how large a batch can grow. Servers may have a lower bound, such as max_inflight_messages of Mosquitto, 20 by default."`
-	MaxPacket     schema.Size   `yaml:"max_packet" check:"min=128,max=268435455" doc:"Largest message to take, with its topic and properties; version 5 only. The server throws larger ones away. Without it, 256MiB, the limit of the protocol."`
+	Topics        Topics        `yaml:"topics" check:"required,nonempty" doc:"Filters to subscribe to: one such as plant/+/state or plant/#, a list of them, or a map of filters to QoS."`
+	QoS           int           `yaml:"qos" check:"min=0,max=2" doc:"Quality of service of filters without their own. 1 and 2: messages are acknowledged when they are settled; 0: messages in flight are lost in a crash."`
+	Share         string        `yaml:"share" doc:"Group that shares the subscriptions: each message goes to one of its members. Short for filters $share/GROUP/FILTER; version 5 only."`
+	AtMostOnce    bool          `yaml:"at_most_once" doc:"Accept that messages may be lost, with qos 0 or session_expiry 0s; otherwise lint warns."`
+	CleanStart    bool          `yaml:"clean_start" doc:"Begin a new session when flowd starts. The server discards what it has kept for this client, including subscriptions of earlier configurations."`
+	SessionExpiry time.Duration `yaml:"session_expiry" check:"min=0s" doc:"How long the server keeps the session, and messages for this client, while it is not connected. 0s: not at all; messages that were not settled are then lost with the connection. In version 3.1.1 the server decides."`
+	Retained      string        `yaml:"retained" check:"oneof=new|always|never" doc:"When to read messages that the server retains: new, if a filter is new to the session; always, also after each start and each lost connection; or never."`
+	Prefetch      int           `yaml:"prefetch" check:"min=1,max=65535" doc:"Maximum number of messages read but not yet settled (the receive maximum of version 5): this limits memory, and how large a batch can grow. Servers may have a lower limit, such as max_inflight_messages in Mosquitto, 20 by default."`
+	MaxPacket     schema.Size   `yaml:"max_packet" check:"min=128,max=268435455" doc:"Largest message to accept, including its topic and properties; version 5 only. The server discards larger ones. By default 256MiB, the limit of the protocol."`
 }
 
 // Topics are filters, with their own QoS, or -1.

@@ -18,32 +18,33 @@ import (
 )
 
 const about = `
-Reads from a server of MQTT 5 or 3.1.1.
+Reads from an MQTT 5 or 3.1.1 server.
 
-With QoS 1 and 2 a message is acknowledged (PUBACK, PUBREC) when it is settled, in the
-order in which messages came, as MQTT requires: so a slow one holds back the
-acknowledgements of those after it, up to prefetch. MQTT has no way to hand a message
-back. What fails goes to a dead letter, or stops the pipeline; then the server keeps what
-is not acknowledged, for session_expiry, and delivers it again.
+With QoS 1 and 2, a message is acknowledged (PUBACK, PUBREC) when it is settled, in
+order of arrival, as MQTT requires: a slow message holds back the acknowledgements of
+those after it, up to prefetch. MQTT has no way to return a message. A message that
+fails is dead-lettered, or stops the pipeline; the server then keeps unacknowledged
+messages for session_expiry, and redelivers them.
 
-Each client needs a client_id of its own. If another client connects with the same one,
-the server ends this connection, and flowd waits longer and longer before it takes it
-back. The server keeps the subscriptions of a session: a filter that is removed here goes
-on until the session ends (clean_start). Several clients, and several instances
-(concurrency), share the messages of a filter with share; an instance adds -1, -2 and so
+Each client needs its own client_id. If another client connects with the same one, the
+server closes this connection, and flowd waits longer each time before it reconnects.
+The server keeps the subscriptions of a session: a filter that is removed here stays
+active until the session ends (clean_start). With share, several clients, and several
+instances (concurrency), share the messages of a filter; instances append -1, -2 and so
 on to client_id.
 
-The server keeps the order of a topic's messages: so does flowd with order_by, unless
-the subscription is shared.
+The server keeps the order of a topic's messages, and so does flowd with order_by,
+unless the subscription is shared.
 
-A lost connection is made again, at the next URL of a list if need be. Messages that were
-not acknowledged come again, also with QoS 2; QoS 2 ends duplicates between server
-and flowd, and flowd's own delivery is at least once. Messages of QoS 0 that are in
-flight when flowd stops are lost.
+A lost connection is re-established, at the next URL of a list if need be.
+Unacknowledged messages are redelivered, even with QoS 2: it rules out duplicates
+between server and flowd, but flowd's own delivery is at least once. QoS 0 messages that
+are in flight when flowd stops are lost.
 
-Metadata: topic, qos, retained, duplicate, message_id (the packet's number); in version 5
-also expiry (seconds left), payload_format (text or bytes), content_type, response_topic,
-correlation_data, and the user properties by their names, several of one name as a list.
+Metadata: topic, qos, retained, duplicate, message_id (the packet's number); in version
+5 also expiry (seconds left), payload_format (text or bytes), content_type,
+response_topic, correlation_data, and the user properties by name, several with the same
+name as a list.
 
     inputs:
       states: {mqtt: {url: "mqtt://localhost", topics: plant/+/state, client_id: flowd-states}}

@@ -17,28 +17,28 @@ import (
 // Config configures the input.
 type Config struct {
 	nats.Connect `yaml:",inline"`
-	Subject      engine.Names `yaml:"subject" doc:"Subject to subscribe to, or a list, with * for one part and > for all that follow. Messages are delivered at most once: those that arrive while nobody listens, or are lost in a crash, are gone. stream reads them at least once."`
-	QueueGroup   string       `yaml:"queue_group" doc:"Of all subscribers of a subject that name the same group, one gets each message."`
-	AtMostOnce   bool         `yaml:"at_most_once" doc:"That messages of subject may be lost is meant; without it lint warns."`
-	Buffer       schema.Size  `yaml:"buffer" check:"min=64KiB,max=1GiB" doc:"Bytes of messages of subject that may wait to be read. What arrives beyond that is dropped, counted and logged."`
-	Stream       string       `yaml:"stream" doc:"Stream of JetStream to read. Messages are acknowledged when they are settled."`
-	Consumer     string       `yaml:"consumer" doc:"Durable consumer of the stream: it keeps the position. All that name it share the messages."`
-	Declare      *declare     `yaml:"declare" doc:"Create the consumer, and the stream, if they do not exist; without it they must exist. What exists with other settings is an error, and stays as it is."`
-	Prefetch     int          `yaml:"prefetch" check:"min=1,max=50000" doc:"Messages of the stream that may be asked for ahead of being read. By default 1000, or, where the consumer has max_deliver, what workers and batches need: what a stop hands back counts as delivered. Their bytes are about a quarter of max_in_flight at most."`
+	Subject      engine.Names `yaml:"subject" doc:"Subject to subscribe to, or a list, with * for one token and > for all that follow. Messages are delivered at most once: those that arrive while nobody listens, or are in flight in a crash, are lost. stream reads them at least once."`
+	QueueGroup   string       `yaml:"queue_group" doc:"Each message of a subject goes to one of the subscribers that name the same group."`
+	AtMostOnce   bool         `yaml:"at_most_once" doc:"Accept that messages of subject may be lost; otherwise lint warns."`
+	Buffer       schema.Size  `yaml:"buffer" check:"min=64KiB,max=1GiB" doc:"Bytes of messages of subject that may wait to be read. Messages beyond that are dropped, counted and logged."`
+	Stream       string       `yaml:"stream" doc:"JetStream stream to read. Messages are acknowledged when they are settled."`
+	Consumer     string       `yaml:"consumer" doc:"Durable consumer of the stream, which keeps the position. All that name it share the messages."`
+	Declare      *declare     `yaml:"declare" doc:"Create the consumer and the stream if they do not exist; without this, they must exist. If one exists with other settings, that is an error, and it stays as it is."`
+	Prefetch     int          `yaml:"prefetch" check:"min=1,max=50000" doc:"Messages of the stream that may be requested ahead of being read. By default 1000 or, if the consumer has max_deliver, as many as workers and batches need: those that a stop returns count as delivered. Their bytes are at most about a quarter of max_in_flight."`
 }
 
 type declare struct {
-	Stream   *nats.Declare `yaml:"stream" doc:"The stream; it must exist without this."`
-	Consumer *consumer     `yaml:"consumer" doc:"Settings of the consumer; its defaults without this."`
+	Stream   *nats.Declare `yaml:"stream" doc:"The stream; without this, it must exist."`
+	Consumer *consumer     `yaml:"consumer" doc:"Settings of the consumer; without this, its defaults."`
 }
 
 type consumer struct {
-	Start         string        `yaml:"start" doc:"Where a new consumer begins: all; new, what comes after it was made; last, the newest message; last_per_subject; a sequence number; a time such as 2026-01-31T12:00:00Z; or an interval such as 2h before now. By default all."`
+	Start         string        `yaml:"start" doc:"Where a new consumer begins: all; new, messages that arrive after it was created; last, the newest message; last_per_subject; a sequence number; a time such as 2026-01-31T12:00:00Z; or an interval before now, such as 2h. By default all."`
 	Filter        engine.Names  `yaml:"filter" doc:"Subjects to read, with * and >; all of the stream by default."`
-	AckWait       time.Duration `yaml:"ack_wait" check:"min=1s,max=24h" doc:"After this time without a sign of life a message is delivered again. The input gives a sign while a message is in flight. By default 30s."`
-	MaxDeliver    int           `yaml:"max_deliver" check:"min=1" doc:"How often a message is delivered at most; no limit by default, which is best: attempts are limited by on_failure, which loses nothing."`
-	MaxAckPending int           `yaml:"max_ack_pending" check:"min=1" doc:"The most messages that are delivered and not acknowledged; by default 1000."`
-	Replicas      int           `yaml:"replicas" check:"min=1,max=5" doc:"Servers of a cluster that keep the position; by default those of the stream."`
+	AckWait       time.Duration `yaml:"ack_wait" check:"min=1s,max=24h" doc:"Time without a sign of life after which a message is redelivered. The input gives one while a message is in flight. By default 30s."`
+	MaxDeliver    int           `yaml:"max_deliver" check:"min=1" doc:"Maximum number of deliveries of a message; no limit by default, which is best: on_failure limits attempts without losing anything."`
+	MaxAckPending int           `yaml:"max_ack_pending" check:"min=1" doc:"Maximum number of messages delivered but not acknowledged; by default 1000."`
+	Replicas      int           `yaml:"replicas" check:"min=1,max=5" doc:"Servers in a cluster that keep the position; by default as many as keep the stream."`
 }
 
 const usualPending = 1000 // of a consumer without max_ack_pending
@@ -189,31 +189,30 @@ func (c *Config) Words() map[string]string {
 }
 
 const about = `
-Reads subjects of NATS, or a stream of JetStream.
+Reads NATS subjects, or a JetStream stream.
 
-With stream and consumer each message is acknowledged when it is settled, and delivered again
-after a crash. The last acknowledgement of a group is confirmed by the server, and
-with it those before; they are sent again until it is. While a message is in flight the server is told
-so, well within the consumer's ack_wait. A dead-lettered message is terminated, of which
-the server tells in an advisory. A message that is returned is delivered again after the interval of a
+With stream and consumer, each message is acknowledged when it is settled, and redelivered after a crash. The
+server confirms the last acknowledgement of a group, and with it those before; they are resent until it does. While
+a message is in flight, the server is told so well within the consumer's ack_wait. A dead-lettered message is
+terminated, which the server reports in an advisory. A returned message is redelivered after the interval of a
 retry, otherwise after 1s, 2s, 4s and so on. attempt() counts deliveries.
 
-Leave max_deliver unlimited: a message that is not settled at its last delivery, because of a crash
-or a stop, stays in the stream, and no consumer gets it. What has failed for good at its last delivery
-is terminated and logged instead of returned; longer retries are made without another delivery.
+Leave max_deliver unlimited: a message that is not settled at its last delivery, because of a crash or a stop,
+stays in the stream, and no consumer gets it. A message that has failed for good at its last delivery is terminated
+and logged instead of returned; longer retries are made without redelivery.
 
-With order_by: meta("subject"), the messages of a subject go through in the order of the stream, as long as one
-instance reads the consumer. After a crash new messages wait until those come again that were out, which takes up
-to ack_wait. What goes back while others are in flight (then: return, or an ack_wait that passed while the server
-could not be reached) may come after later ones; max_ack_pending: 1 excludes that.
+With order_by: meta("subject"), the messages of a subject are processed in stream order, as long as one instance
+reads the consumer. After a crash, new messages wait until the outstanding ones are redelivered, which takes up to
+ack_wait. A message that is returned while others are in flight (then: return, or an ack_wait that passed while the
+server could not be reached) may arrive after later ones; max_ack_pending: 1 prevents that.
 
-Without a stream, messages of subject are delivered at most once: the server keeps none. What
-arrives faster than it is read, beyond buffer, is dropped; drops are counted, logged, and shown by
-/ready. Requests have reply as metadata: an output nats with subject: $(meta("reply")) answers.
+Without a stream, messages of subject are delivered at most once: the server keeps none. Messages that arrive
+faster than they are read are dropped beyond buffer; drops are counted, logged, and shown by /ready. Requests have
+reply as metadata: a nats output with subject: $(meta("reply")) answers them.
 
-Metadata: subject; reply of a request; stream, consumer, sequence, delivery (the consumer's own number),
-deliveries (how often), pending (messages after it) and timestamp of a stream; and
-headers by their names, a list where one is there several times.
+Metadata: subject; reply of a request; for a stream, stream, consumer, sequence, delivery (the consumer's own
+number), deliveries (how many so far), pending (messages after it) and timestamp; and headers by name, repeated
+ones as a list.
 
     inputs:
       orders: {nats: {url: "nats://localhost:4222", stream: ORDERS, consumer: shop}}

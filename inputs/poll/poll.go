@@ -19,9 +19,9 @@ import (
 // Config configures the input.
 type Config struct {
 	Strategy   polling.Name           `yaml:"strategy" doc:"Which source gets free slots: weighted_round_robin, strict_priority, or a strategy that a Go program registers."`
-	EmptyPause time.Duration          `yaml:"empty_pause" check:"min=0" doc:"Time for which a source that had no messages is left alone. A source that answers at once that it has none is asked at most ten times a second in any case."`
-	Refresh    time.Duration          `yaml:"refresh" check:"min=1s" doc:"How often sources that name their queues by a pattern look for new ones."`
-	Sources    schema.Map[sourceSpec] `yaml:"sources" check:"required,nonempty" doc:"Where to read, by name: an input and its weight."`
+	EmptyPause time.Duration          `yaml:"empty_pause" check:"min=0" doc:"How long to leave a source alone that had no messages. A source that immediately answers that it has none is asked at most ten times a second in any case."`
+	Refresh    time.Duration          `yaml:"refresh" check:"min=1s" doc:"How often sources that select their queues by a pattern look for new ones."`
+	Sources    schema.Map[sourceSpec] `yaml:"sources" check:"required,nonempty" doc:"Sources by name: an input and its weight each."`
 }
 
 type sourceSpec struct {
@@ -59,23 +59,22 @@ func (c Config) Polling() polling.Plan {
 const about = `
 Reads from several sources at once and divides free slots among them.
 
-Each source has its own poller, so one that waits long for a message does not hold
-up the others. A source reads only when the strategy gives it some of the pipeline's free
-slots (engine.max_in_flight): with few free slots the strategy decides what is
-read, with many all sources read as fast as they can.
+Each source has its own poller, so one that waits a long time for a message does not
+hold up the others. A source reads only when the strategy gives it some of the
+pipeline's free slots (engine.max_in_flight): with few free slots, the strategy decides
+what is read; with many, all sources read as fast as they can.
 
-weighted_round_robin gives slots in turn, smoothly and in proportion to weight:
-with weights 3 and 1 the order is a a b a. strict_priority gives all slots to the
-source of the highest weight that has messages; among equal weights the one
-written first. A source that had no messages, or has not answered for a few times as
-long as usual (20 to 250ms), does not hold up lower ones. flowd simulate prints the
-order.
+weighted_round_robin gives slots in turn, smoothly and in proportion to weight: with
+weights 3 and 1, the order is a a b a. strict_priority gives all slots to the source
+with the highest weight that has messages; among equal weights, to the one written
+first. A source that had no messages, or has not answered for a few times as long as
+usual (20 to 250ms), does not hold up lower ones. flowd simulate prints the order.
 
-A source that fails is restarted alone, after a back-off; the others continue. A
-source whose input names queues by a pattern includes all that match; new ones are
-looked for every refresh.
+A source that fails is restarted alone, after a back-off; the others continue. A source
+whose input selects queues by a pattern includes all that match; it looks for new ones
+every refresh.
 
-A source can be any input that flowd reads from; one that others push to can't. All
+A source can be any input that flowd reads from, but not one that others push to. All
 must take messages back in the same way.
 
 Metadata: source, the name of the source, and the metadata of its input.

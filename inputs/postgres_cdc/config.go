@@ -15,19 +15,19 @@ import (
 
 // Config configures the input.
 type Config struct {
-	DSN          schema.Secret   `yaml:"dsn" check:"required,nonempty" doc:"Where the database is: postgres://USER:PASSWORD@HOST:5432/DATABASE, or host=HOST dbname=DATABASE …, with the parameters of libpq."`
-	TLS          *tlsconf.Client `yaml:"tls" doc:"Encrypt connections; {} trusts what the system trusts. By default the dsn's sslmode says."`
-	Slot         string          `yaml:"slot" check:"required" doc:"Replication slot: the server remembers by it what is settled, and keeps the changes since then. Each pipeline needs its own."`
-	Tables       engine.Names    `yaml:"tables" doc:"Tables to read, as SCHEMA.TABLE, in the letters that the catalog has; by default all of the publication, and of the database where flowd makes it."`
-	Publication  string          `yaml:"publication" doc:"Publication that has the tables; by default it is named as the slot."`
-	Create       bool            `yaml:"create" doc:"Make the slot and the publication where they are missing. With false that is an error: what was written since a slot was dropped would never be read."`
-	Snapshot     string          `yaml:"snapshot" check:"oneof=initial|never" doc:"What to read before the changes, when the slot is made: initial, all rows that the tables have then; or never."`
-	Transactions bool            `yaml:"transactions" doc:"Also give messages when a transaction begins and when it ends, with op begin and commit."`
-	AckInterval  time.Duration   `yaml:"ack_interval" check:"min=10ms,max=10m" doc:"How often the server is told what is settled. A process that is killed repeats as much."`
-	MaxReplay    int             `yaml:"max_replay" check:"min=1" doc:"Settled changes after which the server is told at once: a process that is killed repeats no more of them, but for the transaction that is under way."`
-	MaxSlotLag   schema.Size     `yaml:"max_slot_lag" doc:"Bytes of log that the server may keep for the slot before flowd warns; 0 never does."`
-	MaxRow       schema.Size     `yaml:"max_row" check:"min=64KiB,max=1GiB" doc:"Bytes of one change, or one row, at most. A larger one ends the pipeline, since nothing after it can be settled."`
-	Timeout      time.Duration   `yaml:"timeout" check:"min=1s,max=10m" doc:"How long to wait for a connection, and for the answer to a question. A server that is silent for six times as long is given up."`
+	DSN          schema.Secret   `yaml:"dsn" check:"required,nonempty" doc:"Connection string: postgres://USER:PASSWORD@HOST:5432/DATABASE, or host=HOST dbname=DATABASE …, with libpq parameters."`
+	TLS          *tlsconf.Client `yaml:"tls" doc:"Encrypt connections; {} trusts what the system trusts. By default the dsn's sslmode decides."`
+	Slot         string          `yaml:"slot" check:"required" doc:"Replication slot, in which the server records what is settled and keeps the changes since then. Each pipeline needs its own."`
+	Tables       engine.Names    `yaml:"tables" doc:"Tables to read, as SCHEMA.TABLE, spelled as in the catalog; by default all of the publication, or of the database if flowd creates it."`
+	Publication  string          `yaml:"publication" doc:"Publication of the tables; by default it has the name of the slot."`
+	Create       bool            `yaml:"create" doc:"Create the slot and the publication if they are missing. With false, that is an error: changes written since a slot was dropped would never be read."`
+	Snapshot     string          `yaml:"snapshot" check:"oneof=initial|never" doc:"What to read before the changes, when the slot is created: initial, all rows then in the tables; or never."`
+	Transactions bool            `yaml:"transactions" doc:"Also emit messages when a transaction begins and when it ends, with op begin and commit."`
+	AckInterval  time.Duration   `yaml:"ack_interval" check:"min=10ms,max=10m" doc:"How often the server is told what is settled. If the process is killed, changes settled since are read again."`
+	MaxReplay    int             `yaml:"max_replay" check:"min=1" doc:"Settled changes after which the server is told at once: if the process is killed, no more than these are read again, apart from the transaction in progress."`
+	MaxSlotLag   schema.Size     `yaml:"max_slot_lag" doc:"Bytes of log that the server may keep for the slot before flowd warns; 0 means never."`
+	MaxRow       schema.Size     `yaml:"max_row" check:"min=64KiB,max=1GiB" doc:"Largest change, or row. A larger one ends the pipeline, since nothing after it can be settled."`
+	Timeout      time.Duration   `yaml:"timeout" check:"min=1s,max=10m" doc:"How long to wait for a connection, and for the response to a request. A server that is silent for six times as long is given up."`
 }
 
 const initial = "initial"
@@ -82,29 +82,29 @@ func (c Config) Traits() engine.Traits {
 }
 
 const about = `
-Reads the changes of tables of PostgreSQL, from version 13 on, as they are committed.
+Reads changes to PostgreSQL tables, from version 13 on, as they are committed.
 
 The server decodes its log for a replication slot (plugin pgoutput), and keeps what is not
-settled. It is told of a transaction when all of its changes, and those of all before, are.
-When the slot is made, the rows that the tables have then are read first; the slot begins to
-exist when all of these are delivered, so a start that was interrupted begins again. See the
-guide postgres for what the server needs, for what is guaranteed, and for how large a slot
-can grow.
+settled. It is told of a transaction when all of its changes, and those of all transactions
+before it, are settled. When the slot is created, the rows then in the tables are read first;
+the slot only becomes permanent when all of these are delivered, so an interrupted start begins
+again. The postgres guide explains what the server needs, what is guaranteed, and how large a
+slot can grow.
 
 Each change is a document, as the example below shows. Its op is insert, update, delete,
-truncate, or read for a row of the snapshot. before is what REPLICA IDENTITY gives: the key of
-what was deleted, or the whole row with FULL. A column that is stored out of line and that an
-update does not touch is not sent: it is absent in after, and named in the list unchanged. An
-update that changes the key becomes a delete and an insert. lsn is the place of the
-transaction's commit; with position it names a change, and grows. Numbers are exact, json and
-arrays are documents, bytea is base64, timestamps are those of RFC 3339; NaN and infinity are
-text, and so is all else.
+truncate, or read for a row of the snapshot. before is what REPLICA IDENTITY provides: the key
+of what was deleted, or the whole row with FULL. A column that is stored out of line and not
+touched by an update is not sent: it is absent from after, and named in the list unchanged. An
+update that changes the key becomes a delete and an insert. lsn is the position of the
+transaction's commit; together with position it identifies a change, and it only increases.
+Numbers are exact, json and arrays are documents, bytea is base64, timestamps are RFC 3339;
+NaN, infinity and everything else are text.
 
 Metadata: op, schema, table, lsn, position, xid, commit_time (a time), last (whether it is the
-last change of its transaction), and, as the text of a document, key, the key columns, and
-columns, the types of all columns, which tell when the table has changed. To keep the order
-of the changes of each row, write order_by: meta("key"). Tables without a key have the key {}:
-all of their changes stay in order.
+last change of its transaction), and, as JSON text, key (the key columns) and columns (the
+types of all columns, which show when the table has changed). To keep the changes of each row
+in order, write order_by: meta("key"). Tables without a key have the key {}: all of their
+changes stay in order.
 
     inputs:
       changes:

@@ -19,20 +19,20 @@ import (
 // Config configures the input.
 type Config struct {
 	amqp.Connect `yaml:",inline"`
-	Queue        string        `yaml:"queue" doc:"Queue to consume; in an input poll also a pattern of names, such as orders-*. In a name write \\ before * ? [ and \\. It may only be left out if declare creates an exclusive one, which the broker names."`
-	Management   schema.Secret `yaml:"management" doc:"URL of the management interface, which knows the queues that match a pattern, and delivery limits: http://user:password@HOST:15672. By default it is on url's host at port 15672, or 15671 with TLS, with url's user."`
-	Prefetch     int           `yaml:"prefetch" check:"min=1,max=65535" doc:"The most messages that are delivered and not yet acknowledged: this bounds memory, and how large a batch can grow. By default 1000; for a queue with a delivery limit, what workers and batches need."`
-	Declare      *amqp.Declare `yaml:"declare" doc:"Create the queue, an exchange and bindings if they do not exist; without it they must exist."`
-	OnReturn     string        `yaml:"on_return" check:"oneof=requeue|requeue_once|reject" doc:"What happens to a message that is returned (then: return): requeue, it is delivered again; requeue_once, it is rejected if it was delivered before; reject, the broker dead-letters it, or drops it if the queue has no dead-letter exchange. Messages that a stop hands back unfinished are requeued in any case."`
-	ReturnDelay  time.Duration `yaml:"return_delay" check:"min=0s,max=10m" doc:"Time for which a message that was delivered before is held back before it is requeued."`
-	EarlyAck     bool          `yaml:"early_ack" doc:"Acknowledge as soon as a message is read. It is processed at most once: what fails later, or is lost in a crash, is gone."`
+	Queue        string        `yaml:"queue" doc:"Queue to consume; in a poll input also a pattern of names, such as orders-*. In a name write \\ before * ? [ and \\. It may only be omitted if declare creates an exclusive queue, which the broker names."`
+	Management   schema.Secret `yaml:"management" doc:"URL of the management interface, which knows the queues that match a pattern, and delivery limits: http://user:password@HOST:15672. By default on url's host at port 15672, or 15671 with TLS, with url's user."`
+	Prefetch     int           `yaml:"prefetch" check:"min=1,max=65535" doc:"Maximum number of messages delivered but not yet acknowledged: this limits memory, and how large a batch can grow. By default 1000; for a queue with a delivery limit, as many as workers and batches need."`
+	Declare      *amqp.Declare `yaml:"declare" doc:"Create the queue, an exchange and bindings if they do not exist; without this, they must exist."`
+	OnReturn     string        `yaml:"on_return" check:"oneof=requeue|requeue_once|reject" doc:"What happens to a message that is returned (then: return): requeue, it is redelivered; requeue_once, it is rejected if it was delivered before; reject, the broker dead-letters it, or drops it if the queue has no dead-letter exchange. Unfinished messages that a stop returns are always requeued."`
+	ReturnDelay  time.Duration `yaml:"return_delay" check:"min=0s,max=10m" doc:"How long a message that was delivered before is held back before it is requeued."`
+	EarlyAck     bool          `yaml:"early_ack" doc:"Acknowledge each message as soon as it is read. It is processed at most once: a message that fails later, or is in flight in a crash, is lost."`
 	Consume      consume       `yaml:"consume" doc:"How to consume."`
 }
 
 type consume struct {
 	Tag       string         `yaml:"tag" doc:"Name of the consumer; PIPELINE.INPUT by default."`
 	Exclusive bool           `yaml:"exclusive" doc:"Be the only consumer of the queue."`
-	Arguments amqp.Arguments `yaml:"arguments" doc:"Arguments, such as x-priority: 10, or for a stream x-stream-offset: first, last, next, a number, a time such as 2026-01-31T12:00:00Z, or an interval such as 2h before now."`
+	Arguments amqp.Arguments `yaml:"arguments" doc:"Arguments, such as x-priority: 10, or for a stream x-stream-offset: first, last, next, a number, a time such as 2026-01-31T12:00:00Z, or an interval before now, such as 2h."`
 }
 
 const (
@@ -112,31 +112,29 @@ func (c *Config) Words() map[string]string {
 const about = `
 Consumes a RabbitMQ queue: classic, quorum or stream.
 
-A message is acknowledged when it is settled. prefetch bounds how many may be
-unacknowledged at once; it should be more than a batch takes. A quorum queue with a
-delivery limit (RabbitMQ 4 gives each one a limit of 20) counts messages that a stop
-hands back as delivered, up to RabbitMQ 4.2: then less is prefetched, unless prefetch is
-set. The limit is taken from declare, or from the management interface, if it answers
-this user. Messages that fail for good go where on_failure says; messages that return to
-the queue are treated as on_return says.
+A message is acknowledged when it is settled. prefetch limits how many may be
+unacknowledged at once; it should be larger than a batch. Up to RabbitMQ 4.2, a
+quorum queue with a delivery limit (RabbitMQ 4 gives each one a limit of 20) counts
+messages that a stop returns as delivered: fewer are then prefetched, unless prefetch
+is set. The limit is taken from declare, or from the management interface, if it
+answers this user. Messages that fail for good go where on_failure says; messages
+that return to the queue are treated as on_return says.
 
-A lost connection is made again, at the next URL of a list if need be;
-unacknowledged messages are delivered again. A stream continues after what was
-settled before, as long as flowd runs; after a restart it begins where
-x-stream-offset says. It takes nothing back, so failures stop the pipeline, or
-go to dead letters.
+A lost connection is re-established, at the next URL of a list if need be;
+unacknowledged messages are redelivered. A stream continues after what was settled,
+as long as flowd runs; after a restart it begins at x-stream-offset. Messages can't
+be returned to a stream, so failures stop the pipeline, or are dead-lettered.
 
-In an input poll, queue may be a pattern, with * for any text without a /, ? for one
-character and [a-z] for one of these. It matches queues of the virtual host,
-but not those that belong to one connection, and streams only if x-stream-offset is
-set. Each queue has its own connection and prefetch. The user needs the tag
-management. A pattern must not match the queues to which dead letters go.
+In a poll input, queue may be a pattern, with * for any text without a /, ? for one
+character and [a-z] for one of these. It matches queues of the virtual host, but not
+those that are exclusive to a connection, and streams only if x-stream-offset is set.
+Each queue has its own connection and prefetch. The user needs the management tag. A
+pattern must not match the queues to which dead letters go.
 
 Metadata: queue, exchange, routing_key, redelivered, deaths (how often it was
 dead-lettered), the properties (content_type, content_encoding, correlation_id,
 reply_to, expiration, message_id, timestamp, type, user_id, app_id, priority,
-persistent) and the headers, x-death among them, by their names. attempt() counts
-deliveries.
+persistent) and the headers, including x-death, by name. attempt() counts deliveries.
 
     inputs:
       orders: {rabbitmq: {url: "amqp://localhost", queue: orders, prefetch: 500}}

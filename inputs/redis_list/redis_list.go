@@ -20,9 +20,9 @@ import (
 type Config struct {
 	redis.Connect `yaml:",inline"`
 	Key           string        `yaml:"key,main" check:"required,nonempty" doc:"List to read."`
-	Side          string        `yaml:"side" check:"oneof=left|right" doc:"End of the list to take from: left for senders that push to the right, and the other way round."`
-	Consumer      string        `yaml:"consumer" doc:"Name of this consumer, which keeps what was not settled for its next start; HOST.PIPELINE.INPUT by default. Each process needs its own, and the same at every start. Instances of one input get -0, -1 and so on."`
-	ClaimAfter    time.Duration `yaml:"claim_after" check:"min=1s,max=24h" doc:"How long another consumer may give no sign of life until what it has in flight is put back."`
+	Side          string        `yaml:"side" check:"oneof=left|right" doc:"End of the list to take from: left for senders that push to the right, and vice versa."`
+	Consumer      string        `yaml:"consumer" doc:"Name of this consumer, under which unsettled elements are kept for its next start; HOST.PIPELINE.INPUT by default. Each process needs its own, the same at every start. Instances of one input append -0, -1 and so on."`
+	ClaimAfter    time.Duration `yaml:"claim_after" check:"min=1s,max=24h" doc:"How long another consumer may be silent before its elements in flight are put back."`
 }
 
 // CheckConfig reports what can't work.
@@ -34,14 +34,14 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 }
 
 const about = `
-Reads a list of Redis (6.2 or newer), several elements at a time.
+Reads a list in Redis (6.2 or newer), several elements at a time.
 
-An element moves to a list of this consumer, {KEY}:processing:CONSUMER (KEY~:processing:CONSUMER
-where KEY has braces), and is removed from it when it is settled. After a restart, what is in that
-list is read first. {KEY}:consumers says when each consumer was last alive: what a consumer has in
-flight goes back to the list when it has been silent for claim_after. What is returned goes back at
-once; what has failed, after five seconds and behind the others. Equal elements are not told apart.
-A server without memory (maxmemory) moves no elements either: its list is read once it has room again.
+An element moves to a list of this consumer, {KEY}:processing:CONSUMER (KEY~:processing:CONSUMER if
+KEY contains braces), and is removed from it when it is settled. After a restart, that list is read
+first. {KEY}:consumers records when each consumer was last alive: once a consumer has been silent for
+claim_after, its elements in flight go back to the list. Elements that are returned go back at once;
+failed ones, after five seconds and behind the others. Equal elements are not distinguished. A server
+that is out of memory (maxmemory) can't move elements either: its list is read once it has room again.
 
 Metadata: list, redelivered.
 

@@ -19,9 +19,9 @@ import (
 type Config struct {
 	redis.Connect `yaml:",inline"`
 	Channels      engine.Names `yaml:"channels" doc:"Channels to subscribe to."`
-	Patterns      engine.Names `yaml:"patterns" doc:"Patterns of channels to subscribe to: news.* has * for any text, ? for one character, [ab] for one of these. A message that several match comes several times."`
-	AtMostOnce    bool         `yaml:"at_most_once" doc:"That messages may be lost is meant; without it lint warns."`
-	Buffer        schema.Size  `yaml:"buffer" check:"min=1KiB,max=1GiB" doc:"Bytes of messages that wait for the pipeline: those that come when there are more are dropped, and counted in the log."`
+	Patterns      engine.Names `yaml:"patterns" doc:"Patterns of channels to subscribe to, such as news.*: * matches any text, ? one character, [ab] one of these. A message that several match arrives several times."`
+	AtMostOnce    bool         `yaml:"at_most_once" doc:"Accept that messages may be lost; otherwise lint warns."`
+	Buffer        schema.Size  `yaml:"buffer" check:"min=1KiB,max=1GiB" doc:"Bytes of messages that may wait for the pipeline: those that arrive beyond that are dropped, and counted in the log."`
 }
 
 // CheckConfig reports what can't work.
@@ -52,13 +52,13 @@ func (c Config) Traits() engine.Traits {
 }
 
 const about = `
-Subscribes to channels of Redis: at most once.
+Subscribes to Redis channels: at most once.
 
-Redis keeps nothing that is published: what comes while the connection is lost, while flowd
-is stopped, or while more than buffer waits for the pipeline, is lost, and so is what is in
-flight in a crash. For messages that must not be lost there is redis_stream.
+Redis does not store what is published: messages that arrive while the connection is lost,
+while flowd is stopped, or while more than buffer waits for the pipeline are lost, as are those
+in flight in a crash. For messages that must not be lost, use redis_stream.
 
-Metadata: channel, and pattern where one has matched.
+Metadata: channel, and pattern if one matched.
 
     inputs:
       news:

@@ -17,15 +17,15 @@ import (
 // Config configures the input.
 type Config struct {
 	redis.Connect `yaml:",inline"`
-	Key           engine.Names  `yaml:"key" check:"required" doc:"Stream to read, or a list of them. In a cluster several need one slot, and so the same {tag} in their names."`
+	Key           engine.Names  `yaml:"key" check:"required" doc:"Stream to read, or a list of them. In a cluster, several must be in one slot, so their names need the same {tag}."`
 	Group         string        `yaml:"group" check:"required,nonempty" doc:"Consumer group: its consumers share the entries, and it remembers what is settled."`
-	Consumer      string        `yaml:"consumer" doc:"Name of this consumer, which keeps what was not settled for its next start; HOST.PIPELINE.INPUT by default. Each process needs its own, and the same at every start. Instances of one input get -0, -1 and so on."`
-	Create        bool          `yaml:"create" doc:"Create a group, and its stream, that is missing, also one that somebody drops while it is read. With false the input waits until somebody creates it."`
-	Start         string        `yaml:"start" doc:"Where a group begins that this input creates: earliest, latest (what is added from then on), or the id of an entry, after which it begins."`
+	Consumer      string        `yaml:"consumer" doc:"Name of this consumer, under which unsettled entries are kept for its next start; HOST.PIPELINE.INPUT by default. Each process needs its own, the same at every start. Instances of one input append -0, -1 and so on."`
+	Create        bool          `yaml:"create" doc:"Create a group, and its stream, if it is missing, even if it is dropped while it is read. With false, the input waits until somebody creates it."`
+	Start         string        `yaml:"start" doc:"Where a group that this input creates begins: earliest, latest (entries added from then on), or the id of an entry, after which it begins."`
 	Field         string        `yaml:"field" doc:"Field with the payload; the others become metadata. \"\" makes all fields the payload, as a JSON object."`
-	ClaimAfter    time.Duration `yaml:"claim_after" check:"min=1s,max=24h" doc:"How long an entry may be idle before another consumer takes it. While one is in flight here, it is renewed well before."`
-	MaxDeliver    int           `yaml:"max_deliver" check:"min=0" doc:"How often an entry is delivered: one that was delivered more often, as when it crashes its readers, fails unread (class rejected) and goes where on_failure says. 0 is without a limit."`
-	Delete        bool          `yaml:"delete" doc:"Delete entries that are settled from the stream. With several groups, those that are slower lose them."`
+	ClaimAfter    time.Duration `yaml:"claim_after" check:"min=1s,max=24h" doc:"How long an entry may be idle before another consumer claims it. While one is in flight here, it is renewed well before."`
+	MaxDeliver    int           `yaml:"max_deliver" check:"min=0" doc:"Maximum number of deliveries of an entry: one that was delivered more often, for instance because it crashes its readers, fails unread (class rejected) and goes where on_failure says. 0 means no limit."`
+	Delete        bool          `yaml:"delete" doc:"Delete settled entries from the stream. With several groups, the slower ones lose them."`
 }
 
 const (
@@ -68,21 +68,22 @@ func (c *Config) from() string {
 }
 
 const about = `
-Reads streams of Redis (6.2 or newer) as a consumer of a group.
+Reads streams in Redis (6.2 or newer), as a consumer in a group.
 
-An entry is acknowledged (XACK) when it is settled. What a consumer has read and not settled
-stays with it: after a restart it is read first. What has been idle for claim_after is taken
-over by any other consumer of the group (XAUTOCLAIM); entries in flight are renewed, and if
-one is lost nevertheless, it stops before the next step or write. A message that is returned
-because it failed comes again after claim_after; one that a stop hands back, at once.
+An entry is acknowledged (XACK) when it is settled. Entries that a consumer has read but not
+settled stay with it: after a restart they are read first. An entry that has been idle for
+claim_after is claimed by another consumer of the group (XAUTOCLAIM); entries in flight are
+renewed, and if one is lost nevertheless, it stops before the next step or write. A message
+that is returned because it failed is redelivered after claim_after; one that a stop returns,
+at once.
 
 Entries that were trimmed before they could be read are counted in the log. A group that is
-dropped while it is read is created again (create) before the oldest entry that this input
-has not settled: what other consumers had in flight is not delivered again.
+dropped while it is read is recreated (create) before the oldest entry that this input has not
+settled: entries that other consumers had in flight are not redelivered.
 
-Metadata: stream, id, timestamp, delivery_count, redelivered, and the other fields by their
-names. A field with one of the names above is called field_NAME; several fields of one name
-are a list.
+Metadata: stream, id, timestamp, delivery_count, redelivered, and the other fields by name. A
+field with one of the names above becomes field_NAME; several fields with the same name become
+a list.
 
     inputs:
       orders: {redis_stream: {url: "redis://localhost:6379", key: orders, group: shop}}

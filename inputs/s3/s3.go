@@ -15,7 +15,7 @@ import (
 type Config struct {
 	s3.Config      `yaml:",inline"`
 	objects.Source `yaml:",inline"`
-	Notify         *Notify `yaml:"notify" doc:"Queue of Amazon SQS to which the bucket sends its events: instead of a listing, it says which objects there are."`
+	Notify         *Notify `yaml:"notify" doc:"Amazon SQS queue to which the bucket sends its events: these name the objects to read, instead of a listing."`
 }
 
 // Notify is a queue of notices.
@@ -34,13 +34,13 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 func (*Config) Words() map[string]string { return s3.Words() }
 
 const about = `
-Reads objects of Amazon S3, and of stores that speak its protocol, one message per line.
+Reads objects from Amazon S3 and compatible stores, one message per line.
 
 ` + objects.About + `
-With notify, objects are read when the bucket's events name them: events of S3 itself, in
-messages of SNS, or from EventBridge. A message of the queue is deleted once all its objects
-are done, and kept from others until then. One that is no event of this bucket becomes a
-failed message; an event about other keys, or a removed object, is deleted.
+With notify, objects are read when the bucket's events name them: events sent by S3 itself,
+through SNS, or by EventBridge. A queue message is deleted once all its objects are done, and
+hidden from others until then. One that is not an event of this bucket becomes a failed
+message; an event about other keys, or a removed object, is deleted.
 
     inputs:
       logs: {s3: {bucket: logs, prefix: "in/", interval: 1m, checkpoint: logs.checkpoint}}

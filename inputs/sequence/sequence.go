@@ -20,7 +20,7 @@ type part struct {
 }
 
 const about = `
-Reads inputs one after the other: each begins when the one before has ended.
+Reads inputs one after another: each begins when the one before has ended.
 
     inputs:
       all:

@@ -16,11 +16,11 @@ type Config struct {
 	sqldb.Config `yaml:",inline"`
 	Query        string        `yaml:"query" check:"required,nonempty" doc:"Query whose rows are read. Parameters are $1, $2 in PostgreSQL and ? elsewhere."`
 	Args         []expr.Value  `yaml:"args" scope:"cursor" doc:"Values of the parameters, in order; cursor() is available in them."`
-	Cursor       expr.Value    `yaml:"cursor" doc:"How far a row is, such as id, or [changed, id]: of its fields. The query begins after it and orders by it; no two pages of a query may share one."`
-	Checkpoint   string        `yaml:"checkpoint" doc:"File that records the cursor of the last row before which all are settled. A restart continues after it."`
-	Interval     time.Duration `yaml:"interval" check:"min=1ms" doc:"How long to wait until the query is run again; without it, and without listen, the input ends when there are no more rows."`
-	Listen       string        `yaml:"listen" doc:"Channel of PostgreSQL (NOTIFY): an event on it ends the wait for the next query."`
-	QueryTimeout time.Duration `yaml:"query_timeout" check:"min=10ms" doc:"How long to wait for the first row of a query, and for each next one."`
+	Cursor       expr.Value    `yaml:"cursor" doc:"Position of a row, such as id, or [changed, id], from its fields. The query begins after it and orders by it; no two pages of a query may share one."`
+	Checkpoint   string        `yaml:"checkpoint" doc:"File that records the cursor of the last row that is settled along with all before it. A restart continues after it."`
+	Interval     time.Duration `yaml:"interval" check:"min=1ms" doc:"How long to wait before the query is run again; without it, and without listen, the input ends when there are no more rows."`
+	Listen       string        `yaml:"listen" doc:"PostgreSQL channel (NOTIFY): an event on it ends the wait for the next query."`
+	QueryTimeout time.Duration `yaml:"query_timeout" check:"min=10ms" doc:"How long to wait for the first row of a query, and for each further one."`
 }
 
 // CheckConfig reports what can't work.
@@ -57,15 +57,15 @@ const about = `
 Reads the rows of a query on PostgreSQL, MySQL, MariaDB, SQLite or ClickHouse, as documents.
 
 Values are exact: numbers keep their digits, json is a document, an array a list, bytes are
-base64, a moment is RFC 3339 (UTC), a time without zone has none, and anything else is the
-database's own text. MariaDB's JSON is text: write from_json(field). flowd docs clickhouse has the rest on
-ClickHouse.
+base64, a point in time is RFC 3339 (UTC), a time without zone has none, and anything else is
+the database's own text. MariaDB's JSON is text: write from_json(field). For more on
+ClickHouse, see flowd docs clickhouse.
 
-With cursor the query is repeated until it finds nothing, so that LIMIT makes pages. Then
-the input ends, or waits for interval or for an event on the channel listen. cursor() is
-that of the last row, nil at first; after a restart it is that of the checkpoint: rows
-that were not settled are read again. What is not ordered by the cursor, or committed by
-others behind it, is not seen.
+With cursor, the query is repeated until it returns no rows, so LIMIT makes pages. Then the
+input ends, or waits for interval or for an event on the channel listen. cursor() is that of
+the last row, nil at first; after a restart, it is that of the checkpoint: rows that were not
+settled are read again. Rows that are not ordered by the cursor, or that others commit behind
+it, are missed.
 
     inputs:
       orders:

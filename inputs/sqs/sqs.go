@@ -19,19 +19,19 @@ import (
 
 // Config configures the input.
 type Config struct {
-	Queue      string `yaml:"queue,main" check:"required,nonempty" doc:"Queue, by name, URL or ARN; in an input poll also a pattern of names, such as orders-*."`
+	Queue      string `yaml:"queue,main" check:"required,nonempty" doc:"Queue, by name, URL or ARN; in a poll input also a pattern of names, such as orders-*."`
 	aws.Config `yaml:",inline"`
 	Wait       time.Duration `yaml:"wait" check:"min=0s,max=20s" doc:"How long a receive waits for messages (long polling)."`
-	Max        int           `yaml:"max" check:"min=1,max=10" doc:"The most messages in one receive."`
-	Visibility time.Duration `yaml:"visibility" check:"min=1s,max=12h" doc:"How long a message is hidden from others before its lease is renewed or it is delivered again; the queue's own by default."`
-	Lease      Lease         `yaml:"lease" doc:"How leases, the time for which messages are hidden, are renewed."`
-	Delete     bool          `yaml:"delete" doc:"Delete messages that are settled. Without it they are delivered again and again, until something else deletes them."`
+	Max        int           `yaml:"max" check:"min=1,max=10" doc:"Maximum number of messages in one receive."`
+	Visibility time.Duration `yaml:"visibility" check:"min=1s,max=12h" doc:"How long a message is hidden from others before its lease is renewed or it is redelivered; by default as the queue specifies."`
+	Lease      Lease         `yaml:"lease" doc:"How leases (the time for which messages are hidden) are renewed."`
+	Delete     bool          `yaml:"delete" doc:"Delete settled messages. With false, they are redelivered until something else deletes them."`
 }
 
 // Lease says how long messages are kept from others.
 type Lease struct {
 	Renew bool          `yaml:"renew" doc:"Extend the visibility timeout while a message is in flight."`
-	Max   time.Duration `yaml:"max" check:"min=1s,max=12h" doc:"Longest time in all; then the message is given up, and delivered again."`
+	Max   time.Duration `yaml:"max" check:"min=1s,max=12h" doc:"Longest time in all; after that, the message is given up and redelivered."`
 }
 
 // CheckConfig reports what can't work.
@@ -60,29 +60,29 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 func (*Config) Words() map[string]string { return aws.Words() }
 
 const about = `
-Reads a queue of Amazon SQS.
+Reads an Amazon SQS queue.
 
-Messages that were delivered, filtered or dead-lettered are deleted. A message that is
-returned becomes visible again: at once when the pipeline stops, after the interval of
-a retry, otherwise after 1s, 2s, 4s and so on, by its receive count, so that the queue's
-own redrive policy can end it. Retries that wait more than 10s are left to the queue, up
-to 12h; the attempt is the receive count plus the attempts that no receive
-preceded.
+Messages that were delivered, filtered or dead-lettered are deleted. A returned message
+becomes visible again: at once when the pipeline stops, after the interval of a retry,
+otherwise after 1s, 2s, 4s and so on, according to its receive count, so that the
+queue's own redrive policy can end it. Retries that wait longer than 10s are left to the
+queue, up to 12h; the attempt is the receive count plus the attempts made without a new
+receive.
 
 In a FIFO queue, with order_by: meta("message_group_id"), when a message is returned,
-the messages after it in its group are returned, too, so that it is first again.
+the messages after it in its group are also returned, so that it is first again.
 
 Leases are renewed while messages are in flight. If a lease is lost, its message stops
-before the next step or write. Several instances (concurrency) receive at once.
+before the next step or write. With concurrency, several instances receive at once.
 
-In an input poll, queue may be a pattern, with * for any text, ? for one character
-and [a-z] for one of these: all queues of the region that match are read. It must not
-match the queues to which the pipeline sends messages that it could not process.
+In a poll input, queue may be a pattern, with * for any text, ? for one character and
+[a-z] for one of these: all matching queues of the region are read. It must not match
+the queues to which the pipeline sends messages that it could not process.
 
 Metadata: queue, message_id, receive_count, sent_at, first_received_at, sender_id;
-message_group_id, dedupe_id and sequence_number of a FIFO queue; dead_letter_source;
-and the message attributes by their names: a Number as a number, a Binary as the text
-of its bytes. An attribute with one of the names above is called attribute_NAME.
+message_group_id, dedupe_id and sequence_number of a FIFO queue; dead_letter_source; and
+the message attributes by name: a Number as a number, a Binary as the text of its bytes.
+An attribute with one of the names above becomes attribute_NAME.
 
     inputs:
       orders: {sqs: {queue: orders, region: eu-central-1}}

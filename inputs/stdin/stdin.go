@@ -21,7 +21,7 @@ type Config struct {
 const about = `
 Reads standard input, one message per line.
 
-A framing cuts the stream into records in another way. Metadata: line.
+With framing, the stream is divided into records in another way. Metadata: line.
 
     inputs:
       log: {stdin: {}}

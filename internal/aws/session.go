@@ -36,16 +36,16 @@ type Config struct {
 	Region      string         `yaml:"region" doc:"Region, such as eu-central-1; by default the one in a queue's ARN or URL, AWS_REGION, or the profile's."`
 	Endpoint    string         `yaml:"endpoint" doc:"URL of the service, for emulators and private endpoints; by default the region's, or AWS_ENDPOINT_URL."`
 	Profile     string         `yaml:"profile" doc:"Profile of the shared configuration files; AWS_PROFILE by default."`
-	Credentials *Credentials   `yaml:"credentials" doc:"Keys to use instead of those of the environment, the profile or the machine."`
+	Credentials *Credentials   `yaml:"credentials" doc:"Keys to use instead of those from the environment, the profile or the machine."`
 	Role        *Role          `yaml:"role" doc:"Role to assume with these credentials."`
 	TLS         tlsconf.Client `yaml:"tls" doc:"Certificates to trust and to present."`
 }
 
 // Credentials are keys.
 type Credentials struct {
-	AccessKeyID     string        `yaml:"access_key_id" check:"required,nonempty" doc:"The key's id."`
-	SecretAccessKey schema.Secret `yaml:"secret_access_key" check:"required,nonempty" doc:"The key."`
-	SessionToken    schema.Secret `yaml:"session_token" doc:"The token of temporary keys."`
+	AccessKeyID     string        `yaml:"access_key_id" check:"required,nonempty" doc:"Access key id."`
+	SecretAccessKey schema.Secret `yaml:"secret_access_key" check:"required,nonempty" doc:"Secret access key."`
+	SessionToken    schema.Secret `yaml:"session_token" doc:"Session token of temporary keys."`
 }
 
 // Role is a role to assume.

@@ -18,15 +18,15 @@ import (
 
 // Config says who calls, where a service has no keys of its own.
 type Config struct {
-	Credentials *Credentials   `yaml:"credentials" doc:"Application to call as, instead of what the environment (AZURE_CLIENT_ID, …), a workload identity, the machine's managed identity or the Azure CLI gives."`
+	Credentials *Credentials   `yaml:"credentials" doc:"Application to authenticate as, instead of the identity from the environment (AZURE_CLIENT_ID, …), a workload identity, the machine's managed identity or the Azure CLI."`
 	TLS         tlsconf.Client `yaml:"tls" doc:"Certificates to trust and to present."`
 }
 
 // Credentials are those of an application.
 type Credentials struct {
-	TenantID     string        `yaml:"tenant_id" check:"required,nonempty" doc:"Id of its directory."`
-	ClientID     string        `yaml:"client_id" check:"required,nonempty" doc:"Its id."`
-	ClientSecret schema.Secret `yaml:"client_secret" check:"required,nonempty" doc:"Its secret."`
+	TenantID     string        `yaml:"tenant_id" check:"required,nonempty" doc:"Id of its tenant (directory)."`
+	ClientID     string        `yaml:"client_id" check:"required,nonempty" doc:"Client id."`
+	ClientSecret schema.Secret `yaml:"client_secret" check:"required,nonempty" doc:"Client secret."`
 }
 
 // Options are those of a client, and the HTTP client in them. Calls are tried again shortly,

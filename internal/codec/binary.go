@@ -10,7 +10,7 @@ import (
 // Base64 is bytes written as text (RFC 4648).
 type Base64 struct {
 	URL bool `yaml:"url" doc:"The alphabet for URLs and file names: - and _ instead of + and /."`
-	Raw bool `yaml:"raw" doc:"Without the padding at the end."`
+	Raw bool `yaml:"raw" doc:"Without padding at the end."`
 }
 
 // Binary says that what is decoded is bytes.

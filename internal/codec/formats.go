@@ -6,17 +6,17 @@ type Formats struct {
 	JSON    *JSON    `yaml:"json" oneof:"format" doc:"JSON text."`
 	CSV     *CSV     `yaml:"csv" oneof:"format" doc:"Comma-separated values."`
 	KV      *KV      `yaml:"kv" oneof:"format" doc:"Pairs such as a=b c=\"d e\"."`
-	Logfmt  *Logfmt  `yaml:"logfmt" oneof:"format" doc:"Pairs as many services log them; a key without a value is true."`
+	Logfmt  *Logfmt  `yaml:"logfmt" oneof:"format" doc:"Pairs as logged by many services; a key without a value is true."`
 	LTSV    *LTSV    `yaml:"ltsv" oneof:"format" doc:"Labelled values between tabs, each as label:value."`
-	Form    *Form    `yaml:"form" oneof:"format" doc:"Fields of HTML forms and queries of URLs (application/x-www-form-urlencoded), such as a=1&b=x+y. A field that is repeated is a list."`
+	Form    *Form    `yaml:"form" oneof:"format" doc:"HTML form fields and URL queries (application/x-www-form-urlencoded), such as a=1&b=x+y. A repeated field becomes a list."`
 	INI     *INI     `yaml:"ini" oneof:"format" doc:"Lines of key=value, in sections."`
 	TOML    *TOML    `yaml:"toml" oneof:"format" doc:"One TOML document."`
-	Syslog  *Syslog  `yaml:"syslog" oneof:"format" doc:"Messages of RFC 5424 and RFC 3164."`
+	Syslog  *Syslog  `yaml:"syslog" oneof:"format" doc:"RFC 5424 and RFC 3164 messages."`
 	CEF     *CEF     `yaml:"cef" oneof:"format" doc:"Events in ArcSight's Common Event Format: the fields of the header, and an object extension."`
 	YAML    *YAML    `yaml:"yaml" oneof:"format" doc:"One YAML document."`
-	XML     *XML     `yaml:"xml" oneof:"format" doc:"XML: attributes are keys with a -, text beside them is #text, repeated elements are a list."`
-	MsgPack *MsgPack `yaml:"msgpack" oneof:"format" doc:"One value of MessagePack."`
-	CBOR    *CBOR    `yaml:"cbor" oneof:"format" doc:"One data item of CBOR (RFC 8949)."`
+	XML     *XML     `yaml:"xml" oneof:"format" doc:"XML: attributes become keys with a leading -, text beside them becomes #text, repeated elements become a list."`
+	MsgPack *MsgPack `yaml:"msgpack" oneof:"format" doc:"One MessagePack value."`
+	CBOR    *CBOR    `yaml:"cbor" oneof:"format" doc:"One CBOR data item (RFC 8949)."`
 	Base64  *Base64  `yaml:"base64" oneof:"format" doc:"Bytes as text, four characters for three bytes."`
 	Hex     *Hex     `yaml:"hex" oneof:"format" doc:"Bytes as text, two digits for each byte."`
 }

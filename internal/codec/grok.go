@@ -14,8 +14,8 @@ import (
 
 // Grok reads text by named patterns. It can't be encoded.
 type Grok struct {
-	Pattern  GrokPattern       `yaml:"pattern,main" check:"required" doc:"Regular expression (RE2) with %{NAME} for a known pattern, %{NAME:field} for a field of what it matches, and %{NAME:field:int} for a field of a type: int, float or bool. The field a.b is b in the object a."`
-	Patterns map[string]string `yaml:"patterns" doc:"Patterns of your own, by name; they come before the known ones."`
+	Pattern  GrokPattern       `yaml:"pattern,main" check:"required" doc:"Regular expression (RE2) with %{NAME} for a known pattern, %{NAME:field} for a field that it matches, and %{NAME:field:int} for a field of a type: int, float or bool. The field a.b is b in the object a."`
+	Patterns map[string]string `yaml:"patterns" doc:"Your own patterns, by name; they take precedence over the known ones."`
 }
 
 // GrokPattern is a pattern as it is written, and as it is compiled with those it names.

@@ -13,11 +13,11 @@ import (
 
 // Syslog reads and writes messages of RFC 5424 and of RFC 3164.
 type Syslog struct {
-	RFC        string `yaml:"rfc" check:"oneof=auto|3164|5424" default:"auto" doc:"The RFC of the messages. With auto, decoding finds out, and encoding writes RFC 5424."`
-	BestEffort bool   `yaml:"best_effort" doc:"Decoding takes messages that break the rules: what can't be read is a part of message."`
-	Names      bool   `yaml:"names" doc:"Decoding gives facility and severity as words, such as auth and err, instead of numbers. Encoding takes both."`
-	Zone       Zone   `yaml:"zone" doc:"Time zone of timestamps of RFC 3164, which do not have one, such as Europe/Zurich; UTC by default."`
-	Year       int    `yaml:"year" check:"min=0,max=9999" doc:"Year of timestamps of RFC 3164, which do not have one; 0: the year in which they are closest to now."`
+	RFC        string `yaml:"rfc" check:"oneof=auto|3164|5424" default:"auto" doc:"RFC of the messages. With auto, decoding detects it, and encoding writes RFC 5424."`
+	BestEffort bool   `yaml:"best_effort" doc:"Decoding accepts messages that break the rules: what can't be parsed becomes part of message."`
+	Names      bool   `yaml:"names" doc:"Decoding gives facility and severity as words, such as auth and err, instead of numbers. Encoding accepts both."`
+	Zone       Zone   `yaml:"zone" doc:"Time zone of RFC 3164 timestamps, which do not have one, such as Europe/Zurich; UTC by default."`
+	Year       int    `yaml:"year" check:"min=0,max=9999" doc:"Year of RFC 3164 timestamps, which do not have one; 0 means the year in which they are closest to now."`
 }
 
 var _ Expanding = (*Syslog)(nil)

@@ -25,8 +25,8 @@ import (
 // Config says where a service is and which credentials to use.
 type Config struct {
 	Endpoint    string         `yaml:"endpoint" doc:"URL of the service, for emulators and private endpoints; by default Google's own."`
-	Credentials schema.Secret  `yaml:"credentials" doc:"Credentials in JSON, such as the key of a service account or a configuration of workload identity federation: the path of a file, or its content. By default those of GOOGLE_APPLICATION_CREDENTIALS, of gcloud, or of the machine."`
-	Anonymous   bool           `yaml:"anonymous" doc:"Use no credentials, for what is public, and for emulators."`
+	Credentials schema.Secret  `yaml:"credentials" doc:"JSON credentials, such as a service account key or a workload identity federation configuration: the path of a file, or its content. By default those from GOOGLE_APPLICATION_CREDENTIALS, gcloud or the machine."`
+	Anonymous   bool           `yaml:"anonymous" doc:"Use no credentials, for public data and emulators."`
 	TLS         tlsconf.Client `yaml:"tls" doc:"Certificates to trust and to present."`
 }
 

@@ -13,14 +13,14 @@ import (
 
 // Auth is the section `auth`: what a client shows and a server asks for.
 type Auth struct {
-	Bearer *schema.Secret `yaml:"bearer" oneof:"auth,optional" check:"nonempty" doc:"A token."`
-	Basic  *Basic         `yaml:"basic" oneof:"auth,optional" doc:"A name and a password."`
+	Bearer *schema.Secret `yaml:"bearer" oneof:"auth,optional" check:"nonempty" doc:"Bearer token."`
+	Basic  *Basic         `yaml:"basic" oneof:"auth,optional" doc:"User name and password."`
 }
 
 // Basic is a name with a password.
 type Basic struct {
-	User     string        `yaml:"user" check:"required,nonempty" doc:"The name."`
-	Password schema.Secret `yaml:"password" check:"required,nonempty" doc:"The password."`
+	User     string        `yaml:"user" check:"required,nonempty" doc:"User name."`
+	Password schema.Secret `yaml:"password" check:"required,nonempty" doc:"Password."`
 }
 
 // Set puts the credentials into a request.

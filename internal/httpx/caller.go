@@ -23,12 +23,12 @@ import (
 
 // Calls is what the configuration says of requests. Components have it inline.
 type Calls struct {
-	URL     expr.Template             `yaml:"url,main" check:"required" doc:"URL to send to. Scheme and host are written literally; data can't change them."`
+	URL     expr.Template             `yaml:"url,main" check:"required" doc:"URL to send to. Scheme and host must be literal; data can't change them."`
 	Headers schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name."`
 	Auth    ClientAuth                `yaml:"auth" doc:"Credentials to send."`
 	Expect  []int                     `yaml:"expect" check:"min=200,max=599" doc:"Statuses that mean success; 200 to 299 by default."`
 	TLS     tlsconf.Client            `yaml:"tls" doc:"TLS settings other than the system's defaults."`
-	Refuse  Refused                   `yaml:"refuse_addresses" doc:"Addresses that are not called, whatever name leads to them: link_local, loopback, metadata (of clouds), private, and addresses or networks such as 10.0.0.0/8. With a proxy (HTTP_PROXY) only an address in the URL itself is checked."`
+	Refuse  Refused                   `yaml:"refuse_addresses" doc:"Addresses that are not called, whatever name resolves to them: link_local, loopback, metadata (of clouds), private, and addresses or networks such as 10.0.0.0/8. With a proxy (HTTP_PROXY), only an address in the URL itself is checked."`
 }
 
 // reserved are the headers that a request sets itself.

@@ -20,25 +20,25 @@ import (
 // ServerAuth is the section `auth` of a server.
 type ServerAuth struct {
 	Auth `yaml:",inline"`
-	HMAC *HMAC `yaml:"hmac" oneof:"auth,optional" doc:"A signature of the body as it was sent, as in webhooks."`
+	HMAC *HMAC `yaml:"hmac" oneof:"auth,optional" doc:"Signature of the body as sent, as in webhooks."`
 }
 
 // HMAC is how webhooks are signed.
 type HMAC struct {
 	Header    string        `yaml:"header" check:"required,nonempty" doc:"Header with the signature."`
-	Secret    schema.Secret `yaml:"secret" check:"required,nonempty" doc:"The secret that both sides know."`
-	Algorithm string        `yaml:"algorithm" check:"oneof=sha256|sha512|sha1" default:"sha256" doc:"Hash function; use sha1 only for senders that have nothing better."`
+	Secret    schema.Secret `yaml:"secret" check:"required,nonempty" doc:"Shared secret."`
+	Algorithm string        `yaml:"algorithm" check:"oneof=sha256|sha512|sha1" default:"sha256" doc:"Hash function; use sha1 only for senders that support nothing better."`
 	Encoding  string        `yaml:"encoding" check:"oneof=hex|base64" default:"hex" doc:"How the signature is encoded."`
 	Prefix    string        `yaml:"prefix" doc:"Text before the signature, such as sha256=."`
-	Timestamp *Timestamp    `yaml:"timestamp" doc:"The time at which the request was signed. Without it, an intercepted request can be sent again at any time."`
+	Timestamp *Timestamp    `yaml:"timestamp" doc:"Time at which the request was signed. Without it, an intercepted request can be replayed at any time."`
 }
 
 // Timestamp is how a signature says when it was made.
 type Timestamp struct {
 	Header string        `yaml:"header" doc:"Header with the time, in seconds since 1970."`
-	Field  string        `yaml:"field" doc:"Instead of a header: the name of the time in the signature's header, such as t in t=1,v1=2. Every field with the prefix is then a signature, and one of them must match."`
+	Field  string        `yaml:"field" doc:"Instead of header: name of the time in the signature header, such as t in t=1,v1=2. Every field with the prefix is then a signature, and one of them must match."`
 	Signed string        `yaml:"signed" default:"{timestamp}.{body}" doc:"The text that is signed."`
-	Window time.Duration `yaml:"window" default:"5m" check:"min=1s" doc:"How far the time may differ from this machine's."`
+	Window time.Duration `yaml:"window" default:"5m" check:"min=1s" doc:"How far the time may differ from this machine's clock."`
 }
 
 // CheckConfig reports what can't work.

@@ -22,18 +22,18 @@ import (
 // ClientAuth is the section `auth` of what makes requests.
 type ClientAuth struct {
 	Auth   `yaml:",inline"`
-	OAuth2 *OAuth2 `yaml:"oauth2" oneof:"auth,optional" doc:"Client credentials, for which a server of OAuth 2.0 gives tokens."`
+	OAuth2 *OAuth2 `yaml:"oauth2" oneof:"auth,optional" doc:"Client credentials, for tokens from an OAuth 2.0 server."`
 }
 
 // OAuth2 are client credentials.
 type OAuth2 struct {
-	TokenURL     string             `yaml:"token_url" check:"required,nonempty" doc:"URL that gives tokens. The TLS settings and the refused addresses are those of the requests."`
-	ClientID     string             `yaml:"client_id" check:"required,nonempty" doc:"Name of the client."`
-	ClientSecret schema.Secret      `yaml:"client_secret" check:"required,nonempty" doc:"Secret of the client."`
-	Scopes       []string           `yaml:"scopes" doc:"Scopes to ask for."`
-	Audience     string             `yaml:"audience" doc:"Audience to ask for, where the server wants one."`
-	Params       schema.Map[string] `yaml:"params" doc:"Other parameters of the request for a token, by name."`
-	SendAs       string             `yaml:"send_as" check:"oneof=auto|header|params" default:"auto" doc:"How the server takes the client's name and secret: as header (basic authentication) or among the params. auto tries both."`
+	TokenURL     string             `yaml:"token_url" check:"required,nonempty" doc:"URL of the token endpoint. The TLS settings and refused addresses are those of the requests."`
+	ClientID     string             `yaml:"client_id" check:"required,nonempty" doc:"Client id."`
+	ClientSecret schema.Secret      `yaml:"client_secret" check:"required,nonempty" doc:"Client secret."`
+	Scopes       []string           `yaml:"scopes" doc:"Scopes to request."`
+	Audience     string             `yaml:"audience" doc:"Audience to request, if the server requires one."`
+	Params       schema.Map[string] `yaml:"params" doc:"Other parameters of the token request, by name."`
+	SendAs       string             `yaml:"send_as" check:"oneof=auto|header|params" default:"auto" doc:"How to send the client id and secret: in a header (basic authentication) or in params. auto tries both."`
 }
 
 // CheckConfig reports what no token can be had with.
@@ -203,8 +203,8 @@ func (t *tokens) trouble(ctx context.Context, err error) error {
 }
 
 // AboutTokens is what the docs of components that make requests say of OAuth 2.0.
-const AboutTokens = `With auth: {oauth2: …} flowd asks token_url for a token, by client credentials, and for
-another before that expires. Where a server refuses a token (401), the request is made once
-more, with a new one. As long as the server of tokens can't be reached or refuses the
+const AboutTokens = `With auth: {oauth2: …}, flowd requests a token from token_url with the client credentials
+grant, and another before it expires. If a server rejects a token (401), the request is
+made once more, with a new one. While the token server can't be reached or rejects the
 credentials, nothing is sent.
 `

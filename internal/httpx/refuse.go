@@ -145,11 +145,11 @@ func (r Refused) dialer(d *net.Dialer, proxy func(*http.Request) (*url.URL, erro
 
 // AboutProxies is what the docs of components that make requests say of proxies and of
 // refused addresses.
-const AboutProxies = `Requests go through a proxy if the environment names one: HTTP_PROXY and HTTPS_PROXY
-(or in lower case), except to hosts in NO_PROXY and to this machine. With
-refuse_addresses some addresses are not called, whatever name leads to them: each
-connection is checked when it is made, so name servers, redirects and addresses in
-another form (IPv4 in IPv6, NAT64) can't get around it. A request to such an address is
-rejected. A proxy may always be called, and it looks up names: it must refuse the
-addresses that they lead to. Then flowd only checks a URL that contains an address.
+const AboutProxies = `Requests go through a proxy if the environment names one: HTTP_PROXY and HTTPS_PROXY (or
+in lower case), except to hosts in NO_PROXY and to this machine. With refuse_addresses,
+some addresses are not called, whatever name resolves to them: each connection is checked
+when it is made, so DNS, redirects and addresses in another form (IPv4 in IPv6, NAT64)
+can't bypass it. A request to such an address is rejected. A proxy may always be called,
+and it resolves names: it must refuse those addresses itself. flowd then only checks a URL
+that contains an address.
 `

@@ -14,14 +14,14 @@ import (
 type Connect struct {
 	URL       schema.URLs    `yaml:"url" check:"required,nonempty" doc:"URL of the server: mqtt://user:password@host:1883, mqtts:// for TLS (port 8883), ws://host:80/mqtt or wss://. In a list, the next is tried when one does not answer."`
 	Version   string         `yaml:"version" check:"oneof=5|3.1.1" doc:"Version of the protocol."`
-	ClientID  string         `yaml:"client_id" doc:"How the server knows this client. A second client with the same one ends the connection of the first."`
+	ClientID  string         `yaml:"client_id" doc:"Name by which the server knows this client. A second client with the same one ends the connection of the first."`
 	User      string         `yaml:"user" doc:"User, instead of the URL's."`
 	Password  schema.Secret  `yaml:"password" doc:"Password, instead of the URL's."`
 	TLS       tlsconf.Client `yaml:"tls" doc:"TLS settings other than the system's defaults; for mqtts:// and wss:// URLs."`
 	ALPN      string         `yaml:"alpn" doc:"Application protocol that the TLS handshake asks for, such as x-amzn-mqtt-ca for AWS IoT on port 443."`
-	KeepAlive time.Duration  `yaml:"keep_alive" check:"min=1s,max=18h" doc:"Each side takes the other for dead when it has heard nothing for one and a half times this long. Servers may shorten it."`
-	Timeout   time.Duration  `yaml:"timeout" check:"min=1s" doc:"How long the server may take to let this client connect, or to answer a subscription."`
-	Will      *Will          `yaml:"will" doc:"Message that the server publishes if this client goes without a word, as in a crash."`
+	KeepAlive time.Duration  `yaml:"keep_alive" check:"min=1s,max=18h" doc:"Each side considers the other dead when it has heard nothing for one and a half times this long. Servers may shorten it."`
+	Timeout   time.Duration  `yaml:"timeout" check:"min=1s" doc:"How long the server may take to accept this client, or to answer a subscription."`
+	Will      *Will          `yaml:"will" doc:"Message that the server publishes if this client disconnects without notice, as in a crash."`
 }
 
 // Will is what the server publishes in place of a client that has gone.
@@ -29,8 +29,8 @@ type Will struct {
 	Topic   string        `yaml:"topic" check:"required" doc:"Topic."`
 	Payload string        `yaml:"payload" doc:"Payload."`
 	QoS     int           `yaml:"qos" check:"min=0,max=2" doc:"Quality of service: 0, 1 or 2."`
-	Retain  bool          `yaml:"retain" doc:"The server keeps it as the topic's newest message."`
-	Delay   time.Duration `yaml:"delay" check:"min=0s" doc:"How long the server waits for the client to come back before it publishes it; only in version 5."`
+	Retain  bool          `yaml:"retain" doc:"The server retains it as the topic's newest message."`
+	Delay   time.Duration `yaml:"delay" check:"min=0s" doc:"How long the server waits for the client to come back before it publishes it; version 5 only."`
 }
 
 // Defaults are those of [Connect].

@@ -328,19 +328,19 @@ func (in *Input) metaOf(o *Object) engine.Meta {
 }
 
 // About is what the help texts of all inputs for object stores have in common.
-const About = `Objects are read one after the other, in the order of keys, as a stream; several at once
-with concurrency. They are decompressed by the extension of the key. When a connection is
-lost in an object, the next one continues there, as long as the object is the same; one that
-is replaced meanwhile is read from its beginning.
+const About = `Objects are read one after another, in key order, as a stream; several at once with
+concurrency. They are decompressed according to the extension of the key. If a connection is
+lost during an object, the next one resumes there, as long as the object is the same; one
+that has been replaced is read from its beginning.
 
-What is to be done about an object (after) happens once all its messages are delivered,
-filtered or dead-lettered, and only to the object that was read, not to one that has replaced
-it. An object that can't be read to its end, such as a damaged archive, becomes a failed
-message without payload, and is kept.
+The action in after is taken once all messages of an object are delivered, filtered or
+dead-lettered, and only on the object that was read, not on one that has replaced it. An
+object that can't be read to its end, such as a damaged archive, becomes a failed message
+without payload, and is kept.
 
-With interval or a checkpoint, up to 1048576 objects are remembered that were read and are
-still there. Where there are more, move or delete them.
+With interval or a checkpoint, up to 1048576 objects are remembered that were read and still
+exist. If there are more, move or delete them.
 
-Metadata: bucket, key, etag, size, last_modified, content_type, line, and that of the object
-under its own names; what has one of these names becomes metadata_NAME.
+Metadata: bucket, key, etag, size, last_modified, content_type, line, and the object's own
+metadata by name; an entry with one of these names becomes metadata_NAME.
 `

@@ -10,12 +10,12 @@ import (
 
 // Source is the configuration that inputs of all stores have inline, with [Defaults].
 type Source struct {
-	Prefix              string `yaml:"prefix" doc:"What the keys of the objects begin with, such as logs/2026/."`
+	Prefix              string `yaml:"prefix" doc:"Prefix of the objects' keys, such as logs/2026/."`
 	framing.Config      `yaml:",inline"`
 	framing.Compression `yaml:",inline"`
-	Interval            time.Duration `yaml:"interval" check:"min=0s" doc:"List again after this time, for objects that are new or changed. Without it the input ends after the last object."`
-	Checkpoint          string        `yaml:"checkpoint" doc:"File that records which objects were read, and how far: up to the last message before which all are settled. A restart continues after it, and does not read finished objects again."`
-	After               After         `yaml:"after" doc:"What becomes of an object once all its messages are settled; keep by default."`
+	Interval            time.Duration `yaml:"interval" check:"min=0s" doc:"List again after this time, for new or changed objects. Without it, the input ends after the last object."`
+	Checkpoint          string        `yaml:"checkpoint" doc:"File that records which objects have been read, and how far: up to the first message that is not settled. A restart continues there, and does not read finished objects again."`
+	After               After         `yaml:"after" doc:"What to do with an object once all its messages are settled; keep by default."`
 
 	own *int // of this configuration, which the instances of an input share
 }
@@ -25,10 +25,10 @@ var Defaults = Source{Config: framing.Defaults, Compression: framing.Compression
 
 // After is what becomes of an object. The zero After keeps it.
 type After struct {
-	Keep   *struct{}           `yaml:"keep" oneof:"after,optional" doc:"It stays as it is."`
-	Delete *struct{}           `yaml:"delete" oneof:"after,optional" doc:"It is deleted."`
-	Tag    *schema.Map[string] `yaml:"tag" oneof:"after,optional" doc:"It gets these tags, in addition to those that it has."`
-	Move   *string             `yaml:"move" oneof:"after,optional" doc:"It is moved: this replaces the input's prefix in its key. Keys that begin with it are not read."`
+	Keep   *struct{}           `yaml:"keep" oneof:"after,optional" doc:"Leave it as it is."`
+	Delete *struct{}           `yaml:"delete" oneof:"after,optional" doc:"Delete it."`
+	Tag    *schema.Map[string] `yaml:"tag" oneof:"after,optional" doc:"Add these tags to those that it has."`
+	Move   *string             `yaml:"move" oneof:"after,optional" doc:"Move it: this replaces the input's prefix in its key. Keys that begin with it are not read."`
 }
 
 // Check reports what can't work; notify says that there is a queue of notices. It is called

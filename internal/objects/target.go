@@ -16,12 +16,12 @@ import (
 // Target is the configuration that outputs of all stores have inline, with
 // [TargetDefaults].
 type Target struct {
-	Key             expr.Template             `yaml:"key" check:"required" doc:"Key of the object. What precedes the first expression is a prefix that data can't leave; parts such as . and .. are refused. A written object replaces one with the same key."`
-	ContentType     expr.Template             `yaml:"content_type" doc:"Media type; by default the one of the key's extension, or application/octet-stream."`
-	ContentEncoding expr.Template             `yaml:"content_encoding" doc:"Content-Encoding of the object, such as gzip, for those who decompress by it."`
+	Key             expr.Template             `yaml:"key" check:"required" doc:"Key of the object. The text before the first expression is a prefix that data can't leave; parts such as . and .. are refused. An object replaces an existing one with the same key."`
+	ContentType     expr.Template             `yaml:"content_type" doc:"Media type; by default that of the key's extension, or application/octet-stream."`
+	ContentEncoding expr.Template             `yaml:"content_encoding" doc:"Content-Encoding of the object, such as gzip, for clients that decompress accordingly."`
 	Metadata        schema.Map[expr.Template] `yaml:"metadata" doc:"The object's metadata by name, in addition to that of the message."`
 	Tags            schema.Map[expr.Template] `yaml:"tags" doc:"The object's tags by name, up to 10."`
-	IfAbsent        bool                      `yaml:"if_absent" doc:"Replace no object: if the key exists, the message is rejected."`
+	IfAbsent        bool                      `yaml:"if_absent" doc:"Replace no existing object: if the key exists, the message is rejected."`
 	PartSize        schema.Size               `yaml:"part_size" check:"min=5MiB,max=512MiB" doc:"Larger objects are sent in parts of this size, several at once."`
 	Parallel        int                       `yaml:"parallel" check:"min=1" doc:"Objects of one write that may be sent at once."`
 }

@@ -16,12 +16,12 @@ import (
 
 // Config configures one registry.
 type Config struct {
-	URL      URLs           `yaml:"url,main" check:"required" doc:"URL of a registry with the interface of Confluent's: http://host:8081. In a list, the next is asked when one can't be reached."`
+	URL      URLs           `yaml:"url,main" check:"required" doc:"URL of a registry with Confluent's API: http://host:8081. In a list, the next is asked when one can't be reached."`
 	Auth     httpx.Auth     `yaml:"auth" doc:"Credentials to send."`
 	TLS      tlsconf.Client `yaml:"tls" doc:"TLS settings other than the system's defaults."`
 	Timeout  time.Duration  `yaml:"timeout" check:"min=1ms,max=5m" default:"5s" doc:"How long one request may take."`
 	Refresh  time.Duration  `yaml:"refresh" check:"min=1s" default:"5m" doc:"How long the newest version of a subject is used before the registry is asked for a newer one."`
-	AskAgain time.Duration  `yaml:"ask_again" check:"min=1ms" default:"10s" doc:"How long to go on without asking again for an id, a subject or a schema that the registry does not have, or refuses."`
+	AskAgain time.Duration  `yaml:"ask_again" check:"min=1ms" default:"10s" doc:"How long to wait before asking again for an id, a subject or a schema that the registry does not have, or refuses."`
 }
 
 // Words are those that users of other systems type.

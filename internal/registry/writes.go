@@ -13,9 +13,9 @@ import (
 // Writes is what the configuration says of the schema that payloads are written by. The
 // options of formats have it inline.
 type Writes struct {
-	Registry engine.RegistryName `yaml:"registry" doc:"Registry of resources.registries whose schema ids payloads begin with."`
-	Subject  expr.Template       `yaml:"subject" doc:"Subject of the schema, such as orders-value; by default that of subject_name."`
-	Naming   string              `yaml:"subject_name" check:"oneof=topic|record|topic_record" default:"topic" doc:"How a subject is named that is not given: topic is TOPIC-value, record the full name of the schema's record or message, topic_record TOPIC-NAME."`
+	Registry engine.RegistryName `yaml:"registry" doc:"Registry from resources.registries; payloads begin with its schema ids."`
+	Subject  expr.Template       `yaml:"subject" doc:"Subject of the schema, such as orders-value; by default as subject_name specifies."`
+	Naming   string              `yaml:"subject_name" check:"oneof=topic|record|topic_record" default:"topic" doc:"How to name a subject that is not given: topic is TOPIC-value, record the full name of the schema's record or message, topic_record TOPIC-NAME."`
 	Topic    expr.Template       `yaml:"topic" doc:"Topic for the subject's name; meta(\"topic\") by default."`
 	Register bool                `yaml:"register" doc:"Add the schema to its subject if it is not there and the registry finds it compatible. By default such a schema fails the messages: those who may read them decide on schemas."`
 }

@@ -16,7 +16,7 @@ import (
 // Query is the configuration of a table that is the answer of a database.
 type Query struct {
 	sqldb.Config `yaml:",inline"`
-	Query        string `yaml:"query" check:"required,nonempty" doc:"Query whose rows are those of the table; their values are as those of the input sql."`
+	Query        string `yaml:"query" check:"required,nonempty" doc:"Query whose rows form the table; their values are those of the sql input."`
 }
 
 // answer is the source of a table that is the answer of a database.

@@ -19,17 +19,17 @@ import (
 
 // Config configures one table.
 type Config struct {
-	File      string          `yaml:"file,main" doc:"The file. It is read before anything else, and again when it has changed; until the new one is whole, the old one stays in use. Write a new file under another name and rename it."`
-	URL       string          `yaml:"url" doc:"Instead of a file: an http or https URL, which is asked every interval whether there is a newer version (by ETag and Last-Modified)."`
-	SQL       *Query          `yaml:"sql" doc:"Instead of a file: the rows of a query, which is asked again every interval."`
-	Format    string          `yaml:"format" check:"oneof=csv|ndjson|json|yaml|mmdb" doc:"Format; by default what the extension of the file or URL says (.csv, .tsv, .ndjson, .jsonl, .json, .yaml, .yml, .mmdb). json and yaml are a list of objects, or an object by key; mmdb is a database of networks, looked up by IP address."`
+	File      string          `yaml:"file,main" doc:"The file. It is read before anything else, and again when it has changed; until the new version is complete, the old one stays in use. Write a new file under another name and rename it."`
+	URL       string          `yaml:"url" doc:"Instead of a file: an http or https URL, which is checked every interval for a newer version (by ETag and Last-Modified)."`
+	SQL       *Query          `yaml:"sql" doc:"Instead of a file: the rows of a query, which is run again every interval."`
+	Format    string          `yaml:"format" check:"oneof=csv|ndjson|json|yaml|mmdb" doc:"Format; by default the extension of the file or URL decides (.csv, .tsv, .ndjson, .jsonl, .json, .yaml, .yml, .mmdb). json and yaml are a list of objects, or an object by key; mmdb is a database of networks, looked up by IP address."`
 	Key       engine.Names    `yaml:"key" doc:"Field or column that is the key of a row, or a list of several. They are names, not paths. Objects by key and databases of networks need none."`
 	Columns   []string        `yaml:"columns" doc:"Names of the columns of CSV without a header line."`
 	Delimiter codec.Delimiter `yaml:"delimiter" doc:"The character between values of CSV; a comma by default, a tab for .tsv."`
-	Numbers   bool            `yaml:"numbers" doc:"Values of CSV that are JSON numbers are numbers; otherwise all are text."`
-	MaxSize   schema.Size     `yaml:"max_size" check:"min=1KiB,max=2GiB" default:"256MiB" doc:"Bytes that the file may have, and about how much memory the table may take. A new version takes as much beside the old one while it is read."`
-	Interval  time.Duration   `yaml:"interval" check:"min=100ms" doc:"How often the file is looked at, 1s by default, or the URL or database asked, 5m by default."`
-	Timeout   time.Duration   `yaml:"timeout" check:"min=1ms,max=1h" default:"30s" doc:"How long one answer of the URL or database may take, to its end."`
+	Numbers   bool            `yaml:"numbers" doc:"CSV values that are JSON numbers become numbers; otherwise all are text."`
+	MaxSize   schema.Size     `yaml:"max_size" check:"min=1KiB,max=2GiB" default:"256MiB" doc:"Maximum size of the file, and about how much memory the table may take. A new version takes as much again while it is read."`
+	Interval  time.Duration   `yaml:"interval" check:"min=100ms" doc:"How often the file is checked, 1s by default, or the URL or database queried, 5m by default."`
+	Timeout   time.Duration   `yaml:"timeout" check:"min=1ms,max=1h" default:"30s" doc:"How long one complete response of the URL or database may take."`
 	Auth      httpx.Auth      `yaml:"auth" doc:"Credentials to send to the URL."`
 	TLS       tlsconf.Client  `yaml:"tls" doc:"TLS settings for the URL other than the system's defaults."`
 	Place     schema.Place    `yaml:",place"`

@@ -18,10 +18,10 @@ import (
 // Client configures the calling side of TLS. The zero Client trusts what the
 // system trusts.
 type Client struct {
-	CA         string        `yaml:"ca" doc:"PEM file of the certificates to trust instead of the system's."`
-	Cert       string        `yaml:"cert" doc:"PEM file of the certificate to present, with key."`
-	Key        schema.Secret `yaml:"key" doc:"PEM file of its private key, or the key itself."`
-	ServerName string        `yaml:"server_name" doc:"Name that the server's certificate must have, instead of its host's."`
+	CA         string        `yaml:"ca" doc:"PEM file with the certificates to trust instead of the system's."`
+	Cert       string        `yaml:"cert" doc:"PEM file with the certificate to present, with key."`
+	Key        schema.Secret `yaml:"key" doc:"PEM file with its private key, or the key itself."`
+	ServerName string        `yaml:"server_name" doc:"Name to expect in the server's certificate, instead of its host name."`
 	SkipVerify bool          `yaml:"skip_verify" doc:"Trust any certificate. For tests only: it lets anyone listen in."`
 }
 
@@ -87,9 +87,9 @@ func (c *Client) Config() (*tls.Config, error) {
 
 // Server configures the listening side of TLS. The zero Server listens without.
 type Server struct {
-	Cert     string        `yaml:"cert" doc:"PEM file of the certificate, with its intermediates. It is read again when it, or key, has changed."`
-	Key      schema.Secret `yaml:"key" doc:"PEM file of its private key, or the key itself."`
-	ClientCA string        `yaml:"client_ca" doc:"PEM file of authorities: clients must present a certificate that one of them has signed. It is read again when it has changed."`
+	Cert     string        `yaml:"cert" doc:"PEM file with the certificate and its intermediates. It is read again when it, or key, has changed."`
+	Key      schema.Secret `yaml:"key" doc:"PEM file with its private key, or the key itself."`
+	ClientCA string        `yaml:"client_ca" doc:"PEM file with certificate authorities: clients must present a certificate signed by one of them. It is read again when it has changed."`
 }
 
 // CheckConfig reports what can't work.

@@ -14,9 +14,9 @@ import (
 type Config struct {
 	azure.Config    `yaml:",inline"`
 	objects.Target  `yaml:",inline"`
-	AccessTier      string `yaml:"access_tier" check:"oneof=Hot|Cool|Cold|Archive" doc:"Access tier; the account's default otherwise."`
-	EncryptionScope string `yaml:"encryption_scope" doc:"Encryption scope, which says with which key; the container's default otherwise."`
-	Checksum        string `yaml:"checksum" check:"oneof=md5|crc64|none" doc:"Checksum that the service verifies of each request. That of md5 is also kept with the blob."`
+	AccessTier      string `yaml:"access_tier" check:"oneof=Hot|Cool|Cold|Archive" doc:"Access tier; by default, that of the account."`
+	EncryptionScope string `yaml:"encryption_scope" doc:"Encryption scope, which determines the key; by default, that of the container."`
+	Checksum        string `yaml:"checksum" check:"oneof=md5|crc64|none" doc:"Checksum that the service verifies for each request. md5 is also stored with the blob."`
 }
 
 // CheckConfig reports what can't work.
@@ -29,19 +29,19 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 func (*Config) Words() map[string]string { return azure.Words() }
 
 const about = `
-Writes each message as a block blob of Azure Storage.
+Writes each message as a block blob to Azure Storage.
 
-To write many messages as one blob, make one of a batch with archive. A blob appears whole or
-not at all: large ones are sent in blocks, several at once, and then committed; the service
-removes blocks of one that failed after a week. Messages of a write with the same key are
-written in order, so that the last one counts.
+To write many messages as one blob, combine a batch into one with archive. A blob appears
+whole or not at all: large ones are sent in blocks, several at once, and then committed; the
+service removes the blocks of a failed one after a week. Messages of a write with the same
+key are written in order, so the last one wins.
 
 The payload is sent as it is. Metadata other than the input's own becomes metadata of the
-blob, if its name is allowed for it, up to 1KiB. Names there are identifiers: - becomes _.
+blob, if its name is allowed there, up to 1KiB. Names there are identifiers: - becomes _.
 
 If the service can't be reached, or the container is missing, the output is held and probed.
-A blob on which another client has a lease is tried again. The credentials are as for the
-input; an identity needs a role such as Storage Blob Data Contributor.
+A blob on which another client holds a lease is retried. Credentials are as for the input; an
+identity needs a role such as Storage Blob Data Contributor.
 
     batchers:
       day:

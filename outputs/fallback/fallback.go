@@ -13,12 +13,12 @@ type Config struct {
 func (c Config) Traits() engine.Traits { return engine.Traits{Members: c.Outputs} }
 
 const about = `
-Writes to its outputs in order: each gets what the one before has failed for good.
+Writes to its outputs in order: each gets what failed for good in the one before.
 
-The next output gets a message once the retries of the one before are used up: with
+The next output gets a message once the retries of the one before are used up, with
 the payload as that one received it, and error_* in the metadata, as in a dead letter.
-Messages that fail in the last output, or in a step, go where on_failure says;
-on_failure of an output counts only in the last one.
+Messages that fail in the last output, or in a step, go where on_failure says; of the
+on_failure of these outputs, only that of the last one applies.
 
     outputs:
       safe: {fallback: [database, file]}

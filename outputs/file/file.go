@@ -21,13 +21,13 @@ import (
 
 // Config configures the output.
 type Config struct {
-	Path                expr.Template `yaml:"path,main" check:"required" doc:"File to write. If it has $(expressions), there must be a folder in front of them, one from which flowd reads no configuration; their values can't lead out of it, nor more than 32 folders deep."`
+	Path                expr.Template `yaml:"path,main" check:"required" doc:"File to write. If it contains $(expressions), a folder must precede them, one from which flowd reads no configuration; their values can't lead out of it, nor more than 32 folders deep."`
 	framing.OutConfig   `yaml:",inline"`
 	framing.Compression `yaml:",inline"`
 	Append              bool   `yaml:"append" doc:"Keep the contents of an existing file; false empties it when the run first writes to it."`
-	Atomic              bool   `yaml:"atomic" doc:"A file gets its name when it is complete, at the end of the run or when it is rotated, and replaces any file of that name. Until then, and after a crash, it is NAME.part."`
+	Atomic              bool   `yaml:"atomic" doc:"A file gets its name when it is complete, at the end of the run or when it is rotated, and replaces any file with that name. Until then, and after a crash, it is NAME.part."`
 	Fsync               bool   `yaml:"fsync" doc:"Each write waits until the data is on disk."`
-	Rotate              rotate `yaml:"rotate" doc:"When to start a new file. The full one is renamed with the time: app-20260102T150405.000.log."`
+	Rotate              rotate `yaml:"rotate" doc:"When to start a new file. The full one is renamed to include the time: app-20260102T150405.000.log."`
 }
 
 // CheckConfig reports what can't be written.
@@ -51,10 +51,10 @@ func (*Config) Words() map[string]string {
 const about = `
 Appends messages to files, one per line.
 
-Folders are created as needed (mode 0700, files 0600). The extension chooses the
-compression; each write is then complete in itself, so a crash never leaves a
-broken file. Payloads that a step has already compressed in this way are written as
-they are.
+Folders are created as needed (mode 0700, files 0600). The extension determines
+the compression; each write is then complete in itself, so a crash never leaves a
+broken file. Payloads that a step has already compressed in this way are written
+as they are.
 
     outputs:
       lake: {file: {path: "lake/$(country).ndjson.gz", rotate: {size: 100MiB}}}

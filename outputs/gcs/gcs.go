@@ -14,10 +14,10 @@ import (
 type Config struct {
 	gcs.Config     `yaml:",inline"`
 	objects.Target `yaml:",inline"`
-	StorageClass   string `yaml:"storage_class" doc:"Storage class, such as NEARLINE, COLDLINE or ARCHIVE; the bucket's default otherwise."`
-	KMSKey         string `yaml:"kms_key" doc:"Key of Cloud KMS to encrypt with, as projects/P/locations/L/keyRings/R/cryptoKeys/K; the bucket's default otherwise."`
+	StorageClass   string `yaml:"storage_class" doc:"Storage class, such as NEARLINE, COLDLINE or ARCHIVE; by default, that of the bucket."`
+	KMSKey         string `yaml:"kms_key" doc:"Cloud KMS key to encrypt with, as projects/P/locations/L/keyRings/R/cryptoKeys/K; by default, that of the bucket."`
 	Checksum       string `yaml:"checksum" check:"oneof=crc32c|none" doc:"Checksum that the service verifies."`
-	ACL            string `yaml:"acl" check:"oneof=authenticatedRead|bucketOwnerFullControl|bucketOwnerRead|private|projectPrivate|publicRead" doc:"Predefined access control list, where the bucket allows one."`
+	ACL            string `yaml:"acl" check:"oneof=authenticatedRead|bucketOwnerFullControl|bucketOwnerRead|private|projectPrivate|publicRead" doc:"Predefined access control list, if the bucket allows one."`
 }
 
 // CheckConfig reports what can't work.
@@ -30,18 +30,18 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 func (*Config) Words() map[string]string { return gcs.Words() }
 
 const about = `
-Writes each message as an object of Google Cloud Storage.
+Writes each message as an object to Google Cloud Storage.
 
-To write many messages as one object, make one of a batch with archive. An object appears
-whole or not at all: large ones are sent in parts by a resumable upload, which continues
-after a fault, and is cancelled if it fails. Messages of a write with the same key are
-written in order, so that the last one counts.
+To write many messages as one object, combine a batch into one with archive. An object
+appears whole or not at all: large ones are sent in parts by a resumable upload, which
+continues after a fault, and is cancelled if it fails. Messages of a write with the same key
+are written in order, so the last one wins.
 
 The payload is sent as it is. Metadata other than the input's own becomes metadata of the
-object, if its name is allowed for it, up to 1KiB; so do tags, which objects don't have here.
+object, if its name is allowed there, up to 1KiB; so do tags, which objects don't have here.
 
-If the service can't be reached, or the bucket is missing, the output is held and probed. The
-credentials are Google's default ones, as for the input, and need storage.objects.create, and
+If the service can't be reached, or the bucket is missing, the output is held and probed. As
+the input does, it uses Google's default credentials; they need storage.objects.create, and
 storage.objects.delete to replace objects.
 
     batchers:

@@ -19,9 +19,9 @@ import (
 // Config configures the output.
 type Config struct {
 	httpx.Calls `yaml:",inline"`
-	Method      string    `yaml:"method" check:"oneof=POST|PUT|PATCH|DELETE|GET" doc:"Method of the requests."`
-	Body        expr.Body `yaml:"body" doc:"What is sent for a message: text as it is, anything else as JSON; the payload by default."`
-	Batch       string    `yaml:"batch" check:"oneof=each|array|lines" doc:"each: one request per message; array: the messages of a write as one JSON array; lines: as lines of JSON."`
+	Method      string    `yaml:"method" check:"oneof=POST|PUT|PATCH|DELETE|GET" doc:"Request method."`
+	Body        expr.Body `yaml:"body" doc:"Request body for a message: text as it is, anything else as JSON; the payload by default."`
+	Batch       string    `yaml:"batch" check:"oneof=each|array|lines" doc:"each: one request per message; array: the messages of a write as one JSON array; lines: as JSON lines."`
 	Parallel    int       `yaml:"parallel" check:"min=1" doc:"Requests of one write that may be in flight at once."`
 }
 
@@ -34,15 +34,13 @@ func (*Config) Words() map[string]string {
 const about = `
 Sends messages as HTTP requests.
 
-The status of the answer decides: 2xx is delivered; 401 and 403 are of class auth; 408, 425, 429
-and 5xx are transient, with Retry-After honoured; other 4xx reject the message.
-Redirects are not followed. With one request per message, metadata that steps have
-set is sent as headers.
+The response status decides: 2xx means delivered; 401 and 403 are of class auth; 408, 425, 429
+and 5xx are transient, and Retry-After is honoured; other 4xx reject the message. Redirects are
+not followed. With one request per message, metadata that steps have set is sent as headers.
 
-If nothing was sent, because the server can't be reached, its name is not known or TLS
-fails, the output is held: no attempt is counted. From time to time flowd connects,
-without a request; when that works, it sends one message, and when that is accepted,
-the rest.
+If nothing was sent, because the server can't be reached, its name does not resolve or TLS
+fails, the output is held: no attempt is counted. From time to time flowd connects, without a
+request; when that works, it sends one message and, once that is accepted, the rest.
 
 ` + httpx.AboutTokens + "\n" + httpx.AboutProxies + `
     outputs:

@@ -16,13 +16,13 @@ import (
 type Config struct {
 	kafka.Connect `yaml:",inline"`
 	Topic         expr.Template             `yaml:"topic" check:"required" doc:"Topic to write to."`
-	Key           expr.Expr                 `yaml:"key" doc:"Key of the record; equal keys go to one partition. By default the key with which the message was read from Kafka; null means no key."`
+	Key           expr.Expr                 `yaml:"key" doc:"Key of the record; equal keys go to the same partition. By default the key with which the message was read from Kafka; null means no key."`
 	Partition     expr.Expr                 `yaml:"partition" doc:"Number of the partition. By default, the key decides, as with the Java client; without a key, one partition is filled after another."`
 	Timestamp     expr.Expr                 `yaml:"timestamp" doc:"Time of the record: a time, or a number of milliseconds since 1970; by default now."`
 	Headers       schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name, in addition to those from metadata."`
 	Acks          string                    `yaml:"acks" check:"oneof=all|leader" doc:"Who must have a record before it counts as delivered: all in-sync replicas, or only the leader, which may lose it when it fails."`
 	Compression   string                    `yaml:"compression" check:"oneof=none|gzip|snappy|lz4|zstd" doc:"How batches are compressed."`
-	MaxBytes      schema.Size               `yaml:"max_bytes" check:"min=1KiB,max=100MiB" doc:"Most bytes in a batch of records, and so in one record, before compression. Not more than max.message.bytes of the topic."`
+	MaxBytes      schema.Size               `yaml:"max_bytes" check:"min=1KiB,max=100MiB" doc:"Maximum bytes in a batch of records, and so in one record, before compression. Must not exceed max.message.bytes of the topic."`
 	Declare       *declare                  `yaml:"declare" doc:"Create the topic if it does not exist. Without this, it must exist, even if brokers would create it. An existing topic is not changed."`
 }
 
@@ -69,19 +69,19 @@ func (c *Config) Words() map[string]string {
 }
 
 const about = `
-Writes records to topics of Kafka, and waits until all replicas in sync have them.
+Writes records to Kafka topics, and waits until all in-sync replicas have them.
 
-Writes are idempotent: the client's own resends leave no duplicates. A write sends its whole
-batch at once; the records for a partition stay in order. The partitioner is that of the
-Java client. A record that is too large, or that the topic refuses, fails alone (class
-rejected). If no broker can be reached, rights are missing, or the only topic does not
-exist, the output is held and nothing is lost.
+Writes are idempotent: the client's own resends leave no duplicates. A write sends its
+whole batch at once; the records for a partition stay in order. The partitioner is that
+of the Java client. A record that is too large, or that the topic refuses, fails alone
+(class rejected). If no broker can be reached, permissions are missing, or the only
+topic does not exist, the output is held and nothing is lost.
 
-Headers come from metadata: what steps have set, and the headers that the message arrived
-with; a list makes one header for each value. Dead letters keep their key and have error_*
-and the place that the message came from: original_topic, original_partition,
-original_offset and original_timestamp. A tombstone whose payload is still empty leaves as a
-tombstone.
+Headers come from metadata: what steps have set, and the headers that the message
+arrived with; a list becomes one header for each value. Dead letters keep their key, and
+have error_* and the origin of the message: original_topic, original_partition,
+original_offset and original_timestamp. A tombstone whose payload is still empty is
+written as a tombstone.
 
     outputs:
       orders: {kafka: {brokers: "localhost:9092", topic: "orders-$(country)", key: customer.id}}

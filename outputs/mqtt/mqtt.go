@@ -23,14 +23,14 @@ import (
 type Config struct {
 	mqtt.Connect    `yaml:",inline"`
 	Topic           expr.Template             `yaml:"topic" check:"required" doc:"Topic."`
-	QoS             int                       `yaml:"qos" check:"min=0,max=2" doc:"Quality of service. 1 and 2: the server confirms each message; 0: nobody does, and what is on its way when the connection is cut is lost."`
-	Retain          expr.Expr                 `yaml:"retain" doc:"Whether the server keeps the message as the topic's newest: true or false. An empty payload removes what it keeps."`
-	ContentType     expr.Template             `yaml:"content_type" doc:"Content type; metadata content_type by default. This, and the fields below, only in version 5."`
-	ResponseTopic   expr.Template             `yaml:"response_topic" doc:"Topic for answers; metadata response_topic by default."`
-	CorrelationData expr.Expr                 `yaml:"correlation_data" doc:"What an answer repeats; metadata correlation_data by default."`
-	Expiry          expr.Expr                 `yaml:"expiry" doc:"How long the server keeps the message for those that are not there: a duration, '\"30s\"', or a number of seconds. nil means without limit."`
-	UserProperties  schema.Map[expr.Template] `yaml:"user_properties" doc:"User properties by name, instead of those that metadata gives."`
-	Window          int                       `yaml:"window" check:"min=1,max=65535" doc:"The most messages that are sent and not yet confirmed, if the server takes as many."`
+	QoS             int                       `yaml:"qos" check:"min=0,max=2" doc:"Quality of service. 1 and 2: the server confirms each message; 0: nobody does, and messages in transit are lost when the connection breaks."`
+	Retain          expr.Expr                 `yaml:"retain" doc:"Whether the server retains the message as the topic's newest: true or false. An empty payload removes what it retains."`
+	ContentType     expr.Template             `yaml:"content_type" doc:"Content type; metadata content_type by default. This, and the fields down to user_properties, only in version 5."`
+	ResponseTopic   expr.Template             `yaml:"response_topic" doc:"Topic for responses; metadata response_topic by default."`
+	CorrelationData expr.Expr                 `yaml:"correlation_data" doc:"Data that a response repeats; metadata correlation_data by default."`
+	Expiry          expr.Expr                 `yaml:"expiry" doc:"How long the server keeps the message for clients that are not connected: a duration, '\"30s\"', or a number of seconds. nil means no limit."`
+	UserProperties  schema.Map[expr.Template] `yaml:"user_properties" doc:"User properties by name, instead of those from metadata."`
+	Window          int                       `yaml:"window" check:"min=1,max=65535" doc:"Maximum number of messages sent but not yet confirmed, if the server accepts as many."`
 }
 
 // CheckConfig reports what can't work.
@@ -78,23 +78,23 @@ func (c *Config) Words() map[string]string {
 }
 
 const about = `
-Publishes to a server of MQTT 5 or 3.1.1.
+Publishes to an MQTT 5 or 3.1.1 server.
 
-With QoS 1 and 2 a message is delivered when the server has confirmed it; many are in
+With QoS 1 and 2, a message is delivered when the server has confirmed it; many are in
 flight at once, in order. A message that the server refuses fails alone: with class
-rejected if its topic, its size or its content is not accepted, transient over a quota.
-Servers of 3.1.1 give no reasons: they close the connection, or confirm what they throw
-away, as Mosquitto does where a user may not write a topic. That a message has no
+rejected if its topic, size or content is not accepted, transient if it exceeds a quota.
+MQTT 3.1.1 servers give no reasons: they close the connection, or confirm messages that
+they discard, as Mosquitto does if a user may not write to a topic. A message without
 subscribers is not an error.
 
-When the connection is lost, messages that were sent and not confirmed are published
-again, also with QoS 2: they may then arrive twice. One at which the server closes the
-connection each time is found and fails alone. While the server can't be reached, the
-output is held and nothing is lost; with QoS 0 what is on its way is.
+When the connection is lost, messages that were sent but not confirmed are published
+again, even with QoS 2: they may then arrive twice. A message at which the server closes
+the connection each time is identified and fails alone. While the server can't be
+reached, the output is held and nothing is lost, except QoS 0 messages in transit.
 
 Metadata becomes properties of version 5: content_type, response_topic and
-correlation_data, and as user properties what steps have set or the sender of the
-message has.
+correlation_data, and, as user properties, what steps have set or the sender of the
+message has sent with it.
 
     outputs:
       states: {mqtt: {url: "mqtt://localhost", topic: "plant/$(line)/state", retain: true}}

@@ -14,11 +14,11 @@ import (
 type Config struct {
 	nats.Connect `yaml:",inline"`
 	Subject      expr.Template             `yaml:"subject" check:"required" doc:"Subject to publish to."`
-	Stream       string                    `yaml:"stream" doc:"Stream of JetStream that must have the subject, and confirms each message."`
-	JetStream    bool                      `yaml:"jetstream" doc:"Wait until a stream, whichever has the subject, confirms each message; stream implies it. Without either, a message is delivered when the server has it: whoever does not listen does not get it."`
-	Declare      *nats.Declare             `yaml:"declare" doc:"Create the stream if it does not exist; without this it must exist. What exists with other settings is an error, and stays as it is."`
-	DedupeID     expr.Expr                 `yaml:"dedupe_id" doc:"What identifies a message: of those with the same id within the stream's time for that (2m, unless it says otherwise) it keeps the first; null means none."`
-	Headers      schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name, in addition to those from metadata. A header that the server acts upon, such as Nats-Expected-Last-Sequence, can only be set here."`
+	Stream       string                    `yaml:"stream" doc:"JetStream stream that must have the subject, and confirms each message."`
+	JetStream    bool                      `yaml:"jetstream" doc:"Wait until a stream, whichever has the subject, confirms each message; stream implies it. Without either, a message is delivered when the server has it: clients that are not listening do not get it."`
+	Declare      *nats.Declare             `yaml:"declare" doc:"Create the stream if it does not exist; without this, it must exist. If it exists with other settings, that is an error, and it stays as it is."`
+	DedupeID     expr.Expr                 `yaml:"dedupe_id" doc:"Id of a message: of those with the same id within the stream's duplicate window (2m, unless it says otherwise), it keeps the first; null means none."`
+	Headers      schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name, in addition to those from metadata. A header that the server acts on, such as Nats-Expected-Last-Sequence, can only be set here."`
 }
 
 func (c *Config) stored() bool { return c.JetStream || c.Stream != "" }
@@ -64,22 +64,22 @@ func (c *Config) Words() map[string]string {
 }
 
 const about = `
-Publishes messages to a subject of NATS, or into a stream of JetStream.
+Publishes messages to a NATS subject, or to a JetStream stream.
 
-With stream or jetstream each message is delivered when a stream has confirmed it; all messages of a
-write are under way at once. A message that the stream or the server refuses (too large, another stream's
-subject, no permission for a subject that the message chooses) fails alone, with class rejected. While the server
-can't be reached, has no JetStream or no room, the stream is full, or the one subject that is written to has no
-stream or no permission, the output is held and nothing is lost. A message whose confirmation was lost with
-the connection is published again; with dedupe_id the stream keeps it once.
+With stream or jetstream, each message is delivered when a stream has confirmed it; all messages of a write are
+in flight at once. A message that the stream or the server refuses (too large, another stream's subject, no
+permission for a subject that the message determines) fails alone, with class rejected. While the server can't
+be reached, has no JetStream or no room, the stream is full, or the only subject written to has no stream or no
+permission, the output is held and nothing is lost. A message whose confirmation was lost with the connection is
+published again; with dedupe_id, the stream keeps it once.
 
-Without a stream (core NATS), a message is delivered when the server has answered after it. Who
-does not listen at that time does not get it.
+Without a stream (core NATS), a message is delivered when the server has answered a flush after it. Clients that
+are not listening at that time do not get it.
 
-Headers come from metadata: what steps have set, or what the sender of a message has sent with it, except for
-those that begin with Nats-, which tell a server what to do. A line break in a header
-becomes a space. Dead letters have error_* and where the message came from: original_subject,
-original_stream, original_sequence and original_timestamp.
+Headers come from metadata: what steps have set, or what the sender of a message has sent with it, except those
+that begin with Nats-, which tell a server what to do. A line break in a header becomes a space. Dead letters
+have error_* and the origin of the message: original_subject, original_stream, original_sequence and
+original_timestamp.
 
     outputs:
       orders: {nats: {url: "nats://localhost:4222", subject: "orders.$(country)", stream: ORDERS, dedupe_id: id}}

@@ -17,8 +17,8 @@ type Config struct {
 func (c Config) Traits() engine.Traits { return engine.Traits{Members: c.Outputs} }
 
 const about = `
-Writes messages with equal keys to the same one of its outputs, for as long as the
-process runs. A message without a key goes to the first.
+Writes messages with equal keys to the same output, for as long as the process runs. A
+message without a key goes to the first.
 
     outputs:
       shards: {partition: {key: customer.id, outputs: [a, b]}}

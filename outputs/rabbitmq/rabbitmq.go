@@ -20,14 +20,14 @@ import (
 // Config configures the output.
 type Config struct {
 	amqp.Connect `yaml:",inline"`
-	Exchange     string                    `yaml:"exchange" doc:"Exchange to publish to; by default the one that sends a message to the queue that routing_key names."`
+	Exchange     string                    `yaml:"exchange" doc:"Exchange to publish to; by default the default exchange, which routes a message to the queue that routing_key names."`
 	RoutingKey   expr.Template             `yaml:"routing_key" doc:"Routing key."`
 	Headers      schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name, in addition to those from metadata."`
 	Expiration   expr.Expr                 `yaml:"expiration" doc:"Time after which a queue drops the message, or dead-letters it: a duration, \"30s\", or a number of milliseconds. nil means never."`
 	Priority     expr.Expr                 `yaml:"priority" doc:"Priority from 0 to 255, for queues with x-max-priority; metadata priority by default."`
 	Persistent   bool                      `yaml:"persistent" doc:"Durable queues keep the message when the broker restarts."`
-	Mandatory    bool                      `yaml:"mandatory" doc:"A message that no queue takes fails (class rejected); with false the broker drops it."`
-	Declare      *amqp.Kind                `yaml:"declare" doc:"Create the exchange if it does not exist; without this it must exist."`
+	Mandatory    bool                      `yaml:"mandatory" doc:"A message that can't be routed to a queue fails (class rejected); with false, the broker drops it."`
+	Declare      *amqp.Kind                `yaml:"declare" doc:"Create the exchange if it does not exist; without this, it must exist."`
 }
 
 // CheckConfig reports what can't work.
@@ -76,10 +76,10 @@ const about = `
 Publishes to a RabbitMQ exchange, and waits for the broker to confirm each message.
 
 A write publishes all its messages at once; with concurrency, each write has its own
-channel. A message that no queue takes fails alone (class rejected), as does one that
-a queue refuses (transient). While the broker can't be reached, blocks publishers, or
-refuses permissions, or while the one queue to which all messages go does not exist,
-the output is held and nothing is lost.
+channel. A message that can't be routed to a queue fails alone (class rejected), as
+does one that a queue refuses (class transient). While the broker can't be reached,
+blocks publishers or denies permission, or while the only queue that all messages go
+to does not exist, the output is held and nothing is lost.
 
 Properties come from metadata: content_type, content_encoding, correlation_id,
 reply_to, message_id, timestamp, type, app_id and priority; other metadata that

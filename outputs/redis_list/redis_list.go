@@ -14,7 +14,7 @@ import (
 type Config struct {
 	redis.Connect `yaml:",inline"`
 	Key           expr.Template `yaml:"key,main" check:"required" doc:"List to push onto."`
-	Side          string        `yaml:"side" check:"oneof=left|right" doc:"End of the list to push onto: right for readers that take from the left, and the other way round."`
+	Side          string        `yaml:"side" check:"oneof=left|right" doc:"End of the list to push onto: right for readers that take from the left, and vice versa."`
 }
 
 // CheckConfig reports what can't work.
@@ -24,12 +24,12 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 }
 
 const about = `
-Pushes payloads onto lists of Redis (RPUSH or LPUSH), a write in one pipeline.
+Pushes payloads onto Redis lists (RPUSH or LPUSH), each write in one pipeline.
 
-A list has no place for metadata. A message that Redis refuses fails alone. While the server
-can't be reached, is loading, is a replica after a failover, or has no memory left
-(maxmemory), the output is held and nothing is lost. If the connection is cut before the
-answer, what was sent is sent again, and may be there twice.
+A list has no room for metadata. A message that Redis refuses fails alone. While the server
+can't be reached, is loading, is a replica after a failover, or is out of memory (maxmemory),
+the output is held and nothing is lost. If the connection breaks before the response, what was
+sent is sent again, and may be there twice.
 
     outputs:
       jobs: {redis_list: {url: "redis://localhost:6379", key: jobs}}

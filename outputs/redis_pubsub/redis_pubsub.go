@@ -14,7 +14,7 @@ import (
 // Config configures the output.
 type Config struct {
 	redis.Connect `yaml:",inline"`
-	Channel       expr.Template `yaml:"channel,main" check:"required" doc:"Channel to publish on."`
+	Channel       expr.Template `yaml:"channel,main" check:"required" doc:"Channel to publish to."`
 }
 
 // CheckConfig reports what can't work.
@@ -31,10 +31,10 @@ func (c *Config) Words() map[string]string {
 }
 
 const about = `
-Publishes payloads on channels of Redis, a write in one pipeline.
+Publishes payloads to Redis channels, each write in one pipeline.
 
-Redis gives a message to those who are subscribed at that moment, and keeps nothing: one that
-nobody gets counts as delivered. For messages that must not be lost there is redis_stream.
+Redis delivers a message to current subscribers, and keeps nothing: one that nobody receives
+counts as delivered. For messages that must not be lost, use redis_stream.
 
     outputs:
       news: {redis_pubsub: {url: "redis://localhost:6379", channel: "news.$(topic)"}}

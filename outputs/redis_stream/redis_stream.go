@@ -19,11 +19,11 @@ import (
 type Config struct {
 	redis.Connect `yaml:",inline"`
 	Key           expr.Template             `yaml:"key,main" check:"required" doc:"Stream to add to."`
-	Field         string                    `yaml:"field" doc:"Field for the payload. \"\" makes each member of the payload, a JSON object, a field: text as it is, all else as JSON."`
-	Fields        schema.Map[expr.Template] `yaml:"fields" doc:"Fields by name, in addition to that with the payload and those from metadata."`
-	ID            expr.Template             `yaml:"id" doc:"Id of the entry, such as $(meta(\"id\")); by default the server's, from its clock. Ids of a stream only grow: one that is not greater is rejected, unless the entry is there with the same fields, from an attempt before."`
+	Field         string                    `yaml:"field" doc:"Field for the payload. \"\" makes each member of the payload, a JSON object, a field: text as it is, everything else as JSON."`
+	Fields        schema.Map[expr.Template] `yaml:"fields" doc:"Fields by name, in addition to the payload and those from metadata."`
+	ID            expr.Template             `yaml:"id" doc:"Id of the entry, such as $(meta(\"id\")); by default the server's, from its clock. Ids of a stream only increase: one that is not greater is rejected, unless the entry is there with the same fields, from an earlier attempt."`
 	MaxLen        int64                     `yaml:"max_len" check:"min=1" doc:"About how many entries the stream keeps: older ones are trimmed, read or not; no limit by default."`
-	Create        bool                      `yaml:"create" doc:"Create a stream that is missing. With false its messages are rejected."`
+	Create        bool                      `yaml:"create" doc:"Create the stream if it is missing. With false, messages for it are rejected."`
 }
 
 // CheckConfig reports what can't work.
@@ -38,16 +38,16 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 }
 
 const about = `
-Adds messages to streams of Redis (XADD), a write in one pipeline.
+Adds messages to Redis streams (XADD), each write in one pipeline.
 
-The payload is the field payload (see field); metadata that steps have set, or that came with the
-message as fields of an entry, are fields by their names. Dead letters have error_*, and
-original_stream and original_id where they were read from a stream.
+The payload becomes the field payload (see field); metadata that steps have set, or that came
+with the message as fields of an entry, becomes fields of the same names. Dead letters have
+error_*, and original_stream and original_id if they were read from a stream.
 
 A message that Redis refuses fails alone. While the server can't be reached, is loading, is a
-replica after a failover, or has no memory left (maxmemory), the output is held and nothing is
-lost. If the connection is cut before the answer, what was sent is sent again, and may be there
-twice; with id it is not.
+replica after a failover, or is out of memory (maxmemory), the output is held and nothing is
+lost. If the connection breaks before the response, what was sent is sent again, and may be
+there twice; with id, it is not.
 
     outputs:
       orders: {redis_stream: {url: "redis://localhost:6379", key: "orders-$(country)", max_len: 1000000}}

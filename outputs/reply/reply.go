@@ -41,21 +41,21 @@ func (*Config) Words() map[string]string {
 const about = `
 Answers the http_server request that a message came from.
 
-The answer is sent when everything that became of the message has ended well, also in
+The reply is sent when everything made from the message has succeeded, including in
 other outputs; if something failed, its fate is the answer instead. The parts of a
-split, or the replies of several outputs, are answered as a JSON list, in the order
-of the parts; a request of several messages gets the list by index, with the replies
-in it. A merge has the metadata of its first message and answers that one's request.
-As a dead-letter output it answers failures. The client then sees what body and
-headers take from error(): the class reveals nothing internal, the message may name
-files, commands and expressions. It also works after a pipe.
+split, or the replies of several outputs, are sent as a JSON list, in the order of the
+parts; a request with several messages gets the list by index, with the replies in it.
+A merged message has the metadata of its first message, and answers that one's
+request. As a dead-letter output, it answers failures. The client then sees what body
+and headers take from error(): the class reveals nothing internal, but the message may
+name files, commands and expressions. It also works after a pipe.
 
     inputs:
       web: {http_server: "127.0.0.1:8080"}
     outputs:
       answer: {reply: {status: 201, body: '{"id": id}'}}
 
-Everything except the type may be left out: reply: {} answers with the payload.
+All fields are optional: reply: {} answers with the payload.
 `
 
 func init() {

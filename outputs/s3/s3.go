@@ -17,17 +17,17 @@ import (
 type Config struct {
 	s3.Config      `yaml:",inline"`
 	objects.Target `yaml:",inline"`
-	StorageClass   string      `yaml:"storage_class" doc:"Storage class, such as STANDARD_IA, INTELLIGENT_TIERING or GLACIER_IR; the store's default otherwise."`
-	Encryption     *Encryption `yaml:"encryption" doc:"Encryption by the store; the bucket's default otherwise."`
-	Checksum       string      `yaml:"checksum" check:"oneof=crc32c|crc32|sha256|none" doc:"Checksum that the store verifies and keeps. Older stores know none."`
-	ACL            string      `yaml:"acl" check:"oneof=private|public-read|public-read-write|authenticated-read|aws-exec-read|bucket-owner-read|bucket-owner-full-control" doc:"Canned access control list, where the bucket allows one."`
+	StorageClass   string      `yaml:"storage_class" doc:"Storage class, such as STANDARD_IA, INTELLIGENT_TIERING or GLACIER_IR; by default, that of the store."`
+	Encryption     *Encryption `yaml:"encryption" doc:"Server-side encryption; by default, that of the bucket."`
+	Checksum       string      `yaml:"checksum" check:"oneof=crc32c|crc32|sha256|none" doc:"Checksum that the store verifies and keeps. Older stores support none."`
+	ACL            string      `yaml:"acl" check:"oneof=private|public-read|public-read-write|authenticated-read|aws-exec-read|bucket-owner-read|bucket-owner-full-control" doc:"Canned access control list, if the bucket allows one."`
 }
 
 // Encryption is how the store encrypts objects.
 type Encryption struct {
-	Type      string `yaml:"type,main" check:"oneof=AES256|aws:kms|aws:kms:dsse" default:"aws:kms" doc:"AES256: with keys of the store; aws:kms and aws:kms:dsse: with a key of KMS."`
-	Key       string `yaml:"key" doc:"Id or ARN of the key in KMS; the account's default key otherwise."`
-	BucketKey bool   `yaml:"bucket_key" doc:"Use a key of the bucket between, which costs fewer calls of KMS."`
+	Type      string `yaml:"type,main" check:"oneof=AES256|aws:kms|aws:kms:dsse" default:"aws:kms" doc:"AES256 uses keys of the store; aws:kms and aws:kms:dsse use a KMS key."`
+	Key       string `yaml:"key" doc:"Id or ARN of the KMS key; by default, the account's default key."`
+	BucketKey bool   `yaml:"bucket_key" doc:"Use a bucket key, which needs fewer KMS calls."`
 }
 
 // CheckConfig reports what makes no sense together.
@@ -47,15 +47,14 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 func (*Config) Words() map[string]string { return s3.Words() }
 
 const about = `
-Writes each message as an object of Amazon S3, or of a store that speaks its protocol.
+Writes each message as an object to Amazon S3 or a compatible store.
 
-To write many messages as one object, make one of a batch with archive. An object appears
-whole or not at all: large ones are sent in parts, and what was sent of one that failed is
-removed. Messages of a write with the same key are written in order, so that the last one
-counts.
+To write many messages as one object, combine a batch into one with archive. An object
+appears whole or not at all: large ones are sent in parts, and the parts of a failed one are
+removed. Messages of a write with the same key are written in order, so the last one wins.
 
 The payload is sent as it is. Metadata other than the input's own becomes metadata of the
-object, if its name is allowed for it, up to 1KiB.
+object, if its name is allowed there, up to 1KiB.
 
 If the store can't be reached, or the bucket is missing or in another region, the output is
 held and probed. The credentials need s3:PutObject, and s3:AbortMultipartUpload for large

@@ -23,7 +23,7 @@ type Config struct {
 	aws.Config `yaml:",inline"`
 	Subject    expr.Template `yaml:"subject" doc:"Subject, for email subscribers."`
 	GroupID    expr.Expr     `yaml:"group_id" doc:"Group of the message; required for a FIFO topic, which keeps the order of each group."`
-	DedupeID   expr.Expr     `yaml:"dedupe_id" doc:"What identifies a message in a FIFO topic: of messages with the same id within 5 minutes only the first is accepted. Without it each message has its own id, the same at every attempt, unless the topic deduplicates by content."`
+	DedupeID   expr.Expr     `yaml:"dedupe_id" doc:"Id for deduplication in a FIFO topic: of messages with the same id within 5 minutes, only the first is accepted. Without it, each message has its own id, the same at every attempt, unless the topic deduplicates by content."`
 	Parallel   int           `yaml:"parallel" check:"min=1" doc:"Requests of one write that may be in flight at once."`
 }
 
@@ -48,11 +48,11 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 func (*Config) Words() map[string]string { return aws.Words() }
 
 const about = `
-Publishes messages to a topic of Amazon SNS.
+Publishes messages to an Amazon SNS topic.
 
-A request has up to ten messages and 256KiB; messages that the topic fails are retried
+A request holds up to ten messages and 256KiB; messages that the topic fails are retried
 alone. The payload is the message, which must be text; metadata other than the input's
-own is sent as message attributes, as with sqs. Messages of one group of a FIFO topic
+own is sent as message attributes, as with sqs. Messages of one group in a FIFO topic
 never overtake each other.
 
     outputs:

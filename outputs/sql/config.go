@@ -16,9 +16,9 @@ import (
 type Config struct {
 	sqldb.Config `yaml:",inline"`
 	Table        string                 `yaml:"table" doc:"Table to insert into; SCHEMA.TABLE names one elsewhere."`
-	Columns      schema.Map[expr.Value] `yaml:"columns" doc:"Values by column. Other columns get what the database has for them by default."`
-	Upsert       []string               `yaml:"upsert" doc:"Key columns, on which the table has a primary key or a unique index: a row that has the key of another replaces the other's columns."`
-	Copy         bool                   `yaml:"copy" doc:"Insert by COPY, which is faster; only PostgreSQL has it."`
+	Columns      schema.Map[expr.Value] `yaml:"columns" doc:"Values by column. Other columns get their defaults from the database."`
+	Upsert       []string               `yaml:"upsert" doc:"Key columns, on which the table has a primary key or a unique index: a row with the key of an existing one replaces its columns."`
+	Copy         bool                   `yaml:"copy" doc:"Insert with COPY, which is faster; PostgreSQL only."`
 	Query        string                 `yaml:"query" doc:"Statement to run for each message, instead of table and columns. Parameters are $1, $2 in PostgreSQL and ? elsewhere."`
 	Args         []expr.Value           `yaml:"args" doc:"Values of the parameters of query, in order."`
 }
@@ -81,23 +81,23 @@ func (c *Config) Words() map[string]string {
 }
 
 const about = `
-Writes messages to a table of PostgreSQL, MySQL, MariaDB, SQLite or ClickHouse, one row each.
+Writes messages to a table in PostgreSQL, MySQL, MariaDB, SQLite or ClickHouse, one row each.
 
-A write is one transaction, with many rows in a statement; ClickHouse has none, and gets one
-block (flowd docs clickhouse). If the database refuses a row, it is found by halving: it
-fails alone (class rejected, with the database's code), and the others are written once.
-Outages, a full disk, refused logins and a table that is not there hold the output until
-they are over; deadlocks and timeouts are tried again.
+A write is one transaction, with many rows per statement; ClickHouse has no transactions,
+and gets one block (flowd docs clickhouse). If the database refuses a row, it is found by
+bisection: it fails alone (class rejected, with the database's code), and the others are
+written once. Outages, a full disk, refused logins and a missing table hold the output
+until they are resolved; deadlocks and timeouts are retried.
 
-Values keep what they are: a column of numbers gets all digits that the message has,
-lists become arrays or JSON, objects become JSON, times in RFC 3339 become moments. Text
-goes into a column of bytes as it is; write from_base64(field) for what is base64. In
-PostgreSQL anything can go into a json column; MySQL and MariaDB run in strict mode, so
-that nothing is cut off. Names of tables and columns are quoted, and never come from data.
+Values stay exact: a numeric column gets all digits that the message has, lists become
+arrays or JSON, objects become JSON, RFC 3339 times become points in time. Text goes into
+a column of bytes as it is; for base64, write from_base64(field). In PostgreSQL, anything
+can go into a json column; MySQL and MariaDB run in strict mode, so nothing is truncated.
+Names of tables and columns are quoted, and never come from data.
 
-A message may be written again after a crash, or when a connection breaks while a
-transaction ends: with upsert that changes nothing. Of messages with one key in a
-write, the last counts. MySQL and MariaDB replace by any unique key of the table.
+A message may be written again after a crash, or when a connection breaks during a commit:
+with upsert, that changes nothing. Of messages with the same key in a write, the last one
+wins. MySQL and MariaDB replace by any unique key of the table.
 
     outputs:
       orders:

@@ -19,7 +19,7 @@ type Config struct {
 	Queue      string `yaml:"queue,main" check:"required,nonempty" doc:"Queue, by name, URL or ARN."`
 	aws.Config `yaml:",inline"`
 	GroupID    expr.Expr `yaml:"group_id" doc:"Group of the message; required for a FIFO queue, which keeps the order of each group."`
-	DedupeID   expr.Expr `yaml:"dedupe_id" doc:"What identifies a message in a FIFO queue: of messages with the same id within 5 minutes only the first is accepted. Without it each message has its own id, the same at every attempt, unless the queue deduplicates by content."`
+	DedupeID   expr.Expr `yaml:"dedupe_id" doc:"Id for deduplication in a FIFO queue: of messages with the same id within 5 minutes, only the first is accepted. Without it, each message has its own id, the same at every attempt, unless the queue deduplicates by content."`
 	Delay      expr.Expr `yaml:"delay" doc:"How long the queue holds back the message, up to 15m: a duration such as '\"90s\"', a number of seconds, or a time; nil means no delay. Not for FIFO queues."`
 	Parallel   int       `yaml:"parallel" check:"min=1" doc:"Requests of one write that may be in flight at once."`
 }
@@ -57,17 +57,17 @@ func constant(e *expr.Expr) (any, bool) {
 func (*Config) Words() map[string]string { return aws.Words() }
 
 const about = `
-Sends messages to a queue of Amazon SQS.
+Sends messages to an Amazon SQS queue.
 
-A request has up to ten messages and 1MiB; messages that the queue fails are retried
+A request holds up to ten messages and 1MiB; messages that the queue fails are retried
 alone. The payload is the body, which must be text. Metadata other than the input's own
 is sent as message attributes, up to ten, if its name is allowed for one: numbers as
 Number, bytes that are not text as Binary, anything else as String. Empty metadata is
 not sent.
 
-In a FIFO queue messages of one group never overtake each other: a request has one of
-each group, and messages after one that failed wait for it. Many groups are fast; a
-single group goes one message at a time.
+In a FIFO queue, messages of one group never overtake each other: a request contains one
+of each group, and messages after a failed one wait for it. Many groups are fast; a
+single group sends one message at a time.
 
     outputs:
       orders: {sqs: {queue: orders.fifo, group_id: customer.id, dedupe_id: id}}

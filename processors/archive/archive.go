@@ -31,13 +31,13 @@ type Array struct{}
 
 // CSV are the options of csv.
 type CSV struct {
-	Columns   []string        `yaml:"columns" doc:"Names of the columns, for lines without a header; by default the first document's fields, which the header line names."`
+	Columns   []string        `yaml:"columns" doc:"Names of the columns, for lines without a header; by default the first document's fields, named in a header line."`
 	Delimiter codec.Delimiter `yaml:"delimiter" doc:"The character between values; a comma by default."`
 }
 
 // Tar are the options of tar.
 type Tar struct {
-	Name expr.Template `yaml:"name" doc:"Name of each file; its number by default. It must not lead out of the archive."`
+	Name expr.Template `yaml:"name" doc:"Name of each file; its number by default. It must not point outside the archive."`
 }
 
 // Concat are the options of concat.

@@ -29,8 +29,8 @@ func (*Config) Words() map[string]string {
 }
 
 const help = `
-Runs steps on a copy of the message and puts the result into the message, which stays as
-it is otherwise: its other fields, its metadata and its vars. It is for steps that
+Runs steps on a copy of the message and puts the result into the message, which is
+otherwise unchanged: its other fields, its metadata and its vars. Use it for steps that
 replace the payload, such as http.
 
     - branch:
@@ -39,10 +39,10 @@ replace the payload, such as http.
           - http: {url: https://crm.internal/customers, body: this}
         into: customer.details
 
-A result that is not a document, such as plain text, becomes a text. If a step drops the
+A result that is not a document, such as plain text, becomes text. If a step drops the
 copy, the message continues as it was. If a step fails the copy, the message fails, and
-stays as it was. A step inside can't split a message, nor merge messages; each goes
-through arrays.
+stays as it was. A step inside can't split or merge messages; for arrays
+use each.
 `
 
 func init() {

@@ -17,14 +17,14 @@ import (
 
 // Config configures the cache processor.
 type Config struct {
-	Get    engine.CacheName `yaml:"get" doc:"Cache of resources.caches to read from."`
+	Get    engine.CacheName `yaml:"get" doc:"Cache in resources.caches to read from."`
 	Set    engine.CacheName `yaml:"set" doc:"Instead: cache to write to."`
-	Add    engine.CacheName `yaml:"add" doc:"Instead: cache to write to unless the key has a value."`
+	Add    engine.CacheName `yaml:"add" doc:"Instead: cache to write to unless the key already has a value."`
 	Delete engine.CacheName `yaml:"delete" doc:"Instead: cache to remove the key from."`
 	Key    expr.Expr        `yaml:"key" check:"required" doc:"The key: text as it is, anything else as JSON. nil fails the message."`
 	Value  expr.Expr        `yaml:"value" doc:"What set and add write, as JSON; true by default for add."`
 	TTL    time.Duration    `yaml:"ttl" check:"min=1ms" doc:"How long set and add keep the value; by default as long as the cache does."`
-	Into   fields.Path      `yaml:"into" doc:"Field for the value of get, null if there is none; for add, whether the key was new."`
+	Into   fields.Path      `yaml:"into" doc:"Field for the value from get, null if there is none; for add, whether the key was new."`
 }
 
 // CheckConfig refuses all but one way to use a cache, and what that has no use for.
@@ -81,14 +81,14 @@ func (*Config) Words() map[string]string {
 }
 
 const help = `
-Reads or writes a value of a cache. Writes reach the cache when their message has
-been delivered or filtered, and are forgotten when it has failed, even into a dead
-letter; this pipeline's steps see them at once. While another message is about to add a
-key, it is not known whether the key is new: a message that asks for it waits.
+Reads or writes a value in a cache. Writes reach the cache once their message is
+delivered or filtered, and are discarded if it fails, even into a dead letter; this
+pipeline's steps see them at once. While another message is about to add a key, it is
+not known whether the key is new: a message that asks for it waits.
 
-With engine.order_by, a step sees what earlier messages with the same order key have
-written; messages of a key then go through the steps one at a time, and wait for one
-that is retried. Messages of other keys, and those of a batch or group, go through a
+With engine.order_by, a step sees what earlier messages with the same order key wrote;
+messages of a key then go through the steps one at a time, and wait for one that is
+retried. Messages of other keys, and those of a batch or group, go through a
 step together: a step does not see values that a later step sets.
 
     - cache: {get: users, key: user_id, into: user}

@@ -11,7 +11,7 @@ import (
 // Config configures the compress processor.
 type Config struct {
 	Format compression.Format `yaml:"format,main" check:"required,oneof=gzip|zstd|snappy|lz4" doc:"gzip, zstd, snappy or lz4; the last two framed, as their command-line tools write them."`
-	Level  int                `yaml:"level" check:"min=0" doc:"Compression level, in the format's own numbers; 0 is its default."`
+	Level  int                `yaml:"level" check:"min=0" doc:"Compression level, on the format's own scale; 0 is its default."`
 }
 
 const doc = `

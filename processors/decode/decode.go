@@ -19,11 +19,11 @@ import (
 // Config configures the decode processor.
 type Config struct {
 	codec.Formats `yaml:",inline"`
-	Avro          *formats.AvroReads     `yaml:"avro" oneof:"format" doc:"Avro's binary form, by a schema of a registry or of a file."`
-	Protobuf      *formats.ProtobufReads `yaml:"protobuf" oneof:"format" doc:"Protobuf's binary form, by a schema of a registry, of .proto files or of a descriptor set."`
-	JSONSchema    *jsonschema.Reads      `yaml:"json_schema" oneof:"format" doc:"JSON that matches a schema of a registry."`
-	Regex         *codec.Regex           `yaml:"regex" oneof:"format" doc:"Text, parsed by the named groups of a regular expression."`
-	Grok          *codec.Grok            `yaml:"grok" oneof:"format" doc:"Text, parsed by named patterns such as %{IP:client}."`
+	Avro          *formats.AvroReads     `yaml:"avro" oneof:"format" doc:"Avro's binary encoding, with a schema from a registry or a file."`
+	Protobuf      *formats.ProtobufReads `yaml:"protobuf" oneof:"format" doc:"Protobuf's binary encoding, with a schema from a registry, .proto files or a descriptor set."`
+	JSONSchema    *jsonschema.Reads      `yaml:"json_schema" oneof:"format" doc:"JSON that matches a schema in a registry."`
+	Regex         *codec.Regex           `yaml:"regex" oneof:"format" doc:"Text, parsed with the named groups of a regular expression."`
+	Grok          *codec.Grok            `yaml:"grok" oneof:"format" doc:"Text, parsed with named patterns such as %{IP:client}."`
 	Parquet       *formats.ParquetReads  `yaml:"parquet" oneof:"format" doc:"A Parquet file, as the list of its rows."`
 	From          fields.Path            `yaml:"from" doc:"Field whose text is decoded; the whole payload by default."`
 	Into          fields.Path            `yaml:"into" doc:"Field for the result: by default the field it came from, or the whole document."`
@@ -43,14 +43,14 @@ the message with class decode. Values stay text unless numbers is set.
           pattern: '^(?P<ip>\S+) \S+ (?P<user>\S+) \[(?P<time>[^\]]+)\] "(?P<method>\S+) (?P<path>\S+) [^"]*" (?P<status>\d{3}) (?P<bytes>\d+|-)'
           numbers: true
 
-The pattern above reads the access logs of Apache and nginx, and so does that of grok, by its name:
+The pattern above parses the access logs of Apache and nginx; grok knows a pattern for them by name:
 
     - decode: {grok: "%{COMBINEDAPACHELOG}"}
     - decode: {grok: {pattern: "%{IP:client.ip} %{TOOK}", patterns: {TOOK: "%{NUMBER:ms:float} ?ms"}}}
 
 syslog gives priority, facility, severity, timestamp, hostname, appname, procid, msgid,
-structured_data and message, without those that a message does not have. Each payload is one
-message: the framing of the input separates them, lines in most cases.
+structured_data and message, without those that a message lacks. Each payload is one message: the
+input's framing separates them, in most cases by lines.
 
 msgpack and cbor become documents with exact integers; bytes are text in base64, and timestamps are
 text in RFC 3339. A field that from names holds such a payload in base64:
@@ -59,7 +59,7 @@ text in RFC 3339. A field that from names holds such a payload in base64:
     - decode: {cbor: {}, from: data}
 
 avro reads payloads that begin with the id of a schema in a registry (Confluent's wire format), or
-bare ones by a schema of a file:
+bare ones with a schema from a file:
 
     - decode: {avro: {registry: main}}    # of resources.registries; meta("schema_id") is the id
     - decode: {avro: order.avsc}
@@ -67,19 +67,19 @@ bare ones by a schema of a file:
     - decode: {protobuf: {registry: main}}
     - decode: {protobuf: {schema: order.proto, message: shop.Order}}
 
-protobuf shows messages as Protobuf's own JSON does, but 64-bit integers as numbers, names as the
-schema has them, and fields of zero, which are not written, as zero. Fields that the schema does not
-have are left out. json_schema, only with a registry, is JSON after the schema's id, and checked
-against it: what does not match is class decode, and the place in the document is named.
+protobuf shows messages as Protobuf's own JSON does, but 64-bit integers as numbers, names as in the
+schema, and zero fields, which are not encoded, as zero. Fields that are not in the schema are left
+out. json_schema, only with a registry, is JSON after the schema's id, and checked against that
+schema: a document that does not match is class decode, and the error names the place in it.
 
 A field that from names holds such payloads in base64, too. An id that the registry does not know is class
-decode; a registry that does not answer is class transient, and the step's retry asks again. Long
+decode; a registry that does not respond is class transient, and the step's retry asks again. Long
 integers and decimals are exact numbers, timestamps are text in RFC 3339, bytes are base64, and a
-value of a union stands for itself. The guide is flowd docs schemas.
+value of a union stands for itself. See flowd docs schemas.
 
-parquet makes the list of its rows of a whole file, which a footer describes: read files as they are,
-and split the list. Integers and decimals are exact numbers, dates and timestamps are text in RFC 3339,
-a map is an object, json columns are part of the document, other bytes are base64:
+parquet turns a whole file, which a footer describes, into the list of its rows: read files as they
+are, and split the list. Integers and decimals are exact numbers, dates and timestamps are text in
+RFC 3339, a map is an object, json columns are part of the document, other bytes are base64:
 
     inputs:
       in: {file: {path: "lake/*.parquet", framing: whole, max_record: 64MiB}}

@@ -20,7 +20,7 @@ type Config struct {
 var defaults = Config{MaxSize: 64 << 20}
 
 const doc = `
-Decompresses the payload. Data that is broken, or longer than max_size when
+Decompresses the payload. Data that is corrupt, or longer than max_size when
 decompressed, fails the message with class decode. The result counts against
 engine.max_in_flight.bytes before memory is allocated for it: a message for which there
 is no room waits.

@@ -19,7 +19,7 @@ import (
 type Config struct {
 	Key     expr.Expr        `yaml:"key,main" check:"required" doc:"Messages with equal keys are duplicates. A message whose key is nil continues as it is."`
 	Window  time.Duration    `yaml:"window" check:"min=1ms" default:"10m" doc:"How long a key is remembered, from the delivery of its message."`
-	Cache   engine.CacheName `yaml:"cache" doc:"Cache of resources.caches that remembers the keys, shared by all that name it; by default the step's own memory, which is lost at a restart or reload."`
+	Cache   engine.CacheName `yaml:"cache" doc:"Cache in resources.caches that remembers the keys, shared by all that name it; by default the step's own memory, which is lost on a restart or reload."`
 	MaxKeys int              `yaml:"max_keys" check:"min=1" doc:"Keys that the step's own memory remembers, 1000000 by default, about 80 bytes each; the oldest are forgotten first. A cache has its own limit."`
 }
 
@@ -39,7 +39,7 @@ func (*Config) Words() map[string]string {
 const maxKeys = 1_000_000
 
 const help = `
-Drops messages whose key has been seen before. A key counts as soon as its message is
+Drops messages whose key has been seen before. A key counts as seen once its message is
 delivered or filtered. A message that fails, even into a dead letter, and arrives again
 is not a duplicate; an equal one that arrives meanwhile waits until the first has ended.
 
@@ -47,7 +47,7 @@ is not a duplicate; an equal one that arrives meanwhile waits until the first ha
     - dedupe: {key: "[customer, order]", window: 1h}
     - dedupe: {key: id, window: 24h, cache: seen}
 
-If messages wait for each other in a circle, such as parts of split messages, one does
+If messages wait for each other in a cycle, such as parts of split messages, one does
 not wait: it is dropped, since the other is in flight.
 `
 

@@ -23,7 +23,7 @@ type Config struct {
 
 const help = `
 Runs steps on each element of an array, as a separate message, and replaces the array
-with the results. A step that drops an element removes it; one that fails
+with the results. An element that a step drops is removed; one that fails
 fails the message. Elements have the message's metadata.
 
     - each:

@@ -18,11 +18,11 @@ import (
 // Config configures the encode processor.
 type Config struct {
 	codec.Formats `yaml:",inline"`
-	Avro          *formats.AvroWrites     `yaml:"avro" oneof:"format" doc:"Avro's binary form, by a schema of a registry or of a file."`
-	Protobuf      *formats.ProtobufWrites `yaml:"protobuf" oneof:"format" doc:"Protobuf's binary form, by a schema of a registry, of .proto files or of a descriptor set."`
-	JSONSchema    *jsonschema.Writes      `yaml:"json_schema" oneof:"format" doc:"JSON that matches a schema of a registry."`
-	Parquet       *formats.ParquetWrites  `yaml:"parquet" oneof:"format" doc:"One Parquet file of a whole batch: among the steps of a batcher or an output."`
-	From          fields.Path             `yaml:"from" doc:"Field that is encoded; the whole payload by default."`
+	Avro          *formats.AvroWrites     `yaml:"avro" oneof:"format" doc:"Avro's binary encoding, with a schema from a registry or a file."`
+	Protobuf      *formats.ProtobufWrites `yaml:"protobuf" oneof:"format" doc:"Protobuf's binary encoding, with a schema from a registry, .proto files or a descriptor set."`
+	JSONSchema    *jsonschema.Writes      `yaml:"json_schema" oneof:"format" doc:"JSON that matches a schema in a registry."`
+	Parquet       *formats.ParquetWrites  `yaml:"parquet" oneof:"format" doc:"One Parquet file for a whole batch: among the steps of a batcher or an output."`
+	From          fields.Path             `yaml:"from" doc:"Field to encode; the whole payload by default."`
 	Into          fields.Path             `yaml:"into" doc:"Field for the text: by default the field it came from, or the whole payload."`
 }
 
@@ -36,8 +36,8 @@ as it is, or the text of a field.
     - encode: msgpack
     - encode: {cbor: {}, from: event}    # the field then has the bytes in base64
 
-avro, protobuf and json_schema write by a schema of a file, or the newest of a subject, and with
-registry put the schema's id first (Confluent's wire format):
+avro, protobuf and json_schema encode with a schema from a file, or the newest of a subject, and
+with registry put the schema's id first (Confluent's wire format):
 
     - encode: {avro: order.avsc}
     - encode: {avro: {registry: main, subject: orders-value}}
@@ -46,12 +46,12 @@ registry put the schema's id first (Confluent's wire format):
     - encode: {protobuf: {registry: main, subject: orders-value, message: shop.Order}}
     - encode: {json_schema: {registry: main, subject: orders-value}}
 
-By default the schema must be in the registry already; register adds it, if the registry finds it
+By default the schema must already be in the registry; register adds it, if the registry finds it
 compatible. A value that the schema has no place for fails its message with class permanent, and
-the field is named. into writes a field, the bytes in base64. The guide is flowd docs schemas.
+the error names the field. into writes a field, with the bytes in base64. See flowd docs schemas.
 
 parquet makes one file of a whole batch, with a row for each document, or for each object of a list.
-It stands among the processors of a batcher or an output, since a file of one row would be mostly
+It belongs among the processors of a batcher or an output, since a file of one row would be mostly
 overhead:
 
     batchers:
@@ -72,13 +72,13 @@ overhead:
         output: out
 
 A document that does not fit the schema fails alone, with class permanent and the place in it; the
-file has all others. Timestamps and dates are text in RFC 3339, bytes are base64, and a decimal may be
-a number or text.
+file contains all others. Timestamps and dates are text in RFC 3339, bytes are base64, and a decimal
+may be a number or text.
 
 Without a schema, as in encode: parquet, types are inferred from each batch: int64, double (also where
 integers and fractions mix), bool, text, lists and objects. Where values are of different kinds, or are
-integers longer than 64 bits, the column is json, which holds any value as its text. A schema that is
-inferred can differ from batch to batch: give one where files are read together.
+integers longer than 64 bits, the column is json, which holds any value as its text. An inferred schema
+can differ from batch to batch: specify one if files are read together.
 `
 
 // CheckConfig refuses a field for what is made of a batch.

@@ -23,12 +23,12 @@ import (
 
 // Config configures the exec processor.
 type Config struct {
-	Command     command                   `yaml:"command,main" check:"required" doc:"The program and its arguments, as they are: there is no shell, and no data gets into them. Text is split at blanks, except those between quotes. A name without a slash is looked up in PATH."`
+	Command     command                   `yaml:"command,main" check:"required" doc:"The program and its arguments, passed as they are: there is no shell, and no data gets into them. Text is split at blanks outside quotes. A name without a slash is looked up in PATH."`
 	Mode        string                    `yaml:"mode" check:"oneof=per_message|stream" doc:"per_message starts the program for each message; stream keeps it running and exchanges lines."`
-	Into        fields.Path               `yaml:"into" doc:"Field for the answer; without it the answer replaces the payload."`
+	Into        fields.Path               `yaml:"into" doc:"Field for the output; without it the output replaces the payload."`
 	Env         schema.Map[schema.Secret] `yaml:"env" doc:"Environment variables, in addition to flowd's own."`
 	Dir         string                    `yaml:"dir" doc:"Directory in which the program runs; flowd's own by default."`
-	MaxOutput   schema.Size               `yaml:"max_output" check:"min=1" doc:"Largest answer; with a larger one the program is killed and the message fails."`
+	MaxOutput   schema.Size               `yaml:"max_output" check:"min=1" doc:"Largest output; if it is larger, the program is killed and the message fails."`
 	Concurrency int                       `yaml:"concurrency" check:"min=1" doc:"Programs that run at once; the number of CPUs by default."`
 }
 
@@ -60,29 +60,29 @@ func (*Config) Words() map[string]string {
 }
 
 const help = `
-Hands messages to a program, and takes what it writes as the new payload or, with
-into, as a field: a document if it is JSON, otherwise text.
+Passes messages to a program, and uses its output as the new payload or, with into, as
+a field: a document if it is JSON, otherwise text.
 
 mode: per_message starts the program for each message, with the payload as its
-standard input. A line end after its text is removed. An exit status other
-than 0 fails the message for good, with the end of what the program wrote to standard
-error. Status 75 (EX_TEMPFAIL) means that a retry may work; so does a signal from
+standard input. A line end after its output is removed. An exit status other than 0
+fails the message permanently, with the end of what the program wrote to standard
+error. Status 75 (EX_TEMPFAIL) means that a retry may succeed; so does a signal from
 outside that stopped the program.
 
-mode: stream keeps the program running. It gets each message as one line (JSON of
-several lines is joined), and writes exactly one line for each, in order. It must not
-hold lines back (python3 -u, jq --unbuffered, sed -u). When it ends, the message that
-it was working on fails as transient, and the program is started again, after a pause
-that grows; the lines after that message are sent again. What it writes to standard
-error is logged.
+mode: stream keeps the program running. It receives each message as one line (JSON that
+spans several lines is joined), and writes exactly one line for each, in order. It must
+not buffer its output (python3 -u, jq --unbuffered, sed -u). When it exits, the message
+that it was working on fails as transient, and the program is restarted after a growing
+pause; the lines after that message are sent again. What it writes to standard error is
+logged.
 
-A program that takes longer than the step's timeout is killed, with everything that it
-has started. The program gets flowd's own environment, and env in addition. At the end
-its standard input is closed; what still runs 2s later is killed.
+A program that takes longer than the step's timeout is killed, along with everything
+that it has started. The program inherits flowd's own environment, plus env. At the end
+its standard input is closed; whatever is still running 2s later is killed.
 
 On Linux everything that a program has started ends with it, even in the background or
 in other sessions: flowd adopts such processes, and recognises them by the variable
-FLOWD_PROGRAM or the process group. Only processes that leave the group with another
+FLOWD_PROGRAM or the process group. Only processes that leave the group with a different
 environment escape, and those of another user. On other Unix systems, killing a program
 kills its process group; elsewhere, only the program.
 

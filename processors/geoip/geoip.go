@@ -13,9 +13,9 @@ import (
 // Config configures the geoip processor.
 type Config struct {
 	IP       tables.Key  `yaml:"ip" check:"required" doc:"The address, IPv4 or IPv6, as text."`
-	Into     fields.Path `yaml:"into" check:"required" doc:"Field for the record of the network that the address is in, null if there is none."`
-	Table    string      `yaml:"table" doc:"Table of resources.tables, in the format mmdb; by default the only one."`
-	Language string      `yaml:"language" doc:"Gives only the names in this language, such as en or zh-CN, each as name in place of names; in English where it lacks one."`
+	Into     fields.Path `yaml:"into" check:"required" doc:"Field for the record of the network that contains the address; null if there is none."`
+	Table    string      `yaml:"table" doc:"Table in resources.tables, in the format mmdb; by default the only one."`
+	Language string      `yaml:"language" doc:"Keeps only the names in this language, such as en or zh-CN, each as name in place of names; in English where it is missing."`
 }
 
 // LooksUp is the table.
@@ -37,8 +37,8 @@ func (*Config) Words() map[string]string {
 
 const help = `
 Looks up an IP address in a database of networks in MaxMind's format, such as GeoLite2 or
-DB-IP, and puts the record into the document as the database has it. The database is a table,
-which is read before anything else and again when its file has changed.
+DB-IP, and stores the record in the document as it is in the database. The database is a table,
+which is read before anything else and again when its file changes.
 
     processors:
       - geoip: {ip: client.ip, into: client.geo, language: en}
@@ -48,7 +48,7 @@ which is read before anything else and again when its file has changed.
       tables:
         cities: GeoLite2-City.mmdb
 
-An address that the database does not know gives null. Text that is not an address fails the
+An address that is not in the database gives null. Text that is not an address fails the
 message; write on_error: continue to leave such messages as they are. In an expression,
 lookup("cities", client.ip).country.iso_code gives the same without a step.
 `

@@ -9,8 +9,8 @@ import (
 )
 
 const doc = `
-Holds messages until there are size of them, bytes of payload, or timeout has passed
-since the first, and runs steps once over all of them. The results continue after the
+Collects messages until there are size of them, bytes of payload, or timeout has passed
+since the first, then runs steps once over all of them. The results continue after the
 group: edited, filtered, merged or split. A group also closes at the end of the input
 or of a drain, and early when the pipeline runs out of room (engine.max_in_flight).
 It belongs under the pipeline's own processors.

@@ -23,13 +23,13 @@ import (
 // Config configures the http processor.
 type Config struct {
 	httpx.Calls `yaml:",inline"`
-	Method      string      `yaml:"method" check:"oneof=GET|HEAD|POST|PUT|PATCH|DELETE" doc:"Method of the requests; GET without a body and POST with one by default."`
-	Body        expr.Body   `yaml:"body" doc:"What is sent: text as it is, anything else as JSON. Without it requests have no body."`
-	Into        fields.Path `yaml:"into" doc:"Field for the answer; without it the answer replaces the payload."`
-	Metadata    []string    `yaml:"metadata" doc:"Headers of the answer that become metadata, by their names in lower case."`
-	Forward     []string    `yaml:"forward" doc:"Metadata that is sent as headers, if a message has it."`
+	Method      string      `yaml:"method" check:"oneof=GET|HEAD|POST|PUT|PATCH|DELETE" doc:"Request method; by default, GET without a body and POST with one."`
+	Body        expr.Body   `yaml:"body" doc:"Request body: text as it is, anything else as JSON. Without it requests have no body."`
+	Into        fields.Path `yaml:"into" doc:"Field for the response; without it the response replaces the payload."`
+	Metadata    []string    `yaml:"metadata" doc:"Response headers that become metadata, under their names in lower case."`
+	Forward     []string    `yaml:"forward" doc:"Metadata to send as headers, if a message has it."`
 	Parallel    int         `yaml:"parallel" check:"min=1" doc:"Calls for the messages of one run that may be in flight at once."`
-	MaxResponse schema.Size `yaml:"max_response" check:"min=1" doc:"Largest answer, uncompressed; a larger one fails its message."`
+	MaxResponse schema.Size `yaml:"max_response" check:"min=1" doc:"Largest response, uncompressed; a larger one fails its message."`
 }
 
 // CheckConfig reports what can't be sent.
@@ -58,19 +58,19 @@ func (*Config) Words() map[string]string {
 }
 
 const help = `
-Calls a server once for each message, and puts its answer into a field.
+Calls a server once for each message, and stores the response in a field.
 
-An answer is a document if its content type says JSON, or if it is a JSON object or
-array; other text is text, and an empty answer is null. Metadata: http_status, and the
+A response is a document if its content type is JSON, or if it is a JSON object or
+array; other text is text, and an empty response is null. Metadata: http_status, and the
 headers that metadata names.
 
 The status decides: 2xx is success; 401 and 403 fail the message with class auth;
-408, 425, 429 and 5xx are transient, with Retry-After honoured; other 4xx are
+408, 425, 429 and 5xx are transient, and Retry-After is honoured; other 4xx are
 rejected. Redirects are followed if they lead to the same scheme, host and
-port with the same method. Put data in a URL through url_encode() if it may have
+port with the same method. Pass data in a URL through url_encode() if it may contain
 characters other than letters and digits.
 
-An answer counts against engine.max_in_flight.bytes as it arrives. If there is no room
+A response counts against engine.max_in_flight.bytes as it arrives. If there is no room
 for a long one, its message waits, and the call is made again when there is room.
 
 ` + httpx.AboutTokens + "\n" + httpx.AboutProxies + `

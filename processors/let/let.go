@@ -12,9 +12,9 @@ import (
 )
 
 const doc = `
-Keeps values beside the message, in the order written: later lines, and later steps,
+Keeps values alongside the message, in the order written: later lines, and later steps,
 read them with vars("name"). They are neither payload nor metadata, and no output sends
-them; but its fields and its own steps can read them, and so can those of a dead letter.
+them; but an output's fields and steps can read them, even those of a dead-letter output.
 nil removes a name.
 
     - let:
@@ -23,12 +23,12 @@ nil removes a name.
     - set:
         total: vars("net") + vars("tax")
 
-A value may be anything that an expression gives, times and bytes included. Parts of a
-split, copies for several batchers, the elements of each and jobs of a pool have the
-values of their message, and a merge has those of its first. If a step is tried again or
-repaired, the values are those before it. What steps inside each or branch keep stays
-inside. vars() gives all of them, and vars("name") is nil before a step has set it; a
-name that no let has is a mistake that lint finds.
+A value may be any result of an expression, including times and bytes. Parts of a split,
+copies for several batchers, the elements of each and jobs of a pool inherit the values
+of their message, and a merge those of its first. If a step is retried or repaired, the
+values are those from before it. What steps inside each or branch keep stays inside.
+vars() gives all of them, and vars("name") is nil until a step has set it; lint reports a
+name that no let sets.
 `
 
 func init() {

@@ -10,7 +10,7 @@ import (
 
 // Config configures the limit step.
 type Config struct {
-	Count int    `yaml:"count,main" check:"required,min=1" doc:"Messages to keep of each batch."`
+	Count int    `yaml:"count,main" check:"required,min=1" doc:"Messages to keep from each batch."`
 	From  string `yaml:"from" check:"oneof=first|last" doc:"Which ones: the first or the last."`
 }
 
@@ -18,7 +18,7 @@ var defaults = Config{From: "first"}
 
 const help = `
 Keeps the first messages of each batch, or the last; the others end as filtered.
-After sort it makes a top list.
+After sort, this gives a top list.
 
     - limit: 10
     - limit: {count: 10, from: last}

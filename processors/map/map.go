@@ -34,7 +34,7 @@ func (c *Config) DescribeConfig() *schema.Type {
 }
 
 const help = `
-Makes a new document: the value of an expression, or an object of the given paths. All
+Makes a new document: the value of an expression, or an object with the given paths. All
 expressions see the old document; fields that are not named are removed.
 
     - map: payload.order

@@ -13,7 +13,7 @@ import (
 
 const doc = `
 Sets metadata, in the order written: later lines see earlier ones. nil removes a
-name. Outputs send metadata as headers where their system has them.
+name. Outputs send metadata as headers where their system supports them.
 
     - meta:
         tenant: customer.id

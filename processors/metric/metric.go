@@ -24,9 +24,9 @@ type Config struct {
 	Counter   *string               `yaml:"counter" oneof:"kind" doc:"Name of a counter, to which value is added."`
 	Gauge     *string               `yaml:"gauge" oneof:"kind" doc:"Name of a gauge, which is set to value."`
 	Histogram *string               `yaml:"histogram" oneof:"kind" doc:"Name of a histogram, which observes value."`
-	Value     expr.Expr             `yaml:"value" doc:"A number, or a duration, which counts in seconds. For a counter the default is 1."`
-	Labels    schema.Map[expr.Expr] `yaml:"labels" doc:"Labels by name: text, numbers, true or false; nil is an empty label. Values longer than 256 bytes are cut."`
-	MaxSeries int                   `yaml:"max_series" check:"min=1" doc:"Sets of label values that are kept apart; all others count together, with every label \"other\"."`
+	Value     expr.Expr             `yaml:"value" doc:"A number, or a duration, which is converted to seconds. For a counter the default is 1."`
+	Labels    schema.Map[expr.Expr] `yaml:"labels" doc:"Labels by name: text, numbers, true or false; nil is an empty label. Values longer than 256 bytes are truncated."`
+	MaxSeries int                   `yaml:"max_series" check:"min=1" doc:"Sets of label values that are counted separately; all others count together, with every label \"other\"."`
 	Buckets   []float64             `yaml:"buckets" doc:"Upper bounds of a histogram's buckets, ascending; by default 0.005 to 10, for seconds."`
 }
 
@@ -35,7 +35,7 @@ var defaults = Config{MaxSeries: 1000}
 const help = `
 Counts or measures messages in your own Prometheus metric. flowd exposes it with its
 own metrics; the message continues unchanged. Steps that name the same metric share it,
-in all pipelines of the process.
+across all pipelines of the process.
 
     - metric: {counter: orders_total}
     - metric: {counter: shop_revenue_total, value: total, labels: {country: country}}

@@ -18,7 +18,7 @@ import (
 const help = `
 Runs branches of steps at the same time and merges their changes. Each branch works on
 a copy of the message; the fields that it has set, replaced or removed, its metadata
-and its vars are applied in the order in which the branches are written. It is for
+and its vars are applied in the order in which the branches are written. Use it for
 steps that wait, such as calls.
 
     - parallel:
@@ -30,7 +30,7 @@ steps that wait, such as calls.
 Objects are merged field by field, to 32 levels. If two branches change the same field,
 array or scalar, or a payload that is not an object, the later one wins. A branch that
 drops the message adds nothing. If a branch fails, the message fails, and stays as it
-was. A branch can't split a message, nor merge messages.
+was. A branch can't split or merge messages.
 `
 
 func init() {

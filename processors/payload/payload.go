@@ -10,8 +10,8 @@ import (
 )
 
 const doc = `
-Makes the value of an expression the payload: text and bytes as they are, anything else
-as JSON. Use it for payloads that are not JSON; for documents there is map.
+Replaces the payload with the value of an expression: text and bytes as they are,
+anything else as JSON. Use it for payloads that are not JSON; for documents use map.
 
     - payload: from_base64(data)
     - payload: '"<order id=\"" + string(id) + "\"/>"'

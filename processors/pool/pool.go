@@ -24,7 +24,7 @@ type Config struct {
 	Name       string        `yaml:"name" check:"required" doc:"Name of the pool: letters, digits, _ and -. Workers join it by its name."`
 	Workers    workers       `yaml:"workers" check:"required" doc:"Slots in this process, or remote."`
 	Lease      time.Duration `yaml:"lease" check:"min=100ms" doc:"Time without a heartbeat after which a remote worker loses its jobs, and after which workers drop the jobs of a hub; slots in this process need none."`
-	Timeout    time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time that one attempt of a job may take, from when a worker takes it, and time that a job waits while there is no worker at all; engine.timeout by default."`
+	Timeout    time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time limit for one attempt of a job, from when a worker takes it, and for a job's wait while there is no worker at all; engine.timeout by default."`
 	Retries    int           `yaml:"retries" check:"min=-1" doc:"Attempts after the first; -1 means no limit."`
 	RetryOn    []string      `yaml:"retry_on" check:"oneof=lost|timeout|error" doc:"What is retried: lost (the worker is gone), timeout, error (a step failed the message)."`
 	MaxPending int           `yaml:"max_pending" check:"min=1" doc:"Jobs that wait for workers or are being processed at once; further messages wait in this process."`
@@ -90,7 +90,7 @@ func (*Config) Words() map[string]string {
 
 const help = `
 Runs steps on a pool of workers: a number of slots in this process or, with workers:
-remote, other processes that join it, on this machine or others. It is for slow steps;
+remote, other processes that join it, on this machine or others. Use it for slow steps;
 the other steps continue meanwhile.
 
     processors:
@@ -109,17 +109,17 @@ steps from this process, and need no file of their own. Each free slot takes one
 message or, in batch steps and groups, a whole batch. It comes back edited, filtered or
 failed, with its metadata; a batch may also come back split or merged.
 
-If a worker is not heard from for a lease, its job is given to another. retries says how
-often a job is retried, in the cases that retry_on names; an error of a step comes back
-as it is, with its class. A job that is given up fails its message, as in any step. A
-retry on the step, beside pool, starts over.
+If nothing is heard from a worker for a lease, its job is given to another. retries limits
+how often a job is retried, in the cases that retry_on names; an error of a step is
+returned as it is, with its class. A job that is given up fails its message, as in any
+step. A retry on the step, beside pool, starts over.
 
-The order of keys is kept: the next message of a key waits for the one before.
+Order by key is preserved: the next message of a key waits for the one before.
 
-Steps that keep something between messages or use resources can't run remotely: cache,
-dedupe, geoip, metric, rate_limit, state, and decode and encode with a registry. Neither can
-expressions with env(), counter() or lookup(), whose values a let can send along, or with functions
-that only this build has; workers must have the same version of flowd.
+Steps that keep state between messages or use resources can't run remotely: cache, dedupe,
+geoip, metric, rate_limit, state, and decode and encode with a registry. Neither can expressions
+with env(), counter() or lookup() (a let can send their values along), or with functions that only
+this build has; workers must run the same version of flowd.
 `
 
 var defaults = Config{Lease: 3 * time.Second, Retries: 2, RetryOn: []string{pool.Lost, pool.TimedOut}, MaxPending: 4096}

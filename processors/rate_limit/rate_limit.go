@@ -5,8 +5,8 @@ package ratelimit
 import "github.com/flowd-io/flowd/engine"
 
 const help = `
-Lets a number of messages pass per period; the others wait, in the order in which they
-arrived, while messages of other keys and other steps continue. None is dropped.
+Limits how many messages pass per period; the others wait in order of arrival, while
+messages of other keys and other steps continue. None is dropped.
 
     processors:
       - rate_limit: {messages: 10, per: 1m, kind: bucket, burst: 3, key: customer}
@@ -15,8 +15,8 @@ arrived, while messages of other keys and other steps continue. None is dropped.
       rate_limits:
         api: {messages: 500, per: 1s}
 
-All that name a limit share it, also across pipelines; its key is evaluated here. With
-key there is a limit for each value; messages whose key is nil share one. A key that
+All that name a limit share it, even across pipelines; its key is evaluated here. With
+key, each value has its own limit; messages whose key is nil share one. A key that
 can't be evaluated fails its message. Inputs and outputs have their own rate_limit.
 `
 

@@ -21,11 +21,11 @@ import (
 // Config configures the redis processor.
 type Config struct {
 	redis.Connect `yaml:",inline"`
-	Command       string       `yaml:"command" check:"required,nonempty" doc:"Command, such as HGET or INCRBY, with words that never change: XADD audit MAXLEN 1000 *. Words are separated by spaces; data goes into args."`
-	Args          []expr.Value `yaml:"args" doc:"What follows the command, in order: text as it is, all else as JSON; null is an error."`
-	Reply         string       `yaml:"reply" check:"oneof=value|pairs|json|none" doc:"What the answer becomes. value: text, number, list, or null where there is nothing. pairs: a list of names and values, such as that of HGETALL, as an object. json: text that is JSON, as what it says. none leaves the message as it is."`
-	Into          fields.Path  `yaml:"into" doc:"Field for the answer; without it the answer replaces the payload."`
-	MaxAnswer     schema.Size  `yaml:"max_answer" check:"min=1" doc:"Largest answer, as JSON; a larger one fails its message."`
+	Command       string       `yaml:"command" check:"required,nonempty" doc:"Command, such as HGET or INCRBY, with any constant words: XADD audit MAXLEN 1000 *. Words are separated by spaces; data goes into args."`
+	Args          []expr.Value `yaml:"args" doc:"Arguments after the command, in order: text as it is, anything else as JSON; null is an error."`
+	Reply         string       `yaml:"reply" check:"oneof=value|pairs|json|none" doc:"What the reply becomes. value: text, number, list, or null where there is nothing. pairs: a list of names and values, such as that of HGETALL, as an object. json: JSON text, decoded. none leaves the message as it is."`
+	Into          fields.Path  `yaml:"into" doc:"Field for the reply; without it the reply replaces the payload."`
+	MaxAnswer     schema.Size  `yaml:"max_answer" check:"min=1" doc:"Largest reply, as JSON; a larger one fails its message."`
 }
 
 const (
@@ -69,13 +69,13 @@ func (c *Config) Words() map[string]string {
 }
 
 const help = `
-Carries out a command of Redis for each message, and puts its answer into a field. All messages
-of a run go in one pipeline.
+Runs a Redis command for each message, and stores the reply in a field. All messages of a run
+go in one pipeline.
 
-The command never comes from data, only its arguments do. A message whose command Redis refuses
-fails alone (class rejected, or permanent where a key holds another type); an outage, a failover
-or a lack of memory is waited for. If the connection is cut before the answer, a command that
-changes something may be carried out twice for one message.
+The command never comes from data; only its arguments do. A message whose command Redis refuses
+fails alone (class rejected, or permanent if a key holds another type); the step waits out an
+outage, a failover or a lack of memory. If the connection is lost before the reply, a command
+that changes something may run twice for one message.
 
     - redis:
         url: redis://localhost:6379

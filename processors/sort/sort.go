@@ -21,10 +21,10 @@ type Config struct {
 
 const help = `
 Sorts the messages of a batch, smallest first. Messages with equal values keep their
-order, so the last of several sorts counts most.
+order, so of several sorts the last takes precedence.
 
 Values of different kinds have an order, too: nil comes first, then false, true,
-numbers, text (by its bytes), times, durations. A list or an object has no order: that
+numbers, text (by its bytes), times, durations. Lists and objects have no order: their
 message fails, and the others are sorted.
 
     - sort: created_at

@@ -18,7 +18,7 @@ import (
 // Config configures the split processor.
 type Config struct {
 	By    expr.Expr    `yaml:"by,main" doc:"The list whose elements become messages; the whole document by default."`
-	Lines *Lines       `yaml:"lines" oneof:"payload,optional" doc:"Instead: one message per line of the payload, without blank lines."`
+	Lines *Lines       `yaml:"lines" oneof:"payload,optional" doc:"Instead: one message per line of the payload, skipping blank lines."`
 	Chunk *schema.Size `yaml:"chunk" oneof:"payload,optional" check:"min=1" doc:"Instead: one message per this many bytes of the payload."`
 }
 
@@ -38,7 +38,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 const help = `
 Makes a message from each element of a list, each line of the payload, or each chunk of
 it. A text element becomes that text, anything else its JSON. An empty list filters the
-message. Parts have the metadata of the whole.
+message. Parts inherit the metadata of the whole.
 
     - split: items
     - split: lines

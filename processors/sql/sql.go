@@ -19,9 +19,9 @@ type Config struct {
 	sqldb.Config `yaml:",inline"`
 	Query        string       `yaml:"query" check:"required,nonempty" doc:"Statement to run. Parameters are $1, $2 in PostgreSQL and ? elsewhere."`
 	Args         []expr.Value `yaml:"args" doc:"Values of the parameters, in order."`
-	Rows         string       `yaml:"rows" check:"oneof=one|many|none" doc:"one is the row as an object, null if there is none; several are an error. many is a list of rows. none leaves the message as it is."`
-	Into         fields.Path  `yaml:"into" doc:"Field for the answer; without it the answer replaces the payload."`
-	MaxAnswer    schema.Size  `yaml:"max_answer" check:"min=1" doc:"Largest answer, as JSON; a larger one fails its message."`
+	Rows         string       `yaml:"rows" check:"oneof=one|many|none" doc:"one gives the row as an object, or null if there is none; several rows are an error. many gives a list of rows. none leaves the message as it is."`
+	Into         fields.Path  `yaml:"into" doc:"Field for the result; without it the result replaces the payload."`
+	MaxAnswer    schema.Size  `yaml:"max_answer" check:"min=1" doc:"Largest result, as JSON; a larger one fails its message."`
 }
 
 const (
@@ -54,12 +54,12 @@ func (c *Config) Words() map[string]string {
 
 const help = `
 Runs a statement on PostgreSQL, MySQL, MariaDB, SQLite or ClickHouse once for each message, and
-puts its rows into a field.
+stores its rows in a field.
 
-Values are exact, as those of the input sql. Several messages are asked for at once, each on
-a connection of its own. A message that the database refuses fails alone (class rejected); an
-outage, a deadlock or a table that is not there is tried again. A statement that changes
-something may be run again for one message.
+Values are exact, as in the input sql. Statements for several messages run at once, each on its
+own connection. A message that the database refuses fails alone (class rejected); after an
+outage, a deadlock or a missing table, the statement is retried. A statement that changes
+something may run more than once for a message.
 
     - sql:
         driver: postgres

@@ -24,12 +24,12 @@ import (
 
 // Config configures the state processor.
 type Config struct {
-	Key      expr.Expr             `yaml:"key" check:"required" doc:"Messages with equal keys have a state in common. nil fails the message."`
-	Set      schema.Map[expr.Expr] `yaml:"set" check:"required" doc:"Names and their new values, in the order written: state(\"name\") is the value that the message before has left, or that a line above has given; nil if there is none. nil removes the name."`
+	Key      expr.Expr             `yaml:"key" check:"required" doc:"Messages with equal keys share a state. nil fails the message."`
+	Set      schema.Map[expr.Expr] `yaml:"set" check:"required" doc:"Names and their new values, in the order written: state(\"name\") is the value that the previous message left, or that a line above has set; nil if there is none. nil removes the name."`
 	Into     fields.Path           `yaml:"into" doc:"Field for the new state, as an object."`
-	Wait     bool                  `yaml:"wait" doc:"A message waits until those before it with its key are delivered, filtered or have failed: what it finds is then final. Each key is as slow as its deliveries are, with the time that batches stay open."`
-	TTL      time.Duration         `yaml:"ttl" check:"min=1ms" doc:"How long a state is kept since the delivery of the last message that changed it; by default as long as the cache does, in the step's own memory without a limit."`
-	Cache    engine.CacheName      `yaml:"cache" doc:"Cache of resources.caches that keeps the state, by key, for all steps that name it; by default the step's own memory, which is lost at a restart or reload."`
+	Wait     bool                  `yaml:"wait" doc:"A message waits until those before it with its key are delivered, filtered or failed: the state that it finds is then final. Each key is as slow as its deliveries, including the time that batches stay open."`
+	TTL      time.Duration         `yaml:"ttl" check:"min=1ms" doc:"How long a state is kept after the delivery of the last message that changed it; by default as long as the cache does, in the step's own memory without a limit."`
+	Cache    engine.CacheName      `yaml:"cache" doc:"Cache in resources.caches that keeps the state, by key, for all steps that name it; by default the step's own memory, which is lost on a restart or reload."`
 	MaxKeys  int                   `yaml:"max_keys" check:"min=1" doc:"Keys that the step's own memory keeps, 100000 by default; the least recently used are forgotten first. A cache has its own limit."`
 	MaxBytes schema.Size           `yaml:"max_bytes" check:"min=1MiB" doc:"Bytes that the step's own memory keeps, 64MiB by default; the least recently used keys are forgotten first. A cache has its own limit."`
 }
@@ -55,8 +55,8 @@ func (*Config) Words() map[string]string {
 }
 
 const help = `
-Keeps values by a key, which the messages of that key leave to each other: counters,
-sums, the last value. state("name") is the value that the message before has left, or
+Keeps values per key, which the messages of that key pass on to each other: counters,
+sums, the last value. state("name") is the value that the previous message left, or
 nil; in later steps and outputs it is the new one.
 
     processors:
@@ -68,18 +68,18 @@ nil; in later steps and outputs it is the new one.
       order_by: customer
 
 A state changes for good when its message is delivered or filtered. A message that fails,
-even into a dead letter, leaves no trace: for those after it that are under way, set is
-evaluated once more, without it. What they have already sent stays as it was. Where that
-matters, as for a filter that passes on changes only, write wait: true.
+even into a dead letter, leaves no trace: for those in flight after it, set is evaluated
+again, without it. What they have already sent stays as it was. Where that matters, as
+for a filter that passes only changes, write wait: true.
 
-With order_by on the same key, messages find what those read before them have left; else
-they take turns as they come. Parts of one message do not wait for each other.
+With order_by on the same key, messages find what those read before them left; otherwise
+they take turns as they arrive. Parts of one message do not wait for each other.
 
-Sources are told of a message when its state is in the cache. After a crash messages
-may be delivered, and count, once more; none that was acknowledged is missing.
+A message is acknowledged to its source once its state is in the cache. After a crash
+messages may be delivered, and counted, again; none that was acknowledged is missing.
 
-The guide is flowd docs states. A state takes at most 1 MiB. Expressions may be evaluated more than once: received_at()
-stays what it was, now() does not.
+See flowd docs states. A state is limited to 1 MiB. Expressions may be evaluated more
+than once: received_at() stays the same, now() does not.
 `
 
 // Traits says that state is kept once messages are delivered, and what it is called.

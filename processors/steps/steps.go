@@ -10,7 +10,7 @@ import (
 
 const doc = `
 Runs a list of steps that resources.steps defines under this name. A list may have
-parameters: ${param.NAME} in its steps is what a use gives for NAME.
+parameters: ${param.NAME} in its steps stands for the value that a use gives NAME.
 
     resources:
       steps:
@@ -31,12 +31,11 @@ parameters: ${param.NAME} in its steps is what a use gives for NAME.
 A parameter is a value (the default), a path, or an expression. A value is never code:
 in an expression it is a literal, in a template and everywhere else text. A path is a
 field of the document in expressions, and a path in keys and in fields that take paths.
-An expression stands only in expressions, and in $( ) of templates; it is one operand
-there, whatever is around it.
+An expression is allowed only in expressions, and in $( ) in templates; it is one operand
+there, whatever surrounds it.
 
-In errors and metrics, steps of a list are called after their use: clean/unset. The use
-is called by its name or, without one, by that of the list, with a number from the
-second use on.
+In errors and metrics, the steps of a list are named after their use: clean/unset. A use
+goes by its name or, without one, by that of the list, numbered from the second use on.
 
 Steps can also be written in place, to give several of them one when, retry or on_error:
 

@@ -10,8 +10,8 @@ import (
 )
 
 const doc = `
-Runs the steps of the first case whose condition is true. A message that no case takes
-continues as it is.
+Runs the steps of the first case whose condition is true. A message that matches no
+case continues as it is.
 
     - switch:
         - when: status >= 500

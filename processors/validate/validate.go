@@ -15,8 +15,8 @@ import (
 type Config struct {
 	File   string `yaml:"file" doc:"File of the schema, JSON or YAML. It is read when the pipeline is loaded."`
 	Schema Inline `yaml:"schema,main" doc:"Instead: the schema itself; text is the name of a file."`
-	Draft  string `yaml:"draft" check:"oneof=2020-12|2019-09|7|6|4" doc:"Version of JSON Schema, for a schema that does not give it as $schema."`
-	Format bool   `yaml:"format" doc:"Check the keyword format, too, which is otherwise only an annotation (before 2019-09 it is always checked)."`
+	Draft  string `yaml:"draft" check:"oneof=2020-12|2019-09|7|6|4" doc:"Version of JSON Schema, for a schema without $schema."`
+	Format bool   `yaml:"format" doc:"Also check the keyword format, which is otherwise only an annotation (before 2019-09 it is always checked)."`
 }
 
 var defaults = Config{Draft: "2020-12"}
@@ -44,7 +44,7 @@ func (c Config) ConfigFiles() []string {
 func (c *Config) file() string { return cmp.Or(c.File, c.Schema.file) }
 
 const help = `
-Checks the document against a JSON Schema. A message that is not valid fails with class
+Checks the document against a JSON Schema. An invalid message fails with class
 rejected; the error says where and why, for the first few places. A valid one continues
 unchanged.
 
@@ -53,9 +53,9 @@ unchanged.
         properties: {total: {type: number, minimum: 0}}
 
 From a file it is ` + "`validate: schemas/order.json`" + `; next to draft and format, the
-schema is under schema. A $ref refers to the schema itself
-or to files in its folder, never to the network. Patterns are Go regular
-expressions. To mark such messages instead, give the step an on_error.
+schema goes under schema. A $ref refers to the schema itself or to files in its folder,
+never to the network. Patterns are Go regular expressions. To mark invalid messages
+instead, give the step an on_error.
 `
 
 func init() {

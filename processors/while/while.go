@@ -13,15 +13,15 @@ import (
 
 // Config configures the while processor.
 type Config struct {
-	When expr.Cond    `yaml:"when" check:"required" doc:"The steps run as long as this is true; it is evaluated before each round."`
+	When expr.Cond    `yaml:"when" check:"required" doc:"The steps run while this is true; it is evaluated before each round."`
 	Do   engine.Steps `yaml:"do" check:"required,nonempty" doc:"The steps."`
-	Max  int          `yaml:"max" check:"min=1" doc:"The most rounds: a message for which the condition is still true after them fails."`
+	Max  int          `yaml:"max" check:"min=1" doc:"Maximum rounds; a message for which the condition is still true after them fails."`
 }
 
 var defaults = Config{Max: 100}
 
 const help = `
-Runs steps on a message as long as a condition is true. A message that a step drops is
+Runs steps on a message while a condition is true. A message that a step drops is
 dropped; a message fails if a step fails it, or if it needs more than max rounds.
 
     - while:
@@ -29,7 +29,7 @@ dropped; a message fails if a step fails it, or if it needs more than max rounds
         do:
           - map: envelope
 
-A step inside can't split a message, nor merge messages. The step's timeout covers all
+A step inside can't split or merge messages. The step's timeout covers all
 rounds together.
 `
 

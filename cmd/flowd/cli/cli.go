@@ -73,12 +73,12 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := newRun("flowd [-c] FILE...")
-	root.Short = "Run pipelines that are written as YAML files"
-	root.Long = `flowd reads messages, processes them and writes them, as a YAML file says.
+	root.Short = "Run pipelines written as YAML files"
+	root.Long = `flowd reads, processes and writes messages, as a YAML file describes.
 
 Files and directories may be given several times; all their pipelines run in
-this process. SIGTERM or SIGINT drains: what is in flight is finished first. A
-second signal stops at once.
+this process. SIGTERM or SIGINT drains: messages in flight are finished first.
+A second signal stops at once.
 
 Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
 3 drained, but some messages were returned unfinished.`

@@ -19,9 +19,9 @@ func newLint() *cobra.Command {
 		Use:   "lint FILE...",
 		Short: "Show every problem of pipeline files at once",
 		Long: `Lint builds exactly what a run builds, without opening anything, and shows
-every problem at once: place, path, what is wrong, what to do, and a code that
-stays the same between versions. The exit code is 2 if there is an error;
-warnings alone give 0.`,
+every problem at once: place, path, what is wrong, how to fix it, and a code that
+is stable across versions. The exit code is 2 if there is an error; warnings alone
+give 0.`,
 		Example: `  flowd lint orders.yaml
   flowd lint pipelines/ --json | jq -r '.[].code'
   flowd lint orders.yaml --show             every value in force, and where it comes from`,

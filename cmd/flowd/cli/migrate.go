@@ -43,15 +43,15 @@ func newMigrateBenthos() *cobra.Command {
 		Use:   "benthos FILE...",
 		Short: "Translate configurations of Benthos, Bento and Redpanda Connect",
 		Long: `Benthos translates configurations with their mappings and their tests. Comments stay
-where they stood. What has no counterpart stands as a comment above a key untranslated,
-which flowd lint refuses; what behaves otherwise than before has a comment that says how.
-A summary on stderr lists both.
+where they were. What has no counterpart becomes a comment above a key untranslated,
+which flowd lint rejects; what behaves differently than before has a comment that says
+how. A summary on stderr lists both.
 
 One FILE is written to standard output, or with -o to a file. Several, or a directory
 such as that of streams mode, need --out, and so do tests of something other than the
 whole pipeline: they become pipeline files of their own. No file is replaced without --force.
 
-Exit codes: 0 all was translated; 1 something was not; 2 usage, or a file that can't be
+Exit codes: 0 everything was translated; 1 something was not; 2 usage, or a file that can't be
 read.`,
 		Example: `  flowd migrate benthos orders.yaml > flowd.yaml
   flowd migrate benthos streams/ --out pipelines

@@ -35,7 +35,7 @@ func newPoolLs() *cobra.Command {
 		Short: "Show pools, their workers and their jobs",
 		Long: `Ls asks all hubs of a cluster for their pools: the jobs that wait and those that
 workers have; for each worker its slots, how many have a job, when it last renewed
-the lease of the oldest one, and its version. Like a worker, it needs the token.`,
+the lease of its oldest job, and its version. Like a worker, it needs the token.`,
 		Example: "  flowd pool ls --join hub:5019",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -26,12 +26,12 @@ func newQueue() *cobra.Command {
 		Long: `Queue works on the queues of a message broker: its URL is the first argument, or
 the value of ` + queueURL + ` (better for passwords: other users see arguments).
 
-A message is removed only when its new place has confirmed it. One that can't be
+A message is removed only once its destination has confirmed it. One that can't be
 sent is listed with the reason and stays where it was. SIGINT finishes what is in
 flight and hands back the rest; a second one stops at once.
 
-Exit codes: 0 all is done; 1 something failed, or the question was answered with
-no; 2 usage; 3 interrupted.`,
+Exit codes: 0 all done; 1 something failed, or the question was answered no;
+2 usage; 3 interrupted.`,
 		Example: `  flowd queue ls amqp://localhost/ 'orders*'     queues, and how much is in them
   export ` + queueURL + `=amqp://localhost/
   flowd queue redrive orders-dead                dead letters, back to where they came from

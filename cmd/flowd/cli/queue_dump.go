@@ -23,12 +23,12 @@ func newQueueDump() *cobra.Command {
 	var remove, yes bool
 	cmd := &cobra.Command{
 		Use:   "dump [URL] QUEUE [FILE]",
-		Short: "Write the messages of a queue into a file",
+		Short: "Write the messages of a queue to a file",
 		Long: `Dump writes each message as one JSON line, payload and metadata, in the form that
 inputs with framing messages and flowd queue load read. FILE is QUEUE-TIME.jsonl
 by default, and - is stdout. FILE must not exist yet.
 
-The messages stay in the queue, hidden from others until dump has ended; with
+The messages stay in the queue, hidden from others until dump ends; with
 --delete each is removed once it is safely on disk.`,
 		Example: `  flowd queue dump orders
   flowd queue dump orders saved.jsonl --delete
@@ -73,7 +73,7 @@ func newQueuePeek() *cobra.Command {
 		Use:   "peek [URL] QUEUE",
 		Short: "Show the first messages of a queue",
 		Long: `Peek prints the first messages of a queue, as dump writes them. They stay in the
-queue, hidden from others until peek has ended.`,
+queue, hidden from others until peek ends.`,
 		Example: `  flowd queue peek orders
   flowd queue peek orders -n 1 | jq .meta`,
 		RunE: onQueues("QUEUE", 1, 1, func(c *queueCall, args []string) error {

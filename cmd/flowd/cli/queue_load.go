@@ -19,9 +19,9 @@ func newQueueLoad() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load [URL] QUEUE FILE",
 		Short: "Send the messages of a file to a queue",
-		Long: `Load sends the messages of a file that flowd queue dump, or an output with framing
-messages, has written; - is stdin. A line that is not a message is listed, and the
-others are sent. When load is interrupted, it says which --skip continues from there.`,
+		Long: `Load sends the messages of a file written by flowd queue dump, or by an output with
+framing messages; - is stdin. A line that is not a message is listed, and the others
+are sent. If interrupted, load says which --skip continues from there.`,
 		Example: `  flowd queue load orders saved.jsonl
   flowd queue load orders saved.jsonl --skip 1200     the first 1200 have been sent already`,
 		RunE: onQueues("QUEUE and FILE", 2, 2, func(c *queueCall, args []string) error {

@@ -14,7 +14,7 @@ func newQueueLs() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls [URL] [PATTERN]",
-		Short: "List queues and how many messages they have",
+		Short: "List queues and how many messages they hold",
 		Example: `  flowd queue ls amqp://localhost/
   flowd queue ls 'orders-*' --json | jq -r '.[] | select(.ready > 0).name'`,
 		RunE: onQueues("[PATTERN]", 0, 1, func(c *queueCall, args []string) error {

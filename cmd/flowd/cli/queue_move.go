@@ -56,8 +56,8 @@ func newQueueRedrive() *cobra.Command {
 		Use:   "redrive [URL] DEAD_LETTERS",
 		Short: "Send dead letters back to the queues they came from",
 		Long: `Redrive sends dead letters back to the queues they came from, or to the one that
---to names. Dead letters that arrive meanwhile are not sent: redrive ends after as
-many as there were when it began, if the broker reports that number.`,
+--to names. Dead letters that arrive meanwhile are not sent: redrive stops after as
+many as there were when it started, if the broker reports that number.`,
 		Example: `  flowd queue redrive orders-dead
   flowd queue redrive orders-dead -n 1             try it with one
   flowd queue redrive orders-dead --to orders-2`,

@@ -37,7 +37,7 @@ Inputs and outputs are not built, and nothing is sent anywhere except by steps t
 no test mocks. Placeholders that only inputs and outputs use need no value.
 
 Exit codes: 0 all passed; 1 a test failed; 2 invalid configuration or usage, or
-there is no test.`,
+no tests.`,
 		Example: `  flowd test orders.yaml
   flowd test pipelines/ --run 'errors' --junit report.xml
   flowd test orders.yaml --update           write what arrived as what is expected`,

@@ -75,14 +75,14 @@ func newWorker() *cobra.Command {
 		Short: "Run the steps of pools for flowd processes elsewhere",
 		Long: `Worker joins pools: "pool" steps with workers: remote, of a flowd that runs with
 service.cluster set. It gets the steps from there, needs no file of its own, and
-reconnects whenever that flowd was away. Each of its slots does one job at a time.
+reconnects whenever it loses that flowd. Each of its slots does one job at a time.
 
 The token is in the variable FLOWD_TOKEN or in --token-file, never an argument.
 Anyone who has it can make this worker run any step that --allow permits, such as
 exec: if you do not trust the hub, name only the types that the pool needs.
 
-A signal ends it: it takes no more jobs, finishes those it has, and hands back what
-is left after --grace, or at a second signal.`,
+On a signal it takes no more jobs, finishes those it has, and hands back what is left
+after --grace, or at a second signal.`,
 		Example: `  flowd worker --join hub:5019 --pool embed --slots 4
   flowd worker --join hub:5019 --pool embed --allow http,set --slots 50`,
 		Args: cobra.NoArgs,

@@ -16,10 +16,10 @@ import (
 
 // Config configures the file cache.
 type Config struct {
-	Path    string        `yaml:"path,main" check:"required,nonempty" doc:"The file; it and its directory are created if they are missing. Only one process can use it at a time."`
-	TTL     time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept when its write gives no time; no limit by default."`
-	MaxKeys int           `yaml:"max_keys" check:"min=1" default:"1000000" doc:"Number of keys that are kept; those written first are forgotten first."`
-	Sync    bool          `yaml:"sync" default:"true" doc:"Writes survive a crash of the machine. Without it they are faster but survive only a crash of flowd: after a crash of the machine the file may have to be removed."`
+	Path    string        `yaml:"path,main" check:"required,nonempty" doc:"The file; it and its directory are created if missing. Only one process can use it at a time."`
+	TTL     time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept if its write sets no time; no limit by default."`
+	MaxKeys int           `yaml:"max_keys" check:"min=1" default:"1000000" doc:"Maximum number of keys; those written first are evicted first."`
+	Sync    bool          `yaml:"sync" default:"true" doc:"Writes survive a crash of the machine. With false, they are faster but survive only a crash of flowd: after a crash of the machine the file may have to be removed."`
 }
 
 // Words are those that users of other systems type.
@@ -29,7 +29,7 @@ func (*Config) Words() map[string]string {
 
 const help = `
 Keeps values in a file, across restarts. Concurrent writes are made durable together.
-The space of values that are gone is reused; the file does not shrink.
+The space of removed values is reused; the file does not shrink.
 
     processors:
       - dedupe: {key: id, window: 24h, cache: seen}

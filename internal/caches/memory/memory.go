@@ -17,11 +17,11 @@ import (
 
 // Config configures the memory cache.
 type Config struct {
-	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Number of keys that are kept; the least recently used are forgotten first."`
-	MaxBytes schema.Size   `yaml:"max_bytes" check:"min=1" default:"64MiB" doc:"Memory that keys and values may take together; a larger value is refused."`
-	TTL      time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept when its write gives no time; no limit by default."`
+	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Maximum number of keys; the least recently used are evicted first."`
+	MaxBytes schema.Size   `yaml:"max_bytes" check:"min=1" default:"64MiB" doc:"Maximum memory of keys and values together; a larger value is refused."`
+	TTL      time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept if its write sets no time; no limit by default."`
 
-	Values schema.Map[string] `yaml:"values" doc:"What it holds at the start, by key, as JSON; text that is not JSON is a text. These values are kept for ttl, too."`
+	Values schema.Map[string] `yaml:"values" doc:"Initial values by key, as JSON; anything that is not JSON is text. ttl applies to them, too."`
 }
 
 // Words are those that users of other systems type.

@@ -24,10 +24,10 @@ import (
 type Config struct {
 	nats.Connect `yaml:",inline"`
 	Bucket       string        `yaml:"bucket" check:"required,nonempty" doc:"Bucket with the values."`
-	Create       bool          `yaml:"create" doc:"Create the bucket if it is missing. One that exists stays as it is."`
-	TTL          time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept when its write gives no time; no limit by default."`
-	Replicas     int           `yaml:"replicas" check:"min=1,max=5" doc:"Servers of a cluster that keep a new bucket."`
-	Storage      string        `yaml:"storage" check:"oneof=file|memory" doc:"Where a new bucket is: file, or memory, which a restart of the server empties."`
+	Create       bool          `yaml:"create" doc:"Create the bucket if it is missing. An existing one stays as it is."`
+	TTL          time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept if its write sets no time; no limit by default."`
+	Replicas     int           `yaml:"replicas" check:"min=1,max=5" doc:"Servers in a cluster that keep a new bucket."`
+	Storage      string        `yaml:"storage" check:"oneof=file|memory" doc:"Where a new bucket is stored: file, or memory, which a restart of the server empties."`
 }
 
 // CheckConfig reports what can't work.
@@ -48,13 +48,13 @@ func (c *Config) Words() map[string]string {
 }
 
 const help = `
-Keeps values in a key-value bucket of NATS JetStream, over restarts and for all processes that reach it; so several can
-share a dedupe. Whether a value has expired is told by the clock of the process that asks; a server
-from NATS 2.11 on removes it, too.
+Keeps values in a NATS JetStream key-value bucket, across restarts and for all processes that reach it, so several can
+share a dedupe. The clock of the process that asks decides whether a value has expired; a server from NATS 2.11 on
+also removes it.
 
-flowd creates the bucket, unless create is false. A bucket that exists may have a lifetime of its own (its TTL),
-after which its values are gone whatever is asked for. A key that has other bytes than letters, digits and
-- / _ = . is kept as = and its base64url.
+flowd creates the bucket, unless create is false. An existing bucket may have a TTL of its own, after which its values
+are gone whatever ttl is requested. A key with bytes other than letters, digits and - / _ = . is stored as = followed
+by its base64url.
 
     processors:
       - dedupe: {key: id, window: 24h, cache: seen}

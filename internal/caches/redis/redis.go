@@ -16,8 +16,8 @@ import (
 // Config configures the redis cache.
 type Config struct {
 	redis.Connect `yaml:",inline"`
-	Prefix        string        `yaml:"prefix" doc:"What the keys in Redis begin with, so that they are not mistaken for others: flowd:seen:"`
-	TTL           time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept when its write gives no time; no limit by default."`
+	Prefix        string        `yaml:"prefix" doc:"Prefix of the keys in Redis, which keeps them apart from others, such as flowd:seen:"`
+	TTL           time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept if its write sets no time; no limit by default."`
 }
 
 // Words are what users of other systems write.
@@ -28,9 +28,9 @@ func (c *Config) Words() map[string]string {
 }
 
 const help = `
-Keeps values in Redis, over restarts as far as the server saves them, and for all processes
-that reach it; so several can share a dedupe. Values expire by the server's clock. A server
-whose maxmemory-policy evicts keys forgets values early: for a dedupe choose noeviction, or a
+Keeps values in Redis, across restarts as far as the server saves them, and for all processes
+that reach it, so several can share a dedupe. Values expire by the server's clock. A server
+whose maxmemory-policy evicts keys loses values early: for a dedupe, choose noeviction, or a
 volatile policy and no ttl.
 
     processors:

@@ -20,8 +20,8 @@ type Config struct {
 	sqldb.Config `yaml:",inline"`
 	Table        string        `yaml:"table" check:"required,nonempty" doc:"Table with the columns key, value and expires; its name may begin with a schema or database and a dot."`
 	Create       bool          `yaml:"create" doc:"Create the table if it is missing."`
-	TTL          time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept when its write gives no time; no limit by default."`
-	Purge        time.Duration `yaml:"purge" check:"min=1s" doc:"How often rows that have expired are deleted."`
+	TTL          time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept if its write sets no time; no limit by default."`
+	Purge        time.Duration `yaml:"purge" check:"min=1s" doc:"How often expired rows are deleted."`
 }
 
 // CheckConfig reports what can't work.
@@ -44,14 +44,14 @@ func (c *Config) Words() map[string]string {
 }
 
 const help = `
-Keeps values in a table of PostgreSQL, MySQL, MariaDB or SQLite, over restarts and for all
-processes that reach it; so several can share a dedupe. Whether a value has expired is told
-by the clock of the process that asks.
+Keeps values in a table in PostgreSQL, MySQL, MariaDB or SQLite, across restarts and for all
+processes that reach it, so several can share a dedupe. The clock of the process that asks
+decides whether a value has expired.
 
-flowd creates the table, unless create is false: with the columns key (primary key) and value,
-which are bytea in PostgreSQL, varbinary(700) and longblob in MySQL and MariaDB, blob in
+flowd creates the table, unless create is false, with the columns key (primary key) and value,
+which are bytea in PostgreSQL, varbinary(700) and longblob in MySQL and MariaDB, and blob in
 SQLite; and expires (bigint), milliseconds since 1970. An index on expires makes purging cheap
-where many rows expire.
+if many rows expire.
 
     processors:
       - dedupe: {key: id, window: 24h, cache: seen}

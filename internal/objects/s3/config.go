@@ -19,7 +19,7 @@ import (
 type Config struct {
 	Bucket     string `yaml:"bucket" check:"required,nonempty" doc:"Name of the bucket, or the ARN of an access point."`
 	aws.Config `yaml:",inline"`
-	PathStyle  *bool `yaml:"path_style" doc:"Put the bucket into the path of URLs, not into the host name; by default where endpoint is an address or a name without a dot."`
+	PathStyle  *bool `yaml:"path_style" doc:"Put the bucket in the path of URLs, not in the host name; the default if endpoint is an address or a name without a dot."`
 }
 
 // CheckConfig reports what can't work.

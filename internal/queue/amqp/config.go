@@ -24,7 +24,7 @@ type Connect struct {
 	User      string         `yaml:"user" doc:"User, instead of the URL's."`
 	Password  schema.Secret  `yaml:"password" doc:"Password, instead of the URL's."`
 	TLS       tlsconf.Client `yaml:"tls" doc:"TLS settings other than the system's defaults; for amqps:// URLs."`
-	Heartbeat time.Duration  `yaml:"heartbeat" check:"min=1s,max=10m" doc:"A connection is given up when nothing has been received for three times this long."`
+	Heartbeat time.Duration  `yaml:"heartbeat" check:"min=1s,max=10m" doc:"A connection is considered lost when nothing has been received for three times this long."`
 	Name      string         `yaml:"name" doc:"Name of the connection that RabbitMQ's own tools show; PIPELINE.COMPONENT by default."`
 }
 

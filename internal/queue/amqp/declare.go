@@ -9,9 +9,9 @@ import (
 
 // Declare is the section `declare` of an input: what must exist before it consumes.
 type Declare struct {
-	Queue     Queue     `yaml:"queue" doc:"How the queue is created, if it does not exist."`
+	Queue     Queue     `yaml:"queue" doc:"How to create the queue, if it does not exist."`
 	Arguments Arguments `yaml:"arguments" doc:"Arguments of the queue, such as x-queue-type: quorum, x-dead-letter-exchange or x-message-ttl."`
-	Exchange  *Exchange `yaml:"exchange" doc:"An exchange to create, too."`
+	Exchange  *Exchange `yaml:"exchange" doc:"Exchange to create, too."`
 	Bindings  []Binding `yaml:"bindings" doc:"Bindings of the queue to exchanges."`
 }
 

@@ -17,11 +17,11 @@ import (
 
 // Connect is what the configuration says of connections. Components have it inline.
 type Connect struct {
-	Brokers  engine.Names    `yaml:"brokers" check:"required" doc:"Brokers to ask for the others, as HOST:PORT; the port is 9092 by default. One that answers is enough."`
+	Brokers  engine.Names    `yaml:"brokers" check:"required" doc:"Brokers to ask for the others (bootstrap servers), as HOST:PORT; the port is 9092 by default. One that answers is enough."`
 	TLS      *tlsconf.Client `yaml:"tls" doc:"Encrypt connections; {} trusts what the system trusts."`
 	SASL     *SASL           `yaml:"sasl" doc:"How to log in."`
 	ClientID string          `yaml:"client_id" doc:"Name that the brokers' logs, metrics and quotas show; PIPELINE.COMPONENT by default."`
-	Timeout  time.Duration   `yaml:"timeout" check:"min=1s,max=10m" doc:"How long to wait for a connection, and for an answer to a request in addition to what the request itself may take."`
+	Timeout  time.Duration   `yaml:"timeout" check:"min=1s,max=10m" doc:"How long to wait for a connection, and for a response to a request, beyond what the request itself may take."`
 }
 
 // Defaults are those of [Connect].
@@ -29,11 +29,11 @@ var Defaults = Connect{Timeout: 10 * time.Second}
 
 // SASL says how to log in.
 type SASL struct {
-	Mechanism string        `yaml:"mechanism" check:"required,oneof=PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER|AWS_MSK_IAM" doc:"Mechanism, as the listener of the brokers allows it."`
+	Mechanism string        `yaml:"mechanism" check:"required,oneof=PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER|AWS_MSK_IAM" doc:"Mechanism, one that the brokers' listener allows."`
 	User      string        `yaml:"user" doc:"User, for PLAIN and SCRAM."`
 	Password  schema.Secret `yaml:"password" doc:"Password, for PLAIN and SCRAM."`
-	Token     schema.Secret `yaml:"token" doc:"Token for OAUTHBEARER; or oauth, which fetches one."`
-	OAuth     *OAuth        `yaml:"oauth" doc:"Where OAUTHBEARER gets its tokens, by the client credentials grant."`
+	Token     schema.Secret `yaml:"token" doc:"Token for OAUTHBEARER; or use oauth, which fetches one."`
+	OAuth     *OAuth        `yaml:"oauth" doc:"Where OAUTHBEARER gets its tokens, with the client credentials grant."`
 	AWS       *keys         `yaml:"aws" doc:"Credentials for AWS_MSK_IAM; by default those of the environment, the profile or the machine."`
 }
 
@@ -42,7 +42,7 @@ type OAuth struct {
 	TokenURL     string             `yaml:"token_url" check:"required,nonempty" doc:"URL of the token endpoint."`
 	ClientID     string             `yaml:"client_id" check:"required,nonempty" doc:"Client id."`
 	ClientSecret schema.Secret      `yaml:"client_secret" check:"required,nonempty" doc:"Client secret."`
-	Scopes       []string           `yaml:"scopes" doc:"Scopes to ask for."`
+	Scopes       []string           `yaml:"scopes" doc:"Scopes to request."`
 	Extensions   schema.Map[string] `yaml:"extensions" doc:"SASL extensions that the brokers expect, such as logicalCluster."`
 }
 

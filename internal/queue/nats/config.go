@@ -26,7 +26,7 @@ type Connect struct {
 	Credentials string          `yaml:"credentials" doc:"File with credentials (a JWT and its seed, *.creds) to log in with. It is read at each connection."`
 	TLS         *tlsconf.Client `yaml:"tls" doc:"Encrypt connections; {} trusts what the system trusts."`
 	Name        string          `yaml:"name" doc:"Name of the connection that the server's own tools show; PIPELINE.COMPONENT by default."`
-	Timeout     time.Duration   `yaml:"timeout" check:"min=100ms,max=10m" doc:"How long to wait for a connection, and for the answer to a request."`
+	Timeout     time.Duration   `yaml:"timeout" check:"min=100ms,max=10m" doc:"How long to wait for a connection, and for the response to a request."`
 }
 
 // Defaults are those of [Connect].
@@ -38,7 +38,7 @@ type Embedded struct{ *Server }
 // Server is a server in this process.
 type Server struct {
 	Store  string        `yaml:"store" check:"nonempty" default:"flowd-nats" doc:"Folder in which the server keeps streams. Only one process can use it at a time."`
-	Listen string        `yaml:"listen" doc:"Address at which other processes can connect, such as 127.0.0.1:4222; by default only this process can. An address other than loopback needs token."`
+	Listen string        `yaml:"listen" doc:"Address at which other processes can connect, such as 127.0.0.1:4222; by default only this process can. An address other than loopback requires token."`
 	Token  schema.Secret `yaml:"token" doc:"Token that other processes must present."`
 	Sync   bool          `yaml:"sync" doc:"Write each message to disk before it is confirmed. Without it a crash of the machine, not of flowd, can lose the last second."`
 }

@@ -16,15 +16,15 @@ import (
 
 // Declare is a stream to create if it does not exist.
 type Declare struct {
-	Subjects  engine.Names  `yaml:"subjects" doc:"Subjects whose messages the stream keeps, with * for one part and > for all that follow; by default its own name."`
-	Retention string        `yaml:"retention" check:"oneof=limits|interest|work_queue" doc:"What it keeps: limits, everything up to its limits; interest, what a consumer has still to acknowledge; work_queue, what nobody has acknowledged. By default limits."`
-	Storage   string        `yaml:"storage" check:"oneof=file|memory" doc:"Where: file, or memory, which a restart of the server empties. By default file."`
-	Replicas  int           `yaml:"replicas" check:"min=1,max=5" doc:"Servers of a cluster that keep it; by default 1."`
-	MaxMsgs   int64         `yaml:"max_msgs" check:"min=1" doc:"The most messages; no limit by default."`
-	MaxBytes  schema.Size   `yaml:"max_bytes" check:"min=1" doc:"The most bytes; no limit by default."`
-	MaxAge    time.Duration `yaml:"max_age" check:"min=100ms" doc:"The greatest age of a message; no limit by default."`
-	Discard   string        `yaml:"discard" check:"oneof=old|new" doc:"What a full stream does: old, it forgets its oldest messages; new, it refuses more, and outputs wait. By default old."`
-	Dedupe    time.Duration `yaml:"dedupe" check:"min=100ms" doc:"For how long the stream remembers ids of messages; by default 2m."`
+	Subjects  engine.Names  `yaml:"subjects" doc:"Subjects whose messages the stream keeps, with * for one token and > for all that follow; by default its own name."`
+	Retention string        `yaml:"retention" check:"oneof=limits|interest|work_queue" doc:"What it keeps: limits, everything up to its limits; interest, what a consumer has yet to acknowledge; work_queue, what nobody has acknowledged. By default limits."`
+	Storage   string        `yaml:"storage" check:"oneof=file|memory" doc:"Where it is stored: file, or memory, which a restart of the server empties. By default file."`
+	Replicas  int           `yaml:"replicas" check:"min=1,max=5" doc:"Servers in a cluster that keep it; by default 1."`
+	MaxMsgs   int64         `yaml:"max_msgs" check:"min=1" doc:"Maximum number of messages; no limit by default."`
+	MaxBytes  schema.Size   `yaml:"max_bytes" check:"min=1" doc:"Maximum size; no limit by default."`
+	MaxAge    time.Duration `yaml:"max_age" check:"min=100ms" doc:"Maximum age of a message; no limit by default."`
+	Discard   string        `yaml:"discard" check:"oneof=old|new" doc:"What a full stream does: old discards its oldest messages; new refuses more, and outputs wait. By default old."`
+	Dedupe    time.Duration `yaml:"dedupe" check:"min=100ms" doc:"How long the stream remembers message ids; by default 2m."`
 }
 
 var retentions = map[string]jetstream.RetentionPolicy{"limits": jetstream.LimitsPolicy,

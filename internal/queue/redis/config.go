@@ -16,19 +16,19 @@ import (
 
 // Connect is what the configuration says of connections. Components have it inline.
 type Connect struct {
-	URL      schema.Secret   `yaml:"url" doc:"Server: redis://user:password@host:6379/0, where 0 is the database; rediss:// is with TLS, and unix:///run/redis.sock?db=0 a socket."`
+	URL      schema.Secret   `yaml:"url" doc:"Server: redis://user:password@host:6379/0, where 0 is the database; rediss:// uses TLS, and unix:///run/redis.sock?db=0 a socket."`
 	Sentinel *Sentinel       `yaml:"sentinel" doc:"Sentinels that know which server is the master, instead of url."`
 	Cluster  engine.Names    `yaml:"cluster" doc:"Nodes of a Redis Cluster, as HOST:PORT, instead of url; one that answers is enough."`
-	User     string          `yaml:"user" doc:"User (ACL), instead of the URL's; without it a password is that of the default user."`
+	User     string          `yaml:"user" doc:"User (ACL), instead of the URL's; without one, password is that of the default user."`
 	Password schema.Secret   `yaml:"password" doc:"Password, instead of the URL's."`
-	DB       int             `yaml:"db" check:"min=0,max=1000000" doc:"Number of the database, with sentinel; a URL has it as its path, and a cluster has only 0."`
+	DB       int             `yaml:"db" check:"min=0,max=1000000" doc:"Database number, with sentinel; a URL has it as its path, and a cluster has only 0."`
 	TLS      *tlsconf.Client `yaml:"tls" doc:"Encrypt connections; {} trusts what the system trusts. With url: for rediss://, TLS settings other than the system's defaults."`
-	Timeout  time.Duration   `yaml:"timeout" check:"min=100ms,max=10m" doc:"How long to wait for a connection, and for an answer in addition to what the command itself may wait."`
+	Timeout  time.Duration   `yaml:"timeout" check:"min=100ms,max=10m" doc:"How long to wait for a connection, and for a response, beyond what the command itself may wait."`
 }
 
 // Sentinel says how to find the master.
 type Sentinel struct {
-	Master    string        `yaml:"master" check:"required,nonempty" doc:"Name that the sentinels have for the master."`
+	Master    string        `yaml:"master" check:"required,nonempty" doc:"Name by which the sentinels know the master."`
 	Addresses engine.Names  `yaml:"addresses" check:"required" doc:"Sentinels, as HOST:PORT; the port is 26379 by default. One that answers is enough."`
 	User      string        `yaml:"user" doc:"User of the sentinels themselves."`
 	Password  schema.Secret `yaml:"password" doc:"Password of the sentinels themselves."`
