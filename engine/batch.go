@@ -230,6 +230,7 @@ func (b *Batch) index(m *Message) int {
 type Parking struct {
 	Edit   func(*Message) error // that resume was given
 	Delay  time.Duration        // resumed by the engine after this; 0: by the code that parked it
+	Behind bool                 // it waits for others to end, and gives no credits back before
 	Step   any                  // that parked it; nil: a write
 	Before *inside.Found[Meta]  // what the step's on_error may restore
 

@@ -189,6 +189,14 @@ func (m *Message) Park() (resume func(edit func(*Message) error)) {
 	return p.resume
 }
 
+// ParkBehind is Park for a message that waits until others of its pipeline have ended. What they need to get there, such
+// as room for their parts, does not wait for this one.
+func (m *Message) ParkBehind() (resume func(edit func(*Message) error)) {
+	resume = m.Park()
+	m.in.Parking.Behind = true
+	return resume
+}
+
 // Delay takes the message out of the running call: after d it continues after this step. It
 // is Park with the engine's own clock, for limits that reserve.
 func (m *Message) Delay(d time.Duration) {

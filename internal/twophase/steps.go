@@ -128,7 +128,7 @@ func (u *Use) decide(a *Add, then Then) verdict {
 	w := u.note(add, c, a.Value, a.TTL, o.origins)
 	a.M.StakeOnDelivery(u, w.ref)
 	if !sure {
-		w.base, w.then, w.resume = a.base, then, a.M.Park()
+		w.base, w.then, w.resume = a.base, then, a.M.ParkBehind()
 		o.await(w)
 		return toWait
 	}

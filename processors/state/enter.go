@@ -32,7 +32,7 @@ func (s *step) enter(ctx context.Context, m *engine.Message, c *chain) error {
 	c.log = append(c.log, e)
 	if waits && c.blocked(e, len(c.log)-1) {
 		s.book.note(e, m)
-		e.resume = m.Park()
+		e.resume = m.ParkBehind()
 		return nil
 	}
 	if err := s.leave(m, e, c.now()); err != nil {

@@ -16,6 +16,7 @@ import (
 	_ "github.com/flowd-io/flowd/internal/caches"
 	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/map"
+	_ "github.com/flowd-io/flowd/processors/split"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -35,6 +36,7 @@ type pipeline struct {
 	sink, dead              *enginetest.Sink
 	cache                   engine.Cache // "c"
 	workers, attempts       int          // 0: one
+	room                    int          // messages that may be in flight; 0: as many as usual
 }
 
 func (p *pipeline) run(t testing.TB, stop context.Context) runtime.Report {
@@ -45,6 +47,7 @@ func (p *pipeline) run(t testing.TB, stop context.Context) runtime.Report {
 			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return p.src, nil })}),
 		Engine: engine.EngineSpec{Workers: max(1, p.workers)},
 	}
+	spec.Engine.MaxInFlight.Messages = p.room
 	if p.orderBy != "" {
 		spec.Engine.OrderBy = expr.MustCompile(p.orderBy)
 	}

@@ -3,6 +3,7 @@ package state_test
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -202,4 +203,22 @@ func TestWhoFailsAndGoesOnHoldsUpNobody(t *testing.T) {
 		}
 		want(t, "delivered", p.sink.Bodies(), []string{`{"k":1,"v":1}`, `{"k":1,"v":3}`, `{"k":1,"v":"x","slow":true}`})
 	})
+}
+
+// Parts that wait for their key give no room back: the parts that those before them still lack get theirs all the same.
+func TestPartsThatWaitLeaveRoomForOthers(t *testing.T) {
+	for _, p := range []pipeline{{workers: 1}, {workers: 2}, {workers: 1, orderBy: "k"}, {workers: 2, orderBy: "k"}} {
+		synctest.Test(t, func(t *testing.T) {
+			p.steps, p.room = `[{"split": "items"}, `+with(list, `"wait": true`)+`]`, 10
+			var in []string
+			for i := range 200 {
+				k := strconv.Itoa(i % 3)
+				in = append(in, `{"items":[{"k":`+k+`,"v":0},{"k":`+k+`,"v":1}]}`)
+			}
+			p.src, p.sink = &enginetest.Source{Payloads: in}, &enginetest.Sink{Delay: time.Millisecond}
+			if got := p.run(t, t.Context()).Stats.Roots.Ended[engine.Delivered]; got != 200 {
+				t.Errorf("%d workers, order by %q: %d of 200 messages were delivered", p.workers, p.orderBy, got)
+			}
+		})
+	}
 }

@@ -32,6 +32,9 @@ func (out *outcome) park(m *engine.Message, at *stage) {
 		p.batch = likeOf(msg(m).Batch)
 	}
 	msg(m).State = inside.Moved
+	if p.Behind {
+		out.beyond -= flow.Weight(&p.m)
+	}
 	switch resumed := p.Arm(p.resume); {
 	case resumed:
 		go p.resume() // the caller holds the fence
@@ -51,6 +54,9 @@ func (p *parked) resume() {
 	step := p.step()
 	r.settle(func(out *outcome) {
 		out.in = p.in
+		if p.Behind {
+			out.beyond += flow.Weight(m)
+		}
 		msg(m).State = inside.Live
 		if p.Edit != nil {
 			if err := p.edit(); err != nil {
