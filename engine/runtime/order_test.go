@@ -207,3 +207,46 @@ func TestStepsThatEditKeepOrder(t *testing.T) {
 		})
 	}
 }
+
+// Where the failure of a message stops the pipeline, what is behind it in its key goes back to the source with it.
+func TestNothingOvertakesAMessageThatStopsThePipeline(t *testing.T) {
+	broken := func(class engine.Class) func(string) error {
+		return func(body string) error {
+			if body == `{"n":20}` {
+				return engine.Errorf(class, "broken")
+			}
+			return nil
+		}
+	}
+	rejects := broken(engine.Rejected)
+	fails := Step("fails", func(_ context.Context, m *engine.Message) error { return rejects(string(m.Bytes())) })
+	for _, tt := range []struct {
+		name  string
+		fail  func(string) error
+		steps engine.Steps
+	}{
+		{"an output refuses it", broken(engine.Rejected), nil},
+		{"an output fails it again and again", broken(engine.Transient), nil},
+		{"a step fails it", nil, engine.Steps{fails}},
+	} {
+		for _, perRead := range []int{1, 7, 40} {
+			t.Run(fmt.Sprintf("%s, of %d", tt.name, perRead), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					src := &Source{Payloads: numbers(40), PerRead: perRead, Takes: engine.TakesPosition}
+					out := &Sink{Fail: tt.fail, Delay: time.Millisecond}
+					p := pipe(src, out, tt.steps...)
+					p.Engine.Workers, p.Engine.OrderBy = 2, expr.MustCompile(`"one"`)
+					sink := p.Outputs.Entries()[0].Value
+					sink.Concurrency = 3
+					p.Outputs = Named("out", sink)
+					if rep := Run(t, p, nil); rep.Err == nil {
+						t.Error("it did not stop")
+					}
+					if got := out.Bodies(); !slices.Equal(got, numbers(40)[:len(got)]) || len(got) > 20 {
+						t.Errorf("written: %v", got)
+					}
+				})
+			})
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/flow"
 	"github.com/flowd-io/flowd/engine/internal/inside"
 	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/order"
 	"github.com/flowd-io/flowd/engine/internal/retry"
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
@@ -40,11 +41,21 @@ func (out *outcome) fail(m *engine.Message, at *stage) {
 		out.giveBack(m, !out.r.Handing())
 	case ledger.ThenStop:
 		err := msg(m).Err
+		out.stopBehind(m, at)
 		out.giveBack(m, true)
 		out.r.Fail(err)
 	default:
 		out.r.Failures.Add(m, engine.Dropped)
 		out.end(m, engine.Dropped)
+	}
+}
+
+// stopBehind holds back what is behind m in its keys until the run ends, which returns it, too: its source then delivers
+// all of that again, in order.
+func (out *outcome) stopBehind(m *engine.Message, at *stage) {
+	if out.r.plan.Ordered && !msg(m).Dead {
+		out.holdKeys(m, at)
+		order.EachLeafKey(m, func(leaf *engine.Message) { order.SetClaim(leaf, nil) }) // nobody frees them
 	}
 }
 
