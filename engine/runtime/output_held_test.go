@@ -1,6 +1,8 @@
 package runtime_test
 
 import (
+	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -33,6 +35,30 @@ func TestAnOutputThatIsDownIsHeld(t *testing.T) {
 		}
 		if n := tries.Load(); n > 100 {
 			t.Errorf("%d tries in ten minutes: it is not held", n)
+		}
+	})
+}
+
+// What is lost in a drain because the only output is held says why that was.
+func TestWhatIsLostBehindAHeldOutputSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stop, drain := context.WithCancel(t.Context())
+		refused := false
+		dst := &Sink{FailAll: func([]string) error {
+			if !refused {
+				refused = true
+				time.AfterFunc(time.Minute, drain)
+			}
+			return engine.Errorf(engine.Auth, "401 Unauthorized")
+		}}
+		rep := Run(t, pipe(&Source{Payloads: numbers(3)}, dst), stop)
+		if len(rep.Failures) != 1 {
+			t.Fatalf("%+v", rep.Failures)
+		}
+		f := rep.Failures[0]
+		if f.Count != 3 || f.First.Class != engine.Auth || f.First.Place != "output out" ||
+			!strings.Contains(f.First.Message, "401 Unauthorized") {
+			t.Errorf("%+v", f)
 		}
 	})
 }

@@ -12,10 +12,11 @@ import (
 // on, goes through it: conclude decides, the files settle_*.go carry it out, and apply tells the run, once for a batch.
 type outcome struct {
 	r           *Run
-	beyondLanes bool         // its goroutine works beyond the lanes
-	in          *InputPlan   // in whose own steps the messages are; nil: elsewhere
-	read        int          // bytes of the slab that they come from
-	keys        flow.Keyring // order and batch keys that it has given to messages
+	beyondLanes bool          // its goroutine works beyond the lanes
+	held        *engine.Error // why nothing could be written at the end of the run; nil: something could
+	in          *InputPlan    // in whose own steps the messages are; nil: elsewhere
+	read        int           // bytes of the slab that they come from
+	keys        flow.Keyring  // order and batch keys that it has given to messages
 
 	pieces, roots  [ledger.HowMany]int64 // that have ended
 	made, consumed int64

@@ -24,8 +24,9 @@ func (r *Run) HandLate() {
 // HandBack ends everything that is still open as returned, or as lost where a source takes nothing back. It closes the
 // fence: whatever finishes later changes nothing.
 func (r *Run) HandBack() {
+	held := r.waitsFor()
 	r.Life.Close(func() {
-		out := outcome{r: r}
+		out := outcome{r: r, held: held}
 		why := engine.Errorf(engine.Transient, "the pipeline stopped before this message was finished")
 		why.HandedBack()
 		left := r.Pieces.InFlight.Load()
@@ -85,6 +86,24 @@ func lostWith(cause *engine.Error) *engine.Error {
 	return handedBack(cause, fmt.Errorf(why+": %w", cause))
 }
 
+// waitsFor is why the only output of the run is held, or nil.
+func (r *Run) waitsFor() *engine.Error {
+	if r.feeds != 1 || r.shut.Load() != 1 {
+		return nil
+	}
+	for plan, o := range r.sinks {
+		if plan.Feeds {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			if o.gate.Err == nil {
+				return nil
+			}
+			return &engine.Error{Class: o.gate.Err.Class, Output: plan.Name, Err: o.gate.Err.Err}
+		}
+	}
+	return nil
+}
+
 // handedBack is err for a message that is unfinished, in the place and of the class of its cause.
 func handedBack(cause *engine.Error, err error) *engine.Error {
 	return (&engine.Error{Class: cause.Class, Step: cause.Step, Output: cause.Output, Err: err}).HandedBack()
@@ -108,7 +127,7 @@ func (out *outcome) endUnfinished(r ledger.Root, why *engine.Error) (lost bool) 
 	l, s := r.Led, &r.Led.Roots[r.I]
 	f := engine.Returned
 	if l.Takes == engine.TakesNothing {
-		f, why = engine.Dropped, lostWith(nil)
+		f, why = engine.Dropped, lostWith(out.held)
 		out.r.Failures.Add(l.AsRead(r.I, why), f)
 	}
 	r.GiveUp()
