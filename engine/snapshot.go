@@ -158,7 +158,7 @@ type LimitState struct {
 	Messages int
 	Per      time.Duration
 	Keys     int   // keys that have a bucket, of a keyed one
-	Limited  int64 // messages that had to wait
+	Limited  int64 // waits: of reads, of messages in steps, of what is left of writes
 }
 
 // TableState is a table of `resources.tables` as seen from outside.

@@ -138,7 +138,7 @@ func componentRows(p service.Pipeline, row func(...string)) {
 	}
 	for _, x := range p.Limits {
 		row("limit", x.Name, fmt.Sprintf("%d/%s", x.Messages, time.Duration(x.Per*float64(time.Second))),
-			facts(amount(x.Waited)+" had to wait", some(int64(x.Keys), "keys")))
+			facts(amount(x.Waited)+" waits", some(int64(x.Keys), "keys")))
 	}
 	for _, x := range p.Tables {
 		row("table", x.Name, x.Format, facts(some(int64(x.Rows), "rows"), volume(x.Bytes), some(x.Reloads, "reloads"),

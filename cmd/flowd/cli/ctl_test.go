@@ -226,7 +226,7 @@ func TestCtlStateForPeople(t *testing.T) {
   step     filter                 filter       20,000 received, 2µs a call
   batcher  archive                             12 in open batches, 38 size, 2 timeout, 500 messages in one
   output   lake\x1b[2J two lines  s3           breaker open, 19,990 written, 40 queued (2KiB), 2 of 8 writes, 9 failed, 7 retried, 1 abandoned, 30ms a write
-  limit    engine                 500/1s       12 had to wait, 3 keys
+  limit    engine                 500/1s       12 waits, 3 keys
   table    items                  csv          2,000 rows, 3KiB, 4 reloads, 1 versions that can't be used, items.csv: line 3
 
 ok
