@@ -1,6 +1,7 @@
 package bloblang
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -21,14 +22,14 @@ func (p *planner) one(s Statement, st *state) []operation {
 	}
 	e := p.effectOf(s)
 	changed := st.replaced || p.o.Target == NewDocument && anyOverlap(e.reads.paths, st.writes.paths)
-	if changed && len(e.reads.paths) > 0 {
-		p.before = true
-		p.useBefore = true
-	}
+	p.before = changed && len(e.reads.paths) > 0
 	p.beforeMeta = p.o.Target == NewDocument && anyMeta(e.reads.meta, st.writes.meta)
-	p.useMeta = p.useMeta || p.beforeMeta
 	ops := p.statement(s, st)
-	p.useRaw = p.useRaw || p.beforeRaw
+	if len(ops) > 0 {
+		p.useBefore = p.useBefore || p.before
+		p.useMeta = p.useMeta || p.beforeMeta
+		p.useRaw = p.useRaw || p.beforeRaw
+	}
 	p.before, p.beforeRaw, p.beforeMeta = false, false, false
 	st.writes.paths = append(st.writes.paths, e.writes.paths...)
 	st.writes.meta = append(st.writes.meta, e.writes.meta...)
@@ -37,7 +38,7 @@ func (p *planner) one(s Statement, st *state) []operation {
 
 func (p *planner) branches(s *branches, st *state) []operation {
 	op := operation{act: chooseCase}
-	notes := p.notes
+	notes, taken, useBefore := p.notes, maps.Clone(p.taken), p.useBefore
 	written := st.writes
 	replaced := st.replaced
 	for i, b := range s.cases {
@@ -62,6 +63,10 @@ func (p *planner) branches(s *branches, st *state) []operation {
 		st.writes.meta = append(st.writes.meta, branch.writes.meta...)
 		st.replaced = st.replaced || branch.replaced
 	}
+	if !slices.ContainsFunc(op.cases, func(c operationCase) bool { return len(c.do) > 0 }) { // its comments go elsewhere
+		p.taken, p.useBefore = taken, useBefore
+		return nil
+	}
 	return []operation{op}
 }
 
@@ -76,6 +81,9 @@ func (p *planner) statement(s Statement, st *state) []operation {
 			return nil
 		}
 		o := p.tree(s.value, p.env)
+		if o.all(isNothing) {
+			return nil
+		}
 		op := operation{act: setVariable, name: s.name}
 		if o.has(aNothing) {
 			w := o.condition(func(o *outcome) bool { return o.what != aNothing })
@@ -125,11 +133,11 @@ func (p *planner) metadata(s *setMeta) []operation {
 		return ops
 	}
 	o := p.tree(s.value, p.env)
+	if o.all(isNothing) {
+		return nil
+	}
 	op := operation{act: setMetadata, name: s.name}
 	if o.has(aNothing) {
-		if o.what == aNothing {
-			return nil
-		}
 		w := o.condition(func(o *outcome) bool { return o.what != aNothing })
 		op.when = &w
 	}
@@ -286,14 +294,15 @@ func (p *planner) fieldOps(s *assign, st *state) []operation {
 		return p.codecOps(c, s.path)
 	}
 	o := p.tree(s.value, p.env)
+	unwritten := p.o.Target == NewDocument && st.replaced && !anyOverlap([][]string{s.path}, st.writes.paths)
 	switch {
-	case o.what == aNothing:
+	case o.all(isNothing), unwritten && o.what != aDeletion && o.all((*outcome).gone):
 		return nil
 	case o.what == aDeletion:
 		return []operation{{act: unsetField, path: s.path}}
 	case !o.special():
 		return []operation{{act: setField, path: s.path, x: o.expression()}}
-	case !o.has(aDeletion), p.o.Target == NewDocument && st.replaced && !anyOverlap([][]string{s.path}, st.writes.paths):
+	case !o.has(aDeletion), unwritten:
 		w, x := o.present()
 		return []operation{{act: setField, path: s.path, x: x, when: &w}}
 	}

@@ -219,6 +219,8 @@ func (o *outcome) has(what result) bool {
 // gone says whether it is deleted() or nothing(), whatever the message.
 func (o *outcome) gone() bool { return o.what == aDeletion || o.what == aNothing }
 
+func isNothing(o *outcome) bool { return o.what == aNothing }
+
 // expression is the value, of an outcome that is not special.
 func (o *outcome) expression() expression {
 	if o.what != aChoice {
