@@ -74,7 +74,12 @@ type migrated struct {
 	*migrate.Result
 	Written   []string `json:"written"`
 	Unwritten []string `json:"unwritten,omitempty"` // they need --out
+
+	Refused []problemJSON `json:"refused,omitempty"` // by lint, in what was written
 }
+
+// toStdout stands for a file that was written there.
+const toStdout = "standard output"
 
 func migrateBenthos(cmd *cobra.Command, args []string, o migrateOptions) error {
 	files, several, err := configurations(args)
@@ -112,6 +117,11 @@ func migrateBenthos(cmd *cobra.Command, args []string, o migrateOptions) error {
 	if err := o.write(cmd.OutOrStdout(), all); err != nil {
 		return err
 	}
+	for _, m := range all {
+		if err := m.check(); err != nil {
+			return err
+		}
+	}
 	if o.json {
 		err = writeJSON(cmd.OutOrStdout(), map[string]any{"files": all})
 	} else {
@@ -123,7 +133,7 @@ func migrateBenthos(cmd *cobra.Command, args []string, o migrateOptions) error {
 	switch {
 	case unread:
 		return exit(invalid)
-	case slices.ContainsFunc(all, func(m *migrated) bool { return !m.Whole() }):
+	case slices.ContainsFunc(all, func(m *migrated) bool { return !m.Whole() || len(m.Refused) > 0 }):
 		return exit(failed)
 	}
 	return nil
@@ -196,7 +206,7 @@ func (o migrateOptions) write(stdout io.Writer, all []*migrated) error {
 					m.Unwritten = append(m.Unwritten, out.Name)
 					continue
 				}
-				m.Written = append(m.Written, "standard output")
+				m.Written = append(m.Written, toStdout)
 				if _, err := stdout.Write(out.Text); err != nil {
 					return err
 				}
@@ -244,7 +254,7 @@ func (o migrateOptions) write(stdout io.Writer, all []*migrated) error {
 func tellMigrated(w io.Writer, all []*migrated) error {
 	var b strings.Builder
 	var parts, tests migrate.Done
-	lost, differ := 0, 0
+	lost, differ, refused := 0, 0, 0
 	for _, m := range all {
 		parts.Whole, parts.Of = parts.Whole+m.Components.Whole, parts.Of+m.Components.Of
 		tests.Whole, tests.Of = tests.Whole+m.Tests.Whole, tests.Of+m.Tests.Of
@@ -258,6 +268,10 @@ func tellMigrated(w io.Writer, all []*migrated) error {
 			}
 			fmt.Fprintf(&b, "%s:%d:%d: %s: %s\n", n.File, n.Line, n.Col, what, n.Text)
 		}
+		for _, p := range m.Refused {
+			fmt.Fprintf(&b, "%s:%d:%d: lint refuses it: %s: %s\n", p.File, p.Line, p.Col, p.Path, p.Message)
+			refused++
+		}
 		if m.Part != "" {
 			fmt.Fprintf(&b, "%s: its tests are in the translation of %s\n", m.File, m.Part)
 		}
@@ -269,8 +283,11 @@ func tellMigrated(w io.Writer, all []*migrated) error {
 	if tests.Of > 0 {
 		fmt.Fprintf(&b, " and %d of %d tests", tests.Whole, tests.Of)
 	}
-	fmt.Fprintf(&b, " translated; %s not translated, %s\n", plural(lost, "place"),
-		plural(differ, "difference"))
+	fmt.Fprintf(&b, " translated; %s not translated, %s", plural(lost, "place"), plural(differ, "difference"))
+	if refused > 0 {
+		fmt.Fprintf(&b, ", %s of lint", plural(refused, "error"))
+	}
+	b.WriteString("\n")
 	_, err := io.WriteString(w, printable(b.String()))
 	return err
 }
