@@ -172,6 +172,10 @@ func (t *translator) oneInput(n *yaml.Node) *yaml.Node {
 		}
 	case "csv":
 		t.csv(c)
+	case "mqtt":
+		if text(c.config, "client_id") == "" { // the server keeps nothing for a client without a name
+			put(c.out, "session_expiry", code("0s"))
+		}
 	case "http_server":
 		t.reply(c)
 	case "aws_s3", "azure_blob_storage", "gcp_cloud_storage":

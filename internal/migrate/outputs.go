@@ -114,11 +114,8 @@ func (t *translator) leaf(c *component, wanted string) route {
 		}
 	case "sync_response":
 		t.replies = true
-	case "kafka":
-		if text(c.config, "key") != "" && text(c.config, "partitioner") != "murmur2_hash" {
-			t.differs(c.out, lookup(c.config, "key"),
-				"a key goes to the partition that the Java client chooses, not to that of fnv1a_hash")
-		}
+	case "kafka", "kafka_franz", "redpanda", "redpanda_common":
+		t.partitioned(c)
 	case "http_client":
 		if text(c.out, "method") == "POST" {
 			drop(c.out, "method")
