@@ -2,34 +2,45 @@ package migrate
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 )
 
 // framing translates a scanner, or a codec of older versions.
-func framing(otherwise string) func(t *translator, c *component, p pair) string {
-	return func(t *translator, c *component, p pair) string {
-		form, compression, why := scan(t, p.value)
-		if why != "" {
-			return why
-		}
-		if form != nil {
-			put(c.out, "framing", form)
-		}
-		if compression != "" && compression != "auto" {
-			put(c.out, "compression", scalar(compression))
-		}
-		return ""
+func framing(t *translator, c *component, p pair) string {
+	form, compression, why := scan(t, c, p.value)
+	if why != "" {
+		return why
+	}
+	if form != nil {
+		put(c.out, "framing", form)
+	}
+	if compression != "" && compression != "auto" {
+		put(c.out, "compression", scalar(compression))
+	}
+	return ""
+}
+
+// noEmptyLines says, once in a file, that an input has no messages without contents.
+func (t *translator) noEmptyLines(c *component, at *yaml.Node) {
+	if !t.emptied {
+		t.emptied = true
+		t.differs(c.out, at, "an empty line, or nothing between two delimiters, is not a message")
 	}
 }
 
-func scan(t *translator, v *yaml.Node) (form *yaml.Node, compression, why string) {
+func scan(t *translator, c *component, v *yaml.Node) (form *yaml.Node, compression, why string) {
 	if v.Kind == yaml.ScalarNode {
 		parts := strings.Split(v.Value, "/")
 		for i, part := range parts {
 			if i == len(parts)-1 {
 				form, why = codec(part)
+				if part == "" || part == "lines" || strings.HasPrefix(part, "delim:") {
+					t.noEmptyLines(c, v)
+				}
 				break
 			}
 			switch part {
@@ -45,6 +56,12 @@ func scan(t *translator, v *yaml.Node) (form *yaml.Node, compression, why string
 		p := all[0]
 		switch p.key.Value {
 		case "lines":
+			if text(p.value, "omit_empty") != "true" {
+				t.noEmptyLines(c, p.key)
+			}
+			if n, err := strconv.Atoi(text(p.value, "max_buffer_size")); err == nil && n > 1<<20 {
+				put(c.out, "max_record", code(strconv.Itoa(n)))
+			}
 			switch end := text(p.value, "custom_delimiter"); end {
 			case "", "\n":
 				return scalar("lines"), "", ""
@@ -58,6 +75,11 @@ func scan(t *translator, v *yaml.Node) (form *yaml.Node, compression, why string
 			}
 			if text(p.value, "parse_header_row") == "false" {
 				put(options, "header", code("false"))
+			}
+			for _, o := range pairsOf(p.value) {
+				if says := csvOptions[o.key.Value]; says != "" && !empty(o.value) && o.value.Value != "false" {
+					t.differs(c.out, o.key, says)
+				}
 			}
 			if len(options.Content) == 0 {
 				return scalar("csv"), "", ""
@@ -74,18 +96,31 @@ func scan(t *translator, v *yaml.Node) (form *yaml.Node, compression, why string
 		case "decompress":
 			form, _, why = scalar("whole"), "", ""
 			if into := lookup(p.value, "into"); into != nil {
-				form, _, why = scan(t, into)
+				form, _, why = scan(t, c, into)
 			}
-			return form, text(p.value, "algorithm"), why
+			algorithm := strings.TrimPrefix(text(p.value, "algorithm"), "p") // pgzip is gzip
+			if why == "" && !slices.Contains([]string{"gzip", "zstd", "bzip2", "snappy", "lz4"}, algorithm) {
+				why = "an input does not decompress " + algorithm
+			}
+			return form, algorithm, why
 		case "skip_bom":
 			if into := lookup(p.value, "into"); into != nil {
-				return scan(t, into)
+				return scan(t, c, into)
 			}
 			return scalar("whole"), "", ""
 		}
 		return nil, "", fmt.Sprintf("there is no counterpart of the scanner %s", p.key.Value)
 	}
 	return nil, "", ""
+}
+
+// csvOptions are options of the scanner csv without a counterpart, and what differs without them.
+var csvOptions = map[string]string{
+	"lazy_quotes":               "a quote is text in a field without quotes around it, and otherwise must be doubled",
+	"expected_headers":          "the names in the header are not checked (expected_headers)",
+	"expected_number_of_fields": "rows have as many fields as the header, which is not checked (expected_number_of_fields)",
+	"continue_on_error": "a row that can't be read is a failed message and goes where engine.on_failure says; " +
+		"there it went on, empty",
 }
 
 func codec(name string) (*yaml.Node, string) {
@@ -109,7 +144,7 @@ func codec(name string) (*yaml.Node, string) {
 }
 
 // codecOut translates how an output writes messages one after the other.
-func codecOut(_ *translator, c *component, p pair) string {
+func codecOut(t *translator, c *component, p pair) string {
 	switch v := p.value.Value; {
 	case v == "" || v == "lines":
 	case v == "append":
@@ -117,7 +152,10 @@ func codecOut(_ *translator, c *component, p pair) string {
 		return "messages need something between them: framing: {delimiter: …}"
 	case v == "all-bytes":
 		put(c.out, "framing", scalar("whole"))
-		put(c.out, "append", code("false"))
+		if c.entry.To == "file" {
+			put(c.out, "append", code("false"))
+			t.differs(c.out, p.key, "messages for one path are written one after the other; there, each replaced the last")
+		}
 	case strings.HasPrefix(v, "delim:"):
 		put(c.out, "framing", mapping("delimiter", v[len("delim:"):]))
 	default:

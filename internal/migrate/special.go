@@ -155,9 +155,9 @@ func fillSpecial() {
 		}
 		return ""
 	}
-	special["scanner"], special["codec"] = framing("lines"), framing("lines")
-	special["scanner_whole"], special["codec_whole"] = framing("whole"), framing("whole")
-	special["scanner_csv"] = framing("csv")
+	special["scanner"], special["codec"] = framing, framing
+	special["scanner_whole"], special["codec_whole"] = framing, framing
+	special["scanner_csv"] = framing
 	special["codec_out"] = codecOut
 	special["property"] = func(t *translator, c *component, p pair) string {
 		if p.value.Value == "" || p.key.Value == "content_type" && p.value.Value == "application/octet-stream" {

@@ -34,19 +34,21 @@ type translator struct {
 	service   *yaml.Node
 	tests     *yaml.Node
 
-	batching  *yaml.Node            // of the inputs, until something takes it
-	replies   bool                  // an output answers requests
-	connected *yaml.Node            // the section redpanda: how its components connect
-	grouped   *grouping             // how batches are parted
-	behind    []*yaml.Node          // steps for the batches
-	inner     map[string]bool       // processors that are used inside a step of one message
-	unit      int                   // where the steps of the last processor begin in what processors gave
-	ordered   bool                  // what becomes of an order was said
-	pending   string                // comments of processors that became no step
-	heads     []string              // what the head of the file says
-	extra     []pair                // sections that are not known
-	mappings  map[string]*yaml.Node // processors for files of mappings, by the file
-	deadLater string                // output for messages that failed
+	batching   *yaml.Node            // of the inputs, until something takes it
+	replies    bool                  // an output answers requests
+	connected  *yaml.Node            // the section redpanda: how its components connect
+	grouped    *grouping             // how batches are parted
+	behind     []*yaml.Node          // steps for the batches
+	inner      map[string]bool       // processors that are used inside a step of one message
+	unit       int                   // where the steps of the last processor begin in what processors gave
+	ordered    bool                  // what becomes of an order was said
+	sharesHTTP bool                  // an input has the address of http
+	emptied    bool                  // what becomes of empty lines was said
+	pending    string                // comments of processors that became no step
+	heads      []string              // what the head of the file says
+	extra      []pair                // sections that are not known
+	mappings   map[string]*yaml.Node // processors for files of mappings, by the file
+	deadLater  string                // output for messages that failed
 }
 
 func newTranslator(file string, src *source, o Options) *translator {
@@ -63,7 +65,7 @@ func (t *translator) reset() {
 	t.inputs, t.outputs, t.batchers, t.engine, t.service = mapping(), mapping(), mapping(), mapping(), mapping()
 	t.steps, t.tests, t.batching, t.replies, t.deadLater = nil, nil, nil, false, ""
 	t.resources = map[string]*yaml.Node{}
-	t.ordered = false
+	t.ordered, t.emptied, t.sharesHTTP = false, false, false
 	t.grouped, t.behind, t.extra, t.heads, t.inner = nil, nil, nil, nil, map[string]bool{}
 }
 
