@@ -61,6 +61,7 @@ func fillFinishSteps() {
 
 // httpStep adds the body: the payload, unless the method has none.
 func httpStep(t *translator, c *component) ([]*yaml.Node, string) {
+	t.statuses(c)
 	if name := text(c.config, "rate_limit"); name != "" {
 		t.use("rate_limit", name)
 		c.before = append(c.before, short("rate_limit", name))

@@ -172,6 +172,9 @@ func (t *translator) oneInput(n *yaml.Node) *yaml.Node {
 		}
 	case "csv":
 		t.csv(c)
+	case "http_client":
+		t.statuses(c)
+		t.polled(c)
 	case "mqtt":
 		if text(c.config, "client_id") == "" { // the server keeps nothing for a client without a name
 			put(c.out, "session_expiry", code("0s"))

@@ -117,6 +117,7 @@ func (t *translator) leaf(c *component, wanted string) route {
 	case "kafka", "kafka_franz", "redpanda", "redpanda_common":
 		t.partitioned(c)
 	case "http_client":
+		t.statuses(c)
 		if text(c.out, "method") == "POST" {
 			drop(c.out, "method")
 		}

@@ -168,17 +168,7 @@ func fillSpecial() {
 		return ""
 	}
 	special["suffix"] = upsert
-	special["successful_on"] = func(_ *translator, c *component, p pair) string {
-		all := list()
-		for _, status := range append([]*yaml.Node{{Value: "200"}, {Value: "201"}, {Value: "202"}, {Value: "204"}},
-			items(p.value)...) {
-			all.Content = append(all.Content, code(status.Value))
-		}
-		if len(all.Content) > 4 {
-			put(c.out, "expect", all)
-		}
-		return ""
-	}
+	special["backoff_on"] = backoffOn
 	special["answer_headers"] = func(_ *translator, c *component, p pair) string {
 		if len(items(p.value)) == 0 {
 			return ""

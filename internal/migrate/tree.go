@@ -9,6 +9,16 @@ import (
 
 func has(n *yaml.Node, key string) bool { return lookup(n, key) != nil }
 
+// pairOf is a key with its value; its parts are nil if it is not there.
+func pairOf(n *yaml.Node, key string) pair {
+	for _, p := range pairsOf(n) {
+		if p.key.Value == key {
+			return p
+		}
+	}
+	return pair{}
+}
+
 // drop removes a key of a mapping.
 func drop(n *yaml.Node, key string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -19,9 +29,11 @@ func drop(n *yaml.Node, key string) {
 	}
 }
 
-func lookupOr(n *yaml.Node, key string) *yaml.Node {
-	if v := lookup(n, key); v != nil {
-		return v
+func lookupOr(n *yaml.Node, keys ...string) *yaml.Node {
+	for _, key := range keys {
+		if v := lookup(n, key); v != nil {
+			return v
+		}
 	}
 	return n
 }
