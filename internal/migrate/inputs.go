@@ -132,12 +132,43 @@ func (t *translator) sequence(c *component, wanted string) {
 	}
 	all := list()
 	for _, one := range items(lookup(c.config, "inputs")) {
+		if inner, why := t.open("input", one); why == "" && inner.key.Value == "resource" {
+			if def := t.use("input", inner.config.Value); def != nil {
+				one = def
+			}
+		}
+		steps := len(t.steps)
 		made := t.oneInput(one)
+		if len(t.steps) > steps { // they work on batches, and are for this input alone
+			t.steps = t.steps[:steps]
+			put(made, "processors", list())
+		}
+		t.bare(made, one)
 		adopt(made, one)
 		all.Content = append(all.Content, made)
 	}
 	t.addInput(nameOf(c, wanted), c.label, mapping("sequence", all), c.node)
 	t.wrapProcessors(c.node)
+}
+
+// bare says what an input inside a sequence can't have: what stands beside its type.
+func (t *translator) bare(made, from *yaml.Node) {
+	for _, p := range pairsOf(made)[1:] {
+		if p.key.Value == "untranslated" {
+			continue
+		}
+		why := "an input in a sequence has no " + p.key.Value + ": those of the sequence are for all its inputs"
+		drop(made, p.key.Value)
+		at := pairOf(from, p.key.Value)
+		if at.key == nil {
+			at = pair{from.Content[0], mapping(p.key.Value, p.value)}
+		}
+		in := made.Content[1]
+		if in.Kind != yaml.MappingNode {
+			in = made
+		}
+		t.lostField(in, at, why)
+	}
 }
 
 // oneInput translates an input that holds no others.
