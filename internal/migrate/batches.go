@@ -37,6 +37,9 @@ func (t *translator) ofBatch(n *yaml.Node) bool {
 	if why != "" {
 		return false
 	}
+	if t.windowed() && mentions(n, windowEnd) {
+		return true
+	}
 	switch c.key.Value {
 	case "archive", "select_parts", "insert_part", "parquet_encode":
 		return true
@@ -187,6 +190,9 @@ func (t *translator) window(n *yaml.Node) *yaml.Node {
 	at := lookup(n, "timestamp_mapping")
 	if at != nil && strings.TrimSpace(at.Value) != "root = now()" {
 		put(w, "time", code(t.query(w, at, at.Value, ctx{})))
+		if len(t.steps) > 0 {
+			t.differs(w, at, "the time is read behind the steps in front of the window; there, before all steps")
+		}
 	} else {
 		drop(w, "lateness")
 	}

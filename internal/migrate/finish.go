@@ -121,10 +121,16 @@ func (t *translator) comments(root *yaml.Node, body []section) {
 	}
 }
 
+// windowEnd is metadata that a window of theirs sets.
+const windowEnd = "window_end_timestamp"
+
 // rename writes the names that flowd gives to the metadata of inputs.
 func (t *translator) rename(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
 		n.Value = metaName().ReplaceAllStringFunc(n.Value, func(call string) string {
+			if call == `meta("`+windowEnd+`")` && t.windowed() {
+				return "string(window().end)"
+			}
 			if ours := t.metadata[call[6:len(call)-2]]; ours != "" {
 				return `meta("` + ours + `")`
 			}

@@ -3,6 +3,7 @@ package migrate
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
@@ -17,6 +18,12 @@ func pairOf(n *yaml.Node, key string) pair {
 		}
 	}
 	return pair{}
+}
+
+// mentions says whether a text is somewhere in a tree.
+func mentions(n *yaml.Node, what string) bool {
+	return strings.Contains(n.Value, what) ||
+		slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return mentions(c, what) })
 }
 
 // drop removes a key of a mapping.
