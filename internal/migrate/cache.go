@@ -63,7 +63,7 @@ func cacheStep(t *translator, c *component) ([]*yaml.Node, string) {
 		put(body, "key", key)
 		return finish()
 	default:
-		return nil, fmt.Sprintf("the operator %q of cache has no counterpart", operator)
+		return nil, fmt.Sprintf("the operator \"%s\" of cache has no counterpart", operator)
 	}
 }
 

@@ -36,7 +36,7 @@ func metric(t *translator, c *component) ([]*yaml.Node, string) {
 		put(body, "value", code(expr+" / 1000000000"))
 		t.differs(n, c.key, "a timing is a histogram in seconds, as Prometheus has them")
 	default:
-		return nil, fmt.Sprintf("a metric of type %q has no counterpart", kind)
+		return nil, fmt.Sprintf("a metric of type \"%s\" has no counterpart", kind)
 	}
 	if labels := lookup(c.config, "labels"); !empty(labels) {
 		all := mapping()

@@ -55,7 +55,7 @@ func (t *translator) open(kind string, n *yaml.Node) (*component, string) {
 			continue
 		}
 		if !commonKeys[p.key.Value] && named == "" {
-			return c, fmt.Sprintf("%q and %q are both types: a component has one", c.key.Value, p.key.Value)
+			return c, fmt.Sprintf("\"%s\" and \"%s\" are both types: a component has one", c.key.Value, p.key.Value)
 		}
 	}
 	if c.key == nil && named != "" {
@@ -139,8 +139,11 @@ func (t *translator) field(c *component, p pair, name string, f field) {
 		ours, ok := f.Values[v.Value]
 		switch {
 		case empty(v):
+		case !ok && t.src.env.has(v.Value):
+			t.lostField(c.out, p, fmt.Sprintf("%s of %s: flowd has other names for its values than %s gives", name,
+				c.key.Value, v.Value))
 		case !ok:
-			t.lostField(c.out, p, fmt.Sprintf("%s of %s has no counterpart of %q", name, c.key.Value, v.Value))
+			t.lostField(c.out, p, fmt.Sprintf("%s of %s has no counterpart of \"%s\"", name, c.key.Value, v.Value))
 		case ours != "" && f.To != "":
 			putAt(c.out, f.To, carry(code(ours), p))
 		}

@@ -272,7 +272,7 @@ func (t *translator) csv(c *component) {
 // reply gives an http_server the answers that an output sync_response sends.
 func (t *translator) reply(c *component) {
 	if !has(c.config, "address") {
-		t.says(c.key, "it has a port of its own, apart from that of metrics and health")
+		t.ownPort(c)
 	}
 	if r := lookup(c.config, "sync_response", "status"); r != nil && r.Value != "200" {
 		t.lostField(c.out, pair{scalar("sync_response"), lookup(c.config, "sync_response")},

@@ -70,6 +70,29 @@ func anchorsOnly(p pair) bool {
 	return strings.HasPrefix(p.key.Value, ".") || strings.HasPrefix(p.key.Value, "_")
 }
 
+// ownPort gives an http_server without an address that of the process: there, all of them share one server with it.
+func (t *translator) ownPort(c *component) {
+	http := lookup(t.src.root, "http")
+	address := text(http, "address")
+	if address != "" {
+		put(c.out, "listen", scalar(address))
+	}
+	if t.sharesHTTP {
+		t.lostField(c.out, pair{c.key, c.config}, "an address is for one input, and another one has that of http: listen")
+		return
+	}
+	t.sharesHTTP = true
+	if address == "" {
+		t.says(c.key, "it has a port of its own, apart from that of metrics and health")
+	}
+	if cert := text(http, "cert_file"); cert != "" {
+		put(c.out, "tls", mapping("cert", cert, "key", text(http, "key_file")))
+	}
+	if basic := pairOf(http, "basic_auth"); basic.key != nil && text(basic.value, "enabled") != "false" {
+		t.lostField(c.out, basic, "auth.basic has a password, rather than its hash")
+	}
+}
+
 // http translates the server for metrics and health.
 func (t *translator) http(p pair) {
 	if text(p.value, "enabled") == "false" {
@@ -77,6 +100,10 @@ func (t *translator) http(p pair) {
 	}
 	address := text(p.value, "address")
 	if address == "" {
+		return
+	}
+	if t.sharesHTTP {
+		t.says(p.key, "metrics and health have no address, since the input http_server has that of http: service.listen")
 		return
 	}
 	listen := scalar(address)

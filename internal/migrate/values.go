@@ -101,7 +101,7 @@ func (t *translator) value(c *component, v *yaml.Node, as string) (*yaml.Node, s
 	case "duration":
 		if !env {
 			if _, err := time.ParseDuration(v.Value); err != nil {
-				return nil, fmt.Sprintf("%q is not a duration", v.Value)
+				return nil, fmt.Sprintf("\"%s\" is not a duration", v.Value)
 			}
 		}
 		return code(v.Value), ""
@@ -110,7 +110,7 @@ func (t *translator) value(c *component, v *yaml.Node, as string) (*yaml.Node, s
 			return code(v.Value + "s"), ""
 		}
 		if _, err := strconv.ParseFloat(v.Value, 64); err != nil {
-			return nil, fmt.Sprintf("%q is not a number of seconds", v.Value)
+			return nil, fmt.Sprintf("\"%s\" is not a number of seconds", v.Value)
 		}
 		return code(v.Value + "s"), ""
 	case "interval":
