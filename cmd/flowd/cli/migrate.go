@@ -45,14 +45,14 @@ func newMigrateBenthos() *cobra.Command {
 		Long: `Benthos translates configurations with their mappings and their tests. Comments stay
 where they were. What has no counterpart becomes a comment above a key untranslated,
 which flowd lint rejects; what behaves differently than before has a comment that says
-how. A summary on stderr lists both.
+how. A summary on stderr lists both, and what else lint rejects.
 
 One FILE is written to standard output, or with -o to a file. Several, or a directory
 such as that of streams mode, need --out, and so do tests of something other than the
 whole pipeline: they become pipeline files of their own. No file is replaced without --force.
 
-Exit codes: 0 everything was translated; 1 something was not; 2 usage, or a file that can't be
-read.`,
+Exit codes: 0 everything was translated; 1 something was not, or lint rejects it; 2 usage, or a
+file that can't be read.`,
 		Example: `  flowd migrate benthos orders.yaml > flowd.yaml
   flowd migrate benthos streams/ --out pipelines
   flowd lint pipelines && flowd test pipelines`,
