@@ -16,17 +16,20 @@ func (t *translator) buffer(b *yaml.Node) {
 		case "memory":
 			t.says(p.key, "there is no buffer that acknowledges early: a message is acknowledged when it is delivered")
 			if policy := lookup(p.value, "batch_policy"); text(policy, "enabled") == "true" {
-				t.batching = without(policy, "enabled")
+				t.batched(t.everyInput(), without(policy, "enabled"))
 			}
 		case "system_window":
 			t.says(p.key, "a window is a batcher: its steps are those behind it")
-			t.batching = b
+			t.window = lookup(b, "system_window")
 		default:
 			t.note(Untranslated, p.key, fmt.Sprintf("a buffer of the type %s has no counterpart", p.key.Value))
 			put(t.engine, "untranslated", scalar(fmt.Sprintf("a buffer of the type %s has no counterpart", p.key.Value)))
 		}
 	}
 }
+
+// windowed says whether batches are windows.
+func (t *translator) windowed() bool { return t.window != nil }
 
 // needsBatch says whether processors work on a whole batch.
 func (t *translator) needsBatch(list []*yaml.Node) bool { return slices.ContainsFunc(list, t.ofBatch) }
@@ -68,10 +71,10 @@ func (t *translator) ofBatch(n *yaml.Node) bool {
 	return false
 }
 
-// steady translates processors without those that make groups of a batch.
-func (t *translator) steady(all []*yaml.Node) []*yaml.Node {
+// steady translates processors without those that make groups of a batch, for what some inputs read.
+func (t *translator) steady(all []*yaml.Node, of []string) []*yaml.Node {
 	first := slices.IndexFunc(all, t.ofBatch)
-	if first < 0 || t.windowed() {
+	if first < 0 || t.window != nil {
 		if first >= 0 {
 			head := t.processors(seq(all[:first]), ctx{})
 			t.behind = append(t.behind, t.processors(seq(all[first:]), ctx{batch: true})...)
@@ -85,34 +88,24 @@ func (t *translator) steady(all []*yaml.Node) []*yaml.Node {
 			last = i
 		}
 	}
-	head := t.processors(seq(all[:first]), ctx{})
-	policy, steps := t.policy(t.batching)
-	body := mapping()
-	if policy != nil {
-		body = policy
-		if text(body, "size") == "0" {
-			drop(body, "size")
+	done := t.processors(seq(all[:first]), ctx{})
+	batches := t.batchesOf(of)
+	do := t.processors(seq(all[first:last+1]), ctx{batch: true})
+	for _, b := range batches {
+		group := t.batchGroup(b.policy, all[first])
+		put(lookup(group, "group"), "do", list(copies(do)...))
+		if len(batches) > 1 {
+			put(group, "when", code(from(b.of)))
 		}
-		if f := lookup(body, "flush"); f != nil {
-			drop(body, "flush")
-			t.lostField(body, pair{scalar("check"), f}, "a group has no condition that ends it: a batcher has (flush)")
-		}
-	} else {
-		put(body, "timeout", code("1s"))
-		t.differs(body, all[first], "the batches of an input are not known here: a group has what comes within its timeout")
+		done = append(done, group)
 	}
-	t.batching = nil
-	do := append(steps, t.processors(seq(all[first:last+1]), ctx{batch: true})...)
-	put(body, "do", list(do...))
-	group := short("group", body)
-	group.HeadComment, body.HeadComment = body.HeadComment, ""
-	return append(append(head, group), t.processors(seq(all[last+1:]), ctx{})...)
+	if slices.ContainsFunc(all[first:last+1], t.merges) {
+		t.unbatched(of)
+	}
+	return append(done, t.processors(seq(all[last+1:]), ctx{})...)
 }
 
 func isCatch(n *yaml.Node) bool { return has(n, "catch") }
-
-// windowed says whether a buffer makes windows.
-func (t *translator) windowed() bool { return has(t.batching, "system_window") }
 
 // group translates what parts a batch by a value or by conditions: what follows works on the parts.
 func (t *translator) group(c *component, at *yaml.Node, rest []*yaml.Node) {
@@ -150,37 +143,24 @@ type part struct {
 	steps       []*yaml.Node
 }
 
-// inputBatch is the batch of the inputs, for all outputs without one.
-func (t *translator) inputBatch() *yaml.Node {
-	if t.batching == nil || t.windowed() {
-		return nil
-	}
-	batch, steps := t.policy(t.batching)
-	t.behind = append(append([]*yaml.Node{}, steps...), t.behind...)
-	return batch
-}
-
 // parted gives each way one batcher for each part of a group_by.
 func (t *translator) parted(g *grouping, routes []route) []route {
 	var all []route
-	for _, r := range routes {
-		for i, p := range g.parts {
-			one := r
-			one.match = p.match
-			if r.match != "" {
-				one.match = brackets(p.match) + " and " + brackets(r.match)
+	for i, p := range g.parts {
+		for _, r := range under(p.match, complete(routes)) {
+			if r.end == toOutputs {
+				r.steps = append(append([]*yaml.Node{}, p.steps...), r.steps...)
+				r.head = join(p.head, r.head)
+				r.name = fmt.Sprintf("%s_%d", r.name, i+1)
 			}
-			one.steps = append(append([]*yaml.Node{}, p.steps...), r.steps...)
-			one.head = join(p.head, r.head)
-			one.name = fmt.Sprintf("%s_%d", r.name, i+1)
-			all = append(all, one)
+			all = append(all, r)
 		}
 	}
 	return append(all, routes...)
 }
 
-// window translates a buffer of windows.
-func (t *translator) window(n *yaml.Node) *yaml.Node {
+// windows translates a buffer of windows.
+func (t *translator) windows(n *yaml.Node) *yaml.Node {
 	w := mapping("every", code(text(n, "size")))
 	for _, p := range [][2]string{{"slide", "slide"}, {"offset", "offset"}, {"allowed_lateness", "lateness"}} {
 		if v := text(n, p[0]); v != "" {

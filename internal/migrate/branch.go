@@ -35,7 +35,7 @@ func hoist(around *yaml.Node, steps []*yaml.Node) {
 			switch p.key.Value {
 			case "steps":
 				hoist(around, items(p.value))
-			case "branch", "while":
+			case "branch", "while", "each":
 				hoist(around, items(lookup(p.value, "do")))
 			case "switch":
 				for _, one := range items(p.value) {
@@ -55,8 +55,8 @@ func joins(list []*yaml.Node) bool {
 	return slices.ContainsFunc(list, func(n *yaml.Node) bool { return has(n, "archive") })
 }
 
-// request translates the mapping that makes the copy.
-func (t *translator) request(body, at *yaml.Node, where ctx) []*yaml.Node {
+// request translates the mapping that makes the copy, which may be known to be a document.
+func (t *translator) request(body, at *yaml.Node, document bool, where ctx) []*yaml.Node {
 	if simple := !strings.Contains(at.Value, "deleted()") && !strings.Contains(at.Value, "meta") &&
 		!strings.Contains(at.Value, "throw("); simple {
 		expr, notes := bloblang.Query(at.Value, t.blob(where))
@@ -64,8 +64,12 @@ func (t *translator) request(body, at *yaml.Node, where ctx) []*yaml.Node {
 			if emptyText().MatchString(at.Value) {
 				expr = `""`
 			}
-			put(body, "in", code(expr))
-			return nil
+			if document || expr == "this" || strings.HasPrefix(expr, "{") && closing(expr[1:]) == len(expr)-2 ||
+				strings.HasPrefix(expr, "[") && closing(expr[1:]) == len(expr)-2 {
+				put(body, "in", code(expr))
+				return nil
+			}
+			return []*yaml.Node{short("payload", code(expr))} // a text stays as it is
 		}
 	}
 	return t.blobSteps(at.Value, at, where, bloblang.NewDocument, "")

@@ -27,6 +27,8 @@ type ctx struct {
 	batch bool // among the steps of a batch
 	alone bool // on a copy, where messages can't be split or merged
 	catch bool // among those that repair a failed message
+
+	packed bool // on a copy that an archive has made an array of one
 }
 
 // commonKeys are the keys beside the type of a component.

@@ -168,7 +168,7 @@ var canFail = []string{"set", "map", "http", "sql", "redis", "decode", "decompre
 // sayFailures says once, above the steps, what becomes of a message that one of them fails and no on_error takes.
 func (t *translator) sayFailures(body []section) {
 	for i, s := range body {
-		if s.name != "processors" || t.deadLater != "" {
+		if s.name != "processors" || t.deadLater != "" || t.rejects {
 			continue
 		}
 		for _, step := range s.value.Content {

@@ -49,10 +49,10 @@ func archive(t *translator, c *component) ([]*yaml.Node, string) {
 func unarchive(t *translator, c *component) ([]*yaml.Node, string) {
 	format := text(c.config, "format")
 	if c.ctx.alone {
-		if format == "json_array" {
+		if format == "json_array" && c.ctx.packed {
 			return []*yaml.Node{short("map", code("this[0]"))}, ""
 		}
-		return nil, "a message can't be split on a copy"
+		return nil, "a message can't be split on a copy: each runs steps on the elements of an array"
 	}
 	switch {
 	case format == "lines":

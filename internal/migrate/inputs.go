@@ -52,8 +52,7 @@ func (t *translator) inputParts(n *yaml.Node, wanted string) {
 		t.leave("input", c.config.Value)
 		return
 	case "batched":
-		t.batching = lookup(c.config, "policy")
-		t.childInput(c, lookup(c.config, "child"), wanted)
+		t.childInput(c, lookup(c.config, "child"), lookup(c.config, "policy"), wanted)
 		return
 	case "sequence":
 		t.sequence(c, wanted)
@@ -84,13 +83,15 @@ func nameOf(c *component, wanted string) string {
 }
 
 // childInput translates the one input inside another.
-func (t *translator) childInput(c *component, child *yaml.Node, wanted string) {
+func (t *translator) childInput(c *component, child, policy *yaml.Node, wanted string) {
 	if child == nil {
 		t.addInput(wanted, c.label, t.lost(c.node, "there is no input in it"), c.node)
 		return
 	}
+	at := len(t.inputs.Content)
 	t.input(child, wanted)
-	t.wrapProcessors(c.node)
+	t.batched(t.inputsFrom(at), policy)
+	t.ownSteps(t.inputsFrom(at), lookup(c.node, "processors"))
 }
 
 // manyInputs translates the inputs of a broker.
@@ -98,16 +99,16 @@ func (t *translator) manyInputs(c *component, all []*yaml.Node) {
 	if copies := text(c.config, "copies"); copies != "" && copies != "1" {
 		t.differs(t.inputs, c.key, "copies of an input are its concurrency: "+copies)
 	}
+	at := len(t.inputs.Content)
 	for _, one := range all {
 		t.input(one, "")
 	}
-	if b := lookup(c.config, "batching"); !empty(b) {
-		t.batching = b
+	if of := t.inputsFrom(at); len(of) > 0 {
+		t.batched(of, lookup(c.config, "batching"))
+		first := t.inputs.Content[at]
+		first.HeadComment = join(lostComments(c.node, all), first.HeadComment)
+		t.ownSteps(of, lookup(c.node, "processors"))
 	}
-	if len(t.inputs.Content) > 0 {
-		t.inputs.Content[0].HeadComment = join(lostComments(c.node, all), t.inputs.Content[0].HeadComment)
-	}
-	t.wrapProcessors(c.node)
 }
 
 // lostComments are comments of a node outside of some of its parts.
@@ -119,11 +120,6 @@ func lostComments(n *yaml.Node, parts []*yaml.Node) string {
 	return missing(commentsOf(n), inside)
 }
 
-// wrapProcessors puts the processors of an input that holds others in front of the pipeline's.
-func (t *translator) wrapProcessors(n *yaml.Node) {
-	t.steps = append(t.steps, t.processors(lookup(n, "processors"), ctx{})...)
-}
-
 // sequence translates inputs that are read one after the other.
 func (t *translator) sequence(c *component, wanted string) {
 	if text(c.config, "sharded_join", "type") != "" && text(c.config, "sharded_join", "type") != "none" {
@@ -131,24 +127,33 @@ func (t *translator) sequence(c *component, wanted string) {
 		return
 	}
 	all := list()
-	for _, one := range items(lookup(c.config, "inputs")) {
+	inside := items(lookup(c.config, "inputs"))
+	var policy *yaml.Node
+	for _, one := range inside {
 		if inner, why := t.open("input", one); why == "" && inner.key.Value == "resource" {
 			if def := t.use("input", inner.config.Value); def != nil {
 				one = def
 			}
 		}
-		steps := len(t.steps)
 		made := t.oneInput(one)
-		if len(t.steps) > steps { // they work on batches, and are for this input alone
-			t.steps = t.steps[:steps]
+		if t.stepsOf != nil && len(inside) > 1 { // they work on batches, and are for this input alone
+			t.stepsOf = nil
 			put(made, "processors", list())
 		}
 		t.bare(made, one)
 		adopt(made, one)
 		all.Content = append(all.Content, made)
+		if policy != nil && textOf(policy) != textOf(t.policyOf) {
+			t.says(c.key, "the inputs of a sequence share one batch: that of the last counts")
+		}
+		if t.policyOf != nil {
+			policy = t.policyOf
+		}
 	}
+	t.policyOf = policy
+	at := len(t.inputs.Content)
 	t.addInput(nameOf(c, wanted), c.label, mapping("sequence", all), c.node)
-	t.wrapProcessors(c.node)
+	t.ownSteps(t.inputsFrom(at), lookup(c.node, "processors"))
 }
 
 // bare says what an input inside a sequence can't have: what stands beside its type.
@@ -186,11 +191,14 @@ func (t *translator) oneInput(n *yaml.Node) *yaml.Node {
 	}
 	t.shared(c)
 	t.fill(c)
+	t.policyOf, t.stepsOf = nil, nil
 	if b := lookup(c.config, "batching"); !empty(b) {
-		t.batching = b
+		t.policyOf = b
 	} else if b := lookup(c.config, "unordered_processing", "batching"); !empty(b) {
-		t.batching = b
+		t.policyOf = b
 	}
+	t.bulk = t.bulk || !bySingles[c.key.Value] || has(c.config, "batch_size") ||
+		strings.HasSuffix(text(c.config, "codec"), "/multipart")
 	switch c.key.Value {
 	case "sql_select":
 		put(c.out, "query", scalar(selection(c)))
@@ -290,8 +298,8 @@ func (t *translator) inputSteps(c *component, made *yaml.Node) {
 	if own == nil || len(items(own)) == 0 {
 		return
 	}
-	if t.needsBatch(items(own)) {
-		t.steps = append(t.steps, t.pipeline(own)...)
+	if t.needsBatch(items(own)) || len(items(lookup(t.policyOf, "processors"))) > 0 {
+		t.stepsOf = own
 		return
 	}
 	if steps := t.processors(own, ctx{}); len(steps) > 0 {
@@ -308,6 +316,10 @@ func (t *translator) addInput(wanted, label string, made, from *yaml.Node) {
 		name = "in"
 	}
 	key := scalar(t.name("input", name))
+	policy, own := t.policyOf, t.stepsOf
+	t.policyOf, t.stepsOf = nil, nil
+	t.batched([]string{key.Value}, policy)
+	t.ownSteps([]string{key.Value}, own)
 	adopt(made, from)
 	key.HeadComment, made.HeadComment = made.HeadComment, ""
 	t.inputs.Content = append(t.inputs.Content, key, made)

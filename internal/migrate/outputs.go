@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"fmt"
+	"slices"
 
 	"gopkg.in/yaml.v3"
 )
@@ -35,22 +36,26 @@ func (t *translator) outputParts(n *yaml.Node, wanted string) []route {
 	case "broker":
 		routes = t.brokerOutputs(c, wanted)
 	case "fallback", "try":
-		routes = []route{t.composite(c, wanted, "fallback", items(c.config))}
+		routes = t.fallback(c, wanted)
 	case "resource":
 		def := t.use("output", c.config.Value)
 		if def == nil {
 			return []route{t.addOutput(wanted, t.lost(n, fmt.Sprintf("the output %s is not defined in this file",
 				c.config.Value)), n)}
 		}
-		if t.names["output "+c.config.Value] && lookup(t.outputs, c.config.Value) != nil {
-			return []route{{name: c.config.Value, outputs: []string{c.config.Value}}}
+		if !t.again && t.names["output "+c.config.Value] && lookup(t.outputs, c.config.Value) != nil {
+			return []route{t.whole[c.config.Value]}
 		}
 		if !t.enter("output", c.config.Value) {
 			return []route{t.addOutput(wanted, t.lost(n, fmt.Sprintf("the output %s refers to itself", c.config.Value)), n)}
 		}
 		routes = t.output(def, c.config.Value)
 		t.leave("output", c.config.Value)
+		if len(routes) == 1 {
+			t.whole[c.config.Value] = routes[0]
+		}
 	case "reject_errored":
+		t.rejects = t.rejects || t.parts == 0
 		routes = t.output(c.config, wanted)
 	case "retry":
 		routes = t.retryOutput(c, wanted)
@@ -61,8 +66,8 @@ func (t *translator) outputParts(n *yaml.Node, wanted string) []route {
 	}
 	// Steps of an output that holds others come before all of them.
 	if own := lookup(n, "processors"); own != nil && len(items(own)) > 0 && c.key.Value != "resource" {
-		if len(routes) == 1 {
-			routes[0].steps = append(t.processors(own, ctx{batch: true}), routes[0].steps...)
+		if len(routes) == 1 || t.parts > 0 {
+			t.before(own, routes)
 		} else {
 			t.steps = append(t.steps, t.pipeline(own)...)
 		}
@@ -78,6 +83,20 @@ func (t *translator) outputParts(n *yaml.Node, wanted string) []route {
 		routes[0].head = join(lostComments(n, inside), routes[0].head)
 	}
 	return routes
+}
+
+// before puts steps in front of ways.
+func (t *translator) before(own *yaml.Node, routes []route) {
+	steps := t.processors(own, t.ofOutput())
+	for i := range routes {
+		if routes[i].end == toOutputs {
+			routes[i].steps = append(slices.Clone(steps), routes[i].steps...)
+			routes[i].whole = routes[i].whole || t.needsBatch(items(own))
+		}
+	}
+	if slices.ContainsFunc(routes, func(r route) bool { return r.match != "" }) {
+		t.says(own, beforeSteps)
+	}
 }
 
 // leaf translates an output that holds no others.
@@ -124,11 +143,12 @@ func (t *translator) leaf(c *component, wanted string) route {
 	}
 	batching := lookup(c.config, "batching")
 	policy, steps := t.policy(batching)
-	own := t.processors(lookup(c.node, "processors"), ctx{batch: true})
+	own := t.processors(lookup(c.node, "processors"), t.ofOutput())
 	all := append(append(append([]*yaml.Node{}, c.before...), own...), steps...)
 	r := t.addOutput(wanted, t.close(c), c.node)
 	r.batch = policy
-	if policy != nil || len(steps) > 0 {
+	r.whole = policy == nil && !t.forFailed && t.needsBatch(items(lookup(c.node, "processors")))
+	if policy != nil || len(steps) > 0 || r.whole {
 		r.steps = all
 	} else if len(all) > 0 {
 		put(lookup(t.outputs, r.outputs[0]), "processors", list(all...))
@@ -165,7 +185,7 @@ func (t *translator) cacheOutput(c *component, wanted string) route {
 		put(body, "ttl", code(ttl))
 	}
 	put(step, "cache", body)
-	own := t.processors(lookup(c.node, "processors"), ctx{batch: true})
+	own := t.processors(lookup(c.node, "processors"), t.ofOutput())
 	made := mapping("drop", mapping(), "processors", list(append(own, step)...))
 	return t.addOutput(wanted, made, c.node)
 }
@@ -180,66 +200,4 @@ func (t *translator) addOutput(wanted string, made, from *yaml.Node) route {
 	key.HeadComment, made.HeadComment = made.HeadComment, ""
 	t.outputs.Content = append(t.outputs.Content, key, made)
 	return route{name: name, outputs: []string{name}}
-}
-
-// retryOutput translates an output that is tried again.
-func (t *translator) retryOutput(c *component, wanted string) []route {
-	child := lookup(c.config, "output")
-	if child == nil {
-		return []route{t.addOutput(wanted, t.lost(c.node, "there is no output in it"), c.node)}
-	}
-	if wanted == "retry" {
-		wanted = ""
-	}
-	routes := t.output(child, wanted)
-	c.entry = &entry{Fields: fields{"max_retries": {Use: "max_retries"}, "backoff.initial_interval": {Use: "backoff"},
-		"backoff.max_interval": {Use: "max_backoff"}, "backoff.max_elapsed_time": {Use: "max_age"}, "output": {Skip: true}}}
-	t.fill(c)
-	if lookup(c.common, "retry", "max_attempts") == nil {
-		putAt(c.common, "retry.max_attempts", code("0"))
-	}
-	if len(routes) == 1 && len(routes[0].outputs) == 1 {
-		if out := lookup(t.outputs, routes[0].outputs[0]); out != nil && !has(out, "fallback") && !has(out, "round_robin") {
-			put(out, "retry", lookup(c.common, "retry"))
-			return routes
-		}
-	}
-	t.says(c.key, "each of the outputs is tried again by itself")
-	return routes
-}
-
-// dropOn translates an output whose failures are dropped.
-func (t *translator) dropOn(c *component, wanted string) []route {
-	child := lookup(c.config, "output")
-	if child == nil {
-		return []route{t.addOutput(wanted, t.lost(c.node, "there is no output in it"), c.node)}
-	}
-	if wanted == "drop_on" {
-		wanted = ""
-	}
-	routes := t.output(child, wanted)
-	for _, r := range routes {
-		out := lookup(t.outputs, r.outputs[0])
-		if text(c.config, "error") == "true" {
-			put(out, "retry", mapping("max_attempts", code("1")))
-			put(out, "on_failure", mapping("then", "drop"))
-		}
-		for _, name := range []string{"back_pressure", "error_patterns"} {
-			if v := lookup(c.config, name); !empty(v) {
-				t.lostField(out, pair{scalar(name), v}, name+" of drop_on has no counterpart: messages that wait are kept")
-			}
-		}
-	}
-	return routes
-}
-
-// deadLetter makes an output the one that takes what has failed.
-func (t *translator) deadLetter(n *yaml.Node) {
-	routes := t.output(n, "")
-	if len(routes) != 1 || !routes[0].plain() || len(routes[0].outputs) != 1 || t.deadLater != "" {
-		t.note(Untranslated, n, "one output takes what has failed, without a batch: engine.on_failure.dead_letter")
-		put(t.engine, "untranslated", scalar("one output takes what has failed, without a batch: on_failure.dead_letter"))
-		return
-	}
-	t.deadLater = routes[0].outputs[0]
 }

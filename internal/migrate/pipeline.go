@@ -131,6 +131,7 @@ func (t *translator) emit(root *yaml.Node, main *testGroup, groups []*testGroup)
 	if b := lookup(root, "buffer"); !empty(b) {
 		t.buffer(b)
 	}
+	t.steps = append(t.steps, t.scoped()...)
 	if alone && main != nil {
 		t.steps = append(t.steps, t.target(main)...)
 	} else if p := lookup(root, "pipeline"); p != nil {
@@ -167,7 +168,10 @@ func (t *translator) defaults() {
 }
 
 // pipeline translates processors, with those that work on batches in a group, and grouping ones as batchers.
-func (t *translator) pipeline(n *yaml.Node) []*yaml.Node {
+func (t *translator) pipeline(n *yaml.Node) []*yaml.Node { return t.pipelineOf(n, t.everyInput()) }
+
+// pipelineOf is pipeline, for what some inputs read.
+func (t *translator) pipelineOf(n *yaml.Node, of []string) []*yaml.Node {
 	all := items(n)
 	for i, item := range all {
 		c, why := t.open("processor", item)
@@ -176,10 +180,10 @@ func (t *translator) pipeline(n *yaml.Node) []*yaml.Node {
 		}
 		switch c.key.Value {
 		case "group_by_value", "group_by":
-			head := t.steady(all[:i])
+			head := t.steady(all[:i], of)
 			t.group(c, item, all[i+1:])
 			return head
 		}
 	}
-	return t.steady(all)
+	return t.steady(all, of)
 }

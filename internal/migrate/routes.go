@@ -2,6 +2,8 @@ package migrate
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -18,25 +20,46 @@ type route struct {
 	steps   []*yaml.Node
 	outputs []string
 	head    string // comments above it
+	end     end    // what it leads to
+	whole   bool   // steps there need a batch as the input has it
+	long    bool   // the condition is too long to be written
 }
 
-// composite translates outputs of which one takes a message.
-func (t *translator) composite(c *component, wanted, kind string, children []*yaml.Node) route {
+// end is what a way leads to.
+type end int
+
+const (
+	toOutputs end = iota
+	toNowhere     // what no case of a switch takes
+	toFailure     // what no case of a strict switch takes, where other ways do not make it fail
+)
+
+const unmatched = "unmatched"
+
+// composite translates outputs of which one takes a message. From failed on, if that is above 0, they also take what
+// has failed.
+func (t *translator) composite(c *component, wanted, kind string, children []*yaml.Node, failed int) (route,
+	[]*yaml.Node) {
 	names := list()
 	var batch *yaml.Node
+	whole := false
 	if wanted == c.key.Value {
 		wanted = kind
 	}
 	name := t.name("output", wanted)
 	at := len(t.outputs.Content)
-	for _, child := range children {
-		routes := t.output(child, "")
+	for i, child := range children {
+		before := t.forFailed
+		t.forFailed = before || failed > 0 && i >= failed
+		routes := t.part(child)
+		t.forFailed = before
 		if len(routes) != 1 || routes[0].match != "" || len(routes[0].outputs) != 1 {
 			names.Content = append(names.Content, scalar("untranslated"))
 			t.note(Untranslated, child, fmt.Sprintf("a part of %s is one output, not a switch or a broker", c.key.Value))
 			continue
 		}
 		r := routes[0]
+		whole = whole || r.whole
 		if r.batch != nil {
 			if batch == nil {
 				batch = r.batch
@@ -44,15 +67,24 @@ func (t *translator) composite(c *component, wanted, kind string, children []*ya
 				t.says(child, "the outputs of "+c.key.Value+" share one batch: that of the first counts")
 			}
 		}
+		out := lookup(t.outputs, r.outputs[0])
 		if len(r.steps) > 0 {
-			put(lookup(t.outputs, r.outputs[0]), "processors", list(r.steps...))
+			put(out, "processors", list(append(slices.Clone(r.steps), items(lookup(out, "processors"))...)...))
+			if again, ok := t.whole[r.outputs[0]]; ok { // others that name it find them there
+				again.steps = nil
+				t.whole[r.outputs[0]] = again
+			}
 		}
 		names.Content = append(names.Content, scalar(r.outputs[0]))
+		if kind == "fallback" && i < len(children)-1 && t.loses(r.outputs[0]) {
+			t.says(children[i+1], "outputs behind one that drops what it can't write never get a message: they are left out")
+			break
+		}
 	}
 	made := mapping(kind, names)
 	key := scalar(name)
 	t.outputs.Content = append(t.outputs.Content[:at], append([]*yaml.Node{key, made}, t.outputs.Content[at:]...)...)
-	return route{name: name, outputs: []string{name}, batch: batch}
+	return route{name: name, outputs: []string{name}, batch: batch, whole: whole}, names.Content
 }
 
 // brokerOutputs translates outputs that all, or in turn, take messages.
@@ -60,17 +92,24 @@ func (t *translator) brokerOutputs(c *component, wanted string) []route {
 	children := items(lookup(c.config, "outputs"))
 	pattern := text(c.config, "pattern")
 	batch, steps := t.policy(lookup(c.config, "batching"))
+	copies, why := t.copies(c)
+	if why != "" {
+		return []route{t.addOutput(wanted, t.lost(c.node, why), c.node)}
+	}
 	var routes []route
 	switch pattern {
 	case "round_robin", "greedy":
-		r := t.composite(c, wanted, "round_robin", children)
+		r, _ := t.composite(c, wanted, "round_robin", children, 0)
+		if copies > 1 {
+			t.says(c.key, "copies of outputs that take messages in turn are their concurrency")
+		}
 		if pattern == "greedy" {
 			r.head = commented("Differs: outputs take messages in turn, not whichever is free first")
 			t.note(Differs, c.key, "outputs take messages in turn, not whichever is free first")
 		}
 		routes = []route{r}
 	case "", "fan_out", "fan_out_fail_fast", "fan_out_sequential", "fan_out_sequential_fail_fast":
-		routes = t.fanOut(children)
+		routes = t.fanOut(children, copies)
 		if strings.Contains(pattern, "sequential") && len(routes) > 0 {
 			routes[0].head = commented("Differs: the outputs are written to at the same time, not one after the other")
 			t.note(Differs, c.key, "the outputs are written to at the same time, not one after the other")
@@ -79,10 +118,23 @@ func (t *translator) brokerOutputs(c *component, wanted string) []route {
 		why := fmt.Sprintf("the pattern %s of a broker has no counterpart", pattern)
 		return []route{t.addOutput(wanted, t.lost(c.node, why), c.node)}
 	}
-	if text(c.config, "copies") != "" && text(c.config, "copies") != "1" {
-		t.says(c.key, "copies of an output are its concurrency")
+	if len(steps) > 0 && slices.ContainsFunc(routes, func(r route) bool { return r.match != "" }) {
+		if t.parts > 0 || t.window != nil || t.grouped != nil {
+			t.says(c.key, beforeSteps)
+		} else { // conditions see what the steps make of a batch
+			policy := lookup(c.config, "batching")
+			group := t.batchGroup(policy, policy)
+			put(lookup(group, "group"), "do", list(steps...))
+			t.steps, steps = append(t.steps, group), nil
+			if slices.ContainsFunc(items(lookup(policy, "processors")), t.merges) {
+				batch = nil
+			}
+		}
 	}
 	for i := range routes {
+		if routes[i].end != toOutputs {
+			continue
+		}
 		if batch != nil && routes[i].batch == nil {
 			routes[i].batch = batch
 		}
@@ -91,60 +143,70 @@ func (t *translator) brokerOutputs(c *component, wanted string) []route {
 	return routes
 }
 
-// fanOut translates outputs that all take each message.
-func (t *translator) fanOut(children []*yaml.Node) []route {
-	var simple *route // those that need nothing of their own
-	var all []route
-	for _, child := range children {
-		routes := t.output(child, "")
-		if len(routes) == 1 && routes[0].plain() {
-			if simple == nil {
-				all = append(all, routes[0])
-				simple = &all[len(all)-1]
+// copies is how often a broker has each of its outputs. The text says why that can't be.
+func (t *translator) copies(c *component) (n int, why string) {
+	const most = 100 // of all brokers
+	given := text(c.config, "copies")
+	if given == "" || given == "1" {
+		return 1, ""
+	}
+	n, err := strconv.Atoi(given)
+	if err != nil || n < 1 {
+		return 0, "the number of copies of a broker is not known here"
+	}
+	if t.copied += n * len(items(lookup(c.config, "outputs"))); t.copied > most {
+		return 0, "these are too many copies to write one by one"
+	}
+	return n, ""
+}
+
+// fanOut translates outputs that all take each message, each of them so many times.
+func (t *translator) fanOut(children []*yaml.Node, times int) []route {
+	var all [][]route
+	simple := false // the last needs nothing of its own
+	for i := range len(children) * times {
+		if i == len(children) { // a copy is no component of the file
+			defer func(done Done) { t.res.Components, t.again = done, false }(t.res.Components)
+			t.again = true
+		}
+		routes := t.part(children[i%len(children)])
+		if len(routes) == 1 && routes[0].plain() && !routes[0].more {
+			if simple {
+				r := &all[len(all)-1][0]
+				r.outputs = append(r.outputs, routes[0].outputs...)
+				r.head = join(r.head, routes[0].head)
 				continue
 			}
-			simple.outputs = append(simple.outputs, routes[0].outputs...)
-			simple.head = join(simple.head, routes[0].head)
-			continue
+			simple = true
+		} else {
+			simple = false
 		}
-		if len(routes) > 1 {
-			routes = exclusive(routes)
-		}
-		simple = nil
-		all = append(all, routes...)
+		all = append(all, routes)
 	}
-	for i := range all {
-		if i < len(all)-1 {
-			all[i].more = true
+	var done []route
+	for i, routes := range all {
+		switch {
+		case i < len(all)-1:
+			routes = goingOn(routes, false)
+		case i > 0:
+			routes = complete(routes)
 		}
+		done = append(done, routes...)
 	}
-	return all
+	return done
+}
+
+// part translates one of several outputs: its steps are not those of the others.
+func (t *translator) part(n *yaml.Node) []route {
+	t.parts++
+	defer func() { t.parts-- }()
+	return t.output(n, "")
 }
 
 // plain says whether a way is an output alone.
 func (r route) plain() bool {
-	return r.match == "" && r.batch == nil && r.key == "" && r.window == nil && len(r.steps) == 0
-}
-
-// exclusive gives each way of a switch a condition that excludes those before, so that others may follow.
-func exclusive(routes []route) []route {
-	var before []string
-	for i, r := range routes {
-		parts := []string{}
-		if r.match != "" {
-			parts = append(parts, brackets(r.match))
-		}
-		for _, b := range before {
-			parts = append(parts, "not "+brackets(b))
-		}
-		if !r.more && r.match != "" {
-			before = append(before, r.match)
-		}
-		if routes[i].match = strings.Join(parts, " and "); len(parts) == 1 && r.match != "" {
-			routes[i].match = r.match
-		}
-	}
-	return routes
+	return r.end == toOutputs && r.match == "" && !r.long && !r.whole && r.batch == nil && r.key == "" &&
+		r.window == nil && len(r.steps) == 0
 }
 
 // brackets puts an expression into brackets, unless it needs none.
@@ -161,9 +223,14 @@ func (t *translator) switchOutputs(c *component) []route {
 	if cases == nil {
 		cases = lookup(c.config, "outputs")
 	}
+	strict := text(c.config, "strict_mode") == "true"
 	var all []route
 	caught := false
 	for _, one := range items(cases) {
+		if caught {
+			t.says(one, "cases after one without a check are never reached: they are left out")
+			break
+		}
 		out := lookup(one, "output")
 		if out == nil {
 			r := t.addOutput("case", t.lost(one, "a case has an output"), one)
@@ -178,49 +245,34 @@ func (t *translator) switchOutputs(c *component) []route {
 		}
 		head := mapping()
 		condition := ""
-		if check != "" {
+		if check != "" && check != "true" {
 			if ofErrors().MatchString(check) {
 				t.differs(head, lookup(one, "check"),
 					"a message that has failed never gets here: it goes where engine.on_failure says")
 			}
 			condition = t.query(head, lookup(one, "check"), check, ctx{})
 		}
-		more := text(one, "continue") == "true"
-		routes := t.output(out, "")
-		for i, r := range routes {
-			r.more = r.more || more
-			switch {
-			case condition == "":
-			case r.match == "":
-				r.match = condition
-			default:
-				r.match = brackets(condition) + " and " + brackets(r.match)
-			}
+		routes := t.part(out)
+		switch more := text(one, "continue") == "true"; {
+		case more:
+			routes = goingOn(routes, strict)
+		case condition == "":
+			caught = true
+		default:
+			routes = complete(routes) // later cases get nothing of what this one has
+		}
+		for i, r := range under(condition, routes) {
 			if i == 0 {
 				r.head = join(lostComments(without(one, "output"), nil), head.HeadComment, r.head)
 			}
 			all = append(all, r)
 		}
-		if condition != "" && len(routes) > 0 && routes[len(routes)-1].match != "" {
-			all = append(all, t.nowhere(condition)) // a switch in a switch: what it does not take is dropped
-		}
-		caught = caught || condition == "" && !more
 	}
-	if !caught && text(c.config, "strict_mode") != "true" {
-		all = append(all, t.nowhere(""))
+	if !caught && !strict {
+		all = append(all, route{name: unmatched, end: toNowhere})
 	}
 	if text(c.config, "retry_until_success") == "true" {
 		t.says(c.key, "writes are tried again as retry says, then on_failure")
 	}
 	return all
-}
-
-// nowhere is the way of messages that no case takes.
-func (t *translator) nowhere(match string) route {
-	if lookup(t.outputs, "nowhere") == nil {
-		t.names["output nowhere"] = true
-		put(t.outputs, "nowhere", mapping("drop", mapping()))
-	}
-	name := "unmatched"
-	return route{name: t.name("batcher", name), match: match, outputs: []string{"nowhere"}}
 }

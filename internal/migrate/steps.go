@@ -24,7 +24,7 @@ func fillStepKinds() {
 		"grok": grok, "parquet_encode": parquet, "parquet_decode": parquetDecode,
 		"msgpack": codecStep("msgpack"), "avro": avro, "protobuf": protobuf,
 		"schema_registry_decode": registered("decode"), "schema_registry_encode": registered("encode"),
-		"string_split": stringSplit,
+		"string_split": stringSplit, elements: eachElement,
 	}
 }
 
@@ -53,12 +53,17 @@ func (t *translator) processors(n *yaml.Node, c ctx) []*yaml.Node {
 	var done []*yaml.Node // behind the last catch
 	var all []*yaml.Node
 	last := 0 // where the steps of the last processor begin in done
-	for _, item := range items(n) {
+	list := items(n)
+	if c.alone {
+		list = t.paired(list)
+	}
+	for _, item := range list {
 		repair, kept, isCatch := t.repair(item, c)
 		if !isCatch {
 			last = len(done)
 			t.unit = 0
 			done = append(done, t.processor(item, c)...)
+			c.packed = t.arrays("archive", item) || c.packed && !t.arrays("unarchive", item)
 			last += t.unit
 			t.unit = 0
 			continue
@@ -285,12 +290,13 @@ func (t *translator) branch(config *yaml.Node, label string, where ctx) []*yaml.
 	inner.alone = true
 	body, step := mapping(), mapping()
 	var do []*yaml.Node
-	if request := lookup(config, "request_map"); request != nil && strings.TrimSpace(request.Value) != "" {
-		do = t.request(body, request, where)
-	}
 	steps := lookup(config, "processors")
+	all := t.paired(items(steps))
+	if request := lookup(config, "request_map"); request != nil && strings.TrimSpace(request.Value) != "" {
+		do = t.request(body, request, len(all) > 0 && has(all[0], elements), where)
+	}
 	do = append(do, t.processors(steps, inner)...)
-	if joins(items(steps)) {
+	if joins(all) {
 		t.differs(step, config, "the steps run for each message, not once for a batch of them")
 	}
 	var after []*yaml.Node

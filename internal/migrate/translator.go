@@ -34,21 +34,33 @@ type translator struct {
 	service   *yaml.Node
 	tests     *yaml.Node
 
-	batching   *yaml.Node            // of the inputs, until something takes it
+	batches    []inputBatch          // of the inputs, until something takes them
+	policyOf   *yaml.Node            // how the input that is being translated batches
+	stepsOf    *yaml.Node            // its processors, if they are not in it
+	window     *yaml.Node            // of a buffer that makes windows
+	front      []inputSteps          // in front of the pipeline's
+	bulk       bool                  // some inputs give several messages at once
 	replies    bool                  // an output answers requests
 	connected  *yaml.Node            // the section redpanda: how its components connect
 	grouped    *grouping             // how batches are parted
+	groupedOf  []string              // inputs that say so
 	behind     []*yaml.Node          // steps for the batches
 	inner      map[string]bool       // processors that are used inside a step of one message
 	unit       int                   // where the steps of the last processor begin in what processors gave
 	ordered    bool                  // what becomes of an order was said
-	sharesHTTP bool                  // an input has the address of http
-	emptied    bool                  // what becomes of empty lines was said
 	pending    string                // comments of processors that became no step
 	heads      []string              // what the head of the file says
 	extra      []pair                // sections that are not known
 	mappings   map[string]*yaml.Node // processors for files of mappings, by the file
 	deadLater  string                // output for messages that failed
+	forFailed  bool                  // what is translated is an output for them
+	sharesHTTP bool                  // an input has the address of http
+	emptied    bool                  // what becomes of empty lines was said
+	rejects    bool                  // what has failed is not written there, either
+	parts      int                   // how deep what is translated is among several outputs
+	copied     int                   // how many copies of outputs were asked for
+	again      bool                  // what is translated is a copy
+	whole      map[string]route      // outputs that are resources, with what belongs to them
 }
 
 func newTranslator(file string, src *source, o Options) *translator {
@@ -63,10 +75,12 @@ func (t *translator) reset() {
 	t.inside, t.numbers = map[string]bool{}, map[string]int{}
 	t.used, t.names, t.texts = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	t.inputs, t.outputs, t.batchers, t.engine, t.service = mapping(), mapping(), mapping(), mapping(), mapping()
-	t.steps, t.tests, t.batching, t.replies, t.deadLater = nil, nil, nil, false, ""
+	t.steps, t.tests, t.batches, t.window, t.front, t.groupedOf = nil, nil, nil, nil, nil, nil
+	t.replies, t.bulk, t.deadLater = false, false, ""
 	t.resources = map[string]*yaml.Node{}
 	t.ordered, t.emptied, t.sharesHTTP = false, false, false
 	t.grouped, t.behind, t.extra, t.heads, t.inner = nil, nil, nil, nil, map[string]bool{}
+	t.forFailed, t.rejects, t.parts, t.copied, t.whole = false, false, 0, 0, map[string]route{}
 }
 
 // note records something at a place of the file.

@@ -1,0 +1,99 @@
+package migrate
+
+import "slices"
+
+// Ways are tried in order, and those that do not go on end it. These put ways into one another.
+
+// complete has each message end in one of the ways: what a strict switch does not take fails.
+func complete(routes []route) []route {
+	if slices.ContainsFunc(routes, func(r route) bool { return r.match == "" && !r.more }) {
+		return routes
+	}
+	others := ""
+	goesOn, taken := false, false
+	for _, r := range routes {
+		goesOn, taken = goesOn || r.more, taken || r.match == ""
+		others = except(others, r.match)
+	}
+	routes = slices.Clone(routes)
+	if !taken {
+		failed := route{name: unmatched, end: toFailure}
+		if goesOn {
+			failed.when(others)
+		}
+		routes = append(routes, failed)
+	}
+	if goesOn {
+		routes = append(routes, route{name: unmatched, end: toNowhere})
+	}
+	return routes
+}
+
+// goingOn has all ways leave messages to what follows, each message taking the same of them as before. all keeps those
+// that lead nowhere.
+func goingOn(routes []route, all bool) []route {
+	var done []route
+	others := ""
+	for _, r := range complete(routes) {
+		match, last := r.match, !r.more
+		switch {
+		case match == "":
+			r.when(others)
+		case others != "":
+			r.when(brackets(match) + " and " + others)
+		}
+		if last && match != "" {
+			others = except(others, match)
+		}
+		r.more = true
+		if all || r.end != toNowhere {
+			done = append(done, r)
+		}
+		if last && match == "" {
+			break
+		}
+	}
+	return done
+}
+
+// longest is how long a condition may be: those of a switch in a switch in a switch could fill any memory.
+const longest = 32 << 10
+
+// when gives a way a condition, or makes it one that can't be written.
+func (r *route) when(condition string) {
+	if len(condition) > longest {
+		r.long, condition = true, ""
+	}
+	r.match = condition
+}
+
+// under has ways take only what a condition holds for.
+func under(condition string, routes []route) []route {
+	routes = slices.Clone(routes)
+	for i, r := range routes {
+		routes[i].when(both(condition, r.match))
+	}
+	return routes
+}
+
+// both is the condition that two hold; "" always does.
+func both(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "":
+		return a
+	}
+	return brackets(a) + " and " + brackets(b)
+}
+
+// except adds to a condition that another does not hold.
+func except(condition, other string) string {
+	if len(condition) > longest || other == "" {
+		return condition
+	}
+	if condition != "" {
+		condition += " and "
+	}
+	return condition + "not " + brackets(other)
+}
