@@ -28,6 +28,22 @@ func (l *loader) pipeEnds(kind string) map[string][]end {
 	return ends
 }
 
+// Upstream are the pipelines of a set that write to the pipes which one of them reads.
+func (s *Set) Upstream(pipeline string) (names []string) {
+	writers := s.loader.pipeEnds(engine.Outputs.Kind())
+	for _, f := range s.loader.files {
+		if f.spec.Name != pipeline {
+			continue
+		}
+		for _, in := range f.components(engine.Inputs.Kind(), "pipe") {
+			for _, w := range writers[in.Refers()] {
+				names = append(names, w.file.spec.Name)
+			}
+		}
+	}
+	return names
+}
+
 // checkPipes checks that every pipe has both ends, and that no message can return to a
 // pipeline that it has left: it would wait for itself.
 func (l *loader) checkPipes() {

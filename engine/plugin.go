@@ -41,6 +41,14 @@ type Stopper interface {
 	Stop(ctx context.Context) error
 }
 
+// Yielder is an ability of an Input that follows outputs ([Traits.Follows]): another plan takes
+// its own plan's place, and so does that of what writes to it, which would never end. A Read under
+// way and later ones return io.EOF, until resume is called: then the input, if the next plan
+// continues with it, reads on where it was.
+type Yielder interface {
+	Yield() (resume func())
+}
+
 // Leaser is an optional ability of an Acker whose source leases messages: Renew extends the
 // lease of refs, the handles of what has not ended, and returns which are lost, and when to
 // call again. One goroutine calls it, concurrently with Read and Ack, from the first

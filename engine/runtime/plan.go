@@ -18,6 +18,9 @@ type Plan struct {
 
 	replaced    chan struct{} // closed by Replace
 	replaceOnce sync.Once
+	yields      chan struct{} // closed by Yield
+	yieldOnce   sync.Once
+	resumes     []func()        // of inputs that have yielded; of Run
 	next        *Plan           // that takes this one's place; set before replaced is closed
 	before      *Plan           // whose place this one takes
 	inherited   *stage.Handover // from it

@@ -22,6 +22,21 @@ func (p *Plan) Replace(next *Plan) {
 	})
 }
 
+// Yield lets the inputs of a plan that is being replaced end which outputs of the process feed: what writes to
+// them has ended, or been replaced. Until then they read on, so that what is under way there comes through first.
+func (p *Plan) Yield() { p.yieldOnce.Do(func() { close(p.yields) }) }
+
+// yield has these inputs end.
+func (p *Plan) yield() {
+	for _, in := range p.Inputs {
+		for _, instance := range in.Inputs {
+			if y, ok := instance.(engine.Yielder); ok {
+				p.resumes = append(p.resumes, y.Yield())
+			}
+		}
+	}
+}
+
 // renew handles that the plan before had ended by itself, and so has closed what this one
 // has adopted: outputs are rebuilt, and inputs opened again.
 func (p *Plan) renew() error {

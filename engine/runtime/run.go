@@ -100,6 +100,9 @@ func (p *Plan) work(r *stage.Run, stop, kill context.Context) {
 	finished := make(chan struct{})
 	go func() { readers.Wait(); r.Loops.Wait(); close(finished) }()
 	p.finish(r, why, kill, finished, stopWork)
+	for _, resume := range p.resumes {
+		resume()
+	}
 	r.FinishAcks(time.Now().Add(p.rest(kill)), stopAcks)
 }
 
@@ -146,6 +149,7 @@ const (
 func (p *Plan) wait(r *stage.Run, stop, kill context.Context, stopReading func()) end {
 	var up <-chan time.Time
 	stopped, drained, replaced := stop.Done(), p.drained, p.replaced
+	var yields <-chan struct{}
 	for {
 		select {
 		case <-r.Empty:
@@ -157,7 +161,10 @@ func (p *Plan) wait(r *stage.Run, stop, kill context.Context, stopReading func()
 			r.Replace() // readers check when they are told to stop
 			stopReading()
 			r.Quiesce()
-			up, replaced = time.After(reloadTime), nil
+			up, replaced, yields = time.After(reloadTime), nil, p.yields
+		case <-yields:
+			p.yield()
+			yields = nil
 		case <-stopped:
 			if up == nil {
 				up = p.beginDrain(r, stopReading)

@@ -38,6 +38,7 @@ var (
 	_ engine.Opener  = (*input)(nil)
 	_ engine.Closer  = (*input)(nil)
 	_ engine.Traited = (*input)(nil)
+	_ engine.Yielder = (*input)(nil)
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {

@@ -104,6 +104,7 @@ type item struct {
 // offer is a write that waits to be taken.
 type offer struct {
 	taken chan struct{} // closed when nothing is left
+	back  chan struct{} // has room for one: the reader that had it is closed, and others may take it
 
 	mu    sync.Mutex // guards the fields below
 	items []item     // those left
@@ -114,7 +115,7 @@ var errGone = errors.New("the pipeline that reads from it has ended")
 // Write offers a batch and waits until readers have taken it, or ctx ends. Its
 // messages are parked until they have their fate.
 func (l *Link) Write(ctx context.Context, b *engine.Batch) {
-	o := &offer{taken: make(chan struct{})}
+	o := &offer{taken: make(chan struct{}), back: make(chan struct{}, 1)}
 	for m := range b.All() {
 		it := item{body: m.Bytes(), meta: m.Meta, key: m.Key}
 		it.resume = m.Park()
@@ -124,18 +125,23 @@ func (l *Link) Write(ctx context.Context, b *engine.Batch) {
 		return
 	}
 	gone := l.none(&l.readers)
-	select {
-	case l.offers <- o:
-	case <-ctx.Done():
-	case <-gone:
-	}
-	select {
-	case <-o.taken:
+	for {
+		select {
+		case l.offers <- o:
+		case <-ctx.Done():
+		case <-gone:
+		}
+		select {
+		case <-o.taken:
+			return
+		case <-o.back:
+			continue
+		case <-ctx.Done():
+			o.withdraw(fmt.Errorf("pipe %s: not taken in time: %w", l.name, ctx.Err()))
+		case <-gone:
+			o.withdraw(engine.Errorf(engine.Transient, "pipe %s: %w", l.name, errGone))
+		}
 		return
-	case <-ctx.Done():
-		o.withdraw(fmt.Errorf("pipe %s: not taken in time: %w", l.name, ctx.Err()))
-	case <-gone:
-		o.withdraw(engine.Errorf(engine.Transient, "pipe %s: %w", l.name, errGone))
 	}
 }
 
@@ -171,17 +177,39 @@ type Reader struct {
 	link *Link
 	at   *offer // not yet taken whole
 
-	mu   sync.Mutex // guards the fields below
-	out  []func(edit func(*engine.Message) error)
-	free []uint64 // numbers in out that no message has
+	mu     sync.Mutex    // guards the fields below
+	yields chan struct{} // closed while it leaves the rest to its successor
+	out    []func(edit func(*engine.Message) error)
+	free   []uint64 // numbers in out that no message has
 }
 
 // NewReader makes a reader; AddReader has announced it.
-func (l *Link) NewReader() *Reader { return &Reader{link: l} }
+func (l *Link) NewReader() *Reader { return &Reader{link: l, yields: make(chan struct{})} }
+
+// Yield has Read return io.EOF until resume is called.
+func (r *Reader) Yield() (resume func()) {
+	close(r.yielding())
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.yields = make(chan struct{})
+	}
+}
+
+func (r *Reader) yielding() chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.yields
+}
 
 // Read waits for an offer and takes what b has room for. io.EOF says that all
-// writers are closed.
+// writers are closed, or that it yields.
 func (r *Reader) Read(ctx context.Context, b *engine.Batch) error {
+	select {
+	case <-r.yielding():
+		return io.EOF
+	default:
+	}
 	for taken := false; b.Room() > 0; taken = true {
 		if r.at == nil && !r.next(ctx, !taken) {
 			if taken {
@@ -215,6 +243,7 @@ func (r *Reader) next(ctx context.Context, wait bool) bool {
 	select {
 	case r.at = <-r.link.offers:
 	case <-ctx.Done():
+	case <-r.yielding():
 	case <-r.link.none(&r.link.writers):
 	}
 	return r.at != nil
@@ -267,10 +296,11 @@ func (l *Link) fate(res engine.Result) func(*engine.Message) error {
 	return func(*engine.Message) error { return err }
 }
 
-// Close gives back what was offered and not taken.
+// Close leaves what was offered and not taken to the other readers. Where there are none,
+// EndReader fails it.
 func (r *Reader) Close() {
 	if r.at != nil {
-		r.at.withdraw(engine.Errorf(engine.Transient, "pipe %s: %w", r.link.name, errGone))
+		r.at.back <- struct{}{}
 		r.at = nil
 	}
 }

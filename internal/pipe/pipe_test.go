@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -250,4 +251,59 @@ func TestAReadEndsWithItsContext(t *testing.T) {
 	if err := l.NewReader().Read(ctx, engine.NewBatch(1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// What one reader leaves, be it half of a write, another takes: nothing fails.
+func TestAReaderYieldsToItsSuccessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := Of(nil, "x")
+		l.AddWriter()
+		l.AddReader()
+		l.AddReader()
+		reports := parked(t.Context(), t, l, "a", "b", "c")
+		old, next, seen := l.NewReader(), l.NewReader(), map[string]int{}
+		take := func(r *Reader) error {
+			b := engine.NewBatch(1)
+			err := r.Read(t.Context(), b)
+			for m := range b.All() {
+				seen[string(m.Bytes())]++
+				_, _ = r.Ack(t.Context(), []engine.Result{{Ref: m.Ref, Fate: engine.Delivered}})
+			}
+			return err
+		}
+		if err := take(old); err != nil {
+			t.Fatal(err)
+		}
+		resume := old.Yield()
+		if err := take(old); !errors.Is(err, io.EOF) {
+			t.Errorf("it yields with %v", err)
+		}
+		resume()
+		if err := take(old); err != nil {
+			t.Errorf("it resumes with %v", err)
+		}
+		old.Yield()
+		old.Close()
+		l.EndReader()
+		if err := take(next); err != nil {
+			t.Errorf("its successor reads with %v", err)
+		}
+		if report := <-reports; len(seen) != 3 || len(report.Failures) > 0 {
+			t.Errorf("seen %v, failures %+v", seen, report.Failures)
+		}
+	})
+}
+
+func TestAReadUnderWayYields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := Of(nil, "x")
+		l.AddWriter()
+		r, ended := l.NewReader(), make(chan error)
+		go func() { ended <- r.Read(t.Context(), engine.NewBatch(1)) }()
+		synctest.Wait()
+		r.Yield()
+		if err := <-ended; !errors.Is(err, io.EOF) {
+			t.Errorf("got %v", err)
+		}
+	})
 }

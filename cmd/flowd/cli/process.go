@@ -44,10 +44,12 @@ type process struct {
 
 // pipelineRun is the run of a plan; ended is closed when it has ended.
 type pipelineRun struct {
-	plan    *runtime.Plan
-	began   time.Time // with the counts that it continues
-	ended   chan struct{}
+	plan  *runtime.Plan
+	began time.Time // with the counts that it continues
+	ended chan struct{}
+
 	drained bool // an operator asked for it; guarded by process.mu
+	gone    bool // its pipeline is no longer in the files: it leaves when it has ended; guarded by process.mu
 }
 
 var _ service.Process = (*process)(nil)
@@ -69,7 +71,10 @@ func (p *process) run(plan *runtime.Plan, began time.Time) {
 	p.begin()
 	go func() {
 		report := plan.Run(p.stop, p.kill)
+		p.mu.Lock()
 		close(r.ended)
+		p.forget(r)
+		p.mu.Unlock()
 		if plan.Replaced() {
 			p.end(clean)
 			return
@@ -77,6 +82,17 @@ func (p *process) run(plan *runtime.Plan, began time.Time) {
 		p.con.report(report, time.Since(began))
 		p.end(report.Code())
 	}()
+}
+
+// forget removes a run that has ended, if its pipeline is gone; p.mu is held.
+func (p *process) forget(r *pipelineRun) {
+	select {
+	case <-r.ended:
+		if r.gone && p.runs[r.plan.Name] == r {
+			delete(p.runs, r.plan.Name)
+		}
+	default:
+	}
 }
 
 // begin and end count what keeps the process alive: runs, and reloads.
@@ -217,31 +233,54 @@ func (p *process) Reload() error {
 	p.stays = false
 	p.begin()
 	defer p.end(clean)
-	before := p.runs
-	p.runs, p.set = map[string]*pipelineRun{}, set
+	before, was := maps.Clone(p.runs), p.set
+	p.set = set
+	for _, r := range before {
+		r.gone = !slices.ContainsFunc(set.Pipelines, func(l config.Loaded) bool { return l.Plan.Name == r.plan.Name })
+		p.forget(r)
+	}
 	p.mu.Unlock()
 	var swaps sync.WaitGroup
 	for _, l := range set.Pipelines {
-		old := before[l.Plan.Name]
-		delete(before, l.Plan.Name)
-		swaps.Go(func() {
-			began := time.Now()
-			if old != nil {
-				old.plan.Replace(l.Plan)
-				if <-old.ended; old.plan.Replaced() {
-					began = old.began
-				}
-			}
-			p.mu.Lock()
-			p.run(l.Plan, began)
-			p.mu.Unlock()
-		})
+		swaps.Go(func() { p.swap(l.Plan, before[l.Plan.Name]) })
 	}
-	for _, gone := range before {
-		gone.plan.Drain()
+	for name, r := range before {
+		if r.gone {
+			r.plan.Drain()
+			continue
+		}
+		swaps.Go(func() { yield(r, was.Upstream(name), before) })
 	}
 	swaps.Wait()
 	headroom.Started()
 	p.log.Info("reloaded")
 	return nil
+}
+
+// swap lets a plan take the place of a run, which stays visible until it has ended; nil is of a new pipeline.
+func (p *process) swap(plan *runtime.Plan, old *pipelineRun) {
+	began := time.Now()
+	if old != nil {
+		old.plan.Replace(plan)
+		if <-old.ended; old.plan.Replaced() {
+			began = old.began
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.run(plan, began)
+}
+
+// yield lets a run that is being replaced stop reading from pipes when the runs that write to them have ended: before,
+// they wait for it, and after, their successors would keep it reading.
+func yield(r *pipelineRun, upstream []string, runs map[string]*pipelineRun) {
+	for _, name := range upstream {
+		if up := runs[name]; up != nil {
+			select {
+			case <-up.ended:
+			case <-r.ended:
+			}
+		}
+	}
+	r.plan.Yield()
 }

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	_ "github.com/flowd-io/flowd/batchers/batch"
+	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/engine"
+	_ "github.com/flowd-io/flowd/inputs/generate"
+	_ "github.com/flowd-io/flowd/inputs/pipe"
+	_ "github.com/flowd-io/flowd/outputs/pipe"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// steered is a process that a test steers, in virtual time.
+type steered struct {
+	*process
+	t    *testing.T
+	dir  string
+	says *bytes.Buffer
+}
+
+// steer runs pipelines, whose files are given by name, until the test ends.
+func steer(t *testing.T, files map[string]string) *steered {
+	t.Helper()
+	s := &steered{t: t, dir: t.TempDir(), says: &bytes.Buffer{}}
+	s.write(files)
+	o := config.Options{Log: slog.New(slog.DiscardHandler), Secrets: &schema.Secrets{}}
+	set, problems := config.Load([]string{s.dir}, o)
+	if n, _ := count(problems); n > 0 {
+		t.Fatal(problems)
+	}
+	stop, end := context.WithCancel(context.Background())
+	s.process = &process{con: newConsole(s.says), log: o.Log, files: []string{s.dir}, options: o, stop: stop,
+		kill: context.Background(), set: set, parts: set.Included, wake: make(chan struct{}, 1)}
+	s.start()
+	t.Cleanup(func() {
+		end()
+		s.wait()
+	})
+	return s
+}
+
+func (s *steered) write(files map[string]string) {
+	s.t.Helper()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// reload reloads, and says how long that took.
+func (s *steered) reload() time.Duration {
+	s.t.Helper()
+	began := time.Now()
+	if err := s.Reload(); err != nil {
+		s.t.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+// shows is a pipeline as it is now.
+func (s *steered) shows(pipeline string) engine.Snapshot {
+	s.t.Helper()
+	synctest.Wait()
+	for _, x := range s.Snapshots() {
+		if x.Pipeline == pipeline {
+			return x
+		}
+	}
+	s.t.Fatalf("there is no pipeline %s", pipeline)
+	return engine.Snapshot{}
+}
+
+const (
+	ticking = "inputs: {in: {generate: {interval: 100ms, body: '{}'}}}\noutputs: {out: {pipe: first}}\n"
+	passing = "inputs: {in: {pipe: first}}\nbatchers: {all: {batch: {size: 3, timeout: 50ms}, output: out}}\noutputs: {out: {pipe: last}}\n"
+	keeping = "inputs: {in: {pipe: last}}\nbatchers: {all: {batch: {size: 1000, timeout: 1h}, output: out}}\noutputs: {out: {test_drop: {}}}\n"
+)
+
+// What is under way comes through: no pipeline waits for a batch of the next one, and none is read from on and on.
+func TestAReloadOfLinkedPipelinesTakesNoTime(t *testing.T) {
+	for _, tt := range []struct{ name, before, after string }{
+		{"as they were", keeping, keeping},
+		{"with another input", keeping, "inputs: {in: {pipe: {name: last}}}\n" + keeping[len("inputs: {in: {pipe: last}}\n"):]},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := steer(t, map[string]string{"a.yaml": ticking, "b.yaml": passing, "c.yaml": tt.before})
+				time.Sleep(3050 * time.Millisecond)
+				s.write(map[string]string{"c.yaml": tt.after})
+				if took := s.reload(); took > 0 {
+					t.Errorf("it took %v", took)
+				}
+				for _, name := range []string{"a", "b", "c"} {
+					if c := s.shows(name).Stats.Roots; c.Received < 30 || c.Received != c.Ended[engine.Delivered] {
+						t.Errorf("%s: %+v", name, c)
+					}
+				}
+				time.Sleep(10 * time.Second)
+				read := s.shows("a").Stats.Roots.Received
+				if got := s.shows("c").Stats.Roots.Received; read < 120 || got != read {
+					t.Errorf("of %d messages %d came through", read, got)
+				}
+			})
+		})
+	}
+}
