@@ -53,7 +53,11 @@ func (p *Plan) SetLimit(name string, messages int, per time.Duration, burst int,
 // Snapshot is the pipeline as it is now. It waits for nothing but short locks.
 func (p *Plan) Snapshot() engine.Snapshot {
 	if r := p.current.Load(); r != nil {
-		return r.Snapshot()
+		s := r.Snapshot()
+		if p.Replaced() { // until its successor stands in its place
+			s.State, s.Err = engine.Draining, ""
+		}
+		return s
 	}
 	return engine.Snapshot{Pipeline: p.Name, State: engine.Starting, MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes,
 		Lanes: p.Workers, Failed: map[engine.Class]int64{}}

@@ -145,8 +145,8 @@ func lifecycle(s engine.Snapshot) []Check {
 		return []Check{{
 			Indicator: pipelineDraining, Pipeline: s.Pipeline,
 			Impact: "The pipeline reads nothing new and finishes what is in flight.",
-			Cause:  "The process was asked to stop, or an operator asked for a drain.",
-			Action: "Send nothing more here. The drain ends by itself, at the latest when engine.drain.timeout has passed.",
+			Cause:  "The process was asked to stop, an operator asked for a drain, or the files are being reloaded.",
+			Action: "Send nothing more here. The drain ends by itself, at the latest when engine.drain.timeout has passed; that of a reload ends within seconds.",
 		}}
 	}
 	return nil

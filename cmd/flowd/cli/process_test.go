@@ -15,7 +15,9 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	_ "github.com/flowd-io/flowd/inputs/generate"
 	_ "github.com/flowd-io/flowd/inputs/pipe"
+	"github.com/flowd-io/flowd/internal/service"
 	_ "github.com/flowd-io/flowd/outputs/pipe"
+	_ "github.com/flowd-io/flowd/processors/sleep"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -62,7 +64,7 @@ func (s *steered) reload() time.Duration {
 	s.t.Helper()
 	began := time.Now()
 	if err := s.Reload(); err != nil {
-		s.t.Fatal(err)
+		s.t.Error(err)
 	}
 	return time.Since(began)
 }
@@ -113,4 +115,36 @@ func TestAReloadOfLinkedPipelinesTakesNoTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+const slow = "inputs: {in: {generate: {interval: 10s, body: '{}'}}}\nprocessors: [{sleep: 3s}]\noutputs: {out: {test_drop: {}}}\n"
+
+// A pipeline that is no longer in the files drains, and then is gone.
+func TestPipelinesStayVisibleDuringAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := steer(t, map[string]string{"old.yaml": slow, "slow.yaml": slow + "engine: {rate_limit: {messages: 9, per: 1s}}\n"})
+		time.Sleep(11 * time.Second)
+		if err := os.Remove(filepath.Join(s.dir, "old.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		reloaded := make(chan time.Duration)
+		go func() { reloaded <- s.reload() }()
+		for _, name := range []string{"old", "slow"} {
+			if x := s.shows(name); x.State != engine.Draining || x.Stats.Roots.InFlight != 1 {
+				t.Errorf("%s is %s, %+v", name, x.State, x.Stats.Roots)
+			}
+		}
+		if err := s.SetLimit("slow", "engine", service.Limit{Messages: 5, Per: time.Second}); err != nil {
+			t.Error(err)
+		}
+		if took := <-reloaded; took != 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if x := s.shows("slow"); x.State != engine.Running {
+			t.Errorf("it is %s", x.State)
+		}
+		if n := len(s.Snapshots()); n != 1 {
+			t.Errorf("there are %d pipelines", n)
+		}
+	})
 }
