@@ -57,6 +57,11 @@ func (p *Plan) Snapshot() engine.Snapshot {
 		if p.Replaced() { // until its successor stands in its place
 			s.State, s.Err = engine.Draining, ""
 		}
+		if s.State == engine.Stopped { // whatever they did last
+			for i := range s.Inputs {
+				s.Inputs[i].State = "ended"
+			}
+		}
 		return s
 	}
 	return engine.Snapshot{Pipeline: p.Name, State: engine.Starting, MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes,

@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,12 +70,12 @@ func Live(all []engine.Snapshot) Health {
 // ready, and so is one that an operator paused.
 func Ready(all []engine.Snapshot) Health {
 	checks := Live(all).Checks
-	if len(all) == 0 {
+	if !slices.ContainsFunc(all, func(s engine.Snapshot) bool { return s.State != engine.Stopped }) {
 		checks = append(checks, Check{
 			Indicator: noPipeline,
 			Impact:    "No message is processed.",
-			Cause:     "No pipeline runs: the process is starting, or all its pipelines have ended.",
-			Action:    "If this does not pass within a minute, read the log: the last lines say why a pipeline did not start or has ended.",
+			Cause:     "No pipeline runs: the process is starting, or all its pipelines have ended or were drained.",
+			Action:    "After a drain, `flowd ctl resume` starts the pipelines again. If this does not pass within a minute otherwise, read the log: the last lines say why a pipeline did not start or has ended.",
 		})
 	}
 	for _, s := range all {

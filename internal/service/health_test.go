@@ -29,6 +29,7 @@ func TestHealth(t *testing.T) {
 		edit(&s)
 		return []engine.Snapshot{s}
 	}
+	ended := func(s *engine.Snapshot) { s.State, s.Inputs[0].State = engine.Stopped, "ended" }
 	tests := []struct {
 		name        string
 		all         []engine.Snapshot
@@ -41,12 +42,14 @@ func TestHealth(t *testing.T) {
 		{"a paused pipeline is both", running(func(s *engine.Snapshot) {
 			s.State, s.Inputs[0].State = engine.Paused, "paused"
 		}), "", ""},
-		{"a pipeline that has ended is both", running(func(s *engine.Snapshot) {
-			s.State, s.Inputs[0].State = engine.Stopped, "ended"
-		}), "", ""},
-		{"a pipeline that has failed is neither", running(func(s *engine.Snapshot) {
-			s.State, s.Err = engine.Stopped, "input orders: access denied"
-		}), "pipeline_failed", "pipeline_failed"},
+		{"a pipeline that has ended beside one that runs is both", append(running(func(*engine.Snapshot) {}),
+			running(ended)...), "", ""},
+		{"a pipeline that has ended beside one that is paused is both", append(running(ended),
+			running(func(s *engine.Snapshot) { s.State = engine.Paused })...), "", ""},
+		{"pipelines that have all ended are not ready", append(running(ended), running(ended)...), "", "no_pipeline"},
+		{"a pipeline that has failed beside one that runs is neither", append(running(func(*engine.Snapshot) {}),
+			running(func(s *engine.Snapshot) { s.State, s.Err = engine.Stopped, "input orders: access denied" })...),
+			"pipeline_failed", "pipeline_failed"},
 		{"a breaker that says nothing is both", running(func(s *engine.Snapshot) { s.Outputs[0].Breaker = "" }), "",
 			""},
 		{"past failures are both", running(func(s *engine.Snapshot) {
@@ -101,7 +104,7 @@ func TestHealth(t *testing.T) {
 					t.Errorf("%s: got %s: %s, want %q", x.what, x.got.Status, got, x.want)
 				}
 				for _, c := range x.got.Checks {
-					if c.Impact == "" || c.Cause == "" || c.Action == "" || len(tt.all) > 0 && c.Pipeline != "orders" {
+					if c.Impact == "" || c.Cause == "" || c.Action == "" || c.Indicator != noPipeline && c.Pipeline != "orders" {
 						t.Errorf("%s does not say all: %+v", c.Indicator, c)
 					}
 				}

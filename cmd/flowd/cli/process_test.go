@@ -148,3 +148,26 @@ func TestPipelinesStayVisibleDuringAReload(t *testing.T) {
 		}
 	})
 }
+
+func TestADrainedPipelineIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := steer(t, map[string]string{"slow.yaml": slow})
+		time.Sleep(5 * time.Second)
+		if err := s.Drain(""); err != nil {
+			t.Fatal(err)
+		}
+		if x := s.shows("slow"); x.State != engine.Stopped || x.Inputs[0].State != "ended" {
+			t.Errorf("it is %s, and its input %s", x.State, x.Inputs[0].State)
+		}
+		if h := service.Ready(s.Snapshots()); len(h.Checks) != 1 || h.Checks[0].Indicator != "no_pipeline" {
+			t.Errorf("after the drain: %+v", h)
+		}
+		if err := s.Resume(""); err != nil {
+			t.Fatal(err)
+		}
+		s.shows("slow")
+		if h := service.Ready(s.Snapshots()); len(h.Checks) > 0 {
+			t.Errorf("resumed: %+v", h)
+		}
+	})
+}
