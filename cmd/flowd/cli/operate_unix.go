@@ -6,43 +6,99 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
+	"sync"
 	"syscall"
 )
 
 // catch takes the signals for operate, other than those that stop, from now on: before the
 // first message is read, none is lost and SIGHUP does not end the process.
 func catch() chan os.Signal {
-	caught := make(chan os.Signal, 8)
+	caught := make(chan os.Signal, 64)
 	signal.Notify(caught, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGUSR1, syscall.SIGHUP, syscall.SIGTTIN)
 	return caught
 }
 
 // operate does what they ask for, until ctx ends: SIGTSTP pauses, SIGCONT resumes, SIGUSR1
-// drains and stays, SIGHUP reloads, SIGTTIN prints what every stage is doing.
+// drains and stays, SIGHUP reloads, SIGTTIN prints what every stage is doing. What arrives
+// meanwhile is remembered, since a reload takes seconds.
 func (p *process) operate(ctx context.Context, caught chan os.Signal) {
-	defer signal.Stop(caught)
+	var asked asked
+	some := make(chan struct{}, 1) // has room for one: there is something in asked
+	var loop sync.WaitGroup
+	defer loop.Wait()
+	loop.Go(func() {
+		defer signal.Stop(caught)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case s := <-caught:
+				asked.add(s)
+			}
+			select {
+			case some <- struct{}{}:
+			default:
+			}
+		}
+	})
 	for {
-		var s os.Signal
 		select {
 		case <-ctx.Done():
 			return
-		case s = <-caught:
+		case <-some:
 		}
-		var err error
-		switch s {
-		case syscall.SIGTSTP:
-			err = p.Pause("")
-		case syscall.SIGCONT:
-			err = p.Resume("")
-		case syscall.SIGUSR1:
-			err = p.Drain("")
-		case syscall.SIGHUP:
-			err = p.Reload()
-		case syscall.SIGTTIN:
-			p.tell()
-		}
-		if err != nil {
-			p.log.Error(s.String(), "err", err)
+		for s := asked.next(); s != nil && ctx.Err() == nil; s = asked.next() {
+			if err := p.obey(s); err != nil {
+				p.log.Error(s.String(), "err", err)
+			}
 		}
 	}
+}
+
+func (p *process) obey(s os.Signal) error {
+	switch s {
+	case syscall.SIGTSTP:
+		return p.Pause("")
+	case syscall.SIGCONT:
+		return p.Resume("")
+	case syscall.SIGUSR1:
+		return p.Drain("")
+	case syscall.SIGHUP:
+		return p.Reload()
+	case syscall.SIGTTIN:
+		p.tell()
+	}
+	return nil
+}
+
+// asked are the signals that have yet to be obeyed, in the order of their last arrival. It is
+// short, whatever arrives: one that comes again counts once, and of those that pause, resume and
+// drain the last one counts.
+type asked struct {
+	mu   sync.Mutex // guards all
+	list []os.Signal
+}
+
+func (a *asked) add(s os.Signal) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list = append(slices.DeleteFunc(a.list, func(was os.Signal) bool { return was == s || moves(was) && moves(s) }), s)
+}
+
+// next is the one to obey now; nil: there is none.
+func (a *asked) next() os.Signal {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.list) == 0 {
+		return nil
+	}
+	s := a.list[0]
+	a.list = a.list[1:]
+	return s
+}
+
+// moves says whether a signal decides whether inputs read.
+func moves(s os.Signal) bool {
+	return s == syscall.SIGTSTP || s == syscall.SIGCONT || s == syscall.SIGUSR1
 }
