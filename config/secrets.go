@@ -66,8 +66,10 @@ func conceal(d *schema.Decoder, n *schema.Node, key string, code bool) {
 			secrets.Add(piece.Text)
 		}
 	}
-	for _, url := range p.url.FindAllString(text.String(), -1) {
-		secrets.AddURL(url)
+	for _, url := range []*regexp.Regexp{p.url, p.oddURL} {
+		for _, found := range url.FindAllString(text.String(), -1) {
+			secrets.AddURL(found)
+		}
 	}
 	for _, secretIn := range []*regexp.Regexp{p.query, p.scheme} {
 		for _, m := range secretIn.FindAllStringSubmatch(text.String(), -1) {
@@ -116,7 +118,8 @@ func (p *secretPatterns) isName(name string) bool {
 var ofExpressions = []string{"set", "map", "meta", "rename", "aggregate", "fields", "labels", "log", "when", "filter",
 	"match", "body", "key"}
 
-type secretPatterns struct{ name, notName, header, url, query, scheme, text *regexp.Regexp }
+// secretPatterns find secrets; oddURL is for a URL with a password that is not written as it should be.
+type secretPatterns struct{ name, notName, header, url, oddURL, query, scheme, text *regexp.Regexp }
 
 var secretPattern = sync.OnceValue(func() secretPatterns {
 	return secretPatterns{
@@ -124,6 +127,7 @@ var secretPattern = sync.OnceValue(func() secretPatterns {
 		notName: regexp.MustCompile(`(?i)(^|[_-])(routing|order|partition|batch|sort|group|primary|foreign|message|dedupe|cache|object|public)[_-]key$`),
 		header:  regexp.MustCompile(`(?i)^(proxy-)?authorization$|^cookie$|^x-(.*-)?(token|key|secret)$`),
 		url:     regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@`),
+		oddURL:  regexp.MustCompile("[a-zA-Z][a-zA-Z0-9+.-]*://[^/:@\"'`\r\n]*:([^/\"'`\r\n]+)@"),
 		query:   regexp.MustCompile(`(?i)[?&](?:(?:access_|auth_)?token|api_?key|secret|password|sig)=([^&\s"']+)`),
 		scheme:  regexp.MustCompile(`(?i)^["']?(?:Bearer|Basic|Token)\s+([^\s"']{4,})["']?$`),
 		text:    regexp.MustCompile("^\\s*(?:\"([^\"]*)\"|'([^']*)'|`([^`]*)`)\\s*$"),
@@ -134,7 +138,7 @@ var secretPattern = sync.OnceValue(func() secretPatterns {
 // placeholder or an expression brings is none.
 func secretOf(key, text string, code bool) string {
 	p := secretPattern()
-	for _, found := range []*regexp.Regexp{p.url, p.query, p.scheme} {
+	for _, found := range []*regexp.Regexp{p.url, p.oddURL, p.query, p.scheme} {
 		if m := found.FindStringSubmatch(text); m != nil {
 			return bareText(m[1])
 		}

@@ -149,9 +149,7 @@ func userinfo(text string) (user, password string, ok bool) {
 	if !found || strings.ContainsAny(scheme, " \t\n/") {
 		return "", "", false
 	}
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		rest = rest[:i]
-	}
+	rest, _, _ = strings.Cut(rest, "/") // a ? or # may belong to the password
 	at := strings.LastIndexByte(rest, '@')
 	if at < 0 {
 		return "", "", false

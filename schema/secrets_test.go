@@ -31,6 +31,8 @@ func TestSecretsAreMasked(t *testing.T) {
 			b64([]byte("xys3cretz")), "*** *** ***"},
 		{"the password of a URL", []string{"amqp://u:p%40ssw@h/"}, "p@ssw p%40ssw " + b64([]byte("u:p@ssw")),
 			"*** *** ***"},
+		{"a password that a URL can't have", []string{"http://u:to p?se@cret@h/"}, "u:to p?se@cret@h to p?se@cret",
+			"***@h ***"},
 		{"behind a scheme", []string{"Bearer s3cret"}, "got s3cret", "got ***"},
 		{"lines of a longer one", []string{"-----BEGIN KEY-----\nabcdefghij\nklmnopqrst\n-----END KEY-----"},
 			"bad: klmnopqrst", "bad: ***"},

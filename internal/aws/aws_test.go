@@ -142,7 +142,7 @@ func TestParseQueue(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", ".fifo", "a b", "orders.fifo.fifo", strings.Repeat("x", 81), "arn:",
-		"arn:aws:s3:::bucket", "arn:aws:sqs:eu:1:q", "ftp://host/q", "http:///q", "https://u:p@host/q",
+		"arn:aws:s3:::bucket", "arn:aws:sqs:eu:1:q", "ftp://host/q", "http:///q", "https://u:p@host/q", "https://h:u:p@x@host/q",
 		"http://host/"} {
 		if got, err := ParseQueue(bad); err == nil {
 			t.Errorf("%q passes as %+v", bad, got)

@@ -73,8 +73,8 @@ func ParseQueue(text string) (q Queue, err error) {
 
 // redact keeps a password in a URL out of messages.
 func redact(text string) string {
-	if _, after, found := strings.Cut(text, "@"); found {
-		return "…@" + after
+	if at := strings.LastIndexByte(text, '@'); at >= 0 {
+		return "…" + text[at:]
 	}
 	return text
 }

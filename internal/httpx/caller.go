@@ -36,8 +36,8 @@ var reserved = []string{"Host", "Content-Length", "Transfer-Encoding", "Connecti
 
 // CheckConfig reports what can't be sent.
 func (c *Calls) CheckConfig(report func(path, message, remedy string)) {
-	if why := checkURL(&c.URL); why != "" {
-		report("url", why, "write a URL such as http://host/path/$(id)")
+	if why, remedy := checkURL(&c.URL); why != "" {
+		report("url", why, remedy)
 	}
 	CheckHeaders(c.Headers, reserved, "request", report)
 }

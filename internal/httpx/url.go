@@ -10,10 +10,12 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// checkURL says what is wrong with the literal part of a URL, or "".
-func checkURL(t *expr.Template) string {
+// checkURL says what is wrong with the literal part of a URL, or "". It shows none of what
+// may be a password.
+func checkURL(t *expr.Template) (why, remedy string) {
+	remedy = "write a URL such as http://host/path/$(id)"
 	if t.IsZero() {
-		return ""
+		return "", ""
 	}
 	text, constant := t.Const()
 	if !constant {
@@ -21,21 +23,25 @@ func checkURL(t *expr.Template) string {
 	}
 	scheme, rest, _ := strings.Cut(text, "://")
 	if scheme != "http" && scheme != "https" {
-		return "must begin with http:// or https://"
+		return "must begin with http:// or https://", remedy
 	}
 	host := rest
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		host = rest[:i]
 	} else if !constant {
-		return "data must not choose the host: the slash after the host must come before the first $( )"
+		return "data must not choose the host: the slash after the host must come before the first $( )", remedy
 	}
 	if host == "" {
-		return "has no host"
+		return "has no host", remedy
 	}
 	if _, err := url.Parse(scheme + "://" + host); err != nil {
-		return fmt.Sprintf("%q is not a valid host", host)
+		if strings.Contains(rest, "@") {
+			return "has a user, password or host that is not valid",
+				"in user and password, write a blank as %20, and / : @ ? # % as %2F %3A %40 %3F %23 %25"
+		}
+		return fmt.Sprintf("%q is not a valid host", host), remedy
 	}
-	return ""
+	return "", ""
 }
 
 // guard makes URLs of a template and checks those that have data in them.
@@ -104,10 +110,11 @@ func (g *guard) check(text string) (*url.URL, error) {
 // shown is the literal beginning of the URL.
 func (g *guard) shown() string {
 	text, _, _ := strings.Cut(g.prefix, "?")
-	if u, err := url.Parse(text); err == nil {
-		text = Shown(u)
+	u, err := url.Parse(text)
+	if err != nil {
+		return "…"
 	}
-	return text + "…"
+	return Shown(u) + "…"
 }
 
 // sendable writes what is not allowed in a request's first line as escapes.
