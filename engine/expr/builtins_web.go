@@ -38,8 +38,8 @@ url_decode("5%") → error: url_decode(): text "5%" has a % without two hexadeci
 parse_url("https://example.com").port ?? 443 → 443`,
 		parseURL},
 	{"parse_query(text) object",
-		"The parameters of a URL's query, or of a form, decoded; one that is repeated is a list. A ? at the beginning" +
-			" is skipped.",
+		"The parameters of a URL's query, or of a form, decoded: text, or bytes if it is not text; one that is" +
+			" repeated is a list. A ? at the beginning is skipped.",
 		`parse_query("?name=Ann+Lee&tag=a&tag=b&empty") → {name: "Ann Lee", tag: ["a", "b"], empty: ""}`,
 		func(f *frame, s *site, args []any) any {
 			return parseQuery(f, s, strings.TrimPrefix(args[0].(string), "?"))

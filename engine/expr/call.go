@@ -44,6 +44,8 @@ func (c *compiler) function(n ast.Node, name string, args []ast.Node) node {
 		bound.Call = f.Bind(c.origin.by)
 		f = &bound
 	}
+	c.foreign = c.foreign || f.foreign()
+	s.foreign = c.foreign
 	v := c.call(n, f.out(), nodes, f.pure, func(fr *frame, args []any) any { return f.invoke(fr, s, args) })
 	if f.compiled != nil && !v.konst {
 		f.compiled(s, &v, nodes)

@@ -35,6 +35,7 @@ type compiler struct {
 	elems    int            // loops so far
 	trying   bool           // within try(): what fails of constants does so on a message
 	shared   bool           // the value may have the same part many times
+	foreign  bool           // the value may have what a document can't contain in it: the code so far makes such
 	slots    map[string]int // of paths that loops read
 	warnings []*Error       // about code that is right but may not mean what it says
 	noted    Calls          // of registered functions
@@ -248,7 +249,7 @@ func (c *compiler) let(n *ast.VariableDeclaratorNode) node {
 	of := body.eval
 	c.shared = true
 	return node{
-		at: n, kinds: body.kinds, offset: body.offset, secret: body.secret,
+		at: n, kinds: body.kinds, offset: body.offset, secret: body.secret, unfit: body.unfit,
 		eval: func(f *frame) any {
 			f.vars[slot] = value.eval(f)
 			return of(f)
@@ -352,7 +353,7 @@ func (c *compiler) list(n *ast.ArrayNode) node {
 		return v
 	})
 	if !list.konst {
-		list.write = listWrite(offset, elems)
+		list.write, list.unfit = listWrite(offset, elems), unfitIn(elems)
 	}
 	return list
 }
@@ -388,7 +389,7 @@ func (c *compiler) object(n *ast.MapNode) node {
 		return m
 	})
 	if !object.konst {
-		object.write = objectWrite(s.offset, args)
+		object.write, object.unfit = objectWrite(s.offset, args), unfitIn(args)
 	}
 	return object
 }

@@ -18,8 +18,8 @@ func init() {
 // UnmarshalConfig compiles the expression of a configuration. The field's tag
 // scope:"a,b" says which scoped functions it may call.
 func (e *Expr) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
-	if e.p = decode(d, n); e.p != nil && e.p.kinds == kBytes {
-		report(d, n, e.p.origin.errorOf(noBytes(e.p.site.offset)), false)
+	if e.p = decode(d, n); e.p != nil && e.p.unfit != nil {
+		report(d, n, e.p.origin.errorOf(e.p.unfit), false)
 		e.p = nil
 	}
 }

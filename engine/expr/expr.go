@@ -29,8 +29,17 @@ type Cond struct{ Expr }
 // Value is an expression of anything that steps can keep, bytes included, and a config field.
 type Value struct{ Expr }
 
-// Eval is that of Expr; it may also give []byte.
+// Eval is that of Expr; it may also give []byte, alone or in a list or map.
 func (v *Value) Eval(s Source) (any, error) { return v.value(s) }
+
+// EvalOut is Eval for a value that leaves flowd, of which lists and maps become JSON: these have no []byte in them.
+func (v *Value) EvalOut(s Source) (any, error) {
+	x, err := v.value(s)
+	if _, alone := x.([]byte); alone || err != nil {
+		return x, err
+	}
+	return v.fit(x)
+}
 
 // Compile compiles an expression; scopes are those of scoped functions. The error is an *Error.
 func Compile(src string, scopes ...string) (Expr, error) {
@@ -105,10 +114,20 @@ var errUnset = &Error{Msg: "there is no expression"}
 // Errors are *Error, or *doc.SyntaxError when the document is none.
 func (e *Expr) Eval(s Source) (any, error) {
 	v, err := e.value(s)
-	if _, ok := v.([]byte); ok {
-		return nil, e.p.origin.errorOf(noBytes(e.p.site.offset))
+	if err != nil {
+		return nil, err
 	}
-	return v, err
+	return e.fit(v)
+}
+
+// fit is v, which e has given, if a document can contain it.
+func (e *Expr) fit(v any) (any, error) {
+	if e.p.foreign {
+		if f := unfit(e.p.site.offset, v); f != nil {
+			return nil, e.p.origin.errorOf(f)
+		}
+	}
+	return v, nil
 }
 
 // value is what Eval gives, or bytes.

@@ -24,6 +24,7 @@ type frame struct {
 	text   doc.Text // written by an Encode
 
 	elements []element // that loops are at
+	foreign  bool      // values may have what a document can't contain in them
 }
 
 var frames = sync.Pool{New: func() any { return new(frame) }}
@@ -43,11 +44,12 @@ func (f *frame) begin(src Source, limits *Limits) {
 }
 
 // declare makes room for the variables and the elements of a program.
-func (f *frame) declare(vars, elements int) {
-	for len(f.vars) < vars {
+func (f *frame) declare(p *program) {
+	f.foreign = p.foreign
+	for len(f.vars) < p.slots {
 		f.vars = append(f.vars, nil)
 	}
-	for len(f.elements) < elements {
+	for len(f.elements) < p.elements {
 		f.elements = append(f.elements, element{})
 	}
 }

@@ -197,6 +197,19 @@ func (f *function) out() kinds {
 	return k
 }
 
+// foreign says whether the function makes bytes, a time zone, or something with these in it. What only hands on parts of
+// its arguments does not.
+func (f *function) foreign() bool {
+	switch out := f.out(); {
+	case f.run == nil: // registered
+		return out&(kBytes|kZone|kList|kObject) != 0
+	case f.Name == "parse_query" || f.Name == "parse_url":
+		return true
+	default:
+		return out&(kBytes|kZone) != 0 && out&(kList|kObject) == 0
+	}
+}
+
 // accept checks what is known about arguments; describe says in words what
 // argument i is.
 func (f *function) accept(offset int, args []kinds, describe func(i int) string) {

@@ -58,6 +58,9 @@ func (e *element) write(f *frame, dst []byte) ([]byte, bool) {
 	if e.raw != nil {
 		return doc.Canonical(dst, e.raw)
 	}
+	if f.foreign && unfit(0, e.value) != nil {
+		return dst, false
+	}
 	out, err := doc.Append(dst, e.value)
 	return out, err == nil
 }

@@ -21,6 +21,7 @@ type node struct {
 	konst  bool
 	value  any       // of a constant
 	path   *doc.Path // of a node that is nothing but a path
+	unfit  *failure  // of what is known to be in a list or object, which no document can contain
 
 	bounded bool // write charges for all that it writes
 }
@@ -37,6 +38,27 @@ func (c *compiler) constant(at ast.Node, v any) node {
 		konst:  true,
 		value:  v,
 	}
+}
+
+// misplaced is what is known to be wrong with the value in a document, or nil.
+func (n *node) misplaced() *failure {
+	switch {
+	case n.konst:
+		return unfit(n.offset, n.value)
+	case n.unfit != nil:
+		return n.unfit
+	}
+	return unfitKind(n.offset, n.kinds)
+}
+
+// unfitIn is misplaced for the elements of a list, or the keys and values of an object.
+func unfitIn(elems []node) *failure {
+	for i := range elems {
+		if f := elems[i].misplaced(); f != nil {
+			return f
+		}
+	}
+	return nil
 }
 
 // unary is a function of one value and the frame.

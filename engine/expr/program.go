@@ -12,9 +12,11 @@ type program struct {
 	scalar   scalarFunc // may give the value without a frame; nil: there is none
 	write    writeFunc  // like scalar, of the encoded value
 	eval     func(*frame) any
-	slots    int  // of variables
-	elements int  // of loops
-	shared   bool // the value may have the same part many times
+	slots    int      // of variables
+	elements int      // of loops
+	shared   bool     // the value may have the same part many times
+	foreign  bool     // the value may have what a document can't contain in it
+	unfit    *failure // of a value that no document can contain, whatever the message
 	limits   *Limits
 	warnings []*Error
 	calls    Calls
@@ -24,8 +26,9 @@ type program struct {
 func (c *compiler) program(root node) *program {
 	p := &program{
 		origin: c.origin, kinds: root.kinds, konst: root.konst, path: root.path, eval: root.eval,
-		slots: c.declared, elements: c.elems, shared: c.shared,
-		site:     &site{offset: root.offset, name: "the expression", secret: [2]bool{root.secret, root.secret}},
+		slots: c.declared, elements: c.elems, shared: c.shared, foreign: c.foreign, unfit: root.misplaced(),
+		site: &site{offset: root.offset, name: "the expression", secret: [2]bool{root.secret, root.secret},
+			foreign: c.foreign},
 		warnings: c.warnings, calls: c.noted, limits: new(Limits),
 	}
 	if c.plain {
@@ -59,7 +62,7 @@ func (p *program) runIn(f *frame) (v any, err error) {
 			v, err = nil, p.origin.errorOf(failed)
 		}
 	}()
-	f.declare(p.slots, p.elements)
+	f.declare(p)
 	v = p.eval(f)
 	if p.shared {
 		f.encode(p.site.offset, v)

@@ -15,6 +15,8 @@ type site struct {
 	name   string
 	secret [2]bool // the left, the right operand holds a placeholder's value
 
+	foreign bool // a value may have bytes or a time zone in it: see compiler.foreign
+
 	prepared []any // of a call: what became of the arguments that are known at load; else nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -175,18 +176,63 @@ func appendBody(s *site, dst []byte, v any) []byte {
 	return appendText(s, dst, v)
 }
 
-// noBytes is the failure of what would put bytes into a document.
-func noBytes(offset int) *failure {
-	return &failure{offset: offset, msg: "bytes are not a value that a document can contain",
-		remedy: "write string(x) where they are text, else to_base64(x) or to_hex(x)"}
+// unfit is the failure of what would put a value into a document that can't contain it, or something in it. Nil: it can.
+func unfit(offset int, v any) *failure {
+	bad, way := unfitting(v, 0)
+	if bad == nil {
+		return nil
+	}
+	f := unfitKind(offset, kindOf(bad))
+	if len(way) > 0 {
+		slices.Reverse(way)
+		f.msg = "at " + clip(pathText(way)) + ": " + f.msg
+	}
+	return f
+}
+
+// unfitKind is unfit for what is only known to be of such a kind.
+func unfitKind(offset int, k kinds) *failure {
+	switch k {
+	case kBytes:
+		return &failure{offset: offset, msg: "bytes are not a value that a document can contain",
+			remedy: "write string(x) where they are text, else to_base64(x) or to_hex(x)"}
+	case kZone:
+		return &failure{offset: offset, msg: "a time zone is not a value that a message can contain"}
+	}
+	return nil
+}
+
+// unfitting is what in v a document can't contain, or nil, and the keys that lead there, the last one first.
+func unfitting(v any, depth int) (bad any, way []any) {
+	if depth > maxDepth {
+		return nil, nil
+	}
+	switch v := v.(type) {
+	case []byte, *time.Location:
+		return v, nil
+	case []any:
+		for i, e := range v {
+			if bad, way = unfitting(e, depth+1); bad != nil {
+				return bad, append(way, i)
+			}
+		}
+	case map[string]any:
+		for k, e := range v {
+			x, below := unfitting(e, depth+1)
+			if x != nil && (bad == nil || k < way[len(way)-1].(string)) { // the same one each time
+				bad, way = x, append(below, k)
+			}
+		}
+		return bad, way
+	}
+	return nil, nil
 }
 
 func appendJSON(s *site, dst []byte, v any) []byte {
-	switch kindOf(v) {
-	case kZone:
-		fail(s.offset, "a time zone is not a value that a message can contain")
-	case kBytes:
-		panic(noBytes(s.offset))
+	if s.foreign || kindOf(v)&(kBytes|kZone) != 0 {
+		if f := unfit(s.offset, v); f != nil {
+			panic(f)
+		}
 	}
 	out, err := doc.Append(dst, v)
 	if err != nil {

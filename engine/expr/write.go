@@ -31,14 +31,18 @@ func (n *node) writer() writeFunc {
 	}
 	eval := n.eval
 	return func(f *frame, dst []byte) ([]byte, bool) {
-		out, err := doc.Append(dst, eval(f))
+		v := eval(f)
+		if f.foreign && unfit(0, v) != nil {
+			return dst, false
+		}
+		out, err := doc.Append(dst, v)
 		return out, err == nil
 	}
 }
 
 func constantWrite(v any) writeFunc {
 	text, err := doc.Append(nil, v)
-	if err != nil || kindOf(v) == kZone {
+	if err != nil || unfit(0, v) != nil {
 		return nil
 	}
 	return func(_ *frame, dst []byte) ([]byte, bool) { return append(dst, text...), true }
@@ -181,7 +185,7 @@ func (e *Expr) Encode(s Source, put func(v any) error) error {
 
 // encode appends the value to dst. A failure is left to Eval, which reports it.
 func (p *program) encode(f *frame, dst []byte) (out []byte, ok bool) {
-	f.declare(p.slots, p.elements)
+	f.declare(p)
 	defer func() {
 		if caught(recover()) != nil {
 			out, ok = dst, false

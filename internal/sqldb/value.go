@@ -41,7 +41,7 @@ func Of(e *expr.Value, src expr.Source) (Value, error) {
 		}
 		return OfJSON(raw), nil
 	}
-	v, err := e.Eval(src)
+	v, err := e.EvalOut(src)
 	if err != nil {
 		return Value{}, err
 	}

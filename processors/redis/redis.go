@@ -171,7 +171,7 @@ func (s *step) command(ctx context.Context, m *engine.Message) (*goredis.Cmd, er
 	}
 	args := append(make([]any, 0, len(s.words)+len(s.cfg.Args)), s.words...)
 	for i := range s.cfg.Args {
-		v, err := s.cfg.Args[i].Eval(m)
+		v, err := s.cfg.Args[i].EvalOut(m)
 		if err != nil {
 			return nil, fmt.Errorf("args[%d]: %w", i, err)
 		}
