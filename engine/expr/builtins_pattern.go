@@ -35,7 +35,7 @@ re_find_all("a1 b22", "[0-9]+", 1) → ["1"]`,
 re_groups("GET /a", "([A-Z]+) (.*)") → ["GET /a", "GET", "/a"]
 re_groups("/a", "([A-Z]+) (.*)") → nil`,
 		func(f *frame, s *site, args []any) any {
-			p, text := f.pattern(s, args), args[0].(string)
+			p, text := f.pattern(s, args).ofNames(s), args[0].(string)
 			at := p.groups(f, s, text)
 			if at == nil {
 				return nil
@@ -46,6 +46,7 @@ re_groups("/a", "([A-Z]+) (.*)") → nil`,
 		"What re_groups() gives, for each match; at most this many.",
 		`re_groups_all("a=1, b=2", "(?P<key>[a-z])=(?P<value>[0-9])") → [{key: "a", value: "1"}, {key: "b", value: "2"}]`,
 		func(f *frame, s *site, args []any) any {
+			f.pattern(s, args).ofNames(s)
 			return f.eachMatch(s, args, func(p *pattern, at []int) any {
 				groups := groupsOf(p.re, args[0].(string), at)
 				f.made(s.offset, groups)
@@ -88,6 +89,13 @@ func init() {
 		functions["re_find"].compiled = func(s *site, call *node, args []node) {
 			if p, ok := s.ready(1).(*pattern); ok {
 				call.scalar = args[0].scalar.then(p.found)
+			}
+		}
+		for _, name := range []string{"re_groups", "re_groups_all"} {
+			functions[name].settle = func(s *site, args []node) {
+				if p, known := s.ready(1).(*pattern); known {
+					p.ofNames(s.argument(args[1]))
+				}
 			}
 		}
 		functions["re_replace"].settle = func(s *site, args []node) {

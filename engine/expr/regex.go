@@ -4,6 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"sync"
 
@@ -17,6 +18,7 @@ type pattern struct {
 	size   int    // instructions
 	empty  bool   // it may match no characters
 	prefix string // with which all that it matches begins
+	twice  string // the name of two groups, or ""
 
 	// behind is the same from the second character of a text on, as its first group: a search that begins in the middle
 	// of a text has to see the character before, on which ^ and \b depend.
@@ -43,10 +45,29 @@ func compilePattern(s *site, text string, limit int) *pattern {
 	}
 	p := &pattern{re: regexp.MustCompile(text), size: n, empty: mayBeEmpty(tree)} // whose only errors are those of Parse
 	p.prefix, _ = p.re.LiteralPrefix()
+	names := p.re.SubexpNames()
+	for i, name := range names {
+		if name != "" && slices.Contains(names[:i], name) {
+			p.twice = name
+		}
+	}
 	p.behind = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`\A(?s:.)(?s:.*?)(` + tree.String() + `)`) // text may leave a \Q open
 	})
 	return p
+}
+
+// ofNames refuses a pattern with a name that an object can't have twice.
+func (p *pattern) ofNames(s *site) *pattern {
+	if p.twice == "" {
+		return p
+	}
+	shown := "a group " + p.twice
+	if s.secret[0] || s.secret[1] {
+		shown = "a group"
+	}
+	failFor(s.offset, "give each group its own name", "%s: %s is there twice", s.caller(), shown)
+	return nil
 }
 
 // caller is how errors about a pattern name the function or the operator.

@@ -246,7 +246,7 @@ func TestElementsAndMembersKeepTheirText(t *testing.T) {
 }
 
 func TestPatternsWithoutNamesOrEndAreRefused(t *testing.T) {
-	for _, pattern := range []string{`\d+`, `(?P<a>`, strings.Repeat("(?P<a>x)", 4096)} {
+	for _, pattern := range []string{`\d+`, `(?P<a>`, `(?P<a>x)|(y)(?P<a>z)`, strings.Repeat("(?P<a>x)", 4096)} {
 		if _, err := codec.ParseRegexp(pattern); err == nil {
 			t.Errorf("ParseRegexp(%.20q) is accepted, want an error", pattern)
 		}

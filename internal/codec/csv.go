@@ -22,6 +22,13 @@ type CSV struct {
 	Numbers   bool      `yaml:"numbers" doc:"Decoding turns values that are JSON numbers into numbers."`
 }
 
+// CheckConfig reports names that no object can have all of.
+func (c *CSV) CheckConfig(report func(path, message, remedy string)) {
+	if twice, ok := duplicate(c.Columns); ok {
+		report("columns", "two columns are named "+twice, "name each once")
+	}
+}
+
 // Decode gives an object of the one record, or a list of objects.
 func (c *CSV) Decode(dst, payload []byte) ([]byte, error) {
 	return c.DecodeWithin(dst, payload, MaxSize)
@@ -119,6 +126,7 @@ func csvError(err error) error {
 	return fmt.Errorf("csv: %w", err)
 }
 
+// duplicate is a name that is there twice.
 func duplicate(names []string) (string, bool) {
 	seen := make(map[string]bool, len(names))
 	for _, n := range names {

@@ -61,6 +61,9 @@ func (r *Regexp) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if *r, err = ParseRegexp(text); err != nil {
 		p := schema.Problem{Code: schema.BadValue, Message: err.Error(),
 			Remedy: `write a group such as (?P<status>\d+) for each field`}
+		if errors.Is(err, errGroupTwice) {
+			p.Remedy = "give each group its own name"
+		}
 		if bad, ok := errors.AsType[*syntax.Error](err); ok {
 			p.Message, p.Remedy = fmt.Sprintf("%q is not a valid regular expression: %s", text, bad.Code),
 				"use RE2 syntax"
@@ -81,8 +84,14 @@ func ParseRegexp(text string) (Regexp, error) {
 	if err != nil {
 		return Regexp{}, err
 	}
-	if !slices.ContainsFunc(re.SubexpNames(), func(name string) bool { return name != "" }) {
+	names := slices.DeleteFunc(slices.Clone(re.SubexpNames()), func(name string) bool { return name == "" })
+	if len(names) == 0 {
 		return Regexp{}, errors.New("the pattern has no named group")
+	}
+	if twice, ok := duplicate(names); ok {
+		return Regexp{}, fmt.Errorf("group %q %w", twice, errGroupTwice)
 	}
 	return Regexp{re}, nil
 }
+
+var errGroupTwice = errors.New("is there twice")

@@ -35,6 +35,11 @@ type CSV struct {
 	Delimiter codec.Delimiter `yaml:"delimiter" doc:"The character between values; a comma by default."`
 }
 
+// CheckConfig reports names that no line can have all of.
+func (c *CSV) CheckConfig(report func(path, message, remedy string)) {
+	(&codec.CSV{Columns: c.Columns}).CheckConfig(report)
+}
+
 // Tar are the options of tar.
 type Tar struct {
 	Name expr.Template `yaml:"name" doc:"Name of each file; its number by default. It must not point outside the archive."`
