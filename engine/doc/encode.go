@@ -20,7 +20,7 @@ import (
 type Text []byte
 
 // Append encodes v: keys sorted, numbers in their shortest form, HTML not escaped. Bytes
-// are text if they are UTF-8, else base64; a time is RFC 3339 and a duration as it prints.
+// are text if they are UTF-8, else base64; a time is RFC 3339, in UTC where that can't write its offset, and a duration as it prints.
 // The error, a *[ValueError], says where in v there is something that is not JSON, such as
 // NaN; dst is unharmed then.
 func Append(dst []byte, v any) ([]byte, error) {
@@ -57,6 +57,9 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 		}
 		return AppendString(dst, base64.StdEncoding.EncodeToString(v)), nil
 	case time.Time:
+		if _, offset := v.Zone(); offset%60 != 0 { // RFC 3339 has only whole minutes
+			v = v.UTC()
+		}
 		return AppendString(dst, v.Format(time.RFC3339Nano)), nil
 	case time.Duration:
 		return AppendString(dst, v.String()), nil

@@ -44,6 +44,7 @@ func TestAppend(t *testing.T) {
 		{"text beyond ASCII stays as it is", "é日😀\u2028\x7f", "\"é日😀\u2028\x7f\""},
 		{"what is not UTF-8 is replaced", "a\xffb\xc3", "\"a\ufffdb\ufffd\""},
 		{"bytes are text", []byte(`a"b`), `"a\"b"`},
+		{"an offset with seconds has no text", time.Unix(0, 0).In(time.FixedZone("", 29143)), `"1970-01-01T00:00:00Z"`},
 		{"bytes that are no text are base64", []byte{0xff, 0}, `"/wA="`},
 		{"a time", time.Date(2025, 3, 14, 9, 26, 53, 589793000, time.UTC), `"2025-03-14T09:26:53.589793Z"`},
 		{"a duration", 90 * time.Second, `"1m30s"`},

@@ -52,9 +52,9 @@ func (p period) floor(t time.Time) time.Time {
 	case "second":
 		return t.Add(-time.Duration(t.Nanosecond()))
 	case "minute":
-		return t.Add(-wall.Sub(wall.Truncate(time.Minute)))
-	case "hour": // which may be one of two with the same number
-		return t.Add(-wall.Sub(wall.Truncate(time.Hour)))
+		return floorClock(t, wall.Truncate(time.Minute))
+	case "hour":
+		return floorClock(t, wall.Truncate(time.Hour))
 	case "week":
 		day -= isoWeekday(wall) - 1
 	case "month":
@@ -67,6 +67,20 @@ func (p period) floor(t time.Time) time.Time {
 	return local(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), t.Location())
 }
 
+// floorClock is when clocks showed wall, the beginning of the hour or minute that t is in. Of two such hours it is that
+// of t; where clocks skipped the beginning, it is the first moment after that.
+func floorClock(t, wall time.Time) time.Time {
+	same := wall.Add(-time.Duration(offsetOf(t)) * time.Second).In(t.Location())
+	if offsetOf(same) == offsetOf(t) {
+		return same
+	}
+	if other := local(wall, t.Location()); !other.After(t) {
+		return other
+	}
+	start, _ := t.ZoneBounds()
+	return start
+}
+
 // ceiling is the beginning of the period after the one that begins at start.
 func (p period) ceiling(start time.Time) time.Time {
 	years, months, days := 0, 0, 0
@@ -74,9 +88,9 @@ func (p period) ceiling(start time.Time) time.Time {
 	case "second":
 		return start.Add(time.Second)
 	case "minute":
-		return start.Add(time.Minute)
+		return p.afterClock(start, time.Minute)
 	case "hour":
-		return start.Add(time.Hour)
+		return p.afterClock(start, time.Hour)
 	case "day":
 		days = 1
 	case "week":
@@ -90,6 +104,16 @@ func (p period) ceiling(start time.Time) time.Time {
 	}
 	year, month, day := wallOf(start).Date()
 	return local(time.Date(year+years, month+time.Month(months), day+days, 0, 0, 0, 0, time.UTC), start.Location())
+}
+
+// afterClock is ceiling for hours and minutes. One in which clocks are set back or forward by less is longer or shorter.
+func (p period) afterClock(start time.Time, length time.Duration) time.Time {
+	next := start.Add(length)
+	if begun := p.floor(next); begun.After(start) {
+		return begun
+	}
+	wall := wallOf(next)
+	return next.Add(length - wall.Sub(wall.Truncate(length)))
 }
 
 // round is the nearer end of the period that t is in; halves go up.

@@ -9,6 +9,8 @@
 package expr
 
 import (
+	"time"
+
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -122,6 +124,9 @@ func (e *Expr) Eval(s Source) (any, error) {
 
 // fit is v, which e has given, if a document can contain it.
 func (e *Expr) fit(v any) (any, error) {
+	if t, ok := v.(time.Time); ok && offsetOf(t)%60 != 0 {
+		return t.UTC(), nil
+	}
 	if e.p.foreign {
 		if f := unfit(e.p.site.offset, v); f != nil {
 			return nil, e.p.origin.errorOf(f)
