@@ -22,7 +22,7 @@ var (
 	divideTypes = []combo{
 		{kInt | kFloat, kInt | kFloat, kFloat}, {kDuration, kDuration, kFloat}, {kDuration, kInt | kFloat, kDuration},
 	}
-	moduloTypes = []combo{{kInt, kInt, kInt}}
+	moduloTypes = []combo{{kInt | kFloat, kInt | kFloat, kInt}}
 	powerTypes  = []combo{{kInt, kInt, kInt | kFloat}, {kInt, kFloat, kFloat}, {kFloat, kInt | kFloat, kFloat}}
 	numberTypes = []combo{
 		{kInt, kInt, kInt}, {kInt, kFloat, kFloat}, {kFloat, kInt | kFloat, kFloat},
@@ -59,7 +59,11 @@ func add(s *site, a, b any) any {
 		case time.Time:
 			return s.shifted(y, y.Add(x))
 		case time.Duration:
-			return time.Duration(add(s, int(x), int(y)).(int))
+			sum := x + y
+			if (sum > x) != (y > 0) && y != 0 {
+				s.tooLong()
+			}
+			return sum
 		}
 	}
 	return s.mismatch(a, b)
@@ -91,7 +95,11 @@ func subtract(s *site, a, b any) any {
 		}
 	case time.Duration:
 		if y, ok := b.(time.Duration); ok {
-			return time.Duration(subtract(s, int(x), int(y)).(int))
+			diff := x - y
+			if (diff < x) != (y > 0) && y != 0 {
+				s.tooLong()
+			}
+			return diff
 		}
 	}
 	return s.mismatch(a, b)
@@ -106,7 +114,11 @@ func multiply(s *site, a, b any) any {
 		case float64:
 			return s.finite(float64(x) * y)
 		case time.Duration:
-			return time.Duration(s.product(x, int(y)))
+			product, ok := multiplied(x, int(y))
+			if !ok {
+				s.tooLong()
+			}
+			return time.Duration(product)
 		}
 	case float64:
 		if y, ok := float(b); ok {
@@ -144,8 +156,8 @@ func divide(s *site, a, b any) any {
 }
 
 func modulo(s *site, a, b any) any {
-	x, xok := a.(int)
-	y, yok := b.(int)
+	x, xok := wholeOf(a)
+	y, yok := wholeOf(b)
 	if !xok || !yok {
 		return s.mismatch(a, b)
 	}
@@ -196,7 +208,7 @@ func negate(s *site, v any) any {
 		return -v
 	case time.Duration:
 		if v == math.MinInt64 {
-			s.overflow()
+			s.tooLong()
 		}
 		return -v
 	}
@@ -224,13 +236,27 @@ func float(v any) (f float64, ok bool) {
 	return 0, false
 }
 
+// wholeOf is a number as an integer, if it is a whole one that 64 bits hold.
+func wholeOf(v any) (n int, ok bool) {
+	if n, ok = v.(int); ok {
+		return n, true
+	}
+	f, ok := v.(float64)
+	return int(f), ok && f == math.Trunc(f) && f >= -1<<63 && f < 1<<63
+}
+
 func (s *site) product(x, y int) int {
-	neg := (x < 0) != (y < 0)
-	hi, lo := bits.Mul64(magnitude(x), magnitude(y))
-	if hi != 0 || lo > 1<<63 || lo == 1<<63 && !neg {
+	product, ok := multiplied(x, y)
+	if !ok {
 		s.overflow()
 	}
-	return x * y
+	return product
+}
+
+func multiplied(x, y int) (product int, ok bool) {
+	neg := (x < 0) != (y < 0)
+	hi, lo := bits.Mul64(magnitude(x), magnitude(y))
+	return x * y, hi == 0 && (lo < 1<<63 || lo == 1<<63 && neg)
 }
 
 func magnitude(x int) uint64 {
@@ -256,9 +282,13 @@ func (s *site) finite(f float64) float64 {
 
 func (s *site) duration(f float64) time.Duration {
 	if f >= 1<<63 || f < -1<<63 {
-		s.overflow()
+		s.tooLong()
 	}
 	return time.Duration(f)
+}
+
+func (s *site) tooLong() {
+	fail(s.offset, "the result of %s is longer than 292 years, which no duration is", s.name)
 }
 
 func (s *site) overflow() {

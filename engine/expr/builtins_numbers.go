@@ -20,15 +20,20 @@ var numbers = builtins{
 		`log(exp(2)) → 2` + "\n" + `log(8, 2) → 3` + "\n" + `log(-1) → error: log() has no result for number -1`,
 		func(_ *frame, s *site, args []any) any {
 			x := real(args[0])
-			switch {
-			case len(args) == 1:
+			if len(args) == 1 {
 				return s.result(math.Log(x), args[0])
-			case real(args[1]) == 2:
-				return s.result(math.Log2(x), args[0])
-			case real(args[1]) == 10:
-				return s.result(math.Log10(x), args[0])
 			}
-			return s.result(math.Log(x)/math.Log(real(args[1])), args[0])
+			switch base := real(args[1]); {
+			case base <= 0 || base == 1:
+				fail(s.offset, "%s() needs a base above 0 that is not 1, not %s", s.name, s.left(args[1]))
+				return nil
+			case base == 2:
+				return s.result(math.Log2(x), args[0])
+			case base == 10:
+				return s.result(math.Log10(x), args[0])
+			default:
+				return s.result(math.Log(x)/math.Log(base), args[0])
+			}
 		}},
 	{"sin(number) float", "The sine of an angle in radians.", `sin(0) → 0`, calculation(math.Sin)},
 	{"cos(number) float", "The cosine of an angle in radians.", `cos(0) → 1`, calculation(math.Cos)},
@@ -110,7 +115,7 @@ func parseNumber(f *frame, s *site, args []any) any {
 		case ",":
 			point, group = ",", "."
 		default:
-			fail(s.offset, `%s(): a decimal sign is "." or ",", not %s`, s.name, s.right(args[1]))
+			fail(s.offset, `%s(): a decimal sign is "." or ",", not %s`, s.name, s.left(args[1]))
 		}
 	}
 	f.room(s.offset, len(text))

@@ -25,6 +25,7 @@ type compiler struct {
 	offsets  []int // in bytes, of the characters of code
 	scopes   []string
 	config   *conf.Config   // of expr's parser
+	least    map[int]bool   // where 9223372036854775808 stands after a minus, by its character
 	masked   map[int]string // loops that stand in the code under a name which the parser knows, by their character
 	frame    *frame         // for calls with constants
 	plain    bool           // without the shorter ways: tests compare
@@ -87,6 +88,9 @@ func (c *compiler) node(n ast.Node) node {
 	case *ast.BoolNode:
 		return c.constant(n, n.Value)
 	case *ast.IntegerNode:
+		if c.least[n.Location().From] {
+			c.tooLarge(c.offset(n))
+		}
 		return c.constant(n, n.Value)
 	case *ast.FloatNode:
 		return c.constant(n, n.Value)

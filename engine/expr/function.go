@@ -235,6 +235,9 @@ func (f *function) accept(offset int, args []kinds, describe func(i int) string)
 		failFor(offset, f.Usage, "%s() takes %s, not %d", f.Name, f.sigs[0].count(), len(args))
 	}
 	want := f.sigs[best].param(bad)
+	if args[bad] == kBig && want&(kInt|kFloat) != 0 {
+		failFor(offset, largeIntegers, "%s() cannot use %s", f.Name, describe(bad))
+	}
 	remedy := ""
 	if args[bad] == kNil {
 		remedy = ifMissing

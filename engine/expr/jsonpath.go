@@ -43,6 +43,9 @@ func compileJSONPath(s *site, text string) *jsonPath {
 	x, err := jp.ParseString(text)
 	if err != nil {
 		why, _, _ := strings.Cut(err.Error(), " in ") // without the path, which may be secret
+		if strings.HasPrefix(why, "strconv.") {
+			why = "a number in it is too large"
+		}
 		if s.secret[0] {
 			why = "it can't be read"
 		}

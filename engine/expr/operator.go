@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -198,6 +199,9 @@ func (s *site) known(i int, n node) string {
 }
 
 func (c *compiler) prefix(n *ast.UnaryNode) node {
+	if of, ok := n.Node.(*ast.IntegerNode); ok && n.Operator == "-" && c.least[of.Location().From] {
+		return c.constant(n, math.MinInt)
+	}
 	x := c.node(n.Node)
 	s := &site{offset: c.offset(n), name: n.Operator, secret: [2]bool{x.secret}}
 	if negated(n) {
@@ -226,12 +230,12 @@ func (c *compiler) prefix(n *ast.UnaryNode) node {
 func (c *compiler) span(n *ast.BinaryNode) node {
 	l, r := c.node(n.Left), c.node(n.Right)
 	s := &site{offset: c.offset(n), name: "..", secret: [2]bool{l.secret, r.secret}}
-	if l.kinds&kInt == 0 || r.kinds&kInt == 0 {
+	if l.kinds&(kInt|kFloat) == 0 || r.kinds&(kInt|kFloat) == 0 {
 		s.clash(l.kinds, r.kinds, s.known(0, l), s.known(1, r))
 	}
 	return c.call(n, kList, []node{l, r}, true, func(f *frame, args []any) any {
-		from, ok := args[0].(int)
-		to, ok2 := args[1].(int)
+		from, ok := wholeOf(args[0])
+		to, ok2 := wholeOf(args[1])
 		if !ok || !ok2 {
 			return s.mismatch(args[0], args[1])
 		}
@@ -285,6 +289,14 @@ func bounds(s *site, n int, from, to any) (a, b int) {
 				v += n
 			}
 			return min(max(v, 0), n)
+		case float64:
+			if v != math.Trunc(v) {
+				break
+			}
+			if v < 0 {
+				v += float64(n)
+			}
+			return int(min(max(v, 0), float64(n)))
 		}
 		fail(s.offset, "a position is a whole number, not %s", s.left(v))
 		return 0

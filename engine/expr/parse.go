@@ -80,6 +80,15 @@ func (c *compiler) bound() []lexer.Token {
 func (c *compiler) mask(tokens []lexer.Token) string {
 	code := []byte(c.code)
 	for i, t := range tokens[:max(len(tokens)-1, 0)] {
+		if t.Kind == lexer.Number && i > 0 && tokens[i-1].Is(lexer.Operator, "-") &&
+			strings.ReplaceAll(t.Value, "_", "") == "9223372036854775808" {
+			if c.least == nil {
+				c.least = map[int]bool{}
+			}
+			c.least[t.From] = true
+			code[c.byteOffset(t.To)-1] = '7' // the parser reads the number without its sign
+			continue
+		}
 		l := loops[Canonical(t.Value)]
 		if t.Kind != lexer.Identifier || l == nil || l.form == "" || registered[t.Value] ||
 			!tokens[i+1].Is(lexer.Bracket, "(") ||
@@ -152,7 +161,7 @@ func (c *compiler) reject(err error) {
 	case strings.HasPrefix(msg, "literal not terminated"):
 		msg, remedy = "a text has no closing quote", `close it; a quote inside is written \"`
 	case strings.HasPrefix(msg, "invalid integer literal"):
-		msg, remedy = "a whole number is beyond 64 bits", `write int("…") to compare with a larger one`
+		c.tooLarge(offset)
 	case badLiteral().MatchString(msg) && !strings.Contains(msg, "out of range"):
 		msg = badLiteral().FindStringSubmatch(msg)[1] + " is not a number"
 	case badLiteral().MatchString(msg), msg == "integer literal is too large", msg == "float literal is too large":
@@ -163,6 +172,8 @@ func (c *compiler) reject(err error) {
 		msg = "a text is too long"
 	case msg == "unexpected end of expression":
 		msg, remedy = "the expression ends too early", tooEarly(code, c.scopes)
+	case strings.HasPrefix(msg, "expected at least"):
+		c.tooFew(offset)
 	case strings.HasPrefix(msg, "wrap predicate"):
 		msg, remedy = "a predicate is not in brackets", "put brackets around it: filter(items, (# > 1))"
 	case strings.HasPrefix(msg, "invalid char escape"), strings.HasPrefix(msg, "unable to unescape"):
@@ -181,6 +192,31 @@ func (c *compiler) reject(err error) {
 		msg = fmt.Sprintf("the expression has more than %d parts", conf.DefaultMaxNodes)
 	}
 	failFor(offset, remedy, "%s", msg)
+}
+
+// tooFew ends the compilation when a loop lacks arguments, at the bracket that closes its call.
+func (c *compiler) tooFew(closing int) {
+	name, offset := callBefore(c.code[:closing])
+	l := loops[Canonical(name)]
+	if l == nil {
+		return
+	}
+	params, _, _ := strings.Cut(l.usage[len(nameOf(l.usage)):], ")")
+	all := strings.Split(params, ",")
+	sig := signature{in: make([]kinds, len(all)), required: len(all) - strings.Count(params, "[")}
+	given := 0
+	if piped(c.code[:offset+len(name)], name) {
+		given++
+	}
+	if strings.TrimSpace(c.code[offset+len(name)+1:closing]) != "" {
+		given++
+	}
+	failFor(offset, l.usage, "%s() takes %s, not %d", name, sig.count(), given)
+}
+
+// tooLarge ends the compilation at an integer.
+func (c *compiler) tooLarge(offset int) {
+	failFor(offset, `write int("…") to compare with a larger one`, "a whole number is beyond 64 bits")
 }
 
 // byteOffset is where the n-th character of code begins.

@@ -66,6 +66,8 @@ func (s *site) clash(left, right kinds, a, b string) {
 		remedy = ifMissing
 	case both&kBig != 0 && both&^kNumber == 0:
 		remedy = largeIntegers
+	case (s.name == "%" || s.name == "..") && both&^kNumber == 0:
+		remedy = "it needs whole numbers; int(x) leaves the fraction out"
 	case s.name == "+" && both&kText != 0 && both&kNumber != 0 && both&^(kText|kNumber) == 0:
 		remedy = "string(x) turns a number into text"
 	}
