@@ -48,6 +48,14 @@ func (c *Regex) Encode(dst, _ []byte) ([]byte, error) {
 // Regexp is a config field that holds a regular expression with named groups.
 type Regexp struct{ *regexp.Regexp }
 
+// String is the pattern, or "" if it was not valid.
+func (r Regexp) String() string {
+	if r.Regexp == nil {
+		return ""
+	}
+	return r.Regexp.String()
+}
+
 // maxPattern bounds the source of a pattern, in bytes, before it is compiled.
 const maxPattern = 16 << 10
 
