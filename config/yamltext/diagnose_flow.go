@@ -51,7 +51,7 @@ func (s *scan) flow(off, col int) *finding {
 					"separate pairs with commas; put a value that contains `: ` into quotes"}
 			}
 			fresh, colon = true, true
-		case c == '?' && endsWord(s.text[i+1:]):
+		case c == '?' && (!fresh || endsWord(s.text[i+1:])): // the parser takes it for the sign of a key
 			return inFlow(s.text, i, c)
 		case fresh && (c == '"' || c == '\''):
 			n, bad := quotedLen(s.text[i:])
@@ -135,7 +135,7 @@ func flowValue(text string, off int) string {
 			depth++
 		case depth > 0 && (c == ')' || c == ']' || c == '}'):
 			depth--
-		case depth == 0 && (c == ',' || c == '}' || c == ']' || c == ':' && text[off] != '?' && endsWord(text[i+1:])):
+		case depth == 0 && (c == ',' || c == '}' || c == ']' || c == ':' && (text[off] != '?' || i == off+1) && endsWord(text[i+1:])):
 			if strings.Count(text[begin:i], "[") != strings.Count(text[begin:i], "]") ||
 				strings.Count(text[begin:i], "(") != strings.Count(text[begin:i], ")") {
 				return ""
