@@ -29,6 +29,7 @@ func (l *loader) check() {
 	l.checkPipes()
 	l.checkReplies()
 	l.checkStdin()
+	l.checkOwn()
 }
 
 // place is the whole of a file as a place.

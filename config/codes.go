@@ -18,6 +18,7 @@ func init() {
 		"no-request":           "An output replies although no message comes from an http_server.",
 		"open-pipe":            "A pipe has no pipeline at its other end.",
 		"pipe-cycle":           "Pipes lead from a pipeline back to itself.",
+		"shared-file":          "Two components of one process need the same file, such as a checkpoint, for themselves.",
 		"shared-stdin":         "Two inputs of one process read standard input.",
 		"steps-cycle":          "Named steps use themselves.",
 		"steps-expand":         "Named steps that use named steps expand to more than a pipeline can have.",

@@ -73,14 +73,15 @@ func (s *Service) CheckConfig(report func(path, message, remedy string)) {
 	if s.Listen == "" {
 		return
 	}
-	host, port, err := net.SplitHostPort(s.Listen)
-	if err != nil || port == "" {
-		report("listen", fmt.Sprintf("%q is not a valid address", s.Listen), `write "127.0.0.1:9600"`)
+	host, message, remedy := tlsconf.Listening(s.Listen, "127.0.0.1:9600")
+	if message != "" {
+		report("listen", message, remedy)
 		return
 	}
 	if tlsconf.Loopback(host) || s.TLS.Cert != "" && s.TokenFile != "" {
 		return
 	}
+	_, port, _ := net.SplitHostPort(s.Listen)
 	report("listen", fmt.Sprintf("%q is not a loopback address: others could control this process", s.Listen),
 		fmt.Sprintf(`write "127.0.0.1:%s", or also set tls and token_file`, port))
 }

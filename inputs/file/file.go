@@ -60,6 +60,9 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
+// OwnFile is the checkpoint.
+func (c Config) OwnFile() (field, path string) { return "checkpoint", c.Checkpoint }
+
 const about = `
 Reads files, one message per line, and ends after the last file.
 

@@ -136,7 +136,6 @@ func TestOpenSaysWhatCanNotBeRead(t *testing.T) {
 		{"a directory", `{"file": "dir"}`, "dir: is a directory (write dir/* for the files in it)"},
 		{"all problems at once", `{"file": {"path": ["nope", "dir"]}}`,
 			"nope: no such file (a relative path starts in the working directory)\ndir: is a directory (write dir/* for the files in it)"},
-		{"a bad pattern", `{"file": "[a"}`, "[a: syntax error in pattern"},
 		{"a path through a file", `{"file": "plain/x"}`, "plain/x: not a directory"},
 	}
 	tree(t, map[string]string{"dir/x": "", "plain": ""})
@@ -165,8 +164,11 @@ func TestAFileWithoutPermission(t *testing.T) {
 
 func TestConfiguration(t *testing.T) {
 	for component, want := range map[string]string{
-		`{"file": {}}`: "required",
-		`{"file": ""}`: "a path is empty",
+		`{"file": {}}`:                                                   "required",
+		`{"file": ""}`:                                                   "a path is empty",
+		`{"file": "[a"}`:                                                 `[a: is not a valid pattern (close each [ with a ], or write \[ for one in a name)`,
+		`{"file": ["ok", "a**/b"]}`:                                      "a**/b: ** must stand alone as a folder (write a/**/*.log)",
+		`{"file": {"path": "**/a/**/b"}}`:                                "**/a/**/b: only one ** is allowed (list the patterns)",
 		`{"file": {"path": "x", "framing": "nope"}}`:                     "nope",
 		`{"file": {"path": "x", "framing": {"length": 3}}}`:              "must be 1, 2, 4 or 8",
 		`{"file": {"path": "x", "start": "end"}}`:                        "start: says where following begins (add follow: true)",

@@ -2,7 +2,7 @@ package file
 
 import (
 	"cmp"
-	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,24 +15,15 @@ import (
 // from finding the rest. Libraries follow all links, cycles too, or none, not even in
 // front of the **, and of an error they say nothing, or find no more.
 func glob(pattern string) ([]string, error) {
+	if message, remedy := badPattern(pattern); message != "" {
+		return nil, fmt.Errorf("%s (%s)", message, remedy)
+	}
 	before, after, any := strings.Cut(filepath.ToSlash(pattern), "**")
 	if !any {
 		found, err := filepath.Glob(pattern)
 		return slices.DeleteFunc(found, isDir), err
 	}
-	if before != "" && !strings.HasSuffix(before, "/") || after != "" && !strings.HasPrefix(after, "/") {
-		return nil, errors.New("** must stand alone as a folder (write a/**/*.log)")
-	}
-	after = strings.TrimPrefix(after, "/")
-	if after == "" {
-		after = "*"
-	}
-	if strings.Contains(after, "**") {
-		return nil, errors.New("only one ** is allowed")
-	}
-	if _, err := filepath.Match(after, ""); err != nil {
-		return nil, err
-	}
+	after = cmp.Or(strings.TrimPrefix(after, "/"), "*")
 	roots := []string{"."}
 	if before != "" {
 		var err error
@@ -68,6 +59,22 @@ func glob(pattern string) ([]string, error) {
 		}
 	}
 	return found, failed
+}
+
+// badPattern is what keeps a pattern from being one, and what to write instead.
+func badPattern(pattern string) (message, remedy string) {
+	before, after, any := strings.Cut(filepath.ToSlash(pattern), "**")
+	_, err := filepath.Match(before, "")
+	_, err2 := filepath.Match(after, "")
+	switch {
+	case err != nil || err2 != nil:
+		return "is not a valid pattern", `close each [ with a ], or write \[ for one in a name`
+	case any && (before != "" && !strings.HasSuffix(before, "/") || after != "" && !strings.HasPrefix(after, "/")):
+		return "** must stand alone as a folder", "write a/**/*.log"
+	case strings.Contains(after, "**"):
+		return "only one ** is allowed", "list the patterns"
+	}
+	return "", ""
 }
 
 // globDirs finds folders; the pattern and what it finds end with a slash, which

@@ -23,14 +23,34 @@ type paths []string
 // UnmarshalConfig reads a path or a list of paths.
 func (p *paths) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if n.Kind == schema.ListNode {
-		d.Decode(n, (*[]string)(p))
+		if !d.Decode(n, (*[]string)(p)) {
+			return
+		}
 	} else if text, ok := d.Text(n); ok {
 		*p = paths{text}
+	} else {
+		return
 	}
 	if len(*p) == 0 || slices.Contains(*p, "") {
 		d.Report(n, schema.Problem{Code: "bad-value", Message: "a path is empty",
 			Remedy: "name a file or a pattern such as logs/*.log"})
+		return
 	}
+	for i, path := range *p {
+		at := n
+		if n.Kind == schema.ListNode {
+			at = n.Items[i]
+		}
+		if message, remedy := badPattern(path); message != "" && !isThere(path) {
+			d.Report(at, schema.Problem{Code: "bad-value", Message: path + ": " + message, Remedy: remedy})
+		}
+	}
+}
+
+// isThere says whether a path is the name of a file, whatever is in it.
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // DescribeConfig is a path or a list of paths.
@@ -97,7 +117,7 @@ var errNone = errors.New("no file matches")
 
 // match is the files that a pattern means, in natural order.
 func match(pattern string) ([]string, error) {
-	if _, err := os.Lstat(pattern); err == nil || !strings.ContainsAny(pattern, `*?[`) {
+	if isThere(pattern) || !strings.ContainsAny(pattern, `*?[`) {
 		return []string{pattern}, nil
 	}
 	found, err := glob(pattern)

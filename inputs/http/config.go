@@ -64,6 +64,9 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
+// OwnFile is the checkpoint.
+func (c Config) OwnFile() (field, path string) { return "checkpoint", c.Checkpoint }
+
 // checkStream reports what a stream does not have.
 func (c *Config) checkStream(report func(path, message, remedy string)) {
 	for _, f := range []struct {

@@ -48,8 +48,8 @@ type Config struct {
 
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
-	if _, port, err := net.SplitHostPort(c.Listen); err != nil || port == "" {
-		report("listen", fmt.Sprintf("%q is not a valid address", c.Listen), `write "127.0.0.1:8080" or ":8080"`)
+	if _, message, remedy := tlsconf.Listening(c.Listen, "127.0.0.1:8080"); message != "" {
+		report("listen", message, remedy)
 	}
 	if !strings.HasPrefix(c.Path, "/") {
 		report("path", fmt.Sprintf("%q does not begin with a slash", c.Path), `write "/`+c.Path+`"`)

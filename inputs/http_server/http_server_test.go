@@ -609,7 +609,7 @@ func TestOpenSaysWhyItCanNotListen(t *testing.T) {
 func TestConfiguration(t *testing.T) {
 	for config, want := range map[string]string{
 		`{}`:                                   "required",
-		`"8080"`:                               `write "127.0.0.1:8080" or ":8080"`,
+		`"8080"`:                               `write "127.0.0.1:8080"`,
 		`{"listen": ":1", "max_body": "1GiB"}`: "raise max_waiting",
 		`{"listen": ":1", "path": "in"}`:       `write "/in"`,
 		`{"listen": ":1", "methods": ["get"]}`: "write GET",

@@ -40,6 +40,9 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
+// OwnFile is the checkpoint.
+func (c Config) OwnFile() (field, path string) { return "checkpoint", c.Checkpoint }
+
 // Words are what users of other systems write.
 func (c *Config) Words() map[string]string {
 	words := c.Config.Words()

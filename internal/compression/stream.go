@@ -112,6 +112,17 @@ func (r *reader) Close() error {
 	return nil
 }
 
+// Levels is the highest level of a format, 0 for one without levels. The lowest is 1.
+func Levels(f Format) int {
+	switch f {
+	case Gzip:
+		return 9
+	case Zstd:
+		return 22
+	}
+	return 0
+}
+
 // NewWriter compresses to w at a level; 0 is the format's own default, and
 // formats without levels ignore it. Close completes the stream; w stays open.
 func NewWriter(f Format, w io.Writer, level int) (io.WriteCloser, error) {

@@ -47,6 +47,9 @@ func (s *Source) Check(notify bool, report func(path, message, remedy string)) {
 	}
 }
 
+// OwnFile is the checkpoint.
+func (s Source) OwnFile() (field, path string) { return "checkpoint", s.Checkpoint }
+
 // mostTags is how many tags an object may have.
 const mostTags = 10
 

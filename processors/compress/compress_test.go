@@ -35,10 +35,18 @@ func TestCompressRefuses(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "a format that can only be read", Step: `{"compress": "bzip2"}`,
 			Want: "must be one of gzip, zstd, snappy, lz4"},
+		{Name: "a level beyond those of gzip", Step: `{"compress": {"format": "gzip", "level": 10}}`,
+			Want: "gzip has the levels 1 to 9"},
+		{Name: "a level beyond those of zstd", Step: `{"compress": {"format": "zstd", "level": 23}}`,
+			Want: "zstd has the levels 1 to 22"},
+		{Name: "a level of a format without", Step: `{"compress": {"format": "snappy", "level": 1}}`,
+			Want: "snappy has no levels"},
 		{Name: "no format", Step: `{"compress": null}`, Want: "format"},
 	})
 }
 
 func TestCompressConforms(t *testing.T) {
 	steptest.Conforms(t, `{"compress": {"format": "gzip", "level": 1}}`, "hello", "")
+	steptest.Conforms(t, `{"compress": {"format": "gzip", "level": 9}}`, "hello", "")
+	steptest.Conforms(t, `{"compress": {"format": "zstd", "level": 22}}`, "hello", "")
 }

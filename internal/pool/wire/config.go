@@ -59,12 +59,13 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if c.TLS.CA != "" && c.TLS.Cert == "" {
 		report("tls.ca", "TLS needs a certificate for this process", "set `cert` and `key`, too")
 	}
-	host, port, err := net.SplitHostPort(c.Listen)
-	if err != nil || port == "" {
-		report("listen", fmt.Sprintf("%q is not a valid address", c.Listen), `write "127.0.0.1:`+Port+`"`)
+	host, message, remedy := tlsconf.Listening(c.Listen, "127.0.0.1:"+Port)
+	if message != "" {
+		report("listen", message, remedy)
 		return
 	}
 	if !tlsconf.Loopback(host) && c.Token.IsZero() {
+		_, port, _ := net.SplitHostPort(c.Listen)
 		report("listen", fmt.Sprintf("%q is not a loopback address: anyone could take jobs", c.Listen),
 			fmt.Sprintf(`set token, too (and tls, if others can listen in), or write "127.0.0.1:%s"`, port))
 	}

@@ -106,11 +106,12 @@ func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 		}
 	}
 	if e := c.Embedded.Server; e != nil && e.Listen != "" {
-		host, port, err := net.SplitHostPort(e.Listen)
+		host, message, remedy := tlsconf.Listening(e.Listen, "127.0.0.1:4222")
 		switch {
-		case err != nil || port == "":
-			report("embedded.listen", fmt.Sprintf("%q is not a valid address", e.Listen), `write "127.0.0.1:4222"`)
+		case message != "":
+			report("embedded.listen", message, remedy)
 		case !tlsconf.Loopback(host) && e.Token.IsZero():
+			_, port, _ := net.SplitHostPort(e.Listen)
 			report("embedded.listen", fmt.Sprintf("%q is not a loopback address: anyone could connect", e.Listen),
 				fmt.Sprintf(`set token, too, or write "127.0.0.1:%s"`, port))
 		}
