@@ -32,9 +32,13 @@ func (d *Decoder) record(n *Node, v reflect.Value, s *shape) {
 		r.finish()
 	default:
 		r.refuse()
+		return
 	}
-	if d.errors == before {
-		r.check()
+	switch {
+	case d.errors == before:
+		r.rules(r.v, r.complain)
+	case s.variant == nil:
+		r.checkPartly()
 	}
 }
 
@@ -65,6 +69,8 @@ type recordDecoder struct {
 	written map[*field]*Node // the keys that are set; the node itself for a short form
 	meant   map[string]bool  // names that an unknown key was a misspelling of
 	typed   bool             // the type key is there
+	unsures []*field         // whose values are not what was meant
+	strange bool             // there are keys that may mean any field
 }
 
 // inShort says whether a mapping is the struct's main field in short form. The struct's own
@@ -92,12 +98,14 @@ func (r *recordDecoder) keys() {
 	var unknown []*Node
 	types := map[*Node]*Node{}
 	for i, key := range r.Decoder.keys(r.n) {
-		if chosen := r.n.Keys[i]; chosen.param || key == nil && r.params != nil && strings.Contains(chosen.Text, "${"+paramPrefix) {
+		if chosen := r.n.Keys[i]; chosen.param || key == nil && r.params != nil && strings.Contains(r.n.Keys[i].Text, "${"+paramPrefix) {
 			r.report(chosen, PlaceholderInKey, "a parameter can't choose a field", "write the field itself")
-			r.typed = true // it may have been that
+			r.typed, r.strange = true, true // it may have been that
 			continue
 		}
 		if key == nil {
+			r.unsure(r.s.by[r.n.Keys[i].Text])
+			r.strange = r.strange || r.s.by[r.n.Keys[i].Text] == nil
 			continue
 		}
 		item := r.n.Items[i]
@@ -122,7 +130,10 @@ func (r *recordDecoder) keys() {
 		if r.s.secretive() {
 			r.hideAll(types[key])
 		}
-		r.meant[Nearest(key.Text, names)] = true
+		near := Nearest(key.Text, names)
+		r.meant[near] = true
+		r.unsure(r.s.by[near])
+		r.strange = r.strange || near == ""
 		remedy := cmp.Or(words[key.Text], r.elsewhere(key.Text), didYouMean(key.Text, names), known(names))
 		r.report(key, UnknownField, "unknown field "+strconv.Quote(key.Text), remedy)
 	}
@@ -189,6 +200,11 @@ func (r *recordDecoder) assign(f *field, key, item *Node, path string) {
 	if f.group != "" {
 		r.clear(f)
 	}
+	defer func(before int) {
+		if r.errors > before {
+			r.unsure(f)
+		}
+	}(r.errors)
 	r.inside(&frame{key: key, node: item, path: path, field: f}, func() {
 		if item.Kind == NullNode && f.group != "" && f.shape.elem.kind != recordKind && !f.shape.elem.takesNull() {
 			r.report(at, WrongKind, fmt.Sprintf("%s needs a value: %s", f.name, f.shape.expected()),
@@ -235,12 +251,20 @@ func (r *recordDecoder) finish() {
 			remedy = "write `" + r.at.key.Text + ": …`"
 		}
 		at := cmp.Or(r.n.keyOf(f.name), r.at.key, r.n)
+		r.unsure(f)
 		r.add(Problem{Pos: at.Pos, Path: Join(r.at.path, f.name), Code: Required, Message: "required", Remedy: remedy})
 	}
 }
 
 // group checks that a choice was made, and once.
 func (r *recordDecoder) group(g *group) {
+	defer func(before int) {
+		for _, f := range g.members {
+			if r.errors > before {
+				r.unsure(f)
+			}
+		}
+	}(r.errors)
 	var chosen []*field
 	for _, f := range g.members {
 		if r.written[f] != nil {
@@ -274,18 +298,20 @@ func lineOf(p Pos) string {
 	return fmt.Sprintf(" (%d:%d)", p.Line, p.Col)
 }
 
-// check runs the rules that the struct and its inlined structs have themselves.
-func (r *recordDecoder) check() {
-	report := func(path, message, remedy string) {
-		at, full, below := cmp.Or(r.at.key, r.n), r.at.path, r.n
-		for name := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '.' }) {
-			full = Join(full, name)
-			if key := below.keyOf(name); key != nil {
-				at, below = key, below.Lookup(name)
-			}
+// complain reports what a rule says of a field, whose path begins at the struct.
+func (r *recordDecoder) complain(path, message, remedy string) {
+	at, full, below := cmp.Or(r.at.key, r.n), r.at.path, r.n
+	for name := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '.' }) {
+		full = Join(full, name)
+		if key := below.keyOf(name); key != nil {
+			at, below = key, below.Lookup(name)
 		}
-		r.add(Problem{Pos: at.Pos, Path: full, Code: BadValue, Message: message, Remedy: remedy})
 	}
+	r.add(Problem{Pos: at.Pos, Path: full, Code: BadValue, Message: message, Remedy: remedy})
+}
+
+// rules runs the rules that the struct v and its inlined structs have themselves.
+func (r *recordDecoder) rules(v reflect.Value, report func(path, message, remedy string)) {
 	called := map[string]bool{}
 	run := func(v reflect.Value, index []int) {
 		if c, ok := v.Addr().Interface().(Checker); ok {
@@ -293,10 +319,10 @@ func (r *recordDecoder) check() {
 			called[fmt.Sprint(index)] = true
 		}
 	}
-	run(r.v, []int{})
+	run(v, []int{})
 	for _, in := range r.s.inlined {
 		outer := fmt.Sprint(in.index[:len(in.index)-1])
-		if v := r.v.FieldByIndex(in.index); in.embedded && called[outer] {
+		if v := v.FieldByIndex(in.index); in.embedded && called[outer] {
 			called[fmt.Sprint(in.index)] = true // promoted, or the outer one's to call
 		} else if v.Addr().CanInterface() {
 			run(v, in.index)

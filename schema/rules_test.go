@@ -3,6 +3,7 @@ package schema_test
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -44,8 +45,9 @@ func TestRulesAreCalledOnceWhereverTheyStand(t *testing.T) {
 		{"inlined under a name", `{"b": "wrong"}`, "1:1: named rule [bad-value]"},
 		{"behind a pointer", `{"in": {"a": "wrong"}}`, "1:9: in.a: inner rule [bad-value]"},
 		{"in a list", `{"list": [{"b": "wrong"}]}`, "1:11: list[0]: named rule [bad-value]"},
-		{"not before the fields are right", `{"a": "wrong", "count": "x"}`,
-			`1:25: count: "x" is not a whole number (write a number such as 10) [bad-value]`},
+		{"beside a field that is wrong", `{"a": "wrong", "count": "x"}`,
+			`1:25: count: "x" is not a whole number (write a number such as 10) [bad-value]` + "\n" +
+				"1:2: a: inner rule [bad-value]"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -54,6 +56,74 @@ func TestRulesAreCalledOnceWhereverTheyStand(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 		})
+	}
+}
+
+// account has rules over several fields.
+type account struct {
+	URL      string `yaml:"url" check:"required"`
+	User     string `yaml:"user"`
+	Password string `yaml:"password" check:"oneof=secret|secrets"`
+	Retries  int    `yaml:"retries" check:"max=5"`
+	Method   method `yaml:"method"`
+	TLS      *struct {
+		CA int `yaml:"ca"`
+	} `yaml:"tls"`
+}
+
+func (l *account) CheckConfig(report func(path, message, remedy string)) {
+	if !strings.HasPrefix(l.URL, "http") {
+		report("url", "is no URL", "")
+	}
+	if (l.User == "") != (l.Password == "") {
+		report("user", "user and password belong together", "")
+	}
+	if l.TLS == nil && strings.HasPrefix(l.URL, "https") {
+		report("url", "needs tls", "")
+	}
+	if l.User == "panic" {
+		_ = l.TLS.CA
+	}
+}
+
+func TestRulesDoNotFollowFromOtherProblems(t *testing.T) {
+	for _, test := range []struct{ name, in, want string }{
+		{"a value that another problem does not touch", `{"url": "ftp", "retries": "x"}`,
+			`retries: "x" is not a whole number; url: is no URL`},
+		{"a field under a wrong name", `{"url": "ftp", "retires": 3}`, `unknown field "retires"; url: is no URL`},
+		{"a field that is missing", `{"user": "u"}`, "url: required; user: user and password belong together"},
+		{"a field that may be under any name", `{"url": "http", "user": "u", "keyword": "p"}`, `unknown field "keyword"`},
+		{"what depends on a field with a problem", `{"url": "http", "user": "u", "password": "p"}`,
+			`password: "p" must be one of secret, secrets`},
+		{"what depends on a field with a problem below it", `{"url": "https", "tls": {"ca": "x"}}`,
+			`tls.ca: "x" is not a whole number`},
+		{"a field that can't be filled in", `{"url": "ftp", "method": "?"}`, `method: "?" is no method`},
+		{"a rule that can't cope", `{"url": "ftp", "user": "panic", "tls": 1}`, "tls: expected a mapping, got a number"},
+		{"not a mapping at all", `[1]`, "expected a mapping, got a list"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var found []string
+			for _, p := range lint(t, test.in, &account{}) {
+				_, p, _ = strings.Cut(p, ": ")
+				p, _, _ = strings.Cut(p, " [bad")
+				p, _, _ = strings.Cut(p, " (")
+				found = append(found, strings.TrimSuffix(p, " [wrong-kind]"))
+			}
+			if got := strings.Join(found, "; "); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// method reads a text, but not one of those that are tried.
+type method string
+
+func (m *method) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	if text, _ := d.Text(n); text != strings.ToUpper(text) || len(text) < 3 {
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: strconv.Quote(text) + " is no method"})
+	} else {
+		*m = method(text)
 	}
 }
 

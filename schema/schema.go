@@ -156,8 +156,9 @@ type Describer interface {
 }
 
 // Checker is a config struct with rules over several fields. CheckConfig is
-// called after the fields were decoded without a problem; path names the field
-// that is to blame, relative to the struct, or is "".
+// called after the fields were decoded; path names the field that is to blame,
+// relative to the struct, or is "". Where a field had a problem it is called
+// several times, also for copies in which that field has other values.
 type Checker interface {
 	CheckConfig(report func(path, message, remedy string))
 }
