@@ -20,7 +20,8 @@ import (
 type Text []byte
 
 // Append encodes v: keys sorted, numbers in their shortest form, HTML not escaped. Bytes
-// are text if they are UTF-8, else base64; a time is RFC 3339, in UTC where that can't write its offset, and a duration as it prints.
+// are text if they are UTF-8, else base64; a time is RFC 3339, in UTC where that can't write
+// its offset, and a duration as it prints.
 // The error, a *[ValueError], says where in v there is something that is not JSON, such as
 // NaN; dst is unharmed then.
 func Append(dst []byte, v any) ([]byte, error) {
