@@ -2,8 +2,9 @@ package engine
 
 import "time"
 
-// Snapshot is a pipeline as seen from outside, at one moment. All counts are
-// since the pipeline started; reloads carry them over.
+// Snapshot is a pipeline as seen from outside, at one moment. Stats and DeadLettered
+// count since the pipeline started, reloads or not; so does Failed, unless the pipeline
+// had ended by itself. What components count is since the last reload.
 type Snapshot struct {
 	Pipeline string
 	State    State

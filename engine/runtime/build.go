@@ -123,6 +123,7 @@ func (b *builder) build() *Plan {
 	})
 	if b.options.Instead != nil {
 		b.plan.Pauses = b.options.Instead.Pauses // paused stays paused
+		b.plan.before = b.options.Instead
 	}
 	if !e.OrderBy.IsZero() && !e.Unordered() {
 		b.plan.OrderBy, b.plan.Ordered = &e.OrderBy, true

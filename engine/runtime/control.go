@@ -54,6 +54,7 @@ func (p *Plan) SetLimit(name string, messages int, per time.Duration, burst int,
 func (p *Plan) Snapshot() engine.Snapshot {
 	if r := p.current.Load(); r != nil {
 		s := r.Snapshot()
+		s.Started = p.began
 		if p.Replaced() { // until its successor stands in its place
 			s.State, s.Err = engine.Draining, ""
 		}

@@ -3,6 +3,7 @@ package runtime
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/stage"
@@ -24,6 +25,7 @@ type Plan struct {
 	next        *Plan           // that takes this one's place; set before replaced is closed
 	before      *Plan           // whose place this one takes
 	inherited   *stage.Handover // from it
+	began       time.Time       // with those whose counts it continues; set before current is
 	over        atomic.Bool     // it ended without a plan that takes its place: everything is closed
 
 	current atomic.Pointer[stage.Run]

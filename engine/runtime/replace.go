@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/life"
+	"github.com/flowd-io/flowd/engine/internal/stage"
 )
 
 // reloadTime is how long a reload lets what is in flight finish.
@@ -39,9 +40,7 @@ func (p *Plan) yield() {
 
 // renew handles that the plan before had ended by itself, and so has closed what this one
 // has adopted: outputs are rebuilt, and inputs opened again.
-func (p *Plan) renew() error {
-	old := p.before
-	p.before = nil
+func (p *Plan) renew(old *Plan) error {
 	if old == nil || !old.over.Load() {
 		return nil
 	}
@@ -58,6 +57,20 @@ func (p *Plan) renew() error {
 	}
 	p.Plugins.Adopted = nil
 	return nil
+}
+
+// continues takes over from the plan before when it began, and its counts where it had ended by itself: else what it
+// leaves has them.
+func (p *Plan) continues(r *stage.Run, old *Plan) {
+	p.began = time.Now()
+	if old == nil || old.current.Load() == nil {
+		return
+	}
+	p.began = old.began
+	if s := old.Stats(); old.over.Load() && s.Roots.InFlight == 0 && s.Pieces.InFlight == 0 {
+		r.Roots.Set(s.Roots)
+		r.Pieces.Set(s.Pieces)
+	}
 }
 
 // isLast notes that the run ends without a plan to take its place, unless there is
@@ -86,6 +99,6 @@ func adopt[T any](b *builder, kind, name string, index int) (plugin T, ok bool) 
 		var none T
 		return none, false // a new one announces itself before the first is opened
 	}
-	b.plan.Plugins.Adopted, b.plan.before = append(b.plan.Plugins.Adopted, plugin), old
+	b.plan.Plugins.Adopted = append(b.plan.Plugins.Adopted, plugin)
 	return plugin, true
 }

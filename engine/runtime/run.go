@@ -16,8 +16,11 @@ import (
 // closes everything, and reports. When kill ends, it stops hard: what is
 // unfinished is handed back at once.
 func (p *Plan) Run(stop, kill context.Context) Report {
-	err := p.renew()
+	old := p.before
+	p.before = nil
+	err := p.renew(old)
 	r := stage.NewRun(p.Layout, p.inherited)
+	p.continues(r, old)
 	p.current.Store(r)
 	if err == nil {
 		err = p.openUntil(stop, kill)

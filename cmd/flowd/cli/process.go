@@ -45,8 +45,11 @@ type process struct {
 // pipelineRun is the run of a plan; ended is closed when it has ended.
 type pipelineRun struct {
 	plan  *runtime.Plan
-	began time.Time // with the counts that it continues
+	began time.Time // with the runs whose counts it continues, as if there had been no break between them
 	ended chan struct{}
+
+	took time.Duration // since then; set before ended is closed, as the next
+	told int64         // messages received of which the last summary told; -1: there was none
 
 	drained bool // an operator asked for it; guarded by process.mu
 	gone    bool // its pipeline is no longer in the files: it leaves when it has ended; guarded by process.mu
@@ -60,17 +63,29 @@ func (p *process) start() {
 	defer p.mu.Unlock()
 	p.runs = map[string]*pipelineRun{}
 	for _, l := range p.set.Pipelines {
-		p.run(l.Plan, time.Now())
+		p.run(l.Plan, nil)
 	}
 }
 
-// run starts a plan of a pipeline that began at a time; p.mu is held.
-func (p *process) run(plan *runtime.Plan, began time.Time) {
-	r := &pipelineRun{plan: plan, began: began, ended: make(chan struct{})}
+// run starts a plan, which continues a run that has ended, or nil; p.mu is held.
+func (p *process) run(plan *runtime.Plan, old *pipelineRun) {
+	r := &pipelineRun{plan: plan, began: time.Now(), ended: make(chan struct{}), told: -1}
+	if old != nil {
+		r.told = old.told
+		if r.began = old.began; !old.plan.Replaced() {
+			r.began = time.Now().Add(-old.took)
+		}
+	}
 	p.runs[plan.Name] = r
 	p.begin()
 	go func() {
 		report := plan.Run(p.stop, p.kill)
+		r.took = time.Since(r.began)
+		// A pipeline whose inputs had ended is started again by a reload, mostly for nothing.
+		news := !plan.Replaced() && (report.Err != nil || report.Drained || report.Stats.Roots.Received != r.told)
+		if news {
+			r.told = report.Stats.Roots.Received
+		}
 		p.mu.Lock()
 		close(r.ended)
 		p.forget(r)
@@ -79,7 +94,9 @@ func (p *process) run(plan *runtime.Plan, began time.Time) {
 			p.end(clean)
 			return
 		}
-		p.con.report(report, time.Since(began))
+		if news {
+			p.con.report(report, r.took)
+		}
 		p.end(report.Code())
 	}()
 }
@@ -259,16 +276,13 @@ func (p *process) Reload() error {
 
 // swap lets a plan take the place of a run, which stays visible until it has ended; nil is of a new pipeline.
 func (p *process) swap(plan *runtime.Plan, old *pipelineRun) {
-	began := time.Now()
 	if old != nil {
 		old.plan.Replace(plan)
-		if <-old.ended; old.plan.Replaced() {
-			began = old.began
-		}
+		<-old.ended
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.run(plan, began)
+	p.run(plan, old)
 }
 
 // yield lets a run that is being replaced stop reading from pipes when the runs that write to them have ended: before,

@@ -171,3 +171,27 @@ func TestADrainedPipelineIsNotReady(t *testing.T) {
 		}
 	})
 }
+
+const ending = "inputs: {in: {test_lines: {lines: [a, b]}}}\noutputs: {out: {test_drop: {}}}\n"
+
+// A reload starts it again, in case there is more to read; if there is nothing, that is not worth a line.
+func TestAPipelineThatHasEndedKeepsItsCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := steer(t, map[string]string{"fin.yaml": ending, "slow.yaml": slow})
+		before := s.shows("fin")
+		time.Sleep(time.Minute)
+		for range 3 {
+			s.reload()
+			x := s.shows("fin")
+			if c := x.Stats.Roots; c.Received != 2 || c.Ended[engine.Delivered] != 2 || !x.Started.Equal(before.Started) {
+				t.Errorf("since %v: %+v, before: %v", x.Started, c, before.Started)
+			}
+		}
+		if x := s.shows("slow"); x.Stats.Roots.Received < 6 || !x.Started.Equal(before.Started) {
+			t.Errorf("since %v: %+v", x.Started, x.Stats.Roots)
+		}
+		if got, want := s.says.String(), "fin: 2 received: 2 delivered in 1ms (2 k/s)\n"; got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	})
+}
