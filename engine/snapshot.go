@@ -8,7 +8,8 @@ import "time"
 type Snapshot struct {
 	Pipeline string
 	State    State
-	Err      string // why it has failed, of a stopped one; "" otherwise
+	Since    time.Time // since when it is in this state, reloads or not
+	Err      string    // why it has failed, of a stopped one; "" otherwise
 	Stats    Stats
 	Started  time.Time
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/stage"
 )
 
 // Pause makes the inputs stop reading; what is in flight continues. It may be called at any
@@ -63,8 +64,31 @@ func (p *Plan) Snapshot() engine.Snapshot {
 				s.Inputs[i].State = "ended"
 			}
 		}
+		s.Since = p.since(r, s.State)
 		return s
 	}
 	return engine.Snapshot{Pipeline: p.Name, State: engine.Starting, MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes,
 		Lanes: p.Workers, Failed: map[engine.Class]int64{}}
+}
+
+// since is when the run came into its state; zero: that is not known yet.
+func (p *Plan) since(r *stage.Run, state engine.State) time.Time {
+	switch state {
+	case engine.Starting:
+		return p.started
+	case engine.Paused:
+		return p.Pauses.Since()
+	case engine.Running:
+		at := r.Ran()
+		if !p.ran.IsZero() {
+			at = p.ran
+		}
+		if resumed := p.Pauses.Since(); resumed.After(at) {
+			at = resumed
+		}
+		return at
+	case engine.Draining:
+		return r.Ended()
+	}
+	return r.Stopped()
 }

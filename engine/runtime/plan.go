@@ -25,7 +25,9 @@ type Plan struct {
 	next        *Plan           // that takes this one's place; set before replaced is closed
 	before      *Plan           // whose place this one takes
 	inherited   *stage.Handover // from it
-	began       time.Time       // with those whose counts it continues; set before current is
+	began       time.Time       // with those whose counts it continues; set before current is, as the next
+	started     time.Time       // by itself
+	ran         time.Time       // since when the plan before was running, which it has replaced; zero: there was none
 	over        atomic.Bool     // it ended without a plan that takes its place: everything is closed
 
 	current atomic.Pointer[stage.Run]

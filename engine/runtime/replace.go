@@ -62,11 +62,18 @@ func (p *Plan) renew(old *Plan) error {
 // continues takes over from the plan before when it began, and its counts where it had ended by itself: else what it
 // leaves has them.
 func (p *Plan) continues(r *stage.Run, old *Plan) {
-	p.began = time.Now()
+	p.started = time.Now()
+	p.began = p.started
 	if old == nil || old.current.Load() == nil {
 		return
 	}
 	p.began = old.began
+	if was := old.current.Load(); old.Replaced() {
+		p.ran = old.ran
+		if p.ran.IsZero() {
+			p.ran = was.Ran()
+		}
+	}
 	if s := old.Stats(); old.over.Load() && s.Roots.InFlight == 0 && s.Pieces.InFlight == 0 {
 		r.Roots.Set(s.Roots)
 		r.Pieces.Set(s.Pieces)

@@ -18,6 +18,7 @@ type State struct {
 type Pipeline struct {
 	Name     string           `json:"name"`
 	State    string           `json:"state"`
+	Since    time.Time        `json:"since,omitzero"` // of the state
 	Started  time.Time        `json:"started,omitzero"`
 	Messages Counts           `json:"messages"` // as they were read
 	Pieces   Counts           `json:"pieces"`   // what became of them
@@ -177,7 +178,7 @@ func stateOf(all []engine.Snapshot) State {
 
 func pipelineOf(s engine.Snapshot) Pipeline {
 	p := Pipeline{
-		Name: s.Pipeline, State: string(s.State), Started: s.Started,
+		Name: s.Pipeline, State: string(s.State), Since: s.Since, Started: s.Started,
 		Messages: countsOf(s.Stats.Roots), Pieces: countsOf(s.Stats.Pieces), Failures: words(s.Failed),
 		Lanes:          Share{s.LanesBusy, s.Lanes},
 		CreditMessages: Share{s.Messages, s.MaxMessages}, CreditBytes: Share{s.Bytes, s.MaxBytes},

@@ -40,8 +40,8 @@ func writeState(w io.Writer, st service.State, now time.Time) error {
 	var b strings.Builder
 	for _, p := range st.Pipelines {
 		b.WriteString(paint(color, bold, oneLine(p.Name)) + "  " + oneLine(p.State))
-		if !p.Started.IsZero() {
-			b.WriteString(" for " + seconds(now.Sub(p.Started)))
+		if !p.Since.IsZero() {
+			b.WriteString(" for " + seconds(now.Sub(p.Since)))
 		}
 		b.WriteString("\n" + pipelineLines(p))
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

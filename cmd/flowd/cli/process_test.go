@@ -195,3 +195,40 @@ func TestAPipelineThatHasEndedKeepsItsCounts(t *testing.T) {
 		}
 	})
 }
+
+func TestAStateHasItsOwnDuration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := steer(t, map[string]string{"slow.yaml": slow})
+		is := func(state engine.State, since time.Duration) {
+			t.Helper()
+			if x := s.shows("slow"); x.State != state || time.Since(x.Since) != since {
+				t.Errorf("it is %s for %v, want %s for %v", x.State, time.Since(x.Since), state, since)
+			}
+		}
+		do := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		is(engine.Running, 5*time.Second)
+		s.reload()
+		time.Sleep(time.Second)
+		is(engine.Running, 6*time.Second)
+		do(s.Pause(""))
+		time.Sleep(10 * time.Second)
+		is(engine.Paused, 10*time.Second)
+		do(s.Resume(""))
+		time.Sleep(2 * time.Second) // a message is under way
+		is(engine.Running, 2*time.Second)
+		do(s.Drain(""))
+		time.Sleep(time.Second / 2)
+		is(engine.Draining, time.Second/2)
+		time.Sleep(time.Minute)
+		is(engine.Stopped, time.Minute-time.Second/2)
+		do(s.Resume(""))
+		time.Sleep(time.Second)
+		is(engine.Running, time.Second)
+	})
+}

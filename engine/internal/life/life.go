@@ -28,7 +28,8 @@ const (
 type Life struct {
 	phase    atomic.Int32
 	happened atomic.Uint32
-	Deadline atomic.Int64 // of the drain, unix nanoseconds; 0: none
+	since    [Over + 1]atomic.Int64 // when a phase began, unix nanoseconds; 0: not yet, or it was skipped
+	Deadline atomic.Int64           // of the drain, unix nanoseconds; 0: none
 
 	fence  sync.RWMutex // held for reading while messages end
 	closed bool         // guarded by fence: everything has been handed back
@@ -39,8 +40,27 @@ func (l *Life) At() phase { return phase(l.phase.Load()) }
 
 // Advance goes on to a phase, unless the run has come further.
 func (l *Life) Advance(to phase) {
-	for now := l.phase.Load(); now < int32(to) && !l.phase.CompareAndSwap(now, int32(to)); now = l.phase.Load() {
+	for now := l.phase.Load(); now < int32(to); now = l.phase.Load() {
+		if l.phase.CompareAndSwap(now, int32(to)) {
+			l.since[to].Store(time.Now().UnixNano())
+			return
+		}
 	}
+}
+
+// Ran, Ended and Stopped are when everything was open, when reading ended, and when nothing was left; zero: not yet.
+func (l *Life) Ran() time.Time     { return l.began(running, running) }
+func (l *Life) Ended() time.Time   { return l.began(ending, Returning) }
+func (l *Life) Stopped() time.Time { return l.began(Over, Over) }
+
+// began is when the first of some phases began that was not skipped.
+func (l *Life) began(first, last phase) time.Time {
+	for ; first <= last; first++ {
+		if at := l.since[first].Load(); at != 0 {
+			return time.Unix(0, at)
+		}
+	}
+	return time.Time{}
 }
 
 func (l *Life) has(what uint32) bool { return l.happened.Load()&what != 0 }

@@ -3,12 +3,14 @@ package life
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Pauses lets readers pause and resume.
 type Pauses struct {
 	mu      sync.Mutex // guards the fields below
 	paused  bool
+	since   time.Time       // when it was set last; zero: it never was
 	active  context.Context // ends with the next pause
 	cancel  context.CancelFunc
 	resumed chan struct{} // closed by the next resume
@@ -28,6 +30,7 @@ func (p *Pauses) Set(paused bool) bool {
 	if p.paused == paused {
 		return false
 	}
+	p.since = time.Now()
 	if p.paused = paused; paused {
 		p.cancel()
 		return true
@@ -43,6 +46,13 @@ func (p *Pauses) Is() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.paused
+}
+
+// Since is when reading was paused or resumed last; zero: it never was.
+func (p *Pauses) Since() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.since
 }
 
 // Wait waits while reading is paused. The context that it returns ends with ctx and
