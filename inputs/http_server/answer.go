@@ -186,7 +186,7 @@ type refusal struct {
 
 var (
 	draining = &refusal{status: http.StatusServiceUnavailable, why: "the pipeline is draining", close: true}
-	full     = &refusal{status: http.StatusServiceUnavailable, why: "the pipeline is full"}
+	unread   = &refusal{status: http.StatusServiceUnavailable, why: "the pipeline takes no messages at present"}
 	crowded  = &refusal{status: http.StatusServiceUnavailable, why: "too many requests are in flight"}
 	overfull = &refusal{status: http.StatusServiceUnavailable, why: "too many bytes wait for the pipeline"}
 	tooSlow  = &refusal{status: http.StatusGatewayTimeout, why: "the messages were not settled in time"}

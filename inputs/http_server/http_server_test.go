@@ -335,11 +335,11 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-func TestAPipelineThatDoesNotReadIsFull(t *testing.T) {
+func TestAPipelineThatDoesNotReadTakesNothing(t *testing.T) {
 	r := start(t, `"127.0.0.1:0"`)
 	defer r.Close(t.Context())
 	res, answer := do(t, "POST", r.url, "x")
-	if res.StatusCode != 503 || answer != `{"error":"the pipeline is full","status":503}` ||
+	if res.StatusCode != 503 || answer != `{"error":"the pipeline takes no messages at present","status":503}` ||
 		res.Header.Get("Retry-After") != "1" {
 		t.Errorf("got %d %s", res.StatusCode, answer)
 	}
@@ -468,7 +468,7 @@ func TestNoSlipStays(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	r := start(t, `{"listen": "127.0.0.1:0", "timeout": "20ms", "reply": "raw()"}`)
 	r.desk.Want()
-	// Nobody reads: the pipeline is full.
+	// Nobody reads.
 	if res, _ := do(t, "POST", r.url, "x"); res.StatusCode != 503 {
 		t.Errorf("got %d", res.StatusCode)
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestWhatIsNotReadSoonIsRefused(t *testing.T) {
 	const over, full = `{"error":"the rate limit is used up","status":429}`,
-		`{"error":"the pipeline is full","status":503}`
+		`{"error":"the pipeline takes no messages at present","status":503}`
 	tests := []struct {
 		name   string
 		limits []time.Duration // from now on, one after another; 0: no limit any more

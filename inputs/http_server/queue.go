@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// pressure is how long a request may wait to be taken: longer, and the pipeline
-// is full.
+// pressure is how long a request may wait to be taken: longer, and the pipeline is full, or
+// reads nothing because it is paused, which an input can't tell apart.
 const pressure = time.Second
 
 // push queues a request to be taken by a Read, or refuses it at once.
@@ -105,7 +105,7 @@ func (in *input) late(r *request) (wait time.Duration, why *refusal) {
 	if left := in.until.Sub(now); left > 0 {
 		return 0, limited(left)
 	}
-	return 0, full
+	return 0, unread
 }
 
 // Limited makes requests be answered 429 that would have to wait until then.
