@@ -39,10 +39,14 @@ type converter struct {
 	full     bool // a limit was passed; nothing more is converted
 }
 
-// convert is the tree of n, a document's content.
+// convert is the tree of n, a document's content; nil where that passes a limit, since what
+// is beyond it would seem to be left out.
 func convert(src *Source, n *yaml.Node) (*schema.Node, []schema.Problem) {
 	c := converter{src: &cursor{Source: src}, open: map[*yaml.Node]bool{}}
 	root := c.node(n, 0)
+	if c.full {
+		root = nil
+	}
 	return root, c.problems
 }
 

@@ -29,7 +29,8 @@ func (i *Inline) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	case schema.BoolNode:
 		i.value = value(d, n)
 	case schema.TextNode:
-		if i.file, _ = d.Text(n); i.file == "" {
+		var ok bool
+		if i.file, ok = d.Text(n); ok && i.file == "" {
 			d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the file's name is empty",
 				Remedy: "write `validate: orders.schema.json`, or the schema itself: {type: object, …}"})
 		}
