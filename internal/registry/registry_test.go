@@ -42,7 +42,7 @@ func start(t *testing.T, answer srfake.Interceptor) *fake {
 		f.mu.Unlock()
 		return answer != nil && answer(w, r)
 	})
-	f.SchemaRegistry = open(t, registry.Config{URL: registry.URLs{f.URL()}, Timeout: 200 * time.Millisecond})
+	f.SchemaRegistry = open(t, registry.Config{URL: registry.URLs{f.URL()}, Timeout: 2 * time.Second})
 	return f
 }
 

@@ -68,7 +68,7 @@ func TestDepthIsBounded(t *testing.T) {
 			if err == nil {
 				t.Error("there is no error")
 			}
-			if took := time.Since(begin); took > 5*time.Second {
+			if took := time.Since(begin); took > time.Minute { // unbounded, it is years
 				t.Errorf("it took %v", took)
 			}
 		})
@@ -80,7 +80,7 @@ func TestDepthIsBounded(t *testing.T) {
 	} {
 		begin := time.Now()
 		_, _ = Parse(src)
-		if took := time.Since(begin); took > 5*time.Second {
+		if took := time.Since(begin); took > time.Minute { // unbounded, it is years
 			t.Errorf("%.40s… took %v", src, took)
 		}
 	}
@@ -95,7 +95,7 @@ func TestMapsThatMultiplyAreBounded(t *testing.T) {
 	src := b.String() + "map m40 { root = this.x }\nroot = this.apply(\"m0\")"
 	begin := time.Now()
 	_, notes := Steps(src, Options{})
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > time.Minute { // unbounded, it is years
 		t.Errorf("it took %v", took)
 	}
 	if len(notes) == 0 || notes[0].Kind != Untranslated {
