@@ -256,6 +256,8 @@ func TestProblems(t *testing.T) {
 		{"a short duration", `{"wait": "0s"}`, `1:10: wait: "0s" must be at least 1ms (write 1ms or more) [bad-value]`},
 		{"a small letter unit", `{"bytes": "64kb"}`,
 			`1:11: bytes: "64kb" is not a size: no unit "kb" (write 64KB) [bad-value]`},
+		{"a blank before the unit", `{"bytes": "5 MiB"}`,
+			`1:11: bytes: "5 MiB" is not a size: there is a blank in it (write 5MiB) [bad-value]`},
 		{"a unit cut short", `{"bytes": "64M"}`,
 			`1:11: bytes: "64M" is not a size: no unit "M" (write 64MiB) [bad-value]`},
 		{"a size over its bound", `{"bytes": "2GiB"}`,

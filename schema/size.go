@@ -47,6 +47,9 @@ func ParseSize(text string) (Size, error) {
 	}
 	i := slices.IndexFunc(units, func(u sizeUnit) bool { return u.name == cmp.Or(unit, "B") })
 	if i < 0 {
+		if near := strings.TrimSpace(unit); near != "" && near != unit && nearUnit(near) == near {
+			return 0, remedied{"is not a size: there is a blank in it", "write " + number + near}
+		}
 		if near := nearUnit(unit); near != "" {
 			return 0, remedied{"is not a size: no unit " + strconv.Quote(strings.TrimSpace(unit)),
 				"write " + number + near}

@@ -271,13 +271,24 @@ var bitwise = builtins{
 	{"bitshl(int, int) int",
 		"Bits shifted left.",
 		`bitshl(1, 4) → 16`,
-		upstream("bitshl")},
+		shift("bitshl")},
 	{"bitshr(int, int) int",
 		"Bits shifted right, keeping the sign.",
 		`bitshr(-16, 2) → -4`,
-		upstream("bitshr")},
+		shift("bitshr")},
 	{"bitushr(int, int) int",
 		"Bits shifted right, filling with zeros.",
 		`bitushr(16, 2) → 4`,
-		upstream("bitushr")},
+		shift("bitushr")},
+}
+
+// shift is expr's own shift, by a number of bits that is not negative.
+func shift(name string) func(f *frame, s *site, args []any) any {
+	run := upstream(name)
+	return func(f *frame, s *site, args []any) any {
+		if args[1].(int) < 0 {
+			fail(s.offset, "%s() can't shift by fewer than 0 bits, as %s asks for", s.name, s.left(args[1]))
+		}
+		return run(f, s, args)
+	}
 }

@@ -110,8 +110,11 @@ func truncate(_ *frame, s *site, args []any) any {
 	if len(args) == 3 {
 		ending = args[2].(string)
 	}
+	if most < 0 {
+		fail(s.offset, "%s() can't make a text of fewer than 0 characters, as %s asks for", s.name, s.left(args[1]))
+	}
 	room := most - utf8.RuneCountInString(ending)
-	if most < 0 || room < 0 {
+	if room < 0 {
 		fail(s.offset, "%s() can't make a text of at most %d characters that ends with %d", s.name, most, most-room)
 	}
 	if bytesOf(text, most) == len(text) {

@@ -101,7 +101,7 @@ func TestTextFunctionsFail(t *testing.T) {
 	mistaken(t, msg(worded), []mistake{
 		{"padding with nothing", `pad_left("a", 5, "")`, `pad_left() can't pad with a text that is empty`, `pad_left`, false},
 		{"a length below zero", `truncate("a", -1)`,
-			`truncate() can't make a text of at most -1 characters that ends with 0`, `truncate`, false},
+			`truncate() can't make a text of fewer than 0 characters, as number -1 asks for`, `truncate`, false},
 		{"an ending that does not fit", `truncate(name, 2, "...")`,
 			`truncate() can't make a text of at most 2 characters that ends with 3`, `truncate`, true},
 		{"too few values", `printf("%d %s", 1)`, `printf(): the format has 2 verbs for 1 value`, `printf`, false},

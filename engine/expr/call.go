@@ -3,6 +3,7 @@ package expr
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/expr-lang/expr/ast"
 
@@ -64,6 +65,9 @@ func (c *compiler) find(s *site, name string) *function {
 	}
 	if f.Scope != "" && !slices.Contains(c.scopes, f.Scope) {
 		where := "where there is a " + f.Scope
+		if strings.IndexByte("aeiou", f.Scope[0]) >= 0 {
+			where = "where there is an " + f.Scope
+		}
 		if f.Scope == "generate" {
 			where = "in the body of a generate"
 		}

@@ -55,6 +55,11 @@ func TestEvalFails(t *testing.T) {
 		{"a position that is a float", `list[0:ratio]`, `a position is a whole number, not number 0.5`, `[0:r`},
 		{"a large integer in a function", `abs(big)`, `abs() cannot use number 18446744073709551616 (integers beyond 64 bits compare and copy only; float(x) rounds)`, `abs`},
 		{"a large integer in a function of integers", `bitand(1, big)`, `bitand() cannot use number 18446744073709551616 (integers beyond 64 bits compare and copy only; float(x) rounds)`, `bitand`},
+		{"a shift to the other side", `bitshl(status, -1)`, `bitshl() can't shift by fewer than 0 bits, as number -1 asks for`, `bitshl`},
+		{"a time and a field", `parse_time("2026-01-02") > date`,
+			`cannot compare time 2026-01-02T00:00:00Z with a document's value using > (parse_time(text) reads a time)`, `> date`},
+		{"a time and its text", `try(parse_time(date), date) > "2026-01-02"`,
+			`cannot compare time 2026-01-02T00:00:00Z with text "2026-01-02" using > (parse_time(text) reads a time)`, `> "2026`},
 		{"a logarithm to the base 0", `log(status, 0)`, `log() needs a base above 0 that is not 1, not number 0`, `log`},
 		{"a logarithm to the base 1", `log(status, 1)`, `log() needs a base above 0 that is not 1, not number 1`, `log`},
 		{"a logarithm of 0", `log(0 * status, 3)`, `log() has no result for number 0`, `log`},
@@ -187,7 +192,7 @@ func TestEvalFails(t *testing.T) {
 		{"a date without text", `date(timezone("UTC"))`, `date() needs a text, and optionally its layout and time zone`,
 			`date`},
 		{"a shift by a negative count", `bitshl(1, -i)`,
-			`bitshl(): invalid operation: negative shift count -1 (type int)`, `bitshl`},
+			`bitshl() can't shift by fewer than 0 bits, as number -1 asks for`, `bitshl`},
 		{"an operator in a let", `let x = name; x > 1`, `cannot compare text "Ann" with number 1 using >`, `> 1`},
 	}
 	m := msg(sample)

@@ -152,6 +152,12 @@ func TestScopes(t *testing.T) {
 	if v, err := e.Eval(msg(sample)); v != 6 || err != nil {
 		t.Errorf("got %v, %v, want 6", v, err)
 	}
+	functions["test_answer"] = &function{Func: Func{Name: "test_answer", Scope: "answer"}}
+	t.Cleanup(func() { delete(functions, "test_answer") })
+	_, err = Compile(`test_answer()`)
+	if want := `test_answer() cannot be called here, only where there is an answer`; short(err) != want {
+		t.Errorf("got %q, want %q", short(err), want)
+	}
 	_, err = Compile(`test_batch()`)
 	if want := `test_batch() cannot be called here, only where there is a batch`; short(err) != want {
 		t.Errorf("got %q, want %q", short(err), want)

@@ -147,6 +147,7 @@ var foreign = sync.OnceValue(func() map[string]string {
 		"match":                "write text matches \"…\"",
 		"mktime":               "write unix(time)",
 		"nanoid":               "write ksuid()",
+		"not":                  "write not a",
 		"number":               "write parse_number(x)",
 		"or":                   "write a ?? b",
 		"padend":               "write pad_right(text, 5)",
@@ -286,6 +287,8 @@ func misplaced(code, kind, token string, offset int) string {
 		return fmt.Sprintf("a field of this name is written this.%s", token)
 	case habits[token] != "":
 		return habits[token]
+	case kind == "Identifier" && lastWord(strings.TrimRight(before, " \t\r\n")) == "NOT":
+		return habits["NOT"]
 	case strings.Contains(")]}", token) && openAt(before) < 0:
 		return "it closes nothing: remove it, or open it before"
 	case kind == "Identifier" || kind == "Number" || kind == "String":

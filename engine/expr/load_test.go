@@ -31,6 +31,8 @@ func TestCompileFails(t *testing.T) {
 		{"an unknown sign", `a ~ b`, `cannot read the character U+007E '~'`, `~ b`},
 		{"= for ==", `status = 500`, `unexpected = (write == to compare)`, `= 500`},
 		{"=== for ==", `status === 500`, `unexpected = (write == to compare)`, `= 500`},
+		{"NOT for not", `NOT a`, `unexpected a (write not)`, `a`},
+		{"NOT for not, with brackets", `a and NOT (b)`, `there is no function NOT() (write not a)`, `NOT`},
 		{"AND for and", `a AND b`, `unexpected AND (write and)`, `AND b`},
 		{"<> for !=", `a <> b`, `unexpected > (write !=)`, `> b`},
 		{"a reserved word", `in == 5`, `unexpected in (a field of this name is written this.in)`, `in`},

@@ -68,6 +68,8 @@ func (s *site) clash(left, right kinds, a, b string) {
 		remedy = largeIntegers
 	case (s.name == "%" || s.name == "..") && both&^kNumber == 0:
 		remedy = "it needs whole numbers; int(x) leaves the fraction out"
+	case s.name != "+" && (left == kTime && right&kText != 0 || left&kText != 0 && right == kTime):
+		remedy = "parse_time(text) reads a time"
 	case s.name == "+" && both&kText != 0 && both&kNumber != 0 && both&^(kText|kNumber) == 0:
 		remedy = "string(x) turns a number into text"
 	}

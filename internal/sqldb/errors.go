@@ -161,7 +161,9 @@ func ofSQLite(e *lite.Error) error {
 	switch e.Code() & 0xff {
 	case lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH, lib.SQLITE_TOOBIG, lib.SQLITE_RANGE:
 		return engine.WithClass(engine.Rejected, err)
-	case lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_NOMEM:
+	case lib.SQLITE_CANTOPEN: // which file is in dsn, and may be secret there
+		return held(remedied(err, "the folder of the file in dsn has to exist, and flowd has to be permitted to write there"))
+	case lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_READONLY, lib.SQLITE_NOMEM:
 		return held(err)
 	case lib.SQLITE_AUTH, lib.SQLITE_PERM:
 		return engine.WithClass(engine.Auth, err)

@@ -303,7 +303,7 @@ func TestNoConnection(t *testing.T) {
 		{"a wrong user", "mariadb", strings.Replace(my.DSN.Reveal(), "root@", "nobody:guess@", 1), engine.Auth, false, "1045"},
 		{"no such database", "postgres", pg.DSN.Reveal() + "_none", engine.Transient, true, "3D000"},
 		{"no such database", "mariadb", strings.Replace(my.DSN.Reveal(), "/flowd", "/none_flowd", 1), engine.Transient, true, "1049"},
-		{"no such folder", "sqlite", filepath.Join(t.TempDir(), "none", "x.db"), engine.Transient, true, "unable to open"},
+		{"no such folder", "sqlite", filepath.Join(t.TempDir(), "none", "x.db"), engine.Transient, true, "(14) (the folder of the file in dsn has to exist"},
 		{"no TLS there", "postgres", pg.DSN.Reveal() + "?sslmode=require", engine.Transient, true, "TLS"},
 		{"no TLS, which tls asks for", "postgres", pg.DSN.Reveal() + "?sslmode=disable", engine.Transient, true, "TLS"},
 		{"no TLS, which tls asks for", "mariadb", my.DSN.Reveal(), engine.Transient, true, "TLS"},

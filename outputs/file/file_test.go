@@ -171,7 +171,7 @@ func TestDataKeepsToItsFolder(t *testing.T) {
 		{"nothing", "d/$(k)", "", `rejected: path "d/" has no file name`},
 		{"a folder", "d/$(k)", "sub/", `rejected: path "d/sub/" has no file name`},
 		{"a folder that is there", "d/$(k)", "dir",
-			`rejected: d/dir: is a directory (name a file in it): is a directory`},
+			`rejected: d/dir: is a directory (name a file in it)`},
 		{"a link out of it", "d/$(k)", "link/x", `rejected: d/link/x: path escapes from parent`},
 		{"a link to a file outside", "d/$(k)", "passwd", `rejected: d/passwd: path escapes from parent`},
 		{"too long a name", "d/$(k)", strings.Repeat("x", 300),
@@ -413,7 +413,7 @@ func TestOpenSaysWhatCanNotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"dir":        "dir: is a directory (name a file in it): is a directory",
+		"dir":        "dir: is a directory (name a file in it)",
 		"plain/x":    "plain/x: not a directory",
 		"plain/$(k)": "plain/: not a directory",
 	} {

@@ -214,9 +214,9 @@ func explain(path string, err error) error {
 			Err: fmt.Errorf("%s: %w (raise the limit, ulimit -n)", path, cause)}
 	case errors.Is(err, fs.ErrPermission):
 		return engine.Errorf(engine.Permanent,
-			"%s: permission denied (give the user that runs flowd permission to write it): %w", path, cause)
+			"%s: %w (give the user that runs flowd permission to write it)", path, cause)
 	case errors.Is(err, syscall.EISDIR):
-		return engine.Errorf(engine.Rejected, "%s: is a directory (name a file in it): %w", path, cause)
+		return engine.Errorf(engine.Rejected, "%s: %w (name a file in it)", path, cause)
 	case errors.Is(err, syscall.EEXIST): // found a file where a folder has to be
 		return engine.Errorf(engine.Rejected, "%s: %w", path, syscall.ENOTDIR)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL),
