@@ -240,6 +240,7 @@ func TestADeadLetterThatIsRefusedDoesNotGoInCircles(t *testing.T) {
 					})},
 				}
 				p.Engine.OnFailure.DeadLetter = "dead"
+				p.Engine.Drain.Timeout = time.Hour // the next probe is in time, whatever was drawn
 				stop, cancel := context.WithTimeout(t.Context(), 7*time.Second)
 				defer cancel()
 				Run(t, p, stop)
