@@ -18,6 +18,12 @@ func (l *loader) checkCalls() {
 	for _, f := range l.files {
 		l.checkEnv(f)
 		for _, c := range *schema.Shared[expr.Calls](f.decoder) {
+			if slices.Contains(c.Scopes, "expected") && slices.Contains(underWay, c.Name) {
+				l.report(c.Problem(c.Offset, schema.Problem{Code: "expression",
+					Message: c.Name + "() is known only while a message is under way, not when it has arrived",
+					Remedy:  "keep it in a field or in metadata, and compare that"}))
+				continue
+			}
 			switch c.Name {
 			case "vars":
 				l.checkVars(c, kept)
@@ -32,6 +38,9 @@ func (l *loader) checkCalls() {
 		}
 	}
 }
+
+// underWay are the functions that a message does not have any more when a test looks at it.
+var underWay = []string{"input", "batcher", "attempt", "received_at", "vars"}
 
 // kept are the names that a step `let` keeps somewhere: lists of steps may be in other files than those that use them.
 func (l *loader) kept() (names []string) {

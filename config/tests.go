@@ -114,7 +114,7 @@ func (*Expected) Words() map[string]string {
 type ExpectedMessage struct {
 	Body    `yaml:",inline"`
 	Meta    schema.Map[JSON] `yaml:"meta" doc:"Metadata that it must have; there may be more."`
-	Matches expr.Cond        `yaml:"matches" doc:"A condition that must be true for it."`
+	Matches expr.Cond        `yaml:"matches" scope:"expected" doc:"A condition that must be true for it."`
 	Error   *ExpectedError   `yaml:"error" doc:"Why it failed, in a dead letter."`
 	Place   schema.Place     `yaml:",place"`
 }
