@@ -108,8 +108,8 @@ func TestABadCheckpointIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "in.ndjson", `{"n":1}`+"\n")
 	one, two := write(t, dir, "one.yaml", counted), write(t, dir, "two.yaml", counted)
-	flowd(t, dir, "", "-c", one, "-c", two).Want(t, 1, "checkpoint cp: is already the checkpoint of input in",
-		"give each input its own")
+	flowd(t, dir, "", "-c", one, "-c", two).Want(t, 2, "two.yaml:3:44: inputs.in.file.checkpoint: cp is already used at",
+		"give each its own file")
 	write(t, dir, "cp", "{")
 	got := flowd(t, dir, "", "-c", one)
 	if got.Want(t, 1, "checkpoint cp: is damaged or not a checkpoint",
