@@ -98,14 +98,16 @@ func (r *recordDecoder) keys() {
 	var unknown []*Node
 	types := map[*Node]*Node{}
 	for i, key := range r.Decoder.keys(r.n) {
-		if chosen := r.n.Keys[i]; chosen.param || key == nil && r.params != nil && strings.Contains(r.n.Keys[i].Text, "${"+paramPrefix) {
-			r.report(chosen, PlaceholderInKey, "a parameter can't choose a field", "write the field itself")
+		written := r.n.Keys[i]
+		if written.param || key == nil && r.params != nil && strings.Contains(written.Text, "${"+paramPrefix) {
+			r.report(written, PlaceholderInKey, "a parameter can't choose a field", "write the field itself")
 			r.typed, r.strange = true, true // it may have been that
 			continue
 		}
 		if key == nil {
-			r.unsure(r.s.by[r.n.Keys[i].Text])
-			r.strange = r.strange || r.s.by[r.n.Keys[i].Text] == nil
+			meant := r.s.by[written.Text]
+			r.unsure(meant)
+			r.strange = r.strange || meant == nil
 			continue
 		}
 		item := r.n.Items[i]

@@ -135,7 +135,8 @@ func flowValue(text string, off int) string {
 			depth++
 		case depth > 0 && (c == ')' || c == ']' || c == '}'):
 			depth--
-		case depth == 0 && (c == ',' || c == '}' || c == ']' || c == ':' && (text[off] != '?' || i == off+1) && endsWord(text[i+1:])):
+		case depth == 0 && (c == ',' || c == '}' || c == ']' ||
+			c == ':' && (text[off] != '?' || i == off+1) && endsWord(text[i+1:])):
 			if strings.Count(text[begin:i], "[") != strings.Count(text[begin:i], "]") ||
 				strings.Count(text[begin:i], "(") != strings.Count(text[begin:i], ")") {
 				return ""

@@ -32,6 +32,15 @@ func Append(dst []byte, v any) ([]byte, error) {
 	return out, nil
 }
 
+// Timestamp is t as its text in RFC 3339 has it. Offsets are whole minutes there: where clocks once went by the sun, it
+// is in UTC.
+func Timestamp(t time.Time) time.Time {
+	if _, offset := t.Zone(); offset%60 != 0 {
+		return t.UTC()
+	}
+	return t
+}
+
 func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
@@ -58,10 +67,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 		}
 		return AppendString(dst, base64.StdEncoding.EncodeToString(v)), nil
 	case time.Time:
-		if _, offset := v.Zone(); offset%60 != 0 { // RFC 3339 has only whole minutes
-			v = v.UTC()
-		}
-		return AppendString(dst, v.Format(time.RFC3339Nano)), nil
+		return AppendString(dst, Timestamp(v).Format(time.RFC3339Nano)), nil
 	case time.Duration:
 		return AppendString(dst, v.String()), nil
 	case []string:

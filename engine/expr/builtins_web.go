@@ -75,7 +75,12 @@ parse_url("https://example.com").port ?? 443 → 443`,
 		stripHTML},
 }
 
-func init() { family(func() { web.declare("text", true) }) }
+func init() {
+	family(func() {
+		web.declare("text", true)
+		functions["parse_query"].holds, functions["parse_url"].holds = true, true
+	})
+}
 
 // unescaped is textIf of what is a Go string.
 func unescaped(text string) any {

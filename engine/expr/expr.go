@@ -124,8 +124,10 @@ func (e *Expr) Eval(s Source) (any, error) {
 
 // fit is v, which e has given, if a document can contain it.
 func (e *Expr) fit(v any) (any, error) {
-	if t, ok := v.(time.Time); ok && offsetOf(t)%60 != 0 {
-		return t.UTC(), nil
+	if t, ok := v.(time.Time); ok {
+		if at := doc.Timestamp(t); at.Location() != t.Location() { // to return t itself would allocate
+			return at, nil
+		}
 	}
 	if e.p.foreign {
 		if f := unfit(e.p.site.offset, v); f != nil {

@@ -47,6 +47,7 @@ type function struct {
 	old  bool // goes on working under this name, which docs no longer show
 
 	shallow bool // neither goes through a list or object nor makes one
+	holds   bool // a list or object that it makes may have bytes in it that its arguments have not
 
 	// settle looks, at load, at arguments whose roles depend on each other; compiled sees each call once it is compiled,
 	// prepares what takes several arguments, and adds shorter ways to the call's value. Most functions have neither.
@@ -200,14 +201,11 @@ func (f *function) out() kinds {
 // foreign says whether the function makes bytes, a time zone, or something with these in it. What only hands on parts of
 // its arguments does not.
 func (f *function) foreign() bool {
-	switch out := f.out(); {
-	case f.run == nil: // registered
+	out := f.out()
+	if f.run == nil { // registered
 		return out&(kBytes|kZone|kList|kObject) != 0
-	case f.Name == "parse_query" || f.Name == "parse_url":
-		return true
-	default:
-		return out&(kBytes|kZone) != 0 && out&(kList|kObject) == 0
 	}
+	return f.holds || out&(kBytes|kZone) != 0 && out&(kList|kObject) == 0
 }
 
 // accept checks what is known about arguments; describe says in words what

@@ -127,7 +127,7 @@ func describe(v any) string {
 	case map[string]any:
 		return "an object"
 	case time.Time:
-		return "time " + written(v).Format(time.RFC3339Nano)
+		return "time " + doc.Timestamp(v).Format(time.RFC3339Nano)
 	case time.Duration:
 		return "duration " + v.String()
 	case *time.Location:

@@ -3,6 +3,8 @@ package expr
 import (
 	"math"
 	"time"
+
+	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // dated is a time that has a text in RFC 3339, or ends the evaluation: years have four digits there, and offsets are
@@ -11,22 +13,13 @@ func (s *site) dated(t time.Time) time.Time {
 	if _, offset := t.Zone(); offset <= -secondsPerDay || offset >= secondsPerDay {
 		t = t.UTC()
 	}
-	if y := written(t).Year(); y < 1 || y > 9999 {
+	if y := doc.Timestamp(t).Year(); y < 1 || y > 9999 {
 		fail(s.offset, "the result of %s is in the year %d; times go from the year 1 to 9999", s.name, y)
 	}
 	return t
 }
 
 const secondsPerDay = 24 * 60 * 60
-
-// written is t as its text in RFC 3339 has it. Offsets are whole minutes there: where clocks once went by the sun, it is
-// in UTC.
-func written(t time.Time) time.Time {
-	if offsetOf(t)%60 != 0 {
-		return t.UTC()
-	}
-	return t
-}
 
 // shifted is what became of t by a duration. A time that was read without a year, in the year 0, may stay there.
 func (s *site) shifted(t, moved time.Time) time.Time {

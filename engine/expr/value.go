@@ -151,7 +151,7 @@ func appendText(s *site, dst []byte, v any) []byte {
 	case string:
 		return append(dst, v...)
 	case time.Time:
-		return written(v).AppendFormat(dst, time.RFC3339Nano)
+		return doc.Timestamp(v).AppendFormat(dst, time.RFC3339Nano)
 	case time.Duration:
 		return append(dst, v.String()...)
 	case []byte:

@@ -167,7 +167,8 @@ func (t *translator) byInput(routes []route) []route {
 	if !asked {
 		return routes
 	}
-	if !whole && slices.IndexFunc(all, func(b inputBatch) bool { return textOf(b.policy) != textOf(all[0].policy) }) < 0 {
+	differs := func(b inputBatch) bool { return textOf(b.policy) != textOf(all[0].policy) }
+	if !whole && !slices.ContainsFunc(all, differs) {
 		all = all[:1] // it does not matter whose messages are written together
 	}
 	var done []route

@@ -103,7 +103,7 @@ func (t *translator) rejected(c *component, name string, members []*yaml.Node) {
 		return
 	}
 	made := lookup(t.outputs, dead)
-	key := keyOf(t.outputs, dead)
+	key := pairOf(t.outputs, dead).key
 	if made == nil {
 		key = scalar(dead)
 		t.outputs.Content = append(t.outputs.Content, key, mapping("fallback", list(copies(members)...)))
@@ -113,16 +113,6 @@ func (t *translator) rejected(c *component, name string, members []*yaml.Node) {
 		t.says(c.key, fmt.Sprintf("what a step has failed goes to the output %s alone, wherever it would have gone", dead))
 	}
 	t.deadLater = dead
-}
-
-// keyOf is the key of an entry.
-func keyOf(n *yaml.Node, name string) *yaml.Node {
-	for _, p := range pairsOf(n) {
-		if p.key.Value == name {
-			return p.key
-		}
-	}
-	return nil
 }
 
 // writers are the outputs that write what comes to one: those that it has, of a fallback the last.
