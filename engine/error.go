@@ -54,6 +54,11 @@ type Error struct {
 // with `then: stop`, whatever on_failure says.
 var ErrGone = errors.New("gone for good")
 
+// ErrEnd says that an input has ended: no Read will bring more. Read returns it as it is: it is compared by identity, so
+// neither an error that wraps it nor one that a library gives, such as io.EOF of a connection that was cut, ends an
+// input. Any other error is a fault, after which the input is opened again.
+var ErrEnd = errors.New("the input has ended")
+
 // ErrBehind is what a sequential output fails a message with that it did not write because
 // an earlier one of its key failed in the same write. It is not an attempt: the message is
 // written after that one. An [Acker] sees it as the reason of a message that goes back to a

@@ -14,7 +14,8 @@ import (
 //
 // One goroutine calls Read, with credits taken. Read waits for the first message only, adds
 // up to b.Room() messages with b.Add, and returns at once when ctx ends. What was added
-// counts even with an error. io.EOF ends the input; any other error fails it.
+// counts even with an error. [ErrEnd] ends the input. After any other error, io.EOF included,
+// the input is closed and opened again.
 type Input interface {
 	Read(ctx context.Context, b *Batch) (Acker, error)
 }
@@ -43,7 +44,7 @@ type Stopper interface {
 
 // Yielder is an ability of an Input that follows outputs ([Traits.Follows]): another plan takes
 // its own plan's place, and so does that of what writes to it, which would never end. A Read under
-// way and later ones return io.EOF, until resume is called: then the input, if the next plan
+// way and later ones return [ErrEnd], until resume is called: then the input, if the next plan
 // continues with it, reads on where it was.
 type Yielder interface {
 	Yield() (resume func())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -26,7 +25,7 @@ type Source struct {
 	Endless  bool                           // after the payloads, wait for the stop
 	Every    time.Duration                  // pause before each Read
 	Prepare  func(i int, m *engine.Message) // called for each message
-	Fail     error                          // instead of io.EOF
+	Fail     error                          // instead of engine.ErrEnd
 
 	mu      sync.Mutex // guards the fields below
 	next    int
@@ -67,7 +66,7 @@ func (s *Source) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	case s.Fail != nil:
 		return s.acker(), s.Fail
 	}
-	return s.acker(), io.EOF
+	return s.acker(), engine.ErrEnd
 }
 
 func (s *Source) acker() engine.Acker {

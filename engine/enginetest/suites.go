@@ -3,8 +3,6 @@ package enginetest
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -56,7 +54,7 @@ func Input(t *testing.T, make func(t *testing.T) engine.Input, want ...string) {
 					kept = append(kept, m.Bytes())
 					copies = append(copies, bytes.Clone(m.Bytes()))
 				}
-				if errors.Is(err, io.EOF) {
+				if err == engine.ErrEnd {
 					break
 				}
 				if err != nil {

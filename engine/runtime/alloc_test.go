@@ -2,7 +2,6 @@ package runtime_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	goruntime "runtime"
 	"runtime/debug"
@@ -21,7 +20,7 @@ var payload = []byte(`{"n":1}`)
 
 func (s *block) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
 	if s.n == 0 {
-		return s, io.EOF
+		return s, engine.ErrEnd
 	}
 	for ; s.n > 0 && b.Room() > 0; s.n-- {
 		b.Add(payload)

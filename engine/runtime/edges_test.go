@@ -3,7 +3,6 @@ package runtime_test
 import (
 	"context"
 	"errors"
-	"io"
 	goruntime "runtime"
 	"slices"
 	"sync"
@@ -172,7 +171,7 @@ type blocks struct{ n int }
 
 func (s *blocks) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	if s.n == 0 {
-		return nil, io.EOF
+		return nil, engine.ErrEnd
 	}
 	if b.Room() < 256 {
 		return nil, nil
@@ -351,7 +350,7 @@ func (l *linked) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	select {
 	case all, ok := <-l.link:
 		if !ok {
-			return l, io.EOF
+			return l, engine.ErrEnd
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()

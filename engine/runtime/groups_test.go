@@ -3,7 +3,6 @@ package runtime_test
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -244,7 +243,7 @@ func (r *receiving) Traits() engine.Traits { return engine.Traits{TakesBack: eng
 func (r *receiving) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	<-ctx.Done()
 	if r.done {
-		return r, io.EOF
+		return r, engine.ErrEnd
 	}
 	r.done = true
 	for i := range 3 {
@@ -377,4 +376,4 @@ type shut struct{}
 var errShut = errors.New("shut")
 
 func (shut) Open(context.Context) error                                { return errShut }
-func (shut) Read(context.Context, *engine.Batch) (engine.Acker, error) { return nil, io.EOF }
+func (shut) Read(context.Context, *engine.Batch) (engine.Acker, error) { return nil, engine.ErrEnd }

@@ -3,7 +3,6 @@ package runtime_test
 import (
 	"context"
 	"flag"
-	"io"
 	"runtime"
 	"strconv"
 	"sync"
@@ -26,7 +25,7 @@ type keyed struct {
 
 func (s *keyed) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
 	if s.n == s.most {
-		return nil, io.EOF
+		return nil, engine.ErrEnd
 	}
 	for ; b.Room() > 0 && s.n < s.most; s.n++ {
 		m := b.Add([]byte(`{"k":"customer-` + strconv.Itoa(s.n/s.same) + `"}`))

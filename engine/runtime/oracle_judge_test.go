@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -79,7 +78,7 @@ func (o *origin) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	o.mu.Unlock()
 	_, err := o.Source.Read(ctx, b)
 	switch {
-	case errors.Is(err, io.EOF):
+	case err == engine.ErrEnd:
 	case faulty && how == 2:
 		err = errors.New("scripted")
 	case faulty && o.Takes != engine.TakesNothing && told > 0: // the acker of what was added is known

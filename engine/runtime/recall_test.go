@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -46,7 +45,7 @@ func (g *groups) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	for {
 		if n, over := g.read(b); n > 0 || over {
 			if over {
-				return g, io.EOF
+				return g, engine.ErrEnd
 			}
 			return g, nil
 		}

@@ -3,6 +3,9 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,4 +126,48 @@ func TestAQuietInputIsHealthyAgain(t *testing.T) {
 		}()
 		plan.Run(stop, context.Background())
 	})
+}
+
+// cutting is a source whose Reads fail with cuts, one after the other, before each message.
+type cutting struct {
+	*Source
+	cuts   []error
+	opened int
+}
+
+func (c *cutting) Open(context.Context) error { c.opened++; return nil }
+
+func (c *cutting) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	if len(c.cuts) > 0 {
+		cut := c.cuts[0]
+		c.cuts = c.cuts[1:]
+		return c.Source, cut
+	}
+	return c.Source.Read(ctx, b)
+}
+
+func TestOnlyErrEndEndsAnInput(t *testing.T) {
+	for _, cut := range []error{
+		io.EOF,
+		io.ErrUnexpectedEOF,
+		&engine.Error{Class: engine.Transient, Err: io.EOF},
+		fmt.Errorf("receive: %w", engine.ErrEnd),
+		errors.Join(engine.ErrEnd),
+	} {
+		t.Run(fmt.Sprintf("%T %v", cut, cut), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in := &cutting{Source: &Source{Payloads: []string{"a", "b"}, Takes: engine.TakesOne}, cuts: []error{cut, cut, cut}}
+				dst := &Sink{}
+				p := pipe(&Source{}, dst)
+				p.Inputs = Named("in",
+					engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })})
+				if rep := Run(t, p, nil); rep.Err != nil {
+					t.Errorf("the run ended with %v", rep.Err)
+				}
+				if got := dst.Bodies(); !slices.Equal(got, []string{"a", "b"}) || in.opened != 4 {
+					t.Errorf("delivered %q, opened %d times; want a and b, and 4", got, in.opened)
+				}
+			})
+		})
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -151,7 +150,7 @@ func TestCheckpoint(t *testing.T) {
 		if a != nil {
 			acker = a
 		}
-		if errors.Is(err, io.EOF) {
+		if err == engine.ErrEnd {
 			break
 		} else if err != nil {
 			t.Fatal(err)

@@ -2,8 +2,6 @@ package file
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"os"
 	"testing"
 
@@ -43,7 +41,7 @@ func readFile(b *testing.B, component string, lines int) {
 	for n := 0; n < lines; {
 		batch := engine.NewBatch(256)
 		acker, err := in.Read(b.Context(), batch)
-		if err != nil && !errors.Is(err, io.EOF) {
+		if err != nil && err != engine.ErrEnd {
 			b.Fatal(err)
 		}
 		results = results[:0]

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -43,7 +42,7 @@ func run(t *testing.T, component string, n int) (got []string) {
 		if _, ackErr := acker.Ack(t.Context(), results); ackErr != nil {
 			t.Fatal(ackErr)
 		}
-		if errors.Is(err, io.EOF) {
+		if err == engine.ErrEnd {
 			return got
 		}
 		must(t, err)
@@ -130,7 +129,7 @@ func TestClosedAndOpenedAgainAnInputGoesOn(t *testing.T) {
 		}
 		want := []string{"a.log:1", "a.log:2", "a.log:3", "a.log:4", "a.log:5", "b.log:6", "b.log:7"}
 		want[5], want[6] = "b.log:1", "b.log:2"
-		if !errors.Is(err, io.EOF) || !slices.Equal(got, want) {
+		if err != engine.ErrEnd || !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, %v", component, got, err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,7 +58,7 @@ func read(t *testing.T, in *input) (got []string, err error) {
 		for m := range b.Ended() {
 			got = append(got, where(m)+" !"+m.Err().Error())
 		}
-		if errors.Is(err, io.EOF) {
+		if err == engine.ErrEnd {
 			return got, nil
 		}
 		if err != nil {

@@ -61,7 +61,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 		in.marks = in.marks[:0]
 		var busy *compression.BusyError
 		switch {
-		case errors.Is(err, io.EOF) && in.path != "":
+		case errors.Is(err, io.EOF):
 			err = in.finish()
 		case errors.As(err, &busy) && b.Room() < room:
 			err = nil // it comes again
@@ -85,14 +85,14 @@ func (in *input) await(ctx context.Context, busy *compression.BusyError) error {
 	return err
 }
 
-// read adds records of the current file, or the next; with io.EOF, it or the list has
-// ended.
+// read adds records of the current file, or of the next one. io.EOF is the end of the file,
+// [engine.ErrEnd] that of the list.
 func (in *input) read(ctx context.Context, b *engine.Batch) error {
 	if in.path == "" {
 		path, ok := in.list.next()
 		if !ok {
 			in.book.sawAll(in.index, in.instances)
-			return io.EOF
+			return engine.ErrEnd
 		}
 		in.path, in.from = path, framing.Place{}
 	}
@@ -213,7 +213,7 @@ func (in *input) release() error {
 
 // explain says where an error happened.
 func (in *input) explain(ctx context.Context, err error) error {
-	if errors.Is(err, io.EOF) && in.path == "" || ctx.Err() != nil {
+	if err == engine.ErrEnd || ctx.Err() != nil {
 		return err
 	}
 	// The error of a read already names the path.

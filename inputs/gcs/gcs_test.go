@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -176,7 +175,7 @@ func TestCheckpoint(t *testing.T) {
 		if a != nil {
 			acker = a
 		}
-		if errors.Is(err, io.EOF) {
+		if err == engine.ErrEnd {
 			break
 		} else if err != nil {
 			t.Fatal(err)

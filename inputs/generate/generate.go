@@ -4,7 +4,6 @@ package generate
 
 import (
 	"context"
-	"io"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -78,7 +77,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	if in.cfg.Count > 0 {
 		n = int(min(int64(n), in.cfg.Count-in.src.n))
 		if n == 0 {
-			return nil, io.EOF
+			return nil, engine.ErrEnd
 		}
 	}
 	if !in.cfg.Interval.IsZero() {
@@ -88,7 +87,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 		in.add(b)
 	}
 	if in.cfg.Count > 0 && in.src.n == in.cfg.Count {
-		return nil, io.EOF // at once: another Read may have to wait for a rate limit
+		return nil, engine.ErrEnd // at once: another Read may have to wait for a rate limit
 	}
 	return nil, ctx.Err()
 }

@@ -1,8 +1,6 @@
 package generate
 
 import (
-	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -72,7 +70,7 @@ func TestASeedRepeats(t *testing.T) {
 func TestABodyThatFailsIsAFailedMessage(t *testing.T) {
 	in := enginetest.New(t, engine.Inputs, `{"generate": {"count": 1, "body": "random_int(6, 1)"}}`)
 	b := engine.NewBatch(5)
-	if _, err := in.Read(t.Context(), b); !errors.Is(err, io.EOF) {
+	if _, err := in.Read(t.Context(), b); err != engine.ErrEnd {
 		t.Errorf("got %v, want the end beside the last message", err)
 	}
 	n := 0
@@ -85,7 +83,7 @@ func TestABodyThatFailsIsAFailedMessage(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d failed, want 1", n)
 	}
-	if _, err := in.Read(t.Context(), engine.NewBatch(5)); !errors.Is(err, io.EOF) {
+	if _, err := in.Read(t.Context(), engine.NewBatch(5)); err != engine.ErrEnd {
 		t.Errorf("got %v, want the end", err)
 	}
 }

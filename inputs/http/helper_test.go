@@ -2,9 +2,7 @@ package http
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -112,7 +110,7 @@ func rest(t *testing.T, in *input) (all []string, err error) {
 		docs, refs, err := read(t, in, 100)
 		all = append(all, docs...)
 		settle(t, in, refs...)
-		if errors.Is(err, io.EOF) {
+		if err == engine.ErrEnd {
 			return all, nil
 		}
 		if err != nil {

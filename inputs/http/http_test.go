@@ -208,7 +208,7 @@ func TestAnswersThatAreNotWhatWasAskedFor(t *testing.T) {
 					class = engine.Permanent
 				}
 				fails(t, err, class, tt.words...)
-				if errors.Is(err, io.EOF) {
+				if err == engine.ErrEnd {
 					t.Error("the engine would take it for the input's end")
 				}
 				if len(got) > 0 {
@@ -249,7 +249,7 @@ func TestACheckpointIsOfWhatIsSettled(t *testing.T) {
 		config := byCursor + `, "checkpoint": "` + filepath.Join(t.TempDir(), "c") + `"`
 		in := opened(t, a.url+afterCursor, config)
 		_, refs := next(t, in, 8)
-		if _, _, err := read(t, in, 1); !errors.Is(err, io.EOF) {
+		if _, _, err := read(t, in, 1); err != engine.ErrEnd {
 			t.Fatal(err)
 		}
 		settle(t, in, refs[:tt.settled]...)

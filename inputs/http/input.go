@@ -3,7 +3,6 @@ package http
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -192,15 +191,12 @@ func (in *input) await(ctx context.Context, begin func(context.Context) (func(co
 	}
 }
 
-// explain gives an error the time at which it began. The end of a connection is not that of an input.
+// explain gives an error the time at which it began.
 func explain(err error, began time.Time) error {
 	if err == nil {
 		return nil
 	}
 	e := engine.ErrorOf(err, engine.Transient)
-	if errors.Is(err, io.EOF) {
-		e.Err = errors.New(e.Err.Error())
-	}
 	e.FirstFailed = began
 	return e
 }

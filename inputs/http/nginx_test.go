@@ -3,7 +3,6 @@ package http
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,7 +120,7 @@ func TestNginx(t *testing.T) {
 	in = opened(t, url+"/a.json", "")
 	next(t, in, 2)
 	stop()
-	if _, _, err := read(t, in, 1); !errors.Is(err, io.EOF) { // it had everything
+	if _, _, err := read(t, in, 1); err != engine.ErrEnd { // it had everything
 		t.Errorf("got %v", err)
 	}
 	_, err = rest(t, opened(t, url+"/a.json", ""))

@@ -2,7 +2,6 @@ package http
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -80,7 +79,7 @@ func TestTheCursorOfPagesByURLIsThatOfTheWholePoll(t *testing.T) {
 		_, refs := next(t, in, n)
 		settle(t, in, refs...)
 		if n == 6 {
-			if _, _, err := read(t, in, 1); !errors.Is(err, io.EOF) {
+			if _, _, err := read(t, in, 1); err != engine.ErrEnd {
 				t.Fatal(err)
 			}
 		}

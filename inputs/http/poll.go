@@ -110,7 +110,7 @@ func (in *input) schedule() {
 	}
 }
 
-// nextRequest waits until a request is due. io.EOF: there is none any more.
+// nextRequest waits until a request is due. [engine.ErrEnd]: there is none any more.
 func (in *input) nextRequest(ctx context.Context) (func(context.Context) result, error) {
 	if in.poll.request == nil {
 		if err := in.begin(ctx); err != nil {
@@ -130,7 +130,7 @@ func (in *input) nextRequest(ctx context.Context) (func(context.Context) result,
 // begin begins a poll once it is due.
 func (in *input) begin(ctx context.Context) error {
 	if in.over {
-		return io.EOF
+		return engine.ErrEnd
 	}
 	if in.due.IsZero() {
 		in.due = time.Now()

@@ -51,7 +51,7 @@ func (in *input) readStream(ctx context.Context, b *engine.Batch) error {
 		}
 		if in.conn = r.conn; in.conn == nil {
 			in.over = true
-			return io.EOF
+			return engine.ErrEnd
 		}
 	}
 	err := in.conn.pump.FillPlaced(ctx, b, in.conn.meta, func(m *engine.Message, _ framing.Place) { in.note(m) })
@@ -98,7 +98,7 @@ func (c *conn) close() {
 // nextConn waits until the stream may be opened.
 func (in *input) nextConn(ctx context.Context) (func(context.Context) result, error) {
 	if in.over {
-		return nil, io.EOF
+		return nil, engine.ErrEnd
 	}
 	if err := in.rest(ctx, time.Time{}); err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package http
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -178,7 +177,7 @@ func TestAStreamThatWillGiveNothingEndsTheInput(t *testing.T) {
 	a := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	in := opened(t, a.url, `"stream": "sse"`)
 	for range 2 {
-		if _, _, err := read(t, in, 1); !errors.Is(err, io.EOF) {
+		if _, _, err := read(t, in, 1); err != engine.ErrEnd {
 			t.Fatalf("got %v", err)
 		}
 	}

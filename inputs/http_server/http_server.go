@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -262,7 +261,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 		case <-ctx.Done():
 			return in, ctx.Err()
 		case <-in.door.shut:
-			return in, io.EOF
+			return in, engine.ErrEnd
 		case err := <-in.door.lost:
 			return in, err
 		}

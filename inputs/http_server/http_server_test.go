@@ -577,7 +577,7 @@ func TestADrainAnswersWhatWasReadAndRefusesTheRest(t *testing.T) {
 	if !slices.Equal(answers, []string{"503", "503"}) {
 		t.Errorf("got %v, want both requests to be sent again", answers)
 	}
-	if _, err := r.Read(t.Context(), engine.NewBatch(1)); !errors.Is(err, io.EOF) {
+	if _, err := r.Read(t.Context(), engine.NewBatch(1)); err != engine.ErrEnd {
 		t.Errorf("got %v, want the end", err)
 	}
 }

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -509,7 +508,7 @@ type finite struct {
 
 func (f *finite) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	if f.left == 0 {
-		return nil, io.EOF
+		return nil, engine.ErrEnd
 	}
 	a, err := f.input.Read(ctx, b)
 	f.left -= b.Len()

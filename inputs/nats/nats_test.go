@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +25,7 @@ type finite struct {
 
 func (f *finite) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	if f.left == 0 {
-		return nil, io.EOF
+		return nil, engine.ErrEnd
 	}
 	a, err := f.Input.Read(ctx, b)
 	f.left -= b.Len()

@@ -3,7 +3,6 @@ package poll
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -236,7 +235,7 @@ func (in *input) over() error {
 	if err := errors.Join(errs...); err != nil {
 		return engine.WithClass(engine.Permanent, err)
 	}
-	return io.EOF
+	return engine.ErrEnd
 }
 
 // Stop stops the sources and hands back what no Read has taken.

@@ -3,7 +3,6 @@ package poll
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -332,7 +331,7 @@ func init() {
 	engine.Register(engine.Inputs, "test_failing", "For tests.", struct{}{},
 		func(struct{}, engine.Env) (engine.Input, error) {
 			q := newQueue("q", "x")
-			q.fails, q.end = []error{errors.New("lost")}, io.EOF
+			q.fails, q.end = []error{errors.New("lost")}, engine.ErrEnd
 			return q, nil
 		})
 	engine.Register(polling.Strategies, "test_last", "The last one first. For tests.", struct{}{},

@@ -293,7 +293,7 @@ func TestAMessageThatIsSettledWhileAFIFOQueueIsReadCounts(t *testing.T) {
 func TestResultsGoToTheSourceOfTheMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := numbered("a", 25), numbered("b", 25)
-		a.end, b.end = io.EOF, io.EOF
+		a.end, b.end = engine.ErrEnd, engine.ErrEnd
 		sink := &enginetest.Sink{Fail: func(body string) error {
 			if strings.HasSuffix(body, "7") {
 				return engine.Errorf(engine.Rejected, "no sevens")
@@ -340,13 +340,13 @@ func TestTheNameOfTheSourceIsNoHeader(t *testing.T) {
 func TestAFailingSourceBacksOffAloneAndRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := numbered("a", 5), numbered("b", 3000)
-		for range 6 {
-			a.fails = append(a.fails, errors.New("500 internal error"))
+		for range 3 {
+			a.fails = append(a.fails, errors.New("500 internal error"), io.EOF) // a cut connection is not the end
 		}
 		a.opens = []error{nil, errors.New("still down")}
 		b.takes = 10 * time.Millisecond
-		b.end = io.EOF
-		a.end = io.EOF
+		b.end = engine.ErrEnd
+		a.end = engine.ErrEnd
 		sink := &enginetest.Sink{}
 		begin := time.Now()
 		rep := carry(t, pollOf(t, strict, 0, weights{{a, 2}, {b, 1}}), sink, engine.EngineSpec{}, nil)
@@ -376,7 +376,7 @@ func TestASourceThatFailsForGoodLeavesTheOthersAndFailsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := numbered("a", 5), numbered("b", 300)
 		a.fails = []error{engine.Errorf(engine.Permanent, "no such queue")}
-		b.end = io.EOF
+		b.end = engine.ErrEnd
 		rep := carry(t, pollOf(t, weighted, 0, weights{{a, 2}, {b, 1}}), &enginetest.Sink{}, engine.EngineSpec{}, nil)
 		if rep.Stats.Roots.Ended[engine.Delivered] != 300 {
 			t.Errorf("%+v", rep.Stats.Roots)
@@ -390,7 +390,7 @@ func TestASourceThatFailsForGoodLeavesTheOthersAndFailsTheRun(t *testing.T) {
 func TestAPanicInASourceIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := numbered("a", 5)
-		a.panics, a.end = true, io.EOF
+		a.panics, a.end = true, engine.ErrEnd
 		rep := carry(t, pollOf(t, weighted, 0, weights{{a, 2}}), &enginetest.Sink{}, engine.EngineSpec{}, nil)
 		if rep.Err != nil || rep.Stats.Roots.Ended[engine.Delivered] != 5 {
 			t.Errorf("%+v", rep)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"reflect"
 	"time"
@@ -181,7 +180,7 @@ func (s *source) read(g grant) (r result) {
 	for m := range s.batch.Ended() {
 		m.Meta = s.meta.of(m.Meta, s.label)
 	}
-	if r.interrupted && !errors.Is(r.err, io.EOF) {
+	if r.interrupted && r.err != engine.ErrEnd {
 		r.err = nil // it was told to return
 	}
 	if r.acker != nil && !reflect.TypeOf(r.acker).Comparable() {
@@ -245,7 +244,7 @@ func (s *source) failed(err error) {
 	var e *engine.Error
 	switch {
 	case s.state == retired:
-	case errors.Is(err, io.EOF):
+	case err == engine.ErrEnd:
 		s.state = ended
 	case errors.Is(err, engine.ErrGone), errors.As(err, &e) && e.Class == engine.Permanent:
 		s.state, s.err = gone, fmt.Errorf("source %s: %w", s.polled.Name, err)

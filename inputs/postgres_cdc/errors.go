@@ -45,9 +45,6 @@ func explain(err error, doing string) error {
 		return err
 	}
 	class, remedy := judge(err)
-	if errors.Is(err, io.EOF) { // that of a connection is not the end of an input
-		err = errors.New(err.Error())
-	}
 	if remedy != "" {
 		return engine.Errorf(class, "%s: %w (%s)", doing, err, remedy)
 	}

@@ -2,7 +2,6 @@ package postgrescdc
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -191,7 +190,7 @@ type finite struct {
 
 func (f *finite) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	if f.left == 0 {
-		return f.input, io.EOF
+		return f.input, engine.ErrEnd
 	}
 	a, err := f.input.Read(ctx, b)
 	f.left -= b.Len()

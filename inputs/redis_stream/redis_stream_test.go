@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -127,7 +126,7 @@ type ending struct {
 
 func (e *ending) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	if e.left == 0 {
-		return e.input, io.EOF
+		return e.input, engine.ErrEnd
 	}
 	a, err := e.input.Read(ctx, b)
 	e.left -= b.Len()

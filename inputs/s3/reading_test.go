@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -236,7 +235,7 @@ func TestNothingIsDoneBeforeAllIsDelivered(t *testing.T) {
 	if keys := s.Keys(t); len(keys) != 1 {
 		t.Fatal("the object was deleted by a call that was refused")
 	}
-	if _, err := in.Read(t.Context(), engine.NewBatch(1)); !errors.Is(err, io.EOF) {
+	if _, err := in.Read(t.Context(), engine.NewBatch(1)); err != engine.ErrEnd {
 		t.Errorf("read: %v", err)
 	}
 	if err := in.(engine.Closer).Close(t.Context()); err != nil {
@@ -259,7 +258,7 @@ func read(t *testing.T, in engine.Input) (acker engine.Acker, refs []uint64) {
 		if a != nil {
 			acker = a
 		}
-		if errors.Is(err, io.EOF) {
+		if err == engine.ErrEnd {
 			return acker, refs
 		}
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/flowd-io/flowd/engine"
 )
@@ -110,7 +109,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 			}
 		}
 		acker, err := part.Read(ctx, b)
-		if !errors.Is(err, io.EOF) {
+		if err != engine.ErrEnd {
 			return acker, err
 		}
 		in.at++
@@ -118,7 +117,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 			return acker, nil
 		}
 	}
-	return nil, io.EOF
+	return nil, engine.ErrEnd
 }
 
 // open opens the next part.

@@ -30,6 +30,7 @@ type fake struct {
 	n     int // messages
 	takes engine.TakesBack
 	fail  error
+	cut   error // of the first Read
 	log   *[]string
 }
 
@@ -55,7 +56,12 @@ func (p *fake) Ack(context.Context, []engine.Result) ([]engine.Result, error) { 
 
 func (p *fake) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
 	if p.n == 0 {
-		return p, io.EOF
+		return p, engine.ErrEnd
+	}
+	if p.cut != nil {
+		err := p.cut
+		p.cut = nil
+		return p, err
 	}
 	p.n--
 	p.note("read")
@@ -110,6 +116,21 @@ func TestOpenedAgainItGoesOnWhereItWas(t *testing.T) {
 	want := []string{"a open", "a read", "b open", "b read", "a close", "b close", "a open", "b open", "b read",
 		"a close", "b close"}
 	if !slices.Equal(*log, want) {
+		t.Errorf("got %q, want %q", *log, want)
+	}
+}
+
+func TestACutConnectionIsNotTheEndOfAPart(t *testing.T) {
+	in, log := of(&fake{name: "a", n: 1, cut: io.EOF}, &fake{name: "b", n: 1})
+	if _, err := in.Read(t.Context(), engine.NewBatch(1)); !errors.Is(err, io.EOF) {
+		t.Fatalf("got %v, want the error of the connection", err)
+	}
+	for range 2 {
+		if _, err := in.Read(t.Context(), engine.NewBatch(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"a open", "a read", "b open", "b read"}; !slices.Equal(*log, want) {
 		t.Errorf("got %q, want %q", *log, want)
 	}
 }

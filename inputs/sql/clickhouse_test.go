@@ -3,7 +3,6 @@ package sql
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -46,7 +45,7 @@ func TestABrokenAnswerOfClickHouseIsNoEnd(t *testing.T) {
 				}
 			}
 			var e *engine.Error
-			if errors.Is(err, io.EOF) || !errors.As(err, &e) || !strings.Contains(err.Error(), tt.want) {
+			if err == engine.ErrEnd || !errors.As(err, &e) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -26,7 +25,7 @@ type fetch struct {
 	mu    sync.Mutex // guards the fields below
 	rows  [][]byte
 	bytes int
-	err   error // at the end: io.EOF, or why it failed
+	err   error // at the end: errNoMore, or why it failed
 }
 
 func newFetch() *fetch { return &fetch{more: make(chan struct{}, 1), room: make(chan struct{}, 1)} }
@@ -37,6 +36,8 @@ func poke(c chan struct{}) {
 	default:
 	}
 }
+
+var errNoMore = errors.New("no more rows")
 
 var errSlow = errors.New("no row within query_timeout (raise it, or make the query faster)")
 
@@ -51,7 +52,7 @@ func (f *fetch) run(ctx context.Context, db sqldb.DB, query string, args []sqldb
 		err = engine.WithClass(engine.Timeout, errSlow)
 	}
 	if err == nil {
-		err = io.EOF
+		err = errNoMore
 	}
 	f.mu.Lock()
 	f.err = err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -125,7 +124,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 			err = addErr
 		}
 		switch {
-		case errors.Is(err, io.EOF):
+		case err == errNoMore:
 			in.ended()
 			err = nil
 		case err != nil:
@@ -145,13 +144,13 @@ func (in *input) acker() engine.Acker {
 	return &in.places
 }
 
-// begin sees to it that a query is under way; io.EOF: there is none any more.
+// begin sees to it that a query is under way; [engine.ErrEnd]: there is none any more.
 func (in *input) begin(ctx context.Context) error {
 	switch {
 	case in.query != nil:
 		return nil
 	case in.over:
-		return io.EOF
+		return engine.ErrEnd
 	}
 	if in.idle {
 		if err := in.wait(ctx); err != nil {

@@ -2,9 +2,7 @@ package sql
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,7 +51,7 @@ func rest(t *testing.T, in *input) (all []string) {
 		docs, refs, err := read(t, in, 100)
 		all = append(all, docs...)
 		settle(t, in, refs...)
-		if errors.Is(err, io.EOF) {
+		if err == engine.ErrEnd {
 			return all
 		}
 		if err != nil {
@@ -281,7 +279,7 @@ func TestAFailureLosesNothing(t *testing.T) {
 		docs, _, err = read(t, in, 100)
 		note(docs)
 	}
-	if errors.Is(err, io.EOF) {
+	if err == engine.ErrEnd {
 		t.Fatal("the input has ended although the server has")
 	}
 	if err := in.Close(t.Context()); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +23,7 @@ type ending struct {
 
 func (e ending) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	if !slices.ContainsFunc(e.Messages("orders"), func(m fakesqs.Message) bool { return m.Receives == 0 }) {
-		return e.input, io.EOF
+		return e.input, engine.ErrEnd
 	}
 	return e.input.Read(ctx, b)
 }
@@ -362,6 +361,18 @@ func TestLargeMessagesArriveWhole(t *testing.T) {
 			if m.Size() != 100<<10 {
 				t.Errorf("%d bytes", m.Size())
 			}
+		}
+	})
+}
+
+func TestACutConnectionIsNotTheEndOfAQueue(t *testing.T) {
+	virtual(t, fakesqs.Queue{}, nil, func(t *testing.T, b *bench) {
+		b.Put("orders", "a", "b")
+		b.Fault("ReceiveMessage", fakesqs.Fault{Times: 10, Cut: true})
+		dst := &enginetest.Sink{}
+		b.run(t, b.pipeline(dst), time.Hour)
+		if got := slices.Sorted(slices.Values(dst.Bodies())); !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("delivered %q", got)
 		}
 	})
 }

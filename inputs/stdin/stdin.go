@@ -64,7 +64,11 @@ func (in *input) Open(context.Context) error {
 // its errors are permanent.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	err := in.pump.Fill(ctx, b, in.meta)
-	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+	switch {
+	case errors.Is(err, io.EOF):
+		err = engine.ErrEnd
+	case err == nil || ctx.Err() != nil:
+	default:
 		err = engine.Errorf(engine.Permanent, "standard input: %w", err)
 	}
 	return nil, err

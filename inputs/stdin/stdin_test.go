@@ -3,7 +3,6 @@ package stdin
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -113,7 +112,7 @@ func TestACompressedStream(t *testing.T) {
 				}
 			}
 			switch {
-			case tt.want == "" && (!errors.Is(err, io.EOF) || n != 2):
+			case tt.want == "" && (err != engine.ErrEnd || n != 2):
 				t.Errorf("got %d messages and %v", n, err)
 			case tt.want != "" && !strings.Contains(err.Error(), tt.want):
 				t.Errorf("got %v, want %q", err, tt.want)

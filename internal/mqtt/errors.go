@@ -177,7 +177,7 @@ func Explain(err error, doing string) error {
 	case isAlert(err):
 		class, remedy = engine.Auth, "the server may want a client's certificate: set tls.cert and tls.key"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		err = errHungUp // an input whose Read returns io.EOF has ended
+		err = errHungUp
 	case errors.Is(err, net.ErrClosed):
 		err = errors.New("the connection is closed")
 	}

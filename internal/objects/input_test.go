@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"runtime"
@@ -24,9 +25,13 @@ type fake struct {
 	objects []Object
 	content func(o Object, ctx context.Context, offset int64) io.Reader
 	gets    atomic.Int64
+	cuts    atomic.Int64 // of connections, during List
 }
 
 func (f *fake) List(context.Context, string, string, string) (Page, error) {
+	if f.cuts.Add(-1) >= 0 {
+		return Page{}, fmt.Errorf("list: %w", io.EOF)
+	}
 	return Page{Objects: f.objects}, nil
 }
 
@@ -105,7 +110,7 @@ func TestMemoryIsBoundedWhateverAnObjectHas(t *testing.T) {
 				t.Errorf("original_size is %v, want %d", v, size-6)
 			}
 		}
-		if errors.Is(err, io.EOF) {
+		if err == engine.ErrEnd {
 			break
 		}
 		if err != nil {
@@ -208,7 +213,7 @@ func TestConnectionsWithoutABytePerMinuteAreLost(t *testing.T) {
 			for m := range b.All() {
 				got = append(got, string(m.Bytes()))
 			}
-			if errors.Is(err, io.EOF) {
+			if err == engine.ErrEnd {
 				break
 			}
 			if err != nil {
@@ -300,5 +305,21 @@ func TestWhatIsDoneIsForgottenWhenItIsGone(t *testing.T) {
 	b.listed()
 	if !b.knows("a", "1") || b.knows("b", "1") {
 		t.Error("it knows what is gone, or not what is there")
+	}
+}
+
+func TestACutConnectionIsNotTheEndOfAListing(t *testing.T) {
+	s := &fake{objects: []Object{{Key: "a", ETag: "1", Size: 2}},
+		content: func(Object, context.Context, int64) io.Reader { return strings.NewReader("1\n") }}
+	s.cuts.Store(3)
+	in := on(t, s, nil)
+	for i := range 3 {
+		if _, err := in.Read(t.Context(), engine.NewBatch(1)); err == nil || err == engine.ErrEnd {
+			t.Fatalf("after cut %d: got %v", i+1, err)
+		}
+	}
+	b := engine.NewBatch(1)
+	if _, err := in.Read(t.Context(), b); err != nil || b.Len() != 1 {
+		t.Errorf("read %d messages, err %v", b.Len(), err)
 	}
 }

@@ -3,7 +3,6 @@ package objects
 import (
 	"context"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -33,7 +32,7 @@ type list struct {
 	owed []*Notice // to be removed
 }
 
-// next is the next object; io.EOF says that all have been listed.
+// next is the next object; [engine.ErrEnd] says that all have been listed.
 func (l *list) next(ctx context.Context, c *conn) (item, error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -65,7 +64,7 @@ func (l *list) list(ctx context.Context, c *conn) error {
 	if l.begun && l.token == "" {
 		l.book.listed()
 		if l.src.Interval == 0 {
-			return io.EOF
+			return engine.ErrEnd
 		}
 		if err := timing.Sleep(ctx, time.Until(l.due)); err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
@@ -186,7 +185,7 @@ type Reader struct {
 // NewReader makes a reader; AddReader has announced it.
 func (l *Link) NewReader() *Reader { return &Reader{link: l, yields: make(chan struct{})} }
 
-// Yield has Read return io.EOF until resume is called.
+// Yield has Read return engine.ErrEnd until resume is called.
 func (r *Reader) Yield() (resume func()) {
 	close(r.yielding())
 	return func() {
@@ -202,12 +201,12 @@ func (r *Reader) yielding() chan struct{} {
 	return r.yields
 }
 
-// Read waits for an offer and takes what b has room for. io.EOF says that all
-// writers are closed, or that it yields.
+// Read waits for an offer and takes what b has room for. [engine.ErrEnd] says
+// that all writers are closed, or that it yields.
 func (r *Reader) Read(ctx context.Context, b *engine.Batch) error {
 	select {
 	case <-r.yielding():
-		return io.EOF
+		return engine.ErrEnd
 	default:
 	}
 	for taken := false; b.Room() > 0; taken = true {
@@ -218,7 +217,7 @@ func (r *Reader) Read(ctx context.Context, b *engine.Batch) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return io.EOF
+			return engine.ErrEnd
 		}
 		items, last := r.at.take(b.Room())
 		if last {

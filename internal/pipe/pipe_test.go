@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -172,7 +171,7 @@ func TestTheFateThereIsTheFateHere(t *testing.T) {
 				tt.res.Err.Class != report.Failures[0].First.Class) {
 				t.Errorf("got %+v, want %q", report.Failures, tt.text)
 			}
-			if err := r.Read(t.Context(), b); !errors.Is(err, io.EOF) {
+			if err := r.Read(t.Context(), b); err != engine.ErrEnd {
 				t.Errorf("got %v, want the end with the last writer", err)
 			}
 		})
@@ -275,7 +274,7 @@ func TestAReaderYieldsToItsSuccessor(t *testing.T) {
 			t.Fatal(err)
 		}
 		resume := old.Yield()
-		if err := take(old); !errors.Is(err, io.EOF) {
+		if err := take(old); err != engine.ErrEnd {
 			t.Errorf("it yields with %v", err)
 		}
 		resume()
@@ -302,7 +301,7 @@ func TestAReadUnderWayYields(t *testing.T) {
 		go func() { ended <- r.Read(t.Context(), engine.NewBatch(1)) }()
 		synctest.Wait()
 		r.Yield()
-		if err := <-ended; !errors.Is(err, io.EOF) {
+		if err := <-ended; err != engine.ErrEnd {
 			t.Errorf("got %v", err)
 		}
 	})

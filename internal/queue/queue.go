@@ -60,8 +60,8 @@ type Message struct {
 // Reader takes messages from one queue; one goroutine uses it. What it has read
 // is hidden from others until it is done, returned, or the reader closed.
 type Reader interface {
-	// Read waits for the first message only and gives at most max; io.EOF when
-	// the queue has been empty for a moment.
+	// Read waits for the first message only and gives at most max. It returns
+	// [engine.ErrEnd] when the queue has been empty for a moment.
 	Read(ctx context.Context, max int) ([]Message, error)
 	// Done removes messages: called only when they are confirmed elsewhere.
 	Done(ctx context.Context, refs []uint64) error

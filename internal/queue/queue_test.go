@@ -3,12 +3,12 @@ package queue_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/queue"
 	"github.com/flowd-io/flowd/internal/testing/queuetest"
 )
@@ -63,7 +63,7 @@ func TestTheFakeHidesWhatIsRead(t *testing.T) {
 	if err != nil || len(rest) != 1 {
 		t.Fatal(err, len(rest))
 	}
-	if _, err := second.Read(ctx, 3); !errors.Is(err, io.EOF) {
+	if _, err := second.Read(ctx, 3); err != engine.ErrEnd {
 		t.Errorf("an empty queue: %v", err)
 	}
 	if err := second.Done(ctx, []uint64{ms[0].Ref}); err == nil {

@@ -2,7 +2,6 @@ package dedupe_test
 
 import (
 	"context"
-	"io"
 	goruntime "runtime"
 	"strconv"
 	"testing"
@@ -19,7 +18,7 @@ type numbers struct{ n, at int }
 
 func (s *numbers) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
 	if s.at == s.n {
-		return nil, io.EOF
+		return nil, engine.ErrEnd
 	}
 	for ; s.at < s.n && b.Room() > 0; s.at++ {
 		b.Add(append(strconv.AppendInt([]byte(`{"id":`), int64(s.at), 10), '}'))

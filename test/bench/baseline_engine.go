@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	goruntime "runtime"
@@ -28,7 +27,7 @@ var payload = []byte(`{"n":1}`)
 
 func (s *shared) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
 	if s.left == 0 {
-		return s, io.EOF
+		return s, engine.ErrEnd
 	}
 	for ; s.left > 0 && b.Room() > 0; s.left-- {
 		b.Add(payload)

@@ -46,7 +46,7 @@ func (in *linesInput) Read(ctx context.Context, b *engine.Batch) (engine.Acker, 
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return nil, io.EOF
+	return nil, engine.ErrEnd
 }
 
 type dropOutput struct{}

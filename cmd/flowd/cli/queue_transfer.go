@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/queue"
 )
 
@@ -63,7 +63,7 @@ func (t *transfer) run(name string, put put) (err error) {
 			}
 		}
 		switch {
-		case errors.Is(err, io.EOF), t.stop.Err() != nil:
+		case err == engine.ErrEnd, t.stop.Err() != nil:
 			return nil
 		case err != nil:
 			return fmt.Errorf("queue %s: %w", name, err)

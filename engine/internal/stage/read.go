@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"runtime"
 	"sync/atomic"
@@ -135,7 +134,7 @@ func (rd *reader) session(ctx, work context.Context) error {
 		done()
 		switch {
 		case err == nil:
-		case errors.Is(err, io.EOF):
+		case err == engine.ErrEnd:
 			rd.figures.is("ended")
 			return nil
 		case paused:

@@ -4,7 +4,6 @@ package countdown
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/flowd-io/flowd/engine"
 )
@@ -28,7 +27,7 @@ func (in *input) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) 
 		b.Add(fmt.Appendf(nil, `{"left": %d, "code": "a%[1]d"}`, in.next))
 	}
 	if in.next == 0 {
-		return nil, io.EOF
+		return nil, engine.ErrEnd
 	}
 	return nil, nil
 }

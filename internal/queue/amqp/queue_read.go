@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/queue"
 	"github.com/flowd-io/flowd/internal/timing"
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -51,7 +51,7 @@ func (r *reader) Read(ctx context.Context, most int) (all []queue.Message, err e
 			return all, err
 		}
 		if waited >= moment {
-			return nil, io.EOF
+			return nil, engine.ErrEnd
 		}
 		if err := timing.Sleep(ctx, pause); err != nil {
 			return nil, err

@@ -3,7 +3,6 @@ package amqp
 import (
 	"context"
 	"errors"
-	"io"
 	"net/url"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/queue"
 	"github.com/flowd-io/flowd/internal/testing/brokertest"
 	"github.com/flowd-io/flowd/internal/testing/queuetest"
@@ -30,7 +30,7 @@ func readAll(t *testing.T, r queue.Reader) (all []queue.Message) {
 	t.Helper()
 	for {
 		ms, err := r.Read(t.Context(), 2)
-		if errors.Is(err, io.EOF) {
+		if err == engine.ErrEnd {
 			return all
 		}
 		if err != nil {

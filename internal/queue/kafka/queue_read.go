@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
@@ -72,7 +71,7 @@ func (r *reader) Read(ctx context.Context, most int) ([]queue.Message, error) {
 			return all, err
 		}
 	}
-	return nil, io.EOF
+	return nil, engine.ErrEnd
 }
 
 // poll takes what is there, which may be nothing that counts.

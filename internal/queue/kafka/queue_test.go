@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/queue"
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
 	"github.com/flowd-io/flowd/internal/testing/queuetest"
@@ -30,7 +30,7 @@ func readSome(t *testing.T, s queue.Server, topic string, n int) (queue.Reader, 
 	var all []queue.Message
 	for len(all) < n {
 		ms, err := r.Read(t.Context(), n-len(all))
-		if errors.Is(err, io.EOF) {
+		if err == engine.ErrEnd {
 			break
 		}
 		if err != nil {
@@ -124,7 +124,7 @@ func TestAReaderEndsBeforeWhatArrivesMeanwhile(t *testing.T) {
 	if err != nil || sortedPayloads(first) != "a" || sortedPayloads(rest) != "bc" {
 		t.Errorf("read %q, then %q: %v", sortedPayloads(first), sortedPayloads(rest), err)
 	}
-	if _, err := r.Read(t.Context(), 100); !errors.Is(err, io.EOF) {
+	if _, err := r.Read(t.Context(), 100); err != engine.ErrEnd {
 		t.Errorf("after the end: %v", err)
 	}
 }

@@ -91,9 +91,6 @@ func Explain(err error, doing string) error {
 		return err
 	}
 	class, text, remedy := judge(err)
-	if errors.Is(err, io.EOF) { // that of a connection is not the end of an input
-		err = errors.New(err.Error())
-	}
 	if text == "" {
 		text = strings.TrimPrefix(err.Error(), "nats: ")
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/call"
 	"github.com/flowd-io/flowd/internal/queue"
 	client "github.com/nats-io/nats.go"
@@ -73,7 +73,7 @@ func (r *streamReader) Read(ctx context.Context, most int) (all []queue.Message,
 		all = append(all, queue.Message{Payload: raw.Data, Meta: meta, Ref: raw.Sequence, Raw: raw.Header})
 	}
 	if len(all) == 0 {
-		return nil, io.EOF
+		return nil, engine.ErrEnd
 	}
 	return all, nil
 }
@@ -151,7 +151,7 @@ func (r *consumerReader) Read(ctx context.Context, most int) (all []queue.Messag
 	case err != nil && !errors.Is(err, client.ErrTimeout) && !errors.Is(err, jetstream.ErrNoMessages):
 		return nil, Explain(err, "read consumer "+r.name)
 	}
-	return nil, io.EOF
+	return nil, engine.ErrEnd
 }
 
 // prolong gives signs of life of what is held.

@@ -70,7 +70,7 @@ func Explain(err error, doing string) error {
 		return err
 	}
 	class, holds, remedy := judge(err)
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) { // io.EOF would be the end of an input
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		err = errors.New("the server closed the connection")
 	}
 	var e *engine.Error

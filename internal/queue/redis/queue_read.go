@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -74,7 +73,7 @@ func (r *streamReader) Read(ctx context.Context, most int) (all []queue.Message,
 		return nil, err
 	}
 	if len(entries) == 0 {
-		return nil, io.EOF
+		return nil, engine.ErrEnd
 	}
 	source := SourceOf(r.name, r.field, len(entries))
 	for _, e := range entries {
@@ -232,7 +231,7 @@ func (r *listReader) Read(ctx context.Context, most int) (all []queue.Message, e
 		all = append(all, queue.Message{Payload: []byte(text), Meta: map[string]any{"list": r.name}, Ref: r.ref, Raw: text})
 	}
 	if len(all) == 0 {
-		return nil, io.EOF
+		return nil, engine.ErrEnd
 	}
 	return all, nil
 }

@@ -2,12 +2,11 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/queue"
 	"github.com/flowd-io/flowd/internal/testing/queuetest"
 	"github.com/flowd-io/flowd/internal/testing/redistest"
@@ -20,7 +19,7 @@ func all(t testing.TB, r queue.Reader) (ms []queue.Message) {
 	for {
 		some, err := r.Read(t.Context(), 2)
 		ms = append(ms, some...)
-		if errors.Is(err, io.EOF) {
+		if err == engine.ErrEnd {
 			return ms
 		}
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -126,13 +125,13 @@ func (r *reader) more(ctx context.Context, n int) (all []types.Message) {
 	return slices.Concat(parts...)
 }
 
-// end is io.EOF, unless there is more that can't be had while what was read is held.
+// end is [engine.ErrEnd], unless there is more that can't be had while what was read is held.
 func (r *reader) end(ctx context.Context) error {
 	if len(r.held) >= mostHeld {
 		return fmt.Errorf("%d messages are read, and the service can't hide more of a queue at once (remove them, as dump --delete does, or read fewer with -n)", len(r.held))
 	}
 	if !r.FIFO() || len(r.held) == 0 {
-		return io.EOF
+		return engine.ErrEnd
 	}
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -144,7 +143,7 @@ func (r *reader) end(ctx context.Context) error {
 	if n := out.Attributes[string(types.QueueAttributeNameApproximateNumberOfMessages)]; n != "" && n != "0" {
 		return fmt.Errorf("about %s messages can't be read: a FIFO queue gives the next ones of a group when those before are removed (dump with --delete, and load them again)", n)
 	}
-	return io.EOF
+	return engine.ErrEnd
 }
 
 // prolong renews what is held before others see it.

@@ -3,7 +3,6 @@ package sqs
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/queue"
 	"github.com/flowd-io/flowd/internal/testing/fakesqs"
 )
@@ -97,7 +97,7 @@ func TestAReaderHoldsWhatItReads(t *testing.T) {
 		var got []string
 		for {
 			all, err := reader.Read(t.Context(), 10)
-			if errors.Is(err, io.EOF) {
+			if err == engine.ErrEnd {
 				break
 			}
 			if err != nil {
@@ -189,7 +189,7 @@ func move(t *testing.T, q queue.Server, from, to string, wantErrs []bool) {
 	}
 	for {
 		ms, err := r.Read(t.Context(), 10)
-		if errors.Is(err, io.EOF) {
+		if err == engine.ErrEnd {
 			break
 		}
 		if err != nil {

@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/url"
 	"path"
 	"slices"
 	"sync"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/queue"
 )
 
@@ -229,7 +229,7 @@ func (r *reader) take(most int) ([]queue.Message, error) {
 	defer r.b.mu.Unlock()
 	n := min(most, len(r.q.ready))
 	if n == 0 {
-		return nil, io.EOF
+		return nil, engine.ErrEnd
 	}
 	ms := slices.Clone(r.q.ready[:n])
 	r.q.ready = r.q.ready[n:]

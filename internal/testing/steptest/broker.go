@@ -3,7 +3,6 @@ package steptest
 import (
 	"context"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -48,7 +47,7 @@ func (b *Broker) Read(ctx context.Context, into *engine.Batch) (engine.Acker, er
 			return b, nil
 		case b.out == 0:
 			b.mu.Unlock()
-			return b, io.EOF
+			return b, engine.ErrEnd
 		}
 		b.mu.Unlock()
 		select {
