@@ -3,6 +3,7 @@ package enginetest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -84,6 +85,9 @@ func Input(t *testing.T, make func(t *testing.T) engine.Input, want ...string) {
 			for range len(want) + 1 { // it may hand out what it has
 				b := engine.NewBatch(256)
 				if _, err := in.Read(ctx, b); err != nil || b.Room() == 256 {
+					if err != nil && err != engine.ErrEnd && !errors.Is(err, context.Canceled) {
+						t.Errorf("an interrupted Read returned %v; want nil or an error that wraps that of its context", err)
+					}
 					return
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,6 +167,56 @@ func TestOnlyErrEndEndsAnInput(t *testing.T) {
 				}
 				if got := dst.Bodies(); !slices.Equal(got, []string{"a", "b"}) || in.opened != 4 {
 					t.Errorf("delivered %q, opened %d times; want a and b, and 4", got, in.opened)
+				}
+			})
+		})
+	}
+}
+
+// idle is an input whose Read waits until its context ends, and then returns what end makes of it.
+type idle struct {
+	end    func(ctx context.Context) error
+	opened atomic.Int32
+}
+
+func (w *idle) Open(context.Context) error { w.opened.Add(1); return nil }
+
+func (w *idle) Read(ctx context.Context, _ *engine.Batch) (engine.Acker, error) {
+	<-ctx.Done()
+	return nil, w.end(ctx)
+}
+
+func TestAnErrorThatCoincidesWithAPauseIsNotDropped(t *testing.T) {
+	tests := []struct {
+		name   string
+		end    func(ctx context.Context) error
+		opened int32
+	}{
+		{"nothing but the pause", context.Context.Err, 1},
+		{"the pause, in the words of a client", func(ctx context.Context) error { return fmt.Errorf("receive: %w", ctx.Err()) }, 1},
+		{"no error", func(context.Context) error { return nil }, 1},
+		{"a connection that was cut", func(context.Context) error { return io.EOF }, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in := &idle{end: tt.end}
+				p := pipe(&Source{}, &Sink{})
+				p.Inputs = Named("in",
+					engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })})
+				plan := Build(t, p)
+				stop, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				go func() {
+					time.Sleep(time.Second)
+					plan.Pause()
+					time.Sleep(20 * time.Second)
+					if n := in.opened.Load(); n != tt.opened {
+						t.Errorf("opened %d times, want %d", n, tt.opened)
+					}
+				}()
+				if rep := plan.Run(stop, context.Background()); rep.Err != nil {
+					t.Errorf("the run ended with %v", rep.Err)
 				}
 			})
 		})

@@ -180,7 +180,7 @@ func (s *source) read(g grant) (r result) {
 	for m := range s.batch.Ended() {
 		m.Meta = s.meta.of(m.Meta, s.label)
 	}
-	if r.interrupted && r.err != engine.ErrEnd {
+	if r.interrupted && errors.Is(r.err, context.Canceled) {
 		r.err = nil // it was told to return
 	}
 	if r.acker != nil && !reflect.TypeOf(r.acker).Comparable() {

@@ -137,7 +137,7 @@ func (rd *reader) session(ctx, work context.Context) error {
 		case err == engine.ErrEnd:
 			rd.figures.is("ended")
 			return nil
-		case paused:
+		case paused && errors.Is(err, context.Canceled): // the pause interrupted the Read
 		default:
 			return err
 		}
