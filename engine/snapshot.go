@@ -78,6 +78,8 @@ type InputState struct {
 	Restarts   int64
 	Unacked    int64 // results that have not been reported to the source
 	Err        string
+	AckErr     string    // why acknowledgements have failed for some time; "": they have not
+	AckSince   time.Time // when they began to fail
 	Progress   *Progress // nil: it does not know where its source ends
 	Limit      *LimitState
 	Steps      []StepState

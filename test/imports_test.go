@@ -149,6 +149,7 @@ var inside = map[string]string{
 		"inputs/sql internal/caches/sql internal/tables internal/testing/sqltest outputs/sql processors/sql",
 	"internal/tables":                 "config processors/geoip",
 	"internal/testing/brokertest":     "test/bench",
+	"internal/testing/cachetest":      "internal/testing/steptest",
 	"internal/testing/clickhousetest": "internal/testing/sqltest test/bench",
 	"internal/testing/daemon": "" +
 		"internal/testing/brokertest internal/testing/clickhousetest internal/testing/mariadbtest " +
@@ -168,7 +169,7 @@ var inside = map[string]string{
 	"internal/timing": "" +
 		"inputs/generate inputs/mqtt inputs/poll inputs/sql inputs/sqs internal/objects internal/objects/azure " +
 		"internal/objects/gcs internal/pipetest internal/pool/hub internal/pool/worker internal/queue/amqp " +
-		"outputs/mqtt processors/exec processors/sleep",
+		"internal/writebehind outputs/mqtt processors/exec processors/sleep",
 	"internal/tlsconf": "" +
 		"cmd/flowd/cli config inputs/http_server inputs/postgres_cdc internal/aws internal/azure internal/google " +
 		"internal/httpx internal/mqtt internal/objects/azure internal/pool/hub internal/pool/wire " +
@@ -177,6 +178,7 @@ var inside = map[string]string{
 	"internal/twophase": "processors/cache processors/dedupe",
 	"internal/watermark": "" +
 		"inputs/file inputs/kafka inputs/mqtt inputs/postgres_cdc internal/cursor internal/objects",
+	"internal/writebehind": "internal/twophase processors/state",
 }
 
 // forTests is what a plugin's tests may import in addition to what the plugin may: fakes and suites, and real components

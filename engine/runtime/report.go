@@ -11,11 +11,12 @@ type Report struct {
 	Stats      engine.Stats
 	Failures   []FailureGroup // failed messages, in order of first appearance
 	HandedBack int64          // roots that a drain returned unfinished
+	Untold     int64          // roots that have ended and could not be acknowledged: their sources deliver them again
 	Drained    bool           // the run was asked to stop; it did not end by itself
 	Err        error          // the run itself failed: an input, an output that did not open
 }
 
-// Code is the exit code: 0 clean; 1 failed; 3 drained with messages handed back.
+// Code is the exit code: 0 clean; 1 failed; 3 drained with messages handed back, or not acknowledged.
 func (r Report) Code() int {
 	failed := r.Err != nil
 	for _, f := range r.Failures {
@@ -24,7 +25,7 @@ func (r Report) Code() int {
 	switch {
 	case failed:
 		return 1
-	case r.HandedBack > 0:
+	case r.HandedBack+r.Untold > 0:
 		return 3
 	}
 	return 0

@@ -106,7 +106,11 @@ func (p *Plan) work(r *stage.Run, stop, kill context.Context) {
 	for _, resume := range p.resumes {
 		resume()
 	}
-	r.FinishAcks(time.Now().Add(p.rest(kill)), stopAcks)
+	told := p.rest(kill)
+	if why == allEnded && !r.Replacing() {
+		told = p.closing(r, kill)
+	}
+	r.FinishAcks(time.Now().Add(told), stopAcks)
 }
 
 // finish waits for the loops, which are told to end, and hands back what is left.
@@ -201,5 +205,5 @@ func (p *Plan) report(r *stage.Run) Report {
 		r.Log.Error("messages do not add up: please report this bug", "roots", s.Roots, "pieces", s.Pieces)
 	}
 	return Report{Pipeline: p.Name, Stats: s, Failures: r.Failures.All(), Drained: r.Draining(),
-		HandedBack: r.Handed.Load(), Err: r.Failed()}
+		HandedBack: r.Handed.Load(), Untold: r.Untold.Load(), Err: r.Failed()}
 }

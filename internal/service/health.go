@@ -38,6 +38,7 @@ const (
 	breakerOpen        = "output_breaker_open"
 	credentialsRefused = "output_credentials_refused" // #nosec G101 -- the name of an indicator
 	inputRestarting    = "input_restarting"
+	inputAckFailing    = "input_ack_failing"
 	messagesHeld       = "messages_held"
 	pipelineStarting   = "pipeline_starting"
 	pipelineDraining   = "pipeline_draining"
@@ -153,16 +154,24 @@ func lifecycle(s engine.Snapshot) []Check {
 	return nil
 }
 
-func input(pipeline string, in engine.InputState) []Check {
-	if in.State != "restarting" {
-		return nil
+func input(pipeline string, in engine.InputState) (checks []Check) {
+	if in.AckErr != "" {
+		checks = append(checks, Check{
+			Indicator: inputAckFailing, Pipeline: pipeline, Component: "input " + in.Name, Error: in.AckErr, Since: in.AckSince,
+			Impact: "Finished messages are not acknowledged; their source may deliver them again, or stop delivering.",
+			Cause:  fmt.Sprintf("Acknowledgements fail; %d are waiting.", in.Unacked),
+			Action: "Check that its source, or the file of its checkpoint, can be reached and written; flowd retries by itself.",
+		})
 	}
-	return []Check{{
+	if in.State != "restarting" {
+		return checks
+	}
+	return append(checks, Check{
 		Indicator: inputRestarting, Pipeline: pipeline, Component: "input " + in.Name, Error: in.Err,
 		Impact: "Nothing is read from this input; the other inputs continue.",
 		Cause:  fmt.Sprintf("Its connection was lost or can't be made; restarts so far: %d.", in.Restarts),
 		Action: "Check that its source can be reached and accepts the credentials; flowd retries by itself, with growing waits.",
-	}}
+	})
 }
 
 // output makes one check of an output, the most telling one.

@@ -75,6 +75,9 @@ func TestHealth(t *testing.T) {
 			"output_refusing output lake"},
 		{"a lost input is not ready", running(func(s *engine.Snapshot) { s.Inputs[0].State = "restarting" }), "",
 			"input_restarting input web"},
+		{"an input that can't acknowledge is not ready", running(func(s *engine.Snapshot) {
+			s.Inputs[0].AckErr = "no space left on device"
+		}), "", "input_ack_failing input web"},
 		{"a wedged output is neither",
 			running(func(s *engine.Snapshot) { s.Stuck = []engine.Stuck{{Place: "output lake", What: "write"}} }),
 			"call_stuck output lake", "call_stuck output lake"},

@@ -17,45 +17,32 @@ const (
 	wide = 256
 )
 
-// start makes what is committed, in a goroutine that ends when there is nothing
-// left. The lock is held.
+// start has the queue write what is committed. The lock is held.
 func (o *overlay) start() {
-	if !o.busy && len(o.queue) > 0 {
-		o.busy = true
-		go o.work()
+	if len(o.queue) > 0 {
+		o.behind.Put(o.queue...)
+		clear(o.queue)
+		o.queue = o.queue[:0]
 	}
 }
 
-func (o *overlay) work() {
-	for batch := o.take(nil); len(batch) > 0; batch = o.take(batch) {
-		call.Insist(batch, wide, o.spread, o.one, func(w *write, err error) { w.lost = err })
-		o.made(batch)
-	}
-}
-
-// take is what has been committed, except what a later write makes pointless.
-func (o *overlay) take(reuse []*write) (batch []*write) {
+// begin leaves out what a later write makes pointless.
+func (o *overlay) begin(batch []*write) []*write {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	batch = o.queue[:0:len(o.queue)]
-	queue := o.queue
-	o.queue = reuse[:0]
-	skipped := false
-	for _, w := range queue {
+	n := 0
+	for _, w := range batch {
 		if w.void {
-			skipped = true
 			o.settled(w)
 		} else {
-			batch = append(batch, w)
+			batch[n] = w
+			n++
 		}
 	}
-	if skipped {
+	if n < len(batch) {
 		o.wake()
 	}
-	if len(batch) == 0 {
-		o.busy = false
-	}
-	return batch
+	return batch[:n]
 }
 
 func (o *overlay) one(ctx context.Context, w *write) (err error) {
@@ -66,7 +53,7 @@ func (o *overlay) one(ctx context.Context, w *write) (err error) {
 	return o.cache.Set(ctx, w.chain.key, w.value, w.ttl)
 }
 
-// made ends writes that are in the cache, or are given up.
+// made ends writes that are in the cache, or that it has refused.
 func (o *overlay) made(batch []*write) {
 	o.mu.Lock()
 	var lost error
@@ -88,14 +75,14 @@ func (o *overlay) made(batch []*write) {
 	inAll := o.lost
 	o.mu.Unlock()
 	if lost != nil {
-		o.log.Error("cache writes given up", "cache", o.name, "writes", inAll-before, "in_all", inAll, "err", lost)
+		o.log.Error("writes of delivered messages are not in the cache", "cache", o.name, "writes", inAll-before,
+			"in_all", inAll, "err", lost)
 	}
 	o.answer(context.Background(), replies)
 }
 
 // settled releases a committed write.
 func (o *overlay) settled(w *write) {
-	w.by.owing--
 	o.backlog--
 	o.withdraw(w)
 	o.release(w)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/writebehind"
 )
 
 const (
@@ -67,20 +68,21 @@ type overlay struct {
 	spare  []*chain
 	epochs [epochs]atomic.Uint32 // by hash of key: how many writes have moved to the cache
 
-	queue   []*write      // committed, to be made in this order
-	backlog int           // writes in queue, and those being made
-	busy    bool          // a goroutine makes them
-	round   chan struct{} // closed when it has made some
-	lost    int           // writes that were given up
+	queue   []*write // committed, and to be put into behind
+	behind  *writebehind.Queue[*write]
+	backlog int           // committed writes that are not in the cache
+	round   chan struct{} // closed when some have been made
+	lost    int           // writes that are not in the cache
 }
 
 // Use is one step's use of a cache. All methods may be called at once from any
 // goroutine. It is the [engine.Settler] of the step's writes.
 type Use struct {
 	o      *overlay
+	by     engine.Settler // of its writes
 	closed bool
-	owing  int   // committed writes that are not made yet
-	lost   int   // that were given up
+	joined bool  // it has writes in the overlay's queue, or may have
+	lost   int   // committed writes that are not in the cache
 	why    error // of the last of them
 }
 
@@ -96,17 +98,27 @@ func Join(env engine.Env, name string, cache Store) *Use {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o := b.named[name]; o != nil && o.cache == cache {
-		return &Use{o: o}
+		return o.use()
 	}
 	o := &overlay{
 		book: b, cache: cache, name: cmp.Or(name, env.Name), quick: name == "",
 		log:    cmp.Or(env.Log, slog.New(slog.DiscardHandler)),
 		chains: map[string]*chain{}, round: make(chan struct{}),
 	}
+	o.behind = &writebehind.Queue[*write]{Name: o.name, Log: o.log, Width: wide, Begin: o.begin, Spread: o.spread,
+		Write: o.one, Refuse: func(w *write, err error) { w.lost = err }, End: o.made}
 	if name != "" {
 		b.named[name] = o
 	}
-	return &Use{o: o}
+	return o.use()
+}
+
+func (o *overlay) use() *Use {
+	u := &Use{o: o}
+	if u.by = u; !o.quick { // what is lost in a crash anyhow is not waited for
+		u.by = &saver{u}
+	}
+	return u
 }
 
 // Close forgets what is still pending, since its end will no longer be reported, and waits
@@ -121,27 +133,25 @@ func (u *Use) Close(ctx context.Context) error {
 			o.release(w)
 		}
 	}
-	replies := o.review()
+	replies, joined := o.review(), u.joined
+	u.joined = false
 	o.mu.Unlock()
 	o.answer(ctx, replies)
-	for {
-		o.mu.Lock()
-		owing, round, lost, why := u.owing, o.round, u.lost, u.why
-		o.mu.Unlock()
-		switch {
-		case owing > 0:
-		case lost > 0:
-			return fmt.Errorf("cache %s: writes of finished messages given up: %d: %w", o.name, lost, why)
-		default:
-			return nil
-		}
-		select {
-		case <-round:
-		case <-ctx.Done():
-			return fmt.Errorf("%d writes to cache %s were not made: %w", owing, o.name, ctx.Err())
+	if joined {
+		if err := o.behind.Leave(ctx); err != nil {
+			return err
 		}
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if u.lost > 0 {
+		return fmt.Errorf("cache %s: writes of delivered messages that are not in it: %d: %w", o.name, u.lost, u.why)
+	}
+	return nil
 }
+
+// Trouble says that the cache is away.
+func (u *Use) Trouble() *engine.Trouble { return u.o.behind.Trouble() }
 
 // room waits while too much is on its way to the cache: what is committed holds
 // no credits any more, so nothing else would bound it.
@@ -153,14 +163,14 @@ func (u *Use) room(ctx context.Context) error {
 		if closed {
 			return errClosed
 		}
-		if backlog < maxBacklog {
-			return nil
+		if err := u.o.behind.Outage(); err != nil || backlog < maxBacklog {
+			return err
 		}
 		select {
 		case <-round:
 		case <-ctx.Done():
-			return engine.Errorf(engine.Timeout, "cache %s is too slow: %d writes wait for it: %w", u.o.name, backlog,
-				ctx.Err())
+			return &engine.Error{Class: engine.Transient, Holds: true,
+				Err: fmt.Errorf("cache %s is too slow: %d writes wait for it: %w", u.o.name, backlog, ctx.Err())}
 		}
 	}
 }
@@ -168,6 +178,10 @@ func (u *Use) room(ctx context.Context) error {
 // note takes a free write, or makes one, for a message of these origins.
 func (u *Use) note(k kind, c *chain, value []byte, ttl time.Duration, origins []engine.Origin) *write {
 	b := u.o.book
+	if !u.joined {
+		u.joined = true
+		u.o.behind.Join()
+	}
 	b.stamp++
 	var at uint32
 	if n := len(b.free); n > 0 {

@@ -37,6 +37,13 @@ func (s *store) Get(_ context.Context, key string) ([]byte, bool, error) {
 	return []byte(v), ok, nil
 }
 
+// fails has writes fail from now on; with nil they don't.
+func (s *store) fails(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = err
+}
+
 func (s *store) write(f func()) error {
 	time.Sleep(s.pause)
 	s.mu.Lock()

@@ -4,14 +4,22 @@ import (
 	"context"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/writebehind"
 )
 
-var _ engine.Settler = (*Use)(nil)
+var (
+	_ engine.Settler = (*Use)(nil)
+	_ engine.Saver   = (*saver)(nil)
+)
 
-// Settle commits the writes of roots that have ended well, forgets the others, and releases those of
-// dead letters among them, so that one that is replayed is no duplicate of itself,
-// what waited for either.
+// saver is the Settler of writes to a cache: sources are not told of their messages before they are in it.
+type saver struct{ *Use }
+
+// Save calls then once all that was committed before is in the cache, or refused by it.
+func (s *saver) Save(then func()) { s.o.behind.Saved(then) }
+
+// Settle commits the writes of roots that have ended well and forgets the others. It then decides on the messages that
+// waited for either.
 func (u *Use) Settle(ctx context.Context, committed, rolledBack []uint64) {
 	o := u.o
 	o.mu.Lock()
@@ -55,7 +63,6 @@ func (o *overlay) commit(w *write) {
 		earlier.void = true
 	}
 	w.state = committed
-	w.by.owing++
 	o.backlog++
 	o.queue = append(o.queue, w)
 	w.chain.touch()
@@ -130,13 +137,13 @@ func (b *book) answer(ctx context.Context, replies []reply) {
 // verify asks the cache once more for a key that becomes free after a long wait: another
 // pipeline may have written it.
 func (r *reply) verify(ctx context.Context) (more []reply) {
-	ctx, cancel := context.WithTimeout(ctx, call.Patience)
+	ctx, cancel := context.WithTimeout(ctx, writebehind.Patience)
 	defer cancel()
 	_, ok, err := r.o.get(ctx, r.key)
 	if err == nil && !ok {
 		return nil
 	}
-	r.added, r.err = false, call.Passing(err)
+	r.added, r.err = false, writebehind.Held(err)
 	r.o.mu.Lock()
 	defer r.o.mu.Unlock()
 	if c := r.w.chain; r.w.ref == r.ref && r.w.state == pending {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/writebehind"
 )
 
 // Add is a key that a message adds unless it has a value.
@@ -80,7 +80,7 @@ func (u *Use) look(ctx context.Context, adds []Add) {
 		a.epoch = u.o.epoch(a.Key).Load()
 		_, ok, err := u.o.get(ctx, a.Key)
 		if a.base = ok; err != nil {
-			a.verdict, a.err = isFailed, call.Passing(err)
+			a.verdict, a.err = isFailed, writebehind.Held(err)
 		}
 	})
 }
@@ -126,7 +126,7 @@ func (u *Use) decide(a *Add, then Then) verdict {
 		return toWait
 	}
 	w := u.note(add, c, a.Value, a.TTL, o.origins)
-	a.M.StakeOnDelivery(u, w.ref)
+	a.M.StakeOnDelivery(u.by, w.ref)
 	if !sure {
 		w.base, w.then, w.resume = a.base, then, a.M.ParkBehind()
 		o.await(w)
@@ -200,7 +200,7 @@ func (u *Use) put(n *Write) error {
 		return engine.WithClass(engine.Transient, errFull)
 	}
 	w := u.note(k, c, n.Value, n.TTL, o.origins)
-	n.M.StakeOnDelivery(u, w.ref)
+	n.M.StakeOnDelivery(u.by, w.ref)
 	w.passed = true
 	o.hold(w)
 	return nil
@@ -218,7 +218,7 @@ func (u *Use) Get(ctx context.Context, key string) (value []byte, ok bool, err e
 	}
 	o.mu.Unlock()
 	value, ok, err = o.get(ctx, key)
-	return value, ok, call.Passing(err)
+	return value, ok, writebehind.Held(err)
 }
 
 // GetAll calls got with the value of each key, for several at once where the

@@ -129,8 +129,9 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 }
 
 var (
-	_ engine.Closer  = (*step)(nil)
-	_ engine.Traited = (*step)(nil)
+	_ engine.Closer   = (*step)(nil)
+	_ engine.Traited  = (*step)(nil)
+	_ engine.Troubled = (*step)(nil)
 )
 
 type step struct {
@@ -282,3 +283,6 @@ func (s *step) Traits() engine.Traits {
 
 // Close forgets what belongs to messages that have not been delivered.
 func (s *step) Close(ctx context.Context) error { return s.cache.Close(ctx) }
+
+// Trouble says that the cache can't be written.
+func (s *step) Trouble() *engine.Trouble { return s.cache.Trouble() }

@@ -3,6 +3,7 @@ package cache_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -23,19 +24,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rig is a pipeline with one memory cache, "c", and one that fails, "broken".
+// rig is a pipeline with one memory cache, "c".
 type rig struct {
 	steps string // as JSON
 	in    []string
 	fail  func(body string) error // of the output
 	every time.Duration           // between messages
-}
-
-// broken is a cache out of order.
-type broken struct{ engine.Cache }
-
-func (broken) Get(context.Context, string) ([]byte, bool, error) {
-	return nil, false, errors.New("no connection")
 }
 
 type outcome struct {
@@ -56,7 +50,7 @@ func (r rig) run(t *testing.T) (o outcome) {
 		steptest.Decode(t, r.steps, &spec.Processors)
 		plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler),
 			Caches: map[string]engine.Plugin[engine.Cache]{
-				"c": memory(t), "broken": engine.Use(func(engine.Env) (engine.Cache, error) { return broken{}, nil }),
+				"c": memory(t),
 			}})
 		if plan == nil {
 			t.Fatal(problems)
@@ -191,16 +185,6 @@ func TestWritesOfMessagesThatFailAreForgotten(t *testing.T) {
 	}
 }
 
-func TestACacheThatIsOutOfOrderFailsMessagesAsTransient(t *testing.T) {
-	for _, step := range []string{`{"get": "broken", "key": "id", "into": "x"}`, `{"add": "broken", "key": "id"}`} {
-		o := rig{steps: `[{"cache": ` + step + `}]`, in: []string{`{"id":1}`}}.run(t)
-		if len(o.report.Failures) != 1 || o.report.Failures[0].First.Class != engine.Transient ||
-			!strings.Contains(o.report.Failures[0].First.Message, "no connection") {
-			t.Errorf("%s: %+v", step, o.report.Failures)
-		}
-	}
-}
-
 func TestWhatIsNoKeyFailsItsMessage(t *testing.T) {
 	for in, want := range map[string]string{`{}`: "the key id is nil", `{"id":""}`: "the key id is empty", `nope`: "",
 		`{"id":1}`: "value v"} {
@@ -235,4 +219,20 @@ func TestMistakesInACacheStepAreRefused(t *testing.T) {
 		{Name: "a cache outside of pipelines", Step: `{"cache": {"get": "a", "key": "id", "into": "x"}}`,
 			Want: `there is no cache "a"`},
 	})
+}
+
+func TestValuesWaitForTheirCache(t *testing.T) {
+	var in []string
+	for i := range 300 {
+		in = append(in, fmt.Sprintf(`{"id":"i%d"}`, i))
+	}
+	steptest.Outages(t, `[{"cache": {"get": "c", "key": "id", "into": "before"}}, {"cache": {"set": "c", "key": "id", "value": "1"}}]`, in,
+		func(c engine.Cache, acknowledged []string) error {
+			for _, payload := range acknowledged {
+				if _, ok, err := c.Get(context.Background(), payload[7:len(payload)-2]); err != nil || !ok {
+					return fmt.Errorf("%s is not in the cache (%w)", payload, err)
+				}
+			}
+			return nil
+		})
 }

@@ -74,8 +74,9 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 }
 
 var (
-	_ engine.Closer  = (*dedupe)(nil)
-	_ engine.Traited = (*dedupe)(nil)
+	_ engine.Closer   = (*dedupe)(nil)
+	_ engine.Traited  = (*dedupe)(nil)
+	_ engine.Troubled = (*dedupe)(nil)
 )
 
 type dedupe struct {
@@ -149,3 +150,6 @@ func (d *dedupe) name(text []byte) string {
 
 // Close forgets the keys of messages that have not been delivered.
 func (d *dedupe) Close(ctx context.Context) error { return d.keys.Close(ctx) }
+
+// Trouble says that the cache can't be written.
+func (d *dedupe) Trouble() *engine.Trouble { return d.keys.Trouble() }

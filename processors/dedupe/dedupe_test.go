@@ -349,3 +349,19 @@ func TestOneOfEachIsDelivered(t *testing.T) {
 		}
 	}
 }
+
+func TestKeysWaitForTheirCache(t *testing.T) {
+	var in []string
+	for i := range 300 {
+		in = append(in, fmt.Sprintf(`{"id":%d}`, i))
+	}
+	steptest.Outages(t, `[{"dedupe": {"key": "id", "cache": "c"}}]`, in,
+		func(c engine.Cache, acknowledged []string) error {
+			for _, payload := range acknowledged {
+				if _, ok, err := c.Get(context.Background(), payload[6:len(payload)-1]); err != nil || !ok {
+					return fmt.Errorf("%s is not in the cache (%w)", payload, err)
+				}
+			}
+			return nil
+		})
+}

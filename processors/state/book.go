@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/writebehind"
 )
 
 const (
@@ -36,8 +37,10 @@ type book struct {
 	store store
 	cache string // its name; "": the step's own memory
 	log   *slog.Logger
-	by    engine.Settler // b, or where a store may be slow what makes sources wait for it
+	by    engine.Settler // b, or where there is a cache what makes sources wait for it
 	odd   atomic.Int64   // evaluations that have failed; see skipped
+
+	behind *writebehind.Queue[*saving] // writes to the cache; nil: there is none
 
 	mu     sync.Mutex // guards the fields below; taken after the lock of a chain
 	chains map[string]*chain
@@ -46,18 +49,16 @@ type book struct {
 	bytes  int               // of all entries
 	roots  map[engine.Origin]int
 	closed map[*step]bool
-	next   *round // what is to be saved next
-	busy   bool   // a goroutine saves
-	lost   int    // states that could not be saved
-	why    error  // of the last of them
+	lost   int   // states that are not in the cache
+	why    error // of the last of them
 }
 
 func newBook(s store, cache string, log *slog.Logger) *book {
 	b := &book{store: s, cache: cache, log: cmp.Or(log, slog.New(slog.DiscardHandler)), chains: map[string]*chain{},
-		refs: map[uint64]*entry{}, roots: map[engine.Origin]int{}, closed: map[*step]bool{}, next: &round{}}
+		refs: map[uint64]*entry{}, roots: map[engine.Origin]int{}, closed: map[*step]bool{}}
 	b.by = b
 	if cache != "" {
-		b.by = &saver{b}
+		b.by, b.behind = &saver{b}, b.newQueue()
 	}
 	return b
 }
@@ -72,6 +73,10 @@ func (b *book) admits(e *entry) (waits bool, err error) {
 		return false, errClosed
 	case b.bytes > maxPending:
 		return false, engine.WithClass(engine.Transient, errFull)
+	}
+	if b.behind != nil && !e.step.joined {
+		e.step.joined = true
+		b.behind.Join()
 	}
 	b.stamp++
 	e.ref = b.stamp
@@ -220,20 +225,20 @@ func (b *book) close(ctx context.Context, s *step) error {
 	for _, e := range over {
 		b.forget(e)
 	}
+	joined := s.joined
+	s.joined = false
 	b.mu.Unlock()
 	b.end(over)
-	done := make(chan struct{})
-	b.saved(func() { close(done) })
-	select {
-	case <-done:
-	case <-ctx.Done():
-		return fmt.Errorf("states were not written to cache %s: %w", b.cache, ctx.Err())
+	if joined {
+		if err := b.behind.Leave(ctx); err != nil {
+			return err
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.closed, s)
 	if b.lost > 0 {
-		return fmt.Errorf("cache %s: states of finished messages given up: %d: %w", b.cache, b.lost, b.why)
+		return fmt.Errorf("cache %s: states of delivered messages that are not in it: %d: %w", b.cache, b.lost, b.why)
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/writebehind"
 )
 
 // enter gives m the state of its key, or lets it wait for that.
@@ -22,7 +22,7 @@ func (s *step) enter(ctx context.Context, m *engine.Message, c *chain) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
-		return call.Passing(c.err)
+		return writebehind.Held(c.err)
 	}
 	e := &entry{step: s, chain: c, origins: m.Origins(nil)}
 	waits, err := s.book.admits(e)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/writebehind"
 )
 
 // store keeps states: an [engine.Cache].
@@ -24,21 +25,15 @@ var (
 	_ engine.Saver   = (*saver)(nil)
 )
 
-// Save calls then once all that was committed before is in the cache, or given up.
-func (s *saver) Save(then func()) { s.saved(then) }
-
-// round is what is saved together.
-type round struct {
-	saves []*saving
-	then  []func() // called afterwards
-}
+// Save calls then once all that was committed before is in the cache, or refused by it.
+func (s *saver) Save(then func()) { s.behind.Saved(then) }
 
 // saving is a state on its way to the store.
 type saving struct {
 	chain *chain
 	value object
 	ttl   time.Duration
-	lost  error
+	lost  error // why the store does not have it
 }
 
 // put has a state stored; its caller has locked the chain.
@@ -56,8 +51,7 @@ func (b *book) put(c *chain, value object, ttl time.Duration) {
 	}
 	c.next = s
 	c.users++
-	b.next.saves = append(b.next.saves, s)
-	b.start()
+	b.behind.Put(s)
 }
 
 func (s *saving) make(ctx context.Context, to store) (err error) {
@@ -68,62 +62,29 @@ func (s *saving) make(ctx context.Context, to store) (err error) {
 	return to.Set(ctx, s.chain.key, s.value.json(), s.ttl)
 }
 
-// saved calls then once all that was put before is stored, or given up.
-func (b *book) saved(then func()) {
-	b.mu.Lock()
-	if !b.busy && len(b.next.saves) == 0 {
-		b.mu.Unlock()
-		then()
-		return
-	}
-	b.next.then = append(b.next.then, then)
-	b.start()
-	b.mu.Unlock()
+// newQueue is what writes the states of a book.
+func (b *book) newQueue() *writebehind.Queue[*saving] {
+	return &writebehind.Queue[*saving]{Name: b.cache, Log: b.log, Width: wide, Begin: b.saves,
+		Spread: func(n int, write func(i int)) { call.Beside(wide, n, write) },
+		Write:  func(ctx context.Context, s *saving) error { return s.make(ctx, b.store) },
+		Refuse: func(s *saving, err error) { s.lost = err }, End: b.saved}
 }
 
-// start saves, in a goroutine that ends when there is nothing left. The lock is held.
-func (b *book) start() {
-	if !b.busy {
-		b.busy = true
-		go b.work()
-	}
-}
-
-func (b *book) work() {
-	for r := b.round(); r != nil; r = b.round() {
-		call.Insist(r.saves, wide, beside,
-			func(ctx context.Context, s *saving) error { return s.make(ctx, b.store) },
-			func(s *saving, err error) { s.lost = err })
-		b.made(r)
-		for _, then := range r.then {
-			then()
-		}
-	}
-}
-
-// round is what is to be saved now, or nil.
-func (b *book) round() *round {
+// saves begins a round: states that change from now on are for the next one.
+func (b *book) saves(round []*saving) []*saving {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := b.next
-	if len(r.saves) == 0 && len(r.then) == 0 {
-		b.busy = false
-		return nil
-	}
-	b.next = &round{}
-	for _, s := range r.saves {
+	for _, s := range round {
 		s.chain.next = nil
 	}
-	return r
+	return round
 }
 
-func beside(n int, f func(i int)) { call.Beside(wide, n, f) }
-
-// made ends a round.
-func (b *book) made(r *round) {
+// saved ends a round.
+func (b *book) saved(round []*saving) {
 	b.mu.Lock()
 	before := b.lost
-	for _, s := range r.saves {
+	for _, s := range round {
 		if s.lost != nil {
 			b.lost, b.why = b.lost+1, s.lost
 		}
@@ -132,6 +93,7 @@ func (b *book) made(r *round) {
 	lost, all, why := b.lost-before, b.lost, b.why
 	b.mu.Unlock()
 	if lost > 0 {
-		b.log.Error("states given up", "cache", b.cache, "states", lost, "in_all", all, "err", why)
+		b.log.Error("states of delivered messages are not in the cache", "cache", b.cache, "states", lost, "in_all", all,
+			"err", why)
 	}
 }

@@ -124,8 +124,9 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 type bookOf struct{ cache engine.Cache }
 
 var (
-	_ engine.Closer  = (*step)(nil)
-	_ engine.Traited = (*step)(nil)
+	_ engine.Closer   = (*step)(nil)
+	_ engine.Traited  = (*step)(nil)
+	_ engine.Troubled = (*step)(nil)
 )
 
 type step struct {
@@ -133,6 +134,7 @@ type step struct {
 	lines  []line
 	book   *book
 	inside bool // of another step: what it makes is undone when that fails
+	joined bool // it has put something into the queue of its book, whose lock guards this
 }
 
 // line gives a name its value.
@@ -158,6 +160,11 @@ func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 			continue
 		}
 		messages, keys = append(messages, m), append(keys, key)
+	}
+	if s.book.behind != nil {
+		if err := s.book.behind.Outage(); err != nil {
+			return err
+		}
 	}
 	chains := s.book.take(ctx, keys)
 	defer s.book.release(chains)
@@ -211,6 +218,14 @@ func (s *step) next(m *engine.Message, now object) (*left, error) {
 			maxState)
 	}
 	return l, nil
+}
+
+// Trouble says that the cache is away.
+func (s *step) Trouble() *engine.Trouble {
+	if s.book.behind == nil {
+		return nil
+	}
+	return s.book.behind.Trouble()
 }
 
 // Close forgets what belongs to messages that have not been delivered, and waits until the rest is in the cache.

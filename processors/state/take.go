@@ -5,6 +5,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/writebehind"
 )
 
 // take finds the chains of keys, and reads the states of those that are new. They stay until they are released.
@@ -51,7 +52,7 @@ func (b *book) read(ctx context.Context, key string) (o object, err error) {
 	defer engine.Recovered(&err)
 	text, ok, err := b.store.Get(ctx, key)
 	if err != nil || !ok {
-		return nil, call.Passing(err)
+		return nil, writebehind.Held(err)
 	}
 	return parse(text)
 }

@@ -16,8 +16,8 @@ import (
 
 // Main runs the command that the process was started with and exits with its
 // code: 0 clean; 1 the run failed; 2 invalid configuration or usage; 3 drained,
-// but some messages were handed back unfinished. It blank-imports no plugin:
-// the caller's imports decide which ones there are.
+// but some messages were handed back unfinished, or not acknowledged. It
+// blank-imports no plugin: the caller's imports decide which ones there are.
 func Main() {
 	explainMissing()
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
@@ -81,7 +81,7 @@ this process. SIGTERM or SIGINT drains: messages in flight are finished first.
 A second signal stops at once.
 
 Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
-3 drained, but some messages were returned unfinished.`
+3 drained, but some messages were returned unfinished, or not acknowledged.`
 	root.Example = `  flowd -c orders.yaml                              run a pipeline
   flowd -c pipelines/ -s engine.workers=4           run a directory, override a value
   flowd lint orders.yaml                            show every problem at once

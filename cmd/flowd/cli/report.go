@@ -40,6 +40,10 @@ func (c *console) report(r runtime.Report, took time.Duration) {
 	if late {
 		fmt.Fprintf(&b, "%s: unfinished messages were lost (a longer engine.drain.timeout finishes more)\n", r.Pipeline)
 	}
+	if r.Untold > 0 {
+		fmt.Fprintf(&b, "%s: %s not acknowledged: their sources deliver them again\n", r.Pipeline,
+			agreeing(r.Untold, "message was", "messages were"))
+	}
 	if r.Err != nil {
 		b.WriteString(paint(c.color, red, r.Pipeline+": ") + printable(r.Err.Error()) + "\n")
 	}
@@ -96,6 +100,14 @@ func fates(c engine.Counts) string {
 }
 
 func fateName(f engine.Fate) string { return strings.ReplaceAll(f.String(), "_", "-") }
+
+// agreeing is a number with the words that agree with it.
+func agreeing(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return amount(n) + " " + many
+}
 
 // amount is n with a comma between thousands.
 func amount(n int64) string {

@@ -21,8 +21,10 @@ type Account struct {
 	Failures      failures
 	Roots, Pieces law
 	Handed        atomic.Int64 // roots that went back unfinished
+	Untold        atomic.Int64 // results that sources did not get
 	Lost          atomic.Int64 // roots in flight whose lease is lost
 	Recalls       atomic.Int64 // order keys in open ledgers of which messages are to go back
+	withheld      withheld
 	Settling      *settleLoop
 	Holding       func(*AckLoop) engine.Holding
 	ctx           context.Context // of acks
@@ -51,7 +53,7 @@ func (r *Account) AcksOf(to engine.Acker, input string, n int) *AckLoop {
 			return a
 		}
 	}
-	a := startAcks(r.ctx, to, input, r.Timeout, r.Log)
+	a := startAcks(r, to, input)
 	a.Owe(n)
 	if to, ok := to.(engine.Revoker); ok {
 		a.revokes = true
@@ -62,7 +64,8 @@ func (r *Account) AcksOf(to engine.Acker, input string, n int) *AckLoop {
 	return a
 }
 
-// FinishAcks waits until sources know everything.
+// FinishAcks waits until sources know everything. After the deadline it calls cancel, and waits until each acker has
+// returned from a last call.
 func (r *Account) FinishAcks(deadline time.Time, cancel func()) {
 	acks := r.Acking()
 	done := make(chan struct{})
@@ -82,4 +85,5 @@ func (r *Account) FinishAcks(deadline time.Time, cancel func()) {
 	}()
 	guard.Until(done, deadline, nil)
 	cancel()
+	guard.Until(done, time.Now().Add(guard.KillGrace), nil)
 }

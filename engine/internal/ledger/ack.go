@@ -3,7 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"log/slog"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,18 +15,21 @@ import (
 )
 
 const (
-	ackTries   = 40                     // of one result, over seven minutes
+	// lastTries is how often a result is reported that its acker keeps asking for again, once the input has another
+	// connection, or has ended. Until then there is no limit.
+	lastTries  = 40
 	ackBackoff = 100 * time.Millisecond // before the second attempt
 	ackDoubles = 7                      // times that it doubles
 )
 
 // AckLoop reports to one acker how its messages ended: one call at a time, everything that
-// arrived meanwhile in the next. Results that fail are retried along with newer ones. When
-// another connection has taken over, it ends with its last result.
+// arrived meanwhile in the next. Results that fail are retried along with newer ones, for as
+// long as the connection is in use. When another connection has taken over, the loop ends
+// with its last result.
 type AckLoop struct {
 	To    engine.Acker
 	Input string
-	log   *slog.Logger
+	of    *Account
 	done  chan struct{}   // closed when the loop has ended
 	over  context.Context // ends with the loop
 	lent  chan struct{}   // closed when no lease is renewed any more; nil: none is
@@ -47,26 +50,37 @@ type AckLoop struct {
 	// Of the loop.
 	spare   []span          // an inbox that was sent, emptied
 	results []engine.Result // of the call
-	failed  int64           // calls in a row
+	fails   int64           // failed calls in a row
 
-	mu      sync.Mutex // guards the fields below
-	inbox   []span
-	waiting int  // roots in it
-	owed    int  // results that are still to come
-	closing bool // nothing is added to owed any more
-	closed  bool // the loop ends
+	failing atomic.Pointer[ackFailure] // nil: the last call reported everything
+	untold  atomic.Int64               // results that were given up
+
+	mu       sync.Mutex // guards the fields below
+	inbox    []span
+	waiting  int  // roots in it
+	withheld int  // roots that have ended and are not in it yet: see Account.Withhold
+	failed   int  // roots that wait for another attempt
+	owed     int  // results that are still to come
+	closing  bool // nothing is added to owed any more
+	closed   bool // the loop ends
 }
 
-func startAcks(ctx context.Context, to engine.Acker, input string, timeout time.Duration, log *slog.Logger) *AckLoop {
+// ackFailure is why results have to be reported again, and since when.
+type ackFailure struct {
+	err   error
+	since time.Time
+}
+
+func startAcks(of *Account, to engine.Acker, input string) *AckLoop {
 	a := &AckLoop{
-		To: to, Input: input, withholds: engine.TraitsOf(to).Withholds, Timeout: timeout, log: log,
+		To: to, Input: input, of: of, withholds: engine.TraitsOf(to).Withholds, Timeout: of.Timeout,
 		done: make(chan struct{}), wake: make(chan struct{}, 1), reading: true,
 	}
-	over, end := context.WithCancel(ctx)
+	over, end := context.WithCancel(of.ctx)
 	a.over = over
 	go func() {
 		defer end()
-		a.run(ctx)
+		a.run(of.ctx)
 	}()
 	return a
 }
@@ -103,7 +117,7 @@ func (a *AckLoop) Close() {
 func (a *AckLoop) Waiting() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return int64(a.waiting)
+	return int64(a.waiting + a.withheld + a.failed)
 }
 
 func (a *AckLoop) ended() bool {
@@ -133,6 +147,16 @@ func (a *AckLoop) take(waits bool) (spans []span, closed bool) {
 	return spans, a.closed
 }
 
+// Failing says why the last call did not report everything, and since when that is so; nil: it did.
+func (a *AckLoop) Failing() (err error, since time.Time) {
+	if f := a.failing.Load(); f != nil {
+		return f.err, f.since
+	}
+	return nil, time.Time{}
+}
+
+// run reports what arrives. After ctx has ended each result is tried once more, and what has not arrived by then is given
+// up.
 func (a *AckLoop) run(ctx context.Context) {
 	defer close(a.done)
 	var again []span // what waits for another attempt
@@ -148,6 +172,9 @@ func (a *AckLoop) run(ctx context.Context) {
 			if again = append(again, failed...); len(failed) > 0 {
 				due = time.Now().Add(ackBackoff << min(failed[0].tries-1, ackDoubles))
 			}
+			a.mu.Lock()
+			a.failed = len(again) // each root is a span of its own
+			a.mu.Unlock()
 			if clear(spans); cap(spans) <= atRest {
 				a.spare = spans[:0]
 			}
@@ -155,23 +182,49 @@ func (a *AckLoop) run(ctx context.Context) {
 			a.pause(ctx, time.Until(due))
 		case closed:
 			return
+		case ctx.Err() != nil:
+			a.giveUp(a.abandon())
+			return
 		default:
-			<-a.wake
+			select {
+			case <-a.wake:
+			case <-ctx.Done():
+			}
 		}
 	}
 }
 
-// lasting counts an attempt of what failed, and gives up what has used up its attempts.
+// LeavesUntold says that the source did not get all results, and never will.
+func (a *AckLoop) LeavesUntold() bool { return a.untold.Load() > 0 }
+
+// abandon ends the loop although results are to come, and says how many.
+func (a *AckLoop) abandon() (owed int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	return a.owed
+}
+
+// giveUp counts and logs results that the source does not get.
+func (a *AckLoop) giveUp(n int) {
+	if n > 0 {
+		a.untold.Add(int64(n))
+		a.of.Untold.Add(int64(n))
+		a.of.Log.Error("messages were not acknowledged: their source delivers them again", "input", a.Input, "messages", n)
+	}
+}
+
+// lasting counts an attempt of what failed, and gives up what can't be helped by another one.
 func (a *AckLoop) lasting(ctx context.Context, failed []span) (again []span) {
+	a.mu.Lock()
+	last := a.closing
+	a.mu.Unlock()
 	for _, x := range failed {
-		if x.tries++; x.tries < ackTries && ctx.Err() == nil {
+		if x.tries++; ctx.Err() == nil && (!last || x.tries < lastTries) {
 			again = append(again, x)
 		}
 	}
-	if lost := len(failed) - len(again); lost > 0 {
-		a.log.Error("acknowledgement given up: the source will deliver these messages again", "input", a.Input,
-			"messages", lost)
-	}
+	a.giveUp(len(failed) - len(again))
 	return again
 }
 
@@ -186,11 +239,7 @@ func (a *AckLoop) send(ctx context.Context, spans []span) (again []span) {
 		}
 	}
 	failed, err := a.call(ctx, a.results)
-	if err == nil {
-		a.failed = 0
-	} else if a.failed++; guard.PowerOfTen(a.failed) {
-		a.log.Warn("acknowledgement", "input", a.Input, "err", err, "times", a.failed)
-	}
+	a.note(err, len(failed))
 	if len(failed) > 0 {
 		again = those(failed, spans)
 	}
@@ -202,6 +251,28 @@ func (a *AckLoop) send(ctx context.Context, spans []span) (again []span) {
 	}
 	return again
 }
+
+// note keeps and logs whether a call has reported everything.
+func (a *AckLoop) note(err error, again int) {
+	if err == nil && again > 0 {
+		err = errAgain
+	}
+	if err == nil {
+		a.fails = 0
+		a.failing.Store(nil)
+		return
+	}
+	f := &ackFailure{err, time.Now()}
+	if was := a.failing.Load(); was != nil {
+		f.since = was.since
+	}
+	a.failing.Store(f)
+	if a.fails++; err != errAgain && guard.PowerOfTen(a.fails) {
+		a.of.Log.Warn("acknowledgement", "input", a.Input, "err", err, "times", a.fails)
+	}
+}
+
+var errAgain = errors.New("the source has not accepted all results")
 
 // told recycles a ledger when its source knows how all its roots have ended. One that leases is still asked about them.
 func (a *AckLoop) told(spans, again []span) {

@@ -89,7 +89,7 @@ func (l *Ledger) take(gone func(ref uint64) bool) (n int) {
 func (r *Account) renewAll(a *AckLoop, l engine.Leaser) {
 	failed := 0
 	for a.over.Err() == nil {
-		lost, next, err := a.renew(l, r.Open.refs(a))
+		lost, next, err := a.renew(l, r.withheld.refs(r.Open.refs(a), a))
 		r.lose(a, lost)
 		switch {
 		case err == nil:

@@ -98,6 +98,9 @@ func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 	h.failed, h.err, h.read = r.Failures.All(), closing, map[reading]uint64{}
 	for _, rd := range r.readers {
 		h.read[reading{rd.plan.Name, rd.index}] = rd.read.Load()
+		if rd.acks != nil && rd.acks.LeavesUntold() { // on a new connection the source delivers them again
+			rd.close()
+		}
 	}
 	r.plan.Plugins.Bequeath(&r.Next.Plugins)
 	return h

@@ -41,7 +41,7 @@ func (r *Run) Quiesce() {
 			b.poke()
 		}
 	}
-	if r.reading.Load() == 0 && r.Pieces.InFlight.Load() == 0 {
+	if r.reading.Load() == 0 && r.Pieces.InFlight.Load() == 0 && r.Withheld() == 0 {
 		select {
 		case r.Empty <- struct{}{}:
 		default:

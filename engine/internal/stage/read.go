@@ -100,13 +100,7 @@ func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 			wait.Round(time.Millisecond), "attempt", failed)
 	}
 	p.EmitEvent(engine.Event{Kind: engine.EventLost, Name: rd.plan.Name, Err: cause})
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Timeout)
-	defer cancel()
-	if c, ok := rd.in.(engine.Closer); ok && p.Plugins.Opens(rd.in, false) {
-		if err := guard.Guard(call, c.Close); err != nil {
-			rd.r.Log.Debug("close of a failed input", "input", rd.plan.Name, "err", err)
-		}
-	}
+	rd.close()
 	if !guard.Pause(ctx, wait) {
 		return nil
 	}
@@ -122,10 +116,21 @@ func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 	return nil
 }
 
+// close closes the input, which is opened again later.
+func (rd *reader) close() {
+	call, cancel := context.WithTimeout(context.Background(), rd.r.plan.Timeout)
+	defer cancel()
+	if c, ok := rd.in.(engine.Closer); ok && rd.r.plan.Plugins.Opens(rd.in, false) {
+		if err := guard.Guard(call, c.Close); err != nil {
+			rd.r.Log.Debug("close of an input that is opened again", "input", rd.plan.Name, "err", err)
+		}
+	}
+}
+
 // session reads until the input fails or ends, or ctx ends.
 func (rd *reader) session(ctx, work context.Context) error {
 	if rd.r.plan.Plugins.IsShut(rd.in) {
-		return errors.New("it had failed before the reload")
+		return errors.New("it was closed before the reload")
 	}
 	for ctx.Err() == nil {
 		active, done := rd.r.plan.Pauses.Wait(ctx, rd.figures.is)

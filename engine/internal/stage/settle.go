@@ -241,11 +241,11 @@ func (r *Run) settle(f func(out *outcome)) {
 func (out *outcome) apply() {
 	r := out.r
 	out.countEnds()
+	if len(out.settled) > 0 {
+		out.reportSaved() // before the counts say that nothing is in flight
+	}
 	r.Pieces.Count(&out.pieces, out.made, out.consumed)
 	r.Roots.Count(&out.roots, 0, 0)
-	if len(out.settled) > 0 {
-		out.reportSaved()
-	}
 	out.reports.Send()
 	if len(out.settled) > 0 {
 		if len(out.freed) > 0 && r.plan.Serial { // who is let go sees what is settled
@@ -288,16 +288,13 @@ func (out *outcome) reportSaved() {
 	if len(by) == 0 || len(out.reports) == 0 {
 		return
 	}
-	reports := out.reports
+	r, reports := out.r, out.reports
 	out.reports = nil
-	out.settled = append(out.settled, ledger.Settlement{Then: func() { saved(by, &reports) }})
-}
-
-// saved sends reports when all have saved.
-func saved(by []engine.Saver, reports *ledger.Reports) {
-	if len(by) == 0 {
-		reports.Send()
-		return
-	}
-	by[0].Save(func() { saved(by[1:], reports) })
+	told := r.Withhold(&reports)
+	out.settled = append(out.settled, ledger.Settlement{Then: func() {
+		ledger.SaveAll(by, func() {
+			told()
+			r.Quiesce()
+		})
+	}})
 }

@@ -101,10 +101,16 @@ func (r *Run) input(in *InputPlan) engine.InputState {
 	for _, a := range r.Acking() {
 		if a.Input == in.Name {
 			s.Unacked += a.Waiting()
+			if err, since := a.Failing(); err != nil && time.Since(since) > ackPatience {
+				s.AckErr, s.AckSince = guard.FirstLine(guard.Masked(r.plan.Secrets, err)), since
+			}
 		}
 	}
 	return s
 }
+
+// ackPatience is how long acknowledgements may fail before that is shown.
+const ackPatience = 5 * time.Second
 
 // sum adds what another instance of an input says.
 func sum(all *engine.Progress, more engine.Progress) *engine.Progress {
