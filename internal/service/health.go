@@ -118,6 +118,11 @@ func stuck(pipeline string, x engine.Stuck) Check {
 		c.Impact = "The messages in this call make no progress, and it occupies one worker."
 		c.Cause = "A run of this step has not returned although its deadline has passed."
 		c.Action = "Check what the step calls or computes; `kill -TTIN` with the process id prints what every stage is doing. " + restart + " If such runs do end, raise the step's `timeout`."
+	case "lane":
+		c.Impact = "No message gets through " + x.Place + ", although workers are busy."
+		c.Cause = "Nothing has come out of the steps for longer than all their timeouts together."
+		c.Action = "`kill -TTIN` with the process id prints what every stage is doing. " + restart +
+			" If it happens again with the same messages, report it as a bug."
 	case "batcher":
 		c.Impact = "No batches leave it, and messages for it wait."
 		c.Cause = "A call in the batcher's loop has not returned although its deadline has passed."

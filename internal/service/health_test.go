@@ -121,7 +121,7 @@ func TestAStuckCallSaysWhatCanBeDone(t *testing.T) {
 	seen := map[string]string{}
 	for what, word := range map[string]string{
 		"write": "raise the output's `timeout`", "step": "kill -TTIN", "batcher": "report it as a bug",
-		"ack": "the source of this input", "probe": "Restart flowd",
+		"ack": "the source of this input", "lane": "prints what every stage is doing", "probe": "Restart flowd",
 	} {
 		c := stuck("orders", engine.Stuck{Place: "output lake", What: what, Since: since})
 		if !strings.Contains(c.Action, word) || c.Since != since || c.Pipeline != "orders" {

@@ -31,6 +31,7 @@ type Trial struct {
 	Reason   *engine.Error // why a dead letter is one
 	Lacked   int           // bytes that there was no room for, see growth.go
 	Room     int           // of those, what it has got since and not used
+	Waits    int           // how often it has waited for bytes before its step
 }
 
 // TrialOf is m's trial, or nil.

@@ -46,6 +46,7 @@ type traffic struct {
 	grouped   atomic.Int64 // those of them in open groups
 	retrying  atomic.Int64 // messages that wait for another attempt
 	shut      atomic.Int64 // outputs that are held, of those that take more than dead letters
+	idling    atomic.Int64 // since when lanes work without a result, unix nanoseconds; 0: they don't
 }
 
 // parts are what messages go through, in their order.

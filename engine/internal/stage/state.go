@@ -191,6 +191,7 @@ func (r *Run) stuck(now time.Time) (all []engine.Stuck) {
 	for _, l := range r.lanes {
 		step(&l.x.Clock)
 	}
+	add("the steps", "lane", r.idling.Load(), 0)
 	for _, rd := range r.readers {
 		step(&rd.own.x.Clock)
 	}

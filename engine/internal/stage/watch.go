@@ -12,6 +12,7 @@ func (r *Run) watch(ctx context.Context) {
 	tick := time.NewTicker(r.plan.watchEvery())
 	defer tick.Stop()
 	quietAt := int64(-1) // messages received when it was quiet last
+	moves := progress{patience: r.plan.lanePatience()}
 	for {
 		select {
 		case <-ctx.Done():
@@ -23,9 +24,48 @@ func (r *Run) watch(ctx context.Context) {
 				}
 			}
 			r.credits.Stalls()
+			r.idling.Store(moves.look(r.moved(), r.laneQueue.Busy() > 0, now))
 			quietAt = r.observe(quietAt)
 		}
 	}
+}
+
+// progress knows since when lanes have worked without a result.
+type progress struct {
+	patience time.Duration // how long that may be so
+	mark     int64         // see Run.moved
+	since    time.Time     // when the mark changed, or no lane worked
+}
+
+// look takes what the run shows now, and says since when lanes have worked without a result, in unix nanoseconds; 0: not
+// for longer than they may.
+func (p *progress) look(mark int64, busy bool, now time.Time) (since int64) {
+	if mark != p.mark || !busy || p.since.IsZero() {
+		p.mark, p.since = mark, now
+	}
+	if now.Sub(p.since) <= p.patience {
+		return 0
+	}
+	return p.since.UnixNano()
+}
+
+// moved changes whenever a message is read, ends, or becomes others.
+func (r *Run) moved() (n int64) {
+	c := r.Pieces.Read()
+	for _, ended := range c.Ended {
+		n += ended
+	}
+	return n + c.Received + c.Made + c.Consumed
+}
+
+// lanePatience is how long lanes may work without a result: in this time one message can go through all steps, each of
+// which takes all of its timeout.
+func (p *Layout) lanePatience() time.Duration {
+	all := time.Minute
+	for i := range p.Steps.Ops {
+		all += p.Steps.Ops[i].Timeout
+	}
+	return all
 }
 
 // observe reports to hooks how busy the run is.

@@ -43,15 +43,17 @@ type Room struct {
 	Credits *flow.Credits
 	Limit   int // bytes that may be under way at once
 
-	mu    sync.Mutex // guards the field below, and messages: a step may use several goroutines
-	inner int        // bytes for what the current step makes for its inner steps
+	mu    sync.Mutex // guards the fields below, and messages: a step may use several goroutines
+	inner int        // bytes taken for what the current step makes for its inner steps
+	lent  int        // bytes that they use of those for which the step's message has waited
 }
 
 // Grow takes credits for n bytes that a step is about to add to m.
 func (x *Room) Grow(m *engine.Message, n int) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n, err := x.take(msg(m).Charge, n, retry.TrialOf(m))
+	n -= useRoom(retry.TrialOf(m), n) // m holds credits for it already
+	n, err := x.take(msg(m).Charge+x.inner, n)
 	msg(m).Charge += n
 	return err
 }
@@ -67,7 +69,7 @@ func (x *Room) Settle(m *engine.Message, _ int) error {
 		retry.TrialOf(m).Room = 0
 	}
 	if msg(m).State == inside.Live && now > msg(m).Charge {
-		n, err := x.take(msg(m).Charge, now-msg(m).Charge, nil)
+		n, err := x.take(msg(m).Charge, now-msg(m).Charge)
 		msg(m).Charge += n
 		return err
 	}
@@ -100,14 +102,22 @@ func (x *Room) account(b *engine.Batch) {
 func (x *Room) Free() {}
 
 // Inside is the meter for messages that a step makes of another for steps of its own.
-func (x *Room) Inside(of *engine.Message) any { return &inner{x: x, of: retry.TrialOf(of)} }
+func (x *Room) Inside(of *engine.Message) any {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	i := &inner{x: x, of: retry.TrialOf(of), outer: msg(of).Charge}
+	if i.of != nil {
+		i.outer -= i.of.Room + x.lent
+	}
+	return i
+}
 
 // leaveInside gives back what inner steps took: the step has made of it what it made.
 func (x *Room) leaveInside() {
 	if x.inner > 0 {
 		x.Credits.Put(0, x.inner, 0)
-		x.inner = 0
 	}
+	x.inner, x.lent = 0, 0
 }
 
 // inner is the meter for messages that a step makes for steps of its own. What they take
@@ -115,14 +125,19 @@ func (x *Room) leaveInside() {
 type inner struct {
 	x     *Room
 	of    *retry.Trial // of the message that they are made of
+	outer int          // bytes of that message, but for those for which it has waited
 	taken int          // since settle
 	held  int          // in all
+	lent  int          // in all, of the bytes for which that message has waited
 }
+
+// holds is how many bytes the message holds with what its step makes for inner steps; x.mu is held.
+func (i *inner) holds() int { return i.outer + i.x.inner + i.x.lent }
 
 func (i *inner) Most(*engine.Message) int {
 	i.x.mu.Lock()
 	defer i.x.mu.Unlock()
-	return max(0, i.x.Limit-i.x.inner)
+	return max(0, i.x.Limit-i.holds())
 }
 
 func (i *inner) Free() {
@@ -130,14 +145,21 @@ func (i *inner) Free() {
 	defer i.x.mu.Unlock()
 	i.x.Credits.Put(0, i.held, 0)
 	i.x.inner -= i.held
-	i.held = 0
+	if i.lent > 0 {
+		i.of.Room += i.lent
+		i.x.lent -= i.lent
+	}
+	i.held, i.lent = 0, 0
 }
 
 func (i *inner) Grow(_ *engine.Message, n int) error {
 	i.x.mu.Lock()
 	defer i.x.mu.Unlock()
 	i.taken += n
-	got, err := i.x.take(i.x.inner, n, i.of)
+	lent := useRoom(i.of, n)
+	i.lent += lent
+	i.x.lent += lent
+	got, err := i.x.take(i.holds(), n-lent)
 	i.x.inner += got
 	i.held += got
 	var short *inside.NoRoom
@@ -160,16 +182,20 @@ func (i *inner) Settle(m *engine.Message, spent int) error {
 
 func (i *inner) Regain(*engine.Message) {}
 
-func (i *inner) Inside(*engine.Message) any { return &inner{x: i.x, of: i.of} }
+func (i *inner) Inside(*engine.Message) any { return &inner{x: i.x, of: i.of, outer: i.outer} }
+
+// useRoom is how many of n bytes a message has that has waited for room.
+func useRoom(waited *retry.Trial, n int) (has int) {
+	if waited != nil && waited.Room > 0 {
+		has = min(n, waited.Room)
+		waited.Room -= has
+	}
+	return has
+}
 
 // take takes n bytes for a message that already holds some, and returns how many more it
-// then holds. A message that has waited for bytes has them.
-func (x *Room) take(holds, n int, waited *retry.Trial) (more int, err error) {
-	if waited != nil && waited.Room > 0 {
-		has := min(n, waited.Room)
-		waited.Room -= has
-		n -= has
-	}
+// then holds.
+func (x *Room) take(holds, n int) (more int, err error) {
 	switch {
 	case n <= inside.Slack:
 		return 0, nil
@@ -182,6 +208,10 @@ func (x *Room) take(holds, n int, waited *retry.Trial) (more int, err error) {
 	return n, nil
 }
 
+// mostWaits is how often a message may wait for room before one step. It asks for twice as much each time, so it needs
+// fewer to get all that there is.
+const mostWaits = 64
+
 // waitsForRoom makes m wait before a step until the bytes are free that it lacks there.
 func (x *Executor) waitsForRoom(m *engine.Message, o *Op, lacks int) {
 	held := msg(m).Charge
@@ -193,6 +223,11 @@ func (x *Executor) waitsForRoom(m *engine.Message, o *Op, lacks int) {
 		retry.SetTrial(m, tr)
 	}
 	need := max(held-msg(m).Charge+lacks, 2*tr.Lacked) // a caller that learns the size as it goes should not call often
+	if tr.Waits++; tr.Waits > mostWaits {
+		o.Failed(m, engine.Errorf(engine.TooLarge,
+			"the step needs more and more room for this message (raise `engine.max_in_flight.bytes`)"))
+		return
+	}
 	tr.Lacked = min(need, max(x.Room.Limit-msg(m).Charge, lacks))
 	stepError(msg(m).Err, o)
 	tr.Cause, tr.Err, tr.Due, tr.Room = o, msg(m).Err, time.Time{}, 0
