@@ -33,6 +33,7 @@ type past struct {
 func (p *past) Input() string                     { return p.input }
 func (p *past) At() time.Time                     { return p.at }
 func (p *past) Counts() *Counters                 { return p.counts }
+func (*past) KeyWaits() KeyWaits                  { return nil }
 func (*past) Moved(uint32, []byte, []byte)        {}
 func (*past) Stake(uint32, Settler, uint64, Fate) {}
 func (*past) Taken(uint32) bool                   { return false }

@@ -252,6 +252,20 @@ func (o Origin) Of(inside.Key) (read, uint32) { return o.read, o.i }
 // SetOrigin makes m the i-th message of a call.
 func (m *Message) SetOrigin(_ inside.Key, r read, i uint32) { m.in.Origin = Origin{r, i} }
 
+// KeyWaits knows which messages of a pipeline wait for others because they have the same order key.
+type KeyWaits interface {
+	// Each calls f with the root of a message that waits and that of one which it waits for, for all of them.
+	Each(f func(waits, behind Origin))
+}
+
+// KeyWaits are those of the pipeline that has read the message; nil: it keeps no order.
+func (o Origin) KeyWaits() KeyWaits {
+	if o.read == nil {
+		return nil
+	}
+	return o.read.KeyWaits()
+}
+
 // read is a call of an Input's Read, to its messages.
 type read interface {
 	Input() string // by name
@@ -260,6 +274,7 @@ type read interface {
 	Moved(i uint32, from, to []byte)                   // the payload of the i-th message, in memory
 	Stake(i uint32, s Settler, ref uint64, worst Fate) // on the i-th message; worst still counts as committed
 	Taken(i uint32) bool                               // its source has taken the i-th message away
+	KeyWaits() KeyWaits                                // see Origin.KeyWaits
 }
 
 // Origins appends the origin of m, or those of a merge's parts, to dst; nothing for a

@@ -58,6 +58,7 @@ type elsewhere struct {
 func (e elsewhere) Input() string                     { return e.input }
 func (e elsewhere) At() time.Time                     { return e.at }
 func (elsewhere) Counts() *Counters                   { return nil }
+func (elsewhere) KeyWaits() KeyWaits                  { return nil }
 func (elsewhere) Moved(uint32, []byte, []byte)        {}
 func (elsewhere) Stake(uint32, Settler, uint64, Fate) {} // the other process has told nobody of the end
 func (elsewhere) Taken(uint32) bool                   { return false }

@@ -178,6 +178,7 @@ var inside = map[string]string{
 	"internal/twophase": "processors/cache processors/dedupe",
 	"internal/watermark": "" +
 		"inputs/file inputs/kafka inputs/mqtt inputs/postgres_cdc internal/cursor internal/objects",
+	"internal/waits":       "internal/twophase processors/state",
 	"internal/writebehind": "internal/twophase processors/state",
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/waits"
 	"github.com/flowd-io/flowd/internal/writebehind"
 )
 
@@ -52,7 +53,7 @@ type book struct {
 	free    []uint32 // of slots
 	stamp   uint64   // the high half of the last ref
 	bytes   int      // of pending writes
-	waiting map[engine.Origin][]*write
+	graph   *waits.Graph
 	touched []*chain        // changed since they were reviewed
 	origins []engine.Origin // scratch
 }
@@ -92,8 +93,9 @@ type pipeline string
 // Join is a use of the cache of a name, or, without a name, of a store in memory
 // that no other step knows.
 func Join(env engine.Env, name string, cache Store) *Use {
+	graph := waits.Of(env.Shared)
 	b := engine.Common(env.Shared, pipeline(env.Pipeline), func() *book {
-		return &book{named: map[string]*overlay{}, waiting: map[engine.Origin][]*write{}}
+		return &book{named: map[string]*overlay{}, graph: graph}
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()

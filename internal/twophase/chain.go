@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/waits"
 )
 
 // write is one write to a cache on its way: of a message that waits to know
@@ -26,8 +27,9 @@ type write struct {
 	ttl     time.Duration
 	origins []engine.Origin
 
-	resume func(func(*engine.Message) error) // of a waiting one
+	resume func(func(*engine.Message) error) // of a waiting one, as are the next two
 	then   Then
+	wait   waits.Wait
 }
 
 type kind uint8
@@ -159,40 +161,10 @@ func (c *chain) blockers(dst, mine []engine.Origin) []engine.Origin {
 	return dst
 }
 
-// circle says whether a message of these origins would wait for itself in c, by
-// way of others that wait: parts of two split messages may each have a key that
-// the other one needs.
-func (b *book) circle(c *chain, mine []engine.Origin) bool {
-	if len(b.waiting) == 0 {
-		return false
-	}
-	seen := map[engine.Origin]bool{}
-	next := c.blockers(nil, mine)
-	for len(next) > 0 {
-		r := next[len(next)-1]
-		next = next[:len(next)-1]
-		if slices.Contains(mine, r) {
-			return true
-		}
-		waits := b.waiting[r]
-		if len(waits) == 0 || seen[r] {
-			continue
-		}
-		seen[r] = true
-		for _, w := range waits {
-			next = w.chain.blockers(next, w.origins)
-		}
-	}
-	return false
-}
-
 // await lets w wait in its chain.
-func (b *book) await(w *write) {
+func await(w *write) {
 	w.state = waiting
 	w.chain.waiters = append(w.chain.waiters, w)
-	for _, r := range w.origins {
-		b.waiting[r] = append(b.waiting[r], w)
-	}
 }
 
 // withdraw takes w out of its chain, wherever it is in it: it has ended.
@@ -203,11 +175,7 @@ func (b *book) withdraw(w *write) {
 		return
 	case waiting:
 		c.waiters = without(c.waiters, w)
-		for _, r := range w.origins {
-			if b.waiting[r] = without(b.waiting[r], w); len(b.waiting[r]) == 0 {
-				delete(b.waiting, r)
-			}
-		}
+		b.graph.End(&w.wait)
 	default:
 		c.writes = without(c.writes, w)
 		c.touch()

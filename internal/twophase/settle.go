@@ -81,6 +81,24 @@ type reply struct {
 	err    error
 }
 
+// reply is what a waiting write's message is told.
+func (w *write) reply(added bool) reply {
+	return reply{w: w, ref: w.ref, o: w.chain.o, key: w.chain.key, resume: w.resume, then: w.then, added: added}
+}
+
+// cut has a message stop waiting that waits for itself, by way of others: its key counts as known.
+func (o *overlay) cut(w *write, ref uint64) {
+	o.mu.Lock()
+	var replies []reply
+	if w.ref == ref && w.state == waiting {
+		replies = append(replies, w.reply(false))
+		o.withdraw(w)
+		replies = append(replies, o.review()...)
+	}
+	o.mu.Unlock()
+	o.answer(context.Background(), replies)
+}
+
 // review decides on those that wait where something has changed.
 func (b *book) review() (replies []reply) {
 	for len(b.touched) > 0 {
@@ -89,11 +107,11 @@ func (b *book) review() (replies []reply) {
 		for i := 0; i < len(c.waiters); {
 			w := c.waiters[i]
 			exists, sure := c.exists(w.origins, w.base)
-			if !sure && !b.circle(c, w.origins) {
+			if !sure && b.graph.Change(&w.wait, c.blockers(nil, w.origins)) {
 				i++
 				continue
 			}
-			r := reply{w: w, ref: w.ref, o: c.o, key: c.key, resume: w.resume, then: w.then, added: sure && !exists}
+			r := w.reply(sure && !exists)
 			r.check = r.added && c.last() == nil
 			value := w.value
 			b.withdraw(w)

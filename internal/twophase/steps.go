@@ -116,7 +116,7 @@ func (u *Use) decide(a *Add, then Then) verdict {
 	defer o.tidy(c)
 	exists, sure := c.exists(o.origins, a.base)
 	switch {
-	case sure && exists, !sure && o.circle(c, o.origins):
+	case sure && exists:
 		return isKnown
 	case o.bytes > maxPending:
 		a.err = engine.WithClass(engine.Transient, errFull)
@@ -126,10 +126,15 @@ func (u *Use) decide(a *Add, then Then) verdict {
 		return toWait
 	}
 	w := u.note(add, c, a.Value, a.TTL, o.origins)
+	ref := w.ref
+	if !sure && !o.graph.Begin(&w.wait, o.origins, c.blockers(nil, o.origins), func() { o.cut(w, ref) }) {
+		o.release(w)
+		return isKnown
+	}
 	a.M.StakeOnDelivery(u.by, w.ref)
 	if !sure {
 		w.base, w.then, w.resume = a.base, then, a.M.ParkBehind()
-		o.await(w)
+		await(w)
 		return toWait
 	}
 	w.passed = true

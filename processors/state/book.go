@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/waits"
 	"github.com/flowd-io/flowd/internal/writebehind"
 )
 
@@ -41,21 +42,21 @@ type book struct {
 	odd   atomic.Int64   // evaluations that have failed; see skipped
 
 	behind *writebehind.Queue[*saving] // writes to the cache; nil: there is none
+	graph  *waits.Graph
 
 	mu     sync.Mutex // guards the fields below; taken after the lock of a chain
 	chains map[string]*chain
 	refs   map[uint64]*entry // by number, until the ends of their messages are known
 	stamp  uint64            // the last number
 	bytes  int               // of all entries
-	roots  map[engine.Origin]int
 	closed map[*step]bool
 	lost   int   // states that are not in the cache
 	why    error // of the last of them
 }
 
-func newBook(s store, cache string, log *slog.Logger) *book {
+func newBook(s store, cache string, graph *waits.Graph, log *slog.Logger) *book {
 	b := &book{store: s, cache: cache, log: cmp.Or(log, slog.New(slog.DiscardHandler)), chains: map[string]*chain{},
-		refs: map[uint64]*entry{}, roots: map[engine.Origin]int{}, closed: map[*step]bool{}}
+		refs: map[uint64]*entry{}, graph: graph, closed: map[*step]bool{}}
 	b.by = b
 	if cache != "" {
 		b.by, b.behind = &saver{b}, b.newQueue()
@@ -63,16 +64,15 @@ func newBook(s store, cache string, log *slog.Logger) *book {
 	return b
 }
 
-// admits gives an entry its number, unless there is no room for it, and says whether it may wait for others: not
-// while its root holds another state, for which others may wait.
-func (b *book) admits(e *entry) (waits bool, err error) {
+// admits gives an entry its number, unless there is no room for it.
+func (b *book) admits(e *entry) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.closed[e.step]:
-		return false, errClosed
+		return errClosed
 	case b.bytes > maxPending:
-		return false, engine.WithClass(engine.Transient, errFull)
+		return engine.WithClass(engine.Transient, errFull)
 	}
 	if b.behind != nil && !e.step.joined {
 		e.step.joined = true
@@ -81,8 +81,7 @@ func (b *book) admits(e *entry) (waits bool, err error) {
 	b.stamp++
 	e.ref = b.stamp
 	e.chain.users++
-	holds := func(o engine.Origin) bool { return b.roots[o] > 0 }
-	return e.step.Wait && len(e.origins) > 0 && !slices.ContainsFunc(e.origins, holds), nil
+	return nil
 }
 
 // note remembers an entry until the end of its message.
@@ -98,20 +97,12 @@ func (b *book) note(e *entry, m *engine.Message) {
 		return
 	}
 	b.refs[e.ref] = e
-	for _, o := range e.origins {
-		b.roots[o]++
-	}
 	m.StakeOnDelivery(b.by, e.ref)
 }
 
 // forget takes the number of an entry away.
 func (b *book) forget(e *entry) {
 	delete(b.refs, e.ref)
-	for _, o := range e.origins {
-		if b.roots[o]--; b.roots[o] <= 0 {
-			delete(b.roots, o)
-		}
-	}
 }
 
 // Settle keeps what messages have left that have ended well, and makes that of later ones again without the others.

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/waits"
 )
 
 // chain has the messages under way that have changed the state of a key, in the order in which they came.
@@ -49,6 +50,7 @@ type entry struct {
 	sound  bool            // solid holds
 	copy   *engine.Message // to make them again; nil: it was the first of its chain
 	resume func(func(*engine.Message) error)
+	wait   waits.Wait
 }
 
 type phase uint8
@@ -161,6 +163,7 @@ func (c *chain) drop() {
 	c.log = slices.DeleteFunc(c.log, func(e *entry) bool {
 		if e.state == gone {
 			stale, c.bad = stale || e.made, c.bad || e.made
+			c.book.graph.End(&e.wait)
 			c.leave(e)
 			return true
 		}
@@ -184,6 +187,26 @@ func (c *chain) blocked(e *entry, at int) bool {
 	})
 }
 
+// awaits says whether the last entry has to wait, and begins that. It does not where the message would wait for itself, by
+// way of others that wait for it.
+func (c *chain) awaits(e *entry) bool {
+	at := len(c.log) - 1
+	return c.blocked(e, at) && c.book.graph.Begin(&e.wait, e.origins, c.blockers(e, at), e.cut)
+}
+
+// blockers are the origins of those for which an entry at a place waits, back to one that waits itself.
+func (c *chain) blockers(e *entry, at int) (all []engine.Origin) {
+	own := func(o engine.Origin) bool { return slices.Contains(e.origins, o) }
+	for _, x := range slices.Backward(c.log[:at]) {
+		if x.open() && !slices.ContainsFunc(x.origins, own) {
+			if all = append(all, x.origins...); x.state == waiting {
+				break
+			}
+		}
+	}
+	return all
+}
+
 // admit is who need no longer wait.
 func (c *chain) admit() (free []*entry) {
 	for i, e := range c.log {
@@ -191,7 +214,9 @@ func (c *chain) admit() (free []*entry) {
 			continue
 		}
 		if c.blocked(e, i) {
-			break
+			if c.book.graph.Change(&e.wait, c.blockers(e, i)) {
+				break
+			}
 		}
 		e.state = admitted
 		free = append(free, e)

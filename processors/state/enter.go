@@ -25,12 +25,11 @@ func (s *step) enter(ctx context.Context, m *engine.Message, c *chain) error {
 		return writebehind.Held(c.err)
 	}
 	e := &entry{step: s, chain: c, origins: m.Origins(nil)}
-	waits, err := s.book.admits(e)
-	if err != nil {
+	if err := s.book.admits(e); err != nil {
 		return err
 	}
 	c.log = append(c.log, e)
-	if waits && c.blocked(e, len(c.log)-1) {
+	if s.Wait && len(e.origins) > 0 && c.awaits(e) {
 		s.book.note(e, m)
 		e.resume = m.ParkBehind()
 		return nil
@@ -79,11 +78,25 @@ func (s *step) again(m *engine.Message) {
 	}
 }
 
+// cut has a message stop waiting that waits for itself, by way of others: it takes the state as it is.
+func (e *entry) cut() {
+	e.chain.mu.Lock()
+	waits := e.state == waiting
+	if waits {
+		e.state = admitted
+	}
+	e.chain.mu.Unlock()
+	if waits {
+		e.goOn()
+	}
+}
+
 // goOn continues a message that has waited.
 func (e *entry) goOn() {
 	e.resume(func(m *engine.Message) error {
 		e.chain.mu.Lock()
 		defer e.chain.mu.Unlock()
+		e.chain.book.graph.End(&e.wait)
 		if e.state != admitted {
 			return errClosed
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/caches/memory"
 	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/internal/waits"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -73,7 +74,9 @@ again, without it. What they have already sent stays as it was. Where that matte
 for a filter that passes only changes, write wait: true.
 
 With order_by on the same key, messages find what those read before them left; otherwise
-they take turns as they arrive. Parts of one message do not wait for each other.
+they take turns as they arrive. Parts of one message do not wait for each other. If messages
+wait for each other in a circle, such as parts of split messages at two steps, one does not
+wait: it finds the state as it is.
 
 A message is acknowledged to its source once its state is in the cache. After a crash
 messages may be delivered, and counted, again; none that was acknowledged is missing.
@@ -109,14 +112,15 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.book = engine.Common(env.Shared, bookOf{cache}, func() *book { return newBook(cache, string(c.Cache), env.Log) })
+		graph := waits.Of(env.Shared)
+		s.book = engine.Common(env.Shared, bookOf{cache}, func() *book { return newBook(cache, string(c.Cache), graph, env.Log) })
 		return s, nil
 	}
 	own, err := memory.New(memory.Config{MaxKeys: cmp.Or(c.MaxKeys, 100_000), MaxBytes: cmp.Or(c.MaxBytes, 64<<20)})
 	if err != nil {
 		return nil, err
 	}
-	s.book = newBook(own, "", env.Log)
+	s.book = newBook(own, "", waits.Of(env.Shared), env.Log)
 	return s, nil
 }
 

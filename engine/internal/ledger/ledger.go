@@ -23,6 +23,7 @@ type Ledger struct {
 	Takes     engine.TakesBack
 	ReadAt    time.Time
 	Counters  *engine.Counters
+	Keys      engine.KeyWaits // nil: no order is kept
 	Acks      *AckLoop      // nil: the source takes nothing back
 	Then      Then          // what the source can do with a failed message
 	First     uint64        // read order of the first root, for acks
@@ -76,6 +77,9 @@ func (l *Ledger) At() time.Time { return l.ReadAt }
 
 // Counts are the counters of the pipeline.
 func (l *Ledger) Counts() *engine.Counters { return l.Counters }
+
+// KeyWaits are the order keys of the pipeline.
+func (l *Ledger) KeyWaits() engine.KeyWaits { return l.Keys }
 
 // AsRead is a root's message as it was read, with why it ends.
 func (l *Ledger) AsRead(i uint32, why *engine.Error) *engine.Message {

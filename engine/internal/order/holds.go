@@ -50,6 +50,8 @@ type Claim struct {
 	at   *line // nil: a gap before the lanes
 	refs int   // messages that have it: the parts of a merge share that of a key
 	x    *held // that waits; nil: it is away, or on its way; the gap itself
+
+	roots []engine.Origin // of its messages
 }
 
 // held is a message that waits until it is the first in the lines of all its keys.
@@ -59,6 +61,7 @@ type held struct {
 	batch   *engine.Batch // like that in which it was caught; nil: none
 	blocked []*line       // in which others are before it
 	gap     bool          // the place of a message that is still in its input's own steps
+	root    engine.Origin // of that message
 }
 
 // ClaimOf is m's claim, or nil.
@@ -117,7 +120,11 @@ func (h *Holds) claim(m *engine.Message, out *Place) {
 			SetClaim(leaf, c)
 			l.claims = append(l.claims, c)
 		}
-		ClaimOf(leaf).refs++
+		c := ClaimOf(leaf)
+		c.refs++
+		if root := leaf.First(inside.Key{}); !slices.Contains(c.roots, root) {
+			c.roots = append(c.roots, root)
+		}
 	})
 }
 
@@ -142,14 +149,14 @@ func setApart(m *engine.Message, shared *Claim) {
 	if mine == shared.refs {
 		return
 	}
-	own := &Claim{of: shared.of, at: shared.at, refs: mine}
+	own := &Claim{of: shared.of, at: shared.at, refs: mine, roots: slices.Clone(shared.roots)}
 	shared.refs -= mine
 	if l := shared.at; l != nil {
 		at := slices.Index(l.claims, shared)
 		l.claims = slices.Insert(l.claims, at, own)
 	} else {
 		k := shared.of
-		own.x = &held{gap: true}
+		own.x = &held{gap: true, root: shared.x.root}
 		k.before = slices.Insert(k.before, slices.Index(k.before, shared.x), own.x)
 	}
 	EachLeafKey(m, func(leaf *engine.Message) {
@@ -213,9 +220,9 @@ func (h *Holds) LeaveGap(m *engine.Message) {
 		return
 	}
 	k := h.hold(text)
-	gap := &held{gap: true}
+	gap := &held{gap: true, root: m.First(inside.Key{})}
 	k.before = append(k.before, gap)
-	SetClaim(m, &Claim{of: k, refs: 1, x: gap})
+	SetClaim(m, &Claim{of: k, refs: 1, x: gap, roots: []engine.Origin{gap.root}})
 }
 
 func (k *hold) line(out *Place, groups int8) *line {

@@ -213,6 +213,9 @@ func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
 	n := len(slab(b).Msgs)
 	led := &ledger.Ledger{InputName: rd.plan.Name, Instance: rd.index, Takes: rd.plan.Takes, ReadAt: at,
 		Counters: rd.r.plan.Counters, Acks: rd.acksOf(acker, n), Then: rd.plan.Then, Delays: rd.plan.Delays, First: rd.read.Load()}
+	if rd.r.plan.Ordered {
+		led.Keys = rd.r.holds
+	}
 	led.Begin(n)
 	rd.read.Add(uint64(n))
 	for i := range slab(b).Msgs {
