@@ -46,7 +46,7 @@ func TestADrainThatTakesTooLongLosesWhatStdinGave(t *testing.T) {
 	p.Send("one\n")
 	p.Says("arrived")
 	p.Signal(syscall.SIGTERM)
-	p.Wait().Want(t, 1, "the pipeline stopped before this message was finished, and its source takes nothing back",
+	p.Wait().Want(t, 1, "the pipeline stopped before this message was finished, and its source can't redeliver it",
 		"unfinished messages were lost", "1 received: 1 dropped")
 }
 

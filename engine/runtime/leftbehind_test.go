@@ -2,6 +2,8 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,7 +13,9 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	. "github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // wedged is an output whose writes hang, and whose Close waits for them.
@@ -80,30 +84,53 @@ func TestADrainLeavesAWriteThatHangsBehind(t *testing.T) {
 	}
 }
 
-// What a drain can't finish goes back to its source; where that takes nothing back, it
-// is lost, and the run says so.
-func TestWhatADrainLeavesIsReturnedOrLost(t *testing.T) {
+// What a drain can't finish goes back to its source. What its source can't redeliver goes to the dead letter. Without one
+// that works it is lost, and the run says so.
+func TestWhatADrainLeavesIsReturnedOrDeadLetteredOrLost(t *testing.T) {
+	const none, works, down, refuses = "", "works", "is down", "refuses"
 	for _, tt := range []struct {
 		name     string
 		takes    engine.TakesBack
 		retry    time.Duration // what waits for another attempt this long; 0: the step hangs
 		kill     bool
+		dead     string // the dead letter
 		code     int
 		fate     engine.Fate
 		reported int64 // as failures
 	}{
-		{"a step hangs, the source takes one back", engine.TakesOne, 0, false, 3, engine.Returned, 0},
-		{"a step hangs, the source keeps a position", engine.TakesPosition, 0, false, 3, engine.Returned, 0},
-		{"a step hangs, the source takes nothing back", engine.TakesNothing, 0, false, 1, engine.Dropped, 4},
-		{"a retry waits, the source takes one back", engine.TakesOne, time.Hour, false, 3, engine.Returned, 0},
-		{"a retry waits, the source takes nothing back", engine.TakesNothing, time.Hour, false, 1, engine.Dropped, 4},
-		{"killed, the source takes one back", engine.TakesOne, 0, true, 3, engine.Returned, 0},
-		{"killed, the source takes nothing back", engine.TakesNothing, 0, true, 1, engine.Dropped, 4},
+		{"a step hangs, the source takes one back", engine.TakesOne, 0, false, none, 3, engine.Returned, 0},
+		{"a step hangs, the source keeps a position", engine.TakesPosition, 0, false, none, 3, engine.Returned, 0},
+		{"a step hangs, the source takes nothing back", engine.TakesNothing, 0, false, none, 1, engine.Dropped, 4},
+		{"a retry waits, the source takes one back", engine.TakesOne, time.Hour, false, none, 3, engine.Returned, 0},
+		{"a retry waits, the source takes nothing back", engine.TakesNothing, time.Hour, false, none, 1, engine.Dropped, 4},
+		{"killed, the source takes one back", engine.TakesOne, 0, true, none, 3, engine.Returned, 0},
+		{"killed, the source takes nothing back", engine.TakesNothing, 0, true, none, 1, engine.Dropped, 4},
+		{"a step hangs, there is a dead letter", engine.TakesNothing, 0, false, works, 3, engine.DeadLettered, 4},
+		{"a retry waits, there is a dead letter", engine.TakesNothing, time.Hour, false, works, 3, engine.DeadLettered, 4},
+		{"killed, there is a dead letter", engine.TakesNothing, 0, true, works, 3, engine.DeadLettered, 4},
+		{"a step hangs, the source comes before the dead letter", engine.TakesOne, 0, false, works, 3, engine.Returned, 0},
+		{"a step hangs, the dead letter is down", engine.TakesNothing, 0, false, down, 1, engine.Dropped, 4},
+		{"a retry waits, the dead letter is down", engine.TakesNothing, time.Hour, false, down, 1, engine.Dropped, 4},
+		{"a step hangs, the dead letter refuses", engine.TakesNothing, 0, false, refuses, 1, engine.Dropped, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				src := &Source{Payloads: numbers(4), Takes: tt.takes, Endless: true}
 				p := pipe(src, &Sink{})
+				dead := &Sink{}
+				if tt.dead != none {
+					p.Outputs = schema.MapOf(append(p.Outputs.Entries(), entry("dead", dead.Output()))...)
+					p.Engine.OnFailure.DeadLetter = "dead"
+					dead.FailAll = func([]string) error {
+						switch tt.dead {
+						case down:
+							return &engine.Error{Class: engine.Transient, Holds: true, Err: errors.New("no connection")}
+						case refuses:
+							return engine.Errorf(engine.Rejected, "not this one")
+						}
+						return nil
+					}
+				}
 				p.Engine.OnFailure.Retry = &engine.Retry{Intervals: []time.Duration{max(tt.retry, 1)}}
 				p.Processors = engine.Steps{{Name: "wait",
 					Use: Processing(engine.ProcessorFunc(func(ctx context.Context, _ *engine.Message) error {
@@ -124,7 +151,7 @@ func TestWhatADrainLeavesIsReturnedOrLost(t *testing.T) {
 				for _, f := range rep.Failures {
 					reported += f.Count
 					if f.Fate != tt.fate || !f.First.Unfinished ||
-						!strings.Contains(f.First.Message, "its source takes nothing back") || f.First.From == "" {
+						!strings.Contains(f.First.Message, "its source can't redeliver it") || f.First.From == "" {
 						t.Errorf("failure %+v", f)
 					}
 				}
@@ -132,6 +159,54 @@ func TestWhatADrainLeavesIsReturnedOrLost(t *testing.T) {
 				if rep.Code() != tt.code || roots.Ended[tt.fate] != 4 || pieces.Ended[tt.fate] != 4 ||
 					reported != tt.reported || !roots.Balanced() || !pieces.Balanced() {
 					t.Errorf("code %d, roots %v, pieces %v, %d reported", rep.Code(), roots, pieces, reported)
+				}
+				if got := slices.Sorted(slices.Values(dead.Bodies())); tt.fate == engine.DeadLettered && !slices.Equal(got, numbers(4)) {
+					t.Errorf("the dead letter has %q", got)
+				}
+			})
+		})
+	}
+}
+
+// Wherever messages are when a drain ends, all of them are in the dead letter afterwards, each as it was read.
+func TestNothingIsLostWhereTheDeadLetterWorks(t *testing.T) {
+	split := proc("split", func(_ context.Context, b *engine.Batch) error {
+		for m := range b.All() {
+			b.Split(m, func(yield func([]byte, error) bool) {
+				_ = yield([]byte(`{"part":1}`), nil) && yield([]byte(`{"part":2}`), nil)
+			})
+		}
+		return nil
+	})
+	for name, edit := range map[string]func(p *engine.Pipeline){
+		"at an output that is down": func(*engine.Pipeline) {},
+		"in a batch": func(p *engine.Pipeline) {
+			p.Batchers = Named("b", batched(t, `{"size": 3, "timeout": "1h"}`, "out"))
+		},
+		"in order":   func(p *engine.Pipeline) { p.Engine.OrderBy = expr.MustCompile("n % 2") },
+		"split":      func(p *engine.Pipeline) { p.Processors = engine.Steps{split} },
+		"in a group": func(p *engine.Pipeline) { p.Processors = engine.Steps{group(engine.GroupConfig{Size: 100})} },
+		"rate-limited": func(p *engine.Pipeline) {
+			p.Engine.RateLimit = &engine.RateLimit{Messages: 1, Per: time.Hour}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src, dead := &Source{Payloads: numbers(7), Endless: true, Takes: engine.TakesNothing}, &Sink{}
+				out := &Sink{FailAll: func([]string) error {
+					return &engine.Error{Class: engine.Transient, Holds: true, Err: errors.New("no connection")}
+				}}
+				p := pipe(src, out)
+				p.Outputs = schema.MapOf(entry("out", out.Output()), entry("dead", dead.Output()))
+				p.Engine.OnFailure.DeadLetter = "dead"
+				p.Batchers = Named("b", engine.BatcherSpec{Output: engine.Names{"out"}})
+				edit(p)
+				stop, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				rep := Run(t, p, stop)
+				got := slices.Sorted(slices.Values(dead.Bodies()))
+				if want := numbers(7)[:src.Taken()]; !slices.Equal(got, want) || rep.Code() != 3 {
+					t.Errorf("code %d, the dead letter has %q, want %q", rep.Code(), got, want)
 				}
 			})
 		})

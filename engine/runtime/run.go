@@ -129,7 +129,9 @@ func (p *Plan) finish(r *stage.Run, why end, kill context.Context, finished <-ch
 		p.next.inherited = r.HandOver()
 		return
 	}
-	r.HandBack()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(kill), p.rest(kill))
+	defer cancel()
+	r.HandBack(ctx)
 }
 
 // rest is half of a drain's last fifth: one half is for calls to return, one for

@@ -59,7 +59,10 @@ func (f *failures) Add(m *engine.Message, fate engine.Fate) {
 			log = log.With("place", d.Place)
 		}
 		what := "message failed: "
-		if d.Unfinished {
+		switch {
+		case d.Unfinished && fate == engine.DeadLettered:
+			what = "unfinished message dead-lettered: "
+		case d.Unfinished:
 			what = "message lost: "
 		}
 		log.Warn(what+line, "class", d.Class, "from", d.From, "fate", fate.String(), "so_far", g.Count, "sample",
@@ -130,7 +133,7 @@ type Failure struct {
 	From    string // "input log, path access.log, line 17"
 	Sample  string // the payload's beginning
 
-	Unfinished bool // it did not fail: the pipeline stopped, and its source takes nothing back
+	Unfinished bool // it did not fail: the pipeline stopped, and its source can't redeliver it
 }
 
 // FailureGroup counts failures of one class at one place; First is the first of them.

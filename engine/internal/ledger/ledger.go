@@ -239,6 +239,15 @@ func (r Root) End(f engine.Fate, err *engine.Error) (last bool) {
 	return s.others.Add(-1) == -1 // one that was given up has far fewer, and has ended
 }
 
+// Explain takes down why a root is not finished, where nothing is known of that.
+func (r Root) Explain(err *engine.Error) {
+	r.Led.Mu.Lock()
+	defer r.Led.Mu.Unlock()
+	if s := &r.Led.Roots[r.I]; s.Err == nil {
+		s.Err = err
+	}
+}
+
 // Worsen takes down the end of a piece; the worst counts.
 func (s *RootState) Worsen(f engine.Fate, err *engine.Error) {
 	if f >= s.Worst {

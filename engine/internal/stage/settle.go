@@ -12,11 +12,10 @@ import (
 // on, goes through it: conclude decides, the files settle_*.go carry it out, and apply tells the run, once for a batch.
 type outcome struct {
 	r           *Run
-	beyondLanes bool          // its goroutine works beyond the lanes
-	held        *engine.Error // why nothing could be written at the end of the run; nil: something could
-	in          *InputPlan    // in whose own steps the messages are; nil: elsewhere
-	read        int           // bytes of the slab that they come from
-	keys        flow.Keyring  // order and batch keys that it has given to messages
+	beyondLanes bool         // its goroutine works beyond the lanes
+	in          *InputPlan   // in whose own steps the messages are; nil: elsewhere
+	read        int          // bytes of the slab that they come from
+	keys        flow.Keyring // order and batch keys that it has given to messages
 
 	pieces, roots  [ledger.HowMany]int64 // that have ended
 	made, consumed int64
@@ -102,7 +101,8 @@ func (out *outcome) endRoots(m *engine.Message, f engine.Fate, err *engine.Error
 func (out *outcome) endRoot(r ledger.Root) {
 	l, s := r.Led, &r.Led.Roots[r.I]
 	out.roots[s.Worst]++
-	if s.Worst == engine.Returned && (out.r.Handing() || s.Err != nil && s.Err.Unfinished()) {
+	unfinished := s.Err != nil && s.Err.Unfinished()
+	if s.Worst == engine.Returned && (out.r.Handing() || unfinished) || s.Worst == engine.DeadLettered && unfinished {
 		out.r.Handed.Add(1)
 	}
 	switch {

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -21,19 +22,24 @@ func (r *Run) HandLate() {
 	})
 }
 
-// HandBack ends everything that is still open as returned, or as lost where a source takes nothing back. It closes the
-// fence: whatever finishes later changes nothing.
-func (r *Run) HandBack() {
+// HandBack ends everything that is still open: it goes back to its source, or where a source takes nothing back to the
+// dead letter, as far as ctx leaves time for that. It closes the fence: whatever finishes later changes nothing.
+func (r *Run) HandBack(ctx context.Context) {
+	var left []stranded
 	held := r.waitsFor()
 	r.Life.Close(func() {
-		out := outcome{r: r, held: held}
+		out := outcome{r: r}
 		why := engine.Errorf(engine.Transient, "the pipeline stopped before this message was finished")
 		why.HandedBack()
-		left := r.Pieces.InFlight.Load()
-		out.pieces[engine.Dropped] = min(out.endAllUnfinished(why), left) // a merge is one piece of several roots
-		out.pieces[engine.Returned] = left - out.pieces[engine.Dropped]
+		pieces := r.Pieces.InFlight.Load()
+		left = out.endAllUnfinished(why, held)
+		for _, s := range left {
+			pieces -= s.pieces
+		}
+		out.pieces[engine.Returned] = max(pieces, 0) // a merge is one piece of several roots
 		out.apply()
 	})
+	r.endStranded(ctx, left)
 }
 
 // handBack gives m back to its source because a drain leaves it no time.
@@ -52,11 +58,14 @@ func (out *outcome) handBack(m *engine.Message) {
 	out.giveBack(m, false)
 }
 
-// giveBack hands m back to its source, because it has failed or is unfinished. What no source takes back is lost: it
-// ends as dropped, and is reported in either case.
+// giveBack hands m back to its source, because it has failed or is unfinished. What no source takes back goes to the
+// dead letter, unless it has failed, and is lost where there is none: it ends as dropped, and is reported in either case.
 func (out *outcome) giveBack(m *engine.Message, failed bool) {
 	f := engine.Returned
 	if !returnable(m) {
+		if !failed && out.strand(m) {
+			return
+		}
 		f = engine.Dropped
 		if !failed {
 			msg(m).Err = lostWith(msg(m).Err)
@@ -77,7 +86,7 @@ func returnable(m *engine.Message) (yes bool) {
 // lostWith is why a message is lost that had not ended when the pipeline stopped; cause is what interrupted it or what
 // it waited for, or nil.
 func lostWith(cause *engine.Error) *engine.Error {
-	const why = "the pipeline stopped before this message was finished, and its source takes nothing back"
+	const why = "the pipeline stopped before this message was finished, and its source can't redeliver it"
 	if cause == nil {
 		e := engine.Errorf(engine.Transient, why)
 		e.HandedBack()
@@ -109,31 +118,43 @@ func handedBack(cause *engine.Error, err error) *engine.Error {
 	return (&engine.Error{Class: cause.Class, Step: cause.Step, Output: cause.Output, Err: err}).HandedBack()
 }
 
-// endAllUnfinished ends every open root as returned, or as lost, and says how many pieces are lost.
-func (out *outcome) endAllUnfinished(why *engine.Error) (lost int64) {
+// endAllUnfinished ends every open root as returned, whatever its pieces are doing: nothing is at work any more, for the
+// fence is closed. Those that no source takes back are left; held is why nothing could be written, or nil.
+func (out *outcome) endAllUnfinished(why, held *engine.Error) (left []stranded) {
 	for _, l := range out.r.Open.List() {
 		for i := range l.Roots {
-			if n := l.Roots[i].Pieces(); n > 0 && out.endUnfinished(ledger.Root{Led: l, I: uint32(i)}, why) {
-				lost += int64(n)
+			root := ledger.Root{Led: l, I: uint32(i)}
+			s := &l.Roots[i]
+			n := s.Pieces()
+			if n <= 0 {
+				continue
 			}
+			root.GiveUp()
+			if l.Takes == engine.TakesNothing {
+				cause := held
+				if s.Err != nil {
+					cause = s.Err
+				}
+				left = append(left, stranded{root, int64(n), lostWith(cause)})
+				continue
+			}
+			s.Worsen(engine.Returned, why)
+			out.endRoot(root)
 		}
 	}
-	return lost
+	return left
 }
 
-// endUnfinished ends a root whatever its pieces are doing: nothing is at work any more, for the fence is closed. It is
-// lost where its source takes nothing back.
-func (out *outcome) endUnfinished(r ledger.Root, why *engine.Error) (lost bool) {
-	l, s := r.Led, &r.Led.Roots[r.I]
+// endUnfinished ends a root behind the fence: as returned, or as lost where its source takes nothing back.
+func (out *outcome) endUnfinished(r ledger.Root, why *engine.Error) {
 	f := engine.Returned
-	if l.Takes == engine.TakesNothing {
-		f, why = engine.Dropped, lostWith(out.held)
-		out.r.Failures.Add(l.AsRead(r.I, why), f)
+	if r.Led.Takes == engine.TakesNothing {
+		f, why = engine.Dropped, lostWith(nil)
+		out.r.Failures.Add(r.Led.AsRead(r.I, why), f)
 	}
 	r.GiveUp()
-	s.Worsen(f, why)
+	r.Led.Roots[r.I].Worsen(f, why)
 	out.endRoot(r)
-	return f == engine.Dropped
 }
 
 // forget ends a root without an end: its steps' stakes are rolled back, and the next plan
