@@ -1,6 +1,9 @@
 package test
 
 import (
+	"fmt"
+	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -72,4 +75,33 @@ func TestAClosedStdoutEndsTheRun(t *testing.T) {
 	}
 	p.Send("two\n")
 	p.Wait().Want(t, 1, "output out", "standard output was closed by its reader")
+}
+
+// A signal that comes while the files are read neither kills the process nor is forgotten.
+func TestSignalsWhileTheFilesAreRead(t *testing.T) {
+	var long strings.Builder
+	long.WriteString("inputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}}}\nprocessors:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&long, "  - set: {f%d: 'n + %d'}\n", i%100, i)
+	}
+	for _, signals := range [][]syscall.Signal{{syscall.SIGHUP}, {syscall.SIGTERM}, {syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGTERM}} {
+		t.Run(fmt.Sprint(signals), func(t *testing.T) {
+			dir := t.TempDir()
+			p := start(t, dir, "-c", write(t, dir, "long.yaml", long.String()))
+			for n, known := p.Reads(); n < int64(long.Len()); n, known = p.Reads() { // until it has read the file
+				if !known {
+					t.Skip("SKIPPED: without /proc nobody knows when the files are read")
+				}
+				runtime.Gosched()
+			}
+			for _, s := range signals {
+				p.Signal(s)
+			}
+			if signals[len(signals)-1] == syscall.SIGHUP {
+				p.Says("reloaded")
+				p.Signal(syscall.SIGTERM)
+			}
+			p.Wait().Want(t, 0, "draining")
+		})
+	}
 }

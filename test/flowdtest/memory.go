@@ -44,3 +44,14 @@ func kib(status, field string) (n int, found bool) {
 	_, err := fmt.Sscan(rest, &n)
 	return n, err == nil
 }
+
+// Reads is how many bytes the process has read so far; known is false where there is no /proc.
+func (p *Process) Reads() (bytes int64, known bool) {
+	io, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", p.Cmd.Process.Pid))
+	if err != nil {
+		return 0, false
+	}
+	_, rest, _ := strings.Cut(string(io), "rchar:")
+	_, err = fmt.Sscan(rest, &bytes)
+	return bytes, err == nil
+}

@@ -76,21 +76,27 @@ func mistyped(root *cobra.Command, args []string) error {
 func run(cmd *cobra.Command, files, set []string, watch bool) error {
 	defer headroom.Leave()()
 	con := newConsole(cmd.ErrOrStderr())
+	// From the beginning: a reload that is asked for while the files are read must not end the process.
+	stop, kill, release := signals(cmd.Context(), con)
+	defer release()
+	caught := catch()
 	secrets := &schema.Secrets{}
 	logs := newLogging(con, secrets)
 	defer logs.sums.Flush()
 	o := config.Options{Set: set, Log: logs.log, Secrets: secrets}
+	starts := context.AfterFunc(stop, func() { os.Exit(clean) }) // nothing has been read yet
 	loaded, err := load(con, files, o)
 	if err != nil {
 		return err
 	}
+	if !starts() {
+		select {} // it exits
+	}
 
 	logs.configure(loaded.Service.Log)
-	stop, kill, release := signals(cmd.Context(), con)
-	defer release()
 	p := &process{con: con, log: logs.log, files: files, options: o, stop: stop, kill: kill, set: loaded,
 		parts: loaded.Included, service: loaded.Service, wake: make(chan struct{}, 1)}
-	code, err := p.serve(watch)
+	code, err := p.serve(watch, caught)
 	if err != nil {
 		return err
 	}
@@ -101,7 +107,7 @@ func run(cmd *cobra.Command, files, set []string, watch bool) error {
 }
 
 // serve runs the pipelines, with all that concerns the process as a whole.
-func (p *process) serve(watch bool) (code int, err error) {
+func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error) {
 	if c := p.set.Service; c.Listen != "" {
 		info := version()
 		s, err := service.Start(context.WithoutCancel(p.stop), service.Config{Listen: c.Listen, TokenFile: c.TokenFile,
@@ -135,7 +141,6 @@ func (p *process) serve(watch bool) (code int, err error) {
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	defer done()
-	caught := catch()
 	p.start()
 	headroom.Started()
 	loops.Go(func() { p.operate(around, caught) })
