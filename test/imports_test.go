@@ -62,7 +62,8 @@ const plugins = "inputs/* processors/* batchers/* outputs/*"
 // inside says which packages may import an internal one. Those in internal/testing are for tests, and for programs
 // that are tests.
 var inside = map[string]string{
-	"internal/avro": "internal/formats",
+	"internal/attempts": "inputs/nats inputs/sqs",
+	"internal/avro":     "internal/formats",
 	"internal/aws": "" +
 		"inputs/sqs internal/objects/s3 internal/queue/kafka internal/queue/sqs outputs/sns outputs/sqs",
 	"internal/azure":          "internal/objects/azure",

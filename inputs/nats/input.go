@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/attempts"
 	"github.com/flowd-io/flowd/internal/queue/nats"
 )
 
@@ -16,6 +17,7 @@ type input struct {
 	hands int // messages that the pipeline has in hand at once
 	most  int // about how many bytes are prefetched
 	log   *slog.Logger
+	tries *attempts.Book
 	name  string
 	order bool // the pipeline keeps one
 
@@ -52,7 +54,7 @@ var (
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	n := max(1, env.Instances)
-	return &input{cfg: c, hands: max(1, env.Hands/n), most: max(1<<20, env.MaxBytes/4/n), log: env.Log,
+	return &input{cfg: c, hands: max(1, env.Hands/n), most: max(1<<20, env.MaxBytes/4/n), log: env.Log, tries: attempts.Of(env),
 		order: env.Ordered && env.Instances <= 1,
 		name:  strings.Trim(env.Pipeline+"."+env.Name, ".")}, nil
 }

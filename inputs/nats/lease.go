@@ -125,7 +125,9 @@ func (p *pull) judge(r *engine.Result, a *arrival, now time.Time) []byte {
 		}
 		p.forget(r.Ref)
 		a.due, a.settling, a.asked = now.Add(r.Delay), false, time.Time{}
-		a.again++
+		if a.more++; r.Err != nil {
+			a.more = max(a.more, r.Err.Attempt+1-a.Deliveries)
+		}
 		p.waiting = append(p.waiting, a)
 		return nil
 	}
@@ -136,6 +138,7 @@ func (p *pull) judge(r *engine.Result, a *arrival, now time.Time) []byte {
 	case d == 0:
 		d = min(firstBackoff<<min(max(a.Deliveries-1, 0), 20), mostBackoff)
 	}
+	p.in.tries.Returned(a.id(), *r, a.Deliveries)
 	return fmt.Appendf(nil, `-NAK {"delay": %d}`, min(d, longest))
 }
 

@@ -3,6 +3,7 @@ package nats
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -489,5 +490,21 @@ func TestServersThatCannot(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) || engine.ErrorOf(err, "").Class != tt.class {
 			t.Errorf("%s: class %v: %v", tt.conf, engine.ErrorOf(err, "").Class, err)
 		}
+	}
+}
+
+// Attempts that were made between two deliveries count: with four allowed, no fifth one is made.
+func TestAttemptsGoOnAfterADelay(t *testing.T) {
+	s := streams(t, nil)
+	s.Send(t, "s.a", "failed")
+	in := opened(t, s, durable)
+	all, a := read(t, in, 1)
+	rs := []engine.Result{{Ref: all[0].ref, Fate: engine.Returned, Delay: time.Millisecond,
+		Err: &engine.Error{Class: engine.Transient, Attempt: 3, Err: errors.New("not now")}}}
+	if _, err := a.Ack(t.Context(), rs); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := read(t, in, 1); again[0].attempt != 4 {
+		t.Errorf("the next attempt is number %d, want 4", again[0].attempt)
 	}
 }

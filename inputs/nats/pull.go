@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,10 +62,13 @@ type arrival struct {
 	nats.Place
 	until    time.Time // the server waits for a sign of life
 	due      time.Time // it is not to be read before
-	again    int       // how often it was read again without a delivery
+	more     int       // attempts that the server has not counted
 	settling bool      // its end is known
 	asked    time.Time // when the server was told of its end first
 }
+
+// id is the name of the message for [attempts.Book].
+func (a *arrival) id() string { return fmt.Sprint(a.Stream, " ", a.Sequence) }
 
 const (
 	usualPrefetch = 1000
@@ -183,7 +187,7 @@ func (p *pull) add(b *engine.Batch) (*asking, error) {
 	for i, a := range taken {
 		m := b.Add(a.Data)
 		p.next++
-		m.Ref, m.Attempt, m.Meta = p.next, a.Deliveries+a.again, meta.At(i)
+		m.Ref, m.Attempt, m.Meta = p.next, p.in.tries.Attempt(a.Deliveries, a.id)+a.more, meta.At(i)
 		p.held[m.Ref], p.refs[a.Sequence] = a, m.Ref
 	}
 	if p.failed != nil {

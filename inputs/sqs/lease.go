@@ -159,7 +159,7 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 			continue
 		case r.Fate == engine.Returned:
 			back = append(back, change{r.Ref, l, in.delay(r, l, now)})
-			in.count(r, l)
+			in.tries.Returned(l.id, r, l.receives)
 		case in.cfg.Delete:
 			done = append(done, change{ref: r.Ref, l: l})
 			l.deleting = now
@@ -195,14 +195,6 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 		in.log.Warn("acknowledged too late: the queue delivers these messages again (raise `visibility`, or let leases be renewed)", "queue", in.queue.Name, "messages", late)
 	}
 	return again, err
-}
-
-// count keeps how often a message was tried, where the queue has counted less: it
-// was tried again, after a short interval, without a receive. in.mu is held.
-func (in *input) count(r engine.Result, l *lease) {
-	if r.Delay > 0 && r.Err != nil && r.Err.Attempt > l.receives {
-		in.more.Add(l.id, r.Err.Attempt-l.receives)
-	}
 }
 
 func (in *input) forget(ref uint64) {

@@ -118,10 +118,7 @@ func (in *input) add(b *engine.Batch, c *conn, w *types.Message, now time.Time) 
 	in.next++
 	m.Ref = in.next
 	in.held[m.Ref] = l
-	if n, ok := in.more.Peek(l.id); ok {
-		m.Attempt = l.receives + n
-		in.more.Remove(l.id)
-	}
 	in.mu.Unlock()
+	m.Attempt = in.tries.Attempt(l.receives, func() string { return l.id })
 	m.Meta = aws.Meta(in.owner, w)
 }

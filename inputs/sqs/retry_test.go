@@ -71,8 +71,8 @@ func TestAttemptsGoOnFromThePipelineToTheQueueToTheDeadLetters(t *testing.T) {
 					t.Errorf("tried %+v, want %+v", all, tt.want)
 				}
 				if got := dlq.Bodies(); !slices.Equal(got, []string{"bad"}) || len(b.Messages("orders")) != 0 ||
-					b.in.more.Len() != 0 {
-					t.Fatalf("dead letters %q, left %q, %d counted", got, b.Bodies("orders"), b.in.more.Len())
+					b.in.tries.Len() != 0 {
+					t.Fatalf("dead letters %q, left %q, %d counted", got, b.Bodies("orders"), b.in.tries.Len())
 				}
 				m := dlq.Writes()[0].Metas[0]
 				last := tt.want[len(tt.want)-1]

@@ -12,9 +12,9 @@ import (
 
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/attempts"
 	"github.com/flowd-io/flowd/internal/aws"
 	_ "github.com/flowd-io/flowd/internal/queue/sqs" // sqs:// of flowd queue
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Config configures the input.
@@ -97,9 +97,6 @@ func init() {
 // longest is how long SQS hides a message in all, from the receive on.
 const longest = 12 * time.Hour
 
-// mostCounted bounds the messages with more known attempts than the queue counts.
-const mostCounted = 10_000
-
 // callTimeout is the deadline of a call that does not wait for messages.
 const callTimeout = 10 * time.Second
 
@@ -107,6 +104,7 @@ type input struct {
 	cfg   Config
 	queue aws.Queue
 	log   *slog.Logger
+	tries *attempts.Book
 	http  *http.Client // carries the requests in tests; nil: the network
 
 	conn    atomic.Pointer[conn] // acks may arrive after it was replaced, or closed
@@ -118,11 +116,10 @@ type input struct {
 
 	mu     sync.Mutex // guards the fields below
 	next   uint64
-	held   map[uint64]*lease           // messages that were read and not settled, by Ref
-	hidden map[string]time.Time        // groups of which a message was returned, and until when it is hidden
-	more   *simplelru.LRU[string, int] // attempts beyond the receives, of messages that wait in the queue, by id
-	poll   *poll                       // the last one; nil: there was none
-	gave   bool                        // messages were handed back since Stop
+	held   map[uint64]*lease    // messages that were read and not settled, by Ref
+	hidden map[string]time.Time // groups of which a message was returned, and until when it is hidden
+	poll   *poll                // the last one; nil: there was none
+	gave   bool                 // messages were handed back since Stop
 }
 
 // conn is one opening of the input.
@@ -150,11 +147,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	more, err := simplelru.NewLRU[string, int](mostCounted, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &input{cfg: c, queue: q, log: env.Log, more: more, held: map[uint64]*lease{}, hidden: map[string]time.Time{},
+	return &input{cfg: c, queue: q, log: env.Log, tries: attempts.Of(env), held: map[uint64]*lease{}, hidden: map[string]time.Time{},
 		changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}, nil
 }
 
