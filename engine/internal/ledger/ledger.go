@@ -24,10 +24,10 @@ type Ledger struct {
 	ReadAt    time.Time
 	Counters  *engine.Counters
 	Keys      engine.KeyWaits // nil: no order is kept
-	Acks      *AckLoop      // nil: the source takes nothing back
-	Then      Then          // what the source can do with a failed message
-	First     uint64        // read order of the first root, for acks
-	Delays    time.Duration // how long the source can delay one message
+	Acks      *AckLoop        // nil: the source takes nothing back
+	Then      Then            // what the source can do with a failed message
+	First     uint64          // read order of the first root, for acks
+	Delays    time.Duration   // how long the source can delay one message
 	Open      atomic.Int32
 	Roots     []RootState
 	pinned    atomic.Bool   // see Pin
