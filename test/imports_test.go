@@ -95,7 +95,7 @@ var inside = map[string]string{
 	"internal/formats": "processors/archive processors/decode processors/encode",
 	"internal/framing": "" +
 		"cmd/flowd/cli inputs/file inputs/http inputs/http_server inputs/stdin internal/objects outputs/file " +
-		"outputs/stdout",
+		"outputs/http outputs/stdout processors/archive processors/exec",
 	"internal/google":   "internal/objects/gcs",
 	"internal/headroom": "cmd/flowd/cli inputs/kafka test/bench",
 	"internal/httpx": "" +

@@ -105,6 +105,21 @@ func Batch(payloads ...string) *engine.Batch {
 	return b
 }
 
+// Failures runs one Write of the payloads and returns why messages failed.
+func Failures(t testing.TB, o engine.Output, payloads ...string) (failed []*engine.Error) {
+	t.Helper()
+	b := Batch(payloads...)
+	if err := o.Write(t.Context(), b); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	for m := range b.Ended() {
+		if m.Err() != nil {
+			failed = append(failed, m.Err())
+		}
+	}
+	return failed
+}
+
 // Written runs one Write of the payloads and returns the error and what the
 // write said of each message: "safe", "failed" or "parked".
 func Written(t testing.TB, o engine.Output, payloads ...string) (fates []string, err error) {

@@ -268,6 +268,45 @@ func Output(t *testing.T, make func(t *testing.T) engine.Output, payloads ...str
 	})
 }
 
+// Separated is the conformance suite of what writes several messages into one stream, with a
+// separator after or between them: no message becomes several records. carry writes the
+// payloads together, and gives the stream and why messages failed.
+func Separated(t *testing.T, separator string, carry func(t *testing.T, payloads ...string) (stream string, failed []*engine.Error)) {
+	records := func(stream string) []string { return strings.Split(strings.TrimSuffix(stream, separator), separator) }
+	for _, bad := range []string{"a" + separator + "b", separator + "a", "a" + separator + separator, "{" + separator + "]"} {
+		t.Run("a payload that holds the separator fails alone", func(t *testing.T) {
+			stream, failed := carry(t, "1", bad, "2")
+			if got := records(stream); !slices.Equal(got, []string{"1", "2"}) {
+				t.Errorf("%q became a part of %q", bad, got)
+			}
+			if len(failed) != 1 || failed[0].Class != engine.Permanent || !strings.HasSuffix(failed[0].Error(), ")") {
+				t.Errorf("%q failed with %v, want a permanent error that ends with a remedy (in brackets)", bad, failed)
+			}
+		})
+	}
+	t.Run("a separator begins where it is written", func(t *testing.T) {
+		bad := "a" + separator[:len(separator)-1]
+		stream, failed := carry(t, "1", bad, "2")
+		want := []string{"1", bad, "2"}
+		if len(failed) > 0 {
+			want = []string{"1", "2"}
+		}
+		if got := records(stream); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+	if strings.Trim(separator, " \t\r\n") != "" {
+		return
+	}
+	t.Run("a JSON document of several lines is one record", func(t *testing.T) {
+		pretty := "{" + separator + ` "a": [1.50,` + separator + ` "x \n y"]` + separator + "}" + separator
+		stream, failed := carry(t, pretty, "2")
+		if got := records(stream); !slices.Equal(got, []string{`{"a":[1.50,"x \n y"]}`, "2"}) || len(failed) > 0 {
+			t.Errorf("got %q, failed: %v", got, failed)
+		}
+	})
+}
+
 // constant fails the test when what x says about itself is different at its end.
 func constant(t *testing.T, x any) {
 	before := engine.TraitsOf(x)

@@ -152,20 +152,6 @@ func TestValue(t *testing.T) {
 	}
 }
 
-func TestOneLine(t *testing.T) {
-	for in, want := range map[string]string{"": "", "a b": "a b", "{\n\"a\" :\r\n 1}": `{"a":1}`,
-		"\"a\\n\"\n": `"a\n"`} {
-		if got, err := OneLine([]byte(in)); err != nil || string(got) != want {
-			t.Errorf("%q: got %q, %v, want %q", in, got, err, want)
-		}
-	}
-	for _, in := range []string{"a\nb", "a\rb", "{\n"} {
-		if got, err := OneLine([]byte(in)); err == nil {
-			t.Errorf("%q: got %q", in, got)
-		}
-	}
-}
-
 func TestExcerpts(t *testing.T) {
 	tests := []struct {
 		name, in   string

@@ -1,6 +1,6 @@
 // Package call is what steps share that ask others, servers or programs: calls
-// side by side ([Each], [Beside]), an answer as a value ([Value]), a payload as a line
-// ([OneLine]), and the words of others in errors ([Head], [Tail]).
+// side by side ([Each], [Beside]), an answer as a value ([Value]), and the words of others in
+// errors ([Head], [Tail]).
 package call
 
 import (

@@ -2,7 +2,6 @@ package call
 
 import (
 	"bytes"
-	"encoding/json"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
@@ -33,20 +32,4 @@ func Valid(body []byte) error {
 	var d doc.Doc
 	d.Reset(body, nil)
 	return engine.WithClass(engine.Decode, d.Valid())
-}
-
-// OneLine is a payload without line ends: itself, or a JSON document without its
-// white space. The error has class rejected.
-func OneLine(payload []byte) ([]byte, error) {
-	if !bytes.ContainsAny(payload, "\n\r") {
-		return payload, nil
-	}
-	if err := Valid(payload); err != nil {
-		return nil, engine.Errorf(engine.Rejected,
-			"a payload of several lines that is not JSON can't be sent as one line (write `encode: base64` before it): %w", err)
-	}
-	var out bytes.Buffer
-	out.Grow(len(payload))
-	err := json.Compact(&out, payload)
-	return out.Bytes(), err
 }

@@ -12,10 +12,10 @@ type OutConfig struct {
 
 // OutFraming is the choice of a framing for writing. The zero OutFraming is lines.
 type OutFraming struct {
-	Lines     *Plain  `yaml:"lines" oneof:"framing,optional" doc:"A line feed after each payload."`
+	Lines     *Plain  `yaml:"lines" oneof:"framing,optional" doc:"A line feed after each payload. A JSON document of several lines becomes one; any other payload of several lines fails."`
 	Whole     *Plain  `yaml:"whole" oneof:"framing,optional" doc:"Payloads as they are, with nothing between."`
 	CSV       *OutCSV `yaml:"csv" oneof:"framing,optional" doc:"One row of delimited text for each JSON object."`
-	Delimiter *string `yaml:"delimiter" oneof:"framing,optional" doc:"This text after each payload."`
+	Delimiter *string `yaml:"delimiter" oneof:"framing,optional" doc:"This text after each payload. A payload that contains it fails, unless it is JSON and can do without."`
 	Length    *int    `yaml:"length" oneof:"framing,optional" doc:"Each payload after its length, a big-endian number of this many bytes: 1, 2, 4 or 8."`
 	Messages  *Plain  `yaml:"messages" oneof:"framing,optional" doc:"Payload and metadata as one JSON line, which inputs with this framing read back."`
 }
@@ -45,7 +45,6 @@ func (c *OutCSV) CheckConfig(report func(path, message, remedy string)) {
 // Writer joins payloads to a stream. It has no state and is safe for concurrent use.
 type Writer struct {
 	Head []byte // begins a new file; nil is nothing
-	Sure bool   // every payload can be written: Append returns no error
 
 	// Append appends a message as a record. On an error, which concerns only this message,
 	// dst is returned unchanged.
@@ -56,15 +55,15 @@ type Writer struct {
 func (c *OutConfig) Writer() *Writer {
 	switch f := &c.Framing; {
 	case f.Whole != nil:
-		return &Writer{Sure: true, Append: func(dst []byte, m *engine.Message) ([]byte, error) {
+		return &Writer{Append: func(dst []byte, m *engine.Message) ([]byte, error) {
 			return append(dst, m.Bytes()...), nil
 		}}
 	case f.CSV != nil:
 		return newRows(f.CSV)
 	case f.Delimiter != nil:
 		d := *f.Delimiter
-		return &Writer{Sure: true, Append: func(dst []byte, m *engine.Message) ([]byte, error) {
-			return append(append(dst, m.Bytes()...), d...), nil
+		return &Writer{Append: func(dst []byte, m *engine.Message) ([]byte, error) {
+			return AppendSeparated(dst, m.Bytes(), d, otherFraming)
 		}}
 	case f.Length != nil:
 		prefix := *f.Length
@@ -72,23 +71,21 @@ func (c *OutConfig) Writer() *Writer {
 			return appendLength(dst, m.Bytes(), prefix)
 		}}
 	case f.Messages != nil:
-		return &Writer{Sure: true, Append: func(dst []byte, m *engine.Message) ([]byte, error) {
+		return &Writer{Append: func(dst []byte, m *engine.Message) ([]byte, error) {
 			return appendMessage(dst, m), nil
 		}}
 	}
-	return &Writer{Sure: true, Append: func(dst []byte, m *engine.Message) ([]byte, error) {
-		return appendLine(dst, m.Bytes()), nil
+	return &Writer{Append: func(dst []byte, m *engine.Message) ([]byte, error) {
+		line, err := OneLine(m.Bytes(), "\n", otherFraming)
+		if err != nil {
+			return dst, err
+		}
+		return append(append(dst, line...), '\n'), nil
 	}}
 }
 
-// appendLine appends a record and its line end, unless it brings one, as an
-// archive of lines does.
-func appendLine(dst, body []byte) []byte {
-	if n := len(body); n > 0 && body[n-1] == '\n' {
-		return append(dst, body...)
-	}
-	return append(append(dst, body...), '\n')
-}
+// otherFraming is the remedy for a payload that is several records.
+const otherFraming = "write `framing: whole` for an archive or file that is complete in itself, `framing: {length: 4}`, or `encode: base64` before the output"
 
 func appendLength(dst, body []byte, prefix int) ([]byte, error) {
 	n := uint64(len(body))

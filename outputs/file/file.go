@@ -159,9 +159,15 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.touched = o.touched[:0]
+	refused := false
 	for m := range b.All() {
+		if refused && m.Key != nil && o.only != nil {
+			m.Fail(engine.ErrBehind)
+			continue
+		}
 		if err := o.add(ctx, m); err != nil {
 			m.Fail(err)
+			refused = true
 		}
 	}
 	now := time.Now()
@@ -311,11 +317,9 @@ func (o *output) drop(s *stream) error {
 	return s.file.Close()
 }
 
-// Traits says that one file is sequential, unless the framing can refuse a message: a
-// write goes out in its order and ends where it fails.
-func (o *output) Traits() engine.Traits {
-	return engine.Traits{Sequential: o.constant != "" && o.wr.Sure}
-}
+// Traits says that one file is sequential: a write goes out in its order and ends where it
+// fails, and for messages with keys also where the framing refuses one.
+func (o *output) Traits() engine.Traits { return engine.Traits{Sequential: o.constant != ""} }
 
 // Close closes all files; complete ones get their names.
 func (o *output) Close(context.Context) error {

@@ -51,6 +51,18 @@ func done(t testing.TB, o *output) {
 	}
 }
 
+func TestNoMessageBecomesSeveralRecords(t *testing.T) {
+	for separator, framing := range map[string]string{"\n": `"lines"`, "||": `{"delimiter": "||"}`} {
+		enginetest.Separated(t, separator, func(t *testing.T, payloads ...string) (string, []*engine.Error) {
+			t.Chdir(t.TempDir())
+			o := make1(t, `{"file": {"path": "x", "framing": `+framing+`}}`)
+			failed := enginetest.Failures(t, o, payloads...)
+			done(t, o)
+			return files(t)["x"], failed
+		})
+	}
+}
+
 // files is everything below the working directory.
 func files(t *testing.T) map[string]string {
 	t.Helper()

@@ -3,7 +3,6 @@
 package http
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/framing"
 	"github.com/flowd-io/flowd/internal/httpx"
 )
 
@@ -204,9 +204,7 @@ func (o *output) bodyOf(m *engine.Message) ([]byte, error) {
 			return nil, err
 		}
 	case "lines":
-		if bytes.IndexByte(body, '\n') >= 0 {
-			return call.OneLine(body)
-		}
+		return framing.OneLine(body, "\n", "write `encode: base64` before it, or `batch: each`")
 	}
 	return body, nil
 }

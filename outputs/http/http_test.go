@@ -54,6 +54,21 @@ func TestOutput(t *testing.T) {
 	}, "a", "b")
 }
 
+func TestNoMessageBecomesSeveralLines(t *testing.T) {
+	enginetest.Separated(t, "\n", func(t *testing.T, payloads ...string) (string, []*engine.Error) {
+		var body []byte
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { body, _ = io.ReadAll(r.Body) }))
+		defer server.Close()
+		o := enginetest.New(t, engine.Outputs, `{"http": {"url": "`+server.URL+`", "batch": "lines"}}`)
+		if err := o.(engine.Opener).Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer o.(engine.Closer).Close(t.Context())
+		failed := enginetest.Failures(t, o, payloads...)
+		return string(body), failed
+	})
+}
+
 func TestRequests(t *testing.T) {
 	tests := []struct {
 		name, component string

@@ -92,11 +92,16 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	if o.head {
 		o.buf = append(o.buf, o.wr.Head...)
 	}
-	head := len(o.buf)
+	head, refused := len(o.buf), false
 	for m := range b.All() {
+		if refused && m.Key != nil {
+			m.Fail(engine.ErrBehind)
+			continue
+		}
 		var err error
 		if o.buf, err = o.wr.Append(o.buf, m); err != nil {
 			m.Fail(err)
+			refused = true
 			continue
 		}
 		o.ends = append(o.ends, len(o.buf))
@@ -161,9 +166,9 @@ func (o *output) explain(err error) error {
 	return fmt.Errorf("%s: %w", o.name, err)
 }
 
-// Traits says that it is sequential unless the framing can refuse a message: a write
-// goes out in its order and ends where it fails.
-func (o *output) Traits() engine.Traits { return engine.Traits{Sequential: o.wr.Sure} }
+// Traits says that it is sequential: a write goes out in its order and ends where it fails,
+// and for messages with keys also where the framing refuses one.
+func (*output) Traits() engine.Traits { return engine.Traits{Sequential: true} }
 
 // Close lets later writes of the process wait as long as they like.
 func (o *output) Close(context.Context) error {

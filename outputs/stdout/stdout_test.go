@@ -42,6 +42,36 @@ func TestOutput(t *testing.T) {
 	}, "a", "b")
 }
 
+func TestNoMessageBecomesSeveralLines(t *testing.T) {
+	enginetest.Separated(t, "\n", func(t *testing.T, payloads ...string) (string, []*engine.Error) {
+		o, r := on(t, Config{})
+		failed := enginetest.Failures(t, o, payloads...)
+		o.file.Close()
+		stream, _ := io.ReadAll(r)
+		return string(stream), failed
+	})
+}
+
+func TestNothingOvertakesARefusedMessageOfItsKey(t *testing.T) {
+	o, r := on(t, Config{})
+	b := engine.NewBatch(3)
+	for _, p := range []string{"a", "b\nb", "c"} {
+		b.Add([]byte(p)).Key = []byte("k")
+	}
+	if err := o.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	for m := range b.Ended() {
+		if string(m.Bytes()) == "c" && !errors.Is(m.Err(), engine.ErrBehind) {
+			t.Errorf("the message after it failed with %v, want ErrBehind", m.Err())
+		}
+	}
+	o.file.Close()
+	if got, _ := io.ReadAll(r); string(got) != "a\n" {
+		t.Errorf("got %q, want only what precedes it", got)
+	}
+}
+
 func TestWrite(t *testing.T) {
 	comma := framing.OutConfig{Framing: framing.OutFraming{CSV: &framing.OutCSV{Columns: []string{"a"}, Delimiter: ",",
 		Header: true}}}

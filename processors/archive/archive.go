@@ -14,7 +14,7 @@ import (
 
 // Config configures the archive step.
 type Config struct {
-	Lines     *Lines  `yaml:"lines" oneof:"format" doc:"Each payload on its own line."`
+	Lines     *Lines  `yaml:"lines" oneof:"format" doc:"Each payload on its own line. A JSON document of several lines becomes one; any other payload of several lines fails."`
 	JSONArray *Array  `yaml:"json_array" oneof:"format" doc:"One array of all documents."`
 	CSV       *CSV    `yaml:"csv" oneof:"format" doc:"A header line and a line for each document."`
 	Tar       *Tar    `yaml:"tar" oneof:"format" doc:"A tar archive with a file for each payload."`
@@ -47,7 +47,7 @@ type Tar struct {
 
 // Concat are the options of concat.
 type Concat struct {
-	Separator string `yaml:"separator" doc:"Text between two payloads."`
+	Separator string `yaml:"separator" doc:"Text between two payloads. A payload that contains it fails, unless it is JSON and can do without."`
 }
 
 const doc = `

@@ -20,7 +20,7 @@ func TestArchive(t *testing.T) {
 		{Name: "lines", Step: `{"archive": "lines"}`, In: []string{`{"a": 1}`, "b\n", ""},
 			Want: []string{"{\"a\": 1}\nb\n\n"}},
 		{Name: "a payload of several lines is no line", Step: `{"archive": "lines"}`, In: []string{"a\nb", "c"},
-			Want: []string{"c\n", "failed permanent: the payload has several lines"}},
+			Want: []string{"c\n", "failed permanent: the payload has several lines and is not JSON"}},
 		{Name: "one array", Step: `{"archive": "json_array"}`, In: []string{` {"a": 1.0}`, "2"},
 			Want: []string{`[{"a": 1.0},2]`}},
 		{Name: "what is no document is in no array", Step: `{"archive": "json_array"}`, In: []string{"nope", "2"},
@@ -37,6 +37,21 @@ func TestArchive(t *testing.T) {
 		{Name: "nothing that fits makes no archive", Step: `{"archive": "json_array"}`, In: []string{"nope"},
 			Want: []string{"failed decode: "}},
 	})
+}
+
+func TestNoMessageBecomesSeveralRecords(t *testing.T) {
+	for separator, step := range map[string]string{"\n": `{"archive": "lines"}`, "--": `{"archive": {"concat": {"separator": "--"}}}`} {
+		enginetest.Separated(t, separator, func(t *testing.T, payloads ...string) (archive string, failed []*engine.Error) {
+			for _, o := range enginetest.Apply(t, enginetest.New(t, engine.Processors, step), payloads...) {
+				if o.Fate == "live" {
+					archive = o.Body
+				} else if o.Err != nil {
+					failed = append(failed, o.Err)
+				}
+			}
+			return archive, failed
+		})
+	}
 }
 
 func TestTarHasAFileForEachPayload(t *testing.T) {

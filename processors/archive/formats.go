@@ -3,7 +3,6 @@ package archive
 import (
 	"archive/tar"
 	"bytes"
-	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -12,18 +11,18 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/codec"
+	"github.com/flowd-io/flowd/internal/framing"
 )
 
 type lines struct{}
 
 // append refuses a payload that would read back as several.
 func (lines) append(dst []byte, m *engine.Message) ([]byte, error) {
-	body := bytes.TrimSuffix(m.Bytes(), []byte("\n"))
-	if bytes.IndexByte(body, '\n') >= 0 {
-		return dst,
-			errors.New("the payload has several lines (archive it as json_array or tar, or as concat if lines may mix)")
+	line, err := framing.OneLine(m.Bytes(), "\n", "archive it as tar, or write `encode: base64` before it")
+	if err != nil {
+		return dst, err
 	}
-	return append(append(dst, body...), '\n'), nil
+	return append(append(dst, line...), '\n'), nil
 }
 
 func (lines) end(dst []byte) ([]byte, error) { return dst, nil }
@@ -57,18 +56,17 @@ func (t *table) end(dst []byte) ([]byte, error) { return dst, nil }
 
 type concat struct {
 	separator string
-	parts     int
 }
 
 func (c *concat) append(dst []byte, m *engine.Message) ([]byte, error) {
-	if c.parts > 0 {
-		dst = append(dst, c.separator...)
+	if c.separator == "" {
+		return append(dst, m.Bytes()...), nil
 	}
-	c.parts++
-	return append(dst, m.Bytes()...), nil
+	return framing.AppendSeparated(dst, m.Bytes(), c.separator, "write another separator, or archive it as tar")
 }
 
-func (c *concat) end(dst []byte) ([]byte, error) { return dst, nil }
+// end leaves out the last separator.
+func (c *concat) end(dst []byte) ([]byte, error) { return dst[:len(dst)-len(c.separator)], nil }
 
 // tarball writes into its own buffer: the writer keeps its place there.
 type tarball struct {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/framing"
 	"github.com/flowd-io/flowd/internal/timing"
 )
 
@@ -60,7 +60,7 @@ func (s *pool) Process(ctx context.Context, b *engine.Batch) error {
 		err := s.ready(m)
 		var line []byte
 		if err == nil {
-			line, err = call.OneLine(m.Bytes())
+			line, err = framing.OneLine(m.Bytes(), "\n\r", "write `encode: base64` before it")
 		}
 		if err != nil {
 			m.Fail(err)

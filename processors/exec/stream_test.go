@@ -30,8 +30,8 @@ func TestLinesAreExchangedInOrder(t *testing.T) {
 		{"a line for a line", "", []string{"a", "", "b"}, []string{"A", "", "B"}},
 		{"a document of several lines is one", "", []string{"{\n\"a\": [1,\r\n2]}"}, []string{`{"A":[1,2]}`}},
 		{"other text of several lines fails alone", "", []string{"a", "b\nc", "d\re", "f"},
-			[]string{"A", "rejected: a payload of several lines that is not JSON can't be sent as one line…",
-				"rejected: …", "F"}},
+			[]string{"A", "permanent: the payload has several lines and is not JSON, so it can't be written as one…",
+				"permanent: …", "F"}},
 		{"into a field", `, "into": "x"`, []string{`{"a":1}`, `no`, `"y"`},
 			[]string{`{"a":1,"x":{"A":1}}`, "decode: …", ": x: the document is a string, not an object"}},
 	}
