@@ -80,11 +80,12 @@ var inside = map[string]string{
 		"processors/http processors/sql processors/state",
 	"internal/checkpoint": "inputs/file inputs/http inputs/sql internal/cursor internal/objects",
 	"internal/codec": "" +
-		"config/yamltext internal/avro internal/call internal/jsonschema internal/parquet internal/protobuf " +
+		"config/yamltext internal/avro internal/call internal/framing internal/jsonschema internal/parquet internal/protobuf " +
 		"internal/tables processors/archive processors/decode processors/encode processors/split",
 	"internal/compression": "" +
 		"inputs/file inputs/http inputs/http_server inputs/stdin internal/avro internal/framing internal/parquet " +
 		"outputs/file processors/compress processors/decompress",
+	"internal/csv":    "internal/codec internal/framing internal/tables",
 	"internal/cursor": "inputs/http inputs/sql",
 	"internal/fake":   "engine/expr",
 	"internal/fields": "" +

@@ -143,11 +143,11 @@ func (c *CEF) Encode(dst, json []byte) ([]byte, error) {
 		at := slices.Index(cefHeader[:], key)
 		switch {
 		case at >= 0:
-			if header[at] = cell(value); strings.ContainsAny(header[at], "\r\n") {
+			if header[at] = Cell(value); strings.ContainsAny(header[at], "\r\n") {
 				return dst, fmt.Errorf("cef: %s has a line break", key)
 			}
 		case key == cefPrefix:
-			if prefix = cell(value); strings.Contains(prefix, "CEF:") {
+			if prefix = Cell(value); strings.Contains(prefix, "CEF:") {
 				return dst, fmt.Errorf("cef: %s has an event of its own", key)
 			}
 		case key == cefExtension && value[0] == '{':

@@ -44,6 +44,8 @@ func TestDecode(t *testing.T) {
 			"12,007,-1.5e3,1e", `{"a":12,"b":"007","c":-1.5e3,"d":"1e"}`},
 		{"csv with another delimiter", &codec.CSV{Columns: []string{"a", "b"}, Delimiter: ';'}, "1;2",
 			`{"a":"1","b":"2"}`},
+		{"csv keeps line ends and quotes inside", &codec.CSV{Columns: []string{"a", "b"}}, "\"x\r\ny\",x\"y\r\n",
+			`{"a":"x\r\ny","b":"x\"y"}`},
 		{"csv passes over a byte order mark", &codec.CSV{}, "\ufeffid\n7\n", `[{"id":"7"}]`},
 
 		{"kv reads plain and quoted values", &codec.KV{}, `a=b c="d e" f=`, `{"a":"b","c":"d e","f":""}`},
@@ -111,11 +113,12 @@ func TestWhatIsNotOfTheFormatSaysWhy(t *testing.T) {
 		{"deep json", &codec.JSON{}, strings.Repeat("[", 100_000), "json: "},
 
 		{"empty csv", &codec.CSV{}, "", "csv: the payload is empty"},
-		{"a short csv record", &codec.CSV{}, "a,b\n1\n", "csv: line 2, column 1: wrong number of fields"},
+		{"a short csv record", &codec.CSV{}, "a,b\n1\n", "csv: line 2: 1 values for 2 columns"},
 		{"csv values that do not fit the columns", &codec.CSV{Columns: []string{"a"}}, "1,2",
 			"csv: 2 values for 1 columns"},
 		{"two csv records where one is meant", &codec.CSV{Columns: []string{"a"}}, "1\n2\n", "split the lines first"},
 		{"an open csv quote", &codec.CSV{}, "a\n\"x", "csv: line 2"},
+		{"csv whose lines end with a carriage return alone", &codec.CSV{}, "a,b\r1,2\r", "csv: line 1: field 2: a carriage return"},
 		{"a csv column twice", &codec.CSV{}, "a,a\n1,2\n", `column "a" appears twice`},
 		{"csv that is no UTF-8", &codec.CSV{}, "a\n\xff\n", "UTF-8"},
 		{"a wide csv header over many short records", &codec.CSV{},

@@ -1,17 +1,15 @@
 package codec
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/csv"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -39,91 +37,89 @@ func (c *CSV) Working([]byte) int { return 0 }
 
 // DecodeWithin is Decode. Every record repeats all names: a wide header makes much of little.
 func (c *CSV) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
-	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(payload, []byte("\ufeff"))))
-	r.Comma, r.ReuseRecord = c.comma(), true
+	t := csv.NewText(payload, c.comma())
+	var err error
 	if len(c.Columns) > 0 {
-		return c.record(dst, r)
+		dst, err = c.record(dst, t)
+	} else {
+		dst, err = c.table(dst, t, limit)
 	}
-	return c.table(dst, r, limit)
+	if err != nil {
+		err = fmt.Errorf("csv: %w", err)
+	}
+	return dst, err
 }
 
 func (c *CSV) comma() rune { return rune(cmp.Or(c.Delimiter, ',')) }
 
 // record decodes a payload that is one record.
-func (c *CSV) record(dst []byte, r *csv.Reader) ([]byte, error) {
-	r.FieldsPerRecord = -1
-	values, err := r.Read()
-	switch {
+func (c *CSV) record(dst []byte, t *csv.Text) ([]byte, error) {
+	switch err := t.Next(); {
 	case errors.Is(err, io.EOF):
-		return dst, errors.New("csv: the payload is empty")
+		return dst, errors.New("the payload is empty")
 	case err != nil:
-		return dst, csvError(err)
-	case len(values) != len(c.Columns):
-		return dst, fmt.Errorf("csv: %d values for %d columns", len(values), len(c.Columns))
+		return dst, err
+	case t.Len() != len(c.Columns):
+		return dst, fmt.Errorf("%d values for %d columns", t.Len(), len(c.Columns))
 	}
-	dst, err = c.object(dst, c.Columns, values)
+	dst, err := c.object(dst, c.Columns, t)
 	if err != nil {
 		return dst, err
 	}
-	if _, err := r.Read(); !errors.Is(err, io.EOF) {
+	if err := t.Next(); !errors.Is(err, io.EOF) {
 		return dst,
-			errors.New("csv: more than one record (split the lines first, or leave out `columns` and give a header line)")
+			errors.New("more than one record (split the lines first, or leave out `columns` and give a header line)")
 	}
 	return dst, nil
 }
 
 // table decodes a payload whose first line is the header.
-func (c *CSV) table(dst []byte, r *csv.Reader, limit int) ([]byte, error) {
-	header, err := r.Read()
+func (c *CSV) table(dst []byte, t *csv.Text, limit int) ([]byte, error) {
+	err := t.Next()
 	if errors.Is(err, io.EOF) {
 		return dst,
-			errors.New("csv: the payload is empty, without even a header line (name the `columns` if it has none)")
+			errors.New("the payload is empty, without even a header line (name the `columns` if it has none)")
 	}
 	if err != nil {
-		return dst, csvError(err)
+		return dst, err
 	}
-	header = slices.Clone(header)
+	header := t.Texts()
 	if twice, ok := duplicate(header); ok {
-		return dst, fmt.Errorf("csv: column %q appears twice in the header line", twice)
+		return dst, fmt.Errorf("column %q appears twice in the header line", twice)
 	}
 	start := len(dst)
 	dst = append(dst, '[')
 	for n := 0; ; n++ {
-		values, err := r.Read()
+		err := t.Next()
 		if errors.Is(err, io.EOF) {
 			return append(dst, ']'), nil
 		}
 		if err != nil {
-			return dst, csvError(err)
+			return dst, err
+		}
+		if t.Len() != len(header) {
+			return dst, fmt.Errorf("line %d: %d values for %d columns", t.Line, t.Len(), len(header))
 		}
 		if n > 0 {
 			dst = append(dst, ',')
 		}
-		if dst, err = c.object(dst, header, values); err != nil {
+		if dst, err = c.object(dst, header, t); err != nil {
 			return dst, err
 		}
 		if err := checkSize(dst, start, limit); err != nil {
-			return dst, fmt.Errorf("csv: %w", err)
+			return dst, err
 		}
 	}
 }
 
-func (c *CSV) object(dst []byte, names, values []string) ([]byte, error) {
+func (c *CSV) object(dst []byte, names []string, t *csv.Text) ([]byte, error) {
 	o := newObject(dst, c.Numbers)
-	for i, name := range names {
-		if err := o.add(name, values[i]); err != nil {
-			return o.dst, fmt.Errorf("csv: %w", err)
+	for i, value := range t.Fields() {
+		if err := o.add(names[i], str(value)); err != nil {
+			return o.dst, err
 		}
 	}
 	return o.end(), nil
-}
-
-// csvError drops the package's own prefix and keeps the line.
-func csvError(err error) error {
-	if p, ok := errors.AsType[*csv.ParseError](err); ok {
-		return fmt.Errorf("csv: line %d, column %d: %w", p.Line, p.Column, p.Err)
-	}
-	return fmt.Errorf("csv: %w", err)
 }
 
 // duplicate is a name that is there twice.
@@ -193,7 +189,7 @@ func (t *Table) Append(dst, object []byte) ([]byte, error) {
 		if !ok {
 			return before, fmt.Errorf("csv: field %q has no column (name all `columns`, or drop it with `keep`)", key)
 		}
-		values[i] = cell(value)
+		values[i] = Cell(value)
 	}
 	return appendRecord(dst, t.comma(), values), nil
 }
@@ -218,8 +214,9 @@ func (t *Table) columns(first []byte) {
 	}
 }
 
-// cell is a value as CSV text; null is empty.
-func cell(json []byte) string {
+// Cell is a JSON value as CSV text: text as it is, null empty, anything else as it is
+// written.
+func Cell(json []byte) string {
 	if string(json) == "null" {
 		return ""
 	}
@@ -228,19 +225,9 @@ func cell(json []byte) string {
 
 func appendRecord(dst []byte, comma rune, values []string) []byte {
 	for i, v := range values {
-		if i > 0 {
-			dst = utf8.AppendRune(dst, comma)
-		}
-		if v != "" && !strings.ContainsRune(v, comma) && !strings.ContainsAny(v, "\"\r\n") && v[0] != ' ' || v == "" &&
-			len(values) > 1 {
-			dst = append(dst, v...)
-			continue
-		}
-		dst = append(dst, '"')
-		dst = append(dst, strings.ReplaceAll(v, `"`, `""`)...)
-		dst = append(dst, '"')
+		dst = csv.AppendField(dst, v, comma, i, len(values))
 	}
-	return append(dst, '\n')
+	return dst
 }
 
 // Delimiter is a config field that holds one character.

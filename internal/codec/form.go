@@ -102,7 +102,7 @@ func (c *Form) Encode(dst, json []byte) ([]byte, error) {
 		}
 		dst = append(dst, url.QueryEscape(name)...)
 		dst = append(dst, '=')
-		dst = append(dst, url.QueryEscape(cell(value))...)
+		dst = append(dst, url.QueryEscape(Cell(value))...)
 	}
 	for name, value := range doc.Members(json) {
 		if value[0] != '[' {

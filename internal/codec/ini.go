@@ -157,7 +157,7 @@ func appendINI(dst, object []byte, sections bool) ([]byte, error) {
 		}
 		dst = append(dst, key...)
 		dst = append(dst, " = "...)
-		text := cell(value)
+		text := Cell(value)
 		if value[0] == '"' && (strings.TrimSpace(text) != text || strings.ContainsAny(text, "\r\n\"\\")) {
 			text = `"` + quoteEscapes.Replace(text) + `"`
 		}

@@ -67,7 +67,7 @@ func (c *LTSV) Encode(dst, json []byte) ([]byte, error) {
 	}
 	start := len(dst)
 	for label, value := range doc.Members(json) {
-		text := cell(value)
+		text := Cell(value)
 		switch {
 		case label == "" || strings.ContainsAny(label, ":\t\r\n"):
 			return dst[:start], fmt.Errorf("ltsv: %q can't be a label (give it another name with `rename`)", label)

@@ -190,7 +190,7 @@ func appendStructured(dst, data []byte) ([]byte, error) {
 func appendParam(dst []byte, name string, value []byte) []byte {
 	dst = append(append(dst, ' '), name...)
 	dst = append(dst, `="`...)
-	dst = append(dst, structuredEscape.Replace(cell(value))...)
+	dst = append(dst, structuredEscape.Replace(Cell(value))...)
 	return append(dst, '"')
 }
 

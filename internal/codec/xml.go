@@ -195,14 +195,14 @@ func encodeXML(w *xml.Encoder, name string, value []byte) error {
 	}
 	start := xml.StartElement{Name: xml.Name{Local: name}}
 	if value[0] != '{' {
-		return errors.Join(w.EncodeToken(start), w.EncodeToken(xml.CharData(cell(value))), w.EncodeToken(start.End()))
+		return errors.Join(w.EncodeToken(start), w.EncodeToken(xml.CharData(Cell(value))), w.EncodeToken(start.End()))
 	}
 	for key, v := range doc.Members(value) {
 		if local, ok := strings.CutPrefix(key, "-"); ok {
 			if !isXMLName(local) {
 				return fmt.Errorf("%.80q is not a valid attribute name", local)
 			}
-			start.Attr = append(start.Attr, xml.Attr{Name: xml.Name{Local: local}, Value: cell(v)})
+			start.Attr = append(start.Attr, xml.Attr{Name: xml.Name{Local: local}, Value: Cell(v)})
 		}
 	}
 	if err := w.EncodeToken(start); err != nil {
@@ -213,7 +213,7 @@ func encodeXML(w *xml.Encoder, name string, value []byte) error {
 		switch {
 		case strings.HasPrefix(key, "-"):
 		case key == "#text":
-			err = w.EncodeToken(xml.CharData(cell(v)))
+			err = w.EncodeToken(xml.CharData(Cell(v)))
 		default:
 			err = encodeXML(w, key, v)
 		}

@@ -87,7 +87,7 @@ func (c *Config) Reader(r io.Reader) Reader {
 	case f.JSON != nil:
 		return newBlocks(r, &documents{}, limit, countRecords)
 	case f.CSV != nil:
-		return newBlocks(r, newTable(f.CSV.Delimiter[0], f.CSV.Header, f.CSV.Columns), limit, countLines)
+		return newBlocks(r, newTable(f.CSV.Delimiter, f.CSV.Header, f.CSV.Columns), limit, countLines)
 	case f.Delimiter != nil:
 		return newBlocks(r, delimiter(*f.Delimiter), limit, countFound)
 	case f.Length != nil:

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/flowd-io/flowd/internal/codec"
 )
 
 // framings are all of them, by number.
@@ -126,6 +128,29 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
+// FuzzCSVTwice checks that the step decode reads what the framing reads.
+func FuzzCSVTwice(f *testing.F) {
+	f.Add([]byte("a,b\n\"x\r\ny\",x\"y\n"))
+	f.Add([]byte("a,b\r1,2\r"))
+	f.Add([]byte("\ufeffa\r\n\n\"1\"\r"))
+	f.Add([]byte("\ufeff\"a\n\"\n\"1\"\r"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rows, _ := readAll(t, config(Framing{CSV: &csvDefaults}, 1<<20), bytes.NewReader(data))
+		list, err := (&codec.CSV{}).Decode(nil, data)
+		if broken := slices.ContainsFunc(rows, func(r string) bool { return r[0] == '!' }); broken || err != nil {
+			if !broken && !strings.Contains(err.Error(), "the payload is empty") {
+				t.Errorf("only the step refuses it: %v", err)
+			} else if err == nil {
+				t.Errorf("only the framing refuses it: %q", rows)
+			}
+			return
+		}
+		if got := "[" + strings.Join(rows, ",") + "]"; got != string(list) {
+			t.Errorf("framing %s, step %s", got, list)
+		}
+	})
+}
+
 // FuzzCSV compares with the standard library's reader on what that takes.
 func FuzzCSV(f *testing.F) {
 	f.Add([]byte("a,\"b\"\"\n\"\n\nc,\n"))
@@ -145,7 +170,7 @@ func FuzzCSV(f *testing.F) {
 		}
 		for i := range rows {
 			var cells []string
-			if got[i] == "!CSV row is not UTF-8: "+rows[i][0] || strings.HasPrefix(got[i], "!CSV row is not UTF-8") {
+			if strings.HasPrefix(got[i], "!not CSV: the record is not valid UTF-8") {
 				continue
 			}
 			if err := json.Unmarshal([]byte(got[i]), &cells); err != nil || !slices.Equal(cells, rows[i]) {

@@ -3,6 +3,8 @@ package framing
 import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/codec"
+	"github.com/flowd-io/flowd/internal/csv"
 )
 
 // OutConfig is how an output joins records to a stream. Outputs have it inline.
@@ -99,68 +101,34 @@ func appendLength(dst, body []byte, prefix int) ([]byte, error) {
 	return append(dst, body...), nil
 }
 
-// newRows writes objects as rows of delimited text (RFC 4180).
+// newRows writes objects as records of delimited text.
 func newRows(c *OutCSV) *Writer {
-	comma := c.Delimiter[0]
+	comma := rune(c.Delimiter[0])
 	w := &Writer{}
 	paths := make([]doc.Path, len(c.Columns))
 	for i, name := range c.Columns {
 		paths[i] = doc.MakePath(name)
 		if c.Header {
-			w.Head = appendCell(w.Head, name, comma, i, len(c.Columns))
+			w.Head = csv.AppendField(w.Head, name, comma, i, len(c.Columns))
 		}
 	}
 	w.Append = func(dst []byte, m *engine.Message) ([]byte, error) {
 		from := len(dst)
+		if err := m.Doc().Valid(); err != nil {
+			return dst, engine.WithClass(engine.Decode, err)
+		}
 		for i, p := range paths {
-			v, err := m.Get(p)
+			value, found, err := m.Doc().Raw(p)
 			if err != nil {
-				return dst[:from], err
+				return dst[:from], engine.WithClass(engine.Decode, err)
 			}
-			text, err := cell(v)
-			if err != nil {
-				return dst[:from], engine.Errorf(engine.Rejected, "column %s: %w", c.Columns[i], err)
+			text := ""
+			if found {
+				text = codec.Cell(value)
 			}
-			dst = appendCell(dst, text, comma, i, len(paths))
+			dst = csv.AppendField(dst, text, comma, i, len(paths))
 		}
 		return dst, nil
 	}
 	return w
-}
-
-// cell is a value as a field of a row: text as it is, nil empty, anything else as JSON.
-func cell(v any) (string, error) {
-	switch v := v.(type) {
-	case nil:
-		return "", nil
-	case string:
-		return v, nil
-	}
-	text, err := doc.Append(nil, v)
-	return string(text), err
-}
-
-// appendCell appends field i of n, with what follows it.
-func appendCell(dst []byte, text string, comma byte, i, n int) []byte {
-	quote := n == 1 && text == "" // otherwise an empty line, which is not a row
-	for j := 0; j < len(text) && !quote; j++ {
-		c := text[j]
-		quote = c == comma || c == '"' || c == '\n' || c == '\r'
-	}
-	if !quote {
-		dst = append(dst, text...)
-	} else {
-		dst = append(dst, '"')
-		for j := range len(text) {
-			if text[j] == '"' {
-				dst = append(dst, '"')
-			}
-			dst = append(dst, text[j])
-		}
-		dst = append(dst, '"')
-	}
-	if i < n-1 {
-		return append(dst, comma)
-	}
-	return append(dst, '\n')
 }

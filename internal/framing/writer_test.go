@@ -33,7 +33,7 @@ func TestWriter(t *testing.T) {
 		{"length", OutFraming{Length: ptr(2)}, []string{"a", ""}, "\x00\x01a\x00\x00"},
 		{"csv", OutFraming{CSV: &OutCSV{Columns: []string{"a", "b c"}, Delimiter: ";"}},
 			[]string{`{"b c":"x;\"y\"","a":1.50,"other":1}`, `{"a":{"k":[1]}}`, `{"a":"l\n"}`},
-			"1.5;\"x;\"\"y\"\"\"\n\"{\"\"k\"\":[1]}\";\n\"l\n\";\n"},
+			"1.50;\"x;\"\"y\"\"\"\n\"{\"\"k\"\":[1]}\";\n\"l\n\";\n"},
 		{"csv of one column has no empty lines", OutFraming{CSV: &OutCSV{Columns: []string{"a"}, Delimiter: ","}},
 			[]string{`{}`}, "\"\"\n"},
 		{"messages keep documents as they are", OutFraming{Messages: &Plain{}},

@@ -2,7 +2,7 @@ package tables
 
 import (
 	"bytes"
-	"encoding/csv"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +13,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/internal/codec"
+	"github.com/flowd-io/flowd/internal/csv"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -55,18 +56,13 @@ func parse(c *Config, format string, data []byte) (content, error) {
 
 // csv reads records, of which the first names the columns unless the configuration does.
 func (b *builder) csv(data []byte) error {
-	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
-	r.ReuseRecord = true
-	if b.cfg.Delimiter != 0 {
-		r.Comma = rune(b.cfg.Delimiter)
-	}
+	t := csv.NewText(data, rune(cmp.Or(b.cfg.Delimiter, ',')))
 	columns := b.cfg.Columns
 	if len(columns) == 0 {
-		header, err := r.Read()
-		if err != nil {
-			return csvError(err)
+		if err := t.Next(); err != nil {
+			return err
 		}
-		columns = slices.Clone(header)
+		columns = t.Texts()
 	}
 	names, at, err := b.header(columns)
 	if err != nil {
@@ -74,14 +70,14 @@ func (b *builder) csv(data []byte) error {
 	}
 	key := make([]any, len(at))
 	for {
-		record, err := r.Read()
+		err := t.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return csvError(err)
+			return err
 		}
-		line, _ := r.FieldPos(0)
+		line, record := t.Line, t.Texts()
 		if len(record) != len(names) {
 			return fmt.Errorf("line %d: %d values for %d columns", line, len(record), len(names))
 		}
@@ -130,9 +126,6 @@ func (b *builder) record(names [][]byte, record []string) error {
 			text = append(text, value...)
 			continue
 		}
-		if !utf8.ValidString(value) {
-			return fmt.Errorf("value %d is not valid UTF-8", i+1)
-		}
 		text = doc.AppendString(text, value)
 	}
 	b.rows.text = append(text, '}')
@@ -154,14 +147,6 @@ func (b *builder) cell(value string) any {
 
 func (b *builder) keyless(at, column int) error {
 	return fmt.Errorf("%s %d has no %s, which is its key", b.unit, at, strconv.Quote(b.cfg.Key[column]))
-}
-
-// csvError keeps the line of an error.
-func csvError(err error) error {
-	if p, ok := errors.AsType[*csv.ParseError](err); ok {
-		return fmt.Errorf("line %d, column %d: %w", p.Line, p.Column, p.Err)
-	}
-	return err
 }
 
 // lines reads an object from each line.
