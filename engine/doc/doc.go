@@ -55,9 +55,12 @@ func (d *Doc) Attach(a *Arena) {
 }
 
 // Bytes is the payload, with all edits spliced in. It never changes afterwards
-// and may be kept.
+// and may be kept. It is never nil: an empty payload is one, and not what is missing.
 func (d *Doc) Bytes() []byte {
 	if d.index == nil {
+		if d.data == nil {
+			return []byte{}
+		}
 		return d.data
 	}
 	return d.index.bytes(d.arena)

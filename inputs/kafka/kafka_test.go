@@ -517,7 +517,10 @@ func (f *finite) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 
 func TestInputConforms(t *testing.T) {
 	c := kafkatest.Start(t, kfake.SeedTopics(1, "conform"))
-	c.Send(t, kafkatest.Numbered("conform", 1, 0, 3)...)
+	payloads := enginetest.Awkward()
+	for _, p := range payloads {
+		c.Send(t, &kgo.Record{Topic: "conform", Value: []byte(p)})
+	}
 	c.Client.Close() // it may connect again, which the suite would take for the input's doing
 	group := 0
 	enginetest.Input(t, func(t *testing.T) engine.Input {
@@ -529,6 +532,6 @@ func TestInputConforms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &finite{input: in.(*input), left: 3}
-	}, `{"id":0}`, `{"id":1}`, `{"id":2}`)
+		return &finite{input: in.(*input), left: len(payloads)}
+	}, payloads...)
 }

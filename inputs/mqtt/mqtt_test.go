@@ -420,10 +420,10 @@ func TestInputConforms(t *testing.T) {
 					t.Fatal(err)
 				}
 				c := s.Client(t)
-				c.Publish(t, topic, 1, numbered(5)...)
+				c.Publish(t, topic, 1, enginetest.Awkward()...)
 				c.Leave()
-				return &finite{reader(t, s.URL, topic, id, fmt.Sprintf(`, "version": %q`, v)), 5}
-			}, numbered(5)...)
+				return &finite{reader(t, s.URL, topic, id, fmt.Sprintf(`, "version": %q`, v)), len(enginetest.Awkward())}
+			}, enginetest.Awkward()...)
 		})
 	}
 }

@@ -128,7 +128,8 @@ func streams(t testing.TB, change func(o *server.Options)) *natstest.Server {
 
 func TestInput(t *testing.T) {
 	s := streams(t, nil)
-	s.Send(t, "s.a", "one", "two", "three")
+	payloads := enginetest.Awkward()
+	s.Send(t, "s.a", payloads...)
 	for i := range 6 { // before the suite counts the goroutines of the server
 		c := jetstream.ConsumerConfig{Durable: fmt.Sprint("c", i), AckPolicy: jetstream.AckExplicitPolicy}
 		if _, err := s.JS.CreateConsumer(t.Context(), "S", c); err != nil {
@@ -138,8 +139,8 @@ func TestInput(t *testing.T) {
 	n := -1
 	enginetest.Input(t, func(t *testing.T) engine.Input {
 		n++
-		return &finite{build(t, s, fmt.Sprintf(`"stream": "S", "consumer": "c%d"`, n)), 3}
-	}, "one", "two", "three")
+		return &finite{build(t, s, fmt.Sprintf(`"stream": "S", "consumer": "c%d"`, n)), len(payloads)}
+	}, payloads...)
 }
 
 func TestMetadata(t *testing.T) {

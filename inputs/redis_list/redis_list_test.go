@@ -90,9 +90,11 @@ func TestInput(t *testing.T) {
 	url := redistest.URL(t)
 	enginetest.Input(t, func(t *testing.T) engine.Input {
 		key := redistest.Key(t)
-		redistest.Client(t, url).RPush(t.Context(), key, "1", "2", "3", "4", "5")
-		return &ending{made(t, url, key, ""), 5}
-	}, "1", "2", "3", "4", "5")
+		for _, p := range enginetest.Awkward() {
+			redistest.Client(t, url).RPush(t.Context(), key, p)
+		}
+		return &ending{made(t, url, key, ""), len(enginetest.Awkward())}
+	}, enginetest.Awkward()...)
 }
 
 func TestElementsInFlightAreKept(t *testing.T) {

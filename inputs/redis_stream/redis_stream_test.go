@@ -137,9 +137,9 @@ func TestInput(t *testing.T) {
 	url := redistest.URL(t)
 	enginetest.Input(t, func(t *testing.T) engine.Input {
 		key := redistest.Key(t)
-		add(t, redistest.Client(t, url), key, "1", "2", "3", "4", "5")
-		return &ending{made(t, url, key, ""), 5}
-	}, "1", "2", "3", "4", "5")
+		add(t, redistest.Client(t, url), key, enginetest.Awkward()...)
+		return &ending{made(t, url, key, ""), len(enginetest.Awkward())}
+	}, enginetest.Awkward()...)
 }
 
 func TestConfig(t *testing.T) {

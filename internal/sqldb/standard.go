@@ -61,6 +61,9 @@ func (c *standardConn) Release() { _ = c.conn.Close() }
 func (c *standardConn) args(args []Value) []any {
 	all := make([]any, len(args))
 	for i, v := range args {
+		if v.Text == nil {
+			v.Text = []byte{} // nil would be null to the driver
+		}
 		all[i] = c.bind(v)
 	}
 	return all

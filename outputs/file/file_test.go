@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -538,4 +539,20 @@ func TestOpenedAnewItGoesOnInItsFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestPayloadsOfAllKinds(t *testing.T) {
+	t.Chdir(t.TempDir())
+	o := enginetest.New(t, engine.Outputs, `{"file": {"path": "out", "framing": {"length": 4}}}`)
+	enginetest.Carries(t, o, func(t *testing.T, _ int) (all [][]byte) {
+		rest, err := os.ReadFile("out")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for len(rest) > 4 {
+			n := binary.BigEndian.Uint32(rest)
+			all, rest = append(all, rest[4:4+n]), rest[4+n:]
+		}
+		return all
+	})
 }

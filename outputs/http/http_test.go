@@ -364,3 +364,14 @@ func TestTLS(t *testing.T) {
 		})
 	}
 }
+
+func TestPayloadsOfAllKinds(t *testing.T) {
+	var got [][]byte // requests come one after another
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = append(got, body)
+	}))
+	defer s.Close()
+	o := enginetest.New(t, engine.Outputs, `{"http": "`+s.URL+`"}`)
+	enginetest.Carries(t, o, func(*testing.T, int) [][]byte { return got })
+}

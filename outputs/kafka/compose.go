@@ -42,12 +42,8 @@ func (o *output) fill(r *kgo.Record, m *engine.Message) (err error) {
 			return engine.WithClass(engine.Rejected, err)
 		}
 	}
-	r.Value = m.Bytes()
-	if len(r.Value) == 0 {
-		if v, _ := m.Meta.Get("tombstone"); v == true {
-			r.Value = nil
-		}
-	}
+	tombstone, _ := m.Meta.Get("tombstone")
+	r.Value = kafka.Value(m.Bytes(), tombstone)
 	if r.Key, err = o.key(m); err != nil {
 		return err
 	}

@@ -163,3 +163,15 @@ func TestADeadLetterTellsOnceWhereItWasRead(t *testing.T) {
 		}
 	}
 }
+
+func TestPayloadsOfAllKinds(t *testing.T) {
+	c := kafkatest.Any(t)
+	topic := c.Topic(t, 1)
+	o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"kafka": {"brokers": %q, "topic": %q}}`, c.Brokers, topic))
+	enginetest.Carries(t, o, func(t *testing.T, _ int) (all [][]byte) {
+		for _, r := range c.Read(t, topic) {
+			all = append(all, r.Value) // nil is a tombstone, which deletes
+		}
+		return all
+	})
+}

@@ -80,8 +80,9 @@ topic does not exist, the output is held and nothing is lost.
 Headers come from metadata: what steps have set, and the headers that the message
 arrived with; a list becomes one header for each value. Dead letters keep their key, and
 have error_* and the origin of the message: original_topic, original_partition,
-original_offset and original_timestamp. A tombstone whose payload is still empty is
-written as a tombstone.
+original_offset and original_timestamp. An empty payload is written as an empty value. It
+is written as a tombstone, which deletes its key in a compacted topic, only if
+meta("tombstone") is true, as it is of a tombstone that was read. A step "meta" sets it.
 
     outputs:
       orders: {kafka: {brokers: "localhost:9092", topic: "orders-$(country)", key: customer.id}}

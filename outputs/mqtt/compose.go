@@ -43,7 +43,12 @@ func (o *output) fill(out *mqtt.Outgoing) (err error) {
 		if !ok && v != nil {
 			return engine.Errorf(engine.Rejected, "retain is %.60v, which is neither true nor false", v)
 		}
-		out.Retain = is
+		if out.Retain = is; is && len(out.Payload) == 0 {
+			if v, _ := m.Meta.Get("tombstone"); v != true {
+				return engine.Errorf(engine.Rejected, "an empty payload removes the message that the server retains "+
+					"(filter it, or write `meta: {tombstone: true}` before it if that is intended)")
+			}
+		}
 	}
 	if o.cfg.Old() {
 		return nil

@@ -24,7 +24,7 @@ type Config struct {
 	mqtt.Connect    `yaml:",inline"`
 	Topic           expr.Template             `yaml:"topic" check:"required" doc:"Topic."`
 	QoS             int                       `yaml:"qos" check:"min=0,max=2" doc:"Quality of service. 1 and 2: the server confirms each message; 0: nobody does, and messages in transit are lost when the connection breaks."`
-	Retain          expr.Expr                 `yaml:"retain" doc:"Whether the server retains the message as the topic's newest: true or false. An empty payload removes what it retains."`
+	Retain          expr.Expr                 `yaml:"retain" doc:"Whether the server retains the message as the topic's newest: true or false. An empty payload removes what it retains; it is rejected unless meta(\"tombstone\") is true."`
 	ContentType     expr.Template             `yaml:"content_type" doc:"Content type; metadata content_type by default. This, and the fields down to user_properties, only in version 5."`
 	ResponseTopic   expr.Template             `yaml:"response_topic" doc:"Topic for responses; metadata response_topic by default."`
 	CorrelationData expr.Expr                 `yaml:"correlation_data" doc:"Data that a response repeats; metadata correlation_data by default."`

@@ -420,3 +420,38 @@ func TestAServerThatConfirmsNothing(t *testing.T) {
 		t.Errorf("got %s %v", e.Class, err)
 	}
 }
+
+func TestPayloadsOfAllKinds(t *testing.T) {
+	s := mqtttest.Shared(t)
+	for _, v := range versions {
+		for _, retain := range []string{"false", "true"} {
+			topic, c := mqtttest.Name(), s.Client(t)
+			c.Subscribe(t, topic, 1)
+			o := writer(t, s.URL, topic, fmt.Sprintf(`, "version": %q, "retain": %s`, v, retain))
+			enginetest.Carries(t, o, func(t *testing.T, n int) (all [][]byte) {
+				for range n {
+					all = append(all, append([]byte{}, c.Next(t).Payload...))
+				}
+				return all
+			})
+		}
+	}
+}
+
+// An empty payload would delete what the server retains.
+func TestARetainedMessageIsRemovedOnlyByATombstone(t *testing.T) {
+	s := mqtttest.Shared(t)
+	topic := mqtttest.Name()
+	o := opened(t, writer(t, s.URL, topic, `, "retain": true`))
+	if failed, err := fates(t, o, "on", ""); len(failed) != 1 ||
+		!strings.HasPrefix(failed[0], " rejected") || err != nil {
+		t.Errorf("failed: %q, %v", failed, err)
+	}
+	b := enginetest.Batch("")
+	for m := range b.All() {
+		m.Meta = m.Meta.With("tombstone", true)
+	}
+	if err := o.Write(t.Context(), b); err != nil || enginetest.WriteFates(b, err)[0] != "safe" {
+		t.Errorf("a tombstone: %v, %v", err, enginetest.WriteFates(b, err))
+	}
+}

@@ -240,3 +240,15 @@ func TestMistakesAreFound(t *testing.T) {
 		}
 	}
 }
+
+func TestPayloadsOfAllKinds(t *testing.T) {
+	s := natstest.Start(t, nil)
+	s.Stream(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}})
+	o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"nats": {"url": %q, "subject": "s.a", "stream": "S"}}`, s.URL))
+	enginetest.Carries(t, o, func(t *testing.T, _ int) (all [][]byte) {
+		for _, text := range s.Payloads(t, "S") {
+			all = append(all, []byte(text))
+		}
+		return all
+	})
+}

@@ -46,3 +46,14 @@ func TestSidesAndErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestPayloadsOfAllKinds(t *testing.T) {
+	key := redistest.Key(t)
+	o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_list": {"url": %q, "key": %q}}`, redistest.URL(t), key))
+	enginetest.Carries(t, o, func(t *testing.T, _ int) (all [][]byte) {
+		for _, text := range redistest.Client(t, redistest.URL(t)).LRange(t.Context(), key, 0, -1).Val() {
+			all = append(all, []byte(text))
+		}
+		return all
+	})
+}

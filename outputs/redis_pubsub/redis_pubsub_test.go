@@ -29,3 +29,23 @@ func TestOutput(t *testing.T) {
 		}
 	}
 }
+
+func TestPayloadsOfAllKinds(t *testing.T) {
+	key := redistest.Key(t)
+	sub := redistest.Client(t, redistest.URL(t)).Subscribe(t.Context(), key)
+	defer sub.Close()
+	if _, err := sub.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_pubsub": {"url": %q, "channel": %q}}`, redistest.URL(t), key))
+	enginetest.Carries(t, o, func(t *testing.T, n int) (all [][]byte) {
+		for range n {
+			m, err := sub.ReceiveMessage(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, []byte(m.Payload))
+		}
+		return all
+	})
+}

@@ -233,3 +233,20 @@ func TestWrongCredentialsAreToldAtOnce(t *testing.T) {
 		t.Errorf("%v, %v", fates, err)
 	}
 }
+
+func TestPayloadsOfAllKinds(t *testing.T) {
+	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
+	for _, tt := range []struct{ key, more string }{{key, ""}, {key + "members", `, "field": ""`}} {
+		o := enginetest.New(t, engine.Outputs,
+			fmt.Sprintf(`{"redis_stream": {"url": %q, "key": %q%s}}`, redistest.URL(t), tt.key, tt.more))
+		enginetest.Carries(t, o, func(t *testing.T, _ int) (all [][]byte) {
+			for _, m := range c.XRange(t.Context(), tt.key, "-", "+").Val() {
+				text, ok := m.Values["payload"].(string)
+				if all = append(all, []byte(text)); !ok {
+					all[len(all)-1] = nil
+				}
+			}
+			return all
+		})
+	}
+}

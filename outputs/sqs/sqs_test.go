@@ -535,3 +535,16 @@ func two(o *output) schema.Map[engine.OutputSpec] {
 		schema.Entry[engine.OutputSpec]{Key: "dead",
 			Value: engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil })}})
 }
+
+func TestPayloadsOfAllKinds(t *testing.T) {
+	s := fakesqs.Start(t)
+	s.Create("orders", fakesqs.Queue{})
+	o := enginetest.New(t, engine.Outputs, `{"sqs": "orders"}`).(*output)
+	o.http = s.Client()
+	enginetest.Carries(t, o, func(*testing.T, int) (all [][]byte) {
+		for _, body := range s.Bodies("orders") {
+			all = append(all, []byte(body))
+		}
+		return all
+	})
+}

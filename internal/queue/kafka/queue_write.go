@@ -132,9 +132,7 @@ func (w *writer) partition(v any) int32 {
 
 // described fills a record from metadata. The list of all headers is more exact than what has their names.
 func described(r *kgo.Record, m *queue.Message) {
-	if r.Value = m.Payload; len(r.Value) == 0 && m.Meta["tombstone"] == true {
-		r.Value = nil
-	}
+	r.Value = Value(m.Payload, m.Meta["tombstone"])
 	r.Key = Bytes(m.Meta["key"])
 	r.Timestamp, _ = Time(m.Meta["timestamp"])
 	if all, ok := m.Meta["headers"].([]any); ok {

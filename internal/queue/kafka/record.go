@@ -147,6 +147,18 @@ func Headers(dst []kgo.RecordHeader, m engine.Meta) []kgo.RecordHeader {
 	return dst
 }
 
+// Value is a payload as the value of a record. No value at all is a tombstone, which deletes what has its key, so only a
+// message that says that it is one has none.
+func Value(payload []byte, tombstone any) []byte {
+	switch {
+	case len(payload) > 0:
+		return payload
+	case tombstone == true:
+		return nil
+	}
+	return []byte{}
+}
+
 // Bytes is a value as a key or a header has it: text as it is, all else as text or JSON; nil stays nil.
 func Bytes(v any) []byte {
 	switch v := v.(type) {

@@ -74,6 +74,13 @@ func Run(t *testing.T, make func(t *testing.T) engine.Cache) {
 		want(t, c, "a", "1")
 		Set(t, c, "a", "", 0)
 		want(t, c, "a", "")
+		if err := c.Set(t.Context(), "nil", nil, 0); err != nil {
+			t.Error(err)
+		}
+		want(t, c, "nil", "")
+		if added, err := c.Add(t.Context(), "nil", nil, 0); added || err != nil {
+			t.Errorf("add of a key whose value is empty: %v, %v", added, err)
+		}
 		for range 2 {
 			if err := c.Delete(t.Context(), "a"); err != nil {
 				t.Error(err)
