@@ -161,6 +161,12 @@ type Closer interface {
 	Close(ctx context.Context) error
 }
 
+// Reopener is an optional ability of every kind: Reopen closes what the plugin has open by a
+// path, such as a file, and opens what the path names now. It is called when a reload leaves
+// the plugin as it is, before the next Read or Write; calls that were abandoned may still be
+// under way. What can't be opened is opened by the next call that needs it, which reports why.
+type Reopener interface{ Reopen(ctx context.Context) }
+
 // Troubled is an optional ability of every kind: Trouble says what keeps the plugin from
 // its work although no call of it fails, such as a system behind it that takes work and
 // does not do it; nil means nothing. The pipeline is then not ready. It is called from any

@@ -46,6 +46,43 @@ func (o *opened) spec() engine.InputSpec {
 	return engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return o, nil })}
 }
 
+// reopened counts how often it is reopened.
+type reopened struct {
+	*Sink
+	times int
+}
+
+func (r *reopened) Reopen(context.Context) { r.times++ }
+
+func TestAReloadReopensWhatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &Source{Payloads: numbers(100), Takes: engine.TakesOne, PerRead: 5, Every: time.Millisecond}
+		dst := &reopened{Sink: &Sink{}}
+		make := func() *engine.Pipeline {
+			p := pipe(src, dst.Sink)
+			p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) {
+				return dst, nil
+			})})
+			return p
+		}
+		old := Build(t, make())
+		done := make2(old)
+		time.Sleep(20 * time.Millisecond)
+		if dst.times != 0 {
+			t.Errorf("reopened %d times before the reload", dst.times)
+		}
+		next := replaced(t, make(), old, "input in", "output out")
+		old.Replace(next)
+		<-done
+		if rep := next.Run(context.Background(), context.Background()); rep.Err != nil {
+			t.Error(rep.Err)
+		}
+		if dst.times != 1 {
+			t.Errorf("reopened %d times by one reload", dst.times)
+		}
+	})
+}
+
 func TestAReloadKeepsWhatIsUnchangedConnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &opened{Source: &Source{Payloads: numbers(500), Takes: engine.TakesOne, PerRead: 5,

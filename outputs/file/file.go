@@ -5,6 +5,7 @@ package file
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -56,6 +57,11 @@ the compression; each write is then complete in itself, so a crash never leaves 
 broken file. Payloads that a step has already compressed in this way are written
 as they are.
 
+A file that is renamed, deleted or emptied while it is open, as by logrotate, is
+opened anew by its path before the next write is acknowledged; SIGHUP does it at
+once. A full disk, an exhausted quota and a failing disk hold the output: messages
+wait, and none is to blame.
+
     outputs:
       lake: {file: {path: "lake/$(country).ndjson.gz", rotate: {size: 100MiB}}}
 `
@@ -72,6 +78,7 @@ type output struct {
 	place    *place
 	begun    *begun
 	share    *openfiles.Share // of the files that may be open
+	log      *slog.Logger
 
 	mu      sync.Mutex // guards the fields below
 	only    *stream    // of the constant path
@@ -82,9 +89,10 @@ type output struct {
 }
 
 var (
-	_ engine.Opener  = (*output)(nil)
-	_ engine.Closer  = (*output)(nil)
-	_ engine.Traited = (*output)(nil)
+	_ engine.Opener   = (*output)(nil)
+	_ engine.Closer   = (*output)(nil)
+	_ engine.Reopener = (*output)(nil)
+	_ engine.Traited  = (*output)(nil)
 )
 
 // begun are the paths to which this run has written, if that matters. An output that is
@@ -98,7 +106,7 @@ type begun struct {
 type begunKey struct{ pipeline, output, path string }
 
 func newOutput(c Config, env engine.Env) (engine.Output, error) {
-	o := &output{cfg: c, wr: c.Writer(), streams: map[string]*stream{}}
+	o := &output{cfg: c, wr: c.Writer(), streams: map[string]*stream{}, log: env.Log}
 	key := begunKey{env.Pipeline, env.Name, c.Path.String()}
 	o.begun = engine.Common(env.Shared, key, func() *begun { return &begun{paths: map[string]bool{}} })
 	o.constant, _ = c.Path.Const()
@@ -300,7 +308,7 @@ func (o *output) giveUp() bool {
 // oldest is the open file that was not written to for longest.
 func (o *output) oldest() (oldest *stream) {
 	for _, s := range o.streams {
-		if s.file != nil && (oldest == nil || s.used < oldest.used) {
+		if s.file != nil && s.torn == 0 && (oldest == nil || s.used < oldest.used) {
 			oldest = s
 		}
 	}
@@ -310,11 +318,25 @@ func (o *output) oldest() (oldest *stream) {
 // drop closes a file.
 func (o *output) drop(s *stream) error {
 	delete(o.streams, s.path)
-	if s.file == nil {
-		return nil
+	return o.closeFile(s)
+}
+
+// Reopen closes all files and opens the one whose path is known, so that no space is kept by
+// files that were deleted. While a write is under way it does nothing: writes look for
+// themselves.
+func (o *output) Reopen(ctx context.Context) {
+	if !o.mu.TryLock() {
+		return
 	}
-	o.share.Closed()
-	return s.file.Close()
+	defer o.mu.Unlock()
+	for _, s := range o.streams {
+		if s == o.only {
+			_ = o.closeFile(s) // its writes have succeeded
+			_ = o.openSpared(ctx, s)
+		} else if s.torn == 0 {
+			_ = o.drop(s)
+		}
+	}
 }
 
 // Traits says that one file is sequential: a write goes out in its order and ends where it

@@ -47,16 +47,39 @@ func (p *place) meets() error {
 	return nil
 }
 
-func (p *place) open() (err error) {
+func (p *place) open() error {
 	if p.data {
-		if err = os.MkdirAll(p.dir, dirMode); err != nil {
-			return explain(p.dir, err)
-		}
-		if p.root, err = os.OpenRoot(p.dir); err != nil {
-			return explain(p.dir, err)
+		if err := p.openRoot(); err != nil {
+			return err
 		}
 	}
 	return p.meets() // links may be others than when it was built
+}
+
+func (p *place) openRoot() (err error) {
+	if err = os.MkdirAll(p.dir, dirMode); err != nil {
+		return explain(p.dir, err)
+	}
+	if p.root, err = os.OpenRoot(p.dir); err != nil {
+		return explain(p.dir, err)
+	}
+	return nil
+}
+
+// renew opens the folder anew if its path names another one now, or none.
+func (p *place) renew() error {
+	if !p.data {
+		return nil
+	}
+	if p.root != nil {
+		open, err := p.root.Stat(".")
+		if now, gone := os.Stat(p.dir); err == nil && gone == nil && os.SameFile(open, now) {
+			return nil
+		}
+		_ = p.root.Close()
+		p.root = nil
+	}
+	return p.open()
 }
 
 func (p *place) close() error {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/compression"
-	"github.com/flowd-io/flowd/internal/openfiles"
+	"github.com/flowd-io/flowd/internal/files"
 )
 
 // partial ends the name of a file that is not complete yet.
@@ -23,8 +23,9 @@ const partial = ".part"
 type stream struct {
 	path   string
 	format compression.Format
-	file   *os.File
+	file   *files.Held
 	size   int64     // up to the last whole record
+	torn   int64     // where the rest of a failed write ends, if it could not be cut off; 0: there is none
 	opened time.Time // when it was begun, as far as this run knows
 	used   uint64    // when it was last written to, in writes
 	plain  bool      // a regular file: it can be cut back and renamed
@@ -45,41 +46,101 @@ func (o *output) name(s *stream) string {
 
 // open opens the file at its end.
 func (o *output) open(s *stream) error {
+	if err := o.place.renew(); err != nil {
+		return err
+	}
 	info, err := o.place.stat(s.path)
 	s.plain = err != nil || info.Mode().IsRegular()
 	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
 	if !o.cfg.Append && s.plain && !o.begun.has(s.path) {
 		flags |= os.O_TRUNC
 	}
-	if s.file, err = o.place.openFile(o.name(s), flags); err != nil {
+	file, err := o.place.openFile(o.name(s), flags)
+	if err != nil {
 		return explain(s.path, err)
 	}
-	if info, err = s.file.Stat(); err != nil {
-		err = errors.Join(err, s.file.Close())
-		s.file = nil
-		return err
+	if s.file, err = files.Hold(file, o.name(s)); err != nil {
+		return explain(s.path, err)
 	}
 	o.share.Opened()
-	s.size, s.opened = info.Size(), time.Now()
+	if info, err = s.file.Stat(); err == nil && o.cfg.Fsync && s.plain {
+		err = files.SyncDir(filepath.Dir(o.name(s))) // else a new file may be gone after a crash
+	}
+	if err != nil {
+		return errors.Join(explain(s.path, err), o.closeFile(s))
+	}
+	s.size, s.torn, s.opened = info.Size(), 0, time.Now()
 	if s.plain && (o.cfg.Atomic || !o.cfg.Append) {
 		o.begun.add(s.path)
 	}
 	return nil
 }
 
+// closeFile closes the file of a stream, which may have none.
+func (o *output) closeFile(s *stream) error {
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	s.file = nil
+	o.share.Closed()
+	return err
+}
+
+// maxMoves is how often a write is made again because its file was renamed or deleted meanwhile.
+const maxMoves = 10
+
 // flush writes what there is for a file. On an error, what did get there of
 // whole records is kept and done, what follows is cut off again.
 func (o *output) flush(ctx context.Context, s *stream, now time.Time) error {
 	o.writes++
 	s.used = o.writes
-	if s.file == nil { // it could not be opened after a rotation
-		if err := o.openSpared(ctx, s); err != nil {
+	for range maxMoves {
+		if err := o.find(ctx, s); err != nil {
 			return err
 		}
+		if err := o.rotateIfDue(ctx, s, now); err != nil {
+			return err
+		}
+		if err := o.append(ctx, s); err != nil {
+			return err
+		}
+		if _, named := s.file.Named(); named {
+			return nil
+		}
+		// Whoever has renamed it may have read it before the write, and delete it.
 	}
-	if err := o.rotateIfDue(ctx, s, now); err != nil {
-		return err
+	return engine.Errorf(engine.Transient, "%s: is renamed or deleted during every write", s.path)
+}
+
+// find opens the file that the path names, unless that is open, and cuts off what an earlier
+// write has left at its end.
+func (o *output) find(ctx context.Context, s *stream) error {
+	if s.file == nil { // it could not be opened after a rotation
+		return o.openSpared(ctx, s)
 	}
+	info, named := s.file.Named()
+	if !named {
+		o.log.Info("file was renamed or deleted: opening it anew", "path", s.path)
+		_ = o.closeFile(s) // its writes have succeeded
+		return o.openSpared(ctx, s)
+	}
+	if !s.plain {
+		return nil
+	}
+	if s.torn > 0 && s.torn == info.Size() {
+		if err := s.file.Truncate(s.size); err != nil {
+			return explain(s.path, err)
+		}
+	} else {
+		s.size = info.Size() // others may empty it, or append to it
+	}
+	s.torn = 0
+	return nil
+}
+
+// append writes what there is at the end of the open file.
+func (o *output) append(ctx context.Context, s *stream) error {
 	data, head := s.buf, 0
 	if s.size == 0 && len(o.wr.Head) > 0 && !s.packed {
 		head = len(o.wr.Head)
@@ -96,9 +157,10 @@ func (o *output) flush(ctx context.Context, s *stream, now time.Time) error {
 		defer context.AfterFunc(ctx, func() { _ = s.file.SetWriteDeadline(time.Unix(1, 0)) })()
 	}
 	n, err := s.file.Write(data)
-	if err == nil && o.cfg.Fsync {
-		if err = s.file.Sync(); err != nil {
-			n = 0 // what the disk has is anyone's guess
+	safe := n
+	if n > 0 && o.cfg.Fsync {
+		if sync := s.file.Sync(); sync != nil {
+			err, safe = errors.Join(err, sync), 0 // what the disk has is anyone's guess
 		}
 	}
 	if err == nil {
@@ -106,9 +168,8 @@ func (o *output) flush(ctx context.Context, s *stream, now time.Time) error {
 		return nil
 	}
 	whole := 0
-	if s.format == compression.None || s.packed {
-		whole = s.done(n - head)
-		if whole > 0 {
+	if _, named := s.file.Named(); named && (s.format == compression.None || s.packed) {
+		if whole = s.done(safe - head); whole > 0 {
 			whole += head
 		}
 	}
@@ -132,16 +193,17 @@ func (s *stream) cutBack(whole, n int64) error {
 	if !s.plain {
 		return nil
 	}
-	before := s.size
+	end := s.size + n
 	s.size += whole
-	if whole == n {
+	if s.size == end {
 		return nil
 	}
-	if info, err := s.file.Stat(); err != nil || info.Size() != before+n {
+	if info, err := s.file.Stat(); err != nil || info.Size() != end {
 		return err // another process has appended: nothing of this is at the end
 	}
 	if err := s.file.Truncate(s.size); err != nil {
-		return fmt.Errorf("%s: an incomplete record is left at its end: %w", s.path, err)
+		s.torn = end
+		return fmt.Errorf("an incomplete record is left at its end until the next write: %w", err)
 	}
 	return nil
 }
@@ -178,10 +240,7 @@ func (o *output) rotateIfDue(ctx context.Context, s *stream, now time.Time) erro
 	if err := o.place.rename(o.name(s), o.place.unused(s.path, now)); err != nil {
 		return explain(s.path, err)
 	}
-	err := s.file.Close()
-	s.file = nil
-	o.share.Closed()
-	return errors.Join(err, o.openSpared(ctx, s))
+	return errors.Join(o.closeFile(s), o.openSpared(ctx, s))
 }
 
 // stamped puts a time into the name of a file: app.log, app-20260102T150405.000.log.
@@ -208,10 +267,12 @@ func explain(path string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		cause = p.Err
 	}
+	if remedy, yes := files.Outage(err); yes {
+		return held("%s: %w (%s)", path, cause, remedy)
+	}
 	switch {
-	case openfiles.IsExhausted(err): // nothing was written
-		return &engine.Error{Class: engine.Transient, Holds: true,
-			Err: fmt.Errorf("%s: %w (raise the limit, ulimit -n)", path, cause)}
+	case errors.Is(err, syscall.EPIPE):
+		return held("%s: %w (start what reads the pipe)", path, cause)
 	case errors.Is(err, fs.ErrPermission):
 		return engine.Errorf(engine.Permanent,
 			"%s: %w (give the user that runs flowd permission to write it)", path, cause)
@@ -225,4 +286,9 @@ func explain(path string, err error) error {
 		return engine.Errorf(engine.Rejected, "%s: %w", path, cause)
 	}
 	return engine.Errorf(engine.Transient, "%s: %w", path, cause)
+}
+
+// held is the error of an outage: nothing is wrong with the messages, which wait.
+func held(format string, args ...any) error {
+	return &engine.Error{Class: engine.Transient, Holds: true, Err: fmt.Errorf(format, args...)}
 }

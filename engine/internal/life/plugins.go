@@ -66,9 +66,15 @@ func Find[T any](p *Plugins, name string, index int) (plugin T, ok bool) {
 	return plugin, false
 }
 
-// Open opens outputs, steps and inputs, in this order.
+// Open opens outputs, steps and inputs, in this order. Those of the plan before are reopened.
 func (p *Plugins) Open(ctx context.Context) error {
 	for _, x := range p.list {
+		if r, ok := x.plugin.(engine.Reopener); ok && p.Has(x.plugin) && !p.IsShut(x.plugin) {
+			err := guard.Guard(ctx, func(ctx context.Context) error { r.Reopen(ctx); return nil })
+			if err != nil {
+				p.Log.Warn("it could not be reopened for the reload", "place", x.name, "err", err)
+			}
+		}
 		if o, ok := x.plugin.(engine.Opener); ok && !p.Has(x.plugin) {
 			if err := guard.Guard(ctx, o.Open); err != nil {
 				return fmt.Errorf("%s: %w", x.name, err)
