@@ -165,7 +165,7 @@ func parseFloat(text string) (float64, error) {
 	if errors.Is(err, strconv.ErrSyntax) || strings.TrimLeft(text, "0123456789.eE+-") != "" {
 		return 0, remedied{"is not a number", ""}
 	}
-	if err != nil {
+	if mantissa, _, _ := strings.Cut(strings.ToLower(text), "e"); err != nil || f == 0 && strings.ContainsAny(mantissa, "123456789") {
 		return 0, errors.New("is out of range for a number")
 	}
 	return f, nil

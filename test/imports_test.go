@@ -80,8 +80,8 @@ var inside = map[string]string{
 		"processors/http processors/sql processors/state",
 	"internal/checkpoint": "inputs/file inputs/http inputs/sql internal/cursor internal/objects",
 	"internal/codec": "" +
-		"config/yamltext internal/avro internal/call internal/framing internal/jsonschema internal/parquet internal/protobuf " +
-		"internal/tables processors/archive processors/decode processors/encode processors/split",
+		"config/yamltext internal/avro internal/call internal/framing internal/jsonschema internal/parquet " +
+		"internal/pgoutput internal/protobuf internal/sqldb internal/tables processors/archive processors/decode processors/encode processors/split",
 	"internal/compression": "" +
 		"inputs/file inputs/http inputs/http_server inputs/stdin internal/avro internal/framing internal/parquet " +
 		"outputs/file processors/compress processors/decompress",

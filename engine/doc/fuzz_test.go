@@ -68,7 +68,8 @@ func goValue(v any) (any, bool) {
 			return doc.Number(s), true
 		}
 		f, err := strconv.ParseFloat(s, 64)
-		return f, err == nil
+		mantissa, _, _ := strings.Cut(strings.ToLower(s), "e")
+		return f, err == nil && (f != 0 || !strings.ContainsAny(mantissa, "123456789"))
 	case []any:
 		for i := range v {
 			var ok bool

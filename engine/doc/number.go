@@ -64,13 +64,26 @@ func ParseInt(raw []byte) (int, bool) {
 var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
 // ParseFloat decodes the source text of a number that a float64 can hold, if
-// rounded.
+// rounded. One that would become 0 without being it, such as 1e-400, is beyond a float64, too.
 func ParseFloat(raw []byte) (float64, bool) {
 	if f, ok := shortDecimal(raw); ok {
 		return f, true
 	}
 	f, err := strconv.ParseFloat(alias(raw), 64)
-	return f, err == nil && !math.IsInf(f, 0)
+	return f, err == nil && !math.IsInf(f, 0) && (f != 0 || SpellsZero(raw))
+}
+
+// SpellsZero says whether all digits of a number are zeros, whatever its exponent.
+func SpellsZero[T string | []byte](number T) bool {
+	for i := range len(number) {
+		switch c := number[i]; {
+		case c|0x20 == 'e':
+			return true
+		case '1' <= c && c <= '9':
+			return false
+		}
+	}
+	return true
 }
 
 // shortDecimal decodes up to 15 digits with or without a point. As both the

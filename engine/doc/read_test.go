@@ -68,7 +68,8 @@ func TestGet(t *testing.T) {
 		{"a point makes a float", `1.0`, "", 1.0},
 		{"a fraction", `-12.75`, "", -12.75},
 		{"the largest float", `1.7976931348623157e308`, "", math.MaxFloat64},
-		{"too small for a float is zero", `1e-999`, "", 0.0},
+		{"the smallest float", `5e-324`, "", 5e-324},
+		{"zero with an exponent", `0.0e-999`, "", 0.0},
 
 		{"an empty string", `""`, "", ""},
 		{"short escapes", `"\"\\\/\b\f\n\r\t"`, "", "\"\\/\b\f\n\r\t"},
@@ -99,6 +100,7 @@ func TestANumberOutOfRangePassesButCannotBeRead(t *testing.T) {
 	tests := []struct{ text, path, want string }{
 		{`{"a":1e999}`, "a", "a: the number 1e999 is out of range"},
 		{`{"a":-1e999,"b":1}`, "", "the number -1e999 is out of range"},
+		{`{"a":{"b":[1,-0.1e-400]}}`, "a.b[1]", "a.b[1]: the number -0.1e-400 is out of range"},
 		{`{"a":{"b":[1,1e400]}}`, "a.b[1]", "a.b[1]: the number 1e400 is out of range"},
 	}
 	for _, tt := range tests {

@@ -311,9 +311,12 @@ func toFloat(_ *frame, s *site, args []any) any {
 	default:
 		return v
 	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || strings.Trim(text, "+-.0123456789eE") != "" {
+	n, ok := doc.ParseFloat([]byte(text))
+	if _, err := strconv.ParseFloat(text, 64); errors.Is(err, strconv.ErrSyntax) || strings.Trim(text, "+-.0123456789eE") != "" {
 		fail(s.offset, "float(): %s is not a number", s.left(args[0]))
+	}
+	if !ok {
+		fail(s.offset, "float(): %s is beyond what a float can hold", s.left(args[0]))
 	}
 	return s.finite(n)
 }

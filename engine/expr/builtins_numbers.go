@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/flowd-io/flowd/engine/doc"
 )
 
 func init() { family(func() { numbers.declare("numbers", true) }) }
@@ -135,8 +137,8 @@ func parseNumber(f *frame, s *site, args []any) any {
 	if fraction {
 		plain += "." + rest
 	}
-	n, err := strconv.ParseFloat(plain, 64)
-	if err != nil || strings.Trim(plain, "+-.0123456789eE") != "" {
+	n, ok := doc.ParseFloat([]byte(plain))
+	if !ok || strings.Trim(plain, "+-.0123456789eE") != "" {
 		wrong()
 	}
 	return s.finite(n)

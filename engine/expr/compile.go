@@ -93,6 +93,9 @@ func (c *compiler) node(n ast.Node) node {
 		}
 		return c.constant(n, n.Value)
 	case *ast.FloatNode:
+		if from := c.offset(n); n.Value == 0 && !doc.SpellsZero(numeral(c.code[from:])) {
+			failFor(from, "write 0 if that is what is meant", "a number is too small for 64 bits, and would be 0")
+		}
 		return c.constant(n, n.Value)
 	case *ast.StringNode:
 		return c.text(n, n.Value)
@@ -143,6 +146,11 @@ func (c *compiler) text(at ast.Node, text string) node {
 
 // offset is where a node is in the code, in bytes.
 func (c *compiler) offset(n ast.Node) int { return c.byteOffset(n.Location().From) }
+
+// numeral is the number that code begins with.
+func numeral(code string) string {
+	return code[:len(code)-len(strings.TrimLeft(code, "0123456789._"))]
+}
 
 // byteOffset is where the n-th character of the code begins. Looking for it
 // each time would make compiling quadratic.

@@ -132,6 +132,8 @@ func TestCompileFails(t *testing.T) {
 		{"too few arguments of a loop of our own", `count_by(map(a, #))`,
 			`count_by() takes 2 arguments, not 1 (count_by(list, expression) object)`, `count_by`},
 		{"under its former name", `groupBy(a)`, `groupBy() takes 2 arguments, not 1 (group_by(list, expression) object)`, `groupBy`},
+		{"a number that would be 0", `a > 0.1e-400`,
+			`a number is too small for 64 bits, and would be 0 (write 0 if that is what is meant)`, `0.1e-400`},
 		{"an integer that is too small", `-9223372036854775809`, `a whole number is beyond 64 bits (write int("…") to compare with a larger one)`, `9223`},
 		{"what only a minus sign makes fit", `1 - 9_223_372_036_854_775_808`,
 			`a whole number is beyond 64 bits (write int("…") to compare with a larger one)`, `9_223`},

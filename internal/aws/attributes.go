@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // mostAttributes is how many message attributes SQS takes.
@@ -217,7 +218,7 @@ func Value(kind, text string, binary []byte) any {
 			return n
 		}
 		if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) &&
-			(significant(text) <= 15 || number(f) == text) {
+			(f != 0 || doc.SpellsZero(text)) && (significant(text) <= 15 || number(f) == text) {
 			return f
 		}
 	}

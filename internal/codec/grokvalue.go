@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // append appends the object of a match; m is as of regexp.
@@ -68,7 +70,7 @@ func (f *grokField) value(dst []byte, s string) ([]byte, error) {
 		return dst, fmt.Errorf("%.40q is not a whole number", s)
 	case "float":
 		x, err := strconv.ParseFloat(s, 64)
-		if err != nil || x-x != 0 {
+		if err != nil || x-x != 0 || x == 0 && !doc.SpellsZero(s) {
 			return dst, fmt.Errorf("%.40q is not a number", s)
 		}
 		return AppendFloat(dst, x, 64), nil

@@ -123,7 +123,7 @@ func Float(json []byte, bits int, name string) (float64, error) {
 	}
 	s := str(json)
 	f, err := strconv.ParseFloat(s, bits)
-	if err != nil {
+	if err != nil || f == 0 && !doc.SpellsZero(s) {
 		return 0, fmt.Errorf("%.40s does not fit %s", s, name)
 	}
 	if len(s) <= sure || strings.ContainsAny(s, ".eE") {
@@ -140,6 +140,8 @@ func Float(json []byte, bits int, name string) (float64, error) {
 var NotNumbers = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
 
 // AppendFloat appends a number of 32 or 64 bits, or the text of one that JSON does not have.
+// Whole numbers are exact, up to where exponents begin: the shortest form that reads back as
+// the same float, such as 4294967300 for 2^32, would be another integer.
 func AppendFloat(dst []byte, f float64, bits int) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -148,10 +150,23 @@ func AppendFloat(dst []byte, f float64, bits int) []byte {
 		return append(dst, `"Infinity"`...)
 	case math.IsInf(f, -1):
 		return append(dst, `"-Infinity"`...)
+	case f == math.Trunc(f) && math.Abs(f) < 1e21 && (f != 0 || !math.Signbit(f)):
+		return strconv.AppendFloat(dst, f, 'f', 0, 64)
 	case bits == 32:
-		return strconv.AppendFloat(dst, f, 'g', -1, 32)
+		dst, _ = doc.Append(dst, float32(f))
+		return dst
 	}
 	return doc.AppendFloat(dst, f)
+}
+
+// AppendFloat32 appends a number of 32 bits that a server has spelled in as few digits as
+// possible.
+func AppendFloat32(dst, text []byte) []byte {
+	f, err := strconv.ParseFloat(str(text), 32)
+	if err != nil {
+		return doc.AppendString(dst, text)
+	}
+	return AppendFloat(dst, f, 32)
 }
 
 // str is b as text, without a copy: payloads do not change.

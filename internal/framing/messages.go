@@ -257,7 +257,10 @@ func plain(v any) (_ any, err error) {
 		if !strings.ContainsAny(string(v), ".eE") {
 			return doc.Number(v), nil
 		}
-		return v.Float64()
+		if f, ok := doc.ParseFloat([]byte(v)); ok {
+			return f, nil
+		}
+		return nil, fmt.Errorf("the number %.40s is out of range", string(v))
 	case []any:
 		for i := range v {
 			if v[i], err = plain(v[i]); err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/codec"
 )
 
 // Shape is how the values of a type become JSON. The zero Shape makes them text.
@@ -21,6 +22,7 @@ type form uint8
 const (
 	asText form = iota
 	asBool
+	asFloat32
 	asNumber // NaN and Infinity are text
 	asBytes
 	asJSON
@@ -32,7 +34,7 @@ const (
 var builtin = map[uint32]Shape{
 	16: {form: asBool}, 17: {form: asBytes},
 	20: {form: asNumber}, 21: {form: asNumber}, 23: {form: asNumber}, 26: {form: asNumber}, 28: {form: asNumber},
-	700: {form: asNumber}, 701: {form: asNumber}, 1700: {form: asNumber},
+	700: {form: asFloat32}, 701: {form: asNumber}, 1700: {form: asNumber},
 	114: {form: asJSON}, 3802: {form: asJSON}, 1114: {form: asTimestamp}, 1184: {form: asZoned},
 }
 
@@ -60,6 +62,8 @@ func (s Shape) Append(dst, text []byte) []byte {
 		case "f":
 			return append(dst, "false"...)
 		}
+	case asFloat32:
+		return codec.AppendFloat32(dst, text)
 	case asNumber:
 		if number(text) {
 			return append(dst, text...)

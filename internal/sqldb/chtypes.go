@@ -303,8 +303,11 @@ func appendCHString(dst, text []byte) []byte {
 
 func (t *chType) appendFloat(dst []byte, v Value) ([]byte, error) {
 	if v.Kind == Number || v.Kind == Text && valid(v.Text) {
-		if doc.Kind(v.Text) == doc.Numeric {
+		if _, ok := doc.ParseFloat(v.Text); ok {
 			return append(dst, v.Text...), nil
+		}
+		if doc.Kind(v.Text) == doc.Numeric { // the server would make it 0 or infinite
+			return nil, t.misfit(v, "")
 		}
 	}
 	switch text := strings.ToLower(string(v.Text)); text {

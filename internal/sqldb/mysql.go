@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -45,8 +46,14 @@ func openMySQL(c *Config) (DB, error) {
 		return nil, err
 	}
 	s := c.standard(conn)
-	s.bind, s.append, s.typeOf = bindMySQL, appendMySQL, typeOfMySQL
+	s.bind, s.append, s.typeOf, s.binary = bindMySQL, appendMySQL, typeOfMySQL, true
 	return s, nil
+}
+
+// unpreparable says that a statement, such as LOCK TABLES, can only be sent as text.
+func unpreparable(err error) bool {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && e.Number == 1295
 }
 
 func host(address string) string {
@@ -68,6 +75,8 @@ func bindMySQL(v Value) any {
 		return v.Text[0] == 't'
 	case Bytes:
 		return v.Text
+	case Number:
+		return servable(v)
 	case Time:
 		if at, err := time.Parse(time.RFC3339Nano, string(v.Text)); err == nil {
 			return at.UTC().Format(mysqlTime)
@@ -99,7 +108,7 @@ func appendMySQL(dst []byte, v any, of *sql.ColumnType) ([]byte, error) {
 		return dst, fmt.Errorf("column %s: %w: %T", of.Name(), errValue, v)
 	}
 	switch of.DatabaseTypeName() {
-	case "DECIMAL":
+	case "DECIMAL", "UNSIGNED BIGINT": // beyond 63 bits as text
 		return appendNumber(dst, text), nil
 	case "JSON":
 		return appendJSON(dst, text), nil

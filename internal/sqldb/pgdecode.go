@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/codec"
 )
 
 // append appends a value that the server has written as text; nil is null.
@@ -28,7 +29,9 @@ func appendScalar(dst, text []byte, oid uint32) []byte {
 			return append(dst, "true"...)
 		}
 		return append(dst, "false"...)
-	case oidInt2, oidInt4, oidInt8, oidOID, oidFloat4, oidFloat8, oidNumeric:
+	case oidFloat4:
+		return codec.AppendFloat32(dst, text)
+	case oidInt2, oidInt4, oidInt8, oidOID, oidFloat8, oidNumeric:
 		return appendNumber(dst, text)
 	case oidJSON, oidJSONB:
 		return appendJSON(dst, text)

@@ -65,8 +65,8 @@ func integer(text []byte) []byte {
 	if !bytes.ContainsAny(text, ".eE") {
 		return text
 	}
-	f, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+	f, ok := doc.ParseFloat(text)
+	if !ok || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
 		return text
 	}
 	return strconv.AppendInt(nil, int64(f), 10)

@@ -89,7 +89,7 @@ func TestValuesAreExactBothWays(t *testing.T) {
 		"postgres": {
 			{"numeric", `12345678901234567890.12345678901234567890`, ""}, {"numeric(10,2)", `12.50`, ""},
 			{"numeric", `"NaN"`, ""}, {"int8", `9223372036854775807`, ""}, {"int4", `1e3`, `1000`}, {"int2", `-5.0`, `-5`},
-			{"float8", `0.1`, ""}, {"float8", `"Infinity"`, ""}, {"float4", `1.5`, ""}, {"float8", `1e300`, `1e+300`},
+			{"float8", `0.1`, ""}, {"float8", `"Infinity"`, ""}, {"float4", `1.5`, ""}, {"float4", `4294967296`, ""}, {"float8", `1e300`, `1e+300`},
 			{"boolean", `true`, ""}, {"text", `"a\"\\\n\té\u0001"`, ""}, {"text", `12.50`, `"12.50"`}, {"text", `""`, ""},
 			{"text", `{"a": 1}`, `"{\"a\": 1}"`}, {"bytea", `"hé"`, `"aMOp"`}, {"bytea", `""`, ""},
 			{"json", `{"b": 1.0,  "a": [1]}`, ""}, {"jsonb", `{"b": 1.0, "a": [12345678901234567890.5]}`, `{"a": [12345678901234567890.5], "b": 1.0}`},
@@ -106,7 +106,7 @@ func TestValuesAreExactBothWays(t *testing.T) {
 		"mariadb": {
 			{"decimal(40,20)", `12345678901234567890.12345678901234567890`, ""}, {"decimal(10,2)", `12.50`, ""},
 			{"bigint", `9223372036854775807`, ""}, {"bigint unsigned", `18446744073709551615`, ""}, {"int", `1e3`, `1000`},
-			{"double", `0.1`, ""}, {"float", `1.5`, ""}, {"boolean", `true`, `1`}, {"bit(9)", `"\u0001A"`, `321`},
+			{"double", `0.1`, ""}, {"float", `1.5`, ""}, {"float", `4294967296`, ""}, {"boolean", `true`, `1`}, {"bit(9)", `"\u0001A"`, `321`},
 			{"text", `"a\"\\\n\té🙂'"`, ""}, {"varchar(20)", `12.50`, `"12.50"`}, {"blob", `"hé"`, `"aMOp"`}, {"text", `""`, ""},
 			{"varbinary(9)", `""`, ""}, {"json", `{"b": 1.0,  "a": [1]}`, `"{\"b\": 1.0,  \"a\": [1]}"`},
 			{"datetime(6)", `"2026-01-31T12:00:00.123456+02:00"`, `"2026-01-31T10:00:00.123456"`},
@@ -174,6 +174,22 @@ func TestBytesAndTimesOfExpressions(t *testing.T) {
 			want := map[string]string{"postgres": "10:00:00Z", "mariadb": "10:00:00", "sqlite": "12:00:00+02:00"}[driver]
 			if got != `{"b":"AP8=","t":"2026-01-31T`+want+`"}` {
 				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+func TestANumberThatWouldBeZeroIsRefused(t *testing.T) {
+	for driver, kind := range map[string]string{"mariadb": "double", "sqlite": "real"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			conn := connect(t, database(t, driver))
+			exec(t, conn, "CREATE TABLE t (v "+kind+")")
+			for _, number := range []string{"1e-400", "1e400"} {
+				_, err := conn.Exec(t.Context(), "INSERT INTO t VALUES (?)", []Value{{Number, []byte(number)}})
+				if e := engine.ErrorOf(err, engine.Transient); err == nil || e.Class != engine.Rejected {
+					t.Errorf("%s: %v, want a rejected message", number, err)
+				}
 			}
 		})
 	}

@@ -60,6 +60,7 @@ func bindSQLite(v Value) any {
 		if f, err := strconv.ParseFloat(string(v.Text), 64); err == nil && string(doc.AppendFloat(nil, f)) == string(v.Text) {
 			return f
 		}
+		return servable(v)
 	}
 	return string(v.Text)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/codec"
 )
 
 // standard is a database behind database/sql.
@@ -23,6 +24,7 @@ type standard struct {
 	append  func(dst []byte, v any, of *sql.ColumnType) ([]byte, error) // as JSON
 	typeOf  func(*sql.ColumnType) Type
 	connect time.Duration
+	binary  bool // queries without parameters are prepared, too: as text, the server rounds floats
 
 	mu    sync.Mutex // guards the field below
 	types map[string]types
@@ -79,11 +81,11 @@ func (c *standardConn) Exec(ctx context.Context, query string, args []Value) (in
 }
 
 func (c *standardConn) Query(ctx context.Context, query string, args []Value) (Rows, error) {
-	rows, err := c.conn.QueryContext(ctx, query, c.args(args)...)
+	rows, stmt, err := c.query(ctx, query, c.args(args))
 	if err != nil {
 		return nil, classify(err, false)
 	}
-	r := &standardRows{Rows: rows, append: c.append}
+	r := &standardRows{Rows: rows, stmt: stmt, append: c.append}
 	if r.names, err = rows.Columns(); err == nil {
 		if err = distinct(r.names); err != nil {
 			err = engine.WithClass(engine.Permanent, err)
@@ -93,7 +95,7 @@ func (c *standardConn) Query(ctx context.Context, query string, args []Value) (R
 		r.types, err = rows.ColumnTypes()
 	}
 	if err != nil {
-		rows.Close()
+		r.Close()
 		return nil, classify(err, false)
 	}
 	r.values, r.into = make([]any, len(r.names)), make([]any, len(r.names))
@@ -101,6 +103,25 @@ func (c *standardConn) Query(ctx context.Context, query string, args []Value) (R
 		r.into[i] = &r.values[i]
 	}
 	return r, nil
+}
+
+// query runs a query; the statement, which may be nil, is to be closed after the rows.
+func (c *standardConn) query(ctx context.Context, query string, args []any) (*sql.Rows, *sql.Stmt, error) {
+	if c.binary && len(args) == 0 {
+		stmt, err := c.conn.PrepareContext(ctx, query)
+		if err == nil {
+			rows, err := stmt.QueryContext(ctx)
+			if err != nil {
+				_ = stmt.Close() // the error is that of the query
+			}
+			return rows, stmt, err
+		}
+		if !unpreparable(err) {
+			return nil, nil, err
+		}
+	}
+	rows, err := c.conn.QueryContext(ctx, query, args...)
+	return rows, nil, err
 }
 
 // Types asks for an empty answer with these columns.
@@ -139,6 +160,7 @@ func (c *standardConn) Types(ctx context.Context, table string, columns []string
 
 type standardRows struct {
 	*sql.Rows
+	stmt   *sql.Stmt // of the rows, or nil
 	append func(dst []byte, v any, of *sql.ColumnType) ([]byte, error)
 	names  []string
 	types  []*sql.ColumnType
@@ -148,7 +170,12 @@ type standardRows struct {
 
 func (r *standardRows) Err() error { return classify(r.Rows.Err(), false) }
 
-func (r *standardRows) Close() { _ = r.Rows.Close() }
+func (r *standardRows) Close() {
+	_ = r.Rows.Close()
+	if r.stmt != nil {
+		_ = r.stmt.Close()
+	}
+}
 
 func (r *standardRows) Append(dst []byte) ([]byte, error) {
 	if err := r.Scan(r.into...); err != nil {
@@ -180,11 +207,28 @@ func appendCommon(dst []byte, v any) (out []byte, ok bool) {
 	case uint64:
 		return strconv.AppendUint(dst, v, 10), true
 	case float32:
-		return appendNumber(dst, strconv.AppendFloat(nil, float64(v), 'g', -1, 32)), true
+		return codec.AppendFloat(dst, float64(v), 32), true
 	case float64:
-		return appendNumber(dst, strconv.AppendFloat(nil, v, 'g', -1, 64)), true
+		return codec.AppendFloat(dst, v, 64), true
 	}
 	return dst, false
+}
+
+// servable is the text of a number for a server that makes a float of it where it can't keep
+// the digits: one that would become 0 or infinite is refused.
+func servable(v Value) any {
+	if _, ok := doc.ParseFloat(v.Text); !ok {
+		return unfit(v.Text)
+	}
+	return string(v.Text)
+}
+
+// unfit is a number that no parameter can be.
+type unfit string
+
+// Value is the error that a call of the database returns.
+func (u unfit) Value() (driver.Value, error) {
+	return nil, engine.Errorf(engine.Rejected, "the number %.40s is beyond what a float can hold (write it as text)", string(u))
 }
 
 // appendNumber appends a number as it is spelled; what JSON has no number for is text.

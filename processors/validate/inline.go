@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -120,7 +121,7 @@ func number(d *schema.Decoder, n *schema.Node, text string) any {
 		return json.Number(strconv.FormatInt(i, 10))
 	}
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) || f == 0 && !doc.SpellsZero(text) {
 		d.Report(n, schema.Problem{Code: schema.BadValue, Message: strconv.Quote(text) + " is not a JSON number",
 			Remedy: "write it in digits, or in quotes for text"})
 	}
