@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/files"
 	"github.com/flowd-io/flowd/internal/framing"
 )
 
@@ -115,6 +117,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	if err == nil {
 		o.debt = o.debt[:0]
 	} else {
+		n = o.cutBack(n, head)
 		o.owe(n, head)
 	}
 	if cap(o.buf) > maxKept {
@@ -126,6 +129,33 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	}
 	o.markWritten(b, n)
 	return o.explain(err)
+}
+
+// cutBack removes what a failed write of n bytes has begun from the end of a file to which
+// the stream is redirected, and returns how much is left of the write.
+func (o *output) cutBack(n, head int) (whole int) {
+	if n >= head {
+		whole = head
+	}
+	if i, found := slices.BinarySearch(o.ends, n); found {
+		whole = n
+	} else if i > 0 {
+		whole = o.ends[i-1]
+	}
+	info, err := o.file.Stat()
+	if whole == n || err != nil || !info.Mode().IsRegular() {
+		return n
+	}
+	end, err := o.file.Seek(0, io.SeekCurrent)
+	if err != nil || end != info.Size() { // others write to it, too
+		return n
+	}
+	good := end - int64(n-whole)
+	if o.file.Truncate(good) != nil {
+		return n
+	}
+	_, _ = o.file.Seek(good, io.SeekStart)
+	return whole
 }
 
 // owe keeps the rest of the record that a failed write of n bytes has begun: what follows
@@ -162,6 +192,9 @@ func (o *output) explain(err error) error {
 		return engine.Errorf(engine.Timeout, "%s: its reader does not read: %w", o.name, err)
 	case errors.Is(err, os.ErrClosed), errors.Is(err, syscall.EBADF):
 		return engine.Errorf(engine.Permanent, "%s is closed: %w", o.name, engine.ErrGone)
+	}
+	if remedy, yes := files.Outage(err); yes {
+		return &engine.Error{Class: engine.Transient, Holds: true, Err: fmt.Errorf("%s: %w (%s)", o.name, err, remedy)}
 	}
 	return fmt.Errorf("%s: %w", o.name, err)
 }

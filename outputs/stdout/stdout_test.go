@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -40,6 +41,23 @@ func TestOutput(t *testing.T) {
 		t.Cleanup(func() { f.Close() })
 		return newOutput(Config{}, f, "standard output")
 	}, "a", "b")
+}
+
+func TestAFullDiskUnderARedirectedStream(t *testing.T) {
+	for name, flag := range map[string]int{"appended": os.O_APPEND, "overwritten": 0} {
+		t.Run(name, enginetest.FileOutput{
+			Make: func(t *testing.T, dir string) engine.Output {
+				f, err := os.OpenFile(filepath.Join(dir, "out"), os.O_WRONLY|os.O_CREATE|flag, 0o600)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { f.Close() })
+				return newOutput(Config{}, f, "standard output")
+			},
+			Name: "out", Payloads: []string{"a", "bbb", "cc"},
+			Read: func(_ *testing.T, content []byte) []string { return strings.Fields(string(content)) },
+		}.Fills)
+	}
 }
 
 func TestNoMessageBecomesSeveralLines(t *testing.T) {
@@ -141,6 +159,9 @@ func TestAFullDevice(t *testing.T) {
 	}
 	defer f.Close()
 	_, err = enginetest.Written(t, newOutput(Config{}, f, "standard output"), "a")
+	if e := engine.ErrorOf(err, ""); !e.HoldsOutput() {
+		t.Errorf("got %v, want an error that holds the output", err)
+	}
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "standard output") {
 		t.Errorf("got %v", err)
 	}
