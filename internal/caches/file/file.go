@@ -32,7 +32,9 @@ func (*Config) Words() map[string]string {
 
 const help = `
 Keeps values in a file, across restarts. Concurrent writes are made durable together.
-The space of removed values is reused; the file does not shrink.
+The space of removed values is reused; the file does not shrink. If it is deleted while
+it is open, the next write creates it again, with all values; if another file takes its
+place, that one is used.
 
     processors:
       - dedupe: {key: id, window: 24h, cache: seen}
@@ -46,7 +48,7 @@ func init() {
 }
 
 func build(c Config, env engine.Env) (engine.Cache, error) {
-	return &file{Config: c, log: env.Log}, nil
+	return &file{Config: c, log: cmp.Or(env.Log, slog.New(slog.DiscardHandler))}, nil
 }
 
 var (
@@ -57,13 +59,15 @@ var (
 type file struct {
 	Config
 	log  *slog.Logger
-	db   *store
 	wake chan struct{} // has room for one
 	done chan struct{} // closed when the writing loop has ended
 
 	mu     sync.Mutex // guards the fields below
 	next   *group     // takes what must be written
 	closed bool
+
+	swap sync.RWMutex // held while db is used, and for writing while it is replaced
+	db   *store
 
 	hand []byte // where the sweep continues, in order; of the loop
 }
@@ -102,10 +106,7 @@ func (f *file) Open(context.Context) error {
 	if err != nil {
 		return err
 	}
-	if lost && f.log != nil {
-		f.log.Warn("the cache's file was damaged: its last writes may be lost, and their keys are new again", "path",
-			f.Path)
-	}
+	f.warnIf(lost)
 	f.db, f.hand, f.closed = db, nil, false
 	f.next = &group{done: make(chan struct{})}
 	f.wake, f.done = make(chan struct{}, 1), make(chan struct{})
@@ -113,10 +114,17 @@ func (f *file) Open(context.Context) error {
 	return nil
 }
 
+func (f *file) warnIf(lost bool) {
+	if lost {
+		f.log.Warn("the cache's file was damaged: its last writes may be lost, and their keys are new again", "path",
+			f.Path)
+	}
+}
+
 // Close writes what is still to be written and releases the file.
 func (f *file) Close(ctx context.Context) error {
 	f.mu.Lock()
-	if f.closed || f.db == nil {
+	if f.closed || f.next == nil {
 		f.mu.Unlock()
 		return nil
 	}
@@ -125,6 +133,9 @@ func (f *file) Close(ctx context.Context) error {
 	f.poke()
 	select {
 	case <-f.done:
+		if _, named := f.db.held.Named(); !named {
+			f.log.Warn("the cache's file was renamed or deleted: what it holds is not found at the next start", "path", f.Path)
+		}
 		return f.db.Close()
 	case <-ctx.Done():
 		return ctx.Err()
@@ -147,7 +158,7 @@ func (f *file) loop() {
 		f.next = &group{done: make(chan struct{})}
 		f.mu.Unlock()
 		if len(g.ops) > 0 {
-			g.err = f.commit(g.ops)
+			g.err = f.save(g.ops)
 		}
 		close(g.done)
 		if closed {
@@ -168,7 +179,7 @@ func (f *file) write(ctx context.Context, o *op) error {
 			len(o.key), maxKey)
 	}
 	f.mu.Lock()
-	if f.closed || f.db == nil {
+	if f.closed || f.next == nil {
 		f.mu.Unlock()
 		return errClosed
 	}
@@ -209,8 +220,8 @@ func (f *file) Get(ctx context.Context, key string) (value []byte, ok bool, err 
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	err = f.guard(func() error {
-		return f.db.View(func(tx *bbolt.Tx) error {
+	err = f.guard(func(db *store) error {
+		return db.View(func(tx *bbolt.Tx) error {
 			value, ok, err = get(tx, key)
 			return err
 		})

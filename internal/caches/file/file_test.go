@@ -35,6 +35,10 @@ func TestFileConforms(t *testing.T) {
 	cachetest.Run(t, func(t *testing.T) engine.Cache { return cachetest.New(t, component(newPath(t), "")) })
 }
 
+func TestFilesThatMoveAndDisksThatFillUp(t *testing.T) {
+	cachetest.File(t, func(path string) string { return component(path, "") })
+}
+
 func TestValuesSurviveARestart(t *testing.T) {
 	path := newPath(t)
 	c := cachetest.New(t, component(path, ""))

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/flowd-io/flowd/internal/files"
 	"go.etcd.io/bbolt"
 	bolt "go.etcd.io/bbolt/errors"
 )
@@ -33,6 +34,7 @@ const lockWait = time.Second
 type store struct {
 	*bbolt.DB
 	handle *os.File // its file; whoever closes that gives up the lock on it
+	held   *files.Held
 	broken atomic.Pointer[fault]
 }
 
@@ -75,6 +77,9 @@ func open(path string, sync bool) (db *store, lost bool, err error) {
 				return err
 			}
 			return &fault{err} // some of its errors have no name
+		}
+		if db.held, err = files.Hold(db.handle, path); err != nil {
+			return err
 		}
 		lost = lastLost(db.DB) // before a write covers it up
 		err = db.Update(prepare)
@@ -138,7 +143,11 @@ func explain(path string, err error) error {
 		return fmt.Errorf("%s is damaged, or not a cache file: %w (remove it, which loses its values: what dedupe has seen is new again; or write another `path`)", path, err)
 	case errors.Is(err, errForeign):
 		return fmt.Errorf("%s is not a cache file: %w (write another `path`)", path, err)
-	case errors.Is(err, fs.ErrPermission):
+	}
+	if remedy, yes := files.Outage(err); yes {
+		return fmt.Errorf("%s: %w (%s)", path, err, remedy)
+	}
+	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w (give flowd permission to read and write it, or write another `path`)", err)
 	}
 	return err
@@ -161,11 +170,13 @@ func faultless(f func() error) (panicked *fault, err error) {
 }
 
 // guard makes a call to the open database.
-func (f *file) guard(call func() error) error {
+func (f *file) guard(call func(*store) error) error {
+	f.swap.RLock()
+	defer f.swap.RUnlock()
 	if f.db == nil {
 		return errClosed
 	}
-	err := f.db.do(call)
+	err := f.db.do(func() error { return call(f.db) })
 	switch {
 	case errors.Is(err, bolt.ErrDatabaseNotOpen):
 		return errClosed
@@ -173,6 +184,89 @@ func (f *file) guard(call func() error) error {
 		return explain(f.Path, err)
 	}
 	return nil
+}
+
+// maxMoves is how often a write is made again because the file was renamed or deleted meanwhile.
+const maxMoves = 3
+
+// save writes to the file that the path names when it returns.
+func (f *file) save(ops []*op) error {
+	for range maxMoves {
+		if err := f.find(ops); err != nil {
+			return explain(f.Path, err)
+		}
+		if err := f.commit(ops); err != nil {
+			return err
+		}
+		if _, named := f.db.held.Named(); named {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is renamed or deleted during every write", f.Path)
+}
+
+// find opens what the path names, unless that is open. What was open is put back where there is nothing.
+func (f *file) find(ops []*op) error {
+	if _, named := f.db.held.Named(); named {
+		return nil
+	}
+	_, err := os.Stat(f.Path)
+	gone := errors.Is(err, fs.ErrNotExist)
+	if gone && f.db.broken.Load() == nil {
+		if err := f.db.copyTo(f.Path); err != nil {
+			return err
+		}
+	}
+	db, lost, err := open(f.Path, f.Sync)
+	if err != nil {
+		return err
+	}
+	f.warnIf(lost)
+	if gone {
+		f.log.Warn("the cache's file was renamed or deleted: it is created again, with what it held", "path", f.Path)
+	} else {
+		f.log.Warn("another file has taken the place of the cache's: its values are used from now on", "path", f.Path)
+		for _, o := range ops {
+			o.added = false
+		}
+	}
+	f.swap.Lock()
+	old := f.db
+	f.db, f.hand = db, nil
+	f.swap.Unlock()
+	_ = old.Close() // all that counts is in the new one
+	return nil
+}
+
+// copyTo creates a file with all that the database holds.
+func (s *store) copyTo(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	tmp := path + ".tmp"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = s.do(func() error {
+		return s.View(func(tx *bbolt.Tx) error {
+			_, err := tx.WriteTo(f)
+			return err
+		})
+	})
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	return files.SyncDir(filepath.Dir(path))
 }
 
 // edit is one transaction that writes.
@@ -184,8 +278,8 @@ type edit struct {
 
 // commit makes all ops in one transaction, and some cleaning up.
 func (f *file) commit(ops []*op) error {
-	return f.guard(func() error {
-		return f.db.Update(func(tx *bbolt.Tx) error {
+	return f.guard(func(db *store) error {
+		return db.Update(func(tx *bbolt.Tx) error {
 			info := tx.Bucket(infoBucket)
 			e := edit{records: tx.Bucket(recordsBucket), order: tx.Bucket(orderBucket), now: time.Now().UnixNano()}
 			e.order.FillPercent = 0.9 // its keys only grow

@@ -4,6 +4,9 @@ package cachetest
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -135,5 +138,93 @@ func Run(t *testing.T, make func(t *testing.T) engine.Cache) {
 		if wins.Load() != 50 {
 			t.Errorf("%d wins, want 50", wins.Load())
 		}
+	})
+}
+
+// File is the suite of caches that keep values in a file: it is deleted, replaced and put into
+// a full disk while it is open. component gives one for a path.
+func File(t *testing.T, component func(path string) string) {
+	in := func(t *testing.T, name string) string { return filepath.Join(t.TempDir(), "d", name) }
+	want := func(t *testing.T, path string, c engine.Cache, values map[string]string) {
+		t.Helper()
+		for key, value := range values {
+			if got := Get(t, c, key); got != value {
+				t.Errorf("%s is %q, want %q", key, got, value)
+			}
+		}
+		Close(t, c)
+		again := New(t, component(path))
+		for key, value := range values {
+			if got := Get(t, again, key); got != value {
+				t.Errorf("after a restart, %s is %q, want %q", key, got, value)
+			}
+		}
+	}
+	for name, does := range map[string]func(path string) error{
+		"renamed":                     func(path string) error { return os.Rename(path, path+".1") },
+		"deleted":                     os.Remove,
+		"in a folder that is deleted": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := in(t, "cache")
+			c := New(t, component(path))
+			Set(t, c, "before", "1", 0)
+			if err := does(path); err != nil {
+				t.Fatal(err)
+			}
+			if added, err := c.Add(t.Context(), "after", []byte("2"), 0); !added || err != nil {
+				t.Errorf("added %v, %v", added, err)
+			}
+			Set(t, c, "more", "3", 0)
+			want(t, path, c, map[string]string{"before": "1", "after": "2", "more": "3"})
+		})
+	}
+	t.Run("replaced", func(t *testing.T) {
+		path, other := in(t, "cache"), in(t, "cache")
+		restored := New(t, component(other))
+		Set(t, restored, "there", "0", 0)
+		Close(t, restored)
+		c := New(t, component(path))
+		Set(t, c, "before", "1", 0)
+		if err := os.Rename(other, path); err != nil {
+			t.Fatal(err)
+		}
+		for key, is := range map[string]bool{"there": false, "after": true} {
+			if added, err := c.Add(t.Context(), key, []byte("2"), 0); added != is || err != nil {
+				t.Errorf("%s: added %v, %v", key, added, err)
+			}
+		}
+		want(t, path, c, map[string]string{"before": "none", "there": "0", "after": "2"})
+	})
+	t.Run("on a full disk", func(t *testing.T) {
+		enginetest.InFullDisk(t, func(t *testing.T, limit func(bytes int64)) {
+			for room := int64(0); room < 1<<20; room += 4<<10 + 1<<9 {
+				path := in(t, "cache")
+				c := New(t, component(path))
+				Set(t, c, "before", "1", 0)
+				limit(room)
+				values, failed := map[string]string{"before": "1"}, 0
+				for i := range 20 {
+					key, value := fmt.Sprint("k", i), strings.Repeat("x", 5000)
+					if err := c.Set(t.Context(), key, []byte(value), 0); err == nil {
+						values[key] = value
+					} else if e := engine.ErrorOf(err, engine.Transient); e.Class != engine.Transient {
+						t.Errorf("class %s: %v", e.Class, err)
+					} else {
+						failed++
+					}
+				}
+				limit(-1)
+				Set(t, c, "after", "2", 0)
+				values["after"] = "2"
+				want(t, path, c, values)
+				if t.Failed() {
+					t.Fatalf("with room for %d bytes", room)
+				}
+				if failed == 0 {
+					return
+				}
+			}
+		})
 	})
 }
