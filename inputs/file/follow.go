@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/checkpoint"
 	"github.com/flowd-io/flowd/internal/framing"
 	"github.com/fsnotify/fsnotify"
 )
@@ -62,9 +63,10 @@ type follower struct {
 }
 
 var (
-	_ engine.Opener  = (*follower)(nil)
-	_ engine.Closer  = (*follower)(nil)
-	_ engine.Traited = (*follower)(nil)
+	_ engine.Opener   = (*follower)(nil)
+	_ engine.Closer   = (*follower)(nil)
+	_ engine.Traited  = (*follower)(nil)
+	_ engine.Troubled = (*follower)(nil)
 )
 
 func newFollower(c Config, log *slog.Logger, b *book, index, instances int) *follower {
@@ -297,3 +299,6 @@ func (f *follower) Close(context.Context) error {
 	}
 	return errors.Join(err, f.book.close())
 }
+
+// Trouble says that the checkpoint can't be saved.
+func (f *follower) Trouble() *engine.Trouble { return checkpoint.Trouble(f.cfg.Checkpoint) }

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/checkpoint"
 	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/internal/framing"
 )
@@ -36,9 +37,10 @@ type input struct {
 }
 
 var (
-	_ engine.Opener  = (*input)(nil)
-	_ engine.Closer  = (*input)(nil)
-	_ engine.Traited = (*input)(nil)
+	_ engine.Opener   = (*input)(nil)
+	_ engine.Closer   = (*input)(nil)
+	_ engine.Traited  = (*input)(nil)
+	_ engine.Troubled = (*input)(nil)
 )
 
 // Traits is that the source takes back a position where there is a checkpoint.
@@ -230,3 +232,6 @@ func (in *input) explain(ctx context.Context, err error) error {
 func (in *input) Close(context.Context) error {
 	return errors.Join(in.release(), in.book.close())
 }
+
+// Trouble says that the checkpoint can't be saved.
+func (f *input) Trouble() *engine.Trouble { return checkpoint.Trouble(f.cfg.Checkpoint) }

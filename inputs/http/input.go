@@ -62,9 +62,10 @@ type result struct {
 }
 
 var (
-	_ engine.Opener  = (*input)(nil)
-	_ engine.Closer  = (*input)(nil)
-	_ engine.Traited = (*input)(nil)
+	_ engine.Opener   = (*input)(nil)
+	_ engine.Closer   = (*input)(nil)
+	_ engine.Traited  = (*input)(nil)
+	_ engine.Troubled = (*input)(nil)
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
@@ -252,3 +253,6 @@ func (in *input) mark() {
 		in.places.Mark(now)
 	}
 }
+
+// Trouble says that the checkpoint can't be saved.
+func (in *input) Trouble() *engine.Trouble { return checkpoint.Trouble(in.cfg.Checkpoint) }

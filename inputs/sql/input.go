@@ -38,9 +38,10 @@ type input struct {
 }
 
 var (
-	_ engine.Opener  = (*input)(nil)
-	_ engine.Closer  = (*input)(nil)
-	_ engine.Traited = (*input)(nil)
+	_ engine.Opener   = (*input)(nil)
+	_ engine.Closer   = (*input)(nil)
+	_ engine.Traited  = (*input)(nil)
+	_ engine.Troubled = (*input)(nil)
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
@@ -272,3 +273,6 @@ func (*input) within(ctx context.Context, do func(context.Context) error) error 
 	defer cancel()
 	return do(ctx)
 }
+
+// Trouble says that the checkpoint can't be saved.
+func (in *input) Trouble() *engine.Trouble { return checkpoint.Trouble(in.cfg.Checkpoint) }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/flowd-io/flowd/engine"
 )
 
 const (
@@ -36,8 +38,9 @@ type Keeper[T any] struct {
 	hurry  chan struct{} // has room for one: much has
 	stop   chan struct{}
 	done   chan struct{} // closed when the loop has ended
-	saving sync.Mutex    // guards file
+	saving sync.Mutex    // guards the fields below
 	file   *file
+	kept   bool // there is a state in the file
 
 	mu      sync.Mutex // guards the fields below
 	changed int        // messages since the last save
@@ -60,7 +63,7 @@ func Open[T any](cfg Config[T]) (k *Keeper[T], saved *T, err error) {
 		return nil, nil, err
 	}
 	k = &Keeper[T]{
-		cfg: cfg, claim: claim, file: f,
+		cfg: cfg, claim: claim, file: f, kept: saved != nil,
 		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stop: make(chan struct{}),
 		done: make(chan struct{}),
 	}
@@ -115,12 +118,42 @@ func (k *Keeper[T]) wait(signal <-chan struct{}, d time.Duration) bool {
 	return true
 }
 
-// report logs when saving begins to fail, and when it works again.
+// unsaved are the checkpoints of this process that can't be saved, by the paths that users
+// wrote, with what Trouble says of them.
+var unsaved sync.Map
+
+// Trouble says why the checkpoint of a path can't be saved, or is nil: also where none is
+// open, and for an empty path.
+func Trouble(path string) *engine.Trouble {
+	t, ok := unsaved.Load(path)
+	if !ok {
+		return nil
+	}
+	copied := t.(engine.Trouble)
+	return &copied
+}
+
+// report shows and logs when saving begins to fail, and when it works again.
 func (k *Keeper[T]) report(err error) {
 	k.mu.Lock()
 	before := k.failing
 	k.failing = err != nil
 	k.mu.Unlock()
+	if err == nil {
+		unsaved.Delete(k.cfg.Path)
+	} else {
+		t := engine.Trouble{
+			Indicator: "checkpoint_unsaved",
+			Impact:    "After a crash, messages are read again from the last checkpoint that was saved.",
+			Cause:     err.Error(),
+			Action:    "Check the disk of the checkpoint, and its folder. flowd retries every second; no restart is needed.",
+			Since:     time.Now(),
+		}
+		if was := Trouble(k.cfg.Path); was != nil {
+			t.Since = was.Since
+		}
+		unsaved.Store(k.cfg.Path, t)
+	}
 	switch {
 	case err != nil && !before:
 		k.cfg.Log.Error("checkpoint can't be saved: after a crash, messages are read again from the last one that was saved", "err", err)
@@ -132,7 +165,7 @@ func (k *Keeper[T]) report(err error) {
 	}
 }
 
-// Save saves the state now if it has changed.
+// Save saves the state now if it has changed, or is gone: its file was renamed or deleted.
 func (k *Keeper[T]) Save() error {
 	k.saving.Lock()
 	defer k.saving.Unlock()
@@ -140,8 +173,12 @@ func (k *Keeper[T]) Save() error {
 	dirty, changed := k.dirty, k.changed
 	k.dirty, k.changed = false, 0
 	k.mu.Unlock()
-	if !dirty {
+	there := !k.kept || k.file.isThere()
+	if !dirty && there {
 		return nil
+	}
+	if !there {
+		k.cfg.Log.Warn("checkpoint was renamed, deleted or replaced: it is written again", "path", k.cfg.Path)
 	}
 	err := save(k.file, envelope[T]{Kind: k.cfg.Kind, Version: version, State: k.cfg.State()})
 	if err != nil {
@@ -149,8 +186,10 @@ func (k *Keeper[T]) Save() error {
 		k.dirty = true
 		k.changed += changed
 		k.mu.Unlock()
+		return err
 	}
-	return err
+	k.kept = true
+	return nil
 }
 
 // Close saves what has changed and releases the file. No other method may be called any
@@ -159,6 +198,7 @@ func (k *Keeper[T]) Close() error {
 	close(k.stop)
 	<-k.done
 	err := k.Save()
+	unsaved.Delete(k.cfg.Path)
 	k.file.close()
 	claims.Delete(k.claim)
 	return err

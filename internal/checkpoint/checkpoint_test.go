@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -129,6 +130,9 @@ func TestASaveThatFailsIsMadeGood(t *testing.T) {
 		k.Changed(1)
 		time.Sleep(5 * pause)
 		synctest.Wait()
+		if tr := Trouble(path); tr == nil || tr.Indicator != "checkpoint_unsaved" || !strings.Contains(tr.Cause, path) {
+			t.Errorf("trouble is %+v", tr)
+		}
 		if n := strings.Count(log.String(), "can't be saved"); n != 1 {
 			t.Errorf("%d complaints, want one: %s", n, &log)
 		}
@@ -141,7 +145,98 @@ func TestASaveThatFailsIsMadeGood(t *testing.T) {
 			!strings.Contains(log.String(), "saved again") {
 			t.Errorf("got %s, log %s", text, &log)
 		}
+		if tr := Trouble(path); tr != nil {
+			t.Errorf("afterwards, trouble is %+v", tr)
+		}
 		closed(t, k)
+	})
+}
+
+func TestAFileThatMovesIsSavedAgain(t *testing.T) {
+	for name, does := range map[string]func(path string) error{
+		"renamed":                     func(path string) error { return os.Rename(path, path+".1") },
+		"deleted":                     os.Remove,
+		"in a folder that is deleted": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"replaced": func(path string) error {
+			return errors.Join(os.Remove(path), os.WriteFile(path, []byte("{}"), 0o600))
+		},
+	} {
+		for _, changed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, changed %v", name, changed), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "d", "a")
+				var at atomic.Int64
+				k, _ := kept(t, path, &at)
+				at.Store(1)
+				k.Changed(1)
+				if err := k.Save(); err != nil {
+					t.Fatal(err)
+				}
+				if err := does(path); err != nil {
+					t.Fatal(err)
+				}
+				want := int64(1)
+				if changed {
+					want = 2
+					at.Store(2)
+					k.Changed(1)
+				}
+				closed(t, k)
+				k, saved := kept(t, path, &at)
+				defer closed(t, k)
+				if saved == nil || saved.At != want {
+					t.Errorf("got %v, want %d", saved, want)
+				}
+			})
+		}
+	}
+}
+
+func TestAnotherProcessThatHasThePathKeepsIt(t *testing.T) {
+	if !flock.Works {
+		t.Skip("NOT TESTED: no locks")
+	}
+	path := filepath.Join(t.TempDir(), "a")
+	var at atomic.Int64
+	k, _ := kept(t, path, &at)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := flock.Lock(other); err != nil {
+		t.Fatal(err)
+	}
+	k.Changed(1)
+	if err := k.Save(); !errors.Is(err, flock.ErrHeld) {
+		t.Errorf("got %v, want %v", err, flock.ErrHeld)
+	}
+	other.Close()
+	closed(t, k)
+}
+
+func TestAFullDisk(t *testing.T) {
+	enginetest.InFullDisk(t, func(t *testing.T, limit func(bytes int64)) {
+		for room, failed := int64(0), true; failed; room++ {
+			path := filepath.Join(t.TempDir(), "a")
+			var at atomic.Int64
+			k, _ := kept(t, path, &at)
+			at.Store(1)
+			k.Changed(1)
+			limit(room)
+			err := k.Save()
+			if failed = err != nil; failed && !strings.Contains(err.Error(), "file too large (") {
+				t.Errorf("%d bytes: got %v, want a remedy", room, err)
+			}
+			limit(-1)
+			closed(t, k)
+			k, saved := kept(t, path, &at)
+			if saved == nil || saved.At != 1 {
+				t.Fatalf("%d bytes: got %v, want 1", room, saved)
+			}
+			closed(t, k)
+		}
 	})
 }
 

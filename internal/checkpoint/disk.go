@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/flowd-io/flowd/internal/files"
 	"github.com/flowd-io/flowd/internal/flock"
 )
 
@@ -157,8 +158,16 @@ func save[T any](f *file, state envelope[T]) error {
 }
 
 func (f *file) replace(text []byte) error {
+	if err := f.yields(); err != nil {
+		return f.explain(err)
+	}
 	tmp := Temporary(f.path)
 	next, err := f.write(tmp, text)
+	if errors.Is(err, fs.ErrNotExist) { // the folder was moved or deleted
+		if err = os.MkdirAll(filepath.Dir(f.path), 0o700); err == nil {
+			next, err = f.write(tmp, text)
+		}
+	}
 	if !flock.Works { // such systems do not rename open files
 		next.Close()
 		f.close()
@@ -172,7 +181,35 @@ func (f *file) replace(text []byte) error {
 	}
 	f.close()
 	f.lock = next
-	return f.explain(syncDir(filepath.Dir(f.path)))
+	return f.explain(files.SyncDir(filepath.Dir(f.path)))
+}
+
+// isThere says whether the path names the file that is locked.
+func (f *file) isThere() bool {
+	if f.lock == nil {
+		return true // such systems do not rename open files
+	}
+	mine, err := f.lock.Stat()
+	now, gone := os.Stat(f.path)
+	return err == nil && gone == nil && os.SameFile(mine, now)
+}
+
+// yields is an error if another process keeps its checkpoint under the path now, which was free
+// because the file had been renamed or deleted.
+func (f *file) yields() error {
+	if f.lock == nil || f.isThere() {
+		return nil
+	}
+	other, err := os.Open(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer other.Close()
+	_, err = flock.Lock(other)
+	return err
 }
 
 // write writes a new file, locked and on the disk.
@@ -204,16 +241,6 @@ func (f *file) close() {
 	}
 }
 
-// syncDir makes a rename last; where folders can't be synced, the system does it.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	_ = d.Sync()
-	return d.Close()
-}
-
 // explain names the checkpoint and, where it can, the remedy.
 func (f *file) explain(err error) error {
 	if err == nil {
@@ -232,6 +259,9 @@ func (f *file) explain(err error) error {
 		cause = fmt.Errorf("%w (give the user that runs flowd permission to read and write it, and its folder)", cause)
 	case errors.Is(err, syscall.ENOTDIR):
 		cause = fmt.Errorf("%w (a part of the path is a file)", cause)
+	}
+	if remedy, yes := files.Outage(cause); yes {
+		cause = fmt.Errorf("%w (%s)", cause, remedy)
 	}
 	return fmt.Errorf("checkpoint %s: %w", f.name, cause)
 }

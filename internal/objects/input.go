@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/checkpoint"
 	"github.com/flowd-io/flowd/internal/framing"
 )
 
@@ -57,10 +58,11 @@ type shared struct {
 }
 
 var (
-	_ engine.Opener  = (*Input)(nil)
-	_ engine.Closer  = (*Input)(nil)
-	_ engine.Stopper = (*Input)(nil)
-	_ engine.Traited = (*Input)(nil)
+	_ engine.Opener   = (*Input)(nil)
+	_ engine.Closer   = (*Input)(nil)
+	_ engine.Stopper  = (*Input)(nil)
+	_ engine.Traited  = (*Input)(nil)
+	_ engine.Troubled = (*Input)(nil)
 )
 
 // sharedKey tells inputs apart: the instances of one are built from one configuration.
@@ -344,3 +346,6 @@ exist. If there are more, move or delete them.
 Metadata: bucket, key, etag, size, last_modified, content_type, line, and the object's own
 metadata by name; an entry with one of these names becomes metadata_NAME.
 `
+
+// Trouble says that the checkpoint can't be saved.
+func (in *Input) Trouble() *engine.Trouble { return checkpoint.Trouble(in.cfg.Checkpoint) }
