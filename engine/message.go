@@ -311,6 +311,7 @@ func decodeError(err error) error {
 // classOf is the class that an error itself has.
 func classOf(err error, fallback Class) Class {
 	var syntax *doc.SyntaxError
+	var value *doc.ValueError
 	var failed *expr.Error
 	switch {
 	case errors.As(err, &syntax):
@@ -319,6 +320,8 @@ func classOf(err error, fallback Class) Class {
 		return Timeout
 	case errors.As(err, &failed):
 		return Expression
+	case errors.As(err, &value):
+		return Permanent
 	}
 	return fallback
 }

@@ -117,6 +117,33 @@ func (d *Doc) Valid() error {
 	return err
 }
 
+// Object is nil if the document is an object. The error is a *[SyntaxError], or a *[ValueError]: another document has no
+// fields that could be missing.
+func (d *Doc) Object() error {
+	x, err := d.scanned()
+	if err == nil && !x.isObject() {
+		err = &ValueError{"", "the document is " + Kind(x.data[x.start:]).String() + ", not an object"}
+	}
+	return err
+}
+
+// Fits is nil if the document may have what p names: a field is in an object, an element in an array or a text. The error
+// is a *[SyntaxError] or a *[ValueError]. All fits null, which becomes what is set in it.
+func (d *Doc) Fits(p Path) error {
+	x, err := d.scanned()
+	if err != nil || len(p.parts) == 0 {
+		return err
+	}
+	kind, want := Kind(x.data[x.start:]), Object
+	if p.parts[0].elem {
+		want = Array
+	}
+	if kind == want || kind == Null || kind == String && want == Array {
+		return nil
+	}
+	return &ValueError{p.String(), "the document is " + kind.String() + ", not " + want.String()}
+}
+
 // Value is the whole document, decoded. The caller does not change it.
 func (d *Doc) Value() (any, error) { return d.Get(Path{}) }
 

@@ -153,6 +153,28 @@ func Processor(t *testing.T, make func(t *testing.T) engine.Processor, payloads 
 			}
 		}
 	})
+	t.Run("a document that is not an object is not taken for one without fields", func(t *testing.T) {
+		p := make(t)
+		opened(t, p)
+		defer closed(t, p)
+		bodies := func(payload string) (all []string) {
+			for _, o := range Apply(t, p, payload) {
+				if o.Fate != "failed" {
+					all = append(all, o.Fate+" "+o.Body)
+				}
+			}
+			return all
+		}
+		empty := bodies(`{}`)
+		if len(empty) == 0 || len(payloads) == 0 || slices.Equal(empty, bodies(payloads[0])) {
+			return // it makes the same of any
+		}
+		for _, payload := range []string{`5`, `"x"`, `true`, `[{"id":1}]`} {
+			if got := bodies(payload); slices.Equal(got, empty) || slices.Equal(got, []string{"live []"}) {
+				t.Errorf("%s becomes %q, as an object without fields does", payload, got)
+			}
+		}
+	})
 	t.Run("one instance serves many lanes", func(t *testing.T) {
 		p := make(t)
 		opened(t, p)

@@ -33,6 +33,14 @@ func (b *Body) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	b.p = decode(d, n)
 }
 
+// AppendBody is that of Expr, for what the document can give: see [Expr.Fits].
+func (b *Body) AppendBody(dst []byte, s Source) ([]byte, error) {
+	if err := b.Fits(s); err != nil {
+		return dst, err
+	}
+	return b.Expr.AppendBody(dst, s)
+}
+
 // untemplated is the remedy for a template: the expression that gives the same.
 func untemplated(text string, scopes []string) string {
 	t, errs := parseTemplate([]schema.Piece{{Text: text}}, &origin{text: text}, scopes)

@@ -40,6 +40,7 @@ type compiler struct {
 	slots    map[string]int // of paths that loops read
 	warnings []*Error       // about code that is right but may not mean what it says
 	noted    Calls          // of registered functions
+	named    string         // a field of the document that the code so far reads
 }
 
 // variable is a let.
@@ -215,6 +216,9 @@ func (c *compiler) field(n, root ast.Node, keys []any) node {
 	if meant := switches[strings.ToLower(name)]; meant != "" && n == root {
 		c.warn(root, fmt.Sprintf("write %s, or this.%s for a field of this name", meant, name),
 			"%s is read as a field of the document", name)
+	}
+	if len(keys) > 0 && c.named == "" {
+		c.named, _ = keys[0].(string)
 	}
 	return c.read(n, c.offset(root), doc.MakePath(keys...))
 }

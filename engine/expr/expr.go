@@ -9,6 +9,7 @@
 package expr
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/flowd-io/flowd/engine/doc"
@@ -172,6 +173,20 @@ func (e *Expr) Path() (doc.Path, bool) {
 		return doc.Path{}, false
 	}
 	return *e.p.path, true
+}
+
+// Fits is nil unless the expression names a field, and the document is one that can't have fields, such as a number or a
+// list. To an expression, these are nil; who makes a row or a payload of them asks, so that none is made of nothing. The
+// error is a *[doc.ValueError]. A payload that is not a document is left to the evaluation.
+func (e *Expr) Fits(s Source) error {
+	if e.p == nil || e.p.field == "" {
+		return nil
+	}
+	err := s.Document().Object()
+	if _, wrong := err.(*doc.ValueError); !wrong { //nolint:errorlint // it is never wrapped
+		return nil
+	}
+	return fmt.Errorf("%s is not a field: %w (split a list first, or guard with `when`)", e.p.field, err)
 }
 
 // Test is whether the condition holds.

@@ -9,6 +9,7 @@ type program struct {
 	site     *site // of the whole expression
 	konst    bool
 	path     *doc.Path
+	field    string     // one of the document's that it reads; "": it reads none by a name
 	scalar   scalarFunc // may give the value without a frame; nil: there is none
 	write    writeFunc  // like scalar, of the encoded value
 	eval     func(*frame) any
@@ -25,7 +26,7 @@ type program struct {
 // program finishes the compilation.
 func (c *compiler) program(root node) *program {
 	p := &program{
-		origin: c.origin, kinds: root.kinds, konst: root.konst, path: root.path, eval: root.eval,
+		origin: c.origin, field: c.named, kinds: root.kinds, konst: root.konst, path: root.path, eval: root.eval,
 		slots: c.declared, elements: c.elems, shared: c.shared, foreign: c.foreign, unfit: root.misplaced(),
 		site: &site{offset: root.offset, name: "the expression", secret: [2]bool{root.secret, root.secret},
 			foreign: c.foreign},

@@ -21,6 +21,20 @@ type Line struct {
 // Source is what a line reads: a message.
 type Source = expr.Source
 
+// Object puts all values of src into d, a new object. A document of src that can't have fields fails where a line names
+// one: see [expr.Expr.Fits].
+func (l Lines) Object(src Source, d *doc.Doc) error {
+	for i := range l {
+		if err := l[i].expr.Fits(src); err != nil {
+			return err
+		}
+		if err := l[i].Apply(src, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Apply evaluates the line on src and puts the value into d, which may be src's
 // own document. The value of a bare path keeps its source text; a missing one
 // is null.

@@ -114,8 +114,8 @@ func newRows(c *OutCSV) *Writer {
 	}
 	w.Append = func(dst []byte, m *engine.Message) ([]byte, error) {
 		from := len(dst)
-		if err := m.Doc().Valid(); err != nil {
-			return dst, engine.WithClass(engine.Decode, err)
+		if err := m.Doc().Object(); err != nil {
+			return dst, engine.ErrorOf(err, engine.Permanent)
 		}
 		for i, p := range paths {
 			value, found, err := m.Doc().Raw(p)

@@ -67,6 +67,10 @@ func TestAMessageThatCanNotBeWrittenLeavesNothing(t *testing.T) {
 		{"longer than its length can say", OutFraming{Length: ptr(1)}, strings.Repeat("x", 256), engine.Rejected},
 		{"several lines", OutFraming{}, "a\nb", engine.Permanent},
 		{"the delimiter inside", OutFraming{Delimiter: ptr("||")}, "a||b", engine.Permanent},
+		{"a number as a row", OutFraming{CSV: &OutCSV{Columns: []string{"a"}, Delimiter: ","}}, "5", engine.Permanent},
+		{"a text as a row", OutFraming{CSV: &OutCSV{Columns: []string{"a"}, Delimiter: ","}}, `"a"`, engine.Permanent},
+		{"a list as a row", OutFraming{CSV: &OutCSV{Columns: []string{"a"}, Delimiter: ","}}, `[{"a":1}]`, engine.Permanent},
+		{"null as a row", OutFraming{CSV: &OutCSV{Columns: []string{"a"}, Delimiter: ","}}, "null", engine.Permanent},
 		{"no document", OutFraming{CSV: &OutCSV{Columns: []string{"a"}, Delimiter: ","}}, "{", engine.Decode},
 	}
 	for _, tt := range tests {

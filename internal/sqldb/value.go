@@ -31,6 +31,9 @@ type Value struct {
 
 // Of is the value of an expression for a message. A bare path keeps the source text.
 func Of(e *expr.Value, src expr.Source) (Value, error) {
+	if err := e.Fits(src); err != nil {
+		return Value{}, engine.WithClass(engine.Permanent, err)
+	}
 	if p, ok := e.Path(); ok {
 		raw, found, err := src.Document().Raw(p)
 		switch {

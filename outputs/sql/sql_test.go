@@ -121,6 +121,31 @@ func TestABadRowOf500FailsAlone(t *testing.T) {
 	}
 }
 
+// A document without fields would be a row of nothing.
+func TestADocumentWithoutFieldsIsNotARow(t *testing.T) {
+	dsn := sqltest.Database(t, "sqlite")
+	conn := sqltest.Connect(t, "sqlite", dsn)
+	sqltest.Exec(t, conn, "CREATE TABLE t (id int, n text)")
+	for _, more := range []string{plain, `"query": "INSERT INTO t VALUES (?, ?)", "args": ["id ?? 0", "raw()"]`} {
+		failed, errs := write(t, opened(t, "sqlite", dsn, more), `{"id":1}`, `5`, `"x"`, `[{"id":1}]`, `null`)
+		if !slices.Equal(failed, []int{1, 2, 3, 4}) {
+			t.Errorf("%s: failed: %v, %v", more, failed, errs)
+		}
+		for _, err := range errs {
+			if e := engine.ErrorOf(err, ""); e.Class != engine.Permanent || !strings.Contains(err.Error(), "id is not a field: the document is") {
+				t.Errorf("class %s: %v", e.Class, err)
+			}
+		}
+	}
+	raw := opened(t, "sqlite", dsn, `"table": "t", "columns": {"n": "raw()"}`)
+	if failed, errs := write(t, raw, `5`, `text`); failed != nil {
+		t.Errorf("a payload as a whole: %v", errs)
+	}
+	if got := len(sqltest.Rows(t, conn, "SELECT id FROM t")); got != 4 {
+		t.Errorf("%d rows in the table, want 4", got)
+	}
+}
+
 func TestTheLastOfAKeyWins(t *testing.T) {
 	for _, driver := range sqltest.Drivers {
 		t.Run(driver, func(t *testing.T) {

@@ -39,10 +39,8 @@ func (a aggregator) Process(_ context.Context, b *engine.Batch) error {
 	for first := range b.All() {
 		var d doc.Doc
 		d.Reset([]byte("{}"), nil)
-		for i := range a {
-			if err := a[i].Apply(first, &d); err != nil {
-				return err
-			}
+		if err := fields.Lines(a).Object(first, &d); err != nil {
+			return err
 		}
 		b.Merge(d.Bytes(), b.All())
 		return nil

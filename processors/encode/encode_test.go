@@ -80,4 +80,14 @@ func TestEncodeRefuses(t *testing.T) {
 	})
 }
 
-func TestEncodeConforms(t *testing.T) { steptest.Conforms(t, `{"encode": "yaml"}`, `{"a":1}`, `[]`) }
+func TestEncodeConforms(t *testing.T) {
+	steptest.Conforms(t, protobufStep(`, "message": "M"`), `{"id":1}`)
+	for format, fields := range map[string]string{"yaml": "", "json": "", "msgpack": "", "cbor": "", "kv": "", "ltsv": "",
+		"form": "", "ini": "", "toml": "", "xml": "", "csv": `"columns": ["a"]`,
+		"avro": `"schema": {"type":"record","name":"r","fields":[{"name":"a","type":["null","int"],"default":null}]}`,
+	} {
+		t.Run(format, func(t *testing.T) {
+			steptest.Conforms(t, `{"encode": {"`+format+`": {`+fields+`}}}`, `{"a":1}`)
+		})
+	}
+}

@@ -33,7 +33,7 @@ func TestLinesAreExchangedInOrder(t *testing.T) {
 			[]string{"A", "permanent: the payload has several lines and is not JSON, so it can't be written as one…",
 				"permanent: …", "F"}},
 		{"into a field", `, "into": "x"`, []string{`{"a":1}`, `no`, `"y"`},
-			[]string{`{"a":1,"x":{"A":1}}`, "decode: …", ": x: the document is a string, not an object"}},
+			[]string{`{"a":1,"x":{"A":1}}`, "decode: …", "permanent: x: the document is a string, not an object"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

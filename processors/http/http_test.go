@@ -110,7 +110,7 @@ func TestAnswersBecomeValues(t *testing.T) {
 			"decode: the answer's content type is JSON, but it is not valid: not a JSON document: unexpected end of document at byte 5"},
 		{"bytes", `, "into": "geo"`, "image/png", "\x89PNG\xff",
 			"decode: the answer is neither JSON nor text (without `into` it becomes the payload as it is)"},
-		{"no place for it", `, "into": "k.x"`, "", `1`, ": k.x: k is a number, not an object"},
+		{"no place for it", `, "into": "k.x"`, "", `1`, "permanent: k.x: k is a number, not an object"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

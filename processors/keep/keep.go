@@ -11,7 +11,7 @@ import (
 
 const doc = `
 Removes every field of the document that is not named. The others keep their order and
-their text.
+their text. A document that is not an object fails: split a list first, or use each.
 
     - keep: [id, customer.id, items]
 `
@@ -22,6 +22,11 @@ func init() {
 
 func build(paths fields.Paths, _ engine.Env) (engine.Processor, error) {
 	return engine.Edit{ProcessorFunc: func(_ context.Context, m *engine.Message) error {
+		for _, p := range paths {
+			if err := m.Doc().Fits(p); err != nil {
+				return err
+			}
+		}
 		return m.Doc().Keep(paths)
 	}}, nil
 }

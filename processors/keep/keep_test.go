@@ -17,6 +17,13 @@ func TestKeep(t *testing.T) {
 			Want: []string{`{"this":{"id":2}}`}},
 		{Name: "nothing to keep leaves an empty object", Step: `{"keep": ["x"]}`, In: []string{`{"a":1}`},
 			Want: []string{`{}`}},
+		{Name: "a document without fields fails", Step: `{"keep": ["id"]}`, In: []string{`5`, `[{"id":1}]`, `"x"`},
+			Want: []string{"failed permanent: id: the document is a number, not an object",
+				"failed permanent: id: the document is an array, not an object",
+				"failed permanent: id: the document is a string, not an object"}},
+		{Name: "an element of a list", Step: `{"keep": ["[1]"]}`, In: []string{`[1,2]`}, Want: []string{`[2]`}},
+		{Name: "an element of what has none", Step: `{"keep": ["[1]"]}`, In: []string{`{"a":1}`},
+			Want: []string{"failed permanent: [1]: the document is an object, not an array"}},
 		{Name: "a payload that is no document fails", Step: `{"keep": ["x"]}`, In: []string{`nope`},
 			Want: []string{"failed decode: "}},
 	})

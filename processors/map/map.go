@@ -35,7 +35,8 @@ func (c *Config) DescribeConfig() *schema.Type {
 
 const help = `
 Makes a new document: the value of an expression, or an object with the given paths. All
-expressions see the old document; fields that are not named are removed.
+expressions see the old document; fields that are not named are removed. A document that
+is not an object fails if an expression names a field of it.
 
     - map: payload.order
     - map:
@@ -55,7 +56,7 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 		return nil, errors.New("map needs an expression or fields, such as `map: {id: order_id}`")
 	}
 	if p, ok := c.Whole.Path(); ok {
-		return engine.Edit{ProcessorFunc: move(p)}, nil
+		return engine.Edit{ProcessorFunc: c.move(p)}, nil
 	}
 	return engine.Edit{ProcessorFunc: c.value, Calls: c.Whole.Calls()}, nil
 }
@@ -66,22 +67,26 @@ var emptyObject = []byte("{}") // never changed
 func (c *Config) object(_ context.Context, m *engine.Message) error {
 	var d doc.Doc
 	d.Reset(emptyObject, m.Doc().Arena())
-	for i := range c.Lines {
-		if err := c.Lines[i].Apply(m, &d); err != nil {
-			return err
-		}
+	if err := c.Lines.Object(m, &d); err != nil {
+		return err
 	}
 	m.SetBytes(d.Bytes())
 	return nil
 }
 
 func (c *Config) value(_ context.Context, m *engine.Message) error {
+	if err := c.Whole.Fits(m); err != nil {
+		return err
+	}
 	return c.Whole.Encode(m, m.SetValue)
 }
 
 // move makes a part of the document the whole, as it is spelt.
-func move(from doc.Path) engine.ProcessorFunc {
+func (c *Config) move(from doc.Path) engine.ProcessorFunc {
 	return func(_ context.Context, m *engine.Message) error {
+		if err := c.Whole.Fits(m); err != nil {
+			return err
+		}
 		raw, ok, err := m.Document().Raw(from)
 		if err != nil {
 			return err

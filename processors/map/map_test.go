@@ -22,6 +22,16 @@ func TestMap(t *testing.T) {
 			In: []string{`{"a":1}`}, Want: []string{`{"b":1,"c":null}`}},
 		{Name: "an error fails the message", Step: `{"map": {"b": "a + 1"}}`, In: []string{`{"a":"x"}`},
 			Want: []string{"failed expression: a + 1"}},
+		{Name: "a document without fields makes no row of nothing", Step: `{"map": {"b": "this.a", "n": 1}}`,
+			In: []string{`5`, `[{"a":1}]`}, Want: []string{
+				"failed permanent: a is not a field: the document is a number, not an object (split a list first, or guard with `when`)",
+				"failed permanent: a is not a field: the document is an array, not an object"}},
+		{Name: "nor does an expression", Step: `{"map": "{b: a ?? 0}"}`, In: []string{`"x"`}, Want: []string{
+			"failed permanent: a is not a field: the document is a string, not an object"}},
+		{Name: "nor a bare path", Step: `{"map": "this.a.b"}`, In: []string{`null`}, Want: []string{
+			"failed permanent: a is not a field: the document is null, not an object"}},
+		{Name: "a list as a whole", Step: `{"map": {"all": "this", "first": "this[0].a", "n": "len(this)"}}`,
+			In: []string{`[{"a":1}]`}, Want: []string{`{"all":[{"a":1}],"first":1,"n":1}`}},
 		{Name: "a payload that is no document fails", Step: `{"map": "this.a"}`, In: []string{`nope`},
 			Want: []string{"failed decode: "}},
 		{Name: "the payload as text needs no document", Step: `{"map": {"line": "raw()"}}`,

@@ -17,7 +17,8 @@ anything else as JSON. Use it for payloads that are not JSON; for documents use 
     - payload: '"<order id=\"" + string(id) + "\"/>"'
 
 A message whose payload is not a document can be sent, split, or read with raw() and
-decode; steps that read fields fail it.
+decode; steps that read fields fail it. A document that is not an object, such as a list,
+fails if the expression names a field of it.
 `
 
 func init() {

@@ -11,7 +11,7 @@ import (
 
 const doc = `
 Moves fields to other paths, in the order written. A missing field is not an error; a
-field at the new path is replaced.
+field at the new path is replaced. A document that is not an object fails.
 
     - rename: {msg: message, user.id: customer.id}
 `
@@ -23,6 +23,9 @@ func init() {
 func build(moves fields.Moves, _ engine.Env) (engine.Processor, error) {
 	return engine.Edit{ProcessorFunc: func(_ context.Context, m *engine.Message) error {
 		for i := range moves {
+			if err := m.Doc().Fits(moves[i].From); err != nil {
+				return err
+			}
 			if err := m.Doc().Rename(moves[i].From, moves[i].To); err != nil {
 				return err
 			}

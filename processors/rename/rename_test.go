@@ -19,6 +19,8 @@ func TestRename(t *testing.T) {
 			Want: []string{`{"this":2,"b":{"c":1}}`}},
 		{Name: "what is not there is no error", Step: `{"rename": {"x": "y"}}`, In: []string{`{"a":1}`},
 			Want: []string{`{"a":1}`}},
+		{Name: "a document without fields fails", Step: `{"rename": {"x": "y"}}`, In: []string{`[{"x":1}]`},
+			Want: []string{"failed permanent: x: the document is an array, not an object"}},
 		{Name: "a payload that is no document fails", Step: `{"rename": {"x": "y"}}`, In: []string{`nope`},
 			Want: []string{"failed decode: "}},
 	})

@@ -10,7 +10,8 @@ import (
 )
 
 const doc = `
-Removes fields from the document. A missing field is not an error.
+Removes fields from the document. A missing field is not an error, but a document
+that is not an object is one: split a list first, or use each.
 
     - unset: [password, customer.card]
 `
@@ -22,6 +23,9 @@ func init() {
 func build(paths fields.Paths, _ engine.Env) (engine.Processor, error) {
 	return engine.Edit{ProcessorFunc: func(_ context.Context, m *engine.Message) error {
 		for _, p := range paths {
+			if err := m.Doc().Fits(p); err != nil { // what should go might be in its elements
+				return err
+			}
 			if err := m.Unset(p); err != nil {
 				return err
 			}

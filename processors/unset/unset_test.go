@@ -16,6 +16,9 @@ func TestUnset(t *testing.T) {
 			In: []string{`{"a":1,"b c":{"d":1,"e":2},"this":3,"l":[1,2]}`}, Want: []string{`{"b c":{"e":2},"l":[2]}`}},
 		{Name: "what is not there is no error", Step: `{"unset": ["x.y.z"]}`, In: []string{`{"a":1}`},
 			Want: []string{`{"a":1}`}},
+		{Name: "what should go may be within a list", Step: `{"unset": "card"}`, In: []string{`[{"card":1}]`, `5`},
+			Want: []string{"failed permanent: card: the document is an array, not an object",
+				"failed permanent: card: the document is a number, not an object"}},
 		{Name: "a payload that is no document fails", Step: `{"unset": ["x"]}`, In: []string{`nope`},
 			Want: []string{"failed decode: "}},
 	})
