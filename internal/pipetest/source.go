@@ -3,7 +3,6 @@ package pipetest
 import (
 	"cmp"
 	"context"
-	"io"
 	"slices"
 	"sync"
 	"testing/synctest"
@@ -71,7 +70,7 @@ func (s *source) take(b *engine.Batch) (n int, err error) {
 		s.queue = s.queue[1:]
 	}
 	if n == 0 && s.ended {
-		return 0, io.EOF
+		return 0, engine.ErrEnd
 	}
 	return n, nil
 }
