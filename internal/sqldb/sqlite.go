@@ -1,14 +1,19 @@
 package sqldb
 
 import (
+	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/engine/doc"
-	driver "modernc.org/sqlite"
+	lite "modernc.org/sqlite"
 )
 
 // busy is how long a statement waits while others write.
@@ -26,13 +31,107 @@ func openSQLite(c *Config) (DB, error) {
 	if !strings.Contains(dsn, "busy_timeout") && !strings.Contains(dsn, "_timeout") {
 		dsn += sep + busy
 	}
-	conn, err := driver.NewConnector(dsn)
+	conn, err := lite.NewConnector(dsn)
 	if err != nil {
 		return nil, err
 	}
-	s := c.standard(conn)
+	s := c.standard(fileConnector{conn})
 	s.bind, s.append, s.typeOf = bindSQLite, appendSQLite, typeOfSQLite
 	return s, nil
+}
+
+// fileConnector makes connections that know their file. SQLite would write on into one that was renamed or deleted,
+// depending on its journal, and a connection never finds the one that its path names now.
+type fileConnector struct{ driver.Connector }
+
+// fileConn is what the driver's connections are.
+type fileConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.Pinger
+	driver.QueryerContext
+	driver.SessionResetter
+	driver.Validator
+}
+
+func (c fileConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	plain, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn := &liteConn{fileConn: plain.(fileConn)}
+	if conn.path, err = conn.mainFile(ctx); err == nil && conn.path != "" {
+		conn.info, err = os.Stat(conn.path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+type liteConn struct {
+	fileConn
+	path string // "" if it has no file
+	info os.FileInfo
+}
+
+// mainFile asks the database for its file.
+func (c *liteConn) mainFile(ctx context.Context) (path string, err error) {
+	rows, err := c.fileConn.QueryContext(ctx, "PRAGMA database_list", nil)
+	if err != nil {
+		return "", err
+	}
+	row := make([]driver.Value, len(rows.Columns())) // number, name and file
+	for err = rows.Next(row); err == nil; err = rows.Next(row) {
+		if row[1] == "main" {
+			path, _ = row[2].(string)
+		}
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return path, errors.Join(err, rows.Close())
+}
+
+// moved is an error if the path does not name the file any more.
+func (c *liteConn) moved() error {
+	if c.path == "" {
+		return nil
+	}
+	if now, err := os.Stat(c.path); err == nil && os.SameFile(c.info, now) {
+		return nil
+	}
+	return held(errors.New("the file of the database was renamed or deleted while it was open: it is opened anew"))
+}
+
+func (c *liteConn) ResetSession(ctx context.Context) error {
+	if c.moved() != nil {
+		return driver.ErrBadConn
+	}
+	return c.fileConn.ResetSession(ctx)
+}
+
+func (c *liteConn) IsValid() bool { return c.moved() == nil && c.fileConn.IsValid() }
+
+// ExecContext fails also when the file was moved meanwhile: what was committed is not where it is looked for.
+func (c *liteConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if err := c.moved(); err != nil {
+		return nil, err
+	}
+	res, err := c.fileConn.ExecContext(ctx, query, args)
+	if moved := c.moved(); moved != nil {
+		return nil, moved
+	}
+	return res, err
+}
+
+func (c *liteConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if err := c.moved(); err != nil {
+		return nil, err
+	}
+	return c.fileConn.QueryContext(ctx, query, args)
 }
 
 func typeOfSQLite(t *sql.ColumnType) Type {
