@@ -8,11 +8,13 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/files"
 	"github.com/flowd-io/flowd/internal/framing"
 	"github.com/flowd-io/flowd/internal/queue"
 	"github.com/spf13/cobra"
@@ -107,8 +109,8 @@ func fileName(queue string) string {
 // dump writes messages as lines.
 type dump struct {
 	out  io.Writer
-	file *os.File // nil: stdout
-	at   int64    // bytes that are whole lines
+	file *files.Held // nil: stdout
+	at   int64       // bytes that are whole lines
 	sync bool
 	form *framing.Writer
 	text []byte
@@ -128,8 +130,11 @@ func newDump(stdout io.Writer, path string) (*dump, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.out, d.file = f, f
-	return d, nil
+	if d.file, err = files.Hold(f, path); err != nil {
+		return nil, err
+	}
+	d.out = f
+	return d, files.SyncDir(filepath.Dir(path))
 }
 
 // put writes messages: all of them, or the dump ends.
@@ -154,17 +159,25 @@ func (d *dump) put(_ context.Context, ms []queue.Message) ([]error, error) {
 }
 
 func (d *dump) write() error {
-	if _, err := d.out.Write(d.text); err != nil {
-		if d.file != nil { // no half a line stays
-			err = errors.Join(err, d.file.Truncate(d.at))
-			_, _ = d.file.Seek(d.at, io.SeekStart)
-		}
+	_, err := d.out.Write(d.text)
+	if d.file == nil {
 		return err
 	}
-	if d.file != nil && d.sync {
-		return d.file.Sync()
+	if err == nil && d.sync {
+		err = d.file.Sync()
 	}
-	return nil
+	if _, named := d.file.Named(); err == nil && !named {
+		err = fmt.Errorf("%s was renamed or deleted while dump wrote to it: it ends here, and what it has not counted stays in the queue",
+			d.file.Name())
+	}
+	if err != nil { // no half a line stays
+		if remedy, yes := files.Outage(err); yes {
+			err = fmt.Errorf("%w (%s, and begin again with another file)", err, remedy)
+		}
+		err = errors.Join(err, d.file.Truncate(d.at))
+		_, _ = d.file.Seek(d.at, io.SeekStart)
+	}
+	return err
 }
 
 // close removes a file that nothing was written to.
@@ -172,8 +185,9 @@ func (d *dump) close() error {
 	if d.file == nil {
 		return nil
 	}
+	_, named := d.file.Named()
 	err := errors.Join(d.file.Sync(), d.file.Close())
-	if d.at == 0 {
+	if d.at == 0 && named {
 		err = errors.Join(err, os.Remove(d.file.Name()))
 	}
 	return err
