@@ -84,13 +84,18 @@ func run(cmd *cobra.Command, files, set []string, watch bool) error {
 	logs := newLogging(con, secrets)
 	defer logs.sums.Flush()
 	o := config.Options{Set: set, Log: logs.log, Secrets: secrets}
-	starts := context.AfterFunc(stop, func() { os.Exit(clean) }) // nothing has been read yet
+	signalled := func() bool { return context.Cause(stop) == errSignal }
+	starts := context.AfterFunc(stop, func() {
+		if signalled() { // nothing has been read yet
+			os.Exit(clean)
+		}
+	})
 	loaded, err := load(con, files, o)
+	if !starts() && signalled() {
+		select {} // it exits
+	}
 	if err != nil {
 		return err
-	}
-	if !starts() {
-		select {} // it exits
 	}
 
 	logs.configure(loaded.Service.Log)
