@@ -38,7 +38,7 @@ func init() {
 		}})
 	expr.Register(expr.Func{Name: "counter", Group: "sources", Usage: "counter([text]) int",
 		Types: []any{new(func() int), new(func(string) int)}, Example: `counter("rows") → 1`,
-		Doc:  "The next number of a counter of the pipeline, from 1. Counters survive a reload of the configuration, but not a restart of the process. In generate, counter() is the number of the message.",
+		Doc:  "The next number of a counter of the pipeline, from 1. Counters survive a reload of the configuration, but not a restart of the process. In generate, counter() is the number of the message, over all instances of the input.",
 		Bind: func(*schema.Decoder) func(expr.Source, ...any) (any, error) { return count }})
 }
 

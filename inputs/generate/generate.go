@@ -6,6 +6,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -46,6 +47,8 @@ type input struct {
 	cfg      Config
 	constant bool // the body is the same each time
 
+	made int64 // messages
+
 	src  source
 	body []byte // of a constant
 	due  time.Time
@@ -62,6 +65,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 		constant: !strings.Contains(c.Body.String(), "("),
 	}
 	in.src.doc.Reset([]byte("{}"), nil)
+	in.src.shared = numbersOf(env)
 	in.src.counters = engine.CountersOf(env.Shared, env.Pipeline)
 	if c.Seed != 0 {
 		in.src.rng = rand.New(rand.NewPCG(uint64(c.Seed), uint64(env.Index)))
@@ -71,11 +75,25 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return in, nil
 }
 
+// numbering is what the instances of an input number their messages by. It begins anew with
+// the first instance of a build.
+type numbering struct{ newest atomic.Pointer[atomic.Int64] }
+
+type numberingKey struct{ pipeline, input string }
+
+func numbersOf(env engine.Env) *atomic.Int64 {
+	n := engine.Common(env.Shared, numberingKey{env.Pipeline, env.Name}, func() *numbering { return &numbering{} })
+	if env.Index == 0 || n.newest.Load() == nil {
+		n.newest.Store(new(atomic.Int64))
+	}
+	return n.newest.Load()
+}
+
 // Read makes the messages that are due, and waits for the first of them.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	n := b.Room()
 	if in.cfg.Count > 0 {
-		n = int(min(int64(n), in.cfg.Count-in.src.n))
+		n = int(min(int64(n), in.cfg.Count-in.made))
 		if n == 0 {
 			return nil, engine.ErrEnd
 		}
@@ -86,7 +104,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	for range n {
 		in.add(b)
 	}
-	if in.cfg.Count > 0 && in.src.n == in.cfg.Count {
+	if in.cfg.Count > 0 && in.made == in.cfg.Count {
 		return nil, engine.ErrEnd // at once: another Read may have to wait for a rate limit
 	}
 	return nil, ctx.Err()
@@ -121,11 +139,12 @@ const (
 )
 
 func (in *input) add(b *engine.Batch) {
-	in.src.n++
+	in.made++
 	if in.constant && in.body != nil {
 		b.Add(in.body)
 		return
 	}
+	in.src.n = in.src.shared.Add(1)
 	if cap(in.free) < in.need {
 		in.block = min(max(2*in.block, firstBlock), block)
 		in.free = make([]byte, 0, in.block)
@@ -149,7 +168,8 @@ func (in *input) add(b *engine.Batch) {
 // source is what bodies are made of.
 type source struct {
 	doc      doc.Doc
-	n        int64
+	n        int64         // of the message
+	shared   *atomic.Int64 // the last n of all instances
 	rng      *rand.Rand
 	counters *engine.Counters
 }
@@ -165,7 +185,7 @@ func (s *source) Document() *doc.Doc { return &s.doc }
 // Rand is random numbers, those of the seed if there is one.
 func (s *source) Rand() *rand.Rand { return s.rng }
 
-// Number is that of the message.
+// Number is that of the message, among those of all instances.
 func (s *source) Number() int { return int(s.n) }
 
 // Count counts with the pipeline's messages.

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 )
 
 func TestInput(t *testing.T) {
@@ -48,6 +50,20 @@ func TestBodies(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestInstancesCountTogether(t *testing.T) {
+	var in engine.InputSpec
+	steptest.Decode(t, `{"generate": {"count": 5, "body": "counter()"}, "concurrency": 2}`, &in)
+	sink := &enginetest.Sink{}
+	rep := enginetest.Run(t, &engine.Pipeline{
+		Inputs: enginetest.Named("in", in), Outputs: enginetest.Named("out", sink.Output()),
+	}, nil)
+	got := sink.Bodies()
+	slices.SortFunc(got, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	if want := strings.Fields("1 2 3 4 5 6 7 8 9 10"); rep.Err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, got %v, want %v", rep.Err, got, want)
 	}
 }
 
