@@ -139,7 +139,7 @@ type Keeping struct {
 	// counts; the processor itself lets one see the other. Build warns where nothing orders them.
 	Folds bool
 	// Names are what state() reads of it, and Waits says that it is final when a message finds it. Lint asks the
-	// configuration.
+	// configuration, and Build the processor for Names: two must not keep one name by one key without sharing it.
 	Names []string
 	Waits bool
 }

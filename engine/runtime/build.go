@@ -154,6 +154,7 @@ func (b *builder) build() *Plan {
 	b.feeds()
 	b.returns()
 	b.intervals()
+	b.apartness()
 	b.serial()
 	b.plan.Turns = b.plan.Ordered && !b.apart && len(b.plan.Middleware) == 0
 	return b.plan

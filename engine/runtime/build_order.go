@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/ledger"
@@ -98,6 +99,29 @@ func (b *builder) keeps(at schema.Place, k engine.Keeping) {
 // together says whether what one of two steps writes the other reads.
 func (s *stateful) together(other *stateful) bool {
 	return s != other && s.Name != "" && s.Name == other.Name && (s.Reads && other.Writes || s.Writes && other.Reads)
+}
+
+// apartness refuses steps that keep values of one name by one key where neither sees what the other keeps.
+func (b *builder) apartness() {
+	for i := range b.states {
+		for j := range i {
+			s, earlier := &b.states[i], &b.states[j]
+			if !s.Folds || !earlier.Folds || s.Name != "" && s.Name == earlier.Name || s.Key.String() != earlier.Key.String() {
+				continue
+			}
+			at := slices.IndexFunc(s.Names, func(name string) bool { return slices.Contains(earlier.Names, name) })
+			if at < 0 {
+				continue
+			}
+			other := fmt.Sprintf("the step in line %d keeps %q by this key, too", earlier.place.Pos.Line, s.Names[at])
+			if s.place.Pos == earlier.place.Pos {
+				other = fmt.Sprintf("this step is used more than once and keeps %q each time", s.Names[at])
+			}
+			b.report(s.place, "state-apart", other+", in a memory of its own: neither sees the values of the other",
+				"let both name one `cache`, or give one of them another name")
+			break
+		}
+	}
 }
 
 // serial finds out whether messages of a key must go through the pipeline's own steps

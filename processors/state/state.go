@@ -30,7 +30,7 @@ type Config struct {
 	Into     fields.Path           `yaml:"into" doc:"Field for the new state, as an object."`
 	Wait     bool                  `yaml:"wait" doc:"A message waits until those before it with its key are delivered, filtered or failed: the state that it finds is then final. Each key is as slow as its deliveries, including the time that batches stay open."`
 	TTL      time.Duration         `yaml:"ttl" check:"min=1ms" doc:"How long a state is kept after the delivery of the last message that changed it; by default as long as the cache does, in the step's own memory without a limit."`
-	Cache    engine.CacheName      `yaml:"cache" doc:"Cache in resources.caches that keeps the state, by key, for all steps that name it; by default the step's own memory, which is lost on a restart or reload."`
+	Cache    engine.CacheName      `yaml:"cache" doc:"Cache in resources.caches that keeps the state, by key, for all steps that name it; by default the step's own memory, which is lost on a restart or reload, and which no other step sees."`
 	MaxKeys  int                   `yaml:"max_keys" check:"min=1" doc:"Keys that the step's own memory keeps, 100000 by default; the least recently used are forgotten first. A cache has its own limit."`
 	MaxBytes schema.Size           `yaml:"max_bytes" check:"min=1MiB" doc:"Bytes that the step's own memory keeps, 64MiB by default; the least recently used keys are forgotten first. A cache has its own limit."`
 }
@@ -149,8 +149,12 @@ type line struct {
 
 // Traits says whose state the step keeps.
 func (s *step) Traits() engine.Traits {
+	names := make([]string, len(s.lines))
+	for i := range s.lines {
+		names[i] = s.lines[i].name
+	}
 	return engine.Traits{Undoes: true, Keeps: engine.Keeping{
-		Name: string(s.Cache), Key: &s.Key, Reads: true, Writes: true, Folds: true,
+		Name: string(s.Cache), Key: &s.Key, Reads: true, Writes: true, Folds: true, Names: names,
 	}}
 }
 

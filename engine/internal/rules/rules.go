@@ -33,6 +33,7 @@ func init() {
 		"repeated-output":        "A batcher, or an output, names an output twice.",
 		"retry-contradiction":    "Two fields of a retry, a breaker or a restart contradict each other.",
 		"small-replay":           "max_replay is smaller than what may be in flight.",
+		"state-apart":            "Steps keep state of one name by one key, and do not share it.",
 		"state-order":            "A step keeps state by a key, and nothing orders the messages of a key.",
 		"unknown-middleware":     "No middleware of this name is in this build.",
 		"unreachable-batcher":    "The batchers before it take every message.",
