@@ -67,7 +67,7 @@ type input struct {
 	opened     bool            // once at least
 	failed     error           // of the first opening, for Read to report
 	cleaned    bool            // clean_start was heeded
-	subscribed bool            // in the session that the server has
+	subscribed bool            // in the session that the server has; session.ask sets it
 	at         *session        // nil: not connected
 	rivals     mqtt.Rivals     // who else has this client id
 	settled    map[uint16]bool // messages of QoS 2 that are settled, and of which the server may not know that
@@ -138,7 +138,7 @@ const longWait = time.Second
 // Close ends the connection; the server keeps what is not acknowledged.
 func (in *input) Close(ctx context.Context) error {
 	if in.at != nil {
-		in.at.conn.Close(ctx)
+		in.at.close(ctx)
 		in.settled = in.at.remembered()
 		in.at = nil
 	}

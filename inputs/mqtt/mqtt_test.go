@@ -346,6 +346,56 @@ func TestASubscriptionThatIsRefused(t *testing.T) {
 	}
 }
 
+// The answer to SUBSCRIBE stands behind what the session has kept.
+func TestMoreMessagesThanThereIsRoomForComeBeforeTheAnswer(t *testing.T) {
+	const kept = 7
+	for _, refused := range []bool{false, true} {
+		t.Run(fmt.Sprintf("refused %v", refused), func(t *testing.T) {
+			f := mqtttest.StartFake(t, func(_ int, got *packets.ControlPacket) (all []packets.Packet) {
+				switch p := got.Content.(type) {
+				case *packets.Connect:
+					return []packets.Packet{&packets.Connack{SessionPresent: true, Properties: &packets.Properties{}}}
+				case *packets.Subscribe:
+					for i := range kept {
+						all = append(all, &packets.Publish{Topic: "a", PacketID: uint16(i + 1), QoS: 1, Properties: &packets.Properties{},
+							Payload: []byte(strconv.Itoa(i))})
+					}
+					if refused {
+						return append(all, &packets.Suback{PacketID: p.PacketID, Reasons: []byte{0x87},
+							Properties: &packets.Properties{}})
+					}
+					return append(append(all, mqtttest.Usual(got)...), &packets.Publish{Topic: "a", PacketID: kept + 1, QoS: 1,
+						Properties: &packets.Properties{}, Payload: []byte(strconv.Itoa(kept))})
+				}
+				return mqtttest.Usual(got)
+			})
+			in := open(t, reader(t, f.URL, "a", "c", `, "prefetch": 2`))
+			if !refused {
+				for i := range kept + 1 {
+					one := read(t, in, 1)
+					if one[0].body != strconv.Itoa(i) {
+						t.Fatalf("read %q, want %d", one[0].body, i)
+					}
+					settle(t, one...)
+				}
+				return
+			}
+			var err error
+			for err == nil {
+				b := engine.NewBatch(1)
+				var acker engine.Acker
+				acker, err = in.Read(t.Context(), b)
+				for m := range b.All() {
+					settle(t, got{ref: m.Ref, acker: acker})
+				}
+			}
+			if e := engine.ErrorOf(err, engine.Transient); e.Class != engine.Auth || !strings.Contains(e.Error(), "permit") {
+				t.Errorf("got %s %v, want that the subscription is refused", e.Class, err)
+			}
+		})
+	}
+}
+
 func TestADuplicateOfQoS2IsEnded(t *testing.T) {
 	acks := make(chan byte, 10)
 	message := func(id uint16, dup bool) packets.Packet {

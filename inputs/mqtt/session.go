@@ -18,6 +18,8 @@ type session struct {
 	conn *mqtt.Conn
 	some chan struct{} // has room for one: something is queued
 	room chan struct{} // has room for one: something was read, or settled
+	full chan struct{} // has room for one: a message waits for room
+	asks sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
 	queue   []delivery
@@ -54,7 +56,8 @@ func (in *input) connect(ctx context.Context) (*session, error) {
 			who.Clean = false
 		}
 	}
-	s := &session{in: in, some: make(chan struct{}, 1), room: make(chan struct{}, 1), settled: map[uint16]bool{}}
+	s := &session{in: in, some: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		full: make(chan struct{}, 1), settled: map[uint16]bool{}}
 	for id := range in.settled {
 		s.settled[id] = true
 	}
@@ -64,7 +67,7 @@ func (in *input) connect(ctx context.Context) (*session, error) {
 	}
 	s.conn, in.cleaned = conn, true
 	if err := s.begin(ctx); err != nil {
-		conn.Close(ctx)
+		s.close(ctx)
 		return nil, err
 	}
 	return s, nil
@@ -98,7 +101,36 @@ func (s *session) begin(ctx context.Context) error {
 	if server.Present && in.subscribed && in.cfg.Retained != always {
 		return nil
 	}
-	asked := in.cfg.subscriptions()
+	return s.subscribe(ctx)
+}
+
+// subscribe asks for the subscriptions. The answer can stand behind more of the session's messages than there is room
+// for: then those are read first, and a refusal ends the connection when it comes.
+func (s *session) subscribe(ctx context.Context) error {
+	answer := make(chan error, 1)
+	s.asks.Go(func() {
+		err := s.ask(context.WithoutCancel(ctx))
+		if answer <- err; err != nil {
+			s.conn.Fail(err)
+		}
+	})
+	limit := s.in.cfg.Timeout
+	soon, cancel := context.WithTimeoutCause(ctx, limit,
+		engine.Errorf(engine.Transient, "subscribe: the server does not answer within %v", limit))
+	defer cancel()
+	select {
+	case err := <-answer:
+		return err
+	case <-s.full:
+		return nil
+	case <-soon.Done():
+		return context.Cause(soon)
+	}
+}
+
+// ask waits for the answer of the server.
+func (s *session) ask(ctx context.Context) error {
+	in, asked := s.in, s.in.cfg.subscriptions()
 	codes, err := s.conn.Subscribe(ctx, asked)
 	if err != nil {
 		return err
@@ -113,6 +145,12 @@ func (s *session) begin(ctx context.Context) error {
 	}
 	in.subscribed = true
 	return nil
+}
+
+// close ends the connection.
+func (s *session) close(ctx context.Context) {
+	s.conn.Close(ctx)
+	s.asks.Wait()
 }
 
 // arrived takes what the server sends. It waits while there is no room: then the server has to wait, too.
@@ -139,6 +177,7 @@ func (s *session) enqueue(c *mqtt.Conn, m *mqtt.Message) {
 			return
 		}
 		s.mu.Unlock()
+		signal(s.full)
 		select {
 		case <-s.room:
 		case <-c.Gone():

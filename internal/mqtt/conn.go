@@ -221,6 +221,9 @@ func (c *Conn) lose(err error) {
 	c.raw.Close()
 }
 
+// Fail ends a connection that is of no use, for a reason that [Conn.Cause] then gives.
+func (c *Conn) Fail(err error) { c.lose(err) }
+
 // Gone is closed when the connection is.
 func (c *Conn) Gone() <-chan struct{} { return c.gone }
 
@@ -272,10 +275,10 @@ type Reply struct {
 	ID   uint16
 }
 
-// Subscribe subscribes, and returns the reason code of each subscription.
+// Subscribe subscribes, and returns the reason code of each subscription. It waits for the answer until ctx ends or the
+// connection is gone. What the server sends before its answer goes to the function of [Dialer.Dial]; the answer is not
+// read while that waits.
 func (c *Conn) Subscribe(ctx context.Context, all []Subscription) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
 	const id = 1 // nothing else of this client's has a number while it subscribes
 	ask := make(chan *Packet, 1)
 	err := c.write(func(w *bufio.Writer) error {
@@ -295,7 +298,7 @@ func (c *Conn) Subscribe(ctx context.Context, all []Subscription) ([]byte, error
 			return nil, c.Cause()
 		}
 	case <-ctx.Done():
-		return nil, engine.Errorf(engine.Transient, "subscribe: the server does not answer within %v", c.timeout)
+		return nil, context.Cause(ctx)
 	}
 	if len(answer.Codes) != len(all) {
 		return nil, engine.Errorf(engine.Transient, "subscribe: the server answers for %d of %d filters",
