@@ -103,15 +103,19 @@ func (in *input) giveUp(ctx context.Context, leaving []*partition) (unfinished, 
 	return unfinished, again
 }
 
-// commitLast commits what is settled of partitions that leave. What may pass is tried again until ctx ends: a
-// coordinator that moves, or an epoch that the group has raised since the last heartbeat (brokers before 4.3 refuse
-// that).
+// commitLast commits what is settled of partitions that leave, or of all, at the end. What may pass is tried again until
+// ctx ends: a coordinator that moves, or an epoch that the group has raised since the last heartbeat (brokers before 4.3
+// refuse that). Where partitions leave, an attempt that has begun may end after ctx.
 func (in *input) commitLast(ctx context.Context, leaving []*partition) error {
 	t := time.NewTicker(commitAgain)
 	defer t.Stop()
+	ask := ctx
+	if leaving != nil {
+		ask = context.WithoutCancel(ctx)
+	}
 	for {
-		err := in.commit(ctx, leaving)
-		if err == nil || shutOut(err) || engine.ErrorOf(err, engine.Transient).Class != engine.Transient {
+		err := in.commit(ask, leaving)
+		if err == nil || in.shutOut(err) || engine.ErrorOf(err, engine.Transient).Class != engine.Transient {
 			return err
 		}
 		select {
@@ -125,10 +129,14 @@ func (in *input) commitLast(ctx context.Context, leaving []*partition) error {
 // commitAgain is how long to wait before a commit is tried again that can't wait for the next.
 const commitAgain = 100 * time.Millisecond
 
-// shutOut says that the group takes no more commits of this member, as it is then.
-func shutOut(err error) bool {
-	return slices.ContainsFunc([]error{kerr.UnknownMemberID, kerr.FencedMemberEpoch, kerr.IllegalGeneration,
-		kerr.RebalanceInProgress, kerr.GroupIDNotFound}, func(e error) bool { return errors.Is(err, e) })
+// shutOut says that the group takes no more commits of this member, as it is then, or that the client is closed.
+func (in *input) shutOut(err error) bool {
+	final := []error{kerr.UnknownMemberID, kerr.FencedMemberEpoch, kerr.GroupIDNotFound, kgo.ErrClientClosed,
+		context.Canceled}
+	if _, _, waits := in.joins.waiting(); !waits { // else this member is about to have the group's generation
+		final = append(final, kerr.IllegalGeneration, kerr.RebalanceInProgress)
+	}
+	return slices.ContainsFunc(final, func(e error) bool { return errors.Is(err, e) })
 }
 
 // onLost is told when the group goes on without this member. Often it is a connection that was lost, and the group does
@@ -338,8 +346,8 @@ func with(all map[string][]int32, p *partition) map[string][]int32 {
 	return all
 }
 
-// commits commits what is settled, again and again until ctx ends.
-func (in *input) commits(ctx context.Context) {
+// commits commits what is settled, again and again until ctx ends; what it asks brokers then ends with asks.
+func (in *input) commits(ctx, asks context.Context) {
 	t := time.NewTicker(in.cfg.CommitInterval)
 	defer t.Stop()
 	failed := 0
@@ -349,7 +357,10 @@ func (in *input) commits(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		err := in.commit(ctx, nil)
+		if _, _, waits := in.joins.waiting(); waits {
+			continue // the client would wait, and the end for it
+		}
+		err := in.commit(asks, nil)
 		if failed++; err == nil || ctx.Err() != nil {
 			failed = 0
 		} else if failed&(failed-1) == 0 {
@@ -364,7 +375,7 @@ func (in *input) commit(ctx context.Context, only []*partition) error {
 		return nil
 	}
 	in.mu.Lock()
-	client := in.client
+	client, closing := in.client, in.closing
 	due, kept := map[string]map[int32]kgo.EpochOffset{}, map[topicPartition]uint64{}
 	for _, p := range in.assigned {
 		if only == nil && p.leaves || only != nil && !slices.Contains(only, p) {
@@ -381,15 +392,22 @@ func (in *input) commit(ctx context.Context, only []*partition) error {
 	if len(due) == 0 || client == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
 	defer cancel()
 	var failed error
-	client.CommitOffsetsSync(ctx, due,
-		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
-			if failed = err; err == nil {
-				failed = in.committed(due, kept, answer)
-			}
-		})
+	if member, generation, waits := in.joins.waiting(); waits && closing {
+		answer, err := in.commitBeside(ctx, member, generation, due)
+		if failed = err; err == nil {
+			failed = in.committed(due, kept, answer)
+		}
+	} else {
+		client.CommitOffsetsSync(ctx, due,
+			func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
+				if failed = err; err == nil {
+					failed = in.committed(due, kept, answer)
+				}
+			})
+	}
 	return kafka.Explain(failed, "commit of group "+in.cfg.Group)
 }
 

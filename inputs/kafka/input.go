@@ -28,10 +28,13 @@ type input struct {
 	replay   int    // how far to read ahead of what is settled, in all partitions
 	inFlight int    // bytes
 	swell    swell
+	joins    joins
 
 	opened bool               // once at least
 	failed error              // of the first opening, for Read to report
 	stop   context.CancelFunc // ends the loop that commits
+	cut    context.CancelFunc // ends what that loop still asks brokers
+	quits  context.CancelFunc // ends all that the client asks brokers
 	room   func()             // releases the room that what is fetched has to grow
 	loop   sync.WaitGroup
 
@@ -136,18 +139,23 @@ func (in *input) open(ctx context.Context) error {
 	in.round, in.ending, in.broken = nil, nil, nil
 	in.slots, in.assigned = map[uint64]*partition{}, map[topicPartition]*partition{}
 	in.blocked = map[topicPartition]block{}
-	in.client, err = in.connect(opts)
+	life, quits := context.WithCancel(context.WithoutCancel(ctx))
+	in.quits = quits
+	in.joins = joins{now: in.membership}
+	in.client, err = in.connect(append(opts, kgo.WithContext(life)))
 	in.mu.Unlock()
 	if err != nil {
+		quits()
 		return err
 	}
-	loop, stop := context.WithCancel(context.WithoutCancel(ctx))
-	in.stop, in.room = stop, headroom.Blocks()
+	asks, cut := context.WithCancel(life)
+	loop, stop := context.WithCancel(asks)
+	in.stop, in.cut, in.room = stop, cut, headroom.Blocks()
 	switch {
 	case in.tx != nil:
-		in.loop.Go(func() { in.rounds(loop) })
+		in.loop.Go(func() { in.rounds(loop, asks) })
 	case in.cfg.Group != "":
-		in.loop.Go(func() { in.commits(loop) })
+		in.loop.Go(func() { in.commits(loop, asks) })
 	}
 	in.loop.Go(func() { in.ends(loop) })
 	return nil
@@ -158,6 +166,17 @@ func (in *input) connect(opts []kgo.Opt) (*kafka.Client, error) {
 		return in.cfg.Client(in.log, in.name, opts...)
 	}
 	return in.tx.Open(&in.cfg.Connect, in.log, in.name, in.doom, append(opts, in.transactional()...)...)
+}
+
+// membership is as whom the client asks its group.
+func (in *input) membership() (member string, generation int32) {
+	in.mu.Lock()
+	client := in.client
+	in.mu.Unlock()
+	if client == nil {
+		return "", -1
+	}
+	return client.GroupMetadata()
 }
 
 // options are those of the client that consumes.
@@ -174,7 +193,7 @@ func (in *input) options() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.ConsumeStartOffset(start), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchIsolationLevel(isolation),
 		kgo.FetchMaxBytes(c.maxBytes(in.inFlight, in.times)),
-		kgo.FetchMaxPartitionBytes(c.partitionBytes(in.inFlight, in.times, 1)), kgo.WithHooks(&in.swell),
+		kgo.FetchMaxPartitionBytes(c.partitionBytes(in.inFlight, in.times, 1)), kgo.WithHooks(&in.swell, &in.joins),
 		kgo.FetchMinBytes(int32(c.Fetch.MinBytes)), kgo.FetchMaxWait(c.Fetch.MaxWait),
 		kgo.MetadataMaxAge(time.Minute), kgo.Rack(c.Rack),
 	}
@@ -428,43 +447,6 @@ func (in *input) partitionFault(tp topicPartition, err error) error {
 func (in *input) Close(ctx context.Context) error {
 	in.shut(ctx)
 	return nil
-}
-
-func (in *input) shut(ctx context.Context) {
-	if in.client == nil {
-		return
-	}
-	in.mu.Lock()
-	in.closing = true
-	in.wake()
-	in.mu.Unlock()
-	if in.stop != nil {
-		in.stop()
-		in.loop.Wait()
-		in.room()
-		in.stop = nil
-	}
-	in.takeAway(nil)
-	last, cancel := context.WithTimeout(ctx, in.cfg.RevokeTimeout)
-	defer cancel()
-	if in.tx != nil {
-		in.tx.Close()
-	} else if err := in.commitLast(last, nil); err != nil {
-		in.log.Warn("what was settled last could not be committed: it will be read again", "err", err)
-	}
-	done := make(chan struct{})
-	client := in.client
-	go func() { // leaving asks brokers, which may not answer
-		defer close(done)
-		client.CloseAllowingRebalance()
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.client = nil
 }
 
 // expression is a pattern as a regular expression, which is how the client takes it.

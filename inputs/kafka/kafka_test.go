@@ -486,6 +486,55 @@ func TestTheLastCommitOfAPartition(t *testing.T) {
 	}
 }
 
+// TestAnEndDuringARebalance has a group wait for a member that is slow to join, as all rebalances do for a while: who
+// ends then commits what is settled, leaves at once, and ends cleanly.
+func TestAnEndDuringARebalance(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t)
+	topic := c.Topic(t, 4)
+	cfg := config(c, topic)
+	cfg.CommitInterval = time.Minute
+	m := start(t, cfg, nil, &enginetest.Sink{})
+	until(t, "partitions", func() bool { return m.in.count() == 4 })
+	assigned := make(chan bool, 9)
+	other := func() *kgo.Client {
+		client, err := kgo.NewClient(kgo.SeedBrokers(cfg.Brokers...), kgo.ConsumerGroup("g"), kgo.ConsumeTopics(topic),
+			kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.HeartbeatInterval(100*time.Millisecond),
+			kgo.WithContext(t.Context()), kgo.DisableAutoCommit(), kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, all map[string][]int32) {
+				if len(all) > 0 {
+					assigned <- true
+				}
+			}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.CloseAllowingRebalance)
+		return client
+	}
+	waits := func() bool { _, _, yes := m.in.joins.waiting(); return yes }
+	deaf := other()
+	<-assigned
+	until(t, "two members share", func() bool { return m.in.count() < 4 && !waits() })
+	c.Fake.ControlKey(int16(kmsg.Heartbeat), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.Fake.KeepControl()
+		id, _ := deaf.GroupMetadata()
+		return r.ResponseKind(), nil, r.(*kmsg.HeartbeatRequest).MemberID == id
+	})
+	c.Send(t, kafkatest.Numbered(topic, 4, 0, 100)...)
+	until(t, "all of its own", func() bool { return len(m.sink.Bodies()) == 25*m.in.count() })
+	other()
+	until(t, "the rebalance", waits)
+	if rep := m.end(); rep.Err != nil {
+		t.Errorf("the end has failed: %v", rep.Err)
+	}
+	if got, want := c.Committed(t, "g", topic), int64(len(m.sink.Bodies())); got != want || want == 0 {
+		t.Errorf("committed %d of %d\n%s", got, want, m.log.String())
+	}
+	if strings.Contains(m.log.String(), "was not told") || strings.Contains(m.log.String(), "could not be") {
+		t.Errorf("logged:\n%s", m.log.String())
+	}
+}
+
 // batches and groups keep messages for an hour.
 func batches(t *testing.T, p *engine.Pipeline) {
 	p.Batchers = enginetest.Named("b", engine.BatcherSpec{Output: engine.Names{"out"}, Use: engine.Use(

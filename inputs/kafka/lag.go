@@ -47,10 +47,9 @@ func (p *partition) settled() int64 {
 func (in *input) moved(partitions, again int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.closing { // it leaves the group by itself
-		return
+	if !in.closing { // else it leaves the group by itself
+		in.revoked += int64(partitions)
 	}
-	in.revoked += int64(partitions)
 	in.takenAway += int64(again)
 }
 

@@ -111,8 +111,9 @@ func (in *input) doom(why error) {
 	}
 }
 
-// rounds ends one transaction after the other, until ctx ends, and with it the last.
-func (in *input) rounds(ctx context.Context) {
+// rounds ends one transaction after the other, until ctx ends, and with it the last; what it asks brokers then ends with
+// asks.
+func (in *input) rounds(ctx, asks context.Context) {
 	for {
 		in.mu.Lock()
 		r, news := in.round, in.newsOf()
@@ -133,12 +134,12 @@ func (in *input) rounds(ctx context.Context) {
 		case <-ctx.Done():
 		}
 		t.Stop()
-		in.end(ctx, r, began)
+		in.end(ctx, asks, r, began)
 	}
 }
 
 // end ends a transaction: committed if all of its messages have ended in time, and no partition has moved.
-func (in *input) end(ctx context.Context, r *round, began time.Time) {
+func (in *input) end(ctx, asks context.Context, r *round, began time.Time) {
 	in.mu.Lock()
 	ending := make(chan struct{})
 	in.ending = ending
@@ -148,7 +149,7 @@ func (in *input) end(ctx context.Context, r *round, began time.Time) {
 	if why != nil {
 		in.takeAway(nil)
 	}
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.cfg.Transaction.Timeout)
+	call, cancel := context.WithTimeout(asks, in.cfg.Transaction.Timeout)
 	defer cancel()
 	committed, err := in.tx.End(call, why == nil)
 	in.mu.Lock()
