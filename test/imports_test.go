@@ -92,7 +92,7 @@ var inside = map[string]string{
 		"processors/aggregate processors/branch processors/cache processors/decode processors/each " +
 		"processors/encode processors/exec processors/geoip processors/http processors/keep processors/map " +
 		"processors/redis processors/rename processors/set processors/sql processors/state processors/unset",
-	"internal/files":   "cmd/flowd/cli internal/caches/file internal/checkpoint outputs/file outputs/stdout",
+	"internal/files":   "cmd/flowd/cli internal/caches/file internal/checkpoint internal/nats/embed outputs/file outputs/stdout",
 	"internal/flock":   "internal/checkpoint internal/nats/embed internal/pool/hub",
 	"internal/formats": "processors/archive processors/decode processors/encode",
 	"internal/framing": "" +

@@ -28,17 +28,17 @@ func TestShared(t *testing.T) {
 	if _, err := Lock(dir, "d"); !errors.Is(err, flock.ErrHeld) || !strings.Contains(err.Error(), ", a (stop that one") {
 		t.Errorf("another server would get: %v", err)
 	}
-	if _, err := nats.Connect(a.ClientURL()); !errors.Is(err, nats.ErrAuthorization) {
+	if _, err := nats.Connect(a.url()); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("without the token: %v", err)
 	}
-	stream(t, a.ClientURL(), nats.Token("sesame")).CreateStream(t.Context(), jetstream.StreamConfig{Name: "S"}) //nolint:errcheck // seen below
+	stream(t, a.url(), nats.Token("sesame")).CreateStream(t.Context(), jetstream.StreamConfig{Name: "S"}) //nolint:errcheck // seen below
 	leaveA()
 	leaveA()
-	if !b.Running() {
+	if !b.runs() {
 		t.Fatal("it is stopped, although it is used")
 	}
 	leaveB()
-	if b.Running() {
+	if b.runs() {
 		t.Error("it runs, although nobody uses it")
 	}
 	again, leave, err := Use(Config{Dir: dir}, "e")
@@ -50,6 +50,9 @@ func TestShared(t *testing.T) {
 		t.Errorf("what it had: %v", err)
 	}
 }
+
+func (s *Server) url() string { return "nats://" + s.Addr().String() }
+func (s *Server) runs() bool  { return s.running.Running() }
 
 func stream(t *testing.T, url string, options ...nats.Option) jetstream.JetStream {
 	t.Helper()

@@ -23,7 +23,7 @@ type Config struct {
 
 // shared is a server and how many use it.
 type shared struct {
-	*server.Server
+	*Server
 	conf Config
 	lock *os.File
 	uses int
@@ -36,7 +36,7 @@ var (
 
 // Use gives the server with a folder, which the first who uses it starts and the last
 // stops. owner names the process to others that want the folder.
-func Use(c Config, owner string) (s *server.Server, release func(), err error) {
+func Use(c Config, owner string) (s *Server, release func(), err error) {
 	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
 		return nil, nil, err
 	}
@@ -64,7 +64,7 @@ func leave(r *shared) {
 		return
 	}
 	delete(running, r.conf.Dir)
-	Stop(r.Server)
+	r.Stop()
 	r.lock.Close()
 }
 
@@ -92,7 +92,7 @@ func start(c Config, owner string) (*shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := Run(o)
+	s, err := Start(o)
 	if err != nil {
 		lock.Close()
 		return nil, err

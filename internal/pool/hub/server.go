@@ -18,7 +18,7 @@ import (
 
 // embedded is a NATS server of this process.
 type embedded struct {
-	*server.Server
+	*embed.Server
 	store  *store
 	secret string // in the subjects on which jobs are put into streams
 }
@@ -56,7 +56,7 @@ func startServer(c *wire.Config, owner string, log *slog.Logger) (*embedded, err
 		return nil, err
 	}
 	o.StoreDir = e.store.dir
-	if e.Server, err = embed.Run(o); err != nil {
+	if e.Server, err = embed.Start(o); err != nil {
 		e.stop()
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func startServer(c *wire.Config, owner string, log *slog.Logger) (*embedded, err
 
 func (e *embedded) stop() {
 	if e.Server != nil {
-		embed.Stop(e.Server)
+		e.Server.Stop()
 	}
 	e.store.close()
 }

@@ -143,7 +143,9 @@ func (p *Publisher) endAll(err error, chosen func(o *Outgoing) bool) {
 
 // lost ends what is not confirmed: what a stream has answered meanwhile does not arrive any more.
 func (p *Publisher) lost(err error) {
-	err = engine.Errorf(engine.Transient, "the connection was lost before the stream confirmed it: %w", err)
+	e := engine.Errorf(engine.Transient, "the connection was lost before the stream confirmed it: %w", err)
+	e.Holds = p.conn.release != nil // the server of this process has stopped: its disk failed
+	err = e
 	p.endAll(err, func(*Outgoing) bool { return true })
 }
 

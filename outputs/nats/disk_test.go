@@ -1,0 +1,70 @@
+package nats
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+)
+
+// JetStream gives up a stream for good when its disk is full. The server of this process
+// starts anew when there is room.
+func TestAFullDiskUnderTheServerOfThisProcess(t *testing.T) {
+	enginetest.InFullDisk(t, func(t *testing.T, limit func(bytes int64)) {
+		o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"nats": {"embedded": {"store": %q, "sync": true}, "subject": "s.a",
+			"stream": "S", "declare": {"subjects": ["s.>"]}, "timeout": "2s"}}`, t.TempDir())).(*output)
+		if err := o.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer o.Close(context.Background()) //nolint:errcheck // the end of the process
+		// writes writes until all is well, or has failed in a way that blames nobody.
+		writes := func(payload string) bool {
+			b := enginetest.Batch(payload)
+			err := o.Write(t.Context(), b)
+			fates := enginetest.WriteFates(b, err)
+			for m := range b.Ended() {
+				if m.Err() != nil {
+					err = m.Err()
+				}
+			}
+			if err != nil && !engine.ErrorOf(err, engine.Transient).HoldsOutput() {
+				t.Errorf("the message is to blame: %v", err)
+			}
+			if err != nil {
+				t.Log(err)
+			}
+			return fates[0] == "safe"
+		}
+		if !writes("before") {
+			t.Fatal("the first write failed")
+		}
+		limit(100_000)
+		large := strings.Repeat("x", 50_000)
+		safe := 1
+		for range 5 {
+			if writes(large) {
+				safe++
+			}
+		}
+		if safe == 6 {
+			t.Error("nothing failed")
+		}
+		limit(-1)
+		for until := time.Now().Add(30 * time.Second); !writes("after"); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(until) {
+				t.Fatal("it does not work again")
+			}
+		}
+		s, err := o.conn.JS.Stream(t.Context(), "S")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := int(s.CachedInfo().State.Msgs); n < safe+1 {
+			t.Errorf("the stream has %d messages, and %d were acknowledged", n, safe+1)
+		}
+	})
+}
