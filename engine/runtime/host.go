@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/inside"
@@ -105,8 +106,9 @@ type resourceKey struct{ section, name, print string }
 type shared struct {
 	resource any
 
-	mu    sync.Mutex // guards the field below, and opening and closing
-	users int
+	mu     sync.Mutex // guards the field below, and opening and closing
+	users  int
+	opened atomic.Bool // at least once
 }
 
 // Open opens the resource for its first user.
@@ -119,6 +121,15 @@ func (s *shared) Open(ctx context.Context) error {
 		}
 	}
 	s.users++
+	s.opened.Store(true)
+	return nil
+}
+
+// Trouble is that of the resource.
+func (s *shared) Trouble() *engine.Trouble {
+	if of, ok := s.resource.(engine.Troubled); ok && s.opened.Load() {
+		return of.Trouble()
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/flowd-io/flowd/engine"
 )
@@ -36,16 +37,17 @@ type input struct {
 	names   []string
 	parts   []engine.Input
 	takes   engine.TakesBack
-	at      int // the part that is read
-	reached int // how many have been opened ever
-	opened  int // how many are open
+	at      int          // the part that is read
+	reached atomic.Int64 // how many have been opened ever
+	opened  int          // how many are open
 }
 
 var (
-	_ engine.Opener  = (*input)(nil)
-	_ engine.Closer  = (*input)(nil)
-	_ engine.Stopper = (*input)(nil)
-	_ engine.Traited = (*input)(nil)
+	_ engine.Opener   = (*input)(nil)
+	_ engine.Closer   = (*input)(nil)
+	_ engine.Stopper  = (*input)(nil)
+	_ engine.Traited  = (*input)(nil)
+	_ engine.Troubled = (*input)(nil)
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
@@ -88,10 +90,22 @@ func (in *input) add(name string, part engine.Input) error {
 // Traits is that all parts take back the same; where they differ, nothing is taken back.
 func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: in.takes} }
 
+// Trouble is that of the first part which has any.
+func (in *input) Trouble() *engine.Trouble {
+	for _, part := range in.parts[:in.reached.Load()] {
+		if of, ok := part.(engine.Troubled); ok {
+			if t := of.Trouble(); t != nil {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
 // Open reopens the parts that a Close has closed: acks may still arrive for those that have
 // ended.
 func (in *input) Open(ctx context.Context) error {
-	for in.opened < in.reached {
+	for in.opened < int(in.reached.Load()) {
 		if err := in.open(ctx); err != nil {
 			return err
 		}
@@ -128,7 +142,7 @@ func (in *input) open(ctx context.Context) error {
 		}
 	}
 	in.opened++
-	in.reached = max(in.reached, in.opened)
+	in.reached.Store(max(in.reached.Load(), int64(in.opened)))
 	return nil
 }
 

@@ -135,6 +135,21 @@ func TestACutConnectionIsNotTheEndOfAPart(t *testing.T) {
 	}
 }
 
+func (p *fake) Trouble() *engine.Trouble { return &engine.Trouble{Cause: p.name} }
+
+func TestTroubleIsThatOfPartsThatWereOpened(t *testing.T) {
+	in, _ := of(&fake{name: "a", n: 1}, &fake{name: "b", n: 1})
+	if tr := in.Trouble(); tr != nil {
+		t.Errorf("before anything is open: %+v", tr)
+	}
+	if _, err := in.Read(t.Context(), engine.NewBatch(1)); err != nil {
+		t.Fatal(err)
+	}
+	if tr := in.Trouble(); tr == nil || tr.Cause != "a" {
+		t.Errorf("got %+v, want that of a", tr)
+	}
+}
+
 func TestAPartThatDoesNotOpenIsNamed(t *testing.T) {
 	in, _ := of(&fake{name: "a"}, &fake{name: "b", fail: errors.New("no such thing")})
 	if _, err := in.Read(t.Context(), engine.NewBatch(1)); err == nil || err.Error() != "b: no such thing" {
