@@ -34,30 +34,35 @@ func (p *pgPool) encode(args []Value, oids []uint32) ([][]byte, error) {
 func (p *pgPool) text(v Value, oid uint32) ([]byte, error) {
 	t := p.typeOf(oid)
 	if !t.isArray {
-		return pgScalar(v, t.base), nil
+		return pgScalar(v, t.base)
 	}
 	if v.Kind != JSON || v.Text[0] != '[' {
-		return pgScalar(v, 0), nil // the text of an array, or an error of the server
+		return pgScalar(v, 0) // the text of an array, or an error of the server
 	}
 	text, err := appendArrayOf(nil, v.Text, t.base, 1)
 	return text, engine.WithClass(engine.Rejected, err)
 }
 
-func pgScalar(v Value, oid uint32) []byte {
+func pgScalar(v Value, oid uint32) ([]byte, error) {
 	switch oid {
 	case oidJSON, oidJSONB:
-		return v.JSON()
+		return v.JSON(), nil
 	case oidBytea:
-		return hex.AppendEncode([]byte(`\x`), v.Text)
+		return hex.AppendEncode([]byte(`\x`), v.Text), nil
 	case oidInt2, oidInt4, oidInt8:
 		if v.Kind == Number {
-			return integer(v.Text)
+			return integer(v.Text), nil
 		}
+	case oidTimestamp, oidDate, oidTime:
+		if v.Text == nil {
+			break
+		}
+		return inUTC(v.Text, unzoned[oid])
 	}
 	if v.Text == nil {
-		return []byte{} // nil would be null
+		return []byte{}, nil // nil would be null
 	}
-	return v.Text
+	return v.Text, nil
 }
 
 // integer spells a number that is one, such as 1.0 or 1e3, as integers are; the server refuses any other.
@@ -94,7 +99,11 @@ func appendArrayOf(dst, list []byte, oid uint32, depth int) ([]byte, error) {
 				return dst, err
 			}
 		default:
-			dst = appendQuoted(dst, pgScalar(v, oid))
+			text, err := pgScalar(v, oid)
+			if err != nil {
+				return dst, err
+			}
+			dst = appendQuoted(dst, text)
 		}
 	}
 	return append(dst, '}'), nil

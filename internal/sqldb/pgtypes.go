@@ -19,6 +19,8 @@ const (
 	oidJSON        = 114
 	oidFloat4      = 700
 	oidFloat8      = 701
+	oidDate        = 1082
+	oidTime        = 1083
 	oidTimestamp   = 1114
 	oidTimestamptz = 1184
 	oidNumeric     = 1700
@@ -31,7 +33,7 @@ const (
 var arrays = [][2]uint32{
 	{1000, oidBool}, {1001, oidBytea}, {1005, oidInt2}, {1007, oidInt4}, {1016, oidInt8}, {1028, oidOID},
 	{1021, oidFloat4}, {1022, oidFloat8}, {1231, oidNumeric}, {199, oidJSON}, {3807, oidJSONB},
-	{1115, oidTimestamp}, {1185, oidTimestamptz}, {1182, 1082}, {1183, 1083}, {1270, 1266}, {1187, 1186},
+	{1115, oidTimestamp}, {1185, oidTimestamptz}, {1182, oidDate}, {1183, oidTime}, {1270, 1266}, {1187, 1186},
 	{1009, 25}, {1015, 1043}, {1014, 1042}, {1002, 18}, {1003, 19}, {2951, 2950}, {1041, 869}, {651, 650}, {1040, 829},
 }
 

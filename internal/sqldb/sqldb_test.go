@@ -96,6 +96,10 @@ func TestValuesAreExactBothWays(t *testing.T) {
 			{"json", `"text"`, ""}, {"jsonb", `"{}"`, ""}, {"json", `5`, ""}, {"jsonb", `null`, ""},
 			{"timestamptz", `"2026-01-31T12:00:00.123456+02:00"`, `"2026-01-31T10:00:00.123456Z"`},
 			{"timestamp", `"2026-01-31T12:00:00.5"`, ""}, {"timestamptz", `"infinity"`, ""}, {"date", `"2026-01-31"`, ""},
+			{"timestamp", `"2024-03-31T02:30:00+02:00"`, `"2024-03-31T00:30:00"`}, {"timestamp", `"2024-03-31 02:30:00.25-0330"`, `"2024-03-31T06:00:00.25"`},
+			{"timestamp", `"2024-03-31 02:30+02"`, `"2024-03-31T00:30:00"`}, {"timestamp[]", `["2024-03-31T00:30:00Z",null]`, `["2024-03-31T00:30:00",null]`},
+			{"timestamp", `"2024-03-31 02:30:00.123456"`, `"2024-03-31T02:30:00.123456"`}, {"date", `"2024-03-31T00:30:00+02:00"`, `"2024-03-30"`},
+			{"time", `"2024-03-31T00:30:00+02:00"`, `"22:30:00"`}, {"text", `"2024-03-31T02:30:00+02:00"`, ""},
 			{"time", `"12:30:00"`, ""}, {"interval", `"1 day 02:00"`, `"P1DT2H"`},
 			{"uuid", `"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"`, ""}, {"inet", `"10.0.0.0/8"`, ""}, {"mood", `"sad"`, ""},
 			{"int4[]", `[1,null,3]`, ""}, {"text[]", `["a,b","","NULL","\"\\",null]`, ""}, {"int4[]", `[[1,2],[3,4]]`, ""},
@@ -177,6 +181,17 @@ func TestBytesAndTimesOfExpressions(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestANameOfAZoneIsRefused(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, database(t, "postgres"))
+	exec(t, conn, "CREATE TABLE t (v timestamp)")
+	_, err := conn.Exec(t.Context(), "INSERT INTO t VALUES ($1)", []Value{{Text, []byte("2024-03-31 02:30:00 Europe/Rome")}})
+	if e := engine.ErrorOf(err, engine.Transient); err == nil || e.Class != engine.Rejected {
+		t.Errorf("got %v, want a rejected message", err)
+	}
+	exec(t, conn, "INSERT INTO t VALUES ($1)", Value{Text, []byte("0044-03-15 12:00:00 BC")})
 }
 
 func TestANumberThatWouldBeZeroIsRefused(t *testing.T) {

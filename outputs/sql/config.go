@@ -90,7 +90,8 @@ written once. Outages, a full disk, refused logins and a missing table hold the 
 until they are resolved; deadlocks and timeouts are retried.
 
 Values stay exact: a numeric column gets all digits that the message has, lists become
-arrays or JSON, objects become JSON, RFC 3339 times become points in time. Text goes into
+arrays or JSON, objects become JSON, RFC 3339 times become points in time;
+a column without a time zone gets them in UTC. Text goes into
 a column of bytes as it is; for base64, write from_base64(field). In PostgreSQL, anything
 can go into a json column; MySQL and MariaDB run in strict mode, so nothing is truncated.
 Names of tables and columns are quoted, and never come from data.

@@ -1,0 +1,54 @@
+package sqldb
+
+import (
+	"regexp"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// The layouts of types that have no time zone.
+var unzoned = map[uint32]string{
+	oidTimestamp: "2006-01-02 15:04:05.999999999",
+	oidDate:      time.DateOnly,
+	oidTime:      "15:04:05.999999999",
+}
+
+var (
+	// moment is a time with what follows its seconds.
+	moment = regexp.MustCompile(`^(\d{4,}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)? ?(.*)$`)
+	// offset is that of a zone.
+	offset = regexp.MustCompile(`^(?:[Zz]|([+-]\d\d)(?::?(\d\d))?)$`)
+	// era is what may follow that is not a zone.
+	era = regexp.MustCompile(`^(?i)(?:AD|BC|AM|PM)?$`)
+)
+
+// inUTC makes UTC of a time with a zone, for a type that has none. The server would drop the zone and keep the
+// clock, which is then another time.
+func inUTC(text []byte, layout string) ([]byte, error) {
+	m := moment.FindSubmatch(text)
+	if m == nil || era.Match(m[4]) {
+		return text, nil
+	}
+	zone := offset.FindSubmatch(m[4])
+	if zone == nil {
+		return nil, engine.Errorf(engine.Rejected,
+			"%.60q has a time zone, which the column does not keep (write the time in UTC, or with an offset such as +02:00)", text)
+	}
+	seconds, east := string(m[3]), "Z"
+	if seconds == "" {
+		seconds = ":00"
+	}
+	if len(zone[1]) > 0 {
+		minutes := string(zone[2])
+		if minutes == "" {
+			minutes = "00"
+		}
+		east = string(zone[1]) + ":" + minutes
+	}
+	at, err := time.Parse(time.RFC3339Nano, string(m[1])+"T"+string(m[2])+seconds+east)
+	if err != nil {
+		return nil, engine.Errorf(engine.Rejected, "%.60q is not a time (write it as in 2006-01-02T15:04:05Z)", text)
+	}
+	return at.UTC().AppendFormat(nil, layout), nil
+}
