@@ -81,6 +81,13 @@ func TestDecode(t *testing.T) {
 		{"xml has attributes, text and lists", &codec.XML{},
 			`<order id="7"><item>a</item><item n="2">b</item><note/></order>`,
 			`{"order":{"-id":"7","item":["a",{"-n":"2","#text":"b"}],"note":""}}`},
+		{"xml keeps blanks that are more than layout", &codec.XML{}, "<a>\r\n <b><![CDATA[ x ]]></b><c> y&#32;\n</c><d> <![CDATA[]]> </d><e>\u00a0</e></a>\n",
+			`{"a":{"b":" x ","c":"y ","d":"","e":"` + "\u00a0" + `"}}`},
+		{"xml of other encodings", &codec.XML{}, "<?xml version='1.0' encoding='ISO-8859-1'?><a b='\xe9'>\xfc</a>", `{"a":{"-b":"é","#text":"ü"}}`},
+		{"xml of Windows", &codec.XML{}, `<?xml version="1.0" encoding="windows-1252" ?>` + "<a>\x80</a>", `{"a":"€"}`},
+		{"xml of UTF-16", &codec.XML{}, "\xff\xfe<\x00a\x00>\x00\xac\x20<\x00/\x00a\x00>\x00", `{"a":"€"}`},
+		{"xml that became UTF-8 on its way", (&codec.XML{}).Unicode(), "<?xml version='1.0' encoding='ISO-8859-1'?><a>é</a>", `{"a":"é"}`},
+		{"xml leaves prefixes out", &codec.XML{}, "\ufeff<x:a xmlns:x='u' x='1' x:y='2'/>", `{"a":{"-x":"1","-y":"2"}}`},
 		{"xml makes numbers where asked", &codec.XML{Numbers: true}, `<a x="1"><b>2</b></a>`, `{"a":{"-x":1,"b":2}}`},
 	}
 	for _, tt := range tests {
@@ -148,6 +155,13 @@ func TestWhatIsNotOfTheFormatSaysWhy(t *testing.T) {
 		{"two xml roots", &codec.XML{}, "<a/><b/>", "more than one root"},
 		{"an xml entity of the document's own", &codec.XML{}, `<!DOCTYPE a [<!ENTITY x "y">]><a>&x;</a>`,
 			"invalid character entity"},
+		{"text after the root of xml", &codec.XML{}, "<a>1</a>\ngarbage", "xml: line 2: there is text outside of the root element"},
+		{"text before the root of xml", &codec.XML{}, "junk<r/>", "text outside of the root element"},
+		{"an xml attribute twice", &codec.XML{}, "<a x='1' x='2'/>", `two attributes "x"`},
+		{"xml attributes that namespaces tell apart", &codec.XML{}, "<a x='1' b:x='2'/>", `two attributes "x", once namespaces are left out`},
+		{"xml of an encoding that nobody knows", &codec.XML{}, "<?xml version='1.0' encoding='Shift_JIS'?><a/>", "convert the document to UTF-8"},
+		{"xml with bytes that its encoding lacks", &codec.XML{}, "<?xml version='1.0' encoding='windows-1253'?><a>\xaa</a>", "it is not windows-1253"},
+		{"xml that is no ASCII", &codec.XML{}, "<?xml version='1.0' encoding='US-ASCII'?><a>é</a>", "is not US-ASCII"},
 		{"deep xml", &codec.XML{}, strings.Repeat("<a>", 5000), "nested deeper"},
 	}
 	for _, tt := range tests {
@@ -185,6 +199,8 @@ func TestEncode(t *testing.T) {
 		{"yaml keeps order and quotes what would change", &codec.YAML{},
 			`{"b":"true","a":[1,"x"],"d":"2026-01-02","e":""}`,
 			"b: \"true\"\na:\n  - 1\n  - x\nd: \"2026-01-02\"\ne: \"\"\n"},
+		{"xml of text with blanks at its ends", &codec.XML{}, `{"r":{"a":[" x\n",{"-b":" ","#text":" "}]}}`,
+			`<r><a>&#32;x&#10;</a><a b=" ">&#32;</a></r>`},
 		{"xml of attributes, text and lists", &codec.XML{}, `{"order":{"-id":7,"item":["a",{"-n":"2","#text":"<b>"}]}}`,
 			`<order id="7"><item>a</item><item n="2">&lt;b&gt;</item></order>`},
 	}
@@ -217,6 +233,9 @@ func TestWhatAFormatCantSayIsAnError(t *testing.T) {
 		{"kv of a list", &codec.KV{}, `[1]`, "a list is not an object"},
 		{"a kv key with a space", &codec.KV{}, `{"a b":1}`, "ambiguity"},
 		{"a pattern", regex(t, "(?P<a>x)"), `{}`, "can't be encoded"},
+		{"xml of a character that it can't have", &codec.XML{}, `{"a":"x\u0001"}`, "U+0001 is not a character of XML"},
+		{"xml of an attribute with such a character", &codec.XML{}, `{"a":{"-b":"\ufffe"}}`, "U+FFFE is not a character of XML"},
+		{"an xml attribute twice", &codec.XML{}, `{"a":{"-x":1,"-x":2}}`, `the attribute "x" twice`},
 		{"xml of two roots", &codec.XML{}, `{"a":1,"b":2}`, "one root"},
 		{"an xml name with markup", &codec.XML{}, `{"a><b":1}`, "not a valid element name"},
 		{"an xml attribute with markup", &codec.XML{}, `{"a":{"-x y":1}}`, "not a valid attribute name"},

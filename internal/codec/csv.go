@@ -124,6 +124,9 @@ func (c *CSV) object(dst []byte, names []string, t *csv.Text) ([]byte, error) {
 
 // duplicate is a name that is there twice.
 func duplicate(names []string) (string, bool) {
+	if len(names) < 2 {
+		return "", false
+	}
 	seen := make(map[string]bool, len(names))
 	for _, n := range names {
 		if seen[n] {

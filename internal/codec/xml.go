@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/flowd-io/flowd/engine/doc"
@@ -16,6 +17,8 @@ import (
 // a list, and an element with nothing but text is text.
 type XML struct {
 	Numbers bool `yaml:"numbers" doc:"Decoding turns text that is a JSON number into a number."`
+
+	unicode bool // documents are UTF-8, whatever they say
 }
 
 // element is an element as it is read.
@@ -24,13 +27,37 @@ type element struct {
 	attrs    []xml.Attr
 	children []*element
 	text     strings.Builder
+	from, to int // of the text, what is more than layout
 }
+
+const blanks = " \t\r\n"
+
+// add adds text; source is how it is written. Blanks at the ends are layout, unless they are
+// written as CDATA or by their numbers.
+func (e *element) add(text, source []byte) {
+	lead, trail := 0, 0
+	if !bytes.HasPrefix(source, []byte("<![CDATA[")) {
+		inner := bytes.TrimLeft(source, blanks)
+		lead = length(source[:len(source)-len(inner)])
+		trail = length(inner[len(bytes.TrimRight(inner, blanks)):])
+	}
+	if lead+trail < len(text) {
+		if e.to == 0 {
+			e.from = e.text.Len() + lead
+		}
+		e.to = e.text.Len() + len(text) - trail
+	}
+	e.text.Write(text)
+}
+
+// length is how many bytes blanks become: line ends are one.
+func length(blanks []byte) int { return len(blanks) - bytes.Count(blanks, []byte("\r\n")) }
 
 // Decode gives an object with the root element as its only field. Namespaces,
 // comments and processing instructions are left out; entities that a document
 // defines for itself are refused.
 func (c *XML) Decode(dst, payload []byte) ([]byte, error) {
-	root, err := parseXML(xml.NewDecoder(bytes.NewReader(payload)))
+	root, err := c.parse(payload)
 	if err != nil {
 		return dst, xmlError(err)
 	}
@@ -47,7 +74,7 @@ func (c *XML) Decode(dst, payload []byte) ([]byte, error) {
 // Working is the text, and a tree of elements and attributes.
 func (c *XML) Working(payload []byte) int {
 	elements := bytes.Count(payload, []byte("<")) - bytes.Count(payload, []byte("</"))
-	return 260*elements + 180*bytes.Count(payload, []byte("=")) + 4*len(payload)
+	return 260*elements + 180*bytes.Count(payload, []byte("=")) + 7*len(payload)
 }
 
 // DecodeWithin is Decode: the result is hardly longer than the input.
@@ -63,11 +90,28 @@ func xmlError(err error) error {
 	return fmt.Errorf("xml: %w", err)
 }
 
+// Unicode is a codec for documents that are UTF-8 because they have been part of JSON,
+// whatever encoding they name.
+func (c *XML) Unicode() *XML { return &XML{Numbers: c.Numbers, unicode: true} }
+
+func (c *XML) parse(payload []byte) (*element, error) {
+	if !c.unicode {
+		var err error
+		if payload, err = unicodeXML(payload); err != nil {
+			return nil, err
+		}
+	}
+	return parseXML(bytes.TrimPrefix(payload, utf8Mark))
+}
+
 // parseXML reads the one root element.
-func parseXML(r *xml.Decoder) (*element, error) {
-	var root element // holds the document
+func parseXML(payload []byte) (*element, error) {
+	r := xml.NewDecoder(bytes.NewReader(payload))
+	r.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // it is UTF-8 by now
+	var root element                                                                     // holds the document
 	open := []*element{&root}
 	for {
+		begin := r.InputOffset()
 		token, err := r.Token()
 		if errors.Is(err, io.EOF) && len(root.children) == 1 {
 			return root.children[0], nil
@@ -84,19 +128,26 @@ func parseXML(r *xml.Decoder) (*element, error) {
 			if in == &root && len(root.children) > 0 {
 				return nil, errors.New("there is more than one root element")
 			}
-			e := &element{name: t.Name.Local, attrs: t.Copy().Attr}
+			e := &element{name: t.Name.Local, attrs: attributes(t)}
+			if twice, ok := duplicate(localNames(e.attrs)); ok {
+				return nil, fmt.Errorf("line %d: element %s has two attributes %q, once namespaces are left out (rename one before, as with replace())",
+					line(r), e.name, twice)
+			}
 			in.children = append(in.children, e)
 			open = append(open, e)
 		case xml.EndElement:
 			open = open[:len(open)-1]
 		case xml.CharData:
-			in.text.Write(t)
+			if in == &root && len(bytes.Trim(t, blanks)) > 0 {
+				return nil, fmt.Errorf("line %d: there is text outside of the root element", line(r))
+			}
+			in.add(t, payload[begin:r.InputOffset()])
 		}
 	}
 }
 
 func (c *XML) element(dst []byte, e *element) ([]byte, error) {
-	text := strings.TrimSpace(e.text.String())
+	text := e.text.String()[e.from:e.to]
 	if len(e.attrs) == 0 && len(e.children) == 0 {
 		if c.Numbers && isNumber(text) {
 			return append(dst, text...), nil
@@ -139,6 +190,25 @@ func (c *XML) element(dst []byte, e *element) ([]byte, error) {
 	return o.end(), nil
 }
 
+func line(r *xml.Decoder) int {
+	n, _ := r.InputPos()
+	return n
+}
+
+// attributes are those of an element, without the declarations of prefixes, which are left
+// out.
+func attributes(t xml.StartElement) []xml.Attr {
+	return slices.DeleteFunc(t.Copy().Attr, func(a xml.Attr) bool { return a.Name.Space == "xmlns" })
+}
+
+func localNames(attrs []xml.Attr) []string {
+	names := make([]string, len(attrs))
+	for i, a := range attrs {
+		names[i] = a.Name.Local
+	}
+	return names
+}
+
 // group puts elements of one name together, names in the order of appearance.
 func group(children []*element) (names []string, groups map[string][]*element) {
 	groups = make(map[string][]*element, len(children))
@@ -157,14 +227,14 @@ func (c *XML) Encode(dst, json []byte) ([]byte, error) {
 		return dst, fmt.Errorf("xml: %s is not an object with the root element as its only field", kind(json))
 	}
 	b := bytes.NewBuffer(dst)
-	w := xml.NewEncoder(b)
+	w := xmlWriter{xml.NewEncoder(b), b}
 	roots := 0
 	for name, value := range doc.Members(json) {
 		roots++
 		if roots > 1 || value[0] == '[' {
 			return dst, errors.New("xml: an element needs one root (put the fields under one with `map`)")
 		}
-		if err := encodeXML(w, name, value); err != nil {
+		if err := w.element(name, value); err != nil {
 			return dst, xmlError(err)
 		}
 	}
@@ -177,8 +247,47 @@ func (c *XML) Encode(dst, json []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// encodeXML writes an element, or one for each element of a list.
-func encodeXML(w *xml.Encoder, name string, value []byte) error {
+// xmlWriter writes elements into a buffer.
+type xmlWriter struct {
+	*xml.Encoder
+	b *bytes.Buffer
+}
+
+// text writes text. Blanks at its ends have numbers, so that no reader takes them for layout.
+func (w xmlWriter) text(s string) error {
+	if err := allChars(s); err != nil {
+		return err
+	}
+	rest := strings.TrimLeft(s, blanks)
+	inner := strings.TrimRight(rest, blanks)
+	return errors.Join(w.numbered(s[:len(s)-len(rest)]), w.EncodeToken(xml.CharData(inner)), w.numbered(rest[len(inner):]))
+}
+
+// allChars refuses what the encoder would replace.
+func allChars(s string) error {
+	for _, r := range s {
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff {
+			return fmt.Errorf("%U is not a character of XML (remove it, or use `encode: base64` for bytes)", r)
+		}
+	}
+	return nil
+}
+
+func (w xmlWriter) numbered(blanks string) error {
+	if blanks == "" {
+		return nil
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for i := range len(blanks) {
+		fmt.Fprintf(w.b, "&#%d;", blanks[i])
+	}
+	return nil
+}
+
+// element writes an element, or one for each element of a list.
+func (w xmlWriter) element(name string, value []byte) error {
 	if !isXMLName(name) {
 		return fmt.Errorf("%.80q is not a valid element name", name)
 	}
@@ -187,7 +296,7 @@ func encodeXML(w *xml.Encoder, name string, value []byte) error {
 			if item[0] == '[' {
 				return fmt.Errorf("%q is a list of lists, which elements can't express", name)
 			}
-			if err := encodeXML(w, name, item); err != nil {
+			if err := w.element(name, item); err != nil {
 				return err
 			}
 		}
@@ -195,15 +304,21 @@ func encodeXML(w *xml.Encoder, name string, value []byte) error {
 	}
 	start := xml.StartElement{Name: xml.Name{Local: name}}
 	if value[0] != '{' {
-		return errors.Join(w.EncodeToken(start), w.EncodeToken(xml.CharData(Cell(value))), w.EncodeToken(start.End()))
+		return errors.Join(w.EncodeToken(start), w.text(Cell(value)), w.EncodeToken(start.End()))
 	}
 	for key, v := range doc.Members(value) {
 		if local, ok := strings.CutPrefix(key, "-"); ok {
 			if !isXMLName(local) {
 				return fmt.Errorf("%.80q is not a valid attribute name", local)
 			}
+			if err := allChars(Cell(v)); err != nil {
+				return err
+			}
 			start.Attr = append(start.Attr, xml.Attr{Name: xml.Name{Local: local}, Value: Cell(v)})
 		}
+	}
+	if twice, ok := duplicate(localNames(start.Attr)); ok {
+		return fmt.Errorf("element %q has the attribute %q twice", name, twice)
 	}
 	if err := w.EncodeToken(start); err != nil {
 		return err
@@ -213,9 +328,9 @@ func encodeXML(w *xml.Encoder, name string, value []byte) error {
 		switch {
 		case strings.HasPrefix(key, "-"):
 		case key == "#text":
-			err = w.EncodeToken(xml.CharData(Cell(v)))
+			err = w.text(Cell(v))
 		default:
-			err = encodeXML(w, key, v)
+			err = w.element(key, v)
 		}
 		if err != nil {
 			return err

@@ -98,6 +98,9 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	if p.codec, p.schemas, err = c.format(env); err != nil {
 		return nil, err
 	}
+	if x, ok := p.codec.(*codec.XML); ok && !p.from.Path.IsZero() {
+		p.codec = x.Unicode()
+	}
 	_, p.binary = p.codec.(codec.Binary)
 	_, packed := p.codec.(codec.Packed)
 	p.base64 = packed || p.schemas != nil
