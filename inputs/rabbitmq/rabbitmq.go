@@ -118,7 +118,8 @@ quorum queue with a delivery limit (RabbitMQ 4 gives each one a limit of 20) cou
 messages that a stop returns as delivered: fewer are then prefetched, unless prefetch
 is set. The limit is taken from declare, or from the management interface, if it
 answers this user. Messages that fail for good go where on_failure says; messages
-that return to the queue are treated as on_return says.
+that return to the queue are treated as on_return says. What a stop leaves unfinished
+goes back in order, when the input closes.
 
 A lost connection is re-established, at the next URL of a list if need be;
 unacknowledged messages are redelivered. A stream continues after what was settled,
@@ -221,7 +222,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return in.at, in.at.read(ctx, b)
 }
 
-// Stop ends the consumer and hands back what was delivered and not read.
+// Stop prepares the end: acks still arrive, and what has no end by then stays out until [input.Close].
 func (in *input) Stop(ctx context.Context) error {
 	if in.at != nil {
 		in.at.stop(ctx)

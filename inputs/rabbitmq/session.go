@@ -28,6 +28,7 @@ type session struct {
 	orders []order
 	tags   []uint64
 	timers map[uint64]*time.Timer // of what is kept back, by tag
+	stops  bool                   // what is not finished stays out until close, which hands it back in order
 	over   bool
 }
 
@@ -201,12 +202,15 @@ func (s *session) judge(r *engine.Result) {
 	if e == nil || e.verdict != open {
 		return
 	}
+	unfinished := r.Fate == engine.Returned && (r.Err == nil || r.Err.Unfinished())
+	if unfinished && s.stops {
+		return
+	}
 	s.tags = append(s.tags, r.Ref)
 	e.verdict = accept
 	if r.Fate != engine.Returned {
 		return
 	}
-	unfinished := r.Err == nil || r.Err.Unfinished()
 	how := s.in.cfg.OnReturn
 	if !unfinished && (how != requeue && how != requeueOnce || how == requeueOnce && e.redelivered) {
 		e.verdict = refuse
@@ -279,25 +283,28 @@ func (s *session) tell() {
 // stopping is how long the broker may take to end a consumer.
 const stopping = 5 * time.Second
 
-// stop ends the consumer, and has the broker deliver to others what was not read.
+// stop has what is not finished stay out until close: a quorum queue that gets messages back one by one puts them last.
 func (s *session) stop(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, stopping)
-	defer cancel()
-	err := s.conn.Within(ctx, "cancel the consumer", func() error { return s.ch.Cancel(s.in.tag, false) })
-	if err != nil {
-		return // with the connection: then the broker has them back already
+	if s.handsBack() {
+		ctx, cancel := context.WithTimeout(ctx, stopping)
+		defer cancel()
+		err := s.conn.Within(ctx, "cancel the consumer", func() error { return s.ch.Cancel(s.in.tag, false) })
+		if err != nil {
+			return // with the connection: then the broker has them back already
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.conn.Hold()
-	for d := range s.deliver { // it ends, as the consumer has
-		_ = s.ch.Nack(d.DeliveryTag, false, true)
-	}
-	_ = s.conn.Release()
+	s.stops = true
 	for _, t := range s.timers { // there is no time to hold anything back
 		t.Reset(0)
 	}
 }
+
+// handsBack says that what is out is handed back with a frame before the channel is closed, since what a channel takes
+// with it counts as failed. Where that makes no difference, it goes back with the channel, which keeps the order in all
+// cases: a consumer that is cancelled first can have deliveries on their way, which then go back before older ones.
+func (s *session) handsBack() bool { return !s.in.cfg.stream() && !s.conn.CountsReturns() }
 
 // close ends the session.
 func (s *session) close(ctx context.Context) {
@@ -306,8 +313,8 @@ func (s *session) close(ctx context.Context) {
 	for _, t := range s.timers {
 		t.Stop()
 	}
-	if !s.in.cfg.stream() {
-		_ = s.ch.Nack(0, true, true) // all that is out: a broker may count what a channel takes with it as failed
+	if s.handsBack() {
+		_ = s.ch.Nack(0, true, true)
 	}
 	s.mu.Unlock()
 	s.conn.Close(ctx)

@@ -23,8 +23,7 @@ const asking = 2 * time.Second
 // it is what was declared, or what the management interface says, if it answers.
 func (d *Dialer) DeliveryLimit(ctx context.Context, c *Conn, management schema.Secret, declared *Declare,
 	queue string) (int, error) {
-	version, _ := c.Properties["version"].(string)
-	counts, always := counting(version)
+	counts, always := counting(c.version())
 	if !counts {
 		return 0, nil
 	}
@@ -43,6 +42,18 @@ func (d *Dialer) DeliveryLimit(ctx context.Context, c *Conn, management schema.S
 		return limit, err
 	}
 	return answer.limit(always), nil
+}
+
+func (c *Conn) version() string {
+	v, _ := c.Properties["version"].(string)
+	return v
+}
+
+// CountsReturns says that the broker's quorum queues count a message that is handed back unread as they count one whose
+// channel is gone: towards the delivery limit.
+func (c *Conn) CountsReturns() bool {
+	counts, _ := counting(c.version())
+	return counts
 }
 
 // counting says whether a broker of a version counts a message that goes back unread

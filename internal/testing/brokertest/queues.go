@@ -149,6 +149,20 @@ func (b *Broker) Ready(t testing.TB, queue string) int {
 	return q.Messages
 }
 
+// Holds waits until n messages of a queue wait to be delivered.
+func (b *Broker) Holds(t testing.TB, queue string, n int) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(Patience); b.Ready(t, queue) != n; {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("%d messages wait in %s after %v, want %d", b.Ready(t, queue), queue, Patience, n)
+		}
+	}
+}
+
 // API calls the management interface, only of [Managed] and [Own], and reads its answer into v
 // unless that is nil.
 func (b *Broker) API(t testing.TB, method, path string, body string, v any) {
