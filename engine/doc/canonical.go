@@ -72,7 +72,7 @@ func (c *canonizer) value(i, depth int) (end int, ok bool) {
 	case '"':
 		if c.leaf == nil {
 			end, _ = c.text(i)
-			return end, true
+			return end, end > 0
 		}
 	case '{':
 		return c.object(i, depth+1)
@@ -88,12 +88,16 @@ func (c *canonizer) value(i, depth int) (end int, ok bool) {
 	return end, ok
 }
 
-// text rewrites the string at i, and says whether it is written as it is meant.
+// text rewrites the string at i, and says whether it is written as it is meant. No text can have half of a character in
+// it, which has no end here.
 func (c *canonizer) text(i int) (end int, plain bool) {
 	end, escaped := textEnd(c.data, i+1)
 	if !escaped {
 		c.out = append(c.out, c.data[i:end]...)
-		return end, true
+		return end, end-i >= len(`""`)
+	}
+	if Surrogate(c.data[i:end]) != nil {
+		return 0, false
 	}
 	text, start := Unquote(c.data[i:end]), len(c.out)
 	c.out = AppendString(c.out, text)

@@ -3,6 +3,7 @@ package doc
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"unicode/utf16"
@@ -123,6 +124,9 @@ func (d *decoder) text() string {
 	end, escaped := textEnd(d.data, start+1)
 	d.pos = end
 	if escaped {
+		if err := Surrogate(d.data[start:end]); err != nil && d.err == nil {
+			d.err = err
+		}
 		return Unquote(d.data[start:end])
 	}
 	return alias(d.data[start+1 : max(end-1, start+1)])
@@ -171,7 +175,8 @@ func (d *decoder) drop(n int) {
 }
 
 // Unquote decodes the source text of a string; what has no escapes is not
-// copied. A lone surrogate gives U+FFFD.
+// copied. A lone surrogate, for which UTF-8 has no bytes, becomes three bytes that are not
+// UTF-8, so that two texts are equal only if they are the same: see [Surrogate].
 func Unquote(raw []byte) string {
 	if len(raw) < 2 {
 		return ""
@@ -189,7 +194,11 @@ func unescape(inner []byte) string {
 		out = append(out, inner[:i]...)
 		if inner[i+1] == 'u' {
 			r, size := codePoint(inner[i:])
-			out = utf8.AppendRune(out, r)
+			if utf16.IsSurrogate(r) {
+				out = append(out, 0xe0|byte(r>>12), 0x80|byte(r>>6)&0xbf, 0x80|byte(r)&0xbf)
+			} else {
+				out = utf8.AppendRune(out, r)
+			}
 			inner = inner[i+size:]
 		} else {
 			out = append(out, escapes[inner[i+1]])
@@ -203,7 +212,28 @@ func unescape(inner []byte) string {
 // escapes are the characters that letters after a backslash mean.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// codePoint decodes \uXXXX, or a pair of them, and says how long it is.
+// Surrogate is a *[ValueError] if the source text of a value has a lone surrogate in it: an escape that is half of a
+// character. JSON allows it, but no other text can contain it.
+func Surrogate(raw []byte) error {
+	for i := bytes.IndexByte(raw, '\\'); i >= 0 && i+1 < len(raw); {
+		size := 2
+		if raw[i+1] == 'u' {
+			var r rune
+			if r, size = codePoint(raw[i:]); utf16.IsSurrogate(r) {
+				return &ValueError{Msg: fmt.Sprintf("the text has half of a character, the surrogate %s (correct it at its source)",
+					raw[i:i+size])}
+			}
+		}
+		next := bytes.IndexByte(raw[i+size:], '\\')
+		if next < 0 {
+			break
+		}
+		i += size + next
+	}
+	return nil
+}
+
+// codePoint decodes \uXXXX, or a pair of them, and says how long it is. It may be a lone surrogate.
 func codePoint(b []byte) (r rune, size int) {
 	r = hex4(b)
 	if !utf16.IsSurrogate(r) {
@@ -214,7 +244,7 @@ func codePoint(b []byte) (r rune, size int) {
 			return pair, 12
 		}
 	}
-	return utf8.RuneError, min(6, len(b))
+	return r, min(6, len(b))
 }
 
 func hex4(b []byte) (r rune) {

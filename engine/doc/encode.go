@@ -51,7 +51,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	case int:
 		return strconv.AppendInt(dst, int64(v), 10), nil
 	case string:
-		return AppendString(dst, v), nil
+		return appendValid(dst, v)
 	case float64:
 		return appendFloat(dst, v, 64)
 	case []any:
@@ -125,7 +125,10 @@ func appendMap[T any](dst []byte, m map[string]T, depth int) (_ []byte, err erro
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(AppendString(dst, list[i].key), ':')
+		if dst, err = appendValid(dst, list[i].key); err != nil {
+			return nil, err
+		}
+		dst = append(dst, ':')
 		if dst, err = appendValue(dst, list[i].value, depth+1); err != nil {
 			return nil, within(list[i].key, err)
 		}
@@ -209,14 +212,26 @@ func appendMarshaled(dst []byte, v any, depth int) ([]byte, error) {
 	return append(dst, raw...), nil
 }
 
-// AppendString appends s as a JSON string; what is not UTF-8 becomes U+FFFD.
+// AppendString appends s as a JSON string; what is not UTF-8 becomes U+FFFD. It is for text that is known to be UTF-8, or
+// that people read: [Append] refuses other text.
 func AppendString[T string | []byte](dst []byte, s T) []byte {
 	// Both types begin with the pointer to their bytes, which only are read.
-	return appendText(dst, unsafe.Slice(*(**byte)(unsafe.Pointer(&s)), len(s)))
+	dst, _ = appendText(dst, unsafe.Slice(*(**byte)(unsafe.Pointer(&s)), len(s)))
+	return dst
 }
 
-func appendText(dst, s []byte) []byte {
-	dst = append(dst, '"')
+// appendValid is AppendString for text that must be UTF-8.
+func appendValid(dst []byte, s string) ([]byte, error) {
+	dst, valid := appendText(dst, unsafe.Slice(unsafe.StringData(s), len(s)))
+	if !valid {
+		return nil, &ValueError{Msg: "the text is not UTF-8, as a document must be (write to_base64(x) or to_hex(x) for other bytes)"}
+	}
+	return dst, nil
+}
+
+// appendText appends s with U+FFFD in place of what is not UTF-8; valid: there is nothing such.
+func appendText(dst, s []byte) (_ []byte, valid bool) {
+	dst, valid = append(dst, '"'), true
 	done := 0 // s before it is written
 	for i := plain(s, 0); i < len(s); i = plain(s, i) {
 		c := s[i]
@@ -227,12 +242,12 @@ func appendText(dst, s []byte) []byte {
 			continue
 		}
 		if i = beyond(s, i); i < len(s) && s[i] >= utf8.RuneSelf {
-			dst = append(append(dst, s[done:i]...), "\ufffd"...)
+			dst, valid = append(append(dst, s[done:i]...), "\ufffd"...), false
 			i++
 			done = i
 		}
 	}
-	return append(append(dst, s[done:]...), '"')
+	return append(append(dst, s[done:]...), '"'), valid
 }
 
 // letters are what stands after a backslash for a character: the inverse of escapes.

@@ -151,6 +151,9 @@ func (d *Doc) character(of []part, n int) []byte {
 	if Kind(raw) != String {
 		return nil
 	}
+	if Surrogate(raw) != nil {
+		return raw // which can't be read, either
+	}
 	for text := Unquote(raw); text != ""; n-- {
 		_, size := utf8.DecodeRuneInString(text)
 		if n == 0 {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine/doc"
 )
@@ -75,10 +76,7 @@ func TestGet(t *testing.T) {
 		{"short escapes", `"\"\\\/\b\f\n\r\t"`, "", "\"\\/\b\f\n\r\t"},
 		{"a code point", `"\u00e9\u65E5"`, "", "é日"},
 		{"a surrogate pair", `"x\ud83d\ude00y"`, "", "x😀y"},
-		{"a lone high surrogate", `"\ud83d!"`, "", "\ufffd!"},
-		{"a lone low surrogate", `"\ude00"`, "", "\ufffd"},
-		{"a lone one before a pair", `"\ud83d\ud83d\ude00"`, "", "\ufffd😀"},
-		{"a high surrogate before another escape", `"\ud83d\u0041"`, "", "\ufffdA"},
+		{"beside a lone surrogate", `{"a":"\ud83d","b":1}`, "b", 1},
 		{"an escaped backslash before u", `"\\u0041"`, "", `\u0041`},
 		{"brackets and quotes in strings", `{"a":"}],{[\"","b":["]",{"c":"}"}]}`, "b[1].c", "}"},
 		{"a list", `[1,"a",null,true,1.5,[],{}]`, "", []any{1, "a", nil, true, 1.5, []any{}, map[string]any{}}},
@@ -93,6 +91,32 @@ func TestGet(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// A lone surrogate is half of a character, of which there is no text.
+func TestALoneSurrogatePassesButCannotBeRead(t *testing.T) {
+	const says = "the text has half of a character, the surrogate "
+	tests := []struct{ text, path, want string }{
+		{`{"a":"\ud83d!"}`, "a", "a: " + says + `\ud83d`},
+		{`{"a":"\uDE00"}`, "a", "a: " + says + `\uDE00`},
+		{`{"a":"\ud83d\ud83d\ude00"}`, "", says + `\ud83d`},
+		{`{"a":["\\","\ud83d\u0041"]}`, "a", "a: " + says + `\ud83d`},
+		{`{"\ud83d":1}`, "", says + `\ud83d`},
+		{`{"a":"x\ud83d"}`, "a[0]", "a[0]: " + says + `\ud83d`},
+	}
+	for _, tt := range tests {
+		d := open(tt.text)
+		_, err := d.Get(doc.MustParsePath(tt.path))
+		if _, ok := errors.AsType[*doc.ValueError](err); !ok || err.Error() != tt.want+" (correct it at its source)" {
+			t.Errorf("%s of %s: got %v, want %s", tt.path, tt.text, err, tt.want)
+		}
+		if string(d.Bytes()) != tt.text {
+			t.Errorf("%s became %s", tt.text, d.Bytes())
+		}
+	}
+	if a, b := doc.Unquote([]byte(`"\ud800"`)), doc.Unquote([]byte(`"\ud801"`)); a == b || utf8.ValidString(a) {
+		t.Errorf("%q and %q are taken for text", a, b)
 	}
 }
 

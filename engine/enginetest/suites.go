@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -150,6 +151,24 @@ func Processor(t *testing.T, make func(t *testing.T) engine.Processor, payloads 
 		for _, o := range Apply(t, p, hostile...) {
 			if o.Fate == "failed" && o.Err.Class == engine.Panicked {
 				t.Errorf("all together: %v", o.Err)
+			}
+		}
+	})
+	t.Run("what is not UTF-8 stays or fails, and never becomes U+FFFD", func(t *testing.T) {
+		p := make(t)
+		opened(t, p)
+		defer closed(t, p)
+		bad := []string{"\xff\xfe", `"\ud800"`}
+		for _, payload := range payloads {
+			if at := strings.IndexByte(payload, ':'); at > 0 && payload[0] == '{' { // the value of its first field
+				bad = append(bad, payload[:at+1]+`"\ud800"}`, payload[:at+1]+`"x","y":"\ud800"}`, payload[:at+1]+"\"\xff\"}")
+			}
+		}
+		for _, payload := range bad {
+			for _, o := range Apply(t, p, payload) {
+				if text := o.Body + fmt.Sprint(o.Meta); o.Fate != "failed" && strings.Contains(text, "\ufffd") {
+					t.Errorf("%q becomes %q", payload, text)
+				}
 			}
 		}
 	})

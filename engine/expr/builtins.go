@@ -92,6 +92,16 @@ func upstream(name string) func(f *frame, s *site, args []any) any {
 	}
 }
 
+// legible is a function that rewrites the characters of a text: what is not UTF-8 has none.
+func legible(of func(f *frame, s *site, args []any) any) func(f *frame, s *site, args []any) any {
+	return func(f *frame, s *site, args []any) any {
+		if !utf8.ValidString(args[0].(string)) {
+			failFor(s.offset, "to_base64(x) and to_hex(x) give text of any bytes", "%s() needs text in UTF-8", s.name)
+		}
+		return of(f, s, args)
+	}
+}
+
 var values = builtins{
 	{"len(text|list|object|bytes) int",
 		"Number of characters, elements, keys or bytes.",

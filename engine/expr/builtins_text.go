@@ -10,11 +10,11 @@ var texts = builtins{
 	{"upper(text) text",
 		"The text in upper case.",
 		`upper("Ann") → "ANN"`,
-		upstream("upper")},
+		legible(upstream("upper"))},
 	{"lower(text) text",
 		"The text in lower case.",
 		`lower("Ann") → "ann"`,
-		upstream("lower")},
+		legible(upstream("lower"))},
 	{"trim(text, [text]) text",
 		"The text without white space, or the given characters, at both ends.",
 		`trim("  a ") → "a"

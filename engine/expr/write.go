@@ -3,6 +3,7 @@ package expr
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine/doc"
 )
@@ -26,7 +27,7 @@ func (n *node) writer() writeFunc {
 			if !ok {
 				return dst, false
 			}
-			return s.append(dst), true
+			return s.append(dst), s.kind != kText || utf8.ValidString(s.text)
 		}
 	}
 	eval := n.eval

@@ -53,7 +53,7 @@ func (a *answer) Cursor() any { return a.since }
 
 func (a *answer) value(name string) any {
 	if all := a.header.Values(name); len(all) > 0 {
-		return strings.ToValidUTF8(strings.Join(all, ", "), "\uFFFD")
+		return strings.Join(all, ", ")
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (a *answer) lastRecord() (any, error) {
 	if v, err := doc.Decode(raw); err == nil {
 		return v, nil
 	}
-	return strings.ToValidUTF8(string(raw), "\uFFFD"), nil
+	return string(raw), nil
 }
 
 func (in *input) newPage(res *http.Response, number int, k known) *page {
@@ -74,7 +74,7 @@ func (in *input) newPage(res *http.Response, number int, k known) *page {
 	p.meta = engine.MetaOf([]string{"http_url", "http_status", "http_page"}, []any{p.shown, res.StatusCode, number}, 3)
 	for _, name := range in.cfg.Metadata {
 		if all := res.Header.Values(name); len(all) > 0 {
-			p.meta = p.meta.WithOwn(strings.ToLower(name), strings.ToValidUTF8(strings.Join(all, ", "), "\uFFFD"))
+			p.meta = p.meta.WithOwn(strings.ToLower(name), strings.Join(all, ", "))
 		}
 	}
 	p.meta = p.meta.WithIndex("line")

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -102,7 +101,7 @@ func (e *events) field() {
 		e.add(value, max(0, e.length-prefix))
 	case "event":
 		if !cut {
-			e.kind = strings.ToValidUTF8(string(value), "\uFFFD")
+			e.kind = string(value)
 		}
 	case "id":
 		if !cut && sendable(value) {

@@ -158,7 +158,7 @@ func (in *input) connect(ctx context.Context, req *request, event string) (*conn
 	c.meta = engine.MetaOf([]string{"http_url", "http_status"}, []any{shown, res.StatusCode}, 2)
 	for _, name := range in.cfg.Metadata {
 		if all := res.Header.Values(name); len(all) > 0 {
-			c.meta = c.meta.WithOwn(strings.ToLower(name), strings.ToValidUTF8(strings.Join(all, ", "), "\uFFFD"))
+			c.meta = c.meta.WithOwn(strings.ToLower(name), strings.Join(all, ", "))
 		}
 	}
 	c.pump = framing.NewPump(in.patient(c, res.Body), func(r io.Reader) (framing.Reader, error) {

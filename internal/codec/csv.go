@@ -176,6 +176,9 @@ func (t *Table) Append(dst, object []byte) ([]byte, error) {
 	if object[0] != '{' {
 		return dst, fmt.Errorf("csv: %s is not an object", kind(object))
 	}
+	if err := doc.Surrogate(object); err != nil {
+		return dst, err
+	}
 	before := dst
 	if t.at == nil {
 		t.columns(object)

@@ -124,6 +124,9 @@ func newRows(c *OutCSV) *Writer {
 			}
 			text := ""
 			if found {
+				if err := doc.Surrogate(value); err != nil {
+					return dst[:from], engine.ErrorOf(err, engine.Permanent)
+				}
 				text = codec.Cell(value)
 			}
 			dst = csv.AppendField(dst, text, comma, i, len(paths))

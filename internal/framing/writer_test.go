@@ -71,6 +71,7 @@ func TestAMessageThatCanNotBeWrittenLeavesNothing(t *testing.T) {
 		{"a text as a row", OutFraming{CSV: &OutCSV{Columns: []string{"a"}, Delimiter: ","}}, `"a"`, engine.Permanent},
 		{"a list as a row", OutFraming{CSV: &OutCSV{Columns: []string{"a"}, Delimiter: ","}}, `[{"a":1}]`, engine.Permanent},
 		{"null as a row", OutFraming{CSV: &OutCSV{Columns: []string{"a"}, Delimiter: ","}}, "null", engine.Permanent},
+		{"half of a character", OutFraming{CSV: &OutCSV{Columns: []string{"a"}, Delimiter: ","}}, `{"a":"\ud800"}`, engine.Permanent},
 		{"no document", OutFraming{CSV: &OutCSV{Columns: []string{"a"}, Delimiter: ","}}, "{", engine.Decode},
 	}
 	for _, tt := range tests {

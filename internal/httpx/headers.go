@@ -68,10 +68,14 @@ func SetHeader(header http.Header, name string, v any) {
 	if err != nil {
 		return
 	}
-	header.Set(name, strings.Map(func(r rune) rune {
-		if isControl(r) {
-			return ' '
+	if strings.ContainsFunc(text, isControl) {
+		line := []byte(text)
+		for i, c := range line { // bytes that are not UTF-8 stay
+			if isControl(rune(c)) {
+				line[i] = ' '
+			}
 		}
-		return r
-	}, text))
+		text = string(line)
+	}
+	header.Set(name, text)
 }

@@ -80,7 +80,7 @@ func tell(r *http.Request) (t *told, size int) {
 	size = len(r.RequestURI) // of which the path may be a small part
 	add := func(name, value string) {
 		size += 64 + len(name) + len(value)
-		names, values = append(names, name), append(values, text(value))
+		names, values = append(names, name), append(values, value)
 	}
 	add("http_method", r.Method)
 	add("http_path", r.URL.Path)
@@ -95,6 +95,3 @@ func tell(r *http.Request) (t *told, size int) {
 	t.meta = engine.MetaOf(names, values, len(names))
 	return t, size
 }
-
-// text makes valid UTF-8 of what a client sent.
-func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

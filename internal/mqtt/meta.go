@@ -151,7 +151,7 @@ func users(all []User, names []string, values []any) ([]string, []any) {
 // Passed sets the properties that go along with a message from where it was read, or that steps have set as metadata.
 func Passed(p *Properties, meta engine.Meta) {
 	if v, ok := meta.Get(contentType); ok {
-		p.ContentType = clean(metadata.Text(v))
+		p.ContentType = metadata.Text(v)
 	}
 	if v, ok := meta.Get(responseTopic); ok {
 		if topic := metadata.Text(v); BadTopic(topic) == "" {
@@ -167,10 +167,12 @@ func Passed(p *Properties, meta engine.Meta) {
 		}
 		if list, is := v.([]any); is {
 			for _, one := range list {
-				p.User = append(p.User, User{Key: name, Value: clean(metadata.Text(one))})
+				p.User = append(p.User, User{Key: name, Value: metadata.Text(one)})
 			}
+		} else if text := metadata.Text(v); strings.HasPrefix(name, "error_") {
+			p.User = append(p.User, User{Key: name, Value: clean(text)}) // for people; a dead letter must get through
 		} else if v != nil {
-			p.User = append(p.User, User{Key: name, Value: clean(metadata.Text(v))})
+			p.User = append(p.User, User{Key: name, Value: text})
 		}
 	}
 }
@@ -200,7 +202,8 @@ func Check(p *Properties) error {
 	}
 	for _, u := range p.User {
 		if problem := badText(u.Value); problem != "" {
-			return engine.Errorf(engine.Rejected, "user property %.40q %s", u.Key, problem)
+			return engine.Errorf(engine.Rejected, "user property %.40q %s (change it with a step `meta`, as in "+
+				"`meta: {NAME: to_base64(meta(\"NAME\"))}`, or remove it with `meta: {NAME: nil}`)", u.Key, problem)
 		}
 	}
 	return nil

@@ -76,6 +76,9 @@ func document(m *engine.Message) ([]byte, error) {
 		return nil, err
 	}
 	json := bytes.TrimSpace(m.Bytes())
+	if err := doc.Surrogate(json); err != nil {
+		return nil, err
+	}
 	if json[0] != '{' && json[0] != '[' {
 		return nil, fmt.Errorf("parquet: %s is neither an object nor a list of objects", codec.Kind(json))
 	}

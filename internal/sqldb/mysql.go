@@ -125,7 +125,7 @@ func appendMySQL(dst []byte, v any, of *sql.ColumnType) ([]byte, error) {
 	case "BLOB", "TINYBLOB", "MEDIUMBLOB", "LONGBLOB", "BINARY", "VARBINARY", "GEOMETRY", "VECTOR":
 		return appendBase64(dst, text), nil
 	}
-	return doc.AppendString(dst, text), nil
+	return appendText(dst, text, of)
 }
 
 // appendMoment appends a date and a time as RFC 3339 writes them.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"hash/fnv"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
@@ -77,6 +78,9 @@ func (r *pgRows) Append(dst []byte) ([]byte, error) {
 	for i, v := range r.res.Values() {
 		if i > 0 {
 			dst = append(dst, ',')
+		}
+		if !utf8.Valid(v) {
+			return dst, notText(r.names[i])
 		}
 		dst = append(doc.AppendString(dst, r.names[i]), ':')
 		dst = r.types[i].append(dst, v)

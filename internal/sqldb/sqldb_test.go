@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/testing/mariadbtest"
 	"github.com/flowd-io/flowd/internal/testing/pgtest"
 	"github.com/flowd-io/flowd/internal/tlsconf"
@@ -192,6 +194,37 @@ func TestANameOfAZoneIsRefused(t *testing.T) {
 		t.Errorf("got %v, want a rejected message", err)
 	}
 	exec(t, conn, "INSERT INTO t VALUES ($1)", Value{Text, []byte("0044-03-15 12:00:00 BC")})
+}
+
+// Bytes that are no text can't be in a document, and a lone surrogate in no column.
+func TestWhatIsNotUTF8(t *testing.T) {
+	for driver, expression := range map[string]string{"sqlite": "CAST(x'61ff' AS TEXT)"} {
+		conn := connect(t, database(t, driver))
+		rows, err := conn.Query(t.Context(), "SELECT "+expression+" AS v", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		rows.Next()
+		if text, err := rows.Append(nil); err == nil || !strings.Contains(err.Error(), "column v has text that is not UTF-8") {
+			t.Errorf("%s: %s, %v", driver, text, err)
+		}
+	}
+	for src, want := range map[string]string{`raw()`: "\xff", `a`: ""} {
+		e, err := expr.Compile(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := range enginetest.Batch(map[string]string{"raw()": "\xff", "a": `{"a":"\ud800"}`}[src]).All() {
+			v, err := Of(&expr.Value{Expr: e}, m)
+			if want != "" && (v.Kind != Bytes || string(v.Text) != want || err != nil) {
+				t.Errorf("%s is %v, %v", src, v, err)
+			}
+			if want == "" && (err == nil || engine.ErrorOf(err, "").Class != engine.Permanent) {
+				t.Errorf("%s is %v, %v", src, v, err)
+			}
+		}
+	}
 }
 
 func TestANumberThatWouldBeZeroIsRefused(t *testing.T) {

@@ -178,7 +178,7 @@ func appendSQLite(dst []byte, v any, of *sql.ColumnType) ([]byte, error) {
 		if declared == "JSON" || declared == "JSONB" {
 			return appendJSON(dst, []byte(v)), nil
 		}
-		return doc.AppendString(dst, v), nil
+		return appendText(dst, v, of)
 	case []byte:
 		return appendBase64(dst, v), nil
 	case time.Time:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
@@ -193,6 +194,20 @@ func (r *standardRows) Append(dst []byte) ([]byte, error) {
 		}
 	}
 	return append(dst, '}'), nil
+}
+
+// notText is the error of a column whose text has bytes that no document can contain.
+func notText(column string) error {
+	return engine.Errorf(engine.Permanent,
+		"column %s has text that is not UTF-8 (convert it in the query, as with hex(%[1]s))", column)
+}
+
+// appendText appends the text of a column.
+func appendText[T string | []byte](dst []byte, text T, of *sql.ColumnType) ([]byte, error) {
+	if !utf8.ValidString(string(text)) {
+		return dst, notText(of.Name())
+	}
+	return doc.AppendString(dst, text), nil
 }
 
 // appendCommon appends what all drivers have alike; ok is false for text, bytes and times.

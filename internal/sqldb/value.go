@@ -3,6 +3,7 @@ package sqldb
 import (
 	"bytes"
 	"time"
+	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
@@ -42,6 +43,9 @@ func Of(e *expr.Value, src expr.Source) (Value, error) {
 		case !found:
 			return Value{}, nil
 		}
+		if err := doc.Surrogate(raw); err != nil && raw[0] == '"' {
+			return Value{}, engine.WithClass(engine.Permanent, err)
+		}
 		return OfJSON(raw), nil
 	}
 	v, err := e.EvalOut(src)
@@ -54,6 +58,9 @@ func Of(e *expr.Value, src expr.Source) (Value, error) {
 	case []byte:
 		return Value{Bytes, v}, nil
 	case string:
+		if !utf8.ValidString(v) {
+			return Value{Bytes, []byte(v)}, nil
+		}
 		return Value{Text, []byte(v)}, nil
 	case time.Time:
 		return Value{Time, v.AppendFormat(nil, time.RFC3339Nano)}, nil

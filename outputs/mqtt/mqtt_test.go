@@ -153,16 +153,38 @@ func TestMetadataGoesAlong(t *testing.T) {
 	b := enginetest.Batch("p")
 	for m := range b.All() {
 		m.Meta = m.Meta.With("topic", "elsewhere").Own().With("content_type", "text/plain").With("response_topic", "r").
-			With("correlation_data", "c").With("list", []any{"1", 2}).With("k", "v\x00").With("none", nil)
+			With("correlation_data", "c").With("list", []any{"1", 2}).With("k", "v").With("none", nil).
+			With("error_message", "a\xff\x00")
 	}
 	if err := o.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	p := c.Next(t)
 	want := &paho.PublishProperties{ContentType: "text/plain", ResponseTopic: "r", CorrelationData: []byte("c"),
-		User: paho.UserProperties{{Key: "list", Value: "1"}, {Key: "list", Value: "2"}, {Key: "k", Value: "v\uFFFD"}}}
+		User: paho.UserProperties{{Key: "list", Value: "1"}, {Key: "list", Value: "2"}, {Key: "k", Value: "v"},
+			{Key: "error_message", Value: "a\uFFFD\uFFFD"}}}
 	if diff := cmp.Diff(want, p.Properties); diff != "" {
 		t.Errorf("properties (-want +got):\n%s", diff)
+	}
+}
+
+func TestMetadataThatCanNotGoAlongIsNotChanged(t *testing.T) {
+	o := opened(t, writer(t, mqtttest.Shared(t).URL, mqtttest.Name(), ""))
+	for _, value := range []any{"v\x00", "\xff", []any{"1", "\xff"}} {
+		b := enginetest.Batch("p")
+		for m := range b.All() {
+			m.Meta = m.Meta.With("k", value)
+		}
+		err := o.Write(t.Context(), b)
+		for m := range b.Ended() {
+			if e := m.Err(); e == nil || e.Class != engine.Rejected || !strings.Contains(e.Error(), `to_base64(meta("NAME"))`) {
+				t.Errorf("%q: %v", value, e)
+			}
+			err = m.Err()
+		}
+		if err == nil {
+			t.Errorf("%q went along", value)
+		}
 	}
 }
 

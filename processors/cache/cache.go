@@ -5,8 +5,8 @@ package cache
 import (
 	"bytes"
 	"context"
-	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
@@ -215,7 +215,10 @@ func put(m *engine.Message, p doc.Path, value []byte) error {
 	var d doc.Doc
 	d.Reset(value, nil)
 	if d.Valid() != nil {
-		return m.Set(p, strings.ToValidUTF8(string(value), "\uFFFD"))
+		if !utf8.Valid(value) {
+			return engine.Errorf(engine.Decode, "the value in the cache is neither JSON nor text in UTF-8")
+		}
+		return m.Set(p, string(value))
 	}
 	return m.Doc().SetRaw(p, bytes.TrimSpace(value))
 }

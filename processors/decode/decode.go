@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/fields"
 	"github.com/flowd-io/flowd/internal/formats"
@@ -245,6 +246,9 @@ func (p *decoder) source(m *engine.Message) ([]byte, error) {
 	}
 	if !ok || raw[0] != '"' {
 		return nil, engine.Errorf(engine.Decode, "field %s %s", p.from, found(raw))
+	}
+	if err := doc.Surrogate(raw); err != nil {
+		return nil, engine.Errorf(engine.Decode, "field %s: %w", p.from, err)
 	}
 	if !p.base64 {
 		return codec.Text(raw), nil

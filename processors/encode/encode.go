@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/fields"
 	"github.com/flowd-io/flowd/internal/formats"
@@ -168,6 +169,11 @@ func (p *encoder) process(ctx context.Context, m *engine.Message) error {
 }
 
 func (p *encoder) encode(ctx context.Context, m *engine.Message, value []byte) ([]byte, error) {
+	if _, json := p.codec.(*codec.JSON); !json && !p.binary {
+		if err := doc.Surrogate(value); err != nil {
+			return nil, err
+		}
+	}
 	if p.schemas == nil {
 		return p.codec.Encode(make([]byte, 0, len(value)+len(value)/2), value)
 	}
@@ -197,7 +203,7 @@ func (p *encoder) source(m *engine.Message) ([]byte, error) {
 		return nil, fmt.Errorf("field %s is missing", p.from)
 	}
 	if p.binary {
-		return codec.Text(raw), nil
+		return codec.Text(raw), doc.Surrogate(raw)
 	}
 	return raw, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"unicode/utf8"
 )
 
 // TestMain makes the test binary the program that the steps run.
@@ -100,7 +101,10 @@ func runStream() {
 			fmt.Println("bye")
 			os.Exit(0)
 		default:
-			fmt.Println(strings.ToUpper(strings.TrimSuffix(line, "\n")))
+			if line = strings.TrimSuffix(line, "\n"); utf8.ValidString(line) {
+				line = strings.ToUpper(line)
+			}
+			fmt.Println(line)
 		}
 	}
 	if os.Getenv("FLOWD_TEST_DEAF") != "" {

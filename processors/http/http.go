@@ -218,7 +218,7 @@ func (s *step) Finish(m *engine.Message, c *request) error {
 	m.Meta = m.Meta.With("http_status", c.status)
 	for _, name := range s.cfg.Metadata {
 		if values := c.got.Values(name); len(values) > 0 {
-			m.Meta = m.Meta.With(strings.ToLower(name), strings.ToValidUTF8(strings.Join(values, ", "), "\uFFFD"))
+			m.Meta = m.Meta.With(strings.ToLower(name), strings.Join(values, ", "))
 		}
 	}
 	return nil

@@ -88,7 +88,7 @@ func TestMetric(t *testing.T) {
 			[]string{`{"x":1}`, `{"x":1.0}`, `{"x":true}`, `{"x":null}`, `{}`, `{"x":""}`, `{"x":"1"}`, `{"x":1.5}`},
 			[]string{"m{a=} = 3", "m{a=1} = 3", "m{a=1.5} = 1", "m{a=true} = 1"}},
 		{"escapes are read", Config{Counter: &m, Labels: labels("a", "x")},
-			[]string{`{"x":"a\"\u0041"}`, `{"x":"\ud800"}`}, []string{"m{a=a\"A} = 1", "m{a=\ufffd} = 1"}},
+			[]string{`{"x":"a\"\u0041"}`}, []string{"m{a=a\"A} = 1"}},
 		{"a long label is cut between characters", Config{Counter: &m, Labels: labels("a", "x")},
 			[]string{`{"x":"` + strings.Repeat("x", 255) + `äz"}`, `{"x":"` + strings.Repeat("x", 255) + `ö"}`},
 			[]string{"m{a=" + strings.Repeat("x", 255) + "} = 2"}},

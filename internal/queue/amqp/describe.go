@@ -3,7 +3,6 @@ package amqp
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -40,8 +39,8 @@ func (s *Describer) Describe(d *amqp091.Delivery) engine.Meta {
 	}
 	s.fields, s.values = s.fields[:0], s.values[:0]
 	s.add("queue", s.Queue)
-	s.add("exchange", text(d.Exchange))
-	s.add("routing_key", text(d.RoutingKey))
+	s.add("exchange", d.Exchange)
+	s.add("routing_key", d.RoutingKey)
 	s.add("redelivered", d.Redelivered)
 	s.properties(d)
 	own := s.headers(d.Headers)
@@ -76,7 +75,7 @@ func (s *Describer) properties(d *amqp091.Delivery) {
 		{"type", d.Type}, {"user_id", d.UserId}, {"app_id", d.AppId},
 	} {
 		if p.value != "" {
-			s.add(p.name, text(p.value))
+			s.add(p.name, p.value)
 		}
 	}
 	if d.Priority > 0 {
@@ -125,7 +124,7 @@ func (s *Describer) headers(h amqp091.Table) (own int) {
 		if reserved[name] {
 			continue
 		}
-		s.add(text(name), fromTable(h[name], 0))
+		s.add(name, fromTable(h[name], 0))
 		if brokers[name] {
 			own++
 		}
@@ -181,10 +180,8 @@ func fromTable(v any, depth int) any {
 		return nil
 	}
 	switch v := v.(type) {
-	case string:
-		return text(v)
 	case []byte:
-		return text(string(v))
+		return string(v)
 	case int64:
 		return int(v)
 	case int32:
@@ -214,11 +211,11 @@ func fromTable(v any, depth int) any {
 	case amqp091.Table:
 		m := make(map[string]any, len(v))
 		for name, value := range v {
-			m[text(name)] = fromTable(value, depth+1)
+			m[name] = fromTable(value, depth+1)
 		}
 		return m
 	}
-	return v // nil, bool, int, float64
+	return v // nil, bool, int, float64, string
 }
 
 func decimal(d amqp091.Decimal) float64 {
@@ -228,6 +225,3 @@ func decimal(d amqp091.Decimal) float64 {
 	}
 	return f
 }
-
-// text makes valid UTF-8 of what a sender wrote.
-func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
