@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 const mark = `
@@ -44,6 +45,47 @@ func TestSIGHUPReloads(t *testing.T) {
 
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0, "mark: 3 received: 3 delivered", "unknown processor")
+}
+
+// What logrotate does without being told of flowd, and with a SIGHUP behind it.
+func TestRotatedLogsAreReopened(t *testing.T) {
+	dir := t.TempDir()
+	file, log := write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\noutputs: {out: {file: app.log}}\n"),
+		filepath.Join(dir, "app.log")
+	p := start(t, dir, "-c", file)
+	step := func(name string) {
+		t.Helper()
+		p.Send(name + "\n")
+		for late := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			if text, _ := os.ReadFile(log); string(text) == name+"\n" {
+				return
+			}
+			if time.Now().After(late) {
+				t.Fatalf("%s is not written", name)
+			}
+		}
+	}
+	rotate := func(to string) {
+		t.Helper()
+		if err := os.Rename(log, filepath.Join(dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step("a")
+	rotate("app.log.1")
+	step("b")
+	p.Says("opening it anew")
+	rotate("app.log.2")
+	p.Signal(syscall.SIGHUP)
+	p.Says("reloaded")
+	step("c")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "3 received")
+	for name, want := range map[string]string{"app.log.1": "a\n", "app.log.2": "b\n", "app.log": "c\n"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
+			t.Errorf("%s has %q, %v, want %q", name, got, err, want)
+		}
+	}
 }
 
 // Kubernetes mounts a file as a link to a link to a directory, and swaps the

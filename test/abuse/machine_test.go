@@ -69,7 +69,7 @@ var machine = []attack{
 	{"a full disk", func(t *testing.T) {
 		dir := t.TempDir()
 		flowdtest.Write(t, dir, "p.yaml",
-			"inputs: {in: {stdin: {}}}\noutputs: {out: {file: /dev/full, retry: {max_attempts: 1}}}\n")
+			"inputs: {in: {stdin: {}}}\noutputs: {out: {file: /dev/full, retry: {max_age: 500ms}}}\n")
 		flowdtest.Run(t, dir, "a\n", "-c", "p.yaml").Want(t, 1, "/dev/full: no space left on device")
 	}},
 	{"a place that can't be written", func(t *testing.T) {
