@@ -29,6 +29,7 @@ type book struct {
 	log                *slog.Logger
 	again              bool // objects are listed again, in this run or the next
 	stays              bool // those that were read are among them
+	most               int  // how many can be remembered
 
 	opening sync.Mutex // guards the fields below
 	users   int
@@ -239,16 +240,14 @@ func (b *book) listed() {
 	clear(b.seen)
 }
 
-// full says that no more objects can be remembered.
-func (b *book) full() error {
+// full says that an object can't be remembered in addition to those that are.
+func (b *book) full(key string) bool {
+	k, _ := b.hashes(key, "")
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.done) < mostDone {
-		return nil
-	}
-	return engine.Errorf(engine.Permanent,
-		"%d objects were read and are still there: no more can be remembered (choose another `after`, a longer `prefix`, or `notify`)",
-		len(b.done))
+	_, open := b.entries[key]
+	_, done := b.done[k]
+	return b.again && !open && !done && len(b.done)+len(b.entries) >= b.most
 }
 
 // settled records marks, in order.

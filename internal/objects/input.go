@@ -79,7 +79,7 @@ func NewInput(src *Source, o Opening, env engine.Env) *Input {
 			owner += " of pipeline " + env.Pipeline
 		}
 		s := &shared{book: book{path: src.Checkpoint, kind: o.Kind, bucket: o.Bucket, owner: owner, log: env.Log,
-			again: !o.Notify && (src.Interval > 0 || src.Checkpoint != ""), stays: src.After.stays(),
+			again: !o.Notify && (src.Interval > 0 || src.Checkpoint != ""), stays: src.After.stays(), most: mostDone,
 			entries: map[string]*entry{}, done: map[uint64]uint64{}, seen: map[uint64]bool{}}}
 		s.list = list{src: src, book: &s.book, turn: make(chan struct{}, 1), held: map[*Notice]bool{}}
 		return s
@@ -347,5 +347,10 @@ Metadata: bucket, key, etag, size, last_modified, content_type, line, and the ob
 metadata by name; an entry with one of these names becomes metadata_NAME.
 `
 
-// Trouble says that the checkpoint can't be saved.
-func (in *Input) Trouble() *engine.Trouble { return checkpoint.Trouble(in.cfg.Checkpoint) }
+// Trouble says that the checkpoint can't be saved, or that no more objects can be remembered.
+func (in *Input) Trouble() *engine.Trouble {
+	if t := checkpoint.Trouble(in.cfg.Checkpoint); t != nil {
+		return t
+	}
+	return in.shared.list.trouble()
+}

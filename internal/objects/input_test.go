@@ -272,6 +272,117 @@ func TestListingsAreRepeatedForWhatIsNew(t *testing.T) {
 	})
 }
 
+// TestABookThatIsFull leaves objects out, says so, and goes on when there is room again.
+func TestABookThatIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fake{content: func(o Object, _ context.Context, offset int64) io.Reader {
+			return strings.NewReader((o.Key + "\n")[offset:])
+		}}
+		for _, key := range []string{"a", "b", "c", "d"} {
+			s.objects = append(s.objects, Object{Key: key, ETag: "1", Size: 2})
+		}
+		in := on(t, s, func(src *Source) { src.Interval = time.Minute })
+		in.shared.book.most = 2
+		got := func() (got string) {
+			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			defer cancel()
+			for ctx.Err() == nil {
+				b := engine.NewBatch(1)
+				if _, err := in.Read(ctx, b); err != nil {
+					t.Fatal(err)
+				}
+				for m := range b.All() {
+					got += string(m.Bytes())
+				}
+			}
+			return got
+		}
+		if read := got(); read != "ab" {
+			t.Errorf("read %q, want what can be remembered", read)
+		}
+		if in.Trouble() == nil {
+			t.Error("nothing is said")
+		}
+		s.objects = s.objects[1:]
+		if read := got() + got(); read != "c" {
+			t.Errorf("read %q, want one more in the place of one that is gone", read)
+		}
+		s.objects = s.objects[1:]
+		if read := got() + got(); read != "d" || in.Trouble() != nil {
+			t.Errorf("read %q, with trouble %v, want the last", read, in.Trouble())
+		}
+	})
+}
+
+// TestABookThatIsFullAtTheEnd fails a run that lists once: it has not read everything.
+func TestABookThatIsFullAtTheEnd(t *testing.T) {
+	s := &fake{objects: []Object{{Key: "a", ETag: "1", Size: 2}, {Key: "b", ETag: "1", Size: 2}},
+		content: func(o Object, _ context.Context, offset int64) io.Reader {
+			return strings.NewReader((o.Key + "\n")[offset:])
+		}}
+	in := on(t, s, func(src *Source) { src.Checkpoint = t.TempDir() + "/checkpoint" })
+	in.shared.book.most = 1
+	read, err := 0, error(nil)
+	for err == nil {
+		b := engine.NewBatch(1)
+		_, err = in.Read(t.Context(), b)
+		read += b.Len()
+	}
+	if read != 1 || !strings.Contains(err.Error(), "1 objects are not read: 1 objects were read and are still there") {
+		t.Errorf("read %d, then: %v", read, err)
+	}
+}
+
+// TestAReadThatIsInterrupted while it waits for the next listing, as by a pause, forgets nothing.
+func TestAReadThatIsInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fake{objects: []Object{{Key: "a", ETag: "1", Size: 2}},
+			content: func(o Object, _ context.Context, offset int64) io.Reader {
+				return strings.NewReader((o.Key + "\n")[offset:])
+			}}
+		in := on(t, s, func(src *Source) { src.Interval = time.Minute })
+		read := 0
+		for range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+			b := engine.NewBatch(1)
+			if _, err := in.Read(ctx, b); err != nil && ctx.Err() == nil {
+				t.Fatal(err)
+			}
+			read += b.Len()
+			cancel()
+		}
+		if read != 1 {
+			t.Errorf("the object was read %d times", read)
+		}
+	})
+}
+
+// TestTheEndOfTheOnlyListing is told as often as it is asked for, and nothing is forgotten by then.
+func TestTheEndOfTheOnlyListing(t *testing.T) {
+	s := &fake{objects: []Object{{Key: "a", ETag: "1", Size: 2}},
+		content: func(o Object, _ context.Context, offset int64) io.Reader {
+			return strings.NewReader((o.Key + "\n")[offset:])
+		}}
+	in := on(t, s, func(src *Source) { src.Checkpoint = t.TempDir() + "/checkpoint" })
+	for ends := 0; ends < 3; {
+		b := engine.NewBatch(1)
+		acker, err := in.Read(t.Context(), b)
+		if err == engine.ErrEnd {
+			ends++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for m := range b.All() {
+			if _, err := acker.Ack(t.Context(), []engine.Result{{Ref: m.Ref, Fate: engine.Delivered}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !in.shared.book.knows("a", "1") {
+		t.Error("the object would be read again by the next run")
+	}
+}
+
 func TestCheckpointsThatAreDamagedAreRefused(t *testing.T) {
 	for name, saved := range map[string]pages{
 		"half a pair":         {Done: make([]byte, 15)},

@@ -25,9 +25,12 @@ type list struct {
 	page  []item
 	token string
 	begun bool
+	over  bool
 	due   time.Time // of the next listing
+	left  int       // objects of this listing that are not read, since no more can be remembered
 
 	mu   sync.Mutex // guards the fields below
+	full time.Time  // since when listings leave objects out; zero: they do not
 	held map[*Notice]bool
 	owed []*Notice // to be removed
 }
@@ -44,9 +47,14 @@ func (l *list) next(ctx context.Context, c *conn) (item, error) {
 		for len(l.page) > 0 {
 			i := l.page[0]
 			l.page = l.page[1:]
-			if i.notice != nil || !l.book.knows(i.obj.Key, i.obj.ETag) {
-				return i, nil
+			if i.notice == nil && l.book.knows(i.obj.Key, i.obj.ETag) {
+				continue
 			}
+			if i.notice == nil && l.book.full(i.obj.Key) {
+				l.left++
+				continue
+			}
+			return i, nil
 		}
 		more := l.list
 		if c.notices != nil {
@@ -62,20 +70,22 @@ func (l *list) next(ctx context.Context, c *conn) (item, error) {
 // list gets a page of the listing, or begins the next one.
 func (l *list) list(ctx context.Context, c *conn) error {
 	if l.begun && l.token == "" {
+		l.begun = false // once: what was not listed is forgotten
 		l.book.listed()
-		if l.src.Interval == 0 {
-			return engine.ErrEnd
-		}
+		l.over = l.src.Interval == 0
+		l.note()
+	}
+	if l.over && l.left > 0 {
+		return engine.Errorf(engine.Permanent, "%d objects are not read: %s (%s)", l.left, l.cause(), fullRemedy)
+	}
+	if l.over {
+		return engine.ErrEnd
+	}
+	if !l.begun {
 		if err := timing.Sleep(ctx, time.Until(l.due)); err != nil {
 			return err
 		}
-		l.begun = false
-	}
-	if err := l.book.full(); err != nil {
-		return err
-	}
-	if !l.begun {
-		l.due = time.Now().Add(l.src.Interval)
+		l.due, l.left = time.Now().Add(l.src.Interval), 0
 	}
 	p, err := c.store.List(ctx, l.src.Prefix, "", l.token)
 	if err != nil {
@@ -89,6 +99,36 @@ func (l *list) list(ctx context.Context, c *conn) error {
 		}
 	}
 	return nil
+}
+
+// note notes whether a listing has left objects out. The next one may find that others are gone.
+func (l *list) note() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.left == 0 && !l.full.IsZero():
+		l.full = time.Time{}
+		l.book.log.Info("all objects can be remembered again")
+	case l.left > 0 && l.full.IsZero():
+		l.full = time.Now()
+		l.book.log.Error("objects are not read", "objects", l.left, "err", l.cause(), "remedy", fullRemedy)
+	}
+}
+
+const fullRemedy = "choose another `after`, a longer `prefix`, or `notify`; or delete objects that were read"
+
+func (l *list) cause() string {
+	return fmt.Sprintf("%d objects were read and are still there: no more can be remembered", l.book.most)
+}
+
+func (l *list) trouble() *engine.Trouble {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.full.IsZero() {
+		return nil
+	}
+	return &engine.Trouble{Indicator: "objects_left_out", Impact: "new objects are not read", Cause: l.cause(),
+		Action: fullRemedy, Since: l.full}
 }
 
 // receive waits for notices.
