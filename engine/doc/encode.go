@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -84,9 +83,6 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	case uint, uint64, uint32, uint16, uint8:
 		return strconv.AppendUint(dst, reflect.ValueOf(v).Uint(), 10), nil
 	case float32:
-		if f := float64(v); f == math.Trunc(f) && math.Abs(f) < 1e21 { // the shortest form may be another integer
-			return appendFloat(dst, f, 64)
-		}
 		return appendFloat(dst, float64(v), 32)
 	}
 	return appendOther(dst, v, depth)

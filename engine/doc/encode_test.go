@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -145,6 +146,10 @@ func TestFloatsAreAsShortAsStrconvMakesThem(t *testing.T) {
 		want, err := json.Marshal(f)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if f == math.Trunc(f) && math.Abs(f) < 1e21 { // it is read as an integer, which is this one
+			whole, _ := big.NewFloat(f).Int(nil)
+			want = whole.Append(nil, 10)
 		}
 		got, err := doc.Append(nil, f)
 		if err != nil || string(got) != string(want) {

@@ -127,6 +127,11 @@ func appendFloat(dst []byte, f float64, size int) ([]byte, error) {
 	if out, ok := appendShort(dst, f); ok && size == 64 {
 		return out, nil
 	}
+	// A whole number without exponent is read as an integer: it has all its digits, though fewer
+	// lead to the same float.
+	if abs := math.Abs(f); abs >= 1<<24 && abs < 1e21 && f == math.Trunc(f) {
+		return strconv.AppendFloat(dst, f, 'f', 0, 64), nil
+	}
 	// Exponents begin where those of JavaScript do, as in encoding/json.
 	form := byte('f')
 	if abs := math.Abs(f); abs != 0 {

@@ -140,8 +140,6 @@ func Float(json []byte, bits int, name string) (float64, error) {
 var NotNumbers = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
 
 // AppendFloat appends a number of 32 or 64 bits, or the text of one that JSON does not have.
-// Whole numbers are exact, up to where exponents begin: the shortest form that reads back as
-// the same float, such as 4294967300 for 2^32, would be another integer.
 func AppendFloat(dst []byte, f float64, bits int) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -150,8 +148,6 @@ func AppendFloat(dst []byte, f float64, bits int) []byte {
 		return append(dst, `"Infinity"`...)
 	case math.IsInf(f, -1):
 		return append(dst, `"-Infinity"`...)
-	case f == math.Trunc(f) && math.Abs(f) < 1e21 && (f != 0 || !math.Signbit(f)):
-		return strconv.AppendFloat(dst, f, 'f', 0, 64)
 	case bits == 32:
 		dst, _ = doc.Append(dst, float32(f))
 		return dst
