@@ -162,6 +162,8 @@ func TestWhatIsNotOfTheFormatSaysWhy(t *testing.T) {
 		{"xml of an encoding that nobody knows", &codec.XML{}, "<?xml version='1.0' encoding='Shift_JIS'?><a/>", "convert the document to UTF-8"},
 		{"xml with bytes that its encoding lacks", &codec.XML{}, "<?xml version='1.0' encoding='windows-1253'?><a>\xaa</a>", "it is not windows-1253"},
 		{"xml that is no ASCII", &codec.XML{}, "<?xml version='1.0' encoding='US-ASCII'?><a>é</a>", "is not US-ASCII"},
+		{"yaml of a number that would be 0", &codec.YAML{}, "a: .1e-400", ".1e-400 is not a JSON number"},
+		{"toml of a number that would be 0", &codec.TOML{}, "a = [{b = 1_0.5e-400}]", "1_0.5e-400 does not fit 64 bits"},
 		{"deep xml", &codec.XML{}, strings.Repeat("<a>", 5000), "nested deeper"},
 	}
 	for _, tt := range tests {

@@ -61,7 +61,7 @@ const mostKeys = 10_000
 
 var errKeys = fmt.Errorf("has more than %d keys", mostKeys)
 
-// checkTOML refuses what would take the library too long. What is not TOML is left to it.
+// checkTOML refuses what would take the library too long, and numbers that it would make 0. What is not TOML is left to it.
 func checkTOML(payload []byte) error {
 	var p unstable.Parser
 	p.Reset(payload)
@@ -90,6 +90,11 @@ func countTOML(n *unstable.Node, keys *int) error {
 			return errKeys
 		case n.Kind == unstable.KeyValue:
 			return countTOML(n.Value(), keys)
+		}
+	case unstable.Float:
+		text := strings.ReplaceAll(string(n.Data), "_", "")
+		if f, err := strconv.ParseFloat(text, 64); err == nil && f == 0 && !doc.SpellsZero(text) {
+			return fmt.Errorf("%.40s does not fit 64 bits", n.Data)
 		}
 	case unstable.Array, unstable.InlineTable:
 		for i := n.Children(); i.Next(); {

@@ -184,7 +184,7 @@ func (w *yamlReader) plain(n *yaml.Node) error {
 	if err := n.Decode(&v); err != nil {
 		return err
 	}
-	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
+	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f) || f == 0 && !doc.SpellsZero(n.Value)) {
 		return fmt.Errorf("line %d: %s is not a JSON number", n.Line, n.Value)
 	}
 	out, err := doc.Append(w.dst, v)
