@@ -34,7 +34,7 @@ type chType struct {
 	kind     chKind
 	nullable bool
 	signed   bool
-	bits     int // of an integer
+	bits     int // of an integer or float
 	digits   int // of a decimal; how many bytes a text has at most, 0 is any number
 	scale    int // of a decimal, or a moment
 	of       []chType
@@ -75,7 +75,10 @@ func parseCHType(text string) chType {
 		t.kind, t.signed = chInteger, !unsigned
 		t.bits, _ = strconv.Atoi(strings.TrimPrefix(size, "Int"))
 	case "Float32", "Float64", "BFloat16":
-		t.kind = chFloat
+		t.kind, t.bits = chFloat, 32
+		if name == "Float64" {
+			t.bits = 64
+		}
 	case "Decimal":
 		t.kind, t.digits, t.scale = chDecimal, number(0), number(1)
 	case "Bool":
@@ -303,11 +306,12 @@ func appendCHString(dst, text []byte) []byte {
 
 func (t *chType) appendFloat(dst []byte, v Value) ([]byte, error) {
 	if v.Kind == Number || v.Kind == Text && valid(v.Text) {
-		if _, ok := doc.ParseFloat(v.Text); ok {
+		if doc.Kind(v.Text) == doc.Numeric {
+			// The server would make 0 of a number that is too small, and infinity of one that is too large.
+			if f, err := strconv.ParseFloat(string(v.Text), t.bits); err != nil || f == 0 && !doc.SpellsZero(v.Text) {
+				return nil, t.misfit(v, "")
+			}
 			return append(dst, v.Text...), nil
-		}
-		if doc.Kind(v.Text) == doc.Numeric { // the server would make it 0 or infinite
-			return nil, t.misfit(v, "")
 		}
 	}
 	switch text := strings.ToLower(string(v.Text)); text {

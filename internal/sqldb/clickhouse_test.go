@@ -78,6 +78,7 @@ var chNewer = []chValue{
 
 // chRefused are values that the server would change without a word.
 var chRefused = []chValue{
+	{"Float32", `1e-50`, "is no Float32"}, {"Float64", `1e-400`, "is no Float64"}, {"Float32", `1e39`, "is no Float32"},
 	{"Int8", `128`, `out of the range of Int8`}, {"Int8", `-129`, "out of the range"}, {"UInt64", `-1`, "out of the range"},
 	{"UInt64", `18446744073709551616`, "out of the range"}, {"Int32", `1.5`, "is no Int32"}, {"Int32", `"x"`, "is no Int32"},
 	{"Int32", `null`, "null is no Int32"}, {"Array(Int8)", `[1,null]`, "null is no Int8"}, {"Array(UInt8)", `[256]`, "out of the range"},

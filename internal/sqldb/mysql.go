@@ -91,6 +91,11 @@ func typeOfMySQL(t *sql.ColumnType) Type {
 		return JSONType
 	case "DATETIME", "TIMESTAMP":
 		return DateTimeType
+	case "TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT",
+		"UNSIGNED TINYINT", "UNSIGNED SMALLINT", "UNSIGNED MEDIUMINT", "UNSIGNED INT", "UNSIGNED BIGINT":
+		return IntType
+	case "FLOAT", "UNSIGNED FLOAT":
+		return Float32Type
 	}
 	return AnyType
 }

@@ -227,6 +227,26 @@ func TestWhatIsNotUTF8(t *testing.T) {
 	}
 }
 
+func TestMariaDBRoundsNothing(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, database(t, "mariadb"))
+	exec(t, conn, "CREATE TABLE t (i int, u bigint unsigned, f float, d decimal(9,2))")
+	types, err := conn.Types(t.Context(), "t", []string{"i", "u", "f", "d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, number := range []string{"1.5", "1e-50", "1e-50"} {
+		if _, err := types.Fit(i, Value{Number, []byte(number)}); err == nil || engine.ErrorOf(err, engine.Transient).Class != engine.Rejected {
+			t.Errorf("column %d: %v, want %s to be refused", i, err, number)
+		}
+	}
+	for i, number := range []string{"1.50e1", "18446744073709551615", "1e-40", "1.5"} {
+		if _, err := types.Fit(i, Value{Number, []byte(number)}); err != nil {
+			t.Errorf("column %d: %v", i, err)
+		}
+	}
+}
+
 func TestANumberThatWouldBeZeroIsRefused(t *testing.T) {
 	for driver, kind := range map[string]string{"mariadb": "double", "sqlite": "real"} {
 		t.Run(driver, func(t *testing.T) {

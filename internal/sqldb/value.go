@@ -2,12 +2,14 @@ package sqldb
 
 import (
 	"bytes"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/codec"
 )
 
 // Kind is what a [Value] is.
@@ -110,6 +112,8 @@ const (
 	JSONType
 	DateTimeType
 	BoolType
+	IntType     // of a server that rounds what is not whole
+	Float32Type // of a server that makes 0 of what is too small
 )
 
 // Types are those of the columns of a table.
@@ -118,7 +122,7 @@ type Types interface {
 	Fit(i int, v Value) (Value, error)
 }
 
-// types are Types of databases that refuse by themselves what does not fit.
+// types are Types of databases that refuse most of what does not fit by themselves.
 type types []Type
 
 func (t types) Fit(i int, v Value) (Value, error) {
@@ -129,6 +133,16 @@ func (t types) Fit(i int, v Value) (Value, error) {
 	case JSONType:
 		if v.Kind != JSON {
 			return Value{JSON, v.JSON()}, nil
+		}
+	case IntType:
+		if d, err := codec.ParseDigits(string(v.Text)); v.Kind == Number && err == nil {
+			if _, whole := d.Scaled(0); !whole {
+				return v, engine.Errorf(engine.Rejected, "%.40s is not a whole number, and the server would round it", v.Text)
+			}
+		}
+	case Float32Type:
+		if f, err := strconv.ParseFloat(string(v.Text), 32); v.Kind == Number && err == nil && f == 0 && !doc.SpellsZero(v.Text) {
+			return v, engine.Errorf(engine.Rejected, "%.40s is too small for a float of 32 bits, and would be 0", v.Text)
 		}
 	case DateTimeType:
 		if v.Kind == Text {
