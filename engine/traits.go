@@ -99,6 +99,9 @@ type Traits struct {
 	// WholeBatches says that a processor only makes sense where it gets whole batches.
 	// Build refuses it elsewhere.
 	WholeBatches bool
+	// ManyLines says that a processor makes a text with a line for each message of a batch.
+	// Lint asks the configuration; see OneLine.
+	ManyLines bool
 
 	// Of a batcher:
 
@@ -115,6 +118,9 @@ type Traits struct {
 	// Bulk says that a write of an output costs about the same for many messages as for few, as where it waits for
 	// the answer of a server: it gets up to 2,048 that wait, where others get 256.
 	Bulk bool
+	// OneLine says that an output writes each message as a line, and refuses text of several.
+	// Lint asks the configuration, and warns of batches that become such text.
+	OneLine bool
 	// Members are the other outputs of which an output consists that writes nothing
 	// itself. Lint and Build ask the configuration.
 	Members Names

@@ -31,6 +31,9 @@ type Config struct {
 	Rotate              rotate `yaml:"rotate" doc:"When to start a new file. The full one is renamed to include the time: app-20260102T150405.000.log."`
 }
 
+// Traits says whether messages are lines.
+func (c Config) Traits() engine.Traits { return engine.Traits{OneLine: c.OneLine()} }
+
 // CheckConfig reports what can't be written.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if _, constant := c.Path.Const(); !constant && !strings.Contains(c.Path.Prefix(), "/") {

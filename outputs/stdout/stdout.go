@@ -24,6 +24,9 @@ type Config struct {
 	framing.OutConfig `yaml:",inline"`
 }
 
+// Traits says whether messages are lines.
+func (c Config) Traits() engine.Traits { return engine.Traits{OneLine: c.OneLine()} }
+
 const aboutStdout = `
 Writes to standard output, one message per line. When its reader closes it, the
 pipeline stops; if it is closed from the start, the pipeline does not start.

@@ -35,6 +35,11 @@ type CSV struct {
 	Delimiter codec.Delimiter `yaml:"delimiter" doc:"The character between values; a comma by default."`
 }
 
+// Traits says which formats have many lines.
+func (c Config) Traits() engine.Traits {
+	return engine.Traits{ManyLines: c.Lines != nil || c.CSV != nil}
+}
+
 // CheckConfig reports names that no line can have all of.
 func (c *CSV) CheckConfig(report func(path, message, remedy string)) {
 	(&codec.CSV{Columns: c.Columns}).CheckConfig(report)

@@ -13,6 +13,7 @@ import (
 func init() {
 	for name, doc := range map[string]string{
 		"bad-limit":              "A rate limit lacks a field, or has fields that exclude each other.",
+		"archive-lines":          "A batch becomes a text of many lines, and its output writes one line for each message.",
 		"at-most-once":           "A source keeps no messages, or gets acknowledgements before they are delivered: what is lost in a crash is gone.",
 		"cache-order":            "Steps read and write a cache, and nothing orders the messages for which that matters.",
 		"composite-key":          "An output that consists of others has a key that belongs to its members.",
@@ -111,6 +112,7 @@ func (r *rules) judge() {
 	r.failures()
 	r.retries()
 	r.fill()
+	r.lines()
 	r.middleware()
 }
 
