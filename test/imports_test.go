@@ -109,7 +109,8 @@ var inside = map[string]string{
 	"internal/linked":     "batchers/batch batchers/window",
 	"internal/logsum":     "cmd/flowd/cli inputs/http_server processors/exec processors/log",
 	"internal/metadata": "" +
-		"internal/mqtt internal/queue/nats internal/queue/redis outputs/mqtt outputs/nats outputs/redis_stream " +
+		"internal/aws internal/mqtt internal/objects internal/queue/amqp internal/queue/kafka internal/queue/nats internal/queue/redis " +
+		"outputs/mqtt outputs/nats outputs/redis_stream " +
 		"processors/redis",
 	"internal/metrics":          "cmd/flowd/cli processors/metric",
 	"internal/migrate":          "cmd/flowd/cli test/migrate",

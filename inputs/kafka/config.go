@@ -178,8 +178,8 @@ committed together, in transactions.
 
 Metadata: topic, partition, offset, key, timestamp (a time), tombstone (true if the
 record has no value), headers (a list of {name, value}, as they were sent), and each
-header by its name; several headers with the same name become a list. Outputs send
-headers on.
+header by its name; several headers with the same name become a list. A header with one
+of the names above becomes header_NAME. Outputs send headers on.
 
     inputs:
       orders: {kafka: {brokers: "localhost:9092", topics: orders, group: billing}}

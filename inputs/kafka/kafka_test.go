@@ -141,7 +141,7 @@ func TestReadsAllAndCommits(t *testing.T) {
 				"x": {"topic": topic, "partition": 2, "offset": 0, "timestamp": at, "key": "a", "tenant": "t1",
 					"via": []any{"b", "a"}, "headers": []any{map[string]any{"name": "tenant", "value": "t1"},
 						map[string]any{"name": "via", "value": "b"}, map[string]any{"name": "via", "value": "a"},
-						map[string]any{"name": "topic", "value": "forged"}}},
+						map[string]any{"name": "topic", "value": "forged"}}, "header_topic": "forged"},
 				"": {"topic": topic, "partition": 2, "offset": 1, "timestamp": at, "tombstone": true},
 			}
 			if diff := cmp.Diff(want, metas); diff != "" {

@@ -44,7 +44,7 @@ are in flight when flowd stops are lost.
 Metadata: topic, qos, retained, duplicate, message_id (the packet's number); in version
 5 also expiry (seconds left), payload_format (text or bytes), content_type,
 response_topic, correlation_data, and the user properties by name, several with the same
-name as a list.
+name as a list. One with a name above becomes property_NAME.
 
     inputs:
       states: {mqtt: {url: "mqtt://localhost", topics: plant/+/state, client_id: flowd-states}}

@@ -207,7 +207,8 @@ func TestMetadata(t *testing.T) {
 			want := map[string]any{"topic": topic + "/x", "qos": 1, "retained": false, "duplicate": false, "message_id": 1}
 			if v == "5" {
 				maps.Copy(want, map[string]any{"content_type": "text/plain", "response_topic": "answers",
-					"correlation_data": "c1", "expiry": 3600, "payload_format": "text", "k": "v", "l": []any{"1", "2"}})
+					"correlation_data": "c1", "expiry": 3600, "payload_format": "text", "k": "v", "l": []any{"1", "2"},
+					"property_qos": "no"})
 			}
 			got := read(t, in, 1)[0].meta
 			if diff := cmp.Diff(want, got); diff != "" {

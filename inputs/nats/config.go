@@ -212,7 +212,7 @@ reply as metadata: a nats output with subject: $(meta("reply")) answers them.
 
 Metadata: subject; reply of a request; for a stream, stream, consumer, sequence, delivery (the consumer's own
 number), deliveries (how many so far), pending (messages after it) and timestamp; and headers by name, repeated
-ones as a list.
+ones as a list. A header with one of the names above becomes header_NAME.
 
     inputs:
       orders: {nats: {url: "nats://localhost:4222", stream: ORDERS, consumer: shop}}

@@ -157,7 +157,7 @@ func TestMetadata(t *testing.T) {
 		t.Errorf("timestamp is %v", meta["timestamp"])
 	}
 	delete(meta, "timestamp")
-	if text, want := fmt.Sprint(meta), "map[Kind:order consumer:c deliveries:1 delivery:1 pending:1 sequence:1 "+
+	if text, want := fmt.Sprint(meta), "map[Kind:order consumer:c deliveries:1 delivery:1 header_stream:forged pending:1 sequence:1 "+
 		"stream:S subject:s.a tag:[x y]]"; text != want {
 		t.Errorf("got %s\nwant %s", text, want)
 	}

@@ -135,7 +135,9 @@ pattern must not match the queues to which dead letters go.
 Metadata: queue, exchange, routing_key, redelivered, deaths (how often it was
 dead-lettered), the properties (content_type, content_encoding, correlation_id,
 reply_to, expiration, message_id, timestamp, type, user_id, app_id, priority,
-persistent) and the headers, including x-death, by name. attempt() counts deliveries.
+persistent) and the headers, including x-death, by name: bytes as text, which may not be
+UTF-8. A header with one of the names above becomes header_NAME. attempt() counts
+deliveries.
 
     inputs:
       orders: {rabbitmq: {url: "amqp://localhost", queue: orders, prefetch: 500}}

@@ -37,9 +37,13 @@ func (a *Attribute) Size() int { return len(a.Name) + len(a.Type) + len(a.Text) 
 // letter, error_* beyond that is left out.
 func Attributes(m *engine.Message) (all []Attribute, size int, err error) {
 	for name, v := range m.Meta.Added() {
-		a, ok, err := attribute(name, v)
+		a, ok, err := attribute(names.Out(name), v)
 		if err != nil {
 			return nil, 0, err
+		}
+		if ok && slices.ContainsFunc(all, func(b Attribute) bool { return b.Name == a.Name }) {
+			return nil, 0, engine.Errorf(engine.Rejected, "two metadata values would be the attribute %s (remove one: `meta: {%[1]s: nil}`)",
+				a.Name)
 		}
 		if ok {
 			all = append(all, a)
@@ -119,11 +123,7 @@ func (f FIFO) Again(payload []byte, meta map[string]any) (o Outgoing) {
 		if reserved[name] {
 			continue
 		}
-		sent := name
-		if was, ok := strings.CutPrefix(name, renamed); ok && reserved[was] {
-			sent = was
-		}
-		a, ok, err := attribute(sent, meta[name])
+		a, ok, err := attribute(names.Out(name), meta[name])
 		if o.Err = cmp.Or(o.Err, err); ok {
 			o.Attributes = append(o.Attributes, a)
 			o.Size += a.Size()

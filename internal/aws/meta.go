@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/metadata"
 )
 
 // own are the system attributes, in a fixed order, by the names that they have as
@@ -35,8 +36,8 @@ func init() {
 	}
 }
 
-// renamed is put before the name of a message attribute that has one of the queue's own.
-const renamed = "attribute_"
+// names are those of message attributes as metadata.
+var names = metadata.Names{Prefix: "attribute_", Own: func(name string) bool { return reserved[name] }}
 
 // Meta is the metadata of a message that was received, after that of its owner. Values that
 // a sender has set are never taken for those of the queue.
@@ -58,10 +59,7 @@ func Meta(owner engine.Meta, w *types.Message) engine.Meta {
 	}
 	m = m.Own()
 	for name, a := range w.MessageAttributes {
-		if reserved[name] {
-			name = renamed + name
-		}
-		m = m.With(name, Value(aws.ToString(a.DataType), aws.ToString(a.StringValue), a.BinaryValue))
+		m = m.With(names.In(name), Value(aws.ToString(a.DataType), aws.ToString(a.StringValue), a.BinaryValue))
 	}
 	return m
 }

@@ -180,7 +180,7 @@ func appendCEF(dst, object []byte) ([]byte, error) {
 		return dst, nil
 	}
 	first := true
-	for key, value := range doc.Members(object) {
+	for key, value := range repeated(object) {
 		if string(value) == "null" {
 			continue
 		}

@@ -49,7 +49,7 @@ func TestDecode(t *testing.T) {
 		{"csv passes over a byte order mark", &codec.CSV{}, "\ufeffid\n7\n", `[{"id":"7"}]`},
 
 		{"kv reads plain and quoted values", &codec.KV{}, `a=b c="d e" f=`, `{"a":"b","c":"d e","f":""}`},
-		{"kv keeps the last of equal keys in the first one's place", &codec.KV{}, `a=1 b=2 a=3`, `{"a":"3","b":"2"}`},
+		{"kv makes a list of equal keys, in the first one's place", &codec.KV{Numbers: true}, `a=1 b=2 a="3"`, `{"a":[1,"3"],"b":2}`},
 		{"kv with separators of its own", &codec.KV{PairSeparator: ";", KeySeparator: ":"}, `name: Ann Lee; age: 41;`,
 			`{"name":"Ann Lee","age":"41"}`},
 		{"kv keeps = in a value", &codec.KV{}, `url=http://x/?a=b`, `{"url":"http://x/?a=b"}`},

@@ -14,7 +14,7 @@ import (
 
 // Grok reads text by named patterns. It can't be encoded.
 type Grok struct {
-	Pattern  GrokPattern       `yaml:"pattern,main" check:"required" doc:"Regular expression (RE2) with %{NAME} for a known pattern, %{NAME:field} for a field that it matches, and %{NAME:field:int} for a field of a type: int, float or bool. The field a.b is b in the object a."`
+	Pattern  GrokPattern       `yaml:"pattern,main" check:"required" doc:"Regular expression (RE2) with %{NAME} for a known pattern, %{NAME:field} for a field that it matches, and %{NAME:field:int} for a field of a type: int, float or bool. The field a.b is b in the object a. A field that several groups match is a list."`
 	Patterns map[string]string `yaml:"patterns" doc:"Your own patterns, by name; they take precedence over the known ones."`
 }
 
@@ -79,7 +79,7 @@ func (e *grokError) Unwrap() error { return e.err }
 type grokField struct {
 	name   string
 	kind   string // int, float, bool, or "" for text
-	groups []int  // of the expression; the first that took part counts
+	groups []int  // of the expression; those that took part count
 	fields []*grokField
 }
 

@@ -41,6 +41,7 @@ func TestGrok(t *testing.T) {
 		{"objects", `%{IP:source.ip}:%{POSINT:source.port:int} %{WORD:[http][method]}`, nil, "10.0.0.1:80 GET", `{"source":{"ip":"10.0.0.1","port":80},"http":{"method":"GET"}}`},
 		{"a field that did not take part is left out", `%{INT:a}?(?:x%{INT:b.c})?$`, nil, "7", `{"a":"7"}`},
 		{"a field in two places", `(?:a%{INT:n:int}|b%{INT:n})`, nil, "b7", `{"n":7}`},
+		{"a field that matches twice is a list", `%{WORD:a} %{INT:n:int} %{WORD:a} (?P<n>\d+)`, nil, "x 1 y 2", `{"a":["x","y"],"n":[1,2]}`},
 		{"patterns of one's own, also in place of known ones", "%{PAIR:pair}", map[string]string{"PAIR": "%{WORD:k}=%{INT:v}", "WORD": "[a-z]"}, "ab=1", `{"pair":"b=1","k":"b","v":"1"}`},
 		{"groups as in regular expressions", `(?P<a>\d+) %{WORD:b}`, nil, "7 x", `{"b":"x","a":"7"}`},
 		{"levels in any case", `\[%{LOGLEVEL:level}\] %{TIMESTAMP_ISO8601:at} %{GREEDYDATA:rest}`, nil, "[Warn] 2026-01-02T15:04:05,123+01:00 x y",

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,8 +23,7 @@ func (f *grokField) append(dst, payload []byte, m []int, most int) ([]byte, erro
 		if len(c.fields) > 0 {
 			o.dst, err = c.append(o.dst, payload, m, most)
 		} else {
-			at := c.group(m)
-			o.dst, err = c.value(o.dst, string(payload[m[2*at]:m[2*at+1]]))
+			o.dst, err = c.values(o.dst, payload, m)
 		}
 		switch {
 		case err != nil:
@@ -42,17 +42,27 @@ func (f *grokField) matched(m []int) bool {
 			return true
 		}
 	}
-	return f.group(m) >= 0
+	return slices.ContainsFunc(f.groups, func(g int) bool { return m[2*g] >= 0 })
 }
 
-// group is the first that took part, or -1.
-func (f *grokField) group(m []int) int {
+// values appends what the field's groups have matched: a list where several have.
+func (f *grokField) values(dst, payload []byte, m []int) (_ []byte, err error) {
+	n, start := 0, len(dst)
 	for _, g := range f.groups {
-		if m[2*g] >= 0 {
-			return g
+		if m[2*g] < 0 {
+			continue
+		}
+		if n++; n > 1 {
+			dst = append(dst, ',')
+		}
+		if dst, err = f.value(dst, string(payload[m[2*g]:m[2*g+1]])); err != nil {
+			return dst, err
 		}
 	}
-	return -1
+	if n > 1 {
+		dst = append(slices.Insert(dst, start, '['), ']')
+	}
+	return dst, nil
 }
 
 // value appends text as what it is to be.

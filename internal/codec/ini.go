@@ -16,8 +16,8 @@ type INI struct {
 var _ Expanding = (*INI)(nil)
 
 // Decode gives an object of the keys before the first section, and of an object for each
-// section. Lines that begin with ; or # are comments, a key without a value is true, and of
-// equal keys the last counts.
+// section. Lines that begin with ; or # are comments, a key without a value is true, and a
+// key that is repeated is a list.
 func (c *INI) Decode(dst, payload []byte) ([]byte, error) {
 	sections, err := parseINI(strings.TrimPrefix(string(payload), "\ufeff"))
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *INI) Encode(dst, json []byte) ([]byte, error) {
 
 // appendINI appends keys and values.
 func appendINI(dst, object []byte, sections bool) ([]byte, error) {
-	for key, value := range doc.Members(object) {
+	for key, value := range repeated(object) {
 		switch {
 		case value[0] == '{' && sections:
 			continue

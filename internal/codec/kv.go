@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -60,18 +61,49 @@ type grammar struct {
 
 type pair struct {
 	key, value string
-	flag       bool // a bare key
-	quoted     bool // is text, whatever it looks like
+	flag       bool   // a bare key
+	quoted     bool   // is text, whatever it looks like
+	more       []pair // of the same key
 }
 
 func (o *object) addPair(p pair) error {
+	if err := o.addRaw(p.key, ""); err != nil {
+		return err
+	}
+	if len(p.more) == 0 {
+		return o.pairValue(p)
+	}
+	o.dst = append(o.dst, '[')
+	if err := o.pairValue(p); err != nil {
+		return err
+	}
+	for _, q := range p.more {
+		o.dst = append(o.dst, ',')
+		if err := o.pairValue(q); err != nil {
+			return err
+		}
+	}
+	o.dst = append(o.dst, ']')
+	return nil
+}
+
+// pairValue appends the value of one pair.
+func (o *object) pairValue(p pair) (err error) {
 	switch {
 	case p.flag:
-		return o.addRaw(p.key, "true")
+		o.dst = append(o.dst, "true"...)
+		return nil
 	case p.quoted:
-		return o.addText(p.key, p.value)
+		if o.dst, err = appendText(o.dst, p.value); err == nil {
+			err = checkSize(o.dst, o.start, MaxSize)
+		}
+	default:
+		err = o.value(p.value)
 	}
-	return o.add(p.key, p.value)
+	if err != nil {
+		return fmt.Errorf("field %q %w", p.key, err)
+	}
+	return nil
 }
 
 func (g *grammar) decode(dst []byte, s string) ([]byte, error) {
@@ -102,7 +134,37 @@ func (g *grammar) parse(s string) ([]pair, error) {
 	return all.list, nil
 }
 
-// pairs are in the order of their keys; of equal keys the last counts, in the place of the first.
+// repeated are the members of an object, of which a list of several scalars is its elements under the same key: the inverse
+// of pairs.
+func repeated(object []byte) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		for key, value := range doc.Members(object) {
+			if value[0] != '[' || !severalScalars(value) {
+				if !yield(key, value) {
+					return
+				}
+				continue
+			}
+			for e := range doc.Elements(value) {
+				if !yield(key, e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func severalScalars(list []byte) bool {
+	n := 0
+	for e := range doc.Elements(list) {
+		if n++; e[0] == '[' || e[0] == '{' {
+			return false
+		}
+	}
+	return n > 1
+}
+
+// pairs are in the order of their keys; equal keys are one, in the place of the first, with all values.
 type pairs struct {
 	list []pair
 	at   map[string]int // when there are many
@@ -110,7 +172,7 @@ type pairs struct {
 
 func (all *pairs) put(p pair) {
 	if i := all.find(p.key); i >= 0 {
-		all.list[i] = p
+		all.list[i].more = append(all.list[i].more, p)
 		return
 	}
 	if all.at != nil {
@@ -235,7 +297,7 @@ func (g *grammar) encode(dst, json []byte) ([]byte, error) {
 		return dst, fmt.Errorf("%s: %s is not an object", g.name, kind(json))
 	}
 	start := len(dst)
-	for key, value := range doc.Members(json) {
+	for key, value := range repeated(json) {
 		if key == "" || g.needsQuotes(key) {
 			return dst, fmt.Errorf("%s: key %q can't be written without ambiguity (give it another name with `rename`)",
 				g.name, key)

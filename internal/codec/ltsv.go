@@ -3,8 +3,6 @@ package codec
 import (
 	"fmt"
 	"strings"
-
-	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // LTSV reads and writes lines of labelled values between tabs.
@@ -17,7 +15,7 @@ var (
 	_ Expanding = (*Form)(nil)
 )
 
-// Decode gives an object. Of equal labels the last counts.
+// Decode gives an object. A label that is repeated is a list.
 func (c *LTSV) Decode(dst, payload []byte) ([]byte, error) {
 	var all pairs
 	for field := range strings.SplitSeq(strings.TrimRight(string(payload), "\r\n"), "\t") {
@@ -66,7 +64,7 @@ func (c *LTSV) Encode(dst, json []byte) ([]byte, error) {
 		return dst, fmt.Errorf("ltsv: %s is not an object", kind(json))
 	}
 	start := len(dst)
-	for label, value := range doc.Members(json) {
+	for label, value := range repeated(json) {
 		text := Cell(value)
 		switch {
 		case label == "" || strings.ContainsAny(label, ":\t\r\n"):

@@ -26,7 +26,7 @@ var textValues = []struct {
 	{"ltsv", &codec.LTSV{}, "host:10.0.0.1\ttime:[10/Oct/2026:13:55:36 +0000]\tua:",
 		`{"host":"10.0.0.1","time":"[10/Oct/2026:13:55:36 +0000]","ua":""}`, ""},
 	{"ltsv with empty fields and an end of line", &codec.LTSV{Numbers: true}, "\ta:1\t\tb:x\t\r\n", `{"a":1,"b":"x"}`, "a:1\tb:x"},
-	{"ltsv with a label twice", &codec.LTSV{}, "a:1\tb:2\ta:3", `{"a":"3","b":"2"}`, "a:3\tb:2"},
+	{"ltsv with a label twice", &codec.LTSV{}, "a:1\tb:2\ta:3", `{"a":["1","3"],"b":"2"}`, "a:1\ta:3\tb:2"},
 
 	{"a form", &codec.Form{}, "name=Ada+Lovelace&mail=a%40b.example&note=", `{"name":"Ada Lovelace","mail":"a@b.example","note":""}`, ""},
 	{"a form with a repeated field", &codec.Form{Numbers: true}, "a=1&b=x&a=2", `{"a":[1,2],"b":"x"}`, "a=1&a=2&b=x"},
@@ -39,8 +39,8 @@ var textValues = []struct {
 		`{"a":{"b":"7 ; not a comment","skip":true,"c":8}}`, "[a]\nb = 7 ; not a comment\nskip = true\nc = 8\n"},
 	{"ini with quotes", &codec.INI{}, "a = \" x\\n\\\"y\\\" \"\nb = \"x\" y\n", `{"a":" x\n\"y\" ","b":"\"x\" y"}`,
 		"a = \" x\\n\\\"y\\\" \"\nb = \"\\\"x\\\" y\"\n"},
-	{"ini with a section and a key that come twice", &codec.INI{}, "[a]\nx=1\n[b]\n[a]\nx=2\ny=3\n", `{"a":{"x":"2","y":"3"},"b":{}}`,
-		"[a]\nx = 2\ny = 3\n\n[b]\n"},
+	{"ini with a section and a key that come twice", &codec.INI{}, "[a]\nx=1\n[b]\n[a]\nx=2\ny=3\n", `{"a":{"x":["1","2"],"y":"3"},"b":{}}`,
+		"[a]\nx = 1\nx = 2\ny = 3\n\n[b]\n"},
 	{"ini of nothing", &codec.INI{}, "\n", `{}`, "-"},
 
 	{"toml", &codec.TOML{}, "a = 1\nb = 'x'\n\n[c]\nd = [1.5, 2.0]\n", `{"a":1,"b":"x","c":{"d":[1.5,2]}}`, "a = 1\nb = 'x'\n\n[c]\nd = [1.5, 2]\n"},
@@ -71,8 +71,8 @@ var textValues = []struct {
 	{"cef without a bar at the end", &codec.CEF{}, "CEF:0|a|b|1|2|c|3",
 		`{"cefVersion":"0","deviceVendor":"a","deviceProduct":"b","deviceVersion":"1","deviceEventClassId":"2","name":"c","severity":"3","extension":{}}`, "CEF:0|a|b|1|2|c|3|"},
 	{"cef with a key that comes twice", &codec.CEF{}, "CEF:0|a|b|1|2|c|3|x=1 y=2 x=3  z=4 ",
-		`{"cefVersion":"0","deviceVendor":"a","deviceProduct":"b","deviceVersion":"1","deviceEventClassId":"2","name":"c","severity":"3","extension":{"x":"3","y":"2","z":"4"}}`,
-		"CEF:0|a|b|1|2|c|3|x=3 y=2 z=4"},
+		`{"cefVersion":"0","deviceVendor":"a","deviceProduct":"b","deviceVersion":"1","deviceEventClassId":"2","name":"c","severity":"3","extension":{"x":["1","3"],"y":"2","z":"4"}}`,
+		"CEF:0|a|b|1|2|c|3|x=1 x=3 y=2 z=4"},
 }
 
 func TestTextFormats(t *testing.T) {
@@ -99,12 +99,12 @@ func TestTextFormats(t *testing.T) {
 	}
 }
 
-// TestOfManyEqualKeysTheLastCounts has as many keys as are looked up in a map.
-func TestOfManyEqualKeysTheLastCounts(t *testing.T) {
+// TestManyEqualKeysAreLists has as many keys as are looked up in a map.
+func TestManyEqualKeysAreLists(t *testing.T) {
 	in, want := "", "{"
 	for i := range 40 {
 		in += fmt.Sprintf("k%d=0 ", i)
-		want += fmt.Sprintf(`"k%d":%q,`, i, strconv.Itoa(i))
+		want += fmt.Sprintf(`"k%d":["0",%q],`, i, strconv.Itoa(i))
 	}
 	for i := range 40 {
 		in += fmt.Sprintf("k%d=%d ", i, i)

@@ -33,6 +33,9 @@ type Record struct {
 // RecordOf is what is known of a message.
 func RecordOf(m *Message) Record { return Record{m.Topic, m.ID, m.QoS, m.Retain, m.Dup, m.Properties} }
 
+// sent are the names of user properties as metadata.
+var sent = metadata.Names{Prefix: "property_", Own: reserved}
+
 var names = [...]string{topicName, "qos", "retained", "duplicate", "message_id", "expiry", "payload_format",
 	contentType, responseTopic, correlationData}
 
@@ -78,7 +81,7 @@ func (r *Records) Get(i int, name string) (any, bool) {
 	case correlationData:
 		return string(p.CorrelationData), len(p.CorrelationData) > 0
 	}
-	return userValue(p.User, name)
+	return userValue(p.User, sent.Out(name))
 }
 
 // userValue is what a sender has set by a name: text, or a list where it has set several.
@@ -140,9 +143,9 @@ func users(all []User, names []string, values []any) ([]string, []any) {
 		switch {
 		case seen:
 			values[i] = andValue(values[i], u.Value)
-		case u.Key != "" && !reserved(u.Key):
+		case u.Key != "":
 			at[u.Key] = len(values)
-			names, values = append(names, u.Key), append(values, u.Value)
+			names, values = append(names, sent.In(u.Key)), append(values, u.Value)
 		}
 	}
 	return names, values
@@ -165,6 +168,7 @@ func Passed(p *Properties, meta engine.Meta) {
 		if reserved(name) || name == "" || badText(name) != "" {
 			continue
 		}
+		name = sent.Out(name)
 		if list, is := v.([]any); is {
 			for _, one := range list {
 				p.User = append(p.User, User{Key: name, Value: metadata.Text(one)})

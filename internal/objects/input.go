@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/checkpoint"
 	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/internal/metadata"
 )
 
 // Opening is what an [Input] needs to know of its kind of store.
@@ -310,6 +312,11 @@ func (in *Input) release() {
 	in.pump, in.body = nil, nil
 }
 
+// names are those of the user's own metadata of an object, as metadata of its messages.
+var names = metadata.Names{Prefix: "metadata_", Own: func(name string) bool {
+	return slices.Contains([]string{"bucket", "key", "etag", "size", "last_modified", "content_type", "line"}, name)
+}}
+
 // metaOf is the metadata of an object's messages. The user's own may have any name: it never
 // passes for that of the store.
 func (in *Input) metaOf(o *Object) engine.Meta {
@@ -320,11 +327,7 @@ func (in *Input) metaOf(o *Object) engine.Meta {
 	}
 	m = m.Own()
 	for _, p := range o.Metadata {
-		name := p.Name
-		if _, taken := m.Get(name); taken || name == "line" {
-			name = "metadata_" + name
-		}
-		m = m.With(name, p.Value)
+		m = m.With(names.In(p.Name), p.Value)
 	}
 	return m.WithIndex("line")
 }

@@ -138,7 +138,7 @@ func added(pairs []Pair, meta engine.Meta) []Pair {
 	}
 	for name, v := range meta.Added() {
 		text, err := textOf(v)
-		name = strings.ToLower(name)
+		name = strings.ToLower(names.Out(name))
 		if err != nil || text == "" || has[name] || !metadataName(name) || !utf8.ValidString(text) ||
 			strings.ContainsFunc(text, unicode.IsControl) {
 			continue

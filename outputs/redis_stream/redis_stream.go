@@ -102,8 +102,8 @@ func (o *output) fields(args []any, m *engine.Message) (_ []any, err error) {
 		return nil, err
 	}
 	for name, v := range m.Meta.Added() {
-		if name == o.cfg.Field {
-			continue
+		if name = redis.Names.Out(name); name == o.cfg.Field {
+			name = redis.Names.Prefix + name // the payload is there
 		}
 		if _, set := o.cfg.Fields.Get(name); set || m.Err() != nil && slices.Contains(origins[:], name) {
 			continue

@@ -54,6 +54,19 @@ func TestOutput(t *testing.T) {
 	}, `{"a":1}`, "text", `{"b":2}`)
 }
 
+// Metadata with the name of the payload's field does not replace it, and is not lost.
+func TestMetadataNamedLikeThePayload(t *testing.T) {
+	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
+	b := enginetest.Batch("p")
+	for m := range b.All() {
+		m.Meta = m.Meta.With("payload", "forged").With("field_id", "7")
+	}
+	if err := opened(t, redistest.URL(t), key, "").Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "entries", entries(t, c, key), `[[payload p field_payload forged id 7]]`)
+}
+
 func TestConfig(t *testing.T) {
 	for component, want := range map[string]string{
 		`{"url": "redis://h"}`:                                               "key",

@@ -53,7 +53,8 @@ func TestDescribe(t *testing.T) {
 		{
 			"a header can't pose as what the broker says",
 			amqp091.Delivery{Headers: amqp091.Table{"routing_key": "forged", "deaths": int64(9), "type": "forged"}},
-			basics, map[string]any{}, 1,
+			with(map[string]any{"header_routing_key": "forged", "header_deaths": 9, "header_type": "forged"}),
+			map[string]any{"header_routing_key": "forged", "header_deaths": 9, "header_type": "forged"}, 1,
 		},
 		{
 			"a quorum queue counts", amqp091.Delivery{Redelivered: true,
@@ -111,7 +112,7 @@ func TestFill(t *testing.T) {
 	received := (&Describer{Queue: "q"}).Describe(&amqp091.Delivery{
 		RoutingKey: "k", ContentType: "a/b", MessageId: "7", Priority: 3, Timestamp: at, Expiration: "60", UserId: "u",
 		CorrelationId: "c",
-		Headers: amqp091.Table{"tenant": "t1", "n": int64(1), "x-death": []any{}, "CC": []any{"elsewhere"},
+		Headers: amqp091.Table{"tenant": "t1", "n": int64(1), "priority": "high", "raw": []byte("\xff"), "x-death": []any{}, "CC": []any{"elsewhere"},
 			"BCC": []any{"elsewhere"}},
 	})
 	long := strings.Repeat("x", 256)
@@ -124,7 +125,7 @@ func TestFill(t *testing.T) {
 		{
 			"what was received goes on, but for what the broker set and what would route it", received,
 			amqp091.Publishing{ContentType: "a/b", MessageId: "7", Priority: 3, Timestamp: at, CorrelationId: "c",
-				Headers: amqp091.Table{"tenant": "t1", "n": int64(1)}}, "",
+				Headers: amqp091.Table{"tenant": "t1", "n": int64(1), "priority": "high", "raw": "\xff"}}, "",
 		},
 		{
 			"what steps set", engine.Meta{}.With("type", "order").With("priority", 9).With("deep",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/metadata"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
@@ -32,7 +33,7 @@ var brokers = map[string]bool{
 // Describe is a delivery's metadata: its own are queue, exchange, routing_key,
 // redelivered, deaths, the properties that it has and the headers that the broker
 // sets; its other headers are what outputs pass on. A header that has the name of
-// one of the former is left out, so that no sender can pose as the broker.
+// one of the former is called header_NAME, so that no sender can pose as the broker.
 func (s *Describer) Describe(d *amqp091.Delivery) engine.Meta {
 	if s.some && len(d.Headers) == 0 && like(d, &s.last) {
 		return s.meta
@@ -89,6 +90,9 @@ func (s *Describer) properties(d *amqp091.Delivery) {
 	}
 }
 
+// names are those of headers as metadata.
+var names = metadata.Names{Prefix: "header_", Own: func(name string) bool { return reserved[name] }}
+
 // reserved are the names that no header can have as metadata.
 var reserved = map[string]bool{
 	"queue": true, "exchange": true, "routing_key": true, "redelivered": true, "deaths": true,
@@ -106,11 +110,11 @@ func (s *Describer) headers(h amqp091.Table) (own int) {
 	if n := deaths(h, ""); n > 0 {
 		s.add("deaths", n)
 	}
-	names := make([]string, 0, len(h))
+	all := make([]string, 0, len(h))
 	for name := range h {
-		names = append(names, name)
+		all = append(all, name)
 	}
-	slices.SortFunc(names, func(a, b string) int {
+	slices.SortFunc(all, func(a, b string) int {
 		if brokers[a] != brokers[b] {
 			if brokers[a] {
 				return -1
@@ -120,11 +124,8 @@ func (s *Describer) headers(h amqp091.Table) (own int) {
 		return cmp.Compare(a, b)
 	})
 	own = len(s.fields)
-	for _, name := range names {
-		if reserved[name] {
-			continue
-		}
-		s.add(name, fromTable(h[name], 0))
+	for _, name := range all {
+		s.add(names.In(name), fromTable(h[name], 0))
 		if brokers[name] {
 			own++
 		}

@@ -30,7 +30,11 @@ func Fill(p *amqp091.Publishing, meta engine.Meta) error {
 		}
 	}
 	for name, v := range meta.Added() {
-		if _, set := p.Headers[name]; set || reserved[name] || !free(name) {
+		if reserved[name] {
+			continue
+		}
+		name = names.Out(name)
+		if _, set := p.Headers[name]; set || !free(name) {
 			continue
 		}
 		if p.Headers == nil {

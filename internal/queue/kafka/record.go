@@ -9,11 +9,12 @@ import (
 	"unsafe"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/metadata"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Records are records of one partition, as the source of their metadata: topic, partition, offset, timestamp, key,
-// tombstone and headers are the input's own; each header is metadata by its name, too, which outputs pass on.
+// tombstone and headers are the input's own; each header is metadata by its name, too, which outputs pass on: see names.
 type Records struct {
 	All              []*kgo.Record
 	topic, partition any
@@ -25,6 +26,9 @@ var _ engine.MetaSource = (*Records)(nil)
 func RecordsOf(topic string, partition int32, all []*kgo.Record) *Records {
 	return &Records{All: all, topic: topic, partition: int(partition)}
 }
+
+// names are those of headers as metadata.
+var names = metadata.Names{Prefix: "header_", Own: func(name string) bool { return slices.Contains(reserved, name) }}
 
 // reserved are the names that no header can have as metadata, so that no sender can pose as the broker.
 var reserved = []string{"topic", "partition", "offset", "timestamp", "key", "tombstone", "headers"}
@@ -57,28 +61,29 @@ func (s *Records) Get(i int, name string) (any, bool) {
 		}
 		return list(r.Headers), true
 	}
-	return header(r.Headers, name)
+	return header(r.Headers, names.Out(name))
 }
 
 // Meta is all metadata of record i.
 func (s *Records) Meta(i int) engine.Meta {
 	r := s.All[i]
-	names := make([]string, 0, len(reserved)+len(r.Headers))
-	values := make([]any, 0, cap(names))
+	found := make([]string, 0, len(reserved)+len(r.Headers))
+	values := make([]any, 0, cap(found))
 	for _, name := range reserved {
 		if v, ok := s.Get(i, name); ok {
-			names, values = append(names, name), append(values, v)
+			found, values = append(found, name), append(values, v)
 		}
 	}
-	own := len(names)
+	own := len(found)
 	for _, h := range r.Headers {
-		if slices.Contains(names, h.Key) || slices.Contains(reserved, h.Key) {
+		name := names.In(h.Key)
+		if slices.Contains(found[own:], name) {
 			continue
 		}
 		v, _ := header(r.Headers, h.Key)
-		names, values = append(names, h.Key), append(values, v)
+		found, values = append(found, name), append(values, v)
 	}
-	return engine.MetaOf(names, values, own)
+	return engine.MetaOf(found, values, own)
 }
 
 // header is the value of a header, or a list of all that have its name, in their order.
@@ -136,6 +141,7 @@ func Headers(dst []kgo.RecordHeader, m engine.Meta) []kgo.RecordHeader {
 		return append(dst, r.Headers...)
 	}
 	for name, v := range m.Added() {
+		name = names.Out(name)
 		if all, several := v.([]any); several {
 			for _, v := range all {
 				dst = append(dst, kgo.RecordHeader{Key: name, Value: Bytes(v)})

@@ -1,10 +1,34 @@
 package kafka
 
 import (
+	"reflect"
+	"slices"
 	"testing"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
+
+// TestAHeaderWithANameOfTheBroker is kept under another name, and leaves as what it was.
+func TestAHeaderWithANameOfTheBroker(t *testing.T) {
+	sent := []kgo.RecordHeader{{Key: "topic", Value: []byte("a")}, {Key: "header_topic", Value: []byte("b")},
+		{Key: "topic", Value: []byte("c")}, {Key: "n", Value: []byte("\xff")}}
+	m := engine.MetaFrom(RecordsOf("t", 0, []*kgo.Record{{Headers: sent}}))
+	want := map[string]any{"topic": "t", "header_topic": []any{"a", "c"}, "header_header_topic": "b", "n": "\xff"}
+	for name, v := range want {
+		got, ok := m.Get(name)
+		if _, all := m.Map()[name]; !ok || !all || !reflect.DeepEqual(got, v) || !reflect.DeepEqual(m.Map()[name], v) {
+			t.Errorf("%s is %v and %v, want %v", name, got, m.Map()[name], v)
+		}
+	}
+	var again []string
+	for _, h := range Headers(nil, m.With("n", "1")) { // what a step has changed
+		again = append(again, h.Key+"="+string(h.Value))
+	}
+	if slices.Sort(again); !slices.Equal(again, []string{"header_topic=b", "n=1", "topic=a", "topic=c"}) {
+		t.Errorf("they leave as %q", again)
+	}
+}
 
 // TestWhatARecordDoesNotHaveIsNull to an expression, which does not see whether it is there.
 func TestWhatARecordDoesNotHaveIsNull(t *testing.T) {

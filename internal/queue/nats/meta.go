@@ -66,6 +66,9 @@ var _ engine.MetaSource = (*Arrivals)(nil)
 var own = []string{"subject", "reply", "stream", "consumer", "sequence", "delivery", "deliveries", "pending",
 	"timestamp"}
 
+// names are those of headers as metadata.
+var names = metadata.Names{Prefix: "header_", Own: func(name string) bool { return slices.Contains(own, name) }}
+
 // Get is one value of message i.
 func (s *Arrivals) Get(i int, name string) (any, bool) {
 	m := s.All[i]
@@ -97,7 +100,7 @@ func (s *Arrivals) Get(i int, name string) (any, bool) {
 		}
 		return p.At, true
 	}
-	return headerValue(m.Header[name])
+	return headerValue(m.Header[names.Out(name)])
 }
 
 // headerValue is that of a header, or a list of all that have its name.
@@ -117,21 +120,21 @@ func headerValue(all []string) (any, bool) {
 
 // Meta is all metadata of message i.
 func (s *Arrivals) Meta(i int) engine.Meta {
-	var names []string
+	var found []string
 	var values []any
 	for _, name := range own {
 		if v, ok := s.Get(i, name); ok {
-			names, values = append(names, name), append(values, v)
+			found, values = append(found, name), append(values, v)
 		}
 	}
-	owned := len(names)
+	owned := len(found)
 	h := s.All[i].Header
 	for _, name := range sortedNames(h) {
-		if v, ok := headerValue(h[name]); ok && !slices.Contains(own, name) {
-			names, values = append(names, name), append(values, v)
+		if v, ok := headerValue(h[name]); ok {
+			found, values = append(found, names.In(name)), append(values, v)
 		}
 	}
-	return engine.MetaOf(names, values, owned)
+	return engine.MetaOf(found, values, owned)
 }
 
 func sortedNames(h client.Header) []string {
@@ -148,7 +151,7 @@ func sortedNames(h client.Header) []string {
 func Headers(m engine.Meta) client.Header {
 	var h client.Header
 	for name, v := range m.Added() {
-		if Reserved(name) || !validHeader(name) {
+		if name = names.Out(name); Reserved(name) || !validHeader(name) {
 			continue
 		}
 		if h == nil {
@@ -160,7 +163,7 @@ func Headers(m engine.Meta) client.Header {
 			}
 			continue
 		}
-		h[name] = []string{metadata.Text(v)}
+		h[name] = append(h[name], metadata.Text(v))
 	}
 	return h
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/metadata"
 )
 
 // Entry is one of a stream.
@@ -147,6 +148,9 @@ func (s *Source) Add(e Entry, deliveries int) engine.Meta {
 	return engine.MetaFrom(s).At(len(s.all) - 1)
 }
 
+// Names are those of fields as metadata.
+var Names = metadata.Names{Prefix: "field_", Own: reserves}
+
 // reserved are the input's own names. A field of such a name is called field_NAME.
 var reserved = [...]string{"stream", "id", "timestamp", "delivery_count", "redelivered"}
 
@@ -164,10 +168,7 @@ func (s *Source) Get(i int, name string) (any, bool) {
 	case "redelivered":
 		return true, s.counts[i] > 1
 	}
-	if rest, ok := strings.CutPrefix(name, "field_"); ok && reserves(rest) {
-		name = rest
-	}
-	return s.value(i, name)
+	return s.value(i, Names.Out(name))
 }
 
 func reserves(name string) bool {
@@ -217,11 +218,7 @@ func (s *Source) Meta(i int) engine.Meta {
 			continue
 		}
 		v, _ := s.value(i, fields[j])
-		name := fields[j]
-		if reserves(name) {
-			name = "field_" + name
-		}
-		names, values = append(names, name), append(values, v)
+		names, values = append(names, Names.In(fields[j])), append(values, v)
 	}
 	return engine.MetaOf(names, values, n)
 }

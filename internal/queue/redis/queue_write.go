@@ -99,12 +99,8 @@ func (w *writer) fields(m *queue.Message) (fields []string, err error) {
 		if !several {
 			values = []any{m.Meta[name]}
 		}
-		bare := name
-		if rest, ok := strings.CutPrefix(name, "field_"); ok && reserves(rest) {
-			bare = rest
-		}
 		for _, v := range values {
-			fields = append(fields, bare, metadata.Text(v))
+			fields = append(fields, Names.Out(name), metadata.Text(v))
 		}
 	}
 	return fields, nil
