@@ -32,6 +32,7 @@ func (c *Caller) refusal(req *http.Request, res *http.Response) error {
 		text += ": " + said
 	}
 	e := engine.Errorf(classOf(res.StatusCode), "%s", text)
+	e.Holds = res.StatusCode == http.StatusInsufficientStorage // the disk of the server is full: nothing else would fit
 	e.Delay = RetryAfter(res.Header.Get("Retry-After"), time.Now())
 	return e
 }

@@ -50,6 +50,8 @@ func TestWhatWasNotSentHolds(t *testing.T) {
 			<-r.Context().Done()
 		case "/500":
 			w.WriteHeader(500)
+		case "/507":
+			w.WriteHeader(507)
 		}
 	}))
 	defer server.Close()
@@ -79,6 +81,7 @@ func TestWhatWasNotSentHolds(t *testing.T) {
 		{"a certificate that nobody trusts", secure.URL, nil, engine.Transient, true},
 		{"no TLS there", "https" + server.URL[len("http"):], nil, engine.Transient, true},
 		{"an answer", server.URL + "/500", nil, engine.Transient, false},
+		{"a server whose disk is full", server.URL + "/507", nil, engine.Transient, true},
 		{"cut behind the request", server.URL + "/cut", nil, engine.Transient, false},
 		{"no answer", server.URL + "/silent", nil, engine.Timeout, false},
 	}
