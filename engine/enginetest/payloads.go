@@ -31,16 +31,7 @@ func Carries(t *testing.T, o engine.Output, arrived func(t *testing.T, n int) []
 		b := engine.NewBatch(1)
 		b.Add(payload)
 		err := o.Write(t.Context(), b)
-		switch fate := WriteFates(b, err)[0]; {
-		case err != nil:
-			t.Errorf("%q fails the whole write: %v", payload, err)
-		case fate == "failed":
-			for m := range b.Ended() {
-				if c := m.Err().Class; c != engine.Rejected && c != engine.Permanent && c != engine.Decode && c != engine.Expression {
-					t.Errorf("%q fails with class %q: %v", payload, c, m.Err())
-				}
-			}
-		default:
+		if !failedAlone(t, string(payload), b, err) {
 			want = append(want, bytes.Clone(payload))
 		}
 	}
@@ -55,4 +46,23 @@ func Carries(t *testing.T, o engine.Output, arrived func(t *testing.T, n int) []
 			t.Errorf("%q arrived as %q (missing: %t)", want[i], got[i], got[i] == nil)
 		}
 	}
+}
+
+// failedAlone says whether the only message of a write failed, which must be for good.
+func failedAlone(t *testing.T, payload string, b *engine.Batch, err error) bool {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%.60q fails the whole write: %v", payload, err)
+	}
+	if WriteFates(b, err)[0] != "failed" {
+		return false
+	}
+	for m := range b.Ended() {
+		switch c := m.Err().Class; c {
+		case engine.Rejected, engine.Permanent, engine.Decode, engine.Expression:
+		default:
+			t.Errorf("%.60q fails with class %q: %v", payload, c, m.Err())
+		}
+	}
+	return true
 }

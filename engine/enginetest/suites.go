@@ -295,6 +295,32 @@ func Output(t *testing.T, make func(t *testing.T) engine.Output, payloads ...str
 		cancel()
 		promptly(t, func() { _ = o.Write(ctx, Batch(payloads...)) })
 	})
+	t.Run("payloads of all kinds are written or fail alone", func(t *testing.T) {
+		o := make(t)
+		opened(t, o)
+		defer closed(t, o)
+		for _, payload := range append(Awkward(), hostile...) {
+			b := Batch(payload)
+			err := o.Write(t.Context(), b)
+			failedAlone(t, payload, b, err)
+		}
+	})
+	t.Run("metadata of all kinds goes along, or the message fails alone", func(t *testing.T) {
+		o := make(t)
+		opened(t, o)
+		defer closed(t, o)
+		for _, v := range []any{nil, "", "\xff\x00", "a\r\nb: c", []any{}, []any{nil, "\xff"}, map[string]any{"\xff": "\xfe"},
+			true, 7, 1.5, time.Unix(0, 0).UTC()} {
+			for _, name := range []string{"k", "topic", "priority", "payload", "header_topic", "error_message", "a\xff", ""} {
+				b := Batch(payloads[0])
+				for m := range b.All() {
+					m.Meta = m.Meta.With(name, v)
+				}
+				err := o.Write(t.Context(), b)
+				failedAlone(t, fmt.Sprintf("%s with %q=%q", payloads[0], name, v), b, err)
+			}
+		}
+	})
 	t.Run("a pipeline delivers everything", func(t *testing.T) {
 		o, src := make(t), &Source{Payloads: payloads, Takes: engine.TakesOne}
 		constant(t, o)

@@ -2,13 +2,17 @@
 package metadata
 
 import (
-	"encoding/json"
+	"encoding/base64"
 	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Text is a value as text: text and bytes as they are, nil as nothing, a time in RFC 3339, all else as JSON.
+// Text is a value as text: text and bytes as they are, nil as nothing, a time in RFC 3339, all else as JSON. Text in a list
+// or object that is not UTF-8 is {"$base64": "…"} there, since JSON can't contain it.
 func Text(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -22,9 +26,35 @@ func Text(v any) string {
 	case time.Time:
 		return v.Format(time.RFC3339Nano)
 	}
-	b, err := json.Marshal(v)
+	b, err := doc.Append(nil, v)
+	if err != nil {
+		b, err = doc.Append(nil, encoded(v))
+	}
 	if err != nil {
 		return fmt.Sprint(v)
 	}
 	return string(b)
+}
+
+// encoded is a value with base64 in place of text that is not UTF-8.
+func encoded(v any) any {
+	switch v := v.(type) {
+	case string:
+		if !utf8.ValidString(v) {
+			return map[string]any{"$base64": base64.StdEncoding.EncodeToString([]byte(v))}
+		}
+	case []any:
+		list := make([]any, len(v))
+		for i, e := range v {
+			list[i] = encoded(e)
+		}
+		return list
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			m[k] = encoded(e)
+		}
+		return m
+	}
+	return v
 }

@@ -20,6 +20,8 @@ func TestText(t *testing.T) {
 		{time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC), "2026-01-02T03:04:05.0000006Z"},
 		{[]any{"a", 1}, `["a",1]`},
 		{map[string]any{"b": nil}, `{"b":null}`},
+		{"\xff", "\xff"},
+		{map[string]any{"b": []any{"\xff", "<"}}, `{"b":[{"$base64":"/w=="},"<"]}`},
 		{make(chan int), ""},
 	} {
 		got := Text(tt.value)

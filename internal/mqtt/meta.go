@@ -2,7 +2,6 @@ package mqtt
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/metadata"
@@ -183,10 +182,18 @@ func Passed(p *Properties, meta engine.Meta) {
 
 // clean is a text as the protocol can carry it.
 func clean(s string) string {
-	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+	if badText(s) == "" {
 		return s
 	}
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	return strings.Map(func(c rune) rune { // what is not UTF-8 becomes U+FFFD
+		switch {
+		case c == '\n' || c == '\r' || c == '\t':
+			return ' '
+		case disallowed(c):
+			return '\uFFFD'
+		}
+		return c
+	}, s)
 }
 
 // Check is what is wrong with a message's properties, or nil: the library would cut what is too long.

@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -17,8 +18,15 @@ func badText(text string) string {
 		return "is not valid UTF-8"
 	case strings.IndexByte(text, 0) >= 0:
 		return "contains a zero byte"
+	case strings.ContainsFunc(text, disallowed):
+		return "contains a control character or a noncharacter, for which a server may close the connection"
 	}
 	return ""
+}
+
+// disallowed are characters that the protocol's texts should not have.
+func disallowed(c rune) bool {
+	return unicode.IsControl(c) || c&0xfffe == 0xfffe || c >= 0xfdd0 && c <= 0xfdef
 }
 
 // BadTopic is what is wrong with a topic to publish to, or "".

@@ -154,7 +154,7 @@ func TestMetadataGoesAlong(t *testing.T) {
 	for m := range b.All() {
 		m.Meta = m.Meta.With("topic", "elsewhere").Own().With("content_type", "text/plain").With("response_topic", "r").
 			With("correlation_data", "c").With("list", []any{"1", 2}).With("k", "v").With("none", nil).
-			With("error_message", "a\xff\x00")
+			With("error_message", "a\xff\x00\n  ^")
 	}
 	if err := o.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestMetadataGoesAlong(t *testing.T) {
 	p := c.Next(t)
 	want := &paho.PublishProperties{ContentType: "text/plain", ResponseTopic: "r", CorrelationData: []byte("c"),
 		User: paho.UserProperties{{Key: "list", Value: "1"}, {Key: "list", Value: "2"}, {Key: "k", Value: "v"},
-			{Key: "error_message", Value: "a\uFFFD\uFFFD"}}}
+			{Key: "error_message", Value: "a\uFFFD\uFFFD   ^"}}}
 	if diff := cmp.Diff(want, p.Properties); diff != "" {
 		t.Errorf("properties (-want +got):\n%s", diff)
 	}

@@ -1,8 +1,6 @@
 package kafka
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -180,11 +178,7 @@ func Bytes(v any) []byte {
 	case time.Time:
 		return v.AppendFormat(nil, time.RFC3339Nano)
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Append(nil, v)
-	}
-	return b
+	return []byte(metadata.Text(v))
 }
 
 // Time is a value as the time of a record: a time, text as of RFC 3339, or a number of milliseconds since 1970.
