@@ -61,7 +61,7 @@ Reads the rows of a query on PostgreSQL, MySQL, MariaDB, SQLite or ClickHouse, a
 
 Values are exact: numbers keep their digits, json is a document, an array a list, bytes are
 base64, a point in time is RFC 3339 (UTC), a time without zone has none, and anything else is
-the database's own text. MariaDB's JSON is text: write from_json(field). For more on
+the database's own text, as are the times of SQLite. MariaDB's JSON is text: write from_json(field). For more on
 ClickHouse, see flowd docs clickhouse.
 
 With cursor, the query is repeated until it returns no rows, so LIMIT makes pages. Then the

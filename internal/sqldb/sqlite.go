@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -131,7 +132,25 @@ func (c *liteConn) QueryContext(ctx context.Context, query string, args []driver
 	if err := c.moved(); err != nil {
 		return nil, err
 	}
-	return c.fileConn.QueryContext(ctx, query, args)
+	rows, err := c.fileConn.QueryContext(ctx, query, args)
+	if err == nil {
+		asStored(rows)
+	}
+	return rows, err
+}
+
+// asStored makes rows give text as it is stored. In columns that are declared as times the driver would parse it, give
+// a zone to a time without one, and cut a date off what follows it: a cursor would then be compared with other text.
+// The driver has no option for that. It goes by the names of types that the rows keep, which a blank changes.
+func asStored(rows driver.Rows) {
+	types := reflect.ValueOf(rows).Elem().FieldByName("decltypes")
+	for i := range types.Len() {
+		name := (*string)(types.Index(i).Addr().UnsafePointer())
+		switch *name {
+		case "DATE", "DATETIME", "TIMESTAMP":
+			*name += " "
+		}
+	}
 }
 
 func typeOfSQLite(t *sql.ColumnType) Type {
@@ -181,10 +200,7 @@ func appendSQLite(dst []byte, v any, of *sql.ColumnType) ([]byte, error) {
 		return appendText(dst, v, of)
 	case []byte:
 		return appendBase64(dst, v), nil
-	case time.Time:
-		if declared == "DATE" {
-			return doc.AppendString(dst, v.Format(time.DateOnly)), nil
-		}
+	case time.Time: // a number, if the DSN asks for it
 		return doc.AppendString(dst, v.Format(time.RFC3339Nano)), nil
 	}
 	return dst, fmt.Errorf("column %s: %w: %T", of.Name(), errValue, v)
