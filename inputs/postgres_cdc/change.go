@@ -1,8 +1,10 @@
 package postgrescdc
 
 import (
+	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/flowd-io/flowd/engine/doc"
@@ -154,7 +156,27 @@ func appendValue(out []byte, s pgoutput.Shape, v pgoutput.Value) []byte {
 	if v.Kind != pgoutput.Text {
 		return append(out, "null"...)
 	}
+	if !utf8.Valid(v.Text) {
+		return appendBytes(out, v.Text)
+	}
 	return s.Append(out, v.Text)
+}
+
+// appendBytes appends text that is not UTF-8, as a database in SQL_ASCII may have it, as it is: the payload keeps it, and
+// what reads the document fails.
+func appendBytes(out, text []byte) []byte {
+	out = append(out, '"')
+	for _, c := range text {
+		switch {
+		case c == '"' || c == '\\':
+			out = append(out, '\\', c)
+		case c < ' ':
+			out = fmt.Appendf(out, `\u%04x`, c)
+		default:
+			out = append(out, c)
+		}
+	}
+	return append(out, '"')
 }
 
 // appendUnchanged names the columns that were not sent.
