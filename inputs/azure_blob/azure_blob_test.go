@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/internal/testing/fakeazure"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -57,6 +59,19 @@ func TestInput(t *testing.T) {
 	s.Put("in/d", "4\n5")
 	s.Put("other", "6")
 	enginetest.Input(t, func(t *testing.T) engine.Input { return made(t, s, `, "prefix": "in/"`) }, "1", "2", "3", "4", "5")
+}
+
+func TestStoredCompressionIsUndone(t *testing.T) {
+	packed, err := compression.Compress(compression.Gzip, []byte("1\n2\n"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := fakeazure.Start(t)
+	s.Put("a.log", string(packed))
+	s.Get("a.log").Header = http.Header{"X-Ms-Blob-Content-Encoding": {"gzip"}}
+	if got, rep := run(t, made(t, s, "")); rep.Err != nil || !slices.Equal(got, []string{"1", "2"}) {
+		t.Errorf("err %v, %q", rep.Err, got)
+	}
 }
 
 func TestAfter(t *testing.T) {

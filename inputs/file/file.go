@@ -66,9 +66,10 @@ func (c Config) OwnFile() (field, path string) { return "checkpoint", c.Checkpoi
 const about = `
 Reads files, one message per line, and ends after the last file.
 
-Files are decompressed according to their extension. With follow, the input waits for
-more at the end; with a checkpoint, it resumes where it left off after a restart, at
-least once. With concurrency, several files are read at once. Metadata: path, line.
+Files are decompressed according to their extension, else their first bytes. With follow,
+which leaves compressed files out, the input waits for more at the end; with a
+checkpoint, it resumes where it left off after a restart, at least once. With
+concurrency, several files are read at once. Metadata: path, line.
 
     inputs:
       log: {file: {path: "logs/*.ndjson.gz"}}

@@ -87,7 +87,7 @@ func TestRead(t *testing.T) {
 	}
 	files := map[string]string{
 		"a10.log": "ten\n", "a2.log": "two\nzwei", "deep/er/b.log": "b\n", "deep/c.txt": "c\n", "empty": "",
-		"z.log.gz": string(packed), "[x].log": "brackets\n", "long": strings.Repeat("l", 50) + "\nok\n",
+		"z.log.gz": string(packed), "packed": string(packed), "[x].log": "brackets\n", "long": strings.Repeat("l", 50) + "\nok\n",
 		"doc.json": `[{"a":1},{"a":`,
 	}
 	tests := []struct {
@@ -103,6 +103,9 @@ func TestRead(t *testing.T) {
 		{"two stars may stand behind a folder", `{"file": "deep/**/b.log"}`, []string{"deep/er/b.log:1 b"}},
 		{"an empty file has no messages", `{"file": "empty"}`, nil},
 		{"the extension uncompresses", `{"file": "z.log.gz"}`, []string{"z.log.gz:1 z"}},
+		{"the first bytes uncompress", `{"file": "packed"}`, []string{"packed:1 z"}},
+		{"none leaves it as it is", `{"file": {"path": "packed", "framing": "whole", "compression": "none"}}`,
+			[]string{"packed:1 " + files["packed"]}},
 		{"a name that looks like a pattern is a name first", `{"file": "[x].log"}`, []string{"[x].log:1 brackets"}},
 		{"a record that is too long is one failed message", `{"file": {"path": "long", "max_record": 20}}`,
 			[]string{"long:1 !record of 50 bytes is longer than max_record (20 bytes)", "long:2 ok"}},

@@ -208,6 +208,7 @@ func TestRotation(t *testing.T) {
 		s.wants("a.log:1 1")
 		rename(t, "a.log", "a.log.1")
 		rewrite(t, "a.log.2.gz", "not looked at")
+		rewrite(t, "a.log.3", "\x1f\x8b\x08\x00 compressed under another name")
 		appendTo(t, "a.log", "2\n")
 		s.wants("a.log:1 2")
 	})

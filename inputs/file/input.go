@@ -122,7 +122,7 @@ func (in *input) start(ctx context.Context) error {
 	}
 	in.file = &source{path: in.path}
 	in.meta = engine.Meta{}.With("path", in.path).Own().WithIndex("line")
-	format := in.cfg.Format(in.path)
+	format := in.cfg.Format(in.path) // a pipe has no first bytes to look at
 	if !info.Mode().IsRegular() {
 		in.pump = framing.NewPump(in.file, func(r io.Reader) (framing.Reader, error) {
 			return in.cfg.Decompressed(format, r)
@@ -131,6 +131,9 @@ func (in *input) start(ctx context.Context) error {
 	}
 	f, err := in.file.open()
 	if err != nil {
+		return err
+	}
+	if format, err = in.cfg.Found("", in.path, firstOf(f)); err != nil {
 		return err
 	}
 	if in.book.path != "" && in.of == nil {
@@ -235,3 +238,10 @@ func (in *input) Close(context.Context) error {
 
 // Trouble says that the checkpoint can't be saved.
 func (f *input) Trouble() *engine.Trouble { return checkpoint.Trouble(f.cfg.Checkpoint) }
+
+// firstOf is the first bytes of a file that tell how it is compressed; nil if they can't be read, which reading then says.
+func firstOf(f *os.File) []byte {
+	var head [compression.HeadSize]byte
+	n, _ := f.ReadAt(head[:], 0)
+	return head[:n]
+}

@@ -95,13 +95,18 @@ func (f *follower) follows(path string, info fs.FileInfo) bool {
 		f.complain(path, errors.New("is not a regular file"))
 		return false
 	case f.cfg.Format(path) != compression.None:
-		if f.told["compressed"] == "" {
-			f.told["compressed"] = path
-			f.log.Info("compressed files are not followed", "path", path)
-		}
+		f.skips(path)
 		return false
 	}
 	return int(idOf(path, info).inode%uint64(f.instances)) == f.index
+}
+
+// skips says that compressed files are not followed: they are what others were rotated to.
+func (f *follower) skips(path string) {
+	if f.told["compressed"] == "" {
+		f.told["compressed"] = path
+		f.log.Info("compressed files are not followed", "path", path)
+	}
 }
 
 // discover begins to follow a file.
@@ -119,6 +124,11 @@ func (f *follower) discover(ctx context.Context, path string, info fs.FileInfo) 
 	}
 	key := idOf(path, info)
 	if t := f.tails[key]; t != nil || !f.follows(path, info) {
+		file.Close()
+		return nil
+	}
+	if f.cfg.Auto() && compression.Detect(firstOf(file)) != compression.None {
+		f.skips(path)
 		file.Close()
 		return nil
 	}

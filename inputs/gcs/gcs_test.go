@@ -141,16 +141,18 @@ func TestReplacedObjectsAreReadFromTheirBeginning(t *testing.T) {
 	}
 }
 
-func TestStoredCompressionStaysAsItIs(t *testing.T) {
+func TestStoredCompressionIsUndone(t *testing.T) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	_, _ = w.Write([]byte("1\n2\n"))
 	_ = w.Close()
-	s := fakegcs.Start(t)
-	s.Put("a.log.gz", b.String())
-	s.Get("a.log.gz").ContentEncoding = "gzip"
-	if got, rep := run(t, made(t, s, "")); rep.Err != nil || !slices.Equal(got, []string{"1", "2"}) {
-		t.Errorf("err %v, %q", rep.Err, got)
+	for _, key := range []string{"a.log.gz", "a.log"} {
+		s := fakegcs.Start(t)
+		s.Put(key, b.String())
+		s.Get(key).ContentEncoding = "gzip"
+		if got, rep := run(t, made(t, s, "")); rep.Err != nil || !slices.Equal(got, []string{"1", "2"}) {
+			t.Errorf("%s: err %v, %q", key, rep.Err, got)
+		}
 	}
 }
 

@@ -327,9 +327,9 @@ func (in *input) body(ctx context.Context, res *http.Response) ([]byte, error) {
 	if err != nil || format != compression.None {
 		return body, err
 	}
-	format = in.cfg.Format(res.Request.URL.Path)
-	if format == compression.None || in.cfg.Auto() && !compression.Is(format, body) {
-		return body, nil
+	format, err = in.cfg.Found("", res.Request.URL.Path, body)
+	if err != nil || format == compression.None || in.cfg.Auto() && !compression.Is(format, body) {
+		return body, err
 	}
 	return in.whole(ctx, res, format, bytes.NewReader(body))
 }

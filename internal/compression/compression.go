@@ -36,6 +36,61 @@ func Is(f Format, data []byte) bool {
 	return m != "" && len(data) >= len(m) && string(data[:len(m)]) == m
 }
 
+// HeadSize is how many bytes [Detect] looks at.
+const HeadSize = 10
+
+// Detect is the format that data begins like, or None. Text that begins like one by chance does not pass for it.
+func Detect(head []byte) Format {
+	switch {
+	case Is(Gzip, head) && len(head) > 3 && head[2] == 8 && head[3]&0xe0 == 0: // deflate, and no reserved flag
+		return Gzip
+	case Is(Bzip2, head) && len(head) >= HeadSize && head[3] >= '1' && head[3] <= '9' &&
+		(string(head[4:HeadSize]) == "1AY&SY" || string(head[4:HeadSize]) == "\x17\x72\x45\x38\x50\x90"):
+		return Bzip2
+	}
+	for _, f := range []Format{Zstd, Snappy, LZ4} {
+		if Is(f, head) {
+			return f
+		}
+	}
+	return None
+}
+
+// Undecided says that more bytes could tell that data which begins like this is compressed.
+func Undecided(head []byte) bool {
+	if len(head) >= HeadSize || Detect(head) != None {
+		return false
+	}
+	for _, m := range magic {
+		if n := min(len(m), len(head)); m[:n] == string(head[:n]) {
+			return true
+		}
+	}
+	return false
+}
+
+// FromEncoding is the format that the HTTP header Content-Encoding names, or None if it names none. ok is false where it
+// names one that can't be read, or several.
+func FromEncoding(header string) (f Format, ok bool) {
+	for name := range strings.SplitSeq(header, ",") {
+		switch name = strings.ToLower(strings.TrimSpace(name)); {
+		case name == "" || name == "identity" || name == "aws-chunked": // that was of the upload
+		case f != None && f != "":
+			return None, false
+		case name == "gzip" || name == "x-gzip":
+			f = Gzip
+		case name == "zstd":
+			f = Zstd
+		default:
+			return None, false
+		}
+	}
+	if f == "" {
+		f = None
+	}
+	return f, true
+}
+
 // ErrTooLarge is the error of a reader whose decompressed data exceeds its limit.
 var ErrTooLarge = errors.New("decompressed data is over the limit")
 

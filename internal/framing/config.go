@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -144,11 +145,30 @@ func decompressed(f compression.Format, r io.Reader) (io.ReadCloser, error) {
 // Compression is how a stream is compressed. Inputs and outputs have it inline,
 // with "auto".
 type Compression struct {
-	Compression string `yaml:"compression" check:"oneof=auto|none|gzip|zstd|bzip2|snappy|lz4" doc:"auto goes by the file's extension."`
+	Compression string `yaml:"compression" check:"oneof=auto|none|gzip|zstd|bzip2|snappy|lz4" doc:"auto goes by what is stored with the data (Content-Encoding), else by the file's extension, else, when reading, by its first bytes."`
 }
 
 // Auto says whether the file's name decides.
 func (c Compression) Auto() bool { return c.Compression == "auto" || c.Compression == "" }
+
+// Found is the format of data whose first bytes are head; encoding is its Content-Encoding, or "".
+func (c Compression) Found(encoding, path string, head []byte) (compression.Format, error) {
+	if !c.Auto() {
+		return compression.Format(c.Compression), nil
+	}
+	f, ok := compression.FromEncoding(encoding)
+	switch {
+	case !ok:
+		return compression.None, engine.Errorf(engine.Decode, "content encoding %.40q can't be undone (write `compression: none` "+
+			"to read what is stored)", encoding)
+	case f != compression.None:
+		return f, nil
+	}
+	if f = compression.FromPath(path); f == compression.None {
+		f = compression.Detect(head)
+	}
+	return f, nil
+}
 
 // Format is the format of a path's file.
 func (c Compression) Format(path string) compression.Format {

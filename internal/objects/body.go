@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/internal/timing"
 )
 
@@ -29,6 +30,7 @@ type body struct {
 
 	in     io.ReadCloser // nil: not connected
 	at     int64         // of the next byte
+	head   []byte        // the first bytes, which are read already
 	failed error         // why there is no more, if that is not the content's fault
 	once   sync.Once
 }
@@ -60,7 +62,32 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// peek is the first bytes, as many as it takes to tell how they are compressed. The body is of no use any more if ctx ends meanwhile.
+func (b *body) peek(ctx context.Context) ([]byte, error) {
+	stop := context.AfterFunc(ctx, b.end)
+	var head [compression.HeadSize]byte
+	n, err := 0, error(nil)
+	for err == nil && compression.Undecided(head[:n]) {
+		var more int
+		more, err = b.Read(head[n:])
+		n += more
+	}
+	if !stop() {
+		return nil, ctx.Err()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	b.head, b.at = head[:n], 0
+	return b.head, nil
+}
+
 func (b *body) next(p []byte) (int, error) {
+	if b.at < int64(len(b.head)) {
+		n := copy(p, b.head[b.at:])
+		b.at += int64(n)
+		return n, nil
+	}
 	for try := 0; ; try++ {
 		n, err := b.read(p)
 		if n > 0 {
@@ -120,10 +147,11 @@ func (b *body) seek(offset int64) error {
 	if offset > b.obj.Size {
 		return fmt.Errorf("byte %d of an object of %d", offset, b.obj.Size)
 	}
-	if offset != b.at {
+	known := int64(len(b.head))
+	if max(offset, known) != max(b.at, known) {
 		b.drop()
-		b.at = offset
 	}
+	b.at = offset
 	return nil
 }
 

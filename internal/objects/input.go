@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/checkpoint"
+	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/internal/framing"
 	"github.com/flowd-io/flowd/internal/metadata"
 )
@@ -230,11 +231,30 @@ func (in *Input) start(ctx context.Context, c *conn, b *engine.Batch) (err error
 		in.from = in.of.place()
 	}
 	in.meta = in.metaOf(&in.body.obj)
+	format, err := in.format(ctx)
+	if err != nil {
+		in.release()
+		return in.lost(b, err)
+	}
 	from, now := in.from, in.body
 	in.pump = framing.NewPump(now, func(r io.Reader) (framing.Reader, error) {
-		return in.cfg.Continue(now.ctx, in.cfg.Format(key), r, now.seek, from)
+		return in.cfg.Continue(now.ctx, format, r, now.seek, from)
 	})
 	return nil
+}
+
+// format is how the object that begins is compressed.
+func (in *Input) format(ctx context.Context) (compression.Format, error) {
+	o := &in.body.obj
+	var head []byte
+	if f, _ := compression.FromEncoding(o.ContentEncoding); in.cfg.Auto() && f == compression.None &&
+		compression.FromPath(o.Key) == compression.None {
+		var err error
+		if head, err = in.body.peek(ctx); err != nil {
+			return f, err
+		}
+	}
+	return in.cfg.Found(o.ContentEncoding, o.Key, head)
 }
 
 // lost decides what an object means that can't be read, for no fault of its content.
@@ -251,11 +271,13 @@ func (in *Input) lost(b *engine.Batch, err error) error {
 		in.begun()
 		in.shared.book.spoilt(in.of)
 		in.finish()
-	case engine.ErrorOf(err, engine.Transient).Class == engine.Rejected:
-		in.begun()
-		in.spoil(b, engine.Rejected, err)
 	default:
-		return err
+		class := engine.ErrorOf(err, engine.Transient).Class
+		if class != engine.Rejected && class != engine.Decode {
+			return err
+		}
+		in.begun()
+		in.spoil(b, class, err)
 	}
 	return nil
 }
@@ -325,6 +347,9 @@ func (in *Input) metaOf(o *Object) engine.Meta {
 	if o.ContentType != "" {
 		m = m.With("content_type", o.ContentType)
 	}
+	if o.ContentEncoding != "" {
+		m = m.With("content_encoding", o.ContentEncoding)
+	}
 	m = m.Own()
 	for _, p := range o.Metadata {
 		m = m.With(names.In(p.Name), p.Value)
@@ -334,9 +359,10 @@ func (in *Input) metaOf(o *Object) engine.Meta {
 
 // About is what the help texts of all inputs for object stores have in common.
 const About = `Objects are read one after another, in key order, as a stream; several at once with
-concurrency. They are decompressed according to the extension of the key. If a connection is
-lost during an object, the next one resumes there, as long as the object is the same; one
-that has been replaced is read from its beginning.
+concurrency. They are decompressed according to their Content-Encoding, else the extension
+of the key, else their first bytes. If a connection is lost during an object, the next one
+resumes there, as long as the object is the same; one that has been replaced is read from
+its beginning.
 
 The action in after is taken once all messages of an object are delivered, filtered or
 dead-lettered, and only on the object that was read, not on one that has replaced it. An
@@ -346,8 +372,9 @@ without payload, and is kept.
 With interval or a checkpoint, up to 1048576 objects are remembered that were read and still
 exist. If there are more, move or delete them.
 
-Metadata: bucket, key, etag, size, last_modified, content_type, line, and the object's own
-metadata by name; an entry with one of these names becomes metadata_NAME.
+Metadata: bucket, key, etag, size, last_modified, content_type, content_encoding,
+line, and the object's own metadata by name; an entry with one of these names becomes
+metadata_NAME.
 `
 
 // Trouble says that the checkpoint can't be saved, or that no more objects can be remembered.

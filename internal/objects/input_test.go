@@ -10,10 +10,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/compression"
 	"go.uber.org/goleak"
 )
 
@@ -380,6 +382,62 @@ func TestTheEndOfTheOnlyListing(t *testing.T) {
 	}
 	if !in.shared.book.knows("a", "1") {
 		t.Error("the object would be read again by the next run")
+	}
+}
+
+// TestCompression goes by Content-Encoding, then by the key, then by what the object begins with.
+func TestCompression(t *testing.T) {
+	packed := func(f compression.Format, text string) string {
+		p, err := compression.Compress(f, []byte(text), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(p)
+	}
+	gz, zst := packed(compression.Gzip, "1\n2\n3\n"), packed(compression.Zstd, "1\n2\n3\n")
+	for _, tt := range []struct{ name, key, encoding, body, want string }{
+		{"the header", "a", "gzip", gz, "1 2 3"},
+		{"the header, in its own words", "a", " X-GZIP, aws-chunked", gz, "1 2 3"},
+		{"the header before the key", "a.gz", "zstd", zst, "1 2 3"},
+		{"the key", "a.zst", "", zst, "1 2 3"},
+		{"the first bytes", "a", "", gz, "1 2 3"},
+		{"the first bytes of another format", "a.log", "identity", zst, "1 2 3"},
+		{"none", "a", "", "1\n2\n3\n", "1 2 3"},
+		{"less than a head", "a", "", "1", "1"},
+		{"nothing", "a", "", "", ""},
+		{"text that begins like bzip2", "a", "", "BZh9 is a word\n", "BZh9 is a word"},
+		{"one that can't be undone", "a.gz", "br", gz,
+			`!object a.gz can't be read from line 1 on: content encoding "br" can't be undone (write ` + "`compression: none`" +
+				` to read what is stored) (it is kept)`},
+		{"several", "a.gz", "gzip, gzip", gz,
+			`!object a.gz can't be read from line 1 on: content encoding "gzip, gzip" can't be undone (write ` +
+				"`compression: none`" + ` to read what is stored) (it is kept)`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &fake{objects: []Object{{Key: tt.key, ETag: "1", Size: int64(len(tt.body)), ContentEncoding: tt.encoding}},
+				content: func(_ Object, _ context.Context, offset int64) io.Reader {
+					return iotest.OneByteReader(strings.NewReader(tt.body[offset:]))
+				}}
+			in := on(t, s, nil)
+			var got []string
+			var err error
+			for err == nil {
+				b := engine.NewBatch(2)
+				_, err = in.Read(t.Context(), b)
+				for m := range b.All() {
+					got = append(got, string(m.Bytes()))
+					if v, _ := m.Meta.Get("content_encoding"); tt.encoding != "" && v != tt.encoding {
+						t.Errorf("content_encoding is %v", v)
+					}
+				}
+				for m := range b.Ended() {
+					got = append(got, "!"+m.Err().Err.Error())
+				}
+			}
+			if err != engine.ErrEnd || strings.Join(got, " ") != tt.want {
+				t.Errorf("read %q, then %v; want %q", got, err, tt.want)
+			}
+		})
 	}
 }
 

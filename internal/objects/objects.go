@@ -57,15 +57,16 @@ type Page struct {
 	Token   string
 }
 
-// Object is what a store says about an object. A listing leaves ContentType and Metadata
+// Object is what a store says about an object. A listing leaves ContentType, ContentEncoding and Metadata
 // empty.
 type Object struct {
-	Key          string
-	ETag         string // changes with the content: an etag or a generation
-	Size         int64  // of the whole object, in bytes
-	LastModified time.Time
-	ContentType  string
-	Metadata     []Pair // the user's, sorted by name
+	Key             string
+	ETag            string // changes with the content: an etag or a generation
+	Size            int64  // of the whole object, in bytes
+	LastModified    time.Time
+	ContentType     string
+	ContentEncoding string
+	Metadata        []Pair // the user's, sorted by name
 }
 
 // Pair is a name and its value, of metadata and tags.

@@ -77,7 +77,8 @@ func (s *Store) Get(ctx context.Context, key, etag string, offset int64) (o obje
 		return o, nil, s.classify(err, key)
 	}
 	o = objects.Object{Key: key, ETag: unquoted(out.ETag), Size: value(out.ContentLength) + offset,
-		LastModified: value(out.LastModified).UTC(), ContentType: value(out.ContentType)}
+		LastModified: value(out.LastModified).UTC(), ContentType: value(out.ContentType),
+		ContentEncoding: value(out.ContentEncoding)}
 	for name, v := range out.Metadata {
 		text := value(v)
 		if plain, err := new(mime.WordDecoder).DecodeHeader(text); err == nil {

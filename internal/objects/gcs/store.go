@@ -35,7 +35,7 @@ type resource struct {
 
 func (r *resource) object() objects.Object {
 	o := objects.Object{Key: r.Name, ETag: r.Generation, Size: r.Size, LastModified: r.Updated.UTC(),
-		ContentType: r.ContentType}
+		ContentType: r.ContentType, ContentEncoding: r.ContentEncoding}
 	for name, value := range r.Metadata {
 		o.Metadata = append(o.Metadata, objects.Pair{Name: name, Value: value})
 	}

@@ -85,7 +85,8 @@ func (s *Store) Get(ctx context.Context, key, etag string, offset int64) (o obje
 		return o, nil, s.classify(err, key)
 	}
 	o = objects.Object{Key: key, ETag: unquoted(out.ETag), Size: aws.ToInt64(out.ContentLength),
-		LastModified: aws.ToTime(out.LastModified).UTC(), ContentType: aws.ToString(out.ContentType)}
+		LastModified: aws.ToTime(out.LastModified).UTC(), ContentType: aws.ToString(out.ContentType),
+		ContentEncoding: aws.ToString(out.ContentEncoding)}
 	if offset > 0 {
 		o.Size += offset
 	}

@@ -155,6 +155,9 @@ func read(w http.ResponseWriter, r *http.Request, b *Blob) {
 			h[name] = values
 		}
 	}
+	if coding := b.Header.Get("X-Ms-Blob-Content-Encoding"); coding != "" {
+		h.Set("Content-Encoding", coding)
+	}
 	if len(b.Tags) > 0 {
 		h.Set("X-Ms-Tag-Count", strconv.Itoa(len(b.Tags)))
 	}
