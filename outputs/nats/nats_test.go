@@ -241,6 +241,20 @@ func TestMistakesAreFound(t *testing.T) {
 	}
 }
 
+func TestAHeaderWithALineBreakIsNotChanged(t *testing.T) {
+	s := natstest.Start(t, nil)
+	o := opened(t, s, `"subject": "s.a"`)
+	for name, want := range map[string]string{"k": "failed", "error_message": "safe"} {
+		b := enginetest.Batch("x")
+		for m := range b.All() {
+			m.Meta = m.Meta.With(name, "a\nb: c")
+		}
+		if fates := enginetest.WriteFates(b, o.Write(t.Context(), b)); fates[0] != want {
+			t.Errorf("%s: %v, want %s", name, fates, want)
+		}
+	}
+}
+
 func TestPayloadsOfAllKinds(t *testing.T) {
 	s := natstest.Start(t, nil)
 	s.Stream(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}})

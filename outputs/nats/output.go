@@ -183,6 +183,9 @@ func (o *output) compose(m *engine.Message) (*client.Msg, error) {
 		}
 	}
 	out.Header = nats.Headers(m.Meta)
+	if err := nats.CheckValues(out.Header); err != nil {
+		return nil, err
+	}
 	if m.Err() != nil {
 		out.Header = nats.Origin(out.Header, m.Meta)
 	}

@@ -131,7 +131,11 @@ func describe(v any) string {
 func texts(array []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for element := range doc.Elements(array) {
-			if !yield(codec.Text(element), nil) {
+			text, err := codec.Text(element), error(nil)
+			if element[0] == '"' {
+				err = doc.Surrogate(element)
+			}
+			if !yield(text, err) || err != nil {
 				return
 			}
 		}

@@ -31,6 +31,8 @@ func TestSplit(t *testing.T) {
 			Want: []string{"failed expression: this.items is missing, not a list"}},
 		{Name: "an object is no list", Step: `{"split": "this.items"}`, In: []string{`{"items":{}}`},
 			Want: []string{"failed expression: this.items is an object, not a list"}},
+		{Name: "half of a character is not a payload", Step: `{"split": "this.items"}`, In: []string{`{"items":["\ud800"]}`},
+			Want: []string{`failed permanent: the text has half of a character, the surrogate \ud800`}},
 		{Name: "text is no list", Step: `{"split": "upper(items)"}`, In: []string{`{"items":"x"}`},
 			Want: []string{"failed expression: upper(items) is a string, not a list"}},
 		{Name: "a payload that is no document fails", Step: `{"split": "this.items"}`, In: []string{`[1,`},

@@ -168,6 +168,23 @@ func Headers(m engine.Meta) client.Header {
 	return h
 }
 
+// CheckValues refuses headers with line breaks, which the client would make blanks of. In error_*, which is for people, it
+// may. The error has class rejected.
+func CheckValues(h client.Header) error {
+	for name, all := range h {
+		if strings.HasPrefix(name, "error_") {
+			continue
+		}
+		for _, v := range all {
+			if strings.ContainsAny(v, "\r\n") {
+				return engine.Errorf(engine.Rejected, "metadata %s has a line break, which a header can't have (remove it with a "+
+					"step `meta`: `meta: {%[1]s: nil}`)", name)
+			}
+		}
+	}
+	return nil
+}
+
 // Reserved says that the server acts upon a header.
 func Reserved(name string) bool {
 	return len(name) >= 5 && strings.EqualFold(name[:5], "nats-") || name == "Status" || name == "Description"
