@@ -3,7 +3,6 @@ package aws
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -17,7 +16,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/metadata"
 )
+
+// mostDigits is how long a number may be.
+const mostDigits = 38
 
 // mostAttributes is how many message attributes SQS takes.
 const mostAttributes = 10
@@ -83,12 +86,12 @@ func attribute(name string, v any) (a Attribute, ok bool, err error) {
 		a.Text = v.Format(time.RFC3339Nano)
 	case bool:
 		a.Text = strconv.FormatBool(v)
-	default:
-		text, err := json.Marshal(v)
-		if err != nil {
-			return a, false, engine.Errorf(engine.Rejected, "metadata %q: %w", name, err)
+	case doc.Number:
+		if a.Text = string(v); len(a.Text) <= mostDigits {
+			a.Type = "Number"
 		}
-		a.Text = string(text)
+	default:
+		a.Text = metadata.Text(v)
 	}
 	return a, a.Text != "" || a.Binary != nil, nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/testing/fakesqs"
 	"github.com/flowd-io/flowd/schema"
@@ -184,6 +185,26 @@ func TestValuesKeepTheirType(t *testing.T) {
 	for _, tt := range tests {
 		if got := Value(tt.kind, tt.text, tt.binary); got != tt.want {
 			t.Errorf("%s %q: got %#v, want %#v", tt.kind, tt.text, got, tt.want)
+		}
+	}
+}
+
+func TestLargeIntegersAreNumbers(t *testing.T) {
+	for _, tt := range []struct {
+		value      any
+		kind, text string
+	}{
+		{doc.Number("12345678901234567890"), "Number", "12345678901234567890"},
+		{doc.Number(strings.Repeat("9", 39)), "String", strings.Repeat("9", 39)},
+		{[]any{doc.Number("12345678901234567890"), 0x1p60}, "String", "[12345678901234567890,1152921504606846976]"},
+	} {
+		m := enginetest.Batch("x")
+		for m := range m.All() {
+			m.Meta = m.Meta.With("k", tt.value)
+			all, _, err := Attributes(m)
+			if err != nil || len(all) != 1 || all[0].Type != tt.kind || all[0].Text != tt.text {
+				t.Errorf("%v: got %+v, %v", tt.value, all, err)
+			}
 		}
 	}
 }
