@@ -3,6 +3,8 @@ package nats
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,57 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 )
+
+func TestTheFolderOfTheServerOfThisProcessMoves(t *testing.T) {
+	for name, does := range map[string]func(dir string) error{
+		"renamed": func(dir string) error { return os.Rename(dir, dir+".1") },
+		"deleted": os.RemoveAll,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "store")
+			open := func() *output {
+				o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"nats": {"embedded": {"store": %q}, "subject": "s.a",
+					"stream": "S", "declare": {"subjects": ["s.>"]}, "timeout": "2s"}}`, dir)).(*output)
+				if err := o.Open(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				return o
+			}
+			o := open()
+			if fates := written(t, o, "before"); fates[0] != "safe" {
+				t.Fatal(fates)
+			}
+			if err := does(dir); err != nil {
+				t.Fatal(err)
+			}
+			for until := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+				b := enginetest.Batch("after")
+				err := o.Write(t.Context(), b)
+				if enginetest.WriteFates(b, err)[0] == "safe" {
+					break
+				}
+				if e := engine.ErrorOf(err, engine.Transient); !e.HoldsOutput() || time.Now().After(until) {
+					t.Fatalf("got %v, want an error that holds the output, for a while", err)
+				}
+				if err := o.Probe(t.Context()); err != nil {
+					t.Log(err)
+				}
+			}
+			if err := o.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			o = open()
+			defer o.Close(context.Background()) //nolint:errcheck // nothing is written
+			s, err := o.conn.JS.Stream(t.Context(), "S")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := s.CachedInfo().State.Msgs; n != 1 {
+				t.Errorf("the stream has %d messages, want 1", n)
+			}
+		})
+	}
+}
 
 // JetStream gives up a stream for good when its disk is full. The server of this process
 // starts anew when there is room.

@@ -14,21 +14,25 @@ import (
 // Server is a NATS server of this process. JetStream never writes to a stream again once its
 // disk was full or has failed, and does not answer those who publish to it. So the server is
 // then stopped, which its clients notice, and the first of them that connects from this
-// process when the disk can be written again starts it anew.
+// process when the disk can be written again starts it anew. The same happens when its folder
+// was renamed or deleted: see [Server.Keeps].
 //
 // Its methods may be called from any goroutine.
 type Server struct {
 	options *server.Options
+	take    func() (*os.File, error) // locks the folder; nil: the caller has
 
 	mu      sync.Mutex // guards the fields below, and is held while the server starts or stops
+	lock    *files.Held
 	running *server.Server
 	failed  error // why it does not run
 	closed  bool
 }
 
-// Start starts a server.
-func Start(o *server.Options) (*Server, error) {
-	s := &Server{options: o}
+// Start starts a server. take makes its folder, locks it, and returns the lock, which is closed
+// when the server stops; nil leaves that to the caller.
+func Start(o *server.Options, take func() (*os.File, error)) (*Server, error) {
+	s := &Server{options: o, take: take}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.start(); err != nil {
@@ -42,9 +46,13 @@ func Start(o *server.Options) (*Server, error) {
 
 // start starts the server; s.mu is held.
 func (s *Server) start() error {
+	if err := s.own(); err != nil {
+		return err
+	}
 	var now *server.Server
 	now, err := run(s.options.Clone(), func(err error) { s.fails(now, err) })
 	if err != nil {
+		s.disown()
 		return err
 	}
 	s.running, s.failed = now, nil
@@ -60,6 +68,43 @@ func (s *Server) fails(who *server.Server, err error) {
 	}
 	s.failed = err
 	stop(s.running)
+	s.disown()
+}
+
+// own locks the folder.
+func (s *Server) own() error {
+	if s.take == nil {
+		return nil
+	}
+	f, err := s.take()
+	if err == nil {
+		s.lock, err = files.Hold(f, f.Name())
+	}
+	return err
+}
+
+func (s *Server) disown() {
+	if s.lock != nil {
+		_ = s.lock.Close()
+		s.lock = nil
+	}
+}
+
+// Keeps is an error if the folder was renamed or deleted, so that nobody will find what streams
+// have confirmed. The server is stopped then.
+func (s *Server) Keeps() error {
+	s.mu.Lock()
+	lock, running := s.lock, s.running
+	s.mu.Unlock()
+	if lock == nil {
+		return nil
+	}
+	if _, named := lock.Named(); named {
+		return nil
+	}
+	err := fmt.Errorf("its folder %s was renamed or deleted", s.options.StoreDir)
+	s.fails(running, err)
+	return err
 }
 
 // InProcessConn connects to the server.
@@ -79,7 +124,10 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 
 // restart starts the server anew if its disk can be written.
 func (s *Server) restart() error {
-	err := writable(s.options.StoreDir)
+	err := os.MkdirAll(s.options.StoreDir, 0o700)
+	if err == nil {
+		err = writable(s.options.StoreDir)
+	}
 	if err == nil {
 		err = s.start()
 	}
@@ -120,4 +168,5 @@ func (s *Server) Stop() {
 	defer s.mu.Unlock()
 	s.closed = true
 	stop(s.running)
+	s.disown()
 }

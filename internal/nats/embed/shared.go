@@ -25,7 +25,6 @@ type Config struct {
 type shared struct {
 	*Server
 	conf Config
-	lock *os.File
 	uses int
 }
 
@@ -65,7 +64,6 @@ func leave(r *shared) {
 	}
 	delete(running, r.conf.Dir)
 	r.Stop()
-	r.lock.Close()
 }
 
 func start(c Config, owner string) (*shared, error) {
@@ -85,19 +83,16 @@ func start(c Config, owner string) (*shared, error) {
 			o.Port = server.RANDOM_PORT
 		}
 	}
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	lock, err := Lock(c.Dir, owner)
+	s, err := Start(o, func() (*os.File, error) {
+		if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+			return nil, err
+		}
+		return Lock(c.Dir, owner)
+	})
 	if err != nil {
 		return nil, err
 	}
-	s, err := Start(o)
-	if err != nil {
-		lock.Close()
-		return nil, err
-	}
-	return &shared{Server: s, conf: c, lock: lock}, nil
+	return &shared{Server: s, conf: c}, nil
 }
 
 // syncing is how long a message may be in the memory of the system alone.

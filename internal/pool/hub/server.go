@@ -56,7 +56,7 @@ func startServer(c *wire.Config, owner string, log *slog.Logger) (*embedded, err
 		return nil, err
 	}
 	o.StoreDir = e.store.dir
-	if e.Server, err = embed.Start(o); err != nil {
+	if e.Server, err = embed.Start(o, nil); err != nil { // the store has the lock
 		e.stop()
 		return nil, err
 	}

@@ -26,7 +26,8 @@ type Conn struct {
 	Timeout time.Duration
 
 	log     *slog.Logger
-	release func() // the server in this process; nil: there is none
+	server  *embed.Server // in this process; nil: there is none
+	release func()        // gives up the server
 
 	mu       sync.Mutex // guards the fields below
 	changed  sync.Cond  // heard has
@@ -75,7 +76,7 @@ func (c *Connect) Dial(ctx context.Context, log *slog.Logger, owner string) (*Co
 		if err != nil {
 			return nil, engine.Errorf(engine.Transient, "start the server of this process: %w", err)
 		}
-		conn.release, to.URL = release, "nats://127.0.0.1"
+		conn.server, conn.release, to.URL = srv, release, "nats://127.0.0.1"
 		conn.Address = "the server of this process"
 		options = append(options, client.InProcessServer(srv))
 	} else {

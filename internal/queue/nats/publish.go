@@ -85,12 +85,29 @@ func (p *Publisher) Publish(ctx context.Context, all []*Outgoing) {
 	p.finish(c)
 	select {
 	case <-c.done:
+		p.keeps(all)
 		return
 	case <-ctx.Done():
 	}
 	err := engine.Errorf(engine.Timeout, "not confirmed in time: %w", context.Cause(ctx))
 	for _, o := range all {
 		p.end(o.token, err)
+	}
+}
+
+// keeps fails what the server of this process has confirmed if nobody will find it.
+func (p *Publisher) keeps(all []*Outgoing) {
+	if p.conn.server == nil {
+		return
+	}
+	err := p.conn.server.Keeps()
+	if err == nil {
+		return
+	}
+	for _, o := range all {
+		if o.Err == nil {
+			o.Err = Held(Explain(err, "publish to "+p.conn.Address))
+		}
 	}
 }
 
@@ -144,7 +161,7 @@ func (p *Publisher) endAll(err error, chosen func(o *Outgoing) bool) {
 // lost ends what is not confirmed: what a stream has answered meanwhile does not arrive any more.
 func (p *Publisher) lost(err error) {
 	e := engine.Errorf(engine.Transient, "the connection was lost before the stream confirmed it: %w", err)
-	e.Holds = p.conn.release != nil // the server of this process has stopped: its disk failed
+	e.Holds = p.conn.server != nil // the server of this process has stopped: its disk failed
 	err = e
 	p.endAll(err, func(*Outgoing) bool { return true })
 }
