@@ -83,8 +83,8 @@ var inside = map[string]string{
 		"config/yamltext internal/avro internal/call internal/framing internal/jsonschema internal/parquet " +
 		"internal/pgoutput internal/protobuf internal/sqldb internal/tables processors/archive processors/decode processors/encode processors/split",
 	"internal/compression": "" +
-		"inputs/file inputs/http inputs/http_server inputs/stdin internal/avro internal/framing internal/parquet " +
-		"outputs/file processors/compress processors/decompress",
+		"inputs/file inputs/http inputs/http_server inputs/stdin internal/avro internal/framing internal/objects " +
+		"internal/parquet outputs/file processors/compress processors/decompress",
 	"internal/csv":    "internal/codec internal/framing internal/tables",
 	"internal/cursor": "inputs/http inputs/sql",
 	"internal/fake":   "engine/expr",
@@ -188,7 +188,8 @@ var inside = map[string]string{
 
 // forTests is what a plugin's tests may import in addition to what the plugin may: fakes and suites, and real components
 // to work with.
-const forTests = plugins + " engine/enginetest engine/runtime internal/aws internal/caches internal/testing/*"
+const forTests = plugins +
+	" engine/enginetest engine/runtime internal/aws internal/caches internal/compression internal/testing/*"
 
 // yamlReaders are the only packages that import a YAML library. Those of migrate read and write what other systems have.
 const yamlReaders = "config/yamltext internal/codec internal/migrate internal/migrate/bloblang test/migrate"
