@@ -1,4 +1,5 @@
-// Package metadata writes values of metadata as text, for systems whose headers are text. Start at [Text].
+// Package metadata turns metadata into headers, and back: values as text, for systems whose headers are text, and names.
+// Start at [Text] and [Names].
 package metadata
 
 import (
