@@ -33,7 +33,7 @@ func (*Config) Words() map[string]string {
 const help = `
 Keeps values in a file, across restarts. Concurrent writes are made durable together.
 The space of removed values is reused; the file does not shrink. If it is deleted while
-it is open, the next write creates it again, with all values; if another file takes its
+it is open, the next write or the end creates it again, with all values; if another file takes its
 place, that one is used.
 
     processors:
@@ -133,8 +133,9 @@ func (f *file) Close(ctx context.Context) error {
 	f.poke()
 	select {
 	case <-f.done:
-		if _, named := f.db.held.Named(); !named {
-			f.log.Warn("the cache's file was renamed or deleted: what it holds is not found at the next start", "path", f.Path)
+		if err := f.find(nil); err != nil {
+			f.log.Warn("the cache's file was renamed or deleted: what it holds is not found at the next start",
+				"path", f.Path, "err", explain(f.Path, err))
 		}
 		return f.db.Close()
 	case <-ctx.Done():

@@ -165,7 +165,7 @@ func File(t *testing.T, component func(path string) string) {
 		"deleted":                     os.Remove,
 		"in a folder that is deleted": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name+", and again before the end", func(t *testing.T) {
 			path := in(t, "cache")
 			c := New(t, component(path))
 			Set(t, c, "before", "1", 0)
@@ -176,6 +176,9 @@ func File(t *testing.T, component func(path string) string) {
 				t.Errorf("added %v, %v", added, err)
 			}
 			Set(t, c, "more", "3", 0)
+			if err := does(path); err != nil {
+				t.Fatal(err)
+			}
 			want(t, path, c, map[string]string{"before": "1", "after": "2", "more": "3"})
 		})
 	}
