@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -112,14 +113,32 @@ func TestPressureFlushesOpenBatches(t *testing.T) {
 					return b
 				}())
 				tt.max(&p.Engine)
+				var log Transcript
 				began := time.Now()
-				rep := Run(t, p, nil)
+				plan, problems := runtime.Build(p, runtime.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+				if plan == nil {
+					t.Fatal(problems)
+				}
+				rep := plan.Run(t.Context(), t.Context())
 				wantSame(t, dst.Bodies(), src.Payloads)
 				if time.Since(began) > time.Second || rep.Code() != 0 {
 					t.Errorf("took %v, code %d", time.Since(began), rep.Code())
 				}
 				if got := dst.Writes()[0].Trigger; got != engine.ByPressure {
 					t.Errorf("first trigger %s, want pressure", got)
+				}
+				cut := int64(0)
+				for _, w := range dst.Writes() {
+					if w.Trigger == engine.ByPressure {
+						cut++
+					}
+				}
+				want := []runtime.Early{{Place: "batcher b", Sent: int64(len(dst.Writes())), Cut: cut}}
+				if !slices.Equal(rep.Early, want) {
+					t.Errorf("reported %v, want %v", rep.Early, want)
+				}
+				if n := strings.Count(log.String(), "before they are complete"); n != 1 {
+					t.Errorf("%d warnings, want one", n)
 				}
 			})
 		})

@@ -3,6 +3,7 @@ package runtime
 import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/stage"
 )
 
 // Report is the result of a run.
@@ -11,6 +12,7 @@ type Report struct {
 	Stats      engine.Stats
 	Failures   []FailureGroup // failed messages, in order of first appearance
 	HandedBack int64          // roots that a drain returned unfinished
+	Early      []Early        // batchers and groups that have sent batches before they were complete
 	Untold     int64          // roots that have ended and could not be acknowledged: their sources deliver them again
 	Drained    bool           // the run was asked to stop; it did not end by itself
 	Err        error          // the run itself failed: an input, an output that did not open
@@ -30,6 +32,12 @@ func (r Report) Code() int {
 	}
 	return 0
 }
+
+// Early counts the batches of a batcher or group, and those that left before they were complete.
+type Early = stage.Early
+
+// EarlyRemedy says what to do about batches that leave early.
+const EarlyRemedy = stage.EarlyRemedy
 
 // FailureGroup counts failures of one class at one place; First is the first of them.
 type FailureGroup = ledger.FailureGroup

@@ -207,5 +207,5 @@ func (p *Plan) report(r *stage.Run) Report {
 		r.Log.Error("messages do not add up: please report this bug", "roots", s.Roots, "pieces", s.Pieces)
 	}
 	return Report{Pipeline: p.Name, Stats: s, Failures: r.Failures.All(), Drained: r.Draining(),
-		HandedBack: r.Handed.Load(), Untold: r.Untold.Load(), Err: r.Failed()}
+		HandedBack: r.Handed.Load(), Untold: r.Untold.Load(), Early: r.Early(), Err: r.Failed()}
 }

@@ -40,6 +40,10 @@ func (c *console) report(r runtime.Report, took time.Duration) {
 	if late {
 		fmt.Fprintf(&b, "%s: unfinished messages were lost (a longer engine.drain.timeout finishes more)\n", r.Pipeline)
 	}
+	for _, e := range r.Early {
+		fmt.Fprintf(&b, "%s: %s: %s of %s batches left before they were complete (%s)\n", r.Pipeline, e.Place,
+			amount(e.Cut), amount(e.Sent), runtime.EarlyRemedy)
+	}
 	if r.Untold > 0 {
 		fmt.Fprintf(&b, "%s: %s not acknowledged: their sources deliver them again\n", r.Pipeline,
 			agreeing(r.Untold, "message was", "messages were"))

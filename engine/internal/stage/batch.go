@@ -35,6 +35,7 @@ type batcher struct {
 
 	sends sync.Mutex // held while waiting batches are sent on, so that they keep their order
 
+	early early
 	since atomic.Int64 // of the plugin's call under way, unix nanoseconds; 0: none
 	fill  *guard.Histogram
 }
@@ -226,6 +227,7 @@ func (b *batcher) emit(s *engine.Batch, why engine.Trigger) {
 	b.sent[why]++
 	b.mu.Unlock()
 	b.fill.Observe(float64(len(slab(s).Msgs)))
+	b.early.left(b.r, b.place(), why)
 	b.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: b.plan.Name, N: len(slab(s).Msgs),
 		Reason: string(why)})
 	b.sendWhenFree(s)

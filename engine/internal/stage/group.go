@@ -19,6 +19,7 @@ type group struct {
 	plan  *GroupPlan
 	stage *stage
 	r     *Run
+	early early
 
 	mu     sync.Mutex      // guards the fields below; held while batches are queued, so that they keep their order
 	open   *engine.Batch   // that grows; nil: none
@@ -210,6 +211,7 @@ func (g *group) shut(why engine.Trigger) {
 	g.open, g.riders, g.ridden, g.bytes = nil, nil, nil, 0
 	if open != nil {
 		n := len(slab(open).Msgs)
+		g.early.left(g.r, g.place(), why)
 		g.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: g.plan.Name, N: n, Reason: string(why)})
 		g.queue(open, why)
 	}

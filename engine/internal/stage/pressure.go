@@ -2,6 +2,7 @@ package stage
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/flow"
@@ -52,6 +53,47 @@ func (r *Run) relieveGroups() {
 		}
 	}
 }
+
+// early counts the batches of a batcher or group, and those of them that pressure has sent on before they were complete.
+type early struct{ sent, cut atomic.Int64 }
+
+// left notes that a batch leaves. The first one that is cut is told: outputs get more and smaller ones than was asked for.
+func (e *early) left(r *Run, place string, why engine.Trigger) {
+	e.sent.Add(1)
+	if why == engine.ByPressure && e.cut.Add(1) == 1 {
+		r.Log.Warn("batches leave before they are complete: open ones hold all that may be in flight ("+EarlyRemedy+")",
+			"at", place, "max_in_flight.messages", r.plan.MaxMessages, "max_in_flight.bytes", r.plan.MaxBytes)
+	}
+}
+
+// EarlyRemedy says what to do about batches that leave early.
+const EarlyRemedy = "raise engine.max_in_flight, or make batches smaller with `size`, `bytes` or `timeout`"
+
+// Early is how many batches of a batcher or group have left, and how many before they were complete.
+type Early struct {
+	Place     string // "batcher lake"
+	Sent, Cut int64
+}
+
+// Early are the batchers and groups that have sent batches before they were complete.
+func (r *Run) Early() (all []Early) {
+	add := func(place string, e *early) {
+		if cut := e.cut.Load(); cut > 0 {
+			all = append(all, Early{place, e.sent.Load(), cut})
+		}
+	}
+	for _, b := range r.batchers {
+		add(b.place(), &b.early)
+	}
+	for _, g := range r.groups {
+		add(g.place(), &g.early)
+	}
+	return all
+}
+
+func (b *batcher) place() string { return "batcher " + b.plan.Name }
+
+func (g *group) place() string { return "step " + g.plan.Name }
 
 // ease lets readers go on when half of what they were ahead by is done. It is called whenever that may be so.
 func (r *Run) ease() { r.pace.Ease(r.crowded) }
