@@ -2,6 +2,7 @@ package postgrescdc
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -13,13 +14,14 @@ import (
 
 // The operations, as messages name them.
 const (
-	opRead     = "read"
-	opInsert   = "insert"
-	opUpdate   = "update"
-	opDelete   = "delete"
-	opTruncate = "truncate"
-	opBegin    = "begin"
-	opCommit   = "commit"
+	opRead      = "read"
+	opInsert    = "insert"
+	opUpdate    = "update"
+	opDelete    = "delete"
+	opKeyChange = "key_change"
+	opTruncate  = "truncate"
+	opBegin     = "begin"
+	opCommit    = "commit"
 )
 
 // transaction is one that is being read; nil: that is the snapshot.
@@ -98,9 +100,9 @@ func sizeOf(t *table, row []pgoutput.Value) (n int) {
 }
 
 // body writes the document of a change of a table. before and after may be empty; whole says that before is a row, not
-// only its key.
-func (b *block) body(op string, t *table, before []pgoutput.Value, whole bool, after []pgoutput.Value, lsn pgoutput.LSN,
-	row int, tail []byte) []byte {
+// only its key. other, a field or nothing, is the key of the same row in the other half of a pair.
+func (b *block) body(op string, t *table, before []pgoutput.Value, whole bool, after []pgoutput.Value, other string,
+	lsn pgoutput.LSN, row int, tail []byte) []byte {
 	out := append(b.room(256+len(t.head)+sizeOf(t, before)+sizeOf(t, after)), `{"op":"`...)
 	out = append(append(append(out, op...), '"'), t.head...)
 	switch out = append(out, `,"before":`...); {
@@ -124,7 +126,7 @@ func (b *block) body(op string, t *table, before []pgoutput.Value, whole bool, a
 		out = appendRow(out, t, after)
 		out = appendUnchanged(out, t, after)
 	}
-	return b.keep(append(appendPlace(out, lsn, row), tail...))
+	return b.keep(append(appendPlace(append(out, other...), lsn, row), tail...))
 }
 
 // appendPlace appends where a change is.
@@ -198,6 +200,11 @@ func appendUnchanged(out []byte, t *table, row []pgoutput.Value) []byte {
 		out = append(out, ']')
 	}
 	return out
+}
+
+// lacks says that the server has not sent all of a row.
+func lacks(row []pgoutput.Value) bool {
+	return slices.ContainsFunc(row, func(v pgoutput.Value) bool { return v.Kind == pgoutput.Unchanged })
 }
 
 // fill takes what an update did not send from the row as it was.

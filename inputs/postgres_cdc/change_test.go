@@ -85,7 +85,7 @@ CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10); CREATE TABLE p2 PART
 	r.has(2)
 	r.ready()
 	big := "repeat('x', 10000)"
-	d.exec(t, `BEGIN; INSERT INTO a VALUES (1, 'x', `+big+`); UPDATE a SET v = 'y'; UPDATE a SET id = 2; DELETE FROM a; COMMIT`,
+	d.exec(t, `BEGIN; INSERT INTO a VALUES (1, 'x', `+big+`); UPDATE a SET v = 'y'; UPDATE a SET id = 2; UPDATE a SET id = 3, big = 's'; DELETE FROM a; COMMIT`,
 		`INSERT INTO f VALUES (1, 'x', `+big+`)`, `UPDATE f SET v = 'y', big = 's'`, `UPDATE f SET id = 2`, `DELETE FROM f`,
 		`INSERT INTO unread VALUES (1)`, `INSERT INTO n VALUES (1)`, `INSERT INTO i VALUES (1, 2)`, `UPDATE i SET y = 3`,
 		`INSERT INTO p VALUES (12, 'z')`, `UPDATE p SET v = 'w' WHERE id = 1`, `TRUNCATE n, i`)
@@ -93,10 +93,11 @@ CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10); CREATE TABLE p2 PART
 	want := []string{
 		`read p ->{"id":1,"v":"old"}`, `read p ->{"id":11,"v":"old"}`,
 		`insert a ->{"big":` + text + `,"id":1,"v":"x"}`, `update a ->{"id":1,"v":"y"} !big`,
-		`delete a {"id":1}>-`, `insert a ->{"id":2,"v":"y"} !big`, `delete a {"id":2}>-`,
+		`key_change a {"id":1}>{"id":2,"v":"y"} !big`, `delete a {"id":2}>- →{"id":3}`,
+		`insert a ->{"big":"s","id":3,"v":"y"} {"id":2}→`, `delete a {"id":3}>-`,
 		`insert f ->{"big":` + text + `,"id":1,"v":"x"}`,
 		`update f {"big":` + text + `,"id":1,"v":"x"}>{"big":"s","id":1,"v":"y"}`,
-		`delete f {"big":"s","id":1,"v":"y"}>-`, `insert f ->{"big":"s","id":2,"v":"y"}`,
+		`delete f {"big":"s","id":1,"v":"y"}>- →{"id":2}`, `insert f ->{"big":"s","id":2,"v":"y"} {"id":1}→`,
 		`delete f {"big":"s","id":2,"v":"y"}>-`,
 		`insert n ->{"v":1}`, `insert i ->{"x":1,"y":2}`, `update i ->{"x":1,"y":3}`,
 		`insert p ->{"id":12,"v":"z"}`, `update p ->{"id":1,"v":"w"}`, `truncate i ->-`, `truncate n ->-`,
@@ -105,6 +106,11 @@ CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10); CREATE TABLE p2 PART
 	slices.Sort(got[len(got)-2:])
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	for _, want := range []string{"updates can lack large values", `tables="public.a, public.p" count=2`} {
+		if !strings.Contains(r.log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, r.log.String())
+		}
 	}
 	var keys []any
 	for _, w := range r.sink.Writes() {
@@ -115,7 +121,7 @@ CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10); CREATE TABLE p2 PART
 			}
 		}
 	}
-	wantKeys := []any{`{"id":1}`, `{"id":11}`, `{"id":1}`, `{"id":1}`, `{"id":1}`, `{"id":2}`, `{"id":2}`, `{"id":1}`, `{"id":1}`,
+	wantKeys := []any{`{"id":1}`, `{"id":11}`, `{"id":1}`, `{"id":1}`, `{"id":1}`, `{"id":2}`, `{"id":3}`, `{"id":3}`, `{"id":1}`, `{"id":1}`,
 		`{"id":1}`, `{"id":2}`, `{"id":2}`, `{}`, `{"x":1}`, `{"x":1}`, `{"id":12}`, `{"id":1}`, nil, nil}
 	if diff := cmp.Diff(wantKeys, keys); diff != "" {
 		t.Error(diff)

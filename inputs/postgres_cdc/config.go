@@ -92,11 +92,13 @@ again. The postgres guide explains what the server needs, what is guaranteed, an
 slot can grow.
 
 Each change is a document, as the example below shows. Its op is insert, update, delete,
-truncate, or read for a row of the snapshot. before is what REPLICA IDENTITY provides: the key
+key_change, truncate, or read for a row of the snapshot. before is what REPLICA IDENTITY provides: the key
 of what was deleted, or the whole row with FULL. A column that is stored out of line and not
 touched by an update is not sent: it is absent from after, and named in the list unchanged. An
-update that changes the key becomes a delete and an insert. lsn is the position of the
-transaction's commit; together with position it identifies a change, and it only increases.
+update that changes the key becomes a delete, with new_key, and an insert, with old_key; where
+a column is unchanged, it is one key_change instead, whose metadata key is the old one. lsn is
+the position of the transaction's commit; together with position it identifies a change, and it
+only increases.
 Numbers are exact, json and arrays are documents, bytea is base64, timestamps are RFC 3339;
 NaN, infinity and everything else are text.
 

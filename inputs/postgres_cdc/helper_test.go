@@ -140,6 +140,8 @@ func (r *reader) ready() {
 type event struct {
 	Op, Schema, Table, LSN string
 	Before, After          map[string]json.RawMessage
+	NewKey                 json.RawMessage `json:"new_key"`
+	OldKey                 json.RawMessage `json:"old_key"`
 	Unchanged              []string
 	Position, Changes, XID int
 	CommitTime             string `json:"commit_time"`
@@ -167,6 +169,9 @@ func (d event) short() string {
 		return string(b)
 	}
 	s := fmt.Sprintf("%s %s %s>%s", d.Op, d.Table, row(d.Before), row(d.After))
+	if d.NewKey != nil || d.OldKey != nil {
+		s += fmt.Sprintf(" %s→%s", d.OldKey, d.NewKey)
+	}
 	if len(d.Unchanged) > 0 {
 		s += " !" + strings.Join(d.Unchanged, ",")
 	}

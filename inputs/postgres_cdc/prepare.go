@@ -41,6 +41,9 @@ func (in *input) prepare(ctx context.Context) (slot *slotState, err error) {
 	if err := in.publish(ctx, slot != nil); err != nil {
 		return nil, err
 	}
+	if err := in.warnOfLarge(ctx); err != nil {
+		return nil, err
+	}
 	return slot, in.loadTypes(ctx)
 }
 
@@ -126,6 +129,37 @@ func (in *input) publish(ctx context.Context, late bool) error {
 	}
 	return nil
 }
+
+// warnOfLarge warns of tables whose updates can lack values.
+func (in *input) warnOfLarge(ctx context.Context) error {
+	if in.began {
+		return nil // it has
+	}
+	rows, err := in.ask(ctx, "look for large columns", `SELECT DISTINCT t.schemaname || '.' || t.tablename FROM pg_publication_tables t `+
+		`JOIN pg_namespace n ON n.nspname = t.schemaname JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename `+
+		`JOIN pg_attribute a ON a.attrelid = c.oid WHERE t.pubname = `+literal(in.cfg.publication())+` AND c.relreplident <> 'f' `+
+		`AND a.attnum > 0 AND NOT a.attisdropped AND a.attlen = -1 AND a.attstorage IN ('x', 'e') `+
+		`AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND (i.indisprimary OR i.indisreplident) `+
+		`AND a.attnum = ANY(i.indkey)) ORDER BY 1`)
+	if err != nil {
+		return err
+	}
+	var tables []string
+	for _, r := range rows {
+		if in.tables == nil || in.tables[r[0]] {
+			tables = append(tables, r[0])
+		}
+	}
+	if n := len(tables); n > 0 {
+		in.log.Warn("updates can lack large values that they do not touch, and are then sent without them (ALTER TABLE … REPLICA "+
+			"IDENTITY FULL has the server send them; see flowd docs postgres)", "tables",
+			strings.Join(tables[:min(n, mostNamed)], ", "), "count", n)
+	}
+	return nil
+}
+
+// mostNamed is how many tables a warning names.
+const mostNamed = 10
 
 func (in *input) makePublication(ctx context.Context, late bool) error {
 	name := in.cfg.publication()

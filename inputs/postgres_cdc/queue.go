@@ -177,7 +177,7 @@ func (in *input) change(m *pgoutput.Message) error {
 				return err
 			}
 			if t.wanted {
-				in.row(opTruncate, t, "", nil, false, nil)
+				in.row(opTruncate, t, "", nil, false, nil, "")
 			}
 		}
 		return nil
@@ -194,27 +194,33 @@ func (in *input) rowChange(m *pgoutput.Message, t *table) {
 	block := &in.queue.block
 	switch m.Kind {
 	case pgoutput.Insert:
-		in.row(opInsert, t, block.key(t, m.New), nil, false, m.New)
+		in.row(opInsert, t, block.key(t, m.New), nil, false, m.New, "")
 	case pgoutput.Delete:
-		in.row(opDelete, t, block.key(t, m.Old), m.Old, m.All, nil)
+		in.row(opDelete, t, block.key(t, m.Old), m.Old, m.All, nil, "")
 	default:
 		fill(m.Old, m.New)
 		key := block.key(t, m.New)
 		if len(m.Old) > 0 && len(t.keys) > 0 {
-			if before := block.key(t, m.Old); before != key { // for each key, what happens to it
-				in.row(opDelete, t, before, m.Old, m.All, nil)
-				in.row(opInsert, t, key, nil, false, m.New)
+			switch before := block.key(t, m.Old); {
+			case before == key:
+			case lacks(m.New): // an insert would not be the row
+				in.row(opKeyChange, t, before, m.Old, m.All, m.New, "")
+				return
+			default: // for each key, what happens to it
+				in.row(opDelete, t, before, m.Old, m.All, nil, `,"new_key":`+key)
+				in.row(opInsert, t, key, nil, false, m.New, `,"old_key":`+before)
 				return
 			}
 		}
-		in.row(opUpdate, t, key, m.Old, m.All, m.New)
+		in.row(opUpdate, t, key, m.Old, m.All, m.New, "")
 	}
 }
 
-func (in *input) row(op string, t *table, key string, before []pgoutput.Value, whole bool, after []pgoutput.Value) {
+func (in *input) row(op string, t *table, key string, before []pgoutput.Value, whole bool, after []pgoutput.Value,
+	other string) {
 	tx := in.queue.tx
 	tx.rows++
-	body := in.queue.block.body(op, t, before, whole, after, tx.at.commit, tx.rows, tx.tail)
+	body := in.queue.block.body(op, t, before, whole, after, other, tx.at.commit, tx.rows, tx.tail)
 	in.take(change{op: op, body: body, key: key, table: t, row: tx.rows})
 }
 

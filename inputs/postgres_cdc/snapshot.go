@@ -205,7 +205,7 @@ func (in *input) readTable(ctx context.Context, v *birth, t snapshotTable) (n in
 			if len(row) != len(t.columns) {
 				return n, engine.Errorf(engine.Transient, "table %s.%s has changed while it was read", t.schema, t.name)
 			}
-			c := change{op: opRead, body: b.body(opRead, t.table, nil, false, row, v.at, 0, tail), key: b.key(t.table, row),
+			c := change{op: opRead, body: b.body(opRead, t.table, nil, false, row, "", v.at, 0, tail), key: b.key(t.table, row),
 				table: t.table, at: place{commit: v.at}}
 			chunk = append(chunk, c)
 			if size += len(c.body); len(chunk) >= chunkRows || size >= chunkBytes || v.link.arrived.Buffered() == 0 {
