@@ -33,7 +33,7 @@ const (
 	parallelCalls = 8 // of one Ack or renewal
 	firstBackoff  = time.Second
 	mostBackoff   = 15 * time.Minute // of a message that was returned without a delay
-	givenUp       = 2 * time.Minute  // after the last attempt a delete is given up
+	givenUp       = 2 * time.Minute  // after the last attempt, a delete is given up: its connection was replaced
 )
 
 // Renew extends the leases of which half the time has passed. Those that the queue no
@@ -129,14 +129,19 @@ func (in *input) due(refs []uint64, visibility time.Duration, now time.Time) (al
 // sweep forgets messages whose result could not be reported while they were hidden, since
 // the queue delivers them again, and groups that are no longer hidden.
 func (in *input) sweep(now time.Time) {
+	late := 0
 	in.mu.Lock()
-	defer in.mu.Unlock()
 	for ref, l := range in.held {
 		if l.settling && now.After(l.until) {
 			delete(in.held, ref)
+			if !l.deleting.IsZero() {
+				late++
+			}
 		}
 	}
 	maps.DeleteFunc(in.hidden, func(_ string, until time.Time) bool { return now.After(until) })
+	in.mu.Unlock()
+	in.warnLate(late)
 }
 
 // Ack deletes settled messages and returns the rest, ten per call; those that fail for a
@@ -191,10 +196,14 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 			in.forget(ch.ref)
 		}
 	}
-	if late > 0 {
-		in.log.Warn("acknowledged too late: the queue delivers these messages again (raise `visibility`, or let leases be renewed)", "queue", in.queue.Name, "messages", late)
-	}
+	in.warnLate(late)
 	return again, err
+}
+
+func (in *input) warnLate(messages int) {
+	if messages > 0 {
+		in.log.Warn("acknowledged too late: the queue delivers these messages again (raise `visibility`, or let leases be renewed)", "queue", in.queue.Name, "messages", messages)
+	}
 }
 
 func (in *input) forget(ref uint64) {

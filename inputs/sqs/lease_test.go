@@ -120,14 +120,24 @@ func TestWhatCanNotBeDeletedYetIsKeptFromOthers(t *testing.T) {
 	}
 }
 
-func TestADeleteThatIsGivenUpIsNotRenewed(t *testing.T) {
-	virtual(t, fakesqs.Queue{}, nil, func(t *testing.T, b *bench) {
+func TestWhatCanNeverBeDeletedComesAgainAtItsLongest(t *testing.T) {
+	virtual(t, fakesqs.Queue{}, func(c *Config) { c.Lease.Max = 10 * time.Minute }, func(t *testing.T, b *bench) {
 		b.Put("orders", "a")
 		b.Fault("DeleteMessageBatch", fakesqs.Fault{Code: "InternalError", Status: 500, Times: -1})
 		dst := &enginetest.Sink{}
-		b.run(t, b.pipeline(dst), 30*time.Minute)
-		if n := len(dst.Bodies()); n < 2 || n > 5 {
-			t.Errorf("delivered %d times in half an hour, want again when its delete was given up", n)
+		rep := b.run(t, b.pipeline(dst), 25*time.Minute)
+		var at []time.Duration
+		for _, w := range dst.Writes() {
+			at = append(at, w.At.Sub(dst.Writes()[0].At).Round(time.Minute))
+		}
+		if !slices.Equal(at, []time.Duration{0, 10 * time.Minute, 20 * time.Minute}) {
+			t.Errorf("delivered after %v, want again whenever its lease can't be renewed any more", at)
+		}
+		if n := strings.Count(b.log.String(), "acknowledged too late"); n != 2 {
+			t.Errorf("%d warnings that the queue delivers it again, want 2, log:\n%s", n, b.log.String())
+		}
+		if rep.Code() != 3 || rep.Untold != 1 {
+			t.Errorf("code %d, %d not acknowledged, want that the last one is reported", rep.Code(), rep.Untold)
 		}
 	})
 }
