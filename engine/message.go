@@ -101,6 +101,9 @@ func (m *Message) EndAs(f Fate) { m.in.State, m.in.Fate = inside.Ended, f }
 // of each message that it writes.
 func (m *Message) Err() *Error { return m.in.Err }
 
+// DeadLetter says whether the message is on its way to a dead-letter output.
+func (m *Message) DeadLetter() bool { return m.in.Dead }
+
 // Dropped says whether a step has dropped the message.
 func (m *Message) Dropped() bool { return m.in.State == inside.Dropped }
 

@@ -177,9 +177,13 @@ func (e *Expr) Path() (doc.Path, bool) {
 
 // Fits is nil unless the expression names a field, and the document is one that can't have fields, such as a number or a
 // list. To an expression, these are nil; who makes a row or a payload of them asks, so that none is made of nothing. The
-// error is a *[doc.ValueError]. A payload that is not a document is left to the evaluation.
+// error is a *[doc.ValueError]. A payload that is not a document is left to the evaluation, and a dead letter is made of
+// what there is.
 func (e *Expr) Fits(s Source) error {
 	if e.p == nil || e.p.field == "" {
+		return nil
+	}
+	if m, ok := s.(interface{ DeadLetter() bool }); ok && m.DeadLetter() {
 		return nil
 	}
 	err := s.Document().Object()

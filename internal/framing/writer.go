@@ -117,7 +117,11 @@ func newRows(c *OutCSV) *Writer {
 	}
 	w.Append = func(dst []byte, m *engine.Message) ([]byte, error) {
 		from := len(dst)
-		if err := m.Doc().Object(); err != nil {
+		err := m.Doc().Object()
+		if m.DeadLetter() { // a dead letter is made of what there is
+			err = m.Doc().Valid()
+		}
+		if err != nil {
 			return dst, engine.ErrorOf(err, engine.Permanent)
 		}
 		for i, p := range paths {
