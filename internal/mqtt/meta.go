@@ -151,9 +151,12 @@ func users(all []User, names []string, values []any) ([]string, []any) {
 }
 
 // Passed sets the properties that go along with a message from where it was read, or that steps have set as metadata.
-func Passed(p *Properties, meta engine.Meta) {
+// Those of a dead letter, which must get through, lose what the protocol can't carry.
+func Passed(p *Properties, meta engine.Meta, dead bool) {
 	if v, ok := meta.Get(contentType); ok {
-		p.ContentType = metadata.Text(v)
+		if p.ContentType = metadata.Text(v); dead {
+			p.ContentType = clean(p.ContentType)
+		}
 	}
 	if v, ok := meta.Get(responseTopic); ok {
 		if topic := metadata.Text(v); BadTopic(topic) == "" {
@@ -163,6 +166,13 @@ func Passed(p *Properties, meta engine.Meta) {
 	if v, ok := meta.Get(correlationData); ok {
 		p.CorrelationData = []byte(metadata.Text(v))
 	}
+	add := func(name string, v any) {
+		text := metadata.Text(v)
+		if dead || strings.HasPrefix(name, "error_") {
+			text = clean(text)
+		}
+		p.User = append(p.User, User{Key: name, Value: text})
+	}
 	for name, v := range meta.Added() {
 		if reserved(name) || name == "" || badText(name) != "" {
 			continue
@@ -170,12 +180,10 @@ func Passed(p *Properties, meta engine.Meta) {
 		name = sent.Out(name)
 		if list, is := v.([]any); is {
 			for _, one := range list {
-				p.User = append(p.User, User{Key: name, Value: metadata.Text(one)})
+				add(name, one)
 			}
-		} else if text := metadata.Text(v); strings.HasPrefix(name, "error_") {
-			p.User = append(p.User, User{Key: name, Value: clean(text)}) // for people; a dead letter must get through
 		} else if v != nil {
-			p.User = append(p.User, User{Key: name, Value: text})
+			add(name, v)
 		}
 	}
 }

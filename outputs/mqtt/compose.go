@@ -54,7 +54,7 @@ func (o *output) fill(out *mqtt.Outgoing) (err error) {
 		return nil
 	}
 	out.Properties = &mqtt.Properties{}
-	mqtt.Passed(out.Properties, m.Meta)
+	mqtt.Passed(out.Properties, m.Meta, m.DeadLetter())
 	if err := o.properties(out.Properties, m); err != nil {
 		return err
 	}

@@ -183,8 +183,10 @@ func (o *output) compose(m *engine.Message) (*client.Msg, error) {
 		}
 	}
 	out.Header = nats.Headers(m.Meta)
-	if err := nats.CheckValues(out.Header); err != nil {
-		return nil, err
+	if !m.DeadLetter() { // which must get through
+		if err := nats.CheckValues(out.Header); err != nil {
+			return nil, err
+		}
 	}
 	if m.Err() != nil {
 		out.Header = nats.Origin(out.Header, m.Meta)
