@@ -134,18 +134,15 @@ func (k *key) from(start int64) int {
 
 func instantOf(at int64) time.Time { return time.Unix(0, at).UTC() }
 
-// warning logs that windows leave in parts, at most once a minute.
+// warning logs that windows leave in parts, at most once a minute; the engine does where there is no room.
 type warning struct {
 	log              *slog.Logger
 	last             time.Time
-	pressed, evicted int // windows since then
-	revoked          int
+	evicted, revoked int // windows since then
 }
 
 func (w *warning) count(why engine.Trigger) {
 	switch why {
-	case engine.ByPressure:
-		w.pressed++
 	case engine.ByEvicted:
 		w.evicted++
 	case engine.ByRevoke:
@@ -154,11 +151,8 @@ func (w *warning) count(why engine.Trigger) {
 }
 
 func (w *warning) tell(now time.Time) {
-	if w.pressed+w.evicted+w.revoked == 0 || !w.last.IsZero() && now.Sub(w.last) < time.Minute {
+	if w.evicted+w.revoked == 0 || !w.last.IsZero() && now.Sub(w.last) < time.Minute {
 		return
-	}
-	if w.pressed > 0 {
-		w.log.Warn("windows leave in parts: there is no room for all their messages (raise engine.max_in_flight, or make windows shorter)", "windows", w.pressed)
 	}
 	if w.evicted > 0 {
 		w.log.Warn("windows leave in parts: there are more keys than max_keys (raise it)", "windows", w.evicted)
@@ -166,5 +160,5 @@ func (w *warning) tell(now time.Time) {
 	if w.revoked > 0 {
 		w.log.Warn("windows leave in parts: partitions have moved to other members of the group", "windows", w.revoked)
 	}
-	w.last, w.pressed, w.evicted, w.revoked = now, 0, 0, 0
+	w.last, w.evicted, w.revoked = now, 0, 0
 }

@@ -1,7 +1,6 @@
 package sql
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -90,7 +89,7 @@ func TestAFullDiskUnderADatabaseFile(t *testing.T) {
 				t.Error("a write failed although there is room again")
 			}
 			if wantIDs(t, conn, 502); t.Failed() {
-				t.Fatal(fmt.Sprintf("with room for %d bytes", room))
+				t.Fatalf("with room for %d bytes", room)
 			}
 		}
 	})

@@ -148,11 +148,11 @@ func (a *AckLoop) take(waits bool) (spans []span, closed bool) {
 }
 
 // Failing says why the last call did not report everything, and since when that is so; nil: it did.
-func (a *AckLoop) Failing() (err error, since time.Time) {
+func (a *AckLoop) Failing() (since time.Time, err error) {
 	if f := a.failing.Load(); f != nil {
-		return f.err, f.since
+		return f.since, f.err
 	}
-	return nil, time.Time{}
+	return time.Time{}, nil
 }
 
 // run reports what arrives. After ctx has ended each result is tried once more, and what has not arrived by then is given

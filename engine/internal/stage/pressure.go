@@ -67,7 +67,7 @@ func (e *early) left(r *Run, place string, why engine.Trigger) {
 }
 
 // EarlyRemedy says what to do about batches that leave early.
-const EarlyRemedy = "raise engine.max_in_flight, or make batches smaller with `size`, `bytes` or `timeout`"
+const EarlyRemedy = "raise engine.max_in_flight, or let batches be smaller, or leave sooner"
 
 // Early is how many batches of a batcher or group have left, and how many before they were complete.
 type Early struct {

@@ -101,7 +101,7 @@ func (r *Run) input(in *InputPlan) engine.InputState {
 	for _, a := range r.Acking() {
 		if a.Input == in.Name {
 			s.Unacked += a.Waiting()
-			if err, since := a.Failing(); err != nil && time.Since(since) > ackPatience {
+			if since, err := a.Failing(); err != nil && time.Since(since) > ackPatience {
 				s.AckErr, s.AckSince = guard.FirstLine(guard.Masked(r.plan.Secrets, err)), since
 			}
 		}
