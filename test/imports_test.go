@@ -35,7 +35,7 @@ var house = []row{
 	{"engine/internal/stage", "engine engine/doc engine/expr schema engine/internal/*"},
 	{"engine/runtime", "engine schema engine/internal/*"},
 	{"engine/polling", "engine schema"},
-	{"engine/enginetest", "engine engine/internal/inside engine/runtime schema"},
+	{"engine/enginetest", "engine engine/expr engine/internal/inside engine/runtime schema"},
 	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema"},
 	{"config/yamltext", "schema"},
 

@@ -1,7 +1,7 @@
 // Package enginetest helps to test plugins and pipelines: it builds plugins from
 // configuration, runs them as the engine does, has a scripted [Source] and
 // [Sink], and one conformance suite per kind: [Input], [Processor], [Batcher],
-// [Output].
+// [Output]; and [FileOutput] and [Remote] for outputs to files and servers.
 package enginetest
 
 import (

@@ -41,6 +41,26 @@ func write(t *testing.T, out engine.Output, body string) error {
 	return nil
 }
 
+func TestAServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	var s *fakeazure.Server
+	payloads := []string{`{"id":1}`, `{"id":2}`, `{"id":3}`, `{"id":4}`, `{"id":5}`}
+	enginetest.Remote{
+		Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+			s = fakeazure.Start(t)
+			s.URL = wire.Over(s.URL)
+			return made(t, s, `, "key": "$(id)"`)
+		},
+		Arrived: func(t *testing.T) (all []string) {
+			for _, key := range s.Keys() {
+				all = append(all, s.Get(key).Body)
+			}
+			return all
+		},
+		Payloads: payloads,
+	}.Run(t)
+}
+
 func TestOutput(t *testing.T) {
 	s := fakeazure.Start(t)
 	enginetest.Output(t, func(t *testing.T) engine.Output { return made(t, s, `, "key": "out/$(id).json"`) },

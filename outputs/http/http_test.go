@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,6 +53,25 @@ func TestOutput(t *testing.T) {
 	enginetest.Output(t, func(t *testing.T) engine.Output {
 		return enginetest.New(t, engine.Outputs, `{"http": "`+s.URL+`"}`)
 	}, "a", "b")
+}
+
+func TestAServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var got []string
+	enginetest.Remote{
+		Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+			got = nil
+			s := webtest.Serve(t, func(_ http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, strings.TrimPrefix(r.URL.Path, "/"))
+			})
+			return enginetest.New(t, engine.Outputs, `{"http": "`+wire.Over(s.URL)+`/$(raw())"}`)
+		},
+		Arrived:  func(*testing.T) []string { return got },
+		Payloads: []string{"1", "2", "3", "4", "5"},
+	}.Run(t)
 }
 
 func TestNoMessageBecomesSeveralLines(t *testing.T) {

@@ -375,6 +375,33 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
+func TestAServerThatIsAway(t *testing.T) {
+	for _, v := range versions {
+		t.Run(v, func(t *testing.T) {
+			t.Parallel()
+			s := mqtttest.Shared(t)
+			var c *mqtttest.Client
+			payloads := []string{"1", "2", "3", "4", "5"}
+			enginetest.Remote{
+				Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+					topic := mqtttest.Name()
+					c = s.Client(t)
+					c.Subscribe(t, topic, 1)
+					return writer(t, wire.Over(s.URL), topic, fmt.Sprintf(`, "version": %q`, v))
+				},
+				Arrived: func(t *testing.T) (all []string) {
+					for len(all) == 0 || all[len(all)-1] != payloads[len(payloads)-1] {
+						all = append(all, string(c.Next(t).Payload))
+					}
+					return all
+				},
+				Payloads: payloads,
+				Greets:   true,
+			}.Run(t)
+		})
+	}
+}
+
 func TestOutputConforms(t *testing.T) {
 	s := mqtttest.Shared(t)
 	for _, v := range versions {

@@ -16,6 +16,21 @@ func TestOutput(t *testing.T) {
 	}, `{"a":1}`, "text", `{"b":2}`)
 }
 
+func TestAServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	url := redistest.URL(t)
+	key := ""
+	enginetest.Remote{
+		Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+			key = redistest.Key(t)
+			return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_list": {"url": %q, "key": %q}}`, wire.Over(url), key))
+		},
+		Arrived:  func(t *testing.T) []string { return redistest.Client(t, url).LRange(t.Context(), key, 0, -1).Val() },
+		Payloads: []string{"1", "2", "3", "4", "5"},
+		Greets:   true,
+	}.Run(t)
+}
+
 func TestSidesAndErrors(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	c.Set(t.Context(), key+"text", "x", 0)

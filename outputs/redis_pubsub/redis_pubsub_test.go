@@ -7,6 +7,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/testing/redistest"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 func TestOutput(t *testing.T) {
@@ -28,6 +29,33 @@ func TestOutput(t *testing.T) {
 			t.Errorf("got %v, %v", m, err)
 		}
 	}
+}
+
+func TestAServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	url := redistest.URL(t)
+	payloads := []string{"1", "2", "3", "4", "5"}
+	var came <-chan *goredis.Message
+	enginetest.Remote{
+		Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+			key := redistest.Key(t)
+			sub := redistest.Client(t, url).Subscribe(t.Context(), key)
+			t.Cleanup(func() { sub.Close() })
+			if _, err := sub.Receive(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			came = sub.Channel()
+			return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_pubsub": {"url": %q, "channel": %q}}`, wire.Over(url), key))
+		},
+		Arrived: func(*testing.T) (all []string) {
+			for len(all) == 0 || all[len(all)-1] != payloads[len(payloads)-1] {
+				all = append(all, (<-came).Payload)
+			}
+			return all
+		},
+		Payloads: payloads,
+		Greets:   true,
+	}.Run(t)
 }
 
 func TestPayloadsOfAllKinds(t *testing.T) {

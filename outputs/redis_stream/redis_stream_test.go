@@ -54,6 +54,26 @@ func TestOutput(t *testing.T) {
 	}, `{"a":1}`, "text", `{"b":2}`)
 }
 
+func TestAServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	url := redistest.URL(t)
+	key := ""
+	enginetest.Remote{
+		Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+			key = redistest.Key(t)
+			return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_stream": {"url": %q, "key": %q}}`, wire.Over(url), key))
+		},
+		Arrived: func(t *testing.T) (all []string) {
+			for _, e := range redistest.Client(t, url).XRange(t.Context(), key, "-", "+").Val() {
+				all = append(all, e.Values["payload"].(string))
+			}
+			return all
+		},
+		Payloads: []string{"1", "2", "3", "4", "5"},
+		Greets:   true,
+	}.Run(t)
+}
+
 // Metadata with the name of the payload's field does not replace it, and is not lost.
 func TestMetadataNamedLikeThePayload(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))

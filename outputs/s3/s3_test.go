@@ -13,6 +13,27 @@ func made(t *testing.T, s *fakes3.Server, fields string) engine.Output {
 	return enginetest.New(t, engine.Outputs, `{"s3": {`+s.Fields()+fields+`}}`)
 }
 
+func TestAServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	var s *fakes3.Server
+	payloads := []string{`{"id":1}`, `{"id":2}`, `{"id":3}`, `{"id":4}`, `{"id":5}`}
+	enginetest.Remote{
+		Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+			s = fakes3.Start(t)
+			s.URL = wire.Over(s.URL)
+			return made(t, s, `, "key": "$(id)"`)
+		},
+		Arrived: func(t *testing.T) (all []string) {
+			for _, key := range s.Keys(t) {
+				body, _ := s.Get(t, key)
+				all = append(all, body)
+			}
+			return all
+		},
+		Payloads: payloads,
+	}.Run(t)
+}
+
 func TestOutput(t *testing.T) {
 	s := fakes3.Start(t)
 	enginetest.Output(t, func(t *testing.T) engine.Output { return made(t, s, `, "key": "out/$(id).json"`) },

@@ -51,6 +51,7 @@ func (c *Connect) Client(block time.Duration, conns int) (*Client, error) {
 		}
 		o.TLSConfig = conf
 	}
+	o.Dialer = dialer(c.Timeout, o.TLSConfig)
 	switch {
 	case c.Clustered():
 		for _, a := range c.Cluster {
@@ -87,6 +88,7 @@ func (c *Connect) single(o goredis.UniversalOptions) (*Client, error) {
 		}
 		s.TLSConfig = conf
 	}
+	s.Dialer = dialer(c.Timeout, s.TLSConfig)
 	return &Client{UniversalClient: goredis.NewClient(s), timeout: c.Timeout}, nil
 }
 

@@ -1,0 +1,371 @@
+package enginetest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Remote describes an output that writes to a server, for the suite of servers that are away for a while.
+type Remote struct {
+	// Reach gives the output, not open yet, of a server that ends with the test. The output reaches the server by way of
+	// wire, which Reach connects to it: see [Wire.Over].
+	Reach func(t *testing.T, wire *Wire) engine.Output
+	// Arrived are the payloads that the server has, in the order of their arrival. It is called once per server, at the
+	// end.
+	Arrived  func(t *testing.T) []string
+	Payloads []string // five or more, different ones
+	// Greets says that the server has to answer before it is sent a message, so that nothing is written to one that does
+	// not. Where it does not greet, a message that is sent and not answered is an attempt.
+	Greets bool
+}
+
+// Outage names how long servers are away in [Remote.Run], such as "60s"; half a second by default.
+const Outage = "FLOWD_TEST_OUTAGE"
+
+// Run is the conformance suite of outputs with a connection. A pipeline with a dead letter and two attempts writes to a
+// server that goes away, and comes back: everything arrives, nothing is dead-lettered, and the order is kept; meanwhile
+// the output is failing, and afterwards it goes on by itself.
+func (o Remote) Run(t *testing.T) {
+	away, err := time.ParseDuration(cmp.Or(os.Getenv(Outage), "500ms"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name     string
+		begins   func(*Wire)
+		attempts int
+		timeout  time.Duration
+	}{
+		{"it refuses connections", (*Wire).Refuse, 2, 30 * time.Second},
+		{"it is cut off in the middle of an answer", (*Wire).Cut, 2, 30 * time.Second},
+		{"it accepts connections and never answers", (*Wire).Hush, map[bool]int{true: 2}[o.Greets], 2 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWire(t)
+			out, src, dlq := o.Reach(t, w), &tap{came: make(chan string, len(o.Payloads))}, &Sink{}
+			p := &engine.Pipeline{Name: "test",
+				Inputs: Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })}),
+				Outputs: schema.MapOf(
+					schema.Entry[engine.OutputSpec]{Key: "out", Value: engine.OutputSpec{Timeout: tt.timeout,
+						Use:     engine.Use(func(engine.Env) (engine.Output, error) { return out, nil }),
+						Retry:   &engine.Retry{MaxAttempts: tt.attempts, Backoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond},
+						Breaker: &engine.Breaker{Failures: 10, Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond}}},
+					schema.Entry[engine.OutputSpec]{Key: "dlq", Value: dlq.Output()}),
+				Engine: engine.EngineSpec{Workers: 2, OrderBy: expr.MustCompile(`"all"`)}}
+			p.Engine.OnFailure.DeadLetter = "dlq"
+			plan, problems := runtime.Build(p, runtime.Options{Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+			if plan == nil {
+				t.Fatal(problems)
+			}
+			ran := make(chan runtime.Report, 1)
+			stop, end := context.WithCancel(t.Context())
+			defer end()
+			go func() { ran <- plan.Run(stop, context.Background()) }()
+
+			src.came <- o.Payloads[0]
+			until(t, "the first message is delivered", func() bool { return src.ended() == 1 })
+			tt.begins(w)
+			for _, payload := range o.Payloads[1:] {
+				src.came <- payload
+			}
+			close(src.came)
+			began := time.Now()
+			until(t, "the output is failing", func() bool { return outputOf(plan).Err != "" })
+			<-time.After(time.Until(began.Add(away)))
+			if s := outputOf(plan); s.Err == "" {
+				t.Errorf("after %v, health does not show that the server is away: %+v", away, s)
+			}
+			w.restore(t)
+			select {
+			case rep := <-ran:
+				o.check(t, rep, src, dlq, outputOf(plan))
+			case <-time.After(3 * patience):
+				t.Errorf("it does not go on by itself; %d of %d messages are delivered: %+v", src.ended(), len(o.Payloads), outputOf(plan))
+				end()
+				<-ran
+			}
+		})
+	}
+}
+
+func (o Remote) check(t *testing.T, rep runtime.Report, src *tap, dlq *Sink, s engine.OutputState) {
+	t.Helper()
+	if rep.Code() != 0 || len(rep.Failures) > 0 {
+		t.Errorf("code %d, failures %+v, err %v", rep.Code(), rep.Failures, rep.Err)
+	}
+	if all := dlq.Bodies(); len(all) > 0 {
+		t.Errorf("dead-lettered: %q", all)
+	}
+	if n := rep.Stats.Roots.Ended[engine.Delivered]; n != int64(len(o.Payloads)) || src.ended() != len(o.Payloads) {
+		t.Errorf("%d delivered and %d acknowledged of %d", n, src.ended(), len(o.Payloads))
+	}
+	if s.Err != "" {
+		t.Errorf("it is still failing at the end: %+v", s)
+	}
+	got := o.Arrived(t)
+	var once []string // a message whose answer was lost may come twice
+	for _, payload := range got {
+		if !slices.Contains(once, payload) {
+			once = append(once, payload)
+		}
+	}
+	if want := o.Payloads; !slices.Equal(once, want) {
+		t.Errorf("arrived: %q, want %q", got, want)
+	}
+}
+
+// outputOf is the output "out" as seen from outside.
+func outputOf(plan *runtime.Plan) engine.OutputState {
+	for _, s := range plan.Snapshot().Outputs {
+		if s.Name == "out" {
+			return s
+		}
+	}
+	return engine.OutputState{}
+}
+
+// until waits until f holds.
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for late := time.Now().Add(3 * patience); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("not within %v: %s", 3*patience, what)
+		}
+	}
+}
+
+// tap is an input that yields what comes, one message per Read.
+type tap struct {
+	came chan string
+
+	mu   sync.Mutex // guards the field below
+	told int        // results
+}
+
+// Read waits for a message.
+func (s *tap) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	select {
+	case payload, more := <-s.came:
+		if !more {
+			return s, engine.ErrEnd
+		}
+		b.Add([]byte(payload))
+	case <-ctx.Done():
+	}
+	return s, nil
+}
+
+// Traits says that each message is acknowledged by itself.
+func (*tap) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
+
+// Ack counts what was delivered.
+func (s *tap) Ack(_ context.Context, rs []engine.Result) ([]engine.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range rs {
+		if r.Fate == engine.Delivered {
+			s.told++
+		}
+	}
+	return nil, nil
+}
+
+func (s *tap) ended() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.told
+}
+
+// Wire is a way to a server over TCP that can be disturbed. Its methods are safe for concurrent use.
+type Wire struct {
+	Address string // where it listens, HOST:PORT
+	loops   sync.WaitGroup
+
+	mu       sync.Mutex // guards the fields below
+	to       string
+	listener net.Listener // nil: it refuses connections
+	conns    map[net.Conn]bool
+	hushed   bool // what comes is not passed on
+	cuts     bool // the next answer ends in its middle, and no connection follows
+}
+
+func newWire(t *testing.T) *Wire {
+	t.Helper()
+	w := &Wire{Address: "127.0.0.1:0", conns: map[net.Conn]bool{}}
+	if err := w.listen(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.Refuse()
+		w.loops.Wait()
+	})
+	return w
+}
+
+// Over leads the wire to the server of a URL, and gives that URL by way of the wire.
+func (w *Wire) Over(url string) string {
+	scheme, rest, _ := strings.Cut(url, "://")
+	user, host, found := strings.Cut(rest, "@")
+	if user += "@"; !found {
+		user, host = "", rest
+	}
+	host, path, found := strings.Cut(host, "/")
+	if path = "/" + path; !found {
+		path = ""
+	}
+	w.To(host)
+	return scheme + "://" + user + w.Address + path
+}
+
+// To sets where the wire leads, HOST:PORT.
+func (w *Wire) To(address string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.to = address
+}
+
+// Refuse closes all connections, and refuses others.
+func (w *Wire) Refuse() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refuse()
+}
+
+// Hush closes all connections, and passes on nothing of those that follow.
+func (w *Wire) Hush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hushed = true
+	w.closeAll()
+}
+
+// Cut is Refuse, in the middle of what the server says next.
+func (w *Wire) Cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cuts = true
+}
+
+func (w *Wire) refuse() {
+	if w.listener != nil {
+		w.listener.Close()
+		w.listener = nil
+	}
+	w.closeAll()
+}
+
+func (w *Wire) closeAll() {
+	for c := range w.conns {
+		c.Close()
+	}
+}
+
+func (w *Wire) restore(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hushed {
+		w.hushed = false
+		w.closeAll()
+	}
+	w.cuts = false
+	if w.listener == nil {
+		if err := w.listen(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (w *Wire) listen() error {
+	l, err := net.Listen("tcp", w.Address) //nolint:noctx // it ends with the test
+	if err != nil {
+		return fmt.Errorf("listening again at %s: %w", w.Address, err)
+	}
+	w.listener, w.Address = l, l.Addr().String()
+	w.loops.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			w.loops.Go(func() { w.carry(l, c) })
+		}
+	})
+	return nil
+}
+
+// note adds a connection unless the listener that it came by is gone.
+func (w *Wire) note(l net.Listener, c net.Conn) (to string, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.listener != l {
+		c.Close()
+		return "", false
+	}
+	w.conns[c] = true
+	if w.hushed {
+		return "", true
+	}
+	return w.to, true
+}
+
+func (w *Wire) carry(l net.Listener, here net.Conn) {
+	defer w.drop(here)
+	to, ok := w.note(l, here)
+	if !ok {
+		return
+	}
+	if to == "" {
+		_, _ = io.Copy(io.Discard, here)
+		return
+	}
+	there, err := net.Dial("tcp", to) //nolint:noctx // it is near
+	if err != nil {
+		return
+	}
+	defer w.drop(there)
+	if _, ok := w.note(l, there); !ok {
+		return
+	}
+	w.loops.Go(func() {
+		_, _ = io.Copy(there, here)
+		there.Close()
+	})
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := there.Read(buf)
+		w.mu.Lock()
+		cut := w.cuts && n > 0
+		w.mu.Unlock()
+		if cut {
+			_, _ = here.Write(buf[:n/2])
+			w.Refuse()
+			return
+		}
+		if _, failed := here.Write(buf[:n]); err != nil || failed != nil {
+			return
+		}
+	}
+}
+
+func (w *Wire) drop(c net.Conn) {
+	c.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.conns, c)
+}
