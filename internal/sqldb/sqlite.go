@@ -18,7 +18,7 @@ import (
 )
 
 // busy is how long a statement waits while others write.
-const busy = "_busy_timeout=2000"
+const busy = "_busy_timeout=10000"
 
 func openSQLite(c *Config) (DB, error) {
 	dsn := c.DSN.Reveal()

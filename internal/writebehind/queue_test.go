@@ -21,6 +21,14 @@ type sink struct {
 	fail    func(n int) error
 }
 
+// got is what was written, and what the cache has refused, once nothing moves.
+func (s *sink) got() (wrote, refused []int) {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(slices.Values(s.wrote)), slices.Clone(s.refused)
+}
+
 func (s *sink) queue() *Queue[int] {
 	return &Queue[int]{Name: "c", Log: slog.New(slog.DiscardHandler), Width: 8,
 		Begin: func(round []int) []int { return round },
@@ -65,15 +73,16 @@ func TestACacheThatIsAwayIsWaitedFor(t *testing.T) {
 		saved := false
 		q.Saved(func() { saved = true })
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if saved || !engine.ErrorOf(q.Outage(), "").Holds || q.Trouble() == nil {
 			t.Errorf("during the outage: saved %v, outage %v, trouble %v", saved, q.Outage(), q.Trouble())
 		}
 		q.Put(4)
 		time.Sleep(time.Hour)
-		slices.Sort(s.wrote)
-		if !saved || q.Outage() != nil || q.Trouble() != nil || !slices.Equal(s.wrote, []int{1, 3, 4}) ||
-			!slices.Equal(s.refused, []int{2}) {
-			t.Errorf("after it: saved %v, outage %v, wrote %v, refused %v", saved, q.Outage(), s.wrote, s.refused)
+		wrote, refused := s.got()
+		if !saved || q.Outage() != nil || q.Trouble() != nil || !slices.Equal(wrote, []int{1, 3, 4}) ||
+			!slices.Equal(refused, []int{2}) {
+			t.Errorf("after it: saved %v, outage %v, wrote %v, refused %v", saved, q.Outage(), wrote, refused)
 		}
 		if err := q.Leave(t.Context()); err != nil {
 			t.Error(err)
@@ -98,8 +107,8 @@ func TestOneFailureIsNoOutage(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(time.Second)
-		if !slices.Equal(s.wrote, []int{1}) {
-			t.Errorf("wrote %v", s.wrote)
+		if wrote, _ := s.got(); !slices.Equal(wrote, []int{1}) {
+			t.Errorf("wrote %v", wrote)
 		}
 	})
 }
@@ -128,21 +137,22 @@ func TestTheLastStepToLeaveGivesUpWhatCanNotBeWritten(t *testing.T) {
 			t.Error("a step left as if all was written")
 		}
 		time.Sleep(time.Minute)
-		if len(s.refused) > 0 {
+		if _, refused := s.got(); len(refused) > 0 {
 			t.Error("given up although another step uses the cache")
 		}
 		if err := leave(); err == nil {
 			t.Error("the last step left as if all was written")
 		}
 		time.Sleep(time.Minute)
-		if told || !slices.Equal(s.refused, []int{1}) {
-			t.Errorf("told %v, refused %v", told, s.refused)
+		if _, refused := s.got(); told || !slices.Equal(refused, []int{1}) {
+			t.Errorf("told %v, refused %v", told, refused)
 		}
 		down = false
 		q.Join() // a step of the next plan
 		q.Put(2)
-		if err := leave(); err != nil || !slices.Equal(s.wrote, []int{2}) {
-			t.Errorf("the next step: %v, wrote %v", err, s.wrote)
+		err := leave()
+		if wrote, _ := s.got(); err != nil || !slices.Equal(wrote, []int{2}) {
+			t.Errorf("the next step: %v, wrote %v", err, wrote)
 		}
 	})
 }
