@@ -66,6 +66,25 @@ func TestRabbitMQOutput(t *testing.T) {
 	}
 }
 
+func TestRabbitMQThatIsAway(t *testing.T) {
+	t.Parallel()
+	b := brokertest.RabbitMQ(t)
+	q := ""
+	enginetest.Remote{
+		Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
+			q = b.Queue(t, nil)
+			return func() engine.Output {
+				return rabbitOutput(t, &brokertest.Broker{URL: wire.Over(b.URL)}, `"routing_key": "`+q+`"`)
+			}
+		},
+		Arrived: func(t *testing.T) []string {
+			return brokertest.Bodies(b.Take(t, q, b.Ready(t, q)))
+		},
+		Payloads: []string{"1", "2", "3", "4", "5"},
+		Greets:   true,
+	}.Run(t)
+}
+
 // TestRabbitMQMessagesFailSingly has one bad message among good ones, in ways that the
 // broker reports differently.
 func TestRabbitMQMessagesFailSingly(t *testing.T) {

@@ -46,10 +46,12 @@ func TestAServerThatIsAway(t *testing.T) {
 	var s *fakeazure.Server
 	payloads := []string{`{"id":1}`, `{"id":2}`, `{"id":3}`, `{"id":4}`, `{"id":5}`}
 	enginetest.Remote{
-		Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+		Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
 			s = fakeazure.Start(t)
 			s.URL = wire.Over(s.URL)
-			return made(t, s, `, "key": "$(id)"`)
+			return func() engine.Output {
+				return made(t, s, `, "key": "$(id)"`)
+			}
 		},
 		Arrived: func(t *testing.T) (all []string) {
 			for _, key := range s.Keys() {

@@ -60,14 +60,16 @@ func TestAServerThatIsAway(t *testing.T) {
 	var mu sync.Mutex
 	var got []string
 	enginetest.Remote{
-		Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+		Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
 			got = nil
 			s := webtest.Serve(t, func(_ http.ResponseWriter, r *http.Request) {
 				mu.Lock()
 				defer mu.Unlock()
 				got = append(got, strings.TrimPrefix(r.URL.Path, "/"))
 			})
-			return enginetest.New(t, engine.Outputs, `{"http": "`+wire.Over(s.URL)+`/$(raw())"}`)
+			return func() engine.Output {
+				return enginetest.New(t, engine.Outputs, `{"http": "`+wire.Over(s.URL)+`/$(raw())"}`)
+			}
 		},
 		Arrived:  func(*testing.T) []string { return got },
 		Payloads: []string{"1", "2", "3", "4", "5"},

@@ -29,10 +29,11 @@ type output struct {
 }
 
 var (
-	_ engine.Opener  = (*output)(nil)
-	_ engine.Closer  = (*output)(nil)
-	_ engine.Prober  = (*output)(nil)
-	_ engine.Traited = (*output)(nil)
+	_ engine.Opener   = (*output)(nil)
+	_ engine.Closer   = (*output)(nil)
+	_ engine.Prober   = (*output)(nil)
+	_ engine.Traited  = (*output)(nil)
+	_ engine.Troubled = (*output)(nil)
 )
 
 func newOutput(c Config, env engine.Env) (engine.Output, error) {
@@ -64,6 +65,14 @@ func (o *output) Open(ctx context.Context) (err error) {
 		return nil
 	}
 	return err
+}
+
+// Trouble says that no broker can be reached. A write waits for one until its deadline.
+func (o *output) Trouble() *engine.Trouble {
+	if o.client == nil {
+		return nil
+	}
+	return o.client.Link.Trouble("messages for it wait")
 }
 
 // Close drops the connections. What is not confirmed by now has failed.

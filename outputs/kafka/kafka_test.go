@@ -15,6 +15,7 @@ import (
 	"github.com/flowd-io/flowd/internal/queue/kafka"
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -65,6 +66,29 @@ func TestOutput(t *testing.T) {
 	enginetest.Output(t, func(t *testing.T) engine.Output {
 		return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"kafka": {"brokers": %q, "topic": %q}}`, c.Brokers, topic))
 	}, `{"a":1}`, "text", `{"b":2}`)
+}
+
+func TestAServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	var c *kafkatest.Cluster
+	topic := ""
+	enginetest.Remote{
+		Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
+			c = kafkatest.Start(t, kfake.ListenFn(wire.Listen))
+			topic = c.Topic(t, 1)
+			return func() engine.Output {
+				return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"kafka": {"brokers": %q, "topic": %q}}`, wire.Address, topic))
+			}
+		},
+		Arrived: func(t *testing.T) (all []string) {
+			for _, r := range c.Read(t, topic) {
+				all = append(all, string(r.Value))
+			}
+			return all
+		},
+		Payloads: []string{"1", "2", "3", "4", "5"},
+		Greets:   true,
+	}.Run(t)
 }
 
 // The hashes are those with which the Java client tests its own.

@@ -383,11 +383,13 @@ func TestAServerThatIsAway(t *testing.T) {
 			var c *mqtttest.Client
 			payloads := []string{"1", "2", "3", "4", "5"}
 			enginetest.Remote{
-				Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+				Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
 					topic := mqtttest.Name()
 					c = s.Client(t)
 					c.Subscribe(t, topic, 1)
-					return writer(t, wire.Over(s.URL), topic, fmt.Sprintf(`, "version": %q`, v))
+					return func() engine.Output {
+						return writer(t, wire.Over(s.URL), topic, fmt.Sprintf(`, "version": %q`, v))
+					}
 				},
 				Arrived: func(t *testing.T) (all []string) {
 					for len(all) == 0 || all[len(all)-1] != payloads[len(payloads)-1] {

@@ -55,11 +55,13 @@ func TestAServerThatIsAway(t *testing.T) {
 	t.Parallel()
 	var s *natstest.Server
 	enginetest.Remote{
-		Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+		Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
 			s = natstest.Start(t, nil)
 			s.Stream(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}})
-			return enginetest.New(t, engine.Outputs,
-				fmt.Sprintf(`{"nats": {"url": %q, "subject": "s.a", "stream": "S"}}`, wire.Over(s.URL)))
+			return func() engine.Output {
+				return enginetest.New(t, engine.Outputs,
+					fmt.Sprintf(`{"nats": {"url": %q, "subject": "s.a", "stream": "S"}}`, wire.Over(s.URL)))
+			}
 		},
 		Arrived:  func(t *testing.T) []string { return s.Payloads(t, "S") },
 		Payloads: []string{"1", "2", "3", "4", "5"},

@@ -21,9 +21,11 @@ func TestAServerThatIsAway(t *testing.T) {
 	url := redistest.URL(t)
 	key := ""
 	enginetest.Remote{
-		Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+		Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
 			key = redistest.Key(t)
-			return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_list": {"url": %q, "key": %q}}`, wire.Over(url), key))
+			return func() engine.Output {
+				return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_list": {"url": %q, "key": %q}}`, wire.Over(url), key))
+			}
 		},
 		Arrived:  func(t *testing.T) []string { return redistest.Client(t, url).LRange(t.Context(), key, 0, -1).Val() },
 		Payloads: []string{"1", "2", "3", "4", "5"},

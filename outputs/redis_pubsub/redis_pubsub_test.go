@@ -37,7 +37,7 @@ func TestAServerThatIsAway(t *testing.T) {
 	payloads := []string{"1", "2", "3", "4", "5"}
 	var came <-chan *goredis.Message
 	enginetest.Remote{
-		Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+		Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
 			key := redistest.Key(t)
 			sub := redistest.Client(t, url).Subscribe(t.Context(), key)
 			t.Cleanup(func() { sub.Close() })
@@ -45,7 +45,9 @@ func TestAServerThatIsAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			came = sub.Channel()
-			return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_pubsub": {"url": %q, "channel": %q}}`, wire.Over(url), key))
+			return func() engine.Output {
+				return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_pubsub": {"url": %q, "channel": %q}}`, wire.Over(url), key))
+			}
 		},
 		Arrived: func(*testing.T) (all []string) {
 			for len(all) == 0 || all[len(all)-1] != payloads[len(payloads)-1] {

@@ -59,9 +59,11 @@ func TestAServerThatIsAway(t *testing.T) {
 	url := redistest.URL(t)
 	key := ""
 	enginetest.Remote{
-		Reach: func(t *testing.T, wire *enginetest.Wire) engine.Output {
+		Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
 			key = redistest.Key(t)
-			return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_stream": {"url": %q, "key": %q}}`, wire.Over(url), key))
+			return func() engine.Output {
+				return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_stream": {"url": %q, "key": %q}}`, wire.Over(url), key))
+			}
 		},
 		Arrived: func(t *testing.T) (all []string) {
 			for _, e := range redistest.Client(t, url).XRange(t.Context(), key, "-", "+").Val() {

@@ -87,6 +87,24 @@ func start(t *testing.T, config string) (*topic, *output) {
 	return s, o
 }
 
+func TestAServerThatIsAway(t *testing.T) {
+	var s *topic
+	enginetest.Remote{
+		Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
+			fakesqs.Start(t) // for its environment
+			s = &topic{}
+			server := httptest.NewServer(s)
+			t.Cleanup(server.Close)
+			t.Setenv("AWS_ENDPOINT_URL", wire.Over(server.URL))
+			return func() engine.Output {
+				return enginetest.New(t, engine.Outputs, `{"sns": `+plain+`}`)
+			}
+		},
+		Arrived:  func(*testing.T) []string { return s.messages },
+		Payloads: []string{"1", "2", "3", "4", "5"},
+	}.Run(t)
+}
+
 const plain, fifo = `{"topic": "arn:aws:sns:us-east-1:000000000000:events", "parallel": 1}`,
 	`{"topic": "arn:aws:sns:us-east-1:000000000000:events.fifo", "group_id": "g"}`
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/sqldb"
 	"github.com/flowd-io/flowd/internal/testing/sqltest"
 )
 
@@ -61,6 +62,39 @@ func TestOutput(t *testing.T) {
 			enginetest.Output(t, func(t *testing.T) engine.Output {
 				return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"sql": {"driver": %q, "dsn": %q, %s}}`, driver, dsn, plain))
 			}, `{"id":1,"n":1}`, `{"id":2}`, `{"id":3,"n":null}`)
+		})
+	}
+}
+
+func TestAServerThatIsAway(t *testing.T) {
+	for _, driver := range []string{"postgres", "mariadb", house} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			var conn sqldb.Conn
+			payloads := numbered(5)
+			enginetest.Remote{
+				Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
+					dsn := sqltest.Database(t, driver)
+					create := "CREATE TABLE t (id int, n int)"
+					if driver == house {
+						create += " ENGINE = " + merge
+					}
+					conn = sqltest.Connect(t, driver, dsn, create)
+					if before, rest, ok := strings.Cut(dsn, "@tcp("); ok {
+						address, after, _ := strings.Cut(rest, ")")
+						wire.To(address)
+						dsn = before + "@tcp(" + wire.Address + ")" + after
+					} else {
+						dsn = wire.Over(dsn)
+					}
+					return func() engine.Output {
+						return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"sql": {"driver": %q, "dsn": %q, %s}}`, driver, dsn, plain))
+					}
+				},
+				Arrived:  func(t *testing.T) []string { return sqltest.Rows(t, conn, "SELECT id, n FROM t ORDER BY id") },
+				Payloads: payloads,
+				Greets:   driver != house,
+			}.Run(t)
 		})
 	}
 }

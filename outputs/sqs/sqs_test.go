@@ -83,6 +83,22 @@ func TestOutput(t *testing.T) {
 	}, `{"a":1}`, "text", `{"b":2}`)
 }
 
+func TestAServerThatIsAway(t *testing.T) {
+	var s *fakesqs.Server
+	enginetest.Remote{
+		Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
+			s = fakesqs.Start(t)
+			s.Create("orders", fakesqs.Queue{})
+			t.Setenv("AWS_ENDPOINT_URL", wire.Over(s.Listen()))
+			return func() engine.Output {
+				return enginetest.New(t, engine.Outputs, `{"sqs": "orders"}`)
+			}
+		},
+		Arrived:  func(*testing.T) []string { return s.Bodies("orders") },
+		Payloads: []string{"1", "2", "3", "4", "5"},
+	}.Run(t)
+}
+
 // closing also ends the service, for the suite counts goroutines.
 type closing struct {
 	*output
