@@ -35,6 +35,7 @@ type Queue[T any] struct {
 
 	mu    sync.Mutex // guards the fields below
 	next  []T
+	given []T // up, to be refused
 	spare []T // memory for next
 	then  []func()
 	busy  bool // a goroutine writes
@@ -130,7 +131,7 @@ func (q *Queue[T]) Leave(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.users--; q.users == 0 && q.busy {
-		q.next, q.then = nil, nil
+		q.given, q.next, q.then = append(q.given, q.next...), nil, nil
 		q.end()
 	}
 	return err
@@ -164,6 +165,10 @@ func (q *Queue[T]) work() {
 func (q *Queue[T]) take() (ctx context.Context, round []T, then []func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if len(q.given) > 0 {
+		round, q.given = q.given, nil
+		return q.life, round, nil
+	}
 	if len(q.next) == 0 && len(q.then) == 0 {
 		q.busy, q.next, q.spare = false, nil, nil
 		q.end()
@@ -194,7 +199,9 @@ func (q *Queue[T]) write(ctx context.Context, round []T) bool {
 	clear(round)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.spare = round[:0]
+	if q.spare = round[:0]; len(left) > 0 {
+		q.failed, q.err = 0, nil // nobody tries again: a step that comes later finds out anew
+	}
 	return len(left) == 0
 }
 
