@@ -101,7 +101,11 @@ func (p *Plan) Again(m *engine.Message, now time.Time, free, held bool) bool {
 	}
 	tr.Due = now
 	if !held {
-		tr.Due = now.Add(max(p.wait(n), msg(m).Err.Delay))
+		wait := max(p.wait(n), msg(m).Err.Delay)
+		if free {
+			wait = max(wait, unmadeWait(n))
+		}
+		tr.Due = now.Add(wait)
 	}
 	return p.MaxAge == 0 || tr.Due.Sub(tr.First) <= p.MaxAge
 }
@@ -121,6 +125,12 @@ func (p *Plan) wait(n int) time.Duration {
 		return p.Intervals[min(max(n, 1), len(p.Intervals))-1]
 	}
 	return Jittered(p.Backoff, p.MaxBackoff, n)
+}
+
+// unmadeWait is the least time before the attempt after n that were not counted. Nothing else bounds these, so that with
+// a policy that hardly waits they would keep a processor busy for as long as the server is away.
+func unmadeWait(n int) time.Duration {
+	return min(time.Millisecond<<min(max(n, 1)-1, 10), time.Second)
 }
 
 // Jittered draws the n-th wait of an exponential back-off with full jitter, n from 1.
