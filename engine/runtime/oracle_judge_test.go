@@ -517,6 +517,7 @@ func (j *judge) parks(m *engine.Message, pieces []string) {
 			}
 			j.mu.Lock()
 			j.took++
+			j.keeps(pieces)
 			j.mu.Unlock()
 			return nil
 		})
@@ -592,17 +593,32 @@ func (wr *write) route(in, k int) string { return fmt.Sprint(in, " ", k, " ", wr
 
 // wrote notes the order of what is written.
 func (j *judge) wrote(wr *write, n int) {
+	j.keeps(wr.pieces[n])
 	for _, piece := range wr.pieces[n] {
 		in, k, at := j.parse(piece)
 		j.last[wr.route(in, k)] = at
 	}
 }
 
+// keeps notes pieces that are written, for what keeps something of them.
+func (j *judge) keeps(pieces []string) {
+	if j.w.keeping != nil {
+		j.w.keeping.wrote(pieces)
+	}
+}
+
 // parse finds a piece's place and checks that it is what was read, or a part of it.
-func (j *judge) parse(piece string) (in, k int, at place) {
-	if _, err := fmt.Sscanf(piece, `{"in":%d,"id":%d,"k":%d`, &in, &at.id, &k); err != nil {
+func (j *judge) parse(piece string) (in, key int, at place) {
+	if _, err := fmt.Sscanf(piece, `{"in":%d,"id":%d,"k":%d`, &in, &at.id, &key); err != nil {
 		j.w.t.Errorf("output %s: %q: %v", j.name, piece, err)
 		return 0, 0, place{}
+	}
+	if k := j.w.keeping; k != nil {
+		at, known := k.places[piece]
+		if !known {
+			j.w.t.Errorf("output %s: %s was never read", j.name, piece)
+		}
+		return in, key, at
 	}
 	want := j.w.sources[in].Payloads[at.id]
 	do, n := deed(piece)
@@ -613,5 +629,5 @@ func (j *judge) parse(piece string) (in, k int, at place) {
 	if piece != want {
 		j.w.t.Errorf("output %s: %s, want %s", j.name, piece, want)
 	}
-	return in, k, at
+	return in, key, at
 }

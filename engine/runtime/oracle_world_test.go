@@ -41,6 +41,8 @@ type world struct {
 	r *rand.Rand
 	p *engine.Pipeline
 
+	seed uint64
+
 	began     time.Time
 	sources   []*origin
 	outs      []*judge
@@ -52,12 +54,13 @@ type world struct {
 	tries     int // of an output, where it says nothing
 	repaired  bool
 	ordered   bool
-	edits     bool // steps only edit messages, so that lanes take turns
-	crowded   bool // many messages go through groups at once, and nothing goes wrong
-	merges    bool // a message may share the fate of its neighbours
-	panics    bool // likewise
-	swells    bool // steps make messages longer for a while
-	twins     bool // an input makes two pieces of some roots
+	edits     bool     // steps only edit messages, so that lanes take turns
+	keeping   *keeping // nil: no step keeps anything
+	crowded   bool     // many messages go through groups at once, and nothing goes wrong
+	merges    bool     // a message may share the fate of its neighbours
+	panics    bool     // likewise
+	swells    bool     // steps make messages longer for a while
+	twins     bool     // an input makes two pieces of some roots
 	refused   [][]engine.Fate
 	stakes    *ledgerOfStakes
 	reloads   bool  // in mid-stream
@@ -66,7 +69,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), began: time.Now(),
+	w := &world{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 7)), began: time.Now(),
 		stakes: &ledgerOfStakes{put: map[uint64]int{}, ends: map[uint64][]bool{}}}
 	w.ordered = w.r.IntN(2) == 0
 	w.edits = w.ordered && seed%3 == 0
@@ -96,8 +99,15 @@ func newWorld(t *testing.T, seed uint64) *world {
 	if w.maybe(2) {
 		w.p.Engine.OnFailure.Retry, w.tries = w.retry(1, 2, 3, 5, 6)
 	}
+	if !w.edits && w.maybe(3) {
+		w.keeping = w.newKeeping()
+	}
 	w.inputs()
-	w.steps()
+	if w.keeping != nil {
+		w.remember()
+	} else {
+		w.steps()
+	}
 	w.outputs()
 	w.batchers()
 	if w.maybe(4) {
@@ -189,7 +199,11 @@ func (w *world) inputs() {
 	for in := range 1 + w.r.IntN(3) {
 		var payloads []string
 		var keys []int
-		for id := range 1 + w.r.IntN(250) {
+		most := 250
+		if w.keeping != nil {
+			most = 60
+		}
+		for id := range 1 + w.r.IntN(most) {
 			do := deeds[w.r.IntN(len(deeds))]
 			if (do == "split400" || do == "panic") && w.r.IntN(20) > 0 {
 				do = "pass"
@@ -197,8 +211,12 @@ func (w *world) inputs() {
 			if w.edits && (strings.HasPrefix(do, "split") || strings.HasPrefix(do, "cut")) {
 				do = "slow"
 			}
-			w.panics = w.panics || do == "panic"
 			keys = append(keys, w.r.IntN(5))
+			if w.keeping != nil {
+				payloads = append(payloads, w.keeping.payload(w, in, id, keys[id]))
+				continue
+			}
+			w.panics = w.panics || do == "panic"
 			payloads = append(payloads, fmt.Sprintf(`{"in":%d,"id":%d,"k":%d,"do":%q}`, in, id, keys[id], do))
 		}
 		src := &origin{w: w, Source: Source{Payloads: payloads, Takes: engine.TakesOne, PerRead: w.r.IntN(60)},
@@ -209,10 +227,10 @@ func (w *world) inputs() {
 		if w.maybe(3) {
 			src.Every = time.Duration(w.r.IntN(30)) * time.Millisecond
 		}
-		if w.then == engine.DeadLettered && w.maybe(2) { // the others return what fails
+		if w.then == engine.DeadLettered && w.keeping == nil && w.maybe(2) { // the others return what fails
 			src.Takes = engine.TakesBack(w.one(int(engine.TakesNothing), int(engine.TakesPosition)))
 		}
-		if src.acker = src; src.Takes == engine.TakesOne && w.maybe(5) {
+		if src.acker = src; src.Takes == engine.TakesOne && w.keeping == nil && w.maybe(5) {
 			src.acker, src.lost = lends{src}, map[uint64]bool{}
 		}
 		for range w.one(0, 0, 3) {
@@ -233,7 +251,7 @@ func (w *world) inputs() {
 		if w.maybe(4) {
 			spec.Processors = append(spec.Processors, w.stumble("own"))
 		}
-		if w.maybe(3) {
+		if w.keeping == nil && w.maybe(3) {
 			w.twins = true
 			spec.Processors = append(spec.Processors, proc("two", twice))
 		}
@@ -529,8 +547,12 @@ func (w *world) batchers() {
 
 func (w *world) batcher(to engine.Names) (b engine.BatcherSpec) {
 	if b = (engine.BatcherSpec{Output: to}); !w.maybe(3) {
+		open := []string{"1000h", "10ms"}[w.r.IntN(2)]
+		if w.keeping != nil { // who waits for a delivery waits for the batch
+			open = "10ms"
+		}
 		b = batched(w.t, fmt.Sprintf(`{"size": %d, "timeout": "%s", "max_keys": %d}`, w.r.IntN(50),
-			[]string{"1000h", "10ms"}[w.r.IntN(2)], w.r.IntN(4)), to...)
+			open, w.r.IntN(4)), to...)
 		if w.maybe(2) {
 			b.Key = expr.MustCompile([]string{`meta("k")`, `meta("k") % 2`, `meta("id") % 7`}[w.r.IntN(3)])
 		}

@@ -2,7 +2,6 @@ package steptest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -27,9 +26,9 @@ func Outages(t *testing.T, steps string, payloads []string, kept func(c engine.C
 				synctest.Test(t, func(t *testing.T) {
 					o := &outage{Source: &enginetest.Source{Payloads: payloads, Takes: engine.TakesOne, PerRead: 1,
 						Every: time.Duration(int64(3*time.Second) / int64(len(payloads)))}, kept: kept}
-					o.cache = &unsteady{Cache: cachetest.New(t, `{"memory": {}}`), from: time.Now().Add(time.Second),
-						reads: what == "calls"}
-					o.cache.until = o.cache.from.Add(away)
+					o.cache = &cachetest.Away{Cache: cachetest.New(t, `{"memory": {}}`), From: time.Now().Add(time.Second),
+						Reads: what == "calls"}
+					o.cache.Until = o.cache.From.Add(away)
 					o.run(t, steps)
 				})
 			})
@@ -39,8 +38,8 @@ func Outages(t *testing.T, steps string, payloads []string, kept func(c engine.C
 		synctest.Test(t, func(t *testing.T) {
 			o := &outage{Source: &enginetest.Source{Payloads: payloads, Takes: engine.TakesOne, PerRead: 1, Endless: true,
 				Every: time.Duration(int64(3*time.Second) / int64(len(payloads)))}, kept: kept}
-			o.cache = &unsteady{Cache: cachetest.New(t, `{"memory": {}}`), from: time.Now().Add(time.Second)}
-			o.cache.until = o.cache.from.Add(time.Hour)
+			o.cache = &cachetest.Away{Cache: cachetest.New(t, `{"memory": {}}`), From: time.Now().Add(time.Second)}
+			o.cache.Until = o.cache.From.Add(time.Hour)
 			stop, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			rep := o.plan(t, steps).Run(stop, context.Background())
@@ -57,7 +56,7 @@ func Outages(t *testing.T, steps string, payloads []string, kept func(c engine.C
 // outage is a source that checks at each acknowledgement that the cache has what it must have.
 type outage struct {
 	*enginetest.Source
-	cache *unsteady
+	cache *cachetest.Away
 	kept  func(engine.Cache, []string) error
 
 	mu   sync.Mutex // guards the field below
@@ -115,52 +114,4 @@ func (o *outage) run(t *testing.T, steps string) {
 	if o.bad != nil {
 		t.Error(o.bad)
 	}
-}
-
-// unsteady is a cache that is away for a while.
-type unsteady struct {
-	engine.Cache
-	from, until time.Time
-	reads       bool // they fail, too
-}
-
-var errAway = errors.New("connection refused")
-
-func (u *unsteady) away() error {
-	if now := time.Now(); !now.Before(u.from) && now.Before(u.until) {
-		return errAway
-	}
-	return nil
-}
-
-// Get reads a value.
-func (u *unsteady) Get(ctx context.Context, key string) ([]byte, bool, error) {
-	if err := u.away(); err != nil && u.reads {
-		return nil, false, err
-	}
-	return u.Cache.Get(ctx, key)
-}
-
-// Set writes a value.
-func (u *unsteady) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
-	if err := u.away(); err != nil {
-		return err
-	}
-	return u.Cache.Set(ctx, key, value, ttl)
-}
-
-// Add writes a value unless there is one.
-func (u *unsteady) Add(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
-	if err := u.away(); err != nil {
-		return false, err
-	}
-	return u.Cache.Add(ctx, key, value, ttl)
-}
-
-// Delete forgets a key.
-func (u *unsteady) Delete(ctx context.Context, key string) error {
-	if err := u.away(); err != nil {
-		return err
-	}
-	return u.Cache.Delete(ctx, key)
 }
