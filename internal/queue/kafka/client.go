@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -94,11 +95,12 @@ const reaching = 15 * time.Second
 type Link struct {
 	log *slog.Logger
 
-	mu       sync.Mutex // guards the fields below
-	live     map[net.Conn]bool
-	err      error     // of the last attempt to connect, since the last that worked
-	since    time.Time // when the first of those failed
-	answered time.Time // when a broker answered last, since then
+	mu       sync.Mutex          // guards the fields below
+	live     map[net.Conn]string // addresses of brokers
+	refused  map[string]bool     // addresses that refuse connections and have not answered since: nothing listens there
+	err      error               // of the last attempt to connect, since the last that worked
+	since    time.Time           // when the first of those failed
+	answered time.Time           // when a broker answered last, since then
 }
 
 // OnBrokerConnect notes how an attempt to connect went.
@@ -107,9 +109,10 @@ func (l *Link) OnBrokerConnect(at kgo.BrokerMetadata, _ time.Duration, conn net.
 	defer l.mu.Unlock()
 	if err == nil {
 		if l.live == nil {
-			l.live = map[net.Conn]bool{}
+			l.live = map[net.Conn]string{}
 		}
-		l.live[conn] = true
+		l.live[conn] = address(at)
+		clear(l.refused)
 		if l.err != nil {
 			l.log.Info("a broker is reached again", "broker", address(at))
 		}
@@ -121,10 +124,16 @@ func (l *Link) OnBrokerConnect(at kgo.BrokerMetadata, _ time.Duration, conn net.
 		l.log.Warn("a broker can't be reached", "broker", address(at), "err", err)
 	}
 	l.err = err
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		if l.refused == nil {
+			l.refused = map[string]bool{}
+		}
+		l.refused[address(at)] = true
+	}
 }
 
 // OnBrokerRead notes that a broker has answered.
-func (l *Link) OnBrokerRead(_ kgo.BrokerMetadata, _ int16, _ int, _, _ time.Duration, err error) {
+func (l *Link) OnBrokerRead(at kgo.BrokerMetadata, _ int16, _ int, _, _ time.Duration, err error) {
 	if err != nil {
 		return
 	}
@@ -132,6 +141,7 @@ func (l *Link) OnBrokerRead(_ kgo.BrokerMetadata, _ int16, _ int, _, _ time.Dura
 	defer l.mu.Unlock()
 	if l.err != nil {
 		l.answered = time.Now()
+		delete(l.refused, address(at))
 	}
 }
 
@@ -155,8 +165,12 @@ func (l *Link) Down() error {
 
 // down is Down; l.mu is held.
 func (l *Link) down() error {
-	if len(l.live) > 0 && time.Since(l.answered) < silent {
-		return nil
+	if time.Since(l.answered) < silent {
+		for _, address := range l.live {
+			if !l.refused[address] {
+				return nil
+			}
+		}
 	}
 	return l.err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,5 +55,14 @@ func TestWhenNoBrokerCanBeReached(t *testing.T) {
 		is("one is open", nil)
 		l.OnBrokerDisconnect(at, one)
 		is("none is open", refused)
+		other := kgo.BrokerMetadata{Host: "kafka-2", Port: 9092}
+		l.OnBrokerConnect(at, 0, one, nil)
+		l.OnBrokerConnect(other, 0, two, nil)
+		l.OnBrokerConnect(at, 0, nil, syscall.ECONNREFUSED)
+		is("a broker does not run, and another does", nil)
+		l.OnBrokerConnect(other, 0, nil, syscall.ECONNREFUSED)
+		is("none runs: the open connections are dead", syscall.ECONNREFUSED)
+		l.OnBrokerRead(at, 0, 1, 0, 0, nil)
+		is("one answers still", nil)
 	})
 }
