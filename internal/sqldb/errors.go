@@ -71,6 +71,8 @@ func classify(err error, connecting bool) error {
 		return engine.WithClass(engine.Timeout, err)
 	case errors.Is(err, context.Canceled):
 		return err
+	case connecting && errors.Is(err, context.DeadlineExceeded):
+		return held(fmt.Errorf("no connection in time: %w", err))
 	case connecting:
 		var c *pgconn.ConnectError
 		if errors.As(err, &c) {

@@ -110,7 +110,7 @@ func (p *pgPool) Conn(ctx context.Context) (Conn, error) {
 	pg, err := pgconn.ConnectConfig(ctx, p.cfg)
 	if err != nil {
 		<-p.slots
-		if ctx.Err() != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
 			return nil, ctx.Err()
 		}
 		return nil, classify(err, true)

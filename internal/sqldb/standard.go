@@ -47,7 +47,7 @@ func (s *standard) Conn(ctx context.Context) (Conn, error) {
 	defer cancel()
 	c, err := s.db.Conn(dialing)
 	if err != nil {
-		return nil, classify(err, ctx.Err() == nil)
+		return nil, classify(err, !errors.Is(ctx.Err(), context.Canceled))
 	}
 	return &standardConn{s, c}, nil
 }
