@@ -144,14 +144,19 @@ func (w *world) remember() {
 	default:
 		insert(0, "script", step)
 	}
+	// With order keys, messages that wait for others and messages in groups may wait for each other for good: who waits
+	// for those that are in a group is not known. These worlds therefore have one or the other.
+	waits := func(name string) bool {
+		return strings.Contains(name, `"wait": true`) || strings.Contains(name, "dedupe")
+	}
 	for i := 0; i < len(parts); {
-		if !w.maybe(3) {
+		to := min(len(parts), i+1+w.r.IntN(3))
+		if !w.maybe(3) || w.ordered && slices.ContainsFunc(names, waits) {
 			w.p.Processors = append(w.p.Processors, parts[i]...)
 			k.text = append(k.text, names[i])
 			i++
 			continue
 		}
-		to := min(len(parts), i+1+w.r.IntN(3))
 		g := group(engine.GroupConfig{Size: 1 + w.r.IntN(30),
 			Timeout: []time.Duration{time.Second, 10 * time.Millisecond}[w.r.IntN(2)], Do: slices.Concat(parts[i:to]...)})
 		if w.maybe(2) && !slices.Contains(names[i:to], "script") && !slices.Contains(names[i:to], "split") {
