@@ -50,10 +50,11 @@ func (o Remote) Run(t *testing.T) {
 		begins   func(*Wire)
 		attempts int
 		timeout  time.Duration
+		least    time.Duration // that the server is away
 	}{
-		{"it refuses connections", (*Wire).Refuse, 2, 30 * time.Second},
-		{"it is cut off in the middle of an answer", (*Wire).Cut, 2, 30 * time.Second},
-		{"it accepts connections and never answers", (*Wire).Hush, map[bool]int{true: 2}[o.Greets], 2 * time.Second},
+		{"it refuses connections", (*Wire).Refuse, 2, 30 * time.Second, 0},
+		{"it is cut off in the middle of an answer", (*Wire).Cut, 2, 30 * time.Second, 0},
+		{"it accepts connections and never answers", (*Wire).Hush, map[bool]int{true: 2}[o.Greets], time.Second, 3 * time.Second}, // two attempts
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWire(t)
@@ -84,7 +85,7 @@ func (o Remote) Run(t *testing.T) {
 				src.came <- payload
 			}
 			close(src.came)
-			began := time.Now()
+			began, away := time.Now(), max(away, tt.least)
 			until(t, "the output is failing", func() bool { return failing(plan) })
 			<-time.After(time.Until(began.Add(away)))
 			if !failing(plan) {
