@@ -65,7 +65,7 @@ func TestExamplesRun(t *testing.T) {
 		{"exec.yaml", `{"name": "Ada Lovelace"}`, []string{`{"name": "Countess Lovelace","bytes":29}`}},
 		{"formats.yaml", `{"format": "form", "data": "id=7&tag=a&tag=b"}`,
 			[]string{`{"data": {"id":7,"tag":["a","b"]},"msgpack":"gqJpZAejdGFnkqFhoWI=","cbor":"omJpZAdjdGFngmFhYWI=","form":"id=7&tag=a&tag=b",` +
-				`"ltsv":"id:7\ttag:[\"a\",\"b\"]","toml":"id = 7\ntag = ['a', 'b']\n"}`}},
+				`"ltsv":"id:7\ttag:a\ttag:b","ini":"id = 7\ntag = a\ntag = b\n","toml":"id = 7\ntag = ['a', 'b']\n"}`}},
 		{"metric.yaml", `{"country": "SG", "total": 12}` + "\n" + `{"country": "DE", "total": 80}`,
 			[]string{`{"country": "DE", "total": 80}`, `{"country": "SG", "total": 12}`}},
 		{"parallel.yaml", `{"ip": "192.0.2.7", "user": {"id": 7}}`,
