@@ -122,6 +122,9 @@ func TestFilesThatMoveAndDisksThatFillUp(t *testing.T) {
 		"begun anew":    {`{"path": "DIR/out", "append": false}`, "out", lines},
 		"atomic":        {`{"path": "DIR/out", "atomic": true}`, "out.part", lines},
 		"compressed": {`{"path": "DIR/out.gz"}`, "out.gz", func(t *testing.T, content []byte) []string {
+			if len(content) == 0 { // it was renamed before the first write
+				return nil
+			}
 			text, err := compression.Decompress(compression.Gzip, content, 1<<20)
 			if err != nil {
 				t.Errorf("%q: %v", content, err)
