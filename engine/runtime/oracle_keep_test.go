@@ -144,14 +144,9 @@ func (w *world) remember() {
 	default:
 		insert(0, "script", step)
 	}
-	// With order keys, messages that wait for others and messages in groups may wait for each other for good: who waits
-	// for those that are in a group is not known. These worlds therefore have one or the other.
-	waits := func(name string) bool {
-		return strings.Contains(name, `"wait": true`) || strings.Contains(name, "dedupe")
-	}
 	for i := 0; i < len(parts); {
 		to := min(len(parts), i+1+w.r.IntN(3))
-		if !w.maybe(3) || w.ordered && slices.ContainsFunc(names, waits) {
+		if !w.maybe(3) {
 			w.p.Processors = append(w.p.Processors, parts[i]...)
 			k.text = append(k.text, names[i])
 			i++

@@ -175,7 +175,7 @@ func (b *book) end(over []*entry) {
 func (b *book) settle(c *chain) {
 	c.mu.Lock()
 	b.save(c)
-	free := c.admit()
+	free := c.admit(0)
 	c.mu.Unlock()
 	for _, e := range free {
 		e.goOn()

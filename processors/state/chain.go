@@ -207,16 +207,15 @@ func (c *chain) blockers(e *entry, at int) (all []engine.Origin) {
 	return all
 }
 
-// admit is who need no longer wait.
-func (c *chain) admit() (free []*entry) {
-	for i, e := range c.log {
+// admit is who need no longer wait, of those from a place on. What is behind one that still waits has not changed.
+func (c *chain) admit(from int) (free []*entry) {
+	for i := from; i < len(c.log); i++ {
+		e := c.log[i]
 		if e.state != waiting {
 			continue
 		}
-		if c.blocked(e, i) {
-			if c.book.graph.Change(&e.wait, c.blockers(e, i)) {
-				break
-			}
+		if c.blocked(e, i) && c.book.graph.Change(&e.wait, c.blockers(e, i)) {
+			break
 		}
 		e.state = admitted
 		free = append(free, e)

@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"slices"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/writebehind"
@@ -78,16 +79,20 @@ func (s *step) again(m *engine.Message) {
 	}
 }
 
-// cut has a message stop waiting that waits for itself, by way of others: it takes the state as it is.
+// cut has a message stop waiting that waits for itself, by way of others: it takes the state as it is. Who waited behind it
+// alone waits for those before it now.
 func (e *entry) cut() {
-	e.chain.mu.Lock()
-	waits := e.state == waiting
-	if waits {
+	c := e.chain
+	c.mu.Lock()
+	var free []*entry
+	if e.state == waiting {
 		e.state = admitted
+		c.book.graph.End(&e.wait)
+		free = append([]*entry{e}, c.admit(slices.Index(c.log, e)+1)...)
 	}
-	e.chain.mu.Unlock()
-	if waits {
-		e.goOn()
+	c.mu.Unlock()
+	for _, x := range free {
+		x.goOn()
 	}
 }
 

@@ -1,0 +1,43 @@
+package state
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/waits"
+)
+
+// TestACutDoesNotHideThoseBefore has one of several messages stop waiting: who waited behind it waits for those before it,
+// and that is known, so that no circle by way of them is closed.
+func TestACutDoesNotHideThoseBefore(t *testing.T) {
+	var roots []engine.Origin
+	src := &enginetest.Source{Payloads: slices.Repeat([]string{"x"}, 4)}
+	enginetest.Run(t, &engine.Pipeline{
+		Inputs: enginetest.Named("in", src.Input()), Outputs: enginetest.Named("out", (&enginetest.Sink{}).Output()),
+		Processors: engine.Steps{enginetest.Step("note", func(_ context.Context, m *engine.Message) error {
+			roots = m.Origins(roots)
+			return nil
+		})}, Engine: engine.EngineSpec{Workers: 1},
+	}, nil)
+	graph := waits.New()
+	c := &chain{book: &book{graph: graph}}
+	var all []*entry
+	for i := range roots {
+		e := &entry{chain: c, origins: roots[i : i+1], resume: func(func(*engine.Message) error) {}}
+		c.log = append(c.log, e)
+		if i == 0 {
+			e.state = pending
+		} else if !c.awaits(e) {
+			t.Fatalf("message %d does not wait", i)
+		}
+		all = append(all, e)
+	}
+	all[2].cut()
+	graph.End(&all[2].wait) // it goes on
+	if graph.Begin(&waits.Wait{}, roots[:1], roots[3:], func() {}) {
+		t.Error("the first message waits for the last, which waits for it")
+	}
+}
