@@ -100,6 +100,7 @@ func TestHTTPEnrichment(t *testing.T) {
 	defer api.Close()
 	t.Setenv("CUSTOMERS", api.URL)
 	t.Setenv("CACHE", filepath.Join(t.TempDir(), "customers.db"))
+	t.Setenv("FAILED", filepath.Join(t.TempDir(), "failed.ndjson"))
 	readme := blocks(read(t, repo, "examples", "http-enrichment", "README.md"))
 	for range 2 {
 		got := flowd(t, repo, "", words(t, readme[1].text)...)
