@@ -27,22 +27,21 @@ type batcher struct {
 
 	mu       sync.Mutex // guards the fields below
 	inbox    flow.SlabList
-	asked    int                      // messages to send under pressure
-	open     int                      // messages in open batches
-	inFlight int                      // batches, where their number is limited
-	sent     map[engine.Trigger]int64 // batches that left
-	waiting  flow.SlabList            // batches that wait for a place in flight
+	asked    int // messages to send under pressure
+	open     int // messages in open batches
+	inFlight int // batches, where their number is limited
+	sent     sent
+	waiting  flow.SlabList // batches that wait for a place in flight
 
 	sends sync.Mutex // held while waiting batches are sent on, so that they keep their order
 
-	early early
 	since atomic.Int64 // of the plugin's call under way, unix nanoseconds; 0: none
 	fill  *guard.Histogram
 }
 
 func newBatcher(r *Run, plan *BatcherPlan) *batcher {
 	b := &batcher{r: r, plan: plan, wake: make(chan struct{}, 1), copies: outcome{r: r, beyondLanes: true}}
-	b.fill, b.sent = guard.NewHistogram(guard.FillBounds), map[engine.Trigger]int64{}
+	b.fill, b.sent = guard.NewHistogram(guard.FillBounds), sent{}
 	for _, o := range plan.Outputs {
 		b.outputs = append(b.outputs, r.target(o))
 		for _, leaf := range o.Leaves() {
@@ -224,10 +223,12 @@ func (b *batcher) emit(s *engine.Batch, why engine.Trigger) {
 	}
 	slab(s).Trigger, slab(s).Size, slab(s).From, slab(s).Way.Batcher = why, len(slab(s).Msgs), b.plan.Name, b.plan
 	b.mu.Lock()
-	b.sent[why]++
+	cut := b.sent.add(why)
 	b.mu.Unlock()
+	if cut {
+		b.r.warnEarly(b.place())
+	}
 	b.fill.Observe(float64(len(slab(s).Msgs)))
-	b.early.left(b.r, b.place(), why)
 	b.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: b.plan.Name, N: len(slab(s).Msgs),
 		Reason: string(why)})
 	b.sendWhenFree(s)

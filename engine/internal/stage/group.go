@@ -19,20 +19,20 @@ type group struct {
 	plan  *GroupPlan
 	stage *stage
 	r     *Run
-	early early
 
-	mu     sync.Mutex      // guards the fields below; held while batches are queued, so that they keep their order
-	open   *engine.Batch   // that grows; nil: none
-	bytes  int             // of payload in it
-	due    time.Time       // when it is to go
-	armed  bool            // a timer will look at it
+	mu     sync.Mutex    // guards the fields below; held while batches are queued, so that they keep their order
+	open   *engine.Batch // that grows; nil: none
+	bytes  int           // of payload in it
+	due    time.Time     // when it is to go
+	armed  bool          // a timer will look at it
+	sent   sent
 	riders *engine.Batch   // that go behind the open batch, since it has messages of their keys; nil: none
 	ridden map[string]bool // those keys
 	keys   map[string]int  // order keys of messages that are on their way into the open batch, or in it; nil: not needed
 }
 
 func newGroup(r *Run, plan *GroupPlan) *group {
-	g := &group{r: r, plan: plan}
+	g := &group{r: r, plan: plan, sent: sent{}}
 	g.stage = newStage(r, plan.Name, plan.Steps, r.plan.Workers, g)
 	g.stage.batched = true
 	if r.plan.Workers > 1 || r.plan.Ordered {
@@ -211,7 +211,9 @@ func (g *group) shut(why engine.Trigger) {
 	g.open, g.riders, g.ridden, g.bytes = nil, nil, nil, 0
 	if open != nil {
 		n := len(slab(open).Msgs)
-		g.early.left(g.r, g.place(), why)
+		if g.sent.add(why) {
+			g.r.warnEarly(g.place())
+		}
 		g.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: g.plan.Name, N: n, Reason: string(why)})
 		g.queue(open, why)
 	}

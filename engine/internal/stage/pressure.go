@@ -2,7 +2,6 @@ package stage
 
 import (
 	"slices"
-	"sync/atomic"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/flow"
@@ -54,16 +53,31 @@ func (r *Run) relieveGroups() {
 	}
 }
 
-// early counts the batches of a batcher or group, and those of them that pressure has sent on before they were complete.
-type early struct{ sent, cut atomic.Int64 }
+// sent counts the batches that have left a batcher or group, by trigger.
+type sent map[engine.Trigger]int64
 
-// left notes that a batch leaves. The first one that is cut is told: outputs get more and smaller ones than was asked for.
-func (e *early) left(r *Run, place string, why engine.Trigger) {
-	e.sent.Add(1)
-	if why == engine.ByPressure && e.cut.Add(1) == 1 {
-		r.Log.Warn("batches leave before they are complete: open ones hold all that may be in flight ("+EarlyRemedy+")",
-			"at", place, "max_in_flight.messages", r.plan.MaxMessages, "max_in_flight.bytes", r.plan.MaxBytes)
+// add counts a batch, and says whether it is the first that pressure has sent on before it was complete.
+func (s sent) add(why engine.Trigger) (cut bool) {
+	s[why]++
+	return why == engine.ByPressure && s[why] == 1
+}
+
+// early is nothing where no batch has left before it was complete.
+func (s sent) early(place string) (all []Early) {
+	if s[engine.ByPressure] == 0 {
+		return nil
 	}
+	e := Early{Place: place, Cut: s[engine.ByPressure]}
+	for _, n := range s {
+		e.Sent += n
+	}
+	return []Early{e}
+}
+
+// warnEarly tells that outputs get more and smaller batches than was asked for.
+func (r *Run) warnEarly(place string) {
+	r.Log.Warn("batches leave before they are complete: open ones hold all that may be in flight ("+EarlyRemedy+")",
+		"at", place, "max_in_flight.messages", r.plan.MaxMessages, "max_in_flight.bytes", r.plan.MaxBytes)
 }
 
 // EarlyRemedy says what to do about batches that leave early.
@@ -77,16 +91,15 @@ type Early struct {
 
 // Early are the batchers and groups that have sent batches before they were complete.
 func (r *Run) Early() (all []Early) {
-	add := func(place string, e *early) {
-		if cut := e.cut.Load(); cut > 0 {
-			all = append(all, Early{place, e.sent.Load(), cut})
-		}
-	}
 	for _, b := range r.batchers {
-		add(b.place(), &b.early)
+		b.mu.Lock()
+		all = append(all, b.sent.early(b.place())...)
+		b.mu.Unlock()
 	}
 	for _, g := range r.groups {
-		add(g.place(), &g.early)
+		g.mu.Lock()
+		all = append(all, g.sent.early(g.place())...)
+		g.mu.Unlock()
 	}
 	return all
 }
