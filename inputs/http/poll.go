@@ -312,14 +312,9 @@ func (in *input) identity(request string, h http.Header) known {
 
 // body is the body of an answer, decompressed.
 func (in *input) body(ctx context.Context, res *http.Response) ([]byte, error) {
-	format := compression.None
-	switch coding := res.Header.Get("Content-Encoding"); coding {
-	case "", "identity": // the transport has undone gzip
-	case "gzip", "x-gzip":
-		format = compression.Gzip
-	case "zstd":
-		format = compression.Zstd
-	default:
+	coding := res.Header.Get("Content-Encoding")
+	format, known := compression.FromCoding(coding) // the transport has undone gzip, as a rule
+	if !known {
 		return nil, engine.Errorf(engine.Decode, "%s: content encoding %.20q is not known (ask for another by the header "+
 			"Accept-Encoding)", httpx.Shown(res.Request.URL), coding)
 	}

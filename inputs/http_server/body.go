@@ -75,16 +75,12 @@ func (in *input) receive(w http.ResponseWriter, hr *http.Request, held *hold) ([
 		w.Header().Set("WWW-Authenticate", in.cfg.Auth.Challenge())
 		return nil, forged
 	}
-	format := compression.None
-	switch encoding := strings.ToLower(strings.TrimSpace(hr.Header.Get("Content-Encoding"))); encoding {
-	case "", "identity":
-		return body, nil
-	case "gzip", "x-gzip":
-		format = compression.Gzip
-	case "zstd":
-		format = compression.Zstd
-	default:
+	format, known := compression.FromCoding(strings.ToLower(strings.TrimSpace(hr.Header.Get("Content-Encoding"))))
+	switch {
+	case !known:
 		return nil, unknown
+	case format == compression.None:
+		return body, nil
 	}
 	packed := int64(len(body))
 	body, err = compression.DecompressWithin(format, body, int64(in.cfg.MaxBody), func(n int) error {

@@ -69,24 +69,35 @@ func Undecided(head []byte) bool {
 	return false
 }
 
-// FromEncoding is the format that the HTTP header Content-Encoding names, or None if it names none. ok is false where it
-// names one that can't be read, or several.
-func FromEncoding(header string) (f Format, ok bool) {
-	for name := range strings.SplitSeq(header, ",") {
-		switch name = strings.ToLower(strings.TrimSpace(name)); {
-		case name == "" || name == "identity" || name == "aws-chunked": // that was of the upload
-		case f != None && f != "":
-			return None, false
-		case name == "gzip" || name == "x-gzip":
-			f = Gzip
-		case name == "zstd":
-			f = Zstd
-		default:
-			return None, false
-		}
+// FromCoding is the format of one content coding of HTTP, in lower case, or None for identity; ok is false for one that
+// can't be read.
+func FromCoding(name string) (f Format, ok bool) {
+	switch name {
+	case "", "identity":
+		return None, true
+	case "gzip", "x-gzip":
+		return Gzip, true
+	case "zstd":
+		return Zstd, true
 	}
-	if f == "" {
-		f = None
+	return None, false
+}
+
+// FromEncoding is the format that the header Content-Encoding of something stored names, or None if it names none. ok is
+// false where it names one that can't be read, or several.
+func FromEncoding(header string) (f Format, ok bool) {
+	f = None
+	for name := range strings.SplitSeq(strings.ToLower(header), ",") {
+		if name = strings.TrimSpace(name); name == "aws-chunked" { // that was of the upload
+			continue
+		}
+		one, ok := FromCoding(name)
+		switch {
+		case !ok || f != None && one != None:
+			return None, false
+		case one != None:
+			f = one
+		}
 	}
 	return f, true
 }
