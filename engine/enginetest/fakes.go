@@ -270,6 +270,20 @@ func Run(t testing.TB, p *engine.Pipeline, stop context.Context) runtime.Report 
 	return rep
 }
 
+// Origins are those of n messages that a pipeline has read.
+func Origins(t testing.TB, n int) (all []engine.Origin) {
+	t.Helper()
+	src := &Source{Payloads: slices.Repeat([]string{"x"}, n)}
+	Run(t, &engine.Pipeline{
+		Inputs: Named("in", src.Input()), Outputs: Named("out", (&Sink{}).Output()),
+		Processors: engine.Steps{Step("note", func(_ context.Context, m *engine.Message) error {
+			all = m.Origins(all)
+			return nil
+		})}, Engine: engine.EngineSpec{Workers: 1},
+	}, nil)
+	return all
+}
+
 // Build makes a plan or fails the test.
 func Build(t testing.TB, p *engine.Pipeline) *runtime.Plan {
 	t.Helper()

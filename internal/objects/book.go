@@ -242,12 +242,15 @@ func (b *book) listed() {
 
 // full says that an object can't be remembered in addition to those that are.
 func (b *book) full(key string) bool {
-	k, _ := b.hashes(key, "")
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.again || len(b.done)+len(b.entries) < b.most {
+		return false
+	}
+	k, _ := b.hashes(key, "")
 	_, open := b.entries[key]
 	_, done := b.done[k]
-	return b.again && !open && !done && len(b.done)+len(b.entries) >= b.most
+	return !open && !done
 }
 
 // settled records marks, in order.

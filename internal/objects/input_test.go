@@ -49,6 +49,33 @@ func (f *fake) Get(ctx context.Context, key, etag string, offset int64) (Object,
 
 func (f *fake) Close() {}
 
+// ofKeys is a store in which each object has its key as the only line.
+func ofKeys(keys ...string) *fake {
+	s := &fake{content: func(o Object, _ context.Context, offset int64) io.Reader {
+		return strings.NewReader((o.Key + "\n")[offset:])
+	}}
+	for _, key := range keys {
+		s.objects = append(s.objects, Object{Key: key, ETag: "1", Size: int64(len(key)) + 1})
+	}
+	return s
+}
+
+// readFor reads for a time, one message by one.
+func readFor(t *testing.T, in *Input, d time.Duration, each func(body string)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	for ctx.Err() == nil {
+		b := engine.NewBatch(1)
+		if _, err := in.Read(ctx, b); err != nil {
+			t.Fatal(err)
+		}
+		for m := range b.All() {
+			each(string(m.Bytes()))
+		}
+	}
+}
+
 // on is an input on a store, open until the test ends.
 func on(t *testing.T, s Store, edit func(*Source)) *Input {
 	t.Helper()
@@ -233,7 +260,7 @@ func TestConnectionsWithoutABytePerMinuteAreLost(t *testing.T) {
 
 // changing is a store in which the first object is replaced after the first listing.
 type changing struct {
-	fake
+	*fake
 	lists int
 }
 
@@ -246,25 +273,14 @@ func (c *changing) List(ctx context.Context, prefix, after, token string) (Page,
 
 func TestListingsAreRepeatedForWhatIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &changing{fake: fake{objects: []Object{{Key: "a", ETag: "1", Size: 2}, {Key: "b", ETag: "1", Size: 2}},
-			content: func(o Object, _ context.Context, offset int64) io.Reader {
-				return strings.NewReader((o.Key + "\n")[offset:])
-			}}}
+		s := &changing{fake: ofKeys("a", "b")}
 		in := on(t, s, func(src *Source) { src.Interval = time.Minute })
-		ctx, cancel := context.WithTimeout(t.Context(), 570*time.Second)
-		defer cancel()
 		began := time.Now()
 		got, at := "", []time.Duration(nil)
-		for ctx.Err() == nil {
-			b := engine.NewBatch(1)
-			if _, err := in.Read(ctx, b); err != nil {
-				t.Fatal(err)
-			}
-			for m := range b.All() {
-				got += string(m.Bytes())
-				at = append(at, time.Since(began))
-			}
-		}
+		readFor(t, in, 570*time.Second, func(body string) {
+			got += body
+			at = append(at, time.Since(began))
+		})
 		if got != "aba" || at[1] != 0 || at[2] != time.Minute {
 			t.Errorf("read %q at %s, want a and b at once, and a again after a minute", got, at)
 		}
@@ -277,26 +293,11 @@ func TestListingsAreRepeatedForWhatIsNew(t *testing.T) {
 // TestABookThatIsFull leaves objects out, says so, and goes on when there is room again.
 func TestABookThatIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &fake{content: func(o Object, _ context.Context, offset int64) io.Reader {
-			return strings.NewReader((o.Key + "\n")[offset:])
-		}}
-		for _, key := range []string{"a", "b", "c", "d"} {
-			s.objects = append(s.objects, Object{Key: key, ETag: "1", Size: 2})
-		}
+		s := ofKeys("a", "b", "c", "d")
 		in := on(t, s, func(src *Source) { src.Interval = time.Minute })
 		in.shared.book.most = 2
 		got := func() (got string) {
-			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
-			defer cancel()
-			for ctx.Err() == nil {
-				b := engine.NewBatch(1)
-				if _, err := in.Read(ctx, b); err != nil {
-					t.Fatal(err)
-				}
-				for m := range b.All() {
-					got += string(m.Bytes())
-				}
-			}
+			readFor(t, in, 90*time.Second, func(body string) { got += body })
 			return got
 		}
 		if read := got(); read != "ab" {
@@ -318,10 +319,7 @@ func TestABookThatIsFull(t *testing.T) {
 
 // TestABookThatIsFullAtTheEnd fails a run that lists once: it has not read everything.
 func TestABookThatIsFullAtTheEnd(t *testing.T) {
-	s := &fake{objects: []Object{{Key: "a", ETag: "1", Size: 2}, {Key: "b", ETag: "1", Size: 2}},
-		content: func(o Object, _ context.Context, offset int64) io.Reader {
-			return strings.NewReader((o.Key + "\n")[offset:])
-		}}
+	s := ofKeys("a", "b")
 	in := on(t, s, func(src *Source) { src.Checkpoint = t.TempDir() + "/checkpoint" })
 	in.shared.book.most = 1
 	read, err := 0, error(nil)
@@ -338,10 +336,7 @@ func TestABookThatIsFullAtTheEnd(t *testing.T) {
 // TestAReadThatIsInterrupted while it waits for the next listing, as by a pause, forgets nothing.
 func TestAReadThatIsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &fake{objects: []Object{{Key: "a", ETag: "1", Size: 2}},
-			content: func(o Object, _ context.Context, offset int64) io.Reader {
-				return strings.NewReader((o.Key + "\n")[offset:])
-			}}
+		s := ofKeys("a")
 		in := on(t, s, func(src *Source) { src.Interval = time.Minute })
 		read := 0
 		for range 20 {
@@ -361,10 +356,7 @@ func TestAReadThatIsInterrupted(t *testing.T) {
 
 // TestTheEndOfTheOnlyListing is told as often as it is asked for, and nothing is forgotten by then.
 func TestTheEndOfTheOnlyListing(t *testing.T) {
-	s := &fake{objects: []Object{{Key: "a", ETag: "1", Size: 2}},
-		content: func(o Object, _ context.Context, offset int64) io.Reader {
-			return strings.NewReader((o.Key + "\n")[offset:])
-		}}
+	s := ofKeys("a")
 	in := on(t, s, func(src *Source) { src.Checkpoint = t.TempDir() + "/checkpoint" })
 	for ends := 0; ends < 3; {
 		b := engine.NewBatch(1)

@@ -1,7 +1,6 @@
 package waits
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -9,20 +8,6 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 )
-
-// origins are n roots that a pipeline has read.
-func origins(t *testing.T, n int) (all []engine.Origin) {
-	t.Helper()
-	src := &enginetest.Source{Payloads: slices.Repeat([]string{"x"}, n)}
-	enginetest.Run(t, &engine.Pipeline{
-		Inputs: enginetest.Named("in", src.Input()), Outputs: enginetest.Named("out", (&enginetest.Sink{}).Output()),
-		Processors: engine.Steps{enginetest.Step("note", func(_ context.Context, m *engine.Message) error {
-			all = m.Origins(all)
-			return nil
-		})}, Engine: engine.EngineSpec{Workers: 1},
-	}, nil)
-	return all
-}
 
 // wait is one of the model: a plain list, searched as a whole.
 type wait struct{ of, on int }
@@ -44,7 +29,7 @@ func reaches(all []*wait, from, to int) bool {
 }
 
 func TestAWaitThatClosesACircleIsRefused(t *testing.T) {
-	roots := origins(t, 12)
+	roots := enginetest.Origins(t, 12)
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		g := New()
@@ -94,7 +79,7 @@ func TestAWaitThatClosesACircleIsRefused(t *testing.T) {
 
 func TestCirclesAreFoundInLongChains(t *testing.T) {
 	const n = 5000
-	roots := origins(t, n)
+	roots := enginetest.Origins(t, n)
 	next := map[engine.Origin][]engine.Origin{} // a chain of which the second half is a circle
 	for i, o := range roots {
 		next[o] = roots[(i+1)%n : (i+1)%n+1]

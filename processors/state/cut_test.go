@@ -1,8 +1,6 @@
 package state
 
 import (
-	"context"
-	"slices"
 	"testing"
 
 	"github.com/flowd-io/flowd/engine"
@@ -13,15 +11,7 @@ import (
 // TestACutDoesNotHideThoseBefore has one of several messages stop waiting: who waited behind it waits for those before it,
 // and that is known, so that no circle by way of them is closed.
 func TestACutDoesNotHideThoseBefore(t *testing.T) {
-	var roots []engine.Origin
-	src := &enginetest.Source{Payloads: slices.Repeat([]string{"x"}, 4)}
-	enginetest.Run(t, &engine.Pipeline{
-		Inputs: enginetest.Named("in", src.Input()), Outputs: enginetest.Named("out", (&enginetest.Sink{}).Output()),
-		Processors: engine.Steps{enginetest.Step("note", func(_ context.Context, m *engine.Message) error {
-			roots = m.Origins(roots)
-			return nil
-		})}, Engine: engine.EngineSpec{Workers: 1},
-	}, nil)
+	roots := enginetest.Origins(t, 4)
 	graph := waits.New()
 	c := &chain{book: &book{graph: graph}}
 	var all []*entry
