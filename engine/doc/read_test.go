@@ -94,7 +94,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// A lone surrogate is half of a character, of which there is no text.
+// A lone surrogate is half of a character. No text can contain it, so reading it is an error.
 func TestALoneSurrogatePassesButCannotBeRead(t *testing.T) {
 	const says = "the text has half of a character, the surrogate "
 	tests := []struct{ text, path, want string }{

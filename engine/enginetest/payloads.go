@@ -7,10 +7,10 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// awkward are payloads that systems treat apart: none, an empty one, bytes that are no text, and documents that are not
-// objects.
-var awkward = [][]byte{nil, {}, []byte("\xff\xfe"), []byte("a\x00b"), []byte("\ufffd"), []byte("a\r\nb\n"), []byte(" x "), []byte("null"),
-	[]byte("5"), []byte(`"x"`), []byte(`[{"id":1}]`), []byte(`"\ud800"`), []byte("text")}
+// awkward are payloads that systems confuse with others: none at all, an empty one, bytes that are not text, and
+// documents that are not objects.
+var awkward = [][]byte{nil, {}, []byte("\xff\xfe"), []byte("a\x00b"), []byte("\ufffd"), []byte("a\r\nb\n"), []byte(" x "),
+	[]byte("null"), []byte("5"), []byte(`"x"`), []byte(`[{"id":1}]`), []byte(`"\ud800"`), []byte("text")}
 
 // Awkward are such payloads, for the sources of inputs.
 func Awkward() (all []string) {

@@ -132,7 +132,9 @@ func (o Remote) check(t *testing.T, rep runtime.Report, src *tap, dlq *Sink) {
 
 // failing says whether the output "out" is not ready.
 func failing(plan *runtime.Plan) bool {
-	return outputOf(plan).Err != "" || slices.ContainsFunc(plan.Snapshot().Troubles, func(x engine.Trouble) bool { return x.Place == "output out" })
+	return outputOf(plan).Err != "" || slices.ContainsFunc(plan.Snapshot().Troubles, func(x engine.Trouble) bool {
+		return x.Place == "output out"
+	})
 }
 
 // outputOf is the output "out" as seen from outside.

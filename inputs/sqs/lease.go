@@ -202,7 +202,8 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 
 func (in *input) warnLate(messages int) {
 	if messages > 0 {
-		in.log.Warn("acknowledged too late: the queue delivers these messages again (raise `visibility`, or let leases be renewed)", "queue", in.queue.Name, "messages", messages)
+		in.log.Warn("acknowledged too late: the queue delivers these messages again (raise `visibility`, or let leases be "+
+			"renewed)", "queue", in.queue.Name, "messages", messages)
 	}
 }
 

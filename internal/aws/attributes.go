@@ -45,8 +45,8 @@ func Attributes(m *engine.Message) (all []Attribute, size int, err error) {
 			return nil, 0, err
 		}
 		if ok && slices.ContainsFunc(all, func(b Attribute) bool { return b.Name == a.Name }) {
-			return nil, 0, engine.Errorf(engine.Rejected, "two metadata values would be the attribute %s (remove one: `meta: {%[1]s: nil}`)",
-				a.Name)
+			return nil, 0, engine.Errorf(engine.Rejected, "two metadata values would be the attribute %s "+
+				"(remove one: `meta: {%[1]s: nil}`)", a.Name)
 		}
 		if ok {
 			all = append(all, a)

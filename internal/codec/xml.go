@@ -130,8 +130,8 @@ func parseXML(payload []byte) (*element, error) {
 			}
 			e := &element{name: t.Name.Local, attrs: attributes(t)}
 			if twice, ok := duplicate(localNames(e.attrs)); ok {
-				return nil, fmt.Errorf("line %d: element %s has two attributes %q, once namespaces are left out (rename one before, as with replace())",
-					line(r), e.name, twice)
+				return nil, fmt.Errorf("line %d: element %s has two attributes %q, once namespaces are left out "+
+					"(rename one before, as with replace())", line(r), e.name, twice)
 			}
 			in.children = append(in.children, e)
 			open = append(open, e)

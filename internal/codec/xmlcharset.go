@@ -50,8 +50,8 @@ func unicodeXML(payload []byte) ([]byte, error) {
 			return inUnicode(c, payload, name)
 		}
 	}
-	return nil, fmt.Errorf("the encoding %.40q is not known (convert the document to UTF-8 before, as with `exec: [iconv, -f, %.40s, -t, UTF-8]`, and read that with `from`)",
-		name, name)
+	return nil, fmt.Errorf("the encoding %.40q is not known (convert the document to UTF-8 before, as with "+
+		"`exec: [iconv, -f, %.40s, -t, UTF-8]`, and read that with `from`)", name, name)
 }
 
 func inUnicode(e encoding.Encoding, payload []byte, name string) ([]byte, error) {

@@ -207,7 +207,8 @@ func (t *Text) Next() error {
 func AppendField(dst []byte, text string, comma rune, i, n int) []byte {
 	// An empty field alone would be an empty line, which is not a record. A blank at the
 	// beginning is what some readers drop.
-	quote := text == "" && n == 1 || strings.HasPrefix(text, " ") || strings.ContainsRune(text, comma) || strings.ContainsAny(text, "\"\r\n")
+	quote := text == "" && n == 1 || strings.HasPrefix(text, " ") || strings.ContainsRune(text, comma) ||
+		strings.ContainsAny(text, "\"\r\n")
 	if quote {
 		dst = append(dst, '"')
 		for j := range len(text) {

@@ -29,9 +29,9 @@ func holdsAny(body []byte, ends string) bool {
 	return bytes.ContainsAny(body, ends)
 }
 
-// AppendSeparated appends a payload and the separator, which must not occur before it: a
-// reader would cut there. If the payload is a JSON document, it may lose its white space for that. On an
-// error, which is permanent, dst is returned unchanged.
+// AppendSeparated appends a payload and the separator, which the payload must not contain: a
+// reader would cut there. A payload that is a JSON document may lose its white space for that.
+// On an error, which is permanent, dst is returned unchanged.
 func AppendSeparated(dst, payload []byte, separator, remedy string) ([]byte, error) {
 	from := len(dst)
 	dst = append(append(dst, payload...), separator...)

@@ -62,7 +62,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// peek is the first bytes, as many as it takes to tell how they are compressed. The body is of no use any more if ctx ends meanwhile.
+// peek is the first bytes, as many as it takes to tell how they are compressed. If ctx ends meanwhile, the body is of no
+// use any more.
 func (b *body) peek(ctx context.Context) ([]byte, error) {
 	stop := context.AfterFunc(ctx, b.end)
 	var head [compression.HeadSize]byte

@@ -57,8 +57,8 @@ type Page struct {
 	Token   string
 }
 
-// Object is what a store says about an object. A listing leaves ContentType, ContentEncoding and Metadata
-// empty.
+// Object is what a store says about an object. A listing leaves ContentType, ContentEncoding
+// and Metadata empty.
 type Object struct {
 	Key             string
 	ETag            string // changes with the content: an etag or a generation

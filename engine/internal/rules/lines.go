@@ -23,8 +23,9 @@ func (r *rules) lines() {
 				continue
 			}
 			r.complain(last.Use.Place, schema.Problem{Code: "archive-lines", Warning: true,
-				Message: fmt.Sprintf("batcher %s makes texts of many lines, and output %s refuses them: it writes one line for each message", name, output),
-				Remedy:  fmt.Sprintf("write `framing: whole` in output %s", output)})
+				Message: fmt.Sprintf("batcher %s makes texts of many lines, and output %s refuses them: "+
+					"it writes one line for each message", name, output),
+				Remedy: fmt.Sprintf("write `framing: whole` in output %s", output)})
 		}
 	}
 }

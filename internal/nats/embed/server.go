@@ -138,8 +138,8 @@ func (s *Server) restart() error {
 	if !yes {
 		remedy = "check its folder " + s.options.StoreDir
 	}
-	return fmt.Errorf("the server of this process has stopped, since it could not write: %w; it starts again when it can: %w (%s)",
-		s.failed, err, remedy)
+	return fmt.Errorf("the server of this process has stopped, since it could not write: %w; it starts again when it can: "+
+		"%w (%s)", s.failed, err, remedy)
 }
 
 // writable tries to write as much to a folder as a stream needs to go on.
