@@ -101,9 +101,9 @@ var inside = map[string]string{
 	"internal/google":   "internal/objects/gcs",
 	"internal/headroom": "cmd/flowd/cli inputs/kafka test/bench",
 	"internal/httpx": "" +
-		"inputs/http inputs/http_server internal/aws internal/azure internal/google internal/objects/azure " +
-		"internal/objects/gcs internal/registry internal/sqldb internal/tables outputs/http outputs/reply " +
-		"processors/http",
+		"inputs/http inputs/http_server internal/aws internal/azure internal/google internal/mqtt internal/objects/azure " +
+		"internal/objects/gcs internal/objects/s3 internal/queue/amqp internal/queue/kafka internal/registry " +
+		"internal/sqldb internal/tables outputs/http outputs/reply processors/http",
 	"internal/inner":      "internal/pool processors/branch processors/parallel processors/pool processors/while",
 	"internal/jsonschema": "processors/decode processors/encode processors/validate",
 	"internal/linked":     "batchers/batch batchers/window",

@@ -9,6 +9,7 @@ import (
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/flowd-io/flowd/engine"
 )
 
 const special = `*?[\`
@@ -31,6 +32,9 @@ func CheckPattern(pattern string) (message, remedy string) {
 	return "", ""
 }
 
+// mostPages is how many pages of queues are asked for: a hundred thousand queues.
+const mostPages = 100
+
 // Queues are the URLs of the caller's queues whose names match a pattern. An error
 // is the last of them.
 func Queues(ctx context.Context, client *sqs.Client, pattern string) iter.Seq2[string, error] {
@@ -41,7 +45,12 @@ func Queues(ctx context.Context, client *sqs.Client, pattern string) iter.Seq2[s
 	}
 	in.QueueNamePrefix = Optional(prefix)
 	return func(yield func(string, error) bool) {
-		for pages := sqs.NewListQueuesPaginator(client, in); pages.HasMorePages(); {
+		for n, pages := 0, sqs.NewListQueuesPaginator(client, in); pages.HasMorePages(); n++ {
+			if n == mostPages {
+				yield("", engine.Errorf(engine.Permanent, "more than %d pages of queues begin with %q (write a longer beginning)",
+					mostPages, prefix))
+				return
+			}
 			page, err := pages.NextPage(ctx)
 			if err != nil {
 				yield("", Classify(err, "queues"))

@@ -23,6 +23,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/tlsconf"
@@ -104,10 +106,11 @@ func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*S
 		return nil, err
 	}
 	network := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		t.TLSClientConfig, t.MaxIdleConnsPerHost = conf, 64
+		t.TLSClientConfig, t.MaxIdleConnsPerHost, t.MaxResponseHeaderBytes = conf, 64, 64<<10
 	})
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(network), config.WithLogger(logging.Nop{}),
+		config.WithAPIOptions([]func(*middleware.Stack) error{bound}),
 		config.WithRetryer(func() aws.Retryer {
 			return retry.NewStandard(func(o *retry.StandardOptions) { o.MaxAttempts, o.MaxBackoff = 3, 2*time.Second })
 		}),
@@ -172,6 +175,26 @@ func direct(client aws.HTTPClient) *http.Client {
 		d.Transport = b.GetTransport()
 	}
 	return d
+}
+
+// bound bounds the answers of all services, those that give credentials included: the client reads each to its end.
+func bound(stack *middleware.Stack) error {
+	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("BoundAnswer", func(ctx context.Context,
+		in middleware.DeserializeInput, next middleware.DeserializeHandler) (out middleware.DeserializeOutput,
+		about middleware.Metadata, err error) {
+		_, err = httpx.Bound(ctx, httpx.MostAnswer, func(ctx context.Context) (*http.Response, error) {
+			out, about, err = next.HandleDeserialize(ctx, in)
+			res, ok := out.RawResponse.(*smithyhttp.Response)
+			if err == nil && !ok {
+				err = fmt.Errorf("unexpected answer %T", out.RawResponse)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return res.Response, nil
+		})
+		return out, about, err
+	}), middleware.After)
 }
 
 // telling is a client whose errors mark requests of which nothing was sent.

@@ -8,12 +8,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -94,5 +98,49 @@ func TestABodyThatIsClosedEarlyEndsNoAnswer(t *testing.T) {
 	}
 	if err := <-l.wrote; err != nil || asked.Load() != 1 {
 		t.Errorf("the transport takes a request that was sent for failed: %v; it is made %d times", err, asked.Load())
+	}
+}
+
+// What has no bound at all is a client's whole memory.
+func TestAnswersAreBounded(t *testing.T) {
+	for name, value := range map[string]string{"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+		"AWS_ACCESS_KEY_ID": "", "AWS_PROFILE": "", "AWS_ENDPOINT_URL": ""} {
+		t.Setenv(name, value)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		if strings.HasSuffix(r.URL.Path, "/failed") {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		_, err := io.WriteString(w, `{"Code": "`)
+		for more := strings.Repeat("a", 1<<16); err == nil; {
+			_, err = io.WriteString(w, more)
+		}
+	}))
+	defer server.Close()
+	c := Config{Endpoint: server.URL, Region: "us-east-1", Credentials: &Credentials{AccessKeyID: "a",
+		SecretAccessKey: schema.NewSecret("b")}}
+	s, err := c.Open(t.Context(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, err = s.SQS().ListQueues(t.Context(), nil)
+	wantTooLong(t, "an answer", err)
+	_, err = s.Queues("", server.URL+"/failed").ListQueues(t.Context(), nil)
+	wantTooLong(t, "an error", err)
+	bucket, key := "bucket", "failed"
+	_, err = s.S3(true).GetObject(httpx.Streams(t.Context()), &s3.GetObjectInput{Bucket: &bucket, Key: &key})
+	wantTooLong(t, "an error instead of content", err)
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", server.URL)
+	c.Credentials = nil
+	_, err = c.Open(t.Context(), "", nil)
+	wantTooLong(t, "credentials", err)
+}
+
+func wantTooLong(t *testing.T, what string, err error) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), "longer than 8 MiB") {
+		t.Errorf("%s: %v", what, err)
 	}
 }

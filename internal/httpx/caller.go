@@ -126,16 +126,9 @@ func (c *Caller) Open(follow bool) error {
 	if err != nil {
 		return err
 	}
-	c.network = &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            dialer.DialContext,
-		TLSClientConfig:        conf,
-		TLSHandshakeTimeout:    10 * time.Second,
-		ForceAttemptHTTP2:      true,
-		MaxIdleConnsPerHost:    math.MaxInt, // as many as were busy at once are kept
-		IdleConnTimeout:        90 * time.Second,
-		MaxResponseHeaderBytes: 64 << 10,
-	}
+	c.network = Network(conf)
+	c.network.DialContext = dialer.DialContext
+	c.network.MaxIdleConnsPerHost = math.MaxInt // as many as were busy at once are kept
 	if o := c.cfg.Auth.OAuth2; o != nil {
 		dialer, err := c.cfg.Refuse.dialer(&net.Dialer{Timeout: 10 * time.Second}, http.ProxyFromEnvironment, o.TokenURL)
 		if err != nil {

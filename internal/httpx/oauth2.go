@@ -91,7 +91,7 @@ func newTokens(o *OAuth2, secrets *schema.Secrets) *tokens {
 
 // over has requests made over a network; before, there are none. A token outlives the connections.
 func (t *tokens) over(network http.RoundTripper) {
-	t.client = &http.Client{Transport: network,
+	t.client = &http.Client{Transport: Bounded{RoundTripper: network},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 

@@ -35,11 +35,7 @@ func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections closes those of what it wraps.
-func (t Transport) CloseIdleConnections() {
-	if c, ok := t.RoundTripper.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
-}
+func (t Transport) CloseIdleConnections() { closeIdle(t.RoundTripper) }
 
 // Unsent is the error of a request of which nothing was sent: the connection was
 // refused, a name is not known, TLS failed, or the time was over before.

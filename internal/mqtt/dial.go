@@ -14,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/httpx"
 )
 
 // Session is what a client tells the server about itself when it connects.
@@ -146,7 +147,8 @@ func (d *Dialer) reach(ctx context.Context, p place) (net.Conn, error) {
 // web makes a WebSocket.
 func (d *Dialer) web(ctx context.Context, p place, conf *tls.Config) (net.Conn, error) {
 	scheme := map[bool]string{true: "https", false: "http"}[p.tls()]
-	transport := &http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment}
+	transport := httpx.Network(conf)
+	transport.ForceAttemptHTTP2 = false // a WebSocket is begun with HTTP/1.1
 	c, answer, err := websocket.Dial(ctx, scheme+"://"+p.at()+p.path, &websocket.DialOptions{
 		HTTPClient: &http.Client{Transport: transport}, Subprotocols: []string{"mqtt"},
 		CompressionMode: websocket.CompressionDisabled})

@@ -10,6 +10,8 @@ import (
 	"github.com/flowd-io/flowd/internal/timing"
 )
 
+const emptyPause = 100 * time.Millisecond // after a page of nothing that is not the last
+
 // item is an object to read, and the notice that named it, if one did.
 type item struct {
 	obj    Object
@@ -93,6 +95,9 @@ func (l *list) list(ctx context.Context, c *conn) error {
 		return err
 	}
 	l.begun, l.token = true, p.Token
+	if len(p.Objects) == 0 && p.Token != "" { // stores may answer so, and a hostile one without end
+		return timing.Sleep(ctx, emptyPause)
+	}
 	for i := range p.Objects {
 		if l.src.wants(p.Objects[i].Key) {
 			l.page = append(l.page, item{obj: p.Objects[i]})

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/sr"
 
@@ -18,7 +17,7 @@ import (
 )
 
 const (
-	maxAnswer = 4 << 20 // bytes
+	maxSchema = 4 << 20 // bytes
 	maxQuoted = 300     // bytes of what a registry says
 )
 
@@ -39,38 +38,16 @@ func newClient(c *Config, secrets *schema.Secrets) (*client, error) {
 	if b := c.Auth.Basic; b != nil {
 		secrets.AddPair(b.User, b.Password.Reveal())
 	}
-	network := &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-		TLSClientConfig:        conf,
-		TLSHandshakeTimeout:    10 * time.Second,
-		ForceAttemptHTTP2:      true,
-		IdleConnTimeout:        90 * time.Second,
-		MaxResponseHeaderBytes: 64 << 10,
-	}
-	own := &http.Client{
-		Transport: bounded{httpx.Transport{RoundTripper: network}},
-		Timeout:   c.Timeout,
-		// A redirect would carry the credentials to where no one said.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	network := httpx.Network(conf)
+	own := httpx.Direct(network)
+	own.Timeout = c.Timeout
+	own.Transport = httpx.Transport{RoundTripper: httpx.Bounded{RoundTripper: network, Most: maxSchema}}
 	api, err := sr.NewClient(sr.URLs(c.URL...), sr.HTTPClient(own), sr.UserAgent("flowd"),
 		sr.PreReq(func(req *http.Request) error {
 			c.Auth.Set(req)
 			return nil
 		}))
 	return &client{api: api, http: own, shown: "registry " + c.URL[0], secrets: secrets}, err
-}
-
-// bounded lets no answer be longer than a schema may be.
-type bounded struct{ httpx.Transport }
-
-func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
-	res, err := b.Transport.RoundTrip(req)
-	if err == nil {
-		res.Body = http.MaxBytesReader(nil, res.Body, maxAnswer)
-	}
-	return res, err
 }
 
 // isUnknown says whether a registry knows no such thing. Another server's 404 does not.
@@ -89,8 +66,8 @@ func (c *client) failure(err error, class engine.Class, format string, args ...a
 	if isUnknown(err) {
 		return engine.Errorf(class, "%s: does not know %s", c.shown, what)
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return engine.Errorf(class, "%s: %s is longer than %d MiB", c.shown, what, maxAnswer>>20)
+	if long, ok := errors.AsType[*httpx.TooLong](err); ok {
+		return engine.Errorf(class, "%s: %s: %w", c.shown, what, long)
 	}
 	if said, ok := errors.AsType[*sr.ResponseError](err); ok {
 		text := call.Head([]byte(said.Error()), maxQuoted, c.secrets)

@@ -168,7 +168,7 @@ func TestWhatARegistrySaysHasAClass(t *testing.T) {
 		{"another server's 404", says(404, `<html>`), engine.Transient, "404 Not Found"},
 		{"a redirect to where credentials have no business", says(307, ``), engine.Transient, "307 Temporary Redirect"},
 		{"a page", says(200, `<html>Welcome</html>`), engine.Transient, "the answer is not a schema registry's"},
-		{"an answer without end", says(200, `{"schema":"`+strings.Repeat("x", 5<<20)+`"}`), engine.Decode, "is longer than 4 MiB"},
+		{"an answer without end", says(200, `{"schema":"`+strings.Repeat("x", 5<<20)+`"}`), engine.Decode, "longer than 4 MiB"},
 		{"an error without end", says(500, strings.Repeat("x", 1<<20)), engine.Transient, "500 Internal"},
 		{"nothing in time", func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true },
 			engine.Timeout, "registry http://"},

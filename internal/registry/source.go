@@ -114,13 +114,13 @@ func ReadFrom(stat func(string) (fs.FileInfo, error), open func(string) (fs.File
 		return nil, fmt.Errorf("%s: %w", name, err)
 	case !info.Mode().IsRegular(): // a pipe would never end
 		return nil, fmt.Errorf("%s is not a file", name)
-	case info.Size() > maxAnswer:
-		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxAnswer>>20)
+	case info.Size() > maxSchema:
+		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxSchema>>20)
 	}
 	f, err := open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxAnswer))
+	return io.ReadAll(io.LimitReader(f, maxSchema))
 }

@@ -105,10 +105,10 @@ func openClickHouse(c *Config) (DB, error) {
 	}
 	p := &chPool{db: c, url: url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}, user: u.User, base: base,
 		slots: make(chan struct{}, c.Connections), types: map[string]chKnown{}}
-	p.client = httpx.Direct(conf)
-	network := p.client.Transport.(httpx.Transport).RoundTripper.(*http.Transport)
+	network := httpx.Network(conf)
 	network.IdleConnTimeout, network.MaxIdleConnsPerHost = chIdle, c.Connections
 	network.DialContext = (&net.Dialer{Timeout: c.ConnectTimeout}).DialContext
+	p.client = httpx.Direct(network)
 	return p, nil
 }
 
@@ -265,7 +265,7 @@ func (c *chConn) Exec(ctx context.Context, query string, args []Value) (int64, e
 		return 0, err
 	}
 	defer res.Body.Close()
-	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+	if err := httpx.Drain(res); err != nil { // what is behind that much is of no use
 		return 0, classify(c.lost(ctx, err), false)
 	}
 	return 0, nil
@@ -281,7 +281,12 @@ func (c *chConn) statement(ctx context.Context, query string, args []Value, sett
 	return res, classify(err, false)
 }
 
+// Query gives rows as they come, each of which is bounded.
 func (c *chConn) Query(ctx context.Context, query string, args []Value) (Rows, error) {
+	return c.query(httpx.Streams(ctx), query, args)
+}
+
+func (c *chConn) query(ctx context.Context, query string, args []Value) (Rows, error) {
 	settings, err := c.with(ctx, chReads)
 	if err != nil {
 		return nil, err
@@ -306,7 +311,7 @@ func (c *chConn) Types(ctx context.Context, table string, columns []string) (Typ
 	if t.types != nil && time.Since(t.asked) < chFresh {
 		return t.types, nil
 	}
-	rows, err := c.Query(ctx, "DESCRIBE TABLE "+c.db.Table(table), nil)
+	rows, err := c.query(ctx, "DESCRIBE TABLE "+c.db.Table(table), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -383,7 +388,7 @@ func (c *chConn) Copy(ctx context.Context, table string, columns []string, rows 
 		return classify(err, false)
 	}
 	defer res.Body.Close()
-	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+	if err := httpx.Drain(res); err != nil { // what is behind that much is of no use
 		return classify(c.lost(ctx, err), false)
 	}
 	return nil

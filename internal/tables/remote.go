@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -98,16 +98,10 @@ func (r *remote) open() error {
 	if err != nil {
 		return err
 	}
+	network := httpx.Network(conf)
+	network.DisableKeepAlives = true // the next request is long after
 	r.client = &http.Client{
-		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-			TLSClientConfig:        conf,
-			TLSHandshakeTimeout:    10 * time.Second,
-			ForceAttemptHTTP2:      true,
-			DisableKeepAlives:      true, // the next request is long after
-			MaxResponseHeaderBytes: 64 << 10,
-		},
+		Transport: network,
 		// Another origin would get credentials from who does not know it.
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if first := via[0].URL; len(via) <= maxRedirects && req.URL.Scheme == first.Scheme && req.URL.Host == first.Host {

@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/objects"
 )
 
@@ -65,7 +66,7 @@ func (s *Store) List(ctx context.Context, prefix, _, token string) (p objects.Pa
 
 // Get reads a blob.
 func (s *Store) Get(ctx context.Context, key, etag string, offset int64) (o objects.Object, _ io.ReadCloser, _ error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(httpx.Streams(ctx))
 	late := time.AfterFunc(callTimeout, func() { cancel(context.DeadlineExceeded) })
 	out, err := s.client.NewBlobClient(key).DownloadStream(ctx, &blob.DownloadStreamOptions{
 		Range: blob.HTTPRange{Offset: offset}, AccessConditions: only(etag)})

@@ -19,8 +19,7 @@ import (
 
 const (
 	callTimeout = 30 * time.Second // of a call, but for the time that content takes
-	mostAnswer  = 16 << 20         // bytes of an answer in JSON: a page of 1000 long keys has less
-	mostError   = 4 << 10          // bytes of one that is an error
+	mostError   = 4 << 10          // bytes of an answer that is an error
 	mostDelay   = 5 * time.Minute  // is believed of Retry-After
 )
 
@@ -88,7 +87,7 @@ func (s *Store) answer(ctx context.Context, c *call, v any) error {
 	if v == nil {
 		return httpx.Drain(res)
 	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, mostAnswer)).Decode(v); err != nil {
+	if err := json.NewDecoder(res.Body).Decode(v); err != nil {
 		return engine.Errorf(engine.Transient, "%s: the answer can't be read: %w", s.what(c.key), err)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/objects"
 )
 
@@ -115,7 +116,7 @@ func (s *Store) content(ctx context.Context, r *resource, offset int64) (io.Read
 	if offset > 0 {
 		c.header.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(httpx.Streams(ctx))
 	late := time.AfterFunc(callTimeout, func() { cancel(context.DeadlineExceeded) })
 	res, err := s.do(ctx, c)
 	if !late.Stop() && err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {

@@ -16,6 +16,7 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/objects"
 )
 
@@ -74,7 +75,7 @@ func (s *Store) Get(ctx context.Context, key, etag string, offset int64) (o obje
 	if offset > 0 {
 		in.Range = aws.String("bytes=" + strconv.FormatInt(offset, 10) + "-")
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(httpx.Streams(ctx))
 	late := time.AfterFunc(callTimeout, func() { cancel(context.DeadlineExceeded) })
 	out, err := s.client.GetObject(ctx, in)
 	if !late.Stop() && err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -93,9 +94,5 @@ func (l *listed) limit(always bool) int {
 
 // client is one for a few questions.
 func (d *directory) client() *http.Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = d.tls.Clone() // nil is the default
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse
-	}}
+	return httpx.Direct(httpx.Network(d.tls.Clone())) // nil is the default
 }

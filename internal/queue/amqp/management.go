@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -19,8 +18,8 @@ import (
 )
 
 const (
-	mostListed = 64 << 20 // bytes of an answer
-	pageSize   = 500      // queues of one
+	pageSize  = 500 // queues of an answer
+	mostAsked = 200 // answers
 )
 
 // directory is the management interface that lists the queues of a virtual host. Client
@@ -95,7 +94,7 @@ func (c *Connect) Queues(ctx context.Context, management schema.Secret, pattern 
 			return nil, err
 		}
 		d := directory{uri, management.Reveal(), conf}
-		all, err := d.ask(ctx, url.Values{"columns": {"name,type,exclusive"}})
+		all, err := d.ask(ctx, "name,type,exclusive")
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -110,13 +109,13 @@ func (c *Connect) Queues(ctx context.Context, management schema.Secret, pattern 
 	return nil, allFailed(errs)
 }
 
-// ask gets all queues.
-func (d *directory) ask(ctx context.Context, query url.Values) (all []listed, err error) {
+// ask gets all queues, and of each some columns.
+func (d *directory) ask(ctx context.Context, columns string) (all []listed, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	client := d.client()
 	defer client.CloseIdleConnections()
-	query.Set("page_size", strconv.Itoa(pageSize))
+	query := url.Values{"columns": {columns}, "page_size": {strconv.Itoa(pageSize)}}
 	for page, pages := 1, 1; page <= pages; page++ {
 		query.Set("page", strconv.Itoa(page))
 		var answer struct {
@@ -127,6 +126,10 @@ func (d *directory) ask(ctx context.Context, query url.Values) (all []listed, er
 			return nil, err
 		}
 		all, pages = append(all, answer.Items...), answer.Pages
+		if pages > mostAsked || len(answer.Items) > pageSize {
+			return nil, engine.Errorf(engine.Permanent,
+				"the management interface lists more than %d queues (spread them over virtual hosts)", mostAsked*pageSize)
+		}
 	}
 	return all, nil
 }
@@ -180,7 +183,7 @@ func (d *directory) get(ctx context.Context, client *http.Client, query url.Valu
 	case res.StatusCode != http.StatusOK:
 		return engine.Errorf(engine.Transient, "the management interface at %s answers %s", where, res.Status)
 	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, mostListed)).Decode(v); err != nil {
+	if err := json.NewDecoder(res.Body).Decode(v); err != nil {
 		return engine.Errorf(engine.Transient, "the answer of %s: %w", where, err)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -27,7 +26,7 @@ func (s *server) List(ctx context.Context, pattern string) ([]queue.Info, error)
 	asked, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	d := directory{uri: s.uri, management: s.management}
-	all, err := d.ask(asked, url.Values{})
+	all, err := d.ask(asked, "name,type,messages_ready,messages_unacknowledged,arguments,effective_policy_definition")
 	switch {
 	case err != nil && literal:
 		q, err := s.inspect(ctx, pattern)

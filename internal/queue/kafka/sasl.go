@@ -3,9 +3,9 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -44,7 +44,8 @@ func (s *SASL) bearer(c *Connect) sasl.Mechanism {
 	}
 	server := clientcredentials.Config{ClientID: o.ClientID, ClientSecret: o.ClientSecret.Reveal(), TokenURL: o.TokenURL,
 		Scopes: o.Scopes}
-	client := &http.Client{Timeout: c.Timeout}
+	client := httpx.Direct(httpx.Network(nil))
+	client.Timeout = c.Timeout
 	tokens := server.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, client))
 	return oauth.Oauth(func(context.Context) (oauth.Auth, error) {
 		t, err := tokens.Token()

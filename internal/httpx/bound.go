@@ -1,0 +1,145 @@
+package httpx
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// MostAnswer is the longest answer in bytes that a client takes into memory, decompressed: a page of 1000 objects
+	// with long keys, or ten messages of a queue, has less.
+	MostAnswer = 8 << 20
+
+	mostValues    = 128 << 10   // of an answer in JSON or XML: a value of three bytes takes a hundred in memory
+	mostHeader    = 64 << 10    // bytes of an answer's header, with what was sent before it
+	answerTimeout = time.Minute // of a request without a deadline
+)
+
+// TooLong is the error of an answer with more in it than a client takes.
+type TooLong struct {
+	Most int
+	What string // bytes, values
+}
+
+func (e *TooLong) Error() string {
+	if e.What == "bytes" {
+		return fmt.Sprintf("the answer is longer than %d MiB", e.Most>>20)
+	}
+	return fmt.Sprintf("the answer has more than %d %s", e.Most, e.What)
+}
+
+// Bounded lets no answer have more than [MostAnswer] bytes, or more values than memory is there for, and lets no
+// request take forever. It is for clients that read answers as a whole; see [Streams] for content.
+type Bounded struct {
+	http.RoundTripper
+	Most int // bytes, instead of [MostAnswer]; 0: that
+}
+
+// RoundTrip makes one request.
+func (b Bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	return Bound(req.Context(), cmp.Or(b.Most, MostAnswer), func(ctx context.Context) (*http.Response, error) {
+		if ctx != req.Context() {
+			req = req.WithContext(ctx)
+		}
+		return b.RoundTripper.RoundTrip(req)
+	})
+}
+
+// CloseIdleConnections closes those of what it wraps.
+func (b Bounded) CloseIdleConnections() { closeIdle(b.RoundTripper) }
+
+func closeIdle(over http.RoundTripper) {
+	if c, ok := over.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+type streams struct{}
+
+// Streams says that what answers a request with this context is content, unless it is an error: its reader bounds
+// it, in bytes and in time.
+func Streams(ctx context.Context) context.Context { return context.WithValue(ctx, streams{}, true) }
+
+// Bound bounds the answer of a request that send makes to a number of bytes, as [Bounded] does.
+func Bound(ctx context.Context, most int, send func(context.Context) (*http.Response, error)) (*http.Response, error) {
+	content, end := ctx.Value(streams{}) != nil, func() {}
+	if _, limited := ctx.Deadline(); !limited && !content {
+		ctx, end = context.WithTimeout(ctx, answerTimeout)
+	}
+	res, err := send(ctx)
+	switch {
+	case err != nil:
+		end()
+	case !content || res.StatusCode < 200 || res.StatusCode > 299:
+		res.Body = &bounded{ReadCloser: res.Body, most: most, values: mostValues, end: end}
+	}
+	return res, err
+}
+
+// bounded is an answer that ends with an error where it has too much in it.
+type bounded struct {
+	io.ReadCloser
+	most   int // bytes, of which some were read
+	read   int
+	values int
+	form   byte // how it begins: '<' is XML, '{' and '[' are JSON
+	quoted bool // within a string of JSON
+	escape bool // after a backslash there
+	err    error
+	end    func() // of the request's context
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.read += n
+	b.count(p[:n])
+	switch {
+	case b.read > b.most:
+		b.err = &TooLong{b.most, "bytes"}
+	case b.values < 0:
+		b.err = &TooLong{mostValues, "values"}
+	default:
+		return n, err
+	}
+	return 0, b.err
+}
+
+func (b *bounded) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}
+
+// count counts what becomes a value, or an attribute, in memory.
+func (b *bounded) count(p []byte) {
+	if b.form == 0 {
+		if p = bytes.TrimLeft(p, " \t\r\n\ufeff"); len(p) == 0 {
+			return
+		}
+		b.form = p[0]
+	}
+	switch b.form {
+	case '<':
+		b.values -= bytes.Count(p, []byte{'<'}) + bytes.Count(p, []byte{'='})
+	case '{', '[':
+		for _, c := range p {
+			switch {
+			case b.escape:
+				b.escape = false
+			case b.quoted:
+				b.quoted, b.escape = c != '"', c == '\\'
+			case c == '"':
+				b.quoted = true
+			case c == ',' || c == '{' || c == '[':
+				b.values--
+			}
+		}
+	}
+}
