@@ -72,13 +72,12 @@ func Bound(ctx context.Context, most int, send func(context.Context) (*http.Resp
 		ctx, end = context.WithTimeout(ctx, answerTimeout)
 	}
 	res, err := send(ctx)
-	switch {
-	case err != nil:
+	if err != nil || content && res.StatusCode >= 200 && res.StatusCode < 300 {
 		end()
-	case !content || res.StatusCode < 200 || res.StatusCode > 299:
-		res.Body = &bounded{ReadCloser: res.Body, most: most, values: mostValues, end: end}
+		return res, err
 	}
-	return res, err
+	res.Body = &bounded{ReadCloser: res.Body, most: most, values: mostValues, end: end}
+	return res, nil
 }
 
 // bounded is an answer that ends with an error where it has too much in it.
