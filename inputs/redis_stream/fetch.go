@@ -8,12 +8,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowd-io/flowd/internal/bounds"
 	"github.com/flowd-io/flowd/internal/queue/redis"
 	goredis "github.com/redis/go-redis/v9"
 )
 
 // mostScan is the longest time between two looks for idle entries.
 const mostScan = 5 * time.Second
+
+// slowly is after how many reads one entry more is asked for, once there were too many.
+const slowly = 64
 
 // fetch brings entries: first what this consumer has not settled, then now and then what is idle, then new ones.
 type fetch struct {
@@ -22,10 +26,37 @@ type fetch struct {
 	own    map[string]string // streams of which own entries are still to be read, and after which id
 	cursor map[string]string // of the look for idle entries; "" or missing: it begins
 	due    time.Time         // of the next look
+	few    int               // entries that are asked for at once at most; 0: as many as there is room for
+	reads  int
 }
 
-// some puts entries into rest; there may be none after a while.
+// some puts entries into rest; there may be none after a while. When as many as there is room for are more than a reply
+// may take, it asks for fewer, and for those first that the server has handed out in vain.
 func (f *fetch) some(ctx context.Context, room int) error {
+	if f.few > 0 {
+		room = min(room, f.few)
+	}
+	err := f.read(ctx, room)
+	if !errors.Is(err, bounds.ErrTooLarge) || room == 1 {
+		if f.reads++; f.few > 0 && f.reads%slowly == 0 {
+			f.few++
+		}
+		return err
+	}
+	if f.few == 0 {
+		f.log.Warn("the entries that there is room for are more than max_reply together: fewer are read at once")
+	}
+	f.few = room / 2
+	for _, key := range f.cfg.Key {
+		if _, left := f.own[key]; !left {
+			f.own[key] = "0"
+		}
+	}
+	return nil
+}
+
+// read is some for exactly so many entries.
+func (f *fetch) read(ctx context.Context, room int) error {
 	for _, key := range f.cfg.Key {
 		if _, left := f.own[key]; left {
 			return f.again(ctx, key, func() error { return f.readOwn(ctx, key, room) })

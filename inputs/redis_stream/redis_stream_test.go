@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,23 @@ func TestARestartReadsItsOwnEntriesFirst(t *testing.T) {
 	equal(t, "read", texts(all), []string{"c", "d"})
 	equal(t, "deliveries", []int{all[0].count, all[1].count}, []int{2, 1})
 	settle(t, second, engine.Delivered, nil, all...)
+	equal(t, "not settled", left(t, c, key), 0)
+}
+
+// More entries than a reply may take are read in several replies, and none is lost that the server has handed out.
+func TestEntriesThatAreTooLargeTogether(t *testing.T) {
+	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
+	var want []string
+	for i := range 40 {
+		want = append(want, strconv.Itoa(i)+strings.Repeat("x", 10<<10))
+	}
+	add(t, c, key, want...)
+	in := opened(t, redistest.URL(t), key, `, "max_reply": "64KiB"`)
+	all := read(t, in, len(want))
+	if got := texts(all); !slices.Equal(got, want) {
+		t.Errorf("%d entries, want %d", len(got), len(want))
+	}
+	settle(t, in, engine.Delivered, nil, all...)
 	equal(t, "not settled", left(t, c, key), 0)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/bounds"
 	"github.com/flowd-io/flowd/internal/fields"
 	"github.com/flowd-io/flowd/internal/metadata"
 	"github.com/flowd-io/flowd/internal/queue/redis"
@@ -154,12 +155,26 @@ func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 		msgs, cmds = append(msgs, m), append(cmds, cmd)
 	}
 	s.client.Send(ctx, cmds)
+	if len(cmds) > 1 {
+		s.alone(ctx, cmds)
+	}
 	for i, m := range msgs {
 		if err := s.finish(m, cmds[i]); err != nil {
 			m.Fail(err)
 		}
 	}
 	return nil
+}
+
+// alone carries out the commands again, one by one, whose pipeline ended at an answer that was too large: only one of
+// them is to blame.
+func (s *step) alone(ctx context.Context, cmds []*goredis.Cmd) {
+	for i, cmd := range cmds {
+		if errors.Is(cmd.Err(), bounds.ErrTooLarge) {
+			cmds[i] = goredis.NewCmd(ctx, cmd.Args()...)
+			s.client.Send(ctx, cmds[i:i+1])
+		}
+	}
 }
 
 // command is that of a message.

@@ -2,6 +2,8 @@ package redis
 
 import (
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -112,6 +114,25 @@ func TestARunIsOnePipeline(t *testing.T) {
 	want := `[{"id": 0,"n":2} {"id": 2,"n":2} {"id": 3,"n":2} {"id": 1} permanent]`
 	if fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// An answer that is too large fails its message alone.
+func TestAnAnswerThatEndsTheConnection(t *testing.T) {
+	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
+	for i, n := range []int{10, 100 << 10, 20} {
+		c.Set(t.Context(), key+strconv.Itoa(i), strings.Repeat("x", n), 0)
+	}
+	p := made(t, fmt.Sprintf(`"command": "GET", "args": ["'%s' + string(id)"], "max_reply": "64KiB"`, key))
+	got := map[int]int{}
+	for _, o := range enginetest.Apply(t, p, `{"id": 0}`, `{"id": 1}`, `{"id": 2}`) {
+		got[len(o.Body)]++
+		if o.Err != nil && (o.Err.Class != engine.TooLarge || !strings.Contains(o.Err.Error(), "max_reply")) {
+			t.Error(o.Err)
+		}
+	}
+	if want := map[int]int{12: 1, 22: 1, len(`{"id": 1}`): 1}; !maps.Equal(got, want) {
+		t.Errorf("answers of %v bytes, want %v", got, want)
 	}
 }
 

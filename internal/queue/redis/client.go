@@ -51,7 +51,7 @@ func (c *Connect) Client(block time.Duration, conns int) (*Client, error) {
 		}
 		o.TLSConfig = conf
 	}
-	o.Dialer = dialer(c.Timeout, o.TLSConfig)
+	o.Dialer = dialer(c.Timeout, int64(c.MaxReply), o.TLSConfig)
 	switch {
 	case c.Clustered():
 		for _, a := range c.Cluster {
@@ -88,7 +88,7 @@ func (c *Connect) single(o goredis.UniversalOptions) (*Client, error) {
 		}
 		s.TLSConfig = conf
 	}
-	s.Dialer = dialer(c.Timeout, s.TLSConfig)
+	s.Dialer = dialer(c.Timeout, int64(c.MaxReply), s.TLSConfig)
 	return &Client{UniversalClient: goredis.NewClient(s), timeout: c.Timeout}, nil
 }
 

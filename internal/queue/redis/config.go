@@ -24,6 +24,7 @@ type Connect struct {
 	DB       int             `yaml:"db" check:"min=0,max=1000000" doc:"Database number, with sentinel; a URL has it as its path, and a cluster has only 0."`
 	TLS      *tlsconf.Client `yaml:"tls" doc:"Encrypt connections; {} trusts what the system trusts. With url: for rediss://, TLS settings other than the system's defaults."`
 	Timeout  time.Duration   `yaml:"timeout" check:"min=100ms,max=10m" doc:"How long to wait for a connection, and for a response, beyond what the command itself may wait."`
+	MaxReply schema.Size     `yaml:"max_reply" check:"min=64KiB,max=1GiB" doc:"Largest reply that is read; a larger one ends the connection. Each part of a list counts as 32 bytes more than its text."`
 }
 
 // Sentinel says how to find the master.
@@ -35,7 +36,7 @@ type Sentinel struct {
 }
 
 // Defaults are those of [Connect].
-var Defaults = Connect{Timeout: 5 * time.Second}
+var Defaults = Connect{Timeout: 5 * time.Second, MaxReply: 64 << 20}
 
 // Words are what users of other systems write.
 func (*Connect) Words() map[string]string {

@@ -6,29 +6,23 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
-	"syscall"
 	"time"
 
+	"github.com/flowd-io/flowd/internal/bounds"
 	goredis "github.com/redis/go-redis/v9"
 )
 
 // dialer connects as the library does. A connection that ends before the server has answered anything fails as one that
-// could not be made: the library begins each with a HELLO and sends no command before its answer.
-func dialer(timeout time.Duration, conf *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+// could not be made: the library begins each with a HELLO and sends no command before its answer. A reply takes no more
+// than most bytes.
+func dialer(timeout time.Duration, most int64, conf *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := goredis.NewDialer(&goredis.Options{DialTimeout: timeout, TLSConfig: conf})
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		inner, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{Conn: inner}
-		if raw, ok := inner.(syscall.Conn); ok { // the library looks there whether an idle connection was closed
-			return struct {
-				*conn
-				syscall.Conn
-			}{c, raw}, nil
-		}
-		return c, nil
+		return bounds.Raw(&conn{Conn: bounds.Conn(inner, &replies{most: most})}, inner), nil
 	}
 }
 

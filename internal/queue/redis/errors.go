@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/bounds"
 	goredis "github.com/redis/go-redis/v9"
 )
 
@@ -101,6 +102,10 @@ func judge(err error) (class engine.Class, holds bool, remedy string) {
 	var dial *net.OpError
 	var slow net.Error
 	switch {
+	case errors.Is(err, bounds.ErrTooLarge):
+		return engine.TooLarge, false, ""
+	case errors.Is(err, errNotRedis):
+		return engine.Transient, true, "check the address, and what listens there"
 	case errors.As(err, &unknown):
 		return engine.Auth, true, "name the authority in `tls: {ca: FILE}`"
 	case errors.As(err, &host):

@@ -32,6 +32,7 @@ const (
 
 	own         = "flowd-queue"    // the consumer that reads
 	callTimeout = 30 * time.Second // of one question to the server
+	mostReply   = 512 << 20        // bytes; of an answer with several entries
 )
 
 // server is a database for `flowd queue`: its streams and lists are the queues.
@@ -53,6 +54,7 @@ func openServer(ctx context.Context, u *url.URL) (queue.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.MaxReply = mostReply
 	if s.client, err = c.Client(0, 4); err != nil {
 		return nil, err
 	}

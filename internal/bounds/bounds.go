@@ -1,0 +1,133 @@
+// Package bounds protects client libraries from the servers that they talk to. Many libraries believe a length, a count
+// or a depth before they have seen what it announces, and end the process when that is more than there is memory for. A
+// [Check] sees each byte first; [Conn] ends the connection when it objects, and the client makes a new one. [Recover] is
+// for libraries that panic.
+package bounds
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// Check follows what one server sends over one connection.
+type Check interface {
+	// Check is given the next bytes before anybody else sees them, by one goroutine at a time. It keeps nothing of p.
+	// With an error, the connection ends.
+	Check(p []byte) error
+}
+
+// ErrTooLarge says that something is larger than its limit, so that less of it may be asked for. Other errors of a
+// [Check] mean that the server does not speak its protocol.
+var ErrTooLarge = errors.New("too large")
+
+type tooLarge string
+
+func (e tooLarge) Error() string      { return string(e) }
+func (tooLarge) Is(target error) bool { return target == ErrTooLarge }
+
+// TooLarge is an error that is [ErrTooLarge].
+func TooLarge(format string, args ...any) error { return tooLarge(fmt.Sprintf(format, args...)) }
+
+// Conn is c, which check follows. What check objects to is not read, and becomes the error of this and every later read.
+func Conn(c net.Conn, check Check) net.Conn { return Raw(&conn{Conn: c, check: check}, c) }
+
+// Raw is outer, which wraps inner, with inner's file descriptor if it has one: some clients look there whether an idle
+// connection was closed.
+func Raw(outer, inner net.Conn) net.Conn {
+	if raw, ok := inner.(syscall.Conn); ok {
+		return struct {
+			net.Conn
+			descriptor
+		}{outer, raw}
+	}
+	return outer
+}
+
+type descriptor interface{ syscall.Conn }
+
+type conn struct {
+	net.Conn
+	check Check
+	wrong error // what check has objected to; nil: nothing
+}
+
+// Read reads what the server sends.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.wrong != nil {
+		return 0, c.wrong
+	}
+	n, err := c.Conn.Read(p)
+	if c.wrong = c.check.Check(p[:n]); c.wrong != nil {
+		c.Conn.Close()
+		return 0, c.wrong
+	}
+	return n, err
+}
+
+// Frames is a [Check] of frames that begin with their length. It is used by pointer; its fields are set before.
+type Frames struct {
+	// First is how many bytes of a frame Next sees at first; at least 1.
+	First int
+	// Next is given how a frame begins. It returns the length of the whole frame in bytes, or how many more bytes it must
+	// see before it knows, or what is wrong.
+	Next func(head []byte) (length int64, more int, err error)
+
+	head []byte
+	need int   // the bytes that Next must see
+	pass int64 // bytes of the frame that are still to come
+}
+
+// Check implements [Check].
+func (f *Frames) Check(p []byte) error {
+	for {
+		n := min(f.pass, int64(len(p)))
+		p, f.pass = p[n:], f.pass-n
+		if len(p) == 0 {
+			return nil
+		}
+		f.need = max(f.need, f.First)
+		take := min(f.need-len(f.head), len(p))
+		f.head, p = append(f.head, p[:take]...), p[take:]
+		if len(f.head) < f.need {
+			return nil
+		}
+		length, more, err := f.Next(f.head)
+		switch {
+		case err != nil:
+			return err
+		case more > 0:
+			f.need += more
+			continue
+		case length < int64(len(f.head)):
+			return fmt.Errorf("the server announces a frame of %d bytes, which is impossible", length)
+		}
+		f.pass, f.head, f.need = length-int64(len(f.head)), f.head[:0], 0
+	}
+}
+
+// Recover makes a panic of a client library the error of the call that it is deferred in: what the server has sent broke
+// the library. The connection can't be used any more.
+func Recover(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("what the server sent made the client library panic: %v%s", p, place())
+	}
+}
+
+// place is where a panic began, that Recover has recovered.
+func place() string {
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if !strings.HasPrefix(f.Function, "runtime.") {
+			return fmt.Sprintf(" (in %s)", f.Function)
+		}
+		if !more {
+			return ""
+		}
+	}
+}
