@@ -44,7 +44,7 @@ var fuzzed = map[string][]string{
 	"internal/queue/amqp":       {"FuzzParse"},
 	"internal/queue/kafka":      {"FuzzNoted"},
 	"internal/queue/nats":       {"FuzzPlaceOf"},
-	"internal/queue/redis":      {"FuzzEntries", "FuzzParse"},
+	"internal/queue/redis":      {"FuzzEntries", "FuzzParse", "FuzzReplies"},
 	"internal/schedule":         {"FuzzSchedule"},
 	"internal/service":          {"FuzzRead"},
 	"internal/sqldb":            {"FuzzArray", "FuzzArrayText", "FuzzBind", "FuzzColumn"},
