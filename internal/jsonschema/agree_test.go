@@ -51,7 +51,7 @@ func agree(t *testing.T, draft, schema string, documents []string) (matching int
 		if err != nil {
 			t.Fatal(err)
 		}
-		err, wantErr := made.Check([]byte(text)), want.Validate(document)
+		err, wantErr := made.Check(t.Context(), []byte(text)), want.Validate(document)
 		if (err == nil) != (wantErr == nil) && !isEndless(err) { // which is not a match below "not" there
 			t.Errorf("draft %s, schema %s, document %s: got %v, want %v", draft, schema, text, err, wantErr)
 		}

@@ -1,6 +1,7 @@
 package jsonschema
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,24 +14,38 @@ import (
 // checking is the state of one check of one document.
 type checking struct {
 	findings
-	scope   []*resource // the dynamic scope, outermost first
-	nodes   int         // how many schemas there are
-	endless bool        // they led to each other without end
+	budget
+	of    *library
+	scope []*resource // the dynamic scope, outermost first
+	known map[question]verdict
 }
 
-// check says what is wrong with a value. Most have nothing wrong: then nothing is put into words.
-func (l *library) check(n *node, v any) error {
-	c := checking{nodes: len(l.made)}
-	ok := c.node(n, v, nil, 0)
-	if c.endless {
-		return errors.New("the schema refers to itself without end")
+var errEndless = errors.New("the schema refers to itself without end")
+
+// check says what is wrong with a value of a document of that many bytes. Most have nothing wrong: then nothing is put
+// into words.
+func (l *library) check(ctx context.Context, n *node, v any, size int) error {
+	c := checking{of: l, budget: newBudget(ctx, size)}
+	if ok := c.node(n, v, nil, 0); ok || c.stopped != nil {
+		return c.stopped
 	}
-	if ok {
-		return nil
-	}
-	c = checking{findings: findings{loud: true}, nodes: len(l.made)}
+	c = checking{of: l, budget: newBudget(ctx, size), findings: findings{loud: true}}
 	c.node(n, v, nil, 0)
+	switch {
+	case c.stopped == nil:
+	case !errors.Is(c.stopped, ErrGivenUp), c.count == 0:
+		return c.stopped
+	default:
+		c.more = true
+	}
 	return c.err()
+}
+
+// add notes a finding, unless the check has ended: what fails then has not been looked at.
+func (c *checking) add(text string) {
+	if c.stopped == nil {
+		c.findings.add(text)
+	}
 }
 
 // quietly says whether a value matches, and puts nothing into words.
@@ -53,17 +68,37 @@ func (c *checking) within(n *node, step string, v any) bool {
 // node says whether a value matches a schema. depth is how many schemas have led here without a step into the
 // document.
 func (c *checking) node(n *node, v any, m *marks, depth int) bool {
-	if n.every != 0 {
+	switch {
+	case !c.spend(1):
+		return false
+	case n.every != 0:
 		return c.schema(v, n.every)
-	}
-	if n.never {
+	case n.never:
 		c.add("nothing is allowed here")
 		return false
-	}
-	if depth > c.nodes {
-		c.endless = true
+	case depth > len(c.of.made):
+		c.stopped = errEndless
 		return false
+	case !n.deep:
+		return c.apply(n, v, m, depth)
 	}
+	q, asked := c.question(n, v, m)
+	if asked {
+		if known, ok := c.known[q]; ok {
+			c.merge(m, known.marks)
+			return known.ok
+		}
+	}
+	ok := c.enter() && c.apply(n, v, m, depth)
+	c.level--
+	if asked {
+		c.remember(q, ok, m)
+	}
+	return ok
+}
+
+// apply is node where nothing is known yet.
+func (c *checking) apply(n *node, v any, m *marks, depth int) bool {
 	if len(c.scope) == 0 || c.scope[len(c.scope)-1] != n.in {
 		c.scope = append(c.scope, n.in)
 		defer func() { c.scope = c.scope[:len(c.scope)-1] }()
@@ -78,7 +113,7 @@ func (c *checking) node(n *node, v any, m *marks, depth int) bool {
 	}
 	switch v := v.(type) {
 	case json.Number:
-		ok = c.number(n, v) && ok
+		ok = c.bounds(n, v) && ok
 	case string:
 		ok = c.text(n, v) && ok
 	case []any:
@@ -94,31 +129,33 @@ func (c *checking) node(n *node, v any, m *marks, depth int) bool {
 		ok = c.rest(n, v, own) && ok
 	}
 	if ok && n.marks {
-		m.with(own)
+		c.merge(m, own)
 	}
-	return ok
+	return ok && c.stopped == nil
 }
 
 // schema checks that a value is itself a schema.
 func (c *checking) schema(v any, d draft) bool {
-	before := len(c.all)
 	f := findings{loud: true, at: c.at}
 	f.inspect(v, d)
 	if c.loud {
-		c.all = append(c.all[:before], f.all...)
+		c.include(&f)
 	}
-	return len(f.all) == 0
+	return c.spend(f.inspected) && f.count == 0
 }
 
 func (c *checking) general(n *node, v any) bool {
 	ok := true
+	if number, is := v.(json.Number); is && !c.spend(heft(number)-1) {
+		return false
+	}
 	if len(n.types) > 0 && !isOf(v, n.types) {
 		if ok = false; c.loud {
 			c.add(wrongType(v, strings.Join(n.types, " or ")))
 		}
 	}
 	for _, only := range [...]*values{n.konst, n.enum} {
-		if only != nil && !only.has(v) {
+		if only != nil && (!c.spend(only.weigh(v)) || !only.has(v)) {
 			c.add(only.words)
 			ok = false
 		}
@@ -136,7 +173,11 @@ func isOf(v any, types []string) bool {
 	return false
 }
 
-func (c *checking) number(n *node, v json.Number) bool {
+func (c *checking) bounds(n *node, v json.Number) bool {
+	if bounded := n.min != nil || n.max != nil || n.above != nil || n.below != nil || n.multiple != nil; bounded &&
+		!c.spend(heft(v)-1) {
+		return false
+	}
 	ok := true
 	wrong := func(b *bound, keyword string) {
 		if ok = false; c.loud {
@@ -182,6 +223,9 @@ func (c *checking) text(n *node, v string) bool {
 	if n.minLength != nil || n.maxLength != nil {
 		ok = c.between(utf8.RuneCountInString(v), n.minLength, n.maxLength, "minLength", "maxLength")
 	}
+	if !c.spend(len(v)/64) || n.pattern != nil && !c.spend(n.pattern.steps(v)) || n.checked != nil && !c.spend(len(v)/4) {
+		return false
+	}
 	if n.pattern != nil && !n.pattern.MatchString(v) {
 		c.add("does not match the pattern " + n.pattern.String())
 		ok = false
@@ -195,7 +239,7 @@ func (c *checking) text(n *node, v string) bool {
 
 func (c *checking) list(n *node, v []any, m *marks) bool {
 	ok := c.between(len(v), n.minItems, n.maxItems, "minItems", "maxItems")
-	if n.unique {
+	if n.unique && c.spend(weigh(v)) {
 		if i, j, twin := twins(v); twin {
 			c.add(equalItems(i, j))
 			ok = false
@@ -253,6 +297,9 @@ func (c *checking) contained(n *node, v []any, m *marks) bool {
 
 func (c *checking) object(n *node, v map[string]any, m *marks, depth int) bool {
 	ok := c.between(len(v), n.minProps, n.maxProps, "minProperties", "maxProperties")
+	if !c.spend(len(n.required) + len(n.needs) + len(n.whenPresent)) {
+		return false
+	}
 	var missing []string
 	for _, key := range n.required {
 		if _, has := v[key]; !has {
@@ -296,30 +343,65 @@ func properties(names []string) string {
 }
 
 func (c *checking) properties(n *node, v map[string]any, m *marks) bool {
-	if n.more == nil && n.names == nil && len(n.patterns) == 0 && len(n.props) < len(v) {
-		ok := true
-		for key, of := range n.props { // they are fewer
-			if item, has := v[key]; has {
-				m.key(key)
-				if !c.within(of, key, item) {
-					if ok = false; !c.loud {
-						return false
-					}
+	ok := c.named(n, v, m)
+	if (ok || c.loud) && (n.more != nil || len(n.patterns) > 0) {
+		ok = c.unnamed(n, v, m) && ok
+	}
+	if n.names != nil && (ok || c.loud) {
+		for _, key := range sorted(v) {
+			if !c.quietly(n.names, key, nil, 0) {
+				ok = false
+				c.add("invalid propertyName '" + key + "'")
+			}
+		}
+	}
+	return ok
+}
+
+// named checks the properties that the schema names, those first that take little: they may say that the others do not
+// matter, such as a const that tells apart the schemas of oneOf.
+func (c *checking) named(n *node, v map[string]any, m *marks) bool {
+	ok := true
+	if len(n.order) <= len(v) {
+		for _, p := range n.order {
+			item, has := v[p.key]
+			if !has {
+				continue
+			}
+			m.key(p.key)
+			if !c.within(p.n, p.key, item) {
+				if ok = false; !c.loud {
+					return false
 				}
 			}
 		}
 		return ok
 	}
+	for _, deep := range [...]bool{false, true} {
+		for key, item := range v {
+			of, has := n.props[key]
+			if !has || of.deep != deep {
+				continue
+			}
+			m.key(key)
+			if !c.within(of, key, item) {
+				if ok = false; !c.loud {
+					return false
+				}
+			}
+		}
+	}
+	return ok
+}
+
+// unnamed checks properties by their patterns, and those that nothing else is said of.
+func (c *checking) unnamed(n *node, v map[string]any, m *marks) bool {
 	ok := true
 	var extra []string
 	for key, item := range v {
-		known := false
-		if of, has := n.props[key]; has {
-			known = true
-			ok = c.within(of, key, item) && ok
-		}
+		_, known := n.props[key]
 		for _, p := range n.patterns {
-			if p.re.MatchString(key) {
+			if c.spend(p.re.steps(key)) && p.re.MatchString(key) {
 				known = true
 				ok = c.within(p.n, key, item) && ok
 			}
@@ -342,14 +424,6 @@ func (c *checking) properties(n *node, v map[string]any, m *marks) bool {
 	}
 	if len(extra) > 0 {
 		c.extra(extra, "additional")
-	}
-	if n.names != nil {
-		for _, key := range sorted(v) {
-			if !c.quietly(n.names, key, nil, 0) {
-				ok = false
-				c.add("invalid propertyName '" + key + "'")
-			}
-		}
 	}
 	return ok
 }

@@ -18,6 +18,7 @@ import (
 type Options struct {
 	Draft  string // of a schema that does not say it: 2020-12, 2019-09, 7, 6 or 4
 	Format bool   // check the keyword format, too
+	Most   int    // schemas in it and its references, and no regular expressions that are very long; 0: trust it
 }
 
 // inline is the address of a schema that has no file.
@@ -44,7 +45,7 @@ func CompileFile(name string, o Options) (*Schema, error) {
 
 // CompileText makes a schema of one of a registry, with its references.
 func CompileText(s *engine.Schema, o Options) (*Schema, error) {
-	v, err := parse([]byte(s.Text))
+	v, err := references(nil).parse(s.Text)
 	if err != nil {
 		return nil, fmt.Errorf("not a valid JSON Schema: %w", err)
 	}
@@ -52,7 +53,7 @@ func CompileText(s *engine.Schema, o Options) (*Schema, error) {
 }
 
 func compile(v any, at string, from loader, o Options) (*Schema, error) {
-	l := &library{from: from, fallback: draftOf(o.Draft), resources: map[string]*resource{}, format: o.Format}
+	l := &library{from: from, fallback: draftOf(o.Draft), resources: map[string]*resource{}, format: o.Format, most: o.Most}
 	n, err := l.compile(at, v)
 	if err != nil {
 		return nil, fmt.Errorf("not a valid JSON Schema: %w", err)
@@ -74,7 +75,17 @@ func (l *library) compile(at string, v any) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.arrange()
 	return n, endless(l.made)
+}
+
+// arrange is for when the schemas that are in others are compiled, too.
+func (l *library) arrange() {
+	for _, p := range l.made {
+		if n := p.made; n.order == nil && len(n.props) > 0 {
+			n.arrange()
+		}
+	}
 }
 
 // references are the schemas to which one in a registry refers.
@@ -84,12 +95,26 @@ type references []engine.NamedSchema
 func (r references) Load(address string) (any, error) {
 	for _, known := range r {
 		if address == known.Name || strings.HasSuffix(address, "/"+known.Name) {
-			return parse([]byte(known.Text))
+			return r.parse(known.Text)
 		}
 	}
 	name := strings.TrimPrefix(address, "config:///")
 	return nil, fmt.Errorf("%s is not one of the schema's references in the registry "+
 		"(add it to them there, or put it into $defs)", name)
+}
+
+// parse reads a schema, unless it has more values than there is memory for.
+func (references) parse(text string) (any, error) {
+	most := mostValues
+	for i := range len(text) { // each value but the first stands behind one of these
+		if c := text[i]; c == ',' || c == '[' || c == '{' {
+			most--
+		}
+	}
+	if most < 0 {
+		return nil, fmt.Errorf("it has more than %d values (split it)", mostValues)
+	}
+	return parse([]byte(text))
 }
 
 // folder contains the files to which a $ref may refer; "" means none.

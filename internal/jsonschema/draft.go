@@ -2,7 +2,7 @@ package jsonschema
 
 import (
 	"fmt"
-	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -177,6 +177,7 @@ func (d draft) subschemas(of map[string]any, visit func(v any, way ...string)) {
 // inspect says what is wrong with a schema, and with those in it: their keywords must have values
 // of the right shape.
 func (f *findings) inspect(v any, d draft) {
+	f.inspected++
 	m, ok := v.(map[string]any)
 	if !ok {
 		if _, isBool := v.(bool); !isBool || d == draft4 {
@@ -188,6 +189,7 @@ func (f *findings) inspect(v any, d draft) {
 		d = named
 	}
 	for name, v := range m {
+		f.inspected++
 		if k, ok := d.keyword(name); ok {
 			f.at = append(f.at, name)
 			f.value(v, k.shape, d)
@@ -323,6 +325,7 @@ func (f *findings) names(v any, some bool) {
 }
 
 func (f *findings) unique(all []any) {
+	f.inspected += weigh(all)
 	if i, j, ok := twins(all); ok {
 		f.add(equalItems(i, j))
 	}
@@ -359,7 +362,10 @@ func (f *findings) choices(v any, d draft) {
 }
 
 func (f *findings) pattern(s string) {
-	if _, err := regexp.Compile(s); err != nil {
+	f.inspected += len(s)
+	if len(s) > longestPattern {
+		f.add(fmt.Sprintf("is longer than %d bytes", longestPattern))
+	} else if _, err := syntax.Parse(s, syntax.Perl); err != nil {
 		f.add(err.Error())
 	}
 }

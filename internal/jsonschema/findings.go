@@ -10,9 +10,12 @@ import (
 
 // findings are what was found wrong.
 type findings struct {
-	loud bool     // they are wanted, and not only whether there are any
-	at   []string // the way to the value that is looked at
-	all  []finding
+	loud      bool      // they are wanted, and not only whether there are any
+	at        []string  // the way to the value that is looked at
+	first     []finding // those that an error shows, in the order of their places
+	count     int       // of them all
+	more      bool      // not everything was looked at
+	inspected int       // values of a schema, see inspect
 }
 
 // finding is one keyword that one value breaks.
@@ -21,10 +24,46 @@ type finding struct {
 	text string
 }
 
+const (
+	shown  = 3   // findings in an error
+	widest = 200 // bytes of each
+)
+
+// add notes a finding. Those that no error will show only count: a document can have millions.
 func (f *findings) add(text string) {
-	if f.loud {
-		f.all = append(f.all, finding{slices.Clone(f.at), text})
+	if !f.loud || !f.keep(finding{f.at, text}) {
+		return
 	}
+	f.count++
+}
+
+// include adds those of an inspection.
+func (f *findings) include(o *findings) {
+	for _, one := range o.first {
+		f.keep(one)
+	}
+	f.count += o.count
+}
+
+// keep keeps a finding if it is one of the first; false: it was there.
+func (f *findings) keep(one finding) bool {
+	i := len(f.first)
+	for i > 0 {
+		order := slices.Compare(f.first[i-1].at, one.at)
+		if order == 0 && f.first[i-1].text == one.text {
+			return false
+		}
+		if order <= 0 {
+			break
+		}
+		i--
+	}
+	if i < shown {
+		one.at = slices.Clone(one.at)
+		f.first = slices.Insert(f.first, i, one)
+		f.first = f.first[:min(shown, len(f.first))]
+	}
+	return true
 }
 
 // below calls a function one step further.
@@ -34,26 +73,23 @@ func (f *findings) below(step string, call func()) {
 	f.at = f.at[:len(f.at)-1]
 }
 
-const (
-	shown  = 3   // findings in an error
-	widest = 200 // bytes of each
-)
-
 // err says in one line what was found: the first places in the order of their pointers, and how
 // many there are.
 func (f *findings) err() error {
-	if len(f.all) == 0 {
+	if f.count == 0 {
 		return nil
 	}
-	slices.SortStableFunc(f.all, func(a, b finding) int { return slices.Compare(a.at, b.at) })
 	var b strings.Builder
-	for i, v := range f.all[:min(shown, len(f.all))] {
+	for i, v := range f.first {
 		if i > 0 {
 			b.WriteString("; ")
 		}
 		b.WriteString(clip(pointer(v.at)) + ": " + clip(v.text))
 	}
-	if more := len(f.all) - shown; more > 0 {
+	switch more := f.count - len(f.first); {
+	case f.more:
+		b.WriteString("; and perhaps more")
+	case more > 0:
 		fmt.Fprintf(&b, "; and %d more", more)
 	}
 	return errors.New(b.String())

@@ -3,7 +3,7 @@ package jsonschema
 import (
 	"net/netip"
 	"net/url"
-	"regexp"
+	"regexp/syntax"
 	"strings"
 	"time"
 )
@@ -12,7 +12,7 @@ import (
 func formatOf(name string) func(string) bool {
 	switch name {
 	case "regex":
-		return func(s string) bool { _, err := regexp.Compile(s); return err == nil }
+		return isExpression
 	case "uuid":
 		return isUUID
 	case "ipv4":
@@ -51,6 +51,15 @@ func formatOf(name string) func(string) bool {
 		return isSemver
 	}
 	return nil
+}
+
+// isExpression parses a regular expression. Compiling one of a message could take 100 MiB.
+func isExpression(s string) bool {
+	if len(s) > longestPattern {
+		return false
+	}
+	_, err := syntax.Parse(s, syntax.Perl)
+	return err == nil
 }
 
 // spans says whether a text is not empty and has only bytes that a function allows.

@@ -41,8 +41,9 @@ func (m *marks) all() {
 	}
 }
 
-func (m *marks) with(o *marks) {
-	if m == nil || o == nil {
+// merge adds marks to others.
+func (c *checking) merge(m, o *marks) {
+	if m == nil || o == nil || !c.spend(len(o.keys)+len(o.items)) {
 		return
 	}
 	m.everything = m.everything || o.everything

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"sort"
 	"strconv"
@@ -36,7 +37,7 @@ type node struct {
 	min, max, above, below, multiple *bound
 
 	minLength, maxLength *int
-	pattern              *regexp.Regexp
+	pattern              *expression
 
 	prefix             []*node
 	items              *node
@@ -50,6 +51,7 @@ type node struct {
 	minProps, maxProps *int
 	required           []string
 	props              map[string]*node
+	order              []named // of props, those first that are not deep
 	patterns           []patternNode
 	more               *node
 	names              *node
@@ -57,12 +59,22 @@ type node struct {
 	whenPresent        []named
 	restProps          *node
 	marks              bool // an unevaluated keyword asks what others have evaluated
+	deep               bool // checking a value takes schemas in this one
 }
 
 type patternNode struct {
-	re *regexp.Regexp
+	re *expression
 	n  *node
 }
+
+// expression is a regular expression of a schema.
+type expression struct {
+	*regexp.Regexp
+	weight int // instructions of its program
+}
+
+// steps is how many it takes to match a text: the time is that of all instructions at each byte, at most.
+func (e *expression) steps(text string) int { return len(text) * e.weight / 16 }
 
 type named struct {
 	key string
@@ -101,6 +113,13 @@ func (l *library) node(p *place) (*node, error) {
 	n := &node{in: p.in, every: p.every}
 	p.made = n
 	l.made = append(l.made, p)
+	if l.most > 0 && len(l.made) > l.most {
+		return nil, fmt.Errorf("it has more than %d schemas (split it)", l.most)
+	}
+	if l.level++; l.level > deepest {
+		return nil, fmt.Errorf("more than %d schemas lead to each other (refer to one directly)", deepest)
+	}
+	defer func() { l.level-- }()
 	switch s := p.schema.(type) {
 	case bool:
 		n.never = !s
@@ -187,6 +206,7 @@ func (b *builder) refer(name string) (*place, *node) {
 func (b *builder) build() {
 	n := b.n
 	if _, n.ref = b.refer("$ref"); n.ref != nil && b.d <= draft7 {
+		n.deep = true
 		return // what stands beside it does not count
 	}
 	b.dynamic()
@@ -200,6 +220,7 @@ func (b *builder) build() {
 		n.restItems, n.restProps = b.optional("unevaluatedItems"), b.optional("unevaluatedProperties")
 	}
 	n.marks = n.restItems != nil || n.restProps != nil
+	n.deep = n.isDeep()
 	if f := textOf(b.get("format")); f != "" && (b.format || b.d <= draft7 || b.p.in.words.format) {
 		n.format, n.checked = f, formatOf(f)
 	}
@@ -221,12 +242,57 @@ func (b *builder) dynamic() {
 		n.scoped = p.in.dynamic[""] == p
 	}
 	if n.scoped { // what may be meant instead is compiled, too
+		b.library.scoped = true
 		for _, in := range b.resources {
 			if p := in.dynamic[n.anchor]; p != nil && b.err == nil {
 				_, b.err = b.node(p)
 			}
 		}
 	}
+}
+
+// isDeep says whether checking a value takes other schemas.
+func (n *node) isDeep() bool {
+	return n.ref != nil || n.dyn != nil || n.not != nil || n.when != nil || n.items != nil || n.contains != nil ||
+		n.more != nil || n.names != nil || n.marks || len(n.all)+len(n.any)+len(n.one)+len(n.prefix)+len(n.props)+
+		len(n.patterns)+len(n.whenPresent) > 0
+}
+
+// arrange puts the properties of a schema into the order in which they are checked.
+func (n *node) arrange() {
+	for _, key := range sorted(n.props) {
+		n.order = append(n.order, named{key, n.props[key]})
+	}
+	slices.SortStableFunc(n.order, func(a, b named) int {
+		switch {
+		case a.n.deep == b.n.deep:
+			return 0
+		case b.n.deep:
+			return -1
+		}
+		return 1
+	})
+}
+
+// expression compiles a regular expression, whose syntax has been checked.
+func (b *builder) expression(text string) *expression {
+	if b.err != nil {
+		return nil
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		b.err = err
+		return nil
+	}
+	weight := instructions(parsed)
+	if b.instructions += weight; b.most > 0 && b.instructions > mostInstructions {
+		b.err = fmt.Errorf("its regular expressions are larger than %d characters with all repetitions (write fewer, "+
+			"or smaller counts)", mostInstructions)
+		return nil
+	}
+	made, err := regexp.Compile(text)
+	b.err = err
+	return &expression{made, weight}
 }
 
 func (b *builder) applicators() {
@@ -251,7 +317,7 @@ func (b *builder) applicators() {
 	}
 	patterns, _ := b.get("patternProperties").(map[string]any)
 	for _, key := range sorted(patterns) {
-		n.patterns = append(n.patterns, patternNode{regexp.MustCompile(key), b.sub("patternProperties", key)})
+		n.patterns = append(n.patterns, patternNode{b.expression(key), b.sub("patternProperties", key)})
 	}
 	n.more, n.names = b.optional("additionalProperties"), b.optional("propertyNames")
 	dependent, _ := b.get("dependentSchemas").(map[string]any)
@@ -297,7 +363,7 @@ func (b *builder) validation() {
 	}
 	n.minLength, n.maxLength = b.count("minLength"), b.count("maxLength")
 	if p, ok := b.get("pattern").(string); ok {
-		n.pattern = regexp.MustCompile(p)
+		n.pattern = b.expression(p)
 	}
 	n.minItems, n.maxItems = b.count("minItems"), b.count("maxItems")
 	n.unique, _ = b.get("uniqueItems").(bool)

@@ -1,6 +1,7 @@
 package jsonschema
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -14,6 +15,10 @@ type library struct {
 	resources map[string]*resource // by address, without a fragment
 	made      []*place             // those whose schemas are compiled
 	format    bool                 // the keyword format counts, whatever the draft
+	scoped    bool                 // what some references lead to depends on the dynamic scope
+	most      int                  // schemas; 0: as many as there are
+
+	level, instructions int // while it is compiled
 }
 
 // loader reads documents by their addresses.
@@ -124,7 +129,8 @@ func (l *library) dialect(in *resource, root map[string]any) error {
 	if err != nil {
 		return err
 	}
-	return l.check(n, root)
+	l.arrange()
+	return l.check(context.Background(), n, root, 0)
 }
 
 // walk notes a schema and those in it.

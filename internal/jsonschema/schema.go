@@ -2,8 +2,10 @@
 // is wrong with them in one line. Start at [Compile]; the options of the formats that use a registry's are in [Reads]
 // and [Writes].
 //
-// The one library that knows these drafts compiles the schemas of schemas of all of them when a program starts: a third
-// of the time until flowd reads its configuration, whether a schema is used or not. Tests hold both equal.
+// A message, and a schema of a registry, may make a check take exponential time, so it has a budget of steps and ends
+// with its context (budget.go). That is why this is not the one library that knows all of these drafts: its checks
+// take neither, and what it lets a program add to them, the keywords of a vocabulary, is called too seldom to count
+// steps. Under the keyword "not" it takes millions of steps between two calls. Tests hold both equal.
 //
 // A text is read into a [document], its schemas get addresses (resolve.go) and become nodes (node.go), and values are
 // checked by them (check.go): first for yes or no, and once more for what is wrong.
@@ -12,7 +14,9 @@ package jsonschema
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -26,13 +30,22 @@ type Schema struct {
 }
 
 // Check says where and why a document, which is valid JSON, does not match: the first few
-// places, without texts of the document.
-func (s *Schema) Check(document []byte) error {
+// places, without texts of the document. The error is that of ctx when it ends during the check, and
+// [ErrGivenUp] for a document that takes more steps than one of its size may.
+func (s *Schema) Check(ctx context.Context, document []byte) error {
 	value, err := read(document)
 	if err != nil {
 		return err
 	}
-	return s.library.check(s.root, value)
+	return s.library.check(ctx, s.root, value, len(document))
+}
+
+// Explain is the error of a step whose check of a document by a schema of that name failed.
+func Explain(err error, name string) error {
+	if errors.Is(err, ErrGivenUp) {
+		return fmt.Errorf("could not be checked by %s: %w", name, err)
+	}
+	return fmt.Errorf("does not match %s: %w", name, err)
 }
 
 // read decodes a valid document as the validator wants it, numbers as written.

@@ -91,7 +91,7 @@ func TestASchemaOfSchemas(t *testing.T) {
 			}
 			made, err := compile(v, inline, from, Options{})
 			if err == nil {
-				err = made.Check([]byte(tt.document))
+				err = made.Check(t.Context(), []byte(tt.document))
 			}
 			if err == nil && tt.want != "" || err != nil && err.Error() != tt.want {
 				t.Errorf("got %v, want %q", err, tt.want)
@@ -133,7 +133,7 @@ func TestFormats(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, text := range append(tt.match, tt.fail...) {
-			err := made.library.check(made.root, text)
+			err := made.library.check(t.Context(), made.root, text, len(text))
 			if (err == nil) != (i < len(tt.match)) {
 				t.Errorf("%s: %q: got error %v", tt.format, text, err)
 			}

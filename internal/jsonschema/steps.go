@@ -15,10 +15,13 @@ import (
 const Kind = "JSON"
 
 // ofRegistries is how a registry's schemas are read that do not say their draft.
-var ofRegistries = Options{Draft: "7"}
+var ofRegistries = Options{Draft: "7", Most: mostSchemas}
 
-// checked is JSON that matches a schema.
-type checked struct{ *Schema }
+// checked is JSON that matches a schema. Its checks end with the call of the step that they are for.
+type checked struct {
+	*Schema
+	ctx context.Context
+}
 
 // Decode checks the payload and gives it as it is.
 func (c checked) Decode(dst, payload []byte) ([]byte, error) {
@@ -32,16 +35,18 @@ func (c checked) Decode(dst, payload []byte) ([]byte, error) {
 
 // Encode checks the document and gives it as it is.
 func (c checked) Encode(dst, json []byte) ([]byte, error) {
-	if err := c.Check(json); err != nil {
-		return dst, fmt.Errorf("json_schema: does not match the schema: %w", err)
+	if err := c.Check(c.ctx, json); err != nil {
+		if c.ctx.Err() == nil {
+			err = fmt.Errorf("json_schema: %w", Explain(err, "the schema"))
+		}
+		return dst, err
 	}
 	return append(dst, bytes.TrimSpace(json)...), nil
 }
 
-func newCompiled(known engine.SchemaRegistry) *registry.Compiled[codec.Codec] {
-	return registry.NewCompiled(known, Kind, func(s *engine.Schema) (codec.Codec, error) {
-		made, err := CompileText(s, ofRegistries)
-		return checked{made}, err
+func newCompiled(known engine.SchemaRegistry) *registry.Compiled[*Schema] {
+	return registry.NewCompiled(known, Kind, func(s *engine.Schema) (*Schema, error) {
+		return CompileText(s, ofRegistries)
 	})
 }
 
@@ -62,7 +67,7 @@ func needsOne(r engine.RegistryName, report func(path, message, remedy string)) 
 
 // Decoder reads payloads. It is safe for concurrent use.
 type Decoder struct {
-	compiled *registry.Compiled[codec.Codec]
+	compiled *registry.Compiled[*Schema]
 }
 
 // Decoder makes what the options say.
@@ -77,7 +82,7 @@ func (r *Reads) Decoder(env engine.Env) (*Decoder, error) {
 // Reader is the codec for a payload, what it is to read of that, and the schema's id.
 func (d *Decoder) Reader(ctx context.Context, payload []byte) (c codec.Codec, body []byte, id any, err error) {
 	e, body, err := d.compiled.Read(ctx, payload)
-	return e.Made, body, e.ID, err
+	return checked{e.Made, ctx}, body, e.ID, err
 }
 
 // Writes are the options of encoding.
@@ -97,7 +102,7 @@ func (w *Writes) CheckConfig(report func(path, message, remedy string)) {
 }
 
 // Encoder writes payloads. It is safe for concurrent use.
-type Encoder struct{ writer *registry.Writer[codec.Codec] }
+type Encoder struct{ writer *registry.Writer[*Schema] }
 
 // Encoder makes what the options say; the file is read.
 func (w *Writes) Encoder(env engine.Env) (*Encoder, error) {
@@ -129,5 +134,5 @@ func (w *Writes) Encoder(env engine.Env) (*Encoder, error) {
 // Writer is the codec for a message, and what its payload begins with.
 func (e *Encoder) Writer(ctx context.Context, m *engine.Message) (c codec.Codec, prefix []byte, err error) {
 	made, err := e.writer.Of(ctx, m)
-	return made.Made, made.Header, err
+	return checked{made.Made, ctx}, made.Header, err
 }

@@ -122,7 +122,7 @@ func FuzzCheck(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out, err := checked{made}.Decode(nil, []byte(document))
+		out, err := checked{made, t.Context()}.Decode(nil, []byte(document))
 		if err == nil && string(out) != strings.TrimSpace(document) {
 			t.Errorf("%s is %s", document, out)
 		}

@@ -14,7 +14,7 @@ func (c *checking) together(n *node, v any, m *marks, depth int) bool {
 		if !c.node(to, v, own, depth) {
 			return false
 		}
-		m.with(own)
+		c.merge(m, own)
 		return true
 	}
 	if n.ref != nil {
@@ -52,7 +52,7 @@ func (c *checking) together(n *node, v any, m *marks, depth int) bool {
 		own := m.fresh()
 		next := n.orElse
 		if c.quietly(n.when, v, own, depth) {
-			m.with(own)
+			c.merge(m, own)
 			next = n.then
 		}
 		if next != nil {
@@ -78,7 +78,7 @@ func (c *checking) some(of []*node, v any, m *marks, depth int, exactly bool) bo
 			return false
 		}
 		first = i
-		m.with(own)
+		c.merge(m, own)
 		if !exactly && m == nil {
 			return true
 		}
@@ -111,6 +111,9 @@ func (c *checking) rest(n *node, v any, m *marks) bool {
 	ok := true
 	switch v := v.(type) {
 	case []any:
+		if !c.spend(len(v)) {
+			return false
+		}
 		for i := m.first; i < len(v) && n.restItems != nil && !m.everything; i++ {
 			if !m.items[i] {
 				ok = c.within(n.restItems, strconv.Itoa(i), v[i]) && ok
@@ -122,6 +125,9 @@ func (c *checking) rest(n *node, v any, m *marks) bool {
 	case map[string]any:
 		if n.restProps == nil || m.everything {
 			break
+		}
+		if !c.spend(len(v)) {
+			return false
 		}
 		var extra []string
 		for key, item := range v {

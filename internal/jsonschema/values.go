@@ -136,12 +136,12 @@ func equal(a, b any) bool {
 // values are what a value may be.
 type values struct {
 	texts  map[string]bool
-	others []any
-	words  string // what is wrong with a value that is none of them
+	others map[string]bool // as canonical writes them
+	words  string          // what is wrong with a value that is none of them
 }
 
 func newValues(all []any) *values {
-	v := &values{texts: map[string]bool{}}
+	v := &values{texts: map[string]bool{}, others: map[string]bool{}}
 	words := make([]string, len(all))
 	plain := true
 	for i, one := range all {
@@ -149,16 +149,17 @@ func newValues(all []any) *values {
 		case string:
 			v.texts[one] = true
 			words[i] = "'" + one + "'"
+			continue
 		case []any, map[string]any:
 			plain = false
-			v.others = append(v.others, one)
 		case json.Number:
-			v.others, words[i] = append(v.others, one), string(one)
+			words[i] = string(one)
 		case bool:
-			v.others, words[i] = append(v.others, one), strconv.FormatBool(one)
+			words[i] = strconv.FormatBool(one)
 		default:
-			v.others, words[i] = append(v.others, one), "null"
+			words[i] = "null"
 		}
+		v.others[string(canonical(nil, one))] = true
 	}
 	switch {
 	case !plain:
@@ -171,16 +172,23 @@ func newValues(all []any) *values {
 	return v
 }
 
+// weigh is how many steps it takes to look for a value.
+func (v *values) weigh(one any) int {
+	if _, text := one.(string); text || len(v.others) == 0 {
+		return 0
+	}
+	return weigh(one)
+}
+
 func (v *values) has(one any) bool {
 	if s, ok := one.(string); ok {
 		return v.texts[s]
 	}
-	for _, other := range v.others {
-		if equal(one, other) {
-			return true
-		}
+	if len(v.others) == 0 {
+		return false
 	}
-	return false
+	var room [64]byte
+	return v.others[string(canonical(room[:0], one))]
 }
 
 // few are as many items as are compared with each other faster than they are written down.
@@ -188,7 +196,7 @@ const few = 12
 
 // twins finds two items that are equal.
 func twins(all []any) (i, j int, ok bool) {
-	if len(all) <= few {
+	if len(all) <= few && weigh(all) <= 4*few {
 		for j := range all {
 			for i := range j {
 				if equal(all[i], all[j]) {

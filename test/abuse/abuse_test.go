@@ -44,6 +44,7 @@ func TestAbuse(t *testing.T) {
 	}{
 		{"http clients", httpClients},
 		{"size and shape of data", shapes},
+		{"validation", validations},
 		{"configuration", configurations},
 		{"names built from data", names},
 		{"calling out", callingOut},

@@ -70,6 +70,17 @@ const Compiling = 4 * time.Minute
 type Result struct {
 	Stdout, Stderr string
 	Code           int
+	CPU            time.Duration // that it used, in user and system mode
+}
+
+// resultOf is the result of a command that has ended, given the error of its Wait.
+func resultOf(t *testing.T, cmd *exec.Cmd, stdout, stderr string, err error) Result {
+	t.Helper()
+	r := Result{Stdout: stdout, Stderr: stderr, Code: exitCode(t, err)}
+	if cmd.ProcessState != nil {
+		r.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	return r
 }
 
 // Run runs the binary in dir and waits for it.
@@ -100,7 +111,7 @@ func Within(t *testing.T, limit time.Duration, dir, stdin, name string, args ...
 	if ctx.Err() != nil {
 		t.Fatalf("%s %q: not back after %v\n%s%s", name, args, limit, &stdout, &stderr)
 	}
-	return Result{stdout.String(), stderr.String(), exitCode(t, err)}
+	return resultOf(t, cmd, stdout.String(), stderr.String(), err)
 }
 
 // startLimited starts a program; flowd with a limit of memory.

@@ -99,7 +99,8 @@ func (p *Process) Wait() Result {
 		p.T.Fatal(err)
 	}
 	<-p.Stderr.Ended
-	return Result{string(rest), p.Stderr.Text(), exitCode(p.T, p.Cmd.Wait())}
+	err = p.Cmd.Wait()
+	return resultOf(p.T, p.Cmd, string(rest), p.Stderr.Text(), err)
 }
 
 // Transcript is what a process has written so far.
