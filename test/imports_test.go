@@ -75,7 +75,7 @@ var inside = map[string]string{
 	"internal/caches/redis":   "internal/caches",
 	"internal/caches/sql":     "internal/caches",
 	"internal/call": "" +
-		"inputs/http internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
+		"cmd/flowd/cli inputs/http internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
 		"internal/queue/nats internal/queue/sqs internal/registry internal/twophase outputs/http processors/exec " +
 		"processors/http processors/sql processors/state",
 	"internal/checkpoint": "inputs/file inputs/http inputs/sql internal/cursor internal/objects",

@@ -73,6 +73,8 @@ func (t *Target) Connect(options ...nats.Option) (*nats.Conn, error) {
 	if t.TLS != nil {
 		options = append(options, nats.Secure(t.TLS))
 	}
+	// Without a handler, the library writes to stderr.
+	options = append([]nats.Option{nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}, options...)
 	nc, err := nats.Connect(t.urls(), options...)
 	if _, bad := errors.AsType[*url.Error](err); bad { // whose text has the address
 		err = errors.New("it is not a valid address")

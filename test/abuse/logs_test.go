@@ -1,6 +1,7 @@
 package abuse
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -21,6 +22,7 @@ var logs = []attack{
 		failsAll(t, "exec: {command: [sh, -c, 'cat >&2; exit 1']}", 300)
 	}},
 	{"a flood of requests that are refused, and of none", refusedRequests},
+	{"a server that answers more than it was asked, with what it was shown", unsolicited},
 }
 
 // failsAll makes messages fail, each with its own text, and looks at what is logged.
@@ -78,5 +80,48 @@ service: {log: {level: debug}}
 	r.Want(t, 0)
 	if size := len(r.Stderr); size > 100_000 {
 		t.Errorf("the log has %d bytes:\n%.4000s", size, r.Stderr)
+	}
+}
+
+// unsolicited has Go's own HTTP client quote a server in the standard log, at each poll.
+func unsolicited(t *testing.T) {
+	const secret = "t0ken of/the poll"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	polled := make(chan struct{})
+	go func() {
+		for n := 0; ; n++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if n == 200 {
+				close(polled)
+			}
+			r, err := http.ReadRequest(bufio.NewReader(c))
+			if err == nil {
+				_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 200 %d %s\r\n", n,
+					r.Header.Get("Authorization"))
+				_, _ = io.Copy(io.Discard, c) // until the client closes it
+			}
+			c.Close()
+		}
+	}()
+	dir := t.TempDir()
+	p := flowdtest.StartAs(t, dir, "env", "X="+secret, flowdtest.Binary, "-c", flowdtest.Write(t, dir, "p.yaml", `
+inputs: {in: {http: {url: "http://`+l.Addr().String()+`/", auth: {bearer: "${X}"}, interval: 1ms}}}
+outputs: {out: {drop: {}}}
+`))
+	p.Says("Unsolicited response")
+	<-polled
+	p.Signal(syscall.SIGTERM)
+	r := p.Wait()
+	hides(t, r.Stderr, secret)
+	if lines := strings.Count(r.Stderr, "Unsolicited response"); lines > 50 || !strings.Contains(r.Stderr, "level=WARN") ||
+		!strings.Contains(r.Stderr, "***") {
+		t.Errorf("%d lines are logged:\n%.4000s", lines, r.Stderr)
 	}
 }

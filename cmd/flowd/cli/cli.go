@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"strings"
 
@@ -20,6 +21,7 @@ import (
 // blank-imports no plugin: the caller's imports decide which ones there are.
 func Main() {
 	explainMissing()
+	log.SetOutput(io.Discard) // commands with a log take what libraries say; the others show what they return
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/internal/call"
 	"github.com/flowd-io/flowd/internal/logsum"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/lmittmann/tint"
@@ -39,6 +41,27 @@ func newLogging(con *console, secrets *schema.Secrets) *logging {
 	l.sums = logsum.New(slog.NewMultiHandler(asJSON, asText))
 	l.log = slog.New(l.sums)
 	return l
+}
+
+// libraries makes Go's standard logger, which libraries write to unasked, a source of this log like any other: what
+// they quote of a server is masked, bounded and summed up.
+func (l *logging) libraries(secrets *schema.Secrets) {
+	slog.SetDefault(l.log)
+	log.SetFlags(0)
+	log.SetOutput(said{l.log, secrets})
+}
+
+// said takes the lines of libraries.
+type said struct {
+	log     *slog.Logger
+	secrets *schema.Secrets
+}
+
+const mostSaid = 500 // bytes of a line
+
+func (s said) Write(line []byte) (int, error) {
+	s.log.Warn("a library says something", "text", call.Head(line, mostSaid, s.secrets))
+	return len(line), nil
 }
 
 // painter is a screen for tint, whose every escape sequence is its own: see plain.

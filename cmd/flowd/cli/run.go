@@ -82,6 +82,7 @@ func run(cmd *cobra.Command, files, set []string, watch bool) error {
 	caught := catch()
 	secrets := &schema.Secrets{}
 	logs := newLogging(con, secrets)
+	logs.libraries(secrets)
 	defer logs.sums.Flush()
 	o := config.Options{Set: set, Log: logs.log, Secrets: secrets}
 	signalled := func() bool { return context.Cause(stop) == errSignal }

@@ -119,6 +119,7 @@ after --grace, or at a second signal.`,
 				c.Secrets.AddURL(t.URL)
 			}
 			logs := newLogging(con, c.Secrets)
+			logs.libraries(c.Secrets)
 			defer logs.sums.Flush()
 			c.Log = logs.log
 			stop, kill, release := signals(cmd.Context(), con)
