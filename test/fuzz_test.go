@@ -47,7 +47,7 @@ var fuzzed = map[string][]string{
 	"internal/queue/redis":      {"FuzzEntries", "FuzzParse", "FuzzReplies"},
 	"internal/schedule":         {"FuzzSchedule"},
 	"internal/service":          {"FuzzRead"},
-	"internal/sqldb":            {"FuzzArray", "FuzzArrayText", "FuzzBind", "FuzzColumn"},
+	"internal/sqldb":            {"FuzzArray", "FuzzArrayText", "FuzzBind", "FuzzColumn", "FuzzMySQL"},
 	"internal/tables":           {"FuzzNetworks", "FuzzParse"},
 	"schema":                    {"FuzzDecode", "FuzzMask", "FuzzScalars"},
 }

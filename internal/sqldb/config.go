@@ -22,10 +22,11 @@ type Config struct {
 	TLS            *tlsconf.Client `yaml:"tls" doc:"Encrypt connections and check the server's certificate; {} trusts what the system trusts. Without it the dsn decides. Not for sqlite."`
 	ConnectTimeout time.Duration   `yaml:"connect_timeout" check:"min=100ms,max=5m" doc:"How long to wait for a connection."`
 	Connections    int             `yaml:"connections" check:"min=1,max=1000" doc:"Maximum number of connections at once."`
+	MaxRow         schema.Size     `yaml:"max_row" check:"min=64KiB,max=1GiB" doc:"Largest row that the database may send."`
 }
 
 // Defaults are those of [Config].
-var Defaults = Config{ConnectTimeout: 10 * time.Second, Connections: 8}
+var Defaults = Config{ConnectTimeout: 10 * time.Second, Connections: 8, MaxRow: 64 << 20}
 
 const (
 	postgres   = "postgres"

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/bounds"
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 	lite "modernc.org/sqlite"
@@ -63,6 +64,8 @@ func classify(err error, connecting bool) error {
 		return ofSQLite(file)
 	case errors.As(err, &house):
 		return ofClickHouse(house)
+	case errors.Is(err, bounds.ErrTooLarge):
+		return engine.WithClass(engine.TooLarge, err)
 	case errors.Is(err, mysql.ErrPktTooLarge):
 		return engine.WithClass(engine.Rejected, remedied(errors.New("the row is larger than max_allowed_packet"), largerPacket))
 	case errors.Is(err, driver.ErrBadConn): // nothing was sent
@@ -87,6 +90,17 @@ func classify(err error, connecting bool) error {
 	return engine.WithClass(engine.Transient, err) // it may have been carried out
 }
 
+// mostSaid is how much is shown of the text of an error, in bytes.
+const mostSaid = 4 << 10
+
+// said is a text of a server, for an error.
+func said(text string) string {
+	if len(text) > mostSaid {
+		text = text[:mostSaid] + "…"
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
 // ofPostgres goes by the SQLSTATE.
 func ofPostgres(e *pgconn.PgError) error {
 	text := e.Message
@@ -96,7 +110,7 @@ func ofPostgres(e *pgconn.PgError) error {
 	if e.ColumnName != "" && !strings.Contains(text, e.ColumnName) {
 		text += ": column " + e.ColumnName
 	}
-	err := fmt.Errorf("%s (SQLSTATE %s)", strings.ToValidUTF8(text, "\uFFFD"), e.Code)
+	err := fmt.Errorf("%s (SQLSTATE %s)", said(text), said(e.Code))
 	class := ""
 	if len(e.Code) == 5 {
 		class = e.Code[:2]
@@ -122,7 +136,7 @@ func ofPostgres(e *pgconn.PgError) error {
 
 // ofMySQL goes by the number of the error.
 func ofMySQL(e *mysql.MySQLError) error {
-	err := fmt.Errorf("%s (error %d, SQLSTATE %s)", strings.ToValidUTF8(e.Message, "\uFFFD"), e.Number, e.SQLState[:])
+	err := fmt.Errorf("%s (error %d, SQLSTATE %s)", said(e.Message), e.Number, said(string(e.SQLState[:])))
 	switch e.Number {
 	case 1153:
 		return engine.WithClass(engine.Rejected, remedied(err, largerPacket))

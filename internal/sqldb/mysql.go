@@ -21,9 +21,15 @@ func openMySQL(c *Config) (DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (write USER:PASSWORD@tcp(HOST:3306)/DATABASE)", err)
 	}
+	if cfg.AllowAllFiles {
+		return nil, errors.New("allowAllFiles lets the server read any file of this machine (remove it)")
+	}
 	cfg.Timeout = c.ConnectTimeout
 	cfg.InterpolateParams, cfg.ParseTime, cfg.MultiStatements = true, false, false
-	cfg.MaxAllowedPacket = 0 // the server's
+	cfg.MaxAllowedPacket = 0                                          // the server's
+	if err := cfg.Apply(mysql.EnableCompression(false)); err != nil { // the driver inflates packets of any size
+		return nil, err
+	}
 	cfg.Logger = log.New(io.Discard, "", 0)
 	if cfg.Params == nil {
 		cfg.Params = map[string]string{}
@@ -41,7 +47,7 @@ func openMySQL(c *Config) (DB, error) {
 		}
 		cfg.AllowFallbackToPlaintext = false
 	}
-	conn, err := mysql.NewConnector(cfg)
+	conn, err := newMyConnector(cfg, c.MaxRow)
 	if err != nil {
 		return nil, err
 	}
