@@ -20,9 +20,9 @@ type Config struct {
 	Driver         string          `yaml:"driver" check:"required,oneof=postgres|mysql|mariadb|sqlite|clickhouse" doc:"Kind of database."`
 	DSN            schema.Secret   `yaml:"dsn" check:"required,nonempty" doc:"Connection string: postgres://USER:PASSWORD@HOST/DATABASE, USER:PASSWORD@tcp(HOST:3306)/DATABASE for MySQL and MariaDB, http://USER:PASSWORD@HOST:8123/DATABASE for ClickHouse, or the path of a file for SQLite."`
 	TLS            *tlsconf.Client `yaml:"tls" doc:"Encrypt connections and check the server's certificate; {} trusts what the system trusts. Without it the dsn decides. Not for sqlite."`
-	ConnectTimeout time.Duration   `yaml:"connect_timeout" check:"min=100ms,max=5m" doc:"How long to wait for a connection."`
-	Connections    int             `yaml:"connections" check:"min=1,max=1000" doc:"Maximum number of connections at once."`
-	MaxRow         schema.Size     `yaml:"max_row" check:"min=64KiB,max=1GiB" doc:"Largest row that the database may send."`
+	ConnectTimeout time.Duration   `yaml:"connect_timeout" default:"10s" check:"min=100ms,max=5m" doc:"How long to wait for a connection."`
+	Connections    int             `yaml:"connections" default:"8" check:"min=1,max=1000" doc:"Maximum number of connections at once."`
+	MaxRow         schema.Size     `yaml:"max_row" default:"64MiB" check:"min=64KiB,max=1GiB" doc:"Largest row that the database may send."`
 }
 
 // Defaults are those of [Config].

@@ -22,6 +22,23 @@ func selected(driver, dsn, query string) *Table {
 	return New("customers", c, nil, nil)
 }
 
+// A table in a file has the limits of the other components, not none: without a connection, every query waited for one.
+func TestADatabaseHasTheDefaultsOfSQL(t *testing.T) {
+	n := &schema.Node{Kind: schema.MapNode}
+	for name, text := range map[string]string{"driver": "sqlite", "dsn": "x.db", "query": "SELECT 1 AS id"} {
+		n.Keys = append(n.Keys, &schema.Node{Kind: schema.TextNode, Text: name})
+		n.Items = append(n.Items, &schema.Node{Kind: schema.TextNode, Text: text})
+	}
+	var c *Query
+	if d := schema.NewDecoder(nil); !d.Decode(n, &c) {
+		t.Fatal(d.Problems())
+	}
+	got, want := c.Config, sqldb.Defaults
+	if got.Connections != want.Connections || got.ConnectTimeout != want.ConnectTimeout || got.MaxRow != want.MaxRow {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 func TestADatabaseIsAskedForNewVersions(t *testing.T) {
 	for _, driver := range []string{"postgres", "sqlite", "clickhouse"} {
 		t.Run(driver, func(t *testing.T) {
