@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -25,6 +26,10 @@ type link struct {
 	*pgconn.PgConn
 	arrived *bufio.Reader
 }
+
+// mostConns is how many connections are open at once: two are needed, and the library takes up to 15 s for each that a
+// server ends in the middle of an answer.
+const mostConns = 8
 
 // bufferSize is how much of the stream is read from the network at once.
 const bufferSize = 64 << 10
@@ -48,6 +53,7 @@ func (in *input) connect(ctx context.Context, replication bool) (*link, error) {
 			conf.ValidateConnect = primary
 		}
 	}
+	conf.DialFunc = in.conns.Dial(conf.DialFunc)
 	l := &link{}
 	conf.MaxProtocolMessageBodyLen = int(in.cfg.MaxRow)
 	conf.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
@@ -64,8 +70,8 @@ func (in *input) connect(ctx context.Context, replication bool) (*link, error) {
 
 // primary refuses a server that follows another.
 func primary(ctx context.Context, conn *pgconn.PgConn) error {
-	results, err := conn.Exec(ctx, "SELECT pg_is_in_recovery()").ReadAll()
-	if err == nil && string(results[0].Rows[0][0]) == "t" {
+	rows, err := answer(&link{PgConn: conn}, one, conn.Exec(ctx, "SELECT pg_is_in_recovery()"))
+	if err == nil && rows[0][0] == "t" {
 		err = errors.New("the server is a standby")
 	}
 	return err
@@ -98,29 +104,63 @@ func (in *input) secure(conf *pgconn.Config) error {
 	return nil
 }
 
+// shape is what an answer must have: the library passes on whatever a server sends.
+type shape struct{ least, columns int }
+
+var (
+	any1, any2, any4, any6, any8 = shape{0, 1}, shape{0, 2}, shape{0, 4}, shape{0, 6}, shape{0, 8}
+	one, one2, one3, one4        = shape{1, 1}, shape{1, 2}, shape{1, 3}, shape{1, 4}
+)
+
+// Of an answer that is kept. A database can have many types and columns.
+const (
+	mostRows  = 1 << 20
+	mostBytes = 64 << 20
+)
+
 // rows are those of an answer; a NULL is "".
-func (in *input) rows(ctx context.Context, l *link, doing, sql string) ([][]string, error) {
+func (in *input) rows(ctx context.Context, l *link, s shape, doing, sql string) (all [][]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
 	defer cancel()
-	results, err := l.Exec(ctx, sql).ReadAll()
-	if err != nil {
-		return nil, explain(err, doing)
-	}
-	var all [][]string
-	for _, r := range results {
-		for _, row := range r.Rows {
+	all, err = answer(l, s, l.Exec(ctx, sql))
+	return all, explain(err, doing)
+}
+
+func answer(l *link, s shape, from *pgconn.MultiResultReader) (all [][]string, err error) {
+	size := 0
+	for err == nil && from.NextResult() {
+		for r := from.ResultReader(); err == nil && r.NextRow(); {
+			row := r.Values()
 			texts := make([]string, len(row))
 			for i, v := range row {
 				texts[i] = string(v)
+				size += len(v) + 16
 			}
 			all = append(all, texts)
+			switch {
+			case len(row) < s.columns:
+				err = fmt.Errorf("the server has sent rows of %d columns, not %d", len(row), s.columns)
+			case len(all) > mostRows || size > mostBytes:
+				err = fmt.Errorf("the server's answer is longer than %d rows, or %d MiB", mostRows, mostBytes>>20)
+			}
 		}
+	}
+	if err != nil {
+		_ = l.Conn().Close() // not to read the rest
+		_ = from.Close()
+		return nil, err
+	}
+	if err := from.Close(); err != nil {
+		return nil, err
+	}
+	if len(all) < s.least {
+		return nil, errors.New("the server's answer is empty")
 	}
 	return all, nil
 }
 
 // ask is rows from the connection for questions, which is made again when it is lost.
-func (in *input) ask(ctx context.Context, doing, sql string) ([][]string, error) {
+func (in *input) ask(ctx context.Context, s shape, doing, sql string) ([][]string, error) {
 	in.asking.Lock()
 	defer in.asking.Unlock()
 	if in.catalog == nil || in.catalog.IsClosed() {
@@ -130,7 +170,7 @@ func (in *input) ask(ctx context.Context, doing, sql string) ([][]string, error)
 			return nil, err
 		}
 	}
-	return in.rows(ctx, in.catalog, doing, sql)
+	return in.rows(ctx, in.catalog, s, doing, sql)
 }
 
 // ident is a name as an identifier of SQL.

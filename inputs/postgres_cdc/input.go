@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/bounds"
 	"github.com/flowd-io/flowd/internal/pgoutput"
 )
 
@@ -34,6 +35,7 @@ type input struct {
 	watch     sync.WaitGroup     // the loop that watches the slot
 	unwatch   context.CancelFunc // ends it
 
+	conns   bounds.Few // all of them
 	asking  sync.Mutex // held during a question
 	catalog *link      // for questions; nil: it is not connected
 
@@ -61,7 +63,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if env.Instances > 1 {
 		return nil, errors.New("a slot has one reader at a time (remove `concurrency`)")
 	}
-	in := &input{cfg: c, log: env.Log, name: strings.Trim(env.Pipeline+"."+env.Name, "."),
+	in := &input{cfg: c, log: env.Log, conns: make(bounds.Few, mostConns), name: strings.Trim(env.Pipeline+"."+env.Name, "."),
 		known: map[uint32]*table{}, types: map[uint32]pgoutput.Shape{}}
 	for _, t := range c.Tables {
 		if in.tables == nil {

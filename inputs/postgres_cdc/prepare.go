@@ -55,7 +55,7 @@ func (in *input) gone() error {
 
 // look asks what the server is.
 func (in *input) look(ctx context.Context) error {
-	rows, err := in.ask(ctx, "look at the server", `SELECT current_setting('server_version_num'), current_setting('server_version'), `+
+	rows, err := in.ask(ctx, one4, "look at the server", `SELECT current_setting('server_version_num'), current_setting('server_version'), `+
 		`current_setting('wal_level'), (SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout')`)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (in *input) look(ctx context.Context) error {
 // findSlot is the slot, or nil.
 func (in *input) findSlot(ctx context.Context) (*slotState, error) {
 	name := in.cfg.Slot
-	rows, err := in.ask(ctx, "look for slot "+name, `SELECT slot_type, coalesce(plugin, ''), database = current_database(), `+
+	rows, err := in.ask(ctx, any6, "look for slot "+name, `SELECT slot_type, coalesce(plugin, ''), database = current_database(), `+
 		`coalesce(wal_status, ''), confirmed_flush_lsn, coalesce(database, '') FROM pg_replication_slots WHERE slot_name = `+
 		literal(name))
 	if err != nil || len(rows) == 0 {
@@ -103,7 +103,7 @@ func (in *input) findSlot(ctx context.Context) (*slotState, error) {
 // publish sees to it that there is a publication of all tables.
 func (in *input) publish(ctx context.Context, late bool) error {
 	for _, t := range in.cfg.Tables {
-		rows, err := in.ask(ctx, "look for table "+t, `SELECT to_regclass(`+literal(quoted(t))+`) IS NULL`)
+		rows, err := in.ask(ctx, one, "look for table "+t, `SELECT to_regclass(`+literal(quoted(t))+`) IS NULL`)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (in *input) publish(ctx context.Context, late bool) error {
 		}
 	}
 	name := in.cfg.publication()
-	rows, err := in.ask(ctx, "look for publication "+name, `SELECT p.pubname, t.schemaname || '.' || t.tablename `+
+	rows, err := in.ask(ctx, any2, "look for publication "+name, `SELECT p.pubname, t.schemaname || '.' || t.tablename `+
 		`FROM pg_publication p LEFT JOIN pg_publication_tables t USING (pubname) WHERE pubname = `+literal(name))
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (in *input) warnOfLarge(ctx context.Context) error {
 	if in.began {
 		return nil // it has
 	}
-	rows, err := in.ask(ctx, "look for large columns", `SELECT DISTINCT t.schemaname || '.' || t.tablename FROM pg_publication_tables t `+
+	rows, err := in.ask(ctx, any1, "look for large columns", `SELECT DISTINCT t.schemaname || '.' || t.tablename FROM pg_publication_tables t `+
 		`JOIN pg_namespace n ON n.nspname = t.schemaname JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename `+
 		`JOIN pg_attribute a ON a.attrelid = c.oid WHERE t.pubname = `+literal(in.cfg.publication())+` AND c.relreplident <> 'f' `+
 		`AND a.attnum > 0 AND NOT a.attisdropped AND a.attlen = -1 AND a.attstorage IN ('x', 'e') `+
@@ -180,7 +180,7 @@ func (in *input) makePublication(ctx context.Context, late bool) error {
 	case !in.cfg.Create:
 		return engine.Errorf(engine.Permanent, "publication %s does not exist (%s)", name, create)
 	}
-	_, err := in.ask(ctx, "make publication "+name+" by "+create, create)
+	_, err := in.ask(ctx, shape{}, "make publication "+name+" by "+create, create)
 	if err == nil {
 		in.log.Info("made a publication", "publication", name, "of", what)
 	}

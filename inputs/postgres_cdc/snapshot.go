@@ -59,7 +59,7 @@ func (in *input) bear(ctx context.Context, v *birth) error {
 	if err := in.roomForTwo(ctx); err != nil {
 		return err
 	}
-	if _, err := v.link.Exec(ctx, "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ").ReadAll(); err != nil {
+	if _, err := answer(v.link, shape{}, v.link.Exec(ctx, "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")); err != nil {
 		return explain(err, "begin the snapshot")
 	}
 	var err error
@@ -80,7 +80,7 @@ func (in *input) bear(ctx context.Context, v *birth) error {
 			return err
 		}
 	}
-	if _, err := v.link.Exec(ctx, "COMMIT").ReadAll(); err != nil {
+	if _, err := answer(v.link, shape{}, v.link.Exec(ctx, "COMMIT")); err != nil {
 		return explain(err, "end the snapshot")
 	}
 	in.log.Info("read the snapshot", "rows", n)
@@ -89,19 +89,16 @@ func (in *input) bear(ctx context.Context, v *birth) error {
 
 // make makes a slot, and returns where its changes begin.
 func (v *birth) make(ctx context.Context, what string) (pgoutput.LSN, error) {
-	results, err := v.link.Exec(ctx, "CREATE_REPLICATION_SLOT "+what).ReadAll()
+	rows, err := answer(v.link, one2, v.link.Exec(ctx, "CREATE_REPLICATION_SLOT "+what))
 	if err != nil {
 		return 0, explain(err, "make slot "+what)
 	}
-	if len(results) == 0 || len(results[0].Rows) == 0 || len(results[0].Rows[0]) < 2 {
-		return 0, engine.Errorf(engine.Transient, "make slot %s: the server has not answered", what)
-	}
-	return pgoutput.ParseLSN(string(results[0].Rows[0][1]))
+	return pgoutput.ParseLSN(rows[0][1])
 }
 
 // roomForTwo says so before rows are read in vain.
 func (in *input) roomForTwo(ctx context.Context) error {
-	rows, err := in.ask(ctx, "count slots", `SELECT current_setting('max_replication_slots')::int - count(*) >= 2, count(*), `+
+	rows, err := in.ask(ctx, one3, "count slots", `SELECT current_setting('max_replication_slots')::int - count(*) >= 2, count(*), `+
 		`current_setting('max_replication_slots') FROM pg_replication_slots`)
 	if err != nil || rows[0][0] == "t" {
 		return err
@@ -122,7 +119,7 @@ func (in *input) snapshotTables(ctx context.Context, v *birth) (all []snapshotTa
 	if in.server.version >= 150000 {
 		lists = `p.attnames, coalesce(p.rowfilter, '')`
 	}
-	rows, err := in.rows(ctx, v.link, "look at the tables of publication "+in.cfg.publication(), `SELECT c.oid, n.nspname, c.relname, c.relkind = 'p', a.attname, a.atttypid, `+
+	rows, err := in.rows(ctx, v.link, any8, "look at the tables of publication "+in.cfg.publication(), `SELECT c.oid, n.nspname, c.relname, c.relkind = 'p', a.attname, a.atttypid, `+
 		`a.attname = ANY(x.attnames) OR x.attnames IS NULL, x.filter FROM (SELECT p.schemaname, p.tablename, `+lists+
 		` FROM pg_publication_tables p WHERE p.pubname = `+literal(in.cfg.publication())+`) x(schemaname, tablename, attnames, filter) `+
 		`JOIN pg_namespace n ON n.nspname = x.schemaname JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = x.tablename `+
@@ -299,7 +296,7 @@ func (in *input) keepSlot(ctx context.Context, v *birth) error {
 		return nil
 	}
 	from, to := literal(in.cfg.Slot+snapshotSuffix), literal(in.cfg.Slot)
-	_, err := in.rows(ctx, v.link, "make slot "+in.cfg.Slot, `SELECT pg_copy_logical_replication_slot(`+from+`, `+to+
+	_, err := in.rows(ctx, v.link, shape{}, "make slot "+in.cfg.Slot, `SELECT pg_copy_logical_replication_slot(`+from+`, `+to+
 		`, false, 'pgoutput'); SELECT pg_drop_replication_slot(`+from+`)`)
 	return err
 }

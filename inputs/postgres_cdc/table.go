@@ -91,7 +91,7 @@ func (in *input) describe(ctx context.Context, m *pgoutput.Message) error {
 
 // keysOf are the columns of a table that identify its rows: those of its replica identity, or of the primary key.
 func (in *input) keysOf(ctx context.Context, id uint32) (names []string, err error) {
-	rows, err := in.ask(ctx, "look for the key of a table", fmt.Sprintf(`SELECT a.attname FROM pg_class c `+
+	rows, err := in.ask(ctx, any1, "look for the key of a table", fmt.Sprintf(`SELECT a.attname FROM pg_class c `+
 		`JOIN pg_index i ON i.indrelid = c.oid JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY(i.indkey) `+
 		`WHERE c.oid = %d AND CASE c.relreplident WHEN 'i' THEN i.indisreplident WHEN 'n' THEN false ELSE i.indisprimary END`, id))
 	for _, r := range rows {

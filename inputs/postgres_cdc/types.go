@@ -19,7 +19,7 @@ type typeRow struct {
 
 // loadTypes reads the names of types, which of them are lists, and which are domains.
 func (in *input) loadTypes(ctx context.Context) error {
-	rows, err := in.ask(ctx, "look at types", `SELECT t.oid, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END, `+
+	rows, err := in.ask(ctx, any6, "look at types", `SELECT t.oid, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END, `+
 		`t.typtype = 'd', e.typdelim, format_type(t.oid, NULL), `+
 		`t.typtype = 'd' OR t.typelem <> 0 AND t.typcategory = 'A' AND t.typlen = -1 `+
 		`FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem WHERE t.typtype <> 'c'`)

@@ -32,7 +32,7 @@ type watcher struct {
 }
 
 func (in *input) watchSlot(ctx context.Context, w *watcher) error {
-	rows, err := in.ask(ctx, "look at slot "+in.cfg.Slot, `SELECT now.lsn, now.lsn - restart_lsn, coalesce(wal_status, ''), `+
+	rows, err := in.ask(ctx, any4, "look at slot "+in.cfg.Slot, `SELECT now.lsn, now.lsn - restart_lsn, coalesce(wal_status, ''), `+
 		`coalesce(safe_wal_size::text, '') FROM pg_replication_slots, (SELECT CASE WHEN pg_is_in_recovery() THEN `+
 		`pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END) now(lsn) WHERE slot_name IN (`+literal(in.cfg.Slot)+`, `+
 		literal(in.cfg.Slot+snapshotSuffix)+`) ORDER BY length(slot_name) LIMIT 1`)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flowd-io/flowd/internal/bounds"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
@@ -29,6 +30,9 @@ func openPostgres(c *Config) (DB, error) {
 	if err != nil {
 		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " "))
 	}
+	// Each connection that is lent may be cancelled over another; some are on their way out, for which the library takes
+	// up to 15 s where a server does not answer.
+	cfg.DialFunc = make(bounds.Few, 2*c.Connections+8).Dial(cfg.DialFunc)
 	cfg.ConnectTimeout, cfg.MaxProtocolMessageBodyLen = c.ConnectTimeout, mostMessage
 	cfg.BuildContextWatcherHandler = func(pg *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: pg, DeadlineDelay: canceling}
