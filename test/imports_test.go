@@ -104,7 +104,7 @@ var inside = map[string]string{
 	"internal/httpx": "" +
 		"inputs/http inputs/http_server internal/aws internal/azure internal/google internal/mqtt internal/objects/azure " +
 		"internal/objects/gcs internal/objects/s3 internal/queue/amqp internal/queue/kafka internal/registry " +
-		"internal/sqldb internal/tables outputs/http outputs/reply processors/http",
+		"internal/service internal/sqldb internal/tables outputs/http outputs/reply processors/http",
 	"internal/inner":      "internal/pool processors/branch processors/parallel processors/pool processors/while",
 	"internal/jsonschema": "processors/decode processors/encode processors/validate",
 	"internal/linked":     "batchers/batch batchers/window",

@@ -28,7 +28,7 @@ import (
 // Config configures the input.
 type Config struct {
 	Listen         string   `yaml:"listen,main" check:"required" doc:"Address to listen on, such as 127.0.0.1:8080, or :8080 for all interfaces; port 0 picks a free one."`
-	Path           string   `yaml:"path" doc:"Path that requests must have; one that ends with a slash matches everything below it."`
+	Path           string   `yaml:"path" doc:"Path that requests must have; one that ends with a slash matches everything below it. Paths with empty segments, .. or an encoded form of them are refused."`
 	Methods        []string `yaml:"methods" check:"nonempty" doc:"Accepted methods."`
 	framing.Config `yaml:",inline"`
 	MaxBody        schema.Size      `yaml:"max_body" check:"min=1" doc:"Largest request body, compressed or not, and the most that framing may expand it to; a larger one gets a 413."`
@@ -52,6 +52,9 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 	if !strings.HasPrefix(c.Path, "/") {
 		report("path", fmt.Sprintf("%q does not begin with a slash", c.Path), `write "/`+c.Path+`"`)
+	} else if !httpx.Plain(c.Path) {
+		report("path", fmt.Sprintf("%q has empty segments, segments of dots or a backslash", c.Path),
+			"write the path without them: requests with such paths are refused")
 	}
 	if c.MaxWaiting < c.MaxBody {
 		report("max_waiting", "is less than max_body: the largest bodies would never be accepted",

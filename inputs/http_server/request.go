@@ -191,9 +191,9 @@ func (in *input) expect(r *request) bool {
 // welcome says whether a request is one that is taken, by its headers; else it was
 // refused.
 func (in *input) welcome(w http.ResponseWriter, hr *http.Request) bool {
-	path := hr.URL.Path
+	httpx.EndUnclear(w, hr)
 	switch {
-	case path != in.cfg.Path && !(strings.HasSuffix(in.cfg.Path, "/") && strings.HasPrefix(path, in.cfg.Path)):
+	case !httpx.Below(hr.URL, in.cfg.Path):
 		refuse(w, http.StatusNotFound, "nothing is accepted at this path")
 	case !in.cfg.Auth.Allows(hr):
 		w.Header().Set("WWW-Authenticate", in.cfg.Auth.Challenge())

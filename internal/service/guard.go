@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 )
 
@@ -25,6 +26,7 @@ type guard struct {
 
 func (g *guard) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		httpx.EndUnclear(w, r)
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Content-Type-Options", "nosniff")
