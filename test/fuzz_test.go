@@ -38,6 +38,7 @@ var fuzzed = map[string][]string{
 	"internal/mqtt":             {"FuzzDecode"},
 	"internal/objects/s3":       {"FuzzNotice"},
 	"internal/pgoutput":         {"FuzzDecode", "FuzzValues"},
+	"internal/pgwire":           {"FuzzWatch"},
 	"internal/parquet":          {"FuzzDecode", "FuzzValues"},
 	"internal/pool/wire":        {"FuzzDecodeAnswer", "FuzzDecodeJob", "FuzzUnseal"},
 	"internal/protobuf":         {"FuzzCompile", "FuzzDecode", "FuzzEncode"},

@@ -99,7 +99,7 @@ var inside = map[string]string{
 		"cmd/flowd/cli inputs/file inputs/http inputs/http_server inputs/stdin internal/objects outputs/file " +
 		"outputs/http outputs/stdout processors/archive processors/exec",
 	"internal/google":   "internal/objects/gcs",
-	"internal/bounds":   "inputs/postgres_cdc inputs/redis_stream internal/queue/redis internal/sqldb processors/redis",
+	"internal/bounds":   "inputs/postgres_cdc inputs/redis_stream internal/pgwire internal/queue/redis internal/sqldb processors/redis",
 	"internal/headroom": "cmd/flowd/cli inputs/kafka test/bench",
 	"internal/httpx": "" +
 		"inputs/http inputs/http_server internal/aws internal/azure internal/google internal/mqtt internal/objects/azure " +
@@ -128,6 +128,7 @@ var inside = map[string]string{
 	"internal/openfiles":     "outputs/file",
 	"internal/parquet":       "internal/formats",
 	"internal/pgoutput":      "inputs/postgres_cdc test/bench",
+	"internal/pgwire":        "inputs/postgres_cdc internal/sqldb",
 	"internal/pipe":          "inputs/pipe outputs/pipe",
 	"internal/pipetest":      "cmd/flowd/cli",
 	"internal/pool":          "internal/pool/hub internal/pool/wire internal/pool/worker processors/pool",

@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/pgwire"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 )
@@ -55,8 +55,10 @@ func (in *input) connect(ctx context.Context, replication bool) (*link, error) {
 	}
 	conf.DialFunc = in.conns.Dial(conf.DialFunc)
 	l := &link{}
-	conf.MaxProtocolMessageBodyLen = int(in.cfg.MaxRow)
+	var watch *pgwire.Watch
 	conf.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		watch = pgwire.New(in.cfg.MaxRow)
+		r, w = watch.Frontend(r, w)
 		l.arrived = bufio.NewReaderSize(r, bufferSize)
 		return pgproto3.NewFrontend(l.arrived, w)
 	}
@@ -65,6 +67,7 @@ func (in *input) connect(ctx context.Context, replication bool) (*link, error) {
 	if l.PgConn, err = pgconn.ConnectConfig(ctx, conf); err != nil {
 		return nil, explain(err, "connect")
 	}
+	watch.Opened()
 	return l, nil
 }
 
@@ -112,12 +115,6 @@ var (
 	one, one2, one3, one4        = shape{1, 1}, shape{1, 2}, shape{1, 3}, shape{1, 4}
 )
 
-// Of an answer that is kept. A database can have many types and columns.
-const (
-	mostRows  = 1 << 20
-	mostBytes = 64 << 20
-)
-
 // rows are those of an answer; a NULL is "".
 func (in *input) rows(ctx context.Context, l *link, s shape, doing, sql string) (all [][]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
@@ -126,37 +123,12 @@ func (in *input) rows(ctx context.Context, l *link, s shape, doing, sql string) 
 	return all, explain(err, doing)
 }
 
-func answer(l *link, s shape, from *pgconn.MultiResultReader) (all [][]string, err error) {
-	size := 0
-	for err == nil && from.NextResult() {
-		for r := from.ResultReader(); err == nil && r.NextRow(); {
-			row := r.Values()
-			texts := make([]string, len(row))
-			for i, v := range row {
-				texts[i] = string(v)
-				size += len(v) + 16
-			}
-			all = append(all, texts)
-			switch {
-			case len(row) < s.columns:
-				err = fmt.Errorf("the server has sent rows of %d columns, not %d", len(row), s.columns)
-			case len(all) > mostRows || size > mostBytes:
-				err = fmt.Errorf("the server's answer is longer than %d rows, or %d MiB", mostRows, mostBytes>>20)
-			}
-		}
+func answer(l *link, s shape, from *pgconn.MultiResultReader) ([][]string, error) {
+	all, err := pgwire.Rows(l.PgConn, from, s.columns)
+	if err == nil && len(all) < s.least {
+		err = errors.New("the server's answer is empty")
 	}
-	if err != nil {
-		_ = l.Conn().Close() // not to read the rest
-		_ = from.Close()
-		return nil, err
-	}
-	if err := from.Close(); err != nil {
-		return nil, err
-	}
-	if len(all) < s.least {
-		return nil, errors.New("the server's answer is empty")
-	}
-	return all, nil
+	return all, err
 }
 
 // ask is rows from the connection for questions, which is made again when it is lost.

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/bounds"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgproto3"
 )
 
 // rule is what an error of the server means.
@@ -44,6 +44,10 @@ func explain(err error, doing string) error {
 	if _, known := errors.AsType[*engine.Error](err); known {
 		return err
 	}
+	const mostSaid = 4 << 10 // bytes that are shown
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok && len(said.Message) > mostSaid {
+		said.Message = said.Message[:mostSaid] + "…"
+	}
 	class, remedy := judge(err)
 	if remedy != "" {
 		return engine.Errorf(class, "%s: %w (%s)", doing, err, remedy)
@@ -68,7 +72,7 @@ func judge(err error) (class engine.Class, remedy string) {
 	var host x509.HostnameError
 	var dial *net.OpError
 	switch {
-	case errors.As(err, new(*pgproto3.ExceededMaxBodyLenErr)):
+	case errors.Is(err, bounds.ErrTooLarge):
 		return engine.Permanent, "raise `max_row`: nothing after this row can be settled without it"
 	case errors.As(err, &unknown):
 		return engine.Auth, "name the authority in `tls: {ca: FILE}`"

@@ -19,6 +19,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/bounds"
 	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 )
@@ -444,8 +445,8 @@ func (r *chRows) read() ([]byte, error) {
 	}
 	long := bytes.Clone(line)
 	for err == bufio.ErrBufferFull {
-		if len(long) > mostMessage {
-			return nil, engine.Errorf(engine.TooLarge, "a row is longer than %d MiB", mostMessage>>20)
+		if len(long) > int(r.conn.db.MaxRow) {
+			return nil, bounds.TooLarge("a row is larger than max_row, %s", r.conn.db.MaxRow)
 		}
 		line, err = r.lines.ReadSlice('\n')
 		long = append(long, line...)

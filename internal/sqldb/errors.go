@@ -65,7 +65,7 @@ func classify(err error, connecting bool) error {
 	case errors.As(err, &house):
 		return ofClickHouse(house)
 	case errors.Is(err, bounds.ErrTooLarge):
-		return engine.WithClass(engine.TooLarge, err)
+		return engine.WithClass(engine.TooLarge, remedied(err, "raise it, or ask for less"))
 	case errors.Is(err, mysql.ErrPktTooLarge):
 		return engine.WithClass(engine.Rejected, remedied(errors.New("the row is larger than max_allowed_packet"), largerPacket))
 	case errors.Is(err, driver.ErrBadConn): // nothing was sent

@@ -20,8 +20,10 @@ const (
 	mostGreeting = 64 << 10 // bytes until a connection is ready, those of TLS included
 	mostColumns  = 1 << 16  // of an answer; servers allow 4096
 	mostResults  = 10_000   // of one statement: a procedure has one for each of its queries
-	mostUnread   = 16       // rows that are read of an answer that nobody wants, to keep its connection
 )
+
+// mostUnread are the rows that are read of an answer that nobody wants, to keep its connection.
+const mostUnread = 16
 
 // myState is what a server may send next.
 type myState uint8
@@ -103,8 +105,7 @@ func (m *myCheck) opened() { m.state, m.ready, m.budget = sendsIdle, true, -1 }
 // unread bounds the next answer, which nobody reads.
 func (m *myCheck) unread() {
 	m.budget = int64(m.row)
-	m.over = bounds.TooLarge("the answer to a statement that is only carried out is larger than max_row, %s (write a statement "+
-		"without rows)", m.row)
+	m.over = bounds.TooLarge("the answer to a statement that is only carried out is larger than max_row, %s", m.row)
 }
 
 // Check implements [bounds.Check].
@@ -189,7 +190,7 @@ func (m *myCheck) frame(head []byte) (length int64, more int, err error) {
 }
 
 func (m *myCheck) tooLarge() error {
-	return bounds.TooLarge("a row is larger than max_row, %s (raise it, or select less)", m.row)
+	return bounds.TooLarge("a row is larger than max_row, %s", m.row)
 }
 
 func malformed(packet string) error {

@@ -17,6 +17,9 @@ func (c *pgConn) Copy(ctx context.Context, table string, columns []string, rows 
 	if err != nil {
 		return err
 	}
+	if len(s.ParamOIDs) != len(columns) {
+		return errParameters
+	}
 	var text []byte
 	for _, row := range rows {
 		for i, v := range row {
@@ -35,6 +38,7 @@ func (c *pgConn) Copy(ctx context.Context, table string, columns []string, rows 
 		}
 		text = append(text, '\n')
 	}
+	defer c.watch.Unread()()
 	_, err = c.pg.CopyFrom(ctx, bytes.NewReader(text), "COPY "+into+" FROM STDIN")
 	return classify(err, false)
 }

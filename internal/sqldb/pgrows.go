@@ -69,13 +69,23 @@ func (r *pgRows) Close() {
 		return
 	}
 	r.ended = true
+	for n := 0; n < mostUnread && r.res.NextRow(); n++ {
+	}
+	if r.res.NextRow() { // the connection ends instead of reading an answer of any length to its end
+		r.conn.pg.Conn().Close()
+	}
 	_, err := r.res.Close()
 	r.err = r.conn.result(err)
 }
 
 func (r *pgRows) Append(dst []byte) ([]byte, error) {
+	values := r.res.Values()
+	if len(values) != len(r.names) {
+		return dst, engine.Errorf(engine.Transient, "the server has sent a row of %d columns, but has described %d", len(values),
+			len(r.names))
+	}
 	dst = append(dst, '{')
-	for i, v := range r.res.Values() {
+	for i, v := range values {
 		if i > 0 {
 			dst = append(dst, ',')
 		}

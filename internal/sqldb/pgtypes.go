@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/flowd-io/flowd/internal/pgwire"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -93,12 +94,12 @@ func (p *pgPool) ask(ctx context.Context, pg *pgconn.PgConn, oid uint32, depth i
 	if oid < firstOwn {
 		return p.typeOf(oid), nil
 	}
-	res, err := pg.Exec(ctx, askType+strconv.FormatUint(uint64(oid), 10)).ReadAll()
-	if err != nil || len(res) != 1 || len(res[0].Rows) != 1 || depth > 32 {
+	rows, err := pgwire.Rows(pg, pg.Exec(ctx, askType+strconv.FormatUint(uint64(oid), 10)), 2)
+	if err != nil || len(rows) != 1 || depth > 32 {
 		return pgType{}, err
 	}
-	for i, text := range res[0].Rows[0] {
-		of, err := strconv.ParseUint(string(text), 10, 32)
+	for i, text := range rows[0] {
+		of, err := strconv.ParseUint(text, 10, 32)
 		if err != nil || of == 0 {
 			continue
 		}

@@ -3,14 +3,18 @@ package sqldb
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/bounds"
+	"github.com/flowd-io/flowd/internal/pgwire"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgproto3"
 )
 
 // pgPool is a PostgreSQL database. Values travel as text in both directions, which loses nothing.
@@ -33,7 +37,7 @@ func openPostgres(c *Config) (DB, error) {
 	// Each connection that is lent may be cancelled over another; some are on their way out, for which the library takes
 	// up to 15 s where a server does not answer.
 	cfg.DialFunc = make(bounds.Few, 2*c.Connections+8).Dial(cfg.DialFunc)
-	cfg.ConnectTimeout, cfg.MaxProtocolMessageBodyLen = c.ConnectTimeout, mostMessage
+	cfg.ConnectTimeout = c.ConnectTimeout
 	cfg.BuildContextWatcherHandler = func(pg *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: pg, DeadlineDelay: canceling}
 	}
@@ -46,16 +50,15 @@ func openPostgres(c *Config) (DB, error) {
 		}
 	}
 	cfg.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		_, err := conn.Exec(ctx, session).ReadAll()
+		_, err := pgwire.Run(ctx, conn, session)
 		return err
 	}
 	return &pgPool{cfg: cfg, db: c, slots: make(chan struct{}, c.Connections), types: map[uint32]pgType{}}, nil
 }
 
 const (
-	fresh       = time.Second            // an idle connection is tried before it is used if it is older
-	mostMessage = 256 << 20              // bytes of one row
-	canceling   = 500 * time.Millisecond // for the server to end a statement; then the connection is closed
+	fresh     = time.Second            // an idle connection is tried before it is used if it is older
+	canceling = 500 * time.Millisecond // for the server to end a statement; then the connection is closed
 )
 
 // session has the server write values the way they are read here; a zone that the dsn or the user's role has set does
@@ -111,7 +114,14 @@ func (p *pgPool) Conn(ctx context.Context) (Conn, error) {
 		}
 		c.discard()
 	}
-	pg, err := pgconn.ConnectConfig(ctx, p.cfg)
+	c := &pgConn{pool: p, statements: map[string]*pgconn.StatementDescription{}}
+	cfg := p.cfg.Copy()
+	cfg.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		c.watch = pgwire.New(p.db.MaxRow)
+		return pgproto3.NewFrontend(c.watch.Frontend(r, w))
+	}
+	var err error
+	c.pg, err = pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
 		<-p.slots
 		if errors.Is(ctx.Err(), context.Canceled) {
@@ -119,7 +129,8 @@ func (p *pgPool) Conn(ctx context.Context) (Conn, error) {
 		}
 		return nil, classify(err, true)
 	}
-	return &pgConn{pool: p, pg: pg, statements: map[string]*pgconn.StatementDescription{}}, nil
+	c.watch.Opened()
+	return c, nil
 }
 
 func (p *pgPool) Close() error {
@@ -137,6 +148,7 @@ func (p *pgPool) Close() error {
 type pgConn struct {
 	pool       *pgPool
 	pg         *pgconn.PgConn
+	watch      *pgwire.Watch
 	statements map[string]*pgconn.StatementDescription
 	used       time.Time
 	stale      bool
@@ -173,8 +185,9 @@ func (c *pgConn) prepare(ctx context.Context, query string) (*pgconn.StatementDe
 	if s := c.statements[query]; s != nil {
 		return s, nil
 	}
+	defer c.watch.Unread()()
 	if len(c.statements) >= mostPrepared {
-		if _, err := c.pg.Exec(ctx, "DEALLOCATE ALL").ReadAll(); err != nil {
+		if _, err := pgwire.Run(ctx, c.pg, "DEALLOCATE ALL"); err != nil {
 			return nil, classify(err, false)
 		}
 		clear(c.statements)
@@ -190,6 +203,9 @@ func (c *pgConn) prepare(ctx context.Context, query string) (*pgconn.StatementDe
 	return s, nil
 }
 
+// errParameters is what flowd's own statements can't have.
+var errParameters = engine.Errorf(engine.Transient, "the server has counted the parameters of a statement wrongly")
+
 // result ends a statement. A connection whose prepared statements do not fit any more, since a table has changed, is not
 // used again.
 func (c *pgConn) result(err error) error {
@@ -201,11 +217,9 @@ func (c *pgConn) result(err error) error {
 
 func (c *pgConn) Exec(ctx context.Context, query string, args []Value) (int64, error) {
 	if len(args) == 0 {
-		res, err := c.pg.Exec(ctx, query).ReadAll()
-		if err != nil || len(res) == 0 {
-			return 0, classify(err, false)
-		}
-		return res[len(res)-1].CommandTag.RowsAffected(), nil
+		defer c.watch.Unread()()
+		n, err := pgwire.Run(ctx, c.pg, query)
+		return n, classify(err, false)
 	}
 	s, err := c.prepare(ctx, query)
 	if err != nil {
@@ -215,6 +229,7 @@ func (c *pgConn) Exec(ctx context.Context, query string, args []Value) (int64, e
 	if err != nil {
 		return 0, err
 	}
+	defer c.watch.Unread()()
 	tag, err := c.pg.ExecPrepared(ctx, s.Name, params, nil, nil).Close()
 	return tag.RowsAffected(), c.result(err)
 }
@@ -225,6 +240,9 @@ func (c *pgConn) Insert(ctx context.Context, like, query string, args []Value) e
 	if err != nil {
 		return err
 	}
+	if len(s.ParamOIDs) == 0 || len(args)%len(s.ParamOIDs) != 0 {
+		return errParameters
+	}
 	oids := make([]uint32, len(args))
 	for i := range oids {
 		oids[i] = s.ParamOIDs[i%len(s.ParamOIDs)]
@@ -233,6 +251,7 @@ func (c *pgConn) Insert(ctx context.Context, like, query string, args []Value) e
 	if err != nil {
 		return err
 	}
+	defer c.watch.Unread()()
 	_, err = c.pg.ExecParams(ctx, query, params, oids, nil, nil).Close()
 	return c.result(err)
 }

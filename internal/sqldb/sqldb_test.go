@@ -373,6 +373,27 @@ func try(t *testing.T, conn Conn, statement string, args []Value) error {
 	return rows.Err()
 }
 
+func TestAPostgreSQLServerThatAnswersSomethingElse(t *testing.T) {
+	c := Defaults
+	c.Driver, c.DSN = postgres, schema.NewSecret(pgtest.Fake(t, 1, 3))
+	conn := connect(t, &c)
+	rows, err := conn.Query(t.Context(), "SELECT a", nil)
+	if err != nil || !rows.Next() {
+		t.Fatal(err)
+	}
+	if _, err := rows.Append(nil); err == nil || !strings.Contains(err.Error(), "a row of 3 columns, but has described 1") {
+		t.Errorf("got error %v", err)
+	}
+	rows.Close()
+	value := Value{Text, []byte("x")}
+	if err := conn.(Inserter).Insert(t.Context(), "INSERT", "INSERT 2", []Value{value}); err != errParameters {
+		t.Errorf("got error %v", err)
+	}
+	if err := conn.(Copier).Copy(t.Context(), "t", []string{"a"}, [][]Value{{value}}); err != errParameters {
+		t.Errorf("got error %v", err)
+	}
+}
+
 func TestNoConnection(t *testing.T) {
 	pg := database(t, "postgres")
 	my := database(t, "mariadb")
