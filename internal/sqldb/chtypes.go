@@ -41,12 +41,27 @@ type chType struct {
 	fields   []string // of a tuple whose elements have names
 }
 
-// parseCHType reads the name of a type. One that is not known is left to the server.
-func parseCHType(text string) chType {
+// Limits of the names of types.
+const (
+	longestType = 64 << 10 // bytes
+	deepestType = 64       // types in types
+	shownOfType = 200      // bytes
+)
+
+// parseCHType reads the name of a type. One that is not known, or beyond the limits, is left to the server.
+func parseCHType(text string) chType { return parseCHTypeIn(text, 1) }
+
+func parseCHTypeIn(text string, depth int) chType {
 	text = strings.TrimSpace(text)
+	t := chType{name: text}
+	if len(text) > shownOfType {
+		t.name = strings.ToValidUTF8(text[:shownOfType], "") + "…"
+	}
+	if len(text) > longestType || depth > deepestType {
+		return t
+	}
 	name, rest, _ := strings.Cut(text, "(")
 	args := chArgs(strings.TrimSuffix(rest, ")"))
-	t := chType{name: text}
 	number := func(i int) int {
 		if i >= len(args) {
 			return 0
@@ -56,18 +71,18 @@ func parseCHType(text string) chType {
 	}
 	inner := func() {
 		for _, a := range args {
-			t.of = append(t.of, parseCHType(a))
+			t.of = append(t.of, parseCHTypeIn(a, depth+1))
 		}
 	}
 	switch name {
 	case "Nullable", "LowCardinality":
 		if len(args) == 1 {
-			t = parseCHType(args[0])
+			t = parseCHTypeIn(args[0], depth+1)
 			t.nullable = t.nullable || name == "Nullable"
 		}
 	case "SimpleAggregateFunction":
 		if len(args) == 2 {
-			t = parseCHType(args[1])
+			t = parseCHTypeIn(args[1], depth+1)
 		}
 	case "Int8", "Int16", "Int32", "Int64", "Int128", "Int256",
 		"UInt8", "UInt16", "UInt32", "UInt64", "UInt128", "UInt256":
@@ -109,7 +124,7 @@ func parseCHType(text string) chType {
 			if field, rest, named := chField(a); named {
 				t.fields, a = append(t.fields, field), rest
 			}
-			t.of = append(t.of, parseCHType(a))
+			t.of = append(t.of, parseCHTypeIn(a, depth+1))
 		}
 	}
 	return t
@@ -117,7 +132,7 @@ func parseCHType(text string) chType {
 
 // chField cuts the name of an element of a tuple off its type.
 func chField(text string) (name, rest string, named bool) {
-	if text[0] == '`' {
+	if strings.HasPrefix(text, "`") {
 		end := chSkip(text, 0)
 		name, rest = strings.Trim(text[:end], "`"), text[end:]
 		return strings.NewReplacer("\\`", "`", `\\`, `\`).Replace(name), rest, true

@@ -403,6 +403,7 @@ type chRows struct {
 	lines *bufio.Reader
 	line  []byte // the current row
 	some  bool   // there was one
+	blank int    // empty lines
 	err   error
 }
 
@@ -434,8 +435,15 @@ func (r *chRows) Next() bool {
 		case err == io.EOF:
 			return false
 		}
+		if r.blank++; r.blank > mostBlank {
+			r.err = engine.Errorf(engine.Transient, "the answer has more than %d empty lines", mostBlank)
+			return false
+		}
 	}
 }
+
+// mostBlank bounds the empty lines of an answer.
+const mostBlank = 1_000_000
 
 // read reads a line, with its end.
 func (r *chRows) read() ([]byte, error) {
@@ -457,7 +465,7 @@ func (r *chRows) read() ([]byte, error) {
 // broken is the error of an answer that ends with one, or of text that is not the server's JSON.
 func (r *chRows) broken(line []byte) error {
 	rest, _ := io.ReadAll(io.LimitReader(r.lines, chError))
-	text := append(bytes.Clone(line), append([]byte("\n"), rest...)...)
+	text := append(bytes.Clone(line[:min(len(line), chError)]), append([]byte("\n"), rest...)...)
 	if err := r.conn.exception(text); err != nil {
 		return classify(err, false)
 	}
@@ -478,7 +486,7 @@ func chDistinct(row []byte) error {
 
 func (r *chRows) Append(dst []byte) ([]byte, error) {
 	if !valid(r.line) {
-		if err := r.conn.exception(r.line); err != nil && r.line[len(r.line)-1] != '}' { // in the middle of a row
+		if err := r.conn.exception(r.line[max(0, len(r.line)-chError):]); err != nil && r.line[len(r.line)-1] != '}' { // in the middle of a row
 			return dst, classify(err, false)
 		}
 		name := chNotText(r.line)

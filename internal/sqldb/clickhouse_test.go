@@ -383,12 +383,29 @@ func FuzzBind(f *testing.F) {
 	})
 }
 
+// A server can't make flowd read names of types for hours, or deeper than the stack.
+func TestANameOfATypeHasLimits(t *testing.T) {
+	for _, part := range []string{"Array(", "LowCardinality(", "Tuple(a ", "Map(Int8, ", "Tuple(", ",", "Nullable(("} {
+		for _, n := range []int{60 << 10, 8 << 20} {
+			if got := parseCHType("Tuple(" + strings.Repeat(part, n/len(part))); len(got.name) > shownOfType+len("…") {
+				t.Errorf("%s: the name of the type has %d bytes", part, len(got.name))
+			}
+		}
+	}
+	deep := strings.Repeat("Array(", deepestType) + "Int8" + strings.Repeat(")", deepestType)
+	list := strings.Repeat("[", deepestType) + "1" + strings.Repeat("]", deepestType)
+	if got, err := (chTypes{parseCHType(deep)}).Fit(0, OfJSON([]byte(list))); err != nil || string(got.Text) != list {
+		t.Errorf("got %s, %v", got.Text, err)
+	}
+}
+
 // FuzzColumn: whatever a server calls a type and a message has for it, what is written is JSON, or refused.
 func FuzzColumn(f *testing.F) {
 	for _, v := range append(append(chExact[:len(chExact):len(chExact)], chNewer...), chRefused...) {
 		f.Add(v.column, []byte(v.in))
 	}
-	for _, column := range []string{"", "Nullable", "Nullable()", "Array(", "Array(Array)", "Tuple(", "Tuple(`", "Map(Int8)", "Decimal(", "Enum8('", ")", "Tuple( a)"} {
+	for _, column := range []string{"", "Nullable", "Nullable()", "Array(", "Array(Array)", "Tuple(", "Tuple(`", "Map(Int8)", "Decimal(", "Enum8('", ")", "Tuple( a)", "Tuple(,a)",
+		strings.Repeat("LowCardinality(", 1000), strings.Repeat("Array(", 1000), strings.Repeat("Map(Int8,", 1000)} {
 		f.Add(column, []byte(`[1,"a",{"b":null}]`))
 	}
 	f.Fuzz(func(t *testing.T, column string, in []byte) {

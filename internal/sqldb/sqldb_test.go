@@ -394,6 +394,28 @@ func TestAPostgreSQLServerThatAnswersSomethingElse(t *testing.T) {
 	}
 }
 
+// A file may be from anybody.
+func TestAFileOfSomebodyElse(t *testing.T) {
+	c := database(t, "sqlite")
+	c.MaxRow = 64 << 10
+	conn := connect(t, c)
+	if got := documents(t, conn, "PRAGMA trusted_schema"); got[0] != `{"trusted_schema":0}` {
+		t.Errorf("what is in the file is trusted: %s", got[0])
+	}
+	if got := documents(t, conn, "PRAGMA busy_timeout"); got[0] != `{"timeout":10000}` {
+		t.Errorf("got %s", got[0])
+	}
+	exec(t, conn, "CREATE VIEW bomb AS SELECT zeroblob(100000) AS b")
+	rows, err := conn.Query(t.Context(), "SELECT b FROM bomb", nil)
+	if err != nil || !rows.Next() {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	if _, err := rows.Append(nil); engine.ErrorOf(err, "?").Class != engine.TooLarge || !strings.Contains(err.Error(), "max_row, 64KiB (raise it") {
+		t.Errorf("got error %v", err)
+	}
+}
+
 func TestNoConnection(t *testing.T) {
 	pg := database(t, "postgres")
 	my := database(t, "mariadb")

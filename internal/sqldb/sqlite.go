@@ -17,8 +17,13 @@ import (
 	lite "modernc.org/sqlite"
 )
 
-// busy is how long a statement waits while others write.
-const busy = "_busy_timeout=10000"
+const (
+	// busy is how long a statement waits while others write.
+	busy = "_busy_timeout=10000"
+	// wary has a file that somebody else has made be read with care: what its views, triggers and indexes call is limited
+	// to functions that have no effects, and damaged pages are noticed.
+	wary = "_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"
+)
 
 func openSQLite(c *Config) (DB, error) {
 	dsn := c.DSN.Reveal()
@@ -28,6 +33,9 @@ func openSQLite(c *Config) (DB, error) {
 	sep := "?"
 	if strings.Contains(dsn, "?") {
 		sep = "&"
+	}
+	if !strings.Contains(dsn, "trusted_schema") {
+		dsn, sep = dsn+sep+wary, "&"
 	}
 	if !strings.Contains(dsn, "busy_timeout") && !strings.Contains(dsn, "_timeout") {
 		dsn += sep + busy

@@ -14,7 +14,9 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/bounds"
 	"github.com/flowd-io/flowd/internal/codec"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // standard is a database behind database/sql.
@@ -86,7 +88,7 @@ func (c *standardConn) Query(ctx context.Context, query string, args []Value) (R
 	if err != nil {
 		return nil, classify(err, false)
 	}
-	r := &standardRows{Rows: rows, stmt: stmt, append: c.append}
+	r := &standardRows{Rows: rows, stmt: stmt, append: c.append, most: c.cfg.MaxRow}
 	if r.names, err = rows.Columns(); err == nil {
 		if err = distinct(r.names); err != nil {
 			err = engine.WithClass(engine.Permanent, err)
@@ -163,6 +165,7 @@ type standardRows struct {
 	*sql.Rows
 	stmt   *sql.Stmt // of the rows, or nil
 	append func(dst []byte, v any, of *sql.ColumnType) ([]byte, error)
+	most   schema.Size // max_row
 	names  []string
 	types  []*sql.ColumnType
 	values []any
@@ -181,6 +184,18 @@ func (r *standardRows) Close() {
 func (r *standardRows) Append(dst []byte) ([]byte, error) {
 	if err := r.Scan(r.into...); err != nil {
 		return dst, classify(err, false)
+	}
+	left := int(r.most)
+	for _, v := range r.values {
+		switch v := v.(type) {
+		case string:
+			left -= len(v)
+		case []byte:
+			left -= len(v)
+		}
+	}
+	if left < 0 {
+		return dst, classify(bounds.TooLarge("a row is larger than max_row, %s", r.most), false)
 	}
 	dst = append(dst, '{')
 	for i, v := range r.values {
