@@ -85,6 +85,9 @@ var inside = map[string]string{
 	"internal/compression": "" +
 		"inputs/file inputs/http inputs/http_server inputs/stdin internal/avro internal/framing internal/objects " +
 		"internal/parquet outputs/file processors/compress processors/decompress",
+	"internal/controls": "" +
+		"cmd/flowd/cli internal/mqtt internal/objects internal/queue/nats internal/queue/redis outputs/file " +
+		"outputs/rabbitmq processors/archive",
 	"internal/csv":    "internal/codec internal/framing internal/tables",
 	"internal/cursor": "inputs/http inputs/sql",
 	"internal/fake":   "engine/expr",

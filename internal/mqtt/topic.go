@@ -2,8 +2,9 @@ package mqtt
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/internal/controls"
 )
 
 // longest is how many bytes a topic, and any other text of the protocol, has at most.
@@ -26,7 +27,7 @@ func badText(text string) string {
 
 // disallowed are characters that the protocol's texts should not have.
 func disallowed(c rune) bool {
-	return unicode.IsControl(c) || c&0xfffe == 0xfffe || c >= 0xfdd0 && c <= 0xfdef
+	return controls.Is(c) || c&0xfffe == 0xfffe || c >= 0xfdd0 && c <= 0xfdef
 }
 
 // BadTopic is what is wrong with a topic to publish to, or "".

@@ -10,6 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/controls"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -60,8 +61,8 @@ func checkKey(key, prefix string) error {
 		return fmt.Errorf("key %q… has %d bytes, more than %d", shortened(key), len(key), mostKey)
 	case !utf8.ValidString(key):
 		return fmt.Errorf("key %q is not UTF-8", shortened(key))
-	case strings.ContainsFunc(key, unicode.IsControl):
-		return fmt.Errorf("key %q contains a control character", shortened(key))
+	case controls.In(key) != "":
+		return fmt.Errorf("key %q %s", shortened(key), controls.In(key))
 	case prefix == "" && key[0] == '/':
 		return fmt.Errorf("key %q begins with a slash", shortened(key))
 	}

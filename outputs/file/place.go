@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/controls"
 )
 
 const (
@@ -99,8 +100,8 @@ func (p *place) allows(path string) error {
 	case strings.Count(rest, "/") > maxFolders:
 		return fmt.Errorf("path %q… has %d folders below %q, and data may name at most %d",
 			path[:len(p.dir)+min(len(rest), 64)], strings.Count(rest, "/"), p.dir, maxFolders)
-	case strings.IndexByte(path, 0) >= 0:
-		return fmt.Errorf("path %q contains a NUL byte", path)
+	case controls.In(rest) != "":
+		return fmt.Errorf("path %q %s", path, controls.In(rest))
 	case rest == "" || strings.HasSuffix(rest, "/"):
 		return fmt.Errorf("path %q has no file name", path)
 	case strings.HasPrefix(rest, "/"):

@@ -82,6 +82,7 @@ func TestCompose(t *testing.T) {
 		{"retain that is neither", `"topic": "a", "retain": "keep"`, `{"keep": 1}`, "rejected"},
 		{"an empty topic", `"topic": "$(b)"`, `{"b": ""}`, "rejected"},
 		{"a wildcard", `"topic": "$(b)"`, `{"b": "#"}`, "rejected"},
+		{"another direction", `"topic": "$(b)"`, `{"b": "a\u202eb"}`, "rejected"},
 		{"properties", `"topic": "a", "content_type": "$(b)", "response_topic": "r/$(b)", "correlation_data": "n",
 			"expiry": "'1500ms'", "user_properties": {"k": "$(b)"}`, `{"b": "c", "n": 7}`, `a 1 false c r/c "7" 2 [{k c}]`},
 		{"nil properties", `"topic": "a", "expiry": "e", "correlation_data": "e"`, `{}`, "a 1 false"},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/controls"
 	"github.com/flowd-io/flowd/internal/queue/amqp"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
@@ -31,6 +32,9 @@ func (o *output) fill(c *amqp.Outgoing) (err error) {
 	}
 	if err := amqp.CheckShort("the routing key", c.Key); err != nil {
 		return err
+	}
+	if problem := controls.In(c.Key); problem != "" {
+		return engine.Errorf(engine.Rejected, "the routing key %s: %q", problem, c.Key)
 	}
 	c.Pub.Body = c.M.Bytes()
 	if c.Pub.DeliveryMode = amqp091.Transient; o.cfg.Persistent {

@@ -146,6 +146,7 @@ func TestKeysOfDataStayWhereTheyBelong(t *testing.T) {
 		{"in/$(id)", "./x", `the part "."`},
 		{"in/$(id)", "a\x00b", "control character"},
 		{"in/$(id)", "a\nb", "control character"},
+		{"in/$(id)", "a\u202eb", "control character"},
 		{"in/$(id)", "", "no name at its end"},
 		{"in/$(id)", "x/", "no name at its end"},
 		{"$(id)", "/etc/passwd", "begins with a slash"},

@@ -11,6 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/codec"
+	"github.com/flowd-io/flowd/internal/controls"
 	"github.com/flowd-io/flowd/internal/framing"
 )
 
@@ -116,7 +117,8 @@ func (t *tarball) end([]byte) ([]byte, error) {
 // checkName refuses names that a careless reader of the archive would write
 // outside of its directory.
 func checkName(name string) error {
-	if name != path.Clean(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, "\x00\\") || name == "." {
+	if name != path.Clean(name) || !filepath.IsLocal(name) || strings.ContainsRune(name, '\\') ||
+		controls.In(name) != "" || name == "." {
 		return fmt.Errorf("%.80q is not a safe name for a file in an archive", name)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/controls"
 	"github.com/flowd-io/flowd/internal/files"
 	"github.com/flowd-io/flowd/internal/framing"
 	"github.com/flowd-io/flowd/internal/queue"
@@ -98,7 +99,7 @@ func fileName(queue string) string {
 		queue = rest[strings.LastIndexByte(rest, '/')+1:]
 	}
 	name := strings.Map(func(r rune) rune {
-		if r < ' ' || strings.ContainsRune(`/\:*?"<>|`, r) || r == 0x7f {
+		if strings.ContainsRune(`/\:*?"<>|`, r) || controls.Is(r) {
 			return '_'
 		}
 		return r

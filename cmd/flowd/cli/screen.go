@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/flowd-io/flowd/internal/controls"
 	"golang.org/x/term"
 )
 
@@ -90,18 +91,8 @@ func shownBytes(to, text []byte) []byte {
 	return to
 }
 
-// steers says whether a terminal may act upon a character beyond showing it: controls,
-// including those of ISO 8859 that mean ESC and another one, what changes the direction of
-// writing, and what ends a line.
-func steers(r rune) bool {
-	switch {
-	case r == '\n', r == '\t':
-		return false
-	case r < ' ', r >= 0x7f && r < 0xa0:
-		return true
-	}
-	return r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
-}
+// steers says whether a terminal may act upon a character beyond showing it, but for lines and columns.
+func steers(r rune) bool { return r != '\n' && r != '\t' && controls.Is(r) }
 
 // messages is where to write data that goes elsewhere as it is: what w is a screen of.
 func messages(w io.Writer) io.Writer {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowd-io/flowd/internal/controls"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -147,6 +148,8 @@ func CheckSubject(s string, wild bool) string {
 			return "has an empty part between dots"
 		case strings.ContainsAny(token, " \t\r\n\x00"):
 			return "has white space in it"
+		case controls.In(token) != "":
+			return controls.In(token)
 		case (token == "*" || token == ">") && !wild:
 			return "has a wildcard"
 		case token == ">" && i < strings.Count(s, "."):

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/controls"
 	goredis "github.com/redis/go-redis/v9"
 )
 
@@ -90,6 +91,9 @@ func (o *Output) command(ctx context.Context, key string, m *engine.Message) (*g
 		}
 		if key == "" {
 			return nil, engine.Errorf(engine.Rejected, "the name of the %s is empty", o.What)
+		}
+		if problem := controls.In(key); problem != "" {
+			return nil, engine.Errorf(engine.Rejected, "the name of the %s %s: %q", o.What, problem, key)
 		}
 	}
 	return o.Command(ctx, key, m)

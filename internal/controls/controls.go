@@ -1,0 +1,34 @@
+// Package controls knows the characters that do more than show: [Is] for one, [In] for names
+// that are built from data.
+package controls
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// Is says whether a terminal, a log or an editor may act upon a character beyond showing it: the controls C0, DEL
+// and C1, what changes the direction of writing, and what ends a line.
+func Is(r rune) bool {
+	switch {
+	case r < ' ', r >= 0x7f && r < 0xa0:
+		return true
+	}
+	return r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+// In is what is wrong with a name that data may have a part in, or "": it has a character that is a control ([Is]), with which it
+// shows as another name, or as several lines, to whoever lists names. A byte that is no UTF-8 is that of ISO 8859.
+func In(text string) string {
+	for i, r := range text {
+		if r == utf8.RuneError {
+			if _, n := utf8.DecodeRuneInString(text[i:]); n == 1 {
+				r = rune(text[i])
+			}
+		}
+		if Is(r) {
+			return fmt.Sprintf("contains the control character U+%04X", r)
+		}
+	}
+	return ""
+}
