@@ -136,15 +136,15 @@ func (a *AckLoop) poke() {
 	}
 }
 
-// take is what has arrived; closed: nothing has, nothing waits and nothing will.
-func (a *AckLoop) take(waits bool) (spans []span, closed bool) {
+// take is what has arrived. closing: soon nothing will any more; closed: nothing has, nothing waits and nothing will.
+func (a *AckLoop) take(waits bool) (spans []span, closing, closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	spans, a.inbox = a.inbox, a.spare
 	a.owed -= a.waiting
 	a.spare, a.waiting = nil, 0
 	a.closed = a.closing && a.owed == 0 && len(spans) == 0 && !waits
-	return spans, a.closed
+	return spans, a.closing, a.closed
 }
 
 // Failing says why the last call did not report everything, and since when that is so; nil: it did.
@@ -155,14 +155,18 @@ func (a *AckLoop) Failing() (since time.Time, err error) {
 	return time.Time{}, nil
 }
 
-// run reports what arrives. After ctx has ended each result is tried once more, and what has not arrived by then is given
-// up.
+// run reports what arrives. What waits for another attempt is tried at once when the loop is to end, since there may be no
+// time to wait. After ctx has ended each result is tried once more, and what has not arrived by then is given up.
 func (a *AckLoop) run(ctx context.Context) {
 	defer close(a.done)
 	var again []span // what waits for another attempt
 	var due time.Time
+	hurried := false
 	for {
-		spans, closed := a.take(len(again) > 0)
+		spans, closing, closed := a.take(len(again) > 0)
+		if closing && !hurried {
+			hurried, due = true, time.Time{}
+		}
 		if len(again) > 0 && (ctx.Err() != nil || !time.Now().Before(due)) {
 			spans, again = append(spans, again...), nil
 		}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -93,6 +94,41 @@ func TestEveryRootIsReportedOnceAsItEnded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// away is an acker whose server can't be reached until back.
+type away struct {
+	back time.Time
+	told int
+}
+
+func (a *away) Ack(ctx context.Context, results []engine.Result) ([]engine.Result, error) {
+	if ctx.Err() != nil || time.Now().Before(a.back) {
+		return results, errors.New("not there")
+	}
+	a.told += len(results)
+	return nil, nil
+}
+
+// A source that is there again is told at the end, although the next attempt would be much later.
+func TestTheEndDoesNotWaitForAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &away{back: time.Now().Add(time.Minute)}
+		ctx, cancel := context.WithCancel(t.Context())
+		account := &Account{Log: slog.New(slog.DiscardHandler), Timeout: time.Minute}
+		account.Start(ctx)
+		led := &Ledger{Acks: account.AcksOf(source, "in", 1)}
+		led.Begin(1)
+		led.Keep(0, &engine.Message{})
+		var report Reports
+		end(t, Root{led, 0}, engine.Delivered, &report, map[uint64]engine.Fate{})
+		report.Send()
+		time.Sleep(61 * time.Second)
+		account.FinishAcks(time.Now().Add(time.Second), cancel)
+		if source.told != 1 {
+			t.Error("the source was not told")
+		}
+	})
 }
 
 func end(t *testing.T, r Root, f engine.Fate, to *Reports, want map[uint64]engine.Fate) {
