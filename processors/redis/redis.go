@@ -202,7 +202,11 @@ func (s *step) command(ctx context.Context, m *engine.Message) (*goredis.Cmd, er
 func (s *step) finish(m *engine.Message, cmd *goredis.Cmd) error {
 	answer, err := cmd.Result()
 	if err != nil && !errors.Is(err, goredis.Nil) {
-		return redis.Explain(err, strings.ToUpper(s.words[0].(string)))
+		large := errors.Is(err, bounds.ErrTooLarge)
+		if err = redis.Explain(err, strings.ToUpper(s.words[0].(string))); large {
+			err = engine.WithClass(engine.TooLarge, err)
+		}
+		return err
 	}
 	if s.cfg.Reply == none {
 		return nil

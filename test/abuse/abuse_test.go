@@ -48,6 +48,7 @@ func TestAbuse(t *testing.T) {
 		{"configuration", configurations},
 		{"names built from data", names},
 		{"calling out", callingOut},
+		{"hostile servers", servers},
 		{"files and machine", machine},
 		{"cluster", cluster},
 		{"what others learn", disclosures},

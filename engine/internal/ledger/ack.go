@@ -62,6 +62,7 @@ type AckLoop struct {
 	failed   int  // roots that wait for another attempt
 	owed     int  // results that are still to come
 	closing  bool // nothing is added to owed any more
+	hurry    bool // what waits for another attempt is not to wait
 	closed   bool // the loop ends
 }
 
@@ -105,10 +106,11 @@ func (a *AckLoop) Forget() {
 	a.poke()
 }
 
-// Close lets the loop end when it has sent all that is owed.
+// Close lets the loop end when it has sent all that is owed. What waits for another attempt is tried at once, each time:
+// the input has a new connection, or the pipeline ends and has no time to wait.
 func (a *AckLoop) Close() {
 	a.mu.Lock()
-	a.closing = true
+	a.closing, a.hurry = true, true
 	a.mu.Unlock()
 	a.poke()
 }
@@ -136,15 +138,16 @@ func (a *AckLoop) poke() {
 	}
 }
 
-// take is what has arrived. closing: soon nothing will any more; closed: nothing has, nothing waits and nothing will.
-func (a *AckLoop) take(waits bool) (spans []span, closing, closed bool) {
+// take is what has arrived. hurry: what waits is to be tried now; closed: nothing has, nothing waits and nothing will.
+func (a *AckLoop) take(waits bool) (spans []span, hurry, closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	spans, a.inbox = a.inbox, a.spare
 	a.owed -= a.waiting
 	a.spare, a.waiting = nil, 0
 	a.closed = a.closing && a.owed == 0 && len(spans) == 0 && !waits
-	return spans, a.closing, a.closed
+	hurry, a.hurry = a.hurry, false
+	return spans, hurry, a.closed
 }
 
 // Failing says why the last call did not report everything, and since when that is so; nil: it did.
@@ -155,17 +158,16 @@ func (a *AckLoop) Failing() (since time.Time, err error) {
 	return time.Time{}, nil
 }
 
-// run reports what arrives. What waits for another attempt is tried at once when the loop is to end, since there may be no
-// time to wait. After ctx has ended each result is tried once more, and what has not arrived by then is given up.
+// run reports what arrives. After ctx has ended each result is tried once more, and what has not arrived by then is given
+// up.
 func (a *AckLoop) run(ctx context.Context) {
 	defer close(a.done)
 	var again []span // what waits for another attempt
 	var due time.Time
-	hurried := false
 	for {
-		spans, closing, closed := a.take(len(again) > 0)
-		if closing && !hurried {
-			hurried, due = true, time.Time{}
+		spans, hurry, closed := a.take(len(again) > 0)
+		if hurry {
+			due = time.Time{}
 		}
 		if len(again) > 0 && (ctx.Err() != nil || !time.Now().Before(due)) {
 			spans, again = append(spans, again...), nil

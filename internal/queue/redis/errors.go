@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/bounds"
 	goredis "github.com/redis/go-redis/v9"
 )
 
@@ -102,8 +101,6 @@ func judge(err error) (class engine.Class, holds bool, remedy string) {
 	var dial *net.OpError
 	var slow net.Error
 	switch {
-	case errors.Is(err, bounds.ErrTooLarge):
-		return engine.TooLarge, false, ""
 	case errors.Is(err, errNotRedis):
 		return engine.Transient, true, "check the address, and what listens there"
 	case errors.As(err, &unknown):
