@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/registry"
 )
 
 // kind is how a value is written, and shown.
@@ -81,16 +82,13 @@ type Options struct {
 
 // Compile makes a program of a schema.
 func Compile(s *engine.Schema, o Options) (*Program, error) {
+	if err := bounded(s); err != nil {
+		return nil, fmt.Errorf("not an Avro schema: %w", err)
+	}
 	var cache twmb.SchemaCache
 	for _, needed := range s.Needs {
 		if _, err := cache.Parse(needed.Text); err != nil {
 			return nil, fmt.Errorf("%s: %w", needed.Name, reason(err))
-		}
-	}
-	var d doc.Doc
-	if d.Reset([]byte(s.Text), nil); strings.ContainsAny(s.Text, "{[") {
-		if err := d.Valid(); err != nil {
-			return nil, fmt.Errorf("not an Avro schema: %w", err)
 		}
 	}
 	parsed, err := cache.Parse(s.Text)
@@ -100,8 +98,26 @@ func Compile(s *engine.Schema, o Options) (*Program, error) {
 	return compile(parsed, o)
 }
 
+// bounded looks at a schema before the library does, which takes whatever it is given.
+func bounded(s *engine.Schema) error {
+	const marks, most = "{[,", 60_000
+	texts := registry.Texts(s)
+	if err := registry.Bounded(texts, marks, most); err != nil {
+		return err
+	}
+	for _, text := range texts {
+		var d doc.Doc
+		if d.Reset([]byte(text), nil); strings.ContainsAny(text, "{[") {
+			if err := d.Valid(); err != nil {
+				return err
+			}
+		}
+	}
+	return expands(texts)
+}
+
 func compile(parsed *twmb.Schema, o Options) (*Program, error) {
-	c := compiler{raw: o.Raw, named: map[string]*node{}}
+	c := compiler{raw: o.Raw, named: map[string]*node{}, whole: map[*node]*twmb.Schema{}}
 	root, err := c.node(parsed.Root(), "")
 	if err != nil {
 		return nil, err
@@ -125,7 +141,12 @@ func (p *Program) Record() string {
 type compiler struct {
 	raw   bool
 	named map[string]*node
+	whole map[*node]*twmb.Schema // types of defaults, by themselves
+	again int                    // types that defaults had the library parse again
 }
+
+// mostAgain bounds types that are parsed again: records in each other may all be defaults.
+const mostAgain = 60_000
 
 var primitives = map[string]kind{"null": null, "boolean": boolean, "int": integer, "long": long, "float": float,
 	"double": double, "bytes": blob, "string": text}
@@ -194,7 +215,7 @@ func (c *compiler) define(s *twmb.SchemaNode, n *node, space string) error {
 			return err
 		}
 		own := field{name: f.Name, key: append(doc.AppendString(nil, f.Name), ':'), of: of}
-		if own.fills, err = fills(f, of); err != nil {
+		if own.fills, err = c.fills(f, of); err != nil {
 			return fmt.Errorf("not an Avro schema: the default of field %q: %w", f.Name, err)
 		}
 		if own.fills == nil {
@@ -208,9 +229,9 @@ func (c *compiler) define(s *twmb.SchemaNode, n *node, space string) error {
 
 // fills is the default of a field as it is written; a field that may be null and has no
 // default is null.
-func fills(f *twmb.SchemaField, of *node) ([]byte, error) {
+func (c *compiler) fills(f *twmb.SchemaField, of *node) ([]byte, error) {
 	if f.HasDefault {
-		s, err := f.Type.Schema()
+		s, err := c.schema(f, of)
 		if err != nil {
 			return nil, err
 		}
@@ -222,6 +243,39 @@ func fills(f *twmb.SchemaField, of *node) ([]byte, error) {
 		}
 	}
 	return nil, nil
+}
+
+// schema is the type of a default by itself.
+func (c *compiler) schema(f *twmb.SchemaField, of *node) (*twmb.Schema, error) {
+	if known := c.whole[of]; known != nil {
+		return known, nil
+	}
+	if c.again += reachable(of, map[*node]bool{}); c.again > mostAgain {
+		return nil, fmt.Errorf("its type consists of too many others (define them before the record, and refer to them)")
+	}
+	s, err := f.Type.Schema()
+	if of.kind == record {
+		c.whole[of] = s
+	}
+	return s, err
+}
+
+// reachable is how many types a type consists of.
+func reachable(n *node, seen map[*node]bool) int {
+	if n == nil || seen[n] {
+		return 0
+	}
+	sum := 1 + reachable(n.item, seen)
+	if len(n.fields)+len(n.branches) > 0 {
+		seen[n] = true
+	}
+	for i := range n.fields {
+		sum += reachable(n.fields[i].of, seen)
+	}
+	for _, b := range n.branches {
+		sum += reachable(b, seen)
+	}
+	return sum
 }
 
 const (

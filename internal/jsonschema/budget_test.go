@@ -57,7 +57,7 @@ func TestNothingTakesForEver(t *testing.T) {
 		{"items that are to differ, at each level", `{"$ref":"#/$defs/n","$defs":{"n":{"uniqueItems":true,"items":{"$ref":"#/$defs/n"}}}}`,
 			nested(500, `[1,%s]`, "["+`"1",[],`+strings.TrimSuffix(strings.Repeat(`[2],`, 9000), ",")+"]"), givenUp},
 		{"powers of ten", `{"items":{"multipleOf":1e-999}}`, "[" + strings.Repeat("1e999,", 50_000) + "1]", givenUp},
-		{"what many properties need", `{"items":{"dependentRequired":{` + needs(2000) + `}}}`,
+		{"what many properties need", `{"items":{"dependentRequired":{` + strings.TrimSuffix(repeated(2000, `"%d":["a"],`), ",") + `}}}`,
 			"[" + strings.Repeat("{},", 20_000) + "1]", givenUp},
 		{"a pattern that many repetitions are in", `{"pattern":"^(a?){999}$"}`, `"` + letters + `"`, givenUp},
 		{"one for each name of a property", `{"patternProperties":{"^(a?){999}$":{}}}`, `{"` + letters + `":1}`, givenUp},
@@ -82,12 +82,12 @@ func TestNothingTakesForEver(t *testing.T) {
 	}
 }
 
-func needs(n int) string {
+func repeated(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, `"%d":["a"],`, i)
+		fmt.Fprintf(&b, format, i)
 	}
-	return strings.TrimSuffix(b.String(), ",")
+	return b.String()
 }
 
 // A check that takes long ends with the call that it is for.
@@ -112,15 +112,16 @@ func TestACheckEndsWithItsContext(t *testing.T) {
 func TestSchemasOfARegistryAreBounded(t *testing.T) {
 	tests := []struct{ name, schema, want string }{
 		{"very many schemas", `{"allOf":[` + strings.Repeat(`{},`, 60_000) + `{}]}`, "more than 50000 schemas"},
-		{"very many values", `{"enum":[` + strings.Repeat(`1,`, 500_000) + `1]}`, "more than 400000 values"},
+		{"very many values", `{"enum":[` + strings.Repeat(`1,`, 500_000) + `1]}`, "more than 400000 (split it)"},
 		{"a long chain of references", `{"$ref":"#/definitions/0","definitions":{` +
 			strings.ReplaceAll(chain(20_000, `{"allOf":[NEXT]}`, `{}`), "$defs", "definitions") + `}}`, "more than 10000 schemas lead to each other"},
 		{"patterns that are short and repeat much", `{"allOf":[` + strings.Repeat(`{"pattern":"^(a{30}){30}$"},`, 1000) + `{}]}`, "its regular expressions are larger"},
-		{"a very long pattern", `{"pattern":"` + strings.Repeat("a?", 1<<20) + `"}`, "/pattern: is longer than"},
+		{"one reference by many addresses", `{"allOf":[` + repeated(9, `{"$ref":"x%d/a.json"},`) + `{}]}`, "more than 4 addresses"},
+		{"a very long pattern", `{"pattern":"` + strings.Repeat("a?", 1<<19) + `"}`, "/pattern: is longer than"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := CompileText(&engine.Schema{Text: tt.schema}, ofRegistries); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := CompileText(&engine.Schema{Text: tt.schema, Needs: []engine.NamedSchema{{Name: "a.json", Text: `{}`}}}, ofRegistries); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})

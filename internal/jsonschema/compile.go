@@ -45,11 +45,16 @@ func CompileFile(name string, o Options) (*Schema, error) {
 
 // CompileText makes a schema of one of a registry, with its references.
 func CompileText(s *engine.Schema, o Options) (*Schema, error) {
-	v, err := references(nil).parse(s.Text)
+	const marks = "{[,"
+	err := registry.Bounded(registry.Texts(s), marks, mostValues)
+	var v any
+	if err == nil {
+		v, err = parse([]byte(s.Text))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("not a valid JSON Schema: %w", err)
 	}
-	return compile(v, inline, references(s.Needs), o)
+	return compile(v, inline, &references{needs: s.Needs}, o)
 }
 
 func compile(v any, at string, from loader, o Options) (*Schema, error) {
@@ -89,32 +94,26 @@ func (l *library) arrange() {
 }
 
 // references are the schemas to which one in a registry refers.
-type references []engine.NamedSchema
+type references struct {
+	needs []engine.NamedSchema
+	read  int
+}
 
 // Load reads the schema that a $ref names, by its full address or the end of it.
-func (r references) Load(address string) (any, error) {
-	for _, known := range r {
-		if address == known.Name || strings.HasSuffix(address, "/"+known.Name) {
-			return r.parse(known.Text)
+func (r *references) Load(address string) (any, error) {
+	const often = 4
+	for _, known := range r.needs {
+		if address != known.Name && !strings.HasSuffix(address, "/"+known.Name) {
+			continue
 		}
+		if r.read++; r.read > often*len(r.needs) {
+			return nil, fmt.Errorf("the schema's references have more than %d addresses each (refer to them by one)", often)
+		}
+		return parse([]byte(known.Text))
 	}
 	name := strings.TrimPrefix(address, "config:///")
 	return nil, fmt.Errorf("%s is not one of the schema's references in the registry "+
 		"(add it to them there, or put it into $defs)", name)
-}
-
-// parse reads a schema, unless it has more values than there is memory for.
-func (references) parse(text string) (any, error) {
-	most := mostValues
-	for i := range len(text) { // each value but the first stands behind one of these
-		if c := text[i]; c == ',' || c == '[' || c == '{' {
-			most--
-		}
-	}
-	if most < 0 {
-		return nil, fmt.Errorf("it has more than %d values (split it)", mostValues)
-	}
-	return parse([]byte(text))
 }
 
 // folder contains the files to which a $ref may refer; "" means none.

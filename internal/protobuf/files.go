@@ -24,6 +24,11 @@ const (
 	mostFiles   = 256
 	mostText    = 4 << 20 // bytes of them all; descriptors take forty times as many
 	mostNesting = 200     // of braces; what a message may be nested is less
+
+	// Of a schema of a registry, which can be hostile: the library takes 2 KB for a part, and compares the fields of a
+	// message, its oneofs and reserved names with each other.
+	mostParts   = 20_000
+	mostInBlock = 2_500
 )
 
 // opener gives the text of a file that is imported, and the name by which people know it.
@@ -64,13 +69,15 @@ type compiler struct {
 	made    map[string]linker.File // nil: being made
 	order   []linker.File
 	bytes   int
+	parts   int
+	hostile bool // the schema may be, so that it has less room
 	symbols linker.Symbols
 	handler *reporter.Handler // keeps the first error
 }
 
 // compile is the file with a text, and after it all that it imports.
-func compile(name, shown, text string, open opener) ([]protoreflect.FileDescriptor, error) {
-	c := &compiler{open: open, shown: map[string]string{}, made: map[string]linker.File{},
+func compile(name, shown, text string, open opener, hostile bool) ([]protoreflect.FileDescriptor, error) {
+	c := &compiler{open: open, hostile: hostile, shown: map[string]string{}, made: map[string]linker.File{},
 		handler: reporter.NewHandler(nil)}
 	if _, err := c.file(name, shown, text); err != nil {
 		return nil, c.placed(err)
@@ -102,8 +109,15 @@ func (c *compiler) file(name, shown, text string) (linker.File, error) {
 	if c.bytes += len(text); c.bytes > mostText || len(c.made) > mostFiles {
 		return nil, fmt.Errorf("%s: the schema has more than %d files or %d MiB", shown, mostFiles, mostText>>20)
 	}
-	if nesting(text) > mostNesting {
+	extent := measure(text)
+	c.parts += extent.parts
+	switch {
+	case extent.depth > mostNesting:
 		return nil, fmt.Errorf("%s: nested deeper than %d", shown, mostNesting)
+	case c.hostile && c.parts > mostParts:
+		return nil, fmt.Errorf("%s: the schema has more than %d fields and other parts (split it)", shown, mostParts)
+	case c.hostile && extent.block > mostInBlock:
+		return nil, fmt.Errorf("%s: one message or enum has more than %d parts (split it)", shown, mostInBlock)
 	}
 	tree, err := parser.Parse(name, strings.NewReader(text), c.handler)
 	if err != nil {
@@ -170,17 +184,30 @@ func (c *compiler) imported(name string) (linker.File, error) {
 	return c.file(name, shown, text)
 }
 
-// nesting is how deep brackets are in each other, outside of comments and texts. What
-// follows reads them by recursion.
-func nesting(text string) (deepest int) {
-	depth := 0
+// extent is how large the text of a file is: what follows reads it by recursion, and takes time and memory.
+type extent struct {
+	depth int // of brackets in each other
+	parts int // statements, items and parts of names
+	block int // parts of the block that has most, without those of blocks in it
+}
+
+// measure looks outside of comments and texts.
+func measure(text string) (e extent) {
+	counts := []int{0} // the parts of the blocks that are open
 	for i := 0; i < len(text); i++ {
 		switch b := text[i]; b {
+		case ';', ',', '.':
+			e.part(counts)
 		case '{', '[', '<', '(':
-			depth++
-			deepest = max(deepest, depth)
+			e.part(counts)
+			if len(counts) <= mostNesting+1 {
+				counts = append(counts, 0)
+			}
+			e.depth = max(e.depth, len(counts)-1)
 		case '}', ']', '>', ')':
-			depth--
+			if len(counts) > 1 {
+				counts = counts[:len(counts)-1]
+			}
 		case '"', '\'':
 			for i++; i < len(text) && text[i] != b && text[i] != '\n'; i++ {
 				if text[i] == '\\' {
@@ -198,10 +225,19 @@ func nesting(text string) (deepest int) {
 			}
 			n := strings.Index(text[i+2:], end)
 			if n < 0 {
-				return deepest
+				return e
 			}
 			i += 2 + n + len(end) - 1
 		}
 	}
-	return deepest
+	return e
+}
+
+// part counts a part of the innermost block.
+func (e *extent) part(counts []int) {
+	e.parts++
+	counts[len(counts)-1]++
+	if len(counts) > 1 {
+		e.block = max(e.block, counts[len(counts)-1])
+	}
 }

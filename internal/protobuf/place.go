@@ -60,8 +60,8 @@ func part(b []byte) (number, size int, err error) {
 // at is the message in a place that is whole.
 func (t *Types) at(place []byte) (*Program, error) {
 	depth, size, _ := part(place)
-	if depth == 0 {
-		place = []byte{0, 0}
+	if depth == 0 { // which may be spelled with several bytes
+		place, size = []byte{0, 0}, 1
 	}
 	in, of := t.root.Messages(), protoreflect.MessageDescriptor(nil)
 	for i := range max(depth, 1) {

@@ -330,7 +330,7 @@ func shuffled(r random, wire []byte) []byte {
 
 func mustFiles(t testing.TB, schema string) []protoreflect.FileDescriptor {
 	t.Helper()
-	files, err := compile("t.proto", "t.proto", schema, func(string) (string, string, error) { t.Fatal("no imports"); return "", "", nil })
+	files, err := compile("t.proto", "t.proto", schema, func(string) (string, string, error) { t.Fatal("no imports"); return "", "", nil }, false)
 	if err != nil {
 		t.Fatal(err)
 	}

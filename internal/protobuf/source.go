@@ -81,7 +81,7 @@ func (s *Schema) read(o Options) (*engine.Schema, *Program, error) {
 		own.Text = string(text)
 		name, shown = s.imported(file), file
 	}
-	files, err := compile(name, shown, own.Text, folders(s.folders()))
+	files, err := compile(name, shown, own.Text, folders(s.folders()), false)
 	if err != nil {
 		return nil, nil, err
 	}

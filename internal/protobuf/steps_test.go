@@ -170,11 +170,16 @@ func TestPayloadsNameTheirSchemaAndMessage(t *testing.T) {
 		5: {ID: 5, Type: Kind, Text: `syntax = "proto3"; enum E { Z = 0; }`},
 		6: {ID: 6, Type: Kind, Text: `syntax = "proto3"; import "confluent/meta.proto"; import "confluent/type/decimal.proto"; import "google/type/date.proto";
 			message A { confluent.type.Decimal d = 1 [(confluent.field_meta) = {tags: ["PII"]}]; google.type.Date on = 2; }`},
+		7: {ID: 7, Type: Kind, Text: strings.Repeat("message M {}", 20_001)},
+		8: {ID: 8, Type: Kind, Text: "message M {" + strings.Repeat("optional int32 a = 1;", 2501) + "}"},
 	}}
 	d := &Decoder{compiled: newCompiled(shop, Options{})}
 	tests := []struct{ name, hex, want string }{
 		{"the first message", `000000000100` + `0a040a020807`, `{"m":{"c":{"n":7}}}`},
 		{"the first message, in full", `00000000010200` + `0a040a020807`, `{"m":{"c":{"n":7}}}`},
+		{"the first message, spelled with three bytes", `0000000001808000` + `0a040a020807`, `{"m":{"c":{"n":7}}}`},
+		{"a schema of very many messages", `000000000700`, "schema id 7: the schema: the schema has more than 20000 fields and other parts"},
+		{"a message of very many fields", `000000000800`, "schema id 8: the schema: one message or enum has more than 2500 parts"},
 		{"another message", `00000000010202` + `0807`, `{"d":7}`},
 		{"a message in a message", `0000000001040000` + `0807`, `{"b":7}`},
 		{"and in that", `000000000106000000`, `{}`},

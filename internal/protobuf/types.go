@@ -51,7 +51,7 @@ func Compile(s *engine.Schema, o Options) (*Types, error) {
 			return "", "", errors.New("it is not one of the schema's references in the registry")
 		}
 		return text, name, nil
-	})
+	}, true)
 	if err != nil {
 		return nil, err
 	}

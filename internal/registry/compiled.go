@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/call"
 )
 
 // Compiled keeps what a step has made of a registry's schemas, by id. It is safe for
@@ -18,6 +19,9 @@ type Compiled[T any] struct {
 	mu   sync.Mutex // guards the field below
 	made *kept[int, Entry[T]]
 }
+
+// mostSaid bounds the error of a schema, which may quote a name of any length.
+const mostSaid = 1 << 10
 
 // Entry is a compiled schema.
 type Entry[T any] struct {
@@ -65,7 +69,8 @@ func (c *Compiled[T]) Make(s *engine.Schema) (Entry[T], error) {
 	if s.Type != c.kind {
 		e.err = engine.Errorf(engine.Decode, "schema id %d is of type %s, not %s", s.ID, s.Type, c.kind)
 	} else if e.Made, e.err = c.compile(s); e.err != nil {
-		e.err = engine.WithClass(engine.Decode, fmt.Errorf("schema id %d: %w", s.ID, e.err))
+		e.err = engine.WithClass(engine.Decode, fmt.Errorf("schema id %d: %s", s.ID,
+			call.Head([]byte(e.err.Error()), mostSaid, nil)))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,11 +1,14 @@
 package abuse
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -43,22 +46,58 @@ var validations = []attack{
 		r.Want(t, 1, "1 received: 1 dropped", "deadline")
 	}},
 	{"a registry's schemas that take exponential time, or much memory", func(t *testing.T) {
-		var chain strings.Builder
-		for i := range 30 {
-			fmt.Fprintf(&chain, `"%d":{"allOf":[{"$ref":"#/definitions/%d"},{"$ref":"#/definitions/%d"}]},`, i, i+1, i+1)
-		}
-		for name, a := range map[string]struct{ kind, schema, says string }{
-			"json_schema": {"JSON", `{"$ref":"#/definitions/0","definitions":{` + chain.String() + `"30":{"type":"string"}}}`,
-				"got number, want string"},
-			"json_schema: many schemas": {"JSON", `{"allOf":[` + strings.Repeat("{},", 1<<20) + `{}]}`, "(split it)"},
-			"json_schema: patterns": {"JSON", `{"allOf":[` + strings.Repeat(`{"pattern":"((a{10}){10}){10}"},`, 30_000) + `{}]}`,
+		ways := `{"$ref":"#/definitions/0","definitions":{` +
+			counted(30, `"%d":{"allOf":[{"$ref":"#/definitions/%[2]d"},{"$ref":"#/definitions/%[2]d"}]},`) +
+			`"30":{"type":"string"}}}`
+		for _, a := range []struct{ format, kind, schema, says string }{
+			{"json_schema", "JSON", ways, "got number, want string"},
+			{"json_schema", "JSON", `{"allOf":[` + strings.Repeat("{},", 1<<18) + `{}]}`, "split it"},
+			{"json_schema", "JSON", `{"allOf":[` + strings.Repeat(`{"pattern":"((a{10}){10}){10}"},`, 30_000) + `{}]}`,
 				"regular expressions"},
+			{"avro", "AVRO", doublingDefaults(30), "its defaults consist of more"},
+			{"avro", "AVRO", `{"type":"record","name":"r","fields":[` + counted(40_000, `{"name":"a%d","type":"int"},`) +
+				`{"name":"z","type":"int"}]}`, "split it"},
+			{"protobuf", "PROTOBUF", `syntax="proto3"; message A {` + counted(40_000, `optional int32 a%d=%[2]d;`) + `}`,
+				"split it"},
+			{"protobuf", "PROTOBUF", `syntax="proto3";` + counted(100_000, `message A%d{}`), "split it"},
 		} {
-			format, _, _ := strings.Cut(name, ":")
-			r := decoded(t, format, a.kind, a.schema, []byte("\x00\x00\x00\x00\x011"))
-			r.Want(t, 1, "1 received: 1 dropped", a.says)
+			decoded(t, a.format, a.kind, a.schema, []byte("1")).Want(t, 1, "1 received: 1 dropped", a.says)
 		}
 	}},
+	{"a message that brings a schema of its own", func(t *testing.T) {
+		schema := doublingDefaults(30)
+		file := append([]byte("Obj\x01\x02\x16avro.schema"), binary.AppendVarint(nil, int64(len(schema)))...)
+		file = append(append(file, schema...), "\x00"+strings.Repeat("s", 16)...)
+		r := swallow(t, `
+inputs: {in: {stdin: {framing: {length: 4}}}}
+processors: [{decode: {avro: {framing: container}}}]
+outputs: {out: {drop: {}}}`, repeated(framed(file), 3))
+		r.Want(t, 1, "3 received: 3 dropped", "its defaults consist of more")
+		withinCPU(t, r)
+	}},
+	{"the place of a message, spelled with more bytes than it needs", func(t *testing.T) {
+		decoded(t, "protobuf", "PROTOBUF", `syntax="proto3"; message A {int32 a=1;}`, []byte("\x80\x80\x00\x08\x01")).
+			Want(t, 0, "1 delivered")
+	}},
+}
+
+// counted is a format n times, with numbers: %d is from 0 on, %[2]d from 1.
+func counted(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strings.NewReplacer("%d", strconv.Itoa(i), "%[2]d", strconv.Itoa(i+1)).Replace(format))
+	}
+	return b.String()
+}
+
+// doublingDefaults is a schema of Avro of which each level is the default of two fields of the one around it.
+func doublingDefaults(levels int) string {
+	schema := `{"type":"record","name":"r` + strconv.Itoa(levels) + `","fields":[{"name":"x","type":"int","default":1}]}`
+	for i := levels - 1; i >= 0; i-- {
+		schema = fmt.Sprintf(`{"type":"record","name":"r%d","fields":[{"name":"a","type":%s,"default":{}},
+			{"name":"b","type":"r%d","default":{}}]}`, i, schema, i+1)
+	}
+	return schema
 }
 
 // validated is what becomes of lines that the step validate checks, which may take mostCPU.
@@ -73,7 +112,7 @@ engine: {on_failure: {retry: {max_attempts: 1}}}`, in)
 	return r
 }
 
-// decoded is what becomes of a payload of a format whose schema a registry has.
+// decoded is what becomes of a payload of a format whose schema a registry has, without the id of that.
 func decoded(t *testing.T, format, kind, schema string, payload []byte) flowdtest.Result {
 	t.Helper()
 	answer, err := json.Marshal(map[string]string{"schemaType": kind, "schema": schema})
@@ -86,7 +125,7 @@ func decoded(t *testing.T, format, kind, schema string, payload []byte) flowdtes
 inputs: {in: {stdin: {framing: {length: 4}}}}
 processors: [{decode: {`+format+`: {registry: main}}}]
 outputs: {out: {drop: {}}}
-resources: {registries: {main: {url: "`+registry.URL+`"}}}`, strings.NewReader(string(framed(payload))))
+resources: {registries: {main: {url: "`+registry.URL+`"}}}`, bytes.NewReader(framed(append([]byte("\x00\x00\x00\x00\x01"), payload...))))
 	withinCPU(t, r)
 	return r
 }
