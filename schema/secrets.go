@@ -85,9 +85,6 @@ func (s *Secrets) add(text string) {
 		return
 	}
 	s.put(needle{text: text})
-	if escaped := html.EscapeString(text); escaped != text {
-		s.put(needle{text: escaped})
-	}
 	if strings.Contains(text, " ") {
 		s.put(needle{text: strings.ReplaceAll(text, " ", "+")}) // as in a query
 	}
@@ -195,7 +192,7 @@ func valuesOf(text string) []*regexp.Regexp {
 }
 
 // Mask is text with *** in place of each secret: as it is, percent-encoded, with the
-// escapes of JSON, or in base64, alone or as part of more.
+// escapes of JSON or HTML, one around another, or in base64, alone or as part of more.
 func (s *Secrets) Mask(text string) string {
 	return s.replace(text, func(string) string { return mask })
 }
@@ -296,20 +293,33 @@ func (v view) span(from, to int) span {
 	return span{v.at[from], v.at[to]}
 }
 
-// viewsOf are the readings of a text: as it is, and without the escapes of JSON, of
-// URLs, and of both.
+// mostViews bounds the readings of a text.
+const mostViews = 16
+
+// viewsOf are the readings of a text: as it is, and without the escapes of JSON, of URLs
+// and of HTML, each of which may be around others.
 func viewsOf(text string) []view {
 	all := append(make([]view, 0, 4), view{text: text})
-	if strings.Contains(text, `\`) {
-		all = append(all, all[0].resolve('\\', backslashed))
-	}
-	for _, v := range all {
-		if strings.Contains(v.text, "%") {
-			all = append(all, v.resolve('%', percented))
+	for i := 0; i < len(all); i++ {
+		for _, escape := range escapes {
+			v := all[i]
+			if len(all) == mostViews || strings.IndexByte(v.text, escape.lead) < 0 {
+				continue
+			}
+			plain := v.resolve(escape.lead, escape.read)
+			if !slices.ContainsFunc(all, func(v view) bool { return v.text == plain.text }) {
+				all = append(all, plain)
+			}
 		}
 	}
 	return all
 }
+
+// escapes are those that are resolved, each by what it begins with.
+var escapes = []struct {
+	lead byte
+	read func(rest string) (plain string, n int)
+}{{'\\', backslashed}, {'%', percented}, {'&', entity}}
 
 // resolve replaces escapes, which begin with lead: read gives the text of the one at
 // the beginning of rest, and its length there, or 0 where there is none.
@@ -341,13 +351,46 @@ func percented(rest string) (string, int) {
 	return string([]byte{byte(c)}), 3
 }
 
-// backslashed reads what JSON, and Go's quotes, write with a backslash.
+// longestEntity is how long a reference of HTML may be, with zeros in front of its number.
+const longestEntity = 40
+
+// entity reads a character reference of HTML, by name or number. At its end there may be
+// no semicolon.
+func entity(rest string) (string, int) {
+	n := 1
+	for n < len(rest) && n < longestEntity && (rest[n] == '#' && n == 1 || isWord(rest[n])) {
+		n++
+	}
+	if n < len(rest) && rest[n] == ';' {
+		n++
+	}
+	plain := html.UnescapeString(rest[:n])
+	after := commonEnd(rest[:n], plain)
+	if n -= after; n <= 1 {
+		return "", 0
+	}
+	return plain[:len(plain)-after], n
+}
+
+// commonEnd is how many bytes two texts have in common at their ends: what follows a
+// reference without a semicolon, or all of a text that is none.
+func commonEnd(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}
+
+func isWord(c byte) bool { return isBase64(c) && c != '+' && c != '/' && c != '-' && c != '_' }
+
+// backslashed reads what JSON, JavaScript and Go's quotes write with a backslash.
 func backslashed(rest string) (string, int) {
 	if len(rest) < 2 {
 		return "", 0
 	}
-	if i := strings.IndexByte(`"\/'bfnrt`, rest[1]); i >= 0 {
-		return "\"\\/'\b\f\n\r\t"[i : i+1], 2
+	if i := strings.IndexByte(`"\/'abfnrtv`, rest[1]); i >= 0 {
+		return "\"\\/'\a\b\f\n\r\t\v"[i : i+1], 2
 	}
 	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[rest[1]]
 	c, ok := hex(rest, 2, digits)

@@ -27,6 +27,15 @@ func TestSecretsAreMasked(t *testing.T) {
 		{"escaped and percent-encoded", []string{`s"3cret`}, `"\u00732233cret" s%223cret \u0073%223cret`,
 			`"\u00732233cret" *** ***`},
 		{"as HTML", []string{`s<3&cret`}, "s&lt;3&amp;cret", "***"},
+		{"as HTML, in any way", []string{`s'3"<cret`}, `s&apos;3&quot;&lt;cret s&#39;3&#34;&#60;cret s&#x27;3&#X22;&#x3C;cret ` +
+			`s&#039;3&#0000034;&#x03c;cret &#115;'&#51"<cret s'3&quot&ltcret &s'3"<cret; s&s;'3"<cret`,
+			`*** *** *** *** *** *** &***; s&s;'3"<cret`},
+		{"as HTML, twice", []string{`s"3cret`}, "s&amp;quot;3cret s&amp;#34;3cret", "*** ***"},
+		{"as HTML with the escapes of JSON and URLs", []string{`s"3cret`},
+			`s\u0026quot;3cret s\u0026\u0023x22;3cret s%26quot%3B3cret s\u0026amp;quot;3cret s&#37;223cret s&#92;"3cret`,
+			"*** *** *** *** *** ***"},
+		{"as JSON, twice", []string{`s"3cret`}, `"\"s\\\"3cret\"" "s\\u00223cret"`, `"\"***\"" "***"`},
+		{"as Go quotes it", []string{"s\a3\vcret"}, `"s\a3\vcret" "s\x073\x0Bcret"`, `"***" "***"`},
 		{"in base64", []string{"s3cret"}, b64([]byte("s3cret")) + " " + b64([]byte("xs3cret")) + " " +
 			b64([]byte("xys3cretz")), "*** *** ***"},
 		{"the password of a URL", []string{"amqp://u:p%40ssw@h/"}, "p@ssw p%40ssw " + b64([]byte("u:p@ssw")),
@@ -82,6 +91,7 @@ func TestSecretsAreAddedWhileOthersMask(t *testing.T) {
 func FuzzMask(f *testing.F) {
 	f.Add("s3cret", `a s3cret \u0073 %73 "`)
 	f.Add("\xff", "\xff")
+	f.Add(`a"b'cdefgh`, `&quot &#34;&#x22 &amp;#39; &#0; &nGt; &semi;`)
 	f.Add("a", `x=a \ud800\udc00 %`)
 	f.Add("http://u:p@h", "\\U00110000 \xff%zz")
 	f.Fuzz(func(t *testing.T, secret, text string) {

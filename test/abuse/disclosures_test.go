@@ -495,6 +495,9 @@ var forms = []func(text string) string{
 	url.QueryEscape,
 	func(text string) string { return strings.ToLower(url.PathEscape(text)) },
 	html.EscapeString,
+	func(text string) string { return numbered(text, "&#%d;") },
+	func(text string) string { return numbered(text, "&#x%x;") },
+	func(text string) string { return strings.ReplaceAll(html.EscapeString(text), "&#34;", "&quot;") },
 	func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) },
 	func(text string) string { return base64.URLEncoding.EncodeToString([]byte("x" + text + "y")) },
 	func(text string) string {
@@ -543,6 +546,19 @@ func withEnv(t *testing.T, dir string, env []string, args ...string) flowdtest.R
 	return flowdtest.Command(t, dir, "", "env", slices.Concat(env, []string{flowdtest.Binary}, args)...)
 }
 
+// numbered is a text with references of HTML for what is no letter, digit or blank.
+func numbered(text, form string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r < 0x80 && !strings.ContainsRune("\"'&<>\\/%", r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, form, r)
+		}
+	}
+	return b.String()
+}
+
 // hides fails the test where a text shows a secret, in any form that it could be had back
 // from.
 func hides(t *testing.T, text, secret string) {
@@ -554,6 +570,8 @@ func hides(t *testing.T, text, secret string) {
 		for _, form := range []string{
 			secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ToLower(url.PathEscape(secret)),
 			html.EscapeString(secret),
+			numbered(secret, "&#%d;"), numbered(secret, "&#x%x;"), numbered(secret, "&#X%04X;"), strings.NewReplacer(`"`, "&quot;",
+				"'", "&apos;", "&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(secret),
 			strings.Trim(strconv.Quote(secret), `"`),
 		} {
 			if len(form) >= 4 && strings.Contains(line, form) || len(form) < 4 && strings.Contains(line, "="+form) {
