@@ -76,7 +76,7 @@ func (w *Watch) Opened() { w.budget.Store(-1) }
 // Unread bounds the next answer, which nobody keeps, until the function that it returns is called.
 func (w *Watch) Unread() (done func()) {
 	w.spend(max(int64(w.row), 2*mostColumns),
-		bounds.TooLarge("the answer to a statement that is only carried out is larger than max_row, %s", w.row))
+		fmt.Errorf("the answer to a statement that is only carried out is larger than max_row, %s (write one without rows)", w.row))
 	return w.Opened
 }
 
@@ -131,7 +131,10 @@ func (w *Watch) next(head []byte) (length int64, more int, err error) {
 	body, most := n-4, int64(mostMessage)
 	switch kind {
 	case copyData, dataRow:
-		if body > int64(w.row) {
+		switch {
+		case body > int64(w.row) && w.budget.Load() >= 0:
+			return 0, 0, *w.over.Load()
+		case body > int64(w.row):
 			return 0, 0, bounds.TooLarge("the server sends a row of %d bytes: it is larger than max_row, %s", body, w.row)
 		}
 		most = body

@@ -105,7 +105,7 @@ func (m *myCheck) opened() { m.state, m.ready, m.budget = sendsIdle, true, -1 }
 // unread bounds the next answer, which nobody reads.
 func (m *myCheck) unread() {
 	m.budget = int64(m.row)
-	m.over = bounds.TooLarge("the answer to a statement that is only carried out is larger than max_row, %s", m.row)
+	m.over = fmt.Errorf("the answer to a statement that is only carried out is larger than max_row, %s (write one without rows)", m.row)
 }
 
 // Check implements [bounds.Check].
@@ -189,7 +189,11 @@ func (m *myCheck) frame(head []byte) (length int64, more int, err error) {
 	return 4 + n, 0, err
 }
 
+// tooLarge blames a statement only for rows that it asks for.
 func (m *myCheck) tooLarge() error {
+	if m.state != sendsRows || m.budget >= 0 {
+		return fmt.Errorf("the server has sent a packet larger than max_row, %s, which is not a row", m.row)
+	}
 	return bounds.TooLarge("a row is larger than max_row, %s", m.row)
 }
 
