@@ -21,6 +21,8 @@ var servers = []attack{
 	{"redis: lists", redisList},
 	{"redis: pub/sub", redisPubSub},
 	{"redis: the step and the cache", redisStep},
+	{"mysql: the input", mysqlInput},
+	{"mysql: the output and the step", mysqlOutput},
 }
 
 // Whoever is attacked tries again at once, and for ever: inputs in any configuration, outputs and steps with one of these.
