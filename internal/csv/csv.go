@@ -163,7 +163,8 @@ func (r *Row) Texts() []string {
 // Text reads the records of a text.
 type Text struct {
 	Row
-	Line int // at which the record begins, from 1
+	Line   int    // at which the record begins, from 1
+	Record []byte // without its line end
 
 	rest  []byte
 	lines int // of the records before rest
@@ -191,6 +192,7 @@ func (t *Text) Next() error {
 		if record = bytes.TrimSuffix(record, []byte("\r")); len(record) == 0 {
 			continue
 		}
+		t.Record = record
 		err := t.Read(record)
 		if open {
 			err = errors.New("a quote is not closed")

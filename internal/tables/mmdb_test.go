@@ -138,7 +138,14 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%s: %d rows take %d bytes", format, n, size)
 			}
 			for i, s := range r.spans {
-				if err := valid(r.text[s.from:s.to]); err != nil {
+				text, err := r.text[s.from:s.to], error(nil)
+				if r.parse != nil {
+					text, err = r.parse.object(text)
+				}
+				if err == nil {
+					err = valid(text)
+				}
+				if err != nil {
 					t.Errorf("%s: row %d: %v", format, i, err)
 				}
 			}

@@ -68,6 +68,7 @@ func (b *builder) csv(data []byte) error {
 	if err != nil {
 		return err
 	}
+	b.rows.text, b.rows.parse = data, &records{names: names, comma: t.Comma, numbers: b.cfg.Numbers}
 	key := make([]any, len(at))
 	for {
 		err := t.Next()
@@ -77,20 +78,18 @@ func (b *builder) csv(data []byte) error {
 		if err != nil {
 			return err
 		}
-		line, record := t.Line, t.Texts()
-		if len(record) != len(names) {
-			return fmt.Errorf("line %d: %d values for %d columns", line, len(record), len(names))
+		if t.Len() != len(names) {
+			return fmt.Errorf("line %d: %d values for %d columns", t.Line, t.Len(), len(names))
 		}
-		for i, column := range at {
-			if key[i] = b.cell(record[column]); key[i] == "" {
-				return b.keyless(line, i)
+		for column, value := range t.Fields() {
+			if i := slices.Index(at, column); i >= 0 {
+				key[i] = b.rows.parse.cell(string(value))
 			}
 		}
-		from := len(b.rows.text)
-		if err := b.record(names, record); err != nil {
-			return fmt.Errorf("line %d: %w", line, err)
+		if i := slices.Index(key, ""); i >= 0 {
+			return b.keyless(t.Line, i)
 		}
-		if err := b.add(span{uint32(from), uint32(len(b.rows.text))}, line, key); err != nil {
+		if err := b.add(b.spanOf(t.Record), t.Line, key); err != nil {
 			return err
 		}
 	}
@@ -98,10 +97,12 @@ func (b *builder) csv(data []byte) error {
 
 // header gives the columns as the beginnings of JSON fields, and where the key's are.
 func (b *builder) header(columns []string) (names [][]byte, key []int, err error) {
+	seen := make(map[string]bool, len(columns))
 	for i, c := range columns {
-		if slices.Index(columns, c) < i {
+		if seen[c] {
 			return nil, nil, fmt.Errorf("column %q appears twice", c)
 		}
+		seen[c] = true
 		if !utf8.ValidString(c) {
 			return nil, nil, fmt.Errorf("the name of column %d is not valid UTF-8", i+1)
 		}
@@ -118,26 +119,37 @@ func (b *builder) header(columns []string) (names [][]byte, key []int, err error
 	return names, key, nil
 }
 
-// record appends a record as a JSON object.
-func (b *builder) record(names [][]byte, record []string) error {
-	text := b.rows.text
-	for i, value := range record {
-		if text = append(text, names[i]...); b.number(value) {
+// records turns records of CSV into JSON when they are looked up: with all names in each row, a table would take
+// several times as much memory as its file.
+type records struct {
+	names   [][]byte
+	comma   string
+	numbers bool
+}
+
+// object is a record, which has been checked, as a JSON object.
+func (r *records) object(record []byte) ([]byte, error) {
+	row := csv.Row{Comma: r.comma}
+	if err := row.Read(record); err != nil {
+		return nil, err
+	}
+	var text []byte
+	for i, value := range row.Fields() {
+		if text = append(text, r.names[i]...); r.number(string(value)) {
 			text = append(text, value...)
 			continue
 		}
-		text = doc.AppendString(text, value)
+		text = doc.AppendString(text, string(value))
 	}
-	b.rows.text = append(text, '}')
-	return nil
+	return append(text, '}'), nil
 }
 
 // number says whether a CSV value is to be a number.
-func (b *builder) number(value string) bool { return b.cfg.Numbers && codec.IsNumber(value) }
+func (r *records) number(value string) bool { return r.numbers && codec.IsNumber(value) }
 
 // cell is a CSV value as it is in a key.
-func (b *builder) cell(value string) any {
-	if b.number(value) {
+func (r *records) cell(value string) any {
+	if r.number(value) {
 		if n, err := doc.ParseNumber([]byte(value)); err == nil {
 			return n
 		}

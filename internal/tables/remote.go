@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,10 @@ func (r *remote) changed(ctx context.Context) ([]byte, error) {
 	case res.ContentLength > int64(r.cfg.MaxSize):
 		return nil, r.cfg.tooLarge()
 	}
-	data, err := io.ReadAll(io.LimitReader(res.Body, int64(r.cfg.MaxSize)+1))
+	var body bytes.Buffer
+	body.Grow(int(max(res.ContentLength, 0)) + bytes.MinRead)
+	_, err = body.ReadFrom(io.LimitReader(res.Body, int64(r.cfg.MaxSize)+1))
+	data := body.Bytes()
 	switch {
 	case err != nil:
 		return nil, r.lost(ctx, err)

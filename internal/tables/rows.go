@@ -1,7 +1,6 @@
 package tables
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 type rows struct {
 	columns []string // of the key; nil: the file is an object by key
 	text    []byte   // of the rows, as JSON
+	parse   *records // nil, or what makes JSON of the text of a row
 	spans   []span   // of the rows in text
 	index   map[string]uint32
 	keys    int // bytes of the keys
@@ -52,7 +52,14 @@ func (r *rows) value(at uint32) (any, error) {
 	if v := r.made[at].Load(); v != nil {
 		return *v, nil
 	}
-	v, left, err := doc.DecodeWithin(r.text[r.spans[at].from:r.spans[at].to], math.MaxInt)
+	text, err := r.text[r.spans[at].from:r.spans[at].to], error(nil)
+	if r.parse != nil {
+		text, err = r.parse.object(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the row: %w", err)
+	}
+	v, left, err := doc.DecodeWithin(text, math.MaxInt)
 	if err != nil {
 		return nil, fmt.Errorf("the row: %w", err)
 	}
@@ -119,9 +126,6 @@ func (b *builder) finish() (*rows, error) {
 	r := &b.rows
 	r.columns = b.cfg.Key
 	r.index = make(map[string]uint32, len(r.spans))
-	if cap(r.text)-len(r.text) > len(r.text)/8 { // it has grown
-		r.text = bytes.Clone(r.text)
-	}
 	keys := string(b.keys)
 	r.keys = len(keys)
 	from := uint32(0)
