@@ -2,7 +2,7 @@ package httpx
 
 import (
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // HMAC with it is not broken, and older webhooks have nothing else
+	"crypto/sha1" // #nosec G505 -- HMAC with it is not broken, and older webhooks have nothing else
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"

@@ -203,6 +203,8 @@ func (t *tokens) trouble(ctx context.Context, err error) error {
 }
 
 // AboutTokens is what the docs of components that make requests say of OAuth 2.0.
+//
+// #nosec G101 -- it only speaks of credentials
 const AboutTokens = `With auth: {oauth2: …}, flowd requests a token from token_url with the client credentials
 grant, and another before it expires. If a server rejects a token (401), the request is
 made once more, with a new one. While the token server can't be reached or rejects the

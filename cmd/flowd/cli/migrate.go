@@ -239,10 +239,11 @@ func (o migrateOptions) write(stdout io.Writer, all []*migrated) error {
 	}
 	for _, m := range all {
 		for _, name := range m.Written {
-			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil { // #nosec G301 -- configurations are not secret
-				return err
+			err := os.MkdirAll(filepath.Dir(name), 0o755) // #nosec G301 -- configurations are not secret
+			if err == nil {
+				err = os.WriteFile(name, texts[name], 0o644) // #nosec G306 -- nor are files
 			}
-			if err := os.WriteFile(name, texts[name], 0o644); err != nil { // #nosec G306 -- nor are files
+			if err != nil {
 				return err
 			}
 		}
