@@ -25,6 +25,7 @@ var settings = map[string]string{
 type link struct {
 	*pgconn.PgConn
 	arrived *bufio.Reader
+	watch   *pgwire.Watch
 }
 
 // mostConns is how many connections are open at once: two are needed, and the library takes up to 15 s for each that a
@@ -55,10 +56,9 @@ func (in *input) connect(ctx context.Context, replication bool) (*link, error) {
 	}
 	conf.DialFunc = in.conns.Dial(conf.DialFunc)
 	l := &link{}
-	var watch *pgwire.Watch
 	conf.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
-		watch = pgwire.New(in.cfg.MaxRow)
-		r, w = watch.Frontend(r, w)
+		l.watch = pgwire.New(in.cfg.MaxRow)
+		r, w = l.watch.Frontend(r, w)
 		l.arrived = bufio.NewReaderSize(r, bufferSize)
 		return pgproto3.NewFrontend(l.arrived, w)
 	}
@@ -67,7 +67,7 @@ func (in *input) connect(ctx context.Context, replication bool) (*link, error) {
 	if l.PgConn, err = pgconn.ConnectConfig(ctx, conf); err != nil {
 		return nil, explain(err, "connect")
 	}
-	watch.Opened()
+	l.watch.Opened()
 	return l, nil
 }
 

@@ -23,6 +23,9 @@ type stream struct {
 	front   *pgproto3.Frontend
 	link    *link
 	message pgoutput.Message
+	asked   time.Time // when the server was answered last
+	second  time.Time // when the current one began
+	signs   int       // of life, since then
 
 	stop func() // ends the loop, and waits for its end
 
@@ -38,6 +41,7 @@ func (in *input) startStream(ctx context.Context, l *link, from pgoutput.LSN) (*
 	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
 	defer cancel()
 	doing := "read slot " + in.cfg.Slot
+	defer l.watch.Unread()()
 	l.Frontend().SendQuery(&pgproto3.Query{String: fmt.Sprintf(
 		"START_REPLICATION SLOT %s LOGICAL %s (proto_version '1', publication_names %s)", ident(in.cfg.Slot), from,
 		literal(ident(in.cfg.publication())))})
@@ -133,8 +137,10 @@ func (s *stream) next(ctx context.Context) error {
 		return pgconn.ErrorResponseToPgError(m)
 	case *pgproto3.CopyDone:
 		return errors.New("the server has ended the stream")
+	case *pgproto3.NoticeResponse, *pgproto3.ParameterStatus:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("the server has sent a %T within the stream", m)
 }
 
 func (s *stream) frame(ctx context.Context, data []byte) error {
@@ -143,11 +149,7 @@ func (s *stream) frame(ctx context.Context, data []byte) error {
 		return err
 	}
 	if f.Data == nil {
-		s.in.alive(f.End)
-		if f.Reply {
-			return s.tell(false)
-		}
-		return nil
+		return s.alive(f)
 	}
 	m := &s.message
 	if err := m.Decode(f.Data); err != nil {
@@ -157,6 +159,28 @@ func (s *stream) frame(ctx context.Context, data []byte) error {
 		return s.in.describe(ctx, m)
 	}
 	return s.in.change(m)
+}
+
+const (
+	mostSigns   = 200_000                // of life, a second: a server sends one for each transaction that it leaves out
+	betweenAsks = 100 * time.Millisecond // an answer holds for as long; reports are sent anyway
+)
+
+// alive notes a sign of life.
+func (s *stream) alive(f pgoutput.Frame) error {
+	now := time.Now()
+	if now.Sub(s.second) > time.Second {
+		s.second, s.signs = now, 0
+	}
+	if s.signs++; s.signs > mostSigns {
+		return fmt.Errorf("the server sends more than %d signs of life a second", mostSigns)
+	}
+	s.in.alive(f.End)
+	if !f.Reply || now.Sub(s.asked) < betweenAsks {
+		return nil
+	}
+	s.asked = now
+	return s.tell(false)
 }
 
 // reports tells the server what is settled, again and again until ctx ends.

@@ -39,6 +39,7 @@ const (
 	notification    = 'A'
 	parameters      = 't'
 	parameterStatus = 'S'
+	readyForQuery   = 'Z'
 	rowDescription  = 'T'
 )
 
@@ -55,6 +56,7 @@ type Watch struct {
 	budget  atomic.Int64 // bytes that may come yet: before the connection is ready, or of an answer; -1: no limit
 	over    atomic.Pointer[error]
 	notices atomic.Int64 // since the client has written
+	idle    atomic.Bool  // the server has answered everything
 }
 
 // New watches a new connection, whose rows, or changes, are no larger than row: the field max_row.
@@ -109,6 +111,7 @@ type writer struct {
 
 func (w *writer) Write(p []byte) (int, error) {
 	w.watch.notices.Store(0)
+	w.watch.idle.Store(false)
 	return w.Writer.Write(p)
 }
 
@@ -160,6 +163,12 @@ func (w *Watch) next(head []byte) (length int64, more int, err error) {
 		}
 	case notice:
 		err = w.unasked()
+	case errorResponse, notification:
+	default: // it would be taken for the answer to what is asked next
+		if w.idle.Load() {
+			err = errors.New("the server has sent what nobody has asked for")
+		}
+		w.idle.Store(kind == readyForQuery)
 	}
 	return 1 + n, 0, err
 }

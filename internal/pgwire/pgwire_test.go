@@ -46,6 +46,8 @@ func TestWhatAServerMaySend(t *testing.T) {
 		{"a password that is hashed for an hour", hash("2147483647"), "hashed 2147483647 times, and flowd does it 1000000 times at most", false},
 		{"a password that is hashed oddly", hash("99999999999999999999"), "hashed 99999999999999999999 times", false},
 		{"a password that is hashed twice", hash("4096") + hash("4096"), "more than once", false},
+		{"another answer", message('Z', "I", 0) + message('N', "\x00", 0) + message('A', "\x00", 0) + message('C', "\x00", 0),
+			"nobody has asked for", false},
 		{"notices without end", strings.Repeat(message('N', "\x00", 0), mostNotices+1), "more than 1000000 notices", false},
 	}
 	for _, test := range tests {

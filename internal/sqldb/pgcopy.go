@@ -39,7 +39,10 @@ func (c *pgConn) Copy(ctx context.Context, table string, columns []string, rows 
 		text = append(text, '\n')
 	}
 	defer c.watch.Unread()()
-	_, err = c.pg.CopyFrom(ctx, bytes.NewReader(text), "COPY "+into+" FROM STDIN")
+	tag, err := c.pg.CopyFrom(ctx, bytes.NewReader(text), "COPY "+into+" FROM STDIN")
+	if err == nil && tag.String() == "" { // a trigger may leave rows out
+		err = errUndone
+	}
 	return classify(err, false)
 }
 

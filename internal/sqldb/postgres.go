@@ -196,6 +196,9 @@ func (c *pgConn) prepare(ctx context.Context, query string) (*pgconn.StatementDe
 	if err != nil {
 		return nil, classify(err, false)
 	}
+	if s.ParamOIDs == nil { // it has said nothing, not that there are none
+		return nil, errParameters
+	}
 	if err := c.pool.learn(ctx, c.pg, s); err != nil {
 		return nil, err
 	}
@@ -203,8 +206,11 @@ func (c *pgConn) prepare(ctx context.Context, query string) (*pgconn.StatementDe
 	return s, nil
 }
 
+// The client library does not mind a server that answers without an answer.
+var errUndone = engine.Errorf(engine.Transient, "the server has not said that the statement was carried out")
+
 // errParameters is what flowd's own statements can't have.
-var errParameters = engine.Errorf(engine.Transient, "the server has counted the parameters of a statement wrongly")
+var errParameters = engine.Errorf(engine.Transient, "the server has not described the parameters of a statement")
 
 // result ends a statement. A connection whose prepared statements do not fit any more, since a table has changed, is not
 // used again.
@@ -231,6 +237,9 @@ func (c *pgConn) Exec(ctx context.Context, query string, args []Value) (int64, e
 	}
 	defer c.watch.Unread()()
 	tag, err := c.pg.ExecPrepared(ctx, s.Name, params, nil, nil).Close()
+	if err == nil && tag.String() == "" {
+		err = errUndone
+	}
 	return tag.RowsAffected(), c.result(err)
 }
 
@@ -252,7 +261,10 @@ func (c *pgConn) Insert(ctx context.Context, like, query string, args []Value) e
 		return err
 	}
 	defer c.watch.Unread()()
-	_, err = c.pg.ExecParams(ctx, query, params, oids, nil, nil).Close()
+	tag, err := c.pg.ExecParams(ctx, query, params, oids, nil, nil).Close()
+	if err == nil && tag.String() == "" {
+		err = errUndone
+	}
 	return c.result(err)
 }
 
