@@ -23,6 +23,9 @@ var servers = []attack{
 	{"redis: the step and the cache", redisStep},
 	{"mysql: the input", mysqlInput},
 	{"mysql: the output and the step", mysqlOutput},
+	{"postgres: the input", postgresInput},
+	{"postgres: the output and the step", postgresOutput},
+	{"postgres: changes", postgresCDC},
 }
 
 // Whoever is attacked tries again at once, and for ever: inputs in any configuration, outputs and steps with one of these.
@@ -50,7 +53,7 @@ type ill struct {
 // What one attack may take.
 const (
 	mostGrowth = 64 << 10 // KiB above what the process has when it is idle
-	mostUsed    = time.Second
+	mostUsed   = time.Second
 	many       = 20                      // connections, each of which is cut, or broken, at another byte
 	enough     = 1500 * time.Millisecond // for them, if there was one
 	endless    = 96 << 20                // bytes
