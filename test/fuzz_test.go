@@ -36,6 +36,7 @@ var fuzzed = map[string][]string{
 	"internal/migrate":          {"FuzzBenthos"},
 	"internal/migrate/bloblang": {"FuzzParse", "FuzzSteps"},
 	"internal/mqtt":             {"FuzzDecode"},
+	"internal/nats":             {"FuzzMessages"},
 	"internal/objects/s3":       {"FuzzNotice"},
 	"internal/pgoutput":         {"FuzzDecode", "FuzzValues"},
 	"internal/pgwire":           {"FuzzWatch"},

@@ -75,6 +75,8 @@ type Frames struct {
 	// Next is given how a frame begins. It returns the length of the whole frame in bytes, or how many more bytes it must
 	// see before it knows, or what is wrong.
 	Next func(head []byte) (length int64, more int, err error)
+	// Body is given what follows that of each frame, as it comes, and says what is wrong; nil: nothing ever is.
+	Body func(p []byte) error
 
 	head []byte
 	need int   // the bytes that Next must see
@@ -84,8 +86,14 @@ type Frames struct {
 // Check implements [Check].
 func (f *Frames) Check(p []byte) error {
 	for {
-		n := min(f.pass, int64(len(p)))
-		p, f.pass = p[n:], f.pass-n
+		if n := min(f.pass, int64(len(p))); n > 0 {
+			if f.Body != nil {
+				if err := f.Body(p[:n]); err != nil {
+					return err
+				}
+			}
+			p, f.pass = p[n:], f.pass-n
+		}
 		if len(p) == 0 {
 			return nil
 		}

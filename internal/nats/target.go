@@ -5,6 +5,7 @@ package nats
 import (
 	"crypto/tls"
 	"errors"
+	"net"
 	"net/url"
 	"strings"
 
@@ -21,16 +22,32 @@ type Target struct {
 	TLS            *tls.Config // nil: as the address says
 }
 
-// urls are the addresses with a scheme.
-func (t *Target) urls() string {
+// urls are the addresses with a scheme. secure: TLS is wanted; web: they are of WebSockets, of which the dialer makes the
+// TLS, so that the client sees none.
+func (t *Target) urls() (text string, secure, web bool) {
 	var all []string
+	secure = t.TLS != nil
 	for one := range strings.SplitSeq(t.URL, ",") {
 		if one = strings.TrimSpace(one); !strings.Contains(one, "://") {
 			one = "nats://" + one
 		}
+		if u, err := url.Parse(one); err == nil {
+			switch u.Scheme {
+			case "tls":
+				secure = true
+			case "ws":
+				web = true
+			case "wss":
+				secure, web = true, true
+				if u.Scheme = "ws"; u.Port() == "" {
+					u.Host = net.JoinHostPort(u.Hostname(), "443")
+				}
+				one = u.String()
+			}
+		}
 		all = append(all, one)
 	}
-	return strings.Join(all, ",")
+	return strings.Join(all, ","), secure, web
 }
 
 // String is the address without a password that is in it.
@@ -70,12 +87,13 @@ func (t *Target) Connect(options ...nats.Option) (*nats.Conn, error) {
 	if t.Credentials != "" {
 		options = append(options, nats.UserCredentials(t.Credentials))
 	}
-	if t.TLS != nil {
+	urls, secure, web := t.urls()
+	if secure && !web {
 		options = append(options, nats.Secure(t.TLS))
 	}
 	// Without a handler, the library writes to stderr.
 	options = append([]nats.Option{nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}, options...)
-	nc, err := nats.Connect(t.urls(), options...)
+	nc, err := nats.Connect(urls, append(options, t.dialer(urls, secure, web))...)
 	if _, bad := errors.AsType[*url.Error](err); bad { // whose text has the address
 		err = errors.New("it is not a valid address")
 	}

@@ -1,0 +1,236 @@
+package nats
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/internal/bounds"
+)
+
+const (
+	mostPayload = 64 << 20 // bytes of one message, headers included: more than that no server can be set to
+	longestLine = 64 << 10 // bytes; the subjects of a message
+	longestInfo = 1 << 20  // bytes; what a server says of itself, with the addresses of its cluster
+	mostOthers  = 256      // addresses of its cluster
+	mostLines   = 10_000   // that are no messages, within a second
+)
+
+var errNotNATS = errors.New("the server does not speak the protocol of NATS (check the address, and what listens there)")
+
+// messages is a [bounds.Check] of what a server sends. The client makes room for as long a message as is announced, and
+// panics in a goroutine of its own where that is more than there can be.
+type messages struct {
+	most int64 // bytes of a message: what the server has said itself
+
+	lines int       // that are no messages, since
+	since time.Time // for a second at most
+
+	line []byte // as much of a line as has come
+	pass int64  // bytes of a message that are still to come
+	tail int    // bytes of its end of line that are
+}
+
+// Check implements [bounds.Check].
+func (m *messages) Check(p []byte) error {
+	for len(p) > 0 {
+		if m.pass > 0 {
+			n := min(m.pass, int64(len(p)))
+			p, m.pass = p[n:], m.pass-n
+			continue
+		}
+		if m.tail > 0 {
+			if m.tail--; p[0] != "\n\r"[m.tail] {
+				return fmt.Errorf("%w: a message is longer than announced", errNotNATS)
+			}
+			p = p[1:]
+			continue
+		}
+		end := bytes.IndexByte(p, '\n')
+		line := p[:end+1]
+		if end < 0 {
+			line = p
+		}
+		p = p[len(line):]
+		if end < 0 || len(m.line) > 0 {
+			m.line = append(m.line, line...)
+			line = m.line
+		}
+		if limit := limitOf(line); len(line) > limit {
+			return fmt.Errorf("%w: a line has over %d bytes", errNotNATS, limit)
+		}
+		if end < 0 {
+			return nil
+		}
+		if err := m.begins(line); err != nil {
+			return err
+		}
+		m.line = m.line[:0]
+	}
+	return nil
+}
+
+func limitOf(line []byte) int {
+	if line[0] == 'I' || line[0] == 'i' {
+		return longestInfo
+	}
+	return longestLine
+}
+
+// begins takes a whole line.
+func (m *messages) begins(line []byte) error {
+	words := bytes.Fields(line)
+	if len(words) == 0 {
+		return fmt.Errorf("%w: an empty line", errNotNATS)
+	}
+	switch verb := string(bytes.ToUpper(words[0])); verb {
+	case "MSG", "HMSG":
+		n, err := size(words[len(words)-1])
+		if err != nil {
+			return err
+		}
+		if n > m.limit() {
+			return bounds.TooLarge("the server announces a message of %d bytes, and none may have more than %d", n, m.limit())
+		}
+		m.pass, m.tail = n, 2
+		return nil
+	case "INFO":
+		var info struct {
+			MaxPayload int64    `json:"max_payload"`
+			Others     []string `json:"connect_urls"`
+		}
+		if json.Unmarshal(bytes.TrimSpace(line[len(words[0]):]), &info) == nil && info.MaxPayload > 0 {
+			m.most = info.MaxPayload
+		}
+		if len(info.Others) > mostOthers {
+			return bounds.TooLarge("the server names %d others, and the client would try them all", len(info.Others))
+		}
+		return m.counted()
+	case "-ERR":
+		if err := fatal(line[len(words[0]):]); err != nil {
+			return err
+		}
+		return m.counted()
+	case "PING", "PONG", "+OK":
+		return m.counted()
+	}
+	return fmt.Errorf("%w: a line begins with %.20q", errNotNATS, words[0])
+}
+
+// survived begin the errors of a server after which the client goes on, or connects again. After others it would close the
+// connection for good.
+var survived = []string{"stale connection", "maximum connections exceeded", "maximum account active connections exceeded",
+	"unknown protocol operation", "permissions violation", "maximum subscriptions exceeded", "authorization violation",
+	"user authentication expired", "user authentication revoked", "account authentication expired"}
+
+// fatal makes an error of a server that of the connection, so that the client connects again.
+func fatal(said []byte) error {
+	text := strings.Trim(string(bytes.TrimSpace(said)), "'")
+	for _, s := range survived {
+		if strings.HasPrefix(strings.ToLower(text), s) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the server says %.200q, and ends the connection", text)
+}
+
+// counted counts a line that is no message: each is work, and none has a size that bounds it.
+func (m *messages) counted() error {
+	if m.lines++; m.lines < mostLines {
+		return nil
+	}
+	m.lines = 0
+	now := time.Now()
+	quick := now.Sub(m.since) < time.Second
+	if m.since = now; quick {
+		return fmt.Errorf("%w: it sent over %d lines within a second", errNotNATS, mostLines)
+	}
+	return nil
+}
+
+// limit is the most bytes of a message: as the server has said, up to what any server can be set to.
+func (m *messages) limit() int64 {
+	if m.most > 0 && m.most < mostPayload {
+		return m.most
+	}
+	return mostPayload
+}
+
+func size(word []byte) (int64, error) {
+	for _, c := range word {
+		if c < '0' || c > '9' {
+			return 0, fmt.Errorf("%w: %.20q is not a length", errNotNATS, word)
+		}
+	}
+	n, err := strconv.ParseInt(string(word), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %.20q is not a length", errNotNATS, word)
+	}
+	return n, nil
+}
+
+// webSocket is a [bounds.Check] of a connection that becomes one of frames with messages in them, after a line and headers.
+func webSocket() bounds.Check {
+	var inner messages
+	data := false
+	return &upgraded{frames: bounds.Frames{First: 2, Next: func(head []byte) (length int64, more int, err error) {
+		if head[0]&0x70 != 0 { // compression, that was not agreed upon
+			return 0, 0, fmt.Errorf("%w: a frame has bits that nobody has asked for", errNotNATS)
+		}
+		n := int64(head[1] & 0x7f)
+		switch {
+		case n == 126 && len(head) == 2:
+			return 0, 2, nil
+		case n == 127 && len(head) == 2:
+			return 0, 8, nil
+		case n == 126:
+			n = int64(binary.BigEndian.Uint16(head[2:]))
+		case n == 127:
+			if n = int64(binary.BigEndian.Uint64(head[2:])); n < 0 || n > mostPayload {
+				return 0, 0, bounds.TooLarge("the server announces a frame of more than %d bytes", mostPayload)
+			}
+		}
+		data = head[0]&8 == 0
+		return int64(len(head)) + n, 0, nil
+	}, Body: func(p []byte) error {
+		if !data {
+			return nil
+		}
+		return inner.Check(p)
+	}}}
+}
+
+// upgraded is what follows an HTTP response.
+type upgraded struct {
+	seen   int // bytes of the response
+	end    int // bytes of its empty line that were the last
+	frames bounds.Frames
+}
+
+// Check implements [bounds.Check].
+func (u *upgraded) Check(p []byte) error {
+	const empty = "\r\n\r\n"
+	for u.end < len(empty) {
+		if len(p) == 0 {
+			return nil
+		}
+		switch {
+		case p[0] == empty[u.end]:
+			u.end++
+		case p[0] == '\r':
+			u.end = 1
+		default:
+			u.end = 0
+		}
+		if u.seen++; u.seen > longestLine {
+			return fmt.Errorf("%w: its response has over %d bytes", errNotNATS, longestLine)
+		}
+		p = p[1:]
+	}
+	return u.frames.Check(p)
+}
