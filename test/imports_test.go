@@ -105,8 +105,8 @@ var inside = map[string]string{
 	"internal/bounds":   "inputs/postgres_cdc inputs/redis_stream internal/pgwire internal/nats internal/queue/redis internal/sqldb processors/redis",
 	"internal/headroom": "cmd/flowd/cli inputs/kafka test/bench",
 	"internal/httpx": "" +
-		"inputs/http inputs/http_server internal/aws internal/azure internal/google internal/mqtt internal/objects/azure " +
-		"internal/objects/gcs internal/objects/s3 internal/queue/amqp internal/queue/kafka internal/registry " +
+		"inputs/http inputs/http_server inputs/sqs internal/aws internal/azure internal/google internal/mqtt internal/objects/azure " +
+		"internal/objects/gcs internal/objects/s3 internal/queue/amqp internal/queue/kafka internal/queue/sqs internal/registry " +
 		"internal/service internal/sqldb internal/tables outputs/http outputs/reply processors/http",
 	"internal/inner":      "internal/pool processors/branch processors/parallel processors/pool processors/while",
 	"internal/jsonschema": "processors/decode processors/encode processors/validate",

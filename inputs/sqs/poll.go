@@ -32,6 +32,7 @@ type poll struct {
 	got []types.Message
 	at  time.Time
 	err error
+	n   int32 // messages that were asked for
 
 	joined, ended bool // guarded by input.mu: a Read waits for it; it has its answer
 }
@@ -75,7 +76,7 @@ func (in *input) receive(ctx context.Context, c *conn, p *poll, n int32) {
 		//lint:ignore SA1019 it is all that older services of this protocol know
 		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
 	})
-	p.at, p.err = time.Now(), err
+	p.at, p.err, p.n = time.Now(), err, n
 	if out != nil {
 		p.got = out.Messages
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -373,6 +374,24 @@ func TestACutConnectionIsNotTheEndOfAQueue(t *testing.T) {
 		b.run(t, b.pipeline(dst), time.Hour)
 		if got := slices.Sorted(slices.Values(dst.Bodies())); !slices.Equal(got, []string{"a", "b"}) {
 			t.Errorf("delivered %q", got)
+		}
+	})
+}
+
+func TestMessagesThatAreTooManyForAnAnswerComeInSeveral(t *testing.T) {
+	virtual(t, fakesqs.Queue{Visibility: 30 * time.Second}, nil, func(t *testing.T, b *bench) {
+		var want []string
+		for i := range 5 {
+			want = append(want, strings.Repeat(`"`, 1<<20-1)+strconv.Itoa(i))
+		}
+		b.Put("orders", want...)
+		var dst enginetest.Sink
+		b.run(t, b.pipeline(&dst), 3*time.Minute)
+		if got := dst.Bodies(); len(got) < len(want) {
+			t.Errorf("%d of %d messages came\n%s", len(got), len(want), b.log.String())
+		}
+		if !strings.Contains(b.log.String(), "fewer messages") {
+			t.Error("nothing is said")
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/aws"
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/timing"
 )
 
@@ -52,7 +53,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 		return in, nil
 	}
 	c := in.conn.Load()
-	p := in.join(ctx, c, min(b.Room(), in.cfg.Max))
+	p := in.join(ctx, c, min(b.Room(), in.most))
 	select {
 	case <-p.done:
 	case <-ctx.Done():
@@ -62,6 +63,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 		<-p.done // it has ended at the same time, and is this Read's
 	}
 	if p.err != nil {
+		in.fewer(p)
 		return in, in.paused(ctx, p.since, aws.Classify(p.err, in.queue.String()))
 	}
 	var back []change
@@ -78,6 +80,17 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 		in.empty = p.at
 	}
 	return in, in.hideAll(ctx, c, back)
+}
+
+// fewer has fewer messages be received at once when all of them are more than an answer may have: ten of the largest
+// are, with the escapes of JSON. They are redelivered.
+func (in *input) fewer(p *poll) {
+	if _, long := errors.AsType[*httpx.TooLong](p.err); !long || p.n == 1 {
+		return
+	}
+	in.most = int(p.n) / 2
+	in.log.Warn("the answer to a receive is too long: fewer messages are received at once, and these are redelivered", "queue",
+		in.queue.Name, "messages", p.n, "from_now_on", in.most, "err", p.err)
 }
 
 // withheld is for how many seconds a message must wait for a hidden one of its group. SQS

@@ -111,6 +111,7 @@ type input struct {
 	stopped atomic.Bool          // no Read follows
 	owner   engine.Meta          // that all messages have
 
+	most     int           // messages that a receive asks for; of Read
 	empty    time.Time     // of the last receive, if it found nothing and did not wait; of Read
 	changing chan struct{} // has room for one: who renews leases, or notes ends
 
@@ -147,7 +148,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &input{cfg: c, queue: q, log: env.Log, tries: attempts.Of(env), held: map[uint64]*lease{}, hidden: map[string]time.Time{},
+	return &input{cfg: c, most: c.Max, queue: q, log: env.Log, tries: attempts.Of(env), held: map[uint64]*lease{}, hidden: map[string]time.Time{},
 		changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}, nil
 }
 

@@ -15,7 +15,9 @@ const (
 	// with long keys, or ten messages of a queue, has less.
 	MostAnswer = 8 << 20
 
+	mostFailed    = 256 << 10   // bytes of an answer that is none of success
 	mostValues    = 128 << 10   // of an answer in JSON or XML: a value of three bytes takes a hundred in memory
+	mostText      = 256 << 10   // bytes without a tag, of an answer in XML: what reads it copies them several times
 	mostHeader    = 64 << 10    // bytes of an answer's header, with what was sent before it
 	answerTimeout = time.Minute // of a request without a deadline
 )
@@ -23,14 +25,17 @@ const (
 // TooLong is the error of an answer with more in it than a client takes.
 type TooLong struct {
 	Most int
-	What string // bytes, values
+	What string // bytes, values, bytes of text
 }
 
 func (e *TooLong) Error() string {
-	if e.What == "bytes" {
-		return fmt.Sprintf("the answer is longer than %d MiB", e.Most>>20)
+	switch {
+	case e.What != "bytes":
+		return fmt.Sprintf("the answer has more than %d %s", e.Most, e.What)
+	case e.Most < 1<<20:
+		return fmt.Sprintf("the answer is longer than %d KiB", e.Most>>10)
 	}
-	return fmt.Sprintf("the answer has more than %d %s", e.Most, e.What)
+	return fmt.Sprintf("the answer is longer than %d MiB", e.Most>>20)
 }
 
 // Bounded lets no answer have more than [MostAnswer] bytes, or more values than memory is there for, and lets no
@@ -65,18 +70,33 @@ type streams struct{}
 // it, in bytes and in time.
 func Streams(ctx context.Context) context.Context { return context.WithValue(ctx, streams{}, true) }
 
+type most struct{}
+
+// Most is a context of requests whose answers may have that many bytes.
+func Most(ctx context.Context, bytes int) context.Context {
+	return context.WithValue(ctx, most{}, bytes)
+}
+
 // Bound bounds the answer of a request that send makes to a number of bytes, as [Bounded] does.
-func Bound(ctx context.Context, most int, send func(context.Context) (*http.Response, error)) (*http.Response, error) {
+func Bound(ctx context.Context, bytes int, send func(context.Context) (*http.Response, error)) (*http.Response, error) {
 	content, end := ctx.Value(streams{}) != nil, func() {}
 	if _, limited := ctx.Deadline(); !limited && !content {
 		ctx, end = context.WithTimeout(ctx, answerTimeout)
 	}
 	res, err := send(ctx)
-	if err != nil || content && res.StatusCode >= 200 && res.StatusCode < 300 {
+	failed := err != nil || res.StatusCode < 200 || res.StatusCode > 299
+	switch {
+	case err != nil || content && !failed:
 		end()
 		return res, err
+	case failed:
+		bytes = mostFailed
+	default:
+		if n, set := ctx.Value(most{}).(int); set {
+			bytes = n
+		}
 	}
-	res.Body = &bounded{ReadCloser: res.Body, most: most, values: mostValues, end: end}
+	res.Body = &bounded{ReadCloser: res.Body, most: bytes, values: mostValues, end: end}
 	return res, nil
 }
 
@@ -86,6 +106,7 @@ type bounded struct {
 	most   int // bytes, of which some were read
 	read   int
 	values int
+	text   int  // bytes of XML since the last tag began
 	form   byte // how it begins: '<' is XML, '{' and '[' are JSON
 	quoted bool // within a string of JSON
 	escape bool // after a backslash there
@@ -105,6 +126,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 		b.err = &TooLong{b.most, "bytes"}
 	case b.values < 0:
 		b.err = &TooLong{mostValues, "values"}
+	case b.text > mostText:
+		b.err = &TooLong{mostText, "bytes of text"}
 	default:
 		return n, err
 	}
@@ -116,7 +139,7 @@ func (b *bounded) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// count counts what becomes a value, or an attribute, in memory.
+// count counts what becomes a value in memory.
 func (b *bounded) count(p []byte) {
 	if b.form == 0 {
 		if p = bytes.TrimLeft(p, " \t\r\n\ufeff"); len(p) == 0 {
@@ -126,7 +149,11 @@ func (b *bounded) count(p []byte) {
 	}
 	switch b.form {
 	case '<':
-		b.values -= bytes.Count(p, []byte{'<'}) + bytes.Count(p, []byte{'='})
+		b.values -= bytes.Count(p, []byte{'<'})
+		b.text += len(p)
+		if i := bytes.LastIndexByte(p, '<'); i >= 0 {
+			b.text = len(p) - i
+		}
 	case '{', '[':
 		for _, c := range p {
 			switch {

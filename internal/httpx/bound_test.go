@@ -24,12 +24,13 @@ func TestAnswersAreBounded(t *testing.T) {
 	}{
 		{"endless", 200, "", `{"a": "`, "{,[<=", "longer than 8 MiB"},
 		{"a bomb", 200, "gzip", `"`, "aaaaaaaaaaaaaaaa", "longer than 8 MiB"},
-		{"an endless error", 500, "", "", "no ", "longer than 8 MiB"},
+		{"an endless error", 500, "", "", "no ", "longer than 256 KiB"},
+		{"an endless text of XML", 200, "", "<a>", "text", "262144 bytes of text"},
 		{"small objects", 200, "", `{"all": [`, "{},", "131072 values"},
 		{"small numbers", 200, "", " \n[", "1,", "131072 values"},
 		{"after strings with quotes in them", 200, "", `["\"","\\"`, ",0", "131072 values"},
 		{"empty elements", 200, "", "\ufeff<all>", "<a/>", "131072 values"},
-		{"attributes", 200, "", "<all ", `a="" `, "131072 values"},
+		{"attributes", 200, "", "<all ", `a="" `, "262144 bytes of text"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,10 +10,14 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/aws"
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/objects"
 )
 
 const (
+	// mostNotices is how many bytes the notices of one receive have: ten of the largest, as S3 writes them.
+	mostNotices = 16 << 20
+
 	wait   = 20 * time.Second // of a receive
 	hidden = 2 * time.Minute  // for which a notice is kept from others, before it is renewed
 )
@@ -48,7 +52,7 @@ func (c *Config) Notices(ctx context.Context, s *Store, queue, endpoint string,
 func (n *notices) Receive(ctx context.Context) (all []*objects.Notice, err error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+callTimeout)
 	defer cancel()
-	out, err := n.client.ReceiveMessage(ctx, &awssqs.ReceiveMessageInput{QueueUrl: &n.url, MaxNumberOfMessages: 10,
+	out, err := n.client.ReceiveMessage(httpx.Most(ctx, mostNotices), &awssqs.ReceiveMessageInput{QueueUrl: &n.url, MaxNumberOfMessages: 10,
 		WaitTimeSeconds: aws.Seconds(wait), VisibilityTimeout: aws.Seconds(hidden)})
 	if err != nil {
 		return nil, aws.Classify(err, n.queue.String())

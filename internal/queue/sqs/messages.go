@@ -15,6 +15,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/aws"
 	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/queue"
 )
 
@@ -24,7 +25,8 @@ const (
 	empty  = 2 * time.Second  // after so long without messages the end is reached
 	little = time.Second      // that a further receive waits
 
-	mostHeld = 120_000 // messages of a queue that the service hides at once
+	mostHeld   = 120_000  // messages of a queue that the service hides at once
+	mostAnswer = 64 << 20 // bytes: ten of the largest messages, with the escapes of JSON
 )
 
 // reader holds what it has read until it is done, returned, or the reader closed.
@@ -95,7 +97,7 @@ func (r *reader) receive(ctx context.Context, most int, wait time.Duration) ([]t
 		case <-call.Done():
 		}
 	})()
-	out, err := r.client.ReceiveMessage(call, &sqs.ReceiveMessageInput{
+	out, err := r.client.ReceiveMessage(httpx.Most(call, mostAnswer), &sqs.ReceiveMessageInput{
 		QueueUrl: &r.url, MaxNumberOfMessages: int32(min(most, mostReceived)), WaitTimeSeconds: aws.Seconds(wait),
 		VisibilityTimeout:           aws.Seconds(hidden),
 		MessageAttributeNames:       []string{"All"},
