@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/flowd-io/flowd/test/flowdtest"
@@ -48,7 +49,7 @@ func TestAbuse(t *testing.T) {
 		{"configuration", configurations},
 		{"names built from data", names},
 		{"calling out", callingOut},
-		{"hostile servers", servers},
+		{"hostile servers", slices.Concat(servers, webServers)},
 		{"files and machine", machine},
 		{"cluster", cluster},
 		{"what others learn", disclosures},
