@@ -3,6 +3,8 @@ package abuse
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -28,6 +30,9 @@ var webServers = []attack{
 	{"http: the output", httpOutput},
 	{"http: the input", httpInput},
 	{"http: tables", httpTable},
+	{"http: tokens", httpTokens},
+	{"http: events", httpEvents},
+	{"schema registry", schemaRegistry},
 	{"s3: the input", s3Input},
 	{"s3: the output", s3Output},
 	{"gcs: the input", gcsInput},
@@ -310,4 +315,81 @@ outputs: {out: {stdout: {}}}
 		send:    sends,
 		arrives: printsID,
 	}, slices.Concat(httpBodies("select 1 as n", inJSON), httpBodies("system.settings", inJSON)[3:4])...)
+}
+
+func httpTokens(t *testing.T) {
+	step := startWeb(t, func(*http.Request, string) string { return "{}" })
+	w := startWeb(t, func(*http.Request, string) string {
+		return `{"access_token": "t", "token_type": "bearer", "expires_in": 1}` // for one request
+	})
+	survives(t, uses{
+		config: `
+inputs: {in: {stdin: {}}}
+processors:
+  - http: {url: "http://` + step.host() + `/", into: got, auth: {oauth2: {token_url: "http://ADDR/token", client_id: c, client_secret: s}}}
+    timeout: 1s
+    on_error: continue
+    ` + tryAgain + `
+  - {keep: [id]}
+outputs: {out: {stdout: {}}}
+`,
+		good:    w.host(),
+		send:    sends,
+		arrives: printsID,
+	}, once(append(httpFrames("/token")[:4], httpBodies("/token", inJSON)[0]))...) // the last is not tried again
+}
+
+func schemaRegistry(t *testing.T) {
+	w := startWeb(t, func(*http.Request, string) string { return `{"schema": "{}", "schemaType": "JSON"}` })
+	n := uint32(0)
+	survives(t, uses{
+		config: `
+inputs: {in: {stdin: {}}}
+resources: {registries: {main: {url: "http://ADDR", timeout: 1s}}}
+processors:
+  - {decode: {json_schema: {registry: main}, from: p, into: got}, on_error: continue, ` + tryAgain + `}
+  - {keep: [id]}
+outputs: {out: {stdout: {}}}
+`,
+		good: w.host(),
+		send: func(p *flowdtest.Process, id string) { // each of a schema that is not known yet
+			n++
+			payload := append(binary.BigEndian.AppendUint32([]byte{0}, n), "{}"...)
+			p.Send(fmt.Sprintf("{\"id\": %q, \"p\": %q}\n", id, base64.StdEncoding.EncodeToString(payload)))
+		},
+		arrives: printsID,
+	}, once(slices.Concat(httpFrames("/schemas/ids/")[:4], httpBodies("/schemas/ids/", inJSON)))...)
+}
+
+func httpEvents(t *testing.T) {
+	var now atomic.Value
+	w := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		out.Header().Set("Content-Type", "text/event-stream")
+		for err := error(nil); err == nil && r.Context().Err() == nil; time.Sleep(20 * time.Millisecond) {
+			_, err = fmt.Fprintf(out, "data: {\"id\": %q}\n\n", now.Load())
+			out.(http.Flusher).Flush()
+		}
+	}))
+	t.Cleanup(w.Close)
+	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+	survives(t, uses{
+		config: `
+inputs: {in: {http: {url: "http://ADDR/events", stream: sse, timeout: 1s, max_record: 1MiB}}}
+outputs: {out: {stdout: {}}}
+`,
+		good:    w.Listener.Addr().String(),
+		send:    func(_ *flowdtest.Process, id string) { now.Store(id) },
+		arrives: printsID,
+	},
+		uponFloods("/events", "lines of an event without end", ok, "data: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n"),
+		uponSays("/events", "a wait of years", ok+"retry: 99999999999999999999\n\n"),
+	)
+}
+
+// once is the same attacks, each of one connection: what it meets is not tried again.
+func once(all []ill) []ill {
+	for i := range all {
+		all[i].times = 1
+	}
+	return all
 }

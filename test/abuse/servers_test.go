@@ -2,6 +2,7 @@ package abuse
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -79,7 +80,7 @@ func survives(t *testing.T, u uses, ills ...ill) {
 		before := cpu(t, p)
 		s.turn(&attack)
 		u.send(p, id)
-		attacked := s.attacked(max(2, attack.times))
+		attacked := s.attacked(cmp.Or(attack.times, 2))
 		used, peak := cpu(t, p)-before, kib(t, p, "VmHWM")-idle
 		good := time.Now()
 		s.turn(nil)
