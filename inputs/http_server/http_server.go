@@ -233,7 +233,7 @@ func (in *input) Open(ctx context.Context) error {
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
 			return context.WithValue(ctx, connection{}, new(httpx.Metas))
 		},
-		ErrorLog: slog.NewLogLogger(in.log.Handler(), slog.LevelDebug),
+		ErrorLog: httpx.ErrorLog(in.log),
 	}
 	scheme, serve := "http", d.server.Serve
 	if conf != nil {

@@ -1,6 +1,8 @@
 package httpx
 
 import (
+	"log"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -51,4 +53,20 @@ func Plain(path string) bool {
 		}
 	}
 	return true
+}
+
+// ErrorLog takes what a server of the standard library logs: connections that broke, or were never of HTTP, which are of
+// interest to who looks for them, and panics, which are faults of flowd.
+func ErrorLog(l *slog.Logger) *log.Logger { return log.New(errorLog{l}, "", 0) }
+
+type errorLog struct{ log *slog.Logger }
+
+func (e errorLog) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	if first, stack, panicked := strings.Cut(text, "\n"); strings.HasPrefix(text, "http: panic") && panicked {
+		e.log.Error("a request made flowd panic: report this as a bug", "panic", first, "stack", stack)
+	} else {
+		e.log.Debug(text)
+	}
+	return len(line), nil
 }

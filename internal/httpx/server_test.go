@@ -1,7 +1,12 @@
 package httpx
 
 import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -53,5 +58,21 @@ func TestBelow(t *testing.T) {
 		if got := Below(u, tt.path); got != tt.want {
 			t.Errorf("%s below %s: %v", tt.url, tt.path, got)
 		}
+	}
+}
+
+func TestAPanicOfAHandlerIsAnError(t *testing.T) {
+	var out bytes.Buffer
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") }))
+	s.Config.ErrorLog = ErrorLog(slog.New(slog.NewTextHandler(&out, nil)))
+	s.Start()
+	if res, err := http.Get(s.URL); err == nil {
+		res.Body.Close()
+		t.Error("it is answered")
+	}
+	s.Close() // waits for what it logs
+	if got := out.String(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "oh") ||
+		!strings.Contains(got, "server_test.go") {
+		t.Error(got)
 	}
 }

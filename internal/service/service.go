@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -133,7 +134,7 @@ func newServer(cfg Config, conf *tls.Config, ln net.Listener, p Process, user pr
 			Handler:           g.around(survive(routes(cfg, g, local, p, user, log), log)),
 			ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
 			WriteTimeout: answerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // broken connections, mostly
+			ErrorLog: httpx.ErrorLog(log),
 		},
 	}, nil
 }
