@@ -73,7 +73,7 @@ func (p *chPool) refused(res *http.Response, text []byte) error {
 	case res.StatusCode >= 500, res.StatusCode == http.StatusTooManyRequests, res.StatusCode == http.StatusRequestTimeout:
 		return held(err)
 	}
-	return engine.WithClass(engine.Permanent, remedied(err, "the dsn is to name ClickHouse's port for HTTP"))
+	return held(remedied(err, "this is not ClickHouse: the dsn is to name its port for HTTP")) // or what stands before it
 }
 
 // What the numbers of errors mean.

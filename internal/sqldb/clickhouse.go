@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
@@ -389,10 +390,17 @@ func (c *chConn) Copy(ctx context.Context, table string, columns []string, rows 
 		return classify(err, false)
 	}
 	defer res.Body.Close()
-	if err := httpx.Drain(res); err != nil { // what is behind that much is of no use
+	text, err := io.ReadAll(io.LimitReader(res.Body, chError))
+	if err != nil {
 		return classify(c.lost(ctx, err), false)
 	}
-	return nil
+	if text = bytes.TrimSpace(text); len(text) == 0 { // which is what says that the rows are stored
+		return nil
+	}
+	if err := c.exception(text); err != nil {
+		return classify(err, false)
+	}
+	return engine.Errorf(engine.Transient, "the server has answered %.60q instead of storing the rows", text)
 }
 
 // chRows are lines of JSON. What is none is the error that has ended the answer.
@@ -488,6 +496,9 @@ func (r *chRows) Append(dst []byte) ([]byte, error) {
 	if !valid(r.line) {
 		if err := r.conn.exception(r.line[max(0, len(r.line)-chError):]); err != nil && r.line[len(r.line)-1] != '}' { // in the middle of a row
 			return dst, classify(err, false)
+		}
+		if utf8.Valid(r.line) {
+			return dst, engine.Errorf(engine.Transient, "the server has sent a row that is not JSON, or nested too deep: %.60q", r.line)
 		}
 		name := chNotText(r.line)
 		return dst, engine.Errorf(engine.Permanent,

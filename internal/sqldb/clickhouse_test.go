@@ -268,6 +268,24 @@ func TestClickHouseTypesAreAskedForAgain(t *testing.T) {
 	}
 }
 
+// A write is done when the server says nothing.
+func TestClickHouseAnswersThatAreNone(t *testing.T) {
+	for body, class := range map[string]engine.Class{"<html>": engine.Transient, "Code: 241. DB::Exception: Memory limit": engine.Transient,
+		"Code: 27. DB::Exception: Cannot parse": engine.Rejected, "\n": "none"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if asked, _ := io.ReadAll(r.Body); strings.Contains(string(asked), "INSERT") {
+				_, _ = io.WriteString(w, body)
+			}
+		}))
+		conn := connect(t, house(server.URL))
+		err := conn.(Copier).Copy(t.Context(), "t", []string{"v"}, [][]Value{{{Number, []byte("1")}}})
+		if engine.ErrorOf(err, "none").Class != class && (err != nil || class != "none") {
+			t.Errorf("%q: got error %v, want one of class %s", body, err, class)
+		}
+		server.Close()
+	}
+}
+
 // However an answer breaks off, it is no row and no end: as newer servers do that, and as networks do.
 func TestClickHouseAnswersThatBreakOff(t *testing.T) {
 	t.Parallel()
@@ -283,6 +301,7 @@ func TestClickHouseAnswersThatBreakOff(t *testing.T) {
 		{"an error in a row", "{\"a\":1}\n{\"a\":" + failed + "\n", engine.Rejected, "(code 395)"},
 		{"half a row", "{\"a\":1}\n{\"a\":", engine.Transient, "unexpected EOF"},
 		{"a page of a proxy", "{\"a\":1}\n<html>\n", engine.Permanent, "not JSON"},
+		{"lists in lists", "{\"a\":1}\n{\"a\":" + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + "}\n", engine.Transient, "nested too deep"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if asked, _ := io.ReadAll(r.Body); strings.Contains(string(asked), "system.settings") {
