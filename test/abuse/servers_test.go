@@ -29,6 +29,8 @@ var servers = []attack{
 	{"postgres: the input", postgresInput},
 	{"postgres: the output and the step", postgresOutput},
 	{"postgres: changes", postgresCDC},
+	{"clickhouse: the input", clickhouseInput},
+	{"clickhouse: the output", clickhouseOutput},
 }
 
 // Whoever is attacked tries again at once, and for ever: inputs in any configuration, outputs and steps with one of these.
