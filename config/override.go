@@ -50,6 +50,9 @@ func (l *loader) shorts(root *schema.Node) func(path string) (schema.Short, bool
 	return d.ShortAt
 }
 
+// maxPath bounds the steps of a path: no file is nested deeper.
+const maxPath = 200
+
 // override is "path=value".
 type override struct {
 	*loader
@@ -85,6 +88,9 @@ func (l *loader) parseOverride(text string) *override {
 		if n == 0 {
 			return bad(off, "a name is missing in the path")
 		}
+		if len(o.path) > maxPath {
+			return bad(off, fmt.Sprintf("the path has more than %d steps", maxPath))
+		}
 		o.path = append(o.path, step{key: strings.TrimSpace(rest[:n]), index: -1, off: off})
 		off, rest = off+n, rest[n:]
 		for strings.HasPrefix(rest, "[") {
@@ -92,6 +98,9 @@ func (l *loader) parseOverride(text string) *override {
 			index, err := strconv.Atoi(rest[1:max(end, 1)])
 			if err != nil || index < 0 {
 				return bad(off, "an index is a number in brackets, counted from 0")
+			}
+			if len(o.path) > maxPath {
+				return bad(off, fmt.Sprintf("the path has more than %d steps", maxPath))
 			}
 			o.path = append(o.path, step{index: index, off: off})
 			off, rest = off+end+1, rest[end+1:]

@@ -16,6 +16,7 @@ type Decoder struct {
 	lookup   Lookup
 	problems []Problem
 	errors   int                // problems that are not just warnings
+	replaced int                // bytes of the values of placeholders
 	resolved map[*Node]resolved // so that a placeholder is looked up, and complained about, once
 	secrets  *Secrets
 	origins  map[string]Origin    // by path

@@ -102,7 +102,7 @@ type resolver struct {
 }
 
 func (r *resolver) pieces() []Piece {
-	pieces, text, from := []Piece{}, r.n.Text, 0
+	pieces, text, from, size := []Piece{}, r.n.Text, 0, 0
 	literal := func(to int) {
 		if from < to {
 			pieces = append(pieces, Piece{Text: text[from:to], Offset: from})
@@ -131,17 +131,33 @@ func (r *resolver) pieces() []Piece {
 			return pieces
 		}
 		from = end + 1
+		var piece Piece
 		if body := text[at+2 : end]; strings.HasPrefix(body, paramPrefix) {
-			pieces = append(pieces, r.param(body, at))
-			continue
+			piece = r.param(body, at)
+		} else {
+			value, secret := r.value(body, at, 0)
+			if secret {
+				r.d.secrets.Add(value)
+			}
+			piece = Piece{Text: value, Offset: at, Placeholder: true, Secret: secret, Source: text[at:from]}
 		}
-		value, secret := r.value(text[at+2:end], at, 0)
-		if secret {
-			r.d.secrets.Add(value)
+		pieces = append(pieces, piece)
+		if size += len(piece.Text); size > maxParam {
+			r.complain(at, BadPlaceholder, "the text is longer than 1 MiB with the values of its placeholders",
+				"use fewer of them, or shorter values")
+			return pieces
 		}
-		pieces = append(pieces, Piece{Text: value, Offset: at, Placeholder: true, Secret: secret, Source: text[at:from]})
+		if r.d.replaced += len(piece.Text); r.d.replaced > maxReplaced {
+			r.complain(at, BadPlaceholder, fmt.Sprintf("the values of all placeholders are longer than %d MiB",
+				maxReplaced>>20), "use fewer of them, or shorter values")
+			r.d.replaced = 0 // which begins again: each of them would complain
+			return pieces
+		}
 	}
 }
+
+// maxReplaced bounds the values of all placeholders of what one decoder reads, in bytes. One text has maxParam.
+const maxReplaced = 64 << 20
 
 // closed is the placeholder that text begins, with the brace that it lacks: after its name
 // or, if it has a default or is a file, at the end of the word.
@@ -209,6 +225,10 @@ func (r *resolver) fallback(text string, offset, depth int) (value string, secre
 			continue
 		}
 		inner, hidden := r.value(text[i+2:end], offset+i, depth+1)
+		if b.Len()+len(inner) > maxParam {
+			r.complain(offset+i, BadPlaceholder, "the default is longer than 1 MiB", "write a shorter one")
+			return "", false
+		}
 		b.WriteString(inner)
 		secret = secret || hidden
 		i = end + 1

@@ -2,6 +2,7 @@ package abuse
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,6 +42,55 @@ var configurations = []attack{
 		flowdtest.Write(t, dir, "p.yaml", ends)
 		lints(t, dir, 2, []string{"-s", "name=" + strings.Repeat("[", 50_000) + strings.Repeat("]", 50_000), "p.yaml"},
 			"-s name", "yaml-too-deep")
+	}},
+	{"an override whose path is deep", func(t *testing.T) {
+		dir := t.TempDir()
+		flowdtest.Write(t, dir, "p.yaml", ends)
+		withinCPU(t, lints(t, dir, 2, []string{"-s", strings.Repeat("a.", 20_000) + "a=1", "p.yaml"}, "more than 200 steps"))
+		withinCPU(t, lints(t, dir, 2, []string{"-s", "a" + strings.Repeat("[0]", 20_000) + "=1", "p.yaml"}, "more than 200 steps"))
+	}},
+	{"one long value, thousands of times", func(t *testing.T) {
+		dir := t.TempDir()
+		flowdtest.Write(t, dir, "value", strings.Repeat("x", 100_000))
+		flowdtest.Write(t, dir, "p.yaml", ends+"name: "+strings.Repeat("${file:value}", 10_000)+"\n")
+		withinCPU(t, lints(t, dir, 2, []string{"p.yaml"}, "longer than 1 MiB"))
+		flowdtest.Write(t, dir, "p.yaml", ends+"x-a: [1]\nname: ${NO:-"+strings.Repeat("${file:value}", 10_000)+"}\n")
+		withinCPU(t, lints(t, dir, 2, []string{"p.yaml"}, "longer than 1 MiB"))
+	}},
+	{"a configuration to migrate whose mapping is long", func(t *testing.T) {
+		dir := t.TempDir()
+		for name, mapping := range map[string]string{
+			"sum":        "root.a = this.x" + strings.Repeat(" + this.x", 30_000),
+			"texts":      `root.a = "a"` + strings.Repeat(` + "a"`, 30_000),
+			"statements": counted(20_000, "root.a%d = this.b%d\n        "),
+			"calls":      "root.a = this.x" + strings.Repeat(".trim()", 30_000),
+		} {
+			flowdtest.Write(t, dir, name+".yaml", "pipeline:\n  processors:\n    - mapping: |\n        "+mapping+"\n")
+			r := flowdtest.Run(t, dir, "", "migrate", "benthos", name+".yaml")
+			r.Want(t, 1, "not translated")
+			withinCPU(t, r)
+		}
+	}},
+	{"a configuration to migrate that names files elsewhere", func(t *testing.T) {
+		dir := t.TempDir()
+		flowdtest.Write(t, dir, "secret", "root.secret = 1\n")
+		for _, name := range []string{"/dev/zero", "../secret", filepath.Join(dir, "secret"), "dev"} {
+			flowdtest.Write(t, dir, "in/p.yaml", "pipeline:\n  processors:\n    - mapping: 'from \""+name+"\"'\n")
+			if err := os.Symlink("/dev/zero", filepath.Join(dir, "in/dev")); err != nil && !os.IsExist(err) {
+				t.Fatal(err)
+			}
+			r := flowdtest.Run(t, dir, "", "migrate", "benthos", "in/p.yaml")
+			if r.Want(t, 1, "not translated"); strings.Contains(r.Stdout, "secret: 1") {
+				t.Errorf("%s was read:\n%s", name, r.Stdout)
+			}
+			withinCPU(t, r)
+		}
+		flowdtest.Run(t, dir, "", "migrate", "benthos", "/dev/zero").Want(t, 2, "is larger than")
+		flowdtest.Write(t, dir, "in/p.yaml", "pipeline:\n  processors:\n    - mapping: 'from \"../secret\"'\n")
+		r := flowdtest.Run(t, dir, "", "migrate", "benthos", "in/p.yaml", "--files", ".")
+		if r.Want(t, 0); !strings.Contains(r.Stdout, "secret: 1") {
+			t.Errorf("a file that is allowed was not read:\n%s%s", r.Stdout, r.Stderr)
+		}
 	}},
 	{"a schema in YAML with a list of 4 MB", func(t *testing.T) {
 		dir := t.TempDir()

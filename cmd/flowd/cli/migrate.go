@@ -33,6 +33,7 @@ func newMigrate() *cobra.Command {
 type migrateOptions struct {
 	file, dir string // where to write; "": standard output
 	resources []string
+	files     []string // folders of other files that configurations may name
 	force     bool
 	json      bool
 }
@@ -46,6 +47,9 @@ func newMigrateBenthos() *cobra.Command {
 where they were. What has no counterpart becomes a comment above a key untranslated,
 which flowd lint rejects; what behaves differently than before has a comment that says
 how. A summary on stderr lists both, and what else lint rejects.
+
+Files that a configuration names, such as mappings, are read if they are in its folder,
+or in that of --files. Nothing else is.
 
 One FILE is written to standard output, or with -o to a file. Several, or a directory
 such as that of streams mode, need --out, and so do tests of something other than the
@@ -64,6 +68,7 @@ file that can't be read.`,
 	f.StringVarP(&o.file, "output", "o", "", "write the translation of one file to `FILE`")
 	f.StringVar(&o.dir, "out", "", "write all translations into the directory `DIR`")
 	f.StringArrayVarP(&o.resources, "resources", "r", nil, "read the resources of another `FILE`, too; may repeat")
+	f.StringArrayVar(&o.files, "files", nil, "also read files that configurations name in `DIR`; may repeat")
 	f.BoolVar(&o.force, "force", false, "replace files that exist")
 	addJSON(cmd, &o.json)
 	return cmd
@@ -101,11 +106,12 @@ func migrateBenthos(cmd *cobra.Command, args []string, o migrateOptions) error {
 	var all []*migrated
 	unread := false
 	for _, file := range files {
-		data, err := os.ReadFile(file)
+		data, err := readBounded(file)
 		if err != nil {
 			return usage(err.Error())
 		}
-		result, err := migrate.Benthos(file, data, migrate.Options{Read: beside(file), List: listBeside(file),
+		named := namedFiles{filepath.Dir(file), o.files, o.resources}
+		result, err := migrate.Benthos(file, data, migrate.Options{Read: named.read, List: named.list,
 			Resources: o.resources})
 		if err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err) // the others are translated
@@ -168,33 +174,122 @@ func configurations(args []string) (files []string, several bool, err error) {
 	return files, several || len(files) > 1, nil
 }
 
-// beside reads files that a configuration names: relative to it or, as mappings may be, to where flowd runs.
-func beside(file string) func(string) ([]byte, error) {
-	return func(name string) ([]byte, error) {
-		if filepath.IsAbs(name) {
-			return os.ReadFile(name)
-		}
-		data, err := os.ReadFile(filepath.Join(filepath.Dir(file), name))
-		if errors.Is(err, fs.ErrNotExist) {
-			return os.ReadFile(name)
-		}
-		return data, err
-	}
+// mostRead bounds a file that is read, in bytes.
+const mostRead = 16 << 20
+
+// namedFiles are the files that a configuration may name: those in its folder, and in folders that the user allows.
+// Someone else may have written it, and what it names becomes part of the translation.
+type namedFiles struct {
+	dir     string   // of the configuration
+	allowed []string // folders
+	whole   []string // files that the user has named
 }
 
-// listBeside lists the files of a folder that a configuration names.
-func listBeside(file string) func(string) ([]string, error) {
-	return func(dir string) ([]string, error) {
-		var names []string
-		entries, err := os.ReadDir(filepath.Join(filepath.Dir(file), dir))
-		if err != nil {
-			entries, err = os.ReadDir(dir)
-		}
+// read reads a file whose name is relative to the configuration or, as in mappings, to where flowd runs.
+func (f namedFiles) read(name string) (data []byte, err error) {
+	if slices.Contains(f.whole, name) {
+		return readBounded(name)
+	}
+	err = f.find(name, func(root *os.Root, name string) error {
+		data, err = readRegular(root, name)
+		return err
+	})
+	return data, err
+}
+
+// list lists the files of a folder.
+func (f namedFiles) list(dir string) (names []string, err error) {
+	err = f.find(dir, func(root *os.Root, name string) error {
+		entries, err := fs.ReadDir(root.FS(), filepath.ToSlash(name))
 		for _, e := range entries {
 			names = append(names, filepath.Join(dir, e.Name()))
 		}
-		return names, err
+		return err
+	})
+	return names, err
+}
+
+// find calls use with the first folder that has a name. Links do not lead out of it.
+func (f namedFiles) find(name string, use func(root *os.Root, name string) error) error {
+	candidates := []string{name}
+	if !filepath.IsAbs(name) {
+		candidates = []string{filepath.Join(f.dir, name), name}
 	}
+	inside, missing := false, error(fs.ErrNotExist)
+	for _, path := range candidates {
+		for _, dir := range append([]string{f.dir}, f.allowed...) {
+			in, err := within(dir, path)
+			if err != nil {
+				continue
+			}
+			inside = true
+			root, err := os.OpenRoot(dir)
+			if err != nil {
+				return err
+			}
+			err = use(root, in)
+			root.Close()
+			if !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			missing = err
+		}
+	}
+	if !inside {
+		return fmt.Errorf("%s is outside of the configuration's folder (allow another with --files DIR)", name)
+	}
+	return missing
+}
+
+// within is a path relative to the folder that contains it.
+func within(dir, path string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
+	}
+	in, err := filepath.Rel(dir, path)
+	if err == nil && !filepath.IsLocal(in) {
+		err = errors.New("it is outside")
+	}
+	return in, err
+}
+
+// readRegular reads a file that ends: devices and pipes may not.
+func readRegular(root *os.Root, name string) ([]byte, error) {
+	info, err := root.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	file, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readUpTo(file, name)
+}
+
+// readBounded reads what the user names, which may be a pipe.
+func readBounded(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readUpTo(file, name)
+}
+
+func readUpTo(file io.Reader, name string) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(file, mostRead+1))
+	if err == nil && len(data) > mostRead {
+		err = fmt.Errorf("%s is larger than %d MiB", name, mostRead>>20)
+	}
+	return data, err
 }
 
 // write writes what was made. Nothing is written where a file would be replaced.

@@ -218,7 +218,8 @@ func (e *SyntaxError) note() Note {
 }
 
 func shortened(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
+	const most = 1000 // bytes that 60 letters and blanks around them have
+	s = strings.Join(strings.Fields(s[:min(most, len(s))]), " ")
 	if r := []rune(s); len(r) > 60 {
 		return string(r[:60]) + "…"
 	}

@@ -51,7 +51,10 @@ type inlined struct {
 	env   *env
 }
 
-const maxNodes = 20000
+const (
+	maxNodes = 5_000
+	maxText  = 64 << 10 // bytes of an expression, as flowd has it
+)
 
 // env says what names mean.
 type env struct {
@@ -163,9 +166,27 @@ func (t *translator) expr(n node, e *env) expression {
 	if n == nil {
 		return t.untranslated(t.call, "%s() lacks an argument.", t.call.name)
 	}
-	if t.steps++; t.steps > maxNodes {
-		return t.untranslated(n, "The maps of this mapping make too long an expression of it; write it as steps.")
+	if t.steps >= maxNodes {
+		return t.tooLong(n)
 	}
+	t.steps++
+	x := t.value(n, e)
+	if t.steps > maxNodes || len(x.text) > maxText {
+		return t.tooLong(n)
+	}
+	return x
+}
+
+// tooLong stands for the whole of an expression: its operators would copy it again and again.
+func (t *translator) tooLong(n node) expression {
+	if t.steps <= maxNodes { // the first time
+		t.steps = maxNodes + 1
+		t.note(n.pos(), Untranslated, "This mapping, or its maps, make too long an expression; write it as steps.")
+	}
+	return whole("untranslated("+quote(t.snippet(n))+")", unknown)
+}
+
+func (t *translator) value(n node, e *env) expression {
 	switch n := n.(type) {
 	case *literal:
 		return t.literal(n)

@@ -1,5 +1,8 @@
 package bloblang
 
+// maxStatements bounds a mapping: the planner compares each statement with all others.
+const maxStatements = 2000
+
 // mapping reads statements up to the end, or else one expression.
 func (p *parser) mapping() *Mapping {
 	m := &Mapping{maps: p.maps, src: p.source}
@@ -22,6 +25,11 @@ func (p *parser) mapping() *Mapping {
 			p.fail(p.at, "%s does not belong here", p.found())
 		}
 		m.Statements = []Statement{&assign{span: span{begin, end}, value: value}}
+	}
+	count := 0
+	each(m.Statements, func(Statement) { count++ })
+	if count > maxStatements {
+		p.fail(begin, "the mapping has more than %d statements (split it)", maxStatements)
 	}
 	m.comments = p.comments
 	return m
