@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/pgoutput"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -215,5 +217,29 @@ func TestAPublicationThatChooses(t *testing.T) {
 	want := []string{`read a ->{"id":2,"v":"v"}`, `read a ->{"id":4,"v":"v"}`, `insert a ->{"id":6,"v":"v"}`, `insert a ->{"id":8,"v":"v"}`}
 	if diff := cmp.Diff(want, shorts(t, r.has(4))); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAServerDescribesTablesWithoutEnd(t *testing.T) {
+	in, err := newInput(defaults, engine.Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &pgoutput.Message{Kind: pgoutput.Relation, Namespace: "public", Name: "t", Identity: 'd', Columns: make([]pgoutput.Column, 999)}
+	cdc := in.(*input)
+	for i := range 1100 { // of which it describes the first ones again
+		if m.ID = uint32(max(0, i-100)); err != nil {
+			t.Fatalf("table %d: %v", m.ID, err)
+		}
+		err = cdc.describe(t.Context(), m)
+	}
+	if m.ID++; err == nil {
+		err = cdc.describe(t.Context(), m)
+	}
+	if err == nil || !strings.Contains(err.Error(), "more than 1000000 columns") || m.ID != 1000 {
+		t.Fatalf("table %d: got error %v", m.ID, err)
+	}
+	if err := cdc.describe(t.Context(), m); err != nil {
+		t.Error(err)
 	}
 }

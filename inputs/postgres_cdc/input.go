@@ -28,6 +28,7 @@ type input struct {
 	typeNames map[uint32]string
 	tables    map[string]bool    // to read, as SCHEMA.TABLE; nil: all
 	known     map[uint32]*table  // as the server has described them last, on any connection
+	columns   int                // of known, and one for each table
 	birth     *birth             // makes the slot, and reads the snapshot
 	stream    *stream            // reads changes
 	queue     queue              // what was read and is not in a batch yet

@@ -57,6 +57,9 @@ func (t *table) names() (all []string) {
 	return all
 }
 
+// mostColumns bounds what is known of tables: about 100 MiB.
+const mostColumns = 1_000_000
+
 // describe notes what a message says of a table.
 func (in *input) describe(ctx context.Context, m *pgoutput.Message) error {
 	t := newTable(m.Namespace, m.Name)
@@ -81,11 +84,20 @@ func (in *input) describe(ctx context.Context, m *pgoutput.Message) error {
 			}
 		}
 	}
-	if before := in.known[m.ID]; before != nil && t.wanted && !before.same(t) {
+	before := in.known[m.ID]
+	if before != nil && t.wanted && !before.same(t) {
 		in.log.Info("a table has changed", "table", before.schema+"."+before.name, "now", t.schema+"."+t.name, "columns",
 			t.names(), "before", before.names())
 	}
 	in.known[m.ID] = t
+	if in.columns += len(t.columns) + 1; before != nil {
+		in.columns -= len(before.columns) + 1
+	}
+	if in.columns > mostColumns {
+		clear(in.known)
+		in.columns = 0
+		return engine.Errorf(engine.Transient, "the server has described more than %d columns of tables", mostColumns)
+	}
 	return nil
 }
 
