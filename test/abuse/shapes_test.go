@@ -117,6 +117,17 @@ inputs: {in: {stdin: {framing: whole}}}
 processors: [{decode: csv}]
 outputs: {out: {drop: {}}}`, strings.NewReader(wide)).Want(t, 1, "dropped")
 	}},
+	{"a table whose columns have long names", func(t *testing.T) {
+		dir := t.TempDir()
+		flowdtest.Write(t, dir, "t.csv", "id,"+strings.Repeat("h", 2000)+"\n"+
+			counted(50_000, "%d,"+strings.Repeat("v", 400)+"\n")) // 20 MB, which as objects would be 120
+		r := swallowIn(t, dir, 80, `
+inputs: {in: {stdin: {framing: lines}}}
+processors: [{set: {row: 'lookup("t", "49999") != nil'}}, {filter: row}]
+outputs: {out: {drop: {}}}
+resources: {tables: {t: {file: t.csv, key: id}}}`, strings.NewReader("{}\n"))
+		r.Want(t, 0, "1 delivered")
+	}},
 	{"small trees of many nodes", func(t *testing.T) {
 		for format, text := range map[string]string{
 			"yaml":           "[" + strings.Repeat("a,", 1<<20) + "a]",
