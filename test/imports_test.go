@@ -102,7 +102,7 @@ var inside = map[string]string{
 		"cmd/flowd/cli inputs/file inputs/http inputs/http_server inputs/stdin internal/objects outputs/file " +
 		"outputs/http outputs/stdout processors/archive processors/exec",
 	"internal/google":   "internal/objects/gcs",
-	"internal/bounds":   "inputs/postgres_cdc inputs/redis_stream internal/pgwire internal/nats internal/queue/redis internal/sqldb processors/redis",
+	"internal/bounds":   "inputs/postgres_cdc inputs/redis_stream internal/pgwire internal/nats internal/queue/amqp internal/queue/redis internal/sqldb processors/redis",
 	"internal/headroom": "cmd/flowd/cli inputs/kafka test/bench",
 	"internal/httpx": "" +
 		"inputs/http inputs/http_server inputs/sqs internal/aws internal/azure internal/google internal/mqtt internal/objects/azure " +

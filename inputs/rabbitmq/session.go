@@ -68,6 +68,7 @@ func (s *session) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.conn.Expect(prefetch)
 	return s.conn.Within(ctx, "consume queue "+s.describe.Queue, func() (err error) {
 		s.deliver, err = s.ch.Consume(s.describe.Queue, s.in.tag, false, c.Consume.Exclusive, false, false,
 			s.arguments())
@@ -148,6 +149,7 @@ func (s *session) fill(b *engine.Batch, d amqp091.Delivery) error {
 }
 
 func (s *session) add(b *engine.Batch, d *amqp091.Delivery) {
+	s.conn.Took(1)
 	m := b.Add(d.Body)
 	m.Ref = d.DeliveryTag
 	m.Meta = s.describe.Describe(d)

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Check follows what one server sends over one connection.
@@ -115,6 +116,24 @@ func (f *Frames) Check(p []byte) error {
 		}
 		f.pass, f.head, f.need = length-int64(len(f.head)), f.head[:0], 0
 	}
+}
+
+// Rate counts what a server may say at any time and seldom does. Each is work, and none has a size that bounds it. The zero
+// value is ready.
+type Rate struct {
+	n     int
+	since time.Time
+}
+
+// Over counts one more, and says that there were most within a second.
+func (r *Rate) Over(most int) bool {
+	if r.n++; r.n < most {
+		return false
+	}
+	now := time.Now()
+	quick := now.Sub(r.since) < time.Second
+	r.n, r.since = 0, now
+	return quick
 }
 
 // Recover makes a panic of a client library the error of the call that it is deferred in: what the server has sent broke

@@ -51,11 +51,15 @@ type flight struct {
 	done chan struct{} // closed when all were sent and none is left
 }
 
+// mostAnswer is the largest packet that a publisher reads, in bytes: a reason, and properties.
+const mostAnswer = 1 << 20
+
 // Publisher connects, for publishing of up to window messages at a time, if the server takes as many. The session ends
 // with the connection, since what is not confirmed is the engine's to send again.
 func (d *Dialer) Publisher(ctx context.Context, clientID string, window int) (*Publisher, error) {
 	p := &Publisher{}
-	conn, err := d.Dial(ctx, Session{ClientID: clientID, Clean: true}, func(c *Conn, got *Packet) { p.answered(c, got) })
+	session := Session{ClientID: clientID, Clean: true, MaxPacket: mostAnswer}
+	conn, err := d.Dial(ctx, session, func(c *Conn, got *Packet) { p.answered(c, got) })
 	if err != nil {
 		return nil, err
 	}

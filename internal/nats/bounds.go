@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/flowd-io/flowd/internal/bounds"
 )
@@ -28,8 +27,7 @@ var errNotNATS = errors.New("the server does not speak the protocol of NATS (che
 type messages struct {
 	most int64 // bytes of a message: what the server has said itself
 
-	lines int       // that are no messages, since
-	since time.Time // for a second at most
+	lines bounds.Rate // that are no messages
 
 	line []byte // as much of a line as has come
 	pass int64  // bytes of a message that are still to come
@@ -139,15 +137,9 @@ func fatal(said []byte) error {
 	return fmt.Errorf("the server says %.200q, and ends the connection", text)
 }
 
-// counted counts a line that is no message: each is work, and none has a size that bounds it.
+// counted counts a line that is no message.
 func (m *messages) counted() error {
-	if m.lines++; m.lines < mostLines {
-		return nil
-	}
-	m.lines = 0
-	now := time.Now()
-	quick := now.Sub(m.since) < time.Second
-	if m.since = now; quick {
+	if m.lines.Over(mostLines) {
 		return fmt.Errorf("%w: it sent over %d lines within a second", errNotNATS, mostLines)
 	}
 	return nil

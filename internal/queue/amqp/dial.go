@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/bounds"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
@@ -128,8 +129,9 @@ func (d *Dialer) open(ctx context.Context, raw net.Conn, uri amqp091.URI, heartb
 		}
 		w.Conn = client
 	}
+	w.Conn = bounds.Conn(w.Conn, w.deliveries.check())
 	conn, err := amqp091.Open(w, amqp091.Config{
-		SASL: mechanisms(uri), Vhost: uri.Vhost, ChannelMax: uri.ChannelMax, FrameSize: 128 << 10,
+		SASL: mechanisms(uri), Vhost: uri.Vhost, ChannelMax: uri.ChannelMax, FrameSize: frameSize,
 		Heartbeat: heartbeat, Locale: "en_US",
 		Properties: amqp091.Table{"product": "flowd", "platform": "golang", "connection_name": d.name},
 	})

@@ -104,6 +104,7 @@ func (r *reader) consume(ctx context.Context, most int) (all []queue.Message, er
 			}
 			r.prefetch = most
 		}
+		r.s.conn.Expect(most)
 		sent, err = r.ch.Consume(r.queue, tag, false, false, false, false, nil)
 		return err
 	})
@@ -117,6 +118,7 @@ func (r *reader) consume(ctx context.Context, most int) (all []queue.Message, er
 		select {
 		case d, open = <-sent:
 			if open {
+				r.s.conn.Took(1)
 				all = append(all, r.message(&d))
 				idle.Reset(pause)
 			}
@@ -130,6 +132,7 @@ func (r *reader) consume(ctx context.Context, most int) (all []queue.Message, er
 		return nil, err // what was taken goes back with the channel
 	}
 	for d := range sent { // what was on its way
+		r.s.conn.Took(1)
 		all = append(all, r.message(&d))
 	}
 	return all, nil

@@ -18,6 +18,7 @@ const (
 // hold the channel's lock for ever, for which the client's own shutdown waits.
 type wire struct {
 	net.Conn
+	deliveries deliveries
 
 	mu   sync.Mutex // guards the fields below, and the order of writes
 	buf  []byte

@@ -1,0 +1,61 @@
+package amqp
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/flowd-io/flowd/internal/bounds"
+)
+
+func frameOf(kind byte, payload string) string {
+	return string(binary.BigEndian.AppendUint32([]byte{kind, 0, 1}, uint32(len(payload)))) + payload + "\xce"
+}
+
+func content(size uint64) string {
+	return frameOf(frameHeader, string(binary.BigEndian.AppendUint64([]byte{0, 60, 0, 0}, size))+"\x00\x00")
+}
+
+const delivery = "\x00\x3c\x00\x3cand the rest"
+
+func TestFramesAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		wrong      string // "": nothing
+	}{
+		{"all kinds", frameOf(1, "\x00\x0a\x00\x0ahello") + frameOf(8, "") + frameOf(1, delivery) + content(5) + frameOf(3, "12345"), ""},
+		{"frames that are too short for what they are", frameOf(1, "") + frameOf(1, "a") + frameOf(2, "abc") + frameOf(3, ""), ""},
+		{"the largest message", content(mostBody), ""},
+		{"a larger one", content(mostBody + 1), "a message of 536870913 bytes"},
+		{"the largest size", content(1<<64 - 1), "a message of 18446744073709551615 bytes"},
+		{"a large frame", "\x03\x00\x01\xff\xff\xff\xff", "a frame of 4294967295 bytes"},
+		{"as many deliveries as were asked for", strings.Repeat(frameOf(1, delivery), 2), ""},
+		{"more", strings.Repeat(frameOf(1, delivery), 3), "more than the prefetch of 2"},
+		{"a flood", strings.Repeat(frameOf(8, ""), 2*mostBeats), "heartbeats within a second"},
+		{"another protocol", "HTTP/1.1 400 Bad Request\r\n", "a frame has the type 72"},
+		{"another version", "AMQP\x00\x01\x00\x00", "a frame has the type 65"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, n := range []int{1, 7, 4 << 10} {
+				var d deliveries
+				d.most.Store(2)
+				err := checked(d.check(), c.text, n)
+				if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+					t.Errorf("in pieces of %d: %v, want %q", n, err, c.wrong)
+				}
+			}
+		})
+	}
+}
+
+// checked gives what a broker says to a check, in pieces of at most n bytes.
+func checked(c bounds.Check, text string, n int) error {
+	for len(text) > 0 {
+		n := min(n, len(text))
+		if err := c.Check([]byte(text[:n])); err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	return nil
+}
