@@ -105,8 +105,8 @@ func httpBodies(word string, f httpForm) []ill {
 		uponFloods(word, "nesting without end", ok, chunk(f.nested)),
 		uponFloods(word, "an error without end", no+begin, chunk(f.middle)),
 		uponFloods(word, "a body without end", "HTTP/1.1 200 OK\r\nContent-Type: "+f.kind+"\r\n\r\n"+f.begin, f.middle),
-		{name: "a bomb, upon " + word, does: func(c net.Conn, good string, nth int) {
-			uponSays(word, "", httpBomb()).does(c, good, nth)
+		{name: "a bomb, upon " + word, does: func(c net.Conn, s *standin, nth int) {
+			uponSays(word, "", httpBomb()).does(c, s, nth)
 		}},
 	}
 }

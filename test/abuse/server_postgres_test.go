@@ -46,7 +46,7 @@ func pgSettings(n int) string {
 
 // hashes has the password be hashed so many times, more than once.
 func hashes(times string) ill {
-	return ill{name: "it has the password be hashed " + times + " times", does: func(c net.Conn, _ string, _ int) {
+	return ill{name: "it has the password be hashed " + times + " times", does: func(c net.Conn, _ *standin, _ int) {
 		buf := make([]byte, 1<<10)
 		if _, err := c.Read(buf); err != nil {
 			return

@@ -18,8 +18,11 @@ import (
 
 // servers are what flowd connects to. Each row is one protocol; its file has the attacks.
 var servers = []attack{
+	{"kafka", kafkas},
+	{"mqtt", mqtts},
 	{"nats: input", natsInput},
 	{"nats: output and cache", natsOutput},
+	{"rabbitmq", rabbitMQ},
 	{"redis: streams", redisStream},
 	{"redis: lists", redisList},
 	{"redis: pub/sub", redisPubSub},
@@ -42,16 +45,17 @@ const (
 
 // uses is a pipeline that uses a server.
 type uses struct {
-	config  string // ADDR is the server's address
-	good    string // the address of a real one
+	config  string                    // ADDR is the server's address
+	good    string                    // the address of a real one
+	rewrite func(p []byte, to string) // what a good server says, which is reached at to; nil: nothing
 	send    func(p *flowdtest.Process, id string)
 	arrives func(p *flowdtest.Process, id string) // waits until what was sent is where it should be, at least once
 }
 
-// ill is what a hostile server does with a connection, until it returns; good is the address of a real one.
+// ill is what a hostile server does with a connection, until it returns.
 type ill struct {
 	name  string
-	does  func(c net.Conn, good string, nth int)
+	does  func(c net.Conn, s *standin, nth int)
 	times int // connections that are attacked before the server turns good; 0: two
 	work  int // KiB that it may take, where what it sends is valid and only too much: CPU time is as messages need it
 }
@@ -69,9 +73,10 @@ const (
 // survives attacks one process, one attack after the other. Each has its bounds; after each the server is a good one, and
 // the message that was sent meanwhile arrives.
 func survives(t *testing.T, u uses, ills ...ill) {
-	s := standIn(t, u.good)
+	s := standIn(t, u)
 	dir := t.TempDir()
-	p := flowdtest.Start(t, dir, "-c", flowdtest.Write(t, dir, "p.yaml", strings.ReplaceAll(u.config, "ADDR", s.address)+quick))
+	// What is measured is memory that is used, not what waits for a collection.
+	p := flowdtest.StartAs(t, dir, "env", "GOGC=50", flowdtest.Binary, "-c", flowdtest.Write(t, dir, "p.yaml", strings.ReplaceAll(u.config, "ADDR", s.address)+quick))
 	u.send(p, "first")
 	u.arrives(p, "first")
 	idle := rss(t, p)
@@ -155,8 +160,9 @@ func forget(t *testing.T, p *flowdtest.Process) {
 
 // standin stands in for a good server, as which it acts until it turns.
 type standin struct {
-	address, good string
-	wg            sync.WaitGroup
+	uses
+	address string
+	wg      sync.WaitGroup
 
 	mu    sync.Mutex // guards the fields below
 	now   *ill       // nil: it is good
@@ -167,7 +173,7 @@ type standin struct {
 	some  chan struct{} // receives when done grows
 }
 
-func standIn(t *testing.T, good string) *standin {
+func standIn(t *testing.T, u uses) *standin {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/clear_refs"); err != nil {
 		t.Skip("WHAT A PROCESS TAKES CAN'T BE MEASURED HERE: ", err)
@@ -176,7 +182,7 @@ func standIn(t *testing.T, good string) *standin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &standin{address: l.Addr().String(), good: good, conns: map[net.Conn]bool{}, some: make(chan struct{}, 1)}
+	s := &standin{uses: u, address: l.Addr().String(), conns: map[net.Conn]bool{}, some: make(chan struct{}, 1)}
 	s.wg.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -201,12 +207,18 @@ func (s *standin) turn(to *ill) {
 	s.now, s.begun, s.done = to, 0, 0
 	s.turns++
 	for c := range s.conns {
-		c.Close()
+		reset(c)
 	}
 	select {
 	case <-s.some:
 	default:
 	}
+}
+
+// reset ends a connection as a network does, and not as a server that has had enough of its client.
+func reset(c net.Conn) {
+	_ = c.(*net.TCPConn).SetLinger(0)
+	c.Close()
 }
 
 func (s *standin) serve(c net.Conn) {
@@ -217,9 +229,9 @@ func (s *standin) serve(c net.Conn) {
 	s.conns[c] = true
 	s.mu.Unlock()
 	if now == nil {
-		relay(c, s.good, func(p []byte) ([]byte, bool) { return p, true }, nil)
+		relay(c, s, nil, nil)
 	} else {
-		now.does(c, s.good, nth)
+		now.does(c, s, nth)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,8 +270,8 @@ func (s *standin) attacked(times int) int {
 
 // relay connects c with a good server. What the server says goes through change, which ends the connection with false;
 // what the client says goes to heard first, which keeps it from the server with false. nil lets everything pass.
-func relay(c net.Conn, good string, change func(p []byte) ([]byte, bool), heard func(p []byte) bool) {
-	up, err := net.Dial("tcp", good)
+func relay(c net.Conn, s *standin, change func(p []byte) ([]byte, bool), heard func(p []byte) bool) {
+	up, err := net.Dial("tcp", s.good)
 	if err != nil {
 		return
 	}
@@ -271,7 +283,13 @@ func relay(c net.Conn, good string, change func(p []byte) ([]byte, bool), heard 
 		defer up.Close()
 		for buf := make([]byte, 32<<10); ; {
 			n, err := up.Read(buf)
-			p, goes := change(buf[:n])
+			p, goes := buf[:n], true
+			if s.rewrite != nil {
+				s.rewrite(p, s.address)
+			}
+			if change != nil {
+				p, goes = change(p)
+			}
 			if _, failed := c.Write(p); failed != nil || err != nil || !goes {
 				return
 			}
@@ -296,6 +314,7 @@ func tell(c net.Conn, text string) {
 	}
 	_ = c.SetReadDeadline(time.Now().Add(holds))
 	_, _ = io.Copy(io.Discard, c)
+	reset(c)
 }
 
 // flood writes a beginning, and then the same for as long as it is read, within bounds.
@@ -315,18 +334,18 @@ func flood(c net.Conn, first, text string) {
 
 // says is a server that says the same to everybody.
 func says(name, text string) ill {
-	return ill{name: name, does: func(c net.Conn, _ string, _ int) { tell(c, text) }}
+	return ill{name: name, does: func(c net.Conn, _ *standin, _ int) { tell(c, text) }}
 }
 
 // floods is a server that does not end.
 func floods(name, first, text string) ill {
-	return ill{name: name, does: func(c net.Conn, _ string, _ int) { flood(c, first, text) }}
+	return ill{name: name, does: func(c net.Conn, _ *standin, _ int) { flood(c, first, text) }}
 }
 
 // upon is a good server until the client says something that contains a word, in whatever case; it answers that itself.
 func upon(word, name string, answer func(c net.Conn)) ill {
-	return ill{name: name + ", upon " + word, does: func(c net.Conn, good string, _ int) {
-		relay(c, good, func(p []byte) ([]byte, bool) { return p, true }, func(p []byte) bool {
+	return ill{name: name + ", upon " + word, does: func(c net.Conn, s *standin, _ int) {
+		relay(c, s, nil, func(p []byte) bool {
 			if !bytes.Contains(bytes.ToLower(p), []byte(strings.ToLower(word))) {
 				return true
 			}
@@ -353,9 +372,9 @@ func works(kib int, attack ill) ill {
 
 // cuts is a good server that ends each connection after some bytes more than the one before. The first has none.
 func cuts(from, step int) ill {
-	return ill{times: many, name: fmt.Sprintf("it is cut after %d bytes and %d more each time", from, step), does: func(c net.Conn, good string, nth int) {
+	return ill{times: many, name: fmt.Sprintf("it is cut after %d bytes and %d more each time", from, step), does: func(c net.Conn, s *standin, nth int) {
 		left := from + step*nth
-		relay(c, good, func(p []byte) ([]byte, bool) {
+		relay(c, s, func(p []byte) ([]byte, bool) {
 			n := min(left, len(p))
 			left -= n
 			return p[:n], left > 0
@@ -365,11 +384,11 @@ func cuts(from, step int) ill {
 
 // flips is a good server of whose bytes one is replaced, another one in each connection.
 func flips(from, step int, by byte) ill {
-	return ill{times: many, name: fmt.Sprintf("byte %d and then each %dth is %#x", from, step, by), does: func(c net.Conn, good string, nth int) {
+	return ill{times: many, name: fmt.Sprintf("byte %d and then each %dth is %#x", from, step, by), does: func(c net.Conn, s *standin, nth int) {
 		at := from + step*nth
 		timer := time.AfterFunc(holds, func() { c.Close() })
 		defer timer.Stop()
-		relay(c, good, func(p []byte) ([]byte, bool) {
+		relay(c, s, func(p []byte) ([]byte, bool) {
 			if at >= 0 && at < len(p) {
 				p[at] = by
 			}
@@ -382,8 +401,8 @@ func flips(from, step int, by byte) ill {
 // anything is what listens at an address by mistake, or answers before it was asked.
 func anything() []ill {
 	return []ill{
-		{name: "it closes the connection", does: func(net.Conn, string, int) {}},
-		{name: "it says nothing", does: func(c net.Conn, _ string, _ int) { tell(c, "") }},
+		{name: "it closes the connection", does: func(net.Conn, *standin, int) {}},
+		{name: "it says nothing", does: func(c net.Conn, _ *standin, _ int) { tell(c, "") }},
 		says("it speaks HTTP", "HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno\n"),
 		says("it speaks SSH", "SSH-2.0-OpenSSH_9.2\r\n"),
 		says("it speaks TLS", "\x15\x03\x01\x00\x02\x02\x46"),
