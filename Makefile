@@ -1,6 +1,6 @@
 # Shortcuts; README.md and CONTRIBUTING.md give the commands behind them.
 
-.PHONY: build test check bench reference notice audit
+.PHONY: build test check bench fuzz reference notice audit
 
 build: ## the flowd binary, in the root of the repository
 	go build -o flowd ./cmd/flowd
@@ -13,6 +13,15 @@ check: ## all that must hold before a change lands
 
 bench: ## flowd beside hand-written Go, benthos and jq, in ten minutes
 	go run ./test/bench
+
+FUZZTIME ?= 45s
+
+fuzz: ## every fuzz target, one after the other, for FUZZTIME each: for a night
+	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		for target in $$(grep -ho --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' $$dir/*_test.go | cut -c6-); do \
+			go test $$dir -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x || exit 1; \
+		done; \
+	done
 
 reference: ## docs/reference.md, from the components themselves
 	go run ./cmd/flowd docs --markdown > docs/reference.md
