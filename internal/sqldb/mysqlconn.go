@@ -3,8 +3,11 @@ package sqldb
 import (
 	"context"
 	"database/sql/driver"
+	"fmt"
 	"net"
 	"reflect"
+	"sync"
+	"time"
 
 	"github.com/flowd-io/flowd/internal/bounds"
 	"github.com/flowd-io/flowd/schema"
@@ -16,7 +19,19 @@ import (
 type myConnector struct {
 	driver.Connector
 	row schema.Size
+
+	mu      sync.Mutex // guards the fields below
+	wait    time.Duration
+	until   time.Time // no connection is made before
+	because error
 }
+
+// A driver that panics while it connects leaves a goroutine behind. Without TLS the check sees to it that it does not;
+// within TLS such attempts are few.
+const (
+	firstWait = time.Second
+	mostWait  = 5 * time.Minute
+)
 
 // myDialed is the value of a context: the connection that the driver has dialed.
 type myDialed struct {
@@ -41,7 +56,7 @@ func newMyConnector(cfg *mysql.Config, row schema.Size) (driver.Connector, error
 		return d.conn, nil
 	}
 	c, err := mysql.NewConnector(cfg)
-	return myConnector{c, row}, err
+	return &myConnector{Connector: c, row: row}, err
 }
 
 // myPlain is what the driver's connections are.
@@ -56,13 +71,26 @@ type myPlain interface {
 	driver.Validator
 }
 
-func (c myConnector) Connect(ctx context.Context) (driver.Conn, error) {
+func (c *myConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	c.mu.Lock()
+	wait, because := time.Until(c.until), c.because
+	c.mu.Unlock()
+	if wait > 0 {
+		return nil, fmt.Errorf("%w (the next attempt is in %v)", because, wait.Round(time.Second))
+	}
 	d := &myDialed{check: newMyCheck(c.row)}
 	var plain driver.Conn
 	err := d.check.do(func() (err error) {
 		plain, err = c.Connector.Connect(context.WithValue(ctx, myDialedKey{}, d))
 		return err
 	})
+	c.mu.Lock()
+	c.wait, c.because = min(max(2*c.wait, firstWait), mostWait), err
+	if !d.check.panicked {
+		c.wait = 0
+	}
+	c.until = time.Now().Add(c.wait)
+	c.mu.Unlock()
 	if err != nil {
 		if d.conn != nil {
 			_ = d.conn.Close() // the driver has not, if it has panicked
