@@ -43,7 +43,7 @@ var fuzzed = map[string][]string{
 	"internal/parquet":          {"FuzzDecode", "FuzzValues"},
 	"internal/pool/wire":        {"FuzzDecodeAnswer", "FuzzDecodeJob", "FuzzUnseal"},
 	"internal/protobuf":         {"FuzzCompile", "FuzzDecode", "FuzzEncode"},
-	"internal/queue/amqp":       {"FuzzParse"},
+	"internal/queue/amqp":       {"FuzzFrames", "FuzzParse"},
 	"internal/queue/kafka":      {"FuzzNoted"},
 	"internal/queue/nats":       {"FuzzPlaceOf"},
 	"internal/queue/redis":      {"FuzzEntries", "FuzzParse", "FuzzReplies"},

@@ -59,3 +59,28 @@ func checked(c bounds.Check, text string, n int) error {
 	}
 	return nil
 }
+
+// Frames are let through or not however they are cut up, and no message is that is larger than it may be.
+func FuzzFrames(f *testing.F) {
+	for _, seed := range []string{frameOf(8, ""), frameOf(1, delivery) + content(5) + frameOf(3, "12345"), content(mostBody + 1),
+		"\x03\x00\x01\xff\xff\xff\xff", "HTTP/1.1 400 Bad Request\r\n"} {
+		f.Add([]byte(seed), 3)
+	}
+	f.Fuzz(func(t *testing.T, text []byte, n int) {
+		var whole, parts deliveries
+		err := checked(whole.check(), string(text), len(text)+1)
+		if again := checked(parts.check(), string(text), max(1, n%1000)); (err == nil) != (again == nil) {
+			t.Fatalf("whole: %v, in parts: %v", err, again)
+		}
+		for rest := text; err == nil && len(rest) >= frameHead; {
+			size := binary.BigEndian.Uint32(rest[3:])
+			if size > frameSize {
+				t.Fatalf("a frame of %d bytes gets through", size)
+			}
+			if rest[0] == frameHeader && size >= 12 && len(rest) >= sizeOfBody && binary.BigEndian.Uint64(rest[sizeOfBody-8:]) > mostBody {
+				t.Fatal("a large message gets through")
+			}
+			rest = rest[min(len(rest), int(size)+frameHead+1):]
+		}
+	})
+}
