@@ -80,15 +80,15 @@ func limitOf(line []byte) int {
 	return longestLine
 }
 
-// begins takes a whole line.
+// begins takes a whole line. It allocates nothing for a message.
 func (m *messages) begins(line []byte) error {
-	words := bytes.Fields(line)
-	if len(words) == 0 {
+	verb, rest := word(line)
+	switch {
+	case len(verb) == 0:
 		return fmt.Errorf("%w: an empty line", errNotNATS)
-	}
-	switch verb := string(bytes.ToUpper(words[0])); verb {
-	case "MSG", "HMSG":
-		n, err := size(words[len(words)-1])
+	case is(verb, "MSG"), is(verb, "HMSG"):
+		last := bytes.TrimSpace(rest)
+		n, err := size(last[bytes.LastIndexAny(last, " \t")+1:])
 		if err != nil {
 			return err
 		}
@@ -97,27 +97,42 @@ func (m *messages) begins(line []byte) error {
 		}
 		m.pass, m.tail = n, 2
 		return nil
-	case "INFO":
+	case is(verb, "INFO"):
 		var info struct {
 			MaxPayload int64    `json:"max_payload"`
 			Others     []string `json:"connect_urls"`
 		}
-		if json.Unmarshal(bytes.TrimSpace(line[len(words[0]):]), &info) == nil && info.MaxPayload > 0 {
+		if json.Unmarshal(rest, &info) == nil && info.MaxPayload > 0 {
 			m.most = info.MaxPayload
 		}
 		if len(info.Others) > mostOthers {
 			return bounds.TooLarge("the server names %d others, and the client would try them all", len(info.Others))
 		}
 		return m.counted()
-	case "-ERR":
-		if err := fatal(line[len(words[0]):]); err != nil {
+	case is(verb, "-ERR"):
+		if err := fatal(rest); err != nil {
 			return err
 		}
 		return m.counted()
-	case "PING", "PONG", "+OK":
+	case is(verb, "PING"), is(verb, "PONG"), is(verb, "+OK"):
 		return m.counted()
 	}
-	return fmt.Errorf("%w: a line begins with %.20q", errNotNATS, words[0])
+	return fmt.Errorf("%w: a line begins with %.20q", errNotNATS, verb)
+}
+
+// word is the first word of a line, and what follows it.
+func word(line []byte) (first, rest []byte) {
+	line = bytes.TrimSpace(line)
+	end := bytes.IndexAny(line, " \t")
+	if end < 0 {
+		return line, nil
+	}
+	return line[:end], line[end:]
+}
+
+// is compares a word in any case.
+func is(word []byte, verb string) bool {
+	return len(word) == len(verb) && strings.EqualFold(string(word), verb)
 }
 
 // survived begin the errors of a server after which the client goes on, or connects again. After others it would close the

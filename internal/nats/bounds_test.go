@@ -62,6 +62,19 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
+// A message costs no allocation.
+func TestMessagesAreCheckedInPlace(t *testing.T) {
+	text := []byte(strings.Repeat("HMSG orders.new 12 _INBOX.abc.1 12 17\r\nNATS/1.0\r\n\r\nhello\r\n", 100))
+	var m messages
+	if n := testing.AllocsPerRun(10, func() {
+		if err := m.Check(text); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations for 100 messages", n)
+	}
+}
+
 // frame is a frame of a WebSocket.
 func frame(kind byte, text string) string {
 	switch n := len(text); {

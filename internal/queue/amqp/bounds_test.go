@@ -48,6 +48,21 @@ func TestFramesAreBounded(t *testing.T) {
 	}
 }
 
+// A delivery costs no allocation.
+func TestFramesAreCheckedInPlace(t *testing.T) {
+	text := []byte(strings.Repeat(frameOf(1, delivery)+content(5)+frameOf(3, "12345"), 100))
+	var d deliveries
+	d.most.Store(1 << 30)
+	c := d.check()
+	if n := testing.AllocsPerRun(10, func() {
+		if err := c.Check(text); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations for 100 deliveries", n)
+	}
+}
+
 // checked gives what a broker says to a check, in pieces of at most n bytes.
 func checked(c bounds.Check, text string, n int) error {
 	for len(text) > 0 {

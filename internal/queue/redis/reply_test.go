@@ -63,6 +63,19 @@ func TestRepliesAreBounded(t *testing.T) {
 	}
 }
 
+// A reply costs no allocation.
+func TestRepliesAreCheckedInPlace(t *testing.T) {
+	text := []byte(strings.Repeat("*2\r\n$5\r\nhello\r\n*2\r\n:12\r\n$2\r\nab\r\n", 100))
+	r := &replies{most: 1 << 20}
+	if n := testing.AllocsPerRun(10, func() {
+		if err := r.Check(text); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations for 100 replies", n)
+	}
+}
+
 // Whatever is let through, a reader that believes all of it needs no more memory and no deeper a stack than is allowed;
 // and it is let through or not however it is cut up.
 func FuzzReplies(f *testing.F) {
