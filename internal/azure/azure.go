@@ -36,7 +36,7 @@ func (c *Config) Options() (azcore.ClientOptions, *http.Client, error) {
 	if err != nil {
 		return azcore.ClientOptions{}, nil, err
 	}
-	network := httpx.Direct(httpx.Network(conf))
+	network := httpx.Direct(httpx.Network(conf), httpx.MostAnswer)
 	return azcore.ClientOptions{
 		Transport: network,
 		Retry:     policy.RetryOptions{MaxRetries: 2, RetryDelay: 200 * time.Millisecond, MaxRetryDelay: 2 * time.Second},

@@ -80,7 +80,7 @@ func (c *Config) Open(ctx context.Context) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := &Client{http: httpx.Direct(httpx.Network(conf))}
+	client := &Client{http: httpx.Direct(httpx.Network(conf), httpx.MostAnswer)}
 	if c.Anonymous {
 		return client, nil
 	}

@@ -15,7 +15,7 @@ const (
 	// with long keys, or ten messages of a queue, has less.
 	MostAnswer = 8 << 20
 
-	mostFailed    = 256 << 10   // bytes of an answer that is none of success
+	mostFailed    = 256 << 10   // bytes of an answer that is none of success, which is cut there: its status says enough
 	mostValues    = 128 << 10   // of an answer in JSON or XML: a value of three bytes takes a hundred in memory
 	mostText      = 256 << 10   // bytes without a tag, of an answer in XML: what reads it copies them several times
 	mostHeader    = 64 << 10    // bytes of an answer's header, with what was sent before it
@@ -29,13 +29,10 @@ type TooLong struct {
 }
 
 func (e *TooLong) Error() string {
-	switch {
-	case e.What != "bytes":
-		return fmt.Sprintf("the answer has more than %d %s", e.Most, e.What)
-	case e.Most < 1<<20:
-		return fmt.Sprintf("the answer is longer than %d KiB", e.Most>>10)
+	if e.What == "bytes" {
+		return fmt.Sprintf("the answer is longer than %d MiB", e.Most>>20)
 	}
-	return fmt.Sprintf("the answer is longer than %d MiB", e.Most>>20)
+	return fmt.Sprintf("the answer has more than %d %s", e.Most, e.What)
 }
 
 // Bounded lets no answer have more than [MostAnswer] bytes, or more values than memory is there for, and lets no
@@ -85,19 +82,24 @@ func Bound(ctx context.Context, bytes int, send func(context.Context) (*http.Res
 	}
 	res, err := send(ctx)
 	failed := err != nil || res.StatusCode < 200 || res.StatusCode > 299
-	switch {
-	case err != nil || content && !failed:
+	if err != nil || content && !failed {
 		end()
 		return res, err
-	case failed:
-		bytes = mostFailed
-	default:
-		if n, set := ctx.Value(most{}).(int); set {
-			bytes = n
-		}
+	}
+	if n, set := ctx.Value(most{}).(int); set {
+		bytes = n
+	}
+	if failed {
+		res.Body = cut{io.LimitReader(res.Body, mostFailed), res.Body}
 	}
 	res.Body = &bounded{ReadCloser: res.Body, most: bytes, values: mostValues, end: end}
 	return res, nil
+}
+
+// cut is the beginning of an answer.
+type cut struct {
+	io.Reader
+	io.Closer
 }
 
 // bounded is an answer that ends with an error where it has too much in it.

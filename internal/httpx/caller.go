@@ -136,10 +136,10 @@ func (c *Caller) Open(follow bool) error {
 		}
 		network := c.network.Clone() // whose proxy may be another
 		network.DialContext = dialer.DialContext
-		c.tokens.over(network)
+		c.tokens.over(Quiet(network))
 	}
 	c.client = &http.Client{
-		Transport: Transport{c.network},
+		Transport: Transport{Quiet(c.network)},
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			first := via[0]
 			if follow && len(via) <= maxRedirects && req.Method == first.Method &&

@@ -23,9 +23,10 @@ func Network(conf *tls.Config) *http.Transport {
 }
 
 // Direct is a client for calls that carry credentials: it follows no redirect, its errors
-// mark requests of which nothing was sent, and its answers are [Bounded]. Deadlines are those of the requests.
-func Direct(network *http.Transport) *http.Client {
+// mark requests of which nothing was sent, and its answers are [Bounded] to most bytes. Deadlines are those of the
+// requests.
+func Direct(network *http.Transport, most int) *http.Client {
 	network.DisableCompression = true // what is stored compressed stays so
-	return &http.Client{Transport: Transport{Bounded{RoundTripper: network}},
+	return &http.Client{Transport: Transport{Bounded{Quiet(network), most}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }

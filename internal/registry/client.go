@@ -38,10 +38,8 @@ func newClient(c *Config, secrets *schema.Secrets) (*client, error) {
 	if b := c.Auth.Basic; b != nil {
 		secrets.AddPair(b.User, b.Password.Reveal())
 	}
-	network := httpx.Network(conf)
-	own := httpx.Direct(network)
+	own := httpx.Direct(httpx.Network(conf), maxSchema)
 	own.Timeout = c.Timeout
-	own.Transport = httpx.Transport{RoundTripper: httpx.Bounded{RoundTripper: network, Most: maxSchema}}
 	api, err := sr.NewClient(sr.URLs(c.URL...), sr.HTTPClient(own), sr.UserAgent("flowd"),
 		sr.PreReq(func(req *http.Request) error {
 			c.Auth.Set(req)

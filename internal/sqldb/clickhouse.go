@@ -110,7 +110,7 @@ func openClickHouse(c *Config) (DB, error) {
 	network := httpx.Network(conf)
 	network.IdleConnTimeout, network.MaxIdleConnsPerHost = chIdle, c.Connections
 	network.DialContext = (&net.Dialer{Timeout: c.ConnectTimeout}).DialContext
-	p.client = httpx.Direct(network)
+	p.client = httpx.Direct(network, httpx.MostAnswer)
 	return p, nil
 }
 

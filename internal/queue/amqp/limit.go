@@ -94,5 +94,5 @@ func (l *listed) limit(always bool) int {
 
 // client is one for a few questions.
 func (d *directory) client() *http.Client {
-	return httpx.Direct(httpx.Network(d.tls.Clone())) // nil is the default
+	return httpx.Direct(httpx.Network(d.tls.Clone()), httpx.MostAnswer) // nil is the default
 }

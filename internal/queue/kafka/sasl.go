@@ -44,7 +44,7 @@ func (s *SASL) bearer(c *Connect) sasl.Mechanism {
 	}
 	server := clientcredentials.Config{ClientID: o.ClientID, ClientSecret: o.ClientSecret.Reveal(), TokenURL: o.TokenURL,
 		Scopes: o.Scopes}
-	client := httpx.Direct(httpx.Network(nil))
+	client := httpx.Direct(httpx.Network(nil), httpx.MostAnswer)
 	client.Timeout = c.Timeout
 	tokens := server.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, client))
 	return oauth.Oauth(func(context.Context) (oauth.Auth, error) {
