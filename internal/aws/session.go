@@ -177,12 +177,16 @@ func direct(client aws.HTTPClient) *http.Client {
 	return d
 }
 
+// mostAnswer is how many bytes an answer has, which the client copies several times: one of the largest messages, with
+// the escapes of JSON, or a page of 1000 long keys.
+const mostAnswer = 4 << 20
+
 // bound bounds the answers of all services, those that give credentials included: the client reads each to its end.
 func bound(stack *middleware.Stack) error {
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("BoundAnswer", func(ctx context.Context,
 		in middleware.DeserializeInput, next middleware.DeserializeHandler) (out middleware.DeserializeOutput,
 		about middleware.Metadata, err error) {
-		_, err = httpx.Bound(ctx, httpx.MostAnswer, func(ctx context.Context) (*http.Response, error) {
+		_, err = httpx.Bound(ctx, mostAnswer, func(ctx context.Context) (*http.Response, error) {
 			out, about, err = next.HandleDeserialize(ctx, in)
 			res, ok := out.RawResponse.(*smithyhttp.Response)
 			if err == nil && !ok {

@@ -126,7 +126,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 	defer s.Close()
 	_, err = s.SQS().ListQueues(t.Context(), nil)
-	wantFailed(t, "an answer", err, "longer than 8 MiB")
+	wantFailed(t, "an answer", err, "longer than 4 MiB")
 	_, err = s.Queues("", server.URL+"/failed").ListQueues(t.Context(), nil)
 	wantFailed(t, "an error", err, "400")
 	bucket, key := "bucket", "failed"
@@ -135,7 +135,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", server.URL)
 	c.Credentials = nil
 	_, err = c.Open(t.Context(), "", nil)
-	wantFailed(t, "credentials", err, "longer than 8 MiB")
+	wantFailed(t, "credentials", err, "longer than 4 MiB")
 }
 
 func wantFailed(t *testing.T, what string, err error, says string) {
