@@ -59,6 +59,9 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
+// mostAnswer is how many bytes an answer has, of which the decoder makes several copies: a page of 1000 long keys.
+const mostAnswer = 6 << 20
+
 // callTimeout is the deadline of a call for a token.
 const callTimeout = 30 * time.Second
 
@@ -80,7 +83,7 @@ func (c *Config) Open(ctx context.Context) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := &Client{http: httpx.Direct(httpx.Network(conf), httpx.MostAnswer)}
+	client := &Client{http: httpx.Direct(httpx.Network(conf), mostAnswer)}
 	if c.Anonymous {
 		return client, nil
 	}
