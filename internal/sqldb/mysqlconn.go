@@ -150,7 +150,11 @@ func (c *myConn) do(call func() error) error {
 
 func (c *myConn) IsValid() bool { return !c.check.panicked && c.myPlain.IsValid() }
 
-func (c *myConn) Close() error { return c.check.do(c.myPlain.Close) }
+// Close says goodbye, and does not mind if there is nobody left to say it to.
+func (c *myConn) Close() error {
+	_ = c.check.do(c.myPlain.Close)
+	return nil
+}
 
 func (c *myConn) Ping(ctx context.Context) error {
 	return c.do(func() error { return c.myPlain.Ping(ctx) })
