@@ -40,12 +40,13 @@ func (s *Schema) Check(ctx context.Context, document []byte) error {
 	return s.library.check(ctx, s.root, value, len(document))
 }
 
-// Explain is the error of a step whose check of a document by a schema of that name failed.
-func Explain(err error, name string) error {
+// Explain is the error of a step whose check of a document by a schema of that name failed. fault is the error as it is
+// shown, for the name may be nobody else's business.
+func Explain(err, fault error, name string) error {
 	if errors.Is(err, ErrGivenUp) {
-		return fmt.Errorf("could not be checked by %s: %w", name, err)
+		return fmt.Errorf("could not be checked by %s: %w", name, fault)
 	}
-	return fmt.Errorf("does not match %s: %w", name, err)
+	return fmt.Errorf("does not match %s: %w", name, fault)
 }
 
 // read decodes a valid document as the validator wants it, numbers as written.

@@ -37,7 +37,7 @@ func (c checked) Decode(dst, payload []byte) ([]byte, error) {
 func (c checked) Encode(dst, json []byte) ([]byte, error) {
 	if err := c.Check(c.ctx, json); err != nil {
 		if c.ctx.Err() == nil {
-			err = fmt.Errorf("json_schema: %w", Explain(err, "the schema"))
+			err = fmt.Errorf("json_schema: %w", Explain(err, err, "the schema"))
 		}
 		return dst, err
 	}

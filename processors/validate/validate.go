@@ -92,7 +92,7 @@ func (v *validator) process(ctx context.Context, m *engine.Message) error {
 	}
 	err := v.schema.Check(ctx, m.Bytes())
 	if err != nil && ctx.Err() == nil {
-		err = engine.Errorf(engine.Rejected, "%w", engine.Fault(jsonschema.Explain(err, v.name).Error()))
+		err = engine.WithClass(engine.Rejected, jsonschema.Explain(err, engine.Fault(err.Error()), v.name))
 	}
 	return err
 }

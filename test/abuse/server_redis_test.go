@@ -18,7 +18,7 @@ func redisBreaks(word string) []ill {
 	return []ill{
 		uponSays(word, "a text of a negative length", "$-9223372036854775808\r\n"),
 		uponSays(word, "half an answer", "*2\r\n$5\r\nab"),
-		uponSays(word, "a newer version of the protocol", "%2147483647\r\n"),
+		uponSays(word, "attributes of version 3", "|2147483647\r\n"),
 		uponFloods(word, "lists in lists", "", "*1\r\n"),
 		uponFloods(word, "a line without end", "+", "x"),
 		uponFloods(word, "an error without end", "-", "x"),
@@ -29,6 +29,7 @@ func redisBreaks(word string) []ill {
 func redisSizes(word string) []ill {
 	return []ill{
 		uponSays(word, "a list of 2,147,483,647", "*2147483647\r\n"),
+		uponSays(word, "a map of version 3", "%2147483647\r\n"),
 		uponSays(word, "a list that needs 64 MiB", "*4194304\r\n"),
 		uponSays(word, "a text of 9,223,372,036,854,775,807 bytes", "$9223372036854775807\r\n"),
 		uponFloods(word, "a text without end", "$9000000000\r\n", "x"),

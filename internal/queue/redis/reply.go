@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/flowd-io/flowd/internal/bounds"
 )
 
-// replies is a [bounds.Check] of the answers of a server, in version 2 of its protocol. The client would make room for as
+// replies is a [bounds.Check] of the answers of a server, in version 2 of its protocol, or in version 3, which the client
+// speaks with sentinels. The client would make room for as
 // many parts as a list announces, and read lists in lists until the stack overflows.
 type replies struct {
 	most int64 // what one reply may take, in bytes
@@ -19,6 +21,14 @@ type replies struct {
 	open []int64 // parts that are still to come, of each list that is open
 	size int64   // what this reply takes so far
 }
+
+// How answers begin: lines, texts, lists, and maps. Attributes, which come before answers, are not asked for.
+const (
+	kindsOfText = "$=!"
+	kindsOfList = "*~>"
+	kindsOfMap  = "%"
+	kinds       = "+-:_#,(" + kindsOfText + kindsOfList + kindsOfMap
+)
 
 const (
 	longestLine = 64 << 10 // an error, or a number
@@ -44,7 +54,7 @@ func (r *replies) Check(p []byte) error {
 		if end < 0 {
 			line = p
 		}
-		if len(r.line) == 0 && !bytes.ContainsRune([]byte("+-:$*"), rune(line[0])) {
+		if len(r.line) == 0 && !bytes.ContainsRune([]byte(kinds), rune(line[0])) {
 			return fmt.Errorf("%w: it begins an answer with %q", errNotRedis, line[0])
 		}
 		if len(r.line)+len(line) > longestLine {
@@ -75,7 +85,7 @@ func (r *replies) begins(line []byte) error {
 	}
 	r.size += perPart
 	n := int64(0)
-	if kind == '$' || kind == '*' {
+	if strings.IndexByte(kindsOfText+kindsOfList+kindsOfMap, kind) >= 0 {
 		var err error
 		if n, err = strconv.ParseInt(string(rest), 10, 64); err != nil || n < -1 {
 			return fmt.Errorf("%w: %.20q is not a length", errNotRedis, rest)
@@ -84,16 +94,20 @@ func (r *replies) begins(line []byte) error {
 		r.size += int64(len(rest))
 	}
 	switch {
-	case kind == '$' && n >= 0:
+	case n < 0: // nil
+	case strings.IndexByte(kindsOfText, kind) >= 0:
 		if n > r.most-r.size {
 			return r.tooLarge()
 		}
 		r.size += n
 		r.pass = n + 2
 		return nil
-	case kind == '*' && n > 0:
-		if n > (r.most-r.size)/perPart {
+	case n > 0:
+		if n > (r.most-r.size)/perPart/2 && strings.IndexByte(kindsOfMap, kind) >= 0 || n > (r.most-r.size)/perPart {
 			return r.tooLarge()
+		}
+		if strings.IndexByte(kindsOfMap, kind) >= 0 {
+			n *= 2
 		}
 		if len(r.open) == deepestList {
 			return fmt.Errorf("%w: lists are nested more than %d deep", errNotRedis, deepestList)

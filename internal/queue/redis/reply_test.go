@@ -42,7 +42,9 @@ func TestRepliesAreBounded(t *testing.T) {
 		{"lists in lists", strings.Repeat("*1\r\n", 200), "max_reply"},
 		{"an endless line", "+" + strings.Repeat("a", 70<<10), "a line has over"},
 		{"a line without CR", "+OK\n", "does not end with CR"},
-		{"a newer version of the protocol", "%1\r\n", "begins an answer with '%'"},
+		{"version 3", "%2\r\n+a\r\n~1\r\n#t\r\n$1\r\nb\r\n_\r\n>2\r\n+a\r\n,1.5\r\n=7\r\ntxt:abc\r\n(12\r\n!3\r\nERR\r\n", ""},
+		{"a map of many", "%2147483647\r\n", "max_reply"},
+		{"attributes", "|1\r\n", "begins an answer with '|'"},
 		{"HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n", "begins an answer with 'H'"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -120,12 +122,15 @@ func believe(t *testing.T, in *bufio.Reader, used *int, depth int) error {
 	}
 	switch {
 	case strings.HasPrefix(line[1:], "-"):
-	case line[0] == '$':
+	case strings.Contains(kindsOfText, line[:1]):
 		if *used += n; *used > 1<<20 {
 			t.Fatalf("%d bytes", *used)
 		}
 		_, err = io.CopyN(io.Discard, in, int64(n)+2)
-	case line[0] == '*':
+	case strings.Contains(kindsOfList+kindsOfMap, line[:1]):
+		if line[0] == '%' {
+			n *= 2
+		}
 		if *used += 16 * n; *used > 1<<20 {
 			t.Fatalf("%d bytes", *used)
 		}
