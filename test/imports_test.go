@@ -101,8 +101,10 @@ var inside = map[string]string{
 	"internal/framing": "" +
 		"cmd/flowd/cli inputs/file inputs/http inputs/http_server inputs/stdin internal/objects outputs/file " +
 		"outputs/http outputs/stdout processors/archive processors/exec",
-	"internal/google":   "internal/objects/gcs",
-	"internal/bounds":   "inputs/postgres_cdc inputs/redis_stream internal/pgwire internal/nats internal/queue/amqp internal/queue/redis internal/sqldb processors/redis",
+	"internal/google": "internal/objects/gcs",
+	"internal/bounds": "" +
+		"inputs/postgres_cdc inputs/redis_stream internal/nats internal/pgwire internal/queue/amqp internal/queue/redis " +
+		"internal/sqldb internal/testing/boundstest processors/redis",
 	"internal/headroom": "cmd/flowd/cli inputs/kafka test/bench",
 	"internal/httpx": "" +
 		"inputs/http inputs/http_server inputs/sqs internal/aws internal/azure internal/google internal/mqtt internal/objects/azure " +
@@ -175,6 +177,7 @@ var inside = map[string]string{
 	"internal/testing/npm":         "internal/testing/clickhousetest",
 	"internal/testing/pgtest":      "internal/testing/sqltest test/bench",
 	"internal/testing/redistest":   "test/bench",
+	"internal/testing/servertest":  "internal/testing/pgtest",
 	"internal/timing": "" +
 		"inputs/generate inputs/mqtt inputs/poll inputs/sql inputs/sqs internal/objects internal/objects/azure " +
 		"internal/objects/gcs internal/pipetest internal/pool/hub internal/pool/worker internal/queue/amqp " +

@@ -73,7 +73,7 @@ func (in *input) connect(ctx context.Context, replication bool) (*link, error) {
 
 // primary refuses a server that follows another.
 func primary(ctx context.Context, conn *pgconn.PgConn) error {
-	rows, err := answer(&link{PgConn: conn}, one, conn.Exec(ctx, "SELECT pg_is_in_recovery()"))
+	rows, err := answer(ctx, conn, one, "SELECT pg_is_in_recovery()")
 	if err == nil && rows[0][0] == "t" {
 		err = errors.New("the server is a standby")
 	}
@@ -119,12 +119,13 @@ var (
 func (in *input) rows(ctx context.Context, l *link, s shape, doing, sql string) (all [][]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
 	defer cancel()
-	all, err = answer(l, s, l.Exec(ctx, sql))
+	all, err = answer(ctx, l.PgConn, s, sql)
 	return all, explain(err, doing)
 }
 
-func answer(l *link, s shape, from *pgconn.MultiResultReader) ([][]string, error) {
-	all, err := pgwire.Rows(l.PgConn, from, s.columns)
+// answer is what a connection answers, in its shape.
+func answer(ctx context.Context, conn *pgconn.PgConn, s shape, sql string) ([][]string, error) {
+	all, err := pgwire.Rows(ctx, conn, sql, s.columns)
 	if err == nil && len(all) < s.least {
 		err = errors.New("the server's answer is empty")
 	}

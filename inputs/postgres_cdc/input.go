@@ -64,7 +64,8 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if env.Instances > 1 {
 		return nil, errors.New("a slot has one reader at a time (remove `concurrency`)")
 	}
-	in := &input{cfg: c, log: env.Log, conns: make(bounds.Few, mostConns), name: strings.Trim(env.Pipeline+"."+env.Name, "."),
+	in := &input{cfg: c, log: env.Log, conns: make(bounds.Few, mostConns),
+		name:  strings.Trim(env.Pipeline+"."+env.Name, "."),
 		known: map[uint32]*table{}, types: map[uint32]pgoutput.Shape{}}
 	for _, t := range c.Tables {
 		if in.tables == nil {

@@ -135,12 +135,13 @@ func (in *input) warnOfLarge(ctx context.Context) error {
 	if in.began {
 		return nil // it has
 	}
-	rows, err := in.ask(ctx, any1, "look for large columns", `SELECT DISTINCT t.schemaname || '.' || t.tablename FROM pg_publication_tables t `+
-		`JOIN pg_namespace n ON n.nspname = t.schemaname JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename `+
-		`JOIN pg_attribute a ON a.attrelid = c.oid WHERE t.pubname = `+literal(in.cfg.publication())+` AND c.relreplident <> 'f' `+
-		`AND a.attnum > 0 AND NOT a.attisdropped AND a.attlen = -1 AND a.attstorage IN ('x', 'e') `+
-		`AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND (i.indisprimary OR i.indisreplident) `+
-		`AND a.attnum = ANY(i.indkey)) ORDER BY 1`)
+	rows, err := in.ask(ctx, any1, "look for large columns",
+		`SELECT DISTINCT t.schemaname || '.' || t.tablename FROM pg_publication_tables t `+
+			`JOIN pg_namespace n ON n.nspname = t.schemaname JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename `+
+			`JOIN pg_attribute a ON a.attrelid = c.oid WHERE t.pubname = `+literal(in.cfg.publication())+` AND c.relreplident <> 'f' `+
+			`AND a.attnum > 0 AND NOT a.attisdropped AND a.attlen = -1 AND a.attstorage IN ('x', 'e') `+
+			`AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND (i.indisprimary OR i.indisreplident) `+
+			`AND a.attnum = ANY(i.indkey)) ORDER BY 1`)
 	if err != nil {
 		return err
 	}

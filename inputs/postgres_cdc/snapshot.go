@@ -59,7 +59,7 @@ func (in *input) bear(ctx context.Context, v *birth) error {
 	if err := in.roomForTwo(ctx); err != nil {
 		return err
 	}
-	if _, err := answer(v.link, shape{}, v.link.Exec(ctx, "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")); err != nil {
+	if _, err := answer(ctx, v.link.PgConn, shape{}, "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ"); err != nil {
 		return explain(err, "begin the snapshot")
 	}
 	var err error
@@ -80,7 +80,7 @@ func (in *input) bear(ctx context.Context, v *birth) error {
 			return err
 		}
 	}
-	if _, err := answer(v.link, shape{}, v.link.Exec(ctx, "COMMIT")); err != nil {
+	if _, err := answer(ctx, v.link.PgConn, shape{}, "COMMIT"); err != nil {
 		return explain(err, "end the snapshot")
 	}
 	in.log.Info("read the snapshot", "rows", n)
@@ -89,7 +89,7 @@ func (in *input) bear(ctx context.Context, v *birth) error {
 
 // make makes a slot, and returns where its changes begin.
 func (v *birth) make(ctx context.Context, what string) (pgoutput.LSN, error) {
-	rows, err := answer(v.link, one2, v.link.Exec(ctx, "CREATE_REPLICATION_SLOT "+what))
+	rows, err := answer(ctx, v.link.PgConn, one2, "CREATE_REPLICATION_SLOT "+what)
 	if err != nil {
 		return 0, explain(err, "make slot "+what)
 	}
@@ -119,12 +119,13 @@ func (in *input) snapshotTables(ctx context.Context, v *birth) (all []snapshotTa
 	if in.server.version >= 150000 {
 		lists = `p.attnames, coalesce(p.rowfilter, '')`
 	}
-	rows, err := in.rows(ctx, v.link, any8, "look at the tables of publication "+in.cfg.publication(), `SELECT c.oid, n.nspname, c.relname, c.relkind = 'p', a.attname, a.atttypid, `+
-		`a.attname = ANY(x.attnames) OR x.attnames IS NULL, x.filter FROM (SELECT p.schemaname, p.tablename, `+lists+
-		` FROM pg_publication_tables p WHERE p.pubname = `+literal(in.cfg.publication())+`) x(schemaname, tablename, attnames, filter) `+
-		`JOIN pg_namespace n ON n.nspname = x.schemaname JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = x.tablename `+
-		`JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' `+
-		`ORDER BY n.nspname, c.relname, c.oid, a.attnum`)
+	rows, err := in.rows(ctx, v.link, any8, "look at the tables of publication "+in.cfg.publication(),
+		`SELECT c.oid, n.nspname, c.relname, c.relkind = 'p', a.attname, a.atttypid, `+
+			`a.attname = ANY(x.attnames) OR x.attnames IS NULL, x.filter FROM (SELECT p.schemaname, p.tablename, `+lists+
+			` FROM pg_publication_tables p WHERE p.pubname = `+literal(in.cfg.publication())+`) x(schemaname, tablename, attnames, filter) `+
+			`JOIN pg_namespace n ON n.nspname = x.schemaname JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = x.tablename `+
+			`JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' `+
+			`ORDER BY n.nspname, c.relname, c.oid, a.attnum`)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/bounds"
 	"github.com/flowd-io/flowd/internal/pgoutput"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -23,9 +24,8 @@ type stream struct {
 	front   *pgproto3.Frontend
 	link    *link
 	message pgoutput.Message
-	asked   time.Time // when the server was answered last
-	second  time.Time // when the current one began
-	signs   int       // of life, since then
+	asked   time.Time   // when the server was answered last
+	signs   bounds.Rate // of life
 
 	stop func() // ends the loop, and waits for its end
 
@@ -168,18 +168,14 @@ const (
 
 // alive notes a sign of life.
 func (s *stream) alive(f pgoutput.Frame) error {
-	now := time.Now()
-	if now.Sub(s.second) > time.Second {
-		s.second, s.signs = now, 0
-	}
-	if s.signs++; s.signs > mostSigns {
+	if s.signs.Over(mostSigns) {
 		return fmt.Errorf("the server sends more than %d signs of life a second", mostSigns)
 	}
 	s.in.alive(f.End)
-	if !f.Reply || now.Sub(s.asked) < betweenAsks {
+	if !f.Reply || time.Since(s.asked) < betweenAsks {
 		return nil
 	}
-	s.asked = now
+	s.asked = time.Now()
 	return s.tell(false)
 }
 

@@ -131,6 +131,8 @@ func (s *session) read(ctx context.Context, b *engine.Batch) error {
 func (s *session) fill(b *engine.Batch, d amqp091.Delivery) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before := b.Len()
+	defer func() { s.conn.Took(b.Len() - before) }()
 	for {
 		s.add(b, &d)
 		if b.Room() == 0 {
@@ -149,7 +151,6 @@ func (s *session) fill(b *engine.Batch, d amqp091.Delivery) error {
 }
 
 func (s *session) add(b *engine.Batch, d *amqp091.Delivery) {
-	s.conn.Took(1)
 	m := b.Add(d.Body)
 	m.Ref = d.DeliveryTag
 	m.Meta = s.describe.Describe(d)

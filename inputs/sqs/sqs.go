@@ -148,8 +148,8 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &input{cfg: c, most: c.Max, queue: q, log: env.Log, tries: attempts.Of(env), held: map[uint64]*lease{}, hidden: map[string]time.Time{},
-		changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}, nil
+	return &input{cfg: c, most: c.Max, queue: q, log: env.Log, tries: attempts.Of(env), held: map[uint64]*lease{},
+		hidden: map[string]time.Time{}, changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}, nil
 }
 
 // Traits are those of the queue.

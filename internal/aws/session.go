@@ -106,7 +106,7 @@ func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*S
 		return nil, err
 	}
 	network := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		t.TLSClientConfig, t.MaxIdleConnsPerHost, t.MaxResponseHeaderBytes = conf, 64, 64<<10
+		t.TLSClientConfig, t.MaxIdleConnsPerHost, t.MaxResponseHeaderBytes = conf, 64, httpx.MostHeader
 	})
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(network), config.WithLogger(logging.Nop{}),

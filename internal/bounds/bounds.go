@@ -5,8 +5,11 @@
 package bounds
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"runtime"
 	"strings"
@@ -34,7 +37,7 @@ func (tooLarge) Is(target error) bool { return target == ErrTooLarge }
 func TooLarge(format string, args ...any) error { return tooLarge(fmt.Sprintf(format, args...)) }
 
 // Conn is c, which check follows. What check objects to is not read, and becomes the error of this and every later read.
-func Conn(c net.Conn, check Check) net.Conn { return Raw(&conn{Conn: c, check: check}, c) }
+func Conn(c net.Conn, check Check) net.Conn { return Raw(&conn{c, reader{from: c, check: check}}, c) }
 
 // Raw is outer, which wraps inner, with inner's file descriptor if it has one: some clients look there whether an idle
 // connection was closed.
@@ -52,19 +55,35 @@ type descriptor interface{ syscall.Conn }
 
 type conn struct {
 	net.Conn
+	in reader
+}
+
+// Read reads what the server sends, and ends the connection where the check objects.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	if c.in.wrong != nil {
+		c.Conn.Close()
+	}
+	return n, err
+}
+
+// Reader is r, which check follows, for a connection that somebody else ends: see [Conn].
+func Reader(r io.Reader, check Check) io.Reader { return &reader{from: r, check: check} }
+
+type reader struct {
+	from  io.Reader
 	check Check
 	wrong error // what check has objected to; nil: nothing
 }
 
-// Read reads what the server sends.
-func (c *conn) Read(p []byte) (int, error) {
-	if c.wrong != nil {
-		return 0, c.wrong
+// Read implements [io.Reader].
+func (r *reader) Read(p []byte) (int, error) {
+	if r.wrong != nil {
+		return 0, r.wrong
 	}
-	n, err := c.Conn.Read(p)
-	if c.wrong = c.check.Check(p[:n]); c.wrong != nil {
-		c.Conn.Close()
-		return 0, c.wrong
+	n, err := r.from.Read(p)
+	if r.wrong = r.check.Check(p[:n]); r.wrong != nil {
+		return 0, r.wrong
 	}
 	return n, err
 }
@@ -118,22 +137,70 @@ func (f *Frames) Check(p []byte) error {
 	}
 }
 
-// Rate counts what a server may say at any time and seldom does. Each is work, and none has a size that bounds it. The zero
-// value is ready.
+// Lines is a [Check] of lines, some of which announce bytes that follow them. It is used by pointer; its fields are set
+// before.
+type Lines struct {
+	// First is given the first byte of a line, and returns how many bytes the line may have, or what is wrong.
+	First func(first byte) (most int, err error)
+	// Next is given a whole line, with its end. It returns how many bytes come before the next line, or what is wrong.
+	Next func(line []byte) (pass int64, err error)
+	// Strange is the error of a server that does not speak the protocol, which one about a line that is too long wraps.
+	Strange error
+
+	line []byte // as much of a line as has come
+	most int    // bytes that it may have
+	pass int64  // bytes that are still to come before the next line
+}
+
+// Check implements [Check].
+func (l *Lines) Check(p []byte) error {
+	for {
+		n := min(l.pass, int64(len(p)))
+		p, l.pass = p[n:], l.pass-n
+		if len(p) == 0 {
+			return nil
+		}
+		if len(l.line) == 0 {
+			var err error
+			if l.most, err = l.First(p[0]); err != nil {
+				return err
+			}
+		}
+		end := bytes.IndexByte(p, '\n') + 1
+		line := p[:cmp.Or(end, len(p))]
+		if len(l.line)+len(line) > l.most {
+			return fmt.Errorf("%w: a line has over %d bytes", l.Strange, l.most)
+		}
+		p = p[len(line):]
+		if end == 0 || len(l.line) > 0 {
+			l.line = append(l.line, line...)
+			line = l.line
+		}
+		if end == 0 {
+			return nil
+		}
+		var err error
+		if l.pass, err = l.Next(line); err != nil {
+			return err
+		}
+		l.line = l.line[:0]
+	}
+}
+
+// Rate counts what a server may say at any time and seldom does. Each is work, and none has a size that bounds it. The
+// zero value is ready.
 type Rate struct {
 	n     int
 	since time.Time
 }
 
-// Over counts one more, and says that there were most within a second.
+// Over counts one more, and says that there are more than most within a second.
 func (r *Rate) Over(most int) bool {
-	if r.n++; r.n < most {
-		return false
+	if now := time.Now(); now.Sub(r.since) > time.Second {
+		r.n, r.since = 0, now
 	}
-	now := time.Now()
-	quick := now.Sub(r.since) < time.Second
-	r.n, r.since = 0, now
-	return quick
+	r.n++
+	return r.n > most
 }
 
 // Recover makes a panic of a client library the error of the call that it is deferred in: what the server has sent broke

@@ -3,10 +3,15 @@ package bounds
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -52,6 +57,58 @@ func TestFramesAreFoundInAnyPieces(t *testing.T) {
 	})
 }
 
+// However the bytes are cut up, the same lines are found, and what they announce is passed over.
+func TestLinesAreFoundInAnyPieces(t *testing.T) {
+	strange := errors.New("strange")
+	rapid.Check(t, func(t *rapid.T) {
+		var want, got []string
+		var sent []byte
+		for range rapid.IntRange(0, 5).Draw(t, "lines") {
+			body := rapid.SliceOfN(rapid.SampledFrom([]byte("a\n!")), 0, 30).Draw(t, "body")
+			line := fmt.Sprintf("%d\n", len(body))
+			want, sent = append(want, line), append(append(sent, line...), body...)
+		}
+		bad := len(sent)
+		sent = append(sent, "123456789"...)
+		l := &Lines{Strange: strange, First: func(first byte) (int, error) {
+			if first < '0' || first > '9' {
+				t.Fatalf("a line begins with %q", first)
+			}
+			return 8, nil
+		}, Next: func(line []byte) (int64, error) {
+			got = append(got, string(line))
+			return strconv.ParseInt(string(line[:len(line)-1]), 10, 64)
+		}}
+		for at := 0; at < len(sent); {
+			n := rapid.IntRange(1, len(sent)-at).Draw(t, "piece")
+			err := l.Check(sent[at : at+n])
+			if at += n; (err != nil) != (at > bad+8) || err != nil && !errors.Is(err, strange) {
+				t.Fatalf("after %d of %d bytes: %v", at, bad, err)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("the lines are %q, want %q", got, want)
+		}
+	})
+}
+
+func TestRateIsThatOfASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r Rate
+		for range 3 {
+			for range 5 {
+				if r.Over(5) {
+					t.Fatal("5 are over 5")
+				}
+			}
+			if !r.Over(5) {
+				t.Fatal("6 are not over 5")
+			}
+			time.Sleep(time.Second + 1)
+		}
+	})
+}
+
 func TestConnEndsWhatIsRefused(t *testing.T) {
 	server, client := net.Pipe()
 	c := Conn(client, short())
@@ -84,7 +141,8 @@ func TestRecoverSaysWhere(t *testing.T) {
 	if err := call([]byte{1}); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
-	if err := call(nil); err == nil || !strings.Contains(err.Error(), "out of range") || !strings.Contains(err.Error(), "TestRecoverSaysWhere") {
+	if err := call(nil); err == nil || !strings.Contains(err.Error(), "out of range") ||
+		!strings.Contains(err.Error(), "TestRecoverSaysWhere") {
 		t.Error(err)
 	}
 }

@@ -10,15 +10,13 @@ import (
 // Is says whether a terminal, a log or an editor may act upon a character beyond showing it: the controls C0, DEL
 // and C1, what changes the direction of writing, and what ends a line.
 func Is(r rune) bool {
-	switch {
-	case r < ' ', r >= 0x7f && r < 0xa0:
-		return true
-	}
-	return r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+	return r < ' ' || r >= 0x7f && r < 0xa0 ||
+		r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
-// In is what is wrong with a name that data may have a part in, or "": it has a character that is a control ([Is]), with which it
-// shows as another name, or as several lines, to whoever lists names. A byte that is no UTF-8 is that of ISO 8859.
+// In is what is wrong with a name that data may have a part in, or "": it has a character that is a control ([Is]), with
+// which it shows as another name, or as several lines, to whoever lists names. A byte that is no UTF-8 is that of
+// ISO 8859.
 func In(text string) string {
 	for i, r := range text {
 		if r == utf8.RuneError {

@@ -14,11 +14,12 @@ const (
 	// MostAnswer is the longest answer in bytes that a client takes into memory, decompressed: a page of 1000 objects
 	// with long keys, or ten messages of a queue, has less.
 	MostAnswer = 8 << 20
+	// MostHeader is how many bytes the header of an answer has, with what was sent before it.
+	MostHeader = 64 << 10
 
 	mostFailed    = 256 << 10   // bytes of an answer that is none of success, which is cut there: its status says enough
 	mostValues    = 128 << 10   // of an answer in JSON or XML: a value of three bytes takes a hundred in memory
 	mostText      = 256 << 10   // bytes without a tag, of an answer in XML: what reads it copies them several times
-	mostHeader    = 64 << 10    // bytes of an answer's header, with what was sent before it
 	answerTimeout = time.Minute // of a request without a deadline
 )
 

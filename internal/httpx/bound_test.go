@@ -70,9 +70,17 @@ func TestAnErrorIsCut(t *testing.T) {
 		}
 	}))
 	defer s.Close()
+	if n, err := content(t, s.URL); err != nil || n != mostFailed {
+		t.Errorf("%d bytes of it were read: %v", n, err)
+	}
+}
+
+// content is how many bytes of content a client reads.
+func content(t *testing.T, url string) (n int64, err error) {
+	t.Helper()
 	client := Direct(Network(nil), MostAnswer)
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(Streams(t.Context()), http.MethodGet, s.URL, nil)
+	req, err := http.NewRequestWithContext(Streams(t.Context()), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,27 +89,14 @@ func TestAnErrorIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if n, err := io.Copy(io.Discard, res.Body); err != nil || n != mostFailed {
-		t.Errorf("%d bytes of it were read: %v", n, err)
-	}
+	return io.Copy(io.Discard, res.Body)
 }
 
 func TestContentIsNotBounded(t *testing.T) {
 	body := strings.Repeat("[", MostAnswer+1)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, body) }))
 	defer s.Close()
-	client := Direct(Network(nil), MostAnswer)
-	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(Streams(t.Context()), http.MethodGet, s.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if n, err := io.Copy(io.Discard, res.Body); err != nil || int(n) != len(body) {
+	if n, err := content(t, s.URL); err != nil || int(n) != len(body) {
 		t.Error(n, err)
 	}
 }
@@ -145,7 +140,7 @@ func TestHeadersAreBounded(t *testing.T) {
 			}
 			return
 		}
-		w.Header().Set("X-Long", strings.Repeat("a", 2*mostHeader))
+		w.Header().Set("X-Long", strings.Repeat("a", 2*MostHeader))
 	}))
 	defer s.Close()
 	client := Direct(Network(nil), MostAnswer)

@@ -18,7 +18,7 @@ func Network(conf *tls.Config) *http.Transport {
 		ForceAttemptHTTP2:      true,
 		IdleConnTimeout:        90 * time.Second,
 		MaxIdleConnsPerHost:    64,
-		MaxResponseHeaderBytes: mostHeader,
+		MaxResponseHeaderBytes: MostHeader,
 	}
 }
 

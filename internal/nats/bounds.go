@@ -17,86 +17,67 @@ const (
 	longestLine = 64 << 10 // bytes; the subjects of a message
 	longestInfo = 1 << 20  // bytes; what a server says of itself, with the addresses of its cluster
 	mostOthers  = 256      // addresses of its cluster
-	mostLines   = 10_000   // that are no messages, within a second
+	mostLines   = 10_000   // lines within a second that are no messages
 )
 
-var errNotNATS = errors.New("the server does not speak the protocol of NATS (check the address, and what listens there)")
+const lineEnd = "\r\n"
+
+var (
+	errNotNATS = errors.New("the server does not speak the protocol of NATS (check the address, and what listens there)")
+	errLonger  = fmt.Errorf("%w: a message is longer than announced", errNotNATS)
+)
 
 // messages is a [bounds.Check] of what a server sends. The client makes room for as long a message as is announced, and
-// panics in a goroutine of its own where that is more than there can be.
+// panics in a goroutine of its own where that is more than there can be. See [newMessages].
 type messages struct {
-	most int64 // bytes of a message: what the server has said itself
-
-	lines bounds.Rate // that are no messages
-
-	line []byte // as much of a line as has come
-	pass int64  // bytes of a message that are still to come
-	tail int    // bytes of its end of line that are
+	bounds.Lines
+	most   int64       // bytes of a message: what the server has said itself
+	others bounds.Rate // lines that are no messages
+	ends   bool        // the next line is the end of that of a message
 }
 
-// Check implements [bounds.Check].
-func (m *messages) Check(p []byte) error {
-	for len(p) > 0 {
-		if m.pass > 0 {
-			n := min(m.pass, int64(len(p)))
-			p, m.pass = p[n:], m.pass-n
-			continue
-		}
-		if m.tail > 0 {
-			if m.tail--; p[0] != "\n\r"[m.tail] {
-				return fmt.Errorf("%w: a message is longer than announced", errNotNATS)
-			}
-			p = p[1:]
-			continue
-		}
-		end := bytes.IndexByte(p, '\n')
-		line := p[:end+1]
-		if end < 0 {
-			line = p
-		}
-		p = p[len(line):]
-		if end < 0 || len(m.line) > 0 {
-			m.line = append(m.line, line...)
-			line = m.line
-		}
-		if limit := limitOf(line); len(line) > limit {
-			return fmt.Errorf("%w: a line has over %d bytes", errNotNATS, limit)
-		}
-		if end < 0 {
-			return nil
-		}
-		if err := m.begins(line); err != nil {
-			return err
-		}
-		m.line = m.line[:0]
+func newMessages() *messages {
+	m := &messages{}
+	m.Lines = bounds.Lines{First: m.first, Next: m.next, Strange: errNotNATS}
+	return m
+}
+
+// first is [bounds.Lines.First].
+func (m *messages) first(first byte) (most int, err error) {
+	switch {
+	case m.ends && first != '\r':
+		return 0, errLonger
+	case m.ends:
+		return len(lineEnd), nil
+	case first == 'I' || first == 'i':
+		return longestInfo, nil
 	}
-	return nil
+	return longestLine, nil
 }
 
-func limitOf(line []byte) int {
-	if line[0] == 'I' || line[0] == 'i' {
-		return longestInfo
+// next is [bounds.Lines.Next]. It allocates nothing for a message.
+func (m *messages) next(line []byte) (pass int64, err error) {
+	if m.ends {
+		if m.ends = false; string(line) != lineEnd {
+			return 0, errLonger
+		}
+		return 0, nil
 	}
-	return longestLine
-}
-
-// begins takes a whole line. It allocates nothing for a message.
-func (m *messages) begins(line []byte) error {
 	verb, rest := word(line)
 	switch {
 	case len(verb) == 0:
-		return fmt.Errorf("%w: an empty line", errNotNATS)
+		return 0, fmt.Errorf("%w: an empty line", errNotNATS)
 	case is(verb, "MSG"), is(verb, "HMSG"):
 		last := bytes.TrimSpace(rest)
 		n, err := size(last[bytes.LastIndexAny(last, " \t")+1:])
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if n > m.limit() {
-			return bounds.TooLarge("the server announces a message of %d bytes, and none may have more than %d", n, m.limit())
+			return 0, bounds.TooLarge("the server announces a message of %d bytes, and none may have more than %d", n, m.limit())
 		}
-		m.pass, m.tail = n, 2
-		return nil
+		m.ends = true
+		return n, nil
 	case is(verb, "INFO"):
 		var info struct {
 			MaxPayload int64    `json:"max_payload"`
@@ -106,18 +87,18 @@ func (m *messages) begins(line []byte) error {
 			m.most = info.MaxPayload
 		}
 		if len(info.Others) > mostOthers {
-			return bounds.TooLarge("the server names %d others, and the client would try them all", len(info.Others))
+			return 0, bounds.TooLarge("the server names %d others, and the client would try them all", len(info.Others))
 		}
-		return m.counted()
+		return 0, m.counted()
 	case is(verb, "-ERR"):
 		if err := fatal(rest); err != nil {
-			return err
+			return 0, err
 		}
-		return m.counted()
+		return 0, m.counted()
 	case is(verb, "PING"), is(verb, "PONG"), is(verb, "+OK"):
-		return m.counted()
+		return 0, m.counted()
 	}
-	return fmt.Errorf("%w: a line begins with %.20q", errNotNATS, verb)
+	return 0, fmt.Errorf("%w: a line begins with %.20q", errNotNATS, verb)
 }
 
 // word is the first word of a line, and what follows it.
@@ -154,7 +135,7 @@ func fatal(said []byte) error {
 
 // counted counts a line that is no message.
 func (m *messages) counted() error {
-	if m.lines.Over(mostLines) {
+	if m.others.Over(mostLines) {
 		return fmt.Errorf("%w: it sent over %d lines within a second", errNotNATS, mostLines)
 	}
 	return nil
@@ -183,8 +164,7 @@ func size(word []byte) (int64, error) {
 
 // webSocket is a [bounds.Check] of a connection that becomes one of frames with messages in them, after a line and headers.
 func webSocket() bounds.Check {
-	var inner messages
-	data := false
+	inner, data := newMessages(), false
 	return &upgraded{frames: bounds.Frames{First: 2, Next: func(head []byte) (length int64, more int, err error) {
 		if head[0]&0x70 != 0 { // compression, that was not agreed upon
 			return 0, 0, fmt.Errorf("%w: a frame has bits that nobody has asked for", errNotNATS)

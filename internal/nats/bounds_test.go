@@ -8,21 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flowd-io/flowd/internal/bounds"
+	"github.com/flowd-io/flowd/internal/testing/boundstest"
 	"pgregory.net/rapid"
 )
-
-// checked gives what a server says to a check, in pieces of at most n bytes.
-func checked(c bounds.Check, text string, n int) error {
-	for len(text) > 0 {
-		n := min(n, len(text))
-		if err := c.Check([]byte(text[:n])); err != nil {
-			return err
-		}
-		text = text[n:]
-	}
-	return nil
-}
 
 const info = `INFO {"server_id":"x","max_payload":1000}` + "\r\n"
 
@@ -53,7 +41,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	for _, c := range said {
 		t.Run(c.name, func(t *testing.T) {
 			for _, n := range []int{1, 7, 4 << 20} {
-				err := checked(&messages{}, c.text, n)
+				err := boundstest.Feed(newMessages(), c.text, n)
 				if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 					t.Errorf("in pieces of %d: %v, want %q", n, err, c.wrong)
 				}
@@ -65,7 +53,7 @@ func TestMessagesAreBounded(t *testing.T) {
 // A message costs no allocation.
 func TestMessagesAreCheckedInPlace(t *testing.T) {
 	text := []byte(strings.Repeat("HMSG orders.new 12 _INBOX.abc.1 12 17\r\nNATS/1.0\r\n\r\nhello\r\n", 100))
-	var m messages
+	m := newMessages()
 	if n := testing.AllocsPerRun(10, func() {
 		if err := m.Check(text); err != nil {
 			t.Fatal(err)
@@ -101,7 +89,7 @@ func TestMessagesInFramesAreBounded(t *testing.T) {
 					text.WriteString(frame(0x82, part) + frame(0x89, "anything goes"))
 					rest = rest[len(part):]
 				}
-				err := checked(webSocket(), text.String(), 1000)
+				err := boundstest.Feed(webSocket(), text.String(), 1000)
 				if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 					t.Errorf("in frames of %d: %v, want %q", n, err, c.wrong)
 				}
@@ -115,7 +103,7 @@ func TestMessagesInFramesAreBounded(t *testing.T) {
 		"bytes":                   upgrade + "\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff",
 		`a line begins with "NO"`: upgrade + frame(0x82, "NO\r\n"),
 	} {
-		if err := checked(webSocket(), text, 100); err == nil || !strings.Contains(err.Error(), name) {
+		if err := boundstest.Feed(webSocket(), text, 100); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want %q", err, name)
 		}
 	}
@@ -137,7 +125,7 @@ func TestMessagesLetPassWhatIsValid(t *testing.T) {
 				text += fmt.Sprintf("HMSG a.b 12 12 %d\r\nNATS/1.0\r\n\r\n%s\r\n", 12+len(body), body)
 			}
 		}
-		if err := checked(&messages{}, text, rapid.IntRange(1, 50).Draw(t, "pieces")); err != nil {
+		if err := boundstest.Feed(newMessages(), text, rapid.IntRange(1, 50).Draw(t, "pieces")); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -151,11 +139,11 @@ func FuzzMessages(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte, n int) {
-		err := checked(&messages{}, string(text), len(text)+1)
-		if again := checked(&messages{}, string(text), max(1, n%1000)); (err == nil) != (again == nil) {
+		err := boundstest.Feed(newMessages(), string(text), len(text)+1)
+		if again := boundstest.Feed(newMessages(), string(text), max(1, n%1000)); (err == nil) != (again == nil) {
 			t.Fatalf("whole: %v, in parts: %v", err, again)
 		}
-		_ = checked(webSocket(), upgrade+string(text), max(1, n%1000))
+		_ = boundstest.Feed(webSocket(), upgrade+string(text), max(1, n%1000))
 		if err != nil {
 			return
 		}

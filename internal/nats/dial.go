@@ -98,7 +98,7 @@ func (d *dialer) begin(ctx context.Context, raw net.Conn, address string) (net.C
 	if d.web {
 		return bounds.Conn(c, webSocket()), nil
 	}
-	return bounds.Conn(&replayed{Conn: c, said: said}, &messages{}), nil
+	return bounds.Conn(&replayed{Conn: c, said: said}, newMessages()), nil
 }
 
 // hello reads a first line, which may be followed by others.

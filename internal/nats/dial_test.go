@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/daemon"
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
 	"github.com/flowd-io/flowd/internal/testing/natstest"
+	"github.com/flowd-io/flowd/internal/testing/servertest"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 )
@@ -97,21 +99,10 @@ func TestTheNameOfAMember(t *testing.T) {
 
 // What a server, or somebody on the way, says before TLS is not believed.
 func TestNothingComesBetweenTheFirstLineAndTLS(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = c.Write([]byte(`INFO {"tls_required":true}` + "\r\nPING\r\n"))
-		}
-	}()
-	to := Target{URL: l.Addr().String()}
+	to := Target{URL: servertest.Serve(t, func(c net.Conn) {
+		_, _ = c.Write([]byte(`INFO {"tls_required":true}` + "\r\nPING\r\n"))
+		_, _ = io.Copy(io.Discard, c)
+	})}
 	if _, err := to.Connect(nats.Timeout(time.Minute)); !errors.Is(err, nats.ErrTLS) ||
 		!strings.Contains(err.Error(), "between its first line and TLS") {
 		t.Error(err)

@@ -50,7 +50,6 @@ type Watch struct {
 
 	hashed   bool // the password was
 	settings map[string]bool
-	wrong    error
 
 	// What is written while COPY reads.
 	budget  atomic.Int64 // bytes that may come yet: before the connection is ready, or of an answer; -1: no limit
@@ -85,23 +84,7 @@ func (w *Watch) Unread() (done func()) {
 // Frontend puts the watch between a connection and its client: it is for [pgconn.Config.BuildFrontend], where TLS is
 // taken off.
 func (w *Watch) Frontend(r io.Reader, to io.Writer) (io.Reader, io.Writer) {
-	return &reader{r, w}, &writer{to, w}
-}
-
-type reader struct {
-	io.Reader
-	watch *Watch
-}
-
-func (r *reader) Read(p []byte) (int, error) {
-	if r.watch.wrong != nil {
-		return 0, r.watch.wrong
-	}
-	n, err := r.Reader.Read(p)
-	if r.watch.wrong = r.watch.check(p[:n]); r.watch.wrong != nil {
-		return 0, r.watch.wrong
-	}
-	return n, err
+	return bounds.Reader(r, w), &writer{to, w}
 }
 
 type writer struct {
@@ -115,7 +98,8 @@ func (w *writer) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-func (w *Watch) check(p []byte) error {
+// Check implements [bounds.Check].
+func (w *Watch) Check(p []byte) error {
 	if left := w.budget.Load(); left >= 0 {
 		if left -= int64(len(p)); left < 0 {
 			return *w.over.Load()
@@ -224,10 +208,11 @@ func Run(ctx context.Context, conn *pgconn.PgConn, sql string) (n int64, err err
 // mostRows bounds what the rows of an answer of [Rows] take in memory, in bytes.
 const mostRows = 64 << 20
 
-// Rows are the rows of an answer of conn, each of so many columns or more; a NULL is "". Where the server does not
+// Rows are the rows of the answer to a statement, each of so many columns or more; a NULL is "". Where the server does not
 // answer like this, the connection ends.
-func Rows(conn *pgconn.PgConn, answer *pgconn.MultiResultReader, columns int) (rows [][]string, err error) {
+func Rows(ctx context.Context, conn *pgconn.PgConn, sql string, columns int) (rows [][]string, err error) {
 	const each = 16 // bytes of a string, without its text
+	answer := conn.Exec(ctx, sql)
 	left := mostRows
 	for err == nil && answer.NextResult() {
 		for r := answer.ResultReader(); err == nil && r.NextRow(); {

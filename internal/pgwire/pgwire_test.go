@@ -100,7 +100,7 @@ func TestRowsHaveTheColumnsThatAreAskedFor(t *testing.T) {
 		if n != 1 || err != nil {
 			t.Errorf("got %d, %v", n, err)
 		}
-		rows, err := Rows(conn, conn.Exec(t.Context(), "SELECT"), columns)
+		rows, err := Rows(t.Context(), conn, "SELECT", columns)
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && len(rows) != 1 {
 			t.Errorf("got %q, %v, want %q", rows, err, want)
 		}

@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -211,7 +212,7 @@ func checkFaults(t *testing.T, conn Conn) {
 	} {
 		err := try(t, conn, f.statement, nil)
 		if strings.Contains(f.name, "behind rows") {
-			err = last(t, conn, f.statement)
+			err = last(t.Context(), conn, f.statement)
 		}
 		var e *engine.Error
 		if !errors.As(err, &e) || e.Class != f.class || e.Holds != f.holds || !strings.Contains(err.Error(), f.want) {
@@ -227,9 +228,8 @@ func checkFaults(t *testing.T, conn Conn) {
 }
 
 // last is the error after the rows of a query.
-func last(t *testing.T, conn Conn, query string) error {
-	t.Helper()
-	rows, err := conn.Query(t.Context(), query, nil)
+func last(ctx context.Context, conn Conn, query string) error {
+	rows, err := conn.Query(ctx, query, nil)
 	if err != nil {
 		return err
 	}

@@ -10,11 +10,11 @@ import (
 	"net"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/flowd-io/flowd/internal/testing/mqtttest"
+	"github.com/flowd-io/flowd/internal/testing/servertest"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/go-sql-driver/mysql"
@@ -46,23 +46,9 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
 // it waits.
 func myServer(t *testing.T, answers ...[]string) *Config {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { myServe(c, answers) })
-		}
-	})
-	t.Cleanup(func() { l.Close(); serving.Wait() })
+	address := servertest.Serve(t, func(c net.Conn) { myServe(c, answers) })
 	c := Defaults
-	c.Driver, c.DSN, c.MaxRow = "mysql", schema.NewSecret("root:secret@tcp("+l.Addr().String()+")/"), 1<<20
+	c.Driver, c.DSN, c.MaxRow = "mysql", schema.NewSecret("root:secret@tcp("+address+")/"), 1<<20
 	c.ConnectTimeout = time.Second
 	return &c
 }
@@ -169,25 +155,15 @@ func TestAMySQLServerBreaksNothingByTLS(t *testing.T) {
 		// The driver leaves something behind each time.
 		{"a challenge that is too short", [][]string{{"\xfemysql_native_password\x00abc\x00"}}, [2]string{"panic", "the next attempt is in"}},
 	} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var serving sync.WaitGroup
-		serving.Go(func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				greeting := strings.Replace(myGreeting, "\xff\xf7", "\xff\xff", 1)
-				_, _ = c.Write(myPacket(0, []byte(greeting)...))
-				_, _ = io.CopyN(io.Discard, c, 36)
-				myServe(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}}), append([][]string{{}}, test.answers...))
-			}
+		address := servertest.Serve(t, func(c net.Conn) {
+			greeting := strings.Replace(myGreeting, "\xff\xf7", "\xff\xff", 1)
+			_, _ = c.Write(myPacket(0, []byte(greeting)...))
+			_, _ = io.CopyN(io.Discard, c, 36)
+			secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}})
+			myServe(secure, append([][]string{{}}, test.answers...))
 		})
 		c := Defaults
-		c.Driver, c.DSN = "mysql", schema.NewSecret("root:secret@tcp("+l.Addr().String()+")/")
+		c.Driver, c.DSN = "mysql", schema.NewSecret("root:secret@tcp("+address+")/")
 		c.TLS = &tlsconf.Client{SkipVerify: true}
 		db, err := c.Open()
 		if err != nil {
@@ -202,8 +178,6 @@ func TestAMySQLServerBreaksNothingByTLS(t *testing.T) {
 			}
 		}
 		db.Close()
-		l.Close()
-		serving.Wait()
 	}
 }
 
@@ -215,17 +189,7 @@ func myAsk(ctx context.Context, db DB) error {
 		return err
 	}
 	defer conn.Release()
-	rows, err := conn.Query(ctx, "SELECT v", nil)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if _, err := rows.Append(nil); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return last(ctx, conn, "SELECT v")
 }
 
 // Whatever a server sends, the driver neither panics while it connects, for what it started then would be left, nor

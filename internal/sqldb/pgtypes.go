@@ -94,7 +94,7 @@ func (p *pgPool) ask(ctx context.Context, pg *pgconn.PgConn, oid uint32, depth i
 	if oid < firstOwn {
 		return p.typeOf(oid), nil
 	}
-	rows, err := pgwire.Rows(pg, pg.Exec(ctx, askType+strconv.FormatUint(uint64(oid), 10)), 2)
+	rows, err := pgwire.Rows(ctx, pg, askType+strconv.FormatUint(uint64(oid), 10), 2)
 	if err != nil || len(rows) != 1 || depth > 32 {
 		return pgType{}, err
 	}

@@ -206,8 +206,13 @@ func (c *pgConn) prepare(ctx context.Context, query string) (*pgconn.StatementDe
 	return s, nil
 }
 
-// The client library does not mind a server that answers without an answer.
-var errUndone = engine.Errorf(engine.Transient, "the server has not said that the statement was carried out")
+// done is the error of a statement. The client library does not mind a server that answers without an answer.
+func done(tag pgconn.CommandTag, err error) error {
+	if err == nil && tag.String() == "" {
+		return engine.Errorf(engine.Transient, "the server has not said that the statement was carried out")
+	}
+	return err
+}
 
 // errParameters is what flowd's own statements can't have.
 var errParameters = engine.Errorf(engine.Transient, "the server has not described the parameters of a statement")
@@ -237,10 +242,7 @@ func (c *pgConn) Exec(ctx context.Context, query string, args []Value) (int64, e
 	}
 	defer c.watch.Unread()()
 	tag, err := c.pg.ExecPrepared(ctx, s.Name, params, nil, nil).Close()
-	if err == nil && tag.String() == "" {
-		err = errUndone
-	}
-	return tag.RowsAffected(), c.result(err)
+	return tag.RowsAffected(), c.result(done(tag, err))
 }
 
 // Insert prepares only the form with one row: there would be a statement for each number of rows.
@@ -261,11 +263,7 @@ func (c *pgConn) Insert(ctx context.Context, like, query string, args []Value) e
 		return err
 	}
 	defer c.watch.Unread()()
-	tag, err := c.pg.ExecParams(ctx, query, params, oids, nil, nil).Close()
-	if err == nil && tag.String() == "" {
-		err = errUndone
-	}
-	return c.result(err)
+	return c.result(done(c.pg.ExecParams(ctx, query, params, oids, nil, nil).Close()))
 }
 
 // Types says that values are fitted by the types that the server gives for parameters.

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/flowd-io/flowd/internal/testing/clickhousetest"
 	"github.com/flowd-io/flowd/test/flowdtest"
@@ -90,14 +89,11 @@ outputs:
     ` + writes + `}
 `,
 		good: good,
-		send: func(p *flowdtest.Process, id string) { p.Send(`{"id": "` + id + `"}` + "\n") },
+		send: sends,
 		arrives: func(p *flowdtest.Process, id string) {
-			for late := time.Now().Add(flowdtest.Deadline); clickhousetest.Exec(t, dsn, "SELECT id FROM t WHERE id = '"+id+"' LIMIT 1") != id; {
-				if gone(p); time.Now().After(late) {
-					t.Fatalf("%s does not arrive\n%s", id, p.Stderr.Text())
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			until(p, id, func() bool {
+				return clickhousetest.Exec(t, dsn, "SELECT id FROM t WHERE id = '"+id+"' LIMIT 1") == id
+			})
 		},
 	}, slices.Concat(chTypes(), chAnswers("insert into"))...)
 }

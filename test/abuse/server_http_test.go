@@ -176,17 +176,11 @@ outputs: {out: {http: {url: "http://ADDR/write"}, timeout: 1s, ` + writes + `}}
 
 // arrives waits for a body.
 func (w *goodWeb) arrives(p *flowdtest.Process, id string) {
-	for late := time.Now().Add(flowdtest.Deadline); ; time.Sleep(time.Millisecond) {
+	until(p, id, func() bool {
 		w.mu.Lock()
-		all := strings.Join(w.got, "\n")
-		w.mu.Unlock()
-		if strings.Contains(all, fmt.Sprintf("%q", id)) {
-			return
-		}
-		if gone(p); time.Now().After(late) {
-			p.T.Fatalf("%s does not arrive\n%s", id, p.Stderr.Text())
-		}
-	}
+		defer w.mu.Unlock()
+		return strings.Contains(strings.Join(w.got, "\n"), fmt.Sprintf("%q", id))
+	})
 }
 
 func httpInput(t *testing.T) {
@@ -238,11 +232,7 @@ outputs: {out: {` + kind + `: {` + fields + `, key: 'out/$(id)'}, timeout: 10s, 
 		good: good(),
 		send: sends,
 		arrives: func(p *flowdtest.Process, id string) {
-			for late := time.Now().Add(flowdtest.Deadline); !slices.Contains(keys(), "out/"+id); time.Sleep(time.Millisecond) {
-				if gone(p); time.Now().After(late) {
-					p.T.Fatalf("%s does not arrive\n%s", id, p.Stderr.Text())
-				}
-			}
+			until(p, id, func() bool { return slices.Contains(keys(), "out/"+id) })
 		},
 	}
 	return in, out

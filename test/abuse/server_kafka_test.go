@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
 	"github.com/flowd-io/flowd/test/flowdtest"
@@ -79,14 +78,9 @@ outputs: {out: {kafka: {brokers: ADDR, topic: %[2]s, timeout: 1s}, %[3]s}}
 			k.Send(t, &kgo.Record{Topic: in, Value: []byte(id)})
 		},
 		arrives: func(p *flowdtest.Process, id string) {
-			for late := time.Now().Add(flowdtest.Deadline); ; time.Sleep(20 * time.Millisecond) {
-				if slices.ContainsFunc(k.Read(t, out), func(r *kgo.Record) bool { return string(r.Value) == id }) {
-					return
-				}
-				if gone(p); time.Now().After(late) {
-					t.Fatalf("%s does not arrive\n%s", id, p.Stderr.Text())
-				}
-			}
+			until(p, id, func() bool {
+				return slices.ContainsFunc(k.Read(t, out), func(r *kgo.Record) bool { return string(r.Value) == id })
+			})
 		},
 	}, slices.Concat(anything(), kafkaBreaks(18, "ApiVersions"), kafkaBreaks(3, "Metadata")[bodies:],
 		kafkaBreaks(1, "Fetch")[bodies:], kafkaBreaks(0, "Produce")[bodies:])...)

@@ -23,7 +23,8 @@ func natsBreaks(word string) []ill {
 		uponSays(word, "a million headers", "HMSG a 1 999994 1000000\r\nNATS/1.0\r\n"+strings.Repeat("a:\r\n", 249_996)+"\r\n012345\r\n"),
 		uponSays(word, "a larger server than there is", `INFO {"max_payload":9223372036854775807}`+"\r\nMSG a 1 9223372036854775807\r\n"),
 		uponSays(word, "an INFO that is deep", "INFO "+strings.Repeat("[", 100_000)+"\r\n"),
-		uponSays(word, "a thousand servers more", `INFO {"connect_urls":["`+strings.Repeat(`127.0.0.1:1","`, 999)+`127.0.0.1:1"]}`+"\r\n-ERR 'x'\r\n"),
+		uponSays(word, "a thousand servers more",
+			`INFO {"connect_urls":["`+strings.Repeat(`127.0.0.1:1","`, 999)+`127.0.0.1:1"]}`+"\r\n-ERR 'x'\r\n"),
 		uponFloods(word, "questions without end", "", "PING\r\n"),
 		uponFloods(word, "answers without end", "", "PONG\r\n"),
 		uponFloods(word, "errors without end", "", "-ERR 'a \x1b]0;x\x07'\r\n"),
@@ -64,10 +65,7 @@ outputs: {out: {nats: {url: "nats://ADDR", stream: OUT, subject: out, timeout: 1
 		good: hostOf(s.URL),
 		send: func(p *flowdtest.Process, id string) { p.Send(fmt.Sprintf("%q\n", id)) },
 		arrives: func(p *flowdtest.Process, id string) {
-			natstest.Until(t, id+" is there", func() bool {
-				gone(p)
-				return slices.Contains(s.Payloads(t, "OUT"), fmt.Sprintf("%q", id))
-			})
+			until(p, id, func() bool { return slices.Contains(s.Payloads(t, "OUT"), fmt.Sprintf("%q", id)) })
 		},
 	}, slices.Concat(anything(), natsBreaks("PUB out"))...)
 }

@@ -180,14 +180,11 @@ outputs:
     ` + writes + `}
 `,
 		good: good,
-		send: func(p *flowdtest.Process, id string) { p.Send(`{"id": "` + id + `"}` + "\n") },
+		send: sends,
 		arrives: func(proc *flowdtest.Process, id string) {
-			for late := time.Now().Add(flowdtest.Deadline); p.Exec(t, dsn, "SELECT id FROM t WHERE id = '"+id+"' LIMIT 1") != id; {
-				if gone(proc); time.Now().After(late) {
-					t.Fatalf("%s does not arrive\n%s", id, proc.Stderr.Text())
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			until(proc, id, func() bool {
+				return p.Exec(t, dsn, "SELECT id FROM t WHERE id = '"+id+"' LIMIT 1") == id
+			})
 		},
 	}, slices.Concat(pgAnswers("select count"), pgAnswers("insert"), pgAnswers("copy "), pgRows("copy "))...)
 }

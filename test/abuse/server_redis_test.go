@@ -78,15 +78,10 @@ outputs: {out: {redis_list: {url: redis://ADDR, key: ` + key + `-out, timeout: 1
 			}
 		},
 		arrives: func(p *flowdtest.Process, id string) {
-			for late := time.Now().Add(flowdtest.Deadline); ; {
-				all, err := c.BLPop(t.Context(), time.Second, key+"-out").Result()
-				if err == nil && all[1] == id {
-					return
-				}
-				if gone(p); time.Now().After(late) {
-					t.Fatalf("%s does not arrive: %v\n%s", id, err, p.Stderr.Text())
-				}
-			}
+			until(p, id, func() bool {
+				got, err := c.LPop(t.Context(), key+"-out").Result()
+				return err == nil && got == id
+			})
 		},
 	}, slices.Concat(anything(), redisBreaks("lmove"), redisSizes("lmove"), redisLies("lmove"),
 		redisBreaks("rpush"), redisSizes("rpush"))...)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowd-io/flowd/internal/testing/servertest"
 	"github.com/flowd-io/flowd/test/flowdtest"
 )
 
@@ -76,7 +77,8 @@ func survives(t *testing.T, u uses, ills ...ill) {
 	s := standIn(t, u)
 	dir := t.TempDir()
 	// What is measured is memory that is used, not what waits for a collection.
-	p := flowdtest.StartAs(t, dir, "env", "GOGC=50", flowdtest.Binary, "-c", flowdtest.Write(t, dir, "p.yaml", strings.ReplaceAll(u.config, "ADDR", s.address)+quick))
+	config := flowdtest.Write(t, dir, "p.yaml", strings.ReplaceAll(u.config, "ADDR", s.address)+quick)
+	p := flowdtest.StartAs(t, dir, "env", "GOGC=50", flowdtest.Binary, "-c", config)
 	u.send(p, "first")
 	u.arrives(p, "first")
 	idle := rss(t, p)
@@ -129,6 +131,16 @@ func cpu(t *testing.T, p *flowdtest.Process) time.Duration {
 	return time.Duration(user+system) * (time.Second / 100)
 }
 
+// until waits until what was sent is there.
+func until(p *flowdtest.Process, id string, there func() bool) {
+	p.T.Helper()
+	for late := time.Now().Add(flowdtest.Deadline); !there(); time.Sleep(10 * time.Millisecond) {
+		if gone(p); time.Now().After(late) {
+			p.T.Fatalf("%s does not arrive\n%s", id, p.Stderr.Text())
+		}
+	}
+}
+
 // gone fails the test when the process has ended.
 func gone(p *flowdtest.Process) {
 	p.T.Helper()
@@ -162,7 +174,6 @@ func forget(t *testing.T, p *flowdtest.Process) {
 type standin struct {
 	uses
 	address string
-	wg      sync.WaitGroup
 
 	mu    sync.Mutex // guards the fields below
 	now   *ill       // nil: it is good
@@ -178,25 +189,9 @@ func standIn(t *testing.T, u uses) *standin {
 	if _, err := os.Stat("/proc/self/clear_refs"); err != nil {
 		t.Skip("WHAT A PROCESS TAKES CAN'T BE MEASURED HERE: ", err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &standin{uses: u, address: l.Addr().String(), conns: map[net.Conn]bool{}, some: make(chan struct{}, 1)}
-	s.wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s.wg.Go(func() { s.serve(c) })
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		s.turn(nil)
-		s.wg.Wait()
-	})
+	s := &standin{uses: u, conns: map[net.Conn]bool{}, some: make(chan struct{}, 1)}
+	s.address = servertest.Serve(t, s.serve)
+	t.Cleanup(func() { s.turn(nil) })
 	return s
 }
 
@@ -222,7 +217,6 @@ func reset(c net.Conn) {
 }
 
 func (s *standin) serve(c net.Conn) {
-	defer c.Close()
 	s.mu.Lock()
 	now, nth, turn := s.now, s.begun, s.turns
 	s.begun++
@@ -375,7 +369,8 @@ func works(kib int, attack ill) ill {
 
 // cuts is a good server that ends each connection after some bytes more than the one before. The first has none.
 func cuts(from, step int) ill {
-	return ill{times: many, name: fmt.Sprintf("it is cut after %d bytes and %d more each time", from, step), does: func(c net.Conn, s *standin, nth int) {
+	name := fmt.Sprintf("it is cut after %d bytes and %d more each time", from, step)
+	return ill{times: many, name: name, does: func(c net.Conn, s *standin, nth int) {
 		left := from + step*nth
 		relay(c, s, func(p []byte) ([]byte, bool) {
 			n := min(left, len(p))
@@ -387,7 +382,8 @@ func cuts(from, step int) ill {
 
 // flips is a good server of whose bytes one is replaced, another one in each connection.
 func flips(from, step int, by byte) ill {
-	return ill{times: many, name: fmt.Sprintf("byte %d and then each %dth is %#x", from, step, by), does: func(c net.Conn, s *standin, nth int) {
+	name := fmt.Sprintf("byte %d and then each %dth is %#x", from, step, by)
+	return ill{times: many, name: name, does: func(c net.Conn, s *standin, nth int) {
 		at := from + step*nth
 		timer := time.AfterFunc(holds, func() { c.Close() })
 		defer timer.Stop()

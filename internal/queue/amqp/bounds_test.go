@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flowd-io/flowd/internal/bounds"
+	"github.com/flowd-io/flowd/internal/testing/boundstest"
 )
 
 func frameOf(kind byte, payload string) string {
@@ -39,7 +39,7 @@ func TestFramesAreBounded(t *testing.T) {
 			for _, n := range []int{1, 7, 4 << 10} {
 				var d deliveries
 				d.most.Store(2)
-				err := checked(d.check(), c.text, n)
+				err := boundstest.Feed(d.check(), c.text, n)
 				if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 					t.Errorf("in pieces of %d: %v, want %q", n, err, c.wrong)
 				}
@@ -63,18 +63,6 @@ func TestFramesAreCheckedInPlace(t *testing.T) {
 	}
 }
 
-// checked gives what a broker says to a check, in pieces of at most n bytes.
-func checked(c bounds.Check, text string, n int) error {
-	for len(text) > 0 {
-		n := min(n, len(text))
-		if err := c.Check([]byte(text[:n])); err != nil {
-			return err
-		}
-		text = text[n:]
-	}
-	return nil
-}
-
 // Frames are let through or not however they are cut up, and no message is that is larger than it may be.
 func FuzzFrames(f *testing.F) {
 	for _, seed := range []string{frameOf(8, ""), frameOf(1, delivery) + content(5) + frameOf(3, "12345"), content(mostBody + 1),
@@ -83,8 +71,8 @@ func FuzzFrames(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, n int) {
 		var whole, parts deliveries
-		err := checked(whole.check(), string(text), len(text)+1)
-		if again := checked(parts.check(), string(text), max(1, n%1000)); (err == nil) != (again == nil) {
+		err := boundstest.Feed(whole.check(), string(text), len(text)+1)
+		if again := boundstest.Feed(parts.check(), string(text), max(1, n%1000)); (err == nil) != (again == nil) {
 			t.Fatalf("whole: %v, in parts: %v", err, again)
 		}
 		for rest := text; err == nil && len(rest) >= frameHead; {

@@ -15,14 +15,15 @@ import (
 // dialer connects as the library does. A connection that ends before the server has answered anything fails as one that
 // could not be made: the library begins each with a HELLO and sends no command before its answer. A reply takes no more
 // than most bytes.
-func dialer(timeout time.Duration, most int64, conf *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+func dialer(timeout time.Duration, most int64, conf *tls.Config) func(ctx context.Context, network,
+	address string) (net.Conn, error) {
 	dial := goredis.NewDialer(&goredis.Options{DialTimeout: timeout, TLSConfig: conf})
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		inner, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		return bounds.Raw(&conn{Conn: bounds.Conn(inner, &replies{most: most})}, inner), nil
+		return bounds.Raw(&conn{Conn: bounds.Conn(inner, newReplies(most))}, inner), nil
 	}
 }
 

@@ -11,15 +11,19 @@ import (
 )
 
 // replies is a [bounds.Check] of the answers of a server, in version 2 of its protocol, or in version 3, which the client
-// speaks with sentinels. The client would make room for as
-// many parts as a list announces, and read lists in lists until the stack overflows.
+// speaks with sentinels. The client would make room for as many parts as a list announces, and read lists in lists until
+// the stack overflows. See [newReplies].
 type replies struct {
-	most int64 // what one reply may take, in bytes
-
-	line []byte  // as much of a line as has come
-	pass int64   // bytes of a text that are still to come, with its end of line
+	bounds.Lines
+	most int64   // what one reply may take, in bytes
 	open []int64 // parts that are still to come, of each list that is open
 	size int64   // what this reply takes so far
+}
+
+func newReplies(most int64) *replies {
+	r := &replies{most: most}
+	r.Lines = bounds.Lines{First: first, Next: r.next, Strange: errNotRedis}
+	return r
 }
 
 // How answers begin: lines, texts, lists, and maps. Attributes, which come before answers, are not asked for.
@@ -38,88 +42,52 @@ const (
 
 var errNotRedis = errors.New("the server does not speak the protocol of Redis")
 
-// Check implements [bounds.Check].
-func (r *replies) Check(p []byte) error {
-	for len(p) > 0 {
-		if r.pass > 0 {
-			n := min(r.pass, int64(len(p)))
-			p, r.pass = p[n:], r.pass-n
-			if r.pass == 0 {
-				r.ended()
-			}
-			continue
-		}
-		end := bytes.IndexByte(p, '\n')
-		line := p[:end+1]
-		if end < 0 {
-			line = p
-		}
-		if len(r.line) == 0 && !bytes.ContainsRune([]byte(kinds), rune(line[0])) {
-			return fmt.Errorf("%w: it begins an answer with %q", errNotRedis, line[0])
-		}
-		if len(r.line)+len(line) > longestLine {
-			return fmt.Errorf("%w: a line has over %d bytes", errNotRedis, longestLine)
-		}
-		p = p[len(line):]
-		if end < 0 {
-			r.line = append(r.line, line...)
-			return nil
-		}
-		if len(r.line) > 0 {
-			r.line = append(r.line, line...)
-			line = r.line
-		}
-		if err := r.begins(line); err != nil {
-			return err
-		}
-		r.line = r.line[:0]
+// first is [bounds.Lines.First].
+func first(kind byte) (most int, err error) {
+	if strings.IndexByte(kinds, kind) < 0 {
+		return 0, fmt.Errorf("%w: it begins an answer with %q", errNotRedis, kind)
 	}
-	return nil
+	return longestLine, nil
 }
 
-// begins takes a whole line.
-func (r *replies) begins(line []byte) error {
+// next is [bounds.Lines.Next].
+func (r *replies) next(line []byte) (pass int64, err error) {
 	kind, rest := line[0], bytes.TrimSuffix(line[1:], []byte("\r\n"))
 	if len(rest) == len(line)-1 {
-		return fmt.Errorf("%w: a line does not end with CR and LF", errNotRedis)
+		return 0, fmt.Errorf("%w: a line does not end with CR and LF", errNotRedis)
+	}
+	n := int64(-1) // there is nothing else
+	if strings.IndexByte(kindsOfText+kindsOfList+kindsOfMap, kind) < 0 {
+		r.size += int64(len(rest))
+	} else if n, err = strconv.ParseInt(string(rest), 10, 64); err != nil || n < -1 {
+		return 0, fmt.Errorf("%w: %.20q is not a length", errNotRedis, rest)
 	}
 	r.size += perPart
-	n := int64(0)
-	if strings.IndexByte(kindsOfText+kindsOfList+kindsOfMap, kind) >= 0 {
-		var err error
-		if n, err = strconv.ParseInt(string(rest), 10, 64); err != nil || n < -1 {
-			return fmt.Errorf("%w: %.20q is not a length", errNotRedis, rest)
-		}
-	} else {
-		r.size += int64(len(rest))
-	}
+	parts := int64(0)
 	switch {
-	case n < 0: // nil
+	case n < 0:
 	case strings.IndexByte(kindsOfText, kind) >= 0:
 		if n > r.most-r.size {
-			return r.tooLarge()
+			return 0, r.tooLarge()
 		}
 		r.size += n
-		r.pass = n + 2
-		return nil
-	case n > 0:
-		if n > (r.most-r.size)/perPart/2 && strings.IndexByte(kindsOfMap, kind) >= 0 || n > (r.most-r.size)/perPart {
-			return r.tooLarge()
-		}
-		if strings.IndexByte(kindsOfMap, kind) >= 0 {
-			n *= 2
-		}
-		if len(r.open) == deepestList {
-			return fmt.Errorf("%w: lists are nested more than %d deep", errNotRedis, deepestList)
-		}
-		r.open = append(r.open, n)
-		return nil
+		pass = n + int64(len("\r\n"))
+	case strings.IndexByte(kindsOfMap, kind) >= 0:
+		parts = 2 * min(n, r.most) // which is too many
+	default:
+		parts = n
 	}
-	if r.size > r.most {
-		return r.tooLarge()
+	switch {
+	case r.size > r.most, parts > (r.most-r.size)/perPart:
+		return 0, r.tooLarge()
+	case parts == 0:
+		r.ended()
+	case len(r.open) == deepestList:
+		return 0, fmt.Errorf("%w: lists are nested more than %d deep", errNotRedis, deepestList)
+	default:
+		r.open = append(r.open, parts)
 	}
-	r.ended()
-	return nil
+	return pass, nil
 }
 
 // ended notes that a part is complete, and with it perhaps the lists that it is the last part of.

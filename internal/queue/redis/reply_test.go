@@ -10,20 +10,9 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/internal/bounds"
+	"github.com/flowd-io/flowd/internal/testing/boundstest"
 	"pgregory.net/rapid"
 )
-
-// checked gives an answer to the check, in pieces of at most n bytes.
-func checked(r *replies, text string, n int) error {
-	for len(text) > 0 {
-		n := min(n, len(text))
-		if err := r.Check([]byte(text[:n])); err != nil {
-			return err
-		}
-		text = text[n:]
-	}
-	return nil
-}
 
 func TestRepliesAreBounded(t *testing.T) {
 	for _, c := range []struct {
@@ -49,7 +38,7 @@ func TestRepliesAreBounded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, n := range []int{1, 7, 1 << 20} {
-				err := checked(&replies{most: 1024}, c.text, n)
+				err := boundstest.Feed(newReplies(1024), c.text, n)
 				if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 					t.Errorf("in pieces of %d: %v, want %q", n, err, c.wrong)
 				}
@@ -59,7 +48,7 @@ func TestRepliesAreBounded(t *testing.T) {
 			}
 		})
 	}
-	if err := checked(&replies{most: 1 << 20}, strings.Repeat("*1\r\n", 200), 1000); err == nil ||
+	if err := boundstest.Feed(newReplies(1<<20), strings.Repeat("*1\r\n", 200), 1000); err == nil ||
 		!strings.Contains(err.Error(), "more than 128 deep") {
 		t.Error(err)
 	}
@@ -68,7 +57,7 @@ func TestRepliesAreBounded(t *testing.T) {
 // A reply costs no allocation.
 func TestRepliesAreCheckedInPlace(t *testing.T) {
 	text := []byte(strings.Repeat("*2\r\n$5\r\nhello\r\n*2\r\n:12\r\n$2\r\nab\r\n", 100))
-	r := &replies{most: 1 << 20}
+	r := newReplies(1 << 20)
 	if n := testing.AllocsPerRun(10, func() {
 		if err := r.Check(text); err != nil {
 			t.Fatal(err)
@@ -86,9 +75,9 @@ func FuzzReplies(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, n int) {
 		const most = 4096
-		whole, parts := &replies{most: most}, &replies{most: most}
-		err := checked(whole, string(text), len(text)+1)
-		if again := checked(parts, string(text), max(1, n%1000)); (err == nil) != (again == nil) {
+		whole, parts := newReplies(most), newReplies(most)
+		err := boundstest.Feed(whole, string(text), len(text)+1)
+		if again := boundstest.Feed(parts, string(text), max(1, n%1000)); (err == nil) != (again == nil) {
 			t.Fatalf("whole: %v, in parts: %v", err, again)
 		}
 		if err != nil {
@@ -165,13 +154,13 @@ func TestRepliesLetPassWhatIsValid(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		r := &replies{most: 1 << 20}
+		r := newReplies(1 << 20)
 		for range 3 {
-			if err := checked(r, reply(t, 0), rapid.IntRange(1, 40).Draw(t, "pieces")); err != nil {
+			if err := boundstest.Feed(r, reply(t, 0), rapid.IntRange(1, 40).Draw(t, "pieces")); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if len(r.open) > 0 || r.pass > 0 || len(r.line) > 0 || r.size > 0 {
+		if err := boundstest.Feed(r, "?", 1); len(r.open) > 0 || r.size > 0 || err == nil { // which begins no other
 			t.Fatalf("a reply is still open: %+v", r)
 		}
 	})

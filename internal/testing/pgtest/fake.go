@@ -2,9 +2,9 @@ package pgtest
 
 import (
 	"net"
-	"sync"
 	"testing"
 
+	"github.com/flowd-io/flowd/internal/testing/servertest"
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
@@ -12,22 +12,8 @@ import (
 // each with a row of values, whether they fit or not.
 func Fake(t testing.TB, columns, values int) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { fake(c, columns, values) })
-		}
-	})
-	t.Cleanup(func() { l.Close(); serving.Wait() })
-	return "postgres://flowd@" + l.Addr().String() + "/x?sslmode=disable"
+	address := servertest.Serve(t, func(c net.Conn) { fake(c, columns, values) })
+	return "postgres://flowd@" + address + "/x?sslmode=disable"
 }
 
 func fake(c net.Conn, columns, values int) {
