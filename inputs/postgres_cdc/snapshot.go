@@ -41,6 +41,7 @@ func (in *input) beBorn(ctx context.Context, l *link) *birth {
 	go func() {
 		defer close(v.done)
 		defer close(v.rows)
+		defer engine.Recovered(&v.err)
 		v.err = in.bear(ctx, v)
 	}()
 	return v

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/pgoutput"
 )
 
@@ -31,7 +32,8 @@ type watcher struct {
 	nearEnd bool
 }
 
-func (in *input) watchSlot(ctx context.Context, w *watcher) error {
+func (in *input) watchSlot(ctx context.Context, w *watcher) (err error) {
+	defer engine.Recovered(&err)
 	rows, err := in.ask(ctx, any4, "look at slot "+in.cfg.Slot, `SELECT now.lsn, now.lsn - restart_lsn, coalesce(wal_status, ''), `+
 		`coalesce(safe_wal_size::text, '') FROM pg_replication_slots, (SELECT CASE WHEN pg_is_in_recovery() THEN `+
 		`pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END) now(lsn) WHERE slot_name IN (`+literal(in.cfg.Slot)+`, `+

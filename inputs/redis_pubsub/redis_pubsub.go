@@ -147,17 +147,32 @@ func (in *input) subscribe(ctx context.Context) error {
 			left--
 		case *goredis.Message:
 			in.keep(got)
+		default:
+			return errUnasked
 		}
 	}
 	return nil
 }
+
+// errUnasked is for a server that could go on like that.
+var errUnasked = errors.New("the server answers what it was not asked")
 
 // quiet is how long a connection may say nothing until it is asked whether it lives.
 const quiet = 15 * time.Second
 
 // receive takes messages until the connection ends.
 func (in *input) receive() {
-	ctx, asked := context.Background(), false
+	err := in.messages()
+	in.mu.Lock()
+	in.err = err
+	in.mu.Unlock()
+	in.wake()
+}
+
+// messages takes them. What has no place in a message makes the library panic.
+func (in *input) messages() (err error) {
+	defer engine.Recovered(&err)
+	ctx, asked, pings := context.Background(), false, 0
 	for {
 		got, err := in.sub.ReceiveTimeout(ctx, quiet)
 		if timeout, ok := errors.AsType[interface {
@@ -166,19 +181,21 @@ func (in *input) receive() {
 		}](err); ok && timeout.Timeout() && !asked {
 			if err = in.sub.Ping(ctx); err == nil {
 				asked = true
+				pings++
 				continue
 			}
 		}
 		if err != nil {
-			in.mu.Lock()
-			in.err = err
-			in.mu.Unlock()
-			in.wake()
-			return
+			return err
 		}
 		asked = false
-		if m, ok := got.(*goredis.Message); ok {
-			in.keep(m)
+		switch got := got.(type) {
+		case *goredis.Message:
+			in.keep(got)
+		case *goredis.Pong:
+			if pings--; pings < 0 {
+				return errUnasked
+			}
 		}
 	}
 }

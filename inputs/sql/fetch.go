@@ -61,7 +61,9 @@ func (f *fetch) run(ctx context.Context, db sqldb.DB, query string, args []sqldb
 }
 
 // all puts the rows into f. waits and waited say when it waits for the database.
-func (f *fetch) all(ctx context.Context, db sqldb.DB, query string, args []sqldb.Value, waits, waited func()) error {
+func (f *fetch) all(ctx context.Context, db sqldb.DB, query string, args []sqldb.Value, waits,
+	waited func()) (err error) {
+	defer engine.Recovered(&err)
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err

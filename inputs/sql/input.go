@@ -245,7 +245,8 @@ func (in *input) listen(ctx context.Context) {
 }
 
 // heed listens on one connection.
-func (in *input) heed(ctx context.Context) error {
+func (in *input) heed(ctx context.Context) (err error) {
+	defer engine.Recovered(&err)
 	conn, err := in.db.Conn(ctx)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/flowd-io/flowd/engine"
 
 	"github.com/flowd-io/flowd/internal/aws"
 )
@@ -68,7 +69,7 @@ func (in *input) receive(ctx context.Context, c *conn, p *poll, n int32) {
 		WroteRequest:         func(httptrace.WroteRequestInfo) { p.begun.Store(false) },
 		GotFirstResponseByte: func() { p.begun.Store(true) },
 	})
-	out, err := c.client.ReceiveMessage(traced, &awssqs.ReceiveMessageInput{
+	out, err := c.ask(traced, &awssqs.ReceiveMessageInput{
 		QueueUrl: &c.url, MaxNumberOfMessages: n, WaitTimeSeconds: aws.Seconds(in.cfg.Wait),
 		VisibilityTimeout:           aws.Seconds(c.visibility),
 		MessageAttributeNames:       []string{"All"},
@@ -90,6 +91,12 @@ func (in *input) receive(ctx context.Context, c *conn, p *poll, n int32) {
 				"messages", len(p.got), "err", err)
 		}
 	}
+}
+
+// ask receives messages. It is called beside the engine, which recovers what panics elsewhere.
+func (c *conn) ask(ctx context.Context, in *awssqs.ReceiveMessageInput) (out *awssqs.ReceiveMessageOutput, err error) {
+	defer engine.Recovered(&err)
+	return c.client.ReceiveMessage(ctx, in)
 }
 
 // endPoll ends a poll that is still open. A service may give it messages that were handed

@@ -158,7 +158,8 @@ func (t *Table) Close(ctx context.Context) error {
 }
 
 // load reads a version, if there is a new one; one goroutine at a time does.
-func (t *Table) load(ctx context.Context, read func(context.Context) ([]byte, error)) error {
+func (t *Table) load(ctx context.Context, read func(context.Context) ([]byte, error)) (err error) {
+	defer engine.Recovered(&err)
 	data, err := read(ctx)
 	if err != nil || data == nil {
 		return err

@@ -113,7 +113,12 @@ outputs: {out: {stdout: {}}}
 			defer close(done)
 			prints(p, id)
 		},
-	}, slices.Concat(anything(), redisBreaks("subscribe"), redisSizes("subscribe"), redisLies("subscribe"))...)
+	}, slices.Concat(anything(), redisBreaks("subscribe"), redisSizes("subscribe"), redisLies("subscribe"), []ill{
+		after("subscribe", "a message of nothing", "*0\r\n"),
+		after("subscribe", "a message that is a number", "*1\r\n:1\r\n"),
+		after("subscribe", "a message whose parts are numbers", "*3\r\n$7\r\nmessage\r\n:1\r\n:1\r\n"),
+		after("subscribe", "a message that lacks its end", "*1\r\n$8\r\npmessage\r\n"),
+	})...)
 }
 
 func redisStep(t *testing.T) {

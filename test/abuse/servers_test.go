@@ -361,6 +361,25 @@ func uponFloods(word, name, first, text string) ill {
 	return upon(word, name, func(c net.Conn) { flood(c, first, text) })
 }
 
+// after is a good server until it has said something that contains a word; then it says a text, and no more.
+func after(word, name, text string) ill {
+	return ill{name: name + ", after " + word, does: func(c net.Conn, s *standin, _ int) {
+		timer := time.AfterFunc(holds, func() { reset(c) })
+		defer timer.Stop()
+		said := false
+		relay(c, s, func(p []byte) ([]byte, bool) {
+			switch {
+			case said:
+				return nil, true
+			case bytes.Contains(p, []byte(word)):
+				said = true
+				return append(bytes.Clone(p), text...), true
+			}
+			return p, true
+		}, nil)
+	}}
+}
+
 // works is an attack by more of what is valid than anybody needs.
 func works(kib int, attack ill) ill {
 	attack.work = kib
