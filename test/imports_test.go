@@ -103,7 +103,7 @@ var inside = map[string]string{
 		"outputs/http outputs/stdout processors/archive processors/exec",
 	"internal/google": "internal/objects/gcs",
 	"internal/bounds": "" +
-		"inputs/postgres_cdc inputs/redis_stream internal/nats internal/pgwire internal/queue/amqp internal/queue/redis " +
+		"inputs/postgres_cdc inputs/redis_stream internal/mqtt internal/nats internal/pgwire internal/queue/amqp internal/queue/redis " +
 		"internal/sqldb internal/testing/boundstest processors/redis",
 	"internal/headroom": "cmd/flowd/cli inputs/kafka test/bench",
 	"internal/httpx": "" +

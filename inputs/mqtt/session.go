@@ -76,7 +76,7 @@ func (in *input) connect(ctx context.Context) (*session, error) {
 // clear ends the session that the server has for this client.
 func (in *input) clear(ctx context.Context, who mqtt.Session) error {
 	who.Expiry = 0
-	conn, err := in.dialer.Dial(ctx, who, func(*mqtt.Conn, *mqtt.Packet) {})
+	conn, err := in.dialer.Dial(ctx, who, func(*mqtt.Conn, *mqtt.Packet) bool { return true })
 	if err == nil {
 		conn.Close(ctx)
 	}
@@ -154,16 +154,19 @@ func (s *session) close(ctx context.Context) {
 }
 
 // arrived takes what the server sends. It waits while there is no room: then the server has to wait, too.
-func (s *session) arrived(c *mqtt.Conn, p *mqtt.Packet) {
+func (s *session) arrived(c *mqtt.Conn, p *mqtt.Packet) (asked bool) {
 	switch p.Kind {
 	case packets.PUBLISH:
 		s.enqueue(c, p.Message)
+		return true
 	case packets.PUBREL:
 		s.mu.Lock()
+		asked = s.settled[p.ID]
 		delete(s.settled, p.ID)
 		s.mu.Unlock()
 		_ = c.Reply(mqtt.Reply{Kind: packets.PUBCOMP, ID: p.ID})
 	}
+	return asked
 }
 
 func (s *session) enqueue(c *mqtt.Conn, m *mqtt.Message) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/bounds"
 )
 
 // Server is what the server has said about itself when it took the connection.
@@ -40,7 +41,8 @@ type Conn struct {
 	most    int // the largest packet that is read
 	alive   time.Duration
 	timeout time.Duration
-	got     func(*Conn, *Packet)
+	got     func(*Conn, *Packet) (asked bool)
+	unasked bounds.Rate // packets that answer nothing
 	loops   sync.WaitGroup
 
 	gone    chan struct{} // closed when the connection is lost, or closed
@@ -54,7 +56,7 @@ type Conn struct {
 	asks map[uint16]chan *Packet // of subscriptions
 }
 
-func newConn(raw net.Conn, address string, c *Connect, got func(*Conn, *Packet)) *Conn {
+func newConn(raw net.Conn, address string, c *Connect, got func(*Conn, *Packet) (asked bool)) *Conn {
 	conn := &Conn{Address: address, proto: five{}, raw: raw, timeout: c.Timeout, alive: c.KeepAlive,
 		got: got, most: frameLimit, gone: make(chan struct{}), over: make(chan struct{}), asks: map[uint16]chan *Packet{}}
 	if c.Old() {
@@ -152,13 +154,20 @@ func (c *Conn) run() {
 }
 
 // next reads a packet.
-func (c *Conn) next() (*Packet, error) {
+func (c *Conn) next() (p *Packet, err error) {
+	defer engine.Recovered(&err)
 	head, body, err := readFrame(c.in, c.most)
 	if err != nil {
 		return nil, err
 	}
 	return c.proto.decode(head, body)
 }
+
+// mostUnasked is how many packets that answer nothing a server may send within a second. One that has lost its memory
+// answers all that was under way, which are 65535 packets.
+const mostUnasked = 100_000
+
+var errUnasked = fmt.Errorf("the server has sent over %d packets within a second that nobody has asked for", mostUnasked)
 
 // reads hands on what comes.
 func (c *Conn) reads() {
@@ -172,6 +181,7 @@ func (c *Conn) reads() {
 		if c.leaving.Load() {
 			continue
 		}
+		asked := false
 		switch p.Kind {
 		case packets.PINGRESP:
 		case packets.DISCONNECT:
@@ -186,11 +196,15 @@ func (c *Conn) reads() {
 			ask := c.asks[p.ID]
 			delete(c.asks, p.ID)
 			c.mu.Unlock()
-			if ask != nil {
+			if asked = ask != nil; asked {
 				ask <- p
 			}
 		default:
-			c.got(c, p)
+			asked = c.got(c, p)
+		}
+		if !asked && c.unasked.Over(mostUnasked) {
+			c.lose(errUnasked)
+			return
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // pair is a connection, without a handshake, and the server's end of it.
-func pair(keepAlive time.Duration, got func(*Conn, *Packet)) (*Conn, net.Conn) {
+func pair(keepAlive time.Duration, got func(*Conn, *Packet) bool) (*Conn, net.Conn) {
 	client, server := net.Pipe()
 	c := newConn(client, "here", &Connect{Version: v5, KeepAlive: keepAlive, Timeout: 5 * time.Second}, got)
 	c.run()
@@ -76,7 +76,7 @@ func TestAServerThatReadsNothingIsGivenUp(t *testing.T) {
 func TestAReaderThatIsFullIsNotTakenForASilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := make(chan struct{})
-		c, server := pair(2*time.Second, func(*Conn, *Packet) { <-full })
+		c, server := pair(2*time.Second, func(*Conn, *Packet) bool { <-full; return true })
 		go io.Copy(io.Discard, server) //nolint:errcheck // it ends with the connection
 		go func() { _, _ = server.Write([]byte("\x30\x04\x00\x01a\x00")) }()
 		time.Sleep(time.Minute)

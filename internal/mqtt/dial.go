@@ -38,7 +38,7 @@ func NewDialer(c *Connect) *Dialer { return &Dialer{cfg: c} }
 
 // Dial connects. The error has a class and says what to do about it. What the server sends is given to got, by one
 // goroutine, but for answers to questions of the Conn itself; got returns when the Conn is gone at the latest.
-func (d *Dialer) Dial(ctx context.Context, s Session, got func(*Conn, *Packet)) (*Conn, error) {
+func (d *Dialer) Dial(ctx context.Context, s Session, got func(*Conn, *Packet) (asked bool)) (*Conn, error) {
 	if d.tls == nil {
 		conf, err := d.cfg.TLS.Config()
 		if err != nil {
@@ -80,7 +80,7 @@ func allFailed(errs []error) error {
 	return engine.Errorf(class, "%s", strings.Join(texts, "; "))
 }
 
-func (d *Dialer) dial(ctx context.Context, p place, s Session, got func(*Conn, *Packet)) (*Conn, error) {
+func (d *Dialer) dial(ctx context.Context, p place, s Session, got func(*Conn, *Packet) (asked bool)) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
 	raw, err := d.reach(ctx, p)

@@ -59,7 +59,7 @@ const mostAnswer = 1 << 20
 func (d *Dialer) Publisher(ctx context.Context, clientID string, window int) (*Publisher, error) {
 	p := &Publisher{}
 	session := Session{ClientID: clientID, Clean: true, MaxPacket: mostAnswer}
-	conn, err := d.Dial(ctx, session, func(c *Conn, got *Packet) { p.answered(c, got) })
+	conn, err := d.Dial(ctx, session, p.answered)
 	if err != nil {
 		return nil, err
 	}
@@ -175,19 +175,21 @@ func (p *Publisher) number(ctx context.Context, flush func() error) (uint16, err
 }
 
 // answered takes what the server says of a packet.
-func (p *Publisher) answered(c *Conn, got *Packet) {
+func (p *Publisher) answered(c *Conn, got *Packet) (asked bool) {
 	no := got.Refusal()
 	if got.Kind == packets.PUBREC && no == nil {
 		_ = c.Reply(Reply{packets.PUBREL, got.ID})
-		return
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.waits(got.ID)
 	}
 	if got.Kind != packets.PUBACK && got.Kind != packets.PUBCOMP && got.Kind != packets.PUBREC {
-		return
+		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if int(got.ID) >= len(p.waiting) || p.waiting[got.ID].out == nil {
-		return
+	if !p.waits(got.ID) {
+		return false
 	}
 	w := p.waiting[got.ID]
 	p.waiting[got.ID] = waiting{}
@@ -196,6 +198,12 @@ func (p *Publisher) answered(c *Conn, got *Packet) {
 	if w.of.left--; w.of.left == 0 && w.of.all {
 		close(w.of.done)
 	}
+	return true
+}
+
+// waits says whether a message of that number waits for answers; p.mu is held.
+func (p *Publisher) waits(id uint16) bool {
+	return int(id) < len(p.waiting) && p.waiting[id].out != nil
 }
 
 // Size is how many bytes the packet of a message has, if that may be more than the server takes.

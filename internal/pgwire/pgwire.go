@@ -27,6 +27,7 @@ const (
 	mostText       = 1 << 20   // of an error, a notice or a notification
 	mostSettings   = 256       // settings that a server reports, by their names
 	mostNotices    = 1_000_000 // notices, and reports of settings, that nobody has asked for
+	mostAnswers    = 100_000   // messages of one answer, without its rows or data
 )
 
 // The kinds of messages that are looked at.
@@ -55,6 +56,7 @@ type Watch struct {
 	budget  atomic.Int64 // bytes that may come yet: before the connection is ready, or of an answer; -1: no limit
 	over    atomic.Pointer[error]
 	notices atomic.Int64 // since the client has written
+	answers atomic.Int64 // likewise, but for rows and data
 	idle    atomic.Bool  // the server has answered everything
 }
 
@@ -94,6 +96,7 @@ type writer struct {
 
 func (w *writer) Write(p []byte) (int, error) {
 	w.watch.notices.Store(0)
+	w.watch.answers.Store(0)
 	w.watch.idle.Store(false)
 	return w.Writer.Write(p)
 }
@@ -151,6 +154,9 @@ func (w *Watch) next(head []byte) (length int64, more int, err error) {
 	default: // it would be taken for the answer to what is asked next
 		if w.idle.Load() {
 			err = errors.New("the server has sent what nobody has asked for")
+		}
+		if kind != copyData && kind != dataRow && w.answers.Add(1) > mostAnswers {
+			err = fmt.Errorf("the server answers with more than %d messages, rows not counted", mostAnswers)
 		}
 		w.idle.Store(kind == readyForQuery)
 	}

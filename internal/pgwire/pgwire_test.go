@@ -46,6 +46,8 @@ func TestWhatAServerMaySend(t *testing.T) {
 		{"a password that is hashed for an hour", hash("2147483647"), "hashed 2147483647 times, and flowd does it 1000000 times at most", false},
 		{"a password that is hashed oddly", hash("99999999999999999999"), "hashed 99999999999999999999 times", false},
 		{"a password that is hashed twice", hash("4096") + hash("4096"), "more than once", false},
+		{"an answer without end", strings.Repeat(message('1', "", 0), 200_000), "more than 100000 messages", false},
+		{"as many rows as it likes", strings.Repeat(message('D', "\x00\x00", 0), 200_000), "", false},
 		{"another answer", message('Z', "I", 0) + message('N', "\x00", 0) + message('A', "\x00", 0) + message('C', "\x00", 0),
 			"nobody has asked for", false},
 		{"notices without end", strings.Repeat(message('N', "\x00", 0), mostNotices+1), "more than 1000000 notices", false},
@@ -67,7 +69,7 @@ func TestWhatAServerMaySend(t *testing.T) {
 }
 
 func TestBudgets(t *testing.T) {
-	flood := strings.Repeat(message('C', "SELECT 1\x00", 0), 2<<20)
+	flood := strings.Repeat(message('D', "SELECT 1\x00", 0), 2<<20)
 	for _, test := range []struct {
 		name  string
 		state func(*Watch)

@@ -50,7 +50,7 @@ func amqpBreaks(method, name string) (all []ill) {
 		uponFloods(word, "heartbeats without end", "", amqpFrame(8, 0, "")),
 		uponFloods(word, "messages that nobody has asked for", "", deliver(1, amqpContent(0, 0))),
 		uponFloods(word, "a frame without end", "\x01\x00\x01\x7f\xff\xff\xff", "a"),
-		works(mostGrowth, uponFloods(word, "an answer to something else without end", "", amqpFrame(1, 1, "\x00\x3c\x00\x0b"))),
+		uponFloods(word, "an answer to something else without end", "", amqpFrame(1, 1, "\x00\x3c\x00\x0b")),
 	} {
 		i.name = strings.Replace(i.name, word, name, 1)
 		all = append(all, i)

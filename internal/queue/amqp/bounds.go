@@ -12,6 +12,7 @@ import (
 const (
 	frameSize = 128 << 10 // bytes; what a frame may have, by agreement
 	mostBeats = 1000      // heartbeats within a second
+	mostCalls = 100_000   // methods within a second that bring no message and confirm none
 	mostBody  = 512 << 20 // bytes of a message: more than that no RabbitMQ can be set to
 )
 
@@ -26,6 +27,8 @@ const (
 	sizeOfBody   = frameHead + 12 // where the size of a content ends
 	classBasic   = 60
 	basicDeliver = 60
+	basicAck     = 80
+	basicNack    = 120
 )
 
 var errNotAMQP = errors.New("the server does not speak AMQP 0-9-1 (check the address, and what listens there)")
@@ -33,6 +36,7 @@ var errNotAMQP = errors.New("the server does not speak AMQP 0-9-1 (check the add
 // deliveries bounds what the client queues: a server that keeps to the prefetch delivers no more than is taken.
 type deliveries struct {
 	beats bounds.Rate
+	calls bounds.Rate
 	most  atomic.Int64 // that may wait; 0: none is expected
 	wait  atomic.Int64 // those that were delivered and not taken
 }
@@ -52,15 +56,21 @@ func (d *deliveries) check() bounds.Check {
 		case kind == frameMethod && len(head) < frameHead+4 && size >= 4:
 			return 0, frameHead + 4 - len(head), nil
 		case kind == frameBeat && d.beats.Over(mostBeats):
-			return 0, 0, fmt.Errorf("%w: it sent %d heartbeats within a second", errNotAMQP, mostBeats)
+			return 0, 0, fmt.Errorf("%w: it sent over %d heartbeats within a second", errNotAMQP, mostBeats)
 		case kind == frameHeader && len(head) == sizeOfBody:
 			if body := binary.BigEndian.Uint64(head[sizeOfBody-8:]); body > mostBody {
 				return 0, 0, bounds.TooLarge("the broker announces a message of %d bytes, and none may have more than %d", body, mostBody)
 			}
 		case kind == frameMethod && len(head) == frameHead+4:
 			class, method := binary.BigEndian.Uint16(head[frameHead:]), binary.BigEndian.Uint16(head[frameHead+2:])
-			if class == classBasic && method == basicDeliver && d.wait.Add(1) > d.most.Load() {
-				return 0, 0, bounds.TooLarge("the broker delivers more than the prefetch of %d", d.most.Load())
+			switch {
+			case class == classBasic && method == basicDeliver:
+				if d.wait.Add(1) > d.most.Load() {
+					return 0, 0, bounds.TooLarge("the broker delivers more than the prefetch of %d", d.most.Load())
+				}
+			case class == classBasic && (method == basicAck || method == basicNack):
+			case d.calls.Over(mostCalls):
+				return 0, 0, fmt.Errorf("%w: it sent over %d methods within a second", errNotAMQP, mostCalls)
 			}
 		}
 		return frameHead + size + 1, 0, nil

@@ -32,6 +32,7 @@ func TestFramesAreBounded(t *testing.T) {
 		{"as many deliveries as were asked for", strings.Repeat(frameOf(1, delivery), 2), ""},
 		{"more", strings.Repeat(frameOf(1, delivery), 3), "more than the prefetch of 2"},
 		{"a flood", strings.Repeat(frameOf(8, ""), 2*mostBeats), "heartbeats within a second"},
+		{"answers without end", strings.Repeat(frameOf(1, "\x00\x3c\x00\x0b"), 2*mostCalls), "methods within a second"},
 		{"another protocol", "HTTP/1.1 400 Bad Request\r\n", "a frame has the type 72"},
 		{"another version", "AMQP\x00\x01\x00\x00", "a frame has the type 65"},
 	} {
