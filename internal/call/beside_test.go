@@ -2,6 +2,7 @@ package call
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -29,5 +30,28 @@ func TestBesideCallsEachOnceAndSoManyAtATime(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestAPanicBesideOthersIsOneOfTheCaller(t *testing.T) {
+	for _, n := range []int{1, 8} {
+		var calls, over atomic.Int32
+		func() {
+			defer func() {
+				if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "a broken answer") {
+					t.Errorf("of %d: recovered %v", n, p)
+				}
+			}()
+			Beside(2, n, func(i int) {
+				calls.Add(1)
+				defer over.Add(1)
+				if i == 0 {
+					panic("a broken answer")
+				}
+			})
+		}()
+		if calls.Load() != over.Load() {
+			t.Errorf("of %d: it returned before all calls were over", n)
+		}
 	}
 }

@@ -110,8 +110,10 @@ func (c *Conn) connect(ctx context.Context, to *nats.Target, options []client.Op
 	}
 	made := make(chan answer, 1)
 	go func() {
-		nc, err := to.Connect(options...)
-		made <- answer{nc, err}
+		var a answer
+		defer func() { made <- a }()
+		defer engine.Recovered(&a.err)
+		a.nc, a.err = to.Connect(options...)
 	}()
 	select {
 	case a := <-made:
