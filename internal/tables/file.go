@@ -61,7 +61,7 @@ func (f *file) changed(context.Context) ([]byte, error) {
 	}
 	if !same(info, f.writes) {
 		f.writes = info
-		return nil, nil
+		return nil, errWriting
 	}
 	f.writes = nil
 	return f.whole(true)
@@ -82,8 +82,7 @@ func (f *file) stat() (os.FileInfo, error) {
 	return info, nil
 }
 
-// whole reads the file. With quiet, nil means that it was written meanwhile, and is still to
-// be read.
+// whole reads the file. With quiet, [errWriting] says that it was written meanwhile.
 func (f *file) whole(quiet bool) ([]byte, error) {
 	name, most := f.cfg.File, int64(f.cfg.MaxSize)
 	r, err := os.Open(name) // #nosec G304 -- the configuration names it
@@ -97,7 +96,7 @@ func (f *file) whole(quiet bool) ([]byte, error) {
 	}
 	if info.Size() > most {
 		f.seen = info
-		return nil, f.cfg.tooLarge()
+		return nil, errLarge
 	}
 	var data bytes.Buffer
 	data.Grow(int(info.Size()) + bytes.MinRead)
@@ -105,10 +104,10 @@ func (f *file) whole(quiet bool) ([]byte, error) {
 		return nil, err
 	}
 	if after, err := f.stat(); quiet && (err != nil || !same(after, info)) {
-		return nil, nil
+		return nil, errWriting
 	}
 	if f.seen = info; int64(data.Len()) > most {
-		return nil, f.cfg.tooLarge()
+		return nil, errLarge
 	}
 	return data.Bytes(), nil
 }

@@ -3,6 +3,7 @@ package tables
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flowd-io/flowd/engine"
 )
 
 // logged is a log that a test reads.
@@ -123,6 +126,68 @@ func TestABrokenVersionLeavesTheOneBeforeInPlace(t *testing.T) {
 		if s := made.Table(); s.Err != "" {
 			t.Errorf("the file is back, but: %s", s.Err)
 		}
+	})
+}
+
+// A file that is too large stays an error for as long as it is there, and is told once.
+func TestAFileThatIsTooLargeStaysAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := configured(t, `{"file": "x.csv", "key": "id"}`, "x.csv", "id,n\na,1\n")
+		c.MaxSize = 1 << 10
+		log := &logged{}
+		made := New("items", c, slog.New(slog.NewTextHandler(log, nil)), nil)
+		if err := made.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer made.Close(t.Context())
+		write(t, c.File, "id,n\na,"+strings.Repeat("2", 2000)+"\n")
+		time.Sleep(time.Minute)
+		want(t, made, log, "1", 1, 0, 1)
+		if s := made.Table(); !strings.Contains(s.Err, "is larger than 1KiB") {
+			t.Errorf("the file is too large, but the error is %q", s.Err)
+		}
+	})
+}
+
+// answers is a source that gives what a test has scripted, an answer for each look; then nothing is new.
+type answers struct{ all []func() ([]byte, error) }
+
+func (a *answers) read(ctx context.Context) ([]byte, error) { return a.changed(ctx) }
+func (a *answers) pause() time.Duration                     { return time.Second }
+func (a *answers) changed(context.Context) ([]byte, error) {
+	if len(a.all) == 0 {
+		return nil, nil
+	}
+	next := a.all[0]
+	a.all = a.all[1:]
+	return next()
+}
+
+// What could not be asked for is no error any more once the source says that nothing is new. A version that can't be
+// used stays one for as long as it is the newest.
+func TestAnErrorEndsWithItsCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gives := func(text string) func() ([]byte, error) { return func() ([]byte, error) { return []byte(text), nil } }
+		same := func() ([]byte, error) { return nil, nil }
+		down := func() ([]byte, error) { return nil, errors.New("answered 503") }
+		writing := func() ([]byte, error) { return nil, errWriting }
+		log := &logged{}
+		made := New("items", Config{File: "items.csv", Key: engine.Names{"id"}, MaxSize: 4096},
+			slog.New(slog.NewTextHandler(log, nil)), nil)
+		made.source = &answers{[]func() ([]byte, error){gives("id,n\na,1\n"), down, writing, same, gives("broken\n"), same, down, same,
+			gives("id,n\na,2\n"), same}}
+		if err := made.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer made.Close(t.Context())
+		time.Sleep(time.Second / 2)
+		for i, want := range []string{"503", "503", "", "key", "key", "503", "key", "", ""} {
+			time.Sleep(time.Second)
+			if got := made.Table().Err; (want == "") != (got == "") || !strings.Contains(got, want) {
+				t.Errorf("after look %d the error is %q, want %q", i+1, got, want)
+			}
+		}
+		want(t, made, log, "2", 4, 1, 4)
 	})
 }
 

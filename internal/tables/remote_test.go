@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,6 +57,44 @@ func TestAURLIsAskedForNewVersions(t *testing.T) {
 	if got, want := strings.Join(conditions, " "),
 		`| "1"|Mon, 02 Nov 2026 10:00:00 GMT "1"|Mon, 02 Nov 2026 10:00:00 GMT`; got != want {
 		t.Errorf("got conditions %s, want %s", got, want)
+	}
+}
+
+// A server that was down for one request, and then says that the table has not changed, has no error any more.
+func TestAnOutageOfAServerEnds(t *testing.T) {
+	var down atomic.Bool
+	made := served(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		switch {
+		case down.Load():
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case r.Header.Get("If-None-Match") != "":
+			w.WriteHeader(http.StatusNotModified)
+		default:
+			_, _ = io.WriteString(w, "id,n\na,1\n")
+		}
+	})
+	made.cfg.Interval = time.Millisecond
+	if err := made.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close(t.Context())
+	down.Store(true)
+	until(t, "an error", func() bool { return made.Table().Err != "" })
+	down.Store(false)
+	until(t, "no error", func() bool { return made.Table().Err == "" })
+	if s := made.Table(); s.Reloads != 0 || s.Failed != 1 {
+		t.Errorf("got %d reloads, %d failed", s.Reloads, s.Failed)
+	}
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for late := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("there is never %s", what)
+		}
 	}
 }
 

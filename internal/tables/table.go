@@ -32,6 +32,9 @@ type Table struct {
 
 	now atomic.Pointer[version]
 
+	// Of load, which one goroutine at a time calls.
+	broken error // why the version that was read last can't be used; nil: it is in use
+
 	life   sync.Mutex // guards the fields below, and is held while the table is opened or closed
 	users  int
 	forget bool // the configuration has no such table any more
@@ -52,14 +55,21 @@ type version struct {
 
 // source is where a table comes from. One goroutine at a time uses it.
 type source interface {
-	// changed reads the table if there is another version than the one before, which then
-	// counts as read; otherwise it gives nil. It waits for what is still being written.
+	// changed reads the newest version, which then counts as read. Without an error, nil says
+	// that the version read before is still the newest. [errWriting] says that the newest
+	// version is still being written.
 	changed(ctx context.Context) ([]byte, error)
 	// read is changed for the first time: it waits for nothing.
 	read(ctx context.Context) ([]byte, error)
 	// pause is how long to wait before the next look.
 	pause() time.Duration
 }
+
+// What a source says of the newest version instead of reading it.
+var (
+	errWriting = errors.New("the table is still being written")  // until the next look
+	errLarge   = errors.New("the table is larger than max_size") // it counts as read
+)
 
 // New makes a table; it does no I/O.
 func New(name string, c Config, log *slog.Logger, secrets *schema.Secrets) *Table {
@@ -125,7 +135,7 @@ func (t *Table) Open(ctx context.Context) error {
 	if t.now.Load() != nil { // it was checked
 		read = t.source.changed
 	}
-	if err := t.load(ctx, read); err != nil {
+	if err := t.load(ctx, read); err != nil && !errors.Is(err, errWriting) {
 		return fmt.Errorf("%v: %w", t.cfg.Place.Pos, err)
 	}
 	t.users++
@@ -161,19 +171,25 @@ func (t *Table) Close(ctx context.Context) error {
 func (t *Table) load(ctx context.Context, read func(context.Context) ([]byte, error)) (err error) {
 	defer engine.Recovered(&err)
 	data, err := read(ctx)
+	if errors.Is(err, errLarge) {
+		t.broken = t.cfg.tooLarge()
+		return t.broken
+	}
 	if err != nil || data == nil {
 		return err
 	}
 	c, err := parse(&t.cfg, t.format, data)
 	if err != nil {
-		return fmt.Errorf("%s: %w", t.cfg.where(), err)
+		t.broken = fmt.Errorf("%s: %w", t.cfg.where(), err)
+		return t.broken
 	}
+	t.broken = nil
 	t.now.Store(&version{c, time.Now()})
 	return nil
 }
 
-// follow reads new versions until ctx ends. One that can't be used leaves the one before in
-// its place, which is told once.
+// follow reads new versions until ctx ends. A version that can't be used leaves the one before
+// in its place; the log says so once.
 func (t *Table) follow(ctx context.Context, ended chan<- struct{}) {
 	defer close(ended)
 	for {
@@ -187,31 +203,54 @@ func (t *Table) follow(ctx context.Context, ended chan<- struct{}) {
 		if ctx.Err() != nil {
 			return
 		}
-		switch now := t.now.Load(); {
+		now := t.now.Load()
+		unchanged := err == nil && now == before
+		if unchanged {
+			err = t.broken
+		}
+		switch {
+		case errors.Is(err, errWriting):
 		case err != nil:
 			if t.fails(err) {
 				t.log.Warn("the table can't be read again: the one before stays in use", "err", err)
 			}
-		case now != before:
-			t.fails(nil)
+		case unchanged:
+			if t.recovers() {
+				t.log.Info("the table can be read again, and has not changed")
+			}
+		default:
+			t.reloaded()
 			rows, bytes := now.size()
 			t.log.Info("the table was read again", "rows", rows, "memory", bytes)
 		}
 	}
 }
 
-// fails notes why the newest version is not in use, nil where it is, and says whether that is
-// news.
+// fails notes why the newest version is not in use, and reports whether that reason is new.
 func (t *Table) fails(err error) (news bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	news = err == nil || t.tried == nil || err.Error() != t.tried.Error()
-	switch t.tried = err; {
-	case err == nil:
-		t.loads++
-	case news:
+	if news = t.tried == nil || err.Error() != t.tried.Error(); news {
 		t.failed++
 	}
+	t.tried = err
+	return news
+}
+
+// reloaded counts a version that has come into use.
+func (t *Table) reloaded() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.loads++
+	t.tried = nil
+}
+
+// recovers notes that the newest version is in use, and reports whether it was not before.
+func (t *Table) recovers() (news bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	news = t.tried != nil
+	t.tried = nil
 	return news
 }
 
