@@ -23,7 +23,8 @@ type Input interface {
 // Acker gets the results of messages. There is one per connection (nil where the source
 // takes nothing back); it gets the results of all Reads that returned it, those of one call
 // in read order, each Ref once, one call at a time, until the input is closed. It returns
-// the results worth sending again, and keeps no part of the slice.
+// the results worth sending again, and keeps no part of the slice. The engine sends those
+// again until the pipeline ends.
 type Acker interface {
 	Ack(ctx context.Context, results []Result) (again []Result, err error)
 }

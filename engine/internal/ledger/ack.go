@@ -15,17 +15,14 @@ import (
 )
 
 const (
-	// lastTries is how often a result is reported that its acker keeps asking for again, once the input has another
-	// connection, or has ended. Until then there is no limit.
-	lastTries  = 40
 	ackBackoff = 100 * time.Millisecond // before the second attempt
 	ackDoubles = 7                      // times that it doubles
 )
 
 // AckLoop reports to one acker how its messages ended: one call at a time, everything that
-// arrived meanwhile in the next. Results that fail are retried along with newer ones, for as
-// long as the connection is in use. When another connection has taken over, the loop ends
-// with its last result.
+// arrived meanwhile in the next. Results that fail are retried along with newer ones until the
+// pipeline ends: only the acker knows whether that can help. When another connection has taken
+// over, the loop ends with its last result.
 type AckLoop struct {
 	To    engine.Acker
 	Input string
@@ -174,7 +171,7 @@ func (a *AckLoop) run(ctx context.Context) {
 		}
 		switch {
 		case len(spans) > 0:
-			failed := a.lasting(ctx, a.send(ctx, spans))
+			failed := a.retryable(ctx, a.send(ctx, spans))
 			if again = append(again, failed...); len(failed) > 0 {
 				due = time.Now().Add(ackBackoff << min(failed[0].tries-1, ackDoubles))
 			}
@@ -220,18 +217,16 @@ func (a *AckLoop) giveUp(n int) {
 	}
 }
 
-// lasting counts an attempt of what failed, and gives up what can't be helped by another one.
-func (a *AckLoop) lasting(ctx context.Context, failed []span) (again []span) {
-	a.mu.Lock()
-	last := a.closing
-	a.mu.Unlock()
-	for _, x := range failed {
-		if x.tries++; ctx.Err() == nil && (!last || x.tries < lastTries) {
-			again = append(again, x)
-		}
+// retryable counts an attempt of the results that failed, and returns them. After ctx has ended, it gives them up.
+func (a *AckLoop) retryable(ctx context.Context, failed []span) (again []span) {
+	if ctx.Err() != nil {
+		a.giveUp(len(failed))
+		return nil
 	}
-	a.giveUp(len(failed) - len(again))
-	return again
+	for i := range failed {
+		failed[i].tries++
+	}
+	return failed
 }
 
 // send reports spans, in read order, and returns what failed, each root by itself.

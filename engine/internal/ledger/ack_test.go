@@ -132,6 +132,33 @@ func TestTheEndDoesNotWaitForAnAttempt(t *testing.T) {
 	})
 }
 
+// An outage of the source may last: neither a new connection of the input nor the end of the pipeline is a reason to
+// give up results before the deadline.
+func TestAnOutageOfTheSourceEndsWithTheDeadlineAlone(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			source := &away{back: time.Now().Add(24 * time.Hour)}
+			ctx, cancel := context.WithCancel(t.Context())
+			account := &Account{Log: slog.New(slog.DiscardHandler), Timeout: time.Minute}
+			account.Start(ctx)
+			led := &Ledger{Acks: account.AcksOf(source, "in", 1)}
+			led.Begin(1)
+			led.Keep(0, &engine.Message{})
+			var report Reports
+			end(t, Root{led, 0}, engine.Delivered, &report, map[uint64]engine.Fate{})
+			report.Send()
+			if replaced {
+				led.Acks.Close()
+				time.Sleep(25 * time.Hour)
+			}
+			account.FinishAcks(time.Now().Add(25*time.Hour), cancel)
+			if untold := account.Untold.Load(); source.told != 1 || untold != 0 {
+				t.Errorf("replaced %t: the source was told %d results, and %d were given up", replaced, source.told, untold)
+			}
+		})
+	}
+}
+
 func end(t *testing.T, r Root, f engine.Fate, to *Reports, want map[uint64]engine.Fate) {
 	if !r.End(f, nil) {
 		t.Error("a root of one piece has not ended with it")
