@@ -39,9 +39,11 @@ Reads a list in Redis (6.2 or newer), several elements at a time.
 An element moves to a list of this consumer, {KEY}:processing:CONSUMER (KEY~:processing:CONSUMER if
 KEY contains braces), and is removed from it when it is settled. After a restart, that list is read
 first. {KEY}:consumers records when each consumer was last alive: once a consumer has been silent for
-claim_after, its elements in flight go back to the list. Elements that are returned go back at once;
-failed ones, after five seconds and behind the others. Equal elements are not distinguished. A server
-that is out of memory (maxmemory) can't move elements either: its list is read once it has room again.
+claim_after, its elements in flight go back to the list. {KEY}:settled records the last removal by
+each consumer: if the answer to a removal is lost, it is not repeated. Elements that are returned go
+back at once; failed ones, after five seconds and behind the others. Equal elements are not
+distinguished. A server that is out of memory (maxmemory) can't move elements either: its list is read
+once it has room again.
 
 Metadata: list, redelivered.
 
@@ -75,6 +77,9 @@ type input struct {
 	held map[uint64]string // elements that were read and not settled, by Ref
 	rest []element         // fetched and not yet read
 	back []later           // elements that have failed, until they are put back
+
+	settling sync.Mutex // guards the field below; it is locked before mu
+	once     redis.Once
 }
 
 type element struct {
@@ -111,6 +116,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	meta := engine.Meta{}.With("list", c.Key)
 	return &input{cfg: c, log: env.Log, consumer: name, processing: redis.Processing(c.Key, name),
 		consumers: redis.Beside(c.Key, ":consumers"), sides: strings.ToUpper(c.Side), held: map[uint64]string{},
+		once:  redis.Once{Key: redis.Beside(c.Key, ":settled"), Member: name},
 		owner: meta.Own(), owned: meta.With("redelivered", true).Own()}, nil
 }
 
@@ -238,6 +244,11 @@ func (in *input) keep(again bool, all ...string) {
 func (in *input) readOwn(ctx context.Context, c *conn) error {
 	short, cancel := c.Within(ctx)
 	defer cancel()
+	in.settling.Lock()
+	defer in.settling.Unlock()
+	if err := in.once.Resume(short, c.Client); err != nil {
+		return err
+	}
 	all, err := c.LRange(short, in.processing, 0, -1).Result()
 	if err != nil {
 		return err
@@ -280,7 +291,11 @@ func (in *input) Close(ctx context.Context) error {
 	in.mu.Unlock()
 	var err error
 	if in.stopped.Load() {
-		_, err = in.inherit(ctx, c, in.processing)
+		in.settling.Lock()
+		defer in.settling.Unlock()
+		if err = in.once.Resume(ctx, c.Client); err == nil { // what is settled is not put back
+			_, err = in.inherit(ctx, c, in.processing)
+		}
 		err = redis.Explain(err, "put elements back into list "+in.cfg.Key)
 	}
 	return errors.Join(err, c.Close())

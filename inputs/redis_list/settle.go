@@ -15,8 +15,15 @@ import (
 // Ack removes what is settled, and puts back the rest.
 func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Result, err error) {
 	c := in.conn.Load()
+	ctx, cancel := c.Within(ctx)
+	defer cancel()
+	in.settling.Lock()
+	defer in.settling.Unlock()
+	if err := in.once.Resume(ctx, c.Client); err != nil {
+		return rs, redis.Explain(err, "remove elements of "+in.processing)
+	}
 	var done, back []engine.Result
-	var cmds []*goredis.Cmd
+	var removals [][]any
 	var texts []string
 	in.mu.Lock()
 	for _, r := range rs {
@@ -24,8 +31,7 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 		switch {
 		case !held:
 		case r.Fate != engine.Returned:
-			done = append(done, r)
-			cmds = append(cmds, redis.Cmd(ctx, 1, "lrem", in.processing, 1, text))
+			done, removals = append(done, r), append(removals, in.removal(text))
 		case in.stopped.Load(): // Close puts it back, with all others in their order
 			delete(in.held, r.Ref)
 		case r.Err == nil || r.Err.Unfinished():
@@ -36,37 +42,31 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 		}
 	}
 	in.mu.Unlock()
-	short, cancel := c.Within(ctx)
-	defer cancel()
-	c.Send(short, cmds)
-	for i, r := range done {
-		if e := cmds[i].Err(); e != nil {
-			err, again = redis.Explain(e, "remove elements of "+in.processing), append(again, r)
-			continue
+	if len(done) > 0 {
+		if e := in.once.Do(ctx, c.Client, removals, func() { in.forget(done) }); e != nil {
+			err, again = redis.Explain(e, "remove elements of "+in.processing), done
 		}
-		in.forget(r.Ref)
 	}
-	if len(back) == 0 {
-		return again, err
-	}
-	if e := in.restore(short, c, false, texts); e != nil {
-		return append(again, back...), e
-	}
-	for _, r := range back {
-		in.forget(r.Ref)
+	if e := in.restore(ctx, c, false, texts, func() { in.forget(back) }); e != nil {
+		err, again = e, append(again, back...)
 	}
 	return again, err
 }
 
-func (in *input) forget(ref uint64) {
+func (in *input) forget(rs []engine.Result) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	delete(in.held, ref)
+	for _, r := range rs {
+		delete(in.held, r.Ref)
+	}
 }
 
+// removal is the command that removes one of the equal elements that are in flight.
+func (in *input) removal(text string) []any { return []any{"lrem", in.processing, 1, text} }
+
 // restore puts elements back into the list: in front, or behind the others. The last is put first, so that they are in
-// their order again.
-func (in *input) restore(ctx context.Context, c *conn, behind bool, texts []string) error {
+// their order again. in.settling is held.
+func (in *input) restore(ctx context.Context, c *conn, behind bool, texts []string, done func()) error {
 	if len(texts) == 0 {
 		return nil
 	}
@@ -74,22 +74,26 @@ func (in *input) restore(ctx context.Context, c *conn, behind bool, texts []stri
 	if (in.cfg.Side == "left") == behind {
 		push = "rpush"
 	}
-	_, err := c.TxPipelined(ctx, func(pipe goredis.Pipeliner) error {
-		for i := range texts {
-			text := texts[len(texts)-1-i]
-			if behind {
-				text = texts[i]
-			}
-			pipe.Do(ctx, "lrem", in.processing, 1, text)
-			pipe.Do(ctx, push, in.cfg.Key, text)
+	var commands [][]any
+	for i := range texts {
+		text := texts[len(texts)-1-i]
+		if behind {
+			text = texts[i]
 		}
-		return nil
-	})
-	return redis.Explain(err, "put elements back into list "+in.cfg.Key)
+		commands = append(commands, in.removal(text), []any{push, in.cfg.Key, text})
+	}
+	return redis.Explain(in.once.Do(ctx, c.Client, commands, done), "put elements back into list "+in.cfg.Key)
 }
 
 // putBack puts back what has failed and is due.
 func (in *input) putBack(ctx context.Context, c *conn, now time.Time) error {
+	ctx, cancel := c.Within(ctx)
+	defer cancel()
+	in.settling.Lock()
+	defer in.settling.Unlock()
+	if err := in.once.Resume(ctx, c.Client); err != nil {
+		return err
+	}
 	var texts []string
 	in.mu.Lock()
 	n := 0
@@ -98,18 +102,11 @@ func (in *input) putBack(ctx context.Context, c *conn, now time.Time) error {
 		n++
 	}
 	in.mu.Unlock()
-	if n == 0 {
-		return nil
-	}
-	short, cancel := c.Within(ctx)
-	defer cancel()
-	if err := in.restore(short, c, true, texts); err != nil {
-		return err
-	}
-	in.mu.Lock()
-	in.back = in.back[n:]
-	in.mu.Unlock()
-	return nil
+	return in.restore(ctx, c, true, texts, func() {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.back = in.back[n:]
+	})
 }
 
 // Renew gives a sign of life also while no Read follows.
@@ -167,8 +164,10 @@ func (in *input) bury(ctx context.Context, c *conn) error {
 			in.log.Warn("a consumer is silent: what it had in flight is back in the list", "list", in.cfg.Key, "consumer", name,
 				"elements", n)
 		}
-		if _, err := c.Ask(ctx, 1, "zrem", in.consumers, name); err != nil {
-			return err
+		for _, key := range []string{in.consumers, in.once.Key} {
+			if _, err := c.Ask(ctx, 1, "zrem", key, name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
