@@ -12,10 +12,11 @@ import (
 
 // Output writes each message as an object.
 type Output struct {
-	cfg   *Target
-	open  func(ctx context.Context) (Store, error)
-	store atomic.Pointer[Store]
-	mu    sync.Mutex // one Probe at a time
+	cfg    *Target
+	open   func(ctx context.Context) (Store, error)
+	store  atomic.Pointer[Store]
+	mu     sync.Mutex // one Probe at a time
+	unsure unsure
 }
 
 var (
@@ -103,7 +104,7 @@ func (o *Output) write(ctx context.Context, s Store, all []*object, stop *atomic
 			err = e
 		}
 		if err == nil {
-			err = s.Put(ctx, x.put)
+			err = o.put(ctx, s, x.put)
 		}
 		if err == nil {
 			x.m.Done()

@@ -22,7 +22,7 @@ type Target struct {
 	ContentEncoding expr.Template             `yaml:"content_encoding" doc:"Content-Encoding of the object, such as gzip, for clients that decompress accordingly."`
 	Metadata        schema.Map[expr.Template] `yaml:"metadata" doc:"The object's metadata by name, in addition to that of the message."`
 	Tags            schema.Map[expr.Template] `yaml:"tags" doc:"The object's tags by name, up to 10."`
-	IfAbsent        bool                      `yaml:"if_absent" doc:"Replace no existing object: if the key exists, the message is rejected."`
+	IfAbsent        bool                      `yaml:"if_absent" doc:"Replace no existing object: if the key exists, the message is rejected, unless an earlier attempt of its own has written the object."`
 	PartSize        schema.Size               `yaml:"part_size" check:"min=5MiB,max=512MiB" doc:"Larger objects are sent in parts of this size, several at once."`
 	Parallel        int                       `yaml:"parallel" check:"min=1" doc:"Objects of one write that may be sent at once."`
 }

@@ -137,6 +137,32 @@ func TestIfAbsent(t *testing.T) {
 	}
 }
 
+// The answer to a write may be lost after the object was stored: the next attempt finds it, and counts as written.
+func TestIfAbsentWhenAnAnswerIsLost(t *testing.T) {
+	for name, fault := range map[string]fakeazure.Fault{"whole": {Method: "PUT", Lose: true}, "in parts": {Method: "PUT", Query: "comp=blocklist", Lose: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			body := "x"
+			if name == "in parts" {
+				body = strings.Repeat("x", large)
+			}
+			s := fakeazure.Start(t)
+			s.Fault(fault)
+			o := made(t, s, `, "key": "a", "if_absent": true, "part_size": "5MiB"`)
+			err := write(t, o, body)
+			if err != nil && engine.ErrorOf(err, "").Class == engine.Transient {
+				err = write(t, o, body)
+			}
+			if err != nil {
+				t.Errorf("it is written, but: %v", err)
+			}
+			if err := write(t, o, "y"); !errors.Is(err, objects.ErrExists) || s.Get("a").Body != body {
+				t.Errorf("error %v, and there is %.10q", err, s.Get("a").Body)
+			}
+		})
+	}
+}
+
 func TestErrorsAreClassed(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -41,8 +41,10 @@ The payload is sent as it is. Metadata other than the input's own becomes metada
 object, if its name is allowed there, up to 1KiB; so do tags, which objects don't have here.
 
 If the service can't be reached, or the bucket is missing, the output is held and probed. As
-the input does, it uses Google's default credentials; they need storage.objects.create, and
-storage.objects.delete to replace objects.
+the input does, it uses Google's default credentials; they need storage.objects.create,
+storage.objects.delete to replace objects, and storage.objects.get for if_absent: if the
+answer to a write is lost, flowd reads the object that is there, to see whether it has been
+written.
 
     batchers:
       day:

@@ -57,8 +57,9 @@ The payload is sent as it is. Metadata other than the input's own becomes metada
 object, if its name is allowed there, up to 1KiB.
 
 If the store can't be reached, or the bucket is missing or in another region, the output is
-held and probed. The credentials need s3:PutObject, and s3:AbortMultipartUpload for large
-objects.
+held and probed. The credentials need s3:PutObject, s3:AbortMultipartUpload for large objects,
+and s3:GetObject for if_absent: if the answer to a write is lost, flowd reads the object that
+is there, to see whether it has been written.
 
     batchers:
       day:

@@ -212,6 +212,57 @@ func TestIfAbsent(t *testing.T) {
 	}
 }
 
+// The answer to a write may be lost after the object was stored. The next attempt finds it, and counts as written; the
+// object of somebody else does not.
+func TestIfAbsentWhenAnAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	small, big := `{"id": "new"}`, `{"id": "new", "x": "`+strings.Repeat("x", 6<<20)+`"}`
+	for _, tt := range []struct {
+		name   string
+		faults func(s *fakes3.Server) []fakes3.Fault
+		body   string
+		fates  []string // of writes one after another
+		want   string
+	}{
+		{"of the client's own attempts", func(*fakes3.Server) []fakes3.Fault {
+			return []fakes3.Fault{{Method: "PUT", Lose: true}}
+		}, small, []string{"safe"}, ""},
+		{"of all of the client's attempts", func(*fakes3.Server) []fakes3.Fault {
+			return []fakes3.Fault{{Method: "PUT", Lose: true}, {Method: "PUT", Status: 400, Code: "OperationAborted"}}
+		}, small, []string{"failed", "safe"}, "OperationAborted"},
+		{"of the last call for parts", func(*fakes3.Server) []fakes3.Fault {
+			return []fakes3.Fault{{Method: "POST", Query: "uploadId", Lose: true}}
+		}, big, []string{"safe"}, ""},
+		{"and somebody else was first", func(s *fakes3.Server) []fakes3.Fault {
+			return []fakes3.Fault{{Method: "PUT", Status: 500, Code: "InternalError", Hook: func() { s.Put(t, "new", "another one") }}}
+		}, small, []string{"failed"}, "exists already"},
+		{"and nothing can be read", func(*fakes3.Server) []fakes3.Fault {
+			return []fakes3.Fault{{Method: "PUT", Lose: true}, {Method: "GET", Status: 403, Code: "AccessDenied", Times: -1}}
+		}, small, []string{"failed"}, "(permit reading objects)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := fakes3.Start(t)
+			o := made(t, s, `, "key": "$(id)", "if_absent": true, "part_size": "5MiB"`)
+			for _, f := range tt.faults(s) {
+				s.Fault(f)
+			}
+			for _, want := range tt.fates {
+				fates, errs := write(t, o, enginetest.Batch(tt.body))
+				if !slices.Equal(fates, []string{want}) || errs[0] != nil && !strings.Contains(errs[0].Error(), tt.want) {
+					t.Errorf("%s %v, want %s", fates, errs[0], want)
+				}
+			}
+			if fates, _ := write(t, o, enginetest.Batch(`{"id": "new", "n": 2}`)); !slices.Equal(fates, []string{"failed"}) {
+				t.Errorf("an object replaces another one: %s", fates)
+			}
+			if got, _ := s.Get(t, "new"); (got == tt.body) != (tt.want != "exists already") {
+				t.Errorf("the object is %.20q", got)
+			}
+		})
+	}
+}
+
 func TestWhatErrorsMean(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

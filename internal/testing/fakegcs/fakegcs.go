@@ -42,12 +42,15 @@ type Server struct {
 	uploads map[string]*upload
 	clock   int64 // of generations
 	token   int   // the number of the token that is valid; 0: none is asked for
+
+	finished map[string]*Object // by the id of the upload
 }
 
 // Start is a server that ends with the test. It takes requests without tokens.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{objects: map[string]*Object{}, uploads: map[string]*upload{}, clock: 1_700_000_000_000_000}
+	s := &Server{objects: map[string]*Object{}, uploads: map[string]*upload{}, clock: 1_700_000_000_000_000,
+		finished: map[string]*Object{}}
 	front := httptest.NewServer(s)
 	s.URL = front.URL
 	t.Cleanup(func() {

@@ -184,7 +184,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, q url.Values, bod
 		fail(w, http.StatusPreconditionFailed, "conditionNotMet", "At least one of the pre-conditions did not hold.")
 		return
 	}
-	id := fmt.Sprintf("upload-%d", len(s.uploads)+1)
+	id := fmt.Sprintf("upload-%d", len(s.uploads)+len(s.finished)+1)
 	s.uploads[id] = u
 	w.Header().Set("Location", "http://elsewhere.invalid/upload/storage/v1/b/"+Bucket+"/o?uploadType=resumable&upload_id="+id)
 }
@@ -205,7 +205,11 @@ func (s *Server) finish(w http.ResponseWriter, u *upload) {
 // resume takes a part of an upload. Of all but the last, it keeps whole granules alone.
 func (s *Server) resume(w http.ResponseWriter, r *http.Request, id string, body []byte) {
 	u := s.uploads[id]
-	if u == nil {
+	switch {
+	case u == nil && s.finished[id] != nil && r.Method == http.MethodPut: // the service remembers it for a while
+		_ = json.NewEncoder(w).Encode(describe("", s.finished[id]))
+		return
+	case u == nil:
 		fail(w, http.StatusNotFound, "notFound", "no such upload")
 		return
 	}
@@ -228,6 +232,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, id string, body 
 	if total > 0 && len(u.body) == total {
 		delete(s.uploads, id)
 		s.finish(w, u)
+		s.finished[id] = u.o
 		return
 	}
 	if len(u.body) > 0 {

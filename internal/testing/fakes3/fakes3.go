@@ -45,6 +45,7 @@ type Fault struct {
 	Code   string            // in its body
 	Header map[string]string // of the answer
 	Cut    int               // with Status 0: the connection ends after so many bytes of the body
+	Lose   bool              // with Status 0: the request is carried out, and gets no answer
 	Hook   func()            // called before a matching request is carried out, or not
 }
 
@@ -149,6 +150,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.URL.RawQuery = q.Encode()
 	}
 	switch {
+	case (f == nil || f.Status == 0) && s.exists(r):
+		refuse(w, r, http.StatusPreconditionFailed, "PreconditionFailed")
+	case f != nil && f.Lose:
+		s.backend.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
 	case f == nil || f.Status == 0 && f.Cut == 0:
 		if f != nil {
 			for name, value := range f.Header {
@@ -159,16 +165,30 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f.Status == 0:
 		s.cut(w, r, f.Cut)
 	default:
-		_, _ = io.Copy(io.Discard, r.Body)
 		for name, value := range f.Header {
 			w.Header().Set(name, value)
 		}
-		w.Header().Set("Content-Type", "application/xml")
-		w.WriteHeader(f.Status)
-		if r.Method != http.MethodHead {
-			_, _ = io.WriteString(w, "<Error><Code>"+f.Code+"</Code><Message>scripted</Message></Error>")
-		}
+		refuse(w, r, f.Status, f.Code)
 	}
+}
+
+func refuse(w http.ResponseWriter, r *http.Request, status int, code string) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = io.WriteString(w, "<Error><Code>"+code+"</Code><Message>scripted</Message></Error>")
+	}
+}
+
+// exists says whether there is an object that the last call for parts must not replace: gofakes3 does not look.
+func (s *Server) exists(r *http.Request) bool {
+	if r.Method != http.MethodPost || r.Header.Get("If-None-Match") != "*" {
+		return false
+	}
+	look, answer := httptest.NewRequest(http.MethodHead, r.URL.Path, http.NoBody), httptest.NewRecorder()
+	s.backend.ServeHTTP(answer, look)
+	return answer.Code == http.StatusOK
 }
 
 // note records a request and finds what goes wrong with it.

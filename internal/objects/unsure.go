@@ -1,0 +1,114 @@
+package objects
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// unsure are the keys of objects that may have been written, although their Put has failed: its answer was lost.
+type unsure struct {
+	mu   sync.Mutex // guards the field below
+	keys map[string]struct{}
+}
+
+// mostUnsure bounds the keys that are remembered.
+const mostUnsure = 10_000
+
+func (u *unsure) has(key string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, has := u.keys[key]
+	return has
+}
+
+func (u *unsure) note(key string, is bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case !is:
+		delete(u.keys, key)
+		return
+	case u.keys == nil || len(u.keys) >= mostUnsure:
+		u.keys = map[string]struct{}{}
+	}
+	u.keys[key] = struct{}{}
+}
+
+// put writes an object. With if_absent, the object of an attempt whose answer was lost is in the way of the next
+// attempt: if it has the content that is to be written, it counts as written.
+func (o *Output) put(ctx context.Context, s Store, p *Put) error {
+	if !p.IfAbsent {
+		return s.Put(ctx, p)
+	}
+	traced, attempts := countConditions(ctx)
+	err := s.Put(traced, p)
+	if errors.Is(err, ErrExists) && (attempts.Load() > 1 || o.unsure.has(p.Key)) {
+		err = compare(ctx, s, p, err)
+	}
+	var e *engine.Error
+	o.unsure.note(p.Key, err != nil && (!errors.As(err, &e) || e.Class == engine.Transient || e.Class == engine.Timeout))
+	return err
+}
+
+// countConditions counts the requests below ctx that are carried out only if an object is absent. Of a Put there is one,
+// unless the client of the store has lost the answer, or was refused, and has sent it again.
+func countConditions(ctx context.Context) (context.Context, *atomic.Int32) {
+	var n atomic.Int32
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: func(name string, _ []string) {
+		if strings.EqualFold(name, "If-None-Match") {
+			n.Add(1)
+		}
+	}}), &n
+}
+
+// compare returns nil if the object that there is has the content that is to be written. exists is the error otherwise.
+func compare(ctx context.Context, s Store, p *Put, exists error) error {
+	same, err := hasContent(ctx, s, p)
+	switch e := engine.ErrorOf(err, engine.Transient); {
+	case same:
+		return nil
+	case err == nil:
+		return exists
+	case errors.Is(err, ErrMissing): // it was deleted meanwhile, and can be written
+		return engine.Errorf(engine.Transient, "object %s is gone again", p.Key)
+	case e.Class == engine.Transient, e.Class == engine.Timeout:
+		return err
+	}
+	return engine.Errorf(engine.Rejected, "%w: an attempt whose answer was lost may have written it, but it can't be read: %w "+
+		"(permit reading objects)", exists, err)
+}
+
+// hasContent says whether an object has the content that is to be written.
+func hasContent(ctx context.Context, s Store, p *Put) (bool, error) {
+	there, body, err := s.Get(ctx, p.Key, "", 0)
+	if err != nil {
+		return false, err
+	}
+	defer body.Close()
+	if there.Size != int64(len(p.Body)) {
+		return false, nil
+	}
+	block := make([]byte, 64<<10)
+	for rest := p.Body; ; {
+		n, err := body.Read(block)
+		if n > len(rest) || !bytes.Equal(block[:n], rest[:n]) {
+			return false, nil
+		}
+		rest = rest[n:]
+		switch {
+		case errors.Is(err, io.EOF):
+			return len(rest) == 0, nil
+		case err != nil:
+			return false, fmt.Errorf("read object %s: %w", p.Key, err)
+		}
+	}
+}
