@@ -103,7 +103,7 @@ func ofClickHouse(e *chException) error {
 	case e.code == 164:
 		return engine.WithClass(engine.Auth, remedied(e, "give the user a profile with readonly = 2, not 1"))
 	case has(chNoSuch):
-		return held(&missing{remedied(e, createTable)})
+		return missing(e)
 	case e.code == 36 && says("for type Enum"), e.code == 49 && says("Unknown element"),
 		e.code == 252 && says("partitions for single INSERT"), has(chMisfit):
 		return engine.WithClass(engine.Rejected, e)

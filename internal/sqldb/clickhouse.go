@@ -45,9 +45,8 @@ type chKnown struct {
 }
 
 const (
-	chIdle  = 2 * time.Second  // less than servers keep an idle connection: 3 s, or 10
-	chFresh = 10 * time.Second // how long the types of a table are believed
-	chError = 16 << 10         // bytes that are read of an error
+	chIdle  = 2 * time.Second // less than servers keep an idle connection: 3 s, or 10
+	chError = 16 << 10        // bytes that are read of an error
 )
 
 // What a server is asked for, as far as it knows it: the names of settings come and go with versions.
@@ -303,12 +302,12 @@ func (c *chConn) query(ctx context.Context, query string, args []Value) (Rows, e
 const block = 64 << 10
 
 // Types asks what the columns of a table are, now and then: nothing says that they have changed.
-func (c *chConn) Types(ctx context.Context, table string, columns []string) (Types, error) {
+func (c *chConn) Types(ctx context.Context, table string, columns []string, anew bool) (Types, error) {
 	key := table + "\x00" + strings.Join(columns, "\x00")
 	c.mu.Lock()
 	t := c.types[key]
 	c.mu.Unlock()
-	if t.types != nil && time.Since(t.asked) < chFresh {
+	if t.types != nil && !anew && time.Since(t.asked) < believed {
 		return t.types, nil
 	}
 	rows, err := c.query(ctx, "DESCRIBE TABLE "+c.db.Table(table), nil)
@@ -339,7 +338,7 @@ func (c *chConn) Types(ctx context.Context, table string, columns []string) (Typ
 	for i, name := range columns {
 		text, ok := all[name]
 		if !ok {
-			return nil, held(&missing{fmt.Errorf("it has no column %q (%s)", name, createTable)})
+			return nil, missing(fmt.Errorf("it has no column %q", name))
 		}
 		types[i] = parseCHType(text)
 	}

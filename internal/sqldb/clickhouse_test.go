@@ -29,7 +29,7 @@ func house(dsn string) *Config {
 // put writes a value of JSON to a column.
 func put(t *testing.T, conn Conn, table, in string) error {
 	t.Helper()
-	types, err := conn.Types(t.Context(), table, []string{"v"})
+	types, err := conn.Types(t.Context(), table, []string{"v"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestClickHouseBytesAndTimes(t *testing.T) {
 	conn := connect(t, house(clickhousetest.Database(t)))
 	exec(t, conn, "CREATE TABLE t (b String, t DateTime('Asia/Tokyo')) ENGINE = Memory")
 	all := []byte{0, 0xff, '"', '\\', '\n', 0xc3}
-	types, err := conn.Types(t.Context(), "t", []string{"b", "t"})
+	types, err := conn.Types(t.Context(), "t", []string{"b", "t"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func checkFaults(t *testing.T, conn Conn) {
 			t.Errorf("%s: the error is %v", f.name, err)
 		}
 	}
-	if _, err := conn.Types(t.Context(), "t", []string{"id", "x"}); !Missing(err) || !strings.Contains(err.Error(), `no column "x"`) {
+	if _, err := conn.Types(t.Context(), "t", []string{"id", "x"}, false); !Missing(err) || !strings.Contains(err.Error(), `no column "x"`) {
 		t.Errorf("types of a column that is not there: %v", err)
 	}
 }
@@ -259,7 +259,7 @@ func TestClickHouseTypesAreAskedForAgain(t *testing.T) {
 	p := conn.(*chConn).chPool
 	p.mu.Lock()
 	for key, known := range p.types {
-		known.asked = known.asked.Add(-chFresh)
+		known.asked = known.asked.Add(-believed)
 		p.types[key] = known
 	}
 	p.mu.Unlock()

@@ -103,9 +103,9 @@ type Conn interface {
 	Exec(ctx context.Context, query string, args []Value) (int64, error)
 	// Query runs a statement that gives rows. They are to be closed before the next call.
 	Query(ctx context.Context, query string, args []Value) (Rows, error)
-	// Types says what the columns of a table are, or nil if values need not be fitted; it asks the database the first
-	// time.
-	Types(ctx context.Context, table string, columns []string) (Types, error)
+	// Types says what the columns of a table are, or nil if values need not be fitted. It asks the database unless it has
+	// done so lately; anew: in any case.
+	Types(ctx context.Context, table string, columns []string, anew bool) (Types, error)
 	// Release gives the connection back. One that is broken is closed.
 	Release()
 }
@@ -132,6 +132,13 @@ type Copier interface {
 type Inserter interface {
 	// Insert runs a statement with many rows of values, of which like is the form with one row.
 	Insert(ctx context.Context, like, query string, args []Value) error
+}
+
+// Checker is a Conn of a database that may check constraints as late as at the end of a transaction.
+type Checker interface {
+	// Check checks the constraints of the transaction that are deferred, which they stay: an error is that of the rows that
+	// the transaction has written since the last Check.
+	Check(ctx context.Context) error
 }
 
 // Listener is a Conn that is told of events.

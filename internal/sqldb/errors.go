@@ -22,15 +22,47 @@ func Blames(err error) bool {
 	return errors.As(err, &e) && e.Class == engine.Rejected
 }
 
-// Missing says whether an error is about a table or column that there is not: somebody may still create it.
-func Missing(err error) bool {
-	var e *missing
-	return errors.As(err, &e)
+// Mistaken says whether an error is about a statement or its values: they may have been made for other types than those
+// that the columns have by now.
+func Mistaken(err error) bool {
+	e, ok := errors.AsType[*engine.Error](err)
+	return ok && (e.Class == engine.Rejected || e.Class == engine.Permanent)
 }
 
-type missing struct{ error }
+// Missing says whether an error is about a table or column that there is not: somebody may still create it.
+func Missing(err error) bool { return isMarked(err, absent) }
 
-func (m *missing) Unwrap() error { return m.error }
+// Refers says whether an error is about a row that another row refers to: that row may still be written.
+func Refers(err error) bool { return isMarked(err, reference) }
+
+// mark is what an error says beyond its class.
+type mark uint8
+
+const (
+	absent    mark = iota + 1 // a table or a column does not exist
+	readOnly                  // the server or the session takes no writes
+	reference                 // a foreign key refers to a row that is not there
+)
+
+type marked struct {
+	error
+	mark mark
+}
+
+func (m *marked) Unwrap() error { return m.error }
+
+func isMarked(err error, as mark) bool {
+	m, ok := errors.AsType[*marked](err)
+	return ok && m.mark == as
+}
+
+func missing(err error) error { return held(&marked{remedied(err, createTable), absent}) }
+
+func refusesWrites(err error, remedy string) error {
+	return held(&marked{remedied(err, remedy), readOnly})
+}
+
+func refers(err error) error { return engine.WithClass(engine.Rejected, &marked{err, reference}) }
 
 func held(err error) error { return &engine.Error{Class: engine.Transient, Holds: true, Err: err} }
 
@@ -42,6 +74,8 @@ const (
 	grant        = "give the user of the dsn the privilege"
 	largerPacket = "raise it on the server"
 	createTable  = "create it: until then, all messages wait"
+	replica      = "a failover is under way, or the dsn names a replica"
+	pgReplica    = replica + "; of several hosts, target_session_attrs=read-write chooses the primary"
 )
 
 // classify gives an error of a driver its class. connecting: nothing was sent yet.
@@ -121,12 +155,16 @@ func ofPostgres(e *pgconn.PgError) error {
 	case class == "28":
 		return engine.WithClass(engine.Auth, remedied(err, checkLogin))
 	case e.Code == "42P01", e.Code == "42703", e.Code == "3D000", e.Code == "3F000":
-		return held(&missing{remedied(err, createTable)})
+		return missing(err)
+	case e.Code == "25006":
+		return refusesWrites(err, pgReplica)
+	case e.Code == "23503":
+		return refers(err)
 	case e.Code == "21000", e.Code == "54000", e.Code == "P0001", class == "22", class == "23", class == "44":
 		return engine.WithClass(engine.Rejected, err)
 	case e.Code == "57014", e.Code == "55P03", e.Code == "0A000" && strings.Contains(e.Message, "cached plan"):
 		return engine.WithClass(engine.Transient, err)
-	case class == "53", class == "57", class == "58", class == "08", e.Code == "25006":
+	case class == "53", class == "57", class == "58", class == "08":
 		return held(err)
 	case class == "42", class == "0A", class == "26", class == "34":
 		return engine.WithClass(engine.Permanent, err)
@@ -149,13 +187,22 @@ func ofMySQL(e *mysql.MySQLError) error {
 	case 1044, 1142, 1143, 1227, 1370:
 		return engine.WithClass(engine.Auth, remedied(err, grant))
 	case 1049, 1054, 1146:
-		return held(&missing{remedied(err, createTable)})
-	case 1021, 1030, 1037, 1040, 1041, 1053, 1114, 1129, 1203, 1226, 1290, 1836, 1927, 3032:
+		return missing(err)
+	case 1290: // an option of the server forbids the statement
+		if strings.Contains(e.Message, "read-only") || strings.Contains(e.Message, "read_only") {
+			return refusesWrites(err, replica)
+		}
+		return held(err)
+	case 1792, 1836:
+		return refusesWrites(err, replica)
+	case 1216, 1452:
+		return refers(err)
+	case 1021, 1030, 1037, 1040, 1041, 1053, 1114, 1129, 1203, 1226, 1927, 3032:
 		return held(err)
 	case 1205, 1213, 1317, 1969, 3024:
 		return engine.WithClass(engine.Transient, err)
-	case 1048, 1062, 1136, 1216, 1217, 1261, 1262, 1264, 1265, 1292, 1300, 1364, 1365, 1366, 1367, 1406, 1416,
-		1425, 1441, 1451, 1452, 1525, 1526, 1557, 1586, 1644, 1690, 1694, 1748, 3140, 3141, 3819, 4025, 4038:
+	case 1048, 1062, 1136, 1217, 1261, 1262, 1264, 1265, 1292, 1300, 1364, 1365, 1366, 1367, 1406, 1416,
+		1425, 1441, 1451, 1525, 1526, 1557, 1586, 1644, 1690, 1694, 1748, 3140, 3141, 3819, 4025, 4038:
 		return engine.WithClass(engine.Rejected, err)
 	case 1064, 1149, 1210, 1235, 1305, 1318:
 		return engine.WithClass(engine.Permanent, err)
@@ -174,12 +221,17 @@ func ofMySQL(e *mysql.MySQLError) error {
 // ofSQLite goes by the result code.
 func ofSQLite(e *lite.Error) error {
 	err := errors.New(strings.ToValidUTF8(e.Error(), "\uFFFD"))
+	if e.Code() == lib.SQLITE_CONSTRAINT_FOREIGNKEY {
+		return refers(err)
+	}
 	switch e.Code() & 0xff {
 	case lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH, lib.SQLITE_TOOBIG, lib.SQLITE_RANGE:
 		return engine.WithClass(engine.Rejected, err)
 	case lib.SQLITE_CANTOPEN: // which file is in dsn, and may be secret there
 		return held(remedied(err, "the folder of the file in dsn has to exist, and flowd has to be permitted to write there"))
-	case lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_READONLY, lib.SQLITE_NOMEM:
+	case lib.SQLITE_READONLY:
+		return refusesWrites(err, "flowd has to be permitted to write the file in dsn")
+	case lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_NOMEM:
 		return held(err)
 	case lib.SQLITE_AUTH, lib.SQLITE_PERM:
 		return engine.WithClass(engine.Auth, err)
@@ -188,7 +240,7 @@ func ofSQLite(e *lite.Error) error {
 	case lib.SQLITE_ERROR:
 		if text := e.Error(); strings.Contains(text, "no such table") || strings.Contains(text, "no such column") ||
 			strings.Contains(text, "has no column named") {
-			return held(&missing{remedied(err, createTable)})
+			return missing(err)
 		}
 		return engine.WithClass(engine.Permanent, err)
 	}

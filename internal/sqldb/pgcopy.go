@@ -40,7 +40,7 @@ func (c *pgConn) Copy(ctx context.Context, table string, columns []string, rows 
 	}
 	defer c.watch.Unread()()
 	// The count does not matter: a trigger may leave rows out.
-	return classify(done(c.pg.CopyFrom(ctx, bytes.NewReader(text), "COPY "+into+" FROM STDIN")), false)
+	return c.result(ctx, s, done(c.pg.CopyFrom(ctx, bytes.NewReader(text), "COPY "+into+" FROM STDIN")))
 }
 
 // appendCopied escapes what COPY takes for the end of a field or row, and the character that escapes.

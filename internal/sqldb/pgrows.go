@@ -30,7 +30,7 @@ func (c *pgConn) Query(ctx context.Context, query string, args []Value) (Rows, e
 	if err != nil {
 		return nil, err
 	}
-	r := &pgRows{conn: c}
+	r := &pgRows{conn: c, ctx: ctx, statement: s}
 	for _, f := range s.Fields {
 		r.names = append(r.names, f.Name)
 		r.types = append(r.types, c.pool.typeOf(f.DataTypeOID))
@@ -43,12 +43,14 @@ func (c *pgConn) Query(ctx context.Context, query string, args []Value) (Rows, e
 }
 
 type pgRows struct {
-	conn  *pgConn
-	res   *pgconn.ResultReader
-	names []string
-	types []pgType
-	err   error
-	ended bool
+	conn      *pgConn
+	ctx       context.Context //nolint:containedctx // of the query
+	statement *pgStatement
+	res       *pgconn.ResultReader
+	names     []string
+	types     []pgType
+	err       error
+	ended     bool
 }
 
 func (r *pgRows) Next() bool {
@@ -75,7 +77,7 @@ func (r *pgRows) Close() {
 		r.conn.pg.Conn().Close()
 	}
 	_, err := r.res.Close()
-	r.err = r.conn.result(err)
+	r.err = r.conn.result(r.ctx, r.statement, err)
 }
 
 func (r *pgRows) Append(dst []byte) ([]byte, error) {

@@ -25,6 +25,7 @@ type pgPool struct {
 
 	mu     sync.Mutex // guards the fields below
 	idle   []*pgConn
+	epoch  int // of connections that may be used again; see renew
 	closed bool
 	types  map[uint32]pgType // those that are not built in
 }
@@ -114,7 +115,9 @@ func (p *pgPool) Conn(ctx context.Context) (Conn, error) {
 		}
 		c.discard()
 	}
-	c := &pgConn{pool: p, statements: map[string]*pgconn.StatementDescription{}}
+	p.mu.Lock()
+	c := &pgConn{pool: p, epoch: p.epoch, statements: map[string]*pgStatement{}}
+	p.mu.Unlock()
 	cfg := p.cfg.Copy()
 	cfg.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
 		c.watch = pgwire.New(p.db.MaxRow)
@@ -135,23 +138,41 @@ func (p *pgPool) Conn(ctx context.Context) (Conn, error) {
 
 func (p *pgPool) Close() error {
 	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.renew()
+	return nil
+}
+
+// renew closes the connections: idle ones now, and lent ones when they are released. The next ones are dialed, and may
+// reach another server.
+func (p *pgPool) renew() {
+	p.mu.Lock()
 	all := p.idle
-	p.idle, p.closed = nil, true
+	p.idle = nil
+	p.epoch++
 	p.mu.Unlock()
 	for _, c := range all {
 		c.discard()
 	}
-	return nil
 }
 
 // pgConn is a connection; the statements that it has prepared are known by their text.
 type pgConn struct {
 	pool       *pgPool
+	epoch      int // of the pool, when it was dialed
 	pg         *pgconn.PgConn
 	watch      *pgwire.Watch
-	statements map[string]*pgconn.StatementDescription
+	statements map[string]*pgStatement
 	used       time.Time
 	stale      bool
+}
+
+// pgStatement is a prepared statement, with the types that its parameters and columns had when the server was asked.
+type pgStatement struct {
+	*pgconn.StatementDescription
+	asked  time.Time
+	worked bool // since then
 }
 
 // goodbye is how long closing a connection may take.
@@ -167,7 +188,7 @@ func (c *pgConn) Release() {
 	defer func() { <-c.pool.slots }()
 	c.used = time.Now()
 	c.pool.mu.Lock()
-	keep := !c.pool.closed && !c.stale && !c.pg.IsClosed() && !c.pg.IsBusy() && c.pg.TxStatus() == 'I'
+	keep := !c.pool.closed && c.epoch == c.pool.epoch && !c.stale && !c.pg.IsClosed() && !c.pg.IsBusy() && c.pg.TxStatus() == 'I'
 	if keep {
 		c.pool.idle = append(c.pool.idle, c)
 	}
@@ -180,30 +201,47 @@ func (c *pgConn) Release() {
 // mostPrepared bounds the statements that a connection keeps prepared.
 const mostPrepared = 100
 
-// prepare asks for the types of a statement's parameters and columns, once.
-func (c *pgConn) prepare(ctx context.Context, query string) (*pgconn.StatementDescription, error) {
-	if s := c.statements[query]; s != nil {
+// believed is how long the types of a statement's parameters, or of a table's columns, are taken to be what they were:
+// nothing says that a table was altered, and values may still fit a column that has another type by now.
+const believed = 10 * time.Second
+
+// prepare asks for the types of a statement's parameters and columns, unless it has done so lately.
+func (c *pgConn) prepare(ctx context.Context, query string) (*pgStatement, error) {
+	s := c.statements[query]
+	if s != nil && time.Since(s.asked) < believed {
 		return s, nil
 	}
 	defer c.watch.Unread()()
+	if s != nil {
+		if err := c.forget(ctx, query); err != nil {
+			return nil, err
+		}
+	}
 	if len(c.statements) >= mostPrepared {
 		if _, err := pgwire.Run(ctx, c.pg, "DEALLOCATE ALL"); err != nil {
 			return nil, classify(err, false)
 		}
 		clear(c.statements)
 	}
-	s, err := c.pg.Prepare(ctx, statementName(query), query, nil)
+	d, err := c.pg.Prepare(ctx, statementName(query), query, nil)
 	if err != nil {
-		return nil, classify(err, false)
+		return nil, c.result(ctx, nil, err)
 	}
-	if s.ParamOIDs == nil { // it has said nothing, not that there are none
+	if d.ParamOIDs == nil { // it has said nothing, not that there are none
 		return nil, errParameters
 	}
-	if err := c.pool.learn(ctx, c.pg, s); err != nil {
+	if err := c.pool.learn(ctx, c.pg, d); err != nil {
 		return nil, err
 	}
+	s = &pgStatement{StatementDescription: d, asked: time.Now()}
 	c.statements[query] = s
 	return s, nil
+}
+
+// forget has a statement prepared again before its next use. It works in a transaction that has failed, too.
+func (c *pgConn) forget(ctx context.Context, query string) error {
+	delete(c.statements, query)
+	return classify(c.pg.Deallocate(ctx, statementName(query)), false)
 }
 
 // done is the error of a statement. The client library does not mind a server that answers without an answer.
@@ -217,20 +255,47 @@ func done(tag pgconn.CommandTag, err error) error {
 // errParameters is what flowd's own statements can't have.
 var errParameters = engine.Errorf(engine.Transient, "the server has not described the parameters of a statement")
 
-// result ends a statement. A connection whose prepared statements do not fit any more, since a table has changed, is not
-// used again.
-func (c *pgConn) result(err error) error {
+// result is the error of a statement; s is nil if it was not prepared. A connection whose prepared statements do not fit
+// any more is not used again, nor is any connection to a server that takes no writes.
+func (c *pgConn) result(ctx context.Context, s *pgStatement, err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "0A000" || e.Code == "26000") {
 		c.stale = true
 	}
-	return classify(err, false)
+	if err = classify(err, false); isMarked(err, readOnly) {
+		c.pool.renew()
+	}
+	if s == nil {
+		return err
+	}
+	worked := s.worked
+	if s.worked = err == nil; !worked || !Mistaken(err) {
+		return err
+	}
+	return c.again(ctx, s, err)
+}
+
+// again asks for the types of a statement that has failed after it had worked, since its table may have been altered. If
+// they have changed, the statement is to be tried again. A transaction that has failed answers nothing: the statement is
+// prepared anew before its next use.
+func (c *pgConn) again(ctx context.Context, s *pgStatement, err error) error {
+	if c.forget(ctx, s.SQL) != nil || c.pg.TxStatus() != 'I' {
+		return err
+	}
+	now, askErr := c.prepare(ctx, s.SQL)
+	switch {
+	case askErr != nil:
+		return askErr
+	case slices.Equal(now.ParamOIDs, s.ParamOIDs):
+		return err
+	}
+	return engine.Errorf(engine.Transient, "the parameters of the statement have other types now: %w", err)
 }
 
 func (c *pgConn) Exec(ctx context.Context, query string, args []Value) (int64, error) {
 	if len(args) == 0 {
 		defer c.watch.Unread()()
 		n, err := pgwire.Run(ctx, c.pg, query)
-		return n, classify(err, false)
+		return n, c.result(ctx, nil, err)
 	}
 	s, err := c.prepare(ctx, query)
 	if err != nil {
@@ -242,7 +307,7 @@ func (c *pgConn) Exec(ctx context.Context, query string, args []Value) (int64, e
 	}
 	defer c.watch.Unread()()
 	tag, err := c.pg.ExecPrepared(ctx, s.Name, params, nil, nil).Close()
-	return tag.RowsAffected(), c.result(done(tag, err))
+	return tag.RowsAffected(), c.result(ctx, s, done(tag, err))
 }
 
 // Insert prepares only the form with one row: there would be a statement for each number of rows.
@@ -263,11 +328,19 @@ func (c *pgConn) Insert(ctx context.Context, like, query string, args []Value) e
 		return err
 	}
 	defer c.watch.Unread()()
-	return c.result(done(c.pg.ExecParams(ctx, query, params, oids, nil, nil).Close()))
+	return c.result(ctx, s, done(c.pg.ExecParams(ctx, query, params, oids, nil, nil).Close()))
 }
 
 // Types says that values are fitted by the types that the server gives for parameters.
-func (*pgConn) Types(context.Context, string, []string) (Types, error) { return nil, nil }
+func (*pgConn) Types(context.Context, string, []string, bool) (Types, error) { return nil, nil }
+
+// Check has the server check the constraints of the transaction that are deferred. It is undone afterwards, so that they
+// stay deferred for the statements that follow.
+func (c *pgConn) Check(ctx context.Context) error {
+	_, err := c.Exec(ctx, "SAVEPOINT flowd_check; SET CONSTRAINTS ALL IMMEDIATE; ROLLBACK TO SAVEPOINT flowd_check; "+
+		"RELEASE SAVEPOINT flowd_check", nil)
+	return err
+}
 
 // Listen begins to listen to a channel.
 func (c *pgConn) Listen(ctx context.Context, channel string) error {

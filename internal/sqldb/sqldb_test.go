@@ -142,7 +142,7 @@ func TestValuesAreExactBothWays(t *testing.T) {
 			for i, v := range values {
 				table := fmt.Sprint("t", i)
 				exec(t, conn, "CREATE TABLE "+table+" (v "+v.column+")")
-				types, err := conn.Types(t.Context(), table, []string{"v"})
+				types, err := conn.Types(t.Context(), table, []string{"v"}, false)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -232,7 +232,7 @@ func TestMariaDBRoundsNothing(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, database(t, "mariadb"))
 	exec(t, conn, "CREATE TABLE t (i int, u bigint unsigned, f float, d decimal(9,2))")
-	types, err := conn.Types(t.Context(), "t", []string{"i", "u", "f", "d"})
+	types, err := conn.Types(t.Context(), "t", []string{"i", "u", "f", "d"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

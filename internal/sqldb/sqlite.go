@@ -63,6 +63,7 @@ type fileConn interface {
 	driver.QueryerContext
 	driver.SessionResetter
 	driver.Validator
+	lite.DBStatus
 }
 
 func (c fileConnector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -134,6 +135,20 @@ func (c *liteConn) ExecContext(ctx context.Context, query string, args []driver.
 		return nil, moved
 	}
 	return res, err
+}
+
+// Check fails if there are rows that refer to others which are not there. SQLite defers no other constraints.
+func (c *standardConn) Check(context.Context) error {
+	if !c.cfg.SQLite() {
+		return nil
+	}
+	return classify(c.conn.Raw(func(conn any) error {
+		left, _, err := conn.(lite.DBStatus).Status(lite.DBStatusDeferredFKs, false)
+		if err == nil && left > 0 {
+			err = refers(errors.New("FOREIGN KEY constraint failed, which is deferred"))
+		}
+		return err
+	}), false)
 }
 
 func (c *liteConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {

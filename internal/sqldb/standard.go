@@ -29,8 +29,15 @@ type standard struct {
 	connect time.Duration
 	binary  bool // queries without parameters are prepared, too: as text, the server rounds floats
 
-	mu    sync.Mutex // guards the field below
-	types map[string]types
+	mu    sync.Mutex // guards the fields below
+	types map[string]knownTypes
+	epoch int // of connections that may be used again; see renew
+}
+
+// knownTypes are the types of a table's columns when the database was asked for them.
+type knownTypes struct {
+	types types
+	asked time.Time
 }
 
 // idle is how long an idle connection is kept.
@@ -41,27 +48,57 @@ func (c *Config) standard(conn driver.Connector) *standard {
 	db.SetMaxOpenConns(c.Connections)
 	db.SetMaxIdleConns(c.Connections)
 	db.SetConnMaxIdleTime(idle)
-	return &standard{cfg: c, db: db, connect: c.ConnectTimeout, types: map[string]types{}}
+	return &standard{cfg: c, db: db, connect: c.ConnectTimeout, types: map[string]knownTypes{}}
 }
 
 func (s *standard) Conn(ctx context.Context) (Conn, error) {
 	dialing, cancel := context.WithTimeout(ctx, s.connect)
 	defer cancel()
+	s.mu.Lock()
+	epoch := s.epoch
+	s.mu.Unlock()
 	c, err := s.db.Conn(dialing)
 	if err != nil {
 		return nil, classify(err, !errors.Is(ctx.Err(), context.Canceled))
 	}
-	return &standardConn{s, c}, nil
+	return &standardConn{s, c, epoch}, nil
+}
+
+// renew closes the connections: idle ones now, and lent ones when they are released. The next ones are dialed, and may
+// reach another server.
+func (s *standard) renew() {
+	s.mu.Lock()
+	s.epoch++
+	s.mu.Unlock()
+	s.db.SetMaxIdleConns(0) // closes them
+	s.db.SetMaxIdleConns(s.cfg.Connections)
 }
 
 func (s *standard) Close() error { return s.db.Close() }
 
 type standardConn struct {
 	*standard
-	conn *sql.Conn
+	conn  *sql.Conn
+	epoch int // of the pool, when it was lent
 }
 
-func (c *standardConn) Release() { _ = c.conn.Close() }
+func (c *standardConn) Release() {
+	c.mu.Lock()
+	old := c.epoch != c.standard.epoch
+	c.mu.Unlock()
+	if old {
+		_ = c.conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
+	}
+	_ = c.conn.Close()
+}
+
+// result is the error of a call. A server that takes no writes is left.
+func (c *standardConn) result(err error) error {
+	if err = classify(err, false); isMarked(err, readOnly) {
+		c.renew()
+	}
+	return err
+}
 
 func (c *standardConn) args(args []Value) []any {
 	all := make([]any, len(args))
@@ -77,7 +114,7 @@ func (c *standardConn) args(args []Value) []any {
 func (c *standardConn) Exec(ctx context.Context, query string, args []Value) (int64, error) {
 	res, err := c.conn.ExecContext(ctx, query, c.args(args)...)
 	if err != nil {
-		return 0, classify(err, false)
+		return 0, c.result(err)
 	}
 	n, err := res.RowsAffected()
 	return n, classify(err, false)
@@ -86,9 +123,9 @@ func (c *standardConn) Exec(ctx context.Context, query string, args []Value) (in
 func (c *standardConn) Query(ctx context.Context, query string, args []Value) (Rows, error) {
 	rows, stmt, err := c.query(ctx, query, c.args(args))
 	if err != nil {
-		return nil, classify(err, false)
+		return nil, c.result(err)
 	}
-	r := &standardRows{Rows: rows, stmt: stmt, append: c.append, most: c.cfg.MaxRow}
+	r := &standardRows{Rows: rows, conn: c, stmt: stmt, append: c.append, most: c.cfg.MaxRow}
 	if r.names, err = rows.Columns(); err == nil {
 		if err = distinct(r.names); err != nil {
 			err = engine.WithClass(engine.Permanent, err)
@@ -128,17 +165,17 @@ func (c *standardConn) query(ctx context.Context, query string, args []any) (*sq
 }
 
 // Types asks for an empty answer with these columns.
-func (c *standardConn) Types(ctx context.Context, table string, columns []string) (Types, error) {
+func (c *standardConn) Types(ctx context.Context, table string, columns []string, anew bool) (Types, error) {
 	quoted := make([]string, len(columns))
 	for i, name := range columns {
 		quoted[i] = c.cfg.Quote(name)
 	}
 	query := "SELECT " + strings.Join(quoted, ", ") + " FROM " + c.cfg.Table(table) + " WHERE 1 = 0"
 	c.mu.Lock()
-	t, known := c.types[query]
+	known := c.types[query]
 	c.mu.Unlock()
-	if known {
-		return t, nil
+	if known.types != nil && !anew && time.Since(known.asked) < believed {
+		return known.types, nil
 	}
 	rows, err := c.conn.QueryContext(ctx, query)
 	if err != nil {
@@ -149,6 +186,7 @@ func (c *standardConn) Types(ctx context.Context, table string, columns []string
 	if err != nil {
 		return nil, classify(err, false)
 	}
+	var t types
 	for _, column := range all {
 		t = append(t, c.typeOf(column))
 	}
@@ -157,12 +195,13 @@ func (c *standardConn) Types(ctx context.Context, table string, columns []string
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.types[query] = t
+	c.types[query] = knownTypes{t, time.Now()}
 	return t, nil
 }
 
 type standardRows struct {
 	*sql.Rows
+	conn   *standardConn
 	stmt   *sql.Stmt // of the rows, or nil
 	append func(dst []byte, v any, of *sql.ColumnType) ([]byte, error)
 	most   schema.Size // max_row
@@ -172,7 +211,7 @@ type standardRows struct {
 	into   []any
 }
 
-func (r *standardRows) Err() error { return classify(r.Rows.Err(), false) }
+func (r *standardRows) Err() error { return r.conn.result(r.Rows.Err()) }
 
 func (r *standardRows) Close() {
 	_ = r.Rows.Close()

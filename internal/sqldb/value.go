@@ -32,6 +32,11 @@ type Value struct {
 	Text []byte // never changes
 }
 
+// Equal says whether v is written as other is.
+func (v Value) Equal(other Value) bool {
+	return v.Kind == other.Kind && bytes.Equal(v.Text, other.Text)
+}
+
 // Of is the value of an expression for a message. A bare path keeps the source text.
 func Of(e *expr.Value, src expr.Source) (Value, error) {
 	if err := e.Fits(src); err != nil {

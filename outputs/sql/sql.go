@@ -81,7 +81,7 @@ func (o *output) Probe(ctx context.Context) error {
 	}
 	defer conn.Release()
 	if o.cfg.ClickHouse() && o.cfg.Query == "" { // a right to insert is none to read
-		_, err := conn.Types(ctx, o.cfg.Table, o.names)
+		_, err := conn.Types(ctx, o.cfg.Table, o.names, false)
 		return o.explain(err)
 	}
 	rows, err := conn.Query(ctx, o.probe(), nil)
@@ -117,7 +117,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	defer conn.Release()
 	var types sqldb.Types
 	if o.cfg.Table != "" {
-		if types, err = conn.Types(ctx, o.cfg.Table, o.names); err != nil {
+		if types, err = conn.Types(ctx, o.cfg.Table, o.names, false); err != nil {
 			return o.explain(err)
 		}
 	}
