@@ -10,7 +10,10 @@ import (
 // writing is one Write.
 type writing struct {
 	*output
-	conn sqldb.Conn
+	conn    sqldb.Conn
+	anew    bool   // values fit what the columns are now
+	changed bool   // others than before
+	waiting []*row // for rows that they refer to
 }
 
 // all writes rows, all or none but those that are to blame.
@@ -29,21 +32,42 @@ func (w *writing) all(ctx context.Context, rows []*row) error {
 			return nil
 		})
 	}
-	if !sqldb.Blames(err) {
+	if !sqldb.Mistaken(err) {
 		return err
 	}
-	if len(rows) == 1 {
+	blame := sqldb.Blames(err)
+	rows, fitErr := w.fit(ctx, rows, true)
+	switch {
+	case fitErr != nil:
+		return fitErr
+	case len(rows) == 1 && blame && !w.changed:
 		rows[0].m.Fail(w.explain(err))
 		return nil
+	case len(rows) == 0:
+		return nil
 	}
-	return w.transact(ctx, func() error {
+	return w.transact(ctx, func() error { return w.apart(ctx, rows) })
+}
+
+// apart writes rows in a transaction, without those that are to blame. A row that refers to a later one waits for it:
+// such rows are tried again for as long as any of them can be written.
+func (w *writing) apart(ctx context.Context, rows []*row) error {
+	for {
+		w.waiting = nil
 		for _, p := range w.parts(rows) {
 			if err := w.halve(ctx, p); err != nil {
 				return err
 			}
 		}
-		return nil
-	})
+		if len(w.waiting) == 0 || len(w.waiting) == len(rows) {
+			break
+		}
+		rows = w.waiting
+	}
+	for _, r := range w.waiting {
+		r.m.Fail(w.explain(r.err))
+	}
+	return nil
 }
 
 // halve writes rows, without those that are to blame. An error that no row is to blame for ends all. Rows with one key,
@@ -53,6 +77,13 @@ func (w *writing) halve(ctx context.Context, rows []*row) error {
 		return err
 	}
 	err := w.put(ctx, rows)
+	refers := sqldb.Refers(err)
+	if err == nil {
+		if c, ok := w.conn.(sqldb.Checker); ok { // a deferred constraint would fail the whole transaction at its end
+			err = c.Check(ctx)
+			refers = true
+		}
+	}
 	if !sqldb.Blames(err) {
 		if err == nil {
 			_, err = w.conn.Exec(ctx, "RELEASE SAVEPOINT flowd", nil)
@@ -62,7 +93,13 @@ func (w *writing) halve(ctx context.Context, rows []*row) error {
 	if _, err := w.conn.Exec(ctx, "ROLLBACK TO SAVEPOINT flowd", nil); err != nil {
 		return err
 	}
-	if len(rows) == 1 {
+	switch {
+	case len(rows) > 1:
+	case refers && w.cfg.Query == "" && rows[0].newer == nil: // else it would be written behind its successors
+		rows[0].err = err
+		w.waiting = append(w.waiting, rows[0])
+		return nil
+	default:
 		rows[0].m.Fail(w.explain(err))
 		return nil
 	}
@@ -86,6 +123,15 @@ func (w *writing) blocks(ctx context.Context, rows []*row) error {
 // block writes rows by one statement or, without those that are to blame, by several.
 func (w *writing) block(ctx context.Context, rows []*row) error {
 	err := w.put(ctx, rows)
+	if sqldb.Blames(err) && !w.anew {
+		var fitErr error
+		if rows, fitErr = w.fit(ctx, rows, true); fitErr != nil {
+			return fitErr
+		}
+		if w.changed || len(rows) == 0 {
+			return w.blocks(ctx, rows)
+		}
+	}
 	switch {
 	case err == nil:
 		for _, r := range rows {

@@ -85,9 +85,12 @@ Writes messages to a table in PostgreSQL, MySQL, MariaDB, SQLite or ClickHouse, 
 
 A write is one transaction, with many rows per statement; ClickHouse has no transactions,
 and gets one block (flowd docs clickhouse). If the database refuses a row, it is found by
-bisection: it fails alone (class rejected, with the database's code), and the others are
-written once. Outages, a full disk, refused logins and a missing table hold the output
-until they are resolved; deadlocks and timeouts are retried.
+bisection, also if a deferred constraint refuses it: it fails alone (class rejected, with the
+database's code), and the others are written once. A row may refer to a later one of the same
+write. Outages, a server that takes no writes, a full disk, refused logins and a missing table
+hold the output until they are resolved; deadlocks and timeouts are retried. After a refusal by
+a server that takes no writes, all connections are dialed again. If a column is altered,
+flowd sees its new type at the next refused row, or within 10 seconds.
 
 Values stay exact: a numeric column gets all digits that the message has, lists become
 arrays or JSON, objects become JSON, RFC 3339 times become points in time;

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -104,8 +105,10 @@ func (o *output) explain(err error) error {
 // row is a message and its values.
 type row struct {
 	m      *engine.Message
-	values []sqldb.Value
-	newer  *row // that replaces it in the same write
+	given  []sqldb.Value // of the expressions
+	values []sqldb.Value // as they fit the columns
+	newer  *row          // that replaces it in the same write
+	err    error         // why it waits for rows that it refers to
 }
 
 // Write writes the batch in one transaction, where there are any.
@@ -115,49 +118,77 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 		return err
 	}
 	defer conn.Release()
-	var types sqldb.Types
-	if o.cfg.Table != "" {
-		if types, err = conn.Types(ctx, o.cfg.Table, o.names, false); err != nil {
-			return o.explain(err)
-		}
-	}
 	rows := make([]*row, 0, b.Len())
 	for m := range b.All() {
-		r, err := o.rowOf(m, types)
-		if err != nil {
+		r := &row{m: m, given: make([]sqldb.Value, len(o.exprs))}
+		if err := o.evaluate(r); err != nil {
 			m.Fail(err)
 			continue
 		}
 		rows = append(rows, r)
 	}
-	if len(rows) == 0 {
-		return nil
-	}
 	w := &writing{output: o, conn: conn}
+	if rows, err = w.fit(ctx, rows, false); err != nil || len(rows) == 0 {
+		return o.explain(err)
+	}
 	if o.cfg.ClickHouse() {
 		return o.explain(w.blocks(ctx, rows))
 	}
 	return o.explain(w.all(ctx, rows))
 }
 
-func (o *output) rowOf(m *engine.Message, types sqldb.Types) (*row, error) {
-	r := &row{m: m, values: make([]sqldb.Value, len(o.exprs))}
+// evaluate finds the values of a row.
+func (o *output) evaluate(r *row) (err error) {
 	for i := range o.exprs {
-		v, err := sqldb.Of(&o.exprs[i], m)
-		if err != nil {
-			if o.names != nil {
-				return nil, fmt.Errorf("column %s: %w", o.names[i], err)
-			}
-			return nil, fmt.Errorf("args[%d]: %w", i, err)
+		if r.given[i], err = sqldb.Of(&o.exprs[i], r.m); err == nil {
+			continue
 		}
-		if types != nil {
-			if v, err = types.Fit(i, v); err != nil {
-				return nil, fmt.Errorf("table %s: column %s: %w", o.cfg.Table, o.names[i], err)
-			}
+		if o.names != nil {
+			return fmt.Errorf("column %s: %w", o.names[i], err)
 		}
-		r.values[i] = v
+		return fmt.Errorf("args[%d]: %w", i, err)
 	}
-	return r, nil
+	r.values = r.given
+	return nil
+}
+
+// fit makes the values of rows such as the columns take, and gives the rows for which that is possible. The others fail:
+// for them, the database is asked again what the columns are. With anew, it is asked in any case.
+func (w *writing) fit(ctx context.Context, rows []*row, anew bool) ([]*row, error) {
+	w.anew = w.anew || anew
+	if w.cfg.Table == "" {
+		return rows, nil
+	}
+	types, err := w.conn.Types(ctx, w.cfg.Table, w.names, anew)
+	if err != nil || types == nil {
+		return rows, err
+	}
+	kept := make([]*row, 0, len(rows))
+	for _, r := range rows {
+		values, err := w.fitted(r.given, types)
+		switch {
+		case err == nil:
+			w.changed = w.changed || anew && !slices.EqualFunc(values, r.values, sqldb.Value.Equal)
+			r.values = values
+			kept = append(kept, r)
+		case !anew:
+			return w.fit(ctx, rows, true)
+		default:
+			r.m.Fail(err)
+		}
+	}
+	return kept, nil
+}
+
+// fitted are values as columns take them.
+func (o *output) fitted(given []sqldb.Value, types sqldb.Types) (values []sqldb.Value, err error) {
+	values = make([]sqldb.Value, len(given))
+	for i, v := range given {
+		if values[i], err = types.Fit(i, v); err != nil {
+			return nil, fmt.Errorf("table %s: column %s: %w", o.cfg.Table, o.names[i], err)
+		}
+	}
+	return values, nil
 }
 
 // rollback is how long giving up a transaction may take.
