@@ -102,3 +102,56 @@ func TestALostAnswerRemovesNoOtherElement(t *testing.T) {
 		})
 	}
 }
+
+// A server that is out of memory takes removals: they free some.
+func TestASettledElementIsRemovedWithoutMemory(t *testing.T) {
+	t.Parallel()
+	server := redistest.Own(t)
+	c := redistest.Client(t, "redis://"+server.Address)
+	c.RPush(t.Context(), "jobs", "a", "b")
+	in := opened(t, "redis://"+server.Address, "jobs", "")
+	_, refs := read(t, in, 2)
+	c.ConfigSet(t.Context(), "maxmemory", "1")
+	settle(t, in, engine.Delivered, nil, refs[0])
+	equal(t, "in flight", list(c, in.processing), "b")
+}
+
+// A replica refuses a removal: the error says so, and the connection is not used again.
+func TestAReplicaRemovesNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Own(t)
+	c := redistest.Client(t, "redis://"+server.Address)
+	c.RPush(t.Context(), "jobs", "a")
+	in := opened(t, "redis://"+server.Address, "jobs", "")
+	_, refs := read(t, in, 1)
+	dialed := in.conn.Load().Client.PoolStats().Misses
+	c.Do(t.Context(), "replicaof", "127.0.0.1", "1")
+	_, err := in.Ack(t.Context(), []engine.Result{{Ref: refs[0], Fate: engine.Delivered}})
+	if e := engine.ErrorOf(err, ""); e == nil || e.Class != engine.Transient || !strings.Contains(err.Error(), "this is a replica") {
+		t.Errorf("got %v", err)
+	}
+	c.Do(t.Context(), "replicaof", "no", "one")
+	settle(t, in, engine.Delivered, nil, refs[0])
+	equal(t, "in flight", list(c, in.processing), "")
+	if in.conn.Load().Client.PoolStats().Misses == dialed {
+		t.Error("the connection to the replica is still in use")
+	}
+}
+
+// An element is not forgotten when it can't be put back, such as into a key of another type.
+func TestAnElementThatCannotBePutBackIsKept(t *testing.T) {
+	t.Parallel()
+	url, key := redistest.URL(t), redistest.Key(t)
+	c := redistest.Client(t, url)
+	c.RPush(t.Context(), key, "a")
+	in := opened(t, url, key, "")
+	_, refs := read(t, in, 1)
+	c.Set(t.Context(), key, "text", 0)
+	back := engine.Result{Ref: refs[0], Fate: engine.Returned}
+	if again, err := in.Ack(t.Context(), []engine.Result{back}); err == nil || len(again) != 1 {
+		t.Errorf("the element can't be put back: %v, %d again", err, len(again))
+	}
+	c.Del(t.Context(), key)
+	settle(t, in, back.Fate, nil, refs[0])
+	equal(t, "in the list", list(c, key), "a")
+}

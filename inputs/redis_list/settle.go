@@ -43,7 +43,7 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 	}
 	in.mu.Unlock()
 	if len(done) > 0 {
-		if e := in.once.Do(ctx, c.Client, removals, func() { in.forget(done) }); e != nil {
+		if e := in.once.Do(ctx, c.Client, removals, true, func() { in.forget(done) }); e != nil {
 			err, again = redis.Explain(e, "remove elements of "+in.processing), done
 		}
 	}
@@ -82,7 +82,7 @@ func (in *input) restore(ctx context.Context, c *conn, behind bool, texts []stri
 		}
 		commands = append(commands, in.removal(text), []any{push, in.cfg.Key, text})
 	}
-	return redis.Explain(in.once.Do(ctx, c.Client, commands, done), "put elements back into list "+in.cfg.Key)
+	return redis.Explain(in.once.Do(ctx, c.Client, commands, false, done), "put elements back into list "+in.cfg.Key)
 }
 
 // putBack puts back what has failed and is due.
