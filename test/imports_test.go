@@ -105,7 +105,7 @@ var inside = map[string]string{
 	"internal/bounds": "" +
 		"inputs/postgres_cdc inputs/redis_stream internal/mqtt internal/nats internal/pgwire internal/queue/amqp internal/queue/redis " +
 		"internal/sqldb internal/testing/boundstest processors/redis",
-	"internal/headroom": "cmd/flowd/cli inputs/kafka test/bench",
+	"internal/headroom": "cmd/flowd/cli test/bench",
 	"internal/httpx": "" +
 		"inputs/http inputs/http_server inputs/sqs internal/aws internal/azure internal/google internal/mqtt internal/objects/azure " +
 		"internal/objects/gcs internal/objects/s3 internal/queue/amqp internal/queue/kafka internal/queue/sqs internal/registry " +
