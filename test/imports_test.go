@@ -75,9 +75,9 @@ var inside = map[string]string{
 	"internal/caches/redis":   "internal/caches",
 	"internal/caches/sql":     "internal/caches",
 	"internal/call": "" +
-		"cmd/flowd/cli inputs/http internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
-		"internal/queue/nats internal/queue/sqs internal/registry internal/twophase outputs/http processors/exec " +
-		"processors/http processors/sql processors/state",
+		"cmd/flowd/cli inputs/http internal/aws internal/caches/nats_kv internal/caches/sql internal/httpx internal/objects " +
+		"internal/objects/azure internal/objects/s3 internal/queue/nats internal/queue/sqs internal/registry " +
+		"internal/twophase outputs/http processors/exec processors/http processors/sql processors/state",
 	"internal/checkpoint": "inputs/file inputs/http inputs/sql internal/cursor internal/objects",
 	"internal/codec": "" +
 		"config/yamltext internal/avro internal/call internal/framing internal/jsonschema internal/parquet " +
