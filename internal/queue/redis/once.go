@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -46,8 +45,7 @@ func (o *Once) Resume(ctx context.Context, c *Client) error {
 	}
 	asked := errUnasked
 	err := c.UniversalClient.Watch(ctx, func(tx *goredis.Tx) error {
-		number := strconv.FormatInt(t.number, 10)
-		carriedOut, err := tx.ZRangeByScore(ctx, o.Key, &goredis.ZRangeBy{Min: number, Max: number}).Result()
+		carriedOut, err := tx.Do(ctx, "zrangebyscore", o.Key, t.number, t.number).StringSlice()
 		if err != nil || slices.Contains(carriedOut, o.Member) {
 			return err
 		}
