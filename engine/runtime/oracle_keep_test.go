@@ -25,6 +25,7 @@ import (
 // messages, in and around groups, of parts and of whole messages, in caches that are away for a while.
 type keeping struct {
 	caches map[string]*cachetest.Away
+	slow   bool          // a call of a cache takes time, for which a drain may be too short
 	shared engine.Shared // of a plan and its successor
 	splits bool          // each root is a list of pieces
 	early  bool          // what is scripted happens to roots, before they are split
@@ -66,6 +67,10 @@ func (w *world) newKeeping() *keeping {
 	for i := range 1 + w.r.IntN(2) {
 		c := &cachetest.Away{Cache: cachetest.New(w.t, `{"memory": {}}`), From: w.began.Add(w.ms(0, 300)),
 			Reads: w.maybe(2)}
+		if w.maybe(2) {
+			c.Cache = &cachetest.Process{Server: &cachetest.Server{Latency: w.ms(0, 20)}}
+			k.slow = true
+		}
 		c.Until = c.From.Add(time.Duration(w.one(0, 500, 5000, 60_000)) * time.Millisecond)
 		k.caches[fmt.Sprint("c", i)] = c
 	}
@@ -76,7 +81,12 @@ func (w *world) newKeeping() *keeping {
 func (k *keeping) plugins() map[string]engine.Plugin[engine.Cache] {
 	all := map[string]engine.Plugin[engine.Cache]{}
 	for name, c := range k.caches {
-		all[name] = engine.Use(func(engine.Env) (engine.Cache, error) { return c, nil })
+		all[name] = engine.Use(func(engine.Env) (engine.Cache, error) {
+			if _, ok := c.Cache.(engine.SharedCache); ok {
+				return cachetest.SharedAway{Away: c}, nil
+			}
+			return c, nil
+		})
 	}
 	return all
 }

@@ -92,7 +92,7 @@ func (w *world) obligations() {
 		rep = plan.Run(stop, kill)
 	}
 	stuck.Stop()
-	unsaved = unsaved || stopped && w.keeping != nil && w.keeping.away()
+	unsaved = unsaved || stopped && w.keeping != nil && (w.keeping.away() || w.keeping.slow)
 	if took := time.Since(began); took > 3*time.Hour {
 		t.Errorf("took %v: something waited for a batch's timeout", took)
 	}

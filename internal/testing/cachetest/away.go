@@ -47,3 +47,17 @@ func (u *Away) Delete(ctx context.Context, key string) error {
 	}
 	return u.Cache.Delete(ctx, key)
 }
+
+// SharedAway is an Away of a cache that other processes use, too.
+type SharedAway struct{ *Away }
+
+// Swap changes values.
+func (u SharedAway) Swap(ctx context.Context, all []engine.CacheSwap) {
+	if err := u.away(); err != nil {
+		for i := range all {
+			all[i].Err = err
+		}
+		return
+	}
+	u.Cache.(engine.SharedCache).Swap(ctx, all)
+}

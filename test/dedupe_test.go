@@ -1,0 +1,95 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/flowd-io/flowd/internal/testing/redistest"
+)
+
+const deduping = `
+inputs:
+  in: {file: {path: in.ndjson}}
+processors:
+  - dedupe: {key: id, cache: seen}
+batchers:
+  all: {batch: {size: 1000, timeout: 20ms}, output: out}
+outputs:
+  out: {redis_list: {url: %[1]q, key: out}}
+engine: {rate_limit: {messages: 50, per: 10ms}}
+resources: {caches: {seen: {redis: {url: %[1]q, prefix: "seen:"}}}}
+`
+
+// TestDedupeKilled kills a flowd that shares its dedupe by Redis. Two others have the same messages: what the first one
+// has not delivered goes to one of them, and what it has delivered but not yet remembered may go there, too.
+func TestDedupeKilled(t *testing.T) {
+	t.Parallel()
+	const n = 3000
+	server := redistest.Own(t)
+	c := redistest.Client(t, server.URL())
+	run := func() *process {
+		var text strings.Builder
+		for _, id := range rand.Perm(n) {
+			fmt.Fprintf(&text, `{"id":%d}`+"\n", id)
+		}
+		dir := t.TempDir()
+		write(t, dir, "in.ndjson", text.String())
+		return start(t, dir, "-c", write(t, dir, "p.yaml", fmt.Sprintf(deduping, server.URL())))
+	}
+	first := run()
+	redistest.Until(t, func() error {
+		if got := c.LLen(t.Context(), "out").Val(); got < n/4 {
+			return fmt.Errorf("%d are delivered", got)
+		}
+		return nil
+	})
+	first.Signal(syscall.SIGKILL)
+	_ = first.Cmd.Wait()
+	var orphans []string
+	for it := c.Scan(t.Context(), 0, "seen:*", 1000).Iterator(); it.Next(t.Context()); {
+		if v := c.Get(t.Context(), it.Val()).Val(); v != "true" {
+			orphans = append(orphans, it.Val())
+		}
+	}
+	if len(orphans) == 0 {
+		t.Error("the process had no keys of messages in flight")
+	}
+	others := []*process{run(), run()}
+	redistest.Until(t, func() error {
+		if got := c.LLen(t.Context(), "out").Val(); got < n/2 {
+			return fmt.Errorf("%d are delivered", got)
+		}
+		return nil
+	})
+	for _, key := range orphans { // a lease passes
+		if ttl := c.PTTL(t.Context(), key).Val(); ttl > 30*time.Second {
+			t.Errorf("a key of the process that was killed has %v to live", ttl)
+		}
+		c.Del(t.Context(), key)
+	}
+	for _, p := range others {
+		p.Wait().Want(t, 0)
+	}
+	seen := map[int]int{}
+	for _, body := range c.LRange(t.Context(), "out", 0, -1).Val() {
+		var m struct{ ID int }
+		if err := json.Unmarshal([]byte(body), &m); err != nil {
+			t.Fatal(err)
+		}
+		seen[m.ID]++
+	}
+	twice := 0
+	for _, times := range seen {
+		twice += times - 1
+	}
+	if len(seen) != n || twice > len(orphans) {
+		t.Errorf("%d of %d keys were delivered, %d of them again, with %d in flight when the process was killed", len(seen), n, twice,
+			len(orphans))
+	}
+	t.Logf("%d in flight, %d delivered again", len(orphans), twice)
+}
