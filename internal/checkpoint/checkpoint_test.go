@@ -2,12 +2,14 @@ package checkpoint
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -92,7 +94,7 @@ func TestAChangeIsSavedAtOnceAndThenOnceASecond(t *testing.T) {
 			}
 			time.Sleep(wait)
 			synctest.Wait()
-			if text, err := os.ReadFile(path); err != nil || !bytes.Contains(text, []byte(want)) {
+			if text, err := os.ReadFile(path); err != nil || !bytes.HasSuffix(text, []byte(want+"\n")) {
 				t.Errorf("%s: got %s, %v, want %s", name, text, err, want)
 			}
 		}
@@ -120,7 +122,11 @@ func TestASaveThatFailsIsMadeGood(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Mkdir(Temporary(path), 0o700); err != nil {
+		at.Store(1)
+		k.Changed(1)
+		time.Sleep(2 * pause)
+		synctest.Wait()
+		if err := errors.Join(os.Remove(path), os.Mkdir(Temporary(path), 0o700)); err != nil { // it can't be written anew
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(Temporary(path), "x"), nil, 0o600); err != nil {
@@ -253,11 +259,11 @@ func TestOpenRefuses(t *testing.T) {
 	put("yaml", "inputs:\n")
 	put("json", `{"a": 1}`)
 	put("other", `{"checkpoint_of":"sql","version":1,"state":{}}`)
-	newer, err := sealed(envelope[struct{}]{Kind: "test", Version: version + 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	put("newer", string(newer))
+	put("newer", string(sealed(header{Kind: "test", Version: version + 1})))
+	put("another", string(sealed(header{Kind: "sql", Version: version}))+"00000000 \n")
+	put("headless", string(sealed(header{Kind: "test", Version: version})))
+	put("line", string(sealed(header{Kind: "test", Version: version}))+"x\n00000000 \n")
+	put("entry", string(appendLine(appendLine(sealed(header{Kind: "test", Version: version}), []byte(`{"at":"x"}`)), nil)))
 	put("unsummed", `{"checkpoint_of":"test","version":2,"state":{}}`)
 	put("shape", `{"checkpoint_of":"test","version":1,"state":{"at":"x"}}`)
 	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
@@ -272,7 +278,11 @@ func TestOpenRefuses(t *testing.T) {
 		"yaml":     "is damaged or not a checkpoint",
 		"json":     "is not a checkpoint (name another file)",
 		"other":    "is a checkpoint of sql, not of test (name another file)",
-		"newer":    "has version 3, but this flowd supports version 2",
+		"newer":    "has version 4, but this flowd supports version 3",
+		"another":  "is a checkpoint of sql, not of test (name another file)",
+		"headless": "is damaged: it is incomplete (restore it, or remove it",
+		"line":     "is damaged at line 2: it does not match its checksum (restore it, or remove it",
+		"entry":    "is damaged at line 2: json: cannot unmarshal string",
 		"unsummed": "is damaged: it does not match its checksum",
 		"shape":    "is damaged: json: cannot unmarshal string",
 		"folder":   "is not a regular file",
@@ -280,12 +290,18 @@ func TestOpenRefuses(t *testing.T) {
 		"empty/x":  "not a directory (a part of the path is a file)",
 	} {
 		path := filepath.Join(dir, name)
-		before, _ := os.ReadFile(filepath.Join(dir, "cut"))
+		read := func() (text []byte) {
+			if name != "pipe" {
+				text, _ = os.ReadFile(path)
+			}
+			return text
+		}
+		before := read()
 		_, _, err := Open(config(path, new(atomic.Int64)))
 		if err == nil || !strings.Contains(err.Error(), "checkpoint "+path+": "+want) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
 		}
-		if after, _ := os.ReadFile(filepath.Join(dir, "cut")); !bytes.Equal(before, after) {
+		if after := read(); !bytes.Equal(before, after) {
 			t.Errorf("%s: a refused file was changed", name)
 		}
 	}
@@ -295,44 +311,128 @@ func TestOpenRefuses(t *testing.T) {
 	})
 }
 
-// No flipped bit and no lost end is taken for a state: not for another one, and not for
-// that of an input which has read nothing yet.
+// TestDamageIsFound flips each bit, and cuts off each end. Damage to the last save costs that save alone, as if it had
+// been interrupted; any other is an error.
 func TestDamageIsFound(t *testing.T) {
-	for name, e := range map[string]envelope[any]{
-		"saved":       {Kind: "test", Version: version, State: map[string]int{"at": 1234}},
-		"never saved": {Kind: "test", Version: version},
-	} {
-		text, err := sealed(e)
-		if err != nil {
+	path := filepath.Join(t.TempDir(), "a")
+	var at atomic.Int64
+	k, _ := kept(t, path, &at)
+	starts := []int64{} // of the saves
+	for range 3 {
+		starts = append(starts, k.file.size)
+		at.Add(1)
+		k.Changed(1)
+		if err := k.Save(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := parse[map[string]int](text, "test"); err != nil {
-			t.Fatalf("%s: %v", name, err)
+	}
+	closed(t, k)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := func(text []byte) (states []int64, err error) {
+		_, _, err = read(bytes.NewReader(text), "test", func(entry []byte) error {
+			var c cursor
+			err := json.Unmarshal(entry, &c)
+			states = append(states, c.At)
+			return err
+		}, ignore)
+		return states, err
+	}
+	if got, err := states(text); err != nil || !slices.Equal(got, []int64{1, 2, 3}) {
+		t.Fatalf("read %v, %v", got, err)
+	}
+	for bit := range 8 * len(text) {
+		damaged := bytes.Clone(text)
+		damaged[bit/8] ^= 1 << (bit % 8)
+		got, err := states(damaged)
+		if last := int64(bit/8) >= starts[2]; !last && err == nil || last && (err != nil || !slices.Equal(got, []int64{1, 2})) {
+			t.Errorf("with bit %d flipped, %q is taken for %v, %v", bit, damaged, got, err)
 		}
-		for bit := range 8 * len(text) {
-			damaged := bytes.Clone(text)
-			damaged[bit/8] ^= 1 << (bit % 8)
-			if saved, err := parse[map[string]int](damaged, "test"); err == nil {
-				t.Errorf("%s: with bit %d flipped, %q is taken for %v", name, bit, damaged, saved)
+	}
+	for n := range text {
+		got, err := states(text[:n])
+		saves := 0 // that are left
+		for _, start := range starts[1:] {
+			if int64(n) >= start {
+				saves++
 			}
 		}
-		for n := range text {
-			if saved, err := parse[map[string]int](text[:n], "test"); err == nil {
-				t.Errorf("%s: cut to %d bytes, %q is taken for %v", name, n, text[:n], saved)
-			}
+		if int64(n) < starts[0] && err == nil || int64(n) >= starts[0] && (err != nil || len(got) != saves) {
+			t.Errorf("cut to %d bytes, %q is taken for %v, %v", n, text[:n], got, err)
 		}
 	}
 }
 
-func TestCheckpointsWithoutASumAreRead(t *testing.T) {
-	saved, err := parse[map[string]int]([]byte(`{"checkpoint_of":"test","version":1,"state":{"at":3}}`+"\n"), "test")
-	if err != nil || (*saved)["at"] != 3 {
-		t.Errorf("got %v, %v, want 3", saved, err)
+// TestAnInterruptedSaveIsCutOff and the next one takes its place.
+func TestAnInterruptedSaveIsCutOff(t *testing.T) {
+	for _, torn := range []string{"00000000 \n12345678 {", "0000", "00000000 \n" + strings.Repeat("\x00", 10_000)} {
+		path := filepath.Join(t.TempDir(), "a")
+		var at atomic.Int64
+		k, _ := kept(t, path, &at)
+		at.Store(1)
+		k.Changed(1)
+		closed(t, k)
+		whole, _ := os.ReadFile(path)
+		if err := os.WriteFile(path, append(whole, torn...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var log enginetest.Transcript
+		cfg := config(path, &at)
+		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+		for range 2 {
+			k, saved, err := Open(cfg)
+			if err != nil || saved == nil || saved.At != at.Load() {
+				t.Fatalf("got %v, %v, want %d", saved, err, at.Load())
+			}
+			at.Add(1)
+			k.Changed(1)
+			closed(t, k)
+		}
+		if n := strings.Count(log.String(), "interrupted"); n != 1 {
+			t.Errorf("the log says it %d times: %s", n, &log)
+		}
 	}
-	if saved, err := parse[map[string]int]([]byte(`{"checkpoint_of":"test","version":0,"state":{}}`),
-		"test"); saved != nil || err != nil {
-		t.Errorf("one that was never saved: got %v, %v", saved, err)
+}
+
+// TestOldVersionsAreRead and converted by the first save.
+func TestOldVersionsAreRead(t *testing.T) {
+	v2 := []byte(`{"checkpoint_of":"test","version":2,"state":{"at":3}`)
+	for text, want := range map[string]*cursor{
+		`{"checkpoint_of":"test","version":1,"state":{"at":3}}` + "\n": {3},
+		string(fmt.Appendf(v2, sumFormat, sum(v2))):                    {3},
+		string(sealed(header{"test", 2, json.RawMessage("null")})):     nil,
+		`{"checkpoint_of":"test","version":0,"state":{}}`:              nil,
+	} {
+		path := filepath.Join(t.TempDir(), "a")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []int64{3, 3, 4} {
+			k, saved := kept(t, path, newInt(at))
+			if (saved == nil) != (want == nil) || saved != nil && *saved != *want {
+				t.Errorf("%s: got %v, want %v", text, saved, want)
+			}
+			if at == 3 && !t.Failed() { // what has not changed is not written
+				closed(t, k)
+				continue
+			}
+			k.Changed(1)
+			closed(t, k)
+			k, saved = kept(t, path, newInt(at))
+			if saved == nil || saved.At != 4 || k.file.stale {
+				t.Errorf("%s: converted, got %v", text, saved)
+			}
+			closed(t, k)
+		}
 	}
+}
+
+func newInt(n int64) *atomic.Int64 {
+	var at atomic.Int64
+	at.Store(n)
+	return &at
 }
 
 func TestOneCheckpointHasOneOwner(t *testing.T) {
@@ -354,7 +454,8 @@ func TestOneCheckpointHasOneOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Another process is another open file: the lock is what it meets.
-	if _, _, err := openFile[cursor](filepath.Join(dir, "a"), "a", "test"); !errors.Is(err, flock.ErrHeld) {
+	other := &file{path: filepath.Join(dir, "a"), name: "a", kind: "test"}
+	if _, err := other.take(nil, ignore, ignore); !errors.Is(err, flock.ErrHeld) {
 		t.Errorf("got %v", err)
 	}
 	closed(t, k)

@@ -1,12 +1,13 @@
 package checkpoint
 
 import (
-	"encoding/json"
+	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -15,189 +16,190 @@ import (
 	"github.com/flowd-io/flowd/internal/flock"
 )
 
-const (
-	version  = 2
-	unsummed = 1         // the version before: without a sum
-	largest  = 256 << 20 // of a checkpoint
-)
-
-// envelope is the content of a file; the state is followed by a checksum of everything
-// before it.
-type envelope[T any] struct {
-	Kind    string `json:"checkpoint_of"`
-	Version int    `json:"version"`
-	State   T      `json:"state"`
-}
-
-const sumFormat = `,"crc32c":"%08x"}` + "\n"
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// sealed is the text of a file.
-func sealed[T any](e envelope[T]) ([]byte, error) {
-	text, err := json.Marshal(e)
-	if err != nil {
-		return nil, err
-	}
-	text = text[:len(text)-1] // the brace follows the checksum
-	return fmt.Appendf(text, sumFormat, crc32.Checksum(text, castagnoli)), nil
-}
-
-// whole says whether a text has its sum.
-func whole(text []byte) bool {
-	n := len(text) - len(fmt.Sprintf(sumFormat, 0))
-	return n > 0 && string(text[n:]) == fmt.Sprintf(sumFormat, crc32.Checksum(text[:n], castagnoli))
-}
-
-// file is a checkpoint on disk. Its owner holds a lock on it: another process that opens it
-// is refused.
+// file is a checkpoint on disk. While it is open, it is locked: another process that opens it is refused.
 type file struct {
-	path, name string // name is the path as the user wrote it
-	lock       *os.File
+	path, name, kind string      // name is the path as the user wrote it
+	open             *os.File    // nil: closed
+	size             int64       // of what counts
+	lines            int         // of entries
+	created          bool        // there was none
+	longer           bool        // an addition that failed may have left something behind what counts
+	stale            bool        // it must be written anew: appending to it is not possible, or not enough
+	info             fs.FileInfo // when it was closed
 }
 
 // Temporary is the file next to a checkpoint in which the next one is written.
 func Temporary(path string) string { return path + ".tmp" }
 
-// openFile locks and reads a checkpoint, and creates one if there is none.
-func openFile[T any](path, name, kind string) (*file, *T, error) {
-	f := &file{path: path, name: name}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, nil, f.explain(err)
-	}
-	text, err := f.open()
-	var saved *T
+// take opens the file and locks it, or creates it without entries. was is the file that this process had before, or
+// nil: if it is still the same, it is not read again. cut is how many bytes of an interrupted save were removed. After
+// an error, too, the file is to be closed.
+func (f *file) take(was *file, load, convert func([]byte) error) (cut int64, err error) {
+	info, err := f.find()
 	if err != nil {
-		err = f.explain(err)
-	} else if text == nil {
-		text, err = sealed(envelope[*struct{}]{Kind: kind, Version: version})
-	} else if saved, err = parse[T](text, kind); err != nil {
-		err = fmt.Errorf("checkpoint %s: %w", name, err)
+		return 0, f.explain(err)
 	}
-	if err == nil {
-		err = f.replace(text) // shows that it can be
+	if f.open == nil {
+		err = f.rewrite(func(func([]byte, error) bool) {})
+		f.created, f.stale = true, was != nil
+		return 0, err
 	}
+	if was != nil && was.info != nil && os.SameFile(was.info, info) && was.info.Size() == info.Size() {
+		f.size, f.lines, f.longer, f.stale = was.size, was.lines, was.longer, was.stale
+		return 0, nil
+	}
+	f.size, f.lines, err = read(f.open, f.kind, load, convert)
 	if err != nil {
-		f.close()
-		return nil, nil, err
+		return 0, fmt.Errorf("checkpoint %s: %w", f.name, err)
 	}
-	return f, saved, nil
+	f.stale = was != nil || f.size == 0
+	if cut = info.Size() - f.size; f.size == 0 || cut == 0 {
+		return 0, nil
+	}
+	return cut, f.explain(f.open.Truncate(f.size))
 }
 
-// open locks and reads the file; text is nil if there is none. After an error, too, the
-// file is to be closed.
-func (f *file) open() (text []byte, err error) {
+// find opens and locks the file, if there is one.
+func (f *file) find() (fs.FileInfo, error) {
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return nil, err
+	}
 	for {
-		in, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe does not wait
-		if errors.Is(err, fs.ErrNotExist) {
+		info, err := os.Stat(f.path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			return nil, nil
+		case err != nil:
+			return nil, err
+		case !info.Mode().IsRegular():
+			return nil, errors.New("is not a regular file (name one)")
+		}
+		f.open, err = os.OpenFile(f.path, os.O_RDWR|syscall.O_NONBLOCK, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		f.lock = in
-		info, err := in.Stat()
-		switch {
-		case err != nil:
-		case !info.Mode().IsRegular():
-			err = errors.New("is not a regular file (name one)")
-		case info.Size() > largest:
-			err = fmt.Errorf("is not a checkpoint: it has %d bytes (name another file)", info.Size())
-		default:
-			_, err = flock.Lock(in)
+		if _, err = flock.Lock(f.open); err == nil {
+			info, err = f.open.Stat()
 		}
 		if err != nil {
 			return nil, err
 		}
 		// Its holder may have put a new one in its place just before the lock.
-		if now, err := os.Stat(f.path); err != nil || !os.SameFile(info, now) {
-			f.close()
-			continue
+		if now, err := os.Stat(f.path); err == nil && os.SameFile(info, now) {
+			return info, nil
 		}
-		return io.ReadAll(in) // of an empty one not nil: it is there
+		f.open.Close()
+		f.open = nil
 	}
 }
 
-// parse reads a state; one that was never saved is nil.
-func parse[T any](text []byte, kind string) (*T, error) {
-	var head envelope[json.RawMessage]
-	const remedy = "restore it, or remove it: its input then reads everything again, as at its first start"
-	err := json.Unmarshal(text, &head)
-	switch {
-	case errors.As(err, new(*json.UnmarshalTypeError)), err == nil && head.Kind == "":
-		return nil, errors.New("is not a checkpoint (name another file)")
-	case err != nil:
-		return nil, fmt.Errorf("is damaged or not a checkpoint: %w (%s)", err, remedy)
-	case head.Kind != kind:
-		return nil, fmt.Errorf("is a checkpoint of %s, not of %s (name another file)", head.Kind, kind)
-	case head.Version < 0 || head.Version > version && whole(text):
-		return nil,
-			fmt.Errorf("has version %d, but this flowd supports version %d (use the flowd that wrote it, or remove it to begin without one)", head.Version, version)
-	case head.Version == 0 && string(text) == fmt.Sprintf(`{"checkpoint_of":%q,"version":0,"state":{}}`, kind): // never saved, without a sum
-		return nil, nil
-	case head.Version != unsummed && !whole(text):
-		return nil, fmt.Errorf("is damaged: it does not match its checksum (%s)", remedy)
-	case string(head.State) == "null":
-		return nil, nil
-	}
-	saved := new(T)
-	if err := json.Unmarshal(head.State, saved); err != nil {
-		return nil, fmt.Errorf("is damaged: %w (%s)", err, remedy)
-	}
-	return saved, nil
-}
-
-// save puts a new file in the place of the old one: whenever it is interrupted,
-// one of the two is there, whole.
-func save[T any](f *file, state envelope[T]) error {
-	text, err := sealed(state)
-	if err != nil {
-		return fmt.Errorf("checkpoint %s: %w", f.name, err)
-	}
-	return f.replace(text)
-}
-
-func (f *file) replace(text []byte) error {
-	if err := f.yields(); err != nil {
-		return f.explain(err)
-	}
-	tmp := Temporary(f.path)
-	next, err := f.write(tmp, text)
-	if errors.Is(err, fs.ErrNotExist) { // the folder was moved or deleted
-		if err = os.MkdirAll(filepath.Dir(f.path), 0o700); err == nil {
-			next, err = f.write(tmp, text)
-		}
+// rewrite puts a new file with these entries in the place of this one. Whenever it is interrupted, one of the two is
+// there, whole.
+func (f *file) rewrite(entries iter.Seq2[[]byte, error]) error {
+	next := &file{path: Temporary(f.path), kind: f.kind}
+	err := f.yields()
+	if err == nil {
+		err = next.create(entries)
 	}
 	if !flock.Works { // such systems do not rename open files
-		next.Close()
+		next.close()
 		f.close()
 	}
 	if err == nil {
-		err = os.Rename(tmp, f.path)
+		err = os.Rename(next.path, f.path)
+	}
+	if err == nil && !flock.Works {
+		next.open, err = os.OpenFile(f.path, os.O_RDWR, 0)
 	}
 	if err != nil {
-		next.Close()
+		next.close()
+		_ = os.Remove(next.path) // the next one does it again
 		return f.explain(err)
 	}
 	f.close()
-	f.lock = next
+	f.open, f.size, f.lines, f.longer, f.stale = next.open, next.size, next.lines, false, false
 	return f.explain(files.SyncDir(filepath.Dir(f.path)))
 }
 
-// isThere says whether the path names the file that is locked.
+// create makes a file with a header, entries, and a mark, locked and on the disk.
+func (f *file) create(entries iter.Seq2[[]byte, error]) error {
+	err := os.MkdirAll(filepath.Dir(f.path), 0o700) // the folder may have been moved or deleted
+	if err != nil {
+		return err
+	}
+	// A file there is left from a crash, or a link that someone has put there.
+	if err = os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if f.open, err = os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return err
+	}
+	if _, err = flock.Lock(f.open); err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f.open, 64<<10)
+	_, err = w.Write(sealed(header{Kind: f.kind, Version: version}))
+	var line []byte
+	for entry, bad := range entries {
+		if err = cmp.Or(err, bad); err != nil {
+			return err
+		}
+		line = appendLine(line[:0], entry)
+		_, err = w.Write(line)
+		f.lines++
+	}
+	if err == nil {
+		_, err = w.Write(mark)
+	}
+	if err = cmp.Or(err, w.Flush()); err != nil {
+		return err
+	}
+	if f.size, err = f.open.Seek(0, io.SeekCurrent); err != nil {
+		return err
+	}
+	return f.open.Sync()
+}
+
+// append appends lines, a mark first, and waits until they are on the disk.
+func (f *file) append(text []byte, lines int) error {
+	var err error
+	if f.longer {
+		err = f.open.Truncate(f.size)
+	}
+	if err == nil {
+		f.longer = true
+		_, err = f.open.WriteAt(text, f.size)
+	}
+	if err == nil {
+		err = f.open.Sync()
+		f.stale = err != nil // what the system has dropped is not written by another Sync
+	}
+	if err != nil {
+		return f.explain(err)
+	}
+	f.longer = false
+	f.size += int64(len(text))
+	f.lines += lines
+	return nil
+}
+
+// isThere says whether the path still names the file.
 func (f *file) isThere() bool {
-	if f.lock == nil {
+	if !flock.Works {
 		return true // such systems do not rename open files
 	}
-	mine, err := f.lock.Stat()
+	mine, err := f.open.Stat()
 	now, gone := os.Stat(f.path)
 	return err == nil && gone == nil && os.SameFile(mine, now)
 }
 
-// yields is an error if another process keeps its checkpoint under the path now, which was free
-// because the file had been renamed or deleted.
+// yields is an error if another process keeps its checkpoint under the path now, which was free because the file had
+// been renamed or deleted.
 func (f *file) yields() error {
-	if f.lock == nil || f.isThere() {
+	if f.isThere() {
 		return nil
 	}
 	other, err := os.Open(f.path)
@@ -212,32 +214,12 @@ func (f *file) yields() error {
 	return err
 }
 
-// write writes a new file, locked and on the disk.
-func (f *file) write(path string, text []byte) (*os.File, error) {
-	// A file there is left from a crash, or a link that someone has put there.
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	out, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = flock.Lock(out); err == nil {
-		_, err = out.Write(text)
-	}
-	if err == nil {
-		err = out.Sync()
-	}
-	if err != nil {
-		return nil, errors.Join(err, out.Close())
-	}
-	return out, nil
-}
-
+// close notes what the file looks like, and closes it.
 func (f *file) close() {
-	if f.lock != nil {
-		f.lock.Close()
-		f.lock = nil
+	if f.open != nil {
+		f.info, _ = f.open.Stat()
+		f.open.Close()
+		f.open = nil
 	}
 }
 

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -18,7 +19,7 @@ func FuzzOpen(f *testing.F) {
 	open := func(t testing.TB) (*Keeper[state], *state, error) {
 		t.Helper()
 		var kept state
-		k, saved, err := Open(Config[state]{Path: path, Kind: "file", Owner: "test",
+		k, saved, err := Open(Config[state]{Path: path, Kind: "file", Owner: "test", Log: slog.New(slog.DiscardHandler),
 			State: func() state { return kept }})
 		if saved != nil {
 			kept = *saved
@@ -40,6 +41,8 @@ func FuzzOpen(f *testing.F) {
 	f.Add(written)
 	f.Add(written[:len(written)/2])
 	f.Add(bytes.Replace(written, []byte(`"file"`), []byte(`"fil\u0065"`), 1))
+	f.Add([]byte("00000000 \n"))
+	f.Add(append(bytes.Clone(written), "00000000 \n01234567 {}\n00000000 \n"...))
 	f.Add([]byte(""))
 	f.Add([]byte("{}"))
 	f.Add([]byte(`{"checkpoint_of":"file","version":1,"state":{"a":1e400}}`))
