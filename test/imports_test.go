@@ -35,6 +35,7 @@ var house = []row{
 	{"engine/internal/stage", "engine engine/doc engine/expr schema engine/internal/*"},
 	{"engine/runtime", "engine schema engine/internal/*"},
 	{"engine/polling", "engine schema"},
+	{"engine/source", "engine"},
 	{"engine/enginetest", "engine engine/expr engine/internal/inside engine/runtime schema"},
 	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema"},
 	{"config/yamltext", "schema"},
@@ -49,7 +50,7 @@ var house = []row{
 	{"internal/testing/*", "engine engine/enginetest engine/runtime schema"},
 	{"internal/pool/wire", "engine engine/doc engine/expr engine/runtime schema"},
 	{"internal/pool/worker", "engine engine/runtime schema"},
-	{plugins + " internal/* internal/*/*", "engine engine/doc engine/expr engine/polling schema"},
+	{plugins + " internal/* internal/*/*", "engine engine/doc engine/expr engine/polling engine/source schema"},
 
 	{"cmd/flowd", "cmd/flowd/cli inputs processors batchers outputs"},
 	{"cmd/flowd/cli", "config docs engine engine/expr engine/polling engine/runtime schema"},
@@ -75,10 +76,10 @@ var inside = map[string]string{
 	"internal/caches/redis":   "internal/caches",
 	"internal/caches/sql":     "internal/caches",
 	"internal/call": "" +
-		"cmd/flowd/cli inputs/http internal/aws internal/caches/nats_kv internal/caches/sql internal/httpx internal/objects " +
-		"internal/objects/azure internal/objects/s3 internal/queue/nats internal/queue/sqs internal/registry " +
-		"internal/twophase outputs/http processors/exec processors/http processors/sql processors/state",
-	"internal/checkpoint": "inputs/file inputs/http inputs/sql internal/cursor internal/objects",
+		"cmd/flowd/cli inputs/http internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
+		"internal/queue/nats internal/queue/sqs internal/registry internal/twophase outputs/http processors/exec " +
+		"processors/http processors/sql processors/state",
+	"internal/checkpoint": "engine/source inputs/file inputs/http inputs/sql internal/cursor",
 	"internal/codec": "" +
 		"config/yamltext internal/avro internal/call internal/framing internal/jsonschema internal/parquet " +
 		"internal/pgoutput internal/protobuf internal/sqldb internal/tables processors/archive processors/decode processors/encode processors/split",
@@ -105,7 +106,7 @@ var inside = map[string]string{
 	"internal/bounds": "" +
 		"inputs/postgres_cdc inputs/redis_stream internal/mqtt internal/nats internal/pgwire internal/queue/amqp internal/queue/redis " +
 		"internal/sqldb internal/testing/boundstest processors/redis",
-	"internal/headroom": "cmd/flowd/cli test/bench",
+	"internal/headroom": "cmd/flowd/cli inputs/kafka test/bench",
 	"internal/httpx": "" +
 		"inputs/http inputs/http_server inputs/sqs internal/aws internal/azure internal/google internal/mqtt internal/objects/azure " +
 		"internal/objects/gcs internal/objects/s3 internal/queue/amqp internal/queue/kafka internal/queue/sqs internal/registry " +
@@ -189,7 +190,7 @@ var inside = map[string]string{
 		"internal/service internal/sqldb internal/tables",
 	"internal/twophase": "processors/cache processors/dedupe",
 	"internal/watermark": "" +
-		"inputs/file inputs/kafka inputs/mqtt inputs/postgres_cdc internal/cursor internal/objects",
+		"engine/source inputs/kafka inputs/mqtt inputs/postgres_cdc internal/cursor",
 	"internal/waits":       "internal/twophase processors/state",
 	"internal/writebehind": "internal/twophase processors/state",
 }

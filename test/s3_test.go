@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -125,6 +126,54 @@ outputs:
 			}
 		})
 	}
+}
+
+// TestObjectsAreDeliveredOnce although the input pauses, and a reload puts another in its place.
+func TestObjectsAreDeliveredOnce(t *testing.T) {
+	t.Parallel()
+	s := stores["s3"](t)
+	dir := t.TempDir()
+	config := func(interval string) string {
+		return write(t, dir, "p.yaml", `
+inputs:
+  in: {s3: {`+s.fields+`, interval: `+interval+`}, concurrency: 2}
+outputs:
+  out: {stdout: {}}
+`)
+	}
+	p := start(t, dir, "-c", config("10ms"))
+	next := 0
+	arrive := func(n int) {
+		t.Helper()
+		var got, want []string
+		for range n {
+			next++
+			line := fmt.Sprintf(`{"n":%d}`, next)
+			want = append(want, line)
+			s.put(fmt.Sprintf("%03d", next), line+"\n")
+		}
+		for range n {
+			got = append(got, p.Line())
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	arrive(7)
+	p.Signal(syscall.SIGTSTP)
+	p.Says("paused")
+	p.Signal(syscall.SIGCONT)
+	p.Says("resumed")
+	arrive(1)
+	for _, interval := range []string{"20ms", "30ms"} {
+		config(interval)
+		p.Signal(syscall.SIGHUP)
+		p.Says("reloaded")
+		arrive(1)
+	}
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "10 received: 10 delivered")
 }
 
 // gateway is versitygw, a server of S3 that shares no code with the fake. Objects are files below the directory that it

@@ -95,24 +95,17 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if len(c.Path) == 0 {
 		return nil, errors.New("path is missing")
 	}
-	common := engine.Common(env.Shared, sharedKey{&c.Path[0]}, func() *shared {
-		owner := "input " + env.Name
-		if env.Pipeline != "" {
-			owner += " of pipeline " + env.Pipeline
-		}
-		return &shared{
-			list: list{patterns: c.Path, checkpoint: c.Checkpoint},
-			book: book{path: c.Checkpoint, owner: owner, log: env.Log, entries: map[id]*entry{}},
-		}
-	})
 	log := cmp.Or(env.Log, slog.New(slog.DiscardHandler))
+	b := newBook(env, c.Checkpoint, log)
+	common := engine.Common(env.Shared, sharedKey{&c.Path[0]}, func() *shared {
+		return &shared{list{patterns: c.Path, checkpoint: c.Checkpoint}, b}
+	})
 	index, instances := env.Index, max(1, env.Instances)
 	if c.Follow {
-		return newFollower(c, log, &common.book, index, instances), nil
+		return newFollower(c, log, common.book, index, instances), nil
 	}
 	return &input{
-		cfg: c, log: log, index: index, instances: instances,
-		list: &common.list, book: &common.book, positions: &positions{book: &common.book},
+		cfg: c, log: log, list: &common.list, book: common.book, acks: common.book.acks(),
 	}, nil
 }
 

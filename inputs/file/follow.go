@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/checkpoint"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/framing"
 	"github.com/fsnotify/fsnotify"
 )
@@ -32,8 +32,8 @@ type follower struct {
 	cfg              Config
 	log              *slog.Logger
 	index, instances int // a file is read by one of the instances
-	book             *book
-	positions        *positions
+	book             book
+	acks             *source.Acks[mark]
 
 	watch     *fsnotify.Watcher // nil: without events
 	events    <-chan fsnotify.Event
@@ -58,6 +58,7 @@ type follower struct {
 	unsaved    bool // the checkpoint lacks a file
 	watched    map[string]bool
 	scanned    time.Time // when the last scan ended
+	listed     time.Time // when a scan was last counted as a listing
 	took       time.Duration
 	told       map[string]string // complaints that were made, by path
 }
@@ -69,9 +70,9 @@ var (
 	_ engine.Troubled = (*follower)(nil)
 )
 
-func newFollower(c Config, log *slog.Logger, b *book, index, instances int) *follower {
+func newFollower(c Config, log *slog.Logger, b book, index, instances int) *follower {
 	return &follower{
-		cfg: c, log: log, index: index, instances: instances, book: b, positions: &positions{book: b},
+		cfg: c, log: log, index: index, instances: instances, book: b, acks: b.acks(),
 		every: poll, now: time.Now, listener: fsnotify.NewWatcher, wake: make(chan struct{}, 1),
 		tails: map[id]*tail{}, names: map[string]*tail{}, told: map[string]string{},
 	}
@@ -86,7 +87,7 @@ func (f *follower) Open(ctx context.Context) error {
 	if err := f.check(); err != nil {
 		return engine.WithClass(engine.Permanent, err)
 	}
-	if err := f.book.open(); err != nil {
+	if err := f.book.Open(); err != nil {
 		return err
 	}
 	w, err := f.listener()
@@ -114,7 +115,7 @@ func (f *follower) first(ctx context.Context) error {
 		f.log.Info("there is no file to follow yet: waiting for one", "path", []string(f.cfg.Path))
 	}
 	f.unsaved = false
-	return errors.Join(ctx.Err(), f.book.save())
+	return errors.Join(ctx.Err(), f.book.Save())
 }
 
 // check reports paths that exist and can't be followed.
@@ -145,14 +146,14 @@ func (f *follower) Read(ctx context.Context, b *engine.Batch) (engine.Acker, err
 	for room := b.Room(); ctx.Err() == nil; {
 		f.read(ctx, b)
 		if b.Room() < room {
-			return f.positions.acker(), nil
+			return f.book.acker(f.acks), nil
 		}
 		select {
 		case <-f.wake:
 		case <-ctx.Done():
 		}
 	}
-	return f.positions.acker(), ctx.Err()
+	return f.book.acker(f.acks), ctx.Err()
 }
 
 // read adds available records.
@@ -167,8 +168,8 @@ func (f *follower) read(ctx context.Context, b *engine.Batch) {
 
 // takeDown records where the messages of this Read end.
 func (f *follower) takeDown() {
-	if f.book.path != "" {
-		f.positions.read(f.marks)
+	if f.book.IsSaved() {
+		f.acks.Read(f.marks)
 	}
 	clear(f.marks)
 	f.marks = f.marks[:0]
@@ -181,7 +182,7 @@ func (f *follower) save() {
 		return
 	}
 	f.unsaved = false
-	if err := f.book.save(); err != nil {
+	if err := f.book.Save(); err != nil {
 		f.log.Error("checkpoint can't be saved", "err", err)
 	}
 }
@@ -249,7 +250,7 @@ func (f *follower) event(e fsnotify.Event) {
 	var err error
 	if t.file != nil {
 		info, err = t.file.Stat()
-	} else if info, err = os.Stat(t.path); err == nil && idOf(t.path, info) != t.of.id() {
+	} else if info, err = os.Stat(t.path); err == nil && idOf(t.path, info) != t.of.Key() {
 		err = framing.ErrOther
 	}
 	if err != nil {
@@ -297,8 +298,11 @@ func (f *follower) Close(context.Context) error {
 		err = f.watch.Close()
 		f.watch, f.events, f.failures = nil, nil, nil
 	}
-	return errors.Join(err, f.book.close())
+	for _, t := range f.tails {
+		f.book.left(t.of, t.place)
+	}
+	return errors.Join(err, f.book.Close())
 }
 
 // Trouble says that the checkpoint can't be saved.
-func (f *follower) Trouble() *engine.Trouble { return checkpoint.Trouble(f.cfg.Checkpoint) }
+func (f *follower) Trouble() *engine.Trouble { return f.book.Trouble() }

@@ -103,7 +103,7 @@ func (s *script) ack() {
 
 func (s *script) settle(ref uint64, fate engine.Fate) {
 	s.t.Helper()
-	if _, err := s.in.positions.Ack(s.t.Context(), []engine.Result{{Ref: ref, Fate: fate}}); err != nil {
+	if _, err := s.in.acks.Ack(s.t.Context(), []engine.Result{{Ref: ref, Fate: fate}}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -478,4 +478,43 @@ func TestEventsAndPollingWorkAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAFollowerThatAReloadReplaces leaves off where the next one reads on, with a checkpoint or without.
+func TestAFollowerThatAReloadReplaces(t *testing.T) {
+	for _, fields := range []string{"", `, "start": "end"`, `, "checkpoint": "cp"`} {
+		tree(t, map[string]string{"a.log": "1\n"})
+		env := enginetest.Env()
+		s := &script{t: t, now: time.Now(), room: 3}
+		load := func() {
+			t.Helper()
+			cfg := enginetest.New(t, engine.Inputs, `{"file": {"path": "*.log", "follow": true`+fields+`}}`).(*follower).cfg
+			in, err := newInput(cfg, env)
+			must(t, err)
+			s.in, s.refs = in.(*follower), nil
+			s.open()
+		}
+		load()
+		s.tick()
+		s.ack()
+		s.got = nil
+		for i := range 3 {
+			appendTo(t, "a.log", "more\n")
+			s.wants(fmt.Sprintf("a.log:%d more", s.line(2+2*i)))
+			s.ack()
+			must(t, s.in.Close(t.Context()))
+			appendTo(t, "a.log", "meanwhile\n")
+			load()
+			s.wants(fmt.Sprintf("a.log:%d meanwhile", s.line(3+2*i)))
+			s.ack()
+		}
+	}
+}
+
+// line is the number that a line has where following began at the end of the first.
+func (s *script) line(n int) int {
+	if s.in.cfg.Start == "end" {
+		return n - 1
+	}
+	return n
 }

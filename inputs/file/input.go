@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/checkpoint"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/internal/framing"
 )
@@ -17,19 +17,17 @@ import (
 // input reads files to their end. Nothing that goes wrong with one gets better by
 // itself, so all its errors are permanent.
 type input struct {
-	cfg       Config
-	log       *slog.Logger
-	index     int
-	instances int
-	list      *list
-	book      *book
-	positions *positions
-	marks     []mark // of the current Read
+	cfg   Config
+	log   *slog.Logger
+	list  *list
+	book  book
+	acks  *source.Acks[mark]
+	marks []mark // of the current Read
 
 	path string        // of the file being read, "" between files
 	from framing.Place // where it continues when it is opened again
 
-	file *source // nil: not open
+	file *stream // nil: not open
 	meta engine.Meta
 	of   *entry
 	rows framing.Reader // of a regular file
@@ -51,7 +49,11 @@ func (in *input) Open(context.Context) error {
 	if err := in.list.open(); err != nil {
 		return err
 	}
-	return in.book.open()
+	if err := in.book.Open(); err != nil {
+		return err
+	}
+	in.list.see(in.book)
+	return nil
 }
 
 // Read adds records of one file; the next file is for the next Read.
@@ -59,7 +61,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	room := b.Room()
 	for ctx.Err() == nil && b.Room() == room {
 		err := in.read(ctx, b)
-		in.positions.read(in.marks)
+		in.acks.Read(in.marks)
 		in.marks = in.marks[:0]
 		var busy *compression.BusyError
 		switch {
@@ -71,10 +73,10 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 			err = in.await(ctx, busy)
 		}
 		if err != nil {
-			return in.positions.acker(), in.explain(ctx, err)
+			return in.book.acker(in.acks), in.explain(ctx, err)
 		}
 	}
-	return in.positions.acker(), ctx.Err()
+	return in.book.acker(in.acks), ctx.Err()
 }
 
 // await waits until the current file may be read further, and opens it again.
@@ -93,7 +95,6 @@ func (in *input) read(ctx context.Context, b *engine.Batch) error {
 	if in.path == "" {
 		path, ok := in.list.next()
 		if !ok {
-			in.book.sawAll(in.index, in.instances)
 			return engine.ErrEnd
 		}
 		in.path, in.from = path, framing.Place{}
@@ -110,7 +111,7 @@ func (in *input) read(ctx context.Context, b *engine.Batch) error {
 		return framing.Fill(in.rows, b, in.meta)
 	}
 	var err error
-	in.marks, err = fill(in.rows, b, in.meta, in.of, in.positions.next, in.marks)
+	in.marks, err = fill(in.rows, b, in.meta, in.of, in.acks.Next(), in.marks)
 	return err
 }
 
@@ -120,7 +121,7 @@ func (in *input) start(ctx context.Context) error {
 	if err != nil {
 		return explain(in.path, err)
 	}
-	in.file = &source{path: in.path}
+	in.file = &stream{path: in.path}
 	in.meta = engine.Meta{}.With("path", in.path).Own().WithIndex("line")
 	format := in.cfg.Format(in.path) // a pipe has no first bytes to look at
 	if !info.Mode().IsRegular() {
@@ -136,7 +137,7 @@ func (in *input) start(ctx context.Context) error {
 	if format, err = in.cfg.Found("", in.path, firstOf(f)); err != nil {
 		return err
 	}
-	if in.book.path != "" && in.of == nil {
+	if in.book.IsSaved() && in.of == nil {
 		done, err := in.recall(f, info, format)
 		if err != nil {
 			return err
@@ -153,7 +154,7 @@ func (in *input) start(ctx context.Context) error {
 	if err := in.file.Close(); err != nil {
 		return err
 	}
-	in.file, in.from = &source{path: in.path}, framing.Place{}
+	in.file, in.from = &stream{path: in.path}, framing.Place{}
 	in.rows, err = in.cfg.Decompressed(format, in.file)
 	return err
 }
@@ -192,7 +193,8 @@ func (in *input) recall(f *os.File, info os.FileInfo, format compression.Format)
 func (in *input) finish() error {
 	if in.rows != nil && in.of != nil {
 		in.book.saw(in.of, in.of.Head, max(in.of.Size, in.file.bytes.Load()))
-		in.positions.read([]mark{{in.of, in.rows.Place(), true}})
+		in.acks.Read([]mark{{in.of, in.rows.Place(), true}})
+		in.book.release(in.of)
 	}
 	err := in.release()
 	in.path, in.of = "", nil
@@ -233,11 +235,11 @@ func (in *input) explain(ctx context.Context, err error) error {
 
 // Close closes the current file; opened again, the input continues in it.
 func (in *input) Close(context.Context) error {
-	return errors.Join(in.release(), in.book.close())
+	return errors.Join(in.release(), in.book.Close())
 }
 
 // Trouble says that the checkpoint can't be saved.
-func (f *input) Trouble() *engine.Trouble { return checkpoint.Trouble(f.cfg.Checkpoint) }
+func (in *input) Trouble() *engine.Trouble { return in.book.Trouble() }
 
 // firstOf is the first bytes of a file that tell how it is compressed; nil if they can't be read, which reading then says.
 func firstOf(f *os.File) []byte {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
@@ -66,12 +67,27 @@ type list struct {
 	once  sync.Once
 	err   error
 	files []string
+	ids   map[id]bool // of the files, where there is a checkpoint
+	known sync.Once   // that they are there
 	taken atomic.Int64
 }
 
 func (l *list) open() error {
-	l.once.Do(func() { l.files, l.err = expand(l.patterns, l.checkpoint) })
+	l.once.Do(func() { l.files, l.ids, l.err = expand(l.patterns, l.checkpoint) })
 	return engine.WithClass(engine.Permanent, l.err)
+}
+
+// see says which files are there.
+func (l *list) see(b book) {
+	l.known.Do(func() {
+		listing := b.List(nil)
+		b.Lock()
+		for i := range l.ids {
+			listing.See(i)
+		}
+		b.Unlock()
+		listing.Complete(time.Now())
+	})
 }
 
 func (l *list) next() (path string, ok bool) {
@@ -84,11 +100,10 @@ func (l *list) next() (path string, ok bool) {
 
 // expand finds the files of all patterns, each once. It complains about what
 // can't be read now, before anything is.
-func expand(patterns []string, checkpoint string) ([]string, error) {
-	var files []string
+func expand(patterns []string, checkpoint string) (files []string, ids map[id]bool, err error) {
 	var errs []error
 	seen := map[string]bool{}
-	ids := map[id]bool{} // a place in a file is remembered once, whatever its names
+	ids = map[id]bool{} // a place in a file is remembered once, whatever its names
 	for _, pattern := range patterns {
 		found, err := match(pattern)
 		if err != nil {
@@ -110,7 +125,7 @@ func expand(patterns []string, checkpoint string) ([]string, error) {
 			errs = append(errs, check(path, checkpoint != ""))
 		}
 	}
-	return files, errors.Join(errs...)
+	return files, ids, errors.Join(errs...)
 }
 
 var errNone = errors.New("no file matches")

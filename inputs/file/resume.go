@@ -32,7 +32,7 @@ func fill(r framing.Reader, b *engine.Batch, meta engine.Meta, of *entry, next u
 }
 
 // Seek moves within a regular file.
-func (s *source) Seek(offset int64, whence int) (int64, error) {
+func (s *stream) Seek(offset int64, whence int) (int64, error) {
 	f, err := s.open()
 	if err != nil {
 		return 0, err
@@ -43,7 +43,7 @@ func (s *source) Seek(offset int64, whence int) (int64, error) {
 }
 
 var (
-	_ io.ReadSeeker = (*source)(nil)
+	_ io.ReadSeeker = (*stream)(nil)
 	_ io.ReadSeeker = (*growing)(nil)
 )
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/compression"
@@ -24,6 +25,7 @@ func (f *follower) scan(ctx context.Context) {
 	for _, t := range f.tails {
 		t.found = false
 	}
+	listing := f.book.List(func(e *entry) bool { return f.shares(e.Inode) }) // what is there, it holds
 	fresh, whole := f.find(ctx)
 	if first {
 		fresh = append(fresh, f.recall(ctx)...)
@@ -34,7 +36,10 @@ func (f *follower) scan(ctx context.Context) {
 				f.lost(t)
 			}
 		}
-		f.book.sawAll(f.index, f.instances)
+		if f.listed.IsZero() || began.Sub(f.listed) >= time.Minute {
+			f.listed = began
+			listing.Complete(began)
+		}
 	}
 	for _, t := range fresh {
 		if t.size > t.known {
@@ -98,8 +103,11 @@ func (f *follower) follows(path string, info fs.FileInfo) bool {
 		f.skips(path)
 		return false
 	}
-	return int(idOf(path, info).inode%uint64(f.instances)) == f.index
+	return f.shares(idOf(path, info).inode)
 }
+
+// shares says whether a file is one for this instance.
+func (f *follower) shares(inode uint64) bool { return int(inode%uint64(f.instances)) == f.index }
 
 // skips says that compressed files are not followed: they are what others were rotated to.
 func (f *follower) skips(path string) {
@@ -169,7 +177,7 @@ func (f *follower) place(ctx context.Context, t *tail, key id, file *os.File) er
 			t.path)
 	}
 	t.of = newEntry(t.path, key, h)
-	if f.cfg.Start == "end" && f.scanned.IsZero() && f.book.isFresh() {
+	if f.cfg.Start == "end" && f.scanned.IsZero() && f.book.IsFresh() {
 		if t.place, err = f.lastRecord(ctx, file, t.size); err != nil {
 			return err
 		}
@@ -210,7 +218,7 @@ func (f *follower) lastRecord(ctx context.Context, file *os.File, size int64) (f
 // recall finds files of the checkpoint that have been renamed since.
 func (f *follower) recall(ctx context.Context) (fresh []*tail) {
 	for _, e := range f.book.missing() {
-		if int(e.Inode%uint64(f.instances)) != f.index || !matches(f.cfg.Path, e.Path) {
+		if !f.shares(e.Inode) || !matches(f.cfg.Path, e.Path) {
 			continue
 		}
 		path, info := search(filepath.Dir(e.Path), e)
@@ -233,7 +241,7 @@ func search(dir string, of *entry) (path string, info fs.FileInfo) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && idOf(path, info) == of.id() &&
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && idOf(path, info) == of.Key() &&
 			of.fits(path) {
 			return path, info
 		}
@@ -265,7 +273,7 @@ func (f *follower) lost(t *tail) {
 			return
 		}
 	}
-	if info, err := os.Stat(t.path); err == nil && idOf(t.path, info) == t.of.id() {
+	if info, err := os.Stat(t.path); err == nil && idOf(t.path, info) == t.of.Key() {
 		f.look(t, info)
 		return
 	}
@@ -335,6 +343,7 @@ func (f *follower) forget(key id, t *tail) {
 	}
 	if t.of != nil {
 		f.book.left(t.of, t.place)
+		f.book.release(t.of)
 	}
 	f.close(t)
 	delete(f.tails, key)

@@ -109,7 +109,7 @@ func (f *follower) saw(t *tail, info fs.FileInfo) {
 // restart reads a file from its beginning: it was truncated or rewritten.
 func (f *follower) restart(t *tail, h head) {
 	f.log.Info("file was truncated: it is read from its beginning", "path", t.path, "read", t.place.Offset)
-	t.of = newEntry(t.name, t.of.id(), h)
+	t.of = newEntry(t.name, t.of.Key(), h)
 	t.place, t.known, t.rows, t.began = framing.Place{}, 0, nil, -1
 	f.begins(t.of, t.place)
 }
@@ -146,7 +146,7 @@ func (f *follower) fill(ctx context.Context, t *tail, b *engine.Batch) {
 		t.began = t.src.at
 	}
 	var err error
-	f.marks, err = fill(t.rows, b, t.meta, t.of, f.positions.next, f.marks)
+	f.marks, err = fill(t.rows, b, t.meta, t.of, f.acks.Next(), f.marks)
 	t.place, t.known = t.rows.Place(), max(t.known, t.src.at)
 	switch {
 	case errors.Is(err, framing.ErrLater):
@@ -213,7 +213,7 @@ func (f *follower) open(t *tail) error {
 		return err
 	}
 	info, err := file.Stat()
-	if err == nil && idOf(t.path, info) != t.of.id() {
+	if err == nil && idOf(t.path, info) != t.of.Key() {
 		err = framing.ErrOther
 	}
 	if err != nil {

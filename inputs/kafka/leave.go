@@ -74,6 +74,7 @@ func (in *input) shut(ctx context.Context) {
 		in.loop.Wait()
 		stop()
 		cancel()
+		in.room()
 		in.stop = nil
 	}
 	in.takeAway(nil)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/checkpoint"
 	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/internal/framing"
 	"github.com/flowd-io/flowd/internal/metadata"
@@ -31,16 +30,16 @@ type Opening struct {
 // becomes a failed message, and is kept.
 type Input struct {
 	Opening
-	cfg       *Source
-	log       *slog.Logger
-	shared    *shared
-	positions positions
-	acker     engine.Acker // nil: nothing is taken back
-	conn      atomic.Pointer[conn]
-	stopped   atomic.Bool
+	cfg     *Source
+	log     *slog.Logger
+	shared  *shared
+	acks    acks
+	acker   engine.Acker // nil: nothing is taken back
+	conn    atomic.Pointer[conn]
+	stopped atomic.Bool
 
 	item  item          // what is being read; its key is "" between objects
-	of    *entry        // nil: not begun
+	of    *reading      // nil: not begun
 	from  framing.Place // where it continues when it is opened again
 	body  *body
 	pump  *framing.Pump // nil: not open
@@ -57,7 +56,7 @@ type conn struct {
 // shared is what the instances of one input have in common.
 type shared struct {
 	list list
-	book book
+	book *book
 }
 
 var (
@@ -76,24 +75,18 @@ type sharedKey struct {
 
 // NewInput makes an instance of an input. src must not change afterwards.
 func NewInput(src *Source, o Opening, env engine.Env) *Input {
+	b := newBook(src, o, env)
 	common := engine.Common(env.Shared, sharedKey{src.own, env.Name}, func() *shared {
-		owner := "input " + env.Name
-		if env.Pipeline != "" {
-			owner += " of pipeline " + env.Pipeline
-		}
-		s := &shared{book: book{path: src.Checkpoint, kind: o.Kind, bucket: o.Bucket, owner: owner, log: env.Log,
-			again: !o.Notify && (src.Interval > 0 || src.Checkpoint != ""), stays: src.After.stays(), most: mostDone,
-			entries: map[string]*entry{}, done: map[uint64]uint64{}, seen: map[uint64]bool{}}}
-		s.list = list{src: src, book: &s.book, turn: make(chan struct{}, 1), held: map[*Notice]bool{}}
-		return s
+		return &shared{list{src: src, log: env.Log, book: b, turn: make(chan struct{}, 1), held: map[*Notice]bool{}}, b}
 	})
 	in := &Input{Opening: o, cfg: src, log: env.Log, shared: common}
-	in.positions.in = in
+	in.acks.in, in.acks.Settled = in, common.book.settled
+	in.acks.IsSettled = func(m mark) bool { return m.end || in.acker == nil }
 	switch {
 	case o.Notify:
-		in.acker = &leaser{&in.positions}
+		in.acker = &leaser{&in.acks}
 	case src.Checkpoint != "" || src.After.acts():
-		in.acker = &in.positions
+		in.acker = &in.acks
 	}
 	return in
 }
@@ -112,9 +105,12 @@ func (in *Input) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := in.shared.book.open(); err != nil {
+	if err := in.shared.book.Open(); err != nil {
 		s.Close()
 		return err
+	}
+	if in.Notify {
+		in.shared.book.List(nil).Complete(time.Now()) // there is no listing that would forget what no notice names again
 	}
 	in.stopped.Store(false)
 	in.conn.Store(&conn{s, n})
@@ -145,7 +141,7 @@ func (in *Input) Close(ctx context.Context) error {
 	if in.stopped.Load() {
 		err = errors.Join(err, in.shared.list.drop(limited, c))
 	}
-	return errors.Join(err, in.shared.book.close())
+	return errors.Join(err, in.shared.book.Close())
 }
 
 // Read adds records of one object; the next object is for the next Read.
@@ -154,7 +150,7 @@ func (in *Input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	room := b.Room()
 	for ctx.Err() == nil && b.Room() == room {
 		err := in.read(ctx, c, b)
-		in.positions.read(in.marks)
+		in.acks.Read(in.marks)
 		in.marks = in.marks[:0]
 		if err != nil && ctx.Err() == nil {
 			return in.acker, err
@@ -195,7 +191,7 @@ func (in *Input) read(ctx context.Context, c *conn, b *engine.Batch) (err error)
 
 // note records where a message ends.
 func (in *Input) note(m *engine.Message, at framing.Place) {
-	m.Ref = in.positions.next + uint64(len(in.marks))
+	m.Ref = in.acks.Next() + uint64(len(in.marks))
 	in.marks = append(in.marks, mark{of: in.of, place: at})
 }
 
@@ -285,7 +281,7 @@ func (in *Input) lost(b *engine.Batch, err error) error {
 // begun makes an entry of an object that could not be opened.
 func (in *Input) begun() {
 	if in.of == nil {
-		in.of = &entry{Key: in.item.obj.Key, ETag: in.item.obj.ETag, live: true}
+		in.of = &reading{Key: in.item.obj.Key, ETag: in.item.obj.ETag}
 		if n := in.item.notice; n != nil {
 			in.of.notices = []*Notice{n}
 		}
@@ -307,7 +303,7 @@ func (in *Input) spoil(b *engine.Batch, class engine.Class, err error) {
 
 // refuse makes a failed message of a notice.
 func (in *Input) refuse(b *engine.Batch, n *Notice) {
-	in.of = &entry{Keep: true, live: true, notices: []*Notice{n}}
+	in.of = &reading{Keep: true, notices: []*Notice{n}}
 	m := b.Add(n.Body)
 	m.Meta = engine.Meta{}.With("bucket", in.Bucket).Own()
 	m.Fail(refusal(n))
@@ -370,7 +366,8 @@ object that can't be read to its end, such as a damaged archive, becomes a faile
 without payload, and is kept.
 
 With interval or a checkpoint, up to 1048576 objects are remembered that were read and still
-exist. If there are more, move or delete them.
+exist. If there are more, move or delete them. Without a checkpoint, they are remembered until
+the process ends, and a reload reads none of them again.
 
 Metadata: bucket, key, etag, size, last_modified, content_type, content_encoding,
 line, and the object's own metadata by name; an entry with one of these names becomes
@@ -379,7 +376,7 @@ metadata_NAME.
 
 // Trouble says that the checkpoint can't be saved, or that no more objects can be remembered.
 func (in *Input) Trouble() *engine.Trouble {
-	if t := checkpoint.Trouble(in.cfg.Checkpoint); t != nil {
+	if t := in.shared.book.Trouble(); t != nil {
 		return t
 	}
 	return in.shared.list.trouble()

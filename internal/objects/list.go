@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -21,12 +22,13 @@ type item struct {
 // list finds objects, each for the instance that asks first.
 type list struct {
 	src  *Source
+	log  *slog.Logger
 	book *book
 	turn chan struct{} // has room for one: who finds more
 
 	page  []item
 	token string
-	begun bool
+	seen  *listing // nil: none has begun
 	over  bool
 	due   time.Time // of the next listing
 	left  int       // objects of this listing that are not read, since no more can be remembered
@@ -49,7 +51,7 @@ func (l *list) next(ctx context.Context, c *conn) (item, error) {
 		for len(l.page) > 0 {
 			i := l.page[0]
 			l.page = l.page[1:]
-			if i.notice == nil && l.book.knows(i.obj.Key, i.obj.ETag) {
+			if i.notice == nil && l.book.knows(l.seen, i.obj.Key, i.obj.ETag) {
 				continue
 			}
 			if i.notice == nil && l.book.full(i.obj.Key) {
@@ -71,9 +73,9 @@ func (l *list) next(ctx context.Context, c *conn) (item, error) {
 
 // list gets a page of the listing, or begins the next one.
 func (l *list) list(ctx context.Context, c *conn) error {
-	if l.begun && l.token == "" {
-		l.begun = false // once: what was not listed is forgotten
-		l.book.listed()
+	if l.seen != nil && l.token == "" {
+		l.seen.Complete(time.Now())
+		l.seen = nil
 		l.over = l.src.Interval == 0
 		l.note()
 	}
@@ -83,18 +85,25 @@ func (l *list) list(ctx context.Context, c *conn) error {
 	if l.over {
 		return engine.ErrEnd
 	}
-	if !l.begun {
+	if l.seen == nil {
 		if err := timing.Sleep(ctx, time.Until(l.due)); err != nil {
 			return err
 		}
 		l.due, l.left = time.Now().Add(l.src.Interval), 0
 	}
+	seen := l.seen
+	if seen == nil {
+		seen = l.book.List(nil)
+	}
 	p, err := c.store.List(ctx, l.src.Prefix, "", l.token)
 	if err != nil {
-		l.begun, l.token = false, "" // a token may be what is wrong
+		if l.token != "" && engine.ErrorOf(err, engine.Transient).Class == engine.Rejected { // the token may be what is wrong
+			l.log.Warn("a listing can't be continued, and starts over: objects may be read again", "err", err)
+			l.seen, l.token = nil, ""
+		}
 		return err
 	}
-	l.begun, l.token = true, p.Token
+	l.seen, l.token = seen, p.Token
 	if len(p.Objects) == 0 && p.Token != "" { // stores may answer so, and a hostile one without end
 		return timing.Sleep(ctx, emptyPause)
 	}
@@ -113,10 +122,10 @@ func (l *list) note() {
 	switch {
 	case l.left == 0 && !l.full.IsZero():
 		l.full = time.Time{}
-		l.book.log.Info("all objects can be remembered again")
+		l.log.Info("all objects can be remembered again")
 	case l.left > 0 && l.full.IsZero():
 		l.full = time.Now()
-		l.book.log.Error("objects are not read", "objects", l.left, "err", l.cause(), "remedy", fullRemedy)
+		l.log.Error("objects are not read", "objects", l.left, "err", l.cause(), "remedy", fullRemedy)
 	}
 }
 

@@ -3,51 +3,32 @@ package objects
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/call"
-	"github.com/flowd-io/flowd/internal/watermark"
 )
 
-// positions follows which messages of an instance are settled. It is the Acker of all its
-// Reads, and stays so when the input is closed and opened again.
-type positions struct {
-	in   *Input
-	next uint64 // the position of the next message; for Read alone
-
-	mu    sync.Mutex // guards the field below
-	marks watermark.Marks[mark]
+// acks follows which messages of an instance are settled.
+type acks struct {
+	in *Input
+	source.Acks[mark]
 }
 
-// read records where the messages that were read end: their Refs are positions from next
-// on. The end of an object counts as soon as all before it do.
-func (p *positions) read(marks []mark) {
-	if len(marks) == 0 {
-		return
+// Ack settles all but what was returned, and takes the actions in `after`. What fails of that is tried again, and told,
+// by the next Read.
+func (a *acks) Ack(ctx context.Context, results []engine.Result) (again []engine.Result, err error) {
+	again, err = a.Acks.Ack(ctx, results)
+	if c := a.in.conn.Load(); c != nil {
+		_ = a.in.tidy(ctx, c)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	already := func(m mark) bool { return m.end || p.in.acker == nil }
-	p.next = p.marks.Read(marks, already, p.in.shared.book.settled) + uint64(len(marks))
-}
-
-// Ack settles all but what was returned, and does what is to be done about objects. What
-// fails of that is tried again, and told, by the next Read.
-func (p *positions) Ack(ctx context.Context, results []engine.Result) (again []engine.Result, err error) {
-	p.mu.Lock()
-	p.marks.Ack(results, p.in.shared.book.settled)
-	p.mu.Unlock()
-	if c := p.in.conn.Load(); c != nil {
-		_ = p.in.tidy(ctx, c)
-	}
-	return nil, nil
+	return again, err
 }
 
 // leaser is the Acker of an input with notices, which are leased. It renews those that are
 // not done, whether messages of their objects are under way or not.
-type leaser struct{ *positions }
+type leaser struct{ *acks }
 
 var _ engine.Leaser = (*leaser)(nil)
 
@@ -70,7 +51,7 @@ func (in *Input) tidy(ctx context.Context, c *conn) error {
 	all := in.shared.book.take()
 	errs := make([]error, len(all))
 	call.Beside(atOnce, len(all), func(i int) { errs[i] = in.act(ctx, c, all[i]) })
-	var over, failed []*entry
+	var over, failed []*reading
 	for i, e := range all {
 		switch {
 		case errs[i] == nil:
@@ -94,7 +75,7 @@ func (in *Input) tidy(ctx context.Context, c *conn) error {
 }
 
 // act does what is to be done about an object. One that has been replaced since is another.
-func (in *Input) act(ctx context.Context, c *conn, e *entry) (err error) {
+func (in *Input) act(ctx context.Context, c *conn, e *reading) (err error) {
 	switch a := &in.cfg.After; {
 	case e.Keep:
 	case a.Delete != nil:

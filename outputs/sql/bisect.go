@@ -10,11 +10,10 @@ import (
 // writing is one Write.
 type writing struct {
 	*output
-	conn     sqldb.Conn
-	anew     bool   // values fit what the columns are now
-	changed  bool   // others than before
-	waiting  []*row // for rows that they refer to
-	doubtful []*row // refused, maybe since they are there already
+	conn    sqldb.Conn
+	anew    bool   // values fit what the columns are now
+	changed bool   // others than before
+	waiting []*row // for rows that they refer to
 }
 
 // all writes rows, all or none but those that are to blame.
@@ -42,7 +41,7 @@ func (w *writing) all(ctx context.Context, rows []*row) error {
 	case fitErr != nil:
 		return fitErr
 	case len(rows) == 1 && blame && !w.changed:
-		w.refuse(rows[0], err)
+		rows[0].m.Fail(w.explain(err))
 		return nil
 	case len(rows) == 0:
 		return nil
@@ -101,7 +100,7 @@ func (w *writing) halve(ctx context.Context, rows []*row) error {
 		w.waiting = append(w.waiting, rows[0])
 		return nil
 	default:
-		w.refuse(rows[0], err)
+		rows[0].m.Fail(w.explain(err))
 		return nil
 	}
 	if err := w.halve(ctx, rows[:len(rows)/2]); err != nil {

@@ -89,7 +89,11 @@ func (o *output) insertion(n int) string {
 			if j > 0 {
 				s.WriteString(", ")
 			}
-			s.WriteString(o.placeholder(i*len(o.names) + j + 1))
+			if o.cfg.Postgres() {
+				s.WriteString("$" + strconv.Itoa(i*len(o.names)+j+1))
+			} else {
+				s.WriteByte('?')
+			}
 		}
 		s.WriteByte(')')
 	}
@@ -97,14 +101,6 @@ func (o *output) insertion(n int) string {
 		s.WriteString(o.conflict())
 	}
 	return s.String()
-}
-
-// placeholder stands for the n-th parameter of a statement, counted from 1.
-func (o *output) placeholder(n int) string {
-	if o.cfg.Postgres() {
-		return "$" + strconv.Itoa(n)
-	}
-	return "?"
 }
 
 // conflict is what to do with a row whose key another has.

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// source is an open file that counts what was read of it. One that is not a
+// stream is an open file that counts what was read of it. One that is not a
 // regular file is opened by its first read: to open a named pipe waits for its
 // writer.
-type source struct {
+type stream struct {
 	path  string
 	bytes atomic.Int64
 
@@ -21,7 +21,7 @@ type source struct {
 	closed bool
 }
 
-func (s *source) open() (*os.File, error) {
+func (s *stream) open() (*os.File, error) {
 	s.mu.Lock()
 	f, closed := s.file, s.closed
 	s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *source) open() (*os.File, error) {
 }
 
 // Read is called by one goroutine.
-func (s *source) Read(p []byte) (int, error) {
+func (s *stream) Read(p []byte) (int, error) {
 	f, err := s.open()
 	if err != nil {
 		return 0, err
@@ -58,7 +58,7 @@ func (s *source) Read(p []byte) (int, error) {
 
 // SetReadDeadline ends a read that waits, and the opening of a pipe that has no
 // writer, by being one.
-func (s *source) SetReadDeadline(t time.Time) error {
+func (s *stream) SetReadDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.file != nil {
@@ -72,7 +72,7 @@ func (s *source) SetReadDeadline(t time.Time) error {
 }
 
 // Close closes the file, if it is open.
-func (s *source) Close() error {
+func (s *stream) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -82,4 +82,4 @@ func (s *source) Close() error {
 	return s.file.Close()
 }
 
-var _ io.ReadCloser = (*source)(nil)
+var _ io.ReadCloser = (*stream)(nil)
