@@ -13,6 +13,14 @@ import (
 )
 
 // Grok reads text by named patterns. It can't be encoded.
+//
+// It does not use github.com/elastic/go-grok. Of the 800 examples in the specs of Logstash's own patterns (version 4.3.1 of
+// logstash-patterns-core), that passes 349 and this passes 228, since go-grok also has patterns for programs that are not
+// known here, such as HAProxy and Redis. But it fails 25 of the 228: e-mail addresses, paths of Unix and Windows, URNs, the
+// program of a syslog line, and the names of fields that Logstash has outside its ECS mode. It also loses data without an
+// error: of a field that matches twice only the last text is kept, and %{WORD:[http][method]} is not taken for a field. A
+// type that does not exist is an error of each message instead of one of lint, so is an integer of 20 digits, and patterns
+// that name each other twice take all memory. (Seen with version 0.3.1.)
 type Grok struct {
 	Pattern  GrokPattern       `yaml:"pattern,main" check:"required" doc:"Regular expression (RE2) with %{NAME} for a known pattern, %{NAME:field} for a field that it matches, and %{NAME:field:int} for a field of a type: int, float or bool. The field a.b is b in the object a. A field that several groups match is a list."`
 	Patterns map[string]string `yaml:"patterns" doc:"Your own patterns, by name; they take precedence over the known ones."`

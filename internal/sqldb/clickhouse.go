@@ -25,6 +25,17 @@ import (
 
 // chPool is a ClickHouse, which is asked over HTTP: rows travel as lines of JSON in both directions, which the server
 // itself makes of its types, and which show where an answer breaks off.
+//
+// It does not use github.com/ClickHouse/clickhouse-go/v2 (2.50.0), with which two promises would break:
+//
+//   - Old servers. Over HTTP every request has the setting client_protocol_version, and the first one asks for
+//     displayName(). ClickHouse 18.16, which is Debian's, answers "Unknown setting" before anything can be written.
+//   - Memory. An answer is decoded by whole blocks, of as many rows as the server likes, and a claim of a billion rows or
+//     of any number of columns is believed before they arrive. Here each row is bounded.
+//
+// A row that does not fit would fail when it is appended, by Go's type for the column, so what the server takes as text for
+// a type would still have to be known here (chtypes.go). The library's streams of JSONEachRow, which would be the same rows
+// as here, need the same first request.
 type chPool struct {
 	db     *Config
 	url    url.URL // without what is asked
