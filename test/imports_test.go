@@ -76,9 +76,9 @@ var inside = map[string]string{
 	"internal/caches/redis":   "internal/caches",
 	"internal/caches/sql":     "internal/caches",
 	"internal/call": "" +
-		"cmd/flowd/cli inputs/http internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
-		"internal/queue/nats internal/queue/sqs internal/registry internal/twophase outputs/http processors/exec " +
-		"processors/http processors/sql processors/state",
+		"cmd/flowd/cli inputs/http internal/aws internal/caches/nats_kv internal/caches/sql internal/httpx internal/objects " +
+		"internal/objects/azure internal/objects/s3 internal/queue/nats internal/queue/sqs internal/registry " +
+		"internal/twophase outputs/http processors/exec processors/http processors/sql processors/state",
 	"internal/checkpoint": "engine/source inputs/file inputs/http inputs/sql internal/cursor",
 	"internal/codec": "" +
 		"config/yamltext internal/avro internal/call internal/framing internal/jsonschema internal/parquet " +
@@ -106,7 +106,7 @@ var inside = map[string]string{
 	"internal/bounds": "" +
 		"inputs/postgres_cdc inputs/redis_stream internal/mqtt internal/nats internal/pgwire internal/queue/amqp internal/queue/redis " +
 		"internal/sqldb internal/testing/boundstest processors/redis",
-	"internal/headroom": "cmd/flowd/cli inputs/kafka test/bench",
+	"internal/headroom": "cmd/flowd/cli test/bench",
 	"internal/httpx": "" +
 		"inputs/http inputs/http_server inputs/sqs internal/aws internal/azure internal/google internal/mqtt internal/objects/azure " +
 		"internal/objects/gcs internal/objects/s3 internal/queue/amqp internal/queue/kafka internal/queue/sqs internal/registry " +

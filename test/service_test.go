@@ -319,3 +319,30 @@ func TestMetricsOfAPipeline(t *testing.T) {
 	s.Signal(syscall.SIGTERM)
 	s.Wait().Want(t, 0, "3 received: 2 delivered, 1 filtered")
 }
+
+// TestHeapProfile: the profile of a real process has samples, and only those who have the token see it.
+func TestHeapProfile(t *testing.T) {
+	t.Parallel()
+	s := operate(t, `{stdout: {}}`)
+	token, err := os.ReadFile(filepath.Join(s.Cmd.Dir, "token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.at+"/debug/pprof/heap?debug=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := s.get("/debug/pprof/heap"); status != http.StatusUnauthorized {
+		t.Errorf("answered %d without the token, want 401", status)
+	}
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || !regexp.MustCompile(`^heap profile: \d+: \d+ \[[1-9]\d*: [1-9]`).Match(text) {
+		t.Errorf("answered %d, %v: %.300s", res.StatusCode, err, text)
+	}
+}

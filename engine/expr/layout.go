@@ -9,10 +9,11 @@ import (
 
 // layout says how a time is written: in Go's way, by what its reference time would look like, or in that of strftime.
 type layout struct {
-	text  string      // in Go's way; "" in the other
-	parts []directive // of strftime
-	unfit string      // why no text can be read by it, or ""
-	help  string      // against that
+	text   string      // in Go's way; "" in the other
+	parts  []directive // of strftime, to read by
+	pieces []timePiece // of strftime, to write by
+	unfit  string      // why no text can be read by it, or ""
+	help   string      // against that
 
 	offset, name bool // in Go's way: it tells the offset, the abbreviation of the zone
 }
@@ -106,7 +107,7 @@ func (l *layout) append(dst []byte, t time.Time) []byte {
 	if l.text != "" {
 		return t.AppendFormat(dst, l.text)
 	}
-	return appendStrftime(dst, l.parts, t)
+	return appendStrftime(dst, l.pieces, t)
 }
 
 // parse reads a time, of a zone if its text tells no other; why says what is wrong with it.

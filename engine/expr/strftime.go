@@ -3,11 +3,11 @@ package expr
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/itchyny/timefmt-go"
 )
 
 // directive is a part of a layout of strftime: a value of the time, or text.
@@ -43,6 +43,7 @@ var composed = [256]string{
 func compileStrftime(s *site, text string) *layout {
 	l := &layout{}
 	l.add(s, strings.Clone(text))
+	l.pieces = pieces(l.parts)
 	l.unfit, l.help = unreadable(l.parts)
 	if l.unfit == "tells no year" {
 		l.noYear("%Y")
@@ -133,129 +134,61 @@ func (s *site) noDirective(text string) {
 }
 
 // appendStrftime writes a time.
-func appendStrftime(dst []byte, parts []directive, t time.Time) []byte {
-	var c civil
-	var month time.Month
-	c.year, month, c.day = t.Date()
-	c.month = int(month)
-	c.hour, c.minute, c.second = t.Clock()
-	for i := range parts {
-		if d := &parts[i]; d.verb == textVerb {
-			dst = append(dst, d.text...)
-		} else {
-			dst = d.append(dst, t, &c)
+func appendStrftime(dst []byte, pieces []timePiece, t time.Time) []byte {
+	for i := range pieces {
+		p := &pieces[i]
+		dst = timefmt.AppendFormat(dst, t, p.layout)
+		for unit, n := int(1e8), t.Nanosecond(); unit >= p.least; unit, n = unit/10, n%unit {
+			dst = append(dst, byte('0'+n/unit))
 		}
 	}
 	return dst
 }
 
-// append appends what a directive stands for.
-func (d *directive) append(dst []byte, t time.Time, c *civil) []byte {
-	switch d.verb {
-	case 'b', 'h':
-		return append(dst, monthNames[c.month-1][:3]...)
-	case 'B':
-		return append(dst, monthNames[c.month-1]...)
-	case 'a':
-		return append(dst, dayNames[isoWeekday(t)-1][:3]...)
-	case 'A':
-		return append(dst, dayNames[isoWeekday(t)-1]...)
-	case 'p':
-		return append(dst, halves[c.hour/12]...)
-	case 'P':
-		return append(dst, [...]string{"am", "pm"}[c.hour/12]...)
-	case 'Z':
-		return t.AppendFormat(dst, "MST")
-	case 'z':
-		return appendOffset(dst, offsetOf(t), d.width)
-	case 's':
-		return strconv.AppendInt(dst, t.Unix(), 10)
-	case 'f', 'L', 'N':
-		var digits [9]byte
-		for i, n := 8, t.Nanosecond(); i >= 0; i, n = i-1, n/10 {
-			digits[i] = byte('0' + n%10)
-		}
-		return append(dst, digits[:d.width]...)
-	}
-	return d.appendNumber(dst, d.number(t, c))
+// timePiece is a layout of [timefmt.AppendFormat], and the fraction of a second that follows it. The library itself has no
+// fraction but %f.
+type timePiece struct {
+	layout string
+	least  int // the last digit of the fraction, in nanoseconds; more than all digits: none follows
 }
 
-// appendOffset appends an offset from UTC with so many colons: +0200, +02:00, +02:00:00.
-func appendOffset(dst []byte, offset, colons int) []byte {
-	sign := byte('+')
-	if offset < 0 {
-		sign, offset = '-', -offset
-	}
-	dst = append(dst, sign, byte('0'+offset/36000), byte('0'+offset/3600%10))
-	for _, n := range []int{offset / 60 % 60, offset % 60}[:max(colons, 1)] {
-		if colons > 0 {
-			dst = append(dst, ':')
+const noFraction = 1e9
+
+// pieces are the parts of a layout as the library takes them.
+func pieces(parts []directive) []timePiece {
+	all := []timePiece{{least: noFraction}}
+	for _, d := range parts {
+		last := &all[len(all)-1]
+		switch d.verb {
+		case textVerb:
+			last.layout += strings.ReplaceAll(d.text, "%", "%%")
+		case 'f', 'L', 'N':
+			for last.least = 1e8; d.width > 1; d.width-- {
+				last.least /= 10
+			}
+			all = append(all, timePiece{least: noFraction})
+		case 'z':
+			last.layout += "%" + strings.Repeat(":", d.width) + "z"
+		default:
+			last.layout += "%" + d.flag() + string(rune(d.verb))
 		}
-		dst = append(dst, byte('0'+n/10), byte('0'+n%10))
 	}
-	return dst
+	return all
 }
 
-// number is the value of a directive that is one.
-func (d *directive) number(t time.Time, c *civil) int {
-	switch d.verb {
-	case 'Y':
-		return c.year
-	case 'm':
-		return c.month
-	case 'd', 'e':
-		return c.day
-	case 'H', 'k':
-		return c.hour
-	case 'M':
-		return c.minute
-	case 'S':
-		return c.second
-	case 'I', 'l':
-		return (c.hour+11)%12 + 1
-	case 'C':
-		return c.year / 100
-	case 'y':
-		return c.year % 100
-	case 'j':
-		return t.YearDay()
-	case 'u':
-		return isoWeekday(t)
-	case 'w':
-		return int(t.Weekday())
-	case 'U': // weeks begin on Sunday, the first one with the first Sunday
-		return (t.YearDay() + 6 - int(t.Weekday())) / 7
-	case 'W': // on Monday
-		return (t.YearDay() + 7 - isoWeekday(t)) / 7
+// flag is the library's flag for the padding of a directive.
+func (d *directive) flag() string {
+	switch {
+	case d.pad == numberVerbs[d.verb].pad:
+		return ""
+	case d.pad == ' ':
+		return "_"
 	}
-	year, week := t.ISOWeek()
-	switch d.verb {
-	case 'G':
-		return year
-	case 'g':
-		return year % 100
-	}
-	return week // V
+	return string(rune(d.pad))
 }
 
 // isoWeekday is 1 for Monday to 7 for Sunday.
 func isoWeekday(t time.Time) int { return (int(t.Weekday())+6)%7 + 1 }
-
-// appendNumber appends a number, padded to the width.
-func (d *directive) appendNumber(dst []byte, n int) []byte {
-	if d.pad == '0' && d.width == 2 {
-		return append(dst, byte('0'+n/10), byte('0'+n%10))
-	}
-	start := len(dst)
-	dst = strconv.AppendInt(dst, int64(n), 10)
-	if d.pad == '-' {
-		return dst
-	}
-	for len(dst)-start < d.width {
-		dst = slices.Insert(dst, start, d.pad)
-	}
-	return dst
-}
 
 // unreadable is why no time can be read by these parts, and what helps.
 func unreadable(parts []directive) (why, help string) {

@@ -21,6 +21,10 @@ type reading struct {
 
 // parseStrftime reads a time by a layout, as strptime does: names in any case, numbers with or without leading zeros, a
 // blank for one or more.
+//
+// github.com/itchyny/timefmt-go, which writes times here, does not read them: it takes February 30 for March 2, a leap
+// second for the next minute, day 366 of any year for a day of the next one, and an unknown abbreviation of a zone for UTC,
+// all without an error.
 func parseStrftime(text string, parts []directive, in *time.Location) (t time.Time, why string) {
 	r := reading{civil: civil{month: 1, day: 1}}
 	for i := range parts {

@@ -147,7 +147,14 @@ func (s *shared) Close(ctx context.Context) error {
 type sharedCache struct {
 	engine.Cache
 	shared
-	failed error // the cache can't be built; it is reported to each that names it
+	failed error        // the cache can't be built; it is reported to each that names it
+	facade engine.Cache // what steps get
+}
+
+// swapCache is a sharedCache whose values other processes use, too.
+type swapCache struct {
+	*sharedCache
+	engine.SharedCache
 }
 
 type sharedRegistry struct {
@@ -163,13 +170,18 @@ func (b *builder) cache(name string) (engine.Cache, error) {
 	}
 	c := engine.Common(b.options.Shared, b.key("caches", name), func() *sharedCache {
 		cache, err := spec.Build(b.named(name))
-		return &sharedCache{Cache: cache, shared: shared{resource: cache}, failed: err}
+		c := &sharedCache{Cache: cache, shared: shared{resource: cache}, failed: err}
+		c.facade = c
+		if swap, ok := cache.(engine.SharedCache); ok {
+			c.facade = &swapCache{c, swap}
+		}
+		return c
 	})
 	if c.failed != nil {
 		return nil, c.failed
 	}
 	b.plan.Plugins.AddOnce("cache "+name, c)
-	return c, nil
+	return c.facade, nil
 }
 
 // registry finds or makes the schema registry of a name; the plan opens and closes it.

@@ -148,9 +148,9 @@ func TestConfiguration(t *testing.T) {
 	for interval, want := range map[string]string{
 		"often":       "neither a duration nor a cron expression",
 		"-1s":         "not positive",
-		"60 * * * *":  "is not between 0 and 59",
-		"5-1 * * * *": "goes backwards",
-		"*/0 * * * *": "is not a valid step",
+		"60 * * * *":  "end of range (60) above maximum (59)",
+		"5-1 * * * *": "beginning of range (5) beyond end of range (1)",
+		"*/0 * * * *": "step of range should be a positive number",
 		"0 0 31 2 *":  "names a date that does not exist",
 	} {
 		got := strings.Join(enginetest.Problems(t, engine.Inputs,

@@ -22,7 +22,7 @@ type Config struct {
 	httpx.Calls         `yaml:",inline" scope:"cursor"`
 	Method              string            `yaml:"method" check:"oneof=GET|POST|PUT|PATCH" doc:"Request method; by default, GET without a body and POST with one."`
 	Body                expr.Body         `yaml:"body" scope:"cursor" doc:"Request body: text as it is, anything else as JSON. Without it, requests have no body."`
-	Interval            schedule.Schedule `yaml:"interval" doc:"Time from one poll to the next: a duration, or a five-field cron expression (UTC). Without it, the input ends after one poll."`
+	Interval            schedule.Schedule `yaml:"interval" doc:"Time from one poll to the next: a duration, or a cron expression: five fields or @yearly, @monthly, @weekly, @daily or @hourly, in UTC or, as in \"TZ=Europe/Zurich 0 2 * * *\", in a time zone. Without it, the input ends after one poll."`
 	Stream              string            `yaml:"stream" check:"oneof=sse|ndjson" doc:"The response does not end, and is read as it arrives: sse means server-sent events, ndjson one JSON document per line. If it does end, it is requested again."`
 	Items               expr.Expr         `yaml:"items" scope:"cursor,answer" doc:"List in the response, a JSON document, whose elements are the messages, such as data.items. Without it, framing divides the response."`
 	Cursor              expr.Expr         `yaml:"cursor" scope:"cursor,answer" doc:"Position that a response reaches, such as next_cursor or last(items)?.id: cursor() in the next request. If it is nil, cursor() keeps its value. In a stream, it is the position of each message."`

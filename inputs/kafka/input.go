@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/headroom"
 	"github.com/flowd-io/flowd/internal/queue/kafka"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -35,7 +34,6 @@ type input struct {
 	stop   context.CancelFunc // ends the loop that commits
 	cut    context.CancelFunc // ends what that loop still asks brokers
 	quits  context.CancelFunc // ends all that the client asks brokers
-	room   func()             // releases the room that what is fetched has to grow
 	loop   sync.WaitGroup
 
 	tx *kafka.Session // nil: messages are delivered at least once
@@ -150,7 +148,7 @@ func (in *input) open(ctx context.Context) error {
 	}
 	asks, cut := context.WithCancel(life)
 	loop, stop := context.WithCancel(asks)
-	in.stop, in.cut, in.room = stop, cut, headroom.Blocks()
+	in.stop, in.cut = stop, cut
 	switch {
 	case in.tx != nil:
 		in.loop.Go(func() { in.rounds(loop, asks) })

@@ -74,7 +74,6 @@ func (in *input) shut(ctx context.Context) {
 		in.loop.Wait()
 		stop()
 		cancel()
-		in.room()
 		in.stop = nil
 	}
 	in.takeAway(nil)

@@ -3,9 +3,7 @@ package redislist
 import (
 	"bytes"
 	"errors"
-	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -14,55 +12,15 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/servertest"
 )
 
-// What the next request that removes elements loses.
-const (
-	nothing int32 = iota
-	theRequest
-	theAnswer
-)
-
-// losing is a way to a Redis on which the connection of a removal ends once, before or after the server has carried it
-// out. It gives the URL.
-func losing(t *testing.T, url string, what *atomic.Int32) string {
+// losing is the URL of a way to a Redis that loses something of the next removal.
+func losing(t *testing.T, url string, next *atomic.Int32) string {
 	t.Helper()
-	to := strings.TrimPrefix(url, "redis://")
-	return "redis://" + servertest.Serve(t, func(c net.Conn) {
-		server, err := net.Dial("tcp", to)
-		if err != nil {
-			return
+	return "redis://" + servertest.Losing(t, strings.TrimPrefix(url, "redis://"), func(request []byte) servertest.Loss {
+		if !bytes.Contains(request, []byte("lrem")) {
+			return servertest.Nothing
 		}
-		defer server.Close()
-		var lost atomic.Bool
-		var answers sync.WaitGroup
-		answers.Go(func() {
-			defer c.Close()
-			pass(c, server, func([]byte) bool { return !lost.Load() })
-		})
-		pass(server, c, func(request []byte) bool {
-			if !bytes.Contains(request, []byte("lrem")) {
-				return true
-			}
-			now := what.Swap(nothing)
-			lost.Store(now == theAnswer)
-			return now != theRequest
-		})
-		server.Close()
-		answers.Wait()
+		return servertest.Loss(next.Swap(int32(servertest.Nothing)))
 	})
-}
-
-// pass passes on what may be passed on, until a connection ends.
-func pass(to, from net.Conn, may func([]byte) bool) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buf)
-		if err != nil || !may(buf[:n]) {
-			return
-		}
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
-		}
-	}
 }
 
 // The answer to a removal may be lost, or the removal itself. It takes effect once, so that an equal element in flight
@@ -71,14 +29,14 @@ func TestALostAnswerRemovesNoOtherElement(t *testing.T) {
 	back := (&engine.Error{Class: engine.Transient, Err: errors.New("a stop")}).HandedBack()
 	for _, tt := range []struct {
 		name string
-		lost int32
+		lost servertest.Loss
 		end  engine.Result
 		list string // afterwards
 	}{
-		{"an answer, of what is delivered", theAnswer, engine.Result{Fate: engine.Delivered}, ""},
-		{"a request, of what is delivered", theRequest, engine.Result{Fate: engine.Delivered}, ""},
-		{"an answer, of what is returned", theAnswer, engine.Result{Fate: engine.Returned, Err: back}, "a"},
-		{"a request, of what is returned", theRequest, engine.Result{Fate: engine.Returned, Err: back}, "a"},
+		{"an answer, of what is delivered", servertest.Answer, engine.Result{Fate: engine.Delivered}, ""},
+		{"a request, of what is delivered", servertest.Request, engine.Result{Fate: engine.Delivered}, ""},
+		{"an answer, of what is returned", servertest.Answer, engine.Result{Fate: engine.Returned, Err: back}, "a"},
+		{"a request, of what is returned", servertest.Request, engine.Result{Fate: engine.Returned, Err: back}, "a"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +46,7 @@ func TestALostAnswerRemovesNoOtherElement(t *testing.T) {
 			var lost atomic.Int32
 			in := opened(t, losing(t, url, &lost), key, "")
 			_, refs := read(t, in, 3)
-			lost.Store(tt.lost)
+			lost.Store(int32(tt.lost))
 			tt.end.Ref = refs[0]
 			again, err := in.Ack(t.Context(), []engine.Result{tt.end})
 			if err == nil || len(again) != 1 {

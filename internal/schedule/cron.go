@@ -1,127 +1,149 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
+	"math/bits"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/robfig/cron/v3"
 )
 
-// cron is a cron expression: sets of minutes, hours, days, months and weekdays. It is no library's: those accept
-// mistakes such as `1,,` or `*-5`, or do not know 7 for Sunday, and their errors do not name the field.
-type cron struct {
-	minutes, hours, days, months, weekdays uint64
-	anyDay                                 bool // days or weekdays is *: both count, else one is enough
-}
-
+// cronFields are the fields of a cron expression. Each is parsed alone, so that an error names its field.
 var cronFields = [5]struct {
-	name     string
-	min, max int
-	names    string
+	name   string
+	parser cron.Parser
 }{
-	{"minute", 0, 59, ""},
-	{"hour", 0, 23, ""},
-	{"day", 1, 31, ""},
-	{"month", 1, 12, "jan feb mar apr may jun jul aug sep oct nov dec"},
-	{"weekday", 0, 7, "sun mon tue wed thu fri sat"},
+	{"minute", cron.NewParser(cron.Minute)},
+	{"hour", cron.NewParser(cron.Hour)},
+	{"day", cron.NewParser(cron.Dom)},
+	{"month", cron.NewParser(cron.Month)},
+	{"weekday", cron.NewParser(cron.Dow)},
 }
 
-// parseCron reads five fields: numbers, names, lists, ranges and steps.
-func parseCron(text string) (*cron, error) {
-	parts := strings.Fields(text)
-	if len(parts) != 5 {
-		return nil, fmt.Errorf("%q is neither a duration nor a cron expression of five fields", text)
-	}
-	var sets [5]uint64
-	for i, part := range parts {
-		for item := range strings.SplitSeq(part, ",") {
-			set, err := parseCronItem(item, i)
-			if err != nil {
-				return nil, fmt.Errorf("%s %q: %w", cronFields[i].name, part, err)
+// cronItem is an item in the list of a field. The library also accepts items such as "" and "*-5", and panics on "TZ=".
+var cronItem = regexp.MustCompile(`^(?:[*?]|\w+(?:-\w+)?)(?:/\d+)?$`)
+
+// star is set by the library in a field that restricts nothing.
+const star = 1 << 63
+
+// parseCron reads five fields or a name such as @daily, with a time zone such as TZ=Europe/Zurich in front or in UTC.
+func parseCron(text string) (cron.Schedule, error) {
+	zone := time.UTC
+	fields := strings.Fields(text)
+	if len(fields) > 0 {
+		if name, ok := strings.CutPrefix(strings.TrimPrefix(fields[0], "CRON_"), "TZ="); ok {
+			var err error
+			if zone, err = time.LoadLocation(name); err != nil || name == "" || zone == time.Local {
+				return nil, fmt.Errorf("%q is not a valid time zone (write a name such as Europe/Zurich)", name)
 			}
-			sets[i] |= set
+			fields = fields[1:]
 		}
 	}
-	c := &cron{sets[0], sets[1], sets[2], sets[3], sets[4] | sets[4]>>7&1, parts[2][0] == '*' || parts[4][0] == '*'}
-	if c.next(time.Unix(0, 0).UTC()).IsZero() {
+	var c *cron.SpecSchedule
+	var err error
+	switch {
+	case len(fields) == 1 && fields[0] == "@every" || len(fields) == 2 && fields[0] == "@every":
+		return nil, errors.New("@every is not a cron expression (write the duration alone)")
+	case len(fields) == 1 && strings.HasPrefix(fields[0], "@"):
+		c, err = parseName(fields[0])
+	case len(fields) == len(cronFields):
+		c, err = parseFields(fields)
+	default:
+		err = fmt.Errorf("%q is neither a duration nor a cron expression of five fields", text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.Location = zone
+	if next(c, time.Unix(0, 0).UTC()).IsZero() {
 		return nil, fmt.Errorf("%q names a date that does not exist", text)
 	}
 	return c, nil
 }
 
-// parseCronItem reads one of *, n, a-b, with or without /step.
-func parseCronItem(item string, field int) (set uint64, err error) {
-	f := cronFields[field]
-	span, stepText, stepped := strings.Cut(item, "/")
-	low, high, step := f.min, f.max, 1
-	if stepped {
-		if step, err = strconv.Atoi(stepText); err != nil || step < 1 {
-			return 0, fmt.Errorf("%q is not a valid step", stepText)
-		}
+// parseName reads a name for an expression.
+func parseName(name string) (*cron.SpecSchedule, error) {
+	s, err := cron.ParseStandard(name)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not known (known are @yearly, @monthly, @weekly, @daily and @hourly)", name)
 	}
-	if span != "*" {
-		from, to, ranged := strings.Cut(span, "-")
-		if low, err = cronNumber(from, field); err != nil {
-			return 0, err
+	return s.(*cron.SpecSchedule), nil
+}
+
+func parseFields(fields []string) (*cron.SpecSchedule, error) {
+	all := cron.SpecSchedule{Second: 1}
+	into := [...]*uint64{&all.Minute, &all.Hour, &all.Dom, &all.Month, &all.Dow}
+	for i, field := range fields {
+		set, err := parseField(i, field)
+		if err != nil {
+			return nil, fmt.Errorf("%s %q: %w", cronFields[i].name, field, err)
 		}
-		switch {
-		case ranged:
-			if high, err = cronNumber(to, field); err != nil {
-				return 0, err
-			}
-		case !stepped:
-			high = low
-		}
-		if high < low {
-			return 0, fmt.Errorf("%s goes backwards", span)
-		}
+		*into[i] = set
 	}
-	for i := low; i <= high; i += step {
-		set |= 1 << i
+	return &all, nil
+}
+
+// parseField reads a field as a set of numbers, and star.
+func parseField(i int, field string) (set uint64, err error) {
+	for item := range strings.SplitSeq(field, ",") {
+		if !cronItem.MatchString(item) {
+			return 0, fmt.Errorf("%q is not a number, a range, * or one of these with a /step", item)
+		}
+		if i == weekday {
+			item = sunday(item)
+		}
+		parsed, err := cronFields[i].parser.Parse(item)
+		if err != nil {
+			problem, _, _ := strings.Cut(err.Error(), ": strconv.")
+			return 0, errors.New(problem)
+		}
+		s := parsed.(*cron.SpecSchedule)
+		set |= [...]uint64{s.Minute, s.Hour, s.Dom, s.Month, s.Dow}[i]
+	}
+	if field[0] == '*' { // for the library, */2 is not a star, but it is for every cron
+		set |= star
 	}
 	return set, nil
 }
 
-func cronNumber(text string, field int) (int, error) {
-	f := cronFields[field]
-	for i, name := range strings.Fields(f.names) {
-		if strings.EqualFold(text, name) {
-			return f.min + i, nil
-		}
+const weekday = 4 // in cronFields
+
+// sunday writes an item of weekdays that has 7 for Sunday with 0, which is all that the library knows.
+func sunday(item string) string {
+	span, stepText, stepped := strings.Cut(item, "/")
+	from, to, ranged := strings.Cut(span, "-")
+	switch {
+	case from == "7" && (!ranged || to == "7"):
+		return "0"
+	case to != "7":
+		return item
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < f.min || n > f.max {
-		return 0, fmt.Errorf("%q is not between %d and %d", text, f.min, f.max)
+	first, err := parseField(weekday, from)
+	step := 1
+	if stepped && err == nil {
+		step, err = strconv.Atoi(stepText)
 	}
-	return n, nil
+	if err != nil || step < 1 || first&star != 0 {
+		return item // and the library says what is wrong
+	}
+	var days []string
+	for day := bits.TrailingZeros64(first); day <= 7; day += min(step, 8) {
+		days = append(days, strconv.Itoa(day%7))
+	}
+	return strings.Join(days, ",")
 }
 
-// next is the first minute after t that the expression names, or zero: there is
-// none within the 28 years in which the calendar repeats.
-func (c *cron) next(t time.Time) time.Time {
-	t = t.Truncate(time.Minute).Add(time.Minute)
-	for limit := t.AddDate(28, 0, 0); t.Before(limit); {
-		year, month, day := t.Date()
-		switch {
-		case c.months>>month&1 == 0:
-			t = time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)
-		case !c.hasDay(t):
-			t = time.Date(year, month, day+1, 0, 0, 0, 0, time.UTC)
-		case c.hours>>t.Hour()&1 == 0:
-			t = t.Truncate(time.Hour).Add(time.Hour)
-		case c.minutes>>t.Minute()&1 == 0:
-			t = t.Add(time.Minute)
-		default:
-			return t
-		}
+// next is the first time after t that the expression names, or zero if there is none. A time that the clocks of the zone
+// skip is left out, and one that they show twice is named twice. The library does not return where clocks have skipped a
+// whole day, which last happened in 2011, in Pacific/Apia.
+func next(c cron.Schedule, t time.Time) time.Time {
+	n := c.Next(t)
+	if n.IsZero() { // the library looks five years ahead, but around 2100 February 29 is eight years away
+		n = c.Next(t.AddDate(5, 0, 0))
 	}
-	return time.Time{}
-}
-
-func (c *cron) hasDay(t time.Time) bool {
-	day, weekday := c.days>>t.Day()&1 == 1, c.weekdays>>t.Weekday()&1 == 1
-	if c.anyDay {
-		return day && weekday
-	}
-	return day || weekday
+	return n
 }

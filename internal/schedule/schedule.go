@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/schema"
+	"github.com/robfig/cron/v3"
 )
 
 // Schedule is a config field: when something is due: every so often, or by a cron expression.
 type Schedule struct {
 	every time.Duration
-	cron  *cron
+	cron  cron.Schedule // nil: every so often
 }
 
 // UnmarshalConfig reads a duration or a cron expression.
@@ -25,7 +26,7 @@ func (s *Schedule) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		d.Report(n, schema.Problem{
 			Code:    "bad-value",
 			Message: err.Error(),
-			Remedy:  `write a duration such as 250ms, or minute, hour, day, month and weekday: "*/5 * * * *"`,
+			Remedy:  `write a duration such as 250ms, or minute, hour, day, month and weekday: "*/5 * * * *", "TZ=Europe/Zurich 0 2 * * *"`,
 		})
 		return
 	}
@@ -57,7 +58,7 @@ func (s *Schedule) IsZero() bool { return s.every == 0 && s.cron == nil }
 // First is when the first one is due: at once, or when the cron expression says.
 func (s *Schedule) First(now time.Time) time.Time {
 	if s.cron != nil {
-		return s.cron.next(now.UTC())
+		return next(s.cron, now.UTC())
 	}
 	return now
 }
@@ -65,7 +66,7 @@ func (s *Schedule) First(now time.Time) time.Time {
 // Next is when the one after due is due.
 func (s *Schedule) Next(due time.Time) time.Time {
 	if s.cron != nil {
-		return s.cron.next(due)
+		return next(s.cron, due)
 	}
 	return due.Add(s.every)
 }
@@ -73,7 +74,7 @@ func (s *Schedule) Next(due time.Time) time.Time {
 // Skip is when the first one not before earliest is due.
 func (s *Schedule) Skip(due, earliest time.Time) time.Time {
 	if s.cron != nil {
-		return s.cron.next(earliest.UTC().Add(-time.Nanosecond))
+		return next(s.cron, earliest.UTC().Add(-time.Nanosecond))
 	}
 	missed := earliest.Sub(due) / s.every
 	return due.Add(missed * s.every)

@@ -1,8 +1,8 @@
 // Package service is the operators' interface of a process: metrics, health,
-// and the requests of flowd ctl, on one listener. Start at [Start].
+// profiles, and the requests of flowd ctl, on one listener. Start at [Start].
 //
-// Every request passes guard.go; what it then gets is in metrics.go, health.go
-// and api.go. [Client] is the other end.
+// Every request passes guard.go; what it then gets is in metrics.go, health.go,
+// profile.go and api.go. [Client] is the other end.
 package service
 
 import (
@@ -150,6 +150,8 @@ func routes(cfg Config, g *guard, local bool, p Process, user prometheus.Gathere
 	mux.Handle("GET /metrics", m)
 	mux.Handle("GET /live", g.health(local, p, Live))
 	mux.Handle("GET /ready", g.health(local, p, Ready))
+
+	mux.Handle("GET /debug/pprof/{profile}", g.tokenOnly(http.HandlerFunc(profile)))
 
 	a := &api{process: p, log: log}
 	mux.Handle("GET /api/v1/state", g.tokenOnly(http.HandlerFunc(a.state)))

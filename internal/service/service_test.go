@@ -213,6 +213,8 @@ func TestRequestsThatAreRefusedChangeNothing(t *testing.T) {
 		{"a preflight", "OPTIONS", "/api/v1/pause", "", []string{"Access-Control-Request-Method", "POST"}, 405, ""},
 		{"a change by GET", "GET", "/api/v1/pause", "", withToken, 405, ""},
 		{"a page that there is not", "GET", "/debug/pprof/", "", withToken, 404, ""},
+		{"a profile that there is not", "GET", "/debug/pprof/x", "", withToken, 404, "there are heap, allocs and goroutine"},
+		{"a profile without the token", "GET", "/debug/pprof/heap", "", nil, 401, "the token is missing"},
 
 		{"no body", "POST", "/api/v1/pause", "", withToken, 400, "not a JSON object"},
 		{"not JSON", "POST", "/api/v1/pause", "pipeline=orders", withToken, 400, "not a JSON object"},

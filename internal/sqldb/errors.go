@@ -35,6 +35,9 @@ func Missing(err error) bool { return isMarked(err, absent) }
 // Refers says whether an error is about a row that another row refers to: that row may still be written.
 func Refers(err error) bool { return isMarked(err, reference) }
 
+// Duplicates says whether an error is about a row that has the key of another one.
+func Duplicates(err error) bool { return isMarked(err, duplicate) }
+
 // mark is what an error says beyond its class.
 type mark uint8
 
@@ -42,6 +45,7 @@ const (
 	absent    mark = iota + 1 // a table or a column does not exist
 	readOnly                  // the server or the session takes no writes
 	reference                 // a foreign key refers to a row that is not there
+	duplicate                 // a row with this key exists
 )
 
 type marked struct {
@@ -61,6 +65,8 @@ func missing(err error) error { return held(&marked{remedied(err, createTable), 
 func refusesWrites(err error, remedy string) error {
 	return held(&marked{remedied(err, remedy), readOnly})
 }
+
+func duplicates(err error) error { return engine.WithClass(engine.Rejected, &marked{err, duplicate}) }
 
 func refers(err error) error { return engine.WithClass(engine.Rejected, &marked{err, reference}) }
 
@@ -160,6 +166,8 @@ func ofPostgres(e *pgconn.PgError) error {
 		return refusesWrites(err, pgReplica)
 	case e.Code == "23503":
 		return refers(err)
+	case e.Code == "23505":
+		return duplicates(err)
 	case e.Code == "21000", e.Code == "54000", e.Code == "P0001", class == "22", class == "23", class == "44":
 		return engine.WithClass(engine.Rejected, err)
 	case e.Code == "57014", e.Code == "55P03", e.Code == "0A000" && strings.Contains(e.Message, "cached plan"):
@@ -197,12 +205,14 @@ func ofMySQL(e *mysql.MySQLError) error {
 		return refusesWrites(err, replica)
 	case 1216, 1452:
 		return refers(err)
+	case 1062, 1586:
+		return duplicates(err)
 	case 1021, 1030, 1037, 1040, 1041, 1053, 1114, 1129, 1203, 1226, 1927, 3032:
 		return held(err)
 	case 1205, 1213, 1317, 1969, 3024:
 		return engine.WithClass(engine.Transient, err)
-	case 1048, 1062, 1136, 1217, 1261, 1262, 1264, 1265, 1292, 1300, 1364, 1365, 1366, 1367, 1406, 1416,
-		1425, 1441, 1451, 1525, 1526, 1557, 1586, 1644, 1690, 1694, 1748, 3140, 3141, 3819, 4025, 4038:
+	case 1048, 1136, 1217, 1261, 1262, 1264, 1265, 1292, 1300, 1364, 1365, 1366, 1367, 1406, 1416,
+		1425, 1441, 1451, 1525, 1526, 1557, 1644, 1690, 1694, 1748, 3140, 3141, 3819, 4025, 4038:
 		return engine.WithClass(engine.Rejected, err)
 	case 1064, 1149, 1210, 1235, 1305, 1318:
 		return engine.WithClass(engine.Permanent, err)
@@ -221,8 +231,11 @@ func ofMySQL(e *mysql.MySQLError) error {
 // ofSQLite goes by the result code.
 func ofSQLite(e *lite.Error) error {
 	err := errors.New(strings.ToValidUTF8(e.Error(), "\uFFFD"))
-	if e.Code() == lib.SQLITE_CONSTRAINT_FOREIGNKEY {
+	switch e.Code() {
+	case lib.SQLITE_CONSTRAINT_FOREIGNKEY:
 		return refers(err)
+	case lib.SQLITE_CONSTRAINT_PRIMARYKEY, lib.SQLITE_CONSTRAINT_UNIQUE:
+		return duplicates(err)
 	}
 	switch e.Code() & 0xff {
 	case lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH, lib.SQLITE_TOOBIG, lib.SQLITE_RANGE:

@@ -64,8 +64,12 @@ func (o *overlay) made(batch []*write) {
 			o.lost++
 			w.by.lost, w.by.why = w.by.lost+1, w.lost
 		}
-		for _, waiter := range w.chain.waiters {
-			waiter.base = w.kind != del && w.lost == nil
+		switch {
+		case w.lost != nil: // the cache has what it had
+		case w.kind == del:
+			o.written(w.chain, absent)
+		default:
+			o.written(w.chain, present)
 		}
 		o.epoch(w.chain.key).Add(1)
 		o.settled(w)

@@ -1,6 +1,7 @@
 // Package twophase holds writes to caches back until the messages that made them
 // have been delivered, and forgets those of messages that were not. The steps of
-// the same pipeline see such pending writes at once. Start at [Join].
+// the same pipeline see such pending writes at once. In a cache that other processes use,
+// it claims keys before it decides that they are new. Start at [Join].
 package twophase
 
 import (
@@ -68,6 +69,7 @@ type overlay struct {
 	chains map[string]*chain
 	spare  []*chain
 	epochs [epochs]atomic.Uint32 // by hash of key: how many writes have moved to the cache
+	claims
 
 	queue   []*write // committed, and to be put into behind
 	behind  *writebehind.Queue[*write]
@@ -105,7 +107,7 @@ func Join(env engine.Env, name string, cache Store) *Use {
 	o := &overlay{
 		book: b, cache: cache, name: cmp.Or(name, env.Name), quick: name == "",
 		log:    cmp.Or(env.Log, slog.New(slog.DiscardHandler)),
-		chains: map[string]*chain{}, round: make(chan struct{}),
+		chains: map[string]*chain{}, round: make(chan struct{}), claims: newClaims(cache),
 	}
 	o.behind = &writebehind.Queue[*write]{Name: o.name, Log: o.log, Width: wide, Begin: o.begin, Spread: o.spread,
 		Write: o.one, Refuse: func(w *write, err error) { w.lost = err }, End: o.made}
@@ -117,6 +119,7 @@ func Join(env engine.Env, name string, cache Store) *Use {
 
 func (o *overlay) use() *Use {
 	u := &Use{o: o}
+	o.users++
 	if u.by = u; !o.quick { // what is lost in a crash anyhow is not waited for
 		u.by = &saver{u}
 	}
@@ -139,10 +142,13 @@ func (u *Use) Close(ctx context.Context) error {
 	u.joined = false
 	o.mu.Unlock()
 	o.answer(ctx, replies)
+	var err error
 	if joined {
-		if err := o.behind.Leave(ctx); err != nil {
-			return err
-		}
+		err = o.behind.Leave(ctx)
+	}
+	o.leave(ctx)
+	if err != nil {
+		return err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

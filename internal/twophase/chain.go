@@ -19,7 +19,7 @@ type write struct {
 	bad     bool  // a root of the message was returned or dropped
 	void    bool  // a later write of the same key was committed before
 	passed  bool  // the message has continued after its step
-	base    bool  // of a waiting one: whether the cache has the key
+	base    base  // of a waiting one
 	owed    int   // ends that are still to be reported
 	lost    error // why the cache does not have it: it was given up
 	size    int
@@ -27,9 +27,10 @@ type write struct {
 	ttl     time.Duration
 	origins []engine.Origin
 
-	resume func(func(*engine.Message) error) // of a waiting one, as are the next two
+	resume func(func(*engine.Message) error) // of a waiting one, as are the next three
 	then   Then
 	wait   waits.Wait
+	since  time.Time // it waits, in a cache that other processes use
 }
 
 type kind uint8
@@ -55,6 +56,7 @@ type chain struct {
 	key     string
 	writes  []*write // pending and committed
 	waiters []*write
+	claim   *claim // nil: other processes do not use the cache, or nothing is known
 	touched bool
 }
 
@@ -76,7 +78,7 @@ func (o *overlay) chain(key string) *chain {
 
 // tidy releases a chain that has become empty.
 func (o *overlay) tidy(c *chain) {
-	if c.touched || len(c.writes) > 0 || len(c.waiters) > 0 {
+	if c.touched || len(c.writes) > 0 || len(c.waiters) > 0 || !o.released(c) {
 		return
 	}
 	delete(o.chains, c.key)
@@ -107,9 +109,14 @@ func (c *chain) last() *write {
 	return nil
 }
 
+// committed says whether a write of a delivered message is on its way to the cache.
+func (c *chain) committed() bool {
+	return slices.ContainsFunc(c.writes, func(w *write) bool { return w.state == committed })
+}
+
 // exists says whether the key has a value for a message of these origins; it is
-// not sure when that depends on the fate of others. base is whether the cache has one.
-func (c *chain) exists(mine []engine.Origin, base bool) (exists, sure bool) {
+// not sure when that depends on the fate of others, or on another process. b is what the cache has.
+func (c *chain) exists(mine []engine.Origin, b base) (exists, sure bool) {
 	seen := false
 	for i, w := range slices.Backward(c.writes) {
 		if w.void || c.replaced(i) {
@@ -124,7 +131,10 @@ func (c *chain) exists(mine []engine.Origin, base bool) (exists, sure bool) {
 			return exists, true
 		}
 	}
-	return base, !seen || exists == base
+	if b == unsure {
+		return false, false
+	}
+	return b == present, !seen || exists == (b == present)
 }
 
 // replaced says whether a later write has the fate of the one at i.
@@ -162,9 +172,13 @@ func (c *chain) blockers(dst, mine []engine.Origin) []engine.Origin {
 }
 
 // await lets w wait in its chain.
-func await(w *write) {
+func (o *overlay) await(w *write) {
 	w.state = waiting
 	w.chain.waiters = append(w.chain.waiters, w)
+	if o.shared != nil {
+		w.since = time.Now()
+		o.keep(w.chain, true)
+	}
 }
 
 // withdraw takes w out of its chain, wherever it is in it: it has ended.

@@ -112,7 +112,7 @@ func (b *book) review() (replies []reply) {
 				continue
 			}
 			r := w.reply(sure && !exists)
-			r.check = r.added && c.last() == nil
+			r.check = r.added && c.last() == nil && c.o.shared == nil
 			value := w.value
 			b.withdraw(w)
 			if r.added {
@@ -165,9 +165,11 @@ func (r *reply) verify(ctx context.Context) (more []reply) {
 	r.o.mu.Lock()
 	defer r.o.mu.Unlock()
 	if c := r.w.chain; r.w.ref == r.ref && r.w.state == pending {
-		for _, w := range c.waiters {
-			w.base = ok
+		b := absent
+		if ok {
+			b = present
 		}
+		r.o.based(c, b)
 		r.o.withdraw(r.w)
 	}
 	return r.o.review()

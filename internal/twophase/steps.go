@@ -19,7 +19,7 @@ type Add struct {
 	TTL   time.Duration // 0: as long as the cache does by default
 
 	verdict verdict
-	base    bool   // the cache has the key
+	base    base
 	epoch   uint32 // when it was asked
 	err     error
 }
@@ -52,9 +52,14 @@ func (u *Use) Add(ctx context.Context, adds []Add, then Then) {
 		}
 	}
 	for again := err == nil; again; {
-		u.look(ctx, adds)
 		var replies []reply
-		again, replies = u.claim(adds, then)
+		var q *questions
+		if u.o.shared != nil {
+			q = u.ask(ctx, adds)
+		} else {
+			u.look(ctx, adds)
+		}
+		again, replies = u.claim(adds, q, then)
 		u.o.answer(ctx, replies)
 	}
 	for i := range adds {
@@ -70,6 +75,15 @@ func (u *Use) Add(ctx context.Context, adds []Add, then Then) {
 	}
 }
 
+// Together is what the traits of a step that adds keys should say of that: in a cache that other processes use, the keys
+// of many messages take one round trip.
+func (u *Use) Together() int {
+	if u.o.shared == nil {
+		return 0
+	}
+	return wide
+}
+
 // look asks the cache for the keys of which nothing is known.
 func (u *Use) look(ctx context.Context, adds []Add) {
 	u.o.spread(len(adds), func(i int) {
@@ -79,34 +93,54 @@ func (u *Use) look(ctx context.Context, adds []Add) {
 		}
 		a.epoch = u.o.epoch(a.Key).Load()
 		_, ok, err := u.o.get(ctx, a.Key)
-		if a.base = ok; err != nil {
+		if a.base = absent; ok {
+			a.base = present
+		}
+		if err != nil {
 			a.verdict, a.err = isFailed, writebehind.Held(err)
 		}
 	})
 }
 
-// claim decides on the keys that were looked up. What may have changed since has
-// to be looked up again.
-func (u *Use) claim(adds []Add, then Then) (again bool, replies []reply) {
+// claim decides on the keys that were looked up, or asked for. What may have changed since has to be looked up again.
+func (u *Use) claim(adds []Add, q *questions, then Then) (again bool, replies []reply) {
 	o := u.o
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	q.hear(o)
 	for i := range adds {
 		a := &adds[i]
-		switch {
-		case a.verdict != unknown:
+		if a.verdict != unknown {
+			continue
+		}
+		switch known, err := u.known(a, q); {
 		case u.closed:
 			a.verdict, a.err = isFailed, errClosed
-		case a.epoch != o.epoch(a.Key).Load():
+		case err != nil:
+			a.verdict, a.err = isFailed, err
+		case !known:
 			again = true
-		case a.base && o.chains[a.Key] == nil:
+		case a.base == present && o.chains[a.Key] == nil:
 			a.verdict = isKnown
 		default:
 			a.verdict = u.decide(a, then)
 		}
 	}
+	q.forget(o)
 	o.start()
 	return again, o.review()
+}
+
+// known says whether the base of an add is still that of the cache.
+func (u *Use) known(a *Add, q *questions) (bool, error) {
+	if q == nil {
+		return a.epoch == u.o.epoch(a.Key).Load(), nil
+	}
+	b, ok, err := u.o.baseOf(a.Key)
+	if a.base = b; err == nil && !ok {
+		err = q.failed
+	}
+	return ok, err
 }
 
 func (u *Use) decide(a *Add, then Then) verdict {
@@ -134,7 +168,7 @@ func (u *Use) decide(a *Add, then Then) verdict {
 	a.M.StakeOnDelivery(u.by, w.ref)
 	if !sure {
 		w.base, w.then, w.resume = a.base, then, a.M.ParkBehind()
-		await(w)
+		o.await(w)
 		return toWait
 	}
 	w.passed = true
@@ -235,10 +269,13 @@ func (u *Use) GetAll(ctx context.Context, keys []string, got func(i int, value [
 	})
 }
 
-// get asks the cache itself.
+// get asks the cache itself. A claim is not a value.
 func (o *overlay) get(ctx context.Context, key string) (value []byte, ok bool, err error) {
 	defer recovered(&err)
-	return o.cache.Get(ctx, key)
+	if value, ok, err = o.cache.Get(ctx, key); ok && isClaim(value) {
+		return nil, false, nil
+	}
+	return value, ok, err
 }
 
 // epoch counts the writes that have moved to the cache, of this key and some others.

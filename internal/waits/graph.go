@@ -117,7 +117,8 @@ func remove(from map[engine.Origin][]*Wait, o engine.Origin, w *Wait) {
 // closes says whether one of some other roots is, or waits for, one of mine; g.mu is held. It looks from both sides, so
 // that it costs little where little waits on one of them: most messages are new, and nobody waits for them.
 func (g *Graph) closes(mine, others []engine.Origin) bool {
-	if awaited := func(o engine.Origin) bool { return len(g.behind[o]) > 0 || slices.Contains(others, o) }; !slices.ContainsFunc(mine, awaited) {
+	awaited := func(o engine.Origin) bool { return len(g.behind[o]) > 0 || slices.Contains(others, o) }
+	if !slices.ContainsFunc(mine, awaited) {
 		return false
 	}
 	ahead, behind := reach{next: slices.Clone(others)}, reach{next: slices.Clone(mine)}
@@ -168,6 +169,29 @@ func (r *reach) pop() (o engine.Origin, ok bool) {
 		return o, true
 	}
 	return o, false
+}
+
+// Awaited says whether one of some roots, or of those that wait for one of them, perhaps by way of others, is in a set.
+func (g *Graph) Awaited(roots []engine.Origin, in map[engine.Origin]bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	held := map[engine.Origin][]engine.Origin{} // by the root whose order key they need
+	for o, ahead := range g.held() {
+		for _, a := range ahead {
+			held[a] = append(held[a], o)
+		}
+	}
+	found := reach{next: slices.Clone(roots)}
+	for o, ok := found.pop(); ok; o, ok = found.pop() {
+		if in[o] {
+			return true
+		}
+		for _, w := range g.behind[o] {
+			found.next = append(found.next, w.mine...)
+		}
+		found.next = append(found.next, held[o]...)
+	}
+	return false
 }
 
 // look finds circles by way of order keys.

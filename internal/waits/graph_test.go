@@ -68,6 +68,10 @@ func TestAWaitThatClosesACircleIsRefused(t *testing.T) {
 				}
 			}
 		}
+		a, b := r.IntN(len(roots)), r.IntN(len(roots))
+		if got, want := g.Awaited(roots[a:a+1], map[engine.Origin]bool{roots[b]: true}), reaches(model, b, a); got != want {
+			t.Fatalf("seed %d: %d waits for %d: %v, want %v", seed, b, a, got, want)
+		}
 		for _, x := range waits {
 			g.End(x)
 		}

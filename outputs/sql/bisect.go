@@ -10,10 +10,11 @@ import (
 // writing is one Write.
 type writing struct {
 	*output
-	conn    sqldb.Conn
-	anew    bool   // values fit what the columns are now
-	changed bool   // others than before
-	waiting []*row // for rows that they refer to
+	conn     sqldb.Conn
+	anew     bool   // values fit what the columns are now
+	changed  bool   // others than before
+	waiting  []*row // for rows that they refer to
+	doubtful []*row // refused, maybe since they are there already
 }
 
 // all writes rows, all or none but those that are to blame.
@@ -41,7 +42,7 @@ func (w *writing) all(ctx context.Context, rows []*row) error {
 	case fitErr != nil:
 		return fitErr
 	case len(rows) == 1 && blame && !w.changed:
-		rows[0].m.Fail(w.explain(err))
+		w.refuse(rows[0], err)
 		return nil
 	case len(rows) == 0:
 		return nil
@@ -100,7 +101,7 @@ func (w *writing) halve(ctx context.Context, rows []*row) error {
 		w.waiting = append(w.waiting, rows[0])
 		return nil
 	default:
-		rows[0].m.Fail(w.explain(err))
+		w.refuse(rows[0], err)
 		return nil
 	}
 	if err := w.halve(ctx, rows[:len(rows)/2]); err != nil {

@@ -99,8 +99,9 @@ a column of bytes as it is; for base64, write from_base64(field). In PostgreSQL,
 can go into a json column; MySQL and MariaDB run in strict mode, so nothing is truncated.
 Names of tables and columns are quoted, and never come from data.
 
-A message may be written again after a crash, or when a connection breaks during a commit:
-with upsert, that changes nothing. Of messages with the same key in a write, the last one
+A message may be written again after a crash: with upsert, that changes nothing. It is written
+again, too, when a connection breaks during a commit. If its key is there then, with all its
+values, it counts as written. Of messages with the same key in a write, the last one
 wins. MySQL and MariaDB replace by any unique key of the table.
 
     outputs:

@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,51 @@ func TestARestartHoldsTheOutput(t *testing.T) {
 	}
 	if failed, errs := write(t, o, `{"id":4,"n":1}`); failed != nil {
 		t.Errorf("failed: %v", errs)
+	}
+}
+
+// After a failover, the server that was the primary takes no writes: the next write reaches the one that does.
+func TestAFailoverIsFollowed(t *testing.T) {
+	t.Parallel()
+	old, next := pgtest.Own(t), sqltest.Database(t, "postgres")
+	u, err := url.Parse(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(u.Path, "/")
+	old.Exec(t, "", "CREATE DATABASE "+name)
+	first, err := url.Parse(old.URL(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const create = "CREATE TABLE t (id int, n int)"
+	old.Exec(t, first.String(), create)
+	conn := sqltest.Connect(t, "postgres", next, create)
+	u.Host, u.RawQuery = first.Host+","+u.Host, "target_session_attrs=read-write"
+	o := opened(t, "postgres", u.String(), plain)
+	write(t, o, numbered(3)...)
+	old.Exec(t, "", "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
+	for late := time.Now().Add(10 * time.Second); ; { // until the server has read its configuration
+		b := enginetest.Batch(`{"id":4,"n":1}`)
+		err := o.Write(t.Context(), b)
+		if c, holds := class(err); err != nil && (c != engine.Transient || !holds || !strings.Contains(err.Error(), "target_session_attrs")) {
+			t.Fatalf("got %v", err)
+		}
+		if err != nil {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatal("the old primary still takes writes")
+		}
+	}
+	if err := o.Probe(t.Context()); err != nil {
+		t.Errorf("the probe fails: %v", err)
+	}
+	if failed, errs := write(t, o, `{"id":5,"n":1}`); failed != nil {
+		t.Errorf("failed: %v", errs)
+	}
+	if got := sqltest.Rows(t, conn, "SELECT id FROM t"); len(got) != 1 || got[0] != `{"id":5}` {
+		t.Errorf("the new primary has %s", got)
 	}
 }
 

@@ -20,7 +20,8 @@ type output struct {
 	keys  []int // columns of upsert, by index
 	like  string
 
-	db sqldb.DB // from Open to Close
+	db     sqldb.DB // from Open to Close
+	unsure unsure
 }
 
 var (
@@ -134,7 +135,13 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	if o.cfg.ClickHouse() {
 		return o.explain(w.blocks(ctx, rows))
 	}
-	return o.explain(w.all(ctx, rows))
+	if err = w.all(ctx, rows); err == nil {
+		err = w.find(ctx)
+	}
+	if len(o.cfg.Upsert) == 0 && o.cfg.Query == "" {
+		o.unsure.note(rows, isOpen(err))
+	}
+	return o.explain(err)
 }
 
 // evaluate finds the values of a row.

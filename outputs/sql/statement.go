@@ -89,11 +89,7 @@ func (o *output) insertion(n int) string {
 			if j > 0 {
 				s.WriteString(", ")
 			}
-			if o.cfg.Postgres() {
-				s.WriteString("$" + strconv.Itoa(i*len(o.names)+j+1))
-			} else {
-				s.WriteByte('?')
-			}
+			s.WriteString(o.placeholder(i*len(o.names) + j + 1))
 		}
 		s.WriteByte(')')
 	}
@@ -101,6 +97,14 @@ func (o *output) insertion(n int) string {
 		s.WriteString(o.conflict())
 	}
 	return s.String()
+}
+
+// placeholder stands for the n-th parameter of a statement, counted from 1.
+func (o *output) placeholder(n int) string {
+	if o.cfg.Postgres() {
+		return "$" + strconv.Itoa(n)
+	}
+	return "?"
 }
 
 // conflict is what to do with a row whose key another has.

@@ -84,7 +84,8 @@ const help = `
 Reads or writes a value in a cache. Writes reach the cache once their message is
 delivered or filtered, and are discarded if it fails, even into a dead letter; this
 pipeline's steps see them at once. While another message is about to add a key, it is
-not known whether the key is new: a message that asks for it waits.
+not known whether the key is new: a message that asks for it waits. This includes other
+processes that add keys to the same redis, nats_kv or sql cache.
 
 With engine.order_by, a step sees what earlier messages with the same order key wrote;
 messages of a key then go through the steps one at a time, and wait for one that is
@@ -278,10 +279,14 @@ func (s *step) value(m *engine.Message) ([]byte, error) {
 
 // Traits says what the step does with its cache.
 func (s *step) Traits() engine.Traits {
-	return engine.Traits{Keeps: engine.Keeping{
+	t := engine.Traits{Keeps: engine.Keeping{
 		Name: string(s.Get + s.Set + s.Add + s.Delete), Key: &s.Key,
 		Reads: s.Get != "" || s.Add != "", Writes: s.Get == "",
 	}}
+	if s.Add != "" {
+		t.Together = s.cache.Together()
+	}
+	return t
 }
 
 // Close forgets what belongs to messages that have not been delivered.

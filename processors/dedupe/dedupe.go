@@ -49,6 +49,10 @@ is not a duplicate; an equal one that arrives meanwhile waits until the first ha
 
 If messages wait for each other in a cycle, such as parts of split messages, one does
 not wait: it is dropped, since the other is in flight.
+
+Processes that name the same redis, nats_kv or sql cache share their keys: a message waits
+while another process has one with its key in flight. The keys of a process that has died
+become free after 30 seconds; see the guide: flowd docs states.
 `
 
 // Traits says that keys are kept once their messages are delivered.
@@ -89,7 +93,8 @@ type dedupe struct {
 
 // Traits says that keys are added to a cache.
 func (d *dedupe) Traits() engine.Traits {
-	return engine.Traits{Keeps: engine.Keeping{Name: d.cache, Key: &d.key, Reads: true, Writes: true}}
+	return engine.Traits{Keeps: engine.Keeping{Name: d.cache, Key: &d.key, Reads: true, Writes: true},
+		Together: d.keys.Together()}
 }
 
 // work is what one call needs; calls reuse it.

@@ -48,7 +48,7 @@ func identity(args []string) error {
 	if err != nil {
 		return err
 	}
-	defer headroom.Leave()() // as the flowd command does
+	headroom.Set(64 << 20) // as the flowd command does
 	s := &shared{n}
 	plan, problems := runtime.Build(&engine.Pipeline{
 		Inputs: schema.MapOf(schema.Entry[engine.InputSpec]{Key: "in",

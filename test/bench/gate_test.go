@@ -88,12 +88,8 @@ func TestFlowdTakesLessCPUThanEncodingJSON(t *testing.T) {
 	}
 }
 
-// mostAtRest is how much memory flowd may have when nothing happens: of its own, of which it has 5 MiB, and with what the
-// kernel has mapped of the program's file since the start ended, which is 4 to 12 MiB, as the kernel likes. It was 38 then.
-const (
-	mostAtRest   = 9 << 20  // bytes
-	mostResident = 32 << 20 // bytes
-)
+// mostAtRest is how much anonymous memory flowd may have when nothing happens, in bytes.
+const mostAtRest = 10 << 20
 
 func TestMemoryAtRest(t *testing.T) {
 	t.Parallel()
@@ -103,21 +99,12 @@ func TestMemoryAtRest(t *testing.T) {
 	w := testWorld(t)
 	for i := range rows {
 		if r := &rows[i]; r.name == "memory-idle" {
-			var own, all int64
-			err := w.first(r, &r.contestants[0], func(p *process, _ time.Duration) error {
-				err := p.rest()
-				own, all = private(p.pid()), resident(p.pid())
-				return err
-			})
+			s, err := idle(w, r, &r.contestants[0], 1, true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%.1f MiB of its own of %.1f MiB", float64(own)/(1<<20), float64(all)/(1<<20))
-			if own == 0 || own > mostAtRest {
-				t.Errorf("%d bytes of memory at rest, want more than none and at most %d", own, mostAtRest)
-			}
-			if all > mostResident {
-				t.Errorf("%d bytes of memory at rest with what is mapped of files, want at most %d", all, mostResident)
+			if t.Logf("%.1f MiB", float64(s.Peak)/(1<<20)); s.Peak == 0 || s.Peak > mostAtRest {
+				t.Errorf("%d bytes of anonymous memory at rest, want more than none and at most %d", s.Peak, mostAtRest)
 			}
 			return
 		}

@@ -22,7 +22,7 @@ const deadline = 2 * time.Minute
 // usage is what a process has cost.
 type usage struct {
 	wall, cpu time.Duration
-	peak      int64 // bytes of memory
+	peak      int64 // bytes of anonymous memory; of all memory on other systems than Linux
 	code      int
 	stderr    string
 }
@@ -127,7 +127,6 @@ func (w *world) launch(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, ended: make(chan struct{})}
 	cmd.Stderr = &p.stderr
 	cmd.WaitDelay = 5 * time.Second
-	own := highWater("self")
 	p.began = time.Now()
 	if err := cmd.Start(); err != nil {
 		cancel()
@@ -147,10 +146,8 @@ func (w *world) launch(cmd *exec.Cmd) (*process, error) {
 		p.used.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		p.used.code = cmd.ProcessState.ExitCode()
 		p.used.stderr = p.stderr.String()
-		// Linux counts what this process had at the fork, too: where that was more,
-		// what was seen from outside is nearer.
-		if p.used.peak = maxRSS(cmd.ProcessState); seen > 0 && p.used.peak <= own {
-			p.used.peak = seen
+		if p.used.peak = seen; seen == 0 {
+			p.used.peak = maxRSS(cmd.ProcessState)
 		}
 		if ctx.Err() != nil && w.ctx.Err() == nil {
 			p.err = fmt.Errorf("it did not end within %v", deadline)
@@ -161,12 +158,12 @@ func (w *world) launch(cmd *exec.Cmd) (*process, error) {
 
 func (p *process) pid() string { return strconv.Itoa(p.cmd.Process.Pid) }
 
-// look reads the most memory that a process had, until it is gone.
+// look reads the most anonymous memory that a process has at any look, until it is gone; 0 where that can't be read.
 func look(pid string, exited <-chan struct{}) (peak int64) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		peak = max(peak, highWater(pid))
+		peak = max(peak, anonymous(pid))
 		select {
 		case <-exited:
 			return peak

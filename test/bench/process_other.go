@@ -10,8 +10,6 @@ import (
 // Memory and the cost of the engine alone are not measured here.
 
 func maxRSS(*os.ProcessState) int64 { return 0 }
-func highWater(string) int64        { return 0 }
-func resident(string) int64         { return 0 }
-func private(string) int64          { return 0 }
+func anonymous(string) int64        { return 0 }
 func cpuOf(string) time.Duration    { return 0 }
 func ownCPU() time.Duration         { return 0 }

@@ -24,14 +24,9 @@ func maxRSS(s *os.ProcessState) int64 {
 	return int64(u.Maxrss) << 10
 }
 
-// highWater is the most memory that a process of Linux had so far; else 0.
-func highWater(pid string) int64 { return status(pid, "VmHWM:") }
-
-// resident is the memory that a process of Linux has; else 0.
-func resident(pid string) int64 { return status(pid, "VmRSS:") }
-
-// private is the part of it that is the process's own, and not of the program's file; else 0.
-func private(pid string) int64 { return status(pid, "RssAnon:") }
+// anonymous is the memory of a process of Linux without the pages of files, which the kernel drops when it needs room;
+// elsewhere it is 0.
+func anonymous(pid string) int64 { return status(pid, "RssAnon:") }
 
 func status(pid, field string) int64 {
 	text, err := os.ReadFile("/proc/" + pid + "/status")

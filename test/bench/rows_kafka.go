@@ -57,7 +57,7 @@ var kafkaRows = []row{
 		goals: []goal{{than: "franz-go", atLeast: 0.85}},
 	},
 	{
-		name: "memory-kafka", does: "the most memory for a topic of 200 partitions: against one of 4", metric: peak,
+		name: "memory-kafka", does: "the most anonymous memory for a topic of 200 partitions: against one of 4", metric: peak,
 		data: orders, fixed: 1_000_000, run: drained, needs: kafka,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/kafka-drop.flowd.yaml", vars: map[string]string{"partitions": "200"}},

@@ -50,7 +50,7 @@ func others(w *world, r *row, c *contestant, n int, all bool) (s sample, err err
 			return s, err
 		}
 	}
-	s = sample{Messages: n, Wall: time.Since(p.began), Peak: highWater(p.pid())}
+	s = sample{Messages: n, Wall: time.Since(p.began), Peak: anonymous(p.pid())}
 	if !all {
 		s.CPU = p.kill().cpu
 		return s, nil

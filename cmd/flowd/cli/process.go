@@ -257,6 +257,7 @@ func (p *process) Reload() error {
 		p.forget(r)
 	}
 	p.mu.Unlock()
+	headroom.Set(inFlight(set))
 	var swaps sync.WaitGroup
 	for _, l := range set.Pipelines {
 		swaps.Go(func() { p.swap(l.Plan, before[l.Plan.Name]) })
@@ -269,7 +270,6 @@ func (p *process) Reload() error {
 		swaps.Go(func() { yield(r, was.Upstream(name), before) })
 	}
 	swaps.Wait()
-	headroom.Started()
 	p.log.Info("reloaded")
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -74,7 +75,7 @@ func mistyped(root *cobra.Command, args []string) error {
 }
 
 func run(cmd *cobra.Command, files, set []string, watch bool) error {
-	defer headroom.Leave()()
+	headroom.Set(usualInFlight) // until the files are read
 	con := newConsole(cmd.ErrOrStderr())
 	// From the beginning: a reload that is asked for while the files are read must not end the process.
 	stop, kill, release := signals(cmd.Context(), con)
@@ -143,12 +144,12 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 		}
 		defer release()
 	}
+	headroom.Set(inFlight(p.set))
 	around, done := context.WithCancel(p.stop)
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	defer done()
 	p.start()
-	headroom.Started()
 	loops.Go(func() { p.operate(around, caught) })
 	if watch {
 		loops.Go(func() { p.watch(around) })
@@ -157,6 +158,17 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 		loops.Go(func() { p.con.progress(around, p.Snapshots) })
 	}
 	return p.wait(), nil // what operates the process ends with it
+}
+
+// usualInFlight is how many bytes a pipeline may have in flight by default.
+const usualInFlight = 64 << 20
+
+// inFlight is how many bytes all pipelines together may have in flight.
+func inFlight(set *config.Set) (n int) {
+	for _, l := range set.Pipelines {
+		n += min(l.Plan.MaxBytes, math.MaxInt-n)
+	}
+	return n
 }
 
 // worse is the more serious of two exit codes.

@@ -111,7 +111,7 @@ after --grace, or at a second signal.`,
 					return usage("--allow: " + err.Error())
 				}
 			}
-			defer headroom.Leave()()
+			headroom.Set(usualInFlight) // of jobs
 			con := newConsole(cmd.ErrOrStderr())
 			c.Secrets = &schema.Secrets{}
 			for _, t := range c.Join {
@@ -124,7 +124,6 @@ after --grace, or at a second signal.`,
 			c.Log = logs.log
 			stop, kill, release := signals(cmd.Context(), con)
 			defer release()
-			headroom.Started()
 			return worker.Run(stop, kill, c)
 		},
 	}

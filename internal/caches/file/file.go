@@ -84,14 +84,12 @@ type op struct {
 	key   string
 	value []byte
 	due   int64 // Unix time in nanoseconds; 0: never
-	added bool
 }
 
 type kind uint8
 
 const (
 	set kind = iota
-	add
 	del
 )
 
@@ -133,7 +131,7 @@ func (f *file) Close(ctx context.Context) error {
 	f.poke()
 	select {
 	case <-f.done:
-		if err := f.find(nil); err != nil {
+		if err := f.find(); err != nil {
 			f.log.Warn("the cache's file was renamed or deleted: what it holds is not found at the next start",
 				"path", f.Path, "err", explain(f.Path, err))
 		}
@@ -205,12 +203,6 @@ func (f *file) due(ttl time.Duration) int64 {
 
 func (f *file) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	return f.write(ctx, &op{kind: set, key: key, value: value, due: f.due(ttl)})
-}
-
-func (f *file) Add(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
-	o := &op{kind: add, key: key, value: value, due: f.due(ttl)}
-	err := f.write(ctx, o)
-	return err == nil && o.added, err
 }
 
 func (f *file) Delete(ctx context.Context, key string) error {

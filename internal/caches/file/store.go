@@ -192,7 +192,7 @@ const maxMoves = 3
 // save writes to the file that the path names when it returns.
 func (f *file) save(ops []*op) error {
 	for range maxMoves {
-		if err := f.find(ops); err != nil {
+		if err := f.find(); err != nil {
 			return explain(f.Path, err)
 		}
 		if err := f.commit(ops); err != nil {
@@ -206,7 +206,7 @@ func (f *file) save(ops []*op) error {
 }
 
 // find opens what the path names, unless that is open. What was open is put back where there is nothing.
-func (f *file) find(ops []*op) error {
+func (f *file) find() error {
 	if _, named := f.db.held.Named(); named {
 		return nil
 	}
@@ -226,9 +226,6 @@ func (f *file) find(ops []*op) error {
 		f.log.Warn("the cache's file was renamed or deleted: it is created again, with what it held", "path", f.Path)
 	} else {
 		f.log.Warn("another file has taken the place of the cache's: its values are used from now on", "path", f.Path)
-		for _, o := range ops {
-			o.added = false
-		}
 	}
 	f.swap.Lock()
 	old := f.db
@@ -309,9 +306,6 @@ func (e *edit) apply(o *op) error {
 		return err
 	}
 	if old != nil {
-		if o.kind == add && !old.over(e.now) {
-			return nil
-		}
 		if err := e.remove(old.seq(), key); err != nil {
 			return err
 		}
@@ -319,7 +313,6 @@ func (e *edit) apply(o *op) error {
 	if o.kind == del {
 		return nil
 	}
-	o.added = true
 	return e.put(key, o.due, o.value)
 }
 

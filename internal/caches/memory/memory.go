@@ -109,17 +109,6 @@ func (m *memory) Set(_ context.Context, key string, value []byte, ttl time.Durat
 	return m.set(key, value, ttl, time.Now())
 }
 
-func (m *memory) Add(_ context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
-	now := time.Now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, ok := m.get(key, now); ok {
-		return false, nil
-	}
-	err := m.set(key, value, ttl, now)
-	return err == nil, err
-}
-
 func (m *memory) set(key string, value []byte, ttl time.Duration, now time.Time) error {
 	if n := size(key, value); n > m.max {
 		return engine.Errorf(engine.Permanent, "a value of %d bytes is larger than the cache (raise its `max_bytes`)",

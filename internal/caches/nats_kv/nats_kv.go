@@ -3,6 +3,7 @@
 package nats_kv //nolint:revive // as the component is called
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/call"
 	"github.com/flowd-io/flowd/internal/queue/nats"
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -50,7 +52,7 @@ func (c *Config) Words() map[string]string {
 const help = `
 Keeps values in a NATS JetStream key-value bucket, across restarts and for all processes that reach it, so several can
 share a dedupe. The clock of the process that asks decides whether a value has expired; a server from NATS 2.11 on
-also removes it.
+also removes it. For a shared dedupe, the clocks must agree to within ten seconds.
 
 flowd creates the bucket, unless create is false. An existing bucket may have a TTL of its own, after which its values
 are gone whatever ttl is requested. A key with bytes other than letters, digits and - / _ = . is stored as = followed
@@ -72,9 +74,10 @@ func init() {
 }
 
 var (
-	_ engine.Opener   = (*cache)(nil)
-	_ engine.Closer   = (*cache)(nil)
-	_ engine.Troubled = (*cache)(nil)
+	_ engine.Opener      = (*cache)(nil)
+	_ engine.Closer      = (*cache)(nil)
+	_ engine.Troubled    = (*cache)(nil)
+	_ engine.SharedCache = (*cache)(nil)
 )
 
 type cache struct {
@@ -308,23 +311,50 @@ func (c *cache) Set(ctx context.Context, key string, value []byte, ttl time.Dura
 	return c.write(ctx, b, key, value, cmp.Or(ttl, c.TTL))
 }
 
-// Add writes a value unless there is one, or in place of one that has expired.
-func (c *cache) Add(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
+// calls is how many swaps are under way at once.
+const calls = 256
+
+// Swap changes values. Each takes one request if the key is new, and two otherwise.
+func (c *cache) Swap(ctx context.Context, all []engine.CacheSwap) {
 	b, err := c.bucket(ctx)
-	if err != nil {
-		return false, err
-	}
-	for revision := uint64(0); ; {
-		err := c.write(ctx, b, key, value, cmp.Or(ttl, c.TTL), "Nats-Expected-Last-Subject-Sequence",
-			strconv.FormatUint(revision, 10))
-		if !nats.WrongSequence(err) {
-			return err == nil, err
+	call.Beside(calls, len(all), func(i int) {
+		if all[i].Err = err; err == nil {
+			c.swap(ctx, b, &all[i])
 		}
-		var ok bool
-		if _, revision, ok, err = c.newest(ctx, b, key); ok || err != nil {
-			return false, err
+	})
+}
+
+func (c *cache) swap(ctx context.Context, b *bucket, s *engine.CacheSwap) {
+	var revision uint64
+	for known := s.Old == nil; ; known = true {
+		if known {
+			s.Err = c.writeAfter(ctx, b, revision, s)
+			if !nats.WrongSequence(s.Err) {
+				s.Done = s.Err == nil
+				return
+			}
 		}
+		found, last, ok, err := c.newest(ctx, b, s.Key)
+		if s.Err = err; err != nil {
+			return
+		}
+		if ok != (s.Old != nil) || !bytes.Equal(found, s.Old) {
+			if ok {
+				s.Found = append([]byte{}, found...)
+			}
+			return
+		}
+		revision = last
 	}
+}
+
+// writeAfter writes the new value of a key whose last revision is known.
+func (c *cache) writeAfter(ctx context.Context, b *bucket, revision uint64, s *engine.CacheSwap) error {
+	after := []string{"Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(revision, 10)}
+	if s.New == nil {
+		return c.write(ctx, b, s.Key, nil, 0, append(after, b.removal()...)...)
+	}
+	return c.write(ctx, b, s.Key, s.New, s.TTL, after...)
 }
 
 // Delete deletes a value.
@@ -333,9 +363,14 @@ func (c *cache) Delete(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	more := []string{"KV-Operation", "PURGE", "Nats-Rollup", "sub"}
+	return c.write(ctx, b, key, nil, 0, b.removal()...)
+}
+
+// removal are the headers of a message that removes a value.
+func (b *bucket) removal() []string {
+	headers := []string{"KV-Operation", "PURGE", "Nats-Rollup", "sub"}
 	if b.expires {
-		more = append(more, "Nats-TTL", marker.String())
+		headers = append(headers, "Nats-TTL", marker.String())
 	}
-	return c.write(ctx, b, key, nil, 0, more...)
+	return headers
 }

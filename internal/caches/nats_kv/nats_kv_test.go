@@ -25,6 +25,14 @@ func TestConforms(t *testing.T) {
 	})
 }
 
+func TestProcessesShareIt(t *testing.T) {
+	s, n := natstest.Start(t, nil), atomic.Int32{}
+	cachetest.Shared(t, func(t *testing.T) (a, b engine.Cache) {
+		component := configured(s, fmt.Sprint("bucket", n.Add(1)), "")
+		return cachetest.New(t, component), cachetest.New(t, component)
+	})
+}
+
 // What other programs have written can be read, and what flowd has written by them.
 func TestABucketIsShared(t *testing.T) {
 	s := natstest.Start(t, nil)
@@ -49,8 +57,8 @@ func TestABucketIsShared(t *testing.T) {
 	if err := kv.Delete(t.Context(), "user.2"); err != nil {
 		t.Fatal(err)
 	}
-	if added, err := a.Add(t.Context(), "user.2", []byte("eve"), 0); !added || err != nil {
-		t.Errorf("add of what another client has deleted: %v, %v", added, err)
+	if got := cachetest.Swap(t, a, "user.2", "", "eve", time.Hour); got != "done" {
+		t.Errorf("claim of what another client has deleted: %s", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -31,7 +32,7 @@ const help = `
 Keeps values in Redis, across restarts as far as the server saves them, and for all processes
 that reach it, so several can share a dedupe. Values expire by the server's clock. A server
 whose maxmemory-policy evicts keys loses values early: for a dedupe, choose noeviction, or a
-volatile policy and no ttl.
+volatile policy and no ttl. A dedupe needs the right to run scripts (EVAL).
 
     processors:
       - dedupe: {key: id, window: 24h, cache: seen}
@@ -46,9 +47,10 @@ func init() {
 }
 
 var (
-	_ engine.Opener   = (*cache)(nil)
-	_ engine.Closer   = (*cache)(nil)
-	_ engine.Troubled = (*cache)(nil)
+	_ engine.Opener      = (*cache)(nil)
+	_ engine.Closer      = (*cache)(nil)
+	_ engine.Troubled    = (*cache)(nil)
+	_ engine.SharedCache = (*cache)(nil)
 )
 
 type cache struct {
@@ -93,31 +95,56 @@ func (c *cache) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	return []byte(text), ok, redis.Explain(err, "read from the cache")
 }
 
-// write writes a value, on a condition that there may be.
-func (c *cache) write(ctx context.Context, key string, value []byte, ttl time.Duration, condition ...any) error {
-	args := []any{"set", c.Prefix + key, value}
-	if ttl = cmp.Or(ttl, c.TTL); ttl > 0 {
-		args = append(args, "px", max(1, ttl.Milliseconds()))
-	}
-	_, err := c.client.Ask(ctx, 1, append(args, condition...)...)
-	return err
-}
-
 // Set writes a value. What is kept for less than a millisecond is gone at once.
 func (c *cache) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	if ttl = cmp.Or(ttl, c.TTL); ttl > 0 && ttl < time.Millisecond {
 		return c.Delete(ctx, key)
 	}
-	return redis.Explain(c.write(ctx, key, value, ttl), "write to the cache")
+	args := []any{"set", c.Prefix + key, value}
+	if ttl > 0 {
+		args = append(args, "px", ttl.Milliseconds())
+	}
+	_, err := c.client.Ask(ctx, 1, args...)
+	return redis.Explain(err, "write to the cache")
 }
 
-// Add writes a value unless there is one.
-func (c *cache) Add(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
-	err := c.write(ctx, key, value, ttl, "nx")
-	if errors.Is(err, goredis.Nil) {
-		return false, nil
+// swap is a script with a key, its expected value ("": none), its new value ("": none) and how long that is kept, in
+// milliseconds. It answers 1, or 0 and the value that the key has.
+const swap = `local v = redis.call('get', KEYS[1])
+if v ~= (ARGV[1] ~= '' and ARGV[1]) then return {0, v} end
+if ARGV[2] == '' then redis.call('del', KEYS[1]) else redis.call('set', KEYS[1], ARGV[2], 'px', ARGV[3]) end
+return {1}`
+
+// pipelined is how many swaps are sent at once.
+const pipelined = 1000
+
+// Swap changes values, in pipelines.
+func (c *cache) Swap(ctx context.Context, all []engine.CacheSwap) {
+	for some := range slices.Chunk(all, pipelined) {
+		c.swapSome(ctx, some)
 	}
-	return err == nil, redis.Explain(err, "write to the cache")
+}
+
+func (c *cache) swapSome(ctx context.Context, all []engine.CacheSwap) {
+	ctx, cancel := c.client.Within(ctx)
+	defer cancel()
+	cmds := make([]*goredis.Cmd, len(all))
+	for i := range all {
+		s := &all[i]
+		cmds[i] = redis.Cmd(ctx, 3, "eval", swap, 1, c.Prefix+s.Key, s.Old, s.New, max(1, s.TTL.Milliseconds()))
+	}
+	c.client.Send(ctx, cmds)
+	for i, cmd := range cmds {
+		answer, err := cmd.Slice()
+		switch {
+		case err != nil:
+			all[i].Err = redis.Explain(err, "claim a key in the cache")
+		case answer[0] == int64(1):
+			all[i].Done = true
+		case len(answer) > 1 && answer[1] != nil:
+			all[i].Found = append([]byte{}, answer[1].(string)...)
+		}
+	}
 }
 
 // Delete deletes a value.

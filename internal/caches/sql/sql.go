@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/call"
 	"github.com/flowd-io/flowd/internal/sqldb"
 )
 
@@ -46,7 +47,8 @@ func (c *Config) Words() map[string]string {
 const help = `
 Keeps values in a table in PostgreSQL, MySQL, MariaDB or SQLite, across restarts and for all
 processes that reach it, so several can share a dedupe. The clock of the process that asks
-decides whether a value has expired.
+decides whether a value has expired; for a shared dedupe, the clocks must agree to within ten
+seconds.
 
 flowd creates the table, unless create is false, with the columns key (primary key) and value,
 which are bytea in PostgreSQL, varbinary(700) and longblob in MySQL and MariaDB, and blob in
@@ -70,15 +72,16 @@ func init() {
 }
 
 var (
-	_ engine.Opener = (*cache)(nil)
-	_ engine.Closer = (*cache)(nil)
+	_ engine.Opener      = (*cache)(nil)
+	_ engine.Closer      = (*cache)(nil)
+	_ engine.SharedCache = (*cache)(nil)
 )
 
 type cache struct {
 	Config
 	db sqldb.DB
 
-	get, put, add, renew, remove, purge string // statements
+	get, put, add, replace, replaceOld, remove, removeOld, purge string // statements
 
 	mu     sync.Mutex // guards the field below
 	purged time.Time
@@ -89,7 +92,7 @@ func (c *cache) statement(text string) string {
 	names := []string{"%t", c.Config.Config.Table(c.Table), "%k", c.Quote("key"), "%v", c.Quote("value"),
 		"%e", c.Quote("expires")}
 	if !c.Postgres() {
-		names = append(names, "$1", "?", "$2", "?", "$3", "?", "$4", "?")
+		names = append(names, "$1", "?", "$2", "?", "$3", "?", "$4", "?", "$5", "?")
 	}
 	return strings.NewReplacer(names...).Replace(text)
 }
@@ -108,7 +111,9 @@ func (c *cache) Open(ctx context.Context) error {
 	}
 	c.get = c.statement("SELECT %v AS v FROM %t WHERE %k = $1 AND (%e IS NULL OR %e > $2)")
 	c.put, c.add = c.statement(insert+replace), c.statement(insert+ignore)
-	c.renew = c.statement("UPDATE %t SET %v = $1, %e = $2 WHERE %k = $3 AND %e <= $4")
+	c.replace = c.statement("UPDATE %t SET %v = $1, %e = $2 WHERE %k = $3 AND %e <= $4")
+	c.replaceOld = c.statement("UPDATE %t SET %v = $1, %e = $2 WHERE %k = $3 AND %v = $4 AND (%e IS NULL OR %e > $5)")
+	c.removeOld = c.statement("DELETE FROM %t WHERE %k = $1 AND %v = $2 AND (%e IS NULL OR %e > $3)")
 	c.remove, c.purge = c.statement("DELETE FROM %t WHERE %k = $1"), c.statement("DELETE FROM %t WHERE %e <= $1")
 	c.purged = time.Now()
 	var err error
@@ -190,17 +195,41 @@ func (c *cache) Set(ctx context.Context, key string, value []byte, ttl time.Dura
 	return err
 }
 
-// Add writes a value unless there is one, or in place of one that has expired.
-func (c *cache) Add(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
-	if err := c.tidy(ctx); err != nil {
-		return false, err
-	}
-	expires, content := c.expiry(ttl), sqldb.Value{Kind: sqldb.Bytes, Text: value}
-	n, err := c.exec(ctx, c.add, bytes(key), content, expires)
-	if err != nil || n > 0 {
+// calls is how many swaps are under way at once, as far as there are connections.
+const calls = 256
+
+// Swap changes values. Each takes one statement if the key is new.
+func (c *cache) Swap(ctx context.Context, all []engine.CacheSwap) {
+	err := c.tidy(ctx)
+	call.Beside(calls, len(all), func(i int) {
+		s := &all[i]
+		if s.Err = err; err == nil {
+			s.Done, s.Err = c.swap(ctx, s)
+		}
+		if s.Err == nil && !s.Done {
+			var ok bool
+			if s.Found, ok, s.Err = c.Get(ctx, s.Key); !ok {
+				s.Found = nil
+			}
+		}
+	})
+}
+
+func (c *cache) swap(ctx context.Context, s *engine.CacheSwap) (bool, error) {
+	value, expires := sqldb.Value{Kind: sqldb.Bytes, Text: s.New}, c.expiry(s.TTL)
+	old, now := sqldb.Value{Kind: sqldb.Bytes, Text: s.Old}, moment(time.Now())
+	switch {
+	case s.Old == nil:
+		n, err := c.exec(ctx, c.add, bytes(s.Key), value, expires)
+		if err == nil && n == 0 {
+			n, err = c.exec(ctx, c.replace, value, expires, bytes(s.Key), now)
+		}
+		return n > 0, err
+	case s.New == nil:
+		n, err := c.exec(ctx, c.removeOld, bytes(s.Key), old, now)
 		return n > 0, err
 	}
-	n, err = c.exec(ctx, c.renew, content, expires, bytes(key), moment(time.Now()))
+	n, err := c.exec(ctx, c.replaceOld, value, expires, bytes(s.Key), old, now)
 	return n > 0, err
 }
 

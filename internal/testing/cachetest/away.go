@@ -40,14 +40,6 @@ func (u *Away) Set(ctx context.Context, key string, value []byte, ttl time.Durat
 	return u.Cache.Set(ctx, key, value, ttl)
 }
 
-// Add writes a value unless there is one.
-func (u *Away) Add(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
-	if err := u.away(); err != nil {
-		return false, err
-	}
-	return u.Cache.Add(ctx, key, value, ttl)
-}
-
 // Delete forgets a key.
 func (u *Away) Delete(ctx context.Context, key string) error {
 	if err := u.away(); err != nil {

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,9 +79,6 @@ func Run(t *testing.T, make func(t *testing.T) engine.Cache) {
 			t.Error(err)
 		}
 		want(t, c, "nil", "")
-		if added, err := c.Add(t.Context(), "nil", nil, 0); added || err != nil {
-			t.Errorf("add of a key whose value is empty: %v, %v", added, err)
-		}
 		for range 2 {
 			if err := c.Delete(t.Context(), "a"); err != nil {
 				t.Error(err)
@@ -91,24 +86,13 @@ func Run(t *testing.T, make func(t *testing.T) engine.Cache) {
 			want(t, c, "a", "none")
 		}
 	})
-	t.Run("add tells whether there was none", func(t *testing.T) {
-		c := make(t)
-		for i, want := range []bool{true, false} {
-			if got, err := c.Add(t.Context(), "a", fmt.Append(nil, i), 0); err != nil || got != want {
-				t.Errorf("add %d: %v, %v", i, got, err)
-			}
-		}
-		want(t, c, "a", "0")
-	})
 	t.Run("values grow old", func(t *testing.T) {
 		c := make(t)
 		Set(t, c, "short", "x", time.Nanosecond)
 		Set(t, c, "long", "x", time.Hour)
 		want(t, c, "short", "none")
 		want(t, c, "long", "x")
-		if added, err := c.Add(t.Context(), "short", []byte("y"), time.Hour); !added || err != nil {
-			t.Errorf("add of an expired key: %v, %v", added, err)
-		}
+		Set(t, c, "short", "y", time.Hour)
 		want(t, c, "short", "y")
 	})
 	t.Run("keys and values are any bytes", func(t *testing.T) {
@@ -116,28 +100,6 @@ func Run(t *testing.T, make func(t *testing.T) engine.Cache) {
 		Set(t, c, "\x00\xff", "\xff\x00", 0)
 		want(t, c, "\x00\xff", "\xff\x00")
 		want(t, c, "\x00", "none")
-	})
-	t.Run("of many adds at once one wins", func(t *testing.T) {
-		c := make(t)
-		var wins atomic.Int32
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				for k := range 50 {
-					added, err := c.Add(t.Context(), fmt.Sprint("k", k), []byte("x"), 0)
-					if err != nil {
-						t.Error(err)
-					}
-					if added {
-						wins.Add(1)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		if wins.Load() != 50 {
-			t.Errorf("%d wins, want 50", wins.Load())
-		}
 	})
 }
 
@@ -172,9 +134,7 @@ func File(t *testing.T, component func(path string) string) {
 			if err := does(path); err != nil {
 				t.Fatal(err)
 			}
-			if added, err := c.Add(t.Context(), "after", []byte("2"), 0); !added || err != nil {
-				t.Errorf("added %v, %v", added, err)
-			}
+			Set(t, c, "after", "2", 0)
 			Set(t, c, "more", "3", 0)
 			if err := does(path); err != nil {
 				t.Fatal(err)
@@ -192,11 +152,7 @@ func File(t *testing.T, component func(path string) string) {
 		if err := os.Rename(other, path); err != nil {
 			t.Fatal(err)
 		}
-		for key, is := range map[string]bool{"there": false, "after": true} {
-			if added, err := c.Add(t.Context(), key, []byte("2"), 0); added != is || err != nil {
-				t.Errorf("%s: added %v, %v", key, added, err)
-			}
-		}
+		Set(t, c, "after", "2", 0)
 		want(t, path, c, map[string]string{"before": "none", "there": "0", "after": "2"})
 	})
 	t.Run("on a full disk", func(t *testing.T) {
