@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// unsure are the keys of objects that may have been written, although their Put has failed: its answer was lost.
+// unsure has the keys of objects that a failed Put may have written all the same: its answer was lost.
 type unsure struct {
 	mu   sync.Mutex // guards the field below
 	keys map[string]struct{}
@@ -43,8 +43,8 @@ func (u *unsure) note(key string, is bool) {
 	u.keys[key] = struct{}{}
 }
 
-// put writes an object. With if_absent, the object of an attempt whose answer was lost is in the way of the next
-// attempt: if it has the content that is to be written, it counts as written.
+// put writes an object. With if_absent, an attempt whose answer was lost may have written the object that the next
+// attempt finds. An object with the content that is to be written then counts as written.
 func (o *Output) put(ctx context.Context, s Store, p *Put) error {
 	if !p.IfAbsent {
 		return s.Put(ctx, p)
@@ -59,8 +59,8 @@ func (o *Output) put(ctx context.Context, s Store, p *Put) error {
 	return err
 }
 
-// countConditions counts the requests below ctx that are carried out only if an object is absent. Of a Put there is one,
-// unless the client of the store has lost the answer, or was refused, and has sent it again.
+// countConditions counts the requests of ctx that have a header If-None-Match. A Put sends one. More mean that the client
+// of the store has repeated it, because the answer was lost or was a passing error.
 func countConditions(ctx context.Context) (context.Context, *atomic.Int32) {
 	var n atomic.Int32
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: func(name string, _ []string) {
@@ -70,7 +70,7 @@ func countConditions(ctx context.Context) (context.Context, *atomic.Int32) {
 	}}), &n
 }
 
-// compare returns nil if the object that there is has the content that is to be written. exists is the error otherwise.
+// compare returns nil if the stored object has the content that is to be written, and exists if it has another one.
 func compare(ctx context.Context, s Store, p *Put, exists error) error {
 	same, err := hasContent(ctx, s, p)
 	switch e := engine.ErrorOf(err, engine.Transient); {
@@ -87,7 +87,7 @@ func compare(ctx context.Context, s Store, p *Put, exists error) error {
 		"(permit reading objects)", exists, err)
 }
 
-// hasContent says whether an object has the content that is to be written.
+// hasContent reports whether the stored object has the content that is to be written.
 func hasContent(ctx context.Context, s Store, p *Put) (bool, error) {
 	there, body, err := s.Get(ctx, p.Key, "", 0)
 	if err != nil {

@@ -134,10 +134,10 @@ type Inserter interface {
 	Insert(ctx context.Context, like, query string, args []Value) error
 }
 
-// Checker is a Conn of a database that may check constraints as late as at the end of a transaction.
+// Checker is a Conn of a database that may check constraints at the end of a transaction.
 type Checker interface {
-	// Check checks the constraints of the transaction that are deferred, which they stay: an error is that of the rows that
-	// the transaction has written since the last Check.
+	// Check checks the deferred constraints of the transaction, which stay deferred. An error is caused by the rows that were
+	// written since the last Check.
 	Check(ctx context.Context) error
 }
 

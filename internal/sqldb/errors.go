@@ -22,8 +22,8 @@ func Blames(err error) bool {
 	return errors.As(err, &e) && e.Class == engine.Rejected
 }
 
-// Mistaken says whether an error is about a statement or its values: they may have been made for other types than those
-// that the columns have by now.
+// Mistaken reports whether an error is about a statement or its values. The values may have been made for types that the
+// columns no longer have.
 func Mistaken(err error) bool {
 	e, ok := errors.AsType[*engine.Error](err)
 	return ok && (e.Class == engine.Rejected || e.Class == engine.Permanent)
@@ -32,13 +32,14 @@ func Mistaken(err error) bool {
 // Missing says whether an error is about a table or column that there is not: somebody may still create it.
 func Missing(err error) bool { return isMarked(err, absent) }
 
-// Refers says whether an error is about a row that another row refers to: that row may still be written.
+// Refers reports whether a row was refused because the row that it refers to does not exist. That row may be written
+// later.
 func Refers(err error) bool { return isMarked(err, reference) }
 
-// Duplicates says whether an error is about a row that has the key of another one.
+// Duplicates reports whether a row was refused because another row has its key.
 func Duplicates(err error) bool { return isMarked(err, duplicate) }
 
-// mark is what an error says beyond its class.
+// mark is the cause of an error, where its class does not say enough.
 type mark uint8
 
 const (

@@ -144,8 +144,7 @@ func (p *pgPool) Close() error {
 	return nil
 }
 
-// renew closes the connections: idle ones now, and lent ones when they are released. The next ones are dialed, and may
-// reach another server.
+// renew closes idle connections now, and lent ones when they are released. New connections may reach another server.
 func (p *pgPool) renew() {
 	p.mu.Lock()
 	all := p.idle
@@ -201,11 +200,11 @@ func (c *pgConn) Release() {
 // mostPrepared bounds the statements that a connection keeps prepared.
 const mostPrepared = 100
 
-// believed is how long the types of a statement's parameters, or of a table's columns, are taken to be what they were:
-// nothing says that a table was altered, and values may still fit a column that has another type by now.
+// believed is how long flowd uses the types of parameters and columns before it asks for them again. A server does not
+// report that a table was altered, and a value that was made for the old type may fit the new one with another meaning.
 const believed = 10 * time.Second
 
-// prepare asks for the types of a statement's parameters and columns, unless it has done so lately.
+// prepare prepares a statement, which gives the types of its parameters and columns, unless it was prepared lately.
 func (c *pgConn) prepare(ctx context.Context, query string) (*pgStatement, error) {
 	s := c.statements[query]
 	if s != nil && time.Since(s.asked) < believed {
@@ -238,7 +237,7 @@ func (c *pgConn) prepare(ctx context.Context, query string) (*pgStatement, error
 	return s, nil
 }
 
-// forget has a statement prepared again before its next use. It works in a transaction that has failed, too.
+// forget closes a prepared statement, so that its next use prepares it again. It works in a failed transaction, too.
 func (c *pgConn) forget(ctx context.Context, query string) error {
 	delete(c.statements, query)
 	return classify(c.pg.Deallocate(ctx, statementName(query)), false)
@@ -255,8 +254,8 @@ func done(tag pgconn.CommandTag, err error) error {
 // errParameters is what flowd's own statements can't have.
 var errParameters = engine.Errorf(engine.Transient, "the server has not described the parameters of a statement")
 
-// result is the error of a statement; s is nil if it was not prepared. A connection whose prepared statements do not fit
-// any more is not used again, nor is any connection to a server that takes no writes.
+// result classifies the error of a statement; s is nil if it was not prepared. A connection whose prepared statements no
+// longer fit is not used again. If the server accepts no writes, all connections of the pool are closed.
 func (c *pgConn) result(ctx context.Context, s *pgStatement, err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "0A000" || e.Code == "26000") {
 		c.stale = true
@@ -274,9 +273,9 @@ func (c *pgConn) result(ctx context.Context, s *pgStatement, err error) error {
 	return c.again(ctx, s, err)
 }
 
-// again asks for the types of a statement that has failed after it had worked, since its table may have been altered. If
-// they have changed, the statement is to be tried again. A transaction that has failed answers nothing: the statement is
-// prepared anew before its next use.
+// again prepares a statement again that failed after it had worked: its table may have been altered. If its parameters
+// have other types now, the error says that the statement is to be retried. A failed transaction accepts no statement: then
+// the next use prepares it.
 func (c *pgConn) again(ctx context.Context, s *pgStatement, err error) error {
 	if c.forget(ctx, s.SQL) != nil || c.pg.TxStatus() != 'I' {
 		return err
@@ -334,8 +333,8 @@ func (c *pgConn) Insert(ctx context.Context, like, query string, args []Value) e
 // Types says that values are fitted by the types that the server gives for parameters.
 func (*pgConn) Types(context.Context, string, []string, bool) (Types, error) { return nil, nil }
 
-// Check has the server check the constraints of the transaction that are deferred. It is undone afterwards, so that they
-// stay deferred for the statements that follow.
+// Check has the server check the deferred constraints of the transaction. Rolling back to the savepoint defers them again
+// for the statements that follow.
 func (c *pgConn) Check(ctx context.Context) error {
 	_, err := c.Exec(ctx, "SAVEPOINT flowd_check; SET CONSTRAINTS ALL IMMEDIATE; ROLLBACK TO SAVEPOINT flowd_check; "+
 		"RELEASE SAVEPOINT flowd_check", nil)

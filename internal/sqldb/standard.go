@@ -64,8 +64,7 @@ func (s *standard) Conn(ctx context.Context) (Conn, error) {
 	return &standardConn{s, c, epoch}, nil
 }
 
-// renew closes the connections: idle ones now, and lent ones when they are released. The next ones are dialed, and may
-// reach another server.
+// renew closes idle connections now, and lent ones when they are released. New connections may reach another server.
 func (s *standard) renew() {
 	s.mu.Lock()
 	s.epoch++
@@ -92,7 +91,7 @@ func (c *standardConn) Release() {
 	_ = c.conn.Close()
 }
 
-// result is the error of a call. A server that takes no writes is left.
+// result classifies the error of a call. If the server accepts no writes, all connections of the pool are closed.
 func (c *standardConn) result(err error) error {
 	if err = classify(err, false); isMarked(err, readOnly) {
 		c.renew()

@@ -11,10 +11,10 @@ import (
 type writing struct {
 	*output
 	conn     sqldb.Conn
-	anew     bool   // values fit what the columns are now
-	changed  bool   // others than before
-	waiting  []*row // for rows that they refer to
-	doubtful []*row // refused, maybe since they are there already
+	anew     bool   // the types of the columns were asked for again
+	changed  bool   // which has changed values
+	waiting  []*row // refused until the rows that they refer to are written
+	doubtful []*row // refused as duplicates, maybe of themselves
 }
 
 // all writes rows, all or none but those that are to blame.
@@ -50,8 +50,8 @@ func (w *writing) all(ctx context.Context, rows []*row) error {
 	return w.transact(ctx, func() error { return w.apart(ctx, rows) })
 }
 
-// apart writes rows in a transaction, without those that are to blame. A row that refers to a later one waits for it:
-// such rows are tried again for as long as any of them can be written.
+// apart writes rows in a transaction, without those that are to blame. A row that refers to a later row waits for it:
+// waiting rows are tried again until none of them can be written.
 func (w *writing) apart(ctx context.Context, rows []*row) error {
 	for {
 		w.waiting = nil

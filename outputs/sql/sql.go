@@ -159,8 +159,8 @@ func (o *output) evaluate(r *row) (err error) {
 	return nil
 }
 
-// fit makes the values of rows such as the columns take, and gives the rows for which that is possible. The others fail:
-// for them, the database is asked again what the columns are. With anew, it is asked in any case.
+// fit converts the values of rows to the types of the columns, and returns the rows that fit. If a row does not fit, fit
+// asks the database for the types again before the row fails. With anew, it asks in any case.
 func (w *writing) fit(ctx context.Context, rows []*row, anew bool) ([]*row, error) {
 	w.anew = w.anew || anew
 	if w.cfg.Table == "" {
@@ -187,7 +187,7 @@ func (w *writing) fit(ctx context.Context, rows []*row, anew bool) ([]*row, erro
 	return kept, nil
 }
 
-// fitted are values as columns take them.
+// fitted converts values to the types of the columns.
 func (o *output) fitted(given []sqldb.Value, types sqldb.Types) (values []sqldb.Value, err error) {
 	values = make([]sqldb.Value, len(given))
 	for i, v := range given {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/internal/sqldb"
 )
 
-// unsure are the rows of writes that may have been carried out, although they have failed: the answer was lost.
+// unsure has the rows of failed writes that the database may have stored all the same: the answer was lost.
 type unsure struct {
 	mu   sync.Mutex // guards the field below
 	rows map[uint64]struct{}
@@ -61,7 +61,7 @@ func (u *unsure) has(r *row) bool {
 	return has
 }
 
-// isOpen says whether a write that ended with an error may have been carried out.
+// isOpen reports whether the database may have stored the rows of a write that returned err.
 func isOpen(err error) bool {
 	if err == nil {
 		return false
@@ -70,7 +70,8 @@ func isOpen(err error) bool {
 	return class == engine.Transient || class == engine.Timeout
 }
 
-// refuse ends a row that the database has refused. It may be there already: then it is looked for after the transaction.
+// refuse fails a row that the database has refused. If an earlier attempt may have stored the row, [writing.find] decides
+// after the transaction.
 func (w *writing) refuse(r *row, err error) {
 	if w.cfg.Table != "" && sqldb.Duplicates(err) && w.unsure.has(r) {
 		r.err = err
@@ -80,7 +81,7 @@ func (w *writing) refuse(r *row, err error) {
 	r.m.Fail(w.explain(err))
 }
 
-// find looks for rows that an earlier attempt may have written: those that are there, with all their values, are written.
+// find looks for the rows that an earlier attempt may have stored. A row that is there with all its values is written.
 func (w *writing) find(ctx context.Context) error {
 	for _, r := range w.doubtful {
 		found, err := w.isThere(ctx, r)

@@ -9,9 +9,10 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Once carries out transactions that must not take effect twice. An answer may be lost after the server has carried a
-// transaction out. Each one therefore leaves its number as a score in a sorted set, which the next call looks at. One
-// goroutine at a time may use a Once.
+// Once sends transactions that must not take effect twice. An answer may be lost after the server has carried out a
+// transaction. Each transaction therefore leaves its number as a score in a sorted set, and a repetition looks there
+// first. A server that gets the lost request only after the repetition still carries out both. One goroutine at a time
+// may use a Once.
 type Once struct {
 	Key    string // of the sorted set, in the slot of all other keys
 	Member string // of this client
@@ -26,9 +27,9 @@ type transaction struct {
 	done     func()
 }
 
-// Do carries out commands, all or none, and then calls done. If the server has not answered, it is open whether they were
-// carried out: [Once.Resume] then sees to it, which the next Do calls. frees says that the commands only remove, which a
-// server that is out of memory permits, although it permits no transactions.
+// Do sends commands as one transaction, and then calls done. If the server does not answer, nobody knows whether it has
+// carried them out. The next Do calls [Once.Resume], which finds out. frees says that the commands only remove elements:
+// a server that is out of memory accepts removals, but no transactions.
 func (o *Once) Do(ctx context.Context, c *Client, commands [][]any, frees bool, done func()) error {
 	if err := o.Resume(ctx, c); err != nil {
 		return err
@@ -37,7 +38,8 @@ func (o *Once) Do(ctx context.Context, c *Client, commands [][]any, frees bool, 
 	return o.ended(ctx, c, t, o.send(ctx, c, t))
 }
 
-// Resume finishes the transaction whose answer was lost, if there is one: it carries it out unless the server has.
+// Resume finishes the transaction whose answer was lost, if there is one. It repeats the transaction unless the server has
+// carried it out, and then calls its done.
 func (o *Once) Resume(ctx context.Context, c *Client) error {
 	t := o.lost
 	if t == nil {
@@ -68,7 +70,8 @@ type pipeliner interface {
 	TxPipelined(ctx context.Context, fill func(goredis.Pipeliner) error) ([]goredis.Cmder, error)
 }
 
-// send sends a transaction. Without memory for its number, a removal whose answer is lost may be repeated.
+// send sends a transaction. A server without memory for the number gets the removals alone: if their answer is lost, they
+// may be repeated.
 func (o *Once) send(ctx context.Context, to pipeliner, t *transaction) error {
 	fill := func(pipe goredis.Pipeliner) error {
 		for _, args := range t.commands {
@@ -88,8 +91,8 @@ func (o *Once) send(ctx context.Context, to pipeliner, t *transaction) error {
 	return err
 }
 
-// firstError is the error of commands that were sent together. The client itself looks at the first command alone, and
-// for a transaction that was discarded it does not say why.
+// firstError returns the first error of commands that were sent together. The client library returns the error of the
+// first command only, and does not say why a transaction was discarded.
 func firstError(cmds []goredis.Cmder, err error) error {
 	const discarded = "EXECABORT "
 	for _, cmd := range cmds {
@@ -110,7 +113,7 @@ func (o *Once) ended(ctx context.Context, c *Client, t *transaction, err error) 
 	} else if _, answered := errors.AsType[goredis.Error](err); !answered {
 		o.lost = t
 	}
-	if Says(err, "READONLY ") { // the client leaves a replica when it refuses a plain command, but not a transaction
+	if Says(err, "READONLY ") { // the library closes the connection to a replica after a plain command only
 		_, _ = c.Wait(ctx, 1, "zrem", o.Key, "")
 	}
 	return err
