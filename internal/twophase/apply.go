@@ -48,9 +48,14 @@ func (o *overlay) begin(batch []*write) []*write {
 func (o *overlay) one(ctx context.Context, w *write) (err error) {
 	defer recovered(&err)
 	if w.kind == del {
-		return o.cache.Delete(ctx, w.chain.key)
+		err = o.cache.Delete(ctx, w.chain.key)
+	} else {
+		err = o.cache.Set(ctx, w.chain.key, w.value, w.ttl)
 	}
-	return o.cache.Set(ctx, w.chain.key, w.value, w.ttl)
+	if err == nil {
+		o.local.replaced(w.chain.key)
+	}
+	return err
 }
 
 // made ends writes that are in the cache, or that it has refused.

@@ -107,19 +107,22 @@ func Join(env engine.Env, name string, cache Store) *Use {
 	o := &overlay{
 		book: b, cache: cache, name: cmp.Or(name, env.Name), quick: name == "",
 		log:    cmp.Or(env.Log, slog.New(slog.DiscardHandler)),
-		chains: map[string]*chain{}, round: make(chan struct{}), claims: newClaims(cache),
+		chains: map[string]*chain{}, round: make(chan struct{}),
 	}
 	o.behind = &writebehind.Queue[*write]{Name: o.name, Log: o.log, Width: wide, Begin: o.begin, Spread: o.spread,
 		Write: o.one, Refuse: func(w *write, err error) { w.lost = err }, End: o.made}
 	if name != "" {
 		b.named[name] = o
+		o.claims = newClaims(env.Shared, cache)
 	}
 	return o.use()
 }
 
 func (o *overlay) use() *Use {
 	u := &Use{o: o}
-	o.users++
+	if o.users++; o.users == 1 && o.local != nil {
+		o.local.join(1)
+	}
 	if u.by = u; !o.quick { // what is lost in a crash anyhow is not waited for
 		u.by = &saver{u}
 	}

@@ -56,7 +56,7 @@ type chain struct {
 	key     string
 	writes  []*write // pending and committed
 	waiters []*write
-	claim   *claim // nil: other processes do not use the cache, or nothing is known
+	claim   *claim // nil: others do not use the cache, or nothing is known
 	touched bool
 }
 
@@ -175,7 +175,7 @@ func (c *chain) blockers(dst, mine []engine.Origin) []engine.Origin {
 func (o *overlay) await(w *write) {
 	w.state = waiting
 	w.chain.waiters = append(w.chain.waiters, w)
-	if o.shared != nil {
+	if w.chain.claim != nil {
 		w.since = time.Now()
 		o.keep(w.chain, true)
 	}

@@ -19,6 +19,8 @@ import (
 // A claim expires, so that the keys of a process that has died become free. The keeper renews the claims of messages
 // that stay in flight. A process that can't reach the cache for as long as a lease loses its claims although it is
 // alive: another process may then deliver messages with the same keys.
+//
+// All this also holds for several pipelines of one process, with the claims of [local] if the cache belongs to it.
 const (
 	// lease is how long a claim lasts without being renewed.
 	lease = 30 * time.Second
@@ -73,6 +75,7 @@ type claim struct {
 // claims is the part of an overlay that deals with other processes.
 type claims struct {
 	shared   engine.SharedCache // nil: this process has the cache to itself
+	local    *local             // of such a cache; nil: no other step knows it
 	owner    string             // begins the values of this pipeline's claims
 	serial   uint64             // of the last claim
 	users    int                // of the overlay
@@ -89,13 +92,16 @@ type claims struct {
 // mark begins the value of every claim. Nothing that a step writes begins with it, since that is JSON.
 const mark = "\x00flowd claim "
 
-func newClaims(cache Store) claims {
-	shared, ok := cache.(engine.SharedCache)
-	if !ok {
-		return claims{}
+func newClaims(shared *engine.Shared, cache Store) claims {
+	c := claims{owner: mark + rand.Text() + " ", known: map[*chain]*claim{}, awake: make(chan struct{}, 1)}
+	if c.shared, _ = cache.(engine.SharedCache); c.shared == nil {
+		c.local = newLocal(shared, cache)
 	}
-	return claims{shared: shared, owner: mark + rand.Text() + " ", known: map[*chain]*claim{}, awake: make(chan struct{}, 1)}
+	return c
 }
+
+// claiming says whether others use the cache, too.
+func (c *claims) claiming() bool { return c.shared != nil || c.local != nil && c.local.several.Load() }
 
 func isClaim(value []byte) bool { return bytes.HasPrefix(value, []byte(mark)) }
 
@@ -302,5 +308,9 @@ func (o *overlay) swap(ctx context.Context, all []engine.CacheSwap) {
 			}
 		}
 	}()
-	o.shared.Swap(ctx, all)
+	if o.shared != nil {
+		o.shared.Swap(ctx, all)
+		return
+	}
+	o.spread(len(all), func(i int) { o.local.swap(ctx, &all[i], o.get) })
 }

@@ -136,8 +136,8 @@ func (o *overlay) carryOut(q *questions) {
 	o.turn = make(chan struct{})
 	o.mu.Unlock()
 	if lost > 0 {
-		o.log.Warn("another process has taken over keys of messages in flight, which may be delivered twice: "+
-			"this process could not reach the cache for too long", "cache", o.name, "keys", lost)
+		o.log.Warn("another process or pipeline has taken over keys of messages in flight, which may be delivered twice: "+
+			"this one could not reach the cache for too long", "cache", o.name, "keys", lost)
 	}
 	o.answer(context.Background(), replies)
 }
@@ -233,7 +233,13 @@ func (o *overlay) leave(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.awaitKeeper(ctx, func() bool { return o.releases == 0 })
-	if o.users--; o.users == 0 && o.running {
+	if o.users--; o.users > 0 {
+		return
+	}
+	if o.local != nil {
+		o.local.join(-1)
+	}
+	if o.running {
 		o.end()
 		o.poke()
 		o.awaitKeeper(ctx, func() bool { return false })

@@ -112,7 +112,7 @@ func (b *book) review() (replies []reply) {
 				continue
 			}
 			r := w.reply(sure && !exists)
-			r.check = r.added && c.last() == nil && c.o.shared == nil
+			r.check = r.added && c.last() == nil && c.claim == nil
 			value := w.value
 			b.withdraw(w)
 			if r.added {

@@ -54,7 +54,7 @@ func (u *Use) Add(ctx context.Context, adds []Add, then Then) {
 	for again := err == nil; again; {
 		var replies []reply
 		var q *questions
-		if u.o.shared != nil {
+		if u.o.claiming() {
 			q = u.ask(ctx, adds)
 		} else {
 			u.look(ctx, adds)

@@ -29,6 +29,8 @@ type process struct {
 	sink  *enginetest.Sink
 	steps string // `[{"dedupe": {"key": "id", "cache": "seen"}}]` by default
 	cache engine.Plugin[engine.Cache]
+	name  string         // of the pipeline, "test" by default
+	with  *engine.Shared // of its process
 
 	stop context.CancelFunc
 	kill context.CancelFunc
@@ -47,13 +49,13 @@ func (p *process) start(t *testing.T) *process {
 	t.Helper()
 	out := p.sink.Output()
 	out.Timeout = time.Hour
-	spec := &engine.Pipeline{Name: "test", Inputs: enginetest.Named("in", engine.InputSpec{
+	spec := &engine.Pipeline{Name: cmp.Or(p.name, "test"), Inputs: enginetest.Named("in", engine.InputSpec{
 		Use: engine.Use(func(engine.Env) (engine.Input, error) { return cmp.Or(p.from, engine.Input(p.src)), nil })}),
 		Outputs: enginetest.Named("out", out), Engine: engine.EngineSpec{Workers: 2}}
 	spec.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 1}
 	steptest.Decode(t, p.steps, &spec.Processors)
 	plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Caches: map[string]engine.Plugin[engine.Cache]{"seen": p.cache}})
+		Caches: map[string]engine.Plugin[engine.Cache]{"seen": p.cache}, Shared: p.with})
 	if plan == nil {
 		t.Fatal(problems)
 	}
@@ -232,6 +234,37 @@ func TestProcessesDoNotWaitForEachOtherForEver(t *testing.T) {
 			t.Errorf("delivered %s after %v, want each once within two minutes", all, after)
 		}
 	})
+}
+
+func TestPipelinesOfOneProcessDeliverAKeyOnce(t *testing.T) {
+	for _, fails := range []int{0, 1} {
+		t.Run(fmt.Sprint("of which fail: ", fails), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cache, shared := cachetest.New(t, `{"memory": {}}`), &engine.Shared{}
+				p, q := sharing(cache, `{"id":1,"n":1}`), sharing(cache, `{"id":1,"n":2}`)
+				p.name, p.with, q.name, q.with = "p", shared, "q", shared
+				p.src.Again = false
+				p.sink.Delay, p.sink.Fail = 2*time.Minute, failFirst(fails)
+				idle := sharing(cache) // so that there are two pipelines from the beginning
+				idle.name, idle.with, idle.from = "idle", shared, &enginetest.Source{Endless: true}
+				idle.start(t)
+				p.start(t)
+				time.Sleep(time.Second)
+				q.start(t)
+				p.ends(t)
+				q.ends(t)
+				if fails == 0 {
+					wantFates(t, p, `{"id":1,"n":1} delivered`)
+					wantFates(t, q, `{"id":1,"n":2} filtered`)
+				} else {
+					wantFates(t, p, `{"id":1,"n":1} returned`)
+					wantFates(t, q, `{"id":1,"n":2} delivered`)
+				}
+				idle.stop()
+				idle.ends(t)
+			})
+		})
+	}
 }
 
 func TestABatchClaimsItsKeysInOneRoundTrip(t *testing.T) {
