@@ -295,8 +295,8 @@ func TestWhatCanNotBeSavedIsSavedLater(t *testing.T) {
 	enginetest.InFullDisk(t, func(t *testing.T, limit func(bytes int64)) {
 		path := filepath.Join(t.TempDir(), "cp")
 		b := newProcess().book(t, path, 0)
+		limit(80)
 		put(b, 1, "a", "b")
-		limit(100)
 		if err := b.Save(); !errors.Is(err, syscall.EFBIG) {
 			t.Errorf("got %v", err)
 		}

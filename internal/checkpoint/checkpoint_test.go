@@ -343,14 +343,22 @@ func TestDamageIsFound(t *testing.T) {
 	if got, err := states(text); err != nil || !slices.Equal(got, []int64{1, 2, 3}) {
 		t.Fatalf("read %v, %v", got, err)
 	}
-	for bit := range 8 * len(text) {
-		damaged := bytes.Clone(text)
-		damaged[bit/8] ^= 1 << (bit % 8)
-		got, err := states(damaged)
-		if last := int64(bit/8) >= starts[2]; !last && err == nil || last && (err != nil || !slices.Equal(got, []int64{1, 2})) {
-			t.Errorf("with bit %d flipped, %q is taken for %v, %v", bit, damaged, got, err)
+	crashed := text[:len(text)-len(mark)] // without the mark of the Close
+	for _, text := range [][]byte{text, crashed} {
+		last, want := int64(len(crashed)), []int64{1, 2, 3} // what may look interrupted, and what is left
+		if len(text) == len(crashed) {
+			last, want = starts[2], want[:2]
+		}
+		for bit := range 8 * len(text) {
+			damaged := bytes.Clone(text)
+			damaged[bit/8] ^= 1 << (bit % 8)
+			got, err := states(damaged)
+			if isLast := int64(bit/8) >= last; !isLast && err == nil || isLast && (err != nil || !slices.Equal(got, want)) {
+				t.Errorf("with bit %d flipped, %q is taken for %v, %v", bit, damaged, got, err)
+			}
 		}
 	}
+	text = crashed
 	for n := range text {
 		got, err := states(text[:n])
 		saves := 0 // that are left

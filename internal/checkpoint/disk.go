@@ -24,6 +24,7 @@ type file struct {
 	lines            int         // of entries
 	created          bool        // there was none
 	longer           bool        // an addition that failed may have left something behind what counts
+	marked           bool        // nothing was appended after the last mark
 	stale            bool        // it must be written anew: appending to it is not possible, or not enough
 	info             fs.FileInfo // when it was closed
 }
@@ -45,7 +46,7 @@ func (f *file) take(was *file, load, convert func([]byte) error) (cut int64, err
 		return 0, err
 	}
 	if was != nil && was.info != nil && os.SameFile(was.info, info) && was.info.Size() == info.Size() {
-		f.size, f.lines, f.longer, f.stale = was.size, was.lines, was.longer, was.stale
+		f.size, f.lines, f.longer, f.stale, f.marked = was.size, was.lines, was.longer, was.stale, true
 		return 0, nil
 	}
 	f.size, f.lines, err = read(f.open, f.kind, load, convert)
@@ -53,6 +54,7 @@ func (f *file) take(was *file, load, convert func([]byte) error) (cut int64, err
 		return 0, fmt.Errorf("checkpoint %s: %w", f.name, err)
 	}
 	f.stale = was != nil || f.size == 0
+	f.marked = true
 	if cut = info.Size() - f.size; f.size == 0 || cut == 0 {
 		return 0, nil
 	}
@@ -120,7 +122,7 @@ func (f *file) rewrite(entries iter.Seq2[[]byte, error]) error {
 		return f.explain(err)
 	}
 	f.close()
-	f.open, f.size, f.lines, f.longer, f.stale = next.open, next.size, next.lines, false, false
+	f.open, f.size, f.lines, f.longer, f.stale, f.marked = next.open, next.size, next.lines, false, false, true
 	return f.explain(files.SyncDir(filepath.Dir(f.path)))
 }
 
@@ -163,7 +165,7 @@ func (f *file) create(entries iter.Seq2[[]byte, error]) error {
 	return f.open.Sync()
 }
 
-// append appends lines, a mark first, and waits until they are on the disk.
+// append appends a mark and the lines of entries, and waits until they are on the disk.
 func (f *file) append(text []byte, lines int) error {
 	var err error
 	if f.longer {
@@ -183,6 +185,7 @@ func (f *file) append(text []byte, lines int) error {
 	f.longer = false
 	f.size += int64(len(text))
 	f.lines += lines
+	f.marked = lines == 0
 	return nil
 }
 

@@ -17,9 +17,10 @@ import (
 // the format, and a checksum of itself. Every other line is the checksum of an entry, a space, and the entry. Entries
 // are in order of time: a later one about the same thing counts.
 //
-// A line with an empty entry is a mark. One follows the entries with which the file was written, and one precedes
-// those of each save since. Whole saves reach the disk one after the other. So a line that does not match its checksum
-// is what an interrupted save has left if no mark follows. Otherwise, the file is damaged.
+// A line with an empty entry is a mark. One follows the entries with which the file was written, one precedes those of
+// each save since, and one is the last line of a file that was closed. Whole saves reach the disk one after the other.
+// So a line that does not match its checksum is what an interrupted save has left if no mark follows. Otherwise, the
+// file is damaged.
 //
 // Versions 1 and 2 are one JSON document each: the header, with the state as a field. Version 1 has no checksum.
 const (

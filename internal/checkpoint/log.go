@@ -223,6 +223,9 @@ func (l *Log) Close() error {
 	unsaved.Delete(l.cfg.Path)
 	l.saving.Lock()
 	defer l.saving.Unlock()
+	if err == nil && !l.file.marked {
+		err = l.file.append(mark, 0)
+	}
 	l.file.close()
 	claims.Delete(l.claim)
 	return err

@@ -234,5 +234,12 @@ func TestNothingIsWrittenWhenNothingHasChanged(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
+		before = size(t, path)
+		for range 3 {
+			tab.reads(t, path) // and is closed
+		}
+		if now := size(t, path); now != before {
+			t.Errorf("it has %d bytes, and had %d when it was opened", now, before)
+		}
 	})
 }

@@ -83,7 +83,7 @@ var machine = []attack{
 		return text
 	})},
 	{"a checkpoint that ends too early", damaged("checkpoint", "is damaged",
-		func(text []byte) []byte { return text[:len(text)-1] })},
+		func(text []byte) []byte { return text[:bytes.IndexByte(text, '\n')] })},
 	{"a cache with a flipped bit", damaged("cache", "is damaged", func(text []byte) []byte {
 		text[bytes.LastIndex(text, []byte("abuse-key"))] ^= 1
 		return text
