@@ -91,6 +91,8 @@ func (s *scan) entry(off, end int, behindDash bool) *finding {
 		return tooFar(off, top)
 	}
 	switch {
+	case strings.IndexByte(",]}", rest[0]) >= 0:
+		return &finding{off, fmt.Sprintf("a line can't begin with %c", rest[0]), "remove it, or put the key or value into quotes"}
 	case strings.HasPrefix(rest, "? "):
 		s.explicit = true
 		return nil // a key on its own line

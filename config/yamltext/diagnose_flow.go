@@ -42,7 +42,12 @@ func (s *scan) flow(off, col int) *finding {
 			if open = open[:len(open)-1]; len(open) == 0 {
 				return s.behindFlow(off, i+1)
 			}
+			if next := i + 1 + spaces(s.text[i+1:]); next < len(s.text) && strings.IndexByte(",:]}#\r\n", s.text[next]) < 0 {
+				return &finding{next, fmt.Sprintf("there is text after the closing %c", c), "put a comma in between"}
+			}
 			fresh, colon = false, false
+		case c == ',' && fresh && !colon:
+			return &finding{i, "there is nothing in front of this comma", "remove it, or write a value before it"}
 		case c == ',':
 			fresh, colon = true, false
 		case c == ':' && (endsWord(s.text[i+1:]) || strings.IndexByte(",]}", s.text[i+1]) >= 0):
@@ -68,7 +73,7 @@ func (s *scan) flow(off, col int) *finding {
 					"put the whole value into quotes, or a comma in between"}
 			}
 			fresh = false
-		case fresh && strings.IndexByte("@`%", c) >= 0:
+		case fresh && strings.IndexByte("@`%|>", c) >= 0:
 			return &finding{i, fmt.Sprintf("a value can't begin with %c", c), "put it into quotes"}
 		case fresh && c == '&': // the value is still to come
 			n := until(s.text[i+1:], ",]} \t\r\n")

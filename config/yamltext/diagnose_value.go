@@ -26,7 +26,7 @@ func (s *scan) content(off, end int) *finding {
 	top.open = false
 	quote := "put the whole value into quotes: " + s.wholeInQuotes(end)
 	switch c := rest[0]; c {
-	case '@', '`', '%':
+	case '@', '`', '%', ']', '}', ',':
 		return &finding{off, fmt.Sprintf("a value can't begin with %c", c), quote}
 	case '|', '>':
 		return s.block(off, end, top.col)
