@@ -94,6 +94,11 @@ func (b *Book[K, E]) Open() error {
 	b.Lock()
 	defer b.Unlock()
 	if b.users == 0 && b.log != nil {
+		if b.run == 0 && b.log.Forget() { // an input of another name has had the checkpoint since
+			clear(b.entries)
+			clear(b.changed)
+			b.loaded = false
+		}
 		if err := b.log.Open(); err != nil {
 			if !b.loaded {
 				clear(b.entries)

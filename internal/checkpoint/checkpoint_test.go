@@ -429,7 +429,7 @@ func TestOldVersionsAreRead(t *testing.T) {
 			k.Changed(1)
 			closed(t, k)
 			k, saved = kept(t, path, newInt(at))
-			if saved == nil || saved.At != 4 || k.file.stale {
+			if saved == nil || saved.At != 4 || k.file.outdated {
 				t.Errorf("%s: converted, got %v", text, saved)
 			}
 			closed(t, k)
@@ -463,7 +463,7 @@ func TestOneCheckpointHasOneOwner(t *testing.T) {
 	}
 	// Another process is another open file: the lock is what it meets.
 	other := &file{path: filepath.Join(dir, "a"), name: "a", kind: "test"}
-	if _, err := other.take(nil, ignore, ignore); !errors.Is(err, flock.ErrHeld) {
+	if _, err := other.open(nil, ignore, ignore); !errors.Is(err, flock.ErrHeld) {
 		t.Errorf("got %v", err)
 	}
 	closed(t, k)

@@ -19,50 +19,50 @@ import (
 // file is a checkpoint on disk. While it is open, it is locked: another process that opens it is refused.
 type file struct {
 	path, name, kind string      // name is the path as the user wrote it
-	open             *os.File    // nil: closed
-	size             int64       // of what counts
+	handle           *os.File    // nil: closed
+	size             int64       // bytes of whole saves
 	lines            int         // of entries
 	created          bool        // there was none
-	longer           bool        // an addition that failed may have left something behind what counts
+	torn             bool        // a failed save may have left something behind size
 	marked           bool        // nothing was appended after the last mark
-	stale            bool        // it must be written anew: appending to it is not possible, or not enough
-	info             fs.FileInfo // when it was closed
+	outdated         bool        // the next save must write it anew: it has an old version, or lacks something
+	info             fs.FileInfo // when it was closed; nil: never
 }
 
 // Temporary is the file next to a checkpoint in which the next one is written.
 func Temporary(path string) string { return path + ".tmp" }
 
-// take opens the file and locks it, or creates it without entries. was is the file that this process had before, or
+// open opens the file and locks it, or creates it without entries. was is the file that this process had before, or
 // nil: if it is still the same, it is not read again. cut is how many bytes of an interrupted save were removed. After
 // an error, too, the file is to be closed.
-func (f *file) take(was *file, load, convert func([]byte) error) (cut int64, err error) {
-	info, err := f.find()
+func (f *file) open(was *file, load, convert func([]byte) error) (cut int64, err error) {
+	info, err := f.lockExisting()
 	if err != nil {
 		return 0, f.explain(err)
 	}
-	if f.open == nil {
+	if f.handle == nil {
 		err = f.rewrite(func(func([]byte, error) bool) {})
-		f.created, f.stale = true, was != nil
+		f.created, f.outdated = true, was != nil
 		return 0, err
 	}
-	if was != nil && was.info != nil && os.SameFile(was.info, info) && was.info.Size() == info.Size() {
-		f.size, f.lines, f.longer, f.stale, f.marked = was.size, was.lines, was.longer, was.stale, true
+	if was != nil && was.isLike(info) {
+		f.size, f.lines, f.torn, f.outdated, f.marked = was.size, was.lines, was.torn, was.outdated, true
 		return 0, nil
 	}
-	f.size, f.lines, err = read(f.open, f.kind, load, convert)
+	f.size, f.lines, err = read(f.handle, f.kind, load, convert)
 	if err != nil {
 		return 0, fmt.Errorf("checkpoint %s: %w", f.name, err)
 	}
-	f.stale = was != nil || f.size == 0
+	f.outdated = was != nil || f.size == 0
 	f.marked = true
 	if cut = info.Size() - f.size; f.size == 0 || cut == 0 {
 		return 0, nil
 	}
-	return cut, f.explain(f.open.Truncate(f.size))
+	return cut, f.explain(f.handle.Truncate(f.size))
 }
 
-// find opens and locks the file, if there is one.
-func (f *file) find() (fs.FileInfo, error) {
+// lockExisting opens and locks the file, if there is one.
+func (f *file) lockExisting() (fs.FileInfo, error) {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return nil, err
 	}
@@ -76,15 +76,15 @@ func (f *file) find() (fs.FileInfo, error) {
 		case !info.Mode().IsRegular():
 			return nil, errors.New("is not a regular file (name one)")
 		}
-		f.open, err = os.OpenFile(f.path, os.O_RDWR|syscall.O_NONBLOCK, 0)
+		f.handle, err = os.OpenFile(f.path, os.O_RDWR|syscall.O_NONBLOCK, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if _, err = flock.Lock(f.open); err == nil {
-			info, err = f.open.Stat()
+		if _, err = flock.Lock(f.handle); err == nil {
+			info, err = f.handle.Stat()
 		}
 		if err != nil {
 			return nil, err
@@ -93,28 +93,29 @@ func (f *file) find() (fs.FileInfo, error) {
 		if now, err := os.Stat(f.path); err == nil && os.SameFile(info, now) {
 			return info, nil
 		}
-		f.open.Close()
-		f.open = nil
+		f.handle.Close()
+		f.handle = nil
 	}
 }
 
 // rewrite puts a new file with these entries in the place of this one. Whenever it is interrupted, one of the two is
 // there, whole.
 func (f *file) rewrite(entries iter.Seq2[[]byte, error]) error {
-	next := &file{path: Temporary(f.path), kind: f.kind}
-	err := f.yields()
-	if err == nil {
-		err = next.create(entries)
+	if err := f.yields(); err != nil {
+		return f.explain(err)
 	}
-	if !flock.Works { // such systems do not rename open files
+	next := &file{path: Temporary(f.path), kind: f.kind}
+	err := next.create(entries)
+	if err == nil && !flock.Works { // such systems do not rename open files
 		next.close()
 		f.close()
+		f.outdated = true
 	}
 	if err == nil {
 		err = os.Rename(next.path, f.path)
 	}
 	if err == nil && !flock.Works {
-		next.open, err = os.OpenFile(f.path, os.O_RDWR, 0)
+		next.handle, err = os.OpenFile(f.path, os.O_RDWR, 0)
 	}
 	if err != nil {
 		next.close()
@@ -122,7 +123,7 @@ func (f *file) rewrite(entries iter.Seq2[[]byte, error]) error {
 		return f.explain(err)
 	}
 	f.close()
-	f.open, f.size, f.lines, f.longer, f.stale, f.marked = next.open, next.size, next.lines, false, false, true
+	f.handle, f.size, f.lines, f.torn, f.outdated, f.marked = next.handle, next.size, next.lines, false, false, true
 	return f.explain(files.SyncDir(filepath.Dir(f.path)))
 }
 
@@ -136,13 +137,13 @@ func (f *file) create(entries iter.Seq2[[]byte, error]) error {
 	if err = os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if f.open, err = os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+	if f.handle, err = os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return err
 	}
-	if _, err = flock.Lock(f.open); err != nil {
+	if _, err = flock.Lock(f.handle); err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(f.open, 64<<10)
+	w := bufio.NewWriterSize(f.handle, 64<<10)
 	_, err = w.Write(sealed(header{Kind: f.kind, Version: version}))
 	var line []byte
 	for entry, bad := range entries {
@@ -159,30 +160,30 @@ func (f *file) create(entries iter.Seq2[[]byte, error]) error {
 	if err = cmp.Or(err, w.Flush()); err != nil {
 		return err
 	}
-	if f.size, err = f.open.Seek(0, io.SeekCurrent); err != nil {
+	if f.size, err = f.handle.Seek(0, io.SeekCurrent); err != nil {
 		return err
 	}
-	return f.open.Sync()
+	return f.handle.Sync()
 }
 
 // append appends a mark and the lines of entries, and waits until they are on the disk.
 func (f *file) append(text []byte, lines int) error {
 	var err error
-	if f.longer {
-		err = f.open.Truncate(f.size)
+	if f.torn {
+		err = f.handle.Truncate(f.size)
 	}
 	if err == nil {
-		f.longer = true
-		_, err = f.open.WriteAt(text, f.size)
+		f.torn = true
+		_, err = f.handle.WriteAt(text, f.size)
 	}
 	if err == nil {
-		err = f.open.Sync()
-		f.stale = err != nil // what the system has dropped is not written by another Sync
+		err = f.handle.Sync()
+		f.outdated = err != nil // what the system has dropped is not written by another Sync
 	}
 	if err != nil {
 		return f.explain(err)
 	}
-	f.longer = false
+	f.torn = false
 	f.size += int64(len(text))
 	f.lines += lines
 	f.marked = lines == 0
@@ -194,7 +195,7 @@ func (f *file) isThere() bool {
 	if !flock.Works {
 		return true // such systems do not rename open files
 	}
-	mine, err := f.open.Stat()
+	mine, err := f.handle.Stat()
 	now, gone := os.Stat(f.path)
 	return err == nil && gone == nil && os.SameFile(mine, now)
 }
@@ -217,12 +218,17 @@ func (f *file) yields() error {
 	return err
 }
 
+// isLike says whether the file was like this when it was closed.
+func (f *file) isLike(info fs.FileInfo) bool {
+	return f.info != nil && os.SameFile(f.info, info) && f.info.Size() == info.Size()
+}
+
 // close notes what the file looks like, and closes it.
 func (f *file) close() {
-	if f.open != nil {
-		f.info, _ = f.open.Stat()
-		f.open.Close()
-		f.open = nil
+	if f.handle != nil {
+		f.info, _ = f.handle.Stat()
+		f.handle.Close()
+		f.handle = nil
 	}
 }
 

@@ -39,7 +39,7 @@ type header struct {
 
 const (
 	sumFormat = `,"crc32c":"%08x"}` + "\n" // of everything before it
-	sumSize   = len("00000000 ")           // of the sum before an entry
+	sumSize   = len("00000000 ")           // bytes of the sum before an entry
 	remedy    = "restore it, or remove it: its input then reads everything again, as at its first start"
 )
 
@@ -87,8 +87,8 @@ func entryOf(line []byte) (entry []byte, ok bool) {
 	return entry, bytes.Equal(line[:sumSize-1], appendSum(s[:0], entry))
 }
 
-// read reads a file. valid is how many bytes of it count, and lines how many entries they have. Of a file of an old
-// version, no byte counts, and there is one entry if a state was saved.
+// read reads a file. valid is how many of its bytes are whole saves, and lines is how many entries these have. A file
+// of an old version has no valid bytes, and one entry if a state was saved.
 func read(in io.Reader, kind string, load, convert func(text []byte) error) (valid int64, lines int, err error) {
 	r := bufio.NewReaderSize(in, 64<<10)
 	line, err := nextLine(r)
@@ -163,19 +163,20 @@ func nextLine(r *bufio.Reader) ([]byte, error) {
 	return long, err
 }
 
-// check says what is wrong with a header that matches its checksum.
+// check says why a header is not one of this kind that this flowd understands.
 func (h *header) check(kind string) error {
 	switch {
 	case h.Kind != kind:
 		return fmt.Errorf("is a checkpoint of %s, not of %s (name another file)", h.Kind, kind)
-	case h.Version > version:
-		return fmt.Errorf("has version %d, but this flowd supports version %d (use the flowd that wrote it, or remove it to begin without one)",
-			h.Version, version)
+	case h.Version < unsummed || h.Version > version:
+		return fmt.Errorf("has version %d, but this flowd supports version %d "+
+			"(use the flowd that wrote it, or remove it to begin without one)", h.Version, version)
 	}
 	return nil
 }
 
-// readOld reads a file of version 1 or 2, and says what is wrong with any other file. states is 0 if none was saved, or 1.
+// readOld reads a file of version 1 or 2, and says what is wrong with any other file. states is 1, or 0 if no state was
+// saved.
 func readOld(text []byte, kind string, convert func(state []byte) error) (states int, err error) {
 	var h header
 	err = json.Unmarshal(text, &h)
@@ -184,17 +185,13 @@ func readOld(text []byte, kind string, convert func(state []byte) error) (states
 		return 0, errors.New("is not a checkpoint (name another file)")
 	case err != nil:
 		return 0, fmt.Errorf("is damaged or not a checkpoint: %w (%s)", err, remedy)
-	case h.Kind != kind:
-		return 0, h.check(kind)
 	case h.Version == 0 && string(text) == fmt.Sprintf(`{"checkpoint_of":%q,"version":0,"state":{}}`, kind): // never saved
 		return 0, nil
-	case h.Version != unsummed && !isSealed(text):
+	case h.Kind == kind && h.Version != unsummed && !isSealed(text):
 		return 0, fmt.Errorf("is damaged: it does not match its checksum (%s)", remedy)
-	case h.Version < unsummed || h.Version > version:
-		return 0, fmt.Errorf("has version %d, but this flowd supports version %d (use the flowd that wrote it, or remove it to begin without one)",
-			h.Version, version)
-	case string(h.State) == "null":
-		return 0, nil
+	}
+	if err := h.check(kind); err != nil || string(h.State) == "null" {
+		return 0, err
 	}
 	if err := convert(h.State); err != nil {
 		return 0, fmt.Errorf("is damaged: %w (%s)", err, remedy)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -50,10 +51,10 @@ type Log struct {
 	stop  chan struct{}
 	done  chan struct{} // closed when the loop has ended
 
-	saving sync.Mutex // guards the fields below
-	file   *file      // nil: it was never open
-	kept   bool       // there are entries in the file
-	most   int        // lines that the file may have, since it could not be written anew
+	saving    sync.Mutex // guards the fields below
+	file      *file      // nil: it was never open
+	kept      bool       // there are entries in the file
+	tolerated int        // lines that the file may have, since it could not be written anew
 
 	mu      sync.Mutex // guards the fields below
 	changed int        // messages since the last save
@@ -90,7 +91,7 @@ func (l *Log) open(claim string) error {
 	if l.file != nil {
 		load, convert = ignore, ignore
 	}
-	cut, err := f.take(l.file, load, convert)
+	cut, err := f.open(l.file, load, convert)
 	if err != nil {
 		f.close()
 		return err
@@ -105,6 +106,22 @@ func (l *Log) open(claim string) error {
 	}
 	l.file = f
 	return nil
+}
+
+// Forget has the next Open read the entries again if somebody else has written the file since Close. It says whether
+// that is so.
+func (l *Log) Forget() bool {
+	l.saving.Lock()
+	defer l.saving.Unlock()
+	if l.file == nil {
+		return false
+	}
+	info, err := os.Stat(l.file.path)
+	if err != nil || l.file.isLike(info) {
+		return false
+	}
+	l.file, l.kept, l.dirty = nil, false, false
+	return true
 }
 
 // IsNew says whether the first Open has created the file.
@@ -184,7 +201,7 @@ func (l *Log) Save() error {
 	switch {
 	case err != nil:
 		err = l.file.explain(err)
-	case !there || l.file.stale:
+	case !there || l.file.outdated:
 		err = l.file.rewrite(l.cfg.All)
 	case lines > 0:
 		err = l.file.append(text, lines)
@@ -205,12 +222,12 @@ func (l *Log) Save() error {
 func (l *Log) compact() {
 	l.saving.Lock()
 	defer l.saving.Unlock()
-	if l.file.lines <= max(2*l.cfg.Len()+slack, l.most) {
+	if l.file.lines <= max(2*l.cfg.Len()+slack, l.tolerated) {
 		return
 	}
-	l.most = 0
+	l.tolerated = 0
 	if err := l.file.rewrite(l.cfg.All); err != nil {
-		l.most = 2 * l.file.lines
+		l.tolerated = 2 * l.file.lines
 		l.cfg.Log.Warn("checkpoint can't be compacted, and grows", "err", err)
 	}
 }

@@ -84,6 +84,9 @@ func newBook(src *Source, o Opening, env engine.Env) *book {
 	if o.Notify {
 		cfg.Remember = remembered
 	}
+	if src.Checkpoint == "" && !b.again {
+		env.Shared = nil // a reload begins anew
+	}
 	b.Book = source.New(env, cfg)
 	return b
 }
@@ -148,8 +151,8 @@ func (b *book) hashes(key, etag string) (uint64, uint64) {
 	return k.Sum64(), v.Sum64()
 }
 
-// of is what the book knows of an object that is, or was, being read.
-func (b *book) of(r *reading) (o record, isCurrent bool) {
+// recordOf is what the book knows of the object of a reading, and whether that is its current one.
+func (b *book) recordOf(r *reading) (o record, isCurrent bool) {
 	k, _ := b.hashes(r.Key, "")
 	o, _ = b.Get(k)
 	o.key = k
@@ -239,23 +242,23 @@ func (b *book) settled(marks []mark) {
 		if n++; i+1 < len(marks) && marks[i+1].of == m.of {
 			continue
 		}
-		if o, isCurrent := b.of(m.of); isCurrent {
+		if o, isCurrent := b.recordOf(m.of); isCurrent {
 			b.Put(o, n)
 		}
 		n = 0
 	}
 }
 
-// take gives the readings whose action is to be taken.
-func (b *book) take() (all []*reading) {
+// takeSettled gives the readings whose action is to be taken.
+func (b *book) takeSettled() (all []*reading) {
 	b.Lock()
 	defer b.Unlock()
 	all, b.waits = b.waits, nil
 	return all
 }
 
-// back keeps readings whose action could not be taken.
-func (b *book) back(all []*reading) {
+// keepSettled keeps readings whose action could not be taken.
+func (b *book) keepSettled(all []*reading) {
 	b.Lock()
 	defer b.Unlock()
 	b.waits = append(b.waits, all...)
@@ -266,7 +269,7 @@ func (b *book) finish(all []*reading) (done []*Notice) {
 	b.Lock()
 	defer b.Unlock()
 	for _, r := range all {
-		o, isCurrent := b.of(r)
+		o, isCurrent := b.recordOf(r)
 		if isCurrent {
 			o.reading = nil
 			b.Release(o.key)

@@ -48,7 +48,7 @@ const atOnce = 8
 
 // tidy does what is to be done about objects that are settled. What fails stays to be done.
 func (in *Input) tidy(ctx context.Context, c *conn) error {
-	all := in.shared.book.take()
+	all := in.shared.book.takeSettled()
 	errs := make([]error, len(all))
 	call.Beside(atOnce, len(all), func(i int) { errs[i] = in.act(ctx, c, all[i]) })
 	var over, failed []*reading
@@ -64,7 +64,7 @@ func (in *Input) tidy(ctx context.Context, c *conn) error {
 			failed = append(failed, e)
 		}
 	}
-	in.shared.book.back(failed)
+	in.shared.book.keepSettled(failed)
 	err := in.shared.list.remove(ctx, c, in.shared.book.finish(over))
 	for _, e := range errs {
 		if e != nil {
