@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// A line of a checkpoint is a sign and the text of an entry. isDeleted says that there is no such entry any more. Since
-// when an entry is gone stands before isEntry.
+// A line of the checkpoint is a sign and the text of an entry. The sign isDeleted ends an entry of an earlier line. Before
+// isEntry there may be a number: since when complete listings have not seen the entry, in Unix seconds.
 const (
 	isEntry   = '='
 	isDeleted = '-'

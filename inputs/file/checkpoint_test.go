@@ -270,6 +270,26 @@ func TestBadCheckpoints(t *testing.T) {
 	}
 }
 
+// TestACheckpointOfAnOlderFlowd is one JSON document. The first run converts it.
+func TestACheckpointOfAnOlderFlowd(t *testing.T) {
+	tree(t, map[string]string{"a.log": "1\n2\n3\n", "b.log": "1\n"})
+	info, err := os.Stat("a.log")
+	must(t, err)
+	f, err := os.Open("a.log")
+	must(t, err)
+	h, err := headOf(f, headSize)
+	must(t, err, f.Close())
+	i := idOf("a.log", info)
+	rewrite(t, "cp", fmt.Sprintf(`{"checkpoint_of":"file","version":1,"state":{"files":[{"path":"a.log","dev":%d,"inode":%d,`+
+		`"head":{"bytes":%d,"sum":%d},"offset":4,"line":3,"size":6,"seen":"2026-01-02T03:04:05Z"}]}}`, i.dev, i.inode, h.Bytes, h.Sum))
+	const component = `{"file": {"path": "*.log", "checkpoint": "cp"}}`
+	for _, want := range [][]string{{"a.log:3 3", "b.log:1 1"}, nil} {
+		if got := run(t, component, -1); !slices.Equal(got, want) {
+			t.Errorf("read %q, want %q", got, want)
+		}
+	}
+}
+
 func TestInstancesShareACheckpoint(t *testing.T) {
 	files := map[string]string{}
 	for i := range 40 {
