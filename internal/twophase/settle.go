@@ -9,6 +9,7 @@ import (
 
 var (
 	_ engine.Settler = (*Use)(nil)
+	_ engine.Undoer  = (*Use)(nil)
 	_ engine.Saver   = (*saver)(nil)
 )
 
@@ -33,6 +34,22 @@ func (u *Use) Settle(ctx context.Context, committed, rolledBack []uint64) {
 	o.start()
 	o.mu.Unlock()
 	o.answer(ctx, replies)
+}
+
+// Undo forgets the writes of a step that has failed with the steps inside it, and that starts over.
+func (u *Use) Undo(refs []uint64) {
+	o := u.o
+	o.mu.Lock()
+	for _, ref := range refs {
+		if w := o.find(ref); w != nil && w.state != committed {
+			o.withdraw(w)
+			o.release(w)
+		}
+	}
+	replies := o.review()
+	o.start()
+	o.mu.Unlock()
+	o.answer(context.Background(), replies)
 }
 
 // tell records one end; with the last one the write's fate is known.

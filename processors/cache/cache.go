@@ -279,7 +279,7 @@ func (s *step) value(m *engine.Message) ([]byte, error) {
 
 // Traits says what the step does with its cache.
 func (s *step) Traits() engine.Traits {
-	t := engine.Traits{Keeps: engine.Keeping{
+	t := engine.Traits{Undoes: s.Get == "", Keeps: engine.Keeping{
 		Name: string(s.Get + s.Set + s.Add + s.Delete), Key: &s.Key,
 		Reads: s.Get != "" || s.Add != "", Writes: s.Get == "",
 	}}

@@ -93,7 +93,7 @@ type dedupe struct {
 
 // Traits says that keys are added to a cache.
 func (d *dedupe) Traits() engine.Traits {
-	return engine.Traits{Keeps: engine.Keeping{Name: d.cache, Key: &d.key, Reads: true, Writes: true},
+	return engine.Traits{Undoes: true, Keeps: engine.Keeping{Name: d.cache, Key: &d.key, Reads: true, Writes: true},
 		Together: d.keys.Together()}
 }
 

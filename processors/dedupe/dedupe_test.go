@@ -228,6 +228,18 @@ func TestWhatComesOfAKeyIsDecidedByItsMessage(t *testing.T) {
 	}
 }
 
+func TestAStepThatStartsOverForgetsTheKeysOfItsElements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := steptest.NewBroker(`{"list":[1,2,1]}`)
+		p := pipeline{src: src, sink: &enginetest.Sink{}, attempts: 3, steps: `[{"each": {"in": "list", "do": [
+			{"dedupe": "this"}, {"sleep": "1m", "timeout": "1s", "when": "counter(\"n\") <= 1"}]}}]`}
+		p.run(t, t.Context())
+		if diff := cmp.Diff([]string{`{"list":[1,2]}`}, p.sink.Bodies()); diff != "" {
+			t.Errorf("delivered (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestAKeyIsForgottenAfterItsWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &enginetest.Source{Payloads: slices.Repeat([]string{`{"id":1}`}, 13), PerRead: 1,
