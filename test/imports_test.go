@@ -182,7 +182,7 @@ var inside = map[string]string{
 	"internal/timing": "" +
 		"inputs/generate inputs/mqtt inputs/poll inputs/sql inputs/sqs internal/objects internal/objects/azure " +
 		"internal/objects/gcs internal/pipetest internal/pool/hub internal/pool/worker internal/queue/amqp " +
-		"internal/writebehind outputs/mqtt processors/exec processors/sleep",
+		"internal/twophase internal/writebehind outputs/mqtt processors/exec processors/sleep",
 	"internal/tlsconf": "" +
 		"cmd/flowd/cli config inputs/http_server inputs/postgres_cdc internal/aws internal/azure internal/google " +
 		"internal/httpx internal/mqtt internal/objects/azure internal/pool/hub internal/pool/wire " +

@@ -83,6 +83,7 @@ type overlay struct {
 type Use struct {
 	o      *overlay
 	by     engine.Settler // of its writes
+	inside bool           // the step runs inside of another one
 	closed bool
 	joined bool  // it has writes in the overlay's queue, or may have
 	lost   int   // committed writes that are not in the cache
@@ -102,7 +103,7 @@ func Join(env engine.Env, name string, cache Store) *Use {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o := b.named[name]; o != nil && o.cache == cache {
-		return o.use()
+		return o.use(env.Inside)
 	}
 	o := &overlay{
 		book: b, cache: cache, name: cmp.Or(name, env.Name), quick: name == "",
@@ -115,11 +116,11 @@ func Join(env engine.Env, name string, cache Store) *Use {
 		b.named[name] = o
 		o.claims = newClaims(env.Shared, cache)
 	}
-	return o.use()
+	return o.use(env.Inside)
 }
 
-func (o *overlay) use() *Use {
-	u := &Use{o: o}
+func (o *overlay) use(inside bool) *Use {
+	u := &Use{o: o, inside: inside}
 	if o.users++; o.users == 1 && o.local != nil {
 		o.local.join(1)
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"strconv"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/timing"
 	"github.com/flowd-io/flowd/internal/writebehind"
 )
 
@@ -29,6 +31,10 @@ const (
 	// patience is how long a message waits for another process while others, in turn, may wait for its own claims:
 	// see overdue.
 	patience = time.Minute
+
+	// insidePatience is how long a step inside of another one waits for another process. With the pauses between five
+	// attempts, this is longer than a lease.
+	insidePatience = 8 * time.Second
 
 	firstPoll = 50 * time.Millisecond
 	lastPoll  = time.Second
@@ -166,6 +172,31 @@ func (u *Use) ask(ctx context.Context, adds []Add) *questions {
 	}
 	return q
 }
+
+// pause is for steps inside of others, where messages can't park: the call waits for other processes.
+type pause struct {
+	began time.Time
+	last  time.Duration
+}
+
+// end waits for a while, or fails what is still unknown, if that has taken too long.
+func (p *pause) end(ctx context.Context, adds []Add) {
+	if p.began.IsZero() {
+		p.began = time.Now()
+	}
+	p.last = min(max(2*p.last, firstPoll), lastPoll)
+	if time.Since(p.began) < insidePatience && timing.Sleep(ctx, p.last) == nil {
+		return
+	}
+	for i := range adds {
+		if adds[i].verdict == unknown {
+			adds[i].verdict, adds[i].err = isFailed, engine.WithClass(engine.Transient, errElsewhere)
+		}
+	}
+}
+
+var errElsewhere = errors.New("another process or pipeline has had a message with this key in flight for too long " +
+	"(a step inside another step can't wait longer: write it under the pipeline's `processors`)")
 
 // hear deals with the answers. The lock is held.
 func (q *questions) hear(o *overlay) {

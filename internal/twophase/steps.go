@@ -51,6 +51,7 @@ func (u *Use) Add(ctx context.Context, adds []Add, then Then) {
 			adds[i].verdict, adds[i].err = isFailed, err
 		}
 	}
+	var elsewhere pause
 	for again := err == nil; again; {
 		var replies []reply
 		var q *questions
@@ -60,6 +61,9 @@ func (u *Use) Add(ctx context.Context, adds []Add, then Then) {
 			u.look(ctx, adds)
 		}
 		again, replies = u.claim(adds, q, then)
+		if u.inside && again {
+			elsewhere.end(ctx, adds)
+		}
 		u.o.answer(ctx, replies)
 	}
 	for i := range adds {
@@ -124,6 +128,7 @@ func (u *Use) claim(adds []Add, q *questions, then Then) (again bool, replies []
 			a.verdict = isKnown
 		default:
 			a.verdict = u.decide(a, then)
+			again = again || a.verdict == unknown
 		}
 	}
 	q.forget(o)
@@ -155,6 +160,8 @@ func (u *Use) decide(a *Add, then Then) verdict {
 	case o.bytes > maxPending:
 		a.err = engine.WithClass(engine.Transient, errFull)
 		return isFailed
+	case !sure && a.base == unsure && u.inside:
+		return unknown // until it is asked again
 	case !sure && len(o.origins) == 0:
 		a.M.Park() // no input has read it, so it can't wait: the engine says so
 		return toWait

@@ -31,6 +31,7 @@ type process struct {
 	cache engine.Plugin[engine.Cache]
 	name  string         // of the pipeline, "test" by default
 	with  *engine.Shared // of its process
+	tries int            // attempts, 0: one
 
 	stop context.CancelFunc
 	kill context.CancelFunc
@@ -52,7 +53,7 @@ func (p *process) start(t *testing.T) *process {
 	spec := &engine.Pipeline{Name: cmp.Or(p.name, "test"), Inputs: enginetest.Named("in", engine.InputSpec{
 		Use: engine.Use(func(engine.Env) (engine.Input, error) { return cmp.Or(p.from, engine.Input(p.src)), nil })}),
 		Outputs: enginetest.Named("out", out), Engine: engine.EngineSpec{Workers: 2}}
-	spec.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 1}
+	spec.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: max(1, p.tries)}
 	steptest.Decode(t, p.steps, &spec.Processors)
 	plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Caches: map[string]engine.Plugin[engine.Cache]{"seen": p.cache}, Shared: p.with})
@@ -67,7 +68,7 @@ func (p *process) start(t *testing.T) *process {
 }
 
 // ends waits for the end of the pipeline.
-func (p *process) ends(t *testing.T) {
+func (p *process) ends(t *testing.T) runtime.Report {
 	t.Helper()
 	rep := <-p.done
 	p.stop()
@@ -75,6 +76,7 @@ func (p *process) ends(t *testing.T) {
 	if c := rep.Stats.Roots; !c.Balanced() || c.InFlight != 0 || rep.Err != nil {
 		t.Errorf("%+v", rep)
 	}
+	return rep
 }
 
 func (p *process) fates() []string {
@@ -263,6 +265,37 @@ func TestPipelinesOfOneProcessDeliverAKeyOnce(t *testing.T) {
 				idle.stop()
 				idle.ends(t)
 			})
+		})
+	}
+}
+
+// Inside another step a message can't park, so that the call waits.
+func TestAStepInsideAnotherWaitsForAnotherProcess(t *testing.T) {
+	for _, tt := range []struct {
+		takes time.Duration // to deliver a message
+		tries int
+		fails bool
+	}{{3 * time.Second, 1, false}, {15 * time.Second, 3, false}, {50 * time.Minute, 1, true}} {
+		together(t, func(t *testing.T, _ *cachetest.Server, a, b *cachetest.Process) {
+			p, q := sharing(a, `{"list":[1]}`), sharing(b, `{"list":[2,1]}`)
+			q.tries = tt.tries
+			p.steps = `[{"each": {"in": "list", "do": [{"dedupe": {"key": "this", "cache": "seen"}}]}}]`
+			q.steps, q.src.Again = p.steps, false
+			p.sink.Delay = tt.takes - time.Second
+			p.start(t)
+			time.Sleep(time.Second)
+			q.start(t)
+			rep := q.ends(t)
+			switch got := q.sink.Bodies(); {
+			case tt.fails:
+				if len(got) > 0 || len(rep.Failures) != 1 || rep.Failures[0].First.Class != engine.Transient {
+					t.Errorf("delivered %s, failures %+v", got, rep.Failures)
+				}
+			case !slices.Equal(got, []string{`{"list":[2]}`}):
+				t.Errorf("delivered %s", got)
+			}
+			p.kill()
+			p.ends(t)
 		})
 	}
 }
