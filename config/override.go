@@ -11,7 +11,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-const overrideExample = "write, for example, -s engine.workers=2, -s outputs.lake.file.path=/tmp/x, -s 'processors[0].filter=status >= 500' or, by the step's name, -s processors.NAME.timeout=5s"
+const overrideExample = "write, for example, -s engine.workers=2, -s outputs.lake.file.path=/tmp/x, -s 'processors[0].filter=status >= " +
+	"500' or, by the step's name, -s processors.NAME.timeout=5s"
 
 // override applies Options.Set. One that names a component applies to the files
 // that have it; with a single file it may also make it.

@@ -38,7 +38,8 @@ tests:
 		t.Errorf("problems are %q, want none", said)
 	}
 	_, said := load(file +
-		"  - name: not mocked\n    input: [{json: {}}]\n    expect: {out: []}\n  - name: of its own\n    input: [{text: \"${MINE}\"}]\n    mocks: {look up: {}}\n    expect: {out: []}\n")
+		"  - name: not mocked\n    input: [{json: {}}]\n    expect: {out: []}\n  - name: of its own\n    input: [{text: \"${MINE}\"}]\n    " +
+		"mocks: {look up: {}}\n    expect: {out: []}\n")
 	want := []string{"processors[0].set.a: ${TOKEN} is not set", "tests[2].input[0].text: ${MINE} is not set"}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
@@ -49,7 +50,8 @@ func TestFilesAreTestedEachByItself(t *testing.T) {
 	dir := write(t, map[string]string{
 		"a.yaml": quickstart + "name: x\n", "b.yaml": quickstart +
 			"name: x\nresources: {steps: {s: [{filter: a == 1}]}}\nprocessors: [{steps: s}]\n",
-		"c.yaml": "inputs: {in: {pipe: nowhere}}\noutputs: {out: {stdout: {}}}\nprocessors: [{steps: s}]\ntests: [{name: t, input: [{json: {}}], expect: {}, mocks: {filter: {}}}]\n",
+		"c.yaml": "inputs: {in: {pipe: nowhere}}\noutputs: {out: {stdout: {}}}\nprocessors: [{steps: s}]\ntests: [{name: t, input: [{json: " +
+			"{}}], expect: {}, mocks: {filter: {}}}]\n",
 	})
 	set, problems := Load([]string{dir}, Options{Testing: true})
 	if len(problems) > 0 {

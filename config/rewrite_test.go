@@ -10,7 +10,8 @@ import (
 )
 
 // rewriteHead precedes the tests of each case.
-const rewriteHead = "# Orders.\ninputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}}, lake: {stderr: {}}}\nbatchers: {all: {output: [out, lake]}}\n\n"
+const rewriteHead = "# Orders.\ninputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}}, lake: {stderr: {}}}\nbatchers: {all: {output: " +
+	"[out, lake]}}\n\n"
 
 func TestRewriteReplacesWhatATestExpectsAndNothingElse(t *testing.T) {
 	one := map[string][]Batch{"out": {{Messages: []Came{{Body: []byte(`{"b":1.50,"a":"x, y"}`)},
@@ -18,23 +19,28 @@ func TestRewriteReplacesWhatATestExpectsAndNothingElse(t *testing.T) {
 	tests := []struct{ name, before, after string }{
 		{
 			"a block keeps its comments and its neighbours",
-			"tests:\n  - name: a    # first\n    # above\n    expect:   # beside\n      out:\n        - json: {x: 1}\n\n        - text: |\n            two\n            lines\n    # below\n    input: [{text: x}]\n\n# The end.\n",
-			"tests:\n  - name: a    # first\n    # above\n    expect: # beside\n      out:\n        - {json: {b: 1.50, a: 'x, y'}}\n        - {text: 'text: $${X}'}\n    # below\n    input: [{text: x}]\n\n# The end.\n",
+			"tests:\n  - name: a    # first\n    # above\n    expect:   # beside\n      out:\n        - json: {x: 1}\n\n        - text: |\n      " +
+				"      two\n            lines\n    # below\n    input: [{text: x}]\n\n# The end.\n",
+			"tests:\n  - name: a    # first\n    # above\n    expect: # beside\n      out:\n        - {json: {b: 1.50, a: 'x, y'}}\n        - " +
+				"{text: 'text: $${X}'}\n    # below\n    input: [{text: x}]\n\n# The end.\n",
 		},
 		{
 			"an output that is as expected stays as it is",
 			"tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      lake: # kept\n        - matches: a == 1\n      out: []\n",
-			"tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      lake: # kept\n        - matches: a == 1\n      out:\n        - {json: {b: 1.50, a: 'x, y'}}\n        - {text: 'text: $${X}'}\n",
+			"tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      lake: # kept\n        - matches: a == 1\n      out:\n        - " +
+				"{json: {b: 1.50, a: 'x, y'}}\n        - {text: 'text: $${X}'}\n",
 		},
 		{
 			"one line becomes a block",
 			"tests:\n- name: a\n  expect: {out: [], lake: []}   # both\n  input: [{text: x}]\n",
-			"tests:\n- name: a\n  expect: # both\n    out:\n      - {json: {b: 1.50, a: 'x, y'}}\n      - {text: 'text: $${X}'}\n    lake: []\n  input: [{text: x}]\n",
+			"tests:\n- name: a\n  expect: # both\n    out:\n      - {json: {b: 1.50, a: 'x, y'}}\n      - {text: 'text: $${X}'}\n    lake: []\n  " +
+				"input: [{text: x}]\n",
 		},
 		{
 			"what was not there is added behind the last key",
 			"tests:\n  - name: a\n    input:\n      - text: |\n          x\n\n  - name: b\n    input: [{text: x}]\n    expect: {}\n",
-			"tests:\n  - name: a\n    input:\n      - text: |\n          x\n    expect:\n      out:\n        - {json: {b: 1.50, a: 'x, y'}}\n        - {text: 'text: $${X}'}\n\n  - name: b\n    input: [{text: x}]\n    expect: {}\n",
+			"tests:\n  - name: a\n    input:\n      - text: |\n          x\n    expect:\n      out:\n        - {json: {b: 1.50, a: 'x, y'}}\n    " +
+				"    - {text: 'text: $${X}'}\n\n  - name: b\n    input: [{text: x}]\n    expect: {}\n",
 		},
 		{
 			"inside braces it stays on one line",
@@ -49,17 +55,20 @@ func TestRewriteReplacesWhatATestExpectsAndNothingElse(t *testing.T) {
 		{
 			"lines that end as on Windows stay so",
 			"tests:\r\n  - name: a\r\n    expect: {}\r\n    input: [{text: x}]\r\n",
-			"tests:\r\n  - name: a\r\n    expect:\r\n      out:\r\n        - {json: {b: 1.50, a: 'x, y'}}\r\n        - {text: 'text: $${X}'}\r\n    input: [{text: x}]\r\n",
+			"tests:\r\n  - name: a\r\n    expect:\r\n      out:\r\n        - {json: {b: 1.50, a: 'x, y'}}\r\n        - {text: 'text: $${X}'}\r\n " +
+				"   input: [{text: x}]\r\n",
 		},
 		{
 			"the order that does not matter still does not",
 			"tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      out: {any_order: true, messages: []}\n",
-			"tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      out:\n        any_order: true\n        messages:\n          - {json: {b: 1.50, a: 'x, y'}}\n          - {text: 'text: $${X}'}\n",
+			"tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      out:\n        any_order: true\n        messages:\n          - " +
+				"{json: {b: 1.50, a: 'x, y'}}\n          - {text: 'text: $${X}'}\n",
 		},
 		{
 			"the end of the file needs no line break",
 			"tests:\n  - name: a\n    input: [{text: x}]\n    expect: {lake: []}",
-			"tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      lake: []\n      out:\n        - {json: {b: 1.50, a: 'x, y'}}\n        - {text: 'text: $${X}'}",
+			"tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      lake: []\n      out:\n        - {json: {b: 1.50, a: 'x, y'}}\n      " +
+				"  - {text: 'text: $${X}'}",
 		},
 	}
 	for _, tt := range tests {
@@ -81,7 +90,8 @@ func TestRewriteReplacesWhatATestExpectsAndNothingElse(t *testing.T) {
 func TestRewriteWritesBatchesFatesAndFailures(t *testing.T) {
 	_, after, err := rewritten(t,
 		rewriteHead+
-			"tests:\n  - name: a\n    input: [{text: x}]\n    expect: {out: {batches: []}, lake: [{}]}\n    failures:\n    - class: auth\n    - class: late\n", Update{
+			"tests:\n  - name: a\n    input: [{text: x}]\n    expect: {out: {batches: []}, lake: [{}]}\n    failures:\n    - class: auth\n    - "+
+			"class: late\n", Update{
 			Outputs: map[string][]Batch{"out": {{Trigger: "size", Key: `"SG"`, Messages: []Came{{Body: []byte{0xff, 0}},
 				{Body: []byte("1"), Err: &ExpectedError{Class: "decode", Place: "step a",
 					Message: "not ${JSON}: x"}}}}}, "lake": {}},
@@ -90,8 +100,11 @@ func TestRewriteWritesBatchesFatesAndFailures(t *testing.T) {
 				Message: "no: ${X}"}, Fate: "returned", Count: 2}},
 		})
 	want := rewriteHead +
-		"tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      out:\n        batches:\n          - trigger: size\n            key: SG\n            messages:\n              - {base64: /wA=}\n              - {text: \"1\", error: {class: decode, place: step a, message: 'not $${JSON}: x'}}\n" +
-		"    failures:\n      - {class: decode, place: step set, message: 'no: $${X}', fate: returned, count: 2}\n    fates: {delivered: 2, returned: 1}\n"
+		"tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      out:\n        batches:\n          - trigger: size\n            key: " +
+		"SG\n            messages:\n              - {base64: /wA=}\n              - {text: \"1\", error: {class: decode, place: step a, " +
+		"message: 'not $${JSON}: x'}}\n" +
+		"    failures:\n      - {class: decode, place: step set, message: 'no: $${X}', fate: returned, count: 2}\n    fates: {delivered: 2, " +
+		"returned: 1}\n"
 	if diff := cmp.Diff(want, after); err != nil || diff != "" {
 		t.Errorf("err %v, rewritten (-want +got):\n%s", err, diff)
 	}
@@ -99,7 +112,8 @@ func TestRewriteWritesBatchesFatesAndFailures(t *testing.T) {
 
 func TestRewriteRefusesWhatIsShared(t *testing.T) {
 	for name, text := range map[string]string{
-		"an anchor":    "tests:\n  - name: a\n    input: [{text: x}]\n    expect: &e {out: []}\n  - name: b\n    input: [{text: x}]\n    expect: *e\n",
+		"an anchor": "tests:\n  - name: a\n    input: [{text: x}]\n    expect: &e {out: []}\n  - name: b\n    input: [{text: x}]\n    " +
+			"expect: *e\n",
 		"a merge key":  "tests:\n  - &t\n    name: a\n    input: [{text: x}]\n    expect: {out: []}\n  - <<: *t\n",
 		"a test alias": "tests:\n  - &t\n    name: a\n    input: [{text: x}]\n    expect: {out: []}\n  - *t\n",
 	} {

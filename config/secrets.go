@@ -123,14 +123,15 @@ type secretPatterns struct{ name, notName, header, url, oddURL, query, scheme, t
 
 var secretPattern = sync.OnceValue(func() secretPatterns {
 	return secretPatterns{
-		name:    regexp.MustCompile(`(?i)^(.*[_-])?(password|passwd|passphrase|secret|token|bearer|api[_-]?key|credential)$|_key$`),
-		notName: regexp.MustCompile(`(?i)(^|[_-])(routing|order|partition|batch|sort|group|primary|foreign|message|dedupe|cache|object|public)[_-]key$`),
-		header:  regexp.MustCompile(`(?i)^(proxy-)?authorization$|^cookie$|^x-(.*-)?(token|key|secret)$`),
-		url:     regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@`),
-		oddURL:  regexp.MustCompile("[a-zA-Z][a-zA-Z0-9+.-]*://[^/:@\"'`\r\n]*:([^/\"'`\r\n]+)@"),
-		query:   regexp.MustCompile(`(?i)[?&](?:(?:access_|auth_)?token|api_?key|secret|password|sig)=([^&\s"']+)`),
-		scheme:  regexp.MustCompile(`(?i)^["']?(?:Bearer|Basic|Token)\s+([^\s"']{4,})["']?$`),
-		text:    regexp.MustCompile("^\\s*(?:\"([^\"]*)\"|'([^']*)'|`([^`]*)`)\\s*$"),
+		name: regexp.MustCompile(`(?i)^(.*[_-])?(password|passwd|passphrase|secret|token|bearer|api[_-]?key|credential)$|_key$`),
+		notName: regexp.MustCompile(
+			`(?i)(^|[_-])(routing|order|partition|batch|sort|group|primary|foreign|message|dedupe|cache|object|public)[_-]key$`),
+		header: regexp.MustCompile(`(?i)^(proxy-)?authorization$|^cookie$|^x-(.*-)?(token|key|secret)$`),
+		url:    regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@`),
+		oddURL: regexp.MustCompile("[a-zA-Z][a-zA-Z0-9+.-]*://[^/:@\"'`\r\n]*:([^/\"'`\r\n]+)@"),
+		query:  regexp.MustCompile(`(?i)[?&](?:(?:access_|auth_)?token|api_?key|secret|password|sig)=([^&\s"']+)`),
+		scheme: regexp.MustCompile(`(?i)^["']?(?:Bearer|Basic|Token)\s+([^\s"']{4,})["']?$`),
+		text:   regexp.MustCompile("^\\s*(?:\"([^\"]*)\"|'([^']*)'|`([^`]*)`)\\s*$"),
 	}
 })
 

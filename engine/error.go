@@ -42,8 +42,9 @@ type Error struct {
 	Attempt     int    // of the write or step, from 1
 	FirstFailed time.Time
 	Delay       time.Duration // the server's hint when to retry; 0: none
-	Holds       bool          // nothing was written, and nothing can be now: the output is held and probed, and no attempt is counted; see retryPlan.again for steps
-	Err         error
+	// nothing was written, and nothing can be now: the output is held and probed, and no attempt is counted; see retryPlan.again for steps
+	Holds bool
+	Err   error
 
 	unfinished bool            // of a message that a drain handed back
 	secrets    *schema.Secrets // that its text does not show

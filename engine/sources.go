@@ -23,7 +23,8 @@ type Counting interface {
 func init() {
 	expr.Register(expr.Func{Name: "env", Group: "sources", Types: []any{new(func(string) any)}, Usage: "env(text) text|nil",
 		Example: `env("REGION") → "eu"`,
-		Doc:     "An environment variable as text, or nil if it is not set. engine.env names those that expressions may read; they are read once, when the file is loaded.",
+		Doc: "An environment variable as text, or nil if it is not set. engine.env names those that expressions may read; they are read " +
+			"once, when the file is loaded.",
 		Bind: func(d *schema.Decoder) func(expr.Source, ...any) (any, error) {
 			if d == nil {
 				return func(expr.Source, ...any) (any, error) { return nil, nil }
@@ -38,7 +39,8 @@ func init() {
 		}})
 	expr.Register(expr.Func{Name: "counter", Group: "sources", Usage: "counter([text]) int",
 		Types: []any{new(func() int), new(func(string) int)}, Example: `counter("rows") → 1`,
-		Doc:  "The next number of a counter of the pipeline, from 1. Counters survive a reload of the configuration, but not a restart of the process. In generate, counter() is the number of the message, over all instances of the input.",
+		Doc: "The next number of a counter of the pipeline, from 1. Counters survive a reload of the configuration, but not a restart of the " +
+			"process. In generate, counter() is the number of the message, over all instances of the input.",
 		Bind: func(*schema.Decoder) func(expr.Source, ...any) (any, error) { return count }})
 }
 

@@ -187,7 +187,8 @@ func valuesOf(text string) []*regexp.Regexp {
 	quoted := regexp.QuoteMeta(text)
 	return []*regexp.Regexp{
 		regexp.MustCompile(`(?:[=:] ?|["'])(` + quoted + `)(?:$|["',;&@)}\]<\r\n])`),
-		regexp.MustCompile(`(?i:password|passwd|passphrase|secret|token|bearer|basic|key|credentials?|authorization)["']?\s*[=:]?\s*["']?(` + quoted + `)(?:$|[^\pL\pN_])`),
+		regexp.MustCompile(`(?i:password|passwd|passphrase|secret|token|bearer|basic|key|credentials?|authorization)["']?\s*[=:]?\s*["']?(` +
+			quoted + `)(?:$|[^\pL\pN_])`),
 	}
 }
 

@@ -52,7 +52,8 @@ func withAzurite(t *testing.T, name string) (c *container.Client, fields string)
 	t.Helper()
 	address, err := startAzurite()
 	if err != nil {
-		t.Skipf("SKIPPED: no Azure Storage to test against: %v (install Node 20 or newer with npm, or set FLOWD_TEST_AZURE to the URL of the account of an emulator)", err)
+		t.Skipf("SKIPPED: no Azure Storage to test against: %v (install Node 20 or newer with npm, or set FLOWD_TEST_AZURE to the URL of the "+
+			"account of an emulator)", err)
 	}
 	key, err := container.NewSharedKeyCredential("devstoreaccount1", azuriteKey)
 	if err != nil {

@@ -150,7 +150,8 @@ func TestExamplesInTheRepository(t *testing.T) {
 	}
 	got = flowd(t, dir, "", "-c", filepath.Join(repo, "examples", "protobuf.yaml"))
 	got.Want(t, 0)
-	if want := `{"id":1,"total":12.5,"placed_at":"2026-01-02T15:04:05.123Z","status":"PAID","tags":[]}`; !strings.Contains(got.Stdout, want+"\n") {
+	if want := `{"id":1,"total":12.5,"placed_at":"2026-01-02T15:04:05.123Z","status":"PAID","tags":[]}`; !strings.Contains(got.Stdout, want+
+		"\n") {
 		t.Errorf("protobuf: stdout %q, want %q", got.Stdout, want)
 	}
 

@@ -14,10 +14,11 @@ import (
 
 // fuzzed are the fuzz targets of what reads data of others, or files, by package.
 var fuzzed = map[string][]string{
-	"batchers/window":         {"FuzzInstantsAreInBoundsOrRefused"},
-	"config":                  {"FuzzLoad", "FuzzRewrite"},
-	"engine/doc":              {"FuzzCanonical", "FuzzDecode", "FuzzEdit", "FuzzParsePath", "FuzzPeek", "FuzzSearch", "FuzzString"},
-	"engine/expr":             {"FuzzCompile", "FuzzDuration", "FuzzEncodings", "FuzzEval", "FuzzJWT", "FuzzPEM", "FuzzParameter", "FuzzParseTime", "FuzzPatterns", "FuzzPlaceholder", "FuzzTemplate", "FuzzTexts"},
+	"batchers/window": {"FuzzInstantsAreInBoundsOrRefused"},
+	"config":          {"FuzzLoad", "FuzzRewrite"},
+	"engine/doc":      {"FuzzCanonical", "FuzzDecode", "FuzzEdit", "FuzzParsePath", "FuzzPeek", "FuzzSearch", "FuzzString"},
+	"engine/expr": {"FuzzCompile", "FuzzDuration", "FuzzEncodings", "FuzzEval", "FuzzJWT", "FuzzPEM", "FuzzParameter",
+		"FuzzParseTime", "FuzzPatterns", "FuzzPlaceholder", "FuzzTemplate", "FuzzTexts"},
 	"engine/source":           {"FuzzLoad"},
 	"inputs/http":             {"FuzzEvents", "FuzzNextLink"},
 	"inputs/kafka":            {"FuzzPatterns"},
@@ -27,7 +28,8 @@ var fuzzed = map[string][]string{
 	"internal/caches/nats_kv": {"FuzzSubjectsDiffer"},
 	"internal/call":           {"FuzzValue"},
 	"internal/checkpoint":     {"FuzzOpen"},
-	"internal/codec": {"FuzzBinaryAndPatterns", "FuzzCBOR", "FuzzCEF", "FuzzCSV", "FuzzForm", "FuzzGrok", "FuzzINI", "FuzzKV", "FuzzLTSV", "FuzzMsgPack",
+	"internal/codec": {"FuzzBinaryAndPatterns", "FuzzCBOR", "FuzzCEF", "FuzzCSV", "FuzzForm", "FuzzGrok", "FuzzINI", "FuzzKV", "FuzzLTSV",
+		"FuzzMsgPack",
 		"FuzzSyslog", "FuzzTOML", "FuzzWithin", "FuzzXML", "FuzzYAML"},
 	"internal/compression":      {"FuzzDecompress", "FuzzFrames"},
 	"internal/csv":              {"FuzzWritten"},

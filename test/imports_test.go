@@ -30,7 +30,8 @@ var house = []row{
 	{"engine/internal/order", "engine engine/expr engine/internal/flow engine/internal/inside"},
 	{"engine/internal/retry", "engine engine/internal/guard engine/internal/inside engine/internal/ledger"},
 	{"engine/internal/steps",
-		"engine engine/expr schema engine/internal/flow engine/internal/guard engine/internal/inside engine/internal/order engine/internal/retry"},
+		"engine engine/expr schema engine/internal/flow engine/internal/guard engine/internal/inside engine/internal/order " +
+			"engine/internal/retry"},
 	{"engine/internal/life", "engine schema engine/internal/guard"},
 	{"engine/internal/stage", "engine engine/doc engine/expr schema engine/internal/*"},
 	{"engine/runtime", "engine schema engine/internal/*"},
@@ -82,7 +83,8 @@ var inside = map[string]string{
 	"internal/checkpoint": "engine/source inputs/file inputs/http inputs/sql internal/cursor",
 	"internal/codec": "" +
 		"config/yamltext internal/avro internal/call internal/framing internal/jsonschema internal/parquet " +
-		"internal/pgoutput internal/protobuf internal/sqldb internal/tables processors/archive processors/decode processors/encode processors/split",
+		"internal/pgoutput internal/protobuf internal/sqldb internal/tables processors/archive processors/decode processors/encode " +
+		"processors/split",
 	"internal/compression": "" +
 		"inputs/file inputs/http inputs/http_server inputs/stdin internal/avro internal/framing internal/objects " +
 		"internal/parquet outputs/file processors/compress processors/decompress",

@@ -97,7 +97,8 @@ func TestManyBombsAtOnce(t *testing.T) {
 	}
 	dir := t.TempDir()
 	write(t, dir, "p.yaml",
-		"inputs: {in: {http_server: {listen: 127.0.0.1:0, timeout: 2m}}}\nprocessors: [{decompress: gzip}]\noutputs: {out: {drop: {}}}\nengine: {timeout: 1m}\n")
+		"inputs: {in: {http_server: {listen: 127.0.0.1:0, timeout: 2m}}}\nprocessors: [{decompress: gzip}]\noutputs: {out: {drop: "+
+			"{}}}\nengine: {timeout: 1m}\n")
 	p := start(t, dir, "-c", "p.yaml")
 	said := p.Says("listening on ")
 	_, rest, _ := strings.Cut(said, "listening on ")

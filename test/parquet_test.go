@@ -210,9 +210,11 @@ func TestFlowdReadsWhatDuckDBWrites(t *testing.T) {
 		}
 		eighths, _ := json.Marshal(float64(i) / 8)
 		second := time.Unix(int64(i), 0).UTC()
-		fmt.Fprintf(&want, `{"id":%d,"b":%t,"n":%s,"w":"word %d","u":"unique %d","d":%s,"f":%s,"dec":%d.%02d,"wide":%d.000,"day":%q,"ts":%q,"tz":%q,`+
-			`"t":"01:02:03.5","uid":"0198c5a2-7e4f-7cc3-98c4-dc0c0c07398f","ut":%d,"ub":%d,"l":[%d,null,%d],"ls":%s,"m":{"k%d":%d},"mi":{"%d":"v"},`+
-			`"s":{"p":{"q":%s}},"nothing":null,"bl":"AP8=","j":{"k": [%d]},"iv":{"months":0,"days":%d,"milliseconds":0}}`+"\n",
+		fmt.Fprintf(&want,
+			`{"id":%d,"b":%t,"n":%s,"w":"word %d","u":"unique %d","d":%s,"f":%s,"dec":%d.%02d,"wide":%d.000,"day":%q,"ts":%q,"tz":%q,`+
+				`"t":"01:02:03.5","uid":"0198c5a2-7e4f-7cc3-98c4-dc0c0c07398f","ut":%d,"ub":%d,"l":[%d,null,%d],"ls":%s,"m":{"k%d":%d},`+
+				`"mi":{"%d":"v"},`+
+				`"s":{"p":{"q":%s}},"nothing":null,"bl":"AP8=","j":{"k": [%d]},"iv":{"months":0,"days":%d,"milliseconds":0}}`+"\n",
 			i, i%3 == 0, n, i%100, i, eighths, eighths, i*101/100, i*101%100, i*1000000007,
 			time.Date(1960, 1, 1+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly), second.AddDate(-10, 0, 0).Format("2006-01-02T15:04:05")+".5",
 			second.AddDate(56, 0, 0).Format(time.RFC3339), i%200, math.MaxUint64-uint64(i), i, i+1, ls, i%3, i, i, q, i, i)

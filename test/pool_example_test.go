@@ -69,7 +69,8 @@ func TestPoolExampleInContainers(t *testing.T) {
 	var compose struct {
 		Services map[string]service
 	}
-	pipeline := "inputs: {in: {file: {path: examples/pool/compose.yaml, framing: whole}}}\nprocessors: [{decode: yaml}]\noutputs: {out: {stdout: {}}}\n"
+	pipeline := "inputs: {in: {file: {path: examples/pool/compose.yaml, framing: whole}}}\nprocessors: [{decode: yaml}]\noutputs: {out: " +
+		"{stdout: {}}}\n"
 	got := flowd(t, repo, "", "-c", write(t, t.TempDir(), "compose.yaml", pipeline))
 	got.Want(t, 0)
 	if err := json.Unmarshal([]byte(got.Stdout), &compose); err != nil {

@@ -140,7 +140,8 @@ END LOOP; END $$`
 func TestPostgresChanges(t *testing.T) {
 	t.Parallel()
 	p := pgtest.Server(t)
-	if err := debian.Install("postgresql-15-wal2json", "/usr/lib/postgresql/15/lib/wal2json.so"); err != nil && os.Getenv(pgtest.Variable) == "" {
+	if err := debian.Install("postgresql-15-wal2json", "/usr/lib/postgresql/15/lib/wal2json.so"); err != nil &&
+		os.Getenv(pgtest.Variable) == "" {
 		fmt.Fprintf(os.Stderr, "SKIPPED %s: no wal2json: %v (install postgresql-15-wal2json)\n", t.Name(), err)
 		t.Skip(err)
 	}
@@ -299,13 +300,16 @@ func TestPostgresTellsOfColumns(t *testing.T) {
 	p.Exec(t, db, `CREATE TABLE orders (id int PRIMARY KEY)`, `INSERT INTO orders VALUES (1)`)
 	blocks := yamlBlock.FindAllStringSubmatch(read(t, repo, "docs", "postgres.md"), -1)
 	config := strings.Replace(blocks[1][1], "postgres://db.example.org/shop", db, 1)
-	config = strings.Replace(config, "slot: flowd_columns", "slot: "+"columns_"+strings.ReplaceAll(db[strings.LastIndexByte(db, '/')+1:], "-", "_"), 1)
+	config = strings.Replace(config, "slot: flowd_columns", "slot: "+"columns_"+strings.ReplaceAll(db[strings.LastIndexByte(db, '/')+1:], "-",
+		"_"), 1)
 	dir := t.TempDir()
 	run := start(t, dir, "-c", write(t, dir, "p.yaml", config))
 	run.Says("read the snapshot")
-	p.Exec(t, db, `INSERT INTO orders VALUES (2)`, `ALTER TABLE orders ADD tags text[]`, `INSERT INTO orders VALUES (3)`, `INSERT INTO orders VALUES (4)`,
+	p.Exec(t, db, `INSERT INTO orders VALUES (2)`, `ALTER TABLE orders ADD tags text[]`, `INSERT INTO orders VALUES (3)`,
+		`INSERT INTO orders VALUES (4)`,
 		`ALTER TABLE orders ALTER id TYPE bigint`, `INSERT INTO orders VALUES (5)`)
-	for _, want := range []string{`{"table":"orders","columns":{"id":"integer","tags":"text[]"}}`, `{"table":"orders","columns":{"id":"bigint","tags":"text[]"}}`} {
+	for _, want := range []string{`{"table":"orders","columns":{"id":"integer","tags":"text[]"}}`,
+		`{"table":"orders","columns":{"id":"bigint","tags":"text[]"}}`} {
 		if got := run.Line(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}

@@ -370,7 +370,8 @@ func TestRabbitMQBlockedIsToldAtOnce(t *testing.T) {
 	p := r.start("-s", "outputs.out.timeout=5m", "-s", "service.listen=127.0.0.1:0")
 	_, at, _ := strings.Cut(p.Says("operators' interface listens"), "address=")
 	at, _, _ = strings.Cut(at, " ")
-	p.Says(`the broker accepts nothing at present: it continues when it has memory and disk space again" pipeline=relay name=out reason="low on memory"`)
+	p.Says(`the broker accepts nothing at present: it continues when it has memory and disk space again" pipeline=relay name=out ` +
+		`reason="low on memory"`)
 	svc := &service{process: p, at: "http://" + at}
 	// A write that has not begun finds the broker so, and the output is held.
 	if got := svc.indicators("/ready"); !slices.Equal(got, []string{"output_stalled output out"}) &&
@@ -405,7 +406,8 @@ engine:
 	b.Send(t, in, `{"id":1}`, `{"id":2,"poison":true}`, `{"id":3}`)
 	p := start(t, dir, "-c", file)
 	p.Says(fmt.Sprintf(`err="queue \"%s\": there is no such queue (create the queue, or correct routing_key)"`, out))
-	p.Says(fmt.Sprintf(`err="no good; its dead letter can't be written: queue \"%s\": there is no such queue (create the queue, or correct routing_key)"`, dead))
+	p.Says(fmt.Sprintf(
+		`err="no good; its dead letter can't be written: queue \"%s\": there is no such queue (create the queue, or correct routing_key)"`, dead))
 	ch := b.Channel(t)
 	for _, name := range []string{out, dead} {
 		if _, err := ch.QueueDeclare(name, true, false, false, false, nil); err != nil {

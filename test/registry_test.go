@@ -126,7 +126,8 @@ engine:
 		return dir
 	}
 	t.Run("the newest schema, and a message in a message", func(t *testing.T) {
-		dir := pipeline(t, start(t).URL(), `{encode: {protobuf: {registry: main, subject: invoices, message: shop.Invoice.Line}, into: p, from: this}},
+		dir := pipeline(t, start(t).URL(),
+			`{encode: {protobuf: {registry: main, subject: invoices, message: shop.Invoice.Line}, into: p, from: this}},
 			{set: {bytes: p}}, {decode: {protobuf: {registry: main}, from: p}}, {set: {schema: meta("schema_id")}}`)
 		got := flowd(t, dir, in, "-c", "p.yaml")
 		got.Want(t, 0)
@@ -138,7 +139,8 @@ engine:
 	})
 	t.Run("a schema is added on request", func(t *testing.T) {
 		r := start(t)
-		dir := pipeline(t, r.URL(), `{encode: {protobuf: {registry: main, schema: line.proto, topic: lines, register: true}}}, {decode: {protobuf: {registry: main}}}`)
+		dir := pipeline(t, r.URL(),
+			`{encode: {protobuf: {registry: main, schema: line.proto, topic: lines, register: true}}}, {decode: {protobuf: {registry: main}}}`)
 		got := flowd(t, dir, `{"id": 7}`, "-c", "p.yaml")
 		got.Want(t, 0)
 		added, ok := r.GetSchema("lines-value", 1)
@@ -162,7 +164,8 @@ engine:
 		}
 	})
 	t.Run("lint locates mistakes in files", func(t *testing.T) {
-		dir := pipeline(t, "http://127.0.0.1:1", `{decode: {protobuf: bad.proto}}, {decode: {protobuf: {schema: line.proto, message: shop.Lime}}}, {decode: {avro: {registry: main}}}`)
+		dir := pipeline(t, "http://127.0.0.1:1",
+			`{decode: {protobuf: bad.proto}}, {decode: {protobuf: {schema: line.proto, message: shop.Lime}}}, {decode: {avro: {registry: main}}}`)
 		write(t, dir, "bad.proto", "syntax = \"proto3\";\nmessage M {\n  int23 a = 1;\n}\n")
 		got := flowd(t, dir, "", "lint", "p.yaml")
 		got.Want(t, 2)

@@ -80,7 +80,8 @@ outputs: {out: {reply: {body: upper(raw())}}}`},
 				{"5", "", "200 application/json 5"},
 				{"", "", "200  "},
 				{"a\nb\n7", ndjson,
-					`200 application/json {"messages":[{"status":200,"fate":"delivered","reply":"A"},{"status":200,"fate":"delivered","reply":"B"},{"status":200,"fate":"delivered","reply":7}],"status":200}`},
+					`200 application/json {"messages":[{"status":200,"fate":"delivered","reply":"A"},{"status":200,"fate":"delivered","reply":"B"},` +
+						`{"status":200,"fate":"delivered","reply":7}],"status":200}`},
 			}},
 		{"status, headers and body", []string{web + `
 outputs: {out: {reply: {status: $(code), headers: {Content-Type: text/csv, X-Id: "n$(id)"}, body: 'string(id) + ";x"'}}}`},
@@ -92,7 +93,8 @@ outputs: {out: {reply: {status: $(code), headers: {Content-Type: text/csv, X-Id:
 				{`{"code": 200, "id": "a\nb"}`, "",
 					`422 application/json {"status":422,"fate":"returned","class":"rejected","error":"header X-Id: the value has control characters"}`},
 				{`{"code": 201, "id": 1}` + "\n" + `{"code": 404, "id": 2}`, ndjson,
-					`404 application/json {"messages":[{"status":201,"fate":"delivered","reply":"1;x"},{"status":404,"fate":"delivered","reply":"2;x"}],"status":404}`},
+					`404 application/json {"messages":[{"status":201,"fate":"delivered","reply":"1;x"},{"status":404,"fate":"delivered",` +
+						`"reply":"2;x"}],"status":404}`},
 			}},
 		{"parts are answered as a list", []string{web + `
 processors: [split: items]
@@ -135,7 +137,8 @@ batchers: {all: {output: [out, plain]}}`},
 				{`{"n": 1}`, "", `200 application/json {"n": 2}`},
 				{`{"n": "x"}`, "", `422 application/json {"problem":"expression"}`},
 				{`{"n": 1}` + "\n" + `nope`, ndjson,
-					`422 application/json {"messages":[{"status":200,"fate":"delivered","reply":{"n":2}},{"status":422,"fate":"dead_lettered","class":"decode",`},
+					`422 application/json {"messages":[{"status":200,"fate":"delivered","reply":{"n":2}},{"status":422,"fate":"dead_lettered",` +
+						`"class":"decode",`},
 			}},
 		{"a fallback answers", []string{web + `
 outputs:
@@ -148,7 +151,8 @@ outputs:
 			"inputs: {work: {pipe: work}}\noutputs: {out: {reply: {status: 202, body: upper(raw())}}}",
 		},
 			[]request{{"hello", "", "202 text/plain HELLO"}, {"a\nb", ndjson,
-				`202 application/json {"messages":[{"status":202,"fate":"delivered","reply":"A"},{"status":202,"fate":"delivered","reply":"B"}],"status":202}`}}},
+				`202 application/json {"messages":[{"status":202,"fate":"delivered","reply":"A"},{"status":202,"fate":"delivered","reply":"B"}],` +
+					`"status":202}`}}},
 		{"split before a pipe", []string{
 			web + "processors: [split: this]\noutputs: {on: {pipe: work}}\nengine: {workers: 1}",
 			"inputs: {work: {pipe: work}}\noutputs: {out: {reply: {}}}\nengine: {workers: 1}",
@@ -165,7 +169,8 @@ inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, framing
 outputs: {out: {reply: {body: '{"is": raw(), "note": meta("note"), "index": meta("http_record"), "tied": meta("http_request") != "stolen"}'}}}`},
 			[]request{{`{"payload":"a","meta":{"http_request":"stolen","http_record":7,"note":"n"}}` + "\n" +
 				`{"payload":"b"}`, "http_request: stolen",
-				`200 application/json {"messages":[{"status":200,"fate":"delivered","reply":{"index":0,"is":"a","note":"n","tied":true}},{"status":200,"fate":"delivered","reply":{"index":1,"is":"b","note":null,"tied":true}}],"status":200}`}}},
+				`200 application/json {"messages":[{"status":200,"fate":"delivered","reply":{"index":0,"is":"a","note":"n","tied":true}},` +
+					`{"status":200,"fate":"delivered","reply":{"index":1,"is":"b","note":null,"tied":true}}],"status":200}`}}},
 		{"a handle that a step has set is none", []string{web + `
 processors: [meta: {http_record: 0}]
 outputs: {out: {reply: {}}}`},
@@ -179,7 +184,8 @@ outputs: {out: {drop: {}}}`},
 				{`{"id": 1}`, "", `200 application/json {"got":1}`},
 				{`{"id": -1}`, "", `200 application/json {"got":-1}`},
 				{"{\"id\": 1}\n{\"id\": 2}", ndjson,
-					`200 application/json {"messages":[{"status":200,"fate":"delivered","reply":{"got":1}},{"status":200,"fate":"delivered","reply":{"got":2}}],"status":200}`},
+					`200 application/json {"messages":[{"status":200,"fate":"delivered","reply":{"got":1}},{"status":200,"fate":"delivered",` +
+						`"reply":{"got":2}}],"status":200}`},
 				{`nope`, "", `400 application/json {"status":400,"fate":"returned","class":"decode"`},
 				{`{"id": 5}`, "", `422 application/json {"status":422,"fate":"returned","class":"expression"`},
 			}},
@@ -194,12 +200,14 @@ inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, early_a
 processors: [fail: '"later"']
 outputs: {out: {drop: {}}}`},
 			[]request{{"x", "", "202 text/plain got x"}, {"a\nb", ndjson,
-				`202 application/json {"messages":[{"status":202,"fate":"accepted","reply":"got a"},{"status":202,"fate":"accepted","reply":"got b"}],"status":202}`}}},
+				`202 application/json {"messages":[{"status":202,"fate":"accepted","reply":"got a"},{"status":202,"fate":"accepted","reply":"got ` +
+					`b"}],"status":202}`}}},
 		{"too long a reply", []string{`
 inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, max_replies: 1KiB}}}
 outputs: {out: {reply: {body: "repeat(raw(), 600)"}}}`},
 			[]request{{"xx", "",
-				`422 application/json {"status":422,"fate":"returned","class":"rejected","error":"the replies to this request are longer than max_replies`}, {"x", "", "200 text/plain " + strings.Repeat("x", 600)}}},
+				`422 application/json {"status":422,"fate":"returned","class":"rejected","error":"the replies to this request are longer than ` +
+					`max_replies`}, {"x", "", "200 text/plain " + strings.Repeat("x", 600)}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -241,7 +241,8 @@ func TestAnOutputThatDoesNotWork(t *testing.T) {
 				}
 			}
 			r.Want(t, 3, "draining")
-			if counts := regexp.MustCompile(`p: (\d+) received: (\d+) returned`).FindStringSubmatch(r.Stderr); counts == nil || counts[1] != counts[2] {
+			if counts := regexp.MustCompile(`p: (\d+) received: (\d+) returned`).FindStringSubmatch(r.Stderr); counts == nil ||
+				counts[1] != counts[2] {
 				t.Errorf("not all is returned:\n%s", r.Stderr)
 			}
 		})

@@ -88,7 +88,8 @@ func TestACopyOfATableThatIsKilledLosesNothing(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0, "draining")
 	var wrong int
-	if err := mirror.QueryRowContext(t.Context(), "SELECT count(*) FROM orders WHERE total <> (id - 1) || '.50'").Scan(&wrong); err != nil || wrong > 0 {
+	if err := mirror.QueryRowContext(t.Context(), "SELECT count(*) FROM orders WHERE total <> (id - 1) || '.50'").Scan(&wrong); err != nil ||
+		wrong > 0 {
 		t.Errorf("%d rows are wrong, %v", wrong, err)
 	}
 }

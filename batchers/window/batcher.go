@@ -177,5 +177,6 @@ func (s *batcher) addToWindows(b *engine.Batch, m *engine.Message, at int64, emi
 
 func (s *batcher) late(at, end int64) error {
 	return engine.Errorf(engine.Late,
-		"the event of %s is late: its window ended at %s, and an event of %s has been seen (raise lateness, or set engine.workers to 1 when workers overtake each other)", text(at), text(end), text(s.seen))
+		"the event of %s is late: its window ended at %s, and an event of %s has been seen (raise lateness, or set engine.workers to 1 when "+
+			"workers overtake each other)", text(at), text(end), text(s.seen))
 }

@@ -31,7 +31,8 @@ func events(at ...float64) (payloads []string) {
 	return payloads
 }
 
-const total = `{"aggregate": {"total": "sum(messages(), .qty)", "from": "format(window().start, \"15:04:05\")", "to": "format(window().end, \"15:04:05\")", "part": "window().part", "key": "batch_key()"}}`
+const total = `{"aggregate": {"total": "sum(messages(), .qty)", "from": "format(window().start, \"15:04:05\")", "to": ` +
+	`"format(window().end, \"15:04:05\")", "part": "window().part", "key": "batch_key()"}}`
 
 // pipeline is src, a window batcher with a key, and dst.
 func pipeline(t *testing.T, src *enginetest.Source, dst *enginetest.Sink, window, steps string) *engine.Pipeline {

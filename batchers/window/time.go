@@ -25,7 +25,8 @@ func (s *batcher) timeOf(m *engine.Message, now time.Time) (int64, error) {
 	switch {
 	case !ok:
 		return 0, engine.Errorf(engine.Expression,
-			"%s gives %.100v, which is not a time (write text in RFC 3339, such as 2026-11-20T12:00:00Z, or a Unix time; parse_time() reads other forms)", s.Time.String(), told(v))
+			"%s gives %.100v, which is not a time (write text in RFC 3339, such as 2026-11-20T12:00:00Z, or a Unix time; parse_time() reads "+
+				"other forms)", s.Time.String(), told(v))
 	case at < earliest || at >= latest:
 		return 0, engine.Errorf(engine.Expression, "%s gives %.100v, which is outside the years 1700 to 2199",
 			s.Time.String(), told(v))

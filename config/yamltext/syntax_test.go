@@ -140,7 +140,8 @@ star: 'a * b'
 ` + "crlf: a\r\nnext: b\r\n", `
 ? complex
 : value
-`, "- a\n-\n  b: c\n-\n  - d\n", "a: [b]\nc: {}\nd: []\n", "{a: b, c: {d: [e, f]}}\n", "a:\n  - b: |\n      x\n    c: d\n  - e\n", "a: {b: 'c'}\n...\n", "a: { x: 1, }\n", "\"a\": [\n'b', \"c\"]\n"}
+`, "- a\n-\n  b: c\n-\n  - d\n", "a: [b]\nc: {}\nd: []\n", "{a: b, c: {d: [e, f]}}\n", "a:\n  - b: |\n      x\n    c: d\n  - e\n",
+		"a: {b: 'c'}\n...\n", "a: { x: 1, }\n", "\"a\": [\n'b', \"c\"]\n"}
 	for _, text := range texts {
 		if _, _, err := documents(text); err != nil {
 			t.Fatalf("%v in\n%s", err, text)

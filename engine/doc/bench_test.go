@@ -12,7 +12,9 @@ import (
 )
 
 // event is an access-log record of 330 bytes.
-const event = `{"ts":"2025-03-14T09:26:53.589793Z","level":"info","service":"checkout","host":"web-17.eu-central","method":"GET","path":"/api/v1/orders/81723","status":503,"bytes":18234,"duration_ms":12.75,"user":{"id":71234,"plan":"enterprise","country":"SG"},"tags":["edge","tls"],"agent":"Mozilla/5.0 (X11; Linux x86_64)","trace":"4bf92f3577b34da6a3ce"}`
+const event = `{"ts":"2025-03-14T09:26:53.589793Z","level":"info","service":"checkout","host":"web-17.eu-central","method":"GET",` +
+	`"path":"/api/v1/orders/81723","status":503,"bytes":18234,"duration_ms":12.75,"user":{"id":71234,"plan":"enterprise","country":"SG"},` +
+	`"tags":["edge","tls"],"agent":"Mozilla/5.0 (X11; Linux x86_64)","trace":"4bf92f3577b34da6a3ce"}`
 
 // large is a document of about n bytes made of events.
 func large(n int) []byte {
@@ -81,7 +83,8 @@ func events(n int) [][]byte {
 			user = "null"
 		}
 		list[i] = fmt.Appendf(nil,
-			`{"ts":"2025-03-14T09:26:%02d.%dZ","level":%q,"service":%q,"host":%q,"method":%q,"path":"/%s","status":%d,"bytes":%d,"duration_ms":%.*f,"user":%s,"tags":["edge",%q],"agent":%q,"trace":%q}`,
+			`{"ts":"2025-03-14T09:26:%02d.%dZ","level":%q,"service":%q,"host":%q,"method":%q,"path":"/%s","status":%d,"bytes":%d,`+
+				`"duration_ms":%.*f,"user":%s,"tags":["edge",%q],"agent":%q,"trace":%q}`,
 			r.IntN(60), r.IntN(1e6), word(4, 5), word(4, 14), word(6, 20), word(3, 6), word(5, 40), 200+r.IntN(400),
 			r.IntN(1e5), r.IntN(4), r.Float64()*100, user, word(2, 8), word(10, 60), word(20, 20))
 	}

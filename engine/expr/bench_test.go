@@ -9,7 +9,8 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-const event = `{"time":"2026-11-20T20:00:00Z","status":503,"path":"/api/v1/orders","duration":0.25,"user":{"name":"ann","plan":"enterprise"},` +
+const event = `{"time":"2026-11-20T20:00:00Z","status":503,"path":"/api/v1/orders","duration":0.25,"user":{"name":"ann",` +
+	`"plan":"enterprise"},` +
 	`"items":[{"sku":"a","qty":2},{"sku":"b","qty":5}],"tags":["x","y"],"total":42,"rate":1.5,"ok":true}`
 
 func BenchmarkTest(b *testing.B) {

@@ -9,7 +9,8 @@ import (
 )
 
 // What a message must not show: how expr's parser and lexer call things.
-var internals = regexp.MustCompile(`\b(Bracket|Operator|Number|Identifier|String|Bytes|EOF)\b(\(|$)|EOF|strconv|parsing|token|literal|identifier|runtime error|compilation`)
+var internals = regexp.MustCompile(
+	`\b(Bracket|Operator|Number|Identifier|String|Bytes|EOF)\b(\(|$)|EOF|strconv|parsing|token|literal|identifier|runtime error|compilation`)
 
 func TestNoMessageShowsTheParser(t *testing.T) {
 	check := func(src string) {

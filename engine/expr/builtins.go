@@ -190,7 +190,8 @@ var values = builtins{
 		`get({a: [1, 2]}, "a[1]") → 2`,
 		nil}, // compiled by itself
 	{"try(any, any) any",
-		"The first value or, if it can't be evaluated, the second, which is evaluated only then. An exhausted budget, a timeout and a payload that is not a document are still errors.",
+		"The first value or, if it can't be evaluated, the second, which is evaluated only then. An exhausted budget, a timeout and a payload " +
+			"that is not a document are still errors.",
 		`try(int("x"), 0) → 0`,
 		nil}, // compiled by itself
 	{"bytes(text|bytes) bytes",

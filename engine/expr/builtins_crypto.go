@@ -12,7 +12,8 @@ import (
 
 var ciphers = builtins{
 	{"decrypt_aes_gcm(text|bytes, aes_key, [text|bytes]) text|bytes",
-		"What encrypt_aes_gcm encrypted, with the same key and additional data: text, or bytes if it is not text. Fails if any of them has changed.",
+		"What encrypt_aes_gcm encrypted, with the same key and additional data: text, or bytes if it is not text. Fails if any of them has " +
+			"changed.",
 		`decrypt_aes_gcm(encrypt_aes_gcm("flow", "0123456789abcdef"), "0123456789abcdef") → "flow"
 decrypt_aes_gcm("flow", "0123456789abcdef") → error: decrypt_aes_gcm() needs a nonce of 12 bytes and a tag of 16, but this has 4 bytes in all (from_hex(x) and from_base64(x) give the bytes of an encoded text)`,
 		decryptGCM},
@@ -42,7 +43,9 @@ decrypt_aes_gcm("flow", "0123456789abcdef") → error: decrypt_aes_gcm() needs a
 
 var randomly = builtins{
 	{"encrypt_aes_gcm(text|bytes, aes_key, [text|bytes]) bytes",
-		"The text or bytes encrypted with AES-GCM: a random nonce of 12 bytes, the ciphertext, a tag of 16 bytes. The key has 16, 24 or 32 bytes, and is good for four billion messages. Additional data, the third argument, is not part of the result, and must be the same for decryption.",
+		"The text or bytes encrypted with AES-GCM: a random nonce of 12 bytes, the ciphertext, a tag of 16 bytes. The key has 16, 24 or 32 " +
+			"bytes, and is good for four billion messages. Additional data, the third argument, is not part of the result, and must be the same " +
+			"for decryption.",
 		`len(encrypt_aes_gcm("flow", "0123456789abcdef")) → 32`,
 		encryptGCM},
 }

@@ -49,7 +49,8 @@ var hashes = builtins{
 		`crc32c("123456789") → 3808858755`,
 		checksum(castagnoli)},
 	{"hmac(algorithm, text|bytes, text|bytes) bytes",
-		"The HMAC of a text or bytes, the third argument, with a key, the second; the algorithm is md5, sha1, sha256, sha384 or sha512. Compare with constant_time_equal.",
+		"The HMAC of a text or bytes, the third argument, with a key, the second; the algorithm is md5, sha1, sha256, sha384 or sha512. " +
+			"Compare with constant_time_equal.",
 		`to_hex(hmac("sha256", "key", "flow")) → "4fd418d5bb6b198ded1fd573d6c07e2aea732a2e637f6c609a044a8d3f3fd10f"`,
 		func(f *frame, s *site, args []any) any {
 			data := f.data(s, args[2])

@@ -12,11 +12,17 @@ import (
 
 var tokens = builtins{
 	{"jwt_sign(object, jwt_key, jwt_algorithm, [object]) text",
-		"A JSON Web Token of these claims; times among them become seconds since 1970. The algorithm is HS256, RS256, PS256 or ES256, each also with 384 or 512, or EdDSA. HS needs a secret as the key, the others a private key in PEM. The last argument gives more header fields, such as kid.",
-		`jwt_sign({sub: "ann"}, "secret", "HS256") → "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhbm4ifQ.PjR3fgnevdXvvFDIexpV052PaeBybdsfUE102L3fkg4"`,
+		"A JSON Web Token of these claims; times among them become seconds since 1970. The algorithm is HS256, RS256, PS256 or ES256, each " +
+			"also with 384 or 512, or EdDSA. HS needs a secret as the key, the others a private key in PEM. The last argument gives more header " +
+			"fields, such as kid.",
+		`jwt_sign({sub: "ann"}, "secret", "HS256") → "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhbm4ifQ.PjR3fgnevdXvvFDIexpV052PaeBybdsf` +
+			`UE102L3fkg4"`,
 		jwtSign},
 	{"jwt_verify(text, jwt_key, jwt_algorithms, [jwt_checks]) object",
-		`The claims of a JSON Web Token. Fails unless its signature matches this key and this algorithm, or one of a list, which are written here and never taken from a message; also fails if it has expired (exp) or is not yet valid (nbf). HS needs a secret as the key, the others a public key or a certificate in PEM. The last argument is what else to check: {issuer: text, audience: text}, each of which may be a list of alternatives, and {leeway: duration("30s")}, by which clocks may differ.`,
+		`The claims of a JSON Web Token. Fails unless its signature matches this key and this algorithm, or one of a list, which are written ` +
+			`here and never taken from a message; also fails if it has expired (exp) or is not yet valid (nbf). HS needs a secret as the key, ` +
+			`the others a public key or a certificate in PEM. The last argument is what else to check: {issuer: text, audience: text}, each of ` +
+			`which may be a list of alternatives, and {leeway: duration("30s")}, by which clocks may differ.`,
 		`jwt_verify(jwt_sign({sub: "ann"}, "secret", "HS256"), "secret", "HS256") → {sub: "ann"}
 jwt_verify(jwt_sign({exp: 1}, "secret", "HS256"), "secret", ["HS256", "HS512"]) → error: jwt_verify(): the token has expired`,
 		jwtVerify},

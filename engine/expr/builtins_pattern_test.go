@@ -178,7 +178,8 @@ func TestPatternsStayWithinTheBudget(t *testing.T) {
 	limits := Limits{Memory: 8 << 20, Steps: 1_250_000}
 	long := strings.Repeat("a", 1<<17)
 	m := msg(`{"long": "` + long + `", "csv": "` + strings.Repeat("12,ab ", 20_000) + `", "html": "` +
-		strings.Repeat("<p>ab</p>", 1_000) + `", "slow": "a.*b|a", "plain": "` + strings.Repeat("b", 2<<20) + `", "to": "` + strings.Repeat("$0", 1_000) + `"}`)
+		strings.Repeat("<p>ab</p>", 1_000) + `", "slow": "a.*b|a", "plain": "` + strings.Repeat("b", 2<<20) + `", "to": "` + strings.Repeat("$0",
+		1_000) + `"}`)
 	tests := []struct{ src, want string }{
 		{`re_find_all(long, "a.*b|a")`, steps},
 		{`re_find_all(long, "<[^>]*>|a")`, steps},

@@ -65,7 +65,8 @@ var sources = builtins{
 			return ksuidText(id)
 		}},
 	{"snowflake(node) int",
-		"A Snowflake ID, like Twitter's: the time in milliseconds, then the number of the node, 0 to 1023, then a count. IDs of one process increase; two processes must not have the same number.",
+		"A Snowflake ID, like Twitter's: the time in milliseconds, then the number of the node, 0 to 1023, then a count. IDs of one process " +
+			"increase; two processes must not have the same number.",
 		`snowflake(7) < snowflake(7) → true
 snowflake(1024) → error: snowflake(): number 1024 is not a node between 0 and 1023`,
 		func(_ *frame, s *site, args []any) any { return snowflake(now(), nodeOf(s, args[0])) }},
@@ -79,7 +80,8 @@ snowflake(1024) → error: snowflake(): number 1024 is not a node between 0 and 
 random_int(2, 1) → error: random_int(): there is no whole number from 2 to 1 (write the smaller first)`,
 		randomInt},
 	{"fake(fake_kind) text|number|bool",
-		"A made-up value of a kind, such as name, email, city, product, price, ipv4, url, user_agent, http_status, iban or sentence. An unknown kind fails the message. With the same seed, the values are the same.",
+		"A made-up value of a kind, such as name, email, city, product, price, ipv4, url, user_agent, http_status, iban or sentence. An " +
+			"unknown kind fails the message. With the same seed, the values are the same.",
 		`fake("country_code") matches "^[A-Z][A-Z]$" → true
 fake("emial") → error: fake(): there is no kind "emial" (did you mean "email"?)`,
 		func(f *frame, s *site, args []any) any {

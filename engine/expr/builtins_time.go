@@ -48,7 +48,8 @@ format_time(parse_time("2026-07-01T22:30:00Z"), "2006-01-02 15:04 MST", "Europe/
 from_unix(1767312000123, "ms") → parse_time("2026-01-02T00:00:00.123Z")`,
 		func(_ *frame, s *site, args []any) any { return fromUnix(s, args[0], s.unitAt(args, 1)) }},
 	{"unix(time, [unit]) int",
-		`The time since 1970 as a whole number of "s", "ms", "us" or "ns", rounded down; seconds if no unit is given. Only the years 1678 to 2261 have nanoseconds.`,
+		`The time since 1970 as a whole number of "s", "ms", "us" or "ns", rounded down; seconds if no unit is given. Only the years 1678 to ` +
+			`2261 have nanoseconds.`,
 		`unix(parse_time("2026-01-02")) → 1767312000
 unix(parse_time("2026-01-02T00:00:00.1239Z"), "ms") → 1767312000123`,
 		func(_ *frame, s *site, args []any) any {
@@ -95,7 +96,8 @@ time_parts(in_zone(parse_time("2026-07-01"), "Europe/Zurich")).offset → 7200`,
 			return parts
 		}},
 	{"date(text|zone, [text], [text], [text]) time",
-		"The time in a text; the second text is its layout (Go's reference time), the third its time zone, UTC by default. An ambiguous abbreviation such as EST needs that zone.",
+		"The time in a text; the second text is its layout (Go's reference time), the third its time zone, UTC by default. An ambiguous " +
+			"abbreviation such as EST needs that zone.",
 		`date("2026-01-02") → date("2026-01-02T00:00:00Z")
 date("02.01.2026 15:04", "02.01.2006 15:04", "Europe/Zurich") → date("2026-01-02T14:04:00Z")`,
 		date},

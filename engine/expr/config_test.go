@@ -191,20 +191,23 @@ func TestProblems(t *testing.T) {
 			`p.yaml:7:11: expr: test_batch() cannot be called here, only where there is a batch [expression]`},
 		{"a scoped function in its place", scalarNode("scoped", `test_batch()`), ``},
 		{"a warning", scalarNode("expr", `any(items, qty > 1)`),
-			`p.yaml:7:22: expr: warning: qty in a predicate is the document's field (write .qty for the element's field, this.qty for the document's) [expression]`},
+			`p.yaml:7:22: expr: warning: qty in a predicate is the document's field (write .qty for the element's field, this.qty for the ` +
+				`document's) [expression]`},
 		{"an error in a template", scalarNode("template", `a/$(name = 1)`),
 			`p.yaml:7:20: template: unexpected = (write == to compare) [expression]`},
 		{"an open part of a template", scalarNode("template", `a/$(name`),
 			`p.yaml:7:13: template: this $( has no ) [expression]`},
 		{"a warning in a template", scalarNode("template", `a/$(any(items, qty > 1))`),
-			`p.yaml:7:26: template: warning: qty in a predicate is the document's field (write .qty for the element's field, this.qty for the document's) [expression]`},
+			`p.yaml:7:26: template: warning: qty in a predicate is the document's field (write .qty for the element's field, this.qty for the ` +
+				`document's) [expression]`},
 
 		{"a tag", scalarNode("cond", ``, tag("!paid")),
 			`p.yaml:7:11: cond: YAML reads !paid as a tag (write not paid) [expression]`},
 		{"a tag before more", scalarNode("cond", `and shipped`, tag("!paid")),
 			`p.yaml:7:11: cond: YAML reads !paid as a tag (write not paid and shipped) [expression]`},
 		{"a date", scalarNode("expr", `2026-01-02`, tag("!!timestamp")),
-			`p.yaml:7:11: expr: YAML reads 2026-01-02 as a date (write 'parse_time("2026-01-02")' for a time, '"2026-01-02"' for text) [expression]`},
+			`p.yaml:7:11: expr: YAML reads 2026-01-02 as a date (write 'parse_time("2026-01-02")' for a time, ` +
+				`'"2026-01-02"' for text) [expression]`},
 		{"a list", scalarNode("expr", ``, list),
 			`p.yaml:7:11: expr: expected an expression, got a list (quote it: '[a, "b"]') [expression]`},
 		{"a mapping", scalarNode("expr", ``, mapping),
@@ -213,21 +216,27 @@ func TestProblems(t *testing.T) {
 			`p.yaml:7:11: template: expected text, got a list (put it in quotes) [expression]`},
 		{"a comment behind an expression", scalarNode("expr", `customer.id`, tail("# messages keep their order")), ``},
 		{"an expression cut off at a #", scalarNode("expr", `any(items,`, tail("# > 3)")),
-			`p.yaml:7:21: expr: the expression ends too early; YAML takes what follows a blank and # for a comment (quote it: 'any(items, # > 3)') [expression]`},
+			`p.yaml:7:21: expr: the expression ends too early; YAML takes what follows a blank and # for a comment (quote it: 'any(items, # > ` +
+				`3)') [expression]`},
 		{"a template cut off at a #", scalarNode("template", `a/$(map(items,`, tail("# + 1))")),
-			`p.yaml:7:13: template: this $( has no ); YAML takes what follows a blank and # for a comment (quote it: 'a/$(map(items, # + 1))') [expression]`},
+			`p.yaml:7:13: template: this $( has no ); YAML takes what follows a blank and # for a comment (quote it: 'a/$(map(items, # + 1))') ` +
+				`[expression]`},
 		{"a comment in a folded text", scalarNode("cond", `a > 1 // first and b > 1`, style(schema.Folded)),
-			`p.yaml:7:17: cond: YAML joins these lines, so this comment swallows the code after it (write the text with | in place of >) [expression]`},
+			`p.yaml:7:17: cond: YAML joins these lines, so this comment swallows the code after it (write the text with | in place of >) ` +
+				`[expression]`},
 		{"a comment in a plain text of two lines", scalarNode("cond", `a > 1 // first and b > 1`, lines(15)),
-			`p.yaml:7:17: cond: YAML joins these lines, so this comment swallows the code after it (write the text with | in place of >) [expression]`},
+			`p.yaml:7:17: cond: YAML joins these lines, so this comment swallows the code after it (write the text with | in place of >) ` +
+				`[expression]`},
 		{"a comment at the end of a line", scalarNode("cond", `a > 1 // first`), ``},
 		{"a comment in a text with lines", scalarNode("cond", "a > 1 // first\nand b > 1\n", style(schema.Literal)),
 			``},
 		{"slashes in a text", scalarNode("expr", `"http://" + host`, style(schema.Folded)), ``},
 		{"a quoted word", scalarNode("expr", `prod`, style(schema.DoubleQuoted)),
-			`p.yaml:7:11: expr: quoted for YAML, this still reads the field prod (write prod without quotes for the field, '"prod"' for text) [expression]`},
+			`p.yaml:7:11: expr: quoted for YAML, this still reads the field prod (write prod without quotes for the field, '"prod"' for text) ` +
+				`[expression]`},
 		{"a quoted variable", scalarNode("expr", `$prod`, style(schema.DoubleQuoted)),
-			`p.yaml:7:11: expr: there are no variables, so $prod means nothing (write prod for a field, or this["$prod"] where the $ is part of its name) [expression]`},
+			`p.yaml:7:11: expr: there are no variables, so $prod means nothing (write prod for a field, or this["$prod"] where the $ is part of ` +
+				`its name) [expression]`},
 		{"a quoted true", scalarNode("cond", `true`, style(schema.SingleQuoted)), ``},
 		{"a quoted expression", scalarNode("expr", `a.b`, style(schema.SingleQuoted)), ``},
 		{"a quoted text", scalarNode("expr", `"prod"`, style(schema.SingleQuoted)), ``},

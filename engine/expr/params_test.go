@@ -125,7 +125,8 @@ func TestParametersInTemplates(t *testing.T) {
 func TestParametersHaveTheirPlace(t *testing.T) {
 	tests := []struct{ field, src, want string }{
 		{"expr", `"a ${param.sum}"`,
-			"p.yaml:7:14: expr: ${param.sum} is an expression, which would be text here (an expression stands outside of quotes: join texts with +) [expression]"},
+			"p.yaml:7:14: expr: ${param.sum} is an expression, which would be text here (an expression stands outside of quotes: join texts with " +
+				"+) [expression]"},
 		{"template", `a ${param.sum}`,
 			"p.yaml:7:13: template: ${param.sum} is an expression, which would be text here (write $(${param.sum})) [expression]"},
 		{"expr", `x${param.path}`, "p.yaml:7:12: expr: unexpected user (an operator is missing before it) [expression]"},

@@ -114,7 +114,8 @@ func (b *builder) report(at schema.Place, code, message, remedy string) {
 func (b *builder) build() *Plan {
 	e := &b.spec.Engine
 	b.plan = newPlan(&stage.Layout{
-		Name: b.spec.Name, Counters: engine.CountersOf(b.env.Shared, b.spec.Name), Log: b.env.Log, Secrets: b.options.Secrets, Pauses: life.NewPauses(),
+		Name: b.spec.Name, Counters: engine.CountersOf(b.env.Shared, b.spec.Name), Log: b.env.Log, Secrets: b.options.Secrets,
+		Pauses:      life.NewPauses(),
 		Plugins:     life.Plugins{Log: b.env.Log, Secrets: b.options.Secrets},
 		Workers:     cmp.Or(e.Workers, runtime.GOMAXPROCS(0)),
 		MaxMessages: cmp.Or(e.MaxInFlight.Messages, 10_000),

@@ -49,7 +49,9 @@ func (b *builder) counted(s *engine.InputSpec, env engine.Env) {
 	}
 	b.problems = append(b.problems, schema.Problem{Pos: s.Place.Pos, Path: s.Place.Path, Code: "delivery-limit",
 		Warning: true,
-		Message: fmt.Sprintf("the queue dead-letters messages that were delivered more than %d times, and counts up to %d messages that a stop hands back unread", limit, most),
+		Message: fmt.Sprintf(
+			"the queue dead-letters messages that were delivered more than %d times, and counts up to %d messages that a stop hands back unread",
+			limit, most),
 		Remedy: fmt.Sprintf("leave `prefetch` out, or write `prefetch: %d` or less",
 			max(1, env.Hands*limit/env.Instances))})
 }
@@ -147,7 +149,8 @@ func (b *builder) serial() {
 		case !b.plan.Ordered && !warned[s.Name]:
 			warned[s.Name] = true
 			b.unordered(s.place,
-				fmt.Sprintf("steps read and write cache %s, and nothing orders messages with equal keys: one may read before an earlier one has written", s.Name),
+				fmt.Sprintf(
+					"steps read and write cache %s, and nothing orders messages with equal keys: one may read before an earlier one has written", s.Name),
 				fmt.Sprintf("write `engine: {order_by: '%s'}` if that matters", s.Key.String()))
 		case b.plan.Ordered && !s.lane:
 			b.unordered(s.place,
@@ -155,7 +158,8 @@ func (b *builder) serial() {
 				"write the steps that read and write it under the pipeline's own `processors`, outside a `group`, if that matters")
 		case order != nil && order.String() != s.Key.String():
 			b.unordered(s.Key.Place(),
-				fmt.Sprintf("messages with equal keys here may differ in `order_by` (%s): one may read cache %s before an earlier one has written", order.String(), s.Name),
+				fmt.Sprintf("messages with equal keys here may differ in `order_by` (%s): one may read cache %s before an earlier one has written",
+					order.String(), s.Name),
 				"use the same expression for both if that matters")
 		}
 	}
@@ -173,7 +177,8 @@ func (b *builder) folds(s *stateful) {
 		p.Message = "nothing orders messages with equal keys: each finds the state that the last one to come here has left"
 		p.Remedy = fmt.Sprintf("write `engine: {order_by: '%s'}`", s.Key.String())
 	case order.String() != s.Key.String():
-		p.Message = fmt.Sprintf("messages with equal keys here may differ in `order_by` (%s): each finds the state that the last one to come here has left",
+		p.Message = fmt.Sprintf(
+			"messages with equal keys here may differ in `order_by` (%s): each finds the state that the last one to come here has left",
 			order.String())
 		p.Remedy = "use the same expression for both"
 	default:

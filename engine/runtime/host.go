@@ -45,7 +45,8 @@ func (h host) SchemaRegistry(name string) (engine.SchemaRegistry, error) { retur
 func (h host) RateLimit(spec engine.RateLimit, env engine.Env) (engine.Processor, error) {
 	if h.b != nil && h.b.inner {
 		return nil,
-			errors.New("messages can't wait inside another step (write this under the pipeline's `processors`, or use the `rate_limit` of an input or output)")
+			errors.New(
+				"messages can't wait inside another step (write this under the pipeline's `processors`, or use the `rate_limit` of an input or output)")
 	}
 	l, err := h.b.limiter(spec, "step "+env.Name)
 	if err != nil {

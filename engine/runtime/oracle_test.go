@@ -242,7 +242,8 @@ func (w *world) told(in int, s *origin, stopped, unsaved bool) {
 			w.t.Errorf("%s: its source was told %d times", s.Payloads[ref], n)
 		}
 		id := uint64(in)<<20 | uint64(ref)
-		if put, got := w.stakes.put[id], len(w.stakes.ends[id]); put != got && !(stopped && got < put) { // too late for a root that was handed back
+		// too late for a root that was handed back
+		if put, got := w.stakes.put[id], len(w.stakes.ends[id]); put != got && !(stopped && got < put) {
 			w.t.Errorf("%s: %d stakes, %d told", s.Payloads[ref], put, got)
 		}
 	}

@@ -247,7 +247,8 @@ func TestADeadLetterThatIsRefusedDoesNotGoInCircles(t *testing.T) {
 				if refused > n+30 { // the waits between two are drawn at random
 					t.Errorf("%d dead letters were refused in 7 seconds", refused)
 				}
-				if want := "no id; its dead letter can't be written: output dead: no queue takes it"; src.last.Err == nil || !strings.HasPrefix(src.last.Err.Error(), want) && n == 1 {
+				if want := "no id; its dead letter can't be written: output dead: no queue takes it"; src.last.Err == nil ||
+					!strings.HasPrefix(src.last.Err.Error(), want) && n == 1 {
 					t.Errorf("returned because of %v, want %q", src.last.Err, want)
 				}
 			})

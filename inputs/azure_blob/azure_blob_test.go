@@ -134,7 +134,10 @@ func TestReplacedObjectsAreReadFromTheirBeginning(t *testing.T) {
 	s := fakeazure.Start(t)
 	s.Put("a", old)
 	s.Fault(fakeazure.Fault{Method: "GET", Path: "container/a", Cut: len(old) / 2})
-	s.Fault(fakeazure.Fault{Method: "GET", Path: "container/a", Status: 400, Reason: "InvalidBlockList", Hook: func() { s.Put("a", "new 1\nnew 2\n") }})
+	s.Fault(fakeazure.Fault{Method: "GET", Path: "container/a", Status: 400, Reason: "InvalidBlockList", Hook: func() {
+		s.Put("a",
+			"new 1\nnew 2\n")
+	}})
 	got, rep := run(t, made(t, s, `, "after": "delete"`))
 	if n := len(got); rep.Err != nil || n < 1000 || !slices.Equal(got[n-2:], []string{"new 1", "new 2"}) {
 		t.Fatalf("err %v, %d messages that end with %q", rep.Err, n, got[max(0, n-2):])

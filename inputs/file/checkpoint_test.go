@@ -253,10 +253,12 @@ func TestBadCheckpoints(t *testing.T) {
 	tree(t, map[string]string{"a.log": "1\n", "bad": "{",
 		"negative": `{"checkpoint_of":"file","version":1,"state":{"files":[{"offset":-1}]}}`})
 	for component, want := range map[string]string{
-		`{"file": {"path": "a.log", "checkpoint": "bad"}}`:                      "checkpoint bad: is damaged or not a checkpoint",
-		`{"file": {"path": "a.log", "checkpoint": "negative"}}`:                 "checkpoint negative: is damaged: file 1: it is not a place in a file (restore it",
-		`{"file": {"path": "a.log", "checkpoint": "a.log", "follow": true}}`:    "checkpoint a.log: is not a checkpoint",
-		`{"file": {"path": "/dev/null", "checkpoint": "cp"}}`:                   "/dev/null: is not a regular file, so it has no position to record",
+		`{"file": {"path": "a.log", "checkpoint": "bad"}}`: "checkpoint bad: is damaged or not a checkpoint",
+		`{"file": {"path": "a.log", "checkpoint": "negative"}}`: "checkpoint negative: is damaged: file 1: it is not a place " +
+			"in a file (restore it",
+		`{"file": {"path": "a.log", "checkpoint": "a.log", "follow": true}}`: "checkpoint a.log: is not a checkpoint",
+		`{"file": {"path": "/dev/null", "checkpoint": "cp"}}`: "/dev/null: is not a regular file, so it has no position to " +
+			"record",
 		`{"file": {"path": "a.log", "checkpoint": "a.log/x", "follow": false}}`: "not a directory",
 	} {
 		for range 2 { // opened again, it is no better

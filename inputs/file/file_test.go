@@ -166,9 +166,10 @@ func TestAFileWithoutPermission(t *testing.T) {
 
 func TestConfiguration(t *testing.T) {
 	for component, want := range map[string]string{
-		`{"file": {}}`:                                                   "required",
-		`{"file": ""}`:                                                   "a path is empty",
-		`{"file": "[a"}`:                                                 `[a: is not a valid pattern (close each [ with a ], or write \[ for one in a name)`,
+		`{"file": {}}`: "required",
+		`{"file": ""}`: "a path is empty",
+		`{"file": "[a"}`: `[a: is not a valid pattern (close each [ with a ], or write \[ for ` +
+			`one in a name)`,
 		`{"file": ["ok", "a**/b"]}`:                                      "a**/b: ** must stand alone as a folder (write a/**/*.log)",
 		`{"file": {"path": "**/a/**/b"}}`:                                "**/a/**/b: only one ** is allowed (list the patterns)",
 		`{"file": {"path": "x", "framing": "nope"}}`:                     "nope",

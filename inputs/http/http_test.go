@@ -440,7 +440,8 @@ func TestWhatIsSent(t *testing.T) {
 		w.Header().Set("X-Trace", "7")
 		fmt.Fprint(w, "[1]")
 	})
-	in := opened(t, a.url+"/a?key=secret", `"body": "{after: cursor() ?? 0}", "headers": {"X-A": "b$(cursor() ?? 0)"}, "auth": {"bearer": "token"}, "metadata": ["X-Trace", "X-None"]`)
+	in := opened(t, a.url+"/a?key=secret", `"body": "{after: cursor() ?? 0}", "headers": {"X-A": "b$(cursor() ?? 0)"}, "auth": {"bearer": `+
+		`"token"}, "metadata": ["X-Trace", "X-None"]`)
 	b := engine.NewBatch(1)
 	if _, err := in.Read(t.Context(), b); err != nil {
 		t.Fatal(err)

@@ -158,10 +158,14 @@ func TestStreamsThatAreNone(t *testing.T) {
 		class        engine.Class
 		word         string
 	}{
-		{"a web page", "ndjson", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hi") }, engine.Decode, "is a web page: <html>hi"},
-		{"a document", "sse", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }, engine.Decode, "text/plain; charset=utf-8, is not a stream of events"},
-		{"a refusal", "sse", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) }, engine.Auth, "401 Unauthorized: no"},
-		{"an outage", "sse", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusBadGateway) }, engine.Transient, "502 Bad Gateway"},
+		{"a web page", "ndjson", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hi") }, engine.Decode,
+			"is a web page: <html>hi"},
+		{"a document", "sse", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }, engine.Decode,
+			"text/plain; charset=utf-8, is not a stream of events"},
+		{"a refusal", "sse", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) }, engine.Auth,
+			"401 Unauthorized: no"},
+		{"an outage", "sse", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusBadGateway) }, engine.Transient,
+			"502 Bad Gateway"},
 		{"no answer", "sse", stays, engine.Timeout, "no answer within timeout"},
 	}
 	for _, tt := range tests {

@@ -182,7 +182,8 @@ func TestSeveralMessagesGetTheWorstStatusAndAList(t *testing.T) {
 	res, answer := do(t, "POST", r.url, "a\ndead-lettered\ndecode\nfiltered\nb\n",
 		"Content-Type: application/x-ndjson; charset=utf-8")
 	want := `{"messages":[{"status":200,"fate":"delivered"},{"status":202,"fate":"dead_lettered","class":"rejected","error":"no"},` +
-		`{"status":400,"fate":"returned","class":"decode","error":"because"},{"status":200,"fate":"filtered"},{"status":200,"fate":"delivered"}],"status":400}`
+		`{"status":400,"fate":"returned","class":"decode","error":"because"},{"status":200,"fate":"filtered"},{"status":200,` +
+		`"fate":"delivered"}],"status":400}`
 	if res.StatusCode != 400 || answer != want {
 		t.Errorf("got  %d %s\nwant %s", res.StatusCode, answer, want)
 	}

@@ -500,7 +500,8 @@ func TestAnEndDuringARebalance(t *testing.T) {
 	other := func() *kgo.Client {
 		client, err := kgo.NewClient(kgo.SeedBrokers(cfg.Brokers...), kgo.ConsumerGroup("g"), kgo.ConsumeTopics(topic),
 			kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.HeartbeatInterval(100*time.Millisecond),
-			kgo.WithContext(t.Context()), kgo.DisableAutoCommit(), kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, all map[string][]int32) {
+			kgo.WithContext(t.Context()), kgo.DisableAutoCommit(), kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client,
+				all map[string][]int32) {
 				if len(all) > 0 {
 					assigned <- true
 				}

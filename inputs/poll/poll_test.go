@@ -667,21 +667,24 @@ func TestNothingIsLostOrMixedUp(t *testing.T) {
 }
 
 func TestConfiguration(t *testing.T) {
-	for config, want := range map[string]string{
-		`{}`:              "required",
-		`{"sources": {}}`: "empty",
-		`{"strategy": "bogus", "sources": {"a": {"generate": {}}}}`:                                                        `no strategy "bogus" is compiled in`,
-		`{"strategy": "StrictPriority", "sources": {"a": {"generate": {}}}}`:                                               "strict_priority",
-		`{"strategy": "strict_prioritee", "sources": {"a": {"generate": {}}}}`:                                             `did you mean "strict_priority"?`,
-		`{"sources": {"a": {"weight": 0, "generate": {}}}}`:                                                                "weight",
-		`{"empty_pause": "-1s", "sources": {"a": {"generate": {}}}}`:                                                       "empty_pause",
-		`{"delay": "1s", "sources": {"a": {"generate": {}}}}`:                                                              "write `empty_pause`",
-		`{"sources": {"a": {"weight": 1}}}`:                                                                                "no input type is given",
-		`{"sources": {"a": {"pipe": "x"}, "b": {"generate": {"body": "1"}}}}`:                                              "source a: it ends with its writers, so it can't be polled (give it its own entry in `inputs`)",
-		`{"sources": {"a": {"http_server": ":0"}}}`:                                                                        "source a: messages are pushed to it",
-		`{"sources": {"a": {"generate": {"body": "1"}}, "b": {"file": {"path": "x", "follow": true, "checkpoint": "y"}}}}`: "source b: its source takes back a position, the first one nothing",
-		`{"sources": {"a": {"file": {"path": "x", "framing": "bad"}}}}`:                                                    "bad",
+	for _, tt := range [][2]string{
+		{`{}`, "required"},
+		{`{"sources": {}}`, "empty"},
+		{`{"strategy": "bogus", "sources": {"a": {"generate": {}}}}`, `no strategy "bogus" is compiled in`},
+		{`{"strategy": "StrictPriority", "sources": {"a": {"generate": {}}}}`, "strict_priority"},
+		{`{"strategy": "strict_prioritee", "sources": {"a": {"generate": {}}}}`, `did you mean "strict_priority"?`},
+		{`{"sources": {"a": {"weight": 0, "generate": {}}}}`, "weight"},
+		{`{"empty_pause": "-1s", "sources": {"a": {"generate": {}}}}`, "empty_pause"},
+		{`{"delay": "1s", "sources": {"a": {"generate": {}}}}`, "write `empty_pause`"},
+		{`{"sources": {"a": {"weight": 1}}}`, "no input type is given"},
+		{`{"sources": {"a": {"pipe": "x"}, "b": {"generate": {"body": "1"}}}}`,
+			"source a: it ends with its writers, so it can't be polled (give it its own entry in `inputs`)"},
+		{`{"sources": {"a": {"http_server": ":0"}}}`, "source a: messages are pushed to it"},
+		{`{"sources": {"a": {"generate": {"body": "1"}}, "b": {"file": {"path": "x", "follow": true, "checkpoint": "y"}}}}`,
+			"source b: its source takes back a position, the first one nothing"},
+		{`{"sources": {"a": {"file": {"path": "x", "framing": "bad"}}}}`, "bad"},
 	} {
+		config, want := tt[0], tt[1]
 		got := strings.Join(enginetest.Problems(t, engine.Inputs, `{"poll": `+config+`}`), "\n")
 		if !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q in it", config, got, want)

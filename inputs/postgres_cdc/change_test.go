@@ -87,7 +87,8 @@ CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10); CREATE TABLE p2 PART
 	r.has(2)
 	r.ready()
 	big := "repeat('x', 10000)"
-	d.exec(t, `BEGIN; INSERT INTO a VALUES (1, 'x', `+big+`); UPDATE a SET v = 'y'; UPDATE a SET id = 2; UPDATE a SET id = 3, big = 's'; DELETE FROM a; COMMIT`,
+	d.exec(t, `BEGIN; INSERT INTO a VALUES (1, 'x', `+big+
+		`); UPDATE a SET v = 'y'; UPDATE a SET id = 2; UPDATE a SET id = 3, big = 's'; DELETE FROM a; COMMIT`,
 		`INSERT INTO f VALUES (1, 'x', `+big+`)`, `UPDATE f SET v = 'y', big = 's'`, `UPDATE f SET id = 2`, `DELETE FROM f`,
 		`INSERT INTO unread VALUES (1)`, `INSERT INTO n VALUES (1)`, `INSERT INTO i VALUES (1, 2)`, `UPDATE i SET y = 3`,
 		`INSERT INTO p VALUES (12, 'z')`, `UPDATE p SET v = 'w' WHERE id = 1`, `TRUNCATE n, i`)

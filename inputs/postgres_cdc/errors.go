@@ -23,15 +23,18 @@ type rule struct {
 var rules = map[string]rule{
 	"28P01": {engine.Auth, "check user and password in `dsn`"},
 	"28000": {engine.Auth, "check user and database in `dsn`, and pg_hba.conf: replication of a database needs a line for that database"},
-	"42501": {engine.Auth, "give the user the right: ALTER ROLE … REPLICATION, GRANT SELECT ON the tables, and for a publication that flowd makes the tables' ownership"},
+	"42501": {engine.Auth, "give the user the right: ALTER ROLE … REPLICATION, GRANT SELECT ON the tables, and for a publication that " +
+		"flowd makes the tables' ownership"},
 	"3D000": {engine.Permanent, "check the database in `dsn`"},
 	"42P01": {engine.Permanent, "create the table, or correct its name in `tables`"},
-	"42704": {engine.Permanent, "create what is missing; a slot can't read changes that are older than its publication: drop the slot, and start again"},
+	"42704": {engine.Permanent,
+		"create what is missing; a slot can't read changes that are older than its publication: drop the slot, and start again"},
 	"42710": {engine.Transient, "another process reads the snapshot of this slot, or the server has not noticed yet that one has ended"},
 	"55006": {engine.Transient, "another process reads this slot, maybe another flowd: each needs its own; this one waits until it is free"},
 	"55000": {engine.Permanent, "drop the slot with SELECT pg_drop_replication_slot, and start again: all rows are read again"},
 	"58P01": {engine.Permanent, "the server has removed log that the slot needs: drop the slot, and start again"},
-	"53400": {engine.Permanent, "raise max_replication_slots or max_wal_senders of the server, or drop slots that nobody reads: see pg_replication_slots"},
+	"53400": {engine.Permanent,
+		"raise max_replication_slots or max_wal_senders of the server, or drop slots that nobody reads: see pg_replication_slots"},
 	"53300": {engine.Transient, "raise max_wal_senders or max_connections of the server, or end other connections"},
 	"0A000": {engine.Permanent, "the server can't do this: see the guide postgres for what it needs"},
 }

@@ -178,7 +178,8 @@ func TestASlotThatIsLost(t *testing.T) {
 	r.ready()
 	d.exec(t, `INSERT INTO a VALUES (1, 'x')`)
 	until(t, "a lost slot", func() bool {
-		d.exec(t, `INSERT INTO a SELECT i, repeat('y', 1000) FROM generate_series(2, 5000) i`, `TRUNCATE a`, `SELECT pg_switch_wal()`, `CHECKPOINT`)
+		d.exec(t, `INSERT INTO a SELECT i, repeat('y', 1000) FROM generate_series(2, 5000) i`, `TRUNCATE a`, `SELECT pg_switch_wal()`,
+			`CHECKPOINT`)
 		return d.exec(t, `SELECT wal_status FROM pg_replication_slots`) == "lost"
 	})
 	close(sink.Block)
@@ -226,7 +227,8 @@ func TestASnapshotIsInterrupted(t *testing.T) {
 	sink := &enginetest.Sink{Block: make(chan struct{})}
 	r := start(t, d.config(), sink)
 	until(t, "reading a snapshot", func() bool { return strings.Contains(r.log.String(), "reading a snapshot") })
-	if got := d.exec(t, `SELECT slot_name || temporary FROM pg_replication_slots WHERE database = '`+d.slot+`'`); got != d.slot+"_snapshottrue" {
+	if got := d.exec(t, `SELECT slot_name || temporary FROM pg_replication_slots WHERE database = '`+d.slot+`'`); got != d.slot+
+		"_snapshottrue" {
 		t.Errorf("slots while the snapshot is read: %q", got)
 	}
 	d.cut(t)

@@ -49,7 +49,8 @@ func TestTLS(t *testing.T) {
 	r.ready()
 	d.insert(t, 1, 500)
 	r.has(250)
-	if got := d.exec(t, `SELECT bool_and(s.ssl) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.application_name LIKE 'flowd %'`); got != "t" {
+	if got := d.exec(t,
+		`SELECT bool_and(s.ssl) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.application_name LIKE 'flowd %'`); got != "t" {
 		t.Errorf("all connections are encrypted: %q", got)
 	}
 	d.cut(t)

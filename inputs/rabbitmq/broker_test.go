@@ -420,7 +420,9 @@ func TestPropertiesAndHeadersGoThrough(t *testing.T) {
 	}
 	b.Publish(t, from, sent)
 	out := enginetest.New(t, engine.Outputs,
-		fmt.Sprintf(`{"rabbitmq": {"url": %q, "routing_key": %q, "headers": {"from": "$(meta(\"routing_key\"))"}, "expiration": "meta(\"expiration\")"}}`, b.URL, to))
+		fmt.Sprintf(
+			`{"rabbitmq": {"url": %q, "routing_key": %q, "headers": {"from": "$(meta(\"routing_key\"))"}, "expiration": "meta(\"expiration\")"}}`,
+			b.URL, to))
 	in := opened(t, b, from, "")
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan runtime.Report, 1)
@@ -486,7 +488,8 @@ func TestDeclare(t *testing.T) {
 	q, x := b.Name(), b.Name()
 	ch := b.Channel(t)
 	t.Cleanup(func() { _, _ = ch.QueueDelete(q, false, false, false); _ = ch.ExchangeDelete(x, false, false) })
-	declare := fmt.Sprintf(`, "declare": {"arguments": {"x-max-length": 100}, "exchange": {"name": %q, "type": "topic"}, "bindings": [{"routing_key": "a.*"}, {"exchange": "amq.fanout"}]}`, x)
+	declare := fmt.Sprintf(`, "declare": {"arguments": {"x-max-length": 100}, "exchange": {"name": %q, "type": "topic"}, "bindings": `+
+		`[{"routing_key": "a.*"}, {"exchange": "amq.fanout"}]}`, x)
 	in := opened(t, b, q, declare)
 	for _, to := range [][2]string{{x, "a.b"}, {x, "b.b"}, {"amq.fanout", ""}} {
 		if err := ch.Publish(to[0], to[1], false, false, amqp091.Publishing{Body: []byte(to[0] + to[1])}); err != nil {

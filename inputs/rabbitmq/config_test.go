@@ -16,7 +16,9 @@ func TestConfig(t *testing.T) {
 			`{"url": ["amqp://a", "amqps://u:p@b:5671/v?heartbeat=30"], "queue": "q", "tls": {"skip_verify": true}}`,
 			""},
 		{"a declared one",
-			`{"url": "amqp://h", "queue": "q", "declare": {"arguments": {"x-queue-type": "quorum", "x-max-length": 5, "x-single-active-consumer": true}, "exchange": {"name": "x", "type": "topic"}, "bindings": [{"routing_key": "a.*"}, {"exchange": "y"}]}}`, ""},
+			`{"url": "amqp://h", "queue": "q", "declare": {"arguments": {"x-queue-type": "quorum", "x-max-length": 5, ` +
+				`"x-single-active-consumer": true}, "exchange": {"name": "x", "type": "topic"}, "bindings": [{"routing_key": "a.*"}, {"exchange": ` +
+				`"y"}]}}`, ""},
 		{"one that the broker names",
 			`{"url": "amqp://h", "declare": {"queue": {"exclusive": true, "durable": false}}}`, ""},
 		{"no URL", `{"queue": "q"}`, "url: required"},
@@ -24,7 +26,8 @@ func TestConfig(t *testing.T) {
 			"does not begin with amqp:// or amqps:// (write amqp://user:password@host:5672/vhost)"},
 		{"a bad one of several", `{"url": ["amqp://h", "amqp://:5672"], "queue": "q"}`, "number 2 of them has no host"},
 		{"a password that is not escaped", `{"url": "amqp://u:se/cret@h", "queue": "q"}`,
-			"is not an AMQP URL (write amqp://user:password@host:5672/vhost; in user, password and vhost write / : @ ? # % as %2F %3A %40 %3F %23 %25)"},
+			"is not an AMQP URL (write amqp://user:password@host:5672/vhost; in user, password and vhost write / : @ ? # % as %2F %3A %40 %3F " +
+				"%23 %25)"},
 		{"a space", `{"url": "amqp://u:se cret@h", "queue": "q"}`, "is not an AMQP URL"},
 		{"a port that is none", `{"url": "amqp://h:99999", "queue": "q"}`, "port"},
 		{"an unknown parameter", `{"url": "amqp://h?foo=1", "queue": "q"}`, "has an unknown parameter"},
@@ -44,7 +47,8 @@ func TestConfig(t *testing.T) {
 		{"a binding to nothing", `{"url": "amqp://h", "queue": "q", "declare": {"bindings": [{"routing_key": "x"}]}}`,
 			"a binding names no exchange"},
 		{"a quorum queue that goes",
-			`{"url": "amqp://h", "queue": "q", "declare": {"queue": {"auto_delete": true}, "arguments": {"x-queue-type": "quorum"}}}`, "always durable"},
+			`{"url": "amqp://h", "queue": "q", "declare": {"queue": {"auto_delete": true}, "arguments": {"x-queue-type": "quorum"}}}`,
+			"always durable"},
 		{"a stream from a time",
 			`{"url": "amqp://h", "queue": "q", "consume": {"arguments": {"x-stream-offset": "2026-01-31T12:00:00Z"}}}`,
 			""},
@@ -57,7 +61,8 @@ func TestConfig(t *testing.T) {
 			`{"url": "amqp://h", "queue": "q", "consume": {"arguments": {"x-stream-offset": -1}}}`,
 			"-1 is not a place in a stream"},
 		{"an exclusive stream",
-			`{"url": "amqp://h", "queue": "q", "consume": {"exclusive": true, "arguments": {"x-stream-offset": "first"}}}`, "a stream can't have exclusive consumers"},
+			`{"url": "amqp://h", "queue": "q", "consume": {"exclusive": true, "arguments": {"x-stream-offset": "first"}}}`,
+			"a stream can't have exclusive consumers"},
 		{"a pattern", `{"url": "amqp://h", "queue": "orders-*", "management": "http://u:p@h:15672"}`, ""},
 		{"a name like a pattern", `{"url": "amqp://h", "queue": "what\\?", "declare": {}}`, ""},
 		{"a pattern that is not closed", `{"url": "amqp://h", "queue": "orders-["}`,
@@ -110,7 +115,8 @@ func TestTakesBack(t *testing.T) {
 
 func TestArgumentsKeepTheirTypes(t *testing.T) {
 	in := enginetest.New(t, engine.Inputs,
-		`{"rabbitmq": {"url": "amqp://h", "queue": "q", "consume": {"arguments": {"a": 1, "b": "1", "c": true, "d": 1.5, "e": ["x", 2]}}}}`).(*input)
+		`{"rabbitmq": {"url": "amqp://h", "queue": "q", "consume": {"arguments": {"a": 1, "b": "1", "c": true, "d": 1.5, `+
+			`"e": ["x", 2]}}}}`).(*input)
 	want := map[string]any{"a": int64(1), "b": "1", "c": true, "d": 1.5, "e": []any{"x", int64(2)}}
 	if diff := cmp.Diff(want, map[string]any(in.cfg.Consume.Arguments)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -95,7 +95,8 @@ func (s *session) prefetch(ctx context.Context) int {
 		return mostPrefetch
 	}
 	n := min(max(in.hands, in.hands*limit/2), mostPrefetch)
-	in.log.Info("the queue has a delivery limit, and counts what a stop hands back: less is prefetched (set `prefetch` for more)", "queue", s.describe.Queue, "limit", limit, "prefetch", n)
+	in.log.Info("the queue has a delivery limit, and counts what a stop hands back: less is prefetched (set `prefetch` for more)", "queue",
+		s.describe.Queue, "limit", limit, "prefetch", n)
 	return n
 }
 

@@ -22,9 +22,11 @@ func TestABrokenAnswerOfClickHouseIsNoEnd(t *testing.T) {
 		cut        bool
 		want       string
 	}{
-		{"an error behind rows", `"query": "SELECT number AS id, throwIf(number = 100000) AS b FROM system.numbers SETTINGS max_block_size = 1000"`,
+		{"an error behind rows",
+			`"query": "SELECT number AS id, throwIf(number = 100000) AS b FROM system.numbers SETTINGS max_block_size = 1000"`,
 			false, "(code 395)"},
-		{"a server that is gone", `"query": "SELECT number AS id, sleepEachRow(0.0001) AS s FROM system.numbers SETTINGS max_block_size = 1000"`, true, ""},
+		{"a server that is gone", `"query": "SELECT number AS id, sleepEachRow(0.0001) AS s FROM system.numbers SETTINGS max_block_size = 1000"`,
+			true, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

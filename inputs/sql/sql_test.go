@@ -305,7 +305,8 @@ func TestFaults(t *testing.T) {
 		{"too few args", `"query": "SELECT ?, ?", "args": ["1"]`, "missing argument"},
 		{"a cursor that is not there", `"query": "SELECT 1 AS a ORDER BY 1", "cursor": "id"`, "cursor: is null in a row"},
 		{"an arg that fails", `"query": "SELECT ?", "args": ["1 / len(this)"]`, "args[0]: "},
-		{"a slow query", `"query": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0", "query_timeout": "100ms"`,
+		{"a slow query",
+			`"query": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0", "query_timeout": "100ms"`,
 			"no row within query_timeout"},
 	}
 	for _, tt := range tests {

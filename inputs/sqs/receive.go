@@ -38,7 +38,8 @@ func (in *input) visibilityOf(ctx context.Context, c *conn) (time.Duration, erro
 	}
 	seconds, err := strconv.Atoi(out.Attributes["VisibilityTimeout"])
 	if err != nil || seconds <= 0 {
-		in.log.Warn("the queue does not hide messages from other readers, so flowd asks for 30s (set its visibility timeout, or `visibility`)", "queue", in.queue.Name)
+		in.log.Warn("the queue does not hide messages from other readers, so flowd asks for 30s (set its visibility timeout, or `visibility`)",
+			"queue", in.queue.Name)
 		return defaultVisibility, nil
 	}
 	return time.Duration(seconds) * time.Second, nil

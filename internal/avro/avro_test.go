@@ -32,7 +32,8 @@ const (
 	months   = `{"type":"fixed","name":"m","size":12,"logicalType":"duration"}`
 	list     = `{"type":"record","name":"L","namespace":"a.b","fields":[{"name":"v","type":"int"},{"name":"next","type":["null","L"]}]}`
 	suit     = `{"type":"enum","name":"Suit","symbols":["SPADES","HEARTS"]}`
-	shapes   = `["null",{"type":"record","name":"Dot","fields":[{"name":"x","type":"int"}]},{"type":"record","name":"Line","fields":[{"name":"x","type":"int"},{"name":"y","type":"int"}]}]`
+	shapes   = `["null",{"type":"record","name":"Dot","fields":[{"name":"x","type":"int"}]},{"type":"record","name":"Line",` +
+		`"fields":[{"name":"x","type":"int"},{"name":"y","type":"int"}]}]`
 )
 
 func TestValuesAreTheSameInBothForms(t *testing.T) {
@@ -329,7 +330,8 @@ const order = `{"type":"record","name":"Order","namespace":"shop","fields":[
 		{"name":"sku","type":"string"},{"name":"qty","type":"int"},{"name":"price","type":"double"}]}}},
 	{"name":"tags","type":{"type":"map","values":"string"}}]}`
 
-const orderText = `{"id":123456789012,"customer":"Ada Lovelace","total":99.95,"paid":true,"note":null,"at":"2026-11-23T09:30:00.123Z","items":[{"sku":"a-1","qty":3,"price":9.99},{"sku":"b-2","qty":1,"price":69.98}],"tags":{"country":"SG","channel":"web"}}`
+const orderText = `{"id":123456789012,"customer":"Ada Lovelace","total":99.95,"paid":true,"note":null,"at":"2026-11-23T09:30:00.123Z",` +
+	`"items":[{"sku":"a-1","qty":3,"price":9.99},{"sku":"b-2","qty":1,"price":69.98}],"tags":{"country":"SG","channel":"web"}}`
 
 func BenchmarkDecode(b *testing.B) {
 	p := program(b, order)

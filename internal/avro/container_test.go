@@ -45,7 +45,8 @@ func TestContainerFilesAreLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, method := range map[string]ocf.Codec{"null": nil, "deflate": ocf.DeflateCodec(9), "snappy": ocf.SnappyCodec(), "zstandard": zstandard} {
+	for name, method := range map[string]ocf.Codec{"null": nil, "deflate": ocf.DeflateCodec(9), "snappy": ocf.SnappyCodec(),
+		"zstandard": zstandard} {
 		t.Run(name, func(t *testing.T) {
 			o := []ocf.WriterOpt{ocf.WithBlockCount(20)}
 			if method != nil {
@@ -66,7 +67,8 @@ func TestContainerFilesAreLists(t *testing.T) {
 			}
 			damaged := bytes.Clone(file)
 			damaged[len(damaged)-1]++
-			if _, err := c.Decode(nil, damaged); err == nil || !strings.Contains(err.Error(), "the block after 180 values: does not end with the marker") {
+			if _, err := c.Decode(nil, damaged); err == nil || !strings.Contains(err.Error(),
+				"the block after 180 values: does not end with the marker") {
 				t.Errorf("%v", err)
 			}
 			if _, err := c.DecodeWithin(nil, file, 200); !errors.Is(err, codec.ErrLimit) {
@@ -104,7 +106,8 @@ func TestValuesOfAFileAreDeeperByOne(t *testing.T) {
 
 func TestFilesThatAreNot(t *testing.T) {
 	file := func(method, block string) string {
-		return "Obj\x01\x04\x16avro.schema\x0a\"int\"\x14avro.codec" + string(rune(2*len(method))) + method + "\x00" + strings.Repeat("s", 16) + block
+		return "Obj\x01\x04\x16avro.schema\x0a\"int\"\x14avro.codec" + string(rune(2*len(method))) + method + "\x00" + strings.Repeat("s", 16) +
+			block
 	}
 	end := strings.Repeat("s", 16)
 	tests := []struct{ name, payload, want string }{

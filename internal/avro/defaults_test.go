@@ -27,7 +27,8 @@ func repeatedly(n int, format string) string {
 
 // A small schema whose defaults contain each other has very many of them: the library would write them all.
 func TestDefaultsOfDefaultsAreBounded(t *testing.T) {
-	record := `{"type":"record","name":"r","fields":[` + repeatedly(2000, `{"name":"f%d","type":"int","default":1},`) + `{"name":"z","type":"int"}]}`
+	record := `{"type":"record","name":"r","fields":[` + repeatedly(2000, `{"name":"f%d","type":"int","default":1},`) +
+		`{"name":"z","type":"int"}]}`
 	deep := record
 	for i := range 100 {
 		deep = fmt.Sprintf(`{"type":"record","name":"n%d","fields":[{"name":"a","type":%s,"default":{"z":1,"a":{"z":1}}}]}`, i, deep)
@@ -40,7 +41,8 @@ func TestDefaultsOfDefaultsAreBounded(t *testing.T) {
 		{"by a name with a namespace", doubling(30, `{"name":"b","type":{"type":"map","values":"x.r%d"},"default":{"k":{}}}`), true},
 		{"in a list", doubling(30, `{"name":"b","type":{"type":"array","items":"r%d"},"default":[{}]}`), true},
 		{"in a union", doubling(30, `{"name":"b","type":["r%d","null"],"default":{}}`), true},
-		{"a record that is defined later", `{"type":"record","name":"q","fields":[` + repeatedly(2000, `{"name":"a%d","type":"r","default":{}},`) +
+		{"a record that is defined later", `{"type":"record","name":"q","fields":[` + repeatedly(2000,
+			`{"name":"a%d","type":"r","default":{}},`) +
 			`{"name":"last","type":` + record + `}]}`, true},
 		{"records in each other, with a large one in the middle", deep, true},
 		{"five levels", doubling(5, `{"name":"b","type":"r%d","default":{}}`), false},

@@ -203,7 +203,8 @@ func Body(m *engine.Message) (string, error) {
 func Fits(size, most int) error {
 	if size > most {
 		return engine.Errorf(engine.Rejected,
-			"the message has %d bytes with its attributes, more than the %d that are allowed (write `compress: gzip` and `encode: base64` before it, or store it elsewhere and send a reference)", size, most)
+			"the message has %d bytes with its attributes, more than the %d that are allowed (write `compress: gzip` and `encode: base64` before "+
+				"it, or store it elsewhere and send a reference)", size, most)
 	}
 	return nil
 }
@@ -273,7 +274,8 @@ func Delay(v any, now time.Time, most time.Duration) (time.Duration, error) {
 	}
 	if d > most {
 		return 0,
-			fmt.Errorf("delay: %v is more than the %v that a queue can delay (let a retry or a scheduled job wait instead)", d.Round(time.Second), most)
+			fmt.Errorf("delay: %v is more than the %v that a queue can delay (let a retry or a scheduled job wait instead)", d.Round(time.Second),
+				most)
 	}
 	return max(0, d), nil
 }

@@ -96,7 +96,8 @@ func Answer(code, message, what, operation string, sender bool) *engine.Error {
 	switch {
 	case slices.Contains(refused, code):
 		return engine.Errorf(engine.Auth,
-			"%s: the credentials are refused: %s (check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `profile`, `role` or `credentials`)", what, text)
+			"%s: the credentials are refused: %s (check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `profile`, `role` or `credentials`)", what,
+			text)
 	case slices.Contains(denied, code):
 		return engine.Errorf(engine.Auth, "%s: %s (allow these credentials %s)", what, text,
 			cmp.Or(operation, "to do this"))

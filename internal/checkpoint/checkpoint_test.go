@@ -273,7 +273,8 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"empty":    "is damaged or not a checkpoint: unexpected end of JSON input (restore it, or remove it: its input then reads everything again",
+		"empty": "is damaged or not a checkpoint: unexpected end of JSON input (restore it, or remove it: its input then reads everything " +
+			"again",
 		"cut":      "is damaged or not a checkpoint: unexpected end",
 		"yaml":     "is damaged or not a checkpoint",
 		"json":     "is not a checkpoint (name another file)",

@@ -30,21 +30,26 @@ func TestGrok(t *testing.T) {
 		in, want      string
 	}{
 		{"an access log", "%{COMBINEDAPACHELOG}", nil, combined,
-			`{"clientip":"203.0.113.9","ident":"-","auth":"ann@b.example","timestamp":"10/Oct/2026:13:55:36 +0000","verb":"GET","request":"/api/orders?id=7",` +
+			`{"clientip":"203.0.113.9","ident":"-","auth":"ann@b.example","timestamp":"10/Oct/2026:13:55:36 +0000","verb":"GET",` +
+				`"request":"/api/orders?id=7",` +
 				`"httpversion":"1.1","response":"503","bytes":"2326","referrer":"\"-\"","agent":"\"curl/8 \\\"x\\\"\""}`},
 		{"an access log without bytes, of a broken request", "%{COMMONAPACHELOG}", nil, `::1 - - [10/Oct/2026:13:55:36 +0000] "\x16" 400 -`,
 			`{"clientip":"::1","ident":"-","auth":"-","timestamp":"10/Oct/2026:13:55:36 +0000","rawrequest":"\\x16","response":"400"}`},
 		{"a line of syslog", "%{SYSLOGLINE}", nil, "Oct  9 22:33:20 host auditd[1787]: exiting now",
 			`{"timestamp":"Oct  9 22:33:20","logsource":"host","program":"auditd","pid":"1787","message":"exiting now"}`},
-		{"types", `%{INT:i:int} %{NUMBER:f:float} %{WORD:b:bool} %{WORD:s:string} %{INT:big:long}`, nil, "+007 1.50 true 12 123456789012345678901",
+		{"types", `%{INT:i:int} %{NUMBER:f:float} %{WORD:b:bool} %{WORD:s:string} %{INT:big:long}`, nil,
+			"+007 1.50 true 12 123456789012345678901",
 			`{"i":7,"f":1.5,"b":true,"s":"12","big":123456789012345678901}`},
-		{"objects", `%{IP:source.ip}:%{POSINT:source.port:int} %{WORD:[http][method]}`, nil, "10.0.0.1:80 GET", `{"source":{"ip":"10.0.0.1","port":80},"http":{"method":"GET"}}`},
+		{"objects", `%{IP:source.ip}:%{POSINT:source.port:int} %{WORD:[http][method]}`, nil, "10.0.0.1:80 GET",
+			`{"source":{"ip":"10.0.0.1","port":80},"http":{"method":"GET"}}`},
 		{"a field that did not take part is left out", `%{INT:a}?(?:x%{INT:b.c})?$`, nil, "7", `{"a":"7"}`},
 		{"a field in two places", `(?:a%{INT:n:int}|b%{INT:n})`, nil, "b7", `{"n":7}`},
 		{"a field that matches twice is a list", `%{WORD:a} %{INT:n:int} %{WORD:a} (?P<n>\d+)`, nil, "x 1 y 2", `{"a":["x","y"],"n":[1,2]}`},
-		{"patterns of one's own, also in place of known ones", "%{PAIR:pair}", map[string]string{"PAIR": "%{WORD:k}=%{INT:v}", "WORD": "[a-z]"}, "ab=1", `{"pair":"b=1","k":"b","v":"1"}`},
+		{"patterns of one's own, also in place of known ones", "%{PAIR:pair}", map[string]string{"PAIR": "%{WORD:k}=%{INT:v}", "WORD": "[a-z]"},
+			"ab=1", `{"pair":"b=1","k":"b","v":"1"}`},
 		{"groups as in regular expressions", `(?P<a>\d+) %{WORD:b}`, nil, "7 x", `{"b":"x","a":"7"}`},
-		{"levels in any case", `\[%{LOGLEVEL:level}\] %{TIMESTAMP_ISO8601:at} %{GREEDYDATA:rest}`, nil, "[Warn] 2026-01-02T15:04:05,123+01:00 x y",
+		{"levels in any case", `\[%{LOGLEVEL:level}\] %{TIMESTAMP_ISO8601:at} %{GREEDYDATA:rest}`, nil,
+			"[Warn] 2026-01-02T15:04:05,123+01:00 x y",
 			`{"level":"Warn","at":"2026-01-02T15:04:05,123+01:00","rest":"x y"}`},
 		{"URLs", `%{URI:url} %{URIPATHPARAM:path} %{PATH:file}`, nil, `https://u:p@a.example:8080/x?y=z /a/b?c=d C:\x\y`,
 			`{"url":"https://u:p@a.example:8080/x?y=z","path":"/a/b?c=d","file":"C:\\x\\y"}`},
@@ -59,8 +64,10 @@ func TestGrok(t *testing.T) {
 
 func TestGrokFindsAddresses(t *testing.T) {
 	c := grok(t, `%{IP:ip}%{GREEDYDATA:rest}`, nil)
-	for _, ip := range []string{"1.2.3.4", "192.168.100.255", "0.0.0.0", "::", "::1", "fe80::1", "2001:db8::8a2e:370:7334", "2001:0db8:85a3:0000:0000:8a2e:0370:7334",
-		"1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7::", "::2:3:4:5:6:7:8", "1::8", "::ffff:10.0.0.1", "64:ff9b::192.0.2.33", "1:2:3:4:5:6:1.2.3.4", "fe80::1%eth0"} {
+	for _, ip := range []string{"1.2.3.4", "192.168.100.255", "0.0.0.0", "::", "::1", "fe80::1", "2001:db8::8a2e:370:7334",
+		"2001:0db8:85a3:0000:0000:8a2e:0370:7334",
+		"1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7::", "::2:3:4:5:6:7:8", "1::8", "::ffff:10.0.0.1", "64:ff9b::192.0.2.33", "1:2:3:4:5:6:1.2.3.4",
+		"fe80::1%eth0"} {
 		if _, err := netip.ParseAddr(ip); err != nil {
 			t.Fatal(err)
 		}

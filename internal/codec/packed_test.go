@@ -96,7 +96,8 @@ var packedValues = []struct {
 	{"a list without a length", &codec.CBOR{}, "9f 01 9f ff ff", `[1,[]]`, true},
 	{"an object without a length", &codec.CBOR{}, "bf 61 61 01 61 62 02 ff", `{"a":1,"b":2}`, true},
 	{"an object", &codec.CBOR{}, "a2 61 61 01 61 62 80", `{"a":1,"b":[]}`, false},
-	{"an object with keys that are numbers, and bytes", &codec.CBOR{}, "a4 01 02 20 03 f9 3e 00 04 41 ff 05", `{"1":2,"-1":3,"1.5":4,"/w==":5}`, true},
+	{"an object with keys that are numbers, and bytes", &codec.CBOR{}, "a4 01 02 20 03 f9 3e 00 04 41 ff 05",
+		`{"1":2,"-1":3,"1.5":4,"/w==":5}`, true},
 	{"a time as text", &codec.CBOR{}, "c0 74 32 30 31 33 2d 30 33 2d 32 31 54 32 30 3a 30 34 3a 30 30 5a", `"2013-03-21T20:04:00Z"`, true},
 	{"a time as a number", &codec.CBOR{}, "c1 1a 51 4b 67 b0", `"2013-03-21T20:04:00Z"`, true},
 	{"a time as a float", &codec.CBOR{}, "c1 fb 41 d4 52 d9 ec 20 00 00", `"2013-03-21T20:04:00.5Z"`, true},
@@ -460,8 +461,10 @@ func FuzzCBOR(f *testing.F) {
 }
 
 // event is a payload as logs and events are: short fields of all kinds.
-const event = `{"id":"0190a3e2-5f3c-7b1a-9c55-2f1d7d2f9a11","at":"2026-01-02T15:04:05.123Z","user":{"id":48213,"name":"Ada Lovelace","plan":"pro",` +
-	`"tags":["a","b","c"]},"items":[{"sku":"a-1","qty":3,"price":12.5},{"sku":"b-2","qty":1,"price":99.95}],"total":137.45,"paid":true,"note":null}`
+const event = `{"id":"0190a3e2-5f3c-7b1a-9c55-2f1d7d2f9a11","at":"2026-01-02T15:04:05.123Z","user":{"id":48213,"name":"Ada Lovelace",` +
+	`"plan":"pro",` +
+	`"tags":["a","b","c"]},"items":[{"sku":"a-1","qty":3,"price":12.5},{"sku":"b-2","qty":1,"price":99.95}],"total":137.45,"paid":true,` +
+	`"note":null}`
 
 func BenchmarkUnpack(b *testing.B) {
 	for _, bb := range []struct {

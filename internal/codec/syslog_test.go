@@ -31,31 +31,44 @@ const pri30 = `{"priority":30,"facility":3,"severity":6,`
 
 var syslogs = []struct{ name, in, want string }{
 	{"the example of RFC 3164", "<34>Oct 11 22:14:15 mymachine su: 'su root' failed for lonvick on /dev/pts/8",
-		`{"priority":34,"facility":4,"severity":2,"timestamp":"2026-10-11T22:14:15Z","hostname":"mymachine","appname":"su","message":"'su root' failed for lonvick on /dev/pts/8"}`},
+		`{"priority":34,"facility":4,"severity":2,"timestamp":"2026-10-11T22:14:15Z","hostname":"mymachine","appname":"su","message":"'su ` +
+			`root' failed for lonvick on /dev/pts/8"}`},
 	{"a process and an end of line", "<30>Oct  9 22:33:20 host auditd[1787]: The audit daemon is exiting.\r\n",
-		pri30 + `"timestamp":"2026-10-09T22:33:20Z","hostname":"host","appname":"auditd","procid":"1787","message":"The audit daemon is exiting."}`},
+		pri30 + `"timestamp":"2026-10-09T22:33:20Z","hostname":"host","appname":"auditd","procid":"1787","message":"The audit daemon is ` +
+			`exiting."}`},
 	{"a line of a file, without a priority", "Oct  9 22:33:20 host postfix/smtpd[17]: x",
 		`{"timestamp":"2026-10-09T22:33:20Z","hostname":"host","appname":"postfix/smtpd","procid":"17","message":"x"}`},
 	{"a day of one digit, a fraction and IPv6", "<30>Oct 9 22:33:20.125 fe80::1 app: x",
 		pri30 + `"timestamp":"2026-10-09T22:33:20.125Z","hostname":"fe80::1","appname":"app","message":"x"}`},
 	{"a timestamp of RFC 3339", "<30>2026-01-02T15:04:05.123456+01:00 host app[12]: x",
 		pri30 + `"timestamp":"2026-01-02T15:04:05.123456+01:00","hostname":"host","appname":"app","procid":"12","message":"x"}`},
-	{"a timestamp with a year", "<30>Oct  9 2019 22:33:20 host app: x", pri30 + `"timestamp":"2019-10-09T22:33:20Z","hostname":"host","appname":"app","message":"x"}`},
-	{"no program", "<30>Oct  9 22:33:20 host see http://x: it is down", pri30 + `"timestamp":"2026-10-09T22:33:20Z","hostname":"host","message":"see http://x: it is down"}`},
-	{"a URL is not a program", "<30>Oct  9 22:33:20 host http://x", pri30 + `"timestamp":"2026-10-09T22:33:20Z","hostname":"host","message":"http://x"}`},
-	{"CEF is not a program", "<30>Oct  9 22:33:20 host CEF:0|a|b", pri30 + `"timestamp":"2026-10-09T22:33:20Z","hostname":"host","message":"CEF:0|a|b"}`},
-	{"no host", "<30>Oct  9 22:33:20 app[12]: x y", pri30 + `"timestamp":"2026-10-09T22:33:20Z","appname":"app","procid":"12","message":"x y"}`},
-	{"no space after the process", "<30>Oct  9 22:33:20 host app[12]:x", pri30 + `"timestamp":"2026-10-09T22:33:20Z","hostname":"host","appname":"app","procid":"12","message":"x"}`},
-	{"lines in a message", "<30>Oct  9 22:33:20 host app: a\nb", pri30 + `"timestamp":"2026-10-09T22:33:20Z","hostname":"host","appname":"app","message":"a\nb"}`},
-	{"brackets in a message", "<30>Oct  9 22:33:20 host kernel: [1.5] up", pri30 + `"timestamp":"2026-10-09T22:33:20Z","hostname":"host","appname":"kernel","message":"[1.5] up"}`},
+	{"a timestamp with a year", "<30>Oct  9 2019 22:33:20 host app: x", pri30 +
+		`"timestamp":"2019-10-09T22:33:20Z","hostname":"host","appname":"app","message":"x"}`},
+	{"no program", "<30>Oct  9 22:33:20 host see http://x: it is down", pri30 +
+		`"timestamp":"2026-10-09T22:33:20Z","hostname":"host","message":"see http://x: it is down"}`},
+	{"a URL is not a program", "<30>Oct  9 22:33:20 host http://x", pri30 +
+		`"timestamp":"2026-10-09T22:33:20Z","hostname":"host","message":"http://x"}`},
+	{"CEF is not a program", "<30>Oct  9 22:33:20 host CEF:0|a|b", pri30 +
+		`"timestamp":"2026-10-09T22:33:20Z","hostname":"host","message":"CEF:0|a|b"}`},
+	{"no host", "<30>Oct  9 22:33:20 app[12]: x y", pri30 +
+		`"timestamp":"2026-10-09T22:33:20Z","appname":"app","procid":"12","message":"x y"}`},
+	{"no space after the process", "<30>Oct  9 22:33:20 host app[12]:x", pri30 +
+		`"timestamp":"2026-10-09T22:33:20Z","hostname":"host","appname":"app","procid":"12","message":"x"}`},
+	{"lines in a message", "<30>Oct  9 22:33:20 host app: a\nb", pri30 +
+		`"timestamp":"2026-10-09T22:33:20Z","hostname":"host","appname":"app","message":"a\nb"}`},
+	{"brackets in a message", "<30>Oct  9 22:33:20 host kernel: [1.5] up", pri30 +
+		`"timestamp":"2026-10-09T22:33:20Z","hostname":"host","appname":"kernel","message":"[1.5] up"}`},
 
 	{"the example of RFC 5424", "<34>1 2003-10-11T22:14:15.003Z mymachine.example.com su - ID47 - \ufeff'su root' failed",
-		`{"priority":34,"facility":4,"severity":2,"version":1,"timestamp":"2003-10-11T22:14:15.003Z","hostname":"mymachine.example.com","appname":"su","msgid":"ID47","message":"'su root' failed"}`},
+		`{"priority":34,"facility":4,"severity":2,"version":1,"timestamp":"2003-10-11T22:14:15.003Z","hostname":"mymachine.example.com",` +
+			`"appname":"su","msgid":"ID47","message":"'su root' failed"}`},
 	{"structured data", `<30>1 - - app 12 - [a@1 x="1" y="\"\\\]\n"][b@1 ip="1" ip="2"][c] it  works`,
-		pri30 + `"version":1,"appname":"app","procid":"12","structured_data":{"a@1":{"x":"1","y":"\"\\]\\n"},"b@1":{"ip":["1","2"]},"c":{}},"message":"it  works"}`},
+		pri30 + `"version":1,"appname":"app","procid":"12","structured_data":{"a@1":{"x":"1","y":"\"\\]\\n"},"b@1":{"ip":["1","2"]},"c":{}},` +
+			`"message":"it  works"}`},
 	{"structured data alone", `<30>1 - - - - - [a x=""]`, pri30 + `"version":1,"structured_data":{"a":{"x":""}}}`},
 	{"nothing but a priority", `<0>1 - - - - - -`, `{"priority":0,"facility":0,"severity":0,"version":1}`},
-	{"no priority", "1 2026-01-02T15:04:05Z h a p m - x", `{"version":1,"timestamp":"2026-01-02T15:04:05Z","hostname":"h","appname":"a","procid":"p","msgid":"m","message":"x"}`},
+	{"no priority", "1 2026-01-02T15:04:05Z h a p m - x",
+		`{"version":1,"timestamp":"2026-01-02T15:04:05Z","hostname":"h","appname":"a","procid":"p","msgid":"m","message":"x"}`},
 }
 
 func TestSyslog(t *testing.T) {
@@ -78,13 +91,16 @@ func TestSyslogOptions(t *testing.T) {
 		in, want string
 	}{
 		{"words", codec.Syslog{Names: true}, "<191>1 - - - - - -", `{"priority":191,"facility":"local7","severity":"debug","version":1}`},
-		{"a zone", codec.Syslog{Year: 2026, Zone: zone(t, "Europe/Zurich")}, "Jul  1 12:00:00 h x", `{"timestamp":"2026-07-01T12:00:00+02:00","hostname":"h","message":"x"}`},
+		{"a zone", codec.Syslog{Year: 2026, Zone: zone(t, "Europe/Zurich")}, "Jul  1 12:00:00 h x",
+			`{"timestamp":"2026-07-01T12:00:00+02:00","hostname":"h","message":"x"}`},
 		{"only RFC 3164", codec.Syslog{Year: 2026, RFC: "3164", BestEffort: true}, "<30>1 - - - - - -", pri30 + `"message":"1 - - - - - -"}`},
 		{"best effort without a timestamp", codec.Syslog{BestEffort: true}, "<30>kernel: up", pri30 + `"message":"kernel: up"}`},
 		{"best effort without anything", codec.Syslog{BestEffort: true}, "hello", `{"message":"hello"}`},
 		{"best effort with a bad priority", codec.Syslog{BestEffort: true}, "<999>hello", `{"message":"<999>hello"}`},
-		{"best effort with a bad time", codec.Syslog{BestEffort: true}, "<30>1 today h a p m - x", pri30 + `"version":1,"message":"today h a p m - x"}`},
-		{"best effort with bad structured data", codec.Syslog{BestEffort: true}, "<30>1 - h - - - [a b=c] x", pri30 + `"version":1,"hostname":"h","message":"[a b=c] x"}`},
+		{"best effort with a bad time", codec.Syslog{BestEffort: true}, "<30>1 today h a p m - x", pri30 +
+			`"version":1,"message":"today h a p m - x"}`},
+		{"best effort with bad structured data", codec.Syslog{BestEffort: true}, "<30>1 - h - - - [a b=c] x", pri30 +
+			`"version":1,"hostname":"h","message":"[a b=c] x"}`},
 		{"best effort with a header that ends", codec.Syslog{BestEffort: true}, "<30>1 - h", pri30 + `"version":1,"hostname":"h"}`},
 	}
 	for _, tt := range tests {
@@ -143,7 +159,8 @@ func TestWhatIsNotSyslog(t *testing.T) {
 			t.Errorf("%q: %s and %v, want an error with %q", tt.in, got, err, tt.want)
 		}
 	}
-	if _, err := (&codec.Syslog{RFC: "5424"}).Decode(nil, []byte("<30>Oct  9 22:33:20 host app: x")); err == nil || !strings.Contains(err.Error(), "is not a version") {
+	if _, err := (&codec.Syslog{RFC: "5424"}).Decode(nil, []byte("<30>Oct  9 22:33:20 host app: x")); err == nil ||
+		!strings.Contains(err.Error(), "is not a version") {
 		t.Errorf("RFC 3164 where 5424 is asked for: %v", err)
 	}
 	if _, err := (&codec.Syslog{BestEffort: true}).Decode(nil, []byte("<30>\xff")); err == nil {
@@ -157,12 +174,15 @@ func TestSyslogIsWritten(t *testing.T) {
 		in, want string
 	}{
 		{codec.Syslog{}, `{"message":"x"}`, "<13>1 - - - - - - x"},
-		{codec.Syslog{}, `{"facility":"local7","severity":"err","version":1,"timestamp":"2026-01-02T15:04:05.1234567Z","hostname":"h","appname":"a","procid":12,"msgid":null}`,
+		{codec.Syslog{}, `{"facility":"local7","severity":"err","version":1,"timestamp":"2026-01-02T15:04:05.1234567Z","hostname":"h",` +
+			`"appname":"a","procid":12,"msgid":null}`,
 			"<187>1 2026-01-02T15:04:05.123456Z h a 12 - -"},
 		{codec.Syslog{}, `{"priority":34,"facility":1,"structured_data":{"a@1":{"x":"\"\\]","y":[1,2],"z":null},"b":{}},"message":"m"}`,
 			`<34>1 - - - - - [a@1 x="\"\\\]" y="1" y="2" z=""][b] m`},
-		{codec.Syslog{RFC: "3164"}, `{"severity":0,"timestamp":"2026-01-02T15:04:05Z","hostname":"h","appname":"a","procid":"1","message":"m"}`, "<8>Jan  2 15:04:05 h a[1]: m"},
-		{codec.Syslog{RFC: "3164", Zone: zone(t, "Europe/Zurich")}, `{"timestamp":"2026-07-02T15:04:05Z","message":"m"}`, "<13>Jul  2 17:04:05 - m"},
+		{codec.Syslog{RFC: "3164"}, `{"severity":0,"timestamp":"2026-01-02T15:04:05Z","hostname":"h","appname":"a","procid":"1","message":"m"}`,
+			"<8>Jan  2 15:04:05 h a[1]: m"},
+		{codec.Syslog{RFC: "3164", Zone: zone(t, "Europe/Zurich")}, `{"timestamp":"2026-07-02T15:04:05Z","message":"m"}`,
+			"<13>Jul  2 17:04:05 - m"},
 	}
 	for _, tt := range tests {
 		got, err := tt.codec.Encode([]byte("kept:"), []byte(tt.in))
@@ -205,9 +225,11 @@ func TestSyslogReadsBack(t *testing.T) {
 		priority := rapid.Uint8Range(0, 191).Draw(t, "priority")
 		host, app, pid, id := word.Draw(t, "host"), word.Draw(t, "app"), word.Draw(t, "pid"), word.Draw(t, "id")
 		message := "x" + rapid.StringMatching(`[ -~]{0,20}`).Draw(t, "message")
-		data := map[string]map[string]string{word.Draw(t, "element"): rapid.MapOf(word, rapid.StringMatching(`[ -~ü\n]{0,10}`)).Draw(t, "parameters")}
-		all := map[string]any{"priority": priority, "facility": priority / 8, "severity": priority % 8, "timestamp": at, "hostname": host, "appname": app,
-			"procid": pid, "message": message}
+		data := map[string]map[string]string{word.Draw(t, "element"): rapid.MapOf(word, rapid.StringMatching(`[ -~ü\n]{0,10}`)).Draw(t,
+			"parameters")}
+		all := map[string]any{"priority": priority, "facility": priority / 8, "severity": priority % 8, "timestamp": at, "hostname": host,
+			"appname": app,
+			"procid":  pid, "message": message}
 		for _, rfc := range []string{"3164", "5424"} {
 			if rfc == "5424" {
 				all["msgid"], all["structured_data"], all["version"] = id, data, 1

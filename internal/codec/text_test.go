@@ -35,7 +35,8 @@ var textValues = []struct {
 
 	{"ini", &codec.INI{}, "top = 1\n\n[server]\nhost = a.example\nport = 80\n\n[client \"x\"]\nurl = http://b/?c=d\n",
 		`{"top":"1","server":{"host":"a.example","port":"80"},"client \"x\"":{"url":"http://b/?c=d"}}`, ""},
-	{"ini with comments, colons and bare keys", &codec.INI{Numbers: true}, "\ufeff; comment\n# comment\n[a]\r\nb: 7 ; not a comment\nskip\n  c=8  \n",
+	{"ini with comments, colons and bare keys", &codec.INI{Numbers: true},
+		"\ufeff; comment\n# comment\n[a]\r\nb: 7 ; not a comment\nskip\n  c=8  \n",
 		`{"a":{"b":"7 ; not a comment","skip":true,"c":8}}`, "[a]\nb = 7 ; not a comment\nskip = true\nc = 8\n"},
 	{"ini with quotes", &codec.INI{}, "a = \" x\\n\\\"y\\\" \"\nb = \"x\" y\n", `{"a":" x\n\"y\" ","b":"\"x\" y"}`,
 		"a = \" x\\n\\\"y\\\" \"\nb = \"\\\"x\\\" y\"\n"},
@@ -43,35 +44,46 @@ var textValues = []struct {
 		"[a]\nx = 1\nx = 2\ny = 3\n\n[b]\n"},
 	{"ini of nothing", &codec.INI{}, "\n", `{}`, "-"},
 
-	{"toml", &codec.TOML{}, "a = 1\nb = 'x'\n\n[c]\nd = [1.5, 2.0]\n", `{"a":1,"b":"x","c":{"d":[1.5,2]}}`, "a = 1\nb = 'x'\n\n[c]\nd = [1.5, 2]\n"},
+	{"toml", &codec.TOML{}, "a = 1\nb = 'x'\n\n[c]\nd = [1.5, 2.0]\n", `{"a":1,"b":"x","c":{"d":[1.5,2]}}`,
+		"a = 1\nb = 'x'\n\n[c]\nd = [1.5, 2]\n"},
 	{"toml with numbers", &codec.TOML{}, "a = 9007199254740993\nb = 0xff\nc = 1_000\nd = -9223372036854775808\n",
-		`{"a":9007199254740993,"b":255,"c":1000,"d":-9223372036854775808}`, "a = 9007199254740993\nb = 255\nc = 1000\nd = -9223372036854775808\n"},
+		`{"a":9007199254740993,"b":255,"c":1000,"d":-9223372036854775808}`,
+		"a = 9007199254740993\nb = 255\nc = 1000\nd = -9223372036854775808\n"},
 	{"toml with dates", &codec.TOML{}, "a = 1979-05-27T07:32:00.5-08:00\nb = 1979-05-27T07:32:00\nc = 1979-05-27\nd = 07:32:00.25\n",
 		`{"a":"1979-05-27T07:32:00.5-08:00","b":"1979-05-27T07:32:00","c":"1979-05-27","d":"07:32:00.25"}`,
 		"a = '1979-05-27T07:32:00.5-08:00'\nb = '1979-05-27T07:32:00'\nc = '1979-05-27'\nd = '07:32:00.25'\n"},
-	{"toml with dotted keys and lists of tables", &codec.TOML{}, "a.b.c = true\n[[x]]\ny = 1\n[[x]]\ny = 2\n", `{"a":{"b":{"c":true}},"x":[{"y":1},{"y":2}]}`,
+	{"toml with dotted keys and lists of tables", &codec.TOML{}, "a.b.c = true\n[[x]]\ny = 1\n[[x]]\ny = 2\n",
+		`{"a":{"b":{"c":true}},"x":[{"y":1},{"y":2}]}`,
 		"[a]\n[a.b]\nc = true\n\n[[x]]\ny = 1\n\n[[x]]\ny = 2\n"},
 	{"toml of nothing", &codec.TOML{}, "", `{}`, "-"},
 
-	{"cef", &codec.CEF{}, `CEF:0|Security|threatmanager|1.0|100|worm successfully stopped|10|src=10.0.0.1 dst=2.1.2.2 msg=Detected a threat. No action needed. spt=1232`,
-		`{"cefVersion":"0","deviceVendor":"Security","deviceProduct":"threatmanager","deviceVersion":"1.0","deviceEventClassId":"100","name":"worm successfully stopped","severity":"10",` +
+	{"cef", &codec.CEF{}, `CEF:0|Security|threatmanager|1.0|100|worm successfully stopped|10|src=10.0.0.1 dst=2.1.2.2 msg=Detected a ` +
+		`threat. No action needed. spt=1232`,
+		`{"cefVersion":"0","deviceVendor":"Security","deviceProduct":"threatmanager","deviceVersion":"1.0","deviceEventClassId":"100",` +
+			`"name":"worm successfully stopped","severity":"10",` +
 			`"extension":{"src":"10.0.0.1","dst":"2.1.2.2","msg":"Detected a threat. No action needed.","spt":"1232"}}`, ""},
 	{"cef with escapes", &codec.CEF{}, `CEF:1|a\|b|c\\d|||n=m|High|act=blocked a \= \\ b\nc cs1Label=x y cs1=`,
-		`{"cefVersion":"1","deviceVendor":"a|b","deviceProduct":"c\\d","deviceVersion":"","deviceEventClassId":"","name":"n=m","severity":"High",` +
+		`{"cefVersion":"1","deviceVendor":"a|b","deviceProduct":"c\\d","deviceVersion":"","deviceEventClassId":"","name":"n=m",` +
+			`"severity":"High",` +
 			`"extension":{"act":"blocked a = \\ b\nc","cs1Label":"x y","cs1":""}}`, ""},
 	{"cef with = that nobody escaped", &codec.CEF{Numbers: true}, `CEF:0|a|b|1|2|c|3|request=http://x/?q=1&r=2 spt=80`,
-		`{"cefVersion":0,"deviceVendor":"a","deviceProduct":"b","deviceVersion":1,"deviceEventClassId":2,"name":"c","severity":3,"extension":{"request":"http://x/?q=1&r=2","spt":80}}`,
+		`{"cefVersion":0,"deviceVendor":"a","deviceProduct":"b","deviceVersion":1,"deviceEventClassId":2,"name":"c","severity":3,` +
+			`"extension":{"request":"http://x/?q=1&r=2","spt":80}}`,
 		`CEF:0|a|b|1|2|c|3|request=http://x/?q\=1&r\=2 spt=80`},
 	{"cef with = in a value that looks like a key", &codec.CEF{Numbers: true}, "CEF:0|a|b|1|2|c|3|a=b=c d=e=f=",
-		`{"cefVersion":0,"deviceVendor":"a","deviceProduct":"b","deviceVersion":1,"deviceEventClassId":2,"name":"c","severity":3,"extension":{"a":"b=c","d":"e=f="}}`,
+		`{"cefVersion":0,"deviceVendor":"a","deviceProduct":"b","deviceVersion":1,"deviceEventClassId":2,"name":"c","severity":3,` +
+			`"extension":{"a":"b=c","d":"e=f="}}`,
 		`CEF:0|a|b|1|2|c|3|a=b\=c d=e\=f\=`},
 	{"cef after a header of syslog", &codec.CEF{}, "<134>Feb 14 19:04:54 fw CEF:0|a|b|1|2|c|3|\n",
-		`{"prefix":"<134>Feb 14 19:04:54 fw","cefVersion":"0","deviceVendor":"a","deviceProduct":"b","deviceVersion":"1","deviceEventClassId":"2","name":"c","severity":"3","extension":{}}`,
+		`{"prefix":"<134>Feb 14 19:04:54 fw","cefVersion":"0","deviceVendor":"a","deviceProduct":"b","deviceVersion":"1",` +
+			`"deviceEventClassId":"2","name":"c","severity":"3","extension":{}}`,
 		"<134>Feb 14 19:04:54 fw CEF:0|a|b|1|2|c|3|"},
 	{"cef without a bar at the end", &codec.CEF{}, "CEF:0|a|b|1|2|c|3",
-		`{"cefVersion":"0","deviceVendor":"a","deviceProduct":"b","deviceVersion":"1","deviceEventClassId":"2","name":"c","severity":"3","extension":{}}`, "CEF:0|a|b|1|2|c|3|"},
+		`{"cefVersion":"0","deviceVendor":"a","deviceProduct":"b","deviceVersion":"1","deviceEventClassId":"2","name":"c","severity":"3",` +
+			`"extension":{}}`, "CEF:0|a|b|1|2|c|3|"},
 	{"cef with a key that comes twice", &codec.CEF{}, "CEF:0|a|b|1|2|c|3|x=1 y=2 x=3  z=4 ",
-		`{"cefVersion":"0","deviceVendor":"a","deviceProduct":"b","deviceVersion":"1","deviceEventClassId":"2","name":"c","severity":"3","extension":{"x":["1","3"],"y":"2","z":"4"}}`,
+		`{"cefVersion":"0","deviceVendor":"a","deviceProduct":"b","deviceVersion":"1","deviceEventClassId":"2","name":"c","severity":"3",` +
+			`"extension":{"x":["1","3"],"y":"2","z":"4"}}`,
 		"CEF:0|a|b|1|2|c|3|x=1 x=3 y=2 z=4"},
 }
 
@@ -141,7 +153,8 @@ func TestTextThatIsNotOfTheFormat(t *testing.T) {
 		{"a toml list that is deep", &codec.TOML{}, "a = " + strings.Repeat("[", 600) + strings.Repeat("]", 600), "nested deeper than 512"},
 		{"a toml list that is very deep", &codec.TOML{}, "a = " + strings.Repeat("[", 1_000_000), "toml: line 1"},
 		{"a toml key of many parts", &codec.TOML{}, strings.Repeat("a.", 500_000) + "a = 1", "toml: nested deeper than 512"},
-		{"a toml key of many parts in a table", &codec.TOML{}, "x = {" + strings.Repeat("a.", 500_000) + "a = 1}", "toml: nested deeper than 512"},
+		{"a toml key of many parts in a table", &codec.TOML{}, "x = {" + strings.Repeat("a.", 500_000) + "a = 1}",
+			"toml: nested deeper than 512"},
 		{"a toml table of many parts", &codec.TOML{}, "x = 1\n  [" + strings.Repeat("a.", 500_000) + "a]", "toml: nested deeper than 512"},
 		{"toml with very many keys", &codec.TOML{}, "x = [" + strings.Repeat("{a = 1},", 20_000) + "]", "toml: has more than 10000 keys"},
 		{"toml with very many tables", &codec.TOML{}, strings.Repeat("[[a]]\n", 20_000), "toml: has more than 10000 keys"},
@@ -204,7 +217,8 @@ func TestNullInTextFormats(t *testing.T) {
 			t.Errorf("%T: %q, %v, want %q", c, got, err, want)
 		}
 	}
-	if got, err := new(codec.CEF).Encode(nil, []byte(`{"severity":null,"extension":{"a":null,"b":1,"c":[2]}}`)); err != nil || string(got) != "CEF:0|||||||b=1 c=[2]" {
+	if got, err := new(codec.CEF).Encode(nil, []byte(`{"severity":null,"extension":{"a":null,"b":1,"c":[2]}}`)); err != nil ||
+		string(got) != "CEF:0|||||||b=1 c=[2]" {
 		t.Errorf("cef: %q, %v", got, err)
 	}
 }
@@ -230,7 +244,8 @@ func TestTextFormatsRoundTrip(t *testing.T) {
 			{&codec.Form{}, object(text)},
 			{&codec.INI{}, map[string]any{"A": object(text), "A b]": object(text), "c": text.Draw(t, "value")}},
 			{&codec.TOML{}, map[string]any{"a": object(text), "b": []any{object(text)}, text.Draw(t, "key"): 1}},
-			{&codec.CEF{}, map[string]any{"cefVersion": "0", "deviceVendor": strings.NewReplacer("\n", "", "\r", "").Replace(text.Draw(t, "vendor")), "deviceProduct": "",
+			{&codec.CEF{}, map[string]any{"cefVersion": "0", "deviceVendor": strings.NewReplacer("\n", "", "\r", "").Replace(text.Draw(t, "vendor")),
+				"deviceProduct": "",
 				"deviceVersion": `\`, "deviceEventClassId": "|", "name": "n", "severity": "", "extension": trimmed(object(text))}},
 		}
 		for _, tt := range tests {

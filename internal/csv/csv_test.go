@@ -49,7 +49,8 @@ func TestText(t *testing.T) {
 
 func TestTextRefuses(t *testing.T) {
 	tests := []struct{ name, text, want string }{
-		{"lines that end with a carriage return", "a,b\r1,2\r", `line 1: field 2: a carriage return inside a field without quotes (if lines end with \r alone`},
+		{"lines that end with a carriage return", "a,b\r1,2\r",
+			`line 1: field 2: a carriage return inside a field without quotes (if lines end with \r alone`},
 		{"an open quote", "a\n\"b\nc", "line 2: a quote is not closed"},
 		{"text after a quote", "a\n1\n\"b\"c,d", "line 3: field 1: text follows"},
 		{"bytes that are not text", "a\n\n\xff", "line 3: the record is not valid UTF-8"},

@@ -138,7 +138,8 @@ func TestReader(t *testing.T) {
 				`!not JSON: unexpected ',' where a JSON value begins, at byte 3 of the stream; what follows can't be read: ,2]`}, []int{1, 2}},
 		{"arrays line by line are something else", Framing{JSON: &Plain{}}, 0, "[1]\n[2]",
 			[]string{"1",
-				"!not JSON: unexpected '[' after the array: only one array is read (for one array per line use framing lines), at byte 4 of the stream; what follows can't be read: [2]"}, []int{1, 2}},
+				"!not JSON: unexpected '[' after the array: only one array is read (for one array per line use framing lines), at byte 4 of the " +
+					"stream; what follows can't be read: [2]"}, []int{1, 2}},
 		{"a document that is too long is skipped", Framing{JSON: &Plain{}}, cap10,
 			`{"a":"` + strings.Repeat("v", 600) + `"} {"b":2}`,
 			[]string{`!record of 608 bytes is longer than max_record (10 bytes): {"a":"vvvv`, `{"b":2}`}, []int{1, 2}},

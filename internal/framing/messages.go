@@ -206,7 +206,8 @@ func readMessage(line []byte) (Record, error) {
 	if yes, _ := meta.Get(truncated); yes == true {
 		whole, _ := meta.Get(originalSize)
 		rec.Err = engine.Errorf(engine.Decode,
-			"this is only the beginning, %d of %v bytes, of a record that was longer than max_record when it was read: read it again from its original source, with a larger max_record", len(body), whole)
+			"this is only the beginning, %d of %v bytes, of a record that was longer than max_record when it was read: read it again from its "+
+				"original source, with a larger max_record", len(body), whole)
 	}
 	return rec, nil
 }

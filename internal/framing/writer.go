@@ -90,7 +90,8 @@ func (c *OutConfig) Writer() *Writer {
 }
 
 // otherFraming is the remedy for a payload that is several records.
-const otherFraming = "write `framing: whole` for an archive or file that is complete in itself, `framing: {length: 4}`, or `encode: base64` before the output"
+const otherFraming = "write `framing: whole` for an archive or file that is complete in itself, `framing: {length: 4}`, or `encode: " +
+	"base64` before the output"
 
 func appendLength(dst, body []byte, prefix int) ([]byte, error) {
 	n := uint64(len(body))

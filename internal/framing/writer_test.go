@@ -38,7 +38,8 @@ func TestWriter(t *testing.T) {
 			[]string{`{}`}, "\"\"\n"},
 		{"messages keep documents as they are", OutFraming{Messages: &Plain{}},
 			[]string{`{"a": 1.0}`, `[1]`, `"x"`, "two\nlines", "\xff", `{"a":`, ""},
-			"{\"payload\":{\"a\": 1.0}}\n{\"payload\":[1]}\n{\"payload\":\"\\\"x\\\"\"}\n{\"payload\":\"two\\nlines\"}\n{\"payload_base64\":\"/w==\"}\n{\"payload\":\"{\\\"a\\\":\"}\n{\"payload\":\"\"}\n"},
+			"{\"payload\":{\"a\": 1.0}}\n{\"payload\":[1]}\n{\"payload\":\"\\\"x\\\"\"}\n{\"payload\":\"two\\nlines\"}\n{\"payload_base64\":\"/w=" +
+				"=\"}\n{\"payload\":\"{\\\"a\\\":\"}\n{\"payload\":\"\"}\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -67,7 +67,8 @@ func Outcomes(b *engine.Batch, n int, step string) []Outcome {
 	for i := range all {
 		switch {
 		case found[i] > 1:
-			all[i] = Outcome{Err: fmt.Errorf("a step inside %s has turned one message into %d, which can't continue as one (split after it)", step, found[i])}
+			all[i] = Outcome{Err: fmt.Errorf("a step inside %s has turned one message into %d, which can't continue as one (split after it)", step,
+				found[i])}
 		case found[i] == 0 && merged:
 			all[i] = Outcome{Err: fmt.Errorf("a step inside %s has merged messages, which can then not continue separately (merge after it)", step)}
 		case found[i] == 0:

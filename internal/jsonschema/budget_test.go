@@ -40,18 +40,22 @@ func TestNothingTakesForEver(t *testing.T) {
 		{"branches that say the same of a deep document",
 			`{"$ref":"#/$defs/n","$defs":{"n":{"anyOf":[{"properties":{"a":{"$ref":"#/$defs/n"}},"required":["b"]},
 				{"properties":{"a":{"$ref":"#/$defs/n"}},"required":["c"]},{"type":"null"}]}}}`,
-			nested(24, `{"a":%s}`, `1`), "the document: missing property 'b'; the document: missing property 'c'; the document: got object, want null; and"},
+			nested(24, `{"a":%s}`, `1`),
+			"the document: missing property 'b'; the document: missing property 'c'; the document: got object, want null; and"},
 		{"a tree whose nodes say which schema is theirs", fmt.Sprintf(tree, "oneOf"), nested(400, `{"kind":"b","next":%s}`, `{"kind":"a"}`), ""},
 		{"one whose leaf is wrong", fmt.Sprintf(tree, "oneOf"), nested(130, `{"kind":"b","next":%s}`, `{"kind":"c"}`), "/kind: must be 'a'"},
 		{"one in which two schemas are anyone's", fmt.Sprintf(strings.ReplaceAll(tree, `"const"`, `"title"`), "anyOf"),
 			nested(300, `{"kind":"b","next":%s}`, `{"kind":"a"}`), ""},
 		{"schemas that lead to one by 2³⁰ ways", `{"$ref":"#/$defs/0","$defs":{` + chain(30, `{"allOf":[NEXT,NEXT]}`, `{"type":"string"}`) + `}}`,
 			`1`, "the document: got number, want string"},
-		{"by those that depend on properties", `{"not":{"$ref":"#/$defs/0"},"$defs":{` + chain(30, `{"dependentSchemas":{"a":NEXT,"b":NEXT}}`, `{"type":"string"}`) + `}}`,
+		{"by those that depend on properties", `{"not":{"$ref":"#/$defs/0"},"$defs":{` + chain(30, `{"dependentSchemas":{"a":NEXT,"b":NEXT}}`,
+			`{"type":"string"}`) + `}}`,
 			`{"a":1,"b":1}`, ""},
-		{"by those that ask what is evaluated", `{"$ref":"#/$defs/0","$defs":{` + chain(30, `{"anyOf":[NEXT,NEXT],"unevaluatedProperties":{"type":"null"}}`, `{"required":["a"]}`) + `}}`,
+		{"by those that ask what is evaluated", `{"$ref":"#/$defs/0","$defs":{` + chain(30,
+			`{"anyOf":[NEXT,NEXT],"unevaluatedProperties":{"type":"null"}}`, `{"required":["a"]}`) + `}}`,
 			`{"a":null,"b":1}`, "/b: got number, want null"},
-		{"by names of properties", `{"propertyNames":{"$ref":"#/$defs/0"},"$defs":{` + chain(30, `{"allOf":[NEXT,NEXT]}`, `{"maxLength":1}`) + `}}`,
+		{"by names of properties", `{"propertyNames":{"$ref":"#/$defs/0"},"$defs":{` + chain(30, `{"allOf":[NEXT,NEXT]}`, `{"maxLength":1}`) +
+			`}}`,
 			`{"ab":1}`, "the document: invalid propertyName 'ab'"},
 		{"by the dynamic scope", fmt.Sprintf(extended, "allOf"), nested(24, `{"a":%s}`, `1`), givenUp},
 		{"items that are to differ, at each level", `{"$ref":"#/$defs/n","$defs":{"n":{"uniqueItems":true,"items":{"$ref":"#/$defs/n"}}}}`,
@@ -61,7 +65,8 @@ func TestNothingTakesForEver(t *testing.T) {
 			"[" + strings.Repeat("{},", 20_000) + "1]", givenUp},
 		{"a pattern that many repetitions are in", `{"pattern":"^(a?){999}$"}`, `"` + letters + `"`, givenUp},
 		{"one for each name of a property", `{"patternProperties":{"^(a?){999}$":{}}}`, `{"` + letters + `":1}`, givenUp},
-		{"a regular expression in the document", `{"$schema":"http://json-schema.org/draft-07/schema#","format":"regex"}`, `"((a{100}){9}){1}"`, ""},
+		{"a regular expression in the document", `{"$schema":"http://json-schema.org/draft-07/schema#","format":"regex"}`, `"((a{100}){9}){1}"`,
+			""},
 		{"a document that is itself a schema", `{"items":{"$ref":"http://json-schema.org/draft-07/schema#"}}`,
 			"[" + nested(200, `{"items":%s}`, `{"pattern":"a"}`) + "]", ""},
 	}
@@ -114,14 +119,17 @@ func TestSchemasOfARegistryAreBounded(t *testing.T) {
 		{"very many schemas", `{"allOf":[` + strings.Repeat(`{},`, 60_000) + `{}]}`, "more than 50000 schemas"},
 		{"very many values", `{"enum":[` + strings.Repeat(`1,`, 500_000) + `1]}`, "more than 400000 (split it)"},
 		{"a long chain of references", `{"$ref":"#/definitions/0","definitions":{` +
-			strings.ReplaceAll(chain(20_000, `{"allOf":[NEXT]}`, `{}`), "$defs", "definitions") + `}}`, "more than 10000 schemas lead to each other"},
-		{"patterns that are short and repeat much", `{"allOf":[` + strings.Repeat(`{"pattern":"^(a{30}){30}$"},`, 1000) + `{}]}`, "its regular expressions are larger"},
+			strings.ReplaceAll(chain(20_000, `{"allOf":[NEXT]}`, `{}`), "$defs", "definitions") + `}}`,
+			"more than 10000 schemas lead to each other"},
+		{"patterns that are short and repeat much", `{"allOf":[` + strings.Repeat(`{"pattern":"^(a{30}){30}$"},`, 1000) + `{}]}`,
+			"its regular expressions are larger"},
 		{"one reference by many addresses", `{"allOf":[` + repeated(9, `{"$ref":"x%d/a.json"},`) + `{}]}`, "more than 4 addresses"},
 		{"a very long pattern", `{"pattern":"` + strings.Repeat("a?", 1<<19) + `"}`, "/pattern: is longer than"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := CompileText(&engine.Schema{Text: tt.schema, Needs: []engine.NamedSchema{{Name: "a.json", Text: `{}`}}}, ofRegistries); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := CompileText(&engine.Schema{Text: tt.schema, Needs: []engine.NamedSchema{{Name: "a.json", Text: `{}`}}},
+				ofRegistries); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})

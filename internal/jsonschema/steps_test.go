@@ -31,13 +31,15 @@ var shop = shelf{schemas: map[int]*engine.Schema{
 		{Name: "address.json", Text: `{"type":"object","properties":{"zip":{"type":"string","pattern":"^[0-9]+$"}}}`},
 		{Name: "customer.json", Text: `{"properties":{"home":{"$ref":"address.json"}}}`}}},
 	2: {ID: 2, Type: "AVRO", Text: `"int"`}, 3: {ID: 3, Type: Kind, Text: `{"type":`}, 4: {ID: 4, Type: Kind, Text: `{"type":"objekt"}`},
-	5: {ID: 5, Type: Kind, Text: `{"$id":"https://example.com/schemas/order.json","properties":{"of":{"$ref":"customer.json"}}}`, Needs: []engine.NamedSchema{
-		{Name: "customer.json", Text: `{"type":"string"}`}}},
+	5: {ID: 5, Type: Kind, Text: `{"$id":"https://example.com/schemas/order.json","properties":{"of":{"$ref":"customer.json"}}}`,
+		Needs: []engine.NamedSchema{
+			{Name: "customer.json", Text: `{"type":"string"}`}}},
 	6: {ID: 6, Type: Kind, Text: `{"$ref":"gone.json"}`}, 7: {ID: 7, Type: Kind, Text: `{"$ref":"https://example.com/x.json"}`},
 	11: {ID: 11, Type: Kind, Text: `{"$ref":"https://example.com/x.json"}`, Needs: []engine.NamedSchema{
 		{Name: "https://example.com/x.json", Text: `{"type":"null"}`}}},
 	8: {ID: 8, Type: Kind, Text: `{"definitions":{"a":{"format":"email"}},"items":[{"$ref":"#/definitions/a"}],"additionalItems":false}`},
-	9: {ID: 9, Type: Kind, Text: `{"$ref":"#"}`}, 10: {ID: 10, Type: Kind, Text: strings.Repeat(`{"not":`, 10_000) + "{}" + strings.Repeat("}", 10_000)},
+	9: {ID: 9, Type: Kind, Text: `{"$ref":"#"}`}, 10: {ID: 10, Type: Kind, Text: strings.Repeat(`{"not":`, 10_000) + "{}" + strings.Repeat("}",
+		10_000)},
 }}
 
 func TestPayloadsAreCheckedByTheirSchema(t *testing.T) {
@@ -101,7 +103,8 @@ func TestWhatMakesNoEncoder(t *testing.T) {
 		{"a schema that is wrong", Writes{Schema: source(`{"type":"objekt"}`)}, "the schema: not a valid JSON Schema: /type: "},
 		{"a schema that refers to others", Writes{Schema: source(`{"$ref":"x.json"}`)}, "x.json is not one of the schema's references"},
 		{"a file that is not there", Writes{Schema: registry.Source{File: "nowhere.json"}}, "nowhere.json: no such file"},
-		{"a subject of a title that there is not", Writes{Writes: registry.Writes{Naming: "record"}, Schema: source(`{}`)}, "the schema has no title"},
+		{"a subject of a title that there is not", Writes{Writes: registry.Writes{Naming: "record"}, Schema: source(`{}`)},
+			"the schema has no title"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

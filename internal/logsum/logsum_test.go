@@ -94,7 +94,9 @@ func TestKindsAreToldApart(t *testing.T) {
 			t.Errorf("%d lines: %q", len(got), got)
 		}
 		h.Flush()
-		want := fmt.Sprintf(`level=INFO msg="lines were left out: there were too many of their kind" pipeline=one like="false beat" lines=%d over=1ms`, 1000-mostLines)
+		want := fmt.Sprintf(
+			`level=INFO msg="lines were left out: there were too many of their kind" pipeline=one like="false beat" lines=%d over=1ms`,
+			1000-mostLines)
 		if got := lines(&out); len(got) != 1 || got[0] != want {
 			t.Errorf("at the end: got %q, want %q", got, want)
 		}

@@ -177,7 +177,8 @@ func (a *set) clash(s Spec) error {
 			return fmt.Errorf("metric %s has a name that belongs to the histogram %s (use another name)", s.Name, base)
 		}
 		if s.Kind == Histogram && a.byName[s.Name+part] != nil {
-			return fmt.Errorf("the histogram %s has a part %s%s, and another step has a metric of that name (use another name)", s.Name, s.Name, part)
+			return fmt.Errorf("the histogram %s has a part %s%s, and another step has a metric of that name (use another name)", s.Name, s.Name,
+				part)
 		}
 	}
 	return nil

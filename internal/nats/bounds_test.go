@@ -18,7 +18,8 @@ var said = []struct {
 	name, text string
 	wrong      string // "": nothing
 }{
-	{"all kinds", info + "PING\r\nPONG\r\n+OK\r\n-ERR 'Permissions Violation for Publish to \"a\"'\r\nMSG a 1 0\r\n\r\nMSG a 1 r 5\r\nhello\r\nHMSG a 1 12 14\r\nNATS/1.0\r\n\r\nab\r\nping\r\n", ""},
+	{"all kinds", info + "PING\r\nPONG\r\n+OK\r\n-ERR 'Permissions Violation for Publish to \"a\"'\r\nMSG a 1 0\r\n\r\nMSG a 1 r " +
+		"5\r\nhello\r\nHMSG a 1 12 14\r\nNATS/1.0\r\n\r\nab\r\nping\r\n", ""},
 	{"a message with lines", info + "MSG a 1 6\r\nPING\r\n\r\nPING\r\n", ""},
 	{"as long a message as the server takes", info + "MSG a 1 1000\r\n" + strings.Repeat("x", 1000) + "\r\n", ""},
 	{"a longer one", info + "MSG a 1 1001\r\n", "none may have more than 1000"},

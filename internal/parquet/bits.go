@@ -114,7 +114,8 @@ func newDeltas(src []byte) (d deltas, err error) {
 	if block == 0 || block > 1<<20 || block%128 != 0 || parts == 0 || parts > block/32 || block%parts != 0 || block/parts%32 != 0 {
 		return d, errEncoding
 	}
-	d = deltas{src: src, block: int(block), part: int(block / parts), left: header[2], first: true, value: unzigzag(header[3])} // #nosec G115 -- checked
+	d = deltas{src: src, block: int(block), part: int(block / parts), // #nosec G115 -- checked
+		left: header[2], first: true, value: unzigzag(header[3])}
 	return d, nil
 }
 

@@ -82,7 +82,8 @@ func TestAFileThatIsMuchOfLittle(t *testing.T) {
 
 // TestAPageIsNoLongerThanItClaims: what a page claims is what memory is taken for.
 func TestAPageIsNoLongerThanItClaims(t *testing.T) {
-	for name, method := range map[int64]compress.Codec{1: &parquet.Snappy, 2: &parquet.Gzip, 4: &parquet.Brotli, 6: &parquet.Zstd, 7: &parquet.Lz4Raw} {
+	for name, method := range map[int64]compress.Codec{1: &parquet.Snappy, 2: &parquet.Gzip, 4: &parquet.Brotli, 6: &parquet.Zstd,
+		7: &parquet.Lz4Raw} {
 		page, err := method.Encode(nil, make([]byte, 1<<20))
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +99,8 @@ func TestAPageIsNoLongerThanItClaims(t *testing.T) {
 
 // TestDamageIsAnError: whatever byte is another, reading ends, with a document or an error.
 func TestDamageIsAnError(t *testing.T) {
-	for _, file := range [][]byte{fileOf(t, Writes{}, some(3)...), written(t, []foreign{{Prefix: "a", Map: map[int32]string{1: "x"}}, {Prefix: "ab"}}, parquet.DataPageVersion(1))} {
+	for _, file := range [][]byte{fileOf(t, Writes{}, some(3)...), written(t, []foreign{{Prefix: "a", Map: map[int32]string{1: "x"}},
+		{Prefix: "ab"}}, parquet.DataPageVersion(1))} {
 		for at := range file {
 			for _, b := range []byte{0xff, file[at] ^ 1, file[at] ^ 0x80} {
 				damaged := bytes.Clone(file)

@@ -28,7 +28,8 @@ func TestInference(t *testing.T) {
 		documents []string
 		want      string
 	}{
-		{"each kind", []string{`{"b":true,"i":1,"d":1.5,"t":"x","l":["x"],"o":{"p":1}}`}, "{b: bool, i: int64, d: double, t: text, l: [text], o: {p: int64}}"},
+		{"each kind", []string{`{"b":true,"i":1,"d":1.5,"t":"x","l":["x"],"o":{"p":1}}`},
+			"{b: bool, i: int64, d: double, t: text, l: [text], o: {p: int64}}"},
 		{"fields of several documents", []string{`{"a":1}`, `{"b":"x","a":null}`}, "{a: int64, b: text}"},
 		{"null, and a list without items", []string{`{"a":null,"l":[],"m":[null,[]]}`}, "{a: text, l: [text], m: [[text]]}"},
 		{"integers and fractions, in both orders", []string{`{"a":1,"b":1.5}`, `{"a":1.5,"b":1}`}, "{a: double, b: double}"},
@@ -36,7 +37,8 @@ func TestInference(t *testing.T) {
 			`{"a":1.5,"b":-9007199254740993,"c":1e3}`}, "{a: json, b: json, c: double}"},
 		{"integers of 64 bits, and longer ones", []string{`{"a":-9223372036854775808,"b":9223372036854775808}`}, "{a: int64, b: json}"},
 		{"a number that no double is", []string{`{"a":1e400}`}, "{a: json}"},
-		{"values of different kinds", []string{`{"a":1,"l":[1,"x"],"o":{"p":1}}`, `{"a":"x","o":[1]}`, `{"a":2}`}, "{a: json, l: [json], o: json}"},
+		{"values of different kinds", []string{`{"a":1,"l":[1,"x"],"o":{"p":1}}`, `{"a":"x","o":[1]}`, `{"a":2}`},
+			"{a: json, l: [json], o: json}"},
 		{"an object without fields", []string{`{"o":{},"p":{"q":{}}}`}, "{o: json, p: {q: json}}"},
 		{"an object whose fields come later", []string{`{"o":{}}`, `{"o":{"p":1}}`}, "{o: {p: int64}}"},
 		{"what is nested too deeply", []string{deep}, strings.Repeat("{a: ", 32) + "{a: json" + strings.Repeat("}", 33)},

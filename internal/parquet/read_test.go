@@ -46,7 +46,8 @@ func fileOf(t testing.TB, w Writes, documents ...string) []byte {
 func some(n int) []string {
 	documents := make([]string, n)
 	for i := range documents {
-		documents[i] = fmt.Sprintf(`{"id":%d,"s":%q,"u":"u%d","f":%d.5,"b":%t,"l":%s,"o":{"p":[{"q":%s}],"n":null}}`, i, "s"+fmt.Sprint(i%9), i, i,
+		documents[i] = fmt.Sprintf(`{"id":%d,"s":%q,"u":"u%d","f":%d.5,"b":%t,"l":%s,"o":{"p":[{"q":%s}],"n":null}}`, i, "s"+fmt.Sprint(i%9), i,
+			i,
 			i%3 == 0, []string{"null", "[]", "[1,null,2]", "[[1],[],null]"}[i%3], []string{"null", "7"}[i%2])
 	}
 	return documents
@@ -116,7 +117,8 @@ func TestForeignEncodings(t *testing.T) {
 	var want []string
 	for i := range 1000 {
 		f := float32(i) / 2
-		r := foreign{Delta: int64(i) * int64(i%3-1) * (math.MaxInt64 / 1000), Prefix: fmt.Sprintf("prefix/%04d", i), Split: float64(i) / 4, Dict: int32(i % 5), Fixed: [3]byte{1, 2, byte(i)},
+		r := foreign{Delta: int64(i) * int64(i%3-1) * (math.MaxInt64 / 1000), Prefix: fmt.Sprintf("prefix/%04d", i), Split: float64(i) / 4,
+			Dict: int32(i % 5), Fixed: [3]byte{1, 2, byte(i)},
 			Flag: i%2 == 0, Small: math.MaxUint32 - uint32(i), Enum: "E"}
 		opt, bare, mapped := "null", "[]", "{}"
 		if i%3 == 0 {
@@ -125,12 +127,14 @@ func TestForeignEncodings(t *testing.T) {
 		}
 		rows = append(rows, r)
 		fixed, _ := appendBytes(nil, value{bytes: r.Fixed[:]})
-		want = append(want, fmt.Sprintf(`{"delta":%d,"prefix":%q,"split":%s,"dict":%d,"fixed":%s,"bare":%s,"map":%s,"flag":%t,"small":%d,"enum":"E","opt":%s}`,
-			r.Delta, r.Prefix, codec.AppendFloat(nil, r.Split, 64), r.Dict, fixed, bare, mapped, r.Flag, r.Small, opt))
+		want = append(want,
+			fmt.Sprintf(`{"delta":%d,"prefix":%q,"split":%s,"dict":%d,"fixed":%s,"bare":%s,"map":%s,"flag":%t,"small":%d,"enum":"E","opt":%s}`,
+				r.Delta, r.Prefix, codec.AppendFloat(nil, r.Split, 64), r.Dict, fixed, bare, mapped, r.Flag, r.Small, opt))
 	}
 	for _, method := range []compress.Codec{&parquet.Uncompressed, &parquet.Brotli, &parquet.Lz4Raw} {
 		for version := 1; version <= 2; version++ {
-			got, err := new(Reads).Decode(nil, written(t, rows, parquet.Compression(method), parquet.DataPageVersion(version), parquet.PageBufferSize(4<<10)))
+			got, err := new(Reads).Decode(nil, written(t, rows, parquet.Compression(method), parquet.DataPageVersion(version),
+				parquet.PageBufferSize(4<<10)))
 			if w := "[" + strings.Join(want, ",") + "]"; err != nil || string(got) != w {
 				t.Errorf("%s %d: %v\n%.400s\n%.400s", method, version, err, got, w)
 			}
@@ -154,12 +158,15 @@ func TestListsOfOlderWriters(t *testing.T) {
 	}{
 		{"three levels", []element{group("l", 1, 1, convertedList), group("list", 2, 1, -1), leaf("element", 1)}, "[int]"},
 		{"two levels", []element{group("l", 1, 1, convertedList), leaf("element", 2)}, "[int]"},
-		{"an object that repeats", []element{group("l", 1, 1, convertedList), group("element", 2, 2, -1), leaf("a", 0), leaf("b", 0)}, "[{a: int, b: int}]"},
-		{"an object of one field that is called array", []element{group("l", 1, 1, convertedList), group("array", 2, 1, -1), leaf("a", 0)}, "[{a: int}]"},
+		{"an object that repeats", []element{group("l", 1, 1, convertedList), group("element", 2, 2, -1), leaf("a", 0), leaf("b", 0)},
+			"[{a: int, b: int}]"},
+		{"an object of one field that is called array", []element{group("l", 1, 1, convertedList), group("array", 2, 1, -1), leaf("a", 0)},
+			"[{a: int}]"},
 		{"one that is called as the list", []element{group("l", 1, 1, convertedList), group("l_tuple", 2, 1, -1), leaf("a", 0)}, "[{a: int}]"},
 		{"what repeats by itself", []element{leaf("l", 2)}, "[int]"},
 		{"a map", []element{group("l", 1, 1, convertedMap), group("map", 2, 2, 2), leaf("key", 0), leaf("value", 1)}, "{*: int}"},
-		{"a map without values is what it is", []element{group("l", 1, 1, convertedMap), group("map", 2, 1, -1), leaf("key", 0)}, "{map: [{key: int}]}"},
+		{"a map without values is what it is", []element{group("l", 1, 1, convertedMap), group("map", 2, 1, -1), leaf("key", 0)},
+			"{map: [{key: int}]}"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

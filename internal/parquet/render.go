@@ -19,8 +19,10 @@ type render func(dst []byte, v value) ([]byte, error)
 
 // The converted types, of older writers, as logical ones.
 var converted = map[int64]logical{
-	0: {kind: logicalString}, 4: {kind: logicalEnum}, 6: {kind: logicalDate}, 7: {kind: logicalTime, unit: 1e3}, 8: {kind: logicalTime, unit: 1e6},
-	9: {kind: logicalStamp, unit: 1e3}, 10: {kind: logicalStamp, unit: 1e6}, 11: {kind: logicalInteger, bits: 8}, 12: {kind: logicalInteger, bits: 16},
+	0: {kind: logicalString}, 4: {kind: logicalEnum}, 6: {kind: logicalDate}, 7: {kind: logicalTime, unit: 1e3}, 8: {kind: logicalTime,
+		unit: 1e6},
+	9: {kind: logicalStamp, unit: 1e3}, 10: {kind: logicalStamp, unit: 1e6}, 11: {kind: logicalInteger, bits: 8}, 12: {kind: logicalInteger,
+		bits: 16},
 	13: {kind: logicalInteger, bits: 32}, 14: {kind: logicalInteger, bits: 64}, 19: {kind: logicalJSON},
 }
 
@@ -171,7 +173,9 @@ func decimalOf(e *element, l logical) (render, error) {
 			return codec.AppendScaled(dst, int64(int32(uint32(v.bits))), scale), nil // #nosec G115 -- of 32 bits
 		}, nil
 	case physicalInt64:
-		return func(dst []byte, v value) ([]byte, error) { return codec.AppendScaled(dst, int64(v.bits), scale), nil }, nil // #nosec G115 -- the same bits
+		return func(dst []byte, v value) ([]byte, error) {
+			return codec.AppendScaled(dst, int64(v.bits), scale), nil // #nosec G115 -- the same bits
+		}, nil
 	case physicalBytes, physicalFixed:
 		return func(dst []byte, v value) ([]byte, error) { return codec.AppendDecimal(dst, v.bytes, scale) }, nil
 	}

@@ -127,7 +127,8 @@ func (r *Result) One(m *engine.Message) error {
 		return r.Ends[0].Err
 	}
 	if len(r.Made) != 1 || len(r.Made[0].Of) != 1 {
-		return fmt.Errorf("the steps of the pool have turned one message into %d, which can't come back as one (split after the pool)", len(r.Made))
+		return fmt.Errorf("the steps of the pool have turned one message into %d, which can't come back as one (split after the pool)",
+			len(r.Made))
 	}
 	r.Made[0].give(m)
 	return nil
@@ -221,7 +222,8 @@ func (r *Result) merge(b *engine.Batch, d *Made, of []*engine.Message, count []i
 	if slices.ContainsFunc(d.Of, func(i int) bool { return count[i] > 1 }) {
 		for _, i := range d.Of {
 			if r.Ends[i] == (End{}) {
-				of[i].Fail(errors.New("the steps of the pool have both split and merged this message, or one that it was merged with, which can't be applied here (do one of them after the pool)"))
+				of[i].Fail(errors.New("the steps of the pool have both split and merged this message, or one that it was merged with, which can't " +
+					"be applied here (do one of them after the pool)"))
 			}
 		}
 		return
@@ -245,11 +247,13 @@ func split(b *engine.Batch, m *engine.Message, parts []Made, n int) {
 	}
 	for i := range parts {
 		if parts[i].SameMeta != parts[0].SameMeta || parts[i].Meta != parts[0].Meta {
-			m.Fail(errors.New("the steps of the pool have given the parts of this message different metadata, which can't be applied here (set it after the pool)"))
+			m.Fail(errors.New(
+				"the steps of the pool have given the parts of this message different metadata, which can't be applied here (set it after the pool)"))
 			return
 		}
 		if parts[i].SameVars != parts[0].SameVars || parts[i].Vars != parts[0].Vars {
-			m.Fail(errors.New("the steps of the pool have given the parts of this message different vars, which can't be applied here (write `let` after the pool)"))
+			m.Fail(errors.New(
+				"the steps of the pool have given the parts of this message different vars, which can't be applied here (write `let` after the pool)"))
 			return
 		}
 	}

@@ -65,7 +65,8 @@ func TestValuesAreShownAndWritten(t *testing.T) {
 		{"empty", `google.protobuf.Empty v = 1;`, `{"v":{}}`, `0a00`},
 		{"any", `google.protobuf.Any v = 1;`, `{"v":{"@type":"x/M","v":{}}}`, `0a090a03782f4d12020a00`},
 		{"any of a wrapper", `google.protobuf.Any v = 1;`, `{"v":{"@type":"x/google.protobuf.Duration","value":"1s"}}`, ``},
-		{"any of a message that is not in the schema", `google.protobuf.Any v = 1;`, `{"v":{"@type":"x/Y","value":"/w=="}}`, `0a080a03782f591201ff`},
+		{"any of a message that is not in the schema", `google.protobuf.Any v = 1;`, `{"v":{"@type":"x/Y","value":"/w=="}}`,
+			`0a080a03782f591201ff`},
 		{"any of a message without fields", `google.protobuf.Any v = 1;`, `{"v":{"@type":"x/M"}}`, `0a050a03782f4d`},
 		{"any of nothing", `google.protobuf.Any v = 1;`, `{"v":{}}`, `0a00`},
 	}
@@ -124,13 +125,15 @@ func TestPayloadsMayBeWrittenInOtherWays(t *testing.T) {
 			`0a0410012001` + `1009` + `0a0418022002`, `{"m":{"x":1,"y":2,"l":[1,2]},"x":9,"l":[]}`},
 		{"lists packed where they need not be", `repeated int32 l = 1 [packed = false];`, `0a0201020803`, `{"l":[1,2,3]}`},
 		{"and not where they are", `repeated int32 l = 1; int32 x = 2;`, `0801` + `1007` + `0a0102`, `{"l":[1,2],"x":7}`},
-		{"an entry without its value", `map<string, M> m = 1; map<int32, int32> n = 2;`, `0a030a0161` + `1200`, `{"m":{"a":{"m":{},"n":{}}},"n":{"0":0}}`},
+		{"an entry without its value", `map<string, M> m = 1; map<int32, int32> n = 2;`, `0a030a0161` + `1200`,
+			`{"m":{"a":{"m":{},"n":{}}},"n":{"0":0}}`},
 		{"of equal keys of a map the last counts", `map<string, int32> m = 1;`,
 			`0a050a01611001` + `0a050a01621002` + `0a050a01611003`, `{"m":{"b":2,"a":3}}`},
 		{"an integer of more bits than its type", `int32 a = 1; bool b = 2; uint32 c = 3;`, `0881808080f0ffffffff01` + `1002` + `18ffffffffff01`,
 			`{"a":1,"b":true,"c":4294967295}`},
 		{"a sint32 of more bits", `sint32 a = 1;`, `088080808010`, `{"a":0}`},
-		{"fields that the schema has not", `int32 a = 1;`, `1a0178` + `2001` + `2d00000000` + `310000000000000000` + `3b08013c` + `0807`, `{"a":7}`},
+		{"fields that the schema has not", `int32 a = 1;`, `1a0178` + `2001` + `2d00000000` + `310000000000000000` + `3b08013c` + `0807`,
+			`{"a":7}`},
 		{"a field of another wire type is unknown", `int32 a = 1; string s = 2;`, `0a0178` + `1001`, `{"a":0,"s":""}`},
 	}
 	for _, tt := range tests {
@@ -249,7 +252,8 @@ func TestDocumentsThatDoNotFit(t *testing.T) {
 		{"below zero", `uint64 v = 1;`, `{"v":-1}`, "-1 does not fit 64 bits without a sign"},
 		{"too large for a double", `double v = 1;`, `{"v":1e999}`, "1e999 does not fit double"},
 		{"an integer that a double would round", `double v = 1;`, `{"v":9007199254740993}`, "does not fit double exactly"},
-		{"an integer that a value would round", `google.protobuf.Value v = 1;`, `{"v":9007199254740993}`, "does not fit google.protobuf.Value exactly"},
+		{"an integer that a value would round", `google.protobuf.Value v = 1;`, `{"v":9007199254740993}`,
+			"does not fit google.protobuf.Value exactly"},
 		{"text that is not a number", `double v = 1;`, `{"v":"0x10"}`, `"0x10" is not a number`},
 		{"no text at all", `int32 v = 1;`, `{"v":""}`, `"" is not a number`},
 		{"an enum's name that there is not", `Suit v = 1;`, `{"v":"HERTS"}`, `"HERTS" is not a name of Suit`},
@@ -273,7 +277,8 @@ func TestDocumentsThatDoNotFit(t *testing.T) {
 		{"a path that is none", `google.protobuf.FieldMask v = 1;`, `{"v":"a_b"}`, `"a_b" is not a path`},
 		{"any without a type", `google.protobuf.Any v = 1;`, `{"v":{"a":1}}`, "v: @type is missing"},
 		{"any of what is not in the schema", `google.protobuf.Any v = 1;`, `{"v":{"@type":"x/Y","a":1}}`, `"x/Y" is not in the schema`},
-		{"any of a wrapper without a value", `google.protobuf.Any v = 1;`, `{"v":{"@type":"x/google.protobuf.Duration"}}`, "is written as a member `value`"},
+		{"any of a wrapper without a value", `google.protobuf.Any v = 1;`, `{"v":{"@type":"x/google.protobuf.Duration"}}`,
+			"is written as a member `value`"},
 		{"a wrapper of another kind", `google.protobuf.Int32Value v = 1;`, `{"v":"x"}`, `v: "x" is not a number`},
 	}
 	for _, tt := range tests {
@@ -301,7 +306,8 @@ func TestDocumentsThatDoNotFit(t *testing.T) {
 // TestHostilePayloadsAreBounded: what nests deep, or is much of little, is refused.
 func TestHostilePayloadsAreBounded(t *testing.T) {
 	p := program(t, one(`M v = 1; google.protobuf.Value of = 2; repeated M l = 3; google.protobuf.Any any = 4;
-		int32 a_field_with_a`+strings.Repeat("_very", 80)+`_long_name = 5; repeated Unknown g = 6; } message Unknown {`), "M", Options{Defaults: true})
+		int32 a_field_with_a`+strings.Repeat("_very", 80)+`_long_name = 5; repeated Unknown g = 6; } message Unknown {`), "M",
+		Options{Defaults: true})
 	deep := func(tag byte, depth int) (payload []byte) {
 		for range depth { // from its end to its beginning
 			head := protowire.AppendVarint([]byte{tag}, uint64(len(payload)))
@@ -312,7 +318,8 @@ func TestHostilePayloadsAreBounded(t *testing.T) {
 		return payload
 	}
 	for _, tag := range []byte{0x0a, 0x1a} {
-		if _, err := p.Decode(nil, deep(tag, 10_000)); err == nil || !strings.Contains(err.Error(), "nested deeper than 512") || len(err.Error()) > 500 {
+		if _, err := p.Decode(nil, deep(tag, 10_000)); err == nil || !strings.Contains(err.Error(), "nested deeper than 512") ||
+			len(err.Error()) > 500 {
 			t.Errorf("%v", err)
 		}
 	}
@@ -362,7 +369,8 @@ func TestMessagesThatHaveOnlyTheName(t *testing.T) {
 }
 
 func TestDecodingAllocatesNothing(t *testing.T) {
-	p := program(t, one(`int64 id = 1; string s = 2; repeated M l = 3; google.protobuf.Timestamp at = 4; double d = 5;`), "M", Options{Defaults: true})
+	p := program(t, one(`int64 id = 1; string s = 2; repeated M l = 3; google.protobuf.Timestamp at = 4; double d = 5;`), "M",
+		Options{Defaults: true})
 	payload, err := p.Encode(nil, []byte(`{"id":7,"s":"x","l":[{},{"id":1}],"at":"2026-01-02T15:04:05.123Z","d":1.5}`))
 	if err != nil {
 		t.Fatal(err)
@@ -379,7 +387,8 @@ func TestDecodingAllocatesNothing(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	var programs []*Program
 	for _, s := range []struct{ schema, message, json string }{
-		{everything, "t.All", `{"a_bool":true,"an_int32":1,"inner":{"packed":[1,2]},"by_text":{"a":1,"b":2},"message":{},"at":"2026-01-02T15:04:05Z",
+		{everything, "t.All",
+			`{"a_bool":true,"an_int32":1,"inner":{"packed":[1,2]},"by_text":{"a":1,"b":2},"message":{},"at":"2026-01-02T15:04:05Z",
 			"any":{"@type":"x/t.All","a_string":"x"},"object":{"a":[1,null,{"b":true}]},"mask":"a.b","took":"1.5s","long":1}`},
 		{old, "t.Old", `{"id":1,"Part":{"n":7},"Parts":[{"s":"x"}],"[t.olds]":[{"id":2}]}`},
 		{edition, "t.New", `{"required":1,"delimited":{"required":2}}`},

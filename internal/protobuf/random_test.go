@@ -240,7 +240,8 @@ func TestItSaysWhatTheOtherImplementationSays(t *testing.T) {
 			same := func(what string, wire []byte) {
 				t.Helper()
 				got := dynamicpb.NewMessage(d.(protoreflect.MessageDescriptor))
-				if err := (proto.UnmarshalOptions{Resolver: types}).Unmarshal(wire, got); err != nil || !proto.Equal(unpacked(m, types), unpacked(got, types)) {
+				if err := (proto.UnmarshalOptions{Resolver: types}).Unmarshal(wire, got); err != nil || !proto.Equal(unpacked(m, types), unpacked(got,
+					types)) {
 					t.Fatalf("seed %d, %s: %v\n%s\n%v\n%v", seed, what, err, theirs, m, got)
 				}
 			}
@@ -330,7 +331,8 @@ func shuffled(r random, wire []byte) []byte {
 
 func mustFiles(t testing.TB, schema string) []protoreflect.FileDescriptor {
 	t.Helper()
-	files, err := compile("t.proto", "t.proto", schema, func(string) (string, string, error) { t.Fatal("no imports"); return "", "", nil }, false)
+	files, err := compile("t.proto", "t.proto", schema, func(string) (string, string, error) { t.Fatal("no imports"); return "", "", nil },
+		false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,8 @@ func TestFilesOfSchemas(t *testing.T) {
 		"sub/elsewhere.proto": header + `import "money.proto"; message M { shop.Money m = 1; }`,
 		"set.proto":           `syntax = "proto2"; message M { option message_set_wire_format = true; extensions 4 to max; }`,
 		"deep.proto":          header + `message M { ` + strings.Repeat("message A {", 300) + strings.Repeat("}", 301),
-		"comments.proto":      header + `/* {{ */ message M { // {` + "\n" + `string s = 1 [json_name = "\"` + strings.Repeat("{", 300) + `"]; map<string, int32> by = 2; }`,
+		"comments.proto": header + `/* {{ */ message M { // {` + "\n" + `string s = 1 [json_name = "\"` + strings.Repeat("{", 300) +
+			`"]; map<string, int32> by = 2; }`,
 		"options.proto": `syntax = "proto2"; import "google/protobuf/descriptor.proto"; extend google.protobuf.FieldOptions {
 			optional string label = 50000; } message M { optional int32 a = 1 [(label) = "x"]; }`,
 	})
@@ -83,8 +84,10 @@ func TestFilesOfSchemas(t *testing.T) {
 			`missing.proto:2:8: import "nowhere.proto": not found in . (set ` + "`import_paths`)"},
 		{"an import in a schema in the configuration", Schema{Schema: "\n" + header + `import "x.proto";`},
 			`the schema:2:27: import "x.proto": there is no folder to look in (set ` + "`import_paths`)"},
-		{"an import outside of the folders", Schema{Schema: "outside.proto"}, `outside.proto:1:27: import "../x.proto": ../x.proto: path escapes from parent`},
-		{"an import that is a link out of the folder", Schema{Schema: "linked.proto"}, `linked.proto:1:27: import "link.proto": link.proto: path escapes from parent`},
+		{"an import outside of the folders", Schema{Schema: "outside.proto"},
+			`outside.proto:1:27: import "../x.proto": ../x.proto: path escapes from parent`},
+		{"an import that is a link out of the folder", Schema{Schema: "linked.proto"},
+			`linked.proto:1:27: import "link.proto": link.proto: path escapes from parent`},
 		{"files that import each other", Schema{Schema: "circle.proto"}, "circle2.proto:1:27: "},
 		{"a type that there is not", Schema{Schema: "typo.proto"}, "typo.proto:3:3: field M.a: unknown type int23"},
 		{"a slip", Schema{Schema: "syntax.proto"}, "syntax.proto:3:11: syntax error"},
@@ -168,7 +171,8 @@ func TestPayloadsNameTheirSchemaAndMessage(t *testing.T) {
 		2: {ID: 2, Type: "AVRO", Text: `"int"`}, 3: {ID: 3, Type: Kind, Text: "syntax = \"proto3\";\nmessage {"},
 		4: {ID: 4, Type: Kind, Text: `syntax = "proto3"; import "gone.proto"; message A {}`},
 		5: {ID: 5, Type: Kind, Text: `syntax = "proto3"; enum E { Z = 0; }`},
-		6: {ID: 6, Type: Kind, Text: `syntax = "proto3"; import "confluent/meta.proto"; import "confluent/type/decimal.proto"; import "google/type/date.proto";
+		6: {ID: 6, Type: Kind,
+			Text: `syntax = "proto3"; import "confluent/meta.proto"; import "confluent/type/decimal.proto"; import "google/type/date.proto";
 			message A { confluent.type.Decimal d = 1 [(confluent.field_meta) = {tags: ["PII"]}]; google.type.Date on = 2; }`},
 		7: {ID: 7, Type: Kind, Text: strings.Repeat("message M {}", 20_001)},
 		8: {ID: 8, Type: Kind, Text: "message M {" + strings.Repeat("optional int32 a = 1;", 2501) + "}"},
@@ -195,7 +199,8 @@ func TestPayloadsNameTheirSchemaAndMessage(t *testing.T) {
 		{"files that every client has", `000000000600` + `0a030a0107` + `120308ea0f`, `{"d":{"value":"Bw=="},"on":{"year":2026}}`},
 		{"a schema of Avro", `0000000002020e`, "schema id 2 is of type AVRO, not PROTOBUF"},
 		{"a schema that is wrong", `000000000300`, "schema id 3: the schema:2:9: syntax error"},
-		{"a schema without its reference", `000000000400`, `schema id 4: the schema:1:27: import "gone.proto": it is not one of the schema's references`},
+		{"a schema without its reference", `000000000400`,
+			`schema id 4: the schema:1:27: import "gone.proto": it is not one of the schema's references`},
 		{"a schema without messages", `000000000500`, "there is no message 0 at depth 0"},
 		{"an id that there is not", `000000000900`, "does not know schema id 9"},
 		{"another first byte", `0a000000010e`, "the payload begins with byte 0x0a, not with 0x00 and a schema id"},
@@ -255,7 +260,8 @@ func TestPayloadsNameTheirSchemaAndMessage(t *testing.T) {
 
 // TestLanesShareADecoder has them read different messages of a schema, and of Any, for the first time.
 func TestLanesShareADecoder(t *testing.T) {
-	shop := shelf{schemas: map[int]*engine.Schema{1: {ID: 1, Type: Kind, Text: everything + `message Other { All of = 1; } message Third { int32 a = 1; } message Fourth { google.protobuf.Any any = 1; }`}}}
+	shop := shelf{schemas: map[int]*engine.Schema{1: {ID: 1, Type: Kind, Text: everything +
+		`message Other { All of = 1; } message Third { int32 a = 1; } message Fourth { google.protobuf.Any any = 1; }`}}}
 	d := &Decoder{compiled: newCompiled(shop, Options{Defaults: true})}
 	payloads := map[string]string{
 		"\x00\x00\x00\x00\x01\x02\x02":                                         `{}`,

@@ -189,7 +189,9 @@ func (c *Client) understand(res *http.Response, answer []byte, into any) error {
 	switch {
 	case json.Unmarshal(answer, &no) != nil || no.Error == "":
 		first, _, _ := strings.Cut(shorten(string(answer)), "\n")
-		return fmt.Errorf("what listens at %s does not answer like flowd: %s %s (give the address of service.listen, with https:// if it has TLS)", c.url.Host, res.Status, first)
+		return fmt.Errorf(
+			"what listens at %s does not answer like flowd: %s %s (give the address of service.listen, with https:// if it has TLS)", c.url.Host,
+			res.Status, first)
 	case res.StatusCode == http.StatusUnauthorized && c.lack != nil:
 		return fmt.Errorf("%w (run this as the user that flowd runs as, or give the file of service.token_file)",
 			c.lack)

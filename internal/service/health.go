@@ -59,7 +59,8 @@ func Live(all []engine.Snapshot) Health {
 				Indicator: pipelineFailed, Pipeline: s.Pipeline, Error: s.Err,
 				Impact: "This pipeline reads and writes nothing; the others continue.",
 				Cause:  "It has ended with an error.",
-				Action: "Read the log for the error and remove its cause; then reload (`flowd ctl reload`) or restart flowd, which starts the pipeline again.",
+				Action: "Read the log for the error and remove its cause; then reload (`flowd ctl reload`) or restart flowd, which starts the " +
+					"pipeline again.",
 			})
 		}
 	}
@@ -76,7 +77,8 @@ func Ready(all []engine.Snapshot) Health {
 			Indicator: noPipeline,
 			Impact:    "No message is processed.",
 			Cause:     "No pipeline runs: the process is starting, or all its pipelines have ended or were drained.",
-			Action:    "After a drain, `flowd ctl resume` starts the pipelines again. If this does not pass within a minute otherwise, read the log: the last lines say why a pipeline did not start or has ended.",
+			Action: "After a drain, `flowd ctl resume` starts the pipelines again. If this does not pass within a minute otherwise, read the " +
+				"log: the last lines say why a pipeline did not start or has ended.",
 		})
 	}
 	for _, s := range all {
@@ -117,7 +119,8 @@ func stuck(pipeline string, x engine.Stuck) Check {
 	case "step":
 		c.Impact = "The messages in this call make no progress, and it occupies one worker."
 		c.Cause = "A run of this step has not returned although its deadline has passed."
-		c.Action = "Check what the step calls or computes; `kill -TTIN` with the process id prints what every stage is doing. " + restart + " If such runs do end, raise the step's `timeout`."
+		c.Action = "Check what the step calls or computes; `kill -TTIN` with the process id prints what every stage is doing. " + restart +
+			" If such runs do end, raise the step's `timeout`."
 	case "lane":
 		c.Impact = "No message gets through " + x.Place + ", although workers are busy."
 		c.Cause = "Nothing has come out of the steps for longer than all their timeouts together."
@@ -146,14 +149,16 @@ func lifecycle(s engine.Snapshot) []Check {
 			Indicator: pipelineStarting, Pipeline: s.Pipeline,
 			Impact: "The pipeline reads nothing yet.",
 			Cause:  "Its outputs or inputs are not all open.",
-			Action: "If this does not pass within a minute, read the log for the component that does not connect, and check its address and credentials.",
+			Action: "If this does not pass within a minute, read the log for the component that does not connect, and check its address and " +
+				"credentials.",
 		}}
 	case engine.Draining:
 		return []Check{{
 			Indicator: pipelineDraining, Pipeline: s.Pipeline,
 			Impact: "The pipeline reads nothing new and finishes what is in flight.",
 			Cause:  "The process was asked to stop, an operator asked for a drain, or the files are being reloaded.",
-			Action: "Send nothing more here. The drain ends by itself, at the latest when engine.drain.timeout has passed; that of a reload ends within seconds.",
+			Action: "Send nothing more here. The drain ends by itself, at the latest when engine.drain.timeout has passed; that of a reload ends " +
+				"within seconds.",
 		}}
 	}
 	return nil
@@ -202,13 +207,15 @@ func output(pipeline string, out engine.OutputState) []Check {
 		c.Action = "Check that the system behind the output works and can be reached." + itself
 	case out.Stalled != "":
 		c.Indicator, c.Error = outputStalled, out.Stalled
-		c.Cause = "The system behind the output reports that it accepts nothing at present, as a message broker does when it is short of memory or disk space."
+		c.Cause = "The system behind the output reports that it accepts nothing at present, as a message broker does when it is short of " +
+			"memory or disk space."
 		c.Action = "Free memory and disk space there, or let consumers take the messages that wait there." + itself
 	case out.Refused >= manyRefused:
 		c.Indicator, c.Error = outputRefusing, out.Refusal
 		c.Impact = "Messages for this output fail for good and go where on_failure says."
 		c.Cause = fmt.Sprintf("It has refused the last %d messages, and accepted none in between.", out.Refused)
-		c.Action = "The log says why: correct the output's configuration, what it writes to, or the messages. The next message that is accepted clears this."
+		c.Action = "The log says why: correct the output's configuration, what it writes to, or the messages. The next message that is " +
+			"accepted clears this."
 	default:
 		return nil
 	}
@@ -228,7 +235,8 @@ func held(s engine.Snapshot) []Check {
 	c := Check{
 		Indicator: messagesHeld, Pipeline: s.Pipeline,
 		Impact: "Reading pauses until some of them continue.",
-		Cause: fmt.Sprintf("%d of at most %d messages wait: %d for a retry, %d for a limit or for an earlier message with the same key. The oldest message in flight is %s old.",
+		Cause: fmt.Sprintf("%d of at most %d messages wait: %d for a retry, %d for a limit or for an earlier message with the same key. The "+
+			"oldest message in flight is %s old.",
 			s.Waiting, s.MaxMessages, s.Retries, s.Waiting-s.Retries, s.OldestUnsettled.Round(time.Second)),
 	}
 	if h := s.Held; h != nil {
@@ -246,11 +254,14 @@ func held(s engine.Snapshot) []Check {
 	case len(places) > 0:
 		c.Action = "First fix what they wait for: " + strings.Join(places, ", ") + "."
 	case s.Retries*2 > s.Waiting:
-		c.Action = "See which step or output fails (failures in flowd ctl state, and the log); fix it, or give up sooner with fewer max_attempts or a max_age under `retry`."
+		c.Action = "See which step or output fails (failures in flowd ctl state, and the log); fix it, or give up sooner with fewer " +
+			"max_attempts or a max_age under `retry`."
 	case s.Held != nil && strings.HasPrefix(s.Held.For, "a retry"):
-		c.Action = "With order_by, one failing message holds all later ones of its key: fix the cause (failures in flowd ctl state, and the log), or give it up sooner with fewer max_attempts or a max_age under `retry`."
+		c.Action = "With order_by, one failing message holds all later ones of its key: fix the cause (failures in flowd ctl state, and the " +
+			"log), or give it up sooner with fewer max_attempts or a max_age under `retry`."
 	default:
-		c.Action = "See which limit makes messages wait (flowd ctl state) and raise it with flowd ctl limit; with order_by, a message that waits holds all later ones of its key."
+		c.Action = "See which limit makes messages wait (flowd ctl state) and raise it with flowd ctl limit; with order_by, a message that " +
+			"waits holds all later ones of its key."
 	}
 	return []Check{c}
 }

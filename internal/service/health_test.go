@@ -138,7 +138,8 @@ func TestHeldMessagesSayWhatTheyWaitFor(t *testing.T) {
 	s := engine.Snapshot{Pipeline: "orders", State: engine.Running, MaxMessages: 10, Waiting: 6, Retries: 6,
 		OldestUnsettled: 90*time.Second + time.Millisecond}
 	c := held(s)[0]
-	if want := "6 of at most 10 messages wait: 6 for a retry, 0 for a limit or for an earlier message with the same key. The oldest message in flight is 1m30s old."; c.Cause != want {
+	if want := "6 of at most 10 messages wait: 6 for a retry, 0 for a limit or for an earlier message with the same key. The oldest " +
+		"message in flight is 1m30s old."; c.Cause != want {
 		t.Errorf("cause %q, want %q", c.Cause, want)
 	}
 	if !strings.Contains(c.Action, "max_attempts") {
@@ -147,7 +148,8 @@ func TestHeldMessagesSayWhatTheyWaitFor(t *testing.T) {
 	s.Held = &engine.Held{At: "input log, path a.log, line 17", For: "a retry of output lake", Err: "refused",
 		Age: 80 * time.Second, Due: 5 * time.Second}
 	c = held(s)[0]
-	if want := " The oldest of those that wait is 1m20s old, waits for a retry of output lake and continues in 5s."; !strings.HasSuffix(c.Cause, want) || c.Position != s.Held.At || c.Error != "refused" {
+	if want := " The oldest of those that wait is 1m20s old, waits for a retry of output lake and continues in 5s."; !strings.HasSuffix(
+		c.Cause, want) || c.Position != s.Held.At || c.Error != "refused" {
 		t.Errorf("%+v, want %q", c, want)
 	}
 	s.Retries = 1

@@ -132,7 +132,8 @@ var (
 	limitMessages = gauge("limit_messages", "Messages that the limit lets pass in its period.", "limit")
 	limitPeriod   = gauge("limit_period_seconds", "The period of the limit.", "limit")
 	limitKeys     = gauge("limit_keys", "Keys that have their own allowance.", "limit")
-	limitWaits    = counter("limit_waits_total", "Waits for the limit: of a read, of a message in a step, of what is left of a write.", "limit")
+	limitWaits    = counter("limit_waits_total", "Waits for the limit: of a read, of a message in a step, of what is left of a write.",
+		"limit")
 )
 
 // Metrics of tables.

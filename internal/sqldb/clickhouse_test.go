@@ -62,7 +62,8 @@ var chExact = []chValue{
 
 // chNewer are values that a server of 2018 has no types for, or that it writes otherwise.
 var chNewer = []chValue{
-	{"DateTime('Europe/Berlin')", `"2026-01-31T12:00:00+02:00"`, `"2026-01-31T10:00:00Z"`}, {"DateTime", `1767225600.9`, `"2026-01-01T00:00:00Z"`},
+	{"DateTime('Europe/Berlin')", `"2026-01-31T12:00:00+02:00"`, `"2026-01-31T10:00:00Z"`}, {"DateTime", `1767225600.9`,
+		`"2026-01-01T00:00:00Z"`},
 	{"DateTime64(3, 'Asia/Tokyo')", `"2026-01-31T12:00:00.123456+02:00"`, `"2026-01-31T10:00:00.123Z"`},
 	{"DateTime64(9)", `"2026-10-25T00:30:00.123456789Z"`, ""}, {"DateTime64(6)", `"1969-12-31T23:59:59.5Z"`, `"1969-12-31T23:59:59.500000Z"`},
 	{"DateTime64(3)", `-0.5`, `"1969-12-31T23:59:59.500Z"`}, {"Date32", `"1925-01-01"`, ""},
@@ -156,7 +157,8 @@ func TestClickHouseBytesAndTimes(t *testing.T) {
 	}
 	exec(t, conn, "TRUNCATE TABLE t")
 	exec(t, conn, "INSERT INTO t VALUES (?, ?)", Value{Bytes, all}, Value{Time, []byte("2026-01-31T12:00:00+02:00")})
-	if got := documents(t, conn, query+" WHERE b = ? AND t <= ?", Value{Bytes, all}, Value{Time, []byte("2026-01-31T10:00:00Z")})[0]; got != want {
+	if got := documents(t, conn, query+" WHERE b = ? AND t <= ?", Value{Bytes, all}, Value{Time,
+		[]byte("2026-01-31T10:00:00Z")})[0]; got != want {
 		t.Errorf("by a query: got %s, want %s", got, want)
 	}
 	rows, err := conn.Query(t.Context(), "SELECT b FROM t", nil)
@@ -175,7 +177,8 @@ func TestClickHouseParameters(t *testing.T) {
 	conn := connect(t, house(clickhousetest.Database(t)))
 	values := []Value{{Text, []byte(`'; DROP TABLE t -- \' ? \\`)}, {Number, []byte("18446744073709551615")}, {}, {Bool, []byte("true")},
 		{JSON, []byte(`["a'b",null]`)}, {JSON, []byte(`{"a": "'"}`)}, {Number, []byte("12345678901234567890.5")}}
-	got := documents(t, conn, "SELECT /* ? */ ? AS a, ? AS b, -- ?\n? AS c, ? AS d, ? AS e, ? AS f, ? AS g, '?' AS `?`, 'it''s \\'?' AS h", values...)[0]
+	got := documents(t, conn, "SELECT /* ? */ ? AS a, ? AS b, -- ?\n? AS c, ? AS d, ? AS e, ? AS f, ? AS g, '?' AS `?`, 'it''s \\'?' AS h",
+		values...)[0]
 	want := `{"a":"'; DROP TABLE t -- \\' ? \\\\","b":18446744073709551615,"c":null,"d":1,"e":["a'b",null],"f":"{\"a\": \"'\"}",` +
 		`"g":"12345678901234567890.5","?":"?","h":"it's '?"}`
 	if got = strings.Replace(got, `it\'s`, `it's`, 1); got != want {
@@ -301,7 +304,8 @@ func TestClickHouseAnswersThatBreakOff(t *testing.T) {
 		{"an error in a row", "{\"a\":1}\n{\"a\":" + failed + "\n", engine.Rejected, "(code 395)"},
 		{"half a row", "{\"a\":1}\n{\"a\":", engine.Transient, "unexpected EOF"},
 		{"a page of a proxy", "{\"a\":1}\n<html>\n", engine.Permanent, "not JSON"},
-		{"lists in lists", "{\"a\":1}\n{\"a\":" + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + "}\n", engine.Transient, "nested too deep"},
+		{"lists in lists", "{\"a\":1}\n{\"a\":" + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + "}\n", engine.Transient,
+			"nested too deep"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if asked, _ := io.ReadAll(r.Body); strings.Contains(string(asked), "system.settings") {
@@ -325,7 +329,8 @@ func TestClickHouseAnswersThatBreakOff(t *testing.T) {
 		}
 		rows.Close()
 		var e *engine.Error
-		if n != 2 || !errors.As(err, &e) || e.Class != tt.class || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "rdyz") {
+		if n != 2 || !errors.As(err, &e) || e.Class != tt.class || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(),
+			"rdyz") {
 			t.Errorf("%s: %d rows, then %#v %v, want 1, then %s: %s", tt.name, n-1, e, err, tt.class, tt.want)
 		}
 		server.Close()
@@ -423,7 +428,8 @@ func FuzzColumn(f *testing.F) {
 	for _, v := range append(append(chExact[:len(chExact):len(chExact)], chNewer...), chRefused...) {
 		f.Add(v.column, []byte(v.in))
 	}
-	for _, column := range []string{"", "Nullable", "Nullable()", "Array(", "Array(Array)", "Tuple(", "Tuple(`", "Map(Int8)", "Decimal(", "Enum8('", ")", "Tuple( a)", "Tuple(,a)",
+	for _, column := range []string{"", "Nullable", "Nullable()", "Array(", "Array(Array)", "Tuple(", "Tuple(`", "Map(Int8)", "Decimal(",
+		"Enum8('", ")", "Tuple( a)", "Tuple(,a)",
 		strings.Repeat("LowCardinality(", 1000), strings.Repeat("Array(", 1000), strings.Repeat("Map(Int8,", 1000)} {
 		f.Add(column, []byte(`[1,"a",{"b":null}]`))
 	}

@@ -151,7 +151,8 @@ func TestAMySQLServerBreaksNothingByTLS(t *testing.T) {
 		want    [2]string // of the first attempt, and the second
 	}{
 		{"a good one", ask("\x01"), [2]string{}},
-		{"so many columns that there is no memory", ask("\xfd\xff\xff\xff"), [2]string{"answer of 16777215 columns", "answer of 16777215 columns"}},
+		{"so many columns that there is no memory", ask("\xfd\xff\xff\xff"), [2]string{"answer of 16777215 columns",
+			"answer of 16777215 columns"}},
 		// The driver leaves something behind each time.
 		{"a challenge that is too short", [][]string{{"\xfemysql_native_password\x00abc\x00"}}, [2]string{"panic", "the next attempt is in"}},
 	} {

@@ -94,12 +94,15 @@ func TestValuesAreExactBothWays(t *testing.T) {
 			{"float8", `0.1`, ""}, {"float8", `"Infinity"`, ""}, {"float4", `1.5`, ""}, {"float4", `4294967296`, ""}, {"float8", `1e300`, `1e+300`},
 			{"boolean", `true`, ""}, {"text", `"a\"\\\n\té\u0001"`, ""}, {"text", `12.50`, `"12.50"`}, {"text", `""`, ""},
 			{"text", `{"a": 1}`, `"{\"a\": 1}"`}, {"bytea", `"hé"`, `"aMOp"`}, {"bytea", `""`, ""},
-			{"json", `{"b": 1.0,  "a": [1]}`, ""}, {"jsonb", `{"b": 1.0, "a": [12345678901234567890.5]}`, `{"a": [12345678901234567890.5], "b": 1.0}`},
+			{"json", `{"b": 1.0,  "a": [1]}`, ""}, {"jsonb", `{"b": 1.0, "a": [12345678901234567890.5]}`,
+				`{"a": [12345678901234567890.5], "b": 1.0}`},
 			{"json", `"text"`, ""}, {"jsonb", `"{}"`, ""}, {"json", `5`, ""}, {"jsonb", `null`, ""},
 			{"timestamptz", `"2026-01-31T12:00:00.123456+02:00"`, `"2026-01-31T10:00:00.123456Z"`},
 			{"timestamp", `"2026-01-31T12:00:00.5"`, ""}, {"timestamptz", `"infinity"`, ""}, {"date", `"2026-01-31"`, ""},
-			{"timestamp", `"2024-03-31T02:30:00+02:00"`, `"2024-03-31T00:30:00"`}, {"timestamp", `"2024-03-31 02:30:00.25-0330"`, `"2024-03-31T06:00:00.25"`},
-			{"timestamp", `"2024-03-31 02:30+02"`, `"2024-03-31T00:30:00"`}, {"timestamp[]", `["2024-03-31T00:30:00Z",null]`, `["2024-03-31T00:30:00",null]`},
+			{"timestamp", `"2024-03-31T02:30:00+02:00"`, `"2024-03-31T00:30:00"`}, {"timestamp", `"2024-03-31 02:30:00.25-0330"`,
+				`"2024-03-31T06:00:00.25"`},
+			{"timestamp", `"2024-03-31 02:30+02"`, `"2024-03-31T00:30:00"`}, {"timestamp[]", `["2024-03-31T00:30:00Z",null]`,
+				`["2024-03-31T00:30:00",null]`},
 			{"timestamp", `"2024-03-31 02:30:00.123456"`, `"2024-03-31T02:30:00.123456"`}, {"date", `"2024-03-31T00:30:00+02:00"`, `"2024-03-30"`},
 			{"time", `"2024-03-31T00:30:00+02:00"`, `"22:30:00"`}, {"text", `"2024-03-31T02:30:00+02:00"`, ""},
 			{"time", `"12:30:00"`, ""}, {"interval", `"1 day 02:00"`, `"P1DT2H"`},
@@ -121,11 +124,13 @@ func TestValuesAreExactBothWays(t *testing.T) {
 			{"inet6", `"::1"`, ""}, {"int", `null`, ""},
 		},
 		"sqlite": {
-			{"integer", `9223372036854775807`, ""}, {"text", `12345678901234567890.12345678901234567890`, `"12345678901234567890.12345678901234567890"`},
+			{"integer", `9223372036854775807`, ""}, {"text", `12345678901234567890.12345678901234567890`,
+				`"12345678901234567890.12345678901234567890"`},
 			{"text", `12.50`, `"12.50"`}, {"real", `0.1`, ""}, {"numeric", `12.50`, `12.5`}, {"boolean", `true`, ""},
 			{"text", `"a\"\\\n\té\u0001"`, ""}, {"json", `{"b": 1.0,  "a": [1]}`, ""}, {"json", `"text"`, ""},
 			{"datetime", `"2026-01-31T12:00:00.5+02:00"`, ""}, {"date", `"2026-01-31"`, ""}, {"datetime", `"2026-01-31 12:00:00"`, ""},
-			{"timestamp", `"2026-01-31"`, ""}, {"date", `"2026-01-31T12:00:00+02:00"`, ""}, {"Timestamp", `"2026-01-31T12:00"`, ""}, {"", `null`, ""}, {"text", `""`, ""},
+			{"timestamp", `"2026-01-31"`, ""}, {"date", `"2026-01-31T12:00:00+02:00"`, ""}, {"Timestamp", `"2026-01-31T12:00"`, ""}, {"", `null`,
+				""}, {"text", `""`, ""},
 		},
 	}
 	for driver, values := range tests {
@@ -411,7 +416,8 @@ func TestAFileOfSomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rows.Close()
-	if _, err := rows.Append(nil); engine.ErrorOf(err, "?").Class != engine.TooLarge || !strings.Contains(err.Error(), "max_row, 64KiB (raise it") {
+	if _, err := rows.Append(nil); engine.ErrorOf(err, "?").Class != engine.TooLarge || !strings.Contains(err.Error(),
+		"max_row, 64KiB (raise it") {
 		t.Errorf("got error %v", err)
 	}
 }
@@ -431,7 +437,8 @@ func TestNoConnection(t *testing.T) {
 		{"a wrong user", "mariadb", strings.Replace(my.DSN.Reveal(), "root@", "nobody:guess@", 1), engine.Auth, false, "1045"},
 		{"no such database", "postgres", pg.DSN.Reveal() + "_none", engine.Transient, true, "3D000"},
 		{"no such database", "mariadb", strings.Replace(my.DSN.Reveal(), "/flowd", "/none_flowd", 1), engine.Transient, true, "1049"},
-		{"no such folder", "sqlite", filepath.Join(t.TempDir(), "none", "x.db"), engine.Transient, true, "(14) (the folder of the file in dsn has to exist"},
+		{"no such folder", "sqlite", filepath.Join(t.TempDir(), "none", "x.db"), engine.Transient, true,
+			"(14) (the folder of the file in dsn has to exist"},
 		{"no TLS there", "postgres", pg.DSN.Reveal() + "?sslmode=require", engine.Transient, true, "TLS"},
 		{"no TLS, which tls asks for", "postgres", pg.DSN.Reveal() + "?sslmode=disable", engine.Transient, true, "TLS"},
 		{"no TLS, which tls asks for", "mariadb", my.DSN.Reveal(), engine.Transient, true, "TLS"},

@@ -38,7 +38,8 @@ func init() {
 		Name: Function, Types: []any{new(func(string, any, ...any) any)},
 		Usage:   "lookup(text, text|number|bool...) any",
 		Example: `lookup("items", "tea") → {sku: "tea", price: 3}`,
-		Doc:     "The row of a table of `resources.tables` by its key, nil if there is none; a compound key is several values, in the order of `key`. 5, 5.0 and \"5\" are one key; of mmdb it is an IP address.",
+		Doc: "The row of a table of `resources.tables` by its key, nil if there is none; a compound key is several values, in the order " +
+			"of `key`. 5, 5.0 and \"5\" are one key; of mmdb it is an IP address.",
 		Bind: func(d *schema.Decoder) func(expr.Source, ...any) (any, error) {
 			s := &Set{}
 			if d != nil {

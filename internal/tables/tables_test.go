@@ -191,7 +191,8 @@ func TestTablesThatAreTooLarge(t *testing.T) {
 		{"a tree of YAML", `{"file": "x.yaml", "max_size": "1KiB"}`, "x.yaml", "a: [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
 			"to read it as YAML takes about"},
 		{"aliases of YAML", `{"file": "x.yaml", "max_size": "8KiB"}`, "x.yaml",
-			"a: &a [1,1,1,1,1,1,1,1]\nb: [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*a,*a,*a,*a,*a,*a,*a,*a]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d]", "more than 8KiB of memory"},
+			"a: &a [1,1,1,1,1,1,1,1]\nb: [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*a,*a,*a,*a,*a,*a,*a,*a]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d," +
+				"*d,*d,*d,*d,*d,*d]", "more than 8KiB of memory"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -227,7 +228,8 @@ type asked struct{ d doc.Doc }
 func (a *asked) Document() *doc.Doc { return &a.d }
 
 func TestTheFunctionReadsTheTablesOfItsConfiguration(t *testing.T) {
-	n, err := schema.ParseJSON(`{"e": "lookup(\"items\", sku).price", "t": "$(lookup(\"items\", sku)?.name ?? \"?\")", "u": "lookup(\"itms\", 1)"}`)
+	n, err := schema.ParseJSON(
+		`{"e": "lookup(\"items\", sku).price", "t": "$(lookup(\"items\", sku)?.name ?? \"?\")", "u": "lookup(\"itms\", 1)"}`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,8 @@ func OfFlags(ca, cert, key string) (*tls.Config, error) {
 // again, at a handshake, when its files have changed; what can't be used does not take
 // the place of what can, as long as that is valid.
 func (c *Client) Config() (*tls.Config, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, InsecureSkipVerify: c.SkipVerify} // #nosec G402 -- the user asked for it by name
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName,
+		InsecureSkipVerify: c.SkipVerify} // #nosec G402 -- the user asked for it by name
 	var err error
 	if c.CA != "" {
 		if conf.RootCAs, err = pool("tls.ca", c.CA); err != nil {

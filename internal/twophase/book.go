@@ -33,7 +33,8 @@ const (
 )
 
 // errFull fails messages whose writes find no room.
-var errFull = errors.New("too many cache writes wait for their messages to be delivered (lower `engine.max_in_flight`, or split into fewer parts)")
+var errFull = errors.New(
+	"too many cache writes wait for their messages to be delivered (lower `engine.max_in_flight`, or split into fewer parts)")
 
 // errClosed is met by a call that was left behind when its pipeline ended.
 var errClosed = errors.New("the step is closed")

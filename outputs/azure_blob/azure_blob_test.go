@@ -139,7 +139,8 @@ func TestIfAbsent(t *testing.T) {
 
 // The answer to a write may be lost after the object was stored: the next attempt finds it, and counts as written.
 func TestIfAbsentWhenAnAnswerIsLost(t *testing.T) {
-	for name, fault := range map[string]fakeazure.Fault{"whole": {Method: "PUT", Lose: true}, "in parts": {Method: "PUT", Query: "comp=blocklist", Lose: true}} {
+	for name, fault := range map[string]fakeazure.Fault{"whole": {Method: "PUT", Lose: true}, "in parts": {Method: "PUT",
+		Query: "comp=blocklist", Lose: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			body := "x"

@@ -69,7 +69,8 @@ func (s *topic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.requests = append(s.requests, n)
 	fmt.Fprintf(w,
-		`<PublishBatchResponse><PublishBatchResult><Successful>%s</Successful><Failed>%s</Failed></PublishBatchResult></PublishBatchResponse>`, done, failed)
+		`<PublishBatchResponse><PublishBatchResult><Successful>%s</Successful><Failed>%s</Failed></PublishBatchResult></PublishBatchResponse>`,
+		done, failed)
 }
 
 func start(t *testing.T, config string) (*topic, *output) {

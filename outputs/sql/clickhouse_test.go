@@ -45,7 +45,8 @@ func TestABadRowFailsAloneInClickHouse(t *testing.T) {
 		{"what flowd refuses", merge, columns, map[int]string{0: `{"id":1,"n":"x"}`, 249: `{"id":3000000000,"n":1}`, 499: `{"id":1}`}},
 		{"what the server refuses", merge, columns, map[int]string{77: `{"id":78,"n":1,"e":"q"}`, 78: `{"id":79,"n":1,"e":"r"}`}},
 		{"in many partitions", "MergeTree PARTITION BY id % 7 ORDER BY id", columns, map[int]string{77: `{"id":78,"n":1,"e":"q"}`}},
-		{"by a query", "Memory", `"query": "INSERT INTO t (id, n) VALUES (?, ?)", "args": ["id", "n"]`, map[int]string{300: `{"id":301,"n":"x"}`}},
+		{"by a query", "Memory", `"query": "INSERT INTO t (id, n) VALUES (?, ?)", "args": ["id", "n"]`,
+			map[int]string{300: `{"id":301,"n":"x"}`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -143,7 +144,8 @@ func TestAFullDiskOfClickHouseHoldsUntilThereIsRoom(t *testing.T) {
 	t.Parallel()
 	s := clickhousetest.Cramped(t)
 	dsn := s.URL() + "/default"
-	conn := sqltest.Connect(t, house, dsn, "CREATE TABLE t (id Int32, n Int32) ENGINE = "+merge, "CREATE TABLE filler (n UInt64) ENGINE = TinyLog")
+	conn := sqltest.Connect(t, house, dsn, "CREATE TABLE t (id Int32, n Int32) ENGINE = "+merge,
+		"CREATE TABLE filler (n UInt64) ENGINE = TinyLog")
 	for full := false; !full; {
 		_, err := conn.Exec(t.Context(), "INSERT INTO filler SELECT sipHash64(number) FROM system.numbers LIMIT 50000", nil)
 		full = err != nil
@@ -185,7 +187,8 @@ func TestLintOfClickHouse(t *testing.T) {
 	tests := []struct{ name, config, want string }{
 		{"a table", at + `"http://u:p@h/d", ` + plain, ""},
 		{"by TLS", at + `"https://u:p@h:8443/d?max_execution_time=60", "tls": {}, ` + plain, ""},
-		{"another protocol", at + `"clickhouse://u:p@h:9000/d", ` + plain, `"clickhouse" is not spoken with ClickHouse here, but HTTP (write http://`},
+		{"another protocol", at + `"clickhouse://u:p@h:9000/d", ` + plain,
+			`"clickhouse" is not spoken with ClickHouse here, but HTTP (write http://`},
 		{"no URL", at + `"u:p@tcp(h:9000)/d", ` + plain, "write http://"},
 		{"TLS without https", at + `"http://h/d", "tls": {}, ` + plain, "write https://"},
 		{"a path", at + `"http://h/d/e", ` + plain, "more than the name of a database"},
@@ -193,7 +196,8 @@ func TestLintOfClickHouse(t *testing.T) {
 		{"rows that may be lost", at + `"http://h/d?async_insert=1&wait_for_async_insert=0", ` + plain, "loses rows"},
 		{"COPY", at + `"http://h/d", "copy": true, ` + plain, "only PostgreSQL has COPY"},
 		{"no name", at + `"http://h/d", "table": "a..b", "columns": {"id": "id"}`, `"" is empty`},
-		{"a long name", `"driver": "postgres", "dsn": "postgres://h/d", "table": "a.` + strings.Repeat("x", 64) + `", "columns": {"id": "id"}`, "longer than 63 bytes"},
+		{"a long name", `"driver": "postgres", "dsn": "postgres://h/d", "table": "a.` + strings.Repeat("x", 64) + `", "columns": {"id": "id"}`,
+			"longer than 63 bytes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -203,7 +203,8 @@ func TestACutConnectionIsAnAttempt(t *testing.T) {
 	dsn := sqltest.Database(t, "postgres")
 	conn := sqltest.Connect(t, "postgres", dsn)
 	sqltest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)",
-		"CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.n = 13 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NEW; END $$",
+		"CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.n = 13 THEN PERFORM "+
+			"pg_terminate_backend(pg_backend_pid()); END IF; RETURN NEW; END $$",
 		"CREATE TRIGGER cut BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION cut()")
 	o := opened(t, "postgres", dsn, plain)
 	err := o.Write(t.Context(), enginetest.Batch(`{"id":1,"n":1}`, `{"id":2,"n":13}`))

@@ -109,7 +109,8 @@ func TestABadRowOf500FailsAlone(t *testing.T) {
 		{"a duplicate in the batch", plain, map[int]string{499: `{"id":3,"n":1}`}},
 		{"several", plain, map[int]string{0: `{"id":1,"n":"x"}`, 249: `{"id":2,"n":null}`, 250: `{"id":2.5,"n":2}`, 499: `{"id":1000,"n":"y"}`}},
 		{"with upsert", plain + `, "upsert": ["id"]`, map[int]string{77: `{"id":78,"n":"many"}`, 99: `{"id":"x","n":1}`}},
-		{"with a query", `"query": "INSERT INTO t VALUES (?, ?)", "args": ["id", "n"]`, map[int]string{300: `{"id":5,"n":1}`, 301: `{"id":6,"n":"x"}`}},
+		{"with a query", `"query": "INSERT INTO t VALUES (?, ?)", "args": ["id", "n"]`, map[int]string{300: `{"id":5,"n":1}`,
+			301: `{"id":6,"n":"x"}`}},
 		{"by COPY", plain + `, "copy": true`, map[int]string{77: `{"id":78,"n":"many"}`, 400: `{"id":1000,"n":1}`}},
 	}
 	for _, driver := range sqltest.Drivers {
@@ -187,7 +188,8 @@ func TestTheLastOfAKeyWins(t *testing.T) {
 			dsn := sqltest.Database(t, driver)
 			conn := sqltest.Connect(t, driver, dsn)
 			strict := map[bool]string{true: " STRICT"}[driver == "sqlite"]
-			sqltest.Exec(t, conn, "CREATE TABLE t (id integer NOT NULL PRIMARY KEY, n integer NOT NULL)"+strict, "INSERT INTO t VALUES (1, 0), (2, 0)")
+			sqltest.Exec(t, conn, "CREATE TABLE t (id integer NOT NULL PRIMARY KEY, n integer NOT NULL)"+strict,
+				"INSERT INTO t VALUES (1, 0), (2, 0)")
 			o := opened(t, driver, dsn, plain+`, "upsert": ["id"]`)
 			failed, errs := write(t, o, `{"id":1,"n":1}`, `{"id":2,"n":1}`, `{"id":1,"n":2}`, `{"id":3,"n":3}`, `{"id":2,"n":"x"}`,
 				`{"id":1.0,"n":3}`)
@@ -243,7 +245,8 @@ func TestLargeWrites(t *testing.T) {
 			if got := len(sqltest.Rows(t, conn, "SELECT id FROM t")); got != 2500 {
 				t.Errorf("%d rows, want 2500", got)
 			}
-			sqltest.Exec(t, conn, "CREATE TABLE s (s "+map[string]string{"mariadb": "longtext"}[driver]+map[bool]string{true: "text"}[driver != "mariadb"]+")")
+			sqltest.Exec(t, conn, "CREATE TABLE s (s "+map[string]string{"mariadb": "longtext"}[driver]+
+				map[bool]string{true: "text"}[driver != "mariadb"]+")")
 			s := opened(t, driver, dsn, `"table": "s", "columns": {"s": "repeat(\"x\", 700000)"}`)
 			if failed, errs := write(t, s, "{}", "{}", "{}", "{}"); failed != nil {
 				t.Errorf("failed: %v", errs[0])

@@ -80,7 +80,8 @@ func newOutput(c Config, f *os.File, name string) *output {
 func (o *output) Open(context.Context) error {
 	if wasClosed(o.file) {
 		return engine.Errorf(engine.Permanent,
-			"%s is closed, or it is %s opened for reading and writing, which looks the same: what is written would be lost (redirect it, or use the output `drop`)", o.name, os.DevNull)
+			"%s is closed, or it is %s opened for reading and writing, which looks the same: what is written would be lost (redirect it, or use "+
+				"the output `drop`)", o.name, os.DevNull)
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return nil

@@ -90,12 +90,14 @@ func TestCache(t *testing.T) {
 	}{
 		{
 			"what is set can be got, as it was written",
-			rig{steps: `[{"cache": {"set": "c", "key": "id", "value": "v"}}, {"cache": {"get": "c", "key": "id", "into": "got"}}]`, in: []string{`{"id":"a","v":{"n": 1.10}}`}},
+			rig{steps: `[{"cache": {"set": "c", "key": "id", "value": "v"}}, {"cache": {"get": "c", "key": "id", "into": "got"}}]`,
+				in: []string{`{"id":"a","v":{"n": 1.10}}`}},
 			[]string{`{"id":"a","v":{"n": 1.10},"got":{"n": 1.10}}`},
 		},
 		{
 			"a value may become the document",
-			rig{steps: `[{"cache": {"set": "c", "key": "id", "value": "v"}}, {"cache": {"get": "c", "key": "id", "into": "this"}}]`, in: []string{`{"id":"a","v":{"n": 1.10}}`}},
+			rig{steps: `[{"cache": {"set": "c", "key": "id", "value": "v"}}, {"cache": {"get": "c", "key": "id", "into": "this"}}]`,
+				in: []string{`{"id":"a","v":{"n": 1.10}}`}},
 			[]string{`{"n": 1.10}`},
 		},
 		{
@@ -105,12 +107,14 @@ func TestCache(t *testing.T) {
 		},
 		{
 			"a value that is missing is null",
-			rig{steps: `[{"cache": {"set": "c", "key": "id", "value": "v"}}, {"cache": {"get": "c", "key": "id", "into": "got"}}]`, in: []string{`{"id":"a"}`}},
+			rig{steps: `[{"cache": {"set": "c", "key": "id", "value": "v"}}, {"cache": {"get": "c", "key": "id", "into": "got"}}]`,
+				in: []string{`{"id":"a"}`}},
 			[]string{`{"id":"a","got":null}`},
 		},
 		{
 			"a value may be computed",
-			rig{steps: `[{"cache": {"set": "c", "key": "id", "value": "n + 1"}}, {"cache": {"get": "c", "key": "id", "into": "got"}}]`, in: []string{`{"id":"a","n":1}`}},
+			rig{steps: `[{"cache": {"set": "c", "key": "id", "value": "n + 1"}}, {"cache": {"get": "c", "key": "id", "into": "got"}}]`,
+				in: []string{`{"id":"a","n":1}`}},
 			[]string{`{"id":"a","n":1,"got":2}`},
 		},
 		{
@@ -121,17 +125,20 @@ func TestCache(t *testing.T) {
 		},
 		{
 			"an add does not replace a value",
-			rig{steps: `[{"cache": {"add": "c", "key": "id", "value": "n"}}, {"cache": {"get": "c", "key": "id", "into": "got"}}]`, in: []string{`{"id":"a","n":1}`, `{"id":"a","n":2}`}, every: time.Minute},
+			rig{steps: `[{"cache": {"add": "c", "key": "id", "value": "n"}}, {"cache": {"get": "c", "key": "id", "into": "got"}}]`,
+				in: []string{`{"id":"a","n":1}`, `{"id":"a","n":2}`}, every: time.Minute},
 			[]string{`{"id":"a","n":1,"got":1}`, `{"id":"a","n":2,"got":1}`},
 		},
 		{
 			"what is deleted is gone",
-			rig{steps: `[{"cache": {"set": "c", "key": "id", "value": "this"}}, {"cache": {"delete": "c", "key": "id"}}, {"cache": {"get": "c", "key": "id", "into": "got"}}]`, in: []string{`{"id":"a"}`}},
+			rig{steps: `[{"cache": {"set": "c", "key": "id", "value": "this"}}, {"cache": {"delete": "c", "key": "id"}}, {"cache": {"get": "c", ` +
+				`"key": "id", "into": "got"}}]`, in: []string{`{"id":"a"}`}},
 			[]string{`{"id":"a","got":null}`},
 		},
 		{
 			"later messages see what is pending",
-			rig{steps: `[{"cache": {"get": "c", "key": "id", "into": "before"}}, {"cache": {"set": "c", "key": "id", "value": "n"}}]`, in: []string{`{"id":"a","n":1}`, `{"id":"a","n":2}`}},
+			rig{steps: `[{"cache": {"get": "c", "key": "id", "into": "before"}}, {"cache": {"set": "c", "key": "id", "value": "n"}}]`,
+				in: []string{`{"id":"a","n":1}`, `{"id":"a","n":2}`}},
 			[]string{`{"id":"a","n":1,"before":null}`, `{"id":"a","n":2,"before":1}`},
 		},
 		{
@@ -148,7 +155,8 @@ func TestCache(t *testing.T) {
 		},
 		{
 			"elements see each other's keys",
-			rig{steps: `[{"each": {"in": "list", "do": [{"cache": {"add": "c", "key": "id", "into": "new"}}, {"filter": "new"}]}}]`, in: []string{`{"list":[{"id":1},{"id":1},{"id":2}]}`}},
+			rig{steps: `[{"each": {"in": "list", "do": [{"cache": {"add": "c", "key": "id", "into": "new"}}, {"filter": "new"}]}}]`,
+				in: []string{`{"list":[{"id":1},{"id":1},{"id":2}]}`}},
 			[]string{`{"list":[{"id":1,"new":true},{"id":2,"new":true}]}`},
 		},
 		{

@@ -21,7 +21,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-const counting = `[{"cache": {"get": "c", "key": "k", "into": "n"}}, {"set": {"n": "(n ?? 0) + 1"}}, {"cache": {"set": "c", "key": "k", "value": "n"}}]`
+const counting = `[{"cache": {"get": "c", "key": "k", "into": "n"}}, {"set": {"n": "(n ?? 0) + 1"}}, {"cache": {"set": "c", "key": "k", ` +
+	`"value": "n"}}]`
 
 // ordered runs a pipeline of several keys and returns what is delivered of each.
 func ordered(t *testing.T, in []string, perRead, workers int, then string,

@@ -7,7 +7,8 @@ import (
 	_ "github.com/flowd-io/flowd/processors/decode"
 )
 
-const accessLog = `{"decode": {"regex": {"pattern": "^(?P<ip>\\S+) \\S+ (?P<user>\\S+) \\[(?P<time>[^\\]]+)\\] \"(?P<method>\\S+) (?P<path>\\S+) [^\"]*\" (?P<status>\\d{3}) (?P<bytes>\\d+|-)", "numbers": true}}}`
+const accessLog = `{"decode": {"regex": {"pattern": "^(?P<ip>\\S+) \\S+ (?P<user>\\S+) \\[(?P<time>[^\\]]+)\\] \"(?P<method>\\S+) ` +
+	`(?P<path>\\S+) [^\"]*\" (?P<status>\\d{3}) (?P<bytes>\\d+|-)", "numbers": true}}}`
 
 // parquetFile has the columns a and b, and two rows, in base64.
 const parquetFile = "" +
@@ -31,8 +32,9 @@ func TestDecode(t *testing.T) {
 		{Name: "a format with options", Step: `{"decode": {"csv": {"columns": ["a", "b"], "delimiter": ";"}}}`,
 			In: []string{"1;2"}, Want: []string{`{"a":"1","b":"2"}`}},
 		{Name: "an access log", Step: accessLog,
-			In:   []string{`10.0.0.1 - ann [10/Oct/2026:13:55:36 +0000] "GET /x HTTP/1.1" 404 -`},
-			Want: []string{`{"ip":"10.0.0.1","user":"ann","time":"10/Oct/2026:13:55:36 +0000","method":"GET","path":"/x","status":404,"bytes":"-"}`}},
+			In: []string{`10.0.0.1 - ann [10/Oct/2026:13:55:36 +0000] "GET /x HTTP/1.1" 404 -`},
+			Want: []string{`{"ip":"10.0.0.1","user":"ann","time":"10/Oct/2026:13:55:36 +0000","method":"GET","path":"/x",` +
+				`"status":404,"bytes":"-"}`}},
 		{Name: "a field is replaced by what it holds", Step: `{"decode": {"json": {}, "from": "p"}}`,
 			In: []string{`{"p":"{\"a\":1.0}","q":1}`}, Want: []string{`{"p":{"a":1.0},"q":1}`}},
 		{Name: "paths may begin with this", Step: `{"decode": {"json": {}, "from": "this.p", "into": "this.r"}}`,
@@ -54,17 +56,23 @@ func TestDecode(t *testing.T) {
 		{Name: "LTSV with numbers", Step: `{"decode": {"ltsv": {"numbers": true}}}`, In: []string{"a:1\tb:x", "a"},
 			Want: []string{`{"a":1,"b":"x"}`, `failed decode: ltsv: "a" has no label`}},
 		{Name: "INI", Step: `{"decode": "ini"}`, In: []string{"[a]\nb = c\n"}, Want: []string{`{"a":{"b":"c"}}`}},
-		{Name: "TOML", Step: `{"decode": "toml"}`, In: []string{"a.b = 1", "a"}, Want: []string{`{"a":{"b":1}}`, "failed decode: toml: line 1, column "}},
+		{Name: "TOML", Step: `{"decode": "toml"}`, In: []string{"a.b = 1", "a"}, Want: []string{`{"a":{"b":1}}`,
+			"failed decode: toml: line 1, column "}},
 		{Name: "CEF", Step: `{"decode": {"cef": {}, "into": "e"}}`, In: []string{"CEF:0|a|b|1|2|c|3|x=y z"},
-			Want: []string{`{"e":{"cefVersion":"0","deviceVendor":"a","deviceProduct":"b","deviceVersion":"1","deviceEventClassId":"2","name":"c","severity":"3","extension":{"x":"y z"}}}`}},
-		{Name: "syslog", Step: `{"decode": {"syslog": {"year": 2026, "names": true, "zone": "Europe/Zurich"}}}`, In: []string{"<30>Oct  9 22:33:20 h a[1]: x", "hello"},
-			Want: []string{`{"priority":30,"facility":"daemon","severity":"info","timestamp":"2026-10-09T22:33:20+02:00","hostname":"h","appname":"a","procid":"1","message":"x"}`,
+			Want: []string{`{"e":{"cefVersion":"0","deviceVendor":"a","deviceProduct":"b","deviceVersion":"1","deviceEventClassId":"2",` +
+				`"name":"c","severity":"3","extension":{"x":"y z"}}}`}},
+		{Name: "syslog", Step: `{"decode": {"syslog": {"year": 2026, "names": true, "zone": "Europe/Zurich"}}}`,
+			In: []string{"<30>Oct  9 22:33:20 h a[1]: x", "hello"},
+			Want: []string{`{"priority":30,"facility":"daemon","severity":"info","timestamp":"2026-10-09T22:33:20+02:00","hostname":"h",` +
+				`"appname":"a","procid":"1","message":"x"}`,
 				"failed decode: syslog: there is no timestamp"}},
-		{Name: "grok", Step: `{"decode": {"grok": {"pattern": "^%{IP:client.ip} %{TOOK}$", "patterns": {"TOOK": "%{NUMBER:ms:float} ?ms"}}}}`, In: []string{"::1 1.50 ms", "x"},
+		{Name: "grok", Step: `{"decode": {"grok": {"pattern": "^%{IP:client.ip} %{TOOK}$", "patterns": {"TOOK": "%{NUMBER:ms:float} ?ms"}}}}`,
+			In:   []string{"::1 1.50 ms", "x"},
 			Want: []string{`{"client":{"ip":"::1"},"ms":1.5}`, "failed decode: grok: the payload does not match the pattern"}},
 		{Name: "MessagePack", Step: `{"decode": "msgpack"}`, In: []string{"\x81\xa1a\xcf\x00\x20\x00\x00\x00\x00\x00\x01", "\xc1"},
 			Want: []string{`{"a":9007199254740993}`, "failed decode: msgpack: byte 0xc1 begins no value"}},
-		{Name: "CBOR in a field is base64", Step: `{"decode": {"cbor": {}, "from": "p", "into": "q"}}`, In: []string{`{"p":"oWFhAQ=="}`, `{"p":"*"}`},
+		{Name: "CBOR in a field is base64", Step: `{"decode": {"cbor": {}, "from": "p", "into": "q"}}`, In: []string{`{"p":"oWFhAQ=="}`,
+			`{"p":"*"}`},
 			Want: []string{`{"p":"oWFhAQ==","q":{"a":1}}`, "failed decode: field p is not bytes: "}},
 		{Name: "Parquet, of which a field has base64", Step: `{"decode": {"parquet": {"columns": ["b"]}, "from": "p", "into": "q"}}`,
 			In:   []string{`{"p":"` + parquetFile + `"}`, `{"p":"UEFSMQ=="}`},
@@ -75,7 +83,8 @@ func TestDecode(t *testing.T) {
 			Want: []string{`{"p":"DgJ4","q":{"id":7,"note":"x"}}`}},
 		{Name: "Avro in a field that is not base64", Step: avroStep("decode", `, "from": "p"`), In: []string{`{"p":"*"}`},
 			Want: []string{"failed decode: field p is not bytes: "}},
-		{Name: "a container file of Avro", Step: `{"decode": {"avro": {"framing": "container"}}}`, Want: []string{`[7]`, "failed decode: avro: the payload is not a container file"},
+		{Name: "a container file of Avro", Step: `{"decode": {"avro": {"framing": "container"}}}`, Want: []string{`[7]`,
+			"failed decode: avro: the payload is not a container file"},
 			In: []string{"Obj\x01\x02\x16avro.schema\x0a\"int\"\x00ssssssssssssssss\x02\x02\x0essssssssssssssss", "[7]"}},
 		{Name: "Protobuf by a schema in the configuration", Step: protobufStep("decode", ""), In: []string{"\x08\x07", ""},
 			Want: []string{`{"id":7,"note":""}`, `{"id":0,"note":""}`}},
@@ -115,7 +124,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{Name: "no format", Step: `{"decode": {}}`, Want: "csv"},
 		{Name: "an unknown format", Step: `{"decode": "jsn"}`, Want: "json"},
 		{Name: "two formats", Step: `{"decode": {"json": {}, "csv": {}}}`, Want: "csv"},
-		{Name: "a grok pattern that is not known", Step: `{"decode": {"grok": "%{IPP:a}"}}`, Want: "decode.grok.pattern: there is no pattern IPP"},
+		{Name: "a grok pattern that is not known", Step: `{"decode": {"grok": "%{IPP:a}"}}`,
+			Want: "decode.grok.pattern: there is no pattern IPP"},
 		{Name: "one of its own that is not valid", Step: `{"decode": {"grok": {"pattern": "%{A:a}", "patterns": {"A": "("}}}}`,
 			Want: "decode.grok.patterns.A: in pattern A: not a valid regular expression"},
 		{Name: "a grok pattern that looks around", Step: `{"decode": {"grok": "%{WORD:a}(?!x)"}}`, Want: "use RE2 syntax"},

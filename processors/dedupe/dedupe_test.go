@@ -342,7 +342,8 @@ func TestOneOfEachIsDelivered(t *testing.T) {
 			`[{"split": "list"}, {"dedupe": "this"}]`,
 			`[{"split": "list"}, {"dedupe": {"key": "this", "cache": "seen"}}]`,
 			// Here messages wait for each other in circles: one for an even number, the other for an odd one.
-			`[{"split": "list"}, {"dedupe": {"key": "this", "cache": "seen"}, "when": "this % 2 == 0"}, {"dedupe": {"key": "this", "cache": "seen"}, "when": "this % 2 == 1"}]`,
+			`[{"split": "list"}, {"dedupe": {"key": "this", "cache": "seen"}, "when": "this % 2 == 0"}, {"dedupe": {"key": "this", "cache": ` +
+				`"seen"}, "when": "this % 2 == 1"}]`,
 		}[seed%3]
 		p := pipeline{workers: 4, steps: steps, src: src, sink: sink,
 			caches: map[string]string{"seen": `{"memory": {}}`}}

@@ -73,7 +73,8 @@ func TestSeveralProgramsServeLanes(t *testing.T) {
 	match(t, outcomes(t, t.Context(), p, "a"), "A") // by the other one
 	close(ctx.passed)
 	match(t, <-hung,
-		"timeout: the program did not answer in the step's time, and was killed; it has never answered, so it may hold lines back (make it flush each line)…")
+		"timeout: the program did not answer in the step's time, and was killed; it has never answered, so it may hold lines back (make it "+
+			"flush each line)…")
 	gone()
 }
 

@@ -76,13 +76,15 @@ func database(t *testing.T) (path string) {
 }
 
 func TestGeoIP(t *testing.T) {
-	const whole = `{"country":{"iso_code":"DE","names":{"de":"Deutschland","en":"Germany"}},"names":"text","subdivisions":[{"names":{"en":"Bavaria"}}]}`
+	const whole = `{"country":{"iso_code":"DE","names":{"de":"Deutschland","en":"Germany"}},"names":"text",` +
+		`"subdivisions":[{"names":{"en":"Bavaria"}}]}`
 	tests := []struct{ name, config, in, want string }{
 		{"the record as it is", `{"ip": "ip", "into": "geo"}`, `{"ip":"192.0.2.7"}`,
 			`{"ip":"192.0.2.7","geo":` + whole + `}`},
 		{"names in one language", `{"ip": "a.ip", "into": "a.geo", "language": "de", "table": "cities"}`,
 			`{"a":{"ip":"::ffff:192.0.2.7"}}`,
-			`{"a":{"ip":"::ffff:192.0.2.7","geo":{"country":{"iso_code":"DE","name":"Deutschland"},"names":"text","subdivisions":[{"name":"Bavaria"}]}}}`},
+			`{"a":{"ip":"::ffff:192.0.2.7","geo":{"country":{"iso_code":"DE","name":"Deutschland"},"names":"text",` +
+				`"subdivisions":[{"name":"Bavaria"}]}}}`},
 		{"an unknown address", `{"ip": "ip", "into": "geo", "language": "en"}`, `{"ip":"198.51.100.1"}`,
 			`{"ip":"198.51.100.1","geo":null}`},
 		{"the whole document", `{"ip": "ip", "into": "this"}`, `{"ip":"192.0.2.7"}`, whole},

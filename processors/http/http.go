@@ -229,7 +229,8 @@ func (s *step) put(m *engine.Message, c *request) error {
 	var err error
 	if len(raw) > 0 && isJSON(c.got.Get("Content-Type")) {
 		if err = call.Valid(raw); err != nil {
-			return engine.Errorf(engine.Decode, "the answer's content type is JSON, but it is not valid: %v", err) // not an error of the message's own bytes
+			// not an error of the message's own bytes
+			return engine.Errorf(engine.Decode, "the answer's content type is JSON, but it is not valid: %v", err)
 		}
 	} else if raw, err = call.Value(raw, false); err != nil {
 		return err

@@ -82,8 +82,9 @@ func TestWhoHasTheVars(t *testing.T) {
 			`[{"switch": [{"do": [{"let": {"n": "(vars(\"n\") ?? 0) + 1"}}, {"when": "vars(\"n\") > 1", "fail": "kept"}, {"fail": "no"}]}], ` +
 				`"retry": {"max_attempts": 3, "backoff": "1ms"}, "on_error": "continue"}, ` + show + `]`,
 			"", []string{`{}`}, []string{`{"v":{}}`}, nil},
-		{"bytes, times and durations", `[{"let": {"b": "bytes(\"hé\")", "t": "date(\"2026-01-02\")", "d": "duration(\"1h\")", "n": "int(\"18446744073709551616\")"}}, ` +
-			`{"set": {"v": "[len(vars(\"b\")), vars(\"t\") + vars(\"d\"), vars(\"n\")]"}}]`, "",
+		{"bytes, times and durations",
+			`[{"let": {"b": "bytes(\"hé\")", "t": "date(\"2026-01-02\")", "d": "duration(\"1h\")", "n": "int(\"18446744073709551616\")"}}, ` +
+				`{"set": {"v": "[len(vars(\"b\")), vars(\"t\") + vars(\"d\"), vars(\"n\")]"}}]`, "",
 			[]string{`{}`}, []string{`{"v":[3,"2026-01-02T01:00:00Z",18446744073709551616]}`}, nil},
 		{"a message that fails alone", `[{"let": {"x": "a + 1"}}, ` + show + `]`, "",
 			[]string{`{"a":"b"}`, `{"a":1}`}, []string{`{"a":1,"v":{"x":2}}`}, []string{"expression: "}},

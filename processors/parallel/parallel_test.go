@@ -63,14 +63,17 @@ func TestParallel(t *testing.T) {
 			Step: `{"parallel": {"a": [{"set": {"[\"x.y\"]": "1"}}], "b": [{"set": {"[\"\"]": "2"}}]}}`,
 			In:   []string{`{"\u0041":0}`}, Want: []string{`{"\u0041":0,"x.y":1,"":2}`}},
 		{Name: "a branch that drops adds nothing",
-			Step: `{"parallel": {"a": [{"set": {"x": "1"}}, {"filter": "n > 1"}], "b": [{"set": {"y": "1"}}, {"fail": "no", "on_error": "drop"}], "c": [{"set": {"z": "1"}}]}}`, In: []string{`{"n":1}`, `{"n":2}`}, Want: []string{`{"n":1,"z":1}`, `{"n":2,"x":1,"z":1}`}},
+			Step: `{"parallel": {"a": [{"set": {"x": "1"}}, {"filter": "n > 1"}], "b": [{"set": {"y": "1"}}, {"fail": "no", "on_error": "drop"}],` +
+				` "c": [{"set": {"z": "1"}}]}}`, In: []string{`{"n":1}`, `{"n":2}`}, Want: []string{`{"n":1,"z":1}`, `{"n":2,"x":1,"z":1}`}},
 		{Name: "a payload that is no object is replaced by the last that changed it",
-			Step: `{"parallel": {"a": [{"map": "[1]"}], "b": [{"map": "[2]"}], "c": [{"set": {"x": "1"}, "when": "false"}]}}`, In: []string{`[0]`, `{"n":1}`}, Want: []string{`[2]`, `[2]`}},
+			Step: `{"parallel": {"a": [{"map": "[1]"}], "b": [{"map": "[2]"}], "c": [{"set": {"x": "1"}, "when": "false"}]}}`, In: []string{`[0]`,
+				`{"n":1}`}, Want: []string{`[2]`, `[2]`}},
 		{Name: "text can be decoded in a branch",
 			Step: `{"parallel": {"a": [{"decode": "kv"}], "b": [{"meta": {"n": "size()"}}]}}`, In: []string{`a=b`},
 			Want: []string{`{"a":"b"}`}},
 		{Name: "branches in branches",
-			Step: `{"parallel": {"a": [{"parallel": {"c": [{"set": {"c": "1"}}], "d": [{"set": {"d": "1"}}]}}], "b": [{"set": {"b": "1"}}]}}`, In: []string{`{}`}, Want: []string{`{"c":1,"d":1,"b":1}`}},
+			Step: `{"parallel": {"a": [{"parallel": {"c": [{"set": {"c": "1"}}], "d": [{"set": {"d": "1"}}]}}], "b": [{"set": {"b": "1"}}]}}`,
+			In:   []string{`{}`}, Want: []string{`{"c":1,"d":1,"b":1}`}},
 
 		{Name: "a branch that fails fails the message, which stays as it was",
 			Step: `{"parallel": {"a": [{"set": {"x": "1"}}], "b": [{"set": {"y": "n + 1"}}]}}`,
@@ -94,7 +97,8 @@ func TestTheErrorIsThatOfTheStepInside(t *testing.T) {
 
 func TestMetadataIsMerged(t *testing.T) {
 	p := enginetest.New(t, engine.Processors,
-		`{"parallel": {"a": [{"meta": {"x": "1", "old": "nil", "topic": "meta(\"topic\")"}}], "b": [{"meta": {"y": "2", "list": "[1]"}}], "c": [{"meta": {"x": "3"}}, {"filter": "false"}]}}`)
+		`{"parallel": {"a": [{"meta": {"x": "1", "old": "nil", "topic": "meta(\"topic\")"}}], "b": [{"meta": {"y": "2", "list": "[1]"}}], `+
+			`"c": [{"meta": {"x": "3"}}, {"filter": "false"}]}}`)
 	b := enginetest.Batch(`{}`)
 	for m := range b.All() {
 		m.Meta = m.Meta.With("topic", "t").With("part", 1).Own().With("old", true).With("list", []any{1})
@@ -192,8 +196,9 @@ func TestBranchesOfABatchStepReadTheBatchAtTheSameTime(t *testing.T) {
 
 func TestBranchesBehindAMergeReadWhatWasMerged(t *testing.T) {
 	bodies, failures := steptest.Pipeline{
-		Batch: `[{"archive": "json_array"}, {"parallel": {"a": [{"meta": {"a": "len(this)"}}], "b": [{"meta": {"b": "1"}}], "c": [{"map": "{c: this[1].n}"}]}}, {"set": {"d": "c", "a": "meta(\"a\")"}}]`,
-		In:    []string{`{"n":1}`, `{"n":2}`},
+		Batch: `[{"archive": "json_array"}, {"parallel": {"a": [{"meta": {"a": "len(this)"}}], "b": [{"meta": {"b": "1"}}], "c": [{"map": ` +
+			`"{c: this[1].n}"}]}}, {"set": {"d": "c", "a": "meta(\"a\")"}}]`,
+		In: []string{`{"n":1}`, `{"n":2}`},
 	}.Run(t)
 	if fmt.Sprint(bodies) != `[{"c":2,"d":2,"a":2}]` || failures != nil {
 		t.Errorf("got %v, failures %v", bodies, failures)

@@ -154,7 +154,8 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 			}
 		}
 		if c.Do.Bound != "" {
-			return nil, fmt.Errorf("%s() can't be called in another process (keep its value in a `let` before the pool: vars go with the message)", c.Do.Bound)
+			return nil, fmt.Errorf("%s() can't be called in another process (keep its value in a `let` before the pool: vars go with the message)",
+				c.Do.Bound)
 		}
 		if process.Config == nil {
 			return nil,

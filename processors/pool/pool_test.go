@@ -141,7 +141,8 @@ func numbered(n int, format string) (all []string) {
 }
 
 func TestAPoolIsInAnyPlace(t *testing.T) {
-	const do = `{"pool": {"name": "p", "workers": 4, "do": [{"test_nap": {}}, {"set": {"x": "n"}}, {"filter": "n != \"01\""}, {"fail": "bad", "when": "n == \"02\""}]}}`
+	const do = `{"pool": {"name": "p", "workers": 4, "do": [{"test_nap": {}}, {"set": {"x": "n"}}, {"filter": "n != \"01\""}, {"fail": ` +
+		`"bad", "when": "n == \"02\""}]}}`
 	in := numbered(6, `{"ms":10,"n":"N"}`)
 	var out []string
 	for _, i := range []int{0, 3, 4, 5} {
@@ -149,14 +150,15 @@ func TestAPoolIsInAnyPlace(t *testing.T) {
 	}
 	const each = `[{"each": {"in": "l", "do": [{"pool": {"name": "p", "workers": 4, "do": [{"set": {"y": "1"}}]}}]}}]`
 	for name, l := range map[string]line{
-		"a step of all":                {steps: "[" + do + "]"},
-		"its input's":                  {inSteps: "[" + do + "]"},
-		"its output's":                 {outSteps: "[" + do + "]"},
-		"a batch's":                    {batch: "[" + do + "]"},
-		"in a group":                   {steps: `[{"group": {"size": 4, "timeout": "1s", "do": [` + do + `]}}]`},
-		"behind a pool":                {steps: `[{"pool": {"name": "q", "workers": 1, "do": [{"test_nap": {}}]}}, ` + do + `]`},
-		"in a pool":                    {steps: `[{"pool": {"name": "q", "workers": 2, "do": [` + do + `]}}]`},
-		"in a case, in reading order":  {steps: `[{"pool": {"name": "q", "workers": 2, "do": [{"set": {"n": "n"}}]}}, ` + do + `]`, settings: `{"order_by": "1"}`},
+		"a step of all": {steps: "[" + do + "]"},
+		"its input's":   {inSteps: "[" + do + "]"},
+		"its output's":  {outSteps: "[" + do + "]"},
+		"a batch's":     {batch: "[" + do + "]"},
+		"in a group":    {steps: `[{"group": {"size": 4, "timeout": "1s", "do": [` + do + `]}}]`},
+		"behind a pool": {steps: `[{"pool": {"name": "q", "workers": 1, "do": [{"test_nap": {}}]}}, ` + do + `]`},
+		"in a pool":     {steps: `[{"pool": {"name": "q", "workers": 2, "do": [` + do + `]}}]`},
+		"in a case, in reading order": {steps: `[{"pool": {"name": "q", "workers": 2, "do": [{"set": {"n": "n"}}]}}, ` + do + `]`,
+			settings: `{"order_by": "1"}`},
 		"where nothing may run at one": {steps: "[" + do + "]", settings: `{"max_in_flight": {"messages": 1}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +204,8 @@ func TestOrderHoldsThroughAPool(t *testing.T) {
 			for i := range 300 {
 				src.Payloads = append(src.Payloads, fmt.Sprintf(`{"k":%d,"n":%d,"ms":%d}`, r.IntN(9), i, r.IntN(50)))
 			}
-			l := line{steps: `[{"pool": {"name": "p", "workers": 4, "retries": -1, "retry_on": ["error"], "do": [{"test_nap": {"flaky": true}}]}}]`, settings: `{"order_by": "k", "workers": 4}`, src: src}
+			l := line{steps: `[{"pool": {"name": "p", "workers": 4, "retries": -1, "retry_on": ["error"], "do": [{"test_nap": {"flaky": true}}]}}]`,
+				settings: `{"order_by": "k", "workers": 4}`, src: src}
 			rep := enginetest.Run(t, l.spec(t), nil)
 			if len(rep.Failures) > 0 || rep.Stats.Roots.Ended[engine.Delivered] != 300 {
 				t.Errorf("%+v, %+v", rep.Stats.Roots, rep.Failures)
@@ -285,8 +288,9 @@ func TestATryHasATimeout(t *testing.T) {
 func TestARetryOnTheStepBeginsAllOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := line{
-			steps: `[{"pool": {"name": "p", "workers": 1, "timeout": "1s", "retries": 1, "do": [{"test_nap": {}}]}, "retry": {"intervals": ["1s"], "max_attempts": 2}}]`,
-			src:   &enginetest.Source{Payloads: []string{`{"ms":5000}`}, Takes: engine.TakesOne},
+			steps: `[{"pool": {"name": "p", "workers": 1, "timeout": "1s", "retries": 1, "do": [{"test_nap": {}}]}, "retry": {"intervals": ` +
+				`["1s"], "max_attempts": 2}}]`,
+			src: &enginetest.Source{Payloads: []string{`{"ms":5000}`}, Takes: engine.TakesOne},
 		}
 		began := time.Now()
 		_, failures := l.run(t)

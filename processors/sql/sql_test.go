@@ -54,7 +54,8 @@ func outcomes(t *testing.T, ctx context.Context, config string, payloads ...stri
 
 func TestConforms(t *testing.T) {
 	dsn := fresh(t, "sqlite")
-	steptest.Conforms(t, configured("sqlite", dsn, `"query": "SELECT * FROM c WHERE id = ?", "args": ["id"], "into": "c"`), `{"id":1}`, `{"id":9}`)
+	steptest.Conforms(t, configured("sqlite", dsn, `"query": "SELECT * FROM c WHERE id = ?", "args": ["id"], "into": "c"`), `{"id":1}`,
+		`{"id":9}`)
 	steptest.Conforms(t, configured("sqlite", dsn, `"query": "SELECT * FROM c", "rows": "many"`), `{}`, `text`)
 }
 
@@ -74,7 +75,8 @@ func TestAnswers(t *testing.T) {
 			{"no table", `"query": "SELECT 1 AS a FROM d", "into": "c"`, `{}`, "transient: "},
 			{"no SQL", `"query": "SELEC", "into": "c"`, `{}`, "permanent: "},
 			{"no document", `"query": "SELECT 1 AS a", "into": "c"`, `text`, ": not a JSON document"},
-			{"a long answer", `"query": "SELECT * FROM c", "rows": "many", "max_answer": 10, "into": "c"`, `{}`, "permanent: the answer is longer than max_answer"},
+			{"a long answer", `"query": "SELECT * FROM c", "rows": "many", "max_answer": 10, "into": "c"`, `{}`,
+				"permanent: the answer is longer than max_answer"},
 		}
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +106,8 @@ func TestManyAtOnceFailAlone(t *testing.T) {
 				in = append(in, fmt.Sprintf(`{"id":%d}`, i))
 			}
 			in[50] = `{"id":1}` // a duplicate
-			got := outcomes(t, t.Context(), configured(driver, dsn, `"query": "INSERT INTO c (id) VALUES (`+mark+`)", "args": ["id"], "rows": "none", "connections": 3`), in...)
+			got := outcomes(t, t.Context(), configured(driver, dsn, `"query": "INSERT INTO c (id) VALUES (`+mark+
+				`)", "args": ["id"], "rows": "none", "connections": 3`), in...)
 			for i, g := range got {
 				if bad := i == 50 || i == 1 || i == 2; bad != strings.HasPrefix(g, "rejected: ") {
 					t.Errorf("message %d: %s", i, g)
@@ -141,12 +144,15 @@ func TestAStatementEndsWithTheDeadline(t *testing.T) {
 func TestAnswersOfClickHouse(t *testing.T) {
 	t.Parallel()
 	dsn := sqltest.Database(t, "clickhouse")
-	sqltest.Connect(t, "clickhouse", dsn, "CREATE TABLE c (id Int32, name String, credit Nullable(Decimal(18,2))) ENGINE = MergeTree ORDER BY id",
+	sqltest.Connect(t, "clickhouse", dsn,
+		"CREATE TABLE c (id Int32, name String, credit Nullable(Decimal(18,2))) ENGINE = MergeTree ORDER BY id",
 		"INSERT INTO c VALUES (1, 'Ada', 12.50), (2, 'Bob', NULL)")
 	tests := []struct{ name, more, in, want string }{
-		{"a row", `"query": "SELECT name, credit FROM c WHERE id = ?", "args": ["id"], "into": "c"`, `{"id":1}`, `{"id":1,"c":{"name":"Ada","credit":12.50}}`},
+		{"a row", `"query": "SELECT name, credit FROM c WHERE id = ?", "args": ["id"], "into": "c"`, `{"id":1}`,
+			`{"id":1,"c":{"name":"Ada","credit":12.50}}`},
 		{"no row", `"query": "SELECT name FROM c WHERE id = ?", "args": ["id"], "into": "a.b"`, `{"id":7}`, `{"id":7,"a":{"b":null}}`},
-		{"rows", `"query": "SELECT id FROM c WHERE has(?, name) ORDER BY id", "args": ["names"], "rows": "many", "into": "all"`, `{"names":["Ada","Bob"]}`,
+		{"rows", `"query": "SELECT id FROM c WHERE has(?, name) ORDER BY id", "args": ["names"], "rows": "many", "into": "all"`,
+			`{"names":["Ada","Bob"]}`,
 			`{"names":["Ada","Bob"],"all":[{"id":1},{"id":2}]}`},
 		{"several rows", `"query": "SELECT id FROM c", "into": "c"`, `{}`, "rejected: the answer has several rows"},
 		{"a change", `"query": "INSERT INTO c (id, name) VALUES (?, ?)", "args": ["3", "n"], "rows": "none"`, `{"n":"'x"}`, `{"n":"'x"}`},
@@ -154,7 +160,8 @@ func TestAnswersOfClickHouse(t *testing.T) {
 		{"no table", `"query": "SELECT 1 AS a FROM d", "into": "c"`, `{}`, "transient: "},
 		{"no SQL", `"query": "SELEC", "into": "c"`, `{}`, "permanent: "},
 		{"no UTF-8", `"query": "SELECT unhex('ff') AS a", "into": "c"`, `{}`, "permanent: column a has text that is not UTF-8 (write hex(a)"},
-		{"a long answer", `"query": "SELECT * FROM c", "rows": "many", "max_answer": 10, "into": "c"`, `{}`, "permanent: the answer is longer than max_answer"},
+		{"a long answer", `"query": "SELECT * FROM c", "rows": "many", "max_answer": 10, "into": "c"`, `{}`,
+			"permanent: the answer is longer than max_answer"},
 	}
 	for _, tt := range tests {
 		got := outcomes(t, t.Context(), configured("clickhouse", dsn, tt.more), tt.in)[0]
@@ -164,7 +171,8 @@ func TestAnswersOfClickHouse(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if got := outcomes(t, ctx, configured("clickhouse", dsn, `"query": "SELECT sleep(3) AS s"`), `{}`)[0]; !strings.HasPrefix(got, "timeout: ") {
+	if got := outcomes(t, ctx, configured("clickhouse", dsn, `"query": "SELECT sleep(3) AS s"`), `{}`)[0]; !strings.HasPrefix(got,
+		"timeout: ") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -28,7 +28,8 @@ const (
 )
 
 var (
-	errFull   = errors.New("too many messages have changed a state and are not delivered, or were delivered while an earlier one of their key was not (lower `engine.max_in_flight`)")
+	errFull = errors.New("too many messages have changed a state and are not delivered, or were delivered while an earlier one of their " +
+		"key was not (lower `engine.max_in_flight`)")
 	errClosed = errors.New("the step is closed")
 )
 

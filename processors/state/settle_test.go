@@ -121,7 +121,8 @@ func TestWhatAMessageLeavesIsDecidedByItsFate(t *testing.T) {
 		},
 		{
 			"a step with steps inside that is tried again counts once",
-			pipeline{steps: `[{"each": {"in": "list", "do": [{"state": {"key": "1", "set": {"n": "(state(\"n\") ?? 0) + 1"}}}, {"test_flaky": "this"}]}}]`,
+			pipeline{steps: `[{"each": {"in": "list", "do": [{"state": {"key": "1", "set": {"n": "(state(\"n\") ?? 0) + 1"}}}, {"test_flaky": ` +
+				`"this"}]}}]`,
 				attempts: 5, sink: &enginetest.Sink{}},
 			[]string{`{"list":[0,2,0]}`},
 			[]string{`{"list":[0,2,0]}`},

@@ -93,15 +93,18 @@ func TestLaterStepsSeeTheState(t *testing.T) {
 			[]string{"11", "21"}},
 		{"parts count each", `[{"split": "list"}, {"state": {"key": "1", "set": {"n": "(state(\"n\") ?? 0) + 1"}}}, {"map": "state(\"n\")"}]`,
 			[]string{`{"list":[10,20]}`}, []string{"1", "2"}},
-		{"in a case", `[{"switch": [{"when": "k == 1", "do": [` + bare + `]}, {"do": [{"state": {"key": "-k", "set": {"n": "-1"}}}]}]}, ` + n + `]`,
+		{"in a case", `[{"switch": [{"when": "k == 1", "do": [` + bare + `]}, {"do": [{"state": {"key": "-k", "set": {"n": "-1"}}}]}]}, ` + n +
+			`]`,
 			[]string{`{"k":1}`, `{"k":2}`, `{"k":1}`}, []string{`{"k":1,"n":1}`, `{"k":2,"n":-1}`, `{"k":1,"n":2}`}},
 		{"elements", `[` + bare + `, {"each": {"in": "list", "do": [{"map": "[this, state(\"n\")]"}]}}]`, []string{`{"k":1,"list":[7]}`},
 			[]string{`{"k":1,"list":[[7,1]]}`}},
 		{"elements count each", `[{"each": {"in": "list", "do": [{"state": {"key": "this", "set": {"n": "(state(\"n\") ?? 0) + 1"}}},
 			{"map": "state(\"n\")"}]}}]`, []string{`{"list":[7,8,7]}`}, []string{`{"list":[1,1,2]}`}},
-		{"branches", `[{"parallel": {"a": [` + bare + `], "b": [{"state": {"key": "k", "set": {"m": "5"}}}]}}, ` + n + `, {"set": {"m": "state(\"m\")"}}]`,
+		{"branches", `[{"parallel": {"a": [` + bare + `], "b": [{"state": {"key": "k", "set": {"m": "5"}}}]}}, ` + n +
+			`, {"set": {"m": "state(\"m\")"}}]`,
 			[]string{`{"k":1}`, `{"k":1}`}, []string{`{"k":1,"n":1,"m":5}`, `{"k":1,"n":2,"m":5}`}},
-		{"each turn", `[{"while": {"when": "(state(\"n\") ?? 0) < 3", "do": [` + bare + `, {"set": {"x": "state(\"n\")"}}], "max": 5}}, ` + n + `]`,
+		{"each turn", `[{"while": {"when": "(state(\"n\") ?? 0) < 3", "do": [` + bare + `, {"set": {"x": "state(\"n\")"}}], "max": 5}}, ` + n +
+			`]`,
 			[]string{`{"k":1}`}, []string{`{"k":1,"x":3,"n":3}`}},
 	}
 	for _, tt := range tests {

@@ -79,7 +79,8 @@ func TestWhatIsNoStateFailsTheMessage(t *testing.T) {
 			cachetest.Set(t, cache, "state:1", value, 0)
 			src := steptest.NewBroker(`{"k":1}`, `{"k":2}`)
 			src.Again = false
-			p := pipeline{src: src, sink: &enginetest.Sink{}, cache: cache, steps: `[` + strings.Replace(count, `"key"`, `"cache": "c", "key"`, 1) + `]`}
+			p := pipeline{src: src, sink: &enginetest.Sink{}, cache: cache, steps: `[` + strings.Replace(count, `"key"`, `"cache": "c", "key"`, 1) +
+				`]`}
 			rep := p.run(t, t.Context())
 			if len(rep.Failures) != 1 || !strings.Contains(rep.Failures[0].First.Message, "is not a state (give the step a cache of its own)") {
 				t.Errorf("%q: %+v", value, rep.Failures)

@@ -34,7 +34,8 @@ func TestValidate(t *testing.T) {
 			}},
 		{Name: "the first three places are named, in order", Step: order,
 			In: []string{`{"id":"a","total":1,"items":["a","b","c","d","e"]}`}, Want: []string{
-				"failed rejected: does not match the schema: /items/0: got string, want integer; /items/1: got string, want integer; /items/2: got string, want integer; and 2 more",
+				"failed rejected: does not match the schema: /items/0: got string, want integer; /items/1: got string, want integer; /items/2: got " +
+					"string, want integer; and 2 more",
 			}},
 		{Name: "numbers are exact", Step: order, In: []string{`{"id":"a","total":0.29}`,
 			`{"id":"a","total":123456789012345678901234567890.01}`, `{"id":"a","total":0.290000000000000000000001}`},
@@ -64,7 +65,9 @@ func TestValidate(t *testing.T) {
 			In:   []string{`"x"`},
 			Want: []string{"failed rejected: does not match the schema: the document: is not a valid email"}},
 		{Name: "$schema names the draft, too",
-			Step: inline(`{"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"n": {"type": "integer"}}, "items": [{"$ref": "#/definitions/n"}]}`), In: []string{`["x"]`}, Want: []string{"failed rejected: does not match the schema: /0: got string, want integer"}},
+			Step: inline(`{"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"n": {"type": "integer"}}, "items": [{"$ref": ` +
+				`"#/definitions/n"}]}`), In: []string{`["x"]`},
+			Want: []string{"failed rejected: does not match the schema: /0: got string, want integer"}},
 		{Name: "a schema may refer to itself",
 			Step: inline(`{"type": "object", "properties": {"child": {"$ref": "#"}}}`),
 			In:   []string{`{"child":{"child":1}}`, `{"child":{}}`}, Want: []string{`{"child":{}}`,
@@ -74,7 +77,8 @@ func TestValidate(t *testing.T) {
 
 func TestAnErrorShowsNoTextOfTheMessage(t *testing.T) {
 	p := enginetest.New(t, engine.Processors,
-		`{"validate": {"format": true, "schema": {"items": {"anyOf": [{"pattern": "^x"}, {"format": "email"}, {"const": "a"}, {"enum": ["b"]}, {"maxLength": 1}], "not": {"minLength": 5}}}}}`)
+		`{"validate": {"format": true, "schema": {"items": {"anyOf": [{"pattern": "^x"}, {"format": "email"}, {"const": "a"}, {"enum": ["b"]},`+
+			` {"maxLength": 1}], "not": {"minLength": 5}}}}}`)
 	for _, o := range enginetest.Apply(t, p, `["secret\u001b[31m"]`, `{"`+strings.Repeat("k", 5000)+`":1}`) {
 		if o.Fate == "failed" && (strings.Contains(o.Err.Error(), "secret") ||
 			strings.Contains(o.Err.Error(), "\x1b") || len(o.Err.Error()) > 1000) {
@@ -202,7 +206,8 @@ func TestProcessor(t *testing.T) {
 
 func BenchmarkValidate(b *testing.B) {
 	p := enginetest.New(b, engine.Processors,
-		inline(`{"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}, "user": {"type": "object", "properties": {"plan": {"enum": ["free", "paid"]}}}, "items": {"items": {"type": "integer", "minimum": 0}}}}`))
+		inline(`{"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}, "user": {"type": "object", "properties": `+
+			`{"plan": {"enum": ["free", "paid"]}}}, "items": {"items": {"type": "integer", "minimum": 0}}}}`))
 	batch := engine.NewBatch(256)
 	for range 256 {
 		batch.Add([]byte(`{"id":7,"user":{"name":"x","plan":"free"},"items":[1,2,3],"text":"` + strings.Repeat("x",

@@ -41,9 +41,12 @@ func TestWhile(t *testing.T) {
 			Step: `{"while": {"when": "n < 3", "do": [{"set": {"n": "n + 1"}}, {"filter": "n != 2"}]}}`,
 			In:   []string{`{"n":0}`, `{"n":2}`}, Want: []string{`{"n":3}`, "dropped"}},
 		{Name: "cases and repairs work inside",
-			Step: `{"while": {"when": "n < 3", "do": [{"switch": [{"when": "n == 1", "do": [{"fail": "one", "on_error": [{"set": {"n": "2", "why": "error().message"}}]}]}, {"do": [{"set": {"n": "n + 1"}}]}]}]}}`, In: []string{`{"n":0}`}, Want: []string{`{"n":3,"why":"one"}`}},
+			Step: `{"while": {"when": "n < 3", "do": [{"switch": [{"when": "n == 1", "do": [{"fail": "one", "on_error": [{"set": {"n": "2", ` +
+				`"why": "error().message"}}]}]}, {"do": [{"set": {"n": "n + 1"}}]}]}]}}`, In: []string{`{"n":0}`},
+			Want: []string{`{"n":3,"why":"one"}`}},
 		{Name: "a loop in a loop",
-			Step: `{"while": {"when": "n < 3", "do": [{"set": {"n": "n + 1", "m": "0"}}, {"while": {"when": "m < n", "do": [{"set": {"m": "m + 1"}}]}}]}}`, In: []string{`{"n":0}`}, Want: []string{`{"n":3,"m":3}`}},
+			Step: `{"while": {"when": "n < 3", "do": [{"set": {"n": "n + 1", "m": "0"}}, {"while": {"when": "m < n", "do": [{"set": {"m": "m + ` +
+				`1"}}]}}]}}`, In: []string{`{"n":0}`}, Want: []string{`{"n":3,"m":3}`}},
 
 		{Name: "a failure names the round and leaves the message as it was",
 			Step: `{"while": {"when": "m < 3", "do": [{"set": {"m": "m + 1", "n": "n + 1"}}]}}`,

@@ -167,7 +167,9 @@ func grandchild(t *testing.T, then string) {
 		dir := t.TempDir()
 		// The program continues once the other has reported its number: otherwise it might
 		// be ended before.
-		script := fmt.Sprintf(`(%s sh -c 'echo $$ > told; mv told pid; exec sleep 600' >/dev/null 2>&1 </dev/null &); until [ -e pid ]; do sleep 0.01; done %s`, setsid, then)
+		script := fmt.Sprintf(
+			`(%s sh -c 'echo $$ > told; mv told pid; exec sleep 600' >/dev/null 2>&1 </dev/null &); until [ -e pid ]; do sleep 0.01; done %s`,
+			setsid, then)
 		file := flowdtest.Write(t, dir, "p.yaml", `
 inputs: {in: {stdin: {}}}
 processors: [{exec: {command: [sh, -c, "`+script+`"], mode: `+mode+`}, timeout: 5s, retry: {max_attempts: 1}, on_error: drop}]

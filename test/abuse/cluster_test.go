@@ -194,7 +194,8 @@ func (p *jobs) pullsElsewhere() {
 	w := p.welcome()
 	for _, to := range []string{"flowd.jobs.embed." + w.Hub + ".0.99.1", "flowd.jobs.embed.x.0.1.1", "flowd.down.embed",
 		"flowd.hub." + w.Hub + ".answer.0123", "flowd.beat.embed.0123"} {
-		for _, body := range []string{`{"batch":5}`, `{"batch":-1}`, `{"no_wait":true,"batch":7}`, `{"batch":1}`} { // of all but the last the server only complains
+		// of all but the last the server only complains
+		for _, body := range []string{`{"batch":5}`, `{"batch":-1}`, `{"no_wait":true,"batch":7}`, `{"batch":1}`} {
 			if err := p.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.flowd-embed."+w.Consumer, to,
 				[]byte(body)); err != nil {
 				p.t.Fatal(err)

@@ -366,7 +366,8 @@ func endlessChunks(t *testing.T) {
 // smuggling sends what one server may take for one request and another for two.
 func smuggling(t *testing.T) {
 	w := serveHTTP(t, "path: /in",
-		"processors: [{set: {path: meta(\"http_path\"), evil: 'meta(\"evil\") ?? meta(\"http_remote_user\")'}}]\noutputs: {out: {file: {path: out.ndjson}}}\n")
+		"processors: [{set: {path: meta(\"http_path\"), evil: 'meta(\"evil\") ?? meta(\"http_remote_user\")'}}]\noutputs: {out: {file: {path: "+
+			"out.ndjson}}}\n")
 	w.address, _, _ = strings.Cut(w.address, "/")
 	second := "POST /in HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n{\"bad\":1}"
 	tests := []struct {

@@ -18,7 +18,8 @@ var machine = []attack{
 	{"two outputs write to more files than there are descriptors", func(t *testing.T) {
 		dir := t.TempDir()
 		flowdtest.Write(t, dir, "p.yaml",
-			"inputs: {in: {stdin: {}}}\nbatchers: {a: {match: 'k % 2 == 0', output: a}, b: {output: b}}\noutputs: {a: {file: 'a/$(k)'}, b: {file: 'b/$(k)'}}\n")
+			"inputs: {in: {stdin: {}}}\nbatchers: {a: {match: 'k % 2 == 0', output: a}, b: {output: b}}\noutputs: {a: {file: 'a/$(k)'}, b: "+
+				"{file: 'b/$(k)'}}\n")
 		var lines strings.Builder
 		for i := range 2000 {
 			fmt.Fprintf(&lines, "{\"k\":%d}\n", i%200)
@@ -99,7 +100,8 @@ func damaged(name, why string, damage func([]byte) []byte) func(*testing.T) {
 		dir := t.TempDir()
 		flowdtest.Write(t, dir, "in.log", "{\"id\":\"abuse-key\"}\n")
 		flowdtest.Write(t, dir, "p.yaml",
-			"inputs: {in: {file: {path: in.log, checkpoint: state/checkpoint}}}\nprocessors: [{dedupe: {key: id, window: 24h, cache: seen}}]\noutputs: {out: {stdout: {}}}\nresources: {caches: {seen: {file: {path: state/cache}}}}\n")
+			"inputs: {in: {file: {path: in.log, checkpoint: state/checkpoint}}}\nprocessors: [{dedupe: {key: id, window: 24h, cache: "+
+				"seen}}]\noutputs: {out: {stdout: {}}}\nresources: {caches: {seen: {file: {path: state/cache}}}}\n")
 		flowdtest.Run(t, dir, "", "-c", "p.yaml").Want(t, 0, "1 delivered")
 		file := filepath.Join(dir, "state", name)
 		text := damage([]byte(flowdtest.Read(t, file)))

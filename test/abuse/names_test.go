@@ -115,7 +115,9 @@ func unwritable(path, part string) func(*testing.T) {
 			t.Fatal(err)
 		}
 		flowdtest.Write(t, dir, "p.yaml",
-			"inputs: {in: {http_server: {listen: '127.0.0.1:0', tls: {cert: tls/cert, key: tls/key, client_ca: trust/clients.pem}}}}\nprocessors: [{validate: {file: schemas/s.json}}, {set: {a: '\"${file:secrets/token}\"'}}, {exec: {command: ./bin/run}}]\noutputs: {out: {file: {path: \""+path+"\"}}}\n")
+			"inputs: {in: {http_server: {listen: '127.0.0.1:0', tls: {cert: tls/cert, key: tls/key, client_ca: "+
+				"trust/clients.pem}}}}\nprocessors: [{validate: {file: schemas/s.json}}, {set: {a: '\"${file:secrets/token}\"'}}, {exec: {command: "+
+				"./bin/run}}]\noutputs: {out: {file: {path: \""+path+"\"}}}\n")
 		lints(t, dir, 2, []string{"p.yaml"}, "p.yaml:3:", part)
 	}
 }

@@ -64,7 +64,8 @@ func clickhouseInput(t *testing.T) {
 		config: `
 inputs:
   in:
-    sql: {driver: clickhouse, dsn: "` + address + `", query: "SELECT id, n FROM t WHERE n > ? ORDER BY n", args: ["cursor() ?? 0"], cursor: n,
+    sql: {driver: clickhouse, dsn: "` + address +
+			`", query: "SELECT id, n FROM t WHERE n > ? ORDER BY n", args: ["cursor() ?? 0"], cursor: n,
       interval: 10ms, connect_timeout: 1s, query_timeout: 500ms, max_row: 1MiB}
 processors: [payload: id]
 outputs: {out: {stdout: {}}}

@@ -45,7 +45,8 @@ func myBreaks(word string) (all []ill) {
 	}
 	for name, login := range map[string]string{
 		"a challenge of three bytes": "\xfemysql_native_password\x00abc\x00", "no challenge": "\xfecaching_sha2_password\x00",
-		"a login of one byte": "\x00", "more of a login": "\x01\x04", "a key that is none": "\x01-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
+		"a login of one byte": "\x00", "more of a login": "\x01\x04",
+		"a key that is none": "\x01-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
 	} {
 		all = append(all, says(name, myPackets(0, myGreeting)+myPackets(2, login)))
 	}

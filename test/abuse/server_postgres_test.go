@@ -99,7 +99,8 @@ func pgAnswers(word string) (all []ill) {
 		{"a million parameters", pgMessage('t', "\xff\xff", 4<<20)},
 		{"an error of a megabyte", pgMessage('E', "SERROR\x00C40001\x00M"+strings.Repeat("\x1b", 1<<20-100)+"\x00\x00", 0) + pgReady},
 		{"an error without its end", pgMessage('E', "SERROR", 0)},
-		{"columns and rows of another number", pgParsed + pgColumns(3) + pgReady + "2\x00\x00\x00\x04" + pgMessage('D', "\x00\x07"+strings.Repeat("\xff", 28), 0) + pgReady},
+		{"columns and rows of another number", pgParsed + pgColumns(3) + pgReady + "2\x00\x00\x00\x04" + pgMessage('D', "\x00\x07"+
+			strings.Repeat("\xff", 28), 0) + pgReady},
 		{"no parameters", "1\x00\x00\x00\x04n\x00\x00\x00\x04" + pgReady},
 		{"nothing but that it is ready", pgReady},
 		{"a copy", "W\x00\x00\x00\x07\x00\x00\x00"},
@@ -153,7 +154,8 @@ func postgresInput(t *testing.T) {
 		config: `
 inputs:
   in:
-    sql: {driver: postgres, dsn: "` + address + `", query: "SELECT id, n FROM t WHERE n > $1 ORDER BY n", args: ["cursor() ?? 0"], cursor: n,
+    sql: {driver: postgres, dsn: "` + address +
+			`", query: "SELECT id, n FROM t WHERE n > $1 ORDER BY n", args: ["cursor() ?? 0"], cursor: n,
       interval: 10ms, connect_timeout: 1s, query_timeout: 500ms, max_row: 1MiB}
 processors: [payload: id]
 outputs: {out: {stdout: {}}}
@@ -173,10 +175,12 @@ func postgresOutput(t *testing.T) {
 		config: `
 inputs: {in: {stdin: {}}}
 processors:
-  - {sql: {driver: postgres, dsn: "` + address + `", connect_timeout: 1s, max_row: 1MiB, query: "SELECT count(*) AS c FROM s WHERE id <> $1",
+  - {sql: {driver: postgres, dsn: "` + address +
+			`", connect_timeout: 1s, max_row: 1MiB, query: "SELECT count(*) AS c FROM s WHERE id <> $1",
       args: [id], into: c}, timeout: 500ms, ` + tryAgain + `}
 outputs:
-  out: {sql: {driver: postgres, dsn: "` + address + `", table: t, columns: {id: id}, copy: true, connect_timeout: 1s, max_row: 1MiB}, timeout: 500ms,
+  out: {sql: {driver: postgres, dsn: "` + address +
+			`", table: t, columns: {id: id}, copy: true, connect_timeout: 1s, max_row: 1MiB}, timeout: 500ms,
     ` + writes + `}
 `,
 		good: good,

@@ -128,7 +128,8 @@ func redisStep(t *testing.T) {
 inputs: {in: {stdin: {}}}
 resources: {caches: {c: {redis: {url: redis://ADDR, prefix: "` + key + `", timeout: 1s}}}}
 processors:
-  - {redis: {url: redis://ADDR, timeout: 1s, command: SETRANGE, args: ['"` + key + `" + string(this)', '"0"', '"x"'], reply: none}, ` + tryAgain + `}
+  - {redis: {url: redis://ADDR, timeout: 1s, command: SETRANGE, args: ['"` + key + `" + string(this)', '"0"', '"x"'], reply: none}, ` +
+			tryAgain + `}
   - {cache: {set: c, key: 'string(this)', value: '"1"'}, ` + tryAgain + `}
 outputs: {out: {stdout: {}}}
 `,

@@ -162,7 +162,8 @@ outputs: {out: {drop: {}}}`, repeated(framed([]byte(f.text)), 8)).Want(t, 1, "8 
 		swallow(t, `
 inputs: {in: {stdin: {max_record: 8MiB}}}
 processors: [{set: {a.b: this.c}}, {filter: 'len(raw()) > 0'}, {set: {d: 'fromJSON(raw())'}}]
-outputs: {out: {drop: {}}}`, repeated([]byte(strings.Repeat(`{"c":`, 1e6)+strings.Repeat("}", 1e6)+"\n"), 8)).Want(t, 1, "8 received: 8 dropped", "deep")
+outputs: {out: {drop: {}}}`, repeated([]byte(strings.Repeat(`{"c":`, 1e6)+strings.Repeat("}", 1e6)+"\n"), 8)).Want(t, 1,
+			"8 received: 8 dropped", "deep")
 	}},
 	{"duplicate keys, huge numbers and numbers that are none", func(t *testing.T) {
 		r := swallow(t, `
@@ -186,7 +187,8 @@ engine: {workers: 1} # else the two that are delivered may change places`, strin
 		swallow(t, `
 inputs: {in: {stdin: {}}}
 processors: [{set: {n: n + 1}}]
-outputs: {out: {drop: {}}}`, repeated([]byte(`{"n":1`+strings.Repeat("0", 1<<19)+"}\n"+`{"n":1e400}`+"\n"+`{"n":9223372036854775807}`+"\n"), 20)).Want(t, 1, "60 received: 60 dropped", "expression")
+outputs: {out: {drop: {}}}`, repeated([]byte(`{"n":1`+strings.Repeat("0", 1<<19)+"}\n"+`{"n":1e400}`+"\n"+`{"n":9223372036854775807}`+"\n"),
+			20)).Want(t, 1, "60 received: 60 dropped", "expression")
 	}},
 	{"bytes that are no text, as a key, a header and a label", func(t *testing.T) {
 		r := swallow(t, `
@@ -304,7 +306,10 @@ func bomb(f compression.Format) func(t *testing.T) {
 		var packed []byte
 		if f == compression.Bzip2 { // which Go can only read: 32 lines
 			packed,
-				_ = base64.StdEncoding.DecodeString("QlpoMTFBWSZTWQTbr2EAICpBAIAYIAAACCAAUGaaBSgw0OgQDrKkqWaCgqPMUFZJlNZXJzA2gAFmsEAgBggAAAIIABQZpoFKDJpOqUSHYCoYaVIKjzFBWSZTWSIkQ5AACylBAIAYIAAACCAAUGaaBSgyaTqlEh2AqGGlSCo8xQVkmU1nnm7SCABC3wQCAGCAAAAggAFBmmgUoMmk6pRIdgKhhpUgqPMUFZJlNZagMNvwAWRkEAgBggAAAIIABQZpoFKDJpOqUSHYCoYaVIKjzFBWSZTWV+qzPEAG9TBAIAYIAAACCAAUGaaBSgyaTqlEh2AqGGlSCo8xQVkmU1kXhW7DABQIQQCAGCAAAAggAFQzTQKUGWl0AE7CVJjSSpKcXckU4UJC7Np/DA==")
+				_ = base64.StdEncoding.DecodeString("QlpoMTFBWSZTWQTbr2EAICpBAIAYIAAACCAAUGaaBSgw0OgQDrKkqWaCgqPMUFZJlNZXJzA2gAFmsEAgBggAAAIIABQZpoF" +
+				"KDJpOqUSHYCoYaVIKjzFBWSZTWSIkQ5AACylBAIAYIAAACCAAUGaaBSgyaTqlEh2AqGGlSCo8xQVkmU1nnm7SCABC3wQCAGCAAAAggAFBmmgUoMmk6pRIdgKhhpUgqPMUFZ" +
+				"JlNZagMNvwAWRkEAgBggAAAIIABQZpoFKDJpOqUSHYCoYaVIKjzFBWSZTWV+qzPEAG9TBAIAYIAAACCAAUGaaBSgyaTqlEh2AqGGlSCo8xQVkmU1kXhW7DABQIQQCAGCAAA" +
+				"AggAFQzTQKUGWl0AE7CVJjSSpKcXckU4UJC7Np/DA==")
 			packed = bytes.Repeat(packed, 4)
 		} else {
 			packed = pack(t, f, bytes.Repeat(append(bytes.Repeat([]byte("a"), 1<<20-1), '\n'), 128))

@@ -16,7 +16,8 @@ const (
 func markdown(rep report) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\n\n%s; medians of up to %d rounds.\n\n", figuresBegin, rep.Machine, rep.Rounds)
-	b.WriteString("| row | flowd | limit | flowd against it | against peers | CPU s/M | MiB | allocs | goals | A/A |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| row | flowd | limit | flowd against it | against peers | CPU s/M | MiB | allocs | goals | A/A " +
+		"|\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range rep.Rows {
 		if r.Skipped != "" || len(r.Scores[0].Rounds) == 0 {
 			fmt.Fprintf(&b, "| %s | skipped: %s | | | | | | | | |\n", r.Name, strings.ReplaceAll(r.Skipped, "\n", " "))

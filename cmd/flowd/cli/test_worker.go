@@ -43,7 +43,9 @@ func runWorker(ctx context.Context, t *testRun, o testOptions) pipetest.Result {
 	var res pipetest.Result
 	switch {
 	case ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return broken("not over after %v of real time: a step computes, or waits for something outside, for that long (mock it, or raise --timeout)", o.timeout)
+		return broken(
+			"not over after %v of real time: a step computes, or waits for something outside, for that long (mock it, or raise --timeout)",
+			o.timeout)
 	case ctx.Err() != nil:
 		return broken("interrupted")
 	case err != nil:

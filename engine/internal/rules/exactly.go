@@ -31,7 +31,8 @@ func (r *rules) exactlyOnce() {
 		}
 	}
 	if inside == 0 && r.spec.Outputs.Len() > 0 {
-		r.refuse(r.at("engine", "exactly_once"), "no output writes in transactions", "write to the cluster that is read, with an output `kafka`, or remove it")
+		r.refuse(r.at("engine", "exactly_once"), "no output writes in transactions",
+			"write to the cluster that is read, with an output `kafka`, or remove it")
 	}
 	for _, c := range Components(r.spec) {
 		switch engine.TraitsOf(c.Config).Effects {
@@ -54,9 +55,11 @@ func (r *rules) transacts() string {
 	for name, in := range r.spec.Inputs.All() {
 		switch t := engine.TraitsOf(in.Use.Config); {
 		case t.Transacts == "":
-			r.refuse(in.Use.Place, fmt.Sprintf("input %s has no transactions", name), "read from Kafka, with a `group`, or remove `engine.exactly_once`")
+			r.refuse(in.Use.Place, fmt.Sprintf("input %s has no transactions", name),
+				"read from Kafka, with a `group`, or remove `engine.exactly_once`")
 		case in.Concurrency > 1:
-			r.refuse(in.Use.Place, "a transaction belongs to one instance of an input", "remove `concurrency`, and run the pipeline several times instead")
+			r.refuse(in.Use.Place, "a transaction belongs to one instance of an input",
+				"remove `concurrency`, and run the pipeline several times instead")
 		default:
 			return t.Transacts
 		}

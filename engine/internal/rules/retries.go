@@ -58,7 +58,8 @@ func (r *rules) retry(t engine.Retry) {
 			short(t.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_backoff", short(t.MaxBackoff)))
 	case t.MaxAge > 0 && t.MaxAge < t.Backoff && t.MaxAttempts != 1:
 		wrong("max_age",
-			fmt.Sprintf("%s is shorter than the first wait, which may take %s: whether there is a second attempt is left to chance", short(t.MaxAge), short(t.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_age", short(t.MaxAge)))
+			fmt.Sprintf("%s is shorter than the first wait, which may take %s: whether there is a second attempt is left to chance", short(t.MaxAge),
+				short(t.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_age", short(t.MaxAge)))
 	}
 }
 
@@ -114,8 +115,10 @@ func (r *rules) replay() {
 		return
 	}
 	r.complain(r.at("engine", "max_replay"), schema.Problem{Code: "small-replay", Warning: true,
-		Message: fmt.Sprintf("readers that keep a position stop at %d messages, before the %d of max_in_flight: they may wait for batches that wait for more messages", e.MaxReplay, e.MaxInFlight.Messages),
-		Remedy:  fmt.Sprintf("write %d or more, or lower `max_in_flight.messages`", e.MaxInFlight.Messages)})
+		Message: fmt.Sprintf(
+			"readers that keep a position stop at %d messages, before the %d of max_in_flight: "+
+				"they may wait for batches that wait for more messages", e.MaxReplay, e.MaxInFlight.Messages),
+		Remedy: fmt.Sprintf("write %d or more, or lower `max_in_flight.messages`", e.MaxInFlight.Messages)})
 }
 
 // short is a duration without the zeros that Go prints: 1m, not 1m0s.

@@ -180,6 +180,7 @@ func (r *rules) keys(name string, b engine.BatcherSpec) {
 		return
 	}
 	r.complain(r.at("batchers", name, "key"), schema.Problem{Code: "order-parted", Warning: true,
-		Message: fmt.Sprintf("messages with equal `order_by` (%s) may get different keys here; between batches of different keys there is no order", order.String()),
-		Remedy:  "use the same expression for both if their order matters"})
+		Message: fmt.Sprintf(
+			"messages with equal `order_by` (%s) may get different keys here; between batches of different keys there is no order", order.String()),
+		Remedy: "use the same expression for both if their order matters"})
 }

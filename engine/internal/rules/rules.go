@@ -12,9 +12,10 @@ import (
 
 func init() {
 	for name, doc := range map[string]string{
-		"bad-limit":              "A rate limit lacks a field, or has fields that exclude each other.",
-		"archive-lines":          "A batch becomes a text of many lines, and its output writes one line for each message.",
-		"at-most-once":           "A source keeps no messages, or gets acknowledgements before they are delivered: what is lost in a crash is gone.",
+		"bad-limit":     "A rate limit lacks a field, or has fields that exclude each other.",
+		"archive-lines": "A batch becomes a text of many lines, and its output writes one line for each message.",
+		"at-most-once": "A source keeps no messages, or gets acknowledgements before they are delivered: what is lost in a crash is " +
+			"gone.",
 		"cache-order":            "Steps read and write a cache, and nothing orders the messages for which that matters.",
 		"composite-key":          "An output that consists of others has a key that belongs to its members.",
 		"dead-letter-on-failure": "A dead-letter output has its own on_failure.",
@@ -163,8 +164,9 @@ func (r *rules) exposed() {
 		}
 		if t.Forgets {
 			r.warn(c, "", schema.Problem{Code: "at-most-once",
-				Message: "messages are delivered at most once: the source keeps none, so that what arrives while nothing reads, or is lost in a crash, is gone",
-				Remedy:  "write `at_most_once: true` if that is meant, or read a source that keeps messages, such as a stream"})
+				Message: "messages are delivered at most once: the source keeps none, so that what arrives while nothing reads, or is lost in a " +
+					"crash, is gone",
+				Remedy: "write `at_most_once: true` if that is meant, or read a source that keeps messages, such as a stream"})
 		}
 		if t.Exposed {
 			r.warn(c, "listen", schema.Problem{Code: "open-listener",

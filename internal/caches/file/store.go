@@ -140,7 +140,9 @@ func explain(path string, err error) error {
 			path)
 	case errors.As(err, new(*fault)), errors.Is(err, bolt.ErrInvalid), errors.Is(err, bolt.ErrChecksum),
 		errors.Is(err, bolt.ErrVersionMismatch), errors.Is(err, bolt.ErrInvalidMapping):
-		return fmt.Errorf("%s is damaged, or not a cache file: %w (remove it, which loses its values: what dedupe has seen is new again; or write another `path`)", path, err)
+		return fmt.Errorf(
+			"%s is damaged, or not a cache file: %w (remove it, which loses its values: what dedupe has seen is new again; or write another `path`)",
+			path, err)
 	case errors.Is(err, errForeign):
 		return fmt.Errorf("%s is not a cache file: %w (write another `path`)", path, err)
 	}

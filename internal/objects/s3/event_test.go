@@ -9,7 +9,8 @@ import (
 	"github.com/flowd-io/flowd/internal/objects"
 )
 
-const created = `{"Records":[{"eventName":"ObjectCreated:Put","s3":{"bucket":{"name":"b"},"object":{"key":"in/a+b%2Bc%C3%A9","eTag":"e1"}}}]}`
+const created = `{"Records":[{"eventName":"ObjectCreated:Put","s3":{"bucket":{"name":"b"},"object":{"key":"in/a+b%2Bc%C3%A9",` +
+	`"eTag":"e1"}}}]}`
 
 func TestNotices(t *testing.T) {
 	wrapped, err := json.Marshal(map[string]string{"Type": "Notification", "Message": created})

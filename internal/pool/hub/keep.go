@@ -263,8 +263,9 @@ func (r *remote) trouble() *engine.Trouble {
 		Indicator: "pool_stalled", Since: r.stall.since,
 		Impact: "Jobs of pool " + r.name +
 			" wait although workers are free; reading stops when the memory for them is used up.",
-		Cause:  r.cause(),
-		Action: "Check the NATS server and its JetStream, and that `flowd pool ls` shows the workers. flowd retries by itself; no restart is needed.",
+		Cause: r.cause(),
+		Action: "Check the NATS server and its JetStream, and that `flowd pool ls` shows the workers. flowd retries by itself; no restart is " +
+			"needed.",
 	}
 }
 

@@ -183,7 +183,8 @@ func TestListsOfStepsTravel(t *testing.T) {
 
 // A pool in a list has the values that the use of the list gives.
 func TestParametersTravel(t *testing.T) {
-	n, err := schema.ParseJSON(`{"do": [{"set": {"${param.to}": "'${param.text}'"}}, {"steps": {"put": {"to": "${param.to}s", "what": "a"}}}]}`)
+	n, err := schema.ParseJSON(
+		`{"do": [{"set": {"${param.to}": "'${param.text}'"}}, {"steps": {"put": {"to": "${param.to}s", "what": "a"}}}]}`)
 	if err != nil {
 		t.Fatal(err)
 	}

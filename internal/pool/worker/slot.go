@@ -292,7 +292,8 @@ func (j *job) run(ctx context.Context, s *stage) {
 	answer := wire.EncodeAnswer(j.Try, result, err)
 	if most := j.m.link.nc.MaxPayload(); most > 0 && int64(len(answer)) > most-wire.HeaderRoom {
 		err = engine.Errorf(engine.Rejected,
-			"the answer has %d bytes with its metadata, but the cluster allows %d (raise service.cluster.max_payload of the hub)", len(answer), most-wire.HeaderRoom)
+			"the answer has %d bytes with its metadata, but the cluster allows %d (raise service.cluster.max_payload of the hub)", len(answer),
+			most-wire.HeaderRoom)
 		answer = wire.EncodeAnswer(j.Try, nil, err)
 	}
 	j.m.unconfirmed <- struct{}{}

@@ -112,7 +112,8 @@ func TestFill(t *testing.T) {
 	received := (&Describer{Queue: "q"}).Describe(&amqp091.Delivery{
 		RoutingKey: "k", ContentType: "a/b", MessageId: "7", Priority: 3, Timestamp: at, Expiration: "60", UserId: "u",
 		CorrelationId: "c",
-		Headers: amqp091.Table{"tenant": "t1", "n": int64(1), "priority": "high", "raw": []byte("\xff"), "x-death": []any{}, "CC": []any{"elsewhere"},
+		Headers: amqp091.Table{"tenant": "t1", "n": int64(1), "priority": "high", "raw": []byte("\xff"), "x-death": []any{},
+			"CC":  []any{"elsewhere"},
 			"BCC": []any{"elsewhere"}},
 	})
 	long := strings.Repeat("x", 256)

@@ -169,7 +169,8 @@ func (d *directory) get(ctx context.Context, client *http.Client, query url.Valu
 	res, err := client.Do(req)
 	if err != nil {
 		return engine.Errorf(engine.Transient,
-			"the management interface at %s does not answer (rabbitmq-plugins enable rabbitmq_management, or set its URL: `management`): %w", where, cause(err))
+			"the management interface at %s does not answer (rabbitmq-plugins enable rabbitmq_management, or set its URL: `management`): %w", where,
+			cause(err))
 	}
 	defer res.Body.Close()
 	switch {

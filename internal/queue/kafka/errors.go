@@ -26,25 +26,32 @@ var rules = []rule{
 	{kerr.SaslAuthenticationFailed, engine.Auth, "check user, password and mechanism in `sasl`"},
 	{kerr.UnsupportedSaslMechanism, engine.Auth, "choose a mechanism in `sasl` that the listener allows"},
 	{kerr.IllegalSaslState, engine.Auth, "this listener expects no login, or another one: check port and `sasl`"},
-	{kerr.TopicAuthorizationFailed, engine.Auth, "give the user the right: kafka-acls --add --allow-principal User:NAME --operation READ or WRITE --topic TOPIC"},
-	{kerr.GroupAuthorizationFailed, engine.Auth, "give the user the right: kafka-acls --add --allow-principal User:NAME --operation READ --group GROUP"},
-	{kerr.TransactionalIDAuthorizationFailed, engine.Auth, "give the user the right: kafka-acls --add --allow-principal User:NAME --operation WRITE --transactional-id ID"},
-	{kerr.ClusterAuthorizationFailed, engine.Auth, "give the user the right IDEMPOTENT_WRITE or ALTER on the cluster, as the operation needs it"},
+	{kerr.TopicAuthorizationFailed, engine.Auth,
+		"give the user the right: kafka-acls --add --allow-principal User:NAME --operation READ or WRITE --topic TOPIC"},
+	{kerr.GroupAuthorizationFailed, engine.Auth,
+		"give the user the right: kafka-acls --add --allow-principal User:NAME --operation READ --group GROUP"},
+	{kerr.TransactionalIDAuthorizationFailed, engine.Auth,
+		"give the user the right: kafka-acls --add --allow-principal User:NAME --operation WRITE --transactional-id ID"},
+	{kerr.ClusterAuthorizationFailed, engine.Auth,
+		"give the user the right IDEMPOTENT_WRITE or ALTER on the cluster, as the operation needs it"},
 	{kerr.UnknownTopicOrPartition, engine.Transient, "create the topic, write `declare`, or correct its name"},
 	{kerr.UnknownTopicID, engine.Transient, "the topic was deleted, or deleted and created again: flowd looks again"},
 	{kerr.MessageTooLarge, engine.Rejected, "make the message smaller, or raise max.message.bytes of the topic and `max_bytes` of the output"},
 	{kerr.RecordListTooLarge, engine.Rejected, "make the message smaller, or raise segment.bytes of the topic"},
 	{kerr.InvalidTopicException, engine.Rejected, "a topic's name has 1 to 249 letters, digits, dots, underscores and hyphens"},
 	{kerr.InvalidRecord, engine.Rejected, "the topic refuses this record; a compacted topic takes none without a key"},
-	{kerr.InvalidTimestamp, engine.Rejected, "the timestamp is too far from the broker's clock: see message.timestamp.before.max.ms and after.max.ms of the topic"},
+	{kerr.InvalidTimestamp, engine.Rejected,
+		"the timestamp is too far from the broker's clock: see message.timestamp.before.max.ms and after.max.ms of the topic"},
 	{kerr.PolicyViolation, engine.Rejected, "the cluster has a policy that forbids this: ask its administrators"},
 	{kerr.UnsupportedCompressionType, engine.Permanent, "choose another `compression`"},
 	{kerr.UnsupportedVersion, engine.Permanent, "the brokers are too old for this"},
 	{kerr.UnsupportedForMessageFormat, engine.Permanent, "the topic has a message format older than 0.11: upgrade it"},
 	{kerr.FencedInstanceID, engine.Permanent, "another member uses the same `instance_id`: each needs its own"},
 	{kerr.InconsistentGroupProtocol, engine.Permanent, "other members of the group use another `protocol`: all need the same"},
-	{kerr.InvalidSessionTimeout, engine.Permanent, "choose a `session_timeout` between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers"},
-	{kerr.InvalidTransactionTimeout, engine.Permanent, "choose a `transaction: {timeout: …}` of at most transaction.max.timeout.ms of the brokers"},
+	{kerr.InvalidSessionTimeout, engine.Permanent,
+		"choose a `session_timeout` between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers"},
+	{kerr.InvalidTransactionTimeout, engine.Permanent,
+		"choose a `transaction: {timeout: …}` of at most transaction.max.timeout.ms of the brokers"},
 	{kerr.ProducerFenced, engine.Transient, fencedRemedy},
 	{kerr.InvalidProducerEpoch, engine.Transient, fencedRemedy},
 	{kerr.InvalidTxnState, engine.Transient, fencedRemedy},
@@ -90,7 +97,8 @@ func judge(err error) (class engine.Class, text, remedy string) {
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return engine.Transient, "", "check that the broker runs, and its address; brokers name each other by advertised.listeners"
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return engine.Transient, "the broker closed the connection: ", "it does so when it expects TLS, or refuses the login: check the port, `tls` and `sasl`"
+		return engine.Transient, "the broker closed the connection: ",
+			"it does so when it expects TLS, or refuses the login: check the port, `tls` and `sasl`"
 	case errors.Is(err, context.DeadlineExceeded):
 		return engine.Transient, "the brokers do not answer: ", ""
 	}

@@ -181,7 +181,8 @@ func TestAGroupsShareOfAStream(t *testing.T) {
 	}
 	c.XGroupCreate(t.Context(), key, "g", "0")
 	take := func(n int64) []goredis.XMessage {
-		return c.XReadGroup(t.Context(), &goredis.XReadGroupArgs{Group: "g", Consumer: "w", Streams: []string{key, ">"}, Count: n}).Val()[0].Messages
+		return c.XReadGroup(t.Context(), &goredis.XReadGroupArgs{Group: "g", Consumer: "w", Streams: []string{key, ">"},
+			Count: n}).Val()[0].Messages
 	}
 	c.XAck(t.Context(), key, "g", take(1)[0].ID)
 	take(1)

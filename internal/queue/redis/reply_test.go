@@ -70,7 +70,8 @@ func TestRepliesAreCheckedInPlace(t *testing.T) {
 // Whatever is let through, a reader that believes all of it needs no more memory and no deeper a stack than is allowed;
 // and it is let through or not however it is cut up.
 func FuzzReplies(f *testing.F) {
-	for _, seed := range []string{"*2\r\n$3\r\nabc\r\n:1\r\n", "*2147483647\r\n", "$99\r\n", "-ERR\r\n", "*1\r\n*1\r\n*1\r\n", "$-1\r\n*-1\r\n"} {
+	for _, seed := range []string{"*2\r\n$3\r\nabc\r\n:1\r\n", "*2147483647\r\n", "$99\r\n", "-ERR\r\n", "*1\r\n*1\r\n*1\r\n",
+		"$-1\r\n*-1\r\n"} {
 		f.Add([]byte(seed), 3)
 	}
 	f.Fuzz(func(t *testing.T, text []byte, n int) {

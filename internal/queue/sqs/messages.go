@@ -130,7 +130,9 @@ func (r *reader) more(ctx context.Context, n int) (all []types.Message) {
 // end is [engine.ErrEnd], unless there is more that can't be had while what was read is held.
 func (r *reader) end(ctx context.Context) error {
 	if len(r.held) >= mostHeld {
-		return fmt.Errorf("%d messages are read, and the service can't hide more of a queue at once (remove them, as dump --delete does, or read fewer with -n)", len(r.held))
+		return fmt.Errorf(
+			"%d messages are read, and the service can't hide more of a queue at once (remove them, as dump --delete does, or read fewer with -n)",
+			len(r.held))
 	}
 	if !r.FIFO() || len(r.held) == 0 {
 		return engine.ErrEnd
@@ -143,7 +145,8 @@ func (r *reader) end(ctx context.Context) error {
 		return aws.Classify(err, r.String())
 	}
 	if n := out.Attributes[string(types.QueueAttributeNameApproximateNumberOfMessages)]; n != "" && n != "0" {
-		return fmt.Errorf("about %s messages can't be read: a FIFO queue gives the next ones of a group when those before are removed (dump with --delete, and load them again)", n)
+		return fmt.Errorf("about %s messages can't be read: a FIFO queue gives the next ones of a group when those before are removed (dump "+
+			"with --delete, and load them again)", n)
 	}
 	return engine.ErrEnd
 }

@@ -103,7 +103,8 @@ func (s *Server) Fields() string {
 // those that any would be.
 func Isolate() {
 	for name, value := range map[string]string{"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
-		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_PROFILE": "", "AWS_ENDPOINT_URL": "", "AWS_EC2_METADATA_DISABLED": "true"} {
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_PROFILE": "", "AWS_ENDPOINT_URL": "",
+		"AWS_EC2_METADATA_DISABLED": "true"} {
 		if err := os.Setenv(name, value); err != nil {
 			panic(err)
 		}

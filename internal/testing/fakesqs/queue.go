@@ -286,7 +286,8 @@ func (q *queue) attributes(now time.Time) map[string]string {
 		all["FifoQueue"], all["ContentBasedDeduplication"] = "true", strconv.FormatBool(q.ContentDedupe)
 	}
 	if q.DeadLetters != "" {
-		all["RedrivePolicy"] = fmt.Sprintf(`{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:%s","maxReceiveCount":%d}`, q.DeadLetters, q.MaxReceives)
+		all["RedrivePolicy"] = fmt.Sprintf(`{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:%s","maxReceiveCount":%d}`, q.DeadLetters,
+			q.MaxReceives)
 	}
 	return all
 }
