@@ -43,7 +43,8 @@
 //	block       steps whose failures are dealt with as a whole
 //	group       messages that leave the lanes, wait for each other and go back
 //	hold        an order key whose messages wait, since one of them has failed or waits
-//	claim       a message's place among those that hold a key
+//	claim       a message's place among those that hold a key; in a cache that is shared, what reserves a key for the
+//	            messages of one pipeline until they have ended
 //	trial       what is known of a message that is tried again
 //	gate        the circuit breaker of an output: while it is shut, probes find out whether it works
 //	budget      how much trying again may add to an output's load

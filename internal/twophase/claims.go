@@ -45,6 +45,8 @@ const (
 	// pollGap and mostPolls bound what polls cost: 1,000 keys a second. Others wait for their turn.
 	pollGap   = 100 * time.Millisecond
 	mostPolls = 100
+	// scanGap is how long the keeper lets work gather before it looks at all claims.
+	scanGap = 5 * time.Millisecond
 	// leaving is how long a step that ends waits for the deletion of claims. Those that stay expire.
 	leaving = 5 * time.Second
 	// mostSwaps is how many keys the keeper changes at once.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/timing"
 	"github.com/flowd-io/flowd/internal/writebehind"
 )
 
@@ -55,6 +56,7 @@ func (o *overlay) keeper() {
 		select {
 		case <-timer.C:
 		case <-o.awake:
+			_ = timing.Sleep(o.life, scanGap)
 		}
 		timer.Stop()
 	}
