@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Body     expr.Body         `yaml:"body,main" check:"required" scope:"generate" doc:"Payload of each message; counter() and fake(kind) are available in it."`
 	Count    int64             `yaml:"count" check:"min=0" doc:"Messages that each instance generates; 0 means no limit."`
-	Interval schedule.Schedule `yaml:"interval" doc:"Time between messages: a duration, or a cron expression for when they are due: five fields or @yearly, @monthly, @weekly, @daily or @hourly, in UTC or, as in \"TZ=Europe/Zurich 0 2 * * *\", in a time zone. Without it, they are generated as fast as they are consumed."`
+	Interval schedule.Schedule `yaml:"interval" doc:"Time between messages: a duration, or a cron expression for when they are due: five fields or @yearly, @monthly, @weekly, @daily or @hourly, in UTC or, as in \"TZ=Europe/Zurich 0 2 * * *\", in a time zone; a time that its clocks skip is left out, one that they show twice comes twice. Without it, they are generated as fast as they are consumed."`
 	Seed     int64             `yaml:"seed" doc:"Makes random numbers, IDs and fake() the same in every run."`
 }
 
