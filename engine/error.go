@@ -42,7 +42,11 @@ type Error struct {
 	Attempt     int    // of the write or step, from 1
 	FirstFailed time.Time
 	Delay       time.Duration // the server's hint when to retry; 0: none
-	// nothing was written, and nothing can be now: the output is held and probed, and no attempt is counted; see retryPlan.again for steps
+	// Mistake says that the configuration does not fit what the system has, such as a queue that does not exist. It ends
+	// the start of a pipeline, and is an outage later.
+	Mistake bool
+	// Holds says that nothing was written, and nothing can be now: the output is held and probed, and no attempt is
+	// counted. For steps see retryPlan.again.
 	Holds bool
 	Err   error
 
@@ -114,6 +118,17 @@ func (e *Error) Place() string {
 		return "step " + e.Step
 	}
 	return ""
+}
+
+// Passes reports whether the cause of err may go away although nobody changes the configuration: the server can't be
+// reached, is busy or does not answer in time. Its class says so, transient or timeout; a plain error does not. See
+// [Opener] for what that means at the start.
+func Passes(err error) bool {
+	if err == nil {
+		return false
+	}
+	e := ErrorOf(err, Permanent)
+	return (e.Class == Transient || e.Class == Timeout) && !e.Mistake
 }
 
 // FailedSince is when what err reports began: the FirstFailed that an input has set because

@@ -147,11 +147,16 @@ type Prober interface {
 type Staller interface{ Stalled() (why string) }
 
 // Opener is an optional ability of every kind: called once before the first use, outputs
-// before inputs. Build does no I/O; this is where it starts. An input that has failed is
-// opened again after it was closed; it continues where it was. It counts as recovered when
-// Read has not failed for a second after Open: Open should fail if there is no connection,
-// so that Read need not. The error of a Read that has tried for a while gives the start, in
-// FirstFailed.
+// before inputs. Build does no I/O; this is where it starts.
+//
+// An input or output whose Open fails for a cause that may pass ([Passes]) is opened again
+// until that works: nothing is read or written before. Any other error ends the start. Close
+// is only called after an Open that returned nil.
+//
+// An input that has failed is closed and opened again; it continues where it was. It counts
+// as recovered when Read has not failed for a second after Open: Open should fail if there is
+// no connection, so that Read need not. The error of a Read that has tried for a while gives
+// the start, in FirstFailed.
 type Opener interface {
 	Open(ctx context.Context) error
 }

@@ -36,7 +36,7 @@ var house = []row{
 	{"engine/internal/stage", "engine engine/doc engine/expr schema engine/internal/*"},
 	{"engine/runtime", "engine schema engine/internal/*"},
 	{"engine/polling", "engine schema"},
-	{"engine/source", "engine"},
+	{"engine/source engine/cause", "engine"},
 	{"engine/enginetest", "engine engine/expr engine/internal/inside engine/runtime schema"},
 	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema"},
 	{"config/yamltext", "schema"},
@@ -51,7 +51,7 @@ var house = []row{
 	{"internal/testing/*", "engine engine/enginetest engine/runtime schema"},
 	{"internal/pool/wire", "engine engine/doc engine/expr engine/runtime schema"},
 	{"internal/pool/worker", "engine engine/runtime schema"},
-	{plugins + " internal/* internal/*/*", "engine engine/doc engine/expr engine/polling engine/source schema"},
+	{plugins + " internal/* internal/*/*", "engine engine/cause engine/doc engine/expr engine/polling engine/source schema"},
 
 	{"cmd/flowd", "cmd/flowd/cli inputs processors batchers outputs"},
 	{"cmd/flowd/cli", "config docs engine engine/expr engine/polling engine/runtime schema"},

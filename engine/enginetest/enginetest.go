@@ -1,7 +1,7 @@
 // Package enginetest helps to test plugins and pipelines: it builds plugins from
 // configuration, runs them as the engine does, has a scripted [Source] and
 // [Sink], and one conformance suite per kind: [Input], [Processor], [Batcher],
-// [Output]; and [FileOutput] and [Remote] for outputs to files and servers.
+// [Output]; and [RemoteInput], [Remote] and [FileOutput] for inputs from servers, and for outputs to servers and files.
 package enginetest
 
 import (
@@ -39,6 +39,21 @@ type component[T any] struct {
 
 func build[T any](t testing.TB, _ *engine.Registry[T], text string) (plugin T, problems []string) {
 	t.Helper()
+	use, secrets, problems := decode[T](t, text)
+	if len(problems) > 0 {
+		return plugin, problems
+	}
+	env := Env()
+	env.Secrets = secrets
+	plugin, err := use.Build(env)
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	return plugin, problems
+}
+
+func decode[T any](t testing.TB, text string) (use engine.Plugin[T], secrets *schema.Secrets, problems []string) {
+	t.Helper()
 	n, err := schema.ParseJSON(text)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
@@ -49,16 +64,7 @@ func build[T any](t testing.TB, _ *engine.Registry[T], text string) (plugin T, p
 	for _, p := range d.Problems() {
 		problems = append(problems, p.String())
 	}
-	if len(problems) > 0 {
-		return plugin, problems
-	}
-	env := Env()
-	env.Secrets = d.Secrets()
-	plugin, err = c.Use.Build(env)
-	if err != nil {
-		problems = append(problems, err.Error())
-	}
-	return plugin, problems
+	return c.Use, d.Secrets(), problems
 }
 
 // Env is an environment for a plugin under test.

@@ -222,3 +222,105 @@ func TestAnErrorThatCoincidesWithAPauseIsNotDropped(t *testing.T) {
 		})
 	}
 }
+
+// absent is an input and an output of a server that is not there for a while, or refuses what is asked.
+type absent struct {
+	until   time.Time
+	refuses error
+	opens   int
+	closes  int
+	ended   bool
+	sink    Sink
+}
+
+func (a *absent) Open(context.Context) error {
+	a.opens++
+	if time.Now().Before(a.until) {
+		return a.refuses
+	}
+	return nil
+}
+
+func (a *absent) Close(context.Context) error {
+	a.closes++
+	return nil
+}
+
+func (a *absent) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
+	if a.ended {
+		return nil, engine.ErrEnd
+	}
+	a.ended = true
+	b.Add([]byte(`{}`))
+	return nil, nil
+}
+
+func (a *absent) Write(ctx context.Context, b *engine.Batch) error { return a.sink.Write(ctx, b) }
+
+func TestAServerThatIsNotThereAtTheStartIsWaitedFor(t *testing.T) {
+	mistake := engine.Errorf(engine.Transient, "no such queue")
+	mistake.Mistake = true
+	tests := []struct {
+		name  string
+		err   error
+		waits bool
+	}{
+		{"it can't be reached", engine.Errorf(engine.Transient, "connection refused"), true},
+		{"it does not answer", engine.Errorf(engine.Timeout, "no answer"), true},
+		{"it refuses the credentials", engine.Errorf(engine.Auth, "wrong password"), false},
+		{"the configuration can't work", engine.Errorf(engine.Permanent, "too old"), false},
+		{"it has not got what is named", mistake, false},
+		{"nobody has classified the error", errors.New("no such file"), false},
+	}
+	for _, tt := range tests {
+		for _, side := range []string{"input", "output"} {
+			t.Run(side+": "+tt.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a := &absent{until: time.Now().Add(time.Minute), refuses: tt.err}
+					dst := &Sink{}
+					p := pipe(&Source{Payloads: []string{`{}`}}, dst)
+					if side == "input" {
+						p.Inputs = Named("in",
+							engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return a, nil })})
+					} else {
+						dst = &a.sink
+						p.Outputs = Named("out",
+							engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return a, nil })})
+					}
+					rep := Run(t, p, nil)
+					delivered, opens := 1, a.opens > 2
+					if !tt.waits {
+						delivered, opens = 0, a.opens == 1
+					}
+					if (rep.Err == nil) != tt.waits || len(dst.Bodies()) != delivered || !opens {
+						t.Errorf("err %v, delivered %q, opened %d times", rep.Err, dst.Bodies(), a.opens)
+					}
+					if closes := map[bool]int{true: 1}[tt.waits]; a.closes != closes {
+						t.Errorf("closed %d times, want %d", a.closes, closes)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAnOutputThatIsNotThereAtTheStartIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &absent{until: time.Now().Add(time.Hour), refuses: engine.Errorf(engine.Transient, "connection refused")}
+		p := pipe(&Source{Payloads: []string{`{}`}}, &Sink{})
+		p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return a, nil })})
+		plan := Build(t, p)
+		go func() {
+			time.Sleep(time.Minute)
+			if s := plan.Snapshot().Outputs[0]; s.Err != "connection refused" || s.Breaker == "closed" {
+				t.Errorf("after a minute: %q, breaker %s", s.Err, s.Breaker)
+			}
+		}()
+		stop, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		rep := plan.Run(stop, context.Background())
+		if rep.Err != nil || a.closes != 0 || rep.Stats.Roots.Ended[engine.Delivered] != 0 {
+			t.Errorf("err %v, closed %d times, %+v", rep.Err, a.closes, rep.Stats.Roots)
+		}
+	})
+}

@@ -1,4 +1,3 @@
-// Package source is what inputs share: what they have read, in a [Book], and which of their messages are settled, in [Acks].
 package source
 
 import (

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/checkpoint"
 	"github.com/flowd-io/flowd/internal/cursor"
 	"github.com/flowd-io/flowd/internal/framing"
@@ -27,11 +27,10 @@ type input struct {
 	places  cursor.Places[state]
 
 	// From Open to Close.
-	open   bool
-	ctx    context.Context //nolint:containedctx // of requests, which Read may leave and take up again
-	end    func()
-	tasks  sync.WaitGroup
-	result chan result // of the request under way; nil: there is none
+	open    bool
+	ctx     context.Context //nolint:containedctx // of requests and of the answers that are read after them
+	end     func()
+	request source.Call[result]
 
 	// Of Read, over all connections.
 	at     []byte // cursor() of the next poll, or connection, as JSON; nil: there is none
@@ -130,12 +129,8 @@ func (in *input) Close(context.Context) error {
 	}
 	in.open = false
 	in.end()
-	in.tasks.Wait()
-	if in.result != nil {
-		if r := <-in.result; r.conn != nil {
-			r.conn.close()
-		}
-		in.result = nil
+	if r, _ := in.request.Cancel(); r.conn != nil {
+		r.conn.close()
 	}
 	if in.conn != nil {
 		in.conn.close()
@@ -165,31 +160,23 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	}
 }
 
-// await is the result of the request under way. Without one, begin makes one.
+// await returns the result of the request under way. If there is none, begin prepares one.
 func (in *input) await(ctx context.Context, begin func(context.Context) (func(context.Context) result, error)) (
 	result, error) {
-	if in.result == nil {
-		do, err := begin(ctx)
-		if err != nil {
+	var do func(context.Context) result
+	if !in.request.Running() {
+		var err error
+		if do, err = begin(ctx); err != nil {
 			return result{}, err
 		}
-		done := make(chan result, 1)
-		in.result = done
-		run := in.ctx
-		in.tasks.Go(func() {
-			began := time.Now()
-			r := do(run)
-			r.err = explain(r.err, began)
-			done <- r
-		})
 	}
-	select {
-	case r := <-in.result:
-		in.result = nil
+	life := in.ctx
+	return in.request.Wait(ctx, func(context.Context) (result, error) {
+		began := time.Now()
+		r := do(life)
+		r.err = explain(r.err, began)
 		return r, nil
-	case <-ctx.Done():
-		return result{}, ctx.Err()
-	}
+	})
 }
 
 // explain gives an error the time at which it began.

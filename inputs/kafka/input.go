@@ -29,12 +29,10 @@ type input struct {
 	swell    swell
 	joins    joins
 
-	opened bool               // once at least
-	failed error              // of the first opening, for Read to report
-	stop   context.CancelFunc // ends the loop that commits
-	cut    context.CancelFunc // ends what that loop still asks brokers
-	quits  context.CancelFunc // ends all that the client asks brokers
-	loop   sync.WaitGroup
+	stop  context.CancelFunc // ends the loop that commits
+	cut   context.CancelFunc // ends what that loop still asks brokers
+	quits context.CancelFunc // ends all that the client asks brokers
+	loop  sync.WaitGroup
 
 	tx *kafka.Session // nil: messages are delivered at least once
 
@@ -106,21 +104,14 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 // Traits are those of the configuration.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-// Open connects, looks for the topics and joins the group. Brokers that can't be reached at the start are not a mistake
-// in the configuration: flowd retries, as when they are lost later.
+// Open connects, looks for the topics and joins the group.
 func (in *input) Open(ctx context.Context) error {
-	err := in.open(ctx)
-	if err == nil {
-		in.opened, in.failed = true, nil
-		in.log.Info("reading", "topics", strings.Join(in.cfg.Topics, ", "), "group", in.cfg.Group)
-		return nil
+	if err := in.open(ctx); err != nil {
+		in.shut(ctx)
+		return err
 	}
-	in.shut(ctx)
-	if !in.opened && engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
-		in.opened, in.failed = true, err
-		return nil
-	}
-	return err
+	in.log.Info("reading", "topics", strings.Join(in.cfg.Topics, ", "), "group", in.cfg.Group)
+	return nil
 }
 
 func (in *input) open(ctx context.Context) error {
@@ -293,9 +284,6 @@ func (in *input) matches(topic string) bool {
 
 // Read adds records as they come.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	if in.client == nil {
-		return nil, in.failed
-	}
 	room := b.Room()
 	if in.tx != nil {
 		var err error

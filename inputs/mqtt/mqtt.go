@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/mqtt"
 	"github.com/flowd-io/flowd/internal/timing"
 )
@@ -58,24 +59,20 @@ func init() {
 }
 
 type input struct {
+	*source.Session[*session]
 	cfg      Config
 	log      *slog.Logger
 	clientID string
 	dialer   *mqtt.Dialer
 	mostSize int // bytes that are prefetched
 
-	opened     bool            // once at least
-	failed     error           // of the first opening, for Read to report
 	cleaned    bool            // clean_start was heeded
 	subscribed bool            // in the session that the server has; session.ask sets it
-	at         *session        // nil: not connected
 	rivals     mqtt.Rivals     // who else has this client id
 	settled    map[uint16]bool // messages of QoS 2 that are settled, and of which the server may not know that
 }
 
 var (
-	_ engine.Opener  = (*input)(nil)
-	_ engine.Closer  = (*input)(nil)
 	_ engine.Traited = (*input)(nil)
 	_ engine.Acker   = (*session)(nil)
 )
@@ -90,57 +87,40 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 		in.clientID = fmt.Sprintf("%s-%d", in.clientID, env.Index)
 	}
 	in.dialer = mqtt.NewDialer(&in.cfg.Connect)
+	in.Session = source.NewSession(in.open)
 	return in, nil
 }
 
 // Traits are those of the configuration.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-// Open connects and subscribes. A server that can't be reached at the start is not a mistake in the configuration:
-// flowd retries, as when it is lost later.
-func (in *input) Open(ctx context.Context) error {
+// open connects and subscribes.
+func (in *input) open(ctx context.Context) (*session, error) {
 	wait, _ := in.rivals.Wait(time.Now())
 	if err := timing.Sleep(ctx, wait); err != nil {
-		return err
+		return nil, err
 	}
 	s, err := in.connect(ctx)
 	if err != nil {
-		if !in.opened && engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
-			in.opened, in.failed = true, err
-			return nil
-		}
-		return err
+		return nil, err
 	}
-	in.opened, in.failed, in.at = true, nil, s
 	in.rivals.Connected(time.Now())
 	in.log.Info("subscribed", "to", s.conn.Address, "client_id", in.clientID, "session_present", s.conn.Server.Present)
-	return nil
+	return s, nil
 }
 
 // Read adds messages.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	if in.at == nil {
-		return nil, in.failed
-	}
-	err := in.at.read(ctx, b)
+	s := in.Conn()
+	err := s.read(ctx, b)
 	if err == nil || ctx.Err() != nil {
-		return in.at, err
+		return s, err
 	}
 	if wait, sure := in.rivals.Lost(err, time.Now()); sure || wait > longWait {
 		in.log.Error(mqtt.RivalsText, "client_id", in.clientID, "tries_again_in", wait.Round(time.Second))
 	}
-	return in.at, err
+	return s, err
 }
 
 // longWait is a wait that operators should know the reason of.
 const longWait = time.Second
-
-// Close ends the connection; the server keeps what is not acknowledged.
-func (in *input) Close(ctx context.Context) error {
-	if in.at != nil {
-		in.at.close(ctx)
-		in.settled = in.at.remembered()
-		in.at = nil
-	}
-	return nil
-}

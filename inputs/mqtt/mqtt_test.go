@@ -34,9 +34,6 @@ func open(t *testing.T, in *input) *input {
 	if err := in.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if in.failed != nil {
-		t.Fatal(in.failed)
-	}
 	t.Cleanup(func() { in.Close(context.Background()) })
 	return in
 }
@@ -325,7 +322,8 @@ func TestAClientIDThatIsTakenOver(t *testing.T) {
 		}
 		ended, end := context.WithCancel(t.Context())
 		end()
-		if err := in.Open(ended); !errors.Is(err, context.Canceled) || in.at != nil {
+		err := in.Open(ended)
+		if _, connected := in.Connected(); !errors.Is(err, context.Canceled) || connected {
 			t.Errorf("it connects again at once: %v", err)
 		}
 	}
@@ -475,6 +473,29 @@ func TestInputConforms(t *testing.T) {
 				c.Leave()
 				return &finite{reader(t, s.URL, topic, id, fmt.Sprintf(`, "version": %q`, v)), len(enginetest.Awkward())}
 			}, enginetest.Awkward()...)
+		})
+	}
+}
+
+func TestConnectionsThatBreak(t *testing.T) {
+	for _, v := range versions {
+		t.Run(v, func(t *testing.T) {
+			t.Parallel()
+			s := mqtttest.Shared(t)
+			topic := ""
+			enginetest.RemoteInput{
+				Reach: func(t *testing.T, wire *enginetest.Wire) string {
+					topic = mqtttest.Name()
+					return fmt.Sprintf(`{"mqtt": {"url": %q, "topics": %q, "client_id": %q, "version": %q, "timeout": "1s"}}`,
+						wire.Over(s.URL), topic, mqtttest.Name(), v)
+				},
+				Send: func(t *testing.T, payloads ...string) {
+					c := s.Client(t)
+					c.Publish(t, topic, 1, payloads...)
+					c.Leave()
+				},
+				Answers: 5,
+			}.Run(t)
 		})
 	}
 }

@@ -147,7 +147,13 @@ func (s *session) ask(ctx context.Context) error {
 	return nil
 }
 
-// close ends the connection.
+// Close ends the connection. The server keeps what is not acknowledged.
+func (s *session) Close(ctx context.Context, _ bool) error {
+	s.close(ctx)
+	s.in.settled = s.remembered()
+	return nil
+}
+
 func (s *session) close(ctx context.Context) {
 	s.conn.Close(ctx)
 	s.asks.Wait()

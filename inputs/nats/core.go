@@ -30,7 +30,7 @@ type core struct {
 const overhead = 256
 
 // subscribe subscribes to the subjects.
-func (in *input) subscribe(conn *nats.Conn) (source, error) {
+func (in *input) subscribe(conn *nats.Conn) (reader, error) {
 	c := &core{in: in, conn: conn, wake: make(chan struct{}, 1)}
 	for _, subject := range in.cfg.Subject {
 		sub, err := conn.QueueSubscribe(subject, in.cfg.QueueGroup, c.arrive)

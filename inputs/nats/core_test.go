@@ -48,7 +48,7 @@ func TestSubject(t *testing.T) {
 	s.Restart(t, nil)
 	natstest.Until(t, "subscribed again", func() bool {
 		_ = s.Conn.Publish("b", []byte("again"))
-		c := in.at.Load().from.(*core)
+		c := in.Conn().reader.(*core)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return len(c.waiting) > 0
@@ -65,7 +65,7 @@ func TestQueueGroup(t *testing.T) {
 		}
 	}
 	waiting := func(in *input) int {
-		c := in.at.Load().from.(*core)
+		c := in.Conn().reader.(*core)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return len(c.waiting)

@@ -345,7 +345,7 @@ func TestAfterACrashNothingOvertakes(t *testing.T) {
 	const quick = `"stream": "S", "consumer": "c", "prefetch": 10, "declare": {"consumer": {"ack_wait": "2s"}}`
 	crashed := opened(t, s, quick)
 	all, _ := read(t, crashed, 10)
-	crashed.at.Load().conn.Close()
+	crashed.Conn().conn.Close()
 	again, _ := read(t, orderly(t, s, quick), 20)
 	for i, g := range again {
 		if want := fmt.Sprintf(`{"id": %d}`, i); g.body != want {
@@ -369,7 +369,7 @@ func TestBytesAreBounded(t *testing.T) {
 		if _, err := in.Read(t.Context(), b); err != nil || b.Len() != 1 {
 			t.Fatalf("read %d: %v", b.Len(), err)
 		}
-		ahead := int(s.Info(t, "S", "c").Delivered.Stream) - int(in.at.Load().from.(*pull).next)
+		ahead := int(s.Info(t, "S", "c").Delivered.Stream) - int(in.Conn().reader.(*pull).next)
 		if ahead > in.most/(100<<10) {
 			t.Fatalf("%d messages of 100 KiB wait, of which %d bytes may be prefetched", ahead, in.most)
 		}
@@ -463,7 +463,6 @@ func TestMistakesAreExplained(t *testing.T) {
 			"create stream T: subjects overlap with an existing stream (another stream has one of the subjects"},
 	} {
 		in := build(t, s, tt.conf).(*input)
-		in.opened = true // so that Open says it at once
 		err := in.Open(t.Context())
 		if err == nil || !strings.Contains(err.Error(), tt.want) || engine.ErrorOf(err, "").Class != tt.class {
 			t.Errorf("%s: class %v: %v", tt.conf, engine.ErrorOf(err, "").Class, err)
@@ -486,7 +485,6 @@ func TestServersThatCannot(t *testing.T) {
 			"insufficient storage resources available (the server has no disk left for streams: make room"},
 	} {
 		in := build(t, tt.s, tt.conf).(*input)
-		in.opened = true
 		err := in.Open(t.Context())
 		if err == nil || !strings.Contains(err.Error(), tt.want) || engine.ErrorOf(err, "").Class != tt.class {
 			t.Errorf("%s: class %v: %v", tt.conf, engine.ErrorOf(err, "").Class, err)
@@ -508,4 +506,21 @@ func TestAttemptsGoOnAfterADelay(t *testing.T) {
 	if again, _ := read(t, in, 1); again[0].attempt != 4 {
 		t.Errorf("the next attempt is number %d, want 4", again[0].attempt)
 	}
+}
+
+func TestConnectionsThatBreak(t *testing.T) {
+	t.Parallel()
+	var s *natstest.Server
+	enginetest.RemoteInput{
+		Reach: func(t *testing.T, wire *enginetest.Wire) string {
+			s = streams(t, nil)
+			return fmt.Sprintf(`{"nats": {"url": %q, %s, "timeout": "1s"}}`, wire.Over(s.URL), durable)
+		},
+		Send: func(t *testing.T, payloads ...string) { s.Send(t, "s.a", payloads...) },
+		Left: func(t *testing.T) int {
+			info := s.Info(t, "S", "c")
+			return info.NumAckPending + int(info.NumPending)
+		},
+		Shared: true, Answers: 5,
+	}.Run(t)
 }

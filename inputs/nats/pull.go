@@ -81,7 +81,7 @@ const (
 )
 
 // pull finds the consumer, and begins to listen.
-func (in *input) pull(ctx context.Context, conn *nats.Conn) (source, error) {
+func (in *input) pull(ctx context.Context, conn *nats.Conn) (reader, error) {
 	c := &in.cfg
 	if d := c.Declare; d != nil && d.Stream != nil {
 		if err := d.Stream.Do(ctx, conn, c.Stream); err != nil {

@@ -2,7 +2,6 @@ package poll
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -31,7 +30,7 @@ type listing struct {
 // configuration: the queues are looked for again.
 func (in *input) first(ctx context.Context, l *listing) error {
 	err := in.list(ctx, l)
-	if e, ok := errors.AsType[*engine.Error](err); ok && (e.Class == engine.Transient || e.Class == engine.Timeout) {
+	if engine.Passes(err) {
 		in.unlisted(l, err)
 		return nil
 	}

@@ -123,7 +123,13 @@ func (s *source) prepare(ctx context.Context) error {
 	if s.opened || s.listed || s.state == retired {
 		return nil
 	}
-	if err := opened(ctx, s.part); err != nil {
+	switch err := opened(ctx, s.part); {
+	case engine.Passes(err) && ctx.Err() == nil:
+		s.in.mu.Lock()
+		defer s.in.mu.Unlock()
+		s.failed(err)
+		return nil
+	case err != nil:
 		return fmt.Errorf("source %s: %w", s.polled.Name, err)
 	}
 	s.opened, s.connected = true, time.Now()

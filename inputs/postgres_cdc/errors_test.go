@@ -21,7 +21,7 @@ func TestARestartIsNotARefusal(t *testing.T) {
 		{refused, engine.Permanent}, {errors.Join(refused, reset), engine.Transient},
 		{errors.Join(refused, io.ErrUnexpectedEOF), engine.Transient},
 	} {
-		if got, _ := judge(tt.err); got != tt.want {
+		if got := engine.ErrorOf(explain(tt.err, "connect"), "").Class; got != tt.want {
 			t.Errorf("%v is %s, want %s", tt.err, got, tt.want)
 		}
 	}

@@ -20,8 +20,6 @@ type input struct {
 	log  *slog.Logger
 	name string
 
-	opened    bool                      // once at least
-	failed    error                     // of the first opening, for Read to report
 	began     bool                      // the slot was there: it must not be missing any more
 	server    server                    // what the server is
 	types     map[uint32]pgoutput.Shape // of the database's own types
@@ -79,18 +77,11 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 // Traits are those of the configuration.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-// Open connects, and looks for what it reads. A server that can't be reached at the start is not a mistake in the
-// configuration: flowd retries, as when it is lost later.
+// Open connects, and looks for what it reads.
 func (in *input) Open(ctx context.Context) error {
 	err := in.open(ctx)
-	if err == nil {
-		in.opened, in.failed = true, nil
-		return nil
-	}
-	in.shut(ctx)
-	if !in.opened && engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
-		in.opened, in.failed = true, err
-		return nil
+	if err != nil {
+		in.shut(ctx)
 	}
 	return err
 }
@@ -139,13 +130,10 @@ func (in *input) follow(ctx context.Context, l *link, from pgoutput.LSN) error {
 
 // Read adds the rows of the snapshot, then changes as they come.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	switch {
-	case in.birth != nil:
+	if in.birth != nil {
 		return in, in.readBirth(ctx, b)
-	case in.stream != nil:
-		return in, in.stream.read(ctx, b)
 	}
-	return in, in.failed
+	return in, in.stream.read(ctx, b)
 }
 
 // Holds gives the input what it can ask of the pipeline.

@@ -273,7 +273,7 @@ func TestPrefetchBoundsWhatIsOut(t *testing.T) {
 	for range 3 { // each ack brings one more
 		all := read(t, in, 3)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if b := engine.NewBatch(1); in.at.read(ctx, b) == nil {
+		if b := engine.NewBatch(1); in.Conn().read(ctx, b) == nil {
 			t.Error("a fourth message came")
 		}
 		cancel()
@@ -561,18 +561,24 @@ func TestTheNextURLIsTried(t *testing.T) {
 func TestABrokerThatIsDownAtTheStartIsWaitedFor(t *testing.T) {
 	in := enginetest.New(t, engine.Inputs,
 		`{"rabbitmq": {"url": "amqp://u:s3cret@127.0.0.1:1", "queue": "q"}}`).(*input)
-	if err := in.Open(t.Context()); err != nil {
-		t.Fatalf("open: %v", err)
-	}
-	_, err := in.Read(t.Context(), engine.NewBatch(1))
-	if err == nil || !strings.Contains(err.Error(), "connect to amqp://127.0.0.1:1/: dial tcp 127.0.0.1:1") ||
+	err := in.Open(t.Context())
+	if !engine.Passes(err) || !strings.Contains(err.Error(), "connect to amqp://127.0.0.1:1/: dial tcp 127.0.0.1:1") ||
 		strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("read: %v", err)
+		t.Errorf("open: %v", err)
 	}
-	if err := in.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := in.Open(t.Context()); err == nil {
-		t.Error("it says that it is open")
-	}
+}
+
+func TestConnectionsThatBreak(t *testing.T) {
+	t.Parallel()
+	b := brokertest.RabbitMQ(t)
+	q := ""
+	enginetest.RemoteInput{
+		Reach: func(t *testing.T, wire *enginetest.Wire) string {
+			q = b.Queue(t, nil)
+			return fmt.Sprintf(`{"rabbitmq": {"url": %q, "queue": %q}}`, wire.Over(b.URL), q)
+		},
+		Send:   func(t *testing.T, payloads ...string) { b.Send(t, q, payloads...) },
+		Left:   func(t *testing.T) int { return b.Ready(t, q) },
+		Shared: true,
+	}.Run(t)
 }

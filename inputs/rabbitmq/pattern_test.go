@@ -69,7 +69,7 @@ func TestQueuesByPattern(t *testing.T) {
 // readsOne reads and settles one message, and closes the input.
 func readsOne(t *testing.T, in *input) {
 	t.Helper()
-	if in.at == nil {
+	if _, connected := in.Connected(); !connected {
 		if err := in.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}

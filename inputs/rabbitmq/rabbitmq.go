@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/queue/amqp"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -153,22 +154,17 @@ func init() {
 const mostPrefetch = 1000
 
 type input struct {
+	*source.Session[*session]
 	cfg    Config
 	hands  int // messages that the pipeline has in hand at once
 	log    *slog.Logger
 	tag    string
 	dialer *amqp.Dialer
 
-	opened bool         // once at least
-	failed error        // of the first opening, for Read to report
-	at     *session     // nil: not connected
-	next   atomic.Int64 // stream: the offset after all that is settled; 0: unknown
+	next atomic.Int64 // stream: the offset after all that is settled; 0: unknown
 }
 
 var (
-	_ engine.Opener  = (*input)(nil)
-	_ engine.Closer  = (*input)(nil)
-	_ engine.Stopper = (*input)(nil)
 	_ engine.Traited = (*input)(nil)
 	_ engine.Acker   = (*session)(nil)
 )
@@ -194,49 +190,15 @@ func newReader(c Config, env engine.Env) *input {
 	}
 	in.tag = in.tag[:min(len(in.tag), 255)]
 	in.dialer = amqp.NewDialer(&in.cfg.Connect, name)
+	in.Session = source.NewSession(in.connect)
 	return in
 }
 
 // Traits are those of the configuration.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-// Open connects and begins to consume. A broker that can't be reached at the start is not a
-// mistake in the configuration: flowd retries, as when it is lost later.
-func (in *input) Open(ctx context.Context) error {
-	s, err := in.connect(ctx)
-	if err != nil {
-		if !in.opened && amqp.Unreachable(err) {
-			in.opened, in.failed = true, err
-			return nil
-		}
-		return err
-	}
-	in.opened, in.failed, in.at = true, nil, s
-	in.log.Info("consuming "+s.describe.Queue, "from", s.conn.Address)
-	return nil
-}
-
 // Read adds deliveries.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	if in.at == nil {
-		return nil, in.failed
-	}
-	return in.at, in.at.read(ctx, b)
-}
-
-// Stop prepares the end: acks still arrive, and what has no end by then stays out until [input.Close].
-func (in *input) Stop(ctx context.Context) error {
-	if in.at != nil {
-		in.at.stop(ctx)
-	}
-	return nil
-}
-
-// Close ends the connection; the broker delivers again what is not acknowledged.
-func (in *input) Close(ctx context.Context) error {
-	if in.at != nil {
-		in.at.close(ctx)
-		in.at = nil
-	}
-	return nil
+	s := in.Conn()
+	return s, s.read(ctx, b)
 }

@@ -32,7 +32,7 @@ type session struct {
 	over   bool
 }
 
-// connect makes a session.
+// connect connects and begins to consume.
 func (in *input) connect(ctx context.Context) (*session, error) {
 	conn, err := in.dialer.Dial(ctx)
 	if err != nil {
@@ -43,6 +43,7 @@ func (in *input) connect(ctx context.Context) (*session, error) {
 		conn.Close(ctx)
 		return nil, err
 	}
+	in.log.Info("consuming "+s.describe.Queue, "from", conn.Address)
 	return s, nil
 }
 
@@ -287,14 +288,15 @@ func (s *session) tell() {
 // stopping is how long the broker may take to end a consumer.
 const stopping = 5 * time.Second
 
-// stop has what is not finished stay out until close: a quorum queue that gets messages back one by one puts them last.
-func (s *session) stop(ctx context.Context) {
+// Stop prepares the end. Acks still arrive. What is not finished by then stays out until Close: a quorum queue that gets
+// messages back one by one puts them last.
+func (s *session) Stop(ctx context.Context) error {
 	if s.handsBack() {
 		ctx, cancel := context.WithTimeout(ctx, stopping)
 		defer cancel()
 		err := s.conn.Within(ctx, "cancel the consumer", func() error { return s.ch.Cancel(s.in.tag, false) })
 		if err != nil {
-			return // with the connection: then the broker has them back already
+			return nil // the connection is gone, and the broker has them back already
 		}
 	}
 	s.mu.Lock()
@@ -303,6 +305,7 @@ func (s *session) stop(ctx context.Context) {
 	for _, t := range s.timers { // there is no time to hold anything back
 		t.Reset(0)
 	}
+	return nil
 }
 
 // handsBack says that what is out is handed back with a frame before the channel is closed, since what a channel takes
@@ -310,8 +313,8 @@ func (s *session) stop(ctx context.Context) {
 // cases: a consumer that is cancelled first can have deliveries on their way, which then go back before older ones.
 func (s *session) handsBack() bool { return !s.in.cfg.stream() && !s.conn.CountsReturns() }
 
-// close ends the session.
-func (s *session) close(ctx context.Context) {
+// Close ends the connection. The broker delivers again what is not acknowledged.
+func (s *session) Close(ctx context.Context, _ bool) error {
 	s.mu.Lock()
 	s.over = true
 	for _, t := range s.timers {
@@ -322,4 +325,5 @@ func (s *session) close(ctx context.Context) {
 	}
 	s.mu.Unlock()
 	s.conn.Close(ctx)
+	return nil
 }

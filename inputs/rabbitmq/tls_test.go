@@ -75,9 +75,9 @@ func TestTLS(t *testing.T) {
 		want            string
 	}{
 		{"a certificate that is trusted", addr, fmt.Sprintf(`{"ca": %q}`, ca), "", ""},
-		{"one that is not", addr, `{}`, engine.Auth, "set tls.ca to the certificate of the authority"},
+		{"one that is not", addr, `{}`, engine.Auth, "name the authority in `tls: {ca: FILE}`"},
 		{"one of another name", "localhost:" + port, fmt.Sprintf(`{"ca": %q}`, ca), engine.Auth,
-			"set tls.server_name to a name that the certificate has"},
+			"set `tls: {server_name: …}`"},
 		{"that name is given", "localhost:" + port, fmt.Sprintf(`{"ca": %q, "server_name": "example.com"}`, ca), "",
 			""},
 		{"whatever it is", addr, `{"skip_verify": true}`, "", ""},

@@ -82,7 +82,7 @@ func TestAReplicaRemovesNothing(t *testing.T) {
 	c.RPush(t.Context(), "jobs", "a")
 	in := opened(t, "redis://"+server.Address, "jobs", "")
 	_, refs := read(t, in, 1)
-	dialed := in.conn.Load().Client.PoolStats().Misses
+	dialed := in.Conn().Client.PoolStats().Misses
 	c.Do(t.Context(), "replicaof", "127.0.0.1", "1")
 	_, err := in.Ack(t.Context(), []engine.Result{{Ref: refs[0], Fate: engine.Delivered}})
 	if e := engine.ErrorOf(err, ""); e == nil || e.Class != engine.Transient || !strings.Contains(err.Error(), "this is a replica") {
@@ -91,7 +91,7 @@ func TestAReplicaRemovesNothing(t *testing.T) {
 	c.Do(t.Context(), "replicaof", "no", "one")
 	settle(t, in, engine.Delivered, nil, refs[0])
 	equal(t, "in flight", list(c, in.processing), "")
-	if in.conn.Load().Client.PoolStats().Misses == dialed {
+	if in.Conn().Client.PoolStats().Misses == dialed {
 		t.Error("the connection to the replica is still in use")
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/queue/redis"
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -62,15 +62,12 @@ const (
 )
 
 type input struct {
+	*source.Session[*conn]
 	cfg                          Config
 	log                          *slog.Logger
 	consumer                     string
 	processing, consumers, sides string // keys; sides is such as LEFT
 	owner, owned                 engine.Meta
-
-	start   redis.Starting
-	conn    atomic.Pointer[conn] // acks may arrive after it was replaced, or closed
-	stopped atomic.Bool          // no Read follows
 
 	mu   sync.Mutex // guards the fields below
 	next uint64
@@ -92,9 +89,10 @@ type later struct {
 	due  time.Time
 }
 
-// conn is one opening of the input.
+// conn is one connection of the input.
 type conn struct {
 	*redis.Session
+	in *input
 
 	// Of the fetch, one at a time.
 	own   bool      // what this consumer has in flight was read
@@ -103,9 +101,6 @@ type conn struct {
 }
 
 var (
-	_ engine.Opener  = (*input)(nil)
-	_ engine.Closer  = (*input)(nil)
-	_ engine.Stopper = (*input)(nil)
 	_ engine.Traited = (*input)(nil)
 	_ engine.Acker   = (*input)(nil)
 	_ engine.Leaser  = (*input)(nil)
@@ -114,40 +109,33 @@ var (
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	name := redis.Consumer(c.Consumer, env)
 	meta := engine.Meta{}.With("list", c.Key)
-	return &input{cfg: c, log: env.Log, consumer: name, processing: redis.Processing(c.Key, name),
+	in := &input{cfg: c, log: env.Log, consumer: name, processing: redis.Processing(c.Key, name),
 		consumers: redis.Beside(c.Key, ":consumers"), sides: strings.ToUpper(c.Side), held: map[uint64]string{},
 		once:  redis.Once{Key: redis.Beside(c.Key, ":settled"), Member: name},
-		owner: meta.Own(), owned: meta.With("redelivered", true).Own()}, nil
+		owner: meta.Own(), owned: meta.With("redelivered", true).Own()}
+	in.Session = source.NewSession(in.connect)
+	return in, nil
 }
 
 // Traits says that each element is removed by itself.
 func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
-// Open connects, and says that this consumer is alive.
-func (in *input) Open(ctx context.Context) error { return in.start.Opened(in.open(ctx)) }
-
-func (in *input) open(ctx context.Context) error {
-	s, err := in.cfg.Session(ctx)
+// connect connects, and records that this consumer is alive.
+func (in *input) connect(ctx context.Context) (*conn, error) {
+	s, err := in.cfg.Session()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c := &conn{Session: s, width: 1}
+	c := &conn{Session: s, in: in, width: 1}
 	if err := in.live(ctx, c); err != nil {
-		c.Leave()
-		c.Close()
-		return err
+		return nil, errors.Join(err, c.Close(ctx, false))
 	}
-	in.stopped.Store(false)
-	in.conn.Store(c)
-	return nil
+	return c, nil
 }
 
 // Read gives what was fetched, and fetches if there is nothing.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	if err := in.start.Failed(); err != nil {
-		return nil, err
-	}
-	c, room := in.conn.Load(), b.Room()
+	c, room := in.Conn(), b.Room()
 	for !in.give(b) && ctx.Err() == nil {
 		if err := c.Fetch(ctx, func(ctx context.Context) error { return in.fetch(ctx, c, room) }); err != nil {
 			in.give(b)
@@ -273,24 +261,15 @@ func (in *input) readOwn(ctx context.Context, c *conn) error {
 	return nil
 }
 
-// Stop says that no Read follows.
-func (in *input) Stop(context.Context) error {
-	in.stopped.Store(true)
-	return nil
-}
-
-// Close ends the connections. What is not settled is put back, unless the input has failed and goes on.
-func (in *input) Close(ctx context.Context) error {
-	c := in.conn.Load()
-	if c == nil {
-		return nil
-	}
+// Close ends the connection. After the last one, what is not settled is put back.
+func (c *conn) Close(ctx context.Context, last bool) error {
+	in := c.in
 	c.Leave()
 	in.mu.Lock()
 	in.rest = nil // it is in the list of this consumer, too
 	in.mu.Unlock()
 	var err error
-	if in.stopped.Load() {
+	if last {
 		in.settling.Lock()
 		defer in.settling.Unlock()
 		if err = in.once.Resume(ctx, c.Client); err == nil { // what is settled is not put back
@@ -298,5 +277,5 @@ func (in *input) Close(ctx context.Context) error {
 		}
 		err = redis.Explain(err, "put elements back into list "+in.cfg.Key)
 	}
-	return errors.Join(err, c.Close())
+	return errors.Join(err, c.Client.Close())
 }

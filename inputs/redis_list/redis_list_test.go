@@ -107,7 +107,7 @@ func TestElementsInFlightAreKept(t *testing.T) {
 	equal(t, "in flight", list(c, mine), "a b b c")
 	settle(t, first, engine.Delivered, nil, refs[0], refs[1])
 	equal(t, "in flight", list(c, mine), "b c")
-	first.conn.Load().Client.Close() // it is killed
+	first.Conn().Client.Close() // it is killed
 	c.RPush(t.Context(), key, "d")
 	second := opened(t, redistest.URL(t), key, "")
 	texts, refs = read(t, second, 3)
@@ -184,7 +184,7 @@ func TestWhatADeadConsumerHasGoesBack(t *testing.T) {
 	c.RPush(t.Context(), key, "a", "b")
 	dead := opened(t, redistest.URL(t), key, `, "consumer": "dead"`)
 	read(t, dead, 2)
-	dead.conn.Load().Client.Close()
+	dead.Conn().Client.Close()
 	in := opened(t, redistest.URL(t), key, `, "claim_after": "1s"`)
 	texts, _ := read(t, in, 2)
 	equal(t, "read", texts, []string{"a", "b"})
@@ -206,8 +206,8 @@ func TestTrouble(t *testing.T) {
 	if e, ok := errors.AsType[*engine.Error](err); !ok || e.Class != engine.Permanent {
 		t.Errorf("a key of another type: %v", err)
 	}
-	in = opened(t, "redis://127.0.0.1:1", key, "") // nobody listens there
-	if _, err := in.Read(t.Context(), b); engine.ErrorOf(err, "").Class != engine.Transient {
+	away := made(t, "redis://127.0.0.1:1", key, "") // nobody listens there
+	if err := away.Open(t.Context()); !engine.Passes(err) {
 		t.Errorf("a server that is not there at the start: %v", err)
 	}
 	if said := enginetest.Problems(t, engine.Inputs, `{"redis_list": {"url": "redis://h"}}`); len(said) == 0 {
@@ -216,4 +216,29 @@ func TestTrouble(t *testing.T) {
 	if said := enginetest.Problems(t, engine.Inputs, `{"redis_list": {"cluster": "h", "key": "a{b"}}`); len(said) == 0 {
 		t.Error("a key that has no slot with others is taken")
 	}
+}
+
+func TestConnectionsThatBreak(t *testing.T) {
+	t.Parallel()
+	var c *goredis.Client
+	var key string
+	enginetest.RemoteInput{
+		Reach: func(t *testing.T, wire *enginetest.Wire) string {
+			c, key = redistest.Client(t, redistest.URL(t)), redistest.Key(t)
+			return fmt.Sprintf(`{"redis_list": {"url": %q, "key": %q, "timeout": "1s"}}`, wire.Over(redistest.URL(t)), key)
+		},
+		Send: func(t *testing.T, payloads ...string) {
+			for _, p := range payloads {
+				c.RPush(t.Context(), key, p)
+			}
+		},
+		Left: func(t *testing.T) int {
+			n := c.LLen(t.Context(), key).Val()
+			for _, k := range c.Keys(t.Context(), "{"+key+"}:processing:*").Val() {
+				n += c.LLen(t.Context(), k).Val()
+			}
+			return int(n)
+		},
+		Shared: true, Answers: 5,
+	}.Run(t)
 }

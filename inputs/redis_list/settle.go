@@ -14,7 +14,7 @@ import (
 
 // Ack removes what is settled, and puts back the rest.
 func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Result, err error) {
-	c := in.conn.Load()
+	c := in.Conn()
 	ctx, cancel := c.Within(ctx)
 	defer cancel()
 	in.settling.Lock()
@@ -32,7 +32,7 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 		case !held:
 		case r.Fate != engine.Returned:
 			done, removals = append(done, r), append(removals, in.removal(text))
-		case in.stopped.Load(): // Close puts it back, with all others in their order
+		case in.Stopping(): // Close puts it back, with all others in their order
 			delete(in.held, r.Ref)
 		case r.Err == nil || r.Err.Unfinished():
 			back, texts = append(back, r), append(texts, text)
@@ -111,7 +111,7 @@ func (in *input) putBack(ctx context.Context, c *conn, now time.Time) error {
 
 // Renew gives a sign of life also while no Read follows.
 func (in *input) Renew(ctx context.Context, _ []uint64) (lost []uint64, next time.Duration, err error) {
-	return nil, in.cfg.ClaimAfter / 4, in.sign(ctx, in.conn.Load())
+	return nil, in.cfg.ClaimAfter / 4, in.sign(ctx, in.Conn())
 }
 
 // live gives a sign of life, of the fetch.

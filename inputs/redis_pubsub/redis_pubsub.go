@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/queue/redis"
 	"github.com/flowd-io/flowd/schema"
 	goredis "github.com/redis/go-redis/v9"
@@ -70,75 +71,73 @@ func init() {
 }
 
 type input struct {
+	*source.Session[*conn]
 	cfg Config
 	log *slog.Logger
+}
 
-	start  redis.Starting
+// conn is one connection, with its subscriptions.
+type conn struct {
+	in     *input
 	client *redis.Client
 	sub    *goredis.PubSub
 	task   sync.WaitGroup
-	more   chan struct{} // has room for one: there are messages, or an error
+	more   source.Signal // there are messages, or an error
 
 	mu      sync.Mutex // guards the fields below
 	waiting []*goredis.Message
 	bytes   int
-	dropped int // since it was logged
-	told    time.Time
+	dropped int       // messages, since that was logged
+	logged  time.Time // when it was
 	err     error
 }
 
-var (
-	_ engine.Opener  = (*input)(nil)
-	_ engine.Closer  = (*input)(nil)
-	_ engine.Traited = (*input)(nil)
-)
+var _ engine.Traited = (*input)(nil)
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if env.Instances > 1 {
 		return nil, errors.New("several instances would all get the same messages (remove `concurrency`)")
 	}
-	return &input{cfg: c, log: env.Log}, nil
+	in := &input{cfg: c, log: env.Log}
+	in.Session = source.NewSession(in.connect)
+	return in, nil
 }
 
 // Traits are those of the configuration.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-// Open subscribes.
-func (in *input) Open(ctx context.Context) error { return in.start.Opened(in.open(ctx)) }
-
-func (in *input) open(ctx context.Context) error {
+// connect connects and subscribes.
+func (in *input) connect(ctx context.Context) (*conn, error) {
 	client, err := in.cfg.Client(quiet, 2)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	in.client, in.more = client, make(chan struct{}, 1)
-	in.mu.Lock()
-	in.err = nil
-	in.mu.Unlock()
+	c := &conn{in: in, client: client, more: source.NewSignal()}
 	short, cancel := client.Within(ctx)
 	defer cancel()
-	if err := in.subscribe(short); err != nil {
-		return errors.Join(redis.Explain(err, "subscribe"), in.Close(ctx))
+	if err := c.subscribe(short); err != nil {
+		return nil, errors.Join(redis.Explain(err, "subscribe"), c.Close(ctx, false))
 	}
-	in.task.Go(in.receive)
-	return nil
+	c.task.Go(c.receive)
+	return c, nil
 }
 
 // subscribe waits until everything is subscribed to.
-func (in *input) subscribe(ctx context.Context) error {
-	in.sub = in.client.Subscribe(context.WithoutCancel(ctx))
-	if len(in.cfg.Channels) > 0 {
-		if err := in.sub.Subscribe(ctx, in.cfg.Channels...); err != nil {
+func (c *conn) subscribe(ctx context.Context) error {
+	cfg := &c.in.cfg
+	c.sub = c.client.Subscribe(context.WithoutCancel(ctx))
+	if len(cfg.Channels) > 0 {
+		if err := c.sub.Subscribe(ctx, cfg.Channels...); err != nil {
 			return err
 		}
 	}
-	if len(in.cfg.Patterns) > 0 {
-		if err := in.sub.PSubscribe(ctx, in.cfg.Patterns...); err != nil {
+	if len(cfg.Patterns) > 0 {
+		if err := c.sub.PSubscribe(ctx, cfg.Patterns...); err != nil {
 			return err
 		}
 	}
-	for left := len(in.cfg.Channels) + len(in.cfg.Patterns); left > 0; {
-		got, err := in.sub.Receive(ctx)
+	for left := len(cfg.Channels) + len(cfg.Patterns); left > 0; {
+		got, err := c.sub.Receive(ctx)
 		if err != nil {
 			return err
 		}
@@ -146,7 +145,7 @@ func (in *input) subscribe(ctx context.Context) error {
 		case *goredis.Subscription:
 			left--
 		case *goredis.Message:
-			in.keep(got)
+			c.keep(got)
 		default:
 			return errUnasked
 		}
@@ -161,25 +160,25 @@ var errUnasked = errors.New("the server answers what it was not asked")
 const quiet = 15 * time.Second
 
 // receive takes messages until the connection ends.
-func (in *input) receive() {
-	err := in.messages()
-	in.mu.Lock()
-	in.err = err
-	in.mu.Unlock()
-	in.wake()
+func (c *conn) receive() {
+	err := c.messages()
+	c.mu.Lock()
+	c.err = err
+	c.mu.Unlock()
+	c.more.Set()
 }
 
-// messages takes them. What has no place in a message makes the library panic.
-func (in *input) messages() (err error) {
+// messages takes messages until the connection ends. A malformed one makes the library panic.
+func (c *conn) messages() (err error) {
 	defer engine.Recovered(&err)
 	ctx, asked, pings := context.Background(), false, 0
 	for {
-		got, err := in.sub.ReceiveTimeout(ctx, quiet)
+		got, err := c.sub.ReceiveTimeout(ctx, quiet)
 		if timeout, ok := errors.AsType[interface {
 			error
 			Timeout() bool
 		}](err); ok && timeout.Timeout() && !asked {
-			if err = in.sub.Ping(ctx); err == nil {
+			if err = c.sub.Ping(ctx); err == nil {
 				asked = true
 				pings++
 				continue
@@ -191,7 +190,7 @@ func (in *input) messages() (err error) {
 		asked = false
 		switch got := got.(type) {
 		case *goredis.Message:
-			in.keep(got)
+			c.keep(got)
 		case *goredis.Pong:
 			if pings--; pings < 0 {
 				return errUnasked
@@ -200,66 +199,57 @@ func (in *input) messages() (err error) {
 	}
 }
 
-func (in *input) wake() {
-	select {
-	case in.more <- struct{}{}:
-	default:
-	}
-}
-
 // overhead is about what a message takes beside its payload.
 const overhead = 100
 
 // keep adds a message to those that wait, or drops it.
-func (in *input) keep(m *goredis.Message) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
+func (c *conn) keep(m *goredis.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	size := len(m.Payload) + overhead
-	if in.bytes+size > int(in.cfg.Buffer) {
-		in.dropped++
-		in.tell(false)
+	if c.bytes+size > int(c.in.cfg.Buffer) {
+		c.dropped++
+		c.logDropped(false)
 		return
 	}
-	in.waiting, in.bytes = append(in.waiting, m), in.bytes+size
-	in.wake()
+	c.waiting, c.bytes = append(c.waiting, m), c.bytes+size
+	c.more.Set()
 }
 
-// tell logs what was dropped, now and then. in.mu is held.
-func (in *input) tell(last bool) {
+// logDropped logs how many messages were dropped, now and then. c.mu is held.
+func (c *conn) logDropped(last bool) {
 	const often = 10 * time.Second
-	if in.dropped == 0 || !last && time.Since(in.told) < often {
+	if c.dropped == 0 || !last && time.Since(c.logged) < often {
 		return
 	}
-	in.log.Warn("messages are dropped: the pipeline is slower than they are published, and buffer is full",
-		"messages", in.dropped)
-	in.dropped, in.told = 0, time.Now()
+	c.in.log.Warn("messages are dropped: the pipeline is slower than they are published, and buffer is full",
+		"messages", c.dropped)
+	c.dropped, c.logged = 0, time.Now()
 }
 
 // Read gives what waits.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	if err := in.start.Failed(); err != nil {
-		return nil, err
-	}
+	c := in.Conn()
 	for {
-		given, err := in.give(b)
+		given, err := c.give(b)
 		if given || err != nil {
 			return nil, err
 		}
 		select {
-		case <-in.more:
+		case <-c.more:
 		case <-ctx.Done():
 			return nil, nil
 		}
 	}
 }
 
-// give adds what waits, as far as there is room. The error comes after the last.
-func (in *input) give(b *engine.Batch) (given bool, err error) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for ; len(in.waiting) > 0 && b.Room() > 0; in.waiting = in.waiting[1:] {
-		w := in.waiting[0]
-		in.bytes -= len(w.Payload) + overhead
+// give adds what waits, as far as there is room. The error comes after the last message.
+func (c *conn) give(b *engine.Batch) (given bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ; len(c.waiting) > 0 && b.Room() > 0; c.waiting = c.waiting[1:] {
+		w := c.waiting[0]
+		c.bytes -= len(w.Payload) + overhead
 		m := b.Add([]byte(w.Payload))
 		m.Meta = engine.Meta{}.With("channel", w.Channel)
 		if w.Pattern != "" {
@@ -268,31 +258,27 @@ func (in *input) give(b *engine.Batch) (given bool, err error) {
 		m.Meta = m.Meta.Own()
 		given = true
 	}
-	if len(in.waiting) == 0 {
-		in.waiting = nil
-		if !given && in.err != nil {
-			return false, redis.Explain(in.err, "receive (what is published before flowd has subscribed again is lost)")
+	if len(c.waiting) == 0 {
+		c.waiting = nil
+		if !given && c.err != nil {
+			return false, redis.Explain(c.err, "receive (what is published before flowd has subscribed again is lost)")
 		}
 	}
-	in.tell(false)
+	c.logDropped(false)
 	return given, nil
 }
 
 // Close ends the subscriptions.
-func (in *input) Close(context.Context) error {
-	if in.client == nil {
-		return nil
-	}
+func (c *conn) Close(context.Context, bool) error {
 	var err error
-	if in.sub != nil {
-		err = in.sub.Close()
+	if c.sub != nil {
+		err = c.sub.Close()
 	}
-	in.task.Wait()
-	in.mu.Lock()
-	in.tell(true)
-	in.mu.Unlock()
-	in.client.Close()
-	in.client = nil
+	c.task.Wait()
+	c.mu.Lock()
+	c.logDropped(true)
+	c.mu.Unlock()
+	c.client.Close()
 	if errors.Is(err, goredis.ErrClosed) {
 		return nil
 	}

@@ -72,12 +72,13 @@ func TestWhatIsTooMuchIsDroppedAndCounted(t *testing.T) {
 	}
 	var dropped int
 	redistest.Until(t, func() error {
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		if dropped = in.dropped; len(in.waiting) == 2 && !in.told.IsZero() && dropped == n-3 {
+		c := in.Conn()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if dropped = c.dropped; len(c.waiting) == 2 && !c.logged.IsZero() && dropped == n-3 {
 			return nil
 		}
-		return fmt.Errorf("%d wait, %d are dropped", len(in.waiting), dropped)
+		return fmt.Errorf("%d wait, %d are dropped", len(c.waiting), dropped)
 	})
 	read(t, in, 2)
 	c.Publish(t.Context(), key, "y")
@@ -109,8 +110,8 @@ func TestAConnectionThatIsLost(t *testing.T) {
 }
 
 func TestAServerThatIsNotThereAtTheStartIsWaitedFor(t *testing.T) {
-	in := opened(t, `"url": "redis://127.0.0.1:1", "channels": "a"`) // nobody listens there
-	if _, err := in.Read(t.Context(), engine.NewBatch(1)); engine.ErrorOf(err, "").Class != engine.Transient {
+	in := enginetest.New(t, engine.Inputs, `{"redis_pubsub": {"url": "redis://127.0.0.1:1", "channels": "a"}}`) // nobody listens there
+	if err := in.(engine.Opener).Open(t.Context()); !engine.Passes(err) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/queue/redis"
 )
 
@@ -16,13 +16,10 @@ import (
 const mostFetched = 1000
 
 type input struct {
+	*source.Session[*conn]
 	cfg      Config
 	log      *slog.Logger
 	consumer string
-
-	start   redis.Starting
-	conn    atomic.Pointer[conn] // acks may arrive after it was replaced, or closed
-	stopped atomic.Bool          // no Read follows
 
 	mu    sync.Mutex // guards the fields below
 	next  uint64
@@ -44,51 +41,45 @@ type entry struct {
 	ref     uint64
 }
 
-// conn is one opening of the input.
+// conn is one connection of the input.
 type conn struct {
 	*redis.Session
+	in    *input
 	fetch fetch // used by one goroutine at a time
 }
 
 var (
-	_ engine.Opener  = (*input)(nil)
-	_ engine.Closer  = (*input)(nil)
-	_ engine.Stopper = (*input)(nil)
 	_ engine.Traited = (*input)(nil)
 	_ engine.Acker   = (*input)(nil)
 	_ engine.Leaser  = (*input)(nil)
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
-	return &input{cfg: c, log: env.Log, consumer: redis.Consumer(c.Consumer, env), held: map[uint64]*entry{},
+	in := &input{cfg: c, log: env.Log, consumer: redis.Consumer(c.Consumer, env), held: map[uint64]*entry{},
 		refs:  map[spot]uint64{},
-		place: map[string]string{}}, nil
+		place: map[string]string{}}
+	in.Session = source.NewSession(in.connect)
+	return in, nil
 }
 
 // Traits says that each entry is acknowledged by itself.
 func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
-// Open finds the group of each stream, or creates it.
-func (in *input) Open(ctx context.Context) error { return in.start.Opened(in.open(ctx)) }
-
-func (in *input) open(ctx context.Context) error {
-	s, err := in.cfg.Session(ctx)
+// connect finds the group of each stream, or creates it.
+func (in *input) connect(ctx context.Context) (*conn, error) {
+	s, err := in.cfg.Session()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c := &conn{Session: s}
+	c := &conn{Session: s, in: in}
 	c.fetch = fetch{input: in, conn: c, own: map[string]string{}, cursor: map[string]string{}}
 	for _, key := range in.cfg.Key {
 		if err := in.ensure(ctx, c.Client, key, in.cfg.from()); err != nil {
-			c.Leave()
-			c.Close()
-			return err
+			return nil, errors.Join(err, c.Close(ctx, false))
 		}
 		c.fetch.own[key] = "0"
 	}
-	in.stopped.Store(false)
-	in.conn.Store(c)
-	return nil
+	return c, nil
 }
 
 // ensure creates the group of a stream if it is missing, unless somebody else is to do that.
@@ -105,10 +96,7 @@ func (in *input) ensure(ctx context.Context, client *redis.Client, key, from str
 
 // Read gives what was fetched, and fetches if there is nothing. What is fetched and not read stays with this consumer.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	if err := in.start.Failed(); err != nil {
-		return nil, err
-	}
-	c, room := in.conn.Load(), min(b.Room(), mostFetched)
+	c, room := in.Conn(), min(b.Room(), mostFetched)
 	for !in.give(b) && ctx.Err() == nil {
 		if err := c.Fetch(ctx, func(ctx context.Context) error { return c.fetch.some(ctx, room) }); err != nil {
 			in.give(b)
@@ -159,26 +147,17 @@ func (in *input) add(b *engine.Batch, s *redis.Source, e *entry) {
 	}
 }
 
-// Stop says that no Read follows.
-func (in *input) Stop(context.Context) error {
-	in.stopped.Store(true)
-	return nil
-}
-
-// Close ends the connections. What was fetched and not read is handed back, unless the input has failed and goes on.
-func (in *input) Close(ctx context.Context) error {
-	c := in.conn.Load()
-	if c == nil {
-		return nil
-	}
+// Close ends the connection. After the last one, what was fetched and not read is handed back.
+func (c *conn) Close(ctx context.Context, last bool) error {
+	in := c.in
 	c.Leave()
 	in.mu.Lock()
 	back := in.rest
-	in.rest = nil // the next opening reads them as this consumer's own
+	in.rest = nil // the next connection reads them as this consumer's own
 	in.mu.Unlock()
 	var err error
-	if in.stopped.Load() {
+	if last {
 		_, _, err = in.handBack(ctx, c, back)
 	}
-	return errors.Join(err, c.Close())
+	return errors.Join(err, c.Client.Close())
 }

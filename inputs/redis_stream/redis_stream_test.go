@@ -193,7 +193,7 @@ func TestARestartReadsItsOwnEntriesFirst(t *testing.T) {
 	ids := add(t, c, key, "a", "b", "c")
 	first := opened(t, redistest.URL(t), key, "")
 	settle(t, first, engine.Delivered, nil, read(t, first, 3)[0])
-	first.conn.Load().Client.Close() // it is killed
+	first.Conn().Client.Close() // it is killed
 	c.XDel(t.Context(), key, ids[1])
 	add(t, c, key, "d")
 	second := opened(t, redistest.URL(t), key, "")
@@ -329,15 +329,11 @@ func TestAGroupThatIsMissingIsNotCreatedUnasked(t *testing.T) {
 func TestAServerThatIsNotThereAtTheStartIsWaitedFor(t *testing.T) {
 	r := redistest.Own(t)
 	r.Stop()
-	in := opened(t, r.URL(), "s", "")
+	in := made(t, r.URL(), "s", "")
 	for range 2 {
-		_, err := in.Read(t.Context(), engine.NewBatch(1))
-		if engine.ErrorOf(err, "").Class != engine.Transient || !strings.Contains(err.Error(), "check that the server runs") {
+		if err := in.Open(t.Context()); !engine.Passes(err) || !strings.Contains(err.Error(), "check that the server runs") {
 			t.Errorf("got %v", err)
 		}
-	}
-	if err := in.Open(t.Context()); err == nil {
-		t.Error("a later opening gives no error")
 	}
 	r.Start(t)
 	if err := in.Open(t.Context()); err != nil {
@@ -422,4 +418,23 @@ func TestIDs(t *testing.T) {
 	for id, want := range map[string]string{"5-3": "5-2", "5-0": "4-18446744073709551615", "0-0": "0-0", "0-1": "0-0"} {
 		equal(t, "before "+id, before(id), want)
 	}
+}
+
+func TestConnectionsThatBreak(t *testing.T) {
+	t.Parallel()
+	var c *goredis.Client
+	var key string
+	enginetest.RemoteInput{
+		Reach: func(t *testing.T, wire *enginetest.Wire) string {
+			c, key = redistest.Client(t, redistest.URL(t)), redistest.Key(t)
+			return fmt.Sprintf(`{"redis_stream": {"url": %q, "key": %q, "group": "g", "timeout": "1s", "start": "earliest"}}`,
+				wire.Over(redistest.URL(t)), key)
+		},
+		Send: func(t *testing.T, payloads ...string) { add(t, c, key, payloads...) },
+		Left: func(t *testing.T) int {
+			all := c.XInfoGroups(t.Context(), key).Val()
+			return int(all[0].Pending + all[0].Lag)
+		},
+		Shared: true, Answers: 5,
+	}.Run(t)
 }

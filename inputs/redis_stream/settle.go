@@ -54,7 +54,7 @@ func orders(all []*entry, of func(key string, ids []any) []*goredis.Cmd) (made [
 
 // Ack acknowledges what is settled, and hands back the rest.
 func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Result, err error) {
-	c := in.conn.Load()
+	c := in.Conn()
 	byRef := make(map[uint64]engine.Result, len(rs))
 	var done, back, failed []*entry
 	in.mu.Lock()
@@ -67,7 +67,7 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 		switch {
 		case r.Fate != engine.Returned:
 			done = append(done, e)
-		case r.Err == nil || r.Err.Unfinished() || in.stopped.Load():
+		case r.Err == nil || r.Err.Unfinished() || in.Stopping():
 			back = append(back, e)
 		default:
 			failed = append(failed, e) // it comes again when it has been idle for long enough
@@ -150,7 +150,7 @@ func (in *input) forget(all []*entry) {
 
 // Renew keeps entries from being idle. One that another consumer has claimed is lost.
 func (in *input) Renew(ctx context.Context, _ []uint64) (lost []uint64, next time.Duration, err error) {
-	c := in.conn.Load()
+	c := in.Conn()
 	next = in.cfg.ClaimAfter / 4
 	now := time.Now()
 	var fresh, stale []*entry

@@ -39,7 +39,7 @@ const (
 // Renew extends the leases of which half the time has passed. Those that the queue no
 // longer knows, and those that have expired, are lost.
 func (in *input) Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error) {
-	c := in.conn.Load()
+	c := in.Conn()
 	next = c.visibility / 4
 	if !in.cfg.Lease.Renew {
 		in.sweep(time.Now())
@@ -147,7 +147,7 @@ func (in *input) sweep(now time.Time) {
 // Ack deletes settled messages and returns the rest, ten per call; those that fail for a
 // reason other than their own are retried.
 func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Result, err error) {
-	c := in.conn.Load()
+	c := in.Conn()
 	byRef := make(map[uint64]engine.Result, len(rs))
 	var done, back []change
 	select { // a renewal has a deadline, and so has this
@@ -173,7 +173,7 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 			continue
 		}
 		l.settling = true
-		in.gave = in.gave || r.Fate == engine.Returned && in.stopped.Load()
+		in.gave = in.gave || r.Fate == engine.Returned && in.Stopping()
 		byRef[r.Ref] = r
 	}
 	in.mu.Unlock()
@@ -218,7 +218,7 @@ func (in *input) forget(ref uint64) {
 // after it are hidden for at least as long. in.mu is held.
 func (in *input) delay(r engine.Result, l *lease, now time.Time) int32 {
 	d := r.Delay
-	switch failed := r.Err != nil && !r.Err.Unfinished() && !in.stopped.Load(); {
+	switch failed := r.Err != nil && !r.Err.Unfinished() && !in.Stopping(); {
 	case failed && errors.Is(r.Err, engine.ErrBehind):
 		d = in.hidden[l.group].Sub(now)
 	case d == 0 && failed:

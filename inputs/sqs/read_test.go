@@ -395,3 +395,18 @@ func TestMessagesThatAreTooManyForAnAnswerComeInSeveral(t *testing.T) {
 		}
 	})
 }
+
+func TestConnectionsThatBreak(t *testing.T) {
+	var s *fakesqs.Server
+	enginetest.RemoteInput{
+		Reach: func(t *testing.T, wire *enginetest.Wire) string {
+			s = fakesqs.Start(t)
+			s.Create("orders", fakesqs.Queue{Visibility: time.Second})
+			t.Setenv("AWS_ENDPOINT_URL", wire.Over(s.Listen()))
+			return `{"sqs": {"queue": "orders", "wait": "1s"}}`
+		},
+		Send:   func(_ *testing.T, payloads ...string) { s.Put("orders", payloads...) },
+		Left:   func(*testing.T) int { return len(s.Bodies("orders")) },
+		Shared: true,
+	}.Run(t)
+}

@@ -53,7 +53,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	if ctx.Err() != nil {
 		return in, nil
 	}
-	c := in.conn.Load()
+	c := in.Conn()
 	p := in.join(ctx, c, min(b.Room(), in.most))
 	select {
 	case <-p.done:

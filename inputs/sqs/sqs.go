@@ -7,11 +7,11 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/attempts"
 	"github.com/flowd-io/flowd/internal/aws"
 	_ "github.com/flowd-io/flowd/internal/queue/sqs" // sqs:// of flowd queue
@@ -101,15 +101,14 @@ const longest = 12 * time.Hour
 const callTimeout = 10 * time.Second
 
 type input struct {
+	*source.Session[*conn]
 	cfg   Config
 	queue aws.Queue
 	log   *slog.Logger
 	tries *attempts.Book
 	http  *http.Client // carries the requests in tests; nil: the network
 
-	conn    atomic.Pointer[conn] // acks may arrive after it was replaced, or closed
-	stopped atomic.Bool          // no Read follows
-	owner   engine.Meta          // that all messages have
+	owner engine.Meta // that all messages have
 
 	most     int           // messages that a receive asks for; of Read
 	empty    time.Time     // of the last receive, if it found nothing and did not wait; of Read
@@ -123,8 +122,9 @@ type input struct {
 	gave   bool                 // messages were handed back since Stop
 }
 
-// conn is one opening of the input.
+// conn is one connection of the input.
 type conn struct {
+	in         *input
 	session    *aws.Session
 	client     *awssqs.Client
 	url        string
@@ -132,9 +132,6 @@ type conn struct {
 }
 
 var (
-	_ engine.Opener  = (*input)(nil)
-	_ engine.Closer  = (*input)(nil)
-	_ engine.Stopper = (*input)(nil)
 	_ engine.Traited = (*input)(nil)
 	_ engine.Acker   = (*input)(nil)
 	_ engine.Leaser  = (*input)(nil)
@@ -148,8 +145,10 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &input{cfg: c, most: c.Max, queue: q, log: env.Log, tries: attempts.Of(env), held: map[uint64]*lease{},
-		hidden: map[string]time.Time{}, changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}, nil
+	in := &input{cfg: c, most: c.Max, queue: q, log: env.Log, tries: attempts.Of(env), held: map[uint64]*lease{},
+		hidden: map[string]time.Time{}, changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}
+	in.Session = source.NewSession(in.connect)
+	return in, nil
 }
 
 // Traits are those of the queue.
@@ -165,45 +164,32 @@ func traitsOf(queue string) engine.Traits {
 	return t
 }
 
-// Open finds the queue, and how long it hides messages.
-func (in *input) Open(ctx context.Context) error {
+// connect finds the queue, and how long it hides messages.
+func (in *input) connect(ctx context.Context) (*conn, error) {
 	session, err := in.cfg.Open(ctx, in.queue.Region, in.http)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c := &conn{session: session, client: session.SQS()}
+	c := &conn{in: in, session: session, client: session.SQS()}
 	if c.url, err = in.queue.Find(ctx, c.client, session.Region()); err == nil {
 		c.visibility, err = in.visibilityOf(ctx, c)
 	}
 	if err != nil {
 		session.Close()
-		return err
+		return nil, err
 	}
-	in.stopped.Store(false)
 	in.mu.Lock()
 	in.gave = false
 	in.mu.Unlock()
-	in.conn.Store(c)
-	return nil
+	return c, nil
 }
 
-// Stop says that no Read follows: what is returned from now on is wanted elsewhere.
-func (in *input) Stop(context.Context) error {
-	in.stopped.Store(true)
-	return nil
-}
-
-// Close makes visible what was read and is not settled; an input that failed keeps it, to
-// continue.
-func (in *input) Close(ctx context.Context) error {
-	c := in.conn.Load()
-	if c == nil {
-		return nil
-	}
+// Close ends the connection. After the last one, what was read and is not settled becomes visible.
+func (c *conn) Close(ctx context.Context, last bool) error {
 	defer c.session.Close()
-	defer in.endPoll(ctx)
-	if !in.stopped.Load() {
+	defer c.in.endPoll(ctx)
+	if !last {
 		return nil
 	}
-	return in.releaseAll(ctx, c)
+	return c.in.releaseAll(ctx, c)
 }

@@ -102,8 +102,10 @@ func Answer(code, message, what, operation string, sender bool) *engine.Error {
 		return engine.Errorf(engine.Auth, "%s: %s (allow these credentials %s)", what, text,
 			cmp.Or(operation, "to do this"))
 	case slices.Contains(missing, code):
-		return engine.Errorf(engine.Transient,
+		e := engine.Errorf(engine.Transient,
 			"%s does not exist: %s (create it, or correct its name, `region` or `endpoint`)", what, text)
+		e.Mistake = true
+		return e
 	case throttled || slices.Contains(slower, code) || slices.Contains(later, code) || !sender:
 		return engine.Errorf(engine.Transient, "%s: %s", what, text)
 	}

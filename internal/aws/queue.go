@@ -112,8 +112,10 @@ func (q Queue) Find(ctx context.Context, client *sqs.Client, region string) (add
 		&sqs.GetQueueUrlInput{QueueName: &q.Name, QueueOwnerAWSAccountId: Optional(q.Account)})
 	switch {
 	case Missing(err):
-		return "", engine.Errorf(engine.Transient,
+		e := engine.Errorf(engine.Transient,
 			"there is no %s in %s (create it, or correct `queue`, `region` or `endpoint`)", q, region)
+		e.Mistake = true
+		return "", e
 	case err != nil:
 		return "", Classify(err, q.String())
 	}

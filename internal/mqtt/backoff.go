@@ -1,9 +1,10 @@
 package mqtt
 
 import (
-	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/flowd-io/flowd/engine/cause"
 )
 
 // Rivals keeps two clients with one client id from taking the session from each other as fast as they can.
@@ -34,7 +35,7 @@ func (r *Rivals) Connected(now time.Time) { r.since = now }
 // without a reason is waited for, too.
 func (r *Rivals) Lost(err error, now time.Time) (wait time.Duration, sure bool) {
 	r.sure = TakenOver(err)
-	if !r.sure && !errors.Is(err, errHungUp) {
+	if !r.sure && !cause.HungUp(err) {
 		return 0, false
 	}
 	if now.Sub(r.since) > peace {

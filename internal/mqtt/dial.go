@@ -8,12 +8,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/internal/httpx"
 )
 
@@ -61,23 +61,7 @@ func (d *Dialer) Dial(ctx context.Context, s Session, got func(*Conn, *Packet) (
 		}
 		errs = append(errs, Explain(err, "connect to "+p.String()))
 	}
-	return nil, allFailed(errs)
-}
-
-// allFailed is why no URL worked: one that may work later decides the class.
-func allFailed(errs []error) error {
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	class := engine.ErrorOf(errs[0], engine.Transient).Class
-	texts := make([]string, len(errs))
-	for i, err := range errs {
-		if engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
-			class = engine.Transient
-		}
-		texts[i] = err.Error()
-	}
-	return engine.Errorf(class, "%s", strings.Join(texts, "; "))
+	return nil, cause.All(errs)
 }
 
 func (d *Dialer) dial(ctx context.Context, p place, s Session, got func(*Conn, *Packet) (asked bool)) (*Conn, error) {

@@ -1,14 +1,12 @@
 package mqtt
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"net"
+	"slices"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 )
 
 // Reason codes of version 5 that are looked for. Those of 3.1.1 are translated to them.
@@ -36,26 +34,21 @@ type Refusal struct {
 }
 
 func (r *Refusal) Error() string {
-	_, text, remedy := judge(r.Code)
-	if r.door && r.Code == NotAuthorized {
+	text, ok := reasons[r.Code]
+	switch {
+	case r.atDoor():
 		text = "the server does not let this client in"
-		remedy = "check `user`, `password` and `client_id`, and the server's access control"
+	case !ok:
+		text = "the server refuses it and gives no reason"
 	}
 	if r.said != "" {
 		text += ": " + r.said
 	}
-	text = fmt.Sprintf("%s (0x%02X", text, r.Code)
-	if remedy != "" {
-		text += ": " + remedy
-	}
-	return text + ")"
+	return fmt.Sprintf("%s (0x%02X)", text, r.Code)
 }
 
-// Class is what kind of failure it is, where it concerns a connection or a subscription.
-func (r *Refusal) Class() engine.Class {
-	class, _, _ := judge(r.Code)
-	return class
-}
+// atDoor says that the server refuses the client as a whole.
+func (r *Refusal) atDoor() bool { return r.door && r.Code == NotAuthorized }
 
 // OfMessage says that the code is about one message, not about who sends it or when.
 func (r *Refusal) OfMessage() bool {
@@ -72,87 +65,83 @@ func TakenOver(err error) bool {
 	return ok && r.Code == takenOver
 }
 
-// judge is what a reason code means.
-func judge(code byte) (class engine.Class, text, remedy string) {
-	class = engine.Transient
-	switch code {
-	case 0x81:
-		text = "the server can't read a packet"
-	case 0x82:
-		text = "the server says that the protocol was violated"
-	case 0x83:
-		text = "the server does not accept it"
-	case badVersion:
-		return engine.Permanent, "the server does not speak this version of the protocol",
-			"write `version: 3.1.1`, or `version: 5` if that is what is set"
-	case badClientID:
-		return engine.Permanent, "the server does not accept the client id", "write another client_id"
-	case badLogin:
-		return engine.Auth, "the server refuses user and password", "check `user` and `password`"
-	case NotAuthorized:
-		return engine.Auth, "the server does not permit it",
-			"give this user or client_id the right, in the server's access control"
-	case unavailable:
-		text = "the server is not available"
-	case 0x89:
-		text = "the server is busy"
-	case 0x8A:
-		return engine.Auth, "the server has banned this client", "ask its administrator"
-	case 0x8B:
-		text = "the server is shutting down"
-	case 0x8C:
-		return engine.Auth, "the server wants another way to authenticate", "check `user`, `password` and `tls`"
-	case 0x8D:
-		text = "the server has not heard from this client for too long"
-		remedy = "lower keep_alive if a network device cuts idle connections"
-	case takenOver:
-		text = "another client has connected with the same client_id"
-		remedy = "give each client a client_id of its own; stop the other one, if it is an old flowd"
-	case 0x8F:
-		return engine.Permanent, "the server does not accept the filter", "write another filter in `topics`"
-	case badName:
-		return engine.Rejected, "the server does not accept the topic", ""
-	case 0x91:
-		text = "the server says that the packet's number is in use"
-	case 0x93:
-		text = "the server says that more messages were in flight than it takes"
-	case tooLarge:
-		return engine.Rejected, "the message is larger than the server takes", "raise the server's limit, or send less"
-	case 0x96:
-		text, remedy = "the server receives messages too fast", "set a rate_limit"
-	case QuotaExceeded:
-		text, remedy = "a quota of the server is exceeded", "raise it, or wait until others have read"
-	case 0x98:
-		text = "an administrator of the server has ended the connection"
-	case badFormat:
-		return engine.Rejected, "the payload is not what its format says", ""
-	case noRetain:
-		return engine.Permanent, "the server does not retain messages", "remove `retain`"
-	case noQoS:
-		return engine.Permanent, "the server does not support this quality of service", "lower `qos`"
-	case 0x9C, 0x9D:
-		text, remedy = "the server sends clients to another server", "write that one's `url`"
-	case 0x9E:
-		return engine.Permanent, "the server has no shared subscriptions", "remove `share` and $share/"
-	case 0x9F:
-		text = "the server limits how often clients connect"
-	case 0xA0:
-		text = "the connection has lasted for as long as the server allows"
-	case 0xA2:
-		return engine.Permanent, "the server has no subscriptions with wildcards", "name the topics"
-	default:
-		text = "the server refuses it and gives no reason"
-	}
-	return class, text, remedy
+// reasons are what reason codes say.
+var reasons = map[byte]string{
+	0x81:          "the server can't read a packet",
+	0x82:          "the server says that the protocol was violated",
+	0x83:          "the server does not accept it",
+	badVersion:    "the server does not speak this version of the protocol",
+	badClientID:   "the server does not accept the client id",
+	badLogin:      "the server refuses user and password",
+	NotAuthorized: "the server does not permit it",
+	unavailable:   "the server is not available",
+	0x89:          "the server is busy",
+	0x8A:          "the server has banned this client",
+	0x8B:          "the server is shutting down",
+	0x8C:          "the server wants another way to authenticate",
+	0x8D:          "the server has not heard from this client for too long",
+	takenOver:     "another client has connected with the same client_id",
+	0x8F:          "the server does not accept the filter",
+	badName:       "the server does not accept the topic",
+	0x91:          "the server says that the packet's number is in use",
+	0x93:          "the server says that more messages were in flight than it accepts",
+	tooLarge:      "the message is larger than the server accepts",
+	0x96:          "the server receives messages too fast",
+	QuotaExceeded: "a quota of the server is exceeded",
+	0x98:          "an administrator of the server has ended the connection",
+	badFormat:     "the payload is not what its format says",
+	noRetain:      "the server does not retain messages",
+	noQoS:         "the server does not support this quality of service",
+	0x9C:          "the server sends clients to another server",
+	0x9D:          "the server sends clients to another server",
+	0x9E:          "the server has no shared subscriptions",
+	0x9F:          "the server limits how often clients connect",
+	0xA0:          "the connection has lasted for as long as the server allows",
+	0xA2:          "the server has no subscriptions with wildcards",
 }
 
-// errHungUp is the end of a connection of which the server says nothing.
-var errHungUp = errors.New("the server has closed the connection without a reason")
+// causes are the errors that need more than their own text.
+var causes = cause.Table{Rows: []cause.Row{
+	{If: coded(badVersion), Kind: cause.Misconfigured,
+		Remedy: "write `version: 3.1.1`, or `version: 5` if that is what is set"},
+	{If: coded(badClientID), Kind: cause.Misconfigured, Remedy: "write another client_id"},
+	{If: coded(badLogin), Kind: cause.Credentials, Remedy: "check `user` and `password`"},
+	{If: refusedAtDoor, Kind: cause.Credentials,
+		Remedy: "check `user`, `password` and `client_id`, and the server's access control"},
+	{If: coded(NotAuthorized), Kind: cause.Credentials,
+		Remedy: "give this user or client_id the right, in the server's access control"},
+	{If: coded(0x8A), Kind: cause.Credentials, Remedy: "ask its administrator"},
+	{If: coded(0x8C), Kind: cause.Credentials, Remedy: "check `user`, `password` and `tls`"},
+	{If: coded(0x8D), Kind: cause.Lost, Remedy: "lower keep_alive if a network device cuts idle connections"},
+	{If: coded(takenOver), Kind: cause.Lost,
+		Remedy: "give each client a client_id of its own; stop the other one, if it is an old flowd"},
+	{If: coded(0x8F), Kind: cause.Misconfigured, Remedy: "write another filter in `topics`"},
+	{If: coded(tooLarge), Kind: cause.Rejected, Remedy: "raise the server's limit, or send less"},
+	{If: coded(badName, badFormat), Kind: cause.Rejected},
+	{If: coded(0x96), Kind: cause.Lost, Remedy: "set a rate_limit"},
+	{If: coded(QuotaExceeded), Kind: cause.Lost, Remedy: "raise it, or wait until others have read"},
+	{If: coded(noRetain), Kind: cause.Misconfigured, Remedy: "remove `retain`"},
+	{If: coded(noQoS), Kind: cause.Misconfigured, Remedy: "lower `qos`"},
+	{If: coded(0x9C, 0x9D), Kind: cause.Lost, Remedy: "write that one's `url`"},
+	{If: coded(0x9E), Kind: cause.Misconfigured, Remedy: "remove `share` and $share/"},
+	{If: coded(0xA2), Kind: cause.Misconfigured, Remedy: "name the topics"},
 
-// isAlert says that the server has refused the TLS handshake.
-func isAlert(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "remote error"
+	{If: cause.NotTLS, Kind: cause.Lost, Says: "the server does not speak TLS there",
+		Remedy: "write mqtt://, or the port of the TLS listener, usually 8883"},
+	{If: cause.HungUp, Kind: cause.Lost, Says: "the server has closed the connection without a reason"},
+}}
+
+// coded matches reason codes.
+func coded(codes ...byte) func(error) bool {
+	return func(err error) bool {
+		r, ok := errors.AsType[*Refusal](err)
+		return ok && slices.Contains(codes, r.Code)
+	}
+}
+
+func refusedAtDoor(err error) bool {
+	r, ok := errors.AsType[*Refusal](err)
+	return ok && r.atDoor()
 }
 
 // Explain gives an error its class, and says what was being done, and what to do about it.
@@ -162,27 +151,5 @@ func Explain(err error, doing string) error {
 		named.Err = fmt.Errorf("%s: %w", doing, err)
 		return &named
 	}
-	if r, ok := errors.AsType[*Refusal](err); ok {
-		return engine.Errorf(r.Class(), "%s: %w", doing, err)
-	}
-	class, remedy := engine.Transient, ""
-	switch {
-	case errors.As(err, new(x509.HostnameError)):
-		class, remedy = engine.Auth, "set tls.server_name to a name that the certificate has"
-	case errors.As(err, new(*tls.CertificateVerificationError)):
-		class, remedy = engine.Auth, "set tls.ca to the certificate of the authority that signed it"
-	case errors.As(err, new(tls.RecordHeaderError)):
-		err = errors.New("the server does not speak TLS there")
-		remedy = "write mqtt://, or the port of the TLS listener, usually 8883"
-	case isAlert(err):
-		class, remedy = engine.Auth, "the server may want a client's certificate: set tls.cert and tls.key"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		err = errHungUp
-	case errors.Is(err, net.ErrClosed):
-		err = errors.New("the connection is closed")
-	}
-	if remedy != "" {
-		return engine.Errorf(class, "%s: %w (%s)", doing, err, remedy)
-	}
-	return engine.Errorf(class, "%s: %w", doing, err)
+	return causes.Explain(err, doing)
 }

@@ -49,7 +49,7 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 // has its order key, is not sent.
 func (o *output) Traits() engine.Traits { return engine.Traits{Sequential: true, Bulk: true} }
 
-// Open connects. Brokers that can't be reached are not a mistake in the configuration: the first write tries again.
+// Open connects, and creates the topic if that is configured.
 func (o *output) Open(ctx context.Context) (err error) {
 	if o.tx != nil {
 		o.tx.Offer(append(o.cfg.producing(), gated...)...)
@@ -60,9 +60,8 @@ func (o *output) Open(ctx context.Context) (err error) {
 	if err = o.client.Reach(ctx); err == nil && o.topic != "" {
 		err = o.declare(ctx, o.topic)
 	}
-	if err != nil && engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
-		o.log.Warn("the brokers can't be reached yet", "err", err)
-		return nil
+	if err != nil {
+		o.client.Close()
 	}
 	return err
 }

@@ -142,17 +142,12 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 // Traits says that a write waits for answers.
 func (o *output) Traits() engine.Traits { return engine.Traits{Bulk: true} }
 
-// Open connects. A server that can't be reached is not a mistake in the configuration: the first write tries again.
+// Open connects.
 func (o *output) Open(ctx context.Context) error {
 	o.mu.Lock()
 	o.shut = false
 	o.mu.Unlock()
-	_, err := o.connection(ctx)
-	if err != nil && engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
-		o.log.Warn("the server can't be reached yet", "err", err)
-		return nil
-	}
-	return err
+	return o.Probe(ctx)
 }
 
 // Probe connects, if need be.
@@ -284,17 +279,15 @@ func (o *output) fitting(conn *mqtt.Publisher, all []*mqtt.Outgoing) (fit []*mqt
 
 // fault is a message's error. What concerns all messages holds the output.
 func (o *output) fault(no *mqtt.Refusal) error {
-	class := no.Class()
-	switch {
-	case no.Code == mqtt.NotAuthorized && o.constant:
-	case no.OfMessage():
-		class = engine.Rejected
-	}
 	topic := "the topic"
 	if o.constant {
 		topic = o.cfg.Topic.String()
 	}
-	return engine.Errorf(class, "publish to %s: %w", topic, no)
+	e := engine.ErrorOf(mqtt.Explain(no, "publish to "+topic), engine.Transient)
+	if no.OfMessage() && !(no.Code == mqtt.NotAuthorized && o.constant) {
+		e.Class = engine.Rejected
+	}
+	return e
 }
 
 // connection is the connection, renewed if it is lost.

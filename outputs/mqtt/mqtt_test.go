@@ -345,9 +345,9 @@ func TestTLS(t *testing.T) {
 	url := "mqtts" + strings.TrimPrefix(s.URL, "mqtt")
 	tests := []struct{ name, tls, want string }{
 		{"with a certificate", `{"ca": "HOME/ca.pem", "cert": "HOME/client.pem", "key": "HOME/client.key"}`, ""},
-		{"without the authority", `{"cert": "HOME/client.pem", "key": "HOME/client.key"}`, "set tls.ca"},
+		{"without the authority", `{"cert": "HOME/client.pem", "key": "HOME/client.key"}`, "name the authority"},
 		{"without a certificate", `{"ca": "HOME/ca.pem"}`, "certificate"},
-		{"another name", `{"ca": "HOME/ca.pem", "server_name": "else"}`, "set tls.server_name"},
+		{"another name", `{"ca": "HOME/ca.pem", "server_name": "else"}`, "server_name: …"},
 	}
 	for _, tt := range tests {
 		o := writer(t, url, "a", `, "tls": `+strings.ReplaceAll(tt.tls, "HOME", s.Home()))

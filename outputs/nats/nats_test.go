@@ -210,12 +210,17 @@ func TestDeletedStream(t *testing.T) {
 func TestLateServer(t *testing.T) {
 	s := natstest.Start(t, nil)
 	s.Stop()
-	o := opened(t, s, `"subject": "s.a", "stream": "S", "declare": {"subjects": ["s.>"]}`)
-	if err := o.Write(t.Context(), enginetest.Batch("x")); !engine.ErrorOf(err, "").HoldsOutput() {
+	o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"nats": {"url": %q, %s}}`, s.URL, `"subject": "s.a", "stream": "S", "declare": {"subjects": ["s.>"]}`)).(*output)
+	open := o.Open
+	if err := open(t.Context()); !engine.Passes(err) {
 		t.Errorf("%v", err)
 	}
 	s.Restart(t, nil)
-	natstest.Until(t, "written", func() bool { return written(t, o, "x")[0] == "safe" })
+	natstest.Until(t, "opened", func() bool { return open(t.Context()) == nil })
+	if fates := written(t, o, "x"); fates[0] != "safe" {
+		t.Error(fates)
+	}
+	_ = o.Close(t.Context())
 }
 
 // Credentials that the server takes no more hold the output; ones that it takes again let it go on.

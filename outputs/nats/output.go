@@ -42,13 +42,9 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 // Traits says that a write waits for the answer of a server, for many messages as for one.
 func (o *output) Traits() engine.Traits { return engine.Traits{Bulk: true} }
 
-// Open connects. A server that can't be reached is not a mistake in the configuration: the first write tries again.
+// Open connects.
 func (o *output) Open(ctx context.Context) error {
 	_, _, err := o.ready(ctx)
-	if err != nil && engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
-		o.log.Warn("the server can't be used yet", "err", err)
-		return nil
-	}
 	return err
 }
 

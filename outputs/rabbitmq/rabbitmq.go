@@ -124,19 +124,14 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	return o, nil
 }
 
-// Open connects and looks for the exchange. A broker that can't be reached is not a mistake
-// in the configuration: the first write tries again.
+// Open connects and looks for the exchange.
 func (o *output) Open(ctx context.Context) error {
 	ch, err := o.acquire(ctx)
-	if err == nil {
-		o.release(ch)
-		return nil
+	if err != nil {
+		return err
 	}
-	if amqp.Unreachable(err) {
-		o.log.Warn("the broker can't be reached yet", "err", err)
-		return nil
-	}
-	return err
+	o.release(ch)
+	return nil
 }
 
 // Write publishes the batch and waits until all of it is confirmed, or has failed.

@@ -41,7 +41,7 @@ func init() {
 
 func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	push := map[string]string{"left": "lpush", "right": "rpush"}[c.Side]
-	return &redis.Output{Connect: &c.Connect, Key: &c.Key, What: "list", Log: env.Log,
+	return &redis.Output{Connect: &c.Connect, Key: &c.Key, What: "list",
 		Command: func(ctx context.Context, key string, m *engine.Message) (*goredis.Cmd, error) {
 			return redis.Cmd(ctx, 1, push, key, m.Bytes()), nil
 		}}, nil

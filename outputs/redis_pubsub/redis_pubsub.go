@@ -45,7 +45,7 @@ func init() {
 }
 
 func newOutput(c Config, env engine.Env) (engine.Output, error) {
-	return &redis.Output{Connect: &c.Connect, Key: &c.Channel, What: "channel", Log: env.Log,
+	return &redis.Output{Connect: &c.Connect, Key: &c.Channel, What: "channel",
 		Command: func(ctx context.Context, key string, m *engine.Message) (*goredis.Cmd, error) {
 			return redis.Cmd(ctx, 1, "publish", key, m.Bytes()), nil
 		}}, nil

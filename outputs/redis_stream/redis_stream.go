@@ -62,7 +62,7 @@ type output struct{ cfg Config }
 
 func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	o := &output{c}
-	out := &redis.Output{Connect: &o.cfg.Connect, Key: &o.cfg.Key, What: "stream", Log: env.Log, Command: o.command}
+	out := &redis.Output{Connect: &o.cfg.Connect, Key: &o.cfg.Key, What: "stream", Command: o.command}
 	if !c.ID.IsZero() || !c.Create {
 		out.Judge = o.judge
 	}

@@ -104,6 +104,11 @@ func (o *output) Open(ctx context.Context) (err error) {
 	if o.session, err = o.cfg.Open(ctx, o.arn.Region, o.http); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			o.session.Close()
+		}
+	}()
 	o.client = o.session.SNS()
 	out, err := o.client.GetTopicAttributes(ctx, &awssns.GetTopicAttributesInput{TopicArn: &o.cfg.Topic})
 	switch {

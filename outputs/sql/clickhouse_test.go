@@ -109,7 +109,9 @@ func TestClickHouseHolds(t *testing.T) {
 	t.Parallel()
 	s := clickhousetest.Own(t, clickhousetest.Settings{})
 	dsn := s.URL() + "/default"
+	clickhousetest.Exec(t, dsn, "CREATE TABLE t (id Int32, n Int32) ENGINE = TinyLog")
 	o := opened(t, house, dsn, plain)
+	clickhousetest.Exec(t, dsn, "DROP TABLE t")
 	check := func(what, want string) {
 		t.Helper()
 		err := o.Write(t.Context(), enginetest.Batch(`{"id":4,"n":1}`))

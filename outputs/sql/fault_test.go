@@ -99,7 +99,14 @@ func TestAMissingTableHoldsUntilItIsThere(t *testing.T) {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			dsn := sqltest.Database(t, driver)
+			unopened := made(t, driver, dsn, plain)
+			if err := unopened.Open(t.Context()); !engine.Passes(err) || !strings.Contains(err.Error(), "create it") {
+				t.Errorf("open: %v", err)
+			}
+			const create = "CREATE TABLE t (id int PRIMARY KEY, n int)"
+			sqltest.Exec(t, sqltest.Connect(t, driver, dsn), create)
 			o := opened(t, driver, dsn, plain)
+			sqltest.Exec(t, sqltest.Connect(t, driver, dsn), "DROP TABLE t")
 			if _, holds := class(o.Write(t.Context(), enginetest.Batch(`{"id":4,"n":1}`))); !holds {
 				t.Error("the output is not held without a table")
 			}
@@ -107,7 +114,7 @@ func TestAMissingTableHoldsUntilItIsThere(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "table t: ") || !strings.Contains(err.Error(), "create it") {
 				t.Errorf("the probe says %v", err)
 			}
-			sqltest.Exec(t, sqltest.Connect(t, driver, dsn), "CREATE TABLE t (id int PRIMARY KEY, n int)")
+			sqltest.Exec(t, sqltest.Connect(t, driver, dsn), create)
 			if err := o.Probe(t.Context()); err != nil {
 				t.Errorf("the probe fails: %v", err)
 			}

@@ -3,7 +3,6 @@ package sql
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 
 type output struct {
 	cfg   Config
-	log   *slog.Logger
 	names []string // of the columns
 	exprs []expr.Value
 	keys  []int // columns of upsert, by index
@@ -32,7 +30,7 @@ var (
 )
 
 func newOutput(c Config, env engine.Env) (engine.Output, error) {
-	o := &output{cfg: c, log: env.Log, exprs: c.Args}
+	o := &output{cfg: c, exprs: c.Args}
 	if c.Query != "" {
 		return o, nil
 	}
@@ -53,16 +51,14 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 // Traits says that a write costs about the same for many messages as for few.
 func (o *output) Traits() engine.Traits { return engine.Traits{Bulk: true} }
 
-// Open looks for the table. A database that can't be reached, or lacks the table, is not a mistake in the
-// configuration: the first write tries again.
+// Open connects and looks for the table. A table that does not exist yet is waited for, as a database is.
 func (o *output) Open(ctx context.Context) (err error) {
 	if o.db, err = o.cfg.Open(); err != nil {
 		return engine.WithClass(engine.Permanent, err)
 	}
-	err = o.Probe(ctx)
-	if err != nil && ctx.Err() == nil && engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
-		o.log.Warn("the database can't be written to yet", "err", err)
-		return nil
+	if err = o.Probe(ctx); err != nil {
+		_ = o.db.Close()
+		o.db = nil
 	}
 	return err
 }

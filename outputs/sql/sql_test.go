@@ -17,12 +17,17 @@ import (
 // opened is an output that is open until the test ends.
 func opened(t *testing.T, driver, dsn, more string) *output {
 	t.Helper()
-	o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"sql": {"driver": %q, "dsn": %q, %s}}`, driver, dsn, more)).(*output)
+	o := made(t, driver, dsn, more)
 	if err := o.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = o.Close(context.Background()) })
 	return o
+}
+
+func made(t *testing.T, driver, dsn, more string) *output {
+	t.Helper()
+	return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"sql": {"driver": %q, "dsn": %q, %s}}`, driver, dsn, more)).(*output)
 }
 
 const plain = `"table": "t", "columns": {"id": "id", "n": "n"}`

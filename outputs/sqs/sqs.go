@@ -118,6 +118,11 @@ func (o *output) Open(ctx context.Context) (err error) {
 	if o.session, err = o.cfg.Open(ctx, o.queue.Region, o.http); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			o.session.Close()
+		}
+	}()
 	o.client = o.session.SQS()
 	if o.url, err = o.queue.Find(ctx, o.client, o.session.Region()); err != nil {
 		return err

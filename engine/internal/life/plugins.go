@@ -2,8 +2,10 @@ package life
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -24,13 +26,19 @@ type Plugins struct {
 
 	mu   sync.Mutex // guards the fields below
 	list []part
-	shut []any // inputs that failed and were closed
+	shut []closed // inputs and outputs that are closed until they are opened again
 }
 
 // part is a plugin with what errors call it: "output lake".
 type part struct {
 	name   string
 	plugin any
+}
+
+// closed is a plugin that is closed, and why.
+type closed struct {
+	plugin any
+	why    error
 }
 
 // Add adds a plugin.
@@ -66,17 +74,22 @@ func Find[T any](p *Plugins, name string, index int) (plugin T, ok bool) {
 	return plugin, false
 }
 
-// Open opens outputs, steps and inputs, in this order. Those of the plan before are reopened.
+// Open opens outputs, steps and inputs, in this order. Those of the plan before are reopened. An input or output whose
+// error may pass stays shut, and is opened again by who reads or writes.
 func (p *Plugins) Open(ctx context.Context) error {
 	for _, x := range p.list {
-		if r, ok := x.plugin.(engine.Reopener); ok && p.Has(x.plugin) && !p.IsShut(x.plugin) {
+		if r, ok := x.plugin.(engine.Reopener); ok && p.Has(x.plugin) && p.WhyShut(x.plugin) == nil {
 			err := guard.Guard(ctx, func(ctx context.Context) error { r.Reopen(ctx); return nil })
 			if err != nil {
 				p.Log.Warn("it could not be reopened for the reload", "place", x.name, "err", err)
 			}
 		}
 		if o, ok := x.plugin.(engine.Opener); ok && !p.Has(x.plugin) {
-			if err := guard.Guard(ctx, o.Open); err != nil {
+			switch err := guard.Guard(ctx, o.Open); {
+			case err == nil:
+			case opensLater(x.plugin) && engine.Passes(err) && ctx.Err() == nil:
+				p.Shut(x.plugin, err)
+			default:
 				return fmt.Errorf("%s: %w", x.name, err)
 			}
 		}
@@ -90,7 +103,7 @@ func (p *Plugins) Close(ctx context.Context, stays, busy func(plugin any) bool) 
 	for ; p.opened > 0; p.opened-- {
 		x := p.list[p.opened-1]
 		c, ok := x.plugin.(engine.Closer)
-		if !ok || stays(x.plugin) || !p.Opens(x.plugin, false) {
+		if !ok || stays(x.plugin) || !p.Shut(x.plugin, errClosed) {
 			continue
 		}
 		if busy(x.plugin) {
@@ -118,36 +131,61 @@ func (p *Plugins) Swap(old, now any) {
 	}
 }
 
-// Opens notes that an input is opened or closed, and says whether it was not yet.
-func (p *Plugins) Opens(in any, open bool) bool {
+var errClosed = errors.New("closed")
+
+func opensLater(plugin any) bool {
+	switch plugin.(type) {
+	case engine.Input, engine.Output:
+		return true
+	}
+	return false
+}
+
+// Shut notes that a plugin is closed, and why. It returns false if it was closed already.
+func (p *Plugins) Shut(plugin any, why error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := slices.Index(p.shut, in)
-	switch {
-	case open && i >= 0:
-		p.shut = slices.Delete(p.shut, i, i+1)
-	case !open && i < 0:
-		p.shut = append(p.shut, in)
-	default:
+	if p.indexOf(plugin) >= 0 {
 		return false
 	}
+	p.shut = append(p.shut, closed{plugin, why})
 	return true
 }
 
-// IsShut says that an input has failed and is closed.
-func (p *Plugins) IsShut(in any) bool {
+// Opened notes that a plugin is open again.
+func (p *Plugins) Opened(plugin any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Contains(p.shut, in)
+	if i := p.indexOf(plugin); i >= 0 {
+		p.shut = slices.Delete(p.shut, i, i+1)
+	}
 }
 
-// Bequeath leaves to others which of their inputs have failed and are closed.
+// WhyShut returns the error because of which a plugin is closed, or nil if it is open.
+func (p *Plugins) WhyShut(plugin any) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := p.indexOf(plugin); i >= 0 {
+		return p.shut[i].why
+	}
+	return nil
+}
+
+// indexOf is the place of a plugin in shut, or -1. One that can't be compared, such as a function, is never shut.
+func (p *Plugins) indexOf(plugin any) int {
+	if !reflect.TypeOf(plugin).Comparable() {
+		return -1
+	}
+	return slices.IndexFunc(p.shut, func(c closed) bool { return c.plugin == plugin })
+}
+
+// Bequeath tells the next plan which of its plugins are closed, and why.
 func (p *Plugins) Bequeath(to *Plugins) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, in := range p.shut {
-		if to.Has(in) {
-			to.shut = append(to.shut, in)
+	for _, c := range p.shut {
+		if to.Has(c.plugin) {
+			to.Shut(c.plugin, c.why)
 		}
 	}
 }

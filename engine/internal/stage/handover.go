@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -90,7 +91,7 @@ func (r *Run) collect(h *Handover) {
 }
 
 // Bequeath adds to a handover what does not depend on messages under way: the counts, the failures, the error of
-// closing, and which inputs have failed and are closed.
+// closing, and which plugins are closed.
 func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 	if h == nil {
 		h = &Handover{law: [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}}
@@ -99,7 +100,7 @@ func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 	for _, rd := range r.readers {
 		h.read[reading{rd.plan.Name, rd.index}] = rd.read.Load()
 		if rd.acks != nil && rd.acks.LeavesUntold() { // on a new connection the source delivers them again
-			rd.close()
+			rd.close(errors.New("it was closed before the reload"))
 		}
 	}
 	r.plan.Plugins.Bequeath(&r.Next.Plugins)

@@ -53,9 +53,9 @@ func newReader(r *Run, plan *InputPlan, in engine.Input) *reader {
 // standing is how long a connection must last before its input counts as recovered.
 const standing = time.Second
 
-// loop reads until the input or ctx ends. An input that fails is restarted, after a
-// back-off. The back-off starts over when a connection has lasted, whether or not a message
-// arrived: a queue may be quiet, and one message proves little.
+// loop reads until the input or ctx ends. An input that fails, at its first opening or later, is restarted after a
+// back-off. The back-off starts over when a connection has lasted, whether or not a message arrived: a queue may be
+// quiet, and one message proves little.
 func (rd *reader) loop(ctx, work context.Context) error {
 	failed := 0 // times in a row
 	for {
@@ -100,7 +100,7 @@ func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 			wait.Round(time.Millisecond), "attempt", failed)
 	}
 	p.EmitEvent(engine.Event{Kind: engine.EventLost, Name: rd.plan.Name, Err: cause})
-	rd.close()
+	rd.close(cause)
 	if !guard.Pause(ctx, wait) {
 		return nil
 	}
@@ -111,16 +111,16 @@ func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 			return err
 		}
 	}
-	p.Plugins.Opens(rd.in, true)
+	p.Plugins.Opened(rd.in)
 	p.EmitEvent(engine.Event{Kind: engine.EventConnected, Name: rd.plan.Name})
 	return nil
 }
 
-// close closes the input, which is opened again later.
-func (rd *reader) close() {
+// close closes the input because of an error. It is opened again later.
+func (rd *reader) close(why error) {
 	call, cancel := context.WithTimeout(context.Background(), rd.r.plan.Timeout)
 	defer cancel()
-	if c, ok := rd.in.(engine.Closer); ok && rd.r.plan.Plugins.Opens(rd.in, false) {
+	if c, ok := rd.in.(engine.Closer); ok && rd.r.plan.Plugins.Shut(rd.in, why) {
 		if err := guard.Guard(call, c.Close); err != nil {
 			rd.r.Log.Debug("close of an input that is opened again", "input", rd.plan.Name, "err", err)
 		}
@@ -129,8 +129,8 @@ func (rd *reader) close() {
 
 // session reads until the input fails or ends, or ctx ends.
 func (rd *reader) session(ctx, work context.Context) error {
-	if rd.r.plan.Plugins.IsShut(rd.in) {
-		return errors.New("it was closed before the reload")
+	if err := rd.r.plan.Plugins.WhyShut(rd.in); err != nil {
+		return err
 	}
 	for ctx.Err() == nil {
 		active, done := rd.r.plan.Pauses.Wait(ctx, rd.figures.is)

@@ -129,6 +129,9 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 // Begin starts the workers of the stages, the batchers and the lanes.
 func (r *Run) Begin(works, batches, expired context.Context) {
 	r.works, r.expired = works, expired
+	for _, o := range r.sinks {
+		o.isUnopened()
+	}
 	for _, s := range r.stages {
 		s.start()
 	}

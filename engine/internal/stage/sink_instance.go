@@ -46,8 +46,34 @@ func (o *sink) retire(plugin any) bool {
 	return true
 }
 
-// reopen makes a new instance in the place of one whose write hangs.
+// isUnopened shuts the gate of an output that could not be opened at the start: a probe opens it.
+func (o *sink) isUnopened() {
+	err := o.r.plan.Plugins.WhyShut(o.at.out)
+	if err == nil {
+		return
+	}
+	failed := engine.ErrorOf(err, engine.Transient)
+	failed.Mask(o.r.plan.Secrets)
+	failed.Holds = true
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.figures.fails(failed)
+	o.shuts(false, o.gate.Hangs(failed), "output can't be opened: nothing is written to it until it can", failed)
+}
+
+// reopen opens an output that could not be opened before, or makes a new instance in the place of one whose write hangs.
 func (o *sink) reopen(ctx context.Context) error {
+	plugins := &o.r.plan.Plugins
+	if out := o.at.out; plugins.WhyShut(out) != nil { // only this changes which instance there is, one probe at a time
+		if err := guard.Guard(ctx, out.(engine.Opener).Open); err != nil {
+			return err
+		}
+		plugins.Opened(out)
+		o.mu.Lock()
+		o.gate.Reopen = false
+		o.mu.Unlock()
+		return nil
+	}
 	out, err := o.plan.Rebuild()
 	if err != nil {
 		return err
@@ -61,7 +87,7 @@ func (o *sink) reopen(ctx context.Context) error {
 	old := o.at
 	o.at, o.gate.Reopen = &instance{out: out}, false
 	old.replaced = true
-	o.r.plan.Plugins.Swap(o.plan.Out, out)
+	plugins.Swap(o.plan.Out, out)
 	o.plan.Out = out
 	last := old.calls == 0
 	o.mu.Unlock()

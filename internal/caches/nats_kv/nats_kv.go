@@ -103,7 +103,7 @@ type bucket struct {
 // Open finds the bucket, or creates it. A server that can't be reached is waited for.
 func (c *cache) Open(ctx context.Context) error {
 	_, err := c.bucket(ctx)
-	if err != nil && engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
+	if engine.Passes(err) {
 		c.log.Warn("the bucket can't be used yet", "bucket", c.Bucket, "err", err)
 		return nil
 	}

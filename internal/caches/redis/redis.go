@@ -68,7 +68,7 @@ func (c *cache) Open(ctx context.Context) (err error) {
 		return err
 	}
 	c.client.Watch = &c.watch
-	if err = c.client.Reach(ctx); redis.Passes(err) {
+	if err = c.client.Reach(ctx); engine.Passes(err) {
 		return nil
 	}
 	return err

@@ -77,7 +77,7 @@ func (s *Store) meaning(status int, code, what, key string) *engine.Error {
 	case slices.Contains(absent, code), status == http.StatusNotFound && key == "":
 		e := engine.Errorf(engine.Transient,
 			"container %s does not exist: %s (create it, or correct `container`, `account` or `endpoint`)", s.name, text)
-		e.Holds = true
+		e.Holds, e.Mistake = true, true
 		return e
 	case status == http.StatusNotFound:
 		return engine.Errorf(engine.Rejected, "%s: %w", what, objects.ErrMissing)

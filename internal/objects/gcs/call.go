@@ -152,7 +152,7 @@ func (s *Store) meaning(status int, reason, text string, c *call) *engine.Error 
 	case status == http.StatusNotFound && (c.key == "" || c.creates || strings.Contains(text, "bucket does not exist")):
 		e := engine.Errorf(engine.Transient, "bucket %s does not exist: %s (create it, or correct `bucket` or `endpoint`)",
 			s.bucket, text)
-		e.Holds = true
+		e.Holds, e.Mistake = true, true
 		return e
 	case status == http.StatusNotFound:
 		return engine.Errorf(engine.Rejected, "%s: %w", what, objects.ErrMissing)

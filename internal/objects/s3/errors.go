@@ -48,7 +48,7 @@ func (s *Store) classify(err error, key string) error {
 	}
 	switch {
 	case code == "NoSuchBucket", status == http.StatusNotFound && key == "":
-		return held(engine.Errorf(engine.Transient,
+		return mistake(engine.Errorf(engine.Transient,
 			"bucket %s does not exist (create it, or correct `bucket`, `region` or `endpoint`)", s.bucket))
 	case status == http.StatusNotFound && code != "NoSuchUpload":
 		return engine.Errorf(engine.Rejected, "%s: %w", what, objects.ErrMissing)
@@ -56,7 +56,7 @@ func (s *Store) classify(err error, key string) error {
 		return engine.Errorf(engine.Rejected, "%s: %w", what, objects.ErrChanged)
 	case slices.Contains(elsewhere, code), status == http.StatusMovedPermanently,
 		status == http.StatusBadRequest && s.wrongRegion(err):
-		return held(engine.Errorf(engine.Transient, "bucket %s is not in %s, but in %s (correct `region` or `endpoint`)",
+		return mistake(engine.Errorf(engine.Transient, "bucket %s is not in %s, but in %s (correct `region` or `endpoint`)",
 			s.bucket, s.session.Region(), cmp.Or(regionOf(err), "another region")))
 	case code == "InvalidObjectState":
 		return engine.Errorf(engine.Rejected, "%s: is archived: %w (restore it)", what, said)
@@ -84,6 +84,11 @@ func mine(status int, code string) bool {
 	_, throttled := retry.DefaultThrottleErrorCodes[code]
 	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests &&
 		!throttled
+}
+
+func mistake(e *engine.Error) error {
+	e.Mistake = true
+	return held(e)
 }
 
 func held(e *engine.Error) error {

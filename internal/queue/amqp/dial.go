@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/internal/bounds"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
@@ -62,23 +63,7 @@ func (d *Dialer) Dial(ctx context.Context) (*Conn, error) {
 		}
 		errs = append(errs, Explain(err, "connect to "+shown(uri)))
 	}
-	return nil, allFailed(errs)
-}
-
-// allFailed is why no URL worked: one that may work later decides the class.
-func allFailed(errs []error) error {
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	class := ClassOf(errs[0])
-	texts := make([]string, len(errs))
-	for i, err := range errs {
-		if ClassOf(err) == engine.Transient {
-			class = engine.Transient
-		}
-		texts[i] = err.Error()
-	}
-	return &engine.Error{Class: class, Err: explained{strings.Join(texts, "; "), errors.Join(errs...)}}
+	return nil, cause.All(errs)
 }
 
 // ClassOf is the class of an error of this package.

@@ -1,105 +1,85 @@
 package amqp
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
+	"strconv"
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Explain gives an error of the client its class, says what was being done, and
-// what to do about it.
-func Explain(err error, doing string) error {
-	if _, known := errors.AsType[*engine.Error](err); known {
-		return err
-	}
-	class, text, remedy := judge(err)
-	text = doing + ": " + text
-	if remedy != "" {
-		text += " (" + remedy + ")"
-	}
-	return &engine.Error{Class: class, Err: explained{text, err}}
+// causes are the errors of the client, and the reply codes of the broker, that need more than their own text. An answer
+// without a row is about the configuration, as far as the start of a pipeline is concerned.
+var causes = cause.Table{Code: replyOf, Refused: cause.Missing, Rows: []cause.Row{
+	{If: refusal(amqp091.ErrCredentials, "Login was refused"), Kind: cause.Credentials, Says: "the broker refuses the login",
+		Remedy: "check user and password, and that this user may log in from here"},
+	{If: refusal(amqp091.ErrVhost, "access to vhost"), Kind: cause.Credentials, Says: "the broker refuses the virtual host",
+		Remedy: "check that it exists, and that the user has permissions in it: rabbitmqctl set_permissions -p VHOST USER …"},
+	{If: refusal(nil, "in exclusive use"), Kind: cause.Awaited,
+		Remedy: "another consumer has exclusive use of it; stop that one"},
+	{If: refusal(nil, "access to topic"), Kind: cause.Rejected, Remedy: "rabbitmqctl set_topic_permissions"},
+	{If: refusal(nil, ""), Kind: cause.Credentials,
+		Remedy: "give the user the permission: rabbitmqctl set_permissions -p VHOST USER CONFIGURE WRITE READ"},
+	{If: reason(amqp091.NotAllowed, "vhost"), Kind: cause.Credentials,
+		Remedy: "check the URL's path and `vhost`; the virtual host / is written /%2F, or left out"},
+	{If: reason(amqp091.NotFound, ""), Kind: cause.Missing, Remedy: "create it, or write `declare`"},
+	{If: reason(amqp091.ResourceLocked, ""), Kind: cause.Awaited,
+		Remedy: "another connection has exclusive use of it, until that connection ends"},
+	{If: reason(amqp091.ContentTooLarge, ""), Kind: cause.Rejected},
+	{If: reason(amqp091.PreconditionFailed, "inequivalent arg"), Kind: cause.Missing,
+		Remedy: "change `declare` to match the broker, or delete what the broker has"},
+	{If: reason(amqp091.PreconditionFailed, "timed out"), Kind: cause.Lost,
+		Remedy: "messages were in flight for longer than the broker's consumer_timeout; raise it, or make the pipeline faster"},
+	{If: ofClient, Kind: cause.Lost},
+	{If: reason(amqp091.ConnectionForced, ""), Kind: cause.Lost},
+	{If: reason(amqp091.ResourceError, ""), Kind: cause.Lost},
+	{If: reason(amqp091.InternalError, ""), Kind: cause.Lost},
+	{If: cause.NotTLS, Kind: cause.Lost, Says: "the server does not speak TLS there",
+		Remedy: "write amqp://, or the port of the TLS listener, usually 5671"},
+}}
+
+// refusal matches what the broker refuses for want of a right: a certain error of the client, or with a text in its
+// reason.
+func refusal(is error, text string) func(error) bool {
+	matches := reason(amqp091.AccessRefused, text)
+	return func(err error) bool { return is != nil && errors.Is(err, is) || matches(err) }
 }
 
-// explained is an error in other words.
-type explained struct {
-	text  string
-	cause error
+// reason matches a reply code whose reason has a text.
+func reason(code int, text string) func(error) bool {
+	return func(err error) bool {
+		e, ok := errors.AsType[*amqp091.Error](err)
+		return ok && e.Code == code && strings.Contains(e.Reason, text)
+	}
 }
 
-func (e explained) Error() string { return e.text }
-func (e explained) Unwrap() error { return e.cause }
+// ofClient matches errors that the client makes: the broker did not say so.
+func ofClient(err error) bool {
+	e, ok := errors.AsType[*amqp091.Error](err)
+	return ok && !e.Server
+}
 
-// judge is what an error means.
-func judge(err error) (class engine.Class, text, remedy string) {
-	if e, ok := errors.AsType[*amqp091.Error](err); ok {
-		return reply(e)
-	}
+// replyOf returns a reply code, and what the broker says.
+func replyOf(err error) (code, text string) {
+	e, ok := errors.AsType[*amqp091.Error](err)
 	switch {
-	case errors.As(err, new(x509.HostnameError)):
-		return engine.Auth, err.Error(), "set tls.server_name to a name that the certificate has"
-	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return engine.Auth, err.Error(), "set tls.ca to the certificate of the authority that signed it"
-	case errors.As(err, new(tls.RecordHeaderError)):
-		return engine.Transient, "the server does not speak TLS there",
-			"write amqp://, or the port of the TLS listener, usually 5671"
+	case !ok:
+		return "", ""
+	case e.Server:
+		text = fmt.Sprintf("the broker says %d %s", e.Code, e.Reason)
+	case e.Code == amqp091.FrameError:
+		text = "the connection was lost: " + e.Reason
+	default:
+		text = e.Reason
 	}
-	return engine.Transient, err.Error(), ""
+	return strconv.Itoa(e.Code), text
 }
 
-// reply is what a reply code of the broker, or of the client in its place, means.
-func reply(e *amqp091.Error) (class engine.Class, text, remedy string) {
-	text = e.Reason
-	if e.Server {
-		text = fmt.Sprintf("the broker says %d %s", e.Code, e.Reason)
-	}
-	switch e.Code {
-	case amqp091.AccessRefused:
-		switch {
-		case errors.Is(e, amqp091.ErrCredentials), strings.Contains(e.Reason, "Login was refused"):
-			return engine.Auth, "the broker refuses the login",
-				"check user and password, and that this user may log in from here"
-		case errors.Is(e, amqp091.ErrVhost), strings.Contains(e.Reason, "access to vhost"):
-			return engine.Auth, "the broker refuses the virtual host",
-				"check that it exists, and that the user has permissions in it: rabbitmqctl set_permissions -p VHOST USER …"
-		case strings.Contains(e.Reason, "in exclusive use"):
-			return engine.Transient, text, "another consumer has exclusive use of it; stop that one"
-		case strings.Contains(e.Reason, "access to topic"):
-			return engine.Rejected, text, "rabbitmqctl set_topic_permissions"
-		}
-		return engine.Auth, text,
-			"give the user the permission: rabbitmqctl set_permissions -p VHOST USER CONFIGURE WRITE READ"
-	case amqp091.NotAllowed:
-		if strings.Contains(e.Reason, "vhost") {
-			return engine.Auth, text,
-				"check the URL's path and `vhost`; the virtual host / is written /%2F, or left out"
-		}
-	case amqp091.NotFound:
-		return engine.Transient, text, "create it, or write `declare`"
-	case amqp091.ResourceLocked:
-		return engine.Transient, text, "another connection has exclusive use of it, until that connection ends"
-	case amqp091.ContentTooLarge:
-		return engine.Rejected, text, ""
-	case amqp091.PreconditionFailed:
-		switch {
-		case strings.Contains(e.Reason, "inequivalent arg"):
-			return engine.Transient, text, "change `declare` to match the broker, or delete what the broker has"
-		case strings.Contains(e.Reason, "timed out"):
-			return engine.Transient, text,
-				"messages were in flight for longer than the broker's consumer_timeout; raise it, or make the pipeline faster"
-		}
-	case amqp091.FrameError:
-		if !e.Server {
-			text = "the connection was lost: " + e.Reason
-		}
-	}
-	return engine.Transient, text, ""
-}
+// Explain gives an error of the client its class, says what was being done, and what to do about it.
+func Explain(err error, doing string) error { return causes.Explain(err, doing) }
 
 // Lost is why a channel or connection is no longer there.
 func Lost(e *amqp091.Error, what string) error {
@@ -107,21 +87,6 @@ func Lost(e *amqp091.Error, what string) error {
 		return engine.Errorf(engine.Transient, "%s: closed", what)
 	}
 	return Explain(e, what)
-}
-
-// Unreachable says that an error is about reaching the broker at all, which time may
-// heal.
-func Unreachable(err error) bool {
-	reply, ok := errors.AsType[*amqp091.Error](err)
-	if ok && reply.Server {
-		return reply.Code == amqp091.ConnectionForced
-	}
-	return ClassOf(err) == engine.Transient && (ok || errors.As(err, new(*net.OpError)) || isTimeout(err))
-}
-
-func isTimeout(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
 }
 
 // Code is the reply code in an error, or 0.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/schema"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
@@ -106,7 +107,7 @@ func (c *Connect) Queues(ctx context.Context, management schema.Secret, pattern 
 		}
 		return names, nil
 	}
-	return nil, allFailed(errs)
+	return nil, cause.All(errs)
 }
 
 // ask gets all queues, and of each some columns.
@@ -170,7 +171,7 @@ func (d *directory) get(ctx context.Context, client *http.Client, query url.Valu
 	if err != nil {
 		return engine.Errorf(engine.Transient,
 			"the management interface at %s does not answer (rabbitmq-plugins enable rabbitmq_management, or set its URL: `management`): %w", where,
-			cause(err))
+			withoutURL(err))
 	}
 	defer res.Body.Close()
 	switch {
@@ -190,8 +191,8 @@ func (d *directory) get(ctx context.Context, client *http.Client, query url.Valu
 	return nil
 }
 
-// cause is an error without the URL of the request, which is said already.
-func cause(err error) error {
+// withoutURL is an error without the URL of the request, which is said already.
+func withoutURL(err error) error {
 	if u, ok := err.(*url.Error); ok { //nolint:errorlint // what http.Client returns
 		return u.Err
 	}

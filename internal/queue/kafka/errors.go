@@ -2,108 +2,70 @@ package kafka
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"io"
-	"net"
 	"slices"
 
-	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// rule is what an error of the client means.
-type rule struct {
-	err    error
-	class  engine.Class
-	remedy string
-}
+// causes are the errors that need more than their own text.
+var causes = cause.Table{Rows: []cause.Row{
+	{Is: kerr.SaslAuthenticationFailed, Kind: cause.Credentials, Remedy: "check user, password and mechanism in `sasl`"},
+	{Is: kerr.UnsupportedSaslMechanism, Kind: cause.Credentials, Remedy: "choose a mechanism in `sasl` that the listener allows"},
+	{Is: kerr.IllegalSaslState, Kind: cause.Credentials,
+		Remedy: "this listener expects no login, or another one: check port and `sasl`"},
+	{Is: kerr.TopicAuthorizationFailed, Kind: cause.Credentials,
+		Remedy: "give the user the right: kafka-acls --add --allow-principal User:NAME --operation READ or WRITE --topic TOPIC"},
+	{Is: kerr.GroupAuthorizationFailed, Kind: cause.Credentials,
+		Remedy: "give the user the right: kafka-acls --add --allow-principal User:NAME --operation READ --group GROUP"},
+	{Is: kerr.TransactionalIDAuthorizationFailed, Kind: cause.Credentials,
+		Remedy: "give the user the right: kafka-acls --add --allow-principal User:NAME --operation WRITE --transactional-id ID"},
+	{Is: kerr.ClusterAuthorizationFailed, Kind: cause.Credentials,
+		Remedy: "give the user the right IDEMPOTENT_WRITE or ALTER on the cluster, as the operation needs it"},
+	{Is: kerr.UnknownTopicOrPartition, Kind: cause.Awaited, Remedy: "create the topic, write `declare`, or correct its name"},
+	{Is: kerr.UnknownTopicID, Kind: cause.Awaited, Remedy: "the topic was deleted, or deleted and created again: flowd looks again"},
+	{Is: kerr.MessageTooLarge, Kind: cause.Rejected,
+		Remedy: "make the message smaller, or raise max.message.bytes of the topic and `max_bytes` of the output"},
+	{Is: kerr.RecordListTooLarge, Kind: cause.Rejected, Remedy: "make the message smaller, or raise segment.bytes of the topic"},
+	{Is: kerr.InvalidTopicException, Kind: cause.Rejected,
+		Remedy: "a topic's name has 1 to 249 letters, digits, dots, underscores and hyphens"},
+	{Is: kerr.InvalidRecord, Kind: cause.Rejected, Remedy: "the topic refuses this record; a compacted topic takes none without a key"},
+	{Is: kerr.InvalidTimestamp, Kind: cause.Rejected,
+		Remedy: "the timestamp is too far from the broker's clock: see message.timestamp.before.max.ms and after.max.ms of the topic"},
+	{Is: kerr.PolicyViolation, Kind: cause.Rejected, Remedy: "the cluster has a policy that forbids this: ask its administrators"},
+	{Is: kerr.UnsupportedCompressionType, Kind: cause.Misconfigured, Remedy: "choose another `compression`"},
+	{Is: kerr.UnsupportedVersion, Kind: cause.Misconfigured, Remedy: "the brokers are too old for this"},
+	{Is: kerr.UnsupportedForMessageFormat, Kind: cause.Misconfigured,
+		Remedy: "the topic has a message format older than 0.11: upgrade it"},
+	{Is: kerr.FencedInstanceID, Kind: cause.Misconfigured, Remedy: "another member uses the same `instance_id`: each needs its own"},
+	{Is: kerr.InconsistentGroupProtocol, Kind: cause.Misconfigured,
+		Remedy: "other members of the group use another `protocol`: all need the same"},
+	{Is: kerr.InvalidSessionTimeout, Kind: cause.Misconfigured,
+		Remedy: "choose a `session_timeout` between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers"},
+	{Is: kerr.InvalidTransactionTimeout, Kind: cause.Misconfigured,
+		Remedy: "choose a `transaction: {timeout: …}` of at most transaction.max.timeout.ms of the brokers"},
+	{Is: kerr.ProducerFenced, Kind: cause.Lost, Remedy: fencedRemedy},
+	{Is: kerr.InvalidProducerEpoch, Kind: cause.Lost, Remedy: fencedRemedy},
+	{Is: kerr.InvalidTxnState, Kind: cause.Lost, Remedy: fencedRemedy},
+	{Is: kerr.NotEnoughReplicas, Kind: cause.Lost, Remedy: "too few replicas are in sync: start the missing brokers"},
+	{Is: kerr.NotEnoughReplicasAfterAppend, Kind: cause.Lost, Remedy: "too few replicas are in sync: start the missing brokers"},
+	{Is: kgo.ErrRecordTimeout, Kind: cause.Lost, Remedy: "no broker has confirmed it in time"},
+	{Is: kgo.ErrRecordRetries, Kind: cause.Lost, Remedy: "no broker has confirmed it"},
+	{Is: kgo.ErrClientClosed, Kind: cause.Lost},
 
-// rules are the errors that need more than their own text; the first that matches counts.
-var rules = []rule{
-	{kerr.SaslAuthenticationFailed, engine.Auth, "check user, password and mechanism in `sasl`"},
-	{kerr.UnsupportedSaslMechanism, engine.Auth, "choose a mechanism in `sasl` that the listener allows"},
-	{kerr.IllegalSaslState, engine.Auth, "this listener expects no login, or another one: check port and `sasl`"},
-	{kerr.TopicAuthorizationFailed, engine.Auth,
-		"give the user the right: kafka-acls --add --allow-principal User:NAME --operation READ or WRITE --topic TOPIC"},
-	{kerr.GroupAuthorizationFailed, engine.Auth,
-		"give the user the right: kafka-acls --add --allow-principal User:NAME --operation READ --group GROUP"},
-	{kerr.TransactionalIDAuthorizationFailed, engine.Auth,
-		"give the user the right: kafka-acls --add --allow-principal User:NAME --operation WRITE --transactional-id ID"},
-	{kerr.ClusterAuthorizationFailed, engine.Auth,
-		"give the user the right IDEMPOTENT_WRITE or ALTER on the cluster, as the operation needs it"},
-	{kerr.UnknownTopicOrPartition, engine.Transient, "create the topic, write `declare`, or correct its name"},
-	{kerr.UnknownTopicID, engine.Transient, "the topic was deleted, or deleted and created again: flowd looks again"},
-	{kerr.MessageTooLarge, engine.Rejected, "make the message smaller, or raise max.message.bytes of the topic and `max_bytes` of the output"},
-	{kerr.RecordListTooLarge, engine.Rejected, "make the message smaller, or raise segment.bytes of the topic"},
-	{kerr.InvalidTopicException, engine.Rejected, "a topic's name has 1 to 249 letters, digits, dots, underscores and hyphens"},
-	{kerr.InvalidRecord, engine.Rejected, "the topic refuses this record; a compacted topic takes none without a key"},
-	{kerr.InvalidTimestamp, engine.Rejected,
-		"the timestamp is too far from the broker's clock: see message.timestamp.before.max.ms and after.max.ms of the topic"},
-	{kerr.PolicyViolation, engine.Rejected, "the cluster has a policy that forbids this: ask its administrators"},
-	{kerr.UnsupportedCompressionType, engine.Permanent, "choose another `compression`"},
-	{kerr.UnsupportedVersion, engine.Permanent, "the brokers are too old for this"},
-	{kerr.UnsupportedForMessageFormat, engine.Permanent, "the topic has a message format older than 0.11: upgrade it"},
-	{kerr.FencedInstanceID, engine.Permanent, "another member uses the same `instance_id`: each needs its own"},
-	{kerr.InconsistentGroupProtocol, engine.Permanent, "other members of the group use another `protocol`: all need the same"},
-	{kerr.InvalidSessionTimeout, engine.Permanent,
-		"choose a `session_timeout` between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers"},
-	{kerr.InvalidTransactionTimeout, engine.Permanent,
-		"choose a `transaction: {timeout: …}` of at most transaction.max.timeout.ms of the brokers"},
-	{kerr.ProducerFenced, engine.Transient, fencedRemedy},
-	{kerr.InvalidProducerEpoch, engine.Transient, fencedRemedy},
-	{kerr.InvalidTxnState, engine.Transient, fencedRemedy},
-	{kerr.NotEnoughReplicas, engine.Transient, "too few replicas are in sync: start the missing brokers"},
-	{kerr.NotEnoughReplicasAfterAppend, engine.Transient, "too few replicas are in sync: start the missing brokers"},
-	{kgo.ErrRecordTimeout, engine.Transient, "no broker has confirmed it in time"},
-	{kgo.ErrRecordRetries, engine.Transient, "no broker has confirmed it"},
-	{kgo.ErrClientClosed, engine.Transient, ""},
-}
+	{If: cause.NotTLS, Kind: cause.Misconfigured,
+		Remedy: "the broker does not speak TLS at this port: check the port, or remove `tls`"},
+	{If: cause.Undialled, Kind: cause.Unreachable,
+		Remedy: "check that the broker runs, and its address; brokers name each other by advertised.listeners"},
+	{If: cause.HungUp, Kind: cause.Lost, Says: "the broker closed the connection",
+		Remedy: "it does so when it expects TLS, or refuses the login: check the port, `tls` and `sasl`"},
+	{Is: context.DeadlineExceeded, Kind: cause.Lost, Says: "the brokers do not answer"},
+}}
 
 // Explain gives an error of the client its class, says what was being done, and what to do about it.
-func Explain(err error, doing string) error {
-	if err == nil {
-		return nil
-	}
-	if _, known := errors.AsType[*engine.Error](err); known {
-		return err
-	}
-	class, text, remedy := judge(err)
-	if remedy != "" {
-		return engine.Errorf(class, "%s: %s%w (%s)", doing, text, err, remedy)
-	}
-	return engine.Errorf(class, "%s: %s%w", doing, text, err)
-}
-
-func judge(err error) (class engine.Class, text, remedy string) {
-	for _, r := range rules {
-		if errors.Is(err, r.err) {
-			return r.class, "", r.remedy
-		}
-	}
-	var unknown x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var record tls.RecordHeaderError
-	var dial *net.OpError
-	switch {
-	case errors.As(err, &unknown):
-		return engine.Auth, "", "name the authority in `tls: {ca: FILE}`"
-	case errors.As(err, &host):
-		return engine.Auth, "", "use the name in the certificate, or set `tls: {server_name: …}`"
-	case errors.As(err, &record):
-		return engine.Permanent, "", "the broker does not speak TLS at this port: check the port, or remove `tls`"
-	case errors.As(err, &dial) && dial.Op == "dial":
-		return engine.Transient, "", "check that the broker runs, and its address; brokers name each other by advertised.listeners"
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return engine.Transient, "the broker closed the connection: ",
-			"it does so when it expects TLS, or refuses the login: check the port, `tls` and `sasl`"
-	case errors.Is(err, context.DeadlineExceeded):
-		return engine.Transient, "the brokers do not answer: ", ""
-	}
-	return engine.Transient, "", ""
-}
+func Explain(err error, doing string) error { return causes.Explain(err, doing) }
 
 const fencedRemedy = "the transaction took longer than its timeout, or another process has the same transactional ID: " +
 	"each needs its own `transaction: {id: …}` or `instance_id`"

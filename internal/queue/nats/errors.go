@@ -1,17 +1,14 @@
 package nats
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"io"
 	"math/rand/v2"
-	"net"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -30,116 +27,81 @@ const (
 	codeTooManyStream jetstream.ErrorCode = 10027
 )
 
-// rule is what an error means.
-type rule struct {
-	is     error
-	class  engine.Class
-	remedy string
+// causes are the errors of the client, and of JetStream by their codes, that need more than their own text.
+var causes = cause.Table{Code: codeOf, Rows: []cause.Row{
+	{Codes: codes(jetstream.JSErrCodeStreamNotFound), Kind: cause.Awaited,
+		Remedy: "create the stream, write `declare`, or correct its name"},
+	{Codes: codes(jetstream.JSErrCodeConsumerNotFound, jetstream.JSErrCodeConsumerDoesNotExist), Kind: cause.Awaited,
+		Remedy: "create the consumer, write `declare: {consumer: …}`, or correct its name"},
+	{Codes: codes(jetstream.JSErrCodeStreamMessageExceedsMaximum), Kind: cause.Rejected,
+		Remedy: "make the message smaller, or raise max_msg_size of the stream"},
+	{Codes: codes(jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant,
+		codeWrongLastID), Kind: cause.Rejected, Remedy: "something else has written there since"},
+	{Codes: codes(codeWrongStream), Kind: cause.Rejected,
+		Remedy: "another stream has the subject: correct `subject` or `stream`"},
+	{Codes: codes(codeOverlap), Kind: cause.Misconfigured,
+		Remedy: "another stream has one of the subjects: correct `declare`"},
+	{Codes: codes(codeNoResources), Kind: cause.Busy,
+		Remedy: "the server has no room for it: give it more memory or disk"},
+	{Codes: codes(codeMemoryFull), Kind: cause.Busy,
+		Remedy: "the server has no memory left for streams: make room, or raise its limit"},
+	{Codes: codes(codeStorageFull), Kind: cause.Busy,
+		Remedy: "the server has no disk left for streams: make room, or raise its limit"},
+	{Codes: codes(codeStoreFailed), Kind: cause.Lost, // of one subject, or of the stream: see Full
+		Remedy: "the stream is full: make room, raise its limits, or let it discard old messages"},
+	{Codes: codes(codeSealed), Kind: cause.Misconfigured, Remedy: "the stream is sealed, and accepts no more messages"},
+	{Codes: codes(codeNotAvailable), Kind: cause.Busy,
+		Remedy: "JetStream has no leader at present: start the missing servers"},
+	{Codes: codes(codeTooManyStream), Kind: cause.Misconfigured, Remedy: "the account has as many streams as it may have"},
+
+	{Is: client.ErrAuthorization, Kind: cause.Credentials, Remedy: "check user and password, token, nkey or credentials"},
+	{Is: client.ErrAuthExpired, Kind: cause.Credentials, Remedy: "get new credentials: they have expired"},
+	{Is: client.ErrAuthRevoked, Kind: cause.Credentials, Remedy: "get new credentials: they were revoked"},
+	{Is: client.ErrAccountAuthExpired, Kind: cause.Credentials, Remedy: "the account has expired: ask its operator"},
+	{Is: client.ErrPermissionViolation, Kind: cause.Credentials, Remedy: "give the user the permission"},
+	{Is: client.ErrNkeysNotSupported, Kind: cause.Credentials,
+		Remedy: "the server does not support login by NKey: use another way"},
+	{Is: client.ErrSecureConnRequired, Kind: cause.Credentials, Remedy: "the server wants TLS: write tls:// or `tls: {}`"},
+	{Is: client.ErrSecureConnWanted, Kind: cause.Credentials,
+		Remedy: "the server has no TLS: write nats:// and remove `tls`"},
+	{Is: client.ErrMaxPayload, Kind: cause.Rejected,
+		Remedy: "make the message smaller, or raise max_payload of the server"},
+	{Is: client.ErrHeadersNotSupported, Kind: cause.Misconfigured,
+		Remedy: "the server is older than NATS 2.2: upgrade it"},
+	{Is: client.ErrBadSubject, Kind: cause.Rejected,
+		Remedy: "a subject has parts without white space, with single dots between"},
+	{Is: client.ErrBadHeaderMsg, Kind: cause.Rejected,
+		Remedy: "a header's name has only visible letters, and no colon"},
+	{Is: client.ErrNoServers, Kind: cause.Unreachable, Remedy: "check that the server runs, and its address"},
+	{Is: client.ErrNoResponders, Kind: cause.Awaited,
+		Remedy: "check that the server has JetStream, and that the account may use it"},
+	{Is: jetstream.ErrJetStreamNotEnabled, Kind: cause.Awaited, Remedy: "start the server with JetStream: nats-server -js"},
+	{Is: jetstream.ErrJetStreamNotEnabledForAccount, Kind: cause.Awaited,
+		Remedy: "enable JetStream for the account of this user"},
+	{Is: jetstream.ErrNotPullConsumer, Kind: cause.Misconfigured,
+		Remedy: "name a pull consumer: this one has a deliver subject"},
+	{Is: client.ErrTimeout, Kind: cause.Slow, Says: "the server does not answer in time"},
+	{If: cause.HungUp, Kind: cause.Lost, Says: "the server closed the connection"},
+}}
+
+// codes are codes of JetStream as the table has them.
+func codes(all ...jetstream.ErrorCode) (texts []string) {
+	for _, c := range all {
+		texts = append(texts, strconv.Itoa(int(c)))
+	}
+	return texts
 }
 
-// rules are the errors of the client that need more than their own text; the first counts.
-var rules = []rule{
-	{client.ErrAuthorization, engine.Auth, "check user and password, token, nkey or credentials"},
-	{client.ErrAuthExpired, engine.Auth, "get new credentials: they have expired"},
-	{client.ErrAuthRevoked, engine.Auth, "get new credentials: they were revoked"},
-	{client.ErrAccountAuthExpired, engine.Auth, "the account has expired: ask its operator"},
-	{client.ErrPermissionViolation, engine.Auth, "give the user the permission"},
-	{client.ErrNkeysNotSupported, engine.Auth, "the server does not log in by NKey: use another way"},
-	{client.ErrSecureConnRequired, engine.Auth, "the server wants TLS: write tls:// or `tls: {}`"},
-	{client.ErrSecureConnWanted, engine.Auth, "the server has no TLS: write nats:// and remove `tls`"},
-	{client.ErrMaxPayload, engine.Rejected, "make the message smaller, or raise max_payload of the server"},
-	{client.ErrHeadersNotSupported, engine.Permanent, "the server is older than NATS 2.2: upgrade it"},
-	{client.ErrBadSubject, engine.Rejected, "a subject has parts without white space, with single dots between"},
-	{client.ErrBadHeaderMsg, engine.Rejected, "a header's name has only visible letters, and no colon"},
-	{client.ErrNoServers, engine.Transient, "check that the server runs, and its address"},
-	{client.ErrNoResponders, engine.Transient, "check that the server has JetStream, and that the account may use it"},
-	{jetstream.ErrJetStreamNotEnabled, engine.Transient, "start the server with JetStream: nats-server -js"},
-	{jetstream.ErrJetStreamNotEnabledForAccount, engine.Transient, "enable JetStream for the account of this user"},
-	{jetstream.ErrNotPullConsumer, engine.Permanent, "name a pull consumer: this one has a deliver subject"},
-}
-
-const noConsumer = "create the consumer, write `declare: {consumer: …}`, or correct its name"
-
-var apiRules = map[jetstream.ErrorCode]rule{
-	jetstream.JSErrCodeStreamNotFound: {nil, engine.Transient, "create the stream, write " +
-		"`declare`, or correct its name"},
-	jetstream.JSErrCodeConsumerNotFound:     {nil, engine.Transient, noConsumer},
-	jetstream.JSErrCodeConsumerDoesNotExist: {nil, engine.Transient, noConsumer},
-	jetstream.JSErrCodeStreamMessageExceedsMaximum: {nil, engine.Rejected, "make the message smaller, or raise " +
-		"max_msg_size of the stream"},
-	jetstream.JSErrCodeStreamWrongLastSequence:         {nil, engine.Rejected, "something else has written there since"},
-	jetstream.JSErrCodeStreamWrongLastSequenceConstant: {nil, engine.Rejected, "something else has written there since"},
-	codeWrongLastID: {nil, engine.Rejected, "something else has written there since"},
-	codeWrongStream: {nil, engine.Rejected, "another stream has the subject: correct `subject` or `stream`"},
-	codeOverlap:     {nil, engine.Permanent, "another stream has one of the subjects: correct `declare`"},
-	codeNoResources: {nil, engine.Transient, "the server has no room for it: give it more memory or disk"},
-	codeMemoryFull:  {nil, engine.Transient, "the server has no memory left for streams: make room, or raise its limit"},
-	codeStorageFull: {nil, engine.Transient, "the server has no disk left for streams: make room, or raise its limit"},
-	codeStoreFailed: {nil, engine.Transient, "the stream is full: make room, raise its limits, or let it discard " +
-		"old messages"},
-	codeSealed:        {nil, engine.Permanent, "the stream is sealed, and takes no more messages"},
-	codeNotAvailable:  {nil, engine.Transient, "JetStream has no leader at present: start the missing servers"},
-	codeTooManyStream: {nil, engine.Permanent, "the account has as many streams as it may have"},
+// codeOf returns JetStream's code of an error, and the text without the library's name.
+func codeOf(err error) (code, text string) {
+	if e := apiError(err); e != nil {
+		return strconv.Itoa(int(e.ErrorCode)), e.Description
+	}
+	return "", strings.TrimPrefix(err.Error(), "nats: ")
 }
 
 // Explain gives an error of the client its class, says what was being done, and what to do about it.
-func Explain(err error, doing string) error {
-	if err == nil {
-		return nil
-	}
-	if _, known := errors.AsType[*engine.Error](err); known {
-		return err
-	}
-	class, text, remedy := judge(err)
-	if text == "" {
-		text = strings.TrimPrefix(err.Error(), "nats: ")
-	}
-	text = doing + ": " + text
-	if remedy != "" {
-		text += " (" + remedy + ")"
-	}
-	return &engine.Error{Class: class, Err: explained{text, err}}
-}
-
-// explained is an error in other words.
-type explained struct {
-	text  string
-	cause error
-}
-
-func (e explained) Error() string { return e.text }
-func (e explained) Unwrap() error { return e.cause }
-
-// judge is what an error means.
-func judge(err error) (class engine.Class, text, remedy string) {
-	if e := apiError(err); e != nil {
-		if r, ok := apiRules[e.ErrorCode]; ok {
-			return r.class, e.Description, r.remedy
-		}
-		text = e.Description
-	}
-	for _, r := range rules {
-		if errors.Is(err, r.is) {
-			return r.class, text, r.remedy
-		}
-	}
-	var dial *net.OpError
-	switch {
-	case errors.As(err, new(x509.HostnameError)):
-		return engine.Auth, "", "use a name that the certificate has, or set `tls: {server_name: …}`"
-	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(x509.UnknownAuthorityError)):
-		return engine.Auth, "", "name the authority in `tls: {ca: FILE}`"
-	case errors.As(err, new(tls.RecordHeaderError)):
-		return engine.Auth, "", "the server does not speak TLS at this port: check the port, or remove `tls`"
-	case errors.As(err, &dial) && dial.Op == "dial":
-		return engine.Transient, "", "check that the server runs, and its address"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, client.ErrTimeout):
-		return engine.Transient, "the server does not answer in time", ""
-	case errors.Is(err, io.EOF):
-		return engine.Transient, "the server has closed the connection", ""
-	}
-	return engine.Transient, text, ""
-}
+func Explain(err error, doing string) error { return causes.Explain(err, doing) }
 
 // apiError is what JetStream says, or nil.
 func apiError(err error) *jetstream.APIError {

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
@@ -18,7 +17,6 @@ type Output struct {
 	Connect *Connect
 	Key     *expr.Template // or channel
 	What    string         // the key is: "stream"
-	Log     *slog.Logger
 	Command func(ctx context.Context, key string, m *engine.Message) (*goredis.Cmd, error)
 	Judge   func(ctx context.Context, c *Client, cmd *goredis.Cmd) error // what an error of a command means; may be nil
 
@@ -36,14 +34,13 @@ var (
 // Traits says that a write costs about the same for many messages as for few.
 func (*Output) Traits() engine.Traits { return engine.Traits{Bulk: true} }
 
-// Open connects. A server that can't be reached is not a mistake in the configuration: the first write tries again.
+// Open connects.
 func (o *Output) Open(ctx context.Context) (err error) {
 	if o.client, err = o.Connect.Client(0, connections); err != nil {
 		return err
 	}
-	if err = o.client.Reach(ctx); Passes(err) {
-		o.Log.Warn("the server can't be reached yet", "err", err)
-		return nil
+	if err = o.client.Reach(ctx); err != nil {
+		_ = o.client.Close()
 	}
 	return err
 }

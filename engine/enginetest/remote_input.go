@@ -1,0 +1,230 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/engine/runtime"
+)
+
+// RemoteInput describes an input that reads from a server, for the suite of connections that break.
+type RemoteInput struct {
+	// Reach starts a server that ends with the test, and connects wire to it: see [Wire.Over]. It returns the input that
+	// reaches the server by way of wire, as a component written as JSON.
+	Reach func(t *testing.T, wire *Wire) (component string)
+	// Send gives the server messages to read, in this order. It does not use the wire.
+	Send func(t *testing.T, payloads ...string)
+	// Left returns how many messages the server would deliver to who reads next. nil: the server keeps no account.
+	Left func(t *testing.T) int
+	// Shared says that several instances share the messages.
+	Shared bool
+	// Lossy says that the server forgets messages as soon as it has sent them: only what is sent while there is a
+	// connection arrives.
+	Lossy bool
+	// Answers is how many of the first answers of a connection are cut, one after the other; by default 8.
+	Answers int
+}
+
+// Run is the conformance suite of inputs with a connection. A pipeline reads from a server that is not there at first,
+// and whose connections end in the middle of their first, second, third … answer. All messages are delivered, in their
+// order, and acknowledged; nothing but a stop ends the input.
+func (in RemoteInput) Run(t *testing.T) {
+	t.Run("a server that is not there at the start", func(t *testing.T) {
+		r := in.start(t, 1, (*Wire).Refuse)
+		until(t, "the input is restarting", func() bool { return r.input().State == "restarting" })
+		r.wire.restore(t)
+		r.connected(t)
+		r.send(t, 3)
+		r.delivered(t)
+		r.end(t)
+	})
+	t.Run("a connection that ends at each answer", func(t *testing.T) {
+		r := in.start(t, 1, func(*Wire) {})
+		r.connected(t)
+		r.send(t, 2)
+		r.delivered(t)
+		answers := in.Answers
+		if answers == 0 {
+			answers = 8
+		}
+		for n := 1; n <= answers; n++ {
+			r.wire.CutEach(n)
+			r.wire.closeConnections()
+			if !in.Lossy {
+				r.send(t, 2)
+			}
+			until(t, fmt.Sprintf("a connection ends at answer %d, or lasts", n), func() bool {
+				return r.wire.Broken() > 1 || r.input().State == "reading" && (in.Lossy || r.arrived())
+			})
+			r.wire.CutEach(0)
+			r.wire.closeConnections()
+			r.connected(t)
+			if in.Lossy {
+				r.send(t, 1)
+			}
+			r.delivered(t)
+		}
+		r.end(t)
+	})
+	t.Run("a pipeline that is paused", func(t *testing.T) {
+		r := in.start(t, 1, func(*Wire) {})
+		for range 3 {
+			r.connected(t)
+			r.send(t, 2)
+			r.delivered(t)
+			r.plan.Pause()
+			until(t, "the input is paused", func() bool { return r.input().State == "paused" })
+			if !in.Lossy {
+				r.send(t, 1)
+			}
+			r.plan.Resume()
+		}
+		r.delivered(t)
+		r.end(t)
+	})
+	t.Run("a server that never answers", func(t *testing.T) {
+		r := in.start(t, 1, (*Wire).Hush)
+		<-time.After(50 * time.Millisecond)
+		promptly(t, func() { r.end(t) })
+	})
+	if in.Shared {
+		t.Run("several instances", func(t *testing.T) {
+			r := in.start(t, 3, func(*Wire) {})
+			r.connected(t)
+			r.send(t, 20)
+			r.delivered(t)
+			r.wire.closeConnections()
+			r.send(t, 20)
+			r.delivered(t)
+			r.end(t)
+		})
+	}
+}
+
+// reading is a pipeline that reads from a server by way of a wire.
+type reading struct {
+	RemoteInput
+	plan  *runtime.Plan
+	wire  *Wire
+	dst   *Sink
+	stop  context.CancelFunc
+	ran   chan runtime.Report
+	ended sync.Once
+	sent  []string
+}
+
+// start starts a pipeline with so many instances of the input. begin disturbs the wire before.
+func (in RemoteInput) start(t *testing.T, instances int, begin func(*Wire)) *reading {
+	t.Helper()
+	r := &reading{RemoteInput: in, wire: newWire(t), dst: &Sink{}, ran: make(chan runtime.Report, 1)}
+	use, _, problems := decode[engine.Input](t, in.Reach(t, r.wire))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	begin(r.wire)
+	p := &engine.Pipeline{Name: "test", Outputs: Named("out", r.dst.Output()),
+		Inputs: Named("in", engine.InputSpec{Use: use, Concurrency: instances}),
+		Engine: engine.EngineSpec{Workers: 2, OrderBy: expr.MustCompile(`"all"`),
+			Restart: engine.Restart{Backoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond}}}
+	p.Engine.Drain.Timeout = 5 * time.Second
+	plan, bad := runtime.Build(p, runtime.Options{Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	if plan == nil {
+		t.Fatal(bad)
+	}
+	r.plan = plan
+	stop, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
+	go func() { r.ran <- plan.Run(stop, context.Background()) }()
+	t.Cleanup(func() { r.finish() })
+	return r
+}
+
+// input is the input as seen from outside.
+func (r *reading) input() engine.InputState {
+	if all := r.plan.Snapshot().Inputs; len(all) > 0 {
+		return all[0]
+	}
+	return engine.InputState{}
+}
+
+// connected waits until the input reads.
+func (r *reading) connected(t *testing.T) {
+	t.Helper()
+	until(t, "the input reads", func() bool { return r.plan.Snapshot().State == engine.Running && r.input().State == "reading" })
+}
+
+// send sends n more messages.
+func (r *reading) send(t *testing.T, n int) {
+	t.Helper()
+	var all []string
+	for range n {
+		all = append(all, fmt.Sprintf(`{"n":%d}`, len(r.sent)+len(all)))
+	}
+	r.sent = append(r.sent, all...)
+	r.Send(t, all...)
+}
+
+// once are the payloads that were delivered, without what came again.
+func (r *reading) once() (all []string) {
+	seen := map[string]bool{}
+	for _, payload := range r.dst.Bodies() {
+		if !seen[payload] {
+			seen[payload] = true
+			all = append(all, payload)
+		}
+	}
+	return all
+}
+
+func (r *reading) arrived() bool { return len(r.once()) == len(r.sent) }
+
+// delivered waits until all that was sent is delivered, and acknowledged.
+func (r *reading) delivered(t *testing.T) {
+	t.Helper()
+	until(t, "all messages are delivered", r.arrived)
+	until(t, "all messages are acknowledged", func() bool { return r.input().Unacked == 0 })
+}
+
+func (r *reading) finish() (rep runtime.Report, first bool) {
+	r.ended.Do(func() {
+		r.stop()
+		rep, first = <-r.ran, true
+	})
+	return rep, first
+}
+
+// end stops the pipeline, and checks what it did.
+func (r *reading) end(t *testing.T) {
+	t.Helper()
+	r.wire.restore(t)
+	rep, _ := r.finish()
+	if rep.Err != nil || !rep.Drained {
+		t.Errorf("it ended by itself (drained: %t): %v", rep.Drained, rep.Err)
+	}
+	got := r.once()
+	if r.Shared {
+		slices.SortFunc(got, byNumber)
+	}
+	if !slices.Equal(got, r.sent) {
+		t.Errorf("delivered %q, want %q", r.dst.Bodies(), r.sent)
+	}
+	if r.Left != nil && len(r.sent) > 0 {
+		until(t, "nothing is left on the server", func() bool { return r.Left(t) == 0 })
+	}
+}
+
+// byNumber compares payloads, of which longer ones have larger numbers.
+func byNumber(x, y string) int {
+	if len(x) != len(y) {
+		return len(x) - len(y)
+	}
+	return strings.Compare(x, y)
+}
