@@ -141,10 +141,10 @@ func (out *outcome) countEnds() {
 func (out *outcome) settleStakes(l *ledger.Ledger, i uint32, f engine.Fate) {
 	l.LetGo(i)
 	s := &l.Roots[i]
-	if s.Stakes == 0 { // only the holder of a piece can change that
+	if !out.r.Handing() && s.Stakes == 0 { // only the holder of a piece can change that
 		return
 	}
-	l.Mu.Lock()
+	l.Mu.Lock() // while messages are handed back, a step that has not returned may still put a stake in one
 	defer l.Mu.Unlock()
 	for at := s.Stakes; at > 0; at = l.Stakes[at-1].Next {
 		out.settleStake(&l.Stakes[at-1], f)
