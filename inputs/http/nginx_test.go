@@ -68,9 +68,12 @@ func nginx(t *testing.T) (url, home string, stop func()) {
 	return "http://" + address, home, p.End
 }
 
+// put puts a file in the place of another at once: a server that reads meanwhile sees one of them, and no half.
 func put(t *testing.T, path, text string, at time.Time) {
 	t.Helper()
-	if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, at, at)); err != nil {
+	half := path + ".half"
+	err := errors.Join(os.WriteFile(half, []byte(text), 0o600), os.Chtimes(half, at, at), os.Rename(half, path))
+	if err != nil {
 		t.Fatal(err)
 	}
 }
