@@ -214,6 +214,9 @@ func TestSIGTSTPPausesAndSIGCONTResumes(t *testing.T) {
 	p.Line()
 	p.Signal(syscall.SIGTSTP)
 	p.Says("reading is paused")
+	for state := ""; !strings.Contains(state, ": paused,"); state = p.Says("copy: input in: ") { // a Read may be about to return
+		p.Signal(syscall.SIGTTIN)
+	}
 	p.Send("two\n")
 	p.Signal(syscall.SIGTTIN)
 	p.Says("copy: paused, 1 received")

@@ -39,7 +39,7 @@ type component[T any] struct {
 
 func build[T any](t testing.TB, _ *engine.Registry[T], text string) (plugin T, problems []string) {
 	t.Helper()
-	use, secrets, problems := decode[T](t, text)
+	use, secrets, problems := specOf[T](t, text)
 	if len(problems) > 0 {
 		return plugin, problems
 	}
@@ -52,7 +52,8 @@ func build[T any](t testing.TB, _ *engine.Registry[T], text string) (plugin T, p
 	return plugin, problems
 }
 
-func decode[T any](t testing.TB, text string) (use engine.Plugin[T], secrets *schema.Secrets, problems []string) {
+// specOf reads a component written as JSON.
+func specOf[T any](t testing.TB, text string) (use engine.Plugin[T], secrets *schema.Secrets, problems []string) {
 	t.Helper()
 	n, err := schema.ParseJSON(text)
 	if err != nil {

@@ -22,6 +22,8 @@ type RemoteInput struct {
 	Reach func(t *testing.T, wire *Wire) (component string)
 	// Send gives the server messages to read, in this order. It does not use the wire.
 	Send func(t *testing.T, payloads ...string)
+	// Body returns the payload that was sent, from that of a message. nil: they are the same.
+	Body func(message string) (payload string)
 	// Left returns how many messages the server would deliver to who reads next. nil: the server keeps no account.
 	Left func(t *testing.T) int
 	// Shared says that several instances share the messages.
@@ -125,7 +127,7 @@ type reading struct {
 func (in RemoteInput) start(t *testing.T, instances int, begin func(*Wire)) *reading {
 	t.Helper()
 	r := &reading{RemoteInput: in, wire: newWire(t), dst: &Sink{}, ran: make(chan runtime.Report, 1)}
-	use, _, problems := decode[engine.Input](t, in.Reach(t, r.wire))
+	use, _, problems := specOf[engine.Input](t, in.Reach(t, r.wire))
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -176,6 +178,9 @@ func (r *reading) send(t *testing.T, n int) {
 func (r *reading) once() (all []string) {
 	seen := map[string]bool{}
 	for _, payload := range r.dst.Bodies() {
+		if r.Body != nil {
+			payload = r.Body(payload)
+		}
 		if !seen[payload] {
 			seen[payload] = true
 			all = append(all, payload)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -11,21 +12,22 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/source"
 )
 
-// conn records what a Session does with it.
-type conn struct {
+// recorded records what a Session does with it.
+type recorded struct {
 	name string
 	did  *[]string
 }
 
-func (c *conn) Close(_ context.Context, last bool) error {
+func (c *recorded) Close(_ context.Context, last bool) error {
 	*c.did = append(*c.did, fmt.Sprintf("close %s, last %t", c.name, last))
 	return nil
 }
 
-func (c *conn) Stop(context.Context) error {
+func (c *recorded) Stop(context.Context) error {
 	*c.did = append(*c.did, "stop "+c.name)
 	return nil
 }
@@ -34,12 +36,12 @@ func TestASessionHasOneConnectionAtATime(t *testing.T) {
 	var did []string
 	var refuse error
 	made := 0
-	s := source.NewSession(func(context.Context) (*conn, error) {
+	s := source.NewSession(func(context.Context) (*recorded, error) {
 		if refuse != nil {
 			return nil, refuse
 		}
 		made++
-		return &conn{fmt.Sprint(made), &did}, nil
+		return &recorded{fmt.Sprint(made), &did}, nil
 	})
 	ctx := t.Context()
 	if _, ok := s.Connected(); ok || s.Conn() != nil {
@@ -126,4 +128,31 @@ func TestASignalWakesOnce(t *testing.T) {
 		t.Error("set twice, it wakes twice")
 	default:
 	}
+}
+
+// The input of the example, with a server whose answers are cut: what was taken with one comes again.
+func TestTheExample(t *testing.T) {
+	t.Parallel()
+	var d *desk
+	enginetest.RemoteInput{
+		Reach: func(t *testing.T, wire *enginetest.Wire) string {
+			d = &desk{}
+			server := httptest.NewServer(d)
+			t.Cleanup(server.Close)
+			return fmt.Sprintf(`{"tickets": {"url": %q, "queue": "help"}}`, wire.Over(server.URL))
+		},
+		Send: func(_ *testing.T, payloads ...string) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			for _, p := range payloads {
+				d.waiting = append(d.waiting, ticket{p, p})
+			}
+		},
+		Left: func(*testing.T) int {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return len(d.waiting) + len(d.taken)
+		},
+		Shared: true, Answers: 3,
+	}.Run(t)
 }

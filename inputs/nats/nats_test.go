@@ -521,6 +521,6 @@ func TestConnectionsThatBreak(t *testing.T) {
 			info := s.Info(t, "S", "c")
 			return info.NumAckPending + int(info.NumPending)
 		},
-		Shared: true, Answers: 5,
+		Shared: true, Answers: 3,
 	}.Run(t)
 }

@@ -2,6 +2,8 @@ package postgrescdc
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -217,4 +219,35 @@ func TestInputConforms(t *testing.T) {
 		}
 		return &finite{input: in.(*input), left: 3}
 	}, want...)
+}
+
+func TestConnectionsThatBreak(t *testing.T) {
+	t.Parallel()
+	var d *database
+	enginetest.RemoteInput{
+		Reach: func(t *testing.T, wire *enginetest.Wire) string {
+			d = fresh(t, nil, `CREATE TABLE a (n int PRIMARY KEY)`)
+			return fmt.Sprintf(`{"postgres_cdc": {"dsn": %q, "slot": %q, "tables": "public.a", "timeout": "1s"}}`,
+				wire.Over(d.url), d.slot)
+		},
+		Send: func(t *testing.T, payloads ...string) {
+			for _, p := range payloads {
+				d.exec(t, "INSERT INTO a VALUES (("+"'"+p+"'"+"::json->>'n')::int)")
+			}
+		},
+		Body: func(message string) string {
+			var row struct {
+				N     *int
+				After struct{ N int }
+			}
+			if err := json.Unmarshal([]byte(message), &row); err != nil {
+				return message
+			}
+			if row.N != nil {
+				row.After.N = *row.N
+			}
+			return fmt.Sprintf(`{"n":%d}`, row.After.N)
+		},
+		Answers: 5,
+	}.Run(t)
 }

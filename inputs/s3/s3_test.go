@@ -1,6 +1,8 @@
 package s3
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/flowd-io/flowd/engine"
@@ -30,4 +32,25 @@ func TestInput(t *testing.T) {
 		"4",
 		"5",
 	)
+}
+
+func TestConnectionsThatBreak(t *testing.T) {
+	t.Parallel()
+	var s *fakes3.Server
+	sent := 0
+	enginetest.RemoteInput{
+		Reach: func(t *testing.T, wire *enginetest.Wire) string {
+			s = fakes3.Start(t)
+			fields := strings.Replace(s.Fields(), s.URL, wire.Over(s.URL), 1)
+			return `{"s3": {` + fields + `, "interval": "10ms", "after": "delete"}}`
+		},
+		Send: func(t *testing.T, payloads ...string) {
+			for _, p := range payloads {
+				sent++
+				s.Put(t, fmt.Sprintf("%05d", sent), p+"\n")
+			}
+		},
+		Left:   func(t *testing.T) int { return len(s.Keys(t)) },
+		Shared: true,
+	}.Run(t)
 }

@@ -285,7 +285,9 @@ func explain(path string, err error) error {
 		// What is not an error of the system is os.Root's: a link leads out of the folder.
 		return engine.Errorf(engine.Rejected, "%s: %w", path, cause)
 	}
-	return engine.Errorf(engine.Transient, "%s: %w", path, cause)
+	e := engine.Errorf(engine.Transient, "%s: %w", path, cause)
+	e.Mistake = true
+	return e
 }
 
 // held is the error of an outage: nothing is wrong with the messages, which wait.

@@ -210,7 +210,8 @@ func TestDeletedStream(t *testing.T) {
 func TestLateServer(t *testing.T) {
 	s := natstest.Start(t, nil)
 	s.Stop()
-	o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"nats": {"url": %q, %s}}`, s.URL, `"subject": "s.a", "stream": "S", "declare": {"subjects": ["s.>"]}`)).(*output)
+	conf := `"subject": "s.a", "stream": "S", "declare": {"subjects": ["s.>"]}`
+	o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"nats": {"url": %q, %s}}`, s.URL, conf)).(*output)
 	open := o.Open
 	if err := open(t.Context()); !engine.Passes(err) {
 		t.Errorf("%v", err)
