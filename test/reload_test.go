@@ -214,15 +214,19 @@ func TestSIGTSTPPausesAndSIGCONTResumes(t *testing.T) {
 	p.Line()
 	p.Signal(syscall.SIGTSTP)
 	p.Says("reading is paused")
-	for state := ""; !strings.Contains(state, ": paused,"); state = p.Says("copy: input in: ") { // a Read may be about to return
+	for late := time.Now().Add(deadline); !strings.Contains(p.Stderr.Text(), "copy: input in: paused, 1 read"); {
+		if time.Now().After(late) { // a Read may be about to return when the pause begins
+			t.Fatalf("it does not pause:\n%s", p.Stderr.Text())
+		}
 		p.Signal(syscall.SIGTTIN)
+		time.Sleep(10 * time.Millisecond)
 	}
 	p.Send("two\n")
 	p.Signal(syscall.SIGTTIN)
 	p.Says("copy: paused, 1 received")
 	p.Signal(syscall.SIGCONT)
-	if got := p.Line(); got != "two" {
-		t.Errorf("stdout %s", got)
+	if got := p.Line(); got != "two" || strings.Contains(p.Stderr.Text(), "copy: paused, 2 received") {
+		t.Errorf("stdout %s, stderr:\n%s", got, p.Stderr.Text())
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0, "copy: 2 received: 2 delivered")
