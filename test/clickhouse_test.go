@@ -97,6 +97,9 @@ func TestClickHouseWritesOnce(t *testing.T) {
 	}
 	var inserts atomic.Int64
 	way := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: to.Scheme, Host: to.Host})
+	own := &http.Transport{} // the default one loses connections whenever another test closes its server
+	t.Cleanup(own.CloseIdleConnections)
+	way.Transport = own
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Of the INSERTs that find the bad rows, every third does not reach the server.
 		if r.ContentLength > 300 && inserts.Add(1)%3 == 0 {
