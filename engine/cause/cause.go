@@ -107,18 +107,13 @@ func (t *Table) Explain(err error, doing string) error {
 	return &e
 }
 
-// KindOf returns what an error that is not nil means.
-func (t *Table) KindOf(err error) Kind {
-	_, kind, _ := t.find(err)
-	return kind
-}
-
 // Holds reports whether err means that an output is to be held: nothing was written, and nothing can be at present.
 func (t *Table) Holds(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
 	}
-	e := t.KindOf(err).errorOf()
+	_, kind, _ := t.find(err)
+	e := kind.errorOf()
 	return e.HoldsOutput()
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/mqtt"
 	"github.com/flowd-io/flowd/internal/watermark"
 )
@@ -16,9 +17,9 @@ import (
 type session struct {
 	in   *input
 	conn *mqtt.Conn
-	some chan struct{} // has room for one: something is queued
-	room chan struct{} // has room for one: something was read, or settled
-	full chan struct{} // has room for one: a message waits for room
+	some source.Signal // something is queued
+	room source.Signal // something was read, or settled
+	full source.Signal // a message waits for room
 	asks sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
@@ -56,8 +57,8 @@ func (in *input) connect(ctx context.Context) (*session, error) {
 			who.Clean = false
 		}
 	}
-	s := &session{in: in, some: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		full: make(chan struct{}, 1), settled: map[uint16]bool{}}
+	s := &session{in: in, some: source.NewSignal(), room: source.NewSignal(), full: source.NewSignal(),
+		settled: map[uint16]bool{}}
 	for id := range in.settled {
 		s.settled[id] = true
 	}
@@ -182,11 +183,11 @@ func (s *session) enqueue(c *mqtt.Conn, m *mqtt.Message) {
 			s.queue = append(s.queue, delivery{m, s.unwanted(m)})
 			s.size += len(m.Payload)
 			s.mu.Unlock()
-			signal(s.some)
+			s.some.Set()
 			return
 		}
 		s.mu.Unlock()
-		signal(s.full)
+		s.full.Set()
 		select {
 		case <-s.room:
 		case <-c.Gone():
@@ -210,13 +211,6 @@ func (s *session) unwanted(m *mqtt.Message) bool {
 // ack is how a message is acknowledged; with QoS 0 it is not.
 func ack(m *mqtt.Message) mqtt.Reply {
 	return mqtt.Reply{Kind: [...]byte{0, packets.PUBACK, packets.PUBREC}[m.QoS], ID: m.ID}
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // read waits for a message and adds all that have arrived.
@@ -267,7 +261,7 @@ func (s *session) take(b *engine.Batch) bool {
 	left := copy(s.queue, s.queue[len(answers):])
 	clear(s.queue[left:])
 	s.queue = s.queue[:left]
-	signal(s.room)
+	s.room.Set()
 	return len(records) > 0
 }
 
@@ -282,7 +276,7 @@ func (s *session) Ack(_ context.Context, results []engine.Result) ([]engine.Resu
 	s.replies = s.replies[:0]
 	s.out.Ack(results, s.note)
 	s.reply()
-	signal(s.room)
+	s.room.Set()
 	return nil, nil
 }
 

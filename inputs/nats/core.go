@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/queue/nats"
 	client "github.com/nats-io/nats.go"
 )
@@ -16,7 +17,7 @@ type core struct {
 	in   *input
 	conn *nats.Conn
 	subs []*client.Subscription
-	wake chan struct{} // has room for one: there is something to read, or to report
+	wake source.Signal // there is something to read, or to report
 
 	mu      sync.Mutex // guards the fields below
 	waiting []*client.Msg
@@ -31,7 +32,7 @@ const overhead = 256
 
 // subscribe subscribes to the subjects.
 func (in *input) subscribe(conn *nats.Conn) (reader, error) {
-	c := &core{in: in, conn: conn, wake: make(chan struct{}, 1)}
+	c := &core{in: in, conn: conn, wake: source.NewSignal()}
 	for _, subject := range in.cfg.Subject {
 		sub, err := conn.QueueSubscribe(subject, in.cfg.QueueGroup, c.arrive)
 		if err == nil {
@@ -72,10 +73,7 @@ func (c *core) arrive(m *client.Msg) {
 		c.bytes += size
 	}
 	c.mu.Unlock()
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.wake.Set()
 }
 
 func (c *core) read(ctx context.Context, b *engine.Batch) error {

@@ -79,7 +79,7 @@ func (p *pull) Ack(ctx context.Context, rs []engine.Result) (again []engine.Resu
 		}
 	}
 	p.mu.Unlock()
-	p.poke()
+	p.wake.Set()
 	slices.SortFunc(words, func(x, y word) int { // so that what goes back comes again in its order
 		return int(int64(x.a.Delivery) - int64(y.a.Delivery))
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/queue/nats"
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -31,7 +32,7 @@ type pull struct {
 	prefetch int
 	bytes    int           // of what one request asks for
 	reasons  bool          // the server takes a reason with what is terminated
-	wake     chan struct{} // has room for one: there is something to look at
+	wake     source.Signal // there is something to look at
 	asked    time.Time     // when the consumer was asked how far it is; of Renew
 
 	mu       sync.Mutex // guards the fields below
@@ -96,7 +97,7 @@ func (in *input) pull(ctx context.Context, conn *nats.Conn) (reader, error) {
 		api:   "$JS.API.CONSUMER.MSG.NEXT." + c.Stream + "." + c.Consumer,
 		inbox: conn.NewInbox() + ".", ackWait: info.Config.AckWait, prefetch: c.Prefetch, bytes: in.most / 2,
 		reasons: newer(conn.ConnectedServerVersion(), 2, 10, 4),
-		wake:    make(chan struct{}, 1), held: map[uint64]*arrival{}, refs: map[uint64]uint64{}}
+		wake:    source.NewSignal(), held: map[uint64]*arrival{}, refs: map[uint64]uint64{}}
 	if in.order {
 		p.awaited, p.grace = info.NumAckPending, time.Now().Add(p.ackWait+graceMargin)
 	}
@@ -246,19 +247,12 @@ func (p *pull) request(n int, now time.Time) *asking {
 	return &asking{p.serial, body}
 }
 
-func (p *pull) poke() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
 // cut is told that the connection is lost, and with it what was asked for.
 func (p *pull) cut(error) {
 	p.mu.Lock()
 	p.requests = nil
 	p.mu.Unlock()
-	p.poke()
+	p.wake.Set()
 }
 
 // hold has the next request wait for a while.
@@ -311,7 +305,7 @@ func (p *pull) info(ctx context.Context) (info *jetstream.ConsumerInfo, err erro
 
 // arrive takes a message, or what the server says of a request.
 func (p *pull) arrive(m *client.Msg) {
-	defer p.poke()
+	defer p.wake.Set()
 	place, ok := nats.PlaceOf(m.Reply)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -380,7 +374,7 @@ func (p *pull) complete(ctx context.Context, hint bool) {
 // release has all that was held back read, in the order of the stream. p.mu is held.
 func (p *pull) release() {
 	p.awaited = 0
-	p.poke()
+	p.wake.Set()
 	slices.SortFunc(p.waiting, func(x, y *arrival) int { return cmp.Compare(x.Sequence, y.Sequence) })
 	for _, w := range p.waiting {
 		w.due = time.Time{}

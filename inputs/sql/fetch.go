@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/sqldb"
 )
 
@@ -19,8 +20,8 @@ const (
 
 // fetch is a query under way. It reads a little ahead of what Read takes.
 type fetch struct {
-	more chan struct{} // has room for one: there are rows, or the end
-	room chan struct{} // has room for one: rows were taken
+	more source.Signal // there are rows, or the end
+	room source.Signal // rows were taken
 
 	mu    sync.Mutex // guards the fields below
 	rows  [][]byte
@@ -28,14 +29,7 @@ type fetch struct {
 	err   error // at the end: errNoMore, or why it failed
 }
 
-func newFetch() *fetch { return &fetch{more: make(chan struct{}, 1), room: make(chan struct{}, 1)} }
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func newFetch() *fetch { return &fetch{more: source.NewSignal(), room: source.NewSignal()} }
 
 var errNoMore = errors.New("no more rows")
 
@@ -57,7 +51,7 @@ func (f *fetch) run(ctx context.Context, db sqldb.DB, query string, args []sqldb
 	f.mu.Lock()
 	f.err = err
 	f.mu.Unlock()
-	poke(f.more)
+	f.more.Set()
 }
 
 // all puts the rows into f. waits and waited say when it waits for the database.
@@ -111,7 +105,7 @@ func (f *fetch) put(ctx context.Context, row []byte) error {
 		}
 		f.mu.Unlock()
 		if fits {
-			poke(f.more)
+			f.more.Set()
 			return nil
 		}
 		select {
@@ -132,7 +126,7 @@ func (f *fetch) get(ctx context.Context, n int) (rows [][]byte, err error) {
 		}
 		f.mu.Unlock()
 		if len(rows) > 0 || err != nil {
-			poke(f.room)
+			f.room.Set()
 			return rows, err
 		}
 		select {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/checkpoint"
 	"github.com/flowd-io/flowd/internal/cursor"
 	"github.com/flowd-io/flowd/internal/sqldb"
@@ -26,7 +27,7 @@ type input struct {
 	db    sqldb.DB
 	ctx   context.Context //nolint:containedctx // of what runs beside Read
 	end   func()
-	wake  chan struct{} // has room for one: an event
+	wake  source.Signal // an event
 	tasks sync.WaitGroup
 
 	// Of Read.
@@ -86,7 +87,7 @@ func (in *input) Open(ctx context.Context) error {
 			in.places.next = saved.Cursor
 		}
 	}
-	in.db, in.wake = db, make(chan struct{}, 1)
+	in.db, in.wake = db, source.NewSignal()
 	in.ctx, in.end = context.WithCancel(context.WithoutCancel(ctx))
 	if in.cfg.Listen != "" {
 		in.tasks.Go(func() { in.listen(in.ctx) })
@@ -254,7 +255,7 @@ func (in *input) heed(ctx context.Context) (err error) {
 	defer conn.Release()
 	l := conn.(sqldb.Listener)
 	for err = in.within(ctx, func(ctx context.Context) error { return l.Listen(ctx, in.cfg.Listen) }); err == nil; {
-		poke(in.wake)
+		in.wake.Set()
 		quiet, cancel := context.WithTimeout(ctx, heartbeat)
 		err = l.Notified(quiet)
 		cancel()

@@ -14,9 +14,8 @@ func Is(r rune) bool {
 		r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
-// In is what is wrong with a name that data may have a part in, or "": it has a character that is a control ([Is]), with
-// which it shows as another name, or as several lines, to whoever lists names. A byte that is no UTF-8 is that of
-// ISO 8859.
+// In returns what is wrong with a name that is built from data, or "". A name with a control character ([Is]) looks like
+// another name, or like several lines, in a listing. A byte that is not valid UTF-8 is read as ISO 8859.
 func In(text string) string {
 	for i, r := range text {
 		if r == utf8.RuneError {

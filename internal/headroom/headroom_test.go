@@ -53,7 +53,7 @@ func TestTheLimitIsNeverWhatAProcessWorksAgainst(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("the limit is still %d when those are no longer in use, want %d", debug.SetMemoryLimit(-1), leastLimit)
+	t.Errorf("the limit is still %d after the memory was released, want %d", debug.SetMemoryLimit(-1), leastLimit)
 }
 
 func TestUsersDecide(t *testing.T) {

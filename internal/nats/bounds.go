@@ -17,7 +17,7 @@ const (
 	longestLine = 64 << 10 // bytes; the subjects of a message
 	longestInfo = 1 << 20  // bytes; what a server says of itself, with the addresses of its cluster
 	mostOthers  = 256      // addresses of its cluster
-	mostLines   = 10_000   // lines within a second that are no messages
+	mostLines   = 10_000   // lines within a second other than messages
 )
 
 const lineEnd = "\r\n"
@@ -32,7 +32,7 @@ var (
 type messages struct {
 	bounds.Lines
 	most   int64       // bytes of a message: what the server has said itself
-	others bounds.Rate // lines that are no messages
+	others bounds.Rate // lines other than messages
 	ends   bool        // the next line is the end of that of a message
 }
 

@@ -114,15 +114,7 @@ func (a *away) Ack(ctx context.Context, results []engine.Result) ([]engine.Resul
 func TestTheEndDoesNotWaitForAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &away{back: time.Now().Add(time.Minute)}
-		ctx, cancel := context.WithCancel(t.Context())
-		account := &Account{Log: slog.New(slog.DiscardHandler), Timeout: time.Minute}
-		account.Start(ctx)
-		led := &Ledger{Acks: account.AcksOf(source, "in", 1)}
-		led.Begin(1)
-		led.Keep(0, &engine.Message{})
-		var report Reports
-		end(t, Root{led, 0}, engine.Delivered, &report, map[uint64]engine.Fate{})
-		report.Send()
+		account, _, cancel := owed(t, source)
 		account.AcksOf(&away{}, "in", 1).Forget() // the input has another connection
 		time.Sleep(61 * time.Second)
 		account.FinishAcks(time.Now().Add(time.Second), cancel)
@@ -138,17 +130,9 @@ func TestAnOutageOfTheSourceEndsWithTheDeadlineAlone(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			source := &away{back: time.Now().Add(24 * time.Hour)}
-			ctx, cancel := context.WithCancel(t.Context())
-			account := &Account{Log: slog.New(slog.DiscardHandler), Timeout: time.Minute}
-			account.Start(ctx)
-			led := &Ledger{Acks: account.AcksOf(source, "in", 1)}
-			led.Begin(1)
-			led.Keep(0, &engine.Message{})
-			var report Reports
-			end(t, Root{led, 0}, engine.Delivered, &report, map[uint64]engine.Fate{})
-			report.Send()
+			account, acks, cancel := owed(t, source)
 			if replaced {
-				led.Acks.Close()
+				acks.Close()
 				time.Sleep(25 * time.Hour)
 			}
 			account.FinishAcks(time.Now().Add(25*time.Hour), cancel)
@@ -157,6 +141,21 @@ func TestAnOutageOfTheSourceEndsWithTheDeadlineAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// owed is an account that owes a source the result of one delivered message.
+func owed(t *testing.T, source engine.Acker) (account *Account, acks *AckLoop, stop context.CancelFunc) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	account = &Account{Log: slog.New(slog.DiscardHandler), Timeout: time.Minute}
+	account.Start(ctx)
+	led := &Ledger{Acks: account.AcksOf(source, "in", 1)}
+	led.Begin(1)
+	led.Keep(0, &engine.Message{})
+	var report Reports
+	end(t, Root{led, 0}, engine.Delivered, &report, map[uint64]engine.Fate{})
+	report.Send()
+	return account, led.Acks, stop
 }
 
 func end(t *testing.T, r Root, f engine.Fate, to *Reports, want map[uint64]engine.Fate) {
