@@ -27,7 +27,7 @@ reference: ## docs/reference.md, from the components themselves
 	go run ./cmd/flowd docs --markdown > docs/reference.md
 
 notice: ## NOTICE, from the licences of what is linked
-	go run ./internal/notice > NOTICE.new && mv NOTICE.new NOTICE
+	go run ./internal/operations/notice > NOTICE.new && mv NOTICE.new NOTICE
 
 # Rules that are left out, and single findings, have their reasons in SECURITY.md.
 audit: ## gosec, and govulncheck where its database can be reached

@@ -11,10 +11,10 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/formats/registry"
+	"github.com/flowd-io/flowd/internal/network/tlsconf"
 	"github.com/flowd-io/flowd/internal/pool/wire"
-	"github.com/flowd-io/flowd/internal/registry"
-	"github.com/flowd-io/flowd/internal/tables"
-	"github.com/flowd-io/flowd/internal/tlsconf"
+	"github.com/flowd-io/flowd/internal/state/tables"
 	"github.com/flowd-io/flowd/schema"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/tables"
+	"github.com/flowd-io/flowd/internal/state/tables"
 )
 
 func TestATestNeedsOnlyThePlaceholdersOfWhatItRuns(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/tables"
+	"github.com/flowd-io/flowd/internal/state/tables"
 	"github.com/flowd-io/flowd/schema"
 )
 

@@ -3,7 +3,7 @@
 package processors
 
 import (
-	_ "github.com/flowd-io/flowd/internal/caches"
+	_ "github.com/flowd-io/flowd/internal/state/caches"
 	_ "github.com/flowd-io/flowd/processors/aggregate"
 	_ "github.com/flowd-io/flowd/processors/archive"
 	_ "github.com/flowd-io/flowd/processors/branch"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flowd-io/flowd/internal/builds"
+	"github.com/flowd-io/flowd/internal/components/builds"
 )
 
 // componentsOf are the components of a flowd, as KIND NAME.

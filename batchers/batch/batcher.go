@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/linked"
+	"github.com/flowd-io/flowd/internal/components/linked"
 )
 
 // batcher holds the open batches. They share one timeout, so the order of their

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/linked"
+	"github.com/flowd-io/flowd/internal/components/linked"
 )
 
 // batcher holds the windows that have not closed, by key. All times are in

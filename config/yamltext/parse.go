@@ -28,7 +28,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/flowd-io/flowd/internal/codec"
+	"github.com/flowd-io/flowd/internal/formats/codec"
 	"github.com/flowd-io/flowd/schema"
 )
 

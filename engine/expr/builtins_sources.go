@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/flowd-io/flowd/internal/fake"
+	"github.com/flowd-io/flowd/engine/expr/internal/fake"
 	"github.com/flowd-io/flowd/schema"
 )
 

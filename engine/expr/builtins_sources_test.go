@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/flowd-io/flowd/internal/fake"
+	"github.com/flowd-io/flowd/engine/expr/internal/fake"
 )
 
 // seededMessage is a message with random numbers of its own.

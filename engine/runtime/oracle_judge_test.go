@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	. "github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/httpx"
+	"github.com/flowd-io/flowd/internal/network/httpx"
 )
 
 // origin is a source whose acks fail once each, where it is flaky, and whose reads

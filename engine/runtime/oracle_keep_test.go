@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	. "github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
-	_ "github.com/flowd-io/flowd/internal/caches"
+	_ "github.com/flowd-io/flowd/internal/state/caches"
 	"github.com/flowd-io/flowd/internal/testing/cachetest"
 	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/dedupe"

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/watermark"
+	"github.com/flowd-io/flowd/internal/state/watermark"
 )
 
 // Acks follows which messages of one instance are settled. It is the Acker of all its Reads, and stays so when the

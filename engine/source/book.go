@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/checkpoint"
+	"github.com/flowd-io/flowd/internal/state/checkpoint"
 )
 
 // Entry is what a [Book] records about a thing that is read, such as a file or an object. Its text has no line break.

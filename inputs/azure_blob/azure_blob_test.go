@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/internal/formats/compression"
 	"github.com/flowd-io/flowd/internal/testing/fakeazure"
 	"github.com/flowd-io/flowd/schema"
 )

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/checkpoint"
-	"github.com/flowd-io/flowd/internal/compression"
-	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/internal/formats/compression"
+	"github.com/flowd-io/flowd/internal/formats/framing"
+	"github.com/flowd-io/flowd/internal/state/checkpoint"
 )
 
 // Config configures the input.

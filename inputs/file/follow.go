@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/source"
-	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/internal/formats/framing"
 	"github.com/fsnotify/fsnotify"
 )
 

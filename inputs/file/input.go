@@ -10,8 +10,8 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/source"
-	"github.com/flowd-io/flowd/internal/compression"
-	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/internal/formats/compression"
+	"github.com/flowd-io/flowd/internal/formats/framing"
 )
 
 // input reads files to their end. Nothing that goes wrong with one gets better by

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/internal/formats/framing"
 )
 
 // seekIn moves within src, from its beginning.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/compression"
-	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/internal/formats/compression"
+	"github.com/flowd-io/flowd/internal/formats/framing"
 )
 
 // scan finds new files, files that have other names, and what is gone, and looks

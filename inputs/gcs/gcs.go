@@ -1,13 +1,13 @@
 // Package gcs reads objects of Google Cloud Storage. How objects are read is in
-// internal/objects, and how the service is called in internal/objects/gcs.
+// internal/systems/objects, and how the service is called in internal/systems/objects/gcs.
 package gcs
 
 import (
 	"context"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/objects"
-	"github.com/flowd-io/flowd/internal/objects/gcs"
+	"github.com/flowd-io/flowd/internal/systems/objects"
+	"github.com/flowd-io/flowd/internal/systems/objects/gcs"
 )
 
 // Config configures the input.

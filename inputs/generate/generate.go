@@ -12,8 +12,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/schedule"
-	"github.com/flowd-io/flowd/internal/timing"
+	"github.com/flowd-io/flowd/internal/components/schedule"
+	"github.com/flowd-io/flowd/internal/components/timing"
 )
 
 // Config configures the input.

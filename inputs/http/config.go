@@ -1,6 +1,6 @@
 // Package http reads the answers of an HTTP server: by polling it, page by page, or as a stream of events. Start at
 // [input.Read]; requests and pages are in poll.go, an answer is cut into records in page.go, and streams are in
-// stream.go. How a request is made, and what its answer means, is in internal/httpx.
+// stream.go. How a request is made, and what its answer means, is in internal/network/httpx.
 package http
 
 import (
@@ -11,9 +11,9 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/framing"
-	"github.com/flowd-io/flowd/internal/httpx"
-	"github.com/flowd-io/flowd/internal/schedule"
+	"github.com/flowd-io/flowd/internal/components/schedule"
+	"github.com/flowd-io/flowd/internal/formats/framing"
+	"github.com/flowd-io/flowd/internal/network/httpx"
 	"github.com/flowd-io/flowd/schema"
 )
 

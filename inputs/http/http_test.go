@@ -18,7 +18,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/internal/formats/compression"
 )
 
 // orders answers with three orders after the one that is asked for, up to the last.

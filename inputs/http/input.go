@@ -9,10 +9,10 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/source"
-	"github.com/flowd-io/flowd/internal/checkpoint"
-	"github.com/flowd-io/flowd/internal/cursor"
-	"github.com/flowd-io/flowd/internal/framing"
-	"github.com/flowd-io/flowd/internal/httpx"
+	"github.com/flowd-io/flowd/internal/formats/framing"
+	"github.com/flowd-io/flowd/internal/network/httpx"
+	"github.com/flowd-io/flowd/internal/state/checkpoint"
+	"github.com/flowd-io/flowd/internal/state/cursor"
 )
 
 type input struct {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
-	"github.com/flowd-io/flowd/internal/call"
-	"github.com/flowd-io/flowd/internal/framing"
-	"github.com/flowd-io/flowd/internal/httpx"
+	"github.com/flowd-io/flowd/internal/formats/framing"
+	"github.com/flowd-io/flowd/internal/network/call"
+	"github.com/flowd-io/flowd/internal/network/httpx"
 	"github.com/flowd-io/flowd/schema"
 )
 

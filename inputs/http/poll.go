@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/compression"
-	"github.com/flowd-io/flowd/internal/cursor"
-	"github.com/flowd-io/flowd/internal/httpx"
+	"github.com/flowd-io/flowd/internal/formats/compression"
+	"github.com/flowd-io/flowd/internal/network/httpx"
+	"github.com/flowd-io/flowd/internal/state/cursor"
 )
 
 // poll is one look at the server, of one page or of many.

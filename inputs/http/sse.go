@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/internal/formats/framing"
 )
 
 // events reads server-sent events, as the HTML standard defines them. An event whose end is missing is none.

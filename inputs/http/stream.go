@@ -14,8 +14,8 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
-	"github.com/flowd-io/flowd/internal/framing"
-	"github.com/flowd-io/flowd/internal/httpx"
+	"github.com/flowd-io/flowd/internal/formats/framing"
+	"github.com/flowd-io/flowd/internal/network/httpx"
 )
 
 const (

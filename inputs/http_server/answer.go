@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
-	"github.com/flowd-io/flowd/internal/reply"
+	"github.com/flowd-io/flowd/internal/components/reply"
 )
 
 // verdict is how one message ended, as reported to its sender.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/internal/formats/compression"
 )
 
 // hold is what a request has of the bytes that may wait.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/logsum"
+	"github.com/flowd-io/flowd/internal/operations/logsum"
 )
 
 const isLines = "Content-Type: application/x-ndjson"

@@ -18,10 +18,10 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/framing"
-	"github.com/flowd-io/flowd/internal/httpx"
-	"github.com/flowd-io/flowd/internal/reply"
-	"github.com/flowd-io/flowd/internal/tlsconf"
+	"github.com/flowd-io/flowd/internal/components/reply"
+	"github.com/flowd-io/flowd/internal/formats/framing"
+	"github.com/flowd-io/flowd/internal/network/httpx"
+	"github.com/flowd-io/flowd/internal/network/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 )
 

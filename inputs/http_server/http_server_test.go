@@ -21,8 +21,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/compression"
-	"github.com/flowd-io/flowd/internal/reply"
+	"github.com/flowd-io/flowd/internal/components/reply"
+	"github.com/flowd-io/flowd/internal/formats/compression"
 	"go.uber.org/goleak"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/logsum"
+	"github.com/flowd-io/flowd/internal/operations/logsum"
 )
 
 // references identify errors that clients do not see. Each one that was given out is in the

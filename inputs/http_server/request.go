@@ -13,9 +13,9 @@ import (
 	"unsafe"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/framing"
-	"github.com/flowd-io/flowd/internal/httpx"
-	"github.com/flowd-io/flowd/internal/reply"
+	"github.com/flowd-io/flowd/internal/components/reply"
+	"github.com/flowd-io/flowd/internal/formats/framing"
+	"github.com/flowd-io/flowd/internal/network/httpx"
 )
 
 // request is a request whose messages are on their way.

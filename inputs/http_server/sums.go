@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/flowd-io/flowd/internal/reply"
+	"github.com/flowd-io/flowd/internal/components/reply"
 )
 
 // mostListed is how many messages are answered individually. Those of a larger request are

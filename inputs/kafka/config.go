@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/queue/kafka"
+	"github.com/flowd-io/flowd/internal/systems/queue/kafka"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/twmb/franz-go/pkg/kgo"
 )

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowd-io/flowd/internal/queue/kafka"
+	"github.com/flowd-io/flowd/internal/systems/queue/kafka"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/flowd-io/flowd/internal/watermark"
+	"github.com/flowd-io/flowd/internal/state/watermark"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 

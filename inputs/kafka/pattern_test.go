@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/flowd-io/flowd/internal/queue/kafka"
+	"github.com/flowd-io/flowd/internal/systems/queue/kafka"
 )
 
 var patterns = []struct{ pattern, topic string }{

@@ -7,7 +7,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/queue/kafka"
+	"github.com/flowd-io/flowd/internal/systems/queue/kafka"
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/twmb/franz-go/pkg/kfake"

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/mqtt"
+	"github.com/flowd-io/flowd/internal/systems/mqtt"
 	"github.com/flowd-io/flowd/schema"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/source"
-	"github.com/flowd-io/flowd/internal/mqtt"
-	"github.com/flowd-io/flowd/internal/timing"
+	"github.com/flowd-io/flowd/internal/components/timing"
+	"github.com/flowd-io/flowd/internal/systems/mqtt"
 )
 
 const about = `

@@ -14,7 +14,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/mqtt"
+	"github.com/flowd-io/flowd/internal/systems/mqtt"
 	"github.com/flowd-io/flowd/internal/testing/mqtttest"
 	"github.com/google/go-cmp/cmp"
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/source"
-	"github.com/flowd-io/flowd/internal/mqtt"
-	"github.com/flowd-io/flowd/internal/watermark"
+	"github.com/flowd-io/flowd/internal/state/watermark"
+	"github.com/flowd-io/flowd/internal/systems/mqtt"
 )
 
 // session is one connection. It takes the acks of what came on it: the numbers of packets mean nothing on another one.

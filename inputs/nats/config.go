@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/queue/nats"
+	"github.com/flowd-io/flowd/internal/systems/queue/nats"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/nats-io/nats.go/jetstream"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/queue/nats"
+	"github.com/flowd-io/flowd/internal/systems/queue/nats"
 	"github.com/nats-io/nats.go/jetstream"
 )
 

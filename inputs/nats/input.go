@@ -9,8 +9,8 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/source"
-	"github.com/flowd-io/flowd/internal/attempts"
-	"github.com/flowd-io/flowd/internal/queue/nats"
+	"github.com/flowd-io/flowd/internal/systems/attempts"
+	"github.com/flowd-io/flowd/internal/systems/queue/nats"
 )
 
 type input struct {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/queue/nats"
+	"github.com/flowd-io/flowd/internal/systems/queue/nats"
 	client "github.com/nats-io/nats.go"
 )
 

@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/pipe"
+	"github.com/flowd-io/flowd/internal/components/pipe"
 )
 
 // Config configures the input.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/pipe"
+	"github.com/flowd-io/flowd/internal/components/pipe"
 )
 
 func TestInput(t *testing.T) {

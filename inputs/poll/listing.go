@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/timing"
+	"github.com/flowd-io/flowd/internal/components/timing"
 )
 
 // mostListed bounds the queues that one pattern matches.

@@ -19,7 +19,7 @@ import (
 	_ "github.com/flowd-io/flowd/inputs/generate"
 	_ "github.com/flowd-io/flowd/inputs/http_server"
 	_ "github.com/flowd-io/flowd/inputs/pipe"
-	"github.com/flowd-io/flowd/internal/timing"
+	"github.com/flowd-io/flowd/internal/components/timing"
 )
 
 func TestInput(t *testing.T) {

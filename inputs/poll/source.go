@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine/polling"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/timing"
+	"github.com/flowd-io/flowd/internal/components/timing"
 )
 
 // The back-off of a source that fails: with full jitter, doubling.

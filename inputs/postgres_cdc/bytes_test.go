@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/engine/doc"
-	"github.com/flowd-io/flowd/internal/pgoutput"
+	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
 func TestTextThatIsNotUTF8StaysAndIsNotADocument(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/flowd-io/flowd/engine/doc"
-	"github.com/flowd-io/flowd/internal/pgoutput"
+	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
 // The operations, as messages name them.

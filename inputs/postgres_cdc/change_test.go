@@ -8,7 +8,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/pgoutput"
+	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 	"github.com/google/go-cmp/cmp"
 )
 

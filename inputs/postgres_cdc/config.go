@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/tlsconf"
+	"github.com/flowd-io/flowd/internal/network/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/pgwire"
+	"github.com/flowd-io/flowd/internal/systems/pgwire"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine/cause"
-	"github.com/flowd-io/flowd/internal/bounds"
+	"github.com/flowd-io/flowd/internal/network/bounds"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 

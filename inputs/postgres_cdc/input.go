@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/bounds"
-	"github.com/flowd-io/flowd/internal/pgoutput"
+	"github.com/flowd-io/flowd/internal/network/bounds"
+	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
 // input is what reads a slot, over all of its connections. Exactly one of birth and stream is there while it is open.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/pgoutput"
+	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
 // server is what the server says of itself.

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/pgoutput"
-	"github.com/flowd-io/flowd/internal/watermark"
+	"github.com/flowd-io/flowd/internal/state/watermark"
+	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
 // progress is up to where all is settled. Messages are numbered in the order in which they were read; a transaction is

@@ -2,7 +2,7 @@ package postgrescdc
 
 import (
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/pgoutput"
+	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
 // queue is what was read and is not in a batch. While a transaction is open, its newest change stays: only what follows

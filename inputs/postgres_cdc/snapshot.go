@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/pgoutput"
+	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
 // birth makes the slot. With a snapshot it first makes a temporary one, which the server drops when the connection ends,

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/bounds"
-	"github.com/flowd-io/flowd/internal/pgoutput"
+	"github.com/flowd-io/flowd/internal/network/bounds"
+	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
-	"github.com/flowd-io/flowd/internal/pgoutput"
+	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
 // table is what the server has said of one. It never changes: another description makes another.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/network/tlsconf"
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
 	"github.com/flowd-io/flowd/internal/testing/pgtest"
-	"github.com/flowd-io/flowd/internal/tlsconf"
 )
 
 func TestTLS(t *testing.T) {

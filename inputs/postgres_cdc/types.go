@@ -4,7 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/flowd-io/flowd/internal/pgoutput"
+	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
 // mostDomains is how many domains are followed, one of another, to their base.

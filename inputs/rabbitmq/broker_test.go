@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/queue/amqp"
+	"github.com/flowd-io/flowd/internal/systems/queue/amqp"
 	"github.com/flowd-io/flowd/internal/testing/brokertest"
 	_ "github.com/flowd-io/flowd/outputs/rabbitmq"
 	"github.com/google/go-cmp/cmp"

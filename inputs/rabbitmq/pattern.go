@@ -5,7 +5,7 @@ import (
 	"path"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/queue/amqp"
+	"github.com/flowd-io/flowd/internal/systems/queue/amqp"
 )
 
 // pattern represents all queues whose names match; the poll input reads each.

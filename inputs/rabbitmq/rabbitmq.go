@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/source"
-	"github.com/flowd-io/flowd/internal/queue/amqp"
+	"github.com/flowd-io/flowd/internal/systems/queue/amqp"
 	"github.com/flowd-io/flowd/schema"
 )
 

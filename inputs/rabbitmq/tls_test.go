@@ -15,7 +15,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/queue/amqp"
+	"github.com/flowd-io/flowd/internal/systems/queue/amqp"
 	"github.com/flowd-io/flowd/internal/testing/brokertest"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/source"
-	"github.com/flowd-io/flowd/internal/queue/redis"
+	"github.com/flowd-io/flowd/internal/systems/queue/redis"
 	goredis "github.com/redis/go-redis/v9"
 )
 

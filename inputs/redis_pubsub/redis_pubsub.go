@@ -11,7 +11,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/source"
-	"github.com/flowd-io/flowd/internal/queue/redis"
+	"github.com/flowd-io/flowd/internal/systems/queue/redis"
 	"github.com/flowd-io/flowd/schema"
 	goredis "github.com/redis/go-redis/v9"
 )

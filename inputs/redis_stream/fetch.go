@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowd-io/flowd/internal/bounds"
-	"github.com/flowd-io/flowd/internal/queue/redis"
+	"github.com/flowd-io/flowd/internal/network/bounds"
+	"github.com/flowd-io/flowd/internal/systems/queue/redis"
 	goredis "github.com/redis/go-redis/v9"
 )
 

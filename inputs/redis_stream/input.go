@@ -9,7 +9,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/source"
-	"github.com/flowd-io/flowd/internal/queue/redis"
+	"github.com/flowd-io/flowd/internal/systems/queue/redis"
 )
 
 // mostFetched bounds what one read asks for.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/queue/redis"
+	"github.com/flowd-io/flowd/internal/systems/queue/redis"
 	goredis "github.com/redis/go-redis/v9"
 )
 

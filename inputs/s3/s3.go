@@ -1,5 +1,5 @@
 // Package s3 reads objects of Amazon S3, and of stores that speak its protocol. How objects
-// are read is in internal/objects, and how S3 is called in internal/objects/s3.
+// are read is in internal/systems/objects, and how S3 is called in internal/systems/objects/s3.
 package s3
 
 import (
@@ -7,8 +7,8 @@ import (
 	"net/http"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/objects"
-	"github.com/flowd-io/flowd/internal/objects/s3"
+	"github.com/flowd-io/flowd/internal/systems/objects"
+	"github.com/flowd-io/flowd/internal/systems/objects/s3"
 )
 
 // Config configures the input.

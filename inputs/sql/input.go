@@ -11,10 +11,10 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/source"
-	"github.com/flowd-io/flowd/internal/checkpoint"
-	"github.com/flowd-io/flowd/internal/cursor"
-	"github.com/flowd-io/flowd/internal/sqldb"
-	"github.com/flowd-io/flowd/internal/timing"
+	"github.com/flowd-io/flowd/internal/components/timing"
+	"github.com/flowd-io/flowd/internal/state/checkpoint"
+	"github.com/flowd-io/flowd/internal/state/cursor"
+	"github.com/flowd-io/flowd/internal/systems/sqldb"
 )
 
 type input struct {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/flowd-io/flowd/internal/cursor"
+	"github.com/flowd-io/flowd/internal/state/cursor"
 )
 
 // state is what a checkpoint has.

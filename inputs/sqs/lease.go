@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/aws"
+	"github.com/flowd-io/flowd/internal/systems/aws"
 )
 
 // lease is the time for which the queue hides a message from others.

@@ -14,8 +14,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/components/timing"
 	"github.com/flowd-io/flowd/internal/testing/fakesqs"
-	"github.com/flowd-io/flowd/internal/timing"
 )
 
 func numbers(n int) (all []string) {

@@ -6,7 +6,7 @@ import (
 	"path"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/aws"
+	"github.com/flowd-io/flowd/internal/systems/aws"
 )
 
 // pattern represents all queues whose names match; the poll input reads each.

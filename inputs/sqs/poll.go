@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/flowd-io/flowd/engine"
 
-	"github.com/flowd-io/flowd/internal/aws"
+	"github.com/flowd-io/flowd/internal/systems/aws"
 )
 
 const (

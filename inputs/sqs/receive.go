@@ -10,9 +10,9 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/aws"
-	"github.com/flowd-io/flowd/internal/httpx"
-	"github.com/flowd-io/flowd/internal/timing"
+	"github.com/flowd-io/flowd/internal/components/timing"
+	"github.com/flowd-io/flowd/internal/network/httpx"
+	"github.com/flowd-io/flowd/internal/systems/aws"
 )
 
 // emptyPause is the least time between an empty receive that did not wait and the next.

@@ -12,9 +12,9 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/source"
-	"github.com/flowd-io/flowd/internal/attempts"
-	"github.com/flowd-io/flowd/internal/aws"
-	_ "github.com/flowd-io/flowd/internal/queue/sqs" // sqs:// of flowd queue
+	"github.com/flowd-io/flowd/internal/systems/attempts"
+	"github.com/flowd-io/flowd/internal/systems/aws"
+	_ "github.com/flowd-io/flowd/internal/systems/queue/sqs" // sqs:// of flowd queue
 )
 
 // Config configures the input.

@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/codec"
+	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
 // decoder and encoder are what decode and encode want of a format whose payloads have schemas.

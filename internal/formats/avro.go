@@ -2,7 +2,7 @@
 
 package formats
 
-import "github.com/flowd-io/flowd/internal/avro"
+import "github.com/flowd-io/flowd/internal/formats/avro"
 
 // The options of Avro.
 type (

@@ -2,7 +2,7 @@
 
 package formats
 
-import "github.com/flowd-io/flowd/internal/parquet"
+import "github.com/flowd-io/flowd/internal/formats/parquet"
 
 // The options of Parquet.
 type (

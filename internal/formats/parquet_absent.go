@@ -4,8 +4,8 @@ package formats
 
 import (
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/builds"
-	"github.com/flowd-io/flowd/internal/codec"
+	"github.com/flowd-io/flowd/internal/components/builds"
+	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
 // The options of Parquet, which are a mistake here.

@@ -2,7 +2,7 @@
 
 package formats
 
-import "github.com/flowd-io/flowd/internal/protobuf"
+import "github.com/flowd-io/flowd/internal/formats/protobuf"
 
 // The options of Protobuf.
 type (

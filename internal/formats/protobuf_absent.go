@@ -4,7 +4,7 @@ package formats
 
 import (
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/builds"
+	"github.com/flowd-io/flowd/internal/components/builds"
 )
 
 // The options of Protobuf, which are a mistake here.

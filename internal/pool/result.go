@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/inner"
+	"github.com/flowd-io/flowd/internal/components/inner"
 )
 
 // Result is what steps have made of a job's messages.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/inner"
+	"github.com/flowd-io/flowd/internal/components/inner"
 )
 
 // do is a step over whole batches.

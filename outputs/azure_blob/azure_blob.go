@@ -1,13 +1,13 @@
 // Package azureblob writes messages as blobs of Azure Storage. How objects are written is in
-// internal/objects, and how the service is called in internal/objects/azure.
+// internal/systems/objects, and how the service is called in internal/systems/objects/azure.
 package azureblob
 
 import (
 	"context"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/objects"
-	"github.com/flowd-io/flowd/internal/objects/azure"
+	"github.com/flowd-io/flowd/internal/systems/objects"
+	"github.com/flowd-io/flowd/internal/systems/objects/azure"
 )
 
 // Config configures the output.

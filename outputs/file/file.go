@@ -14,9 +14,9 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/compression"
-	"github.com/flowd-io/flowd/internal/framing"
-	"github.com/flowd-io/flowd/internal/openfiles"
+	"github.com/flowd-io/flowd/internal/disk/openfiles"
+	"github.com/flowd-io/flowd/internal/formats/compression"
+	"github.com/flowd-io/flowd/internal/formats/framing"
 	"github.com/flowd-io/flowd/schema"
 )
 

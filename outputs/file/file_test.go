@@ -18,8 +18,8 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/compression"
-	"github.com/flowd-io/flowd/internal/openfiles"
+	"github.com/flowd-io/flowd/internal/disk/openfiles"
+	"github.com/flowd-io/flowd/internal/formats/compression"
 	"github.com/flowd-io/flowd/internal/testing/steptest"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/controls"
+	"github.com/flowd-io/flowd/internal/components/controls"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/compression"
-	"github.com/flowd-io/flowd/internal/files"
+	"github.com/flowd-io/flowd/internal/disk/files"
+	"github.com/flowd-io/flowd/internal/formats/compression"
 )
 
 // partial ends the name of a file that is not complete yet.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/objects"
+	"github.com/flowd-io/flowd/internal/systems/objects"
 	"github.com/flowd-io/flowd/internal/testing/fakegcs"
 )
 

@@ -1,5 +1,5 @@
 // Package http writes messages as HTTP requests. Start at [output.Write]; how a
-// request is made, and what its answer means, is in internal/httpx.
+// request is made, and what its answer means, is in internal/network/httpx.
 package http
 
 import (
@@ -11,9 +11,10 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/call"
-	"github.com/flowd-io/flowd/internal/framing"
-	"github.com/flowd-io/flowd/internal/httpx"
+	"github.com/flowd-io/flowd/internal/formats/codec"
+	"github.com/flowd-io/flowd/internal/formats/framing"
+	"github.com/flowd-io/flowd/internal/network/call"
+	"github.com/flowd-io/flowd/internal/network/httpx"
 )
 
 // Config configures the output.
@@ -200,7 +201,7 @@ func (o *output) bodyOf(m *engine.Message) ([]byte, error) {
 	}
 	switch o.cfg.Batch {
 	case "array":
-		if err := call.Valid(body); err != nil {
+		if err := codec.Valid(body); err != nil {
 			return nil, err
 		}
 	case "lines":

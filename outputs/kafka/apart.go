@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/queue/kafka"
+	"github.com/flowd-io/flowd/internal/systems/queue/kafka"
 )
 
 // apart finds out which records a broker refuses of those that have failed together, by sending ever fewer of them at

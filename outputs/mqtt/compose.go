@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/metadata"
-	"github.com/flowd-io/flowd/internal/mqtt"
+	"github.com/flowd-io/flowd/internal/systems/metadata"
+	"github.com/flowd-io/flowd/internal/systems/mqtt"
 )
 
 // compose makes what will be published; messages that can't be composed fail.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/queue/nats"
+	"github.com/flowd-io/flowd/internal/systems/queue/nats"
 	"github.com/flowd-io/flowd/schema"
 )
 

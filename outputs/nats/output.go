@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/metadata"
-	"github.com/flowd-io/flowd/internal/queue/nats"
+	"github.com/flowd-io/flowd/internal/systems/metadata"
+	"github.com/flowd-io/flowd/internal/systems/queue/nats"
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )

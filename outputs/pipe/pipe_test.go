@@ -7,7 +7,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/pipe"
+	"github.com/flowd-io/flowd/internal/components/pipe"
 )
 
 func TestOutput(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/controls"
-	"github.com/flowd-io/flowd/internal/queue/amqp"
+	"github.com/flowd-io/flowd/internal/components/controls"
+	"github.com/flowd-io/flowd/internal/systems/queue/amqp"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 

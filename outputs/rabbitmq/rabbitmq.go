@@ -1,6 +1,6 @@
 // Package rabbitmq publishes messages to a RabbitMQ exchange. Start at
 // [output.Write]; what is published of a
-// message is in compose.go; confirms are the business of internal/queue/amqp.
+// message is in compose.go; confirms are the business of internal/systems/queue/amqp.
 package rabbitmq
 
 import (
@@ -12,7 +12,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/queue/amqp"
+	"github.com/flowd-io/flowd/internal/systems/queue/amqp"
 	"github.com/flowd-io/flowd/schema"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )

@@ -1,4 +1,4 @@
-// Package redislist pushes messages onto lists of Redis. What the outputs for Redis share is in internal/queue/redis.
+// Package redislist pushes messages onto lists of Redis. What the outputs for Redis share is in internal/systems/queue/redis.
 package redislist
 
 import (
@@ -6,7 +6,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/queue/redis"
+	"github.com/flowd-io/flowd/internal/systems/queue/redis"
 	goredis "github.com/redis/go-redis/v9"
 )
 

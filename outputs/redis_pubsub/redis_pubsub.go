@@ -1,5 +1,5 @@
 // Package redispubsub publishes messages on channels of Redis. What the outputs for Redis share is in
-// internal/queue/redis.
+// internal/systems/queue/redis.
 package redispubsub
 
 import (
@@ -7,7 +7,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/queue/redis"
+	"github.com/flowd-io/flowd/internal/systems/queue/redis"
 	goredis "github.com/redis/go-redis/v9"
 )
 

@@ -1,5 +1,5 @@
 // Package redisstream adds messages to streams of Redis. Start at [output.command]; what the outputs for Redis share is
-// in internal/queue/redis.
+// in internal/systems/queue/redis.
 package redisstream
 
 import (
@@ -9,8 +9,8 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/metadata"
-	"github.com/flowd-io/flowd/internal/queue/redis"
+	"github.com/flowd-io/flowd/internal/systems/metadata"
+	"github.com/flowd-io/flowd/internal/systems/queue/redis"
 	"github.com/flowd-io/flowd/schema"
 	goredis "github.com/redis/go-redis/v9"
 )

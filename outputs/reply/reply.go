@@ -8,8 +8,8 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/httpx"
-	"github.com/flowd-io/flowd/internal/reply"
+	"github.com/flowd-io/flowd/internal/components/reply"
+	"github.com/flowd-io/flowd/internal/network/httpx"
 	"github.com/flowd-io/flowd/schema"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
 	_ "github.com/flowd-io/flowd/inputs/pipe"
-	"github.com/flowd-io/flowd/internal/reply"
+	"github.com/flowd-io/flowd/internal/components/reply"
 	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/outputs/pipe"
 	"github.com/flowd-io/flowd/schema"

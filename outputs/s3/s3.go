@@ -1,6 +1,6 @@
 // Package s3 writes messages as objects of Amazon S3, and of stores that speak its protocol.
-// How objects are written is in internal/objects, and how S3 is called in
-// internal/objects/s3.
+// How objects are written is in internal/systems/objects, and how S3 is called in
+// internal/systems/objects/s3.
 package s3
 
 import (
@@ -9,8 +9,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/objects"
-	"github.com/flowd-io/flowd/internal/objects/s3"
+	"github.com/flowd-io/flowd/internal/systems/objects"
+	"github.com/flowd-io/flowd/internal/systems/objects/s3"
 )
 
 // Config configures the output.

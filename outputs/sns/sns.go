@@ -1,5 +1,5 @@
 // Package sns publishes messages to topics of Amazon SNS, ten to a request. Start at
-// [output.Write]; how requests are packed is in internal/aws.
+// [output.Write]; how requests are packed is in internal/systems/aws.
 package sns
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sns/types"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/aws"
+	"github.com/flowd-io/flowd/internal/systems/aws"
 )
 
 // Config configures the output.

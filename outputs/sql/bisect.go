@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/flowd-io/flowd/internal/sqldb"
+	"github.com/flowd-io/flowd/internal/systems/sqldb"
 )
 
 // writing is one Write.

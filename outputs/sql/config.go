@@ -8,7 +8,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/sqldb"
+	"github.com/flowd-io/flowd/internal/systems/sqldb"
 	"github.com/flowd-io/flowd/schema"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/sqldb"
+	"github.com/flowd-io/flowd/internal/systems/sqldb"
 	"github.com/flowd-io/flowd/internal/testing/sqltest"
 )
 

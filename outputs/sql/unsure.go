@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/sqldb"
+	"github.com/flowd-io/flowd/internal/systems/sqldb"
 )
 
 // unsure has the rows of failed writes that the database may have stored all the same: the answer was lost.

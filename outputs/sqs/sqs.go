@@ -1,5 +1,5 @@
 // Package sqs sends messages to queues of Amazon SQS, ten to a request. Start at
-// [output.Write]; how requests are packed is in internal/aws.
+// [output.Write]; how requests are packed is in internal/systems/aws.
 package sqs
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/aws"
+	"github.com/flowd-io/flowd/internal/systems/aws"
 )
 
 // Config configures the output.

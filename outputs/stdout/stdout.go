@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/files"
-	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/internal/disk/files"
+	"github.com/flowd-io/flowd/internal/formats/framing"
 )
 
 // Config configures the outputs.

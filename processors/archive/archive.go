@@ -8,8 +8,8 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/formats"
+	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
 // Config configures the archive step.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/codec"
-	"github.com/flowd-io/flowd/internal/controls"
-	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/internal/components/controls"
+	"github.com/flowd-io/flowd/internal/formats/codec"
+	"github.com/flowd-io/flowd/internal/formats/framing"
 )
 
 type lines struct{}

@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/fields"
-	"github.com/flowd-io/flowd/internal/twophase"
+	"github.com/flowd-io/flowd/internal/components/fields"
+	"github.com/flowd-io/flowd/internal/state/twophase"
 )
 
 // Config configures the cache processor.

@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
-	_ "github.com/flowd-io/flowd/internal/caches"
+	_ "github.com/flowd-io/flowd/internal/state/caches"
 	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/cache"
 	_ "github.com/flowd-io/flowd/processors/each"

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/internal/formats/compression"
 )
 
 // Config configures the compress processor.

@@ -1,5 +1,5 @@
 // Package decode is the processor `decode`: it turns text of another format into
-// a document. Start at [Config]; the formats are in internal/codec.
+// a document. Start at [Config]; the formats are in internal/formats/codec.
 package decode
 
 import (
@@ -11,10 +11,10 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
-	"github.com/flowd-io/flowd/internal/codec"
-	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/internal/components/fields"
 	"github.com/flowd-io/flowd/internal/formats"
-	"github.com/flowd-io/flowd/internal/jsonschema"
+	"github.com/flowd-io/flowd/internal/formats/codec"
+	"github.com/flowd-io/flowd/internal/formats/jsonschema"
 )
 
 // Config configures the decode processor.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/internal/formats/compression"
 	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/decompress"
 )

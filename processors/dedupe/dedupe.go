@@ -12,7 +12,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/twophase"
+	"github.com/flowd-io/flowd/internal/state/twophase"
 )
 
 // Config configures the dedupe processor.

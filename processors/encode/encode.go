@@ -1,5 +1,5 @@
 // Package encode is the processor `encode`: it turns a document into text of
-// another format. Start at [Config]; the formats are in internal/codec.
+// another format. Start at [Config]; the formats are in internal/formats/codec.
 package encode
 
 import (
@@ -10,10 +10,10 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
-	"github.com/flowd-io/flowd/internal/codec"
-	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/internal/components/fields"
 	"github.com/flowd-io/flowd/internal/formats"
-	"github.com/flowd-io/flowd/internal/jsonschema"
+	"github.com/flowd-io/flowd/internal/formats/codec"
+	"github.com/flowd-io/flowd/internal/formats/jsonschema"
 )
 
 // Config configures the encode processor.

@@ -16,8 +16,9 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/call"
-	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/internal/components/fields"
+	"github.com/flowd-io/flowd/internal/formats/codec"
+	"github.com/flowd-io/flowd/internal/network/call"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -197,7 +198,7 @@ func (p *program) put(m *engine.Message, answer []byte) error {
 		m.SetBytes(answer)
 		return nil
 	}
-	raw, err := call.Value(answer, true)
+	raw, err := codec.Answer(answer, true)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/network/call"
 )
 
 // once starts the program for each message.

@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/flowd-io/flowd/internal/call"
-	"github.com/flowd-io/flowd/internal/logsum"
+	"github.com/flowd-io/flowd/internal/network/call"
+	"github.com/flowd-io/flowd/internal/operations/logsum"
 	"github.com/flowd-io/flowd/schema"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/framing"
-	"github.com/flowd-io/flowd/internal/timing"
+	"github.com/flowd-io/flowd/internal/components/timing"
+	"github.com/flowd-io/flowd/internal/formats/framing"
 )
 
 // pool keeps programs running: one for each slot, started when it is needed.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/fields"
-	"github.com/flowd-io/flowd/internal/tables"
+	"github.com/flowd-io/flowd/internal/components/fields"
+	"github.com/flowd-io/flowd/internal/state/tables"
 )
 
 // Config configures the geoip processor.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/tables"
+	"github.com/flowd-io/flowd/internal/state/tables"
 	"github.com/flowd-io/flowd/schema"
 )
 

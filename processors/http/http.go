@@ -1,6 +1,6 @@
 // Package http is the processor `http`: it calls a server for each message.
 // Start at [Config]; how a request is made, and what a refusal means, is in
-// internal/httpx.
+// internal/network/httpx.
 package http
 
 import (
@@ -14,9 +14,10 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/call"
-	"github.com/flowd-io/flowd/internal/fields"
-	"github.com/flowd-io/flowd/internal/httpx"
+	"github.com/flowd-io/flowd/internal/components/fields"
+	"github.com/flowd-io/flowd/internal/formats/codec"
+	"github.com/flowd-io/flowd/internal/network/call"
+	"github.com/flowd-io/flowd/internal/network/httpx"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -228,11 +229,11 @@ func (s *step) put(m *engine.Message, c *request) error {
 	raw := bytes.TrimSpace(c.answer)
 	var err error
 	if len(raw) > 0 && isJSON(c.got.Get("Content-Type")) {
-		if err = call.Valid(raw); err != nil {
+		if err = codec.Valid(raw); err != nil {
 			// not an error of the message's own bytes
 			return engine.Errorf(engine.Decode, "the answer's content type is JSON, but it is not valid: %v", err)
 		}
-	} else if raw, err = call.Value(raw, false); err != nil {
+	} else if raw, err = codec.Answer(raw, false); err != nil {
 		return err
 	}
 	return m.Doc().SetRaw(s.cfg.Into.Path, raw)

@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/internal/components/fields"
 )
 
 const doc = `

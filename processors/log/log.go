@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/logsum"
+	"github.com/flowd-io/flowd/internal/operations/logsum"
 	"github.com/flowd-io/flowd/schema"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/metrics"
+	"github.com/flowd-io/flowd/internal/operations/metrics"
 	"github.com/flowd-io/flowd/schema"
 )
 

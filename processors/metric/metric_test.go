@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/metrics"
+	"github.com/flowd-io/flowd/internal/operations/metrics"
 	"github.com/flowd-io/flowd/internal/testing/steptest"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/google/go-cmp/cmp"

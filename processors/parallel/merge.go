@@ -7,7 +7,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
-	"github.com/flowd-io/flowd/internal/inner"
+	"github.com/flowd-io/flowd/internal/components/inner"
 )
 
 const (

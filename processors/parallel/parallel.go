@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/inner"
+	"github.com/flowd-io/flowd/internal/components/inner"
 	"github.com/flowd-io/flowd/schema"
 )
 

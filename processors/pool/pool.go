@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/inner"
+	"github.com/flowd-io/flowd/internal/components/inner"
 	"github.com/flowd-io/flowd/internal/pool"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/schema"

@@ -1,5 +1,5 @@
 // Package redis is the processor `redis`: it carries out a command for each message. Start at [Config]; connections are
-// the business of internal/queue/redis.
+// the business of internal/systems/queue/redis.
 package redis
 
 import (
@@ -11,10 +11,10 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/bounds"
-	"github.com/flowd-io/flowd/internal/fields"
-	"github.com/flowd-io/flowd/internal/metadata"
-	"github.com/flowd-io/flowd/internal/queue/redis"
+	"github.com/flowd-io/flowd/internal/components/fields"
+	"github.com/flowd-io/flowd/internal/network/bounds"
+	"github.com/flowd-io/flowd/internal/systems/metadata"
+	"github.com/flowd-io/flowd/internal/systems/queue/redis"
 	"github.com/flowd-io/flowd/schema"
 	goredis "github.com/redis/go-redis/v9"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/timing"
+	"github.com/flowd-io/flowd/internal/components/timing"
 )
 
 const doc = `

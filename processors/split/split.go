@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/codec"
+	"github.com/flowd-io/flowd/internal/formats/codec"
 	"github.com/flowd-io/flowd/schema"
 )
 

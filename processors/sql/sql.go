@@ -1,5 +1,5 @@
 // Package sql is the processor `sql`: it runs a statement for each message. Start at [Config]; connections and values
-// are the business of internal/sqldb.
+// are the business of internal/systems/sqldb.
 package sql
 
 import (
@@ -8,9 +8,9 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/call"
-	"github.com/flowd-io/flowd/internal/fields"
-	"github.com/flowd-io/flowd/internal/sqldb"
+	"github.com/flowd-io/flowd/internal/components/fields"
+	"github.com/flowd-io/flowd/internal/network/call"
+	"github.com/flowd-io/flowd/internal/systems/sqldb"
 	"github.com/flowd-io/flowd/schema"
 )
 

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/waits"
-	"github.com/flowd-io/flowd/internal/writebehind"
+	"github.com/flowd-io/flowd/internal/state/waits"
+	"github.com/flowd-io/flowd/internal/state/writebehind"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/waits"
+	"github.com/flowd-io/flowd/internal/state/waits"
 )
 
 // chain has the messages under way that have changed the state of a key, in the order in which they came.

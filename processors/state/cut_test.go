@@ -5,7 +5,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/waits"
+	"github.com/flowd-io/flowd/internal/state/waits"
 )
 
 // TestACutDoesNotHideThoseBefore has one of several messages stop waiting: who waited behind it waits for those before it,

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/writebehind"
+	"github.com/flowd-io/flowd/internal/state/writebehind"
 )
 
 // enter gives m the state of its key, or lets it wait for that.

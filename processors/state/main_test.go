@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/runtime"
-	_ "github.com/flowd-io/flowd/internal/caches"
+	_ "github.com/flowd-io/flowd/internal/state/caches"
 	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/map"
 	_ "github.com/flowd-io/flowd/processors/split"

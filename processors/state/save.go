@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/call"
-	"github.com/flowd-io/flowd/internal/writebehind"
+	"github.com/flowd-io/flowd/internal/network/call"
+	"github.com/flowd-io/flowd/internal/state/writebehind"
 )
 
 // store keeps states: an [engine.Cache].

@@ -17,9 +17,9 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/caches/memory"
-	"github.com/flowd-io/flowd/internal/fields"
-	"github.com/flowd-io/flowd/internal/waits"
+	"github.com/flowd-io/flowd/internal/components/fields"
+	"github.com/flowd-io/flowd/internal/state/caches/memory"
+	"github.com/flowd-io/flowd/internal/state/waits"
 	"github.com/flowd-io/flowd/schema"
 )
 

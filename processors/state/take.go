@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/call"
-	"github.com/flowd-io/flowd/internal/writebehind"
+	"github.com/flowd-io/flowd/internal/network/call"
+	"github.com/flowd-io/flowd/internal/state/writebehind"
 )
 
 // take finds the chains of keys, and reads the states of those that are new. They stay until they are released.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/jsonschema"
+	"github.com/flowd-io/flowd/internal/formats/jsonschema"
 )
 
 // Config configures the validate processor.

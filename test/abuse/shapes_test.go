@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/internal/formats/compression"
 	"github.com/flowd-io/flowd/test/flowdtest"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
 	_ "github.com/flowd-io/flowd/inputs"
-	"github.com/flowd-io/flowd/internal/headroom"
+	"github.com/flowd-io/flowd/internal/operations/headroom"
 	_ "github.com/flowd-io/flowd/outputs"
 	_ "github.com/flowd-io/flowd/processors"
 	"github.com/flowd-io/flowd/schema"

@@ -3,7 +3,7 @@
 package cli
 
 import (
-	"github.com/flowd-io/flowd/internal/builds"
+	"github.com/flowd-io/flowd/internal/components/builds"
 	"github.com/spf13/cobra"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowd-io/flowd/internal/service"
+	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/spf13/cobra"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/service"
+	"github.com/flowd-io/flowd/internal/operations/service"
 )
 
 // only is the state of one pipeline.

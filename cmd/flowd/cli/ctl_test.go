@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/service"
+	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/google/go-cmp/cmp"
 )
 

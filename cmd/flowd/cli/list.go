@@ -8,7 +8,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/builds"
+	"github.com/flowd-io/flowd/internal/components/builds"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )

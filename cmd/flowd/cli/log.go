@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/config"
-	"github.com/flowd-io/flowd/internal/call"
-	"github.com/flowd-io/flowd/internal/logsum"
+	"github.com/flowd-io/flowd/internal/network/call"
+	"github.com/flowd-io/flowd/internal/operations/logsum"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/lmittmann/tint"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/headroom"
-	"github.com/flowd-io/flowd/internal/service"
+	"github.com/flowd-io/flowd/internal/operations/headroom"
+	"github.com/flowd-io/flowd/internal/operations/service"
 )
 
 // process is the pipelines of this process while they run: what signals, the

@@ -15,7 +15,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	_ "github.com/flowd-io/flowd/inputs/generate"
 	_ "github.com/flowd-io/flowd/inputs/pipe"
-	"github.com/flowd-io/flowd/internal/service"
+	"github.com/flowd-io/flowd/internal/operations/service"
 	_ "github.com/flowd-io/flowd/outputs/pipe"
 	_ "github.com/flowd-io/flowd/processors/sleep"
 	"github.com/flowd-io/flowd/schema"

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowd-io/flowd/internal/queue"
+	"github.com/flowd-io/flowd/internal/systems/queue"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )

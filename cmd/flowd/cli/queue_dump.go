@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/controls"
-	"github.com/flowd-io/flowd/internal/files"
-	"github.com/flowd-io/flowd/internal/framing"
-	"github.com/flowd-io/flowd/internal/queue"
+	"github.com/flowd-io/flowd/internal/components/controls"
+	"github.com/flowd-io/flowd/internal/disk/files"
+	"github.com/flowd-io/flowd/internal/formats/framing"
+	"github.com/flowd-io/flowd/internal/systems/queue"
 	"github.com/spf13/cobra"
 )
 

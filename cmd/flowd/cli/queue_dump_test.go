@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/queue"
+	"github.com/flowd-io/flowd/internal/systems/queue"
 )
 
 // puts has a dump write one message.

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/flowd-io/flowd/internal/queue"
+	"github.com/flowd-io/flowd/internal/systems/queue"
 	"github.com/spf13/cobra"
 )
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flowd-io/flowd/internal/queue"
+	"github.com/flowd-io/flowd/internal/systems/queue"
 	"github.com/flowd-io/flowd/internal/testing/queuetest"
 )
 

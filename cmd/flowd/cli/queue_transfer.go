@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/queue"
+	"github.com/flowd-io/flowd/internal/systems/queue"
 )
 
 const (

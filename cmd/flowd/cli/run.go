@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/config"
-	"github.com/flowd-io/flowd/internal/headroom"
-	"github.com/flowd-io/flowd/internal/metrics"
+	"github.com/flowd-io/flowd/internal/operations/headroom"
+	"github.com/flowd-io/flowd/internal/operations/metrics"
+	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/flowd-io/flowd/internal/pool/wire"
-	"github.com/flowd-io/flowd/internal/service"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )

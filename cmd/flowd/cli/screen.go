@@ -9,7 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/flowd-io/flowd/internal/controls"
+	"github.com/flowd-io/flowd/internal/components/controls"
 	"golang.org/x/term"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/config"
-	"github.com/flowd-io/flowd/internal/pipetest"
+	"github.com/flowd-io/flowd/internal/operations/pipetest"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowd-io/flowd/internal/pipetest"
+	"github.com/flowd-io/flowd/internal/operations/pipetest"
 	"github.com/flowd-io/flowd/schema"
 )
 

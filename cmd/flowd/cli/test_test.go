@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/pipetest"
+	"github.com/flowd-io/flowd/internal/operations/pipetest"
 )
 
 func init() {

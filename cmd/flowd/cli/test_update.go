@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/config"
-	"github.com/flowd-io/flowd/internal/pipetest"
+	"github.com/flowd-io/flowd/internal/operations/pipetest"
 )
 
 // updateTests writes what arrived into the files, as what failing tests expect, after it

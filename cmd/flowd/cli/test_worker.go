@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/config"
-	"github.com/flowd-io/flowd/internal/pipetest"
+	"github.com/flowd-io/flowd/internal/operations/pipetest"
 	"github.com/spf13/cobra"
 )
 

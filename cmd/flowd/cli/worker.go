@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/headroom"
+	"github.com/flowd-io/flowd/internal/network/tlsconf"
+	"github.com/flowd-io/flowd/internal/operations/headroom"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/internal/pool/worker"
-	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )

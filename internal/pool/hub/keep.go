@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/components/timing"
 	"github.com/flowd-io/flowd/internal/pool/wire"
-	"github.com/flowd-io/flowd/internal/timing"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )

@@ -11,9 +11,9 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/flowd-io/flowd/internal/nats/embed"
+	"github.com/flowd-io/flowd/internal/network/tlsconf"
 	"github.com/flowd-io/flowd/internal/pool/wire"
-	"github.com/flowd-io/flowd/internal/tlsconf"
+	"github.com/flowd-io/flowd/internal/systems/nats/embed"
 )
 
 // embedded is a NATS server of this process.

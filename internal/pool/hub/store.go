@@ -5,9 +5,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/flowd-io/flowd/internal/flock"
-	"github.com/flowd-io/flowd/internal/nats/embed"
+	"github.com/flowd-io/flowd/internal/disk/flock"
 	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/flowd-io/flowd/internal/systems/nats/embed"
 )
 
 // store is the folder in which the NATS server of this process keeps its jobs. A lock

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flowd-io/flowd/internal/nats/embed"
 	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/flowd-io/flowd/internal/systems/nats/embed"
 )
 
 // found are the files below a folder, except locks.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/tlsconf"
+	"github.com/flowd-io/flowd/internal/network/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 )
 

@@ -6,7 +6,7 @@ import (
 	"crypto/tls"
 	"time"
 
-	client "github.com/flowd-io/flowd/internal/nats"
+	client "github.com/flowd-io/flowd/internal/systems/nats"
 	"github.com/nats-io/nats.go"
 )
 

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/builds"
+	"github.com/flowd-io/flowd/internal/components/builds"
 	"github.com/flowd-io/flowd/internal/pool"
 )
 

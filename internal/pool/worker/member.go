@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/components/timing"
 	"github.com/flowd-io/flowd/internal/pool/wire"
-	"github.com/flowd-io/flowd/internal/timing"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/nats-io/nats.go"
 )

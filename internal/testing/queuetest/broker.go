@@ -14,7 +14,7 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/queue"
+	"github.com/flowd-io/flowd/internal/systems/queue"
 )
 
 // Broker holds queues. Set the exported fields before it is used; its methods may

@@ -3,7 +3,7 @@ package queuetest
 import (
 	"testing"
 
-	"github.com/flowd-io/flowd/internal/queue"
+	"github.com/flowd-io/flowd/internal/systems/queue"
 )
 
 // Dial connects to the server at an address, until the test ends.

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/flowd-io/flowd/internal/sqldb"
+	"github.com/flowd-io/flowd/internal/systems/sqldb"
 	"github.com/flowd-io/flowd/internal/testing/clickhousetest"
 	"github.com/flowd-io/flowd/internal/testing/mariadbtest"
 	"github.com/flowd-io/flowd/internal/testing/pgtest"

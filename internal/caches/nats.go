@@ -1,5 +1,0 @@
-//go:build !no_nats && (!slim || nats)
-
-package caches
-
-import _ "github.com/flowd-io/flowd/internal/caches/nats_kv"

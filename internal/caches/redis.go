@@ -1,5 +1,0 @@
-//go:build !no_redis && (!slim || redis)
-
-package caches
-
-import _ "github.com/flowd-io/flowd/internal/caches/redis"

@@ -1,5 +1,0 @@
-//go:build !no_sql && (!slim || sql)
-
-package caches
-
-import _ "github.com/flowd-io/flowd/internal/caches/sql"

@@ -1,0 +1,109 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/twmb/franz-go/pkg/sr"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/network/call"
+	"github.com/flowd-io/flowd/internal/network/httpx"
+	"github.com/flowd-io/flowd/schema"
+)
+
+const (
+	maxSchema = 4 << 20 // bytes
+	maxQuoted = 300     // bytes of what a registry says
+)
+
+// client makes requests and says what became of them.
+type client struct {
+	api     *sr.Client
+	http    *http.Client
+	shown   string
+	secrets *schema.Secrets
+}
+
+func newClient(c *Config, secrets *schema.Secrets) (*client, error) {
+	conf, err := c.TLS.Config()
+	if err != nil {
+		return nil, err
+	}
+	secrets = secrets.With()
+	if b := c.Auth.Basic; b != nil {
+		secrets.AddPair(b.User, b.Password.Reveal())
+	}
+	own := httpx.Direct(httpx.Network(conf), maxSchema)
+	own.Timeout = c.Timeout
+	api, err := sr.NewClient(sr.URLs(c.URL...), sr.HTTPClient(own), sr.UserAgent("flowd"),
+		sr.PreReq(func(req *http.Request) error {
+			c.Auth.Set(req)
+			return nil
+		}))
+	return &client{api: api, http: own, shown: "registry " + c.URL[0], secrets: secrets}, err
+}
+
+// isUnknown says whether a registry knows no such thing. Another server's 404 does not.
+func isUnknown(err error) bool {
+	said, ok := errors.AsType[*sr.ResponseError](err)
+	return ok && sr.IsNotFoundError(said.ErrorCode)
+}
+
+// failure is why a request did not give what was asked for. The class is that of an answer
+// which will be the same next time; one that already has a class keeps it.
+func (c *client) failure(err error, class engine.Class, format string, args ...any) error {
+	if _, ok := errors.AsType[*engine.Error](err); ok {
+		return err
+	}
+	what := fmt.Sprintf(format, args...)
+	if isUnknown(err) {
+		return engine.Errorf(class, "%s: does not know %s", c.shown, what)
+	}
+	if long, ok := errors.AsType[*httpx.TooLong](err); ok {
+		return engine.Errorf(class, "%s: %s: %w", c.shown, what, long)
+	}
+	if said, ok := errors.AsType[*sr.ResponseError](err); ok {
+		text := call.Head([]byte(said.Error()), maxQuoted, c.secrets)
+		return engine.Errorf(classOf(said, class), "%s: %s: %d %s: %s", c.shown, what, said.StatusCode,
+			http.StatusText(said.StatusCode), text)
+	}
+	return c.lost(err, what)
+}
+
+// lost is the error of a request that got no answer, or one that is not a registry's.
+func (c *client) lost(err error, what string) error {
+	failed := engine.Errorf(engine.Transient, "%s: %s: %w", c.shown, what, c.cause(err))
+	var timeout net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		failed.Class = engine.Timeout
+	}
+	failed.Holds = httpx.IsUnsent(err)
+	return failed
+}
+
+func (c *client) cause(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return fmt.Errorf("the answer is not a schema registry's: %s", call.Head([]byte(err.Error()), maxQuoted, c.secrets))
+}
+
+// classOf is what an answer means. One without a code of a registry comes from something
+// in between, or from another server: it says nothing about the schema.
+func classOf(said *sr.ResponseError, class engine.Class) engine.Class {
+	switch said.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+		return engine.Auth
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return engine.Transient
+	}
+	if said.ErrorCode == 0 || said.StatusCode >= 500 {
+		return engine.Transient
+	}
+	return class
+}

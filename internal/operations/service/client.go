@@ -1,0 +1,222 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/flowd-io/flowd/internal/network/tlsconf"
+)
+
+// Client asks a listener that [Start] made.
+type Client struct {
+	url   url.URL
+	http  *http.Client
+	token token
+	lack  error // why there is no token
+}
+
+// Target says whom a [Client] asks.
+type Target struct {
+	Addr      string // HOST:PORT, or https://HOST:PORT for one with TLS
+	TokenFile string // "": where a listener of this user makes it
+	CA        string // PEM file of certificates to trust instead of the system's
+	Cert, Key string // PEM files of the certificate to show, or ""
+}
+
+// NewClient makes a client without any request. A token that can't be read is
+// complained of when one is needed.
+func NewClient(t Target) (*Client, error) {
+	u, err := parseAddr(t.Addr)
+	if err != nil {
+		return nil, err
+	}
+	conf, err := tlsconf.OfFlags(t.CA, t.Cert, t.Key)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{url: u, http: httpClient(conf)}
+	c.token, c.lack = clientToken(t.TokenFile, u.Port())
+	return c, nil
+}
+
+// httpClient connects to the listener directly: the token must not reach a proxy, nor a
+// server to which an answer redirects.
+func httpClient(conf *tls.Config) *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeader},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       answerTimeout + 5*time.Second,
+	}
+}
+
+func parseAddr(addr string) (url.URL, error) {
+	scheme, hostport, found := strings.Cut(addr, "://")
+	if !found {
+		scheme, hostport = "http", addr
+	}
+	host, port, err := net.SplitHostPort(strings.TrimSuffix(hostport, "/"))
+	if err != nil || port == "" || strings.ContainsAny(host, "/?#@") || scheme != "http" && scheme != "https" {
+		return url.URL{},
+			fmt.Errorf("%q is not a valid address of a flowd (write 127.0.0.1:9600 or https://flowd.example:9600)",
+				addr)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	if scheme == "http" && !tlsconf.Loopback(host) {
+		return url.URL{}, fmt.Errorf("the token would be sent to %s in clear text (write https://%s)", host,
+			net.JoinHostPort(host, port))
+	}
+	return url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}, nil
+}
+
+func clientToken(file, port string) (token, error) {
+	if file != "" {
+		return readToken(file)
+	}
+	places := tokenPlaces(port)
+	for _, place := range places {
+		if t, err := readToken(place); !errors.Is(err, fs.ErrNotExist) {
+			return t, err
+		}
+	}
+	return token{}, fmt.Errorf("there is no token for port %s in %s", port, strings.Join(places, " or "))
+}
+
+// State asks what the process shows of itself.
+func (c *Client) State(ctx context.Context) (State, error) {
+	var st State
+	err := c.ask(ctx, http.MethodGet, "/api/v1/state", nil, &st)
+	return st, err
+}
+
+// Health asks for "live" or "ready".
+func (c *Client) Health(ctx context.Context, what string) (Health, error) {
+	var h Health
+	err := c.ask(ctx, http.MethodGet, "/"+what, nil, &h)
+	return h, err
+}
+
+// Pause asks a pipeline, or all for "", to read no more. Like the others below
+// it returns the names of the pipelines that it was done to.
+func (c *Client) Pause(ctx context.Context, pipeline string) ([]string, error) {
+	return c.change(ctx, "pause", onPipeline{text(pipeline)})
+}
+
+// Resume asks to read again.
+func (c *Client) Resume(ctx context.Context, pipeline string) ([]string, error) {
+	return c.change(ctx, "resume", onPipeline{text(pipeline)})
+}
+
+// Drain asks to finish what is in flight.
+func (c *Client) Drain(ctx context.Context, pipeline string) ([]string, error) {
+	return c.change(ctx, "drain", onPipeline{text(pipeline)})
+}
+
+// Reload asks to read the pipeline files again.
+func (c *Client) Reload(ctx context.Context) ([]string, error) {
+	return c.change(ctx, "reload", struct{}{})
+}
+
+// SetLimit asks to change a limit; pipeline may be "" where name says enough.
+func (c *Client) SetLimit(ctx context.Context, pipeline, name string, l Limit) ([]string, error) {
+	return c.change(ctx, "limit", limitRequest{text(pipeline), text(name), l.Messages, text(l.Per.String()), l.Burst,
+		l.AtOnce})
+}
+
+func (c *Client) change(ctx context.Context, name string, body any) ([]string, error) {
+	var d done
+	err := c.ask(ctx, http.MethodPost, "/api/v1/"+name, body, &d)
+	return d.Done, err
+}
+
+// maxAnswer is the largest answer in bytes that is read.
+const maxAnswer = 64 << 20
+
+func (c *Client) ask(ctx context.Context, method, path string, body, into any) error {
+	var send io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		send = bytes.NewReader(raw)
+	}
+	to := c.url
+	to.Path = path
+	r, err := http.NewRequestWithContext(ctx, method, to.String(), send)
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.lack == nil {
+		r.Header.Set("Authorization", "Bearer "+c.token.text)
+	}
+	res, err := c.http.Do(r)
+	if err != nil {
+		return c.unreached(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("the answer of %s: %w", c.url.Host, err)
+	}
+	return c.understand(res, answer, into)
+}
+
+func (c *Client) understand(res *http.Response, answer []byte, into any) error {
+	h, isHealth := into.(*Health)
+	if res.StatusCode == http.StatusOK || isHealth && res.StatusCode == http.StatusServiceUnavailable {
+		if json.Unmarshal(answer, into) == nil && (!isHealth || h.Status != "") {
+			return nil
+		}
+	}
+	var no refusal
+	switch {
+	case json.Unmarshal(answer, &no) != nil || no.Error == "":
+		first, _, _ := strings.Cut(shorten(string(answer)), "\n")
+		return fmt.Errorf(
+			"what listens at %s does not answer like flowd: %s %s (give the address of service.listen, with https:// if it has TLS)", c.url.Host,
+			res.Status, first)
+	case res.StatusCode == http.StatusUnauthorized && c.lack != nil:
+		return fmt.Errorf("%w (run this as the user that flowd runs as, or give the file of service.token_file)",
+			c.lack)
+	case res.StatusCode == http.StatusUnauthorized:
+		return fmt.Errorf("%s does not accept the token in %s (flowd's log names the right file at the start)",
+			c.url.Host, c.token.file)
+	}
+	return errors.New(no.Error)
+}
+
+// unreached says why there was no answer.
+func (c *Client) unreached(err error) error {
+	if broken, ok := errors.AsType[*url.Error](err); ok {
+		if broken.Timeout() {
+			return fmt.Errorf("%s does not answer (see flowd's log)", c.url.Host)
+		}
+		err = broken.Err
+	}
+	var cert *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("nothing listens at %s (set service.listen in a pipeline file, or give another address)",
+			c.url.Host)
+	case errors.As(err, &cert):
+		return fmt.Errorf("%s: %w (give the certificates to trust)", c.url.Host, err)
+	}
+	return fmt.Errorf("%s: %w", c.url.Host, err)
+}

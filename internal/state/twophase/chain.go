@@ -1,0 +1,208 @@
+package twophase
+
+import (
+	"slices"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/state/waits"
+)
+
+// write is one write to a cache on its way: of a message that waits to know
+// whether its key is new, or of one whose fate is not known yet, or committed.
+type write struct {
+	by      *Use // nil: free
+	chain   *chain
+	ref     uint64
+	kind    kind
+	state   state
+	bad     bool  // a root of the message was returned or dropped
+	void    bool  // a later write of the same key was committed before
+	passed  bool  // the message has continued after its step
+	base    base  // of a waiting one
+	owed    int   // ends that are still to be reported
+	lost    error // why the cache does not have it: it was given up
+	size    int
+	value   []byte
+	ttl     time.Duration
+	origins []engine.Origin
+
+	resume func(func(*engine.Message) error) // of a waiting one, as are the next three
+	then   Then
+	wait   waits.Wait
+	since  time.Time // it waits, in a cache that other processes use
+}
+
+type kind uint8
+
+const (
+	set kind = iota
+	add
+	del
+)
+
+type state uint8
+
+const (
+	over      state = iota // answered, or withdrawn
+	waiting                // for the writes of others
+	pending                // seen by this pipeline
+	committed              // on its way to the cache
+)
+
+// chain has the writes of one key, in the order in which they were made.
+type chain struct {
+	o       *overlay
+	key     string
+	writes  []*write // pending and committed
+	waiters []*write
+	claim   *claim // nil: others do not use the cache, or nothing is known
+	touched bool
+}
+
+// chain is that of a key; it is made if there is none.
+func (o *overlay) chain(key string) *chain {
+	c := o.chains[key]
+	if c != nil {
+		return c
+	}
+	if n := len(o.spare); n > 0 {
+		c, o.spare = o.spare[n-1], o.spare[:n-1]
+	} else {
+		c = &chain{o: o}
+	}
+	c.key = key
+	o.chains[key] = c
+	return c
+}
+
+// tidy releases a chain that has become empty.
+func (o *overlay) tidy(c *chain) {
+	if c.touched || len(c.writes) > 0 || len(c.waiters) > 0 || !o.released(c) {
+		return
+	}
+	delete(o.chains, c.key)
+	c.key = ""
+	if len(o.spare) < keptSlots {
+		o.spare = append(o.spare, c)
+	}
+	if len(o.chains) == 0 && len(o.spare) == keptSlots {
+		o.chains, o.spare = map[string]*chain{}, nil // a map never shrinks
+	}
+}
+
+// touch notes that those that wait in c, if any, may no longer have to wait.
+func (c *chain) touch() {
+	if len(c.waiters) > 0 && !c.touched {
+		c.touched = true
+		c.o.touched = append(c.o.touched, c)
+	}
+}
+
+// last is the write that this pipeline sees, or nil: the cache counts.
+func (c *chain) last() *write {
+	for _, w := range slices.Backward(c.writes) {
+		if !w.void {
+			return w
+		}
+	}
+	return nil
+}
+
+// committed says whether a write of a delivered message is on its way to the cache.
+func (c *chain) committed() bool {
+	return slices.ContainsFunc(c.writes, func(w *write) bool { return w.state == committed })
+}
+
+// exists says whether the key has a value for a message of these origins; it is
+// not sure when that depends on the fate of others, or on another process. b is what the cache has.
+func (c *chain) exists(mine []engine.Origin, b base) (exists, sure bool) {
+	seen := false
+	for i, w := range slices.Backward(c.writes) {
+		if w.void || c.replaced(i) {
+			continue
+		}
+		is := w.kind != del
+		if seen && is != exists {
+			return false, false
+		}
+		seen, exists = true, is
+		if w.certain(mine) {
+			return exists, true
+		}
+	}
+	if b == unsure {
+		return false, false
+	}
+	return b == present, !seen || exists == (b == present)
+}
+
+// replaced says whether a later write has the fate of the one at i.
+func (c *chain) replaced(i int) bool {
+	for _, w := range c.writes[i+1:] {
+		if !w.void && slices.Equal(w.origins, c.writes[i].origins) {
+			return true
+		}
+	}
+	return false
+}
+
+// certain says whether a write counts whatever becomes of others: it is committed, or
+// shares the fate of the one that asks.
+func (w *write) certain(mine []engine.Origin) bool {
+	return w.state == committed || shares(w.origins, mine)
+}
+
+func shares(a, b []engine.Origin) bool {
+	return slices.ContainsFunc(a, func(o engine.Origin) bool { return slices.Contains(b, o) })
+}
+
+// blockers appends the origins on whose fate exists depends.
+func (c *chain) blockers(dst, mine []engine.Origin) []engine.Origin {
+	for _, w := range slices.Backward(c.writes) {
+		switch {
+		case w.void:
+		case w.certain(mine):
+			return dst
+		default:
+			dst = append(dst, w.origins...)
+		}
+	}
+	return dst
+}
+
+// await lets w wait in its chain.
+func (o *overlay) await(w *write) {
+	w.state = waiting
+	w.chain.waiters = append(w.chain.waiters, w)
+	if w.chain.claim != nil {
+		w.since = time.Now()
+		o.keep(w.chain, true)
+	}
+}
+
+// withdraw takes w out of its chain, wherever it is in it: it has ended.
+func (b *book) withdraw(w *write) {
+	c := w.chain
+	switch w.state {
+	case over:
+		return
+	case waiting:
+		c.waiters = without(c.waiters, w)
+		b.graph.End(&w.wait)
+	default:
+		c.writes = without(c.writes, w)
+		c.touch()
+	}
+	w.state, w.chain, w.resume, w.then, w.value = over, nil, nil, nil, nil
+	c.o.tidy(c)
+}
+
+// without is list without w, which is most often the first.
+func without(list []*write, w *write) []*write {
+	i := slices.Index(list, w)
+	if i < 0 {
+		return list
+	}
+	return slices.Delete(list, i, i+1)
+}

@@ -1,0 +1,281 @@
+package aws
+
+import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/systems/metadata"
+)
+
+// mostDigits is how long a number may be.
+const mostDigits = 38
+
+// mostAttributes is how many message attributes SQS takes.
+const mostAttributes = 10
+
+// Attribute is a message attribute of SQS or SNS.
+type Attribute struct {
+	Name, Type string // of String, Number or Binary
+	Text       string
+	Binary     []byte
+}
+
+// Size is what it counts towards the size of a message.
+func (a *Attribute) Size() int { return len(a.Name) + len(a.Type) + len(a.Text) + len(a.Binary) }
+
+// Attributes is the metadata that is sent with a message: everything other than the input's
+// own, if its name can be an attribute's and it is not empty. There may be ten; of a dead
+// letter, error_* beyond that is left out.
+func Attributes(m *engine.Message) (all []Attribute, size int, err error) {
+	for name, v := range m.Meta.Added() {
+		a, ok, err := attribute(names.Out(name), v)
+		if err != nil {
+			return nil, 0, err
+		}
+		if ok && slices.ContainsFunc(all, func(b Attribute) bool { return b.Name == a.Name }) {
+			return nil, 0, engine.Errorf(engine.Rejected, "two metadata values would be the attribute %s "+
+				"(remove one: `meta: {%[1]s: nil}`)", a.Name)
+		}
+		if ok {
+			all = append(all, a)
+		}
+	}
+	if len(all) > mostAttributes && m.Err() != nil {
+		all = withoutErrors(all)
+	}
+	if len(all) > mostAttributes {
+		return nil, 0, engine.Errorf(engine.Rejected,
+			"%d metadata values would be sent, but a message may have %d (remove some: `meta: {NAME: nil}`)", len(all),
+			mostAttributes)
+	}
+	for i := range all {
+		size += all[i].Size()
+	}
+	return all, size, nil
+}
+
+// attribute is a metadata value as it is sent; ok is false where there is nothing to send.
+func attribute(name string, v any) (a Attribute, ok bool, err error) {
+	if !attributeName(name) {
+		return a, false, nil
+	}
+	a = Attribute{Name: name, Type: "String"}
+	switch v := v.(type) {
+	case nil:
+	case string:
+		if a.Text = v; !Printable(v) {
+			a.Type, a.Text, a.Binary = "Binary", "", []byte(v)
+		}
+	case int:
+		a.Type, a.Text = "Number", strconv.Itoa(v)
+	case float64:
+		a.Type, a.Text = "Number", number(v)
+	case time.Time:
+		a.Text = v.Format(time.RFC3339Nano)
+	case bool:
+		a.Text = strconv.FormatBool(v)
+	case doc.Number:
+		if a.Text = string(v); len(a.Text) <= mostDigits {
+			a.Type = "Number"
+		}
+	default:
+		a.Text = metadata.Text(v)
+	}
+	return a, a.Text != "" || a.Binary != nil, nil
+}
+
+// Exactly makes an outgoing message of one that was received, as it was sent: with its
+// attributes, of whatever type, and its group.
+func (f FIFO) Exactly(w *types.Message) (o Outgoing) {
+	o.Body = aws.ToString(w.Body)
+	o.Size = len(o.Body)
+	for _, name := range slices.Sorted(maps.Keys(w.MessageAttributes)) {
+		v := w.MessageAttributes[name]
+		a := Attribute{Name: name, Type: aws.ToString(v.DataType), Text: aws.ToString(v.StringValue),
+			Binary: v.BinaryValue}
+		o.Attributes = append(o.Attributes, a)
+		o.Size += a.Size()
+	}
+	system := func(name types.MessageSystemAttributeName) string { return w.Attributes[string(name)] }
+	f.tell(&o, system(types.MessageSystemAttributeNameMessageGroupId), aws.ToString(w.MessageId),
+		system(types.MessageSystemAttributeNameMessageDeduplicationId))
+	return o
+}
+
+// Again is Exactly for a message of which there is only the metadata: what it does not
+// contain, such as the label of a type, is lost.
+func (f FIFO) Again(payload []byte, meta map[string]any) (o Outgoing) {
+	o.Body = string(payload)
+	if !Printable(o.Body) || o.Body == "" {
+		o.Err = engine.Errorf(engine.Rejected, "the payload can't be a message's body: it is empty, or not text")
+	}
+	o.Size = len(o.Body)
+	for _, name := range slices.Sorted(maps.Keys(meta)) {
+		if reserved[name] {
+			continue
+		}
+		a, ok, err := attribute(names.Out(name), meta[name])
+		if o.Err = cmp.Or(o.Err, err); ok {
+			o.Attributes = append(o.Attributes, a)
+			o.Size += a.Size()
+		}
+	}
+	text := func(name string) string { s, _ := meta[name].(string); return s }
+	f.tell(&o, text("message_group_id"), text("message_id"), text("dedupe_id"))
+	return o
+}
+
+// tell says which group a message belongs to. In a FIFO queue its id identifies it: with
+// its own deduplication id the queue could drop it if it was there a moment ago.
+func (f FIFO) tell(o *Outgoing, group, id, dedupe string) {
+	if n := len(o.Attributes); n > mostAttributes && o.Err == nil {
+		o.Err = engine.Errorf(engine.Rejected, "%d metadata values would be sent, but a message may have %d", n,
+			mostAttributes)
+	}
+	o.Err = cmp.Or(o.Err, Fits(o.Size, MaxMessage))
+	if o.Group = group; !f.On {
+		return
+	}
+	o.Dedupe = cmp.Or(id, dedupe, rand.Text())
+	o.Group = cmp.Or(group, "default")
+	o.Lanes[1] = "group " + o.Group
+}
+
+// withoutErrors leaves out as many of error_* as there are too many attributes, the last first.
+func withoutErrors(all []Attribute) []Attribute {
+	for i := len(all) - 1; i >= 0 && len(all) > mostAttributes; i-- {
+		if strings.HasPrefix(all[i].Name, "error_") {
+			all = append(all[:i], all[i+1:]...)
+		}
+	}
+	return all
+}
+
+func attributeName(name string) bool {
+	if !only(name, inNames+".", 256) || name[0] == '.' || name[len(name)-1] == '.' || strings.Contains(name, "..") {
+		return false
+	}
+	low := strings.ToLower(name)
+	return !strings.HasPrefix(low, "aws.") && !strings.HasPrefix(low, "amazon.")
+}
+
+// Printable says whether a text may be a body or a String: the services take what
+// XML can say, and nothing empty.
+func Printable(text string) bool {
+	if !utf8.ValidString(text) {
+		return false
+	}
+	for _, r := range text {
+		if r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
+			return false
+		}
+	}
+	return true
+}
+
+// Body is a payload as a message's body, which must be text.
+func Body(m *engine.Message) (string, error) {
+	body := string(m.Bytes())
+	switch {
+	case body == "":
+		return "", engine.Errorf(engine.Rejected,
+			"the payload is empty, and a message needs a body (filter it, or set something)")
+	case !Printable(body):
+		return "", engine.Errorf(engine.Rejected,
+			"the payload has bytes that a message can't have (write `encode: base64` before it)")
+	}
+	return body, nil
+}
+
+// Fits says why a message of this many bytes is too large.
+func Fits(size, most int) error {
+	if size > most {
+		return engine.Errorf(engine.Rejected,
+			"the message has %d bytes with its attributes, more than the %d that are allowed (write `compress: gzip` and `encode: base64` before "+
+				"it, or store it elsewhere and send a reference)", size, most)
+	}
+	return nil
+}
+
+// Value is an attribute as metadata: a Number as int or float where that is exact, a Binary
+// as a string of its bytes, anything else as text. Types with a label, as Number.price, are
+// as without.
+func Value(kind, text string, binary []byte) any {
+	kind, _, _ = strings.Cut(kind, ".")
+	switch kind {
+	case "Binary":
+		return string(binary)
+	case "Number":
+		if n, err := strconv.Atoi(text); err == nil {
+			return n
+		}
+		if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) &&
+			(f != 0 || doc.SpellsZero(text)) && (significant(text) <= 15 || number(f) == text) {
+			return f
+		}
+	}
+	return text
+}
+
+// number is a float in its shortest form.
+func number(f float64) string {
+	if math.Abs(f) < 1e15 {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}
+
+// significant counts the digits of a number.
+func significant(text string) (n int) {
+	mantissa, _, _ := strings.Cut(strings.ToLower(text), "e")
+	for _, r := range strings.TrimLeft(mantissa, "+-0.") {
+		if r >= '0' && r <= '9' {
+			n++
+		}
+	}
+	return n
+}
+
+// Delay is the value of an output's expression `delay`: a duration, a text that gives one,
+// seconds, or the time until when. nil is no delay.
+func Delay(v any, now time.Time, most time.Duration) (time.Duration, error) {
+	var d time.Duration
+	switch v := v.(type) {
+	case nil:
+		return 0, nil
+	case time.Duration:
+		d = v
+	case int:
+		d = time.Duration(min(v, math.MaxInt32)) * time.Second
+	case float64:
+		d = time.Duration(min(v, math.MaxInt32) * float64(time.Second))
+	case time.Time:
+		d = v.Sub(now)
+	case string:
+		var err error
+		if d, err = time.ParseDuration(v); err != nil {
+			return 0, fmt.Errorf("delay: %q is not a duration such as 90s (write one, a number of seconds, or a time)",
+				v)
+		}
+	default:
+		return 0, fmt.Errorf("delay: %T is not a duration (write one such as 90s, a number of seconds, or a time)", v)
+	}
+	if d > most {
+		return 0,
+			fmt.Errorf("delay: %v is more than the %v that a queue can delay (let a retry or a scheduled job wait instead)", d.Round(time.Second),
+				most)
+	}
+	return max(0, d), nil
+}

@@ -1,0 +1,197 @@
+// Package google is how components call services of Google Cloud: with the credentials that
+// any of its tools would find. Start at [Config].
+package google
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/network/httpx"
+	"github.com/flowd-io/flowd/internal/network/tlsconf"
+	"github.com/flowd-io/flowd/schema"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google"
+)
+
+// Config says where a service is and which credentials to use.
+type Config struct {
+	Endpoint    string         `yaml:"endpoint" doc:"URL of the service, for emulators and private endpoints; by default Google's own."`
+	Credentials schema.Secret  `yaml:"credentials" doc:"JSON credentials, such as a service account key or a workload identity federation configuration: the path of a file, or its content. By default those from GOOGLE_APPLICATION_CREDENTIALS, gcloud or the machine."`
+	Anonymous   bool           `yaml:"anonymous" doc:"Use no credentials, for public data and emulators."`
+	TLS         tlsconf.Client `yaml:"tls" doc:"Certificates to trust and to present."`
+}
+
+// ConfigFiles are the files that are read.
+func (c *Config) ConfigFiles() []string {
+	if text := c.Credentials.Reveal(); !isJSON(text) {
+		return []string{text}
+	}
+	return nil
+}
+
+func isJSON(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	if c.Anonymous && !c.Credentials.IsZero() {
+		report("anonymous", "means without `credentials`", "remove one of them")
+	}
+	if c.Endpoint == "" {
+		return
+	}
+	u, err := url.Parse(c.Endpoint)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		report("endpoint", "is not a service URL", `write "http://localhost:4443" or "https://HOST"`)
+	case u.User != nil:
+		report("endpoint", "contains credentials", "write them in `credentials`")
+	case u.Scheme == "http" && !c.Anonymous && !tlsconf.Loopback(u.Hostname()):
+		report("endpoint", "would get a token in clear text", "write https://, or `anonymous: true`")
+	}
+}
+
+// mostAnswer is how many bytes an answer has, of which the decoder makes several copies: a page of 1000 long keys.
+const mostAnswer = 6 << 20
+
+// callTimeout is the deadline of a call for a token.
+const callTimeout = 30 * time.Second
+
+// scope is that of all services: what a token may do is for IAM to say.
+const scope = "https://www.googleapis.com/auth/cloud-platform"
+
+// Client carries requests with tokens. It is safe for concurrent use.
+type Client struct {
+	http *http.Client
+	find func() (oauth2.TokenSource, error) // nil: without tokens
+
+	mu     sync.Mutex // guards the field below
+	source oauth2.TokenSource
+}
+
+// Open finds the credentials, and gets a token.
+func (c *Config) Open(ctx context.Context) (*Client, error) {
+	conf, err := c.TLS.Config()
+	if err != nil {
+		return nil, err
+	}
+	client := &Client{http: httpx.Direct(httpx.Network(conf), mostAnswer)}
+	if c.Anonymous {
+		return client, nil
+	}
+	// Tokens are renewed later, for as long as the client lives.
+	ctx = context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient,
+		&http.Client{Transport: client.http.Transport, Timeout: callTimeout})
+	client.find = func() (oauth2.TokenSource, error) { return c.source(ctx) }
+	if client.source, err = client.find(); err == nil {
+		_, err = client.source.Token()
+	}
+	if err != nil {
+		client.Close()
+		return nil, classify(err)
+	}
+	return client, nil
+}
+
+// source is where tokens come from.
+func (c *Config) source(ctx context.Context) (oauth2.TokenSource, error) {
+	text := c.Credentials.Reveal()
+	if text == "" {
+		return google.DefaultTokenSource(ctx, scope)
+	}
+	raw := []byte(text)
+	if !isJSON(text) {
+		var err error
+		if raw, err = os.ReadFile(text); err != nil { // #nosec G304 -- the configuration names it
+			return nil, fmt.Errorf("credentials: %w", err)
+		}
+	}
+	var kind struct{ Type google.CredentialsType }
+	if err := json.Unmarshal(raw, &kind); err != nil {
+		return nil, errors.New("credentials: it is not JSON")
+	}
+	found, err := google.CredentialsFromJSONWithType(ctx, raw, kind.Type, scope)
+	if err != nil {
+		return nil, fmt.Errorf("credentials of type %q: %w", kind.Type, err)
+	}
+	return found.TokenSource, nil
+}
+
+// classify gives an error about credentials its class and a remedy.
+func classify(err error) error {
+	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
+	var unsent *httpx.Unsent
+	switch {
+	case errors.As(err, &unsent),
+		answered && answer.Response != nil && (answer.Response.StatusCode >= 500 || answer.Response.StatusCode == 429):
+		e := engine.Errorf(engine.Transient, "no token from Google at present: %w", err)
+		e.Holds = true
+		return e
+	}
+	if answered { // its text quotes the whole answer
+		err = fmt.Errorf("%s: %s", answer.ErrorCode, answer.ErrorDescription)
+	}
+	return engine.Errorf(engine.Auth,
+		"no Google credentials: %w (set `credentials` or GOOGLE_APPLICATION_CREDENTIALS, or `anonymous`)", err)
+}
+
+// Do makes a request with a token, and once more with a new one if that is refused. A body
+// must be one that can be read again. The caller closes the answer's body.
+func (c *Client) Do(req *http.Request) (*http.Response, error) {
+	if c.find == nil {
+		return c.http.Do(req)
+	}
+	for renewed := false; ; renewed = true {
+		src, t, err := c.token()
+		if err != nil {
+			return nil, classify(err)
+		}
+		t.SetAuthHeader(req)
+		res, err := c.http.Do(req)
+		if err != nil || res.StatusCode != http.StatusUnauthorized || renewed {
+			return res, err
+		}
+		_ = httpx.Drain(res)
+		res.Body.Close()
+		c.forget(src)
+		if req.GetBody != nil {
+			if req.Body, err = req.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+func (c *Client) token() (oauth2.TokenSource, *oauth2.Token, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.source == nil {
+		src, err := c.find()
+		if err != nil {
+			return nil, nil, err
+		}
+		c.source = src
+	}
+	t, err := c.source.Token()
+	return c.source, t, err
+}
+
+// forget drops a source with the token that it would give again.
+func (c *Client) forget(src oauth2.TokenSource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.source == src {
+		c.source = nil
+	}
+}
+
+// Close drops idle connections; calls that are late still work.
+func (c *Client) Close() { c.http.CloseIdleConnections() }

@@ -1,0 +1,144 @@
+// Package amqp is what the RabbitMQ components share: [Connect] in their
+// configuration, a [Dialer] that makes connections with it, [Describe] and
+// [Headers] between properties and metadata, and [Declare].
+package amqp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/network/tlsconf"
+	"github.com/flowd-io/flowd/schema"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+// Connect is what the configuration says of connections. Components have it inline.
+type Connect struct {
+	URL       schema.URLs    `yaml:"url" check:"required" doc:"URL of RabbitMQ: amqp://user:password@host:5672/vhost, or amqps:// for TLS. In a list, the next is tried when one does not answer."`
+	VHost     string         `yaml:"vhost" doc:"Virtual host, instead of the URL's."`
+	User      string         `yaml:"user" doc:"User, instead of the URL's."`
+	Password  schema.Secret  `yaml:"password" doc:"Password, instead of the URL's."`
+	TLS       tlsconf.Client `yaml:"tls" doc:"TLS settings other than the system's defaults; for amqps:// URLs."`
+	Heartbeat time.Duration  `yaml:"heartbeat" check:"min=1s,max=10m" doc:"A connection is considered lost when nothing has been received for three times this long."`
+	Name      string         `yaml:"name" doc:"Name of the connection that RabbitMQ's own tools show; PIPELINE.COMPONENT by default."`
+}
+
+// Defaults are those of [Connect].
+var Defaults = Connect{Heartbeat: 10 * time.Second}
+
+// Words are what users of other systems write.
+func (*Connect) Words() map[string]string {
+	return map[string]string{
+		"urls": "write `url`", "uri": "write `url`", "host": "write `url`", "hosts": "write `url`",
+		"address": "write `url`", "connection": "write `url`",
+		"username": "write `user`", "virtual_host": "write `vhost`", "connection_name": "write `name`",
+	}
+}
+
+// CheckConfig reports what can't work.
+func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
+	secure := 0
+	for i, u := range c.URL {
+		uri, err := parse(u.Reveal())
+		if err != nil {
+			report("url", nth(c.URL, i)+err.Error(), remedyOf(err))
+			continue
+		}
+		if uri.Scheme == "amqps" {
+			secure++
+		}
+	}
+	switch tls := c.TLS; {
+	case (c.User == "") != c.Password.IsZero():
+		report("user", "user and password must be set together", "write both, or both in the URL")
+	case secure == 0 && tls != (tlsconf.Client{}):
+		report("tls", "the URL does not ask for TLS", "write amqps:// (usually on port 5671), or remove `tls`")
+	case len(c.Name) > 255:
+		report("name", "is longer than 255 bytes", "shorten it")
+	}
+}
+
+func nth(all schema.URLs, i int) string {
+	if len(all) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("number %d of them ", i+1)
+}
+
+// invalid is what is wrong with a URL. It never shows the URL, nor what a parser
+// says of it: that quotes it.
+type invalid struct{ message, remedy string }
+
+func (e invalid) Error() string { return e.message }
+
+func remedyOf(err error) string {
+	e, _ := errors.AsType[invalid](err)
+	return e.remedy
+}
+
+// params are what a URL may ask for behind its "?".
+var params = map[string]bool{"heartbeat": true, "connection_timeout": true, "channel_max": true, "auth_mechanism": true}
+
+// parse reads a URL without any I/O.
+func parse(text string) (uri amqp091.URI, err error) {
+	scheme, rest, found := strings.Cut(text, "://")
+	if !found || scheme != "amqp" && scheme != "amqps" {
+		return uri, invalid{"does not begin with amqp:// or amqps://", "write amqp://user:password@host:5672/vhost"}
+	}
+	if uri, err = amqp091.ParseURI(text); err != nil {
+		return uri, invalid{"is not an AMQP URL",
+			"write amqp://user:password@host:5672/vhost; in user, password and vhost write / : @ ? # % as %2F %3A %40 %3F %23 %25"}
+	}
+	authority, query, _ := strings.Cut(rest, "?")
+	authority, _, _ = strings.Cut(authority, "/")
+	if at := strings.LastIndexByte(authority, '@'); authority[at+1:] == "" || strings.HasPrefix(authority[at+1:], ":") {
+		return uri, invalid{"has no host", "write amqp://user:password@host:5672/vhost"}
+	}
+	if uri.Port < 1 || uri.Port > 65535 {
+		return uri, invalid{"has an invalid port", "write one from 1 to 65535"}
+	}
+	for part := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(part, "=")
+		switch {
+		case name == "" || params[name]:
+		case uri.CertFile != "" || uri.KeyFile != "" || uri.CACertFile != "" || uri.ServerName != "":
+			return uri, invalid{"has TLS parameters", "write the section `tls`"}
+		default:
+			return uri, invalid{"has an unknown parameter",
+				"write heartbeat, connection_timeout, channel_max or auth_mechanism"}
+		}
+	}
+	for _, m := range uri.AuthMechanism {
+		if m = strings.ToUpper(m); m != "PLAIN" && m != "AMQPLAIN" && m != "EXTERNAL" {
+			return uri, invalid{"has an unknown auth_mechanism", "write plain, amqplain or external"}
+		}
+	}
+	return uri, nil
+}
+
+// uri is the URL at i with the configuration's other settings.
+func (c *Connect) uri(i int) (amqp091.URI, error) {
+	uri, err := parse(c.URL[i].Reveal())
+	if err != nil {
+		return uri, engine.Errorf(engine.Permanent, "url: %w (%s)", err, remedyOf(err))
+	}
+	if c.VHost != "" {
+		uri.Vhost = c.VHost
+	}
+	if c.User != "" {
+		uri.Username, uri.Password = c.User, c.Password.Reveal()
+	}
+	return uri, nil
+}
+
+func hostPort(uri amqp091.URI) string { return net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)) }
+
+// shown is a URL as logs and errors show it: where, but not as whom.
+func shown(uri amqp091.URI) string {
+	return uri.Scheme + "://" + hostPort(uri) + "/" + strings.TrimPrefix(uri.Vhost, "/")
+}

@@ -1,0 +1,230 @@
+package nats
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/systems/metadata"
+	client "github.com/nats-io/nats.go"
+)
+
+// Place is where a message of a stream was read, as its acknowledgement's subject says.
+type Place struct {
+	Stream, Consumer string
+	Sequence         uint64 // in the stream
+	Delivery         uint64 // of the consumer
+	Deliveries       int    // of this message, from 1
+	Pending          uint64 // messages that come after it
+	At               time.Time
+}
+
+// PlaceOf reads the subject to which a message is acknowledged:
+// $JS.ACK.[DOMAIN.ACCOUNT.]STREAM.CONSUMER.DELIVERIES.SEQUENCE.DELIVERY.TIME.PENDING[.TOKEN].
+func PlaceOf(reply string) (p Place, ok bool) {
+	rest, ok := strings.CutPrefix(reply, "$JS.ACK.")
+	if !ok {
+		return p, false
+	}
+	var all [10]string // no split: this is done for each message
+	t := all[:0]
+	for more := true; more && len(t) < len(all); {
+		var token string
+		token, rest, more = strings.Cut(rest, ".")
+		t = append(t, token)
+	}
+	switch {
+	case len(t) == 7:
+	case len(t) >= 9:
+		t = t[2:9]
+	default:
+		return p, false
+	}
+	p.Stream, p.Consumer = t[0], t[1]
+	var n [5]uint64
+	for i := range n {
+		v, err := strconv.ParseUint(t[2+i], 10, 63)
+		if err != nil {
+			return p, false
+		}
+		n[i] = v
+	}
+	p.Deliveries, p.Sequence, p.Delivery, p.Pending = int(n[0]), n[1], n[2], n[4]
+	p.At = time.Unix(0, int64(n[3])).UTC()
+	return p, true
+}
+
+// Arrivals are messages, as the source of their metadata.
+type Arrivals struct{ All []*client.Msg }
+
+var _ engine.MetaSource = (*Arrivals)(nil)
+
+// own are the names that no header can have as metadata, so that no sender can pose as the server.
+var own = []string{"subject", "reply", "stream", "consumer", "sequence", "delivery", "deliveries", "pending",
+	"timestamp"}
+
+// names are those of headers as metadata.
+var names = metadata.Names{Prefix: "header_", Own: func(name string) bool { return slices.Contains(own, name) }}
+
+// Get is one value of message i.
+func (s *Arrivals) Get(i int, name string) (any, bool) {
+	m := s.All[i]
+	switch name {
+	case "subject":
+		return m.Subject, true
+	case "reply":
+		_, stored := PlaceOf(m.Reply)
+		return m.Reply, m.Reply != "" && !stored
+	}
+	if slices.Contains(own, name) {
+		p, ok := PlaceOf(m.Reply)
+		if !ok {
+			return nil, false
+		}
+		switch name {
+		case "stream":
+			return p.Stream, true
+		case "consumer":
+			return p.Consumer, true
+		case "sequence":
+			return int(p.Sequence), true
+		case "delivery":
+			return int(p.Delivery), true
+		case "deliveries":
+			return p.Deliveries, true
+		case "pending":
+			return int(p.Pending), true
+		}
+		return p.At, true
+	}
+	return headerValue(m.Header[names.Out(name)])
+}
+
+// headerValue is that of a header, or a list of all that have its name.
+func headerValue(all []string) (any, bool) {
+	switch len(all) {
+	case 0:
+		return nil, false
+	case 1:
+		return all[0], true
+	}
+	list := make([]any, len(all))
+	for i, v := range all {
+		list[i] = v
+	}
+	return list, true
+}
+
+// Meta is all metadata of message i.
+func (s *Arrivals) Meta(i int) engine.Meta {
+	var found []string
+	var values []any
+	for _, name := range own {
+		if v, ok := s.Get(i, name); ok {
+			found, values = append(found, name), append(values, v)
+		}
+	}
+	owned := len(found)
+	h := s.All[i].Header
+	for _, name := range sortedNames(h) {
+		if v, ok := headerValue(h[name]); ok {
+			found, values = append(found, names.In(name)), append(values, v)
+		}
+	}
+	return engine.MetaOf(found, values, owned)
+}
+
+func sortedNames(h client.Header) []string {
+	names := make([]string, 0, len(h))
+	for name := range h {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Headers makes headers of what metadata says that is not its input's own: a list makes a header of each value. What
+// the server itself acts upon (Nats-…) is not passed on: in another stream it would mean something else.
+func Headers(m engine.Meta) client.Header {
+	var h client.Header
+	for name, v := range m.Added() {
+		if name = names.Out(name); Reserved(name) || !validHeader(name) {
+			continue
+		}
+		if h == nil {
+			h = client.Header{}
+		}
+		if all, several := v.([]any); several {
+			for _, v := range all {
+				h[name] = append(h[name], metadata.Text(v))
+			}
+			continue
+		}
+		h[name] = append(h[name], metadata.Text(v))
+	}
+	return h
+}
+
+// CheckValues refuses headers with line breaks, which the client would make blanks of. In error_*, which is for people, it
+// may. The error has class rejected.
+func CheckValues(h client.Header) error {
+	for name, all := range h {
+		if strings.HasPrefix(name, "error_") {
+			continue
+		}
+		for _, v := range all {
+			if strings.ContainsAny(v, "\r\n") {
+				return engine.Errorf(engine.Rejected, "metadata %s has a line break, which a header can't have (remove it with a "+
+					"step `meta`: `meta: {%[1]s: nil}`)", name)
+			}
+		}
+	}
+	return nil
+}
+
+// Reserved says that the server acts upon a header.
+func Reserved(name string) bool {
+	return len(name) >= 5 && strings.EqualFold(name[:5], "nats-") || name == "Status" || name == "Description"
+}
+
+// validHeader says that a name can be that of a header.
+func validHeader(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c == ':' || c >= 0x7f {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// CheckHeader is what is wrong with the name of a header, or "".
+func CheckHeader(name string) string {
+	if validHeader(name) {
+		return ""
+	}
+	return fmt.Sprintf("%q is not the name of a header", name)
+}
+
+// origins are the metadata of a message that say where it was read.
+var origins = [...]string{"subject", "stream", "sequence", "timestamp"}
+
+// Origin adds to the headers of a dead letter where it was read. It replaces what one says that was a dead letter
+// before.
+func Origin(h client.Header, m engine.Meta) client.Header {
+	if _, ok := m.Get("subject"); !ok {
+		return h
+	}
+	if h == nil {
+		h = client.Header{}
+	}
+	for _, name := range origins {
+		delete(h, "original_"+name)
+		if v, ok := m.Get(name); ok {
+			h["original_"+name] = []string{metadata.Text(v)}
+		}
+	}
+	return h
+}

@@ -1,0 +1,45 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowd-io/flowd/internal/network/bounds"
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// dialer connects as the library does. A connection that ends before the server has answered anything fails as one that
+// could not be made: the library begins each with a HELLO and sends no command before its answer. A reply takes no more
+// than most bytes.
+func dialer(timeout time.Duration, most int64, conf *tls.Config) func(ctx context.Context, network,
+	address string) (net.Conn, error) {
+	dial := goredis.NewDialer(&goredis.Options{DialTimeout: timeout, TLSConfig: conf})
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		inner, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return bounds.Raw(&conn{Conn: bounds.Conn(inner, newReplies(most))}, inner), nil
+	}
+}
+
+type conn struct {
+	net.Conn
+	answered atomic.Bool
+}
+
+// Read reads what the server says.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && !c.answered.Load() {
+		c.answered.Store(true)
+	}
+	if err != nil && !c.answered.Load() { // wrapped once more, for the library takes the first wrapping off
+		err = fmt.Errorf("no answer: %w", &net.OpError{Op: "dial", Net: "tcp", Addr: c.RemoteAddr(), Err: err})
+	}
+	return n, err
+}

@@ -1,0 +1,212 @@
+// Package sqldb is what the SQL components share: [Config] in their configuration, [Config.Open] for a database, [Conn]
+// for statements, [Value] for what goes into them and [Rows] for what comes out, exactly. Errors are classed in
+// errors.go.
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/internal/network/tlsconf"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config is what the configuration says of a database. Components have it inline.
+type Config struct {
+	Driver         string          `yaml:"driver" check:"required,oneof=postgres|mysql|mariadb|sqlite|clickhouse" doc:"Kind of database."`
+	DSN            schema.Secret   `yaml:"dsn" check:"required,nonempty" doc:"Connection string: postgres://USER:PASSWORD@HOST/DATABASE, USER:PASSWORD@tcp(HOST:3306)/DATABASE for MySQL and MariaDB, http://USER:PASSWORD@HOST:8123/DATABASE for ClickHouse, or the path of a file for SQLite."`
+	TLS            *tlsconf.Client `yaml:"tls" doc:"Encrypt connections and check the server's certificate; {} trusts what the system trusts. Without it the dsn decides. Not for sqlite."`
+	ConnectTimeout time.Duration   `yaml:"connect_timeout" default:"10s" check:"min=100ms,max=5m" doc:"How long to wait for a connection."`
+	Connections    int             `yaml:"connections" default:"8" check:"min=1,max=1000" doc:"Maximum number of connections at once."`
+	MaxRow         schema.Size     `yaml:"max_row" default:"64MiB" check:"min=64KiB,max=1GiB" doc:"Largest row that the database may send."`
+}
+
+// Defaults are those of [Config].
+var Defaults = Config{ConnectTimeout: 10 * time.Second, Connections: 8, MaxRow: 64 << 20}
+
+const (
+	postgres   = "postgres"
+	sqlite     = "sqlite"
+	clickhouse = "clickhouse"
+)
+
+// Postgres says whether the database is PostgreSQL.
+func (c *Config) Postgres() bool { return c.Driver == postgres }
+
+// SQLite says whether the database is a file.
+func (c *Config) SQLite() bool { return c.Driver == sqlite }
+
+// ClickHouse says whether the database is ClickHouse, which has neither transactions nor unique keys.
+func (c *Config) ClickHouse() bool { return c.Driver == clickhouse }
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	if c.SQLite() && c.TLS != nil {
+		report("tls", "a file is not reached by TLS", "remove it")
+	}
+	if c.DSN.IsZero() || c.Driver == "" {
+		return
+	}
+	db, err := c.open()
+	if err != nil {
+		report("dsn", err.Error(), "")
+		return
+	}
+	_ = db.Close()
+}
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string {
+	return map[string]string{
+		"data_source_name": "write `dsn`", "url": "write `dsn`", "connection_string": "write `dsn`",
+		"connection": "write `dsn`", "args_mapping": "write `args`, a list of expressions",
+		"max_open_conns": "write `connections`", "conn_max_open": "write `connections`", "pool_size": "write `connections`",
+	}
+}
+
+// Open makes a database, without I/O: connections are made when they are needed.
+func (c *Config) Open() (DB, error) {
+	db, err := c.open()
+	if err != nil {
+		return nil, fmt.Errorf("dsn: %w", err)
+	}
+	return db, nil
+}
+
+func (c *Config) open() (DB, error) {
+	switch c.Driver {
+	case postgres:
+		return openPostgres(c)
+	case sqlite:
+		return openSQLite(c)
+	case clickhouse:
+		return openClickHouse(c)
+	}
+	return openMySQL(c)
+}
+
+// DB is a database with a pool of connections. It is safe for concurrent use.
+type DB interface {
+	// Conn lends a connection, which one goroutine uses until it releases it.
+	Conn(ctx context.Context) (Conn, error)
+	// Close closes idle connections now and lent ones when they are released.
+	Close() error
+}
+
+// Conn is a connection. Errors are of class [engine.Error]; how a statement ends that was interrupted by ctx is open.
+type Conn interface {
+	// Exec runs a statement, and gives how many rows it has changed.
+	Exec(ctx context.Context, query string, args []Value) (int64, error)
+	// Query runs a statement that gives rows. They are to be closed before the next call.
+	Query(ctx context.Context, query string, args []Value) (Rows, error)
+	// Types says what the columns of a table are, or nil if values need not be fitted. It asks the database unless it has
+	// done so lately; anew: in any case.
+	Types(ctx context.Context, table string, columns []string, anew bool) (Types, error)
+	// Release gives the connection back. One that is broken is closed.
+	Release()
+}
+
+// Rows are the rows of an answer, as they arrive.
+type Rows interface {
+	// Next goes to the next row; false: there is none, or Err says why it can't be read.
+	Next() bool
+	// Append appends the current row as a JSON object.
+	Append(dst []byte) ([]byte, error)
+	// Err is why Next was false, or nil at the end.
+	Err() error
+	// Close gives up what is left.
+	Close()
+}
+
+// Copier is a Conn with a fast way to insert rows into a table. ClickHouse has no other; its rows are those that
+// [Conn.Types] have fitted.
+type Copier interface {
+	Copy(ctx context.Context, table string, columns []string, rows [][]Value) error
+}
+
+// Inserter is a Conn that knows the types of columns better than the text of many rows says.
+type Inserter interface {
+	// Insert runs a statement with many rows of values, of which like is the form with one row.
+	Insert(ctx context.Context, like, query string, args []Value) error
+}
+
+// Checker is a Conn of a database that may check constraints at the end of a transaction.
+type Checker interface {
+	// Check checks the deferred constraints of the transaction, which stay deferred. An error is caused by the rows that were
+	// written since the last Check.
+	Check(ctx context.Context) error
+}
+
+// Listener is a Conn that is told of events.
+type Listener interface {
+	// Listen begins to listen to a channel.
+	Listen(ctx context.Context, channel string) error
+	// Notified waits for an event.
+	Notified(ctx context.Context) error
+}
+
+// Quote makes an identifier, such as a column, part of a statement.
+func (c *Config) Quote(name string) string {
+	switch {
+	case c.Postgres(), c.SQLite():
+		return quote(name, `"`)
+	case c.ClickHouse():
+		return chQuoted(name, "`")
+	}
+	return quote(name, "`")
+}
+
+func quote(name, mark string) string { return mark + strings.ReplaceAll(name, mark, mark+mark) + mark }
+
+// Table makes the name of a table part of a statement; dots separate a schema or database.
+func (c *Config) Table(name string) string {
+	parts := strings.Split(name, ".")
+	for i, p := range parts {
+		parts[i] = c.Quote(p)
+	}
+	return strings.Join(parts, ".")
+}
+
+// CheckTable reports what is wrong with the name of a table.
+func (c *Config) CheckTable(name string, report func(path, message, remedy string)) {
+	for part := range strings.SplitSeq(name, ".") {
+		if why := c.CheckName(part); name != "" && why != "" {
+			report("table", strconv.Quote(part)+" "+why, "write the name of the table, or SCHEMA.TABLE")
+		}
+	}
+}
+
+// CheckName is what is wrong with an identifier, or "".
+func (c *Config) CheckName(name string) string {
+	most := 64 // MySQL
+	if c.Postgres() {
+		most = 63
+	}
+	switch {
+	case name == "":
+		return "is empty"
+	case strings.ContainsRune(name, 0):
+		return "has a zero byte"
+	case len(name) > most && !c.SQLite() && !c.ClickHouse():
+		return fmt.Sprintf("is longer than %d bytes", most)
+	}
+	return ""
+}
+
+var errTwice = errors.New("two columns have the same name (give one another with AS)")
+
+// distinct says whether the columns of an answer can be the fields of a document.
+func distinct(columns []string) error {
+	seen := make(map[string]bool, len(columns))
+	for _, c := range columns {
+		if seen[c] {
+			return fmt.Errorf("%q: %w", c, errTwice)
+		}
+		seen[c] = true
+	}
+	return nil
+}
