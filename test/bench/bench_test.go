@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 // testWorld is a world in which rows are run, not measured.
 func testWorld(t *testing.T) *world {
 	t.Helper()
-	w, err := newWorld(t.Context(), filepath.Join(built, "flowd"))
+	w, err := newWorld(t.Context(), filepath.Join(built, "flowd"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +81,15 @@ func TestEveryRowRunsAndItsAnswerIsRight(t *testing.T) {
 				t.Error("nothing is expected of flowd")
 			}
 		})
+	}
+}
+
+func TestAnOlderBinaryIsMeasuredInTurn(t *testing.T) {
+	w := testWorld(t)
+	w.vars["before"] = w.vars["flowd"]
+	res := w.measure(&rows[0])
+	if last := res.Scores[len(res.Scores)-1]; last.Name != "before" || len(last.Rounds) != 1 || last.Flowd == 0 {
+		t.Errorf("the older binary was not compared: %+v (%s)", last, strings.Join(w.wrong, "\n"))
 	}
 }
 

@@ -47,9 +47,9 @@ func exitOn(err error) {
 
 // options are the flags.
 type options struct {
-	rows, flowd, json, svg  string
-	rounds, messages        int
-	curves, quick, markdown bool
+	rows, flowd, before, json, svg string
+	rounds, messages               int
+	curves, quick, markdown        bool
 }
 
 func parse(args []string, errs io.Writer) (o options, err error) {
@@ -59,6 +59,7 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 	f.IntVar(&o.rounds, "rounds", 0, "`N` turns of each contestant (default 5; 3 with --quick)")
 	f.IntVar(&o.messages, "messages", 0, "at most `N` messages in a turn (default 1000000; 100000 with --quick)")
 	f.StringVar(&o.flowd, "flowd", "", "measure the binary `PATH` instead of building one")
+	f.StringVar(&o.before, "before", "", "also measure the older binary `PATH`, in turn with all others")
 	f.StringVar(&o.json, "json", "", "write all figures to `FILE`, or - for stdout")
 	f.StringVar(&o.svg, "svg", "", "draw the ratios to `FILE`; with --curves those beside it, to FILE-curves.svg")
 	f.BoolVar(&o.curves, "curves", false, "measure how cost grows, too")
@@ -86,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return fmt.Errorf("--rows: %w", err)
 	}
-	w, err := newWorld(ctx, o.flowd)
+	w, err := newWorld(ctx, o.flowd, o.before)
 	if err != nil {
 		return err
 	}

@@ -104,6 +104,11 @@ func (w *world) measure(r *row) (res result) {
 		twin.name = again
 		turns = append(turns, twin)
 	}
+	if w.vars["before"] != "" {
+		old := turns[0]
+		old.name, old.command = "before", strings.Replace(old.command, "$flowd", "$before", 1)
+		turns = append(turns, old)
+	}
 	scores, sizes := make([]score, len(turns)), make([]int, len(turns))
 	peaks := make([]float64, len(turns)) // messages a second
 	fail := func(i int, err error) {

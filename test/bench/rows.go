@@ -7,7 +7,9 @@ import (
 )
 
 // program is the first word of a contestant's command.
-func (c *contestant) program() string { return strings.Fields(c.command)[0] }
+func (c *contestant) isFlowd() bool {
+	return strings.HasPrefix(c.command, "$flowd ") || strings.HasPrefix(c.command, "$before ")
+}
 
 // rows are the table of work: those that end with their input are in this file. Goals are ratios to the limit or to a peer where there
 // is one, since times drift with the machine and ratios taken in one run do not.

@@ -100,7 +100,7 @@ func posts(conns int, to end) runner {
 		if got := int(got.Load()); to == relayed && got != n {
 			return s, fmt.Errorf("%d messages arrived of %d", got, n)
 		}
-		if c.program() == "$flowd" { // it reports what it has delivered, too
+		if c.isFlowd() { // it reports what it has delivered, too
 			return s, counted(output{n: n, stderr: used.stderr, flowd: true})
 		}
 		return s, nil

@@ -207,7 +207,7 @@ func drained(w *world, r *row, c *contestant, n int, _ bool) (sample, error) {
 	if err != nil {
 		return s, err
 	}
-	return s, counted(output{n: n, stderr: used.stderr, flowd: c.program() == "$flowd"})
+	return s, counted(output{n: n, stderr: used.stderr, flowd: c.isFlowd()})
 }
 
 // forwarded is the runner of rows that move all of a topic to another one.

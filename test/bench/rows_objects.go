@@ -59,7 +59,7 @@ func fromObjects(w *world, r *row, c *contestant, n int, _ bool) (s sample, err 
 	if err != nil {
 		return s, err
 	}
-	return used.sample(r.data, n, used.wall), counted(output{n: n, stderr: used.stderr, flowd: c.program() == "$flowd"})
+	return used.sample(r.data, n, used.wall), counted(output{n: n, stderr: used.stderr, flowd: c.isFlowd()})
 }
 
 // toObjects is the runner of rows that write the lines of a file to objects.

@@ -56,7 +56,7 @@ func fromPages(w *world, r *row, c *contestant, n int, _ bool) (s sample, err er
 	if err != nil {
 		return s, err
 	}
-	return used.sample(r.data, n, used.wall), counted(output{n: n, stderr: used.stderr, flowd: c.program() == "$flowd"})
+	return used.sample(r.data, n, used.wall), counted(output{n: n, stderr: used.stderr, flowd: c.isFlowd()})
 }
 
 // httpPoll counts the messages of all pages of the API at args[0].

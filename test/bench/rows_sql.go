@@ -176,7 +176,7 @@ func fromTable(w *world, r *row, c *contestant, n int, _ bool) (s sample, err er
 	if err != nil {
 		return s, err
 	}
-	return used.sample(r.data, n, used.wall), counted(output{n: n, stderr: used.stderr, flowd: c.program() == "$flowd"})
+	return used.sample(r.data, n, used.wall), counted(output{n: n, stderr: used.stderr, flowd: c.isFlowd()})
 }
 
 // changes is the runner of rows that read n changes from a slot. A run ends when the server has been told that all are
@@ -220,7 +220,7 @@ func changes(w *world, r *row, c *contestant, n int, _ bool) (s sample, err erro
 	if err != nil {
 		return s, err
 	}
-	return used.sample(r.data, n, took), counted(output{n: n, stderr: used.stderr, flowd: c.program() == "$flowd"})
+	return used.sample(r.data, n, took), counted(output{n: n, stderr: used.stderr, flowd: c.isFlowd()})
 }
 
 // unslot drops the slot, whose reader's connection the server may not yet have ended.

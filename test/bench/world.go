@@ -51,7 +51,7 @@ var peers = []string{"benthos", "jq"}
 
 // newWorld makes the folder and looks for all programs. flowd is built, unless the path
 // of one is given.
-func newWorld(ctx context.Context, flowd string) (w *world, err error) {
+func newWorld(ctx context.Context, flowd, before string) (w *world, err error) {
 	root := ""
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		root = "/dev/shm" // else disks would be measured
@@ -82,6 +82,11 @@ func newWorld(ctx context.Context, flowd string) (w *world, err error) {
 	}
 	if w.vars["flowd"], err = filepath.Abs(flowd); err != nil {
 		return nil, err
+	}
+	if before != "" {
+		if w.vars["before"], err = filepath.Abs(before); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range peers {
 		w.vars[name], _ = exec.LookPath(name) // "" where it is missing
@@ -159,6 +164,6 @@ func files(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
 	}
 	return s, right(output{
 		data: r.data, n: n, in: vars["in"], out: vars["out"], stderr: used.stderr, all: all,
-		flowd: c.program() == "$flowd",
+		flowd: c.isFlowd(),
 	})
 }
