@@ -83,7 +83,7 @@ var (
 var (
 	inputPositions = gauge("input_positions", "Parts of the source that the input reads now, such as partitions.",
 		"input")
-	inputLag = gauge("input_lag_messages", "What is not settled of a part of the source, by the source's own counting.",
+	inputLag = gauge("input_lag_messages", "Lag of a part of the source: what is not settled, in the source's own units.",
 		"input", "position")
 	inputRevoked = counter("input_revoked_positions_total", "Parts of the source that have moved to other readers.",
 		"input")
@@ -132,7 +132,7 @@ var (
 	limitMessages = gauge("limit_messages", "Messages that the limit lets pass in its period.", "limit")
 	limitPeriod   = gauge("limit_period_seconds", "The period of the limit.", "limit")
 	limitKeys     = gauge("limit_keys", "Keys that have their own allowance.", "limit")
-	limitWaits    = counter("limit_waits_total", "Waits for the limit: of a read, of a message in a step, of what is left of a write.",
+	limitWaits    = counter("limit_waits_total", "Times that a read, a message in a step, or the rest of a write waited for the limit.",
 		"limit")
 )
 
