@@ -17,7 +17,7 @@ import (
 // batcher is a batcher at work. With a plugin it has a loop, which alone calls the plugin. Without one it passes
 // messages on as they come.
 type batcher struct {
-	r       *Run
+	*settlement
 	plan    *BatcherPlan
 	outputs []destination
 	leaves  []*sink       // that are written to
@@ -39,13 +39,13 @@ type batcher struct {
 	fill  *guard.Histogram
 }
 
-func newBatcher(r *Run, plan *BatcherPlan) *batcher {
-	b := &batcher{r: r, plan: plan, wake: make(chan struct{}, 1), copies: outcome{r: r, beyondLanes: true}}
+func newBatcher(s *settlement, plan *BatcherPlan) *batcher {
+	b := &batcher{settlement: s, plan: plan, wake: make(chan struct{}, 1), copies: outcome{settlement: s, beyondLanes: true}}
 	b.fill, b.sent = guard.NewHistogram(guard.FillBounds), sent{}
 	for _, o := range plan.Outputs {
-		b.outputs = append(b.outputs, r.target(o))
+		b.outputs = append(b.outputs, s.outputs[o])
 		for _, leaf := range o.Leaves() {
-			b.leaves = append(b.leaves, r.sinks[leaf])
+			b.leaves = append(b.leaves, s.outputs[leaf].(*sink))
 		}
 	}
 	return b
@@ -85,7 +85,7 @@ func (b *batcher) loop(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		if err := b.work(); err != nil {
-			b.r.Fail(err)
+			b.verdict.Fail(err)
 			return
 		}
 		if b.due.IsZero() {
@@ -122,7 +122,7 @@ func (b *batcher) work() (err error) {
 	if due := plugin.Due(); !due.IsZero() && !now.Before(due) {
 		plugin.Flush(now, engine.ByTimeout, 0, b.emit)
 	}
-	if why := b.r.hurry(); why != "" {
+	if why := b.balance.hurry(); why != "" {
 		plugin.Flush(now, why, -1, b.emit)
 	}
 	b.mu.Lock()
@@ -133,7 +133,7 @@ func (b *batcher) work() (err error) {
 		plugin.Flush(now, engine.ByPressure, asked, b.emit)
 		return nil
 	}
-	b.r.relieve()
+	b.balance.relieve()
 	return nil
 }
 
@@ -162,9 +162,9 @@ func (b *batcher) copyOf(m *engine.Message) engine.Message {
 func (b *batcher) copied() {
 	if n := int(b.copies.made); n > 0 {
 		b.opened(n)
-		if b.r.Enter() {
+		if b.Enter() {
 			b.copies.apply()
-			b.r.Leave()
+			b.Leave()
 		}
 	}
 }
@@ -190,11 +190,11 @@ func (b *batcher) leftover(s *engine.Batch) {
 		return
 	}
 	b.opened(-left)
-	if !b.r.Enter() {
+	if !b.Enter() {
 		return
 	}
-	defer b.r.Leave()
-	out := outcome{r: b.r, beyondLanes: true}
+	defer b.Leave()
+	out := outcome{settlement: b.settlement, beyondLanes: true}
 	rest := slab(s).Like()
 	for i := range slab(s).Msgs {
 		if m := &slab(s).Msgs[i]; msg(m).State == inside.Live {
@@ -226,10 +226,10 @@ func (b *batcher) emit(s *engine.Batch, why engine.Trigger) {
 	cut := b.sent.add(why)
 	b.mu.Unlock()
 	if cut {
-		b.r.warnEarly(b.place())
+		b.warnEarly(b.place())
 	}
 	b.fill.Observe(float64(len(slab(s).Msgs)))
-	b.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: b.plan.Name, N: len(slab(s).Msgs),
+	b.layout.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: b.plan.Name, N: len(slab(s).Msgs),
 		Reason: string(why)})
 	b.sendWhenFree(s)
 }
@@ -266,9 +266,9 @@ func (b *batcher) sendWaiting() {
 
 // sendOn forwards a batch, unless all has been handed back.
 func (b *batcher) sendOn(s *engine.Batch) {
-	if b.r.Enter() {
+	if b.Enter() {
 		b.forward(s)
-		b.r.Leave()
+		b.Leave()
 	}
 }
 
@@ -287,7 +287,7 @@ func (b *batcher) forward(s *engine.Batch) {
 	last := len(b.outputs) - 1
 	if last > 0 {
 		n := int64(len(slab(s).Msgs))
-		b.r.Pieces.Count(&[ledger.HowMany]int64{}, n, n)
+		b.Pieces.Count(&[ledger.HowMany]int64{}, n, n)
 	}
 	for _, o := range b.outputs[:last] {
 		o.Push(b.duplicate(s))
@@ -297,7 +297,7 @@ func (b *batcher) forward(s *engine.Batch) {
 
 // duplicate copies s: each copy of a message is a piece of its own.
 func (b *batcher) duplicate(s *engine.Batch) *engine.Batch {
-	out := outcome{r: b.r, beyondLanes: true}
+	out := outcome{settlement: b.settlement, beyondLanes: true}
 	c := slab(s).Like()
 	slab(c).Way.Slot = slab(s).Way.Slot
 	for i := range slab(s).Msgs {

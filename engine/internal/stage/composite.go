@@ -13,7 +13,7 @@ import (
 
 // composite is an output that leads to others: a fallback, a partition or a round robin.
 type composite struct {
-	r        *Run
+	*settlement
 	plan     *OutputPlan
 	members  []destination
 	branches []*branch     // of a fallback that is in no other
@@ -21,19 +21,16 @@ type composite struct {
 	failed   atomic.Int64  // messages that went on to another member
 }
 
-// target is where messages for an output go.
-func (r *Run) target(o *OutputPlan) destination {
-	if o.Route == nil {
-		return r.sinks[o]
+// newComposite makes an output that leads to others, and those that are composites, too.
+func newComposite(s *settlement, o *OutputPlan) destination {
+	if to := s.outputs[o]; to != nil {
+		return to
 	}
-	x := r.composites[o]
-	if x == nil {
-		x = &composite{r: r, plan: o}
-		r.composites[o] = x
-		for i, m := range o.Route.Members {
-			x.members = append(x.members, r.target(m))
-			x.branches = append(x.branches, &branch{of: x, i: i})
-		}
+	x := &composite{settlement: s, plan: o}
+	s.outputs[o] = x
+	for i, m := range o.Route.Members {
+		x.members = append(x.members, newComposite(s, m))
+		x.branches = append(x.branches, &branch{of: x, i: i})
 	}
 	return x
 }
@@ -119,7 +116,7 @@ func (x *composite) distribute(b *engine.Batch, to []int) {
 
 // end settles messages that have failed here.
 func (x *composite) end(all []engine.Message) {
-	x.r.settle(func(out *outcome) {
+	x.settle(func(out *outcome) {
 		for i := range all {
 			out.conclude(&all[i], nil)
 		}
@@ -130,7 +127,7 @@ func (x *composite) end(all []engine.Message) {
 func (x *composite) passed(m *engine.Message, i int) {
 	if n := x.failed.Add(1); guard.PowerOfTen(n) {
 		members := x.plan.Route.Members
-		x.r.Log.Warn("message goes to the next output of a fallback", "output", x.plan.Name,
+		x.Log.Warn("message goes to the next output of a fallback", "output", x.plan.Name,
 			"from", members[i].Name, "to", members[i+1].Name, "err", msg(m).Err, "so_far", n)
 	}
 }

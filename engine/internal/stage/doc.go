@@ -40,7 +40,22 @@
 //
 // Beside the way: run.go starts and ends all of it, quiesce.go finds out that nothing is left, pressure.go keeps
 // readers from running ahead and sends open batches on when credits are short, watch.go looks for calls that hang,
-// handover.go leaves what is unsettled to the next plan, state.go shows it all.
+// handover.go leaves unsettled messages to the next plan, state.go takes snapshots.
+//
+// # The parts
+//
+// A [Run] makes the parts, starts them and ends them. What a type can touch, its fields say; no part has the Run:
+//
+//	settlement    what is owed for messages, the credits and keys that they hold, timers, and where messages go on: every
+//	              part has it, for every part can end messages
+//	outcome       what one goroutine has found out and the settlement does not know yet
+//	laneFeed      the way into the lanes
+//	batching      batchers and groups, which lanes fill
+//	writing       outputs; feeding pauses readers while none of them may be fed
+//	intake        counts of readers
+//	balance       sees all of these, but for readers and lanes: it sends open batches on when credits are short, and finds
+//	              out that nothing is left. Parts tell it when to look, as an overseer
+//	verdict       why the run ends
 //
 // # Locks
 //

@@ -18,7 +18,8 @@ import (
 type group struct {
 	plan  *GroupPlan
 	stage *stage
-	r     *Run
+	*settlement
+	intake *intake
 
 	mu     sync.Mutex    // guards the fields below; held while batches are queued, so that they keep their order
 	open   *engine.Batch // that grows; nil: none
@@ -31,14 +32,14 @@ type group struct {
 	keys   map[string]int  // order keys of messages that are on their way into the open batch, or in it; nil: not needed
 }
 
-func newGroup(r *Run, plan *GroupPlan) *group {
-	g := &group{r: r, plan: plan, sent: sent{}}
-	g.stage = newStage(r, plan.Name, plan.Steps, r.plan.Workers, g)
+func newGroup(s *settlement, in *intake, plan *GroupPlan) *group {
+	g := &group{settlement: s, intake: in, plan: plan, sent: sent{}}
+	g.stage = newStage(s, plan.Name, plan.Steps, s.layout.Workers, g)
 	g.stage.batched = true
-	if r.plan.Workers > 1 || r.plan.Ordered {
+	if s.layout.Workers > 1 || s.layout.Ordered {
 		g.stage.chains = map[string][]*entry{}
 	}
-	if r.plan.Ordered && plan.Skipped {
+	if s.layout.Ordered && plan.Skipped {
 		g.keys = map[string]int{}
 	}
 	return g
@@ -46,7 +47,7 @@ func newGroup(r *Run, plan *GroupPlan) *group {
 
 // Gather takes messages out of a lane: those that have reached a group enter it.
 func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
-	g := l.r.groups[o.Group-1]
+	g := l.batching.groups[o.Group-1]
 	o.Figures.Called(len(sel), 0)
 	var entering map[string]bool
 	if g.keys != nil {
@@ -58,8 +59,8 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 	comes := func(m *engine.Message) bool {
 		return msg(m).State == inside.Live && msg(m).Groups <= g.plan.Index && msg(m).PC >= o.At
 	}
-	if l.r.plan.Ordered {
-		l.r.holds.Admit(b, nil, func(_ int, m *engine.Message) order.Role {
+	if l.layout.Ordered {
+		l.holds.Admit(b, nil, func(_ int, m *engine.Message) order.Role {
 			switch {
 			case comes(m):
 				return order.Asks
@@ -80,7 +81,7 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 		case !comes(m):
 			continue
 		case !enters && !g.hasKeyOf(m):
-			l.out.freed = append(l.out.freed, l.r.holds.ComesBy(m, g.plan.Index+1)...)
+			l.out.freed = append(l.out.freed, l.holds.ComesBy(m, g.plan.Index+1)...)
 			by = append(by, int32(i))
 			continue
 		case enters:
@@ -97,10 +98,10 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 		l.out.send(g, m)
 	}
 	l.by = by
-	if len(by) == 0 || !l.r.plan.Ordered {
+	if len(by) == 0 || !l.layout.Ordered {
 		return
 	}
-	l.r.holds.Admit(b, nil, func(i int, m *engine.Message) order.Role { // behind those that have left the group
+	l.holds.Admit(b, nil, func(i int, m *engine.Message) order.Role { // behind those that have left the group
 		if _, is := slices.BinarySearch(by, int32(i)); !is {
 			return 0
 		}
@@ -122,7 +123,7 @@ func (g *group) hasKeyOf(m *engine.Message) (yes bool) {
 	order.EachLeafKey(m, func(leaf *engine.Message) {
 		yes = yes || g.keys[string(leaf.Key)] > 0 || g.stage.hasKey(leaf.Key)
 	})
-	return yes || g.r.holds.HeldAt(m, g.stage.keyPlace())
+	return yes || g.holds.HeldAt(m, g.stage.keyPlace())
 }
 
 // expect notes that m is on its way into the group.
@@ -143,7 +144,7 @@ func (g *group) Push(b *engine.Batch) {
 	p := g.plan
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
-		g.r.grouped.Add(1)
+		g.lanes.grouped.Add(1)
 		if msg(m).Groups > p.Index {
 			g.ride(m)
 			continue
@@ -166,7 +167,7 @@ func (g *group) Push(b *engine.Batch) {
 	}
 	flow.Recycle(b)
 	switch {
-	case g.r.hurried.Load() > 0:
+	case g.intake.hurried.Load() > 0:
 		g.shut(engine.ByRevoke)
 	case g.open == nil && g.riders != nil:
 		g.shut(engine.BySize)
@@ -187,7 +188,7 @@ func (g *group) arm(now time.Time) {
 	g.due = now.Add(g.plan.Wait)
 	if !g.armed {
 		g.armed = true
-		g.r.timers.After(g.due, nil, g.timeUp)
+		g.timers.After(g.due, nil, g.timeUp)
 	}
 }
 
@@ -199,7 +200,7 @@ func (g *group) timeUp() {
 	case g.open == nil:
 	case time.Now().Before(g.due):
 		g.armed = true
-		g.r.timers.After(g.due, nil, g.timeUp)
+		g.timers.After(g.due, nil, g.timeUp)
 	default:
 		g.shut(engine.ByTimeout)
 	}
@@ -212,9 +213,9 @@ func (g *group) shut(why engine.Trigger) {
 	if open != nil {
 		n := len(slab(open).Msgs)
 		if g.sent.add(why) {
-			g.r.warnEarly(g.place())
+			g.warnEarly(g.place())
 		}
-		g.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: g.plan.Name, N: n, Reason: string(why)})
+		g.layout.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: g.plan.Name, N: n, Reason: string(why)})
 		g.queue(open, why)
 	}
 	if riders != nil {
@@ -228,7 +229,7 @@ func (g *group) queue(b *engine.Batch, why engine.Trigger) {
 	for i := range slab(b).Msgs {
 		msg(&slab(b).Msgs[i]).Index = int32(i)
 	}
-	g.r.grouped.Add(int64(-slab(b).Size))
+	g.lanes.grouped.Add(int64(-slab(b).Size))
 	var keys []string
 	if g.keys != nil {
 		for i := range slab(b).Msgs {
@@ -271,18 +272,18 @@ func (g *group) serve(ctx context.Context, w *worker, b *engine.Batch, _ bool) b
 	n := len(slab(b).Msgs)
 	b = w.steps(ctx, w.begin(b))
 	var claims func() []*order.Claim
-	if g.r.plan.Ordered {
+	if g.layout.Ordered {
 		w.conclude(b)
-		claims = func() []*order.Claim { return g.r.holds.Rejoin(b, g.plan.Index+1) }
+		claims = func() []*order.Claim { return g.holds.Rejoin(b, g.plan.Index+1) }
 	}
 	w.finish(b, claims)
 	w.end()
-	g.r.carried(n)
+	g.carried(n)
 	return true
 }
 
 // come counts messages that will go on to the lanes.
-func (g *group) come(n int) { g.r.upstream.Add(int64(n)) }
+func (g *group) come(n int) { g.lanes.upstream.Add(int64(n)) }
 
 // forward sends m, which has gone through the group's steps, back to the lanes.
 func (g *group) forward(out *outcome, m *engine.Message) {
@@ -290,7 +291,7 @@ func (g *group) forward(out *outcome, m *engine.Message) {
 	retry.SetTrial(m, nil)
 	msg(m).Stage, msg(m).PC, msg(m).Groups = inside.Fresh, msg(m).Back, g.plan.Index+1
 	out.beyond -= flow.Weight(m)
-	out.put(toLanes{out.r}, m)
+	out.put(out.lanes, m)
 }
 
 // retry has nothing to do: only steps fail in a group, and they try again themselves.
@@ -298,11 +299,3 @@ func (g *group) retry(*outcome, *engine.Message) bool { return false }
 
 // wait has nothing to do: a group is never held.
 func (g *group) wait(*engine.Batch) {}
-
-// toLanes is where messages go that have left a group.
-type toLanes struct{ r *Run }
-
-func (l toLanes) Push(b *engine.Batch) {
-	l.r.upstream.Add(int64(len(slab(b).Msgs)))
-	l.r.laneQueue.Push(b)
-}

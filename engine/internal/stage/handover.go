@@ -55,7 +55,7 @@ func (r *Run) HandOver() *Handover {
 
 // collect is HandOver, behind the fence.
 func (r *Run) collect(h *Handover) {
-	out := outcome{r: r}
+	out := outcome{settlement: &r.settlement}
 	why := engine.Errorf(engine.Transient, "the pipeline was reloaded, and now has a different input")
 	why.HandedBack()
 	for _, l := range r.Open.List() {
@@ -83,7 +83,7 @@ func (r *Run) collect(h *Handover) {
 	out.made, out.consumed = out.made+max(more, 0), out.consumed+max(-more, 0) // merges are undone, parts are consumed
 	out.apply()
 	h.law = [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}
-	for _, o := range r.sinks {
+	for _, o := range r.writing.sinks {
 		if slices.ContainsFunc(o.hired(), func(w *worker) bool { return w.writer.since.Load() != 0 }) {
 			h.broken = append(h.broken, o.name)
 		}
@@ -103,7 +103,7 @@ func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 			rd.close(errors.New("it was closed before the reload"))
 		}
 	}
-	r.plan.Plugins.Bequeath(&r.Next.Plugins)
+	r.layout.Plugins.Bequeath(&r.Next.Plugins)
 	return h
 }
 
@@ -135,7 +135,7 @@ func (r *Run) inherit(h *Handover) {
 	r.Failures.Set(h.failed)
 	r.err = h.err
 	for _, name := range h.broken {
-		for _, o := range r.sinks {
+		for _, o := range r.writing.sinks {
 			if o.name == name {
 				o.gate.Reopen, o.gate.Shut = true, true
 			}
@@ -144,8 +144,7 @@ func (r *Run) inherit(h *Handover) {
 }
 
 // reenter sends on the roots that the plan before has left to this reader, in reading order, ahead of what is new.
-func (rd *reader) reenter(ctx context.Context) {
-	h := rd.r.inherited
+func (rd *reader) reenter(ctx context.Context, h *Handover) {
 	if h == nil {
 		return
 	}
@@ -166,7 +165,7 @@ func (rd *reader) reenter(ctx context.Context) {
 			m.Ref, m.Meta, m.Key, m.Attempt = x.ref, x.meta, x.key, x.attempt
 		}
 		slab(b).Room = 0
-		rd.r.credits.Charge(n, 0)
+		rd.credits.Charge(n, 0)
 		rd.read.Store(mine[0].rank)
 		rd.take(b, mine[0].to, mine[0].at)
 		rd.send(ctx, b)

@@ -23,19 +23,20 @@ const partBytes = 1 << 20
 // lane is one worker: it takes runs of messages, carries them through the
 // pipeline's steps, and hands what is left to batchers and outputs.
 type lane struct {
-	r     *Run
-	index int
-	out   outcome
-	x     steps.Executor
-	allow int // parts that may be made with the credits at hand
-	parts int // bytes of those made with them
-	arena doc.Arena
-	spare []*doc.Arena // for slabs of parts; the first inUse are lent
-	inUse int
-	was   int     // bytes read with the current slab
-	by    []int32 // messages of a slab that come by a group
-	seen  map[string]bool
-	to    []*batcher // where each message of a slab goes
+	*settlement
+	batching *batching // where it sends messages
+	index    int
+	out      outcome
+	x        steps.Executor
+	allow    int // parts that may be made with the credits at hand
+	parts    int // bytes of those made with them
+	arena    doc.Arena
+	spare    []*doc.Arena // for slabs of parts; the first inUse are lent
+	inUse    int
+	was      int     // bytes read with the current slab
+	by       []int32 // messages of a slab that come by a group
+	seen     map[string]bool
+	to       []*batcher // where each message of a slab goes
 
 	turn   uint64        // in which it may pass on what it has taken; 0: at any time
 	waited time.Duration // for that
@@ -44,9 +45,9 @@ type lane struct {
 	reads   bool                  // runs an input's own steps, in its reader
 }
 
-func newLane(r *Run, index int) *lane {
-	l := &lane{r: r, index: index, out: outcome{r: r}, seen: map[string]bool{}}
-	l.x.Own, l.x.Wrap, l.x.Room = l, r.plan.Middleware, newRoom(r)
+func newLane(s *settlement, to *batching, index int) *lane {
+	l := &lane{settlement: s, batching: to, index: index, out: outcome{settlement: s}, seen: map[string]bool{}}
+	l.x.Own, l.x.Wrap, l.x.Room = l, s.layout.Middleware, s.room()
 	l.arena.Owner = l.x.Room
 	return l
 }
@@ -55,15 +56,15 @@ func newLane(r *Run, index int) *lane {
 func (l *lane) loop(ctx context.Context) {
 	cost := runTime // of one message: while it is not known, others may have to share what waits
 	for {
-		b, turn := l.r.laneQueue.Pop(l.index, max(1, l.r.plan.Steps.Together,
+		b, turn := l.lanes.queue.Pop(l.index, max(1, l.layout.Steps.Together,
 			int(min(runTime/max(cost, 1), inside.SlabSize))))
 		if b == nil {
 			return
 		}
-		l.r.ease()
+		l.balance.ease()
 		n, began := len(slab(b).Msgs), time.Now()
 		l.waited = 0
-		if l.r.plan.Turns {
+		if l.layout.Turns {
 			if l.turn = turn; slab(b).Way.In != nil { // it may wait for credits, which others have who wait for their turn
 				l.endTurn()
 			}
@@ -71,15 +72,15 @@ func (l *lane) loop(ctx context.Context) {
 		l.process(ctx, b)
 		cost = (cost + (time.Since(began)-l.waited)/time.Duration(n)) / 2
 		l.endTurn()
-		l.r.laneQueue.Rest()
-		l.r.carried(n)
+		l.lanes.queue.Rest()
+		l.carried(n)
 	}
 }
 
 // await waits until all that was taken before by other lanes has been passed on. What decides on the order of messages
 // comes after it.
 func (l *lane) await() {
-	if t := &l.r.laneQueue.Turns; l.turn > 0 && !t.Due(l.turn) {
+	if t := &l.lanes.queue.Turns; l.turn > 0 && !t.Due(l.turn) {
 		began := time.Now()
 		t.Wait(l.turn)
 		l.waited += time.Since(began)
@@ -90,14 +91,14 @@ func (l *lane) await() {
 func (l *lane) endTurn() {
 	if l.turn > 0 {
 		l.await()
-		l.r.laneQueue.Turns.End(l.turn)
+		l.lanes.queue.Turns.End(l.turn)
 		l.turn = 0
 	}
 }
 
 // process runs a slab through the steps and passes on the results.
 func (l *lane) process(ctx context.Context, b *engine.Batch) {
-	if !l.r.plan.Serial || slab(b).Way.In != nil || !repeats(b, l.seen) {
+	if !l.layout.Serial || slab(b).Way.In != nil || !repeats(b, l.seen) {
 		l.through(ctx, b)
 		return
 	}
@@ -110,8 +111,8 @@ func (l *lane) process(ctx context.Context, b *engine.Batch) {
 // through is process for messages that go through the steps together.
 func (l *lane) through(ctx context.Context, b *engine.Batch) {
 	l.was = slab(b).Bytes
-	l.x.Prog, l.x.Stage, l.out.in, l.deliver = l.r.plan.Steps, inside.Fresh, nil, l.route
-	if l.r.plan.Ordered {
+	l.x.Prog, l.x.Stage, l.out.in, l.deliver = l.layout.Steps, inside.Fresh, nil, l.route
+	if l.layout.Ordered {
 		flow.Adopt(b, &l.arena)
 		l.check(b)
 	}
@@ -119,14 +120,14 @@ func (l *lane) through(ctx context.Context, b *engine.Batch) {
 	if in := inputOf(b); in != nil {
 		l.x.Prog, l.x.Stage, l.out.in, l.deliver = in.Steps, inside.InInput, in, l.dispatch
 	}
-	if !l.r.plan.Ordered {
+	if !l.layout.Ordered {
 		flow.Adopt(b, &l.arena)
 	}
 	l.carry(l.x.Run(ctx, b))
 	l.arena.Reset()
 	l.takeBack(0)
 	if l.allow > 0 {
-		l.r.credits.Put(l.allow, 0, 0)
+		l.credits.Put(l.allow, 0, 0)
 		l.allow = 0
 	}
 }
@@ -140,8 +141,8 @@ func (l *lane) check(b *engine.Batch) {
 		switch {
 		case !c.Early:
 			continue
-		case l.r.plan.Turns:
-			if key, ok, err := l.r.plan.OrderBy.AppendKey(keys.Room(), m); err != nil {
+		case l.layout.Turns:
+			if key, ok, err := l.layout.OrderBy.AppendKey(keys.Room(), m); err != nil {
 				steps.FailAt(m, "order_by", err)
 			} else if ok {
 				m.Key = keys.Keep(key)
@@ -166,8 +167,8 @@ func forgetEarly(m *engine.Message) {
 
 // admit keeps what others of its key are before. Where lanes take turns, they find that out at the end of theirs.
 func (l *lane) admit(b *engine.Batch) {
-	if slab(b).Way.In == nil && !l.r.plan.Turns && l.r.holds.Any.Load() > 0 {
-		l.r.holds.Admit(b, nil, func(_ int, m *engine.Message) order.Role {
+	if slab(b).Way.In == nil && !l.layout.Turns && l.holds.Any.Load() > 0 {
+		l.holds.Admit(b, nil, func(_ int, m *engine.Message) order.Role {
 			if msg(m).State == inside.Live {
 				return order.Asks
 			}
@@ -187,7 +188,7 @@ func (l *lane) Merge(m *engine.Message) {
 func (l *lane) Hold(b *engine.Batch, at inside.Stage) {
 	if l.out.in == nil {
 		l.await()
-		l.r.holds.Behind(b, at, nil)
+		l.holds.Behind(b, at, nil)
 	}
 }
 
@@ -196,11 +197,11 @@ func (l *lane) Hold(b *engine.Batch, at inside.Stage) {
 func (l *lane) Split(ctx context.Context, x *steps.Executor, b *engine.Batch, pc int32) *engine.Batch {
 	arena := l.partArena()
 	lent := l.inUse
-	alone := l.r.plan.Serial && l.out.in == nil
+	alone := l.layout.Serial && l.out.in == nil
 	last := steps.Pull(b, flow.Adopt(flow.NewSlab(0), arena), &x.Prog.Ops[pc],
 		func(cur *engine.Batch, part bool) *engine.Batch {
 			if l.parts > partBytes { // others may need what is left
-				l.r.credits.Put(l.allow, 0, 0)
+				l.credits.Put(l.allow, 0, 0)
 				l.allow, l.parts = 0, 0
 			}
 			if n := len(slab(cur).Msgs); n == inside.SlabSize || part && n > 0 && (alone || l.allow == 0) {
@@ -246,14 +247,14 @@ func (l *lane) takeBack(n int) {
 func (l *lane) credit(ctx context.Context) bool {
 	switch {
 	case l.allow > 0:
-	case l.r.Handing() || ctx.Err() != nil:
+	case l.Handing() || ctx.Err() != nil:
 		return false
 	case l.reads:
-		l.allow = l.r.credits.Split(l.r.expired, inside.SlabSize, true)
+		l.allow = l.credits.Split(l.expired, inside.SlabSize, true)
 	default:
-		l.r.laneQueue.Rest()
-		l.allow = l.r.credits.Split(l.r.expired, inside.SlabSize, false)
-		l.r.laneQueue.Resume()
+		l.lanes.queue.Rest()
+		l.allow = l.credits.Split(l.expired, inside.SlabSize, false)
+		l.lanes.queue.Resume()
 	}
 	if l.allow == 0 {
 		return false
@@ -265,9 +266,9 @@ func (l *lane) credit(ctx context.Context) bool {
 func (l *lane) part(_, p *engine.Message) {
 	msg(p).Credits, msg(p).Charge = 1, len(msg(p).Orig)
 	l.parts += msg(p).Charge
-	l.r.credits.Charge(0, msg(p).Charge)
+	l.credits.Charge(0, msg(p).Charge)
 	ledger.EachRoot(p, func(r ledger.Root) { r.Add(1) })
-	l.r.holds.Share(p)
+	l.holds.Share(p)
 	l.out.made++
 }
 
@@ -276,24 +277,24 @@ func (l *lane) parted(m *engine.Message, _ int) { l.out.consume(m) }
 // carry delivers b, unless the run is over and all of it was handed back.
 func (l *lane) carry(b *engine.Batch) {
 	l.await()
-	if !l.r.Enter() {
+	if !l.Enter() {
 		return
 	}
-	defer l.r.Leave()
+	defer l.Leave()
 	l.out.read = l.was
 	l.deliver(b)
 }
 
 // route ends what has ended in b and sends the rest to where it belongs.
 func (l *lane) route(b *engine.Batch) {
-	if to := l.r.sole; to != nil && !l.r.plan.Ordered && allLive(b) {
+	if to := l.batching.sole; to != nil && !l.layout.Ordered && allLive(b) {
 		flow.Release(b)
 		l.out.sendAll(to, b)
 		l.out.apply()
 		return
 	}
-	if l.r.plan.Ordered && (l.r.holds.Any.Load() > 0 || away(b)) {
-		l.r.holds.Admit(b, nil, func(_ int, m *engine.Message) order.Role {
+	if l.layout.Ordered && (l.holds.Any.Load() > 0 || away(b)) {
+		l.holds.Admit(b, nil, func(_ int, m *engine.Message) order.Role {
 			switch msg(m).State {
 			case inside.Live:
 				return order.Asks
@@ -310,7 +311,7 @@ func (l *lane) route(b *engine.Batch) {
 		m := &slab(b).Msgs[i]
 		var to *batcher
 		if msg(m).State == inside.Live {
-			to = l.r.route(&l.out, m)
+			to = l.batching.route(&l.out, m)
 		}
 		if to == nil {
 			l.out.conclude(m, nil)

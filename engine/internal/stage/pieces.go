@@ -17,7 +17,7 @@ func (out *outcome) copy(m *engine.Message) engine.Message {
 	msg(&c).Credits, msg(&c).Charge, msg(&c).Of, msg(&c).Serial = 1, flow.Bytes(m), copies(msg(m).Of), 0
 	retry.SetTrial(&c, nil)
 	order.SetClaim(&c, nil)
-	out.r.credits.Charge(1, msg(&c).Charge)
+	out.credits.Charge(1, msg(&c).Charge)
 	ledger.EachRoot(&c, func(r ledger.Root) { r.Add(1) })
 	out.made++
 	return c
@@ -39,7 +39,7 @@ func (out *outcome) countMerge(m *engine.Message) {
 	out.made++
 	out.consumed += int64(len(msg(m).Of))
 	msg(m).Charge = m.Size()
-	out.r.credits.Charge(0, msg(m).Charge)
+	out.credits.Charge(0, msg(m).Charge)
 }
 
 // consume ends the piece m without a fate: its successors carry on.

@@ -10,16 +10,16 @@ import (
 
 // relieve sends open batches on when readers or lanes wait for credits that nothing else can free: the oldest first, a
 // tenth of the credits, to outputs with an idle writer. It is called whenever that may have become so.
-func (r *Run) relieve() {
-	r.ease()
-	readers, lanes := r.credits.Waiting()
-	readers += int(r.replaying.Load())
-	if readers+lanes == 0 || !r.laneQueue.Stuck(lanes) {
+func (x *balance) relieve() {
+	x.ease()
+	readers, lanes := x.credits.Waiting()
+	readers += int(x.intake.replaying.Load())
+	if readers+lanes == 0 || !x.lanes.queue.Stuck(lanes) {
 		return
 	}
 	var ask []*batcher
 	hungry := false
-	for _, b := range r.batchers {
+	for _, b := range x.batching.batchers {
 		open, incoming := b.keeps()
 		if incoming {
 			return
@@ -34,18 +34,18 @@ func (r *Run) relieve() {
 			}
 		}
 	}
-	if hungry && len(ask) == 0 && len(r.groups) > 0 {
-		r.relieveGroups()
+	if hungry && len(ask) == 0 && len(x.batching.groups) > 0 {
+		x.relieveGroups()
 	}
 	for _, b := range ask {
-		b.relieve(max(1, r.plan.MaxMessages/10))
+		b.relieve(max(1, x.layout.MaxMessages/10))
 	}
 }
 
 // relieveGroups closes a group when everything else rests: its messages hold the credits.
-func (r *Run) relieveGroups() {
-	if !slices.ContainsFunc(r.groups, func(g *group) bool { return !g.stage.rests() }) {
-		for _, g := range r.groups {
+func (x *balance) relieveGroups() {
+	if !slices.ContainsFunc(x.batching.groups, func(g *group) bool { return !g.stage.rests() }) {
+		for _, g := range x.batching.groups {
 			if g.flush(engine.ByPressure) {
 				return
 			}
@@ -75,9 +75,9 @@ func (s sent) early(place string) (all []Early) {
 }
 
 // warnEarly tells that outputs get more and smaller batches than was asked for.
-func (r *Run) warnEarly(place string) {
-	r.Log.Warn("batches leave before they are complete: open ones hold all that may be in flight ("+EarlyRemedy+")",
-		"at", place, "max_in_flight.messages", r.plan.MaxMessages, "max_in_flight.bytes", r.plan.MaxBytes)
+func (s *settlement) warnEarly(place string) {
+	s.Log.Warn("batches leave before they are complete: open ones hold all that may be in flight ("+EarlyRemedy+")",
+		"at", place, "max_in_flight.messages", s.layout.MaxMessages, "max_in_flight.bytes", s.layout.MaxBytes)
 }
 
 // EarlyRemedy says what to do about batches that leave early.
@@ -91,12 +91,12 @@ type Early struct {
 
 // Early are the batchers and groups that have sent batches before they were complete.
 func (r *Run) Early() (all []Early) {
-	for _, b := range r.batchers {
+	for _, b := range r.batching.batchers {
 		b.mu.Lock()
 		all = append(all, b.sent.early(b.place())...)
 		b.mu.Unlock()
 	}
-	for _, g := range r.groups {
+	for _, g := range r.batching.groups {
 		g.mu.Lock()
 		all = append(all, g.sent.early(g.place())...)
 		g.mu.Unlock()
@@ -109,16 +109,16 @@ func (b *batcher) place() string { return "batcher " + b.plan.Name }
 func (g *group) place() string { return "step " + g.plan.Name }
 
 // ease lets readers go on when half of what they were ahead by is done. It is called whenever that may be so.
-func (r *Run) ease() { r.pace.Ease(r.crowded) }
+func (x *balance) ease() { x.intake.pace.Ease(x.crowded) }
 
 // crowded says whether so much waits for every lane, or for each writer of every output that works.
-func (r *Run) crowded(part int) bool {
-	ahead := max(flow.Ahead/r.laneQueue.Lanes, 2*flow.SlowRun, 2*r.plan.Steps.Together)
-	if r.laneQueue.Crowded(ahead/part, flow.AheadBytes/part) {
+func (x *balance) crowded(part int) bool {
+	ahead := max(flow.Ahead/x.lanes.queue.Lanes, 2*flow.SlowRun, 2*x.layout.Steps.Together)
+	if x.lanes.queue.Crowded(ahead/part, flow.AheadBytes/part) {
 		return true
 	}
 	all := false
-	for _, o := range r.sinks {
+	for _, o := range x.writing.sinks {
 		if o.plan.Feeds {
 			if !o.crowded(flow.Ahead/part, flow.AheadBytes/part) {
 				return false
@@ -129,4 +129,7 @@ func (r *Run) crowded(part int) bool {
 	return all
 }
 
-func newRoom(r *Run) *steps.Room { return &steps.Room{Credits: &r.credits, Limit: r.plan.MaxBytes} }
+// room is where steps take bytes for what they add to messages.
+func (s *settlement) room() *steps.Room {
+	return &steps.Room{Credits: &s.credits, Limit: s.layout.MaxBytes}
+}

@@ -2,60 +2,71 @@ package stage
 
 import "github.com/flowd-io/flowd/engine"
 
+// balance looks at all parts of a run: whether more can come, whether anything is left, and who waits for what.
+type balance struct {
+	*settlement
+	intake   *intake
+	batching *batching
+	writing  *writing
+}
+
+// Quiesce looks whether the run is over.
+func (r *Run) Quiesce() { r.balance.quiesce() }
+
 // ends is why batchers must send what they hold at once, or "".
-func (r *Run) ends() engine.Trigger {
-	if r.upstream.Load() > 0 {
+func (x *balance) ends() engine.Trigger {
+	if x.lanes.upstream.Load() > 0 {
 		return ""
 	}
-	return r.inputsEnd()
+	return x.inputsEnd()
 }
 
 // inputsEnd is why nothing more will be read for now, or "".
-func (r *Run) inputsEnd() engine.Trigger {
+func (x *balance) inputsEnd() engine.Trigger {
 	switch {
-	case (r.Draining() || r.Replacing()) && r.reading.Load() == r.following.Load():
+	case (x.Draining() || x.Replacing()) && x.intake.reading.Load() == x.intake.following.Load():
 		return engine.ByDrain // what follows may wait for what is here
-	case r.reading.Load() > 0:
+	case x.intake.reading.Load() > 0:
 		return ""
 	}
 	return engine.ByEnd
 }
 
 // carried counts n messages that lanes or groups are done with, and has those look again that wait for it.
-func (r *Run) carried(n int) {
-	r.upstream.Add(int64(-n))
-	r.credits.Recheck()
-	r.Quiesce()
+func (s *settlement) carried(n int) {
+	s.lanes.upstream.Add(int64(-n))
+	s.credits.Recheck()
+	s.balance.quiesce()
 }
 
-// Quiesce looks whether nothing more will come to the batchers, or nothing is left at all.
-func (r *Run) Quiesce() {
-	if len(r.groups) > 0 {
-		r.closeGroups()
+// quiesce looks whether nothing more will come to the batchers, or nothing is left at all.
+func (x *balance) quiesce() {
+	if len(x.batching.groups) > 0 {
+		x.closeGroups()
 	}
-	if r.ends() == "" {
+	if x.ends() == "" {
 		return
 	}
-	for _, b := range r.batchers {
+	for _, b := range x.batching.batchers {
 		if open, _ := b.keeps(); open > 0 {
 			b.poke()
 		}
 	}
-	if r.reading.Load() == 0 && r.Pieces.InFlight.Load() == 0 && r.Withheld() == 0 {
+	if x.intake.reading.Load() == 0 && x.Pieces.InFlight.Load() == 0 && x.Withheld() == 0 {
 		select {
-		case r.Empty <- struct{}{}:
+		case x.verdict.Empty <- struct{}{}:
 		default:
 		}
 	}
 }
 
 // closeGroups closes the first group that is not empty, when nothing more will reach it.
-func (r *Run) closeGroups() {
-	why := r.inputsEnd()
-	if why == "" || r.upstream.Load() != r.grouped.Load() {
+func (x *balance) closeGroups() {
+	why := x.inputsEnd()
+	if why == "" || x.lanes.upstream.Load() != x.lanes.grouped.Load() {
 		return
 	}
-	for _, g := range r.groups {
+	for _, g := range x.batching.groups {
 		if g.flush(why) {
 			return
 		}

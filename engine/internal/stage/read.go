@@ -23,7 +23,8 @@ import (
 // reader is one instance of an input: it takes credits, reads, and hands what it
 // has read to the lanes.
 type reader struct {
-	r       *Run
+	*settlement
+	balance *balance
 	plan    *InputPlan
 	in      engine.Input
 	index   int             // among the instances of its input
@@ -40,11 +41,13 @@ type reader struct {
 	keyed   bool         // it goes there with no more than its key
 }
 
-func newReader(r *Run, plan *InputPlan, in engine.Input) *reader {
-	rd := &reader{r: r, plan: plan, in: in, own: newLane(r, 0), line: limit.NewLine(plan.Limit, r.plan.Limit)}
+func newReader(x *balance, plan *InputPlan, in engine.Input) *reader {
+	s := x.settlement
+	rd := &reader{settlement: s, balance: x, plan: plan, in: in, own: newLane(s, x.batching, 0),
+		line: limit.NewLine(plan.Limit, s.layout.Limit)}
 	rd.own.reads = true
-	bare := len(plan.Steps.Ops) == 0 && len(r.plan.Middleware) == 0
-	rd.plain, rd.keyed = bare && !r.plan.Ordered, bare && r.plan.Ordered
+	bare := len(plan.Steps.Ops) == 0 && len(s.layout.Middleware) == 0
+	rd.plain, rd.keyed = bare && !s.layout.Ordered, bare && s.layout.Ordered
 	rd.replay.Moved = make(chan struct{}, 1)
 	rd.figures.is("reading")
 	return rd
@@ -80,14 +83,14 @@ func (rd *reader) loop(ctx, work context.Context) error {
 
 // gone says whether an error can't be cured by starting the input again.
 func (rd *reader) gone(err error, failed int) bool {
-	most := rd.r.plan.Restart.MaxAttempts
+	most := rd.layout.Restart.MaxAttempts
 	return errors.Is(err, engine.ErrGone) || engine.ErrorOf(err, engine.Transient).Class == engine.Permanent ||
 		most > 0 && failed >= most
 }
 
 // restart closes the input and opens it again after a back-off.
 func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
-	p := rd.r.plan
+	p := rd.layout
 	cause = guard.Masked(p.Secrets, cause)
 	wait := retry.Jittered(p.Restart.Backoff, p.Restart.MaxBackoff, failed)
 	rd.figures.restarts.Add(1)
@@ -96,7 +99,7 @@ func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 		rd.causes = retry.Causes{}
 	}
 	if news := rd.causes.News(cause); news || guard.PowerOfTen(int64(failed)) {
-		rd.r.Log.Error("input failed and is restarted", "input", rd.plan.Name, "err", guard.FirstLine(cause), "in",
+		rd.Log.Error("input failed and is restarted", "input", rd.plan.Name, "err", guard.FirstLine(cause), "in",
 			wait.Round(time.Millisecond), "attempt", failed)
 	}
 	p.EmitEvent(engine.Event{Kind: engine.EventLost, Name: rd.plan.Name, Err: cause})
@@ -118,22 +121,22 @@ func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 
 // close closes the input because of an error. It is opened again later.
 func (rd *reader) close(why error) {
-	call, cancel := context.WithTimeout(context.Background(), rd.r.plan.Timeout)
+	call, cancel := context.WithTimeout(context.Background(), rd.layout.Timeout)
 	defer cancel()
-	if c, ok := rd.in.(engine.Closer); ok && rd.r.plan.Plugins.Shut(rd.in, why) {
+	if c, ok := rd.in.(engine.Closer); ok && rd.layout.Plugins.Shut(rd.in, why) {
 		if err := guard.Guard(call, c.Close); err != nil {
-			rd.r.Log.Debug("close of an input that is opened again", "input", rd.plan.Name, "err", err)
+			rd.Log.Debug("close of an input that is opened again", "input", rd.plan.Name, "err", err)
 		}
 	}
 }
 
 // session reads until the input fails or ends, or ctx ends.
 func (rd *reader) session(ctx, work context.Context) error {
-	if err := rd.r.plan.Plugins.WhyShut(rd.in); err != nil {
+	if err := rd.layout.Plugins.WhyShut(rd.in); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
-		active, done := rd.r.plan.Pauses.Wait(ctx, rd.figures.is)
+		active, done := rd.layout.Pauses.Wait(ctx, rd.figures.is)
 		err := rd.step(active, ctx, work)
 		paused := active.Err() != nil
 		done()
@@ -162,7 +165,7 @@ func (rd *reader) step(active, ctx, work context.Context) error {
 	slab(b).Room = 0
 	n := len(slab(b).Msgs)
 	if n < room {
-		rd.r.credits.Put(room-n, 0, 0)
+		rd.credits.Put(room-n, 0, 0)
 	}
 	if n > 0 {
 		rd.receive(ctx, work, b, acker)
@@ -179,7 +182,7 @@ func (rd *reader) call(ctx context.Context, b *engine.Batch) (a engine.Acker, er
 	}
 	defer engine.Recovered(&err)
 	if rd.acks != nil && rd.acks.MayTake() {
-		rd.r.Reads(rd.acks)
+		rd.Reads(rd.acks)
 	}
 	a, err = rd.in.Read(ctx, b)
 	if a != nil && !reflect.TypeOf(a).Comparable() {
@@ -191,14 +194,14 @@ func (rd *reader) call(ctx context.Context, b *engine.Batch) (a engine.Acker, er
 
 // receive counts what was read and starts it on its way, as fast as limits let it.
 func (rd *reader) receive(ctx, work context.Context, b *engine.Batch, acker engine.Acker) {
-	if !rd.r.Enter() {
+	if !rd.Enter() {
 		return // the run is over, and its source will find out
 	}
 	n := len(slab(b).Msgs)
-	rd.r.Roots.Receive(n)
-	rd.r.Pieces.Receive(n)
-	rd.r.Leave()
-	rd.r.plan.EmitEvent(engine.Event{Kind: engine.EventDispatch, Name: rd.plan.Name, N: n})
+	rd.Roots.Receive(n)
+	rd.Pieces.Receive(n)
+	rd.Leave()
+	rd.layout.EmitEvent(engine.Event{Kind: engine.EventDispatch, Name: rd.plan.Name, N: n})
 	rd.figures.received.Add(int64(n))
 	rd.take(b, acker, time.Now())
 	rd.admit(ctx, work, b)
@@ -206,15 +209,15 @@ func (rd *reader) receive(ctx, work context.Context, b *engine.Batch, acker engi
 
 // take opens a ledger for messages that are counted.
 func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
-	if !rd.r.Enter() {
+	if !rd.Enter() {
 		return
 	}
-	defer rd.r.Leave()
+	defer rd.Leave()
 	n := len(slab(b).Msgs)
 	led := &ledger.Ledger{InputName: rd.plan.Name, Instance: rd.index, Takes: rd.plan.Takes, ReadAt: at,
-		Counters: rd.r.plan.Counters, Acks: rd.acksOf(acker, n), Then: rd.plan.Then, Delays: rd.plan.Delays, First: rd.read.Load()}
-	if rd.r.plan.Ordered {
-		led.Keys = rd.r.holds
+		Counters: rd.layout.Counters, Acks: rd.acksOf(acker, n), Then: rd.plan.Then, Delays: rd.plan.Delays, First: rd.read.Load()}
+	if rd.layout.Ordered {
+		led.Keys = rd.holds
 	}
 	led.Begin(n)
 	rd.read.Add(uint64(n))
@@ -237,22 +240,21 @@ func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
 	if rd.plan.Bounded {
 		rd.replay.Add(led)
 	}
-	rd.r.Lost.Add(int64(rd.r.Open.Add(led)))
-	rd.r.credits.Charge(0, slab(b).Bytes)
+	rd.Lost.Add(int64(rd.Open.Add(led)))
+	rd.credits.Charge(0, slab(b).Bytes)
 }
 
 // send starts messages on their way.
 func (rd *reader) send(ctx context.Context, b *engine.Batch) {
-	if !rd.r.Enter() {
+	if !rd.Enter() {
 		return
 	}
 	if rd.plain && allLive(b) || rd.keyed && rd.peek(b) {
-		rd.r.upstream.Add(int64(len(slab(b).Msgs)))
-		rd.r.laneQueue.Push(b)
-		rd.r.Leave()
+		rd.lanes.Push(b)
+		rd.Leave()
 		return
 	}
-	rd.r.Leave()
+	rd.Leave()
 	setInput(b, rd.plan)
 	rd.own.process(ctx, b)
 }
@@ -261,16 +263,16 @@ func (rd *reader) send(ctx context.Context, b *engine.Batch) {
 // and no key is held. Lanes check the payloads: what is no document has failed all the same.
 // Where they take turns, they find the keys.
 func (rd *reader) peek(b *engine.Batch) bool {
-	if rd.r.holds.Any.Load() > 0 || !allLive(b) {
+	if rd.holds.Any.Load() > 0 || !allLive(b) {
 		return false
 	}
-	by, keys := rd.r.plan.OrderBy, &rd.own.out.keys
+	by, keys := rd.layout.OrderBy, &rd.own.out.keys
 	if by == nil {
 		return true
 	}
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
-		if rd.r.plan.Turns {
+		if rd.layout.Turns {
 			msg(m).Early = true
 			continue
 		}
@@ -293,7 +295,7 @@ func (rd *reader) acksOf(acker engine.Acker, n int) *ledger.AckLoop {
 		rd.acks.Close()
 	}
 	if rd.acks == nil || rd.acks.To != acker || !rd.acks.Owe(n) {
-		rd.acks = rd.r.AcksOf(acker, rd.plan.Name, n)
+		rd.acks = rd.AcksOf(acker, rd.plan.Name, n)
 	}
 	return rd.acks
 }
@@ -301,7 +303,7 @@ func (rd *reader) acksOf(acker engine.Acker, n int) *ledger.AckLoop {
 // dispatch gives messages that come from their input's own steps their order key
 // and hands them to the lanes.
 func (l *lane) dispatch(b *engine.Batch) {
-	out, key := &l.out, l.r.plan.OrderBy
+	out, key := &l.out, l.layout.OrderBy
 	alive := 0
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
@@ -322,7 +324,7 @@ func (l *lane) dispatch(b *engine.Batch) {
 		out.recharge(m)
 		msg(m).PC, msg(m).Stage = 0, inside.Fresh
 		place := order.ClaimOf(m)
-		kept := l.r.plan.Ordered && l.r.holds.Before(slab(b).Msgs[:i], m)
+		kept := l.layout.Ordered && l.holds.Before(slab(b).Msgs[:i], m)
 		if place != nil { // that of a message that has waited in these steps
 			out.freed = append(out.freed, place)
 			order.SetClaim(m, nil)
@@ -331,14 +333,14 @@ func (l *lane) dispatch(b *engine.Batch) {
 			alive++
 		}
 	}
-	l.r.upstream.Add(int64(alive))
+	l.lanes.upstream.Add(int64(alive))
 	sweep(b, alive)
 	flow.Release(b)
 	slab(b).Way.In = nil
 	if alive == 0 {
 		flow.Recycle(b)
 	} else {
-		out.onward = append(out.onward, sending{to: l.r.laneQueue, b: b}) // not beyond the lanes
+		out.onward = append(out.onward, sending{to: l.lanes.queue, b: b}) // not beyond the lanes
 	}
 	out.apply()
 }

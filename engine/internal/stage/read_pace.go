@@ -11,13 +11,12 @@ import (
 
 // keepPace waits until lanes and outputs have caught up, or ctx ends.
 func (rd *reader) keepPace(ctx context.Context) {
-	r := rd.r
-	if !r.crowded(1) {
+	if !rd.balance.crowded(1) {
 		return
 	}
 	rd.waits(true)
 	defer rd.waits(false)
-	r.pace.Wait(ctx, r.ease)
+	rd.balance.intake.pace.Wait(ctx, rd.balance.ease)
 }
 
 // waits shows whether the reader waits for credits.
@@ -40,7 +39,7 @@ func (rd *reader) room(ctx context.Context) (n int) {
 		if want == 0 {
 			return 0
 		}
-		if n = rd.r.credits.Read(ctx, want, rd.waits); n > 0 {
+		if n = rd.credits.Read(ctx, want, rd.waits); n > 0 {
 			return n
 		}
 	}
@@ -100,20 +99,20 @@ func (rd *reader) limited(until time.Time) (over func()) {
 
 // replayRoom waits until the reader may go on, and says by how much; 0 when ctx ends.
 func (rd *reader) replayRoom(ctx context.Context, want int) int {
-	r, p := rd.r, &rd.replay
+	waiting, p := &rd.balance.intake.replaying, &rd.replay
 	for {
-		if n := min(want, r.plan.MaxReplay-p.Span(rd.read.Load())); n > 0 {
+		if n := min(want, rd.layout.MaxReplay-p.Span(rd.read.Load())); n > 0 {
 			return n
 		}
-		r.replaying.Add(1)
+		waiting.Add(1)
 		rd.figures.is("waiting")
-		r.relieve()
+		rd.balance.relieve()
 		select {
 		case <-p.Moved:
 		case <-ctx.Done():
 		}
 		rd.figures.is("reading")
-		r.replaying.Add(-1)
+		waiting.Add(-1)
 		if ctx.Err() != nil {
 			return 0
 		}
@@ -123,7 +122,6 @@ func (rd *reader) replayRoom(ctx context.Context, want int) int {
 // admit sends on what was read, as the limits let it pass. When reading has ended, as ctx says, what can't pass in time
 // goes back, or to the next plan.
 func (rd *reader) admit(ctx, work context.Context, b *engine.Batch) {
-	r := rd.r
 	var hand flow.SlabList
 	for hand.Push(b); hand.Head != nil; {
 		n, wait, changed := rd.line.Ask(time.Now(), hand.Msgs)
@@ -133,7 +131,7 @@ func (rd *reader) admit(ctx, work context.Context, b *engine.Batch) {
 		}
 		done := ctx.Done()
 		if ctx.Err() != nil {
-			if done = r.expired.Done(); r.Replacing() || r.TooLate(time.Now().Add(wait)) {
+			if done = rd.expired.Done(); rd.Replacing() || rd.TooLate(time.Now().Add(wait)) {
 				rd.line.Quit()
 				rd.handBack(hand.Pop(hand.Msgs))
 				return
@@ -147,11 +145,11 @@ func (rd *reader) admit(ctx, work context.Context, b *engine.Batch) {
 
 // handBack ends what had no time to pass, unless the next plan continues with it.
 func (rd *reader) handBack(b *engine.Batch) {
-	if rd.r.Replacing() || !rd.r.Enter() {
+	if rd.Replacing() || !rd.Enter() {
 		return
 	}
-	defer rd.r.Leave()
-	out := outcome{r: rd.r}
+	defer rd.Leave()
+	out := outcome{settlement: rd.settlement}
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		if msg(m).Err == nil {

@@ -9,9 +9,9 @@ import (
 
 // route finds the batcher that takes m, and gives m its key there. Batchers with `continue` get copies. It returns nil
 // if m has ended instead.
-func (r *Run) route(out *outcome, m *engine.Message) *batcher {
+func (x *batching) route(out *outcome, m *engine.Message) *batcher {
 	took := false
-	for _, b := range r.batchers {
+	for _, b := range x.batchers {
 		if b.plan.Match != nil {
 			holds, err := b.plan.Match.Test(m)
 			if err != nil {
@@ -45,7 +45,7 @@ func (r *Run) route(out *outcome, m *engine.Message) *batcher {
 		out.consume(m)
 		return nil
 	}
-	m.Fail(engine.Errorf(engine.Unrouted, "no batcher takes this message (there are %s)", r.plan.batcherNames()))
+	m.Fail(engine.Errorf(engine.Unrouted, "no batcher takes this message (there are %s)", out.layout.batcherNames()))
 	steps.Complete(msg(m).Err, engine.Unrouted)
 	return nil
 }

@@ -13,60 +13,71 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/life"
 	"github.com/flowd-io/flowd/engine/internal/order"
+	"github.com/flowd-io/flowd/schema"
 )
 
-// Run is a pipeline at work.
+// Run is a pipeline at work. It makes the parts of a pipeline, starts them, and ends them. A part knows nothing of the
+// Run: it has what it works with, and no more.
 type Run struct {
-	ledger.Account // what it owes to sources and steps
+	ledger.Account // what the run owes to sources and steps
 	life.Life      // how far it has come, and the fence: whoever ends messages is inside
-	traffic        // what moves its messages
-	parts          // what they go through
-	loops          // that do so
 	verdict        // why it ends
 
-	plan      *Layout   // whose run it is
+	layout    *Layout   // what it runs
 	Next      *Layout   // that follows; set before Replace
 	inherited *Handover // what the plan before has left; nil: nothing
 	started   time.Time // when it was made
+
+	// The parts, in the order in which messages come through them.
+	intake   intake
+	readers  []*reader
+	feed     laneFeed
+	lanes    []*lane
+	batching batching
+	writing  writing
+
+	settlement settlement // what all parts tell how messages end
+	balance    balance    // what looks at all parts
+
+	Loops  sync.WaitGroup  // of the goroutines beside the readers
+	works  context.Context // of steps and writes
+	idling atomic.Int64    // since when lanes work without a result, unix nanoseconds; 0: they don't
 }
 
-// traffic is what moves messages, and the counts by which the run knows that they move.
-type traffic struct {
-	laneQueue *flow.LaneQueue
-	credits   flow.Credits
-	pace      flow.Pace
-	timers    *flow.Timers
-	holds     *order.Holds
-
+// intake counts readers, and what they wait for.
+type intake struct {
 	reading   atomic.Int64 // readers that have not ended
 	following atomic.Int64 // readers among them that end with the writers that feed them
 	replaying atomic.Int64 // readers that wait for positions to be settled
 	hurried   atomic.Int64 // inputs that want their messages back soon
-	upstream  atomic.Int64 // messages that lanes and groups have yet to carry
-	grouped   atomic.Int64 // those of them in open groups
-	retrying  atomic.Int64 // messages that wait for another attempt
-	shut      atomic.Int64 // outputs that are held, of those that take more than dead letters
-	idling    atomic.Int64 // since when lanes work without a result, unix nanoseconds; 0: they don't
+	pace      flow.Pace    // where readers wait that are too far ahead
 }
 
-// parts are what messages go through, in their order.
-type parts struct {
-	readers    []*reader
-	lanes      []*lane
-	groups     []*group
-	batchers   []*batcher
-	sole       *batcher // that takes all messages, without a key; nil: they differ
-	composites map[*OutputPlan]*composite
-	stages     []*stage // of groups and outputs
-	sinks      map[*OutputPlan]*sink
-	feeds      int64 // sinks that take more than dead letters
+// laneFeed is the way into the lanes, for readers, and for messages that come back.
+type laneFeed struct {
+	queue    *flow.LaneQueue
+	upstream atomic.Int64 // messages that lanes and groups have yet to carry
+	grouped  atomic.Int64 // those of them in open groups
 }
 
-// loops are the goroutines beside the readers.
-type loops struct {
-	Loops   sync.WaitGroup
-	works   context.Context // of steps and writes
-	expired context.Context // ends when all that is unfinished goes back
+// Push queues messages that the run does not count as upstream yet.
+func (f *laneFeed) Push(b *engine.Batch) {
+	f.upstream.Add(int64(len(slab(b).Msgs)))
+	f.queue.Push(b)
+}
+
+// batching is where messages wait for others: batchers behind the lanes, and groups among the steps.
+type batching struct {
+	batchers []*batcher
+	sole     *batcher // that takes all messages, without a key; nil: they differ
+	groups   []*group
+}
+
+// writing is the outputs.
+type writing struct {
+	sinks   map[*OutputPlan]*sink
+	stages  []*stage // of outputs, and of groups
+	feeding feeding
 }
 
 // verdict is how a run comes to its end.
@@ -74,6 +85,7 @@ type verdict struct {
 	Empty   chan struct{} // has room for one: nothing is in flight, and no reader left
 	Failing chan struct{} // closed with the first error that ends the run
 	failed  sync.Once
+	secrets *schema.Secrets
 
 	mu  sync.Mutex // guards the field below
 	err error
@@ -81,43 +93,33 @@ type verdict struct {
 
 // NewRun makes a run of a pipeline, which does nothing yet.
 func NewRun(p *Layout, inherited *Handover) *Run {
-	r := &Run{plan: p, inherited: inherited, started: time.Now()}
+	r := &Run{layout: p, inherited: inherited, started: time.Now()}
 	r.Log, r.Timeout = p.Log, p.Timeout
 	r.Failures.Log, r.Failures.Secrets = p.Log, p.Secrets
-	r.Holding = func(a *ledger.AckLoop) engine.Holding { return &holding{r, a} }
-	r.Empty, r.Failing = make(chan struct{}, 1), make(chan struct{})
-	r.timers = flow.NewTimers()
-	r.credits = flow.Credits{Msgs: p.MaxMessages, Bytes: p.MaxBytes, Most: p.MaxMessages}
-	r.credits.Starved, r.credits.Upstream = r.relieve, func() bool { return r.upstream.Load() > 0 }
-	r.holds = order.NewHolds(p.Ordered, p.OrderBy, &r.credits, toLanes{r}.Push)
-	r.laneQueue = flow.NewLaneQueue(p.Workers, p.Ordered && !p.Turns, r.relieve)
-	r.laneQueue.Popped = r.TakeAway
-	r.sinks, r.composites = map[*OutputPlan]*sink{}, map[*OutputPlan]*composite{}
-	for _, o := range p.Outputs {
-		if o.Route == nil {
-			r.sinks[o] = newSink(r, o)
-			r.stages = append(r.stages, r.sinks[o].stage)
-			if o.Feeds {
-				r.feeds++
-			}
-		}
-	}
-	for _, g := range p.Groups {
-		x := newGroup(r, g)
-		r.groups, r.stages = append(r.groups, x), append(r.stages, x.stage)
-	}
-	for _, b := range p.Batchers {
-		r.batchers = append(r.batchers, newBatcher(r, b))
-	}
-	if len(r.batchers) == 1 && p.Batchers[0].Match == nil && p.Batchers[0].Key == nil && !p.Batchers[0].GoesOn {
-		r.sole = r.batchers[0]
+	r.Holding = func(a *ledger.AckLoop) engine.Holding { return &holding{&r.balance, a} }
+	r.Empty, r.Failing, r.secrets = make(chan struct{}, 1), make(chan struct{}), p.Secrets
+	r.feed.queue = flow.NewLaneQueue(p.Workers, p.Ordered && !p.Turns, r.balance.relieve)
+	r.feed.queue.Popped = r.TakeAway
+
+	s := &r.settlement
+	s.Account, s.Life, s.layout, s.verdict, s.lanes, s.balance = &r.Account, &r.Life, p, &r.verdict, &r.feed, &r.balance
+	s.timers, s.outputs = flow.NewTimers(), map[*OutputPlan]destination{}
+	s.credits = flow.Credits{Msgs: p.MaxMessages, Bytes: p.MaxBytes, Most: p.MaxMessages,
+		Starved: r.balance.relieve, Upstream: func() bool { return r.feed.upstream.Load() > 0 }}
+	s.holds = order.NewHolds(p.Ordered, p.OrderBy, &s.credits, r.feed.Push)
+	r.balance = balance{settlement: s, intake: &r.intake, batching: &r.batching, writing: &r.writing}
+
+	r.writing.build(s)
+	r.batching.build(s, &r.intake)
+	for _, g := range r.batching.groups {
+		r.writing.stages = append(r.writing.stages, g.stage)
 	}
 	for i := range p.Workers {
-		r.lanes = append(r.lanes, newLane(r, i))
+		r.lanes = append(r.lanes, newLane(s, &r.batching, i))
 	}
 	for _, in := range p.Inputs {
 		for i, instance := range in.Inputs {
-			rd := newReader(r, in, instance)
+			rd := newReader(&r.balance, in, instance)
 			rd.index = i
 			r.readers = append(r.readers, rd)
 		}
@@ -126,16 +128,49 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 	return r
 }
 
+// build makes the outputs of a pipeline.
+func (w *writing) build(s *settlement) {
+	w.sinks, w.feeding.credits = map[*OutputPlan]*sink{}, &s.credits
+	for _, o := range s.layout.Outputs {
+		if o.Route == nil {
+			w.sinks[o] = newSink(s, &w.feeding, o)
+			w.stages, s.outputs[o] = append(w.stages, w.sinks[o].stage), w.sinks[o]
+			if o.Feeds {
+				w.feeding.outputs++
+			}
+		}
+	}
+	for _, o := range s.layout.Outputs {
+		if o.Route != nil {
+			newComposite(s, o)
+		}
+	}
+}
+
+// build makes the groups and batchers of a pipeline.
+func (x *batching) build(s *settlement, in *intake) {
+	p := s.layout
+	for _, g := range p.Groups {
+		x.groups = append(x.groups, newGroup(s, in, g))
+	}
+	for _, b := range p.Batchers {
+		x.batchers = append(x.batchers, newBatcher(s, b))
+	}
+	if len(p.Batchers) == 1 && p.Batchers[0].Match == nil && p.Batchers[0].Key == nil && !p.Batchers[0].GoesOn {
+		x.sole = x.batchers[0]
+	}
+}
+
 // Begin starts the workers of the stages, the batchers and the lanes.
 func (r *Run) Begin(works, batches, expired context.Context) {
-	r.works, r.expired = works, expired
-	for _, o := range r.sinks {
+	r.works, r.settlement.expired = works, expired
+	for _, o := range r.writing.sinks {
 		o.isUnopened()
 	}
-	for _, s := range r.stages {
-		s.start()
+	for _, s := range r.writing.stages {
+		s.start(works, &r.Loops)
 	}
-	for _, b := range r.batchers {
+	for _, b := range r.batching.batchers {
 		if b.plan.Batcher != nil {
 			r.Loops.Go(func() { b.loop(batches) })
 		}
@@ -143,31 +178,31 @@ func (r *Run) Begin(works, batches, expired context.Context) {
 	for _, l := range r.lanes {
 		r.Loops.Go(func() { l.loop(r.works) })
 	}
-	r.Loops.Go(func() { r.timers.Loop(batches) })
+	r.Loops.Go(func() { r.settlement.timers.Loop(batches) })
 	r.Loops.Go(func() { r.watch(batches) })
 }
 
 // StartReaders starts a reader for each instance of each input; they read until reads ends.
 func (r *Run) StartReaders(readers *sync.WaitGroup, reads context.Context) {
-	for _, in := range r.plan.Inputs {
-		r.reading.Add(int64(len(in.Inputs)))
+	for _, in := range r.layout.Inputs {
+		r.intake.reading.Add(int64(len(in.Inputs)))
 		if in.Follows {
-			r.following.Add(int64(len(in.Inputs)))
+			r.intake.following.Add(int64(len(in.Inputs)))
 		}
 	}
 	for _, rd := range r.readers {
 		readers.Go(func() {
-			rd.reenter(r.works)
+			rd.reenter(r.works, r.inherited)
 			ctx := reads
 			if rd.plan.Follows { // its writers' end stops it
-				ctx = r.expired
+				ctx = r.settlement.expired
 			}
 			err := rd.loop(ctx, r.works)
 			if s, ok := rd.in.(engine.Stopper); ok && ctx.Err() != nil && !r.staysOpen(rd.in) {
 				err = errors.Join(err, guard.Guard(r.works, s.Stop))
 			}
 			if rd.plan.Follows {
-				r.following.Add(-1)
+				r.intake.following.Add(-1)
 			}
 			r.readerEnded(err)
 		})
@@ -184,45 +219,45 @@ func (r *Run) readerEnded(err error) {
 		r.Log.Error("input ended", "err", err)
 		r.note(err)
 	}
-	r.reading.Add(-1)
-	r.Quiesce()
+	r.intake.reading.Add(-1)
+	r.balance.quiesce()
 }
 
 // Fail ends the run early with an error.
-func (r *Run) Fail(err error) {
+func (v *verdict) Fail(err error) {
 	if err == nil {
 		return
 	}
-	r.note(err)
-	r.failed.Do(func() { close(r.Failing) })
+	v.note(err)
+	v.failed.Do(func() { close(v.Failing) })
 }
 
-func (r *Run) note(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil {
-		r.err = guard.Masked(r.plan.Secrets, err)
+func (v *verdict) note(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err == nil {
+		v.err = guard.Masked(v.secrets, err)
 	}
 }
 
 // Failed is why the run has failed, or nil.
-func (r *Run) Failed() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
+func (v *verdict) Failed() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.err
 }
 
 // CloseQueues ends lanes and workers when they are done with the batch at hand.
 func (r *Run) CloseQueues() {
-	r.laneQueue.Close()
-	for _, s := range r.stages {
+	r.feed.queue.Close()
+	for _, s := range r.writing.stages {
 		s.close()
 	}
 }
 
 // Retires says whether a write still uses an output. If so, the output is closed when that write comes back.
 func (r *Run) Retires(plugin any) bool {
-	for _, o := range r.sinks {
+	for _, o := range r.writing.sinks {
 		if o.retire(plugin) {
 			return true
 		}

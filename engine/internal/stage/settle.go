@@ -1,17 +1,50 @@
 package stage
 
 import (
+	"context"
+	"sync/atomic"
+
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/flow"
 	"github.com/flowd-io/flowd/engine/internal/inside"
 	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/life"
 	"github.com/flowd-io/flowd/engine/internal/order"
 )
+
+// settlement is what every part of a run needs to end messages, and to send them on: what is owed for them, what they
+// hold, and where they go.
+type settlement struct {
+	*ledger.Account // who is to be told
+	*life.Life      // whether anything may end still
+	layout          *Layout
+	credits         flow.Credits
+	holds           *order.Holds // of order keys
+	timers          *flow.Timers
+	retrying        atomic.Int64                // messages that wait for another attempt
+	lanes           *laneFeed                   // where messages come back to
+	outputs         map[*OutputPlan]destination // where they go on to
+	balance         overseer
+	verdict         *verdict        // for an error that ends the run
+	expired         context.Context // ends when all that is unfinished goes back
+}
+
+// overseer looks at all parts of a run when one of them has something to say. Its only type is balance.
+type overseer interface {
+	// quiesce is called when messages have ended: nothing may be left, or nothing more may come to the batchers.
+	quiesce()
+	// relieve is called when somebody begins to wait: only open batches may have the credits that are needed.
+	relieve()
+	// ease is called when lanes or outputs have less before them: readers may go on.
+	ease()
+	// hurry is why batchers must send what they hold at once, or "".
+	hurry() engine.Trigger
+}
 
 // outcome is what has become of messages since its goroutine last told the run. All that ends a message, or sends it
 // on, goes through it: conclude decides, the files settle_*.go carry it out, and apply tells the run, once for a batch.
 type outcome struct {
-	r           *Run
+	*settlement
 	beyondLanes bool         // its goroutine works beyond the lanes
 	in          *InputPlan   // in whose own steps the messages are; nil: elsewhere
 	read        int          // bytes of the slab that they come from
@@ -61,7 +94,7 @@ func (out *outcome) conclude(m *engine.Message, at *stage) {
 func (out *outcome) confirm(m *engine.Message, f engine.Fate) {
 	if msg(m).Dead && f == engine.Delivered {
 		f = engine.DeadLettered
-		out.r.Failures.Add(m, f)
+		out.Failures.Add(m, f)
 	}
 	out.end(m, f)
 }
@@ -88,8 +121,8 @@ func (out *outcome) endRoots(m *engine.Message, f engine.Fate, err *engine.Error
 		if r.Led.Takes == engine.TakesNothing { // merged with what a source takes back
 			f = engine.Dropped
 		}
-		if !out.r.Handing() {
-			out.r.Recall(m)
+		if !out.Handing() {
+			out.Recall(m)
 		}
 	}
 	if r.End(f, err) {
@@ -102,14 +135,14 @@ func (out *outcome) endRoot(r ledger.Root) {
 	l, s := r.Led, &r.Led.Roots[r.I]
 	out.roots[s.Worst]++
 	unfinished := s.Err != nil && s.Err.Unfinished()
-	if s.Worst == engine.Returned && (out.r.Handing() || unfinished) || s.Worst == engine.DeadLettered && unfinished {
-		out.r.Handed.Add(1)
+	if s.Worst == engine.Returned && (out.Handing() || unfinished) || s.Worst == engine.DeadLettered && unfinished {
+		out.Handed.Add(1)
 	}
 	switch {
 	case l.Acks == nil:
 	case l.Acks.MayTake() && !s.Lease.CompareAndSwap(ledger.LeaseOpen, ledger.LeaseEnded):
 		l.Acks.Forget()
-		out.r.Lost.Add(-1)
+		out.Lost.Add(-1)
 	default:
 		out.reports.Add(r)
 	}
@@ -126,8 +159,8 @@ func (out *outcome) countEnds() {
 	l, n := out.led, out.left
 	out.led, out.left = nil, 0
 	if n > 0 && l.Open.Add(-n) == 0 {
-		out.r.Open.Remove(l)
-		out.r.Recalls.Add(-int64(l.Recalls()))
+		out.Open.Remove(l)
+		out.Recalls.Add(-int64(l.Recalls()))
 		if l.Replay != nil {
 			l.Replay.Ended()
 		}
@@ -141,7 +174,7 @@ func (out *outcome) countEnds() {
 func (out *outcome) settleStakes(l *ledger.Ledger, i uint32, f engine.Fate) {
 	l.LetGo(i)
 	s := &l.Roots[i]
-	if !out.r.Handing() && s.Stakes == 0 { // only the holder of a piece can change that
+	if !out.Handing() && s.Stakes == 0 { // only the holder of a piece can change that
 		return
 	}
 	l.Mu.Lock() // while messages are handed back, a step that has not returned may still put a stake in one
@@ -175,8 +208,8 @@ func (out *outcome) rollBack(m *engine.Message, at *stage) {
 			*last = k.Next
 		}
 	})
-	if out.r.plan.Serial && at == nil && out.in == nil && len(out.settled) > 0 {
-		out.r.holds.Own(m, nil)
+	if out.layout.Serial && at == nil && out.in == nil && len(out.settled) > 0 {
+		out.holds.Own(m, nil)
 	}
 }
 
@@ -208,7 +241,7 @@ func (out *outcome) releaseCredits(m *engine.Message) {
 
 // releaseKeys notes that m no longer holds its order keys.
 func (out *outcome) releaseKeys(m *engine.Message) {
-	if !out.r.plan.Ordered {
+	if !out.layout.Ordered {
 		return
 	}
 	order.EachLeafKey(m, func(leaf *engine.Message) {
@@ -227,19 +260,19 @@ func (out *outcome) recharge(m *engine.Message) {
 }
 
 // settle has f settle messages that are beyond the lanes, unless everything has been handed back.
-func (r *Run) settle(f func(out *outcome)) {
-	if !r.Enter() {
+func (s *settlement) settle(f func(out *outcome)) {
+	if !s.Enter() {
 		return
 	}
-	defer r.Leave()
-	out := outcome{r: r, beyondLanes: true}
+	defer s.Leave()
+	out := outcome{settlement: s, beyondLanes: true}
 	f(&out)
 	out.apply()
 }
 
 // apply tells the run, once for all messages, and empties out. Its caller has entered the run: see life.Life.Enter.
 func (out *outcome) apply() {
-	r := out.r
+	r := out.settlement
 	out.countEnds()
 	if len(out.settled) > 0 {
 		out.reportSaved() // before the counts say that nothing is in flight
@@ -248,7 +281,7 @@ func (out *outcome) apply() {
 	r.Roots.Count(&out.roots, 0, 0)
 	out.reports.Send()
 	if len(out.settled) > 0 {
-		if len(out.freed) > 0 && r.plan.Serial { // who is let go sees what is settled
+		if len(out.freed) > 0 && r.layout.Serial { // who is let go sees what is settled
 			freed := out.freed
 			out.settled, out.freed = append(out.settled, ledger.Settlement{Then: func() { r.freeClaims(freed) }}), nil
 		}
@@ -266,14 +299,14 @@ func (out *outcome) apply() {
 		r.holds.Free(out.freed)
 		out.freed = out.freed[:0]
 	}
-	r.Quiesce()
+	r.balance.quiesce()
 }
 
 // freeClaims frees claims once steps have been told.
-func (r *Run) freeClaims(claims []*order.Claim) {
-	if r.Enter() {
-		r.holds.Free(claims)
-		r.Leave()
+func (s *settlement) freeClaims(claims []*order.Claim) {
+	if s.Enter() {
+		s.holds.Free(claims)
+		s.Leave()
 	}
 }
 
@@ -288,13 +321,13 @@ func (out *outcome) reportSaved() {
 	if len(by) == 0 || len(out.reports) == 0 {
 		return
 	}
-	r, reports := out.r, out.reports
+	r, reports := out.settlement, out.reports
 	out.reports = nil
 	told := r.Withhold(&reports)
 	out.settled = append(out.settled, ledger.Settlement{Then: func() {
 		ledger.SaveAll(by, func() {
 			told()
-			r.Quiesce()
+			r.balance.quiesce()
 		})
 	}})
 }

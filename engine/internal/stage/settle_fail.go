@@ -16,10 +16,10 @@ import (
 // fail sends a failed message where on_failure says, if nothing else takes it. A merge is
 // undone: each of its parts fails separately, as it was before.
 func (out *outcome) fail(m *engine.Message, at *stage) {
-	if out.r.PassesOn() { // its root continues in the next plan
+	if out.PassesOn() { // its root continues in the next plan
 		return
 	}
-	msg(m).Err.Mask(out.r.plan.Secrets)
+	msg(m).Err.Mask(out.layout.Secrets)
 	switch {
 	case out.rescue(m, at), out.fallBack(m, at):
 		return
@@ -34,18 +34,18 @@ func (out *outcome) fail(m *engine.Message, at *stage) {
 	switch p := out.policy(m, at); p.Then {
 	case ledger.ThenDeadLetter:
 		makeDeadLetter(m)
-		out.r.plan.EmitEvent(engine.Event{Kind: engine.EventDeadLetter, Name: placeOf(msg(m).Err), N: 1,
+		out.layout.EmitEvent(engine.Event{Kind: engine.EventDeadLetter, Name: placeOf(msg(m).Err), N: 1,
 			Err: msg(m).Err})
-		out.send(out.r.target(p.DeadLetter), m)
+		out.send(out.outputs[p.DeadLetter], m)
 	case ledger.ThenReturn:
-		out.giveBack(m, !out.r.Handing())
+		out.giveBack(m, !out.Handing())
 	case ledger.ThenStop:
 		err := msg(m).Err
 		out.stopBehind(m, at)
 		out.giveBack(m, true)
-		out.r.Fail(err)
+		out.verdict.Fail(err)
 	default:
-		out.r.Failures.Add(m, engine.Dropped)
+		out.Failures.Add(m, engine.Dropped)
 		out.end(m, engine.Dropped)
 	}
 }
@@ -53,7 +53,7 @@ func (out *outcome) fail(m *engine.Message, at *stage) {
 // stopBehind holds back what is behind m in its keys until the run ends, which returns it, too: its source then delivers
 // all of that again, in order.
 func (out *outcome) stopBehind(m *engine.Message, at *stage) {
-	if out.r.plan.Ordered && !msg(m).Dead {
+	if out.layout.Ordered && !msg(m).Dead {
 		out.holdKeys(m, at)
 		order.EachLeafKey(m, func(leaf *engine.Message) { order.SetClaim(leaf, nil) }) // nobody frees them
 	}
@@ -66,10 +66,10 @@ func (out *outcome) policy(m *engine.Message, at *stage) (p Policy) {
 	case at != nil && at.failure != nil:
 		p = *at.failure
 	default:
-		p = out.r.plan.Failure
+		p = out.layout.Failure
 	}
 	switch {
-	case out.r.Handing():
+	case out.Handing():
 		p.Then = ledger.ThenReturn
 	case errors.Is(msg(m).Err, engine.ErrGone):
 		p.Then = ledger.ThenStop
@@ -82,7 +82,7 @@ func (out *outcome) policy(m *engine.Message, at *stage) (p Policy) {
 // rescue lets a message that has failed in a block continue, but not where the block's own
 // steps run: in a group inside, or as a part of a merge that is undone.
 func (out *outcome) rescue(m *engine.Message, at *stage) bool {
-	if steps.BlockOf(m) == nil || out.r.Handing() {
+	if steps.BlockOf(m) == nil || out.Handing() {
 		return false
 	}
 	var in *steps.Program
@@ -92,7 +92,7 @@ func (out *outcome) rescue(m *engine.Message, at *stage) bool {
 	}
 	switch msg(m).State {
 	case inside.Live:
-		if at != nil && in == out.r.plan.Steps { // it passes through the group, after its steps
+		if at != nil && in == out.layout.Steps { // it passes through the group, after its steps
 			msg(m).Back, msg(m).PC = msg(m).PC, int32(len(at.steps.Ops))
 		}
 		out.holdKeys(m, at)
@@ -104,7 +104,7 @@ func (out *outcome) rescue(m *engine.Message, at *stage) bool {
 			out.beyond -= flow.Weight(m)
 		}
 		msg(m).Batch = nil
-		out.put(toLanes{out.r}, m)
+		out.put(out.lanes, m)
 	case inside.Waits:
 		out.retryLater(m, at)
 	case inside.Discarded:
@@ -118,7 +118,7 @@ func (out *outcome) rescue(m *engine.Message, at *stage) bool {
 // fallBack sends a message that an output has failed for good to the next member of its
 // fallback. The payload is as that output received it.
 func (out *outcome) fallBack(m *engine.Message, at *stage) bool {
-	if at == nil || msg(m).Err.Output == "" || branchOf(m) == nil || out.r.Handing() {
+	if at == nil || msg(m).Err.Output == "" || branchOf(m) == nil || out.Handing() {
 		return false
 	}
 	if len(msg(m).Of) > 0 && msg(m).Part == 0 && branchOf(&msg(m).Of[0]).hasOriginal() {

@@ -41,7 +41,7 @@ func (out *outcome) put(to destination, m *engine.Message) {
 func (out *outcome) sendAll(to destination, b *engine.Batch) {
 	for i := range slab(b).Msgs {
 		out.leaveLanes(&slab(b).Msgs[i])
-		if out.r.plan.Ordered {
+		if out.layout.Ordered {
 			out.releaseKeys(&slab(b).Msgs[i])
 		}
 	}

@@ -13,16 +13,16 @@ import (
 // parked is a message that has left a call to go on later.
 type parked struct {
 	*engine.Parking
-	r     *Run
-	m     engine.Message
-	in    *InputPlan    // in whose own steps it was; nil: elsewhere
-	at    *stage        // whose it was; nil: a lane's
-	batch *engine.Batch // like that in which it was there; nil: none
+	settlement *settlement
+	m          engine.Message
+	in         *InputPlan    // in whose own steps it was; nil: elsewhere
+	at         *stage        // whose it was; nil: a lane's
+	batch      *engine.Batch // like that in which it was there; nil: none
 }
 
 // park takes m over from its slab.
 func (out *outcome) park(m *engine.Message, at *stage) {
-	p := &parked{Parking: msg(m).Parking, r: out.r, in: out.in, at: at}
+	p := &parked{Parking: msg(m).Parking, settlement: out.settlement, in: out.in, at: at}
 	out.leaveLanes(m)
 	out.holdKeys(m, at)
 	msg(m).Doc.Detach()
@@ -40,9 +40,9 @@ func (out *outcome) park(m *engine.Message, at *stage) {
 		go p.resume() // the caller holds the fence
 	case p.Delay > 0:
 		n := flow.Weight(&p.m)
-		out.r.credits.Keep(n)
-		out.r.timers.Aside(time.Now().Add(p.Delay), p, func() {
-			out.r.credits.Keep(-n)
+		out.credits.Keep(n)
+		out.timers.Aside(time.Now().Add(p.Delay), p, func() {
+			out.credits.Keep(-n)
 			p.Resume()
 		})
 	}
@@ -50,9 +50,9 @@ func (out *outcome) park(m *engine.Message, at *stage) {
 
 // resume lets the message go on behind its step, or ends it in its output.
 func (p *parked) resume() {
-	r, m := p.r, &p.m
+	m := &p.m
 	step := p.step()
-	r.settle(func(out *outcome) {
+	p.settlement.settle(func(out *outcome) {
 		out.in = p.in
 		if p.Behind {
 			out.beyond += flow.Weight(m)

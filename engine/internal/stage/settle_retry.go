@@ -16,11 +16,11 @@ import (
 func (out *outcome) retryLater(m *engine.Message, at *stage) {
 	tr := retry.TrialOf(m)
 	room := steps.ForRoom(tr)
-	if out.r.Handing() || !room && out.r.TooLate(tr.Due) { // the drain ends before
+	if out.Handing() || !room && out.TooLate(tr.Due) { // the drain ends before
 		out.handBack(m)
 		return
 	}
-	if wait := time.Until(tr.Due); wait > leftToSource && sourceDelays(m) >= wait && !out.r.plan.Ordered {
+	if wait := time.Until(tr.Due); wait > leftToSource && sourceDelays(m) >= wait && !out.layout.Ordered {
 		msg(m).Err.Delay = wait
 		out.end(m, engine.Returned)
 		return
@@ -80,15 +80,15 @@ func sourceDelays(m *engine.Message) time.Duration {
 // holdKeys makes m hold its keys, or its place, where it is.
 func (out *outcome) holdKeys(m *engine.Message, at *stage) {
 	if out.in != nil {
-		out.r.holds.LeaveGap(m)
+		out.holds.LeaveGap(m)
 		return
 	}
-	out.r.holds.Own(m, at.keyPlace())
+	out.holds.Own(m, at.keyPlace())
 }
 
 // arm gives the slabs of messages that are to be tried again to the timers.
 func (out *outcome) arm() {
-	r := out.r
+	r := out.settlement
 	for i, b := range out.waiting {
 		out.waiting[i] = nil
 		tr := retry.TrialOf(&slab(b).Msgs[0])
@@ -105,7 +105,7 @@ func (out *outcome) arm() {
 			r.lineUp(b)
 			continue
 		}
-		r.plan.EmitEvent(engine.Event{Kind: engine.EventRetry, Name: placeOf(tr.Err), N: len(slab(b).Msgs),
+		r.layout.EmitEvent(engine.Event{Kind: engine.EventRetry, Name: placeOf(tr.Err), N: len(slab(b).Msgs),
 			Err: tr.Err})
 		if at := stageOf(b); at != nil {
 			at.exit.wait(b)
@@ -116,7 +116,7 @@ func (out *outcome) arm() {
 }
 
 // lineUp makes a message wait for the bytes that it lacks, and then continue.
-func (r *Run) lineUp(b *engine.Batch) {
+func (r *settlement) lineUp(b *engine.Batch) {
 	m := &slab(b).Msgs[0]
 	grown := msg(m).Charge - len(msg(m).Orig)
 	goOn := func(bytes int) {
@@ -129,7 +129,7 @@ func (r *Run) lineUp(b *engine.Batch) {
 }
 
 // retry releases messages that have waited for another attempt.
-func (r *Run) retry(b *engine.Batch) {
+func (r *settlement) retry(b *engine.Batch) {
 	r.settle(func(out *outcome) {
 		r.waited(b)
 		out.resume(b, stageOf(b))
@@ -137,7 +137,7 @@ func (r *Run) retry(b *engine.Batch) {
 }
 
 // waited counts that the messages of b no longer wait.
-func (r *Run) waited(b *engine.Batch) {
+func (r *settlement) waited(b *engine.Batch) {
 	n := 0
 	for i := range slab(b).Msgs {
 		n += flow.Weight(&slab(b).Msgs[i])
@@ -160,8 +160,7 @@ func (out *outcome) resume(b *engine.Batch, at *stage) {
 	for i := range slab(b).Msgs {
 		out.beyond -= flow.Weight(&slab(b).Msgs[i])
 	}
-	out.r.upstream.Add(int64(len(slab(b).Msgs)))
-	out.r.laneQueue.Push(b)
+	out.lanes.Push(b)
 }
 
 // again is a stage to which messages come back.

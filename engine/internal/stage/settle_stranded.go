@@ -42,11 +42,11 @@ func (p *Layout) lastResort() (to *OutputPlan) {
 // that is no longer written to in the usual way, or has failed, the message is left for endStranded. false: there is no
 // dead letter.
 func (out *outcome) strand(m *engine.Message) bool {
-	to := out.r.plan.lastResort()
+	to := out.layout.lastResort()
 	if to == nil {
 		return false
 	}
-	if msg(m).Dead || out.r.Handing() {
+	if msg(m).Dead || out.Handing() {
 		err := msg(m).Err
 		if tr := retry.TrialOf(m); msg(m).Dead && tr != nil && tr.Reason != nil {
 			err = tr.Reason
@@ -56,8 +56,8 @@ func (out *outcome) strand(m *engine.Message) bool {
 	}
 	msg(m).Err = lostWith(msg(m).Err)
 	makeDeadLetter(m)
-	out.r.plan.EmitEvent(engine.Event{Kind: engine.EventDeadLetter, Name: placeOf(msg(m).Err), N: 1, Err: msg(m).Err})
-	out.send(out.r.target(to), m)
+	out.layout.EmitEvent(engine.Event{Kind: engine.EventDeadLetter, Name: placeOf(msg(m).Err), N: 1, Err: msg(m).Err})
+	out.send(out.outputs[to], m)
 	return true
 }
 
@@ -67,12 +67,12 @@ func (r *Run) endStranded(ctx context.Context, all []stranded) {
 		return
 	}
 	saved := make([]bool, len(all))
-	if to := r.plan.lastResort(); to != nil {
+	if to := r.layout.lastResort(); to != nil {
 		for _, leaf := range to.Leaves() { // the next one takes what one did not
-			r.sinks[leaf].writeStranded(ctx, all, saved)
+			r.writing.sinks[leaf].writeStranded(ctx, all, saved)
 		}
 	}
-	out := outcome{r: r}
+	out := outcome{settlement: &r.settlement}
 	pieces := r.Pieces.InFlight.Load()
 	for i, s := range all {
 		f := engine.Dropped

@@ -12,9 +12,9 @@ import (
 
 // HandLate hands back what would be tried again only when the drain is over.
 func (r *Run) HandLate() {
-	r.settle(func(out *outcome) {
-		for _, b := range r.timers.Beyond(time.Unix(0, r.Life.Deadline.Load())) {
-			r.waited(b)
+	r.settlement.settle(func(out *outcome) {
+		for _, b := range r.settlement.timers.Beyond(time.Unix(0, r.Life.Deadline.Load())) {
+			r.settlement.waited(b)
 			for i := range slab(b).Msgs {
 				out.handBack(&slab(b).Msgs[i])
 			}
@@ -28,7 +28,7 @@ func (r *Run) HandBack(ctx context.Context) {
 	var left []stranded
 	held := r.waitsFor()
 	r.Life.Close(func() {
-		out := outcome{r: r}
+		out := outcome{settlement: &r.settlement}
 		why := engine.Errorf(engine.Transient, "the pipeline stopped before this message was finished")
 		why.HandedBack()
 		pieces := r.Pieces.InFlight.Load()
@@ -44,7 +44,7 @@ func (r *Run) HandBack(ctx context.Context) {
 
 // handBack gives m back to its source because a drain leaves it no time.
 func (out *outcome) handBack(m *engine.Message) {
-	if out.r.PassesOn() {
+	if out.PassesOn() {
 		return
 	}
 	if retry.TrialOf(m) != nil && retry.TrialOf(m).Err != nil {
@@ -72,7 +72,7 @@ func (out *outcome) giveBack(m *engine.Message, failed bool) {
 		}
 	}
 	if failed || f == engine.Dropped {
-		out.r.Failures.Add(m, f)
+		out.Failures.Add(m, f)
 	}
 	out.end(m, f)
 }
@@ -97,10 +97,10 @@ func lostWith(cause *engine.Error) *engine.Error {
 
 // waitsFor is why the only output of the run is held, or nil.
 func (r *Run) waitsFor() *engine.Error {
-	if r.feeds != 1 || r.shut.Load() != 1 {
+	if r.writing.feeding.outputs != 1 || r.writing.feeding.held.Load() != 1 {
 		return nil
 	}
-	for plan, o := range r.sinks {
+	for plan, o := range r.writing.sinks {
 		if plan.Feeds {
 			o.mu.Lock()
 			defer o.mu.Unlock()
@@ -121,7 +121,7 @@ func handedBack(cause *engine.Error, err error) *engine.Error {
 // endAllUnfinished ends every open root as returned, whatever its pieces are doing: nothing is at work any more, for the
 // fence is closed. Those that no source takes back are left; held is why nothing could be written, or nil.
 func (out *outcome) endAllUnfinished(why, held *engine.Error) (left []stranded) {
-	for _, l := range out.r.Open.List() {
+	for _, l := range out.Open.List() {
 		for i := range l.Roots {
 			root := ledger.Root{Led: l, I: uint32(i)}
 			s := &l.Roots[i]
@@ -150,7 +150,7 @@ func (out *outcome) endUnfinished(r ledger.Root, why *engine.Error) {
 	f := engine.Returned
 	if r.Led.Takes == engine.TakesNothing {
 		f, why = engine.Dropped, lostWith(nil)
-		out.r.Failures.Add(r.Led.AsRead(r.I, why), f)
+		out.Failures.Add(r.Led.AsRead(r.I, why), f)
 	}
 	r.GiveUp()
 	r.Led.Roots[r.I].Worsen(f, why)

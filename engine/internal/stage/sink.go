@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -25,14 +26,15 @@ type sink struct {
 	budget  retry.Budget
 	paid    time.Time // when the budget allows the next retry; zero: nothing waits for that
 	at      *instance // that new writes use
-	starved bool      // readers need not read for it
+	feeding *feeding
+	starved bool // readers need not read for it
 	figures outFigures
 }
 
-func newSink(r *Run, plan *OutputPlan) *sink {
-	o := &sink{plan: plan, budget: retry.NewBudget(), at: &instance{out: plan.Out}}
+func newSink(s *settlement, f *feeding, plan *OutputPlan) *sink {
+	o := &sink{feeding: f, plan: plan, budget: retry.NewBudget(), at: &instance{out: plan.Out}}
 	o.figures.took = guard.NewHistogram(guard.LatencyBounds)
-	o.stage = newStage(r, plan.Name, plan.Steps, plan.Concurrency, o)
+	o.stage = newStage(s, plan.Name, plan.Steps, plan.Concurrency, o)
 	o.failure = plan.Failure
 	o.gate.Plan = plan.Breaker
 	if plan.Concurrency > 1 {
@@ -135,7 +137,7 @@ func (o *sink) pays(probe bool) bool {
 	}
 	ok, at := o.budget.Take(now)
 	if o.paid = at; !ok {
-		o.r.timers.After(at, nil, o.wake)
+		o.timers.After(at, nil, o.wake)
 	}
 	return ok
 }
@@ -146,7 +148,7 @@ func (o *sink) wake() {
 	o.feedProbe()
 	o.mu.Unlock()
 	o.cond.Broadcast()
-	o.r.relieve()
+	o.balance.relieve()
 }
 
 // feedProbe feeds an output that is to be probed and has nothing to write: its next message is the probe. o.mu is held.
@@ -196,8 +198,8 @@ func (o *sink) works() {
 	if !o.gate.Worked() {
 		return
 	}
-	o.r.Log.Info("output works again", "output", o.plan.Name)
-	o.r.plan.EmitEvent(engine.Event{Kind: engine.EventConnected, Name: o.plan.Name})
+	o.Log.Info("output works again", "output", o.plan.Name)
+	o.layout.EmitEvent(engine.Event{Kind: engine.EventConnected, Name: o.plan.Name})
 	o.cond.Broadcast()
 	o.feed(true)
 }
@@ -214,16 +216,16 @@ func (o *sink) fails(err *engine.Error, said error, holds, probe bool) {
 
 // shuts logs that the gate is shut, each cause once, and sets the timer of the next probe; o.mu is held.
 func (o *sink) shuts(was bool, wait time.Duration, why string, err error) {
-	o.r.timers.After(time.Now().Add(wait), nil, o.wake)
+	o.timers.After(time.Now().Add(wait), nil, o.wake)
 	o.feed(false)
 	if news := o.gate.Named.News(o.gate.Err); was && news {
 		why = "output does not work, now for another reason"
 	} else if was {
 		return
 	}
-	o.r.Log.Error(why, "output", o.plan.Name, "err", err, "next_probe_in", wait.Round(time.Millisecond))
+	o.Log.Error(why, "output", o.plan.Name, "err", err, "next_probe_in", wait.Round(time.Millisecond))
 	if !was {
-		o.r.plan.EmitEvent(engine.Event{Kind: engine.EventLost, Name: o.plan.Name, Err: err})
+		o.layout.EmitEvent(engine.Event{Kind: engine.EventLost, Name: o.plan.Name, Err: err})
 	}
 }
 
@@ -233,11 +235,23 @@ func (o *sink) feed(may bool) {
 		return
 	}
 	o.starved = !may
+	o.feeding.change(may)
+}
+
+// feeding pauses reading while every output that takes more than dead letters is held.
+type feeding struct {
+	credits *flow.Credits
+	outputs int64        // that take more than dead letters
+	held    atomic.Int64 // of them
+}
+
+// change notes that one more output may be fed, or one less.
+func (f *feeding) change(may bool) {
 	n := int64(1)
 	if may {
 		n = -1
 	}
-	o.r.credits.Close(o.r.shut.Add(n) == o.r.feeds)
+	f.credits.Close(f.held.Add(n) == f.outputs)
 }
 
 // probe asks the output, or opens a new instance of it.
@@ -259,7 +273,7 @@ func (o *sink) probe(ctx context.Context) {
 	switch {
 	case err != nil:
 		failed := engine.ErrorOf(err, engine.Transient)
-		failed.Mask(o.r.plan.Secrets)
+		failed.Mask(o.layout.Secrets)
 		o.ages(failed)
 		o.fails(failed, failed, failed.HoldsOutput(), true)
 		return
@@ -291,7 +305,7 @@ func (o *sink) ages(failed *engine.Error) {
 		at = 0
 	}
 	if !last.IsZero() {
-		o.r.timers.After(last, nil, o.cond.Broadcast)
+		o.timers.After(last, nil, o.cond.Broadcast)
 	}
 }
 
@@ -329,7 +343,7 @@ func (o *sink) wait(b *engine.Batch) {
 		return
 	}
 	if most, tr := o.plan.retryOf(m).MaxAge, retry.TrialOf(m); most > 0 && tr.Err.HoldsOutput() {
-		o.r.timers.After(tr.First.Add(most+time.Millisecond), nil, o.cond.Broadcast)
+		o.timers.After(tr.First.Add(most+time.Millisecond), nil, o.cond.Broadcast)
 	}
 }
 
@@ -397,15 +411,15 @@ func (o *sink) retry(out *outcome, m *engine.Message) bool {
 // behind takes over a message that was not written because an earlier one of its key failed: it waits for that one, or
 // goes again where that one has moved on.
 func (o *sink) behind(out *outcome, m *engine.Message) bool {
-	if !o.r.plan.Ordered || o.r.Handing() {
+	if !o.layout.Ordered || o.Handing() {
 		return false
 	}
 	msg(m).State, msg(m).Err, msg(m).Stage = inside.Live, nil, inside.AtWrite
 	if retry.TrialOf(m) != nil {
 		msg(m).Err = retry.TrialOf(m).Reason
 	}
-	o.r.holds.Own(m, o.keyPlace()) // what is queued is later
-	if o.r.holds.Passes(nil, m, o.keyPlace()) {
+	o.holds.Own(m, o.keyPlace()) // what is queued is later
+	if o.holds.Passes(nil, m, o.keyPlace()) {
 		out.sendWithBatch(o.stage, m, inside.AtWrite)
 	}
 	return true

@@ -31,7 +31,7 @@ func (o *sink) release(at *instance) {
 	last := at.replaced && at.calls == 0
 	o.mu.Unlock()
 	if last {
-		o.r.plan.Plugins.Dispose("output "+o.plan.Name, at.out, o.r.plan.DrainTime)
+		o.layout.Plugins.Dispose("output "+o.plan.Name, at.out, o.layout.DrainTime)
 	}
 }
 
@@ -48,12 +48,12 @@ func (o *sink) retire(plugin any) bool {
 
 // isUnopened shuts the gate of an output that could not be opened at the start: a probe opens it.
 func (o *sink) isUnopened() {
-	err := o.r.plan.Plugins.WhyShut(o.at.out)
+	err := o.layout.Plugins.WhyShut(o.at.out)
 	if err == nil {
 		return
 	}
 	failed := engine.ErrorOf(err, engine.Transient)
-	failed.Mask(o.r.plan.Secrets)
+	failed.Mask(o.layout.Secrets)
 	failed.Holds = true
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,7 +63,7 @@ func (o *sink) isUnopened() {
 
 // reopen opens an output that could not be opened before, or makes a new instance in the place of one whose write hangs.
 func (o *sink) reopen(ctx context.Context) error {
-	plugins := &o.r.plan.Plugins
+	plugins := &o.layout.Plugins
 	if out := o.at.out; plugins.WhyShut(out) != nil { // only this changes which instance there is, one probe at a time
 		if err := guard.Guard(ctx, out.(engine.Opener).Open); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (o *sink) reopen(ctx context.Context) error {
 	last := old.calls == 0
 	o.mu.Unlock()
 	if last {
-		o.r.plan.Plugins.Dispose("output "+o.plan.Name, old.out, o.r.plan.DrainTime)
+		o.layout.Plugins.Dispose("output "+o.plan.Name, old.out, o.layout.DrainTime)
 	}
 	return nil
 }

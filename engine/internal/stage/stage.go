@@ -15,13 +15,16 @@ import (
 // stage is a queue and the workers that take from it. The workers run the steps of the messages' batcher, then those
 // of the stage. Behind the steps is an exit: the sink of an output, or the way back from a group to the lanes.
 type stage struct {
-	r       *Run
+	*settlement
 	name    string
 	steps   *steps.Program
 	batched bool    // all its messages are of a batch
 	failure *Policy // nil: the pipeline's
 	place   order.Place
 	exit    exit
+
+	works context.Context // set by start, as is loops
+	loops *sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
 	cond    sync.Cond
@@ -55,11 +58,11 @@ type exit interface {
 	wait(b *engine.Batch)
 }
 
-func newStage(r *Run, name string, p *steps.Program, width int, exit exit) *stage {
-	s := &stage{r: r, name: name, steps: p, exit: exit, width: width, most: width}
-	s.cond.L = &s.mu
-	s.place.Push = s.arrive
-	return s
+func newStage(s *settlement, name string, p *steps.Program, width int, exit exit) *stage {
+	x := &stage{settlement: s, name: name, steps: p, exit: exit, width: width, most: width}
+	x.cond.L = &x.mu
+	x.place.Push = x.arrive
+	return x
 }
 
 // keyPlace is where messages of s hold their keys; nil, the lanes, without s.
@@ -70,15 +73,16 @@ func (s *stage) keyPlace() *order.Place {
 	return &s.place
 }
 
-// start starts the workers.
-func (s *stage) start() {
+// start starts the workers. works is the context of what they call.
+func (s *stage) start(works context.Context, loops *sync.WaitGroup) {
+	s.works, s.loops = works, loops
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for range s.width {
 		s.workers = append(s.workers, s.exit.worker())
 	}
 	for _, w := range s.workers {
-		s.r.Loops.Add(1)
+		s.loops.Add(1)
 		go w.run()
 	}
 }
@@ -111,7 +115,7 @@ func (s *stage) queue(b *engine.Batch, in *flow.SlabList) {
 		return
 	}
 	parts := []*engine.Batch{b}
-	if s.r.plan.Ordered && slab(b).Trigger == "" {
+	if s.layout.Ordered && slab(b).Trigger == "" {
 		parts = flow.Spread(b, s.width)
 	}
 	s.mu.Lock()
@@ -137,7 +141,7 @@ func (s *stage) chain(b *engine.Batch) bool {
 	if slab(b).Trigger != "" && len(slab(b).Msgs) > 0 && msg(&slab(b).Msgs[0]).BatchKey != "" {
 		s.link(t, "b"+msg(&slab(b).Msgs[0]).BatchKey)
 	}
-	if s.r.plan.Ordered {
+	if s.layout.Ordered {
 		for i := range slab(b).Msgs {
 			order.EachLeafKey(&slab(b).Msgs[i], func(leaf *engine.Message) { s.link(t, "o"+string(leaf.Key)) })
 		}
@@ -196,7 +200,7 @@ func (s *stage) pop() (b *engine.Batch, probe bool) {
 		}
 		s.idle++
 		s.mu.Unlock()
-		s.r.relieve()
+		s.balance.relieve()
 		s.mu.Lock()
 		if b, probe = s.next(); b != nil || probe {
 			s.idle--

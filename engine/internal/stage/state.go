@@ -18,11 +18,11 @@ import (
 
 // Snapshot is the pipeline as it is now. It waits for nothing but short locks.
 func (r *Run) Snapshot() engine.Snapshot {
-	p, now := r.plan, time.Now()
+	p, now := r.layout, time.Now()
 	s := engine.Snapshot{
 		Pipeline: p.Name, State: r.state(), Started: r.started, Stats: r.Stats(),
-		MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Bytes: r.credits.Used(p.MaxBytes), Waiting: r.credits.Waits(),
-		Lanes: p.Workers, LanesBusy: r.laneQueue.Busy(), Retries: int(r.retrying.Load()),
+		MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Bytes: r.settlement.credits.Used(p.MaxBytes), Waiting: r.settlement.credits.Waits(),
+		Lanes: p.Workers, LanesBusy: r.feed.queue.Busy(), Retries: int(r.settlement.retrying.Load()),
 		Steps: statesOf(p.Steps, p.Groups), Held: r.held(now), Stuck: r.stuck(now), Failed: map[engine.Class]int64{},
 	}
 	s.Messages, s.DeadLettered = int(s.Stats.Pieces.InFlight), s.Stats.Pieces.Ended[engine.DeadLettered]
@@ -34,14 +34,14 @@ func (r *Run) Snapshot() engine.Snapshot {
 	for _, in := range p.Inputs {
 		s.Inputs = append(s.Inputs, r.input(in))
 	}
-	for _, b := range r.batchers {
+	for _, b := range r.batching.batchers {
 		if b.plan.Name != "" {
 			s.Batchers = append(s.Batchers, b.state())
 		}
 	}
 	for _, o := range p.Outputs {
 		if o.Route == nil {
-			s.Outputs = append(s.Outputs, r.sinks[o].state())
+			s.Outputs = append(s.Outputs, r.writing.sinks[o].state())
 		}
 	}
 	for _, l := range p.Limits {
@@ -65,7 +65,7 @@ func (r *Run) state() engine.State {
 		return engine.Stopped
 	case r.Draining() || r.Handing():
 		return engine.Draining
-	case r.plan.Pauses.Is():
+	case r.layout.Pauses.Is():
 		return engine.Paused
 	case !r.IsOpen():
 		return engine.Starting
@@ -102,7 +102,7 @@ func (r *Run) input(in *InputPlan) engine.InputState {
 		if a.Input == in.Name {
 			s.Unacked += a.Waiting()
 			if since, err := a.Failing(); err != nil && time.Since(since) > ackPatience {
-				s.AckErr, s.AckSince = guard.FirstLine(guard.Masked(r.plan.Secrets, err)), since
+				s.AckErr, s.AckSince = guard.FirstLine(guard.Masked(r.layout.Secrets, err)), since
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func (b *batcher) state() engine.BatcherState {
 func (o *sink) state() engine.OutputState {
 	s, at := o.stateOf()
 	if x, ok := at.(engine.Staller); ok {
-		s.Stalled = o.r.plan.Secrets.Mask(x.Stalled())
+		s.Stalled = o.layout.Secrets.Mask(x.Stalled())
 	}
 	return s
 }
@@ -195,7 +195,7 @@ func (r *Run) stuck(now time.Time) (all []engine.Stuck) {
 	for _, rd := range r.readers {
 		step(&rd.own.x.Clock)
 	}
-	for _, s := range r.stages {
+	for _, s := range r.writing.stages {
 		for _, w := range s.hired() {
 			if x := w.writer; x != nil {
 				add("output "+s.name, "write", x.since.Load(), x.sink.plan.Timeout+grace)
@@ -203,8 +203,8 @@ func (r *Run) stuck(now time.Time) (all []engine.Stuck) {
 			step(&w.x.Clock)
 		}
 	}
-	for _, b := range r.batchers {
-		add("batcher "+b.plan.Name, "batcher", b.since.Load(), r.plan.Timeout)
+	for _, b := range r.batching.batchers {
+		add("batcher "+b.plan.Name, "batcher", b.since.Load(), r.layout.Timeout)
 	}
 	for _, a := range r.Acking() {
 		add("input "+a.Input, "ack", a.Since.Load(), a.Timeout+grace)
@@ -227,7 +227,7 @@ func (r *Run) held(now time.Time) (oldest *engine.Held) {
 		oldest.At = ledger.Position(led.InputName, m.Meta, msg(m).Part)
 		oldest.For, oldest.Err = why()
 	}
-	r.timers.Each(func(due time.Time, b *engine.Batch, p flow.Waiting) {
+	r.settlement.timers.Each(func(due time.Time, b *engine.Batch, p flow.Waiting) {
 		if p != nil {
 			look(p.Message(), due, p.Awaits)
 			return

@@ -9,22 +9,22 @@ import (
 
 // watch looks for calls that are past their deadlines, until ctx ends.
 func (r *Run) watch(ctx context.Context) {
-	tick := time.NewTicker(r.plan.watchEvery())
+	tick := time.NewTicker(r.layout.watchEvery())
 	defer tick.Stop()
 	quietAt := int64(-1) // messages received when it was quiet last
-	moves := progress{patience: r.plan.lanePatience()}
+	moves := progress{patience: r.layout.lanePatience()}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			for _, o := range r.sinks {
+			for _, o := range r.writing.sinks {
 				for _, w := range o.hired() {
 					o.abandon(w.writer, now)
 				}
 			}
-			r.credits.Stalls()
-			r.idling.Store(moves.look(r.moved(), r.laneQueue.Busy() > 0, now))
+			r.settlement.credits.Stalls()
+			r.idling.Store(moves.look(r.moved(), r.feed.queue.Busy() > 0, now))
 			quietAt = r.observe(quietAt)
 		}
 	}
@@ -70,12 +70,12 @@ func (p *Layout) lanePatience() time.Duration {
 
 // observe reports to hooks how busy the run is.
 func (r *Run) observe(quietAt int64) int64 {
-	if len(r.plan.Hooks) == 0 {
+	if len(r.layout.Hooks) == 0 {
 		return quietAt
 	}
-	r.plan.EmitEvent(engine.Event{Kind: engine.EventUtilization, N: r.laneQueue.Busy()})
+	r.layout.EmitEvent(engine.Event{Kind: engine.EventUtilization, N: r.feed.queue.Busy()})
 	if n := r.Roots.Received.Load(); n != quietAt && r.Roots.InFlight.Load() == 0 {
-		r.plan.EmitEvent(engine.Event{Kind: engine.EventQuiet, N: int(n)})
+		r.layout.EmitEvent(engine.Event{Kind: engine.EventQuiet, N: int(n)})
 		return n
 	}
 	return quietAt

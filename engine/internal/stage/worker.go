@@ -28,16 +28,16 @@ type worker struct {
 }
 
 func newWorker(s *stage) *worker {
-	w := &worker{stage: s, out: outcome{r: s.r, beyondLanes: true}}
-	w.x.Own, w.x.Wrap, w.x.Room = w, s.r.plan.Middleware, newRoom(s.r)
+	w := &worker{stage: s, out: outcome{settlement: s.settlement, beyondLanes: true}}
+	w.x.Own, w.x.Wrap, w.x.Room = w, s.layout.Middleware, s.room()
 	w.arena.Owner = w.x.Room
 	return w
 }
 
 // run is the worker's goroutine. One that was abandoned has left its place to another.
 func (w *worker) run() {
-	if r := w.stage.r; w.loop(r.works) {
-		r.Loops.Done()
+	if s := w.stage; w.loop(s.works) {
+		s.loops.Done()
 	}
 }
 
@@ -46,7 +46,7 @@ func (w *worker) loop(ctx context.Context) bool {
 	s := w.stage
 	for {
 		b, probe := s.pop()
-		s.r.ease()
+		s.balance.ease()
 		if b == nil && !probe {
 			return true
 		}
@@ -75,7 +75,7 @@ func (w *worker) end() {
 
 // steps runs the batcher's and the stage's own steps over b, from where its messages take up again.
 func (w *worker) steps(ctx context.Context, b *engine.Batch) *engine.Batch {
-	w.stage.r.TakeAway(b)
+	w.stage.TakeAway(b)
 	at := slab(b).Stage
 	untouched := at == inside.Fresh && len(w.stage.steps.Ops) == 0 && batcherOf(b).plain()
 	b = w.batchSteps(ctx, b)
@@ -85,13 +85,13 @@ func (w *worker) steps(ctx context.Context, b *engine.Batch) *engine.Batch {
 		}
 		b = w.execute(ctx, b, w.stage.steps, inside.InOutput, at == inside.InOutput)
 	}
-	if untouched && !w.stage.r.plan.Ordered { // it is charged
+	if untouched && !w.stage.layout.Ordered { // it is charged
 		return b
 	}
 	for i := range slab(b).Msgs {
 		if m := &slab(b).Msgs[i]; msg(m).State == inside.Live {
 			w.out.recharge(m)
-			if w.stage.r.plan.Ordered {
+			if w.stage.layout.Ordered {
 				msg(m).Stage = inside.AtWrite
 			}
 		}
@@ -123,7 +123,7 @@ func (w *worker) batchSteps(ctx context.Context, b *engine.Batch) *engine.Batch 
 
 // catch keeps back messages whose order key is held.
 func (w *worker) catch(b *engine.Batch) {
-	h := w.stage.r.holds
+	h := w.stage.holds
 	if h.Any.Load() == 0 {
 		return
 	}
@@ -165,7 +165,7 @@ func (w *worker) Merge(m *engine.Message) {
 
 // Hold makes messages that failed or wait in a step hold their keys.
 func (w *worker) Hold(b *engine.Batch, at inside.Stage) {
-	w.stage.r.holds.Behind(b, at, w.stage.keyPlace())
+	w.stage.holds.Behind(b, at, w.stage.keyPlace())
 }
 
 // Gather is not for workers, which Build checks.
@@ -173,7 +173,7 @@ func (w *worker) Gather(*engine.Batch, []int32, *steps.Op) {}
 
 // Split makes parts of what a step has split.
 func (w *worker) Split(_ context.Context, x *steps.Executor, b *engine.Batch, pc int32) *engine.Batch {
-	r := w.stage.r
+	r := w.stage.settlement
 	same := func(cur *engine.Batch, _ bool) *engine.Batch { return cur }
 	out := slab(b).Like()
 	steps.Pull(b, out, &x.Prog.Ops[pc], same, func(_, p *engine.Message) {
@@ -203,7 +203,7 @@ func (w *worker) conclude(b *engine.Batch) {
 // passes says whether a message goes on now. One that failed or waits holds its key from now on; one behind such a
 // message is kept.
 func (w *worker) passes(b *engine.Batch, i int) bool {
-	r, m := w.stage.r, &slab(b).Msgs[i]
+	r, m := w.stage.settlement, &slab(b).Msgs[i]
 	switch msg(m).State {
 	case inside.Live:
 		if !r.holds.Passes(slab(b).Msgs[:i], m, w.stage.keyPlace()) {
@@ -226,7 +226,7 @@ func (w *worker) passes(b *engine.Batch, i int) bool {
 
 // finish settles the messages of b as the steps and the exit have left them. claims are freed with them; nil: none.
 func (w *worker) finish(b *engine.Batch, claims func() []*order.Claim) {
-	r := w.stage.r
+	r := w.stage.settlement
 	if !r.Enter() {
 		return
 	}

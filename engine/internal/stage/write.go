@@ -48,8 +48,8 @@ func (w *writer) abandoned() bool { return w.state.Load() == leftAlone }
 //
 // With probe it writes the first message alone, and the others only if that has shown that the output works.
 func (w *writer) writeAll(ctx context.Context, b *engine.Batch, probe bool) bool {
-	if !w.stage.r.plan.Ordered || w.sink.plan.Sequential {
-		if w.stage.r.plan.Ordered {
+	if !w.stage.layout.Ordered || w.sink.plan.Sequential {
+		if w.stage.layout.Ordered {
 			w.conclude(b)
 		}
 		if probe {
@@ -59,7 +59,7 @@ func (w *writer) writeAll(ctx context.Context, b *engine.Batch, probe bool) bool
 			if w.spared(b) {
 				return true
 			}
-			if w.stage.r.plan.Ordered {
+			if w.stage.layout.Ordered {
 				w.conclude(b)
 			}
 		}
@@ -123,7 +123,7 @@ func (w *writer) admit(ctx context.Context, b *engine.Batch, sel []int32, probe 
 
 // goOn ends the messages of a write, and keeps back what is behind those that failed.
 func (w *writer) goOn(b *engine.Batch, rest []int32) []int32 {
-	if !w.stage.r.Enter() {
+	if !w.stage.Enter() {
 		return rest
 	}
 	for _, i := range w.in {
@@ -132,8 +132,8 @@ func (w *writer) goOn(b *engine.Batch, rest []int32) []int32 {
 		msg(m).State = inside.Moved
 	}
 	w.out.apply()
-	w.stage.r.Leave()
-	if !w.stage.r.plan.Ordered {
+	w.stage.Leave()
+	if !w.stage.layout.Ordered {
 		return rest
 	}
 	return slices.DeleteFunc(rest, func(i int32) bool { return !w.passes(b, int(i)) })
@@ -168,7 +168,7 @@ func (w *writer) spared(b *engine.Batch) bool {
 // write makes one write and records the outcome in each message. It is false when the write
 // was abandoned.
 func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe bool) bool {
-	w.stage.r.TakeAway(b)
+	w.stage.TakeAway(b)
 	slab(b).Sel = sel
 	defer func() { slab(b).Sel = nil }()
 	of := batcherOf(b)
@@ -216,7 +216,7 @@ func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe 
 			}
 		}
 		if msg(m).State == inside.Failed {
-			msg(m).Err.Mask(w.stage.r.plan.Secrets)
+			msg(m).Err.Mask(w.stage.layout.Secrets)
 		}
 		res.count(m)
 	}
@@ -300,13 +300,13 @@ func (w *writer) salvage(err *engine.Error) (failing, rest *engine.Batch) {
 			to.Doc.Reset(msg(m).Doc.Payload(), nil)
 			e := *err
 			c.Fail(&e)
-			w.stage.r.holds.Own(&c, w.stage.keyPlace())
+			w.stage.holds.Own(&c, w.stage.keyPlace())
 			slab(failing).Msgs = append(slab(failing).Msgs, c)
 			continue
 		}
 		msg(m).Doc.Detach()
 		if msg(m).State != inside.Moved && msg(m).State != inside.Consumed { // in order with those that fail
-			w.stage.r.holds.Own(m, w.stage.keyPlace())
+			w.stage.holds.Own(m, w.stage.keyPlace())
 		}
 		switch msg(m).State {
 		case inside.Moved, inside.Consumed:
