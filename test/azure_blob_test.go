@@ -157,8 +157,8 @@ func TestAzureSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	_, fields := withAzurite(t, "wrong")
 	for _, tt := range []struct{ name, old, new, want string }{
-		{"container", "container: wrong", "container: missing", "container missing does not exist: ContainerNotFound"},
-		{"key", azuriteKey, "d3Jvbmc=", "refused: AuthorizationFailure"},
+		{"container", "container: wrong", "container: missing", "container missing: the container does not exist"},
+		{"key", azuriteKey, "d3Jvbmc=", "403 AuthorizationFailure (check the key"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -120,7 +120,7 @@ inputs: {in: {gcs: {bucket: missing, endpoint: %q, anonymous: true}}}
 outputs: {out: {stdout: {}}}
 engine: {restart: {max_attempts: 1}}
 `, address)))
-	if wrong.Code == 0 || !strings.Contains(wrong.Stderr, "bucket missing does not exist") {
+	if wrong.Code == 0 || !strings.Contains(wrong.Stderr, "bucket missing: the bucket does not exist") {
 		t.Errorf("a missing bucket: exit %d, %s", wrong.Code, wrong.Stderr)
 	}
 }

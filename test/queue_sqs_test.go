@@ -220,10 +220,10 @@ func TestQueueErrorsOfSQS(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"mv", "nope", "e-one", "--yes"}, "there is no queue nope in us-east-1 (create it, or correct"},
-		{[]string{"mv", "e-one", "nope", "--yes"}, "there is no queue nope"},
-		{[]string{"purge", "nope", "--yes"}, "there is no queue nope"},
-		{[]string{"dump", "nope", "-"}, "there is no queue nope"},
+		{[]string{"mv", "nope", "e-one", "--yes"}, "queue nope in us-east-1: it does not exist (create it, or correct"},
+		{[]string{"mv", "e-one", "nope", "--yes"}, "queue nope in us-east-1: it does not exist"},
+		{[]string{"purge", "nope", "--yes"}, "queue nope in us-east-1: it does not exist"},
+		{[]string{"dump", "nope", "-"}, "queue nope in us-east-1: it does not exist"},
 		{[]string{"redrive", "e-one"}, "no queue sends its dead letters to e-one (say where to: --to QUEUE)"},
 		{[]string{"dump", "a b", "-"}, `"a b" is not a valid queue name`},
 		{[]string{"ls", "sqs://me:s3cret@us-east-1/"}, "the address contains credentials (set AWS_ACCESS_KEY_ID"},

@@ -410,7 +410,7 @@ inputs:
 outputs:
   out: {drop: {}}
 `))
-	got.Want(t, 1, "there is no queue nowhere in us-east-1 (create it, or correct `queue`, `region` or `endpoint`)")
+	got.Want(t, 1, "queue nowhere in us-east-1: it does not exist (create it, or correct its name, `region` or `endpoint`)")
 }
 
 func TestSQSExample(t *testing.T) {

@@ -4,10 +4,12 @@
 package cause
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flowd-io/flowd/engine"
 )
@@ -28,11 +30,14 @@ const (
 	Throttled
 	// Slow says that there was no answer in time: what was asked may have been done. It is tried again.
 	Slow
-	// Missing says that the system has not got what the configuration names, such as a queue, or has another one than the
-	// configuration describes. The start of a pipeline fails; later somebody may mend it, so it is tried again.
+	// Missing says that the system does not have what the configuration names, such as a queue. The start of a pipeline
+	// fails. Later somebody may create it: outputs are held.
 	Missing
-	// Awaited says that the system has not got what the configuration names, and that it is tried again until it has, at
-	// the start of a pipeline, too.
+	// Mismatched says that the system has something else than the configuration describes. The start of a pipeline fails;
+	// later it is tried again.
+	Mismatched
+	// Awaited says that the system does not have what the configuration names yet. Outputs are held and a pipeline waits,
+	// at its start, too.
 	Awaited
 	// Credentials says that a login or a permission is refused. The start of a pipeline fails; later outputs are held.
 	Credentials
@@ -44,14 +49,16 @@ const (
 	TooLarge
 )
 
-// errorOf is the error that a kind makes, without a cause.
-func (k Kind) errorOf() engine.Error {
+// newError returns the error that a kind makes, without a cause.
+func (k Kind) newError() engine.Error {
 	switch k {
-	case Unreachable, Busy:
+	case Unreachable, Busy, Awaited:
 		return engine.Error{Class: engine.Transient, Holds: true}
 	case Slow:
 		return engine.Error{Class: engine.Timeout}
 	case Missing:
+		return engine.Error{Class: engine.Transient, Holds: true, Mistake: true}
+	case Mismatched:
 		return engine.Error{Class: engine.Transient, Mistake: true}
 	case Credentials:
 		return engine.Error{Class: engine.Auth, Holds: true}
@@ -65,7 +72,7 @@ func (k Kind) errorOf() engine.Error {
 	return engine.Error{Class: engine.Transient}
 }
 
-// Row says what an error means. It is about the errors that match one of Is, Codes and If.
+// Row says what an error means. It matches an error that one of Is, Codes and If matches.
 type Row struct {
 	Is    error            // errors.Is
 	Codes []string         // of the system, see Table.Code; one that ends in * stands for all that begin like it
@@ -74,6 +81,7 @@ type Row struct {
 	Kind   Kind
 	Says   string // what the user reads in place of the error's own text; "": that text
 	Remedy string // what to do about it; "": nothing
+	Means  error  // nil, or what callers look for by errors.Is
 }
 
 // Table says what the errors of a system mean. It must not change once it is used.
@@ -81,6 +89,8 @@ type Table struct {
 	// Code returns the system's own code of an error, and its text without what a library adds. It returns "" for an error
 	// without a code; an empty text stands for the error's own. nil: errors have no codes.
 	Code func(err error) (code, text string)
+	// Delay returns how long the system asks to wait before the next try; 0: it does not ask. nil: it never does.
+	Delay func(err error) time.Duration
 	// Rows are tried in turn. The first that matches counts.
 	Rows []Row
 	// Refused is the kind of an error with a code for which there is no row.
@@ -96,36 +106,22 @@ func (t *Table) Explain(err error, doing string) error {
 	if _, known := errors.AsType[*engine.Error](err); known || errors.Is(err, context.Canceled) {
 		return err
 	}
-	e, text, remedy := t.judge(err)
+	row, kind, text := t.find(err)
+	e, means := kind.newError(), error(nil)
+	if row != nil {
+		text, means = cmp.Or(row.Says, text), row.Means
+	}
 	if doing != "" {
 		text = doing + ": " + text
 	}
-	if remedy != "" {
-		text += " (" + remedy + ")"
+	if row != nil && row.Remedy != "" {
+		text += " (" + row.Remedy + ")"
 	}
-	e.Err = explained{text, err}
+	if t.Delay != nil {
+		e.Delay = t.Delay(err)
+	}
+	e.Err = explained{text, err, means}
 	return &e
-}
-
-// Holds reports whether err means that an output is to be held: nothing was written, and nothing can be at present.
-func (t *Table) Holds(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) {
-		return false
-	}
-	_, kind, _ := t.find(err)
-	e := kind.errorOf()
-	return e.HoldsOutput()
-}
-
-func (t *Table) judge(err error) (e engine.Error, text, remedy string) {
-	row, kind, text := t.find(err)
-	if row != nil {
-		remedy = row.Remedy
-		if row.Says != "" {
-			text = row.Says
-		}
-	}
-	return kind.errorOf(), text, remedy
 }
 
 // find returns the row of an error, which is nil if there is none, its kind, and the text of the error.
@@ -161,14 +157,30 @@ func (r *Row) matches(err error, code string) bool {
 		})
 }
 
+// AnyOf returns a condition for [Row]: an error is one of these.
+func AnyOf(errs ...error) func(error) bool {
+	return func(err error) bool {
+		return slices.ContainsFunc(errs, func(e error) bool { return errors.Is(err, e) })
+	}
+}
+
+// Held returns err as one that holds the output: nothing was written, and no message is to blame.
+func Held(err error) error {
+	e := engine.ErrorOf(err, engine.Transient)
+	e.Holds = true
+	return e
+}
+
 // explained is an error in other words.
 type explained struct {
 	text  string
 	cause error
+	means error // what it is besides its cause; nil: nothing
 }
 
-func (e explained) Error() string { return e.text }
-func (e explained) Unwrap() error { return e.cause }
+func (e explained) Error() string        { return e.text }
+func (e explained) Unwrap() error        { return e.cause }
+func (e explained) Is(target error) bool { return e.means != nil && target == e.means }
 
 // All returns the error of several servers, none of which could be used: their texts, and the meaning of the first that
 // may pass, or of the first.
@@ -183,6 +195,6 @@ func All(errs []error) error {
 		}
 	}
 	e := engine.ErrorOf(counts, engine.Transient)
-	e.Err = explained{strings.Join(texts, "; "), errors.Join(errs...)}
+	e.Err = explained{text: strings.Join(texts, "; "), cause: errors.Join(errs...)}
 	return e
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/cause"
@@ -19,7 +20,10 @@ type answer struct{ code, text string }
 
 func (a answer) Error() string { return "library: " + a.text }
 
-var errQuota = errors.New("library: quota")
+var (
+	errQuota  = errors.New("library: quota")
+	errAbsent = errors.New("absent")
+)
 
 var table = cause.Table{
 	Code: func(err error) (code, text string) {
@@ -29,10 +33,16 @@ var table = cause.Table{
 		return "", ""
 	},
 	Rows: []cause.Row{
-		{Codes: []string{"404"}, Kind: cause.Missing, Remedy: "create it"},
+		{Codes: []string{"404"}, Kind: cause.Missing, Remedy: "create it", Means: errAbsent},
 		{Codes: []string{"40*"}, Kind: cause.Misconfigured},
 		{Is: errQuota, Kind: cause.Throttled, Says: "too many requests", Remedy: "send fewer"},
 		{If: cause.HungUp, Kind: cause.Lost, Says: "the server hung up"},
+	},
+	Delay: func(err error) time.Duration {
+		if errors.Is(err, errQuota) {
+			return time.Minute
+		}
+		return 0
 	},
 	Refused: cause.Rejected,
 }
@@ -46,7 +56,7 @@ func TestWhatErrorsMean(t *testing.T) {
 		passes bool
 		text   string
 	}{
-		{answer{"404", "no queue"}, engine.Transient, false, false, "read: no queue (create it)"},
+		{answer{"404", "no queue"}, engine.Transient, true, false, "read: no queue (create it)"},
 		{answer{"401", "no login"}, engine.Permanent, false, false, "read: no login"},
 		{answer{"500", "no idea"}, engine.Rejected, false, false, "read: no idea"},
 		{fmt.Errorf("wrapped: %w", errQuota), engine.Transient, false, true, "read: too many requests (send fewer)"},
@@ -69,12 +79,15 @@ func TestWhatErrorsMean(t *testing.T) {
 			t.Errorf("%v\n got: %v: %s, holds %t, passes %t\nwant: %s: %s, holds %t, passes %t", tt.err, got, e.Class,
 				e.HoldsOutput(), engine.Passes(got), tt.text, tt.class, tt.holds, tt.passes)
 		}
-		if _, known := errors.AsType[*engine.Error](tt.err); !known && table.Holds(tt.err) != tt.holds {
-			t.Errorf("%v: holds %t", tt.err, !tt.holds)
-		}
 	}
 	if err := table.Explain(nil, "read"); err != nil {
 		t.Errorf("of no error: %v", err)
+	}
+	if err := table.Explain(answer{"404", ""}, ""); !errors.Is(err, errAbsent) {
+		t.Errorf("%v is not what its row means", err)
+	}
+	if e := engine.ErrorOf(table.Explain(errQuota, ""), ""); e.Delay != time.Minute {
+		t.Errorf("the system asks to wait %v, want a minute", e.Delay)
 	}
 }
 

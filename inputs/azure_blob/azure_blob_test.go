@@ -199,13 +199,13 @@ func TestOpeningSaysWhatIsWrong(t *testing.T) {
 		want         string
 	}{
 		{"a missing container", `"container": "none", "sas_token": "sig=secret-signature"`, fakeazure.Fault{Path: "-"},
-			engine.Transient, true, "container none does not exist"},
+			engine.Transient, true, "container none: the container does not exist"},
 		{"one that is being deleted", `"container": "container", "sas_token": "?sig=secret-signature"`,
-			fakeazure.Fault{Status: 409, Reason: "ContainerBeingDeleted"}, engine.Transient, true, "does not exist"},
+			fakeazure.Fault{Status: 409, Reason: "ContainerBeingDeleted"}, engine.Transient, true, "create it"},
 		{"a server error", `"container": "container", "sas_token": "sig=secret-signature"`, fakeazure.Fault{Status: 503,
 			Reason: "ServerBusy", Header: map[string]string{"Retry-After": "60"}}, engine.Transient, false, "ServerBusy"},
 		{"a signature that has expired", `"container": "container", "sas_token": "sig=secret-signature"`,
-			fakeazure.Fault{Status: 403, Reason: "AuthenticationFailed"}, engine.Auth, false, "AuthenticationFailed"},
+			fakeazure.Fault{Status: 403, Reason: "AuthenticationFailed"}, engine.Auth, true, "AuthenticationFailed"},
 		{"a key that is none", `"container": "container", "account": "a", "account_key": "secret-signature"`,
 			fakeazure.Fault{Path: "-"}, engine.Permanent, false, "not base64"},
 	} {

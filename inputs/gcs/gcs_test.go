@@ -208,7 +208,7 @@ func TestOpeningSaysWhatIsWrong(t *testing.T) {
 		want         string
 	}{
 		{"a missing bucket", `"bucket": "none", "anonymous": true`, fakegcs.Fault{Path: "-"}, engine.Transient,
-			"bucket none does not exist"},
+			"bucket none: the bucket does not exist"},
 		{"a server error", `"bucket": "bucket", "anonymous": true`, fakegcs.Fault{Status: 503}, engine.Transient, "503"},
 		{"a revoked grant", `"bucket": "bucket", "credentials": ` + fmt.Sprintf("%q", guarded.Credentials()),
 			fakegcs.Fault{Path: "token", Status: 400}, engine.Auth, "set `credentials`"},

@@ -403,7 +403,7 @@ func TestOpeningSaysWhatIsWrong(t *testing.T) {
 		class engine.Class
 		want  string
 	}{
-		{"a missing bucket", fakes3.Fault{Method: "HEAD", Status: 404}, engine.Transient, "bucket bucket does not exist"},
+		{"a missing bucket", fakes3.Fault{Method: "HEAD", Status: 404}, engine.Transient, "bucket bucket: the bucket does not exist"},
 		{"another region", fakes3.Fault{Method: "HEAD", Status: 301, Code: "PermanentRedirect",
 			Header: map[string]string{"X-Amz-Bucket-Region": "eu-west-3"}}, engine.Transient, "in eu-west-3"},
 	} {

@@ -78,7 +78,7 @@ func TestAListThatIsRefusedSaysWhatIsMissing(t *testing.T) {
 	_, err := p.List(t.Context())
 	var e *engine.Error
 	if !errors.As(err, &e) || e.Class != engine.Auth ||
-		!strings.Contains(err.Error(), "(allow these credentials sqs:ListQueues)") {
+		!strings.Contains(err.Error(), "sqs:ListQueues: AccessDenied: not authorized (allow these credentials this action)") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func (in *input) visibilityOf(ctx context.Context, c *conn) (time.Duration, erro
 		in.log.Debug("the queue's attributes can't be read", "queue", in.queue.Name)
 		return max(in.cfg.Visibility, defaultVisibility), nil
 	case err != nil:
-		return 0, aws.Classify(err, in.queue.String())
+		return 0, aws.Explain(err, in.queue.String())
 	case in.cfg.Visibility > 0:
 		return in.cfg.Visibility, nil
 	}
@@ -65,7 +65,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	}
 	if p.err != nil {
 		in.fewer(p)
-		return in, in.paused(ctx, p.since, aws.Classify(p.err, in.queue.String()))
+		return in, in.paused(ctx, p.since, aws.Explain(p.err, in.queue.String()))
 	}
 	var back []change
 	for i := range p.got {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/internal/disk/files"
 	"github.com/flowd-io/flowd/internal/formats/compression"
 )
@@ -261,36 +262,38 @@ func stamped(path string, now time.Time, n int) string {
 	return dir + stem + "-" + stamp + ext
 }
 
+// causes are what the errors of files mean. Of any other, it is not known whether the messages are to blame.
+var causes = cause.Table{Code: outageOf, Rows: []cause.Row{
+	{If: isOutage, Kind: cause.Busy},
+	{Is: syscall.EPIPE, Kind: cause.Busy, Remedy: "start what reads the pipe"},
+	{Is: fs.ErrPermission, Kind: cause.Misconfigured, Remedy: "give the user that runs flowd permission to write it"},
+	{Is: syscall.EISDIR, Kind: cause.Rejected, Remedy: "name a file in it"},
+	{Is: syscall.EEXIST, Kind: cause.Rejected, Says: syscall.ENOTDIR.Error()}, // a file where a folder has to be
+	{If: cause.AnyOf(syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.EINVAL), Kind: cause.Rejected},
+	{If: leavesRoot, Kind: cause.Rejected},
+	{If: func(error) bool { return true }, Kind: cause.Mismatched},
+}}
+
 // explain gives an error its class and a remedy; the error names the path.
 func explain(path string, err error) error {
-	cause := err
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		cause = p.Err
+		err = p.Err
 	}
-	if remedy, yes := files.Outage(err); yes {
-		return held("%s: %w (%s)", path, cause, remedy)
-	}
-	switch {
-	case errors.Is(err, syscall.EPIPE):
-		return held("%s: %w (start what reads the pipe)", path, cause)
-	case errors.Is(err, fs.ErrPermission):
-		return engine.Errorf(engine.Permanent,
-			"%s: %w (give the user that runs flowd permission to write it)", path, cause)
-	case errors.Is(err, syscall.EISDIR):
-		return engine.Errorf(engine.Rejected, "%s: %w (name a file in it)", path, cause)
-	case errors.Is(err, syscall.EEXIST): // found a file where a folder has to be
-		return engine.Errorf(engine.Rejected, "%s: %w", path, syscall.ENOTDIR)
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL),
-		!errors.As(err, new(syscall.Errno)):
-		// What is not an error of the system is os.Root's: a link leads out of the folder.
-		return engine.Errorf(engine.Rejected, "%s: %w", path, cause)
-	}
-	e := engine.Errorf(engine.Transient, "%s: %w", path, cause)
-	e.Mistake = true
-	return e
+	return causes.Explain(err, path)
 }
 
-// held is the error of an outage: nothing is wrong with the messages, which wait.
-func held(format string, args ...any) error {
-	return &engine.Error{Class: engine.Transient, Holds: true, Err: fmt.Errorf(format, args...)}
+// outageOf returns the text of an error, with what helps against an outage.
+func outageOf(err error) (code, text string) {
+	if remedy, yes := files.Outage(err); yes {
+		return "", fmt.Sprintf("%v (%s)", err, remedy)
+	}
+	return "", ""
 }
+
+func isOutage(err error) bool {
+	_, yes := files.Outage(err)
+	return yes
+}
+
+// leavesRoot reports whether an error is not one of the system: a link leads out of the folder of os.Root.
+func leavesRoot(err error) bool { return !errors.As(err, new(syscall.Errno)) }

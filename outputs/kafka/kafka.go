@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/internal/systems/queue/kafka"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -100,12 +101,12 @@ func (o *output) Probe(ctx context.Context) error {
 // Write sends the batch and waits until all of it is confirmed, or has failed.
 func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	if err := o.client.Link.Down(); err != nil {
-		return held(kafka.Explain(err, "reach a broker"))
+		return cause.Held(kafka.Explain(err, "reach a broker"))
 	}
 	s := o.compose(b)
 	err := o.declareAll(ctx, s.records)
 	if err != nil {
-		return held(err)
+		return cause.Held(err)
 	}
 	switch {
 	case len(s.records) == 0:
@@ -129,20 +130,13 @@ func (o *output) judge(err error, r *kgo.Record) error {
 	why := kafka.Explain(err, "write to topic "+r.Topic)
 	switch e := engine.ErrorOf(why, engine.Transient); {
 	case o.client.Link.Down() != nil:
-		return held(kafka.Explain(o.client.Link.Down(), "reach a broker"))
+		return cause.Held(kafka.Explain(o.client.Link.Down(), "reach a broker"))
 	case gone(err) && (o.topic != "" || o.cfg.Declare != nil):
-		return held(why)
+		return cause.Held(why)
 	case errors.Is(err, kerr.TopicAuthorizationFailed) && o.topic == "":
 		return engine.Errorf(engine.Rejected, "%w", e.Err)
 	case gone(err), e.Class == engine.Transient && kafka.Final(err):
 		return engine.Errorf(engine.Rejected, "%w", e.Err)
 	}
 	return why
-}
-
-// held is an error of the output: no message is to blame.
-func held(err error) error {
-	e := *engine.ErrorOf(err, engine.Transient)
-	e.Holds = true
-	return &e
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/components/timing"
 	"github.com/flowd-io/flowd/internal/systems/mqtt"
@@ -193,10 +194,10 @@ func again(err error) bool {
 func (o *output) publish(ctx context.Context, all []*mqtt.Outgoing) (left []*mqtt.Outgoing, err error) {
 	conn, err := o.connection(ctx)
 	if err != nil {
-		return all, held(err)
+		return all, cause.Held(err)
 	}
 	if o.cfg.QoS > int(conn.Server.MaxQoS) {
-		return all, held(engine.Errorf(engine.Permanent, "the server takes messages up to QoS %d (write `qos: %[1]d`)",
+		return all, cause.Held(engine.Errorf(engine.Permanent, "the server takes messages up to QoS %d (write `qos: %[1]d`)",
 			conn.Server.MaxQoS))
 	}
 	all = o.fitting(conn, all)
@@ -218,9 +219,7 @@ func (o *output) publish(ctx context.Context, all []*mqtt.Outgoing) (left []*mqt
 	if ctx.Err() != nil {
 		return left, engine.Errorf(engine.Timeout, "%w (what was sent may arrive, and again when it is retried)", err)
 	}
-	e := engine.ErrorOf(&lost{err, !mqtt.TakenOver(err)}, engine.Transient)
-	e.Holds = true
-	return left, e
+	return left, cause.Held(&lost{err, !mqtt.TakenOver(err)})
 }
 
 // bisect publishes messages again of which one may be why the server closed the connection. Nothing else is published
@@ -253,13 +252,6 @@ func blamed(err error) error {
 	}
 	return engine.Errorf(class, "the connection was lost each time this message was published: %w",
 		errors.Unwrap(err))
-}
-
-// held is an error that holds the output: nothing was written, and no message is to blame.
-func held(err error) error {
-	e := engine.ErrorOf(err, engine.Transient)
-	e.Holds = true
-	return e
 }
 
 // fitting is what the server can take; the rest fails.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/internal/systems/metadata"
 	"github.com/flowd-io/flowd/internal/systems/queue/nats"
 	client "github.com/nats-io/nats.go"
@@ -119,7 +120,7 @@ func limited(ctx context.Context, conn *nats.Conn) (context.Context, context.Can
 func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	conn, pub, err := o.ready(ctx)
 	if err != nil {
-		return nats.Held(err)
+		return cause.Held(err)
 	}
 	ctx, cancel := limited(ctx, conn)
 	defer cancel()
@@ -245,16 +246,16 @@ func (o *output) conclude(ctx context.Context, conn *nats.Conn, msgs []*engine.M
 func (o *output) judge(missing func() error, err error) error {
 	switch noStream, other := errors.Is(err, nats.ErrNoStream), nats.WrongStream(err); {
 	case nats.Full(err), (noStream || other) && o.subject != "":
-		return nats.Held(err)
+		return cause.Held(err)
 	case noStream || other:
 		if e := missing(); e != nil {
-			return nats.Held(e)
+			return cause.Held(e)
 		}
 		return nats.Rejected(err)
 	case errors.Is(err, client.ErrPermissionViolation) && o.subject == "":
 		return nats.Rejected(err)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		return nats.Held(err)
+		return cause.Held(err)
 	}
 	return err
 }

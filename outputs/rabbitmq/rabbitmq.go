@@ -11,10 +11,10 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/systems/queue/amqp"
 	"github.com/flowd-io/flowd/schema"
-	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
 // Config configures the output.
@@ -144,7 +144,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 			err = o.singly(ctx, left)
 		}
 		if err != nil {
-			return missing(err) // of what is neither done nor failed
+			return err // of what is neither done nor failed
 		}
 		all = all[n:]
 	}
@@ -178,7 +178,7 @@ func (o *output) fault(err error) error {
 	if o.queue == "" || !errors.Is(err, amqp.ErrNoQueue) {
 		return err
 	}
-	return &engine.Error{Class: engine.Transient, Holds: true, Err: err}
+	return cause.Held(err)
 }
 
 // Stalled says why the broker accepts nothing at present. The broker reports that itself,
@@ -223,35 +223,16 @@ func (o *output) singly(ctx context.Context, all []*amqp.Outgoing) error {
 	return nil
 }
 
-// missing holds the output when its exchange was deleted: that is not a message's fault,
-// and is over when someone recreates it.
-func missing(err error) error {
-	var e *engine.Error
-	if amqp.Code(err) != amqp091.NotFound || !errors.As(err, &e) {
-		return err
-	}
-	held := *e
-	held.Holds = true
-	return &held
-}
-
-// acquire is a channel for one write. Its error holds the output: nothing was
-// written, and no message is to blame.
+// acquire returns a channel for one write. Its error holds the output: nothing was written.
 func (o *output) acquire(ctx context.Context) (*amqp.Publisher, error) {
 	ch, err := o.channel(ctx)
-	if err == nil {
-		return ch, nil
+	if err != nil {
+		return nil, cause.Held(err)
 	}
-	var e *engine.Error
-	if errors.As(err, &e) {
-		held := *e
-		held.Holds = true
-		return nil, &held
-	}
-	return nil, err
+	return ch, nil
 }
 
-// channel is an idle channel, or a new one.
+// channel returns an idle channel, or a new one.
 func (o *output) channel(ctx context.Context) (*amqp.Publisher, error) {
 	conn, ch, err := o.connection(ctx)
 	if err != nil {

@@ -286,7 +286,7 @@ func TestWhatErrorsMean(t *testing.T) {
 		{403, "RequestTimeTooSkewed", nil, engine.Auth, true, "clock"},
 		{400, "InvalidStorageClass", nil, engine.Rejected, false, "InvalidStorageClass"},
 		{400, "BadDigest", nil, engine.Transient, false, "BadDigest"},
-		{501, "NotImplemented", nil, engine.Rejected, false, "can't do this"},
+		{501, "NotImplemented", nil, engine.Rejected, false, "does not support this"},
 	} {
 		t.Run(tt.code, func(t *testing.T) {
 			t.Parallel()

@@ -115,7 +115,7 @@ func (o *output) Open(ctx context.Context) (err error) {
 	case aws.Denied(err): // it may still be published to
 		return nil
 	case err != nil:
-		return aws.Classify(err, o.what())
+		return aws.Explain(err, o.what())
 	}
 	o.fifo.Content = out.Attributes["ContentBasedDeduplication"] == "true"
 	return nil
@@ -162,7 +162,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 func (o *output) publish(ctx context.Context, in *awssns.PublishBatchInput) ([]error, error) {
 	res, err := o.client.PublishBatch(ctx, in, func(o *awssns.Options) { o.Retryer = awssdk.NopRetryer{} })
 	if err != nil {
-		return nil, aws.Classify(err, o.what())
+		return nil, aws.Explain(err, o.what())
 	}
 	failed := make([]aws.Failure, len(res.Failed))
 	for i, f := range res.Failed {

@@ -184,7 +184,7 @@ func TestARefusedCallIsOfClassAuth(t *testing.T) {
 	errs := write(t, o, enginetest.Batch("a"))
 	var e *engine.Error
 	if !errors.As(errs[0], &e) || e.Class != engine.Auth ||
-		!strings.Contains(e.Error(), "allow these credentials sns:PublishBatch") {
+		!strings.Contains(e.Error(), "sns:PublishBatch: AuthorizationError: no (allow these credentials this action)") {
 		t.Errorf("got %v", errs)
 	}
 }

@@ -133,7 +133,7 @@ func (o *output) Open(ctx context.Context) (err error) {
 	case aws.Denied(err): // it may still be written to
 		return nil
 	case err != nil:
-		return aws.Classify(err, o.queue.String())
+		return aws.Explain(err, o.queue.String())
 	}
 	o.fifo.Content = out.Attributes["ContentBasedDeduplication"] == "true"
 	return nil

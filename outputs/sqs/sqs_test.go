@@ -218,7 +218,7 @@ func TestFailuresOfARequestHaveTheirClass(t *testing.T) {
 		want  string
 	}{
 		{"denied: nothing more is tried", fakesqs.Fault{Code: "AccessDenied", Message: "not authorized", Status: 403,
-			Times: -1}, engine.Auth, 0, 1, "allow these credentials sqs:SendMessageBatch"},
+			Times: -1}, engine.Auth, 0, 1, "sqs:SendMessageBatch: AccessDenied: not authorized (allow these credentials this action)"},
 		{"an expired token", fakesqs.Fault{Code: "ExpiredToken", Status: 403, Times: -1}, engine.Auth, 0, 1,
 			"check AWS_ACCESS_KEY_ID"},
 		{"throttled with a hint", fakesqs.Fault{Code: "RequestThrottled", Times: -1,
@@ -227,8 +227,8 @@ func TestFailuresOfARequestHaveTheirClass(t *testing.T) {
 			"ThrottlingException"},
 		{"a bad day", fakesqs.Fault{Code: "InternalFailure", Status: 500, Times: -1}, engine.Transient, 0, 5,
 			"InternalFailure"},
-		{"no queue", fakesqs.Fault{Code: "QueueDoesNotExist", Times: -1}, engine.Transient, 0, 5,
-			"queue orders does not exist"},
+		{"no queue", fakesqs.Fault{Code: "QueueDoesNotExist", Times: -1}, engine.Transient, 0, 1,
+			"queue orders: it does not exist (create it"},
 		{"answers that are cut off", fakesqs.Fault{Cut: true, Times: -1}, engine.Transient, 0, 5, "queue orders: "},
 	}
 	for _, tt := range tests {

@@ -1,8 +1,6 @@
 package aws
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -13,137 +11,134 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
-	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/internal/network/httpx"
 )
 
-// The codes that are distinguished, without the prefixes of older protocols.
+// Causes are what the errors of all services mean. A service with more rows puts its own before them.
+var Causes = []cause.Row{
+	{If: wantsSSO, Kind: cause.Credentials,
+		Remedy: "sign in: aws sso login, with --profile for another than the default"},
+	{If: hasNone, Kind: cause.Credentials,
+		Remedy: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `profile`, `role` or `credentials`"},
+	{If: httpx.IsUnsent, Kind: cause.Unreachable, Remedy: "check `endpoint` and `region`, and the network"},
+	{Codes: []string{"InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch",
+		"InvalidSignatureException", "MissingAuthenticationToken", "MissingAuthenticationTokenException", "ExpiredToken",
+		"ExpiredTokenException", "InvalidAccessKeyId", "IncompleteSignature", "InvalidSecurity", "RequestExpired",
+		"OptInRequired"}, Kind: cause.Credentials, Remedy: "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `profile`, " +
+		"`role` or `credentials`"},
+	{Codes: []string{"AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException",
+		"NotAuthorized", "KmsAccessDenied", "KMSAccessDenied", "KmsOptInRequired", "KMSOptInRequired"}, Kind: cause.Credentials,
+		Remedy: "allow these credentials this action", Means: errDenied},
+	{Codes: []string{"QueueDoesNotExist", "NonExistentQueue", "NotFound", "NotFoundException", "QueueDeletedRecently"},
+		Kind: cause.Missing, Says: "it does not exist", Remedy: "create it, or correct its name, `region` or `endpoint`", Means: errMissing},
+	{Codes: []string{"RequestThrottled", "Throttled", "ThrottledException", "KmsThrottled", "KMSThrottling",
+		"KMSThrottlingException", "OverLimit"}, If: throttled, Kind: cause.Throttled},
+	{Codes: []string{"InternalError", "InternalFailure", "InternalErrorException", "ServiceUnavailable",
+		"ServiceUnavailableException", "ServiceFault", "KmsInvalidState", "KMSInvalidState", "KmsDisabled", "KMSDisabled",
+		"KmsNotFound", "KMSNotFound"}, Kind: cause.Lost},
+}
+
+var causes = cause.Table{Code: CodeOf, Delay: DelayOf, Refused: cause.Rejected,
+	Rows: append(slices.Clone(Causes), cause.Row{If: serverFault, Kind: cause.Lost})}
+
+// Explain gives an error of a call its class, says what it is about, such as "queue orders", and what to do about it.
+func Explain(err error, about string) error { return causes.Explain(err, about) }
+
 var (
-	refused = []string{ // who calls
-		"InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "InvalidSignatureException",
-		"MissingAuthenticationToken", "MissingAuthenticationTokenException",
-		"ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "IncompleteSignature", "InvalidSecurity",
-		"RequestExpired", "OptInRequired",
-	}
-	denied = []string{"AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException",
-		"NotAuthorized", "KmsAccessDenied", "KMSAccessDenied", "KmsOptInRequired", "KMSOptInRequired"}
-	missing = []string{"QueueDoesNotExist", "NonExistentQueue", "NotFound", "NotFoundException", "QueueDeletedRecently"}
-	slower  = []string{"RequestThrottled", "Throttled", "ThrottledException", "KmsThrottled", "KMSThrottling",
-		"KMSThrottlingException", "OverLimit"}
-	later = []string{"InternalError", "InternalFailure", "InternalErrorException", "ServiceUnavailable",
-		"ServiceUnavailableException", "ServiceFault", "KmsInvalidState", "KMSInvalidState", "KmsDisabled",
-		"KMSDisabled", "KmsNotFound", "KMSNotFound"}
+	errMissing = errors.New("the queue or topic does not exist")
+	errDenied  = errors.New("the credentials lack a permission")
 )
 
-// Classify gives an error of a call its class and a remedy. What is the thing that
-// the call was about, such as "queue orders".
-func Classify(err error, what string) error {
-	if err == nil {
-		return nil
+// noCredentials is why there are no credentials to open a session with.
+type noCredentials struct{ error }
+
+func (e *noCredentials) Unwrap() error { return e.error }
+
+// hasNone reports whether there are no credentials to sign a call with.
+func hasNone(err error) bool {
+	if _, ok := errors.AsType[*noCredentials](err); ok {
+		return true
 	}
-	if _, known := errors.AsType[*engine.Error](err); known {
-		return err
+	_, answered := errors.AsType[smithy.APIError](err)
+	return !answered && !httpx.IsUnsent(err) && mentions(err, "get identity:", "get credentials:")
+}
+
+func wantsSSO(err error) bool { return hasNone(err) && mentions(err, "SSO token", "SSO session") }
+
+func mentions(err error, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(err.Error(), part) })
+}
+
+// CodeOf returns the code of an answer that is an error, without the prefix of older protocols, and what the service says.
+func CodeOf(err error) (code, text string) {
+	api, answered := errors.AsType[smithy.APIError](err)
+	if !answered || hasNone(err) {
+		return "", withoutSDK(err)
 	}
-	if httpx.IsUnsent(err) {
-		return unsent(err, what)
+	code = api.ErrorCode()
+	code = code[strings.LastIndexAny(code, ".#")+1:]
+	text = code
+	if said := strings.TrimSpace(api.ErrorMessage()); said != "" && said != "UnknownError" {
+		text += ": " + said
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	operation := ""
 	if op, ok := errors.AsType[*smithy.OperationError](err); ok {
-		operation = strings.ToLower(op.Service()) + ":" + op.Operation()
+		text = strings.ToLower(op.Service()) + ":" + op.Operation() + ": " + text
 	}
-	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		e := Answer(api.ErrorCode(), api.ErrorMessage(), what, operation, api.ErrorFault() == smithy.FaultClient)
-		if res, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && res.Response != nil {
-			if e.Class == engine.Rejected && res.HTTPStatusCode() >= 500 {
-				e.Class = engine.Transient
-			}
-			e.Delay = hint(res.Response.Header)
-		}
-		return e
+	return code, text
+}
+
+// withoutSDK returns the text of an error without what the SDK adds.
+func withoutSDK(err error) string {
+	if hasNone(err) { // the SDK lists all places that it has searched, in one long line
+		return cut("no AWS credentials: " + err.Error())
 	}
-	if strings.Contains(err.Error(), "get identity:") || strings.Contains(err.Error(), "get credentials:") {
-		return credentialsError(err)
+	if unsent, ok := errors.AsType[*httpx.Unsent](err); ok {
+		return "can't be reached: " + unsent.Error()
 	}
 	if send, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
-		return engine.Errorf(engine.Transient, "%s: %w", what, send.Err)
+		return send.Err.Error()
 	}
-	return engine.Errorf(engine.Transient, "%s: %w", what, err)
+	return ""
 }
 
-// unsent is the error of a call of which nothing was sent.
-func unsent(err error, what string) *engine.Error {
-	class := engine.Transient
-	if errors.Is(err, context.DeadlineExceeded) {
-		class = engine.Timeout
-	}
-	cause, _ := errors.AsType[*httpx.Unsent](err)
-	e := engine.Errorf(class, "%s: can't be reached: %w (check `endpoint` and `region`, and the network)", what, cause)
-	e.Holds = true
-	return e
-}
-
-// Answer is the error that a code of a service means, of a call or of one of its entries.
-func Answer(code, message, what, operation string, sender bool) *engine.Error {
-	code = bare(code)
-	text := code
-	if message = strings.TrimSpace(message); message != "" && message != "UnknownError" {
-		text += ": " + message
-	}
-	_, throttled := retry.DefaultThrottleErrorCodes[code]
-	switch {
-	case slices.Contains(refused, code):
-		return engine.Errorf(engine.Auth,
-			"%s: the credentials are refused: %s (check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `profile`, `role` or `credentials`)", what,
-			text)
-	case slices.Contains(denied, code):
-		return engine.Errorf(engine.Auth, "%s: %s (allow these credentials %s)", what, text,
-			cmp.Or(operation, "to do this"))
-	case slices.Contains(missing, code):
-		e := engine.Errorf(engine.Transient,
-			"%s does not exist: %s (create it, or correct its name, `region` or `endpoint`)", what, text)
-		e.Mistake = true
-		return e
-	case throttled || slices.Contains(slower, code) || slices.Contains(later, code) || !sender:
-		return engine.Errorf(engine.Transient, "%s: %s", what, text)
-	}
-	return engine.Errorf(engine.Rejected, "%s: %s", what, text)
-}
-
-// credentialsError says that there are no credentials to call with. The cause lists all
-// places that were searched, in one long line.
-func credentialsError(cause error) error {
-	text := cause.Error()
+// cut returns a text without what is too much to read.
+func cut(text string) string {
 	if len(text) > 300 {
-		text = text[:300] + "…"
+		return text[:300] + "…"
 	}
-	if strings.Contains(text, "SSO token") || strings.Contains(text, "SSO session") {
-		return engine.Errorf(engine.Auth,
-			"no AWS credentials: %s (sign in: aws sso login, with --profile for another than the default)", text)
-	}
-	return engine.Errorf(engine.Auth,
-		"no AWS credentials: %s (set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `profile`, `role` or `credentials`)",
-		text)
+	return text
 }
 
-// Missing says whether an error is about a queue that does not exist.
-func Missing(err error) bool { return hasCode(err, missing) }
-
-// Denied says whether credentials lack a permission.
-func Denied(err error) bool { return hasCode(err, denied) }
-
-func hasCode(err error, codes []string) bool {
-	api, ok := errors.AsType[smithy.APIError](err)
-	return ok && slices.Contains(codes, bare(api.ErrorCode()))
+func throttled(err error) bool {
+	code, _ := CodeOf(err)
+	_, ok := retry.DefaultThrottleErrorCodes[code]
+	return ok
 }
 
-// bare is a code without its prefix.
-func bare(code string) string { return code[strings.LastIndexAny(code, ".#")+1:] }
+// serverFault reports whether a service does not blame the request for an error.
+func serverFault(err error) bool {
+	api, answered := errors.AsType[smithy.APIError](err)
+	res, ok := errors.AsType[*smithyhttp.ResponseError](err)
+	return answered && (api.ErrorFault() != smithy.FaultClient || ok && res.Response != nil && res.HTTPStatusCode() >= 500)
+}
+
+// Missing reports whether an error is about a queue or a topic that does not exist.
+func Missing(err error) bool { return errors.Is(Explain(err, ""), errMissing) }
+
+// Denied reports whether credentials lack a permission.
+func Denied(err error) bool { return errors.Is(Explain(err, ""), errDenied) }
 
 // longestHint bounds what a server may ask for.
 const longestHint = 5 * time.Minute
+
+// DelayOf returns how long a service asks to wait; 0: it does not ask.
+func DelayOf(err error) time.Duration {
+	if res, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && res.Response != nil {
+		return hint(res.Response.Header)
+	}
+	return 0
+}
 
 // hint is how long a server asks to wait: 0 is no hint.
 func hint(h http.Header) time.Duration {

@@ -53,7 +53,7 @@ func Queues(ctx context.Context, client *sqs.Client, pattern string) iter.Seq2[s
 			}
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				yield("", Classify(err, "queues"))
+				yield("", Explain(err, "queues"))
 				return
 			}
 			for _, address := range page.QueueUrls {

@@ -12,7 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/flowd-io/flowd/engine"
 )
 
 // Queue is a queue as it is configured: by name, URL or ARN.
@@ -79,7 +78,7 @@ func redact(text string) string {
 	return text
 }
 
-// FIFO says whether the queue keeps the order of its groups: its name shows that.
+// FIFO reports whether the queue keeps the order of its groups: its name shows that.
 func (q Queue) FIFO() bool { return strings.HasSuffix(q.Name, ".fifo") }
 
 // String is what messages call it.
@@ -110,14 +109,8 @@ func (q Queue) Find(ctx context.Context, client *sqs.Client, region string) (add
 	}
 	out, err := client.GetQueueUrl(ctx,
 		&sqs.GetQueueUrlInput{QueueName: &q.Name, QueueOwnerAWSAccountId: Optional(q.Account)})
-	switch {
-	case Missing(err):
-		e := engine.Errorf(engine.Transient,
-			"there is no %s in %s (create it, or correct `queue`, `region` or `endpoint`)", q, region)
-		e.Mistake = true
-		return "", e
-	case err != nil:
-		return "", Classify(err, q.String())
+	if err != nil {
+		return "", Explain(err, fmt.Sprintf("%s in %s", q, region))
 	}
 	return aws.ToString(out.QueueUrl), nil
 }

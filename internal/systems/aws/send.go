@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 )
@@ -120,7 +121,7 @@ func (r Requests) Send(ctx context.Context, client *sqs.Client, url, what string
 		}
 		out, err := client.SendMessageBatch(ctx, in, Once)
 		if err != nil {
-			return nil, Classify(err, what)
+			return nil, Explain(err, what)
 		}
 		return Failed(len(which), len(out.Successful), out.Failed, what), nil
 	})
@@ -164,7 +165,7 @@ func (r Requests) Hide(ctx context.Context, client *sqs.Client, url, what string
 		}
 		out, err := client.ChangeMessageVisibilityBatch(ctx, in)
 		if err != nil {
-			return nil, Classify(err, what)
+			return nil, Explain(err, what)
 		}
 		return Failed(len(which), len(out.Successful), out.Failed, what), nil
 	})
@@ -182,7 +183,7 @@ func (r Requests) Delete(ctx context.Context, client *sqs.Client, url, what stri
 		}
 		out, err := client.DeleteMessageBatch(ctx, in)
 		if err != nil {
-			return nil, Classify(err, what)
+			return nil, Explain(err, what)
 		}
 		return Failed(len(which), len(out.Successful), out.Failed, what), nil
 	})
@@ -207,7 +208,11 @@ func Failed(n, succeeded int, failed []Failure, what string) []error {
 		if err != nil || i < 0 || i >= n {
 			continue
 		}
-		errs[i] = Answer(aws.ToString(f.Code), aws.ToString(f.Message), what, "", f.SenderFault)
+		fault := smithy.FaultServer
+		if f.SenderFault {
+			fault = smithy.FaultClient
+		}
+		errs[i] = Explain(&smithy.GenericAPIError{Code: aws.ToString(f.Code), Message: aws.ToString(f.Message), Fault: fault}, what)
 	}
 	return errs
 }

@@ -150,7 +150,7 @@ func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*S
 			}))
 	}
 	if _, err := s.cfg.Credentials.Retrieve(ctx); err != nil {
-		return nil, credentialsError(err)
+		return nil, Explain(&noCredentials{err}, "")
 	}
 	return s, nil
 }

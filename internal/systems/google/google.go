@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/internal/network/httpx"
 	"github.com/flowd-io/flowd/internal/network/tlsconf"
 	"github.com/flowd-io/flowd/schema"
@@ -96,7 +96,7 @@ func (c *Config) Open(ctx context.Context) (*Client, error) {
 	}
 	if err != nil {
 		client.Close()
-		return nil, classify(err)
+		return nil, explain(err)
 	}
 	return client, nil
 }
@@ -125,23 +125,29 @@ func (c *Config) source(ctx context.Context) (oauth2.TokenSource, error) {
 	return found.TokenSource, nil
 }
 
-// classify gives an error about credentials its class and a remedy.
-func classify(err error) error {
+// causes are what the errors about credentials mean.
+var causes = cause.Table{Code: codeOf, Rows: []cause.Row{
+	{If: isAway, Kind: cause.Busy, Remedy: "flowd asks again"},
+	{If: func(error) bool { return true }, Kind: cause.Credentials,
+		Remedy: "set `credentials` or GOOGLE_APPLICATION_CREDENTIALS, or `anonymous`"},
+}}
+
+// isAway reports whether the service that gives tokens can't be reached, or gives none at present.
+func isAway(err error) bool {
 	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
-	var unsent *httpx.Unsent
-	switch {
-	case errors.As(err, &unsent),
-		answered && answer.Response != nil && (answer.Response.StatusCode >= 500 || answer.Response.StatusCode == 429):
-		e := engine.Errorf(engine.Transient, "no token from Google at present: %w", err)
-		e.Holds = true
-		return e
-	}
-	if answered { // its text quotes the whole answer
-		err = fmt.Errorf("%s: %s", answer.ErrorCode, answer.ErrorDescription)
-	}
-	return engine.Errorf(engine.Auth,
-		"no Google credentials: %w (set `credentials` or GOOGLE_APPLICATION_CREDENTIALS, or `anonymous`)", err)
+	return httpx.IsUnsent(err) ||
+		answered && answer.Response != nil && (answer.Response.StatusCode >= 500 || answer.Response.StatusCode == 429)
 }
+
+// codeOf returns what the service that gives tokens says, without the whole answer.
+func codeOf(err error) (code, text string) {
+	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok && !isAway(err) {
+		return "", fmt.Sprintf("%s: %s", answer.ErrorCode, answer.ErrorDescription)
+	}
+	return "", ""
+}
+
+func explain(err error) error { return causes.Explain(err, "no token from Google") }
 
 // Do makes a request with a token, and once more with a new one if that is refused. A body
 // must be one that can be read again. The caller closes the answer's body.
@@ -152,7 +158,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	for renewed := false; ; renewed = true {
 		src, t, err := c.token()
 		if err != nil {
-			return nil, classify(err)
+			return nil, explain(err)
 		}
 		t.SetAuthHeader(req)
 		res, err := c.http.Do(req)

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 )
 
 // chException is an error of ClickHouse.
@@ -21,7 +23,7 @@ type chException struct {
 
 func (e *chException) Error() string { return e.text }
 
-// chCode is how an error begins, in all versions; newer ones say at its end what the number means.
+// chCode matches the beginning of an error, in all versions. Newer ones name the number at the end.
 var (
 	chCode  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Code: (\d+)[.,] `) })
 	chNoise = sync.OnceValue(func() *regexp.Regexp {
@@ -30,7 +32,7 @@ var (
 	})
 )
 
-// exception reads an error, and is nil for text that is none.
+// exception returns the error in a text, or nil if the text is not an error.
 func (p *chPool) exception(text []byte) error {
 	at := chCode().FindSubmatchIndex(text)
 	if at == nil {
@@ -40,8 +42,8 @@ func (p *chPool) exception(text []byte) error {
 	if err != nil {
 		return nil
 	}
-	if code == unknownSetting || slices.Contains(chNoSuch, code) {
-		p.forget() // the server, or the table, is another one
+	if code == unknownSetting || slices.Contains(chMissing, code) {
+		p.forget() // this is another server, or another table
 	}
 	said, _, marked := strings.Cut(string(text[at[0]:]), "\n__exception__")
 	if marked { // the last line before has its length, and a tag
@@ -60,59 +62,67 @@ const (
 	unknownSetting = 115
 )
 
-// refused is the error of an answer that is one.
+// refused returns the error that an answer means.
 func (p *chPool) refused(res *http.Response, text []byte) error {
 	if err := p.exception(text); err != nil {
 		return err
 	}
 	said := strings.ToValidUTF8(string(bytes.TrimSpace(text)), "\uFFFD")
-	err := fmt.Errorf("%s: %s: %.300q", p.url.Host, res.Status, said)
+	says := fmt.Sprintf("%s: %s: %.300q", p.url.Host, res.Status, said)
 	switch {
 	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden:
-		return engine.WithClass(engine.Auth, remedied(err, checkLogin))
+		return engine.Errorf(engine.Auth, "%s (%s)", says, checkLogin)
 	case res.StatusCode >= 500, res.StatusCode == http.StatusTooManyRequests, res.StatusCode == http.StatusRequestTimeout:
-		return held(err)
+		return cause.Held(errors.New(says))
 	}
-	return held(remedied(err, "this is not ClickHouse: the dsn is to name its port for HTTP")) // or what stands before it
+	// It may be something in front of ClickHouse.
+	return cause.Held(fmt.Errorf("%s (this is not ClickHouse: name its port for HTTP in the dsn)", says))
 }
 
-// What the numbers of errors mean.
-var (
-	chLogin  = []int{192, 193, 194, 195, 516}
-	chGrant  = []int{291, 482, 492, 497}
-	chNoSuch = []int{8, 10, 16, 47, 60, 81}
-	chMisfit = []int{6, 13, 19, 20, 21, 22, 25, 26, 27, 32, 38, 41, 53, 69, 70, 72, 117, 120, 128, 130, 131, 153, 190, 248,
-		321, 349, 366, 376, 395, 407, 441, 467, 469, 490, 675, 676, 691}
-	chTimeout = []int{159, 160}
-	chOutage  = []int{3, 23, 24, 33, 74, 75, 76, 77, 95, 96, 97, 171, 172, 173, 198, 201, 202, 203, 204, 209, 210, 216, 218,
-		225, 236, 241, 242, 243, 252, 254, 265, 279, 285, 286, 289, 297, 319, 369, 394, 410, 415, 416, 425, 439, 499, 519,
-		999}
-	chMistake = []int{34, 35, 36, 42, 43, 44, 45, 46, 48, 50, 51, 52, 62, 63, 73, 78, 80, 115, 158, 164, 179, 181, 184, 206,
-		207, 215, 229, 307, 344, 386, 392, 396, 446, 452, 456, 457, 471, 472}
-)
+// clickhouseCauses goes by the number. What it does not know is tried again.
+var clickhouseCauses = cause.Table{Code: chNumber, Rows: []cause.Row{
+	{Codes: codes(192, 193, 194, 195, 516), Kind: cause.Credentials, Remedy: checkLogin},
+	{Codes: codes(291, 482, 492, 497), Kind: cause.Credentials, Remedy: grant},
+	{Codes: codes(164), Kind: cause.Credentials, Remedy: "give the user a profile with readonly = 2, not 1"},
+	{Codes: codes(chMissing...), Kind: cause.Awaited, Remedy: createTable, Means: errMissing},
+	{Codes: codes(6, 13, 19, 20, 21, 22, 25, 26, 27, 32, 38, 41, 53, 69, 70, 72, 117, 120, 128, 130, 131, 153, 190, 248, 321,
+		349, 366, 376, 395, 407, 441, 467, 469, 490, 675, 676, 691), If: chBlamesRow, Kind: cause.Rejected},
+	{Codes: codes(159, 160), Kind: cause.Slow},
+	{Codes: codes(3, 23, 24, 33, 74, 75, 76, 77, 95, 96, 97, 171, 172, 173, 198, 201, 202, 203, 204, 209, 210, 216, 218, 225,
+		236, 241, 242, 243, 252, 254, 265, 279, 285, 286, 289, 297, 319, 369, 394, 410, 415, 416, 425, 439, 499, 519, 999),
+		If: chDiskFull, Kind: cause.Busy},
+	{Codes: codes(34, 35, 36, 42, 43, 44, 45, 46, 48, 50, 51, 52, 62, 63, 73, 78, 80, unknownSetting, 158, 179, 181, 184, 206,
+		207, 215, 229, 307, 344, 386, 392, 396, 446, 452, 456, 457, 471, 472), Kind: cause.Misconfigured},
+}}
 
-// ofClickHouse goes by the number.
-func ofClickHouse(e *chException) error {
-	has := func(codes []int) bool { return slices.Contains(codes, e.code) }
-	says := func(part string) bool { return strings.Contains(e.text, part) }
-	switch {
-	case has(chLogin):
-		return engine.WithClass(engine.Auth, remedied(e, checkLogin))
-	case has(chGrant):
-		return engine.WithClass(engine.Auth, remedied(e, grant))
-	case e.code == 164:
-		return engine.WithClass(engine.Auth, remedied(e, "give the user a profile with readonly = 2, not 1"))
-	case has(chNoSuch):
-		return missing(e)
-	case e.code == 36 && says("for type Enum"), e.code == 49 && says("Unknown element"),
-		e.code == 252 && says("partitions for single INSERT"), has(chMisfit):
-		return engine.WithClass(engine.Rejected, e)
-	case has(chTimeout):
-		return engine.WithClass(engine.Timeout, e)
-	case e.code >= 1000 && says("No space left"), has(chOutage):
-		return held(e)
-	case has(chMistake):
-		return engine.WithClass(engine.Permanent, e)
+// chMissing are the errors about a database, a table or a column that does not exist.
+var chMissing = []int{8, 10, 16, 47, 60, 81}
+
+func chNumber(err error) (code, text string) {
+	if e, ok := errors.AsType[*chException](err); ok {
+		return strconv.Itoa(e.code), e.text
 	}
-	return engine.WithClass(engine.Transient, e)
+	return "", ""
+}
+
+// chBlamesRow matches errors whose number alone does not say that a value is to blame.
+func chBlamesRow(err error) bool {
+	e, ok := errors.AsType[*chException](err)
+	if !ok {
+		return false
+	}
+	switch e.code {
+	case 36:
+		return strings.Contains(e.text, "for type Enum")
+	case 49:
+		return strings.Contains(e.text, "Unknown element")
+	case 252:
+		return strings.Contains(e.text, "partitions for single INSERT")
+	}
+	return false
+}
+
+func chDiskFull(err error) bool {
+	e, ok := errors.AsType[*chException](err)
+	return ok && e.code >= 1000 && strings.Contains(e.text, "No space left")
 }

@@ -35,7 +35,7 @@ func (r *chRows) Next() bool {
 	for {
 		line, err := r.read()
 		if err != nil && err != io.EOF {
-			r.err = classify(r.conn.lost(r.ctx, err), false)
+			r.err = explain(r.conn.lost(r.ctx, err), false)
 			return false
 		}
 		line = bytes.TrimSpace(line)
@@ -84,7 +84,7 @@ func (r *chRows) broken(line []byte) error {
 	rest, _ := io.ReadAll(io.LimitReader(r.lines, chError))
 	text := append(bytes.Clone(line[:min(len(line), chError)]), append([]byte("\n"), rest...)...)
 	if err := r.conn.exception(text); err != nil {
-		return classify(err, false)
+		return explain(err, false)
 	}
 	return engine.Errorf(engine.Permanent, "the answer is %.60q, not JSON (remove FORMAT from the query)", text)
 }
@@ -104,7 +104,7 @@ func chDistinct(row []byte) error {
 func (r *chRows) Append(dst []byte) ([]byte, error) {
 	if !valid(r.line) {
 		if err := r.conn.exception(r.line[max(0, len(r.line)-chError):]); err != nil && r.line[len(r.line)-1] != '}' { // in the middle of a row
-			return dst, classify(err, false)
+			return dst, explain(err, false)
 		}
 		if utf8.Valid(r.line) {
 			return dst, engine.Errorf(engine.Transient, "the server has sent a row that is not JSON, or nested too deep: %.60q", r.line)

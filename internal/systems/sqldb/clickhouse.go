@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/internal/network/httpx"
 	"github.com/flowd-io/flowd/internal/network/tlsconf"
@@ -165,9 +166,9 @@ func (p *chPool) settings(ctx context.Context) (map[string]bool, error) {
 		case ctx.Err() != nil:
 			return nil, p.lost(ctx, err)
 		case dialing.Err() != nil:
-			return nil, held(fmt.Errorf("%s: no answer within %v", p.url.Host, p.db.ConnectTimeout))
+			return nil, cause.Held(fmt.Errorf("%s: no answer within %v", p.url.Host, p.db.ConnectTimeout))
 		}
-		return nil, classify(err, true)
+		return nil, explain(err, true)
 	}
 	known = map[string]bool{}
 	for name := range strings.Lines(string(text)) {
@@ -249,11 +250,11 @@ func (p *chPool) lost(ctx context.Context, err error) error {
 	case errors.Is(err, io.EOF):
 		err = errors.New("the server has closed the connection")
 	case errors.As(err, new(tls.RecordHeaderError)):
-		err = remedied(err, "write http:// in the dsn, or the port of HTTPS")
+		err = fmt.Errorf("%w (write http:// in the dsn, or the port of HTTPS)", err)
 	}
 	err = fmt.Errorf("%s: %w", p.url.Host, err)
 	if unsent {
-		return held(err)
+		return cause.Held(err)
 	}
 	return engine.WithClass(engine.Transient, err) // it may have been carried out
 }
@@ -276,7 +277,7 @@ func (c *chConn) Exec(ctx context.Context, query string, args []Value) (int64, e
 	}
 	defer res.Body.Close()
 	if err := httpx.Drain(res); err != nil { // what is behind that much is of no use
-		return 0, classify(c.lost(ctx, err), false)
+		return 0, explain(c.lost(ctx, err), false)
 	}
 	return 0, nil
 }
@@ -288,7 +289,7 @@ func (c *chConn) statement(ctx context.Context, query string, args []Value, sett
 		return nil, engine.WithClass(engine.Permanent, err)
 	}
 	res, err := c.ask(ctx, []byte(query), settings)
-	return res, classify(err, false)
+	return res, explain(err, false)
 }
 
 // Query gives rows as they come, each of which is bounded.
@@ -349,7 +350,7 @@ func (c *chConn) Types(ctx context.Context, table string, columns []string, anew
 	for i, name := range columns {
 		text, ok := all[name]
 		if !ok {
-			return nil, missing(fmt.Errorf("it has no column %q", name))
+			return nil, explain(missingColumn(name), false)
 		}
 		types[i] = parseCHType(text)
 	}
@@ -395,18 +396,18 @@ func (c *chConn) Copy(ctx context.Context, table string, columns []string, rows 
 	}
 	res, err := c.ask(ctx, data, settings)
 	if err != nil {
-		return classify(err, false)
+		return explain(err, false)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, chError))
 	if err != nil {
-		return classify(c.lost(ctx, err), false)
+		return explain(c.lost(ctx, err), false)
 	}
 	if text = bytes.TrimSpace(text); len(text) == 0 { // which is what says that the rows are stored
 		return nil
 	}
 	if err := c.exception(text); err != nil {
-		return classify(err, false)
+		return explain(err, false)
 	}
 	return engine.Errorf(engine.Transient, "the server has answered %.60q instead of storing the rows", text)
 }

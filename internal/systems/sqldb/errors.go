@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/internal/network/bounds"
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,10 +19,10 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// Blames says whether an error is about the values of a statement: others may work.
+// Blames reports whether an error is about the values of a statement: others may work.
 func Blames(err error) bool {
-	var e *engine.Error
-	return errors.As(err, &e) && e.Class == engine.Rejected
+	e, ok := errors.AsType[*engine.Error](err)
+	return ok && e.Class == engine.Rejected
 }
 
 // Mistaken reports whether an error is about a statement or its values. The values may have been made for types that the
@@ -29,52 +32,28 @@ func Mistaken(err error) bool {
 	return ok && (e.Class == engine.Rejected || e.Class == engine.Permanent)
 }
 
-// Missing says whether an error is about a table or column that there is not: somebody may still create it.
-func Missing(err error) bool { return isMarked(err, absent) }
+// Missing reports whether an error is about a table or column that does not exist. Somebody may still create it.
+func Missing(err error) bool { return errors.Is(err, errMissing) }
 
 // Refers reports whether a row was refused because the row that it refers to does not exist. That row may be written
 // later.
-func Refers(err error) bool { return isMarked(err, reference) }
+func Refers(err error) bool { return errors.Is(err, errReference) }
 
 // Duplicates reports whether a row was refused because another row has its key.
-func Duplicates(err error) bool { return isMarked(err, duplicate) }
+func Duplicates(err error) bool { return errors.Is(err, errDuplicate) }
 
-// mark is the cause of an error, where its class does not say enough.
-type mark uint8
-
-const (
-	absent    mark = iota + 1 // a table or a column does not exist
-	readOnly                  // the server or the session takes no writes
-	reference                 // a foreign key refers to a row that is not there
-	duplicate                 // a row with this key exists
+// What an error is, where its class does not say enough.
+var (
+	errMissing   = errors.New("a table or column does not exist")
+	errReadOnly  = errors.New("the server or the session takes no writes")
+	errReference = errors.New("a foreign key refers to a row that does not exist")
+	errDuplicate = errors.New("a row with this key exists")
 )
 
-type marked struct {
-	error
-	mark mark
-}
+// missingColumn is a column that a table does not have.
+type missingColumn string
 
-func (m *marked) Unwrap() error { return m.error }
-
-func isMarked(err error, as mark) bool {
-	m, ok := errors.AsType[*marked](err)
-	return ok && m.mark == as
-}
-
-func missing(err error) error { return held(&marked{remedied(err, createTable), absent}) }
-
-func refusesWrites(err error, remedy string) error {
-	return held(&marked{remedied(err, remedy), readOnly})
-}
-
-func duplicates(err error) error { return engine.WithClass(engine.Rejected, &marked{err, duplicate}) }
-
-func refers(err error) error { return engine.WithClass(engine.Rejected, &marked{err, reference}) }
-
-func held(err error) error { return &engine.Error{Class: engine.Transient, Holds: true, Err: err} }
-
-// remedied adds to the words of a database what to do.
-func remedied(err error, remedy string) error { return fmt.Errorf("%w (%s)", err, remedy) }
+func (c missingColumn) Error() string { return fmt.Sprintf("it has no column %q", string(c)) }
 
 const (
 	checkLogin   = "check the user and password of the dsn"
@@ -85,50 +64,56 @@ const (
 	pgReplica    = replica + "; of several hosts, target_session_attrs=read-write chooses the primary"
 )
 
-// classify gives an error of a driver its class. connecting: nothing was sent yet.
-func classify(err error, connecting bool) error {
-	var e *engine.Error
-	var pg *pgconn.PgError
-	var my *mysql.MySQLError
-	var file *lite.Error
-	var house *chException
+// explain gives an error of a driver its class and a remedy. connecting says that nothing was sent yet.
+func explain(err error, connecting bool) error {
+	table := &causes
 	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &e):
-		return err
-	case errors.As(err, &pg):
-		return ofPostgres(pg)
-	case errors.As(err, &my):
-		return ofMySQL(my)
-	case errors.As(err, &file):
-		return ofSQLite(file)
-	case errors.As(err, &house):
-		return ofClickHouse(house)
-	case errors.Is(err, bounds.ErrTooLarge):
-		return engine.WithClass(engine.TooLarge, remedied(err, "raise it, or ask for less"))
-	case errors.Is(err, mysql.ErrPktTooLarge):
-		return engine.WithClass(engine.Rejected, remedied(errors.New("the row is larger than max_allowed_packet"), largerPacket))
-	case errors.Is(err, driver.ErrBadConn): // nothing was sent
-		return held(errors.New("the connection is lost"))
-	case errors.Is(err, context.DeadlineExceeded) && !connecting:
-		return engine.WithClass(engine.Timeout, err)
-	case errors.Is(err, context.Canceled):
-		return err
-	case connecting && errors.Is(err, context.DeadlineExceeded):
-		return held(fmt.Errorf("no connection in time: %w", err))
+	case errors.As(err, new(*pgconn.PgError)):
+		table = &postgresCauses
+	case errors.As(err, new(*mysql.MySQLError)):
+		table = &mysqlCauses
+	case errors.As(err, new(*lite.Error)):
+		table = &sqliteCauses
+	case errors.As(err, new(*chException)):
+		table = &clickhouseCauses
 	case connecting:
-		var c *pgconn.ConnectError
-		if errors.As(err, &c) {
-			err = errors.New(strings.Join(strings.Fields(c.Error()), " ")) // several lines: one for each attempt
-		}
-		return held(err)
+		table = &connectCauses
 	}
-	var network net.Error
-	if pgconn.SafeToRetry(err) && errors.As(err, &network) {
-		return held(err)
+	return table.Explain(err, "")
+}
+
+// causes are the errors that no server has sent.
+var causes = cause.Table{Rows: []cause.Row{
+	{Is: bounds.ErrTooLarge, Kind: cause.TooLarge, Remedy: "raise it, or ask for less"},
+	{Is: mysql.ErrPktTooLarge, Kind: cause.Rejected, Says: "the row is larger than max_allowed_packet", Remedy: largerPacket},
+	{Is: driver.ErrBadConn, Kind: cause.Unreachable, Says: "the connection is lost"}, // nothing was sent
+	{If: as[missingColumn], Kind: cause.Awaited, Remedy: createTable, Means: errMissing},
+	{If: unsent, Kind: cause.Unreachable},
+}}
+
+// connectCauses are errors of the same kind while a connection is made.
+var connectCauses = cause.Table{Code: oneLine, Rows: append(slices.Clone(causes.Rows),
+	cause.Row{Is: context.DeadlineExceeded, Kind: cause.Unreachable, Remedy: "there was no connection in time"},
+	cause.Row{If: func(error) bool { return true }, Kind: cause.Unreachable},
+)}
+
+// unsent reports whether a statement can't have been carried out.
+func unsent(err error) bool {
+	_, ok := errors.AsType[net.Error](err)
+	return ok && pgconn.SafeToRetry(err)
+}
+
+// oneLine returns the text of an error that has several lines, one for each attempt.
+func oneLine(err error) (code, text string) {
+	if c, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return "", strings.Join(strings.Fields(c.Error()), " ")
 	}
-	return engine.WithClass(engine.Transient, err) // it may have been carried out
+	return "", ""
+}
+
+func as[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
 }
 
 // mostSaid is how much is shown of the text of an error, in bytes.
@@ -142,121 +127,129 @@ func said(text string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// ofPostgres goes by the SQLSTATE.
-func ofPostgres(e *pgconn.PgError) error {
-	text := e.Message
+// codes are numbers as a table has them.
+func codes(all ...int) (texts []string) {
+	for _, c := range all {
+		texts = append(texts, strconv.Itoa(c))
+	}
+	return texts
+}
+
+// postgresCauses goes by the SQLSTATE, and what it does not know, such as 40001, is tried again.
+var postgresCauses = cause.Table{Code: sqlState, Rows: []cause.Row{
+	{Codes: []string{"42501"}, Kind: cause.Credentials, Remedy: grant},
+	{Codes: []string{"28*"}, Kind: cause.Credentials, Remedy: checkLogin},
+	{Codes: []string{"42P01", "42703", "3D000", "3F000"}, Kind: cause.Awaited, Remedy: createTable, Means: errMissing},
+	{Codes: []string{"25006"}, Kind: cause.Busy, Remedy: pgReplica, Means: errReadOnly},
+	{Codes: []string{"23503"}, Kind: cause.Rejected, Means: errReference},
+	{Codes: []string{"23505"}, Kind: cause.Rejected, Means: errDuplicate},
+	{Codes: []string{"21000", "54000", "P0001", "22*", "23*", "44*"}, Kind: cause.Rejected},
+	{Codes: []string{"57014", "55P03"}, If: stalePlan, Kind: cause.Lost},
+	{Codes: []string{"53*", "57*", "58*", "08*"}, Kind: cause.Busy},
+	{Codes: []string{"42*", "0A*", "26*", "34*"}, Kind: cause.Misconfigured},
+}}
+
+func sqlState(err error) (code, text string) {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return "", ""
+	}
+	text = e.Message
 	if e.Detail != "" {
 		text += ": " + e.Detail
 	}
 	if e.ColumnName != "" && !strings.Contains(text, e.ColumnName) {
 		text += ": column " + e.ColumnName
 	}
-	err := fmt.Errorf("%s (SQLSTATE %s)", said(text), said(e.Code))
-	class := ""
-	if len(e.Code) == 5 {
-		class = e.Code[:2]
-	}
-	switch {
-	case e.Code == "42501":
-		return engine.WithClass(engine.Auth, remedied(err, grant))
-	case class == "28":
-		return engine.WithClass(engine.Auth, remedied(err, checkLogin))
-	case e.Code == "42P01", e.Code == "42703", e.Code == "3D000", e.Code == "3F000":
-		return missing(err)
-	case e.Code == "25006":
-		return refusesWrites(err, pgReplica)
-	case e.Code == "23503":
-		return refers(err)
-	case e.Code == "23505":
-		return duplicates(err)
-	case e.Code == "21000", e.Code == "54000", e.Code == "P0001", class == "22", class == "23", class == "44":
-		return engine.WithClass(engine.Rejected, err)
-	case e.Code == "57014", e.Code == "55P03", e.Code == "0A000" && strings.Contains(e.Message, "cached plan"):
-		return engine.WithClass(engine.Transient, err)
-	case class == "53", class == "57", class == "58", class == "08":
-		return held(err)
-	case class == "42", class == "0A", class == "26", class == "34":
-		return engine.WithClass(engine.Permanent, err)
-	}
-	return engine.WithClass(engine.Transient, err) // 40001, 40P01 and what nobody has thought of
+	return e.Code, fmt.Sprintf("%s (SQLSTATE %s)", said(text), said(e.Code))
 }
 
-// ofMySQL goes by the number of the error.
-func ofMySQL(e *mysql.MySQLError) error {
-	err := fmt.Errorf("%s (error %d, SQLSTATE %s)", said(e.Message), e.Number, said(string(e.SQLState[:])))
-	switch e.Number {
-	case 1153:
-		return engine.WithClass(engine.Rejected, remedied(err, largerPacket))
-	case 1105:
-		if strings.Contains(e.Message, "max_allowed_packet") {
-			return engine.WithClass(engine.Rejected, remedied(err, largerPacket))
-		}
-	case 1045, 1698, 1251, 1820, 3118, 4151:
-		return engine.WithClass(engine.Auth, remedied(err, checkLogin))
-	case 1044, 1142, 1143, 1227, 1370:
-		return engine.WithClass(engine.Auth, remedied(err, grant))
-	case 1049, 1054, 1146:
-		return missing(err)
-	case 1290: // an option of the server forbids the statement
-		if strings.Contains(e.Message, "read-only") || strings.Contains(e.Message, "read_only") {
-			return refusesWrites(err, replica)
-		}
-		return held(err)
-	case 1792, 1836:
-		return refusesWrites(err, replica)
-	case 1216, 1452:
-		return refers(err)
-	case 1062, 1586:
-		return duplicates(err)
-	case 1021, 1030, 1037, 1040, 1041, 1053, 1114, 1129, 1203, 1226, 1927, 3032:
-		return held(err)
-	case 1205, 1213, 1317, 1969, 3024:
-		return engine.WithClass(engine.Transient, err)
-	case 1048, 1136, 1217, 1261, 1262, 1264, 1265, 1292, 1300, 1364, 1365, 1366, 1367, 1406, 1416,
-		1425, 1441, 1451, 1525, 1526, 1557, 1644, 1690, 1694, 1748, 3140, 3141, 3819, 4025, 4038:
-		return engine.WithClass(engine.Rejected, err)
-	case 1064, 1149, 1210, 1235, 1305, 1318:
-		return engine.WithClass(engine.Permanent, err)
-	}
-	switch string(e.SQLState[:2]) {
-	case "22", "23", "44", "45":
-		return engine.WithClass(engine.Rejected, err)
-	case "42":
-		return engine.WithClass(engine.Permanent, err)
-	case "08":
-		return held(err)
-	}
-	return engine.WithClass(engine.Transient, err)
+// stalePlan reports whether a prepared statement no longer fits the table.
+func stalePlan(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "0A000" && strings.Contains(e.Message, "cached plan")
 }
 
-// ofSQLite goes by the result code.
-func ofSQLite(e *lite.Error) error {
-	err := errors.New(strings.ToValidUTF8(e.Error(), "\uFFFD"))
-	switch e.Code() {
-	case lib.SQLITE_CONSTRAINT_FOREIGNKEY:
-		return refers(err)
-	case lib.SQLITE_CONSTRAINT_PRIMARYKEY, lib.SQLITE_CONSTRAINT_UNIQUE:
-		return duplicates(err)
+// mysqlCauses goes by the number of the error, then by its SQLSTATE.
+var mysqlCauses = cause.Table{Code: mysqlNumber, Rows: []cause.Row{
+	{Codes: codes(1153), If: mysqlSays(1105, "max_allowed_packet"), Kind: cause.Rejected, Remedy: largerPacket},
+	{Codes: codes(1045, 1698, 1251, 1820, 3118, 4151), Kind: cause.Credentials, Remedy: checkLogin},
+	{Codes: codes(1044, 1142, 1143, 1227, 1370), Kind: cause.Credentials, Remedy: grant},
+	{Codes: codes(1049, 1054, 1146), Kind: cause.Awaited, Remedy: createTable, Means: errMissing},
+	{Codes: codes(1792, 1836), If: mysqlSays(1290, "read-only", "read_only"), Kind: cause.Busy, Remedy: replica,
+		Means: errReadOnly},
+	{Codes: codes(1216, 1452), Kind: cause.Rejected, Means: errReference},
+	{Codes: codes(1062, 1586), Kind: cause.Rejected, Means: errDuplicate},
+	{Codes: codes(1021, 1030, 1037, 1040, 1041, 1053, 1114, 1129, 1203, 1226, 1290, 1927, 3032), Kind: cause.Busy},
+	{Codes: codes(1205, 1213, 1317, 1969, 3024), Kind: cause.Lost},
+	{Codes: codes(1048, 1136, 1217, 1261, 1262, 1264, 1265, 1292, 1300, 1364, 1365, 1366, 1367, 1406, 1416, 1425, 1441, 1451,
+		1525, 1526, 1557, 1644, 1690, 1694, 1748, 3140, 3141, 3819, 4025, 4038), Kind: cause.Rejected},
+	{Codes: codes(1064, 1149, 1210, 1235, 1305, 1318), Kind: cause.Misconfigured},
+	{If: mysqlState("22", "23", "44", "45"), Kind: cause.Rejected},
+	{If: mysqlState("42"), Kind: cause.Misconfigured},
+	{If: mysqlState("08"), Kind: cause.Busy},
+}}
+
+func mysqlNumber(err error) (code, text string) {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	if !ok {
+		return "", ""
 	}
-	switch e.Code() & 0xff {
-	case lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH, lib.SQLITE_TOOBIG, lib.SQLITE_RANGE:
-		return engine.WithClass(engine.Rejected, err)
-	case lib.SQLITE_CANTOPEN: // which file is in dsn, and may be secret there
-		return held(remedied(err, "the folder of the file in dsn has to exist, and flowd has to be permitted to write there"))
-	case lib.SQLITE_READONLY:
-		return refusesWrites(err, "flowd has to be permitted to write the file in dsn")
-	case lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_NOMEM:
-		return held(err)
-	case lib.SQLITE_AUTH, lib.SQLITE_PERM:
-		return engine.WithClass(engine.Auth, err)
-	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
-		return held(remedied(err, "restore the file"))
-	case lib.SQLITE_ERROR:
-		if text := e.Error(); strings.Contains(text, "no such table") || strings.Contains(text, "no such column") ||
-			strings.Contains(text, "has no column named") {
-			return missing(err)
-		}
-		return engine.WithClass(engine.Permanent, err)
+	return strconv.Itoa(int(e.Number)), fmt.Sprintf("%s (error %d, SQLSTATE %s)", said(e.Message), e.Number,
+		said(string(e.SQLState[:])))
+}
+
+func mysqlSays(number uint16, parts ...string) func(error) bool {
+	return func(err error) bool {
+		e, ok := errors.AsType[*mysql.MySQLError](err)
+		return ok && e.Number == number &&
+			slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(e.Message, part) })
 	}
-	return engine.WithClass(engine.Transient, err) // busy, locked, interrupted
+}
+
+func mysqlState(classes ...string) func(error) bool {
+	return func(err error) bool {
+		e, ok := errors.AsType[*mysql.MySQLError](err)
+		return ok && slices.Contains(classes, string(e.SQLState[:2]))
+	}
+}
+
+// sqliteCauses goes by the result code, which has the kind of error in its last byte. What it does not know, such as a
+// busy database, is tried again.
+var sqliteCauses = cause.Table{Code: sqliteCode, Rows: []cause.Row{
+	{If: sqliteIs(lib.SQLITE_CONSTRAINT_FOREIGNKEY), Kind: cause.Rejected, Means: errReference},
+	{If: sqliteIs(lib.SQLITE_CONSTRAINT_PRIMARYKEY, lib.SQLITE_CONSTRAINT_UNIQUE), Kind: cause.Rejected, Means: errDuplicate},
+	{Codes: codes(lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH, lib.SQLITE_TOOBIG, lib.SQLITE_RANGE), Kind: cause.Rejected},
+	// Which file is in dsn, and may be secret there.
+	{Codes: codes(lib.SQLITE_CANTOPEN), Kind: cause.Busy,
+		Remedy: "the folder of the file in dsn has to exist, and flowd has to be permitted to write there"},
+	{Codes: codes(lib.SQLITE_READONLY), Kind: cause.Busy, Means: errReadOnly,
+		Remedy: "flowd has to be permitted to write the file in dsn"},
+	{Codes: codes(lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_NOMEM), Kind: cause.Busy},
+	{Codes: codes(lib.SQLITE_AUTH, lib.SQLITE_PERM), Kind: cause.Credentials},
+	{Codes: codes(lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB), Kind: cause.Busy, Remedy: "restore the file"},
+	{If: sqliteMisses, Kind: cause.Awaited, Remedy: createTable, Means: errMissing},
+	{Codes: codes(lib.SQLITE_ERROR), Kind: cause.Misconfigured},
+}}
+
+func sqliteCode(err error) (code, text string) {
+	e, ok := errors.AsType[*lite.Error](err)
+	if !ok {
+		return "", ""
+	}
+	return strconv.Itoa(e.Code() & 0xff), strings.ToValidUTF8(e.Error(), "\uFFFD")
+}
+
+func sqliteIs(all ...int) func(error) bool {
+	return func(err error) bool {
+		e, ok := errors.AsType[*lite.Error](err)
+		return ok && slices.Contains(all, e.Code())
+	}
+}
+
+func sqliteMisses(err error) bool {
+	e, ok := errors.AsType[*lite.Error](err)
+	return ok && e.Code()&0xff == lib.SQLITE_ERROR &&
+		slices.ContainsFunc([]string{"no such table", "no such column", "has no column named"},
+			func(part string) bool { return strings.Contains(e.Error(), part) })
 }

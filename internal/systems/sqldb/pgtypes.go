@@ -75,7 +75,7 @@ func (p *pgPool) learn(ctx context.Context, pg *pgconn.PgConn, s *pgconn.Stateme
 		}
 		t, err := p.ask(ctx, pg, oid, 0)
 		if err != nil {
-			return classify(err, false)
+			return explain(err, false)
 		}
 		p.mu.Lock()
 		if len(p.types) >= mostTypes {

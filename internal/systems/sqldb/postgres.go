@@ -130,7 +130,7 @@ func (p *pgPool) Conn(ctx context.Context) (Conn, error) {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return nil, ctx.Err()
 		}
-		return nil, classify(err, true)
+		return nil, explain(err, true)
 	}
 	c.watch.Opened()
 	return c, nil
@@ -218,7 +218,7 @@ func (c *pgConn) prepare(ctx context.Context, query string) (*pgStatement, error
 	}
 	if len(c.statements) >= mostPrepared {
 		if _, err := pgwire.Run(ctx, c.pg, "DEALLOCATE ALL"); err != nil {
-			return nil, classify(err, false)
+			return nil, explain(err, false)
 		}
 		clear(c.statements)
 	}
@@ -240,7 +240,7 @@ func (c *pgConn) prepare(ctx context.Context, query string) (*pgStatement, error
 // forget closes a prepared statement, so that its next use prepares it again. It works in a failed transaction, too.
 func (c *pgConn) forget(ctx context.Context, query string) error {
 	delete(c.statements, query)
-	return classify(c.pg.Deallocate(ctx, statementName(query)), false)
+	return explain(c.pg.Deallocate(ctx, statementName(query)), false)
 }
 
 // done is the error of a statement. The client library does not mind a server that answers without an answer.
@@ -260,7 +260,7 @@ func (c *pgConn) result(ctx context.Context, s *pgStatement, err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "0A000" || e.Code == "26000") {
 		c.stale = true
 	}
-	if err = classify(err, false); isMarked(err, readOnly) {
+	if err = explain(err, false); errors.Is(err, errReadOnly) {
 		c.pool.renew()
 	}
 	if s == nil {
@@ -353,5 +353,5 @@ func (c *pgConn) Notified(ctx context.Context) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return classify(err, false)
+	return explain(err, false)
 }

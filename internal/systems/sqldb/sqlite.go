@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/engine/doc"
 	lite "modernc.org/sqlite"
 )
@@ -113,7 +115,7 @@ func (c *liteConn) moved() error {
 	if now, err := os.Stat(c.path); err == nil && os.SameFile(c.info, now) {
 		return nil
 	}
-	return held(errors.New("the file of the database was renamed or deleted while it was open: it is opened anew"))
+	return cause.Held(errors.New("the file of the database was renamed or deleted while it was open: it is opened anew"))
 }
 
 func (c *liteConn) ResetSession(ctx context.Context) error {
@@ -137,15 +139,15 @@ func (c *liteConn) ExecContext(ctx context.Context, query string, args []driver.
 	return res, err
 }
 
-// Check fails if there are rows that refer to others which are not there. SQLite defers no other constraints.
+// Check fails if there are rows that refer to rows which do not exist. SQLite defers no other constraints.
 func (c *standardConn) Check(context.Context) error {
 	if !c.cfg.SQLite() {
 		return nil
 	}
-	return classify(c.conn.Raw(func(conn any) error {
+	return explain(c.conn.Raw(func(conn any) error {
 		left, _, err := conn.(lite.DBStatus).Status(lite.DBStatusDeferredFKs, false)
 		if err == nil && left > 0 {
-			err = refers(errors.New("FOREIGN KEY constraint failed, which is deferred"))
+			err = engine.Errorf(engine.Rejected, "deferred FOREIGN KEY constraint failed: %w", errReference)
 		}
 		return err
 	}), false)

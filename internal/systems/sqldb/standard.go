@@ -59,7 +59,7 @@ func (s *standard) Conn(ctx context.Context) (Conn, error) {
 	s.mu.Unlock()
 	c, err := s.db.Conn(dialing)
 	if err != nil {
-		return nil, classify(err, !errors.Is(ctx.Err(), context.Canceled))
+		return nil, explain(err, !errors.Is(ctx.Err(), context.Canceled))
 	}
 	return &standardConn{s, c, epoch}, nil
 }
@@ -93,7 +93,7 @@ func (c *standardConn) Release() {
 
 // result classifies the error of a call. If the server accepts no writes, all connections of the pool are closed.
 func (c *standardConn) result(err error) error {
-	if err = classify(err, false); isMarked(err, readOnly) {
+	if err = explain(err, false); errors.Is(err, errReadOnly) {
 		c.renew()
 	}
 	return err
@@ -116,7 +116,7 @@ func (c *standardConn) Exec(ctx context.Context, query string, args []Value) (in
 		return 0, c.result(err)
 	}
 	n, err := res.RowsAffected()
-	return n, classify(err, false)
+	return n, explain(err, false)
 }
 
 func (c *standardConn) Query(ctx context.Context, query string, args []Value) (Rows, error) {
@@ -135,7 +135,7 @@ func (c *standardConn) Query(ctx context.Context, query string, args []Value) (R
 	}
 	if err != nil {
 		r.Close()
-		return nil, classify(err, false)
+		return nil, explain(err, false)
 	}
 	r.values, r.into = make([]any, len(r.names)), make([]any, len(r.names))
 	for i := range r.values {
@@ -178,19 +178,19 @@ func (c *standardConn) Types(ctx context.Context, table string, columns []string
 	}
 	rows, err := c.conn.QueryContext(ctx, query)
 	if err != nil {
-		return nil, classify(err, false)
+		return nil, explain(err, false)
 	}
 	defer rows.Close()
 	all, err := rows.ColumnTypes()
 	if err != nil {
-		return nil, classify(err, false)
+		return nil, explain(err, false)
 	}
 	var t types
 	for _, column := range all {
 		t = append(t, c.typeOf(column))
 	}
 	if err := rows.Close(); err != nil {
-		return nil, classify(err, false)
+		return nil, explain(err, false)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,7 +221,7 @@ func (r *standardRows) Close() {
 
 func (r *standardRows) Append(dst []byte) ([]byte, error) {
 	if err := r.Scan(r.into...); err != nil {
-		return dst, classify(err, false)
+		return dst, explain(err, false)
 	}
 	left := int(r.most)
 	for _, v := range r.values {
@@ -233,7 +233,7 @@ func (r *standardRows) Append(dst []byte) ([]byte, error) {
 		}
 	}
 	if left < 0 {
-		return dst, classify(bounds.TooLarge("a row is larger than max_row, %s", r.most), false)
+		return dst, explain(bounds.TooLarge("a row is larger than max_row, %s", r.most), false)
 	}
 	dst = append(dst, '{')
 	for i, v := range r.values {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/internal/network/call"
 	"github.com/flowd-io/flowd/internal/systems/queue/nats"
 	client "github.com/nats-io/nats.go"
@@ -153,7 +154,7 @@ func (c *cache) bucket(ctx context.Context) (*bucket, error) {
 	}
 	conn, err := c.Dial(ctx, c.log, cmp.Or(c.name, "flowd cache"))
 	if err != nil {
-		return nil, nats.Held(err)
+		return nil, cause.Held(err)
 	}
 	pub, err := nats.NewPublisher(conn)
 	if err == nil {
@@ -171,7 +172,7 @@ func (c *cache) bucket(ctx context.Context) (*bucket, error) {
 func (c *cache) open(ctx context.Context, conn *nats.Conn, pub *nats.Publisher) (*bucket, error) {
 	s, err := c.find(ctx, conn)
 	if err != nil {
-		return nil, nats.Held(err)
+		return nil, cause.Held(err)
 	}
 	return &bucket{conn: conn, pub: pub, stream: s, prefix: "$KV." + c.Bucket + ".",
 		expires: s.CachedInfo().Config.AllowMsgTTL}, nil
@@ -182,9 +183,9 @@ func (c *cache) check(b *bucket, err error) error {
 	switch {
 	case errors.Is(err, client.ErrNoResponders), errors.Is(err, nats.ErrNoStream):
 		b.gone.Store(true)
-		return nats.Held(engine.Errorf(engine.Transient, "bucket %s, or JetStream, is gone", c.Bucket))
+		return cause.Held(engine.Errorf(engine.Transient, "bucket %s, or JetStream, is gone", c.Bucket))
 	case nats.Full(err):
-		return nats.Held(err)
+		return cause.Held(err)
 	}
 	return err
 }

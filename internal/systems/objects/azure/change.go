@@ -16,7 +16,7 @@ func (s *Store) Delete(ctx context.Context, key, etag string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	_, err := s.client.NewBlobClient(key).Delete(ctx, &blob.DeleteOptions{AccessConditions: only(etag)})
-	return s.classify(err, key)
+	return s.explain(err, key)
 }
 
 // tagsOf are the tags of a blob that has this etag: the service knows no such condition of
@@ -44,11 +44,11 @@ func (s *Store) Tag(ctx context.Context, key, etag string, pairs []objects.Pair)
 	b := s.client.NewBlobClient(key)
 	all, err := s.tagsOf(ctx, b, etag)
 	if err != nil {
-		return s.classify(err, key)
+		return s.explain(err, key)
 	}
 	maps.Copy(all, tags(pairs))
 	_, err = b.SetTags(ctx, all, nil)
-	return s.classify(err, key)
+	return s.explain(err, key)
 }
 
 const (
@@ -63,7 +63,7 @@ func (s *Store) Move(ctx context.Context, key, etag, to string) error {
 	from, dst := s.client.NewBlobClient(key), s.client.NewBlobClient(to)
 	all, err := s.tagsOf(ctx, from, etag)
 	if err != nil {
-		return s.classify(err, key)
+		return s.explain(err, key)
 	}
 	o := &blob.StartCopyFromURLOptions{BlobTags: all}
 	if etag != "" {
@@ -71,7 +71,7 @@ func (s *Store) Move(ctx context.Context, key, etag, to string) error {
 	}
 	began, err := dst.StartCopyFromURL(ctx, from.URL(), o)
 	if err != nil {
-		return s.classify(err, key)
+		return s.explain(err, key)
 	}
 	for state := value(began.CopyStatus); state != blob.CopyStatusTypeSuccess; {
 		if state == blob.CopyStatusTypeFailed || state == blob.CopyStatusTypeAborted {
@@ -83,7 +83,7 @@ func (s *Store) Move(ctx context.Context, key, etag, to string) error {
 		}
 		now, err := dst.GetProperties(ctx, nil)
 		if err != nil {
-			return s.classify(err, to)
+			return s.explain(err, to)
 		}
 		state = value(now.CopyStatus)
 	}

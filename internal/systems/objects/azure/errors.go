@@ -2,103 +2,101 @@ package azure
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/internal/network/httpx"
 	"github.com/flowd-io/flowd/internal/systems/azure"
 	"github.com/flowd-io/flowd/internal/systems/objects"
 )
 
-// The codes that are distinguished.
-var (
-	absent = []string{"ContainerNotFound", "ContainerDisabled", "ContainerBeingDeleted", "AccountBeingCreated"}
-	kept   = []string{"BlobArchived", "BlobBeingRehydrated", "BlobImmutableDueToPolicy", "SnapshotsPresent"}
-	large  = []string{"RequestBodyTooLarge", "MetadataTooLarge", "BlockCountExceedsLimit", "BlockListTooLong",
-		"ContentLengthLargerThanTierLimit"}
-	again = []string{"Md5Mismatch", "MD5Mismatch", "Crc64Mismatch", "CRC64Mismatch", "InvalidBlockList", "InvalidBlobOrBlock"}
+const (
+	noContainer = "the container does not exist"
+	create      = "create it, or correct `container`, `account` or `endpoint`"
+	mostDelay   = 5 * time.Minute // is believed of Retry-After
 )
 
-const mostDelay = 5 * time.Minute // is believed of Retry-After
+// causes are what the errors of calls about a blob mean.
+var causes = cause.Table{Code: codeOf, Delay: delayOf, Refused: cause.Rejected, Rows: []cause.Row{
+	{Codes: []string{"ContainerNotFound", "ContainerDisabled", "ContainerBeingDeleted", "AccountBeingCreated"},
+		Kind: cause.Missing, Remedy: create},
+	{If: status(http.StatusNotFound), Kind: cause.Rejected, Says: objects.ErrMissing.Error(), Means: objects.ErrMissing},
+	{Codes: []string{"BlobAlreadyExists"}, Kind: cause.Rejected, Says: objects.ErrExists.Error(), Means: objects.ErrExists},
+	{Codes: []string{"Lease*"}, Kind: cause.Lost, Remedy: "another client holds a lease: wait, or break the lease"},
+	{Codes: []string{"BlobArchived", "BlobBeingRehydrated", "BlobImmutableDueToPolicy", "SnapshotsPresent"},
+		Kind: cause.Rejected, Remedy: "the state of the blob does not allow this"},
+	{If: status(http.StatusPreconditionFailed, http.StatusNotModified), Kind: cause.Rejected,
+		Says: objects.ErrChanged.Error(), Means: objects.ErrChanged},
+	{If: status(http.StatusUnauthorized, http.StatusForbidden), Kind: cause.Credentials, Remedy: "check the key, signature " +
+		"or identity, and that it has a role such as Storage Blob Data Contributor"},
+	{Codes: []string{"RequestBodyTooLarge", "MetadataTooLarge", "BlockCountExceedsLimit", "BlockListTooLong",
+		"ContentLengthLargerThanTierLimit"}, If: status(http.StatusRequestEntityTooLarge), Kind: cause.TooLarge},
+	{Codes: []string{"Md5Mismatch", "MD5Mismatch", "Crc64Mismatch", "CRC64Mismatch", "InvalidBlockList",
+		"InvalidBlobOrBlock"}, Kind: cause.Lost},
+	{If: passes, Kind: cause.Lost},
+	{If: httpx.IsUnsent, Kind: cause.Unreachable, Remedy: "check `account` or `endpoint`, and the network"},
+}}
 
-// classify gives an error of a call its class and a remedy. Without a key, the call was about
-// the container.
-func (s *Store) classify(err error, key string) error {
-	if err == nil {
-		return nil
-	}
-	if _, known := errors.AsType[*engine.Error](err); known {
-		return err
-	}
-	what := "container " + s.name
-	if key != "" {
-		what = "blob " + key + " in " + what
-	}
-	if res, ok := errors.AsType[*azcore.ResponseError](err); ok && !azure.IsIdentity(err) {
-		e := s.meaning(res.StatusCode, res.ErrorCode, what, key)
-		if res.RawResponse != nil {
-			e.Delay = min(httpx.RetryAfter(res.RawResponse.Header.Get("Retry-After"), time.Now()), mostDelay)
-		}
-		return e
-	}
-	unsent := httpx.IsUnsent(err)
-	if u, ok := errors.AsType[*url.Error](err); ok { // its URL may have a signature
-		err = u.Err
-	}
+// containerCauses are what the errors of calls about a container mean.
+var containerCauses = cause.Table{Code: codeOf, Delay: delayOf, Refused: cause.Rejected, Rows: slices.Concat([]cause.Row{
+	{If: status(http.StatusNotFound), Kind: cause.Missing, Says: noContainer, Remedy: create},
+}, causes.Rows)}
+
+// explain gives an error of a call its class and a remedy. Without a key, the call was about the container.
+func (s *Store) explain(err error, key string) error {
 	switch {
-	case unsent:
-		e := engine.Errorf(engine.Transient, "%s: can't be reached: %w (check `account` or `endpoint`, and the network)", what,
-			err)
-		if errors.Is(err, context.DeadlineExceeded) {
-			e.Class = engine.Timeout
-		}
-		e.Holds = true
-		return e
-	case azure.IsIdentity(err):
+	case azure.IsIdentity(err) && !httpx.IsUnsent(err):
 		return azure.Refused(err)
-	case errors.Is(err, context.Canceled):
-		return err
-	case errors.Is(err, context.DeadlineExceeded):
-		return engine.Errorf(engine.Timeout, "%s: no answer in time: %w", what, err)
+	case key == "":
+		return containerCauses.Explain(err, "container "+s.name)
 	}
-	return engine.Errorf(engine.Transient, "%s: %w", what, err)
+	return causes.Explain(err, "blob "+key+" in container "+s.name)
 }
 
-func (s *Store) meaning(status int, code, what, key string) *engine.Error {
-	text := cmp.Or(code, http.StatusText(status))
-	switch {
-	case slices.Contains(absent, code), status == http.StatusNotFound && key == "":
-		e := engine.Errorf(engine.Transient,
-			"container %s does not exist: %s (create it, or correct `container`, `account` or `endpoint`)", s.name, text)
-		e.Holds, e.Mistake = true, true
-		return e
-	case status == http.StatusNotFound:
-		return engine.Errorf(engine.Rejected, "%s: %w", what, objects.ErrMissing)
-	case code == "BlobAlreadyExists":
-		return engine.Errorf(engine.Rejected, "%s: %w", what, objects.ErrExists)
-	case strings.HasPrefix(code, "Lease"):
-		return engine.Errorf(engine.Transient, "%s: another client has a lease on it: %s (wait, or break the lease)", what,
-			code)
-	case slices.Contains(kept, code):
-		return engine.Errorf(engine.Rejected, "%s: its state does not allow this: %s", what, code)
-	case status == http.StatusPreconditionFailed, status == http.StatusNotModified:
-		return engine.Errorf(engine.Rejected, "%s: %w", what, objects.ErrChanged)
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return engine.Errorf(engine.Auth,
-			"%s: refused: %s (check the key, signature or identity, and that it has a role such as Storage Blob Data Contributor)",
-			what, text)
-	case slices.Contains(large, code), status == http.StatusRequestEntityTooLarge:
-		return engine.Errorf(engine.TooLarge, "%s: %s", what, text)
-	case slices.Contains(again, code), status == http.StatusRequestTimeout, status == http.StatusConflict,
-		status == http.StatusTooManyRequests, status >= 500:
-		return engine.Errorf(engine.Transient, "%s: %d %s", what, status, text)
+// codeOf returns the code of an answer, or else its status. The URL of a request may have a signature: it is not shown.
+func codeOf(err error) (code, text string) {
+	if res := answerOf(err); res != nil {
+		code = cmp.Or(res.ErrorCode, http.StatusText(res.StatusCode), strconv.Itoa(res.StatusCode))
+		return code, strconv.Itoa(res.StatusCode) + " " + code
 	}
-	return engine.Errorf(engine.Rejected, "%s: %d %s", what, status, text)
+	unsent := httpx.IsUnsent(err)
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	if unsent {
+		return "", "can't be reached: " + err.Error()
+	}
+	return "", err.Error()
+}
+
+func answerOf(err error) *azcore.ResponseError {
+	res, _ := errors.AsType[*azcore.ResponseError](err)
+	return res
+}
+
+func delayOf(err error) time.Duration {
+	if res := answerOf(err); res != nil && res.RawResponse != nil {
+		return min(httpx.RetryAfter(res.RawResponse.Header.Get("Retry-After"), time.Now()), mostDelay)
+	}
+	return 0
+}
+
+func status(all ...int) func(error) bool {
+	return func(err error) bool {
+		res := answerOf(err)
+		return res != nil && slices.Contains(all, res.StatusCode)
+	}
+}
+
+// passes reports whether the status of an answer says that the same request may work later.
+func passes(err error) bool {
+	res := answerOf(err)
+	return res != nil && (res.StatusCode >= 500 ||
+		status(http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests)(err))
 }

@@ -37,7 +37,7 @@ func (s *Store) Put(ctx context.Context, p *objects.Put) error {
 	} else {
 		err = s.putBlocks(ctx, p)
 	}
-	if err = s.classify(err, p.Key); errors.Is(err, objects.ErrChanged) {
+	if err = s.explain(err, p.Key); errors.Is(err, objects.ErrChanged) {
 		return engine.Errorf(engine.Rejected, "blob %s in container %s: %w", p.Key, s.name, objects.ErrExists)
 	}
 	return err

@@ -32,7 +32,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	if errors.As(err, &res) && slices.Contains(narrow, res.ErrorCode) {
 		return nil
 	}
-	return s.classify(err, "")
+	return s.explain(err, "")
 }
 
 // narrow is what an identity or a signature is told that is known, but not for this.
@@ -47,7 +47,7 @@ func (s *Store) List(ctx context.Context, prefix, _, token string) (p objects.Pa
 	out, err := s.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{MaxResults: &most, Prefix: optional(prefix),
 		Marker: optional(token)}).NextPage(ctx)
 	if err != nil {
-		return p, s.classify(err, "")
+		return p, s.explain(err, "")
 	}
 	if out.Segment != nil {
 		for _, b := range out.Segment.BlobItems {
@@ -75,7 +75,7 @@ func (s *Store) Get(ctx context.Context, key, etag string, offset int64) (o obje
 	}
 	if err != nil {
 		cancel(nil)
-		return o, nil, s.classify(err, key)
+		return o, nil, s.explain(err, key)
 	}
 	o = objects.Object{Key: key, ETag: unquoted(out.ETag), Size: value(out.ContentLength) + offset,
 		LastModified: value(out.LastModified).UTC(), ContentType: value(out.ContentType),

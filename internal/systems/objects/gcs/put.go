@@ -192,7 +192,7 @@ func (u *upload) send(ctx context.Context, from, size int) (next int, done bool,
 	}
 	defer res.Body.Close()
 	if err := httpx.Drain(res); err != nil {
-		return 0, false, u.store.lost(err, u.key)
+		return 0, false, u.store.explain(err, u.key, false)
 	}
 	if res.StatusCode != http.StatusPermanentRedirect {
 		return len(u.body), true, nil

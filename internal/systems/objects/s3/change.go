@@ -23,7 +23,7 @@ const (
 func (s *Store) head(ctx context.Context, key, etag string) (*awss3.HeadObjectOutput, error) {
 	out, err := s.client.HeadObject(ctx, &awss3.HeadObjectInput{Bucket: &s.bucket, Key: &key})
 	if err != nil {
-		return nil, s.classify(err, key)
+		return nil, s.explain(err, key)
 	}
 	if now := unquoted(out.ETag); etag != "" && now != etag {
 		return nil, engine.Errorf(engine.Rejected, "object %s in bucket %s: %w", key, s.bucket, objects.ErrChanged)
@@ -45,7 +45,7 @@ func (s *Store) remove(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	_, err := s.client.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: &s.bucket, Key: &key})
-	return s.classify(err, key)
+	return s.explain(err, key)
 }
 
 // Tag adds tags to those that the object has.
@@ -57,7 +57,7 @@ func (s *Store) Tag(ctx context.Context, key, etag string, tags []objects.Pair) 
 	}
 	has, err := s.client.GetObjectTagging(ctx, &awss3.GetObjectTaggingInput{Bucket: &s.bucket, Key: &key})
 	if err != nil {
-		return s.classify(err, key)
+		return s.explain(err, key)
 	}
 	var all []types.Tag
 	set := map[string]bool{}
@@ -72,7 +72,7 @@ func (s *Store) Tag(ctx context.Context, key, etag string, tags []objects.Pair) 
 	}
 	_, err = s.client.PutObjectTagging(ctx, &awss3.PutObjectTaggingInput{Bucket: &s.bucket, Key: &key,
 		Tagging: &types.Tagging{TagSet: all}})
-	return s.classify(err, key)
+	return s.explain(err, key)
 }
 
 // Move copies an object within the bucket and deletes it then.
@@ -95,7 +95,7 @@ func (s *Store) Move(ctx context.Context, key, etag, to string) error {
 			CopySourceIfMatch: quoted(etag), StorageClass: types.StorageClass(old.StorageClass)})
 	}
 	if err != nil {
-		return s.classify(err, key)
+		return s.explain(err, key)
 	}
 	return s.remove(context.WithoutCancel(ctx), key)
 }

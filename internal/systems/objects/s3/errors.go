@@ -6,95 +6,99 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	smithy "github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
-	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/internal/systems/aws"
 	"github.com/flowd-io/flowd/internal/systems/objects"
 )
 
-// The codes of S3 that internal/systems/aws does not know.
-var (
-	elsewhere = []string{"PermanentRedirect", "MovedPermanently", "TemporaryRedirect", "Redirect",
-		"AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
-	refused = []string{"InvalidToken", "TokenRefreshRequired", "Forbidden", "AllAccessDisabled", "AccountProblem",
-		"NotSignedUp", "InvalidPayer", "RequestTimeTooSkewed"}
-	full  = []string{"InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"}
-	again = []string{"RequestTimeout", "OperationAborted", "ConditionalRequestConflict", "BadDigest", "IncompleteBody",
-		"XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch", "NoSuchUpload", "RestoreAlreadyInProgress"}
+const (
+	noBucket = "the bucket does not exist"
+	create   = "create it, or correct `bucket`, `region` or `endpoint`"
 )
 
-// classify gives an error of a call its class and a remedy. Without a key, the call was
-// about the bucket.
-func (s *Store) classify(err error, key string) error {
+// causes are what the errors of calls about an object mean.
+var causes = cause.Table{Code: codeOf, Delay: aws.DelayOf, Rows: slices.Concat([]cause.Row{
+	{Codes: []string{"NoSuchBucket"}, Kind: cause.Missing, Says: noBucket, Remedy: create},
+	{Codes: []string{"NoSuchUpload"}, Kind: cause.Lost},
+	{If: status(http.StatusNotFound), Kind: cause.Rejected, Says: objects.ErrMissing.Error(), Means: objects.ErrMissing},
+	{If: status(http.StatusPreconditionFailed), Kind: cause.Rejected, Says: objects.ErrChanged.Error(),
+		Means: objects.ErrChanged},
+	{If: isElsewhere, Kind: cause.Missing, Remedy: "correct `region` or `endpoint`"},
+	{Codes: []string{"InvalidObjectState"}, Kind: cause.Rejected, Remedy: "restore the object: it is archived"},
+	{Codes: []string{"EntityTooLarge", "MetadataTooLarge", "KeyTooLongError"}, Kind: cause.TooLarge,
+		Remedy: "send less at once, such as by `bytes` of `batch`"},
+	{Codes: []string{"InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"},
+		If: status(http.StatusInsufficientStorage), Kind: cause.Busy, Remedy: "make room in the store: until then, all messages wait"},
+	{Codes: []string{"NotImplemented"}, If: status(http.StatusNotImplemented), Kind: cause.Rejected,
+		Remedy: "the store does not support this"},
+	{Codes: []string{"InvalidToken", "TokenRefreshRequired", "Forbidden", "AllAccessDisabled", "AccountProblem", "NotSignedUp",
+		"InvalidPayer", "RequestTimeTooSkewed"}, Kind: cause.Credentials,
+		Remedy: "check the credentials, their permissions, and the machine's clock"},
+	{Codes: []string{"RequestTimeout", "OperationAborted", "ConditionalRequestConflict", "BadDigest", "IncompleteBody",
+		"XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch", "RestoreAlreadyInProgress", "KMS.*"}, Kind: cause.Lost},
+}, aws.Causes, []cause.Row{
+	{If: status(http.StatusRequestTimeout, http.StatusTooManyRequests), Kind: cause.Throttled},
+	{If: blamesRequest, Kind: cause.Rejected},
+})}
+
+// bucketCauses are what the errors of calls about a bucket mean.
+var bucketCauses = cause.Table{Code: causes.Code, Delay: causes.Delay, Rows: slices.Concat([]cause.Row{
+	{If: status(http.StatusNotFound), Kind: cause.Missing, Says: noBucket, Remedy: create},
+}, causes.Rows)}
+
+// explain gives an error of a call its class and a remedy. Without a key, the call was about the bucket.
+func (s *Store) explain(err error, key string) error {
 	if err == nil {
 		return nil
 	}
-	what := "bucket " + s.bucket
-	if key != "" {
-		what = "object " + key + " in " + what
+	if s.wrongRegion(err) {
+		err = &elsewhere{err, fmt.Sprintf("the bucket is not in %s, but in %s", s.session.Region(),
+			cmp.Or(regionOf(err), "another region"))}
 	}
-	code, status := "", statusOf(err)
-	said := err // in the words of the store, without those of the library
-	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		code = api.ErrorCode()
-		said = api
-		if text := api.ErrorMessage(); text != "" {
-			said = fmt.Errorf("%s: %s", code, text)
-		}
+	if key == "" {
+		return bucketCauses.Explain(err, "bucket "+s.bucket)
 	}
-	switch {
-	case code == "NoSuchBucket", status == http.StatusNotFound && key == "":
-		return mistake(engine.Errorf(engine.Transient,
-			"bucket %s does not exist (create it, or correct `bucket`, `region` or `endpoint`)", s.bucket))
-	case status == http.StatusNotFound && code != "NoSuchUpload":
-		return engine.Errorf(engine.Rejected, "%s: %w", what, objects.ErrMissing)
-	case status == http.StatusPreconditionFailed:
-		return engine.Errorf(engine.Rejected, "%s: %w", what, objects.ErrChanged)
-	case slices.Contains(elsewhere, code), status == http.StatusMovedPermanently,
-		status == http.StatusBadRequest && s.wrongRegion(err):
-		return mistake(engine.Errorf(engine.Transient, "bucket %s is not in %s, but in %s (correct `region` or `endpoint`)",
-			s.bucket, s.session.Region(), cmp.Or(regionOf(err), "another region")))
-	case code == "InvalidObjectState":
-		return engine.Errorf(engine.Rejected, "%s: is archived: %w (restore it)", what, said)
-	case code == "EntityTooLarge", code == "MetadataTooLarge", code == "KeyTooLongError":
-		return engine.Errorf(engine.TooLarge, "%s: %w (send less at once, such as by `bytes` of `batch`)", what, said)
-	case slices.Contains(full, code), status == http.StatusInsufficientStorage:
-		return held(engine.Errorf(engine.Transient, "%s: %w (make room in the store: until then, all messages wait)", what, said))
-	case code == "NotImplemented", status == http.StatusNotImplemented:
-		return engine.Errorf(engine.Rejected, "%s: the store can't do this: %w", what, said)
-	case slices.Contains(refused, code):
-		return engine.Errorf(engine.Auth, "%s: %w (check the credentials, their permissions, and the machine's clock)",
-			what, said)
-	case slices.Contains(again, code), strings.HasPrefix(code, "KMS."):
-		return engine.Errorf(engine.Transient, "%s: %w", what, said)
-	}
-	e := aws.Classify(err, what)
-	if was, ok := errors.AsType[*engine.Error](e); ok && was.Class == engine.Transient && mine(status, code) {
-		was.Class = engine.Rejected
-	}
-	return e
+	return causes.Explain(err, "object "+key+" in bucket "+s.bucket)
 }
 
-// mine says whether a code that is not known is about the request itself.
-func mine(status int, code string) bool {
-	_, throttled := retry.DefaultThrottleErrorCodes[code]
-	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests &&
-		!throttled
+func codeOf(err error) (code, text string) {
+	if e, ok := errors.AsType[*elsewhere](err); ok {
+		return "", e.text
+	}
+	return aws.CodeOf(err)
 }
 
-func mistake(e *engine.Error) error {
-	e.Mistake = true
-	return held(e)
+// elsewhere is the error of a call to another region than the bucket's.
+type elsewhere struct {
+	error
+	text string
 }
 
-func held(e *engine.Error) error {
-	e.Holds = true
-	return e
+func (e *elsewhere) Unwrap() error { return e.error }
+
+func isElsewhere(err error) bool {
+	_, ok := errors.AsType[*elsewhere](err)
+	return ok
 }
+
+var redirects = []string{"PermanentRedirect", "MovedPermanently", "TemporaryRedirect", "Redirect",
+	"AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
+
+func (s *Store) wrongRegion(err error) bool {
+	if code, _ := aws.CodeOf(err); slices.Contains(redirects, code) || statusOf(err) == http.StatusMovedPermanently {
+		return true
+	}
+	r := regionOf(err)
+	return statusOf(err) == http.StatusBadRequest && r != "" && r != s.session.Region()
+}
+
+func status(all ...int) func(error) bool {
+	return func(err error) bool { return slices.Contains(all, statusOf(err)) }
+}
+
+func blamesRequest(err error) bool { return statusOf(err) >= 400 && statusOf(err) < 500 }
 
 // statusOf is the status of the answer that was an error, or 0.
 func statusOf(err error) int {
@@ -110,11 +114,6 @@ func regionOf(err error) string {
 		return res.Header.Get("X-Amz-Bucket-Region")
 	}
 	return ""
-}
-
-func (s *Store) wrongRegion(err error) bool {
-	r := regionOf(err)
-	return r != "" && r != s.session.Region()
 }
 
 func responseOf(err error) *smithyhttp.Response {

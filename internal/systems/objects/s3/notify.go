@@ -55,7 +55,7 @@ func (n *notices) Receive(ctx context.Context) (all []*objects.Notice, err error
 	out, err := n.client.ReceiveMessage(httpx.Most(ctx, mostNotices), &awssqs.ReceiveMessageInput{QueueUrl: &n.url, MaxNumberOfMessages: 10,
 		WaitTimeSeconds: aws.Seconds(wait), VisibilityTimeout: aws.Seconds(hidden)})
 	if err != nil {
-		return nil, aws.Classify(err, n.queue.String())
+		return nil, aws.Explain(err, n.queue.String())
 	}
 	for i := range out.Messages {
 		w := &out.Messages[i]

@@ -54,7 +54,7 @@ func (s *Store) putWhole(ctx context.Context, p *objects.Put) error {
 		ServerSideEncryption: s.Encryption, SSEKMSKeyId: optional(s.KMSKey), BucketKeyEnabled: s.bucketKey(), ACL: s.ACL,
 		ChecksumCRC32C: sum.of("crc32c"), ChecksumCRC32: sum.of("crc32"), ChecksumSHA256: sum.of("sha256"),
 	}, s.unsigned)
-	return s.classify(err, p.Key)
+	return s.explain(err, p.Key)
 }
 
 // putParts writes a large object. It is there when its last call has succeeded.
@@ -69,7 +69,7 @@ func (s *Store) putParts(ctx context.Context, p *objects.Put) error {
 		ChecksumAlgorithm: s.algorithm(),
 	})
 	if err != nil {
-		return s.classify(err, p.Key)
+		return s.explain(err, p.Key)
 	}
 	parts := make([]types.CompletedPart, (len(p.Body)+size-1)/size)
 	errs := make([]error, len(parts))
@@ -87,7 +87,7 @@ func (s *Store) putParts(ctx context.Context, p *objects.Put) error {
 	if err != nil {
 		s.abort(ctx, p.Key, up.UploadId)
 	}
-	return s.classify(err, p.Key)
+	return s.explain(err, p.Key)
 }
 
 // first is the first of the errors that is not only the end of the others.

@@ -37,7 +37,7 @@ func (s *Store) Probe(ctx context.Context) error {
 			err = why
 		}
 	}
-	return s.classify(err, "")
+	return s.explain(err, "")
 }
 
 // List gives a page of up to 1000 objects.
@@ -48,7 +48,7 @@ func (s *Store) List(ctx context.Context, prefix, after, token string) (p object
 		ContinuationToken: optional(token), EncodingType: types.EncodingTypeUrl}
 	out, err := s.client.ListObjectsV2(ctx, in)
 	if err != nil {
-		return p, s.classify(err, "")
+		return p, s.explain(err, "")
 	}
 	for i := range out.Contents {
 		o := &out.Contents[i]
@@ -83,7 +83,7 @@ func (s *Store) Get(ctx context.Context, key, etag string, offset int64) (o obje
 	}
 	if err != nil {
 		cancel(nil)
-		return o, nil, s.classify(err, key)
+		return o, nil, s.explain(err, key)
 	}
 	o = objects.Object{Key: key, ETag: unquoted(out.ETag), Size: aws.ToInt64(out.ContentLength),
 		LastModified: aws.ToTime(out.LastModified).UTC(), ContentType: aws.ToString(out.ContentType),

@@ -13,7 +13,7 @@ import (
 
 // causes are the errors of the client, and the reply codes of the broker, that need more than their own text. An answer
 // without a row is about the configuration, as far as the start of a pipeline is concerned.
-var causes = cause.Table{Code: replyOf, Refused: cause.Missing, Rows: []cause.Row{
+var causes = cause.Table{Code: replyOf, Refused: cause.Mismatched, Rows: []cause.Row{
 	{If: refusal(amqp091.ErrCredentials, "Login was refused"), Kind: cause.Credentials, Says: "the broker refuses the login",
 		Remedy: "check user and password, and that this user may log in from here"},
 	{If: refusal(amqp091.ErrVhost, "access to vhost"), Kind: cause.Credentials, Says: "the broker refuses the virtual host",
@@ -29,7 +29,7 @@ var causes = cause.Table{Code: replyOf, Refused: cause.Missing, Rows: []cause.Ro
 	{If: reason(amqp091.ResourceLocked, ""), Kind: cause.Awaited,
 		Remedy: "another connection has exclusive use of it, until that connection ends"},
 	{If: reason(amqp091.ContentTooLarge, ""), Kind: cause.Rejected},
-	{If: reason(amqp091.PreconditionFailed, "inequivalent arg"), Kind: cause.Missing,
+	{If: reason(amqp091.PreconditionFailed, "inequivalent arg"), Kind: cause.Mismatched,
 		Remedy: "change `declare` to match the broker, or delete what the broker has"},
 	{If: reason(amqp091.PreconditionFailed, "timed out"), Kind: cause.Lost,
 		Remedy: "messages were in flight for longer than the broker's consumer_timeout; raise it, or make the pipeline faster"},

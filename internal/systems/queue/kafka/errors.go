@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -46,11 +45,11 @@ var causes = cause.Table{Rows: []cause.Row{
 		Remedy: "choose a `session_timeout` between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers"},
 	{Is: kerr.InvalidTransactionTimeout, Kind: cause.Misconfigured,
 		Remedy: "choose a `transaction: {timeout: …}` of at most transaction.max.timeout.ms of the brokers"},
-	{Is: kerr.ProducerFenced, Kind: cause.Lost, Remedy: fencedRemedy},
-	{Is: kerr.InvalidProducerEpoch, Kind: cause.Lost, Remedy: fencedRemedy},
-	{Is: kerr.InvalidTxnState, Kind: cause.Lost, Remedy: fencedRemedy},
-	{Is: kerr.NotEnoughReplicas, Kind: cause.Lost, Remedy: "too few replicas are in sync: start the missing brokers"},
-	{Is: kerr.NotEnoughReplicasAfterAppend, Kind: cause.Lost, Remedy: "too few replicas are in sync: start the missing brokers"},
+	{If: cause.AnyOf(kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidTxnState), Kind: cause.Lost,
+		Remedy: "the transaction took longer than its timeout, or another process has the same transactional ID: " +
+			"each needs its own `transaction: {id: …}` or `instance_id`"},
+	{If: cause.AnyOf(kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend), Kind: cause.Lost,
+		Remedy: "too few replicas are in sync: start the missing brokers"},
 	{Is: kgo.ErrRecordTimeout, Kind: cause.Lost, Remedy: "no broker has confirmed it in time"},
 	{Is: kgo.ErrRecordRetries, Kind: cause.Lost, Remedy: "no broker has confirmed it"},
 	{Is: kgo.ErrClientClosed, Kind: cause.Lost},
@@ -67,28 +66,21 @@ var causes = cause.Table{Rows: []cause.Row{
 // Explain gives an error of the client its class, says what was being done, and what to do about it.
 func Explain(err error, doing string) error { return causes.Explain(err, doing) }
 
-const fencedRemedy = "the transaction took longer than its timeout, or another process has the same transactional ID: " +
-	"each needs its own `transaction: {id: …}` or `instance_id`"
+// Fenced reports whether brokers have ended a transaction, and take no more of it.
+func Fenced(err error) bool { return isFencing(err) }
 
-// Fenced says that brokers have ended a transaction, and take no more of it.
-func Fenced(err error) bool {
-	return slices.ContainsFunc(fencing, func(f error) bool { return errors.Is(err, f) })
-}
+var isFencing = cause.AnyOf(kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidTxnState, kerr.TransactionAbortable,
+	kerr.InvalidProducerIDMapping, kerr.UnknownProducerID, kerr.OutOfOrderSequenceNumber)
 
-var fencing = []error{kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidTxnState, kerr.TransactionAbortable,
-	kerr.InvalidProducerIDMapping, kerr.UnknownProducerID, kerr.OutOfOrderSequenceNumber}
-
-// Final says that a broker has refused something and will refuse it again.
+// Final reports whether a broker has refused something and will refuse it again.
 func Final(err error) bool {
 	e, ok := errors.AsType[*kerr.Error](err)
 	return ok && !e.Retriable
 }
 
-// Blames says that a broker has refused a record. It refuses a whole batch then, and the client fails all that waits
-// for the partition: any of these may be to blame.
-func Blames(err error) bool {
-	return slices.ContainsFunc(blaming, func(b error) bool { return errors.Is(err, b) })
-}
+// Blames reports whether a broker has refused a record. It then refuses the whole batch, and the client fails all records
+// that wait for the partition: any of these may be to blame.
+func Blames(err error) bool { return isBlaming(err) }
 
-var blaming = []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp,
-	kerr.PolicyViolation, kerr.CorruptMessage, kerr.UnknownServerError}
+var isBlaming = cause.AnyOf(kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp,
+	kerr.PolicyViolation, kerr.CorruptMessage, kerr.UnknownServerError)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/internal/systems/nats"
 	"github.com/flowd-io/flowd/internal/systems/nats/embed"
 	client "github.com/nats-io/nats.go"
@@ -170,7 +171,7 @@ func (c *Conn) lost(nc *client.Conn, err error) {
 	if err == nil {
 		err = errors.New("the server has closed the connection")
 	}
-	err = Held(Explain(err, "connect to "+c.Address))
+	err = cause.Held(Explain(err, "connect to "+c.Address))
 	c.mu.Lock()
 	first := c.down == nil
 	news := first || c.down.Error() != err.Error()

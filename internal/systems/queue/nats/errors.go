@@ -122,13 +122,6 @@ func Code(err error) jetstream.ErrorCode {
 	return 0
 }
 
-// Held makes an error one of the output: no message is to blame.
-func Held(err error) error {
-	e := *engine.ErrorOf(err, engine.Transient)
-	e.Holds = true
-	return &e
-}
-
 // Rejected makes an error one of a message.
 func Rejected(err error) error {
 	return engine.Errorf(engine.Rejected, "%w", engine.ErrorOf(err, engine.Rejected).Err)

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -62,7 +63,7 @@ func NewPublisher(c *Conn) (*Publisher, error) {
 func (p *Publisher) Publish(ctx context.Context, all []*Outgoing) {
 	if err := p.conn.Down(); err != nil {
 		for _, o := range all {
-			o.Err = Held(err)
+			o.Err = cause.Held(err)
 		}
 		return
 	}
@@ -106,7 +107,7 @@ func (p *Publisher) keeps(all []*Outgoing) {
 	}
 	for _, o := range all {
 		if o.Err == nil {
-			o.Err = Held(Explain(err, "publish to "+p.conn.Address))
+			o.Err = cause.Held(Explain(err, "publish to "+p.conn.Address))
 		}
 	}
 }
@@ -114,7 +115,7 @@ func (p *Publisher) keeps(all []*Outgoing) {
 // unsent is why a message was not even sent.
 func (p *Publisher) unsent(err error, subject string) error {
 	if down := p.conn.Down(); down != nil {
-		return Held(down)
+		return cause.Held(down)
 	}
 	return Explain(err, "publish to "+shortened(subject))
 }

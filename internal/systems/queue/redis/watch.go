@@ -24,7 +24,7 @@ func (w *Watch) note(err error) {
 		return
 	}
 	_, answered := errors.AsType[goredis.Error](err)
-	holds := causes.Holds(err)
+	holds := err != nil && engine.ErrorOf(Explain(err, ""), "").HoldsOutput()
 	if err != nil && !answered && !holds || errors.Is(err, context.Canceled) { // cut or late: the next command knows more
 		return
 	}

@@ -104,7 +104,7 @@ func (r *reader) receive(ctx context.Context, most int, wait time.Duration) ([]t
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 	})
 	if err != nil {
-		return nil, aws.Classify(err, r.String())
+		return nil, aws.Explain(err, r.String())
 	}
 	return out.Messages, nil
 }
@@ -142,7 +142,7 @@ func (r *reader) end(ctx context.Context) error {
 	out, err := r.client.GetQueueAttributes(call, &sqs.GetQueueAttributesInput{QueueUrl: &r.url,
 		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessages}})
 	if err != nil {
-		return aws.Classify(err, r.String())
+		return aws.Explain(err, r.String())
 	}
 	if n := out.Attributes[string(types.QueueAttributeNameApproximateNumberOfMessages)]; n != "" && n != "0" {
 		return fmt.Errorf("about %s messages can't be read: a FIFO queue gives the next ones of a group when those before are removed (dump "+

@@ -84,7 +84,7 @@ func (s *server) List(ctx context.Context, pattern string) (all []queue.Info, er
 			continue
 		}
 		if err != nil {
-			return nil, aws.Classify(err, "queue "+name)
+			return nil, aws.Explain(err, "queue "+name)
 		}
 		all = append(all, info)
 	}
@@ -150,7 +150,7 @@ func (s *server) Purge(ctx context.Context, name string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if _, err := s.client.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: &p.url}); err != nil {
-		return 0, aws.Classify(err, p.String())
+		return 0, aws.Explain(err, p.String())
 	}
 	return -1, nil
 }
@@ -194,7 +194,7 @@ func (s *server) sourcesOf(ctx context.Context, dlq string) (names []string, err
 	} else { // emulators do not know this call, and a user may not make it
 		all, listErr := s.List(ctx, "")
 		if listErr != nil {
-			return nil, aws.Classify(err, p.String())
+			return nil, aws.Explain(err, p.String())
 		}
 		for _, q := range all {
 			if q.DeadLetters == p.Name {

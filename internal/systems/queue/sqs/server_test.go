@@ -291,7 +291,7 @@ func TestPurge(t *testing.T) {
 			t.Errorf("got %d, %v", n, err)
 		}
 		if _, err := q.Purge(t.Context(), "nowhere"); err == nil ||
-			!strings.Contains(err.Error(), "there is no queue nowhere") {
+			!strings.Contains(err.Error(), "queue nowhere in us-east-1: it does not exist") {
 			t.Errorf("got %v", err)
 		}
 	})
