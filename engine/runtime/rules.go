@@ -6,14 +6,12 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Component is a plugin found somewhere in what is configured: the steps of a `switch`,
-// the inputs of a `sequence`.
+// Component is a plugin that a configuration uses, at any depth: a step of a `switch`, an input of a `sequence`.
 type Component = rules.Component
 
-// Components finds every component in v, those in the configurations of others included.
+// Components finds every component in v, including those inside the configurations of others.
 func Components(v any) []Component { return rules.Components(v) }
 
-// Judge reports what is wrong with a pipeline in itself, whatever its inputs are and its
-// resources hold: a test replaces those. [Build] reports that as well, and what is wrong
-// with the rest.
+// Judge reports what is wrong with a pipeline apart from its inputs and resources, which a test of the pipeline
+// replaces. [Build] reports the same, and what is wrong with those.
 func Judge(p *engine.Pipeline) []schema.Problem { return rules.Judge(p) }

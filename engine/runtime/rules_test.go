@@ -2,7 +2,6 @@ package runtime_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	"github.com/flowd-io/flowd/engine"
@@ -11,57 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// A pipeline that a program puts together is judged as one from a file.
-func TestBuildJudgesPipelines(t *testing.T) {
-	sink := func() engine.OutputSpec { return (&enginetest.Sink{}).Output() }
-	pipeline := func(edit func(*engine.Pipeline)) *engine.Pipeline {
-		p := &engine.Pipeline{
-			Name: "test", Inputs: enginetest.Named("in", (&enginetest.Source{}).Input()),
-			Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "a", Value: sink()},
-				schema.Entry[engine.OutputSpec]{Key: "b", Value: sink()}),
-		}
-		p.Batchers = enginetest.Named("all", engine.BatcherSpec{Output: engine.Names{"a", "b"}})
-		edit(p)
-		return p
-	}
-	tests := []struct {
-		name string
-		edit func(*engine.Pipeline)
-		want []string // codes
-	}{
-		{"all is well", func(*engine.Pipeline) {}, nil},
-		{"an output gets nothing", func(p *engine.Pipeline) {
-			p.Batchers = enginetest.Named("all", engine.BatcherSpec{Output: engine.Names{"a"}})
-		}, []string{"unused-output"}},
-		{"a batcher names what is not there", func(p *engine.Pipeline) {
-			p.Batchers = enginetest.Named("all", engine.BatcherSpec{Output: engine.Names{"a", "b", "c"}})
-		}, []string{"unknown-output"}},
-		{"nothing says which output takes a message", func(p *engine.Pipeline) {
-			p.Batchers = schema.Map[engine.BatcherSpec]{}
-		}, []string{"no-batchers"}},
-		{"a dead letter is not there", func(p *engine.Pipeline) { p.Engine.OnFailure.DeadLetter = "c" },
-			[]string{"unknown-output"}},
-		{"a dead letter is not named", func(p *engine.Pipeline) { p.Engine.OnFailure.Then = "dead_letter" },
-			[]string{"no-dead-letter"}},
-		{"a wrapper is not there", func(p *engine.Pipeline) { p.Engine.Middleware = []string{"none"} },
-			[]string{"unknown-middleware"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			plan, problems := runtime.Build(pipeline(tt.edit), runtime.Options{})
-			var codes []string
-			for _, p := range problems {
-				codes = append(codes, p.Code)
-			}
-			if !slices.Equal(codes, tt.want) || (plan != nil) != (tt.want == nil) {
-				t.Errorf("plan %v and problems %v, want %v", plan, problems, tt.want)
-			}
-		})
-	}
-}
-
-// What is known to be wrong is not built, for it would only be complained of again; the
-// rest is.
+// A component with a known mistake is not built, since building would report the mistake again. The rest is built.
 func TestBuildLeavesOutWhatIsWrong(t *testing.T) {
 	built := map[string]bool{}
 	step := func(path string) engine.StepSpec {

@@ -6,8 +6,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Component is a plugin found somewhere in what is configured: the steps of a `switch`,
-// the inputs of a `sequence`.
+// Component is a plugin that a configuration uses, at any depth: a step of a `switch`, an input of a `sequence`.
 type Component struct {
 	Kind   string // "input", "processor", "batcher", "output", "cache"
 	Type   string // the type key: "steps"
@@ -15,7 +14,7 @@ type Component struct {
 	Place  schema.Place
 }
 
-// Components finds every component in v, those in the configurations of others included.
+// Components finds every component in v, including those inside the configurations of others.
 func Components(v any) (found []Component) {
 	schema.Walk(v, func(x reflect.Value) {
 		if c, ok := reflect.TypeAssert[interface {
@@ -28,8 +27,9 @@ func Components(v any) (found []Component) {
 	return found
 }
 
-// Refers is what a component's configuration names, such as a pipe or a list of steps: it
-// is text, or a struct with a field Name, or was at least written as text.
+// Refers is the name that a component's configuration consists of, such as that of a pipe or of a list of steps; ""
+// if it consists of something else. The configuration is text or a struct with a field Name. The text in the file
+// counts if the configuration could not be decoded.
 func (c Component) Refers() string {
 	v := reflect.ValueOf(c.Config)
 	if v.Kind() == reflect.Struct {

@@ -9,20 +9,20 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// ofMembers are the keys that only say something about what is written to.
-var ofMembers = []string{"processors", "concurrency", "timeout", "retry", "rate_limit", "breaker", "on_failure"}
+// memberKeys are the keys of an output that have no effect on a composite output: its members have them.
+var memberKeys = []string{"processors", "concurrency", "timeout", "retry", "rate_limit", "breaker", "on_failure"}
 
-// composites checks the outputs that consist of others, such as a `fallback`.
-func (r *rules) composites() {
+// checkComposites checks the outputs that consist of others, such as a `fallback`.
+func (r *checker) checkComposites() {
 	for name, o := range r.spec.Outputs.All() {
 		members := engine.TraitsOf(o.Use.Config).Members
 		if len(members) == 0 {
 			continue
 		}
 		for i := range members {
-			r.listed(r.member(name, o, i), members, i)
+			r.checkName(r.memberPlace(name, o, i), members, i)
 		}
-		for _, key := range ofMembers {
+		for _, key := range memberKeys {
 			if r.find("outputs", name, key) != nil {
 				r.complain(r.key("outputs", name, key), schema.Problem{Code: "composite-key",
 					Message: fmt.Sprintf("%s writes nothing itself, so %s has no effect here", o.Use.Name, key),
@@ -30,19 +30,19 @@ func (r *rules) composites() {
 			}
 		}
 	}
-	r.circles()
+	r.checkCycles()
 }
 
-// member is where the i-th member of a composite is named.
-func (r *rules) member(name string, o engine.OutputSpec, i int) schema.Place {
+// memberPlace is where the i-th member of a composite is named.
+func (r *checker) memberPlace(name string, o engine.OutputSpec, i int) schema.Place {
 	if o.Use.Place.Node == nil {
 		return r.key("outputs", name)
 	}
 	return within(o.Use.Place, "outputs").Item(i)
 }
 
-// circles finds outputs that lead back to themselves.
-func (r *rules) circles() {
+// checkCycles finds composite outputs that contain themselves, directly or through others.
+func (r *checker) checkCycles() {
 	done := map[string]bool{}
 	var follow func(name string, trail []string)
 	follow = func(name string, trail []string) {
@@ -57,7 +57,7 @@ func (r *rules) circles() {
 				follow(m, trail)
 				continue
 			}
-			r.complain(r.member(name, o, i), schema.Problem{Code: "output-cycle",
+			r.complain(r.memberPlace(name, o, i), schema.Problem{Code: "output-cycle",
 				Message: "the output leads back to itself: " + strings.Join(append(slices.Clip(trail[from:]), m),
 					" → "),
 				Remedy: "remove one of the names"})
@@ -69,8 +69,8 @@ func (r *rules) circles() {
 	}
 }
 
-// membersOf are the outputs that one consists of, as they are most likely meant.
-func (r *rules) membersOf(name string) []string {
+// membersOf are the outputs that an output consists of. A misspelt name counts as the output that it most likely means.
+func (r *checker) membersOf(name string) []string {
 	o, _ := r.spec.Outputs.Get(name)
 	var members []string
 	for _, m := range engine.TraitsOf(o.Use.Config).Members {
@@ -79,8 +79,8 @@ func (r *rules) membersOf(name string) []string {
 	return members
 }
 
-// members are all outputs that others consist of.
-func (r *rules) members() map[string]bool {
+// allMembers are the outputs that are members of others.
+func (r *checker) allMembers() map[string]bool {
 	all := map[string]bool{}
 	for name := range r.spec.Outputs.All() {
 		for _, m := range r.membersOf(name) {

@@ -1,4 +1,4 @@
-// Package rules owns what is wrong with one pipeline as it is configured, before anything is built: routes, failures,
-// retries, limits, sizes that never fill. Package runtime reports it with what building finds; what several pipelines
-// may have only once is judged by package config. It keeps nothing.
+// Package rules checks the configuration of one pipeline before anything is built: routes, failures, retries, limits,
+// and sizes that never fill. Start at [All]. Package runtime adds what it finds while building; package config checks
+// what spans pipelines. Rules keep no state between calls.
 package rules

@@ -7,12 +7,12 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// exactlyOnce refuses what a transaction can't hold together, and warns of what is outside of it.
-func (r *rules) exactlyOnce() {
+// checkExactlyOnce refuses components that can't take part in the transaction, and warns of effects outside it.
+func (r *checker) checkExactlyOnce() {
 	if !r.spec.Engine.ExactlyOnce {
 		return
 	}
-	cluster := r.transacts()
+	cluster := r.transactionsOfInput()
 	if cluster == "" {
 		return
 	}
@@ -24,10 +24,10 @@ func (r *rules) exactlyOnce() {
 		case t.Transacts == cluster:
 			inside++
 		case t.Transacts != "":
-			r.refuse(o.Use.Place, fmt.Sprintf("output %s writes to another cluster than the one that is read: no transaction spans both", name),
+			r.refuse(o.Use.Place, fmt.Sprintf("output %s writes to a different cluster from the input: no transaction spans both", name),
 				"name the same `brokers`, or remove `engine.exactly_once`")
 		default:
-			r.outside(o.Use.Place, fmt.Sprintf("output %s is outside of the transaction: what goes there is written at least once", name))
+			r.warnOutside(o.Use.Place, fmt.Sprintf("output %s is outside the transaction: its messages are written at least once", name))
 		}
 	}
 	if inside == 0 && r.spec.Outputs.Len() > 0 {
@@ -37,19 +37,19 @@ func (r *rules) exactlyOnce() {
 	for _, c := range Components(r.spec) {
 		switch engine.TraitsOf(c.Config).Effects {
 		case engine.EffectsElsewhere:
-			r.outside(c.Place, "step "+c.Type+" does something outside of the transaction, for each message at least once")
+			r.warnOutside(c.Place, "step "+c.Type+" has effects outside the transaction: they happen at least once per message")
 		case engine.EffectsOnDelivery:
-			r.refuse(c.Place, "step "+c.Type+" changes its state when messages are delivered, which a transaction that is aborted does not undo",
+			r.refuse(c.Place, "step "+c.Type+" changes its state when messages are delivered, and an aborted transaction does not undo that",
 				"remove it, or `engine.exactly_once`")
 		}
 	}
 }
 
-// transacts names the transactions of the one input; "" if a complaint says why there are none.
-func (r *rules) transacts() string {
+// transactionsOfInput names the transactions of the only input. It reports a problem and returns "" if there are none.
+func (r *checker) transactionsOfInput() string {
 	at := r.at("engine", "exactly_once")
 	if r.spec.Inputs.Len() != 1 {
-		r.refuse(at, "transactions need an input `kafka`, and no other input", "move other inputs to pipelines of their own")
+		r.refuse(at, "transactions need exactly one input, of type `kafka`", "move other inputs to pipelines of their own")
 		return ""
 	}
 	for name, in := range r.spec.Inputs.All() {
@@ -67,10 +67,10 @@ func (r *rules) transacts() string {
 	return ""
 }
 
-func (r *rules) refuse(at schema.Place, message, remedy string) {
+func (r *checker) refuse(at schema.Place, message, remedy string) {
 	r.complain(at, schema.Problem{Code: "exactly-once", Message: message, Remedy: remedy})
 }
 
-func (r *rules) outside(at schema.Place, message string) {
-	r.complain(at, schema.Problem{Code: "exactly-once", Message: message, Remedy: "see that a repetition does no harm", Warning: true})
+func (r *checker) warnOutside(at schema.Place, message string) {
+	r.complain(at, schema.Problem{Code: "exactly-once", Message: message, Remedy: "make sure that duplicates do no harm", Warning: true})
 }

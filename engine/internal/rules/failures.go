@@ -8,13 +8,13 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// failures checks where failed messages should go.
-func (r *rules) failures() {
+// checkFailures checks where failed messages go.
+func (r *checker) checkFailures() {
 	if len(r.outputs) > 0 {
-		r.onFailure(r.at("engine", "on_failure"), r.spec.Engine.OnFailure.OnFailure, "")
+		r.checkOnFailure(r.at("engine", "on_failure"), r.spec.Engine.OnFailure.OnFailure, "")
 		for name, o := range r.spec.Outputs.All() {
 			if o.OnFailure != nil {
-				r.onFailure(r.at("outputs", name, "on_failure"), *o.OnFailure, r.spec.Engine.OnFailure.DeadLetter)
+				r.checkOnFailure(r.at("outputs", name, "on_failure"), *o.OnFailure, r.spec.Engine.OnFailure.DeadLetter)
 			}
 		}
 	}
@@ -22,28 +22,29 @@ func (r *rules) failures() {
 	for name, o := range r.spec.Outputs.All() {
 		if dead[name] && o.OnFailure != nil && len(engine.TraitsOf(o.Use.Config).Members) == 0 {
 			r.complain(r.key("outputs", name, "on_failure"), schema.Problem{Code: "dead-letter-on-failure",
-				Message: "a dead-letter output can't have its own on_failure: what it can't take is retried for as long as that can help",
+				Message: "a dead-letter output can't have its own on_failure: dead letters are retried until they are written or refused for good",
 				Remedy:  "remove it"})
 		}
-		if dead[name] && o.Retry != nil && !r.fed(name) {
-			r.endless(name)
+		if dead[name] && o.Retry != nil && !r.getsMore(name) {
+			r.warnRetryLimit(name)
 		}
 	}
 }
 
-// endless warns of an end to retries that dead letters do not have.
-func (r *rules) endless(output string) {
+// warnRetryLimit warns of a limit on retries that has no effect on dead letters.
+func (r *checker) warnRetryLimit(output string) {
 	at := r.at("outputs", output, "retry")
 	for _, key := range []string{"max_attempts", "max_age"} {
 		if at.Node.Find(key) != nil {
 			r.complain(at.At(key), schema.Problem{Code: "unused-retry", Warning: true,
-				Message: "dead letters are retried for as long as that can help: there would be nowhere for one that is given up", Remedy: "remove it"})
+				Message: "dead letters are retried until they are written or refused for good, so this limit has no effect",
+				Remedy:  "remove it"})
 		}
 	}
 }
 
-// fed says whether more than dead letters are sent to an output.
-func (r *rules) fed(output string) bool {
+// getsMore says whether an output gets other messages than dead letters.
+func (r *checker) getsMore(output string) bool {
 	if MembersOf(r.spec.Outputs)[output] {
 		return true
 	}
@@ -55,8 +56,8 @@ func (r *rules) fed(output string) bool {
 	return false
 }
 
-// onFailure checks one `on_failure`; inherited is the dead letter of the engine's.
-func (r *rules) onFailure(at schema.Place, f engine.OnFailure, inherited string) {
+// checkOnFailure checks one `on_failure`; inherited is the dead letter that engine.on_failure names.
+func (r *checker) checkOnFailure(at schema.Place, f engine.OnFailure, inherited string) {
 	switch {
 	case f.DeadLetter != "" && !slices.Contains(r.outputs, f.DeadLetter):
 		r.complain(at.At("dead_letter"), r.unknownOutput(f.DeadLetter))
@@ -70,9 +71,8 @@ func (r *rules) onFailure(at schema.Place, f engine.OnFailure, inherited string)
 	}
 }
 
-// onlyDead are the dead letters and what those consist of, unless other messages
-// get there, too.
-func (r *rules) onlyDead() map[string]bool {
+// onlyDead are the dead-letter outputs and their members, except members that other messages reach, too.
+func (r *checker) onlyDead() map[string]bool {
 	dead := r.deadLetters()
 	named := map[string]bool{}
 	for _, b := range r.spec.Batchers.All() {
@@ -103,7 +103,7 @@ func (r *rules) onlyDead() map[string]bool {
 }
 
 // deadLetters are the outputs that some on_failure names.
-func (r *rules) deadLetters() map[string]bool {
+func (r *checker) deadLetters() map[string]bool {
 	dead := map[string]bool{}
 	if name := r.spec.Engine.OnFailure.DeadLetter; name != "" {
 		dead[schema.Meant(name, r.outputs)] = true

@@ -8,16 +8,16 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// wanted is how many messages are to be collected somewhere.
+// wanted is how many messages a batch or a group waits for.
 type wanted struct {
 	size  int
-	what  string // a batch, or a group
-	where string // the path of its size
+	what  string // "batch" or "group"
+	where string // the path of its size in the configuration
 }
 
-// fill warns of batches that never fill, since no more messages arrive before the first
-// ones are settled. A split turns one into many, so nothing is known after it.
-func (r *rules) fill() {
+// checkSizes warns of batches and groups that never fill, because no more messages arrive before the first ones are
+// settled. Behind a split, one message may become many, so nothing is known there.
+func (r *checker) checkSizes() {
 	var all []wanted
 	for _, s := range r.spec.Processors {
 		if s.Use.Name == "split" {
@@ -47,7 +47,7 @@ func (r *rules) fill() {
 	for _, in := range r.spec.Inputs.All() {
 		n := engine.TraitsOf(in.Use.Config).Unsettled
 		if n == 0 {
-			return // the others are not needed
+			return // this input alone gives enough
 		}
 		unsettled += n * max(1, in.Concurrency)
 	}
@@ -58,7 +58,7 @@ func (r *rules) fill() {
 		at := within(r.at("inputs", name, in.Use.Name), "prefetch")
 		why := fmt.Sprintf("the sources deliver only %s at a time, so it leaves at its timeout", count(unsettled))
 		r.complain(at, neverFills(most, why, fmt.Sprintf("write `prefetch: %d`", most.size)))
-		return // one says it for all
+		return // one warning is enough
 	}
 }
 

@@ -11,14 +11,14 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// limits checks every rate limit, those of resources.rate_limits included.
-func (r *rules) limits() {
+// checkLimits checks every rate limit, including those in resources.rate_limits.
+func (r *checker) checkLimits() {
 	for _, name := range slices.Sorted(maps.Keys(r.given.Limits)) {
 		switch l := r.given.Limits[name]; {
 		case l.Place.Node != nil && l.Name != "":
 			r.wrongLimit(l, "name", "a named limit can't refer to another one", "write `messages` and `per`")
 		default:
-			r.limit(l)
+			r.checkLimit(l)
 		}
 	}
 	schema.Walk(r.spec, func(v reflect.Value) {
@@ -26,15 +26,15 @@ func (r *rules) limits() {
 		switch {
 		case !ok || l.Place.Node == nil:
 		case l.Name == "":
-			r.limit(l)
+			r.checkLimit(l)
 		default:
-			r.namedLimit(l)
+			r.checkNamedLimit(l)
 		}
 	})
 }
 
-// limit checks a rate limit that is given where it holds.
-func (r *rules) limit(l engine.RateLimit) {
+// checkLimit checks a rate limit that is written where it applies.
+func (r *checker) checkLimit(l engine.RateLimit) {
 	n := l.Place.Node
 	if n == nil || n.Kind != schema.MapNode && n.Kind != schema.NullNode {
 		return // made by a program, or the decoder has complained
@@ -49,16 +49,16 @@ func (r *rules) limit(l engine.RateLimit) {
 		r.wrongLimit(l, "", "the period is missing", "add `per: 1s`")
 	}
 	if n.Lookup("burst") != nil && cmp.Or(l.Kind, "window") == "window" {
-		r.wrongLimit(l, "burst", "a burst is for a bucket: a window lets all of its messages pass at once",
+		r.wrongLimit(l, "burst", "`burst` is only for `kind: bucket`: a window lets all of its messages pass at once",
 			"add `kind: bucket`, or remove it")
 	}
 	if n.Lookup("max_keys") != nil && n.Lookup("key") == nil {
-		r.wrongLimit(l, "max_keys", "there is no key that could have too many values", "add `key`, or remove it")
+		r.wrongLimit(l, "max_keys", "`max_keys` has no effect without a `key`", "add `key`, or remove it")
 	}
 }
 
-// namedLimit refuses what a limit says beside a name.
-func (r *rules) namedLimit(l engine.RateLimit) {
+// checkNamedLimit refuses other fields beside the name of a limit.
+func (r *checker) checkNamedLimit(l engine.RateLimit) {
 	for _, key := range []string{"messages", "per", "kind", "burst", "key", "max_keys"} {
 		if l.Place.Node.Find(key) != nil {
 			r.wrongLimit(l, key, fmt.Sprintf("the limit %q sets this itself", l.Name),
@@ -67,8 +67,7 @@ func (r *rules) namedLimit(l engine.RateLimit) {
 	}
 }
 
-// wrongLimit complains of a field of a limit; of the whole where the field is left out or
-// the limit is a bare name.
-func (r *rules) wrongLimit(l engine.RateLimit, key, message, remedy string) {
+// wrongLimit reports a problem at a field of a limit, or at the limit itself if the field is not written.
+func (r *checker) wrongLimit(l engine.RateLimit, key, message, remedy string) {
 	r.complain(within(l.Place, key), schema.Problem{Code: "bad-limit", Message: message, Remedy: remedy})
 }

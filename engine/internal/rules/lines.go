@@ -7,8 +7,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// lines warns of batches that become a text of many lines for an output that refuses it.
-func (r *rules) lines() {
+// checkLines warns of batches that become a multi-line text, for an output that refuses those.
+func (r *checker) checkLines() {
 	for name, b := range r.spec.Batchers.All() {
 		if len(b.Processors) == 0 {
 			continue
@@ -23,8 +23,8 @@ func (r *rules) lines() {
 				continue
 			}
 			r.complain(last.Use.Place, schema.Problem{Code: "archive-lines", Warning: true,
-				Message: fmt.Sprintf("batcher %s makes texts of many lines, and output %s refuses them: "+
-					"it writes one line for each message", name, output),
+				Message: fmt.Sprintf("batcher %s makes multi-line texts, and output %s refuses them: "+
+					"it writes one line per message", name, output),
 				Remedy: fmt.Sprintf("write `framing: whole` in output %s", output)})
 		}
 	}

@@ -10,28 +10,27 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// retries checks how often and how long things are tried again: no two fields of
-// a retry, a breaker or a restart may contradict each other.
-func (r *rules) retries() {
+// checkRetries finds fields of a retry, a breaker or a restart that contradict each other.
+func (r *checker) checkRetries() {
 	schema.Walk(r.spec, func(v reflect.Value) {
 		if retry, ok := reflect.TypeAssert[engine.Retry](v); ok {
 			if all := r.spec.Engine.OnFailure.Retry; all != nil {
 				retry = retry.Over(*all)
 			}
-			r.retry(retry)
+			r.checkRetry(retry)
 		}
 	})
 	for name, o := range r.spec.Outputs.All() {
 		if o.Breaker != nil {
-			r.backoff(r.at("outputs", name, "breaker"), o.Breaker.Backoff, o.Breaker.MaxBackoff)
+			r.checkBackoff(r.at("outputs", name, "breaker"), o.Breaker.Backoff, o.Breaker.MaxBackoff)
 		}
 	}
-	r.backoff(r.at("engine", "restart"), r.spec.Engine.Restart.Backoff, r.spec.Engine.Restart.MaxBackoff)
-	r.replay()
+	r.checkBackoff(r.at("engine", "restart"), r.spec.Engine.Restart.Backoff, r.spec.Engine.Restart.MaxBackoff)
+	r.checkReplay()
 }
 
-// retry checks one `retry`. What a file leaves out has its default in r.
-func (r *rules) retry(t engine.Retry) {
+// checkRetry checks one `retry`. Fields that the file omits have their defaults in t.
+func (r *checker) checkRetry(t engine.Retry) {
 	n := t.Place.Node
 	if n == nil || n.Kind != schema.MapNode {
 		return // the decoder has complained
@@ -39,17 +38,17 @@ func (r *rules) retry(t engine.Retry) {
 	wrong := func(key, message, remedy string) {
 		r.complain(t.Place.At(key), schema.Problem{Code: "retry-contradiction", Message: message, Remedy: remedy})
 	}
-	if t.MaxAttempts == 1 { // max_age bounds the wait for an output that can't be reached, too
+	if t.MaxAttempts == 1 { // max_age is useful even so: it bounds the wait for an output that can't be reached
 		for _, key := range []string{"backoff", "max_backoff", "intervals"} {
 			if n.Lookup(key) != nil {
-				wrong(key, "there is no second attempt to wait for: `max_attempts` is 1, and counts the first",
+				wrong(key, "there is no second attempt to wait for: `max_attempts` is 1, which includes the first",
 					"allow more attempts, or remove this")
 				return
 			}
 		}
 	}
 	if n.Lookup("intervals") != nil {
-		r.intervals(t, wrong)
+		r.checkIntervals(t, wrong)
 		return
 	}
 	switch {
@@ -58,13 +57,13 @@ func (r *rules) retry(t engine.Retry) {
 			short(t.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_backoff", short(t.MaxBackoff)))
 	case t.MaxAge > 0 && t.MaxAge < t.Backoff && t.MaxAttempts != 1:
 		wrong("max_age",
-			fmt.Sprintf("%s is shorter than the first wait, which may take %s: whether there is a second attempt is left to chance", short(t.MaxAge),
+			fmt.Sprintf("%s is shorter than the first wait, which may take %s, so there may be no second attempt", short(t.MaxAge),
 				short(t.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_age", short(t.MaxAge)))
 	}
 }
 
-// intervals checks a retry whose waits are listed.
-func (r *rules) intervals(t engine.Retry, wrong func(key, message, remedy string)) {
+// checkIntervals checks a retry that lists its waits.
+func (r *checker) checkIntervals(t engine.Retry, wrong func(key, message, remedy string)) {
 	n := t.Place.Node
 	for _, key := range []string{"backoff", "max_backoff"} {
 		if n.Lookup(key) != nil {
@@ -89,7 +88,7 @@ func (r *rules) intervals(t engine.Retry, wrong func(key, message, remedy string
 	}
 	switch waits := t.MaxAttempts - 1; {
 	case t.MaxAge > 0 && t.MaxAge < t.Intervals[0]:
-		wrong("max_age", fmt.Sprintf("%s is over before the first wait, %s: there is never a second attempt",
+		wrong("max_age", fmt.Sprintf("%s ends before the first wait, %s, so there is never a second attempt",
 			short(t.MaxAge), short(t.Intervals[0])), "write a longer max_age, or remove it")
 	case t.MaxAttempts > 1 && len(t.Intervals) > waits:
 		r.complain(t.Place.At("intervals"), schema.Problem{Code: "unused-interval", Warning: true,
@@ -99,8 +98,8 @@ func (r *rules) intervals(t engine.Retry, wrong func(key, message, remedy string
 	}
 }
 
-// backoff checks a pair of waits.
-func (r *rules) backoff(at schema.Place, first, longest time.Duration) {
+// checkBackoff checks that the longest wait is not shorter than the first.
+func (r *checker) checkBackoff(at schema.Place, first, longest time.Duration) {
 	if at.Node.Find("max_backoff") != nil && first > longest && longest > 0 {
 		r.complain(at.At("max_backoff"), schema.Problem{Code: "retry-contradiction",
 			Message: fmt.Sprintf("the longest wait, %s, is shorter than the first, %s", short(longest), short(first)),
@@ -108,18 +107,18 @@ func (r *rules) backoff(at schema.Place, first, longest time.Duration) {
 	}
 }
 
-// replay warns of a reader that waits for batches which wait for messages.
-func (r *rules) replay() {
+// checkReplay warns of a max_replay that stops a reader while an incomplete batch waits for more messages.
+func (r *checker) checkReplay() {
 	e := r.spec.Engine
 	if e.MaxReplay == 0 || e.MaxReplay >= e.MaxInFlight.Messages {
 		return
 	}
 	r.complain(r.at("engine", "max_replay"), schema.Problem{Code: "small-replay", Warning: true,
 		Message: fmt.Sprintf(
-			"readers that keep a position stop at %d messages, before the %d of max_in_flight: "+
-				"they may wait for batches that wait for more messages", e.MaxReplay, e.MaxInFlight.Messages),
+			"inputs that keep a position stop reading at %d unsettled messages, before the %d of max_in_flight: "+
+				"an incomplete batch may then wait for messages that are not read", e.MaxReplay, e.MaxInFlight.Messages),
 		Remedy: fmt.Sprintf("write %d or more, or lower `max_in_flight.messages`", e.MaxInFlight.Messages)})
 }
 
-// short is a duration without the zeros that Go prints: 1m, not 1m0s.
+// short prints a duration without Go's zeros: 1m, not 1m0s.
 func short(d time.Duration) string { return schema.DurationText(d) }

@@ -9,8 +9,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// routes checks that every message has a way out and every output a way in.
-func (r *rules) routes() {
+// checkRoutes checks that every message can reach an output, and that every output can get messages.
+func (r *checker) checkRoutes() {
 	if n := r.find("outputs"); r.spec.Place.Node != nil && (n == nil || n.Kind != schema.MapNode) {
 		return // the decoder has complained
 	}
@@ -23,15 +23,15 @@ func (r *rules) routes() {
 			Remedy: "write one, such as `outputs: {out: {stdout: {}}}`"})
 		return
 	}
-	r.composites()
-	dead, members := r.deadLetters(), r.members()
+	r.checkComposites()
+	dead, members := r.deadLetters(), r.allMembers()
 	if r.spec.Batchers.Len() == 0 {
-		r.withoutBatchers(dead, members)
+		r.checkOnlyOutput(dead, members)
 		return
 	}
-	used, all := map[string]bool{}, true // all batchers say where they send
+	used, all := map[string]bool{}, true // all: every batcher names an output
 	for name, b := range r.spec.Batchers.All() {
-		r.batcher(name, b, used)
+		r.checkBatcher(name, b, used)
 		all = all && len(b.Output) > 0
 	}
 	for _, o := range r.outputs {
@@ -41,16 +41,16 @@ func (r *rules) routes() {
 				Remedy:  fmt.Sprintf("name it in a batcher (`output: %s`), or remove it", o)})
 		}
 	}
-	r.order()
+	r.checkSequence()
 }
 
-// withoutBatchers checks that it is clear which output takes the messages.
-func (r *rules) withoutBatchers(dead, members map[string]bool) {
+// checkOnlyOutput checks that a pipeline without batchers has a single output for its messages.
+func (r *checker) checkOnlyOutput(dead, members map[string]bool) {
 	normal := slices.DeleteFunc(slices.Clone(r.outputs), func(o string) bool { return dead[o] || members[o] })
 	switch len(normal) {
 	case 0:
 		if !slices.ContainsFunc(r.outputs, func(o string) bool { return dead[o] }) {
-			return // they are members of each other, which has been said
+			return // the outputs form a cycle, which has been reported
 		}
 		r.complain(r.key("outputs"), schema.Problem{Code: "no-route",
 			Message: "every output is a dead letter, so messages have nowhere to go",
@@ -72,15 +72,15 @@ func (r *rules) withoutBatchers(dead, members map[string]bool) {
 	}
 }
 
-// batcher checks the outputs that a batcher names.
-func (r *rules) batcher(name string, b engine.BatcherSpec, used map[string]bool) {
+// checkBatcher checks the outputs that a batcher names, and adds them to used.
+func (r *checker) checkBatcher(name string, b engine.BatcherSpec, used map[string]bool) {
 	list := r.find("batchers", name, "output")
 	for i, o := range b.Output {
 		at := r.at("batchers", name, "output").Item(i)
 		if list == nil {
 			at = r.key("batchers", name, "output")
 		}
-		r.listed(at, b.Output, i)
+		r.checkName(at, b.Output, i)
 		used[schema.Meant(o, r.outputs)] = true
 	}
 	if list != nil && list.Kind == schema.ListNode && len(list.Items) == 0 {
@@ -89,8 +89,8 @@ func (r *rules) batcher(name string, b engine.BatcherSpec, used map[string]bool)
 	}
 }
 
-// listed checks the i-th of the outputs that a list names: it is at a place.
-func (r *rules) listed(at schema.Place, names []string, i int) {
+// checkName checks the i-th of a list of outputs, which is written at a place.
+func (r *checker) checkName(at schema.Place, names []string, i int) {
 	switch name := names[i]; {
 	case slices.Contains(names[:i], name):
 		r.complain(at, schema.Problem{Code: "repeated-output",
@@ -100,14 +100,14 @@ func (r *rules) listed(at schema.Place, names []string, i int) {
 	}
 }
 
-func (r *rules) unknownOutput(name string) schema.Problem {
+func (r *checker) unknownOutput(name string) schema.Problem {
 	return schema.Problem{Code: "unknown-output", Message: fmt.Sprintf("there is no output %q", name),
 		Remedy: schema.Suggest(name, r.outputs, fmt.Sprintf("add %q to `outputs`", name))}
 }
 
-// order checks which batchers can ever see a message: they are tried in the
-// order written, those without match last, until one without `continue` takes it.
-func (r *rules) order() {
+// checkSequence checks that every batcher can get messages. Batchers are tried in the order in which they are written,
+// those without `match` last, until one without `continue` takes the message.
+func (r *checker) checkSequence() {
 	var tried []schema.Entry[engine.BatcherSpec]
 	entries := r.spec.Batchers.Entries()
 	for _, last := range []bool{false, true} {
@@ -139,7 +139,7 @@ func (r *rules) order() {
 		if all && !e.Value.Continue && taker == "" {
 			taker = e.Key
 		}
-		r.keys(e.Key, e.Value)
+		r.checkBatchKey(e.Key, e.Value)
 	}
 	if !catchAll {
 		r.complain(r.key("batchers"), schema.Problem{Code: "no-catch-all", Warning: true,
@@ -148,8 +148,8 @@ func (r *rules) order() {
 	}
 }
 
-// hasMatch goes by the nodes: a condition that does not compile is one all the same.
-func (r *rules) hasMatch(batcher string) bool {
+// hasMatch says whether a batcher has a condition. It looks at the nodes, since a condition that does not compile counts.
+func (r *checker) hasMatch(batcher string) bool {
 	if r.spec.Place.Node == nil {
 		b, _ := r.spec.Batchers.Get(batcher)
 		return !b.Match.IsZero()
@@ -158,7 +158,7 @@ func (r *rules) hasMatch(batcher string) bool {
 	return match != nil && match.Kind != schema.NullNode
 }
 
-// constant is "true" or "false" for a condition that is nothing else.
+// constant is the value of a condition that is a constant, as "true" or "false"; "" for other conditions.
 func constant(condition string) string {
 	text := strings.TrimSpace(condition)
 	for strings.HasPrefix(text, "(") && strings.HasSuffix(text, ")") {
@@ -173,14 +173,14 @@ func constant(condition string) string {
 	return ""
 }
 
-// keys warns of a batch key that parts what order_by holds together.
-func (r *rules) keys(name string, b engine.BatcherSpec) {
+// checkBatchKey warns of a batch key that separates messages with equal order keys.
+func (r *checker) checkBatchKey(name string, b engine.BatcherSpec) {
 	order := r.spec.Engine.OrderBy
 	if order.IsZero() || r.spec.Engine.Unordered() || b.Key.IsZero() || order.String() == b.Key.String() {
 		return
 	}
 	r.complain(r.at("batchers", name, "key"), schema.Problem{Code: "order-parted", Warning: true,
 		Message: fmt.Sprintf(
-			"messages with equal `order_by` (%s) may get different keys here; between batches of different keys there is no order", order.String()),
+			"messages with equal `order_by` (%s) may get different batch keys, and batches with different keys are not ordered", order.String()),
 		Remedy: "use the same expression for both if their order matters"})
 }

@@ -12,14 +12,13 @@ import (
 
 func init() {
 	for name, doc := range map[string]string{
-		"bad-limit":     "A rate limit lacks a field, or has fields that exclude each other.",
-		"archive-lines": "A batch becomes a text of many lines, and its output writes one line for each message.",
-		"at-most-once": "A source keeps no messages, or gets acknowledgements before they are delivered: what is lost in a crash is " +
-			"gone.",
-		"cache-order":            "Steps read and write a cache, and nothing orders the messages for which that matters.",
+		"bad-limit":              "A rate limit lacks a field, or has fields that exclude each other.",
+		"archive-lines":          "A batch becomes a multi-line text, and its output writes one line per message.",
+		"at-most-once":           "Messages that a crash loses are gone: the source keeps none, or is told of success before delivery.",
+		"cache-order":            "Steps read and write the same cache entries, and nothing keeps their messages in order.",
 		"composite-key":          "An output that consists of others has a key that belongs to its members.",
 		"dead-letter-on-failure": "A dead-letter output has its own on_failure.",
-		"exactly-once":           "engine.exactly_once asks for what a component can't do.",
+		"exactly-once":           "A component can't do what engine.exactly_once asks for.",
 		"inner-retry":            "A step inside another has its own retry.",
 		"never-full":             "A batch or group is larger than what may be in flight at once.",
 		"never-matches":          "A batcher's condition is constant and false.",
@@ -34,9 +33,9 @@ func init() {
 		"output-cycle":           "An output contains itself.",
 		"repeated-output":        "A batcher, or an output, names an output twice.",
 		"retry-contradiction":    "Two fields of a retry, a breaker or a restart contradict each other.",
-		"small-replay":           "max_replay is smaller than what may be in flight.",
-		"state-apart":            "Steps keep state of one name by one key, and do not share it.",
-		"state-order":            "A step keeps state by a key, and nothing orders the messages of a key.",
+		"small-replay":           "max_replay is smaller than max_in_flight.messages.",
+		"state-apart":            "Two steps keep state under the same name and key, and do not share it.",
+		"state-order":            "A step keeps state by a key, and nothing keeps the messages of a key in order.",
 		"unknown-middleware":     "No middleware of this name is in this build.",
 		"unreachable-batcher":    "The batchers before it take every message.",
 		"unused-dead-letter":     "A dead letter is named, but failed messages go elsewhere.",
@@ -48,33 +47,32 @@ func init() {
 	}
 }
 
-// rules judge one pipeline as it is configured, before anything is built. They go by what
-// is written, so that a component with a mistake inside is still one that can be named.
-// What several pipelines may only have once, and names of resources, are config's.
-type rules struct {
+// checker checks one pipeline. It looks at the nodes of its file where it can, so that a component with a mistake in its
+// own configuration can still be named by others.
+type checker struct {
 	spec     *engine.Pipeline
 	given    *Given
-	outputs  []string // by name
+	outputs  []string // their names
 	problems []schema.Problem
 }
 
-// Given is what a process gives to its pipelines, as far as rules go by it.
+// Given holds the resources of a process that rules look at.
 type Given struct {
 	Caches map[string]engine.Plugin[engine.Cache] // resources.caches
 	Limits map[string]engine.RateLimit            // resources.rate_limits
 }
 
-// All reports what is wrong with a pipeline, in itself and with what it is given.
+// All reports everything that is wrong with a pipeline and the resources that it is given.
 func All(p *engine.Pipeline, g *Given) []schema.Problem {
-	r := newRules(p, g)
-	r.judge()
-	r.limits()
-	r.exposed()
-	r.exactlyOnce()
+	r := newChecker(p, g)
+	r.checkPipeline()
+	r.checkLimits()
+	r.checkSources()
+	r.checkExactlyOnce()
 	return r.problems
 }
 
-// MembersOf names the outputs that others of a section consist of.
+// MembersOf names the outputs that are members of other outputs.
 func MembersOf(outputs schema.Map[engine.OutputSpec]) map[string]bool {
 	members := map[string]bool{}
 	for _, o := range outputs.All() {
@@ -85,49 +83,48 @@ func MembersOf(outputs schema.Map[engine.OutputSpec]) map[string]bool {
 	return members
 }
 
-// Judge reports what is wrong with a pipeline in itself, whatever its inputs are and its
-// resources hold: a test replaces those. [All] reports that as well, and what is wrong
-// with the rest.
+// Judge reports what is wrong with a pipeline apart from its inputs and resources, which a test of the pipeline
+// replaces. [All] reports the same, and what is wrong with those.
 func Judge(p *engine.Pipeline) []schema.Problem {
-	r := newRules(p, &Given{})
-	r.judge()
+	r := newChecker(p, &Given{})
+	r.checkPipeline()
 	return r.problems
 }
 
-func newRules(p *engine.Pipeline, o *Given) *rules {
-	r := &rules{spec: p, given: o}
+func newChecker(p *engine.Pipeline, g *Given) *checker {
+	r := &checker{spec: p, given: g}
 	for name := range p.Outputs.All() {
 		r.outputs = append(r.outputs, name)
 	}
 	if n := r.find("outputs"); n != nil {
 		r.outputs = nil
-		for _, key := range n.Keys { // those that can't be read included
+		for _, key := range n.Keys { // including outputs that could not be decoded
 			r.outputs = append(r.outputs, key.Text)
 		}
 	}
 	return r
 }
 
-func (r *rules) judge() {
-	r.routes()
-	r.failures()
-	r.retries()
-	r.fill()
-	r.lines()
-	r.middleware()
+func (r *checker) checkPipeline() {
+	r.checkRoutes()
+	r.checkFailures()
+	r.checkRetries()
+	r.checkSizes()
+	r.checkLines()
+	r.checkMiddleware()
 }
 
-func (r *rules) complain(at schema.Place, p schema.Problem) {
+func (r *checker) complain(at schema.Place, p schema.Problem) {
 	r.problems = append(r.problems, at.Problem(p))
 }
 
-// at is the place of a value that is written in the pipeline, or what is around it.
-func (r *rules) at(keys ...string) schema.Place { return r.root().At(keys...) }
+// at is the place of a value in the pipeline's file or, if it is not written there, of the innermost value around it.
+func (r *checker) at(keys ...string) schema.Place { return r.root().At(keys...) }
 
-// key is at, but for a key.
-func (r *rules) key(keys ...string) schema.Place { return r.root().Key(keys...) }
+// key is like at, for the key instead of its value.
+func (r *checker) key(keys ...string) schema.Place { return r.root().Key(keys...) }
 
-// within is the place of a field or, where that is left out, of what is around it.
+// within is the place of a field or, if the field is omitted, of the value around it.
 func within(at schema.Place, field string) schema.Place {
 	if at.Node.Find(field) == nil {
 		return at
@@ -135,16 +132,16 @@ func within(at schema.Place, field string) schema.Place {
 	return at.At(field)
 }
 
-// find is a value that is written in the pipeline, or nil.
-func (r *rules) find(keys ...string) *schema.Node { return r.spec.Place.Node.Find(keys...) }
+// find is a value in the pipeline's file, or nil.
+func (r *checker) find(keys ...string) *schema.Node { return r.spec.Place.Node.Find(keys...) }
 
-func (r *rules) root() schema.Place { return schema.Place{Node: r.spec.Place.Node} }
+func (r *checker) root() schema.Place { return schema.Place{Node: r.spec.Place.Node} }
 
-// middleware refuses names under which nothing is registered.
-func (r *rules) middleware() {
+// checkMiddleware refuses names under which no middleware is registered.
+func (r *checker) checkMiddleware() {
 	known := engine.Middlewares.Names()
 	for i, name := range r.spec.Engine.Middleware {
-		if name != "" && !slices.Contains(known, name) { // the decoder complains of ""
+		if name != "" && !slices.Contains(known, name) { // the decoder reports ""
 			r.complain(r.at("engine", "middleware").Item(i), schema.Problem{Code: "unknown-middleware",
 				Message: fmt.Sprintf("this build has no middleware %q", name),
 				Remedy:  schema.Suggest(name, known, "use a build that registers it")})
@@ -152,9 +149,9 @@ func (r *rules) middleware() {
 	}
 }
 
-// exposed warns of inputs that tell their source too early, of those whose source keeps nothing, and of those to which
-// anybody on the network may send messages.
-func (r *rules) exposed() {
+// checkSources warns of inputs that acknowledge before delivery, of sources that keep no messages, and of inputs that
+// accept messages from anyone on the network.
+func (r *checker) checkSources() {
 	for _, c := range Components(r.spec) {
 		t := engine.TraitsOf(c.Config)
 		if t.AcksEarly {
@@ -164,8 +161,8 @@ func (r *rules) exposed() {
 		}
 		if t.Forgets {
 			r.warn(c, "", schema.Problem{Code: "at-most-once",
-				Message: "messages are delivered at most once: the source keeps none, so that what arrives while nothing reads, or is lost in a " +
-					"crash, is gone",
+				Message: "messages are delivered at most once: the source keeps none, so messages that arrive while nothing reads, " +
+					"or that a crash loses, are gone",
 				Remedy: "write `at_most_once: true` if that is meant, or read a source that keeps messages, such as a stream"})
 		}
 		if t.Exposed {
@@ -176,26 +173,26 @@ func (r *rules) exposed() {
 	}
 }
 
-// warn warns of a component, at a field of it where that is written.
-func (r *rules) warn(c Component, field string, p schema.Problem) {
+// warn reports a warning at a field of a component, or at the component if the field is omitted.
+func (r *checker) warn(c Component, field string, p schema.Problem) {
 	p.Warning = true
 	r.complain(within(c.Place, field), p)
 }
 
-// Fails says whether a problem is an error of the pipeline; one without a line, as in an
-// override, concerns all.
+// Fails says whether a problem is an error of the pipeline. A problem without a line, as in an override, concerns all
+// pipelines.
 func Fails(p *engine.Pipeline, k schema.Problem) bool {
 	return !k.Warning && (k.Pos.Line == 0 || k.Pos.File == p.Place.Pos.File)
 }
 
-// Wrong are the places, by file and path, of components and rate limits with a mistake
-// of their own: there is no use in building them.
-func Wrong(p *engine.Pipeline, o *Given, known []schema.Problem) map[schema.Place]bool {
+// Wrong are the places, as [Placed] returns them, of components and rate limits that known errors concern. Building
+// them would only report the same errors again.
+func Wrong(p *engine.Pipeline, g *Given, known []schema.Problem) map[schema.Place]bool {
 	if !slices.ContainsFunc(known, func(k schema.Problem) bool { return !k.Warning }) {
 		return nil
 	}
 	var places []schema.Place
-	learn := func(v any) {
+	collect := func(v any) {
 		for _, c := range Components(v) {
 			places = append(places, c.Place)
 		}
@@ -205,12 +202,12 @@ func Wrong(p *engine.Pipeline, o *Given, known []schema.Problem) map[schema.Plac
 			}
 		})
 	}
-	learn(p)
-	learn(o.Limits)
-	learn(slices.Collect(maps.Values(o.Caches)))
+	collect(p)
+	collect(g.Limits)
+	collect(slices.Collect(maps.Values(g.Caches)))
 	wrong := map[schema.Place]bool{}
 	for _, k := range known {
-		var inner schema.Place // the innermost that holds the mistake
+		var inner schema.Place // the innermost component around the mistake
 		for _, at := range places {
 			switch here := k.Pos.Line == 0 || k.Pos.File == at.Pos.File; {
 			case k.Warning || !here || at.Path == "":
@@ -227,7 +224,7 @@ func Wrong(p *engine.Pipeline, o *Given, known []schema.Problem) map[schema.Plac
 	return wrong
 }
 
-// Placed is a place as a key.
+// Placed is a place as the key of a map: its file and path alone.
 func Placed(at schema.Place) schema.Place {
 	return schema.Place{Pos: schema.Pos{File: at.Pos.File}, Path: at.Path}
 }
