@@ -5,18 +5,17 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// Role is what a message of a run has to do with the decision on it: see admit.
+// Role says how [Holds.Admit] treats a message.
 type Role uint8
 
 const (
-	Asks Role = 1 << iota // it moves on, or is kept
-	Owns                  // it holds its keys from now on
+	Asks Role = 1 << iota // the message moves on if it may, and is kept otherwise
+	Owns                  // the message holds its keys from now on
 )
 
-// Admit decides which messages of a run may move on from where they are, out of the lanes
-// or into a write, and makes others hold their keys. What may not is kept, and decided
-// again when it is first. All of that is one decision: a message that leaves a group
-// meanwhile is before all of the run, or none.
+// Admit decides which messages of a batch may move on from a place: out of the lanes, or into a write. It keeps the
+// others until they are first in their lines. It decides on all messages under one lock, so that a message that leaves
+// a group meanwhile is either before all of them or behind all of them.
 func (h *Holds) Admit(b *engine.Batch, out *Place, does func(i int, m *engine.Message) Role) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -26,7 +25,7 @@ func (h *Holds) Admit(b *engine.Batch, out *Place, does func(i int, m *engine.Me
 			continue
 		}
 		p := does(i, m)
-		if p&Asks != 0 && len(h.ahead(m, out)) > 0 {
+		if p&Asks != 0 && len(h.linesAhead(m, out)) > 0 {
 			h.stay(slab(b).Msgs[:i], m, out)
 			continue
 		}
@@ -36,8 +35,8 @@ func (h *Holds) Admit(b *engine.Batch, out *Place, does func(i int, m *engine.Me
 	}
 }
 
-// stay keeps a message of a run. When one with several keys is kept for one of them, it
-// must not overtake earlier ones, which move on, in the others' lines.
+// stay keeps a message of a batch. Earlier merges of the batch that move on hold their keys first. Otherwise m, kept
+// for one of its keys, could get in front of them in the line of another key.
 func (h *Holds) stay(earlier []engine.Message, m *engine.Message, out *Place) {
 	for i := range earlier {
 		if e := &earlier[i]; len(msg(m).Of) > 0 && msg(e).State == inside.Live && !msg(e).Dead {
@@ -46,27 +45,26 @@ func (h *Holds) stay(earlier []engine.Message, m *engine.Message, out *Place) {
 	}
 	x := h.keep(m, out)
 	h.claim(&x.m, out)
-	x.blocked = h.ahead(&x.m, out)
+	x.blocked = h.linesAhead(&x.m, out)
 	EachLeafKey(&x.m, func(leaf *engine.Message) { ClaimOf(leaf).x = x })
 }
 
-// Passes is admit for a message that is alone, or is decided on by itself behind others
-// that are about to be written from the same place.
+// Passes is [Holds.Admit] for a single message. earlier are the messages before it in its batch.
 func (h *Holds) Passes(earlier []engine.Message, m *engine.Message, out *Place) bool {
 	if h.Any.Load() == 0 || msg(m).Dead {
 		return true
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.ahead(m, out)) == 0 {
+	if len(h.linesAhead(m, out)) == 0 {
 		return true
 	}
 	h.stay(earlier, m, out)
 	return false
 }
 
-// Behind keeps back messages after those that have failed or wait in a step, so that no
-// later step merges them, and makes those before them hold their keys first.
+// Behind is called when messages of b have failed or wait in a step. It keeps later messages with their keys, so that no
+// later step merges them. Earlier messages with their keys hold them first.
 func (h *Holds) Behind(b *engine.Batch, at inside.Stage, out *Place) {
 	if !h.ordered {
 		return
@@ -81,7 +79,7 @@ func (h *Holds) Behind(b *engine.Batch, at inside.Stage, out *Place) {
 			}
 		case inside.Failed, inside.Waits, inside.Parked:
 			return Owns
-		case inside.Consumed: // its parts are still to be made
+		case inside.Consumed: // its parts have not been made yet
 			if HasOne(m, troubled) && slab(b).IsSplit(i) {
 				return Owns
 			}
@@ -90,9 +88,8 @@ func (h *Holds) Behind(b *engine.Batch, at inside.Stage, out *Place) {
 	})
 }
 
-// Foresee notes the keys of messages that have failed or wait already, and all keys
-// of messages with one of them. What is before such a message, and about to be
-// written, must hold its keys first.
+// Foresee returns the keys of messages that have failed or wait, and all keys of merges that have one of those. Messages
+// of b with such a key must hold it before they are written, so that the failed ones come behind them.
 func Foresee(b *engine.Batch) (troubled map[string]bool) {
 	for i := range slab(b).Msgs {
 		if m := &slab(b).Msgs[i]; msg(m).State == inside.Failed || msg(m).State == inside.Waits ||
@@ -114,7 +111,7 @@ func Foresee(b *engine.Batch) (troubled map[string]bool) {
 	return troubled
 }
 
-// HasOne says whether one of the keys of a message has been seen.
+// HasOne says whether a message has one of the keys in seen.
 func HasOne(m *engine.Message, seen map[string]bool) (yes bool) {
 	if len(seen) > 0 {
 		EachLeafKey(m, func(p *engine.Message) { yes = yes || seen[string(p.Key)] })

@@ -9,8 +9,8 @@ import (
 
 var _ engine.KeyWaits = (*Holds)(nil)
 
-// Each calls f for each message that waits, with each root that keeps it waiting. What is behind another message that
-// waits is shown behind that one alone.
+// Each calls f for each message that waits and each message that it waits for, as roots. A message behind another
+// waiting message is shown as waiting for that one only.
 func (h *Holds) Each(f func(waits, behind engine.Origin)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -18,7 +18,7 @@ func (h *Holds) Each(f func(waits, behind engine.Origin)) {
 		for _, l := range k.lines {
 			for i, c := range l.claims {
 				if c.x != nil {
-					behind(l.claims[:i], func(root engine.Origin) { c.x.each(root, f) })
+					eachClaimRoot(l.claims[:i], func(root engine.Origin) { c.x.each(root, f) })
 				}
 			}
 		}
@@ -26,25 +26,25 @@ func (h *Holds) Each(f func(waits, behind engine.Origin)) {
 	}
 }
 
-// eachBefore is Each for what waits before the lanes.
+// eachBefore is Each for messages that wait before the lanes.
 func (k *hold) eachBefore(f func(waits, behind engine.Origin)) {
 	for i, x := range k.before {
 		switch {
-		case x.gap: // it is at work
+		case x.gap: // it does not wait: its input's steps work on it
 		case i > 0 && k.before[i-1].gap:
 			x.each(k.before[i-1].root, f)
 		case i > 0:
 			k.before[i-1].eachRoot(func(root engine.Origin) { x.each(root, f) })
 		default:
 			for _, l := range k.lines {
-				behind(l.claims, func(root engine.Origin) { x.each(root, f) })
+				eachClaimRoot(l.claims, func(root engine.Origin) { x.each(root, f) })
 			}
 		}
 	}
 }
 
-// behind calls f with the roots of claims, from the last one back to one that waits itself.
-func behind(claims []*Claim, f func(root engine.Origin)) {
+// eachClaimRoot calls f with the roots of claims, from the last claim back to the first one that waits itself.
+func eachClaimRoot(claims []*Claim, f func(root engine.Origin)) {
 	for _, c := range slices.Backward(claims) {
 		for _, root := range c.roots {
 			f(root)
@@ -55,7 +55,7 @@ func behind(claims []*Claim, f func(root engine.Origin)) {
 	}
 }
 
-// each says of all roots of a message that waits that they do so for one.
+// each calls f for each root of a waiting message except the root that it waits for.
 func (x *held) each(behind engine.Origin, f func(waits, behind engine.Origin)) {
 	x.eachRoot(func(root engine.Origin) {
 		if root != behind {

@@ -12,56 +12,55 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// Holds keep order while messages fail. A message that waits (for another attempt, a limit,
-// the code that parked it) owns its order key where it is: in the lanes, or at an output.
-// Messages that arrive after it there are kept until it has moved on, and what is read
-// later stays before the lanes.
+// Holds keep the order of keys while messages fail. A message that waits (for another attempt, a rate limit, or the code
+// that parked it) holds its order key at its place: in the lanes, or at an output. Later messages with this key are kept
+// there until it has moved on. Messages that are read later stay before the lanes. All methods are safe for concurrent
+// use.
 type Holds struct {
 	ordered bool
-	by      *expr.Expr // gives messages their order keys; nil: their inputs do
+	by      *expr.Expr // computes order keys; nil: the inputs set them
 	credits *flow.Credits
-	lanes   func(*engine.Batch) // takes what goes on there
-	Any     atomic.Int32        // keys that are held; read without the lock where there is none
+	lanes   func(*engine.Batch) // takes messages that continue in the lanes
+	Any     atomic.Int32        // how many keys are held: if it is 0, nobody takes the lock
 
-	mu   sync.Mutex // guards the fields below, and the order of what is let go
+	mu   sync.Mutex // guards the fields below, and keeps released messages in order
 	keys map[string]*hold
 }
 
-// hold is one key that is held: in lines, or by gaps in what waits before the lanes.
+// hold is a key that is held in lines, or by gaps before the lanes.
 type hold struct {
 	key    string
 	lines  []*line
-	before []*held // before the lanes, in the order in which it was read
+	before []*held // messages and gaps before the lanes, in the order of reading
 }
 
-// line is a place where a key is held, the lanes or an output, with its claims in
-// the order of the messages. Only the first may move on.
+// line is the queue of a key at one place. Only the message at its head may move on.
 type line struct {
 	of     *hold
-	out    *Place // nil: the lanes
-	groups int8   // in the lanes: those that its messages are past
-	claims []*Claim
+	out    *Place   // nil: the lanes
+	groups int8     // in the lanes: how many groups its messages have passed
+	claims []*Claim // in the order of the messages
 }
 
-// Claim is a message's place in a line: of one that is away, to be tried again or
-// parked, or of one that has come back, or came behind it, and waits.
+// Claim is a message's place in a line. The message is away (to be tried again, or parked), or it waits for those
+// before it.
 type Claim struct {
 	of   *hold
 	at   *line // nil: a gap before the lanes
-	refs int   // messages that have it: the parts of a merge share that of a key
-	x    *held // that waits; nil: it is away, or on its way; the gap itself
+	refs int   // how many messages share it, such as the parts of a split
+	x    *held // the waiting message, or the gap; nil: the message is away or moving
 
 	roots []engine.Origin // of its messages
 }
 
-// held is a message that waits until it is the first in the lines of all its keys.
+// held is a message that waits until it is first in the lines of all its keys, or a gap.
 type held struct {
 	m       engine.Message
-	out     *Place        // where it was caught; nil: in or before the lanes
-	batch   *engine.Batch // like that in which it was caught; nil: none
-	blocked []*line       // in which others are before it
-	gap     bool          // the place of a message that is still in its input's own steps
-	root    engine.Origin // of that message
+	out     *Place        // where it was kept; nil: in or before the lanes
+	batch   *engine.Batch // an empty copy of its batch; nil: it had none
+	blocked []*line       // the lines in which others are before it
+	gap     bool          // it is a gap, and m is not set
+	root    engine.Origin // of a gap's message
 }
 
 // ClaimOf is m's claim, or nil.
@@ -73,20 +72,20 @@ func ClaimOf(m *engine.Message) *Claim {
 	return c
 }
 
-// SetClaim gives m a claim; nil takes it away.
+// SetClaim sets the claim of m; nil removes it.
 func SetClaim(m *engine.Message, c *Claim) {
 	if msg(m).Rare != nil || c != nil {
 		msg(m).SetClaim(inside.Slot(c))
 	}
 }
 
-// Place is where messages may hold their keys beside the lanes: an output or a group.
+// Place is a place other than the lanes where messages hold their keys: an output or a group.
 type Place struct {
-	Push func(*engine.Batch) // takes what goes on there
+	Push func(*engine.Batch) // takes messages that continue there; called under the lock of the holds
 }
 
-// NewHolds makes the holds of a run. by gives messages their order keys, nil: their inputs do; lanes takes what
-// continues there.
+// NewHolds makes the holds of a run. by computes the order keys of messages; if it is nil, the inputs set them. lanes
+// takes messages that continue in the lanes; it is called under the lock of the holds.
 func NewHolds(ordered bool, by *expr.Expr, c *flow.Credits, lanes func(*engine.Batch)) *Holds {
 	return &Holds{ordered: ordered, by: by, credits: c, lanes: lanes, keys: map[string]*hold{}}
 }
@@ -101,8 +100,8 @@ func (h *Holds) Own(m *engine.Message, out *Place) {
 	h.claim(m, out)
 }
 
-// claim puts m at the end of the lines of its keys, where it is not in them already,
-// and in front of the other parts of the split from which it came; h.mu is held.
+// claim puts m at the end of the lines of its keys. In lines where it has a claim already it keeps its place; if it
+// shares the claim with later parts of a split, it gets its own in front of them. h.mu is held.
 func (h *Holds) claim(m *engine.Message, out *Place) {
 	EachLeafKey(m, func(leaf *engine.Message) {
 		if ClaimOf(leaf) != nil {
@@ -128,8 +127,7 @@ func (h *Holds) claim(m *engine.Message, out *Place) {
 	})
 }
 
-// level is how far m has come in the lanes: what is past a group does not wait for what
-// is not, nor the other way round.
+// level is how many groups m has passed in the lanes. Messages on different levels do not wait for each other.
 func level(m *engine.Message, out *Place) int8 {
 	if out != nil {
 		return 0
@@ -137,8 +135,7 @@ func level(m *engine.Message, out *Place) int8 {
 	return msg(m).Groups
 }
 
-// setApart gives m a claim of its own in front of one that it shares with the parts
-// behind it.
+// setApart gives m a claim of its own in front of the one that it shares with later parts of a split.
 func setApart(m *engine.Message, shared *Claim) {
 	mine := 0
 	EachLeafKey(m, func(leaf *engine.Message) {
@@ -166,7 +163,7 @@ func setApart(m *engine.Message, shared *Claim) {
 	})
 }
 
-// Share counts that a part of a split has the claims of what was split.
+// Share counts that part, a new part of a split, shares the claims of the whole.
 func (h *Holds) Share(part *engine.Message) {
 	if h.Any.Load() == 0 {
 		return
@@ -180,7 +177,7 @@ func (h *Holds) Share(part *engine.Message) {
 	})
 }
 
-// line finds or begins the line of a key at a place; h.mu is held.
+// line returns the line of a key at a place, and makes it if there is none. h.mu is held.
 func (h *Holds) line(key []byte, out *Place, groups int8) *line {
 	k := h.hold(key)
 	if l := k.line(out, groups); l != nil {
@@ -191,7 +188,7 @@ func (h *Holds) line(key []byte, out *Place, groups int8) *line {
 	return l
 }
 
-// hold finds or makes the hold of a key; h.mu is held.
+// hold returns the hold of a key, and makes it if there is none. h.mu is held.
 func (h *Holds) hold(key []byte) *hold {
 	k := h.keys[string(key)]
 	if k == nil {
@@ -202,8 +199,8 @@ func (h *Holds) hold(key []byte) *hold {
 	return k
 }
 
-// LeaveGap keeps the place of a message that waits in its input's own steps, before
-// it has an order key: by the key that it would have as it is.
+// LeaveGap keeps the place of a message that waits in its input's own steps, where it has no order key yet. The gap is
+// in the line of the key that the message would have with its present payload.
 func (h *Holds) LeaveGap(m *engine.Message) {
 	key := h.by
 	if key == nil {
@@ -233,7 +230,7 @@ func (k *hold) line(out *Place, groups int8) *line {
 	return k.lines[i]
 }
 
-// EachLeafKey calls f for each message with a key that m stands for.
+// EachLeafKey calls f for m or, if m is a merge, for each of its parts, unless they have neither a key nor a claim.
 func EachLeafKey(m *engine.Message, f func(*engine.Message)) {
 	if len(msg(m).Of) == 0 {
 		if m.Key != nil || ClaimOf(m) != nil {
@@ -246,8 +243,10 @@ func EachLeafKey(m *engine.Message, f func(*engine.Message)) {
 	}
 }
 
-// Before keeps m, which is about to go to the lanes behind earlier ones, if its key
-// is held anywhere. It goes with one of its key: that one has not arrived yet.
+// Before keeps m, which is about to go to the lanes, if its key is held anywhere. earlier are the messages before it in
+// its batch. If one of them with the same key goes to the lanes, m follows it, unless there is a gap.
+//
+// If m has a claim of its own, from [Holds.LeaveGap], it takes that place. The caller then frees the claim.
 func (h *Holds) Before(earlier []engine.Message, m *engine.Message) bool {
 	if h.Any.Load() == 0 || m.Key == nil {
 		return false
@@ -265,19 +264,19 @@ func (h *Holds) Before(earlier []engine.Message, m *engine.Message) bool {
 		return false
 	}
 	at := len(k.before)
-	if c := ClaimOf(m); c != nil && c.of == k { // it has its place
+	if c := ClaimOf(m); c != nil && c.of == k { // m takes the place of its gap
 		if at = slices.Index(k.before, c.x); at == 0 && len(k.lines) == 0 {
 			return false
 		}
 	}
 	x := h.keep(m, nil)
-	SetClaim(&x.m, nil) // who calls ends the claim
+	SetClaim(&x.m, nil) // the caller frees the claim
 	k.before = slices.Insert(k.before, at, x)
 	return true
 }
 
-// ComesBy notes that a message has come by a group. What it holds in the lanes it holds
-// behind those that have left the group.
+// ComesBy notes that m has passed a group without entering it. Keys that it holds in the lanes it now holds behind the
+// messages that have left the group. It returns the claims that m had before, for the caller to free.
 func (h *Holds) ComesBy(m *engine.Message, groups int8) (was []*Claim) {
 	msg(m).Groups = groups
 	if h.Any.Load() == 0 {
@@ -285,14 +284,14 @@ func (h *Holds) ComesBy(m *engine.Message, groups int8) (was []*Claim) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if EachLeafKey(m, func(leaf *engine.Message) { was = h.take(was, leaf) }); len(was) > 0 {
+	if was = takeClaims(was, m); len(was) > 0 {
 		h.claim(m, nil)
 	}
 	return was
 }
 
-// Rejoin has messages that leave a group for the lanes hold their keys there, where
-// they no longer go by them, and returns the claims that they had in the group.
+// Rejoin makes messages that leave a group for the lanes hold their keys there, since the lanes no longer get them in
+// the order of their keys. It returns the claims that they had in the group, for the caller to free.
 func (h *Holds) Rejoin(b *engine.Batch, groups int8) (was []*Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -302,19 +301,20 @@ func (h *Holds) Rejoin(b *engine.Batch, groups int8) (was []*Claim) {
 			continue
 		}
 		msg(m).Groups = groups
-		EachLeafKey(m, func(leaf *engine.Message) { was = h.take(was, leaf) })
+		was = takeClaims(was, m)
 		h.claim(m, nil)
 	}
 	return was
 }
 
-// take takes the claim of one message, to be freed.
-func (*Holds) take(all []*Claim, leaf *engine.Message) []*Claim {
-	if ClaimOf(leaf) == nil {
-		return all
-	}
-	all = append(all, ClaimOf(leaf))
-	SetClaim(leaf, nil)
+// takeClaims removes the claims of m and appends them to all.
+func takeClaims(all []*Claim, m *engine.Message) []*Claim {
+	EachLeafKey(m, func(leaf *engine.Message) {
+		if c := ClaimOf(leaf); c != nil {
+			all = append(all, c)
+			SetClaim(leaf, nil)
+		}
+	})
 	return all
 }
 
@@ -333,22 +333,22 @@ func (h *Holds) HeldAt(m *engine.Message, out *Place) (yes bool) {
 	return yes
 }
 
-// ahead are the lines in which others are before m; h.mu is held.
-func (h *Holds) ahead(m *engine.Message, out *Place) (all []*line) {
+// linesAhead are the lines in which others are before m; h.mu is held.
+func (h *Holds) linesAhead(m *engine.Message, out *Place) (all []*line) {
 	EachLeafKey(m, func(leaf *engine.Message) {
 		k := h.keys[string(leaf.Key)]
 		if k == nil {
 			return
 		}
-		if l := k.line(out, level(m, out)); l != nil && !slices.Contains(all, l) && !claims(m, l.claims[0]) {
+		if l := k.line(out, level(m, out)); l != nil && !slices.Contains(all, l) && !hasClaim(m, l.claims[0]) {
 			all = append(all, l)
 		}
 	})
 	return all
 }
 
-// claims says whether a claim is one of m's.
-func claims(m *engine.Message, c *Claim) (yes bool) {
+// hasClaim says whether a claim is one of m's.
+func hasClaim(m *engine.Message, c *Claim) (yes bool) {
 	EachLeafKey(m, func(leaf *engine.Message) { yes = yes || ClaimOf(leaf) == c })
 	return yes
 }
@@ -358,21 +358,21 @@ func (h *Holds) keep(m *engine.Message, out *Place) *held {
 	msg(m).Doc.Detach()
 	x := &held{m: *m, out: out}
 	if msg(m).Batch != nil {
-		x.batch = slab(msg(m).Batch).Like() // that one may be used again
+		x.batch = slab(msg(m).Batch).Like() // the batch itself may be recycled
 		slab(x.batch).Arena, msg(&x.m).Batch = nil, nil
 	}
 	msg(&x.m).CopyOut(nil)
 	msg(m).State = inside.Moved
 	n := flow.Weight(&x.m)
 	h.credits.Keep(n)
-	if out != nil { // what waits for a lane to carry its key's owner can't give credits back
+	if out != nil { // x may wait for a message in the lanes, so lanes can't wait for its credits
 		h.credits.Put(0, 0, -n)
 	}
 	return x
 }
 
-// Free ends claims. The next message of a line may move on; where there is none, so
-// may what is before the lanes.
+// Free ends claims. The next message of each line moves on. When the last line of a key is empty, the messages of that
+// key before the lanes move on.
 func (h *Holds) Free(claims []*Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -383,7 +383,7 @@ func (h *Holds) Free(claims []*Claim) {
 		l := c.at
 		if l == nil {
 			c.of.before = slices.DeleteFunc(c.of.before, func(x *held) bool { return x == c.x })
-			h.goOn(c.of)
+			h.releaseBefore(c.of)
 			continue
 		}
 		at := slices.Index(l.claims, c)
@@ -397,7 +397,7 @@ func (h *Holds) Free(claims []*Claim) {
 	}
 }
 
-// advance lets the first of a line go on if it waits only for that.
+// advance releases the first message of a line if no other line blocks it.
 func (h *Holds) advance(l *line) {
 	x := l.claims[0].x
 	if x == nil {
@@ -414,12 +414,11 @@ func (h *Holds) advance(l *line) {
 func (h *Holds) dissolve(l *line) {
 	k := l.of
 	k.lines = slices.DeleteFunc(k.lines, func(x *line) bool { return x == l })
-	h.goOn(k)
+	h.releaseBefore(k)
 }
 
-// goOn lets what is before the lanes go there, up to the first gap, when no line is
-// left.
-func (h *Holds) goOn(k *hold) {
+// releaseBefore releases the messages of a key before the lanes, up to the first gap, if the key has no line left.
+func (h *Holds) releaseBefore(k *hold) {
 	if len(k.lines) > 0 {
 		return
 	}
@@ -430,11 +429,11 @@ func (h *Holds) goOn(k *hold) {
 	}
 	if k.before = slices.Delete(k.before, 0, n); len(k.before) == 0 {
 		delete(h.keys, k.key)
-		h.Any.Add(-1) // from now on readers pass by: after what was released
+		h.Any.Add(-1) // after the releases: from now on readers pass by without the lock
 	}
 }
 
-// release lets a message continue.
+// release sends a message on to the lanes or its place.
 func (h *Holds) release(x *held) {
 	b := flow.SlabFor(1)
 	if x.batch != nil {
