@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// absent is a command that this build leaves out.
+// absent returns a command that explains how to get what this build leaves out.
 func absent(name, family string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, DisableFlagParsing: true,

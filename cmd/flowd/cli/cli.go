@@ -1,5 +1,5 @@
-// Package cli is the command line of flowd, one file per command. Start at [Main], which a
-// build with its own plugins calls, too.
+// Package cli is the command line of flowd, one file per command. Start at [Main]. Builds with plugins of
+// their own call it, too.
 package cli
 
 import (
@@ -15,18 +15,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the command that the process was started with and exits with its
-// code: 0 clean; 1 the run failed; 2 invalid configuration or usage; 3 drained,
-// but some messages were handed back unfinished, or not acknowledged. It
-// blank-imports no plugin: the caller's imports decide which ones there are.
+// Main runs the command in os.Args and exits with its code: 0 clean; 1 the run failed; 2 invalid
+// configuration
+// or usage; 3 drained, but some messages were handed back unfinished or were not acknowledged. It imports no
+// plugin: the caller's blank imports decide which ones the build has.
 func Main() {
 	explainMissing()
-	log.SetOutput(io.Discard) // commands with a log take what libraries say; the others show what they return
+	log.SetOutput(io.Discard) // discards lines of libraries; commands with a log set this again
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// The exit codes. Of several pipelines the worst counts, in this order: clean,
-// handedBack, failed, invalid.
+// The exit codes. Of several pipelines the worst counts, in this order: clean, handedBack, failed, invalid.
 const (
 	clean      = 0
 	failed     = 1
@@ -34,15 +33,15 @@ const (
 	handedBack = 3
 )
 
-// exit ends a command with a code after it has said why.
+// exit ends a command with a code, after the command has said why.
 type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
-// runE is what a command does, as cobra calls it.
+// runE implements a command; its type is the one that cobra expects.
 type runE = func(cmd *cobra.Command, args []string) error
 
-// usage is a mistake in the command line that cobra can't see.
+// usage is a mistake in the command line that cobra can't detect.
 type usage string
 
 func (u usage) Error() string { return string(u) }
@@ -105,7 +104,7 @@ Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
 	return root
 }
 
-// newHelp is `flowd help`, which says what a misspelt command was meant to be.
+// newHelp is `flowd help`. It suggests a name for a misspelt command.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -132,19 +131,19 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// complete has shells complete the names of files only where files are meant.
+// complete lets shells complete file names only where the command expects files.
 func complete(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil && !strings.Contains(cmd.Use, "FILE") {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // not all commands have these flags
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // commands without these flags return an error
 	_ = cmd.RegisterFlagCompletionFunc("set", cobra.NoFileCompletions)
 	for _, c := range cmd.Commands() {
 		complete(c)
 	}
 }
 
-// needsCommand is what a command does that only groups others.
+// needsCommand runs a command that only groups others: it shows help, or rejects an unknown name.
 func needsCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		cmd.SetOut(cmd.ErrOrStderr())

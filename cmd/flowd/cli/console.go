@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// console is stderr: log, problems, summaries and the progress line share it.
-// It may be used from several goroutines.
+// console writes to stderr, which the log, problems, summaries and the progress line share. It is safe for
+// concurrent use.
 type console struct {
 	terminal bool
 	color    bool

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newCtl is the command that asks a running flowd.
+// newCtl is the command that controls a running flowd.
 func newCtl() *cobra.Command {
 	var to service.Target
 	cmd := &cobra.Command{
@@ -47,7 +47,7 @@ only its user can read. For that user, ctl finds it by the port.`,
 	return cmd
 }
 
-// newCtlChange is a command on one pipeline or all.
+// newCtlChange is a command that changes one pipeline or all.
 func newCtlChange(to *service.Target, name, short, done string,
 	do func(*service.Client, context.Context, string) ([]string, error)) *cobra.Command {
 	return &cobra.Command{
@@ -55,15 +55,15 @@ func newCtlChange(to *service.Target, name, short, done string,
 		Short:   short,
 		Example: fmt.Sprintf("  flowd ctl %s               all pipelines\n  flowd ctl %[1]s orders", name),
 		Args:    cobra.MaximumNArgs(1),
-		RunE: asking(to, func(cmd *cobra.Command, c *service.Client, args []string) error {
+		RunE: withClient(to, func(cmd *cobra.Command, c *service.Client, args []string) error {
 			pipeline := ""
 			if len(args) > 0 {
-				if pipeline = args[0]; pipeline == "" { // an unset variable of a script does not mean all
+				if pipeline = args[0]; pipeline == "" { // a script's unset variable does not mean all
 					return usage("the name of the pipeline is empty (leave it out to mean all)")
 				}
 			}
 			on, err := do(c, cmd.Context(), pipeline)
-			return tell(cmd, err, done, on)
+			return reportDone(cmd, err, done, on)
 		}),
 	}
 }
@@ -74,9 +74,9 @@ func newCtlReload(to *service.Target) *cobra.Command {
 		Short:   "Read the pipeline files again; nothing changes if they have an error",
 		Example: "  flowd ctl reload",
 		Args:    cobra.NoArgs,
-		RunE: asking(to, func(cmd *cobra.Command, c *service.Client, _ []string) error {
+		RunE: withClient(to, func(cmd *cobra.Command, c *service.Client, _ []string) error {
 			on, err := c.Reload(cmd.Context())
-			return tell(cmd, err, "reloaded", on)
+			return reportDone(cmd, err, "reloaded", on)
 		}),
 	}
 }
@@ -94,7 +94,7 @@ its kind, such as "input web".`,
   flowd ctl limit "output lake" 30000/m --now
   flowd ctl limit engine 10/s --burst 50 --pipeline orders`,
 		Args: cobra.ExactArgs(2),
-		RunE: asking(to, func(cmd *cobra.Command, c *service.Client, args []string) error {
+		RunE: withClient(to, func(cmd *cobra.Command, c *service.Client, args []string) error {
 			var err error
 			if l.Messages, l.Per, err = parseRate(args[1]); err != nil {
 				return err
@@ -103,7 +103,7 @@ its kind, such as "input web".`,
 				return usage("--burst must be at least 1")
 			}
 			on, err := c.SetLimit(cmd.Context(), pipeline, args[0], l)
-			return tell(cmd, err, fmt.Sprintf("%d/%s for", l.Messages, l.Per), on)
+			return reportDone(cmd, err, fmt.Sprintf("%d/%s for", l.Messages, l.Per), on)
 		}),
 	}
 	cmd.Flags().StringVar(&pipeline, "pipeline", "", "the `PIPELINE`, if several have such a limit")
@@ -113,7 +113,7 @@ its kind, such as "input web".`,
 	return cmd
 }
 
-// parseRate reads 500/1s, 500/s.
+// parseRate parses rates such as 500/1s and 500/s.
 func parseRate(s string) (messages int, per time.Duration, err error) {
 	count, unit, found := strings.Cut(s, "/")
 	if found && unit != "" && (unit[0] < '0' || unit[0] > '9') {
@@ -135,7 +135,7 @@ func newCtlHealth(to *service.Target, name, short string) *cobra.Command {
 		Long:    short + ".\nExit code 0: they do; 1: they do not, or nothing answers.",
 		Example: "  flowd ctl " + name,
 		Args:    cobra.NoArgs,
-		RunE: asking(to, func(cmd *cobra.Command, c *service.Client, _ []string) error {
+		RunE: withClient(to, func(cmd *cobra.Command, c *service.Client, _ []string) error {
 			h, err := c.Health(cmd.Context(), name)
 			if err != nil {
 				return shownError{err}
@@ -164,7 +164,7 @@ func newCtlState(to *service.Target) *cobra.Command {
   flowd ctl state orders
   flowd ctl state --json | jq '.pipelines[].messages'`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: asking(to, func(cmd *cobra.Command, c *service.Client, args []string) error {
+		RunE: withClient(to, func(cmd *cobra.Command, c *service.Client, args []string) error {
 			st, err := c.State(cmd.Context())
 			if err != nil {
 				return shownError{err}
@@ -184,8 +184,8 @@ func newCtlState(to *service.Target) *cobra.Command {
 	return cmd
 }
 
-// asking is what a command does that asks a running flowd.
-func asking(to *service.Target, ask func(*cobra.Command, *service.Client, []string) error) runE {
+// asking wraps a command that sends requests to a running flowd.
+func withClient(to *service.Target, ask func(*cobra.Command, *service.Client, []string) error) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := service.NewClient(*to)
 		if err != nil {
@@ -195,8 +195,8 @@ func asking(to *service.Target, ask func(*cobra.Command, *service.Client, []stri
 	}
 }
 
-// tell says what was done, on stderr: it is not data.
-func tell(cmd *cobra.Command, err error, done string, on []string) error {
+// reportDone says on stderr what was done: stdout is for data.
+func reportDone(cmd *cobra.Command, err error, done string, on []string) error {
 	if err != nil {
 		return shownError{err}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/flowd-io/flowd/internal/operations/service"
 )
 
-// only is the state of one pipeline.
+// only returns the state of one pipeline.
 func only(st service.State, pipeline string) (service.State, error) {
 	var names []string
 	for i, p := range st.Pipelines {
@@ -34,7 +34,7 @@ func only(st service.State, pipeline string) (service.State, error) {
 	return st, shownError{fmt.Errorf("there is no pipeline %q (there are %s)", pipeline, strings.Join(names, ", "))}
 }
 
-// writeState shows each pipeline with a line per component, and what is wrong last.
+// writeState shows each pipeline with a line per component, and then the findings of the health check.
 func writeState(w io.Writer, st service.State, now time.Time) error {
 	color := colored(w)
 	var b strings.Builder
@@ -51,7 +51,7 @@ func writeState(w io.Writer, st service.State, now time.Time) error {
 			}
 			fmt.Fprintln(t, "  "+strings.Join(cells, "\t"))
 		})
-		_ = t.Flush() // to b, which takes all
+		_ = t.Flush() // writing to b can't fail
 		b.WriteByte('\n')
 	}
 	if len(st.Pipelines) == 0 {
@@ -60,13 +60,13 @@ func writeState(w io.Writer, st service.State, now time.Time) error {
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
-	return writeHealth(w, st.Ready) // which holds what live says
+	return writeHealth(w, st.Ready) // includes the findings of live
 }
 
-// oneLine is printable text without line breaks or columns.
+// oneLine makes text printable and replaces line breaks.
 func oneLine(s string) string { return strings.ReplaceAll(printable(s), "\n", " ") }
 
-// pipelineLines are the numbers of a pipeline as a whole.
+// pipelineLines shows the numbers of the pipeline as a whole.
 func pipelineLines(p service.Pipeline) string {
 	m := p.Messages
 	roots := engine.Counts{InFlight: m.InFlight}
@@ -101,8 +101,7 @@ func pipelineLines(p service.Pipeline) string {
 	return b.String()
 }
 
-// componentRows returns a row of cells for each component: kind, name, type, and facts
-// about it.
+// componentRows calls row for each component, with the cells kind, name, type and facts.
 func componentRows(p service.Pipeline, row func(...string)) {
 	for _, in := range p.Inputs {
 		row("input", in.Name, in.Type, facts(in.State, amount(in.Received)+" received", volume(in.Bytes),
@@ -146,10 +145,10 @@ func componentRows(p service.Pipeline, row func(...string)) {
 	}
 }
 
-// mostPositions is how many parts of a source are shown to people: those that are furthest behind.
+// mostPositions bounds the parts of a source that are shown. Those with the largest lag come first.
 const mostPositions = 10
 
-// progressRows has a row for each part of a source that is behind.
+// progressRows adds a row for each part of a source that has a lag.
 func progressRows(p *service.Progress, row func(...string)) {
 	row("", "positions", "", facts(amount(int64(p.Count)), "lag "+amount(p.Lag), some(p.Revoked, "revoked"),
 		some(p.TakenAway, "messages taken away")))
@@ -164,7 +163,7 @@ func progressRows(p *service.Progress, row func(...string)) {
 	}
 }
 
-// queued is what waits for an output.
+// queued describes the queue of an output.
 func queued(x service.Output) string {
 	if x.Queued == 0 {
 		return ""
@@ -172,7 +171,7 @@ func queued(x service.Output) string {
 	return fmt.Sprintf("%s queued (%s)", amount(int64(x.Queued)), volume(int64(x.QueuedBytes)))
 }
 
-// writeHealth says ok, or what is wrong and what to do.
+// writeHealth writes ok, or each finding with its remedy.
 func writeHealth(w io.Writer, h service.Health) error {
 	color := colored(w)
 	var b strings.Builder
@@ -200,12 +199,12 @@ func writeHealth(w io.Writer, h service.Health) error {
 	return err
 }
 
-// facts joins those that are not empty.
+// facts joins the texts that are not empty.
 func facts(all ...string) string {
 	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return s == "" }), ", ")
 }
 
-// some is a number with its noun, or "" for none.
+// some is a number with its noun, or "" for zero.
 func some(n int64, noun string) string {
 	if n == 0 {
 		return ""
@@ -213,7 +212,7 @@ func some(n int64, noun string) string {
 	return amount(n) + " " + noun
 }
 
-// counted lists numbers by name: 12 size, 3 timeout.
+// counted lists numbers by name, such as: 12 size, 3 timeout.
 func counted(n map[string]int64) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(n)) {
@@ -222,11 +221,11 @@ func counted(n map[string]int64) string {
 	return facts(all...)
 }
 
-// volume is a number of bytes with three digits: 1.21MiB.
+// volume formats a number of bytes with three digits, such as 1.21MiB.
 func volume(n int64) string {
 	size, unit := float64(n), "B"
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"} {
-		if size < 999.5 { // what rounds to 1000 is less than 1 of the next unit
+		if size < 999.5 { // 999.5 and more would round to 1000
 			break
 		}
 		size, unit = size/1024, next
@@ -234,7 +233,7 @@ func volume(n int64) string {
 	return strconv.FormatFloat(size, 'g', 3, 64) + unit
 }
 
-// took is a mean time, or "" for none.
+// took formats a mean time, or returns "" for zero.
 func took(mean float64, per string) string {
 	if mean <= 0 {
 		return ""
@@ -242,7 +241,7 @@ func took(mean float64, per string) string {
 	return span(mean) + " " + per
 }
 
-// span is a time in a few digits.
+// span formats seconds with few digits.
 func span(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	if d < 10*time.Millisecond {

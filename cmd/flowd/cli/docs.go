@@ -60,7 +60,7 @@ func newDocs() *cobra.Command {
 	return cmd
 }
 
-// find are the components of a name, or of a kind and a name; a topic of the name comes first.
+// find returns the components with a name, or with a kind and a name. Topics come first.
 func find(args []string) ([]component, error) {
 	all, name := slices.Concat(components(), topics(), codes()), args[0]
 	if len(args) == 2 {
@@ -90,7 +90,7 @@ func find(args []string) ([]component, error) {
 	return found, nil
 }
 
-// describe writes the reference of a component for a terminal of this many columns.
+// describe writes the reference of a component for a terminal with this many columns.
 func describe(b *strings.Builder, c component, width int, color bool) {
 	b.WriteString(paint(color, bold, c.Kind+" "+c.Name) + "\n\n")
 	b.WriteString(indent(c.doc, "  "))
@@ -124,7 +124,7 @@ func describeFields(b *strings.Builder, title string, fields []schema.Field, oth
 	}
 }
 
-// indent puts a margin in front of each line that is not empty.
+// indent puts a margin before each line that is not empty.
 func indent(text, margin string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
@@ -136,7 +136,7 @@ func indent(text, margin string) string {
 	return b.String()
 }
 
-// wrap breaks text into lines of at most width columns, where words allow it.
+// wrap breaks text at spaces into lines of at most width columns. Longer words stay whole.
 func wrap(text string, width int) string {
 	var b strings.Builder
 	column := 0
@@ -157,7 +157,7 @@ func wrap(text string, width int) string {
 	return b.String()
 }
 
-// columns is how wide text for w may be: a terminal's width, within reason.
+// columns is how many columns text on w should have: the terminal's width, within limits.
 func columns(w any) int {
 	if n := width(w); n > 0 {
 		return min(max(n, 60), 110)
@@ -165,7 +165,7 @@ func columns(w any) int {
 	return 80
 }
 
-// completeNames completes names; after a kind, those of that kind.
+// completeNames completes names, after a kind only those of that kind.
 func completeNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	var all []component
@@ -173,7 +173,7 @@ func completeNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 	case 0:
 		all = slices.Concat(topics(), codes(), components())
 	case 1:
-		kind, _ := kindOf(args[0]) // "": none of them
+		kind, _ := kindOf(args[0]) // "": all kinds
 		all = ofKind(components(), kind)
 	}
 	for _, c := range all {

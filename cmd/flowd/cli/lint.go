@@ -59,7 +59,7 @@ give 0.`,
 	return cmd
 }
 
-// showAll writes the configuration in force, a YAML document for each pipeline.
+// showAll writes the configuration in force, one YAML document per pipeline.
 func showAll(w io.Writer, set *config.Set) error {
 	for i, p := range set.Pipelines {
 		separator := ""
@@ -74,7 +74,7 @@ func showAll(w io.Writer, set *config.Set) error {
 	return nil
 }
 
-// problemJSON is a problem as machines read it.
+// problemJSON is the JSON form of a problem.
 type problemJSON struct {
 	Code     string `json:"code"`
 	Severity string `json:"severity"` // "error" or "warning"
@@ -87,7 +87,7 @@ type problemJSON struct {
 }
 
 func jsonProblems(problems []schema.Problem) []problemJSON {
-	all := make([]problemJSON, 0, len(problems)) // never null
+	all := make([]problemJSON, 0, len(problems)) // [] instead of null
 	for _, p := range problems {
 		severity := "error"
 		if p.Warning {

@@ -25,7 +25,7 @@ func newList() *cobra.Command {
 		ValidArgsFunction: completeKinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all := components()
-			if len(args) == 0 { // what files are made of; functions are too many to show unasked
+			if len(args) == 0 { // there are too many functions to show unless asked for
 				all = slices.DeleteFunc(all, func(c component) bool { return c.Kind == functionKind })
 			} else {
 				kind, err := kindOf(args[0])
@@ -49,7 +49,7 @@ func newList() *cobra.Command {
 	return cmd
 }
 
-// kinds are the kinds of components in the order in which a message meets them.
+// kinds are the kinds of components, in the order in which a message meets them.
 var kinds = []string{"input", "processor", "batcher", "output", "cache", functionKind}
 
 const functionKind = "function"
@@ -67,13 +67,13 @@ type component struct {
 	text func(width int, color bool) string // of a topic
 }
 
-// components are all plugins and functions of this build, by kind and name.
+// components returns all plugins and functions of this build, by kind and name.
 func components() []component {
 	return slices.Concat(plugins(engine.Inputs), plugins(engine.Processors), plugins(engine.Batchers),
 		plugins(engine.Outputs), plugins(engine.Caches), functions())
 }
 
-// ofKind are the components of one kind.
+// ofKind returns the components of one kind.
 func ofKind(all []component, kind string) []component {
 	return slices.DeleteFunc(all, func(c component) bool { return c.Kind != kind })
 }
@@ -104,7 +104,7 @@ func plugins[T any](r *engine.Registry[T]) []component {
 	return all
 }
 
-// leftOut shows what this build does not have, and how it is had.
+// leftOut lists what this build leaves out, and how to get it.
 func leftOut(families []builds.Family, color bool) string {
 	if len(families) == 0 {
 		return ""
@@ -128,7 +128,7 @@ func leftOut(families []builds.Family, color bool) string {
 	return b.String()
 }
 
-// explainMissing has those who write a component that this build leaves out told so.
+// explainMissing makes errors about components that this build leaves out say how to get them.
 func explainMissing() {
 	for _, f := range builds.Missing() {
 		remedy := "not part of this build: " + builds.Remedy(f.Name)
@@ -147,14 +147,14 @@ func explainMissing() {
 	}
 }
 
-// summarize is the first sentence of a text, without its full stop.
+// summarize returns the first sentence of a text, without its full stop.
 func summarize(doc string) string {
 	doc = strings.Join(strings.Fields(doc), " ")
 	first, _, _ := strings.Cut(doc, ". ")
 	return strings.TrimSuffix(first, ".")
 }
 
-// kindOf reads the name of a kind, in the plural too.
+// kindOf parses the name of a kind, singular or plural.
 func kindOf(word string) (string, error) {
 	if kind := strings.TrimSuffix(word, "s"); slices.Contains(kinds, kind) {
 		return kind, nil
@@ -162,7 +162,7 @@ func kindOf(word string) (string, error) {
 	return "", usage(fmt.Sprintf("%q is not a kind of component (there are %s)", word, strings.Join(kinds, "s, ")+"s"))
 }
 
-// unknownName says that there is no such component, and which one was meant.
+// unknownName describes a component that does not exist, and suggests the nearest name.
 func unknownName(name string, names []string) string {
 	remedy := "flowd list shows all"
 	if near := schema.Nearest(name, names); near != "" {

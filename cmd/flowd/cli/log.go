@@ -18,8 +18,8 @@ import (
 	"github.com/lmittmann/tint"
 )
 
-// logging is the process's log on a console. Its form is set once the
-// configuration is read, when components have their loggers already.
+// logging is the process's log on a console. Components have their loggers before the configuration sets the
+// format, so it can change later.
 type logging struct {
 	level slog.LevelVar
 	json  atomic.Bool
@@ -27,7 +27,7 @@ type logging struct {
 	log   *slog.Logger
 }
 
-// newLogging makes a log that shows no secret.
+// newLogging makes a log that masks secrets.
 func newLogging(con *console, secrets *schema.Secrets) *logging {
 	l := &logging{}
 	options := &slog.HandlerOptions{Level: &l.level}
@@ -43,15 +43,16 @@ func newLogging(con *console, secrets *schema.Secrets) *logging {
 	return l
 }
 
-// libraries makes Go's standard logger, which libraries write to unasked, a source of this log like any other: what
-// they quote of a server is masked, bounded and summed up.
+// libraries makes Go's standard logger part of this log. Libraries write to it unasked, and what they quote
+// of a
+// server needs the same masking, limit and summing up.
 func (l *logging) libraries(secrets *schema.Secrets) {
 	slog.SetDefault(l.log)
 	log.SetFlags(0)
 	log.SetOutput(said{l.log, secrets})
 }
 
-// said takes the lines of libraries.
+// said receives the lines of libraries.
 type said struct {
 	log     *slog.Logger
 	secrets *schema.Secrets
@@ -64,7 +65,8 @@ func (s said) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// painter is a screen for tint, whose every escape sequence is its own: see plain.
+// painter is the screen that tint writes to. Its escape sequences are all tint's own, since plain removes
+// others.
 type painter struct{ to io.Writer }
 
 func (p painter) Write(text []byte) (int, error) {
@@ -74,25 +76,26 @@ func (p painter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// plain is text without what tint would hand to the terminal: control characters, and
-// \x1b, which it takes for its own quoting of one.
+// plain removes what tint would pass to the terminal: control characters, and \x1b, which tint takes for its
+// own
+// quoting.
 func plain(text string) string {
 	return strings.ReplaceAll(string(shownBytes(nil, []byte(text))), `\x1b`, `\u001b`)
 }
 
-// editor edits all text of a log that comes from elsewhere, before it is quoted.
+// editor masks secrets in a log's text before it is quoted.
 type editor struct {
 	slog.Handler
 	edit   func(string) string
-	chosen func() bool // else another handler has the record
+	chosen func() bool // false: another handler writes the record
 }
 
-// Enabled says whether the record is for this handler.
+// Enabled reports whether this handler writes the record.
 func (h editor) Enabled(ctx context.Context, l slog.Level) bool {
 	return h.chosen() && h.Handler.Enabled(ctx, l)
 }
 
-// Handle hands on what the record became.
+// Handle writes the record with edited text.
 func (h editor) Handle(ctx context.Context, r slog.Record) error {
 	edited := slog.NewRecord(r.Time, r.Level, h.edit(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
@@ -102,12 +105,12 @@ func (h editor) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, edited)
 }
 
-// WithAttrs edits what all records have.
+// WithAttrs edits attributes that all records share.
 func (h editor) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return editor{h.Handler.WithAttrs(h.attrs(attrs)), h.edit, h.chosen}
 }
 
-// WithGroup edits what is in the group, too.
+// WithGroup edits the attributes of the group, too.
 func (h editor) WithGroup(name string) slog.Handler {
 	return editor{h.Handler.WithGroup(name), h.edit, h.chosen}
 }
@@ -126,12 +129,12 @@ func (h editor) attr(a slog.Attr) slog.Attr {
 	case slog.KindString:
 		text := h.edit(a.Value.String())
 		if after, found := strings.CutPrefix(h.edit(a.Key+"="+text), a.Key+"="); found {
-			text = after // what is a secret only after such a key
+			text = after // some secrets are recognized only after their key
 		}
 		a.Value = slog.StringValue(text)
 	case slog.KindGroup:
 		a.Value = slog.GroupValue(h.attrs(a.Value.Group())...)
-	case slog.KindAny: // as it is, with everything that a handler knows of it, if there is nothing to edit
+	case slog.KindAny: // keeps the value's own formatting unless its text changes
 		text := fmt.Sprintf("%+v", a.Value.Any())
 		if edited := h.edit(text); edited != text {
 			a.Value = slog.StringValue(edited)
@@ -140,7 +143,7 @@ func (h editor) attr(a slog.Attr) slog.Attr {
 	return a
 }
 
-// configure does what the section service.log says.
+// configure applies the section service.log.
 func (l *logging) configure(c config.Log) {
 	l.json.Store(c.Format == "json")
 	_ = l.level.UnmarshalText([]byte(c.Level)) // checked by config; "" leaves info

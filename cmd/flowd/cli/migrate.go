@@ -31,9 +31,9 @@ func newMigrate() *cobra.Command {
 
 // migrateOptions are the flags of `flowd migrate benthos`.
 type migrateOptions struct {
-	file, dir string // where to write; "": standard output
+	file, dir string // where to write; both empty: standard output
 	resources []string
-	files     []string // folders of other files that configurations may name
+	files     []string // further folders with files that configurations name
 	force     bool
 	json      bool
 }
@@ -74,16 +74,16 @@ file that can't be read.`,
 	return cmd
 }
 
-// migrated is one file and what was made of it.
+// migrated is one file and its translation.
 type migrated struct {
 	*migrate.Result
 	Written   []string `json:"written"`
-	Unwritten []string `json:"unwritten,omitempty"` // they need --out
+	Unwritten []string `json:"unwritten,omitempty"` // only written with --out
 
-	Refused []problemJSON `json:"refused,omitempty"` // by lint, in what was written
+	Refused []problemJSON `json:"refused,omitempty"` // problems that lint finds in what was written
 }
 
-// toStdout stands for a file that was written there.
+// toStdout is the name of a translation that went to standard output.
 const toStdout = "standard output"
 
 func migrateBenthos(cmd *cobra.Command, args []string, o migrateOptions) error {
@@ -96,9 +96,9 @@ func migrateBenthos(cmd *cobra.Command, args []string, o migrateOptions) error {
 	case several && o.dir == "":
 		return usage("several files need --out DIR")
 	case o.json && o.file == "" && o.dir == "":
-		return usage("--json needs -o FILE or --out DIR: standard output has room for one of both")
+		return usage("--json needs -o FILE or --out DIR: the summary and the translation can't share standard output")
 	}
-	for i, name := range o.resources { // relative to where flowd runs, as arguments are
+	for i, name := range o.resources { // like arguments, relative to the working directory
 		if o.resources[i], err = filepath.Abs(name); err != nil {
 			return usage(err.Error())
 		}
@@ -114,7 +114,7 @@ func migrateBenthos(cmd *cobra.Command, args []string, o migrateOptions) error {
 		result, err := migrate.Benthos(file, data, migrate.Options{Read: named.read, List: named.list,
 			Resources: o.resources})
 		if err != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err) // the others are translated
+			fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err) // continue with the other files
 			unread = true
 			continue
 		}
@@ -131,7 +131,7 @@ func migrateBenthos(cmd *cobra.Command, args []string, o migrateOptions) error {
 	if o.json {
 		err = writeJSON(cmd.OutOrStdout(), map[string]any{"files": all})
 	} else {
-		err = tellMigrated(cmd.ErrOrStderr(), all)
+		err = reportMigrated(cmd.ErrOrStderr(), all)
 	}
 	if err != nil {
 		return err
@@ -145,7 +145,8 @@ func migrateBenthos(cmd *cobra.Command, args []string, o migrateOptions) error {
 	return nil
 }
 
-// configurations are the files that arguments name; of a directory, those that end in .yaml or .yml.
+// configurations returns the files that the arguments name. Of a directory, these are the .yaml and .yml
+// files.
 func configurations(args []string) (files []string, several bool, err error) {
 	for _, arg := range args {
 		info, err := os.Stat(arg)
@@ -174,18 +175,19 @@ func configurations(args []string) (files []string, several bool, err error) {
 	return files, several || len(files) > 1, nil
 }
 
-// mostRead bounds a file that is read, in bytes.
+// mostRead bounds the size of a file, in bytes.
 const mostRead = 16 << 20
 
-// namedFiles are the files that a configuration may name: those in its folder, and in folders that the user allows.
-// Someone else may have written it, and what it names becomes part of the translation.
+// namedFiles reads the files that a configuration names. Since others may have written it, and the
+// translation
+// shows what it names, only files in its folder and in folders that the user allows are read.
 type namedFiles struct {
 	dir     string   // of the configuration
 	allowed []string // folders
 	whole   []string // files that the user has named
 }
 
-// read reads a file whose name is relative to the configuration or, as in mappings, to where flowd runs.
+// read reads a file whose name is relative to the configuration or, in mappings, to the working directory.
 func (f namedFiles) read(name string) (data []byte, err error) {
 	if slices.Contains(f.whole, name) {
 		return readBounded(name)
@@ -209,7 +211,7 @@ func (f namedFiles) list(dir string) (names []string, err error) {
 	return names, err
 }
 
-// find calls use with the first folder that has a name. Links do not lead out of it.
+// find calls use with the first folder that contains name. Links can't lead out of it.
 func (f namedFiles) find(name string, use func(root *os.Root, name string) error) error {
 	candidates := []string{name}
 	if !filepath.IsAbs(name) {
@@ -241,7 +243,7 @@ func (f namedFiles) find(name string, use func(root *os.Root, name string) error
 	return missing
 }
 
-// within is a path relative to the folder that contains it.
+// within returns path relative to the folder that contains it.
 func within(dir, path string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -257,7 +259,7 @@ func within(dir, path string) (string, error) {
 	return in, err
 }
 
-// readRegular reads a file that ends: devices and pipes may not.
+// readRegular reads a regular file: devices and pipes may never end.
 func readRegular(root *os.Root, name string) ([]byte, error) {
 	info, err := root.Stat(name)
 	if err != nil {
@@ -274,7 +276,7 @@ func readRegular(root *os.Root, name string) ([]byte, error) {
 	return readUpTo(file, name)
 }
 
-// readBounded reads what the user names, which may be a pipe.
+// readBounded reads a file that the user names, which may be a pipe.
 func readBounded(name string) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -292,7 +294,7 @@ func readUpTo(file io.Reader, name string) ([]byte, error) {
 	return data, err
 }
 
-// write writes what was made. Nothing is written where a file would be replaced.
+// write writes the translations, all or none. It does not replace files unless forced.
 func (o migrateOptions) write(stdout io.Writer, all []*migrated) error {
 	if o.dir == "" && o.file == "" {
 		for _, m := range all {
@@ -309,7 +311,7 @@ func (o migrateOptions) write(stdout io.Writer, all []*migrated) error {
 		}
 		return nil
 	}
-	from := map[string]string{} // by the file that is written
+	from := map[string]string{} // by the name of the written file
 	texts := map[string][]byte{}
 	for _, m := range all {
 		for i, out := range m.Outputs {
@@ -336,7 +338,7 @@ func (o migrateOptions) write(stdout io.Writer, all []*migrated) error {
 		for _, name := range m.Written {
 			err := os.MkdirAll(filepath.Dir(name), 0o755) // #nosec G301 -- configurations are not secret
 			if err == nil {
-				err = os.WriteFile(name, texts[name], 0o644) // #nosec G306 -- nor are files
+				err = os.WriteFile(name, texts[name], 0o644) // nor are these files
 			}
 			if err != nil {
 				return err
@@ -346,8 +348,8 @@ func (o migrateOptions) write(stdout io.Writer, all []*migrated) error {
 	return nil
 }
 
-// tellMigrated tells how much is done, and lists what is not.
-func tellMigrated(w io.Writer, all []*migrated) error {
+// reportMigrated lists what was not translated, and counts what was.
+func reportMigrated(w io.Writer, all []*migrated) error {
 	var b strings.Builder
 	var parts, tests migrate.Done
 	lost, differ, refused := 0, 0, 0

@@ -13,11 +13,11 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// expected are complaints about good translations: what they say themselves, and what only is known where they run,
-// with the environment and the other files there.
+// expected are the lint codes that a good translation may have: untranslated parts, and what depends on the
+// environment and the other files of where it will run.
 var expected = map[string]bool{"untranslated": true, "unresolved-placeholder": true, "open-pipe": true}
 
-// check finds errors of lint in what was written: there is a mistake in the translation, or in the configuration.
+// check lints what was written. An error is a mistake in the translation or in the original configuration.
 func (m *migrated) check() error {
 	dir, err := os.MkdirTemp("", "flowd-migrate-")
 	if err != nil {
@@ -34,7 +34,7 @@ func (m *migrated) check() error {
 	return nil
 }
 
-// lintWritten judges a file that was written, or the text that went to standard output.
+// lintWritten lints a file that was written, or the text that went to standard output.
 func lintWritten(dir, name string, text []byte) (found []schema.Problem, err error) {
 	file := name
 	if name == toStdout {
@@ -60,7 +60,7 @@ func lintWritten(dir, name string, text []byte) (found []schema.Problem, err err
 	return found, nil
 }
 
-// including writes a pipeline that includes a file of resources: alone, that is no pipeline.
+// including writes a pipeline that includes a file of resources, which is not a pipeline by itself.
 func including(dir, file string) (string, error) {
 	path, err := filepath.Abs(file)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// catch has no signals to take on this system.
+// catch returns nil: this system has no such signals.
 func catch() chan os.Signal { return nil }
 
-// operate has no signals to wait for.
+// operate does nothing: this system has no such signals.
 func (p *process) operate(context.Context, chan os.Signal) {}

@@ -11,20 +11,22 @@ import (
 	"syscall"
 )
 
-// catch takes the signals for operate, other than those that stop, from now on: before the
-// first message is read, none is lost and SIGHUP does not end the process.
+// catch starts collecting the signals for operate. It runs before the first message is read, so that no
+// signal
+// is lost and SIGHUP does not end the process.
 func catch() chan os.Signal {
 	caught := make(chan os.Signal, 64)
 	signal.Notify(caught, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGUSR1, syscall.SIGHUP, syscall.SIGTTIN)
 	return caught
 }
 
-// operate does what they ask for, until ctx ends: SIGTSTP pauses, SIGCONT resumes, SIGUSR1
-// drains and stays, SIGHUP reloads, SIGTTIN prints what every stage is doing. What arrives
-// meanwhile is remembered, since a reload takes seconds.
+// operate obeys signals until ctx ends: SIGTSTP pauses, SIGCONT resumes, SIGUSR1 drains and stays, SIGHUP
+// reloads,
+// SIGTTIN prints what every stage is doing. It queues signals that arrive during a reload, which takes
+// seconds.
 func (p *process) operate(ctx context.Context, caught chan os.Signal) {
 	var asked asked
-	some := make(chan struct{}, 1) // has room for one: there is something in asked
+	some := make(chan struct{}, 1) // room for one: asked is not empty
 	var loop sync.WaitGroup
 	defer loop.Wait()
 	loop.Go(func() {
@@ -67,16 +69,16 @@ func (p *process) obey(s os.Signal) error {
 	case syscall.SIGHUP:
 		return p.Reload()
 	case syscall.SIGTTIN:
-		p.tell()
+		p.printStages()
 	}
 	return nil
 }
 
-// asked are the signals that have yet to be obeyed, in the order of their last arrival. It is
-// short, whatever arrives: one that comes again counts once, and of those that pause, resume and
-// drain the last one counts.
+// asked queues signals in the order of their last arrival. It stays short: it keeps a repeated signal once,
+// and
+// only the last of SIGTSTP, SIGCONT and SIGUSR1.
 type asked struct {
-	mu   sync.Mutex // guards all
+	mu   sync.Mutex // guards list
 	list []os.Signal
 }
 
@@ -86,7 +88,7 @@ func (a *asked) add(s os.Signal) {
 	a.list = append(slices.DeleteFunc(a.list, func(was os.Signal) bool { return was == s || moves(was) && moves(s) }), s)
 }
 
-// next is the one to obey now; nil: there is none.
+// next removes and returns the first signal, or nil.
 func (a *asked) next() os.Signal {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,7 +100,7 @@ func (a *asked) next() os.Signal {
 	return s
 }
 
-// moves says whether a signal decides whether inputs read.
+// moves reports whether a signal pauses, resumes or drains.
 func moves(s os.Signal) bool {
 	return s == syscall.SIGTSTP || s == syscall.SIGCONT || s == syscall.SIGUSR1
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// printProblems writes problems as a reader wants them: place, complaint,
-// remedy, and the source line with a caret under the spot.
+// printProblems writes each problem with its place and remedy, and the source line with a caret under the
+// spot.
 func printProblems(w io.Writer, problems []schema.Problem) error {
 	color := colored(w)
 	var b strings.Builder
@@ -36,7 +36,7 @@ func printProblems(w io.Writer, problems []schema.Problem) error {
 	return err
 }
 
-// load reads files and shows what is wrong with them; an error ends the command.
+// load reads files and shows their problems. If one is an error, it returns an exit code as its error.
 func load(w io.Writer, files []string, o config.Options) (*config.Set, error) {
 	set, problems := config.Load(files, o)
 	if err := printProblems(w, problems); err != nil {

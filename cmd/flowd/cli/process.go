@@ -19,40 +19,40 @@ import (
 	"github.com/flowd-io/flowd/internal/operations/service"
 )
 
-// process is the pipelines of this process while they run: what signals, the
-// operators' interface and changed files do to them goes through it.
+// process is the running pipelines of this process. Signals, the admin API and changed files act on them
+// through it.
 type process struct {
 	con        *console
 	log        *slog.Logger
 	files      []string
 	options    config.Options
 	stop, kill context.Context
-	service    config.Service // as it was at the start
+	service    config.Service // as read at the start
 
-	wake chan struct{} // has room for one: something has ended
+	wake chan struct{} // room for one: something has ended
 
 	reloading sync.Mutex // held during a reload
 
 	mu     sync.Mutex // guards the fields below
 	set    *config.Set
-	parts  []string                // files that the last ones read include, be they in force or not, and patterns of them
+	parts  []string                // files that the last version read includes, in force or not, and their patterns
 	runs   map[string]*pipelineRun // by name
-	active int                     // runs and reloads that have not ended
+	active int                     // runs and reloads in progress
 	worst  int
-	stays  bool // drained by an operator: the process continues without pipelines
+	stays  bool // an operator drained it: the process continues without pipelines
 }
 
-// pipelineRun is the run of a plan; ended is closed when it has ended.
+// pipelineRun is the run of a plan. ended is closed when it has ended.
 type pipelineRun struct {
 	plan  *runtime.Plan
-	began time.Time // with the runs whose counts it continues, as if there had been no break between them
+	began time.Time // when the first of the runs whose counts it continues began, less the breaks between them
 	ended chan struct{}
 
-	took time.Duration // since then; set before ended is closed, as the next
-	told int64         // messages received of which the last summary told; -1: there was none
+	took time.Duration // since began; set before ended is closed, like told
+	told int64         // messages received according to the last summary; -1: no summary yet
 
-	drained bool // an operator asked for it; guarded by process.mu
-	gone    bool // its pipeline is no longer in the files: it leaves when it has ended; guarded by process.mu
+	drained bool // by an operator; guarded by process.mu
+	gone    bool // its pipeline has left the files, so it is forgotten when it ends; guarded by process.mu
 }
 
 var _ service.Process = (*process)(nil)
@@ -67,7 +67,8 @@ func (p *process) start() {
 	}
 }
 
-// run starts a plan, which continues a run that has ended, or nil; p.mu is held.
+// run starts a plan. If old is not nil, the new run continues the counts of old, which has ended. p.mu is
+// held.
 func (p *process) run(plan *runtime.Plan, old *pipelineRun) {
 	r := &pipelineRun{plan: plan, began: time.Now(), ended: make(chan struct{}), told: -1}
 	if old != nil {
@@ -81,7 +82,8 @@ func (p *process) run(plan *runtime.Plan, old *pipelineRun) {
 	go func() {
 		report := plan.Run(p.stop, p.kill)
 		r.took = time.Since(r.began)
-		// A pipeline whose inputs had ended is started again by a reload, mostly for nothing.
+		// A reload starts a pipeline again whose inputs had ended, often without any new message: then say
+		// nothing.
 		news := !plan.Replaced() && (report.Err != nil || report.Drained || report.Stats.Roots.Received != r.told)
 		if news {
 			r.told = report.Stats.Roots.Received
@@ -101,7 +103,7 @@ func (p *process) run(plan *runtime.Plan, old *pipelineRun) {
 	}()
 }
 
-// forget removes a run that has ended, if its pipeline is gone; p.mu is held.
+// forget removes a run that has ended if its pipeline has left the files. p.mu is held.
 func (p *process) forget(r *pipelineRun) {
 	select {
 	case <-r.ended:
@@ -112,7 +114,7 @@ func (p *process) forget(r *pipelineRun) {
 	}
 }
 
-// begin and end count what keeps the process alive: runs, and reloads.
+// begin and end count what keeps the process alive: runs and reloads.
 func (p *process) begin() { p.active++ }
 
 func (p *process) end(code int) {
@@ -126,8 +128,9 @@ func (p *process) end(code int) {
 	}
 }
 
-// wait waits until all pipelines have ended, and, when they were drained to stay,
-// until the process is told to stop. It returns the worst exit code.
+// wait waits until all pipelines have ended and, if they were drained to stay, until the process is told to
+// stop.
+// It returns the worst exit code.
 func (p *process) wait() int {
 	for {
 		p.mu.Lock()
@@ -147,7 +150,7 @@ func (p *process) wait() int {
 	}
 }
 
-// each calls f for a pipeline, or with "" for all.
+// each calls f for a pipeline, or for all if pipeline is "".
 func (p *process) each(pipeline string, f func(*runtime.Plan)) error {
 	p.mu.Lock()
 	runs := maps.Clone(p.runs)
@@ -164,20 +167,19 @@ func (p *process) each(pipeline string, f func(*runtime.Plan)) error {
 	return nil
 }
 
-// Snapshots are the pipelines as they are now.
+// Snapshots returns the current state of each pipeline.
 func (p *process) Snapshots() (all []engine.Snapshot) {
 	_ = p.each("", func(plan *runtime.Plan) { all = append(all, plan.Snapshot()) })
 	slices.SortFunc(all, func(a, b engine.Snapshot) int { return strings.Compare(a.Pipeline, b.Pipeline) })
 	return all
 }
 
-// Pause makes the inputs of a pipeline, or of all, stop reading.
+// Pause makes the inputs of a pipeline stop reading, or those of all if pipeline is "".
 func (p *process) Pause(pipeline string) error {
 	return p.each(pipeline, (*runtime.Plan).Pause)
 }
 
-// Resume makes them read again. Where one was drained, a new run takes its place,
-// which a reload starts.
+// Resume makes inputs read again. A drained pipeline needs a new run, which a reload starts.
 func (p *process) Resume(pipeline string) error {
 	if p.drained(pipeline) {
 		if err := p.Reload(); err != nil {
@@ -187,7 +189,7 @@ func (p *process) Resume(pipeline string) error {
 	return p.each(pipeline, (*runtime.Plan).Resume)
 }
 
-// drained says whether an operator has drained a pipeline, or with "" any.
+// drained reports whether an operator has drained a pipeline, or any if pipeline is "".
 func (p *process) drained(pipeline string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +201,7 @@ func (p *process) drained(pipeline string) bool {
 	return false
 }
 
-// Drain finishes what is in flight in a pipeline, or in all. The process stays.
+// Drain finishes the messages in flight of a pipeline, or of all. The process continues to run.
 func (p *process) Drain(pipeline string) error {
 	p.mu.Lock()
 	p.stays = true
@@ -225,8 +227,9 @@ func (p *process) SetLimit(pipeline, name string, l service.Limit) error {
 	return errors.Join(errs...)
 }
 
-// Reload reads the files again and, if they are valid, lets new plans take the
-// place of those that run. Pipelines that are gone are drained, new ones started.
+// Reload reads the files again. If they are valid, new plans replace the running ones, pipelines that have
+// left
+// the files are drained, and new pipelines start.
 func (p *process) Reload() error {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()
@@ -244,7 +247,7 @@ func (p *process) Reload() error {
 	p.log.Info("reloading", "pipelines", len(set.Pipelines))
 	if is, was := set.Service, p.service; is.Listen != was.Listen || is.TokenFile != was.TokenFile ||
 		is.TLS != was.TLS || !reflect.DeepEqual(is.Cluster, was.Cluster) {
-		p.log.Warn("the section service has changed, but stays as it was at the start (restart flowd to apply it)")
+		p.log.Warn("the changed section service is not applied (restart flowd to apply it)")
 	}
 	p.mu.Lock()
 	p.stays = false
@@ -274,7 +277,7 @@ func (p *process) Reload() error {
 	return nil
 }
 
-// swap lets a plan take the place of a run, which stays visible until it has ended; nil is of a new pipeline.
+// swap replaces a run by a plan. The old run stays visible until it has ended. old is nil for a new pipeline.
 func (p *process) swap(plan *runtime.Plan, old *pipelineRun) {
 	if old != nil {
 		old.plan.Replace(plan)
@@ -285,8 +288,9 @@ func (p *process) swap(plan *runtime.Plan, old *pipelineRun) {
 	p.run(plan, old)
 }
 
-// yield lets a run that is being replaced stop reading from pipes when the runs that write to them have ended: before,
-// they wait for it, and after, their successors would keep it reading.
+// yield lets a run that is being replaced stop reading from pipes once the runs that write to them have
+// ended.
+// Earlier, those would wait for it; later, their successors would keep it reading.
 func yield(r *pipelineRun, upstream []string, runs map[string]*pipelineRun) {
 	for _, name := range upstream {
 		if up := runs[name]; up != nil {

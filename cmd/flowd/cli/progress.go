@@ -7,8 +7,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// progress keeps one line on a terminal that says how far the pipelines are, every second,
-// until ctx ends.
+// progress updates a line on the terminal every second until ctx ends.
 func (c *console) progress(ctx context.Context, now func() []engine.Snapshot) {
 	if !c.terminal {
 		return
@@ -32,7 +31,7 @@ func (c *console) progress(ctx context.Context, now func() []engine.Snapshot) {
 	}
 }
 
-// progressLine says what was received in all, in the last second, and how it ended so far.
+// progressLine shows how many messages were received, in all and in the last second, and their fates so far.
 func progressLine(c engine.Counts, lastSecond int64) string {
 	s := amount(c.Received) + " received (" + rate(float64(lastSecond)) + ")"
 	if ends := fates(c); ends != "" {
@@ -57,7 +56,7 @@ func (c *console) width() int {
 	return 80
 }
 
-// fit cuts ASCII text, so that it never wraps: only one line can be erased.
+// fit cuts ASCII text so that it never wraps: only one line can be erased.
 func fit(s string, width int) string {
 	if len(s) >= width {
 		return s[:width-1]

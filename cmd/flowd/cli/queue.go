@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// queueURL is the variable that names the broker where no argument does.
+// queueURL is the variable with the broker's URL, used if no argument has it.
 const queueURL = "FLOWD_QUEUE_URL"
 
 func newQueue() *cobra.Command {
@@ -47,13 +47,14 @@ Exit codes: 0 all done; 1 something failed, or the question was answered no;
 type queueCall struct {
 	cmd        *cobra.Command
 	con        *console
-	stop, kill context.Context // of the first and the second signal
+	stop, kill context.Context // end at the first and at the second signal
 	server     queue.Server
-	secrets    *schema.Secrets // that no message shows
+	secrets    *schema.Secrets // masked in all output
 }
 
-// onQueues is what a command does that calls do with the arguments after the broker's URL, of
-// which there must be between least and most; names says what they are.
+// onQueues wraps a command with the arguments after the broker's URL, of which there must be between least
+// and
+// most. names describes them.
 func onQueues(names string, least, most int, do func(*queueCall, []string) error) runE {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		address, args, err := brokerOf(args)
@@ -64,7 +65,7 @@ func onQueues(names string, least, most int, do func(*queueCall, []string) error
 			return usage(fmt.Sprintf("%s takes %s after the broker's URL, not %s", cmd.Name(), names,
 				plural(len(args), "argument")))
 		}
-		if slices.Contains(args, "") { // an unset variable of a script
+		if slices.Contains(args, "") { // a script's unset variable
 			return usage("an argument is empty (" + names + ")")
 		}
 		c := &queueCall{cmd: cmd, con: newConsole(cmd.ErrOrStderr()), secrets: &schema.Secrets{}}
@@ -81,7 +82,7 @@ func onQueues(names string, least, most int, do func(*queueCall, []string) error
 	}
 }
 
-// joined is both errors; an exit code stays one.
+// joined joins errors, but an exit code stays one.
 func joined(err, more error) error {
 	if _, ended := errors.AsType[exit](err); ended || more == nil {
 		return err
@@ -107,7 +108,7 @@ func brokerOf(args []string) (address string, rest []string, err error) {
 	return env, args, nil
 }
 
-// scrub takes passwords out of an error.
+// scrub removes passwords from an error.
 func (c *queueCall) scrub(err error) error {
 	var code exit
 	var wrong usage
@@ -121,7 +122,7 @@ func (c *queueCall) hide(text string) string {
 	return printable(c.secrets.Mask(text))
 }
 
-// confirm asks before something is destroyed. in is where the answer comes from.
+// confirm asks before a command destroys something. It reads the answer from the terminal.
 func (c *queueCall) confirm(yes bool, question string) error {
 	if yes {
 		return nil
@@ -130,14 +131,14 @@ func (c *queueCall) confirm(yes bool, question string) error {
 	if !c.con.terminal || !isTerminal(in) {
 		return usage("there is no terminal to ask on: " + question + " (add --yes)")
 	}
-	return c.ask(in, question)
+	return c.askYesNo(in, question)
 }
 
-// ask reads the answer; a signal counts as no.
-func (c *queueCall) ask(in io.Reader, question string) error {
+// ask asks a yes-or-no question. A signal counts as no.
+func (c *queueCall) askYesNo(in io.Reader, question string) error {
 	fmt.Fprintf(c.con, "%s [y/N] ", printable(question))
 	answer := make(chan string, 1)
-	go func() { // it ends with the process if nobody answers
+	go func() { // ends with the process if nobody answers
 		line, _ := bufio.NewReader(in).ReadString('\n')
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()
@@ -154,11 +155,10 @@ func (c *queueCall) ask(in io.Reader, question string) error {
 	}
 }
 
-// ready is how many messages a queue has, or -1 if that is not known. It is only for
-// people, so that no error stops what they want done.
+// ready is how many messages a queue has, or -1 if unknown. It only informs people, so it ignores errors.
 func (c *queueCall) ready(name string) int64 { return c.info(name).Ready }
 
-// stored is ready with what a purge removes besides.
+// stored is ready, plus the other messages that a purge removes.
 func (c *queueCall) stored(name string) int64 {
 	i := c.info(name)
 	if i.Ready < 0 {
@@ -177,10 +177,10 @@ func (c *queueCall) info(name string) queue.Info {
 	return all[0]
 }
 
-// literally makes a path.Match pattern of a name.
+// literally escapes a name for path.Match.
 var literally = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// about is a number of messages as a question names it.
+// about formats a number of messages for a question.
 func about(n int64) string {
 	switch {
 	case n < 0:
@@ -200,7 +200,7 @@ func addLimit(cmd *cobra.Command, n *int64) {
 	cmd.PreRunE = notNegative("-n", n)
 }
 
-// notNegative refuses values of flags that are less than 0.
+// notNegative rejects negative values of flags.
 func notNegative(names string, flags ...*int64) runE {
 	return func(*cobra.Command, []string) error {
 		if slices.ContainsFunc(flags, func(n *int64) bool { return *n < 0 }) {

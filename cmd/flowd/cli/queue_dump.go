@@ -93,7 +93,7 @@ queue, hidden from others until peek ends.`,
 	return cmd
 }
 
-// fileName makes one element of a path of a queue's name or URL.
+// fileName turns a queue's name or URL into one element of a path.
 func fileName(queue string) string {
 	if _, rest, found := strings.Cut(queue, "://"); found {
 		queue = rest[strings.LastIndexByte(rest, '/')+1:]
@@ -107,11 +107,11 @@ func fileName(queue string) string {
 	return strings.TrimLeft(name, ".-")
 }
 
-// dump writes messages as lines.
+// dump writes messages as lines of JSON.
 type dump struct {
 	out  io.Writer
 	file *files.Held // nil: stdout
-	at   int64       // bytes that are whole lines
+	at   int64       // length of the whole lines, in bytes
 	sync bool
 	form *framing.Writer
 	text []byte
@@ -138,7 +138,7 @@ func newDump(stdout io.Writer, path string) (*dump, error) {
 	return d, files.SyncDir(filepath.Dir(path))
 }
 
-// put writes messages: all of them, or the dump ends.
+// put writes all messages, or ends the dump with an error.
 func (d *dump) put(_ context.Context, ms []queue.Message) ([]error, error) {
 	b := engine.NewBatch(len(ms))
 	d.text = d.text[:0]
@@ -171,7 +171,7 @@ func (d *dump) write() error {
 		err = fmt.Errorf("%s was renamed or deleted while dump wrote to it: it ends here, and what it has not counted stays "+
 			"in the queue", d.file.Name())
 	}
-	if err != nil { // no half a line stays
+	if err != nil { // remove half a line
 		if remedy, yes := files.Outage(err); yes {
 			err = fmt.Errorf("%w (%s, and begin again with another file)", err, remedy)
 		}
@@ -181,7 +181,7 @@ func (d *dump) write() error {
 	return err
 }
 
-// close removes a file that nothing was written to.
+// close closes the file, and removes it if it is empty.
 func (d *dump) close() error {
 	if d.file == nil {
 		return nil

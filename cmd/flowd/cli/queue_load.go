@@ -54,7 +54,7 @@ are sent. If interrupted, load says which --skip continues from there.`,
 // maxMessage is the largest message that load reads, in bytes.
 const maxMessage = 64 << 20
 
-// load sends what a file holds, a batch at a time. seen counts lines.
+// load sends the messages of a file in batches. t.seen counts lines.
 func (t *transfer) load(in io.Reader, skip int64, put func([]queue.Message) []error) error {
 	t.began = time.Now()
 	form := framing.Config{Framing: framing.Framing{Messages: &framing.Plain{}}, MaxRecord: maxMessage}
@@ -78,7 +78,7 @@ func (t *transfer) load(in io.Reader, skip int64, put func([]queue.Message) []er
 		t.show()
 	}
 	var err error
-	for err == nil && t.goesOn() {
+	for err == nil && t.canContinue() {
 		var rec framing.Record
 		if rec, err = r.Next(); err != nil {
 			break
@@ -99,7 +99,7 @@ func (t *transfer) load(in io.Reader, skip int64, put func([]queue.Message) []er
 		}
 	}
 	send()
-	if len(lines) > 0 { // not sent
+	if len(lines) > 0 { // lines that were not sent
 		last = lines[0] - 1
 	}
 	if t.stop.Err() != nil || t.failed >= mostFailures {
@@ -111,13 +111,13 @@ func (t *transfer) load(in io.Reader, skip int64, put func([]queue.Message) []er
 	return t.ended(err)
 }
 
-// until is in, but a signal ends it: a read of stdin may wait for ever.
+// until reads in until a signal arrives: a read of stdin may wait for ever.
 func (c *queueCall) until(in io.Reader, path string) io.Reader {
 	if path != "-" {
 		return in
 	}
 	r, w := io.Pipe()
-	go func() { // it ends with stdin, or the process
+	go func() { // ends with stdin or with the process
 		_, err := io.Copy(w, in)
 		w.CloseWithError(err)
 	}()

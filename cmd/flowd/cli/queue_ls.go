@@ -36,7 +36,7 @@ func newQueueLs() *cobra.Command {
 	return cmd
 }
 
-// queueJSON is a queue as machines read it; a count that is not known is null.
+// queueJSON is the JSON form of a queue. An unknown count is null.
 type queueJSON struct {
 	Name        string `json:"name"`
 	Kind        string `json:"kind"`
@@ -47,7 +47,7 @@ type queueJSON struct {
 }
 
 func jsonQueues(infos []queue.Info) []queueJSON {
-	all := make([]queueJSON, 0, len(infos)) // never null
+	all := make([]queueJSON, 0, len(infos)) // [] instead of null
 	known := func(n int64) *int64 {
 		if n < 0 {
 			return nil

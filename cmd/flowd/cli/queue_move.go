@@ -90,14 +90,14 @@ many as there were when it started, if the broker reports that number.`,
 	return cmd
 }
 
-// redrive sends each dead letter to where it came from.
+// redrive sends dead letters to the queues that they came from.
 type redrive struct {
 	writers
 	dlq, to string
 	origin  queue.Origin
 }
 
-// put groups messages by their queue, in which they keep their order.
+// put groups messages by their queue. Within a queue, they keep their order.
 func (r *redrive) put(ctx context.Context, ms []queue.Message) ([]error, error) {
 	errs := make([]error, len(ms))
 	at := map[string][]int{}
@@ -124,7 +124,7 @@ func (r *redrive) put(ctx context.Context, ms []queue.Message) ([]error, error) 
 	return errs, nil
 }
 
-// target is the queue that a dead letter goes to.
+// target returns the queue that a dead letter goes to.
 func (r *redrive) target(ctx context.Context, m queue.Message) (string, error) {
 	if r.to != "" {
 		return r.to, nil
@@ -141,10 +141,10 @@ func (r *redrive) target(ctx context.Context, m queue.Message) (string, error) {
 	return to, nil
 }
 
-// mostWriters bounds the queues that stay open for writing.
+// mostWriters bounds the writers that stay open.
 const mostWriters = 64
 
-// writers are the writers in use, by queue.
+// writers holds the open writers, by queue.
 type writers struct {
 	c    *queueCall
 	open map[string]queue.Writer
@@ -168,7 +168,7 @@ func (w *writers) of(name string) (queue.Writer, error) {
 	return x, nil
 }
 
-// write sends messages to a queue; the errors are one for each, or nil.
+// write sends messages to a queue. It returns nil, or an error (or nil) for each message.
 func (w *writers) write(ctx context.Context, name string, ms []queue.Message) []error {
 	x, err := w.of(name)
 	if err != nil {
@@ -184,7 +184,7 @@ func (w *writers) write(ctx context.Context, name string, ms []queue.Message) []
 
 func (w *writers) close() {
 	for name, x := range w.open {
-		if err := x.Close(); err != nil { // all that it took is confirmed
+		if err := x.Close(); err != nil { // the broker has confirmed everything
 			fmt.Fprintln(w.c.con, w.c.hide(fmt.Sprintf("queue %s: close: %v", name, err)))
 		}
 	}

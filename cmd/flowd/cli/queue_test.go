@@ -544,7 +544,7 @@ func TestTheAnswerCounts(t *testing.T) {
 		"yep\n": failed} {
 		var out bytes.Buffer
 		c := &queueCall{con: &console{out: newScreen(&out)}, stop: t.Context()}
-		err := c.ask(strings.NewReader(answer), "Sure?")
+		err := c.askYesNo(strings.NewReader(answer), "Sure?")
 		var code exit
 		if errors.As(err, &code); int(code) != want {
 			t.Errorf("%q: %v, want code %d", answer, err, want)
@@ -559,7 +559,7 @@ func TestTheAnswerCounts(t *testing.T) {
 	wait, end := io.Pipe()
 	defer end.Close()
 	c := &queueCall{con: &console{out: newScreen(io.Discard)}, stop: stop}
-	if err := c.ask(wait, "Sure?"); !errors.Is(err, exit(handedBack)) {
+	if err := c.askYesNo(wait, "Sure?"); !errors.Is(err, exit(handedBack)) {
 		t.Errorf("a signal: %v", err)
 	}
 }

@@ -12,38 +12,38 @@ import (
 )
 
 const (
-	mostAtOnce   = 2000    // messages of one read
-	firstAtOnce  = 10      // of the first one, and each may have some times as many as the last
-	bytesAtOnce  = 4 << 20 // of payload in one read, about: by the size of those before
-	mostFailures = 100     // then a transfer gives up
+	mostAtOnce   = 2000    // messages per read
+	firstAtOnce  = 10      // messages of the first read; each further read may have a multiple of the last
+	bytesAtOnce  = 4 << 20 // payload bytes per read, roughly, by the size of the previous messages
+	mostFailures = 100     // a transfer gives up after these
 	showEvery    = 200 * time.Millisecond
 )
 
-// transfer carries messages from a queue to somewhere else, a batch at a time, so
-// that it needs the same memory however many there are.
+// transfer moves messages from a queue to another place in batches, so that the memory it needs does not
+// depend on
+// their number.
 type transfer struct {
 	*queueCall
 	label  string // "orders → orders-2"
 	verb   string // "moved"
-	limit  int64  // messages; 0: none
-	total  int64  // that there may be; -1: unknown
-	remove bool   // what is confirmed is removed from the queue
+	limit  int64  // messages; 0: no limit
+	total  int64  // expected messages; -1: unknown
+	remove bool   // remove messages from the queue once they are confirmed
 
-	reads        bool // from a queue
+	reads        bool // it reads from a queue
 	began, shown time.Time
 	seen, done   int64
 	failed       int
-	kept         []uint64 // of those that failed: they go back at the end
-	size         int      // of a payload, about
+	kept         []uint64 // messages that failed: they go back at the end
+	size         int      // of a typical payload, in bytes
 	asked        int64    // messages of the last read
 }
 
-// put sends messages somewhere.
+// put sends messages. It returns nil, or an error (or nil) for each, or an err that ends the transfer.
 type put func(ctx context.Context, ms []queue.Message) (errs []error, err error)
 
-// run reads from a queue until it is empty, the limit is reached, too much has failed, or a
-// signal arrives. put sends messages; it gives an error for each, or nil, or one that ends
-// it all.
+// run reads from a queue until it is empty, the limit is reached, too many messages have failed, or a signal
+// arrives.
 func (t *transfer) run(name string, put put) (err error) {
 	t.reads, t.began = true, time.Now()
 	defer t.con.status("")
@@ -52,11 +52,11 @@ func (t *transfer) run(name string, put put) (err error) {
 		return t.ended(fmt.Errorf("queue %s: %w", name, err))
 	}
 	defer func() { err = t.ended(joined(err, t.giveBack(r))) }()
-	for t.goesOn() {
+	for t.canContinue() {
 		ms, err := r.Read(t.stop, t.atOnce())
 		if len(ms) > 0 {
 			if t.stop.Err() != nil {
-				return nil // Close gives them back
+				return nil // Close gives the messages back
 			}
 			if err := t.batch(r, ms, put); err != nil {
 				return err
@@ -72,12 +72,12 @@ func (t *transfer) run(name string, put put) (err error) {
 	return nil
 }
 
-// goesOn says whether to read more.
-func (t *transfer) goesOn() bool {
+// canContinue reports whether to read more.
+func (t *transfer) canContinue() bool {
 	return t.stop.Err() == nil && t.failed < mostFailures && (t.limit == 0 || t.seen < t.limit)
 }
 
-// atOnce is how many messages to read now.
+// atOnce is how many messages the next read asks for.
 func (t *transfer) atOnce() int {
 	n := int64(firstAtOnce)
 	if t.size > 0 {
@@ -90,7 +90,7 @@ func (t *transfer) atOnce() int {
 	return int(n)
 }
 
-// batch sends messages, removes those that are confirmed, and lists the others.
+// batch sends messages, removes those that are confirmed, and lists those that failed.
 func (t *transfer) batch(r queue.Reader, ms []queue.Message, put put) error {
 	sum := 0
 	for _, m := range ms {
@@ -99,7 +99,7 @@ func (t *transfer) batch(r queue.Reader, ms []queue.Message, put put) error {
 	t.size = max(1, sum/len(ms))
 	errs, err := put(t.kill, ms)
 	if err != nil {
-		return err // Close gives them back
+		return err // Close gives the messages back
 	}
 	var safe []uint64
 	for i, m := range ms {
@@ -126,12 +126,12 @@ func (t *transfer) batch(r queue.Reader, ms []queue.Message, put put) error {
 // fails lists a message that could not be sent.
 func (t *transfer) fails(what string, err error) {
 	if t.failed++; t.failed > mostFailures {
-		return // the rest of those that were sent together
+		return // these failed together with the first message
 	}
 	fmt.Fprintln(t.con, t.hide(what+": "+err.Error()))
 }
 
-// idOf names a message by the metadata that brokers have for that.
+// idOf names a message by the metadata in which brokers keep its id.
 func idOf(m queue.Message) string {
 	for _, name := range []string{"message_id", "id"} {
 		if id, ok := m.Meta[name].(string); ok && id != "" {
@@ -141,7 +141,8 @@ func idOf(m queue.Message) string {
 	return ""
 }
 
-// giveBack returns what failed, and at the reader's end everything else that was taken.
+// giveBack returns the failed messages to the queue. Closing the reader returns the others that were not
+// removed.
 func (t *transfer) giveBack(r queue.Reader) error {
 	var err error
 	if len(t.kept) > 0 {
@@ -152,7 +153,7 @@ func (t *transfer) giveBack(r queue.Reader) error {
 	return errors.Join(err, r.Close())
 }
 
-// ended sums up and makes an exit code.
+// ended prints a summary and returns an exit code.
 func (t *transfer) ended(err error) error {
 	t.con.status("")
 	var b strings.Builder
@@ -181,7 +182,7 @@ func (t *transfer) ended(err error) error {
 	return nil
 }
 
-// show draws the progress line, on a terminal.
+// show draws the progress line, if there is a terminal.
 func (t *transfer) show() {
 	if now := time.Now(); t.con.terminal && now.Sub(t.shown) >= showEvery {
 		t.shown = now
@@ -197,7 +198,7 @@ func (t *transfer) expected() int64 {
 	return t.total
 }
 
-// bar is a progress line: [=====>    ] 1,200 of 2,400 (610/s).
+// bar formats a progress line: [=====>    ] 1,200 of 2,400 (610/s).
 func bar(done, total int64, took time.Duration) string {
 	speed := rate(float64(done) / max(took.Seconds(), 1e-3))
 	if total <= 0 {

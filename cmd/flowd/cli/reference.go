@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// properties are those of a field other than its type and its text.
+// properties lists the properties of a field besides its type and its text.
 func properties(f schema.Field) []string {
 	var all []string
 	add := func(format, value string) {
@@ -33,7 +33,7 @@ func properties(f schema.Field) []string {
 	return all
 }
 
-// fieldsOf are the fields of a type that are in force.
+// fieldsOf lists the fields of a type that are in force.
 func fieldsOf(t *schema.Type) []schema.Field {
 	var all []schema.Field
 	pending := "."
@@ -50,7 +50,7 @@ func fieldsOf(t *schema.Type) []schema.Field {
 	return all
 }
 
-// commonKeys are the keys next to the type key, by kind of component.
+// commonKeys lists the keys next to the type key, by kind of component.
 func commonKeys(kind string) []schema.Field {
 	specs := map[string]any{
 		engine.Inputs.Kind():     engine.InputSpec{},
@@ -110,9 +110,9 @@ func section(b *strings.Builder, c component) {
 	fmt.Fprintf(b, "Takes: %s.\n", c.typ.Text())
 }
 
-// functionsIntro comes before all functions. A test evaluates the examples in its pipeline.
-const functionsIntro = `The arguments come first, then what they give; those in brackets may be left out. What is said of
-messages holds for the first of the two that this pipeline reads, in a step of its output, where the environment has REGION=eu:
+// functionsIntro precedes all functions. A test evaluates the examples in its pipeline.
+const functionsIntro = `Each function shows its arguments and its result; arguments in brackets are optional. Examples about
+messages use the first of the two that this pipeline reads, in a step of its output, with REGION=eu in the environment:
 
 ~~~sh
 echo '{"id":7,"item":"tea"}' > orders.ndjson
@@ -170,7 +170,7 @@ func fieldTable(b *strings.Builder, fields []schema.Field) {
 	}
 }
 
-// cell is text that can't break out of a table.
+// cell escapes text for a table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "&", "&amp;").Replace(text)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 )
 
-// shownGroups is how many kinds of failure a report lists.
+// shownGroups bounds the kinds of failure that a report lists.
 const shownGroups = 10
 
 // report writes the outcome of a run: failures first, the summary last.
@@ -45,7 +45,7 @@ func (c *console) report(r runtime.Report, took time.Duration) {
 			amount(e.Cut), amount(e.Sent), runtime.EarlyRemedy)
 	}
 	if r.Untold > 0 {
-		fmt.Fprintf(&b, "%s: %s not acknowledged: their sources deliver them again\n", r.Pipeline,
+		fmt.Fprintf(&b, "%s: %s not acknowledged: their sources will redeliver them\n", r.Pipeline,
 			agreeing(r.Untold, "message was", "messages were"))
 	}
 	if r.Err != nil {
@@ -55,7 +55,7 @@ func (c *console) report(r runtime.Report, took time.Duration) {
 	_, _ = c.Write([]byte(b.String()))
 }
 
-// failure is one kind of failed message: how many, why, and the origin of the first.
+// failure describes one kind of failed message: how many, why, and the origin of the first.
 func failure(g runtime.FailureGroup) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s", amount(g.Count), fateName(g.Fate), g.First.Class)
@@ -88,7 +88,7 @@ func summary(r runtime.Report, took time.Duration) string {
 	return s + "\n"
 }
 
-// fates lists the counts that are not zero, the good ends first.
+// fates lists the counts that are not zero, successes first.
 func fates(c engine.Counts) string {
 	var ends []string
 	for _, f := range []engine.Fate{engine.Delivered, engine.Filtered, engine.DeadLettered, engine.Dropped,
@@ -105,7 +105,7 @@ func fates(c engine.Counts) string {
 
 func fateName(f engine.Fate) string { return strings.ReplaceAll(f.String(), "_", "-") }
 
-// agreeing is a number with the words that agree with it.
+// agreeing joins a number with words in the singular or plural.
 func agreeing(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -113,7 +113,7 @@ func agreeing(n int64, one, many string) string {
 	return amount(n) + " " + many
 }
 
-// amount is n with a comma between thousands.
+// amount formats n with a comma between thousands.
 func amount(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -122,13 +122,13 @@ func amount(n int64) string {
 	return s
 }
 
-// rate is a number per second with three digits: 16.6 k/s.
+// rate formats a number per second with three digits, such as 16.6 k/s.
 func rate(perSecond float64) string {
 	for _, u := range []struct {
 		unit string
 		size float64
 	}{{" M/s", 1e6}, {" k/s", 1e3}} {
-		if perSecond >= 0.9995*u.size { // what rounds to 1000 is 1 of the next unit
+		if perSecond >= 0.9995*u.size { // 999.5 rounds to 1000, so it is 1 of the next unit
 			return strconv.FormatFloat(perSecond/u.size, 'g', 3, 64) + u.unit
 		}
 	}
@@ -145,8 +145,7 @@ func seconds(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// printable shows control characters instead of sending them: text from a
-// message must not steer the terminal.
+// printable shows control characters as escapes: text of a message must not control the terminal.
 func printable(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return !shown(r) }) {
 		return s

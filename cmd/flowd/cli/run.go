@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newRun is the command that runs pipelines; it is the root command, too.
+// newRun is the command that runs pipelines. It is the root command, too.
 func newRun(use string) *cobra.Command {
 	var files, set []string
 	var watch bool
@@ -33,7 +33,7 @@ func newRun(use string) *cobra.Command {
 			}
 			if files = append(files, args...); len(files) == 0 {
 				cmd.SetOut(cmd.ErrOrStderr())
-				_ = cmd.Help() // it says more than an error would
+				_ = cmd.Help() // more helpful than an error
 				return exit(invalid)
 			}
 			return run(cmd, files, set, watch)
@@ -77,7 +77,7 @@ func mistyped(root *cobra.Command, args []string) error {
 func run(cmd *cobra.Command, files, set []string, watch bool) error {
 	headroom.Set(usualInFlight) // until the files are read
 	con := newConsole(cmd.ErrOrStderr())
-	// From the beginning: a reload that is asked for while the files are read must not end the process.
+	// First of all, since a SIGHUP that arrives while the files are read must not end the process.
 	stop, kill, release := signals(cmd.Context(), con)
 	defer release()
 	caught := catch()
@@ -94,7 +94,7 @@ func run(cmd *cobra.Command, files, set []string, watch bool) error {
 	})
 	loaded, err := load(con, files, o)
 	if !starts() && signalled() {
-		select {} // it exits
+		select {} // the process exits
 	}
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func run(cmd *cobra.Command, files, set []string, watch bool) error {
 	return nil
 }
 
-// serve runs the pipelines, with all that concerns the process as a whole.
+// serve runs the pipelines, and everything that concerns the process as a whole.
 func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error) {
 	if c := p.set.Service; c.Listen != "" {
 		info := version()
@@ -157,10 +157,10 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 	if sharesNoTerminal(p.set.Pipelines) {
 		loops.Go(func() { p.con.progress(around, p.Snapshots) })
 	}
-	return p.wait(), nil // what operates the process ends with it
+	return p.wait(), nil // the watcher, the API and the signals end with the process
 }
 
-// usualInFlight is how many bytes a pipeline may have in flight by default.
+// usualInFlight is the default limit of bytes in flight per pipeline.
 const usualInFlight = 64 << 20
 
 // inFlight is how many bytes all pipelines together may have in flight.
@@ -171,7 +171,7 @@ func inFlight(set *config.Set) (n int) {
 	return n
 }
 
-// worse is the more serious of two exit codes.
+// worse returns the more serious of two exit codes.
 func worse(a, b int) int {
 	rank := map[int]int{clean: 0, handedBack: 1, failed: 2, invalid: 3}
 	if rank[b] > rank[a] {
@@ -180,8 +180,9 @@ func worse(a, b int) int {
 	return a
 }
 
-// sharesNoTerminal says whether the terminal is free for a progress line: no
-// pipeline reads from it or writes its data to it.
+// sharesNoTerminal reports whether the terminal is free for a progress line: no pipeline reads from it or
+// writes
+// its data to it.
 func sharesNoTerminal(pipelines []config.Loaded) bool {
 	for _, p := range pipelines {
 		for _, in := range p.Spec.Inputs.All() {

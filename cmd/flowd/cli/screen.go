@@ -13,19 +13,19 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is what people read: everything that a command writes to stdout and stderr passes
-// through one, except messages that it was asked for. Control characters are shown as
-// \u001b, which is valid in JSON, too. A terminal acts only upon [ink], which data can't
-// contain.
+// screen is text for people. Everything that commands write to stdout and stderr passes through one, except
+// requested messages. It shows control characters as \u001b, which is valid in JSON, too. Only [ink], which
+// data
+// can't contain, controls the terminal.
 type screen struct {
 	out io.Writer
 
 	mu   sync.Mutex // guards the fields below, and keeps writes whole
-	rest []byte     // the beginning of a character that the next write ends
+	rest []byte     // an incomplete character that the next write completes
 	text []byte
 }
 
-// newScreen is w as a screen.
+// newScreen returns w as a screen.
 func newScreen(w io.Writer) *screen {
 	if s, ok := w.(*screen); ok {
 		return s
@@ -33,12 +33,12 @@ func newScreen(w io.Writer) *screen {
 	return &screen{out: w}
 }
 
-// ink begins what flowd itself has a terminal do: a control sequence, without its ESC
-// and bracket, or a carriage return.
+// ink begins the control sequences that flowd itself sends: it stands for ESC and bracket, or precedes a
+// carriage
+// return.
 var ink = "\x00" + rand.Text()
 
-// Write writes p, as far as it ends with a whole character. It has p's length whatever
-// that became.
+// Write writes p up to its last whole character. It reports p's length, even if it wrote more or less.
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,15 +60,15 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what is left of a character that never ended.
+// Close writes an incomplete last character.
 func (s *screen) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = s.out.Write(shownBytes(nil, s.rest)) // nobody is left to report to
+	_, _ = s.out.Write(shownBytes(nil, s.rest)) // nobody is left to report an error to
 	s.rest = nil
 }
 
-// shownBytes appends text as a screen shows it.
+// shownBytes appends text in the form that a screen shows.
 func shownBytes(to, text []byte) []byte {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)
@@ -91,10 +91,10 @@ func shownBytes(to, text []byte) []byte {
 	return to
 }
 
-// steers says whether a terminal may act upon a character beyond showing it, but for lines and columns.
+// steers reports whether a character may control a terminal. Line breaks and tabs are allowed.
 func steers(r rune) bool { return r != '\n' && r != '\t' && controls.Is(r) }
 
-// messages is where to write data that goes elsewhere as it is: what w is a screen of.
+// messages returns the writer below a screen, for data that must not be changed.
 func messages(w io.Writer) io.Writer {
 	if s, ok := w.(*screen); ok {
 		return s.out
@@ -102,7 +102,7 @@ func messages(w io.Writer) io.Writer {
 	return w
 }
 
-// fileOf is the file that w writes to, or nil.
+// fileOf returns the file that w writes to, or nil.
 func fileOf(w any) *os.File {
 	for {
 		switch x := w.(type) {
@@ -118,19 +118,18 @@ func fileOf(w any) *os.File {
 	}
 }
 
-// isTerminal says whether w is a terminal.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w any) bool {
 	f := fileOf(w)
 	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
-// colored says whether to write colours to w: a terminal that knows them, whose
-// user has not set NO_COLOR.
+// colored reports whether to write colours to w: to a terminal that supports them, unless NO_COLOR is set.
 func colored(w any) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// width is the number of columns of the terminal that w is, or 0.
+// width returns the columns of the terminal that w writes to, or 0.
 func width(w any) int {
 	if f := fileOf(w); f != nil {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
@@ -140,7 +139,7 @@ func width(w any) int {
 	return 0
 }
 
-// The colours in use.
+// Colours.
 const (
 	bold   = "1"
 	dim    = "2"
@@ -148,7 +147,7 @@ const (
 	yellow = "33"
 )
 
-// paint puts text in a colour when on, for a screen.
+// paint colours text for a screen if on.
 func paint(on bool, color, text string) string {
 	if !on || text == "" {
 		return text

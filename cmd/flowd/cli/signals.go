@@ -11,17 +11,18 @@ import (
 
 var errSignal = errors.New("stopped by a signal")
 
-// signals gives two contexts: the first SIGTERM or SIGINT (or the end of ctx) ends stop, a
-// second one ends kill. Until release is called, SIGPIPE only makes the write fail that
-// caused it, so that a closed stdout is an error of the output and messages in flight are
-// settled.
+// signals returns two contexts. The first SIGTERM or SIGINT, or the end of ctx, ends stop; a second signal
+// ends
+// kill. Until release is called, SIGPIPE does not end the process: a closed stdout becomes an error of the
+// output,
+// and messages in flight are settled.
 func signals(ctx context.Context, con *console) (stop, kill context.Context, release func()) {
 	stop, endStop := context.WithCancelCause(ctx)
 	kill, endKill := context.WithCancelCause(context.WithoutCancel(ctx))
 	caught := make(chan os.Signal, 2)
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGTERM, syscall.SIGINT)
-	signal.Notify(pipe, syscall.SIGPIPE) // not Ignore, which child processes would inherit
+	signal.Notify(pipe, syscall.SIGPIPE) // child processes would inherit Ignore
 
 	ended, quit := make(chan struct{}), make(chan struct{})
 	go func() {

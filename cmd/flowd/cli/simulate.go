@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// mostSteps bounds what a simulation prints.
+// mostSteps bounds the steps that a simulation prints.
 const mostSteps = 100_000
 
-// simulation is what `flowd simulate` is asked for.
+// simulation holds the arguments of `flowd simulate`.
 type simulation struct {
 	files, set   []string
 	steps        int
@@ -27,7 +27,7 @@ type simulation struct {
 	found, empty []string
 	json         bool
 
-	finds map[string]int // messages that a read of a source finds; 1 without an entry
+	finds map[string]int // messages that a read of a source finds; 1 if it has no entry
 }
 
 func newSimulate() *cobra.Command {
@@ -61,7 +61,7 @@ first pause.`,
 	return cmd
 }
 
-// polled is an input poll of a pipeline.
+// polled is a poll input of a pipeline.
 type polled struct {
 	pipeline, input string
 	polling.Plan
@@ -93,10 +93,10 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	if len(polls) == 0 {
 		return usage("these pipelines have no poll input, so there is nothing to choose from")
 	}
-	if err := s.read(polls); err != nil {
+	if err := s.parseFound(polls); err != nil {
 		return err
 	}
-	all := []choice{} // never null
+	all := []choice{} // [] instead of null
 	for i, p := range polls {
 		choices, err := s.choices(p)
 		if err != nil {
@@ -110,14 +110,14 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	}
 	if s.json {
 		for i := range all {
-			all[i].Source = secrets.Mask(all[i].Source) // a queue may be named by a URL
+			all[i].Source = secrets.Mask(all[i].Source) // a queue's name may be a URL
 		}
 		return writeJSON(cmd.OutOrStdout(), all)
 	}
 	return nil
 }
 
-// pollsOf are the inputs poll of the pipelines, in order.
+// pollsOf returns the poll inputs of the pipelines, in order.
 func pollsOf(set *config.Set) (all []polled) {
 	for _, p := range set.Pipelines {
 		for name, in := range p.Spec.Inputs.All() {
@@ -129,8 +129,8 @@ func pollsOf(set *config.Set) (all []polled) {
 	return all
 }
 
-// read reads what reads find, and sees that it is about sources that there are.
-func (s *simulation) read(polls []polled) error {
+// read parses --found and --empty, and checks that their sources exist.
+func (s *simulation) parseFound(polls []polled) error {
 	for _, pair := range s.found {
 		name, text, _ := strings.Cut(pair, "=")
 		n, err := strconv.Atoi(text)
@@ -156,7 +156,7 @@ func (s *simulation) read(polls []polled) error {
 	return nil
 }
 
-// choices plays the strategy: a source that is found empty pauses.
+// choices plays the strategy. A source that is found empty pauses.
 func (s *simulation) choices(p polled) ([]choice, error) {
 	strategy, err := p.Strategy.New(engine.Env{})
 	if err != nil {
@@ -201,7 +201,7 @@ func (s *simulation) choices(p polled) ([]choice, error) {
 	return all, nil
 }
 
-// writeChoices writes one poll's choices as a table, and how often each was chosen.
+// writeChoices writes one input's choices as a table, and how often each source was chosen.
 func writeChoices(w io.Writer, p polled, choices []choice, more bool, secrets *schema.Secrets) error {
 	var b strings.Builder
 	if more {

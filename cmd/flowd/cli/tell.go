@@ -8,15 +8,15 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// tell prints what every stage is doing.
-func (p *process) tell() {
+// printStages prints what every stage is doing.
+func (p *process) printStages() {
 	for _, s := range p.Snapshots() {
-		fmt.Fprint(p.con, told(s))
+		fmt.Fprint(p.con, stagesText(s))
 	}
 }
 
-// told is a snapshot as lines for people.
-func told(s engine.Snapshot) string {
+// stagesText formats a snapshot for people.
+func stagesText(s engine.Snapshot) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "flowd: "+s.Pipeline+": "+format+"\n", args...) }
 	line("%s, %s received, %d in flight (%d of %d bytes), oldest %v, %d waiting outside the queues, %d of them for a retry",
@@ -30,7 +30,7 @@ func told(s engine.Snapshot) string {
 		line("oldest in flight: %s", s.OldestAt)
 	}
 	if h := s.Held; h != nil {
-		line("oldest that waits: %s, %v old, for %s, continues in %v%s", h.At, h.Age.Round(time.Millisecond), h.For,
+		line("oldest waiting: %s, %v old, for %s, continues in %v%s", h.At, h.Age.Round(time.Millisecond), h.For,
 			h.Due.Round(time.Millisecond), because(h.Err))
 	}
 	line("lanes: %d of %d busy", s.LanesBusy, s.Lanes)

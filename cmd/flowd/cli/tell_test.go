@@ -10,7 +10,7 @@ import (
 
 func TestASnapshotAsLines(t *testing.T) {
 	const at = "input log, path a.log, line 17"
-	got := told(engine.Snapshot{
+	got := stagesText(engine.Snapshot{
 		Pipeline: "orders", State: engine.Running, Messages: 5, Bytes: 2048, MaxBytes: 4096, Lanes: 4, LanesBusy: 1,
 		Waiting: 3, Retries: 2, OldestUnsettled: 1500 * time.Millisecond, OldestAt: at,
 		Held: &engine.Held{At: at, For: "a retry of output lake", Err: "refused", Age: time.Second,
@@ -22,7 +22,7 @@ func TestASnapshotAsLines(t *testing.T) {
 	want := `flowd: orders: running, 0 received, 5 in flight (2048 of 4096 bytes), oldest 1.5s, 3 waiting outside the queues, 2 of them for a retry
 flowd: orders: input log: waiting, 20 read, 0 restarts
 flowd: orders: oldest in flight: input log, path a.log, line 17
-flowd: orders: oldest that waits: input log, path a.log, line 17, 1s old, for a retry of output lake, continues in 3s: refused
+flowd: orders: oldest waiting: input log, path a.log, line 17, 1s old, for a retry of output lake, continues in 3s: refused
 flowd: orders: lanes: 1 of 4 busy
 flowd: orders: output lake: 4 queued (1024 bytes), 1 of 2 writes in flight, 15 written, 1 failed, breaker open: refused
 `

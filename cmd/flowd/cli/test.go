@@ -24,7 +24,7 @@ type testOptions struct {
 	update     bool
 	allowEmpty bool
 	timeout    time.Duration
-	worker     string // "" or the test that this process runs, "file:test"
+	worker     string // "" or, in a worker process, its test as "file:test"
 }
 
 func newTest() *cobra.Command {
@@ -70,9 +70,9 @@ no tests.`,
 type testRun struct {
 	pipeline config.Loaded
 	test     config.Test
-	number   [2]int // of the pipeline and, in it, of the test
+	number   [2]int // of the pipeline, and of the test in it
 	result   pipetest.Result
-	took     time.Duration // real
+	took     time.Duration // real time
 	done     chan struct{} // closed when the fields above are set
 }
 
@@ -131,7 +131,7 @@ func test(cmd *cobra.Command, o testOptions) error {
 	return errors.Join(r.finish(o), conclude(con, r, o))
 }
 
-// conclude says how the command ends, after an update has been written.
+// conclude returns the exit code, after an update has been written.
 func conclude(con *console, r testReport, o testOptions) error {
 	left := r.failed
 	if o.update && left > 0 {
@@ -147,8 +147,9 @@ func conclude(con *console, r testReport, o testOptions) error {
 	return nil
 }
 
-// startTests runs each test in its own process, as many at once as there are processors.
-// wait waits until all have ended.
+// startTests runs each test in its own process, as many at once as there are processors. wait waits until all
+// have
+// ended.
 func startTests(ctx context.Context, runs []*testRun, o testOptions, secrets *schema.Secrets) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	next := make(chan *testRun, len(runs))

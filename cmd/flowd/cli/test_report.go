@@ -21,12 +21,12 @@ const green = "32"
 type testReport struct {
 	out    io.Writer
 	color  bool
-	quiet  bool // a document is written at the end instead
+	quiet  bool // write a document at the end instead
 	runs   []*testRun
 	failed int
 }
 
-// mostDifferences is how many differences of a test are shown.
+// mostDifferences bounds the differences that are shown of a test.
 const mostDifferences = 40
 
 func (r *testReport) add(t *testRun) error {
@@ -55,8 +55,7 @@ func (r *testReport) add(t *testRun) error {
 	return err
 }
 
-// masked is a result that shows no secret; what arrived stays as it is, to be written to
-// the file.
+// masked masks secrets in a result, except in the messages that arrived, which --update writes to the file.
 func masked(r pipetest.Result, secrets *schema.Secrets) pipetest.Result {
 	for i := range r.Differences {
 		d := &r.Differences[i]
@@ -70,8 +69,7 @@ func (t *testRun) place() string {
 	return t.pipeline.File + ":" + strconv.Itoa(t.test.Place.Pos.Line)
 }
 
-// differences writes what is wrong: the place, the field, and below it what is expected and
-// what arrived.
+// differences writes each difference: place, field, and below them what was expected and what arrived.
 func (r *testReport) differences(b *strings.Builder, all []pipetest.Difference) {
 	at := ""
 	for i, d := range all {
@@ -95,12 +93,12 @@ func (r *testReport) differences(b *strings.Builder, all []pipetest.Difference) 
 	}
 }
 
-// setIn sets a text in; its further lines are below the first.
+// setIn indents text, and its further lines more than the first.
 func setIn(text, by string) string {
 	return by + strings.ReplaceAll(strings.TrimRight(printable(text), "\n"), "\n", "\n"+by+"  ") + "\n"
 }
 
-// finish writes the reports that are asked for.
+// finish writes the requested reports.
 func (r *testReport) finish(o testOptions) error {
 	var errs []error
 	if o.json {
@@ -112,15 +110,15 @@ func (r *testReport) finish(o testOptions) error {
 	return errors.Join(errs...)
 }
 
-// testJSON is a test as machines read it.
+// testJSON is the JSON form of a test.
 type testJSON struct {
 	File        string                `json:"file"`
 	Line        int                   `json:"line"`
 	Pipeline    string                `json:"pipeline"`
 	Name        string                `json:"name"`
 	Passed      bool                  `json:"passed"`
-	Seconds     float64               `json:"seconds"`         // real
-	Virtual     float64               `json:"virtual_seconds"` // of the pipeline's clock
+	Seconds     float64               `json:"seconds"`         // real time
+	Virtual     float64               `json:"virtual_seconds"` // time of the pipeline's clock
 	Differences []pipetest.Difference `json:"differences,omitempty"`
 }
 
@@ -139,7 +137,7 @@ func (r *testReport) json() any {
 	return doc
 }
 
-// The report that CI systems read: one suite for each file.
+// The JUnit report for CI systems: one suite per file.
 type (
 	junitSuites struct {
 		XMLName  xml.Name      `xml:"testsuites"`

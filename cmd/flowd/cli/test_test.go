@@ -72,7 +72,7 @@ tests:
 	}
 	for name, want := range map[string]string{
 		"panics": "panic: in a goroutine of its own", "exits": "the test's process ended: exit status 7",
-		"blocks": "not over after 5s of real time", "hangs": "of virtual time",
+		"blocks": "not finished after 5s of real time", "hangs": "of virtual time",
 	} {
 		_, said, _ := strings.Cut(stdout, "FAIL  "+name+" ")
 		said, _, _ = strings.Cut(said, "FAIL")

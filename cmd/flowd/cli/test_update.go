@@ -12,8 +12,9 @@ import (
 	"github.com/flowd-io/flowd/internal/operations/pipetest"
 )
 
-// updateTests writes what arrived into the files, as what failing tests expect, after it
-// has shown the change. It returns how many tests it has changed.
+// updateTests shows the change, and then writes what arrived into the files as what failing tests expect. It
+// returns
+// how many tests it has changed.
 func updateTests(con *console, runs []*testRun) (updated int, err error) {
 	for len(runs) > 0 {
 		file, n := runs[0].pipeline.File, 0
@@ -37,7 +38,7 @@ func updateTests(con *console, runs []*testRun) (updated int, err error) {
 	return updated, nil
 }
 
-// updateOf is what has to be written so that a failed test passes, if that is possible.
+// updateOf returns what to write so that a failed test passes, if that is possible.
 func updateOf(t *testRun) (config.Update, bool) {
 	u := config.Update{Test: t.number[1]}
 	if !t.failed() {
@@ -71,7 +72,7 @@ func updateOf(t *testRun) (config.Update, bool) {
 	return u, true
 }
 
-// outputNamed is the output that "NAME, message 2" is about: a name may hold a comma.
+// outputNamed returns the output in "NAME, message 2". A name may contain a comma.
 func outputNamed(t *testRun, at string) (name string) {
 	for out := range t.pipeline.Spec.Outputs.All() {
 		if (at == out || strings.HasPrefix(at, out+", ")) && len(out) > len(name) {
@@ -110,8 +111,7 @@ func expectedError(f pipetest.Failure) config.ExpectedError {
 	return config.ExpectedError{Class: string(f.Class), Place: f.Place, Message: message}
 }
 
-// lost are the failures if one of them was not dead-lettered: without, a test
-// does not have to speak of them.
+// lost returns the failures if one of them was not dead-lettered. Otherwise a test need not mention them.
 func lost(came []pipetest.CameFailure) []config.ExpectedFailure {
 	if slices.ContainsFunc(came, func(f pipetest.CameFailure) bool { return f.Fate != "dead_lettered" }) {
 		return failures(came)
@@ -129,7 +129,7 @@ func rewrite(con *console, p config.Loaded, updates []config.Update) error {
 	return replaceFile(p.File, after)
 }
 
-// lineDiff shows the lines that are removed and added.
+// lineDiff shows the removed and the added lines.
 func lineDiff(before, after string, color bool) string {
 	old, now := strings.Split(before, "\n"), strings.Split(after, "\n")
 	var b strings.Builder
@@ -151,13 +151,12 @@ func lineDiff(before, after string, color bool) string {
 	return b.String()
 }
 
-// replaceFile writes a file at once and whole, with the rights that it has; a
-// link stays one.
+// replaceFile replaces a file in one step and keeps its permissions. A link stays a link.
 func replaceFile(path, text string) (err error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return err
 	}
-	old, err := os.OpenFile(path, os.O_WRONLY, 0) // a file that may not be written is not replaced either
+	old, err := os.OpenFile(path, os.O_WRONLY, 0) // fails for a read-only file, which must not be replaced
 	if err != nil {
 		return err
 	}
@@ -169,7 +168,7 @@ func replaceFile(path, text string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // nothing is left after the rename
+	defer os.Remove(f.Name()) // after the rename there is nothing to remove
 	_, err = f.WriteString(text)
 	if err := errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close()); err != nil {
 		return err

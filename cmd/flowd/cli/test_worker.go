@@ -17,8 +17,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runWorker runs a test in its own process: each begins at the same virtual time with
-// nothing left over from another, and one that crashes or hangs does not affect others.
+// runWorker runs a test in its own process: each test begins at the same virtual time, without leftovers of
+// another,
+// and one that crashes or hangs does not affect others.
 func runWorker(ctx context.Context, t *testRun, o testOptions) pipetest.Result {
 	exe, err := os.Executable()
 	if err != nil {
@@ -44,7 +45,7 @@ func runWorker(ctx context.Context, t *testRun, o testOptions) pipetest.Result {
 	switch {
 	case ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return broken(
-			"not over after %v of real time: a step computes, or waits for something outside, for that long (mock it, or raise --timeout)",
+			"not finished after %v of real time: a step computes or waits for another system (mock it, or raise --timeout)",
 			o.timeout)
 	case ctx.Err() != nil:
 		return broken("interrupted")
@@ -62,7 +63,7 @@ func broken(format string, args ...any) pipetest.Result {
 		Got: strings.TrimSpace(fmt.Sprintf(format, args...))}}}
 }
 
-// crash is what a crashed process said, from its complaint on.
+// crash returns what a crashed process wrote, from its panic on.
 func crash(said string) string {
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	for i, l := range lines {
@@ -83,14 +84,14 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// testWorker is such a process. It answers on stdout.
+// testWorker runs one test, and writes the result to stdout.
 func testWorker(cmd *cobra.Command, o testOptions) error {
 	var pipeline, number int
 	if _, err := fmt.Sscanf(o.worker, "%d:%d", &pipeline, &number); err != nil {
 		return usage("--worker is for flowd's own use")
 	}
 	answer := messages(cmd.OutOrStdout())
-	os.Stdout = os.Stderr // what a step prints is not an answer
+	os.Stdout = os.Stderr // a step's prints must not mix with the result
 	runtime.GOMAXPROCS(1) // goroutines take turns in the same order each time
 
 	loaded, problems := config.Load(o.files, config.Options{Set: o.set, Testing: true})

@@ -10,11 +10,12 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// topicKind is what `flowd docs` knows besides components and functions: a section of the file,
-// a guide, or a lint code.
+// topicKind is the kind of everything in `flowd docs` that is not a component or function: sections of the
+// file,
+// guides, and lint codes.
 const topicKind = "topic"
 
-// topics are the sections and guides, in this order.
+// topics returns the sections and guides, in this order.
 func topics() (all []component) {
 	add := func(name, summary string, text func(width int, color bool) string) {
 		all = append(all, component{Kind: topicKind, Name: name, Summary: summary, text: text})
@@ -41,7 +42,7 @@ func topics() (all []component) {
 	return all
 }
 
-// codes are the codes of problems as topics, which no list of topics shows.
+// codes returns the lint codes as topics. Lists of topics leave them out.
 func codes() (all []component) {
 	for _, c := range schema.Codes() {
 		all = append(all, component{Kind: topicKind, Name: c.Name, Summary: c.Doc,

@@ -30,12 +30,12 @@ func newVersion() *cobra.Command {
 type versionJSON struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
-	Modified bool   `json:"modified,omitempty"` // built from a tree with changes
+	Modified bool   `json:"modified,omitempty"` // built from a tree with local changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// String is the version on one line.
+// String returns the version on one line.
 func (v versionJSON) String() string {
 	line := "flowd " + v.Version
 	if v.Revision != "" {

@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	watchQuiet = 200 * time.Millisecond // that files must be quiet before they are read
-	watchEvery = 5 * time.Second        // a check without a notice: some file systems send none
+	watchQuiet = 200 * time.Millisecond // how long files must stay unchanged before they are read
+	watchEvery = 5 * time.Second        // between checks without a notice: some file systems send none
 )
 
-// watch reloads when the content of the files changes, until ctx ends. It watches
-// their directories, since editors and Kubernetes put new files, or links, in the
-// place of old ones.
+// watch reloads when the content of the files changes, until ctx ends. It watches their directories, since
+// editors
+// and Kubernetes replace files and links.
 func (p *process) watch(ctx context.Context) {
 	notices, errs := make(<-chan fsnotify.Event), make(<-chan error)
 	add := func(string) error { return nil }
 	if w, err := fsnotify.NewWatcher(); err != nil {
-		p.log.Warn("files are only checked periodically", "err", err, "every", watchEvery)
+		p.log.Warn("files can't be watched, so they are checked periodically", "err", err, "every", watchEvery)
 	} else {
 		defer w.Close()
 		notices, errs, add = w.Events, w.Errors, w.Add
 	}
 	watched := map[string]bool{}
-	p.notice(watched, add)
+	p.watchNew(watched, add)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	seen := p.fingerprints()
@@ -41,7 +41,7 @@ func (p *process) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case err := <-errs:
-			p.log.Warn("watching files", "err", err)
+			p.log.Warn("error while watching files", "err", err)
 		case <-notices:
 			settle(ctx, notices)
 		case <-tick.C:
@@ -50,14 +50,13 @@ func (p *process) watch(ctx context.Context) {
 			if err := p.Reload(); err != nil {
 				p.log.Error("reload", "err", err)
 			}
-			p.notice(watched, add)
+			p.watchNew(watched, add)
 			seen = p.alsoSeen(now)
 		}
 	}
 }
 
-// alsoSeen are the fingerprints of before a reload, with those of files that were not
-// included then.
+// alsoSeen returns the fingerprints from before a reload, plus those of files that were not included then.
 func (p *process) alsoSeen(seen map[string]fingerprint) map[string]fingerprint {
 	all := p.fingerprints()
 	if seen == nil || all == nil {
@@ -71,11 +70,11 @@ func (p *process) alsoSeen(seen map[string]fingerprint) map[string]fingerprint {
 	return all
 }
 
-// unchanged says whether files are as they were; nil is that one can't be read.
+// unchanged reports whether files are as they were. nil means that one could not be read.
 func unchanged(a, b map[string]fingerprint) bool { return (a == nil) == (b == nil) && maps.Equal(a, b) }
 
-// notice has changes in the directories be noticed that are not yet.
-func (p *process) notice(watched map[string]bool, add func(dir string) error) {
+// watchNew starts watching the directories that are not watched yet.
+func (p *process) watchNew(watched map[string]bool, add func(dir string) error) {
 	for _, dir := range p.directories() {
 		if watched[dir] {
 			continue
@@ -88,7 +87,7 @@ func (p *process) notice(watched map[string]bool, add func(dir string) error) {
 	}
 }
 
-// settle waits until there are no more notices for a while.
+// settle waits until no more notices arrive for a while.
 func settle(ctx context.Context, notices <-chan fsnotify.Event) {
 	quiet := time.NewTimer(watchQuiet)
 	defer quiet.Stop()
@@ -107,7 +106,7 @@ func settle(ctx context.Context, notices <-chan fsnotify.Event) {
 	}
 }
 
-// directories are those whose entries decide what is read.
+// directories returns the directories whose entries decide what is read.
 func (p *process) directories() (all []string) {
 	p.mu.Lock()
 	files := slices.Concat(p.files, p.parts)
@@ -127,8 +126,9 @@ func (p *process) directories() (all []string) {
 // fingerprint is a hash of the content of a file, or of the files of a directory.
 type fingerprint [sha256.Size]byte
 
-// fingerprints are those of all that is watched; nil while one can't be read, as in the
-// middle of a swap.
+// fingerprints returns the fingerprints of everything that is watched. It returns nil while a file can't be
+// read, as
+// in the middle of a swap.
 func (p *process) fingerprints() map[string]fingerprint {
 	all := map[string]fingerprint{}
 	for _, f := range p.watches() {
@@ -141,8 +141,9 @@ func (p *process) fingerprints() map[string]fingerprint {
 	return all
 }
 
-// watches are the files and directories that were given and the files that these include,
-// with those that patterns mean now.
+// watches returns the files and directories that were given, the files that these include, and current
+// matches of
+// their patterns.
 func (p *process) watches() []string {
 	p.mu.Lock()
 	parts := p.parts
@@ -151,7 +152,7 @@ func (p *process) watches() []string {
 	for _, part := range parts {
 		found, err := filepath.Glob(part)
 		if err != nil || len(found) == 0 && !strings.ContainsAny(part, "*?[") {
-			found = []string{part} // which is not there
+			found = []string{part} // even though it does not exist
 		}
 		all = append(all, found...)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// joining is how a command reaches hubs.
+// joining holds the flags with which a command reaches hubs.
 type joining struct {
 	join        []string
 	tokenFile   string
@@ -39,7 +39,7 @@ func (j *joining) flags(cmd *cobra.Command) {
 	f.StringVar(&j.key, "key", "", "PEM `FILE` of its private key")
 }
 
-// targets are the hubs, and the secret that no text may show.
+// targets returns the hubs, with the secrets to mask.
 func (j *joining) targets() ([]wire.Target, error) {
 	t := wire.Target{Token: os.Getenv("FLOWD_TOKEN"), Credentials: j.credentials}
 	if j.tokenFile != "" {
