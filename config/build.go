@@ -9,8 +9,9 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// build makes the plans. Where there is an error there are none, but all is built that
-// can be, for what its plugins have to say.
+// build makes the plans. If there is an error it keeps none of them, but still builds what it can, so that
+// plugins
+// can report their problems.
 func (l *loader) build(set *Set) {
 	caches := map[string]engine.Plugin[engine.Cache]{}
 	registries := map[string]func(engine.Env) engine.SchemaRegistry{}
@@ -53,7 +54,7 @@ func (l *loader) build(set *Set) {
 	}
 }
 
-// shared is what the pipelines of a process have in common: a reload continues with it.
+// shared is the state that the pipelines of a process share, and that a reload keeps.
 func (l *loader) shared(service Service) *engine.Shared {
 	if l.options.instead != nil {
 		return l.options.instead.Shared

@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// checkCalls looks at the names that functions are called with.
+// checkCalls checks the names that functions are called with.
 func (l *loader) checkCalls() {
 	kept := l.kept()
 	for _, f := range l.files {
@@ -20,7 +20,7 @@ func (l *loader) checkCalls() {
 		for _, c := range *schema.Shared[expr.Calls](f.decoder) {
 			if slices.Contains(c.Scopes, "expected") && slices.Contains(underWay, c.Name) {
 				l.report(c.Problem(c.Offset, schema.Problem{Code: "expression",
-					Message: c.Name + "() is known only while a message is under way, not when it has arrived",
+					Message: c.Name + "() is only known while a message is processed, not when it has arrived",
 					Remedy:  "keep it in a field or in metadata, and compare that"}))
 				continue
 			}
@@ -39,10 +39,10 @@ func (l *loader) checkCalls() {
 	}
 }
 
-// underWay are the functions that a message does not have any more when a test looks at it.
+// underWay are functions that a test can't use for a message that has arrived.
 var underWay = []string{"input", "batcher", "attempt", "received_at", "vars"}
 
-// kept are the names that a step `let` keeps somewhere: lists of steps may be in other files than those that use them.
+// kept returns the names that steps `let` keep, in all files: a list of steps may be used by other files.
 func (l *loader) kept() (names []string) {
 	for _, f := range l.files {
 		for _, c := range append(runtime.Components(f.spec.Pipeline), runtime.Components(f.spec.Resources.Steps)...) {
@@ -63,10 +63,10 @@ func (l *loader) checkVars(c expr.Call, kept []string) {
 		return
 	}
 	at := c.Args[0]
-	p := schema.Problem{Code: "unknown-var", Message: fmt.Sprintf("no step keeps %q", name),
-		Remedy: schema.Suggest(name, kept, fmt.Sprintf("write `- let: {%s: …}` before", name))}
+	p := schema.Problem{Code: "unknown-var", Message: fmt.Sprintf("no step `let` keeps %q", name),
+		Remedy: schema.Suggest(name, kept, fmt.Sprintf("write `- let: {%s: …}` before this", name))}
 	if at.Secret {
-		p.Message, p.Remedy = "no step keeps a value of this name", "write a `let` before"
+		p.Message, p.Remedy = "no step `let` keeps a value of this name", "write one before this"
 	}
 	l.report(c.Problem(at.Offset, p))
 }
@@ -77,7 +77,7 @@ func (l *loader) checkEnvCall(c expr.Call, allowed []string) {
 	switch {
 	case !at.Const || !ok:
 		l.report(c.Problem(at.Offset, schema.Problem{Code: "unknown-env",
-			Message: "env() needs the name itself: no message chooses what is read", Remedy: `write env("NAME")`}))
+			Message: "env() takes a fixed name: a message must not choose what is read", Remedy: `write env("NAME")`}))
 	case at.Secret:
 		l.report(c.Problem(at.Offset, schema.Problem{Code: "unknown-env",
 			Message: "the name of a variable can't come from a placeholder", Remedy: `write env("NAME")`}))
@@ -88,21 +88,22 @@ func (l *loader) checkEnvCall(c expr.Call, allowed []string) {
 	}
 }
 
-// variable is what a variable of the environment can be called.
+// variable matches the names of environment variables.
 var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
-// checkEnv looks at the names in `engine.env`.
+// checkEnv checks the names in `engine.env`.
 func (l *loader) checkEnv(f *file) {
 	for _, name := range f.spec.Engine.Env {
 		if !variable().MatchString(name) {
 			l.complain(f.spec.Engine.Place.At("env"), schema.Problem{Code: schema.BadValue,
-				Message: fmt.Sprintf("%q is not the name of a variable", name), Remedy: "write letters, digits and _"})
+				Message: fmt.Sprintf("%q is not a valid name of a variable", name), Remedy: "use letters, digits and _"})
 		}
 	}
 }
 
-// environment is what expressions of the file may read of the environment. Values whose names say that they are secret
-// are in nothing that is shown.
+// environment is the part of the environment that expressions of the file may read. Values of variables whose
+// names
+// indicate a secret are masked everywhere.
 func (f *file) environment() engine.Environment {
 	env := engine.Environment{}
 	lookup := f.decoder.Lookup()

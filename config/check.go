@@ -8,8 +8,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// check applies the rules for tests, and those for all files together. What concerns
-// one pipeline is the engine's to judge.
+// check applies the rules for tests, and those that span files. The engine checks each pipeline by itself.
 func (l *loader) check() {
 	l.checkTests()
 	l.checkLists()
@@ -17,7 +16,7 @@ func (l *loader) check() {
 		l.checkCalls()
 	}
 	if l.options.Testing || len(l.parts) > 0 || l.torn {
-		return // each file is tested alone; what a part lacks is not known
+		return // each file is tested alone; a part that can't be read may contain what seems to be missing
 	}
 	l.checkNames()
 	l.checkProcess("resources")
@@ -32,12 +31,12 @@ func (l *loader) check() {
 	l.checkOwn()
 }
 
-// place is the whole of a file as a place.
+// place is the place of the file as a whole.
 func (f *file) place() schema.Place { return schema.Place{Node: f.root} }
 
 func (l *loader) complain(at schema.Place, p schema.Problem) { l.report(at.Problem(p)) }
 
-// checkNames refuses two pipelines of one name: metrics and logs go by it.
+// checkNames rejects two pipelines with the same name, since metrics and logs tell them apart by it.
 func (l *loader) checkNames() {
 	first := map[string]*file{}
 	for _, f := range l.files {
@@ -52,7 +51,7 @@ func (l *loader) checkNames() {
 	}
 }
 
-// checkProcess refuses a second declaration of what belongs to the process.
+// checkProcess rejects a second file with a section that belongs to the process.
 func (l *loader) checkProcess(section string) {
 	var first *schema.Node
 	for _, f := range l.files {
@@ -70,8 +69,7 @@ func (l *loader) checkProcess(section string) {
 	}
 }
 
-// checkStdin refuses a second reader of standard input: the two would tear
-// records apart between them.
+// checkStdin rejects a second reader of standard input: each would get parts of records.
 func (l *loader) checkStdin() {
 	var first *runtime.Component
 	for _, f := range l.files {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// checkTests checks the names that the tests of all files use.
+// checkTests checks the names in the tests of all files.
 func (l *loader) checkTests() {
 	for _, f := range l.files {
 		c := testChecker{loader: l, inputs: names(f.spec.Inputs), outputs: names(f.spec.Outputs),
@@ -24,7 +24,7 @@ func (l *loader) checkTests() {
 		for i := range f.spec.Tests {
 			t := &f.spec.Tests[i]
 			if t.Place.Node == nil || t.Place.Node.Kind != schema.MapNode {
-				continue // the decoder has complained
+				continue // the decoder reports it
 			}
 			c.test(t)
 			if at, twice := first[t.Name]; twice && t.Name != "" {
@@ -38,7 +38,7 @@ func (l *loader) checkTests() {
 	}
 }
 
-// names are the keys of a section, in order.
+// names returns the keys of a section, in order.
 func names[V any](section schema.Map[V]) (names []string) {
 	for name := range section.All() {
 		names = append(names, name)
@@ -50,7 +50,7 @@ func names[V any](section schema.Map[V]) (names []string) {
 type testChecker struct {
 	*loader
 	inputs, outputs, steps, tables []string
-	composite                      map[string]bool // steps that the engine takes apart
+	composite                      map[string]bool // steps that only hold other steps
 }
 
 func (c *testChecker) test(t *Test) {
@@ -95,12 +95,12 @@ func (c *testChecker) test(t *Test) {
 		at := t.Place.At("name")
 		at.Path = t.Place.Path
 		c.complain(at, schema.Problem{Code: "test-expects-nothing", Warning: true,
-			Message: "the test does not say what becomes of its messages",
-			Remedy:  "add `expect: {OUTPUT: [{json: …}]}`; `flowd test --update` writes what comes"})
+			Message: "the test expects nothing",
+			Remedy:  "add `expect: {OUTPUT: [{json: …}]}`; `flowd test --update` fills it in"})
 	}
 }
 
-// Expects says whether the test expects anything.
+// Expects reports whether the test expects anything.
 func (t *Test) Expects() bool {
 	return t.Expect != nil || t.Fates != nil || len(t.Failures) > 0 || t.Stops != ""
 }
@@ -112,7 +112,7 @@ func (c *testChecker) input(t *Test, in TestInput) {
 	switch {
 	case in.Input == "" && len(c.inputs) > 1:
 		c.complain(in.Place, schema.Problem{Code: "unknown-input",
-			Message: "there are several inputs, and nothing says which one reads this",
+			Message: "there are several inputs, and the test does not say which one reads this",
 			Remedy:  "add `input: NAME`: " + schema.AnyOfNames(c.inputs)})
 	case in.Input != "" && !slices.Contains(c.inputs, in.Input):
 		c.complain(in.Place.At("input"), schema.Problem{Code: "unknown-input",
@@ -121,17 +121,16 @@ func (c *testChecker) input(t *Test, in TestInput) {
 	}
 	if t.Until > 0 && in.At > t.Until {
 		c.complain(in.Place.At("at"), schema.Problem{Code: schema.BadValue,
-			Message: fmt.Sprintf("the inputs end at %v, before this", t.Until), Remedy: "let `until` be later"})
+			Message: fmt.Sprintf("the inputs end before this, at %v", t.Until), Remedy: "increase `until`"})
 	}
 }
 
-// unknownStep complains about a name that is none of those known; few are those
-// worth listing.
+// unknownStep is the problem of a name that is not in known. few are the names worth listing.
 func unknownStep(name string, few, known []string) schema.Problem {
 	what := "step"
 	if len(few) < len(known) {
 		what = "output or step"
 	}
 	return schema.Problem{Code: "unknown-step", Message: fmt.Sprintf("there is no %s %q", what, name),
-		Remedy: schema.Suggest(name, known, fmt.Sprintf("give a step `name: %s`", name))}
+		Remedy: schema.Suggest(name, known, fmt.Sprintf("add `name: %s` to a step", name))}
 }

@@ -1,11 +1,13 @@
-// Package config loads and judges sets of pipeline files, with a position in every
-// complaint. The commands call it. Start at [Load].
+// Package config loads and checks sets of pipeline files. Each problem has a position. The commands call it.
+// Start at
+// [Load].
 //
-// A file goes through five stages: text to nodes (package yamltext), overrides
-// (Options.Set), nodes to an engine.Pipeline (package schema), the rules for what spans
-// files (check), and a plan (runtime.Build, which judges the pipeline alone). Each stage
-// goes on behind a mistake as far as it can, so that one pass reports everything; what is
-// known to be wrong is handed on, so that nothing is said twice.
+// A file goes through five stages: text to nodes (package yamltext), overrides (Options.Set), nodes to an
+// engine.Pipeline (package schema), the rules that span files (check), and a plan (runtime.Build, which
+// checks each
+// pipeline by itself). Each stage continues after a mistake as far as it can, so that one pass reports
+// everything. It
+// passes on what is known to be wrong, so that no problem is reported twice.
 package config
 
 import (
@@ -26,28 +28,29 @@ type Options struct {
 	// YAML. With several files an override applies to each that has the
 	// component it names, and to all when it names none, as engine.workers does.
 	Set    []string
-	Lookup schema.Lookup // of placeholders; nil: the environment and files
+	Lookup schema.Lookup // resolves placeholders; nil: from the environment and files
 	Log    *slog.Logger
-	Hooks  []engine.Hook // take the events of all pipelines
+	Hooks  []engine.Hook // receive the events of all pipelines
 
-	// Secrets collects what must not be shown of everything that is read. It may be read
-	// from while pipelines run; nil means one that nobody else has.
+	// Secrets collects the secrets that are read, for masking. Callers may read it while pipelines run. nil:
+	// a private
+	// collection.
 	Secrets *schema.Secrets
 
-	instead *Set // that runs; see Set.Reload
+	instead *Set // the set that runs; see Set.Reload
 
 	// Testing reads the files for their tests: each file is read alone, no plans are built,
 	// and no placeholder has to be set yet. See Set.Rehearse.
 	Testing bool
 }
 
-// Set is what some files and directories hold: the pipelines of one process.
+// Set is the content of files and directories: the pipelines of one process.
 type Set struct {
 	Pipelines []Loaded
 	Service   Service // of the process
 	Shared    *engine.Shared
 
-	// Included are the files that these include, and patterns of such files.
+	// Included are the files that these files include, and patterns of such files.
 	Included []string
 
 	tables map[string]*tables.Table
@@ -63,9 +66,8 @@ type Loaded struct {
 	file *file
 }
 
-// Load reads and builds everything without I/O beyond the files themselves and
-// reports all problems, sorted by place. A file that can't be read or parsed
-// has problems, but is not in the set.
+// Load reads and builds everything, and reports all problems sorted by place. It does no I/O beyond the files
+// themselves. A file that can't be read or parsed has problems, but is not in the set.
 func Load(paths []string, o Options) (*Set, []schema.Problem) {
 	l := loader{options: o}
 	l.options.Lookup = l.notedLookup(o.Lookup)
@@ -79,17 +81,17 @@ func Load(paths []string, o Options) (*Set, []schema.Problem) {
 type loader struct {
 	options  Options
 	files    []*file
-	parts    []*file  // what can be read of those that are not YAML; only looked at
+	parts    []*file  // readable parts of files that are not valid YAML; only checked
 	reads    []string // files and directories that are configuration
 	problems []schema.Problem
 
-	lists    map[string]*engine.StepListNode // of all files; nil: not collected
+	lists    map[string]*engine.StepListNode // of all files; nil: not collected yet
 	included []included
 	includes []string // files that are included, and patterns of them
-	torn     bool     // an included file can't be read, so that what is there is not known
+	torn     bool     // an included file can't be read, so what it contains is unknown
 }
 
-// finish goes from nodes to plans.
+// finish turns nodes into plans.
 func (l *loader) finish() (*Set, []schema.Problem) {
 	if l.options.Secrets == nil {
 		l.options.Secrets = &schema.Secrets{}
@@ -112,7 +114,7 @@ func (l *loader) finish() (*Set, []schema.Problem) {
 	l.placed()
 	l.improve()
 	l.show()
-	for i := range l.problems { // those of callers that know no secrets, too
+	for i := range l.problems { // includes problems of callers that have no secrets
 		p := &l.problems[i]
 		p.Message, p.Remedy = l.options.Secrets.Mask(p.Message), l.options.Secrets.Mask(p.Remedy)
 	}
@@ -121,12 +123,12 @@ func (l *loader) finish() (*Set, []schema.Problem) {
 
 func (l *loader) report(p ...schema.Problem) { l.problems = append(l.problems, p...) }
 
-// JSONSchema is the schema of a pipeline file for editors (draft-07).
+// JSONSchema returns the schema of a pipeline file for editors (draft-07).
 func JSONSchema() ([]byte, error) {
 	return schema.JSONSchema(schema.Of(document{}), "flowd pipeline", "^x-")
 }
 
-// sorted are the problems by file, line and column, each one once.
+// sorted sorts problems by file, line and column, and removes duplicates.
 func sorted(problems []schema.Problem) []schema.Problem {
 	slices.SortStableFunc(problems, func(a, b schema.Problem) int {
 		return cmp.Or(

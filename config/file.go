@@ -20,30 +20,30 @@ import (
 
 // file is a pipeline file on its way through Load.
 type file struct {
-	path string // as given, or found in a directory that was given
+	path string // as given, or found in a given directory
 	root *schema.Node
 	spec document
 	cuts yamltext.Cuts
 
-	decoder *schema.Decoder   // of spec; knows where every value is from
-	tables  map[string]string // that were read, by name: what they take
+	decoder *schema.Decoder   // of spec; knows the origin of every value
+	tables  map[string]string // resources of the tables that were read, by name
 
-	resourcesOnlyIncluded bool // its resources are those of files that it includes
+	resourcesOnlyIncluded bool // its resources all come from files that it includes
 }
 
-// document is the whole of a pipeline file.
+// document is the whole content of a pipeline file.
 type document struct {
 	engine.Pipeline `yaml:",inline"`
-	Include         engine.Names `yaml:"include" doc:"Files whose resources this one also has: a path or a list of paths, relative to this file, or patterns such as parts/*.yaml. They may contain only resources, include and x- keys."`
-	Resources       Resources    `yaml:"resources" doc:"What pipelines share. It belongs to the process: only one file may have it, apart from included files."`
-	Service         Service      `yaml:"service" doc:"The process itself: logs, and the interface for operators. Only one file may have it."`
+	Include         engine.Names `yaml:"include" doc:"Files whose resources are added to this file's: a path or a list of paths, relative to this file, or patterns such as parts/*.yaml. They may contain only resources, include and x- keys."`
+	Resources       Resources    `yaml:"resources" doc:"Resources that pipelines share. The section belongs to the process: only one file may have it, apart from included files."`
+	Service         Service      `yaml:"service" doc:"The process itself: its log and the admin API. Only one file may have it."`
 	Tests           []Test       `yaml:"tests" doc:"Messages and their expected results, for flowd test."`
 }
 
 // Resources is the section `resources`.
 type Resources struct {
 	Caches     schema.Map[CacheSpec]        `yaml:"caches" doc:"Caches by name."`
-	RateLimits schema.Map[engine.RateLimit] `yaml:"rate_limits" doc:"Rate limits by name, shared by all that name them."`
+	RateLimits schema.Map[engine.RateLimit] `yaml:"rate_limits" doc:"Rate limits by name. Everything that names a limit shares it."`
 	Registries schema.Map[registry.Config]  `yaml:"registries" doc:"Schema registries by name."`
 	Tables     schema.Map[tables.Config]    `yaml:"tables" doc:"Tables by name, in which lookup() and geoip look up rows. They are read before anything else, and again when they change."`
 	Steps      schema.Map[engine.StepList]  `yaml:"steps" scope:"batch" doc:"Lists of steps by name, used by - steps: NAME or, with values for parameters, - steps: {NAME: {PARAMETER: value}}."`
@@ -56,19 +56,19 @@ type CacheSpec struct {
 
 // Service is the section `service`.
 type Service struct {
-	Listen    string         `yaml:"listen" doc:"Address of the operators' interface, such as 127.0.0.1:9600: metrics, health, and requests from flowd ctl. Only loopback, unless tls and token_file are set."`
-	TokenFile string         `yaml:"token_file" doc:"File with the token that flowd ctl sends, readable only by its owner; it is created if missing. By default a file of the user, named after the port."`
-	TLS       tlsconf.Server `yaml:"tls" doc:"TLS for the operators' interface; needed, with token_file, to listen on an address other than loopback."`
-	Log       Log            `yaml:"log" doc:"What is logged, and how."`
+	Listen    string         `yaml:"listen" doc:"Address of the admin API, such as 127.0.0.1:9600: metrics, health, and requests from flowd ctl. It must be a loopback address unless tls and token_file are set."`
+	TokenFile string         `yaml:"token_file" doc:"File with the token that flowd ctl sends, readable only by its owner; it is created if missing. By default it is in the user's runtime or configuration directory, named after the port."`
+	TLS       tlsconf.Server `yaml:"tls" doc:"TLS of the admin API. An address other than loopback requires it, with token_file."`
+	Log       Log            `yaml:"log" doc:"The log: level and format."`
 	Metrics   *schema.Node   `yaml:"metrics" pending:"settings of metrics" doc:"How metrics are exposed, other than as /metrics at listen."`
 	Tracing   *schema.Node   `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
-	Cluster   *wire.Config   `yaml:"cluster" doc:"Where pool workers join this process."`
+	Cluster   *wire.Config   `yaml:"cluster" doc:"The address where pool workers join this process."`
 }
 
-// ConfigFiles are the files that are read.
+// ConfigFiles returns the files that are read.
 func (s Service) ConfigFiles() []string { return []string{s.TokenFile} }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports settings that can't work together.
 func (s *Service) CheckConfig(report func(path, message, remedy string)) {
 	if s.Listen == "" {
 		return
@@ -101,7 +101,7 @@ func (l *loader) decode(f *file) {
 	l.report(f.cuts.Without(f.decoder.Problems())...)
 }
 
-// decoder makes a decoder for a file: what is secret in one is in all of a process.
+// decoder makes a decoder for a file. All files of a process share its secrets.
 func (l *loader) decoder(f *file) *schema.Decoder {
 	d := schema.NewDecoder(l.options.Lookup)
 	d.Hide(l.options.Secrets)
@@ -119,7 +119,7 @@ func (f *file) read() {
 	}
 }
 
-// components are those of a kind and type in the file.
+// components returns the file's components of a kind and type.
 func (f *file) components(kind, name string) []runtime.Component {
 	return slices.DeleteFunc(runtime.Components(f.spec.Pipeline), func(c runtime.Component) bool {
 		return c.Kind != kind || c.Type != name

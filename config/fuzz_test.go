@@ -36,7 +36,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		l := loader{options: Options{Lookup: lookup}}
-		l.take("f.yaml", data)
+		l.parseFile("f.yaml", data)
 		if len(l.files) == 0 && len(l.problems) == 0 {
 			t.Error("neither nodes nor a problem")
 		}

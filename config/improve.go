@@ -10,9 +10,9 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// improve adds to the decoder's problems what takes a look at the whole file,
-// or at YAML: words of other systems, a space that is missing, a comment that
-// swallowed a value.
+// improve adds remedies that take a look at the whole file, or at YAML: words of other systems, a missing
+// space, a
+// comment that swallowed a value.
 func (l *loader) improve() {
 	at := places{of: map[*schema.Node]*schema.Node{}, keys: map[schema.Pos]*schema.Node{},
 		values: map[schema.Pos]*schema.Node{},
@@ -20,8 +20,8 @@ func (l *loader) improve() {
 	for _, f := range slices.Concat(l.files, l.parts) {
 		at.collect(f.root)
 	}
-	left := map[schema.Pos]bool{} // keys in the place of what flowd migrate could not translate
-	typed := map[string]bool{}    // places of components whose type is a word of another system
+	left := map[schema.Pos]bool{} // keys that flowd migrate wrote in place of what it could not translate
+	typed := map[string]bool{}    // components whose type is a word of another system
 	for i := range l.problems {
 		p := &l.problems[i]
 		key, value := at.keys[p.Pos], at.values[p.Pos]
@@ -57,19 +57,20 @@ func (l *loader) improve() {
 	})
 }
 
-// untranslated is the key that flowd migrate writes in the place of what it can't translate, and the code of the
+// untranslated is the key that flowd migrate writes in place of what it can't translate, and the code of the
 // problem.
 const untranslated = "untranslated"
 
-// places are the nodes by position. A mapping is where its first key is; of values in one
-// place, the outermost counts.
+// places finds nodes by position. A mapping is at its first key. Of several values at one place, the
+// outermost
+// counts.
 type places struct {
 	of           map[*schema.Node]*schema.Node // values by key
 	keys, values map[schema.Pos]*schema.Node
-	empty        map[schema.Pos]*schema.Node // by key, the one before it, when that has no value
+	empty        map[schema.Pos]*schema.Node // by key: the key before it, if that one has no value
 }
 
-// reason is what a key `untranslated` says: one text, or several.
+// reason returns the text or texts of a key `untranslated`.
 func (at places) reason(key *schema.Node) string {
 	value := at.of[key]
 	if value == nil {
@@ -102,8 +103,9 @@ func (at places) collect(n *schema.Node) {
 	}
 }
 
-// peerWord gives an unknown key that is a word of another system its remedy,
-// and says whether it is one for a type.
+// peerWord adds a remedy for an unknown key that is a word of another system, and reports whether the word
+// stands
+// for a type.
 func peerWord(p *schema.Problem, word string) (isType bool) {
 	for _, at := range peers() {
 		if remedy := at.words[word]; remedy != "" && at.path.MatchString(p.Path) {
@@ -122,7 +124,7 @@ func peerWord(p *schema.Problem, word string) (isType bool) {
 	return false
 }
 
-// wrongKind explains why a value is of the wrong kind.
+// wrongKind explains why a value has the wrong kind.
 func wrongKind(p *schema.Problem, n *schema.Node) {
 	if n.Kind == schema.TextNode && n.Style == schema.Plain {
 		if key, value, ok := yamltext.MissingSpace(n.Text); ok {
@@ -143,7 +145,7 @@ func wrongKind(p *schema.Problem, n *schema.Node) {
 	}
 }
 
-// required says what to write for a value that is missing.
+// required says what to write in place of a missing value.
 func required(p *schema.Problem, n *schema.Node) {
 	switch {
 	case n != nil && n.Kind == schema.NullNode && n.Tail != "":
@@ -158,8 +160,7 @@ func required(p *schema.Problem, n *schema.Node) {
 	}
 }
 
-// nameless explains a component without a type that has a type's name: its own
-// name is what is missing.
+// nameless explains that a name is missing where a type is in its place.
 func nameless(p *schema.Problem) {
 	section, name, _ := strings.Cut(p.Path, ".")
 	for in, v := range map[string]schema.Variants{"inputs": engine.Inputs, "outputs": engine.Outputs} {
@@ -169,7 +170,7 @@ func nameless(p *schema.Problem) {
 	}
 }
 
-// peerValue gives a value that is a word of another system its remedy.
+// peerValue adds a remedy for a value that is a word of another system.
 func peerValue(p *schema.Problem, n *schema.Node) {
 	for _, at := range peerValues() {
 		if remedy := at.words[n.Text]; remedy != "" && at.path.MatchString(p.Path) {
@@ -178,7 +179,7 @@ func peerValue(p *schema.Problem, n *schema.Node) {
 	}
 }
 
-// show adds the source line to the problems that lack it.
+// show adds the source line to problems that lack it.
 func (l *loader) show() {
 	for _, f := range slices.Concat(l.files, l.parts) {
 		for i, p := range l.problems {

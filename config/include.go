@@ -18,8 +18,9 @@ type included struct {
 	into *file
 }
 
-// include adds to each file the resources of those that it includes. A file that another
-// includes is not a pipeline, even if it stands beside the others.
+// include adds to each file the resources of the files that it includes. A file that another one includes is
+// not a
+// pipeline, even if it is in the same directory.
 func (l *loader) include() {
 	parts := map[string]bool{}
 	for _, f := range l.files {
@@ -32,7 +33,7 @@ func (l *loader) include() {
 	l.files = slices.DeleteFunc(l.files, func(f *file) bool { return parts[absolute(f.path)] && !pipeline(f.root) })
 }
 
-// pipeline says whether a file has more than one that is included may have.
+// pipeline reports whether a file has sections that an included file may not have.
 func pipeline(root *schema.Node) bool {
 	return slices.ContainsFunc(root.Keys, func(k *schema.Node) bool { return !includable(k.Text) })
 }
@@ -41,7 +42,7 @@ func includable(section string) bool {
 	return section == "resources" || section == "include" || strings.HasPrefix(section, "x-")
 }
 
-// absolute is a path from the root on; as it is when that can't be known.
+// absolute returns an absolute path, or path itself if that is not possible.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
@@ -49,14 +50,14 @@ func absolute(path string) string {
 	return path
 }
 
-// includer collects what one file includes, be it by way of others: each file once.
+// includer collects what one file includes, directly or indirectly, each file once.
 type includer struct {
 	*loader
 	into *file
 	seen map[string]bool // absolute paths
 }
 
-// all takes the files that a file includes; trail leads to it from the pipeline's own.
+// all includes the files that a file names. trail leads to it from the pipeline's own file.
 func (i *includer) all(path string, root *schema.Node, trail []string) {
 	at := schema.Place{Node: root}.At("include")
 	n := root.Lookup("include")
@@ -78,7 +79,7 @@ func (i *includer) all(path string, root *schema.Node, trail []string) {
 		}
 	}
 	if path == i.into.path {
-		return // the decoder complains
+		return // the decoder reports it
 	}
 	for _, p := range d.Problems() {
 		p.Path = "include"
@@ -86,7 +87,7 @@ func (i *includer) all(path string, root *schema.Node, trail []string) {
 	}
 }
 
-// entry takes the files of one entry, which may be a pattern.
+// entry includes the files of one entry, which may be a pattern.
 func (i *includer) entry(dir, name string, at schema.Place, trail []string) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
@@ -103,19 +104,19 @@ func (i *includer) entry(dir, name string, at schema.Place, trail []string) {
 			Remedy: "write, for example, parts/*.yaml"})
 		return
 	}
-	found = slices.DeleteFunc(found, func(path string) bool { // of all files, the one itself is not meant
+	found = slices.DeleteFunc(found, func(path string) bool { // a pattern such as *.yaml does not mean the file itself
 		return strings.HasPrefix(filepath.Base(path), ".") || absolute(path) == absolute(trail[len(trail)-1])
 	})
 	if len(found) == 0 {
-		i.complain(at, schema.Problem{Code: "bad-include", Warning: true, Message: "no file is like this",
-			Remedy: "check the path: it is relative to the file that includes"})
+		i.complain(at, schema.Problem{Code: "bad-include", Warning: true, Message: "no file matches",
+			Remedy: "check the path: it is relative to this file"})
 	}
 	for _, path := range found {
 		i.one(path, at, trail)
 	}
 }
 
-// one takes one file.
+// one includes one file.
 func (i *includer) one(path string, at schema.Place, trail []string) {
 	abs := absolute(path)
 	bad := func(message, remedy string) {
@@ -177,7 +178,7 @@ func (i *includer) merge(root *schema.Node) {
 				remedy = fmt.Sprintf("did you mean %q?", near)
 			}
 			i.complain(at.Key(key.Text), schema.Problem{Code: "bad-include", Remedy: remedy,
-				Message: fmt.Sprintf("an included file has `resources`, and no `%s`", key.Text)})
+				Message: fmt.Sprintf("an included file may have `resources`, but not `%s`", key.Text)})
 		}
 		if key.Text != "resources" {
 			continue
@@ -192,10 +193,10 @@ func (i *includer) merge(root *schema.Node) {
 	}
 }
 
-// sections adds sections of resources to those that there are.
+// sections adds sections of resources to the existing ones.
 func (i *includer) sections(own, more *schema.Node) {
 	if more.Kind != schema.MapNode || own.Kind != schema.MapNode {
-		if len(own.Keys) == 0 { // the decoder complains
+		if len(own.Keys) == 0 { // the decoder reports it
 			own.Kind, own.Keys, own.Items, own.Text = more.Kind, more.Keys, more.Items, more.Text
 		}
 		return
@@ -204,7 +205,7 @@ func (i *includer) sections(own, more *schema.Node) {
 		section, is := more.Items[k], own.Lookup(key.Text)
 		switch {
 		case is == nil:
-			fresh := *section // what is added does not show in the other file
+			fresh := *section // a copy, so that additions do not appear in the other file
 			fresh.Keys, fresh.Items = slices.Clone(section.Keys), slices.Clone(section.Items)
 			own.Keys, own.Items = append(own.Keys, key), append(own.Items, &fresh)
 		case is.Kind == schema.MapNode && section.Kind == schema.MapNode:
@@ -216,7 +217,7 @@ func (i *includer) sections(own, more *schema.Node) {
 	}
 }
 
-// names adds the entries of a section; each name is given once.
+// names adds the entries of a section. Each name must be new.
 func (i *includer) names(section string, own, more *schema.Node) {
 	for k, key := range more.Keys {
 		if n := slices.IndexFunc(own.Keys, func(o *schema.Node) bool { return o.Text == key.Text }); n >= 0 {
@@ -227,7 +228,7 @@ func (i *includer) names(section string, own, more *schema.Node) {
 	}
 }
 
-// twice is what is wrong with a second resource of a name.
+// twice is the problem of a second resource with the same name.
 func twice(section string, key, first *schema.Node) schema.Problem {
 	return schema.Problem{Code: "declared-twice", Path: schema.Join("resources."+section, key.Text),
 		Message: fmt.Sprintf("resources.%s already has %q, at %v", section, key.Text, first.Pos),

@@ -10,8 +10,9 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// listsFor are the lists of steps that a file can use: those of all files or, for a test,
-// those of its own resources.
+// listsFor returns the lists of steps that a file can use: those of all files or, for a test, those of its
+// own
+// resources.
 func (l *loader) listsFor(f *file) map[string]*engine.StepListNode {
 	if l.lists != nil {
 		return l.lists
@@ -34,13 +35,12 @@ func (l *loader) listsFor(f *file) map[string]*engine.StepListNode {
 	return lists.Defined
 }
 
-// stepLists are what a file has used so far.
+// stepLists returns the lists of steps that the file has used so far.
 func (f *file) stepLists() *engine.StepLists { return schema.Shared[engine.StepLists](f.decoder) }
 
-// checkLists refuses lists of steps that use themselves, and warns of parameters that their
-// steps do not use.
+// checkLists rejects lists of steps that use themselves, and warns of parameters that their steps do not use.
 func (l *loader) checkLists() {
-	uses := map[string][]engine.StepListUse{} // by the list in which they are
+	uses := map[string][]engine.StepListUse{} // by the list that contains them
 	for _, f := range l.files {
 		for _, u := range f.stepLists().Uses {
 			if u.In != "" {
@@ -60,7 +60,7 @@ func (l *loader) checkLists() {
 	}
 }
 
-// cycles follows the uses of lists of steps from one, by way of those in trail.
+// cycles follows the uses of lists from one list. trail leads to it.
 func (l *loader) cycles(uses map[string][]engine.StepListUse, name string, trail []string, done map[string]bool) {
 	if done[name] {
 		return
@@ -93,8 +93,7 @@ func (l *loader) unusedParameters(at schema.Place, list engine.StepList) {
 	}
 }
 
-// defaults checks the defaults of a list's parameters: what is wrong with them is wrong in
-// every use.
+// defaults checks the defaults of a list's parameters: a wrong default is wrong in every use.
 func (l *loader) defaults(f *file, name string) {
 	list := f.stepLists().Defined[name]
 	if list == nil {
@@ -113,7 +112,7 @@ func (l *loader) defaults(f *file, name string) {
 	}
 }
 
-// anyText is the first key or value at or below n that is, or nil.
+// anyText returns the first key or value at or below n for which is returns true, or nil.
 func anyText(n *schema.Node, is func(*schema.Node) bool) *schema.Node {
 	if n.Kind != schema.MapNode && n.Kind != schema.ListNode && is(n) {
 		return n
@@ -128,9 +127,9 @@ func anyText(n *schema.Node, is func(*schema.Node) bool) *schema.Node {
 	return nil
 }
 
-// placed moves what is wrong in the steps of a list, as it is used somewhere, to where the
-// mistake is: to the definition where it has that mistake by itself, and to the use where a
-// value that it gives makes it one.
+// placed moves a problem in a used list of steps to where the mistake is: to the definition, if the list has
+// the
+// problem by itself, or to the use whose value causes it.
 func (l *loader) placed() {
 	p := placer{uses: map[string]engine.StepListUse{}, first: map[string]schema.Pos{}, own: map[string]bool{},
 		texts: map[placeInList]*schema.Node{}}
@@ -159,11 +158,11 @@ func (l *loader) placed() {
 	}
 }
 
-// placer knows the uses of lists, and what is wrong with the lists themselves.
+// placer knows the uses of lists, and the problems of the lists themselves.
 type placer struct {
-	uses  map[string]engine.StepListUse // by path; of files that use the same list alike, one
-	first map[string]schema.Pos         // of the uses that have a problem in common
-	own   map[string]bool               // problems that are in no use
+	uses  map[string]engine.StepListUse // by path; files that use a list in the same way share one
+	first map[string]schema.Pos         // position of the first use with the same problem
+	own   map[string]bool               // problems of a definition, independent of its uses
 	texts map[placeInList]*schema.Node
 }
 
@@ -172,7 +171,7 @@ type placeInList struct {
 	at   schema.Pos
 }
 
-// around is the innermost use whose steps a path leads into.
+// around returns the innermost use whose steps a path leads into.
 func (p *placer) around(path string) (u engine.StepListUse, ok bool) {
 	for i := strings.LastIndexByte(path, '['); i >= 0; i = strings.LastIndexByte(path[:i], '[') {
 		if u, ok = p.uses[path[:i]]; ok {
@@ -182,8 +181,9 @@ func (p *placer) around(path string) (u engine.StepListUse, ok bool) {
 	return u, ok
 }
 
-// move says where a problem inside of a use is in the definition or, if a value of the use
-// has caused it, moves it to that value: then it may be inside of another use.
+// move changes the place of a problem inside a use to the definition or, if a value of the use causes the
+// problem, to
+// that value. Then again reports that the value may itself be inside another use.
 func (p *placer) move(problem *schema.Problem, u engine.StepListUse) (again bool) {
 	at := *problem
 	at.Path = u.List.Path + strings.TrimPrefix(problem.Path, u.At.Path)
@@ -209,7 +209,7 @@ func (p *placer) move(problem *schema.Problem, u engine.StepListUse) (again bool
 	return true
 }
 
-// text is the text with parameters in a list that is at a place, or nil.
+// text returns the text with parameters at a place of a list, or nil.
 func (p *placer) text(list *engine.StepListNode, at schema.Pos) *schema.Node {
 	key := placeInList{list, at}
 	n, known := p.texts[key]
@@ -220,9 +220,9 @@ func (p *placer) text(list *engine.StepListNode, at schema.Pos) *schema.Node {
 	return n
 }
 
-// blamed is the parameter to which a complaint about a text is due, with the value that the
-// use gives; nil when it gives none, or it may be one of several. ok is false when it is the
-// text itself that is wrong.
+// blamed returns the parameter that causes a problem in a text, with the value that the use gives. value is
+// nil if the
+// use gives none, or if several parameters are possible. ok is false if the text itself is wrong.
 func blamed(n *schema.Node, problem *schema.Problem, u engine.StepListUse) (name string, value *schema.Node, ok bool) {
 	if n == nil {
 		return "", nil, false
@@ -247,7 +247,7 @@ func blamed(n *schema.Node, problem *schema.Problem, u engine.StepListUse) (name
 	return found[0], u.Args[found[0]], true
 }
 
-// has says whether a place is in the text of a scalar.
+// has reports whether a place is inside the text of a scalar.
 func has(n *schema.Node, at schema.Pos) bool {
 	before := func(a, b schema.Pos) bool { return a.Line < b.Line || a.Line == b.Line && a.Col < b.Col }
 	return at.File == n.Pos.File && !before(at, n.Pos) && !before(n.At(len(n.Text)), at)

@@ -14,8 +14,9 @@ import (
 const overrideExample = "write, for example, -s engine.workers=2, -s outputs.lake.file.path=/tmp/x, -s 'processors[0].filter=status >= " +
 	"500' or, by the step's name, -s processors.NAME.timeout=5s"
 
-// override applies Options.Set. One that names a component applies to the files
-// that have it; with a single file it may also make it.
+// override applies Options.Set. An override that names a component applies to the files that have it. With a
+// single
+// file it may also add the component.
 func (l *loader) override() {
 	for _, text := range l.options.Set {
 		o := l.parseOverride(text)
@@ -32,19 +33,19 @@ func (l *loader) override() {
 			files = o.concerned(files)
 		}
 		for _, f := range files {
-			if value := o.node(); value != nil { // each file has its own nodes
+			if value := o.node(); value != nil { // each file needs nodes of its own
 				o.apply(f.root, value, l.shorts(f.root))
 			}
 		}
 		if len(files) == 0 && len(l.files) > 0 {
 			l.report(o.src.Problem(0, schema.Problem{Code: "unknown-override",
-				Message: fmt.Sprintf("none of the %d files has %s", len(l.files), pathOf(o.path[:min(2, len(o.path))])),
+				Message: fmt.Sprintf("none of the %d files contains %s", len(l.files), pathOf(o.path[:min(2, len(o.path))])),
 				Remedy:  "check the path; `flowd lint --show` prints all values"}))
 		}
 	}
 }
 
-// shorts says what is written in short form in a file: only decoding shows that.
+// shorts returns what a file writes in short form, which only decoding finds out.
 func (l *loader) shorts(root *schema.Node) func(path string) (schema.Short, bool) {
 	d := schema.NewDecoder(l.options.Lookup)
 	d.Decode(root, new(document))
@@ -54,7 +55,7 @@ func (l *loader) shorts(root *schema.Node) func(path string) (schema.Short, bool
 // maxPath bounds the steps of a path: no file is nested deeper.
 const maxPath = 200
 
-// override is "path=value".
+// override is a parsed "path=value".
 type override struct {
 	*loader
 	src   *yamltext.Source // the whole text
@@ -69,10 +70,10 @@ type step struct {
 	off   int // where it begins in the override's text
 }
 
-// parseOverride takes an override apart; it is nil when that can't be done.
+// parseOverride parses an override. It returns nil after reporting an error.
 func (l *loader) parseOverride(text string) *override {
 	path, _, ok := strings.Cut(text, "=")
-	// The value may be a secret: it does not become part of every complaint.
+	// The name contains only the path, since the value may be a secret.
 	o := &override{loader: l, src: yamltext.NewOverride("-s "+path, text), value: len(path) + 1}
 	bad := func(off int, message string) *override {
 		l.report(o.src.Problem(off, schema.Problem{Code: "bad-override", Message: message, Remedy: overrideExample}))
@@ -116,8 +117,8 @@ func (l *loader) parseOverride(text string) *override {
 	}
 }
 
-// node reads the value, nil when it can't be read. Its places are columns of the
-// override's text.
+// node parses the value, or returns nil after reporting an error. Its places are columns of the override's
+// text.
 func (o *override) node() *schema.Node {
 	n, problems := o.src.Value(o.value, pathOf(o.path))
 	o.report(problems...)
@@ -127,7 +128,7 @@ func (o *override) node() *schema.Node {
 	return n
 }
 
-// mark makes n, and what is below it, show where it is from.
+// mark sets the origin of n and of everything below it.
 func (o *override) mark(n *schema.Node) {
 	n.Origin, n.Excerpt = "override", o.src.Excerpt
 	for _, list := range [][]*schema.Node{n.Keys, n.Items} {
@@ -137,8 +138,9 @@ func (o *override) mark(n *schema.Node) {
 	}
 }
 
-// concerned are the files to which the override applies. What belongs to the
-// process goes to the first one if none has it yet.
+// concerned returns the files to which the override applies. If no file has a section that belongs to the
+// process, the
+// first file gets it.
 func (o *override) concerned(files []*file) []*file {
 	found := slices.DeleteFunc(slices.Clone(files), func(f *file) bool { return !o.concerns(f.root) })
 	if section := o.path[0].key; len(found) == 0 && (section == "service" || section == "resources") {
@@ -147,7 +149,7 @@ func (o *override) concerned(files []*file) []*file {
 	return found
 }
 
-// concerns says whether a file has the component that the path names.
+// concerns reports whether a file has the component that the path names.
 func (o *override) concerns(root *schema.Node) bool {
 	switch o.path[0].key {
 	case "inputs", "processors", "batchers", "outputs", "resources", "service", "tests":
@@ -166,8 +168,7 @@ func (o *override) concerns(root *schema.Node) bool {
 	return used > 0
 }
 
-// apply puts value at the path, making mappings on the way; what is written in short
-// on the way is written out.
+// apply puts value at the path. On the way it makes missing mappings, and writes out short forms.
 func (o *override) apply(root, value *schema.Node, shortAt func(path string) (schema.Short, bool)) {
 	n, path := root, ""
 	for i := 0; i < len(o.path); {
@@ -196,7 +197,7 @@ func (o *override) apply(root, value *schema.Node, shortAt func(path string) (sc
 	n.Pos = cmp.Or(n.Pos, keep)
 }
 
-// named is the item of a list with a name, -1 when there is none.
+// named returns the index of the item with a name, or -1.
 func named(n *schema.Node, name string) int {
 	return slices.IndexFunc(n.Items, func(item *schema.Node) bool {
 		is := item.Kind == schema.MapNode && item.Lookup("name") != nil
@@ -204,7 +205,7 @@ func named(n *schema.Node, name string) int {
 	})
 }
 
-// writeOut turns a value that is written in short form into the full mapping.
+// writeOut turns a value in short form into the full mapping.
 func (o *override) writeOut(n *schema.Node, s schema.Short) {
 	value := *n
 	if s.Word {
@@ -215,8 +216,9 @@ func (o *override) writeOut(n *schema.Node, s schema.Short) {
 		Items: []*schema.Node{&value}}
 }
 
-// key finds the value of a key of n, or adds one. A key with dots in it takes
-// several steps. The value is nil when n can't have keys.
+// key finds the value of a key of n, or adds the key. A key that contains dots uses several steps. The value
+// is nil if
+// n can't have keys.
 func (o *override) key(n *schema.Node, at, rest []step) (item *schema.Node, used int) {
 	if n.Kind == schema.NullNode && n.Text == "" {
 		n.Kind = schema.MapNode
@@ -234,12 +236,12 @@ func (o *override) key(n *schema.Node, at, rest []step) (item *schema.Node, used
 	return item, 1
 }
 
-// index finds an item of n, or adds one after the last; nil when n can't have it.
+// index finds an item of n, or adds one after the last. It returns nil if n can't have that item.
 func (o *override) index(n *schema.Node, at []step, s step) *schema.Node {
 	if n.Kind == schema.NullNode && n.Text == "" {
 		n.Kind = schema.ListNode
 	}
-	if n.Kind == schema.TextNode { // one item in place of a list
+	if n.Kind == schema.TextNode { // a single item instead of a list
 		item := *n
 		*n = schema.Node{Kind: schema.ListNode, Pos: n.Pos, Excerpt: n.Excerpt, Origin: n.Origin,
 			Items: []*schema.Node{&item}}
@@ -262,15 +264,14 @@ func items(n int) string {
 	return fmt.Sprintf("%d items", n)
 }
 
-// refuse complains of a step of the path, at which there is no value then.
+// refuse reports a step of the path at which there can be no value, and returns nil.
 func (o *override) refuse(s step, message string) *schema.Node {
 	o.report(o.src.Problem(s.off, schema.Problem{Code: "bad-override", Message: message,
 		Remedy: "check the path; `flowd lint --show` prints all values"}))
 	return nil
 }
 
-// longestKey finds the key of n that the most steps spell: customer.name is one
-// key of a `set`.
+// longestKey finds the key of n that spells the most steps: customer.name is one key of a `set`.
 func longestKey(n *schema.Node, path []step) (i, used int) {
 	for j, key := range n.Keys {
 		for k := len(path); k > used; k-- {
@@ -282,7 +283,7 @@ func longestKey(n *schema.Node, path []step) (i, used int) {
 	return i, used
 }
 
-// pathOf spells a path.
+// pathOf formats a path.
 func pathOf(path []step) string {
 	var b strings.Builder
 	for i, s := range path {

@@ -8,18 +8,19 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// ownFile is a config struct with a file that no other component may use: the field that names it, and its path, which
-// may be "".
+// ownFile is a config struct with a file that no other component may use. OwnFile returns the field that
+// names the file,
+// and its path, which may be "".
 type ownFile interface{ OwnFile() (field, path string) }
 
-// checkOwn refuses a second component with a file that one has for itself: it could not be opened.
+// checkOwn rejects a second component that needs the same file for itself: it could not open the file.
 func (l *loader) checkOwn() {
 	type owner struct {
 		file *engine.Reads
 		at   schema.Place
 	}
 	var owners []owner
-	seen := map[schema.Place]bool{} // what files include is in each of them
+	seen := map[schema.Place]bool{} // several files may include the same component
 	for _, f := range l.files {
 		for _, c := range append(runtime.Components(f.spec.Pipeline), runtime.Components(f.spec.Resources.Caches)...) {
 			own, ok := c.Config.(ownFile)
@@ -39,7 +40,7 @@ func (l *loader) checkOwn() {
 				if _, same := o.file.Meet(path, true); same {
 					l.complain(at, schema.Problem{Code: "shared-file",
 						Message: fmt.Sprintf("%s is already used at %v, and can't be shared", path, o.at.Node.Pos),
-						Remedy:  "give each its own file"})
+						Remedy:  "give each component its own file"})
 					break
 				}
 			}

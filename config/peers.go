@@ -6,14 +6,13 @@ import (
 	"sync"
 )
 
-// peer is what users of other systems write at the places that match path, and what
-// to write instead.
+// peer is what users of other systems write at places that match path, and what to write instead.
 type peer struct {
 	path  *regexp.Regexp
 	words map[string]string
 }
 
-// peerAt is a peer by what to write instead: words that mean the same are parted by spaces.
+// peerAt makes a peer from remedies by word. A key may hold several words, separated by spaces.
 func peerAt(path string, remedies map[string]string) peer {
 	at := peer{regexp.MustCompile(path), map[string]string{}}
 	for words, remedy := range remedies {
@@ -24,9 +23,9 @@ func peerAt(path string, remedies map[string]string) peer {
 	return at
 }
 
-// Words that users of other systems type, by the kind of place in which they occur. The
-// components' own types have such words in their registries. Only a mistake needs them, so
-// they are made then.
+// Words that users of other systems write, by place. The types of components have such words in their
+// registries. They
+// are built on first use, since only mistakes need them.
 var peers = sync.OnceValue(func() []peer {
 	return []peer{
 		peerAt(`^$`, map[string]string{
@@ -90,7 +89,7 @@ var peers = sync.OnceValue(func() []peer {
 	}
 })
 
-// typeIsKey is for those who write `type: stdin`.
+// typeIsKey is the remedy for `type: stdin`.
 const typeIsKey = "the type is itself a key: write `stdin: {}` in place of `type: stdin`"
 
 // Values of other systems, by the path of their field.

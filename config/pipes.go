@@ -17,7 +17,7 @@ type end struct {
 	file *file
 }
 
-// pipeEnds are the components of type pipe of a kind, by the pipe's name.
+// pipeEnds returns the components of type pipe and of a kind, by the pipe's name.
 func (l *loader) pipeEnds(kind string) map[string][]end {
 	ends := map[string][]end{}
 	for _, f := range l.files {
@@ -28,7 +28,7 @@ func (l *loader) pipeEnds(kind string) map[string][]end {
 	return ends
 }
 
-// Upstream are the pipelines of a set that write to the pipes which one of them reads.
+// Upstream returns the pipelines of a set that write to pipes which pipeline reads.
 func (s *Set) Upstream(pipeline string) (names []string) {
 	writers := s.loader.pipeEnds(engine.Outputs.Kind())
 	for _, f := range s.loader.files {
@@ -44,18 +44,19 @@ func (s *Set) Upstream(pipeline string) (names []string) {
 	return names
 }
 
-// checkPipes checks that every pipe has both ends, and that no message can return to a
-// pipeline that it has left: it would wait for itself.
+// checkPipes checks that every pipe has both ends and that pipes form no loop: a message in a loop would wait
+// for
+// itself.
 func (l *loader) checkPipes() {
 	readers, writers := l.pipeEnds(engine.Inputs.Kind()), l.pipeEnds(engine.Outputs.Kind())
-	delete(readers, "") // the decoder has complained
+	delete(readers, "") // the decoder reports empty names
 	delete(writers, "")
 	l.openEnds(readers, writers, "nothing writes to the pipe %q", "an output `pipe: %s`")
 	l.openEnds(writers, readers, "nothing reads from the pipe %q", "an input `pipe: %s`")
 	l.pipeCycles(readers)
 }
 
-// openEnds complains about the pipes that lack their other end.
+// openEnds reports pipes that lack their other end.
 func (l *loader) openEnds(pipes, others map[string][]end, message, missing string) {
 	known := slices.Sorted(maps.Keys(others))
 	for name, ends := range pipes {
@@ -69,7 +70,7 @@ func (l *loader) openEnds(pipes, others map[string][]end, message, missing strin
 	}
 }
 
-// pipeCycles looks for a way from a pipeline back to it.
+// pipeCycles reports pipes that lead from a pipeline back to itself.
 func (l *loader) pipeCycles(readers map[string][]end) {
 	done := map[*file]bool{}
 	var follow func(f *file, trail []*file)
@@ -90,7 +91,7 @@ func (l *loader) pipeCycles(readers map[string][]end) {
 					names = append(names, t.spec.Name)
 				}
 				l.complain(w.Place, schema.Problem{Code: "pipe-cycle",
-					Message: "messages would go round in a circle: " + strings.Join(names, " → "),
+					Message: "these pipes form a loop: " + strings.Join(names, " → "),
 					Remedy:  "remove one of these pipes"})
 			}
 		}

@@ -25,7 +25,7 @@ func (l *loader) read(paths []string) {
 		for _, path := range l.expand(given) {
 			abs, err := filepath.Abs(path)
 			if err != nil || !seen[abs] {
-				l.readsGiven(path) // a link in a directory leads out of it
+				l.readsGiven(path) // a link in the directory may lead out of it
 				l.readFile(path)
 			}
 			seen[abs] = true
@@ -39,11 +39,11 @@ func (l *loader) readFile(path string) {
 		l.unreadable(path, err)
 		return
 	}
-	l.take(path, data)
+	l.parseFile(path, data)
 }
 
-// take parses a file.
-func (l *loader) take(path string, data []byte) {
+// parseFile parses a file.
+func (l *loader) parseFile(path string, data []byte) {
 	root, problems := yamltext.Parse(path, data)
 	l.report(problems...)
 	if root != nil {
@@ -59,8 +59,8 @@ func (l *loader) take(path string, data []byte) {
 	}
 }
 
-// expand lists the files that a path means: itself, or those of a directory, by name,
-// without its subdirectories.
+// expand returns the file that a path names or, for a directory, its files by name. It does not search
+// subdirectories.
 func (l *loader) expand(path string) []string {
 	info, err := os.Stat(path)
 	switch {
@@ -86,7 +86,7 @@ func (l *loader) expand(path string) []string {
 		if strings.HasPrefix(name, ".") || ext != ".yaml" && ext != ".yml" {
 			continue
 		}
-		// A link is what it leads to; a broken one is a file that can't be read.
+		// Stat follows links. A broken link counts as a file that can't be read.
 		file := filepath.Join(path, name)
 		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 			continue
@@ -101,7 +101,7 @@ func (l *loader) expand(path string) []string {
 	return files
 }
 
-// unreadable complains about a file that can't be opened or read.
+// unreadable reports a file that can't be opened or read.
 func (l *loader) unreadable(path string, err error) { l.report(unreadableBecause(path, err)) }
 
 func unreadableBecause(path string, err error) schema.Problem {
@@ -113,17 +113,17 @@ func unreadableBecause(path string, err error) schema.Problem {
 			p.Remedy = fmt.Sprintf("did you mean %q?", near)
 		}
 	case errors.Is(err, fs.ErrPermission):
-		p.Message, p.Remedy = "there is no permission to read the file", "give this user permission to read it"
+		p.Message, p.Remedy = "permission denied", "give this user permission to read it"
 	default:
 		if e, ok := errors.AsType[*fs.PathError](err); ok {
-			err = e.Err // the path is that of the problem
+			err = e.Err // the problem has the path already
 		}
 		p.Message, p.Remedy = err.Error(), "give a file or a directory that can be read"
 	}
 	return p
 }
 
-// neighbour is a file that a misspelt path most likely means, or "".
+// neighbour returns the file that a misspelt path probably means, or "".
 func neighbour(path string) string {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -151,6 +151,6 @@ func readCapped(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // nothing was written
+	defer f.Close() // only read
 	return io.ReadAll(io.LimitReader(f, limit))
 }

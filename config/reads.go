@@ -9,11 +9,12 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// configFiles is a config struct that names files which say what a pipeline does, or
-// hold its secrets: schemas, certificates, programs.
+// configFiles is a config struct that names files which determine what a pipeline does, or hold its secrets:
+// schemas,
+// certificates, programs.
 type configFiles interface{ ConfigFiles() []string }
 
-// notedLookup is the lookup of placeholders; it records the files that they name.
+// notedLookup wraps the lookup of placeholders, and records the files that placeholders name.
 func (l *loader) notedLookup(lookup schema.Lookup) schema.Lookup {
 	if lookup == nil {
 		lookup = schema.Environment
@@ -26,7 +27,7 @@ func (l *loader) notedLookup(lookup schema.Lookup) schema.Lookup {
 	}
 }
 
-// readsAlso records the files that are named in v.
+// readsAlso records the files that v names.
 func (l *loader) readsAlso(v any) {
 	schema.Walk(v, func(x reflect.Value) {
 		if c, ok := reflect.TypeAssert[configFiles](x); ok {

@@ -12,26 +12,28 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Rehearsal is what one test runs: a pipeline and what it uses of resources. It
-// is the caller's own, to be changed as it likes.
+// Rehearsal is what one test runs: a pipeline and the resources that it uses. It belongs to the caller, who
+// may change
+// it.
 type Rehearsal struct {
 	Pipeline *engine.Pipeline
 	Caches   map[string]engine.Plugin[engine.Cache]
 	Limits   map[string]engine.RateLimit
 	// Registries are the names of schema registries.
 	Registries []string
-	Tables     map[string]runtime.Resource // those that the pipeline or its test uses
+	Tables     map[string]runtime.Resource // only those that the pipeline or the test uses
 	Test       Test
-	Secrets    *schema.Secrets // that no error and no log shows
+	Secrets    *schema.Secrets // masked in errors and logs
 }
 
-// EachStep calls f for every step, those inside of others included.
+// EachStep calls f for every step, including steps inside others.
 func (r *Rehearsal) EachStep(f func(*engine.StepSpec)) {
 	eachStep(r.Pipeline, f)
 }
 
-// eachStep calls f for every step in v, including those inside others. Steps are in lists,
-// so f may change them.
+// eachStep calls f for every step in v, including steps inside others. f may change the steps, since it gets
+// pointers
+// into lists.
 func eachStep(v any, f func(*engine.StepSpec)) {
 	schema.Walk(v, func(x reflect.Value) {
 		if x.Type() == stepType && x.CanAddr() {
@@ -42,17 +44,16 @@ func eachStep(v any, f func(*engine.StepSpec)) {
 
 var stepType = reflect.TypeFor[engine.StepSpec]()
 
-// StepName is the name of a step in errors, metrics and tests.
+// StepName returns the name of a step in errors, metrics and tests.
 func StepName(s *engine.StepSpec) string {
 	used, _ := s.Use.Config.(engine.UsedSteps)
 	return cmp.Or(s.Name, used.Name, s.Use.Name)
 }
 
-// Routes are the outputs that only hand on to other outputs: a test leaves them
-// as they are.
+// Routes are the types of outputs that only pass messages on to other outputs. A test does not replace them.
 var Routes = []string{"fallback", "round_robin", "partition"}
 
-// Tests are the tests of the file, in order.
+// Tests returns the tests of the file, in order.
 func (l Loaded) Tests() []Test { return l.file.spec.Tests }
 
 // Rehearse decodes a pipeline again for its i-th test.
@@ -80,7 +81,7 @@ func (s *Set) Rehearse(l Loaded, i int) Rehearsal {
 		all[name] = tables.ForTest(name, c, rows)
 	}
 	r.Tables = map[string]runtime.Resource{}
-	unjudged := &loader{} // a test meets what is wrong by itself
+	unjudged := &loader{} // collects no problems: the test reports them when it runs
 	for _, f := range []*file{own, shared} {
 		tables.Fill(f.decoder, all)
 		for name := range unjudged.lookups(f, all) {
@@ -90,9 +91,9 @@ func (s *Set) Rehearse(l Loaded, i int) Rehearsal {
 	return r
 }
 
-// toTest lists the files for their tests. A placeholder without a value is a
-// problem only where a test needs it: not in an input or output, nor in a step
-// that the test mocks.
+// toTest lists the files for their tests. A placeholder without a value is a problem only if a test needs it:
+// not in
+// an input, an output or a mocked step.
 func (l *loader) toTest(set *Set) {
 	var unresolved []schema.Problem
 	l.problems = slices.DeleteFunc(l.problems, func(p schema.Problem) bool {
@@ -116,9 +117,9 @@ func (l *loader) toTest(set *Set) {
 	}
 }
 
-// needed are the placeholders in f that a test can't do without.
+// needed returns the problems of placeholders in f that test t needs.
 func (l *loader) needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Problem) {
-	var unused []string // paths
+	var unused []string // paths that the test does not use
 	for _, in := range f.spec.Inputs.Entries() {
 		unused = append(unused, in.Value.Use.Place.Path)
 	}
@@ -130,7 +131,7 @@ func (l *loader) needed(f *file, unresolved []schema.Problem, t Test) (problems 
 	for _, c := range f.spec.Resources.Caches.Entries() {
 		unused = append(unused, c.Value.Use.Place.Path)
 	}
-	unused = append(unused, "resources.registries") // no test asks one
+	unused = append(unused, "resources.registries") // tests do not call registries
 	for name, c := range f.spec.Resources.Tables.All() {
 		if _, given := t.Tables.Get(name); given || c.URL != "" {
 			unused = append(unused, schema.Join("resources.tables", name))
@@ -157,13 +158,13 @@ func (l *loader) needed(f *file, unresolved []schema.Problem, t Test) (problems 
 	return problems
 }
 
-// holds says whether a place is in a file or in one that it includes; one without a line is.
+// holds reports whether f, or a file that it includes, contains a place. It contains places without a line.
 func (l *loader) holds(f *file, at schema.Pos) bool {
 	return at.File == f.path || at.Line == 0 ||
 		slices.ContainsFunc(l.included, func(in included) bool { return in.into == f && in.path == at.File })
 }
 
-// decodeAgain decodes a file that was decoded before.
+// decodeAgain decodes a file once more.
 func (l *loader) decodeAgain(f *file) *file {
 	again := &file{path: f.path, root: f.root}
 	again.decoder = l.decoder(again)
@@ -171,8 +172,9 @@ func (l *loader) decodeAgain(f *file) *file {
 	return again
 }
 
-// resourcesOf is the file whose resources a pipeline uses: its own or, where it has none,
-// that of all files which has some.
+// resourcesOf returns the file whose resources a pipeline uses: its own file if that has resources, else the
+// one file
+// that has.
 func (l *loader) resourcesOf(f *file) *file {
 	has := func(f *file) bool { return f.root.Lookup("resources") != nil }
 	if i := slices.IndexFunc(l.files, has); i >= 0 && !has(f) {

@@ -9,12 +9,12 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Reload is Load for a process that runs a set already: what has not changed is
-// taken over, and the plans are to replace those of the same name. When there is an
-// error among the problems, nothing has been touched.
+// Reload is Load for a process that already runs a set. It keeps what has not changed, and the new plans
+// replace those
+// of the same name. If one of the problems is an error, nothing is changed.
 func (s *Set) Reload(paths []string, o Options) (*Set, []schema.Problem) {
 	if set, problems := Load(paths, o); failed(problems) {
-		return set, problems // built apart, so that nothing of it remains
+		return set, problems // built separately, so that nothing of it remains
 	}
 	o.instead = s
 	return Load(paths, o)
@@ -24,7 +24,7 @@ func failed(problems []schema.Problem) bool {
 	return slices.ContainsFunc(problems, func(p schema.Problem) bool { return !p.Warning })
 }
 
-// before is the loaded pipeline of a name, or nil.
+// before returns the running pipeline with a name, or nil.
 func (s *Set) before(name string) *Loaded {
 	if s == nil {
 		return nil
@@ -37,7 +37,7 @@ func (s *Set) before(name string) *Loaded {
 	return nil
 }
 
-// instead fills in what lets a plan take the place of one that runs.
+// instead sets the options with which a plan replaces a running one.
 func (l *loader) instead(f *file, o runtime.Options) runtime.Options {
 	old := l.options.instead.before(f.spec.Name)
 	if old == nil {
@@ -52,14 +52,15 @@ func (l *loader) instead(f *file, o runtime.Options) runtime.Options {
 	return o
 }
 
-// beside are the keys of a component that don't concern its connection.
+// beside are the keys of a component that do not affect its connection.
 var beside = map[string]bool{
 	"processors": true, "rate_limit": true, "schema": true, "retry": true, "timeout": true, "breaker": true,
 	"on_failure": true,
 }
 
-// connection is a text of all that a component's instance is made of, placeholders
-// filled in; equal texts make equal instances.
+// connection returns a text of everything that a component's instance is made of, with placeholders resolved.
+// Equal
+// texts make equal instances.
 func connection(n *schema.Node, d *schema.Decoder) string {
 	var b strings.Builder
 	var walk func(n *schema.Node, top bool)

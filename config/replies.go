@@ -5,8 +5,9 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// checkReplies checks that messages that reach an output `reply` can come from an
-// `http_server`, possibly through pipes.
+// checkReplies checks that messages which reach an output `reply` can come from an `http_server`, directly or
+// through
+// pipes.
 func (l *loader) checkReplies() {
 	writers := l.pipeEnds(engine.Outputs.Kind())
 	for _, f := range l.files {
@@ -17,7 +18,7 @@ func (l *loader) checkReplies() {
 			case s.waits:
 			case s.early:
 				l.complain(u.Place, schema.Problem{Code: "no-request",
-					Message: "the http_server answers each request as soon as it is read, so there is none to reply to",
+					Message: "the http_server answers each request as soon as it is read, so there is no request left to reply to",
 					Remedy:  "remove its `early_ack`, or this output; `reply` of the http_server can set the answer"})
 			default:
 				l.complain(u.Place, schema.Problem{Code: "no-request",
@@ -33,8 +34,8 @@ type sources struct {
 	writers map[string][]end // by pipe
 	seen    map[*file]bool
 
-	waits bool // there is an http_server that waits for what becomes of its messages
-	early bool // there is one that does not
+	waits bool // an http_server waits for the fate of its messages
+	early bool // an http_server with early_ack
 }
 
 func (s *sources) look(f *file) {
@@ -49,7 +50,7 @@ func (s *sources) look(f *file) {
 	}
 	for _, u := range f.components(engine.Inputs.Kind(), "pipe") {
 		writers := s.writers[u.Refers()]
-		s.waits = s.waits || len(writers) == 0 // the open pipe is what is wrong
+		s.waits = s.waits || len(writers) == 0 // the problem is the open pipe, which is reported elsewhere
 		for _, w := range writers {
 			s.look(w.file)
 		}

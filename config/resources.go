@@ -11,18 +11,18 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// reference is a place that names something of `resources`.
+// reference is a place that names a resource.
 type reference struct {
 	at   schema.Place
 	name string
 }
 
-// section is one of `resources`, and what to say of its names.
+// section is a section of `resources`, with the problems of its names.
 type section struct {
 	name    string                  // "caches"
-	unknown string                  // the code for a name that is not there
-	unused  schema.Problem          // with a name that nobody uses; %[1]s is the name
-	uses    func(v any) []reference // in a pipeline or a list of steps
+	unknown string                  // the code of a name that does not exist
+	unused  schema.Problem          // of a name that nobody uses; %[1]s is the name
+	uses    func(v any) []reference // the references in a pipeline or a list of steps
 }
 
 var sectionsOfResources = []section{
@@ -37,8 +37,9 @@ var sectionsOfResources = []section{
 		Remedy: "use them with `- steps: %[1]s`, or remove them"}, stepUses},
 }
 
-// checkResources checks that all that is named is there, and that all that is there is
-// used. Steps are used when a pipeline uses them, be it by way of others.
+// checkResources checks that every name exists and that every resource is used. Steps are used if a pipeline
+// uses
+// them, directly or through other steps.
 func (l *loader) checkResources(s section) {
 	var names []string
 	var keys []schema.Place // of the names
@@ -82,7 +83,7 @@ func (l *loader) checkResources(s section) {
 	}
 }
 
-// stepUses are the places in v that use a named list of steps.
+// stepUses returns the places in v that use a named list of steps.
 func stepUses(v any) (found []reference) {
 	for _, c := range runtime.Components(v) {
 		if c.Kind == engine.Processors.Kind() && c.Type == "steps" && c.Refers() != "" {
@@ -97,7 +98,7 @@ var (
 	registryName = reflect.TypeFor[engine.RegistryName]()
 )
 
-// cacheUses are the fields in v that name a cache.
+// cacheUses returns the fields in v that name a cache.
 func cacheUses(v any) (found []reference) {
 	for _, c := range runtime.Components(v) {
 		found = append(found, fieldsOf(cacheName, reflect.ValueOf(c.Config), c.Place)...)
@@ -105,7 +106,7 @@ func cacheUses(v any) (found []reference) {
 	return found
 }
 
-// registryUses are the fields in v that name a registry.
+// registryUses returns the fields in v that name a registry.
 func registryUses(v any) (found []reference) {
 	for _, c := range runtime.Components(v) {
 		found = append(found, fieldsOf(registryName, reflect.ValueOf(c.Config), c.Place)...)
@@ -113,7 +114,7 @@ func registryUses(v any) (found []reference) {
 	return found
 }
 
-// fieldsOf are the fields of a type in config, and in the structs of which it is made.
+// fieldsOf returns the fields of a type in config, including embedded and nested structs.
 func fieldsOf(of reflect.Type, config reflect.Value, at schema.Place) (found []reference) {
 	if config.Kind() != reflect.Struct {
 		return nil
@@ -132,7 +133,7 @@ func fieldsOf(of reflect.Type, config reflect.Value, at schema.Place) (found []r
 	return found
 }
 
-// limitUses are the places in v that name a rate limit.
+// limitUses returns the places in v that name a rate limit.
 func limitUses(v any) (found []reference) {
 	schema.Walk(v, func(x reflect.Value) {
 		if r, ok := reflect.TypeAssert[engine.RateLimit](x); ok && r.Place.Node != nil && r.Name != "" {

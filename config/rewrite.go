@@ -15,18 +15,18 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Update is the outcome of a test, to be written into the file as what it expects.
+// Update is the outcome of a test, to be written into the file as its expectation.
 type Update struct {
 	Test     int                // index
-	Outputs  map[string][]Batch // of outputs where something else is expected: what arrived, write by write
-	Fates    *Fates             // nil: as it is
-	Failures []ExpectedFailure  // nil: as it is
+	Outputs  map[string][]Batch // by output whose expectation differs: what arrived, per write
+	Fates    *Fates             // nil: unchanged
+	Failures []ExpectedFailure  // nil: unchanged
 }
 
-// Batch is what one write brought.
+// Batch is the content of one write.
 type Batch struct {
 	Trigger  string
-	Key      string // as JSON; "": none
+	Key      string // as JSON; "": no key
 	Messages []Came
 }
 
@@ -36,8 +36,9 @@ type Came struct {
 	Err  *ExpectedError // of a dead letter
 }
 
-// Rewrite is the file with what its tests expect replaced, and everything else as it is. It
-// is checked to be a file that says what it should.
+// Rewrite returns the file with the expectations of its tests replaced, and everything else unchanged. It
+// checks that
+// the result means what it should.
 func (l Loaded) Rewrite(updates []Update) (before, after string, err error) {
 	data, err := os.ReadFile(l.File)
 	if err != nil {
@@ -67,7 +68,7 @@ func (l Loaded) Rewrite(updates []Update) (before, after string, err error) {
 	return string(data), after, nil
 }
 
-// write replaces what the test expects.
+// write replaces the expectations of the test.
 func (u Update) write(e *yamltext.Editor) error {
 	test := e.Root().Get("tests").Item(u.Test)
 	if !test.Get("name").Exists() {
@@ -93,7 +94,7 @@ func (u Update) write(e *yamltext.Editor) error {
 	return nil
 }
 
-// newExpect is `expect` with the outputs replaced that differ.
+// newExpect returns `expect` with the outputs replaced that differ.
 func newExpect(old yamltext.Value, came map[string][]Batch) (yamltext.Value, error) {
 	expect := yamltext.Mapping()
 	expect.CommentsOf(old)
@@ -123,7 +124,7 @@ func newExpect(old yamltext.Value, came map[string][]Batch) (yamltext.Value, err
 	return expect, nil
 }
 
-// outputValue is what came to one output, in the form of what was expected there.
+// outputValue returns what arrived at one output, in the form of the old expectation.
 func outputValue(old yamltext.Value, writes []Batch) (yamltext.Value, error) {
 	inBatches := old.Get("batches").Exists()
 	list := yamltext.List()
@@ -168,7 +169,7 @@ func outputValue(old yamltext.Value, writes []Batch) (yamltext.Value, error) {
 	return all, nil
 }
 
-// value is a payload, objects and lists as such, all else as text, and why it came.
+// value returns a message: objects and lists as such, other payloads as text, and the error of a dead letter.
 func (c Came) value() yamltext.Value {
 	pairs := []yamltext.Value{yamltext.Text("text"), literal(string(c.Body))}
 	if !utf8.Valid(c.Body) || strings.ContainsFunc(string(c.Body), yamltext.Forbidden) {
@@ -185,10 +186,10 @@ func (c Came) value() yamltext.Value {
 	return yamltext.Mapping(pairs...).OneLine()
 }
 
-// literal is a text in which nothing is a placeholder.
+// literal returns a text without placeholders.
 func literal(s string) yamltext.Value { return yamltext.Text(strings.ReplaceAll(s, "${", "$${")) }
 
-// jsonValue is a JSON value in YAML.
+// jsonValue returns a JSON value in YAML.
 func jsonValue(n *schema.Node) yamltext.Value {
 	v := yamltext.List()
 	switch n.Kind {
@@ -198,7 +199,7 @@ func jsonValue(n *schema.Node) yamltext.Value {
 	case schema.TextNode:
 		return literal(n.Text)
 	default:
-		return yamltext.Plain(n.Text) // spelled alike in YAML
+		return yamltext.Plain(n.Text) // JSON and YAML spell it alike
 	}
 	for i, item := range n.Items {
 		if n.Kind == schema.MapNode {
@@ -220,7 +221,7 @@ func (f *Fates) value() yamltext.Value {
 	return v.OneLine()
 }
 
-// pairs are the keys and values of why something failed.
+// pairs returns the keys and values of an error.
 func (e ExpectedError) pairs() (pairs []yamltext.Value) {
 	for _, pair := range [][2]string{{"class", e.Class}, {"place", e.Place}, {"message", e.Message}} {
 		if pair[1] != "" {

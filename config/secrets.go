@@ -10,18 +10,18 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// secrets finds passwords, tokens and keys, wherever they are from, and keeps them out of
-// all that is shown. It warns of those that are written in the file itself.
+// secrets finds passwords, tokens and keys, wherever they come from, and masks them everywhere. It warns of
+// those that
+// the file itself contains.
 func (l *loader) secrets(f *file) {
 	for i, key := range f.root.Keys {
-		if key.Text != "tests" { // made-up messages
+		if key.Text != "tests" { // their messages are made up
 			l.secretsIn(f, f.root.Items[i], key.Text, key.Text, false)
 		}
 	}
 }
 
-// secretsIn looks at a value under a key, and below it; code says that these are
-// expressions.
+// secretsIn searches a value under a key, and everything below it. code says that these are expressions.
 func (l *loader) secretsIn(f *file, n *schema.Node, key, path string, code bool) {
 	switch n.Kind {
 	case schema.MapNode:
@@ -45,11 +45,10 @@ func (l *loader) secretsIn(f *file, n *schema.Node, key, path string, code bool)
 		return
 	}
 	l.report(schema.Problem{Pos: n.Pos, Path: path, Code: "literal-secret", Warning: true,
-		Message: "there is a secret in the file", Remedy: "write ${file:/run/secrets/NAME} or ${NAME} instead"})
+		Message: "the file contains a secret", Remedy: "write ${file:/run/secrets/NAME} or ${NAME} instead"})
 }
 
-// conceal keeps the secrets in a value out of all that is shown: its own text, and the
-// values of placeholders.
+// conceal masks the secrets in a value: its own text, and the values of placeholders.
 func conceal(d *schema.Decoder, n *schema.Node, key string, code bool) {
 	p, secrets := secretPattern(), d.Secrets()
 	if secret := secretOf(key, n.Text, code); secret != "" {
@@ -80,8 +79,7 @@ func conceal(d *schema.Decoder, n *schema.Node, key string, code bool) {
 	}
 }
 
-// concealPair keeps a name and the password next to it out of all that is shown, in the
-// form in which basic authentication sends them.
+// concealPair masks a name and the password next to it in the form that basic authentication sends.
 func concealPair(d *schema.Decoder, n *schema.Node) {
 	text := func(keys ...string) string {
 		var b strings.Builder
@@ -100,7 +98,7 @@ func concealPair(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// placeholderName is the name in the placeholder that a text begins with.
+// placeholderName returns the name in the placeholder that a text begins with.
 func placeholderName(text string) string {
 	text = strings.TrimPrefix(text, "${")
 	if end := strings.IndexAny(text, ":}"); end >= 0 {
@@ -109,16 +107,16 @@ func placeholderName(text string) string {
 	return text
 }
 
-// isName says whether a name is one for secrets.
+// isName reports whether a name indicates a secret.
 func (p *secretPatterns) isName(name string) bool {
 	return p.name.MatchString(name) && !p.notName.MatchString(name)
 }
 
-// ofExpressions are keys whose values, or all values below them, are expressions.
+// ofExpressions are keys whose values, or values below them, are expressions.
 var ofExpressions = []string{"set", "map", "meta", "rename", "aggregate", "fields", "labels", "log", "when", "filter",
 	"match", "body", "key"}
 
-// secretPatterns find secrets; oddURL is for a URL with a password that is not written as it should be.
+// secretPatterns find secrets. oddURL matches malformed URLs with a password.
 type secretPatterns struct{ name, notName, header, url, oddURL, query, scheme, text *regexp.Regexp }
 
 var secretPattern = sync.OnceValue(func() secretPatterns {
@@ -135,8 +133,7 @@ var secretPattern = sync.OnceValue(func() secretPatterns {
 	}
 })
 
-// secretOf is the part of a value that is a secret, "" when none is to be seen. What a
-// placeholder or an expression brings is none.
+// secretOf returns the part of a value that is a secret, or "". Placeholders and expressions are not secrets.
 func secretOf(key, text string, code bool) string {
 	p := secretPattern()
 	for _, found := range []*regexp.Regexp{p.url, p.oddURL, p.query, p.scheme} {
@@ -158,8 +155,9 @@ func secretOf(key, text string, code bool) string {
 	return bareText(text)
 }
 
-// bareText is text that is no placeholder, no expression of a template, and not the
-// password that every new RabbitMQ has.
+// bareText returns text, or "" if it contains a placeholder or an expression, is masked, or is the default
+// password of
+// RabbitMQ.
 func bareText(text string) string {
 	text = strings.TrimSpace(text)
 	if strings.Contains(text, "${") || strings.Contains(text, "$(") || text == "guest" ||

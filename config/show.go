@@ -10,12 +10,12 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Show is the pipeline's configuration as it is in force, in YAML, each value
-// with its origin: file and line, override, inherited, or default. Secrets are
-// masked.
+// Show returns the pipeline's configuration in force, in YAML, each value with its origin: file and line,
+// override,
+// inherited, or default. Secrets are masked.
 func (l Loaded) Show() string {
 	d := l.file.spec
-	d.Tests = nil // they are not in force
+	d.Tests = nil // not part of what runs
 	i := inheritor{origins: l.file.decoder.Origins(), timeout: d.Engine.Timeout, all: d.Engine.OnFailure.Retry}
 	if i.origins["name"] == (schema.Origin{}) {
 		i.note("name", "from the file's name")
@@ -38,7 +38,7 @@ func (l Loaded) Show() string {
 	d.Outputs = eachEntry(d.Outputs, func(name string, out *engine.OutputSpec) {
 		at := schema.Join("outputs", name)
 		i.inherit(&out.Timeout, at+".timeout")
-		if name != d.Engine.OnFailure.DeadLetter { // which is tried without end
+		if name != d.Engine.OnFailure.DeadLetter { // dead letters are retried without end
 			i.retry(&out.Retry, at+".retry")
 		}
 		out.Processors = i.steps(out.Processors, at+".processors")
@@ -46,11 +46,11 @@ func (l Loaded) Show() string {
 	return l.file.decoder.Dump(d)
 }
 
-// inheritor fills in what components take from the section `engine`.
+// inheritor fills in what components inherit from the section `engine`.
 type inheritor struct {
-	origins map[string]schema.Origin // by path; nil when nothing was written
+	origins map[string]schema.Origin // by path; nil if nothing was written
 	timeout time.Duration
-	all     *engine.Retry // of all steps and outputs; nil when none is written
+	all     *engine.Retry // of all steps and outputs; nil if not set
 }
 
 func (i inheritor) inherit(d *time.Duration, path string) {
@@ -60,7 +60,7 @@ func (i inheritor) inherit(d *time.Duration, path string) {
 	}
 }
 
-// retry fills in what a retry leaves out.
+// retry fills in fields that a retry does not set.
 func (i inheritor) retry(r **engine.Retry, path string) {
 	if i.all == nil {
 		return
@@ -101,7 +101,7 @@ func (i inheritor) steps(list engine.Steps, path string) engine.Steps {
 	return list
 }
 
-// eachEntry is a copy of m, each value edited.
+// eachEntry copies m with each value edited.
 func eachEntry[V any](m schema.Map[V], edit func(key string, v *V)) schema.Map[V] {
 	entries := slices.Clone(m.Entries())
 	for n := range entries {

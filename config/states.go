@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// checkStates checks the names that state() is called with, and where it is.
+// checkStates checks the names that state() is called with, and where it is called.
 func (l *loader) checkStates() {
 	var all []runtime.Component
 	for _, f := range l.files {
@@ -49,22 +49,22 @@ func (l *loader) checkState(call expr.Call, names []string, waits map[string]boo
 	pool := in("pool")
 	switch {
 	case !constant:
-		l.report(call.Problem(at, schema.Problem{Code: "state-name", Message: "the name must be a text in quotes",
+		l.report(call.Problem(at, schema.Problem{Code: "state-name", Message: "the name must be a string in quotes",
 			Remedy: `write state("name")`}))
 	case !slices.Contains(names, name):
-		l.report(call.Problem(at, schema.Problem{Code: "state-name", Message: fmt.Sprintf("no step gives the state a %q", name),
+		l.report(call.Problem(at, schema.Problem{Code: "state-name", Message: fmt.Sprintf("no step `state` sets %q", name),
 			Remedy: schema.Suggest(name, names, fmt.Sprintf("write a step `state: {key: …, set: {%s: …}}` before this", name))}))
 	case pool != nil && remote(pool):
 		l.report(call.Problem(call.Offset, schema.Problem{Code: "state-remote",
-			Message: "workers in other processes know no state", Remedy: "set a field before the pool, and read that"}))
+			Message: "workers in other processes can't read the state", Remedy: "copy it to a field before the pool, and read the field"}))
 	case in("filter") != nil && !waits[name]:
 		l.report(call.Problem(call.Offset, schema.Problem{Code: "state-unsettled", Warning: true,
-			Message: "this goes by what messages have left that may still fail: what was filtered because of them does not come back",
+			Message: "this depends on state of messages that may still fail: what it filters because of them is lost",
 			Remedy:  "write `wait: true` in the step `state`"}))
 	}
 }
 
-// remote says whether a pool has its workers in other processes.
+// remote reports whether a pool's workers are in other processes.
 func remote(pool *runtime.Component) bool {
 	n := pool.Place.At("workers").Node
 	return n != nil && n.Text == "remote"

@@ -14,11 +14,12 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// tableKey is a table of a process: one with another configuration is another.
+// tableKey identifies a table of a process. print is its configuration: a changed table is a different one.
 type tableKey struct{ name, print string }
 
-// tables makes the tables, checks all that look up rows in them, and reads their files as far as
-// these are there. What it gives are those that are used.
+// tables makes the tables, checks everything that looks up rows in them, and reads their files if they exist.
+// It
+// returns the tables that are used.
 func (l *loader) tables(set *Set) map[string]runtime.Resource {
 	set.tables = map[string]*tables.Table{}
 	files := map[string]*file{}
@@ -32,7 +33,7 @@ func (l *loader) tables(set *Set) map[string]runtime.Resource {
 	}
 	used := map[string]runtime.Resource{}
 	if len(l.parts) > 0 {
-		return used // what a part lacks is not known
+		return used // a part that can't be read may contain what seems to be missing
 	}
 	for _, f := range l.files {
 		tables.Fill(f.decoder, set.tables)
@@ -65,7 +66,7 @@ func (l *loader) tables(set *Set) map[string]runtime.Resource {
 	return used
 }
 
-// readTable reads a table's file. One that is not there yet may be when pipelines run.
+// readTable reads a table's file. A file that does not exist yet may exist when pipelines run.
 func (l *loader) readTable(at schema.Place, t *tables.Table) (ok bool) {
 	told := func(p schema.Problem) bool { return !p.Warning && schema.Within(p.Path, at.Path) }
 	if slices.ContainsFunc(l.problems, told) {
@@ -78,14 +79,14 @@ func (l *loader) readTable(at schema.Place, t *tables.Table) (ok bool) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		l.complain(at, schema.Problem{Code: "missing-table", Warning: true, Message: err.Error(),
-			Remedy: "check the path, which is relative to where flowd runs; without the file, the pipeline does not start"})
+			Remedy: "check the path, which is relative to where flowd runs; the pipeline can't start without the file"})
 	case err != nil:
 		l.complain(at, schema.Problem{Code: "bad-table", Message: err.Error()})
 	}
 	return err == nil
 }
 
-// lookups are the tables that a file uses. It complains about those that are not there.
+// lookups returns the tables that a file uses, and reports unknown ones.
 func (l *loader) lookups(f *file, all map[string]*tables.Table) map[string]bool {
 	used := map[string]bool{}
 	names := slices.Sorted(maps.Keys(all))
@@ -102,12 +103,12 @@ func (l *loader) lookups(f *file, all map[string]*tables.Table) map[string]bool 
 		switch used[name] = t != nil; {
 		case !ok:
 			l.report(call.Problem(call.Args[0].Offset, schema.Problem{Code: "bad-lookup",
-				Message: "the name of a table is a text in quotes, which no message changes",
+				Message: "the name of a table must be a string in quotes: it can't depend on the message",
 				Remedy:  `write lookup("items", id)`}))
 		case t == nil:
 			p := unknown(name)
 			if call.Args[0].Secret {
-				p.Message = "resources.tables has no table of the name that the placeholder gives"
+				p.Message = "resources.tables has no table with the name in this placeholder"
 				p.Remedy = "write the name itself"
 			}
 			l.report(call.Problem(call.Args[0].Offset, p))
@@ -124,7 +125,7 @@ func (l *loader) lookups(f *file, all map[string]*tables.Table) map[string]bool 
 		if name == "" {
 			if name = tables.Only(all); name == "" {
 				l.complain(c.Place, schema.Problem{Code: "unknown-table",
-					Message: "there is not just one database of networks to look up addresses in",
+					Message: "there must be exactly one database of networks, or a name",
 					Remedy: "add one to `resources.tables`, such as `cities: GeoLite2-City.mmdb`, or name it: `" +
 						path + ": cities`"})
 				continue
@@ -149,12 +150,12 @@ func unknownTable(name string, known []string) schema.Problem {
 		Remedy: schema.Suggest(name, known, fmt.Sprintf("add %q to `resources.tables`", name))}
 }
 
-// lookup checks a call for a table that is there.
+// lookup checks a call for an existing table.
 func (l *loader) lookup(call expr.Call, name string, t *tables.Table) {
 	if want, got := len(t.Keys()), len(call.Args)-1; got != want {
 		l.report(call.Problem(call.Offset, schema.Problem{Code: "bad-lookup",
 			Message: fmt.Sprintf("a key of table %q is %s, not %d", name, values(want), got),
-			Remedy:  "give as many as `key` of the table names, in their order"}))
+			Remedy:  "give one value for each field in `key` of the table, in that order"}))
 	}
 }
 

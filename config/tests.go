@@ -9,27 +9,26 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Test is one entry of the section `tests`: messages, and what has to become of
-// them. Package pipetest runs it.
+// Test is one entry of the section `tests`: messages, and their expected fate. Package pipetest runs it.
 type Test struct {
 	Name      string                `yaml:"name" check:"required,nonempty" doc:"What the pipeline promises, as a sentence. It must be unique in the file."`
 	Input     []TestInput           `yaml:"input" check:"required" doc:"The messages that are read, in order."`
 	Until     time.Duration         `yaml:"until" check:"min=0s" doc:"When the inputs end, counted from the start; by default after the last message. With a later time, batches leave at their timeout."`
 	Seed      int64                 `yaml:"seed" default:"1" doc:"Seed of random numbers and IDs, which are then the same on each run."`
-	TakesBack string                `yaml:"takes_back" check:"oneof=one|position|nothing" default:"one" doc:"What the inputs take back when a message fails: one message, a position or nothing. It decides the default of on_failure.then."`
+	TakesBack string                `yaml:"takes_back" check:"oneof=one|position|nothing" default:"one" doc:"What the inputs can redeliver when a message fails: that message (one), everything from its position on, or nothing. It decides the default of on_failure.then."`
 	Env       schema.Map[string]    `yaml:"env" doc:"Environment variables of this test, for placeholders and env(), in addition to those of flowd test itself."`
 	Mocks     schema.Map[Mock]      `yaml:"mocks" doc:"Answers by name of a step (or type, if it has no name): the step is not built, and the answer replaces its work."`
 	Tables    schema.Map[JSON]      `yaml:"tables" doc:"Rows of tables, by table name, in place of the file or URL: a list of objects with the fields of the key, or an object by key (or IP address)."`
 	Fail      schema.Map[Fault]     `yaml:"fail" doc:"Failures by name of an output or step."`
 	Expect    *schema.Map[Expected] `yaml:"expect" doc:"The messages that arrive, by name of the output. What is not listed must not arrive."`
-	Fates     *Fates                `yaml:"fates" doc:"How the messages that were read ended. A fate that is not given is 0."`
-	Failures  []ExpectedFailure     `yaml:"failures" doc:"The final failures, whatever happened to the messages, one entry for each class and place. Without this and without fates, no message may be returned or dropped because it failed."`
+	Fates     *Fates                `yaml:"fates" doc:"How the messages that were read ended. A fate that is not listed is 0."`
+	Failures  []ExpectedFailure     `yaml:"failures" doc:"The final failures, whatever became of the messages, one entry for each class and place. Without this and without fates, no message may be returned or dropped because it failed."`
 	Stops     string                `yaml:"stops" doc:"The pipeline stops with an error that contains this text."`
 	Within    time.Duration         `yaml:"within" check:"min=0s" doc:"Time limit for the whole run, in virtual time."`
 	Place     schema.Place          `yaml:",place"`
 }
 
-// Words are what users of other systems write.
+// Words are words of other systems, with what to write instead.
 func (*Test) Words() map[string]string {
 	return map[string]string{
 		"input_batch": "write `input`", "input_batches": "write `input`", "inputs": "write `input`",
@@ -41,14 +40,14 @@ func (*Test) Words() map[string]string {
 	}
 }
 
-// Body is a payload as a test writes it.
+// Body is a payload in a test.
 type Body struct {
 	JSON   *JSON   `yaml:"json" oneof:"body,optional" doc:"The payload as a document."`
 	Text   *string `yaml:"text" oneof:"body,optional" doc:"The payload as it is."`
 	Base64 *string `yaml:"base64" oneof:"body,optional" doc:"The payload in base64, if it is not text."`
 }
 
-// CheckConfig looks into what no type says.
+// CheckConfig checks what types can't express.
 func (b *Body) CheckConfig(report func(path, message, remedy string)) {
 	if b.Base64 != nil {
 		if _, err := base64.StdEncoding.DecodeString(*b.Base64); err != nil {
@@ -57,10 +56,10 @@ func (b *Body) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Given says whether there is a payload.
+// Given reports whether there is a payload.
 func (b *Body) Given() bool { return b.JSON != nil || b.Text != nil || b.Base64 != nil }
 
-// Bytes is the payload.
+// Bytes returns the payload.
 func (b *Body) Bytes() []byte {
 	switch {
 	case b.JSON != nil:
@@ -68,13 +67,13 @@ func (b *Body) Bytes() []byte {
 	case b.Text != nil:
 		return []byte(*b.Text)
 	case b.Base64 != nil:
-		data, _ := base64.StdEncoding.DecodeString(*b.Base64) // checked when it was read
+		data, _ := base64.StdEncoding.DecodeString(*b.Base64) // already checked when it was read
 		return data
 	}
 	return nil
 }
 
-// TestInput is one message that a test lets an input read.
+// TestInput is one message that an input reads in a test.
 type TestInput struct {
 	Body    `yaml:",inline"`
 	Expr    expr.Body        `yaml:"expr" scope:"generate" doc:"Instead: the payload as an expression, as the body of generate; random values and fake(kind) are those of the test's seed."`
@@ -85,18 +84,18 @@ type TestInput struct {
 	Place   schema.Place     `yaml:",place"`
 }
 
-// CheckConfig asks for a payload.
+// CheckConfig requires exactly one payload.
 func (in *TestInput) CheckConfig(report func(path, message, remedy string)) {
 	in.Body.CheckConfig(report)
 	switch made := !in.Expr.IsZero(); {
 	case made && in.Given():
-		report("expr", "there is another payload beside it", "keep one")
+		report("expr", "the message has another payload, too", "keep one")
 	case !made && !in.Given():
 		report("", "the message has no payload", "write json, text, base64 or expr: {json: {…}}")
 	}
 }
 
-// Expected is what has to arrive at one output.
+// Expected is what must arrive at one output.
 type Expected struct {
 	Messages *[]ExpectedMessage `yaml:"messages,main" oneof:"form,optional" doc:"The messages, in order."`
 	Batches  *[]ExpectedBatch   `yaml:"batches" oneof:"form,optional" doc:"The same, write by write."`
@@ -104,13 +103,13 @@ type Expected struct {
 	Place    schema.Place       `yaml:",place"`
 }
 
-// Words are for those who leave out the list.
+// Words helps those who leave out the list.
 func (*Expected) Words() map[string]string {
 	const list = "write a list of messages: [{json: …}]"
 	return map[string]string{"json": list, "text": list, "base64": list, "matches": list, "meta": list}
 }
 
-// ExpectedMessage is one message that has to arrive. What is left out may be anything.
+// ExpectedMessage is one message that must arrive. A field that is not set may have any value.
 type ExpectedMessage struct {
 	Body    `yaml:",inline"`
 	Meta    schema.Map[JSON] `yaml:"meta" doc:"Metadata that it must have; there may be more."`
@@ -126,14 +125,14 @@ type ExpectedBatch struct {
 	Key      *JSON             `yaml:"key" doc:"The value of the batcher's key."`
 }
 
-// ExpectedError is a failure as a test describes it. What is left out may be anything.
+// ExpectedError is the expected failure of a message. A field that is not set may have any value.
 type ExpectedError struct {
 	Class   string `yaml:"class" check:"oneof=transient|permanent|auth|rejected|expression|decode|unrouted|timeout|late|panic" doc:"Its class."`
 	Place   string `yaml:"place" doc:"Where it happened: step NAME or output NAME."`
 	Message string `yaml:"message" doc:"Text that its message contains."`
 }
 
-// ExpectedFailure is a failure of a number of messages.
+// ExpectedFailure is an expected failure of a number of messages.
 type ExpectedFailure struct {
 	ExpectedError `yaml:",inline"`
 	Fate          string       `yaml:"fate" check:"oneof=dead_lettered|dropped|returned" doc:"How they ended."`
@@ -141,7 +140,7 @@ type ExpectedFailure struct {
 	At            schema.Place `yaml:",place"`
 }
 
-// Fates are numbers of messages by how they ended.
+// Fates are numbers of messages by fate.
 type Fates struct {
 	Delivered    int64 `yaml:"delivered" check:"min=0" doc:"An output confirmed them."`
 	Filtered     int64 `yaml:"filtered" check:"min=0" doc:"A step dropped them on purpose."`
@@ -150,7 +149,7 @@ type Fates struct {
 	Returned     int64 `yaml:"returned" check:"min=0" doc:"They went back to their source."`
 }
 
-// Of is the number for a fate.
+// Of returns the number of messages with a fate.
 func (f Fates) Of(fate engine.Fate) int64 {
 	return map[engine.Fate]int64{
 		engine.Delivered: f.Delivered, engine.Filtered: f.Filtered, engine.DeadLettered: f.DeadLettered,
@@ -168,7 +167,7 @@ type Fault struct {
 	Place   schema.Place  `yaml:",place"`
 }
 
-// CheckConfig refuses two ends of one fault.
+// CheckConfig rejects a fault that ends in two ways.
 func (f *Fault) CheckConfig(report func(path, message, remedy string)) {
 	if f.Times > 0 && f.For > 0 {
 		report("for", "times and for exclude each other", "keep one")

@@ -12,11 +12,11 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// JSON is any value, written in YAML or JSON. Its text keeps the order of keys
-// and the spelling of numbers as far as JSON has it.
+// JSON is any value, written in YAML or JSON. It keeps the order of keys, and the spelling of numbers if JSON
+// has it.
 type JSON []byte
 
-// UnmarshalConfig reads any value.
+// UnmarshalConfig decodes any value.
 func (v *JSON) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	w := jsonWriter{d: d, ok: true}
 	w.value(n)
@@ -25,7 +25,7 @@ func (v *JSON) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is any value.
+// DescribeConfig describes any value.
 func (*JSON) DescribeConfig() *schema.Type { return schema.AnyOf("JSON value", (*schema.Node)(nil)) }
 
 // jsonWriter writes nodes as JSON.
@@ -87,10 +87,10 @@ func (w *jsonWriter) scalar(n *schema.Node) {
 }
 
 func (w *jsonWriter) text(s string) {
-	w.out, _ = doc.Append(w.out, s) // a string always has JSON
+	w.out, _ = doc.Append(w.out, s) // a string is always valid JSON
 }
 
-// jsonNumber spells a number of YAML as JSON does, or is "" for infinity and NaN.
+// jsonNumber spells a YAML number as JSON does. It returns "" for infinity and NaN.
 func jsonNumber(text string) string {
 	text = strings.TrimPrefix(text, "+")
 	digits := strings.TrimPrefix(text, "-")
@@ -124,34 +124,34 @@ func jsonNumber(text string) string {
 	return sign + whole + fraction
 }
 
-// Mock is the work of a step in a test: the first answer whose condition holds.
+// Mock replaces the work of a step in a test. The first answer whose condition holds applies.
 type Mock []Answer
 
 // Answer is what a mocked step does with a message.
 type Answer struct {
-	Match expr.Cond        `yaml:"match" doc:"The answer is for messages for which this is true."`
+	Match expr.Cond        `yaml:"match" doc:"Only messages for which this is true get this answer."`
 	Set   *JSON            `yaml:"set" doc:"Fields that the step sets; objects are merged."`
-	JSON  *JSON            `yaml:"json" oneof:"body,optional" doc:"The payload that the step makes, as a document."`
-	Text  *string          `yaml:"text" oneof:"body,optional" doc:"The payload that the step makes, as it is."`
+	JSON  *JSON            `yaml:"json" oneof:"body,optional" doc:"The new payload, as a document."`
+	Text  *string          `yaml:"text" oneof:"body,optional" doc:"The new payload, as text."`
 	Meta  schema.Map[JSON] `yaml:"meta" doc:"Metadata that the step sets."`
 	Drop  bool             `yaml:"drop" doc:"The step drops the message."`
 	Error string           `yaml:"error" doc:"The step fails with this text."`
 	Class string           `yaml:"class" check:"oneof=transient|permanent|auth|rejected|expression|decode|timeout|late|panic" doc:"Class of the failure; permanent by default."`
 }
 
-// CheckConfig refuses what contradicts itself.
+// CheckConfig rejects contradictions.
 func (a *Answer) CheckConfig(report func(path, message, remedy string)) {
 	switch {
 	case a.Set != nil && (*a.Set)[0] != '{':
 		report("set", "fields are a mapping", "write `set: {FIELD: VALUE}`")
 	case a.Class != "" && a.Error == "":
-		report("class", "is a class, but there is no error", "add `error: TEXT`")
+		report("class", "there is a class, but no error", "add `error: TEXT`")
 	case a.Error != "" && a.Drop:
 		report("drop", "a message can't both fail and be dropped", "keep one of error and drop")
 	}
 }
 
-// UnmarshalConfig reads one answer or a list of them.
+// UnmarshalConfig decodes an answer or a list of answers.
 func (m *Mock) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	*m = nil
 	answers := []*schema.Node{n}
@@ -163,10 +163,10 @@ func (m *Mock) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// readAnswer reads an answer, or in short the fields that it sets.
+// readAnswer decodes an answer, or its short form: the fields that it sets.
 func readAnswer(d *schema.Decoder, n *schema.Node) (a Answer) {
 	var own, fields []string
-	answerKeys := schema.Of(Answer{}).Keys() // an answer written out has them, a document others
+	answerKeys := schema.Of(Answer{}).Keys() // a full answer has these keys; a document has others
 	for _, k := range n.Keys {
 		if slices.Contains(answerKeys, k.Text) {
 			own = append(own, k.Text)
@@ -191,7 +191,7 @@ func readAnswer(d *schema.Decoder, n *schema.Node) (a Answer) {
 	return a
 }
 
-// DescribeConfig is an answer, fields, or a list.
+// DescribeConfig describes an answer, fields, or a list.
 func (*Mock) DescribeConfig() *schema.Type {
 	return schema.AnyOf("answer or list of answers", Answer{}, map[string]*schema.Node(nil), []*schema.Node(nil))
 }

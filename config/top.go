@@ -9,15 +9,16 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// sectionWords are what other systems call a section of the same shape.
+// sectionWords are names that other systems give to a section of the same shape.
 var sectionWords = map[string]string{
 	"input": "inputs", "source": "inputs", "sources": "inputs", "output": "outputs", "sink": "outputs",
 	"sinks":     "outputs",
 	"processor": "processors", "transforms": "processors", "steps": "processors", "batcher": "batchers",
 }
 
-// top leaves out the top-level keys for anchors, x-NAME, and reads a section whose name is
-// misspelt as the one that is meant, so that what is in it is checked, too.
+// top removes the top-level keys for anchors, x-NAME. It reads a misspelt section under the name that is
+// meant, so that
+// its content is checked, too.
 func (l *loader) top(f *file) {
 	n := f.root
 	if n.Kind != schema.MapNode {
@@ -35,7 +36,7 @@ func (l *loader) top(f *file) {
 		}
 		meant := cmp.Or(sectionWords[key.Text], schema.Nearest(key.Text, known))
 		if meant == "" || n.Lookup(meant) != nil {
-			continue // the decoder complains
+			continue // the decoder reports it
 		}
 		p := schema.Problem{Code: schema.UnknownField, Message: fmt.Sprintf("unknown field %q", key.Text),
 			Remedy: fmt.Sprintf("did you mean %q?", meant)}

@@ -109,7 +109,7 @@ func TestABadCheckpointIsRefused(t *testing.T) {
 	write(t, dir, "in.ndjson", `{"n":1}`+"\n")
 	one, two := write(t, dir, "one.yaml", counted), write(t, dir, "two.yaml", counted)
 	flowd(t, dir, "", "-c", one, "-c", two).Want(t, 2, "two.yaml:3:44: inputs.in.file.checkpoint: cp is already used at",
-		"give each its own file")
+		"give each component its own file")
 	write(t, dir, "cp", "{")
 	got := flowd(t, dir, "", "-c", one)
 	if got.Want(t, 1, "checkpoint cp: is damaged or not a checkpoint",

@@ -10,37 +10,36 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Limits of what a file may expand to. A pipeline of a thousand components
-// stays far below them.
+// Limits of what a file may expand to. A pipeline of a thousand components is far below them.
 const (
 	maxDepth = 200
 	maxNodes = 100_000
-	maxMarks = 4 * maxNodes // see codec.Crowded; text within values has some, too
+	maxMarks = 4 * maxNodes // see codec.Crowded; text inside values has some, too
 	maxText  = MaxFile      // bytes of all values, aliases written out
 )
 
 var (
 	tooDeep = schema.Problem{Code: "yaml-too-deep", Message: fmt.Sprintf("nested more than %d levels deep", maxDepth),
-		Remedy: "a pipeline never needs that: is a bracket or an indent wrong above?"}
+		Remedy: "no pipeline needs that: look for a wrong bracket or indent above"}
 	tooLarge = schema.Problem{Code: "yaml-too-large", Message: fmt.Sprintf("more than %d values in one file", maxNodes),
 		Remedy: "split it into several pipelines"}
 )
 
-// converter turns the parser's tree into schema nodes, aliases and merge keys
-// expanded, and collects what is wrong with the tree.
+// converter turns the parser's tree into schema nodes, expands aliases and merge keys, and collects problems.
 type converter struct {
 	src      *cursor
-	path     string // of the node in hand: "inputs.orders"
+	path     string // of the current node, such as "inputs.orders"
 	nodes    int
 	text     int                 // bytes of the values so far
 	aliased  bool                // some alias was expanded
-	open     map[*yaml.Node]bool // values with an anchor that are being converted
+	open     map[*yaml.Node]bool // values with an anchor whose conversion has begun
 	problems []schema.Problem
-	full     bool // a limit was passed; nothing more is converted
+	full     bool // a limit was exceeded; nothing more is converted
 }
 
-// convert is the tree of n, a document's content; nil where that passes a limit, since what
-// is beyond it would seem to be left out.
+// convert converts a document's content. It returns nil if that exceeds a limit, since an incomplete tree
+// would look
+// like missing values.
 func convert(src *Source, n *yaml.Node) (*schema.Node, []schema.Problem) {
 	c := converter{src: &cursor{Source: src}, open: map[*yaml.Node]bool{}}
 	root := c.node(n, 0)
@@ -50,7 +49,7 @@ func convert(src *Source, n *yaml.Node) (*schema.Node, []schema.Problem) {
 	return root, c.problems
 }
 
-// node converts n and what is below it.
+// node converts n and everything below it.
 func (c *converter) node(n *yaml.Node, depth int) *schema.Node {
 	off := c.src.offset(n.Line, n.Column)
 	out := &schema.Node{Pos: c.src.Pos(off), Excerpt: c.src.Excerpt}
@@ -90,7 +89,7 @@ func (c *converter) scalar(out *schema.Node, n *yaml.Node, s scalar) {
 	out.Offset = func(i int) schema.Pos { return s.src.Pos(s.offset(i)) }
 }
 
-// room says whether one more node fits, and reports once when it does not.
+// room reports whether one more node fits. If not, it reports a problem once.
 func (c *converter) room(off, depth int) bool {
 	c.nodes++
 	const share = "write the values out, or share steps by `resources.steps`"
@@ -115,7 +114,7 @@ func (c *converter) room(off, depth int) bool {
 	return false
 }
 
-// tag refuses tags on lists and mappings: nothing here gives them a meaning.
+// tag rejects tags on lists and mappings, where they have no meaning.
 func (c *converter) tag(n *yaml.Node, off int) string {
 	if n.Style&yaml.TaggedStyle == 0 || n.Tag == "!!map" || n.Tag == "!!seq" {
 		return ""
@@ -138,7 +137,7 @@ func (c *converter) alias(n *yaml.Node, off, depth int) *schema.Node {
 // in runs f for the value of a key.
 func (c *converter) in(key string, f func()) { c.at(schema.Join(c.path, key), f) }
 
-// at runs f for the value with that path.
+// at runs f for the value at a path.
 func (c *converter) at(path string, f func()) {
 	outer := c.path
 	c.path = path

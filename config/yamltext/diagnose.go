@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// diagnose reads text that is not YAML line by line and returns the first of the usual
-// mistakes, nil when it sees none. It knows only as much of YAML as it needs to find its
-// way: indentation, quotes, brackets, blocks.
+// diagnose reads text that is not valid YAML line by line, and returns the first of the usual mistakes, or
+// nil. It knows
+// only as much YAML as that takes: indentation, quotes, brackets, blocks.
 func diagnose(text string) *finding {
 	s := scan{text: text, number: 1, anchors: map[string]bool{}}
 	for s.at < len(text) {
@@ -20,26 +20,26 @@ func diagnose(text string) *finding {
 	return nil
 }
 
-// scan is the position of diagnose.
+// scan is the state of diagnose.
 type scan struct {
 	text   string
-	at     int // the beginning of a line, between two calls of line
-	bol    int // the beginning of the line in hand
-	number int // of the line in hand, from 1
-	whole  int // the beginning of the value in hand, with its tag
+	at     int // between calls of line: the beginning of the next line
+	bol    int // the beginning of the current line
+	number int // of the current line, from 1
+	whole  int // the beginning of the current value, including its tag
 	levels []level
-	// explicit says that a key began with `? `, whose value begins with a colon.
+	// explicit reports that a key began with `? `, so its value begins with a colon.
 	explicit bool
 	anchors  map[string]bool
 }
 
-// level is an indentation that lines above have opened.
+// level is an indentation that a line above has opened.
 type level struct {
 	col   int
-	line  int  // where it was seen last
-	item  bool // of list items, else of keys
-	open  bool // deeper lines may follow: there is no value yet
-	plain bool // there is an unquoted value, which deeper lines continue
+	line  int  // the last line at this level
+	item  bool // its lines are list items, not keys
+	open  bool // the value is missing so far: deeper lines may follow
+	plain bool // it has an unquoted value, which deeper lines continue
 }
 
 var (
@@ -48,13 +48,12 @@ var (
 	missingColon = onFirstUse(`^([\w.-]+)(?:\s+(\S.*))?$`)
 )
 
-// onFirstUse is a regular expression that few files need: it is compiled when one does.
+// onFirstUse compiles a regular expression when it is first needed: few files need it.
 func onFirstUse(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// line reads the line at s.at, and the following ones as far as a value of it
-// reaches.
+// line reads the line at s.at and, if its value continues, the lines that belong to it.
 func (s *scan) line() *finding {
 	s.number += strings.Count(s.text[s.bol:s.at], "\n")
 	s.bol = s.at
@@ -77,8 +76,7 @@ func (s *scan) line() *finding {
 	return s.entry(s.bol+len(indent), end, false)
 }
 
-// entry reads what begins at off and ends with the line at end: list items, a
-// key with its value, or a value alone.
+// entry reads the text from off to the end of the line at end: list items, a key with its value, or a value.
 func (s *scan) entry(off, end int, behindDash bool) *finding {
 	rest := s.text[off:end]
 	col := off - s.bol
@@ -95,7 +93,7 @@ func (s *scan) entry(off, end int, behindDash bool) *finding {
 		return &finding{off, fmt.Sprintf("a line can't begin with %c", rest[0]), "remove it, or put the key or value into quotes"}
 	case strings.HasPrefix(rest, "? "):
 		s.explicit = true
-		return nil // a key on its own line
+		return nil // a key without a value
 	case (rest == ":" || strings.HasPrefix(rest, ": ")) && !s.explicit:
 		return &finding{off, "a key is missing before the colon", "write a name"}
 	case s.explicit && strings.HasPrefix(rest, ":"):
@@ -121,8 +119,9 @@ func (s *scan) entry(off, end int, behindDash bool) *finding {
 	return s.bare(off, end, col)
 }
 
-// bare reads a line that is neither an item nor a key with a colon: the value
-// of an open key above, or a key that lacks its colon.
+// bare reads a line that is neither an item nor a key with a colon: the value of a key above, or a key
+// without its
+// colon.
 func (s *scan) bare(off, end, col int) *finding {
 	rest := strings.TrimRight(s.text[off:end], " \t")
 	m := missingSpace().FindStringSubmatch(rest)
@@ -161,7 +160,7 @@ func (s *scan) enter(off, col int, item bool) *finding {
 		s.levels = append(s.levels, level{col: col, line: s.number, item: item, open: true})
 		return nil
 	case top.col == col && top.item && !item && len(s.levels) > 1 && s.levels[len(s.levels)-2].col == col:
-		s.levels = s.levels[:len(s.levels)-1] // a list may be as deep as its key
+		s.levels = s.levels[:len(s.levels)-1] // a list may be indented like its key
 		top = s.top()
 	case top.col == col && top.item != item:
 		return &finding{off,
@@ -178,13 +177,13 @@ func (s *scan) enter(off, col int, item bool) *finding {
 	return nil
 }
 
-// tooFar is a line below a level that has its value.
+// tooFar is the mistake of a line below a level that has its value already.
 func tooFar(off int, top *level) *finding {
 	return &finding{off, fmt.Sprintf("this line is indented below line %d, whose value is complete", top.line),
 		"indent it like the lines around it, or remove the value above"}
 }
 
-// leave closes the levels beyond a column, and returns the last of them.
+// leave closes the levels beyond a column, and returns the last one closed.
 func (s *scan) leave(col int) (closed *level) {
 	for top := s.top(); top != nil && top.col > col; top = s.top() {
 		closed = top
@@ -200,8 +199,7 @@ func (s *scan) top() *level {
 	return &s.levels[len(s.levels)-1]
 }
 
-// keyLen is the distance to the colon after the key at the beginning of s, -1 when there is
-// no key.
+// keyLen returns the distance to the colon after the key at the beginning of s, or -1 if there is no key.
 func keyLen(s string) int {
 	i := 0
 	if s != "" && (s[0] == '"' || s[0] == '\'') {
@@ -229,5 +227,5 @@ func keyLen(s string) int {
 	return -1
 }
 
-// endsWord says whether s begins with white space or is at its end.
+// endsWord reports whether s is empty or begins with white space.
 func endsWord(s string) bool { return s == "" || strings.IndexByte(" \t\r\n", s[0]) >= 0 }

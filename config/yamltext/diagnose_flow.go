@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// flow reads a value in brackets or braces, which may reach over several lines. col is the
-// indentation of what it belongs to: a key there shows that the closing bracket is missing.
+// flow reads a value in brackets or braces, which may span several lines. col is the indentation of the key
+// or item
+// that holds it: a key at that column shows that the closing bracket is missing.
 func (s *scan) flow(off, col int) *finding {
-	var open []int // where the brackets began that are not closed
+	var open []int // where the unclosed brackets begin
 	unclosed := func() *finding {
 		last := open[len(open)-1]
 		return &finding{last, fmt.Sprintf("this %c is not closed", s.text[last]),
@@ -56,7 +57,7 @@ func (s *scan) flow(off, col int) *finding {
 					"separate pairs with commas; put a value that contains `: ` into quotes"}
 			}
 			fresh, colon = true, true
-		case c == '?' && (!fresh || endsWord(s.text[i+1:])): // the parser takes it for the sign of a key
+		case c == '?' && (!fresh || endsWord(s.text[i+1:])): // the parser reads it as the start of a key
 			return inFlow(s.text, i, c)
 		case fresh && (c == '"' || c == '\''):
 			n, bad := quotedLen(s.text[i:])
@@ -75,7 +76,7 @@ func (s *scan) flow(off, col int) *finding {
 			fresh = false
 		case fresh && strings.IndexByte("@`%|>", c) >= 0:
 			return &finding{i, fmt.Sprintf("a value can't begin with %c", c), "put it into quotes"}
-		case fresh && c == '&': // the value is still to come
+		case fresh && c == '&': // the value follows
 			n := until(s.text[i+1:], ",]} \t\r\n")
 			s.anchors[s.text[i+1:i+1+n]] = true
 			i += n
@@ -92,7 +93,7 @@ func (s *scan) flow(off, col int) *finding {
 	return unclosed()
 }
 
-// behindFlow reads what stands behind the last closing bracket.
+// behindFlow reads the text after the last closing bracket.
 func (s *scan) behindFlow(off, end int) *finding {
 	after := uncommented(s.rest(end))
 	if after == "" || after[0] == ':' {
@@ -101,7 +102,7 @@ func (s *scan) behindFlow(off, end int) *finding {
 	}
 	at := end + spaces(s.text[end:])
 	if strings.IndexByte("]}", after[0]) >= 0 {
-		return &finding{at, fmt.Sprintf("%c closes nothing", after[0]), "remove it, or open it before"}
+		return &finding{at, fmt.Sprintf("this %c closes nothing", after[0]), "remove it, or open it before"}
 	}
 	whole := s.text[off : end+contentLen(s.text[end:])]
 	return &finding{at, fmt.Sprintf("there is text after the closing %c", s.text[end-1]),
@@ -113,8 +114,9 @@ func inFlow(text string, off int, c byte) *finding {
 		"put the whole value into quotes" + flowValue(text, off)}
 }
 
-// flowValue shows in quotes the value, or key, that holds the byte at off, in
-// the line of which it is; "" when its ends are not plain to see.
+// flowValue returns, in quotes, the value or key that contains the byte at off on its line. It returns "" if
+// its ends
+// are unclear.
 func flowValue(text string, off int) string {
 	from := strings.LastIndexAny(text[:off], "\n") + 1
 	begin, depth := from, 0

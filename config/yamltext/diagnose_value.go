@@ -11,7 +11,7 @@ func (s *scan) value(off, end int) *finding {
 	return s.content(s.whole, end)
 }
 
-// content is value after tags and anchors.
+// content reads a value after its tags and anchors.
 func (s *scan) content(off, end int) *finding {
 	rest := s.text[off:end]
 	top := s.top()
@@ -51,10 +51,10 @@ func (s *scan) content(off, end int) *finding {
 	return nil
 }
 
-// wholeInQuotes is the value in hand, which ends at end, in quotes.
+// wholeInQuotes returns the current value, which ends at end, in quotes.
 func (s *scan) wholeInQuotes(end int) string { return inQuotes(uncommented(s.text[s.whole:end])) }
 
-// property reads what may stand in front of a value: *alias, &anchor, !tag.
+// property reads what may precede a value: *alias, &anchor, !tag.
 func (s *scan) property(off, end int) *finding {
 	rest := s.text[off:end]
 	word := rest[:wordLen(rest)]
@@ -91,9 +91,9 @@ func (s *scan) property(off, end int) *finding {
 	return s.content(off+spaces(s.text[off:end]), end)
 }
 
-// unnamed is an alias of a name that nothing has.
+// unnamed is the mistake of an alias whose anchor does not exist.
 func unnamed(off int, name, remedy string) *finding {
-	return &finding{off, fmt.Sprintf("*%s repeats a value that is named &%[1]s, but there is none above", name), remedy}
+	return &finding{off, fmt.Sprintf("*%s repeats the value named &%[1]s, but no value above has that name", name), remedy}
 }
 
 // block reads a | or > scalar: its header, and the deeper lines below.
@@ -114,7 +114,7 @@ func (s *scan) block(off, end, col int) *finding {
 	return nil
 }
 
-// quoted reads a quoted value, which may reach over several lines.
+// quoted reads a quoted value, which may span several lines.
 func (s *scan) quoted(off, end int) *finding {
 	n, bad := quotedLen(s.text[off:])
 	switch {
@@ -138,14 +138,15 @@ func (s *scan) quoted(off, end int) *finding {
 	return nil
 }
 
-// rest is the rest of the line at off.
+// rest returns the rest of the line at off.
 func (s *scan) rest(off int) string { return s.text[off : off+contentLen(s.text[off:])] }
 
-// skipTo goes on with the line behind off.
+// skipTo continues with the line after off.
 func (s *scan) skipTo(off int) { s.at = max(s.at, off+lineLen(s.text[off:])) }
 
-// quotedLen is the length of the quoted text at the beginning of s, -1 when it
-// is never closed; bad is where it holds an escape that YAML does not know.
+// quotedLen returns the length of the quoted text at the beginning of s, or -1 if it is never closed. bad is
+// the place
+// of an escape that YAML does not know.
 func quotedLen(s string) (n, bad int) {
 	q := s[0]
 	for i := 1; i < len(s); i++ {
@@ -178,7 +179,7 @@ func unclosedQuote(text string, off int) *finding {
 	return &finding{off, "this quote is not closed on its line", fmt.Sprintf("close it with %c; %s", text[off], inside)}
 }
 
-// uncommented is s without the comment at its end and the blanks around.
+// uncommented returns s without its comment at the end, and trimmed.
 func uncommented(s string) string {
 	for i := range len(s) {
 		if s[i] == '#' && (i == 0 || s[i-1] == ' ' || s[i-1] == '\t') {
@@ -189,7 +190,7 @@ func uncommented(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// inQuotes is text as YAML reads it back, in the quotes that change it least.
+// inQuotes quotes text for YAML, with the quotes that need the fewest changes.
 func inQuotes(text string) string {
 	if strings.Contains(text, "'") && !strings.ContainsAny(text, `"\`) {
 		return `"` + text + `"`

@@ -11,37 +11,36 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Editor changes values of a file; all else stays as it stands there.
+// Editor changes values of a file, and leaves everything else unchanged.
 type Editor struct {
-	mark  string // the byte order mark, if there is one
+	mark  string // the byte order mark, if any
 	src   *Source
 	root  *yaml.Node
 	edits []edit
-	keys  []*yaml.Node // whose values are replaced
+	keys  []*yaml.Node // keys whose values are replaced
 }
 
-// edit replaces what is between two bytes.
+// edit replaces the text between two offsets in bytes.
 type edit struct {
 	from, to int
 	text     string
 }
 
-// ErrShared says that a value is written elsewhere in the file, so that it can't be
-// changed for one place alone.
+// ErrShared says that a value is written elsewhere in the file, so it can't be changed in one place only.
 var ErrShared = errors.New("it is written elsewhere, through an anchor or merge key")
 
-// Edit reads a file that is to be changed.
+// Edit reads a file for editing.
 func Edit(file string, data []byte) (*Editor, error) {
 	text := strings.TrimPrefix(string(data), "\ufeff")
 	root, _, err := documents(text)
 	return &Editor{mark: string(data[:len(data)-len(text)]), src: newSource(file, text), root: root}, err
 }
 
-// Root is the whole of the file.
+// Root returns the whole file as a value.
 func (e *Editor) Root() Value { return Value{n: e.root} }
 
-// Set replaces or adds the value of a key of a mapping in the file, in the form that
-// the mapping has: in braces or in lines.
+// Set replaces or adds the value of a key of a mapping in the file. It keeps the mapping's style: braces or
+// lines.
 func (e *Editor) Set(in Value, name string, value Value) error {
 	var key, old *yaml.Node
 	for k, v := range in.Pairs() {
@@ -76,7 +75,7 @@ func (e *Editor) setInFlow(test, key, old, value *yaml.Node) error {
 	if test.Style&yaml.FlowStyle == 0 {
 		return ErrShared
 	}
-	end := flowEnd(e.src.text, e.offset(test)) - 1 // its brace
+	end := flowEnd(e.src.text, e.offset(test)) - 1 // its closing brace
 	end = len(strings.TrimRight(e.src.text[:end], " \t\r\n"))
 	separator := ", "
 	if strings.HasSuffix(e.src.text[:end], ",") {
@@ -113,8 +112,9 @@ func (e *Editor) offset(n *yaml.Node) int {
 	return (&cursor{Source: e.src}).offset(n.Line, n.Column)
 }
 
-// blockEnd is where the value of a key in a block mapping ends: after the last line that is
-// indented further than the key.
+// blockEnd returns where the value of a key in a block mapping ends: after the last line that is indented
+// further than
+// the key.
 func (e *Editor) blockEnd(key, value *yaml.Node) int {
 	off := e.offset(key)
 	end := off + contentLen(e.src.text[off:])
@@ -134,7 +134,7 @@ func (e *Editor) blockEnd(key, value *yaml.Node) int {
 	return end
 }
 
-// flowEnd is where the value that begins at off inside { } or [ ] ends.
+// flowEnd returns where the value that begins at off inside { } or [ ] ends.
 func flowEnd(text string, off int) int {
 	depth := 0
 	for i := off; i < len(text); i++ {
@@ -164,7 +164,7 @@ func flowEnd(text string, off int) int {
 	return len(text)
 }
 
-// replaced is the text with all changes made.
+// replaced returns the text with all changes.
 func (e *Editor) replaced() string {
 	text := e.src.text
 	eol := "\n"
@@ -174,7 +174,7 @@ func (e *Editor) replaced() string {
 	slices.SortFunc(e.edits, func(a, b edit) int { return b.from - a.from })
 	for i := 0; i < len(e.edits); i++ {
 		c := e.edits[i]
-		for i+1 < len(e.edits) && e.edits[i+1].from == c.from { // two keys that are added in one place
+		for i+1 < len(e.edits) && e.edits[i+1].from == c.from { // two keys added at the same place
 			i++
 			c.text = e.edits[i].text + c.text
 		}
@@ -183,8 +183,7 @@ func (e *Editor) replaced() string {
 	return text
 }
 
-// Apply is the file with all changes made, and its nodes. It is checked to be like the
-// file before but for what was replaced.
+// Apply returns the file with all changes, and its nodes. It checks that nothing else has changed.
 func (e *Editor) Apply() (text string, root *schema.Node, err error) {
 	err = errors.New("the file can't be rewritten safely (change it by hand)")
 	text = e.replaced()
@@ -218,7 +217,7 @@ func (e *Editor) alike(a, b *yaml.Node) bool {
 	return true
 }
 
-// render is a node as text, without a line break at its end.
+// render returns a node as text, without a line break at its end.
 func render(n *yaml.Node) (string, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)

@@ -10,11 +10,12 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// dateText is a date that YAML 1.1 knew: people still expect it to be special.
+// dateText matches YAML 1.1 dates, which people still expect to be special.
 var dateText = onFirstUse(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?$`)
 
-// kindOf is the kind of a scalar, and the tag that says more than the kind:
-// an explicit one, or !!timestamp for a plain date.
+// kindOf returns the kind of a scalar, and a tag that says more than the kind: an explicit tag, or
+// !!timestamp for a
+// plain date.
 func kindOf(n *yaml.Node) (kind schema.NodeKind, tag string) {
 	if n.Style&yaml.TaggedStyle != 0 {
 		return taggedKind(n.Tag), n.Tag
@@ -29,7 +30,7 @@ func kindOf(n *yaml.Node) (kind schema.NodeKind, tag string) {
 	return kind, tag
 }
 
-// plainKind is what YAML's core schema takes a plain scalar for.
+// plainKind returns the kind that YAML's core schema gives a plain scalar.
 func plainKind(text string) schema.NodeKind {
 	switch text {
 	case "", "~", "null", "Null", "NULL":
@@ -73,7 +74,7 @@ func isFloat(text string) bool {
 	case "":
 		return false
 	}
-	// Go reads 0x1p-2 and Inf, too, and a second sign nowhere.
+	// ParseFloat also accepts 0x1p-2 and Inf. It accepts no second sign.
 	_, err := strconv.ParseFloat(text, 64)
 	return !errors.Is(err, strconv.ErrSyntax) && strings.TrimLeft(text[:1], "0123456789.") == "" &&
 		strings.TrimLeft(text, "0123456789.eE+-") == ""

@@ -9,8 +9,9 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// mapping converts the pairs of n into out. Keys written out precede those of a merge key,
-// and the earlier of two merged mappings before the later.
+// mapping converts the pairs of n into out. Explicit keys take precedence over those of a merge key, and
+// earlier merged
+// mappings over later ones.
 func (c *converter) mapping(out *schema.Node, n *yaml.Node, depth int) {
 	seen := map[string]*schema.Node{}
 	var merges []*yaml.Node
@@ -42,7 +43,7 @@ func (c *converter) mapping(out *schema.Node, n *yaml.Node, depth int) {
 	}
 }
 
-// key converts a key; nil, and a complaint, when it can't be one.
+// key converts a key, or reports a problem and returns nil.
 func (c *converter) key(k *yaml.Node) *schema.Node {
 	off := c.src.offset(k.Line, k.Column)
 	bad := func(message, remedy string) *schema.Node {
@@ -70,7 +71,7 @@ func (c *converter) key(k *yaml.Node) *schema.Node {
 	return key
 }
 
-// duplicate reports a key that is in its mapping a second time.
+// duplicate reports a key that its mapping already contains.
 func (c *converter) duplicate(key, first *schema.Node, off int) {
 	c.in(key.Text, func() {
 		c.report(off, schema.Problem{Code: schema.DuplicateKey,
@@ -79,8 +80,9 @@ func (c *converter) duplicate(key, first *schema.Node, off int) {
 	})
 }
 
-// swallowed finds a value in { } that YAML split at a comma: {when: f(a, b)} has
-// the keys `when` and `b)`. It complains, and gives the value what was taken.
+// swallowed finds a value in { } that YAML split at a comma: {when: f(a, b)} has the keys `when` and `b)`. It
+// reports the
+// problem and restores the value.
 func (c *converter) swallowed(out *schema.Node, n, k, v *yaml.Node) bool {
 	if n.Style&yaml.FlowStyle == 0 || v.Kind != yaml.ScalarNode || v.Value != "" || styleOf(v) != schema.Plain ||
 		v.Style&yaml.TaggedStyle != 0 {
@@ -101,7 +103,7 @@ func (c *converter) swallowed(out *schema.Node, n, k, v *yaml.Node) bool {
 	return true
 }
 
-// merge adds the pairs of a merge key's value that out does not have yet.
+// merge adds the pairs of a merge key's value that out lacks.
 func (c *converter) merge(out *schema.Node, seen map[string]*schema.Node, v *yaml.Node, depth int) {
 	target := v
 	if v.Kind == yaml.AliasNode {

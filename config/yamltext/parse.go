@@ -1,22 +1,30 @@
-// Package yamltext is all that knows YAML: it reads the text of pipeline files, says where
-// and why a text is not YAML, and writes into files so that comments stay. Package config
-// calls it, and works with the [schema.Node] values that it gets; yamltext knows neither
-// pipelines nor plugins. Start at [Parse]; [Salvage] reads what is left of a file with
-// mistakes, [Source.Value] an override, and [Edit] changes a file.
+// Package yamltext contains everything that depends on YAML: it parses pipeline files, says where and why a
+// text is not
+// valid YAML, and edits files so that comments stay. Package config calls it, and works with the resulting
+// [schema.Node]
+// values. yamltext knows neither pipelines nor plugins. Start at [Parse]. [Salvage] reads what is left of a
+// file with
+// mistakes, [Source.Value] parses an override, and [Edit] changes a file.
 //
-// gopkg.in/yaml.v3 is the only parser. It gives no column for a mistake, and often the wrong line. So diagnose reads a text
-// that it refuses again, line by line, for the usual mistakes. In the examples with one wrong character it explained 5,633
-// of 5,903 texts, and named the line of that character in 4,734; for the others the line is the parser's.
+// gopkg.in/yaml.v3 is the only parser. It gives no column for a mistake, and often the wrong line. So
+// diagnose searches
+// a rejected text line by line for the usual mistakes. In examples with one wrong character, it explained
+// 5,633 of 5,903
+// texts and named the right line in 4,734. For the others the line is the parser's.
 //
-// The parser stops at the first mistake, which would hide all that is wrong behind it. Salvage leaves out the entry with
-// that mistake and tries again, so that lint shows the others, too.
+// The parser stops at the first mistake, which would hide all later ones. Salvage removes the entry with that
+// mistake and
+// tries again, so that lint shows the others, too.
 //
-// github.com/goccy/go-yaml (1.19.2) names columns, but can't take the place of yaml.v3. It read 713 of 6,063
-// texts that are not YAML (a value that begins with %, a ? inside braces), refused 265 of
-// 13,834 that are, and read other values in 371: a tab inside a word is lost, and a quoted
-// text of several lines keeps the line breaks of Windows. Brackets cost the square of their
-// depth: 20,000 of them, 40 KB, take 640 MB. A block of 14 MB takes 1.1 s and 510 MB instead
-// of 0.2 s and 107 MB, a list of steps of 800 KB 90 ms instead of 43.
+// github.com/goccy/go-yaml (1.19.2) names columns, but can't replace yaml.v3. It accepted 713 of 6,063
+// invalid texts (a
+// value that begins with %, a ? inside braces), rejected 265 of 13,834 valid ones, and read 371 differently:
+// it loses a
+// tab inside a word, and keeps Windows line breaks in a quoted text of several lines. Its cost grows with the
+// square of
+// the depth of brackets: 20,000 of them, 40 KB, take 640 MB. A block of 14 MB takes 1.1 s and 510 MB instead
+// of 0.2 s and
+// 107 MB, a list of steps of 800 KB 90 ms instead of 43.
 package yamltext
 
 import (
@@ -32,16 +40,15 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// MaxFile is how many bytes a pipeline file may have.
+// MaxFile is the maximum size of a pipeline file, in bytes.
 const MaxFile = 16 << 20
 
-// Parse turns a file's bytes into nodes. With a problem in the text itself the
-// root is nil, for there is nothing to say about the rest.
+// Parse parses a file. If the text itself has a problem, the root is nil.
 func Parse(file string, data []byte) (*schema.Node, []schema.Problem) {
 	text := strings.TrimPrefix(string(data), "\ufeff")
 	crowded := codec.Crowded(text, maxMarks)
 	if crowded >= 0 {
-		text = text[:crowded] // the rest isn't even indexed
+		text = text[:crowded] // the rest is not even indexed
 	}
 	src := newSource(file, text)
 	one := func(off int, p schema.Problem) (*schema.Node, []schema.Problem) {
@@ -75,10 +82,11 @@ func Parse(file string, data []byte) (*schema.Node, []schema.Problem) {
 	return convert(src, root)
 }
 
-// Value reads the value that begins at a byte of an override; the path is for
-// complaints. It is nil where the text is not YAML.
+// Value parses the value that begins at byte from of an override. path is for problems. It returns nil if the
+// text is
+// not valid YAML.
 func (s *Source) Value(from int, path string) (*schema.Node, []schema.Problem) {
-	// Blanks in the place of the path keep every column right.
+	// Blanks in place of the path keep the columns right.
 	blanks := utf8.RuneCountInString(s.text[:from])
 	src := NewOverride(s.file, strings.Repeat(" ", blanks)+s.text[from:])
 	root, second, err := documents(src.text)
@@ -98,12 +106,10 @@ func (s *Source) Value(from int, path string) (*schema.Node, []schema.Problem) {
 	return convert(src, root)
 }
 
-// documents parses text: its first document's content, nil when there is none,
-// and the second's, nil when there is none.
+// documents returns the content of the first and of the second document in text, or nil if there is none.
 func documents(text string) (first, second *yaml.Node, err error) {
 	defer func() {
-		// The parser is old and no longer repaired: what makes it panic is text
-		// that it can't read.
+		// The parser is no longer maintained, and panics on some texts that it can't read.
 		if r := recover(); r != nil {
 			err = fmt.Errorf("yaml: %v", r)
 		}

@@ -7,12 +7,13 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Salvage reads what can be read of a file that is not YAML: entries in which a mistake
-// out, one after another, until the rest parses. The nodes keep their positions. It returns
-// nil when nothing sensible is left; more are the mistakes in sections other than that of
-// the first, which is in line at.
+// Salvage reads what it can of a file that is not valid YAML: it removes one entry with a mistake after
+// another until the
+// rest parses. Nodes keep their positions. It returns nil if nothing sensible is left. more are mistakes in
+// other
+// sections than that of the first mistake, which is in line at.
 func Salvage(file string, data []byte, at int) (root *schema.Node, cuts Cuts, more []schema.Problem) {
-	const mistakes, longest = 20, 256 << 10 // bytes; each attempt parses all of it
+	const mistakes, longest = 20, 256 << 10 // in bytes; each attempt parses all of it
 	if len(data) > longest {
 		return nil, nil, nil
 	}
@@ -39,29 +40,30 @@ func Salvage(file string, data []byte, at int) (root *schema.Node, cuts Cuts, mo
 			return root, cuts, append(more, problems...)
 		}
 		at = problems[0].Pos.Line
-		alias := strings.Contains(problems[0].Message, "repeats a value") // that was cut out
+		alias := strings.Contains(problems[0].Message, "repeats the value") // the anchor may have been removed
 		if !alias && !slices.ContainsFunc(cuts, func(c lines) bool { return t.section(c.from) == t.section(at) }) {
-			more = append(more, problems[0]) // in the same section it may follow from the first
+			more = append(more, problems[0]) // in the same section it may follow from the first mistake
 		}
 	}
 	return nil, nil, more
 }
 
-// lines are those from one to another, both included, counted from 1.
+// lines is a range of lines, both ends included, counted from 1.
 type lines struct{ from, to int }
 
 func (l lines) has(line int) bool { return l.from <= line && line <= l.to }
 
-// cutter is a file's text by lines, without their ends.
+// cutter is a file's text as lines, without their ends.
 type cutter struct {
-	whole []string // as it was
-	lines []string // what is left
+	whole []string // the original
+	lines []string // the remaining text
 }
 
 func (t *cutter) text() string { return strings.Join(t.lines, "\n") }
 
-// regions are what may be cut out for a mistake in a line, the smallest first: the
-// entry of a section, and the section.
+// regions returns the ranges that may be removed for a mistake in a line, the smallest first: the entry of a
+// section,
+// and the section.
 func (t *cutter) regions(at int) []lines {
 	section := t.section(at)
 	all := []lines{section}
@@ -76,13 +78,14 @@ func (t *cutter) regions(at int) []lines {
 	return all
 }
 
-// section is the part of the file under a key at the top that holds a line.
+// section returns the lines under the top-level key whose value contains line at.
 func (t *cutter) section(at int) lines {
 	return t.around(at, 0, false, lines{1, len(t.whole)})
 }
 
-// around are the lines within others from the last one before at that is indented this far
-// to the next. At the top, an item begins none: it belongs to the key above.
+// around returns a range inside within: from the last line before at with this indentation up to the next
+// such line.
+// At the top level, an item does not begin a range: it belongs to the key above.
 func (t *cutter) around(at, indent int, items bool, within lines) lines {
 	begins := func(i int) bool {
 		line := t.whole[i-1]
@@ -99,14 +102,15 @@ func (t *cutter) around(at, indent int, items bool, within lines) lines {
 	return lines{from, to}
 }
 
-// hasContent says whether a line has more than blanks and a comment.
+// hasContent reports whether a line has more than blanks and a comment.
 func hasContent(line string) bool {
 	line = strings.TrimLeft(line, " \t\r")
 	return line != "" && line[0] != '#'
 }
 
-// cut empties lines, except for the key or the dash with which they begin, so that what is
-// left keeps its names and numbers.
+// cut empties lines, except for a key or dash at their beginning, so that the remaining entries keep their
+// names and
+// numbers.
 func (t *cutter) cut(l lines) {
 	first := t.whole[l.from-1]
 	indent := spaces(first)
@@ -121,10 +125,10 @@ func (t *cutter) cut(l lines) {
 	}
 }
 
-// Cuts are the parts of a file that could not be read.
+// Cuts are the removed parts of a file.
 type Cuts []lines
 
-// Without are the problems that do not come from what was cut out.
+// Without returns the problems that are not caused by the removed parts.
 func (cuts Cuts) Without(problems []schema.Problem) []schema.Problem {
 	if len(cuts) == 0 {
 		return problems

@@ -8,20 +8,19 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// scalar is how a scalar is written in its source: the parser gives only where it begins
-// and what it means.
+// scalar is the source text of a scalar. The parser gives only where it begins and what it means.
 type scalar struct {
 	src   *Source
 	style schema.Style
 	value string
-	start int // of the text: after tags, anchors and the opening quote; of a block, its | or >
+	start int // where the text begins: after tags, anchors and the opening quote; for a block, its | or >
 }
 
 // newScalar finds the text of n, which begins at off.
 func newScalar(src *Source, n *yaml.Node, off int) scalar {
 	s := scalar{src: src, style: styleOf(n), value: n.Value}
 	if n.Value == "" && s.style == schema.Plain {
-		s.start = off // a tag or anchor, if anything, is all there is to show
+		s.start = off // there is nothing after a tag or anchor
 		return s
 	}
 	for off < len(src.text) && (src.text[off] == '!' || src.text[off] == '&') {
@@ -49,15 +48,14 @@ func styleOf(n *yaml.Node) schema.Style {
 	return schema.Plain
 }
 
-// offset is the place in the source of byte i of the value; of its end, when i
-// is its length.
+// offset returns the place in the source of byte i of the value, or of its end if i is its length.
 func (s scalar) offset(i int) int {
 	if s.style == schema.Literal || s.style == schema.Folded {
 		return s.blockOffset(i)
 	}
 	text, at, v := s.src.text, s.start, 0
 	for at < len(text) && v < len(s.value) {
-		from, made := s.next(at) // bytes of source, and of the value that they make
+		from, made := s.next(at) // bytes of source, and of the value
 		if v+made > i {
 			break
 		}
@@ -66,8 +64,7 @@ func (s scalar) offset(i int) int {
 	return at
 }
 
-// next measures what is at a place of the source: its length, and that of what it makes of
-// the value.
+// next measures the piece at a place of the source: its length there, and its length in the value.
 func (s scalar) next(at int) (from, made int) {
 	text := s.src.text[at:]
 	switch c := text[0]; {
@@ -83,7 +80,7 @@ func (s scalar) next(at int) (from, made int) {
 	return 1, 1
 }
 
-// foldLen measures white space: its length and the line breaks in it.
+// foldLen measures white space: its length, and the number of line breaks in it.
 func foldLen(s string) (n, breaks int) {
 	for n < len(s) {
 		switch b := breakLen(s[n:]); {
@@ -98,8 +95,9 @@ func foldLen(s string) (n, breaks int) {
 	return n, breaks
 }
 
-// escapeLen is the length of the escape at the beginning of s, and how many bytes it means.
-// An escaped line break means nothing, together with the white space after it.
+// escapeLen returns the length of the escape at the beginning of s, and of its value. An escaped line break
+// has no
+// value, including the white space after it.
 func escapeLen(s string) (from, made int) {
 	if len(s) < 2 {
 		return len(s), 0
@@ -155,8 +153,7 @@ func (s scalar) blockOffset(i int) int {
 	return len(text)
 }
 
-// indent is how many spaces the lines of a block, which begin at off, have in
-// front of the value.
+// indent returns the indentation, in spaces, of a block whose lines begin at off.
 func (s scalar) indent(off int) int {
 	rest := s.src.text[off:]
 	for rest != "" {
@@ -169,7 +166,7 @@ func (s scalar) indent(off int) int {
 	return 0
 }
 
-// tail is the comment after the scalar on its line.
+// tail returns the comment after the scalar on its line.
 func (s scalar) tail() string {
 	if s.style == schema.Literal || s.style == schema.Folded {
 		return ""
@@ -192,13 +189,13 @@ func (s scalar) tail() string {
 	return ""
 }
 
-// spaces counts the blanks in front of s.
+// spaces counts the blanks at the beginning of s.
 func spaces(s string) int { return len(s) - len(strings.TrimLeft(s, " \t")) }
 
-// spaceLen measures white space, line breaks included.
+// spaceLen returns the length of white space, including line breaks.
 func spaceLen(s string) int { n, _ := foldLen(s); return n }
 
-// until is the distance to the first of some characters, or to the end of s.
+// until returns the distance to the first of some characters, or to the end of s.
 func until(s, chars string) int {
 	if n := strings.IndexAny(s, chars); n >= 0 {
 		return n
@@ -206,10 +203,10 @@ func until(s, chars string) int {
 	return len(s)
 }
 
-// wordLen is the distance to the next white space.
+// wordLen returns the distance to the next white space.
 func wordLen(s string) int { return until(s, " \t\r\n") }
 
-// contentLen is the length of the first line of s without its end, lineLen with it.
+// contentLen returns the length of the first line of s without its end, lineLen with it.
 func contentLen(s string) int { return until(s, "\r\n") }
 
 func lineLen(s string) int {

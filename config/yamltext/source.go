@@ -10,25 +10,25 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Source is the text of one file, or of one override, and finds places in it.
-// It is read-only once made.
+// Source is the text of one file or override, and finds places in it. It is read-only once made.
 type Source struct {
 	file  string
-	text  string // without byte order mark
+	text  string // without the byte order mark
 	lines []int  // where each line begins, as editors count them
 	marks []int  // where each line begins, as the YAML parser counts them
-	flat  bool   // an override: its places have a column but no line
+	flat  bool   // an override: places have a column but no line
 }
 
-// NewOverride is the text of an override, under a name for complaints.
+// NewOverride returns the text of an override, with a name for problems.
 func NewOverride(name, text string) *Source {
 	s := newSource(name, text)
 	s.flat = true
 	return s
 }
 
-// newSource indexes the lines of text. The parser takes more characters for
-// line breaks than editors do, so that two indexes are kept.
+// newSource indexes the lines of text. There are two indexes, since the parser takes more characters for line
+// breaks
+// than editors do.
 func newSource(file, text string) *Source {
 	s := &Source{file: file, text: text, lines: []int{0}, marks: []int{0}}
 	for i := 0; i < len(text); {
@@ -46,8 +46,9 @@ func newSource(file, text string) *Source {
 	return s
 }
 
-// breakLen is the length of the line break at the beginning of s, 0 if there
-// is none: CR, LF, both, and Unicode's NEL, LS and PS, which YAML 1.1 knows.
+// breakLen returns the length of the line break at the beginning of s, or 0: CR, LF, both, and the Unicode
+// characters
+// NEL, LS and PS, which YAML 1.1 knows.
 func breakLen(s string) int {
 	switch {
 	case s == "":
@@ -67,7 +68,7 @@ func breakLen(s string) int {
 	return 0
 }
 
-// Pos is the place of the byte at off.
+// Pos returns the place of the byte at off.
 func (s *Source) Pos(off int) schema.Pos {
 	off = min(max(off, 0), len(s.text))
 	line, found := slices.BinarySearch(s.lines, off)
@@ -81,16 +82,17 @@ func (s *Source) Pos(off int) schema.Pos {
 	return schema.Pos{File: s.file, Line: line + 1, Col: col}
 }
 
-// cursor finds the places of nodes one after another: a file may be one line,
-// which must not be counted through from its beginning for each of them.
+// cursor finds the places of nodes in order. It remembers the last place, since a file may be one line that
+// must not be
+// counted from its beginning for each node.
 type cursor struct {
 	*Source
-	line, col, off int        // the parser's place that was found last, and its byte
-	last           schema.Pos // the place that was found last
+	line, col, off int        // the last place in the parser's terms, and its byte
+	last           schema.Pos // the last place
 	lastOff        int
 }
 
-// offset is the byte at a parser's place, line and column counted from 1.
+// offset returns the byte at the parser's line and column, counted from 1.
 func (c *cursor) offset(line, col int) int {
 	if line < 1 || line > len(c.marks) {
 		return len(c.text)
@@ -105,7 +107,7 @@ func (c *cursor) offset(line, col int) int {
 	return c.off
 }
 
-// Pos is the place of the byte at off.
+// Pos returns the place of the byte at off.
 func (c *cursor) Pos(off int) schema.Pos {
 	if c.lastOff <= off && c.last.Col > 0 && !strings.Contains(c.text[c.lastOff:off], "\n") {
 		c.last.Col += utf8.RuneCountInString(c.text[c.lastOff:off])
@@ -116,7 +118,7 @@ func (c *cursor) Pos(off int) schema.Pos {
 	return c.last
 }
 
-// line is the text of a line, counted from 1, without its end.
+// line returns the text of a line, counted from 1, without its end.
 func (s *Source) line(n int) string {
 	if n < 1 || n > len(s.lines) {
 		return ""
@@ -128,8 +130,7 @@ func (s *Source) line(n int) string {
 	return strings.TrimSuffix(s.text[s.lines[n-1]:end], "\r")
 }
 
-// Excerpt is the source line at p, or the beginning of one that is too long
-// for anybody to look at.
+// Excerpt returns the source line at p, or the beginning of a very long one.
 func (s *Source) Excerpt(p schema.Pos) string {
 	const longest = 64 << 10
 	line := s.line(max(p.Line, 1))
@@ -143,14 +144,14 @@ func (s *Source) Excerpt(p schema.Pos) string {
 	return line[:end]
 }
 
-// Problem is a complaint about the byte at off.
+// Problem returns a problem at the byte at off.
 func (s *Source) Problem(off int, p schema.Problem) schema.Problem {
 	p.Pos = s.Pos(off)
 	p.Excerpt, p.Caret = s.Excerpt(p.Pos), p.Pos
 	return p
 }
 
-// refuse says why bytes can't be a pipeline file at all, if so, and where.
+// refuse reports whether, where and why bytes can't be a pipeline file at all.
 func refuse(data []byte) (off int, p schema.Problem, bad bool) {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return 0, schema.Problem{Code: "not-utf8", Message: "the file is UTF-16", Remedy: "save it as UTF-8"}, true
@@ -171,7 +172,7 @@ func refuse(data []byte) (off int, p schema.Problem, bad bool) {
 	return 0, schema.Problem{}, false
 }
 
-// Forbidden says of the characters that YAML does not allow anywhere.
+// Forbidden reports whether YAML allows a character nowhere.
 func Forbidden(r rune) bool {
 	switch {
 	case r == '\t', r == '\n', r == '\r', r == 0x85:

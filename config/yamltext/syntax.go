@@ -7,13 +7,14 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// syntaxProblem says where the text stops being YAML, why, and what to write. The parser
-// that found the error gives no column and often a line too early. So the text is read once
-// more for the usual mistakes. If it has none of them, the parser's line is shown.
+// syntaxProblem returns where the text stops being valid YAML, why, and what to write. The parser gives no
+// column and
+// often a line too early, so the text is searched for the usual mistakes. Without one, the parser's line is
+// shown.
 func syntaxProblem(src *Source, err error) (int, schema.Problem) {
 	line, message := parserLine(err)
 	at := src.lines[min(line, len(src.lines))-1] + spaces(src.line(line))
-	if strings.Contains(message, "exceeded max depth") { // of the parser, far beyond maxDepth
+	if strings.Contains(message, "exceeded max depth") { // the parser's limit, far above maxDepth
 		return at, tooDeep
 	}
 	if f := diagnose(src.text); f != nil {
@@ -25,15 +26,14 @@ func syntaxProblem(src *Source, err error) (int, schema.Problem) {
 
 var lineNumber = onFirstUse(`^(?:yaml: )?(?:line (\d+): )?`)
 
-// parserLine is the line, 1 when there is none, and the message of an error of
-// the first parser.
+// parserLine returns the line, or 1 if there is none, and the message of a parser error.
 func parserLine(err error) (line int, message string) {
 	m := lineNumber().FindStringSubmatch(err.Error())
 	line, _ = strconv.Atoi(m[1])
 	return max(line, 1), strings.TrimPrefix(err.Error(), m[0])
 }
 
-// MissingSpace takes a text apart that lacks the space behind its colon, `a:b`.
+// MissingSpace splits a text that lacks the space after its colon, `a:b`.
 func MissingSpace(text string) (key, value string, ok bool) {
 	m := missingSpace().FindStringSubmatch(text)
 	if m == nil {

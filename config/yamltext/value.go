@@ -7,23 +7,23 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Value is a value of a file that is edited, with its comments, or one to be written
-// into it. The zero Value is none.
+// Value is a value of an edited file, with its comments, or one to be written into it. The zero Value is no
+// value.
 type Value struct {
 	n    *yaml.Node
 	flow bool // inside braces or brackets
 }
 
-// Text is a text, in quotes where it needs some.
+// Text returns a text, in quotes if it needs them.
 func Text(s string) Value { return Value{n: textNode(s)} }
 
-// Plain is a number, true, false or null.
+// Plain returns a number, true, false or null.
 func Plain(s string) Value { return Value{n: &yaml.Node{Kind: yaml.ScalarNode, Value: s}} }
 
-// List is a list of values.
+// List returns a list of values.
 func List(items ...Value) Value { return made(yaml.SequenceNode, items) }
 
-// Mapping is a mapping; pairs alternate keys and values.
+// Mapping returns a mapping; pairs alternate keys and values.
 func Mapping(pairs ...Value) Value { return made(yaml.MappingNode, pairs) }
 
 func made(kind yaml.Kind, content []Value) Value {
@@ -50,7 +50,7 @@ func (v Value) CommentsOf(other Value) {
 	}
 }
 
-// OneLine is a value on one line, without comments.
+// OneLine returns a value on one line, without comments.
 func (v Value) OneLine() Value { return Value{n: oneLine(v.n)} }
 
 func oneLine(n *yaml.Node) *yaml.Node {
@@ -68,13 +68,13 @@ func oneLine(n *yaml.Node) *yaml.Node {
 	return &c
 }
 
-// Exists says whether v is a value.
+// Exists reports whether v is a value.
 func (v Value) Exists() bool { return v.n != nil }
 
-// Text is what a scalar says.
+// Text returns the text of a scalar.
 func (v Value) Text() string { return v.n.Value }
 
-// Get is the value of a key of a mapping.
+// Get returns the value of a key of a mapping.
 func (v Value) Get(key string) Value {
 	for k, item := range v.Pairs() {
 		if k.n.Value == key {
@@ -84,7 +84,7 @@ func (v Value) Get(key string) Value {
 	return Value{}
 }
 
-// Item is an item of a list, counted from 0.
+// Item returns an item of a list, counted from 0.
 func (v Value) Item(i int) Value {
 	if v.n == nil || v.n.Kind != yaml.SequenceNode || i >= len(v.n.Content) {
 		return Value{}
@@ -92,7 +92,7 @@ func (v Value) Item(i int) Value {
 	return v.below(v.n.Content[i])
 }
 
-// Pairs are the keys and values of a mapping; of anything else there are none.
+// Pairs returns the keys and values of a mapping. Other values have none.
 func (v Value) Pairs() iter.Seq2[Value, Value] {
 	return func(yield func(key, value Value) bool) {
 		if v.n == nil || v.n.Kind != yaml.MappingNode {
@@ -110,7 +110,7 @@ func (v Value) below(n *yaml.Node) Value {
 	return Value{n: n, flow: v.flow || v.n.Style&yaml.FlowStyle != 0}
 }
 
-// anchored says whether something is shared with another place.
+// anchored reports whether n is shared with another place.
 func anchored(n *yaml.Node) bool {
 	return n != nil && (n.Anchor != "" || n.Kind == yaml.AliasNode || slices.ContainsFunc(n.Content, anchored))
 }
