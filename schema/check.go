@@ -97,7 +97,7 @@ func order[T cmp.Ordered](a, b string, parse func(string) (T, error)) (int, erro
 	return cmp.Compare(x, y), err
 }
 
-// empty says whether a decoded value is empty, for the rule nonempty.
+// empty reports whether a decoded value is empty, for the rule nonempty.
 func empty(v reflect.Value, s *shape) bool {
 	switch s.kind {
 	case orderedKind:

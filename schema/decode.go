@@ -297,7 +297,7 @@ func Join(path, key string) string {
 	return path + "." + key
 }
 
-// Within says whether a path is another one or below it.
+// Within reports whether a path is another one or below it.
 func Within(path, outer string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && (rest == "" || outer == "" || rest[0] == '.' || rest[0] == '[')

@@ -124,7 +124,7 @@ func (n *Node) keyOf(key string) *Node {
 	return nil
 }
 
-// scalar says whether n is one value with a text.
+// scalar reports whether n is one value with a text.
 func (n *Node) scalar() bool {
 	return n.Kind != NullNode && n.Kind != ListNode && n.Kind != MapNode
 }

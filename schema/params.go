@@ -107,7 +107,7 @@ func (d *Decoder) given(p Param, of *Params) (pieces []Piece, ok bool) {
 	return d.resolve(p.Value)
 }
 
-// inQuotes says whether a value was written as text, in quotes that were not only needed
+// inQuotes reports whether a value was written as text, in quotes that were not only needed
 // for the braces of a placeholder.
 func inQuotes(n *Node, pieces []Piece) bool {
 	if len(pieces) == 1 && pieces[0].Placeholder {
@@ -183,7 +183,7 @@ func plainName(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r != '_' && r != '-' && !isLetter(r) })
 }
 
-// openKey says whether a key waits for the values of parameters: it is that of a definition.
+// openKey reports whether a key waits for the values of parameters: it is that of a definition.
 // What is wrong with it has been reported.
 func (d *Decoder) openKey(key *Node) bool {
 	if d.params == nil || !strings.Contains(key.Text, "${"+paramPrefix) {
@@ -238,7 +238,7 @@ func (d *Decoder) shownAs(n *Node) string {
 // ShowAs has Dump show a scalar as it is in force: its field knows how parameters read in it.
 func (d *Decoder) ShowAs(n *Node, text string) { d.shown[n] = text }
 
-// param says whether a piece is from a parameter.
+// param reports whether a piece is from a parameter.
 func (p Piece) param() bool { return p.Placeholder && strings.HasPrefix(p.Source, "${"+paramPrefix) }
 
 // originOf is where a value is from, with that of the parameters in it: "p.yaml:9, field from

@@ -281,7 +281,7 @@ func validName(name string) bool {
 	return name != ""
 }
 
-// hasPlaceholder says whether a text has a ${ that is not escaped.
+// hasPlaceholder reports whether a text has a ${ that is not escaped.
 func hasPlaceholder(text string) bool {
 	return strings.Contains(strings.ReplaceAll(text, "$${", ""), "${")
 }

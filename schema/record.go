@@ -73,7 +73,7 @@ type recordDecoder struct {
 	strange bool             // there are keys that may mean any field
 }
 
-// inShort says whether a mapping is the struct's main field in short form. The struct's own
+// inShort reports whether a mapping is the struct's main field in short form. The struct's own
 // form wins wherever it matches.
 func (r *recordDecoder) inShort() bool {
 	main := r.s.main

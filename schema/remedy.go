@@ -38,7 +38,7 @@ func leftOut(f *field, s *shape, v reflect.Value) string {
 	return ""
 }
 
-// takes says whether a scalar may be what a field holds: of a type that reads
+// takes reports whether a scalar may be what a field holds: of a type that reads
 // itself, it may.
 func (f *field) takes(text string) bool {
 	s := f.shape
@@ -55,7 +55,7 @@ func (f *field) takes(text string) bool {
 	return message == ""
 }
 
-// tells says whether a scalar is so clearly the value of a field that it is shown there:
+// tells reports whether a scalar is so clearly the value of a field that it is shown there:
 // any text may be a name or a path.
 func (f *field) tells(text string) bool {
 	switch {

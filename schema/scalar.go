@@ -112,7 +112,7 @@ func parseBool(text string) (bool, error) {
 	return false, remedied{message, ""}
 }
 
-// decimal says whether text is a whole number that all readers read alike.
+// decimal reports whether text is a whole number that all readers read alike.
 func decimal(text string) bool {
 	if text != "" && (text[0] == '-' || text[0] == '+') {
 		text = text[1:]

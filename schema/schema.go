@@ -119,7 +119,7 @@ func settable(v reflect.Value) reflect.Value {
 	return copied
 }
 
-// lackingWithout says whether a configuration can't be left out: it is one
+// lackingWithout reports whether a configuration can't be left out: it is one
 // value, and that has no default.
 func (t *Type) lackingWithout(v reflect.Value) bool {
 	switch t.shape().kind {

@@ -21,7 +21,7 @@ func NewSecret(text string) Secret { return Secret{text} }
 // Reveal is the secret itself, for the one call that needs it.
 func (s Secret) Reveal() string { return s.text }
 
-// IsZero says whether there is no secret.
+// IsZero reports whether there is no secret.
 func (s Secret) IsZero() bool { return s.text == "" }
 
 // String is "***".

@@ -96,7 +96,7 @@ func (s *Secrets) add(text string) {
 	s.parts(text)
 }
 
-// public says whether a text is not a secret, even if configured as one: the password of
+// public reports whether a text is not a secret, even if configured as one: the password of
 // every new RabbitMQ, words for nothing, and placeholders of a secret.
 func public(text string) bool {
 	return slices.Contains([]string{"guest", "none", "null", "nil", "true", "false"}, text) ||

@@ -164,7 +164,7 @@ func (s *shape) scalar() (k kind, ok bool) {
 	return k, k <= secretKind
 }
 
-// recursive says whether a struct holds others of its kind, or components, which
+// recursive reports whether a struct holds others of its kind, or components, which
 // may hold anything.
 func (s *shape) recursive() bool {
 	return s.variant != nil || s.reaches(s, map[*shape]bool{})
@@ -179,7 +179,7 @@ func (s *shape) reaches(goal *shape, seen map[*shape]bool) bool {
 	return s.elem != nil && leads(s.elem) || slices.ContainsFunc(s.list, func(f *field) bool { return leads(f.shape) })
 }
 
-// takesMap says whether a mapping may be a value of this shape.
+// takesMap reports whether a mapping may be a value of this shape.
 func (s *shape) takesMap() bool {
 	switch s.kind {
 	case mapKind, orderedKind, recordKind, rawKind:
@@ -206,13 +206,13 @@ func (s *shape) described() *Type {
 	return nil
 }
 
-// takesNull says whether the type is a [NullTaker].
+// takesNull reports whether the type is a [NullTaker].
 func (s *shape) takesNull() bool {
 	_, ok := reflect.New(s.rt).Interface().(NullTaker)
 	return ok
 }
 
-// secretive says whether a struct has a field for a secret.
+// secretive reports whether a struct has a field for a secret.
 func (s *shape) secretive() bool {
 	return slices.ContainsFunc(s.list, func(f *field) bool { return f.shape.leaf().kind == secretKind })
 }

@@ -60,7 +60,7 @@ func waysInto(t reflect.Type) (fields []int) {
 	return fields
 }
 
-// holdsNothing says whether values of a type have no structs inside that walk visits.
+// holdsNothing reports whether values of a type have no structs inside that walk visits.
 func holdsNothing(t reflect.Type) bool {
 	for range maxDepth {
 		switch t.Kind() {

@@ -121,7 +121,7 @@ func (s *batcher) emit(o *open, why engine.Trigger, emit engine.Emit) {
 	emit(o.batch, why)
 }
 
-// completes says whether m is the last message of its batch.
+// completes reports whether m is the last message of its batch.
 func (s *batcher) completes(m *engine.Message) (bool, error) {
 	if s.Config.Flush.IsZero() {
 		return false, nil

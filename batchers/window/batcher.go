@@ -148,7 +148,7 @@ func (s *batcher) advance(now int64, emit engine.Emit) {
 // closes is when w closes.
 func (s *batcher) closes(w *window) int64 { return w.end + int64(s.Lateness) }
 
-// closed says whether a window with this end has closed.
+// closed reports whether a window with this end has closed.
 func (s *batcher) closed(end int64) bool { return s.timed && end+int64(s.Lateness) <= s.seen }
 
 // addToWindows puts m into each window around its time that has not closed.

@@ -120,7 +120,7 @@ func (m *model) advance(to int64) (sent []string) {
 	return sent
 }
 
-// has says whether a key has anything that waits.
+// has reports whether a key has anything that waits.
 func (m *model) has(key string) bool {
 	return slices.ContainsFunc(m.groups(), func(g *group) bool { return g.key == key && len(g.waiting()) > 0 })
 }

@@ -257,7 +257,7 @@ func hex4(b []byte) (r rune) {
 	return r
 }
 
-// sameKey says whether a key's source text, without quotes, means key.
+// sameKey reports whether a key's source text, without quotes, means key.
 func sameKey(inner []byte, key string) bool {
 	if string(inner) == key {
 		return bytes.IndexByte(inner, '\\') < 0

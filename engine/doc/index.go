@@ -70,7 +70,7 @@ func (x *index) whole(a *Arena) []byte {
 	return out[x.start:end:end]
 }
 
-// isObject says whether the indexed value has fields.
+// isObject reports whether the indexed value has fields.
 func (x *index) isObject() bool { return x.data[x.start] == '{' }
 
 // forget releases the text of edits that are no longer needed, which would otherwise stay

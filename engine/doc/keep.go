@@ -132,7 +132,7 @@ func (k *keeper) elem(raw []byte, place []part, n int) []byte {
 	return nil
 }
 
-// below says whether p leads on from place.
+// below reports whether p leads on from place.
 func below(p Path, place []part) bool {
 	return len(p.parts) > len(place) && slices.Equal(p.parts[:len(place)], place)
 }

@@ -57,7 +57,7 @@ func modelUnset(v any, keys []any) any {
 	return v
 }
 
-// modelFits says whether a value can be set at keys.
+// modelFits reports whether a value can be set at keys.
 func modelFits(v any, keys []any) bool {
 	if len(keys) == 0 {
 		return true
@@ -269,7 +269,7 @@ func decode(t *rapid.T, data []byte) any {
 	return v
 }
 
-// modelHas says whether there is something at keys: a text has no elements.
+// modelHas reports whether there is something at keys: a text has no elements.
 func modelHas(v any, keys []any) bool {
 	for _, key := range keys {
 		there := false

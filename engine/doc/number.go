@@ -73,7 +73,7 @@ func ParseFloat(raw []byte) (float64, bool) {
 	return f, err == nil && !math.IsInf(f, 0) && (f != 0 || SpellsZero(raw))
 }
 
-// SpellsZero says whether all digits of a number are zeros, whatever its exponent.
+// SpellsZero reports whether all digits of a number are zeros, whatever its exponent.
 func SpellsZero[T string | []byte](number T) bool {
 	for i := range len(number) {
 		switch c := number[i]; {

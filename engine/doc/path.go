@@ -58,10 +58,10 @@ func (p Path) Keys() []any {
 // Len is the number of keys and indexes.
 func (p Path) Len() int { return len(p.parts) }
 
-// IsZero says whether p is the whole document.
+// IsZero reports whether p is the whole document.
 func (p Path) IsZero() bool { return len(p.parts) == 0 }
 
-// Equal says whether p and q lead to the same place, however they are written.
+// Equal reports whether p and q lead to the same place, however they are written.
 func (p Path) Equal(q Path) bool { return slices.Equal(p.parts, q.parts) }
 
 // String is the path as written.

@@ -135,7 +135,7 @@ func indexQuoted(data []byte, name string) int {
 // maxBare is how long a name may be that is searched for as it is.
 const maxBare = 31
 
-// isBare says whether a name is short, and of ASCII letters, digits and _.
+// isBare reports whether a name is short, and of ASCII letters, digits and _.
 func isBare(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c != '_' && c|0x20-'a' > 'z'-'a' && c-'0' > 9 {

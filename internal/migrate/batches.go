@@ -28,13 +28,13 @@ func (t *translator) buffer(b *yaml.Node) {
 	}
 }
 
-// windowed says whether batches are windows.
+// windowed reports whether batches are windows.
 func (t *translator) windowed() bool { return t.window != nil }
 
-// needsBatch says whether processors work on a whole batch.
+// needsBatch reports whether processors work on a whole batch.
 func (t *translator) needsBatch(list []*yaml.Node) bool { return slices.ContainsFunc(list, t.ofBatch) }
 
-// ofBatch says whether one does.
+// ofBatch reports whether one does.
 func (t *translator) ofBatch(n *yaml.Node) bool {
 	c, why := t.open("processor", n)
 	if why != "" {

@@ -50,7 +50,7 @@ func hoist(around *yaml.Node, steps []*yaml.Node) {
 	}
 }
 
-// joins says whether processors make one message of several.
+// joins reports whether processors make one message of several.
 func joins(list []*yaml.Node) bool {
 	return slices.ContainsFunc(list, func(n *yaml.Node) bool { return has(n, "archive") })
 }

@@ -9,7 +9,7 @@ import (
 // elements is the key of processors that work on each element of an array: no component has such a name.
 const elements = "unarchive … archive"
 
-// arrays says whether a processor makes messages of an array, or an array of messages.
+// arrays reports whether a processor makes messages of an array, or an array of messages.
 func (t *translator) arrays(kind string, n *yaml.Node) bool {
 	c, why := t.open("processor", n)
 	return why == "" && c.key.Value == kind && text(c.config, "format") == "json_array"

@@ -84,5 +84,5 @@ func (h hidden) original(text string) string {
 	})
 }
 
-// has says whether there is a placeholder in a text.
+// has reports whether there is a placeholder in a text.
 func (h hidden) has(text string) bool { return strings.ContainsRune(text, hiddenFirst) }

@@ -7,7 +7,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// repair says whether a processor works on messages that have failed alone, and with which steps. Its node is for
+// repair reports whether a processor works on messages that have failed alone, and with which steps. Its node is for
 // notes.
 func (t *translator) repair(item *yaml.Node, c ctx) (repair []*yaml.Node, at *yaml.Node, ok bool) {
 	opened, why := t.open("processor", item)
@@ -69,7 +69,7 @@ func dropsEverything(repair []*yaml.Node) bool {
 	return len(repair) > 0 && text(repair[len(repair)-1], "filter") == "false"
 }
 
-// changes says whether steps change messages.
+// changes reports whether steps change messages.
 func changes(steps []*yaml.Node) bool {
 	return slices.ContainsFunc(steps, func(s *yaml.Node) bool {
 		return !slices.ContainsFunc([]string{"filter", "log", "metric", "fail", "rate_limit", "sleep", "let", "dedupe",

@@ -55,7 +55,7 @@ func (t *translator) statuses(c *component) {
 	}
 }
 
-// passing says whether flowd takes a status for a failure that passes.
+// passing reports whether flowd takes a status for a failure that passes.
 func passing(status string) bool {
 	n, _ := strconv.Atoi(status)
 	return n == 408 || n == 425 || n == 429 || n >= 500

@@ -62,7 +62,7 @@ type Result struct {
 	Missing    []string `json:"missing,omitempty"` // components without a counterpart, such as "processor awk"
 }
 
-// Whole says whether nothing was left untranslated.
+// Whole reports whether nothing was left untranslated.
 func (r *Result) Whole() bool {
 	return !slices.ContainsFunc(r.Notes, func(n Note) bool { return n.Kind == Untranslated })
 }

@@ -47,7 +47,7 @@ func (t *translator) writeResources(all bool) {
 	}
 }
 
-// own says whether the file itself defines a resource, not one beside it.
+// own reports whether the file itself defines a resource, not one beside it.
 func (t *translator) own(kind, name string) bool {
 	for _, item := range items(lookup(t.src.root, kind+"_resources")) {
 		if text(item, "label") == name {
@@ -84,7 +84,7 @@ func (t *translator) defineSteps(n *yaml.Node) *yaml.Node {
 	return made
 }
 
-// retried says whether steps, or those inside them, are tried again.
+// retried reports whether steps, or those inside them, are tried again.
 func retried(steps []*yaml.Node) bool {
 	return slices.ContainsFunc(steps, func(s *yaml.Node) bool {
 		return has(s, "retry") || slices.ContainsFunc(s.Content, func(n *yaml.Node) bool { return retried(n.Content) })

@@ -203,7 +203,7 @@ func (t *translator) part(n *yaml.Node) []route {
 	return t.output(n, "")
 }
 
-// plain says whether a way is an output alone.
+// plain reports whether a way is an output alone.
 func (r route) plain() bool {
 	return r.end == toOutputs && r.match == "" && !r.long && !r.whole && r.batch == nil && r.key == "" &&
 		r.window == nil && len(r.steps) == 0

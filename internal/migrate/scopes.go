@@ -63,7 +63,7 @@ func (t *translator) unbatched(of []string) {
 	t.batches = slices.DeleteFunc(t.batches, func(b inputBatch) bool { return slices.Contains(of, b.of[0]) })
 }
 
-// merges says whether a processor leaves fewer messages of a batch.
+// merges reports whether a processor leaves fewer messages of a batch.
 func (t *translator) merges(n *yaml.Node) bool {
 	return slices.ContainsFunc([]string{"archive", "parquet_encode", "select_parts"}, func(kind string) bool {
 		c, why := t.open("processor", n)
@@ -225,7 +225,7 @@ func (t *translator) batchOf(policy *yaml.Node, grouped, whole bool) (batch *yam
 	return batch, head
 }
 
-// splits says whether a step makes several messages of one.
+// splits reports whether a step makes several messages of one.
 func splits(n *yaml.Node) bool {
 	return n.Kind == yaml.MappingNode && has(n, "split") || slices.ContainsFunc(n.Content, splits)
 }

@@ -65,7 +65,7 @@ func (t *translator) topLevel(root *yaml.Node) {
 	}
 }
 
-// anchorsOnly says whether a key of the top level only holds what anchors refer to.
+// anchorsOnly reports whether a key of the top level only holds what anchors refer to.
 func anchorsOnly(p pair) bool {
 	return strings.HasPrefix(p.key.Value, ".") || strings.HasPrefix(p.key.Value, "_")
 }

@@ -182,7 +182,7 @@ func items(n *yaml.Node) []*yaml.Node {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// empty says whether a value says nothing: null, "", {} or [].
+// empty reports whether a value says nothing: null, "", {} or [].
 func empty(n *yaml.Node) bool {
 	return n == nil || isNull(n) || n.Kind == yaml.ScalarNode && n.Value == "" ||
 		n.Kind != yaml.ScalarNode && len(n.Content) == 0

@@ -93,7 +93,7 @@ var components = sync.OnceValue(func() *table {
 	return &t
 })
 
-// under says whether there are fields below a path.
+// under reports whether there are fields below a path.
 func (f fields) under(path string) bool {
 	for name := range f {
 		if strings.HasPrefix(name, path+".") {

@@ -108,7 +108,7 @@ func targetOf(root *yaml.Node, target string) ([]*yaml.Node, string) {
 	return items(n), ""
 }
 
-// plainMocks says whether all mocks of a test can be written as mocks of the pipeline.
+// plainMocks reports whether all mocks of a test can be written as mocks of the pipeline.
 func (t *translator) plainMocks(test *yaml.Node) bool {
 	for _, p := range pairsOf(lookup(test, "mocks")) {
 		if _, ok := t.mock(p); !ok {

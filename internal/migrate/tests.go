@@ -123,7 +123,7 @@ func (t *translator) emitGroup(g *testGroup) error {
 	return nil
 }
 
-// ownTests says whether the tests of processors can run in the pipeline itself: messages pass nothing else.
+// ownTests reports whether the tests of processors can run in the pipeline itself: messages pass nothing else.
 func (t *translator) ownTests() bool {
 	if len(t.batchers.Content) > 0 || len(t.inputs.Content) > 2 || len(t.outputs.Content) > 2 || t.deadLater != "" {
 		return false

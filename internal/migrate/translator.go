@@ -285,7 +285,7 @@ func (t *translator) name(kind, wanted string) string {
 	return name
 }
 
-// enter says whether a resource may be looked into: not from inside itself, and not so often that resources that name
+// enter reports whether a resource may be looked into: not from inside itself, and not so often that resources that name
 // others twice, and these others twice, never end.
 func (t *translator) enter(kind, label string) bool {
 	const most = 10_000

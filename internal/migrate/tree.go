@@ -20,7 +20,7 @@ func pairOf(n *yaml.Node, key string) pair {
 	return pair{}
 }
 
-// mentions says whether a text is somewhere in a tree.
+// mentions reports whether a text is somewhere in a tree.
 func mentions(n *yaml.Node, what string) bool {
 	return strings.Contains(n.Value, what) ||
 		slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return mentions(c, what) })

@@ -68,7 +68,7 @@ func (t *translator) fallback(c *component, wanted string) []route {
 	return []route{r}
 }
 
-// rejectsFailed says whether an output refuses what steps have failed.
+// rejectsFailed reports whether an output refuses what steps have failed.
 func (t *translator) rejectsFailed(n *yaml.Node) bool {
 	kind, config := t.kind(n)
 	if kind != "switch" {
@@ -82,7 +82,7 @@ func (t *translator) rejectsFailed(n *yaml.Node) bool {
 	return first == "reject"
 }
 
-// loses says whether an output drops all that it can't write.
+// loses reports whether an output drops all that it can't write.
 func (t *translator) loses(name string) bool {
 	all := t.writers(name)
 	return len(all) > 0 && !slices.ContainsFunc(all, func(out *yaml.Node) bool {

@@ -139,7 +139,7 @@ func (p *Pool) current(id uint64, try int) *Call {
 	return nil
 }
 
-// Awaits says whether an attempt is still awaited, for a Transport that was slow to hand it
+// Awaits reports whether an attempt is still awaited, for a Transport that was slow to hand it
 // over.
 func (p *Pool) Awaits(c *Call, try int) bool {
 	p.mu.Lock()
@@ -275,7 +275,7 @@ func (p *Pool) expired(c *Call, clock int) {
 	}
 }
 
-// again says whether there is another attempt, and counts the one that failed.
+// again reports whether there is another attempt, and counts the one that failed.
 func (p *Pool) again(c *Call, reason string) bool {
 	c.failed++
 	return slices.Contains(p.RetryOn, reason) && (p.Retries < 0 || c.failed <= p.Retries)

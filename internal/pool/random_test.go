@@ -37,7 +37,7 @@ func (l *launched) vanish(r *rand.Rand) {
 	maps.DeleteFunc(l.copies, func(try, bool) bool { return all || r.IntN(4) == 0 })
 }
 
-// has says whether there is a copy of a try.
+// has reports whether there is a copy of a try.
 func (l *launched) has(one try) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -95,7 +95,7 @@ func Gather(b *engine.Batch, of []*engine.Message) *Result {
 	return r
 }
 
-// fits says whether it can be the result of a job of n messages.
+// fits reports whether it can be the result of a job of n messages.
 func (r *Result) fits(n int) bool {
 	if r == nil || len(r.Ends) != n {
 		return false
@@ -204,7 +204,7 @@ func (r *Result) All(b *engine.Batch, of []*engine.Message) {
 	}
 }
 
-// sorted says whether the steps have only changed the order.
+// sorted reports whether the steps have only changed the order.
 func (r *Result) sorted(count []int) bool {
 	last, sorted := -1, false
 	for i := range r.Made {

@@ -206,7 +206,7 @@ func decode(m *engine.Message, by codec.Codec, text []byte) ([]byte, error) {
 	return out, err
 }
 
-// sameArray says whether what has been appended to b, or is a part of that, still is where b is.
+// sameArray reports whether what has been appended to b, or is a part of that, still is where b is.
 func sameArray(a, b []byte) bool { return &a[:cap(a)][cap(a)-1] == &b[:cap(b)][cap(b)-1] }
 
 // decodeInto asks for the memory before it takes it where little may become much.

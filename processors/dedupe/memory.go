@@ -46,7 +46,7 @@ func newMemory(limit int) *memory {
 	return &memory{max: limit, known: map[fingerprint]struct{}{}}
 }
 
-// Get says whether a fingerprint is known; it has no value.
+// Get reports whether a fingerprint is known; it has no value.
 func (s *memory) Get(_ context.Context, key string) ([]byte, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

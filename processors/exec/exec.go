@@ -184,7 +184,7 @@ func (p *program) prepare(cmd *exec.Cmd) (mark string) {
 	return mark
 }
 
-// ready says whether a message can take an answer.
+// ready reports whether a message can take an answer.
 func (p *program) ready(m *engine.Message) error {
 	if p.cfg.Into.Path.IsZero() {
 		return nil

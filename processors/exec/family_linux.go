@@ -119,7 +119,7 @@ func childOf(name string) (c descendant, parent int, ok bool) {
 	return c, parent, true
 }
 
-// marked says whether a mark is in its environment.
+// marked reports whether a mark is in its environment.
 func (c descendant) marked(mark string) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(c.pid) + "/environ")
 	return err == nil && bytes.Contains(text, []byte(mark))

@@ -14,7 +14,7 @@ func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true
 // killGroup kills a program and what it has started.
 func killGroup(p *os.Process) error { return syscall.Kill(-p.Pid, syscall.SIGKILL) }
 
-// stoppedFromOutside says whether a program did not end by itself: an operator or
+// stoppedFromOutside reports whether a program did not end by itself: an operator or
 // the system, short of memory, has stopped it.
 func stoppedFromOutside(s *os.ProcessState) bool {
 	status, ok := s.Sys().(syscall.WaitStatus)

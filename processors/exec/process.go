@@ -205,7 +205,7 @@ func (s *process) late(ctx context.Context) error {
 	return late(ctx, what)
 }
 
-// dead says whether the program has ended, and whether it did so in good order.
+// dead reports whether the program has ended, and whether it did so in good order.
 func (s *process) dead() (is, inOrder bool) {
 	select {
 	case <-s.done:
@@ -215,7 +215,7 @@ func (s *process) dead() (is, inOrder bool) {
 	}
 }
 
-// hasServed says whether the program has answered anything, even too much.
+// hasServed reports whether the program has answered anything, even too much.
 func (s *process) hasServed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

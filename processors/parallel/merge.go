@@ -113,7 +113,7 @@ func inside(now, before, after []byte, levels int) []byte {
 	return merged
 }
 
-// same says whether two values are equal however they are spelt.
+// same reports whether two values are equal however they are spelt.
 func same(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

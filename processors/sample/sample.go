@@ -81,7 +81,7 @@ func (s *sampler) Process(_ context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// keeps says whether a number, drawn evenly from all, is in the sample.
+// keeps reports whether a number, drawn evenly from all, is in the sample.
 func (s *sampler) keeps(draw uint64) bool {
 	return s.Fraction == 1 || draw < uint64(math.Ldexp(s.Fraction, 64))
 }

@@ -63,7 +63,7 @@ const (
 	gone                   // its message has failed
 )
 
-// open says whether it is not known what becomes of an entry.
+// open reports whether it is not known what becomes of an entry.
 func (e *entry) open() bool { return e.state <= pending }
 
 // now is the state that the next message finds.
@@ -178,7 +178,7 @@ func (c *chain) leave(e *entry) {
 	c.freed += e.size
 }
 
-// blocked says whether an entry at a place has to wait for others before it. It never does for those that share its
+// blocked reports whether an entry at a place has to wait for others before it. It never does for those that share its
 // fate.
 func (c *chain) blocked(e *entry, at int) bool {
 	own := func(o engine.Origin) bool { return slices.Contains(e.origins, o) }
@@ -187,7 +187,7 @@ func (c *chain) blocked(e *entry, at int) bool {
 	})
 }
 
-// awaits says whether the last entry has to wait, and begins that. It does not where the message would wait for itself, by
+// awaits reports whether the last entry has to wait, and begins that. It does not where the message would wait for itself, by
 // way of others that wait for it.
 func (c *chain) awaits(e *entry) bool {
 	at := len(c.log) - 1

@@ -204,7 +204,7 @@ func (s *step) key(m *engine.Message) (string, error) {
 	return "state:sha256:" + base64.RawURLEncoding.EncodeToString(sum[:]), nil
 }
 
-// declares says whether the step gives a name values.
+// declares reports whether the step gives a name values.
 func (s *step) declares(name string) bool {
 	return slices.ContainsFunc(s.lines, func(l line) bool { return l.name == name })
 }

@@ -111,7 +111,7 @@ func (l *loop) next(ctx context.Context) bool {
 	return len(stay) > 0
 }
 
-// stays says whether a message goes into another round; if not, it has got its
+// stays reports whether a message goes into another round; if not, it has got its
 // result. err is the error of the round.
 func (l *loop) stays(m *engine.Message, o inner.Outcome, err error) bool {
 	switch {

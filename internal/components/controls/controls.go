@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Is says whether a terminal, a log or an editor may act upon a character beyond showing it: the controls C0, DEL
+// Is reports whether a terminal, a log or an editor may act upon a character beyond showing it: the controls C0, DEL
 // and C1, what changes the direction of writing, and what ends a line.
 func Is(r rune) bool {
 	return r < ' ' || r >= 0x7f && r < 0xa0 ||

@@ -16,7 +16,7 @@ import (
 // whole document. The zero Path is unset.
 type Path struct{ doc.Path }
 
-// IsZero says whether the path was left out: this is not.
+// IsZero reports whether the path was left out: this is not.
 func (p Path) IsZero() bool { return p.String() == "" }
 
 // UnmarshalConfig reads a path.

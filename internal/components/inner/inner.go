@@ -94,7 +94,7 @@ func GiveBody(to *engine.Message, body []byte) {
 	}
 }
 
-// Same says whether two payloads are the same memory, so that neither was edited.
+// Same reports whether two payloads are the same memory, so that neither was edited.
 func Same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -39,7 +39,7 @@ type deskKey struct{}
 // a slip.
 func (d *Desk) Want() { d.wanted.Store(true) }
 
-// Wanted says whether some output replies.
+// Wanted reports whether some output replies.
 func (d *Desk) Wanted() bool { return d.wanted.Load() }
 
 // Room bounds the bytes of replies that are held at once.

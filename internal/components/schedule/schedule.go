@@ -52,7 +52,7 @@ func parse(text string) (Schedule, error) {
 	return Schedule{cron: c}, nil
 }
 
-// IsZero says whether there is no schedule: what it is for is due at all times.
+// IsZero reports whether there is no schedule: what it is for is due at all times.
 func (s *Schedule) IsZero() bool { return s.every == 0 && s.cron == nil }
 
 // First is when the first one is due: at once, or when the cron expression says.

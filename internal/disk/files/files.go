@@ -32,7 +32,7 @@ var outages = []struct {
 	{syscall.ENFILE, "raise the limit on open files, fs.file-max"},
 }
 
-// Outage says whether an error means that files can't be written at present, whatever is
+// Outage reports whether an error means that files can't be written at present, whatever is
 // written: it is waited for, and counts as no attempt. remedy is what a person can do.
 func Outage(err error) (remedy string, yes bool) {
 	for _, o := range outages {
@@ -60,7 +60,7 @@ func Hold(f *os.File, path string) (*Held, error) {
 	return &Held{File: f, path: path, info: info}, nil
 }
 
-// Named says whether the path still names the file, and what it is like now.
+// Named reports whether the path still names the file, and what it is like now.
 func (h *Held) Named() (now fs.FileInfo, yes bool) {
 	now, err := os.Stat(h.path)
 	return now, err == nil && os.SameFile(h.info, now)

@@ -18,7 +18,7 @@ const (
 
 func size(descriptors uint64) int { return int(min(max(descriptors/4, fewest), most)) }
 
-// IsExhausted says whether an error means that there are no more descriptors, in the
+// IsExhausted reports whether an error means that there are no more descriptors, in the
 // process or in the system.
 func IsExhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
@@ -80,7 +80,7 @@ func (s *Share) count(n int) {
 	s.budget.open += n
 }
 
-// Full says whether one more file would be more than the budget.
+// Full reports whether one more file would be more than the budget.
 func (s *Share) Full() bool {
 	s.budget.mu.Lock()
 	defer s.budget.mu.Unlock()

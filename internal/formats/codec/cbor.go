@@ -56,7 +56,7 @@ type cborHead struct {
 	n           uint64 // the argument
 }
 
-// open says whether the item has no length, but an end.
+// open reports whether the item has no length, but an end.
 func (h cborHead) open() bool { return h.info == 31 }
 
 func (r *cborReader) head() (h cborHead, err error) {
@@ -197,7 +197,7 @@ func (r *cborReader) bytes(h cborHead, write func([]byte) error) error {
 	return nil
 }
 
-// ended says whether what has no length has its end here, and passes over it.
+// ended reports whether what has no length has its end here, and passes over it.
 func (r *cborReader) ended() bool {
 	if len(r.src) == 0 || r.src[0] != cborBreak {
 		return false
@@ -206,7 +206,7 @@ func (r *cborReader) ended() bool {
 	return true
 }
 
-// more says whether an item follows those that there have been.
+// more reports whether an item follows those that there have been.
 func (r *cborReader) more(h cborHead, been uint64) bool {
 	if h.open() {
 		return !r.ended()

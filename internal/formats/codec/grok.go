@@ -233,7 +233,7 @@ func (b *grokBuilder) field(path, kind string) (*grokField, error) {
 	return f, nil
 }
 
-// taken says whether the field is the value of a group.
+// taken reports whether the field is the value of a group.
 func (b *grokBuilder) taken(f *grokField) bool {
 	for _, other := range b.of {
 		if other == f {

@@ -35,7 +35,7 @@ func (f *grokField) append(dst, payload []byte, m []int, most int) ([]byte, erro
 	return o.end(), nil
 }
 
-// matched says whether the field has a value.
+// matched reports whether the field has a value.
 func (f *grokField) matched(m []int) bool {
 	for _, c := range f.fields {
 		if c.matched(m) {

@@ -19,7 +19,7 @@ type Digits struct {
 	after    int // of them, after the point; negative: as many zeros follow
 }
 
-// IsNumber says whether text is a number as JSON spells it.
+// IsNumber reports whether text is a number as JSON spells it.
 func IsNumber(s string) bool { return isNumber(s) }
 
 // MostDigits bounds the digits of a number, and its power of ten.

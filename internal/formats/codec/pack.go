@@ -166,7 +166,7 @@ func (w *packer) close(start int, kind byte, n int) {
 	}
 }
 
-// twice says whether one of the keys comes twice; they are sorted if there are many.
+// twice reports whether one of the keys comes twice; they are sorted if there are many.
 func (w *packer) twice(keys []span) bool {
 	key := func(s span) []byte { return w.dst[s.start:s.end] }
 	if len(keys) <= 16 {

@@ -101,7 +101,7 @@ func (r *syslogReader) number(key string, n uint64) { _ = r.addRaw(key, strconv.
 
 func (r *syslogReader) word(key, value string) { _ = r.addText(key, value) }
 
-// newer says whether a version follows, which RFC 3164 does not have.
+// newer reports whether a version follows, which RFC 3164 does not have.
 func (r *syslogReader) newer() bool {
 	if r.RFC != "" && r.RFC != "auto" {
 		return r.RFC == rfc5424
@@ -114,7 +114,7 @@ func (r *syslogReader) newer() bool {
 	return r.fields > 0 || at == "-" || isInstant(at)
 }
 
-// isInstant says whether s is a time of RFC 3339; the library also takes a comma in it.
+// isInstant reports whether s is a time of RFC 3339; the library also takes a comma in it.
 func isInstant(s string) bool {
 	_, err := time.Parse(time.RFC3339, s)
 	return err == nil && !strings.Contains(s, ",")

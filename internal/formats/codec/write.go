@@ -91,7 +91,7 @@ func appendText(dst []byte, s string) ([]byte, error) {
 // AppendText appends s as a JSON string; bytes that are not UTF-8 are an error.
 func AppendText(dst, s []byte) ([]byte, error) { return appendText(dst, string(s)) }
 
-// isNumber says whether s is a number as JSON spells it.
+// isNumber reports whether s is a number as JSON spells it.
 func isNumber(s string) bool {
 	s = strings.TrimPrefix(s, "-")
 	rest, ok := digits(s)

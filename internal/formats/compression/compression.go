@@ -30,7 +30,7 @@ var magic = map[Format]string{
 	Gzip: "\x1f\x8b", Zstd: "\x28\xb5\x2f\xfd", Bzip2: "BZh", Snappy: "\xff\x06\x00\x00sNaPpY", LZ4: "\x04\x22\x4d\x18",
 }
 
-// Is says whether data begins as data in a format does.
+// Is reports whether data begins as data in a format does.
 func Is(f Format, data []byte) bool {
 	m := magic[f]
 	return m != "" && len(data) >= len(m) && string(data[:len(m)]) == m

@@ -99,7 +99,7 @@ func (c *Config) Reader(r io.Reader) Reader {
 	return newBlocks(r, &textLines{}, limit, countFound)
 }
 
-// Resumes says whether records can be read without what precedes them: the others need the
+// Resumes reports whether records can be read without what precedes them: the others need the
 // stream's beginning, such as a CSV header.
 func (c *Config) Resumes() bool {
 	f := &c.Framing
@@ -148,7 +148,7 @@ type Compression struct {
 	Compression string `yaml:"compression" check:"oneof=auto|none|gzip|zstd|bzip2|snappy|lz4" doc:"auto goes by what is stored with the data (Content-Encoding), else by the file's extension, else, when reading, by its first bytes."`
 }
 
-// Auto says whether the file's name decides.
+// Auto reports whether the file's name decides.
 func (c Compression) Auto() bool { return c.Compression == "auto" || c.Compression == "" }
 
 // Found is the format of data whose first bytes are head; encoding is its Content-Encoding, or "".

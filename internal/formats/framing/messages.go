@@ -65,7 +65,7 @@ func appendPayload(dst []byte, m *engine.Message) []byte {
 	return append(base64.StdEncoding.AppendEncode(dst, body), '"')
 }
 
-// oneLine says whether a payload could be a JSON object or array that stays the
+// oneLine reports whether a payload could be a JSON object or array that stays the
 // same byte for byte inside an envelope.
 func oneLine(b []byte) bool {
 	if len(b) < 2 || bytes.IndexByte(b, '\n') >= 0 {

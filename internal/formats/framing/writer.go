@@ -22,7 +22,7 @@ type OutFraming struct {
 	Messages  *Plain  `yaml:"messages" oneof:"framing,optional" doc:"Payload and metadata as one JSON line, which inputs with this framing read back."`
 }
 
-// OneLine says whether each record is a line, and nothing else.
+// OneLine reports whether each record is a line, and nothing else.
 func (c *OutConfig) OneLine() bool { return c.Framing == OutFraming{} || c.Framing.Lines != nil }
 
 // CheckConfig reports what can't be written.

@@ -48,7 +48,7 @@ func (c *checking) add(text string) {
 	}
 }
 
-// quietly says whether a value matches, and puts nothing into words.
+// quietly reports whether a value matches, and puts nothing into words.
 func (c *checking) quietly(n *node, v any, m *marks, depth int) bool {
 	was := c.loud
 	c.loud = false
@@ -65,7 +65,7 @@ func (c *checking) within(n *node, step string, v any) bool {
 	return ok
 }
 
-// node says whether a value matches a schema. depth is how many schemas have led here without a step into the
+// node reports whether a value matches a schema. depth is how many schemas have led here without a step into the
 // document.
 func (c *checking) node(n *node, v any, m *marks, depth int) bool {
 	switch {

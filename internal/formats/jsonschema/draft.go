@@ -270,7 +270,7 @@ func (f *findings) value(v any, want shape, d draft) {
 	}
 }
 
-// kind says whether a value is of a type.
+// kind reports whether a value is of a type.
 func (f *findings) kind(v any, want string) bool {
 	if typeOf(v) != want {
 		f.add(wrongType(v, want))

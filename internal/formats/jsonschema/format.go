@@ -62,7 +62,7 @@ func isExpression(s string) bool {
 	return err == nil
 }
 
-// spans says whether a text is not empty and has only bytes that a function allows.
+// spans reports whether a text is not empty and has only bytes that a function allows.
 func spans(s string, allowed func(c byte) bool) bool {
 	for i := range len(s) {
 		if !allowed(s[i]) {

@@ -251,7 +251,7 @@ func (b *builder) dynamic() {
 	}
 }
 
-// isDeep says whether checking a value takes other schemas.
+// isDeep reports whether checking a value takes other schemas.
 func (n *node) isDeep() bool {
 	return n.ref != nil || n.dyn != nil || n.not != nil || n.when != nil || n.items != nil || n.contains != nil ||
 		n.more != nil || n.names != nil || n.marks || len(n.all)+len(n.any)+len(n.one)+len(n.prefix)+len(n.props)+

@@ -89,7 +89,7 @@ func (b *bound) compare(n json.Number) int {
 	return rational(n).Cmp(b.exact)
 }
 
-// divides says whether a number is a multiple of the bound.
+// divides reports whether a number is a multiple of the bound.
 func (b *bound) divides(n json.Number) bool {
 	if i, ok := small(n); ok && b.fits {
 		return i%b.small == 0

@@ -154,7 +154,7 @@ func seenKind(value []byte) kind {
 	return float64s
 }
 
-// fitsDouble says whether a double has room for an integer.
+// fitsDouble reports whether a double has room for an integer.
 func fitsDouble(value []byte) bool {
 	i, _ := doc.ParseInt(value)
 	return i >= -1<<53 && i <= 1<<53

@@ -158,7 +158,7 @@ func (r *reader) drop(f found) {
 	r.slots, r.runs, r.spans = r.slots[:f.slots], r.runs[:f.runs], r.spans[:f.spans]
 }
 
-// takes says whether a field may be written so; what is not is unknown.
+// takes reports whether a field may be written so; what is not is unknown.
 func (f *field) takes(typ protowire.Type) bool {
 	return typ == f.wire || typ == protowire.BytesType && f.list && f.packable
 }

@@ -49,5 +49,5 @@ var ambient = map[string]string{
 const decimal = `syntax = "proto3"; package confluent.type;
 	message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }`
 
-// builtIn says whether a file can be imported that is nowhere.
+// builtIn reports whether a file can be imported that is nowhere.
 func builtIn(name string) bool { return standard(name) != nil || ambient[name] != "" }

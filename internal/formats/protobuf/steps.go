@@ -143,7 +143,7 @@ func (w *Writes) encoder(known engine.SchemaRegistry, own *engine.Schema, record
 	return &Encoder{writer: writer}, err
 }
 
-// imports says whether the schema's file imports what every client has to be given.
+// imports reports whether the schema's file imports what every client has to be given.
 func (p *Program) imports() bool {
 	all := p.types.root.Imports()
 	for i := range all.Len() {

@@ -48,7 +48,7 @@ func newClient(c *Config, secrets *schema.Secrets) (*client, error) {
 	return &client{api: api, http: own, shown: "registry " + c.URL[0], secrets: secrets}, err
 }
 
-// isUnknown says whether a registry knows no such thing. Another server's 404 does not.
+// isUnknown reports whether a registry knows no such thing. Another server's 404 does not.
 func isUnknown(err error) bool {
 	said, ok := errors.AsType[*sr.ResponseError](err)
 	return ok && sr.IsNotFoundError(said.ErrorCode)

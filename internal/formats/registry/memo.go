@@ -99,7 +99,7 @@ func (m *memo) learn(k key, s *engine.Schema, holds time.Duration, err error) (*
 	return a.schema, a.err
 }
 
-// passes says whether the cause of an error may be over soon.
+// passes reports whether the cause of an error may be over soon.
 func passes(err error) bool {
 	e, ok := errors.AsType[*engine.Error](err)
 	return ok && (e.Class == engine.Transient || e.Class == engine.Timeout || e.Class == engine.Auth)

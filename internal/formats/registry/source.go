@@ -19,7 +19,7 @@ type Source struct {
 	Text string // instead
 }
 
-// IsZero says whether the field was left out.
+// IsZero reports whether the field was left out.
 func (s Source) IsZero() bool { return s == Source{} }
 
 // Name is the file, or words for a schema in the configuration.

@@ -50,7 +50,7 @@ func apply(a *asked) expression {
 	return a.applied(m, is)
 }
 
-// walks says whether a map goes through a whole value by calling itself for the elements of objects and lists; what is
+// walks reports whether a map goes through a whole value by calling itself for the elements of objects and lists; what is
 // left of it is for the leaves.
 func (m *namedMap) walks() (leaf node, ok bool) {
 	if len(m.statements) != 1 {
@@ -106,7 +106,7 @@ func typeAsked(n node) string {
 	return s
 }
 
-// descends says whether a value is this.map_each(x), where x applies the map to the element, or to its value.
+// descends reports whether a value is this.map_each(x), where x applies the map to the element, or to its value.
 func (m *namedMap) descends(n node, object bool) bool {
 	c, ok := n.(*call)
 	if !ok || c.name != "map_each" || c.of == nil || len(c.args) != 1 {

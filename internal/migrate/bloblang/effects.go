@@ -85,7 +85,7 @@ func (p *planner) effects(s Statement, e *effect) {
 	}
 }
 
-// isThis says whether an outcome is the document as it is: `this`, or root itself.
+// isThis reports whether an outcome is the document as it is: `this`, or root itself.
 func (p *planner) isThis(o *outcome) bool {
 	if o.what != aValue || o.env != p.env {
 		return false
@@ -97,7 +97,7 @@ func (p *planner) isThis(o *outcome) bool {
 	return ok && p.o.This == ""
 }
 
-// leaves says whether what is assigned to the root leaves it as `this`, drops the message, or fails it.
+// leaves reports whether what is assigned to the root leaves it as `this`, drops the message, or fails it.
 func (p *planner) leaves(o *outcome) bool {
 	return o.all(func(o *outcome) bool { return o.gone() || o.what == aThrow || p.isThis(o) })
 }

@@ -58,7 +58,7 @@ func (a *asked) loop(name string, k kind) expression {
 	return function(name, k, x, a.predicate(a.node(0), a.e, element, a.values))
 }
 
-// objects says whether a method goes through the fields of an object rather than through a list.
+// objects reports whether a method goes through the fields of an object rather than through a list.
 func (a *asked) objects(x expression) bool {
 	switch x.kind {
 	case objectKind:

@@ -50,7 +50,7 @@ func (o *fieldsMade) set(path []string, x expression, when *expression) bool {
 	return true
 }
 
-// has says whether a path, or part of it, has been set.
+// has reports whether a path, or part of it, has been set.
 func (o *fieldsMade) has(path []string) bool {
 	if _, ok := o.value[path[0]]; ok {
 		return true
@@ -199,7 +199,7 @@ func cloned(m map[string]*variableUse) map[string]*variableUse {
 	return c
 }
 
-// trivial says whether a value may stand in several places.
+// trivial reports whether a value may stand in several places.
 func trivial(n node) bool {
 	switch n := n.(type) {
 	case *literal, *this, *metaRef, *variable, *placeholder:

@@ -22,7 +22,7 @@ func (a *asked) node(i int) node {
 	return nil
 }
 
-// has says whether an argument is given; one that is null is not.
+// has reports whether an argument is given; one that is null is not.
 func (a *asked) has(i int) bool {
 	n := a.node(i)
 	if l, ok := n.(*literal); ok && l.value == nil {

@@ -125,7 +125,7 @@ func (t *translator) match(n *match, e *env) *outcome {
 	return chain(choices, last)
 }
 
-// mixedCases says whether values of different kinds are compared with: one that is of neither kind equals none, which
+// mixedCases reports whether values of different kinds are compared with: one that is of neither kind equals none, which
 // flowd must be asked first.
 func mixedCases(n *match) bool {
 	kinds := map[string]bool{}
@@ -164,7 +164,7 @@ func (t *translator) caseCondition(n node, m *meaning, e *env, mixed bool) expre
 	return x
 }
 
-// isLiteral says whether a case is compared with rather than asked.
+// isLiteral reports whether a case is compared with rather than asked.
 func isLiteral(n node) bool {
 	switch n := n.(type) {
 	case *literal:
@@ -198,7 +198,7 @@ func (t *translator) condition(n node, e *env) expression {
 	return expression{text: x.in(bindWhole) + " ?? false", bind: bindTernary, kind: boolean, safe: true, notAs: coalesced}
 }
 
-// special says whether there is something else than values and failures.
+// special reports whether there is something else than values and failures.
 func (o *outcome) special() bool {
 	switch o.what {
 	case aDeletion, aNothing:
@@ -216,7 +216,7 @@ func (o *outcome) has(what result) bool {
 	return o.what == what
 }
 
-// gone says whether it is deleted() or nothing(), whatever the message.
+// gone reports whether it is deleted() or nothing(), whatever the message.
 func (o *outcome) gone() bool { return o.what == aDeletion || o.what == aNothing }
 
 func isNothing(o *outcome) bool { return o.what == aNothing }

@@ -79,7 +79,7 @@ type state struct {
 	fresh    bool // the new document has not been begun: what is unset is not there
 }
 
-// overlaps says whether a path is part of another, or the other way round.
+// overlaps reports whether a path is part of another, or the other way round.
 func overlaps(a, b []string) bool {
 	n := min(len(a), len(b))
 	return slices.Equal(a[:n], b[:n])
@@ -131,7 +131,7 @@ func (p *planner) plan(list []Statement) []operation {
 	return p.document(list, effects)
 }
 
-// copies says whether a statement is `root = this`.
+// copies reports whether a statement is `root = this`.
 func copies(s Statement) bool {
 	a, ok := s.(*assign)
 	if !ok || len(a.path) > 0 {
@@ -213,7 +213,7 @@ func (p *planner) peek(a *assign) *outcome {
 	return p.tree(a.value, p.env)
 }
 
-// expandable says whether an object can be written field by field.
+// expandable reports whether an object can be written field by field.
 func (p *planner) expandable(x *object) bool {
 	seen := map[string]bool{}
 	for i, key := range x.keys {
@@ -349,7 +349,7 @@ func (p *planner) inBranches(list []Statement, effects []effect, at int) []opera
 	return append(ops, op)
 }
 
-// apart says whether no statement but one reads the root or sets metadata.
+// apart reports whether no statement but one reads the root or sets metadata.
 func apart(effects []effect, but int) bool {
 	for i, e := range effects {
 		if i != but && (len(e.reads.roots) > 0 || len(e.writes.meta) > 0) {
@@ -453,7 +453,7 @@ func (p *planner) variables(list []Statement) {
 	}
 }
 
-// changedBetween says whether statements write what a variable reads.
+// changedBetween reports whether statements write what a variable reads.
 func (p *planner) changedBetween(list []Statement, l *let) bool {
 	e := p.effectOf(l)
 	for _, s := range list {

@@ -273,7 +273,7 @@ func (p *parser) named(begin place, name string) node {
 	return &field{begin, &this{begin}, name}
 }
 
-// keywordEnds says whether a blank, a line's end, a brace or bracket follows.
+// keywordEnds reports whether a blank, a line's end, a brace or bracket follows.
 func (p *parser) keywordEnds() bool {
 	switch p.peek() {
 	case ' ', '\t', '\n', '\r', '{', '(':

@@ -51,7 +51,7 @@ func (p *parser) from(m *Mapping) bool {
 	return true
 }
 
-// statementAhead says whether a statement begins here. An `if` may also be an expression: it is one if what its braces
+// statementAhead reports whether a statement begins here. An `if` may also be an expression: it is one if what its braces
 // hold is.
 func (p *parser) statementAhead() bool {
 	begin := p.at
@@ -88,7 +88,7 @@ func (p *parser) ifStatementAhead() (is bool) {
 	return p.peek() == '}' || p.statementAhead()
 }
 
-// assignmentAhead says whether a path and a `=` stand here.
+// assignmentAhead reports whether a path and a `=` stand here.
 func (p *parser) assignmentAhead() bool {
 	begin := p.at
 	defer func() { p.at = begin }()
@@ -195,7 +195,7 @@ func (p *parser) back(to int) bool {
 	return true
 }
 
-// metaAhead says whether what follows the word makes it a statement rather than a path.
+// metaAhead reports whether what follows the word makes it a statement rather than a path.
 func (p *parser) metaAhead() bool {
 	begin := p.at
 	p.space()

@@ -100,7 +100,7 @@ func (w *writer) steps(ops []operation) []*yaml.Node {
 	return nodes
 }
 
-// joins says whether an operation can be one more line of a step.
+// joins reports whether an operation can be one more line of a step.
 func joins(group []operation, next operation) bool {
 	first := group[0]
 	if first.act != next.act || first.when != nil || next.when != nil || first.first != next.first {

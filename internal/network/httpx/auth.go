@@ -33,7 +33,7 @@ func (a *Auth) Set(r *http.Request) {
 	}
 }
 
-// Allows says whether a request shows the credentials, in a time that says
+// Allows reports whether a request shows the credentials, in a time that says
 // nothing about them.
 func (a *Auth) Allows(r *http.Request) bool {
 	switch {

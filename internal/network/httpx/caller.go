@@ -42,7 +42,7 @@ func (c *Calls) CheckConfig(report func(path, message, remedy string)) {
 	CheckHeaders(c.Headers, reserved, "request", report)
 }
 
-// Free says whether a header of this name may be sent with those that the configuration
+// Free reports whether a header of this name may be sent with those that the configuration
 // sets.
 func (c *Calls) Free(name string) bool {
 	canonical := http.CanonicalHeaderKey(name)

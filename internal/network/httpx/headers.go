@@ -26,7 +26,7 @@ func CheckHeaders(
 	}
 }
 
-// isToken says whether a text can be a header's name.
+// isToken reports whether a text can be a header's name.
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		letter, digit := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z', r >= '0' && r <= '9'

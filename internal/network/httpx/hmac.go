@@ -63,7 +63,7 @@ var hashes = map[string]func() hash.Hash{"sha1": sha1.New, "sha256": sha256.New,
 // IsZero says that nothing is asked for.
 func (a *ServerAuth) IsZero() bool { return a.Bearer == nil && a.Basic == nil && a.HMAC == nil }
 
-// Allows says whether a request shows the credentials. Where these are a signature, it
+// Allows reports whether a request shows the credentials. Where these are a signature, it
 // says no more than whether there is one that is not too old: see [ServerAuth.Signed].
 func (a *ServerAuth) Allows(r *http.Request) bool {
 	if a.HMAC == nil {
@@ -73,7 +73,7 @@ func (a *ServerAuth) Allows(r *http.Request) bool {
 	return ok && len(signatures) > 0
 }
 
-// Signed says whether a body, as it was sent, has the signature that the request shows,
+// Signed reports whether a body, as it was sent, has the signature that the request shows,
 // where one is asked for.
 func (a *ServerAuth) Signed(r *http.Request, body []byte) bool {
 	if a.HMAC == nil {

@@ -18,7 +18,7 @@ var left = map[string]bool{
 	"Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
-// becomes says whether a header becomes metadata. Names have no underscore, since
+// becomes reports whether a header becomes metadata. Names have no underscore, since
 // one with an underscore is left out; so a client can't pose as ours.
 func becomes(name string) bool { return !left[name] && !strings.Contains(name, "_") }
 
@@ -48,7 +48,7 @@ func (c *Metas) Of(r *http.Request) engine.Meta {
 	return t.meta
 }
 
-// again says whether a request says the same.
+// again reports whether a request says the same.
 func (t *told) again(r *http.Request) bool {
 	if r.Method != t.method || r.URL.Path != t.path || r.URL.RawQuery != t.query || r.RemoteAddr != t.remote {
 		return false

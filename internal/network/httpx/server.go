@@ -17,7 +17,7 @@ func EndUnclear(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Below says whether a URL has a path, or one below it if that ends with a slash. Forms in which a proxy in front may
+// Below reports whether a URL has a path, or one below it if that ends with a slash. Forms in which a proxy in front may
 // see another path are not below: dot segments and empty ones, also where they are encoded, and slashes in the path that
 // are encoded.
 func Below(u *url.URL, path string) bool {
@@ -38,7 +38,7 @@ func Below(u *url.URL, path string) bool {
 	return err == nil && text == path && strings.Count(raw, "/") == strings.Count(path, "/")
 }
 
-// Plain says whether a path has only one form: no empty segment but the last, none of dots, and no backslash, which
+// Plain reports whether a path has only one form: no empty segment but the last, none of dots, and no backslash, which
 // some take for a slash.
 func Plain(path string) bool {
 	if !strings.HasPrefix(path, "/") || strings.ContainsRune(path, '\\') {

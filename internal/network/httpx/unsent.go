@@ -46,13 +46,13 @@ func (e *Unsent) Error() string { return e.Err.Error() }
 // Unwrap is the cause.
 func (e *Unsent) Unwrap() error { return e.Err }
 
-// Timeout says whether the time was over.
+// Timeout reports whether the time was over.
 func (e *Unsent) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(e.Err, &t) && t.Timeout()
 }
 
-// IsUnsent says whether nothing was sent of the request that ended with err.
+// IsUnsent reports whether nothing was sent of the request that ended with err.
 func IsUnsent(err error) bool {
 	_, ok := errors.AsType[*Unsent](err)
 	return ok

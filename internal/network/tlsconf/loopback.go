@@ -22,7 +22,7 @@ func Listening(address, example string) (host, message, remedy string) {
 	return host, "", ""
 }
 
-// named says whether a host can be one: none, an address, or a name, whose last part is no number.
+// named reports whether a host can be one: none, an address, or a name, whose last part is no number.
 func named(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil || host == "" {
 		return true
@@ -32,7 +32,7 @@ func named(host string) bool {
 	return !strings.ContainsFunc(host, odd) && strings.Trim(last, "0123456789") != ""
 }
 
-// Loopback says whether a host can be reached only from this machine, so that nobody can
+// Loopback reports whether a host can be reached only from this machine, so that nobody can
 // listen in: localhost, or an address of the loopback interface.
 func Loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)

@@ -96,7 +96,7 @@ func inForce(pair *tls.Certificate, at time.Time) error {
 	return nil
 }
 
-// verified says whether a client's certificates lead to one of those in pool.
+// verified reports whether a client's certificates lead to one of those in pool.
 func verified(peer []*x509.Certificate, pool *x509.CertPool) error {
 	if len(peer) == 0 {
 		return errors.New("the client presents no certificate")

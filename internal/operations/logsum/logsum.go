@@ -143,7 +143,7 @@ type cause struct {
 	sample       slog.Record
 }
 
-// admits says whether a record is passed on; else it is counted.
+// admits reports whether a record is passed on; else it is counted.
 func (s *sums) admits(h *Handler, r *slog.Record, now time.Time) bool {
 	var attrs [16]slog.Attr
 	all := attrs[:0]

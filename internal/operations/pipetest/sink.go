@@ -75,7 +75,7 @@ type fault struct {
 	used int        // attempts that have failed
 }
 
-// active says whether the next attempt fails.
+// active reports whether the next attempt fails.
 func (f *fault) active() bool {
 	switch {
 	case f == nil:
@@ -88,7 +88,7 @@ func (f *fault) active() bool {
 	return true
 }
 
-// hits says whether the fault is for m; a condition that can't be evaluated fails m itself.
+// hits reports whether the fault is for m; a condition that can't be evaluated fails m itself.
 func (f *fault) hits(m *engine.Message) bool {
 	if f.spec.Match.IsZero() {
 		return true

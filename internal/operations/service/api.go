@@ -198,7 +198,7 @@ func whose(all []engine.Snapshot, pipeline, limit string) (string, error) {
 	return have[0], nil
 }
 
-// own says whether a limit is a pipeline's own; else it is one of resources,
+// own reports whether a limit is a pipeline's own; else it is one of resources,
 // which pipelines share.
 func own(limit string) bool {
 	kind, _, _ := strings.Cut(limit, " ")

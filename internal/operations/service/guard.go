@@ -59,7 +59,7 @@ func survive(next http.Handler, log *slog.Logger) http.Handler {
 	})
 }
 
-// trusted says whether a Host header can't come from a name that others control.
+// trusted reports whether a Host header can't come from a name that others control.
 func (g *guard) trusted(hostport string) bool {
 	host := hostOf(hostport)
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -68,7 +68,7 @@ func (g *guard) trusted(hostport string) bool {
 	return strings.EqualFold(host, "localhost") || host != "" && g.names(host)
 }
 
-// foreign says whether a browser sent the request for a page of another origin.
+// foreign reports whether a browser sent the request for a page of another origin.
 func (g *guard) foreign(r *http.Request) bool {
 	for _, origin := range r.Header.Values("Origin") {
 		if !strings.EqualFold(origin, g.scheme+"://"+r.Host) {

@@ -87,7 +87,7 @@ func (s *seat) Close() error {
 	return s.Conn.Close()
 }
 
-// loopback says whether an address is reached from this machine alone.
+// loopback reports whether an address is reached from this machine alone.
 func loopback(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()

@@ -27,7 +27,7 @@ type token struct {
 // has 43, which are 256 random bits.
 const minToken = 32
 
-// shown says whether a request has the token, in a time that reveals nothing about it.
+// shown reports whether a request has the token, in a time that reveals nothing about it.
 func (t token) shown(r *http.Request) bool {
 	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(t.text))

@@ -66,7 +66,7 @@ func (r *remote) keep(ctx context.Context) {
 	}
 }
 
-// lingers says whether attempts have waited, or been with workers, for so long that their copies may be gone.
+// lingers reports whether attempts have waited, or been with workers, for so long that their copies may be gone.
 func (r *remote) lingers() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -308,7 +308,7 @@ func (r *remote) purgeDead(ctx context.Context) {
 	}
 }
 
-// silent says whether a hub is not there.
+// silent reports whether a hub is not there.
 func (r *remote) silent(ctx context.Context, hub string) bool {
 	if hub == r.hub.id {
 		return false

@@ -38,7 +38,7 @@ func (k keys) alias(id string) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// given says whether the client that reports on an attempt was given it; otherwise that is
+// given reports whether the client that reports on an attempt was given it; otherwise that is
 // logged.
 func (h *Hub) given(msg *nats.Msg, t wire.Try) bool {
 	if hmac.Equal([]byte(t.Key), []byte(h.keys.of(t))) {

@@ -77,7 +77,7 @@ const voiceName = "flowd voice"
 // inboxes; workers may do only what workers do, and none in the name of another.
 type gate struct{ token string }
 
-// Check says whether a client may connect, and as whom.
+// Check reports whether a client may connect, and as whom.
 func (g *gate) Check(c server.ClientAuthentication) bool {
 	name := c.GetOpts().Name
 	if a := c.RemoteAddress(); a != nil && a.Network() == "pipe" { // this process

@@ -106,7 +106,7 @@ func (s *Stage) decode(d *schema.Decoder, n *schema.Node) engine.Steps {
 	return of.Do
 }
 
-// whole says whether a node is one that a hub has sent.
+// whole reports whether a node is one that a hub has sent.
 func whole(n *schema.Node) bool {
 	if n == nil || n.Kind > schema.MapNode || n.Kind == schema.MapNode && len(n.Keys) != len(n.Items) ||
 		!wholeParams(n.Params) {

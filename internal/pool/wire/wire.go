@@ -141,7 +141,7 @@ func PullFrom(pool, consumer string) string {
 // known to nobody else: it is the last word of the connection's name.
 func Inbox(id string) string { return "_INBOX." + id }
 
-// GoodName says whether a text can be the name of a pool, which is part of subjects.
+// GoodName reports whether a text can be the name of a pool, which is part of subjects.
 func GoodName(name string) bool {
 	for _, r := range name {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' {

@@ -190,7 +190,7 @@ func (f *file) append(text []byte, lines int) error {
 	return nil
 }
 
-// isThere says whether the path still names the file.
+// isThere reports whether the path still names the file.
 func (f *file) isThere() bool {
 	if !flock.Works {
 		return true // such systems do not rename open files
@@ -218,7 +218,7 @@ func (f *file) yields() error {
 	return err
 }
 
-// isLike says whether the file was like this when it was closed.
+// isLike reports whether the file was like this when it was closed.
 func (f *file) isLike(info fs.FileInfo) bool {
 	return f.info != nil && os.SameFile(f.info, info) && f.info.Size() == info.Size()
 }

@@ -59,7 +59,7 @@ func sealed(h header) []byte {
 	return fmt.Appendf(text, sumFormat, sum(text))
 }
 
-// isSealed says whether a header matches its checksum.
+// isSealed reports whether a header matches its checksum.
 func isSealed(text []byte) bool {
 	n := len(text) - len(fmt.Sprintf(sumFormat, 0))
 	return n > 0 && string(text[n:]) == fmt.Sprintf(sumFormat, sum(text[:n]))

@@ -124,7 +124,7 @@ func (l *Log) Forget() bool {
 	return true
 }
 
-// IsNew says whether the first Open has created the file.
+// IsNew reports whether the first Open has created the file.
 func (l *Log) IsNew() bool { return l.isNew }
 
 func ignore([]byte) error { return nil }

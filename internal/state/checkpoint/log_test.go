@@ -75,7 +75,7 @@ func newTable() *table {
 	return &table{all: map[string]int{}, changed: map[string]int{}, during: func() {}}
 }
 
-// reads says whether a file has what a table has.
+// reads reports whether a file has what a table has.
 func (t *table) reads(tt *testing.T, path string) {
 	tt.Helper()
 	again := newTable()

@@ -63,7 +63,7 @@ func (c *Config) extension() string {
 	return strings.ToLower(filepath.Ext(path))
 }
 
-// remote says whether a server has the table.
+// remote reports whether a server has the table.
 func (c *Config) remote() bool { return c.URL != "" || c.SQL != nil }
 
 // format is how the table is written, or "".

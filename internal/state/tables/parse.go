@@ -144,7 +144,7 @@ func (r *records) object(record []byte) ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// number says whether a CSV value is to be a number.
+// number reports whether a CSV value is to be a number.
 func (r *records) number(value string) bool { return r.numbers && codec.IsNumber(value) }
 
 // cell is a CSV value as it is in a key.

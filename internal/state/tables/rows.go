@@ -112,7 +112,7 @@ func (b *builder) add(row span, at int, key []any) error {
 	return b.cfg.fits(b.taken)
 }
 
-// fits says whether a table may take so many bytes.
+// fits reports whether a table may take so many bytes.
 func (c *Config) fits(bytes int) error {
 	if bytes <= int(c.MaxSize) {
 		return nil

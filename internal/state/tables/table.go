@@ -272,7 +272,7 @@ func (t *Table) Keys() []string {
 	return t.cfg.Key
 }
 
-// Networks says whether the table is a database of networks.
+// Networks reports whether the table is a database of networks.
 func (t *Table) Networks() bool { return t.cfg.format() == "mmdb" }
 
 // String says how large the table is.

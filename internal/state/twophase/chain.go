@@ -109,12 +109,12 @@ func (c *chain) last() *write {
 	return nil
 }
 
-// committed says whether a write of a delivered message is on its way to the cache.
+// committed reports whether a write of a delivered message is on its way to the cache.
 func (c *chain) committed() bool {
 	return slices.ContainsFunc(c.writes, func(w *write) bool { return w.state == committed })
 }
 
-// exists says whether the key has a value for a message of these origins; it is
+// exists reports whether the key has a value for a message of these origins; it is
 // not sure when that depends on the fate of others, or on another process. b is what the cache has.
 func (c *chain) exists(mine []engine.Origin, b base) (exists, sure bool) {
 	seen := false
@@ -137,7 +137,7 @@ func (c *chain) exists(mine []engine.Origin, b base) (exists, sure bool) {
 	return b == present, !seen || exists == (b == present)
 }
 
-// replaced says whether a later write has the fate of the one at i.
+// replaced reports whether a later write has the fate of the one at i.
 func (c *chain) replaced(i int) bool {
 	for _, w := range c.writes[i+1:] {
 		if !w.void && slices.Equal(w.origins, c.writes[i].origins) {
@@ -147,7 +147,7 @@ func (c *chain) replaced(i int) bool {
 	return false
 }
 
-// certain says whether a write counts whatever becomes of others: it is committed, or
+// certain reports whether a write counts whatever becomes of others: it is committed, or
 // shares the fate of the one that asks.
 func (w *write) certain(mine []engine.Origin) bool {
 	return w.state == committed || shares(w.origins, mine)

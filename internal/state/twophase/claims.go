@@ -108,7 +108,7 @@ func newClaims(shared *engine.Shared, cache Store) claims {
 	return c
 }
 
-// claiming says whether others use the cache, too.
+// claiming reports whether others use the cache, too.
 func (c *claims) claiming() bool { return c.shared != nil || c.local != nil && c.local.several.Load() }
 
 func isClaim(value []byte) bool { return bytes.HasPrefix(value, []byte(mark)) }
@@ -313,7 +313,7 @@ func (o *overlay) written(c *chain, b base) {
 	o.based(c, b)
 }
 
-// released says whether the claim of a chain without messages is gone. It begins to delete the claim otherwise.
+// released reports whether the claim of a chain without messages is gone. It begins to delete the claim otherwise.
 func (o *overlay) released(c *chain) bool {
 	k := c.claim
 	switch {

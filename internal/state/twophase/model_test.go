@@ -217,7 +217,7 @@ type entry struct {
 	value    string // "" deletes
 }
 
-// outcomes says whether a key may have a value, and may have none, for a
+// outcomes reports whether a key may have a value, and may have none, for a
 // message: over all fates of the others that are not known.
 func (m *model) outcomes(id int, key string) map[bool]bool {
 	others := map[int]bool{}

@@ -136,7 +136,7 @@ func (u *Use) claim(adds []Add, q *questions, then Then) (again bool, replies []
 	return again, o.review()
 }
 
-// known says whether the base of an add is still that of the cache.
+// known reports whether the base of an add is still that of the cache.
 func (u *Use) known(a *Add, q *questions) (bool, error) {
 	if q == nil {
 		return a.epoch == u.o.epoch(a.Key).Load(), nil

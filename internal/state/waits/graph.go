@@ -114,7 +114,7 @@ func remove(from map[engine.Origin][]*Wait, o engine.Origin, w *Wait) {
 	}
 }
 
-// closes says whether one of some other roots is, or waits for, one of mine; g.mu is held. It looks from both sides, so
+// closes reports whether one of some other roots is, or waits for, one of mine; g.mu is held. It looks from both sides, so
 // that it costs little where little waits on one of them: most messages are new, and nobody waits for them.
 func (g *Graph) closes(mine, others []engine.Origin) bool {
 	awaited := func(o engine.Origin) bool { return len(g.behind[o]) > 0 || slices.Contains(others, o) }
@@ -171,7 +171,7 @@ func (r *reach) pop() (o engine.Origin, ok bool) {
 	return o, false
 }
 
-// Awaited says whether one of some roots, or of those that wait for one of them, perhaps by way of others, is in a set.
+// Awaited reports whether one of some roots, or of those that wait for one of them, perhaps by way of others, is in a set.
 func (g *Graph) Awaited(roots []engine.Origin, in map[engine.Origin]bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -40,11 +40,11 @@ func (r record) due() int64     { return int64(binary.BigEndian.Uint64(r[12:])) 
 func (r record) written() int64 { return int64(binary.BigEndian.Uint64(r[20:])) }
 func (r record) value() []byte  { return r[head:] }
 
-// ahead says whether it was written by a clock that is ahead of now: it expires so
+// ahead reports whether it was written by a clock that is ahead of now: it expires so
 // long after now as it would have then.
 func (r record) ahead(now int64) bool { return r.due() != 0 && r.written() > now }
 
-// over says whether it has expired.
+// over reports whether it has expired.
 func (r record) over(now int64) bool { return r.due() != 0 && r.due() <= now && !r.ahead(now) }
 
 // find is the record of a key, nil if there is none.
@@ -102,7 +102,7 @@ func verify(tx *bbolt.Tx) error {
 	return err
 }
 
-// lastLost says whether one of the two pages in which the database alternately records its
+// lastLost reports whether one of the two pages in which the database alternately records its
 // last write is damaged: it then continues from the write before.
 func lastLost(db *bbolt.DB) bool {
 	const header, summed = 16, 56 // bytes of a page, and of what it records
