@@ -1,5 +1,4 @@
-// Package batchers is the list of built-in batchers: importing it registers
-// them all.
+// Package batchers registers all built-in batchers when it is imported.
 package batchers
 
 import (

@@ -1,5 +1,4 @@
-// Package processors is the list of built-in processors: importing it registers
-// them all, and the caches that some of them use.
+// Package processors registers all built-in processors, and the caches that some of them use, when it is imported.
 package processors
 
 import (

@@ -7,14 +7,14 @@ import (
 	"github.com/flowd-io/flowd/internal/components/linked"
 )
 
-// batcher holds the open batches. They share one timeout, so the order of their
-// opening is also the order in which they are due, and a list replaces a heap.
+// batcher holds the open batches. All have the same timeout, so they are due in the order in which they were opened,
+// and a list can replace a heap.
 type batcher struct {
 	Config
 	keyOf  func(*engine.Message) string
-	open   map[string]*open  // by batch key; "" without one: the text of a key is never empty
-	opened linked.List[open] // first opened in front
-	used   linked.List[open] // least recently used in front; kept for MaxKeys only
+	open   map[string]*open  // by batch key; "" if there is no key, since a key's text is never empty
+	opened linked.List[open] // in the order of opening
+	used   linked.List[open] // least recently used first; only maintained with MaxKeys
 }
 
 func newBatcher(c Config, keyOf func(*engine.Message) string) *batcher {
@@ -27,7 +27,7 @@ func newBatcher(c Config, keyOf func(*engine.Message) string) *batcher {
 	}
 }
 
-// open is a batch that still grows.
+// open is a batch that is still growing.
 type open struct {
 	key   string
 	batch *engine.Batch
@@ -38,8 +38,8 @@ type open struct {
 	opened, used linked.Place[open] // in the batcher's lists of these names
 }
 
-// Add moves each message into the open batch of its key. A message whose flush condition
-// can't be evaluated fails and stays.
+// Add moves each message into the open batch of its key. If its flush condition can't be evaluated, the message fails
+// and stays in b.
 func (s *batcher) Add(b *engine.Batch, now time.Time, emit engine.Emit) {
 	for m := range b.All() {
 		last, err := s.completes(m)
@@ -73,7 +73,7 @@ func (s *batcher) Add(b *engine.Batch, now time.Time, emit engine.Emit) {
 	}
 }
 
-// Due is when the oldest open batch has waited for the timeout.
+// Due returns when the oldest open batch reaches its timeout.
 func (s *batcher) Due() time.Time {
 	if s.opened.Front == nil {
 		return time.Time{}
@@ -81,8 +81,7 @@ func (s *batcher) Due() time.Time {
 	return s.opened.Front.due
 }
 
-// Flush emits open batches, first opened first, until n messages have left, or
-// all that are due.
+// Flush emits open batches in the order of opening: until n messages have left, or all that are due.
 func (s *batcher) Flush(now time.Time, why engine.Trigger, n int, emit engine.Emit) {
 	for left := 0; s.opened.Front != nil; {
 		o := s.opened.Front
@@ -97,8 +96,7 @@ func (s *batcher) Flush(now time.Time, why engine.Trigger, n int, emit engine.Em
 	}
 }
 
-// start opens a batch for a key. It evicts before it opens, so that there are
-// never more than MaxKeys.
+// start opens a batch for a key. It evicts first, so that there are never more than MaxKeys batches.
 func (s *batcher) start(b *engine.Batch, key string, now time.Time, emit engine.Emit) *open {
 	if s.MaxKeys > 0 && len(s.open) >= s.MaxKeys {
 		s.emit(s.used.Front, engine.ByEvicted, emit)
@@ -129,7 +127,7 @@ func (s *batcher) completes(m *engine.Message) (bool, error) {
 	return s.Config.Flush.Test(m)
 }
 
-// sizeOf is the payload's size where it counts: asking for it splices edits.
+// sizeOf returns the payload's size if the batch has a size limit, else 0: computing it splices pending edits.
 func (s *batcher) sizeOf(m *engine.Message) int64 {
 	if s.Bytes == 0 {
 		return 0

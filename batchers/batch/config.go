@@ -1,5 +1,5 @@
-// Package batch is the batcher `batch`: it gathers messages until there are
-// enough of them. Start at [Config]; batcher.Add is the whole policy.
+// Package batch is the batcher `batch`: it gathers messages into batches of a limited size and age. Start at
+// [Config]. batcher.Add is the whole policy.
 package batch
 
 import (
@@ -14,15 +14,15 @@ import (
 type Config struct {
 	Size    int           `yaml:"size" check:"min=0" doc:"Messages in a batch; 0 means no limit."`
 	Bytes   schema.Size   `yaml:"bytes" check:"min=0" doc:"Bytes of payload in a batch: it leaves before a message that would exceed them, and a larger message goes alone. 0 means no limit."`
-	Timeout time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time since a batch's first message after which the batch leaves as it is."`
+	Timeout time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time after a batch's first message at which the batch leaves even if it is not full."`
 	Flush   expr.Cond     `yaml:"flush" doc:"A message for which this is true completes its batch."`
-	MaxKeys int           `yaml:"max_keys" check:"min=0" doc:"Open batches at once; when there are more, the least recently used one leaves. With 0 only engine.max_in_flight bounds them."`
+	MaxKeys int           `yaml:"max_keys" check:"min=0" doc:"Maximum number of open batches. Beyond it, the least recently used one leaves. With 0, only engine.max_in_flight limits them."`
 }
 
-// Traits says how many messages a batch is to have.
+// Traits reports the intended number of messages per batch.
 func (c Config) Traits() engine.Traits { return engine.Traits{Size: c.Size} }
 
-// Words are what peers call the fields.
+// Words are words of other systems, with what to write instead.
 func (c *Config) Words() map[string]string {
 	return map[string]string{
 		"count":      "write `size`",

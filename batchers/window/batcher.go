@@ -9,26 +9,25 @@ import (
 	"github.com/flowd-io/flowd/internal/components/linked"
 )
 
-// batcher holds the windows that have not closed, by key. All times are in
-// nanoseconds since 1970.
+// batcher holds the windows that have not closed, by key. All times are in nanoseconds since 1970.
 type batcher struct {
 	Config
-	timed bool // windows close by the events' time, else by the clock
+	timed bool // windows close by the time of events, else by the clock
 	keyOf func(*engine.Message) string
-	keys  map[string]*key // by batch key; "" without one: the text of a key is never empty
-	seen  int64           // the latest event's time, or the clock's
+	keys  map[string]*key // by batch key; "" if there is no key, since a key's text is never empty
+	seen  int64           // the latest event time, or the clock's time
 
-	closing heap                // the open windows
-	left    heap                // those whose messages have all left, in parts
-	opened  linked.List[window] // the open windows, first opened in front
-	used    linked.List[key]    // the keys with open windows, least recently used in front
-	inUse   int                 // how many they are
+	closing heap                // open windows
+	left    heap                // windows without messages: all have left, in parts
+	opened  linked.List[window] // open windows, in the order of opening
+	used    linked.List[key]    // keys with open windows, least recently used first
+	inUse   int                 // length of used
 	serial  uint64              // of the last window opened
-	count   uint64              // messages that came into sessions
+	count   uint64              // messages added to sessions so far
 	maxLeft int                 // see the constant
 
-	// Parts count from floor until all windows have closed that were forgotten
-	// before: a part may lack a number before it, but no two have the same.
+	// New windows count their parts from floor until floorUntil: forgetting a window early raises floor, so that no
+	// two parts have the same number. Numbers may be skipped.
 	floor      int
 	floorUntil int64
 
@@ -38,26 +37,26 @@ type batcher struct {
 // key is a batch key with its windows.
 type key struct {
 	text    string
-	windows []*window         // by start, and by end
+	windows []*window         // sorted by start, and therefore by end
 	open    int               // how many of them have messages
 	link    linked.Place[key] // in batcher.used
 }
 
-// window has not closed yet.
+// window is a window that has not closed yet.
 type window struct {
 	key        *key
-	start, end int64                // of a session: the end grows, and the start may move back
-	batch      *engine.Batch        // nil: what has arrived so far has left
-	n          int                  // messages in it
-	arrived    []uint64             // of a session: batcher.count when each arrived, in the order of batch
-	mixed      bool                 // they are not in this order
-	part       int                  // its number, from 1
-	opened     uint64               // batcher.serial at the time
-	at         int                  // in batcher.closing, or without a batch in batcher.left; -1: new
+	start, end int64                // the end of a session grows, and its start may move back
+	batch      *engine.Batch        // nil: all messages so far have left
+	n          int                  // messages in batch
+	arrived    []uint64             // of a session: batcher.count at each arrival, in the order of batch
+	mixed      bool                 // batch is not in the order of arrival
+	part       int                  // number of the next part, from 1
+	opened     uint64               // value of batcher.serial when it was opened
+	at         int                  // index in batcher.closing or, without a batch, in batcher.left; -1: in neither
 	link       linked.Place[window] // in batcher.opened
 }
 
-// maxLeft bounds the windows that are known for their parts alone.
+// maxLeft bounds the windows that are only kept for their part numbers.
 const maxLeft = 1 << 16
 
 func newBatcher(c Config, keyOf func(*engine.Message) string, log *slog.Logger) *batcher {
@@ -74,8 +73,8 @@ func newBatcher(c Config, keyOf func(*engine.Message) string, log *slog.Logger) 
 	}
 }
 
-// Add moves each message into its windows. One that has no time, or whose windows have
-// closed, fails and stays.
+// Add moves each message into its windows. A message without a time, or whose windows have closed, fails and stays in
+// b.
 func (s *batcher) Add(b *engine.Batch, now time.Time, emit engine.Emit) {
 	at := now.UnixNano()
 	if !s.timed {
@@ -99,7 +98,7 @@ func (s *batcher) Add(b *engine.Batch, now time.Time, emit engine.Emit) {
 	s.rest(now)
 }
 
-// Due is when the next window closes. By the events' time no clock closes any.
+// Due returns when the next window closes, or zero if windows close by the time of events.
 func (s *batcher) Due() time.Time {
 	if w := s.closing.top(s.closes); w != nil && !s.timed {
 		return time.Unix(0, s.closes(w))
@@ -107,9 +106,8 @@ func (s *batcher) Due() time.Time {
 	return time.Time{}
 }
 
-// Flush emits the windows that the clock closes, or open ones, first opened first, until n
-// messages have left. Those stay known until they close: what arrives then is their next
-// part.
+// Flush emits the windows that the clock closes, or open windows in the order of opening, until n messages have left.
+// The batcher remembers those windows until they close: later messages form their next part.
 func (s *batcher) Flush(now time.Time, why engine.Trigger, n int, emit engine.Emit) {
 	if why == engine.ByTimeout {
 		if !s.timed {
@@ -125,7 +123,7 @@ func (s *batcher) Flush(now time.Time, why engine.Trigger, n int, emit engine.Em
 	s.rest(now)
 }
 
-// advance closes what has closed when it is now, in order of time.
+// advance closes the windows that are over at a time, in order.
 func (s *batcher) advance(now int64, emit engine.Emit) {
 	if now == s.seen {
 		return
@@ -145,7 +143,7 @@ func (s *batcher) advance(now int64, emit engine.Emit) {
 	}
 }
 
-// closes is when w closes.
+// closes returns when w closes.
 func (s *batcher) closes(w *window) int64 { return w.end + int64(s.Lateness) }
 
 // closed reports whether a window with this end has closed.

@@ -1,5 +1,5 @@
-// Package window is the batcher `window`: it gathers messages by time. Start at
-// [Config]; batcher.Add is the whole policy.
+// Package window is the batcher `window`: it gathers messages by time. Start at [Config]. batcher.Add is the whole
+// policy.
 package window
 
 import (
@@ -13,19 +13,19 @@ import (
 // Config configures the window batcher.
 type Config struct {
 	Every    time.Duration `yaml:"every,main" check:"min=1ms,max=8784h" doc:"Length of a window. Windows begin at whole multiples of it since 1970, UTC: 1h windows begin on the hour."`
-	Slide    time.Duration `yaml:"slide" check:"min=1ms" doc:"Time from the beginning of one window to the beginning of the next; by default windows do not overlap. A message is in every/slide windows, with a copy in each: at most 100."`
+	Slide    time.Duration `yaml:"slide" check:"min=1ms" doc:"Time from the beginning of one window to the beginning of the next; by default windows do not overlap. A message is copied into each of its every/slide windows: at most 100."`
 	Offset   time.Duration `yaml:"offset" doc:"Shifts all windows by this time: with every 24h, -8h gives days in UTC+8."`
 	Session  time.Duration `yaml:"session" check:"min=1ms,max=8784h" doc:"Instead of every: a window ends when no message of its key has arrived for this long."`
 	Time     expr.Expr     `yaml:"time" doc:"Time of the message's event: a time, text in RFC 3339, or a Unix time in seconds (up to 11 digits before the point), milliseconds (12 to 14), microseconds (15 to 17) or nanoseconds (18, 19). By default, when the message arrives here."`
 	Lateness time.Duration `yaml:"lateness" check:"min=0s,max=8784h" doc:"How long a window stays open after its end, for events out of order; only with time."`
-	MaxAhead time.Duration `yaml:"max_ahead" check:"min=1ms" doc:"A message whose event is further ahead of the clock than this fails and closes no window; by default there is no limit. Only with time."`
-	MaxKeys  int           `yaml:"max_keys" check:"min=0" doc:"Keys with open windows at once; when there are more, the windows of the least recently used key leave. With 0 only engine.max_in_flight bounds them."`
+	MaxAhead time.Duration `yaml:"max_ahead" check:"min=1ms" doc:"A message whose event is further ahead of the clock than this fails, and does not close windows. By default there is no limit. Only with time."`
+	MaxKeys  int           `yaml:"max_keys" check:"min=0" doc:"Maximum number of keys with open windows. Beyond it, the windows of the least recently used key leave. With 0, only engine.max_in_flight limits them."`
 }
 
-// maxCopies bounds in how many windows one message may be.
+// maxCopies bounds the windows that one message can be in.
 const maxCopies = 100
 
-// CheckConfig reports what makes no windows.
+// CheckConfig reports settings that do not define windows.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	switch {
 	case c.Every == 0 && c.Session == 0:
@@ -39,7 +39,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	case c.Every == 0:
 		report("slide", "only windows of a fixed length can slide", "give the length as every")
 	case c.Slide > c.Every:
-		report("slide", "messages between two windows would be in neither", fmt.Sprintf("write %v or less", c.Every))
+		report("slide", "messages between two windows would be in no window", fmt.Sprintf("write %v or less", c.Every))
 	case (c.Every-1)/c.Slide >= maxCopies:
 		report("slide", fmt.Sprintf("each message would be in %d windows, more than %d", (c.Every-1)/c.Slide+1,
 			maxCopies), fmt.Sprintf("write %v or more", (c.Every-1)/maxCopies+1))
@@ -47,22 +47,22 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	switch {
 	case c.Offset == 0:
 	case c.Every == 0:
-		report("offset", "only windows of a fixed length have an offset", "remove it")
+		report("offset", "a session can't have an offset", "remove it")
 	case c.Offset.Abs() >= c.step():
 		report("offset", fmt.Sprintf("windows begin every %v, so %v moves them too far", c.step(), c.Offset),
 			fmt.Sprintf("write %v", c.Offset%c.step()))
 	}
 	if c.Time.IsZero() && c.Lateness > 0 {
-		report("lateness", "nothing is late by the clock",
+		report("lateness", "messages are never late by the clock",
 			"remove it, or say where the event's time is: `time: created_at`")
 	}
 	if c.Time.IsZero() && c.MaxAhead > 0 {
-		report("max_ahead", "nothing is ahead by the clock",
+		report("max_ahead", "messages are never ahead of their own arrival",
 			"remove it, or say where the event's time is: `time: created_at`")
 	}
 }
 
-// step is the time from one window's beginning to the next.
+// step is the time between the beginnings of two windows.
 func (c *Config) step() time.Duration {
 	if c.Slide > 0 {
 		return c.Slide
@@ -70,7 +70,7 @@ func (c *Config) step() time.Duration {
 	return c.Every
 }
 
-// Words are what peers call the fields.
+// Words are words of other systems, with what to write instead.
 func (c *Config) Words() map[string]string {
 	return map[string]string{
 		"size":              "write `every`",

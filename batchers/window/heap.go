@@ -1,12 +1,12 @@
 package window
 
-// heap holds windows, the one that closes first on top. An entry has its order
-// within itself, so that a comparison follows no pointer.
+// heap holds windows; the one that closes first is on top. Entries contain what orders them, so that comparisons
+// follow no pointers.
 type heap []entry
 
 type entry struct {
 	closes int64
-	opened uint64 // among windows that close at once, the first opened is on top
+	opened uint64 // breaks ties: the window opened first is on top
 	w      *window
 }
 
@@ -20,8 +20,8 @@ func (h *heap) push(w *window, closes int64) {
 	h.up(w.at)
 }
 
-// top is the window that closes first, or nil. A session that has grown since it
-// was pushed sinks only now, so that a message costs no sifting.
+// top returns the window that closes first, or nil. It moves down a session that has grown since it was pushed. Doing
+// that only here saves work per message.
 func (h *heap) top(closes func(*window) int64) *window {
 	for len(*h) > 0 {
 		e := &(*h)[0]

@@ -10,13 +10,13 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// use is the key of m, whose turn to be evicted is now last. It evicts before a
-// key gets its first window, so that there are never more than MaxKeys.
+// use returns the key of m and marks it as the most recently used. It evicts before a key gets its first window, so
+// that there are never more than MaxKeys keys.
 func (s *batcher) use(m *engine.Message, emit engine.Emit) *key {
 	text := s.keyOf(m)
 	k := s.keys[text]
 	if k == nil {
-		k = &key{text: strings.Clone(text)} // it outlives m and its neighbours
+		k = &key{text: strings.Clone(text)} // outlives m and the block that m's text is in
 		s.keys[k.text] = k
 	}
 	switch {
@@ -34,10 +34,10 @@ func (s *batcher) use(m *engine.Message, emit engine.Emit) *key {
 	return k
 }
 
-// fixed is the open window of k from start to end.
+// fixed returns the open window of k from start to end.
 func (s *batcher) fixed(b *engine.Batch, k *key, start, end int64) *window {
 	i := len(k.windows)
-	if i > 0 && k.windows[i-1].start >= start { // most events arrive in order
+	if i > 0 && k.windows[i-1].start >= start { // fast path: most events arrive in order
 		i = k.from(start)
 	}
 	if i == len(k.windows) || k.windows[i].start != start {
@@ -46,7 +46,7 @@ func (s *batcher) fixed(b *engine.Batch, k *key, start, end int64) *window {
 	return s.ready(b, k.windows[i])
 }
 
-// insert makes a window of k at its place.
+// insert adds a window to k at index i.
 func (s *batcher) insert(k *key, i int, start, end int64) *window {
 	w := &window{key: k, start: start, end: end, part: max(1, s.floor), at: -1}
 	k.windows = slices.Insert(k.windows, i, w)
@@ -73,7 +73,7 @@ func (s *batcher) ready(b *engine.Batch, w *window) *window {
 	return w
 }
 
-// shut takes the batch out of w. What w gets next is its next part.
+// shut takes the batch out of w. Later messages of w form its next part.
 func (s *batcher) shut(w *window) *engine.Batch {
 	batch := w.inOrder()
 	batch.SetWindow(engine.Window{Start: instantOf(w.start), End: instantOf(w.end), Part: w.part})
@@ -89,7 +89,7 @@ func (s *batcher) shut(w *window) *engine.Batch {
 	return batch
 }
 
-// leave emits what w has so far, and keeps w known.
+// leave emits the messages of w, and remembers w.
 func (s *batcher) leave(w *window, why engine.Trigger, emit engine.Emit) {
 	batch := s.shut(w)
 	s.left.push(w, s.closes(w))
@@ -97,7 +97,7 @@ func (s *batcher) leave(w *window, why engine.Trigger, emit engine.Emit) {
 	emit(batch, why)
 }
 
-// rest ends a call: it bounds the windows that are only known, and warns.
+// rest runs at the end of each call: it bounds the windows without messages, and logs warnings.
 func (s *batcher) rest(now time.Time) {
 	for len(s.left) > s.maxLeft {
 		w := s.left.top(s.closes)
@@ -105,10 +105,10 @@ func (s *batcher) rest(now time.Time) {
 		s.forget(w)
 		s.floor, s.floorUntil = max(s.floor, w.part), max(s.floorUntil, s.closes(w))
 	}
-	s.warning.tell(now)
+	s.warning.logParts(now)
 }
 
-// forget is the end of a window, and of its key if it was the last.
+// forget removes a window, and its key if it was the last one.
 func (s *batcher) forget(w *window) {
 	w.key.drop(w)
 	if len(w.key.windows) == 0 {
@@ -116,7 +116,7 @@ func (s *batcher) forget(w *window) {
 	}
 }
 
-// drop takes w out of its key. The first one, which closes first, goes at no cost.
+// drop removes w from its key. Removing the first window, which closes first, costs nothing.
 func (k *key) drop(w *window) {
 	i := k.from(w.start)
 	if i == 0 {
@@ -127,18 +127,18 @@ func (k *key) drop(w *window) {
 	k.windows = slices.Delete(k.windows, i, i+1)
 }
 
-// from is the place of the first window that begins at a time or later.
+// from returns the index of the first window that begins at start or later.
 func (k *key) from(start int64) int {
 	return sort.Search(len(k.windows), func(i int) bool { return k.windows[i].start >= start })
 }
 
 func instantOf(at int64) time.Time { return time.Unix(0, at).UTC() }
 
-// warning logs that windows leave in parts, at most once a minute; the engine does where there is no room.
+// warning logs at most once a minute that windows leave in parts. Where memory is short, the engine logs it.
 type warning struct {
 	log              *slog.Logger
 	last             time.Time
-	evicted, revoked int // windows since then
+	evicted, revoked int // windows since the last warning
 }
 
 func (w *warning) count(why engine.Trigger) {
@@ -150,7 +150,7 @@ func (w *warning) count(why engine.Trigger) {
 	}
 }
 
-func (w *warning) tell(now time.Time) {
+func (w *warning) logParts(now time.Time) {
 	if w.evicted+w.revoked == 0 || !w.last.IsZero() && now.Sub(w.last) < time.Minute {
 		return
 	}

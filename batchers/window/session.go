@@ -8,8 +8,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// addToSession puts m into the session around its time: it opens one, makes one
-// longer, or makes one of two.
+// addToSession puts m into the session around its time: it opens a session, extends one, or joins two.
 func (s *batcher) addToSession(b *engine.Batch, m *engine.Message, at int64, emit engine.Emit) {
 	end := at + int64(s.Session)
 	var known []*window
@@ -21,14 +20,14 @@ func (s *batcher) addToSession(b *engine.Batch, m *engine.Message, at int64, emi
 		m.Fail(s.late(at, end))
 		return
 	}
-	k := s.use(m, emit) // may evict other keys, never this one's windows
+	k := s.use(m, emit) // may evict other keys, but never windows of this one
 	var w *window
 	switch len(known) {
 	case 0:
 		w = s.insert(k, i, at, end)
 	case 1:
 		w = known[0]
-	default: // sessions of a key are at least a gap apart: there are two
+	default: // sessions of a key are at least a gap apart, so there are two
 		w = s.join(known[0], known[1])
 	}
 	w.start, w.end = min(w.start, at), max(w.end, end)
@@ -38,7 +37,7 @@ func (s *batcher) addToSession(b *engine.Batch, m *engine.Message, at int64, emi
 	w.arrived = append(w.arrived, s.count)
 }
 
-// around are the windows that overlap a time, and where they begin, or would be.
+// around returns the windows that overlap a time, and the index where they are or would be.
 func (k *key) around(start, end int64) (i int, all []*window) {
 	i = sort.Search(len(k.windows), func(i int) bool { return k.windows[i].end > start })
 	j := i
@@ -48,9 +47,8 @@ func (k *key) around(start, end int64) (i int, all []*window) {
 	return i, k.windows[i:j]
 }
 
-// join makes one session of two and returns it. The smaller one's messages move to the
-// larger, so a message rarely moves, however many sessions join; messages are put into
-// their order of arrival when the session leaves.
+// join joins two sessions. It moves the messages of the smaller one to the larger one, so that a message rarely moves
+// even if many sessions join. inOrder later restores the order of arrival.
 func (s *batcher) join(x, y *window) *window {
 	if x.n < y.n {
 		x, y = y, x
@@ -62,7 +60,7 @@ func (s *batcher) join(x, y *window) *window {
 		s.left.remove(y)
 		return x
 	}
-	for m := range y.batch.All() { // x has as many, so it is open too
+	for m := range y.batch.All() { // x has at least as many messages, so it is open, too
 		x.batch.Move(m)
 	}
 	x.n += y.n
@@ -72,8 +70,8 @@ func (s *batcher) join(x, y *window) *window {
 	return x
 }
 
-// inOrder is the batch of w with its messages in the order in which they arrived: those of
-// one order key must not overtake each other.
+// inOrder returns the batch of w in the order in which its messages arrived: messages with the same order key must
+// not overtake each other.
 func (w *window) inOrder() *engine.Batch {
 	if !w.mixed {
 		return w.batch

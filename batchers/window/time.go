@@ -8,14 +8,14 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Events are between these times, in nanoseconds since 1970: beyond them a window's end
-// plus lateness might not be a number any more.
+// Events must be between these times, in nanoseconds since 1970. Otherwise a window's end plus lateness could
+// overflow.
 var (
 	earliest = time.Date(1700, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 	latest   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 )
 
-// timeOf is the time of m's event, in nanoseconds since 1970.
+// timeOf returns the time of m's event, in nanoseconds since 1970.
 func (s *batcher) timeOf(m *engine.Message, now time.Time) (int64, error) {
 	v, err := s.Time.Eval(m)
 	if err != nil {
@@ -37,8 +37,7 @@ func (s *batcher) timeOf(m *engine.Message, now time.Time) (int64, error) {
 	return at, nil
 }
 
-// instant reads a time in nanoseconds since 1970; what does not fit an int64 comes out
-// beyond latest.
+// instant converts a time to nanoseconds since 1970. If that overflows an int64, the result is beyond latest.
 func instant(v any) (at int64, ok bool) {
 	switch v := v.(type) {
 	case time.Time:
@@ -65,7 +64,7 @@ func instant(v any) (at int64, ok bool) {
 	return 0, false
 }
 
-// unitOf is what a Unix time counts, in nanoseconds, by its size.
+// unitOf returns the unit of a Unix time, in nanoseconds, according to its size.
 func unitOf(n float64) int64 {
 	switch {
 	case n < 1e11:
@@ -78,7 +77,7 @@ func unitOf(n float64) int64 {
 	return 1
 }
 
-// nanos is t in nanoseconds since 1970, or beyond latest where they overflow.
+// nanos returns t in nanoseconds since 1970, or a value beyond latest if that overflows.
 func nanos(t time.Time) int64 {
 	if y := t.Year(); y < 1690 || y > 2210 {
 		return math.MaxInt64
@@ -86,7 +85,7 @@ func nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// told is a value as an error shows it.
+// told formats a value for an error.
 func told(v any) any {
 	switch v := v.(type) {
 	case nil:
@@ -103,7 +102,7 @@ func told(v any) any {
 
 func text(at int64) string { return instantOf(at).Format(time.RFC3339Nano) }
 
-// floor is the last multiple of step that is not after at.
+// floor returns the last multiple of step that is not after at.
 func floor(at, step int64) int64 {
 	rest := at % step
 	if rest < 0 {

@@ -1,5 +1,5 @@
-// Package aggregate is the batch step `aggregate`: it makes one message of a
-// batch. Its config is a mapping of paths to expressions.
+// Package aggregate is the batch step `aggregate`: it turns a batch into one message. Its config maps paths to
+// expressions.
 package aggregate
 
 import (
@@ -30,11 +30,10 @@ func build(lines fields.Lines, _ engine.Env) (engine.Processor, error) {
 
 type aggregator fields.Lines
 
-// Traits says that it works on whole batches.
+// Traits reports that the step needs whole batches.
 func (aggregator) Traits() engine.Traits { return engine.Traits{WholeBatches: true} }
 
-// Process evaluates all lines before it merges: that is the messages' end. An
-// error fails them all.
+// Process evaluates all lines before it merges the messages, since merging ends them. An error fails all of them.
 func (a aggregator) Process(_ context.Context, b *engine.Batch) error {
 	for first := range b.All() {
 		var d doc.Doc

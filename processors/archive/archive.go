@@ -1,5 +1,5 @@
-// Package archive is the batch step `archive`: it makes one message of a batch.
-// Start at [Config]; each format is one function.
+// Package archive is the batch step `archive`: it turns a batch into one message. Start at [Config]. Each format is
+// one function.
 package archive
 
 import (
@@ -14,7 +14,7 @@ import (
 
 // Config configures the archive step.
 type Config struct {
-	Lines     *Lines  `yaml:"lines" oneof:"format" doc:"Each payload on its own line. A JSON document of several lines becomes one; any other payload of several lines fails."`
+	Lines     *Lines  `yaml:"lines" oneof:"format" doc:"Each payload on its own line. A JSON document is written on one line; any other payload with several lines fails."`
 	JSONArray *Array  `yaml:"json_array" oneof:"format" doc:"One array of all documents."`
 	CSV       *CSV    `yaml:"csv" oneof:"format" doc:"A header line and a line for each document."`
 	Tar       *Tar    `yaml:"tar" oneof:"format" doc:"A tar archive with a file for each payload."`
@@ -35,24 +35,24 @@ type CSV struct {
 	Delimiter codec.Delimiter `yaml:"delimiter" doc:"The character between values; a comma by default."`
 }
 
-// Traits says which formats have many lines.
+// Traits reports the formats that write many lines.
 func (c Config) Traits() engine.Traits {
 	return engine.Traits{ManyLines: c.Lines != nil || c.CSV != nil}
 }
 
-// CheckConfig reports names that no line can have all of.
+// CheckConfig checks the names of columns.
 func (c *CSV) CheckConfig(report func(path, message, remedy string)) {
 	(&codec.CSV{Columns: c.Columns}).CheckConfig(report)
 }
 
 // Tar are the options of tar.
 type Tar struct {
-	Name expr.Template `yaml:"name" doc:"Name of each file; its number by default. It must not point outside the archive."`
+	Name expr.Template `yaml:"name" doc:"Name of each file; its number by default. It must not lead out of the archive."`
 }
 
 // Concat are the options of concat.
 type Concat struct {
-	Separator string `yaml:"separator" doc:"Text between two payloads. A payload that contains it fails, unless it is JSON and can do without."`
+	Separator string `yaml:"separator" doc:"Text between two payloads. A payload that contains it fails, unless it is JSON that can be written without it."`
 }
 
 const doc = `
@@ -91,17 +91,16 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 
 // format writes one archive.
 type format interface {
-	// append appends m to the archive; an error means that m is not part of it, and leaves
-	// dst as it was.
+	// append appends m to the archive. On an error, m is not part of it, and dst is unchanged.
 	append(dst []byte, m *engine.Message) ([]byte, error)
-	// end completes the archive.
-	end(dst []byte) ([]byte, error)
+	// finish completes the archive.
+	finish(dst []byte) ([]byte, error)
 }
 
 // archiver makes a format for each batch.
 type archiver func() format
 
-// Traits says that it works on whole batches.
+// Traits reports that the step needs whole batches.
 func (archiver) Traits() engine.Traits { return engine.Traits{WholeBatches: true} }
 
 // Process archives all messages that fit the format.
@@ -123,7 +122,7 @@ func (a archiver) Process(_ context.Context, b *engine.Batch) error {
 	if live == 0 {
 		return nil
 	}
-	out, err := f.end(out)
+	out, err := f.finish(out)
 	if err != nil {
 		return err
 	}

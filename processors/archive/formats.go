@@ -17,7 +17,7 @@ import (
 
 type lines struct{}
 
-// append refuses a payload that would read back as several.
+// append rejects a payload that would read back as several.
 func (lines) append(dst []byte, m *engine.Message) ([]byte, error) {
 	line, err := framing.OneLine(m.Bytes(), "\n", "archive it as tar, or write `encode: base64` before it")
 	if err != nil {
@@ -26,7 +26,7 @@ func (lines) append(dst []byte, m *engine.Message) ([]byte, error) {
 	return append(append(dst, line...), '\n'), nil
 }
 
-func (lines) end(dst []byte) ([]byte, error) { return dst, nil }
+func (lines) finish(dst []byte) ([]byte, error) { return dst, nil }
 
 type array struct{}
 
@@ -42,7 +42,7 @@ func (array) append(dst []byte, m *engine.Message) ([]byte, error) {
 	return append(dst, bytes.TrimSpace(m.Bytes())...), nil
 }
 
-func (array) end(dst []byte) ([]byte, error) { return append(dst, ']'), nil }
+func (array) finish(dst []byte) ([]byte, error) { return append(dst, ']'), nil }
 
 type table struct{ codec.Table }
 
@@ -53,7 +53,7 @@ func (t *table) append(dst []byte, m *engine.Message) ([]byte, error) {
 	return t.Append(dst, bytes.TrimSpace(m.Bytes()))
 }
 
-func (t *table) end(dst []byte) ([]byte, error) { return dst, nil }
+func (t *table) finish(dst []byte) ([]byte, error) { return dst, nil }
 
 type concat struct {
 	separator string
@@ -66,10 +66,10 @@ func (c *concat) append(dst []byte, m *engine.Message) ([]byte, error) {
 	return framing.AppendSeparated(dst, m.Bytes(), c.separator, "write another separator, or archive it as tar")
 }
 
-// end leaves out the last separator.
-func (c *concat) end(dst []byte) ([]byte, error) { return dst[:len(dst)-len(c.separator)], nil }
+// finish removes the last separator.
+func (c *concat) finish(dst []byte) ([]byte, error) { return dst[:len(dst)-len(c.separator)], nil }
 
-// tarball writes into its own buffer: the writer keeps its place there.
+// tarball has a buffer of its own, since the tar writer keeps its position there.
 type tarball struct {
 	name  expr.Template
 	buf   bytes.Buffer
@@ -107,15 +107,14 @@ func (t *tarball) append(dst []byte, m *engine.Message) ([]byte, error) {
 	return dst, nil
 }
 
-func (t *tarball) end([]byte) ([]byte, error) {
+func (t *tarball) finish([]byte) ([]byte, error) {
 	if err := t.w.Close(); err != nil {
 		return nil, fmt.Errorf("tar: %w", err)
 	}
 	return t.buf.Bytes(), nil
 }
 
-// checkName refuses names that a careless reader of the archive would write
-// outside of its directory.
+// checkName rejects names that a careless reader of the archive would write outside of its directory.
 func checkName(name string) error {
 	if name != path.Clean(name) || !filepath.IsLocal(name) || strings.ContainsRune(name, '\\') ||
 		controls.In(name) != "" || name == "." {

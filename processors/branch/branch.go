@@ -1,5 +1,5 @@
-// Package branch is the processor `branch`: it runs steps over a copy of a message
-// and puts their result into the message. Start at [Config].
+// Package branch is the processor `branch`: it runs steps on a copy of a message and puts their result into the
+// message. Start at [Config].
 package branch
 
 import (
@@ -17,12 +17,12 @@ import (
 
 // Config configures the branch processor.
 type Config struct {
-	In   expr.Expr    `yaml:"in" doc:"The document that the steps see; this by default."`
+	In   expr.Expr    `yaml:"in" doc:"The document for the steps; the message's own (this) by default."`
 	Do   engine.Steps `yaml:"do" check:"required,nonempty" doc:"The steps."`
 	Into fields.Path  `yaml:"into" doc:"Field for the result; by default it replaces the payload."`
 }
 
-// Words are what users of other systems write.
+// Words are words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"request_map": "write `in`", "result_map": "write `into`", "processors": "write `do`",
 		"steps": "write `do`"}
@@ -61,16 +61,15 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 
 type branch struct {
 	in    expr.Expr
-	from  doc.Path // of an expression that is only a path
+	from  doc.Path // of an expression that is just a path
 	bare  bool
 	into  doc.Path
 	steps engine.Runner
 }
 
-// Process runs the steps over the copies of all messages together: some of them wait for
-// answers.
+// Process runs the steps on the copies of all messages together, since some steps wait for answers.
 func (p *branch) Process(ctx context.Context, b *engine.Batch) error {
-	inner.Freeze(b) // for a `parallel` inside, whose branches may read messages()
+	inner.Freeze(b) // a `parallel` inside may have branches that read messages()
 	var of []*engine.Message
 	var bodies [][]byte
 	for m := range b.All() {
@@ -105,7 +104,7 @@ func (p *branch) Process(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// document is what the steps are to see of m.
+// document returns the document for the steps.
 func (p *branch) document(m *engine.Message) ([]byte, error) {
 	switch {
 	case p.in.IsZero():
@@ -124,7 +123,7 @@ func (p *branch) document(m *engine.Message) ([]byte, error) {
 	return raw, err
 }
 
-// put makes the result what is at the path.
+// put stores the result at the path.
 func (p *branch) put(m *engine.Message, result []byte) error {
 	if len(p.into.Keys()) == 0 {
 		inner.GiveBody(m, result)

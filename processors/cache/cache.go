@@ -23,20 +23,20 @@ type Config struct {
 	Delete engine.CacheName `yaml:"delete" doc:"Instead: cache to remove the key from."`
 	Key    expr.Expr        `yaml:"key" check:"required" doc:"The key: text as it is, anything else as JSON. nil fails the message."`
 	Value  expr.Expr        `yaml:"value" doc:"What set and add write, as JSON; true by default for add."`
-	TTL    time.Duration    `yaml:"ttl" check:"min=1ms" doc:"How long set and add keep the value; by default as long as the cache does."`
+	TTL    time.Duration    `yaml:"ttl" check:"min=1ms" doc:"How long the value of set or add is kept; by default the cache's own time."`
 	Into   fields.Path      `yaml:"into" doc:"Field for the value from get, null if there is none; for add, whether the key was new."`
 }
 
-// CheckConfig refuses all but one way to use a cache, and what that has no use for.
+// CheckConfig requires exactly one operation, and rejects fields that it does not use.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	verbs := c.verbs()
 	switch len(verbs) {
 	case 1:
 	case 0:
-		report("", "names no cache", "write one of `get: CACHE`, `set: CACHE`, `add: CACHE`, `delete: CACHE`")
+		report("", "has no operation", "write one of `get: CACHE`, `set: CACHE`, `add: CACHE`, `delete: CACHE`")
 		return
 	default:
-		report(verbs[1], "is one operation too many, there is "+verbs[0]+" already", "write a separate step for each")
+		report(verbs[1], verbs[0]+" and "+verbs[1]+" exclude each other", "write a separate step for each")
 		return
 	}
 	verb := verbs[0]
@@ -70,7 +70,7 @@ func (c *Config) verbs() (found []string) {
 	return found
 }
 
-// Words are those that users of other systems type.
+// Words are words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"resource": "write its name after the operation: `get: CACHE`", "operator": "write it as a key: `get: CACHE`",
@@ -98,7 +98,7 @@ step together: a step does not see values that a later step sets.
     - cache: {delete: gone, key: id}
 `
 
-// Traits says that values are kept once their messages are delivered.
+// Traits reports that the step writes values once their messages are delivered.
 func (c Config) Traits() (t engine.Traits) {
 	if c.Get == "" {
 		t.Effects = engine.EffectsOnDelivery
@@ -111,7 +111,7 @@ func init() {
 }
 
 func build(c Config, env engine.Env) (engine.Processor, error) {
-	name := string(c.Get + c.Set + c.Add + c.Delete) // there is one
+	name := string(c.Get + c.Set + c.Add + c.Delete) // exactly one is set
 	known, err := env.Cache(name)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ var (
 type step struct {
 	Config
 	cache *twophase.Use
-	from  doc.Path // of a value that is only a path: its text is copied
+	from  doc.Path // of a value that is just a path, whose text is copied
 	bare  bool
 	run   func(ctx context.Context, all []call)
 }
@@ -149,7 +149,7 @@ type call struct {
 	key string
 }
 
-// Process does for each message what the step is for.
+// Process runs the operation for each message.
 func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 	all := make([]call, 0, b.Len())
 	for m := range b.All() {
@@ -211,13 +211,13 @@ func (s *step) get(ctx context.Context, all []call) {
 	}
 }
 
-// put sets a path to a value that may come from another program: what is not JSON is text.
+// put sets a path to a value, which another program may have written: if it is not JSON, it becomes text.
 func put(m *engine.Message, p doc.Path, value []byte) error {
 	var d doc.Doc
 	d.Reset(value, nil)
 	if d.Valid() != nil {
 		if !utf8.Valid(value) {
-			return engine.Errorf(engine.Decode, "the value in the cache is neither JSON nor text in UTF-8")
+			return engine.Errorf(engine.Decode, "the value in the cache is neither JSON nor UTF-8 text")
 		}
 		return m.Set(p, string(value))
 	}
@@ -258,7 +258,7 @@ func (s *step) add(ctx context.Context, all []call) {
 	})
 }
 
-// value is a separate text: the message's would keep the block in which it was read alive.
+// value copies the text: the message's own text would keep the block alive in which it was read.
 func (s *step) value(m *engine.Message) ([]byte, error) {
 	if s.Value.IsZero() {
 		return []byte("true"), nil
@@ -277,7 +277,7 @@ func (s *step) value(m *engine.Message) ([]byte, error) {
 	return []byte("null"), nil
 }
 
-// Traits says what the step does with its cache.
+// Traits describes how the step uses its cache.
 func (s *step) Traits() engine.Traits {
 	t := engine.Traits{Undoes: s.Get == "", Keeps: engine.Keeping{
 		Name: string(s.Get + s.Set + s.Add + s.Delete), Key: &s.Key,
@@ -289,8 +289,8 @@ func (s *step) Traits() engine.Traits {
 	return t
 }
 
-// Close forgets what belongs to messages that have not been delivered.
+// Close discards writes of messages that have not been delivered.
 func (s *step) Close(ctx context.Context) error { return s.cache.Close(ctx) }
 
-// Trouble says that the cache can't be written.
+// Trouble reports that the cache can't be written.
 func (s *step) Trouble() *engine.Trouble { return s.cache.Trouble() }

@@ -212,7 +212,7 @@ func TestMistakesInACacheStepAreRefused(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no cache", Step: `{"cache": {"key": "id"}}`, Want: "write one of `get: CACHE`"},
 		{Name: "two caches", Step: `{"cache": {"get": "a", "add": "b", "key": "id", "into": "x"}}`,
-			Want: "is one operation too many"},
+			Want: "get and add exclude each other"},
 		{Name: "no key", Step: `{"cache": {"get": "a", "into": "x"}}`, Want: "key: required"},
 		{Name: "a get that puts its value nowhere", Step: `{"cache": {"get": "a", "key": "id"}}`,
 			Want: "into: required"},

@@ -15,7 +15,7 @@ type Config struct {
 	Level  int                `yaml:"level" check:"min=0" doc:"Compression level, on the format's own scale: 1 to 9 for gzip, 1 to 22 for zstd; 0 is its default. The others have no levels."`
 }
 
-// CheckConfig refuses a level that the format does not have.
+// CheckConfig rejects a level that the format does not have.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	switch most := compression.Levels(c.Format); {
 	case c.Level <= most:

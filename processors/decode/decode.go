@@ -111,7 +111,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	return engine.ProcessorFunc(p.process), nil
 }
 
-// format is the chosen one: a codec, or schemas that have one for each payload.
+// format returns the configured format: a codec, or schemas that choose one for each payload.
 func (c *Config) format(env engine.Env) (codec.Codec, schemas, error) {
 	if chosen := c.Codec(); chosen != nil {
 		return chosen, nil, nil
@@ -136,19 +136,19 @@ func (c *Config) format(env engine.Env) (codec.Codec, schemas, error) {
 	return nil, nil, errors.New("decode needs a format, such as `decode: json`")
 }
 
-// schemas is a format whose payloads are read by a schema.
+// schemas is a format that reads each payload with a schema.
 type schemas interface {
-	// Reader is the codec for a payload, what that reads of it, and the id of its schema in
-	// a registry, or nil.
+	// Reader returns the codec for a payload, the part of the payload to decode, and the id of its schema in a
+	// registry, or nil.
 	Reader(ctx context.Context, payload []byte) (c codec.Codec, body []byte, id any, err error)
 }
 
 type decoder struct {
 	codec      codec.Codec
-	schemas    schemas // instead
+	schemas    schemas // instead of a codec
 	marks      marks
 	binary     bool
-	base64     bool // what is decoded is bytes: a field has them so
+	base64     bool // the input is binary, which a field contains as base64
 	from, into fields.Path
 }
 
@@ -169,7 +169,7 @@ func (p *decoder) process(ctx context.Context, m *engine.Message) error {
 		return err
 	}
 	if id != nil {
-		m.Meta = p.marks.with(m.Meta, id)
+		m.Meta = p.marks.withSchemaID(m.Meta, id)
 	}
 	if p.into.Path.IsZero() {
 		m.SetBytes(out)
@@ -186,10 +186,11 @@ func (p *decoder) process(ctx context.Context, m *engine.Message) error {
 	return p.into.Wrap(m, out)
 }
 
-// scratch is memory to decode into: what comes is copied, so that messages keep no more than they need.
+// scratch holds buffers for decoding. Results are copied out of them, so that messages keep no more memory than
+// needed.
 var scratch = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
 
-// mostScratch is how large what is kept for others may be.
+// mostScratch bounds the capacity of buffers in scratch.
 const mostScratch = 64 << 10
 
 func decode(m *engine.Message, by codec.Codec, text []byte) ([]byte, error) {
@@ -206,10 +207,10 @@ func decode(m *engine.Message, by codec.Codec, text []byte) ([]byte, error) {
 	return out, err
 }
 
-// sameArray reports whether what has been appended to b, or is a part of that, still is where b is.
+// sameArray reports whether b, or a result of appending to it, still uses the same array.
 func sameArray(a, b []byte) bool { return &a[:cap(a)][cap(a)-1] == &b[:cap(b)][cap(b)-1] }
 
-// decodeInto asks for the memory before it takes it where little may become much.
+// decodeInto reserves memory before it decodes a payload that may become much larger.
 func decodeInto(m *engine.Message, dst []byte, by codec.Codec, text []byte) ([]byte, error) {
 	c, expands := by.(codec.Expanding)
 	if !expands {
@@ -235,7 +236,7 @@ func decodeInto(m *engine.Message, dst []byte, by codec.Codec, text []byte) ([]b
 	}
 }
 
-// source is the text to decode.
+// source returns the text to decode.
 func (p *decoder) source(m *engine.Message) ([]byte, error) {
 	if p.from.Path.IsZero() {
 		return m.Bytes(), nil
@@ -255,12 +256,12 @@ func (p *decoder) source(m *engine.Message) ([]byte, error) {
 	}
 	payload, err := new(codec.Base64).Decode(nil, codec.Text(raw))
 	if err != nil {
-		return nil, engine.Errorf(engine.Decode, "field %s is not bytes: %w", p.from, err)
+		return nil, engine.Errorf(engine.Decode, "field %s is not base64: %w", p.from, err)
 	}
 	return payload, nil
 }
 
-// found describes what is where text should be.
+// found describes what is in place of the text.
 func found(raw []byte) string {
 	if raw == nil {
 		return "is missing"

@@ -6,20 +6,18 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// marks adds the id of a schema to metadata. Messages of one origin share metadata, and what
-// was made of it last is used again.
+// marks adds the id of a schema to metadata. Messages of one origin share metadata, so the last result is reused.
 type marks struct{ last atomic.Pointer[mark] }
 
 type mark struct {
-	from   engine.Meta       // that messages share; of those of a source, nothing
-	source engine.MetaSource // nil: the metadata is not from one
+	from   engine.Meta       // shared metadata; unset if it comes from a source
+	source engine.MetaSource // nil: the metadata does not come from a source
 	id     any
 	made   engine.Meta
 }
 
-// with is the metadata with schema_id, as a fact about the message that outputs do not send
-// on.
-func (k *marks) with(m engine.Meta, id any) engine.Meta {
+// withSchemaID returns the metadata withSchemaID schema_id, marked as the message's own, which outputs do not send on.
+func (k *marks) withSchemaID(m engine.Meta, id any) engine.Meta {
 	now := mark{id: id}
 	if now.source, _ = m.Source(); now.source == nil {
 		now.from = m.At(0)
@@ -37,13 +35,13 @@ func (k *marks) with(m engine.Meta, id any) engine.Meta {
 	return last.made.At(m.Index())
 }
 
-// marked is a source of metadata with the id.
+// marked is a source of metadata with the id added.
 type marked struct {
 	engine.MetaSource
 	id any
 }
 
-// Get is a value of message i.
+// Get returns a value of message i.
 func (s marked) Get(i int, name string) (any, bool) {
 	if name == "schema_id" {
 		return s.id, true
@@ -51,5 +49,5 @@ func (s marked) Get(i int, name string) (any, bool) {
 	return s.MetaSource.Get(i, name)
 }
 
-// Meta is all of message i.
+// Meta returns the metadata of message i.
 func (s marked) Meta(i int) engine.Meta { return s.MetaSource.Meta(i).WithOwn("schema_id", s.id) }

@@ -20,7 +20,7 @@ func TestTheIdIsAddedToEachMessage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var k marks
 			for i, id := range []int{7, 7, 8} {
-				m := k.with(from.At(i), id)
+				m := k.withSchemaID(from.At(i), id)
 				want := from.At(i).WithOwn("schema_id", id)
 				if diff := cmp.Diff(want.Map(), m.Map()); diff != "" {
 					t.Errorf("message %d (-want +got):\n%s", i, diff)

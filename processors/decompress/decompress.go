@@ -14,7 +14,7 @@ import (
 // Config configures the decompress processor.
 type Config struct {
 	Format  compression.Format `yaml:"format,main" check:"required,oneof=gzip|zstd|snappy|lz4" doc:"gzip, zstd, snappy or lz4; the last two framed, as their command-line tools write them."`
-	MaxSize schema.Size        `yaml:"max_size" check:"min=1" doc:"Largest size of the decompressed payload; a larger one fails the message."`
+	MaxSize schema.Size        `yaml:"max_size" check:"min=1" doc:"Maximum size of the decompressed payload; a larger one fails the message."`
 }
 
 var defaults = Config{MaxSize: 64 << 20}

@@ -17,20 +17,20 @@ import (
 
 // Config configures the dedupe processor.
 type Config struct {
-	Key     expr.Expr        `yaml:"key,main" check:"required" doc:"Messages with equal keys are duplicates. A message whose key is nil continues as it is."`
+	Key     expr.Expr        `yaml:"key,main" check:"required" doc:"Messages with equal keys are duplicates. A message whose key is nil passes."`
 	Window  time.Duration    `yaml:"window" check:"min=1ms" default:"10m" doc:"How long a key is remembered, from the delivery of its message."`
-	Cache   engine.CacheName `yaml:"cache" doc:"Cache in resources.caches that remembers the keys, shared by all that name it; by default the step's own memory, which is lost on a restart or reload."`
+	Cache   engine.CacheName `yaml:"cache" doc:"Cache in resources.caches that remembers the keys, shared by all steps that name it; by default the step's own memory, which is lost on a restart or reload."`
 	MaxKeys int              `yaml:"max_keys" check:"min=1" doc:"Keys that the step's own memory remembers, 1000000 by default, about 80 bytes each; the oldest are forgotten first. A cache has its own limit."`
 }
 
-// CheckConfig refuses a limit that nothing would obey.
+// CheckConfig rejects a limit that would have no effect.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if c.Cache != "" && c.MaxKeys > 0 {
-		report("max_keys", "is the limit of the step's own memory, but there is a cache", "set it in the cache")
+		report("max_keys", "limits the step's own memory, but there is a cache", "set it in the cache")
 	}
 }
 
-// Words are those that users of other systems type.
+// Words are words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"ttl": "write `window`", "fields": "write `key`, or [a, b] for several",
 		"id": "write `key`", "drop_on_err": "write `on_error: continue` beside `dedupe`"}
@@ -55,7 +55,7 @@ while another process has one with its key in flight. The keys of a process that
 become free after 30 seconds; see the guide: flowd docs states.
 `
 
-// Traits says that keys are kept once their messages are delivered.
+// Traits reports that the step stores keys once their messages are delivered.
 func (Config) Traits() engine.Traits { return engine.Traits{Effects: engine.EffectsOnDelivery} }
 
 func init() {
@@ -91,13 +91,13 @@ type dedupe struct {
 	cache  string
 }
 
-// Traits says that keys are added to a cache.
+// Traits reports that the step adds keys to a cache.
 func (d *dedupe) Traits() engine.Traits {
 	return engine.Traits{Undoes: true, Keeps: engine.Keeping{Name: d.cache, Key: &d.key, Reads: true, Writes: true},
 		Together: d.keys.Together()}
 }
 
-// work is what one call needs; calls reuse it.
+// work is the scratch memory of one call; calls reuse it.
 type work struct {
 	adds []twophase.Add
 	text []byte
@@ -105,7 +105,7 @@ type work struct {
 
 var works = sync.Pool{New: func() any { return new(work) }}
 
-// Process drops the duplicates that are known to be some.
+// Process drops messages that are known to be duplicates.
 func (d *dedupe) Process(ctx context.Context, b *engine.Batch) error {
 	w := works.Get().(*work)
 	for m := range b.All() {
@@ -127,7 +127,7 @@ func (d *dedupe) Process(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// yes is the value of all keys.
+// yes is the value stored for each key.
 var yes = []byte("true")
 
 func keep(m *engine.Message, added bool) error {
@@ -137,10 +137,10 @@ func keep(m *engine.Message, added bool) error {
 	return nil
 }
 
-// longKey is the length from which a key is known by its hash.
+// longKey is the length, in bytes, from which a key is replaced by its hash.
 const longKey = 64
 
-// name is what a key is called in the cache.
+// name returns a key's name in the cache.
 func (d *dedupe) name(text []byte) string {
 	switch {
 	case d.own:
@@ -153,8 +153,8 @@ func (d *dedupe) name(text []byte) string {
 	return "sha256:" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Close forgets the keys of messages that have not been delivered.
+// Close discards the keys of messages that have not been delivered.
 func (d *dedupe) Close(ctx context.Context) error { return d.keys.Close(ctx) }
 
-// Trouble says that the cache can't be written.
+// Trouble reports that the cache can't be written.
 func (d *dedupe) Trouble() *engine.Trouble { return d.keys.Trouble() }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// fingerprint represents a key: 128 bits of two hashes with random seeds. That two of a
-// million keys have the same is less likely than 10⁻²⁶.
+// fingerprint represents a key by 128 bits of two hashes with random seeds. The probability that two of a million
+// keys collide is less than 10⁻²⁶.
 type fingerprint [16]byte
 
 var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
@@ -20,33 +20,32 @@ func fingerprintOf(text []byte) (f fingerprint) {
 	return f
 }
 
-// memory is a set of fingerprints. All stay for the same time, so that the
-// oldest is always the next to go.
+// memory is a set of fingerprints. All are kept for the same time, so the oldest always expires first.
 type memory struct {
 	max int
 
 	mu    sync.Mutex // guards the fields below
 	known map[fingerprint]struct{}
-	queue [][]record // oldest first, in blocks
-	head  int        // of the first block: what is gone
+	queue [][]record // blocks of records, oldest first
+	head  int        // records of the first block that have expired
 }
 
 type record struct {
 	key fingerprint
-	due time.Duration // since began
+	due time.Duration // as time since began
 }
 
 // block is how many records are allocated at once.
 const block = 1024
 
-// began is when this process did: a record needs no more than the time since.
+// began is the start of this process. Records store times relative to it to save memory.
 var began = time.Now()
 
 func newMemory(limit int) *memory {
 	return &memory{max: limit, known: map[fingerprint]struct{}{}}
 }
 
-// Get reports whether a fingerprint is known; it has no value.
+// Get reports whether a fingerprint is known. It returns no value.
 func (s *memory) Get(_ context.Context, key string) ([]byte, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +54,7 @@ func (s *memory) Get(_ context.Context, key string) ([]byte, bool, error) {
 	return nil, ok, nil
 }
 
-// Set remembers a fingerprint from now on, unless it is known.
+// Set stores a fingerprint for ttl from now, unless it is known.
 func (s *memory) Set(_ context.Context, key string, _ []byte, ttl time.Duration) error {
 	now, f := time.Since(began), fingerprint([]byte(key))
 	s.mu.Lock()
@@ -85,7 +84,7 @@ func (s *memory) Delete(_ context.Context, key string) error {
 	return nil
 }
 
-// expire forgets what is due.
+// expire forgets fingerprints that are due.
 func (s *memory) expire(now time.Duration) {
 	for len(s.queue) > 0 && s.queue[0][s.head].due <= now {
 		s.pop()

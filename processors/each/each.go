@@ -1,5 +1,4 @@
-// Package each is the processor `each`: it runs steps over the elements of an
-// array. Start at [Config].
+// Package each is the processor `each`: it runs steps on the elements of an array. Start at [Config].
 package each
 
 import (
@@ -16,7 +15,7 @@ import (
 
 // Config configures the each processor.
 type Config struct {
-	In   expr.Expr    `yaml:"in" check:"required" doc:"The array whose elements the steps see, each as a separate document."`
+	In   expr.Expr    `yaml:"in" check:"required" doc:"The array. The steps see each element as a separate document."`
 	Do   engine.Steps `yaml:"do" check:"required,nonempty" doc:"The steps."`
 	Into fields.Path  `yaml:"into" doc:"Field for the results: by default the array's own, if in is a path."`
 }
@@ -56,14 +55,14 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 
 type each struct {
 	in    expr.Expr
-	from  doc.Path // of an expression that is only a path
+	from  doc.Path // of an expression that is just a path
 	bare  bool
 	into  doc.Path
 	steps engine.Runner
 }
 
-// run is how many elements are messages at once: a long array of short elements
-// would else take many times its size.
+// run is how many elements become messages at once. A long array of short elements would otherwise take many times
+// its size.
 const run = 256
 
 func (e *each) process(ctx context.Context, m *engine.Message) error {
@@ -104,7 +103,7 @@ func (e *each) process(ctx context.Context, m *engine.Message) error {
 	}
 }
 
-// atMost is the number of elements, up to n.
+// atMost returns the number of elements, but at most n.
 func atMost(n int, array []byte) (count int) {
 	for range doc.Elements(array) {
 		if count++; count == n {
@@ -114,7 +113,7 @@ func atMost(n int, array []byte) (count int) {
 	return count
 }
 
-// array is the text of the array.
+// array returns the text of the array.
 func (e *each) array(m *engine.Message) ([]byte, error) {
 	if e.bare {
 		raw, _, err := m.Document().Raw(e.from)
@@ -139,7 +138,7 @@ func (e *each) noArray(found doc.ValueKind) error {
 		e.in.String(), found)
 }
 
-// collect appends the elements that are left. One that failed fails all.
+// collect appends the remaining elements. One failed element fails all.
 func collect(out []byte, b *engine.Batch) ([]byte, error) {
 	for m := range b.Ended() {
 		if err := m.Err(); err != nil {

@@ -82,7 +82,7 @@ integers longer than 64 bits, the column is json, which holds any value as its t
 can differ from batch to batch: specify one if files are read together.
 `
 
-// CheckConfig refuses a field for what is made of a batch.
+// CheckConfig rejects from and into for formats that are made of whole batches.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if c.Parquet == nil {
 		return
@@ -126,17 +126,17 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	return engine.ProcessorFunc(p.process), nil
 }
 
-// schemas is a format whose payloads are written by a schema.
+// schemas is a format that writes each payload with a schema.
 type schemas interface {
-	// Writer is the codec for a message, and what its payload begins with.
+	// Writer returns the codec for a message, and a prefix for its payload.
 	Writer(ctx context.Context, m *engine.Message) (c codec.Codec, prefix []byte, err error)
 }
 
 type encoder struct {
 	codec      codec.Codec
-	schemas    schemas // instead
+	schemas    schemas // instead of a codec
 	binary     bool
-	base64     bool // what is encoded is bytes: a field has them so
+	base64     bool // the output is binary, which a field contains as base64
 	from, into fields.Path
 }
 
@@ -184,7 +184,7 @@ func (p *encoder) encode(ctx context.Context, m *engine.Message, value []byte) (
 	return c.Encode(append(make([]byte, 0, len(prefix)+len(value)), prefix...), value)
 }
 
-// source is what is encoded: JSON text, or bytes for a binary codec.
+// source returns the input: JSON text, or bytes for a binary codec.
 func (p *encoder) source(m *engine.Message) ([]byte, error) {
 	if p.from.Path.IsZero() {
 		if p.binary {

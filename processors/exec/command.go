@@ -12,7 +12,7 @@ import (
 // command is a program and its arguments.
 type command []string
 
-// ConfigFiles is the program, if it is given by a path.
+// ConfigFiles returns the program, if it is given by a path.
 func (c Config) ConfigFiles() []string {
 	if len(c.Command) == 0 || !strings.Contains(c.Command[0], "/") {
 		return nil
@@ -23,7 +23,7 @@ func (c Config) ConfigFiles() []string {
 	return []string{filepath.Join(c.Dir, c.Command[0])}
 }
 
-// UnmarshalConfig reads a list, or a text of words.
+// UnmarshalConfig decodes a list, or a text of words.
 func (c *command) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	switch n.Kind {
 	case schema.ListNode:
@@ -50,7 +50,7 @@ func (c *command) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is a text or a list.
+// DescribeConfig describes a text or a list.
 func (c *command) DescribeConfig() *schema.Type {
 	return schema.AnyOf("text or list of text", "", []string(nil))
 }
@@ -58,8 +58,8 @@ func (c *command) DescribeConfig() *schema.Type {
 // shell are words that only a shell understands.
 var shell = []string{"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"}
 
-// split cuts a text at its blanks, except those between quotes. Nothing else has a meaning;
-// message says what is not possible.
+// split splits a text at blanks outside quotes. Nothing else has a special meaning. message says what is not
+// possible.
 func split(text string) (all []string, message string) {
 	for text = strings.TrimLeft(text, " \t\r\n"); text != ""; text = strings.TrimLeft(text, " \t\r\n") {
 		var word strings.Builder

@@ -1,6 +1,5 @@
-// Package exec is the processor `exec`: it hands messages to a program. Start at
-// [Config]; once.go starts a program for each message, stream.go keeps some
-// running, each of which is a [process].
+// Package exec is the processor `exec`: it passes messages to a program. Start at [Config]. once.go starts a program
+// for each message. stream.go keeps programs running, each of which is a [process].
 package exec
 
 import (
@@ -24,16 +23,16 @@ import (
 
 // Config configures the exec processor.
 type Config struct {
-	Command     command                   `yaml:"command,main" check:"required" doc:"The program and its arguments, passed as they are: there is no shell, and no data gets into them. Text is split at blanks outside quotes. A name without a slash is looked up in PATH."`
+	Command     command                   `yaml:"command,main" check:"required" doc:"The program and its arguments, passed unchanged, without a shell and without data of messages. Text is split at blanks outside quotes. A name without a slash is looked up in PATH."`
 	Mode        string                    `yaml:"mode" check:"oneof=per_message|stream" doc:"per_message starts the program for each message; stream keeps it running and exchanges lines."`
 	Into        fields.Path               `yaml:"into" doc:"Field for the output; without it the output replaces the payload."`
 	Env         schema.Map[schema.Secret] `yaml:"env" doc:"Environment variables, in addition to flowd's own."`
-	Dir         string                    `yaml:"dir" doc:"Directory in which the program runs; flowd's own by default."`
+	Dir         string                    `yaml:"dir" doc:"Working directory of the program; that of flowd by default."`
 	MaxOutput   schema.Size               `yaml:"max_output" check:"min=1" doc:"Largest output; if it is larger, the program is killed and the message fails."`
-	Concurrency int                       `yaml:"concurrency" check:"min=1" doc:"Programs that run at once; the number of CPUs by default."`
+	Concurrency int                       `yaml:"concurrency" check:"min=1" doc:"Maximum number of programs running at once; the number of CPUs by default."`
 }
 
-// CheckConfig reports what can't be run.
+// CheckConfig reports commands and variables that are not valid.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if len(c.Command) > 0 && c.Command[0] == "" {
 		report("command", "the program has no name", "write [program, argument, …]")
@@ -50,7 +49,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are what users of other systems write.
+// Words are words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"name": "write `command: [name, argument, …]`", "args": "write `command: [program, argument, …]`",
@@ -96,12 +95,12 @@ const (
 	perMessage = "per_message"
 	stream     = "stream"
 
-	maxQuoted = 400             // bytes of standard error in an error
-	ioDelay   = time.Second     // for output that others still hold open when the program has ended
-	grace     = 2 * time.Second // to end in, at the end
+	maxQuoted = 400             // bytes of standard error quoted in an error
+	ioDelay   = time.Second     // wait for output that other processes hold open after the program has ended
+	grace     = 2 * time.Second // for programs to end when the step closes
 )
 
-// Traits says that a program runs, which may do anything.
+// Traits reports that a program runs, which may have any effect.
 func (Config) Traits() engine.Traits { return engine.Traits{Effects: engine.EffectsElsewhere} }
 
 func init() {
@@ -122,17 +121,17 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	return &once{program: p, slots: make(chan struct{}, p.cfg.Concurrency)}, nil
 }
 
-// program is what is run, and how.
+// program is the configured program.
 type program struct {
 	cfg     Config
 	log     *slog.Logger
 	env     []string        // in addition to flowd's own
-	secrets *schema.Secrets // what no error and no log shows
+	secrets *schema.Secrets // masked in errors and logs
 
-	path string // of the file; set by find
+	path string // of the executable; set by find
 }
 
-// find looks for the program.
+// find locates the program.
 func (p *program) find() error {
 	name := p.cfg.Command[0]
 	if p.cfg.Dir != "" {
@@ -144,7 +143,7 @@ func (p *program) find() error {
 	}
 	at := name
 	if filepath.Base(name) != name && !filepath.IsAbs(name) {
-		at = filepath.Join(p.cfg.Dir, name) // as the system takes it, which is in the directory already
+		at = filepath.Join(p.cfg.Dir, name) // the system resolves it relative to the working directory
 	}
 	path, err := exec.LookPath(at)
 	switch {
@@ -157,7 +156,7 @@ func (p *program) find() error {
 	return err
 }
 
-// cause is the error within those that name the program again.
+// cause unwraps errors that repeat the program's name.
 func cause(err error) error {
 	if e, ok := errors.AsType[*exec.Error](err); ok {
 		err = e.Err
@@ -168,11 +167,11 @@ func cause(err error) error {
 	return err
 }
 
-// started counts the programs of this process; their marks have the number.
+// started counts the programs of this process. Their marks contain the number.
 var started atomic.Uint64
 
-// prepare completes a command, in its own process group so that all of it can be killed,
-// and with a mark in its environment, by which processes that leave the group are found.
+// prepare puts the command into a process group of its own, so that the whole group can be killed, and sets a mark in
+// its environment. The mark identifies processes that leave the group.
 func (p *program) prepare(cmd *exec.Cmd) (mark string) {
 	adopt()
 	mark = fmt.Sprintf("FLOWD_PROGRAM=%d.%d;", os.Getpid(), started.Add(1))
@@ -184,7 +183,7 @@ func (p *program) prepare(cmd *exec.Cmd) (mark string) {
 	return mark
 }
 
-// ready reports whether a message can take an answer.
+// ready reports whether a message can hold an answer.
 func (p *program) ready(m *engine.Message) error {
 	if p.cfg.Into.Path.IsZero() {
 		return nil
@@ -192,7 +191,7 @@ func (p *program) ready(m *engine.Message) error {
 	return m.Doc().Valid()
 }
 
-// put puts an answer into a message.
+// put stores an answer in a message.
 func (p *program) put(m *engine.Message, answer []byte) error {
 	if p.cfg.Into.IsZero() {
 		m.SetBytes(answer)
@@ -205,7 +204,7 @@ func (p *program) put(m *engine.Message, answer []byte) error {
 	return m.Doc().SetRaw(p.cfg.Into.Path, raw)
 }
 
-// described is how a program ended, with the end of what it wrote to standard error.
+// described says how a program ended, with the end of its standard error.
 func (p *program) described(err error, said *tail) string {
 	text := "exit status 0"
 	if err != nil {

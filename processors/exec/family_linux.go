@@ -13,30 +13,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes flowd the parent of processes whose own has ended, so that it finds those
-// that have left their program's group for another session.
+// adopt makes flowd the parent of orphaned descendants, so that it finds processes that have left their program's
+// group for another session.
 var adopt = sync.OnceFunc(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
 
-// endingFamily is how long is waited for those that were killed.
+// endingFamily is how long endFamily waits for killed processes.
 const endingFamily = time.Second
 
-// endFamily kills what a program that has ended has left behind: processes with its mark in
-// their inherited environment, or in its group. Each is a child of this process by now, so
-// its number can't be reused until it is waited for here. What it has left behind in turn
-// is killed in the next round.
+// endFamily kills the processes that an ended program has left behind: those with its mark in their inherited
+// environment, or in its group. Each is a child of flowd by now, so its pid can't be reused before flowd waits for
+// it. Its own children are killed in the next round.
 func endFamily(program int, mark string) {
 	var info unix.Siginfo
 	if unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD {
-		return // there is nobody
+		return // no children
 	}
-	killed := map[int]bool{} // which have no environment any more
+	killed := map[int]bool{} // killed processes no longer have an environment
 	for deadline := time.Now().Add(endingFamily); ; time.Sleep(time.Millisecond) {
 		left := false
 		for _, c := range children() {
 			if killed[c.pid] || c.group == program || c.marked(mark) {
 				c.kill()
 				killed[c.pid] = true
-				left = true // what it has started is next
+				left = true // its children follow in the next round
 				c.reap()
 			}
 		}
@@ -46,8 +45,7 @@ func endFamily(program int, mark string) {
 	}
 }
 
-// reapFamily waits for processes that a program has started and left to flowd, and that
-// have ended while it runs.
+// reapFamily waits for ended processes that a running program has started and left to flowd.
 func reapFamily(program int) {
 	for _, c := range children() {
 		if c.ended && c.pid != program && (c.group == program || c.session != session()) {
@@ -61,20 +59,20 @@ var session = sync.OnceValue(func() int {
 	return id
 })
 
-// descendant is a process whose parent this one is.
+// descendant is a child process of flowd.
 type descendant struct {
 	pid, group, session int
 	ended               bool
 }
 
-// children are all of them.
+// children returns all child processes of flowd.
 func children() (all []descendant) {
 	lists, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil || len(lists) == 0 { // a kernel without them
+	if err != nil || len(lists) == 0 { // the kernel does not list children
 		return childrenByParent()
 	}
 	for _, path := range lists {
-		text, _ := os.ReadFile(path) // of a thread that has ended
+		text, _ := os.ReadFile(path) // fails if the thread has ended
 		for pid := range strings.FieldsSeq(string(text)) {
 			if c, _, ok := childOf(pid); ok {
 				all = append(all, c)
@@ -97,7 +95,7 @@ func childrenByParent() (all []descendant) {
 	return all
 }
 
-// childOf reads what the system says of a process.
+// childOf reads the status of a process.
 func childOf(name string) (c descendant, parent int, ok bool) {
 	pid, err := strconv.Atoi(name)
 	if err != nil {
@@ -107,7 +105,7 @@ func childOf(name string) (c descendant, parent int, ok bool) {
 	if err != nil {
 		return c, 0, false
 	}
-	// PID (NAME) STATE PARENT GROUP SESSION …, and the name may have anything in it.
+	// PID (NAME) STATE PARENT GROUP SESSION …, where NAME may contain anything.
 	words := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(words) < 4 {
 		return c, 0, false
@@ -119,7 +117,7 @@ func childOf(name string) (c descendant, parent int, ok bool) {
 	return c, parent, true
 }
 
-// marked reports whether a mark is in its environment.
+// marked reports whether the process has a mark in its environment.
 func (c descendant) marked(mark string) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(c.pid) + "/environ")
 	return err == nil && bytes.Contains(text, []byte(mark))
@@ -131,5 +129,5 @@ func (c descendant) kill() {
 	}
 }
 
-// reap waits for it, where it has ended.
+// reap waits for the process if it has ended.
 func (c descendant) reap() { _, _ = syscall.Wait4(c.pid, nil, syscall.WNOHANG, nil) }

@@ -2,7 +2,7 @@
 
 package exec
 
-// adopt does nothing: a process that leaves its program's group can't be found here.
+// adopt does nothing: this system can't find a process that leaves its program's group.
 func adopt() {}
 
 func endFamily(int, string) {}

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// ownGroup is nothing: there are no process groups here.
+// ownGroup returns nil: this system has no process groups.
 func ownGroup() *syscall.SysProcAttr { return nil }
 
-// killGroup kills the program alone.
+// killGroup kills only the program itself.
 func killGroup(p *os.Process) error { return p.Kill() }
 
-// stoppedFromOutside can't be determined here.
+// stoppedFromOutside returns false: this system can't tell.
 func stoppedFromOutside(*os.ProcessState) bool { return false }

@@ -7,15 +7,14 @@ import (
 	"syscall"
 )
 
-// ownGroup gives a program a process group: the terminal's signals are for flowd
-// alone, and all that the program starts can be killed with it.
+// ownGroup gives a program a process group of its own: signals of the terminal go only to flowd, and the program can
+// be killed with everything that it has started.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// killGroup kills a program and what it has started.
+// killGroup kills a program and its group.
 func killGroup(p *os.Process) error { return syscall.Kill(-p.Pid, syscall.SIGKILL) }
 
-// stoppedFromOutside reports whether a program did not end by itself: an operator or
-// the system, short of memory, has stopped it.
+// stoppedFromOutside reports whether an operator, or the system when it ran out of memory, has killed the program.
 func stoppedFromOutside(s *os.ProcessState) bool {
 	status, ok := s.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() {

@@ -5,16 +5,16 @@ import (
 	"errors"
 )
 
-// bounded keeps what is written to it, up to a bound.
+// bounded keeps what is written to it, up to a limit.
 type bounded struct {
 	max  int
-	over func() // called at the bound
+	over func() // called when the limit is exceeded
 
 	buf  bytes.Buffer
 	full bool
 }
 
-var errFull = errors.New("more than may be")
+var errFull = errors.New("output is too long")
 
 // Write keeps p.
 func (b *bounded) Write(p []byte) (int, error) {
@@ -26,8 +26,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// maxTail is how much of standard error is kept: more than is shown, so that
-// masking sees whole secrets.
+// maxTail is how much of standard error is kept, in bytes. It is more than is shown, so that masking sees whole
+// secrets.
 const maxTail = 4 << 10
 
 // tail keeps the end of what is written to it.
@@ -44,18 +44,18 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) bytes() []byte { return t.buf }
 
-// splitter cuts what is written to it into lines.
+// splitter splits what is written to it into lines.
 type splitter struct {
 	max int
-	// take gets each line, which it does not keep; of one that is longer than max
-	// it gets the beginning. After an error nothing more is taken.
-	take func(line []byte, cut bool) error
+	// handle is called with each line, and must not keep it. cut reports that the line is longer than max and only
+	// its beginning is passed. After an error, the splitter discards everything.
+	handle func(line []byte, cut bool) error
 
-	buf  []byte // a line that has begun
-	skip bool   // the rest of a line that was cut
+	buf  []byte // an incomplete line
+	skip bool   // skip to the end of a line that was cut
 }
 
-// Write takes the lines in p.
+// Write splits p.
 func (s *splitter) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -90,10 +90,10 @@ func (s *splitter) add(piece []byte, ends bool) error {
 
 func (s *splitter) give(line []byte, cut bool) error {
 	s.buf = s.buf[:0]
-	return s.take(line, cut)
+	return s.handle(line, cut)
 }
 
-// flush takes a last line that has no end.
+// flush passes on a last line without a line end.
 func (s *splitter) flush() {
 	if len(s.buf) > 0 {
 		_ = s.give(s.buf, false)

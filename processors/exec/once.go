@@ -14,7 +14,7 @@ import (
 // once starts the program for each message.
 type once struct {
 	program
-	slots chan struct{} // one for each program that runs
+	slots chan struct{} // one per program that may run
 }
 
 var (
@@ -23,13 +23,13 @@ var (
 	_ call.Asker[*task] = (*once)(nil)
 )
 
-// Open looks for the program.
+// Open locates the program.
 func (o *once) Open(context.Context) error { return o.find() }
 
-// Traits says how many programs run at once.
+// Traits reports how many programs run at once.
 func (o *once) Traits() engine.Traits { return engine.Traits{Together: o.cfg.Concurrency} }
 
-// Process runs the programs, which end with ctx.
+// Process runs the programs. They end with ctx.
 func (o *once) Process(ctx context.Context, b *engine.Batch) error {
 	call.Each(ctx, b, o.cfg.Concurrency, o)
 	return nil
@@ -38,15 +38,15 @@ func (o *once) Process(ctx context.Context, b *engine.Batch) error {
 // task is one run of the program.
 type task struct{ payload, answer []byte }
 
-// Prepare takes the payload.
+// Prepare reads the payload.
 func (o *once) Prepare(m *engine.Message) (*task, error) {
 	return &task{payload: m.Bytes()}, o.ready(m)
 }
 
-// Finish puts the answer into the message.
+// Finish stores the answer in the message.
 func (o *once) Finish(m *engine.Message, t *task) error { return o.put(m, t.answer) }
 
-// exTempFail is the exit status that asks to try again (EX_TEMPFAIL of sysexits.h).
+// exTempFail is the exit status that asks for a retry (EX_TEMPFAIL of sysexits.h).
 const exTempFail = 75
 
 // Call runs the program to its end.
@@ -89,7 +89,7 @@ func (o *once) Call(ctx context.Context, t *task) error {
 	return engine.Errorf(engine.Permanent, "%s", o.described(err, said))
 }
 
-// late is the error of what ctx has cut off.
+// late is the error of a call that ctx has cut off.
 func late(ctx context.Context, what string) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return engine.Errorf(engine.Timeout, "%s (raise its `timeout`): %w", what, ctx.Err())
@@ -97,7 +97,7 @@ func late(ctx context.Context, what string) error {
 	return engine.Errorf(engine.Transient, "the program was cut off: %w", ctx.Err())
 }
 
-// withoutLineEnd takes the line end off a text. Other bytes may end as they like.
+// withoutLineEnd removes the line end of a text. Binary output stays unchanged.
 func withoutLineEnd(out []byte) []byte {
 	if !bytes.HasSuffix(out, []byte("\n")) || !utf8.Valid(out) {
 		return out

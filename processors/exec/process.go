@@ -13,32 +13,31 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// process is a program that is kept running. One goroutine at a time exchanges
-// lines with it; what it writes is taken by others, so that neither side ever
-// waits for the other to read.
+// process is a program that is kept running. One goroutine at a time exchanges lines with it. Other goroutines read
+// its output, so that neither side ever blocks because the other does not read.
 type process struct {
 	prog *program
 	cmd  *exec.Cmd
 	in   io.WriteCloser
-	wr   *bufio.Writer // to in; of the goroutine that exchanges lines
+	wr   *bufio.Writer // buffers in; only for the goroutine that exchanges lines
 	said *tail
-	done chan struct{} // closed when it has ended and all that it wrote was taken
+	done chan struct{} // closed when the program has ended and all its output was read
 
 	mu      sync.Mutex // guards the fields below
-	owed    int        // answers of the current exchange
-	answers [][]byte   // those that arrived
+	owed    int        // answers that the current exchange still expects
+	answers [][]byte   // answers of the current exchange
 	full    chan struct{}
-	why     error // it has ended or will end, for this reason
-	ending  bool  // Close has told it to end
-	served  bool  // it has answered something
+	why     error // why the program has ended or will end
+	ending  bool  // Close has asked it to end
+	served  bool  // it has answered at least once
 }
 
-// start starts the program. ended is called when it has ended, before done is closed.
+// start starts the program. It calls ended when the program has ended, before it closes done.
 func start(p *program, logged *stderrLog, ended func(*process)) (*process, error) {
 	s := &process{prog: p, said: &tail{}, done: make(chan struct{}), cmd: &exec.Cmd{Path: p.path}}
 	mark := p.prepare(s.cmd)
 	errs := logged.writer()
-	s.cmd.Stdout = &splitter{max: int(p.cfg.MaxOutput), take: s.take}
+	s.cmd.Stdout = &splitter{max: int(p.cfg.MaxOutput), handle: s.handleLine}
 	s.cmd.Stderr = io.MultiWriter(errs, s.said)
 	in, err := s.cmd.StdinPipe()
 	if err == nil {
@@ -54,14 +53,14 @@ func start(p *program, logged *stderrLog, ended func(*process)) (*process, error
 		stop()
 		endFamily(s.cmd.Process.Pid, mark)
 		errs.flush()
-		logged.end()
+		logged.logLeftOut()
 		ended(s)
 		close(s.done)
 	}()
 	return s, nil
 }
 
-// reaping waits periodically for what a program has left to flowd, until stop is called.
+// reaping reaps orphans of a program periodically until stop is called.
 func reaping(pid int) (stop func()) {
 	const every = 10 * time.Second
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -79,11 +78,11 @@ func reaping(pid int) (stop func()) {
 	return func() { close(end); <-ended }
 }
 
-// wait takes what the program writes until it has ended.
+// wait reads the program's output until it has ended.
 func (s *process) wait() {
 	err := s.cmd.Wait()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		_ = killGroup(s.cmd.Process) // others hold its output open
+		_ = killGroup(s.cmd.Process) // other processes hold its output open
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +96,8 @@ func (s *process) wait() {
 	}
 }
 
-// take takes one line of output.
-func (s *process) take(line []byte, cut bool) error {
+// handleLine handles one line of output.
+func (s *process) handleLine(line []byte, cut bool) error {
 	s.mu.Lock()
 	var err error
 	switch {
@@ -122,7 +121,7 @@ func (s *process) take(line []byte, cut bool) error {
 	return err
 }
 
-// kill ends the program for a reason.
+// kill kills the program for a reason.
 func (s *process) kill(why error) {
 	s.mu.Lock()
 	if s.why == nil {
@@ -136,8 +135,8 @@ func (s *process) kill(why error) {
 	}
 }
 
-// exchange sends lines and returns the answers to the first of them, and why
-// there are no more. After an error the program is dead, or soon will be.
+// exchange sends lines. It returns the answers to the first of them, and the error that prevented others. After an
+// error the program is dead, or soon will be.
 func (s *process) exchange(ctx context.Context, lines [][]byte) ([][]byte, error) {
 	full := make(chan struct{})
 	s.mu.Lock()
@@ -145,12 +144,12 @@ func (s *process) exchange(ctx context.Context, lines [][]byte) ([][]byte, error
 	s.mu.Unlock()
 
 	over := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() { // ends a send that waits, too
+	stop := context.AfterFunc(ctx, func() { // also ends a send that blocks
 		defer close(over)
 		s.kill(s.late(ctx))
 	})
 	if err := s.send(lines); err != nil {
-		select { // it has ended, and is about to say why, or it reads no more
+		select { // it has ended and will soon say why, or it no longer reads
 		case <-full:
 		case <-s.done:
 		case <-ctx.Done():
@@ -162,14 +161,14 @@ func (s *process) exchange(ctx context.Context, lines [][]byte) ([][]byte, error
 	case <-full:
 	case <-s.done:
 	case <-ctx.Done():
-		s.kill(s.late(ctx)) // stop may arrive before what it stops
-		select {            // answers that were written in time may not have been read
+		s.kill(s.late(ctx)) // the cancellation may arrive before stop has run
+		select {            // answers that were written in time may be unread
 		case <-s.done:
 		case <-time.After(ioDelay):
 		}
 	}
 	if !stop() {
-		<-over // else it could kill in someone else's exchange
+		<-over // otherwise stop could kill the program during the next exchange
 	}
 
 	s.mu.Lock()
@@ -205,7 +204,7 @@ func (s *process) late(ctx context.Context) error {
 	return late(ctx, what)
 }
 
-// dead reports whether the program has ended, and whether it did so in good order.
+// dead reports whether the program has ended, and whether it ended without an error.
 func (s *process) dead() (is, inOrder bool) {
 	select {
 	case <-s.done:
@@ -222,8 +221,8 @@ func (s *process) hasServed() bool {
 	return s.served
 }
 
-// end closes the program's input and, when it does not end by that, kills it.
-func (s *process) end(ctx context.Context) {
+// stop closes the program's input, and kills the program if it does not stop.
+func (s *process) stop(ctx context.Context) {
 	s.mu.Lock()
 	s.ending = true
 	s.mu.Unlock()
@@ -240,6 +239,6 @@ func (s *process) end(ctx context.Context) {
 	wait.Reset(grace)
 	select {
 	case <-s.done:
-	case <-wait.C: // not even the system can end it
+	case <-wait.C: // not even SIGKILL has ended it
 	}
 }

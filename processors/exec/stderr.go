@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// A program that floods its standard error does not flood the log: only this much of a line
-// is logged, and this many lines a second.
+// Limits that keep a program which floods its standard error from flooding the log: bytes per line, and lines per
+// second.
 const (
 	maxLogged = 2 << 10
 	perSecond = 20
@@ -23,7 +23,7 @@ type stderrLog struct {
 	log     *slog.Logger
 	secrets *schema.Secrets
 	limit   *rate.Limiter
-	left    atomic.Int64 // lines left out since the last that was logged
+	left    atomic.Int64 // lines left out since the last logged line
 }
 
 func newStderrLog(p *program) *stderrLog {
@@ -31,8 +31,8 @@ func newStderrLog(p *program) *stderrLog {
 		limit: rate.NewLimiter(perSecond, 5*perSecond)}
 }
 
-// writer takes what one program writes.
-func (l *stderrLog) writer() *splitter { return &splitter{max: maxLogged, take: l.line} }
+// writer returns a writer for the output of one program.
+func (l *stderrLog) writer() *splitter { return &splitter{max: maxLogged, handle: l.line} }
 
 func (l *stderrLog) line(line []byte, _ bool) error {
 	if len(line) == 0 {
@@ -42,14 +42,14 @@ func (l *stderrLog) line(line []byte, _ bool) error {
 		l.left.Add(1)
 		return nil
 	}
-	l.end()
+	l.logLeftOut()
 	l.log.InfoContext(logsum.Each, call.Head(line, maxLogged, l.secrets))
 	return nil
 }
 
-// end logs how many lines were left out.
-func (l *stderrLog) end() {
+// logLeftOut logs how many lines were left out.
+func (l *stderrLog) logLeftOut() {
 	if n := l.left.Swap(0); n > 0 {
-		l.log.Warn("lines of standard error were left out: there were too many at once", "lines", n)
+		l.log.Warn("too many lines of standard error: some were left out", "lines", n)
 	}
 }

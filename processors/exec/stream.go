@@ -12,11 +12,11 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/framing"
 )
 
-// pool keeps programs running: one for each slot, started when it is needed.
+// pool keeps programs running, at most one per slot. Programs start on demand.
 type pool struct {
 	program
 	logged *stderrLog
-	slots  chan *slot // those that no one uses
+	slots  chan *slot // free slots
 
 	mu      sync.Mutex // guards the fields below
 	running map[*process]bool
@@ -25,10 +25,10 @@ type pool struct {
 
 // slot is a place for one program. The goroutine that has taken it from pool.slots owns it.
 type slot struct {
-	p      *process  // nil: to be started
-	fails  int       // ends in a row without an answer between them
-	last   error     // of these
-	resume time.Time // not to be started before
+	p      *process  // nil: not running
+	fails  int       // consecutive ends without an answer in between
+	last   error     // the error of the last of these
+	resume time.Time // do not start before this time
 }
 
 var (
@@ -38,7 +38,7 @@ var (
 
 func newStream(p program) *pool { return &pool{program: p, logged: newStderrLog(&p)} }
 
-// Open looks for the program; the first message starts it.
+// Open locates the program. The first message starts it.
 func (s *pool) Open(context.Context) error {
 	if err := s.find(); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *pool) Process(ctx context.Context, b *engine.Batch) error {
 		msgs, lines = append(msgs, m), append(lines, line)
 	}
 	for len(lines) > 0 {
-		answers, works, err := s.ask(ctx, lines)
+		answers, works, err := s.exchangeLines(ctx, lines)
 		for i, answer := range answers {
 			if err := s.put(msgs[i], answer); err != nil {
 				msgs[i].Fail(err)
@@ -79,7 +79,7 @@ func (s *pool) Process(ctx context.Context, b *engine.Batch) error {
 		for len(lines) > 0 {
 			msgs[0].Fail(err)
 			msgs, lines = msgs[1:], lines[1:]
-			if works { // the message that the program was working on is to blame; those after it are sent again
+			if works { // the message that the program was working on is at fault; later ones are sent again
 				break
 			}
 		}
@@ -87,9 +87,9 @@ func (s *pool) Process(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// ask returns the answers to the first of the lines, and why there are no more.
-// works says that the program would have answered others.
-func (s *pool) ask(ctx context.Context, lines [][]byte) (answers [][]byte, works bool, err error) {
+// exchangeLines returns the answers to the first of the lines, and the error that prevented others. works reports that the
+// program would have answered other lines.
+func (s *pool) exchangeLines(ctx context.Context, lines [][]byte) (answers [][]byte, works bool, err error) {
 	if ctx.Err() != nil {
 		return nil, false, late(ctx, "the step's time has run out")
 	}
@@ -111,7 +111,7 @@ func (s *pool) ask(ctx context.Context, lines [][]byte) (answers [][]byte, works
 	}
 	switch {
 	case err == nil:
-	case ctx.Err() != nil: // it took too long, which cost time enough
+	case ctx.Err() != nil: // it took too long; a pause would only add to that
 		at.p = nil
 	default:
 		at.failed(err)
@@ -120,14 +120,14 @@ func (s *pool) ask(ctx context.Context, lines [][]byte) (answers [][]byte, works
 	return answers, works, err
 }
 
-// start makes sure that a slot's program runs.
+// start makes sure that a slot's program is running.
 func (s *pool) start(ctx context.Context, at *slot) error {
 	if at.p != nil {
 		dead, inOrder := at.p.dead()
 		switch {
 		case !dead:
 			return nil
-		case inOrder: // like one that ends after a number of lines
+		case inOrder: // as if it ends after a number of lines
 			at.p = nil
 		default:
 			at.failed(at.p.why)
@@ -156,21 +156,21 @@ func (s *pool) ended(p *process) {
 	delete(s.running, p)
 }
 
-// A program that has ended is started again after a pause, which doubles.
+// After a failure, a program restarts after a pause, which doubles each time.
 const (
 	firstPause = 100 * time.Millisecond
 	maxPause   = 10 * time.Second
 )
 
-// failed notes that the program has ended, and when it may be started again.
+// failed records that the program has ended, and computes when it may restart.
 func (at *slot) failed(err error) {
 	pause := min(firstPause<<min(at.fails, 10), maxPause)
-	pause = pause/2 + rand.N(pause/2) // so that several don't start in step
+	pause = pause/2 + rand.N(pause/2) // so that several programs don't restart at the same time
 	at.p, at.last, at.resume = nil, err, time.Now().Add(pause)
 	at.fails++
 }
 
-// pause waits until the program may be started.
+// pause waits until the program may start.
 func (at *slot) pause(ctx context.Context) error {
 	wait := time.Until(at.resume)
 	if wait <= 0 || timing.Sleep(ctx, wait) == nil {
@@ -182,14 +182,14 @@ func (at *slot) pause(ctx context.Context) error {
 	return e
 }
 
-// Close ends the programs: their input is closed, and what still runs after the
-// grace is killed, as it is when ctx ends.
+// Close ends the programs: it closes their input, and kills those that still run after the grace period or when ctx
+// ends.
 func (s *pool) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	var all sync.WaitGroup
 	for p := range s.running {
-		all.Go(func() { p.end(ctx) })
+		all.Go(func() { p.stop(ctx) })
 	}
 	s.mu.Unlock()
 	all.Wait()

@@ -266,7 +266,7 @@ func TestSplitter(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
-			s := &splitter{max: 4, take: func(line []byte, cut bool) error {
+			s := &splitter{max: 4, handle: func(line []byte, cut bool) error {
 				got = append(got, string(line)+map[bool]string{true: "!"}[cut])
 				return nil
 			}}

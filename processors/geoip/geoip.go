@@ -14,21 +14,21 @@ import (
 type Config struct {
 	IP       tables.Key  `yaml:"ip" check:"required" doc:"The address, IPv4 or IPv6, as text."`
 	Into     fields.Path `yaml:"into" check:"required" doc:"Field for the record of the network that contains the address; null if there is none."`
-	Table    string      `yaml:"table" doc:"Table in resources.tables, in the format mmdb; by default the only one."`
-	Language string      `yaml:"language" doc:"Keeps only the names in this language, such as en or zh-CN, each as name in place of names; in English where it is missing."`
+	Table    string      `yaml:"table" doc:"Table in resources.tables with the format mmdb; by default the only such table."`
+	Language string      `yaml:"language" doc:"Language of names, such as en or zh-CN. Each names becomes a single name in this language, or in English if that is missing."`
 }
 
-// LooksUp is the table.
+// LooksUp returns the table.
 func (c Config) LooksUp() (table, path string) { return c.Table, "table" }
 
-// CheckConfig asks for what the decoder takes for given.
+// CheckConfig requires into.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if c.Into.IsZero() {
 		report("into", "required", "write the field for the record, such as `into: geo`")
 	}
 }
 
-// Words are those that users of other systems type.
+// Words are words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"source": "write `ip`", "field": "write `ip`", "target": "write `into`",
 		"target_field": "write `into`", "database": "write `table`, the name of a table of `resources.tables`",
@@ -78,7 +78,7 @@ func (c *Config) process(_ context.Context, m *engine.Message) error {
 	return m.Set(c.Into.Path, v)
 }
 
-// translated is a copy of a record with one name in place of all. Records nest a few levels.
+// translated copies a record, and replaces each names by one name. Records nest only a few levels.
 func (c *Config) translated(v any) any {
 	switch v := v.(type) {
 	case []any:

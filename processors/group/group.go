@@ -1,5 +1,5 @@
-// Package group is the processor `group`: it runs batch steps over many messages
-// at once, before they are routed. The engine does the work; see [engine.Group].
+// Package group is the processor `group`: it runs batch steps on many messages at once, before they are routed. The
+// engine does the work; see [engine.Group].
 package group
 
 import (
@@ -29,7 +29,7 @@ func init() {
 
 func build(c engine.GroupConfig, _ engine.Env) (engine.Processor, error) {
 	if c.Size == 0 && c.Bytes == 0 && c.Timeout == 0 {
-		return nil, errors.New("a group needs a condition to be complete (give `size`, `bytes` or `timeout`)")
+		return nil, errors.New("a group needs a limit at which it is complete (set `size`, `bytes` or `timeout`)")
 	}
 	return engine.Block{Group: &c}, nil
 }

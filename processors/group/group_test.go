@@ -27,7 +27,7 @@ func TestGroup(t *testing.T) {
 		{"in a case", `[{"switch": [{"when": "n > 2", "do": [{"group": {"size": 2, "do": [{"archive": "lines"}]}}]}]}]`,
 			[]string{`{"n":1}`, `{"n":2}`, "{\"n\":3}\n{\"n\":4}\n"}, nil},
 		{"without an end", `[{"group": {"do": [{"archive": "lines"}]}}]`, nil,
-			[]string{"a group needs a condition to be complete"}},
+			[]string{"a group needs a limit at which it is complete"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

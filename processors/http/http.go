@@ -1,6 +1,5 @@
-// Package http is the processor `http`: it calls a server for each message.
-// Start at [Config]; how a request is made, and what a refusal means, is in
-// internal/network/httpx.
+// Package http is the processor `http`: it calls a server for each message. Start at [Config]. Package
+// internal/network/httpx makes requests and classifies refusals.
 package http
 
 import (
@@ -29,11 +28,11 @@ type Config struct {
 	Into        fields.Path `yaml:"into" doc:"Field for the response; without it the response replaces the payload."`
 	Metadata    []string    `yaml:"metadata" doc:"Response headers that become metadata, under their names in lower case."`
 	Forward     []string    `yaml:"forward" doc:"Metadata to send as headers, if a message has it."`
-	Parallel    int         `yaml:"parallel" check:"min=1" doc:"Calls for the messages of one run that may be in flight at once."`
-	MaxResponse schema.Size `yaml:"max_response" check:"min=1" doc:"Largest response, uncompressed; a larger one fails its message."`
+	Parallel    int         `yaml:"parallel" check:"min=1" doc:"Maximum number of calls in flight for the messages of one run."`
+	MaxResponse schema.Size `yaml:"max_response" check:"min=1" doc:"Maximum size of a response, uncompressed; a larger one fails its message."`
 }
 
-// CheckConfig reports what can't be sent.
+// CheckConfig reports requests that can't be sent.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Calls.CheckConfig(report)
 	for _, name := range c.Forward {
@@ -47,7 +46,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are what users of other systems write.
+// Words are words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"verb": "write `method`", "uri": "write `url`", "successful_on": "write `expect`", "result_map": "write `into`",
@@ -83,7 +82,7 @@ for a long one, its message waits, and the call is made again when there is room
     - http: {url: "https://score.example/v1", body: "{id: id, total: total}", into: score}
 `
 
-// Traits says that a server is called.
+// Traits reports that the step calls a server.
 func (Config) Traits() engine.Traits { return engine.Traits{Effects: engine.EffectsElsewhere} }
 
 func init() {
@@ -115,27 +114,27 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	return s, nil
 }
 
-// Open reads certificates; connections are made by the first call.
+// Open reads certificates. The first call connects.
 func (s *step) Open(context.Context) error { return s.caller.Open(true) }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (s *step) Close(context.Context) error {
 	s.caller.Close()
 	return nil
 }
 
-// Traits says how many calls are under way at once.
+// Traits reports how many calls are in flight at once.
 func (s *step) Traits() engine.Traits { return engine.Traits{Together: s.cfg.Parallel} }
 
-// Process makes the calls, which end with ctx.
+// Process makes the calls. They end with ctx.
 func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 	call.Each(ctx, b, s.cfg.Parallel, s)
 	return nil
 }
 
-// request is a request and its answer.
+// request is a request with its answer.
 type request struct {
-	m      *engine.Message // whose room its answer takes
+	m      *engine.Message // its credits pay for the answer
 	url    string
 	header http.Header
 	body   []byte
@@ -145,11 +144,11 @@ type request struct {
 	got    http.Header
 }
 
-// Prepare evaluates what the request of a message needs.
+// Prepare evaluates the expressions of a message's request.
 func (s *step) Prepare(m *engine.Message) (*request, error) {
 	if !s.cfg.Into.Path.IsZero() {
 		if err := m.Doc().Valid(); err != nil {
-			return nil, err // there is no document to put an answer into
+			return nil, err // there is no document to hold the answer
 		}
 	}
 	url, header, err := s.caller.Target(m)
@@ -170,7 +169,7 @@ func (s *step) Prepare(m *engine.Message) (*request, error) {
 	return c, nil
 }
 
-// forward adds the metadata to send.
+// forward adds metadata to the headers.
 func (s *step) forward(header http.Header, meta engine.Meta) {
 	for _, name := range s.cfg.Forward {
 		if v, ok := meta.Get(name); ok {
@@ -179,7 +178,7 @@ func (s *step) forward(header http.Header, meta engine.Meta) {
 	}
 }
 
-// Call makes the request and reads its answer.
+// Call sends the request and reads its answer.
 func (s *step) Call(ctx context.Context, c *request) error {
 	res, err := s.caller.Do(ctx, s.method, c.url, c.header, c.body)
 	if err != nil {
@@ -209,7 +208,7 @@ func (s *step) tooLarge() error {
 		"the answer is longer than max_response, %s (raise it, if answers may be that long)", s.cfg.MaxResponse)
 }
 
-// Finish puts the answer where it belongs.
+// Finish stores the answer in the message.
 func (s *step) Finish(m *engine.Message, c *request) error {
 	if s.cfg.Into.IsZero() {
 		m.SetBytes(c.answer)
@@ -230,7 +229,7 @@ func (s *step) put(m *engine.Message, c *request) error {
 	var err error
 	if len(raw) > 0 && isJSON(c.got.Get("Content-Type")) {
 		if err = codec.Valid(raw); err != nil {
-			// not an error of the message's own bytes
+			// The message's own bytes are valid, so this is not its error.
 			return engine.Errorf(engine.Decode, "the answer's content type is JSON, but it is not valid: %v", err)
 		}
 	} else if raw, err = codec.Answer(raw, false); err != nil {

@@ -1,5 +1,4 @@
-// Package keep is the processor `keep`: it removes all fields but some. Its
-// config is a list of paths.
+// Package keep is the processor `keep`: it removes all fields except some. Its config is a list of paths.
 package keep
 
 import (

@@ -1,5 +1,5 @@
-// Package let is the processor `let`: it keeps values beside a message, for later
-// steps. Its config is a mapping of names to expressions.
+// Package let is the processor `let`: it keeps values with a message, for later steps. Its config maps names to
+// expressions.
 package let
 
 import (
@@ -53,7 +53,7 @@ func build(lines schema.Map[expr.Value], _ engine.Env) (engine.Processor, error)
 	}}, nil
 }
 
-// keep evaluates line by line. What is kept takes room like a payload.
+// keep evaluates line by line. Large values take credits, like a payload.
 func keep(m *engine.Message, lines schema.Map[expr.Value]) error {
 	for name, value := range lines.All() {
 		v, err := value.Eval(m)
@@ -71,6 +71,6 @@ func keep(m *engine.Message, lines schema.Map[expr.Value]) error {
 	return nil
 }
 
-// free is how much a line keeps without asking for room: the engine charges it when the
-// message moves on.
+// free is how many bytes a line may keep without taking credits at once: the engine charges them when the message
+// moves on.
 const free = 1 << 10

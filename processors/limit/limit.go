@@ -1,5 +1,4 @@
-// Package limit is the batch step `limit`: it keeps a number of messages of a batch. Start
-// at [Config].
+// Package limit is the batch step `limit`: it keeps a number of messages of a batch. Start at [Config].
 package limit
 
 import (
@@ -32,10 +31,10 @@ func build(c Config, _ engine.Env) (engine.Processor, error) { return limit(c), 
 
 type limit Config
 
-// Traits says that it works on whole batches.
+// Traits reports that the step needs whole batches.
 func (limit) Traits() engine.Traits { return engine.Traits{WholeBatches: true} }
 
-// Process drops what is beyond the count.
+// Process drops messages beyond the count.
 func (l limit) Process(_ context.Context, b *engine.Batch) error {
 	skip := 0
 	if l.From == "last" {

@@ -67,7 +67,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	}), nil
 }
 
-// plain is a value as every handler writes it alike: lists and objects as JSON.
+// plain formats a value in the same way for all handlers: lists and objects as JSON.
 func plain(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -82,8 +82,8 @@ func plain(v any) any {
 	return v
 }
 
-// printable escapes what could forge a log line or drive a terminal. A handler
-// may quote the text again, which harms nothing.
+// printable escapes characters that could forge a log line or control a terminal. If a handler quotes the text again,
+// that does no harm.
 func printable(s string) string {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
 	if strings.IndexFunc(s, odd) < 0 {

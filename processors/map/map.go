@@ -1,5 +1,5 @@
-// Package mapstep is the processor `map`: it makes a new document. Its config is
-// an expression, or a mapping of paths to expressions.
+// Package mapstep is the processor `map`: it makes a new document. Its config is an expression, or maps paths to
+// expressions.
 package mapstep
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Config is the expression of the new document, or its fields.
+// Config is the expression of the new document, or the expressions of its fields.
 type Config struct {
 	Whole expr.Expr
 	Lines fields.Lines
 }
 
-// UnmarshalConfig reads an expression or a mapping.
+// UnmarshalConfig decodes an expression or a mapping.
 func (c *Config) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if n.Kind == schema.MapNode {
 		d.Decode(n, &c.Lines)
@@ -28,7 +28,7 @@ func (c *Config) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	d.Decode(n, &c.Whole)
 }
 
-// DescribeConfig is an expression or a mapping of paths to expressions.
+// DescribeConfig describes an expression, or a mapping of paths to expressions.
 func (c *Config) DescribeConfig() *schema.Type {
 	return schema.AnyOf("expression, or {path: expression}", expr.Expr{}, fields.Lines{})
 }
@@ -61,9 +61,9 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 	return engine.Edit{ProcessorFunc: c.value, Calls: c.Whole.Calls()}, nil
 }
 
-var emptyObject = []byte("{}") // never changed
+var emptyObject = []byte("{}") // read-only
 
-// object builds the new document next to the old one.
+// object builds the new document from the old one.
 func (c *Config) object(_ context.Context, m *engine.Message) error {
 	var d doc.Doc
 	d.Reset(emptyObject, m.Doc().Arena())
@@ -81,7 +81,7 @@ func (c *Config) value(_ context.Context, m *engine.Message) error {
 	return c.Whole.Encode(m, m.SetValue)
 }
 
-// move makes a part of the document the whole, as it is spelt.
+// move replaces the document by a part of it, with the same spelling.
 func (c *Config) move(from doc.Path) engine.ProcessorFunc {
 	return func(_ context.Context, m *engine.Message) error {
 		if err := c.Whole.Fits(m); err != nil {

@@ -1,5 +1,4 @@
-// Package meta is the processor `meta`: it sets metadata. Its config is a
-// mapping of names to expressions.
+// Package meta is the processor `meta`: it sets metadata. Its config maps names to expressions.
 package meta
 
 import (

@@ -1,5 +1,5 @@
-// Package metric is the processor `metric`: it counts and measures messages in
-// metrics of the pipeline's own. Start at [Config].
+// Package metric is the processor `metric`: it counts and measures messages in metrics that the pipeline defines.
+// Start at [Config].
 package metric
 
 import (
@@ -26,7 +26,7 @@ type Config struct {
 	Histogram *string               `yaml:"histogram" oneof:"kind" doc:"Name of a histogram, which observes value."`
 	Value     expr.Expr             `yaml:"value" doc:"A number, or a duration, which is converted to seconds. For a counter the default is 1."`
 	Labels    schema.Map[expr.Expr] `yaml:"labels" doc:"Labels by name: text, numbers, true or false; nil is an empty label. Values longer than 256 bytes are truncated."`
-	MaxSeries int                   `yaml:"max_series" check:"min=1" doc:"Sets of label values that are counted separately; all others count together, with every label \"other\"."`
+	MaxSeries int                   `yaml:"max_series" check:"min=1" doc:"Maximum number of label sets that are counted separately. Others are counted together, with every label \"other\"."`
 	Buckets   []float64             `yaml:"buckets" doc:"Upper bounds of a histogram's buckets, ascending; by default 0.005 to 10, for seconds."`
 }
 
@@ -49,7 +49,7 @@ func init() {
 	engine.Register(engine.Processors, "metric", help, defaults, build)
 }
 
-// spec is the metric that is configured, its labels not yet in order.
+// spec returns the configured metric, with its labels not yet sorted.
 func (c *Config) spec() metrics.Spec {
 	s := metrics.Spec{MaxSeries: c.MaxSeries, Buckets: c.Buckets}
 	switch {
@@ -63,7 +63,7 @@ func (c *Config) spec() metrics.Spec {
 	return s
 }
 
-// CheckConfig refuses what Prometheus would not take.
+// CheckConfig rejects what Prometheus would not accept.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	s := c.spec()
 	if err := metrics.CheckName(s.Name); err != nil {
@@ -98,7 +98,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	if p.metric, err = metrics.Declare(env.Shared, p.spec); err != nil {
 		return nil, err
 	}
-	if len(p.labels) == 0 { // so that it shows before the first message
+	if len(p.labels) == 0 { // shows the metric before the first message
 		p.only, err = p.metric.Series(nil, env.Log)
 	}
 	return p, err
@@ -108,7 +108,7 @@ type step struct {
 	spec   metrics.Spec
 	metric *metrics.Metric
 	value  expr.Expr
-	labels []label        // by name
+	labels []label        // sorted by name
 	only   metrics.Record // of a metric without labels
 	env    engine.Env
 }
@@ -118,8 +118,7 @@ type label struct {
 	value expr.Expr
 }
 
-// Process records the messages of a batch. Neighbours with equal labels look
-// their series up once.
+// Process records the messages of a batch. Consecutive messages with equal labels share one look-up.
 func (p *step) Process(_ context.Context, b *engine.Batch) error {
 	if p.value.IsZero() && p.only != nil {
 		n := 0
@@ -149,7 +148,7 @@ func (p *step) Process(_ context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// number is the value of a message.
+// number returns the value of a message.
 func (p *step) number(m *engine.Message) (float64, error) {
 	if p.value.IsZero() {
 		return 1, nil
@@ -184,7 +183,7 @@ func (p *step) number(m *engine.Message) (float64, error) {
 	return f, nil
 }
 
-// describe is the kind of a value, without the value itself.
+// describe names the kind of a value, but not the value itself.
 func describe(v any) string {
 	text, err := doc.Append(nil, v)
 	if err != nil {
@@ -193,10 +192,10 @@ func describe(v any) string {
 	return doc.Kind(text).String()
 }
 
-// widest is how many bytes of a label's value are kept.
+// widest is the maximum length of a label's value, in bytes.
 const widest = 256
 
-// key appends the values of all labels, with separators between them.
+// key appends the values of all labels, with separators.
 func (p *step) key(dst []byte, m *engine.Message) ([]byte, error) {
 	for i := range p.labels {
 		if i > 0 {
@@ -211,7 +210,7 @@ func (p *step) key(dst []byte, m *engine.Message) ([]byte, error) {
 			return dst, err
 		}
 		if !ok {
-			continue // nil
+			continue // nil: empty
 		}
 		text, err := l.text(dst[start:])
 		if err != nil {
@@ -222,7 +221,7 @@ func (p *step) key(dst []byte, m *engine.Message) ([]byte, error) {
 	return dst, nil
 }
 
-// text is a label's value as Prometheus takes it, from its JSON text.
+// text converts JSON text to a label's value.
 func (l *label) text(raw []byte) ([]byte, error) {
 	switch k := doc.Kind(raw); {
 	case k == doc.Array || k == doc.Object:

@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// depth is how deep objects are compared field by field: each level reads all
-	// that is below it.
+	// depth is how deep objects are compared field by field. Each level reads everything below it.
 	depth = 32
 
-	// few is how many changes are made in place, which leaves everything around them as it
-	// is, but searches for each separately. An object with more of them is rewritten.
+	// few is how many changes are made in place. Editing leaves everything else as it is, but each edit searches the
+	// object. With more changes, the object is rewritten.
 	few = 64
 )
 
-// payload is a message's body.
+// payload is the body of a message.
 type payload struct {
 	text   []byte
 	object bool // a document that is an object
@@ -33,8 +32,8 @@ func payloadOf(m *engine.Message) payload {
 
 func trim(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
 
-// merge does to a payload what made after of before. Payloads that are not all
-// objects are replaced.
+// merge applies to now the changes that turned before into after. Unless all three are objects, the payload is
+// replaced.
 func merge(now, before, after payload) payload {
 	switch {
 	case now.object && before.object && after.object:
@@ -45,11 +44,11 @@ func merge(now, before, after payload) payload {
 	return after
 }
 
-// mergeObject does to the object now what made after of before, all of which are valid.
+// mergeObject applies to the object now the changes from before to after. All three are valid.
 func mergeObject(now, before, after []byte, levels int) []byte {
 	was, is := fieldsOf(before), fieldsOf(after)
-	var here *fields    // of now, once they are needed
-	var changes []field // without raw it was removed
+	var here *fields    // of now; set on first use
+	var changes []field // raw is nil if the field was removed
 	for _, x := range was.list {
 		if is.find(x.key) < 0 {
 			changes = append(changes, field{key: x.key})
@@ -83,12 +82,12 @@ func mergeObject(now, before, after []byte, levels int) []byte {
 	return here.write(changes)
 }
 
-// inside is what becomes of the field now when a branch made the object after of
-// before; nil: nothing.
+// inside merges one field, whose value is now, if a branch turned the object before into the object after. It returns
+// nil if nothing changes.
 func inside(now, before, after []byte, levels int) []byte {
 	switch doc.Kind(before) {
 	case doc.Object:
-	case doc.Missing, doc.Null: // it has made the object, perhaps as another branch has
+	case doc.Missing, doc.Null: // this branch created the object; another branch may have done so, too
 		before = []byte("{}")
 		if doc.Kind(now) != doc.Object {
 			return after
@@ -113,7 +112,7 @@ func inside(now, before, after []byte, levels int) []byte {
 	return merged
 }
 
-// same reports whether two values are equal however they are spelt.
+// same reports whether two values are equal, however they are spelt.
 func same(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -123,7 +122,7 @@ func same(a, b []byte) bool {
 	return okX && okY && bytes.Equal(x, y)
 }
 
-// canonical is a text that equal values share: sorted keys, shortest numbers.
+// canonical returns a text that equal values share: sorted keys, shortest numbers.
 func canonical(raw []byte) ([]byte, bool) {
 	if len(raw) == 0 {
 		return nil, false
@@ -142,8 +141,7 @@ func edit(object []byte, changes []field) []byte {
 	d.Reset(object, nil)
 	for _, c := range changes {
 		at := doc.MakePath(c.key)
-		// Neither fails: the object is valid, and the value comes from a place as
-		// deep as this.
+		// Neither can fail: the object is valid, and the value comes from the same depth.
 		if c.raw == nil {
 			_ = d.Unset(at)
 		} else {
@@ -153,11 +151,10 @@ func edit(object []byte, changes []field) []byte {
 	return d.Bytes()
 }
 
-// fields are the fields of an object, in order, each once. raw is nil where one
-// was removed.
+// fields are the fields of an object, in order and without duplicates. raw is nil for a removed field.
 type fields struct {
 	list []field
-	at   map[string]int // where each is, in an object with many
+	at   map[string]int // index by name, in an object with many fields
 }
 
 type field struct {
@@ -165,7 +162,7 @@ type field struct {
 	raw []byte
 }
 
-// many is how many fields are no longer searched one by one.
+// many is the number of fields from which fields uses an index.
 const many = 16
 
 func fieldsOf(object []byte) *fields {
@@ -203,7 +200,7 @@ func (f *fields) find(key string) int {
 	return slices.IndexFunc(f.list, func(x field) bool { return x.key == key })
 }
 
-// get is the value of a field, or nil.
+// get returns the value of a field, or nil.
 func (f *fields) get(key string) []byte {
 	if i := f.find(key); i >= 0 {
 		return f.list[i].raw
@@ -211,7 +208,7 @@ func (f *fields) get(key string) []byte {
 	return nil
 }
 
-// write is the object with changes.
+// write returns the object with changes applied.
 func (f *fields) write(changes []field) []byte {
 	for _, c := range changes {
 		f.put(c.key, c.raw)
@@ -224,13 +221,13 @@ func (f *fields) write(changes []field) []byte {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out, _ = doc.Append(out, x.key) // text has a JSON form
+		out, _ = doc.Append(out, x.key) // text always has a JSON form
 		out = append(append(out, ':'), x.raw...)
 	}
 	return append(out, '}')
 }
 
-// mergeMeta does to metadata what made after of before.
+// mergeMeta applies to metadata the changes from before to after.
 func mergeMeta(now, before, after engine.Meta) engine.Meta {
 	if before == after {
 		return now
@@ -253,7 +250,7 @@ func mergeMeta(now, before, after engine.Meta) engine.Meta {
 	}
 	for name, v := range after.All() {
 		old, was := before.Get(name)
-		// A name that is the input's own becomes the message's when a step sets it.
+		// A name of the input becomes the message's own when a step sets it.
 		if !was || !reflect.DeepEqual(old, v) || !own[name] && !added[name] {
 			now = now.With(name, v)
 		}
@@ -261,7 +258,7 @@ func mergeMeta(now, before, after engine.Meta) engine.Meta {
 	return now
 }
 
-// mergeVars does to vars what made after of before.
+// mergeVars applies to vars the changes from before to after.
 func mergeVars(now, before, after engine.Vars) engine.Vars {
 	if before == after {
 		return now

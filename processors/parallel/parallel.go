@@ -1,6 +1,5 @@
-// Package parallel is the processor `parallel`: it runs several lists of steps
-// over a message at the same time and merges what they change. Its config is a
-// mapping of names to lists of steps.
+// Package parallel is the processor `parallel`: it runs several lists of steps on a message at the same time, and
+// merges their changes. Its config maps names to lists of steps.
 package parallel
 
 import (
@@ -49,7 +48,7 @@ func build(c schema.Map[engine.Steps], env engine.Env) (engine.Processor, error)
 		}
 		run, err := steps.Build(env)
 		if err != nil {
-			failed = err // the others may have something to say, too
+			failed = err // other branches may have errors, too
 		}
 		p.branches = append(p.branches, branch{name, run})
 	}
@@ -66,11 +65,11 @@ type branch struct {
 // result is what a branch has made of the messages.
 type result struct {
 	copies   *engine.Batch
-	err      error           // of all that are not known to have failed alone
+	err      error           // of all messages that did not fail by themselves
 	outcomes []inner.Outcome // nil after a panic
 }
 
-// Process runs one goroutine per branch, all of which end before it returns.
+// Process runs each branch in a goroutine, and waits for all of them.
 func (p *parallel) Process(ctx context.Context, b *engine.Batch) error {
 	of := slices.Collect(b.All())
 	if len(of) == 0 {
@@ -87,24 +86,22 @@ func (p *parallel) Process(ctx context.Context, b *engine.Batch) error {
 	}
 	wg.Wait()
 	for i, m := range of {
-		if err := p.take(m, results, i); err != nil {
+		if err := p.mergeInto(m, results, i); err != nil {
 			m.Fail(err)
 		}
 	}
 	return nil
 }
 
-// run runs the steps of a branch. A panic that they let through must not end the
-// process, and nothing above this goroutine would catch it.
+// run runs the steps of a branch. It recovers panics: this goroutine has no caller that could.
 func (r *result) run(ctx context.Context, steps engine.Runner, n int) {
 	defer engine.Recovered(&r.err)
 	r.err = steps.Run(ctx, r.copies)
 	r.outcomes = inner.Outcomes(r.copies, n, "parallel")
 }
 
-// take merges the changes of all branches into the i-th message, or fails before
-// anything is changed.
-func (p *parallel) take(m *engine.Message, results []result, i int) error {
+// mergeInto merges the changes of all branches into the i-th message. If it fails, the message is unchanged.
+func (p *parallel) mergeInto(m *engine.Message, results []result, i int) error {
 	for n := range results {
 		err := results[n].err
 		if of := results[n].outcomes; of != nil && of[i].Err != nil {

@@ -1,5 +1,4 @@
-// Package payload is the processor `payload`: it replaces the payload by text or
-// bytes as they are. Its config is an expression.
+// Package payload is the processor `payload`: it replaces the payload by text or bytes. Its config is an expression.
 package payload
 
 import (

@@ -1,6 +1,5 @@
-// Package pool is the processor `pool`: it runs steps on a pool of workers, in this
-// process or elsewhere. What becomes of a job is in internal/pool, whose
-// hub and worker carry jobs to other processes.
+// Package pool is the processor `pool`: it runs steps on a pool of workers, in this process or elsewhere. Package
+// internal/pool manages jobs, and its hub and worker carry them to other processes.
 package pool
 
 import (
@@ -23,18 +22,18 @@ import (
 type Config struct {
 	Name       string        `yaml:"name" check:"required" doc:"Name of the pool: letters, digits, _ and -. Workers join it by its name."`
 	Workers    workers       `yaml:"workers" check:"required" doc:"Slots in this process, or remote."`
-	Lease      time.Duration `yaml:"lease" check:"min=100ms" doc:"Time without a heartbeat after which a remote worker loses its jobs, and after which workers drop the jobs of a hub; slots in this process need none."`
-	Timeout    time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time limit for one attempt of a job, from when a worker takes it, and for a job's wait while there is no worker at all; engine.timeout by default."`
+	Lease      time.Duration `yaml:"lease" check:"min=100ms" doc:"Time without a heartbeat after which a remote worker loses its jobs, and after which a worker drops the jobs of a hub. It does not apply to slots in this process."`
+	Timeout    time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time limit for one attempt of a job after a worker has taken it, and for a job's wait while the pool has no worker; engine.timeout by default."`
 	Retries    int           `yaml:"retries" check:"min=-1" doc:"Attempts after the first; -1 means no limit."`
-	RetryOn    []string      `yaml:"retry_on" check:"oneof=lost|timeout|error" doc:"What is retried: lost (the worker is gone), timeout, error (a step failed the message)."`
+	RetryOn    []string      `yaml:"retry_on" check:"oneof=lost|timeout|error" doc:"Which failures are retried: lost (the worker is gone), timeout, error (a step failed the message)."`
 	MaxPending int           `yaml:"max_pending" check:"min=1" doc:"Jobs that wait for workers or are being processed at once; further messages wait in this process."`
 	Do         wire.Steps    `yaml:"do" check:"required" doc:"The steps."`
 }
 
-// workers is how many slots there are here; 0: they are elsewhere.
+// workers is the number of slots in this process; 0: workers are elsewhere.
 type workers int
 
-// UnmarshalConfig reads a number or `remote`.
+// UnmarshalConfig decodes a number or `remote`.
 func (w *workers) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if n.Kind == schema.TextNode {
 		switch text, ok := d.Text(n); {
@@ -57,7 +56,7 @@ func (w *workers) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 
 const remote workers = -1
 
-// MarshalText is how the number is written.
+// MarshalText formats the number.
 func (w workers) MarshalText() ([]byte, error) {
 	if w == remote {
 		return []byte("remote"), nil
@@ -65,22 +64,22 @@ func (w workers) MarshalText() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(w), 10), nil
 }
 
-// DescribeConfig is a number or remote.
+// DescribeConfig describes a number or remote.
 func (w *workers) DescribeConfig() *schema.Type {
 	return schema.AnyOf("number or remote", 1, schema.Words{"remote"})
 }
 
-// Traits says that timeout and retries are the pool's.
+// Traits reports that the pool itself handles timeout and retries.
 func (Config) Traits() engine.Traits { return engine.Traits{TriesItself: true} }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports an invalid name.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if !wire.GoodName(c.Name) {
 		report("name", fmt.Sprintf("%q is not a valid pool name", c.Name), "write letters, digits, _ and -")
 	}
 }
 
-// Words are what users of other systems write.
+// Words are words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"size": "write `workers`", "slots": "write `workers`", "concurrency": "write `workers`",
 		"steps": "write `do`", "processors": "write `do`",
@@ -126,7 +125,7 @@ var defaults = Config{Lease: 3 * time.Second, Retries: 2, RetryOn: []string{pool
 
 func init() { engine.Register(engine.Processors, "pool", help, defaults, build) }
 
-// notRemote says what to do with steps that mean nothing in another process.
+// notRemote lists steps that do not work in another process, with what to do instead.
 var notRemote = map[string]string{
 	"pool":  "write one pool after the other",
 	"cache": "write it beside the pool", "dedupe": "write it before the pool",
@@ -186,10 +185,10 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	}
 	if c.Retries != 0 && slices.Contains(used, "dedupe") {
 		return nil,
-			errors.New("dedupe would take the second attempt of a message for a duplicate (write it before the pool, or `retries: 0`)")
+			errors.New("dedupe would drop the second attempt of a message as a duplicate (write it before the pool, or set `retries: 0`)")
 	}
 	if slices.Contains(used, "state") {
-		return nil, errors.New("state would not know which attempt of a message counts (write it beside the pool)")
+		return nil, errors.New("state can't tell which attempt of a message counts (write it before or after the pool)")
 	}
 	s.start = func(context.Context) error {
 		s.pool = pool.New(policy, slots, func(p *pool.Pool) pool.Transport { return pool.NewLocal(p, steps, slots) })
@@ -199,10 +198,10 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 }
 
 type step struct {
-	whole bool // jobs are whole batches
-	waits bool // Process waits for the answers, where nothing can park
+	whole bool // a job is a whole batch
+	waits bool // Process waits for answers, where messages can't park
 	start func(context.Context) error
-	hub   wire.Hub // nil: slots are in this process
+	hub   wire.Hub // nil: slots in this process
 	pool  *pool.Pool
 }
 
@@ -213,10 +212,10 @@ var (
 	_ engine.Troubled = (*step)(nil)
 )
 
-// Traits are those of the configuration.
+// Traits returns the traits of the configuration.
 func (*step) Traits() engine.Traits { return Config{}.Traits() }
 
-// Trouble is that of a pool whose workers don't get its jobs.
+// Trouble reports a pool whose workers don't receive its jobs.
 func (s *step) Trouble() *engine.Trouble {
 	if s.hub == nil {
 		return nil
@@ -224,10 +223,10 @@ func (s *step) Trouble() *engine.Trouble {
 	return s.hub.Trouble(s.pool)
 }
 
-// Open makes the pool, and where it is the first remote one, starts to listen.
+// Open makes the pool. For the first remote pool, it starts to listen.
 func (s *step) Open(ctx context.Context) error { return s.start(ctx) }
 
-// Close ends what nobody awaits any more.
+// Close ends jobs that nobody waits for any more.
 func (s *step) Close(ctx context.Context) error {
 	if s.hub != nil {
 		return s.hub.Close(ctx, s.pool)
@@ -236,7 +235,7 @@ func (s *step) Close(ctx context.Context) error {
 	return nil
 }
 
-// Process hands messages to the pool. Where they can't park it waits for them.
+// Process hands messages to the pool. If they can't park, it waits for them.
 func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 	of := slices.Collect(b.All())
 	switch {
@@ -267,7 +266,7 @@ func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// park lets the only message of a job continue when it is done.
+// park continues the only message of a job when the job is done.
 func (s *step) park(of []*engine.Message) {
 	jobs := frozen(of)
 	resume := of[0].Park()
@@ -308,7 +307,7 @@ func (s *step) wait(ctx context.Context, a *answer) (*pool.Result, error) {
 	return a.r, a.err
 }
 
-// frozen is a batch of copies that nothing changes.
+// frozen copies messages into a batch that nothing changes.
 func frozen(of []*engine.Message) *engine.Batch {
 	b := inner.Copy(of)
 	inner.Freeze(b)

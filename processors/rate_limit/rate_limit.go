@@ -1,5 +1,5 @@
-// Package ratelimit is the processor `rate_limit`: it lets a number of messages pass per
-// period. Start at [engine.RateLimit], its configuration.
+// Package ratelimit is the processor `rate_limit`: it limits the messages per period. Start at [engine.RateLimit],
+// its configuration.
 package ratelimit
 
 import "github.com/flowd-io/flowd/engine"

@@ -20,7 +20,7 @@ func appendValue(to []byte, v any, depth int) (_ []byte, err error) {
 		return strconv.AppendInt(to, v, 10), nil
 	case string:
 		return appendText(to, v)
-	case error: // one of the answers of a list
+	case error: // an element of a list
 		return nil, engine.Errorf(engine.Rejected, "a part of the answer is an error: %w", v)
 	case []any:
 		if depth == deepest {
@@ -37,17 +37,17 @@ func appendValue(to []byte, v any, depth int) (_ []byte, err error) {
 		}
 		return append(to, ']'), nil
 	}
-	return nil, engine.Errorf(engine.Decode, "the answer has a value that is not known here: %T", v)
+	return nil, engine.Errorf(engine.Decode, "the answer contains a value of an unknown type: %T", v)
 }
 
 func appendText(to []byte, text string) ([]byte, error) {
 	if !utf8.ValidString(text) {
-		return nil, engine.Errorf(engine.Decode, "the answer is not text in UTF-8")
+		return nil, engine.Errorf(engine.Decode, "the answer is not UTF-8 text")
 	}
 	return doc.AppendString(to, []byte(text)), nil
 }
 
-// object is a list of names and values as an object; of one name the last counts.
+// object converts a list of names and values to an object. Of duplicate names, the last counts.
 func object(list []any) (to []byte, err error) {
 	if len(list)%2 != 0 {
 		return nil, engine.Errorf(engine.Rejected, "the answer is not a list of names and values (write `reply: value`)")
@@ -79,7 +79,7 @@ func object(list []any) (to []byte, err error) {
 	return append(to, '}'), nil
 }
 
-// fromJSON is text that is JSON.
+// fromJSON checks that text is JSON.
 func fromJSON(text string) ([]byte, error) {
 	var d doc.Doc
 	d.Reset([]byte(text), nil)

@@ -1,5 +1,5 @@
-// Package redis is the processor `redis`: it carries out a command for each message. Start at [Config]; connections are
-// the business of internal/systems/queue/redis.
+// Package redis is the processor `redis`: it runs a command for each message. Start at [Config]. Package
+// internal/systems/queue/redis manages connections.
 package redis
 
 import (
@@ -24,9 +24,9 @@ type Config struct {
 	redis.Connect `yaml:",inline"`
 	Command       string       `yaml:"command" check:"required,nonempty" doc:"Command, such as HGET or INCRBY, with any constant words: XADD audit MAXLEN 1000 *. Words are separated by spaces; data goes into args."`
 	Args          []expr.Value `yaml:"args" doc:"Arguments after the command, in order: text as it is, anything else as JSON; null is an error."`
-	Reply         string       `yaml:"reply" check:"oneof=value|pairs|json|none" doc:"What the reply becomes. value: text, number, list, or null where there is nothing. pairs: a list of names and values, such as that of HGETALL, as an object. json: JSON text, decoded. none leaves the message as it is."`
+	Reply         string       `yaml:"reply" check:"oneof=value|pairs|json|none" doc:"What the reply becomes. value: text, number, list, or null where there is nothing. pairs: a list of names and values, such as that of HGETALL, as an object. json: JSON text, decoded. none leaves the message unchanged."`
 	Into          fields.Path  `yaml:"into" doc:"Field for the reply; without it the reply replaces the payload."`
-	MaxAnswer     schema.Size  `yaml:"max_answer" check:"min=1" doc:"Largest reply, as JSON; a larger one fails its message."`
+	MaxAnswer     schema.Size  `yaml:"max_answer" check:"min=1" doc:"Maximum size of a reply, as JSON; a larger one fails its message."`
 }
 
 const (
@@ -36,19 +36,19 @@ const (
 	none  = "none"
 )
 
-// refused are commands that would keep the connection, change it for others, or have no answer.
+// refused are commands that would block the connection, change it for other messages, or have no answer.
 var refused = strings.Fields(`asking auth blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin client
 	debug discard exec hello monitor multi psubscribe psync punsubscribe quit readonly readwrite replicaof reset select
 	shutdown slaveof ssubscribe subscribe sunsubscribe swapdb sync unsubscribe unwatch wait waitaof watch`)
 
-// CheckConfig reports what can't work.
+// CheckConfig reports commands and settings that can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Connect.CheckConfig(report)
 	switch words := strings.Fields(c.Command); {
 	case len(words) == 0:
 		report("command", "is empty", "write a command, such as GET")
 	case slices.Contains(refused, strings.ToLower(words[0])):
-		report("command", strings.ToUpper(words[0])+" would wait, or change the connection, which messages share",
+		report("command", strings.ToUpper(words[0])+" would block or change the connection that messages share",
 			"choose another command")
 	}
 	if c.Reply == none && !c.Into.IsZero() {
@@ -56,7 +56,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are what users of other systems write.
+// Words are words of other systems, with what to write instead.
 func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
 	for word, remedy := range map[string]string{
@@ -86,7 +86,7 @@ that changes something may run twice for one message.
         into: customer
 `
 
-// Traits says that a server is called.
+// Traits reports that the step calls a server.
 func (Config) Traits() engine.Traits { return engine.Traits{Effects: engine.EffectsElsewhere} }
 
 func init() {
@@ -95,8 +95,8 @@ func init() {
 }
 
 const (
-	connections = 8   // at once; each lane has one pipeline
-	together    = 128 // messages of one pipeline, where there are as many
+	connections = 8   // at most; each lane uses one pipeline at a time
+	together    = 128 // maximum number of messages per pipeline
 )
 
 type step struct {
@@ -121,7 +121,7 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 	return s, nil
 }
 
-// Open prepares the client; connections are made by the first commands.
+// Open prepares the client. The first command connects.
 func (s *step) Open(context.Context) (err error) {
 	if s.client, err = s.cfg.Client(0, connections); err == nil {
 		s.client.Watch = &s.watch
@@ -129,7 +129,7 @@ func (s *step) Open(context.Context) (err error) {
 	return err
 }
 
-// Trouble says that the server can't be used.
+// Trouble reports that the server can't be used.
 func (s *step) Trouble() *engine.Trouble { return s.watch.Trouble() }
 
 // Close closes the connections.
@@ -140,10 +140,10 @@ func (s *step) Close(context.Context) error {
 	return s.client.Close()
 }
 
-// Traits says how many commands go at once.
+// Traits reports how many commands are sent at once.
 func (s *step) Traits() engine.Traits { return engine.Traits{Together: together} }
 
-// Process carries out the commands in one pipeline.
+// Process sends the commands in one pipeline.
 func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 	msgs, cmds := make([]*engine.Message, 0, b.Len()), make([]*goredis.Cmd, 0, b.Len())
 	for m := range b.All() {
@@ -166,8 +166,8 @@ func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// alone carries out the commands again, one by one, whose pipeline ended at an answer that was too large: only one of
-// them is to blame.
+// alone repeats commands one by one after an answer that was too large has ended their pipeline: only one command is
+// at fault.
 func (s *step) alone(ctx context.Context, cmds []*goredis.Cmd) {
 	for i, cmd := range cmds {
 		if errors.Is(cmd.Err(), bounds.ErrTooLarge) {
@@ -177,11 +177,11 @@ func (s *step) alone(ctx context.Context, cmds []*goredis.Cmd) {
 	}
 }
 
-// command is that of a message.
+// command returns the command of a message.
 func (s *step) command(ctx context.Context, m *engine.Message) (*goredis.Cmd, error) {
 	if !s.cfg.Into.Path.IsZero() {
 		if err := m.Doc().Valid(); err != nil {
-			return nil, err // there is no document to put an answer into
+			return nil, err // there is no document to hold the answer
 		}
 	}
 	args := append(make([]any, 0, len(s.words)+len(s.cfg.Args)), s.words...)
@@ -198,7 +198,7 @@ func (s *step) command(ctx context.Context, m *engine.Message) (*goredis.Cmd, er
 	return goredis.NewCmd(ctx, args...), nil
 }
 
-// finish puts the answer where it belongs.
+// finish stores the answer in the message.
 func (s *step) finish(m *engine.Message, cmd *goredis.Cmd) error {
 	answer, err := cmd.Result()
 	if err != nil && !errors.Is(err, goredis.Nil) {
@@ -225,7 +225,7 @@ func (s *step) finish(m *engine.Message, cmd *goredis.Cmd) error {
 	return m.Doc().SetRaw(s.cfg.Into.Path, text)
 }
 
-// text is an answer as JSON.
+// text converts an answer to JSON.
 func (s *step) text(answer any) (text []byte, err error) {
 	switch a := answer.(type) {
 	case string:

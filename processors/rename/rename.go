@@ -1,5 +1,4 @@
-// Package rename is the processor `rename`: it gives fields other names. Its
-// config is a mapping of paths to paths.
+// Package rename is the processor `rename`: it renames fields. Its config maps paths to paths.
 package rename
 
 import (

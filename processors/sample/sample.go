@@ -15,11 +15,11 @@ import (
 // Config configures the sample processor.
 type Config struct {
 	Fraction float64   `yaml:"fraction,main" check:"required,min=0,max=1" doc:"Fraction of the messages, or of the keys, that is kept: 0.1 is a tenth."`
-	Key      expr.Expr `yaml:"key" doc:"Messages of one key are kept or dropped together, in every process and at all times. A message without a key is sampled alone."`
-	Seed     *uint64   `yaml:"seed" doc:"Selects a different choice of keys, 0 by default. Without key it makes the choice repeatable if messages arrive in the same order; by default each start chooses anew."`
+	Key      expr.Expr `yaml:"key" doc:"Messages with the same key are all kept or all dropped, in every process and at all times. Messages without a key are sampled one by one."`
+	Seed     *uint64   `yaml:"seed" doc:"Selects a different set of keys; 0 by default. Without key, it makes the choice repeatable if messages arrive in the same order; by default the choice differs at each start."`
 }
 
-// Words are what peers call the fields.
+// Words are words of other systems, with what to write instead.
 func (c *Config) Words() map[string]string {
 	return map[string]string{
 		"rate":   "write `fraction`, such as 0.1",
@@ -53,11 +53,11 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 
 type sampler struct {
 	Config
-	start uint64 // of the numbers that are drawn without a key
+	start uint64 // start of the random sequence that is used without a key
 	count atomic.Uint64
 }
 
-// Process drops what is not in the sample.
+// Process drops messages that are not in the sample.
 func (s *sampler) Process(_ context.Context, b *engine.Batch) error {
 	n := s.count.Add(uint64(b.Len())) - uint64(b.Len())
 	var text []byte
@@ -81,13 +81,13 @@ func (s *sampler) Process(_ context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// keeps reports whether a number, drawn evenly from all, is in the sample.
+// keeps reports whether a uniform random number selects its message.
 func (s *sampler) keeps(draw uint64) bool {
 	return s.Fraction == 1 || draw < uint64(math.Ldexp(s.Fraction, 64))
 }
 
-// hash is the same for equal keys in all versions of flowd: 64-bit FNV-1a, whose upper bits
-// are poor, followed by a mixer.
+// hash is the same for equal keys in all versions of flowd: 64-bit FNV-1a, followed by a mixer since the upper bits
+// of FNV are poor.
 func (s *sampler) hash(key []byte) uint64 {
 	sum := uint64(0xcbf29ce484222325)
 	for _, c := range key {

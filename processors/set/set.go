@@ -1,5 +1,4 @@
-// Package set is the processor `set`: it assigns values to fields. Its config
-// is a mapping of paths to expressions.
+// Package set is the processor `set`: it assigns values to fields. Its config maps paths to expressions.
 package set
 
 import (

@@ -1,5 +1,4 @@
-// Package sleep is the processor `sleep`: it waits before each message. Its
-// config is the time to wait.
+// Package sleep is the processor `sleep`: it waits before each message. Its config is the time to wait.
 package sleep
 
 import (

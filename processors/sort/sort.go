@@ -39,17 +39,17 @@ func build(c Config, _ engine.Env) (engine.Processor, error) { return &sorter{c}
 
 type sorter struct{ Config }
 
-// keyed is a message with what it is ordered by.
+// keyed is a message with its sort key.
 type keyed struct {
 	message *engine.Message
 	rank    rank
 	value   any
 }
 
-// Traits says that it works on whole batches.
+// Traits reports that the step needs whole batches.
 func (*sorter) Traits() engine.Traits { return engine.Traits{WholeBatches: true} }
 
-// Process sorts what has a value.
+// Process sorts the messages that have a value.
 func (s *sorter) Process(_ context.Context, b *engine.Batch) error {
 	all := make([]keyed, 0, b.Len())
 	for m := range b.All() {
@@ -60,7 +60,7 @@ func (s *sorter) Process(_ context.Context, b *engine.Batch) error {
 		}
 		r := rankOf(v)
 		if r == none {
-			m.Fail(engine.Errorf(engine.Expression, "%s gives %s, which has no order (sort by one of its values)",
+			m.Fail(engine.Errorf(engine.Expression, "%s gives %s, which can't be ordered (sort by one of its values)",
 				s.By.String(), kind(v)))
 			continue
 		}
@@ -88,11 +88,11 @@ func (x keyed) compare(y keyed) int {
 	if x.rank != y.rank {
 		return cmp.Compare(x.rank, y.rank)
 	}
-	c, _ := expr.Order(x.value, y.value) // those without order are equal: nil, false, true
+	c, _ := expr.Order(x.value, y.value) // values without an order are equal: nil, false, true
 	return c
 }
 
-// rank is the order of values of different kinds.
+// rank orders values of different kinds.
 type rank uint8
 
 const (
@@ -127,7 +127,7 @@ func rankOf(v any) rank {
 	return none
 }
 
-// kind names a value without order.
+// kind names a value that can't be ordered.
 func kind(v any) string {
 	switch v.(type) {
 	case []any:

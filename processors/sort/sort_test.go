@@ -62,7 +62,7 @@ func TestSort(t *testing.T) {
 				`{"n":-3}`},
 			Want: []string{
 				`{"n":-3}`, `{"n":-2}`, `{"n":-1}`,
-				"failed expression: gives a list, which has no order (sort by one of its values)", "failed decode: ",
+				"failed expression: gives a list, which can't be ordered (sort by one of its values)", "failed decode: ",
 				"failed expression: gives an object, which", "failed expression: ",
 			},
 		},

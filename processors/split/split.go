@@ -1,5 +1,4 @@
-// Package split is the processor `split`: it makes several messages of one.
-// Start at [Config].
+// Package split is the processor `split`: it splits a message into several. Start at [Config].
 package split
 
 import (
@@ -25,7 +24,7 @@ type Config struct {
 // Lines has no options.
 type Lines struct{}
 
-// CheckConfig refuses two ways at once, and chunks without a size.
+// CheckConfig rejects two ways to split, and chunks without a size.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if c.Chunk != nil && *c.Chunk < 1 {
 		report("chunk", "needs a size", "write `{chunk: 64KiB}`")
@@ -65,11 +64,11 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 type splitter struct {
 	Config
 	path doc.Path
-	bare bool // the list is at path: its elements are not decoded
+	bare bool // the list is at path, so its elements need not be decoded
 }
 
-// Process notes what the parts are made of; the engine pulls them later, when
-// it has room, so they hold on to bytes but never to the message.
+// Process records what the parts consist of. The engine pulls them later, when it has credits, so they keep the bytes
+// alive but not the message.
 func (s *splitter) Process(_ context.Context, b *engine.Batch) error {
 	for m := range b.All() {
 		parts, err := s.parts(m)
@@ -109,8 +108,7 @@ func (s *splitter) parts(m *engine.Message) (iter.Seq2[[]byte, error], error) {
 	return values(list), nil
 }
 
-// noList is an error even for nil: a list that should be there and is not must
-// not make a message vanish.
+// noList is an error even for nil: if a list is missing, the message must not vanish.
 func (s *splitter) noList(found string) error {
 	name := s.By.String()
 	if name == "" {

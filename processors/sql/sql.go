@@ -1,5 +1,5 @@
-// Package sql is the processor `sql`: it runs a statement for each message. Start at [Config]; connections and values
-// are the business of internal/systems/sqldb.
+// Package sql is the processor `sql`: it runs a statement for each message. Start at [Config]. Package
+// internal/systems/sqldb manages connections and converts values.
 package sql
 
 import (
@@ -19,9 +19,9 @@ type Config struct {
 	sqldb.Config `yaml:",inline"`
 	Query        string       `yaml:"query" check:"required,nonempty" doc:"Statement to run. Parameters are $1, $2 in PostgreSQL and ? elsewhere."`
 	Args         []expr.Value `yaml:"args" doc:"Values of the parameters, in order."`
-	Rows         string       `yaml:"rows" check:"oneof=one|many|none" doc:"one gives the row as an object, or null if there is none; several rows are an error. many gives a list of rows. none leaves the message as it is."`
+	Rows         string       `yaml:"rows" check:"oneof=one|many|none" doc:"one gives the row as an object, or null if there is none; several rows are an error. many gives a list of rows. none leaves the message unchanged."`
 	Into         fields.Path  `yaml:"into" doc:"Field for the result; without it the result replaces the payload."`
-	MaxAnswer    schema.Size  `yaml:"max_answer" check:"min=1" doc:"Largest result, as JSON; a larger one fails its message."`
+	MaxAnswer    schema.Size  `yaml:"max_answer" check:"min=1" doc:"Maximum size of the result, as JSON; a larger one fails its message."`
 }
 
 const (
@@ -30,7 +30,7 @@ const (
 	none = "none"
 )
 
-// CheckConfig reports what can't work.
+// CheckConfig reports settings that can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Config.CheckConfig(report)
 	if c.Rows == none && !c.Into.IsZero() {
@@ -38,7 +38,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are what users of other systems write.
+// Words are words of other systems, with what to write instead.
 func (c *Config) Words() map[string]string {
 	words := c.Config.Words()
 	for word, remedy := range map[string]string{
@@ -69,7 +69,7 @@ something may run more than once for a message.
         into: customer
 `
 
-// Traits says that a database is called.
+// Traits reports that the step calls a database.
 func (Config) Traits() engine.Traits { return engine.Traits{Effects: engine.EffectsElsewhere} }
 
 func init() {
@@ -90,7 +90,7 @@ var (
 
 func build(c Config, _ engine.Env) (engine.Processor, error) { return &step{cfg: c}, nil }
 
-// Open prepares the pool; connections are made by the first statements.
+// Open prepares the connection pool. The first statement connects.
 func (s *step) Open(context.Context) (err error) {
 	s.db, err = s.cfg.Open()
 	return engine.WithClass(engine.Permanent, err)
@@ -104,28 +104,28 @@ func (s *step) Close(context.Context) error {
 	return s.db.Close()
 }
 
-// Traits says how many statements run at once.
+// Traits reports how many statements run at once.
 func (s *step) Traits() engine.Traits { return engine.Traits{Together: s.cfg.Connections} }
 
-// Process runs the statements, which end with ctx.
+// Process runs the statements. They end with ctx.
 func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 	call.Each(ctx, b, s.cfg.Connections, s)
 	return nil
 }
 
-// request is a statement's parameters and its answer.
+// request holds a statement's parameters and its answer.
 type request struct {
-	m      *engine.Message // whose room the answer takes
+	m      *engine.Message // its credits pay for the answer
 	args   []sqldb.Value
 	answer []byte
-	room   int // of the answer, that was taken
+	room   int // credits taken for the answer, in bytes
 }
 
 // Prepare evaluates the parameters.
 func (s *step) Prepare(m *engine.Message) (*request, error) {
 	if !s.cfg.Into.Path.IsZero() {
 		if err := m.Doc().Valid(); err != nil {
-			return nil, err // there is no document to put an answer into
+			return nil, err // there is no document to hold the answer
 		}
 	}
 	r := &request{m: m, args: make([]sqldb.Value, len(s.cfg.Args))}
@@ -183,10 +183,10 @@ func (s *step) Call(ctx context.Context, r *request) error {
 	return nil
 }
 
-// free is how much of an answer needs no room: statements are few at once.
+// free is how many bytes of an answer need no credits: only few statements run at once.
 const free = 32 << 10
 
-// grow takes room for an answer that becomes long.
+// grow takes credits for a long answer.
 func (s *step) grow(r *request) error {
 	if len(r.answer) > int(s.cfg.MaxAnswer) {
 		return engine.Errorf(engine.Permanent, "the answer is longer than max_answer, %s (raise it, or ask for less)",
@@ -200,7 +200,7 @@ func (s *step) grow(r *request) error {
 	return r.m.Grow(more)
 }
 
-// Finish puts the answer where it belongs.
+// Finish stores the answer in the message.
 func (s *step) Finish(m *engine.Message, r *request) error {
 	switch {
 	case s.cfg.Rows == none:

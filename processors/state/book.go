@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// maxPending bounds what the messages under way hold in a book, in bytes: those that were delivered while an
-	// earlier one of their key was not are not bounded by credits.
+	// maxPending bounds the bytes that a book keeps for unsettled messages. Credits do not bound them: a delivered
+	// message stays in the book while an earlier one of its key is not settled.
 	maxPending = 256 << 20
-	// overhead is what an entry takes in addition to key, state and message, in bytes.
+	// overhead is what an entry takes besides key, state and message, in bytes.
 	overhead = 512
-	// wide is how many calls are made at once to a cache.
+	// wide is the maximum number of parallel calls to a cache.
 	wide = 64
-	// few is how many chains are looked through for one.
+	// few is how many chains are compared before a chain is added twice.
 	few = 16
 )
 
@@ -33,26 +33,25 @@ var (
 	errClosed = errors.New("the step is closed")
 )
 
-// book is the state that a store has, as the pipelines of this process see it. It is the [engine.Settler] of their
-// stakes.
+// book is the state in a store as the pipelines of this process see it. It is the [engine.Settler] of their stakes.
 type book struct {
 	store store
-	cache string // its name; "": the step's own memory
+	cache string // name of the cache; "": the step's own memory
 	log   *slog.Logger
-	by    engine.Settler // b, or where there is a cache what makes sources wait for it
-	odd   atomic.Int64   // evaluations that have failed; see skipped
+	by    engine.Settler // b itself or, with a cache, a saver that makes sources wait for it
+	odd   atomic.Int64   // failed recomputations; see skipped
 
-	behind *writebehind.Queue[*saving] // writes to the cache; nil: there is none
+	behind *writebehind.Queue[*saving] // writes to the cache; nil: no cache
 	graph  *waits.Graph
 
 	mu     sync.Mutex // guards the fields below; taken after the lock of a chain
 	chains map[string]*chain
-	refs   map[uint64]*entry // by number, until the ends of their messages are known
+	refs   map[uint64]*entry // by number, until their messages are settled
 	stamp  uint64            // the last number
 	bytes  int               // of all entries
 	closed map[*step]bool
-	lost   int   // states that are not in the cache
-	why    error // of the last of them
+	lost   int   // states that could not be written to the cache
+	why    error // error of the last lost state
 }
 
 func newBook(s store, cache string, graph *waits.Graph, log *slog.Logger) *book {
@@ -65,7 +64,7 @@ func newBook(s store, cache string, graph *waits.Graph, log *slog.Logger) *book 
 	return b
 }
 
-// admits gives an entry its number, unless there is no room for it.
+// admits gives an entry its number, or returns an error if the book is full.
 func (b *book) admits(e *entry) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +84,7 @@ func (b *book) admits(e *entry) error {
 	return nil
 }
 
-// note remembers an entry until the end of its message.
+// note keeps an entry until its message is settled.
 func (b *book) note(e *entry, m *engine.Message) {
 	e.size = overhead + len(e.chain.key) + e.after.size()
 	if e.copy != nil {
@@ -101,27 +100,28 @@ func (b *book) note(e *entry, m *engine.Message) {
 	m.StakeOnDelivery(b.by, e.ref)
 }
 
-// forget takes the number of an entry away.
+// forget removes an entry's number.
 func (b *book) forget(e *entry) {
 	delete(b.refs, e.ref)
 }
 
-// Settle keeps what messages have left that have ended well, and makes that of later ones again without the others.
+// Settle keeps the changes of delivered messages. Changes of failed messages are undone: later states are recomputed
+// without them.
 func (b *book) Settle(_ context.Context, committed, rolledBack []uint64) {
 	var over []*entry
 	b.mu.Lock()
 	for _, ref := range committed {
-		over = b.tell(over, ref, true)
+		over = b.countSettled(over, ref, true)
 	}
 	for _, ref := range rolledBack {
-		over = b.tell(over, ref, false)
+		over = b.countSettled(over, ref, false)
 	}
 	b.mu.Unlock()
-	b.end(over)
+	b.settleEntries(over)
 }
 
-// tell records one end of a message, and appends its entry if it is the last.
-func (b *book) tell(over []*entry, ref uint64, well bool) []*entry {
+// countSettled records that one origin of a message is settled. After the last one, it appends the entry to over.
+func (b *book) countSettled(over []*entry, ref uint64, well bool) []*entry {
 	e := b.refs[ref]
 	if e == nil {
 		return over
@@ -135,7 +135,7 @@ func (b *book) tell(over []*entry, ref uint64, well bool) []*entry {
 	return append(over, e)
 }
 
-// Undo makes what messages have left again without them.
+// Undo undoes the changes of messages: later states are recomputed without them.
 func (b *book) Undo(refs []uint64) {
 	var over []*entry
 	b.mu.Lock()
@@ -147,11 +147,11 @@ func (b *book) Undo(refs []uint64) {
 		}
 	}
 	b.mu.Unlock()
-	b.end(over)
+	b.settleEntries(over)
 }
 
-// end settles entries of which the end is known.
-func (b *book) end(over []*entry) {
+// settleEntries settles entries whose fate is known.
+func (b *book) settleEntries(over []*entry) {
 	var chains []*chain
 	for _, e := range over {
 		c := e.chain
@@ -163,7 +163,7 @@ func (b *book) end(over []*entry) {
 			e.state = gone
 		}
 		c.mu.Unlock()
-		if !slices.Contains(chains[max(0, len(chains)-few):], c) { // once more does no harm
+		if !slices.Contains(chains[max(0, len(chains)-few):], c) { // settling a chain twice does no harm
 			chains = append(chains, c)
 		}
 	}
@@ -172,7 +172,7 @@ func (b *book) end(over []*entry) {
 	}
 }
 
-// settle saves what a chain leaves, and lets those go on that need no longer wait.
+// settle saves the state of a chain, and continues messages that need not wait any more.
 func (b *book) settle(c *chain) {
 	c.mu.Lock()
 	b.save(c)
@@ -183,10 +183,10 @@ func (b *book) settle(c *chain) {
 	}
 }
 
-// save saves what a chain leaves; its caller has locked it.
+// save saves the state of a chain. The caller holds the chain's lock.
 func (b *book) save(c *chain) {
 	if value, by := c.fold(); c.fresh && by != nil {
-		b.put(c, value, by.TTL) // which keeps it in the book
+		b.put(c, value, by.TTL) // the queued write keeps the chain in the book
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -195,15 +195,15 @@ func (b *book) save(c *chain) {
 	c.freed, c.left, c.fresh = 0, 0, false
 }
 
-// skipped notes that a message could not make its state again.
+// skipped logs that a message's change could not be recomputed.
 func (b *book) skipped(err error) {
-	if n := b.odd.Add(1); n&(n-1) == 0 { // seldom, when they are many
-		b.log.Error("a message whose state had to be worked out again, without one that failed, leaves none", "err", err,
+	if n := b.odd.Add(1); n&(n-1) == 0 { // after 1, 2, 4, 8 … failures
+		b.log.Error("the state was recomputed without a failed message, but a later message's change failed and was skipped", "err", err,
 			"times", n)
 	}
 }
 
-// close forgets what belongs to a step, and waits until the rest is saved.
+// close undoes the unsettled changes of a step, and waits until the other states are saved.
 func (b *book) close(ctx context.Context, s *step) error {
 	var over []*entry
 	b.mu.Lock()
@@ -220,7 +220,7 @@ func (b *book) close(ctx context.Context, s *step) error {
 	joined := s.joined
 	s.joined = false
 	b.mu.Unlock()
-	b.end(over)
+	b.settleEntries(over)
 	if joined {
 		if err := b.behind.Leave(ctx); err != nil {
 			return err
@@ -230,7 +230,7 @@ func (b *book) close(ctx context.Context, s *step) error {
 	defer b.mu.Unlock()
 	delete(b.closed, s)
 	if b.lost > 0 {
-		return fmt.Errorf("cache %s: states of delivered messages that are not in it: %d: %w", b.cache, b.lost, b.why)
+		return fmt.Errorf("cache %s: %d states of delivered messages are not in it: %w", b.cache, b.lost, b.why)
 	}
 	return nil
 }

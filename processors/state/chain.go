@@ -8,26 +8,26 @@ import (
 	"github.com/flowd-io/flowd/internal/state/waits"
 )
 
-// chain has the messages under way that have changed the state of a key, in the order in which they came.
+// chain holds the unsettled messages that have changed the state of a key, in order.
 type chain struct {
 	book *book
 	key  string
 
-	users int     // calls that have it in hand, entries, and what is being saved; the book's lock guards it and the next
-	next  *saving // that is not being made yet
+	users int     // calls, entries and saves in progress that use the chain; the book's lock guards it and next
+	next  *saving // a write that has not begun
 
-	ready chan struct{} // closed when its state has been read; nil: it has
+	ready chan struct{} // closed when the state has been read; nil: already read
 
-	mu   sync.Mutex // guards the fields below, and those of its entries that say so
-	err  error      // why its state could not be read
-	base object     // what the messages before log have left
+	mu   sync.Mutex // guards the fields below, and some of its entries' fields
+	err  error      // why the state could not be read
+	base object     // state before the first entry of log
 	log  []*entry
-	last object // what all of them leave
-	bad  bool   // last must be made again
+	last object // state after the last entry of log
+	bad  bool   // last must be recomputed
 
-	fresh bool // something was committed that is not saved
-	left  int  // entries that have left it and that the book does not know of
-	freed int  // bytes of those
+	fresh bool // something was committed but not saved
+	left  int  // removed entries that the book has not yet subtracted
+	freed int  // their size in bytes
 }
 
 // entry is a message that has changed a state.
@@ -36,19 +36,19 @@ type entry struct {
 	chain   *chain
 	ref     uint64
 	origins []engine.Origin
-	size    int // bytes that it counts in its book
+	size    int // bytes that count against maxPending
 
-	owed   int  // ends that are still to be reported; the book's lock guards it and the next
-	failed bool // one of them was not well
+	owed   int  // origins not settled yet; the book's lock guards it and failed
+	failed bool // at least one origin has failed
 
 	// The chain's lock guards the fields below.
 	state  phase
-	made   bool            // it leaves something
-	after  object          // that
-	stale  bool            // after must be made again: one before it is gone
-	solid  object          // what it leaves if only what is committed counts; see sound
-	sound  bool            // solid holds
-	copy   *engine.Message // to make them again; nil: it was the first of its chain
+	made   bool            // after is set
+	after  object          // the state after this message
+	stale  bool            // after must be recomputed, since an earlier entry is gone
+	solid  object          // the state after this message if only committed entries count; see sound
+	sound  bool            // solid is up to date
+	copy   *engine.Message // for recomputation; nil: it was the first entry of its chain
 	resume func(func(*engine.Message) error)
 	wait   waits.Wait
 }
@@ -56,17 +56,17 @@ type entry struct {
 type phase uint8
 
 const (
-	waiting   phase = iota // for those before it
-	admitted               // it no longer waits, and will soon have a state
-	pending                // its message is under way
-	committed              // its message has ended well
+	waiting   phase = iota // for earlier entries
+	admitted               // no longer waiting, but without a state so far
+	pending                // its message is not settled
+	committed              // its message is delivered or filtered
 	gone                   // its message has failed
 )
 
-// open reports whether it is not known what becomes of an entry.
+// open reports whether the fate of an entry is unknown.
 func (e *entry) open() bool { return e.state <= pending }
 
-// now is the state that the next message finds.
+// now returns the state for the next message.
 func (c *chain) now() object {
 	if !c.bad {
 		return c.last
@@ -80,7 +80,7 @@ func (c *chain) now() object {
 	return c.last
 }
 
-// until is what e finds, which has waited.
+// until returns the state for e, which has waited.
 func (c *chain) until(e *entry) object {
 	o := c.base
 	for _, other := range c.log {
@@ -94,7 +94,7 @@ func (c *chain) until(e *entry) object {
 	return o
 }
 
-// follow is what e leaves after a state.
+// follow returns the state after e.
 func (e *entry) follow(now object) object {
 	if e.stale {
 		e.after, e.stale = e.again(now), false
@@ -102,7 +102,7 @@ func (e *entry) follow(now object) object {
 	return e.after
 }
 
-// again makes of a state what the message would have made of it. Where it can't, it leaves the state as it is.
+// again recomputes the state after e from the state before it. On an error, the state stays unchanged.
 func (e *entry) again(now object) object {
 	before := e.copy.Notes()
 	l, err := e.step.next(e.copy, now)
@@ -114,7 +114,7 @@ func (e *entry) again(now object) object {
 	return l.now
 }
 
-// leaves gives an entry what its message has made of the state, and what it needs to do so again.
+// leaves records the state after an entry, and the copy that recomputing it needs.
 func (c *chain) leaves(e *entry, after object, copy *engine.Message) {
 	e.state, e.made, e.after, e.copy = pending, true, after, copy
 	at := slices.Index(c.log, e)
@@ -127,13 +127,13 @@ func (c *chain) leaves(e *entry, after object, copy *engine.Message) {
 	}
 }
 
-// fold takes out what is settled, and returns what the store is to have, with the step that says for how long.
+// fold removes settled entries. It returns the state to store, and the step whose ttl applies.
 func (c *chain) fold() (value object, by *step) {
 	c.drop()
 	n, sound := 0, true
 	for n < len(c.log) && c.log[n].state == committed {
 		e := c.log[n]
-		if e.stale && e.sound && sound { // all before it counts, and nothing else
+		if e.stale && e.sound && sound { // exactly the entries before it count
 			e.after, e.stale = e.solid, false
 		}
 		c.base, by, sound = e.follow(c.base), e.step, sound && e.sound
@@ -157,7 +157,7 @@ func (c *chain) fold() (value object, by *step) {
 	return value, by
 }
 
-// drop takes out what is gone. What came after it has to be made again.
+// drop removes entries that are gone, and marks later ones for recomputation.
 func (c *chain) drop() {
 	stale := false
 	c.log = slices.DeleteFunc(c.log, func(e *entry) bool {
@@ -172,13 +172,13 @@ func (c *chain) drop() {
 	})
 }
 
-// leave takes down that an entry is no longer in c.
+// leave counts a removed entry.
 func (c *chain) leave(e *entry) {
 	c.left++
 	c.freed += e.size
 }
 
-// blocked reports whether an entry at a place has to wait for others before it. It never does for those that share its
+// blocked reports whether an entry at an index must wait for earlier ones. It never waits for entries that share its
 // fate.
 func (c *chain) blocked(e *entry, at int) bool {
 	own := func(o engine.Origin) bool { return slices.Contains(e.origins, o) }
@@ -187,14 +187,14 @@ func (c *chain) blocked(e *entry, at int) bool {
 	})
 }
 
-// awaits reports whether the last entry has to wait, and begins that. It does not where the message would wait for itself, by
-// way of others that wait for it.
+// awaits reports whether the last entry must wait, and registers the wait. It does not wait if that would make the
+// message wait for itself through others.
 func (c *chain) awaits(e *entry) bool {
 	at := len(c.log) - 1
 	return c.blocked(e, at) && c.book.graph.Begin(&e.wait, e.origins, c.blockers(e, at), e.cut)
 }
 
-// blockers are the origins of those for which an entry at a place waits, back to one that waits itself.
+// blockers returns the origins for which an entry at an index waits, back to an entry that waits itself.
 func (c *chain) blockers(e *entry, at int) (all []engine.Origin) {
 	own := func(o engine.Origin) bool { return slices.Contains(e.origins, o) }
 	for _, x := range slices.Backward(c.log[:at]) {
@@ -207,7 +207,8 @@ func (c *chain) blockers(e *entry, at int) (all []engine.Origin) {
 	return all
 }
 
-// admit is who need no longer wait, of those from a place on. What is behind one that still waits has not changed.
+// admit returns the entries, from an index on, that need not wait any more. It stops at one that still waits: nothing
+// has changed for those behind it.
 func (c *chain) admit(from int) (free []*entry) {
 	for i := from; i < len(c.log); i++ {
 		e := c.log[i]

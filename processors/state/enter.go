@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/internal/state/writebehind"
 )
 
-// enter gives m the state of its key, or lets it wait for that.
+// enter gives m the state of its key, or makes it wait for that state.
 func (s *step) enter(ctx context.Context, m *engine.Message, c *chain) error {
 	if c.ready != nil {
 		select {
@@ -41,14 +41,14 @@ func (s *step) enter(ctx context.Context, m *engine.Message, c *chain) error {
 		return err
 	}
 	s.book.note(e, m)
-	if e.owed == 0 { // no input has read it, so that its end is not reported
+	if e.owed == 0 { // no input has read it, so its fate is never reported
 		e.state, c.fresh = committed, true
 		s.book.save(c)
 	}
 	return nil
 }
 
-// leave lets m make something of a state, which it finds in a chain that is locked.
+// leave evaluates the step for m, with the state before it. The caller holds the chain's lock.
 func (s *step) leave(m *engine.Message, e *entry, now object) error {
 	var copy *engine.Message
 	if e.chain.log[0] != e {
@@ -70,7 +70,7 @@ func (s *step) leave(m *engine.Message, e *entry, now object) error {
 	return nil
 }
 
-// again forgets what m has left when it came here before: steps around this one are tried again.
+// again undoes the change that m made in an earlier attempt: a step around this one is being retried.
 func (s *step) again(m *engine.Message) {
 	for x := range m.Notes().All(noteKey{}) {
 		if l := x.(*left); l.step == s && l.ref != 0 {
@@ -79,8 +79,8 @@ func (s *step) again(m *engine.Message) {
 	}
 }
 
-// cut has a message stop waiting that waits for itself, by way of others: it takes the state as it is. Who waited behind it
-// alone waits for those before it now.
+// cut ends the wait of a message that waits for itself through others. It uses the current state. Messages that
+// waited only for this one then wait for those before it.
 func (e *entry) cut() {
 	c := e.chain
 	c.mu.Lock()
@@ -108,7 +108,7 @@ func (e *entry) goOn() {
 		err := e.step.leave(m, e, e.chain.until(e))
 		if err != nil {
 			e.state = gone
-			go e.step.book.settle(e.chain) // who waits can't go on in this call
+			go e.step.book.settle(e.chain) // settle would deadlock here: this call holds the chain's lock
 		}
 		return err
 	})

@@ -8,14 +8,14 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// left is what a step has left with a message: the state of its key.
+// left is the note that a step attaches to a message: the state of its key.
 type left struct {
 	step *step
 	now  object
-	ref  uint64 // of its entry; 0: it has none
+	ref  uint64 // number of its entry; 0: none
 }
 
-// noteKey is the key of what steps leave.
+// noteKey is the key of these notes.
 type noteKey struct{}
 
 func init() {
@@ -27,13 +27,13 @@ func init() {
 			if !ok {
 				return nil, fmt.Errorf("state() needs a message")
 			}
-			return read(m, args[0].(string))
+			return readState(m, args[0].(string))
 		},
 	})
 }
 
-// read is the value of a name: that of the last step that m has passed and that has it.
-func read(m *engine.Message, name string) (any, error) {
+// readState returns the value of a name in the last state that m has passed.
+func readState(m *engine.Message, name string) (any, error) {
 	for x := range m.Notes().All(noteKey{}) {
 		l := x.(*left)
 		if raw := l.now.get(name); raw != nil {
@@ -46,7 +46,7 @@ func read(m *engine.Message, name string) (any, error) {
 	return nil, nil
 }
 
-// apply gives the line's name its value.
+// apply evaluates the line.
 func (l *line) apply(m *engine.Message, to *left) error {
 	return l.expr.Encode(m, func(v any) error {
 		raw, err := doc.Append(nil, v)
@@ -57,10 +57,10 @@ func (l *line) apply(m *engine.Message, to *left) error {
 	})
 }
 
-// maxState is how many bytes a state may take.
+// maxState is the maximum size of a state, in bytes.
 const maxState = 1 << 20
 
-// object is a state: JSON values by name. Unless its maker says otherwise it never changes.
+// object is a state: JSON values by name. It is immutable unless its creator says otherwise.
 type object []field
 
 type field struct {
@@ -68,7 +68,7 @@ type field struct {
 	raw  []byte
 }
 
-// get is the value of a name, or nil.
+// get returns the value of a name, or nil.
 func (o object) get(name string) []byte {
 	for i := range o {
 		if o[i].name == name {
@@ -78,7 +78,7 @@ func (o object) get(name string) []byte {
 	return nil
 }
 
-// with changes o; null removes the name.
+// with returns o with a value set. null removes the name.
 func (o object) with(name string, raw []byte) object {
 	for i := range o {
 		switch {
@@ -103,7 +103,7 @@ func (o object) size() (n int) {
 	return n
 }
 
-// json is o as a document.
+// json returns o as a document.
 func (o object) json() []byte {
 	text := append(make([]byte, 0, 2+o.size()+6*len(o)), '{')
 	for i := range o {
@@ -116,7 +116,7 @@ func (o object) json() []byte {
 	return append(text, '}')
 }
 
-// parse reads what json has written.
+// parse parses what json has written.
 func parse(text []byte) (o object, err error) {
 	var d doc.Doc
 	d.Reset(text, nil)

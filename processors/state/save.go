@@ -9,14 +9,14 @@ import (
 	"github.com/flowd-io/flowd/internal/state/writebehind"
 )
 
-// store keeps states: an [engine.Cache].
+// store keeps states. [engine.Cache] implements it.
 type store interface {
 	Get(ctx context.Context, key string) (value []byte, ok bool, err error)
 	Set(ctx context.Context, key string, value []byte, ttl time.Duration) error
 	Delete(ctx context.Context, key string) error
 }
 
-// saver lets sources wait until states are in the cache.
+// saver makes sources wait until states are in the cache.
 type saver struct{ *book }
 
 var (
@@ -25,7 +25,7 @@ var (
 	_ engine.Saver   = (*saver)(nil)
 )
 
-// Save calls then once all that was committed before is in the cache, or refused by it.
+// Save calls then once everything committed so far is in the cache, or the cache has rejected it.
 func (s *saver) Save(then func()) { s.behind.Saved(then) }
 
 // saving is a state on its way to the store.
@@ -36,11 +36,11 @@ type saving struct {
 	lost  error // why the store does not have it
 }
 
-// put has a state stored; its caller has locked the chain.
+// put queues a state for writing. The caller holds the chain's lock.
 func (b *book) put(c *chain, value object, ttl time.Duration) {
 	s := &saving{chain: c, value: value, ttl: ttl}
 	if b.cache == "" {
-		_ = s.make(context.Background(), b.store) // memory has no errors: a state is smaller than it
+		_ = s.make(context.Background(), b.store) // memory can't fail: a state is smaller than its limit
 		return
 	}
 	b.mu.Lock()
@@ -62,7 +62,7 @@ func (s *saving) make(ctx context.Context, to store) (err error) {
 	return to.Set(ctx, s.chain.key, s.value.json(), s.ttl)
 }
 
-// newQueue is what writes the states of a book.
+// newQueue makes the queue that writes the states of a book.
 func (b *book) newQueue() *writebehind.Queue[*saving] {
 	return &writebehind.Queue[*saving]{Name: b.cache, Log: b.log, Width: wide, Begin: b.saves,
 		Spread: func(n int, write func(i int)) { call.Beside(wide, n, write) },
@@ -70,7 +70,7 @@ func (b *book) newQueue() *writebehind.Queue[*saving] {
 		Refuse: func(s *saving, err error) { s.lost = err }, End: b.saved}
 }
 
-// saves begins a round: states that change from now on are for the next one.
+// saves begins a round. States that change from now on belong to the next round.
 func (b *book) saves(round []*saving) []*saving {
 	b.mu.Lock()
 	defer b.mu.Unlock()

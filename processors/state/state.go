@@ -1,9 +1,9 @@
-// Package state is the processor `state`: it keeps values by a key, which the messages of that key leave to each
-// other. Start at [Config].
+// Package state is the processor `state`: it keeps values by key, which each message passes on to the next one with
+// the same key. Start at [Config].
 //
-// A book has the state of a store, as the pipelines of this process see it: a chain for each key that messages in
-// flight have changed, with an entry for each of them. What a chain stores is what its delivered messages make of the
-// state before, one after the other, whatever becomes of the others.
+// A book is the state in a store as the pipelines of this process see it. It has a chain for each key that messages
+// in flight have changed, with an entry per message. A chain stores the state that its delivered messages make, one
+// after the other, whatever happens to the others.
 package state
 
 import (
@@ -26,29 +26,29 @@ import (
 // Config configures the state processor.
 type Config struct {
 	Key      expr.Expr             `yaml:"key" check:"required" doc:"Messages with equal keys share a state. nil fails the message."`
-	Set      schema.Map[expr.Expr] `yaml:"set" check:"required" doc:"Names and their new values, in the order written: state(\"name\") is the value that the previous message left, or that a line above has set; nil if there is none. nil removes the name."`
+	Set      schema.Map[expr.Expr] `yaml:"set" check:"required" doc:"Names and their new values, in the order written: state(\"name\") is the value that the previous message has set, or a line above; nil if there is none. nil removes the name."`
 	Into     fields.Path           `yaml:"into" doc:"Field for the new state, as an object."`
-	Wait     bool                  `yaml:"wait" doc:"A message waits until those before it with its key are delivered, filtered or failed: the state that it finds is then final. Each key is as slow as its deliveries, including the time that batches stay open."`
+	Wait     bool                  `yaml:"wait" doc:"Makes a message wait until the earlier messages with its key are delivered, filtered or failed: the state that it finds is then final. Each key is as slow as its deliveries, including the time that batches stay open."`
 	TTL      time.Duration         `yaml:"ttl" check:"min=1ms" doc:"How long a state is kept after the delivery of the last message that changed it; by default as long as the cache does, in the step's own memory without a limit."`
-	Cache    engine.CacheName      `yaml:"cache" doc:"Cache in resources.caches that keeps the state, by key, for all steps that name it; by default the step's own memory, which is lost on a restart or reload, and which no other step sees."`
+	Cache    engine.CacheName      `yaml:"cache" doc:"Cache in resources.caches that keeps the state, by key, shared by all steps that name it; by default the step's own memory, which is lost on a restart or reload."`
 	MaxKeys  int                   `yaml:"max_keys" check:"min=1" doc:"Keys that the step's own memory keeps, 100000 by default; the least recently used are forgotten first. A cache has its own limit."`
 	MaxBytes schema.Size           `yaml:"max_bytes" check:"min=1MiB" doc:"Bytes that the step's own memory keeps, 64MiB by default; the least recently used keys are forgotten first. A cache has its own limit."`
 }
 
-// CheckConfig refuses limits that nothing would obey, and state without values.
+// CheckConfig rejects limits that would have no effect, and a state without values.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if c.Cache != "" && c.MaxKeys > 0 {
-		report("max_keys", "is the limit of the step's own memory, but there is a cache", "set it in the cache")
+		report("max_keys", "limits the step's own memory, but there is a cache", "set it in the cache")
 	}
 	if c.Cache != "" && c.MaxBytes > 0 {
-		report("max_bytes", "is the limit of the step's own memory, but there is a cache", "set it in the cache")
+		report("max_bytes", "limits the step's own memory, but there is a cache", "set it in the cache")
 	}
 	if c.Set.Len() == 0 {
 		report("set", "needs at least one line", `write name: expression, such as count: '(state("count") ?? 0) + 1'`)
 	}
 }
 
-// Words are those that users of other systems type.
+// Words are words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"by": "write `key`", "group_by": "write `key`", "window": "write `ttl`",
 		"values": "write `set`",
@@ -85,7 +85,7 @@ See flowd docs states. A state is limited to 1 MiB. Expressions may be evaluated
 than once: received_at() stays the same, now() does not.
 `
 
-// Traits says that state is kept once messages are delivered, and what it is called.
+// Traits reports that state is saved once messages are delivered, and the names in it.
 func (c Config) Traits() engine.Traits {
 	t := engine.Traits{Effects: engine.EffectsOnDelivery}
 	t.Keeps.Waits = c.Wait
@@ -124,7 +124,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	return s, nil
 }
 
-// bookOf is the key of the book of a cache.
+// bookOf is the key of a cache's book among shared objects.
 type bookOf struct{ cache engine.Cache }
 
 var (
@@ -137,17 +137,17 @@ type step struct {
 	Config
 	lines  []line
 	book   *book
-	inside bool // of another step: what it makes is undone when that fails
-	joined bool // it has put something into the queue of its book, whose lock guards this
+	inside bool // inside another step, whose failure undoes changes
+	joined bool // it has queued a write; guarded by the book's lock
 }
 
-// line gives a name its value.
+// line sets a name to a value.
 type line struct {
 	name string
 	expr expr.Expr
 }
 
-// Traits says whose state the step keeps.
+// Traits reports whose state the step keeps.
 func (s *step) Traits() engine.Traits {
 	names := make([]string, len(s.lines))
 	for i := range s.lines {
@@ -174,7 +174,7 @@ func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 			return err
 		}
 	}
-	chains := s.book.take(ctx, keys)
+	chains := s.book.acquireChains(ctx, keys)
 	defer s.book.release(chains)
 	for i, m := range messages {
 		if err := s.enter(ctx, m, chains[i]); err != nil {
@@ -184,10 +184,10 @@ func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// longKey is the length from which a key is known by its hash.
+// longKey is the length, in bytes, from which a key is replaced by its hash.
 const longKey = 64
 
-// key is what a message's key is called in the store.
+// key returns the name of a message's key in the store.
 func (s *step) key(m *engine.Message) (string, error) {
 	var room [longKey]byte
 	text, ok, err := s.Key.AppendKey(room[:0], m)
@@ -204,12 +204,12 @@ func (s *step) key(m *engine.Message) (string, error) {
 	return "state:sha256:" + base64.RawURLEncoding.EncodeToString(sum[:]), nil
 }
 
-// declares reports whether the step gives a name values.
+// declares reports whether the step sets a name.
 func (s *step) declares(name string) bool {
 	return slices.ContainsFunc(s.lines, func(l line) bool { return l.name == name })
 }
 
-// next is what m makes of a state. m sees it as it grows, and the one that it has become afterwards.
+// next evaluates the step for m. m reads the state as it grows, and afterwards the new one.
 func (s *step) next(m *engine.Message, now object) (*left, error) {
 	before := m.Notes()
 	l := &left{step: s, now: slices.Clone(now)}
@@ -228,7 +228,7 @@ func (s *step) next(m *engine.Message, now object) (*left, error) {
 	return l, nil
 }
 
-// Trouble says that the cache is away.
+// Trouble reports that the cache is unreachable.
 func (s *step) Trouble() *engine.Trouble {
 	if s.book.behind == nil {
 		return nil
@@ -236,5 +236,5 @@ func (s *step) Trouble() *engine.Trouble {
 	return s.book.behind.Trouble()
 }
 
-// Close forgets what belongs to messages that have not been delivered, and waits until the rest is in the cache.
+// Close undoes the changes of unsettled messages, and waits until the others are in the cache.
 func (s *step) Close(ctx context.Context) error { return s.book.close(ctx, s) }

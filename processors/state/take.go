@@ -8,8 +8,8 @@ import (
 	"github.com/flowd-io/flowd/internal/state/writebehind"
 )
 
-// take finds the chains of keys, and reads the states of those that are new. They stay until they are released.
-func (b *book) take(ctx context.Context, keys []string) []*chain {
+// acquireChains returns the chains of keys, and reads the states of new ones. The caller must release them.
+func (b *book) acquireChains(ctx context.Context, keys []string) []*chain {
 	chains := make([]*chain, len(keys))
 	var news []*chain
 	b.mu.Lock()
@@ -57,7 +57,7 @@ func (b *book) read(ctx context.Context, key string) (o object, err error) {
 	return parse(text)
 }
 
-// release lets go of chains that were taken.
+// release releases chains from acquireChains.
 func (b *book) release(chains []*chain) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +66,7 @@ func (b *book) release(chains []*chain) {
 	}
 }
 
-// unused takes users from a chain. The last one takes it out of the book.
+// unused subtracts n users. A chain without users is removed from the book.
 func (b *book) unused(c *chain, n int) {
 	if c.users -= n; c.users == 0 && b.chains[c.key] == c {
 		delete(b.chains, c.key)

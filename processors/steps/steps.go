@@ -1,5 +1,5 @@
-// Package steps is the processor `steps`: it runs a list of steps that stands under
-// resources.steps, or right there. Its config is engine.UsedSteps.
+// Package steps is the processor `steps`: it runs a list of steps from resources.steps, or an inline list. Its config
+// is engine.UsedSteps.
 package steps
 
 import (

@@ -1,5 +1,5 @@
-// Package switchstep is the processor `switch`: the first case whose condition
-// holds runs its steps. Its config is the list of cases.
+// Package switchstep is the processor `switch`: it runs the steps of the first case whose condition holds. Its config
+// is the list of cases.
 package switchstep
 
 import (

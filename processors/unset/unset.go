@@ -1,5 +1,4 @@
-// Package unset is the processor `unset`: it removes fields. Its config is a
-// list of paths.
+// Package unset is the processor `unset`: it removes fields. Its config is a list of paths.
 package unset
 
 import (
@@ -23,7 +22,7 @@ func init() {
 func build(paths fields.Paths, _ engine.Env) (engine.Processor, error) {
 	return engine.Edit{ProcessorFunc: func(_ context.Context, m *engine.Message) error {
 		for _, p := range paths {
-			if err := m.Doc().Fits(p); err != nil { // what should go might be in its elements
+			if err := m.Doc().Fits(p); err != nil { // the field to remove might be in its elements
 				return err
 			}
 			if err := m.Unset(p); err != nil {

@@ -12,15 +12,14 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Inline is a config field that holds a JSON Schema, in YAML's words, or the name
-// of its file.
+// Inline is a config field that holds a JSON Schema, written in YAML, or the name of its file.
 type Inline struct {
-	value any    // as encoding/json decodes it
-	file  string // instead
+	value any    // in the form of encoding/json
+	file  string // instead of value
 	given bool
 }
 
-// UnmarshalConfig reads a mapping, true or false, or a file's name.
+// UnmarshalConfig decodes a mapping, true or false, or a file name.
 func (i *Inline) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	i.given = true
 	switch n.Kind {
@@ -41,7 +40,7 @@ func (i *Inline) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// words are what a JSON Schema can say, in any draft.
+// words are the keywords of JSON Schema, in all drafts.
 var words = strings.Fields(`$schema $id id $ref $defs definitions $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor
 	$vocabulary $comment type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern
 	items prefixItems additionalItems unevaluatedItems maxItems minItems uniqueItems contains maxContains minContains
@@ -49,15 +48,15 @@ var words = strings.Fields(`$schema $id id $ref $defs definitions $anchor $dynam
 	dependencies dependentRequired dependentSchemas allOf anyOf oneOf not if then else format
 	contentEncoding contentMediaType contentSchema title description default examples deprecated readOnly writeOnly`)
 
-// checkWords reports the step's own fields among those of a schema, and a schema that says
-// nothing: unknown keywords are allowed, so it would match everything.
+// checkWords reports the step's own fields among those of a schema, and a schema without keywords: unknown keywords
+// are allowed, so it would match everything.
 func checkWords(d *schema.Decoder, n *schema.Node) {
 	known := len(n.Keys) == 0
 	for _, key := range n.Keys {
 		known = known || slices.Contains(words, key.Text)
 		if key.Text == "file" || key.Text == "schema" || key.Text == "draft" {
 			d.Report(key, schema.Problem{Code: schema.UnknownField,
-				Message: strconv.Quote(key.Text) + " is beside a key that the step does not have",
+				Message: strconv.Quote(key.Text) + " is next to a key that the step does not have",
 				Remedy:  "the step has file, schema, draft, format; put the schema itself under `schema`"})
 			return
 		}
@@ -68,12 +67,12 @@ func checkWords(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is any mapping, true or false, or a file's name.
+// DescribeConfig describes a mapping, true or false, or a file name.
 func (i *Inline) DescribeConfig() *schema.Type {
 	return schema.AnyOf("JSON Schema or PATH", "", map[string]*schema.Node(nil), false)
 }
 
-// value is a node's value, as JSON has it.
+// value converts a node to the form of encoding/json.
 func value(d *schema.Decoder, n *schema.Node) any {
 	switch n.Kind {
 	case schema.MapNode:
@@ -97,7 +96,7 @@ func value(d *schema.Decoder, n *schema.Node) any {
 	}
 	text, _ := d.Text(n)
 	pieces := d.Pieces(n)
-	replaced := len(pieces) == 1 && pieces[0].Placeholder // alone, its value says what it is
+	replaced := len(pieces) == 1 && pieces[0].Placeholder // a placeholder alone may have a value of any kind
 	switch {
 	case n.Kind == schema.BoolNode || replaced && (text == "true" || text == "false"):
 		return text == "true" || text == "True" || text == "TRUE"
@@ -112,7 +111,7 @@ func isNumber(text string) bool {
 	return text != "" && text[0] != '"' && text != "null" && json.Unmarshal([]byte(text), &number) == nil
 }
 
-// number keeps the spelling where JSON has it, too.
+// number keeps the spelling of numbers if JSON has it, too.
 func number(d *schema.Decoder, n *schema.Node, text string) any {
 	if isNumber(text) {
 		return json.Number(text)

@@ -21,7 +21,7 @@ type Config struct {
 
 var defaults = Config{Draft: "2020-12"}
 
-// CheckConfig wants one schema.
+// CheckConfig requires exactly one schema.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	switch {
 	case c.File == "" && !c.Schema.given:
@@ -31,7 +31,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// ConfigFiles are the files that are read: the schema, and those to which it refers.
+// ConfigFiles returns the files that are read: the schema, and those that it refers to.
 func (c Config) ConfigFiles() []string {
 	file := c.file()
 	if file == "" {
@@ -40,7 +40,7 @@ func (c Config) ConfigFiles() []string {
 	return []string{file, filepath.Dir(file) + "/"}
 }
 
-// file is the schema's file, or "".
+// file returns the schema's file, or "".
 func (c *Config) file() string { return cmp.Or(c.File, c.Schema.file) }
 
 const help = `

@@ -165,9 +165,9 @@ func TestRefused(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no schema", Step: `{"validate": {}}`, Want: "needs a schema"},
 		{Name: "a field that there is not", Step: `{"validate": {"file": "x.json", "drft": 7}}`,
-			Want: `"file" is beside a key that the step does not have`},
+			Want: `"file" is next to a key that the step does not have`},
 		{Name: "beside a schema", Step: `{"validate": {"schema": {"type": "object"}, "drft": 7}}`,
-			Want: `"schema" is beside a key that the step does not have`},
+			Want: `"schema" is next to a key that the step does not have`},
 		{Name: "no word of a schema", Step: `{"validate": {"proprties": {"id": {"type": "string"}}}}`,
 			Want: `"proprties" is not a keyword of JSON Schema`},
 		{Name: "a file without a name", Step: `{"validate": {"schema": ""}}`, Want: "the file's name is empty"},

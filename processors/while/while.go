@@ -1,5 +1,4 @@
-// Package while is the processor `while`: it runs steps over a message again and
-// again. Start at [Config].
+// Package while is the processor `while`: it runs steps on a message again and again. Start at [Config].
 package while
 
 import (
@@ -15,7 +14,7 @@ import (
 type Config struct {
 	When expr.Cond    `yaml:"when" check:"required" doc:"The steps run while this is true; it is evaluated before each round."`
 	Do   engine.Steps `yaml:"do" check:"required,nonempty" doc:"The steps."`
-	Max  int          `yaml:"max" check:"min=1" doc:"Maximum rounds; a message for which the condition is still true after them fails."`
+	Max  int          `yaml:"max" check:"min=1" doc:"Maximum number of rounds. If the condition is still true afterwards, the message fails."`
 }
 
 var defaults = Config{Max: 100}
@@ -50,12 +49,11 @@ type while struct {
 	steps engine.Runner
 }
 
-// Process runs each round over all messages that are still in the loop, so that
-// the steps see batches. Edits reach a message when it leaves the loop: one that
-// fails is as it was.
+// Process runs each round on all messages that are still in the loop, so that the steps see batches. A message gets
+// its edits when it leaves the loop: if it fails, it is unchanged.
 func (w *while) Process(ctx context.Context, b *engine.Batch) error {
 	l := loop{while: w}
-	inner.Freeze(b) // for a `parallel` inside, whose branches may read messages()
+	inner.Freeze(b) // a `parallel` inside may have branches that read messages()
 	for m := range b.All() {
 		holds, err := w.When.Test(m)
 		switch {
@@ -74,19 +72,18 @@ func (w *while) Process(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// loop is the messages of one call.
+// loop holds the messages of one call.
 type loop struct {
 	*while
 	of    []*engine.Message // nil: has left the loop
-	batch *engine.Batch     // their copies
+	batch *engine.Batch     // copies of the messages
 	round int
 }
 
-// refresh is how many rounds one batch of copies serves: documents remember all
-// of their edits.
+// refresh is how many rounds use the same copies: documents remember all of their edits.
 const refresh = 64
 
-// next runs one round and says whether another is needed.
+// next runs one round and reports whether another is needed.
 func (l *loop) next(ctx context.Context) bool {
 	l.round++
 	err := l.steps.Run(ctx, l.batch)
@@ -111,8 +108,8 @@ func (l *loop) next(ctx context.Context) bool {
 	return len(stay) > 0
 }
 
-// stays reports whether a message goes into another round; if not, it has got its
-// result. err is the error of the round.
+// stays reports whether a message goes into another round. If not, the message has its result. err is the error of
+// the round.
 func (l *loop) stays(m *engine.Message, o inner.Outcome, err error) bool {
 	switch {
 	case o.Err != nil:
