@@ -9,8 +9,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// build makes the plans. If there is an error it keeps none of them, but still builds what it can, so that
-// plugins
+// build makes the plans. If there is an error it keeps none of them, but still builds what it can, so that plugins
 // can report their problems.
 func (l *loader) build(set *Set) {
 	caches := map[string]engine.Plugin[engine.Cache]{}

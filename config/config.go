@@ -1,12 +1,9 @@
-// Package config loads and checks sets of pipeline files. Each problem has a position. The commands call it.
-// Start at
+// Package config loads and checks sets of pipeline files. Each problem has a position. The commands call it. Start at
 // [Load].
 //
 // A file goes through five stages: text to nodes (package yamltext), overrides (Options.Set), nodes to an
-// engine.Pipeline (package schema), the rules that span files (check), and a plan (runtime.Build, which
-// checks each
-// pipeline by itself). Each stage continues after a mistake as far as it can, so that one pass reports
-// everything. It
+// engine.Pipeline (package schema), the rules that span files (check), and a plan (runtime.Build, which checks each
+// pipeline by itself). Each stage continues after a mistake as far as it can, so that one pass reports everything. It
 // passes on what is known to be wrong, so that no problem is reported twice.
 package config
 
@@ -32,9 +29,8 @@ type Options struct {
 	Log    *slog.Logger
 	Hooks  []engine.Hook // receive the events of all pipelines
 
-	// Secrets collects the secrets that are read, for masking. Callers may read it while pipelines run. nil:
-	// a private
-	// collection.
+	// Secrets collects the secrets that are read, for masking. Callers may read it while pipelines run. nil: a
+	// private collection.
 	Secrets *schema.Secrets
 
 	instead *Set // the set that runs; see Set.Reload

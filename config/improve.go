@@ -10,8 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// improve adds remedies that take a look at the whole file, or at YAML: words of other systems, a missing
-// space, a
+// improve adds remedies that take a look at the whole file, or at YAML: words of other systems, a missing space, a
 // comment that swallowed a value.
 func (l *loader) improve() {
 	at := places{of: map[*schema.Node]*schema.Node{}, keys: map[schema.Pos]*schema.Node{},
@@ -61,8 +60,7 @@ func (l *loader) improve() {
 // problem.
 const untranslated = "untranslated"
 
-// places finds nodes by position. A mapping is at its first key. Of several values at one place, the
-// outermost
+// places finds nodes by position. A mapping is at its first key. Of several values at one place, the outermost
 // counts.
 type places struct {
 	of           map[*schema.Node]*schema.Node // values by key
@@ -103,9 +101,8 @@ func (at places) collect(n *schema.Node) {
 	}
 }
 
-// peerWord adds a remedy for an unknown key that is a word of another system, and reports whether the word
-// stands
-// for a type.
+// peerWord adds a remedy for an unknown key that is a word of another system, and reports whether the word stands for
+// a type.
 func peerWord(p *schema.Problem, word string) (isType bool) {
 	for _, at := range peers() {
 		if remedy := at.words[word]; remedy != "" && at.path.MatchString(p.Path) {

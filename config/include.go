@@ -18,8 +18,7 @@ type included struct {
 	into *file
 }
 
-// include adds to each file the resources of the files that it includes. A file that another one includes is
-// not a
+// include adds to each file the resources of the files that it includes. A file that another one includes is not a
 // pipeline, even if it is in the same directory.
 func (l *loader) include() {
 	parts := map[string]bool{}

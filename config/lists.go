@@ -10,8 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// listsFor returns the lists of steps that a file can use: those of all files or, for a test, those of its
-// own
+// listsFor returns the lists of steps that a file can use: those of all files or, for a test, those of its own
 // resources.
 func (l *loader) listsFor(f *file) map[string]*engine.StepListNode {
 	if l.lists != nil {
@@ -127,8 +126,7 @@ func anyText(n *schema.Node, is func(*schema.Node) bool) *schema.Node {
 	return nil
 }
 
-// placed moves a problem in a used list of steps to where the mistake is: to the definition, if the list has
-// the
+// placed moves a problem in a used list of steps to where the mistake is: to the definition, if the list has the
 // problem by itself, or to the use whose value causes it.
 func (l *loader) placed() {
 	p := placer{uses: map[string]engine.StepListUse{}, first: map[string]schema.Pos{}, own: map[string]bool{},
@@ -181,8 +179,7 @@ func (p *placer) around(path string) (u engine.StepListUse, ok bool) {
 	return u, ok
 }
 
-// move changes the place of a problem inside a use to the definition or, if a value of the use causes the
-// problem, to
+// move changes the place of a problem inside a use to the definition or, if a value of the use causes the problem, to
 // that value. Then again reports that the value may itself be inside another use.
 func (p *placer) move(problem *schema.Problem, u engine.StepListUse) (again bool) {
 	at := *problem
@@ -220,9 +217,8 @@ func (p *placer) text(list *engine.StepListNode, at schema.Pos) *schema.Node {
 	return n
 }
 
-// blamed returns the parameter that causes a problem in a text, with the value that the use gives. value is
-// nil if the
-// use gives none, or if several parameters are possible. ok is false if the text itself is wrong.
+// blamed returns the parameter that causes a problem in a text, with the value that the use gives. value is nil if
+// the use gives none, or if several parameters are possible. ok is false if the text itself is wrong.
 func blamed(n *schema.Node, problem *schema.Problem, u engine.StepListUse) (name string, value *schema.Node, ok bool) {
 	if n == nil {
 		return "", nil, false

@@ -14,8 +14,7 @@ import (
 const overrideExample = "write, for example, -s engine.workers=2, -s outputs.lake.file.path=/tmp/x, -s 'processors[0].filter=status >= " +
 	"500' or, by the step's name, -s processors.NAME.timeout=5s"
 
-// override applies Options.Set. An override that names a component applies to the files that have it. With a
-// single
+// override applies Options.Set. An override that names a component applies to the files that have it. With a single
 // file it may also add the component.
 func (l *loader) override() {
 	for _, text := range l.options.Set {
@@ -138,9 +137,8 @@ func (o *override) mark(n *schema.Node) {
 	}
 }
 
-// concerned returns the files to which the override applies. If no file has a section that belongs to the
-// process, the
-// first file gets it.
+// concerned returns the files to which the override applies. If no file has a section that belongs to the process,
+// the first file gets it.
 func (o *override) concerned(files []*file) []*file {
 	found := slices.DeleteFunc(slices.Clone(files), func(f *file) bool { return !o.concerns(f.root) })
 	if section := o.path[0].key; len(found) == 0 && (section == "service" || section == "resources") {
@@ -216,9 +214,8 @@ func (o *override) writeOut(n *schema.Node, s schema.Short) {
 		Items: []*schema.Node{&value}}
 }
 
-// key finds the value of a key of n, or adds the key. A key that contains dots uses several steps. The value
-// is nil if
-// n can't have keys.
+// key finds the value of a key of n, or adds the key. A key that contains dots uses several steps. The value is nil
+// if n can't have keys.
 func (o *override) key(n *schema.Node, at, rest []step) (item *schema.Node, used int) {
 	if n.Kind == schema.NullNode && n.Text == "" {
 		n.Kind = schema.MapNode

@@ -8,9 +8,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// ownFile is a config struct with a file that no other component may use. OwnFile returns the field that
-// names the file,
-// and its path, which may be "".
+// ownFile is a config struct with a file that no other component may use. OwnFile returns the field that names the
+// file, and its path, which may be "".
 type ownFile interface{ OwnFile() (field, path string) }
 
 // checkOwn rejects a second component that needs the same file for itself: it could not open the file.

@@ -23,9 +23,8 @@ func peerAt(path string, remedies map[string]string) peer {
 	return at
 }
 
-// Words that users of other systems write, by place. The types of components have such words in their
-// registries. They
-// are built on first use, since only mistakes need them.
+// Words that users of other systems write, by place. The types of components have such words in their registries.
+// They are built on first use, since only mistakes need them.
 var peers = sync.OnceValue(func() []peer {
 	return []peer{
 		peerAt(`^$`, map[string]string{

@@ -44,8 +44,7 @@ func (s *Set) Upstream(pipeline string) (names []string) {
 	return names
 }
 
-// checkPipes checks that every pipe has both ends and that pipes form no loop: a message in a loop would wait
-// for
+// checkPipes checks that every pipe has both ends and that pipes form no loop: a message in a loop would wait for
 // itself.
 func (l *loader) checkPipes() {
 	readers, writers := l.pipeEnds(engine.Inputs.Kind()), l.pipeEnds(engine.Outputs.Kind())

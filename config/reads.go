@@ -9,8 +9,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// configFiles is a config struct that names files which determine what a pipeline does, or hold its secrets:
-// schemas,
+// configFiles is a config struct that names files which determine what a pipeline does, or hold its secrets: schemas,
 // certificates, programs.
 type configFiles interface{ ConfigFiles() []string }
 

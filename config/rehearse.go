@@ -12,9 +12,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Rehearsal is what one test runs: a pipeline and the resources that it uses. It belongs to the caller, who
-// may change
-// it.
+// Rehearsal is what one test runs: a pipeline and the resources that it uses. It belongs to the caller, who may
+// change it.
 type Rehearsal struct {
 	Pipeline *engine.Pipeline
 	Caches   map[string]engine.Plugin[engine.Cache]
@@ -31,8 +30,7 @@ func (r *Rehearsal) EachStep(f func(*engine.StepSpec)) {
 	eachStep(r.Pipeline, f)
 }
 
-// eachStep calls f for every step in v, including steps inside others. f may change the steps, since it gets
-// pointers
+// eachStep calls f for every step in v, including steps inside others. f may change the steps, since it gets pointers
 // into lists.
 func eachStep(v any, f func(*engine.StepSpec)) {
 	schema.Walk(v, func(x reflect.Value) {
@@ -91,8 +89,7 @@ func (s *Set) Rehearse(l Loaded, i int) Rehearsal {
 	return r
 }
 
-// toTest lists the files for their tests. A placeholder without a value is a problem only if a test needs it:
-// not in
+// toTest lists the files for their tests. A placeholder without a value is a problem only if a test needs it: not in
 // an input, an output or a mocked step.
 func (l *loader) toTest(set *Set) {
 	var unresolved []schema.Problem
@@ -172,8 +169,7 @@ func (l *loader) decodeAgain(f *file) *file {
 	return again
 }
 
-// resourcesOf returns the file whose resources a pipeline uses: its own file if that has resources, else the
-// one file
+// resourcesOf returns the file whose resources a pipeline uses: its own file if that has resources, else the one file
 // that has.
 func (l *loader) resourcesOf(f *file) *file {
 	has := func(f *file) bool { return f.root.Lookup("resources") != nil }

@@ -9,9 +9,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Reload is Load for a process that already runs a set. It keeps what has not changed, and the new plans
-// replace those
-// of the same name. If one of the problems is an error, nothing is changed.
+// Reload is Load for a process that already runs a set. It keeps what has not changed, and the new plans replace
+// those of the same name. If one of the problems is an error, nothing is changed.
 func (s *Set) Reload(paths []string, o Options) (*Set, []schema.Problem) {
 	if set, problems := Load(paths, o); failed(problems) {
 		return set, problems // built separately, so that nothing of it remains
@@ -58,8 +57,7 @@ var beside = map[string]bool{
 	"on_failure": true,
 }
 
-// connection returns a text of everything that a component's instance is made of, with placeholders resolved.
-// Equal
+// connection returns a text of everything that a component's instance is made of, with placeholders resolved. Equal
 // texts make equal instances.
 func connection(n *schema.Node, d *schema.Decoder) string {
 	var b strings.Builder

@@ -5,8 +5,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// checkReplies checks that messages which reach an output `reply` can come from an `http_server`, directly or
-// through
+// checkReplies checks that messages which reach an output `reply` can come from an `http_server`, directly or through
 // pipes.
 func (l *loader) checkReplies() {
 	writers := l.pipeEnds(engine.Outputs.Kind())

@@ -37,8 +37,7 @@ var sectionsOfResources = []section{
 		Remedy: "use them with `- steps: %[1]s`, or remove them"}, stepUses},
 }
 
-// checkResources checks that every name exists and that every resource is used. Steps are used if a pipeline
-// uses
+// checkResources checks that every name exists and that every resource is used. Steps are used if a pipeline uses
 // them, directly or through other steps.
 func (l *loader) checkResources(s section) {
 	var names []string

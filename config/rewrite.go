@@ -36,8 +36,7 @@ type Came struct {
 	Err  *ExpectedError // of a dead letter
 }
 
-// Rewrite returns the file with the expectations of its tests replaced, and everything else unchanged. It
-// checks that
+// Rewrite returns the file with the expectations of its tests replaced, and everything else unchanged. It checks that
 // the result means what it should.
 func (l Loaded) Rewrite(updates []Update) (before, after string, err error) {
 	data, err := os.ReadFile(l.File)

@@ -10,9 +10,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// secrets finds passwords, tokens and keys, wherever they come from, and masks them everywhere. It warns of
-// those that
-// the file itself contains.
+// secrets finds passwords, tokens and keys, wherever they come from, and masks them everywhere. It warns of those
+// that the file itself contains.
 func (l *loader) secrets(f *file) {
 	for i, key := range f.root.Keys {
 		if key.Text != "tests" { // their messages are made up
@@ -155,9 +154,8 @@ func secretOf(key, text string, code bool) string {
 	return bareText(text)
 }
 
-// bareText returns text, or "" if it contains a placeholder or an expression, is masked, or is the default
-// password of
-// RabbitMQ.
+// bareText returns text, or "" if it contains a placeholder or an expression, is masked, or is the default password
+// of RabbitMQ.
 func bareText(text string) string {
 	text = strings.TrimSpace(text)
 	if strings.Contains(text, "${") || strings.Contains(text, "$(") || text == "guest" ||

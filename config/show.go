@@ -10,8 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Show returns the pipeline's configuration in force, in YAML, each value with its origin: file and line,
-// override,
+// Show returns the pipeline's configuration in force, in YAML, each value with its origin: file and line, override,
 // inherited, or default. Secrets are masked.
 func (l Loaded) Show() string {
 	d := l.file.spec

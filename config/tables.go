@@ -17,8 +17,7 @@ import (
 // tableKey identifies a table of a process. print is its configuration: a changed table is a different one.
 type tableKey struct{ name, print string }
 
-// tables makes the tables, checks everything that looks up rows in them, and reads their files if they exist.
-// It
+// tables makes the tables, checks everything that looks up rows in them, and reads their files if they exist. It
 // returns the tables that are used.
 func (l *loader) tables(set *Set) map[string]runtime.Resource {
 	set.tables = map[string]*tables.Table{}

@@ -16,9 +16,8 @@ var sectionWords = map[string]string{
 	"processor": "processors", "transforms": "processors", "steps": "processors", "batcher": "batchers",
 }
 
-// top removes the top-level keys for anchors, x-NAME. It reads a misspelt section under the name that is
-// meant, so that
-// its content is checked, too.
+// top removes the top-level keys for anchors, x-NAME. It reads a misspelt section under the name that is meant, so
+// that its content is checked, too.
 func (l *loader) top(f *file) {
 	n := f.root
 	if n.Kind != schema.MapNode {

@@ -37,8 +37,7 @@ type converter struct {
 	full     bool // a limit was exceeded; nothing more is converted
 }
 
-// convert converts a document's content. It returns nil if that exceeds a limit, since an incomplete tree
-// would look
+// convert converts a document's content. It returns nil if that exceeds a limit, since an incomplete tree would look
 // like missing values.
 func convert(src *Source, n *yaml.Node) (*schema.Node, []schema.Problem) {
 	c := converter{src: &cursor{Source: src}, open: map[*yaml.Node]bool{}}

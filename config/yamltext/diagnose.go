@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// diagnose reads text that is not valid YAML line by line, and returns the first of the usual mistakes, or
-// nil. It knows
-// only as much YAML as that takes: indentation, quotes, brackets, blocks.
+// diagnose reads text that is not valid YAML line by line, and returns the first of the usual mistakes, or nil. It
+// knows only as much YAML as that takes: indentation, quotes, brackets, blocks.
 func diagnose(text string) *finding {
 	s := scan{text: text, number: 1, anchors: map[string]bool{}}
 	for s.at < len(text) {
@@ -119,8 +118,7 @@ func (s *scan) entry(off, end int, behindDash bool) *finding {
 	return s.bare(off, end, col)
 }
 
-// bare reads a line that is neither an item nor a key with a colon: the value of a key above, or a key
-// without its
+// bare reads a line that is neither an item nor a key with a colon: the value of a key above, or a key without its
 // colon.
 func (s *scan) bare(off, end, col int) *finding {
 	rest := strings.TrimRight(s.text[off:end], " \t")

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// flow reads a value in brackets or braces, which may span several lines. col is the indentation of the key
-// or item
+// flow reads a value in brackets or braces, which may span several lines. col is the indentation of the key or item
 // that holds it: a key at that column shows that the closing bracket is missing.
 func (s *scan) flow(off, col int) *finding {
 	var open []int // where the unclosed brackets begin
@@ -114,8 +113,7 @@ func inFlow(text string, off int, c byte) *finding {
 		"put the whole value into quotes" + flowValue(text, off)}
 }
 
-// flowValue returns, in quotes, the value or key that contains the byte at off on its line. It returns "" if
-// its ends
+// flowValue returns, in quotes, the value or key that contains the byte at off on its line. It returns "" if its ends
 // are unclear.
 func flowValue(text string, off int) string {
 	from := strings.LastIndexAny(text[:off], "\n") + 1

@@ -144,9 +144,8 @@ func (s *scan) rest(off int) string { return s.text[off : off+contentLen(s.text[
 // skipTo continues with the line after off.
 func (s *scan) skipTo(off int) { s.at = max(s.at, off+lineLen(s.text[off:])) }
 
-// quotedLen returns the length of the quoted text at the beginning of s, or -1 if it is never closed. bad is
-// the place
-// of an escape that YAML does not know.
+// quotedLen returns the length of the quoted text at the beginning of s, or -1 if it is never closed. bad is the
+// place of an escape that YAML does not know.
 func quotedLen(s string) (n, bad int) {
 	q := s[0]
 	for i := 1; i < len(s); i++ {

@@ -112,9 +112,8 @@ func (e *Editor) offset(n *yaml.Node) int {
 	return (&cursor{Source: e.src}).offset(n.Line, n.Column)
 }
 
-// blockEnd returns where the value of a key in a block mapping ends: after the last line that is indented
-// further than
-// the key.
+// blockEnd returns where the value of a key in a block mapping ends: after the last line that is indented further
+// than the key.
 func (e *Editor) blockEnd(key, value *yaml.Node) int {
 	off := e.offset(key)
 	end := off + contentLen(e.src.text[off:])

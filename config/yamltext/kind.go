@@ -13,8 +13,7 @@ import (
 // dateText matches YAML 1.1 dates, which people still expect to be special.
 var dateText = onFirstUse(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?$`)
 
-// kindOf returns the kind of a scalar, and a tag that says more than the kind: an explicit tag, or
-// !!timestamp for a
+// kindOf returns the kind of a scalar, and a tag that says more than the kind: an explicit tag, or !!timestamp for a
 // plain date.
 func kindOf(n *yaml.Node) (kind schema.NodeKind, tag string) {
 	if n.Style&yaml.TaggedStyle != 0 {

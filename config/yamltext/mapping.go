@@ -9,9 +9,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// mapping converts the pairs of n into out. Explicit keys take precedence over those of a merge key, and
-// earlier merged
-// mappings over later ones.
+// mapping converts the pairs of n into out. Explicit keys take precedence over those of a merge key, and earlier
+// merged mappings over later ones.
 func (c *converter) mapping(out *schema.Node, n *yaml.Node, depth int) {
 	seen := map[string]*schema.Node{}
 	var merges []*yaml.Node
@@ -80,9 +79,8 @@ func (c *converter) duplicate(key, first *schema.Node, off int) {
 	})
 }
 
-// swallowed finds a value in { } that YAML split at a comma: {when: f(a, b)} has the keys `when` and `b)`. It
-// reports the
-// problem and restores the value.
+// swallowed finds a value in { } that YAML split at a comma: {when: f(a, b)} has the keys `when` and `b)`. It reports
+// the problem and restores the value.
 func (c *converter) swallowed(out *schema.Node, n, k, v *yaml.Node) bool {
 	if n.Style&yaml.FlowStyle == 0 || v.Kind != yaml.ScalarNode || v.Value != "" || styleOf(v) != schema.Plain ||
 		v.Style&yaml.TaggedStyle != 0 {

@@ -1,30 +1,20 @@
-// Package yamltext contains everything that depends on YAML: it parses pipeline files, says where and why a
-// text is not
-// valid YAML, and edits files so that comments stay. Package config calls it, and works with the resulting
-// [schema.Node]
-// values. yamltext knows neither pipelines nor plugins. Start at [Parse]. [Salvage] reads what is left of a
-// file with
-// mistakes, [Source.Value] parses an override, and [Edit] changes a file.
+// Package yamltext contains everything that depends on YAML: it parses pipeline files, says where and why a text is
+// not valid YAML, and edits files so that comments stay. Package config calls it, and works with the resulting
+// [schema.Node] values. yamltext knows neither pipelines nor plugins. Start at [Parse]. [Salvage] reads what is left
+// of a file with mistakes, [Source.Value] parses an override, and [Edit] changes a file.
 //
-// gopkg.in/yaml.v3 is the only parser. It gives no column for a mistake, and often the wrong line. So
-// diagnose searches
-// a rejected text line by line for the usual mistakes. In examples with one wrong character, it explained
-// 5,633 of 5,903
-// texts and named the right line in 4,734. For the others the line is the parser's.
+// gopkg.in/yaml.v3 is the only parser. It gives no column for a mistake, and often the wrong line. So diagnose
+// searches a rejected text line by line for the usual mistakes. In examples with one wrong character, it explained
+// 5,633 of 5,903 texts and named the right line in 4,734. For the others the line is the parser's.
 //
-// The parser stops at the first mistake, which would hide all later ones. Salvage removes the entry with that
-// mistake and
-// tries again, so that lint shows the others, too.
+// The parser stops at the first mistake, which would hide all later ones. Salvage removes the entry with that mistake
+// and tries again, so that lint shows the others, too.
 //
-// github.com/goccy/go-yaml (1.19.2) names columns, but can't replace yaml.v3. It accepted 713 of 6,063
-// invalid texts (a
-// value that begins with %, a ? inside braces), rejected 265 of 13,834 valid ones, and read 371 differently:
-// it loses a
-// tab inside a word, and keeps Windows line breaks in a quoted text of several lines. Its cost grows with the
-// square of
-// the depth of brackets: 20,000 of them, 40 KB, take 640 MB. A block of 14 MB takes 1.1 s and 510 MB instead
-// of 0.2 s and
-// 107 MB, a list of steps of 800 KB 90 ms instead of 43.
+// github.com/goccy/go-yaml (1.19.2) names columns, but can't replace yaml.v3. It accepted 713 of 6,063 invalid texts
+// (a value that begins with %, a ? inside braces), rejected 265 of 13,834 valid ones, and read 371 differently: it
+// loses a tab inside a word, and keeps Windows line breaks in a quoted text of several lines. Its cost grows with the
+// square of the depth of brackets: 20,000 of them, 40 KB, take 640 MB. A block of 14 MB takes 1.1 s and 510 MB
+// instead of 0.2 s and 107 MB, a list of steps of 800 KB 90 ms instead of 43.
 package yamltext
 
 import (
@@ -82,8 +72,7 @@ func Parse(file string, data []byte) (*schema.Node, []schema.Problem) {
 	return convert(src, root)
 }
 
-// Value parses the value that begins at byte from of an override. path is for problems. It returns nil if the
-// text is
+// Value parses the value that begins at byte from of an override. path is for problems. It returns nil if the text is
 // not valid YAML.
 func (s *Source) Value(from int, path string) (*schema.Node, []schema.Problem) {
 	// Blanks in place of the path keep the columns right.

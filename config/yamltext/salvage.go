@@ -7,10 +7,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Salvage reads what it can of a file that is not valid YAML: it removes one entry with a mistake after
-// another until the
-// rest parses. Nodes keep their positions. It returns nil if nothing sensible is left. more are mistakes in
-// other
+// Salvage reads what it can of a file that is not valid YAML: it removes one entry with a mistake after another until
+// the rest parses. Nodes keep their positions. It returns nil if nothing sensible is left. more are mistakes in other
 // sections than that of the first mistake, which is in line at.
 func Salvage(file string, data []byte, at int) (root *schema.Node, cuts Cuts, more []schema.Problem) {
 	const mistakes, longest = 20, 256 << 10 // in bytes; each attempt parses all of it
@@ -61,8 +59,7 @@ type cutter struct {
 
 func (t *cutter) text() string { return strings.Join(t.lines, "\n") }
 
-// regions returns the ranges that may be removed for a mistake in a line, the smallest first: the entry of a
-// section,
+// regions returns the ranges that may be removed for a mistake in a line, the smallest first: the entry of a section,
 // and the section.
 func (t *cutter) regions(at int) []lines {
 	section := t.section(at)
@@ -83,8 +80,7 @@ func (t *cutter) section(at int) lines {
 	return t.around(at, 0, false, lines{1, len(t.whole)})
 }
 
-// around returns a range inside within: from the last line before at with this indentation up to the next
-// such line.
+// around returns a range inside within: from the last line before at with this indentation up to the next such line.
 // At the top level, an item does not begin a range: it belongs to the key above.
 func (t *cutter) around(at, indent int, items bool, within lines) lines {
 	begins := func(i int) bool {
@@ -108,8 +104,7 @@ func hasContent(line string) bool {
 	return line != "" && line[0] != '#'
 }
 
-// cut empties lines, except for a key or dash at their beginning, so that the remaining entries keep their
-// names and
+// cut empties lines, except for a key or dash at their beginning, so that the remaining entries keep their names and
 // numbers.
 func (t *cutter) cut(l lines) {
 	first := t.whole[l.from-1]

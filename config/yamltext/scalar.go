@@ -95,8 +95,7 @@ func foldLen(s string) (n, breaks int) {
 	return n, breaks
 }
 
-// escapeLen returns the length of the escape at the beginning of s, and of its value. An escaped line break
-// has no
+// escapeLen returns the length of the escape at the beginning of s, and of its value. An escaped line break has no
 // value, including the white space after it.
 func escapeLen(s string) (from, made int) {
 	if len(s) < 2 {

@@ -26,8 +26,7 @@ func NewOverride(name, text string) *Source {
 	return s
 }
 
-// newSource indexes the lines of text. There are two indexes, since the parser takes more characters for line
-// breaks
+// newSource indexes the lines of text. There are two indexes, since the parser takes more characters for line breaks
 // than editors do.
 func newSource(file, text string) *Source {
 	s := &Source{file: file, text: text, lines: []int{0}, marks: []int{0}}
@@ -46,8 +45,7 @@ func newSource(file, text string) *Source {
 	return s
 }
 
-// breakLen returns the length of the line break at the beginning of s, or 0: CR, LF, both, and the Unicode
-// characters
+// breakLen returns the length of the line break at the beginning of s, or 0: CR, LF, both, and the Unicode characters
 // NEL, LS and PS, which YAML 1.1 knows.
 func breakLen(s string) int {
 	switch {
@@ -82,9 +80,8 @@ func (s *Source) Pos(off int) schema.Pos {
 	return schema.Pos{File: s.file, Line: line + 1, Col: col}
 }
 
-// cursor finds the places of nodes in order. It remembers the last place, since a file may be one line that
-// must not be
-// counted from its beginning for each node.
+// cursor finds the places of nodes in order. It remembers the last place, since a file may be one line that must not
+// be counted from its beginning for each node.
 type cursor struct {
 	*Source
 	line, col, off int        // the last place in the parser's terms, and its byte

@@ -7,10 +7,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// syntaxProblem returns where the text stops being valid YAML, why, and what to write. The parser gives no
-// column and
-// often a line too early, so the text is searched for the usual mistakes. Without one, the parser's line is
-// shown.
+// syntaxProblem returns where the text stops being valid YAML, why, and what to write. The parser gives no column and
+// often a line too early, so the text is searched for the usual mistakes. Without one, the parser's line is shown.
 func syntaxProblem(src *Source, err error) (int, schema.Problem) {
 	line, message := parserLine(err)
 	at := src.lines[min(line, len(src.lines))-1] + spaces(src.line(line))

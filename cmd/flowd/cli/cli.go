@@ -15,10 +15,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the command in os.Args and exits with its code: 0 clean; 1 the run failed; 2 invalid
-// configuration
-// or usage; 3 drained, but some messages were handed back unfinished or were not acknowledged. It imports no
-// plugin: the caller's blank imports decide which ones the build has.
+// Main runs the command in os.Args and exits with its code: 0 clean; 1 the run failed; 2 invalid configuration or
+// usage; 3 drained, but some messages were handed back unfinished or were not acknowledged. It imports no plugin: the
+// caller's blank imports decide which ones the build has.
 func Main() {
 	explainMissing()
 	log.SetOutput(io.Discard) // discards lines of libraries; commands with a log set this again

@@ -43,8 +43,7 @@ func newLogging(con *console, secrets *schema.Secrets) *logging {
 	return l
 }
 
-// libraries makes Go's standard logger part of this log. Libraries write to it unasked, and what they quote
-// of a
+// libraries makes Go's standard logger part of this log. Libraries write to it unasked, and what they quote of a
 // server needs the same masking, limit and summing up.
 func (l *logging) libraries(secrets *schema.Secrets) {
 	slog.SetDefault(l.log)
@@ -76,8 +75,7 @@ func (p painter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// plain removes what tint would pass to the terminal: control characters, and \x1b, which tint takes for its
-// own
+// plain removes what tint would pass to the terminal: control characters, and \x1b, which tint takes for its own
 // quoting.
 func plain(text string) string {
 	return strings.ReplaceAll(string(shownBytes(nil, []byte(text))), `\x1b`, `\u001b`)

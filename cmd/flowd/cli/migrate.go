@@ -178,9 +178,8 @@ func configurations(args []string) (files []string, several bool, err error) {
 // mostRead bounds the size of a file, in bytes.
 const mostRead = 16 << 20
 
-// namedFiles reads the files that a configuration names. Since others may have written it, and the
-// translation
-// shows what it names, only files in its folder and in folders that the user allows are read.
+// namedFiles reads the files that a configuration names. Since others may have written it, and the translation shows
+// what it names, only files in its folder and in folders that the user allows are read.
 type namedFiles struct {
 	dir     string   // of the configuration
 	allowed []string // folders

@@ -11,19 +11,16 @@ import (
 	"syscall"
 )
 
-// catch starts collecting the signals for operate. It runs before the first message is read, so that no
-// signal
-// is lost and SIGHUP does not end the process.
+// catch starts collecting the signals for operate. It runs before the first message is read, so that no signal is
+// lost and SIGHUP does not end the process.
 func catch() chan os.Signal {
 	caught := make(chan os.Signal, 64)
 	signal.Notify(caught, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGUSR1, syscall.SIGHUP, syscall.SIGTTIN)
 	return caught
 }
 
-// operate obeys signals until ctx ends: SIGTSTP pauses, SIGCONT resumes, SIGUSR1 drains and stays, SIGHUP
-// reloads,
-// SIGTTIN prints what every stage is doing. It queues signals that arrive during a reload, which takes
-// seconds.
+// operate obeys signals until ctx ends: SIGTSTP pauses, SIGCONT resumes, SIGUSR1 drains and stays, SIGHUP reloads,
+// SIGTTIN prints what every stage is doing. It queues signals that arrive during a reload, which takes seconds.
 func (p *process) operate(ctx context.Context, caught chan os.Signal) {
 	var asked asked
 	some := make(chan struct{}, 1) // room for one: asked is not empty
@@ -74,9 +71,8 @@ func (p *process) obey(s os.Signal) error {
 	return nil
 }
 
-// asked queues signals in the order of their last arrival. It stays short: it keeps a repeated signal once,
-// and
-// only the last of SIGTSTP, SIGCONT and SIGUSR1.
+// asked queues signals in the order of their last arrival. It stays short: it keeps a repeated signal once, and only
+// the last of SIGTSTP, SIGCONT and SIGUSR1.
 type asked struct {
 	mu   sync.Mutex // guards list
 	list []os.Signal

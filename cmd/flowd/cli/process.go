@@ -128,9 +128,8 @@ func (p *process) end(code int) {
 	}
 }
 
-// wait waits until all pipelines have ended and, if they were drained to stay, until the process is told to
-// stop.
-// It returns the worst exit code.
+// wait waits until all pipelines have ended and, if they were drained to stay, until the process is told to stop. It
+// returns the worst exit code.
 func (p *process) wait() int {
 	for {
 		p.mu.Lock()
@@ -227,9 +226,8 @@ func (p *process) SetLimit(pipeline, name string, l service.Limit) error {
 	return errors.Join(errs...)
 }
 
-// Reload reads the files again. If they are valid, new plans replace the running ones, pipelines that have
-// left
-// the files are drained, and new pipelines start.
+// Reload reads the files again. If they are valid, new plans replace the running ones, pipelines that have left the
+// files are drained, and new pipelines start.
 func (p *process) Reload() error {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()
@@ -288,8 +286,7 @@ func (p *process) swap(plan *runtime.Plan, old *pipelineRun) {
 	p.run(plan, old)
 }
 
-// yield lets a run that is being replaced stop reading from pipes once the runs that write to them have
-// ended.
+// yield lets a run that is being replaced stop reading from pipes once the runs that write to them have ended.
 // Earlier, those would wait for it; later, their successors would keep it reading.
 func yield(r *pipelineRun, upstream []string, runs map[string]*pipelineRun) {
 	for _, name := range upstream {

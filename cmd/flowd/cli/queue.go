@@ -52,9 +52,8 @@ type queueCall struct {
 	secrets    *schema.Secrets // masked in all output
 }
 
-// onQueues wraps a command with the arguments after the broker's URL, of which there must be between least
-// and
-// most. names describes them.
+// onQueues wraps a command with the arguments after the broker's URL, of which there must be between least and most.
+// names describes them.
 func onQueues(names string, least, most int, do func(*queueCall, []string) error) runE {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		address, args, err := brokerOf(args)

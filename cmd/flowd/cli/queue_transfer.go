@@ -19,8 +19,7 @@ const (
 	showEvery    = 200 * time.Millisecond
 )
 
-// transfer moves messages from a queue to another place in batches, so that the memory it needs does not
-// depend on
+// transfer moves messages from a queue to another place in batches, so that the memory it needs does not depend on
 // their number.
 type transfer struct {
 	*queueCall

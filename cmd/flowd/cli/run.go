@@ -180,9 +180,8 @@ func worse(a, b int) int {
 	return a
 }
 
-// sharesNoTerminal reports whether the terminal is free for a progress line: no pipeline reads from it or
-// writes
-// its data to it.
+// sharesNoTerminal reports whether the terminal is free for a progress line: no pipeline reads from it or writes its
+// data to it.
 func sharesNoTerminal(pipelines []config.Loaded) bool {
 	for _, p := range pipelines {
 		for _, in := range p.Spec.Inputs.All() {

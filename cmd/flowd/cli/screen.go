@@ -13,10 +13,9 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is text for people. Everything that commands write to stdout and stderr passes through one, except
-// requested messages. It shows control characters as \u001b, which is valid in JSON, too. Only [ink], which
-// data
-// can't contain, controls the terminal.
+// screen is text for people. Everything that commands write to stdout and stderr passes through one, except requested
+// messages. It shows control characters as \u001b, which is valid in JSON, too. Only [ink], which data can't contain,
+// controls the terminal.
 type screen struct {
 	out io.Writer
 
@@ -33,8 +32,7 @@ func newScreen(w io.Writer) *screen {
 	return &screen{out: w}
 }
 
-// ink begins the control sequences that flowd itself sends: it stands for ESC and bracket, or precedes a
-// carriage
+// ink begins the control sequences that flowd itself sends: it stands for ESC and bracket, or precedes a carriage
 // return.
 var ink = "\x00" + rand.Text()
 

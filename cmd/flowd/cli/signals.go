@@ -11,11 +11,9 @@ import (
 
 var errSignal = errors.New("stopped by a signal")
 
-// signals returns two contexts. The first SIGTERM or SIGINT, or the end of ctx, ends stop; a second signal
-// ends
-// kill. Until release is called, SIGPIPE does not end the process: a closed stdout becomes an error of the
-// output,
-// and messages in flight are settled.
+// signals returns two contexts. The first SIGTERM or SIGINT, or the end of ctx, ends stop; a second signal ends kill.
+// Until release is called, SIGPIPE does not end the process: a closed stdout becomes an error of the output, and
+// messages in flight are settled.
 func signals(ctx context.Context, con *console) (stop, kill context.Context, release func()) {
 	stop, endStop := context.WithCancelCause(ctx)
 	kill, endKill := context.WithCancelCause(context.WithoutCancel(ctx))

@@ -147,8 +147,7 @@ func conclude(con *console, r testReport, o testOptions) error {
 	return nil
 }
 
-// startTests runs each test in its own process, as many at once as there are processors. wait waits until all
-// have
+// startTests runs each test in its own process, as many at once as there are processors. wait waits until all have
 // ended.
 func startTests(ctx context.Context, runs []*testRun, o testOptions, secrets *schema.Secrets) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -12,8 +12,7 @@ import (
 	"github.com/flowd-io/flowd/internal/operations/pipetest"
 )
 
-// updateTests shows the change, and then writes what arrived into the files as what failing tests expect. It
-// returns
+// updateTests shows the change, and then writes what arrived into the files as what failing tests expect. It returns
 // how many tests it has changed.
 func updateTests(con *console, runs []*testRun) (updated int, err error) {
 	for len(runs) > 0 {

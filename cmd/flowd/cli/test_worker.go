@@ -17,8 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runWorker runs a test in its own process: each test begins at the same virtual time, without leftovers of
-// another,
+// runWorker runs a test in its own process: each test begins at the same virtual time, without leftovers of another,
 // and one that crashes or hangs does not affect others.
 func runWorker(ctx context.Context, t *testRun, o testOptions) pipetest.Result {
 	exe, err := os.Executable()

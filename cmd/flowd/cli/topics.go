@@ -10,8 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// topicKind is the kind of everything in `flowd docs` that is not a component or function: sections of the
-// file,
+// topicKind is the kind of everything in `flowd docs` that is not a component or function: sections of the file,
 // guides, and lint codes.
 const topicKind = "topic"
 

@@ -19,8 +19,7 @@ const (
 	watchEvery = 5 * time.Second        // between checks without a notice: some file systems send none
 )
 
-// watch reloads when the content of the files changes, until ctx ends. It watches their directories, since
-// editors
+// watch reloads when the content of the files changes, until ctx ends. It watches their directories, since editors
 // and Kubernetes replace files and links.
 func (p *process) watch(ctx context.Context) {
 	notices, errs := make(<-chan fsnotify.Event), make(<-chan error)
@@ -126,8 +125,7 @@ func (p *process) directories() (all []string) {
 // fingerprint is a hash of the content of a file, or of the files of a directory.
 type fingerprint [sha256.Size]byte
 
-// fingerprints returns the fingerprints of everything that is watched. It returns nil while a file can't be
-// read, as
+// fingerprints returns the fingerprints of everything that is watched. It returns nil while a file can't be read, as
 // in the middle of a swap.
 func (p *process) fingerprints() map[string]fingerprint {
 	all := map[string]fingerprint{}
@@ -141,8 +139,7 @@ func (p *process) fingerprints() map[string]fingerprint {
 	return all
 }
 
-// watches returns the files and directories that were given, the files that these include, and current
-// matches of
+// watches returns the files and directories that were given, the files that these include, and current matches of
 // their patterns.
 func (p *process) watches() []string {
 	p.mu.Lock()

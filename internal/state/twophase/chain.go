@@ -114,8 +114,8 @@ func (c *chain) committed() bool {
 	return slices.ContainsFunc(c.writes, func(w *write) bool { return w.state == committed })
 }
 
-// exists reports whether the key has a value for a message of these origins; it is
-// not sure when that depends on the fate of others, or on another process. b is what the cache has.
+// exists reports whether the key has a value for a message of these origins; it is not sure when that depends on the
+// fate of others, or on another process. b is what the cache has.
 func (c *chain) exists(mine []engine.Origin, b base) (exists, sure bool) {
 	seen := false
 	for i, w := range slices.Backward(c.writes) {
