@@ -12,9 +12,8 @@ import (
 	"strconv"
 )
 
-// baselines are the programs that flowd is measured against: each does a row's work and
-// nothing else. They run as `bench baseline NAME ARGS`, in a separate process, so that they
-// cost what a process costs.
+// baselines are programs that do the work of a row and nothing else, to compare flowd with.
+// Each runs in a separate process, as `bench baseline NAME ARGS`.
 var baselines = map[string]func(args []string) error{
 	"split":              func(a []string) error { return withFiles(a, os.DevNull, split) },
 	"copy":               func(a []string) error { return withFiles(a, "-", copyLines) },
@@ -43,7 +42,7 @@ var baselines = map[string]func(args []string) error{
 	"sql-insert":         sqlInsert,
 	"sql-copy":           sqlCopy,
 	"sql-read":           sqlRead,
-	"clickhouse-insert":  houseInsert,
+	"clickhouse-insert":  clickhouseInsert,
 	"postgres-cdc":       cdc,
 	"parquet":            toParquet,
 	"parquet-read":       readParquet,
@@ -54,15 +53,16 @@ var baselines = map[string]func(args []string) error{
 
 func baseline(args []string) error {
 	if len(args) == 0 || baselines[args[0]] == nil {
-		return fmt.Errorf("baseline %q: there is none of this name", args)
+		return fmt.Errorf("unknown baseline %q", args)
 	}
 	return baselines[args[0]](args[1:])
 }
 
-const block = 256 << 10 // bytes that are read and written at once
+const block = 256 << 10 // bytes per read or write
 
-// withFiles runs f from the files that the pattern args[0] matches to args[1]; "-" and
-// what is left out is standard input, or what out names.
+// withFiles calls f with a reader of the files that match args[0] and a writer of the file
+// args[1]. Without args[0], or if it is "-", the reader reads stdin. Without args[1], the
+// writer writes to the file out. "-" as an output is stdout.
 func withFiles(args []string, out string, f func(*bufio.Reader, *bufio.Writer) error) (err error) {
 	src, dst := io.Reader(os.Stdin), os.Stdout
 	if len(args) > 0 && args[0] != "-" {
@@ -97,9 +97,9 @@ func withFiles(args []string, out string, f func(*bufio.Reader, *bufio.Writer) e
 	return w.Flush()
 }
 
-// eachOf calls f with each line, its line feed included. What was written goes out
-// whenever nothing more is there to read.
-func eachOf(r *bufio.Reader, w *bufio.Writer, f func(line []byte) error) error {
+// processLines calls f with each line, including its line feed. It flushes w whenever
+// the buffer of r is empty.
+func processLines(r *bufio.Reader, w *bufio.Writer, f func(line []byte) error) error {
 	for {
 		line, err := r.ReadSlice('\n')
 		if err == io.EOF && len(line) == 0 {
@@ -127,23 +127,22 @@ func eachOf(r *bufio.Reader, w *bufio.Writer, f func(line []byte) error) error {
 // split counts lines.
 func split(r *bufio.Reader, w *bufio.Writer) error {
 	n := 0
-	err := eachOf(r, w, func([]byte) error { n++; return nil })
+	err := processLines(r, w, func([]byte) error { n++; return nil })
 	fmt.Fprintln(os.Stderr, n)
 	return err
 }
 
 func copyLines(r *bufio.Reader, w *bufio.Writer) error {
-	return eachOf(r, w, func(line []byte) error {
+	return processLines(r, w, func(line []byte) error {
 		_, err := w.Write(line)
 		return err
 	})
 }
 
-// splice does filter and two fields with one scan of the line, and leaves everything else
-// as it is.
+// splice does the work of the row filter with one scan of each line. It copies all other bytes.
 func splice(r *bufio.Reader, w *bufio.Writer) error {
 	var buf []byte
-	return eachOf(r, w, func(line []byte) error {
+	return processLines(r, w, func(line []byte) error {
 		status, total, end, err := scan(line)
 		if err != nil {
 			return err
@@ -165,10 +164,10 @@ func splice(r *bufio.Reader, w *bufio.Writer) error {
 	})
 }
 
-var errNoObject = errors.New("a line is no JSON object")
+var errNoObject = errors.New("a line is not a JSON object")
 
-// scan finds the fields status and total of a document, and its last brace. It steps
-// over every value once, and trusts that they are well formed.
+// scan returns the fields status and total of a document, and the position of its last brace.
+// It scans the line once, and does not check that values are well formed.
 func scan(line []byte) (status, total []byte, end int, err error) {
 	i := 0
 	if len(line) == 0 || line[0] != '{' {
@@ -176,11 +175,11 @@ func scan(line []byte) (status, total []byte, end int, err error) {
 	}
 	for i++; i < len(line) && line[i] == '"'; i++ {
 		key := i + 1
-		i = text(line, i)
+		i = skipString(line, i)
 		name := line[key : i-1]
 		i++ // the colon
 		from := i
-		i = value(line, i)
+		i = skipValue(line, i)
 		switch string(name) {
 		case "status":
 			status = line[from:i]
@@ -197,8 +196,8 @@ func scan(line []byte) (status, total []byte, end int, err error) {
 	return nil, nil, 0, errNoObject
 }
 
-// text is where a string that begins at i has ended.
-func text(line []byte, i int) int {
+// skipString returns the position after the string that begins at i.
+func skipString(line []byte, i int) int {
 	for i++; i < len(line) && line[i] != '"'; i++ {
 		if line[i] == '\\' {
 			i++
@@ -207,13 +206,13 @@ func text(line []byte, i int) int {
 	return i + 1
 }
 
-// value is where a value that begins at i has ended.
-func value(line []byte, i int) int {
+// skipValue returns the position after the value that begins at i.
+func skipValue(line []byte, i int) int {
 	depth := 0
 	for i < len(line) {
 		switch line[i] {
 		case '"':
-			i = text(line, i)
+			i = skipString(line, i)
 			continue
 		case '{', '[':
 			depth++
@@ -232,7 +231,7 @@ func value(line []byte, i int) int {
 	return i
 }
 
-// decodeAndEncode does filter and two fields with encoding/json.
+// decodeAndEncode does the work of the row filter with encoding/json.
 func decodeAndEncode(r *bufio.Reader, w *bufio.Writer) error {
 	return recode(r, w, func(event document) document {
 		if status, _ := event["status"].(float64); status < 500 {
@@ -242,12 +241,13 @@ func decodeAndEncode(r *bufio.Reader, w *bufio.Writer) error {
 	})
 }
 
-// wrap puts a document around each one, with encoding/json.
+// wrap puts each document into a field of a new one, with encoding/json.
 func wrap(r *bufio.Reader, w *bufio.Writer) error { return recode(r, w, wrapped) }
 
-// recode decodes each document and encodes what edit makes of it, if that is not nil.
+// recode decodes each document, calls edit, and encodes its result. It drops the document if
+// the result is nil.
 func recode(r *bufio.Reader, w *bufio.Writer, edit func(document) document) error {
-	return eachOf(r, w, func(line []byte) error {
+	return processLines(r, w, func(line []byte) error {
 		var event document
 		if err := json.Unmarshal(line, &event); err != nil {
 			return err
@@ -264,7 +264,7 @@ func recode(r *bufio.Reader, w *bufio.Writer, edit func(document) document) erro
 	})
 }
 
-// generate makes args[0] messages, reads a field of each and splices one in.
+// generate makes args[0] messages, reads a field of each, and adds one.
 func generate(args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {

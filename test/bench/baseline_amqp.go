@@ -11,9 +11,8 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// amqpRelay consumes on one channel and publishes on another, of two connections, and
-// acknowledges what is confirmed, several at a time where it can: args are the URL and
-// two queues.
+// amqpRelay moves messages from the queue args[1] to args[2] at the URL args[0], over two
+// connections. It acknowledges confirmed messages, several at a time if it can.
 func amqpRelay(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -43,7 +42,7 @@ func amqpRelay(args []string) error {
 	return errors.Join(err, <-acked)
 }
 
-// channel is a channel of a connection of its own, which the caller closes.
+// channel opens a channel on a new connection. The caller closes the connection.
 func channel(url string) (*amqp091.Connection, *amqp091.Channel, error) {
 	conn, err := amqp091.Dial(url)
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// shared is an input whose messages share their bytes, and an output, so that only the
-// engine costs anything.
+// shared is an input and an output that cost almost nothing: all messages share their bytes.
 type shared struct{ left int }
 
 var payload = []byte(`{"n":1}`)
@@ -41,8 +40,8 @@ func (s *shared) Ack(context.Context, []engine.Result) ([]engine.Result, error) 
 
 func (s *shared) Write(context.Context, *engine.Batch) error { return nil }
 
-// identity runs args[0] messages through an engine with one step that does nothing, and
-// acks. It prints how many were delivered, and the CPU time in nanoseconds that this took.
+// identity runs args[0] messages through the engine, with one step that does nothing, and with
+// acks. It prints how many were delivered, and the CPU time in nanoseconds.
 func identity(args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -68,8 +67,8 @@ func identity(args []string) error {
 	return nil
 }
 
-// allocations runs the pipeline file args[0] in this process and prints how many heap
-// objects that took.
+// allocations runs the pipeline file args[0] in this process and prints how many heap objects
+// were allocated.
 func allocations(args []string) error {
 	set, problems := config.Load(args[:1], config.Options{Log: slog.New(slog.DiscardHandler)})
 	for _, p := range problems {

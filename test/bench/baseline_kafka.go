@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// kafkaBroker is a cluster until stdin ends, so that what it costs is not counted as a contestant's. It says where one
-// of its brokers listens.
+// kafkaBroker runs a cluster until stdin ends, and prints the address of one broker. It is a separate process, so that its
+// CPU time and memory don't count as a contestant's.
 func kafkaBroker([]string) error {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(3))
 	if err != nil {
@@ -29,10 +29,10 @@ func kafkaBroker([]string) error {
 	return err
 }
 
-// polled is as many records as are taken at once.
+// polled is the maximum of records per poll.
 const polled = 10_000
 
-// kafkaDrop counts records, and commits what it has counted: args are a broker, a topic and a group.
+// kafkaDrop counts records and commits their offsets. args are a broker, a topic and a consumer group.
 func kafkaDrop(args []string) error {
 	return consume(args, func(ctx context.Context, client *kgo.Client) (n int, err error) {
 		for {
@@ -49,13 +49,13 @@ func kafkaDrop(args []string) error {
 	})
 }
 
-// unconfirmed are records that were polled together, and how many of them no broker has confirmed yet.
+// unconfirmed are the records of a poll, and how many of them the brokers have not confirmed yet.
 type unconfirmed struct {
 	records []*kgo.Record
 	left    sync.WaitGroup
 }
 
-// kafkaRelay sends each record to the topic args[3].
+// kafkaRelay copies each record to the topic args[3].
 func kafkaRelay(args []string) error {
 	return forward(args, func(r, to *kgo.Record) (bool, error) {
 		to.Value = r.Value
@@ -63,8 +63,8 @@ func kafkaRelay(args []string) error {
 	})
 }
 
-// bought is a message of the rows that read Avro.
-type bought struct {
+// avroOrder is an order as the row kafka-avro reads it from Avro and writes it as JSON.
+type avroOrder struct {
 	ID       int64    `avro:"id" json:"id"`
 	Customer customer `avro:"customer" json:"customer"`
 	Path     string   `avro:"path" json:"path"`
@@ -80,8 +80,8 @@ type customer struct {
 	Plan   string `avro:"plan" json:"plan"`
 }
 
-// kafkaAvro keeps some of the records, which are written by the schema in the file args[4], and sends them as JSON to
-// the topic args[3].
+// kafkaAvro decodes records with the Avro schema in the file args[4], filters them, and sends the rest as JSON to the topic
+// args[3].
 func kafkaAvro(args []string) error {
 	text, err := os.ReadFile(args[4])
 	if err != nil {
@@ -91,7 +91,7 @@ func kafkaAvro(args []string) error {
 	if err != nil {
 		return err
 	}
-	var o bought
+	var o avroOrder
 	return forward(args, func(r, to *kgo.Record) (bool, error) {
 		if _, err := schema.Decode(r.Value, &o); err != nil || o.Customer.Number%10 == 0 {
 			return false, err
@@ -103,8 +103,8 @@ func kafkaAvro(args []string) error {
 	})
 }
 
-// forward sends what edit keeps of the records to the topic args[3], and commits what is confirmed: it reads on while it
-// waits.
+// forward sends the records that edit keeps to the topic args[3], and commits the offsets of confirmed records. It reads
+// on while records wait for confirmation.
 func forward(args []string, edit func(r, to *kgo.Record) (keep bool, err error)) error {
 	return consume(args, func(ctx context.Context, client *kgo.Client) (n int, err error) {
 		sent, failed, marked := make(chan *unconfirmed, 4), make(chan error, 1), make(chan struct{})
@@ -161,7 +161,7 @@ func forward(args []string, edit func(r, to *kgo.Record) (keep bool, err error))
 	})
 }
 
-// kafkaTransactions sends each record to the topic args[3], in transactions of 1,000 that also settle what was read.
+// kafkaTransactions copies each record to the topic args[3], in transactions of 1,000 that also commit offsets.
 func kafkaTransactions(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -199,15 +199,15 @@ func kafkaTransactions(args []string) error {
 	return nil
 }
 
-// consuming are the options of a member of the group args[2] that reads the topic args[1].
+// consuming returns the options of a member of the consumer group args[2] that reads the topic args[1].
 func consuming(args []string) []kgo.Opt {
 	return []kgo.Opt{kgo.SeedBrokers(args[0]), kgo.ConsumeTopics(args[1]), kgo.ConsumerGroup(args[2]),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxBytes(8 << 20), kgo.ProducerLinger(0)}
 }
 
-// consume runs work as the member of a group whose marked records are committed again and again, until it is told to
-// end, and prints what work has counted.
+// consume runs work with a client in the consumer group until the process is interrupted, and prints the number that work
+// returns. It commits marked records every 10 ms.
 func consume(args []string, work func(context.Context, *kgo.Client) (int, error)) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -235,5 +235,5 @@ func consume(args []string, work func(context.Context, *kgo.Client) (int, error)
 	return err
 }
 
-// committing is how often contestants commit: a row sees by the commits how far they are.
+// committing is how often contestants commit offsets. Rows measure progress by the commits.
 const committing = 10 * time.Millisecond

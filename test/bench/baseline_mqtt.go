@@ -15,11 +15,11 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 )
 
-// mqttWindow is how many messages are in flight.
+// mqttWindow is how many messages may be in flight.
 const mqttWindow = 1000
 
-// mqttRelay reads with the session of a client id and publishes on another connection, many at once, and acknowledges
-// what is confirmed: args are the URL, two topics and the client id.
+// mqttRelay copies messages from the topic args[1] to args[2] at the URL args[0], over two connections. It reads with the
+// session of the client id args[3], publishes many messages at once, and acknowledges each when it is confirmed.
 func mqttRelay(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -45,7 +45,7 @@ func mqttRelay(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := mqttSubscribe(ctx, from, in); err != nil && ctx.Err() == nil { // a session may be done before it is answered
+	if err := mqttSubscribe(ctx, from, in); err != nil && ctx.Err() == nil { // all messages may have arrived before the SUBACK
 		return err
 	}
 	select {
@@ -56,7 +56,7 @@ func mqttRelay(args []string) error {
 	return errors.Join(err, from.Disconnect(&paho.Disconnect{}), to.Disconnect(&paho.Disconnect{}))
 }
 
-// mqttForward publishes a message with one field more, and acknowledges it.
+// mqttForward adds a field to a message, publishes it, and acknowledges the original.
 func mqttForward(ctx context.Context, from, to *paho.Client, m *paho.Publish, topic string) error {
 	var d map[string]any
 	if err := json.Unmarshal(m.Payload, &d); err != nil {
@@ -73,7 +73,8 @@ func mqttForward(ctx context.Context, from, to *paho.Client, m *paho.Publish, to
 	return from.Ack(m)
 }
 
-// mqttClient connects. With an id it has a session, and acknowledges by itself what it gets only without got.
+// mqttClient connects to a server. With an id, the client has a persistent session. With an id and got, got must
+// acknowledge the messages.
 func mqttClient(ctx context.Context, address, id string, got func(*paho.Client, *paho.Publish)) (*paho.Client, error) {
 	u, err := url.Parse(address)
 	if err != nil {

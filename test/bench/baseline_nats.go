@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// natsServer is a server with JetStream until stdin ends, so that what it costs is not counted as a contestant's. It
-// says where it listens; args[0] is its folder.
+// natsServer runs a server with JetStream in the directory args[0] until stdin ends, and prints its URL. It is a separate
+// process, so that its CPU time and memory don't count as a contestant's.
 func natsServer(args []string) error {
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true,
 		JetStream: true, StoreDir: args[0]})
@@ -24,7 +24,7 @@ func natsServer(args []string) error {
 	}
 	go s.Start()
 	if !s.ReadyForConnections(patience) {
-		return fmt.Errorf("the server does not start within %v", patience)
+		return fmt.Errorf("the server did not start within %v", patience)
 	}
 	defer s.Shutdown()
 	fmt.Println("nats://" + s.Addr().String())
@@ -32,14 +32,14 @@ func natsServer(args []string) error {
 	return err
 }
 
-// republished is a message that was published again and is not confirmed.
+// republished is a message whose copy has been published, but is not confirmed yet.
 type republished struct {
 	jetstream.Msg
 	sent jetstream.PubAckFuture
 }
 
-// natsRelay publishes what the consumer args[2] of the stream args[1] has to the subject args[3], and acknowledges what
-// is confirmed. It reads on while it waits.
+// natsRelay copies messages of the consumer args[2] of the stream args[1] to the subject args[3], and acknowledges each
+// when it is confirmed. It reads on while messages wait for confirmation.
 func natsRelay(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -106,6 +106,6 @@ func natsRelay(args []string) error {
 }
 
 const (
-	natsOut   = 10_000 // messages that are not acknowledged
-	usualPull = 1000   // of flowd, too
+	natsOut   = 10_000 // limit of unacknowledged messages
+	usualPull = 1000   // messages per pull, as in flowd
 )

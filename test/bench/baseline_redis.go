@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redisRelay reads a stream as a consumer of a group, adds what it has read to another in one pipeline, and acknowledges
-// it: args are the URL and two streams.
+// redisRelay copies entries from the stream args[1] to args[2] at the URL args[0]. It reads with a consumer group, adds in
+// pipelines, and acknowledges what it has added.
 func redisRelay(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -25,7 +25,7 @@ func redisRelay(args []string) error {
 	if err := c.XGroupCreate(ctx, in, "bench", "0").Err(); err != nil {
 		return err
 	}
-	work := context.WithoutCancel(ctx) // what was read is finished
+	work := context.WithoutCancel(ctx) // entries that were read are still copied
 	for ctx.Err() == nil {
 		streams, err := c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "bench", Consumer: "one", Streams: []string{in, ">"},
 			Count: 1000, Block: 100 * time.Millisecond}).Result()

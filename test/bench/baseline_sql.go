@@ -20,7 +20,7 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
-// order is what programs need of an order.
+// order has the fields of an order that are written to a table.
 type order struct {
 	ID       int64 `json:"id"`
 	Customer struct {
@@ -35,8 +35,8 @@ func (o *order) values() []any {
 	return []any{o.ID, o.Customer.Number, o.Customer.Name, o.Path, o.Trace}
 }
 
-// eachPart calls f with each so many orders of a file.
-func eachPart(path string, most int, f func([]order) error) error {
+// eachOrderBatch calls f with up to most orders of a file at a time.
+func eachOrderBatch(path string, most int, f func([]order) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func eachPart(path string, most int, f func([]order) error) error {
 	}
 }
 
-// sqlInsert writes the orders of the file args[2] to the table args[1] at args[0], many in a statement.
+// sqlInsert writes orders from the file args[2] to the table args[1] at args[0], many per INSERT.
 func sqlInsert(args []string) error {
 	const most = 500
 	ctx := context.Background()
@@ -88,7 +88,7 @@ func sqlInsert(args []string) error {
 		return b.String()
 	}
 	full, values := statement(most), make([]any, 0, 5*most)
-	return eachPart(args[2], most, func(part []order) error {
+	return eachOrderBatch(args[2], most, func(part []order) error {
 		text := full
 		if len(part) < most {
 			text = statement(len(part))
@@ -102,7 +102,7 @@ func sqlInsert(args []string) error {
 	})
 }
 
-// sqlCopy is sqlInsert by COPY.
+// sqlCopy does the same as sqlInsert, with COPY.
 func sqlCopy(args []string) error {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, args[0])
@@ -110,14 +110,14 @@ func sqlCopy(args []string) error {
 		return err
 	}
 	defer conn.Close(ctx)
-	return eachPart(args[2], 10_000, func(part []order) error {
+	return eachOrderBatch(args[2], 10_000, func(part []order) error {
 		_, err := conn.CopyFrom(ctx, pgx.Identifier{args[1]}, strings.Split(orderColumns, ", "),
 			pgx.CopyFromSlice(len(part), func(i int) ([]any, error) { return part[i].values(), nil }))
 		return err
 	})
 }
 
-// sqlRead counts the rows of the table args[1] at args[0], as pages of documents.
+// sqlRead reads the table args[1] at args[0] in pages, encodes each row as JSON, and prints the number of rows.
 func sqlRead(args []string) error {
 	const most = 10_000
 	ctx := context.Background()
@@ -150,10 +150,11 @@ func sqlRead(args []string) error {
 	return err
 }
 
-// settling is how often contestants tell the server what is settled.
+// settling is how often contestants confirm their position to the server.
 const settling = 100 * time.Millisecond
 
-// cdc counts the changes of the slot and publication args[1] at args[0], as documents, until it is told to end.
+// cdc reads changes with the slot and publication args[1] at args[0], encodes each as JSON, and prints their number when
+// it is interrupted.
 func cdc(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()

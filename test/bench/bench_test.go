@@ -19,8 +19,8 @@ import (
 	"github.com/flowd-io/flowd/test/flowdtest"
 )
 
-// built has flowd and this command, without the race detector: baselines and counts of
-// objects are those of a run.
+// built is a directory with flowd and this command. Both are built without the race detector,
+// which would change the number of objects.
 var built string
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// testWorld is a world in which rows are run, not measured.
+// testWorld is a world in which rows run with few messages.
 func testWorld(t *testing.T) *world {
 	t.Helper()
 	w, err := newWorld(t.Context(), filepath.Join(built, "flowd"), "")
@@ -56,15 +56,15 @@ func testWorld(t *testing.T) *world {
 	return w
 }
 
-func TestEveryRowRunsAndItsAnswerIsRight(t *testing.T) {
+func TestEveryRowGivesARightAnswer(t *testing.T) {
 	for i := range rows {
 		r := &rows[i]
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			w := testWorld(t)
 			res := w.measure(r)
-			if len(w.wrong) > 0 {
-				t.Fatal(strings.Join(w.wrong, "\n"))
+			if len(w.failures) > 0 {
+				t.Fatal(strings.Join(w.failures, "\n"))
 			}
 			if res.Skipped != "" {
 				t.Skip(res.Skipped)
@@ -74,22 +74,22 @@ func TestEveryRowRunsAndItsAnswerIsRight(t *testing.T) {
 					t.Errorf("%s has %d rounds, want 1 (%s)", s.Name, len(s.Rounds), s.Skipped)
 				}
 			}
-			if flowd := res.Scores[0].Rounds[0]; r.metric.of(flowd) <= 0 {
+			if flowd := res.Scores[0].Rounds[0]; r.metric.value(flowd) <= 0 {
 				t.Errorf("flowd has no %s: %+v", r.metric.name, flowd)
 			}
 			if len(res.Goals) == 0 {
-				t.Error("nothing is expected of flowd")
+				t.Error("the row has no goal")
 			}
 		})
 	}
 }
 
-func TestAnOlderBinaryIsMeasuredInTurn(t *testing.T) {
+func TestAnOlderBinaryIsCompared(t *testing.T) {
 	w := testWorld(t)
 	w.vars["before"] = w.vars["flowd"]
 	res := w.measure(&rows[0])
 	if last := res.Scores[len(res.Scores)-1]; last.Name != "before" || len(last.Rounds) != 1 || last.Flowd == 0 {
-		t.Errorf("the older binary was not compared: %+v (%s)", last, strings.Join(w.wrong, "\n"))
+		t.Errorf("the older binary was not compared: %+v (%s)", last, strings.Join(w.failures, "\n"))
 	}
 }
 
@@ -111,26 +111,26 @@ func TestEveryCurveRuns(t *testing.T) {
 			if c.Name == "pipelines" {
 				c.xs[1] = 10
 			}
-			got := w.trace(c)
-			if len(w.wrong) > 0 {
-				t.Fatal(strings.Join(w.wrong, "\n"))
+			got := w.measureCurve(c)
+			if len(w.failures) > 0 {
+				t.Fatal(strings.Join(w.failures, "\n"))
 			}
 			for _, p := range got.Points {
 				if p.Cost <= 0 || p.X == 0 {
-					t.Errorf("a point without a cost: %+v", p)
+					t.Errorf("a point has no cost: %+v", p)
 				}
 			}
 		})
 	}
 }
 
-// A contestant that does other work than its row has no figures, and the run fails.
-func TestAWrongAnswerHasNoSpeed(t *testing.T) {
+// A contestant with a wrong answer gets no figures, and the command fails.
+func TestAWrongAnswerGetsNoFigures(t *testing.T) {
 	t.Parallel()
 	w := testWorld(t)
 	r := row{
-		name: "filter", does: "what copies all does not filter", metric: rate, run: files, data: events,
-		check: becomes(graded, failed),
+		name: "filter", does: "a copy is not a filter", metric: rate, run: runFiles, data: events,
+		check: transformed(graded, failed),
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/filter.flowd.yaml"},
 			{name: "line copy", command: "$self baseline copy $in $out", limit: true},
@@ -139,19 +139,19 @@ func TestAWrongAnswerHasNoSpeed(t *testing.T) {
 	}
 	res := w.measure(&r)
 	if s := res.Scores[1]; s.Skipped == "" || len(s.Rounds) > 0 {
-		t.Errorf("the wrong one has figures: %+v", s)
+		t.Errorf("the contestant with a wrong answer has figures: %+v", s)
 	}
 	if len(res.Scores[0].Rounds) != 1 || res.Goals[0].Judged {
-		t.Errorf("the right one: %+v, goals %+v", res.Scores[0], res.Goals)
+		t.Errorf("flowd has no figures, or the goal was judged: %+v, goals %+v", res.Scores[0], res.Goals)
 	}
-	if err := (report{Wrong: w.wrong}).verdict(); err == nil {
-		t.Error("the run does not fail")
+	if err := (report{Wrong: w.failures}).verdict(); err == nil {
+		t.Error("the command does not fail")
 	}
 }
 
 func TestChecks(t *testing.T) {
 	const n = 9
-	edited := func(i int) string { // as an event leaves filter and two fields
+	edited := func(i int) string { // event i as the row filter should write it
 		d, err := decode(event(nil, i))
 		if err != nil {
 			t.Fatal(err)
@@ -174,20 +174,20 @@ func TestChecks(t *testing.T) {
 		out   string
 		right bool
 	}{
-		{"all that pass", becomes(graded, failed), edited(2) + edited(5) + edited(8), true},
-		{"in another order", becomes(graded, failed), edited(8) + edited(5) + edited(2), true},
-		{"one is missing", becomes(graded, failed), edited(2) + edited(8), false},
-		{"one came twice", becomes(graded, failed), edited(2) + edited(2) + edited(5) + edited(8), false},
-		{"one that does not pass", becomes(graded, failed), edited(2) + edited(4) + edited(5) + edited(8), false},
-		{"a changed value", becomes(graded, failed),
+		{"all events that pass", transformed(graded, failed), edited(2) + edited(5) + edited(8), true},
+		{"in another order", transformed(graded, failed), edited(8) + edited(5) + edited(2), true},
+		{"a missing event", transformed(graded, failed), edited(2) + edited(8), false},
+		{"a duplicate", transformed(graded, failed), edited(2) + edited(2) + edited(5) + edited(8), false},
+		{"an event that should have been filtered", transformed(graded, failed), edited(2) + edited(4) + edited(5) + edited(8), false},
+		{"a changed value", transformed(graded, failed),
 			edited(2) + edited(5) + strings.Replace(edited(8), "critical", "harmless", 1), false},
-		{"a field of one is missing", becomes(graded, failed), edited(2) + edited(5) + string(event(nil, 8)) + "\n",
+		{"an event without the new fields", transformed(graded, failed), edited(2) + edited(5) + string(event(nil, 8)) + "\n",
 			false},
-		{"what is no JSON", becomes(graded, failed), edited(2) + edited(5) + "{\"id\":8\n", false},
-		{"what has no id", becomes(graded, failed), edited(2) + edited(5) + "\n", false},
-		{"order kept", inOrder(becomes(graded, failed)), edited(2) + edited(5) + edited(8), true},
+		{"invalid JSON", transformed(graded, failed), edited(2) + edited(5) + "{\"id\":8\n", false},
+		{"an empty line", transformed(graded, failed), edited(2) + edited(5) + "\n", false},
+		{"order kept", inOrder(transformed(graded, failed)), edited(2) + edited(5) + edited(8), true},
 		{"a copy", copied, all(), true},
-		{"a copy that is short", copied, all()[:len(all())/2], false},
+		{"half a copy", copied, all()[:len(all())/2], false},
 		{"a copy with a wrong byte", copied, strings.Replace(all(), "GET", "PUT", 1), false},
 	}
 	for _, test := range tests {
@@ -205,7 +205,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-func TestWhatIsCounted(t *testing.T) {
+func TestDeliveredMessagesAreCounted(t *testing.T) {
 	for stderr, right := range map[string]bool{
 		"p: 1,200 received: 1,200 delivered in 2ms (1 k/s)":             true,
 		"p: 1,200 received: 1,199 delivered in 2ms (1 k/s)":             false,
@@ -218,12 +218,12 @@ func TestWhatIsCounted(t *testing.T) {
 		}
 	}
 	if err := counted(output{n: 1200, stderr: "1199"}); err == nil {
-		t.Error("a baseline that counts too few is right")
+		t.Error("a baseline that counts too few messages is right")
 	}
 }
 
-// Messages of one customer that change places are noticed, those of others are not.
-func TestOrderIsCheckedByKey(t *testing.T) {
+// Only messages of the same customer have to keep their order.
+func TestOrderIsCheckedPerKey(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	none := func(output) error { return nil }
 	for text, right := range map[string]bool{
@@ -239,15 +239,15 @@ func TestOrderIsCheckedByKey(t *testing.T) {
 	}
 }
 
-// sampleReport is a run of two rows and a curve, with names that need escapes.
+// sampleReport has two rows and a curve, with names that need escapes.
 func sampleReport() report {
 	fast, slow := sample{Messages: 1e6, Bytes: 330e6, Wall: time.Second, CPU: time.Second, Peak: 40 << 20},
 		sample{Messages: 1e5, Wall: time.Second, CPU: 2 * time.Second, Peak: 30 << 20}
 	a := result{Name: "a & b", Does: "in → <out>", Metric: rate.name, Unit: rate.unit, metric: rate}
 	r := row{metric: rate, goals: []goal{{atLeast: 900}, {than: "slow", atLeast: 20}, {than: "absent", atLeast: 2}}}
-	a.judge(&r, []score{{Name: "flowd", Rounds: []sample{fast, fast}},
+	a.evaluate(&r, []score{{Name: "flowd", Rounds: []sample{fast, fast}},
 		{Name: "slow", Limit: true, Rounds: []sample{slow, slow}}, {Name: "absent", Skipped: "not on PATH"},
-		{Name: again, Rounds: []sample{fast, fast}}})
+		{Name: secondFlowd, Rounds: []sample{fast, fast}}})
 	b := result{Name: "no broker", Does: "nothing", Skipped: "there is none", metric: rate}
 	c := curve{Name: "c", Does: "d", Of: "steps", Want: linear, Points: []point{{1, 2, 3}, {10, 20, 3}, {100, 200, 3}},
 		Is: "linear", Met: true}
@@ -287,7 +287,7 @@ func TestPicturesAreWellFormed(t *testing.T) {
 	for name, text := range map[string][]byte{"bars": bars(rep), "curves": drawCurves(rep.Curves),
 		"no row": bars(report{}), "no curve": drawCurves(nil)} {
 		if bytes.Contains(text, []byte("NaN")) || bytes.Contains(text, []byte("Inf")) {
-			t.Errorf("%s has no number somewhere:\n%s", name, text)
+			t.Errorf("%s has an invalid number:\n%s", name, text)
 		}
 		for d := xml.NewDecoder(bytes.NewReader(text)); ; {
 			_, err := d.Token()
@@ -301,8 +301,7 @@ func TestPicturesAreWellFormed(t *testing.T) {
 	}
 }
 
-// The whole command, with the smallest of all rows.
-func TestTheCommandWritesWhatItIsAskedFor(t *testing.T) {
+func TestTheCommandWritesJSONPicturesAndMarkdown(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, picture := filepath.Join(dir, "f.json"), filepath.Join(dir, "f.svg")
@@ -328,7 +327,7 @@ func TestTheCommandWritesWhatItIsAskedFor(t *testing.T) {
 		t.Errorf("got %+v", rep)
 	}
 	if !strings.HasPrefix(string(block), figuresBegin) {
-		t.Errorf("stdout has no block:\n%s", block)
+		t.Errorf("stdout does not have the block of figures:\n%s", block)
 	}
 	for _, path := range []string{picture, filepath.Join(dir, "f-curves.svg")} {
 		if _, err := os.Stat(path); err != nil {
@@ -337,19 +336,18 @@ func TestTheCommandWritesWhatItIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestUsageIsChecked(t *testing.T) {
+func TestInvalidArgumentsAreRejected(t *testing.T) {
 	for _, args := range [][]string{{"rows"}, {"--rounds", "-1"}, {"--rows", "("}, {"--nothing"}} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
-			t.Errorf("%q is taken", args)
+			t.Errorf("%q is accepted", args)
 		}
 	}
 	if err := baseline([]string{"nothing"}); err == nil {
-		t.Error("a baseline that does not exist runs")
+		t.Error("an unknown baseline is accepted")
 	}
 }
 
-// What is kept beside our pipelines is used by a row, and rows find what they name.
-func TestConfigurationsAreUsed(t *testing.T) {
+func TestARowUsesEachConfiguration(t *testing.T) {
 	var used []string
 	for _, r := range rows {
 		for _, c := range r.contestants {
@@ -380,12 +378,12 @@ func TestTheGuideNamesEveryRow(t *testing.T) {
 	}
 	for _, r := range rows {
 		if !strings.Contains(block, "\n| "+r.name+" |") {
-			t.Errorf("its figures lack row %s", r.name)
+			t.Errorf("the figures lack row %s", r.name)
 		}
 	}
 	for _, c := range curves {
 		if !strings.Contains(block, "\n| "+c.Name+" |") {
-			t.Errorf("its figures lack curve %s", c.Name)
+			t.Errorf("the figures lack curve %s", c.Name)
 		}
 	}
 }

@@ -11,28 +11,28 @@ import (
 	"strings"
 )
 
-// output is what is checked after a run.
+// output has the results of a run that a check looks at.
 type output struct {
 	data   data
-	n      int    // messages that went in
-	in     string // file
-	out    string // file, or "" where nothing comes out
+	n      int    // messages in the input
+	in     string // path of the input
+	out    string // path of the output, or "" if the row has none
 	stderr string
-	all    bool // every message is decoded, not a sample
-	flowd  bool // is the contestant
+	all    bool // decode every message, not a sample
+	flowd  bool // the contestant is flowd
 }
 
-// check says what is wrong with an output: a wrong answer has no speed.
+// check returns an error if an output is wrong.
 type check func(output) error
 
 type document = map[string]any
 
-// sampled is how many messages of an output are decoded, unless all are.
+// sampled is how many messages of an output are decoded if output.all is not set.
 const sampled = 2000
 
-// becomes checks that exactly one message was delivered for each that passes, and that it
-// is what want makes of it. All ids are checked; only a sample of the documents is decoded.
-func becomes(want func(document) document, passes func(id int) bool) check {
+// transformed checks that each message for which passes is true was delivered exactly once, and
+// that want made it of the input. All ids are checked, but only a sample of the documents.
+func transformed(want func(document) document, passes func(id int) bool) check {
 	return func(o output) error {
 		seen, came := make(ids, o.n), 0
 		for id := range seen {
@@ -44,7 +44,7 @@ func becomes(want func(document) document, passes func(id int) bool) check {
 		}
 		var reference []byte
 		err := eachLine(o.out, func(line []byte) error {
-			id, err := seen.add(line)
+			id, err := seen.mark(line)
 			if err != nil {
 				return err
 			}
@@ -52,29 +52,30 @@ func becomes(want func(document) document, passes func(id int) bool) check {
 				return nil
 			}
 			reference = o.data.line(reference[:0], id)
-			return same(line, reference, want)
+			return compareDocuments(line, reference, want)
 		})
 		if err != nil {
 			return err
 		}
 		if id := slices.Index(seen, false); id >= 0 {
-			return fmt.Errorf("message %d did not come out", id)
+			return fmt.Errorf("message %d is missing", id)
 		}
 		return nil
 	}
 }
 
-// ids says of each message whether it has come out, or must not.
+// ids is true for each message that has arrived, and for those that must not arrive.
 type ids []bool
 
-// add takes the message of a line, and says which one it is.
-func (seen ids) add(line []byte) (int, error) {
+// mark records that the message of a line has arrived, and returns its id. An id that is
+// already true is an error.
+func (seen ids) mark(line []byte) (int, error) {
 	id, err := idOf(line)
 	if err != nil {
 		return 0, err
 	}
 	if id >= len(seen) || seen[id] {
-		return 0, fmt.Errorf("message %d came out, which is one too many", id)
+		return 0, fmt.Errorf("message %d is a duplicate or should have been dropped", id)
 	}
 	seen[id] = true
 	return id, nil
@@ -87,7 +88,7 @@ func decode(text []byte) (d document, err error) {
 	return d, err
 }
 
-func same(line, reference []byte, want func(document) document) error {
+func compareDocuments(line, reference []byte, want func(document) document) error {
 	got, err := decode(line)
 	if err != nil {
 		return err
@@ -102,22 +103,22 @@ func same(line, reference []byte, want func(document) document) error {
 	return nil
 }
 
-// failed says of an event whether its status is above 500.
+// failed reports whether the status of event id is above 500.
 func failed(id int) bool { return id%3 == 2 }
 
 func every(int) bool { return true }
 
-// graded is what two fields make of an event that has failed.
+// graded adds two fields to an event.
 func graded(d document) document {
 	d["severity"] = "critical"
 	d["total_eur"] = d["total"].(float64) * 2
 	return d
 }
 
-// wrapped is an event in a document around it.
+// wrapped puts an event into a field of a new document.
 func wrapped(d document) document { return document{"event": d} }
 
-// copied checks that the lines that came out are those that went in, in any order.
+// copied checks that output and input have the same lines, in any order.
 func copied(o output) error {
 	want, err := fingerprint(o.in)
 	if err != nil {
@@ -128,14 +129,14 @@ func copied(o output) error {
 		return err
 	}
 	if got != want {
-		return fmt.Errorf("%d lines came out of %d, or other ones", got.lines, want.lines)
+		return fmt.Errorf("the output differs from the input: it has %d lines, the input %d", got.lines, want.lines)
 	}
 	return nil
 }
 
 type lines struct {
 	lines int
-	sum   uint64 // of all their hashes: the order does not matter
+	sum   uint64 // of the hashes of all lines, so that their order does not matter
 }
 
 var seed = maphash.MakeSeed()
@@ -151,24 +152,24 @@ func fingerprint(path string) (l lines, err error) {
 
 var delivered = regexp.MustCompile(`([\d,]+) received: ([\d,]+) delivered in`)
 
-// counted checks rows without output: flowd reports how many messages it has delivered, a
-// baseline prints it. For others, exit code 0 is enough.
+// counted checks rows without an output. flowd reports on stderr how many messages it has
+// delivered, and a baseline prints the number. Peers need only exit with code 0.
 func counted(o output) error {
 	told := o.stderr
 	if o.flowd {
 		m := delivered.FindStringSubmatch(o.stderr)
 		if m == nil {
-			return fmt.Errorf("no report that all was delivered: %s", o.stderr)
+			return fmt.Errorf("flowd does not report that it delivered all messages: %s", o.stderr)
 		}
 		told = strings.ReplaceAll(m[2], ",", "")
 	}
 	if n, err := strconv.Atoi(told); (o.flowd || told != "") && (err != nil || n != o.n) {
-		return fmt.Errorf("%s messages arrived of %d", told, o.n)
+		return fmt.Errorf("%s of %d messages arrived", told, o.n)
 	}
 	return nil
 }
 
-// inOrder checks that messages with equal customers kept their order, and then the rest.
+// inOrder checks that the messages of each customer kept their order, and then runs the other check.
 func inOrder(then check) check {
 	return func(o output) error {
 		last := map[int]int{} // id by customer
@@ -179,7 +180,7 @@ func inOrder(then check) check {
 			}
 			customer := id % 997
 			if before, ok := last[customer]; ok && before >= id {
-				return fmt.Errorf("message %d came behind %d, of one customer", id, before)
+				return fmt.Errorf("message %d arrived after %d, which has the same customer", id, before)
 			}
 			last[customer] = id
 			return nil

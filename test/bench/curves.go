@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,12 +12,12 @@ import (
 	"time"
 )
 
-// curve is how the cost of a message grows with something. Cost is CPU time, without
-// that of starting, and the least of all rounds: what disturbs only adds to it.
+// curve measures how the cost of a message grows with x. Cost is CPU time without startup.
+// It is the minimum of all rounds, since other processes can only add to it.
 type curve struct {
 	Name   string        `json:"name"`
 	Does   string        `json:"does"`
-	Of     string        `json:"of"`   // what grows
+	Of     string        `json:"of"`   // unit of x
 	Want   string        `json:"want"` // flat or linear
 	Points []point       `json:"points"`
 	Is     string        `json:"is"`
@@ -27,11 +26,11 @@ type curve struct {
 
 	xs       []int
 	data     func(x int) data
-	files    func(x int) int // pipelines that share the messages; one by default
+	files    func(x int) int // pipelines that share the messages; 1 by default
 	pipeline func(x int) string
 }
 
-// point is one of a curve.
+// point is a point of a curve.
 type point struct {
 	X    int     `json:"x"`
 	Cost float64 `json:"us_per_message"`
@@ -47,7 +46,7 @@ func always(d data) func(int) data { return func(int) data { return d } }
 
 var curves = []curve{
 	{
-		Name: "steps", Does: "file → so many set → drop", Of: "steps", Want: linear, xs: []int{1, 2, 5, 10, 20},
+		Name: "steps", Does: "file → x steps set → drop", Of: "steps", Want: linear, xs: []int{1, 2, 5, 10, 20},
 		data: always(events),
 		pipeline: func(x int) string {
 			var steps strings.Builder
@@ -58,34 +57,34 @@ var curves = []curve{
 		},
 	},
 	{
-		Name: "keys", Does: "file → set → drop, the order of so many keys is kept", Of: "keys", Want: flat,
+		Name: "keys", Does: "file → set → drop, in order for each of x keys", Of: "keys", Want: flat,
 		xs: []int{1, 100, 10_000, 1_000_000}, data: keyed,
 		pipeline: func(int) string { return oneSet + drops + "engine: {order_by: key}\n" },
 	},
 	{
-		Name: "batch-keys", Does: "file → a batch of 100 for each of so many keys → drop", Of: "keys", Want: flat,
+		Name: "batch-keys", Does: "file → batches of 100 for each of x keys → drop", Of: "keys", Want: flat,
 		xs: []int{100, 1000, 10_000, 100_000, 1_000_000}, data: keyed,
 		pipeline: func(int) string {
 			return "batchers: {b: {key: key, batch: {size: 100, timeout: 1m}, output: out}}\n" + drops
 		},
 	},
 	{
-		Name: "pipelines", Does: "so many pipelines in one process, file → set → drop", Of: "pipelines", Want: flat,
+		Name: "pipelines", Does: "x pipelines in one process, each file → set → drop", Of: "pipelines", Want: flat,
 		xs: []int{1, 10, 30, 100}, data: always(events),
 		files: func(x int) int { return x }, pipeline: func(int) string { return oneSet + drops },
 	},
 	{
-		Name: "size", Does: "file → set → drop, messages of so many bytes", Of: "bytes", Want: linear,
+		Name: "size", Does: "file → set → drop, messages of x bytes", Of: "bytes", Want: linear,
 		xs: []int{330, 1000, 10_000, 100_000, 1_000_000}, data: sized,
 		pipeline: func(int) string { return oneSet + drops },
 	},
 	{
-		Name: "workers", Does: "file → set → drop, so many lanes", Of: "workers", Want: flat, xs: []int{1, 2, 4, 8},
+		Name: "workers", Does: "file → set → drop, x lanes", Of: "workers", Want: flat, xs: []int{1, 2, 4, 8},
 		data:     always(events),
 		pipeline: func(x int) string { return oneSet + drops + fmt.Sprintf("engine: {workers: %d}\n", x) },
 	},
 	{
-		Name: "outputs", Does: "file → set → a copy to each of so many outputs", Of: "outputs", Want: linear,
+		Name: "outputs", Does: "file → set → a copy to each of x outputs", Of: "outputs", Want: linear,
 		xs: []int{1, 2, 4, 8, 16}, data: always(events),
 		pipeline: func(x int) string {
 			var names, outputs []string
@@ -104,8 +103,8 @@ const (
 	drops  = "outputs: {out: {drop: {}}}\n"
 )
 
-// trace measures all points of a curve in turns.
-func (w *world) trace(c curve) curve {
+// measureCurve measures each point of a curve once per round.
+func (w *world) measureCurve(c curve) curve {
 	began := time.Now()
 	c.Points = make([]point, len(c.xs))
 	for round := range w.rounds {
@@ -113,17 +112,17 @@ func (w *world) trace(c curve) curve {
 			break
 		}
 		for i, x := range c.xs {
-			s, err := w.at(c, x)
+			s, err := w.measurePoint(c, x)
 			if err != nil {
-				w.wrong = append(w.wrong, fmt.Sprintf("curve %s at %d: %v", c.Name, x, err))
+				w.failures = append(w.failures, fmt.Sprintf("curve %s at %d: %v", c.Name, x, err))
 				c.Is = "failed"
 				return c
 			}
 			p := &c.Points[i]
-			if cost := cpu.of(s); p.Cost == 0 || cost < p.Cost {
+			if cost := cpu.value(s); p.Cost == 0 || cost < p.Cost {
 				p.Cost = cost
 			}
-			p.X, p.Peak = x, max(p.Peak, peak.of(s))
+			p.X, p.Peak = x, max(p.Peak, peak.value(s))
 		}
 	}
 	c.Is, c.Met = shape(c.Want, c.Points)
@@ -133,11 +132,12 @@ func (w *world) trace(c curve) curve {
 
 const (
 	curveMessages = 200_000
-	curveBytes    = 100 << 20 // where messages are large
+	curveBytes    = 100 << 20 // limits the number of large messages
 )
 
-// at is the cost at one point: of many messages, less that of hardly any.
-func (w *world) at(c curve, x int) (sample, error) {
+// measurePoint returns the cost at x: the cost of many messages minus that of few, which is
+// the cost of startup.
+func (w *world) measurePoint(c curve, x int) (sample, error) {
 	d, pipelines := c.data(x), 1
 	if c.files != nil {
 		pipelines = c.files(x)
@@ -154,7 +154,7 @@ func (w *world) at(c curve, x int) (sample, error) {
 		if err != nil {
 			return usage{}, err
 		}
-		used, err := w.do("$flowd -c $dir", map[string]string{"dir": dir, "in": path})
+		used, err := w.runCommand("$flowd -c $dir", map[string]string{"dir": dir, "in": path})
 		if err == nil {
 			err = reported(used.stderr, pipelines, n)
 		}
@@ -166,47 +166,47 @@ func (w *world) at(c curve, x int) (sample, error) {
 		return sample{}, err
 	}
 	whole, err := run(n)
-	// A few messages may cost more than many where the machine is busy.
+	// On a busy machine, few messages may cost more than many.
 	spent := max(whole.cpu-start.cpu, time.Microsecond)
 	return sample{Messages: (n - few) * pipelines, CPU: spent, Peak: whole.peak}, err
 }
 
-// reported checks that each of a number of pipelines has delivered n messages; of many,
-// those whose reports are among the last that was printed.
+// reported checks that each pipeline has delivered n messages. Of many pipelines, only the
+// last reports are kept and checked.
 func reported(stderr string, pipelines, n int) error {
 	all := delivered.FindAllStringSubmatch(stderr, -1)
 	if len(all) == 0 || pipelines == 1 && len(all) != 1 {
-		return fmt.Errorf("no report that all was delivered: %s", stderr)
+		return fmt.Errorf("flowd does not report that it delivered all messages: %s", stderr)
 	}
 	for _, m := range all {
 		if strings.ReplaceAll(m[1], ",", "") != strconv.Itoa(n) {
-			return errors.New(m[0] + ": not all was delivered")
+			return fmt.Errorf("%s: not all of %d messages were delivered", m[0], n)
 		}
 	}
 	return nil
 }
 
-// shape says whether points are where they should be: none costs twice another, or half as
-// much again as on a line. Lower costs are welcome.
+// shape reports whether points have the wanted shape. A flat curve has no point that costs
+// more than twice another. A linear one has no point more than half above a fitted line.
 func shape(want string, points []point) (is string, met bool) {
 	least, most := slices.MinFunc(points, byCost), slices.MaxFunc(points, byCost)
 	if grows := most.Cost / least.Cost; grows <= 2 {
 		return flat, true
 	} else if want == flat {
-		return fmt.Sprintf("not flat: %s as much at %d as at %d", times(grows), most.X, least.X), false
+		return fmt.Sprintf("not flat: costs %s as much at %d as at %d", formatRatio(grows), most.X, least.X), false
 	}
 	a, b := line(points)
 	for _, p := range points {
 		if off := p.Cost / (a + b*float64(p.X)); off > 1.5 {
-			return fmt.Sprintf("a knee at %d: %s as much as on the line", p.X, times(off)), false
+			return fmt.Sprintf("not linear: at %d it costs %s as much as on the line", p.X, formatRatio(off)), false
 		}
 	}
-	return fmt.Sprintf("linear: %s + %s a unit", figure(math.Max(a, 0)), figure(b)), true
+	return fmt.Sprintf("linear: %s + %s × x", formatNumber(math.Max(a, 0)), formatNumber(b)), true
 }
 
 func byCost(a, b point) int { return cmp.Compare(a.Cost, b.Cost) }
 
-// line is the one with the least relative distance from all points.
+// line fits a + b·x with the least squares of relative distances.
 func line(points []point) (a, b float64) {
 	var s, sx, sy, sxx, sxy float64
 	for _, p := range points {
@@ -223,9 +223,9 @@ func line(points []point) (a, b float64) {
 }
 
 func (c curve) print(to io.Writer) {
-	fmt.Fprintf(to, "curve %s: %s (to be %s)\n", c.Name, c.Does, c.Want)
+	fmt.Fprintf(to, "curve %s: %s (should be %s)\n", c.Name, c.Does, c.Want)
 	for _, p := range c.Points {
-		fmt.Fprintf(to, "  %9d %-10s %9s µs/message %8s MiB\n", p.X, c.Of, figure(p.Cost), figure(p.Peak))
+		fmt.Fprintf(to, "  %9d %-10s %9s µs/message %8s MiB\n", p.X, c.Of, formatNumber(p.Cost), formatNumber(p.Peak))
 	}
 	verdict := "met"
 	if !c.Met {

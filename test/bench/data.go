@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// data is what contestants read: line appends message i, without its line feed.
+// data is a kind of message. line appends message i to a slice, without a line feed.
 type data struct {
 	name string
 	line func(to []byte, i int) []byte
 }
 
-// events are of about 330 bytes; the status of a third of them is above 500.
+// events have about 330 bytes. A third of them has a status above 500.
 var events = data{"events", event}
 
 func event(to []byte, i int) []byte {
@@ -29,7 +29,7 @@ func event(to []byte, i int) []byte {
 	to = strconv.AppendInt(to, int64(i%9973), 10)
 	to = append(to, `","total":`...)
 	to = strconv.AppendInt(to, int64(i%500), 10)
-	to = append(to, '.', byte('0'+i/10%10), byte('1'+i%9)) // a trailing 0 is lost on the way through a float
+	to = append(to, '.', byte('0'+i/10%10), byte('1'+i%9)) // never ends in 0, which a float would lose
 	to = append(to, `,"customer":{"number":`...)
 	to = strconv.AppendInt(to, int64(i%997), 10)
 	to = append(to, `,"name":"Customer `...)
@@ -41,15 +41,15 @@ func event(to []byte, i int) []byte {
 	return append(to, `,"trace":"4bf92f3577b34da6a3ce929d0e0e4736"}`...)
 }
 
-// keyed are small, with this many different keys.
+// keyed are small messages with so many different keys.
 func keyed(keys int) data {
 	return data{"keyed" + strconv.Itoa(keys), func(to []byte, i int) []byte {
-		// A prime step visits the keys in no order that helps.
+		// A prime step visits the keys in an order that helps no cache.
 		return fmt.Appendf(to, `{"id":%d,"key":"k%07d","status":503,"total":12.5}`, i, i*7_368_787%keys)
 	}}
 }
 
-// sized are events that are padded to this many bytes.
+// sized are events, padded to so many bytes.
 func sized(bytes int) data {
 	return data{"sized" + strconv.Itoa(bytes), func(to []byte, i int) []byte {
 		began := len(to)
@@ -62,8 +62,8 @@ func sized(bytes int) data {
 	}}
 }
 
-// file is a file of n messages, which is written once in a run; for more than a file
-// may have, a pattern of several that are one and the same.
+// file writes a file of n messages, unless it exists. For more than w.messages, it returns a
+// pattern that matches several hard links to one file.
 func (w *world) file(d data, n int) (path string, size int64, err error) {
 	if n > w.messages {
 		return w.links(d, n)
@@ -105,7 +105,7 @@ func (w *world) links(d data, n int) (pattern string, size int64, err error) {
 	return filepath.Join(dir, "*.ndjson"), size * int64(files), nil
 }
 
-// eachLine calls f with all lines of a file.
+// eachLine calls f with each line of a file, without its line feed.
 func eachLine(path string, f func(line []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -124,7 +124,7 @@ func eachLine(path string, f func(line []byte) error) error {
 
 var idKey = []byte(`"id":`)
 
-// idOf is the field id, which nothing else in a message is called.
+// idOf returns the value of the field id. No other field of a message has this name.
 func idOf(line []byte) (int, error) {
 	_, rest, found := bytes.Cut(line, idKey)
 	end := 0
@@ -132,7 +132,7 @@ func idOf(line []byte) (int, error) {
 		end++
 	}
 	if !found || end == 0 {
-		return 0, fmt.Errorf("a message without an id came out: %.200s", line)
+		return 0, fmt.Errorf("got a message without an id: %.200s", line)
 	}
 	return strconv.Atoi(string(rest[:end]))
 }

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// These hold speed where a clock can't: objects are counted, and CPU time is compared
-// with that of another program in the same run, with much room.
+// These tests guard speed without a clock: they count heap objects, and compare CPU time with
+// another program in the same run, with a wide margin.
 
-// atMost is how many heap objects a message may cost in a whole pipeline, about twice
-// what it does: one more allocation per message in a hot loop fails.
-var atMost = map[string]float64{
+// maxObjects limits the heap objects per message of a whole pipeline, by row. Limits are about
+// twice the actual figures, so that another allocation per message in a hot loop fails.
+var maxObjects = map[string]float64{
 	"drop":        0.5,
 	"copy":        0.5,
 	"filter":      2,
@@ -27,7 +27,7 @@ func TestAllocationsOfPipelines(t *testing.T) {
 	measured := 0
 	for i := range rows {
 		r := &rows[i]
-		limit, ok := atMost[r.name]
+		limit, ok := maxObjects[r.name]
 		if !ok {
 			continue
 		}
@@ -37,20 +37,20 @@ func TestAllocationsOfPipelines(t *testing.T) {
 			w := testWorld(t)
 			w.messages = 20_000
 			got := w.allocs(r, &r.contestants[0])
-			t.Logf("%.3f objects a message", got)
+			t.Logf("%.3f objects per message", got)
 			if got <= 0 || got > limit {
-				t.Errorf("%.3f objects a message, want more than none and at most %v", got, limit)
+				t.Errorf("got %.3f objects per message, want more than 0 and at most %v", got, limit)
 			}
 		})
 	}
-	if measured != len(atMost) {
-		t.Errorf("%d rows were measured, the table has %d", measured, len(atMost))
+	if measured != len(maxObjects) {
+		t.Errorf("measured %d rows, want %d: maxObjects names rows that do not exist", measured, len(maxObjects))
 	}
 }
 
-// least is how many times less CPU than a loop around encoding/json flowd has to take
-// for filter and two fields. It takes far less; what fails here is slow by any measure.
-const least = 1.5
+// minCPURatio is the least CPU time that a loop around encoding/json may take for the row
+// filter, as a multiple of flowd's. flowd is far faster, so only a serious regression fails.
+const minCPURatio = 1.5
 
 func TestFlowdTakesLessCPUThanEncodingJSON(t *testing.T) {
 	t.Parallel()
@@ -65,49 +65,50 @@ func TestFlowdTakesLessCPUThanEncodingJSON(t *testing.T) {
 					continue
 				}
 				spent := func(n int) time.Duration {
-					s, err := files(w, &rows[i], c, n, false)
+					s, err := runFiles(w, &rows[i], c, n, false)
 					if err != nil {
 						t.Fatal(err)
 					}
 					return s.CPU
 				}
-				return spent(many) - spent(few) // without the start
+				return spent(many) - spent(few) // without startup
 			}
 		}
 		t.Fatalf("row filter has no %s", name)
 		return 0
 	}
-	// Whatever else runs only adds to CPU time, so the least of some turns is nearest.
+	// Other processes can only add to CPU time, so the minimum is the best estimate.
 	flowd, byHand := time.Hour, time.Hour
 	for range rounds {
 		flowd, byHand = min(flowd, cost("flowd")), min(byHand, cost("encoding/json"))
 	}
 	t.Logf("flowd %v, encoding/json %v", flowd, byHand)
-	if float64(flowd)*least > float64(byHand) {
-		t.Errorf("flowd takes %v for what encoding/json takes %v for, want %v times less", flowd, byHand, least)
+	if float64(flowd)*minCPURatio > float64(byHand) {
+		t.Errorf("flowd took %v and encoding/json %v, want at most 1/%v of that", flowd, byHand, minCPURatio)
 	}
 }
 
-// mostAtRest is how much anonymous memory flowd may have when nothing happens, in bytes.
+// mostAtRest limits the anonymous memory of an idle flowd, in bytes.
 const mostAtRest = 10 << 20
 
 func TestMemoryAtRest(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		t.Skipf("the limit is one of linux/amd64: pages are larger elsewhere, or can't be counted on %s", runtime.GOOS)
+		t.Skipf("the limit applies to linux/amd64 only: on %s/%s, pages are larger or can't be counted", runtime.GOOS,
+			runtime.GOARCH)
 	}
 	w := testWorld(t)
 	for i := range rows {
 		if r := &rows[i]; r.name == "memory-idle" {
-			s, err := idle(w, r, &r.contestants[0], 1, true)
+			s, err := runIdle(w, r, &r.contestants[0], 1, true)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if t.Logf("%.1f MiB", float64(s.Peak)/(1<<20)); s.Peak == 0 || s.Peak > mostAtRest {
-				t.Errorf("%d bytes of anonymous memory at rest, want more than none and at most %d", s.Peak, mostAtRest)
+				t.Errorf("%d bytes of anonymous memory at rest, want more than 0 and at most %d", s.Peak, mostAtRest)
 			}
 			return
 		}
 	}
-	t.Fatal("there is no row memory-idle")
+	t.Fatal("row memory-idle does not exist")
 }

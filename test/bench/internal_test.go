@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestRatiosAreThoseOfTheSameRound(t *testing.T) {
+func TestRatiosAreTakenWithinARound(t *testing.T) {
 	of := func(seconds ...float64) (all []sample) {
 		for _, s := range seconds {
 			all = append(all, sample{Messages: 1000, Wall: time.Duration(s * 1e9), Peak: int64(s * 1e6)})
@@ -19,19 +19,19 @@ func TestRatiosAreThoseOfTheSameRound(t *testing.T) {
 	}
 	// The machine was half as fast in the second round, for both.
 	a, b := of(1, 2, 1), of(3, 6, 3)
-	if got := rate.times(a, b); got != 3 {
+	if got := rate.ratio(a, b); got != 3 {
 		t.Errorf("a is %v times as fast, want 3", got)
 	}
-	if got := rate.times(b, a); math.Abs(got-1./3) > 1e-9 {
+	if got := rate.ratio(b, a); math.Abs(got-1./3) > 1e-9 {
 		t.Errorf("b is %v times as fast, want a third", got)
 	}
-	if got := peak.times(a, b); got != 3 {
+	if got := peak.ratio(a, b); got != 3 {
 		t.Errorf("less memory is %v times better, want 3", got)
 	}
-	if got := rate.times(a, nil); got != 0 {
-		t.Errorf("against nobody: %v, want 0", got)
+	if got := rate.ratio(a, nil); got != 0 {
+		t.Errorf("without another contestant: %v, want 0", got)
 	}
-	if got := rate.mid(a); got != 1 {
+	if got := rate.median(a); got != 1 {
 		t.Errorf("the median is %v k/s, want 1", got)
 	}
 }
@@ -46,10 +46,10 @@ func TestQuantiles(t *testing.T) {
 	if s.P50 != 500 || s.P99 != 990 || s.P999 != 999 {
 		t.Errorf("got %d, %d, %d, want 500, 990, 999", s.P50, s.P99, s.P999)
 	}
-	s.quantiles(nil) // nothing to say
+	s.quantiles(nil) // must not panic
 }
 
-// A message is due at its instant, whenever the ones before it came through.
+// A message is due at a fixed instant, whether or not earlier messages have been answered.
 func TestTheScheduleDoesNotWait(t *testing.T) {
 	began := time.Unix(0, 0)
 	c := contestant{load: 1000}
@@ -58,9 +58,9 @@ func TestTheScheduleDoesNotWait(t *testing.T) {
 	}
 	c.load = 0
 	if got := c.due(began, 2500).Sub(began); got != 0 {
-		t.Errorf("without a load it is due after %v, want at once", got)
+		t.Errorf("without a load, message 2500 is due after %v, want at once", got)
 	}
-	// What is late is sent at once, in blocks.
+	// Late messages are sent at once, in blocks.
 	var to bytes.Buffer
 	c.load = 1000
 	if err := c.send(&to, small, 300, time.Now().Add(-time.Minute)); err != nil {
@@ -73,15 +73,15 @@ func TestTheScheduleDoesNotWait(t *testing.T) {
 
 func TestTheLoadOfAnOpenRow(t *testing.T) {
 	w := &world{turn: time.Second, messages: 1_000_000}
-	turns := []contestant{{name: "flowd"}, {name: "own", own: true}, {name: "slow"}, {name: "missing"}}
+	turns := []contestant{{name: "flowd"}, {name: "own", ownLoad: true}, {name: "slow"}, {name: "missing"}}
 	sizes := make([]int, len(turns))
 	w.schedule(turns, []float64{100_000, 100_000, 5000, 0}, sizes)
 	for i, want := range []float64{1000, 20_000, 1000, 1000} {
 		if turns[i].load != want {
-			t.Errorf("%s gets %v messages a second, want %v", turns[i].name, turns[i].load, want)
+			t.Errorf("%s gets %v messages per second, want %v", turns[i].name, turns[i].load, want)
 		}
 		if sizes[i] != int(2*want) {
-			t.Errorf("%s gets %d messages, want those of two seconds", turns[i].name, sizes[i])
+			t.Errorf("%s gets %d messages, want enough for two seconds", turns[i].name, sizes[i])
 		}
 	}
 }
@@ -101,10 +101,10 @@ func TestShapesOfCurves(t *testing.T) {
 		points []point
 		met    bool
 	}{
-		{"as flat as noise lets it be", flat, at(1, 1.3, 0.9, 1.2), true},
-		{"what doubles is not flat", flat, at(1, 1.2, 1.5, 2.5), false},
+		{"flat, with noise", flat, at(1, 1.3, 0.9, 1.2), true},
+		{"more than doubles", flat, at(1, 1.2, 1.5, 2.5), false},
 		{"a line", linear, at(3, 12, 102, 1002), true},
-		{"what grows less than a line", linear, at(3, 3.5, 4, 5), true},
+		{"grows less than a line", linear, at(3, 3.5, 4, 5), true},
 		{"a knee upwards", linear, at(3, 12, 400, 40_000), false},
 	}
 	for _, test := range tests {
@@ -119,9 +119,9 @@ func TestShapesOfCurves(t *testing.T) {
 func TestBaselinesScanDocuments(t *testing.T) {
 	tests := []struct{ name, line, status, total string }{
 		{"plain", `{"status":503,"total":1.5}`, "503", "1.5"},
-		{"inner fields of the same name", `{"a":{"status":1,"total":[2]},"status":503,"total":1.5}`, "503", "1.5"},
-		{"braces and quotes in text", `{"a":"}\",\"status\":1","status":503,"total":1.5}`, "503", "1.5"},
-		{"without them", `{"a":[1,{"b":2}]}`, "", ""},
+		{"nested fields with the same names", `{"a":{"status":1,"total":[2]},"status":503,"total":1.5}`, "503", "1.5"},
+		{"braces and quotes in a string", `{"a":"}\",\"status\":1","status":503,"total":1.5}`, "503", "1.5"},
+		{"without the fields", `{"a":[1,{"b":2}]}`, "", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -133,12 +133,12 @@ func TestBaselinesScanDocuments(t *testing.T) {
 	}
 	for _, line := range []string{"", "x", "[1]", `{"a":1`, `{"a`, `{`, `{"a":"`, `{"a":"\`} {
 		if _, _, _, err := scan([]byte(line)); err == nil {
-			t.Errorf("%q is taken for an object", line)
+			t.Errorf("%q is accepted as an object", line)
 		}
 	}
 }
 
-// Baselines agree with each other, so that one can't be fast by doing less.
+// A baseline must not be fast because it does less work.
 func TestBaselinesAgree(t *testing.T) {
 	var in bytes.Buffer
 	for i := range 100 {
@@ -165,7 +165,8 @@ func TestBaselinesAgree(t *testing.T) {
 		return a["id"] == b["id"] && a["severity"] == b["severity"] && a["total_eur"] == b["total_eur"]
 	}
 	if len(results["json"]) != 33 || !slices.EqualFunc(results["splice"], results["json"], same) {
-		t.Errorf("splice gives %d documents, encoding/json %d, or others", len(results["splice"]), len(results["json"]))
+		t.Errorf("the baselines differ, or don't have 33 documents: splice %d, encoding/json %d", len(results["splice"]),
+			len(results["json"]))
 	}
 }
 
@@ -177,6 +178,6 @@ func TestLongLinesAreCopiedWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.Flush(); out.String() != in {
-		t.Errorf("%d bytes of %d", out.Len(), len(in))
+		t.Errorf("the copy differs: it has %d bytes, the input %d", out.Len(), len(in))
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// request makes n requests over HTTP, each by ask over one of so many connections, and gives
-// the latency of each. With a load it is an open loop: a request is due at its instant
-// whether or not others have been answered, and its latency counts from there, so a server
-// that stops for a while can't hide it.
+// request calls ask for n HTTP requests, over conns connections, and returns the latency of
+// each. With a load it is an open loop: each request is due at a fixed instant, whether or
+// not others have been answered, and its latency counts from that instant. So a server that
+// stalls can't hide it.
 func (c *contestant) request(address string, n, conns int, ask func(cl *client, i int) error) (
 	all []time.Duration, took time.Duration, err error) {
 	all = make([]time.Duration, n)
@@ -52,8 +52,8 @@ func (c *contestant) request(address string, n, conns int, ask func(cl *client, 
 	return all, time.Since(began), errors.Join(errs...)
 }
 
-// client is one connection to a server of HTTP/1.1. It does as little as it can, since
-// it takes its time from the cores that are measured.
+// client is a connection to an HTTP/1.1 server. It does as little as possible, since it
+// shares the CPU with the server that is measured.
 type client struct {
 	conn     net.Conn
 	answers  *bufio.Reader
@@ -70,7 +70,7 @@ func dial(address string) (*client, error) {
 	return &client{conn: conn, answers: bufio.NewReaderSize(conn, 16<<10)}, nil
 }
 
-// post sends body and returns what was answered, valid until the next one.
+// post sends body and returns the body of the response, which is valid until the next call.
 func (c *client) post(body []byte) ([]byte, error) {
 	c.request = append(c.request[:0],
 		"POST /events HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: "...)
@@ -94,7 +94,7 @@ func (c *client) answer() ([]byte, error) {
 		return nil, err
 	}
 	if len(status) < 12 || status[9] != '2' {
-		return nil, fmt.Errorf("answered %q", status)
+		return nil, fmt.Errorf("the server answered %q", status)
 	}
 	n := -1
 	for {
@@ -112,7 +112,7 @@ func (c *client) answer() ([]byte, error) {
 		}
 	}
 	if n < 0 {
-		return nil, errors.New("answered without a length")
+		return nil, errors.New("the response has no Content-Length")
 	}
 	c.received = slices.Grow(c.received[:0], n)[:n]
 	_, err = io.ReadFull(c.answers, c.received)

@@ -1,13 +1,13 @@
-// Command bench measures the built flowd and prints one table of ratios: against small
-// hand-written Go programs that do the same work, which are part of this program, and
-// against benthos and jq where they are on PATH. Run it from anywhere in the repository:
+// Command bench builds flowd, measures it, and prints a table of ratios. flowd is compared
+// with small Go programs for the same work, which are part of this command, and with
+// benthos and jq if they are on PATH. Run it from anywhere in the repository:
 //
 //	go run ./test/bench
 //
-// In each round all contestants of a row have their turn, one after the other, so what
-// drifts, drifts for all; figures are medians. Every answer is checked, as a wrong one
-// has no speed. Start reading at rows.go, which is the table; docs/performance.md
-// explains the method.
+// In each round, the contestants of a row run one after the other, so that drift of the
+// machine affects all of them. Figures are medians. Every answer is checked, and a wrong
+// answer gets no figures. Start reading at rows.go, which has the table of rows;
+// docs/performance.md explains the method.
 package main
 
 import (
@@ -45,7 +45,7 @@ func exitOn(err error) {
 	}
 }
 
-// options are the flags.
+// options are the command-line flags.
 type options struct {
 	rows, flowd, before, json, svg string
 	rounds, messages               int
@@ -55,29 +55,29 @@ type options struct {
 func parse(args []string, errs io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(errs)
-	f.StringVar(&o.rows, "rows", "", "measure only rows and curves whose names match this `REGEX`")
-	f.IntVar(&o.rounds, "rounds", 0, "`N` turns of each contestant (default 5; 3 with --quick)")
-	f.IntVar(&o.messages, "messages", 0, "at most `N` messages in a turn (default 1000000; 100000 with --quick)")
+	f.StringVar(&o.rows, "rows", "", "measure only rows and curves whose names match `REGEX`")
+	f.IntVar(&o.rounds, "rounds", 0, "run each contestant `N` times (default 5; 3 with --quick)")
+	f.IntVar(&o.messages, "messages", 0, "send at most `N` messages per turn (default 1000000; 100000 with --quick)")
 	f.StringVar(&o.flowd, "flowd", "", "measure the binary `PATH` instead of building one")
-	f.StringVar(&o.before, "before", "", "also measure the older binary `PATH`, in turn with all others")
+	f.StringVar(&o.before, "before", "", "also measure the older binary `PATH`, in the same rounds")
 	f.StringVar(&o.json, "json", "", "write all figures to `FILE`, or - for stdout")
-	f.StringVar(&o.svg, "svg", "", "draw the ratios to `FILE`; with --curves those beside it, to FILE-curves.svg")
-	f.BoolVar(&o.curves, "curves", false, "measure how cost grows, too")
-	f.BoolVar(&o.quick, "quick", false, "less of everything, in a minute")
-	f.BoolVar(&o.markdown, "markdown", false, "print the block of figures of docs/performance.md")
+	f.StringVar(&o.svg, "svg", "", "draw a chart of the table to `FILE`, and with --curves also FILE-curves.svg")
+	f.BoolVar(&o.curves, "curves", false, "also measure how cost grows")
+	f.BoolVar(&o.quick, "quick", false, "fewer rounds and messages: takes a minute")
+	f.BoolVar(&o.markdown, "markdown", false, "print the block of figures for docs/performance.md")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	if f.NArg() > 0 {
-		return o, fmt.Errorf("%q: no argument is expected (see --help)", f.Arg(0))
+		return o, fmt.Errorf("unexpected argument %q (see --help)", f.Arg(0))
 	}
 	if o.rounds < 0 || o.messages < 0 {
-		return o, errors.New("--rounds and --messages must be above 0")
+		return o, errors.New("--rounds and --messages must be positive")
 	}
 	return o, nil
 }
 
-// run is the whole program except its baselines.
+// run is the command without its baselines.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	o, err := parse(args, stderr)
 	if err != nil {
@@ -99,11 +99,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	w.rounds, w.messages = cmp.Or(o.rounds, w.rounds), cmp.Or(o.messages, w.messages)
 	table := stdout
 	if o.json == "-" || o.markdown {
-		table = stderr // stdout is for what was asked for
+		table = stderr // stdout is for the JSON or Markdown
 	}
-	rep := w.all(only, o.curves, table)
+	rep := w.measureAll(only, o.curves, table)
 	if len(rep.Rows)+len(rep.Curves) == 0 && ctx.Err() == nil {
-		return fmt.Errorf("--rows %s: nothing has such a name (see test/bench/rows*.go and, with --curves, curves.go)",
+		return fmt.Errorf("--rows %s matches no row (they are in test/bench/rows*.go; with --curves, also in curves.go)",
 			o.rows)
 	}
 	if ctx.Err() != nil {
@@ -112,18 +112,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return errors.Join(w.write(rep, o, stdout), rep.verdict())
 }
 
-// report is all that was measured.
+// report has the results of all rows and curves.
 type report struct {
 	Machine machine       `json:"machine"`
 	Rounds  int           `json:"rounds"`
 	Took    time.Duration `json:"took_ns"`
 	Rows    []result      `json:"rows"`
 	Curves  []curve       `json:"curves,omitempty"`
-	Wrong   []string      `json:"wrong,omitempty"` // answers, and programs that failed
+	Wrong   []string      `json:"wrong,omitempty"` // wrong answers, and failures of contestants
 }
 
-// all measures rows and curves whose names match, and prints each when it is done.
-func (w *world) all(only *regexp.Regexp, curved bool, table io.Writer) report {
+// measureAll measures the rows and curves whose names match, and prints each result at once.
+func (w *world) measureAll(only *regexp.Regexp, curved bool, table io.Writer) report {
 	began := time.Now()
 	rep := report{Machine: w.machine(), Rounds: w.rounds}
 	rep.head(table)
@@ -148,20 +148,20 @@ func (w *world) all(only *regexp.Regexp, curved bool, table io.Writer) report {
 			return rep
 		}
 		w.due = w.due.Add(share)
-		c = w.trace(c)
+		c = w.measureCurve(c)
 		c.print(table)
 		rep.Curves = append(rep.Curves, c)
 		fmt.Fprintf(w.log, "bench: curve %s took %.1f s\n", c.Name, c.Took.Seconds())
 	}
-	rep.Took, rep.Wrong = time.Since(began), w.wrong
+	rep.Took, rep.Wrong = time.Since(began), w.failures
 	rep.foot(table)
 	return rep
 }
 
-// verdict is an error where anything was wrong: such figures are not to be believed.
+// verdict returns an error if any contestant failed or gave a wrong answer.
 func (rep report) verdict() error {
 	if len(rep.Wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d answers were wrong or failed (they are listed above, and have no figures)", len(rep.Wrong))
+	return fmt.Errorf("%d runs failed or gave a wrong answer: they are listed above and have no figures", len(rep.Wrong))
 }

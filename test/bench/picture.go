@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Pictures are SVG with a style for light and one for dark pages.
+// style has colours for light and for dark pages.
 const style = `<style>
 text { font: 12px system-ui, sans-serif; fill: #1f2328 }
 .head { font-weight: 600 } .soft { fill: #656d76 }
@@ -21,18 +21,18 @@ text { fill: #e6edf3 } .soft { fill: #9198a1 }
 </style>
 `
 
-func open(b *bytes.Buffer, width, height int, title string) {
+func openSVG(b *bytes.Buffer, width, height int, title string) {
 	fmt.Fprintf(b,
 		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img"><title>%s</title>`+"\n%s",
 		width, height, width, height, html.EscapeString(title), style)
 }
 
-func write(b *bytes.Buffer, x, y int, class, anchor, text string) {
+func writeText(b *bytes.Buffer, x, y int, class, anchor, text string) {
 	fmt.Fprintf(b, `<text x="%d" y="%d" class="%s" text-anchor="%s">%s</text>`+"\n", x, y, class, anchor,
 		html.EscapeString(text))
 }
 
-// bars draws the result of each contestant of each row, next to the best or largest one.
+// bars draws one bar per contestant, relative to the largest figure of its row.
 func bars(rep report) []byte {
 	const (
 		width, left, right = 860, 190, 190
@@ -43,8 +43,8 @@ func bars(rep report) []byte {
 		height += head + step*len(r.Scores)
 	}
 	var b bytes.Buffer
-	open(&b, width, height, "flowd beside others")
-	write(&b, 10, 18, "soft", "start", rep.Machine.String())
+	openSVG(&b, width, height, "flowd and its contestants")
+	writeText(&b, 10, 18, "soft", "start", rep.Machine.String())
 	y := head
 	for _, r := range rep.Rows {
 		y += head
@@ -52,11 +52,11 @@ func bars(rep report) []byte {
 		if r.metric.lower {
 			better = "less is better"
 		}
-		write(&b, 10, y-8, "head", "start", r.Name)
-		write(&b, left, y-8, "soft", "start", fmt.Sprintf("%s (%s, %s)", r.Does, r.metric.unit, better))
+		writeText(&b, 10, y-8, "head", "start", r.Name)
+		writeText(&b, left, y-8, "soft", "start", fmt.Sprintf("%s (%s, %s)", r.Does, r.metric.unit, better))
 		largest := 0.0
 		for _, s := range r.Scores {
-			largest = max(largest, r.metric.mid(s.Rounds))
+			largest = max(largest, r.metric.median(s.Rounds))
 		}
 		for i, s := range r.Scores {
 			class := "peer"
@@ -66,22 +66,22 @@ func bars(rep report) []byte {
 			case s.Limit:
 				class = "limit"
 			}
-			value := r.metric.mid(s.Rounds)
+			value := r.metric.median(s.Rounds)
 			long := 0.0
 			if largest > 0 {
 				long = value / largest * (width - left - right)
 			}
-			write(&b, left-8, y+13, "", "end", s.Name)
+			writeText(&b, left-8, y+13, "", "end", s.Name)
 			fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.1f" height="%d" rx="2" class="%s"/>`+"\n", left, y+2,
 				max(long, 1), step-5, class)
-			label := figure(value)
+			label := formatNumber(value)
 			if s.Flowd > 0 && i > 0 {
-				label += "   flowd is " + times(s.Flowd)
+				label += "   flowd is " + formatRatio(s.Flowd)
 			}
 			if s.Skipped != "" {
 				label = "skipped"
 			}
-			write(&b, left+int(long)+6, y+13, "soft", "start", label)
+			writeText(&b, left+int(long)+6, y+13, "soft", "start", label)
 			y += step
 		}
 	}
@@ -89,22 +89,22 @@ func bars(rep report) []byte {
 	return b.Bytes()
 }
 
-// drawCurves draws each curve in its own field.
+// drawCurves draws the curves, three in a line.
 func drawCurves(all []curve) []byte {
 	const (
 		across       = 3
 		wide, high   = 300, 230
 		left, top    = 50, 50
 		plotW, plotH = 220, 130
-		decades      = 50 // from which ratio of ends an axis is logarithmic
+		decades      = 50 // an axis is logarithmic if its ends differ by more than this factor
 	)
 	var b bytes.Buffer
-	open(&b, across*wide, (len(all)+across-1)/across*high, "how the cost of a message grows")
+	openSVG(&b, across*wide, (len(all)+across-1)/across*high, "how the cost of a message grows")
 	for i, c := range all {
 		x0, y0 := i%across*wide+left, i/across*high+top
-		write(&b, x0-40, y0-30, "head", "start", c.Name)
-		write(&b, x0+50, y0-30, "soft", "start", "CPU µs a message, by "+c.Of)
-		write(&b, x0-40, y0-14, "soft", "start", c.Is)
+		writeText(&b, x0-40, y0-30, "head", "start", c.Name)
+		writeText(&b, x0+50, y0-30, "soft", "start", "CPU µs per message, by "+c.Of)
+		writeText(&b, x0-40, y0-14, "soft", "start", c.Is)
 		if len(c.Points) == 0 {
 			continue
 		}
@@ -117,7 +117,7 @@ func drawCurves(all []curve) []byte {
 			if logX {
 				x = math.Log(float64(p.X)/float64(first.X)) / math.Log(float64(last.X)/float64(first.X))
 			}
-			if logY { // from a tenth of the first
+			if logY { // begins at a tenth of the first point
 				y = math.Log(10*p.Cost/first.Cost) / math.Log(10*highest/first.Cost)
 			}
 			return float64(x0) + x*plotW, float64(y0) + (1-max(y, 0))*plotH
@@ -128,13 +128,13 @@ func drawCurves(all []curve) []byte {
 			x, y := at(p)
 			fmt.Fprintf(&path, "%.1f,%.1f ", x, y)
 			fmt.Fprintf(&dots, `<circle cx="%.1f" cy="%.1f" r="3" class="flowd"><title>%d: %s µs</title></circle>`+"\n",
-				x, y, p.X, figure(p.Cost))
+				x, y, p.X, formatNumber(p.Cost))
 		}
 		fmt.Fprintf(&b, `<polyline points="%s" class="line"/>`+"\n%s", bytes.TrimSpace(path.Bytes()), dots.Bytes())
-		write(&b, x0-6, y0+4, "soft", "end", figure(highest))
+		writeText(&b, x0-6, y0+4, "soft", "end", formatNumber(highest))
 		x, _ := at(first)
-		write(&b, int(x), y0+plotH+16, "soft", "middle", fmt.Sprint(first.X))
-		write(&b, x0+plotW, y0+plotH+16, "soft", "middle", fmt.Sprint(last.X))
+		writeText(&b, int(x), y0+plotH+16, "soft", "middle", fmt.Sprint(first.X))
+		writeText(&b, x0+plotW, y0+plotH+16, "soft", "middle", fmt.Sprint(last.X))
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()

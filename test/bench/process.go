@@ -16,18 +16,18 @@ import (
 	"time"
 )
 
-// deadline bounds every process, so that nothing that hangs outlives its row.
+// deadline limits the time of every process, so that a hanging one can't block the benchmark.
 const deadline = 2 * time.Minute
 
-// usage is what a process has cost.
+// usage has the resources that a process used.
 type usage struct {
 	wall, cpu time.Duration
-	peak      int64 // bytes of anonymous memory; of all memory on other systems than Linux
+	peak      int64 // bytes of anonymous memory on Linux, of resident memory elsewhere
 	code      int
 	stderr    string
 }
 
-// sample is what it has cost to handle n messages in some time.
+// sample returns u as the cost of handling n messages within the time took.
 func (u usage) sample(d data, n int, took time.Duration) sample {
 	s := sample{Messages: n, Wall: took, CPU: u.cpu, Peak: u.peak}
 	if d.line != nil {
@@ -36,19 +36,19 @@ func (u usage) sample(d data, n int, took time.Duration) sample {
 	return s
 }
 
-// process is one that runs; its memory is looked at while it does.
+// process is a started contestant. Its memory is sampled while it runs.
 type process struct {
 	cmd      *exec.Cmd
-	to, from *os.File // pipes to its stdin and from its stdout, of one that piped has started
+	to, from *os.File // pipes to its stdin and from its stdout, if startPiped has started it
 	stderr   tail
 	began    time.Time
-	ended    chan struct{} // closed when there is nothing more to look at
+	ended    chan struct{} // closed after it has exited and used and err are set
 	used     usage
 	err      error
 }
 
-// command is one of a table: words in which $NAME is replaced, with < FILE and > FILE
-// as in a shell. ok is false where its program is missing.
+// command splits text into words, expands $NAME in each, and handles < FILE and > FILE as a
+// shell does. ok is false if the program is missing.
 func (w *world) command(text string, vars map[string]string) (cmd *exec.Cmd, in, out string, ok bool) {
 	var argv []string
 	target := (*string)(nil)
@@ -76,13 +76,13 @@ func (w *world) command(text string, vars map[string]string) (cmd *exec.Cmd, in,
 	return cmd, in, out, true
 }
 
-// piped starts a command with a pipe to it and one from it, which kill closes.
-func (w *world) piped(text string, vars map[string]string) (*process, error) {
+// startPiped starts a command with pipes to its stdin and from its stdout. kill closes them.
+func (w *world) startPiped(text string, vars map[string]string) (*process, error) {
 	in, to, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer in.Close() // the process has its own
+	defer in.Close() // the process has its own copy
 	from, out, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(err, to.Close())
@@ -96,11 +96,11 @@ func (w *world) piped(text string, vars map[string]string) (*process, error) {
 	return p, nil
 }
 
-// start starts a command of the table. stdin and stdout may be nil.
+// start starts the command text. stdin and stdout may be nil.
 func (w *world) start(text string, vars map[string]string, stdin io.Reader, stdout io.Writer) (*process, error) {
 	cmd, in, out, ok := w.command(text, vars)
 	if !ok {
-		return nil, fmt.Errorf("%s: its program is not on PATH", text)
+		return nil, fmt.Errorf("%s: the program is not on PATH", text)
 	}
 	cmd.Stdin, cmd.Stdout = stdin, stdout
 	if in != "" {
@@ -108,7 +108,7 @@ func (w *world) start(text string, vars map[string]string, stdin io.Reader, stdo
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close() // the process has its own
+		defer f.Close() // the process has its own copy
 		cmd.Stdin = f
 	}
 	if out != "" {
@@ -142,7 +142,7 @@ func (w *world) launch(cmd *exec.Cmd) (*process, error) {
 	go func() {
 		defer close(p.ended)
 		defer cancel()
-		seen := look(p.pid(), exited)
+		seen := watchMemory(p.pid(), exited)
 		p.used.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		p.used.code = cmd.ProcessState.ExitCode()
 		p.used.stderr = p.stderr.String()
@@ -150,7 +150,7 @@ func (w *world) launch(cmd *exec.Cmd) (*process, error) {
 			p.used.peak = maxRSS(cmd.ProcessState)
 		}
 		if ctx.Err() != nil && w.ctx.Err() == nil {
-			p.err = fmt.Errorf("it did not end within %v", deadline)
+			p.err = fmt.Errorf("it did not exit within %v", deadline)
 		}
 	}()
 	return p, nil
@@ -158,8 +158,9 @@ func (w *world) launch(cmd *exec.Cmd) (*process, error) {
 
 func (p *process) pid() string { return strconv.Itoa(p.cmd.Process.Pid) }
 
-// look reads the most anonymous memory that a process has at any look, until it is gone; 0 where that can't be read.
-func look(pid string, exited <-chan struct{}) (peak int64) {
+// watchMemory samples the anonymous memory of a process every 5 ms until it has exited, and
+// returns the maximum. It returns 0 if the system does not report it.
+func watchMemory(pid string, exited <-chan struct{}) (peak int64) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -172,10 +173,10 @@ func look(pid string, exited <-chan struct{}) (peak int64) {
 	}
 }
 
-const patience = time.Minute // for what is on its way
+const patience = time.Minute // how long to wait for messages, commits and servers
 
-// until waits until a process has done something; lacks says what it has not done else.
-func (p *process) until(done func() bool, lacks string) error {
+// waitUntil waits until done returns true. lacks completes the error "flowd …" if it never does.
+func (p *process) waitUntil(done func() bool, lacks string) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for late := time.After(patience); !done(); {
@@ -190,7 +191,7 @@ func (p *process) until(done func() bool, lacks string) error {
 	return nil
 }
 
-// wait waits for the end of a process that should end with code 0.
+// wait waits until the process has exited. A code other than 0 is an error.
 func (p *process) wait() (usage, error) {
 	<-p.ended
 	if p.err != nil {
@@ -199,23 +200,23 @@ func (p *process) wait() (usage, error) {
 	return p.used, nil
 }
 
-// stop asks a process to end, as an operator does, and waits for it.
+// stop interrupts the process, as Ctrl-C does, and waits until it has exited.
 func (p *process) stop() (usage, error) {
 	_ = p.cmd.Process.Signal(os.Interrupt)
 	return p.wait()
 }
 
-// kill ends a process that has nothing more to say, and closes its pipes.
+// kill kills the process, if it still runs, and closes its pipes.
 func (p *process) kill() usage {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 	if p.to != nil {
-		_ = errors.Join(p.to.Close(), p.from.Close()) // or finish has
+		_ = errors.Join(p.to.Close(), p.from.Close()) // finish may have closed them
 	}
 	return p.used
 }
 
-// finish ends a process by the end of its input. It must not write anything more.
+// finish closes the stdin of the process and waits until it has exited. Further output is an error.
 func (p *process) finish() (usage, error) {
 	if err := p.to.Close(); err != nil {
 		return usage{}, err
@@ -225,13 +226,13 @@ func (p *process) finish() (usage, error) {
 		return usage{}, err
 	}
 	if len(rest) > 0 {
-		return usage{}, fmt.Errorf("more came out than went in: %.200s", rest)
+		return usage{}, fmt.Errorf("unexpected output: %.200s", rest)
 	}
 	return p.wait()
 }
 
-// do runs a command of the table to its end.
-func (w *world) do(text string, vars map[string]string) (usage, error) {
+// runCommand runs the command text and waits until it has exited.
+func (w *world) runCommand(text string, vars map[string]string) (usage, error) {
 	p, err := w.start(text, vars, nil, nil)
 	if err != nil {
 		return usage{}, err
@@ -239,19 +240,19 @@ func (w *world) do(text string, vars map[string]string) (usage, error) {
 	return p.wait()
 }
 
-// tail keeps the last of what a process prints.
+// tail keeps the last tailBytes that a process has printed.
 type tail struct {
 	mu   sync.Mutex // guards the field below
 	text []byte
 }
 
-const kept = 8 << 10 // bytes
+const tailBytes = 8 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, p...)
-	if n := len(t.text) - kept; n > 0 {
+	if n := len(t.text) - tailBytes; n > 0 {
 		t.text = append(t.text[:0], t.text[n:]...)
 	}
 	return len(p), nil

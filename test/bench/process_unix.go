@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// maxRSS is the most memory that a process had, in bytes.
+// maxRSS returns the peak of resident memory of an exited process, in bytes.
 func maxRSS(s *os.ProcessState) int64 {
 	u, ok := s.SysUsage().(*syscall.Rusage)
 	if !ok {
 		return 0
 	}
 	if runtime.GOOS == "darwin" {
-		return int64(u.Maxrss) // bytes there, KiB elsewhere
+		return int64(u.Maxrss) // in bytes on macOS, in KiB elsewhere
 	}
 	return int64(u.Maxrss) << 10
 }
 
-// anonymous is the memory of a process of Linux without the pages of files, which the kernel drops when it needs room;
-// elsewhere it is 0.
+// anonymous returns the anonymous memory of a process, in bytes. Pages of files are left out,
+// since the kernel can drop them. It returns 0 on systems other than Linux.
 func anonymous(pid string) int64 { return status(pid, "RssAnon:") }
 
 func status(pid, field string) int64 {
@@ -41,13 +41,13 @@ func status(pid, field string) int64 {
 	return kib << 10
 }
 
-// cpuOf is the CPU time that a process of Linux has used, in steps of 10 ms.
+// cpuOf returns the CPU time of a process, in steps of 10 ms. It returns 0 on systems other than Linux.
 func cpuOf(pid string) time.Duration {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // a name may hold blanks
+	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may contain spaces
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
 		return 0
@@ -57,7 +57,7 @@ func cpuOf(pid string) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// ownCPU is the CPU time that this process has used.
+// ownCPU returns the CPU time of this process.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

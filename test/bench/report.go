@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// machine is where it was measured.
+// machine describes where the figures were measured.
 type machine struct {
 	OS       string            `json:"os"`
 	CPUs     int               `json:"cpus"`
 	CPU      string            `json:"cpu"`
 	Go       string            `json:"go"`
 	Revision string            `json:"revision"`
-	Peers    map[string]string `json:"peers"` // "" where one is missing
+	Peers    map[string]string `json:"peers"` // versions; "" if a peer is missing
 }
 
 func (w *world) machine() machine {
@@ -41,7 +41,7 @@ func (w *world) machine() machine {
 }
 
 func processor() string {
-	text, _ := os.ReadFile("/proc/cpuinfo") // Linux has it
+	text, _ := os.ReadFile("/proc/cpuinfo") // Linux only
 	for line := range strings.Lines(string(text)) {
 		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(value)
@@ -54,8 +54,8 @@ func (m machine) String() string {
 	return fmt.Sprintf("%s, %d × %s, %s", m.OS, m.CPUs, m.CPU, m.Go)
 }
 
-// figure is a number with about three digits.
-func figure(x float64) string {
+// formatNumber formats x with about three digits.
+func formatNumber(x float64) string {
 	switch {
 	case x == 0:
 		return "–"
@@ -69,36 +69,36 @@ func figure(x float64) string {
 	return strconv.FormatFloat(x, 'g', 2, 64)
 }
 
-func times(x float64) string {
+func formatRatio(x float64) string {
 	if x == 0 {
 		return "–"
 	}
-	return figure(x) + "×"
+	return formatNumber(x) + "×"
 }
 
-// column is one of the table.
+// column is a column of the table.
 type column struct {
 	head string
-	of   func(score) string
+	text func(score) string
 }
 
-func mid(m metric) func(score) string {
-	return func(s score) string { return figure(m.mid(s.Rounds)) }
+func medianOf(m metric) func(score) string {
+	return func(s score) string { return formatNumber(m.median(s.Rounds)) }
 }
 
-// columns of the table; those in which a row has nothing show a dash.
+// columns of the table. A row without a figure for a column has a dash there.
 var columns = []column{
-	{"k msg/s", mid(rate)},
-	{"MB/s", mid(speed)},
-	{"CPU s/M", mid(cpu)},
-	{"MiB", mid(peak)},
-	{"allocs", mid(alloc)},
-	{"p50 ms", mid(p50)},
-	{"p99 ms", mid(p99)},
-	{"p99.9", mid(p999)},
-	{"× limit", func(s score) string { return times(s.OfLimit) }},
-	{"flowd is", func(s score) string { return times(s.Flowd) }},
-	{"less CPU", func(s score) string { return times(s.CPU) }},
+	{"k msg/s", medianOf(rate)},
+	{"MB/s", medianOf(speed)},
+	{"CPU s/M", medianOf(cpu)},
+	{"MiB", medianOf(peak)},
+	{"allocs", medianOf(alloc)},
+	{"p50 ms", medianOf(p50)},
+	{"p99 ms", medianOf(p99)},
+	{"p99.9", medianOf(p999)},
+	{"× limit", func(s score) string { return formatRatio(s.OfLimit) }},
+	{"flowd is", func(s score) string { return formatRatio(s.Flowd) }},
+	{"less CPU", func(s score) string { return formatRatio(s.CPU) }},
 }
 
 const nameWidth = 24
@@ -112,7 +112,7 @@ func (rep report) head(to io.Writer) {
 	fmt.Fprintln(to)
 }
 
-// print writes a row of the table: what it does, the contestants, the goals.
+// print writes a row: a heading, a line per contestant, a line per goal.
 func (res result) print(to io.Writer) {
 	fmt.Fprintf(to, "%s: %s", res.Name, res.Does)
 	if res.Skipped != "" {
@@ -130,9 +130,9 @@ func (res result) print(to io.Writer) {
 			fmt.Fprintf(to, " %s\n", s.skipped())
 			continue
 		}
-		fmt.Fprintf(to, " %11s", figure(res.metric.mid(s.Rounds))+" "+res.metric.unit)
+		fmt.Fprintf(to, " %11s", formatNumber(res.metric.median(s.Rounds))+" "+res.metric.unit)
 		for _, c := range columns {
-			fmt.Fprintf(to, " %8s", c.of(s))
+			fmt.Fprintf(to, " %8s", c.text(s))
 		}
 		fmt.Fprintln(to)
 	}
@@ -156,14 +156,14 @@ func (res result) noise() string {
 func (t target) String() string {
 	switch {
 	case !t.Judged:
-		return "goal " + t.Text + ": not judged, the other is missing"
+		return "goal " + t.Text + ": not judged, the other contestant has no figures"
 	case t.Met:
-		return "goal " + t.Text + ": met, " + figure(t.Got)
+		return "goal " + t.Text + ": met, " + formatNumber(t.Got)
 	}
-	return "goal " + t.Text + ": MISSED, " + figure(t.Got)
+	return "goal " + t.Text + ": MISSED, " + formatNumber(t.Got)
 }
 
-// foot says how far flowd was from itself, and what was wrong.
+// foot writes the noise, the number of goals met, and all failures.
 func (rep report) foot(to io.Writer) {
 	var noise []float64
 	met, judged := 0, 0
@@ -181,7 +181,7 @@ func (rep report) foot(to io.Writer) {
 		}
 	}
 	fmt.Fprintf(to,
-		"\nA/A: flowd against itself, in turn with all others: median ±%.1f %% of a row, what is less is noise\n",
+		"\nA/A: two runs of flowd differ by ±%.1f %% in the median row; smaller differences are noise\n",
 		median(noise))
 	fmt.Fprintf(to, "%d of %d goals met; %.0f s\n", met, judged, rep.Took.Seconds())
 	for _, text := range rep.Wrong {
@@ -189,17 +189,17 @@ func (rep report) foot(to io.Writer) {
 	}
 }
 
-// write writes what the flags ask for in addition to the table.
+// write writes the files and formats that the flags ask for.
 func (w *world) write(rep report, o options, stdout io.Writer) error {
 	var errs []error
 	if o.json != "" {
 		text, err := json.MarshalIndent(rep, "", "  ")
-		errs = append(errs, err, to(o.json, stdout, append(text, '\n')))
+		errs = append(errs, err, writeTo(o.json, stdout, append(text, '\n')))
 	}
 	if o.svg != "" {
-		errs = append(errs, to(o.svg, stdout, bars(rep)))
+		errs = append(errs, writeTo(o.svg, stdout, bars(rep)))
 		if len(rep.Curves) > 0 {
-			errs = append(errs, to(strings.TrimSuffix(o.svg, ".svg")+"-curves.svg", stdout, drawCurves(rep.Curves)))
+			errs = append(errs, writeTo(strings.TrimSuffix(o.svg, ".svg")+"-curves.svg", stdout, drawCurves(rep.Curves)))
 		}
 	}
 	if o.markdown {
@@ -209,10 +209,10 @@ func (w *world) write(rep report, o options, stdout io.Writer) error {
 	return errors.Join(errs...)
 }
 
-func to(path string, stdout io.Writer, text []byte) error {
+func writeTo(path string, stdout io.Writer, text []byte) error {
 	if path == "-" {
 		_, err := stdout.Write(text)
 		return err
 	}
-	return os.WriteFile(path, text, 0o644) //nolint:gosec // it is for all to read
+	return os.WriteFile(path, text, 0o644) //nolint:gosec // others may read it
 }

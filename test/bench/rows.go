@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// program is the first word of a contestant's command.
+// isFlowd reports whether the contestant is flowd, whichever binary.
 func (c *contestant) isFlowd() bool {
 	return strings.HasPrefix(c.command, "$flowd ") || strings.HasPrefix(c.command, "$before ")
 }
 
-// rows are the table of work: those that end with their input are in this file. Goals are ratios to the limit or to a peer where there
-// is one, since times drift with the machine and ratios taken in one run do not.
+// rows has all benchmarks. The ones in this file end with their input. Where possible, goals
+// are ratios to the limit or to a peer: unlike times, ratios within a run don't drift with
+// the machine.
 var rows = complete(fileRows, languageRows, httpRows, brokerRows, kafkaRows, mqttRows, natsRows, redisRows,
-	objectRows, sqlRows, houseRows, poisonRows, pollRows, stdinRows, poolRows, parquetRows, memoryRows)
+	objectRows, sqlRows, clickhouseRows, poisonRows, pollRows, stdinRows, poolRows, parquetRows, memoryRows)
 
 var fileRows = []row{
 	{
@@ -28,7 +29,7 @@ var fileRows = []row{
 		goals:       []goal{{atLeast: 2000}, {than: "line copy", atLeast: 0.5}, {than: "benthos", atLeast: 18}},
 	},
 	{
-		name: "filter", does: "file → filter, 2 set → file; a third passes", check: becomes(graded, failed),
+		name: "filter", does: "file → filter, 2 × set → file; a third passes", check: transformed(graded, failed),
 		data: events,
 		contestants: []contestant{
 			inFlowd("filter"), theLimit("scan and splice", "splice $in $out"),
@@ -43,7 +44,7 @@ var fileRows = []row{
 			{than: "jq", atLeast: 12}, {metric: peak, atMost: 60}},
 	},
 	{
-		name: "stdin", does: "stdin → filter, 2 set → stdout", check: becomes(graded, failed), data: events,
+		name: "stdin", does: "stdin → filter, 2 × set → stdout", check: transformed(graded, failed), data: events,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/stdin.flowd.yaml < $in > $out"},
 			theLimit("scan and splice", "splice - < $in > $out"),
@@ -54,7 +55,7 @@ var fileRows = []row{
 			{than: "jq", atLeast: 7}},
 	},
 	{
-		name: "map", does: "file → decode and encode all of it → file", check: becomes(wrapped, every), data: events,
+		name: "map", does: "file → decode and encode each message → file", check: transformed(wrapped, every), data: events,
 		contestants: []contestant{
 			inFlowd("map"), theLimit("encoding/json", "json-wrap $in $out"), inBenthos("map"),
 			{name: "jq", command: "$jq -c -f $conf/map.jq $in > $out"},
@@ -69,66 +70,66 @@ var fileRows = []row{
 		goals: []goal{{atLeast: 3000}, {than: "benthos", atLeast: 13.7}},
 	},
 	{
-		name: "keyed", does: "file → one open batch for each of a million keys → drop", check: counted,
+		name: "keyed", does: "file → an open batch for each of a million keys → drop", check: counted,
 		data:        keyed(1_000_000),
 		contestants: []contestant{inFlowd("keyed"), theLimit("split lines", "split $in")},
 		goals:       []goal{{atLeast: 500}, {metric: peak, atMost: 150}},
 	},
 	{
-		name: "order", does: "8 lanes that keep the order of 997 keys", check: becomes(graded, failed), data: events,
+		name: "order", does: "file → filter, 2 × set → file, 8 lanes, in order for each of 997 keys", check: transformed(graded, failed), data: events,
 		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/order.flowd.yaml", check: inOrder(becomes(graded, failed))},
+			{name: "flowd", command: "$flowd -c $conf/order.flowd.yaml", check: inOrder(transformed(graded, failed))},
 			{name: "unordered", command: "$flowd -c $conf/unordered.flowd.yaml", limit: true},
 		},
 		goals: []goal{{than: "unordered", atLeast: 0.85}},
 	},
 	{
-		name: "tax", does: "the engine alone: an identity step, acks on", metric: tax, run: alone, times: 5,
+		name: "tax", does: "CPU time of the engine alone: a step that does nothing, with acknowledgements", metric: tax, run: runEngineAlone, times: 5,
 		contestants: []contestant{{name: "flowd", command: "$self baseline identity $n"}},
 		goals:       []goal{{atMost: 100}},
 	},
 }
 
-// alone is the runner of a row in which flowd's engine runs in a process that says what
-// the messages alone have cost: the start of a program would be most of it.
-func alone(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
-	used, err := w.once(r, c, n)
+// runEngineAlone is the runner of a row whose contestant reports the CPU time of the messages
+// itself, since most of a process's CPU time would be startup.
+func runEngineAlone(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+	used, err := w.runToEnd(r, c, n)
 	if err != nil {
 		return s, err
 	}
 	var came int
 	if _, err := fmt.Sscan(used.stderr, &came, (*int64)(&s.CPU)); err != nil || came != n {
-		return s, fmt.Errorf("%d messages of %d came out: %s", came, n, used.stderr)
+		return s, fmt.Errorf("%d of %d messages were delivered: %s", came, n, used.stderr)
 	}
 	s.Messages, s.Wall, s.Peak = n, used.wall, used.peak
 	return s, nil
 }
 
-// inFlowd is flowd with one of the pipelines beside this file.
+// inFlowd is flowd with a pipeline from the directory configs.
 func inFlowd(pipeline string) contestant {
 	return contestant{name: "flowd", command: flowdRuns + " $conf/" + pipeline + ".flowd.yaml"}
 }
 
-// inBenthos is its peer, which does the same.
+// inBenthos is benthos with the configuration that does the same.
 func inBenthos(pipeline string) contestant {
 	return contestant{name: "benthos", command: "$benthos -c $conf/" + pipeline + ".benthos.yaml"}
 }
 
-// theLimit is the one of our baselines that ratios are taken to.
+// theLimit is a baseline of this program, as the limit of its row.
 func theLimit(name, baseline string) contestant {
 	return contestant{name: name, command: "$self baseline " + baseline, limit: true}
 }
 
-// complete fills in what most rows have in common.
+// complete concatenates the tables and sets defaults.
 func complete(tables ...[]row) []row {
 	all := slices.Concat(tables...)
 	for i := range all {
 		r := &all[i]
-		if r.metric.of == nil {
+		if r.metric.value == nil {
 			r.metric = rate
 		}
 		if r.run == nil {
-			r.run = files
+			r.run = runFiles
 		}
 	}
 	return all

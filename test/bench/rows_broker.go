@@ -20,13 +20,13 @@ var brokerRows = []row{
 	rabbit("classic"),
 	rabbit("quorum"),
 	{
-		name: "sqs", does: "SQS that answers after 1 ms, one request at a time: ten messages a request against one",
-		data: small, run: toSQS, fixed: 500,
+		name: "sqs", does: "SQS with a latency of 1 ms, one request at a time: ten messages per request, compared with one",
+		data: small, run: runSQS, fixed: 500,
 		contestants: []contestant{
 			inFlowd("sqs"),
-			{name: "one by one", command: "$flowd -c $conf/sqs-single.flowd.yaml", limit: true},
+			{name: "one per request", command: "$flowd -c $conf/sqs-single.flowd.yaml", limit: true},
 		},
-		goals: []goal{{than: "one by one", atLeast: 5}},
+		goals: []goal{{than: "one per request", atLeast: 5}},
 	},
 }
 
@@ -41,36 +41,39 @@ var padded = data{"padded", func(to []byte, i int) []byte {
 
 func rabbit(kind string) row {
 	return row{
-		name: "rabbitmq-" + kind, does: kind + " queue → set → " + kind + " queue, persistent, confirmed", data: padded,
+		name: "rabbitmq-" + kind, does: kind + " queue → set → " + kind + " queue, persistent and confirmed", data: padded,
 		needs: rabbitmq, cap: 16_000,
-		run:         func(w *world, r *row, c *contestant, n int, all bool) (sample, error) { return relay(w, r, c, n, kind) },
+		run: func(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
+			return runRabbitMQ(w, r, c, n, kind)
+		},
 		contestants: []contestant{inFlowd("rabbitmq"), theLimit("Go relay", "amqp-relay $url $from $to")},
 		goals:       []goal{{atLeast: 12}, {than: "Go relay", atLeast: 1.14}},
 	}
 }
 
-// tb is as much of a test as brokertest needs to start a broker or say why not.
-type tb struct {
+// skipRecorder is a testing.TB for packages that start servers. It records why a server was
+// skipped.
+type skipRecorder struct {
 	testing.TB
 	why string
 }
 
-func (t *tb) Helper()      {}
-func (t *tb) Name() string { return "bench" }
+func (t *skipRecorder) Helper()      {}
+func (t *skipRecorder) Name() string { return "bench" }
 
-func (t *tb) Skip(args ...any) {
+func (t *skipRecorder) Skip(args ...any) {
 	t.why = fmt.Sprint(args...)
 	runtime.Goexit()
 }
 
-// rabbitmq starts the broker with the first row that needs it; it ends with this process.
+// rabbitmq starts a broker, which runs until this process exits, or says why it can't.
 func rabbitmq(w *world) error {
 	if w.broker != nil {
 		return nil
 	}
-	var t tb
+	var t skipRecorder
 	done := make(chan struct{})
-	go func() { // Skip ends it
+	go func() { // Skip ends this goroutine
 		defer close(done)
 		w.broker = brokertest.RabbitMQ(&t)
 	}()
@@ -78,17 +81,17 @@ func rabbitmq(w *world) error {
 	if w.broker == nil {
 		return errors.New(t.why)
 	}
-	conn, err := amqp091.Dial(w.broker.URL) // one of others' may be down
+	conn, err := amqp091.Dial(w.broker.URL) // a broker named by the variable may be down
 	if err != nil {
 		w.broker = nil
-		return fmt.Errorf("RabbitMQ does not answer: %w (look at %s)", err, brokertest.Variable)
+		return fmt.Errorf("RabbitMQ is not reachable: %w (check %s)", err, brokertest.Variable)
 	}
 	return conn.Close()
 }
 
-// relay is the runner of rows that move n messages from one queue to another. What is
-// measured is the time from the first one to the last one there.
-func relay(w *world, r *row, c *contestant, n int, kind string) (s sample, err error) {
+// runRabbitMQ is the runner of rows that move n messages from one queue to another. It measures
+// the time between the arrival of the first and of the last message.
+func runRabbitMQ(w *world, r *row, c *contestant, n int, kind string) (s sample, err error) {
 	conn, ch, err := channel(w.broker.URL)
 	if err != nil {
 		return s, err
@@ -112,7 +115,7 @@ func relay(w *world, r *row, c *contestant, n int, kind string) (s sample, err e
 		return s, err
 	}
 	defer p.kill()
-	began, err := holds(ch, to, n, p.ended)
+	began, err := waitForMessages(ch, to, n, p.ended)
 	if err != nil {
 		return s, fmt.Errorf("%w: %s", err, p.stderr.String())
 	}
@@ -121,10 +124,10 @@ func relay(w *world, r *row, c *contestant, n int, kind string) (s sample, err e
 	if err != nil {
 		return s, err
 	}
-	return used.sample(r.data, n, took), emptied(ch, to, r.data, n)
+	return used.sample(r.data, n, took), checkQueue(ch, to, r.data, n)
 }
 
-// fill puts n messages into a queue and waits until they are there.
+// fill publishes n messages to a queue and waits until the queue has them.
 func fill(ch *amqp091.Channel, queue string, d data, n int) error {
 	var last *amqp091.DeferredConfirmation
 	for i := range n {
@@ -139,13 +142,13 @@ func fill(ch *amqp091.Channel, queue string, d data, n int) error {
 		}
 	}
 	last.Wait()
-	_, err := holds(ch, queue, n, nil)
+	_, err := waitForMessages(ch, queue, n, nil)
 	return err
 }
 
-// holds waits until a queue has n messages, and says when it saw the first. The end of a
-// process that should put them there ends it, too.
-func holds(ch *amqp091.Channel, queue string, n int, ended <-chan struct{}) (first time.Time, err error) {
+// waitForMessages waits until a queue has n messages, and returns when it saw the first. It
+// fails if the process that publishes them ends.
+func waitForMessages(ch *amqp091.Channel, queue string, n int, ended <-chan struct{}) (first time.Time, err error) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for late := time.After(patience); ; {
@@ -162,15 +165,15 @@ func holds(ch *amqp091.Channel, queue string, n int, ended <-chan struct{}) (fir
 		select {
 		case <-tick.C:
 		case <-ended:
-			return first, errors.New("it ended")
+			return first, errors.New("the process exited")
 		case <-late:
-			return first, fmt.Errorf("%d of %d messages came to %s", q.Messages, n, queue)
+			return first, fmt.Errorf("%d of %d messages arrived in queue %s", q.Messages, n, queue)
 		}
 	}
 }
 
-// emptied takes what arrived in a queue, which must be n messages with one field more.
-func emptied(ch *amqp091.Channel, queue string, d data, n int) error {
+// checkQueue consumes n messages from a queue, which must have one field more than the input.
+func checkQueue(ch *amqp091.Channel, queue string, d data, n int) error {
 	deliveries, err := ch.Consume(queue, "", true, false, false, false, nil)
 	if err != nil {
 		return err
@@ -182,18 +185,18 @@ func emptied(ch *amqp091.Channel, queue string, d data, n int) error {
 			if !ok {
 				return errors.New("the broker closed the channel")
 			}
-			id, err := seen.add(m.Body)
+			id, err := seen.mark(m.Body)
 			if err != nil {
 				return err
 			}
-			if err := same(m.Body, d.line(nil, id), critical); err != nil {
+			if err := compareDocuments(m.Body, d.line(nil, id), critical); err != nil {
 				return err
 			}
 			if m.DeliveryMode != amqp091.Persistent {
-				return fmt.Errorf("message %d came out transient", id)
+				return fmt.Errorf("message %d is not persistent", id)
 			}
 		case <-late:
-			return fmt.Errorf("not all of %d messages can be taken from %s", n, queue)
+			return fmt.Errorf("queue %s does not deliver all of %d messages", queue, n)
 		}
 	}
 	return nil
@@ -204,8 +207,8 @@ func critical(d document) document {
 	return d
 }
 
-// toSQS is the runner of the row that sends to a service in this process.
-func toSQS(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+// runSQS is the runner of the row that sends to a fake SQS in this process.
+func runSQS(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
 	vars, err := w.prepare(r, c, n)
 	if err != nil {
 		return s, err
@@ -221,19 +224,19 @@ func toSQS(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error)
 		"aws_secret_access_key": "bench",
 		"aws_config_file":       os.DevNull, "aws_shared_credentials_file": os.DevNull, "aws_profile": "",
 	})
-	used, err := w.do(c.command, vars)
+	used, err := w.runCommand(c.command, vars)
 	if err != nil {
 		return s, err
 	}
 	seen := make(ids, n)
 	came := service.Messages("orders")
 	for _, m := range came {
-		if _, err := seen.add([]byte(m.Body)); err != nil {
+		if _, err := seen.mark([]byte(m.Body)); err != nil {
 			return s, err
 		}
 	}
 	if len(came) != n {
-		return s, fmt.Errorf("%d messages arrived of %d", len(came), n)
+		return s, fmt.Errorf("%d of %d messages arrived", len(came), n)
 	}
 	return used.sample(data{}, n, used.wall), nil
 }

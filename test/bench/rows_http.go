@@ -18,8 +18,8 @@ import (
 
 var httpRows = []row{
 	{
-		name: "http", does: "HTTP POST, one message a request, 32 connections, as fast as they are answered",
-		data: events, run: posts(32, sink),
+		name: "http", does: "HTTP POST → drop, one message per request, 32 connections at full speed",
+		data: events, run: runHTTP(32, sink),
 		contestants: []contestant{
 			inFlowd("http"), theLimit("net/http echo", "http-echo $listen"), inBenthos("http"),
 		},
@@ -27,16 +27,16 @@ var httpRows = []row{
 			{metric: p99, atMost: 5}},
 	},
 	{
-		name: "latency-reply", does: "HTTP and back with the payload as reply, open loop at 20 % load", data: events,
-		metric: p99, run: posts(64, reply), open: true,
+		name: "latency-reply", does: "HTTP POST with the payload as reply, open loop at 20 % load", data: events,
+		metric: p99, run: runHTTP(64, reply), open: true,
 		contestants: []contestant{
 			inFlowd("reply"), theLimit("net/http echo", "http-echo $listen"), inBenthos("reply"),
 		},
 		goals: []goal{{atMost: 5}},
 	},
 	{
-		name: "latency-http", does: "HTTP → HTTP, answered when the other has answered, open loop at 20 % load",
-		data: events, metric: p99, run: posts(64, relayed), open: true,
+		name: "latency-http", does: "HTTP → HTTP, answered once the second server has answered, open loop at 20 % load",
+		data: events, metric: p99, run: runHTTP(64, relayed), open: true,
 		contestants: []contestant{
 			inFlowd("relay"), theLimit("net/http relay", "http-relay $listen $target"), inBenthos("relay"),
 		},
@@ -44,20 +44,20 @@ var httpRows = []row{
 	},
 }
 
-// end is what becomes of what a server is sent.
-type end int
+// serverKind says what a contestant does with a request.
+type serverKind int
 
 const (
-	sink    end = iota // taken
-	reply              // answered with what was sent
-	relayed            // sent on to another server
+	sink    serverKind = iota // drops the message
+	reply                     // answers with the message
+	relayed                   // sends the message to another server
 )
 
-// posts is the runner of rows whose contestants are servers: each gets n messages over this
-// many connections.
-func posts(conns int, to end) runner {
+// runHTTP is the runner of rows whose contestants are servers. It sends each of them n
+// messages over conns connections.
+func runHTTP(conns int, to serverKind) runner {
 	return func(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
-		var got atomic.Int64 // messages that were sent on
+		var got atomic.Int64 // messages that the other server received
 		other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if body, err := io.ReadAll(r.Body); err == nil {
 				if _, err := idOf(body); err == nil {
@@ -75,8 +75,8 @@ func posts(conns int, to end) runner {
 		if err != nil {
 			return s, err
 		}
-		defer p.kill() // where it has not ended before
-		if err := p.listens(address); err != nil {
+		defer p.kill() // after an error
+		if err := p.waitUntilListening(address); err != nil {
 			return s, err
 		}
 		all, took, err := c.request(address, n, min(conns, n), func(cl *client, i int) error {
@@ -98,18 +98,18 @@ func posts(conns int, to end) runner {
 		s.Load = c.load
 		s.quantiles(all)
 		if got := int(got.Load()); to == relayed && got != n {
-			return s, fmt.Errorf("%d messages arrived of %d", got, n)
+			return s, fmt.Errorf("%d of %d messages arrived", got, n)
 		}
-		if c.isFlowd() { // it reports what it has delivered, too
+		if c.isFlowd() { // flowd also reports what it has delivered
 			return s, counted(output{n: n, stderr: used.stderr, flowd: true})
 		}
 		return s, nil
 	}
 }
 
-// listens waits until a server takes connections.
-func (p *process) listens(address string) error {
-	return p.until(func() bool {
+// waitUntilListening waits until a server accepts connections.
+func (p *process) waitUntilListening(address string) error {
+	return p.waitUntil(func() bool {
 		c, err := net.Dial("tcp", address)
 		return err == nil && c.Close() == nil
 	}, "does not listen")
@@ -123,7 +123,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// httpEcho listens on args[0] and answers with what it is sent.
+// httpEcho listens on args[0] and answers each request with its body.
 func httpEcho(args []string) error {
 	return serve(args[0], func(w http.ResponseWriter, body []byte) error {
 		_, err := w.Write(body)
@@ -131,7 +131,7 @@ func httpEcho(args []string) error {
 	})
 }
 
-// httpRelay listens on args[0] and sends on to args[1].
+// httpRelay listens on args[0] and sends each request to args[1].
 func httpRelay(args []string) error {
 	send := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 30 * time.Second}
 	url := "http://" + args[1] + "/events"
@@ -148,7 +148,7 @@ func httpRelay(args []string) error {
 	})
 }
 
-// serve answers requests until it is interrupted.
+// serve answers requests until the process is interrupted.
 func serve(address string, handle func(w http.ResponseWriter, body []byte) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -17,11 +17,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// kafkaRows are about a cluster in a process of its own, which contestants reach over TCP. A run ends when the group has
-// committed everything.
+// kafkaRows use a cluster in a separate process, over TCP. A run ends when the consumer group has committed all offsets.
 var kafkaRows = []row{
 	{
-		name: "kafka-drop", does: "topic → drop, committed", data: orders, fixed: 1_000_000, run: drained, needs: kafka,
+		name: "kafka-drop", does: "topic → drop, with commits", data: orders, fixed: 1_000_000, run: runKafkaDrain, needs: kafka,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/kafka-drop.flowd.yaml", vars: four},
 			{name: "franz-go", command: "$self baseline kafka-drop $broker $from $group", vars: four, limit: true},
@@ -29,7 +28,7 @@ var kafkaRows = []row{
 		goals: []goal{{than: "franz-go", atLeast: 0.85}},
 	},
 	{
-		name: "kafka-relay", does: "topic → topic, all replicas, committed", data: orders, fixed: 1_000_000, run: forwarded,
+		name: "kafka-relay", does: "topic → topic, acks from all replicas, with commits", data: orders, fixed: 1_000_000, run: runKafkaForward,
 		needs: kafka,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/kafka-relay.flowd.yaml", vars: four},
@@ -39,7 +38,7 @@ var kafkaRows = []row{
 	},
 	{
 		name: "kafka-transactions", does: "topic → topic, in transactions of 1,000", data: orders, fixed: 200_000,
-		run: forwarded, needs: kafka,
+		run: runKafkaForward, needs: kafka,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/kafka-transactions.flowd.yaml", vars: four},
 			{name: "franz-go", command: "$self baseline kafka-transactions $broker $from $group $to", vars: four, limit: true},
@@ -47,8 +46,8 @@ var kafkaRows = []row{
 		goals: []goal{{than: "franz-go", atLeast: 0.85}},
 	},
 	{
-		name: "kafka-avro", does: "topic of Avro → filter, set → topic of JSON", data: avroOrders, fixed: 1_000_000,
-		run: forwarded, needs: kafka,
+		name: "kafka-avro", does: "topic with Avro → filter, set → topic with JSON", data: avroOrders, fixed: 1_000_000,
+		run: runKafkaForward, needs: kafka,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/kafka-avro.flowd.yaml", vars: four},
 			{name: "franz-go", command: "$self baseline kafka-avro $broker $from $group $to $conf/order.avsc", vars: four,
@@ -57,8 +56,8 @@ var kafkaRows = []row{
 		goals: []goal{{than: "franz-go", atLeast: 0.85}},
 	},
 	{
-		name: "memory-kafka", does: "the most anonymous memory for a topic of 200 partitions: against one of 4", metric: peak,
-		data: orders, fixed: 1_000_000, run: drained, needs: kafka,
+		name: "memory-kafka", does: "topic → drop: peak memory with 200 partitions, compared with 4", metric: peak,
+		data: orders, fixed: 1_000_000, run: runKafkaDrain, needs: kafka,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/kafka-drop.flowd.yaml", vars: map[string]string{"partitions": "200"}},
 			{name: "4 partitions", command: "$flowd -c $conf/kafka-drop.flowd.yaml", vars: four, limit: true},
@@ -69,7 +68,7 @@ var kafkaRows = []row{
 
 var four = map[string]string{"partitions": "4"}
 
-// orders are of about 250 bytes.
+// orders have about 250 bytes.
 var orders = data{"orders", func(to []byte, i int) []byte {
 	to = append(to, `{"id":`...)
 	to = strconv.AppendInt(to, int64(i), 10)
@@ -83,7 +82,7 @@ var orders = data{"orders", func(to []byte, i int) []byte {
 		`Gecko/20100101","trace":"4bf92f3577b34da6a3ce929d0e0e4736"}`...)
 }}
 
-// avroOrders are the same in Avro's binary form.
+// avroOrders are orders in Avro's binary encoding.
 var avroOrders = data{"avro-orders", func(to []byte, i int) []byte {
 	text := func(s string) {
 		to = binary.AppendVarint(to, int64(len(s)))
@@ -104,8 +103,8 @@ var avroOrders = data{"avro-orders", func(to []byte, i int) []byte {
 	return to
 }}
 
-// arrives is what becomes of message i, and whether it is kept.
-func arrives(r *row, i int) (line []byte, kept bool) {
+// expectedRecord returns the record that message i should become, and whether it should arrive.
+func expectedRecord(r *row, i int) (line []byte, kept bool) {
 	if r.data.name != avroOrders.name {
 		return r.data.line(nil, i), true
 	}
@@ -113,18 +112,18 @@ func arrives(r *row, i int) (line []byte, kept bool) {
 	return append(line[:len(line)-1], `,"units":3}`...), i%997%10 != 0
 }
 
-// cluster is one in a process of its own.
+// cluster is a Kafka cluster in a separate process.
 type cluster struct {
 	process *exec.Cmd
-	alive   io.Closer // its stdin, with which it ends, as it does with this process
-	broker  string    // one of three
+	alive   io.Closer // its stdin: the process exits when this is closed, or when this program exits
+	broker  string    // address of one of three brokers
 	client  *kgo.Client
 	admin   *kadm.Client
-	serial  int             // of groups and topics
-	filled  map[string]bool // topics that are read again and again
+	serial  int             // makes names of groups and topics unique
+	filled  map[string]bool // topics that several runs read
 }
 
-// kafka starts the cluster with the first row that needs it; it ends with the world.
+// kafka starts the cluster, which runs until the world is closed.
 func kafka(w *world) error {
 	if w.cluster != nil {
 		return nil
@@ -144,7 +143,7 @@ func kafka(w *world) error {
 	}
 	w.cluster = c
 	if c.broker, err = bufio.NewReader(says).ReadString('\n'); err != nil {
-		return fmt.Errorf("the cluster does not say where it listens: %w", err)
+		return fmt.Errorf("the cluster did not print its address: %w", err)
 	}
 	c.broker = strings.TrimSpace(c.broker)
 	c.client, err = kgo.NewClient(kgo.SeedBrokers(c.broker), kgo.MaxBufferedRecords(1<<16),
@@ -163,14 +162,14 @@ func (c *cluster) close() error {
 	return errors.Join(c.alive.Close(), c.process.Wait())
 }
 
-// topic creates one.
+// topic creates a topic.
 func (c *cluster) topic(ctx context.Context, name string, partitions int) error {
 	answer, err := c.admin.CreateTopic(ctx, int32(partitions), 1, nil, name)
 	return errors.Join(err, answer.Err)
 }
 
-// source is a topic with n messages, which is filled once.
-func (c *cluster) source(ctx context.Context, d data, n, partitions int) (name string, err error) {
+// filledTopic returns a topic with n messages. It fills the topic on the first call.
+func (c *cluster) filledTopic(ctx context.Context, d data, n, partitions int) (name string, err error) {
 	name = fmt.Sprintf("%s-%d-%d", d.name, n, partitions)
 	if c.filled[name] {
 		return name, nil
@@ -201,37 +200,37 @@ func (c *cluster) source(ctx context.Context, d data, n, partitions int) (name s
 	return name, err
 }
 
-// drained is the runner of rows that read a topic to its end.
-func drained(w *world, r *row, c *contestant, n int, _ bool) (sample, error) {
-	s, used, err := w.consumed(r, c, n, "")
+// runKafkaDrain is the runner of rows that read a topic.
+func runKafkaDrain(w *world, r *row, c *contestant, n int, _ bool) (sample, error) {
+	s, used, err := w.consumeTopic(r, c, n, "")
 	if err != nil {
 		return s, err
 	}
 	return s, counted(output{n: n, stderr: used.stderr, flowd: c.isFlowd()})
 }
 
-// forwarded is the runner of rows that move all of a topic to another one.
-func forwarded(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
+// runKafkaForward is the runner of rows that copy a topic to another one.
+func runKafkaForward(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
 	w.cluster.serial++
 	to := fmt.Sprintf("to-%d", w.cluster.serial)
 	if err := w.cluster.topic(w.ctx, to, 4); err != nil {
 		return s, err
 	}
-	defer w.cluster.admin.DeleteTopic(w.ctx, to) //nolint:errcheck // the cluster ends anyway
-	if s, _, err = w.consumed(r, c, n, to); err != nil {
+	defer w.cluster.admin.DeleteTopic(w.ctx, to) //nolint:errcheck // the cluster is closed anyway
+	if s, _, err = w.consumeTopic(r, c, n, to); err != nil {
 		return s, err
 	}
-	return s, w.cluster.came(w.ctx, to, r, n, all)
+	return s, w.cluster.checkTopic(w.ctx, to, r, n, all)
 }
 
-// consumed runs a contestant until its group has committed n messages. What is measured is the time from the first
-// commit that is seen to the last.
-func (w *world) consumed(r *row, c *contestant, n int, to string) (s sample, used usage, err error) {
+// consumeTopic runs a contestant until its group has committed n messages. It measures the time from the first commit that
+// it sees to the last.
+func (w *world) consumeTopic(r *row, c *contestant, n int, to string) (s sample, used usage, err error) {
 	partitions, err := strconv.Atoi(c.vars["partitions"])
 	if err != nil {
 		return s, used, err
 	}
-	from, err := w.cluster.source(w.ctx, r.data, n, partitions)
+	from, err := w.cluster.filledTopic(w.ctx, r.data, n, partitions)
 	if err != nil {
 		return s, used, err
 	}
@@ -244,13 +243,13 @@ func (w *world) consumed(r *row, c *contestant, n int, to string) (s sample, use
 	}
 	defer p.kill()
 	first, had := p.began, 0
-	err = p.until(func() bool {
+	err = p.waitUntil(func() bool {
 		done := w.cluster.committed(w.ctx, group)
 		if had == 0 && done > 0 && done < n/2 {
 			first, had = time.Now(), done
 		}
 		return done >= n
-	}, "does not commit all that there is")
+	}, "does not commit all messages")
 	took := max(time.Since(first), time.Millisecond)
 	if err != nil {
 		return s, used, err
@@ -261,7 +260,7 @@ func (w *world) consumed(r *row, c *contestant, n int, to string) (s sample, use
 	return used.sample(r.data, n, took*time.Duration(n)/time.Duration(n-had)), used, nil
 }
 
-// committed is how many messages a group has committed; it may not be there yet.
+// committed returns how many messages a group has committed. It returns 0 if the group does not exist yet.
 func (c *cluster) committed(ctx context.Context, group string) (n int) {
 	all, err := c.admin.FetchOffsets(ctx, group)
 	if err != nil {
@@ -271,8 +270,9 @@ func (c *cluster) committed(ctx context.Context, group string) (n int) {
 	return n
 }
 
-// came checks that a topic has what becomes of n messages, each once; all says that each is compared.
-func (c *cluster) came(ctx context.Context, topic string, r *row, n int, all bool) error {
+// checkTopic checks that a topic has the expected records of n messages, without duplicates. It compares every record if
+// all is set, otherwise a sample.
+func (c *cluster) checkTopic(ctx context.Context, topic string, r *row, n int, all bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.broker), kgo.ConsumeTopics(topic), kgo.KeepControlRecords(),
@@ -289,36 +289,36 @@ func (c *cluster) came(ctx context.Context, topic string, r *row, n int, all boo
 	if err != nil {
 		return err
 	}
-	left := 0 // records, and the markers of transactions
+	left := 0 // records, including the control records of transactions
 	ends.Each(func(o kadm.ListedOffset) { left += int(o.Offset) })
 	seen, count, want := make(ids, n), 0, 0
 	for i := range n {
-		if _, kept := arrives(r, i); kept {
+		if _, kept := expectedRecord(r, i); kept {
 			want++
 		}
 	}
 	for left > 0 {
 		fetches := client.PollFetches(ctx)
 		if err := fetches.Err(); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
-			return fmt.Errorf("%d messages came to %s, %d are still there: %w", count, topic, left, err)
+			return fmt.Errorf("read %d messages from topic %s, %d are left: %w", count, topic, left, err)
 		}
 		for _, m := range fetches.Records() {
 			if left--; m.Attrs.IsControl() {
 				continue
 			}
 			count++
-			id, err := seen.add(m.Value)
+			id, err := seen.mark(m.Value)
 			if err != nil {
 				return err
 			}
-			if line, kept := arrives(r, id); !kept ||
+			if line, kept := expectedRecord(r, id); !kept ||
 				count%stride == 0 && (string(m.Value) != string(line) || string(m.Key) != strconv.Itoa(id%997)) {
-				return fmt.Errorf("message %d came with key %q as %q", id, m.Key, m.Value)
+				return fmt.Errorf("message %d is wrong: it has key %q and value %q", id, m.Key, m.Value)
 			}
 		}
 	}
 	if count != want {
-		return fmt.Errorf("%d messages are in topic %s, not %d", count, topic, want)
+		return fmt.Errorf("topic %s has %d messages, want %d", topic, count, want)
 	}
 	return nil
 }

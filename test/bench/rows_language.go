@@ -9,23 +9,23 @@ import (
 	"slices"
 )
 
-// languageRows are what functions of the expression language cost.
+// languageRows measure functions of the expression language.
 var languageRows = []row{
 	{
-		name: "re-find", does: "file → filter by what a pattern finds → file; a tenth passes",
-		check: becomes(itself, endsIn7), data: events,
+		name: "re-find", does: "file → filter by a regular expression → file; a tenth passes",
+		check: transformed(itself, endsIn7), data: events,
 		contestants: []contestant{inFlowd("re-find"), theLimit("scan and regexp", "re-find $in $out"),
 			inBenthos("re-find")},
 		goals: []goal{{than: "scan and regexp", atLeast: 0.5}, {than: "benthos", atLeast: 10}},
 	},
 	{
-		name: "sha256", does: "file → set the hash of a field → file", check: becomes(digested, every), data: events,
+		name: "sha256", does: "file → set a field to the hash of another → file", check: transformed(digested, every), data: events,
 		contestants: []contestant{inFlowd("sha256"), theLimit("scan and sha256", "sha256 $in $out"),
 			inBenthos("sha256")},
 		goals: []goal{{than: "scan and sha256", atLeast: 0.5}, {than: "benthos", atLeast: 10}},
 	},
 	{
-		name: "redact", does: "file → mask two fields at any depth → file", check: becomes(redacted, every),
+		name: "redact", does: "file → mask two fields at any depth → file", check: transformed(redacted, every),
 		data: events,
 		contestants: []contestant{inFlowd("redact"), theLimit("scan and mask", "redact $in $out"),
 			inBenthos("redact")},
@@ -35,7 +35,7 @@ var languageRows = []row{
 
 func itself(d document) document { return d }
 
-// endsIn7 says whether the number in the path of an event does.
+// endsIn7 reports whether the number in the path of event id ends in 7.
 func endsIn7(id int) bool { return id%9973%10 == 7 }
 
 func digested(d document) document {
@@ -44,7 +44,7 @@ func digested(d document) document {
 	return d
 }
 
-// masked are the fields that a redaction hides.
+// masked are the fields that are redacted.
 var masked = []string{"name", "trace"}
 
 func redacted(d document) document {
@@ -55,10 +55,10 @@ func redacted(d document) document {
 
 var ordersOf7 = regexp.MustCompile("/orders/[0-9]*7$")
 
-// reFind filters by a pattern in one field, found with one scan of the line.
+// reFind filters by a pattern in one field, which it finds with one scan of the line.
 func reFind(r *bufio.Reader, w *bufio.Writer) error {
-	return eachOf(r, w, func(line []byte) error {
-		path, _, err := member(line, "path")
+	return processLines(r, w, func(line []byte) error {
+		path, _, err := findField(line, "path")
 		if err != nil {
 			return err
 		}
@@ -69,11 +69,11 @@ func reFind(r *bufio.Reader, w *bufio.Writer) error {
 	})
 }
 
-// digest splices the hash of one field into the line.
+// digest inserts the hash of a field into the line.
 func digest(r *bufio.Reader, w *bufio.Writer) error {
 	var buf []byte
-	return eachOf(r, w, func(line []byte) error {
-		path, end, err := member(line, "path")
+	return processLines(r, w, func(line []byte) error {
+		path, end, err := findField(line, "path")
 		if err != nil {
 			return err
 		}
@@ -86,18 +86,18 @@ func digest(r *bufio.Reader, w *bufio.Writer) error {
 	})
 }
 
-// member is the text of a field of a document, and where the document's last brace is.
-func member(line []byte, name string) (found []byte, end int, err error) {
+// findField returns the text of a top-level field, and the position of the document's last brace.
+func findField(line []byte, name string) (found []byte, end int, err error) {
 	if len(line) == 0 || line[0] != '{' {
 		return nil, 0, errNoObject
 	}
 	for i := 1; i < len(line) && line[i] == '"'; i++ {
 		key := i + 1
-		i = text(line, i)
+		i = skipString(line, i)
 		is := string(line[key:i-1]) == name
 		i++ // the colon
 		from := i
-		if i = value(line, i); i >= len(line) {
+		if i = skipValue(line, i); i >= len(line) {
 			break
 		}
 		if is {
@@ -110,10 +110,10 @@ func member(line []byte, name string) (found []byte, end int, err error) {
 	return nil, 0, errNoObject
 }
 
-// mask replaces fields that are texts, wherever they are, in one scan of the line.
+// mask replaces the masked fields at any depth, in one scan of the line. Their values must be strings.
 func mask(r *bufio.Reader, w *bufio.Writer) error {
 	var buf []byte
-	return eachOf(r, w, func(line []byte) error {
+	return processLines(r, w, func(line []byte) error {
 		buf = buf[:0]
 		kept := 0
 		for i := 0; i < len(line); {
@@ -122,13 +122,13 @@ func mask(r *bufio.Reader, w *bufio.Writer) error {
 				continue
 			}
 			key := i
-			i = text(line, i)
+			i = skipString(line, i)
 			hidden := slices.ContainsFunc(masked, func(m string) bool { return string(line[key+1:i-1]) == m })
 			if !hidden || !bytes.HasPrefix(line[i:], []byte(`:"`)) {
 				continue
 			}
 			buf = append(append(buf, line[kept:i]...), `:"***"`...)
-			i = text(line, i+1)
+			i = skipString(line, i+1)
 			kept = i
 		}
 		w.Write(append(buf, line[kept:]...))

@@ -11,45 +11,45 @@ import (
 	"time"
 )
 
-// memoryRows are compared by memory, at its most or at rest, and by the time to the
-// first message. Limits of the design are absolute here.
+// memoryRows are compared by peak memory, by memory at rest, and by the time to the first
+// message. Their goals are absolute.
 var memoryRows = []row{
 	{
-		name: "memory-file", does: "the most anonymous memory for a file of any size: against one of an eighth", metric: peak,
+		name: "memory-file", does: "file → set → drop: peak memory, compared with an eighth of the file", metric: peak,
 		check: counted, data: events, times: 8,
 		contestants: []contestant{
 			inFlowd("edit"),
-			{name: "an eighth of it", command: "$flowd -c $conf/edit.flowd.yaml", part: 8, limit: true},
+			{name: "an eighth of the file", command: "$flowd -c $conf/edit.flowd.yaml", divisor: 8, limit: true},
 			inBenthos("edit"),
 		},
-		goals: []goal{{atMost: 60}, {than: "an eighth of it", atLeast: 0.8}},
+		goals: []goal{{atMost: 60}, {than: "an eighth of the file", atLeast: 0.8}},
 	},
 	{
-		name: "memory-keys", does: "the most anonymous memory for a million batch keys of one message each", metric: peak,
+		name: "memory-keys", does: "file → a million open batches of one message each → drop: peak memory", metric: peak,
 		check: counted, data: keyed(1_000_000), fixed: 1_000_000,
 		contestants: []contestant{inFlowd("keyed")},
 		goals:       []goal{{atMost: 150}},
 	},
 	{
-		name: "memory-stalled", does: "anonymous memory behind an output that takes nothing, messages of 64 KiB",
-		metric: peak, data: sized(64 << 10), fixed: 4000, run: stalled, needs: procfs,
+		name: "memory-stalled", does: "memory while the output is blocked, with messages of 64 KiB",
+		metric: peak, data: sized(64 << 10), fixed: 4000, run: runStalled, needs: procfs,
 		contestants: []contestant{inFlowd("stalled"), inBenthos("stalled")},
 		goals:       []goal{{atMost: 150}},
 	},
 	{
-		name: "memory-pipelines", does: "anonymous memory of 1,000 idle pipelines in one process", metric: peak, fixed: 1000,
-		run: idlePipelines, needs: procfs,
+		name: "memory-pipelines", does: "memory of a process with 1,000 idle pipelines", metric: peak, fixed: 1000,
+		run: runIdlePipelines, needs: procfs,
 		contestants: []contestant{{name: "flowd", command: "$flowd -c $pipelines"}},
 		goals:       []goal{{atMost: 200}},
 	},
 	{
-		name: "memory-idle", does: "anonymous memory at rest", metric: peak, fixed: 1, run: idle, data: events, needs: procfs,
+		name: "memory-idle", does: "memory at rest, after one message", metric: peak, fixed: 1, run: runIdle, data: events, needs: procfs,
 		contestants: starters,
 		goals:       []goal{{atMost: 10}},
 	},
 	{
-		name: "start", does: "from the start of the process to the first message on stdout", metric: wall, fixed: 9,
-		run: firstMessage, data: events,
+		name: "start", does: "time from the start of the process to the first message on stdout", metric: wall, fixed: 9,
+		run: runFirstMessage, data: events,
 		contestants: starters,
 		goals:       []goal{{atMost: 20}},
 	},
@@ -60,38 +60,38 @@ var starters = []contestant{
 	{name: "jq", command: "$jq -c --unbuffered ."},
 }
 
-// procfs says why memory can't be measured while a process runs.
+// procfs returns an error if the memory of a running process can't be read.
 func procfs(*world) error {
 	if anonymous("self") == 0 {
-		return fmt.Errorf("memory of a running process is read from /proc, which %s does not have", runtime.GOOS)
+		return fmt.Errorf("the memory of a running process is read from /proc, which %s does not have", runtime.GOOS)
 	}
 	return nil
 }
 
-// rest waits until a process has used no CPU time for a while.
-func (p *process) rest() error {
+// waitUntilIdle waits until a process has used no CPU time for 300 ms.
+func (p *process) waitUntilIdle() error {
 	last, since := cpuOf(p.pid()), time.Now()
-	return p.until(func() bool {
+	return p.waitUntil(func() bool {
 		if now := cpuOf(p.pid()); now != last {
 			last, since = now, time.Now()
 		}
 		return time.Since(since) > 300*time.Millisecond
-	}, "does not come to rest")
+	}, "does not become idle")
 }
 
-// stalled is the runner of a row whose contestants write to a pipe that nobody reads, until
-// they are idle. Then it is read, and everything must be there.
-func stalled(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
+// runStalled is the runner of a row whose contestants write to a pipe that is not read. It
+// measures their memory once they are idle. Then it reads the pipe and checks all messages.
+func runStalled(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
 	vars, err := w.prepare(r, c, n)
 	if err != nil {
 		return s, err
 	}
-	p, err := w.piped(c.command, vars)
+	p, err := w.startPiped(c.command, vars)
 	if err != nil {
 		return s, err
 	}
 	defer p.kill()
-	if err := p.rest(); err != nil {
+	if err := p.waitUntilIdle(); err != nil {
 		return s, err
 	}
 	s.Peak = anonymous(p.pid())
@@ -111,8 +111,8 @@ func stalled(w *world, r *row, c *contestant, n int, all bool) (s sample, err er
 	return s, copied(output{n: n, in: vars["in"], out: vars["out"], all: all})
 }
 
-// idlePipelines starts n pipelines in one process and waits until it is at rest.
-func idlePipelines(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+// runIdlePipelines starts n pipelines in one process and measures its memory once it is idle.
+func runIdlePipelines(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
 	dir, err := w.pipelines(n, "inputs: {in: {generate: {interval: 1h, body: '{}'}}}\n"+drops)
 	if err != nil {
 		return s, err
@@ -123,35 +123,34 @@ func idlePipelines(w *world, r *row, c *contestant, n int, _ bool) (s sample, er
 		return s, err
 	}
 	defer p.kill()
-	if err := p.rest(); err != nil {
+	if err := p.waitUntilIdle(); err != nil {
 		return s, err
 	}
 	s.Peak = anonymous(p.pid())
 	used, err := p.stop()
 	s.CPU, s.Messages = used.cpu, n
 	if told := len(delivered.FindAllString(used.stderr, -1)); err == nil && told == 0 {
-		err = fmt.Errorf("no pipeline reported: %s", used.stderr)
+		err = fmt.Errorf("no pipeline reported its end: %s", used.stderr)
 	}
 	return s, err
 }
 
-// idle starts a contestant, has one message through it, and looks at its memory when it
-// is at rest.
-func idle(w *world, r *row, c *contestant, _ int, _ bool) (s sample, err error) {
-	err = w.first(r, c, func(p *process, _ time.Duration) error {
-		err := p.rest()
+// runIdle sends one message through a contestant and measures its memory once it is idle.
+func runIdle(w *world, r *row, c *contestant, _ int, _ bool) (s sample, err error) {
+	err = w.withFirstMessage(r, c, func(p *process, _ time.Duration) error {
+		err := p.waitUntilIdle()
 		s.Peak = anonymous(p.pid())
 		return err
 	})
 	return s, err
 }
 
-// firstMessage is the time from start to first message: the median of n starts, since
-// one has more to do with the machine than with the program.
-func firstMessage(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+// runFirstMessage measures the time from start to the first message. It takes the median of
+// n starts, since a single one varies with the machine.
+func runFirstMessage(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
 	var all []time.Duration
 	for range n {
-		err := w.first(r, c, func(_ *process, took time.Duration) error {
+		err := w.withFirstMessage(r, c, func(_ *process, took time.Duration) error {
 			all = append(all, took)
 			return nil
 		})
@@ -164,14 +163,14 @@ func firstMessage(w *world, r *row, c *contestant, n int, _ bool) (s sample, err
 	return s, nil
 }
 
-// first calls then when the first message has been delivered.
-func (w *world) first(r *row, c *contestant, then func(p *process, took time.Duration) error) error {
-	p, err := w.piped(c.command, nil)
+// withFirstMessage starts a contestant and calls then once the first message has been delivered.
+func (w *world) withFirstMessage(r *row, c *contestant, then func(p *process, took time.Duration) error) error {
+	p, err := w.startPiped(c.command, nil)
 	if err != nil {
 		return err
 	}
 	defer p.kill()
-	took, err := p.first(bufio.NewReader(p.from), r.data, unchanged)
+	took, err := p.sendFirst(bufio.NewReader(p.from), r.data, unchanged)
 	if err != nil {
 		return err
 	}

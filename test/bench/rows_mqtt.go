@@ -14,20 +14,20 @@ import (
 var mqttRows = []row{
 	{
 		name: "mqtt", does: "topic → set → topic, QoS 1, version 5", data: padded, needs: mosquitto, cap: 20_000,
-		run:         overMQTT,
+		run:         runMQTT,
 		contestants: []contestant{inFlowd("mqtt"), theLimit("paho relay", "mqtt-relay $url $from $to $client")},
 		goals:       []goal{{than: "paho relay", atLeast: 1}},
 	},
 }
 
-// mosquitto starts the server with the first row that needs it; it ends with this process.
+// mosquitto starts a server, which runs until this process exits, or says why it can't.
 func mosquitto(w *world) error {
 	if w.mqtt != nil {
 		return nil
 	}
-	var t tb
+	var t skipRecorder
 	done := make(chan struct{})
-	go func() { // Skip ends it
+	go func() { // Skip ends this goroutine
 		defer close(done)
 		w.mqtt = mqtttest.Shared(&t)
 	}()
@@ -38,9 +38,9 @@ func mosquitto(w *world) error {
 	return nil
 }
 
-// overMQTT is the runner of rows that move n messages, which wait in a session, from one topic to another. What is
-// measured is the time from the first one to the last one there.
-func overMQTT(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+// runMQTT is the runner of rows that move n messages from one topic to another. The messages are queued in a session before
+// the contestant starts. It measures the time between the arrival of the first and of the last message.
+func runMQTT(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
 	from, to, client := mqtttest.Name(), mqtttest.Name(), mqtttest.Name()
 	if err := waitInSession(w, r.data, from, client, n); err != nil {
 		return s, err
@@ -69,9 +69,9 @@ func overMQTT(w *world, r *row, c *contestant, n int, _ bool) (s sample, err err
 			}
 			all = append(all, body)
 		case <-p.ended:
-			return s, fmt.Errorf("it ended: %s", p.stderr.String())
+			return s, fmt.Errorf("the process exited: %s", p.stderr.String())
 		case <-late:
-			return s, fmt.Errorf("%d of %d messages came: %s", len(all), n, p.stderr.String())
+			return s, fmt.Errorf("%d of %d messages arrived: %s", len(all), n, p.stderr.String())
 		}
 	}
 	took := max(time.Since(began), time.Millisecond)
@@ -81,9 +81,9 @@ func overMQTT(w *world, r *row, c *contestant, n int, _ bool) (s sample, err err
 	}
 	seen := make(ids, n)
 	for _, body := range all {
-		id, err := seen.add(body)
+		id, err := seen.mark(body)
 		if err == nil {
-			err = same(body, r.data.line(nil, id), critical)
+			err = compareDocuments(body, r.data.line(nil, id), critical)
 		}
 		if err != nil {
 			return s, err
@@ -92,7 +92,7 @@ func overMQTT(w *world, r *row, c *contestant, n int, _ bool) (s sample, err err
 	return used.sample(r.data, n, took), nil
 }
 
-// waitInSession has n messages of a topic wait for a client.
+// waitInSession publishes n messages to a topic, so that the server queues them in the session of a client.
 func waitInSession(w *world, d data, topic, client string, n int) error {
 	sleeper, err := mqttClient(w.ctx, w.mqtt.URL, client, nil)
 	if err != nil {

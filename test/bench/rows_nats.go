@@ -15,10 +15,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// natsRows are about a server in a process of its own, which contestants reach over TCP. Streams are in its memory. A
-// run ends when the consumer has acknowledged everything.
+// natsRows use a server in a separate process, over TCP, with streams in memory. A run ends when the consumer has
+// acknowledged all messages.
 var natsRows = []row{{
-	name: "nats", does: "stream → stream, confirmed, acknowledged", data: orders, fixed: 200_000, run: hopped,
+	name: "nats", does: "stream → stream, confirmed and acknowledged", data: orders, fixed: 200_000, run: runNATS,
 	needs: natsStreams,
 	contestants: []contestant{
 		{name: "flowd", command: "$flowd -c $conf/nats.flowd.yaml"},
@@ -27,18 +27,18 @@ var natsRows = []row{{
 	goals: []goal{{than: "nats.go", atLeast: 0.85}},
 }}
 
-// jetStreams are a server in a process of its own.
+// jetStreams is a NATS server with JetStream in a separate process.
 type jetStreams struct {
 	process *exec.Cmd
-	alive   io.Closer // its stdin, with which it ends, as it does with this process
+	alive   io.Closer // its stdin: the process exits when this is closed, or when this program exits
 	url     string
 	conn    *nats.Conn
 	js      jetstream.JetStream
-	serial  int             // of consumers, and of streams that are written to
-	filled  map[string]bool // streams that are read again and again
+	serial  int             // makes names of consumers and output streams unique
+	filled  map[string]bool // streams that several runs read
 }
 
-// natsStreams starts the server with the first row that needs it; it ends with the world.
+// natsStreams starts the server, which runs until the world is closed.
 func natsStreams(w *world) error {
 	if w.nats != nil {
 		return nil
@@ -59,7 +59,7 @@ func natsStreams(w *world) error {
 	}
 	w.nats = s
 	if s.url, err = bufio.NewReader(says).ReadString('\n'); err != nil {
-		return fmt.Errorf("the server does not say where it listens: %w", err)
+		return fmt.Errorf("the server did not print its URL: %w", err)
 	}
 	s.url = strings.TrimSpace(s.url)
 	if s.conn, err = nats.Connect(s.url); err != nil {
@@ -76,8 +76,8 @@ func (s *jetStreams) close() error {
 	return errors.Join(s.alive.Close(), s.process.Wait())
 }
 
-// source is a stream with n messages, which is filled once.
-func (s *jetStreams) source(ctx context.Context, d data, n int) (name string, err error) {
+// filledStream returns a stream with n messages. It fills the stream on the first call.
+func (s *jetStreams) filledStream(ctx context.Context, d data, n int) (name string, err error) {
 	name = fmt.Sprintf("%s-%d", d.name, n)
 	if s.filled[name] {
 		return name, nil
@@ -100,14 +100,14 @@ func (s *jetStreams) source(ctx context.Context, d data, n int) (name string, er
 		s.filled[name] = true
 		return name, nil
 	case <-time.After(patience):
-		return name, fmt.Errorf("stream %s does not confirm what it gets", name)
+		return name, fmt.Errorf("stream %s did not confirm all messages within %v", name, patience)
 	}
 }
 
-// hopped is the runner: what is measured is the time from the first acknowledgements that are seen to the last.
-func hopped(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
+// runNATS is the runner of natsRows. It measures the time from the first acknowledgements that it sees to the last.
+func runNATS(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
 	var none sample
-	from, err := w.nats.source(w.ctx, r.data, n)
+	from, err := w.nats.filledStream(w.ctx, r.data, n)
 	if err != nil {
 		return none, err
 	}
@@ -117,7 +117,7 @@ func hopped(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
 	if err != nil {
 		return none, err
 	}
-	defer w.nats.js.DeleteStream(w.ctx, to) //nolint:errcheck // the server ends anyway
+	defer w.nats.js.DeleteStream(w.ctx, to) //nolint:errcheck // the server is closed anyway
 	consumer, err := w.nats.js.CreateConsumer(w.ctx, from, jetstream.ConsumerConfig{Durable: group,
 		AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: natsOut})
 	if err != nil {
@@ -131,7 +131,7 @@ func hopped(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
 	}
 	defer p.kill()
 	first, had := p.began, 0
-	err = p.until(func() bool {
+	err = p.waitUntil(func() bool {
 		info, err := consumer.Info(w.ctx)
 		if err != nil {
 			return false
@@ -141,7 +141,7 @@ func hopped(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
 			first, had = time.Now(), done
 		}
 		return done >= n
-	}, "does not acknowledge all that there is")
+	}, "does not acknowledge all messages")
 	took := max(time.Since(first), time.Millisecond)
 	if err != nil {
 		return none, err
@@ -150,11 +150,12 @@ func hopped(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
 	if err != nil {
 		return none, err
 	}
-	return used.sample(r.data, n, took*time.Duration(n)/time.Duration(n-had)), arrivedIn(w.ctx, out, r, n, all)
+	return used.sample(r.data, n, took*time.Duration(n)/time.Duration(n-had)), checkStream(w.ctx, out, r, n, all)
 }
 
-// arrivedIn checks that a stream has n messages, each once; all says that each is compared.
-func arrivedIn(ctx context.Context, s jetstream.Stream, r *row, n int, all bool) error {
+// checkStream checks that a stream has n messages, without duplicates. It compares every message if all is set, otherwise
+// a sample.
+func checkStream(ctx context.Context, s jetstream.Stream, r *row, n int, all bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	info, err := s.Info(ctx)
@@ -162,7 +163,7 @@ func arrivedIn(ctx context.Context, s jetstream.Stream, r *row, n int, all bool)
 		return err
 	}
 	if info.State.Msgs != uint64(n) {
-		return fmt.Errorf("%d messages are in stream %s, not %d", info.State.Msgs, info.Config.Name, n)
+		return fmt.Errorf("stream %s has %d messages, want %d", info.Config.Name, info.State.Msgs, n)
 	}
 	reader, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
 	if err != nil {
@@ -183,12 +184,12 @@ func arrivedIn(ctx context.Context, s jetstream.Stream, r *row, n int, all bool)
 		if err != nil {
 			return fmt.Errorf("after %d messages: %w", i, err)
 		}
-		id, err := seen.add(m.Data())
+		id, err := seen.mark(m.Data())
 		if err != nil {
 			return err
 		}
 		if i%stride == 0 && string(m.Data()) != string(r.data.line(nil, id)) {
-			return fmt.Errorf("message %d came as %q", id, m.Data())
+			return fmt.Errorf("message %d is wrong: %q", id, m.Data())
 		}
 	}
 	return nil

@@ -14,15 +14,15 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/fakes3"
 )
 
-// objectRows are about a store in this process, which contestants reach over TCP.
+// objectRows use an object store in this process, over TCP.
 var objectRows = []row{
 	{
-		name: "s3-read", does: "lines of 8 objects → drop", data: orders, fixed: 400_000, run: fromObjects,
+		name: "s3-read", does: "lines of 8 objects → drop", data: orders, fixed: 400_000, run: runS3Read,
 		contestants: []contestant{inFlowd("s3-read"), theLimit("aws-sdk-go", "s3-read $endpoint")},
 		goals:       []goal{{than: "aws-sdk-go", atLeast: 0.3}},
 	},
 	{
-		name: "s3-write", does: "file → objects of 10,000 lines", data: orders, fixed: 400_000, run: toObjects,
+		name: "s3-write", does: "file → objects of 10,000 lines", data: orders, fixed: 400_000, run: runS3Write,
 		contestants: []contestant{inFlowd("s3-write"), theLimit("aws-sdk-go", "s3-write $endpoint $in")},
 		goals:       []goal{{than: "aws-sdk-go", atLeast: 0.4}},
 	},
@@ -30,14 +30,14 @@ var objectRows = []row{
 
 const objectsRead = 8
 
-// reaches are the variables by which contestants find a store.
-func reaches(store *fakes3.Server, vars map[string]string) {
+// storeVars adds the variables with which contestants reach a store.
+func storeVars(store *fakes3.Server, vars map[string]string) {
 	maps.Copy(vars, map[string]string{"endpoint": store.URL, "key_id": "test", "key": "test",
 		"aws_config_file": os.DevNull, "aws_shared_credentials_file": os.DevNull, "aws_profile": ""})
 }
 
-// fromObjects is the runner of rows that read n messages from objects.
-func fromObjects(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+// runS3Read is the runner of rows that read n messages from objects.
+func runS3Read(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
 	store, err := fakes3.New(w.ctx)
 	if err != nil {
 		return s, err
@@ -54,16 +54,16 @@ func fromObjects(w *world, r *row, c *contestant, n int, _ bool) (s sample, err 
 		}
 	}
 	vars := map[string]string{}
-	reaches(store, vars)
-	used, err := w.do(c.command, vars)
+	storeVars(store, vars)
+	used, err := w.runCommand(c.command, vars)
 	if err != nil {
 		return s, err
 	}
 	return used.sample(r.data, n, used.wall), counted(output{n: n, stderr: used.stderr, flowd: c.isFlowd()})
 }
 
-// toObjects is the runner of rows that write the lines of a file to objects.
-func toObjects(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+// runS3Write is the runner of rows that write the lines of a file to objects.
+func runS3Write(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
 	vars, err := w.prepare(r, c, n)
 	if err != nil {
 		return s, err
@@ -73,16 +73,16 @@ func toObjects(w *world, r *row, c *contestant, n int, _ bool) (s sample, err er
 		return s, err
 	}
 	defer store.Close()
-	reaches(store, vars)
-	used, err := w.do(c.command, vars)
+	storeVars(store, vars)
+	used, err := w.runCommand(c.command, vars)
 	if err != nil {
 		return s, err
 	}
-	return used.sample(r.data, n, used.wall), arrived(w.ctx, store, n)
+	return used.sample(r.data, n, used.wall), checkObjects(w.ctx, store, n)
 }
 
-// arrived checks that the objects have n messages, each once.
-func arrived(ctx context.Context, store *fakes3.Server, n int) error {
+// checkObjects checks that the objects together have n messages, without duplicates.
+func checkObjects(ctx context.Context, store *fakes3.Server, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	list, err := store.Client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: aws.String(fakes3.Bucket)})
@@ -100,14 +100,14 @@ func arrived(ctx context.Context, store *fakes3.Server, n int) error {
 			return err
 		}
 		for line := range bytes.Lines(body.Bytes()) {
-			if _, err := seen.add(line); err != nil {
+			if _, err := seen.mark(line); err != nil {
 				return err
 			}
 			came++
 		}
 	}
 	if came != n {
-		return fmt.Errorf("%d messages arrived of %d", came, n)
+		return fmt.Errorf("%d of %d messages arrived", came, n)
 	}
 	return nil
 }

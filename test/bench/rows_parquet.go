@@ -18,19 +18,19 @@ import (
 
 var parquetRows = []row{
 	{
-		name: "parquet", does: "file of JSON → Parquet files of 5,000 rows", check: inParquet, data: events,
+		name: "parquet", does: "JSON file → Parquet files of 5,000 rows", check: checkParquet, data: events,
 		contestants: []contestant{inFlowd("parquet"), theLimit("parquet-go", "parquet $in $out")},
 		goals:       []goal{{than: "parquet-go", atLeast: 0.7}},
 	},
 	{
-		name: "parquet-read", does: "Parquet files of 5,000 rows → file of JSON", check: becomes(unchanged, every), data: events, run: fromLake,
+		name: "parquet-read", does: "Parquet files of 5,000 rows → JSON file", check: transformed(unchanged, every), data: events, run: runParquetRead,
 		contestants: []contestant{inFlowd("parquet-read"), theLimit("parquet-go", "parquet-read $in $out")},
 		goals:       []goal{{than: "parquet-go", atLeast: 0.7}},
 	},
 }
 
-// fromLake is the runner of rows whose contestants read Parquet files, which are made once of a file of events.
-func fromLake(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
+// runParquetRead is the runner of rows whose contestants read Parquet files. The first run makes them from a file of events.
+func runParquetRead(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
 	vars, err := w.prepare(r, c, n)
 	if err != nil {
 		return sample{}, err
@@ -43,7 +43,7 @@ func fromLake(w *world, r *row, c *contestant, n int, all bool) (sample, error) 
 		return sample{}, err
 	}
 	vars["in"] = filepath.Join(dir, "*.parquet")
-	used, err := w.do(c.command, vars)
+	used, err := w.runCommand(c.command, vars)
 	if err != nil {
 		return sample{}, err
 	}
@@ -52,8 +52,8 @@ func fromLake(w *world, r *row, c *contestant, n int, all bool) (sample, error) 
 	return s, r.check(output{data: r.data, n: n, out: vars["out"], all: all})
 }
 
-// lake is an event, as a row of a Parquet file.
-type lake struct {
+// parquetRow is an event as a row of a Parquet file.
+type parquetRow struct {
 	ID       int64   `json:"id" parquet:"id"`
 	Status   int32   `json:"status" parquet:"status"`
 	Method   string  `json:"method" parquet:"method,dict"`
@@ -70,15 +70,15 @@ type lake struct {
 	Trace    string   `json:"trace" parquet:"trace,dict"`
 }
 
-const lakeRows = 5000 // of a file
+const parquetFileRows = 5000 // rows per file
 
-// toParquet writes events with the library that flowd uses, and encoding/json.
+// toParquet reads events with encoding/json and writes them with the Parquet library that flowd uses.
 func toParquet(args []string) error {
 	if err := os.Mkdir(args[1], 0o700); err != nil {
 		return err
 	}
 	return withFiles(args[:1], os.DevNull, func(r *bufio.Reader, w *bufio.Writer) error {
-		rows := make([]lake, 0, lakeRows)
+		rows := make([]parquetRow, 0, parquetFileRows)
 		files := 0
 		flush := func() error {
 			files++
@@ -86,9 +86,9 @@ func toParquet(args []string) error {
 			rows = rows[:0]
 			return err
 		}
-		err := eachOf(r, w, func(line []byte) error {
-			rows = append(rows, lake{})
-			if err := json.Unmarshal(line, &rows[len(rows)-1]); err != nil || len(rows) < lakeRows {
+		err := processLines(r, w, func(line []byte) error {
+			rows = append(rows, parquetRow{})
+			if err := json.Unmarshal(line, &rows[len(rows)-1]); err != nil || len(rows) < parquetFileRows {
 				return err
 			}
 			return flush()
@@ -100,7 +100,7 @@ func toParquet(args []string) error {
 	})
 }
 
-// readParquet writes rows as JSON.
+// readParquet writes the rows of Parquet files as lines of JSON.
 func readParquet(args []string) (err error) {
 	paths, err := filepath.Glob(args[0])
 	if err != nil {
@@ -113,7 +113,7 @@ func readParquet(args []string) (err error) {
 	defer func() { err = errors.Join(err, out.Close()) }()
 	w := bufio.NewWriterSize(out, block)
 	for _, path := range paths {
-		rows, err := parquet.ReadFile[lake](path)
+		rows, err := parquet.ReadFile[parquetRow](path)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
@@ -129,8 +129,8 @@ func readParquet(args []string) (err error) {
 	return w.Flush()
 }
 
-// inParquet checks that each event is a row of one of the files. All are compared.
-func inParquet(o output) error {
+// checkParquet checks that the files together have a row for each event, and compares all rows.
+func checkParquet(o output) error {
 	paths, err := filepath.Glob(filepath.Join(o.out, "*.parquet"))
 	if err != nil {
 		return err
@@ -138,18 +138,18 @@ func inParquet(o output) error {
 	seen := make(ids, o.n)
 	var reference []byte
 	for _, path := range paths {
-		rows, err := parquet.ReadFile[lake](path)
+		rows, err := parquet.ReadFile[parquetRow](path)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		for i := range rows {
 			id := rows[i].ID
 			if id < 0 || id >= int64(len(seen)) || seen[id] {
-				return fmt.Errorf("row %d came out, which is one too many", id)
+				return fmt.Errorf("row %d is a duplicate, or was not in the input", id)
 			}
 			seen[id] = true
 			reference = o.data.line(reference[:0], int(id))
-			var want lake
+			var want parquetRow
 			if err := json.Unmarshal(reference, &want); err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ func inParquet(o output) error {
 		}
 	}
 	if id := slices.Index(seen, false); id >= 0 {
-		return fmt.Errorf("message %d did not come out", id)
+		return fmt.Errorf("message %d is missing", id)
 	}
 	return nil
 }

@@ -10,25 +10,25 @@ import (
 
 var poisonRows = []row{
 	{
-		name: "poison", does: "one message in 20,000 fails whenever it is tried: until all others are out",
-		data: events, run: others,
+		name: "poison", does: "file → stdout, while one message in 20,000 fails at every attempt",
+		data: events, run: runPoison,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/poison.flowd.yaml", vars: map[string]string{"bad": "777"}},
-			{name: "clean", command: "$flowd -c $conf/poison.flowd.yaml", vars: map[string]string{"bad": "-1"},
+			{name: "no failures", command: "$flowd -c $conf/poison.flowd.yaml", vars: map[string]string{"bad": "-1"},
 				limit: true},
 		},
-		goals: []goal{{than: "clean", atLeast: 0.95}},
+		goals: []goal{{than: "no failures", atLeast: 0.95}},
 	},
 }
 
-// others measures how long it takes until all messages are out but those that fail.
-// When every message is looked at, the end of the process is, too: it reports failures.
-func others(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
+// runPoison measures the time until all messages but the failing ones have been delivered.
+// If all is set, it also waits for the exit code, which reports failures.
+func runPoison(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
 	vars, err := w.prepare(r, c, n)
 	if err != nil {
 		return s, err
 	}
-	p, err := w.piped(c.command, vars)
+	p, err := w.startPiped(c.command, vars)
 	if err != nil {
 		return s, err
 	}
@@ -36,7 +36,7 @@ func others(w *world, r *row, c *contestant, n int, all bool) (s sample, err err
 	want, seen := n, make(ids, n)
 	for i := range n {
 		if vars["bad"] == "777" && i%20_000 == 777 {
-			seen[i] = true // once would be too often
+			seen[i] = true // must not arrive
 			want--
 		}
 	}
@@ -44,9 +44,9 @@ func others(w *world, r *row, c *contestant, n int, all bool) (s sample, err err
 	for range want {
 		line, err := lines.ReadSlice('\n')
 		if err != nil {
-			return s, fmt.Errorf("not all came out: %w: %s", err, p.stderr.String())
+			return s, fmt.Errorf("messages are missing: %w: %s", err, p.stderr.String())
 		}
-		if _, err := seen.add(line); err != nil {
+		if _, err := seen.mark(line); err != nil {
 			return s, err
 		}
 	}
@@ -56,7 +56,7 @@ func others(w *world, r *row, c *contestant, n int, all bool) (s sample, err err
 		return s, nil
 	}
 	if rest, err := io.ReadAll(lines); err != nil || len(rest) > 0 {
-		return s, errors.Join(err, fmt.Errorf("more came out: %.200s", rest))
+		return s, errors.Join(err, fmt.Errorf("unexpected output: %.200s", rest))
 	}
 	<-p.ended
 	code := 0

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// pollRows are about an API in this process, which contestants poll over TCP.
+// pollRows poll an HTTP API in this process.
 var pollRows = []row{
 	{
-		name: "http-poll", does: "JSON pages of 5,000 messages, each with the URL of the next → drop", data: events,
-		fixed: 200_000, run: fromPages,
+		name: "http-poll", does: "HTTP pages of 5,000 JSON messages, each with the URL of the next page → drop", data: events,
+		fixed: 200_000, run: runPoll,
 		contestants: []contestant{inFlowd("http-poll"), theLimit("net/http client", "http-poll $endpoint")},
 		goals:       []goal{{than: "net/http client", atLeast: 1.2}},
 	},
@@ -23,8 +23,8 @@ var pollRows = []row{
 
 const pageSize = 5000
 
-// fromPages is the runner of rows that read n messages from pages.
-func fromPages(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+// runPoll is the runner of rows that read n messages from pages.
+func runPoll(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
 	var pages [][]byte
 	for from := 0; from < n; from += pageSize {
 		body := []byte(`{"items":[`)
@@ -52,14 +52,14 @@ func fromPages(w *world, r *row, c *contestant, n int, _ bool) (s sample, err er
 		_, _ = w.Write(pages[page])
 	}))
 	defer api.Close()
-	used, err := w.do(c.command, map[string]string{"endpoint": api.URL})
+	used, err := w.runCommand(c.command, map[string]string{"endpoint": api.URL})
 	if err != nil {
 		return s, err
 	}
 	return used.sample(r.data, n, used.wall), counted(output{n: n, stderr: used.stderr, flowd: c.isFlowd()})
 }
 
-// httpPoll counts the messages of all pages of the API at args[0].
+// httpPoll counts the messages in all pages of the API at args[0].
 func httpPoll(args []string) error {
 	client, n := &http.Client{Timeout: 30 * time.Second}, 0
 	at, err := url.Parse(args[0] + "/events")

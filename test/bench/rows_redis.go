@@ -12,21 +12,21 @@ import (
 
 var redisRows = []row{
 	{
-		name: "redis", does: "stream → set → stream, acknowledged", data: padded, needs: redisServer, cap: 200_000,
-		run:         func(w *world, r *row, c *contestant, n int, _ bool) (sample, error) { return streams(w, r, c, n) },
+		name: "redis", does: "stream → set → stream, with acknowledgements", data: padded, needs: redisServer, cap: 200_000,
+		run:         func(w *world, r *row, c *contestant, n int, _ bool) (sample, error) { return runRedis(w, r, c, n) },
 		contestants: []contestant{inFlowd("redis"), theLimit("go-redis", "redis-relay $url $from $to")},
 		goals:       []goal{{than: "go-redis", atLeast: 0.85}},
 	},
 }
 
-// redisServer starts the server with the first row that needs it; it ends with this process.
+// redisServer starts a server, which runs until this process exits, or says why it can't.
 func redisServer(w *world) error {
 	if w.redis != "" {
 		return nil
 	}
-	var t tb
+	var t skipRecorder
 	done := make(chan struct{})
-	go func() { // Skip ends it
+	go func() { // Skip ends this goroutine
 		defer close(done)
 		w.redis = redistest.URL(&t)
 	}()
@@ -37,9 +37,9 @@ func redisServer(w *world) error {
 	return nil
 }
 
-// streams is the runner of rows that move n messages from one stream to another. What is measured is the time from the
-// first one to the last one there.
-func streams(w *world, r *row, c *contestant, n int) (s sample, err error) {
+// runRedis is the runner of rows that move n messages from one stream to another. It measures the time between the arrival
+// of the first and of the last message.
+func runRedis(w *world, r *row, c *contestant, n int) (s sample, err error) {
 	o, err := redis.ParseURL(w.redis)
 	if err != nil {
 		return s, err
@@ -63,7 +63,7 @@ func streams(w *world, r *row, c *contestant, n int) (s sample, err error) {
 		return s, err
 	}
 	defer p.kill()
-	began, err := added(w, client, to, n, p.ended)
+	began, err := waitForEntries(w, client, to, n, p.ended)
 	if err != nil {
 		return s, fmt.Errorf("%w: %s", err, p.stderr.String())
 	}
@@ -72,11 +72,12 @@ func streams(w *world, r *row, c *contestant, n int) (s sample, err error) {
 	if err != nil {
 		return s, err
 	}
-	return used.sample(r.data, n, took), streamed(w, client, to, r.data, n)
+	return used.sample(r.data, n, took), checkRedisStream(w, client, to, r.data, n)
 }
 
-// added waits until a stream has n entries, and says when it saw the first.
-func added(w *world, c *redis.Client, stream string, n int, ended <-chan struct{}) (first time.Time, err error) {
+// waitForEntries waits until a stream has n entries, and returns when it saw the first. It fails if the process that adds
+// them ends.
+func waitForEntries(w *world, c *redis.Client, stream string, n int, ended <-chan struct{}) (first time.Time, err error) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for late := time.After(patience); ; {
@@ -93,15 +94,15 @@ func added(w *world, c *redis.Client, stream string, n int, ended <-chan struct{
 		select {
 		case <-tick.C:
 		case <-ended:
-			return first, errors.New("it ended")
+			return first, errors.New("the process exited")
 		case <-late:
-			return first, fmt.Errorf("%d of %d messages came to %s", has, n, stream)
+			return first, fmt.Errorf("%d of %d messages arrived in stream %s", has, n, stream)
 		}
 	}
 }
 
-// streamed checks what has arrived in a stream, which must be n messages with one field more.
-func streamed(w *world, c *redis.Client, stream string, d data, n int) error {
+// checkRedisStream checks the entries of a stream, which must have one field more than the input.
+func checkRedisStream(w *world, c *redis.Client, stream string, d data, n int) error {
 	seen := make(ids, n)
 	for from := "-"; ; {
 		some, err := c.XRangeN(w.ctx, stream, from, "+", 1000).Result()
@@ -110,11 +111,11 @@ func streamed(w *world, c *redis.Client, stream string, d data, n int) error {
 		}
 		for _, e := range some {
 			body, _ := e.Values["payload"].(string)
-			id, err := seen.add([]byte(body))
+			id, err := seen.mark([]byte(body))
 			if err != nil {
 				return err
 			}
-			if err := same([]byte(body), d.line(nil, id), critical); err != nil {
+			if err := compareDocuments([]byte(body), d.line(nil, id), critical); err != nil {
 				return err
 			}
 			from = "(" + e.ID

@@ -15,39 +15,39 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/pgtest"
 )
 
-// sqlRows are about a PostgreSQL on this machine, which contestants reach over TCP.
+// sqlRows use a PostgreSQL on this machine, over TCP.
 var sqlRows = []row{
 	{
-		name: "sql-insert", does: "file → rows of a table, 500 in an INSERT", data: orders, fixed: 100_000, run: toTable,
+		name: "sql-insert", does: "file → table, 500 rows per INSERT", data: orders, fixed: 100_000, run: runSQLWrite,
 		needs: postgres, contestants: []contestant{inFlowd("sql-insert"), theLimit("pgx", "sql-insert $dsn $table $in")},
 		goals: []goal{{than: "pgx", atLeast: 0.7}},
 	},
 	{
-		name: "sql-copy", does: "file → rows of a table, 10,000 in a COPY", data: orders, fixed: 200_000, run: toTable,
+		name: "sql-copy", does: "file → table, 10,000 rows per COPY", data: orders, fixed: 200_000, run: runSQLWrite,
 		needs: postgres, contestants: []contestant{inFlowd("sql-copy"), theLimit("pgx", "sql-copy $dsn $table $in")},
 		goals: []goal{{than: "pgx", atLeast: 0.7}},
 	},
 	{
-		name: "sql-read", does: "rows of a table, 10,000 in a query → drop", data: orders, fixed: 400_000, run: fromTable,
+		name: "sql-read", does: "table → drop, 10,000 rows per query", data: orders, fixed: 400_000, run: runSQLRead,
 		needs: postgres, contestants: []contestant{inFlowd("sql-read"), theLimit("pgx", "sql-read $dsn $table")},
 		goals: []goal{{than: "pgx", atLeast: 0.5}},
 	},
 	{
-		name: "postgres-cdc", does: "changes of a table, 1,000 in a transaction → drop, settled", data: orders,
-		fixed: 200_000, run: changes, needs: postgres,
+		name: "postgres-cdc", does: "changes of a table → drop, 1,000 changes per transaction, until all are confirmed", data: orders,
+		fixed: 200_000, run: runCDC, needs: postgres,
 		contestants: []contestant{inFlowd("postgres-cdc"), theLimit("pgoutput", "postgres-cdc $dsn $table")},
 		goals:       []goal{{than: "pgoutput", atLeast: 0.7}},
 	},
 }
 
-// postgres starts the server with the first row that needs it; it ends with this process.
+// postgres starts a server, which runs until this process exits, or says why it can't.
 func postgres(w *world) error {
 	if w.postgres != "" {
 		return nil
 	}
-	var t tb
+	var t skipRecorder
 	done := make(chan struct{})
-	go func() { // Skip ends it
+	go func() { // Skip ends this goroutine
 		defer close(done)
 		w.postgres = pgtest.Server(&t).URL("")
 	}()
@@ -55,15 +55,15 @@ func postgres(w *world) error {
 	if w.postgres == "" {
 		return errors.New(t.why)
 	}
-	conn, err := pgx.Connect(w.ctx, w.postgres) // one of others' may be down
+	conn, err := pgx.Connect(w.ctx, w.postgres) // a server named by the variable may be down
 	if err != nil {
 		w.postgres = ""
-		return fmt.Errorf("PostgreSQL does not answer: %w (look at %s)", err, pgtest.Variable)
+		return fmt.Errorf("PostgreSQL is not reachable: %w (check %s)", err, pgtest.Variable)
 	}
 	return conn.Close(w.ctx)
 }
 
-// table is one for a run.
+// table is a table that a single run uses.
 type table struct {
 	*pgx.Conn
 	name string
@@ -78,11 +78,11 @@ func (w *world) table() (t table, err error) {
 	if t.Conn, err = pgx.Connect(w.ctx, w.postgres); err != nil {
 		return t, err
 	}
-	return t, t.do(w.ctx, "CREATE TABLE $t (id bigint PRIMARY KEY, number int, name text, path text, trace text)")
+	return t, t.exec(w.ctx, "CREATE TABLE $t (id bigint PRIMARY KEY, number int, name text, path text, trace text)")
 }
 
-// do runs statements, in which $t is the table.
-func (t table) do(ctx context.Context, statements ...string) error {
+// exec runs statements, in which $t stands for the name of the table.
+func (t table) exec(ctx context.Context, statements ...string) error {
 	for _, s := range statements {
 		if _, err := t.Exec(ctx, strings.ReplaceAll(s, "$t", t.name)); err != nil {
 			return err
@@ -91,10 +91,10 @@ func (t table) do(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// fill adds n rows that are orders, and commits after each of so many.
+// fill inserts n orders, in transactions of so many rows each.
 func (t table) fill(ctx context.Context, n, each int) error {
 	for from := 0; from < n; from += each {
-		if err := t.do(ctx, fmt.Sprintf("INSERT INTO $t SELECT i, i %% 997, 'Customer ' || i %% 997, "+
+		if err := t.exec(ctx, fmt.Sprintf("INSERT INTO $t SELECT i, i %% 997, 'Customer ' || i %% 997, "+
 			"'/api/v1/orders/' || i %% 9973, '4bf92f3577b34da6a3ce929d0e0e4736' FROM generate_series(%d, %d) i",
 			from, min(from+each, n)-1)); err != nil {
 			return err
@@ -103,20 +103,20 @@ func (t table) fill(ctx context.Context, n, each int) error {
 	return nil
 }
 
-// drop removes it and ends the connection.
+// drop drops the table and closes the connection.
 func (t table) drop() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_ = t.do(ctx, "DROP TABLE $t")
+	_ = t.exec(ctx, "DROP TABLE $t")
 	_ = t.Close(ctx)
 }
 
-func (w *world) reach(t table) map[string]string {
+func (w *world) tableVars(t table) map[string]string {
 	return map[string]string{"dsn": w.postgres, "table": t.name}
 }
 
-// toTable is the runner of rows that write the lines of a file to a table.
-func toTable(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+// runSQLWrite is the runner of rows that write the lines of a file to a table.
+func runSQLWrite(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
 	vars, err := w.prepare(r, c, n)
 	if err != nil {
 		return s, err
@@ -126,27 +126,27 @@ func toTable(w *world, r *row, c *contestant, n int, _ bool) (s sample, err erro
 		return s, err
 	}
 	defer t.drop()
-	maps.Copy(vars, w.reach(t))
-	used, err := w.do(c.command, vars)
+	maps.Copy(vars, w.tableVars(t))
+	used, err := w.runCommand(c.command, vars)
 	if err != nil {
 		return s, err
 	}
-	return used.sample(r.data, n, used.wall), t.has(w.ctx, n)
+	return used.sample(r.data, n, used.wall), t.checkRows(w.ctx, n)
 }
 
-// has checks that there are n rows, which are those that fill makes.
-func (t table) has(ctx context.Context, n int) error {
+// checkRows checks that the table has the n rows that fill inserts.
+func (t table) checkRows(ctx context.Context, n int) error {
 	rows := func(query string) (n int, err error) {
 		err = t.QueryRow(ctx, strings.ReplaceAll(query, "$t", t.name)).Scan(&n)
 		return n, err
 	}
 	got, err := rows("SELECT count(*) FROM $t")
 	if err != nil || got != n {
-		return errors.Join(err, fmt.Errorf("%d rows arrived of %d", got, n))
+		return errors.Join(err, fmt.Errorf("the table has %d rows, want %d", got, n))
 	}
 	all := t
 	all.name += "_all"
-	if err := all.do(ctx, "CREATE TEMP TABLE $t (LIKE "+t.name+")"); err != nil {
+	if err := all.exec(ctx, "CREATE TEMP TABLE $t (LIKE "+t.name+")"); err != nil {
 		return err
 	}
 	if err := all.fill(ctx, n, n); err != nil {
@@ -154,13 +154,13 @@ func (t table) has(ctx context.Context, n int) error {
 	}
 	got, err = rows("SELECT count(*) FROM $t NATURAL JOIN $t_all")
 	if err == nil && got != n {
-		err = fmt.Errorf("%d rows of %d are as they should be", got, n)
+		err = fmt.Errorf("%d of %d rows are right", got, n)
 	}
 	return err
 }
 
-// fromTable is the runner of rows that read n rows of a table.
-func fromTable(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+// runSQLRead is the runner of rows that read a table with n rows.
+func runSQLRead(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
 	t, err := w.table()
 	if err != nil {
 		return s, err
@@ -169,29 +169,29 @@ func fromTable(w *world, r *row, c *contestant, n int, _ bool) (s sample, err er
 	if err := t.fill(w.ctx, n, n); err != nil {
 		return s, err
 	}
-	if err := t.do(w.ctx, "ANALYZE $t"); err != nil {
+	if err := t.exec(w.ctx, "ANALYZE $t"); err != nil {
 		return s, err
 	}
-	used, err := w.do(c.command, w.reach(t))
+	used, err := w.runCommand(c.command, w.tableVars(t))
 	if err != nil {
 		return s, err
 	}
 	return used.sample(r.data, n, used.wall), counted(output{n: n, stderr: used.stderr, flowd: c.isFlowd()})
 }
 
-// changes is the runner of rows that read n changes from a slot. A run ends when the server has been told that all are
-// settled.
-func changes(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+// runCDC is the runner of rows that read n changes from a replication slot. A run ends when all changes have been confirmed
+// to the server.
+func runCDC(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
 	t, err := w.table()
 	if err != nil {
 		return s, err
 	}
 	defer t.drop()
-	if err := t.do(w.ctx, "CREATE PUBLICATION $t FOR TABLE $t",
+	if err := t.exec(w.ctx, "CREATE PUBLICATION $t FOR TABLE $t",
 		"SELECT pg_create_logical_replication_slot('$t', 'pgoutput')"); err != nil {
 		return s, err
 	}
-	defer t.unslot()
+	defer t.dropSlot()
 	if err := t.fill(w.ctx, n, 1000); err != nil {
 		return s, err
 	}
@@ -199,7 +199,7 @@ func changes(w *world, r *row, c *contestant, n int, _ bool) (s sample, err erro
 	if err := t.QueryRow(w.ctx, "SELECT pg_current_wal_insert_lsn()").Scan(&end); err != nil {
 		return s, err
 	}
-	vars := w.reach(t)
+	vars := w.tableVars(t)
 	vars["settling"] = settling.String()
 	p, err := w.start(c.command, vars, nil, nil)
 	if err != nil {
@@ -207,11 +207,11 @@ func changes(w *world, r *row, c *contestant, n int, _ bool) (s sample, err erro
 	}
 	defer p.kill()
 	var broken error
-	err = p.until(func() (settled bool) {
+	err = p.waitUntil(func() (settled bool) {
 		broken = t.QueryRow(w.ctx, "SELECT confirmed_flush_lsn >= $1::pg_lsn FROM pg_replication_slots WHERE slot_name = $2",
 			end, t.name).Scan(&settled)
 		return settled || broken != nil
-	}, "does not settle all changes")
+	}, "does not confirm all changes")
 	took := max(time.Since(p.began), time.Millisecond)
 	if err = errors.Join(err, broken); err != nil {
 		return s, err
@@ -223,11 +223,11 @@ func changes(w *world, r *row, c *contestant, n int, _ bool) (s sample, err erro
 	return used.sample(r.data, n, took), counted(output{n: n, stderr: used.stderr, flowd: c.isFlowd()})
 }
 
-// unslot drops the slot, whose reader's connection the server may not yet have ended.
-func (t table) unslot() {
+// dropSlot drops the slot and the publication. It first ends the reader's connection, which may still be open.
+func (t table) dropSlot() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_ = t.do(ctx, "SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots "+
+	_ = t.exec(ctx, "SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots "+
 		"WHERE slot_name = '$t' AND active",
 		"SELECT pg_drop_replication_slot('$t')", "DROP PUBLICATION $t")
 }

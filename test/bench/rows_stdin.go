@@ -12,10 +12,10 @@ import (
 var stdinRows = []row{
 	{
 		name: "latency-stdin", does: "stdin → stdout, open loop at 20 % load", data: events, metric: p99,
-		run: pipes(unchanged), open: true,
+		run: runPipes(unchanged), open: true,
 		contestants: []contestant{
 			inFlowd("pipe"), theLimit("line copy", "copy"),
-			{name: "flowd, 20 % of its own", command: "$flowd -c $conf/pipe.flowd.yaml", own: true},
+			{name: "flowd at its own 20 %", command: "$flowd -c $conf/pipe.flowd.yaml", ownLoad: true},
 			inBenthos("pipe"),
 			{name: "jq", command: "$jq -c --unbuffered ."},
 		},
@@ -23,10 +23,10 @@ var stdinRows = []row{
 	},
 }
 
-// pipes is the runner of rows whose contestants read a pipe and write another, each message
-// as soon as it can be; want is what becomes of one. They may have workers in other
-// processes: as many as the variable workers says, with this many slots.
-func pipes(want func(document) document) runner {
+// runPipes is the runner of rows whose contestants read stdin and write each message to stdout
+// as soon as possible. want makes the expected output of an input. The variables workers and
+// slots say how many workers join the contestant, and how many slots each has.
+func runPipes(want func(document) document) runner {
 	return func(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
 		address, err := freeAddress()
 		if err != nil {
@@ -34,44 +34,44 @@ func pipes(want func(document) document) runner {
 		}
 		vars := map[string]string{"listen": address, "slots": "1"}
 		maps.Copy(vars, c.vars)
-		p, err := w.piped(c.command, vars)
+		p, err := w.startPiped(c.command, vars)
 		if err != nil {
 			return s, err
 		}
 		defer p.kill()
 		workers, err := w.join(p, vars)
 		for _, worker := range workers {
-			defer worker.kill() // where it has not ended before
+			defer worker.kill() // after an error
 		}
 		if err != nil {
 			return s, err
 		}
 		lines := bufio.NewReaderSize(p.from, 1<<18)
-		// What starts late is not late with every message.
-		if _, err := p.first(lines, r.data, want); err != nil {
+		// The time to start must not count as latency.
+		if _, err := p.sendFirst(lines, r.data, want); err != nil {
 			return s, err
 		}
 		began := time.Now()
 		sent := make(chan error, 1)
 		go func() { sent <- c.send(p.to, r.data, n, began) }()
-		wave, _ := strconv.Atoi(vars["wave"]) // messages whose end starts the clock; else it starts with the first
+		wave, _ := strconv.Atoi(vars["wave"]) // the clock starts after so many messages
 		latencies, seen := make([]time.Duration, 0, n), make(ids, n)
 		now, waved := time.Now(), began
 		for len(latencies) < n {
 			read := lines.Buffered() == 0
 			line, err := lines.ReadSlice('\n')
 			if err != nil {
-				return s, fmt.Errorf("%d of %d messages came out: %w: %s", len(latencies), n, err, p.stderr.String())
+				return s, fmt.Errorf("%d of %d messages arrived: %w: %s", len(latencies), n, err, p.stderr.String())
 			}
-			if read { // what arrived at once arrived at the same time
+			if read { // all messages of one read arrive at the same time
 				now = time.Now()
 			}
-			id, err := seen.add(line)
+			id, err := seen.mark(line)
 			if err != nil {
 				return s, err
 			}
 			if all {
-				if err := same(line, r.data.line(nil, id), want); err != nil {
+				if err := compareDocuments(line, r.data.line(nil, id), want); err != nil {
 					return s, err
 				}
 			}
@@ -87,7 +87,7 @@ func pipes(want func(document) document) runner {
 		if err := <-sent; err != nil {
 			return s, err
 		}
-		var theirs time.Duration // CPU time of workers
+		var theirs time.Duration // CPU time of the workers
 		for _, worker := range workers {
 			used, err := worker.stop()
 			if err != nil {
@@ -108,22 +108,22 @@ func pipes(want func(document) document) runner {
 	}
 }
 
-// first sends message 0 through a process, and says how long after its start it was out.
-func (p *process) first(lines *bufio.Reader, d data, want func(document) document) (time.Duration, error) {
+// sendFirst sends message 0 through a process, and returns the time from the start of the process to its output.
+func (p *process) sendFirst(lines *bufio.Reader, d data, want func(document) document) (time.Duration, error) {
 	if _, err := p.to.Write(append(d.line(nil, 0), '\n')); err != nil {
 		return 0, err
 	}
 	line, err := lines.ReadSlice('\n')
 	took := time.Since(p.began)
 	if err != nil {
-		return 0, fmt.Errorf("nothing comes out: %w: %s", err, p.stderr.String())
+		return 0, fmt.Errorf("no output: %w: %s", err, p.stderr.String())
 	}
-	return took, same(line, d.line(nil, 0), want)
+	return took, compareDocuments(line, d.line(nil, 0), want)
 }
 
 func unchanged(d document) document { return d }
 
-// due is when message i is to be sent.
+// due returns when message i should be sent.
 func (c *contestant) due(began time.Time, i int) time.Time {
 	if c.load == 0 {
 		return began
@@ -131,7 +131,7 @@ func (c *contestant) due(began time.Time, i int) time.Time {
 	return began.Add(time.Duration(float64(i) / c.load * 1e9))
 }
 
-// send writes messages when they are due, those that are due at the same time at once.
+// send writes n messages when they are due. It writes messages that are due together at once.
 func (c *contestant) send(to io.Writer, d data, n int, began time.Time) error {
 	const most = 1 << 16 // bytes at once
 	var buf []byte

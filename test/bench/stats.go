@@ -8,23 +8,23 @@ import (
 // sample is the result of one run of one contestant.
 type sample struct {
 	Messages int           `json:"messages"`
-	Bytes    int64         `json:"bytes,omitempty"` // read
+	Bytes    int64         `json:"bytes,omitempty"` // of input
 	Wall     time.Duration `json:"wall_ns"`
 	CPU      time.Duration `json:"cpu_ns"`
 	Peak     int64         `json:"peak_bytes"`
 	Allocs   float64       `json:"allocs_per_message,omitempty"`
-	Load     float64       `json:"load_per_second,omitempty"` // what was sent by schedule
+	Load     float64       `json:"load_per_second,omitempty"` // messages sent by schedule
 	P50      time.Duration `json:"p50_ns,omitempty"`
 	P99      time.Duration `json:"p99_ns,omitempty"`
 	P999     time.Duration `json:"p999_ns,omitempty"`
 }
 
-// metric is a figure of a sample.
+// metric computes a figure from a sample.
 type metric struct {
 	name  string
 	unit  string
-	lower bool // is better
-	of    func(sample) float64
+	lower bool // lower is better
+	value func(sample) float64
 }
 
 var (
@@ -65,21 +65,21 @@ func median(all []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// mid is the median of a figure over all rounds.
-func (m metric) mid(all []sample) float64 {
+// median returns the median of the metric over all rounds.
+func (m metric) median(all []sample) float64 {
 	figures := make([]float64, len(all))
 	for i, s := range all {
-		figures[i] = m.of(s)
+		figures[i] = m.value(s)
 	}
 	return median(figures)
 }
 
-// times says how many times better a is than b: the median of what it was in each round,
-// since both ran side by side there.
-func (m metric) times(a, b []sample) float64 {
+// ratio returns how many times better a is than b. It is the median of the ratios of each
+// round, since the machine may change between rounds.
+func (m metric) ratio(a, b []sample) float64 {
 	var ratios []float64
 	for i := range min(len(a), len(b)) {
-		x, y := m.of(a[i]), m.of(b[i])
+		x, y := m.value(a[i]), m.value(b[i])
 		if m.lower {
 			x, y = y, x
 		}
@@ -90,7 +90,7 @@ func (m metric) times(a, b []sample) float64 {
 	return median(ratios)
 }
 
-// quantiles sets p50, p99 and p99.9 of latencies, which it sorts.
+// quantiles sorts latencies and sets their p50, p99 and p99.9.
 func (s *sample) quantiles(all []time.Duration) {
 	if len(all) == 0 {
 		return

@@ -17,44 +17,46 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/mqtttest"
 )
 
-// configs are the pipelines and programs of flowd and its peers, side by side.
+// configs has the pipelines of flowd and the configurations of its peers.
 //
 //go:embed configs
 var configs embed.FS
 
-// world is what all rows of a run share.
+// world has the state that all rows share.
 type world struct {
-	ctx      context.Context // of the whole run: ends what it has started
-	dir      string          // for files, on tmpfs where there is one
+	ctx      context.Context // of the whole run: cancelling it kills all processes
+	dir      string          // for files, on tmpfs if available
 	vars     map[string]string
 	rounds   int
-	messages int           // at most, in one run of one contestant
-	turn     time.Duration // that a run should take
+	messages int           // upper limit for one run of a contestant
+	turn     time.Duration // how long one run of a contestant should take
 	budget   time.Duration // for all rows
-	due      time.Time     // when the row that is measured has had its time
-	checked  int           // messages that are all checked
-	log      io.Writer     // what is being done
+	due      time.Time     // when the current row has used up its share of the budget
+	checked  int           // in runs of up to so many messages, every message is checked
+	log      io.Writer     // progress
 
-	broker   *brokertest.Broker // started by the first row that needs it
-	cluster  *cluster           // the same
-	redis    string             // its URL; the same
-	serial   int                // of its streams
-	postgres string             // its URL; the same
-	house    string             // the URL of a ClickHouse; the same
-	mqtt     *mqtttest.Server   // the same
-	nats     *jetStreams        // the same
-	wrong    []string           // answers that were wrong, and programs that failed
+	// Servers are started by the first row that needs them.
+	broker     *brokertest.Broker
+	cluster    *cluster
+	redis      string // URL
+	serial     int    // makes names of Redis streams unique
+	postgres   string // URL
+	clickhouse string // URL
+	mqtt       *mqtttest.Server
+	nats       *jetStreams
+
+	failures []string // wrong answers, and failures of contestants
 }
 
-// peers are searched on PATH.
+// peers are looked up on PATH.
 var peers = []string{"benthos", "jq"}
 
-// newWorld makes the folder and looks for all programs. flowd is built, unless the path
-// of one is given.
+// newWorld creates the working directory and finds all programs. It builds flowd unless a
+// path is given.
 func newWorld(ctx context.Context, flowd, before string) (w *world, err error) {
 	root := ""
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
-		root = "/dev/shm" // else disks would be measured
+		root = "/dev/shm" // so that no disk is measured
 	}
 	w = &world{ctx: ctx, log: io.Discard, vars: map[string]string{}, rounds: 5, messages: 1_000_000, turn: turn,
 		budget: budget, checked: 2000}
@@ -89,7 +91,7 @@ func newWorld(ctx context.Context, flowd, before string) (w *world, err error) {
 		}
 	}
 	for _, name := range peers {
-		w.vars[name], _ = exec.LookPath(name) // "" where it is missing
+		w.vars[name], _ = exec.LookPath(name) // "" if it is missing
 	}
 	return w, nil
 }
@@ -105,8 +107,8 @@ func (w *world) close() error {
 	return errors.Join(ended, os.RemoveAll(w.dir))
 }
 
-// prepare makes the input of a run; what is returned is $in in commands, and IN in the
-// environment, where configurations find it.
+// prepare writes the input file of a run. It returns variables for the command: $in there
+// is IN in the environment, where configurations read it.
 func (w *world) prepare(r *row, c *contestant, n int) (map[string]string, error) {
 	vars := map[string]string{"n": strconv.Itoa(n), "count": strconv.Itoa(n), "out": filepath.Join(w.dir, "out")}
 	maps.Copy(vars, c.vars)
@@ -120,7 +122,7 @@ func (w *world) prepare(r *row, c *contestant, n int) (map[string]string, error)
 	return vars, nil
 }
 
-// pipelines makes a folder of n pipeline files with the same text.
+// pipelines creates a directory with n pipeline files of the same text.
 func (w *world) pipelines(n int, text string) (dir string, err error) {
 	dir, err = os.MkdirTemp(w.dir, "pipelines")
 	if err != nil {
@@ -134,17 +136,17 @@ func (w *world) pipelines(n int, text string) (dir string, err error) {
 	return dir, nil
 }
 
-// once runs a contestant to its end.
-func (w *world) once(r *row, c *contestant, n int) (usage, error) {
+// runToEnd runs a contestant and waits until it exits.
+func (w *world) runToEnd(r *row, c *contestant, n int) (usage, error) {
 	vars, err := w.prepare(r, c, n)
 	if err != nil {
 		return usage{}, err
 	}
-	return w.do(c.command, vars)
+	return w.runCommand(c.command, vars)
 }
 
-// files is the runner of rows whose contestants read a file, and end with it.
-func files(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
+// runFiles is the runner of rows whose contestants read a file and exit at its end.
+func runFiles(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
 	vars, err := w.prepare(r, c, n)
 	if err != nil {
 		return sample{}, err
@@ -152,12 +154,12 @@ func files(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
 	if err := os.RemoveAll(vars["out"]); err != nil {
 		return sample{}, err
 	}
-	used, err := w.do(c.command, vars)
+	used, err := w.runCommand(c.command, vars)
 	if err != nil {
 		return sample{}, err
 	}
 	s := used.sample(data{}, n, used.wall)
-	s.Bytes, _ = strconv.ParseInt(vars["size"], 10, 64) // none where nothing is read
+	s.Bytes, _ = strconv.ParseInt(vars["size"], 10, 64) // 0 if the row has no input file
 	right := r.check
 	if c.check != nil {
 		right = c.check
