@@ -77,6 +77,13 @@ func (w *Wire) To(address string) {
 	w.to = address
 }
 
+// Target returns where the wire leads, HOST:PORT.
+func (w *Wire) Target() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to
+}
+
 // Refuse closes all connections, and refuses others.
 func (w *Wire) Refuse() {
 	w.mu.Lock()

@@ -257,3 +257,24 @@ func TestConfigComplaints(t *testing.T) {
 		}
 	}
 }
+
+func TestConnectionsThatBreak(t *testing.T) {
+	t.Parallel()
+	var s *fakeazure.Server
+	sent := 0
+	enginetest.RemoteInput{
+		Reach: func(t *testing.T, wire *enginetest.Wire) string {
+			s = fakeazure.Start(t)
+			return fmt.Sprintf(`{"azure_blob": {"container": "container", "account": "account", "endpoint": %q, "account_key": "a2V5", `+
+				`"interval": "10ms", "after": "delete"}}`, wire.Over(s.URL))
+		},
+		Send: func(_ *testing.T, payloads ...string) {
+			for _, p := range payloads {
+				sent++
+				s.Put(fmt.Sprintf("%05d", sent), p+"\n")
+			}
+		},
+		Left:   func(*testing.T) int { return len(s.Keys()) },
+		Shared: true,
+	}.Run(t)
+}

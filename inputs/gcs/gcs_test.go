@@ -280,3 +280,24 @@ func TestConfigComplaints(t *testing.T) {
 		}
 	}
 }
+
+func TestConnectionsThatBreak(t *testing.T) {
+	t.Parallel()
+	var s *fakegcs.Server
+	sent := 0
+	enginetest.RemoteInput{
+		Reach: func(t *testing.T, wire *enginetest.Wire) string {
+			s = fakegcs.Start(t)
+			return fmt.Sprintf(`{"gcs": {"bucket": "bucket", "endpoint": %q, "anonymous": true, "interval": "10ms", "after": "delete"}}`,
+				wire.Over(s.URL))
+		},
+		Send: func(_ *testing.T, payloads ...string) {
+			for _, p := range payloads {
+				sent++
+				s.Put(fmt.Sprintf("%05d", sent), p+"\n")
+			}
+		},
+		Left:   func(*testing.T) int { return len(s.Keys()) },
+		Shared: true,
+	}.Run(t)
+}

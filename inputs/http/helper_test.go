@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -166,5 +168,55 @@ func fails(t *testing.T, err error, class engine.Class, words ...string) {
 		if !strings.Contains(err.Error(), w) {
 			t.Errorf("got %q, want %q in it", err, w)
 		}
+	}
+}
+
+// backlog has documents of which a client asks for those after a number.
+type backlog struct {
+	mu   sync.Mutex // guards the fields below
+	docs []string
+	more chan struct{} // closed when there are more
+}
+
+func (b *backlog) add(docs []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.docs = append(b.docs, docs...)
+	close(b.more)
+	b.more = make(chan struct{})
+}
+
+func (b *backlog) after(n int) (docs []string, more chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.docs[n+1:]), b.more
+}
+
+// answer answers with a page, or, if it is asked for a stream, with all documents that will ever come.
+func (b *backlog) answer(w http.ResponseWriter, r *http.Request) {
+	n, err := strconv.Atoi(r.URL.Query().Get("after"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	docs, more := b.after(n)
+	if !strings.Contains(r.Header.Get("Accept"), "event-stream") {
+		_, _ = fmt.Fprintf(w, `{"items": [%s]}`, strings.Join(docs, ","))
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = fmt.Fprint(w, "retry: 10\n\n")
+	for {
+		for _, doc := range docs {
+			_, _ = fmt.Fprintf(w, "data: %s\n\n", doc)
+		}
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-more:
+		case <-r.Context().Done():
+			return
+		}
+		n += len(docs)
+		docs, more = b.after(n)
 	}
 }

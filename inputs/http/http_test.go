@@ -491,3 +491,24 @@ func TestCompressedFiles(t *testing.T) {
 	}
 	equal(t, got, []string{"1", "2"})
 }
+
+// TestConnectionsThatBreak asks a server for what comes after a cursor: page by page, and as a stream.
+func TestConnectionsThatBreak(t *testing.T) {
+	for _, tt := range []struct{ name, fields string }{
+		{"pages", `"items": "items", "cursor": "last(items)?.n", "pages": "cursor", "interval": "10ms"`},
+		{"a stream", `"stream": "sse", "cursor": "n"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var all *backlog
+			enginetest.RemoteInput{
+				Reach: func(t *testing.T, wire *enginetest.Wire) string {
+					all = &backlog{more: make(chan struct{})}
+					s := serve(t, all.answer)
+					return fmt.Sprintf(`{"http": {"url": "%s/?after=$(cursor() ?? -1)", %s}}`, wire.Over(s.url), tt.fields)
+				},
+				Send: func(_ *testing.T, payloads ...string) { all.add(payloads) },
+			}.Run(t)
+		})
+	}
+}

@@ -82,3 +82,25 @@ func TestAStartByTimeWhereClocksHaveJumped(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
+
+func TestConnectionsThatBreak(t *testing.T) {
+	t.Parallel()
+	var c *kafkatest.Cluster
+	topic, sent := "", 0
+	enginetest.RemoteInput{
+		Reach: func(t *testing.T, wire *enginetest.Wire) string {
+			c = kafkatest.Behind(t, wire)
+			topic, sent = c.Topic(t, 1), 0
+			return fmt.Sprintf(`{"kafka": {"brokers": %q, "topics": %q, "group": "g", "start": "earliest", "commit_interval": "10ms", `+
+				`"fetch": {"max_wait": "20ms"}}}`, wire.Address, topic)
+		},
+		Send: func(t *testing.T, payloads ...string) {
+			for _, p := range payloads {
+				sent++
+				c.Send(t, &kgo.Record{Topic: topic, Value: []byte(p)})
+			}
+		},
+		Left:   func(t *testing.T) int { return sent - int(c.Committed(t, "g", topic)) },
+		Shared: true,
+	}.Run(t)
+}

@@ -339,3 +339,26 @@ func TestLint(t *testing.T) {
 		})
 	}
 }
+
+func TestConnectionsThatBreak(t *testing.T) {
+	for _, driver := range []string{"postgres", "mariadb", "clickhouse"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			var conn sqldb.Conn
+			enginetest.RemoteInput{
+				Reach: func(t *testing.T, wire *enginetest.Wire) string {
+					dsn := sqltest.Database(t, driver)
+					conn = sqltest.Connect(t, driver, dsn, strings.ReplaceAll(create(driver), "id", "n"))
+					return fmt.Sprintf(`{"sql": {"driver": %q, "dsn": %q, "interval": "10ms", %s}}`, driver, sqltest.Over(wire, dsn),
+						strings.NewReplacer("id", "n", "?? 0", "?? -1").Replace(after(driver, "")))
+				},
+				Send: func(t *testing.T, payloads ...string) {
+					for _, p := range payloads {
+						sqltest.Exec(t, conn, "INSERT INTO t (n) VALUES ("+strings.Trim(p, `{"n:}`)+")")
+					}
+				},
+				Answers: 5,
+			}.Run(t)
+		})
+	}
+}

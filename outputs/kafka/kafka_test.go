@@ -15,7 +15,6 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/queue/kafka"
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
 	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -74,7 +73,7 @@ func TestAServerThatIsAway(t *testing.T) {
 	topic := ""
 	enginetest.Remote{
 		Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
-			c = kafkatest.Start(t, kfake.ListenFn(wire.Listen))
+			c = kafkatest.Behind(t, wire)
 			topic = c.Topic(t, 1)
 			return func() engine.Output {
 				return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"kafka": {"brokers": %q, "topic": %q}}`, wire.Address, topic))

@@ -85,13 +85,7 @@ func TestAServerThatIsAway(t *testing.T) {
 						create += " ENGINE = " + merge
 					}
 					conn = sqltest.Connect(t, driver, dsn, create)
-					if before, rest, ok := strings.Cut(dsn, "@tcp("); ok {
-						address, after, _ := strings.Cut(rest, ")")
-						wire.To(address)
-						dsn = before + "@tcp(" + wire.Address + ")" + after
-					} else {
-						dsn = wire.Over(dsn)
-					}
+					dsn = sqltest.Over(wire, dsn)
 					return func() engine.Output {
 						return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"sql": {"driver": %q, "dsn": %q, %s}}`, driver, dsn, plain))
 					}

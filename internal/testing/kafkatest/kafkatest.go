@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -45,6 +46,21 @@ func Start(t testing.TB, opts ...kfake.Opt) *Cluster {
 	c := connect(t, strings.Join(fake.ListenAddrs(), ","))
 	c.Fake, c.wires, c.made = fake, w, opts
 	t.Cleanup(func() { c.Fake.Close() })
+	return c
+}
+
+// Behind is a cluster whose brokers name the wire as their address. Its own client does not use the wire.
+func Behind(t testing.TB, wire *enginetest.Wire) *Cluster {
+	t.Helper()
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.ListenFn(wire.Listen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Close)
+	c := connect(t, wire.Address, kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, wire.Target())
+	}))
+	c.Fake = fake
 	return c
 }
 

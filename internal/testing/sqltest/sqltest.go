@@ -3,8 +3,10 @@ package sqltest
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/systems/sqldb"
 	"github.com/flowd-io/flowd/internal/testing/clickhousetest"
 	"github.com/flowd-io/flowd/internal/testing/mariadbtest"
@@ -79,4 +81,15 @@ func Rows(t testing.TB, conn sqldb.Conn, query string) (all []string) {
 		t.Fatal(rows.Err())
 	}
 	return all
+}
+
+// Over leads a wire to the server of a dsn, and returns a dsn by way of the wire.
+func Over(wire *enginetest.Wire, dsn string) string {
+	before, rest, isMySQL := strings.Cut(dsn, "@tcp(")
+	if !isMySQL {
+		return wire.Over(dsn)
+	}
+	address, after, _ := strings.Cut(rest, ")")
+	wire.To(address)
+	return before + "@tcp(" + wire.Address + ")" + after
 }
