@@ -110,7 +110,8 @@ func (b *Batch) Merge(body []byte, of iter.Seq[*Message]) *Message {
 	if len(parts) == 0 {
 		return m
 	}
-	m.Inherit(inside.Key{}, &parts[0])
+	m.Meta = parts[0].Meta
+	m.in.inherit(&parts[0].in)
 	m.in.Origin, m.in.PC, m.in.Stage = Origin{}, parts[0].in.PC, inside.Fresh
 	b.in.Merges = append(b.in.Merges, m)
 	return m

@@ -40,15 +40,15 @@ type lineage struct {
 	Dead     bool         // a dead letter
 }
 
-// Inside is what the engine's rooms keep in a message: only they have a key.
+// Inside is what the engine's rooms keep in a message: only they have a key. It is exported for them.
 func (m *Message) Inside(inside.Key) *Cell { return &m.in }
 
 // rare is what few messages carry. It never changes, so that copies of a message share it.
 type rare struct {
-	Trial any // of one that is tried again; see retry.Trial
-	Block any // of steps that it is in; see steps.Frame
-	Claim any // where it holds its order key; see order.Claim
-	Via   any // how it reached the output, if that is a composite; see package stage
+	Trial inside.Trial
+	Block inside.Block
+	Claim inside.Claim
+	Via   inside.Branch
 	Notes Notes
 	Scope *Scope // of the innermost step that it is inside of; nil: none that keeps one
 	Vars  Vars
@@ -70,10 +70,42 @@ func (m *Cell) setRare(change func(*rare)) {
 }
 
 // SetTrial, SetBlock, SetClaim and SetVia set what Rare has; nil takes it away.
-func (m *Cell) SetTrial(x any) { m.setRare(func(r *rare) { r.Trial = x }) }
-func (m *Cell) SetBlock(x any) { m.setRare(func(r *rare) { r.Block = x }) }
-func (m *Cell) SetClaim(x any) { m.setRare(func(r *rare) { r.Claim = x }) }
-func (m *Cell) SetVia(x any)   { m.setRare(func(r *rare) { r.Via = x }) }
+func (m *Cell) SetTrial(x inside.Trial) { m.setRare(func(r *rare) { r.Trial = x }) }
+func (m *Cell) SetBlock(x inside.Block) { m.setRare(func(r *rare) { r.Block = x }) }
+func (m *Cell) SetClaim(x inside.Claim) { m.setRare(func(r *rare) { r.Claim = x }) }
+func (m *Cell) SetVia(x inside.Branch)  { m.setRare(func(r *rare) { r.Via = x }) }
+
+// Root is the call that the message was read with, and its number in it.
+func (m *Cell) Root() (read, uint32) { return m.Origin.read, m.Origin.i }
+
+// SetRoot makes the message the i-th of a call.
+func (m *Cell) SetRoot(r read, i uint32) { m.Origin = Origin{r, i} }
+
+// First is the message itself, or the first part of a merge.
+func (m *Cell) First() *Cell {
+	for m.Origin.read == nil && len(m.Of) > 0 {
+		m = &m.Of[0].in
+	}
+	return m
+}
+
+// inherit makes a message, new in a batch, the successor of another in all but its payload and metadata.
+func (m *Cell) inherit(from *Cell) {
+	if m.lineage = from.lineage; m.Dead {
+		m.Err = from.Err
+	}
+	if r := from.Rare; r != nil {
+		m.setRare(func(x *rare) {
+			x.Block, x.Via, x.Notes, x.Scope, x.Vars = r.Block, r.Via, r.Notes, r.Scope, r.Vars
+		})
+	}
+}
+
+// SetPart makes a message, new in a batch, the n-th part of another.
+func (m *Cell) SetPart(of *Message, n int) {
+	m.inherit(&of.in)
+	m.Part, m.Of = int32(n), of.heirs()
+}
 
 // Slab is the engine's own part of a batch.
 type Slab struct {
@@ -104,16 +136,16 @@ type Slab struct {
 	Next  *Batch
 }
 
-// Inside is what the engine's rooms keep in a batch.
+// Inside is what the engine's rooms keep in a batch. It is exported for them.
 func (b *Batch) Inside(inside.Key) *Slab { return &b.in }
 
-// way is where a batch is on its way through a pipeline, in the words of its stages.
+// way is where a batch is on its way through a pipeline.
 type way struct {
-	Batcher any  // that it goes through, or has gone through
-	Slot    any  // the batcher with a limit of batches in flight; nil: no limit
-	Out     any  // the output or group where it waits for another try; nil: in a lane
-	In      any  // the input in whose own steps its messages are
-	Turn    any  // it waits for others with its keys; nil: it has none
+	Batcher inside.Batcher
+	Counted bool         // it is one of the batches that its batcher may have in flight, the number of which is limited
+	Out     inside.Place // nil: it is to be tried again in a lane
+	In      inside.Input
+	Turn    inside.Turn
 	Detour  bool // it goes to the next output of a fallback
 }
 

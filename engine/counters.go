@@ -3,8 +3,6 @@ package engine
 import (
 	"sync"
 	"sync/atomic"
-
-	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
 // Counters are the named counters of a pipeline, which counter("name") counts. They are as old as the process: reloads
@@ -60,7 +58,7 @@ func (c *Counters) add(name string) (*atomic.Int64, error) {
 
 // Count is the next number of a counter of the pipeline that has read m.
 func (m *Message) Count(name string) (int, error) {
-	o := m.First(inside.Key{})
+	o := m.in.First().Origin
 	if o.read == nil {
 		return outsideCounters.Next(name)
 	}

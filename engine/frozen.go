@@ -3,8 +3,6 @@ package engine
 import (
 	"bytes"
 	"time"
-
-	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
 // Frozen is a copy of m on which expressions can be evaluated whenever that is, also when m has ended. It shares no
@@ -14,7 +12,7 @@ func (m *Message) Frozen() *Message {
 	c.in.Doc.Reset(bytes.Clone(m.Bytes()), nil)
 	c.in.Err, c.in.Part, c.in.BatchKey = m.in.Err, m.in.Part, m.in.BatchKey
 	then := &past{input: m.Input(), at: m.ReceivedAt()}
-	if o := m.First(inside.Key{}); o.read != nil {
+	if o := m.in.First().Origin; o.read != nil {
 		then.counts = o.read.Counts()
 	}
 	c.in.Origin = Origin{read: then}

@@ -28,10 +28,10 @@ type host interface {
 // outside is the host of what belongs to no pipeline.
 var outside host
 
-// Outside sets the host of plugins that belong to no pipeline, as in tests.
+// Outside sets the host of plugins that belong to no pipeline, as in tests. Only package runtime can call it.
 func Outside(_ inside.Key, h host) { outside = h }
 
-// In is e for a plugin of a pipeline.
+// In is e for a plugin of a pipeline. Only package runtime can call it.
 func (e Env) In(_ inside.Key, h host) Env {
 	e.host = h
 	return e

@@ -120,7 +120,7 @@ func (m *Message) Serial() uint32 { return m.in.Serial }
 
 // Input names the input that the message came from.
 func (m *Message) Input() string {
-	if o := m.First(inside.Key{}); o.read != nil {
+	if o := m.in.First().Origin; o.read != nil {
 		return o.read.Input()
 	}
 	return ""
@@ -128,27 +128,14 @@ func (m *Message) Input() string {
 
 // ReceivedAt is when the message was read.
 func (m *Message) ReceivedAt() time.Time {
-	if o := m.First(inside.Key{}); o.read != nil {
+	if o := m.in.First().Origin; o.read != nil {
 		return o.read.At()
 	}
 	return time.Time{}
 }
 
-// Inherit makes m, new in a batch, the successor of another message in all but its payload.
-func (m *Message) Inherit(_ inside.Key, from *Message) {
-	m.Meta, m.in.lineage = from.Meta, from.in.lineage
-	if m.in.Dead {
-		m.in.Err = from.in.Err
-	}
-	if r := from.in.Rare; r != nil {
-		m.in.setRare(func(x *rare) {
-			x.Block, x.Via, x.Notes, x.Scope, x.Vars = r.Block, r.Via, r.Notes, r.Scope, r.Vars
-		})
-	}
-}
-
-// Heir stands for the root and the order key of m.
-func (m *Message) Heir(inside.Key) Message {
+// heir stands for the root and the order key of m.
+func (m *Message) heir() Message {
 	h := Message{Key: m.Key, Ref: m.Ref}
 	h.in.Origin = m.in.Origin
 	if m.in.Rare != nil {
@@ -157,14 +144,13 @@ func (m *Message) Heir(inside.Key) Message {
 	return h
 }
 
-// Heirs stand for the roots and order keys of a merge in each part of its split, with
-// the Refs that Parts yields.
-func (m *Message) Heirs(inside.Key) (all []Message) {
+// heirs stand for the roots and order keys of a merge in each part of its split, with the Refs that Parts yields.
+func (m *Message) heirs() (all []Message) {
 	for i := range m.in.Of {
 		p := &m.in.Of[i]
-		from := p.Heirs(inside.Key{})
+		from := p.heirs()
 		if len(p.in.Of) == 0 {
-			from = []Message{p.Heir(inside.Key{})}
+			from = []Message{p.heir()}
 		}
 		for _, h := range from {
 			h.Ref = cmp.Or(m.Ref, h.Ref)
@@ -172,14 +158,6 @@ func (m *Message) Heirs(inside.Key) (all []Message) {
 		}
 	}
 	return all
-}
-
-// First is the origin of m, or that of the first part of a merge.
-func (m *Message) First(inside.Key) Origin {
-	if m.in.Origin.read == nil && len(m.in.Of) > 0 {
-		return m.in.Of[0].First(inside.Key{})
-	}
-	return m.in.Origin
 }
 
 // Park takes the message out of the running call: it continues after this step (or ends, in
@@ -249,12 +227,6 @@ type Origin struct {
 	i    uint32
 }
 
-// Of is the call that the origin is of, and the number of the message in it.
-func (o Origin) Of(inside.Key) (read, uint32) { return o.read, o.i }
-
-// SetOrigin makes m the i-th message of a call.
-func (m *Message) SetOrigin(_ inside.Key, r read, i uint32) { m.in.Origin = Origin{r, i} }
-
 // KeyWaits knows which messages of a pipeline wait for others because they have the same order key.
 type KeyWaits interface {
 	// Each calls f with the root of a message that waits and that of one which it waits for, for all of them.
@@ -299,7 +271,7 @@ func (m *Message) Within(outer *Message) {
 		m.in.setRare(func(x *rare) { x.Notes, x.Scope = r.Notes, r.Scope })
 	}
 	m.SetVars(outer.Vars())
-	m.Meta, m.in.Origin, m.in.Of = outer.Meta, outer.in.Origin, outer.Heirs(inside.Key{})
+	m.Meta, m.in.Origin, m.in.Of = outer.Meta, outer.in.Origin, outer.heirs()
 	metered(m.in.Doc.Arena(), outer)
 }
 

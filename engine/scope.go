@@ -2,8 +2,6 @@ package engine
 
 import (
 	"sync"
-
-	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
 // Undoer is an optional ability of a Settler: Undo takes back stakes of a [Message.StakeOnDelivery] that was made
@@ -27,18 +25,18 @@ type scoped struct {
 	ref uint64
 }
 
-// Enter gives m a scope of its own, within the one that it has.
-func (m *Message) Enter(inside.Key) {
-	m.in.setRare(func(r *rare) { r.Scope = &Scope{outer: r.Scope} })
+// Enter gives a message a scope of its own, within the one that it has.
+func (m *Cell) Enter() {
+	m.setRare(func(r *rare) { r.Scope = &Scope{outer: r.Scope} })
 }
 
-// Leave ends the innermost scope of m. Its stakes are taken back, or become those of the scope around it.
-func (m *Message) Leave(_ inside.Key, undo bool) {
-	s := m.scope()
-	if s == nil {
+// Leave ends the innermost scope of a message. Its stakes are taken back, or become those of the scope around it.
+func (m *Cell) Leave(undo bool) {
+	if m.Rare == nil || m.Rare.Scope == nil {
 		return
 	}
-	m.in.setRare(func(r *rare) { r.Scope = s.outer })
+	s := m.Rare.Scope
+	m.setRare(func(r *rare) { r.Scope = s.outer })
 	s.mu.Lock()
 	stakes := s.stakes
 	s.stakes = nil

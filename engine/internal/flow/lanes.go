@@ -88,7 +88,7 @@ func (l *SlabList) Pop(n int) *engine.Batch {
 func admits(b *engine.Batch, other *engine.Batch, n int) bool {
 	return cap(slab(b).Msgs) == inside.SlabSize && len(slab(b).Msgs)+n <= inside.SlabSize && Likewise(b, other) &&
 		!Whole(b) && !Whole(other) && !slab(b).Way.Detour && !slab(other).Way.Detour &&
-		slab(b).Way.Slot == slab(other).Way.Slot && slab(b).Way.Out == slab(other).Way.Out
+		slab(b).Way.Counted == slab(other).Way.Counted && slab(b).Way.Out == slab(other).Way.Out
 }
 
 // Likewise says that messages of both batches continue in the same way.

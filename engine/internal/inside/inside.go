@@ -49,14 +49,6 @@ const ReadBytes = 4 << 20
 // Key opens messages and batches.
 type Key struct{}
 
-// Slot is a pointer as a field of rare: nil stays nil.
-func Slot[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return p
-}
-
 // ErrReported says that what went wrong has been reported already.
 var ErrReported = errors.New("inner steps are not valid")
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
 // Ledger holds the roots of one Read until each has ended. It is apart from the
@@ -55,16 +54,16 @@ type Root struct {
 
 // RootOf is the root that m stands for; none for a merge, or what no input of this process has read.
 func RootOf(m *engine.Message) Root {
-	return asRoot(msg(m).Origin)
+	return asRoot(msg(m))
 }
 
 // FirstRoot is the root of m, or of the first part of a merge.
 func FirstRoot(m *engine.Message) Root {
-	return asRoot(m.First(inside.Key{}))
+	return asRoot(msg(m).First())
 }
 
-func asRoot(o engine.Origin) Root {
-	r, i := o.Of(inside.Key{})
+func asRoot(c *engine.Cell) Root {
+	r, i := c.Root()
 	led, _ := r.(*Ledger)
 	return Root{led, i}
 }
@@ -84,7 +83,7 @@ func (l *Ledger) KeyWaits() engine.KeyWaits { return l.Keys }
 // AsRead is a root's message as it was read, with why it ends.
 func (l *Ledger) AsRead(i uint32, why *engine.Error) *engine.Message {
 	m := &engine.Message{Meta: l.MetaOf(int(i))}
-	m.SetOrigin(inside.Key{}, l, i)
+	msg(m).SetRoot(l, i)
 	msg(m).Orig, msg(m).Err = l.Roots[i].Body, why
 	return m
 }

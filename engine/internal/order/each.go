@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
 var _ engine.KeyWaits = (*Holds)(nil)
@@ -65,5 +64,5 @@ func (x *held) each(behind engine.Origin, f func(waits, behind engine.Origin)) {
 }
 
 func (x *held) eachRoot(f func(root engine.Origin)) {
-	EachLeafKey(&x.m, func(leaf *engine.Message) { f(leaf.First(inside.Key{})) })
+	EachLeafKey(&x.m, func(leaf *engine.Message) { f(msg(leaf).First().Origin) })
 }

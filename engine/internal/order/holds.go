@@ -74,10 +74,16 @@ func ClaimOf(m *engine.Message) *Claim {
 
 // SetClaim sets the claim of m; nil removes it.
 func SetClaim(m *engine.Message, c *Claim) {
-	if msg(m).Rare != nil || c != nil {
-		msg(m).SetClaim(inside.Slot(c))
+	switch {
+	case c != nil:
+		msg(m).SetClaim(c)
+	case msg(m).Rare != nil:
+		msg(m).SetClaim(nil)
 	}
 }
+
+// IsClaim makes a Claim what a message keeps.
+func (*Claim) IsClaim(inside.Key) {}
 
 // Place is a place other than the lanes where messages hold their keys: an output or a group.
 type Place struct {
@@ -121,7 +127,7 @@ func (h *Holds) claim(m *engine.Message, out *Place) {
 		}
 		c := ClaimOf(leaf)
 		c.refs++
-		if root := leaf.First(inside.Key{}); !slices.Contains(c.roots, root) {
+		if root := msg(leaf).First().Origin; !slices.Contains(c.roots, root) {
 			c.roots = append(c.roots, root)
 		}
 	})
@@ -217,7 +223,7 @@ func (h *Holds) LeaveGap(m *engine.Message) {
 		return
 	}
 	k := h.hold(text)
-	gap := &held{gap: true, root: m.First(inside.Key{})}
+	gap := &held{gap: true, root: msg(m).First().Origin}
 	k.before = append(k.before, gap)
 	SetClaim(m, &Claim{of: k, refs: 1, x: gap, roots: []engine.Origin{gap.root}})
 }

@@ -45,10 +45,16 @@ func TrialOf(m *engine.Message) *Trial {
 
 // SetTrial gives m a trial; nil takes it away.
 func SetTrial(m *engine.Message, t *Trial) {
-	if msg(m).Rare != nil || t != nil {
-		msg(m).SetTrial(inside.Slot(t))
+	switch {
+	case t != nil:
+		msg(m).SetTrial(t)
+	case msg(m).Rare != nil:
+		msg(m).SetTrial(nil)
 	}
 }
+
+// IsTrial makes a Trial what a message keeps.
+func (*Trial) IsTrial(inside.Key) {}
 
 // Tries is how many attempts were made.
 func (t *Trial) Tries() int {

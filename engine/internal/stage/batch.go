@@ -53,7 +53,7 @@ func newBatcher(s *settlement, plan *BatcherPlan) *batcher {
 
 // Push takes messages in, from any lane.
 func (b *batcher) Push(s *engine.Batch) {
-	slab(s).From, slab(s).Way.Batcher = b.plan.Name, b.plan
+	slab(s).From, slab(s).Way.Batcher = b.plan.Name, b
 	if b.plan.Batcher == nil {
 		b.forward(s)
 		return
@@ -221,7 +221,7 @@ func (b *batcher) emit(s *engine.Batch, why engine.Trigger) {
 	if len(slab(s).Msgs) == 0 {
 		return
 	}
-	slab(s).Trigger, slab(s).Size, slab(s).From, slab(s).Way.Batcher = why, len(slab(s).Msgs), b.plan.Name, b.plan
+	slab(s).Trigger, slab(s).Size, slab(s).From, slab(s).Way.Batcher = why, len(slab(s).Msgs), b.plan.Name, b
 	b.mu.Lock()
 	cut := b.sent.add(why)
 	b.mu.Unlock()
@@ -240,7 +240,7 @@ func (b *batcher) sendWhenFree(s *engine.Batch) {
 		b.sendOn(s)
 		return
 	}
-	slab(s).Way.Slot = b
+	slab(s).Way.Counted = true
 	b.mu.Lock()
 	b.waiting.Push(s)
 	b.mu.Unlock()
@@ -299,7 +299,7 @@ func (b *batcher) forward(s *engine.Batch) {
 func (b *batcher) duplicate(s *engine.Batch) *engine.Batch {
 	out := outcome{settlement: b.settlement, beyondLanes: true}
 	c := slab(s).Like()
-	slab(c).Way.Slot = slab(s).Way.Slot
+	slab(c).Way.Counted = slab(s).Way.Counted
 	for i := range slab(s).Msgs {
 		p := out.copy(&slab(s).Msgs[i])
 		slab(c).Msgs = append(slab(c).Msgs, p)

@@ -103,8 +103,8 @@ func (x *composite) distribute(b *engine.Batch, to []int) {
 	if len(bad) > 0 {
 		go x.end(bad) // the caller may hold the fence
 	}
-	if slot := slotOf(b); slot != nil {
-		go slot.written() // which may be sending this batch
+	if limiter := limiterOf(b); limiter != nil {
+		go limiter.written() // which may be sending this batch
 	}
 	flow.Recycle(b)
 	for i, p := range parts {
@@ -150,8 +150,11 @@ func branchOf(m *engine.Message) *branch {
 }
 
 func setBranch(m *engine.Message, v *branch) {
-	if msg(m).Rare != nil || v != nil {
-		msg(m).SetVia(inside.Slot(v))
+	switch {
+	case v != nil:
+		msg(m).SetVia(v)
+	case msg(m).Rare != nil:
+		msg(m).SetVia(nil)
 	}
 }
 

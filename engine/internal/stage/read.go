@@ -223,7 +223,7 @@ func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
 	rd.read.Add(uint64(n))
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
-		m.SetOrigin(inside.Key{}, led, uint32(i))
+		msg(m).SetRoot(led, uint32(i))
 		msg(m).Orig = m.Bytes()
 		msg(m).Credits, msg(m).Charge = 1, len(msg(m).Orig)
 		slab(b).Bytes += msg(m).Charge

@@ -135,8 +135,8 @@ func (o *sink) abandon(w *writer, now time.Time) {
 	}
 	next.finish(failed, nil)
 	o.done(w.entry)
-	if w.slot != nil {
-		w.slot.written()
+	if w.limiter != nil {
+		w.limiter.written()
 	}
 	go next.run()
 }

@@ -21,8 +21,8 @@ type worker struct {
 	writer *writer // its part of the sink; nil: the stage is that of a group
 
 	// Of the batch at hand, read by who abandons its write: see sink.abandon.
-	entry *entry
-	slot  *batcher
+	entry   *entry
+	limiter *batcher // that counts the batch as in flight; nil: none does
 
 	troubled map[string]bool // see order.Foresee
 }
@@ -59,7 +59,7 @@ func (w *worker) loop(ctx context.Context) bool {
 // begin makes b the batch at hand.
 func (w *worker) begin(b *engine.Batch) *engine.Batch {
 	w.entry, _ = slab(b).Way.Turn.(*entry)
-	w.slot = slotOf(b)
+	w.limiter = limiterOf(b)
 	w.out.read = slab(b).Bytes
 	return flow.Adopt(b, &w.arena)
 }
@@ -68,8 +68,8 @@ func (w *worker) begin(b *engine.Batch) *engine.Batch {
 func (w *worker) end() {
 	w.arena.Reset()
 	w.stage.done(w.entry)
-	if w.slot != nil {
-		w.slot.written()
+	if w.limiter != nil {
+		w.limiter.written()
 	}
 }
 

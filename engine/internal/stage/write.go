@@ -291,10 +291,10 @@ func (w *writer) salvage(err *engine.Error) (failing, rest *engine.Batch) {
 		m := &slab(b).Msgs[i]
 		if _, written := slices.BinarySearch(w.in, int32(i)); written {
 			ledger.EachRoot(m, func(r ledger.Root) { r.Led.Pin() }) // the plugin may still ask where it is from
-			c := m.Heir(inside.Key{})
-			c.Attempt, c.Meta = m.Attempt, m.Meta
+			c := engine.Message{Key: m.Key, Ref: m.Ref, Meta: m.Meta, Attempt: m.Attempt}
 			from, to := msg(m), msg(&c)
-			to.Rare, to.Orig, to.BatchKey, to.Of, to.Part = from.Rare, from.Orig, from.BatchKey, from.Of, from.Part
+			to.Origin, to.Rare, to.Orig, to.BatchKey = from.Origin, from.Rare, from.Orig, from.BatchKey
+			to.Of, to.Part = from.Of, from.Part
 			to.Serial, to.Dead, to.Credits, to.Charge = from.Serial, from.Dead, from.Credits, from.Charge
 			to.Batch, to.Stage = failing, inside.AtWrite
 			to.Doc.Reset(msg(m).Doc.Payload(), nil)

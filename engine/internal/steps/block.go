@@ -37,10 +37,16 @@ func BlockOf(m *engine.Message) *frame {
 
 // SetBlock puts m into a block; nil takes it out of all.
 func SetBlock(m *engine.Message, f *frame) {
-	if msg(m).Rare != nil || f != nil {
-		msg(m).SetBlock(inside.Slot(f))
+	switch {
+	case f != nil:
+		msg(m).SetBlock(f)
+	case msg(m).Rare != nil:
+		msg(m).SetBlock(nil)
 	}
 }
+
+// IsBlock makes a frame what a message keeps.
+func (*frame) IsBlock(inside.Key) {}
 
 // inBlocks puts m, which steps have made inside of blocks, into them as what it is.
 func inBlocks(m *engine.Message, kind frameKind) { SetBlock(m, BlockOf(m).as(kind, m)) }

@@ -236,7 +236,7 @@ func (x *Executor) call(ctx context.Context, b *engine.Batch, o *Op) {
 	}
 	if o.Scoped {
 		for _, i := range slab(b).Sel {
-			slab(b).Msgs[i].Enter(inside.Key{})
+			msg(&slab(b).Msgs[i]).Enter()
 		}
 	}
 	spent := slab(b).Arena.Spent()
@@ -276,7 +276,7 @@ func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool)
 	for n, i := range sel {
 		m := &slab(b).Msgs[i]
 		if o.Scoped {
-			m.Leave(inside.Key{}, msg(m).State == inside.Failed)
+			msg(m).Leave(msg(m).State == inside.Failed)
 		}
 		switch msg(m).State {
 		case inside.Live:
@@ -372,9 +372,9 @@ func Pull(b *engine.Batch, cur *engine.Batch, o *Op, room func(cur *engine.Batch
 			cur = next
 			n++
 			p := slab(cur).Append(body)
-			p.Inherit(inside.Key{}, m)
-			p.Key, p.Ref, p.Attempt = m.Key, m.Ref, m.Attempt
-			msg(p).Orig, msg(p).Part, msg(p).PC, msg(p).Of = body, int32(n), o.Next, m.Heirs(inside.Key{})
+			p.Key, p.Ref, p.Meta, p.Attempt = m.Key, m.Ref, m.Meta, m.Attempt
+			msg(p).SetPart(m, n)
+			msg(p).Orig, msg(p).PC = body, o.Next
 			order.SetClaim(p, order.ClaimOf(m))
 			inBlocks(p, isPart)
 			part(m, p)
