@@ -62,7 +62,7 @@ func (w *model) receive() {
 		name := fmt.Sprintf("%c%d", 'a'+w.rand.IntN(3), w.serial)
 		m := b.Add([]byte(name))
 		m.Key = []byte(name[:1])
-		m.SetOrigin(inside.Key{}, &call{name}, 0)
+		cell(m).SetRoot(&call{name}, 0)
 		w.read[name[0]] = append(w.read[name[0]], name)
 	}
 	live(b, func(i int, m *engine.Message) { w.h.Before(slab(b).Msgs[:i], m) })
@@ -127,8 +127,8 @@ func (w *model) split(b *engine.Batch) *engine.Batch {
 		case cell(m).State == inside.Live && cell(m).Part == 0 && w.happens(15):
 			for n := range 2 {
 				p := parts.Add(fmt.Appendf(nil, "%s.%d", m.Bytes(), n+1))
-				p.Inherit(inside.Key{}, m)
-				p.Key, cell(p).Part = m.Key, int32(n+1)
+				p.Key, p.Meta = m.Key, m.Meta
+				cell(p).SetPart(m, n+1)
 				order.SetClaim(p, order.ClaimOf(m))
 				w.h.Share(p)
 			}

@@ -30,7 +30,9 @@ func (*call) Taken(uint32) bool                                 { return false }
 
 // nameOf is the message that an origin belongs to.
 func nameOf(o engine.Origin) string {
-	read, _ := o.Of(inside.Key{})
+	var c engine.Cell
+	c.Origin = o
+	read, _ := c.Root()
 	return read.(*call).name
 }
 
@@ -82,7 +84,7 @@ func (r *rig) message(name string) *engine.Message {
 	}
 	m := b.Add([]byte(name))
 	m.Key, cell(m).Credits = []byte(`"`+name[:1]+`"`), 1
-	m.SetOrigin(inside.Key{}, &call{name}, 0)
+	cell(m).SetRoot(&call{name}, 0)
 	r.msgs[name] = m
 	return m
 }
