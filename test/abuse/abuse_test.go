@@ -1,6 +1,6 @@
-// Package abuse attacks the built binary as a hostile client, message, file, worker or
-// log reader would. Each row of the table is one case; none may crash flowd, leak a
-// secret, or take more memory, disk or time than its budget.
+// Package abuse attacks the built binary, with hostile clients, messages, files, workers and
+// servers. Each row of a table is one attack. No attack may crash flowd, reveal a secret, or
+// use more memory, disk or time than its budget.
 package abuse
 
 import (
@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // most wait for processes, and compute nothing
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // most tests only wait for processes
 		_ = f.Value.Set("4")
 	}
 	remove, err := flowdtest.Build()
@@ -31,13 +31,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// attack is one case.
+// attack is one test case.
 type attack struct {
-	name string // what the attacker tries
+	name string // what the attacker does
 	try  func(t *testing.T)
 }
 
-// TestAbuse tries every attack. The groups are those of SECURITY.md.
+// TestAbuse runs every attack. SECURITY.md has the same groups.
 func TestAbuse(t *testing.T) {
 	groups := []struct {
 		name    string

@@ -19,17 +19,17 @@ import (
 )
 
 var callingOut = []attack{
-	{"a refused address, under any name", refusedAddresses},
+	{"a refused address, in several notations", refusedAddresses},
 	{"a refused address behind a proxy", refusedBehindAProxy},
 	{"a redirect to another origin", redirectElsewhere},
-	{"an input that is sent to another origin", pollElsewhere},
-	{"a grandchild in a session of its own, of a program that is killed",
+	{"an input that is redirected to another origin", pollElsewhere},
+	{"a grandchild in its own session, after flowd kills the program",
 		func(t *testing.T) { grandchild(t, "; sleep 600") }},
-	{"a grandchild in a session of its own, of a program that ends", func(t *testing.T) { grandchild(t, "; cat") }},
+	{"a grandchild in its own session, after the program exits", func(t *testing.T) { grandchild(t, "; cat") }},
 }
 
-// listener counts the requests that reach it, and those of them with credentials.
-func listener(t *testing.T, answer http.HandlerFunc) (port string, reached, credentials *atomic.Int64) {
+// countingServer starts a server that counts all requests, and requests with credentials.
+func countingServer(t *testing.T, answer http.HandlerFunc) (port string, reached, credentials *atomic.Int64) {
 	t.Helper()
 	reached, credentials = new(atomic.Int64), new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,8 +47,8 @@ func listener(t *testing.T, answer http.HandlerFunc) (port string, reached, cred
 	return port, reached, credentials
 }
 
-// calls runs a message through a step http.
-func calls(t *testing.T, url, more string, env ...string) (flowdtest.Result, string) {
+// callHTTP runs a message through a step http, and returns the dead letters.
+func callHTTP(t *testing.T, url, more string, env ...string) (flowdtest.Result, string) {
 	t.Helper()
 	dir := t.TempDir()
 	file := flowdtest.Write(t, dir, "p.yaml", `
@@ -66,9 +66,9 @@ engine: {on_failure: {dead_letter: dead}}
 }
 
 func refusedAddresses(t *testing.T) {
-	port, reached, _ := listener(t, func(http.ResponseWriter, *http.Request) {})
+	port, reached, _ := countingServer(t, func(http.ResponseWriter, *http.Request) {})
 	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "0.0.0.0"} {
-		r, dead := calls(t, "http://"+host+":"+port+"/$(a)", `, refuse_addresses: [loopback, metadata, link_local]`)
+		r, dead := callHTTP(t, "http://"+host+":"+port+"/$(a)", `, refuse_addresses: [loopback, metadata, link_local]`)
 		if !strings.Contains(r.Stderr, "1 received: 1 dead-lettered") {
 			t.Errorf("%s: %s", host, r.Stderr)
 		}
@@ -77,11 +77,11 @@ func refusedAddresses(t *testing.T) {
 		}
 	}
 	if n := reached.Load(); n > 0 {
-		t.Errorf("%d requests came through", n)
+		t.Errorf("%d requests reached a refused address", n)
 	}
-	if r, dead := calls(t, "http://localhost:"+port+"/$(a)", `, refuse_addresses: [169.254.0.0/16]`); r.Code != 0 ||
+	if r, dead := callHTTP(t, "http://localhost:"+port+"/$(a)", `, refuse_addresses: [169.254.0.0/16]`); r.Code != 0 ||
 		reached.Load() != 1 {
-		t.Errorf("what is not refused does not come through: %s%s", r.Stderr, dead)
+		t.Errorf("an allowed address was refused: %s%s", r.Stderr, dead)
 	}
 	dir := t.TempDir()
 	file := flowdtest.Write(t, dir, "p.yaml", `
@@ -90,27 +90,27 @@ outputs: {out: {http: {url: "http://a/", refuse_addresses: [metadata, nonsense, 
 `)
 	if r := flowdtest.Run(t, dir, "", "lint", file); r.Code != 2 ||
 		strings.Count(r.Stdout+r.Stderr, "neither a group of addresses nor an address") != 2 {
-		t.Errorf("lint says %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+		t.Errorf("lint exits with %d, want 2 and two errors\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }
 
 func refusedBehindAProxy(t *testing.T) {
-	port, reached, _ := listener(t, func(http.ResponseWriter, *http.Request) {})
+	port, reached, _ := countingServer(t, func(http.ResponseWriter, *http.Request) {})
 	proxy := "HTTP_PROXY=http://127.0.0.1:" + port
-	r, _ := calls(t, "http://169.254.169.254/$(a)", `, refuse_addresses: [metadata, loopback]`, proxy)
+	r, _ := callHTTP(t, "http://169.254.169.254/$(a)", `, refuse_addresses: [metadata, loopback]`, proxy)
 	if r.Code == 0 || !strings.Contains(r.Stderr, "refuse_addresses") || reached.Load() != 0 {
-		t.Errorf("%d requests: %s", reached.Load(), r.Stderr)
+		t.Errorf("the address was not refused, %d requests: %s", reached.Load(), r.Stderr)
 	}
-	if r, dead := calls(t, "http://name.invalid/$(a)", `, refuse_addresses: [metadata, loopback]`,
+	if r, dead := callHTTP(t, "http://name.invalid/$(a)", `, refuse_addresses: [metadata, loopback]`,
 		proxy); r.Code != 0 || reached.Load() != 1 {
-		t.Errorf("the proxy itself is refused: %s%s", r.Stderr, dead)
+		t.Errorf("the address of the proxy was refused: %s%s", r.Stderr, dead)
 	}
 }
 
 func pollElsewhere(t *testing.T) {
-	elsewhere, reached, _ := listener(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[2]") })
+	elsewhere, reached, _ := countingServer(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[2]") })
 	to := "http://localhost:" + elsewhere + "/"
-	port, _, credentials := listener(t, func(w http.ResponseWriter, r *http.Request) {
+	port, _, credentials := countingServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/redirect" {
 			http.Redirect(w, r, to, http.StatusTemporaryRedirect)
 			return
@@ -130,43 +130,46 @@ outputs: {out: {stdout: {}}}
 		}
 	}
 	if reached.Load() != 0 || credentials.Load() != 3 {
-		t.Errorf("%d requests went elsewhere, and %d with credentials to the API", reached.Load(), credentials.Load())
+		t.Errorf("%d requests went to the other origin, want 0; %d with credentials to the API, want 3", reached.Load(),
+			credentials.Load())
 	}
 }
 
 func redirectElsewhere(t *testing.T) {
-	elsewhere, reached, credentials := listener(t, func(http.ResponseWriter, *http.Request) {})
+	elsewhere, reached, credentials := countingServer(t, func(http.ResponseWriter, *http.Request) {})
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		home, _, shown := listener(t, func(w http.ResponseWriter, r *http.Request) {
+		home, _, shown := countingServer(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://localhost:"+elsewhere+"/", status)
 		})
-		r, dead := calls(t, "http://127.0.0.1:"+home+"/",
+		r, dead := callHTTP(t, "http://127.0.0.1:"+home+"/",
 			`, auth: {bearer: of-the-server}, headers: {X-Key: of-the-server}`)
 		if !strings.Contains(r.Stderr, "1 dead-lettered") || !strings.Contains(dead, "not followed") {
 			t.Errorf("%d: %s%s", status, r.Stderr, dead)
 		}
 		if shown.Load() != 1 || strings.Contains(dead, "of-the-server") {
-			t.Errorf("%d: the server saw %d credentials; %s", status, shown.Load(), dead)
+			t.Errorf("%d: the server received credentials %d times, want once, and the dead letter must not contain them: %s", status,
+				shown.Load(), dead)
 		}
 	}
 	if reached.Load()+credentials.Load() > 0 {
-		t.Errorf("%d requests went elsewhere, %d with credentials", reached.Load(), credentials.Load())
+		t.Errorf("%d requests went to the other origin, %d of them with credentials", reached.Load(), credentials.Load())
 	}
 }
 
-// grandchild makes a program start another in its own session, twice removed.
+// grandchild runs a program that starts another in its own session, as a grandchild. flowd
+// must kill it, too.
 func grandchild(t *testing.T, then string) {
 	if runtime.GOOS != "linux" {
-		t.Skip("WHAT LEAVES ITS PROCESS GROUP CAN'T BE FOUND ON " + runtime.GOOS)
+		t.Skip("PROCESSES THAT LEAVE THEIR PROCESS GROUP CAN'T BE FOUND ON " + runtime.GOOS)
 	}
 	setsid, err := exec.LookPath("setsid")
 	if err != nil {
-		t.Skip("THERE IS NO PROGRAM setsid, WITH WHICH THIS IS TRIED")
+		t.Skip("THE PROGRAM setsid IS MISSING")
 	}
 	for _, mode := range []string{"per_message", "stream"} {
 		dir := t.TempDir()
-		// The program continues once the other has reported its number: otherwise it might
-		// be ended before.
+		// The program waits until the grandchild has reported its pid: otherwise it might end
+		// before.
 		script := fmt.Sprintf(
 			`(%s sh -c 'echo $$ > told; mv told pid; exec sleep 600' >/dev/null 2>&1 </dev/null &); until [ -e pid ]; do sleep 0.01; done %s`,
 			setsid, then)
@@ -180,7 +183,7 @@ outputs: {out: {stdout: {}}}
 		var told []byte
 		for deadline := time.Now().Add(flowdtest.Deadline); told == nil; time.Sleep(10 * time.Millisecond) {
 			if told, _ = os.ReadFile(dir + "/pid"); time.Now().After(deadline) {
-				t.Fatalf("%s: no process was started\n%s", mode, p.Stderr.Text())
+				t.Fatalf("%s: the grandchild did not start\n%s", mode, p.Stderr.Text())
 			}
 		}
 		pid, err := strconv.Atoi(strings.TrimSpace(string(told)))
@@ -188,13 +191,13 @@ outputs: {out: {stdout: {}}}
 			t.Fatal(err)
 		}
 		if mode == "stream" {
-			p.Stdin.Close() // which a program sees that has not been killed
+			p.Stdin.Close() // ends a program that has not been killed
 		}
 		for deadline := time.Now().Add(flowdtest.Deadline); syscall.Kill(pid,
 			0) == nil; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
-				t.Fatalf("%s: process %d lives on", mode, pid)
+				t.Fatalf("%s: the grandchild %d still runs", mode, pid)
 			}
 		}
 		if mode != "stream" {

@@ -16,27 +16,27 @@ import (
 )
 
 var cluster = []attack{
-	{"a reply that is a request to JetStream", func(t *testing.T) { newPool(t).repliesElsewhere() }},
-	{"a reply that is another's subject", func(t *testing.T) { newPool(t).pullsElsewhere() }},
-	{"answers to jobs that others have", func(t *testing.T) { newPool(t).forgesAnswers() }},
-	{"beats of another worker", func(t *testing.T) { newPool(t).forgesBeats() }},
-	{"a job that can't be read before others", jobsThatCannotBeRead},
+	{"a reply subject that is a request to JetStream", func(t *testing.T) { newPool(t).repliesElsewhere() }},
+	{"a reply subject of another client", func(t *testing.T) { newPool(t).pullsElsewhere() }},
+	{"forged results of jobs", func(t *testing.T) { newPool(t).forgesAnswers() }},
+	{"forged heartbeats of workers", func(t *testing.T) { newPool(t).forgesBeats() }},
+	{"invalid jobs at the head of the queue", jobsThatCannotBeRead},
 }
 
-// jobs is a hub with a pool, and a client that has its token but no more.
-type jobs struct {
+// intruder is a client that has the token of a hub with a pool, but no other permissions.
+type intruder struct {
 	t       *testing.T
 	dir     string
 	addr    string
 	hub     *flowdtest.Process
 	nc      *nats.Conn
-	id      string // of the client's connection, as flowd's own have one
+	id      string // of the client's connection, as flowd's own clients have
 	refused chan error
 }
 
 const clusterToken = "of-the-cluster"
 
-// poolFile is a pipeline of one pool.
+// poolFile is a pipeline with one pool.
 func poolFile(cluster, do string) string {
 	return `
 inputs: {in: {stdin: {}}}
@@ -48,9 +48,9 @@ service: {cluster: {` + cluster + `}}
 `
 }
 
-func newPool(t *testing.T) *jobs {
+func newPool(t *testing.T) *intruder {
 	t.Helper()
-	p := &jobs{t: t, dir: t.TempDir(), id: "0123456789abcdef", refused: make(chan error, 1000)}
+	p := &intruder{t: t, dir: t.TempDir(), id: "0123456789abcdef", refused: make(chan error, 1000)}
 	flowdtest.Write(t, p.dir, "token", clusterToken)
 	file := flowdtest.Write(t, p.dir, "p.yaml", poolFile(`listen: "127.0.0.1:0", token: `+clusterToken,
 		`{exec: {command: [sh, -c, "while [ -e hold ]; do sleep 0.05; done; cat"]}}`))
@@ -73,8 +73,8 @@ func newPool(t *testing.T) *jobs {
 	return p
 }
 
-// ask asks the hub on a subject, followed by the id of the connection.
-func (p *jobs) ask(subject, text string) *nats.Msg {
+// request sends a request to the hub, to the subject followed by the id of the connection.
+func (p *intruder) request(subject, text string) *nats.Msg {
 	p.t.Helper()
 	m, err := p.nc.Request(subject+"."+p.id, []byte(text), flowdtest.Deadline)
 	if err != nil {
@@ -83,22 +83,22 @@ func (p *jobs) ask(subject, text string) *nats.Msg {
 	return m
 }
 
-// welcome is what the hub tells workers that join.
-func (p *jobs) welcome() (w struct{ Hub, Consumer, Hash string }) {
+// welcome joins the pool, and returns the hub's answer to workers that join.
+func (p *intruder) welcome() (w struct{ Hub, Consumer, Hash string }) {
 	p.t.Helper()
 	var ls struct{ Version string }
-	if err := json.Unmarshal(p.ask("flowd.ls", "").Data, &ls); err != nil {
+	if err := json.Unmarshal(p.request("flowd.ls", "").Data, &ls); err != nil {
 		p.t.Fatal(err)
 	}
 	text := fmt.Sprintf(`{"Protocol":3,"Version":%q,"Worker":"intruder/1"}`, ls.Version)
-	if err := json.Unmarshal(p.ask("flowd.join.embed", text).Data, &w); err != nil || w.Hub == "" {
-		p.t.Fatalf("it does not join: %v", err)
+	if err := json.Unmarshal(p.request("flowd.join.embed", text).Data, &w); err != nil || w.Hub == "" {
+		p.t.Fatalf("the client can't join: %v", err)
 	}
 	return w
 }
 
-// eventually waits until flowd pool ls says something.
-func (p *jobs) eventually(part string) string {
+// waitForPool waits until the output of flowd pool ls contains part.
+func (p *intruder) waitForPool(part string) string {
 	p.t.Helper()
 	for deadline := time.Now().Add(flowdtest.Deadline); ; {
 		r := flowdtest.Run(p.t, p.dir, "", "pool", "ls", "--join", p.addr, "--token-file", "token")
@@ -111,14 +111,14 @@ func (p *jobs) eventually(part string) string {
 	}
 }
 
-func (p *jobs) worker() *flowdtest.Process {
+func (p *intruder) worker() *flowdtest.Process {
 	p.t.Helper()
 	return flowdtest.Start(p.t, p.dir, "worker", "--join", p.addr, "--pool", "embed", "--slots", "1", "--token-file",
 		"token")
 }
 
-// done makes a worker do the jobs that wait, and expects each of them to be delivered once.
-func (p *jobs) done(n int) {
+// deliverAll starts a worker, and expects the hub to deliver n jobs, each once.
+func (p *intruder) deliverAll(n int) {
 	p.t.Helper()
 	p.hub.Stdin.Close()
 	w := p.worker()
@@ -129,15 +129,15 @@ func (p *jobs) done(n int) {
 	}
 	for _, sign := range []string{"was gone", "have vanished", "a job can't be read"} {
 		if strings.Contains(r.Stderr+w.Stderr.Text(), sign) {
-			p.t.Errorf("the hub and its worker say %q:\n%s\n%s", sign, r.Stderr, w.Stderr.Text())
+			p.t.Errorf("the hub or its worker logs %q:\n%s\n%s", sign, r.Stderr, w.Stderr.Text())
 		}
 	}
 	w.Signal(syscall.SIGTERM)
 	w.Wait()
 }
 
-// connected waits until the client is.
-func (p *jobs) connected() {
+// waitUntilConnected waits until the client has reconnected.
+func (p *intruder) waitUntilConnected() {
 	p.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -145,21 +145,21 @@ func (p *jobs) connected() {
 		select {
 		case <-tick.C:
 		case <-late:
-			p.t.Fatal("the client does not get its connection back")
+			p.t.Fatal("the client does not reconnect")
 		}
 	}
 }
 
-// behind waits until the hub has handled all that the client has sent before.
-func (p *jobs) behind() {
+// flushHub waits until the hub has handled all earlier messages of the client.
+func (p *intruder) flushHub() {
 	p.t.Helper()
-	for _, subject := range []string{"flowd.ls", "flowd.join.none", "flowd.hub." + p.welcome().Hub + ".stage"} { // each has a goroutine
-		p.ask(subject, "{}")
+	for _, subject := range []string{"flowd.ls", "flowd.join.none", "flowd.hub." + p.welcome().Hub + ".stage"} { // the hub has a goroutine for each
+		p.request(subject, "{}")
 	}
 }
 
-// asksWithReply sends all that a client may, answers to go to reply.
-func (p *jobs) asksWithReply(reply string, subjects ...string) {
+// asksWithReply sends requests to subjects, with reply as the reply subject.
+func (p *intruder) asksWithReply(reply string, subjects ...string) {
 	p.t.Helper()
 	for _, subject := range subjects {
 		for _, from := range []string{"." + p.id, ""} {
@@ -171,9 +171,9 @@ func (p *jobs) asksWithReply(reply string, subjects ...string) {
 	}
 }
 
-func (p *jobs) repliesElsewhere() {
+func (p *intruder) repliesElsewhere() {
 	p.hub.Send("1\n2\n3\n")
-	p.eventually("3 waiting")
+	p.waitForPool("3 waiting")
 	w := p.welcome()
 	for _, request := range []string{"STREAM.DELETE.flowd-embed", "STREAM.PURGE.flowd-embed",
 		"CONSUMER.DELETE.flowd-embed." + w.Consumer, "STREAM.CREATE.flowd-other"} {
@@ -181,20 +181,20 @@ func (p *jobs) repliesElsewhere() {
 			"flowd.hub."+w.Hub+".stage", "flowd.hub."+w.Hub+".taken", "flowd.hub."+w.Hub+".answer")
 		p.asksWithReply("$JS.API."+request, "$JS.API.CONSUMER.MSG.NEXT.flowd-embed."+w.Consumer)
 	}
-	p.behind()
+	p.flushHub()
 	p.hub.Says("asks for an answer to an inbox that is not its own")
-	p.done(3)
+	p.deliverAll(3)
 }
 
-// pullsElsewhere has the server send statuses and jobs to subjects to which the client
-// may not send itself.
-func (p *jobs) pullsElsewhere() {
+// pullsElsewhere tries to make the server send statuses and jobs to subjects to which the
+// client may not publish.
+func (p *intruder) pullsElsewhere() {
 	p.hub.Send("1\n2\n3\n")
-	p.eventually("3 waiting")
+	p.waitForPool("3 waiting")
 	w := p.welcome()
 	for _, to := range []string{"flowd.jobs.embed." + w.Hub + ".0.99.1", "flowd.jobs.embed.x.0.1.1", "flowd.down.embed",
 		"flowd.hub." + w.Hub + ".answer.0123", "flowd.beat.embed.0123"} {
-		// of all but the last the server only complains
+		// The server rejects all but the last.
 		for _, body := range []string{`{"batch":5}`, `{"batch":-1}`, `{"no_wait":true,"batch":7}`, `{"batch":1}`} {
 			if err := p.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.flowd-embed."+w.Consumer, to,
 				[]byte(body)); err != nil {
@@ -202,14 +202,14 @@ func (p *jobs) pullsElsewhere() {
 			}
 		}
 	}
-	p.behind()
-	p.done(3)
+	p.flushHub()
+	p.deliverAll(3)
 }
 
-// forgesAnswers reports to the hub on jobs that were never given to the client.
-func (p *jobs) forgesAnswers() {
+// forgesAnswers sends the hub results of jobs that the client has not taken.
+func (p *intruder) forgesAnswers() {
 	p.hub.Send("1\n2\n3\n")
-	p.eventually("3 waiting")
+	p.waitForPool("3 waiting")
 	hub := p.welcome().Hub
 	for id := range 10 {
 		for _, key := range []string{"", strings.Repeat("A", 20)} {
@@ -225,19 +225,19 @@ func (p *jobs) forgesAnswers() {
 			}
 		}
 	}
-	p.behind()
-	p.eventually("3 waiting, 0 in flight")
-	p.done(3)
+	p.flushHub()
+	p.waitForPool("3 waiting, 0 in flight")
+	p.deliverAll(3)
 }
 
-// forgesBeats speaks for a worker that is there, and for 50,000 that are not.
-func (p *jobs) forgesBeats() {
+// forgesBeats sends heartbeats in the name of an existing worker, and of 50,000 that don't exist.
+func (p *intruder) forgesBeats() {
 	w := p.worker()
 	p.hub.Says("a worker has joined the pool")
 	var ls struct {
 		Pools []struct{ Members []struct{ Worker string } }
 	}
-	if err := json.Unmarshal(p.ask("flowd.ls", "").Data, &ls); err != nil {
+	if err := json.Unmarshal(p.request("flowd.ls", "").Data, &ls); err != nil {
 		p.t.Fatal(err)
 	}
 	victim := ls.Pools[0].Members[0].Worker
@@ -253,37 +253,37 @@ func (p *jobs) forgesBeats() {
 			p.t.Error(err)
 		}
 	case <-time.After(flowdtest.Deadline):
-		p.t.Error("a client may send beats of others")
+		p.t.Error("a client may send heartbeats of another worker")
 	}
 	reason := strings.Repeat("x", 2000)
 	for i := range 50_000 {
 		text := fmt.Appendf(nil, `{"Worker":"w%d","Name":"false/%d","Slots":%d,"Refused":"%d %s"}`, i, i, 1+i%2, i,
 			reason)
-		// A busy server may end the connection of a client that floods it, which then connects anew.
+		// A busy server may close the connection of a client that floods it. The client then reconnects.
 		err := p.nc.Publish("flowd.beat.embed."+p.id, text)
 		if err == nil && i%1000 == 0 {
 			err = p.nc.FlushTimeout(flowdtest.Deadline)
 		}
 		if err != nil {
-			p.t.Logf("beat %d: %v", i, err)
-			p.connected()
+			p.t.Logf("heartbeat %d: %v", i, err)
+			p.waitUntilConnected()
 		}
 	}
-	p.connected()
-	p.behind()
-	if text := p.eventually("embed of"); strings.Count(text, "\n") > 6 ||
+	p.waitUntilConnected()
+	p.flushHub()
+	if text := p.waitForPool("embed of"); strings.Count(text, "\n") > 6 ||
 		!strings.Contains(text, fmt.Sprintf("/%d ", w.Cmd.Process.Pid)) {
-		p.t.Errorf("the pool has\n%s", text)
+		p.t.Errorf("pool ls lists workers that don't exist, or lacks the real one:\n%s", text)
 	}
 	p.hub.Send("1\n")
 	if got := p.hub.Line(); got != "1" {
-		p.t.Errorf("stdout has %q", got)
+		p.t.Errorf("got %q on stdout, want 1", got)
 	}
 	p.hub.Stdin.Close()
 	r := p.hub.Wait()
 	r.Want(p.t, 0, "1 received: 1 delivered")
 	if strings.Contains(r.Stderr, "has left the pool") {
-		p.t.Error("another worker was sent away")
+		p.t.Error("another worker has left the pool")
 	}
 	if n := len(r.Stderr); n > 500_000 {
 		p.t.Errorf("the log has %d bytes", n)
@@ -292,7 +292,7 @@ func (p *jobs) forgesBeats() {
 	w.Wait()
 }
 
-// jobsThatCannotBeRead writes to the queue in a NATS server that others use.
+// jobsThatCannotBeRead puts invalid jobs into the queue, in a shared NATS server.
 func jobsThatCannotBeRead(t *testing.T) {
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
 		StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
@@ -304,11 +304,11 @@ func jobsThatCannotBeRead(t *testing.T) {
 	if !s.ReadyForConnections(flowdtest.Deadline) {
 		t.Fatal("the NATS server does not start")
 	}
-	p := &jobs{t: t, dir: t.TempDir(), addr: s.ClientURL()}
+	p := &intruder{t: t, dir: t.TempDir(), addr: s.ClientURL()}
 	flowdtest.Write(t, p.dir, "token", "")
 	file := flowdtest.Write(t, p.dir, "p.yaml", poolFile(`url: "`+p.addr+`"`, "{set: {a: 1}}"))
 	p.hub = flowdtest.Start(t, p.dir, "-c", file)
-	p.eventually("embed of")
+	p.waitForPool("embed of")
 	nc, err := nats.Connect(p.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +327,7 @@ func jobsThatCannotBeRead(t *testing.T) {
 	for i := range 10 {
 		p.hub.Send(fmt.Sprintf("{\"n\":%d}\n", i))
 		if got, want := p.hub.Line(), fmt.Sprintf(`{"n":%d,"a":1}`, i); got != want {
-			t.Errorf("stdout has %s, want %s", got, want)
+			t.Errorf("got %s on stdout, want %s", got, want)
 		}
 	}
 	w.Says("a job can't be read")

@@ -38,12 +38,12 @@ var echoed = []attack{
 	{"a server echoes basic authentication", echoes(`auth: {basic: {user: ada, password: "${X}"}}`, "")},
 	{"a server echoes a bearer token", echoes(`auth: {bearer: "${X}"}`, "")},
 	{"a server echoes a header made of a secret", echoes(`headers: {Authorization: "Token ${X}"}`, "")},
-	{"a server echoes a header of data and a secret", echoes(`headers: {Authorization: "Token ${X} $(id)"}`, "")},
-	{"a server echoes a header whose name tells nothing", echoes(`headers: {X-Route: "${X}"}`, "")},
+	{"a server echoes a header with data and a secret", echoes(`headers: {Authorization: "Token ${X} $(id)"}`, "")},
+	{"a server echoes a header with a harmless name", echoes(`headers: {X-Route: "${X}"}`, "")},
 	{"a server echoes the userinfo of its URL", echoes("", "ada:${XE}@")},
 	{"a server echoes a password of three letters", tryEcho("zq7", `auth: {basic: {user: ada, password: "${X}"}}`, "")},
 	{"a server echoes a URL with a password of one letter", tryEcho("q", "", "ada:${X}@")},
-	{"a password of one letter does not star the whole log", func(t *testing.T) {
+	{"a password of one letter does not mask the whole log", func(t *testing.T) {
 		dir := t.TempDir()
 		r := withEnv(t, dir, []string{"X=a"}, "-c", flowdtest.Write(t, dir, "p.yaml", `
 inputs: {in: {generate: {count: 1, body: '{"id": 1}'}}}
@@ -52,7 +52,7 @@ outputs: {out: {http: {url: "http://127.0.0.1:1/", auth: {basic: {user: ada, pas
 `))
 		r.Want(t, 1, "a message that has lots of letters")
 		if strings.Contains(r.Stderr, "***") {
-			t.Errorf("stars without need:\n%s", r.Stderr)
+			t.Errorf("the log is masked without need:\n%s", r.Stderr)
 		}
 	}},
 	{"a step logs a secret", func(t *testing.T) {
@@ -66,7 +66,7 @@ outputs: {out: {drop: {}}}
 service: {log: {format: `+format+`}}
 `))
 				r.Want(t, 0, "shows secret=***.")
-				hides(t, r.Stderr, secret)
+				expectHidden(t, r.Stderr, secret)
 			}
 		}
 	}},
@@ -80,14 +80,14 @@ outputs: {out: {drop: {}}, dead: {file: {path: dead, framing: messages}}}
 engine: {on_failure: {dead_letter: dead}}
 `)
 		r := withEnv(t, dir, []string{"X=" + secret}, "-c", p)
-		hides(t, r.Stderr+flowdtest.Read(t, dir, "dead"), secret)
+		expectHidden(t, r.Stderr+flowdtest.Read(t, dir, "dead"), secret)
 		if !strings.Contains(r.Stderr, "pw is ***") {
-			t.Errorf("nothing is told:\n%s", r.Stderr)
+			t.Errorf("the log lacks the program's stderr:\n%s", r.Stderr)
 		}
 	}},
-	{"a test prints what a server echoes", func(t *testing.T) {
+	{"a failing test prints a server's echo", func(t *testing.T) {
 		const secret = "t0ken-of-the-test"
-		dir, at := t.TempDir(), echo(t)
+		dir, at := t.TempDir(), echoServer(t)
 		p := flowdtest.Write(t, dir, "p.yaml", fmt.Sprintf(`
 inputs: {in: {stdin: {}}}
 processors: [{http: {url: "http://%s/", headers: {Authorization: "Token ${X}"}, expect: [200, 400], into: said}}]
@@ -96,46 +96,46 @@ tests: [{name: t, input: [{json: {id: 1}}], expect: {out: [{json: {id: 1}}]}}]
 `, at))
 		for _, args := range [][]string{{"test", p}, {"test", p, "--json"}} {
 			r := withEnv(t, dir, []string{"X=" + secret}, args...)
-			hides(t, r.Stdout+r.Stderr, secret)
+			expectHidden(t, r.Stdout+r.Stderr, secret)
 			r.Want(t, 1)
 			if !strings.Contains(r.Stdout, "***") {
-				t.Errorf("nothing is told:\n%s", r.Stdout)
+				t.Errorf("the output lacks the masked response:\n%s", r.Stdout)
 			}
 		}
 	}},
 }
 
 var admin = []attack{
-	{"a page of another site posts", request(403, "POST", "/api/v1/pause", "Origin: http://evil.example",
+	{"a web page of another site posts", request(403, "POST", "/api/v1/pause", "Origin: http://evil.example",
 		"Sec-Fetch-Site: cross-site", "+token")},
-	{"a page of another site posts without saying so",
+	{"a web page of another site posts without an Origin",
 		request(403, "POST", "/api/v1/drain", "Sec-Fetch-Site: cross-site", "+token")},
-	{"a name that was pointed at this machine", request(421, "GET", "/api/v1/state", "Host: evil.example", "+token")},
+	{"another host name that resolves to this machine", request(421, "GET", "/api/v1/state", "Host: evil.example", "+token")},
 	{"a request without the token", request(401, "POST", "/api/v1/drain")},
 	{"a request for data without the token", request(401, "GET", "/api/v1/state")},
-	{"JSON of wrong types", request(400, "POST", "/api/v1/limit", "+token",
+	{"JSON with wrong types", request(400, "POST", "/api/v1/limit", "+token",
 		`{"name": ["x"], "messages": {}, "per": true}`)},
 	{"JSON nested a million deep", request(400, "POST", "/api/v1/limit", "+token", strings.Repeat("[", 1<<15))},
 	{"a form in place of JSON", request(415, "POST", "/api/v1/pause", "+token", "Content-Type: text/plain",
 		`{"pipeline": ""}`)},
-	{"all slots taken by idle connections", func(t *testing.T) {
-		crowded(t, 128, func(c net.Conn) {
+	{"idle connections on all slots", func(t *testing.T) {
+		crowdAdmin(t, 128, func(c net.Conn) {
 			fmt.Fprint(c, "GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			if _, err := c.Read(make([]byte, 1)); err != nil {
 				t.Error(err)
 			}
 		})
 	}},
-	{"all slots taken by silent connections", func(t *testing.T) { crowded(t, 200, func(net.Conn) {}) }},
-	{"all slots taken by half a request", func(t *testing.T) {
-		crowded(t, 200, func(c net.Conn) { fmt.Fprint(c, "GET /live HTTP/1.1\r\nHost: localhost\r\nX-A: ") })
+	{"silent connections on all slots", func(t *testing.T) { crowdAdmin(t, 200, func(net.Conn) {}) }},
+	{"half requests on all slots", func(t *testing.T) {
+		crowdAdmin(t, 200, func(c net.Conn) { fmt.Fprint(c, "GET /live HTTP/1.1\r\nHost: localhost\r\nX-A: ") })
 	}},
-	{"all slots taken by bodies that never come", func(t *testing.T) {
-		crowded(t, 200, func(c net.Conn) {
+	{"missing bodies on all slots", func(t *testing.T) {
+		crowdAdmin(t, 200, func(c net.Conn) {
 			fmt.Fprint(c, "POST /api/v1/pause HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
 		})
 	}},
-	{"a listener for all without TLS and token", func(t *testing.T) {
+	{"a listener on all addresses without TLS or token", func(t *testing.T) {
 		for _, service := range []string{`{listen: "0.0.0.0:0"}`, `{listen: "0.0.0.0:0", token_file: t}`,
 			`{listen: ":0", tls: {cert: c, key: k}}`} {
 			dir := t.TempDir()
@@ -143,12 +143,12 @@ var admin = []attack{
 				"inputs: {in: {generate: {count: 1}}}\noutputs: {out: {drop: {}}}\nservice: "+service+"\n")
 			for _, args := range [][]string{{"lint", file}, {"-c", file}} {
 				r := flowdtest.Run(t, dir, "", args...)
-				r.Stderr += r.Stdout // problems are what lint has to say
+				r.Stderr += r.Stdout // lint prints problems to stdout
 				r.Want(t, 2, "is not a loopback address: others could control this process")
 			}
 		}
 	}},
-	{"metrics with labels of data are read from elsewhere without the token", func(t *testing.T) {
+	{"metrics with data in labels, without the token", func(t *testing.T) {
 		dir := t.TempDir()
 		certificate(t, dir, time.Now().Add(time.Hour))
 		p := flowdtest.Start(t, dir, "-c", flowdtest.Write(t, dir, "p.yaml", `
@@ -157,7 +157,7 @@ processors: [{metric: {counter: seen_total, labels: {who: user}}}]
 outputs: {out: {drop: {}}}
 service: {listen: "0.0.0.0:0", token_file: token, tls: {cert: here.pem, key: here.key}}
 `))
-		_, port, _ := net.SplitHostPort(address(p))
+		_, port, _ := net.SplitHostPort(adminAddress(p))
 		web := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on "))
 		if res, err := http.Post(web, "application/json", strings.NewReader(`{"user":"somebody"}`)); err != nil ||
 			res.StatusCode != 200 {
@@ -165,7 +165,7 @@ service: {listen: "0.0.0.0:0", token_file: token, tls: {cert: here.pem, key: her
 		} else {
 			res.Body.Close()
 		}
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusting(t, dir)}}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: trustTLS(t, dir)}}
 		token := strings.TrimSpace(flowdtest.Read(t, dir, "token"))
 		for auth, want := range map[string]int{"": 401, "Bearer wrong": 401, "Bearer " + token: 200} {
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1:"+port+"/metrics", nil)
@@ -183,8 +183,8 @@ service: {listen: "0.0.0.0:0", token_file: token, tls: {cert: here.pem, key: her
 	}},
 }
 
-// operated is a flowd with an interface for operators, at an address, and its token.
-func operated(t *testing.T) (at, token string) {
+// startAdmin starts a flowd with an admin API, and returns its address and token.
+func startAdmin(t *testing.T) (at, token string) {
 	t.Helper()
 	dir := t.TempDir()
 	p := flowdtest.Start(t, dir, "-c", flowdtest.Write(t, dir, "p.yaml", `
@@ -192,16 +192,16 @@ inputs: {in: {http_server: {listen: "127.0.0.1:0"}}}
 outputs: {out: {drop: {}}}
 service: {listen: "127.0.0.1:0", token_file: token}
 `))
-	at = address(p)
+	at = adminAddress(p)
 	p.Says("listening on http://")
 	return at, strings.TrimSpace(flowdtest.Read(t, dir, "token"))
 }
 
-// request is an attack by one request, with headers and a body, that is answered with a
-// status and lets no other site read the answer.
+// request sends a request to the admin API, with headers and a body. The response must have
+// the status, and must not allow other sites to read it. "+token" adds the token.
 func request(status int, method, path string, with ...string) func(*testing.T) {
 	return func(t *testing.T) {
-		at, token := operated(t)
+		at, token := startAdmin(t)
 		body := ""
 		header := http.Header{}
 		for _, w := range with {
@@ -233,19 +233,19 @@ func request(status int, method, path string, with ...string) func(*testing.T) {
 		}
 		for name := range res.Header {
 			if strings.HasPrefix(name, "Access-Control-") {
-				t.Errorf("another site may read it: %s", name)
+				t.Errorf("another site may read the response: it has the header %s", name)
 			}
 		}
 		if live, err := http.Get("http://" + at + "/live"); err != nil || live.StatusCode != http.StatusOK {
-			t.Errorf("flowd has suffered: %v, %v", live, err)
+			t.Errorf("/live fails afterwards: %v, %v", live, err)
 		}
 	}
 }
 
-// crowded is an attack by many connections that stay. Operators are answered all the same.
-func crowded(t *testing.T, n int, do func(net.Conn)) {
+// crowdAdmin opens many connections to the admin API and keeps them. The API must still answer.
+func crowdAdmin(t *testing.T, n int, do func(net.Conn)) {
 	t.Helper()
-	at, _ := operated(t)
+	at, _ := startAdmin(t)
 	for range n {
 		c, err := net.Dial("tcp", at)
 		if err != nil {
@@ -254,7 +254,7 @@ func crowded(t *testing.T, n int, do func(net.Conn)) {
 		defer c.Close()
 		do(c)
 	}
-	client := &http.Client{Timeout: 4 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}} // less than flowd bears with silence
+	client := &http.Client{Timeout: 4 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}} // less than flowd's own timeout for silent clients
 	for _, path := range []string{"/live", "/ready", "/metrics"} {
 		res, err := client.Get("http://" + at + path)
 		if err != nil {
@@ -268,7 +268,7 @@ func crowded(t *testing.T, n int, do func(net.Conn)) {
 	}
 }
 
-// certificate writes a certificate of 127.0.0.1, which is its own authority, and its key.
+// certificate writes a self-signed certificate for 127.0.0.1 and its key.
 func certificate(t *testing.T, dir string, until time.Time) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -298,8 +298,8 @@ func certificate(t *testing.T, dir string, until time.Time) {
 	}
 }
 
-// trusting trusts the certificate in a directory alone.
-func trusting(t *testing.T, dir string) *tls.Config {
+// trustTLS trusts only the certificate in dir.
+func trustTLS(t *testing.T, dir string) *tls.Config {
 	t.Helper()
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(flowdtest.Read(t, dir, "here.pem")))
@@ -307,7 +307,7 @@ func trusting(t *testing.T, dir string) *tls.Config {
 }
 
 var transport = []attack{
-	{"a certificate that was renewed, and one that can't be used", func(t *testing.T) {
+	{"a renewed certificate, and an expired one", func(t *testing.T) {
 		dir := t.TempDir()
 		certificate(t, dir, time.Now().Add(time.Hour))
 		p := flowdtest.Start(t, dir, "-c", flowdtest.Write(t, dir, "p.yaml", `
@@ -315,15 +315,15 @@ inputs: {in: {http_server: {listen: "127.0.0.1:0", tls: {cert: here.pem, key: he
 outputs: {out: {drop: {}}}
 service: {listen: "127.0.0.1:0", token_file: token, tls: {cert: here.pem, key: here.key}}
 `))
-		operators := address(p)
+		operators := adminAddress(p)
 		_, web, _ := strings.Cut(p.Says("listening on https://"), "https://")
 		web, _, _ = strings.Cut(web, "/")
-		// A listener looks at its files once a second: until then it shows what it had.
+		// Listeners read the files once a second, and use the old certificate until then.
 		until := func(what string, ok func(err error, listener int) bool) {
 			t.Helper()
 			for i, at := range []string{operators, web} {
 				for end := time.Now().Add(30 * time.Second); ; {
-					c, err := tls.Dial("tcp", at, trusting(t, dir))
+					c, err := tls.Dial("tcp", at, trustTLS(t, dir))
 					if err == nil {
 						c.Close()
 					}
@@ -336,18 +336,18 @@ service: {listen: "127.0.0.1:0", token_file: token, tls: {cert: here.pem, key: h
 				}
 			}
 		}
-		until("the first", func(err error, _ int) bool { return err == nil })
+		until("the first certificate", func(err error, _ int) bool { return err == nil })
 		certificate(t, dir, time.Now().Add(2*time.Hour))
-		until("the renewed one", func(err error, _ int) bool { return err == nil })
-		good := trusting(t, dir)
-		certificate(t, dir, time.Now().Add(-time.Hour))             // has expired
-		until("one that can't be used", func(_ error, i int) bool { // each listener says so once
+		until("the renewed certificate", func(err error, _ int) bool { return err == nil })
+		good := trustTLS(t, dir)
+		certificate(t, dir, time.Now().Add(-time.Hour))              // has expired
+		until("the expired certificate", func(_ error, i int) bool { // each listener logs this once
 			return strings.Count(p.Stderr.Text(), "the certificate has expired at") == i+1
 		})
 		for _, at := range []string{operators, web} {
 			c, err := tls.Dial("tcp", at, good)
 			if err != nil {
-				t.Fatalf("the one before is not shown any more: %v", err)
+				t.Fatalf("the last valid certificate is not in use any more: %v", err)
 			}
 			c.Close()
 		}
@@ -360,12 +360,12 @@ inputs: {in: {http_server: {listen: "127.0.0.1:0", tls: {cert: here.pem, key: he
 outputs: {out: {drop: {}}}
 service: {listen: "127.0.0.1:0", token_file: token, tls: {cert: here.pem, key: here.key, client_ca: here.pem}}
 `))
-		operators := address(p)
+		operators := adminAddress(p)
 		_, web, _ := strings.Cut(p.Says("listening on https://"), "https://")
 		web, _, _ = strings.Cut(web, "/")
 		for _, at := range []string{operators, web} {
 			for shown, want := range map[string]bool{"": false, "here": true} {
-				conf := trusting(t, dir)
+				conf := trustTLS(t, dir)
 				if shown != "" {
 					pair, err := tls.LoadX509KeyPair(filepath.Join(dir, shown+".pem"), filepath.Join(dir, shown+".key"))
 					if err != nil {
@@ -387,7 +387,7 @@ service: {listen: "127.0.0.1:0", token_file: token, tls: {cert: here.pem, key: h
 		flowdtest.Run(t, dir, "", ctl...).Want(t, 1)
 		flowdtest.Run(t, dir, "", append(ctl, "--cert", "here.pem", "--key", "here.key")...).Want(t, 0)
 	}},
-	{"a server of another name, of an expired certificate, of an old TLS, and one that redirects", func(t *testing.T) {
+	{"servers with another name, an expired certificate, an old TLS version, or a redirect", func(t *testing.T) {
 		dir := t.TempDir()
 		certificate(t, dir, time.Now().Add(time.Hour))
 		pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "here.pem"), filepath.Join(dir, "here.key"))
@@ -431,23 +431,22 @@ engine: {on_failure: {retry: {max_attempts: 1, max_age: 1s}}}
 `, tt.host, port))).Want(t, 1, tt.want)
 		}
 		if leaked.Load() {
-			t.Error("the credentials went where a redirect led")
+			t.Error("the credentials were sent to the target of a redirect")
 		}
 	}},
 }
 
-// echoes is an attack that has a server echo a password, with all that URLs, JSON and
-// HTML escape.
+// echoes makes a server echo a password with characters that URLs, JSON and HTML escape.
 func echoes(request, userinfo string) func(*testing.T) {
 	return tryEcho(`s3 cr"et/ü&%41\`, request, userinfo)
 }
 
-// tryEcho sends messages, with some credentials, to a server that refuses them and quotes
-// the request in a form for each. The password must not show wherever the refusal does:
-// log, dead letters, summary, and what operators see.
+// tryEcho sends messages with credentials to a server that rejects them and quotes the
+// credentials, in another form for each message. The errors must be in the log, the dead
+// letters, the summary and the admin API, without the password.
 func tryEcho(secret, request, userinfo string) func(*testing.T) {
 	return func(t *testing.T) {
-		dir, at := t.TempDir(), echo(t)
+		dir, at := t.TempDir(), echoServer(t)
 		if request != "" {
 			request = ", " + request
 		}
@@ -465,7 +464,7 @@ service: {listen: "127.0.0.1:0", token_file: token}
 		for id := range forms {
 			p.Send(fmt.Sprintf("{\"id\": %d}\n", id))
 		}
-		operators := address(p)
+		operators := adminAddress(p)
 		p.Says("output does not work")
 		var state flowdtest.Result
 		for told := fmt.Sprintf(`"rejected": %d`, len(forms)); !strings.Contains(state.Stdout, told); {
@@ -476,27 +475,27 @@ service: {listen: "127.0.0.1:0", token_file: token}
 		p.Signal(syscall.SIGTERM)
 		r := p.Wait()
 		dead := flowdtest.Read(t, dir, "dead")
-		// The other copies, which are held, become dead letters at the end.
+		// The copies for the other output are held, and become dead letters at the end.
 		n := strings.Count(dead, "400 Bad Request") - strings.Count(dead, "before this message was finished")
 		if n != len(forms) || !strings.Contains(dead, "***") {
-			t.Errorf("%d refusals among the dead letters, want %d:\n%s", n, len(forms), dead)
+			t.Errorf("%d dead letters have the server's error, want %d, and masked:\n%s", n, len(forms), dead)
 		}
 		if !strings.Contains(ready.Stdout, "401 Unauthorized") {
-			t.Errorf("operators are not told:\n%s", ready.Stdout)
+			t.Errorf("ctl ready lacks the server's error:\n%s", ready.Stdout)
 		}
-		hides(t, state.Stdout+ready.Stdout+dead+r.Stdout+r.Stderr, secret)
+		expectHidden(t, state.Stdout+ready.Stdout+dead+r.Stdout+r.Stderr, secret)
 	}
 }
 
-// forms are those in which a server quotes a header and a password.
+// forms are ways in which a server may quote credentials.
 var forms = []func(text string) string{
 	func(text string) string { return "you sent: " + text },
 	strconv.Quote,
 	url.QueryEscape,
 	func(text string) string { return strings.ToLower(url.PathEscape(text)) },
 	html.EscapeString,
-	func(text string) string { return numbered(text, "&#%d;") },
-	func(text string) string { return numbered(text, "&#x%x;") },
+	func(text string) string { return htmlReferences(text, "&#%d;") },
+	func(text string) string { return htmlReferences(text, "&#x%x;") },
 	func(text string) string { return strings.ReplaceAll(html.EscapeString(text), "&#34;", "&quot;") },
 	func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) },
 	func(text string) string { return base64.URLEncoding.EncodeToString([]byte("x" + text + "y")) },
@@ -504,11 +503,12 @@ var forms = []func(text string) string{
 		quoted, _ := json.Marshal(map[string]string{"authorization": text})
 		return string(quoted)
 	},
-	func(text string) string { return strings.Repeat("x ", 140) + text }, // where a quote is cut
+	func(text string) string { return strings.Repeat("x ", 140) + text }, // at the length where errors are cut
 }
 
-// echo is the address of a server that refuses everything and quotes the credentials.
-func echo(t *testing.T) string {
+// echoServer starts a server that rejects all requests and quotes their credentials, and
+// returns its address.
+func echoServer(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		form := forms[0]
@@ -533,21 +533,21 @@ func echo(t *testing.T) string {
 	return s.Listener.Addr().String()
 }
 
-// address is that of a process's interface for operators.
-func address(p *flowdtest.Process) string {
+// adminAddress returns the address of a process's admin API.
+func adminAddress(p *flowdtest.Process) string {
 	_, at, _ := strings.Cut(p.Says("operators' interface listens"), "address=")
 	at, _, _ = strings.Cut(at, " ")
 	return at
 }
 
-// withEnv runs the binary with more in its environment.
+// withEnv runs the binary with additional environment variables.
 func withEnv(t *testing.T, dir string, env []string, args ...string) flowdtest.Result {
 	t.Helper()
 	return flowdtest.Command(t, dir, "", "env", slices.Concat(env, []string{flowdtest.Binary}, args)...)
 }
 
-// numbered is a text with references of HTML for what is no letter, digit or blank.
-func numbered(text, form string) string {
+// htmlReferences replaces special and non-ASCII characters with HTML character references.
+func htmlReferences(text, form string) string {
 	var b strings.Builder
 	for _, r := range text {
 		if r < 0x80 && !strings.ContainsRune("\"'&<>\\/%", r) {
@@ -559,34 +559,34 @@ func numbered(text, form string) string {
 	return b.String()
 }
 
-// hides fails the test where a text shows a secret, in any form that it could be had back
-// from.
-func hides(t *testing.T, text, secret string) {
+// expectHidden fails the test if a text contains a secret, in any encoding from which it can
+// be recovered.
+func expectHidden(t *testing.T, text, secret string) {
 	t.Helper()
 	for at, line := range strings.Split(text, "\n") {
 		if pair := base64.StdEncoding.EncodeToString([]byte("ada:" + secret)); strings.Contains(line, pair) {
-			t.Errorf("line %d shows what basic authentication sends:\n%s", at+1, line)
+			t.Errorf("line %d contains the credentials of basic authentication:\n%s", at+1, line)
 		}
 		for _, form := range []string{
 			secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ToLower(url.PathEscape(secret)),
 			html.EscapeString(secret),
-			numbered(secret, "&#%d;"), numbered(secret, "&#x%x;"), numbered(secret, "&#X%04X;"), strings.NewReplacer(`"`, "&quot;",
+			htmlReferences(secret, "&#%d;"), htmlReferences(secret, "&#x%x;"), htmlReferences(secret, "&#X%04X;"), strings.NewReplacer(`"`, "&quot;",
 				"'", "&apos;", "&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(secret),
 			strings.Trim(strconv.Quote(secret), `"`),
 		} {
 			if len(form) >= 4 && strings.Contains(line, form) || len(form) < 4 && strings.Contains(line, "="+form) {
-				t.Errorf("line %d shows the secret as %s:\n%s", at+1, form, line)
+				t.Errorf("line %d contains the secret as %s:\n%s", at+1, form, line)
 			}
 		}
 		for word := range strings.FieldsFuncSeq(line, func(r rune) bool {
 			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
 				strings.ContainsRune("+/-_", r))
 		}) {
-			for from := range min(4, len(word)) { // wherever what was encoded begins
+			for from := range min(4, len(word)) { // the encoded text may begin at any offset
 				for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 					plain, _ := e.DecodeString(word[from:])
 					if len(secret) >= 4 && strings.Contains(string(plain), secret) {
-						t.Errorf("line %d shows the secret in base64, %s:\n%s", at+1, word, line)
+						t.Errorf("line %d contains the secret in base64, %s:\n%s", at+1, word, line)
 					}
 				}
 			}

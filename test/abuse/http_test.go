@@ -29,28 +29,28 @@ import (
 var httpClients = []attack{
 	{"small gzip bodies of millions of lines", millionsOfLines},
 	{"many bodies, each within its limits", manyWithinLimits},
-	{"rows that a framing makes long", longRows},
-	{"metadata of very many names", manyNames},
+	{"CSV rows that become large objects", longRows},
+	{"metadata with very many names", manyNames},
 	{"gzip bombs, and bombs in bombs", gzipBombs},
-	{"silent and slow bodies in place of all requests", silentBodies},
+	{"silent and slow bodies on all request slots", silentBodies},
 	{"declared lengths far above the body", declaredLengths},
-	{"chunked bodies without end", endlessChunks},
+	{"endless chunked bodies", endlessChunks},
 	{"two requests in one, and headers in headers", smuggling},
-	{"paths that a proxy takes for others", otherPaths},
-	{"errors that tell of the inside", internalErrors},
-	{"errors made to fill the log", manyErrors},
-	{"webhooks forged, replayed and moved", forgedWebhooks},
+	{"paths that a proxy reads differently", otherPaths},
+	{"errors that reveal internals", internalErrors},
+	{"errors that fill the log", manyErrors},
+	{"forged, replayed and postdated webhooks", forgedWebhooks},
 	{"9,000 idle connections", idleConnections},
 }
 
-// web is a flowd with an http_server.
+// web is a running flowd with an input http_server.
 type web struct {
 	*flowdtest.Process
 	dir, url, address string
 }
 
-// serveHTTP runs a pipeline with the input web, whose fields are given; rest are its
-// other sections.
+// serveHTTP starts a pipeline with an http_server. fields are more fields of that input, rest
+// the other sections of the file.
 func serveHTTP(t *testing.T, fields, rest string) *web {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,9 +60,9 @@ func serveHTTP(t *testing.T, fields, rest string) *web {
 	return &web{p, dir, url, strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/")}
 }
 
-const dropped = "outputs: {out: {drop: {}}}\n"
+const dropOutput = "outputs: {out: {drop: {}}}\n"
 
-// answer is what a client gets.
+// answer is an HTTP response.
 type answer struct {
 	status int
 	body   string
@@ -94,7 +94,7 @@ func (w *web) post(body []byte, headers ...string) answer {
 	return answer{res.StatusCode, strings.TrimSpace(string(text)), res.Header}
 }
 
-// dial connects, and says first.
+// dial connects and writes first.
 func (w *web) dial(first string) net.Conn {
 	w.T.Helper()
 	c, err := net.Dial("tcp", w.address)
@@ -111,33 +111,33 @@ func (w *web) dial(first string) net.Conn {
 	return c
 }
 
-// works sends what a good client sends.
-func (w *web) works() {
+// serves sends a valid request, and fails the test unless it succeeds.
+func (w *web) serves() {
 	w.T.Helper()
 	if a := w.post([]byte(`{"good": 1}`)); a.status != http.StatusOK {
-		w.T.Errorf("a good client is answered %d %s\n%s", a.status, a.body, w.Stderr.Text())
+		w.T.Errorf("a valid request gets %d %s\n%s", a.status, a.body, w.Stderr.Text())
 	}
 }
 
-// took fails the test if the process has had more memory of its own than that, in MiB.
-func (w *web) took(most int) {
+// usedAtMost fails the test if the peak memory of the process exceeds most, in MiB.
+func (w *web) usedAtMost(most int) {
 	w.T.Helper()
 	if runtime.GOOS != "linux" {
 		w.T.Log("NOT CHECKED: memory of a running process is read from /proc")
 		return
 	}
 	mib, known := w.Peak()
-	if !known { // it has ended
-		w.T.Fatalf("its memory is not known\n%s", w.Stderr.Text())
+	if !known {
+		w.T.Fatalf("flowd has exited\n%s", w.Stderr.Text())
 	}
 	w.T.Logf("%d MiB", mib)
 	if mib > most {
-		w.T.Errorf("%d MiB of memory were used, want at most %d", mib, most)
+		w.T.Errorf("used %d MiB of memory, want at most %d", mib, most)
 	}
 }
 
-// ends stops the process and gives what it has said.
-func (w *web) ends() flowdtest.Result {
+// stop stops the process and returns its result.
+func (w *web) stop() flowdtest.Result {
 	w.Signal(syscall.SIGTERM)
 	return w.Wait()
 }
@@ -161,7 +161,7 @@ const (
 )
 
 func millionsOfLines(t *testing.T) {
-	w := serveHTTP(t, "", dropped)
+	w := serveHTTP(t, "", dropOutput)
 	body := packed(t, bytes.Repeat([]byte("1\n"), 5_200_000))
 	var all sync.WaitGroup
 	for range 4 {
@@ -173,14 +173,14 @@ func millionsOfLines(t *testing.T) {
 		})
 	}
 	all.Wait()
-	w.works()
-	w.took(160)
+	w.serves()
+	w.usedAtMost(160)
 }
 
-// manyWithinLimits sends more requests at once than may wait or be in flight, each of as
-// many messages as allowed.
+// manyWithinLimits sends more requests at once than may wait or be in flight, each with the
+// maximum number of messages.
 func manyWithinLimits(t *testing.T) {
-	w := serveHTTP(t, "max_waiting: 16MiB", "processors: [{filter: raw() != \"2\" and this != nil}]\n"+dropped)
+	w := serveHTTP(t, "max_waiting: 16MiB", "processors: [{filter: raw() != \"2\" and this != nil}]\n"+dropOutput)
 	body := packed(t, bytes.Repeat([]byte("1\n2\n{\n"), 3333))
 	var all sync.WaitGroup
 	var taken atomic.Int64
@@ -202,15 +202,15 @@ func manyWithinLimits(t *testing.T) {
 	}
 	all.Wait()
 	if taken.Load() == 0 {
-		t.Error("no request was taken")
+		t.Error("no request was accepted")
 	}
-	w.works()
-	w.took(210)
+	w.serves()
+	w.usedAtMost(210)
 }
 
-// longRows has rows of commas become objects with all names of a header.
+// longRows sends CSV rows of commas, which become objects with all names of the header.
 func longRows(t *testing.T) {
-	w := serveHTTP(t, "framing: csv", dropped)
+	w := serveHTTP(t, "framing: csv", dropOutput)
 	var names []string
 	for i := range 1000 {
 		names = append(names, fmt.Sprintf("%0500d", i))
@@ -226,12 +226,12 @@ func longRows(t *testing.T) {
 		})
 	}
 	all.Wait()
-	w.took(210)
+	w.usedAtMost(210)
 }
 
-// manyNames sends messages with as much metadata as fits, where clients may bring it.
+// manyNames sends messages with as much metadata as fits into a message.
 func manyNames(t *testing.T) {
-	w := serveHTTP(t, "framing: messages, reply: raw()", dropped)
+	w := serveHTTP(t, "framing: messages, reply: raw()", dropOutput)
 	var meta strings.Builder
 	for i := range 80_000 {
 		fmt.Fprintf(&meta, `"a%d":1,`, i)
@@ -240,20 +240,20 @@ func manyNames(t *testing.T) {
 	if a := w.post([]byte(strings.Repeat(line, 8))); a.status != 200 {
 		t.Errorf("got %d %.200s", a.status, a.body)
 	}
-	w.took(210)
+	w.usedAtMost(210)
 }
 
-// gzipBombs sends a body that expands to a thousand times its size, alone and inside
-// another, which a step unpacks.
+// gzipBombs sends a body that expands to a thousand times its size, once compressed and twice.
+// A step decompresses the second time.
 func gzipBombs(t *testing.T) {
-	w := serveHTTP(t, "timeout: 1m", "processors: [{decompress: gzip, when: 'meta(\"unpack\") != nil'}]\n"+dropped)
+	w := serveHTTP(t, "timeout: 1m", "processors: [{decompress: gzip, when: 'meta(\"unpack\") != nil'}]\n"+dropOutput)
 	outer, inner := packed(t, make([]byte, 9<<20)), packed(t, packed(t, make([]byte, 100<<20)))
 	beyond := packed(t, make([]byte, 11<<20))
 	if a := w.post(beyond, isGzip); a.status != 413 {
 		t.Errorf("a bomb: got %d %s", a.status, a.body)
 	}
 	if a := w.post(outer, "Content-Encoding: gzip, gzip"); a.status != 415 {
-		t.Errorf("a body that is packed twice: got %d %s", a.status, a.body)
+		t.Errorf("a body that is compressed twice: got %d %s", a.status, a.body)
 	}
 	var all sync.WaitGroup
 	for range 40 {
@@ -268,16 +268,16 @@ func gzipBombs(t *testing.T) {
 	if a := w.post(inner, isGzip, "unpack: 1"); a.status != 400 || !strings.Contains(a.body, `"class":"decode"`) {
 		t.Errorf("a bomb in a bomb: got %d %s", a.status, a.body)
 	}
-	w.works()
-	w.took(360)
+	w.serves()
+	w.usedAtMost(360)
 }
 
 const silentHead = "POST / HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
 
-// silentBodies has clients that send nothing, or a byte now and then, while there is room
-// for one request only.
+// silentBodies opens requests that send no body, or a byte every 100 ms, to a server that
+// handles one request at a time.
 func silentBodies(t *testing.T) {
-	w := serveHTTP(t, "max_requests: 1, max_waiting: 1KiB, max_body: 1KiB", dropped)
+	w := serveHTTP(t, "max_requests: 1, max_waiting: 1KiB, max_body: 1KiB", dropOutput)
 	var conns []net.Conn
 	for range 200 {
 		conns = append(conns, w.dial(silentHead+"Content-Length: 1000\r\n\r\n"))
@@ -295,30 +295,30 @@ func silentBodies(t *testing.T) {
 		}
 	})
 	for range 5 {
-		w.works()
+		w.serves()
 	}
 	for _, c := range append(conns, slow) {
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
-			t.Fatalf("a silent client is not answered: %v", err)
+			t.Fatalf("a silent client gets no response: %v", err)
 		}
 		res.Body.Close()
 		if res.StatusCode != http.StatusRequestTimeout || !res.Close {
-			t.Fatalf("a silent client is answered %s, close %t", res.Status, res.Close)
+			t.Fatalf("a silent client gets %s, close %t, want 408 and close", res.Status, res.Close)
 		}
 		c.Close()
 	}
 	drips.Wait()
-	w.works()
+	w.serves()
 }
 
 func declaredLengths(t *testing.T) {
-	w := serveHTTP(t, "", dropped)
+	w := serveHTTP(t, "", dropOutput)
 	for range connections(t, 2000) {
 		w.dial(silentHead + "Content-Length: 10485760\r\n\r\n1")
 	}
-	w.works()
-	w.took(95)
+	w.serves()
+	w.usedAtMost(95)
 	if a := w.post(nil); a.status != 200 {
 		t.Errorf("an empty body: got %d %s", a.status, a.body)
 	}
@@ -334,21 +334,21 @@ func declaredLengths(t *testing.T) {
 }
 
 func endlessChunks(t *testing.T) {
-	w := serveHTTP(t, "", dropped)
+	w := serveHTTP(t, "", dropOutput)
 	c := w.dial(silentHead + "Transfer-Encoding: chunked\r\n\r\n")
 	var sender sync.WaitGroup
 	sender.Go(func() {
 		chunk := "10000\r\n" + strings.Repeat("x", 1<<16) + "\r\n"
 		for range 1000 {
 			if _, err := io.WriteString(c, chunk); err != nil {
-				return // cut off
+				return // the server has closed the connection
 			}
 		}
-		t.Error("64 MiB were taken")
+		t.Error("the server accepted 64 MiB")
 	})
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	switch {
-	case errors.Is(err, syscall.ECONNRESET): // it was cut off while it was still sending
+	case errors.Is(err, syscall.ECONNRESET): // the server reset the connection during the upload
 	case err != nil:
 		t.Error(err)
 	default:
@@ -359,11 +359,11 @@ func endlessChunks(t *testing.T) {
 	}
 	c.Close()
 	sender.Wait()
-	w.works()
-	w.took(110)
+	w.serves()
+	w.usedAtMost(110)
 }
 
-// smuggling sends what one server may take for one request and another for two.
+// smuggling sends data that one server may parse as one request and another as two.
 func smuggling(t *testing.T) {
 	w := serveHTTP(t, "path: /in",
 		"processors: [{set: {path: meta(\"http_path\"), evil: 'meta(\"evil\") ?? meta(\"http_remote_user\")'}}]\noutputs: {out: {file: {path: "+
@@ -372,7 +372,7 @@ func smuggling(t *testing.T) {
 	second := "POST /in HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n{\"bad\":1}"
 	tests := []struct {
 		name, head, body string
-		refused          bool // else the message is taken
+		refused          bool // otherwise the message is accepted
 	}{
 		{"a length, and chunks", "Content-Length: 9\r\nTransfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n" + second, false},
 		{"two lengths", "Content-Length: 2\r\nContent-Length: 90\r\n", "{}" + second, true},
@@ -380,11 +380,11 @@ func smuggling(t *testing.T) {
 		{"another coding", "Transfer-Encoding: xchunked\r\n", "0\r\n\r\n" + second, true},
 		{"two codings", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", "0\r\n\r\n" + second, true},
 		{"a space in front of the colon", "Transfer-Encoding : chunked\r\nContent-Length: 2\r\n", "{}" + second, true},
-		{"a chunk's line that ends early", "Transfer-Encoding: chunked\r\n", "2\n{}\r\n0\r\n\r\n" + second, true},
-		{"a return in a header", "X-A: a\rEvil: b\r\nContent-Length: 2\r\n", "{}", true},
+		{"a chunk size without a carriage return", "Transfer-Encoding: chunked\r\n", "2\n{}\r\n0\r\n\r\n" + second, true},
+		{"a carriage return in a header", "X-A: a\rEvil: b\r\nContent-Length: 2\r\n", "{}", true},
 		{"a zero byte in a header", "X-A: a\x00\r\nContent-Length: 2\r\n", "{}", true},
 		{"a header on two lines", "X-A: a\r\n Evil: b\r\nContent-Length: 2\r\n", "{}", false},
-		{"a header that poses as ours", "http_path: /evil\r\nhttp_remote_user: evil\r\nContent-Length: 2\r\n", "{}",
+		{"a header with the name of flowd's metadata", "http_path: /evil\r\nhttp_remote_user: evil\r\nContent-Length: 2\r\n", "{}",
 			false},
 	}
 	good := 0
@@ -410,21 +410,21 @@ func smuggling(t *testing.T) {
 		if strings.HasSuffix(tt.body, second) {
 			if res, err := http.ReadResponse(r, nil); err == nil {
 				res.Body.Close()
-				t.Errorf("%s: the rest is answered %s", tt.name, res.Status)
+				t.Errorf("%s: the smuggled request gets %s", tt.name, res.Status)
 			}
 		}
 		c.Close()
 	}
-	w.ends()
+	w.stop()
 	got := flowdtest.Read(t, w.dir, "out.ndjson")
 	if want := strings.Repeat(`{"path":"/in","evil":null}`+"\n", good); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
-// otherPaths are below the path of an input only for who does not look twice.
+// otherPaths sends paths that look as if they were below the path of the input.
 func otherPaths(t *testing.T) {
-	w := serveHTTP(t, "path: /events/", dropped)
+	w := serveHTTP(t, "path: /events/", dropOutput)
 	w.address, _, _ = strings.Cut(w.address, "/")
 	c := w.dial("")
 	r := bufio.NewReader(c)
@@ -441,17 +441,17 @@ func otherPaths(t *testing.T) {
 		_, _ = io.Copy(io.Discard, res.Body)
 		res.Body.Close()
 		if res.StatusCode != status {
-			t.Errorf("%s is answered %s", path, res.Status)
+			t.Errorf("%s gets %s, want %d", path, res.Status, status)
 		}
-		if res.Close { // it was not read to its end
+		if res.Close { // the server has not read the whole request
 			c = w.dial("")
 			r.Reset(c)
 		}
 	}
-	w.ends()
+	w.stop()
 }
 
-// internalErrors has steps fail in ways of which only operators should know.
+// internalErrors makes steps fail with errors that clients must not see.
 func internalErrors(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "password=hunter2", http.StatusBadRequest)
@@ -491,10 +491,10 @@ outputs: {out: {http: {url: "` + other.URL + `/internal"}}}
 			}
 			if m := ref.FindStringSubmatch(a.body); m != nil {
 				if line := hides.Says("ref=" + m[1]); !inside.MatchString(line) {
-					t.Errorf("%s: the log has of %s no more than: %s", tt.body, m[1], line)
+					t.Errorf("%s: the log line with the reference %s lacks the details: %s", tt.body, m[1], line)
 				}
 			} else if !strings.Contains(a.body, `"error"`) {
-				t.Errorf("%s: neither an error nor a reference: %s", tt.body, a.body)
+				t.Errorf("%s: the response has neither an error nor a reference: %s", tt.body, a.body)
 			}
 			if a := shows.post([]byte(body), headers...); ref.MatchString(a.body) ||
 				!strings.Contains(a.body, `"error"`) {
@@ -504,9 +504,9 @@ outputs: {out: {http: {url: "` + other.URL + `/internal"}}}
 	}
 }
 
-// manyErrors makes a thousand different errors.
+// manyErrors sends a body that causes a thousand different errors.
 func manyErrors(t *testing.T) {
-	w := serveHTTP(t, "", "processors: [{fail: 'no $(raw())'}]\n"+dropped)
+	w := serveHTTP(t, "", "processors: [{fail: 'no $(raw())'}]\n"+dropOutput)
 	var body strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(&body, "%d\n", i)
@@ -515,12 +515,12 @@ func manyErrors(t *testing.T) {
 	if a.status != 422 || !strings.Contains(a.body, `"count":1000`) || len(a.body) > 8<<10 {
 		t.Errorf("got %d and %d bytes: %.300s", a.status, len(a.body), a.body)
 	}
-	if lines := strings.Count(w.ends().Stderr, "\n"); lines > 150 {
+	if lines := strings.Count(w.stop().Stderr, "\n"); lines > 150 {
 		t.Errorf("the log has %d lines", lines)
 	}
 }
 
-// forgedWebhooks signs as Stripe does.
+// forgedWebhooks sends webhooks with Stripe's signatures, most of them invalid.
 func forgedWebhooks(t *testing.T) {
 	w := serveHTTP(t,
 		`auth: {hmac: {header: Stripe-Signature, secret: "${SECRET:-whsec}", prefix: "v1=", timestamp: {field: t}}}`,
@@ -538,20 +538,20 @@ func forgedWebhooks(t *testing.T) {
 		name, header string
 		status       int
 	}{
-		{"none", "X: y", 401},
-		{"nothing in it", "Stripe-Signature: ", 401},
+		{"no signature", "X: y", 401},
+		{"an empty header", "Stripe-Signature: ", 401},
 		{"without a time", "Stripe-Signature: v1=" + sign(now, body, "whsec"), 401},
 		{"without a signature", fmt.Sprintf("Stripe-Signature: t=%d", now), 401},
 		{"an empty signature", whole(now, ""), 401},
 		{"another secret", whole(now, sign(now, body, "other")), 401},
 		{"another body", whole(now, sign(now, `{"paid":2}`, "whsec")), 401},
-		{"a part of it", whole(now, sign(now, body, "whsec")[:32]), 401},
+		{"half a signature", whole(now, sign(now, body, "whsec")[:32]), 401},
 		{"replayed an hour later", whole(now-3600, sign(now-3600, body, "whsec")), 401},
 		{"replayed under a new time", whole(now, sign(now-3600, body, "whsec")), 401},
 		{"from the future", whole(now+3600, sign(now+3600, body, "whsec")), 401},
 		{"two times", fmt.Sprintf("Stripe-Signature: t=%d,t=%d,v1=%s", now-3600, now, sign(now, body, "whsec")), 401},
-		{"right", whole(now, sign(now, body, "whsec")), 200},
-		{"right beside another", fmt.Sprintf("Stripe-Signature: t=%d,v1=%s,v0=1,v1=%s", now, sign(now, body, "old"),
+		{"a valid signature", whole(now, sign(now, body, "whsec")), 200},
+		{"a valid signature among others", fmt.Sprintf("Stripe-Signature: t=%d,v1=%s,v0=1,v1=%s", now, sign(now, body, "old"),
 			sign(now, body, "whsec")), 200},
 	}
 	for _, tt := range tests {
@@ -559,13 +559,13 @@ func forgedWebhooks(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d", tt.name, a.status, a.body, tt.status)
 		}
 	}
-	w.ends()
+	w.stop()
 	if got := flowdtest.Read(t, filepath.Join(w.dir, "out.ndjson")); got != body+"\n"+body+"\n" {
-		t.Errorf("what was taken: %s", got)
+		t.Errorf("the output has %q, want two messages", got)
 	}
 }
 
-// connections is how many of n connections the descriptors of this process suffice for.
+// connections returns n, or less if this process can't have so many file descriptors.
 func connections(t *testing.T, n int) int {
 	t.Helper()
 	var limit syscall.Rlimit
@@ -579,15 +579,14 @@ func connections(t *testing.T, n int) int {
 	return n
 }
 
-// idleConnections holds as many connections as a busy server has, of which each has sent
-// nothing.
+// idleConnections keeps as many connections open as a busy server has, and sends nothing.
 func idleConnections(t *testing.T) {
 	n := connections(t, 9000)
-	w := serveHTTP(t, "", dropped)
+	w := serveHTTP(t, "", dropOutput)
 	for range n {
 		w.dial("")
 	}
-	w.works()
-	w.took(95)
-	w.ends()
+	w.serves()
+	w.usedAtMost(95)
+	w.stop()
 }

@@ -21,11 +21,11 @@ var logs = []attack{
 	{"a flood of programs that fail", func(t *testing.T) {
 		failsAll(t, "exec: {command: [sh, -c, 'cat >&2; exit 1']}", 300)
 	}},
-	{"a flood of requests that are refused, and of none", refusedRequests},
-	{"a server that answers more than it was asked, with what it was shown", unsolicited},
+	{"a flood of refused and of invalid requests", refusedRequests},
+	{"a server that sends unsolicited responses with the client's credentials", unsolicited},
 }
 
-// failsAll makes messages fail, each with its own text, and looks at what is logged.
+// failsAll makes all messages fail, each with another error, and limits the size of the log.
 func failsAll(t *testing.T, step string, n int) {
 	dir := t.TempDir()
 	file := flowdtest.Write(t, dir, "p.yaml", fmt.Sprintf(`
@@ -36,14 +36,14 @@ engine: {on_failure: {dead_letter: dead}}
 `, n, step))
 	r := flowdtest.Run(t, dir, "", "-c", file)
 	if r.Code != 0 || !strings.Contains(r.Stderr, "dead-lettered") {
-		t.Errorf("it ends with %d:\n%.4000s", r.Code, r.Stderr)
+		t.Errorf("exit code %d, want 0 and dead letters:\n%.4000s", r.Code, r.Stderr)
 	}
 	if size := len(r.Stderr); size > 200_000 {
 		t.Errorf("the log has %d bytes:\n%.4000s", size, r.Stderr)
 	}
 }
 
-// refusedRequests looks at all that is logged, down to what is for those who look for faults.
+// refusedRequests limits the size of the log at the level debug.
 func refusedRequests(t *testing.T) {
 	dir := t.TempDir()
 	file := flowdtest.Write(t, dir, "p.yaml", `
@@ -71,7 +71,7 @@ service: {log: {level: debug}}
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(c, "\x16\x03\x01 %d\r\n\r\n", i) // of TLS, and of no one
+		fmt.Fprintf(c, "\x16\x03\x01 %d\r\n\r\n", i) // looks like TLS
 		_, _ = io.Copy(io.Discard, c)
 		c.Close()
 	}
@@ -83,7 +83,7 @@ service: {log: {level: debug}}
 	}
 }
 
-// unsolicited has Go's own HTTP client quote a server in the standard log, at each poll.
+// unsolicited makes Go's HTTP client quote a server in the standard log, at each poll.
 func unsolicited(t *testing.T) {
 	const secret = "t0ken of/the poll"
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -119,9 +119,9 @@ outputs: {out: {drop: {}}}
 	<-polled
 	p.Signal(syscall.SIGTERM)
 	r := p.Wait()
-	hides(t, r.Stderr, secret)
+	expectHidden(t, r.Stderr, secret)
 	if lines := strings.Count(r.Stderr, "Unsolicited response"); lines > 50 || !strings.Contains(r.Stderr, "level=WARN") ||
 		!strings.Contains(r.Stderr, "***") {
-		t.Errorf("%d lines are logged:\n%.4000s", lines, r.Stderr)
+		t.Errorf("%d lines are logged, want at most 50, as warnings with the secret masked:\n%.4000s", lines, r.Stderr)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 var machine = []attack{
-	{"two outputs write to more files than there are descriptors", func(t *testing.T) {
+	{"two outputs write to more files than there are file descriptors", func(t *testing.T) {
 		dir := t.TempDir()
 		flowdtest.Write(t, dir, "p.yaml",
 			"inputs: {in: {stdin: {}}}\nbatchers: {a: {match: 'k % 2 == 0', output: a}, b: {output: b}}\noutputs: {a: {file: 'a/$(k)'}, b: "+
@@ -32,10 +32,10 @@ var machine = []attack{
 			written += strings.Count(flowdtest.Read(t, f), "\n")
 		}
 		if len(files) != 200 || written != 2000 {
-			t.Errorf("%d files have %d lines, want 200 with 2000", len(files), written)
+			t.Errorf("got %d files with %d lines, want 200 files with 2000 lines", len(files), written)
 		}
 	}},
-	{"connections take all descriptors", func(t *testing.T) {
+	{"connections use up all file descriptors", func(t *testing.T) {
 		dir := t.TempDir()
 		flowdtest.Write(t, dir, "p.yaml",
 			"inputs: {in: {http_server: {listen: '127.0.0.1:0'}}}\noutputs: {out: {file: 'out/$(k)'}}\n")
@@ -44,7 +44,7 @@ var machine = []attack{
 		host := strings.TrimPrefix(url, "http://")
 		host, _, _ = strings.Cut(host, "/")
 		var conns []net.Conn
-		for range 100 { // those that are not accepted wait in the backlog
+		for range 100 { // the backlog holds connections that are not accepted
 			c, err := net.Dial("tcp", host)
 			if err != nil {
 				t.Fatal(err)
@@ -54,14 +54,14 @@ var machine = []attack{
 		for _, c := range conns {
 			c.Close()
 		}
-		for i := range 20 { // to more files than it can keep open
+		for i := range 20 { // each message goes to another file: more than flowd can keep open
 			res, err := http.Post(url, "application/json", strings.NewReader(fmt.Sprintf(`{"k":"%d"}`, i)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			res.Body.Close()
 			if res.StatusCode != http.StatusOK {
-				t.Errorf("request %d behind the flood: %s", i, res.Status)
+				t.Errorf("request %d after the flood: %s", i, res.Status)
 			}
 		}
 		p.Signal(os.Interrupt)
@@ -73,7 +73,7 @@ var machine = []attack{
 			"inputs: {in: {stdin: {}}}\noutputs: {out: {file: /dev/full, retry: {max_age: 500ms}}}\n")
 		flowdtest.Run(t, dir, "a\n", "-c", "p.yaml").Want(t, 1, "/dev/full: no space left on device")
 	}},
-	{"a place that can't be written", func(t *testing.T) {
+	{"a path that can't be written", func(t *testing.T) {
 		dir := t.TempDir()
 		flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\noutputs: {out: {file: '/proc/flowd/$(k)'}}\n")
 		flowdtest.Run(t, dir, "", "-c", "p.yaml").Want(t, 1, "/proc/flowd")
@@ -83,18 +83,18 @@ var machine = []attack{
 		text[at] ^= 1
 		return text
 	})},
-	{"a checkpoint that ends too early", damaged("checkpoint", "is damaged",
+	{"a truncated checkpoint", damaged("checkpoint", "is damaged",
 		func(text []byte) []byte { return text[:bytes.IndexByte(text, '\n')] })},
 	{"a cache with a flipped bit", damaged("cache", "is damaged", func(text []byte) []byte {
 		text[bytes.LastIndex(text, []byte("abuse-key"))] ^= 1
 		return text
 	})},
-	{"a cache that ends too early", damaged("cache", "is damaged",
+	{"a truncated cache", damaged("cache", "is damaged",
 		func(text []byte) []byte { return text[:len(text)/2] })},
 }
 
-// damaged runs a pipeline with a checkpoint and a cache twice, and damages one of them
-// in between: it has to be named, with a remedy, before any message goes through.
+// damaged runs a pipeline with a checkpoint and a cache twice, and damages one of the two
+// files in between. flowd must name the file and a remedy, and must not process any message.
 func damaged(name, why string, damage func([]byte) []byte) func(*testing.T) {
 	return func(t *testing.T) {
 		dir := t.TempDir()
@@ -111,7 +111,7 @@ func damaged(name, why string, damage func([]byte) []byte) func(*testing.T) {
 		r := flowdtest.Run(t, dir, "", "-c", "p.yaml")
 		r.Want(t, 1, "state/"+name, why, "remove it")
 		if r.Stdout != "" {
-			t.Errorf("with its %s damaged it delivers %q", name, r.Stdout)
+			t.Errorf("with a damaged %s, it delivers %q", name, r.Stdout)
 		}
 	}
 }

@@ -17,28 +17,28 @@ import (
 )
 
 var names = []attack{
-	{"a path that leads up", escape("../../x", "leads out of its folder")},
-	{"a path that leads up from the middle", escape("a/../../x", "leads out of its folder")},
-	{"an absolute path", escape("/tmp/x", "is absolute")},
-	{"a path with a NUL", escape(`a\u0000b`, "control character")},
-	{"a path with an escape sequence", escape(`a\u001b[2J`, "control character")},
-	{"a path with one of ISO 8859", escape(`a\u009b2J`, "control character")},
-	{"a path with a line break of Unicode", escape(`a\u2028b`, "control character")},
-	{"a path that shows backwards", escape(`gpj.\u202egnp.exe`, "control character")},
-	{"a path that ends with a slash", escape("a/", "no file name")},
-	{"a name of 5,000 bytes", escape(strings.Repeat("x", 5000), "name too long")},
-	{"a path through a link that leads out", escape("link/x", "path escapes")},
-	{"a path that is a link to a file outside", escape("passwd", "path escapes")},
-	{"a path of 2,001 folders", escape(strings.Repeat("a/", 2001)+"x", "2001 folders")},
-	{"a templated path without a folder", unwritable("$(k)", "must not choose the folder")},
-	{"a templated path beside the pipeline", unwritable("./$(k)", "p.yaml")},
-	{"a templated path that is the pipeline's with another end", unwritable("./p.$(k)", "p.yaml")},
-	{"a templated path beside a secret", unwritable("secrets/$(k)", "secrets/token")},
-	{"a templated path beside a schema", unwritable("schemas/$(k)", "schemas/s.json")},
-	{"a templated path beside a program", unwritable("bin/$(k)", "bin/run")},
-	{"a templated path beside the authorities of clients", unwritable("trust/$(k)", "trust/clients.pem")},
-	{"a templated path below a link to the pipeline's folder", unwritable("alias/$(k)", "p.yaml")},
-	{"a templated path from the root", unwritable("/$(k)", "p.yaml")},
+	{"a path that begins with ..", outputRejects("../../x", "leads out of its folder")},
+	{"a path with .. in the middle", outputRejects("a/../../x", "leads out of its folder")},
+	{"an absolute path", outputRejects("/tmp/x", "is absolute")},
+	{"a path with a NUL", outputRejects(`a\u0000b`, "control character")},
+	{"a path with an escape sequence", outputRejects(`a\u001b[2J`, "control character")},
+	{"a path with a C1 control character", outputRejects(`a\u009b2J`, "control character")},
+	{"a path with a Unicode line separator", outputRejects(`a\u2028b`, "control character")},
+	{"a path with a right-to-left override", outputRejects(`gpj.\u202egnp.exe`, "control character")},
+	{"a path that ends with a slash", outputRejects("a/", "no file name")},
+	{"a name of 5,000 bytes", outputRejects(strings.Repeat("x", 5000), "name too long")},
+	{"a path through a symbolic link to another directory", outputRejects("link/x", "path escapes")},
+	{"a path that is a symbolic link to another file", outputRejects("passwd", "path escapes")},
+	{"a path of 2,001 folders", outputRejects(strings.Repeat("a/", 2001)+"x", "2001 folders")},
+	{"a templated path without a folder", lintRejectsPath("$(k)", "must not choose the folder")},
+	{"a templated path in the directory of the pipeline", lintRejectsPath("./$(k)", "p.yaml")},
+	{"a templated extension of the pipeline's name", lintRejectsPath("./p.$(k)", "p.yaml")},
+	{"a templated path in the directory of a secret", lintRejectsPath("secrets/$(k)", "secrets/token")},
+	{"a templated path in the directory of a schema", lintRejectsPath("schemas/$(k)", "schemas/s.json")},
+	{"a templated path in the directory of a program", lintRejectsPath("bin/$(k)", "bin/run")},
+	{"a templated path in the directory of client CAs", lintRejectsPath("trust/$(k)", "trust/clients.pem")},
+	{"a templated path below a link to the pipeline's directory", lintRejectsPath("alias/$(k)", "p.yaml")},
+	{"a templated path from the root", lintRejectsPath("/$(k)", "p.yaml")},
 	{"a message that becomes a pipeline", func(t *testing.T) {
 		dir := t.TempDir()
 		flowdtest.Write(t, dir, "conf/p.yaml",
@@ -46,35 +46,35 @@ var names = []attack{
 		r := flowdtest.Run(t, dir, `{"k":"q.yaml"}`+"\n", "-c", "conf", "--watch")
 		r.Want(t, 2, "conf/", "reads its configuration")
 		if _, err := os.Stat(filepath.Join(dir, "conf", "q.yaml")); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("the message has become conf/q.yaml: %v", err)
+			t.Errorf("the message was written to conf/q.yaml: %v", err)
 		}
 	}},
 	{"a URL with another host, path or query", func(t *testing.T) {
-		asked := requests(t, `{http: {url: "URL/in/$(k)"}}`, "fine", "../admin", "x?admin=1", "x#y", "x&admin=1",
+		asked := requestsMade(t, `{http: {url: "URL/in/$(k)"}}`, "fine", "../admin", "x?admin=1", "x#y", "x&admin=1",
 			`x\\y`, "@evil/", "//evil/", "%2e%2e/admin")
 		for _, r := range asked {
 			if !strings.HasPrefix(r.URL.Path, "/in/") || r.URL.RawQuery != "" || strings.Contains(r.URL.Path, "..") ||
 				strings.HasPrefix(r.Host, "evil") {
-				t.Errorf("data made the request %s%s", r.Host, r.URL)
+				t.Errorf("a message changed the request to %s%s", r.Host, r.URL)
 			}
 		}
 		if !slices.ContainsFunc(asked, func(r *http.Request) bool { return r.URL.Path == "/in/fine" }) {
-			t.Error("the message that is fine was not sent")
+			t.Error("the harmless message was not sent")
 		}
 	}},
 	{"a header with a line break", func(t *testing.T) {
-		for _, r := range requests(t, `{http: {url: "URL/", headers: {X-K: "$(k)"}}}`, "fine", `a\r\nX-Admin: 1`,
+		for _, r := range requestsMade(t, `{http: {url: "URL/", headers: {X-K: "$(k)"}}}`, "fine", `a\r\nX-Admin: 1`,
 			`a\nX-Admin: 1`, `a\u0000`) {
 			if r.Header.Get("X-Admin") != "" || r.Header.Get("X-K") != "fine" {
-				t.Errorf("data made the headers %v", r.Header)
+				t.Errorf("a message changed the headers to %v", r.Header)
 			}
 		}
 	}},
 }
 
-// escape writes to a path that data has made, next to one that is fine. It has to be
-// refused for the reason, and to leave nothing outside of its folder.
-func escape(k, why string) func(*testing.T) {
+// outputRejects writes a message whose path is made of k, after a harmless one. flowd must
+// reject it with the reason why, and must not create files elsewhere.
+func outputRejects(k, why string) func(*testing.T) {
 	return func(t *testing.T) {
 		dir := t.TempDir()
 		work := filepath.Join(dir, "work")
@@ -96,16 +96,17 @@ func escape(k, why string) func(*testing.T) {
 		})
 		if want := []string{"outside/f", "work/data/fine", "work/data/link", "work/data/passwd",
 			"work/p.yaml"}; err != nil || !slices.Equal(found, want) {
-			t.Errorf("there are %q (%v), want %q", found, err, want)
+			t.Errorf("found the files %q (error %v), want %q", found, err, want)
 		}
 		if got := flowdtest.Read(t, dir, "outside", "f"); got != "" {
-			t.Errorf("the file outside has %q in it", got)
+			t.Errorf("the file outside of the directory has the content %q", got)
 		}
 	}
 }
 
-// unwritable is a template that lint refuses since it could lead to the file that it names.
-func unwritable(path, part string) func(*testing.T) {
+// lintRejectsPath lints an output with a templated path that could overwrite another file. The
+// error must contain part.
+func lintRejectsPath(path, part string) func(*testing.T) {
 	return func(t *testing.T) {
 		dir := t.TempDir()
 		flowdtest.Write(t, dir, "secrets/token", "t")
@@ -122,9 +123,9 @@ func unwritable(path, part string) func(*testing.T) {
 	}
 }
 
-// requests are those that an output makes of messages with a field k; URL stands for
-// the server's.
-func requests(t *testing.T, output string, ks ...string) []*http.Request {
+// requestsMade returns the requests that an output makes for messages with the field k. In
+// output, URL stands for the URL of the server.
+func requestsMade(t *testing.T, output string, ks ...string) []*http.Request {
 	t.Helper()
 	var mu sync.Mutex
 	var all []*http.Request

@@ -11,46 +11,46 @@ import (
 
 const chFine = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
 
-// chAnswers are answers that break a client that believes them.
-func chAnswers(word string) []ill {
-	return []ill{
-		uponSays(word, "half an answer", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"),
-		uponSays(word, "an answer of 2^63 bytes", "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n"),
-		uponSays(word, "a chunk of 2^63 bytes", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7fffffffffffffff\r\n"),
-		uponSays(word, "a chunk of less than nothing", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n"),
-		uponSays(word, "an exception in the middle", chFine+`{"id": "Code: 241. DB::Exception: Memory limit`+"\n"),
-		uponSays(word, "a page of a proxy", "HTTP/1.1 404 Not Found\r\nContent-Length: 6\r\n\r\n<html>"),
-		uponSays(word, "a long exception", "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n"+strings.Repeat("Code: 241. DB::Exception: ", 40_000)),
-		uponFloods(word, "headers without end", "HTTP/1.1 200 OK\r\n", "X-Y: z\r\n"),
-		uponFloods(word, "a header without end", "HTTP/1.1 200 OK\r\nX: ", "x"),
-		uponFloods(word, "promises without end", "", "HTTP/1.1 103 Early Hints\r\n\r\n"),
-		uponFloods(word, "an error without end", "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n", "Code: 241. "),
+// chAnswers are responses to a statement that contains word. They harm a client that trusts them.
+func chAnswers(word string) []serverAttack {
+	return []serverAttack{
+		onRequestSend(word, "half a response", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"),
+		onRequestSend(word, "a response of 2^63 bytes", "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n"),
+		onRequestSend(word, "a chunk of 2^63 bytes", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7fffffffffffffff\r\n"),
+		onRequestSend(word, "a chunk of a negative length", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n"),
+		onRequestSend(word, "an exception in the middle", chFine+`{"id": "Code: 241. DB::Exception: Memory limit`+"\n"),
+		onRequestSend(word, "an error page of a proxy", "HTTP/1.1 404 Not Found\r\nContent-Length: 6\r\n\r\n<html>"),
+		onRequestSend(word, "a long exception", "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n"+strings.Repeat("Code: 241. DB::Exception: ", 40_000)),
+		onRequestFlood(word, "endless headers", "HTTP/1.1 200 OK\r\n", "X-Y: z\r\n"),
+		onRequestFlood(word, "an endless header", "HTTP/1.1 200 OK\r\nX: ", "x"),
+		onRequestFlood(word, "endless interim responses", "", "HTTP/1.1 103 Early Hints\r\n\r\n"),
+		onRequestFlood(word, "an endless error", "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n", "Code: 241. "),
 	}
 }
 
-// chRows are rows that break a client that believes them.
-func chRows(word string) []ill {
-	return []ill{
-		uponFloods(word, "a row without end", chFine+`{"id":"`, "x"),
-		uponFloods(word, "lists in a row", chFine+`{"id":`, "["),
-		uponFloods(word, "empty lines without end", chFine, "\n"),
-		uponFloods(word, "blanks without end", chFine, " "),
-		uponSays(word, "a row that is deep", chFine+`{"id":`+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000)+"}\n"),
-		uponSays(word, "a row that is no row", chFine+"{\n"),
+// chRows are rows that harm a client that trusts them.
+func chRows(word string) []serverAttack {
+	return []serverAttack{
+		onRequestFlood(word, "an endless row", chFine+`{"id":"`, "x"),
+		onRequestFlood(word, "endless nested lists in a row", chFine+`{"id":`, "["),
+		onRequestFlood(word, "endless empty lines", chFine, "\n"),
+		onRequestFlood(word, "endless spaces", chFine, " "),
+		onRequestSend(word, "a deeply nested row", chFine+`{"id":`+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000)+"}\n"),
+		onRequestSend(word, "an invalid row", chFine+"{\n"),
 	}
 }
 
-// chTypes are descriptions of a table.
-func chTypes() (all []ill) {
+// chTypes are hostile descriptions of a table.
+func chTypes() (all []serverAttack) {
 	row := func(text string) string { return chFine + `{"name":"id","type":"` + text + `"}` + "\n" }
 	for _, part := range []string{"Array(", "LowCardinality("} {
-		all = append(all, uponSays("describe table", "types in types, "+part, row(strings.Repeat(part, 500_000))))
+		all = append(all, onRequestSend("describe table", "nested types, "+part, row(strings.Repeat(part, 500_000))))
 	}
 	return append(all,
-		uponFloods("describe table", "columns without end", chFine, `{"name":"x","type":"Int8"}`+"\n"))
+		onRequestFlood("describe table", "endless columns", chFine, `{"name":"x","type":"Int8"}`+"\n"))
 }
 
-// chAddr is a dsn behind the stand-in, and the address of the server.
+// chAddr returns the DSN with a placeholder for the stand-in's address, and the address of the server.
 func chAddr(dsn string) (standin, good string) {
 	good = hostOf(dsn)
 	return strings.Replace(dsn, good, "ADDR", 1), good
@@ -60,7 +60,7 @@ func clickhouseInput(t *testing.T) {
 	dsn := clickhousetest.Database(t)
 	clickhousetest.Exec(t, dsn, "CREATE TABLE t (n Int32, id String) ENGINE = Memory")
 	address, good := chAddr(dsn)
-	survives(t, uses{
+	survivesAttacks(t, client{
 		config: `
 inputs:
   in:
@@ -74,25 +74,25 @@ outputs: {out: {stdout: {}}}
 		send: func(_ *flowdtest.Process, id string) {
 			clickhousetest.Exec(t, dsn, "INSERT INTO t SELECT count() + 1, '"+id+"' FROM t")
 		},
-		arrives: prints,
-	}, slices.Concat(anything(), chAnswers("select id"), chRows("select id"))...)
+		arrives: waitForLine,
+	}, slices.Concat(genericAttacks(), chAnswers("select id"), chRows("select id"))...)
 }
 
 func clickhouseOutput(t *testing.T) {
 	dsn := clickhousetest.Database(t)
 	clickhousetest.Exec(t, dsn, "CREATE TABLE t (id String) ENGINE = Memory")
 	address, good := chAddr(dsn)
-	survives(t, uses{
+	survivesAttacks(t, client{
 		config: `
 inputs: {in: {stdin: {}}}
 outputs:
   out: {sql: {driver: clickhouse, dsn: "` + address + `", table: t, columns: {id: id}, connect_timeout: 1s, max_row: 1MiB}, timeout: 500ms,
-    ` + writes + `}
+    ` + retryWrites + `}
 `,
 		good: good,
-		send: sends,
+		send: sendDocument,
 		arrives: func(p *flowdtest.Process, id string) {
-			until(p, id, func() bool {
+			waitFor(p, id, func() bool {
 				return clickhousetest.Exec(t, dsn, "SELECT id FROM t WHERE id = '"+id+"' LIMIT 1") == id
 			})
 		},

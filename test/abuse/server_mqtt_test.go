@@ -11,40 +11,40 @@ import (
 	"github.com/flowd-io/flowd/test/flowdtest"
 )
 
-// welcome takes a client without a session.
+// welcome is a CONNACK that accepts a client, without a session.
 const welcome = "\x20\x03\x00\x00\x00"
 
-// mqttBreaks are what no server says, upon a word of the client and after a beginning.
-func mqttBreaks(word, begin string) []ill {
-	return []ill{
-		uponSays(word, "a packet of 256 MiB", begin+"\x30\xff\xff\xff\x7f"),
-		uponSays(word, "a length that does not end", begin+"\x30\xff\xff\xff\xff\xff"),
-		uponSays(word, "half a packet", begin+"\x30\x7f\x00\x05ab"),
-		uponSays(word, "a topic beyond its packet", begin+"\x30\x04\xff\xffab"),
-		uponSays(word, "properties beyond their packet", begin+"\x30\x08\x00\x01a\xff\xff\xff\x7fb"),
-		uponSays(word, "a property that there is not", begin+"\x30\x06\x00\x01a\x01\xeeb"),
-		uponSays(word, "a message with QoS 3", begin+"\x36\x07\x00\x01a\x00\x01\x00b"),
-		uponSays(word, "an answer to nothing", begin+"\x40\x02\xff\xff"),
-		uponSays(word, "a second welcome", begin+"\x20\x03\x00\x00\x00"),
-		uponSays(word, "a question of a client", begin+"\xc0\x00"),
-		uponSays(word, "100,000 properties", begin+"\x30\x87\xb5\x18\x00\x01a\x80\xb5\x18"+strings.Repeat("\x26\x00\x00\x00", 100_000)+"b"),
-		uponFloods(word, "answers to pings without end", begin, "\xd0\x00"),
-		uponFloods(word, "answers without end", begin, "\x40\x02\xff\xfe"),
-		works(mostGrowth, uponFloods(word, "messages that nobody has asked for", begin, "\x30\x05\x00\x01a\x00b")),
-		uponFloods(word, "a packet without end", begin+"\x30\xff\xff\xff\x7f", "a"),
+// mqttBreaks are invalid responses to a packet that contains word. Each starts with begin.
+func mqttBreaks(word, begin string) []serverAttack {
+	return []serverAttack{
+		onRequestSend(word, "a packet of 256 MiB", begin+"\x30\xff\xff\xff\x7f"),
+		onRequestSend(word, "an endless length", begin+"\x30\xff\xff\xff\xff\xff"),
+		onRequestSend(word, "half a packet", begin+"\x30\x7f\x00\x05ab"),
+		onRequestSend(word, "a topic longer than its packet", begin+"\x30\x04\xff\xffab"),
+		onRequestSend(word, "properties longer than their packet", begin+"\x30\x08\x00\x01a\xff\xff\xff\x7fb"),
+		onRequestSend(word, "an unknown property", begin+"\x30\x06\x00\x01a\x01\xeeb"),
+		onRequestSend(word, "a message with QoS 3", begin+"\x36\x07\x00\x01a\x00\x01\x00b"),
+		onRequestSend(word, "an unexpected PUBACK", begin+"\x40\x02\xff\xff"),
+		onRequestSend(word, "a second CONNACK", begin+"\x20\x03\x00\x00\x00"),
+		onRequestSend(word, "a PINGREQ, which only clients send", begin+"\xc0\x00"),
+		onRequestSend(word, "100,000 properties", begin+"\x30\x87\xb5\x18\x00\x01a\x80\xb5\x18"+strings.Repeat("\x26\x00\x00\x00", 100_000)+"b"),
+		onRequestFlood(word, "endless PINGRESPs", begin, "\xd0\x00"),
+		onRequestFlood(word, "endless PUBACKs", begin, "\x40\x02\xff\xfe"),
+		allowMemory(mostGrowth, onRequestFlood(word, "endless unsolicited messages", begin, "\x30\x05\x00\x01a\x00b")),
+		onRequestFlood(word, "an endless packet", begin+"\x30\xff\xff\xff\x7f", "a"),
 	}
 }
 
-func mqtts(t *testing.T) {
+func mqttServer(t *testing.T) {
 	s := mqtttest.Shared(t)
 	name := mqtttest.Name()
 	c := s.Client(t)
 	c.Subscribe(t, name+"/out", 1)
-	survives(t, uses{
+	survivesAttacks(t, client{
 		config: fmt.Sprintf(`
 inputs: {in: {mqtt: {url: "mqtt://ADDR", topics: %[1]s/in, client_id: %[1]s-in, session_expiry: 1h, max_packet: 1MiB, timeout: 1s}}}
 outputs: {out: {mqtt: {url: "mqtt://ADDR", topic: %[1]s/out, client_id: %[1]s-out, timeout: 1s}, %[2]s}}
-`, name, writes),
+`, name, retryWrites),
 		good: s.Address(),
 		send: func(_ *flowdtest.Process, id string) { c.Publish(t, name+"/in", 1, id) },
 		arrives: func(p *flowdtest.Process, id string) {
@@ -55,13 +55,13 @@ outputs: {out: {mqtt: {url: "mqtt://ADDR", topic: %[1]s/out, client_id: %[1]s-ou
 						return
 					}
 				case <-time.After(time.Second):
-					gone(p)
-					c.Publish(t, name+"/in", 1, id) // the first may have come before there was a session that keeps it
+					failIfExited(p)
+					c.Publish(t, name+"/in", 1, id) // the first may have been sent before the session existed
 				case <-late:
-					t.Fatalf("%s does not arrive\n%s", id, p.Stderr.Text())
+					t.Fatalf("message %s does not arrive\n%s", id, p.Stderr.Text())
 				}
 			}
 		},
-	}, slices.Concat(anything()[1:9], // a client that is sent away again and again waits, as there may be another of its name
+	}, slices.Concat(genericAttacks()[1:9], // without the rest, after which the client waits: another may use its id
 		mqttBreaks(name+"-in", welcome), mqttBreaks(name+"/out", ""))...)
 }

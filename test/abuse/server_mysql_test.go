@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/test/flowdtest"
 )
 
-// myPackets are packets of MySQL's protocol, of which the first has a number.
+// myPackets encodes packets of MySQL's protocol, with sequence numbers from number on.
 func myPackets(number byte, bodies ...string) string {
 	var b strings.Builder
 	for i, body := range bodies {
@@ -21,7 +21,7 @@ func myPackets(number byte, bodies ...string) string {
 	return b.String()
 }
 
-// myCycle is a packet as often as packets have numbers, the first of which is 1 more than the last.
+// myCycle repeats a packet 256 times, so that sequence numbers stay right when the result is repeated.
 func myCycle(from byte, body string) string {
 	return myPackets(from, slices.Repeat([]string{body}, 256)...)
 }
@@ -30,74 +30,74 @@ const (
 	myGreeting = "\x0a8.0.0\x00\x01\x00\x00\x00abcdefgh\x00\xff\xf7\xff\x02\x00\xff\xdf\x15" +
 		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00abcdefghijkl\x00mysql_native_password\x00"
 	myColumn = "\x03def\x00\x00\x00\x02id\x00\x0c\x3f\x00\xff\x00\x00\x00\xfd\x00\x00\x00\x00\x00"
-	myMore   = "\x00\x00\x00\x0a\x00\x00\x00" // and another answer follows
+	myMore   = "\x00\x00\x00\x0a\x00\x00\x00" // an OK packet after which another result follows
 )
 
-// myBreaks are servers that break the protocol, or a client that believes them.
-func myBreaks(word string) (all []ill) {
-	all = anything()
+// myBreaks are servers that violate the protocol, or harm a client that trusts them.
+func myBreaks(word string) (all []serverAttack) {
+	all = genericAttacks()
 	for name, greeting := range map[string]string{
-		"a greeting of one byte": "\x0a", "a greeting without its end": myGreeting[:30], "a greeting without a plugin": myGreeting[:60],
+		"a greeting of one byte": "\x0a", "a truncated greeting": myGreeting[:30], "a greeting without a plugin": myGreeting[:60],
 		"an old greeting": "\x09", "an error of one byte": "\xff", "a greeting of zeros": strings.Repeat("\x00", 80),
 		"a greeting of tens": strings.Repeat("\x0a", 80),
 	} {
-		all = append(all, says(name, myPackets(0, greeting)))
+		all = append(all, alwaysSend(name, myPackets(0, greeting)))
 	}
 	for name, login := range map[string]string{
 		"a challenge of three bytes": "\xfemysql_native_password\x00abc\x00", "no challenge": "\xfecaching_sha2_password\x00",
 		"a login of one byte": "\x00", "more of a login": "\x01\x04",
-		"a key that is none": "\x01-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
+		"an invalid key": "\x01-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
 	} {
-		all = append(all, says(name, myPackets(0, myGreeting)+myPackets(2, login)))
+		all = append(all, alwaysSend(name, myPackets(0, myGreeting)+myPackets(2, login)))
 	}
 	all = append(all,
-		says("a packet of 16 MiB", "\xff\xff\xff\x00\x0a"),
-		floods("packets of 16 MiB without end", "", "\xff\xff\xff\x00"+strings.Repeat("\x0a", 1<<16)),
-		floods("nothing without end", "", "\x00\x00\x00\x00"),
-		floods("greetings without end", "", myPackets(0, myGreeting)))
+		alwaysSend("a packet of 16 MiB", "\xff\xff\xff\x00\x0a"),
+		alwaysFlood("endless packets of 16 MiB", "", "\xff\xff\xff\x00"+strings.Repeat("\x0a", 1<<16)),
+		alwaysFlood("endless empty packets", "", "\x00\x00\x00\x00"),
+		alwaysFlood("endless greetings", "", myPackets(0, myGreeting)))
 	return append(all, myAnswers(word)...)
 }
 
-// myAnswers are such answers to a statement.
-func myAnswers(word string) (all []ill) {
+// myAnswers are hostile responses to a statement that contains word.
+func myAnswers(word string) (all []serverAttack) {
 	for name, answer := range map[string]string{
-		"68,719,476,735 columns":                     myPackets(1, "\xfe\xff\xff\xff\xff\x0f\x00\x00\x00"),
-		"18,446,744,073,709,551,615 columns":         myPackets(1, "\xfe\xff\xff\xff\xff\xff\xff\xff\xff"),
-		"9,223,372,036,854,775,808 columns":          myPackets(1, "\xfe\x00\x00\x00\x00\x00\x00\x00\x80"),
-		"16,777,215 columns":                         myPackets(1, "\xfd\xff\xff\xff"),
-		"65,535 columns that do not come":            myPackets(1, "\xfc\xff\xff"),
-		"16,777,215 columns in a second answer":      myPackets(1, myMore, "\xfd\xff\xff\xff"),
-		"a number of columns without its end":        myPackets(1, "\xfd\xff"),
-		"a file of this machine":                     myPackets(1, "\xfb/etc/passwd"),
-		"an answer of one byte":                      myPackets(1, "\x00"),
-		"an error of two bytes":                      myPackets(1, "\xff\x01"),
-		"an error of a megabyte":                     myPackets(1, "\xff\x01\x00#HY000"+strings.Repeat("\x1b", 1<<20-100)),
-		"a description of one byte":                  myPackets(1, "\x01", "\x03"),
-		"a description of 2^63 bytes":                myPackets(1, "\x01", "\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"),
-		"a row of nothing":                           myPackets(1, "\x01", myColumn, "\x00"),
-		"a row of a text of 2^64 bytes":              myPackets(1, "\x01", myColumn, "\xfd\xff\xff\xff"),
-		"an end of one byte":                         myPackets(1, "\x01", myColumn, "\xfe"),
-		"a packet with another's number":             myPackets(7, "\x01"),
-		"two answers":                                myPackets(1, "\x00\x00\x00\x02\x00\x00\x00", "\x00\x00\x00\x02\x00\x00\x00"),
-		"an answer in which something else is asked": myPackets(1, myGreeting),
+		"68,719,476,735 columns":                myPackets(1, "\xfe\xff\xff\xff\xff\x0f\x00\x00\x00"),
+		"18,446,744,073,709,551,615 columns":    myPackets(1, "\xfe\xff\xff\xff\xff\xff\xff\xff\xff"),
+		"9,223,372,036,854,775,808 columns":     myPackets(1, "\xfe\x00\x00\x00\x00\x00\x00\x00\x80"),
+		"16,777,215 columns":                    myPackets(1, "\xfd\xff\xff\xff"),
+		"65,535 columns, none of which follows": myPackets(1, "\xfc\xff\xff"),
+		"16,777,215 columns in a second result": myPackets(1, myMore, "\xfd\xff\xff\xff"),
+		"a truncated number of columns":         myPackets(1, "\xfd\xff"),
+		"a request for a file of the client":    myPackets(1, "\xfb/etc/passwd"),
+		"a response of one byte":                myPackets(1, "\x00"),
+		"an error of two bytes":                 myPackets(1, "\xff\x01"),
+		"an error of a megabyte":                myPackets(1, "\xff\x01\x00#HY000"+strings.Repeat("\x1b", 1<<20-100)),
+		"a description of one byte":             myPackets(1, "\x01", "\x03"),
+		"a description of 2^63 bytes":           myPackets(1, "\x01", "\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"),
+		"an empty row":                          myPackets(1, "\x01", myColumn, "\x00"),
+		"a row of a text of 2^64 bytes":         myPackets(1, "\x01", myColumn, "\xfd\xff\xff\xff"),
+		"an EOF packet of one byte":             myPackets(1, "\x01", myColumn, "\xfe"),
+		"a wrong sequence number":               myPackets(7, "\x01"),
+		"two responses":                         myPackets(1, "\x00\x00\x00\x02\x00\x00\x00", "\x00\x00\x00\x02\x00\x00\x00"),
+		"a greeting instead of a response":      myPackets(1, myGreeting),
 	} {
-		all = append(all, uponSays(word, name, answer))
+		all = append(all, onRequestSend(word, name, answer))
 	}
 	return append(all,
-		uponFloods(word, "answers without end", "", myCycle(1, myMore)),
-		uponFloods(word, "descriptions without end", myPackets(1, "\xfd\xff\xff\x00"), myCycle(2, myColumn)))
+		onRequestFlood(word, "endless results", "", myCycle(1, myMore)),
+		onRequestFlood(word, "endless column definitions", myPackets(1, "\xfd\xff\xff\x00"), myCycle(2, myColumn)))
 }
 
-// myRows are rows that are larger than a row may be: a step's message fails then.
-func myRows(word string) []ill {
-	return []ill{
-		uponSays(word, "a row of 16 MiB", myPackets(1, "\x01", myColumn)+"\xff\xff\xff\x03x"),
-		uponFloods(word, "a row without end", myPackets(1, "\x01", myColumn), "\xff\xff\xff\x03"+strings.Repeat("x", 1<<24-1)),
-		uponFloods(word, "rows without end", myPackets(1, "\x01", myColumn), myCycle(3, "\x01x")),
+// myRows are rows that exceed max_row.
+func myRows(word string) []serverAttack {
+	return []serverAttack{
+		onRequestSend(word, "a row of 16 MiB", myPackets(1, "\x01", myColumn)+"\xff\xff\xff\x03x"),
+		onRequestFlood(word, "an endless row", myPackets(1, "\x01", myColumn), "\xff\xff\xff\x03"+strings.Repeat("x", 1<<24-1)),
+		onRequestFlood(word, "endless rows", myPackets(1, "\x01", myColumn), myCycle(3, "\x01x")),
 	}
 }
 
-// myDSN is the dsn of a database behind the stand-in.
+// myHost matches the address in a DSN.
 var myHost = regexp.MustCompile(`\(.*\)`)
 
 func myAddr(dsn string) (standin, good string) {
@@ -109,7 +109,7 @@ func mysqlInput(t *testing.T) {
 	dsn := mariadbtest.Database(t)
 	mariadbtest.Exec(t, dsn, "CREATE TABLE t (n int PRIMARY KEY AUTO_INCREMENT, id varchar(20))")
 	address, good := myAddr(dsn)
-	survives(t, uses{
+	survivesAttacks(t, client{
 		config: `
 inputs:
   in:
@@ -122,7 +122,7 @@ outputs: {out: {stdout: {}}}
 		send: func(_ *flowdtest.Process, id string) {
 			mariadbtest.Exec(t, dsn, "INSERT INTO t (id) VALUES ('"+id+"')")
 		},
-		arrives: prints,
+		arrives: waitForLine,
 	}, slices.Concat(myBreaks("select id"), myRows("select id")[:2])...)
 }
 
@@ -130,20 +130,20 @@ func mysqlOutput(t *testing.T) {
 	dsn := mariadbtest.Database(t)
 	mariadbtest.Exec(t, dsn, "CREATE TABLE t (id varchar(20))", "CREATE TABLE s (id varchar(20) PRIMARY KEY, v int)")
 	address, good := myAddr(dsn)
-	survives(t, uses{
+	survivesAttacks(t, client{
 		config: `
 inputs: {in: {stdin: {}}}
 processors:
   - {sql: {driver: mariadb, dsn: "` + address + `", connect_timeout: 1s, max_row: 1MiB, query: "SELECT count(*) AS c FROM s WHERE id <> ?",
-      args: [id], into: c}, timeout: 500ms, ` + tryAgain + `}
+      args: [id], into: c}, timeout: 500ms, ` + retryForever + `}
 outputs:
   out: {sql: {driver: mariadb, dsn: "` + address + `", table: t, columns: {id: id}, connect_timeout: 1s, max_row: 1MiB}, timeout: 500ms,
-    ` + writes + `}
+    ` + retryWrites + `}
 `,
 		good: good,
-		send: sends,
+		send: sendDocument,
 		arrives: func(p *flowdtest.Process, id string) {
-			until(p, id, func() bool {
+			waitFor(p, id, func() bool {
 				return mariadbtest.Exec(t, dsn, "SELECT id FROM t WHERE id = '"+id+"' LIMIT 1") == id
 			})
 		},

@@ -17,10 +17,10 @@ import (
 	"github.com/flowd-io/flowd/test/flowdtest"
 )
 
-// servers are what flowd connects to. Each row is one protocol; its file has the attacks.
+// servers are hostile servers that flowd connects to. Each row is a protocol, whose attacks are in its own file.
 var servers = []attack{
-	{"kafka", kafkas},
-	{"mqtt", mqtts},
+	{"kafka", kafkaServer},
+	{"mqtt", mqttServer},
 	{"nats: input", natsInput},
 	{"nats: output and cache", natsOutput},
 	{"rabbitmq", rabbitMQ},
@@ -37,46 +37,46 @@ var servers = []attack{
 	{"clickhouse: the output", clickhouseOutput},
 }
 
-// Whoever is attacked tries again at once, and for ever: inputs in any configuration, outputs and steps with one of these.
+// These settings make clients retry at once and for ever: quick is for inputs, the others for steps and outputs.
 const (
-	quick    = "\nengine: {restart: {backoff: 1ms, max_backoff: 50ms}}\n"
-	tryAgain = `retry: {backoff: 1ms, max_backoff: 50ms, max_attempts: 0}`
-	writes   = tryAgain + `, breaker: {backoff: 1ms, max_backoff: 50ms}`
+	quick        = "\nengine: {restart: {backoff: 1ms, max_backoff: 50ms}}\n"
+	retryForever = `retry: {backoff: 1ms, max_backoff: 50ms, max_attempts: 0}`
+	retryWrites  = retryForever + `, breaker: {backoff: 1ms, max_backoff: 50ms}`
 )
 
-// uses is a pipeline that uses a server.
-type uses struct {
-	config  string                    // ADDR is the server's address
-	good    string                    // the address of a real one
-	rewrite func(p []byte, to string) // what a good server says, which is reached at to; nil: nothing
+// client is a pipeline that connects to a server.
+type client struct {
+	config  string                    // ADDR stands for the server's address
+	good    string                    // address of the real server
+	rewrite func(p []byte, to string) // replaces addresses in the server's data, if not nil
 	send    func(p *flowdtest.Process, id string)
-	arrives func(p *flowdtest.Process, id string) // waits until what was sent is where it should be, at least once
+	arrives func(p *flowdtest.Process, id string) // waits until the message has been delivered at least once
 }
 
-// ill is what a hostile server does with a connection, until it returns.
-type ill struct {
-	name  string
-	does  func(c net.Conn, s *standin, nth int)
-	times int // connections that are attacked before the server turns good; 0: two
-	work  int // KiB that it may take, where what it sends is valid and only too much: CPU time is as messages need it
+// serverAttack is a hostile server. run handles one connection, the nth of the attack.
+type serverAttack struct {
+	name        string
+	run         func(c net.Conn, s *standin, nth int)
+	connections int // how many connections are attacked; 0 is two
+	extraKiB    int // memory allowed for an attack with valid but excessive data, whose CPU time is not limited
 }
 
-// What one attack may take.
+// Limits of an attack.
 const (
-	mostGrowth = 64 << 10 // KiB above what the process has when it is idle
-	mostUsed   = time.Second
-	many       = 20                      // connections, each of which is cut, or broken, at another byte
-	enough     = 1500 * time.Millisecond // for them, if there was one
-	endless    = 96 << 20                // bytes
-	holds      = 300 * time.Millisecond  // a connection that the client does not end
+	mostGrowth      = 64 << 10                // KiB more than the idle process has
+	mostUsed        = time.Second             // CPU time
+	manyConnections = 20                      // for attacks that damage another byte in each connection
+	manyTimeout     = 1500 * time.Millisecond // for further connections, after the first
+	floodBytes      = 96 << 20
+	holdTime        = 300 * time.Millisecond // the server resets a connection that the client keeps for so long
 )
 
-// survives attacks one process, one attack after the other. Each has its bounds; after each the server is a good one, and
-// the message that was sent meanwhile arrives.
-func survives(t *testing.T, u uses, ills ...ill) {
+// survivesAttacks runs attacks against one process, one after the other, and checks their limits. After each attack, the
+// stand-in connects clients with the real server, and the message that was sent meanwhile must arrive.
+func survivesAttacks(t *testing.T, u client, ills ...serverAttack) {
 	s := standIn(t, u)
 	dir := t.TempDir()
-	// What is measured is memory that is used, not what waits for a collection.
+	// GOGC=50, since memory in use should be measured, not garbage.
 	config := flowdtest.Write(t, dir, "p.yaml", strings.ReplaceAll(u.config, "ADDR", s.address)+quick)
 	p := flowdtest.StartAs(t, dir, "env", "GOGC=50", flowdtest.Binary, "-c", config)
 	u.send(p, "first")
@@ -84,26 +84,26 @@ func survives(t *testing.T, u uses, ills ...ill) {
 	idle := rss(t, p)
 	for i, attack := range ills {
 		id := strconv.Itoa(i)
-		forget(t, p)
+		resetPeak(t, p)
 		began := time.Now()
 		before := cpu(t, p)
-		s.turn(&attack)
+		s.switchTo(&attack)
 		u.send(p, id)
-		attacked := s.attacked(cmp.Or(attack.times, 2))
+		attacked := s.waitForAttacks(cmp.Or(attack.connections, 2))
 		used, peak := cpu(t, p)-before, kib(t, p, "VmHWM")-idle
 		good := time.Now()
-		s.turn(nil)
+		s.switchTo(nil)
 		if attacked == 0 {
-			t.Errorf("%s: it was not tried", attack.name)
+			t.Errorf("%s: the client did not connect", attack.name)
 		}
-		if used > mostUsed && attack.work == 0 {
-			t.Errorf("%s: %v of CPU time", attack.name, used)
+		if used > mostUsed && attack.extraKiB == 0 {
+			t.Errorf("%s: used %v of CPU time, want at most %v", attack.name, used, mostUsed)
 		}
-		if peak > max(mostGrowth, attack.work) {
-			t.Errorf("%s: %d MiB more than when it is idle", attack.name, peak>>10)
+		if peak > max(mostGrowth, attack.extraKiB) {
+			t.Errorf("%s: used %d MiB more than the idle process", attack.name, peak>>10)
 		}
 		u.arrives(p, id)
-		t.Logf("%s: %d connections in %v, %v of CPU time, %d KiB, good again after %v", attack.name, attacked,
+		t.Logf("%s: %d connections in %v, %v of CPU time, %d KiB, recovered after %v", attack.name, attacked,
 			good.Sub(began).Round(time.Millisecond), used, peak, time.Since(good).Round(time.Millisecond))
 		if t.Failed() {
 			t.Fatalf("after %q:\n%s", attack.name, p.Stderr.Text())
@@ -113,17 +113,17 @@ func survives(t *testing.T, u uses, ills ...ill) {
 	if strings.Contains(u.config, "stdin") {
 		p.Stdin.Close()
 	}
-	if r := p.Wait(); r.Code != 0 && r.Code != 3 { // 3: what could not be acknowledged comes again
+	if r := p.Wait(); r.Code != 0 && r.Code != 3 { // 3: unacknowledged messages will be redelivered
 		t.Errorf("exit code %d:\n%s", r.Code, r.Stderr)
 	}
 }
 
-// cpu is the time that the process has computed so far.
+// cpu returns the CPU time of the process so far.
 func cpu(t *testing.T, p *flowdtest.Process) time.Duration {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))
 	if err != nil {
-		t.Fatalf("the process is gone: %v\n%s", err, p.Stderr.Text())
+		t.Fatalf("flowd has exited: %v\n%s", err, p.Stderr.Text())
 	}
 	all := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	user, _ := strconv.Atoi(all[11])
@@ -131,18 +131,18 @@ func cpu(t *testing.T, p *flowdtest.Process) time.Duration {
 	return time.Duration(user+system) * (time.Second / 100)
 }
 
-// until waits until what was sent is there.
-func until(p *flowdtest.Process, id string, there func() bool) {
+// waitFor waits until there returns true, which means that the message has arrived.
+func waitFor(p *flowdtest.Process, id string, there func() bool) {
 	p.T.Helper()
 	for late := time.Now().Add(flowdtest.Deadline); !there(); time.Sleep(10 * time.Millisecond) {
-		if gone(p); time.Now().After(late) {
-			p.T.Fatalf("%s does not arrive\n%s", id, p.Stderr.Text())
+		if failIfExited(p); time.Now().After(late) {
+			p.T.Fatalf("message %s does not arrive\n%s", id, p.Stderr.Text())
 		}
 	}
 }
 
-// gone fails the test when the process has ended.
-func gone(p *flowdtest.Process) {
+// failIfExited fails the test if the process has exited.
+func failIfExited(p *flowdtest.Process) {
 	p.T.Helper()
 	rss(p.T, p)
 }
@@ -153,50 +153,50 @@ func kib(t *testing.T, p *flowdtest.Process, field string) (n int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
 	if err != nil {
-		t.Fatalf("the process is gone: %v\n%s", err, p.Stderr.Text())
+		t.Fatalf("flowd has exited: %v\n%s", err, p.Stderr.Text())
 	}
 	_, rest, _ := strings.Cut(string(status), field+":")
-	if _, err := fmt.Sscan(rest, &n); err != nil { // a process that has ended has no memory
-		t.Fatalf("the process has ended\n%s", p.Stderr.Text())
+	if _, err := fmt.Sscan(rest, &n); err != nil { // an exited process has no memory
+		t.Fatalf("flowd has exited\n%s", p.Stderr.Text())
 	}
 	return n
 }
 
-// forget has the system reckon the peak of the process's memory from now on.
-func forget(t *testing.T, p *flowdtest.Process) {
+// resetPeak resets the peak memory of the process to its current memory.
+func resetPeak(t *testing.T, p *flowdtest.Process) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.Cmd.Process.Pid), []byte("5"), 0); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// standin stands in for a good server, as which it acts until it turns.
+// standin is a server that either relays to the real server or runs an attack.
 type standin struct {
-	uses
+	client
 	address string
 
-	mu    sync.Mutex // guards the fields below
-	now   *ill       // nil: it is good
-	turns int
+	mu    sync.Mutex    // guards the fields below
+	now   *serverAttack // the current attack; nil: relays to the real server
+	turns int           // calls of switchTo
 	conns map[net.Conn]bool
-	begun int           // connections that were attacked
-	done  int           // of them, those that have ended
+	begun int           // connections since the last switchTo
+	done  int           // of those, how many have ended
 	some  chan struct{} // receives when done grows
 }
 
-func standIn(t *testing.T, u uses) *standin {
+func standIn(t *testing.T, u client) *standin {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/clear_refs"); err != nil {
-		t.Skip("WHAT A PROCESS TAKES CAN'T BE MEASURED HERE: ", err)
+		t.Skip("THE PEAK MEMORY OF A PROCESS CAN'T BE MEASURED HERE: ", err)
 	}
-	s := &standin{uses: u, conns: map[net.Conn]bool{}, some: make(chan struct{}, 1)}
+	s := &standin{client: u, conns: map[net.Conn]bool{}, some: make(chan struct{}, 1)}
 	s.address = servertest.Serve(t, s.serve)
-	t.Cleanup(func() { s.turn(nil) })
+	t.Cleanup(func() { s.switchTo(nil) })
 	return s
 }
 
-// turn changes what the server is, for new connections; the others end.
-func (s *standin) turn(to *ill) {
+// switchTo sets the attack for new connections, and resets all others. nil relays to the real server.
+func (s *standin) switchTo(to *serverAttack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now, s.begun, s.done = to, 0, 0
@@ -210,7 +210,7 @@ func (s *standin) turn(to *ill) {
 	}
 }
 
-// reset ends a connection as a network does, and not as a server that has had enough of its client.
+// reset ends a connection with a TCP reset, as a network failure does.
 func reset(c net.Conn) {
 	_ = c.(*net.TCPConn).SetLinger(0)
 	c.Close()
@@ -225,7 +225,7 @@ func (s *standin) serve(c net.Conn) {
 	if now == nil {
 		relay(c, s, nil, nil)
 	} else {
-		now.does(c, s, nth)
+		now.run(c, s, nth)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,8 +239,8 @@ func (s *standin) serve(c net.Conn) {
 	}
 }
 
-// attacked waits until enough connections were attacked, and says how many.
-func (s *standin) attacked(times int) int {
+// waitForAttacks waits until so many connections have been attacked, and returns how many were.
+func (s *standin) waitForAttacks(times int) int {
 	late := time.After(flowdtest.Deadline / 4)
 	for soon := (<-chan time.Time)(nil); ; {
 		s.mu.Lock()
@@ -250,7 +250,7 @@ func (s *standin) attacked(times int) int {
 			return done
 		}
 		if done > 0 && soon == nil {
-			soon = time.After(enough)
+			soon = time.After(manyTimeout)
 		}
 		select {
 		case <-s.some:
@@ -262,8 +262,8 @@ func (s *standin) attacked(times int) int {
 	}
 }
 
-// relay connects c with a good server. What the server says goes through change, which ends the connection with false;
-// what the client says goes to heard first, which keeps it from the server with false. nil lets everything pass.
+// relay connects c with the real server. change may edit the server's data, and ends the connection if it returns false.
+// heard sees the client's data, and ends the connection if it returns false. Both may be nil.
 func relay(c net.Conn, s *standin, change func(p []byte) ([]byte, bool), heard func(p []byte) bool) {
 	up, err := net.Dial("tcp", s.good)
 	if err != nil {
@@ -301,21 +301,21 @@ func relay(c net.Conn, s *standin, change func(p []byte) ([]byte, bool), heard f
 	}
 }
 
-// tell writes text, and then reads until the client ends the connection, for a while.
-func tell(c net.Conn, text string) {
+// sendAndDrain writes text, and then reads until the client closes the connection or holdTime is over.
+func sendAndDrain(c net.Conn, text string) {
 	if _, err := io.WriteString(c, text); err != nil {
 		return
 	}
-	_ = c.SetReadDeadline(time.Now().Add(holds))
+	_ = c.SetReadDeadline(time.Now().Add(holdTime))
 	_, _ = io.Copy(io.Discard, c)
 	reset(c)
 }
 
-// flood writes a beginning, and then the same for as long as it is read, within bounds.
-func flood(c net.Conn, first, text string) { floodOf(c, endless, first, text) }
+// sendForever writes first, and then text again and again, up to floodBytes.
+func sendForever(c net.Conn, first, text string) { sendRepeatedly(c, floodBytes, first, text) }
 
-// floodOf is flood of so many bytes.
-func floodOf(c net.Conn, bytes int, first, text string) {
+// sendRepeatedly is sendForever with another limit.
+func sendRepeatedly(c net.Conn, bytes int, first, text string) {
 	go func() { _, _ = io.Copy(io.Discard, c) }()
 	if _, err := io.WriteString(c, first); err != nil {
 		return
@@ -329,19 +329,19 @@ func floodOf(c net.Conn, bytes int, first, text string) {
 	}
 }
 
-// says is a server that says the same to everybody.
-func says(name, text string) ill {
-	return ill{name: name, does: func(c net.Conn, _ *standin, _ int) { tell(c, text) }}
+// alwaysSend is a server that sends text on each connection.
+func alwaysSend(name, text string) serverAttack {
+	return serverAttack{name: name, run: func(c net.Conn, _ *standin, _ int) { sendAndDrain(c, text) }}
 }
 
-// floods is a server that does not end.
-func floods(name, first, text string) ill {
-	return ill{name: name, does: func(c net.Conn, _ *standin, _ int) { flood(c, first, text) }}
+// alwaysFlood is a server that sends text without end on each connection.
+func alwaysFlood(name, first, text string) serverAttack {
+	return serverAttack{name: name, run: func(c net.Conn, _ *standin, _ int) { sendForever(c, first, text) }}
 }
 
-// upon is a good server until the client says something that contains a word, in whatever case; it answers that itself.
-func upon(word, name string, answer func(c net.Conn)) ill {
-	return ill{name: name + ", upon " + word, does: func(c net.Conn, s *standin, _ int) {
+// onRequest relays until the client sends data that contains word, in any case. Then it calls answer instead.
+func onRequest(word, name string, answer func(c net.Conn)) serverAttack {
+	return serverAttack{name: name + ", in response to " + word, run: func(c net.Conn, s *standin, _ int) {
 		relay(c, s, nil, func(p []byte) bool {
 			if !bytes.Contains(bytes.ToLower(p), []byte(strings.ToLower(word))) {
 				return true
@@ -352,19 +352,19 @@ func upon(word, name string, answer func(c net.Conn)) ill {
 	}}
 }
 
-// uponSays answers with a text, uponFloods without end.
-func uponSays(word, name, text string) ill {
-	return upon(word, name, func(c net.Conn) { tell(c, text) })
+// onRequestSend answers with text, onRequestFlood with text without end.
+func onRequestSend(word, name, text string) serverAttack {
+	return onRequest(word, name, func(c net.Conn) { sendAndDrain(c, text) })
 }
 
-func uponFloods(word, name, first, text string) ill {
-	return upon(word, name, func(c net.Conn) { flood(c, first, text) })
+func onRequestFlood(word, name, first, text string) serverAttack {
+	return onRequest(word, name, func(c net.Conn) { sendForever(c, first, text) })
 }
 
-// after is a good server until it has said something that contains a word; then it says a text, and no more.
-func after(word, name, text string) ill {
-	return ill{name: name + ", after " + word, does: func(c net.Conn, s *standin, _ int) {
-		timer := time.AfterFunc(holds, func() { reset(c) })
+// afterResponse relays until the server has sent data that contains word. Then it sends text, and nothing more.
+func afterResponse(word, name, text string) serverAttack {
+	return serverAttack{name: name + ", after " + word, run: func(c net.Conn, s *standin, _ int) {
+		timer := time.AfterFunc(holdTime, func() { reset(c) })
 		defer timer.Stop()
 		said := false
 		relay(c, s, func(p []byte) ([]byte, bool) {
@@ -380,16 +380,16 @@ func after(word, name, text string) ill {
 	}}
 }
 
-// works is an attack by more of what is valid than anybody needs.
-func works(kib int, attack ill) ill {
-	attack.work = kib
+// allowMemory sets the memory that an attack with valid but excessive data may use.
+func allowMemory(kib int, attack serverAttack) serverAttack {
+	attack.extraKiB = kib
 	return attack
 }
 
-// cuts is a good server that ends each connection after some bytes more than the one before. The first has none.
-func cuts(from, step int) ill {
-	name := fmt.Sprintf("it is cut after %d bytes and %d more each time", from, step)
-	return ill{times: many, name: name, does: func(c net.Conn, s *standin, nth int) {
+// cutConnections relays, and closes the first connection after from bytes, and each further one after step bytes more.
+func cutConnections(from, step int) serverAttack {
+	name := fmt.Sprintf("connections are cut after %d bytes, and %d more each time", from, step)
+	return serverAttack{connections: manyConnections, name: name, run: func(c net.Conn, s *standin, nth int) {
 		left := from + step*nth
 		relay(c, s, func(p []byte) ([]byte, bool) {
 			n := min(left, len(p))
@@ -399,12 +399,12 @@ func cuts(from, step int) ill {
 	}}
 }
 
-// flips is a good server of whose bytes one is replaced, another one in each connection.
-func flips(from, step int, by byte) ill {
-	name := fmt.Sprintf("byte %d and then each %dth is %#x", from, step, by)
-	return ill{times: many, name: name, does: func(c net.Conn, s *standin, nth int) {
+// flipBytes relays, and replaces one byte of the server's data, another one in each connection.
+func flipBytes(from, step int, by byte) serverAttack {
+	name := fmt.Sprintf("byte %d, and %d later each time, is replaced with %#x", from, step, by)
+	return serverAttack{connections: manyConnections, name: name, run: func(c net.Conn, s *standin, nth int) {
 		at := from + step*nth
-		timer := time.AfterFunc(holds, func() { c.Close() })
+		timer := time.AfterFunc(holdTime, func() { c.Close() })
 		defer timer.Stop()
 		relay(c, s, func(p []byte) ([]byte, bool) {
 			if at >= 0 && at < len(p) {
@@ -416,18 +416,18 @@ func flips(from, step int, by byte) ill {
 	}}
 }
 
-// anything is what listens at an address by mistake, or answers before it was asked.
-func anything() []ill {
-	return []ill{
-		{name: "it closes the connection", does: func(net.Conn, *standin, int) {}},
-		{name: "it says nothing", does: func(c net.Conn, _ *standin, _ int) { tell(c, "") }},
-		says("it speaks HTTP", "HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno\n"),
-		says("it speaks SSH", "SSH-2.0-OpenSSH_9.2\r\n"),
-		says("it speaks TLS", "\x15\x03\x01\x00\x02\x02\x46"),
-		floods("zeros without end", "", "\x00"),
-		floods("ones without end", "", "\xff"),
-		floods("text without end", "", "0123456789"),
-		floods("lines without end", "", "+\r\n"),
-		cuts(1, 1), cuts(21, 7), flips(0, 1, 0), flips(1, 1, 0xff), flips(20, 3, 0x7f),
+// genericAttacks are servers of other protocols, servers that send data at once, and connections that fail.
+func genericAttacks() []serverAttack {
+	return []serverAttack{
+		{name: "it closes the connection", run: func(net.Conn, *standin, int) {}},
+		{name: "it says nothing", run: func(c net.Conn, _ *standin, _ int) { sendAndDrain(c, "") }},
+		alwaysSend("it speaks HTTP", "HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno\n"),
+		alwaysSend("it speaks SSH", "SSH-2.0-OpenSSH_9.2\r\n"),
+		alwaysSend("it speaks TLS", "\x15\x03\x01\x00\x02\x02\x46"),
+		alwaysFlood("endless zeros", "", "\x00"),
+		alwaysFlood("endless ones", "", "\xff"),
+		alwaysFlood("endless text", "", "0123456789"),
+		alwaysFlood("endless lines", "", "+\r\n"),
+		cutConnections(1, 1), cutConnections(21, 7), flipBytes(0, 1, 0), flipBytes(1, 1, 0xff), flipBytes(20, 3, 0x7f),
 	}
 }

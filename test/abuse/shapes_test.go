@@ -17,7 +17,7 @@ import (
 	"github.com/flowd-io/flowd/test/flowdtest"
 )
 
-// Most memory in MiB that a row may take: all have engine.max_in_flight.bytes at 16 MiB.
+// mostMemory limits the memory of an attack, in MiB. All run with 16 MiB as engine.max_in_flight.bytes.
 const mostMemory = 120
 
 var shapes = []attack{
@@ -26,11 +26,11 @@ var shapes = []attack{
 	{"a bzip2 bomb", bomb(compression.Bzip2)},
 	{"a snappy bomb", bomb(compression.Snappy)},
 	{"an lz4 bomb", bomb(compression.LZ4)},
-	{"many small messages that decompress to what is just allowed", func(t *testing.T) {
+	{"many small messages that decompress to just below the limit", func(t *testing.T) {
 		for _, f := range []compression.Format{compression.Gzip, compression.Zstd, compression.Snappy,
 			compression.LZ4} {
 			packed := pack(t, f, make([]byte, 8<<20))
-			r := swallow(t, `
+			r := runPipeline(t, `
 inputs: {in: {stdin: {framing: {length: 4}}}}
 processors: [{decompress: `+string(f)+`}, {set: {n: size()}}]
 outputs: {out: {drop: {}}}
@@ -40,25 +40,25 @@ engine: {workers: 8}`, repeated(framed(packed), 8))
 	}},
 	{"bombs in bombs", func(t *testing.T) {
 		inner := pack(t, compression.Gzip, pack(t, compression.Zstd, pack(t, compression.Gzip, make([]byte, 300<<20))))
-		r := swallow(t, `
+		r := runPipeline(t, `
 inputs: {in: {stdin: {framing: {length: 4}}}}
 processors: [{decompress: gzip}, {decompress: zstd}, {decompress: gzip}]
 outputs: {out: {drop: {}}}`, repeated(framed(inner), 4))
 		r.Want(t, 1, "4 received: 4 dropped", "over the limit")
 	}},
 	{"zstd frames that claim the largest window, in payloads", func(t *testing.T) {
-		r := swallow(t, `
+		r := runPipeline(t, `
 inputs: {in: {stdin: {framing: {length: 4}}}}
 processors: [{decompress: zstd}]
 outputs: {out: {drop: {}}}
 engine: {workers: 16}`, repeated(framed(rle(0x88, 40)), 200)) // 128 MiB
 		r.Want(t, 1, "200 received: 200 dropped", "window size")
-		// A busy machine collects late what four decoders at once have used.
-		r = swallowWithin(t, 190, `
+		// On a busy machine, memory of four decoders at once is collected late.
+		r = runPipelineWithin(t, 190, `
 inputs: {in: {stdin: {framing: {length: 4}}}}
 processors: [{decompress: zstd}]
 outputs: {out: {drop: {}}}
-engine: {workers: 32}`, repeated(framed(rle(0x68, 80)), 60)) // 8 MiB, and that is used
+engine: {workers: 32}`, repeated(framed(rle(0x68, 80)), 60)) // a window of 8 MiB, which is used
 		r.Want(t, 0, "60 received: 60 delivered")
 	}},
 	{"zstd frames that claim the largest window, in many files at once", func(t *testing.T) {
@@ -66,12 +66,12 @@ engine: {workers: 32}`, repeated(framed(rle(0x68, 80)), 60)) // 8 MiB, and that 
 		for i := range 8 {
 			flowdtest.Write(t, dir, fmt.Sprintf("in/%d.zst", i), string(rle(0x88, 800)))
 		}
-		r := swallowIn(t, dir, 660, `
+		r := runPipelineIn(t, dir, 660, `
 inputs: {in: {file: {path: in/*.zst}, concurrency: 8}}
 outputs: {out: {drop: {}}}`, nil)
 		r.Want(t, 1, "8 received: 8 dropped", "longer than max_record")
 	}},
-	{"lengths far above what follows", func(t *testing.T) {
+	{"lengths far above the actual size", func(t *testing.T) {
 		claims := map[string][]byte{
 			"length": binary.BigEndian.AppendUint64(nil, 1<<62),
 			"snappy": append([]byte("\xff\x06\x00\x00sNaPpY\x00\x09\x00\x00\x00\x00\x00\x00"),
@@ -87,7 +87,7 @@ outputs: {out: {drop: {}}}`, nil)
 			"tar": "framing: tar", "message": "framing: {length: 4}",
 		}
 		for name, claim := range claims {
-			r := swallowWithin(t, 30, `
+			r := runPipelineWithin(t, 30, `
 inputs: {in: {stdin: {`+inputs[name]+`}}}
 outputs: {out: {drop: {}}}`, io.MultiReader(bytes.NewReader(claim), strings.NewReader("and little more")))
 			if r.Code != 1 {
@@ -101,18 +101,18 @@ outputs: {out: {drop: {}}}`, io.MultiReader(bytes.NewReader(claim), strings.NewR
 			"messages": `{"payload": "`,
 			"whole":    "", "{length: 8}": "\x7f\xff\xff\xff\xff\xff\xff\xff",
 		} {
-			r := swallowWithin(t, 60, `
+			r := runPipelineWithin(t, 60, `
 inputs: {in: {stdin: {framing: `+framing+`}}}
 outputs: {out: {drop: {}}}`, io.MultiReader(strings.NewReader(begin), repeated(bytes.Repeat([]byte("x"), 1<<20), 48)))
 			r.Want(t, 1, "1 received: 1 dropped")
 		}
 	}},
-	{"a small header and many small rows, each of which has all its names", func(t *testing.T) {
+	{"many small rows with a large header", func(t *testing.T) {
 		wide := strings.Repeat("h", 500<<10) + "\n" + strings.Repeat("1\n", 1000)
-		swallow(t, `
+		runPipeline(t, `
 inputs: {in: {stdin: {framing: {csv: {}}}}}
 outputs: {out: {drop: {}}}`, strings.NewReader(wide)).Want(t, 0, "1,000 delivered")
-		swallow(t, `
+		runPipeline(t, `
 inputs: {in: {stdin: {framing: whole}}}
 processors: [{decode: csv}]
 outputs: {out: {drop: {}}}`, strings.NewReader(wide)).Want(t, 1, "dropped")
@@ -120,8 +120,8 @@ outputs: {out: {drop: {}}}`, strings.NewReader(wide)).Want(t, 1, "dropped")
 	{"a table whose columns have long names", func(t *testing.T) {
 		dir := t.TempDir()
 		flowdtest.Write(t, dir, "t.csv", "id,"+strings.Repeat("h", 2000)+"\n"+
-			counted(50_000, "%d,"+strings.Repeat("v", 400)+"\n")) // 20 MB, which as objects would be 120
-		r := swallowIn(t, dir, 80, `
+			numberedCopies(50_000, "%d,"+strings.Repeat("v", 400)+"\n")) // 20 MB, but 120 MB with all names
+		r := runPipelineIn(t, dir, 80, `
 inputs: {in: {stdin: {framing: lines}}}
 processors: [{set: {row: 'lookup("t", "49999") != nil'}}, {filter: row}]
 outputs: {out: {drop: {}}}
@@ -136,7 +136,7 @@ resources: {tables: {t: {file: t.csv, key: id}}}`, strings.NewReader("{}\n"))
 			`{avro: {framing: container}}`: "Obj\x01\x02\x16avro.schema\x0c\"null\"\x00" + strings.Repeat("s", 16) +
 				"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00" + strings.Repeat("s", 16),
 		} {
-			swallow(t, `
+			runPipeline(t, `
 inputs: {in: {stdin: {framing: {length: 4}, max_record: 8MiB}}}
 processors: [{decode: `+format+`}]
 outputs: {out: {drop: {}}}
@@ -145,7 +145,7 @@ engine: {workers: 8}`, repeated(framed([]byte(text)), 8)).Want(t, 1, "8 received
 	}},
 	{"nesting a million deep", func(t *testing.T) {
 		deep := strings.Repeat("[", 1e6) + strings.Repeat("]", 1e6)
-		swallow(t, `
+		runPipeline(t, `
 inputs: {in: {stdin: {framing: json, max_record: 8MiB}}}
 outputs: {out: {drop: {}}}`, strings.NewReader("{}"+strings.Repeat(deep, 8))).Want(t, 1, "9 received: 1 delivered, 8 dropped", "deep")
 		for _, f := range []struct{ format, text, says string }{
@@ -154,19 +154,19 @@ outputs: {out: {drop: {}}}`, strings.NewReader("{}"+strings.Repeat(deep, 8))).Wa
 			{"xml", strings.Repeat("<a>", 20_000) + strings.Repeat("</a>", 20_000), "nested deeper"},
 			{protobufMessages, nestedProtobuf(20_000), "nested deeper"},
 		} {
-			swallow(t, `
+			runPipeline(t, `
 inputs: {in: {stdin: {framing: {length: 4}, max_record: 8MiB}}}
 processors: [{decode: `+f.format+`}]
 outputs: {out: {drop: {}}}`, repeated(framed([]byte(f.text)), 8)).Want(t, 1, "8 received: 8 dropped", f.says)
 		}
-		swallow(t, `
+		runPipeline(t, `
 inputs: {in: {stdin: {max_record: 8MiB}}}
 processors: [{set: {a.b: this.c}}, {filter: 'len(raw()) > 0'}, {set: {d: 'fromJSON(raw())'}}]
 outputs: {out: {drop: {}}}`, repeated([]byte(strings.Repeat(`{"c":`, 1e6)+strings.Repeat("}", 1e6)+"\n"), 8)).Want(t, 1,
 			"8 received: 8 dropped", "deep")
 	}},
-	{"duplicate keys, huge numbers and numbers that are none", func(t *testing.T) {
-		r := swallow(t, `
+	{"duplicate keys, huge numbers and NaN", func(t *testing.T) {
+		r := runPipeline(t, `
 inputs: {in: {stdin: {}}}
 processors: [{set: {kind: role, admin: 'role == "admin"'}}]
 outputs: {out: {stdout: {}}}
@@ -184,14 +184,14 @@ engine: {workers: 1} # else the two that are delivered may change places`, strin
 `; r.Stdout != want {
 			t.Errorf("stdout:\n%.2000swant:\n%s", r.Stdout, want)
 		}
-		swallow(t, `
+		runPipeline(t, `
 inputs: {in: {stdin: {}}}
 processors: [{set: {n: n + 1}}]
 outputs: {out: {drop: {}}}`, repeated([]byte(`{"n":1`+strings.Repeat("0", 1<<19)+"}\n"+`{"n":1e400}`+"\n"+`{"n":9223372036854775807}`+"\n"),
 			20)).Want(t, 1, "60 received: 60 dropped", "expression")
 	}},
-	{"bytes that are no text, as a key, a header and a label", func(t *testing.T) {
-		r := swallow(t, `
+	{"invalid UTF-8 as a key, a header and a label", func(t *testing.T) {
+		r := runPipeline(t, `
 inputs: {in: {stdin: {}}}
 processors: [{metric: {counter: seen_total, labels: {who: raw()}}}, {rate_limit: {messages: 1000, per: 1ms, key: raw()}}, {dedupe: raw()}]
 batchers: {b: {key: raw(), output: out, processors: [{archive: lines}]}}
@@ -203,31 +203,31 @@ engine: {order_by: raw()}`, strings.NewReader("\xff\xfe\n\xc0\xaf\n\xed\xa0\x80\
 		}
 	}},
 	{"a million batch keys", func(t *testing.T) {
-		swallow(t, `
+		runPipeline(t, `
 inputs: {in: {generate: {count: 1000000, body: '{"k": counter()}'}}}
 batchers: {b: {key: k, batch: {size: 10, timeout: 1h}, output: out}}
 outputs: {out: {drop: {}}}`, nil).Want(t, 0, "1,000,000 delivered")
 	}},
 	{"a million label values", func(t *testing.T) {
-		swallow(t, `
+		runPipeline(t, `
 inputs: {in: {generate: {count: 1000000, body: '{"k": counter()}'}}}
 processors: [{metric: {counter: seen_total, labels: {k: k, l: 'repeat("x", 300)'}}}]
 outputs: {out: {drop: {}}}`, nil).Want(t, 0, "1,000,000 delivered")
 	}},
 	{"a million limiter keys", func(t *testing.T) {
-		swallow(t, `
+		runPipeline(t, `
 inputs: {in: {generate: {count: 1000000, body: '{"k": counter()}'}}}
 processors: [{rate_limit: {messages: 1000000, per: 1s, key: k}}]
 outputs: {out: {drop: {}}}`, nil).Want(t, 0, "1,000,000 delivered")
 	}},
 	{"a million keys to remember", func(t *testing.T) {
-		swallow(t, `
+		runPipeline(t, `
 inputs: {in: {generate: {count: 300000, body: '{"k": counter()}'}}}
 processors: [{dedupe: {key: 'repeat("x", 300) + string(k)', max_keys: 100000}}]
 outputs: {out: {drop: {}}}`, nil).Want(t, 0, "300,000 delivered")
 	}},
-	{"expressions that never end, or make much of little", func(t *testing.T) {
-		for _, e := range []string{ // of n = 10,000
+	{"expressions that never end, or have huge results", func(t *testing.T) {
+		for _, e := range []string{ // n is 10,000
 			`count(1..n, count(1..n, count(1..n, true) > 0) > 0)`,
 			`reduce(1..n, #acc + repeat("x", 1000000), "")`,
 			`repeat(repeat(repeat("x", n), n), n)`,
@@ -239,8 +239,8 @@ outputs: {out: {drop: {}}}`, nil).Want(t, 0, "300,000 delivered")
 			`sort(map(1..n * 1000, -#))`,
 			`find(1..n * 1000000, # < 0)`,
 		} {
-			// Beside what rests, there are the 64 MiB of one expression, and of the one before, which are garbage.
-			swallowWithin(t, 150, `
+			// An expression may use 64 MiB, and the garbage of the one before may take as much.
+			runPipelineWithin(t, 150, `
 inputs: {in: {stdin: {}}}
 processors: [{set: {a: '`+e+`'}}]
 outputs: {out: {drop: {}}}
@@ -258,7 +258,7 @@ engine: {workers: 1}`, repeated([]byte("{\"n\":10000}\n"), 3)).Want(t, 1, "3 rec
 			{`\pL{1000}\pL{1000}\pL{1000}`, "a"},
 		} {
 			doc := fmt.Sprintf(`{"p":%q,"t":%q}`+"\n", r.pattern, r.text)
-			swallow(t, `
+			runPipeline(t, `
 inputs: {in: {stdin: {}}}
 processors: [{set: {a: 't matches p'}}]
 outputs: {out: {drop: {}}}
@@ -274,25 +274,25 @@ engine: {workers: 1}`, repeated([]byte(doc), 10))
 	{"many long answers at once", func(t *testing.T) {
 		answer := bytes.Repeat([]byte("x"), 8<<20)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.(http.Flusher).Flush() // its length is not known
+			w.(http.Flusher).Flush() // so that the response has no Content-Length
 			_, _ = w.Write(answer)
 		}))
 		defer server.Close()
-		swallow(t, `
+		runPipeline(t, `
 inputs: {in: {stdin: {}}}
 processors: [{http: {url: "`+server.URL+`"}}]
 outputs: {out: {drop: {}}}
 engine: {workers: 8}`, repeated([]byte("{}\n"), 32)).Want(t, 0, "32 received: 32 delivered")
 	}},
-	{"growth, step by step", func(t *testing.T) {
+	{"messages that double at each step", func(t *testing.T) {
 		steps := strings.TrimSuffix(strings.Repeat("{set: {a: '[a, a]'}}, ", 40), ", ")
-		swallowWithin(t, 260, `
+		runPipelineWithin(t, 260, `
 inputs: {in: {stdin: {}}}
 processors: [`+steps+`]
 outputs: {out: {drop: {}}}
 engine: {workers: 4}`, repeated([]byte(`{"a":"`+strings.Repeat("x", 1000)+"\"}\n"), 4)).Want(t, 1, "4 received: 4 dropped", "too_large")
 		splits := strings.TrimSuffix(strings.Repeat(`{split: '[this, this]'}, `, 14), ", ")
-		swallow(t, `
+		runPipeline(t, `
 inputs: {in: {stdin: {}}}
 processors: [`+splits+`]
 outputs: {out: {drop: {}}}
@@ -300,11 +300,11 @@ engine: {workers: 8}`, repeated([]byte(`{"a":"`+strings.Repeat("x", 1000)+"\"}\n
 	}},
 }
 
-// bomb is a small stream that expands to 128 MiB, in lines of 1 MiB.
+// bomb sends a small stream that expands to 128 lines of 1 MiB.
 func bomb(f compression.Format) func(t *testing.T) {
 	return func(t *testing.T) {
 		var packed []byte
-		if f == compression.Bzip2 { // which Go can only read: 32 lines
+		if f == compression.Bzip2 { // Go can't compress bzip2: this has 32 lines
 			packed,
 				_ = base64.StdEncoding.DecodeString("QlpoMTFBWSZTWQTbr2EAICpBAIAYIAAACCAAUGaaBSgw0OgQDrKkqWaCgqPMUFZJlNZXJzA2gAFmsEAgBggAAAIIABQZpoF" +
 				"KDJpOqUSHYCoYaVIKjzFBWSZTWSIkQ5AACylBAIAYIAAACCAAUGaaBSgyaTqlEh2AqGGlSCo8xQVkmU1nnm7SCABC3wQCAGCAAAAggAFBmmgUoMmk6pRIdgKhhpUgqPMUFZ" +
@@ -314,7 +314,7 @@ func bomb(f compression.Format) func(t *testing.T) {
 		} else {
 			packed = pack(t, f, bytes.Repeat(append(bytes.Repeat([]byte("a"), 1<<20-1), '\n'), 128))
 		}
-		swallow(t, `
+		runPipeline(t, `
 inputs: {in: {stdin: {compression: `+string(f)+`}}}
 outputs: {out: {drop: {}}}`, bytes.NewReader(packed)).Want(t, 0, "128 received: 128 delivered")
 	}
@@ -329,7 +329,7 @@ func pack(t *testing.T, f compression.Format, data []byte) []byte {
 	return packed
 }
 
-// rle is a zstd frame with a window descriptor and blocks of 128 KiB of one byte.
+// rle is a zstd frame with a window descriptor, and blocks of 128 KiB with the same byte.
 func rle(window byte, blocks int) []byte {
 	frame := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, window}
 	for range blocks {
@@ -338,7 +338,7 @@ func rle(window byte, blocks int) []byte {
 	return append(frame, 0x01, 0x00, 0x00) // the last one, empty
 }
 
-// tarClaim is the header of a file in a tar archive that is said to be 8 GiB - 1 long.
+// tarClaim is a tar header of a file with a size of 8 GiB - 1.
 func tarClaim() []byte {
 	h := make([]byte, 512)
 	copy(h, "claim")
@@ -352,12 +352,12 @@ func tarClaim() []byte {
 	return h
 }
 
-// framed is a message with its length in front.
+// framed prefixes a message with its length.
 func framed(message []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
 }
 
-// repeated is data, n times.
+// repeated reads data n times.
 func repeated(data []byte, n int) io.Reader {
 	all := make([]io.Reader, n)
 	for i := range all {
@@ -366,27 +366,27 @@ func repeated(data []byte, n int) io.Reader {
 	return io.MultiReader(all...)
 }
 
-// swallow has flowd read in to its end, with little room for it, and fails the test when
-// that takes much memory.
-func swallow(t *testing.T, pipeline string, in io.Reader) flowdtest.Result {
+// runPipeline runs a pipeline with in as its stdin, and fails the test if it uses more than
+// mostMemory.
+func runPipeline(t *testing.T, pipeline string, in io.Reader) flowdtest.Result {
 	t.Helper()
-	return swallowIn(t, t.TempDir(), mostMemory, pipeline, in)
+	return runPipelineIn(t, t.TempDir(), mostMemory, pipeline, in)
 }
 
-// swallowWithin is swallow that may take this many MiB.
-func swallowWithin(t *testing.T, most int, pipeline string, in io.Reader) flowdtest.Result {
+// runPipelineWithin is runPipeline with another limit, in MiB.
+func runPipelineWithin(t *testing.T, most int, pipeline string, in io.Reader) flowdtest.Result {
 	t.Helper()
-	return swallowIn(t, t.TempDir(), most, pipeline, in)
+	return runPipelineIn(t, t.TempDir(), most, pipeline, in)
 }
 
-func swallowIn(t *testing.T, dir string, most int, pipeline string, in io.Reader) flowdtest.Result {
+func runPipelineIn(t *testing.T, dir string, most int, pipeline string, in io.Reader) flowdtest.Result {
 	t.Helper()
 	flowdtest.Write(t, dir, "p.yaml", strings.TrimSpace(pipeline))
 	began := time.Now()
 	p := flowdtest.Start(t, dir, "-c", "p.yaml", "-s", "engine.max_in_flight.bytes=16MiB")
 	go func() {
 		if in != nil {
-			_, _ = io.Copy(p.Stdin, in) // flowd may end before it has read all
+			_, _ = io.Copy(p.Stdin, in) // flowd may exit before it has read all
 		}
 		_ = p.Stdin.Close()
 	}()
@@ -395,17 +395,17 @@ func swallowIn(t *testing.T, dir string, most int, pipeline string, in io.Reader
 	mib := <-peak
 	t.Logf("%d MiB, %v", mib, time.Since(began).Round(time.Millisecond))
 	if mib > most {
-		t.Errorf("%d MiB of memory were used, %d may be\n%s\n%s", mib, most, pipeline, r.Stderr)
+		t.Errorf("used %d MiB of memory, want at most %d\n%s\n%s", mib, most, pipeline, r.Stderr)
 	}
 	return r
 }
 
-// protobufMessages is a format whose messages are in one another, each of which is shown with all its fields.
+// protobufMessages is a format with recursive messages, each of which decodes to all of its fields.
 const protobufMessages = `{protobuf: 'syntax = "proto3"; message M { repeated M messages = 1; int64 a_number = 2; }'}`
 
-// nestedProtobuf are messages in one another.
+// nestedProtobuf encodes nested messages.
 func nestedProtobuf(depth int) string {
-	var sizes []string // of the inner ones first
+	var sizes []string // inner messages first
 	for n := 0; len(sizes) < depth; {
 		head := string(binary.AppendUvarint([]byte{0x0a}, uint64(n)))
 		sizes = append(sizes, head)

@@ -15,13 +15,13 @@ import (
 	"github.com/flowd-io/flowd/test/flowdtest"
 )
 
-// hostile is what a terminal would act upon: sequences that begin with ESC, a title and a
-// bell, C1 controls as characters and as bytes, what turns text around, what ends a line,
-// and what the quoting of a log could make an ESC of.
+// hostile has characters that a terminal acts on: escape sequences, a title and a bell, C1
+// controls as characters and as bytes, bidirectional controls, line ends, and escapes that
+// a log's unquoting could turn into ESC.
 const hostile = "\x1b[31mred \x1b]0;title\a \u009b31m \u0090q \x9b2J \x85 \u202egnp.exe \u2066 \u2028 \r \\x1b[31m \\u001b[31m \x1b\\"
 
 var terminal = []attack{
-	{"a payload that fails, and the name of its file", func(t *testing.T) {
+	{"a failing payload, and the name of its file", func(t *testing.T) {
 		dir := t.TempDir()
 		name := strings.ReplaceAll(hostile, "/", "")
 		flowdtest.Write(t, dir, name+".in", `{"a": "`+hostile+"\"}\n")
@@ -32,7 +32,7 @@ outputs: {out: {drop: {}}}
 engine: {on_failure: {then: drop}}
 `))
 	}},
-	{"a text of a log step and of a fail step", func(t *testing.T) {
+	{"texts of a log step and a fail step", func(t *testing.T) {
 		dir := t.TempDir()
 		for _, service := range []string{"{}", "{log: {format: json}}"} {
 			data, _ := jsonOf(hostile)
@@ -45,7 +45,7 @@ engine: {on_failure: {then: drop}}
 service: `+service+"\n"))
 		}
 	}},
-	{"what a server says", func(t *testing.T) {
+	{"a server's error", func(t *testing.T) {
 		dir := t.TempDir()
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)
@@ -58,7 +58,7 @@ outputs: {out: {http: {url: %q}}}
 engine: {on_failure: {then: drop}}
 `, s.URL)))
 	}},
-	{"what a program says", func(t *testing.T) {
+	{"a program's stderr", func(t *testing.T) {
 		dir := t.TempDir()
 		flowdtest.Write(t, dir, "said", hostile)
 		onTerminal(t, dir, 1, "-c", flowdtest.Write(t, dir, "p.yaml", `
@@ -79,7 +79,7 @@ engine: {on_failure: {then: drop}}
 			onTerminal(t, dir, 2, args...)
 		}
 	}},
-	{"tests that fail", func(t *testing.T) {
+	{"failing tests", func(t *testing.T) {
 		dir := t.TempDir()
 		quoted := yamlOf(hostile)
 		file := flowdtest.Write(t, dir, "p.yaml", `
@@ -108,7 +108,8 @@ tests: [{name: `+quoted+`, input: [{json: {a: `+quoted+`}}], expect: {out: [{jso
 	}},
 }
 
-// jsonOf is {"a": text}, and text, as JSON that hides nothing in escapes but what it must.
+// jsonOf returns the document {"a": text}, and text as a JSON string. It escapes only what JSON
+// requires.
 func jsonOf(text string) (document, quoted string) {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -126,7 +127,7 @@ func jsonOf(text string) (document, quoted string) {
 	return `{"a": ` + b.String() + "}", b.String()
 }
 
-// yamlOf is a text in quotes of YAML, with escapes for all that YAML does not take.
+// yamlOf quotes text for YAML. It escapes only what YAML requires.
 func yamlOf(text string) string {
 	_, quoted := jsonOf(text)
 	var b strings.Builder
@@ -140,20 +141,20 @@ func yamlOf(text string) string {
 	return b.String()
 }
 
-// onTerminal runs flowd with a terminal for its output. Nothing reaches it, and no file
-// either, but what flowd itself has a terminal do.
+// onTerminal runs flowd, first with its output in pipes, and then on a terminal. The output
+// must not contain control characters other than flowd's own colours.
 func onTerminal(t *testing.T, dir string, code int, args ...string) {
 	t.Helper()
 	r := flowdtest.Run(t, dir, "", args...)
 	if r.Code != code {
 		t.Errorf("%q: exit code %d, want %d\n%q", args, r.Code, code, r.Stderr)
 	}
-	tame(t, args, "on stderr", r.Stderr)
-	tame(t, args, "on stdout", r.Stdout)
+	expectHarmless(t, args, "on stderr", r.Stderr)
+	expectHarmless(t, args, "on stdout", r.Stdout)
 
 	script, err := exec.LookPath("script")
 	if err != nil {
-		t.Fatal("there is no script(1) that makes a terminal:", err)
+		t.Fatal("script(1), which provides the terminal, is missing:", err)
 	}
 	words := []string{shellQuoted(flowdtest.Binary)}
 	for _, a := range args {
@@ -162,7 +163,7 @@ func onTerminal(t *testing.T, dir string, code int, args ...string) {
 	file := filepath.Join(t.TempDir(), "typescript")
 	cmd := exec.CommandContext(t.Context(), script, "-q", "-e", "-c", strings.Join(words, " "), file)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "TERM=xterm", "SHELL=/bin/sh")
-	_ = cmd.Run() // the code is the same
+	_ = cmd.Run() // the exit code was checked above
 	text := flowdtest.Read(t, file)
 	if _, rest, found := strings.Cut(text, "\n"); found && strings.HasPrefix(text, "Script started") {
 		text = rest
@@ -170,23 +171,22 @@ func onTerminal(t *testing.T, dir string, code int, args ...string) {
 			text = text[:i]
 		}
 	}
-	text = strings.ReplaceAll(text, "\r\n", "\n") // by the terminal itself
+	text = strings.ReplaceAll(text, "\r\n", "\n") // the terminal adds \r
 	for _, own := range []string{"\r\x1b[K", "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[22m", "\x1b[32m", "\x1b[91m",
 		"\x1b[92m", "\x1b[93m", "\x1b[33m"} {
 		text = strings.ReplaceAll(text, own, "")
 	}
-	// Red is what flowd paints errors with, and what the data asks for: it is followed
-	// by what flowd says.
+	// Both flowd and the hostile text use red. The following text tells which it was.
 	for part := range strings.SplitSeq(text, "\x1b[31m") {
 		if strings.HasPrefix(part, "red ") || strings.HasPrefix(part, " \\u001b") {
-			t.Errorf("%q: data paints: %q", args, part[:min(len(part), 80)])
+			t.Errorf("%q: a message sets the colour: %q", args, part[:min(len(part), 80)])
 		}
 	}
-	tame(t, args, "on a terminal", strings.ReplaceAll(text, "\x1b[31m", ""))
+	expectHarmless(t, args, "on a terminal", strings.ReplaceAll(text, "\x1b[31m", ""))
 }
 
-// tame fails the test where a text steers terminals.
-func tame(t *testing.T, args []string, where, text string) {
+// expectHarmless fails the test if text contains control characters.
+func expectHarmless(t *testing.T, args []string, where, text string) {
 	t.Helper()
 	for i, r := range text {
 		bad := r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r >= 0x202a &&

@@ -16,11 +16,11 @@ import (
 	"github.com/flowd-io/flowd/test/flowdtest"
 )
 
-// mostCPU is what a row of this group may take, the start of flowd included.
+// mostCPU limits the CPU time of flowd in attacks of this group, startup included.
 const mostCPU = time.Second
 
 var validations = []attack{
-	{"documents that branches of a schema look at again and again", func(t *testing.T) {
+	{"documents that branches of a schema validate exponentially often", func(t *testing.T) {
 		for name, schema := range map[string]string{
 			"anyOf": `{"$ref":"#/$defs/n","$defs":{"n":{"anyOf":[{"properties":{"a":{"$ref":"#/$defs/n"}},"required":["b"]},
 				{"properties":{"a":{"$ref":"#/$defs/n"}},"required":["c"]},{"type":"null"}]}}}`,
@@ -33,21 +33,21 @@ var validations = []attack{
 				"$defs":{"t":{"$id":"tree","$dynamicAnchor":"n","properties":{"a":{"$dynamicRef":"#n"}}}}}`,
 		} {
 			document := strings.Repeat(`{"kind":2,"b":{},"a":`, 130) + "1" + strings.Repeat("}", 130)
-			r := validated(t, schema, "5s", strings.NewReader(strings.Repeat(document+"\n", 3)))
+			r := validateLines(t, schema, "5s", strings.NewReader(strings.Repeat(document+"\n", 3)))
 			if !strings.Contains(r.Stderr, "3 received: ") {
 				t.Errorf("%s: %s", name, r.Stderr)
 			}
 		}
 	}},
-	{"a check that takes longer than its step may", func(t *testing.T) {
+	{"a validation that takes longer than the step's timeout", func(t *testing.T) {
 		wide := "[" + strings.Repeat(`"a",`, 1<<19) + `"a"]` + "\n"
 		schema := `{"items":{"allOf":[` + strings.Repeat(`{"not":{"maxLength":0}},`, 19) + `{}]}}`
-		r := validated(t, schema, "50ms", strings.NewReader(wide))
+		r := validateLines(t, schema, "50ms", strings.NewReader(wide))
 		r.Want(t, 1, "1 received: 1 dropped", "deadline")
 	}},
-	{"a registry's schemas that take exponential time, or much memory", func(t *testing.T) {
+	{"schemas from a registry that take exponential time, or much memory", func(t *testing.T) {
 		ways := `{"$ref":"#/definitions/0","definitions":{` +
-			counted(30, `"%d":{"allOf":[{"$ref":"#/definitions/%[2]d"},{"$ref":"#/definitions/%[2]d"}]},`) +
+			numberedCopies(30, `"%d":{"allOf":[{"$ref":"#/definitions/%[2]d"},{"$ref":"#/definitions/%[2]d"}]},`) +
 			`"30":{"type":"string"}}}`
 		for _, a := range []struct{ format, kind, schema, says string }{
 			{"json_schema", "JSON", ways, "got number, want string"},
@@ -55,34 +55,34 @@ var validations = []attack{
 			{"json_schema", "JSON", `{"allOf":[` + strings.Repeat(`{"pattern":"((a{10}){10}){10}"},`, 30_000) + `{}]}`,
 				"regular expressions"},
 			{"avro", "AVRO", doublingDefaults(30), "its defaults consist of more"},
-			{"avro", "AVRO", `{"type":"record","name":"r","fields":[` + counted(40_000, `{"name":"a%d","type":"int"},`) +
+			{"avro", "AVRO", `{"type":"record","name":"r","fields":[` + numberedCopies(40_000, `{"name":"a%d","type":"int"},`) +
 				`{"name":"z","type":"int"}]}`, "split it"},
-			{"protobuf", "PROTOBUF", `syntax="proto3"; message A {` + counted(40_000, `optional int32 a%d=%[2]d;`) + `}`,
+			{"protobuf", "PROTOBUF", `syntax="proto3"; message A {` + numberedCopies(40_000, `optional int32 a%d=%[2]d;`) + `}`,
 				"split it"},
-			{"protobuf", "PROTOBUF", `syntax="proto3";` + counted(100_000, `message A%d{}`), "split it"},
+			{"protobuf", "PROTOBUF", `syntax="proto3";` + numberedCopies(100_000, `message A%d{}`), "split it"},
 		} {
-			decoded(t, a.format, a.kind, a.schema, []byte("1")).Want(t, 1, "1 received: 1 dropped", a.says)
+			decodeWithRegistry(t, a.format, a.kind, a.schema, []byte("1")).Want(t, 1, "1 received: 1 dropped", a.says)
 		}
 	}},
-	{"a message that brings a schema of its own", func(t *testing.T) {
+	{"a message that contains its own schema", func(t *testing.T) {
 		schema := doublingDefaults(30)
 		file := append([]byte("Obj\x01\x02\x16avro.schema"), binary.AppendVarint(nil, int64(len(schema)))...)
 		file = append(append(file, schema...), "\x00"+strings.Repeat("s", 16)...)
-		r := swallow(t, `
+		r := runPipeline(t, `
 inputs: {in: {stdin: {framing: {length: 4}}}}
 processors: [{decode: {avro: {framing: container}}}]
 outputs: {out: {drop: {}}}`, repeated(framed(file), 3))
 		r.Want(t, 1, "3 received: 3 dropped", "its defaults consist of more")
 		withinCPU(t, r)
 	}},
-	{"the place of a message, spelled with more bytes than it needs", func(t *testing.T) {
-		decoded(t, "protobuf", "PROTOBUF", `syntax="proto3"; message A {int32 a=1;}`, []byte("\x80\x80\x00\x08\x01")).
+	{"a message index with a longer encoding than necessary", func(t *testing.T) {
+		decodeWithRegistry(t, "protobuf", "PROTOBUF", `syntax="proto3"; message A {int32 a=1;}`, []byte("\x80\x80\x00\x08\x01")).
 			Want(t, 0, "1 delivered")
 	}},
 }
 
-// counted is a format n times, with numbers: %d is from 0 on, %[2]d from 1.
-func counted(n int, format string) string {
+// numberedCopies repeats a format n times. %d counts from 0, %[2]d from 1.
+func numberedCopies(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
 		b.WriteString(strings.NewReplacer("%d", strconv.Itoa(i), "%[2]d", strconv.Itoa(i+1)).Replace(format))
@@ -90,7 +90,8 @@ func counted(n int, format string) string {
 	return b.String()
 }
 
-// doublingDefaults is a schema of Avro of which each level is the default of two fields of the one around it.
+// doublingDefaults is an Avro schema with nested records. Each record has two fields whose default is the next record, so
+// that defaults double in size at each level.
 func doublingDefaults(levels int) string {
 	schema := `{"type":"record","name":"r` + strconv.Itoa(levels) + `","fields":[{"name":"x","type":"int","default":1}]}`
 	for i := levels - 1; i >= 0; i-- {
@@ -100,10 +101,10 @@ func doublingDefaults(levels int) string {
 	return schema
 }
 
-// validated is what becomes of lines that the step validate checks, which may take mostCPU.
-func validated(t *testing.T, schema, timeout string, in io.Reader) flowdtest.Result {
+// validateLines runs lines through the step validate, within mostCPU.
+func validateLines(t *testing.T, schema, timeout string, in io.Reader) flowdtest.Result {
 	t.Helper()
-	r := swallow(t, `
+	r := runPipeline(t, `
 inputs: {in: {stdin: {framing: lines, max_record: 4MiB}}}
 processors: [{validate: {schema: `+strings.Join(strings.Fields(schema), " ")+`}, timeout: `+timeout+`}]
 outputs: {out: {drop: {}}}
@@ -112,8 +113,8 @@ engine: {on_failure: {retry: {max_attempts: 1}}}`, in)
 	return r
 }
 
-// decoded is what becomes of a payload of a format whose schema a registry has, without the id of that.
-func decoded(t *testing.T, format, kind, schema string, payload []byte) flowdtest.Result {
+// decodeWithRegistry decodes a payload with a schema from a registry, within mostCPU. The payload has no schema id.
+func decodeWithRegistry(t *testing.T, format, kind, schema string, payload []byte) flowdtest.Result {
 	t.Helper()
 	answer, err := json.Marshal(map[string]string{"schemaType": kind, "schema": schema})
 	if err != nil {
@@ -121,7 +122,7 @@ func decoded(t *testing.T, format, kind, schema string, payload []byte) flowdtes
 	}
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(answer) }))
 	defer registry.Close()
-	r := swallow(t, `
+	r := runPipeline(t, `
 inputs: {in: {stdin: {framing: {length: 4}}}}
 processors: [{decode: {`+format+`: {registry: main}}}]
 outputs: {out: {drop: {}}}
@@ -132,8 +133,8 @@ resources: {registries: {main: {url: "`+registry.URL+`"}}}`, bytes.NewReader(fra
 
 func withinCPU(t *testing.T, r flowdtest.Result) {
 	t.Helper()
-	t.Logf("%v of CPU", r.CPU)
+	t.Logf("%v of CPU time", r.CPU)
 	if r.CPU > mostCPU {
-		t.Errorf("%v of CPU were used, %v may be\n%s", r.CPU, mostCPU, r.Stderr)
+		t.Errorf("used %v of CPU time, want at most %v\n%s", r.CPU, mostCPU, r.Stderr)
 	}
 }

@@ -1,5 +1,5 @@
-// Package flowdtest runs the built binary for tests: commands that end, and processes
-// that a test talks to.
+// Package flowdtest runs the built binary for tests: as a command that a test waits for, or
+// as a process that it talks to.
 package flowdtest
 
 import (
@@ -18,11 +18,11 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/daemon"
 )
 
-// Repo is the root of the repository; Binary the flowd that Build made of it.
+// Repo is the root of the repository. Binary is the flowd that Build has compiled.
 var Repo, Binary string
 
-// Build compiles flowd for the tests of a package; remove deletes it. What it sets
-// in the environment holds for all that the tests compile.
+// Build compiles flowd for the tests of a package; remove deletes it. It also sets GOFLAGS,
+// for everything that the tests compile.
 func Build() (remove func(), err error) {
 	dir, err := os.MkdirTemp("", "flowd")
 	if err != nil {
@@ -34,9 +34,8 @@ func Build() (remove func(), err error) {
 		return remove, fmt.Errorf("go list -m: %w", err)
 	}
 	Repo, Binary = strings.TrimSpace(string(root)), filepath.Join(dir, "flowd")
-	// Slabs that are returned are overwritten. The location of sources does not matter: a
-	// build of a copy of the repository, or for a document, uses what this has built. Without symbols a build is
-	// as it is released, and linked in half of the time.
+	// -tags=scribble overwrites returned slabs. With -trimpath, builds of a copy of the repository
+	// share the build cache. Without symbols, as in a release, linking takes half the time.
 	flags := strings.TrimSpace(os.Getenv("GOFLAGS") + " -trimpath -tags=scribble '-ldflags=-s -w'")
 	if err := os.Setenv("GOFLAGS", flags); err != nil {
 		return remove, err
@@ -44,8 +43,7 @@ func Build() (remove func(), err error) {
 	return remove, GoBuild("-o", Binary, "github.com/flowd-io/flowd/cmd/flowd")
 }
 
-// GoBuild runs go build with arguments. Test binaries do so one after the other: side by side, each would compile all
-// that there is to compile.
+// GoBuild runs go build with args. Test binaries take turns: in parallel, each would compile all packages.
 func GoBuild(args ...string) error {
 	return daemon.Alone("flowd-go-build", func() error {
 		if out, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput(); err != nil {
@@ -55,25 +53,25 @@ func GoBuild(args ...string) error {
 	})
 }
 
-// Deadline is how long any one command may take, or what a test waits for, before the test fails: a busy machine needs
-// many times as long as an idle one.
+// Deadline limits a command, and anything else that a test waits for. It is long, since a busy machine needs many times as
+// long as an idle one.
 const Deadline = 2 * time.Minute
 
-// lifetime is how long a process may live that a test talks to. It is longer than anything that the test waits for
-// meanwhile, which so can say what is wrong.
+// lifetime limits a process that a test talks to. It is longer than Deadline, so that the test fails first, with a better
+// message.
 const lifetime = 5 * time.Minute
 
-// Compiling is likewise for one that may have to build everything.
+// Compiling limits a command that may have to compile all packages.
 const Compiling = 4 * time.Minute
 
 // Result is the outcome of a command.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
-	CPU            time.Duration // that it used, in user and system mode
+	CPU            time.Duration // user and system time
 }
 
-// resultOf is the result of a command that has ended, given the error of its Wait.
+// resultOf returns the result of a command that has exited with the error err of Wait.
 func resultOf(t *testing.T, cmd *exec.Cmd, stdout, stderr string, err error) Result {
 	t.Helper()
 	r := Result{Stdout: stdout, Stderr: stderr, Code: exitCode(t, err)}
@@ -95,7 +93,7 @@ func Command(t *testing.T, dir, stdin, name string, args ...string) Result {
 	return Within(t, Deadline, dir, stdin, name, args...)
 }
 
-// Within is Command with its own limit.
+// Within is Command with another limit than Deadline.
 func Within(t *testing.T, limit time.Duration, dir, stdin, name string, args ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -109,12 +107,12 @@ func Within(t *testing.T, limit time.Duration, dir, stdin, name string, args ...
 		err = cmd.Wait()
 	}
 	if ctx.Err() != nil {
-		t.Fatalf("%s %q: not back after %v\n%s%s", name, args, limit, &stdout, &stderr)
+		t.Fatalf("%s %q did not exit within %v\n%s%s", name, args, limit, &stdout, &stderr)
 	}
 	return resultOf(t, cmd, stdout.String(), stderr.String(), err)
 }
 
-// startLimited starts a program; flowd with a limit of memory.
+// startLimited starts a program. If it is flowd, its memory is limited.
 func startLimited(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil || cmd.Path != Binary {
 		return err
@@ -126,7 +124,7 @@ func startLimited(cmd *exec.Cmd) error {
 	return nil
 }
 
-// exitCode is the code that a program ended with, given the error of its Wait.
+// exitCode returns the exit code of a program, given the error of Wait.
 func exitCode(t *testing.T, err error) int {
 	t.Helper()
 	var exit *exec.ExitError
@@ -139,7 +137,7 @@ func exitCode(t *testing.T, err error) int {
 	return exit.ExitCode()
 }
 
-// Want fails the test unless the command ended with code and said each part on stderr.
+// Want fails the test unless the exit code is code and stderr contains each of the strings.
 func (r Result) Want(t *testing.T, code int, stderr ...string) {
 	t.Helper()
 	if r.Code != code {
@@ -152,7 +150,7 @@ func (r Result) Want(t *testing.T, code int, stderr ...string) {
 	}
 }
 
-// Write makes a file in dir and returns its path.
+// Write creates the file name in dir, and the directories above it, and returns its path.
 func Write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -165,7 +163,7 @@ func Write(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// Read is the text of a file.
+// Read returns the content of a file.
 func Read(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(path...))

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostMemory is the address space that a flowd may have, in bytes: one that runs away
-// fails its own test, and not the machine.
+// mostMemory limits the address space of flowd, in bytes, so that a leak fails a test and not
+// the machine.
 const mostMemory = 8 << 30
 
 func limitMemory(p *os.Process) error {

@@ -4,5 +4,5 @@ package flowdtest
 
 import "os"
 
-// limitMemory does nothing: other systems have no limit that can be set from outside.
+// limitMemory does nothing: on other systems, the limits of another process can't be set.
 func limitMemory(*os.Process) error { return nil }

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// Peak is at least the most memory of its own that the process has had at once so far, in MiB. Pages of the program's
-// file that are there now do not count; those that only the start had do, where nothing was larger later. It is not known
-// once the process has ended, nor where there is no /proc. (What wait reports begins with the memory of the process that
-// it was forked from.)
+// Peak returns the peak resident memory of the process so far, minus its current pages of files, in MiB. This is at least
+// the peak of its own memory. known is false if the process has exited, or without /proc. (The peak that wait(2) reports
+// is no use: it includes the memory of the process that forked this one.)
 func (p *Process) Peak() (mib int, known bool) {
 	most, file, known := p.memory()
 	return (most - file) >> 10, known
 }
 
-// memory is the most that the process has had so far, and what it has of files, in KiB.
+// memory returns the peak resident memory so far, and the current pages of files, in KiB.
 func (p *Process) memory() (most, file int, known bool) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
 	if err != nil {
@@ -27,12 +26,12 @@ func (p *Process) memory() (most, file int, known bool) {
 	return most, file, hasMost && hasFile
 }
 
-// Watch gives the last [Process.Peak] when the process has ended. At its end, a process has its peak still, and its files
-// no longer.
+// Watch samples [Process.Peak] until the process exits, and then sends the largest value. It subtracts the most pages of
+// files that it has seen, since an exiting process has unmapped its files but still reports its peak.
 func (p *Process) Watch() <-chan int {
 	last := make(chan int, 1)
 	go func() {
-		for peak, files := 0, 0; ; time.Sleep(time.Millisecond) { // between two looks; nothing waits for it
+		for peak, files := 0, 0; ; time.Sleep(time.Millisecond) { // sampling interval
 			most, file, known := p.memory()
 			if !known {
 				last <- peak
@@ -54,7 +53,7 @@ func kib(status, field string) (n int, found bool) {
 	return n, err == nil
 }
 
-// Reads is how many bytes the process has read so far; known is false where there is no /proc.
+// Reads returns how many bytes the process has read so far. known is false without /proc.
 func (p *Process) Reads() (bytes int64, known bool) {
 	io, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", p.Cmd.Process.Pid))
 	if err != nil {

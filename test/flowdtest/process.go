@@ -12,22 +12,22 @@ import (
 	"testing"
 )
 
-// Process is a flowd that is still running; a test talks to it through pipes.
+// Process is a running flowd. A test talks to it through pipes.
 type Process struct {
-	T      *testing.T // fails when something goes wrong
+	T      *testing.T // methods fail it on errors
 	Cmd    *exec.Cmd
 	Stdin  io.WriteCloser
 	Stdout io.ReadCloser
 	Stderr *Transcript
 }
 
-// Start runs the binary in dir. It is killed after its lifetime, when the test hangs.
+// Start starts the binary in dir. It is killed when the test ends, or after its lifetime.
 func Start(t *testing.T, dir string, args ...string) *Process {
 	t.Helper()
 	return StartAs(t, dir, Binary, args...)
 }
 
-// StartAs is Start for a program that becomes the binary, or is another.
+// StartAs is Start for another program, such as env or sh, which may then exec the binary.
 func StartAs(t *testing.T, dir, name string, args ...string) *Process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), lifetime)
@@ -42,7 +42,7 @@ func StartAs(t *testing.T, dir, name string, args ...string) *Process {
 		t.Fatal(err)
 	}
 	p.Stderr = follow(stderr)
-	t.Cleanup(func() { // of one that the test has not waited for
+	t.Cleanup(func() { // the test may not have called Wait
 		cancel()
 		p.Stdout.Close()
 		<-p.Stderr.Ended
@@ -51,7 +51,7 @@ func StartAs(t *testing.T, dir, name string, args ...string) *Process {
 	return p
 }
 
-// Send writes to the process's stdin and leaves it open.
+// Send writes text to the process's stdin, and leaves stdin open.
 func (p *Process) Send(text string) {
 	p.T.Helper()
 	if _, err := io.WriteString(p.Stdin, text); err != nil {
@@ -59,7 +59,7 @@ func (p *Process) Send(text string) {
 	}
 }
 
-// Line is the next line of its stdout.
+// Line waits for the next line of stdout and returns it.
 func (p *Process) Line() string {
 	p.T.Helper()
 	var line []byte
@@ -91,7 +91,7 @@ func (p *Process) Says(part string) string {
 	return line
 }
 
-// Wait is the result, with what of stdout was not read before.
+// Wait waits until the process exits. The result has the part of stdout that Line has not read.
 func (p *Process) Wait() Result {
 	p.T.Helper()
 	rest, err := io.ReadAll(p.Stdout)
@@ -103,7 +103,7 @@ func (p *Process) Wait() Result {
 	return resultOf(p.T, p.Cmd, string(rest), p.Stderr.Text(), err)
 }
 
-// Transcript is what a process has written so far.
+// Transcript collects the lines that a process writes.
 type Transcript struct {
 	Ended chan struct{} // closed after the last line
 
@@ -113,7 +113,7 @@ type Transcript struct {
 	done  bool
 }
 
-// follow reads lines until r ends.
+// follow collects lines in the background until r ends.
 func follow(r io.Reader) *Transcript {
 	tr := &Transcript{Ended: make(chan struct{})}
 	tr.more = sync.NewCond(&tr.mu)
@@ -138,14 +138,15 @@ func (tr *Transcript) add(line string, done bool) {
 	tr.more.Broadcast()
 }
 
-// Text is what has been written so far.
+// Text returns all lines so far.
 func (tr *Transcript) Text() string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return strings.Join(tr.lines, "\n")
 }
 
-// WaitFor is the first line with part; ok is false when none arrived before the end.
+// WaitFor waits for a line that contains part, and returns the first. ok is false if the
+// transcript ends without one.
 func (tr *Transcript) WaitFor(part string) (line string, ok bool) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

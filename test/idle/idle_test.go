@@ -1,4 +1,4 @@
-// Package idle measures what pipelines keep that have nothing to do.
+// Package idle measures the memory of idle pipelines.
 package idle
 
 import (
@@ -23,7 +23,7 @@ import (
 
 const (
 	pipelines = 1000
-	most      = 300 << 10 // bytes of each; about 220,000 is what it is
+	most      = 300 << 10 // bytes per pipeline; the actual figure is about 220,000
 )
 
 const pipeline = `
@@ -38,8 +38,8 @@ outputs:
   out: {drop: {}}
 `
 
-// A thousand pipelines, each of which has had one message and waits for the next,
-// have a share of memory each that no block for reading fits into.
+// Each pipeline has processed one message and waits for the next. The limit is too small for
+// a pipeline that keeps its read buffers.
 func TestIdlePipelinesKeepLittle(t *testing.T) {
 	dir := t.TempDir()
 	for i := range pipelines {
@@ -62,7 +62,7 @@ func TestIdlePipelinesKeepLittle(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Minute) // virtual: the batches have left by then
+		time.Sleep(time.Minute) // virtual time, until the batches have been sent
 		synctest.Wait()
 		after := inUse()
 		if each := int64(after-before) / pipelines; each > most {
@@ -76,10 +76,10 @@ func TestIdlePipelinesKeepLittle(t *testing.T) {
 	})
 }
 
-// inUse is what heap and stacks take.
+// inUse returns the memory of heap and stacks.
 func inUse() uint64 {
 	runtime.GC()
-	runtime.GC() // what pools have kept
+	runtime.GC() // the second collection empties sync.Pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapInuse + m.StackInuse
