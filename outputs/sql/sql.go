@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/systems/doubt"
 	"github.com/flowd-io/flowd/internal/systems/sqldb"
 )
 
@@ -18,8 +19,8 @@ type output struct {
 	keys  []int // columns of upsert, by index
 	like  string
 
-	db     sqldb.DB // from Open to Close
-	unsure unsure
+	db    sqldb.DB          // from Open to Close
+	doubt doubt.Set[uint64] // of rows, by their values
 }
 
 var (
@@ -135,7 +136,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 		err = w.find(ctx)
 	}
 	if len(o.cfg.Upsert) == 0 && o.cfg.Query == "" {
-		o.unsure.note(rows, isOpen(err))
+		o.noteDoubt(err, rows)
 	}
 	return o.explain(err)
 }

@@ -2,21 +2,21 @@ package objects
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/network/call"
+	"github.com/flowd-io/flowd/internal/systems/doubt"
 )
 
 // Output writes each message as an object.
 type Output struct {
-	cfg    *Target
-	open   func(ctx context.Context) (Store, error)
-	store  atomic.Pointer[Store]
-	mu     sync.Mutex // one Probe at a time
-	unsure unsure
+	cfg   *Target
+	open  func(ctx context.Context) (Store, error)
+	store atomic.Pointer[Store]
+	mu    sync.Mutex        // one Probe at a time
+	doubt doubt.Set[string] // keys of objects, with if_absent
 }
 
 var (
@@ -111,12 +111,10 @@ func (o *Output) write(ctx context.Context, s Store, all []*object, stop *atomic
 			continue
 		}
 		x.m.Fail(err)
-		var e *engine.Error
-		switch {
-		case errors.As(err, &e) && (e.HoldsOutput() || e.Delay > 0):
+		if e := engine.ErrorOf(err, engine.Transient); e.HoldsOutput() || e.Delay > 0 {
 			stop.CompareAndSwap(nil, e)
 			before = err
-		case !errors.As(err, &e) || e.Class == engine.Transient || e.Class == engine.Timeout:
+		} else if doubt.Leaves(err) {
 			before = err
 		}
 	}

@@ -80,6 +80,14 @@ func (s *Server) Get(key string) *Blob {
 	return s.blobs[key]
 }
 
+// Body is the content of the blob with a key; "" where there is none.
+func (s *Server) Body(key string) string {
+	if o := s.Get(key); o != nil {
+		return o.Body
+	}
+	return ""
+}
+
 // Keys are the names of all blobs, sorted.
 func (s *Server) Keys() []string {
 	s.mu.Lock()

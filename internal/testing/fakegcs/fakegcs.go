@@ -94,6 +94,14 @@ func (s *Server) Get(key string) *Object {
 	return s.objects[key]
 }
 
+// Body is the content of the object with a key; "" where there is none.
+func (s *Server) Body(key string) string {
+	if o := s.Get(key); o != nil {
+		return o.Body
+	}
+	return ""
+}
+
 // Keys are those of all objects, sorted.
 func (s *Server) Keys() []string {
 	s.mu.Lock()

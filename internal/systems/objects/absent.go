@@ -8,40 +8,11 @@ import (
 	"io"
 	"net/http/httptrace"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/systems/doubt"
 )
-
-// unsure has the keys of objects that a failed Put may have written all the same: its answer was lost.
-type unsure struct {
-	mu   sync.Mutex // guards the field below
-	keys map[string]struct{}
-}
-
-// mostUnsure bounds the keys that are remembered.
-const mostUnsure = 10_000
-
-func (u *unsure) has(key string) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	_, has := u.keys[key]
-	return has
-}
-
-func (u *unsure) note(key string, is bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	switch {
-	case !is:
-		delete(u.keys, key)
-		return
-	case u.keys == nil || len(u.keys) >= mostUnsure:
-		u.keys = map[string]struct{}{}
-	}
-	u.keys[key] = struct{}{}
-}
 
 // put writes an object. With if_absent, an attempt whose answer was lost may have written the object that the next
 // attempt finds. An object with the content that is to be written then counts as written.
@@ -51,11 +22,10 @@ func (o *Output) put(ctx context.Context, s Store, p *Put) error {
 	}
 	traced, attempts := countConditions(ctx)
 	err := s.Put(traced, p)
-	if errors.Is(err, ErrExists) && (attempts.Load() > 1 || o.unsure.has(p.Key)) {
+	if errors.Is(err, ErrExists) && (attempts.Load() > 1 || o.doubt.Has(p.Key)) {
 		err = compare(ctx, s, p, err)
 	}
-	var e *engine.Error
-	o.unsure.note(p.Key, err != nil && (!errors.As(err, &e) || e.Class == engine.Transient || e.Class == engine.Timeout))
+	o.doubt.Note(err, p.Key)
 	return err
 }
 
@@ -73,14 +43,14 @@ func countConditions(ctx context.Context) (context.Context, *atomic.Int32) {
 // compare returns nil if the stored object has the content that is to be written, and exists if it has another one.
 func compare(ctx context.Context, s Store, p *Put, exists error) error {
 	same, err := hasContent(ctx, s, p)
-	switch e := engine.ErrorOf(err, engine.Transient); {
+	switch {
 	case same:
 		return nil
 	case err == nil:
 		return exists
 	case errors.Is(err, ErrMissing): // it was deleted meanwhile, and can be written
 		return engine.Errorf(engine.Transient, "object %s is gone again", p.Key)
-	case e.Class == engine.Transient, e.Class == engine.Timeout:
+	case doubt.Leaves(err):
 		return err
 	}
 	return engine.Errorf(engine.Rejected, "%w: an attempt whose answer was lost may have written it, but it can't be read: %w "+

@@ -5,20 +5,10 @@ import (
 	"hash/maphash"
 	"strconv"
 	"strings"
-	"sync"
 
-	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/systems/doubt"
 	"github.com/flowd-io/flowd/internal/systems/sqldb"
 )
-
-// unsure has the rows of failed writes that the database may have stored all the same: the answer was lost.
-type unsure struct {
-	mu   sync.Mutex // guards the field below
-	rows map[uint64]struct{}
-}
-
-// mostUnsure bounds the rows that are remembered.
-const mostUnsure = 100_000
 
 var seed = maphash.MakeSeed()
 
@@ -35,45 +25,22 @@ func (r *row) sum() uint64 {
 	return h.Sum64()
 }
 
-// note remembers rows, or forgets them.
-func (u *unsure) note(rows []*row, are bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !are && len(u.rows) == 0 {
+// noteDoubt remembers the rows of a write that ended with err if it is in doubt, and otherwise forgets them.
+func (o *output) noteDoubt(err error, rows []*row) {
+	if !doubt.Leaves(err) && o.doubt.IsEmpty() {
 		return
 	}
-	for _, r := range rows {
-		if !are {
-			delete(u.rows, r.sum())
-			continue
-		}
-		if u.rows == nil || len(u.rows) >= mostUnsure {
-			u.rows = map[uint64]struct{}{}
-		}
-		u.rows[r.sum()] = struct{}{}
+	sums := make([]uint64, len(rows))
+	for i, r := range rows {
+		sums[i] = r.sum()
 	}
-}
-
-func (u *unsure) has(r *row) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	_, has := u.rows[r.sum()]
-	return has
-}
-
-// isOpen reports whether the database may have stored the rows of a write that returned err.
-func isOpen(err error) bool {
-	if err == nil {
-		return false
-	}
-	class := engine.ErrorOf(err, engine.Transient).Class
-	return class == engine.Transient || class == engine.Timeout
+	o.doubt.Note(err, sums...)
 }
 
 // refuse fails a row that the database has refused. If an earlier attempt may have stored the row, [writing.find] decides
 // after the transaction.
 func (w *writing) refuse(r *row, err error) {
-	if w.cfg.Table != "" && sqldb.Duplicates(err) && w.unsure.has(r) {
+	if w.cfg.Table != "" && sqldb.Duplicates(err) && w.doubt.Has(r.sum()) {
 		r.err = err
 		w.doubtful = append(w.doubtful, r)
 		return
@@ -86,7 +53,7 @@ func (w *writing) find(ctx context.Context) error {
 	for _, r := range w.doubtful {
 		found, err := w.isThere(ctx, r)
 		switch {
-		case isOpen(err):
+		case doubt.Leaves(err):
 			return err
 		case !found: // or the database can't compare the values
 			r.m.Fail(w.explain(r.err))
