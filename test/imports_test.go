@@ -66,7 +66,7 @@ var house = []row{
 		"internal/pool internal/pool/wire internal/systems/nats internal/systems/nats/embed"},
 	{"internal/operations/pipetest", public + " config engine/runtime internal/components/* internal/pool/wire " +
 		"internal/state/caches/memory"},
-	{"internal/operations/*", public + " internal/network/*"},
+	{"internal/operations/*", public + " internal/network/* internal/operations/service"},
 	{"internal/migrate internal/migrate/*", public + " internal/migrate/*"},
 
 	{"cmd/flowd", "cmd/flowd/cli inputs processors batchers outputs"},

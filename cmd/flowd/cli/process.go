@@ -17,6 +17,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/operations/headroom"
 	"github.com/flowd-io/flowd/internal/operations/service"
+	"github.com/flowd-io/flowd/internal/operations/systemd"
 )
 
 // process is the running pipelines of this process. Signals, the admin API and changed files act on them
@@ -28,6 +29,7 @@ type process struct {
 	options    config.Options
 	stop, kill context.Context
 	service    config.Service // as read at the start
+	systemd    *systemd.Notifier
 
 	wake chan struct{} // room for one: something has ended
 
@@ -231,6 +233,7 @@ func (p *process) SetLimit(pipeline, name string, l service.Limit) error {
 func (p *process) Reload() error {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()
+	defer p.systemd.Reload()()
 	if p.stop.Err() != nil {
 		return errors.New("the process is draining (it is too late to reload)")
 	}

@@ -16,6 +16,7 @@ import (
 	_ "github.com/flowd-io/flowd/inputs/generate"
 	_ "github.com/flowd-io/flowd/inputs/pipe"
 	"github.com/flowd-io/flowd/internal/operations/service"
+	"github.com/flowd-io/flowd/internal/operations/systemd"
 	_ "github.com/flowd-io/flowd/outputs/pipe"
 	_ "github.com/flowd-io/flowd/processors/sleep"
 	"github.com/flowd-io/flowd/schema"
@@ -42,6 +43,7 @@ func steer(t *testing.T, files map[string]string) *steered {
 	stop, end := context.WithCancel(context.Background())
 	s.process = &process{con: newConsole(s.says), log: o.Log, files: []string{s.dir}, options: o, stop: stop,
 		kill: context.Background(), set: set, parts: set.Included, wake: make(chan struct{}, 1)}
+	s.process.systemd = systemd.New(s.process.Snapshots, o.Log)
 	s.start()
 	t.Cleanup(func() {
 		end()

@@ -14,6 +14,7 @@ import (
 	"github.com/flowd-io/flowd/internal/operations/headroom"
 	"github.com/flowd-io/flowd/internal/operations/metrics"
 	"github.com/flowd-io/flowd/internal/operations/service"
+	"github.com/flowd-io/flowd/internal/operations/systemd"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
@@ -103,6 +104,7 @@ func run(cmd *cobra.Command, files, set []string, watch bool) error {
 	logs.configure(loaded.Service.Log)
 	p := &process{con: con, log: logs.log, files: files, options: o, stop: stop, kill: kill, set: loaded,
 		parts: loaded.Included, service: loaded.Service, wake: make(chan struct{}, 1)}
+	p.systemd = systemd.New(p.Snapshots, p.log)
 	code, err := p.serve(watch, caught)
 	if err != nil {
 		return err
@@ -150,6 +152,7 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 	defer loops.Wait()
 	defer done()
 	p.start()
+	loops.Go(func() { p.systemd.Run(around) })
 	loops.Go(func() { p.operate(around, caught) })
 	if watch {
 		loops.Go(func() { p.watch(around) })

@@ -40,6 +40,31 @@ func TestATokenIsMadeOnceAndForItsOwnerAlone(t *testing.T) {
 	}
 }
 
+// The user of the systemd unit is another one than the superuser who operates it.
+func TestTheSuperuserFindsTheTokenOfTheUnit(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only the superuser reads the token of another user")
+	}
+	home(t, "HOME")
+	was := unitDir
+	unitDir = t.TempDir()
+	t.Cleanup(func() { unitDir = was })
+	file := filepath.Join(unitDir, "token-9600")
+	if err := createToken(file); err != nil {
+		t.Fatal(err)
+	}
+	const nobody = 65534
+	if err := os.Chown(file, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := clientToken("", "9600"); err != nil || got.file != file {
+		t.Errorf("got %v, %v, want the token in %s", got, err, file)
+	}
+	if _, err := readToken(file, ownedByUs); err == nil {
+		t.Error("a server uses a token that another user has made")
+	}
+}
+
 // home sets one of the variables that say where a user's files are.
 func home(t *testing.T, name string) string {
 	t.Helper()
