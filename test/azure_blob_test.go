@@ -86,8 +86,8 @@ func blobs(t *testing.T, c *container.Client) (names []string) {
 	return names
 }
 
-// TestAzureBlobsGoThereAndBack writes blobs whole and in blocks, reads them, and does all that can be done then.
-func TestAzureBlobsGoThereAndBack(t *testing.T) {
+// TestAzureBlobRoundTrip writes blobs whole and in blocks, reads them, and does all that can be done then.
+func TestAzureBlobRoundTrip(t *testing.T) {
 	t.Parallel()
 	c, fields := withAzurite(t, "roundtrip")
 	dir := t.TempDir()
@@ -106,7 +106,7 @@ outputs:
       tags: {state: "new"}
 `)
 	in := fmt.Sprintf("{\"id\": 1, \"x\": %q}\n{\"id\": 2, \"x\": \"y\"}\n", long)
-	flowdWith(t, dir, in, "-c", out)
+	mustRun(t, dir, in, "-c", out)
 	names := []string{"in/1/ü+ %.json", "in/2/ü+ %.json"}
 	if got := blobs(t, c); !slices.Equal(got, names) {
 		t.Fatalf("there are %q", got)
@@ -117,7 +117,7 @@ outputs:
 		t.Errorf("a blob that exists: %s", again.Stderr)
 	}
 	read := func(after string) string {
-		return flowdWith(t, dir, "", "-c", write(t, dir, "in.yaml", `
+		return mustRun(t, dir, "", "-c", write(t, dir, "in.yaml", `
 inputs:
   in:
     azure_blob:
@@ -152,8 +152,8 @@ engine: {workers: 1}
 	}
 }
 
-// TestAzureSaysWhatIsWrong asks for a container that is not there, and with a key that is not the account's.
-func TestAzureSaysWhatIsWrong(t *testing.T) {
+// TestAzureErrors asks for a container that is not there, and with a key that is not the account's.
+func TestAzureErrors(t *testing.T) {
 	t.Parallel()
 	_, fields := withAzurite(t, "wrong")
 	for _, tt := range []struct{ name, old, new, want string }{

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// TestBreakingTheQuickstart changes one place of the quickstart and asks of the
-// message that it names the place, the problem and what to do.
+// TestBreakingTheQuickstart makes a mistake in the quickstart. The error must name the place,
+// the problem and the remedy.
 func TestBreakingTheQuickstart(t *testing.T) {
 	whole := read(t, repo, "examples", "quickstart.yaml")
 	tests := []struct {
 		name, old, new string
-		want           []string // of one line of the answer
+		want           []string // all in one line of stderr
 	}{
 		{"a misspelt component", "file: {path", "fiel: {path",
 			[]string{"inputs.log", `"fiel"`, `did you mean "file"?`}},
@@ -22,17 +22,17 @@ func TestBreakingTheQuickstart(t *testing.T) {
 		{"an unknown output", "output: alerts", "output: alarms",
 			[]string{"batchers.critical.output", `"alarms"`, "alerts"}},
 		{"an unused output", "    output: lines", "    output: alerts", []string{"outputs.lines", "unused"}},
-		{"an expression that does not end", "status >= 400 ", "status >= ", []string{"processors[1].filter"}},
+		{"an incomplete expression", "status >= 400 ", "status >= ", []string{"processors[1].filter"}},
 		{"an unknown function", `meta("line")`, `metadata("line")`, []string{"processors[2].set", "metadata"}},
-		{"a duration without unit", "timeout: 1s", "timeout: 1", []string{"batchers.critical.batch.timeout", "1s"}},
+		{"a duration without a unit", "timeout: 1s", "timeout: 1", []string{"batchers.critical.batch.timeout", "1s"}},
 		{"a key given twice", "    key: path", "    key: client\n    key: path", []string{"key", "twice"}},
 		{"a bracket that is not closed", "batch: {size: 50, timeout: 1s}", "batch: {size: 50, timeout: 1s",
 			[]string{"quickstart.yaml:"}},
-		{"a peer's word", "    match: severity", "    check: severity",
+		{"a field name of Benthos", "    match: severity", "    check: severity",
 			[]string{"batchers.critical", `"check"`, "match"}},
-		{"a placeholder that nothing fills", "examples/data/access.log", `"${ACCESS_LOG}"`,
+		{"a placeholder of an unset variable", "examples/data/access.log", `"${ACCESS_LOG}"`,
 			[]string{"inputs.log.file.path", "ACCESS_LOG"}},
-		{"a wrong regular expression", `(?P<client>\S+)`, `(?P<client>\S+`, []string{"processors[0].decode"}},
+		{"an invalid regular expression", `(?P<client>\S+)`, `(?P<client>\S+`, []string{"processors[0].decode"}},
 		{"a missing input file", "data/access.log", "data/acess.log", []string{"acess.log", "no such file"}},
 	}
 	for _, tt := range tests {
@@ -52,7 +52,7 @@ func TestBreakingTheQuickstart(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("no line says %q:\n%s", tt.want, got.Stderr)
+			t.Errorf("no line contains all of %q:\n%s", tt.want, got.Stderr)
 		})
 	}
 }

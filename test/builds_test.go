@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/internal/components/builds"
 )
 
-// componentsOf are the components of a flowd, as KIND NAME.
+// componentsOf lists the components of a flowd binary, as KIND NAME.
 func componentsOf(t *testing.T, program string) (all []string) {
 	t.Helper()
 	got := command(t, repo, "", program, "list", "--json")
@@ -26,24 +26,24 @@ func componentsOf(t *testing.T, program string) (all []string) {
 	return all
 }
 
-func size(t *testing.T, program string, most int64) {
+func wantSize(t *testing.T, program string, most int64) {
 	t.Helper()
 	info, err := os.Stat(program)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info.Size() > most {
-		t.Errorf("a flowd without symbols has %d bytes, want at most %d", info.Size(), most)
+		t.Errorf("%s has %d bytes without symbols, want at most %d", program, info.Size(), most)
 	}
 }
 
-// TestSlimBuild builds what the tag slim leaves, which is what builds.Families says.
+// TestSlimBuild builds with the tag slim, which must leave out the components in builds.Families and no others.
 func TestSlimBuild(t *testing.T) {
 	t.Parallel()
 	slim := filepath.Join(t.TempDir(), "slim")
 	within(t, compiling, repo, "", "go", "build", "-tags=scribble,slim", "-o", slim, "./cmd/flowd").Want(t, 0)
-	size(t, binary, 110<<20)
-	size(t, slim, 26<<20)
+	wantSize(t, binary, 110<<20)
+	wantSize(t, slim, 26<<20)
 
 	whole, rest := componentsOf(t, binary), componentsOf(t, slim)
 	for _, f := range builds.Families {
@@ -52,17 +52,17 @@ func TestSlimBuild(t *testing.T) {
 			for _, name := range names {
 				c := kind + " " + name
 				if !slices.Contains(whole, c) {
-					t.Errorf("builds.Families has %s, which no build has", c)
+					t.Errorf("builds.Families has %s, which the full build lacks", c)
 				}
 				if slices.Contains(rest, c) {
-					t.Errorf("%s is in the family %s, and in a build without it", c, f.Name)
+					t.Errorf("%s is in the family %s, but also in a build without that family", c, f.Name)
 				}
 				whole = slices.DeleteFunc(whole, func(of string) bool { return of == c })
 			}
 		}
 	}
 	if !slices.Equal(whole, rest) {
-		t.Errorf("beside the families there are\n%q, but a slim build has\n%q", whole, rest)
+		t.Errorf("without the families, the full build has\n%q, but the slim build has\n%q", whole, rest)
 	}
 
 	const remedy = "(use a whole build, or one with -tags scribble,slim,"
@@ -106,7 +106,7 @@ outputs: {out: {s3: {bucket: x, key: y}}}
 		`unknown output type "s3" (not part of this build: use a whole build, or one with -tags scribble,slim,aws)`)
 }
 
-// TestMixedBuilds compiles builds that leave out some of what others need: slim lacks all of it, and a whole build none.
+// TestMixedBuilds compiles with tags that leave out some families but not others that use them.
 func TestMixedBuilds(t *testing.T) {
 	t.Parallel()
 	for _, tags := range []string{"no_avro,no_aws,no_nats,no_sql", "slim,avro,kafka,sql"} {

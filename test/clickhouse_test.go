@@ -15,7 +15,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/clickhousetest"
 )
 
-const toClickHouse = `
+const clickhousePipeline = `
 inputs:
   old: {file: {path: old.ndjson, checkpoint: cp}}
 batchers:
@@ -30,7 +30,7 @@ engine:
   on_failure: {then: dead_letter, dead_letter: failed}
 `
 
-const inClickHouse = "CREATE TABLE t (id UInt32, kind Enum8('a' = 1)) ENGINE = MergeTree ORDER BY id"
+const clickhouseTable = "CREATE TABLE t (id UInt32, kind Enum8('a' = 1)) ENGINE = MergeTree ORDER BY id"
 
 func numberedKinds(n int, bad ...int) string {
 	var b strings.Builder
@@ -44,7 +44,7 @@ func numberedKinds(n int, bad ...int) string {
 	return b.String()
 }
 
-// A file that is written to ClickHouse is there as a whole in the end, whatever happens meanwhile.
+// A file is written to ClickHouse completely, in spite of kills, restarts and network failures.
 func TestClickHouseLosesNothing(t *testing.T) {
 	t.Parallel()
 	const rows, slow = 12_000, 3 * time.Millisecond
@@ -52,9 +52,9 @@ func TestClickHouseLosesNothing(t *testing.T) {
 	net := startProxy(t, server.Address)
 	net.set(false, slow)
 	dir := t.TempDir()
-	config := write(t, dir, "p.yaml", strings.Replace(toClickHouse, "${DSN}", "http://default:secret@"+net.addr+"/default", 1))
+	config := write(t, dir, "p.yaml", strings.Replace(clickhousePipeline, "${DSN}", "http://default:secret@"+net.addr+"/default", 1))
 	write(t, dir, "old.ndjson", numberedKinds(rows))
-	clickhousetest.Exec(t, server.URL(), inClickHouse)
+	clickhousetest.Exec(t, server.URL(), clickhouseTable)
 	reaches := func(n int) {
 		t.Helper()
 		for late := time.Now().Add(deadline); ; time.Sleep(2 * time.Millisecond) {
@@ -77,7 +77,7 @@ func TestClickHouseLosesNothing(t *testing.T) {
 		func() { net.set(true, 0); net.cut(); p.Says("output does not work"); net.set(false, slow) },
 		func() { server.Stop(); net.cut(); server.Start(t) },
 		func() { net.set(false, 20*time.Millisecond); reaches(rows * 6 / 10); net.set(false, slow) },
-		func() { net.silence(); p.Says("no answer"); net.cut(); net.speak() },
+		func() { net.silence(); p.Says("no answer"); net.cut(); net.endSilence() },
 		func() { p.Signal(syscall.SIGKILL); p.Wait(); p = start(t, dir, "-c", config) },
 	} {
 		reaches(rows * (i + 1) / 10)
@@ -87,7 +87,7 @@ func TestClickHouseLosesNothing(t *testing.T) {
 	p.Wait().Want(t, 0)
 }
 
-// What is known to be written is not written again when a later part of the write fails.
+// Rows that are known to be written are not written again when a later part of the write fails.
 func TestClickHouseWritesOnce(t *testing.T) {
 	t.Parallel()
 	dsn := clickhousetest.Database(t)
@@ -97,11 +97,11 @@ func TestClickHouseWritesOnce(t *testing.T) {
 	}
 	var inserts atomic.Int64
 	way := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: to.Scheme, Host: to.Host})
-	own := &http.Transport{} // the default one loses connections whenever another test closes its server
+	own := &http.Transport{} // the default transport loses connections whenever another test closes its server
 	t.Cleanup(own.CloseIdleConnections)
 	way.Transport = own
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Of the INSERTs that find the bad rows, every third does not reach the server.
+		// Every third of the INSERTs that search for the bad rows fails.
 		if r.ContentLength > 300 && inserts.Add(1)%3 == 0 {
 			http.Error(w, "no server", http.StatusServiceUnavailable)
 			return
@@ -109,18 +109,18 @@ func TestClickHouseWritesOnce(t *testing.T) {
 		way.ServeHTTP(w, r)
 	}))
 	t.Cleanup(proxy.Close)
-	clickhousetest.Exec(t, dsn, inClickHouse)
+	clickhousetest.Exec(t, dsn, clickhouseTable)
 	dir := t.TempDir()
-	config := strings.Replace(toClickHouse, "${DSN}", strings.Replace(dsn, to.Host, proxy.Listener.Addr().String(), 1), 1)
+	config := strings.Replace(clickhousePipeline, "${DSN}", strings.Replace(dsn, to.Host, proxy.Listener.Addr().String(), 1), 1)
 	config = strings.Replace(config, "file: {path: old.ndjson, checkpoint: cp}", "stdin: {}", 1)
-	// A write that is given up is made again, and may have been made already.
+	// A write that times out may take effect and be repeated, so it must not time out.
 	config = strings.Replace(config, "timeout: 2s", "timeout: 1m", 1)
 	flowd(t, dir, numberedKinds(500, 77, 300, 301), "-c", write(t, dir, "p.yaml", config)).
 		Want(t, 0, "3 dead-lettered: rejected in output new")
 	if inserts.Load() < 6 {
-		t.Errorf("%d INSERTs, want more", inserts.Load())
+		t.Errorf("%d INSERTs, want at least 6", inserts.Load())
 	}
 	if got := clickhousetest.Exec(t, dsn, "SELECT count(), uniqExact(id) FROM t"); got != "497\t497" {
-		t.Errorf("rows and ids: %q, want 497 of each", got)
+		t.Errorf("numbers of rows and of different ids: %q, want 497 of each", got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/redistest"
 )
 
-const deduping = `
+const dedupePipeline = `
 inputs:
   in: {file: {path: in.ndjson}}
 processors:
@@ -25,9 +25,9 @@ engine: {rate_limit: {messages: 50, per: 10ms}}
 resources: {caches: {seen: {redis: {url: %[1]q, prefix: "seen:"}}}}
 `
 
-// TestDedupeKilled kills a flowd that shares its dedupe by Redis. Two others have the same messages: what the first one
-// has not delivered goes to one of them, and what it has delivered but not yet remembered may go there, too.
-func TestDedupeKilled(t *testing.T) {
+// TestDedupeAfterAKill kills one of several flowds that share a dedupe cache in Redis. Two others read the same messages.
+// They must deliver all messages that the first has not, and may repeat only those that it had in flight.
+func TestDedupeAfterAKill(t *testing.T) {
 	t.Parallel()
 	const n = 3000
 	server := redistest.Own(t)
@@ -39,12 +39,12 @@ func TestDedupeKilled(t *testing.T) {
 		}
 		dir := t.TempDir()
 		write(t, dir, "in.ndjson", text.String())
-		return start(t, dir, "-c", write(t, dir, "p.yaml", fmt.Sprintf(deduping, server.URL())))
+		return start(t, dir, "-c", write(t, dir, "p.yaml", fmt.Sprintf(dedupePipeline, server.URL())))
 	}
 	first := run()
 	redistest.Until(t, func() error {
 		if got := c.LLen(t.Context(), "out").Val(); got < n/4 {
-			return fmt.Errorf("%d are delivered", got)
+			return fmt.Errorf("%d messages are delivered", got)
 		}
 		return nil
 	})
@@ -57,18 +57,18 @@ func TestDedupeKilled(t *testing.T) {
 		}
 	}
 	if len(orphans) == 0 {
-		t.Error("the process had no keys of messages in flight")
+		t.Error("the killed process had no messages in flight")
 	}
 	others := []*process{run(), run()}
 	redistest.Until(t, func() error {
 		if got := c.LLen(t.Context(), "out").Val(); got < n/2 {
-			return fmt.Errorf("%d are delivered", got)
+			return fmt.Errorf("%d messages are delivered", got)
 		}
 		return nil
 	})
-	for _, key := range orphans { // a lease passes
+	for _, key := range orphans { // as if their leases had expired
 		if ttl := c.PTTL(t.Context(), key).Val(); ttl > 30*time.Second {
-			t.Errorf("a key of the process that was killed has %v to live", ttl)
+			t.Errorf("a key of the killed process expires in %v, want at most 30s", ttl)
 		}
 		c.Del(t.Context(), key)
 	}
@@ -88,8 +88,8 @@ func TestDedupeKilled(t *testing.T) {
 		twice += times - 1
 	}
 	if len(seen) != n || twice > len(orphans) {
-		t.Errorf("%d of %d keys were delivered, %d of them again, with %d in flight when the process was killed", len(seen), n, twice,
+		t.Errorf("%d of %d messages were delivered, with %d duplicates and %d in flight when the process was killed", len(seen), n, twice,
 			len(orphans))
 	}
-	t.Logf("%d in flight, %d delivered again", len(orphans), twice)
+	t.Logf("%d in flight, %d duplicates", len(orphans), twice)
 }

@@ -17,21 +17,21 @@ import (
 	_ "github.com/flowd-io/flowd/processors"
 )
 
-// Every component's documentation has an example, and every example lints.
+// Every component is documented with an example, and every example lints.
 func TestDocumentedExamples(t *testing.T) {
-	check(t, engine.Inputs)
-	check(t, engine.Processors)
-	check(t, engine.Batchers)
-	check(t, engine.Outputs)
-	check(t, engine.Caches)
+	lintExamplesOf(t, engine.Inputs)
+	lintExamplesOf(t, engine.Processors)
+	lintExamplesOf(t, engine.Batchers)
+	lintExamplesOf(t, engine.Outputs)
+	lintExamplesOf(t, engine.Caches)
 }
 
-func check[T any](t *testing.T, r *engine.Registry[T]) {
+func lintExamplesOf[T any](t *testing.T, r *engine.Registry[T]) {
 	for _, name := range r.Names() {
 		t.Run(r.Kind()+" "+name, func(t *testing.T) {
 			examples := examplesOf(r.Lookup(name).Doc)
 			if len(examples) == 0 {
-				t.Fatal("its documentation has no example")
+				t.Fatal("the documentation has no example")
 			}
 			for _, text := range examples {
 				lint(t, text)
@@ -40,7 +40,7 @@ func check[T any](t *testing.T, r *engine.Registry[T]) {
 	}
 }
 
-// examplesOf are the parts of a documentation that are set in by four spaces.
+// examplesOf returns the parts of a component's documentation that are indented by four spaces.
 func examplesOf(doc string) (all []string) {
 	var now []string
 	for line := range strings.Lines(doc + "\nend\n") {
@@ -68,10 +68,10 @@ var registryName = regexp.MustCompile(`registry: (\w+)`)
 
 var outputNames = regexp.MustCompile(`output: (\w+)`)
 
-// lint completes an example to a whole pipeline and lints it.
+// lint completes an example to a pipeline and lints it.
 func lint(t *testing.T, text string) {
 	t.Helper()
-	if strings.HasPrefix(text, "- ") { // steps, where all of them are at home
+	if strings.HasPrefix(text, "- ") { // steps: a batcher accepts all of them
 		text = "batchers:\n  b:\n    output: out\n    processors:\n" + indented(text)
 	}
 	if names := cacheNames.FindAllStringSubmatch(text, -1); names != nil && !strings.Contains(text, "resources:") {
@@ -109,7 +109,7 @@ func lint(t *testing.T, text string) {
 	}
 	_, problems := config.Load([]string{file}, config.Options{})
 	for _, p := range problems {
-		// A pipe's other end is in another example, and files of tables are the reader's.
+		// The other end of a pipe is in another example, and examples name files of tables that don't exist.
 		if p.Code != "open-pipe" && p.Code != "missing-table" {
 			t.Errorf("%s\n%s", p, text)
 		}

@@ -81,7 +81,7 @@ func TestExamplesRun(t *testing.T) {
 		}},
 		{"redact.yaml", `{"buyer": {"email": "ada@x.org", "phone": "555123"}, "note": "ring twice"}`,
 			[]string{`{"buyer": {"email": "***", "phone": "…23"}, "note": null}`}},
-		{"sample.yaml", users(20), []string{`{"user":{"id":4}}`}}, // by a hash of the id
+		{"sample.yaml", userRequests(20), []string{`{"user":{"id":4}}`}}, // by a hash of the id
 		{"steps.yaml", `{"kind": "admin", "name": " Kim "}` + "\n" + `{"kind": "test"}`,
 			[]string{`{"name": "Kim","role":"owner"}`}},
 		{
@@ -112,8 +112,8 @@ func TestExamplesRun(t *testing.T) {
 	}
 }
 
-// users are this many requests, one of each user.
-func users(n int) (all string) {
+// userRequests are this many requests, one of each user.
+func userRequests(n int) (all string) {
 	for id := range n {
 		all += fmt.Sprintf(`{"user":{"id":%d}}`+"\n", id+1)
 	}

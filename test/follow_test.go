@@ -9,20 +9,20 @@ import (
 	"testing"
 )
 
-const followed = `
+const followPipeline = `
 inputs:
   logs: {file: {path: "logs/*.log", follow: true, checkpoint: state/cp}}
 outputs:
   out: {stdout: {}}
 `
 
-// TestAFollowerThatIsKilledLosesNothing kills flowd again and again while lines
-// are appended and files are rotated: together, the lives have written each line.
-func TestAFollowerThatIsKilledLosesNothing(t *testing.T) {
+// TestAKilledFollowerLosesNothing kills flowd several times while lines are appended and files
+// are rotated. Together, the processes must deliver each line.
+func TestAKilledFollowerLosesNothing(t *testing.T) {
 	t.Parallel()
 	const lives, each = 6, 4000
 	dir := t.TempDir()
-	config := write(t, dir, "p.yaml", followed)
+	config := write(t, dir, "p.yaml", followPipeline)
 	log := filepath.Join(dir, "logs", "a.log")
 	write(t, dir, "logs/a.log", "")
 	seen, written := map[string]bool{}, 0
@@ -38,7 +38,7 @@ func TestAFollowerThatIsKilledLosesNothing(t *testing.T) {
 	for life := range lives {
 		p := start(t, dir, "-c", config)
 		add(each / 2)
-		for range each / 4 { // more is in flight
+		for range each / 4 { // further lines are in flight
 			seen[p.Line()] = true
 		}
 		if life%2 == 0 {
@@ -49,7 +49,7 @@ func TestAFollowerThatIsKilledLosesNothing(t *testing.T) {
 		add(each / 2)
 		p.Signal(syscall.SIGKILL)
 		for line := range strings.Lines(p.Wait().Stdout) {
-			if whole, ok := strings.CutSuffix(line, "\n"); ok { // the last one may be cut off
+			if whole, ok := strings.CutSuffix(line, "\n"); ok { // the last line may be incomplete
 				seen[whole] = true
 			}
 		}
@@ -62,13 +62,13 @@ func TestAFollowerThatIsKilledLosesNothing(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0, "draining")
 
-	got := flowd(t, dir, "", "-c", write(t, dir, "once.yaml", strings.Replace(followed, "follow: true, ", "", 1)))
+	got := flowd(t, dir, "", "-c", write(t, dir, "once.yaml", strings.Replace(followPipeline, "follow: true, ", "", 1)))
 	if got.Want(t, 0); got.Stdout != "" {
-		t.Errorf("all was read, and %q came again", got.Stdout)
+		t.Errorf("all lines had been delivered, but %q was read again", got.Stdout)
 	}
 }
 
-const counted = `
+const checkpointPipeline = `
 inputs:
   in: {file: {path: in.ndjson, checkpoint: cp}}
 processors:
@@ -77,15 +77,15 @@ outputs:
   out: {stdout: {}}
 `
 
-func TestACheckpointedRunGoesOnBehindWhatWasDelivered(t *testing.T) {
+func TestACheckpointedRunSkipsDeliveredMessages(t *testing.T) {
 	dir := t.TempDir()
-	config := write(t, dir, "p.yaml", counted)
+	config := write(t, dir, "p.yaml", checkpointPipeline)
 	write(t, dir, "in.ndjson", `{"n":1}`+"\n")
 	if got := flowd(t, dir, "", "-c", config); got.Stdout != `{"n":1,"twice":2}`+"\n" {
 		t.Errorf("got %q", got.Stdout)
 	}
 	input := write(t, dir, "in.ndjson", `{"n":1}`+"\n"+`{"n":"x"}`+"\n"+`{"n":3}`+"\n")
-	for range 2 { // a source that keeps a position stops at what fails, and begins there again
+	for range 2 { // a source with a position stops at a failed message, and restarts there
 		got := flowd(t, dir, "", "-c", config)
 		if got.Want(t, 1, "in.ndjson, line 2", " returned"); strings.Contains(got.Stdout, `"n":1`) ||
 			strings.Contains(got.Stdout, "x") {
@@ -104,10 +104,10 @@ func TestACheckpointedRunGoesOnBehindWhatWasDelivered(t *testing.T) {
 	}
 }
 
-func TestABadCheckpointIsRefused(t *testing.T) {
+func TestABadCheckpointIsRejected(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "in.ndjson", `{"n":1}`+"\n")
-	one, two := write(t, dir, "one.yaml", counted), write(t, dir, "two.yaml", counted)
+	one, two := write(t, dir, "one.yaml", checkpointPipeline), write(t, dir, "two.yaml", checkpointPipeline)
 	flowd(t, dir, "", "-c", one, "-c", two).Want(t, 2, "two.yaml:3:44: inputs.in.file.checkpoint: cp is already used at",
 		"give each component its own file")
 	write(t, dir, "cp", "{")

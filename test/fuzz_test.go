@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// fuzzed are the fuzz targets of what reads data of others, or files, by package.
+// fuzzed has the fuzz targets of packages that decode external data or files.
 var fuzzed = map[string][]string{
 	"batchers/window": {"FuzzInstantsAreInBoundsOrRefused"},
 	"config":          {"FuzzLoad", "FuzzRewrite"},
@@ -56,31 +56,31 @@ var fuzzed = map[string][]string{
 	"schema":                       {"FuzzDecode", "FuzzMask", "FuzzScalars"},
 }
 
-// notFuzzed are packages with such functions and no target of their own.
+// notFuzzed has packages with such functions but without a fuzz target, and the reason.
 var notFuzzed = map[string]string{
-	"internal/components/builds":   "it decodes nothing: whatever it gets is a mistake",
-	"internal/formats":             "the formats that it lacks decode nothing",
-	"config/yamltext":              "FuzzLoad of config reads files by it",
-	"cmd/flowd/cli":                "what its own user types",
+	"internal/components/builds":   "decodes nothing: it rejects any input",
+	"internal/formats":             "formats that are left out of a build decode nothing",
+	"config/yamltext":              "FuzzLoad in config uses it to read files",
+	"cmd/flowd/cli":                "arguments of its own user",
 	"engine":                       "lists of names, decoded by schema",
 	"engine/polling":               "a name, decoded by schema",
 	"inputs/file":                  "paths of the configuration, decoded by schema",
 	"inputs/mqtt":                  "filters of the configuration, decoded by schema",
 	"internal/components/fields":   "paths, parsed by engine/doc",
-	"internal/operations/pipetest": "what config has decoded",
+	"internal/operations/pipetest": "tests that config has decoded",
 	"internal/formats/registry":    "the configuration, decoded by schema",
-	"internal/testing/steptest":    "what a test writes",
+	"internal/testing/steptest":    "text in a test",
 	"processors/decode":            "internal/formats/codec",
 	"processors/exec":              "the configuration, decoded by schema",
 	"processors/map":               "the configuration, decoded by schema",
 	"processors/pool":              "the configuration, decoded by schema",
 	"processors/sleep":             "a duration, parsed by schema",
 	"processors/steps":             "the configuration, decoded by schema",
-	"processors/state":             "what the step has written, checked by engine/doc",
+	"processors/state":             "state that the step itself has written, checked by engine/doc",
 	"processors/validate":          "the configuration, decoded by schema",
 }
 
-var reads = regexp.MustCompile(`^([dD]ecode|[dD]ecompress|[pP]arse|[uU]nmarshal|[uU]nseal)`)
+var decoderName = regexp.MustCompile(`^([dD]ecode|[dD]ecompress|[pP]arse|[uU]nmarshal|[uU]nseal)`)
 
 func TestEveryDecoderHasAFuzzTarget(t *testing.T) {
 	found, decodes := map[string][]string{}, map[string]string{}
@@ -102,7 +102,7 @@ func TestEveryDecoderHasAFuzzTarget(t *testing.T) {
 			case !ok:
 			case isTest && strings.HasPrefix(f.Name.Name, "Fuzz"):
 				found[pkg] = append(found[pkg], f.Name.Name)
-			case !isTest && reads.MatchString(f.Name.Name):
+			case !isTest && decoderName.MatchString(f.Name.Name):
 				decodes[pkg] = f.Name.Name
 			}
 		}
@@ -113,7 +113,7 @@ func TestEveryDecoderHasAFuzzTarget(t *testing.T) {
 	}
 	for pkg, name := range decodes {
 		if fuzzed[pkg] == nil && notFuzzed[pkg] == "" {
-			t.Errorf("%s.%s has no fuzz target (write one, or say in notFuzzed why it needs none)", pkg, name)
+			t.Errorf("%s.%s has no fuzz target (add one, or give the reason in notFuzzed)", pkg, name)
 		}
 	}
 	for pkg, targets := range fuzzed {
@@ -123,7 +123,7 @@ func TestEveryDecoderHasAFuzzTarget(t *testing.T) {
 	}
 	for pkg := range found {
 		if fuzzed[pkg] == nil {
-			t.Errorf("%s has fuzz targets that the table does not have: %v", pkg, found[pkg])
+			t.Errorf("the table fuzzed lacks the fuzz targets of %s: %v", pkg, found[pkg])
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/daemon"
 )
 
-// startGCS gives the URL of an emulator: FLOWD_TEST_GCS, or fake-gcs-server.
+// startGCS returns the URL of an emulator, from FLOWD_TEST_GCS or by starting fake-gcs-server.
 var startGCS = sync.OnceValues(func() (string, error) {
 	if address := os.Getenv("FLOWD_TEST_GCS"); address != "" {
 		return address, nil
@@ -37,7 +37,7 @@ var startGCS = sync.OnceValues(func() (string, error) {
 	return "http://" + address, err
 })
 
-// withGCS is an emulator with a bucket of the test's own; or it skips the test and says why.
+// withGCS returns the address of an emulator, with a new bucket, or skips the test.
 func withGCS(t *testing.T, bucket string) (address string) {
 	t.Helper()
 	address, err := startGCS()
@@ -53,8 +53,8 @@ func withGCS(t *testing.T, bucket string) (address string) {
 	return address
 }
 
-// names are the answer to a listing, as JSON.
-func names(t *testing.T, address, bucket string) string {
+// listObjects returns the names of all objects in a bucket, as JSON.
+func listObjects(t *testing.T, address, bucket string) string {
 	t.Helper()
 	res, err := http.Get(address + "/storage/v1/b/" + bucket + "/o?fields=" + url.QueryEscape("items(name)"))
 	if err != nil {
@@ -68,8 +68,8 @@ func names(t *testing.T, address, bucket string) string {
 	return string(text)
 }
 
-// TestGCSObjectsGoThereAndBack writes objects whole and in parts, reads them, and does all that can be done then.
-func TestGCSObjectsGoThereAndBack(t *testing.T) {
+// TestGCSRoundTrip writes objects in one request and in parts, and reads them with different actions afterwards.
+func TestGCSRoundTrip(t *testing.T) {
 	t.Parallel()
 	address := withGCS(t, "roundtrip")
 	dir := t.TempDir()
@@ -90,17 +90,17 @@ outputs:
       tags: {state: "new"}
 `, address))
 	in := fmt.Sprintf("{\"id\": 1, \"x\": %q}\n{\"id\": 2, \"x\": \"y\"}\n", long)
-	flowdWith(t, dir, in, "-c", out)
+	mustRun(t, dir, in, "-c", out)
 	again := flowd(t, dir, in, "-c", out)
 	again.Want(t, 1)
 	if !strings.Contains(again.Stderr, "exists already") {
-		t.Errorf("an object that exists: %s", again.Stderr)
+		t.Errorf("writing an existing object: %s", again.Stderr)
 	}
 	want := fmt.Sprintf(`{"by":"flöwd","id":1,"key":"in/1/ü+ %%.json","size":%d}
 {"by":"flöwd","id":2,"key":"in/2/ü+ %%.json","size":1}
 `, len(long))
 	for _, after := range []string{`{tag: {seen: "yes"}}`, `{move: "done/"}`} {
-		got := flowdWith(t, dir, "", "-c", write(t, dir, "in.yaml", fmt.Sprintf(`
+		got := mustRun(t, dir, "", "-c", write(t, dir, "in.yaml", fmt.Sprintf(`
 inputs:
   in: {gcs: {bucket: roundtrip, endpoint: %q, anonymous: true, prefix: in/, max_record: 32MiB, after: %s}}
 processors: [map: '{"id": id, "size": len(x), "key": meta("key"), "by": meta("made_by")}']
@@ -111,9 +111,9 @@ engine: {workers: 1}
 			t.Errorf("after %s: read %s, want %s", after, got, want)
 		}
 	}
-	if all := names(t, address, "roundtrip"); strings.Contains(all, "in/") || !strings.Contains(all, "done/1/ü+ %.json") ||
+	if all := listObjects(t, address, "roundtrip"); strings.Contains(all, "in/") || !strings.Contains(all, "done/1/ü+ %.json") ||
 		!strings.Contains(all, "done/2/ü+ %.json") {
-		t.Errorf("there are %s", all)
+		t.Errorf("the bucket has %s, want the objects in done/ only", all)
 	}
 	wrong := flowd(t, dir, "", "-c", write(t, dir, "wrong.yaml", fmt.Sprintf(`
 inputs: {in: {gcs: {bucket: missing, endpoint: %q, anonymous: true}}}

@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-var update = flag.Bool("update", false, "rewrite what golden files expect with what came out")
+var update = flag.Bool("update", false, "rewrite the expectations of golden files with the actual output")
 
 // TestGolden runs each file of testdata.
 func TestGolden(t *testing.T) {
@@ -27,7 +27,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// exits runs a command that must end with a code: exits 2 flowd lint bad.yaml
+// exits runs a command and checks its exit code: exits 2 flowd lint bad.yaml
 func exits(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/daemon"
 )
 
-// TestGroups runs several pipelines in one process: what is printed on SIGTTIN shows
-// each with its own lanes, and health is red once one of them has failed.
+// TestGroups runs several pipelines in one process. The report on SIGTTIN shows each with its
+// own lanes, and health checks fail once one pipeline has failed.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -28,7 +28,7 @@ engine: {workers: 1}
 `)
 	p := start(t, dir, "-c", "groups")
 	p.Send("one\n")
-	got := []string{p.Line(), p.Line(), p.Line()} // in whatever order
+	got := []string{p.Line(), p.Line(), p.Line()} // in any order
 	if slices.Sort(got); !slices.Equal(got, []string{"1", "2", "one"}) {
 		t.Errorf("stdout %q", got)
 	}
@@ -54,7 +54,7 @@ outputs: {out: {drop: {}}}
 			t.Errorf("%s: code %d\n%s%s", probe, got.Code, got.Stdout, got.Stderr)
 		}
 	}
-	p.Send("two\n") // the other continues
+	p.Send("two\n") // the other pipeline continues
 	if got := p.Line(); got != "two" {
 		t.Errorf("stdout %s", got)
 	}
@@ -62,7 +62,7 @@ outputs: {out: {drop: {}}}
 	p.Wait().Want(t, 1)
 }
 
-// freeAddress is one that nothing listens on, and that nothing else is given.
+// freeAddress returns an address on which nothing listens, and which no other test gets.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	ports, err := daemon.Ports(1)

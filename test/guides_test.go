@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// yamlBlock is a block of YAML in a guide that is a pipeline, a section of one, or steps.
-// One that is something else carries a word after `yaml`.
+// yamlBlock matches a block of YAML in a guide that is a pipeline, a section of one, or steps.
+// Other blocks have a word after `yaml`.
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-// TestDocsHaveExamplesThatLint completes each block to a pipeline and lints it.
-func TestDocsHaveExamplesThatLint(t *testing.T) {
+// TestExamplesInDocsLint completes each YAML block to a pipeline and lints it.
+func TestExamplesInDocsLint(t *testing.T) {
 	for name, value := range map[string]string{"PORT": "8080", "COUNTRY": "SG", "ALERTS": "http://127.0.0.1:8080",
 		"FLOWD_TOKEN": "t", "NATS_TOKEN": "t", "KAFKA_PASSWORD": "t"} {
 		t.Setenv(name, value)
@@ -27,8 +27,8 @@ func TestDocsHaveExamplesThatLint(t *testing.T) {
 
 var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 
-// TestDocsHaveProgramsThatBuild builds the programs for Go users.
-func TestDocsHaveProgramsThatBuild(t *testing.T) {
+// TestProgramsInDocsBuild builds each Go block.
+func TestProgramsInDocsBuild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links whole programs")
 	}
@@ -49,20 +49,19 @@ func TestDocsHaveProgramsThatBuild(t *testing.T) {
 
 var link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 
-// TestDocsLinkToWhatIsThere follows the links between files.
-func TestDocsLinkToWhatIsThere(t *testing.T) {
+// TestLinksInDocsWork checks that linked files exist.
+func TestLinksInDocsWork(t *testing.T) {
 	for _, path := range append(guides(t), filepath.Join(repo, "README.md"), filepath.Join(repo, "CONTRIBUTING.md"),
 		filepath.Join(repo, "CHANGELOG.md")) {
 		for _, m := range link.FindAllStringSubmatch(read(t, path), -1) {
 			if found, err := filepath.Glob(filepath.Join(filepath.Dir(path), m[1])); err != nil || len(found) == 0 {
-				t.Errorf("%s links to %s, which is not there", filepath.Base(path), m[1])
+				t.Errorf("%s links to %s, which does not exist", filepath.Base(path), m[1])
 			}
 		}
 	}
 }
 
-// TestDocsNameEveryGuide looks for each guide in README.md.
-func TestDocsNameEveryGuide(t *testing.T) {
+func TestREADMELinksEveryGuide(t *testing.T) {
 	readme := read(t, repo, "README.md")
 	for _, path := range guides(t) {
 		if name := "docs/" + filepath.Base(path); !strings.Contains(readme, name) {
@@ -71,7 +70,7 @@ func TestDocsNameEveryGuide(t *testing.T) {
 	}
 }
 
-// guides are the documents for users that people write.
+// guides returns the paths of the hand-written documents in docs.
 func guides(t *testing.T) (all []string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(repo, "docs", "*.md"))

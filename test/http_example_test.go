@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// TestExamplesOfHTTPAreClean lints their files, and runs their tests by the command of their README.md.
+// TestExamplesOfHTTPAreClean lints the examples, and runs their tests with the command in their README.md.
 func TestExamplesOfHTTPAreClean(t *testing.T) {
 	for _, folder := range []string{"api-polling", "http-enrichment"} {
 		flowd(t, repo, "", "lint", example(folder, "pipeline.yaml")).Want(t, 0, "0 errors, 0 warnings")
@@ -24,7 +24,7 @@ func TestExamplesOfHTTPAreClean(t *testing.T) {
 	}
 }
 
-// TestAPIPolling runs the command of its README.md against an API that answers as PostgREST does, kills it, and goes on.
+// TestAPIPolling runs the command in the example's README.md with an API like PostgREST's, kills it, and starts it again.
 func TestAPIPolling(t *testing.T) {
 	var most atomic.Int64
 	most.Store(250)
@@ -58,7 +58,7 @@ func TestAPIPolling(t *testing.T) {
 				return
 			}
 			if time.Now().After(late) {
-				t.Fatalf("order %d is not there after %v", id, deadline)
+				t.Fatalf("order %d has not arrived after %v", id, deadline)
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func TestAPIPolling(t *testing.T) {
 	}
 }
 
-// TestHTTPEnrichment runs the command of its README.md twice, with a server of its files.
+// TestHTTPEnrichment runs the command in the example's README.md twice, with a server for the example's files.
 func TestHTTPEnrichment(t *testing.T) {
 	files := http.FileServer(http.Dir(filepath.Join(repo, "examples", "http-enrichment")))
 	var mu sync.Mutex // guards asked
@@ -113,6 +113,6 @@ func TestHTTPEnrichment(t *testing.T) {
 		}
 	}
 	if len(asked) != 4 {
-		t.Errorf("the server was asked %d times: %q, want once for each customer, and once more", len(asked), asked)
+		t.Errorf("the server got %d requests, want one for each of 3 customers and one retry: %q", len(asked), asked)
 	}
 }

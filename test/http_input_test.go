@@ -100,8 +100,8 @@ func (f *feed) events(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// copied is how many records a file has, each at least once; others fail the test.
-func copied(t *testing.T, path string) int {
+// countRecords is how many records a file has, each at least once; others fail the test.
+func countRecords(t *testing.T, path string) int {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -126,7 +126,7 @@ func copied(t *testing.T, path string) int {
 }
 
 // What polls or follows a server and is killed again and again has each record in the end.
-func TestAnHTTPInputThatIsKilledLosesNothing(t *testing.T) {
+func TestAKilledHTTPInputLosesNothing(t *testing.T) {
 	const lives = 3
 	inputs := map[string]struct {
 		config  string
@@ -160,9 +160,9 @@ engine: {restart: {backoff: 5ms, max_backoff: 20ms}}
 			out := filepath.Join(dir, "out.ndjson")
 			reaches := func(n int) {
 				t.Helper()
-				for late := time.Now().Add(deadline); copied(t, out) < n; time.Sleep(5 * time.Millisecond) {
+				for late := time.Now().Add(deadline); countRecords(t, out) < n; time.Sleep(5 * time.Millisecond) {
 					if time.Now().After(late) {
-						t.Fatalf("%d records after %v, want %d", copied(t, out), deadline, n)
+						t.Fatalf("%d records after %v, want %d", countRecords(t, out), deadline, n)
 					}
 				}
 			}
@@ -194,7 +194,7 @@ engine: {restart: {backoff: 5ms, max_backoff: 20ms}}
 }
 
 // A step and an output that need tokens: the server of tokens is down at first, and a token ends before its time.
-func TestTokensOfOAuth(t *testing.T) {
+func TestOAuthTokensAreRenewed(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
 	var down, calls atomic.Int64

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestHTTPExample posts to the server of the example: the answer arrives when the event is
-// in the file.
+// TestHTTPExample posts to the example's server. The response arrives once the event is in the
+// file.
 func TestHTTPExample(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, "-c", filepath.Join(repo, "examples", "http-to-file.yaml"), "-s",
@@ -48,20 +48,20 @@ func TestHTTPExample(t *testing.T) {
 	p.Wait()
 }
 
-// TestWebhooksExample signs as its comment does.
+// TestWebhooksExample signs requests as the comment in the example says.
 func TestWebhooksExample(t *testing.T) {
 	t.Setenv("GITHUB_SECRET", "It's a Secret to Everybody")
 	dir := t.TempDir()
 	p := start(t, dir, "-c", filepath.Join(repo, "examples", "webhooks.yaml"), "-s",
 		"inputs.github.http_server.listen=127.0.0.1:0")
 	url := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
-	const sum = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17" // as GitHub's documentation has it
+	const sum = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17" // from GitHub's documentation
 	for _, tt := range []struct {
 		body, sum string
 		status    int
 	}{
 		{"Hello, World!", sum, http.StatusOK},
-		{"Hello, World!", sum, http.StatusOK}, // again
+		{"Hello, World!", sum, http.StatusOK}, // a repeated delivery
 		{"Hello, world!", sum, http.StatusUnauthorized},
 		{"Hello, World!", sum[1:], http.StatusUnauthorized},
 	} {
@@ -87,9 +87,9 @@ func TestWebhooksExample(t *testing.T) {
 	}
 }
 
-// TestAnHTTPOutputIsTriedAgain writes to a server that is down for two requests
-// and does not take one of the messages at all.
-func TestAnHTTPOutputIsTriedAgain(t *testing.T) {
+// TestAnHTTPOutputRetries writes to a server that fails two requests, and that always rejects
+// one of the messages.
+func TestAnHTTPOutputRetries(t *testing.T) {
 	var mu sync.Mutex
 	var got []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,12 +14,12 @@ import (
 
 const module = "github.com/flowd-io/flowd"
 
-type row struct{ packages, imports string }
+type importRule struct{ packages, imports string }
 
-// house says what packages may import of this module: the picture of CONTRIBUTING.md as a table. The first row with a
+// importRules says what packages may import of this module: the picture of CONTRIBUTING.md as a table. The first row with a
 // pattern, as of path.Match, that matches a package counts. The groups of internal are rows of their own: each may import
 // what stands above it, never what stands below.
-var house = []row{
+var importRules = []importRule{
 	{"schema engine/doc docs", ""},
 	{"engine/expr/internal/fake", ""},
 	{"engine/expr", "engine/doc engine/expr/internal/* schema"},
@@ -96,20 +96,20 @@ const yamlReaders = "config/yamltext internal/formats/codec internal/migrate int
 
 func TestImportsFollowTheDiagram(t *testing.T) {
 	used := map[[2]string]bool{} // a row of house and a pattern in it
-	for _, p := range list(t) {
+	for _, p := range goList(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
-		row := slices.IndexFunc(house, func(r row) bool { return match(r.packages, name) != "" })
+		row := slices.IndexFunc(importRules, func(r importRule) bool { return match(r.packages, name) != "" })
 		if row < 0 {
 			t.Errorf("%s has no place in the house (give it one in the table in test/imports_test.go)", name)
 			continue
 		}
-		allowed := func(imported string) string { return match(house[row].imports, imported) }
+		allowed := func(imported string) string { return match(importRules[row].imports, imported) }
 		for _, i := range p.Imports {
 			if rel, ours := strings.CutPrefix(i, module+"/"); ours {
 				if by := allowed(rel); by == "" {
 					t.Errorf("%s may not import %s (see the table in test/imports_test.go)", name, rel)
 				} else {
-					used[[2]string{house[row].packages, by}] = true
+					used[[2]string{importRules[row].packages, by}] = true
 				}
 			}
 			if !strings.HasPrefix(i, module) && strings.Contains(i, "yaml") && match(yamlReaders, name) == "" {
@@ -127,7 +127,7 @@ func TestImportsFollowTheDiagram(t *testing.T) {
 		}
 	}
 
-	for _, r := range house {
+	for _, r := range importRules {
 		for imported := range strings.FieldsSeq(r.imports) {
 			if match(public, imported) == "" && !used[[2]string{r.packages, imported}] {
 				t.Errorf("none of %s imports %s: remove the permission", r.packages, imported)
@@ -146,13 +146,13 @@ func match(patterns, pkg string) string {
 	return ""
 }
 
-type listed struct {
+type goPackage struct {
 	ImportPath                         string
 	Imports, TestImports, XTestImports []string
 }
 
-// list is what `go list` knows of the packages of this module.
-func list(t *testing.T) []listed {
+// goList is what `go list` knows of the packages of this module.
+func goList(t *testing.T) []goPackage {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
 	cmd.Dir = repo
@@ -160,9 +160,9 @@ func list(t *testing.T) []listed {
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	var all []listed
+	var all []goPackage
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p listed
+		var p goPackage
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			return all
 		} else if err != nil {

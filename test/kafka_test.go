@@ -21,11 +21,11 @@ outputs:
 engine: {order_by: 'meta("key")', exactly_once: %[4]t, rate_limit: {messages: 400, per: 50ms}}
 `
 
-// quickGroups lets members be missed soon.
+// quickGroups allows short session timeouts, so that brokers notice dead members soon.
 var quickGroups = kfake.GroupMinSessionTimeout(time.Second)
 
-// settledBy waits until a group has settled n messages of a topic.
-func settledBy(t *testing.T, c *kafkatest.Cluster, group, topic string, n int64) {
+// waitForCommits waits until a consumer group has committed n messages of a topic.
+func waitForCommits(t *testing.T, c *kafkatest.Cluster, group, topic string, n int64) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -34,13 +34,13 @@ func settledBy(t *testing.T, c *kafkatest.Cluster, group, topic string, n int64)
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("after %v %d of %d messages are settled", deadline, c.Committed(t, group, topic), n)
+			t.Fatalf("%d of %d messages are committed after %v", c.Committed(t, group, topic), n, deadline)
 		}
 	}
 }
 
-// arrived is how many messages are in a topic, and how many of them are repetitions.
-func arrived(t *testing.T, c *kafkatest.Cluster, topic string) (distinct, repeated int) {
+// countArrived counts different messages in a topic, and duplicates.
+func countArrived(t *testing.T, c *kafkatest.Cluster, topic string) (distinct, repeated int) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, r := range c.Read(t, topic) {
@@ -52,9 +52,9 @@ func arrived(t *testing.T, c *kafkatest.Cluster, topic string) (distinct, repeat
 	return len(seen), repeated
 }
 
-// relayed has flowd relay n messages from a topic to another, with and without transactions. disturb does something
-// meanwhile. Each message arrives, and in transactions once.
-func relayed(t *testing.T, n int, disturb func(r *kafkaRelaying)) {
+// testKafkaRelay copies n messages from a topic to another, with and without transactions, and calls disturb meanwhile.
+// Each message must arrive, and with transactions exactly once.
+func testKafkaRelay(t *testing.T, n int, disturb func(r *kafkaRelaying)) {
 	for _, once := range []bool{false, true} {
 		t.Run(fmt.Sprintf("exactly once %t", once), func(t *testing.T) {
 			t.Parallel()
@@ -64,40 +64,40 @@ func relayed(t *testing.T, n int, disturb func(r *kafkaRelaying)) {
 			r := &kafkaRelaying{T: t, c: c, in: in, dir: t.TempDir(), text: fmt.Sprintf(kafkaRelay, c.Brokers, in, out, once)}
 			r.start()
 			disturb(r)
-			r.settled(n)
+			r.waitForCommits(n)
 			r.Signal(syscall.SIGTERM)
 			r.Wait().Want(t, 0)
-			distinct, repeated := arrived(t, c, out)
+			distinct, repeated := countArrived(t, c, out)
 			if distinct != n || (once || r.never) && repeated > 0 {
-				t.Errorf("%d of %d messages arrived, %d of them more than once", distinct, n, repeated)
+				t.Errorf("%d of %d messages arrived, with %d duplicates", distinct, n, repeated)
 			}
-			t.Logf("%d messages, %d came twice", n, repeated)
+			t.Logf("%d messages, %d duplicates", n, repeated)
 		})
 	}
 }
 
-// kafkaRelaying is a flowd that relays.
+// kafkaRelaying is a flowd that copies a topic.
 type kafkaRelaying struct {
 	*testing.T
 	*process
 	c             *kafkatest.Cluster
 	in, dir, text string
-	never         bool // not even without transactions is a message repeated
+	never         bool // duplicates are an error even without transactions
 }
 
 func (r *kafkaRelaying) start() {
 	r.process = start(r.T, r.dir, "-c", write(r.T, r.dir, "relay.yaml", r.text))
 }
 
-// settled waits until n messages are.
-func (r *kafkaRelaying) settled(n int) { settledBy(r.T, r.c, "g", r.in, int64(n)) }
+// waitForCommits waits until n messages are committed.
+func (r *kafkaRelaying) waitForCommits(n int) { waitForCommits(r.T, r.c, "g", r.in, int64(n)) }
 
-// TestKafkaKilled kills flowd in mid-stream, again and again.
+// TestKafkaKilled kills flowd several times while messages flow.
 func TestKafkaKilled(t *testing.T) {
 	t.Parallel()
-	relayed(t, 1500*(*kills+1), func(r *kafkaRelaying) {
+	testKafkaRelay(t, 1500*(*kills+1), func(r *kafkaRelaying) {
 		for i := range *kills {
-			r.settled(1000 * (i + 1))
+			r.waitForCommits(1000 * (i + 1))
 			r.Signal(syscall.SIGKILL)
 			_ = r.Cmd.Wait()
 			r.start()
@@ -108,32 +108,32 @@ func TestKafkaKilled(t *testing.T) {
 // TestKafkaNetwork cuts all connections while messages flow.
 func TestKafkaNetwork(t *testing.T) {
 	t.Parallel()
-	relayed(t, 6000, func(r *kafkaRelaying) {
+	testKafkaRelay(t, 6000, func(r *kafkaRelaying) {
 		for i := range 5 {
-			r.settled(800 * (i + 1))
+			r.waitForCommits(800 * (i + 1))
 			r.c.Cut()
 		}
 	})
 }
 
-// TestKafkaRestarted ends the brokers while messages flow, and starts them with what they have on disk.
+// TestKafkaRestarted restarts the brokers with their data while messages flow.
 func TestKafkaRestarted(t *testing.T) {
 	t.Parallel()
-	relayed(t, 6000, func(r *kafkaRelaying) {
+	testKafkaRelay(t, 6000, func(r *kafkaRelaying) {
 		for i := range 3 {
-			r.settled(1200 * (i + 1))
+			r.waitForCommits(1200 * (i + 1))
 			r.c.Restart(r.T)
 		}
 	})
 }
 
-// TestKafkaReloaded replaces the plan in mid-stream: the connection stays, and so does the transaction.
+// TestKafkaReloaded reloads the pipeline while messages flow. The connection and the transaction continue.
 func TestKafkaReloaded(t *testing.T) {
 	t.Parallel()
-	relayed(t, 6000, func(r *kafkaRelaying) {
+	testKafkaRelay(t, 6000, func(r *kafkaRelaying) {
 		r.never = true
 		for i := range 3 {
-			r.settled(1000 * (i + 1))
+			r.waitForCommits(1000 * (i + 1))
 			write(r.T, r.dir, "relay.yaml",
 				strings.Replace(r.text, "engine: {", fmt.Sprintf("engine: {timeout: %ds, ", 20+i), 1))
 			r.Signal(syscall.SIGHUP)
@@ -141,8 +141,8 @@ func TestKafkaReloaded(t *testing.T) {
 	})
 }
 
-// TestKafkaGone says what is wrong when there is no broker, and when it is the wrong one.
-func TestKafkaGone(t *testing.T) {
+// TestKafkaUnavailable checks the error when no broker is reachable.
+func TestKafkaUnavailable(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := write(t, dir, "relay.yaml", fmt.Sprintf(kafkaRelay, "127.0.0.1:1", "in", "out", false))

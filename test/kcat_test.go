@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// kcat runs a Kafka client that is not ours, of librdkafka, against a cluster.
-func kcat(t *testing.T, c *kafkatest.Cluster, stdin string, args ...string) string {
+// runKcat runs kcat, a client based on librdkafka, with a cluster.
+func runKcat(t *testing.T, c *kafkatest.Cluster, stdin string, args ...string) string {
 	t.Helper()
 	r := command(t, t.TempDir(), stdin, debian.Program(t, "kcat", "kcat"), append([]string{"-b", c.Brokers}, args...)...)
 	if r.Code != 0 {
@@ -24,14 +24,14 @@ func kcat(t *testing.T, c *kafkatest.Cluster, stdin string, args ...string) stri
 	return r.Stdout
 }
 
-// consumed is what kcat reads of a topic until its end, one record a line, sorted.
-func consumed(t *testing.T, c *kafkatest.Cluster, topic, format string, args ...string) []string {
+// kcatRead reads a topic to its end with kcat, and returns sorted lines of a record each.
+func kcatRead(t *testing.T, c *kafkatest.Cluster, topic, format string, args ...string) []string {
 	t.Helper()
-	out := kcat(t, c, "", append([]string{"-C", "-q", "-e", "-t", topic, "-f", format + "\n"}, args...)...)
+	out := runKcat(t, c, "", append([]string{"-C", "-q", "-e", "-t", topic, "-f", format + "\n"}, args...)...)
 	return slices.Sorted(strings.Lines(out))
 }
 
-// TestKcatReadsWhatFlowdWrites of each compression, and sends equal keys to the same partitions.
+// TestKcatReadsWhatFlowdWrites tests all compressions. Equal keys must go to the same partitions as with librdkafka.
 func TestKcatReadsWhatFlowdWrites(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Any(t)
@@ -54,22 +54,22 @@ outputs:
   out: {kafka: {brokers: %q, topic: %s, key: key, timestamp: %d + id, headers: {id: "$(id)"}, compression: %s}}
 `, c.Brokers, ours, now, codec))
 			flowd(t, dir, in.String(), "-c", "p.yaml").Want(t, 0, "200 delivered")
-			kcat(t, c, records.String(), "-P", "-t", theirs, "-K", "|", "-X", "topic.partitioner=murmur2_random", "-z", codec)
-			got, want := consumed(t, c, ours, "%p %k %s"), consumed(t, c, theirs, "%p %k %s")
+			runKcat(t, c, records.String(), "-P", "-t", theirs, "-K", "|", "-X", "topic.partitioner=murmur2_random", "-z", codec)
+			got, want := kcatRead(t, c, ours, "%p %k %s"), kcatRead(t, c, theirs, "%p %k %s")
 			if diff := cmp.Diff(want, got); diff != "" || len(got) != 200 {
 				t.Fatalf("flowd and librdkafka differ: %d records, -want +got\n%.2000s", len(got), diff)
 			}
-			rest := consumed(t, c, ours, "%T %h")
+			rest := kcatRead(t, c, ours, "%T %h")
 			for i := range 200 {
 				if line := fmt.Sprintf("%d tenant=t1,via=b,via=a,id=%d\n", now+int64(i), i); !slices.Contains(rest, line) {
-					t.Fatalf("no record has %q, but one %q", line, rest[:1])
+					t.Fatalf("no record has %q; one has %q", line, rest[:1])
 				}
 			}
 		})
 	}
 }
 
-// TestFlowdReadsWhatKcatWrites with each compression: keys, headers, values that are empty or missing.
+// TestFlowdReadsWhatKcatWrites tests all compressions, with keys, headers, and empty and missing values.
 func TestFlowdReadsWhatKcatWrites(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Any(t)
@@ -77,7 +77,7 @@ func TestFlowdReadsWhatKcatWrites(t *testing.T) {
 		t.Run(codec, func(t *testing.T) {
 			topic := c.Topic(t, 3)
 			pad := strings.Repeat("pad", 1000)
-			kcat(t, c, "k1|one "+pad+"\nk2|two "+pad+"\n|none "+pad+"\nk3|\n", "-P", "-t", topic, "-K", "|", "-Z", "-z", codec,
+			runKcat(t, c, "k1|one "+pad+"\nk2|two "+pad+"\n|none "+pad+"\nk3|\n", "-P", "-t", topic, "-K", "|", "-Z", "-z", codec,
 				"-H", "a=1", "-H", "b=x y", "-H", "a=2")
 			dir := t.TempDir()
 			write(t, dir, "p.yaml", fmt.Sprintf(`
@@ -89,7 +89,7 @@ outputs:
   out: {file: {path: out.ndjson}}
 `, c.Brokers, topic, topic))
 			p := start(t, dir, "-c", "p.yaml")
-			settledBy(t, c, "g-"+topic, topic, 4)
+			waitForCommits(t, c, "g-"+topic, topic, 4)
 			p.Signal(syscall.SIGTERM)
 			p.Wait().Want(t, 0, "4 delivered")
 			got := slices.Sorted(strings.Lines(strings.ReplaceAll(read(t, dir, "out.ndjson"), pad, "…")))
@@ -106,7 +106,8 @@ outputs:
 	}
 }
 
-// TestKcatSeesEachMessageOfTransactionsOnce reads what is committed while flowd is killed in mid-stream.
+// TestKcatSeesEachMessageOfTransactionsOnce kills flowd several times during transactions. kcat must read each committed
+// message once.
 func TestKcatSeesEachMessageOfTransactionsOnce(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t, quickGroups)
@@ -116,23 +117,23 @@ func TestKcatSeesEachMessageOfTransactionsOnce(t *testing.T) {
 	r := &kafkaRelaying{T: t, c: c, in: in, dir: t.TempDir(), text: fmt.Sprintf(kafkaRelay, c.Brokers, in, out, true)}
 	r.start()
 	for i := range 2 {
-		r.settled(1000 * (i + 1))
+		r.waitForCommits(1000 * (i + 1))
 		r.Signal(syscall.SIGKILL)
 		_ = r.Cmd.Wait()
 		r.start()
 	}
-	r.settled(n)
+	r.waitForCommits(n)
 	r.Signal(syscall.SIGTERM)
 	r.Wait().Want(t, 0)
-	c.Read(t, out) // waits for the transaction of who was killed to end
+	c.Read(t, out) // waits until the transaction of the killed process has been aborted
 	seen := map[string]int{}
-	for _, line := range consumed(t, c, out, "%s", "-X", "isolation.level=read_committed") {
+	for _, line := range kcatRead(t, c, out, "%s", "-X", "isolation.level=read_committed") {
 		seen[line]++
 	}
 	if most := slices.Max(slices.Collect(maps.Values(seen))); len(seen) != n || most > 1 {
-		t.Errorf("kcat sees %d of %d messages, one of them %d times", len(seen), n, most)
+		t.Errorf("kcat reads %d of %d messages, at least one of them %d times", len(seen), n, most)
 	}
-	if all := consumed(t, c, out, "%s", "-X", "isolation.level=read_uncommitted"); len(all) < n {
-		t.Errorf("without transactions it sees %d", len(all))
+	if all := kcatRead(t, c, out, "%s", "-X", "isolation.level=read_uncommitted"); len(all) < n {
+		t.Errorf("with read_uncommitted, kcat reads %d messages, want at least %d", len(all), n)
 	}
 }

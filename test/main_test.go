@@ -1,6 +1,6 @@
-// Package test runs whole pipelines against the built binary. A golden case is
-// one file in testdata: commands, pipeline, input and expected output (see
-// testdata/README.md). What needs timing or signals is Go.
+// Package test runs whole pipelines with the built binary. A golden case is one file in
+// testdata with commands, pipeline, input and expected output (see testdata/README.md).
+// Tests that need timing or signals are written in Go.
 package test
 
 import (
@@ -14,16 +14,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-// repo is the root of the repository; binary the flowd that was built of it.
+// repo is the root of the repository, binary the flowd built from it.
 var repo, binary string
 
 func TestMain(m *testing.M) {
-	if addr := os.Getenv(natsAddress); addr != "" { // this process is a NATS server
+	if addr := os.Getenv(natsAddress); addr != "" { // run as a NATS server instead
 		serveNATS(addr)
 		return
 	}
 	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // most wait for processes, and compute nothing
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // most tests only wait for processes
 		_ = f.Value.Set("4")
 	}
 	code, err := buildAndRun(m)
@@ -46,16 +46,16 @@ func buildAndRun(m *testing.M) (int, error) {
 	code := m.Run()
 	stopEmulator()
 	http.DefaultClient.CloseIdleConnections()
-	if code != 0 { // a test that gives up leaves things behind
+	if code != 0 { // a failed test may leave goroutines behind
 		return code, nil
 	}
 	return 0, goleak.Find(
-		// RabbitMQ lives as long as the tests.
+		// RabbitMQ runs as long as the tests.
 		goleak.IgnoreAnyFunction("github.com/flowd-io/flowd/internal/testing/daemon.(*Process).wait"),
 	)
 }
 
-// What flowdtest does for all packages with the binary, by the names that this one uses.
+// Shorter names for package flowdtest.
 type (
 	process = flowdtest.Process
 	result  = flowdtest.Result

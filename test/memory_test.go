@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// mostMemory is what a pipeline with the default engine.max_in_flight.bytes may take, in MiB: the
-// hungriest row takes 215 to 275, as the collector happens to run.
+// mostMemory limits the memory of a pipeline with the default engine.max_in_flight.bytes, in MiB. The
+// largest test case takes 215 to 275, depending on when the collector runs.
 const mostMemory = 320
 
-// What steps make of small messages is in flight like what was read: each row would take
-// gigabytes if it were not.
-func TestWhatStepsAddIsBounded(t *testing.T) {
+// The output of steps counts against max_in_flight, like messages that were read. Otherwise each test
+// case would take gigabytes.
+func TestMemoryOfStepsIsBounded(t *testing.T) {
 	long := func(n int) string { return fmt.Sprintf(`repeat("x", %d)`, n) }
 	lines := func(n int, line string) string { return strings.Repeat(line+"\n", n) }
 	numbers := "[" + strings.TrimSuffix(strings.Repeat("7,", 100), ",") + "]"
@@ -78,14 +78,14 @@ batchers: {b: {batch: {size: 400, timeout: 1h}, output: out, processors: [{archi
 			}
 			t.Logf("%d MiB", mib)
 			if mib == 0 || mib > mostMemory {
-				t.Errorf("%d MiB of memory were used", mib)
+				t.Errorf("used %d MiB of memory, want at most %d", mib, mostMemory)
 			}
 		})
 	}
 }
 
-// Requests that are small until a step unpacks them: each alone just fits.
-func TestManyBombsAtOnce(t *testing.T) {
+// Each request is small until a step decompresses it, and then just fits.
+func TestMemoryOfManyGzipBombsIsBounded(t *testing.T) {
 	t.Parallel()
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -117,10 +117,10 @@ func TestManyBombsAtOnce(t *testing.T) {
 			switch resp.StatusCode {
 			case http.StatusOK:
 				ok.Add(1)
-			case http.StatusServiceUnavailable: // full, while others are unpacked
+			case http.StatusServiceUnavailable: // full, while others are decompressed
 				refused.Add(1)
 			default:
-				t.Errorf("answered %s", resp.Status)
+				t.Errorf("got %s", resp.Status)
 			}
 		})
 	}
@@ -130,18 +130,18 @@ func TestManyBombsAtOnce(t *testing.T) {
 	}
 	mib, running := peakMemory(p.Cmd.Process.Pid)
 	if !running {
-		t.Fatal("the process has ended")
+		t.Fatal("flowd has exited")
 	}
 	t.Logf("%d MiB, %d accepted", mib, ok.Load())
 	if mib > mostMemory {
-		t.Errorf("%d MiB of memory were used", mib)
+		t.Errorf("used %d MiB of memory, want at most %d", mib, mostMemory)
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Wait()
 }
 
-// peakMemory is the most memory a process has had resident, in MiB; false once it has ended. The
-// system's usage report of an ended child won't do: it counts what the parent had at the fork.
+// peakMemory returns the peak resident memory of a process, in MiB, or false once it has exited.
+// The resource usage of an exited child can't be used: it includes the parent's memory at the fork.
 func peakMemory(pid int) (int, bool) {
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -155,7 +155,7 @@ func peakMemory(pid int) (int, bool) {
 	return kib >> 10, err == nil
 }
 
-// peakUntilEnd looks at a process's peak until it ends.
+// peakUntilEnd samples the peak memory of a process until it exits.
 func peakUntilEnd(pid int) int {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()

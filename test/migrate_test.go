@@ -11,8 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// What flowd migrate makes of the configurations that its own package tests is checked by the command: what was
-// translated whole lints, but for variables that are not set here, and its tests pass.
+// The expected results of package migrate's tests must lint, and their own tests must pass. Incompletely translated files
+// are left out.
 func TestMigratedFilesLintAndTheirTestsPass(t *testing.T) {
 	names, err := filepath.Glob("../internal/migrate/testdata/*.txtar")
 	if err != nil || len(names) == 0 {
@@ -33,7 +33,7 @@ func TestMigratedFilesLintAndTheirTestsPass(t *testing.T) {
 			if err := os.WriteFile(file, f.Data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Contains(f.Data, []byte("inputs:")) { // resources alone are for others to include
+			if !bytes.Contains(f.Data, []byte("inputs:")) { // a file of resources only is for other files to include
 				file = filepath.Join(dir, "includes.yaml")
 				text := "include: " + out + "\ninputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}}}\n"
 				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

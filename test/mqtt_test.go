@@ -30,9 +30,9 @@ type mqttRelaying struct {
 	came      map[string]int // messages that have arrived, and how often
 }
 
-// mqttRelayed has flowd relay n messages with each version and QoS, while disturb does something. Each message arrives,
+// testMQTTRelay has flowd relay n messages with each version and QoS, while disturb does something. Each message arrives,
 // and nothing else.
-func mqttRelayed(t *testing.T, n int, disturb func(r *mqttRelaying, p *proxy)) {
+func testMQTTRelay(t *testing.T, n int, disturb func(r *mqttRelaying, p *proxy)) {
 	s := mqtttest.Shared(t)
 	for _, version := range []string{"5", "3.1.1"} {
 		for qos := byte(1); qos <= 2; qos++ {
@@ -50,7 +50,7 @@ func mqttRelayed(t *testing.T, n int, disturb func(r *mqttRelaying, p *proxy)) {
 					c.Publish(t, topic+"/a", qos, fmt.Sprintf("m%d", i))
 				}
 				disturb(r, p)
-				r.arrived(n)
+				r.waitForMessages(n)
 				r.Signal(syscall.SIGTERM)
 				r.Wait().Want(t, 0)
 				twice := 0
@@ -68,8 +68,8 @@ func mqttRelayed(t *testing.T, n int, disturb func(r *mqttRelaying, p *proxy)) {
 
 func (r *mqttRelaying) start() { r.process = start(r.T, r.dir, "-c", r.file) }
 
-// arrived waits until n different messages have arrived.
-func (r *mqttRelaying) arrived(n int) {
+// waitForMessages waits until n different messages have arrived.
+func (r *mqttRelaying) waitForMessages(n int) {
 	r.Helper()
 	for late := time.After(deadline); len(r.came) < n; {
 		select {
@@ -84,9 +84,9 @@ func (r *mqttRelaying) arrived(n int) {
 // TestMQTTKilled kills flowd in mid-stream, again and again: the session is resumed, and no message is lost.
 func TestMQTTKilled(t *testing.T) {
 	t.Parallel()
-	mqttRelayed(t, 600*(*kills+1), func(r *mqttRelaying, _ *proxy) {
+	testMQTTRelay(t, 600*(*kills+1), func(r *mqttRelaying, _ *proxy) {
 		for i := range *kills {
-			r.arrived(400 * (i + 1))
+			r.waitForMessages(400 * (i + 1))
 			r.Signal(syscall.SIGKILL)
 			_ = r.Cmd.Wait()
 			r.start()
@@ -97,9 +97,9 @@ func TestMQTTKilled(t *testing.T) {
 // TestMQTTNetwork cuts all connections while messages flow.
 func TestMQTTNetwork(t *testing.T) {
 	t.Parallel()
-	mqttRelayed(t, 2400, func(r *mqttRelaying, p *proxy) {
+	testMQTTRelay(t, 2400, func(r *mqttRelaying, p *proxy) {
 		for i := range 4 {
-			r.arrived(400 * (i + 1))
+			r.waitForMessages(400 * (i + 1))
 			p.cut()
 		}
 	})

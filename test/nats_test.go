@@ -33,8 +33,8 @@ func (r *natsRelaying) start() {
 	r.process = start(r.T, r.dir, "-c", write(r.T, r.dir, "relay.yaml", r.text))
 }
 
-// acknowledged waits until the first n messages are.
-func (r *natsRelaying) acknowledged(n int) {
+// waitForAcks waits until the first n messages are.
+func (r *natsRelaying) waitForAcks(n int) {
 	r.Helper()
 	natstest.Until(r.T, fmt.Sprintf("%d acknowledged", n), func() bool {
 		c, err := r.s.JS.Consumer(r.Context(), "IN", "relay")
@@ -42,9 +42,9 @@ func (r *natsRelaying) acknowledged(n int) {
 	})
 }
 
-// natsRelayed relays n messages of a few subjects. disturb does something meanwhile. Each arrives. It says how many
+// testNATSRelay relays n messages of a few subjects. disturb does something meanwhile. Each arrives. It says how many
 // came more than once, and how many of those that came for the first time came after a later one of their subject.
-func natsRelayed(t *testing.T, n int, disturb func(r *natsRelaying)) (twice, late int) {
+func testNATSRelay(t *testing.T, n int, disturb func(r *natsRelaying)) (twice, late int) {
 	t.Helper()
 	s := natstest.Start(t, nil)
 	s.Stream(t, jetstream.StreamConfig{Name: "IN", Subjects: []string{"in.*"}})
@@ -57,7 +57,7 @@ func natsRelayed(t *testing.T, n int, disturb func(r *natsRelaying)) (twice, lat
 	r := &natsRelaying{T: t, s: s, dir: t.TempDir(), text: fmt.Sprintf(natsRelay, s.URL)}
 	r.start()
 	disturb(r)
-	r.acknowledged(n)
+	r.waitForAcks(n)
 	r.Signal(syscall.SIGTERM)
 	r.Wait().Want(t, 0)
 
@@ -86,9 +86,9 @@ func natsRelayed(t *testing.T, n int, disturb func(r *natsRelaying)) (twice, lat
 // TestNATSKilled kills flowd in mid-stream, again and again: what comes again is not overtaken.
 func TestNATSKilled(t *testing.T) {
 	t.Parallel()
-	_, late := natsRelayed(t, 1500*(*kills+1), func(r *natsRelaying) {
+	_, late := testNATSRelay(t, 1500*(*kills+1), func(r *natsRelaying) {
 		for i := range *kills {
-			r.acknowledged(1000 * (i + 1))
+			r.waitForAcks(1000 * (i + 1))
 			r.Signal(syscall.SIGKILL)
 			_ = r.Cmd.Wait()
 			r.start()
@@ -102,9 +102,9 @@ func TestNATSKilled(t *testing.T) {
 // TestNATSStopped stops flowd in mid-stream: nothing comes twice, nothing late.
 func TestNATSStopped(t *testing.T) {
 	t.Parallel()
-	twice, late := natsRelayed(t, 6000, func(r *natsRelaying) {
+	twice, late := testNATSRelay(t, 6000, func(r *natsRelaying) {
 		for i := range 3 {
-			r.acknowledged(1000 * (i + 1))
+			r.waitForAcks(1000 * (i + 1))
 			r.Signal(syscall.SIGTERM)
 			r.Wait().Want(t, 0)
 			r.start()
@@ -118,9 +118,9 @@ func TestNATSStopped(t *testing.T) {
 // TestNATSNetwork cuts all connections while messages flow.
 func TestNATSNetwork(t *testing.T) {
 	t.Parallel()
-	_, late := natsRelayed(t, 4000, func(r *natsRelaying) {
+	_, late := testNATSRelay(t, 4000, func(r *natsRelaying) {
 		for i := range 4 {
-			r.acknowledged(800 * (i + 1))
+			r.waitForAcks(800 * (i + 1))
 			r.s.Cut(r.T)
 		}
 	})
@@ -132,9 +132,9 @@ func TestNATSNetwork(t *testing.T) {
 // TestNATSRestarted ends the server while messages flow, and starts it with what it has on disk.
 func TestNATSRestarted(t *testing.T) {
 	t.Parallel()
-	natsRelayed(t, 3000, func(r *natsRelaying) {
+	testNATSRelay(t, 3000, func(r *natsRelaying) {
 		for i := range 2 {
-			r.acknowledged(1000 * (i + 1))
+			r.waitForAcks(1000 * (i + 1))
 			r.s.Restart(r.T, nil)
 		}
 	})
@@ -197,8 +197,8 @@ func TestNATSEmbedded(t *testing.T) {
 	}
 }
 
-// TestNATSGone says what is wrong when there is no server, no stream, no JetStream.
-func TestNATSGone(t *testing.T) {
+// TestNATSUnavailable says what is wrong when there is no server, no stream, no JetStream.
+func TestNATSUnavailable(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "relay.yaml", fmt.Sprintf(natsRelay, "nats://me:s3cret@127.0.0.1:1")))
@@ -230,7 +230,7 @@ func TestWebhookToQueue(t *testing.T) {
 	send := func(body, want string) {
 		t.Helper()
 		natstest.Until(t, "answered with "+want, func() bool {
-			return strings.HasPrefix(signed(t, "http://"+listen+"/hooks", "sesame", body), want)
+			return strings.HasPrefix(postSigned(t, "http://"+listen+"/hooks", "sesame", body), want)
 		})
 	}
 	for line := range strings.Lines(readme[2].text) {

@@ -41,8 +41,8 @@ func duckdb(t *testing.T, queries ...string) []string {
 	return strings.Split(strings.TrimSuffix(got.Stdout, "\n"), "\n")
 }
 
-// encoded is the file that flowd makes of lines with a configuration of `encode: parquet`.
-func encoded(t *testing.T, config string, lines ...string) (file string) {
+// encodeParquet is the file that flowd makes of lines with a configuration of `encode: parquet`.
+func encodeParquet(t *testing.T, config string, lines ...string) (file string) {
 	t.Helper()
 	dir := t.TempDir()
 	file = filepath.Join(dir, "out.parquet")
@@ -114,7 +114,7 @@ func TestDuckDBReadsParquet(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			file := encoded(t, tt.config, tt.lines...)
+			file := encodeParquet(t, tt.config, tt.lines...)
 			for i, q := range tt.queries {
 				tt.queries[i] = strings.ReplaceAll(q, "FILE", "'"+file+"'")
 			}
@@ -133,7 +133,7 @@ func TestRowGroupsAndCompressions(t *testing.T) {
 	}
 	for name, called := range map[string]string{"snappy": "SNAPPY", "zstd": "ZSTD", "gzip": "GZIP", "none": "UNCOMPRESSED"} {
 		t.Run(name, func(t *testing.T) {
-			file := encoded(t, `{"row_group": 500, "compression": "`+name+`"}`, lines...)
+			file := encodeParquet(t, `{"row_group": 500, "compression": "`+name+`"}`, lines...)
 			got := duckdb(t,
 				"SELECT count(*)::INT AS n, sum(id)::INT AS ids, count(DISTINCT word)::INT AS words, sum(len(tags))::INT AS tags FROM '"+file+"'",
 				"SELECT DISTINCT row_group_id::INT AS g, row_group_num_rows::INT AS n, compression FROM parquet_metadata('"+file+"') ORDER BY g")
@@ -221,15 +221,15 @@ func TestFlowdReadsWhatDuckDBWrites(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			if got := decoded(t, file); got != want.String() {
+			if got := decodeParquet(t, file); got != want.String() {
 				t.Errorf("%s", cmp.Diff(strings.Split(want.String(), "\n")[:3], strings.Split(got, "\n")[:min(3, strings.Count(got, "\n"))]))
 			}
 		})
 	}
 }
 
-// decoded is what flowd makes of a file, a line for each row.
-func decoded(t *testing.T, file string) string {
+// decodeParquet is what flowd makes of a file, a line for each row.
+func decodeParquet(t *testing.T, file string) string {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "p.yaml")
@@ -247,7 +247,7 @@ func TestFlowdReadsTheParquetThatItWrites(t *testing.T) {
 	t.Parallel()
 	want := strings.NewReplacer(`"mid":"999999999999999999"`, `"mid":999999999999999999`, `2026-01-02T04:04:05.123456+01:00`,
 		`2026-01-02T03:04:05.123456Z`, `\u00e9`, "\u00e9", `{"k":"k2"}`, `{"k":"k2","v":null}`).Replace(full) + "\n"
-	if diff := cmp.Diff(want, decoded(t, encoded(t, allTypes, full))); diff != "" {
+	if diff := cmp.Diff(want, decodeParquet(t, encodeParquet(t, allTypes, full))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

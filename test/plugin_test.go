@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestThePluginModule builds the module of examples/plugin, as users do with
-// their own, and runs what its README says.
+// TestThePluginModule builds the module examples/plugin as users build their own, and runs
+// the commands of its README.
 func TestThePluginModule(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(repo, "examples", "plugin")
@@ -14,7 +14,7 @@ func TestThePluginModule(t *testing.T) {
 	build := within(t, compiling, dir, "", "go", "build", "-o", custom, ".")
 	build.Want(t, 0)
 	if t.Failed() {
-		t.Fatal("if go.mod of the repository has changed: cd examples/plugin && go mod tidy")
+		t.Fatal("if the repository's go.mod has changed: cd examples/plugin && go mod tidy")
 	}
 
 	command(t, dir, "", custom, "lint", "pipeline.yaml").Want(t, 0, "0 errors, 0 warnings")

@@ -13,8 +13,8 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/brokertest"
 )
 
-// firstLines are the next n lines of a process, sorted.
-func firstLines(p *process, n int) (all []string) {
+// sortedLines are the next n lines of a process, sorted.
+func sortedLines(p *process, n int) (all []string) {
 	p.T.Helper()
 	for range n {
 		all = append(all, p.Line())
@@ -30,8 +30,8 @@ func TestPollFindsSQSQueues(t *testing.T) {
 	a, b := e.queue(t, "found-a", nil), e.queue(t, "found-b", nil)
 	e.queue(t, "found-empty", nil)
 	e.queue(t, "other", nil)
-	e.put(t, a, "a0", "a1")
-	e.put(t, b, "b0")
+	e.send(t, a, "a0", "a1")
+	e.send(t, b, "b0")
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "poll.yaml", `
 inputs:
@@ -45,12 +45,12 @@ processors:
 outputs:
   out: {stdout: {}}
 `))
-	if got, want := firstLines(p, 3), []string{`"a0 of found-a by all"`, `"a1 of found-a by all"`,
+	if got, want := sortedLines(p, 3), []string{`"a0 of found-a by all"`, `"a1 of found-a by all"`,
 		`"b0 of found-b by all"`}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	c := e.queue(t, "found-c", nil)
-	e.put(t, c, "c0")
+	e.send(t, c, "c0")
 	if got := p.Line(); got != `"c0 of found-c by all"` {
 		t.Errorf("of a new queue: %q", got)
 	}
@@ -58,7 +58,7 @@ outputs:
 		t.Fatal(err)
 	}
 	p.Says("a queue no longer exists")
-	e.put(t, a, "a2")
+	e.send(t, a, "a2")
 	if got := p.Line(); got != `"a2 of found-a by all"` {
 		t.Errorf("beside one that is gone: %q", got)
 	}
@@ -79,7 +79,7 @@ func TestPollGivesSQSMessagesBack(t *testing.T) {
 		for i := range bodies {
 			bodies[i] = fmt.Sprintf("%s %d", name, i)
 		}
-		e.put(t, urls[name], bodies...)
+		e.send(t, urls[name], bodies...)
 		sources += fmt.Sprintf("        %s: {weight: %d, sqs: %[1]s}\n", name, weight+1)
 	}
 	dir := t.TempDir()
@@ -133,7 +133,7 @@ outputs:
   out: {stdout: {}}
 `, b.URL, b.Management, base)))
 	says := func(body, queue string) string { return fmt.Sprintf(`"%s of %s by all"`, body, queue) }
-	if got, want := firstLines(p, 3), []string{says("a0", one), says("a1", one), says("b0", two)}; !slices.Equal(got,
+	if got, want := sortedLines(p, 3), []string{says("a0", one), says("a1", one), says("b0", two)}; !slices.Equal(got,
 		want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -191,7 +191,7 @@ outputs:
 engine:
   on_failure: {retry: {intervals: [10ms, 20ms], max_attempts: 3}, then: return}
 `, b.URL, in, other)))
-	if got := firstLines(p, 2); !slices.Equal(got, []string{`{"id":1}`, `{"id":3}`}) {
+	if got := sortedLines(p, 2); !slices.Equal(got, []string{`{"id":1}`, `{"id":3}`}) {
 		t.Errorf("delivered %q", got)
 	}
 	d := b.Take(t, dead, 1)[0]

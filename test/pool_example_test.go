@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// poolAddress is where the hub of examples/pool listens, as documented.
+// poolAddress is the address of the hub in the documentation of examples/pool.
 const poolAddress = "127.0.0.1:5019"
 
-// suspicious is a line that examples/pool prints, of 26.
+// suspicious is one of 26 lines that examples/pool prints.
 const suspicious = `{"client":"198.51.100.201","method":"GET","path":"/search?q=%22","status":500,"score":15}`
 
-// TestPoolExampleIsClean lints what runs only with another process, and runs its tests.
+// TestPoolExampleIsClean lints the example and runs its tests.
 func TestPoolExampleIsClean(t *testing.T) {
 	file := filepath.Join("examples", "pool", "pipeline.yaml")
 	got := flowd(t, repo, "", "lint", file)
@@ -27,13 +27,13 @@ func TestPoolExampleIsClean(t *testing.T) {
 	flowd(t, repo, "", "test", file).Want(t, 0, " 0 failed")
 }
 
-// TestPoolExampleOnTwoTerminals runs the commands of its README.md, the ones for one
-// machine and those for several.
+// TestPoolExampleOnTwoTerminals runs the commands in the example's README.md, for one machine
+// and for several.
 func TestPoolExampleOnTwoTerminals(t *testing.T) {
 	text := read(t, repo, "examples", "pool", "README.md")
 	readme := blocks(text)
 	if len(readme) != 6 {
-		t.Fatalf("its README.md has %d blocks, want 6", len(readme))
+		t.Fatalf("README.md has %d blocks, want 6", len(readme))
 	}
 	t.Run("one machine", func(t *testing.T) {
 		t.Setenv("FLOWD_TOKEN", "")
@@ -53,13 +53,13 @@ func TestPoolExampleOnTwoTerminals(t *testing.T) {
 		flowd(t, repo, "", at(words(t, readme[1].text))...).Want(t, 1, "refuses this worker", "FLOWD_TOKEN")
 		hub.Signal(syscall.SIGTERM)
 		hub.Says("draining")
-		hub.Signal(syscall.SIGTERM) // nobody does what it has handed out
+		hub.Signal(syscall.SIGTERM) // no worker finishes its jobs
 		hub.Wait()
 	})
 }
 
-// TestPoolExampleInContainers runs what the containers would: the commands, with the
-// environment that compose.yaml gives them.
+// TestPoolExampleInContainers runs the commands of the containers, with the environment in
+// compose.yaml.
 func TestPoolExampleInContainers(t *testing.T) {
 	type service struct {
 		Build       struct{ Context, Dockerfile string }
@@ -84,7 +84,7 @@ func TestPoolExampleInContainers(t *testing.T) {
 		}
 		read(t, root, s.Build.Dockerfile)
 		if !strings.HasPrefix(s.Environment["FLOWD_TOKEN"], "${FLOWD_TOKEN:?") {
-			t.Errorf("%s takes the token from %q", name, s.Environment["FLOWD_TOKEN"])
+			t.Errorf("%s has the token %q, want a required variable", name, s.Environment["FLOWD_TOKEN"])
 		}
 	}
 	if got := hub.Environment["POOL_LISTEN"]; got != "0.0.0.0:5019" {
@@ -94,8 +94,8 @@ func TestPoolExampleInContainers(t *testing.T) {
 	runPool(t, "0.0.0.0:0", hub.Command, worker.Command, []string{"pool", "ls", "--join", poolAddress})
 }
 
-// runPool starts a hub that listens on an address, looks at it with ls, and starts a
-// worker of it. The hub ends with its input, the worker when it is told to.
+// runPool starts a hub that listens on an address, runs ls, and starts a worker. The hub ends
+// with its input, and the worker with SIGTERM.
 func runPool(t *testing.T, listen string, hubArgs, workerArgs, ls []string) {
 	t.Helper()
 	t.Setenv("POOL_LISTEN", listen)
@@ -104,14 +104,14 @@ func runPool(t *testing.T, listen string, hubArgs, workerArgs, ls []string) {
 	list := flowd(t, repo, "", at(ls)...)
 	list.Want(t, 0)
 	if !strings.HasPrefix(list.Stdout, "score of pipeline at ") || !strings.HasSuffix(list.Stdout, "\n  no workers\n") {
-		t.Errorf("pool ls says\n%s", list.Stdout)
+		t.Errorf("pool ls prints\n%s", list.Stdout)
 	}
 	worker := start(t, repo, at(workerArgs)...)
 	hub.Says("a worker has joined the pool")
 	got := hub.Wait()
 	got.Want(t, 0, "200 received: 26 delivered, 171 filtered, 3 dead-lettered")
 	if lines := lines(got.Stdout); len(lines) != 26 || !slices.Contains(lines, suspicious) {
-		t.Errorf("%d lines, want 26 and among them %s\n%s", len(lines), suspicious, got.Stdout)
+		t.Errorf("%d lines, want 26 including %s\n%s", len(lines), suspicious, got.Stdout)
 	}
 	worker.Signal(syscall.SIGTERM)
 	worker.Wait().Want(t, 0)
@@ -119,14 +119,14 @@ func runPool(t *testing.T, listen string, hubArgs, workerArgs, ls []string) {
 
 var hubPort = regexp.MustCompile(`workers may join.* addr=\S+:(\d+) `)
 
-// joinedAt waits until a hub listens. It gives arguments of commands that join it
-// where the documented ones name another place.
+// joinedAt waits until a hub listens. The returned function replaces the documented address
+// in arguments with the hub's.
 func joinedAt(hub *process) func(args []string) []string {
 	hub.T.Helper()
 	line := hub.Says("workers may join")
 	m := hubPort.FindStringSubmatch(line)
 	if m == nil {
-		hub.T.Fatalf("no port in %s", line)
+		hub.T.Fatalf("%s has no port", line)
 	}
 	return func(args []string) []string {
 		args = slices.Clone(args)
@@ -139,12 +139,12 @@ func joinedAt(hub *process) func(args []string) []string {
 	}
 }
 
-// words are the arguments of the flowd command that a text is.
+// words returns the arguments of a flowd command.
 func words(t *testing.T, text string) []string {
 	t.Helper()
 	all := strings.Fields(text)
 	if len(all) < 2 || all[0] != "flowd" {
-		t.Fatalf("%q is no command of flowd", text)
+		t.Fatalf("%q is not a flowd command", text)
 	}
 	return all[1:]
 }

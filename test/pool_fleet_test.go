@@ -13,32 +13,32 @@ import (
 	"time"
 )
 
-// where the slots of a pool are.
-type where int
+// location the slots of a pool are.
+type location int
 
 const (
-	inProcess  where = 1 << iota // workers: 4
-	onLoopback                   // four processes
-	inSpaces                     // four processes, each in a network namespace
-	elsewhere  = onLoopback | inSpaces
-	everywhere = inProcess | elsewhere
+	inProcess    location = 1 << iota // workers: 4
+	onLoopback                        // four processes
+	inNamespaces                      // four processes, each in a network namespace
+	elsewhere    = onLoopback | inNamespaces
+	everywhere   = inProcess | elsewhere
 )
 
-func (w where) String() string {
-	return map[where]string{inProcess: "in process", onLoopback: "loopback", inSpaces: "namespaces"}[w]
+func (w location) String() string {
+	return map[location]string{inProcess: "in process", onLoopback: "loopback", inNamespaces: "namespaces"}[w]
 }
 
 // fleet is a hub and its workers.
 type fleet struct {
 	t       *testing.T
-	where   where
+	where   location
 	dir     string
 	addr    string // at which the hub listens
 	hub     *process
 	workers []*process
 	proxies []*proxy // of the workers; empty: they reach the hub directly
 	proxied bool
-	spaces  *spaces
+	spaces  *namespaces
 	nats    *process // nil: the hub has a server itself
 }
 
@@ -57,13 +57,13 @@ echo "$m"
 const job = `{exec: {command: [sh, job.sh], concurrency: 64}}`
 
 // newFleet is one without processes so far.
-func newFleet(t *testing.T, w where) *fleet {
+func newFleet(t *testing.T, w location) *fleet {
 	f := &fleet{t: t, where: w, dir: t.TempDir(), addr: "127.0.0.1:0"}
 	write(t, f.dir, "job.sh", jobScript)
 	write(t, f.dir, "ran", "")
 	write(t, f.dir, "token", poolToken+"\n")
-	if w == inSpaces {
-		f.spaces = newSpaces(t)
+	if w == inNamespaces {
+		f.spaces = newNamespaces(t)
 		f.addr = f.spaces.hubAddr
 	}
 	return f
@@ -136,11 +136,11 @@ func (f *fleet) file(p pipeline) string {
 // serve starts the hub, with an address that stays the same.
 func (f *fleet) serve(p pipeline) {
 	f.t.Helper()
-	f.again(f.file(p))
+	f.startHub(f.file(p))
 }
 
-// again starts the hub with a file.
-func (f *fleet) again(file string) {
+// startHub starts the hub with a file.
+func (f *fleet) startHub(file string) {
 	f.t.Helper()
 	args := []string{binary, "-c", file}
 	if f.spaces != nil {
@@ -153,8 +153,8 @@ func (f *fleet) again(file string) {
 	}
 }
 
-// runs starts the hub and n workers, where there are any.
-func (f *fleet) runs(n int, p pipeline, args ...string) {
+// serveWithWorkers starts the hub and n workers, where there are any.
+func (f *fleet) serveWithWorkers(n int, p pipeline, args ...string) {
 	f.t.Helper()
 	f.serve(p)
 	f.join(n, args...)
@@ -168,15 +168,15 @@ func (f *fleet) join(n int, args ...string) {
 	}
 	from := len(f.workers)
 	for range n {
-		f.worker(args...)
+		f.startWorker(args...)
 	}
 	for _, w := range f.workers[from:] {
-		f.joined(w)
+		f.waitForWorker(w)
 	}
 }
 
-// joined waits until the hub knows a worker.
-func (f *fleet) joined(w *process) {
+// waitForWorker waits until the hub knows a worker.
+func (f *fleet) waitForWorker(w *process) {
 	f.t.Helper()
 	f.hub.Says(fmt.Sprintf("worker=%s slots=", f.name(w)))
 }
@@ -190,8 +190,8 @@ func (f *fleet) name(p *process) string {
 	return fmt.Sprintf("%s/%d", host, p.Cmd.Process.Pid)
 }
 
-// worker starts one more, with one slot unless args say otherwise.
-func (f *fleet) worker(args ...string) *process {
+// startWorker starts one more, with one slot unless args say otherwise.
+func (f *fleet) startWorker(args ...string) *process {
 	f.t.Helper()
 	to := f.addr
 	if f.proxied && f.spaces == nil {
@@ -211,14 +211,14 @@ func (f *fleet) worker(args ...string) *process {
 	return w
 }
 
-// ran is one run of a job.
-type ran struct {
+// jobRun is one run of a job.
+type jobRun struct {
 	pid int
 	job string
 }
 
-// log are the runs so far.
-func (f *fleet) log() (all []ran) {
+// jobRuns are the runs so far.
+func (f *fleet) jobRuns() (all []jobRun) {
 	f.t.Helper()
 	for line := range strings.Lines(read(f.t, f.dir, "ran")) {
 		pid, job, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -226,23 +226,23 @@ func (f *fleet) log() (all []ran) {
 		if err != nil {
 			f.t.Fatalf("%q is no run", line)
 		}
-		all = append(all, ran{n, job})
+		all = append(all, jobRun{n, job})
 	}
 	return all
 }
 
-// ran waits for n runs.
-func (f *fleet) ran(n int) []ran {
+// waitForRuns waits for n runs.
+func (f *fleet) waitForRuns(n int) []jobRun {
 	f.t.Helper()
-	f.eventually(fmt.Sprintf("%d runs", n), func() bool { return len(f.log()) >= n })
-	return f.log()
+	f.eventually(fmt.Sprintf("%d runs", n), func() bool { return len(f.jobRuns()) >= n })
+	return f.jobRuns()
 }
 
 // counts are how often each job ran.
 func (f *fleet) counts() map[string]int {
 	f.t.Helper()
 	n := map[string]int{}
-	for _, r := range f.log() {
+	for _, r := range f.jobRuns() {
 		n[r.job]++
 	}
 	return n
@@ -259,22 +259,22 @@ func (f *fleet) wantRuns(n int, other map[string]int) {
 			want = m
 		}
 		if got[job] != want {
-			f.t.Errorf("job %s ran %d times, want %d: %v", job, got[job], want, f.log())
+			f.t.Errorf("job %s ran %d times, want %d: %v", job, got[job], want, f.jobRuns())
 		}
 	}
 }
 
-// busy starts a hub and n workers, and is the worker that is held in job 1.
-func (f *fleet) busy(n int, pool string) (i int) {
+// startBusyWorker starts a hub and n workers, and is the worker that is held in job 1.
+func (f *fleet) startBusyWorker(n int, pool string) (i int) {
 	f.t.Helper()
 	f.hold("1")
-	f.runs(n, pipeline{pool: pool})
+	f.serveWithWorkers(n, pipeline{pool: pool})
 	f.hub.Send("1\n")
-	return f.of(f.ran(1)[0].pid)
+	return f.workerWithPID(f.waitForRuns(1)[0].pid)
 }
 
-// of is the worker that has a process id.
-func (f *fleet) of(pid int) (i int) {
+// workerWithPID is the worker that has a process id.
+func (f *fleet) workerWithPID(pid int) (i int) {
 	f.t.Helper()
 	i = slices.IndexFunc(f.workers, func(w *process) bool { return w.Cmd.Process.Pid == pid })
 	if i < 0 {
@@ -288,7 +288,7 @@ func (f *fleet) eventually(what string, shows func() bool) {
 	f.t.Helper()
 	for end := time.Now().Add(deadline); !shows(); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			f.t.Fatalf("never: %s\nran: %v\n%s", what, f.log(), f.transcripts())
+			f.t.Fatalf("never: %s\nran: %v\n%s", what, f.jobRuns(), f.transcripts())
 		}
 	}
 }
@@ -331,8 +331,8 @@ func numbers(from, to int) string {
 	return b.String()
 }
 
-// lines are the next n lines of the hub's stdout, sorted as numbers are.
-func (f *fleet) lines(n int) []string {
+// readLines are the next n lines of the hub's stdout, sorted as numbers are.
+func (f *fleet) readLines(n int) []string {
 	f.t.Helper()
 	var all []string
 	for range n {
@@ -349,9 +349,9 @@ func byNumber(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// ends closes the hub's stdin, and fails the test unless the rest of the output are
+// endHub closes the hub's stdin, and fails the test unless the rest of the output are
 // the numbers from to to, and it exits with code.
-func (f *fleet) ends(code, from, to int) result {
+func (f *fleet) endHub(code, from, to int) result {
 	f.t.Helper()
 	f.hub.Stdin.Close()
 	r := f.hub.Wait()
@@ -368,11 +368,11 @@ func (f *fleet) ends(code, from, to int) result {
 // then the hub, all of which exit with 0.
 func (f *fleet) finish(from, to int, workers ...*process) {
 	f.t.Helper()
-	if got, want := f.lines(max(0, to-from+1)), strings.Fields(numbers(from, to)); !slices.Equal(got, want) {
+	if got, want := f.readLines(max(0, to-from+1)), strings.Fields(numbers(from, to)); !slices.Equal(got, want) {
 		f.t.Errorf("stdout has %q, want %q\n%s", got, want, f.transcripts())
 	}
 	f.leave(workers...)
-	f.ends(0, 1, 0)
+	f.endHub(0, 1, 0)
 }
 
 // leave ends workers and fails the test unless they exit with 0.
@@ -393,8 +393,8 @@ func (f *fleet) kill(w *process) {
 	w.Wait()
 }
 
-// letter is a dead letter.
-type letter struct {
+// deadLetter is a dead letter.
+type deadLetter struct {
 	Payload string
 	Meta    struct {
 		Class   string `json:"error_class"`
@@ -403,10 +403,10 @@ type letter struct {
 	}
 }
 
-// letters are the dead letters by payload.
-func (f *fleet) letters() map[string]letter {
+// deadLetters are the dead letters by payload.
+func (f *fleet) deadLetters() map[string]deadLetter {
 	f.t.Helper()
-	all := map[string]letter{}
+	all := map[string]deadLetter{}
 	text, err := os.ReadFile(filepath.Join(f.dir, "dead.ndjson"))
 	if err != nil && !os.IsNotExist(err) {
 		f.t.Fatal(err)
@@ -414,12 +414,12 @@ func (f *fleet) letters() map[string]letter {
 	for line := range strings.Lines(string(text)) {
 		var raw struct {
 			Payload json.RawMessage
-			letter
+			deadLetter
 		}
 		if err := json.Unmarshal([]byte(line), &raw); err != nil {
 			f.t.Fatalf("%s: %v", line, err)
 		}
-		l := letter{Meta: raw.Meta}
+		l := deadLetter{Meta: raw.Meta}
 		if json.Unmarshal(raw.Payload, &l.Payload) != nil {
 			l.Payload = string(raw.Payload)
 		}
@@ -431,10 +431,10 @@ func (f *fleet) letters() map[string]letter {
 	return all
 }
 
-// wantLetter fails the test unless there is a dead letter of a class with each text.
-func (f *fleet) wantLetter(payload, class string, parts ...string) {
+// wantDeadLetter fails the test unless there is a dead letter of a class with each text.
+func (f *fleet) wantDeadLetter(payload, class string, parts ...string) {
 	f.t.Helper()
-	l, ok := f.letters()[payload]
+	l, ok := f.deadLetters()[payload]
 	if !ok || l.Meta.Class != class {
 		f.t.Errorf("%s: the dead letter is %+v, want one of class %s\n%s", payload, l, class, f.transcripts())
 		return
@@ -485,8 +485,8 @@ func (f *fleet) state() (s hubState) {
 	return s
 }
 
-// shows waits until this many jobs wait and are with workers, where that can be asked.
-func (f *fleet) shows(waiting, inFlight int) {
+// waitForPool waits until this many jobs wait and are with workers, where that can be asked.
+func (f *fleet) waitForPool(waiting, inFlight int) {
 	f.t.Helper()
 	if !f.remote() {
 		return

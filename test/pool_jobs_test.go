@@ -12,7 +12,7 @@ import (
 )
 
 func (f *fleet) edits() {
-	f.runs(4, pipeline{
+	f.serveWithWorkers(4, pipeline{
 		before: `{meta: {from: n, at: received_at(), gone: "1"}}`,
 		do: `{filter: n != 3}, {set: {twice: n * 2, from: 'meta("from")', src: input(), same: 'meta("at") == received_at()'}},
 			{meta: {back: n + 100, gone: nil}}`,
@@ -53,45 +53,45 @@ func number(t *testing.T, text, name string) int {
 // atOnce: each of four slots has a job at the same time, and four jobs wait.
 func (f *fleet) atOnce() {
 	f.hold("")
-	f.runs(4, pipeline{})
+	f.serveWithWorkers(4, pipeline{})
 	f.hub.Send(numbers(1, 8))
-	f.ran(4)
-	f.shows(4, 4)
+	f.waitForRuns(4)
+	f.waitForPool(4, 4)
 	busy := map[int]bool{}
-	for _, r := range f.log() {
+	for _, r := range f.jobRuns() {
 		busy[r.pid] = true
 	}
-	if want := map[bool]int{true: 4, false: 1}[f.remote()]; len(busy) != want || len(f.log()) != 4 {
-		f.t.Errorf("%v run, want 4 in %d processes", f.log(), want)
+	if want := map[bool]int{true: 4, false: 1}[f.remote()]; len(busy) != want || len(f.jobRuns()) != 4 {
+		f.t.Errorf("%v run, want 4 in %d processes", f.jobRuns(), want)
 	}
 	f.release("")
-	f.ends(0, 1, 8)
+	f.endHub(0, 1, 8)
 	f.wantRuns(8, nil)
 }
 
 func (f *fleet) asLongAsOne() {
 	const each = 700 * time.Millisecond
-	f.runs(4, pipeline{do: fmt.Sprintf(`{sleep: %v}`, each)})
+	f.serveWithWorkers(4, pipeline{do: fmt.Sprintf(`{sleep: %v}`, each)})
 	// On a busy machine all takes longer, but one after another never takes less than the sum.
-	time4 := f.times(4)
+	time4 := f.timeJobs(4)
 	for tries := 1; time4 >= 4*each && tries < 10; tries++ {
-		time4 = f.times(4)
+		time4 = f.timeJobs(4)
 	}
 	if time4 >= 4*each {
 		f.t.Errorf("four at once took %v, and one takes %v", time4, each)
 	}
-	if time8 := f.times(8); time8 < 2*each {
+	if time8 := f.timeJobs(8); time8 < 2*each {
 		f.t.Errorf("eight on four slots took %v, and one takes %v", time8, each)
 	}
-	f.ends(0, 1, 0)
+	f.endHub(0, 1, 0)
 }
 
-// times is how long n jobs take.
-func (f *fleet) times(n int) time.Duration {
+// timeJobs is how long n jobs take.
+func (f *fleet) timeJobs(n int) time.Duration {
 	f.t.Helper()
 	began := time.Now()
 	f.hub.Send(numbers(1, n))
-	if got := f.lines(n); !slices.Equal(got, strings.Fields(numbers(1, n))) {
+	if got := f.readLines(n); !slices.Equal(got, strings.Fields(numbers(1, n))) {
 		f.t.Errorf("stdout has %q", got)
 	}
 	return time.Since(began)
@@ -105,7 +105,7 @@ const failing = job + `,
 	{set: {done: true}}`
 
 func (f *fleet) failures() {
-	f.runs(1, pipeline{do: failing, slots: 1})
+	f.serveWithWorkers(1, pipeline{do: failing, slots: 1})
 	for n := range 4 {
 		f.hub.Send(fmt.Sprintf("{\"n\":%d}\n", n+1))
 	}
@@ -122,23 +122,23 @@ func (f *fleet) failures() {
 	if f.remote() {
 		on = []string{f.name(f.workers[0])}
 	}
-	f.wantLetter(`{"n":1}`, "permanent", append(on, "not 1", "fail")...)
-	f.wantLetter(`{"n":2}`, "expression", append(on, "set")...)
-	f.wantLetter(`{"n":3}`, "permanent", append(on, "exec", "no good", "3")...)
-	if n := len(f.log()); n != 5 {
-		f.t.Errorf("%d runs of 5 jobs: %v", n, f.log())
+	f.wantDeadLetter(`{"n":1}`, "permanent", append(on, "not 1", "fail")...)
+	f.wantDeadLetter(`{"n":2}`, "expression", append(on, "set")...)
+	f.wantDeadLetter(`{"n":3}`, "permanent", append(on, "exec", "no good", "3")...)
+	if n := len(f.jobRuns()); n != 5 {
+		f.t.Errorf("%d runs of 5 jobs: %v", n, f.jobRuns())
 	}
 }
 
 func (f *fleet) failuresAgain() {
-	f.runs(1, pipeline{do: failing, slots: 1, pool: "retries: 2, retry_on: [error]"})
+	f.serveWithWorkers(1, pipeline{do: failing, slots: 1, pool: "retries: 2, retry_on: [error]"})
 	f.hub.Send("{\"n\":1}\n{\"n\":4}\n")
 	if got, want := f.hub.Line(), `{"n":4,"done":true}`; got != want {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}
 	f.hub.Stdin.Close()
 	f.hub.Wait().Want(f.t, 0)
-	f.wantLetter(`{"n":1}`, "permanent", "not 1")
+	f.wantDeadLetter(`{"n":1}`, "permanent", "not 1")
 	if got := f.counts(); got[`{"n":1}`] != 3 || got[`{"n":4}`] != 1 {
 		f.t.Errorf("runs: %v, want 3 of what failed", got)
 	}
@@ -146,20 +146,20 @@ func (f *fleet) failuresAgain() {
 
 func (f *fleet) tooLong() {
 	f.hold("1")
-	f.runs(1, pipeline{slots: 1, pool: "timeout: 1500ms, retries: 1"})
+	f.serveWithWorkers(1, pipeline{slots: 1, pool: "timeout: 1500ms, retries: 1"})
 	f.hub.Send("1\n")
-	f.ran(2)
-	f.eventually("a dead letter", func() bool { return len(f.letters()) == 1 })
+	f.waitForRuns(2)
+	f.eventually("a dead letter", func() bool { return len(f.deadLetters()) == 1 })
 	f.hub.Send("2\n") // its slot is free
-	f.ends(0, 2, 2)
-	f.wantLetter("1", "timeout", "1.5s", "2 attempts")
+	f.endHub(0, 2, 2)
+	f.wantDeadLetter("1", "timeout", "1.5s", "2 attempts")
 	f.wantRuns(2, map[string]int{"1": 2})
 	f.release("1")
 }
 
 // order: keys are interleaved, and later messages of a key take less time.
 func (f *fleet) order() {
-	f.runs(4, pipeline{
+	f.serveWithWorkers(4, pipeline{
 		do:   `{sleep: "$((n * 7919) % 23)ms"}, {set: {done: true}}`,
 		rest: "outputs: {out: {stdout: {}}}\nengine: {order_by: n % 5, workers: 4}\n",
 	})
@@ -175,18 +175,18 @@ func (f *fleet) order() {
 		}
 		last[n%5] = n
 	}
-	f.ends(0, 1, 0)
+	f.endHub(0, 1, 0)
 }
 
 func (f *fleet) merged() {
-	f.runs(4, pipeline{
+	f.serveWithWorkers(4, pipeline{
 		batch: "batch: {size: 5, timeout: 1h}", do: job +
 			`, {archive: lines}, {meta: {sum: 'sum(map(split(trim(raw()), "\n"), int(#)))'}}`,
 		behind: `{map: {sum: 'meta("sum")', lines: 'split(trim(raw()), "\n")'}}`,
 	})
 	f.hub.Send(numbers(1, 20))
 	var all []string
-	for _, line := range f.lines(4) {
+	for _, line := range f.readLines(4) {
 		var m struct {
 			Sum   int
 			Lines []string
@@ -206,12 +206,12 @@ func (f *fleet) merged() {
 	if slices.SortFunc(all, byNumber); !slices.Equal(all, strings.Fields(numbers(1, 20))) {
 		f.t.Errorf("the batches have %q", all)
 	}
-	f.ends(0, 1, 0)
+	f.endHub(0, 1, 0)
 	f.wantRuns(20, nil)
 }
 
 func (f *fleet) split() {
-	f.runs(4, pipeline{batch: "batch: {size: 3, timeout: 1h}", do: `{split: this.of}, {set: {k: 'meta("k")'}}`,
+	f.serveWithWorkers(4, pipeline{batch: "batch: {size: 3, timeout: 1h}", do: `{split: this.of}, {set: {k: 'meta("k")'}}`,
 		before: `{meta: {k: k}}`})
 	f.hub.Send(`{"k":1,"of":[{"n":1},{"n":2}]}` + "\n" + `{"k":2,"of":[]}` + "\n" +
 		`{"k":3,"of":[{"n":3},{"n":4},{"n":5}]}` + "\n")
@@ -228,15 +228,15 @@ func (f *fleet) split() {
 
 func (f *fleet) maxPending() {
 	f.hold("")
-	f.runs(4, pipeline{pool: "max_pending: 2"})
+	f.serveWithWorkers(4, pipeline{pool: "max_pending: 2"})
 	f.hub.Send(numbers(1, 50))
-	f.ran(2)
-	f.shows(48, 2)
-	if n := len(f.log()); n != 2 {
+	f.waitForRuns(2)
+	f.waitForPool(48, 2)
+	if n := len(f.jobRuns()); n != 2 {
 		f.t.Errorf("%d jobs run, and 2 may", n)
 	}
 	f.release("")
-	f.ends(0, 1, 50)
+	f.endHub(0, 1, 50)
 	f.wantRuns(50, nil)
 }
 
@@ -248,7 +248,7 @@ func (f *fleet) tooLarge() {
 		behind: `{when: y != nil, set: {y: "len(y[0]) + len(y[1])"}}`,
 	}
 	messages := fmt.Sprintf("{\"n\":1,\"x\":%q}\n{\"n\":2}\n{\"n\":3}\n{\"n\":4}\n", long)
-	f.runs(1, p)
+	f.serveWithWorkers(1, p)
 	f.hub.Send(messages)
 	f.hub.Stdin.Close()
 	r := f.hub.Wait()
@@ -257,12 +257,12 @@ func (f *fleet) tooLarge() {
 		!slices.Contains(got, `{"n":4}`) {
 		f.t.Errorf("stdout has %q", got)
 	}
-	f.wantLetter(fmt.Sprintf(`{"n":1,"x":%q}`, long), "rejected", "2097", "raise service.cluster.max_payload")
-	f.wantLetter(`{"n":3}`, "rejected", "1600", "raise service.cluster.max_payload")
+	f.wantDeadLetter(fmt.Sprintf(`{"n":1,"x":%q}`, long), "rejected", "2097", "raise service.cluster.max_payload")
+	f.wantDeadLetter(`{"n":3}`, "rejected", "1600", "raise service.cluster.max_payload")
 
 	p.cluster = "max_payload: 8MiB"
 	f.serve(p)
-	f.joined(f.workers[0]) // has come back
+	f.waitForWorker(f.workers[0]) // has come back
 	f.hub.Send(messages)
 	f.hub.Stdin.Close()
 	r = f.hub.Wait()
@@ -284,8 +284,8 @@ func (f *fleet) listed() {
 	f.join(1, "--slots", "3")
 	f.join(1)
 	f.hub.Send(numbers(1, 6))
-	f.ran(4)
-	f.shows(2, 4)
+	f.waitForRuns(4)
+	f.waitForPool(2, 4)
 	f.eventually("both workers are busy", func() bool {
 		m := f.state().Pools[0].Members
 		slots := map[string]int{}
@@ -306,24 +306,24 @@ func (f *fleet) listed() {
 		}
 	}
 	f.release("")
-	f.lines(6)
+	f.readLines(6)
 	f.leave(f.workers[1])
 	f.eventually("one worker is left", func() bool { return len(f.state().Pools[0].Members) == 1 })
-	f.ends(0, 1, 0)
+	f.endHub(0, 1, 0)
 }
 
 // changed: workers get the steps from the hub, also new ones, while they run.
 func (f *fleet) changed() {
-	f.runs(2, pipeline{do: "{set: {by: n + 10}}"})
+	f.serveWithWorkers(2, pipeline{do: "{set: {by: n + 10}}"})
 	f.hub.Send("{\"n\":1}\n{\"n\":2}\n")
-	if got, want := f.lines(2), []string{`{"n":1,"by":11}`, `{"n":2,"by":12}`}; !slices.Equal(got, want) {
+	if got, want := f.readLines(2), []string{`{"n":1,"by":11}`, `{"n":2,"by":12}`}; !slices.Equal(got, want) {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}
 	f.file(pipeline{do: "{set: {by: n + 20}}"})
 	f.hub.Signal(syscall.SIGHUP)
 	f.hub.Says("reloaded")
 	f.hub.Send("{\"n\":3}\n{\"n\":4}\n")
-	if got, want := f.lines(2), []string{`{"n":3,"by":23}`, `{"n":4,"by":24}`}; !slices.Equal(got, want) {
+	if got, want := f.readLines(2), []string{`{"n":3,"by":23}`, `{"n":4,"by":24}`}; !slices.Equal(got, want) {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}
 	f.finish(1, 0, f.workers...)

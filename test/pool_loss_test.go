@@ -16,18 +16,18 @@ func (f *fleet) noWorker() {
 	f.hub.Send("1\n")
 	f.hub.Stdin.Close()
 	f.hub.Wait().Want(f.t, 0, "1 dead-lettered")
-	f.wantLetter("1", "timeout", "no worker", "flowd worker --pool embed")
+	f.wantDeadLetter("1", "timeout", "no worker", "flowd worker --pool embed")
 }
 
 func (f *fleet) workerAppears() {
 	f.serve(pipeline{do: "{set: {done: true}}", pool: "timeout: 50ms, retries: -1"})
 	f.hub.Send("{\"n\":1}\n")
-	f.shows(1, 0)
+	f.waitForPool(1, 0)
 	f.join(1)
 	if got, want := f.hub.Line(), `{"n":1,"done":true}`; got != want {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}
-	f.ends(0, 1, 0)
+	f.endHub(0, 1, 0)
 }
 
 func (f *fleet) workersFirst() {
@@ -35,7 +35,7 @@ func (f *fleet) workersFirst() {
 		f.addr = freeAddress(f.t)
 	}
 	for range 2 {
-		f.worker().Says("there is no connection to the hub")
+		f.startWorker().Says("there is no connection to the hub")
 	}
 	f.serve(pipeline{})
 	f.hub.Send(numbers(1, 4))
@@ -67,7 +67,7 @@ func (f *fleet) hubEnds()   { f.hubRestarts(syscall.SIGTERM) }
 // hubRestarts ends the hub twice in the midst of a run, while workers stay.
 func (f *fleet) hubRestarts(s syscall.Signal) {
 	const n = 300
-	f.runs(4, f.redelivered(n))
+	f.serveWithWorkers(4, f.redelivered(n))
 	for round := range 2 {
 		f.eventually("some are done", func() bool { return len(f.delivered()) > 60*(round+1) })
 		f.hub.Signal(s)
@@ -92,15 +92,15 @@ func (f *fleet) hubRestarts(s syscall.Signal) {
 func (f *fleet) hubKilledDuringJob() {
 	f.hold("1")
 	p := pipeline{pool: "lease: 500ms"}
-	f.runs(1, p)
+	f.serveWithWorkers(1, p)
 	f.hub.Send("1\n")
-	f.ran(1)
+	f.waitForRuns(1)
 	f.hub.Signal(syscall.SIGKILL)
 	f.hub.Wait()
 	f.serve(p)
-	f.joined(f.workers[0])
+	f.waitForWorker(f.workers[0])
 	f.hub.Send("2\n") // waits for the slot
-	f.shows(1, 0)
+	f.waitForPool(1, 0)
 	f.release("1")
 	if got := f.hub.Line(); got != "2" {
 		f.t.Errorf("stdout has %q, want 2", got)
@@ -114,29 +114,29 @@ func (f *fleet) hubKilledDuringJob() {
 func (f *fleet) jobOfADeadHub() {
 	f.hold("1", "2")
 	p := pipeline{pool: "lease: 500ms"}
-	f.runs(1, p)
+	f.serveWithWorkers(1, p)
 	f.hub.Send("1\n")
-	f.ran(1)
+	f.waitForRuns(1)
 	f.hub.Signal(syscall.SIGKILL)
 	f.hub.Wait()
 	f.serve(p)
-	f.joined(f.workers[0])
+	f.waitForWorker(f.workers[0])
 	f.join(1)
 	f.hub.Send("2\n")
-	f.ran(2)
+	f.waitForRuns(2)
 	f.kill(f.workers[1])
 	f.join(1)
-	f.ran(3) // by the third worker, after the lease
+	f.waitForRuns(3) // by the third worker, after the lease
 	f.release("2")
-	f.ends(0, 2, 2)
+	f.endHub(0, 2, 2)
 	f.release("1")
 	f.wantRuns(2, map[string]int{"2": 2})
 }
 
 func (f *fleet) idleDies() {
-	f.runs(4, pipeline{pool: "lease: 1h"}) // a job that it is given never comes back
+	f.serveWithWorkers(4, pipeline{pool: "lease: 1h"}) // a job that it is given never comes back
 	f.hub.Send(numbers(1, 4))
-	f.lines(4)
+	f.readLines(4)
 	f.kill(f.workers[0])
 	f.hub.Says("no longer heard from")
 	f.hub.Send(numbers(5, 12))
@@ -146,15 +146,15 @@ func (f *fleet) idleDies() {
 
 func (f *fleet) busyDies() {
 	f.hold("1", "2", "3", "4")
-	f.runs(4, pipeline{pool: "lease: 500ms"})
+	f.serveWithWorkers(4, pipeline{pool: "lease: 500ms"})
 	f.hub.Send(numbers(1, 4))
-	runs := f.ran(4)
-	i := slices.IndexFunc(runs, func(r ran) bool { return r.job == "1" })
-	dead := f.of(runs[i].pid)
+	runs := f.waitForRuns(4)
+	i := slices.IndexFunc(runs, func(r jobRun) bool { return r.job == "1" })
+	dead := f.workerWithPID(runs[i].pid)
 	f.kill(f.workers[dead])
 	f.release("2")
-	if again := f.ran(5)[4]; again.job != "1" || again.pid == runs[i].pid {
-		f.t.Errorf("the job of the dead worker is not with another: %v", f.log())
+	if again := f.waitForRuns(5)[4]; again.job != "1" || again.pid == runs[i].pid {
+		f.t.Errorf("the job of the dead worker is not with another: %v", f.jobRuns())
 	}
 	f.release("1", "3", "4")
 	f.finish(1, 4, slices.Delete(f.workers, dead, dead+1)...)
@@ -162,22 +162,22 @@ func (f *fleet) busyDies() {
 }
 
 func (f *fleet) onlyOneDies() {
-	f.busy(1, "lease: 500ms")
+	f.startBusyWorker(1, "lease: 500ms")
 	f.kill(f.workers[0])
 	f.hub.Says("no longer heard from")
 	f.join(1)
-	f.ran(2)
+	f.waitForRuns(2)
 	f.release("1")
 	f.finish(1, 1, f.workers[1])
 	f.wantRuns(1, map[string]int{"1": 2})
 }
 
 func (f *fleet) lostForGood() {
-	f.busy(1, "lease: 500ms, retries: 0")
+	f.startBusyWorker(1, "lease: 500ms, retries: 0")
 	f.join(1)
 	f.kill(f.workers[0])
-	f.eventually("a dead letter", func() bool { return len(f.letters()) == 1 })
-	f.wantLetter("1", "transient", "embed", "gone")
+	f.eventually("a dead letter", func() bool { return len(f.deadLetters()) == 1 })
+	f.wantDeadLetter("1", "transient", "embed", "gone")
 	f.hub.Send("2\n")
 	f.finish(2, 2, f.workers[1])
 	f.wantRuns(2, nil)
@@ -186,51 +186,51 @@ func (f *fleet) lostForGood() {
 
 // lostAlone: there is no other worker to whom the lost job could be given.
 func (f *fleet) lostAlone() {
-	f.busy(1, "lease: 500ms, retries: 0")
+	f.startBusyWorker(1, "lease: 500ms, retries: 0")
 	f.kill(f.workers[0])
-	f.eventually("a dead letter", func() bool { return len(f.letters()) == 1 })
-	f.ends(0, 1, 0)
-	f.wantLetter("1", "transient", "embed", "gone")
+	f.eventually("a dead letter", func() bool { return len(f.deadLetters()) == 1 })
+	f.endHub(0, 1, 0)
+	f.wantDeadLetter("1", "transient", "embed", "gone")
 	f.release("1")
 }
 
 func (f *fleet) busyEnds() {
-	f.busy(1, "lease: 500ms, retries: 0")
+	f.startBusyWorker(1, "lease: 500ms, retries: 0")
 	w := f.workers[0]
 	w.Signal(syscall.SIGTERM)
 	w.Says("draining")
 	f.release("1")
 	w.Wait().Want(f.t, 0)
-	f.ends(0, 1, 1)
+	f.endHub(0, 1, 1)
 	f.wantRuns(1, nil)
 }
 
 // handsBack: what a worker can't finish in its grace is not lost, nor a try.
 func (f *fleet) handsBack() {
 	f.serve(pipeline{pool: "retries: 0, lease: 1h"})
-	w := f.worker("--slots", "4", "--grace", "100ms")
-	f.joined(w)
+	w := f.startWorker("--slots", "4", "--grace", "100ms")
+	f.waitForWorker(w)
 	f.hold("")
 	f.hub.Send(numbers(1, 4))
-	f.ran(4)
+	f.waitForRuns(4)
 	f.join(1, "--slots", "4")
 	w.Signal(syscall.SIGTERM)
 	w.Wait().Want(f.t, 0)
-	f.ran(8)
+	f.waitForRuns(8)
 	f.release("")
 	f.finish(1, 4, f.workers[1])
 	f.wantRuns(4, map[string]int{"1": 2, "2": 2, "3": 2, "4": 2})
 }
 
 func (f *fleet) endsBeforeOthers() {
-	f.busy(1, "retries: 0")
+	f.startBusyWorker(1, "retries: 0")
 	f.hub.Send(numbers(2, 4))
-	f.shows(3, 1)
+	f.waitForPool(3, 1)
 	w := f.workers[0]
 	w.Signal(syscall.SIGTERM)
 	w.Says("draining")
 	f.join(1)
-	if got := f.lines(3); !slices.Equal(got, []string{"2", "3", "4"}) {
+	if got := f.readLines(3); !slices.Equal(got, []string{"2", "3", "4"}) {
 		f.t.Errorf("stdout has %q", got)
 	}
 	f.release("1")
@@ -242,10 +242,10 @@ func (f *fleet) endsBeforeOthers() {
 // comeAndGo: no job may be tried twice, so none may be lost.
 func (f *fleet) comeAndGo() {
 	const n = 400
-	f.runs(2, pipeline{pool: "retries: 0", do: job + ", {sleep: 10ms}"})
+	f.serveWithWorkers(2, pipeline{pool: "retries: 0", do: job + ", {sleep: 10ms}"})
 	f.hub.Send(numbers(1, n))
 	for i := range 6 {
-		f.ran(50 * (i + 1))
+		f.waitForRuns(50 * (i + 1))
 		f.join(1)
 		f.leave(f.workers[i])
 	}
@@ -258,9 +258,9 @@ func (f *fleet) severalHubs() {
 	other := newFleet(f.t, onLoopback)
 	f.serve(pipeline{do: "{set: {by: 1}}"})
 	other.serve(pipeline{do: "{set: {by: 2}}"})
-	w := f.worker("--join", other.addr, "--pool", "unknown")
+	w := f.startWorker("--join", other.addr, "--pool", "unknown")
 	for _, h := range []*fleet{f, other} {
-		h.joined(w)
+		h.waitForWorker(w)
 	}
 	for i, h := range []*fleet{f, other, f, other} {
 		h.hub.Send("{}\n")
@@ -269,15 +269,15 @@ func (f *fleet) severalHubs() {
 		}
 	}
 	f.leave(w)
-	f.ends(0, 1, 0)
-	other.ends(0, 1, 0)
+	f.endHub(0, 1, 0)
+	other.endHub(0, 1, 0)
 }
 
 func (f *fleet) longCut() {
 	f.proxied = true
-	cut := f.busy(2, "lease: 500ms")
+	cut := f.startBusyWorker(2, "lease: 500ms")
 	f.unplug(cut)
-	if second := f.of(f.ran(2)[1].pid); second == cut {
+	if second := f.workerWithPID(f.waitForRuns(2)[1].pid); second == cut {
 		f.t.Error("the worker that is cut off got the job again")
 	}
 	f.release("1")
@@ -294,16 +294,16 @@ func (f *fleet) longCut() {
 // each has one and all are done.
 func (f *fleet) allAtWork(from, workers int) {
 	f.t.Helper()
-	before := len(f.log())
+	before := len(f.jobRuns())
 	f.hold("")
 	f.hub.Send(numbers(from, from+workers-1))
-	runs := f.ran(before + workers)[before:]
+	runs := f.waitForRuns(before + workers)[before:]
 	f.release("")
 	at := map[int]bool{}
 	for _, r := range runs {
 		at[r.pid] = true
 	}
-	if got := f.lines(workers); !slices.Equal(got, strings.Fields(numbers(from, from+workers-1))) ||
+	if got := f.readLines(workers); !slices.Equal(got, strings.Fields(numbers(from, from+workers-1))) ||
 		len(at) != workers {
 		f.t.Errorf("stdout has %q by %v", got, runs)
 	}
@@ -312,7 +312,7 @@ func (f *fleet) allAtWork(from, workers int) {
 // shortCut: the worker keeps its job.
 func (f *fleet) shortCut() {
 	f.proxied = true
-	cut := f.busy(2, "lease: 20s, retries: 0")
+	cut := f.startBusyWorker(2, "lease: 20s, retries: 0")
 	f.unplug(cut)
 	f.release("1") // the answer finds no way
 	f.hub.Says("no longer heard from")
@@ -328,15 +328,15 @@ func (f *fleet) shortCut() {
 func (f *fleet) resets() {
 	f.proxied = true
 	f.hold("1", "2")
-	f.runs(2, pipeline{pool: "lease: 20s, retries: 0"})
+	f.serveWithWorkers(2, pipeline{pool: "lease: 20s, retries: 0"})
 	f.hub.Send(numbers(1, 2))
-	f.ran(2)
+	f.waitForRuns(2)
 	for i, p := range f.proxies {
 		p.cut()
 		f.workers[i].Says("there is no connection to the hub")
 	}
 	f.release("1", "2")
-	if got := f.lines(2); !slices.Equal(got, []string{"1", "2"}) {
+	if got := f.readLines(2); !slices.Equal(got, []string{"1", "2"}) {
 		f.t.Errorf("stdout has %q", got)
 	}
 	f.allAtWork(3, 2)
@@ -346,7 +346,7 @@ func (f *fleet) resets() {
 
 func (f *fleet) slowLinks() {
 	f.proxied = true
-	f.runs(4, pipeline{pool: "lease: 2s, retries: 0"})
+	f.serveWithWorkers(4, pipeline{pool: "lease: 2s, retries: 0"})
 	for i := range f.workers {
 		f.slow(i)
 	}
@@ -358,9 +358,9 @@ func (f *fleet) slowLinks() {
 // lateAnswer: the first worker can't hear that nobody awaits its answer any more.
 func (f *fleet) lateAnswer() {
 	f.proxied = true
-	first := f.busy(2, "lease: 1h, timeout: 3s, retries: 5")
+	first := f.startBusyWorker(2, "lease: 1h, timeout: 3s, retries: 5")
 	f.unplug(first)
-	f.ran(2) // by the other, or by the first one's pull that is still open
+	f.waitForRuns(2) // by the other, or by the first one's pull that is still open
 	f.release("1")
 	if got := f.hub.Line(); got != "1" {
 		f.t.Errorf("stdout has %q", got)
@@ -378,10 +378,10 @@ func (f *fleet) lateAnswer() {
 // is killed and replaced every second.
 func (f *fleet) storm() {
 	n := 10_000
-	if f.where == inSpaces {
+	if f.where == inNamespaces {
 		n = 4000
 	}
-	f.runs(4, pipeline{
+	f.serveWithWorkers(4, pipeline{
 		input: fmt.Sprintf("{generate: {count: %d, body: '{n: counter()}'}}", n),
 		do:    "{sleep: 20ms}, {set: {twice: n * 2}}",
 		pool:  "retries: -1, lease: 1s", rest: "outputs: {out: {file: {path: out}}}\n",
@@ -395,7 +395,7 @@ func (f *fleet) storm() {
 			i := rand.IntN(4)
 			f.kill(f.workers[i])
 			killed++
-			w := f.worker("--slots", "4") // takes the place of the dead one
+			w := f.startWorker("--slots", "4") // takes the place of the dead one
 			f.workers[i], f.workers = w, f.workers[:4]
 			continue
 		case r := <-ended:

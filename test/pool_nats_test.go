@@ -66,8 +66,8 @@ func (f *fleet) startNATS() {
 	f.nats.Says("ready")
 }
 
-// queue is the stream of the pool.
-func (f *fleet) queue() (jetstream.JetStream, jetstream.Stream) {
+// jobStream is the stream of the pool.
+func (f *fleet) jobStream() (jetstream.JetStream, jetstream.Stream) {
 	f.t.Helper()
 	nc, err := nats.Connect(f.addr)
 	if err != nil {
@@ -85,8 +85,8 @@ func (f *fleet) queue() (jetstream.JetStream, jetstream.Stream) {
 	return js, stream
 }
 
-// holds waits until this many jobs are in the queue.
-func (f *fleet) holds(s jetstream.Stream, jobs uint64) {
+// waitForJobs waits until this many jobs are in the queue.
+func (f *fleet) waitForJobs(s jetstream.Stream, jobs uint64) {
 	f.t.Helper()
 	f.eventually(fmt.Sprintf("%d jobs in the queue", jobs), func() bool {
 		info, err := s.Info(f.t.Context())
@@ -94,8 +94,8 @@ func (f *fleet) holds(s jetstream.Stream, jobs uint64) {
 	})
 }
 
-// beside is another hub at the same server, with the same pool.
-func (f *fleet) beside(p pipeline) *fleet {
+// startSecondHub is another hub at the same server, with the same pool.
+func (f *fleet) startSecondHub(p pipeline) *fleet {
 	f.t.Helper()
 	other := newFleet(f.t, onLoopback)
 	other.addr, other.nats = f.addr, f.nats
@@ -113,10 +113,10 @@ func TestPoolOnNATS(t *testing.T) {
 		{"the server ends, and has forgotten all", func(f *fleet) { f.natsRestarts("memory", syscall.SIGTERM) }},
 		{"the server is killed, and has its files", func(f *fleet) { f.natsRestarts("file", syscall.SIGKILL) }},
 		{"the stream is purged", func(f *fleet) {
-			f.hurt(func(ctx context.Context, _ jetstream.JetStream, s jetstream.Stream) error { return s.Purge(ctx) })
+			f.damageQueue(func(ctx context.Context, _ jetstream.JetStream, s jetstream.Stream) error { return s.Purge(ctx) })
 		}},
 		{"the stream is deleted", func(f *fleet) {
-			f.hurt(func(ctx context.Context, js jetstream.JetStream, _ jetstream.Stream) error {
+			f.damageQueue(func(ctx context.Context, js jetstream.JetStream, _ jetstream.Stream) error {
 				return js.DeleteStream(ctx, "flowd-embed")
 			})
 		}},
@@ -135,7 +135,7 @@ func TestPoolOnNATS(t *testing.T) {
 // natsRestarts: the server stops and returns three times amid jobs.
 func (f *fleet) natsRestarts(store string, s syscall.Signal) {
 	const n = 3000
-	f.runs(2, pipeline{
+	f.serveWithWorkers(2, pipeline{
 		input: fmt.Sprintf("{generate: {count: %d, body: '{n: counter()}'}}", n), do: "{sleep: 5ms}",
 		pool: "lease: 1s, retries: -1, max_pending: 1000", cluster: "store: " + store,
 		rest: "outputs: {out: {file: {path: out}}}\n",
@@ -155,18 +155,18 @@ func (f *fleet) natsRestarts(store string, s syscall.Signal) {
 	f.leave(f.workers...)
 }
 
-// hurt does something to the queue while jobs wait in it, and once more while none do.
-func (f *fleet) hurt(do func(context.Context, jetstream.JetStream, jetstream.Stream) error) {
+// damageQueue does something to the queue while jobs wait in it, and once more while none do.
+func (f *fleet) damageQueue(do func(context.Context, jetstream.JetStream, jetstream.Stream) error) {
 	f.serve(pipeline{pool: "retries: 0"})
 	f.eventually("a queue", func() bool { return strings.Contains(f.ls().Stdout, "embed of p") })
-	js, stream := f.queue()
+	js, stream := f.jobStream()
 	f.hub.Send(numbers(1, 20))
-	f.holds(stream, 20)
+	f.waitForJobs(stream, 20)
 	if err := do(f.t.Context(), js, stream); err != nil {
 		f.t.Fatal(err)
 	}
 	f.join(1, "--slots", "4")
-	f.lines(20)
+	f.readLines(20)
 	if err := do(f.t.Context(), js, stream); err != nil {
 		f.t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func (f *fleet) hurt(do func(context.Context, jetstream.JetStream, jetstream.Str
 
 // natsStalls: jobs are in the queue, and free workers do not get them.
 func (f *fleet) natsStalls() {
-	f.runs(1, pipeline{service: "listen: \"127.0.0.1:0\""})
+	f.serveWithWorkers(1, pipeline{service: "listen: \"127.0.0.1:0\""})
 	_, at, _ := strings.Cut(f.hub.Says("interface listens"), "address=")
 	at, _, _ = strings.Cut(at, " ")
 	ready := func() (code int, text string) {
@@ -192,7 +192,7 @@ func (f *fleet) natsStalls() {
 		}
 		return r.StatusCode, string(body)
 	}
-	_, stream := f.queue()
+	_, stream := f.jobStream()
 	for name := range stream.ConsumerNames(f.t.Context()).Name() {
 		if _, err := stream.PauseConsumer(f.t.Context(), name, time.Now().Add(time.Hour)); err != nil {
 			f.t.Fatal(err)
@@ -214,18 +214,18 @@ func (f *fleet) natsStalls() {
 		}
 	}
 	f.hub.Send("2\n") // the server looks at what waits when something arrives
-	f.lines(2)
+	f.readLines(2)
 	f.eventually("it is ready again", func() bool { code, _ := ready(); return code == http.StatusOK })
 	f.finish(1, 0, f.workers...)
 }
 
 // hubDiesBesideAnother: even while its lease lasts, its jobs are in nobody's way.
 func (f *fleet) hubDiesBesideAnother() {
-	f.runs(1, pipeline{pool: "lease: 1h", do: "{sleep: 5ms}"}, "--slots", "2")
-	other := f.beside(pipeline{pool: "lease: 1h", do: "{sleep: 5ms}"})
-	other.joined(f.workers[0])
+	f.serveWithWorkers(1, pipeline{pool: "lease: 1h", do: "{sleep: 5ms}"}, "--slots", "2")
+	other := f.startSecondHub(pipeline{pool: "lease: 1h", do: "{sleep: 5ms}"})
+	other.waitForWorker(f.workers[0])
 	f.hub.Send(numbers(1, 1000))
-	f.lines(50)
+	f.readLines(50)
 	f.kill(f.hub)
 	other.hub.Send(numbers(1, 50))
 	other.finish(1, 50)
@@ -234,24 +234,24 @@ func (f *fleet) hubDiesBesideAnother() {
 
 // hubDiesDuringAJob: nobody is there to say that the job takes too long.
 func (f *fleet) hubDiesDuringAJob() {
-	f.busy(1, "timeout: 500ms, retries: -1")
+	f.startBusyWorker(1, "timeout: 500ms, retries: -1")
 	f.kill(f.hub)
-	other := f.beside(pipeline{do: "{set: {done: true}}"})
-	other.joined(f.workers[0])
+	other := f.startSecondHub(pipeline{do: "{set: {done: true}}"})
+	other.waitForWorker(f.workers[0])
 	other.hub.Send("{}\n")
 	if got, want := other.hub.Line(), `{"done":true}`; got != want {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}
-	other.ends(0, 1, 0)
+	other.endHub(0, 1, 0)
 	f.leave(f.workers...)
 }
 
 // hubSilent: what was set aside of a hub is done when it is back.
 func (f *fleet) hubSilent() {
-	f.runs(1, pipeline{pool: "lease: 500ms, retries: -1", do: "{sleep: 10ms}"}, "--slots", "2")
-	_, stream := f.queue()
+	f.serveWithWorkers(1, pipeline{pool: "lease: 500ms, retries: -1", do: "{sleep: 10ms}"}, "--slots", "2")
+	_, stream := f.jobStream()
 	f.hub.Send(numbers(1, 500))
-	got := f.lines(50)
+	got := f.readLines(50)
 	f.hub.Signal(syscall.SIGSTOP)
 	f.workers[0].Says("its jobs are set aside")
 	f.eventually("they are gone", func() bool {
@@ -259,7 +259,7 @@ func (f *fleet) hubSilent() {
 		return err == nil && info.State.Msgs < 20 // some answers are kept for it
 	})
 	f.hub.Signal(syscall.SIGCONT)
-	got = append(got, f.lines(450)...)
+	got = append(got, f.readLines(450)...)
 	slices.SortFunc(got, byNumber)
 	if want := strings.Fields(numbers(1, 500)); !slices.Equal(got, want) {
 		f.t.Errorf("stdout has %q", got)

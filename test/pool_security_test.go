@@ -19,18 +19,18 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// serving is a hub on loopback, with a job to do.
-func serving(t *testing.T, p pipeline) *fleet {
+// serveOnLoopback is a hub on loopback, with a job to do.
+func serveOnLoopback(t *testing.T, p pipeline) *fleet {
 	t.Helper()
 	f := newFleet(t, onLoopback)
 	f.serve(p)
 	return f
 }
 
-// lets waits for a worker and has it do a job.
-func (f *fleet) lets(w *process) {
+// doesOneJob waits for a worker and has it do a job.
+func (f *fleet) doesOneJob(w *process) {
 	f.t.Helper()
-	f.joined(w)
+	f.waitForWorker(w)
 	f.hub.Send("1\n")
 	if got := f.hub.Line(); got != "1" {
 		f.t.Errorf("stdout has %q, want 1", got)
@@ -40,7 +40,7 @@ func (f *fleet) lets(w *process) {
 
 func TestPoolTokens(t *testing.T) {
 	t.Parallel()
-	f := serving(t, pipeline{})
+	f := serveOnLoopback(t, pipeline{})
 	worker := []string{"worker", "--join", f.addr, "--pool", "embed"}
 	t.Run("wrong", func(t *testing.T) {
 		path := write(t, f.dir, "wrong", "guessed")
@@ -58,12 +58,12 @@ func TestPoolTokens(t *testing.T) {
 		flowd(t, f.dir, "", append(worker, "--token-file", "nowhere")...).Want(t, 2, "nowhere")
 	})
 	t.Run("from a file", func(*testing.T) {
-		f.lets(startAs(f.t, f.dir, binary, append(worker, "--token-file", "token")...))
+		f.doesOneJob(startAs(f.t, f.dir, binary, append(worker, "--token-file", "token")...))
 	})
 	t.Run("from the environment", func(*testing.T) {
-		f.lets(startAs(f.t, f.dir, "env", append([]string{"FLOWD_TOKEN=" + poolToken, binary}, worker...)...))
+		f.doesOneJob(startAs(f.t, f.dir, "env", append([]string{"FLOWD_TOKEN=" + poolToken, binary}, worker...)...))
 	})
-	f.ends(0, 1, 0)
+	f.endHub(0, 1, 0)
 	if strings.Contains(f.hub.Stderr.Text(), poolToken) {
 		t.Errorf("the token is in what the hub logs:\n%s", f.hub.Stderr.Text())
 	}
@@ -90,24 +90,24 @@ service: {cluster: {listen: "`+listen+`"}}
 
 func TestPoolAllowList(t *testing.T) {
 	t.Parallel()
-	f := serving(t, pipeline{do: job + ", {set: {a: 1}}"})
+	f := serveOnLoopback(t, pipeline{do: job + ", {set: {a: 1}}"})
 	args := []string{"worker", "--join", f.addr, "--pool", "embed", "--token-file", "token", "--allow"}
 	flowd(t, f.dir, "", append(args, "set")...).Want(t, 1, "pool embed", "exec", "--allow")
 	flowd(t, f.dir, "", append(args, "nonsense")...).Want(t, 2, "--allow", `no processor "nonsense"`)
 	w := startAs(t, f.dir, binary, append(args, "set,exec")...)
-	f.joined(w)
+	f.waitForWorker(w)
 	f.leave(w)
-	if n := len(f.log()); n != 0 {
+	if n := len(f.jobRuns()); n != 0 {
 		t.Errorf("%d jobs ran", n)
 	}
-	f.ends(0, 1, 0)
+	f.endHub(0, 1, 0)
 }
 
 // TestPoolAllowListWhenStepsChange: a worker that has joined does not run what it
 // does not allow either, and the hub shows why.
 func TestPoolAllowListWhenStepsChange(t *testing.T) {
 	t.Parallel()
-	f := serving(t, pipeline{do: "{set: {a: 1}}"})
+	f := serveOnLoopback(t, pipeline{do: "{set: {a: 1}}"})
 	f.join(1, "--allow", "set")
 	f.file(pipeline{do: job, pool: "timeout: 300ms, retries: 0"})
 	f.hub.Signal(syscall.SIGHUP)
@@ -115,9 +115,9 @@ func TestPoolAllowListWhenStepsChange(t *testing.T) {
 	f.workers[0].Says("takes no more jobs")
 	f.eventually("pool ls says why", func() bool { return strings.Contains(f.ls().Stdout, "takes no jobs: ") })
 	f.hub.Send("1\n")
-	f.ends(0, 1, 0)
-	f.wantLetter("1", "timeout", "no worker")
-	if n := len(f.log()); n != 0 {
+	f.endHub(0, 1, 0)
+	f.wantDeadLetter("1", "timeout", "no worker")
+	if n := len(f.jobRuns()); n != 0 {
 		t.Errorf("%d jobs ran", n)
 	}
 	f.leave(f.workers[0])
@@ -127,7 +127,7 @@ func TestPoolAllowListWhenStepsChange(t *testing.T) {
 // jobs that it has asked for before. It hands them back, which is not an attempt.
 func TestPoolRefusedJobsGoToOthers(t *testing.T) {
 	t.Parallel()
-	f := serving(t, pipeline{do: "{set: {a: 1}}"})
+	f := serveOnLoopback(t, pipeline{do: "{set: {a: 1}}"})
 	f.join(1, "--allow", "set", "--slots", "32")
 	f.file(pipeline{do: "{meta: {a: n}}, {set: {b: n}}", pool: "retries: 0"})
 	f.hub.Signal(syscall.SIGHUP)
@@ -138,7 +138,7 @@ func TestPoolRefusedJobsGoToOthers(t *testing.T) {
 	}
 	f.hub.Stdin.Close()
 	f.hub.Wait().Want(t, 0, "64 received: 64 delivered")
-	for payload, l := range f.letters() {
+	for payload, l := range f.deadLetters() {
 		t.Errorf("%s failed: %+v", payload, l.Meta)
 	}
 }
@@ -181,10 +181,10 @@ func TestPoolTLS(t *testing.T) {
 	t.Parallel()
 	ca, cert, key := authority(t, t.TempDir())
 	other, _, _ := authority(t, t.TempDir())
-	f := serving(t, pipeline{cluster: "tls: {cert: \"" + cert + "\", key: \"" + key + "\"}"})
-	f.lets(f.worker("--ca", ca))
+	f := serveOnLoopback(t, pipeline{cluster: "tls: {cert: \"" + cert + "\", key: \"" + key + "\"}"})
+	f.doesOneJob(f.startWorker("--ca", ca))
 	for what, args := range map[string][]string{"another authority": {"--ca", other}, "the system's authorities": nil} {
-		w := f.worker(args...)
+		w := f.startWorker(args...)
 		line := w.Says("certificate")
 		if !strings.Contains(line, "unknown authority") {
 			t.Errorf("%s: %s", what, line)
@@ -192,7 +192,7 @@ func TestPoolTLS(t *testing.T) {
 		w.Signal(syscall.SIGTERM)
 		w.Wait()
 	}
-	f.ends(0, 1, 0)
+	f.endHub(0, 1, 0)
 	if n := strings.Count(f.hub.Stderr.Text(), "has joined the pool"); n != 1 {
 		t.Errorf("%d workers joined, want 1:\n%s", n, f.hub.Stderr.Text())
 	}
@@ -200,7 +200,7 @@ func TestPoolTLS(t *testing.T) {
 
 func TestPoolSurvivesGarbage(t *testing.T) {
 	t.Parallel()
-	f := serving(t, pipeline{})
+	f := serveOnLoopback(t, pipeline{})
 	f.join(1)
 	for _, garbage := range []string{
 		"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
@@ -225,8 +225,8 @@ func TestPoolSurvivesGarbage(t *testing.T) {
 	f.finish(1, 3, f.workers[0])
 }
 
-// intruder is a client with the token that is not a worker.
-func (f *fleet) intruder() (*nats.Conn, <-chan error) {
+// connectIntruder is a client with the token that is not a worker.
+func (f *fleet) connectIntruder() (*nats.Conn, <-chan error) {
 	f.t.Helper()
 	told := make(chan error, 64)
 	const id = "0123456789abcdef" // by which a connection has inboxes
@@ -243,8 +243,8 @@ func (f *fleet) intruder() (*nats.Conn, <-chan error) {
 
 func TestPoolPermissions(t *testing.T) {
 	t.Parallel()
-	f := serving(t, pipeline{})
-	nc, told := f.intruder()
+	f := serveOnLoopback(t, pipeline{})
+	nc, told := f.connectIntruder()
 	refused := func(what string, err error) {
 		t.Helper()
 		if err != nil {
@@ -281,8 +281,8 @@ func TestPoolPermissions(t *testing.T) {
 // TestPoolJobsAreForOneWorker: a client with the token does not see what others are given.
 func TestPoolJobsAreForOneWorker(t *testing.T) {
 	t.Parallel()
-	f := serving(t, pipeline{})
-	nc, told := f.intruder()
+	f := serveOnLoopback(t, pipeline{})
+	nc, told := f.connectIntruder()
 	var seen atomic.Int64
 	if _, err := nc.Subscribe("_INBOX.>", func(m *nats.Msg) {
 		if strings.Contains(string(m.Data), "confidential") {
@@ -316,9 +316,9 @@ func TestPoolJobsAreForOneWorker(t *testing.T) {
 // TestPoolVersions: a worker of another version is refused, and told what to do.
 func TestPoolVersions(t *testing.T) {
 	t.Parallel()
-	f := serving(t, pipeline{})
+	f := serveOnLoopback(t, pipeline{})
 	f.join(1)
-	nc, _ := f.intruder()
+	nc, _ := f.connectIntruder()
 	m, err := nc.Request("flowd.join.embed.0123456789abcdef",
 		[]byte(`{"Protocol":2,"Version":"v0.0.1","Worker":"old/1"}`), deadline)
 	if err != nil {
@@ -335,11 +335,11 @@ func TestPoolVersions(t *testing.T) {
 }
 
 // TestPoolRefusalsAreToldOnce: a worker of another version asks again and again.
-func TestPoolRefusalsAreToldOnce(t *testing.T) {
+func TestPoolRefusalsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
-	f := serving(t, pipeline{})
+	f := serveOnLoopback(t, pipeline{})
 	f.join(1) // the pool is known
-	nc, _ := f.intruder()
+	nc, _ := f.connectIntruder()
 	for i := range 40 {
 		ask := fmt.Sprintf(`{"Protocol":2,"Version":"v0.0.1","Worker":"old/%d"}`, i%2)
 		if _, err := nc.Request("flowd.join.embed.0123456789abcdef", []byte(ask), deadline); err != nil {
@@ -347,7 +347,7 @@ func TestPoolRefusalsAreToldOnce(t *testing.T) {
 		}
 	}
 	f.leave(f.workers[0])
-	r := f.ends(0, 1, 0)
+	r := f.endHub(0, 1, 0)
 	if n := strings.Count(r.Stderr, "a worker of another version was refused"); n != 2 {
 		t.Errorf("it is told %d times of two workers:\n%s", n, r.Stderr)
 	}

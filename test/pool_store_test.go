@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPoolStoreHasOneOwner: a hub that is started twice does not touch what the first
-// one has, and one that was killed leaves nothing that the next does not remove.
+// TestPoolStoreHasOneOwner: a second hub with the same store fails and leaves the store alone.
+// The next hub removes the files of one that was killed.
 func TestPoolStoreHasOneOwner(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{"store: file, dir: jobs", "store: file", "store: memory"} {
@@ -34,7 +34,7 @@ func TestPoolStoreHasOneOwner(t *testing.T) {
 			}
 			serve()
 			f.hub.Send(numbers(1, 20))
-			f.shows(20, 0)
+			f.waitForPool(20, 0)
 			before := folders()
 			r := command(t, f.dir, "", "env", "TMPDIR="+temp, binary, "-c", f.file(p))
 			if r.Want(t, 1, "service.cluster: "); strings.Contains(where, "dir") {
@@ -44,26 +44,26 @@ func TestPoolStoreHasOneOwner(t *testing.T) {
 				r.Want(t, 1, "address already in use")
 			}
 			if after := folders(); len(before) != 1 || !slices.Equal(after, before) {
-				t.Errorf("there were the folders %q, and then %q", before, after)
+				t.Errorf("the folders were %q, and are %q after the second hub", before, after)
 			}
 			f.join(1)
-			f.lines(20)
+			f.readLines(20)
 			f.kill(f.hub)
 			serve()
 			if after := folders(); len(after) != 1 || after[0] == before[0] && f.size(after[0]) > 1<<20 {
-				t.Errorf("a hub that was killed leaves %q", after)
+				t.Errorf("a killed hub leaves %q", after)
 			}
-			f.joined(f.workers[0])
+			f.waitForWorker(f.workers[0])
 			f.hub.Send("1\n")
 			f.finish(1, 1, f.workers...)
 			if after := folders(); len(after) == 1 && f.size(after[0]) > 1000 || len(after) > 1 {
-				t.Errorf("a hub that has ended leaves %q", after)
+				t.Errorf("a stopped hub leaves %q", after)
 			}
 		})
 	}
 }
 
-// size is that of all files of a folder.
+// size returns the total size of all files in a directory, in bytes.
 func (f *fleet) size(dir string) (n int64) {
 	f.t.Helper()
 	err := filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {

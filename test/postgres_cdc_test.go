@@ -69,13 +69,13 @@ func startChangeSink(t *testing.T) *changeSink {
 			}
 			all = append(all, c)
 		}
-		s.take(all)
+		s.record(all)
 	}))
 	t.Cleanup(s.Close)
 	return s
 }
 
-func (s *changeSink) take(all []changed) {
+func (s *changeSink) record(all []changed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range all {
@@ -97,8 +97,8 @@ func (s *changeSink) count() (all, distinct int) {
 	return s.n, len(s.seen)
 }
 
-// oracle is what another plugin of the same server says of the same changes.
-func oracle(t *testing.T, p *pgtest.Postgres, db, slot string) map[string][]string {
+// wal2jsonChanges is what another plugin of the same server says of the same changes.
+func wal2jsonChanges(t *testing.T, p *pgtest.Postgres, db, slot string) map[string][]string {
 	t.Helper()
 	keys := map[string][]string{}
 	for line := range strings.SplitSeq(p.Exec(t, db, `SELECT data FROM pg_logical_slot_get_changes('`+slot+`', NULL, NULL, `+
@@ -122,8 +122,8 @@ func oracle(t *testing.T, p *pgtest.Postgres, db, slot string) map[string][]stri
 	return keys
 }
 
-// load changes rows of 60 keys, at random, in transactions some of which are rolled back.
-const load = `DO $$ DECLARE k int; BEGIN FOR i IN 1..%d LOOP
+// randomChanges changes rows of 60 keys, at random, in transactions some of which are rolled back.
+const randomChanges = `DO $$ DECLARE k int; BEGIN FOR i IN 1..%d LOOP
   FOR j IN 1..1 + random() * 5 LOOP
     k := %d * 20 + random() * 19;
     CASE (random() * 3)::int
@@ -176,7 +176,7 @@ func TestPostgresChanges(t *testing.T) {
 	p.Exec(t, db, `SELECT pg_create_logical_replication_slot('`+name+`_oracle', 'wal2json')`)
 	var writers sync.WaitGroup
 	for i := range 3 {
-		writers.Go(func() { p.Exec(t, db, fmt.Sprintf(load, 800*(*kills+1), i)) })
+		writers.Go(func() { p.Exec(t, db, fmt.Sprintf(randomChanges, 800*(*kills+1), i)) })
 	}
 	for i := range *kills {
 		for j, disturb := range []func(){
@@ -195,7 +195,7 @@ func TestPostgresChanges(t *testing.T) {
 		}
 	}
 	writers.Wait()
-	want := oracle(t, p, db, name+"_oracle")
+	want := wal2jsonChanges(t, p, db, name+"_oracle")
 	total := 0
 	for _, all := range want {
 		total += len(all)
@@ -275,7 +275,7 @@ func TestPostgresSilence(t *testing.T) {
 	p.Exec(t, db, `INSERT INTO a SELECT i, 'x' FROM generate_series(1, 100) i`)
 	f.Says("the server has been silent for")
 	wire.cut()
-	wire.speak()
+	wire.endSilence()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for n, end := 0, time.After(deadline); n < 100; _, n = sink.count() {
@@ -293,7 +293,7 @@ func TestPostgresSilence(t *testing.T) {
 }
 
 // The pipeline of the guide tells of a table that has changed.
-func TestPostgresTellsOfColumns(t *testing.T) {
+func TestPostgresReportsColumns(t *testing.T) {
 	t.Parallel()
 	p := pgtest.Server(t)
 	db := p.Database(t)

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// buildsPrograms is set where tests may build programs that are not ours, which takes minutes on a fresh machine.
+// buildsPrograms is a variable that allows tests to build third-party programs, which takes minutes on a fresh machine.
 const buildsPrograms = "FLOWD_TEST_BUILD"
 
-// goProgram is the path of a program of the Go module proxy, such as example.com/m/cmd/x@v1.2.3: that of the PATH, or
-// one that was built into the user's cache. It is built outside of this module, whose go.mod knows nothing of it.
+// goProgram returns the path of a program such as example.com/m/cmd/x@v1.2.3: from PATH, or built into the user's cache
+// with the Go module proxy. It is built outside of this module, whose go.mod does not have it.
 func goProgram(pkg string) (string, error) {
 	module, version, _ := strings.Cut(pkg, "@")
 	name := path.Base(module)
@@ -45,7 +45,7 @@ func goProgram(pkg string) (string, error) {
 	return program, nil
 }
 
-// skip skips a test for want of something, which stderr says, too.
+// skip skips a test because something is missing, and also says so on stderr.
 func skip(t *testing.T, what string, err error) {
 	t.Helper()
 	why := fmt.Sprintf("%s: %v", what, err)

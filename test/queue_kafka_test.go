@@ -16,8 +16,8 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
 )
 
-// values are what is in a topic, sorted.
-func values(t *testing.T, c *kafkatest.Cluster, topic string) (all []string) {
+// topicValues are what is in a topic, sorted.
+func topicValues(t *testing.T, c *kafkatest.Cluster, topic string) (all []string) {
 	t.Helper()
 	for _, r := range c.Read(t, topic) {
 		all = append(all, string(r.Value))
@@ -32,10 +32,10 @@ func TestQueueOnKafka(t *testing.T) {
 	t.Setenv("FLOWD_QUEUE_URL", "kafka://"+c.Brokers+"/?group="+one)
 	const n = 5000
 	c.Send(t, kafkatest.Numbered(one, 3, 0, n)...)
-	want := values(t, c, one)
+	want := topicValues(t, c, one)
 	queue(t, "mv", one, two, "-n", "700", "--yes").Want(t, 0, "700 moved in ")
 	queue(t, "mv", one, two, "--yes").Want(t, 0, "4,300 moved in ")
-	if got := values(t, c, two); !slices.Equal(got, want) {
+	if got := topicValues(t, c, two); !slices.Equal(got, want) {
 		t.Errorf("%d records moved, want each of %d once", len(got), n)
 	}
 	queue(t, "mv", one, two, "--yes").Want(t, 0, ": 0 moved in ")
@@ -49,7 +49,7 @@ func TestQueueOnKafka(t *testing.T) {
 	queue(t, "dump", two, file, "-n", "10").Want(t, 0, ": 10 written in ")
 	queue(t, "dump", two, file+"2", "--delete", "--yes").Want(t, 0, ": 5,000 written in ")
 	queue(t, "load", three, file+"2").Want(t, 0, ": 5,000 sent in ")
-	if got := values(t, c, three); !slices.Equal(got, want) {
+	if got := topicValues(t, c, three); !slices.Equal(got, want) {
 		t.Errorf("%d records are loaded, want each of %d once", len(got), n)
 	}
 	var all []struct {
@@ -80,11 +80,11 @@ func TestQueueRedriveOnKafka(t *testing.T) {
 	}
 	queue(t, "redrive", dead).Want(t, 1, "there is no topic no-such-topic (create it, or correct its name)",
 		"it has no header original_topic", "2 sent back, 2 failed")
-	if got := strings.Join(values(t, c, home), " "); got != "0 2" {
+	if got := strings.Join(topicValues(t, c, home), " "); got != "0 2" {
 		t.Errorf("sent back: %q", got)
 	}
 	queue(t, "redrive", dead, "--to", home).Want(t, 0, ": 2 sent back in ")
-	if got := strings.Join(values(t, c, home), " "); got != "0 1 2 3" {
+	if got := strings.Join(topicValues(t, c, home), " "); got != "0 1 2 3" {
 		t.Errorf("sent back: %q, want each once", got)
 	}
 	queue(t, "redrive", dead).Want(t, 0, ": 0 sent back in ")
@@ -110,10 +110,10 @@ func TestQueueErrorsOfKafka(t *testing.T) {
 	}
 }
 
-// TestKafkaDeadLettersGoHome has a pipeline fail a message, and another pipeline fail its dead letter: each says once
+// TestKafkaDeadLettersAreRedriven has a pipeline fail a message, and another pipeline fail its dead letter: each says once
 // what has failed and where it was read, and redriving brings each back to where it was, with its key, headers and
 // time, in its partition.
-func TestKafkaDeadLettersGoHome(t *testing.T) {
+func TestKafkaDeadLettersAreRedriven(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
 	orders, dead, hopeless := c.Topic(t, 3), c.Topic(t, 1), c.Topic(t, 1)
@@ -138,7 +138,7 @@ engine: {on_failure: {dead_letter: dead}}
 	}
 	run := func(name, topic string, n int64) {
 		p := start(t, dir, "-c", name+".yaml")
-		settledBy(t, c, name, topic, n)
+		waitForCommits(t, c, name, topic, n)
 		p.Signal(syscall.SIGTERM)
 		p.Wait().Want(t, 0)
 	}

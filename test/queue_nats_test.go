@@ -16,8 +16,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// signed posts a body with its signature, and gives the status.
-func signed(t *testing.T, url, secret, body string) string {
+// postSigned posts a body with its signature, and returns the status.
+func postSigned(t *testing.T, url, secret, body string) string {
 	t.Helper()
 	sum := hmac.New(sha256.New, []byte(secret))
 	sum.Write([]byte(body))
@@ -63,23 +63,23 @@ func TestQueueOnNATS(t *testing.T) {
 	command("mv", "ONE", "TWO", "--yes").Want(t, 1, `stream TWO does not have the subject "ONE.a" (it has TWO.>)`)
 	command("mv", "ONE/c", "ALL", "-n", "300", "--yes").Want(t, 0, "300 moved in ")
 	if i := s.Info(t, "ONE", "c"); i.NumPending != n/2-300 || i.NumAckPending != 0 {
-		t.Errorf("of the consumer %d are left, and %d out", i.NumPending, i.NumAckPending)
+		t.Errorf("the consumer has %d messages pending and %d unacknowledged, want %d and 0", i.NumPending, i.NumAckPending, n/2-300)
 	}
 	command("purge", "ALL", "--yes").Want(t, 0, "ALL: 300 messages removed")
 	command("mv", "ONE", "ALL", "-n", "700", "--yes").Want(t, 0, "700 moved in ")
 	command("mv", "ONE", "ALL", "--yes").Want(t, 0, "300 moved in ")
 	if got := s.Payloads(t, "ALL"); !slices.Equal(got, want) {
-		t.Errorf("%d messages moved, want each of %d in order", len(got), n)
+		t.Errorf("%d messages were moved, want %d in order", len(got), n)
 	}
 	if got := s.Payloads(t, "ONE"); len(got) != 0 {
-		t.Errorf("%d are left", len(got))
+		t.Errorf("%d messages are left in ONE", len(got))
 	}
 	file := filepath.Join(t.TempDir(), "saved.jsonl")
 	command("peek", "ALL", "-n", "3").Want(t, 0, ": 3 shown in ")
 	command("dump", "ALL", file, "--delete", "--yes").Want(t, 0, ": 1,000 written in ")
 	command("load", "ALL", file).Want(t, 0, ": 1,000 sent in ")
 	if got := s.Payloads(t, "ALL"); !slices.Equal(got, want) {
-		t.Errorf("%d messages are loaded, want each of %d in order", len(got), n)
+		t.Errorf("%d messages were loaded, want %d in order", len(got), n)
 	}
 }
 
@@ -104,10 +104,10 @@ func TestQueueRedriveOnNATS(t *testing.T) {
 	all := s.All(t, "HOME")
 	if len(all) != 2 || all[1].Subject != "home.of.2" || all[1].Header.Get("kind") != "k" || all[1].Header.Get("error_class") != "" ||
 		all[1].Header.Get("Nats-Msg-Id") != "" || all[1].Header.Get("Original_Case") != "x" {
-		t.Errorf("sent back are %+v", all)
+		t.Errorf("stream HOME has %+v, want two redriven messages with their own headers only", all)
 	}
 	if left := s.Payloads(t, "DEAD"); !slices.Equal(left, []string{"1", "3"}) {
-		t.Errorf("left are %q", left)
+		t.Errorf("stream DEAD has %q, want 1 and 3", left)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestQueueErrorsOfNATS(t *testing.T) {
 		r := queue(t, tt.args...)
 		r.Want(t, 1, tt.says)
 		if strings.Contains(r.Stderr, "s3cret") {
-			t.Errorf("%q says\n%s", tt.args, r.Stderr)
+			t.Errorf("the output of %q contains the password:\n%s", tt.args, r.Stderr)
 		}
 	}
 }

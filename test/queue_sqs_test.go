@@ -24,9 +24,9 @@ func onSQS(t *testing.T) *emulator {
 	return e
 }
 
-// parcels sends n messages with attributes: of types that metadata can represent, and of
+// sendWithAttributes sends n messages with attributes: of types that metadata can represent, and of
 // others when exact.
-func (e *emulator) parcels(t *testing.T, url string, n int, exact bool) {
+func (e *emulator) sendWithAttributes(t *testing.T, url string, n int, exact bool) {
 	t.Helper()
 	value := func(kind, text string) types.MessageAttributeValue {
 		return types.MessageAttributeValue{DataType: &kind, StringValue: &text}
@@ -52,8 +52,8 @@ func (e *emulator) parcels(t *testing.T, url string, n int, exact bool) {
 	}
 }
 
-// drain takes everything and removes it, in the order in which it arrives.
-func (e *emulator) drain(t *testing.T, url string) (all []types.Message) {
+// receiveAll takes everything and removes it, in the order in which it arrives.
+func (e *emulator) receiveAll(t *testing.T, url string) (all []types.Message) {
 	t.Helper()
 	for {
 		out, err := e.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
@@ -79,8 +79,8 @@ func (e *emulator) drain(t *testing.T, url string) (all []types.Message) {
 	}
 }
 
-// spelled is what a message says, in a fixed order.
-func spelled(all []types.Message) (texts []string) {
+// formatMessages is what a message says, in a fixed order.
+func formatMessages(all []types.Message) (texts []string) {
 	for _, m := range all {
 		var b strings.Builder
 		fmt.Fprintf(&b, "%q", *m.Body)
@@ -101,17 +101,17 @@ func TestQueueOnSQS(t *testing.T) {
 	const n = 510
 	same := func(exact bool) {
 		t.Helper()
-		e.parcels(t, original, n, exact)
-		if got, want := spelled(e.drain(t, two)), spelled(e.drain(t, original)); !slices.Equal(got, want) {
+		e.sendWithAttributes(t, original, n, exact)
+		if got, want := formatMessages(e.receiveAll(t, two)), formatMessages(e.receiveAll(t, original)); !slices.Equal(got, want) {
 			t.Errorf("got %d messages, want %d", len(got), len(want))
 		}
 	}
-	e.parcels(t, one, n, true)
+	e.sendWithAttributes(t, one, n, true)
 	queue(t, "mv", "q-one", "q-two", "--yes").Want(t, 0, "q-one → q-two: 510 moved in ")
 	same(true)
 
 	file := filepath.Join(t.TempDir(), "saved.jsonl")
-	e.parcels(t, one, n, false)
+	e.sendWithAttributes(t, one, n, false)
 	queue(t, "dump", "q-one", file).Want(t, 0, ": 510 written in ")
 	e.wantCounts(t, one, n, 0)
 	queue(t, "load", "q-two", file).Want(t, 0, ": 510 sent in ")
@@ -139,7 +139,7 @@ func TestQueueKeepsTheOrderOfGroups(t *testing.T) {
 	for i := range 60 {
 		bodies = append(bodies, fmt.Sprintf("%c:%03d", 'a'+i%5, i))
 	}
-	e.put(t, one, bodies...)
+	e.send(t, one, bodies...)
 	queue(t, "mv", "g-one.fifo", "g-two.fifo", "--yes").Want(t, 0, "60 moved")
 	file := filepath.Join(t.TempDir(), "saved.jsonl")
 	queue(t, "dump", "g-two.fifo", file).Want(t, 1,
@@ -148,7 +148,7 @@ func TestQueueKeepsTheOrderOfGroups(t *testing.T) {
 	queue(t, "load", "g-one.fifo", file+"2").Want(t, 0, "60 sent")
 	e.wantCounts(t, two, 0, 0)
 	last := map[string]string{}
-	got := e.drain(t, one)
+	got := e.receiveAll(t, one)
 	for _, m := range got {
 		group := m.Attributes["MessageGroupId"]
 		if *m.Body <= last[group] || !strings.HasPrefix(*m.Body, group+":") {
@@ -166,23 +166,23 @@ func TestQueueRedriveOnSQS(t *testing.T) {
 	dead := e.queue(t, "r-dead", nil)
 	policy := map[string]string{"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:r-dead","maxReceiveCount":"1"}`}
 	one := e.queue(t, "r-one", policy)
-	e.put(t, dead, "a", "b", "c")
+	e.send(t, dead, "a", "b", "c")
 	queue(t, "redrive", "r-dead").Want(t, 0, "r-dead: 3 sent back in ")
 	e.wantCounts(t, one, 3, 0)
 	e.queue(t, "r-two", policy)
-	e.put(t, dead, "d")
+	e.send(t, dead, "d")
 	queue(t, "redrive", "r-dead").Want(t, 1,
 		"r-dead gets the dead letters of several queues: r-one, r-two (say where to: --to QUEUE)",
 		"0 sent back, 1 failed")
 	queue(t, "redrive", "r-dead", "--to", "r-two").Want(t, 0, "1 sent back")
 }
 
-func TestAMoveOnSQSThatIsStoppedLosesNothing(t *testing.T) {
+func TestAStoppedMoveOnSQSLosesNothing(t *testing.T) {
 	e := onSQS(t)
 	const n = 3000
 	for _, s := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 		one, two := e.queue(t, "k-one", nil), e.queue(t, "k-two", nil)
-		e.parcels(t, one, n, false)
+		e.sendWithAttributes(t, one, n, false)
 		p := start(t, t.TempDir(), "queue", "mv", "k-one", "k-two", "--yes")
 		if _, err := e.sqs.ReceiveMessage(t.Context(),
 			&sqs.ReceiveMessageInput{QueueUrl: &two, WaitTimeSeconds: 15, VisibilityTimeout: 1}); err != nil {
@@ -215,7 +215,7 @@ func TestAMoveOnSQSThatIsStoppedLosesNothing(t *testing.T) {
 
 func TestQueueErrorsOfSQS(t *testing.T) {
 	e := onSQS(t)
-	e.put(t, e.queue(t, "e-one", nil), "a")
+	e.send(t, e.queue(t, "e-one", nil), "a")
 	for _, tt := range []struct {
 		args []string
 		says string

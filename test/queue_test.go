@@ -36,8 +36,8 @@ func queue(t *testing.T, args ...string) result {
 	return flowd(t, t.TempDir(), "", append([]string{"queue"}, args...)...)
 }
 
-// letters are messages with all that AMQP can say.
-func letters(n int) (all []amqp091.Publishing) {
+// amqpMessages are messages with all that AMQP can say.
+func amqpMessages(n int) (all []amqp091.Publishing) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i := range n {
 		all = append(all, amqp091.Publishing{
@@ -52,8 +52,8 @@ func letters(n int) (all []amqp091.Publishing) {
 	return all
 }
 
-// exact adds what metadata can't distinguish.
-func exact(all []amqp091.Publishing) []amqp091.Publishing {
+// withExactTypes adds what metadata can't distinguish.
+func withExactTypes(all []amqp091.Publishing) []amqp091.Publishing {
 	for i := range all {
 		h := all[i].Headers
 		h["small"], h["single"], h["bytes"], h["money"], h["priority"] = int16(7), float32(0.1), []byte{0xff, 0},
@@ -62,8 +62,8 @@ func exact(all []amqp091.Publishing) []amqp091.Publishing {
 	return all
 }
 
-// asSent compares what arrived with what was sent, in order.
-func asSent(t *testing.T, got []amqp091.Delivery, want []amqp091.Publishing) {
+// wantAsSent compares what arrived with what was sent, in order.
+func wantAsSent(t *testing.T, got []amqp091.Delivery, want []amqp091.Publishing) {
 	t.Helper()
 	for i, w := range want {
 		d := got[i]
@@ -95,15 +95,15 @@ func TestQueueOnRabbitMQ(t *testing.T) {
 			one, two, three := b.Queue(t, args), b.Queue(t, args), b.Queue(t, args)
 			file := filepath.Join(t.TempDir(), "saved.jsonl")
 
-			b.Publish(t, one, exact(letters(n))...)
+			b.Publish(t, one, withExactTypes(amqpMessages(n))...)
 			queue(t, "mv", one, two, "--yes").Want(t, 0, ": 1,100 moved in ")
-			asSent(t, b.Take(t, two, n), exact(letters(n)))
+			wantAsSent(t, b.Take(t, two, n), withExactTypes(amqpMessages(n)))
 
-			b.Publish(t, one, letters(n)...)
+			b.Publish(t, one, amqpMessages(n)...)
 			queue(t, "dump", one, file).Want(t, 0, ": 1,100 written in ")
 			queue(t, "load", two, file).Want(t, 0, ": 1,100 sent in ")
-			asSent(t, b.Take(t, two, n), letters(n))
-			asSent(t, b.Take(t, one, n), letters(n))
+			wantAsSent(t, b.Take(t, two, n), amqpMessages(n))
+			wantAsSent(t, b.Take(t, one, n), amqpMessages(n))
 
 			b.Send(t, three, "a", "b", "c")
 			queue(t, "mv", three, two, "--yes", "-n", "1").Want(t, 0, ": 1 moved in ")
@@ -148,7 +148,7 @@ func TestQueueRedriveOnRabbitMQ(t *testing.T) {
 	args := amqp091.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
 	one, two := b.Queue(t, args), b.Queue(t, args)
 	for _, q := range []string{one, two} {
-		b.Publish(t, q, letters(150)...)
+		b.Publish(t, q, amqpMessages(150)...)
 		ch := b.Channel(t)
 		for range 150 {
 			d, ok, err := ch.Get(q, false)
@@ -177,7 +177,7 @@ func stopMove(t *testing.T, b *brokertest.Broker, s os.Signal, n int) (from, to 
 	t.Helper()
 	quorum := amqp091.Table{"x-queue-type": "quorum"}
 	from, to = b.Queue(t, quorum), b.Queue(t, quorum)
-	b.Publish(t, from, letters(n)...)
+	b.Publish(t, from, amqpMessages(n)...)
 	ch := b.Channel(t)
 	if err := ch.Qos(1, 0, false); err != nil {
 		t.Fatal(err)
@@ -197,8 +197,8 @@ func stopMove(t *testing.T, b *brokertest.Broker, s os.Signal, n int) (from, to 
 	return from, to, p.Wait()
 }
 
-// whereabouts counts n messages in two queues, and how many of them are in both.
-func whereabouts(t *testing.T, b *brokertest.Broker, from, to string, n int) (left, moved, twice int) {
+// countInQueues counts n messages in two queues, and how many of them are in both.
+func countInQueues(t *testing.T, b *brokertest.Broker, from, to string, n int) (left, moved, twice int) {
 	t.Helper()
 	var arrived [2]<-chan amqp091.Delivery
 	for i, q := range []string{from, to} {
@@ -227,13 +227,13 @@ func whereabouts(t *testing.T, b *brokertest.Broker, from, to string, n int) (le
 	}
 }
 
-func TestAMoveThatIsKilledLosesNothing(t *testing.T) {
+func TestAKilledMoveLosesNothing(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	onRabbitMQ(t, b)
 	const n = 10000
 	for range 2 {
 		from, to, r := stopMove(t, b, syscall.SIGKILL, n)
-		left, moved, twice := whereabouts(t, b, from, to, n)
+		left, moved, twice := countInQueues(t, b, from, to, n)
 		if r.Code != -1 || left == 0 || twice > 2000 { // which is what is sent at once
 			t.Errorf("%d left, %d moved, %d in both\n%s", left, moved, twice, r.Stderr)
 		}
@@ -241,12 +241,12 @@ func TestAMoveThatIsKilledLosesNothing(t *testing.T) {
 	}
 }
 
-func TestAMoveThatIsInterruptedGivesBackWhatItTook(t *testing.T) {
+func TestAnInterruptedMoveReturnsMessages(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	onRabbitMQ(t, b)
 	const n = 10000
 	from, to, r := stopMove(t, b, syscall.SIGINT, n)
-	left, moved, twice := whereabouts(t, b, from, to, n)
+	left, moved, twice := countInQueues(t, b, from, to, n)
 	r.Want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)),
 		"interrupted: the other messages that were taken are handed back")
 	if left == 0 || twice != 0 {

@@ -34,8 +34,8 @@ func openedOutput(t *testing.T, b *brokertest.Broker, more string) engine.Output
 	return o
 }
 
-// written is what a write made of each payload: "safe", or the class and the error.
-func written(t *testing.T, o engine.Output, payloads ...string) (fates []string) {
+// writeFates is what a write made of each payload: "safe", or the class and the error.
+func writeFates(t *testing.T, o engine.Output, payloads ...string) (fates []string) {
 	t.Helper()
 	b := enginetest.Batch(payloads...)
 	err := o.Write(t.Context(), b)
@@ -66,7 +66,7 @@ func TestRabbitMQOutput(t *testing.T) {
 	}
 }
 
-func TestRabbitMQThatIsAway(t *testing.T) {
+func TestRabbitMQOutages(t *testing.T) {
 	t.Parallel()
 	b := brokertest.RabbitMQ(t)
 	q := ""
@@ -85,9 +85,9 @@ func TestRabbitMQThatIsAway(t *testing.T) {
 	}.Run(t)
 }
 
-// TestRabbitMQMessagesFailSingly has one bad message among good ones, in ways that the
+// TestRabbitMQMessagesFailIndividually has one bad message among good ones, in ways that the
 // broker reports differently.
-func TestRabbitMQMessagesFailSingly(t *testing.T) {
+func TestRabbitMQMessagesFailIndividually(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Managed(t)
 	q := b.Queue(t, nil)
@@ -112,14 +112,14 @@ func TestRabbitMQMessagesFailSingly(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			o := openedOutput(t, b, tt.config)
 			good := []string{id(q, "1"), id(q, "2"), id(q, "3"), id(q, "4")}
-			got := written(t, o, good[0], good[1], tt.bad, good[2], good[3])
+			got := writeFates(t, o, good[0], good[1], tt.bad, good[2], good[3])
 			for i, want := range []string{"safe", "safe", tt.want, "safe", "safe"} {
 				if !strings.HasPrefix(got[i], want) {
 					t.Errorf("message %d: got %q, want %q", i, got[i], want)
 				}
 			}
 			b.Take(t, q, 4)
-			if again := written(t, o, good...); slices.ContainsFunc(again, func(s string) bool { return s != "safe" }) {
+			if again := writeFates(t, o, good...); slices.ContainsFunc(again, func(s string) bool { return s != "safe" }) {
 				t.Errorf("the next write: %q", again)
 			}
 			b.Take(t, q, 4)
@@ -141,7 +141,7 @@ func TestRabbitMQManyUnroutable(t *testing.T) {
 	for i := range payloads {
 		payloads[i] = fmt.Sprintf(`{"q":%q,"id":%d}`, []string{q, "nowhere"}[i%2], i)
 	}
-	for i, got := range written(t, o, payloads...) {
+	for i, got := range writeFates(t, o, payloads...) {
 		if want := []string{"safe", `rejected: queue "nowhere": there is no such queue`}[i%2]; !strings.HasPrefix(got,
 			want) {
 			t.Fatalf("message %d: got %q, want %q", i, got, want)
@@ -165,7 +165,7 @@ func TestRabbitMQExchanges(t *testing.T) {
 	if err := ch.QueueBind(q, "a.*", x, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := written(t, o, "1"); got[0] != "safe" {
+	if got := writeFates(t, o, "1"); got[0] != "safe" {
 		t.Error(got)
 	}
 	b.Take(t, q, 1)

@@ -80,8 +80,8 @@ type arrivals struct {
 	over bool
 }
 
-// watch counts what arrives in the second queue.
-func (r *relay) watch() *arrivals {
+// countArrivals counts what arrives in the second queue.
+func (r *relay) countArrivals() *arrivals {
 	r.t.Helper()
 	a := &arrivals{r: r, by: map[int]int{}}
 	a.more = sync.NewCond(&a.mu)
@@ -116,8 +116,8 @@ func (a *arrivals) end() {
 	a.mu.Unlock()
 }
 
-// wait waits until n different messages have arrived.
-func (a *arrivals) wait(t *testing.T, n int) {
+// waitFor waits until n different messages have arrived.
+func (a *arrivals) waitFor(t *testing.T, n int) {
 	t.Helper()
 	defer time.AfterFunc(brokertest.Patience, a.end).Stop()
 	a.mu.Lock()
@@ -130,15 +130,15 @@ func (a *arrivals) wait(t *testing.T, n int) {
 	}
 }
 
-// twice is how many copies arrived beyond the first ones.
-func (a *arrivals) twice() int {
+// duplicates is how many copies arrived beyond the first ones.
+func (a *arrivals) duplicates() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.all - len(a.by)
 }
 
-// stops ends flowd as an operator does, and looks at how it ended.
-func (r *relay) stops(p *process, code int, says ...string) result {
+// stopAndCheck ends flowd as an operator does, and looks at how it ended.
+func (r *relay) stopAndCheck(p *process, code int, says ...string) result {
 	r.t.Helper()
 	p.Signal(syscall.SIGTERM)
 	got := p.Wait()
@@ -161,8 +161,8 @@ func addressOf(t *testing.T, b *brokertest.Broker) string {
 	return u.Host
 }
 
-// through is the broker's URL by way of a proxy.
-func through(b *brokertest.Broker, t *testing.T, p *proxy) string {
+// urlThrough is the broker's URL by way of a proxy.
+func urlThrough(b *brokertest.Broker, t *testing.T, p *proxy) string {
 	return strings.Replace(b.URL, addressOf(t, b), p.addr, 1)
 }
 
@@ -173,20 +173,20 @@ func TestRabbitMQKilled(t *testing.T) {
 	r := newRelay(t, b, b.URL)
 	n := 1000 * (*kills + 1)
 	r.send(0, n)
-	a := r.watch()
+	a := r.countArrivals()
 	for i := range *kills {
 		p := r.start()
-		a.wait(t, 1000*(i+1))
+		a.waitFor(t, 1000*(i+1))
 		p.Signal(syscall.SIGKILL)
 		_ = p.Cmd.Wait()
 	}
 	p := r.start()
-	a.wait(t, n)
-	r.stops(p, 0)
-	if twice := a.twice(); twice > *kills*inFlight {
+	a.waitFor(t, n)
+	r.stopAndCheck(p, 0)
+	if twice := a.duplicates(); twice > *kills*inFlight {
 		t.Errorf("%d came twice, more than the %d that were out", twice, *kills*inFlight)
 	}
-	t.Logf("%d messages, %d kills, %d came twice", n, *kills, a.twice())
+	t.Logf("%d messages, %d kills, %d came twice", n, *kills, a.duplicates())
 }
 
 // TestRabbitMQRestarted stops and starts the broker in mid-stream.
@@ -195,13 +195,13 @@ func TestRabbitMQRestarted(t *testing.T) {
 	r := newRelay(t, b, b.URL)
 	const n = 3000
 	r.send(0, n)
-	first := r.watch()
+	first := r.countArrivals()
 	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms")
-	first.wait(t, 500)
+	first.waitFor(t, 500)
 	b.Ctl(t, "stop_app") // whether input or output notices first is open; one that waits for the other says nothing
 	b.Ctl(t, "start_app")
 	b.Ctl(t, "await_startup")
-	second := r.watch()
+	second := r.countArrivals()
 	first.mu.Lock()
 	for id := range first.by { // what was taken before must not be waited for
 		second.mu.Lock()
@@ -210,8 +210,8 @@ func TestRabbitMQRestarted(t *testing.T) {
 		second.mu.Unlock()
 	}
 	first.mu.Unlock()
-	second.wait(t, n)
-	r.stops(p, 0, "consuming "+r.in)
+	second.waitFor(t, n)
+	r.stopAndCheck(p, 0, "consuming "+r.in)
 }
 
 // TestRabbitMQConnectionsClosed has an operator close the connections.
@@ -219,18 +219,18 @@ func TestRabbitMQConnectionsClosed(t *testing.T) {
 	b := brokertest.Own(t)
 	r := newRelay(t, b, b.URL)
 	const n = 2000
-	a := r.watch()
+	a := r.countArrivals()
 	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms")
 	for i := range 2 {
 		r.send(i*n, n)
-		a.wait(t, i*n+n/4) // what is new has arrived, so both are connected
+		a.waitFor(t, i*n+n/4) // what is new has arrived, so both are connected
 		if closed := b.CloseConnections(t, "relay."); closed != 2 {
 			t.Errorf("%d connections of that name, want 2", closed)
 		}
-		a.wait(t, (i+1)*n)
+		a.waitFor(t, (i+1)*n)
 	}
-	r.stops(p, 0, "CONNECTION_FORCED")
-	if twice := a.twice(); twice > 2*2*inFlight {
+	r.stopAndCheck(p, 0, "CONNECTION_FORCED")
+	if twice := a.duplicates(); twice > 2*2*inFlight {
 		t.Errorf("%d came twice", twice)
 	}
 }
@@ -239,27 +239,27 @@ func TestRabbitMQConnectionsClosed(t *testing.T) {
 func TestRabbitMQNetwork(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	net := startProxy(t, addressOf(t, b))
-	r := newRelay(t, b, through(b, t, net))
+	r := newRelay(t, b, urlThrough(b, t, net))
 	const n = 4000
 	r.send(0, n)
-	a := r.watch()
+	a := r.countArrivals()
 	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms")
-	a.wait(t, 300)
+	a.waitFor(t, 300)
 	net.set(false, 20*time.Millisecond)
-	a.wait(t, 500)
+	a.waitFor(t, 500)
 	net.set(true, 0) // no way in
 	net.cut()
 	p.Says("input failed and is restarted")
 	net.set(false, 0)
-	a.wait(t, 1500)
+	a.waitFor(t, 1500)
 	net.cut()
-	a.wait(t, 2500)
+	a.waitFor(t, 2500)
 	net.silence() // no one says so: heartbeats do not arrive
 	p.Says("i/o timeout")
-	net.speak()
-	a.wait(t, n)
-	r.stops(p, 0)
-	if twice := a.twice(); twice > 3*2*inFlight {
+	net.endSilence()
+	a.waitFor(t, n)
+	r.stopAndCheck(p, 0)
+	if twice := a.duplicates(); twice > 3*2*inFlight {
 		t.Errorf("%d came twice", twice)
 	}
 }
@@ -269,18 +269,18 @@ func TestRabbitMQNetwork(t *testing.T) {
 func TestRabbitMQCutWhileQuiet(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	net := startProxy(t, addressOf(t, b))
-	r := newRelay(t, b, through(b, t, net))
-	a := r.watch()
+	r := newRelay(t, b, urlThrough(b, t, net))
+	a := r.countArrivals()
 	s := &service{process: r.start("-s", "engine.restart.max_attempts=3", "-s", "service.listen=127.0.0.1:0")}
 	_, at, _ := strings.Cut(s.Says("operators' interface listens"), "address=")
 	at, _, _ = strings.Cut(at, " ")
-	s.at = "http://" + at
+	s.admin = "http://" + at
 	stands := func(cuts int) {
 		t.Helper()
 		s.eventually("the input is back", func() bool {
-			restarts := s.families()["flowd_input_restarts_total"]
+			restarts := s.metricFamilies()["flowd_input_restarts_total"]
 			return restarts != nil && restarts.GetMetric()[0].GetCounter().GetValue() == float64(cuts) &&
-				s.indicators("/ready") == nil
+				s.failingIndicators("/ready") == nil
 		})
 	}
 	for cuts := range 5 {
@@ -289,8 +289,8 @@ func TestRabbitMQCutWhileQuiet(t *testing.T) {
 	}
 	stands(5)
 	r.send(0, 10)
-	a.wait(t, 10)
-	r.stops(s.process, 0)
+	a.waitFor(t, 10)
+	r.stopAndCheck(s.process, 0)
 }
 
 // TestRabbitMQQueueDeleted deletes the queue and recreates it.
@@ -298,9 +298,9 @@ func TestRabbitMQQueueDeleted(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	r := newRelay(t, b, b.URL)
 	r.send(0, 10)
-	a := r.watch()
+	a := r.countArrivals()
 	p := r.start()
-	a.wait(t, 10)
+	a.waitFor(t, 10)
 	ch := b.Channel(t)
 	if _, err := ch.QueueDelete(r.in, false, false, false); err != nil {
 		t.Fatal(err)
@@ -311,8 +311,8 @@ func TestRabbitMQQueueDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.send(0, 20)
-	a.wait(t, 20)
-	r.stops(p, 0)
+	a.waitFor(t, 20)
+	r.stopAndCheck(p, 0)
 }
 
 // TestRabbitMQPermissions starts with a user who may not publish, and then may.
@@ -325,12 +325,12 @@ func TestRabbitMQPermissions(t *testing.T) {
 	}
 	r := newRelay(t, b, address)
 	r.send(0, 50)
-	a := r.watch()
+	a := r.countArrivals()
 	p := r.start("-s", "outputs.out.breaker.max_backoff=1s")
 	p.Says("ACCESS_REFUSED")
 	b.Permit(t, u.User.Username(), "", ".*", ".*")
-	a.wait(t, 50)
-	r.stops(p, 0, "output works again")
+	a.waitFor(t, 50)
+	r.stopAndCheck(p, 0, "output works again")
 }
 
 func TestRabbitMQBadCredentials(t *testing.T) {
@@ -349,39 +349,39 @@ func TestRabbitMQBlocked(t *testing.T) {
 	b := brokertest.Own(t)
 	r := newRelay(t, b, b.URL)
 	r.send(0, 50)
-	a := r.watch()
+	a := r.countArrivals()
 	b.Eval(t, `rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).`)
 	p := r.start("-s", "outputs.out.timeout=1s", "-s", "outputs.out.retry.max_attempts=2")
 	p.Says("the broker accepts nothing at present: low on memory")
 	p.Says("output does not work: nothing is written to it until a probe succeeds")
 	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
-	a.wait(t, 50)
-	r.stops(p, 0, "output works again")
+	a.waitFor(t, 50)
+	r.stopAndCheck(p, 0, "output works again")
 }
 
-// TestRabbitMQBlockedIsToldAtOnce has a write wait for a broker that takes nothing, long
+// TestRabbitMQBlockedIsReportedAtOnce has a write wait for a broker that takes nothing, long
 // before it is given up.
-func TestRabbitMQBlockedIsToldAtOnce(t *testing.T) {
+func TestRabbitMQBlockedIsReportedAtOnce(t *testing.T) {
 	b := brokertest.Own(t)
 	r := newRelay(t, b, b.URL)
 	r.send(0, 50)
-	a := r.watch()
+	a := r.countArrivals()
 	b.Eval(t, `rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).`)
 	p := r.start("-s", "outputs.out.timeout=5m", "-s", "service.listen=127.0.0.1:0")
 	_, at, _ := strings.Cut(p.Says("operators' interface listens"), "address=")
 	at, _, _ = strings.Cut(at, " ")
 	p.Says(`the broker accepts nothing at present: it continues when it has memory and disk space again" pipeline=relay name=out ` +
 		`reason="low on memory"`)
-	svc := &service{process: p, at: "http://" + at}
+	svc := &service{process: p, admin: "http://" + at}
 	// A write that has not begun finds the broker so, and the output is held.
-	if got := svc.indicators("/ready"); !slices.Equal(got, []string{"output_stalled output out"}) &&
+	if got := svc.failingIndicators("/ready"); !slices.Equal(got, []string{"output_stalled output out"}) &&
 		!slices.Equal(got, []string{"output_breaker_open output out"}) {
 		t.Errorf("ready fails with %q", got)
 	}
 	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
-	a.wait(t, 50)
-	svc.eventually("ready is green again", func() bool { return svc.indicators("/ready") == nil })
-	r.stops(p, 0, "the broker accepts messages again")
+	a.waitFor(t, 50)
+	svc.eventually("ready is green again", func() bool { return svc.failingIndicators("/ready") == nil })
+	r.stopAndCheck(p, 0, "the broker accepts messages again")
 }
 
 // TestRabbitMQMissingQueue has neither the queue to which messages go nor that of dead
@@ -496,10 +496,10 @@ func TestRabbitMQDrained(t *testing.T) {
 	r := newRelay(t, b, b.URL)
 	const n = 4000
 	r.send(0, n)
-	a := r.watch()
+	a := r.countArrivals()
 	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms", "-s",
 		"outputs.out.concurrency=3")
-	a.wait(t, 500)
+	a.waitFor(t, 500)
 	p.Signal(syscall.SIGTERM)
 	got := p.Wait()
 	got.Want(t, 0)
@@ -516,7 +516,7 @@ func TestRabbitMQDrained(t *testing.T) {
 		}
 		ids[m.ID] = true
 	}
-	a.wait(t, delivered)
+	a.waitFor(t, delivered)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for id := range a.by {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// block is a fenced block of README.md, and the text in front of it.
+// block is a fenced block of a document, and the text before it.
 type block struct{ before, language, text string }
 
 var fence = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
@@ -24,12 +24,12 @@ func blocks(text string) []block {
 	return all
 }
 
-// fileName finds the file that a block is to be put into.
+// fileName finds the name of the file that a block belongs to.
 var fileName = regexp.MustCompile("`([^`]+)`:$")
 
-// TestREADME does in a copy of the repository what README.md says, verbatim and
-// in order: sh blocks are run, a go block is put into the file that is named in
-// front of it, and a text block behind a command is what that prints.
+// TestREADME follows README.md in a copy of the repository, verbatim and in order. It runs sh
+// blocks, writes other blocks to the file named before them, and compares text blocks with the
+// output of the last command.
 func TestREADME(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs go several times")
@@ -39,7 +39,7 @@ func TestREADME(t *testing.T) {
 	last := result{}
 	for _, b := range blocks(read(t, repo, "README.md")) {
 		switch {
-		case b.text == testCommand+"\n": // this very test
+		case b.text == testCommand+"\n": // would run this test again
 		case b.language == "sh":
 			last = within(t, compiling, dir, "", "bash", "-euo", "pipefail", "-c", b.text)
 			last.Want(t, 0)
@@ -54,14 +54,14 @@ func TestREADME(t *testing.T) {
 		default:
 			name := fileName.FindStringSubmatch(b.before)
 			if name == nil {
-				t.Fatalf("no file is named in front of the %s block\n%s", b.language, b.text)
+				t.Fatalf("no file is named before the %s block\n%s", b.language, b.text)
 			}
 			write(t, dir, name[1], b.text)
 		}
 	}
 }
 
-// testCommand is what README.md and .ci/run call to run the tests.
+// testCommand runs the tests. README.md and .ci/run must have it.
 const testCommand = "go test -race ./..."
 
 func TestCIRunsTheTestCommandOfTheREADME(t *testing.T) {
@@ -73,9 +73,9 @@ func TestCIRunsTheTestCommandOfTheREADME(t *testing.T) {
 	}
 }
 
-var times = regexp.MustCompile(` in \S+ \([^)]*\)`)
+var runTime = regexp.MustCompile(` in \S+ \([^)]*\)`)
 
-func withoutTimes(text string) string { return times.ReplaceAllString(text, "") }
+func withoutTimes(text string) string { return runTime.ReplaceAllString(text, "") }
 
 // clone copies the repository without its history.
 func clone(t *testing.T) string {

@@ -64,8 +64,8 @@ func (r *redisRelaying) start() {
 	r.process = start(r.T, r.dir, "-c", write(r.T, r.dir, "relay.yaml", r.text))
 }
 
-// written is how many messages were; 0 while the server can't be asked.
-func (r *redisRelaying) written() int64 {
+// countWritten is how many messages were; 0 while the server can't be asked.
+func (r *redisRelaying) countWritten() int64 {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
 	if r.kind == "stream" {
@@ -74,19 +74,19 @@ func (r *redisRelaying) written() int64 {
 	return r.c.LLen(ctx, r.out).Val()
 }
 
-// reaches waits until so many were.
-func (r *redisRelaying) reaches(n int) {
+// waitForWritten waits until so many were.
+func (r *redisRelaying) waitForWritten(n int) {
 	r.Helper()
-	for late := time.Now().Add(deadline); r.written() < int64(n); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(deadline); r.countWritten() < int64(n); time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
-			r.Fatalf("after %v %d of %d messages are written", deadline, r.written(), n)
+			r.Fatalf("after %v %d of %d messages are written", deadline, r.countWritten(), n)
 		}
 	}
 }
 
-// whole waits until nothing is left to do, stops flowd, and counts: each message has arrived, some of them maybe twice,
+// checkAllArrived waits until nothing is left to do, stops flowd, and counts: each message has arrived, some of them maybe twice,
 // and nothing else.
-func (r *redisRelaying) whole() {
+func (r *redisRelaying) checkAllArrived() {
 	r.Helper()
 	redistest.Until(r.T, func() error {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
@@ -108,7 +108,7 @@ func (r *redisRelaying) whole() {
 	r.Signal(syscall.SIGTERM)
 	r.Wait().Want(r.T, 0)
 	seen := make([]int, r.n)
-	for _, text := range r.all() {
+	for _, text := range r.payloads() {
 		var i int
 		if err := json.Unmarshal([]byte(text), &i); err != nil || i < 0 || i >= r.n {
 			r.Fatalf("%q has arrived, which nobody has sent", text)
@@ -130,8 +130,8 @@ func (r *redisRelaying) whole() {
 	r.Logf("%d messages, %d came twice", r.n, twice)
 }
 
-// all are the payloads that were written.
-func (r *redisRelaying) all() (texts []string) {
+// payloads are the payloads that were written.
+func (r *redisRelaying) payloads() (texts []string) {
 	if r.kind == "list" {
 		return r.c.LRange(r.Context(), r.out, 0, -1).Val()
 	}
@@ -159,8 +159,8 @@ func (r *redisRelaying) all() (texts []string) {
 	}
 }
 
-// relayedByRedis has flowd relay n messages by streams and lists, and disturbs it meanwhile.
-func relayedByRedis(t *testing.T, n int, settings []string, disturb func(r *redisRelaying, server *redistest.Redis, net *proxy)) {
+// testRedisRelay has flowd relay n messages by streams and lists, and disturbs it meanwhile.
+func testRedisRelay(t *testing.T, n int, settings []string, disturb func(r *redisRelaying, server *redistest.Redis, net *proxy)) {
 	for _, kind := range []string{"stream", "list"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -168,7 +168,7 @@ func relayedByRedis(t *testing.T, n int, settings []string, disturb func(r *redi
 			net := startProxy(t, server.Address)
 			r := redisRelay(t, kind, fmt.Sprintf("url: %q", "redis://"+net.addr), redistest.Client(t, server.URL()), n)
 			disturb(r, server, net)
-			r.whole()
+			r.checkAllArrived()
 		})
 	}
 }
@@ -177,9 +177,9 @@ func relayedByRedis(t *testing.T, n int, settings []string, disturb func(r *redi
 func TestRedisKilled(t *testing.T) {
 	t.Parallel()
 	const lives = 4
-	relayedByRedis(t, 1500*(lives+1), nil, func(r *redisRelaying, _ *redistest.Redis, _ *proxy) {
+	testRedisRelay(t, 1500*(lives+1), nil, func(r *redisRelaying, _ *redistest.Redis, _ *proxy) {
 		for i := range lives {
-			r.reaches(1000 * (i + 1))
+			r.waitForWritten(1000 * (i + 1))
 			r.Signal(syscall.SIGKILL)
 			_ = r.Cmd.Wait()
 			r.start()
@@ -190,30 +190,30 @@ func TestRedisKilled(t *testing.T) {
 // TestRedisNetwork cuts all connections while messages flow, then refuses new ones, then lets nothing pass.
 func TestRedisNetwork(t *testing.T) {
 	t.Parallel()
-	relayedByRedis(t, 6000, nil, func(r *redisRelaying, _ *redistest.Redis, net *proxy) {
+	testRedisRelay(t, 6000, nil, func(r *redisRelaying, _ *redistest.Redis, net *proxy) {
 		for i := range 3 {
-			r.reaches(800 * (i + 1))
+			r.waitForWritten(800 * (i + 1))
 			net.cut()
 		}
 		net.set(true, 0)
 		net.cut()
 		r.Says("the server closed the connection")
 		net.set(false, 0)
-		r.reaches(3500)
+		r.waitForWritten(3500)
 		net.silence()
 		r.Says("i/o timeout")
 		net.cut()
-		net.speak()
+		net.endSilence()
 	})
 }
 
 // TestRedisRestarted ends the server while messages flow, and starts it with what it has on disk.
 func TestRedisRestarted(t *testing.T) {
 	t.Parallel()
-	relayedByRedis(t, 4000, []string{"--appendonly", "yes", "--appendfsync", "always"},
+	testRedisRelay(t, 4000, []string{"--appendonly", "yes", "--appendfsync", "always"},
 		func(r *redisRelaying, server *redistest.Redis, _ *proxy) {
 			for i := range 2 {
-				r.reaches(1200 * (i + 1))
+				r.waitForWritten(1200 * (i + 1))
 				server.Stop()
 				server.Start(r.T)
 			}
@@ -223,13 +223,13 @@ func TestRedisRestarted(t *testing.T) {
 // TestRedisWithoutMemory has the server refuse writes for a while, and then the credentials.
 func TestRedisWithoutMemory(t *testing.T) {
 	t.Parallel()
-	relayedByRedis(t, 3000, []string{"--maxmemory-policy", "noeviction"},
+	testRedisRelay(t, 3000, []string{"--maxmemory-policy", "noeviction"},
 		func(r *redisRelaying, server *redistest.Redis, net *proxy) {
-			r.reaches(500)
+			r.waitForWritten(500)
 			r.c.Do(r.Context(), "config", "set", "maxmemory", "1")
 			r.Says("maxmemory")
 			r.c.Do(r.Context(), "config", "set", "maxmemory", "0")
-			r.reaches(1500)
+			r.waitForWritten(1500)
 			if err := r.c.Do(r.Context(), "acl", "setuser", "default", "resetpass", ">new").Err(); err != nil {
 				r.Fatal(err)
 			}
@@ -241,8 +241,8 @@ func TestRedisWithoutMemory(t *testing.T) {
 		})
 }
 
-// TestACacheThatIsAway has messages come while the server of a cache can't be reached: they wait, and no attempt counts.
-func TestACacheThatIsAway(t *testing.T) {
+// TestAnUnreachableCacheHoldsMessages has messages come while the server of a cache can't be reached: they wait, and no attempt counts.
+func TestAnUnreachableCacheHoldsMessages(t *testing.T) {
 	t.Parallel()
 	server := redistest.Own(t)
 	server.Stop()
@@ -269,7 +269,7 @@ func TestRedisSentinel(t *testing.T) {
 	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: set.Sentinels, Protocol: 2})
 	defer c.Close()
 	r := redisRelay(t, "stream", server, c, 4000)
-	r.reaches(1000)
+	r.waitForWritten(1000)
 	// Replication is not synchronous: what flowd was told before would be lost with the master.
 	r.Signal(syscall.SIGTSTP)
 	redistest.Until(t, func() error {
@@ -284,7 +284,7 @@ func TestRedisSentinel(t *testing.T) {
 	})
 	set.Master.Stop()
 	r.Signal(syscall.SIGCONT)
-	r.whole()
+	r.checkAllArrived()
 	if n := redistest.Client(t, set.Replica.URL()).XLen(t.Context(), r.out).Val(); n < 4000 {
 		t.Errorf("the new master has %d messages", n)
 	}
@@ -297,7 +297,7 @@ func TestRedisCluster(t *testing.T) {
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addresses(), Protocol: 2})
 	defer c.Close()
 	r := redisRelay(t, "stream", fmt.Sprintf("cluster: [%s]", strings.Join(nodes.Addresses(), ", ")), c, 4000)
-	r.reaches(1000)
+	r.waitForWritten(1000)
 	if err := redistest.Client(t, nodes[3].URL()).ClusterFailover(t.Context()).Err(); err != nil { // of the first node
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestRedisCluster(t *testing.T) {
 	now := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[1].Address, nodes[3].Address}, Protocol: 2})
 	defer now.Close()
 	r.c = now // the library is slow to learn that a node is gone
-	r.whole()
+	r.checkAllArrived()
 }
 
 // TestRedisExample runs the example: dead letters go back to where they came from.

@@ -9,9 +9,8 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// TestTheReferenceIsFresh compares docs/reference.md with what the components
-// say of themselves.
-func TestTheReferenceIsFresh(t *testing.T) {
+// TestTheReferenceIsUpToDate compares docs/reference.md with the output of flowd docs.
+func TestTheReferenceIsUpToDate(t *testing.T) {
 	got := flowd(t, repo, "", "docs", "--markdown")
 	got.Want(t, 0)
 	if got.Stdout != read(t, repo, "docs", "reference.md") {
@@ -19,13 +18,13 @@ func TestTheReferenceIsFresh(t *testing.T) {
 	}
 }
 
-// TestWhatTheReferenceSaysOfFunctions evaluates the examples of functions that need a message in the pipeline that the
-// reference shows for them. The others have a test beside them, which needs none.
-func TestWhatTheReferenceSaysOfFunctions(t *testing.T) {
+// TestFunctionExamplesInTheReference evaluates the examples of functions that need a message, in the pipeline that the
+// reference shows. Examples of other functions are tested in their own package.
+func TestFunctionExamplesInTheReference(t *testing.T) {
 	_, reference, ok := strings.Cut(read(t, repo, "docs", "reference.md"), "\n## Functions\n")
 	all := blocks(reference)
 	if !ok || len(all) < 2 || all[0].language != "sh" || all[1].language != "yaml" {
-		t.Fatal("docs/reference.md does not begin its functions with the files and the pipeline of their examples")
+		t.Fatal("the section Functions of docs/reference.md does not begin with the files and the pipeline of the examples")
 	}
 	dir := t.TempDir()
 	command(t, dir, "", "sh", "-c", all[0].text).Want(t, 0)
@@ -35,7 +34,7 @@ func TestWhatTheReferenceSaysOfFunctions(t *testing.T) {
 		for example := range strings.SplitSeq(f.Example, "\n") {
 			call, want, ok := strings.Cut(example, " → ")
 			if !ok {
-				t.Errorf("%s: %q is not a call and what it gives", f.Name, f.Example)
+				t.Errorf("%s: %q is not of the form CALL → RESULT", f.Name, f.Example)
 			} else if !strings.HasPrefix(want, "error: ") {
 				examples = append(examples, example)
 				calls = append(calls, fmt.Sprintf("[(%s) == (%s), %[1]s]", call, want))

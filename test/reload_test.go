@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-const mark = `
+const markPipeline = `
 inputs:
   in: {stdin: {}}
 processors:
@@ -22,7 +22,7 @@ outputs:
 
 func TestSIGHUPReloads(t *testing.T) {
 	dir := t.TempDir()
-	file := write(t, dir, "mark.yaml", mark)
+	file := write(t, dir, "mark.yaml", markPipeline)
 	p := start(t, dir, "-c", file)
 	step := func(send, want string) {
 		t.Helper()
@@ -33,12 +33,12 @@ func TestSIGHUPReloads(t *testing.T) {
 	}
 	step(`{"n":1}`, `{"n":1,"by":"first"}`)
 
-	write(t, dir, "mark.yaml", strings.Replace(mark, "first", "second", 1))
+	write(t, dir, "mark.yaml", strings.Replace(markPipeline, "first", "second", 1))
 	p.Signal(syscall.SIGHUP)
 	p.Says("reloaded")
 	step(`{"n":2}`, `{"n":2,"by":"second"}`)
 
-	write(t, dir, "mark.yaml", strings.Replace(mark, "set:", "sett:", 1))
+	write(t, dir, "mark.yaml", strings.Replace(markPipeline, "set:", "sett:", 1))
 	p.Signal(syscall.SIGHUP)
 	p.Says("the running pipelines stay as they are")
 	step(`{"n":3}`, `{"n":3,"by":"second"}`)
@@ -106,7 +106,7 @@ func TestWatchSeesASwappedLink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	version("..1", mark)
+	version("..1", markPipeline)
 	if err := os.Symlink(filepath.Join("..data", "mark.yaml"), filepath.Join(mount, "mark.yaml")); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestWatchSeesASwappedLink(t *testing.T) {
 	if got := p.Line(); got != `{"by":"first"}` {
 		t.Errorf("stdout %s", got)
 	}
-	version("..2", strings.Replace(mark, "first", "second", 1))
+	version("..2", strings.Replace(markPipeline, "first", "second", 1))
 	p.Says("reloaded")
 	p.Send("{}\n")
 	if got := p.Line(); got != `{"by":"second"}` {
@@ -127,7 +127,7 @@ func TestWatchSeesASwappedLink(t *testing.T) {
 
 func TestSIGUSR1DrainsAndStays(t *testing.T) {
 	dir := t.TempDir()
-	p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyLines))
+	p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyPipeline))
 	p.Send("one\n")
 	p.Line()
 	p.Signal(syscall.SIGUSR1)
@@ -138,13 +138,13 @@ func TestSIGUSR1DrainsAndStays(t *testing.T) {
 	p.Wait().Want(t, 0)
 }
 
-func TestAReloadSaysWhatItLeaves(t *testing.T) {
+func TestAReloadReportsIgnoredChanges(t *testing.T) {
 	dir := t.TempDir()
-	file := write(t, dir, "copy.yaml", copyLines)
+	file := write(t, dir, "copy.yaml", copyPipeline)
 	p := start(t, dir, "-c", file)
 	p.Send("one\n")
 	p.Line()
-	write(t, dir, "copy.yaml", copyLines+"service: {listen: 127.0.0.1:9600}\n")
+	write(t, dir, "copy.yaml", copyPipeline+"service: {listen: 127.0.0.1:9600}\n")
 	p.Signal(syscall.SIGHUP)
 	p.Says("the section service has changed")
 	p.Says("reloaded")
@@ -153,7 +153,7 @@ func TestAReloadSaysWhatItLeaves(t *testing.T) {
 }
 
 // Its output was closed: what is written then is written by a new one.
-func TestADrainedPipelineGoesOn(t *testing.T) {
+func TestADrainedPipelineRestarts(t *testing.T) {
 	for _, by := range []syscall.Signal{syscall.SIGCONT, syscall.SIGHUP} {
 		t.Run(by.String(), func(t *testing.T) {
 			dir := t.TempDir()
@@ -180,7 +180,7 @@ batchers: {both: {output: [file, console]}}
 }
 
 // Both ends of a pipe were closed, and so was the pipe.
-func TestDrainedPipelinesAreLinkedAgain(t *testing.T) {
+func TestDrainedPipesAreReconnected(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.yaml", `
 inputs: {in: {generate: {interval: 10ms, body: "{n: counter()}"}}}
@@ -209,7 +209,7 @@ outputs: {out: {pipe: link}}
 
 func TestSIGTSTPPausesAndSIGCONTResumes(t *testing.T) {
 	dir := t.TempDir()
-	p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyLines))
+	p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyPipeline))
 	p.Send("one\n")
 	p.Line()
 	p.Signal(syscall.SIGTSTP)
@@ -246,7 +246,7 @@ func TestAReloadSeesIncludedFiles(t *testing.T) {
 			}
 			marks("first")
 			args := []string{"-c", write(t, dir, "mark.yaml", "include: parts/*.yaml\n"+
-				strings.Replace(mark, `set: {by: '"first"'}`, "steps: mark", 1))}
+				strings.Replace(markPipeline, `set: {by: '"first"'}`, "steps: mark", 1))}
 			if how == "--watch" {
 				args = append(args, how)
 			}

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// serve runs pipelines, of which one listens, and returns the process and its URL.
-func serve(t *testing.T, pipelines ...string) (*process, string) {
+// serveReplies runs pipelines, of which one listens, and returns the process and its URL.
+func serveReplies(t *testing.T, pipelines ...string) (*process, string) {
 	t.Helper()
 	dir := t.TempDir()
 	var args []string
@@ -29,8 +29,8 @@ func serve(t *testing.T, pipelines ...string) (*process, string) {
 	return p, regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
 }
 
-// end drains the process and wants it to end well.
-func end(p *process) {
+// stopProcess drains the process and wants it to end well.
+func stopProcess(p *process) {
 	p.T.Helper()
 	p.Signal(syscall.SIGTERM)
 	p.Wait()
@@ -211,7 +211,7 @@ outputs: {out: {reply: {body: "repeat(raw(), 600)"}}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p, url := serve(t, tt.pipelines...)
+			p, url := serveReplies(t, tt.pipelines...)
 			for _, r := range tt.requests {
 				var headers []string
 				if r.header != "" {
@@ -222,7 +222,7 @@ outputs: {out: {reply: {body: "repeat(raw(), 600)"}}}`},
 					t.Errorf("%s:\ngot  %s\nwant %s", r.body, got, r.want)
 				}
 			}
-			end(p)
+			stopProcess(p)
 		})
 	}
 }
@@ -239,13 +239,13 @@ func TestTheReplyExample(t *testing.T) {
 	if got, _ := post(t, url, `{}`); !strings.HasPrefix(got, `422 application/json {"problem":"expression"}`) {
 		t.Errorf("got %s", got)
 	}
-	end(p)
+	stopProcess(p)
 }
 
 // TestManyClientsGetTheirOwnReplies through batches, two pipelines and a fallback.
 func TestManyClientsGetTheirOwnReplies(t *testing.T) {
 	t.Parallel()
-	p, url := serve(t, `
+	p, url := serveReplies(t, `
 inputs: {web: {http_server: {listen: "127.0.0.1:0"}}}
 batchers: {all: {batch: {size: 10, timeout: 5ms}, output: on}}
 outputs: {on: {pipe: work}}`, `
@@ -268,13 +268,13 @@ outputs:
 		})
 	}
 	clients.Wait()
-	end(p)
+	stopProcess(p)
 }
 
 // TestAReplyThatComesTooLateIsDropped: the client was told 504, and the next one
 // gets its own.
-func TestAReplyThatComesTooLateIsDropped(t *testing.T) {
-	p, url := serve(t, `
+func TestALateReplyIsDropped(t *testing.T) {
+	p, url := serveReplies(t, `
 inputs: {web: {http_server: {listen: "127.0.0.1:0", timeout: 100ms, max_replies: 1KiB}}}
 processors: [sleep: 300ms]
 outputs: {out: {reply: {body: "repeat(raw(), 500)"}}}

@@ -62,9 +62,9 @@ type store struct {
 	keys   func() []string
 }
 
-// TestAReaderOfObjectsThatIsKilledLosesNothing kills flowd again and again: together, the
+// TestAKilledObjectReaderLosesNothing kills flowd again and again: together, the
 // lives have written each line, few of them twice, and in the end all objects are done.
-func TestAReaderOfObjectsThatIsKilledLosesNothing(t *testing.T) {
+func TestAKilledObjectReaderLosesNothing(t *testing.T) {
 	t.Parallel()
 	const files, each, lives = 8, 8_000, 4
 	for kind, open := range stores {
@@ -232,7 +232,7 @@ batchers:
 outputs:
   lake: {s3: {`+fields+`, key: "in/$(batch_key())/all é+.ndjson", part_size: 5MiB, metadata: {tenant: $(batch_key())}, tags: {kind: test}}}
 `)
-	flowdWith(t, work, in.String(), "-c", "out.yaml")
+	mustRun(t, work, in.String(), "-c", "out.yaml")
 	sizes := map[string]int{}
 	for i := range 3 {
 		tenant := fmt.Sprintf("t%d", i)
@@ -267,7 +267,7 @@ inputs: {in: {s3: {`+fields+`, prefix: "`+map[bool]string{true: "done/", false: 
 processors: [keep: [id]]
 outputs: {out: {stdout: {}}}
 `)
-		got := flowdWith(t, work, "", "-c", "in.yaml")
+		got := mustRun(t, work, "", "-c", "in.yaml")
 		ids := map[string]bool{}
 		for line := range strings.Lines(got) {
 			ids[line] = true
@@ -289,8 +289,8 @@ outputs: {out: {stdout: {}}}
 	}
 }
 
-// flowdWith runs flowd to its end and gives what it has written.
-func flowdWith(t *testing.T, dir, stdin string, args ...string) string {
+// mustRun runs flowd to its end and gives what it has written.
+func mustRun(t *testing.T, dir, stdin string, args ...string) string {
 	t.Helper()
 	got := flowd(t, dir, stdin, args...)
 	got.Want(t, 0)

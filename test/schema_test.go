@@ -12,9 +12,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// TestSchemaTakesTheExamples validates every example as an editor does, by what
-// `flowd schema` prints, and once more for each of its keys misspelt.
-func TestSchemaTakesTheExamples(t *testing.T) {
+// TestTheSchemaAcceptsTheExamples validates every example with the output of `flowd schema`, as
+// an editor does. It must not accept an example with a misspelt key.
+func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 	schema := editorSchema(t)
 	examples, err := filepath.Glob(filepath.Join(repo, "examples", "*.yaml"))
 	if err != nil || len(examples) == 0 {
@@ -31,18 +31,18 @@ func TestSchemaTakesTheExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := schema.Validate(pipeline); err != nil {
-				t.Errorf("%s is refused: %v", path, err)
+				t.Errorf("%s is rejected: %v", path, err)
 			}
 			misspell(pipeline, "", func(key string) {
 				if schema.Validate(pipeline) == nil {
-					t.Errorf("%s is taken with the key %s misspelt", path, key)
+					t.Errorf("%s is accepted with the key %s misspelt", path, key)
 				}
 			})
 		})
 	}
 }
 
-// editorSchema is what `flowd schema` prints, compiled.
+// editorSchema compiles the output of `flowd schema`.
 func editorSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	got := flowd(t, repo, "", "schema")
@@ -63,13 +63,12 @@ func editorSchema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// named are the keys whose mappings have names for keys, which can't be misspelt.
-var named = []string{"inputs", "sources", "outputs", "batchers", "set", "let", "map", "meta", "rename", "aggregate", "headers",
+// namedKeys have mappings whose keys are chosen by users, so that they can't be misspelt.
+var namedKeys = []string{"inputs", "sources", "outputs", "batchers", "set", "let", "map", "meta", "rename", "aggregate", "headers",
 	"columns", "fields", "steps", "rate_limits", "caches", "labels", "parallel", "patterns", "mocks", "fail", "expect", "tables",
 	"parameters"}
 
-// misspell calls check with one key at a time misspelt, in v and below it. key is the key
-// of v.
+// misspell misspells one key at a time, in v and below it, and calls check. key is the key of v.
 func misspell(v any, key string, check func(key string)) {
 	switch v := v.(type) {
 	case []any:
@@ -77,18 +76,18 @@ func misspell(v any, key string, check func(key string)) {
 			misspell(item, "", check)
 		}
 	case map[string]any:
-		if key == "json" || key == "schema" { // a test's document; names of columns
+		if key == "json" || key == "schema" { // a document of a test; names of columns
 			return
 		}
 		for _, k := range slices.Collect(maps.Keys(v)) {
 			item := v[k]
 			if use, ok := item.(map[string]any); ok && key == "steps" && use["do"] == nil {
-				continue // of a list's parameters
+				continue // parameters of a named list of steps
 			}
-			if k != "tables" || v["input"] == nil { // a test's rows are data
+			if k != "tables" || v["input"] == nil { // rows of a table in a test are data
 				misspell(item, k, check)
 			}
-			if slices.Contains(named, key) {
+			if slices.Contains(namedKeys, key) {
 				continue
 			}
 			delete(v, k)

@@ -29,13 +29,13 @@ import (
 // service is a flowd that answers operators.
 type service struct {
 	*process
-	at  string // of the operators' interface
-	web string // of its http_server input
+	admin string // of the operators' interface
+	web   string // of its http_server input
 
 	connecting sync.WaitGroup // posts without a connection yet
 }
 
-const served = `
+const servicePipeline = `
 inputs: {web: {http_server: {listen: "127.0.0.1:0", max_waiting: 16MiB}}}
 processors: [{name: check, filter: 'k != "skip"'}]
 batchers: {all: {batch: {size: 2, timeout: 10ms}, output: out}}
@@ -44,25 +44,25 @@ engine: {drain: {timeout: 5s}, max_in_flight: {messages: 100, bytes: 4MiB}, on_f
 service: {listen: "127.0.0.1:0", token_file: token}
 `
 
-// operate starts flowd with an output.
-func operate(t *testing.T, output string) *service {
+// startService starts flowd with an output.
+func startService(t *testing.T, output string) *service {
 	t.Helper()
 	dir := t.TempDir()
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "pipes"), 0o700),
 		syscall.Mkfifo(filepath.Join(dir, "pipes", "pipe"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, dir, "-c", write(t, dir, "p.yaml", fmt.Sprintf(served, output)))
+	p := start(t, dir, "-c", write(t, dir, "p.yaml", fmt.Sprintf(servicePipeline, output)))
 	_, at, _ := strings.Cut(p.Says("operators' interface listens"), "address=")
 	at, _, _ = strings.Cut(at, " ")
 	web := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
-	return &service{process: p, at: "http://" + at, web: web}
+	return &service{process: p, admin: "http://" + at, web: web}
 }
 
-// get is an answer of the operators' interface.
-func (s *service) get(path string) (status int, body string) {
+// getAdmin is an answer of the operators' interface.
+func (s *service) getAdmin(path string) (status int, body string) {
 	s.T.Helper()
-	res, err := http.Get(s.at + path)
+	res, err := http.Get(s.admin + path)
 	if err != nil {
 		s.T.Fatalf("%v\nstderr:\n%s", err, s.Stderr.Text())
 	}
@@ -79,7 +79,7 @@ func (s *service) eventually(what string, shows func() bool) {
 	s.T.Helper()
 	for end := time.Now().Add(deadline); !shows(); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			_, state := s.get("/ready")
+			_, state := s.getAdmin("/ready")
 			s.T.Fatalf("never: %s\nready: %s\nstderr:\n%s", what, state, s.Stderr.Text())
 		}
 	}
@@ -112,9 +112,9 @@ func (s *service) post(wg *sync.WaitGroup, body string) *int {
 	return status
 }
 
-// accepted waits until the process has accepted the connections of all posts. Those
+// waitUntilAccepted waits until the process has accepted the connections of all posts. Those
 // that still wait for that when the listener closes are reset.
-func (s *service) accepted() {
+func (s *service) waitUntilAccepted() {
 	s.T.Helper()
 	s.connecting.Wait()
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(s.web + "nowhere") // is accepted after them
@@ -139,11 +139,11 @@ func (s *service) memory(name string) int {
 	return n >> 10
 }
 
-// indicators are those of a health answer that fails, each once. All say what a
+// failingIndicators are those of a health answer that fails, each once. All say what a
 // person needs to know.
-func (s *service) indicators(path string) []string {
+func (s *service) failingIndicators(path string) []string {
 	s.T.Helper()
-	status, body := s.get(path)
+	status, body := s.getAdmin(path)
 	var h struct {
 		Status string
 		Checks []struct{ Indicator, Component, Impact, Cause, Action string }
@@ -162,8 +162,8 @@ func (s *service) indicators(path string) []string {
 	return slices.Sorted(maps.Keys(red))
 }
 
-// silent accepts connections and never answers.
-func silent(t *testing.T) (url string) {
+// silentServer accepts connections and never answers.
+func silentServer(t *testing.T) (url string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -185,9 +185,9 @@ func silent(t *testing.T) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-// TestAnOutputThatDoesNotWork floods pipelines whose output is of no use, with far
+// TestMessagesOfAFailingOutputAreReturned floods pipelines whose output is of no use, with far
 // more than they may hold, and then stops them.
-func TestAnOutputThatDoesNotWork(t *testing.T) {
+func TestMessagesOfAFailingOutputAreReturned(t *testing.T) {
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
@@ -201,7 +201,7 @@ func TestAnOutputThatDoesNotWork(t *testing.T) {
 			[]string{"call_stuck output out"}, []string{"call_stuck output out", "output_breaker_open output out"},
 		},
 		{
-			"a server that never answers is given up at the deadline", `{http: "` + silent(t) + `", timeout: 200ms}`,
+			"a server that never answers is given up at the deadline", `{http: "` + silentServer(t) + `", timeout: 200ms}`,
 			nil, []string{"output_breaker_open output out"},
 		},
 		{
@@ -212,9 +212,9 @@ func TestAnOutputThatDoesNotWork(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := operate(t, tt.output)
+			s := startService(t, tt.output)
 			s.eventually("live and ready are green while it is idle",
-				func() bool { return s.indicators("/live") == nil && s.indicators("/ready") == nil })
+				func() bool { return s.failingIndicators("/live") == nil && s.failingIndicators("/ready") == nil })
 			var posts sync.WaitGroup
 			var answers []*int
 			body := `{"pipe":"pipe","pad":"` + strings.Repeat("x", 200<<10) + `"}` // so much net/http reads before it refuses a body
@@ -222,8 +222,8 @@ func TestAnOutputThatDoesNotWork(t *testing.T) {
 				answers = append(answers, s.post(&posts, body))
 			}
 			s.eventually("ready is red as it should be",
-				func() bool { return slices.Equal(s.indicators("/ready"), tt.ready) })
-			s.eventually("live is as it should be", func() bool { return slices.Equal(s.indicators("/live"), tt.live) })
+				func() bool { return slices.Equal(s.failingIndicators("/ready"), tt.ready) })
+			s.eventually("live is as it should be", func() bool { return slices.Equal(s.failingIndicators("/live"), tt.live) })
 			// Reading stops when no output works, or the credits are used.
 			if held := s.gauge("flowd_credit_bytes"); held == 0 || held > 8<<20 {
 				t.Errorf("%v bytes are under way, and 4 MiB may be, and one read more", held)
@@ -231,7 +231,7 @@ func TestAnOutputThatDoesNotWork(t *testing.T) {
 			if mib := s.memory("VmHWM"); mib > 250 {
 				t.Errorf("%d MiB of memory were used", mib)
 			}
-			s.accepted()
+			s.waitUntilAccepted()
 			s.Signal(syscall.SIGTERM)
 			r := s.Wait()
 			posts.Wait()
@@ -252,16 +252,16 @@ func TestAnOutputThatDoesNotWork(t *testing.T) {
 // gauge is a metric of the pipeline.
 func (s *service) gauge(name string) float64 {
 	s.T.Helper()
-	f := s.families()[name]
+	f := s.metricFamilies()[name]
 	if f == nil {
 		s.T.Fatalf("there is no metric %s", name)
 	}
 	return f.GetMetric()[0].GetGauge().GetValue()
 }
 
-func (s *service) families() map[string]*dto.MetricFamily {
+func (s *service) metricFamilies() map[string]*dto.MetricFamily {
 	s.T.Helper()
-	status, text := s.get("/metrics")
+	status, text := s.getAdmin("/metrics")
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	all, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	if err != nil || status != 200 {
@@ -273,7 +273,7 @@ func (s *service) families() map[string]*dto.MetricFamily {
 // TestMetricsOfAPipeline scrapes a pipeline at work: what there must be is there,
 // and what messages hold is nowhere.
 func TestMetricsOfAPipeline(t *testing.T) {
-	s := operate(t, `{stdout: {}}`)
+	s := startService(t, `{stdout: {}}`)
 	var posts sync.WaitGroup
 	for i, k := range []string{"secretive", "skip", "secretive"} {
 		if status := s.post(&posts, fmt.Sprintf(`{"k":%q,"n":%d}`, k, i)); k != "" {
@@ -283,7 +283,7 @@ func TestMetricsOfAPipeline(t *testing.T) {
 			}
 		}
 	}
-	all := s.families()
+	all := s.metricFamilies()
 	for what, names := range map[string]string{
 		"fates":                    "messages_received_total messages_total messages_in_flight pieces_total",
 		"counts of stages":         "input_messages_total step_messages_total batcher_batches_total output_messages_total",
@@ -324,16 +324,16 @@ func TestMetricsOfAPipeline(t *testing.T) {
 // TestHeapProfile: the profile of a real process has samples, and only those who have the token see it.
 func TestHeapProfile(t *testing.T) {
 	t.Parallel()
-	s := operate(t, `{stdout: {}}`)
+	s := startService(t, `{stdout: {}}`)
 	token, err := os.ReadFile(filepath.Join(s.Cmd.Dir, "token"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.at+"/debug/pprof/heap?debug=1", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.admin+"/debug/pprof/heap?debug=1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, _ := s.get("/debug/pprof/heap"); status != http.StatusUnauthorized {
+	if status, _ := s.getAdmin("/debug/pprof/heap"); status != http.StatusUnauthorized {
 		t.Errorf("answered %d without the token, want 401", status)
 	}
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))

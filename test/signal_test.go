@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-const copyLines = `
+const copyPipeline = `
 inputs:
   in: {stdin: {}}
 outputs:
@@ -19,7 +19,7 @@ func TestASignalDrains(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(s.String(), func(t *testing.T) {
 			dir := t.TempDir()
-			p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyLines))
+			p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyPipeline))
 			p.Send("one\n")
 			if got := p.Line(); got != "one" {
 				t.Errorf("stdout %q, want one", got)
@@ -30,7 +30,7 @@ func TestASignalDrains(t *testing.T) {
 	}
 }
 
-const stuck = `
+const stuckPipeline = `
 inputs:
   in: {stdin: {}}
 processors:
@@ -42,10 +42,10 @@ engine:
   timeout: 2h
 `
 
-// stdin takes nothing back.
-func TestADrainThatTakesTooLongLosesWhatStdinGave(t *testing.T) {
+// stdin can't redeliver messages.
+func TestADrainTimeoutLosesMessagesFromStdin(t *testing.T) {
 	dir := t.TempDir()
-	p := start(t, dir, "-c", write(t, dir, "stuck.yaml", stuck), "-s", "engine.drain.timeout=200ms")
+	p := start(t, dir, "-c", write(t, dir, "stuck.yaml", stuckPipeline), "-s", "engine.drain.timeout=200ms")
 	p.Send("one\n")
 	p.Says("arrived")
 	p.Signal(syscall.SIGTERM)
@@ -55,7 +55,7 @@ func TestADrainThatTakesTooLongLosesWhatStdinGave(t *testing.T) {
 
 func TestASecondSignalStopsHard(t *testing.T) {
 	dir := t.TempDir()
-	p := start(t, dir, "-c", write(t, dir, "stuck.yaml", stuck), "-s", "engine.drain.timeout=1h")
+	p := start(t, dir, "-c", write(t, dir, "stuck.yaml", stuckPipeline), "-s", "engine.drain.timeout=1h")
 	p.Send("one\n")
 	p.Says("arrived")
 	p.Signal(syscall.SIGTERM)
@@ -64,10 +64,10 @@ func TestASecondSignalStopsHard(t *testing.T) {
 	p.Wait().Want(t, 1, "stopping at once", "1 received: 1 dropped")
 }
 
-// The input is still open: a reader that has left ends the run by itself.
+// A reader that closes stdout ends the run, even though stdin is still open.
 func TestAClosedStdoutEndsTheRun(t *testing.T) {
 	dir := t.TempDir()
-	p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyLines))
+	p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyPipeline))
 	p.Send("one\n")
 	p.Line()
 	if err := p.Stdout.Close(); err != nil { // as head -1 does
@@ -77,7 +77,7 @@ func TestAClosedStdoutEndsTheRun(t *testing.T) {
 	p.Wait().Want(t, 1, "output out", "standard output was closed by its reader")
 }
 
-// A signal that comes while the files are read neither kills the process nor is forgotten.
+// A signal during loading neither kills the process nor is lost.
 func TestSignalsWhileTheFilesAreRead(t *testing.T) {
 	var long strings.Builder
 	long.WriteString("inputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}}}\nprocessors:\n")
@@ -90,7 +90,7 @@ func TestSignalsWhileTheFilesAreRead(t *testing.T) {
 			p := start(t, dir, "-c", write(t, dir, "long.yaml", long.String()))
 			for n, known := p.Reads(); n < int64(long.Len()); n, known = p.Reads() { // until it has read the file
 				if !known {
-					t.Skip("SKIPPED: without /proc nobody knows when the files are read")
+					t.Skip("SKIPPED: without /proc, the test can't know when the files are being read")
 				}
 				runtime.Gosched()
 			}

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestFilesStaySmall holds Go files to a size that can be read in one go. Tests,
-// which are tables for the most part, may be longer.
+// TestFilesStaySmall limits Go files to a size that can be read in one go. Tests may be longer,
+// as they are mostly tables.
 func TestFilesStaySmall(t *testing.T) {
 	const limit, testLimit = 500, 900
 	err := filepath.WalkDir(repo, func(path string, e fs.DirEntry, err error) error {
@@ -24,7 +24,7 @@ func TestFilesStaySmall(t *testing.T) {
 			most = testLimit
 		}
 		if lines > most {
-			t.Errorf("%s has %d lines, more than %d: what in it is an idea of its own?", path, lines, most)
+			t.Errorf("%s has %d lines, want at most %d: move one of its topics to another file", path, lines, most)
 		}
 		return nil
 	})
@@ -33,10 +33,9 @@ func TestFilesStaySmall(t *testing.T) {
 	}
 }
 
-// TestLinesStayShort holds lines of code to what fits beside another file. Struct tags and the lines of a text in
-// backquotes can't be broken.
+// TestLinesStayShort limits the length of lines. Struct tags and raw strings are exempt, since they can't be broken.
 func TestLinesStayShort(t *testing.T) {
-	const most = 140 // characters, of which a tab is one
+	const most = 140 // characters; a tab counts as one
 	err := filepath.WalkDir(repo, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" {
 			return err
@@ -62,7 +61,7 @@ func TestLinesStayShort(t *testing.T) {
 	}
 }
 
-// unbreakable are the lines of struct tags, and of literals that reach over several lines.
+// unbreakable returns the lines with struct tags or parts of raw strings.
 func unbreakable(t *testing.T, path, text string) map[int]bool {
 	t.Helper()
 	files := token.NewFileSet()

@@ -12,7 +12,7 @@ import (
 	_ "modernc.org/sqlite" // the driver
 )
 
-const synced = `
+const tableCopyPipeline = `
 inputs:
   old:
     sql:
@@ -31,12 +31,12 @@ outputs:
     concurrency: 4
 `
 
-// A copy that is killed again and again has each row in the end, once.
-func TestACopyOfATableThatIsKilledLosesNothing(t *testing.T) {
+// The process that copies a table is killed several times. In the end, the copy has each row once.
+func TestAKilledTableCopyLosesNothing(t *testing.T) {
 	t.Parallel()
 	const lives, each = 4, 4_000
 	dir := t.TempDir()
-	config := write(t, dir, "p.yaml", synced)
+	config := write(t, dir, "p.yaml", tableCopyPipeline)
 	open := func(name string) *sql.DB {
 		db, err := sql.Open("sqlite", filepath.Join(dir, name)+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)")
 		if err != nil {
@@ -79,7 +79,7 @@ func TestACopyOfATableThatIsKilledLosesNothing(t *testing.T) {
 		sell()
 		p := start(t, dir, "-c", config)
 		reaches(rows - each/2)
-		sell() // so that there is work when it is killed, however late that is
+		sell() // so that there is always work left when it is killed
 		p.Signal(syscall.SIGKILL)
 		p.Wait()
 	}

@@ -43,11 +43,11 @@ var stopEmulator = func() {}
 var startEmulator = sync.OnceValues(func() (*emulator, error) {
 	address := os.Getenv("FLOWD_TEST_SQS")
 	if address == "" {
-		dir, err := installed()
+		dir, err := installFauxqs()
 		if err != nil {
 			return nil, err
 		}
-		if address, err = launch(dir); err != nil {
+		if address, err = launchFauxqs(dir); err != nil {
 			return nil, err
 		}
 	}
@@ -89,8 +89,8 @@ func withSQS(t *testing.T) *emulator {
 	return e
 }
 
-// installed is a directory with fauxqs in the version that this Node runs.
-func installed() (dir string, err error) {
+// installFauxqs is a directory with fauxqs in the version that this Node runs.
+func installFauxqs() (dir string, err error) {
 	major, err := npm.Node()
 	version := "2.4.1"
 	switch {
@@ -112,7 +112,7 @@ console.log(s.port);
 process.stdin.on('end', () => process.exit(0)).resume();
 `
 
-func launch(dir string) (address string, err error) {
+func launchFauxqs(dir string) (address string, err error) {
 	node := exec.Command("node", "--input-type=module", "--eval", program)
 	node.Dir = dir
 	stdout, err := node.StdoutPipe()
@@ -164,8 +164,8 @@ func (e *emulator) queue(t *testing.T, name string, attributes map[string]string
 	return *out.QueueUrl
 }
 
-// put sends bodies, those such as "a:1" in group a where the queue is FIFO.
-func (e *emulator) put(t *testing.T, url string, bodies ...string) {
+// send sends bodies, those such as "a:1" in group a where the queue is FIFO.
+func (e *emulator) send(t *testing.T, url string, bodies ...string) {
 	t.Helper()
 	for n := range slices.Chunk(bodies, 10) {
 		in := &sqs.SendMessageBatchInput{QueueUrl: &url}
@@ -208,8 +208,8 @@ func (e *emulator) wantCounts(t *testing.T, url string, visible, hidden int) {
 	}
 }
 
-// take receives what is there, once.
-func (e *emulator) take(t *testing.T, url string) []types.Message {
+// receive receives what is there, once.
+func (e *emulator) receive(t *testing.T, url string) []types.Message {
 	t.Helper()
 	out, err := e.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
 		QueueUrl: &url, MaxNumberOfMessages: 10, WaitTimeSeconds: 15, MessageAttributeNames: []string{"All"},
@@ -228,7 +228,7 @@ func TestSQSToSQS(t *testing.T) {
 	for i := range 200 {
 		bodies = append(bodies, fmt.Sprintf(`{"n":%d}`, i))
 	}
-	e.put(t, from, bodies...)
+	e.send(t, from, bodies...)
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "copy.yaml", `
 inputs:
@@ -250,7 +250,7 @@ batchers:
 	e.wantCounts(t, from, 0, 0)
 	e.wantCounts(t, to, 200, 0)
 	var doc struct{ N int }
-	m := e.take(t, to)[0]
+	m := e.receive(t, to)[0]
 	if err := json.Unmarshal([]byte(*m.Body), &doc); err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ batchers:
 func TestSQSGivesBackOnDrain(t *testing.T) {
 	e := withSQS(t)
 	q := e.queue(t, "drain", map[string]string{"VisibilityTimeout": "600"})
-	e.put(t, q, "a", "b", "c")
+	e.send(t, q, "a", "b", "c")
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "stuck.yaml", `
 inputs:
@@ -288,7 +288,7 @@ engine: {workers: 3, timeout: 2h, drain: {timeout: 1s}}
 func TestSQSRenewsLeases(t *testing.T) {
 	e := withSQS(t)
 	q := e.queue(t, "lease", map[string]string{"VisibilityTimeout": "1"})
-	e.put(t, q, "a")
+	e.send(t, q, "a")
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "slow.yaml", `
 inputs:
@@ -309,7 +309,7 @@ outputs:
 func TestSQSRetriesAndDeadLetters(t *testing.T) {
 	e := withSQS(t)
 	q, dead := e.queue(t, "retry", nil), e.queue(t, "retry-dead", nil)
-	e.put(t, q, `{"ok":true}`, `{"ok":1}`)
+	e.send(t, q, `{"ok":true}`, `{"ok":1}`)
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "retry.yaml", `
 inputs:
@@ -322,7 +322,7 @@ outputs:
 engine:
   on_failure: {dead_letter: dead}
 `))
-	m := e.take(t, dead)
+	m := e.receive(t, dead)
 	if len(m) != 1 {
 		t.Fatalf("%d dead letters", len(m))
 	}
@@ -340,7 +340,7 @@ func TestSQSRedrivePolicy(t *testing.T) {
 	dead := e.queue(t, "redrive-dead", nil)
 	q := e.queue(t, "redrive",
 		map[string]string{"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:redrive-dead","maxReceiveCount":"2"}`})
-	e.put(t, q, "not json")
+	e.send(t, q, "not json")
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "redrive.yaml", `
 inputs:
@@ -352,7 +352,7 @@ outputs:
 engine:
   on_failure: {then: return}
 `))
-	m := e.take(t, dead)
+	m := e.receive(t, dead)
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0, "2 received: 2 returned")
 	if len(m) != 1 || *m[0].Body != "not json" {
@@ -369,7 +369,7 @@ func TestSQSKeepsTheOrderOfGroups(t *testing.T) {
 			bodies = append(bodies, fmt.Sprintf("%s:%d", g, i))
 		}
 	}
-	e.put(t, from, bodies...)
+	e.send(t, from, bodies...)
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "order.yaml", `
 inputs:
@@ -380,7 +380,7 @@ engine: {order_by: 'meta("message_group_id")'}
 `))
 	next := map[string]int{}
 	for n := 0; n < len(bodies); {
-		all := e.take(t, to)
+		all := e.receive(t, to)
 		for _, m := range all {
 			if want := fmt.Sprintf("%s:%d", m.Attributes["MessageGroupId"],
 				next[m.Attributes["MessageGroupId"]]); *m.Body != want {
@@ -422,11 +422,11 @@ func TestSQSExample(t *testing.T) {
 	if _, err := e.sns.CreateTopic(t.Context(), &sns.CreateTopicInput{Name: aws.String("events")}); err != nil {
 		t.Fatal(err)
 	}
-	e.put(t, orders, `{"id":1,"total":5,"customer":{"id":7}}`, `{"id":2,"total":5000,"customer":{"id":7}}`,
+	e.send(t, orders, `{"id":1,"total":5,"customer":{"id":7}}`, `{"id":2,"total":5000,"customer":{"id":7}}`,
 		`{"id":3,"total":"x"}`)
 	p := start(t, t.TempDir(), "-c", example)
-	review := e.take(t, reviews)
-	bad := e.take(t, refused)
+	review := e.receive(t, reviews)
+	bad := e.receive(t, refused)
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0, "3 received")
 	if len(review) != 1 || !strings.Contains(*review[0].Body, `"id":2`) ||
@@ -469,7 +469,7 @@ batchers:
   all: {output: out, batch: {size: 25}}
 `, *topic.TopicArn))).Want(t, 0, "25 received: 25 delivered")
 	e.wantCounts(t, q, 25, 0)
-	if m := e.take(t, q)[0]; aws.ToString(m.MessageAttributes["kind"].StringValue) != "x" {
+	if m := e.receive(t, q)[0]; aws.ToString(m.MessageAttributes["kind"].StringValue) != "x" {
 		t.Errorf("attributes %v", m.MessageAttributes)
 	}
 }

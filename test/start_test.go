@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// Every command waits for the initialisation of all packages, used or not. Time is
-// no measure in a test, but what is allocated then is the same in each run: tables,
-// regular expressions, and schemas, which belong where they are used first.
+// Every command waits for the initialisation of all packages, used or not. A test can't rely
+// on time, but allocations are the same in each run. Tables, regular expressions and schemas
+// should be made on first use.
 func TestPackagesInitialiseLittle(t *testing.T) {
 	const (
-		most = 2600 << 10 // bytes of all, which are about 2,340 KiB: AWS takes a third of them
-		ours = 40 << 10   // of each package of this module
+		most = 2600 << 10 // bytes for all packages; about 2,340 KiB are used, a third of them by AWS
+		ours = 40 << 10   // bytes for a package of this module
 	)
 	cmd := exec.CommandContext(t.Context(), binary, "version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
@@ -40,11 +40,11 @@ func TestPackagesInitialiseLittle(t *testing.T) {
 		all = append(all, share{m[1], n})
 		total += n
 		if strings.HasPrefix(m[1], module+"/") && n > ours {
-			t.Errorf("%s allocates %d bytes when a program starts, want at most %d (make it on first use: sync.OnceValue)", m[1], n, ours)
+			t.Errorf("%s allocates %d bytes when it is initialised, want at most %d (use sync.OnceValue)", m[1], n, ours)
 		}
 	}
 	if len(all) < 50 {
-		t.Fatalf("only %d packages are in the trace:\n%s", len(all), trace.String())
+		t.Fatalf("the trace has only %d packages:\n%s", len(all), trace.String())
 	}
 	if total > most {
 		slices.SortFunc(all, func(a, b share) int { return b.bytes - a.bytes })
@@ -58,8 +58,7 @@ func TestPackagesInitialiseLittle(t *testing.T) {
 
 var collection = regexp.MustCompile(`(?m)^gc \d+ @.* \d+->\d+->(\d+) MB, (\d+) MB goal`)
 
-// collections runs flowd and says of each collection how much of the heap it kept, and
-// how large it let the heap grow before, in MB.
+// collections runs flowd, and returns the live heap and the goal of each garbage collection, in MB.
 func collections(t *testing.T, stdin, config string) (kept, goals []int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -84,16 +83,16 @@ func collections(t *testing.T, stdin, config string) (kept, goals []int) {
 	return kept, goals
 }
 
-// TestCollectionsAreFarApart: by default a heap that is as small as this one would be collected at each 4 MB.
+// TestCollectionsAreFarApart: with Go's defaults, so small a heap would be collected every 4 MB.
 func TestCollectionsAreFarApart(t *testing.T) {
 	t.Parallel()
 	kept, goals := collections(t, strings.Repeat("{}\n", 300), `processors: [{set: {s: 'repeat("x", 1048576)'}}]`)
 	if len(goals) < 4 {
-		t.Fatalf("%d collections of 300 MB, want more", len(goals))
+		t.Fatalf("%d collections for 300 MB, want at least 4", len(goals))
 	}
-	for i := range goals[2:] { // the first ones are part of the start
+	for i := range goals[2:] { // the first ones are part of startup
 		if used, goal := kept[1+i], goals[2+i]; goal < min(4*used, 100) || goal > 300 {
-			t.Errorf("with %d MB in use, a collection is due at %d MB, want four times as many, up to what is left of 128 MB", used, goal)
+			t.Errorf("with %d MB in use, a collection is due at %d MB, want at least %d and at most 300", used, goal, min(4*used, 100))
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-const counting = `
+const countPipeline = `
 inputs:
   in: {file: {path: in.ndjson, follow: true, checkpoint: cp}}
 processors:
@@ -20,13 +20,13 @@ engine: {order_by: k}
 resources: {caches: {c: {file: {path: c.db}}}}
 `
 
-// TestNoCountIsLostWhenFlowdIsKilled kills flowd again and again while it counts: in the end each key has at least as
-// many messages as there were, and no more than were read.
+// TestNoCountIsLostWhenFlowdIsKilled kills flowd several times while it counts messages by key. Each count must be at least
+// the number of messages. The sum must not exceed the number of messages read, some of them repeatedly.
 func TestNoCountIsLostWhenFlowdIsKilled(t *testing.T) {
 	t.Parallel()
 	const lives, each, keys = 6, 2000, 5
 	dir := t.TempDir()
-	config := write(t, dir, "p.yaml", counting)
+	config := write(t, dir, "p.yaml", countPipeline)
 	lines := filepath.Join(dir, "in.ndjson")
 	write(t, dir, "in.ndjson", "")
 	written, read := 0, 0
@@ -42,7 +42,7 @@ func TestNoCountIsLostWhenFlowdIsKilled(t *testing.T) {
 	for life := range lives {
 		p := start(t, dir, "-c", config)
 		add(each)
-		for range each / 3 * (life%3 + 1) { // more is in flight
+		for range each / 3 * (life%3 + 1) { // further messages are in flight
 			p.Line()
 			read++
 		}
@@ -71,12 +71,12 @@ func TestNoCountIsLostWhenFlowdIsKilled(t *testing.T) {
 		left--
 		total += m.Now.N
 		if m.Now.N < written/keys+1 || m.Now.N != m.Now.Sum {
-			t.Errorf("key %d has %d messages and the sum %d, of %d", m.K, m.Now.N, m.Now.Sum, written/keys+1)
+			t.Errorf("key %d has the count %d and the sum %d, want at least %d of both", m.K, m.Now.N, m.Now.Sum, written/keys+1)
 		}
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0)
 	if most := read + lives*10_000; total > most { // max_in_flight
-		t.Errorf("%d were counted, but at most %d were read", total, most)
+		t.Errorf("%d messages were counted, but at most %d were read", total, most)
 	}
 }

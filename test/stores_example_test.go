@@ -16,10 +16,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// example is the path of a file of an example in a folder.
+// example returns the path of a file in the directory of an example.
 func example(folder, name string) string { return filepath.Join("examples", folder, name) }
 
-// TestExamplesOfStoresAreClean lints their files, and runs their tests by the command of their README.md.
+// TestExamplesOfStoresAreClean lints the examples, and runs their tests with the command in their README.md.
 func TestExamplesOfStoresAreClean(t *testing.T) {
 	t.Setenv("DSN", "postgres://localhost/shop")
 	for _, path := range []string{example("csv-to-postgres", "pipeline.yaml"), example("kafka-to-s3", "orders.yaml"),
@@ -32,7 +32,7 @@ func TestExamplesOfStoresAreClean(t *testing.T) {
 	}
 }
 
-// TestCSVToPostgres runs the command of its README.md, twice.
+// TestCSVToPostgres runs the command in the example's README.md twice.
 func TestCSVToPostgres(t *testing.T) {
 	t.Parallel()
 	pg, dsn := pgtest.Server(t), pgtest.Database(t)
@@ -52,11 +52,11 @@ func TestCSVToPostgres(t *testing.T) {
 	reasons := read(t, refused)
 	if strings.Count(reasons, "\n") != 4 || !strings.Contains(reasons, "2026-02-30") ||
 		!strings.Contains(reasons, "a lot") {
-		t.Errorf("refused are %s", reasons)
+		t.Errorf("the rejected rows are %s", reasons)
 	}
 }
 
-// TestKafkaToS3 runs the commands of its README.md, and reads back what is in the bucket.
+// TestKafkaToS3 runs the commands in the example's README.md, and reads the files in the bucket.
 func TestKafkaToS3(t *testing.T) {
 	c, store := kafkatest.Start(t), fakes3.Start(t)
 	for name, value := range map[string]string{"BROKERS": c.Brokers, "S3": store.URL, "BUCKET": fakes3.Bucket,
@@ -67,7 +67,7 @@ func TestKafkaToS3(t *testing.T) {
 	readme := blocks(read(t, repo, "examples", "kafka-to-s3", "README.md"))
 	flowd(t, repo, "", words(t, readme[1].text)...).Want(t, 0, "1,000 delivered")
 	p := start(t, repo, words(t, readme[2].text)...)
-	holds(t, c, "orders-dead", 10)
+	waitForRecords(t, c, "orders-dead", 10)
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0, "990 delivered, 10 dead-lettered")
 
@@ -76,7 +76,7 @@ func TestKafkaToS3(t *testing.T) {
 		folders = append(folders, filepath.Dir(key))
 	}
 	if len(folders) != 12 || !slices.Contains(folders, "orders/day=2026-01-01/tenant=blue-ltd") {
-		t.Errorf("the bucket has %q", folders)
+		t.Errorf("the bucket has the folders %q, want 12", folders)
 	}
 	got := flowd(t, t.TempDir(), "", "-c", write(t, t.TempDir(), "back.yaml", `
 inputs:
@@ -91,11 +91,11 @@ engine: {order_by: nil}
 `))
 	got.Want(t, 0)
 	if ids := lines(got.Stdout); len(ids) != 990 || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != 990 {
-		t.Errorf("%d rows are in the files", len(ids))
+		t.Errorf("the files have %d rows, want 990 different ones", len(ids))
 	}
 }
 
-// TestCDCToKafka runs the command of its README.md, changes rows, and starts it again.
+// TestCDCToKafka runs the command in the example's README.md, changes rows, and runs it again.
 func TestCDCToKafka(t *testing.T) {
 	pg, dsn := pgtest.Server(t), pgtest.Database(t)
 	c := kafkatest.Start(t)
@@ -104,15 +104,15 @@ func TestCDCToKafka(t *testing.T) {
 	t.Setenv("BROKERS", c.Brokers)
 	command := words(t, blocks(read(t, repo, "examples", "cdc-to-kafka", "README.md"))[1].text)
 	p := start(t, repo, command...)
-	holds(t, c, "shop.orders", 2)
+	waitForRecords(t, c, "shop.orders", 2)
 	pg.Exec(t, dsn, "UPDATE orders SET total = 13 WHERE id = 1", "DELETE FROM orders WHERE id = 2")
-	holds(t, c, "shop.orders", 4)
+	waitForRecords(t, c, "shop.orders", 4)
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0)
 
 	pg.Exec(t, dsn, "INSERT INTO orders VALUES (3, 2, 0.10)")
 	p = start(t, repo, command...)
-	holds(t, c, "shop.orders", 5)
+	waitForRecords(t, c, "shop.orders", 5)
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0)
 	got := map[string]string{}
@@ -122,12 +122,12 @@ func TestCDCToKafka(t *testing.T) {
 	want := map[string]string{`{"id":1}`: `{"id":1,"customer":1,"total":13.00}`, `{"id":2}`: "",
 		`{"id":3}`: `{"id":3,"customer":2,"total":0.10}`}
 	if !maps.Equal(got, want) {
-		t.Errorf("the newest rows are %q, want %q", got, want)
+		t.Errorf("the latest rows are %q, want %q", got, want)
 	}
 }
 
-// holds waits until a topic has n messages.
-func holds(t *testing.T, c *kafkatest.Cluster, topic string, n int64) {
+// waitForRecords waits until a topic has n messages.
+func waitForRecords(t *testing.T, c *kafkatest.Cluster, topic string, n int64) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

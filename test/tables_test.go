@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-const hydrate = `
+const lookupPipeline = `
 inputs:
   in: {stdin: {}}
 processors:
@@ -21,7 +21,7 @@ resources:
     items: {file: items.csv, key: id, interval: 100ms}
 `
 
-// items are the rows of a table, all with one value.
+// items makes a table whose rows all have the same value.
 func items(rows int, value string) string {
 	var b strings.Builder
 	b.WriteString("id,n\n")
@@ -31,13 +31,12 @@ func items(rows int, value string) string {
 	return b.String()
 }
 
-// A table is whole before the first message is read: where it was read by an input before the
-// others, some of the first messages came too early.
-func TestNoMessageIsEarlierThanItsRow(t *testing.T) {
+// A table must be complete before the first message is read, or lookups of early messages fail.
+func TestTablesAreLoadedBeforeTheFirstMessage(t *testing.T) {
 	t.Parallel()
 	const rows, runs = 2000, 60
 	dir := t.TempDir()
-	write(t, dir, "p.yaml", hydrate)
+	write(t, dir, "p.yaml", lookupPipeline)
 	write(t, dir, "items.csv", items(rows, "x"))
 	var stdin, want strings.Builder
 	for i := range rows {
@@ -48,15 +47,15 @@ func TestNoMessageIsEarlierThanItsRow(t *testing.T) {
 		got := flowd(t, dir, stdin.String(), "-c", "p.yaml", "-s", "engine.workers=1")
 		got.Want(t, 0)
 		if got.Stdout != want.String() {
-			t.Fatalf("run %d: a row was missed", run)
+			t.Fatalf("run %d: a lookup failed", run)
 		}
 	}
 }
 
-func TestATableIsReadAgainWhileMessagesPass(t *testing.T) {
+func TestAChangedTableIsReloaded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, dir, "p.yaml", hydrate)
+	write(t, dir, "p.yaml", lookupPipeline)
 	write(t, dir, "items.csv", items(10, "first"))
 	p := start(t, dir, "-c", "p.yaml")
 	ask := func(want string) {
@@ -77,14 +76,14 @@ func TestATableIsReadAgainWhileMessagesPass(t *testing.T) {
 	p.Says(`the key \"7\" is in line 9 and again in line 12`)
 	ask("second")
 
-	// A reload of the pipeline goes on with the table, and with another configuration there is another.
+	// A reload keeps the table, unless its configuration has changed.
 	p.Signal(syscall.SIGHUP)
 	p.Says("the running pipelines stay as they are") // the file is broken still
 	ask("second")
 	write(t, dir, "items.csv", items(12, "fourth"))
 	p.Says("the table was read again")
 	write(t, dir, "other.csv", "id,n\nx,7\n")
-	write(t, dir, "p.yaml", strings.Replace(strings.Replace(hydrate, "key: id", "key: n", 1), "items.csv", "other.csv", 1))
+	write(t, dir, "p.yaml", strings.Replace(strings.Replace(lookupPipeline, "key: id", "key: n", 1), "items.csv", "other.csv", 1))
 	p.Signal(syscall.SIGHUP)
 	p.Says("reloaded")
 	ask("7")
@@ -92,9 +91,9 @@ func TestATableIsReadAgainWhileMessagesPass(t *testing.T) {
 	p.Wait().Want(t, 0, "5 received: 5 delivered")
 }
 
-func TestWithoutItsTableAPipelineReadsNothing(t *testing.T) {
+func TestAMissingTableStopsThePipeline(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "p.yaml", hydrate)
+	write(t, dir, "p.yaml", lookupPipeline)
 	got := flowd(t, dir, `{"id":1}`, "-c", "p.yaml")
 	got.Want(t, 1, "p.yaml:10:19: resources.tables.items.file: warning: items.csv: no such file or directory",
 		"table items: p.yaml:10:5: items.csv: no such file or directory", "0 received")
@@ -106,13 +105,13 @@ func TestWithoutItsTableAPipelineReadsNothing(t *testing.T) {
 	}
 }
 
-func TestTablesAreShown(t *testing.T) {
+func TestLintShowsTheMemoryOfTables(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "p.yaml", hydrate)
+	write(t, dir, "p.yaml", lookupPipeline)
 	write(t, dir, "items.csv", items(10000, "x"))
 	got := flowd(t, dir, "", "lint", "--show", "p.yaml")
 	got.Want(t, 0)
 	if !strings.Contains(got.Stdout, "p.yaml:10: 10000 rows, ") || !strings.Contains(got.Stdout, "KiB of memory") {
-		t.Errorf("the memory of a table is not shown:\n%s", got.Stdout)
+		t.Errorf("lint --show does not show the memory of the table:\n%s", got.Stdout)
 	}
 }

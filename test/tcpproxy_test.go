@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// proxy passes TCP connections on, and breaks them as networks do.
+// proxy forwards TCP connections, and breaks them as networks do.
 type proxy struct {
 	addr, to string
 	wg       sync.WaitGroup
@@ -15,9 +15,9 @@ type proxy struct {
 
 	mu    sync.Mutex // guards the fields below
 	conns map[net.Conn]bool
-	slow  time.Duration // before each piece of data
-	mute  chan struct{} // not nil: nothing passes until it is closed
-	down  bool          // connections are refused
+	slow  time.Duration // delay of each piece of data
+	mute  chan struct{} // if not nil, no data passes until it is closed
+	down  bool          // closes new connections at once
 }
 
 func startProxy(t *testing.T, to string) *proxy {
@@ -31,7 +31,7 @@ func startProxy(t *testing.T, to string) *proxy {
 	t.Cleanup(func() {
 		l.Close()
 		p.cut()
-		p.speak()
+		p.endSilence()
 		p.wg.Wait()
 	})
 	return p
@@ -57,12 +57,12 @@ func (p *proxy) accept() {
 			}
 			continue
 		}
-		p.wg.Go(func() { p.pass(c, up) })
-		p.wg.Go(func() { p.pass(up, c) })
+		p.wg.Go(func() { p.forward(c, up) })
+		p.wg.Go(func() { p.forward(up, c) })
 	}
 }
 
-func (p *proxy) pass(from, to net.Conn) {
+func (p *proxy) forward(from, to net.Conn) {
 	defer from.Close()
 	defer to.Close()
 	for buf := make([]byte, 16<<10); ; {
@@ -97,22 +97,22 @@ func (p *proxy) cut() {
 	clear(p.conns)
 }
 
-// set changes how the network behaves.
+// set changes whether new connections are closed, and the delay.
 func (p *proxy) set(down bool, slow time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down, p.slow = down, slow
 }
 
-// silence lets nothing pass, like a cable that is pulled: no one is notified.
+// silence stops all data without closing connections, like a cable that is unplugged.
 func (p *proxy) silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mute = make(chan struct{})
 }
 
-// speak ends a silence.
-func (p *proxy) speak() {
+// endSilence ends a silence.
+func (p *proxy) endSilence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mute != nil {
