@@ -153,7 +153,8 @@ func (p *intruder) waitUntilConnected() {
 // flushHub waits until the hub has handled all earlier messages of the client.
 func (p *intruder) flushHub() {
 	p.t.Helper()
-	for _, subject := range []string{"flowd.ls", "flowd.join.none", "flowd.hub." + p.welcome().Hub + ".stage"} { // the hub has a goroutine for each
+	// The hub has a goroutine for each of these.
+	for _, subject := range []string{"flowd.ls", "flowd.join.none", "flowd.hub." + p.welcome().Hub + ".stage"} {
 		p.request(subject, "{}")
 	}
 }

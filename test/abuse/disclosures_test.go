@@ -254,7 +254,8 @@ func crowdAdmin(t *testing.T, n int, do func(net.Conn)) {
 		defer c.Close()
 		do(c)
 	}
-	client := &http.Client{Timeout: 4 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}} // less than flowd's own timeout for silent clients
+	// The timeout is less than flowd's own for silent clients.
+	client := &http.Client{Timeout: 4 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, path := range []string{"/live", "/ready", "/metrics"} {
 		res, err := client.Get("http://" + at + path)
 		if err != nil {

@@ -171,7 +171,7 @@ outputs: {out: {http: {url: "http://ADDR/write"}, timeout: 1s, ` + retryWrites +
 		good:    w.host(),
 		send:    sendDocument,
 		arrives: w.arrives,
-	}, append(httpFrames("/write")[:4], httpBodies("/write", inJSON)[3])...) // not those with status 200, which the client can't tell from success
+	}, append(httpFrames("/write")[:4], httpBodies("/write", inJSON)[3])...) // status 200 would mean success
 }
 
 // arrives waits until the server has received a body with the id.

@@ -76,7 +76,8 @@ var fileRows = []row{
 		goals:       []goal{{atLeast: 500}, {metric: peak, atMost: 150}},
 	},
 	{
-		name: "order", does: "file → filter, 2 × set → file, 8 lanes, in order for each of 997 keys", check: transformed(graded, failed), data: events,
+		name: "order", does: "file → filter, 2 × set → file, 8 lanes, in order for each of 997 keys",
+		check: transformed(graded, failed), data: events,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/order.flowd.yaml", check: inOrder(transformed(graded, failed))},
 			{name: "unordered", command: "$flowd -c $conf/unordered.flowd.yaml", limit: true},
@@ -84,7 +85,8 @@ var fileRows = []row{
 		goals: []goal{{than: "unordered", atLeast: 0.85}},
 	},
 	{
-		name: "tax", does: "CPU time of the engine alone: a step that does nothing, with acknowledgements", metric: tax, run: runEngineAlone, times: 5,
+		name: "tax", does: "CPU time of the engine alone: a step that does nothing, with acknowledgements",
+		metric: tax, run: runEngineAlone, times: 5,
 		contestants: []contestant{{name: "flowd", command: "$self baseline identity $n"}},
 		goals:       []goal{{atMost: 100}},
 	},

@@ -23,7 +23,8 @@ var parquetRows = []row{
 		goals:       []goal{{than: "parquet-go", atLeast: 0.7}},
 	},
 	{
-		name: "parquet-read", does: "Parquet files of 5,000 rows → JSON file", check: transformed(unchanged, every), data: events, run: runParquetRead,
+		name: "parquet-read", does: "Parquet files of 5,000 rows → JSON file", check: transformed(unchanged, every),
+		data: events, run: runParquetRead,
 		contestants: []contestant{inFlowd("parquet-read"), theLimit("parquet-go", "parquet-read $in $out")},
 		goals:       []goal{{than: "parquet-go", atLeast: 0.7}},
 	},
