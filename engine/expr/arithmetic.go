@@ -162,7 +162,7 @@ func modulo(s *site, a, b any) any {
 		return s.mismatch(a, b)
 	}
 	if y == 0 {
-		fail(s.offset, "cannot divide by zero")
+		s.fail("cannot divide by zero")
 	}
 	return x % y
 }
@@ -212,7 +212,7 @@ func negate(s *site, v any) any {
 		}
 		return -v
 	}
-	failFor(s.offset, remedyFor(v), "cannot negate %s", s.left(v))
+	s.failFor(remedyFor(v), "cannot negate %s", s.left(v))
 	return nil
 }
 
@@ -221,7 +221,7 @@ func plus(s *site, v any) any {
 	case int, float64, time.Duration:
 		return v
 	}
-	failFor(s.offset, remedyFor(v), "cannot use + on %s", s.left(v))
+	s.failFor(remedyFor(v), "cannot use + on %s", s.left(v))
 	return nil
 }
 
@@ -268,14 +268,14 @@ func magnitude(x int) uint64 {
 
 func (s *site) quotient(x, y float64) float64 {
 	if y == 0 {
-		fail(s.offset, "cannot divide by zero")
+		s.fail("cannot divide by zero")
 	}
 	return s.finite(x / y)
 }
 
 func (s *site) finite(f float64) float64 {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
-		fail(s.offset, "the result of %s is not a JSON number: it is too large or undefined", s.name)
+		s.fail("the result of %s is not a JSON number: it is too large or undefined", s.name)
 	}
 	return f
 }
@@ -288,10 +288,10 @@ func (s *site) duration(f float64) time.Duration {
 }
 
 func (s *site) tooLong() {
-	fail(s.offset, "the result of %s is longer than 292 years, which no duration is", s.name)
+	s.fail("the result of %s is longer than 292 years, which no duration is", s.name)
 }
 
 func (s *site) overflow() {
-	failFor(s.offset, "write float(x) to calculate with rounded numbers",
+	s.failFor("write float(x) to calculate with rounded numbers",
 		"the result of %s does not fit into 64 bits", s.name)
 }

@@ -238,7 +238,7 @@ func (e *ending) Interrupted() error {
 func TestATimeoutEndsAnEvaluation(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		src := `count(1..1000, count(1..1000, # > 0) > 0)`
-		p, err := compile(src, &origin{text: src}, nil, plain)
+		p, err := compileWith(src, plain)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -86,7 +86,7 @@ func upstream(name string) func(f *frame, s *site, args []any) any {
 		}
 		v, err := f.Func(args...)
 		if err != nil {
-			fail(s.offset, "%s(): %s", name, err)
+			s.fail("%s(): %s", name, err)
 		}
 		return normal(s, v)
 	}
@@ -96,7 +96,7 @@ func upstream(name string) func(f *frame, s *site, args []any) any {
 func legible(of func(f *frame, s *site, args []any) any) func(f *frame, s *site, args []any) any {
 	return func(f *frame, s *site, args []any) any {
 		if !utf8.ValidString(args[0].(string)) {
-			failFor(s.offset, "to_base64(x) and to_hex(x) give text of any bytes", "%s() needs text in UTF-8", s.name)
+			s.failFor("to_base64(x) and to_hex(x) give text of any bytes", "%s() needs text in UTF-8", s.name)
 		}
 		return of(f, s, args)
 	}
@@ -214,7 +214,7 @@ var failures = builtins{
 		"Fails the message, with this reason.",
 		`try(throw("no"), "caught") → "caught"`,
 		func(_ *frame, s *site, args []any) any {
-			fail(s.offset, "%s", s.said(args[0]))
+			s.fail("%s", s.said(args[0]))
 			return nil
 		}},
 	{"assert(bool, text) bool",
@@ -222,7 +222,7 @@ var failures = builtins{
 		`assert(2 > 1, "odd numbers") → true`,
 		func(_ *frame, s *site, args []any) any {
 			if args[0] == false {
-				fail(s.offset, "%s", s.said(args[1]))
+				s.fail("%s", s.said(args[1]))
 			}
 			return true
 		}},
@@ -240,7 +240,7 @@ func (s *site) said(v any) string {
 func (f *frame) decode(s *site, text []byte) any {
 	v, err := f.decoded(s.offset, text)
 	if err != nil {
-		fail(s.offset, "%s(): the text is not JSON: %s", s.name, err)
+		s.fail("%s(): the text is not JSON: %s", s.name, err)
 	}
 	return v
 }
@@ -295,7 +295,7 @@ func toInt(_ *frame, s *site, args []any) any {
 				return int(i)
 			}
 		}
-		fail(s.offset, "int(): %s is not a whole number", s.left(v))
+		s.fail("int(): %s is not a whole number", s.left(v))
 	}
 	return args[0]
 }
@@ -324,10 +324,10 @@ func toFloat(_ *frame, s *site, args []any) any {
 	}
 	n, ok := doc.ParseFloat([]byte(text))
 	if _, err := strconv.ParseFloat(text, 64); errors.Is(err, strconv.ErrSyntax) || strings.Trim(text, "+-.0123456789eE") != "" {
-		fail(s.offset, "float(): %s is not a number", s.left(args[0]))
+		s.fail("float(): %s is not a number", s.left(args[0]))
 	}
 	if !ok {
-		fail(s.offset, "float(): %s is beyond what a float can hold", s.left(args[0]))
+		s.fail("float(): %s is beyond what a float can hold", s.left(args[0]))
 	}
 	return s.finite(n)
 }

@@ -63,12 +63,12 @@ var _ = inRole("aes_key", kText|kBytes, func(s *site, v any) any { return gcmOf(
 func gcmOf(s *site, key any) cipher.AEAD {
 	block, err := aes.NewCipher(view(key))
 	if err != nil {
-		failFor(s.offset, "from_hex(x) and from_base64(x) give the bytes of an encoded key",
+		s.failFor("from_hex(x) and from_base64(x) give the bytes of an encoded key",
 			"%s() needs a key of 16, 24 or 32 bytes, not %d", s.name, len(view(key)))
 	}
 	gcm, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		fail(s.offset, "%s(): %s", s.name, err)
+		s.fail("%s(): %s", s.name, err)
 	}
 	return gcm
 }
@@ -97,13 +97,13 @@ func decryptGCM(f *frame, s *site, args []any) any {
 	gcm, additional := f.gcm(s, args)
 	sealed := f.data(s, args[0])
 	if len(sealed) < gcm.Overhead() {
-		failFor(s.offset, ifEncoded, "%s() needs a nonce of 12 bytes and a tag of 16, but this has %d bytes in all",
+		s.failFor(ifEncoded, "%s() needs a nonce of 12 bytes and a tag of 16, but this has %d bytes in all",
 			s.name, len(sealed))
 	}
 	f.room(s.offset, 2*len(sealed))
 	text, err := gcm.Open(nil, nil, sealed, additional)
 	if err != nil {
-		failFor(s.offset, ifEncoded,
+		s.failFor(ifEncoded,
 			"%s() can't decrypt this: the key or the additional data differs, or the bytes have been changed", s.name)
 	}
 	return textIf(text)
@@ -125,7 +125,7 @@ func namespaceOf(s *site, v any) []byte {
 	ns, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
 	dashed := len(text) == 36 && text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-'
 	if err != nil || len(ns) != 16 || !dashed {
-		fail(s.offset, `%s() needs a UUID as namespace, or "dns", "url", "oid" or "x500", not %s`, s.name, s.left(v))
+		s.fail(`%s() needs a UUID as namespace, or "dns", "url", "oid" or "x500", not %s`, s.name, s.left(v))
 	}
 	return ns
 }

@@ -155,7 +155,7 @@ func TestKeysOfPlaceholdersAreNotShown(t *testing.T) {
 			c.add(part, at)
 			at += len(part)
 		}
-		p, err := compile(string(c.buf), &origin{text: src, runs: c.runs}, nil, false)
+		p, err := compile(string(c.buf), &origin{text: src, runs: c.runs}, nil)
 		if err == nil {
 			e := Expr{p}
 			_, err = e.Eval(msg(sample))

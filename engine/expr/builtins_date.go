@@ -12,7 +12,7 @@ func date(f *frame, s *site, args []any) any {
 		texts = args[1:]
 	}
 	if len(texts) == 0 || len(texts) > 3 {
-		fail(s.offset, "date() needs a text, and optionally its layout and time zone")
+		s.fail("date() needs a text, and optionally its layout and time zone")
 	}
 	in := time.UTC
 	switch {
@@ -33,12 +33,12 @@ func date(f *frame, s *site, args []any) any {
 		offset := strings.Contains(form, "-07") || strings.Contains(form, "Z07")
 		if !offset && strings.Contains(form, "MST") && unknownZone(t, in) != "" {
 			name, _ := t.Zone()
-			failFor(s.offset, `name its zone: date(text, layout, "America/New_York")`,
+			s.failFor(`name its zone: date(text, layout, "America/New_York")`,
 				"date(): %s is not an abbreviation of a time zone that %s uses", s.left(name), in)
 		}
 		return t
 	}
-	fail(s.offset, "date(): %s is not a date in this layout", s.left(text))
+	s.fail("date(): %s is not a date in this layout", s.left(text))
 	return nil
 }
 

@@ -110,7 +110,7 @@ func decoded(what string, decode func(text string) ([]byte, error)) func(*frame,
 		f.room(s.offset, 3*len(view(args[0])))
 		b, err := decode(textOf(args[0]))
 		if err != nil {
-			fail(s.offset, "%s(): %s is not %s", s.name, s.left(args[0]), what)
+			s.fail("%s(): %s is not %s", s.name, s.left(args[0]), what)
 		}
 		return textIf(b)
 	}

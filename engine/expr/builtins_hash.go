@@ -107,7 +107,7 @@ var _ = inRole("algorithm", kText, func(s *site, v any) any { return digestOf(s,
 func digestOf(s *site, name any) digest {
 	d, ok := digests[name.(string)]
 	if !ok {
-		fail(s.offset, "%s() knows md5, sha1, sha256, sha384 and sha512, not %s", s.name, s.left(name))
+		s.fail("%s() knows md5, sha1, sha256, sha384 and sha512, not %s", s.name, s.left(name))
 	}
 	return d
 }
@@ -160,7 +160,7 @@ func rawSum(s *site, of scalarFunc, sum sumFunc) writeFunc {
 		return nil
 	}
 	return func(f *frame, dst []byte) ([]byte, bool) {
-		v, ok := of(f.src.Document())
+		v, ok := of(f.source().Document())
 		if !ok || v.kind != kText {
 			return dst, false
 		}

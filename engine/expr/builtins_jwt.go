@@ -68,7 +68,7 @@ func jwtSign(f *frame, s *site, args []any) any {
 	}
 	for _, name := range []string{"alg", "crit"} {
 		if _, there := header[name]; there {
-			fail(s.offset, "%s(): the field %s of the header can't be set", s.name, name)
+			s.fail("%s(): the field %s of the header can't be set", s.name, name)
 		}
 	}
 	header["alg"] = method.Alg()
@@ -77,7 +77,7 @@ func jwtSign(f *frame, s *site, args []any) any {
 	f.step(s.offset, key.cost+len(out)>>5)
 	signature, err := method.Sign(string(out), key.key)
 	if err != nil {
-		fail(s.offset, "%s(): this key can't sign with %s", s.name, method.Alg())
+		s.fail("%s(): this key can't sign with %s", s.name, method.Alg())
 	}
 	return string(base64.RawURLEncoding.AppendEncode(append(out, '.'), signature))
 }
@@ -101,7 +101,7 @@ func (f *frame) numericDates(s *site, claims map[string]any) map[string]any {
 	}
 	for _, name := range []string{"exp", "nbf", "iat"} {
 		if v, there := made[name]; there && kindOf(v)&kNumber == 0 {
-			failFor(s.offset, `write now() + duration("1h") for in an hour`,
+			s.failFor(`write now() + duration("1h") for in an hour`,
 				"%s() needs a time as %s, not %s", s.name, name, s.left(v))
 		}
 	}
@@ -144,7 +144,7 @@ func (s *site) noToken(text string) {
 	if strings.HasPrefix(text, "Bearer ") {
 		remedy = `trim_prefix(x, "Bearer ") gives the token alone`
 	}
-	failFor(s.offset, remedy, "%s(): the text is not a JSON Web Token", s.name)
+	s.failFor(remedy, "%s(): the text is not a JSON Web Token", s.name)
 }
 
 func jwtVerify(f *frame, s *site, args []any) any {
@@ -153,14 +153,14 @@ func jwtVerify(f *frame, s *site, args []any) any {
 	key := f.jwtKey(s, methods, args[1], false)
 	at := slices.IndexFunc(methods, func(m jwt.SigningMethod) bool { return m.Alg() == t.header["alg"] })
 	if at < 0 || !key.fits(methods[at]) {
-		fail(s.offset, "%s(): the algorithm of the token is not one that is accepted here with this key", s.name)
+		s.fail("%s(): the algorithm of the token is not one that is accepted here with this key", s.name)
 	}
 	if _, extended := t.header["crit"]; extended {
-		fail(s.offset, "%s(): the token has extensions that have to be understood (crit), which are not supported", s.name)
+		s.fail("%s(): the token has extensions that have to be understood (crit), which are not supported", s.name)
 	}
 	f.step(s.offset, key.cost+len(t.signed)>>5)
 	if methods[at].Verify(t.signed, t.signature, key.key) != nil {
-		fail(s.offset, "%s(): the signature of the token is not of this key", s.name)
+		s.fail("%s(): the signature of the token is not of this key", s.name)
 	}
 	text, err := strictBase64.DecodeString(t.claims)
 	if err != nil {
@@ -169,7 +169,7 @@ func jwtVerify(f *frame, s *site, args []any) any {
 	v, err := f.decoded(s.offset, text)
 	claims, ok := v.(map[string]any)
 	if err != nil || !ok {
-		fail(s.offset, "%s(): the claims of the token are not a JSON object", s.name)
+		s.fail("%s(): the claims of the token are not a JSON object", s.name)
 	}
 	if len(args) < 4 {
 		jwtChecks{}.check(s, claims)

@@ -19,7 +19,7 @@ var lists = builtins{
 		func(f *frame, s *site, args []any) any {
 			list, n := args[0].([]any), args[1].(int)
 			if n < 0 {
-				fail(s.offset, "take() can't take %d elements", n)
+				s.fail("take() can't take %d elements", n)
 			}
 			return list[:min(n, len(list))]
 		}},
@@ -133,11 +133,11 @@ func fromPairs(f *frame, s *site, args []any) any {
 	for _, v := range list {
 		pair, ok := v.([]any)
 		if !ok || len(pair) != 2 {
-			fail(s.offset, "%s() needs lists of a key and a value", s.name)
+			s.fail("%s() needs lists of a key and a value", s.name)
 		}
 		key, ok := pair[0].(string)
 		if !ok {
-			fail(s.offset, "%s() needs keys that are text, not %s", s.name, s.left(pair[0]))
+			s.fail("%s() needs keys that are text, not %s", s.name, s.left(pair[0]))
 		}
 		m[key] = pair[1]
 	}
@@ -168,7 +168,7 @@ func distinct(s *site, list []any, key func(i int, v any) any) []any {
 
 func flatten(f *frame, s *site, into, list []any, depth int) []any {
 	if depth > maxDepth {
-		fail(s.offset, "%s(): the list is nested more than %d deep", s.name, maxDepth)
+		s.fail("%s(): the list is nested more than %d deep", s.name, maxDepth)
 	}
 	f.step(s.offset, len(list))
 	for _, v := range list {
@@ -191,7 +191,7 @@ func sortBy[E any](f *frame, s *site, list []E, direction []any, key func(e E) a
 		case "desc":
 			sign = -1
 		default:
-			fail(s.offset, `%s() sorts "asc" or "desc", not %s`, s.name, s.left(direction[0]))
+			s.fail(`%s() sorts "asc" or "desc", not %s`, s.name, s.left(direction[0]))
 		}
 	}
 	slices.SortStableFunc(list, func(a, b E) int {
@@ -202,7 +202,7 @@ func sortBy[E any](f *frame, s *site, list []E, direction []any, key func(e E) a
 		}
 		c, ok := order(x, y)
 		if !ok {
-			fail(s.offset, "%s() cannot compare %s with %s", s.name, s.left(x), s.left(y))
+			s.fail("%s() cannot compare %s with %s", s.name, s.left(x), s.left(y))
 		}
 		return sign * c
 	})
@@ -224,7 +224,7 @@ func extreme(sign int) func(*frame, *site, []any) any {
 
 func (s *site) number(v any) {
 	if kindOf(v)&kNumber == 0 {
-		fail(s.offset, "%s() needs numbers, not %s", s.name, s.left(v))
+		s.fail("%s() needs numbers, not %s", s.name, s.left(v))
 	}
 }
 
@@ -287,7 +287,7 @@ func shift(name string) func(f *frame, s *site, args []any) any {
 	run := upstream(name)
 	return func(f *frame, s *site, args []any) any {
 		if args[1].(int) < 0 {
-			fail(s.offset, "%s() can't shift by fewer than 0 bits, as %s asks for", s.name, s.left(args[1]))
+			s.fail("%s() can't shift by fewer than 0 bits, as %s asks for", s.name, s.left(args[1]))
 		}
 		return run(f, s, args)
 	}

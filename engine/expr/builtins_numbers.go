@@ -27,7 +27,7 @@ var numbers = builtins{
 			}
 			switch base := real(args[1]); {
 			case base <= 0 || base == 1:
-				fail(s.offset, "%s() needs a base above 0 that is not 1, not %s", s.name, s.left(args[1]))
+				s.fail("%s() needs a base above 0 that is not 1, not %s", s.name, s.left(args[1]))
 				return nil
 			case base == 2:
 				return s.result(math.Log2(x), args[0])
@@ -81,7 +81,7 @@ func calculation(of func(float64) float64) func(*frame, *site, []any) any {
 // result is what a function of x gives, if JSON has such a number.
 func (s *site) result(f float64, x any) any {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
-		fail(s.offset, "%s() has no result for %s", s.name, s.left(x))
+		s.fail("%s() has no result for %s", s.name, s.left(x))
 	}
 	return f
 }
@@ -89,10 +89,10 @@ func (s *site) result(f float64, x any) any {
 func percentile(f *frame, s *site, args []any) any {
 	list, p := args[0].([]any), real(args[1])
 	if p < 0 || p > 100 {
-		fail(s.offset, "%s() needs a percentage from 0 to 100, not %s", s.name, s.left(args[1]))
+		s.fail("%s() needs a percentage from 0 to 100, not %s", s.name, s.left(args[1]))
 	}
 	if len(list) == 0 {
-		failFor(s.offset, "write len(list) > 0 ? … : nil", "%s() of an empty list has no value", s.name)
+		s.failFor("write len(list) > 0 ? … : nil", "%s() of an empty list has no value", s.name)
 	}
 	f.alloc(s.offset, len(list)*8)
 	f.step(s.offset, 4*len(list))
@@ -117,11 +117,11 @@ func parseNumber(f *frame, s *site, args []any) any {
 		case ",":
 			point, group = ",", "."
 		default:
-			fail(s.offset, `%s(): a decimal sign is "." or ",", not %s`, s.name, s.left(args[1]))
+			s.fail(`%s(): a decimal sign is "." or ",", not %s`, s.name, s.left(args[1]))
 		}
 	}
 	f.room(s.offset, len(text))
-	wrong := func() { fail(s.offset, "%s(): %s is not a number", s.name, s.left(text)) }
+	wrong := func() { s.fail("%s(): %s is not a number", s.name, s.left(text)) }
 	whole, rest, fraction := strings.Cut(strings.TrimSpace(text), point)
 	plain := strings.NewReplacer(group, "", " ", "", "\u00a0", "", "\u202f", "", "'", "", "’", "", "_", "").Replace(whole)
 	plain = strings.TrimPrefix(plain, "+")
@@ -153,7 +153,7 @@ func toBool(_ *frame, s *site, args []any) any {
 	case string:
 		is, ok := truths[strings.ToLower(v)]
 		if !ok {
-			fail(s.offset, "%s(): %s is neither true nor false", s.name, s.left(v))
+			s.fail("%s(): %s is neither true nor false", s.name, s.left(v))
 		}
 		return is
 	case bool:

@@ -24,7 +24,7 @@ var objects = builtins{
 				lists = args[2].(string)
 			}
 			if !slices.Contains([]string{"replace", "append", "union"}, lists) {
-				fail(s.offset, `%s(): lists are merged by "replace", "append" or "union", not %s`, s.name, s.left(args[2]))
+				s.fail(`%s(): lists are merged by "replace", "append" or "union", not %s`, s.name, s.left(args[2]))
 			}
 			return merge(f, s, args[0].(map[string]any), args[1].(map[string]any), lists)
 		}},
@@ -81,7 +81,7 @@ var objects = builtins{
 				row := make([]any, len(args))
 				for j, list := range args {
 					if m := len(list.([]any)); m != n {
-						fail(s.offset, "%s() needs lists of equal length, not %d and %d elements", s.name, n, m)
+						s.fail("%s() needs lists of equal length, not %d and %d elements", s.name, n, m)
 					}
 					row[j] = list.([]any)[i]
 				}
@@ -95,7 +95,7 @@ var objects = builtins{
 		func(f *frame, s *site, args []any) any {
 			list, n := args[0].([]any), args[1].(int)
 			if n < 1 {
-				fail(s.offset, "%s() needs at least 1 element a list, not %d", s.name, n)
+				s.fail("%s() needs at least 1 element a list, not %d", s.name, n)
 			}
 			chunks := make([]any, 0, (len(list)-1)/n+1)
 			for c := range slices.Chunk(list, n) {
@@ -129,7 +129,7 @@ var objects = builtins{
 				empty = textOf(v) == ""
 			}
 			if empty {
-				fail(s.offset, "%s(): the %s is empty", s.name, kindOf(args[0]))
+				s.fail("%s(): the %s is empty", s.name, kindOf(args[0]))
 			}
 			return args[0]
 		}},
@@ -174,11 +174,11 @@ func fieldPaths(s *site, args []any) [][]any {
 			continue
 		}
 		if kindOf(a) != kText {
-			fail(s.offset, "%s() needs paths as text, not %s", s.name, s.left(a))
+			s.fail("%s() needs paths as text, not %s", s.name, s.left(a))
 		}
 		keys := pathOf(s, a).Keys()
 		if slices.ContainsFunc(keys, func(k any) bool { return kindOf(k) != kText }) {
-			failFor(s.offset, "map(items, "+s.name+"(#, …)) goes through a list",
+			s.failFor("map(items, "+s.name+"(#, …)) goes through a list",
 				"%s() takes paths of fields, without indexes, not %s", s.name, s.left(a))
 		}
 		paths = append(paths, keys)
@@ -189,7 +189,7 @@ func fieldPaths(s *site, args []any) [][]any {
 // fieldOf is a field of v, if v has it. What is asked of a list was meant for its elements.
 func fieldOf(s *site, v any, key string) (any, bool) {
 	if kindOf(v) == kList {
-		failFor(s.offset, "map(items, "+s.name+"(#, …)) goes through a list", "%s() met a list where it looks for %q",
+		s.failFor("map(items, "+s.name+"(#, …)) goes through a list", "%s() met a list where it looks for %q",
 			s.name, clip(key))
 	}
 	m, _ := v.(map[string]any)
@@ -247,14 +247,14 @@ func separator(s *site, args []any) string {
 		return "."
 	}
 	if args[1] == "" {
-		fail(s.offset, "%s() needs a separator of at least one character", s.name)
+		s.fail("%s() needs a separator of at least one character", s.name)
 	}
 	return args[1].(string)
 }
 
 func flattenKeys(f *frame, s *site, flat map[string]any, path, sep string, v any, depth int) {
 	if depth > maxDepth {
-		fail(s.offset, "%s(): the value is nested more than %d deep", s.name, maxDepth)
+		s.fail("%s(): the value is nested more than %d deep", s.name, maxDepth)
 	}
 	inner := func(key string, v any) {
 		f.bytes(s.offset, len(path)+len(sep)+len(key), 1)
@@ -277,7 +277,7 @@ func flattenKeys(f *frame, s *site, flat map[string]any, path, sep string, v any
 		}
 	}
 	if _, taken := flat[path]; taken {
-		fail(s.offset, "%s() makes the key %q of two paths", s.name, clip(path))
+		s.fail("%s() makes the key %q of two paths", s.name, clip(path))
 	}
 	flat[path] = v
 }
@@ -293,13 +293,13 @@ func unflattenKeys(f *frame, s *site, args []any) any {
 		f.alloc(s.offset, len(parts)*(doc.ObjectSize+elementSize))
 		f.step(s.offset, len(parts))
 		if len(parts) > maxDepth {
-			fail(s.offset, "%s(): the key has more than %d parts", s.name, maxDepth)
+			s.fail("%s(): the key has more than %d parts", s.name, maxDepth)
 		}
 		for i, key := range parts {
 			v, there := at[key]
 			next, ok := v.(branch)
 			if last := i == len(parts)-1; there && (last || !ok) {
-				fail(s.offset, "%s(): %q is at once a value and the beginning of another key", s.name,
+				s.fail("%s(): %q is at once a value and the beginning of another key", s.name,
 					clip(strings.Join(parts[:i+1], sep)))
 			} else if last {
 				at[key] = flat[path]
@@ -344,7 +344,7 @@ func grown(b branch, root bool) any {
 // diff appends what differs between two values at a path.
 func diff(f *frame, s *site, found []any, at []any, a, b any) []any {
 	if len(at) > maxDepth {
-		fail(s.offset, "%s(): the values are nested more than %d deep", s.name, maxDepth)
+		s.fail("%s(): the values are nested more than %d deep", s.name, maxDepth)
 	}
 	note := func(change string, at []any, sides map[string]any) {
 		path := pathText(at)

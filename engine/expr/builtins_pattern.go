@@ -202,7 +202,7 @@ func (p *pattern) replacePlain(f *frame, s *site, text string, to replacement) (
 		with = to[0].text
 	}
 	worst := (len(text) + 1) * (1 + len(text)*p.size>>4)
-	if len(to) > 1 || len(to) == 1 && with == "" || worst > most || (len(text)+1)*(len(with)+1) > f.memory {
+	if len(to) > 1 || len(to) == 1 && with == "" || worst > most || (len(text)+1)*(len(with)+1) > f.memoryLeft() {
 		return "", false
 	}
 	f.step(s.offset, worst)

@@ -93,13 +93,13 @@ func (v verb) mismatch(s *site, given string) {
 	case 's', 'v', 'q':
 		needed = "a value"
 	}
-	fail(s.offset, "%s(): %%%c needs %s, not %s", s.name, v, needed, given)
+	s.fail("%s(): %%%c needs %s, not %s", s.name, v, needed, given)
 }
 
 // count checks that there is a value for each verb.
 func (l *printFormat) count(s *site, values int) {
 	if len(l.verbs) != values {
-		fail(s.offset, "%s(): the format has %s for %s", s.name, several(len(l.verbs), "verb"),
+		s.fail("%s(): the format has %s for %s", s.name, several(len(l.verbs), "verb"),
 			several(values, "value"))
 	}
 }
@@ -146,7 +146,7 @@ func (l *printFormat) number(s *site, text string) int {
 	}
 	n, err := strconv.Atoi(text[:digits])
 	if err != nil || n > maxWidth {
-		fail(s.offset, "%s(): a width or precision in the format is above %d", s.name, maxWidth)
+		s.fail("%s(): a width or precision in the format is above %d", s.name, maxWidth)
 	}
 	l.room += n
 	return digits
@@ -156,21 +156,21 @@ func (l *printFormat) number(s *site, text string) int {
 func (l *printFormat) verb(s *site, text string) byte {
 	const remedy = "write %s %d %x %f %e %g %q %t %c %b %o, or %% for a percent sign"
 	if text == "" {
-		failFor(s.offset, remedy, "%s(): the format ends within a verb", s.name)
+		s.failFor(remedy, "%s(): the format ends within a verb", s.name)
 	}
 	c := text[0]
 	switch {
 	case c == 'i' || c == 'u':
-		failFor(s.offset, "write %d", "%s(): the format has the verb %%%c", s.name, c)
+		s.failFor("write %d", "%s(): the format has the verb %%%c", s.name, c)
 	case c == '*' || c == '[':
-		failFor(s.offset, "write widths as numbers, and the values in the order of their verbs",
+		s.failFor("write widths as numbers, and the values in the order of their verbs",
 			"%s(): the format has a %c behind a %%", s.name, c)
 	case strings.IndexByte("svqdbocxXfFeEgGt", c) < 0:
 		shown := strconv.QuoteRune([]rune(text)[0])
 		if s.secret[0] {
 			shown = "something else"
 		}
-		failFor(s.offset, remedy, "%s(): the format has %s behind a %%, which is not a verb", s.name, shown)
+		s.failFor(remedy, "%s(): the format has %s behind a %%, which is not a verb", s.name, shown)
 	}
 	l.verbs = append(l.verbs, verb(c))
 	if c == 'q' || c == 'v' {
@@ -244,7 +244,7 @@ func (v verb) value(f *frame, s *site, x any) any {
 		return int(n)
 	case doc.Number:
 		if len(n) > maxDigits {
-			fail(s.offset, "%s(): a number has more than %d digits", s.name, maxDigits)
+			s.fail("%s(): a number has more than %d digits", s.name, maxDigits)
 		}
 		if i, ok := new(big.Int).SetString(string(n), 10); ok {
 			return i
@@ -273,7 +273,7 @@ func unquote(f *frame, s *site, args []any) any {
 	text := args[0].(string)
 	n := len(text)
 	if n < 2 || text[0] != text[n-1] || strings.IndexByte("\"'`", text[0]) < 0 {
-		fail(s.offset, "%s(): %s is not a text between quotes", s.name, s.left(text))
+		s.fail("%s(): %s is not a text between quotes", s.name, s.left(text))
 	}
 	f.room(s.offset, 2*n)
 	quote, inner := text[0], text[1:n-1]
@@ -289,7 +289,7 @@ func unquote(f *frame, s *site, args []any) any {
 	for inner != "" {
 		c, multibyte, rest, err := strconv.UnquoteChar(inner, quote)
 		if err != nil {
-			fail(s.offset, "%s(): %s has a quote or a backslash inside that means nothing", s.name, s.left(text))
+			s.fail("%s(): %s has a quote or a backslash inside that means nothing", s.name, s.left(text))
 		}
 		inner = rest
 		if multibyte {

@@ -97,7 +97,7 @@ fake("emial") → error: fake(): there is no kind "emial" (did you mean "email"?
 		func(_ *frame, s *site, _ []any) any {
 			name, err := hostname()
 			if err != nil {
-				fail(s.offset, "hostname(): %s", err)
+				s.fail("hostname(): %s", err)
 			}
 			return name
 		}},
@@ -107,7 +107,7 @@ fake("emial") → error: fake(): there is no kind "emial" (did you mean "email"?
 func fakeOf(s *site, kind string) func(*rand.Rand) any {
 	make, ok := fake.Of(kind)
 	if !ok {
-		failFor(s.offset, schema.Suggest(kind, fake.Kinds(), ""), "%s(): there is no kind %s", s.name,
+		s.failFor(schema.Suggest(kind, fake.Kinds(), ""), "%s(): there is no kind %s", s.name,
 			strings.TrimPrefix(s.left(kind), "text "))
 	}
 	return make
@@ -153,7 +153,7 @@ type system struct{}
 func (system) Uint64() uint64 { return rand.Uint64() }
 
 func (f *frame) rand() *rand.Rand {
-	if s, ok := f.src.(Seeded); ok {
+	if s, ok := f.source().(Seeded); ok {
 		return s.Rand()
 	}
 	if r := repeating.Load(); r != nil {
@@ -179,7 +179,7 @@ func (f *frame) random(b []byte) {
 func randomInt(f *frame, s *site, args []any) any {
 	low, high := args[0].(int), args[1].(int)
 	if high < low {
-		failFor(s.offset, "write the smaller first", "%s(): there is no whole number from %s to %s", s.name,
+		s.failFor("write the smaller first", "%s(): there is no whole number from %s to %s", s.name,
 			s.plain(low), s.plain(high))
 	}
 	span := uint64(high-low) + 1
@@ -285,7 +285,7 @@ func nodeOf(s *site, v any) int {
 
 func checkNode(s *site, n int) int {
 	if n < 0 || n > maxNode {
-		fail(s.offset, "%s(): %s is not a node between 0 and %d", s.name, s.left(n), maxNode)
+		s.fail("%s(): %s is not a node between 0 and %d", s.name, s.left(n), maxNode)
 	}
 	return n
 }

@@ -71,9 +71,9 @@ split("a,b,c", ",", 2) → ["a", "b,c"]`,
 		func(f *frame, s *site, args []any) any {
 			text, n := args[0].(string), args[1].(int)
 			if n < 0 {
-				fail(s.offset, "repeat() can't repeat a text %d times", n)
+				s.fail("repeat() can't repeat a text %d times", n)
 			}
-			if len(text) > 0 && n > f.memory/len(text) {
+			if len(text) > 0 && n > f.memoryLeft()/len(text) {
 				f.tooMuch(s.offset)
 			}
 			return strings.Repeat(text, n)
@@ -91,7 +91,7 @@ split("a,b,c", ",", 2) → ["a", "b,c"]`,
 		func(f *frame, s *site, args []any) any {
 			b, err := base64.StdEncoding.DecodeString(args[0].(string))
 			if err != nil {
-				fail(s.offset, "%s(): %s is not base64", s.name, s.left(args[0]))
+				s.fail("%s(): %s is not base64", s.name, s.left(args[0]))
 			}
 			return textIf(b)
 		}},
@@ -138,7 +138,7 @@ func join(f *frame, s *site, args []any) any {
 	for _, v := range list {
 		text, ok := v.(string)
 		if !ok {
-			failFor(s.offset, "map(list, string(#)) turns its elements into texts",
+			s.failFor("map(list, string(#)) turns its elements into texts",
 				"join() needs a list of texts, but one element is %s", s.left(v))
 		}
 		size += len(text)

@@ -46,14 +46,26 @@ format_time(parse_time("2026-07-01T22:30:00Z"), "2006-01-02 15:04 MST", "Europe/
 		`The time that is this long after 1970, in "s", "ms", "us" or "ns"; seconds if no unit is given. Fractions are rounded to microseconds.`,
 		`from_unix(1767312000) → parse_time("2026-01-02")
 from_unix(1767312000123, "ms") → parse_time("2026-01-02T00:00:00.123Z")`,
-		func(_ *frame, s *site, args []any) any { return fromUnix(s, args[0], s.unitAt(args, 1)) }},
+		func(_ *frame, s *site, args []any) any {
+			t, ok := fromUnix(args[0], unitAt(s, args, 1))
+			if !ok {
+				s.fail("%s(): %s is not within the years 1 to 9999", s.name, s.left(args[0]))
+			}
+			return t
+		}},
 	{"unix(time, [unit]) int",
 		`The time since 1970 as a whole number of "s", "ms", "us" or "ns", rounded down; seconds if no unit is given. Only the years 1678 to ` +
 			`2261 have nanoseconds.`,
 		`unix(parse_time("2026-01-02")) → 1767312000
 unix(parse_time("2026-01-02T00:00:00.1239Z"), "ms") → 1767312000123`,
 		func(_ *frame, s *site, args []any) any {
-			return toUnix(s, args[0].(time.Time), s.unitAt(args, 1))
+			t := args[0].(time.Time)
+			n, ok := toUnix(t, unitAt(s, args, 1))
+			if !ok {
+				s.failFor(`write unix(t, "us")`,
+					"%s(): nanoseconds since 1970 of the year %d do not fit into 64 bits", s.name, t.Year())
+			}
+			return n
 		}},
 	{"truncate_time(time, period) time",
 		"The beginning of the second, minute, hour, day, week (on Monday), month, quarter or year that the time is in, in its" +
@@ -61,7 +73,7 @@ unix(parse_time("2026-01-02T00:00:00.1239Z"), "ms") → 1767312000123`,
 		`truncate_time(parse_time("2026-01-02T15:04:05Z"), "week") → parse_time("2025-12-29")
 truncate_time(parse_time("2026-01-02T15:04:05Z"), "15m") → parse_time("2026-01-02T15:00:00Z")`,
 		func(_ *frame, s *site, args []any) any {
-			return s.dated(s.periodAt(args, 1).floor(args[0].(time.Time)))
+			return s.dated(periodAt(s, args, 1).floor(args[0].(time.Time)))
 		}},
 	{"round_time(time, period) time",
 		"The beginning or the end of the second, minute, hour, day, week, month, quarter or year that the time is in, in its" +
@@ -69,7 +81,7 @@ truncate_time(parse_time("2026-01-02T15:04:05Z"), "15m") → parse_time("2026-01
 		`round_time(parse_time("2026-01-02T15:04:05Z"), "day") → parse_time("2026-01-03")
 round_time(parse_time("2026-01-02T15:04:05Z"), "15m") → parse_time("2026-01-02T15:00:00Z")`,
 		func(_ *frame, s *site, args []any) any {
-			return s.dated(s.periodAt(args, 1).round(args[0].(time.Time)))
+			return s.dated(periodAt(s, args, 1).round(args[0].(time.Time)))
 		}},
 	{"add_date(time, int, [int], [int]) time",
 		"The time shifted by years, months and days of the calendar in its zone, at the same time of day. A month that is too" +
@@ -81,7 +93,11 @@ add_date(parse_time("2024-02-29T12:00:00Z"), 1, 0, -1) → parse_time("2025-02-2
 			for i, n := range args[1:] {
 				by[i] = n.(int)
 			}
-			return s.dated(addDate(s, args[0].(time.Time), by[0], by[1], by[2]))
+			t, ok := addDate(args[0].(time.Time), by[0], by[1], by[2])
+			if !ok {
+				s.fail("%s(): the result is not within the years 1 to 9999", s.name)
+			}
+			return s.dated(t)
 		}},
 	{"time_parts(time) object",
 		"The year, quarter, month, day, hour, minute, second, nanosecond, weekday (1 is Monday), yearday, week and iso_year of" +
@@ -109,7 +125,7 @@ duration("P1DT2H") → duration("26h")`,
 		func(_ *frame, s *site, args []any) any {
 			d, ok := parseDuration(args[0].(string))
 			if !ok {
-				fail(s.offset, "duration(): %s is not a duration such as 250ms, 1h30m or PT1H30M", s.left(args[0]))
+				s.fail("duration(): %s is not a duration such as 250ms, 1h30m or PT1H30M", s.left(args[0]))
 			}
 			return d
 		}},
@@ -149,7 +165,7 @@ func parseTime(f *frame, s *site, args []any) any {
 		t, why = parseISO(text)
 	} else {
 		l := s.layoutAt(f, args, 1)
-		l.readable(s)
+		readable(s, l)
 		t, why = l.parse(text, s.zoneAt(f, args, 2))
 		form = "this layout"
 	}
@@ -166,6 +182,6 @@ func parseTime(f *frame, s *site, args []any) any {
 	case why == noTime && len(args) == 1:
 		remedy = `give its layout: parse_time(text, "%d.%m.%Y")`
 	}
-	failFor(s.offset, remedy, "%s(): %s is not a time in %s: %s", s.name, s.left(text), form, why)
+	s.failFor(remedy, "%s(): %s is not a time in %s: %s", s.name, s.left(text), form, why)
 	return nil
 }

@@ -283,6 +283,6 @@ func compileSecret(t *testing.T, src, value string) error {
 	c.add(src[:at], 0)
 	c.placeholder(schema.Piece{Text: value, Offset: at, Placeholder: true})
 	c.add(src[at+len("${X}"):], at+len("${X}"))
-	_, err := compile(string(c.buf), &origin{text: src, runs: c.runs}, nil, false)
+	_, err := compile(string(c.buf), &origin{text: src, runs: c.runs}, nil)
 	return err
 }

@@ -26,7 +26,7 @@ url_decode("5%") → error: url_decode(): text "5%" has a % without two hexadeci
 		func(f *frame, s *site, args []any) any {
 			text, err := url.PathUnescape(args[0].(string))
 			if err != nil {
-				fail(s.offset, "%s(): %s has a %% without two hexadecimal digits", s.name, s.left(args[0]))
+				s.fail("%s(): %s has a %% without two hexadecimal digits", s.name, s.left(args[0]))
 			}
 			return unescaped(text)
 		}},
@@ -104,7 +104,7 @@ func parseURL(f *frame, s *site, args []any) any {
 	f.alloc(s.offset, 4*len(text))
 	u, err := url.Parse(text)
 	if err != nil {
-		fail(s.offset, "%s(): %s is not a URL", s.name, s.left(text))
+		s.fail("%s(): %s is not a URL", s.name, s.left(text))
 	}
 	parts := map[string]any{}
 	set := func(name, value string) {
@@ -115,7 +115,7 @@ func parseURL(f *frame, s *site, args []any) any {
 	if port := u.Port(); port != "" {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil {
-			fail(s.offset, "%s(): %s has a port beyond 65535", s.name, s.left(text))
+			s.fail("%s(): %s has a port beyond 65535", s.name, s.left(text))
 		}
 		parts["port"] = int(n)
 	}
@@ -150,10 +150,10 @@ func parseQuery(f *frame, s *site, text string) map[string]any {
 			value, err = url.QueryUnescape(value)
 		}
 		if err != nil {
-			fail(s.offset, "%s(): %s has a %% without two hexadecimal digits", s.name, s.left(param))
+			s.fail("%s(): %s has a %% without two hexadecimal digits", s.name, s.left(param))
 		}
 		if !utf8.ValidString(name) {
-			fail(s.offset, "%s(): the name in %s is not text in UTF-8", s.name, s.left(param))
+			s.fail("%s(): the name in %s is not text in UTF-8", s.name, s.left(param))
 		}
 		switch was := params[name].(type) {
 		case nil:
@@ -177,7 +177,7 @@ func buildQuery(f *frame, s *site, args []any) any {
 		switch kindOf(v) {
 		case kText, kInt, kFloat, kBig, kBool, kBytes:
 		default:
-			failFor(s.offset, "filter_values(x, # != nil) leaves out what is missing",
+			s.failFor("filter_values(x, # != nil) leaves out what is missing",
 				"%s() needs texts, numbers, true/false or lists of them, but %q is %s", s.name, clip(name), s.left(v))
 		}
 		if b.Len() > 0 {

@@ -89,7 +89,7 @@ func padding(f *frame, s *site, args []any) string {
 		with = args[2].(string)
 	}
 	if with == "" {
-		fail(s.offset, "%s() can't pad with a text that is empty", s.name)
+		s.fail("%s() can't pad with a text that is empty", s.name)
 	}
 	text := args[0].(string)
 	missing := args[1].(int) - utf8.RuneCountInString(text)
@@ -98,7 +98,7 @@ func padding(f *frame, s *site, args []any) string {
 	}
 	whole := utf8.RuneCountInString(with)
 	times, rest := missing/whole, bytesOf(with, missing%whole)
-	if times > (f.memory-len(text)-rest)/len(with) {
+	if times > (f.memoryLeft()-len(text)-rest)/len(with) {
 		f.tooMuch(s.offset)
 	}
 	f.alloc(s.offset, times*len(with)+rest)
@@ -111,11 +111,11 @@ func truncate(_ *frame, s *site, args []any) any {
 		ending = args[2].(string)
 	}
 	if most < 0 {
-		fail(s.offset, "%s() can't make a text of fewer than 0 characters, as %s asks for", s.name, s.left(args[1]))
+		s.fail("%s() can't make a text of fewer than 0 characters, as %s asks for", s.name, s.left(args[1]))
 	}
 	room := most - utf8.RuneCountInString(ending)
 	if room < 0 {
-		fail(s.offset, "%s() can't make a text of at most %d characters that ends with %d", s.name, most, most-room)
+		s.fail("%s() can't make a text of at most %d characters that ends with %d", s.name, most, most-room)
 	}
 	if bytesOf(text, most) == len(text) {
 		return text

@@ -2,7 +2,7 @@ package expr
 
 import (
 	"math"
-	"strings"
+	"slices"
 	"time"
 )
 
@@ -15,31 +15,13 @@ type period struct {
 	length time.Duration
 }
 
-var _ = inRole("period", kText|kDuration, func(s *site, v any) any { return periodOf(s, v) })
-
-func periodOf(s *site, v any) period {
-	d, ok := v.(time.Duration)
-	if text, isText := v.(string); isText {
-		for _, unit := range periods {
-			if text == unit {
-				return period{unit: unit}
-			}
-		}
-		d, ok = parseDuration(text)
+// parsePeriod reads the name of a period, or a duration that is more than 0.
+func parsePeriod(text string) (p period, ok bool) {
+	if slices.Contains(periods, text) {
+		return period{unit: text}, true
 	}
-	if !ok || d <= 0 {
-		fail(s.offset, "%s(): %s is neither a duration such as 15m nor one of %s",
-			s.name, s.left(v), strings.Join(periods, ", "))
-	}
-	return period{length: d}
-}
-
-// periodAt is the period that argument i gives.
-func (s *site) periodAt(args []any, i int) period {
-	if p, ok := s.ready(i).(period); ok {
-		return p
-	}
-	return periodOf(s, args[i])
+	d, ok := parseDuration(text)
+	return period{length: d}, ok && d > 0
 }
 
 // floor is the beginning of the period that t is in. Durations count from the beginning of the year 1, in UTC.
@@ -130,22 +112,22 @@ func (p period) round(t time.Time) time.Time {
 }
 
 // addDate moves t by the calendar of its zone: years and months first, to the last day of a month that is too short,
-// then days. Clocks show the same time there, if they do at all.
-func addDate(s *site, t time.Time, years, months, days int) time.Time {
+// then days. Clocks show the same time there, if they do at all. ok is false if the result is far beyond all years.
+func addDate(t time.Time, years, months, days int) (moved time.Time, ok bool) {
 	const most = 20_000 * 366
 	if max(years, months, days) > most || min(years, months, days) < -most {
-		fail(s.offset, "%s(): the result is not within the years 1 to 9999", s.name)
+		return t, false
 	}
 	wall := wallOf(t)
 	year, month, day := wall.Date()
 	first := time.Date(year+years, month+time.Month(months), 1, 0, 0, 0, 0, time.UTC)
 	day = min(day, daysIn(first.Year(), int(first.Month())))
-	moved := first.AddDate(0, 0, day-1+days).Add(wall.Sub(time.Date(year, month, wall.Day(), 0, 0, 0, 0, time.UTC)))
+	moved = first.AddDate(0, 0, day-1+days).Add(wall.Sub(time.Date(year, month, wall.Day(), 0, 0, 0, 0, time.UTC)))
 	same := moved.Add(-time.Duration(offsetOf(t)) * time.Second).In(t.Location())
 	if offsetOf(same) == offsetOf(t) { // of two hours with the same number, that of t
-		return same
+		return same, true
 	}
-	return local(moved, t.Location())
+	return local(moved, t.Location()), true
 }
 
 // timePart is a part of a time by its name, or nil.
@@ -184,29 +166,9 @@ var unixUnits = map[string]time.Duration{
 	"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "µs": time.Microsecond, "ns": time.Nanosecond,
 }
 
-var _ = inRole("unit", kText, func(s *site, v any) any { return unixUnit(s, v) })
-
-func unixUnit(s *site, v any) time.Duration {
-	unit, ok := unixUnits[v.(string)]
-	if !ok {
-		fail(s.offset, `%s(): a unit is "s", "ms", "us" or "ns", not %s`, s.name, s.left(v))
-	}
-	return unit
-}
-
-// unitAt is the unit that argument i gives; seconds without it.
-func (s *site) unitAt(args []any, i int) time.Duration {
-	if i >= len(args) {
-		return time.Second
-	}
-	if u, ok := s.ready(i).(time.Duration); ok {
-		return u
-	}
-	return unixUnit(s, args[i])
-}
-
-// fromUnix is a time so many units after 1970. Fractions are rounded to microseconds: floats have no more digits.
-func fromUnix(s *site, v any, unit time.Duration) time.Time {
+// fromUnix is a time so many units after 1970; v is an int or a float64. Fractions are rounded to microseconds: floats
+// have no more digits. ok is false if the time is not within the years 1 to 9999.
+func fromUnix(v any, unit time.Duration) (t time.Time, ok bool) {
 	n, ok := v.(int)
 	var fraction time.Duration
 	if f, isFloat := v.(float64); isFloat {
@@ -215,25 +177,18 @@ func fromUnix(s *site, v any, unit time.Duration) time.Time {
 		fraction = time.Duration(math.Round(rest*float64(unit)/1e3)) * time.Microsecond
 	}
 	if !ok {
-		fail(s.offset, "%s(): %s is not within the years 1 to 9999", s.name, s.left(v))
+		return t, false
 	}
 	perSecond := int(time.Second / unit)
-	t := time.Unix(int64(n/perSecond), int64(n%perSecond)*int64(unit)).Add(fraction).UTC()
-	if y := t.Year(); y < 1 || y > 9999 {
-		fail(s.offset, "%s(): %s is not within the years 1 to 9999", s.name, s.left(v))
-	}
-	return t
+	t = time.Unix(int64(n/perSecond), int64(n%perSecond)*int64(unit)).Add(fraction).UTC()
+	return t, t.Year() >= 1 && t.Year() <= 9999
 }
 
-// toUnix is how many units t is after 1970.
-func toUnix(s *site, t time.Time, unit time.Duration) any {
+// toUnix is how many units t is after 1970. ok is false if 64 bits do not hold its nanoseconds.
+func toUnix(t time.Time, unit time.Duration) (n int, ok bool) {
 	if unit > time.Nanosecond {
-		return int(t.Unix()*int64(time.Second/unit) + int64(t.Nanosecond())/int64(unit))
+		return int(t.Unix()*int64(time.Second/unit) + int64(t.Nanosecond())/int64(unit)), true
 	}
-	n := t.UnixNano()
-	if !time.Unix(0, n).Equal(t) {
-		failFor(s.offset, `write unix(t, "us")`,
-			"%s(): nanoseconds since 1970 of the year %d do not fit into 64 bits", s.name, t.Year())
-	}
-	return int(n)
+	nano := t.UnixNano()
+	return int(nano), time.Unix(0, nano).Equal(t)
 }

@@ -61,7 +61,7 @@ func (c *compiler) find(s *site, name string) *function {
 		f, ok = functions[camel[name]]
 	}
 	if !ok {
-		failFor(s.offset, meantFunction(name, c.scopes), "there is no function %s()", name)
+		s.failFor(meantFunction(name, c.scopes), "there is no function %s()", name)
 	}
 	if f.Scope != "" && !slices.Contains(c.scopes, f.Scope) {
 		where := "where there is a " + f.Scope
@@ -71,7 +71,7 @@ func (c *compiler) find(s *site, name string) *function {
 		if f.Scope == "generate" {
 			where = "in the body of a generate"
 		}
-		fail(s.offset, "%s() cannot be called here, only %s", name, where)
+		s.fail("%s() cannot be called here, only %s", name, where)
 	}
 	return f
 }
@@ -121,7 +121,7 @@ func init() {
 // given checks how many arguments there are.
 func (s *site) given(args []ast.Node, want int) {
 	if len(args) != want {
-		failFor(s.offset, functions[s.name].Usage, "%s() takes %s, not %d", s.name, plural(want), len(args))
+		s.failFor(functions[s.name].Usage, "%s() takes %s, not %d", s.name, plural(want), len(args))
 	}
 }
 
@@ -177,7 +177,7 @@ func (c *compiler) get(n ast.Node, s *site, args []ast.Node) node {
 		})
 	}
 	if key.kinds&(kText|kInt) == 0 {
-		fail(s.offset, "get() needs a path as text, not %s", s.known(0, key))
+		s.fail("get() needs a path as text, not %s", s.known(0, key))
 	}
 	if of.path == nil || len(c.loops) > 0 && !key.konst { // a loop would search the document each time
 		return c.binary(n, kAny, of, key, func(v, key any) any {
@@ -203,10 +203,10 @@ func pathOf(s *site, v any) doc.Path {
 	case string:
 		p, err := doc.ParsePath(v)
 		if err != nil {
-			fail(s.offset, "%s(): %s is not a path such as a.b[0]", s.name, s.left(v))
+			s.fail("%s(): %s is not a path such as a.b[0]", s.name, s.left(v))
 		}
 		return p
 	}
-	fail(s.offset, "%s() needs a path as text, not %s", s.name, s.left(v))
+	s.fail("%s() needs a path as text, not %s", s.name, s.left(v))
 	return doc.Path{}
 }

@@ -58,27 +58,6 @@ func (cs Calls) Have(name string) bool {
 	return slices.ContainsFunc(cs, func(c Call) bool { return c.Name == name })
 }
 
-// Calls are the calls in the expression, which the caller does not change.
-func (e *Expr) Calls() Calls {
-	if e.p == nil {
-		return nil
-	}
-	return e.p.calls
-}
-
-// Calls are the calls in the template.
-func (t *Template) Calls() (all Calls) {
-	if t.t == nil {
-		return nil
-	}
-	for _, p := range t.t.parts {
-		if p.expr != nil {
-			all = append(all, p.expr.calls...)
-		}
-	}
-	return all
-}
-
 // record notes a call of a registered function.
 func (c *compiler) record(n ast.Node, f *function, args []node) {
 	offset := c.origin.at(c.offset(n))
@@ -92,10 +71,4 @@ func (c *compiler) record(n ast.Node, f *function, args []node) {
 		call.Args[i] = Arg{Const: a.konst, Value: a.value, Secret: a.secret, Offset: c.origin.at(a.offset)}
 	}
 	c.noted = append(c.noted, call)
-}
-
-// noteCalls adds a program's calls to those of its decoder.
-func noteCalls(d *schema.Decoder, p *program) {
-	all := schema.Shared[Calls](d)
-	*all = append(*all, p.calls...)
 }

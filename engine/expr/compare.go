@@ -20,10 +20,6 @@ var orderTypes = []combo{
 	{kNumber, kNumber, kBool}, {kText, kText, kBool}, {kTime, kTime, kBool}, {kDuration, kDuration, kBool},
 }
 
-// Order compares two values that Eval gave, as < and > do: two numbers, texts,
-// times or durations. ok is false for all others.
-func Order(a, b any) (c int, ok bool) { return order(a, b) }
-
 // order compares two values that have an order; ok is false for all others.
 func order(a, b any) (c int, ok bool) {
 	switch a := a.(type) {

@@ -50,8 +50,17 @@ type variable struct {
 	value node
 }
 
-// compile compiles code; the error is an *Error.
-func compile(code string, o *origin, scopes []string, plain bool) (p *program, err error) {
+// compile compiles code; the error is an *Error. Scopes are those whose functions the code may call.
+func compile(code string, o *origin, scopes []string) (*program, error) {
+	return compileCode(code, o, scopes, false)
+}
+
+// compilePlain is compile without the shorter ways to a value. Tests compare these with it.
+func compilePlain(code string, o *origin, scopes []string) (*program, error) {
+	return compileCode(code, o, scopes, true)
+}
+
+func compileCode(code string, o *origin, scopes []string, plain bool) (p *program, err error) {
 	declared()
 	c := &compiler{code: code, origin: o, scopes: scopes, plain: plain, config: newConfig(), slots: map[string]int{}}
 	c.frame = new(frame)
@@ -304,10 +313,10 @@ func (c *compiler) member(n *ast.MemberNode) node {
 	of, key := c.node(n.Node), c.node(n.Property)
 	s := &site{offset: c.offset(n), name: "[]", secret: [2]bool{key.secret}}
 	if key.kinds&(kText|kInt|kFloat|kNil) == 0 {
-		fail(s.offset, "a key is text and an index a whole number, not %s", key.kinds)
+		s.fail("a key is text and an index a whole number, not %s", key.kinds)
 	}
 	if name, ok := key.value.(string); ok && of.kinds == kTime && timePart(time.Time{}, name) == nil {
-		failFor(s.offset, "flowd docs time_parts lists its parts", "%s is not a part of a time", s.left(name))
+		s.failFor("flowd docs time_parts lists its parts", "%s is not a part of a time", s.left(name))
 	}
 	if of.kinds&kText != 0 && key.kinds&(kInt|kFloat) != 0 {
 		of = c.charged(n, of, (*frame).characters)
@@ -321,7 +330,7 @@ func (c *compiler) member(n *ast.MemberNode) node {
 				return member(v, i)
 			}
 		}
-		fail(s.offset, "a key is text and an index a whole number, not %s", s.left(key))
+		s.fail("a key is text and an index a whole number, not %s", s.left(key))
 		return nil
 	})
 }
@@ -345,7 +354,7 @@ func (c *compiler) slice(n *ast.SliceNode) node {
 	args := []node{c.node(n.Node), c.node(cmp.Or(n.From, none)), c.node(cmp.Or(n.To, none))}
 	s := &site{offset: c.offset(n), name: "[:]"}
 	if args[0].kinds&(kText|kList|kBytes) == 0 {
-		fail(s.offset, "cannot take a part of %s", args[0].kinds)
+		s.fail("cannot take a part of %s", args[0].kinds)
 	}
 	return c.call(n, args[0].kinds&(kText|kList|kBytes), args, true, func(f *frame, args []any) any {
 		if text, ok := args[0].(string); ok {
@@ -397,7 +406,7 @@ func (c *compiler) object(n *ast.MapNode) node {
 		for i := 0; i < len(args); i += 2 {
 			key, ok := args[i].(string)
 			if !ok {
-				fail(s.offset, "a key is text, not %s", s.left(args[i]))
+				s.fail("a key is text, not %s", s.left(args[i]))
 			}
 			m[key] = args[i+1]
 		}

@@ -18,8 +18,11 @@ func init() {
 // UnmarshalConfig compiles the expression of a configuration. The field's tag
 // scope:"a,b" says which scoped functions it may call.
 func (e *Expr) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
-	if e.p = decode(d, n); e.p != nil && e.p.unfit != nil {
-		report(d, n, e.p.origin.errorOf(e.p.unfit), false)
+	if e.p = decode(d, n); e.p == nil {
+		return
+	}
+	if err := e.p.checkValue(); err != nil {
+		report(d, n, err, false)
 		e.p = nil
 	}
 }
@@ -32,8 +35,8 @@ func (c *Cond) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if c.p = decode(d, n); c.p == nil {
 		return
 	}
-	if err := c.p.condition(); err != nil {
-		report(d, c.p.origin.place.Node, err, false)
+	if err := c.p.checkCondition(); err != nil {
+		report(d, c.p.place().Node, err, false)
 		c.p = nil
 	}
 }
@@ -62,7 +65,7 @@ func decode(d *schema.Decoder, n *schema.Node) *program {
 		}
 	}
 	o := originOf(d, n, shown, coder.runs)
-	p, err := compile(string(coder.buf), o, scopesOf(d), false)
+	p, err := compile(string(coder.buf), o, scopesOf(d))
 	if err == nil {
 		p.limits = schema.Shared[Limits](d)
 		err = swallowed(shown, string(coder.buf), o)
@@ -109,17 +112,20 @@ func (t *Template) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		return
 	}
 	warnTail(d, n)
-	for _, p := range compiled.parts {
-		if p.expr == nil {
-			continue
-		}
-		p.expr.limits = schema.Shared[Limits](d)
-		noteCalls(d, p.expr)
-		for _, w := range p.expr.warnings {
+	for _, p := range compiled.programs() {
+		p.limits = schema.Shared[Limits](d)
+		noteCalls(d, p)
+		for _, w := range p.warnings {
 			report(d, shown, w, true)
 		}
 	}
 	t.t = compiled
+}
+
+// noteCalls adds a program's calls to those of its decoder.
+func noteCalls(d *schema.Decoder, p *program) {
+	all := schema.Shared[Calls](d)
+	*all = append(*all, p.allCalls()...)
 }
 
 func scopesOf(d *schema.Decoder) []string {

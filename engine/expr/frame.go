@@ -10,6 +10,12 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
+// Source is what an expression reads: a message, or a substitute for one.
+type Source interface {
+	// Document is the document whose fields identifiers name.
+	Document() *doc.Doc
+}
+
 // frame is one evaluation in progress. Frames are pooled: an evaluation allocates neither its arguments nor its
 // variables.
 type frame struct {
@@ -160,6 +166,15 @@ func (f *frame) room(offset, n int) {
 		f.tooMuch(offset)
 	}
 }
+
+// memoryLeft is how many bytes the evaluation may still allocate.
+func (f *frame) memoryLeft() int { return f.memory }
+
+// stepLimit is how many steps the whole evaluation may take.
+func (f *frame) stepLimit() int { return f.limits.steps() }
+
+// source is what the expression is evaluated on.
+func (f *frame) source() Source { return f.src }
 
 func (f *frame) tooMuch(offset int) {
 	end(offset, "make it produce less, or raise engine.limits.expression.memory",

@@ -273,7 +273,7 @@ func (f *function) check(s *site, args []any) {
 		known[i] = kindOf(a)
 	}
 	f.accept(s.offset, known, func(i int) string { return s.show(0, args[i]) })
-	fail(s.offset, "%s() needs a whole number", f.Name)
+	s.fail("%s() needs a whole number", f.Name)
 }
 
 func (s *signature) admit(args []any) bool {

@@ -164,7 +164,7 @@ func FuzzPlaceholder(f *testing.F) {
 			c.add(quotes, 0)
 			c.placeholder(schema.Piece{Text: value, Offset: 1, Placeholder: true})
 			c.add(quotes, 5)
-			p, err := compile(string(c.buf), &origin{text: quotes + "${X}" + quotes, runs: c.runs}, nil, false)
+			p, err := compile(string(c.buf), &origin{text: quotes + "${X}" + quotes, runs: c.runs}, nil)
 			if err != nil {
 				t.Fatalf("in %s: %q: %v", quotes, c.buf, err)
 			}
@@ -175,7 +175,7 @@ func FuzzPlaceholder(f *testing.F) {
 		}
 		c := newCoder()
 		c.placeholder(schema.Piece{Text: value, Placeholder: true})
-		p, err := compile(string(c.buf), &origin{text: "${X}", runs: c.runs}, nil, false)
+		p, err := compile(string(c.buf), &origin{text: "${X}", runs: c.runs}, nil)
 		if err == nil && !p.konst {
 			t.Errorf("%q became code: %s", value, c.buf)
 		}

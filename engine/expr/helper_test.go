@@ -48,12 +48,19 @@ func runBoth(t testing.TB, src string, m *message) (any, error) {
 }
 
 func evalOnce(src string, m *message, plain bool) (any, error) {
-	p, err := compile(src, &origin{text: src}, []string{"generate"}, plain)
+	p, err := compileWith(src, plain, "generate")
 	if err != nil {
 		return nil, err
 	}
-	e := Expr{p}
-	return e.Eval(m)
+	return p.evaluate(m)
+}
+
+// compileWith compiles src, with the shorter ways to its value or, if plain, without.
+func compileWith(src string, plain bool, scopes ...string) (*program, error) {
+	if plain {
+		return compilePlain(src, &origin{text: src}, scopes)
+	}
+	return compile(src, &origin{text: src}, scopes)
 }
 
 func errorText(err error) string {

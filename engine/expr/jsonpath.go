@@ -17,7 +17,7 @@ func init() {
 				if !ok {
 					text := args[1].(string)
 					if len(text) > maxPattern {
-						fail(s.offset, "%s(): a path from a message may have at most %d bytes", s.name, maxPattern)
+						s.fail("%s(): a path from a message may have at most %d bytes", s.name, maxPattern)
 					}
 					f.step(s.offset, 100+len(text)*4)
 					q = compileJSONPath(s, text)
@@ -38,7 +38,7 @@ type jsonPath struct {
 
 func compileJSONPath(s *site, text string) *jsonPath {
 	if !strings.HasPrefix(text, "$") {
-		failFor(s.offset, "begin it with $: $.items[*].sku", "%s() needs a JSONPath, not %s", s.name, s.left(text))
+		s.failFor("begin it with $: $.items[*].sku", "%s() needs a JSONPath, not %s", s.name, s.left(text))
 	}
 	x, err := jp.ParseString(text)
 	if err != nil {
@@ -49,7 +49,7 @@ func compileJSONPath(s *site, text string) *jsonPath {
 		if s.secret[0] {
 			why = "it can't be read"
 		}
-		fail(s.offset, "%s(): %s is not a JSONPath: %s", s.name, s.left(text), why)
+		s.fail("%s(): %s is not a JSONPath: %s", s.name, s.left(text), why)
 	}
 	// Each way down to all descendants goes through the whole value for each that the one before found, and so does a
 	// filter that looks at more than its own element.
@@ -83,7 +83,7 @@ func upToBracket(text string) string {
 func (q *jsonPath) find(f *frame, s *site, v any) (found []any) {
 	size, cost := sizeOf(v, 0), 1
 	for range q.power {
-		if cost *= size; cost > f.limits.steps() {
+		if cost *= size; cost > f.stepLimit() {
 			break
 		}
 	}
@@ -93,7 +93,7 @@ func (q *jsonPath) find(f *frame, s *site, v any) (found []any) {
 			if failed, ok := r.(*failure); ok {
 				panic(failed)
 			}
-			fail(s.offset, "%s(): %s", s.name, fmt.Sprint(r))
+			s.fail("%s(): %s", s.name, fmt.Sprint(r))
 		}
 	}()
 	if found = q.expr.Get(v); found == nil {

@@ -30,13 +30,13 @@ func jwtChecksOf(s *site, v any) (c jwtChecks) {
 			c.leeway, ok = v.(time.Duration)
 			ok = ok && c.leeway >= 0
 		default:
-			fail(s.offset, "%s() checks issuer and audience, with a leeway, not %s", s.name, clip(name))
+			s.fail("%s() checks issuer and audience, with a leeway, not %s", s.name, clip(name))
 		}
 		switch {
 		case !ok && name == "leeway":
-			fail(s.offset, `%s() needs a duration as leeway, such as duration("30s"), not %s`, s.name, s.left(options[name]))
+			s.fail(`%s() needs a duration as leeway, such as duration("30s"), not %s`, s.name, s.left(options[name]))
 		case !ok:
-			fail(s.offset, "%s() needs a text or a list of texts as %s, not %s", s.name, name, s.left(options[name]))
+			s.fail("%s() needs a text or a list of texts as %s, not %s", s.name, name, s.left(options[name]))
 		}
 	}
 	return c
@@ -62,21 +62,21 @@ func textsIn(v any) (texts []string, ok bool) {
 func (c jwtChecks) check(s *site, claims map[string]any) {
 	now, leeway := float64(now().UnixMicro())/1e6, c.leeway.Seconds()
 	if expires, ok := s.date(claims, "exp"); ok && now-leeway >= expires {
-		fail(s.offset, "%s(): the token has expired", s.name)
+		s.fail("%s(): the token has expired", s.name)
 	}
 	if begins, ok := s.date(claims, "nbf"); ok && now+leeway < begins {
-		fail(s.offset, "%s(): the token is not valid yet", s.name)
+		s.fail("%s(): the token is not valid yet", s.name)
 	}
 	if c.issuers != nil {
 		issuer, ok := claims["iss"].(string)
 		if !ok || !slices.Contains(c.issuers, issuer) {
-			fail(s.offset, "%s(): the token is from another issuer", s.name)
+			s.fail("%s(): the token is from another issuer", s.name)
 		}
 	}
 	if c.audiences != nil {
 		audiences, _ := textsIn(claims["aud"])
 		if !slices.ContainsFunc(audiences, func(a string) bool { return slices.Contains(c.audiences, a) }) {
-			fail(s.offset, "%s(): the token is for another audience", s.name)
+			s.fail("%s(): the token is for another audience", s.name)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (s *site) date(claims map[string]any, name string) (seconds float64, ok boo
 		return seconds, true
 	default:
 		if there {
-			fail(s.offset, "%s(): the claim %s of the token is not a number", s.name, name)
+			s.fail("%s(): the claim %s of the token is not a number", s.name, name)
 		}
 		return 0, false
 	}

@@ -32,16 +32,16 @@ func methodsOf(s *site, v any) (methods []jwt.SigningMethod) {
 	for _, v := range list {
 		name, _ := v.(string)
 		if !slices.Contains(jwtNames, name) {
-			fail(s.offset, "%s() knows the algorithms %s, not %s", s.name, strings.Join(jwtNames, ", "), s.left(v))
+			s.fail("%s() knows the algorithms %s, not %s", s.name, strings.Join(jwtNames, ", "), s.left(v))
 		}
 		methods = append(methods, jwt.GetSigningMethod(name))
 		if first := methods[0]; keyKind(first) != keyKind(methods[len(methods)-1]) {
-			fail(s.offset, "%s(): %s and %s take different kinds of keys, so they can't be accepted together",
+			s.fail("%s(): %s and %s take different kinds of keys, so they can't be accepted together",
 				s.name, first.Alg(), name)
 		}
 	}
 	if len(methods) == 0 {
-		fail(s.offset, "%s() needs an algorithm", s.name)
+		s.fail("%s() needs an algorithm", s.name)
 	}
 	return methods
 }
@@ -118,18 +118,18 @@ func jwtKeyOf(s *site, methods []jwt.SigningMethod, text []byte, signing bool) j
 		what = "a private key"
 	}
 	if len(text) > maxPEM {
-		fail(s.offset, "%s() needs %s in PEM of at most 16 KiB", s.name, what)
+		s.fail("%s() needs %s in PEM of at most 16 KiB", s.name, what)
 	}
 	parsed, why := parsePEM(text, signing)
 	key := classify(parsed)
 	switch {
 	case why != "":
-		failFor(s.offset, "${file:/path} reads a key with its line breaks",
+		s.failFor("${file:/path} reads a key with its line breaks",
 			"%s() needs %s in PEM for %s: %s", s.name, what, alg, why)
 	case key.kind != kind:
-		fail(s.offset, "%s() needs a key of %s for %s, not of %s", s.name, kind, alg, key.kind)
+		s.fail("%s() needs a key of %s for %s, not of %s", s.name, kind, alg, key.kind)
 	case kind == rsaKey && (key.bits < minRSABits || key.bits > maxRSABits):
-		fail(s.offset, "%s() needs an RSA key of %d to %d bits, not %d", s.name, minRSABits, maxRSABits, key.bits)
+		s.fail("%s() needs an RSA key of %d to %d bits, not %d", s.name, minRSABits, maxRSABits, key.bits)
 	}
 	key.mustFit(s, methods)
 	return key
@@ -137,10 +137,10 @@ func jwtKeyOf(s *site, methods []jwt.SigningMethod, text []byte, signing bool) j
 
 func secretOf(s *site, alg string, text []byte) jwtKey {
 	if len(text) == 0 {
-		fail(s.offset, "%s() needs a secret for %s, not an empty text", s.name, alg)
+		s.fail("%s() needs a secret for %s, not an empty text", s.name, alg)
 	}
 	if bytes.Contains(text, []byte("-----BEGIN ")) {
-		fail(s.offset, "%s() needs a secret for %s, not a key in PEM: whoever has that could sign", s.name, alg)
+		s.fail("%s() needs a secret for %s, not a key in PEM: whoever has that could sign", s.name, alg)
 	}
 	return jwtKey{key: text, kind: secretKey, cost: 20}
 }
@@ -148,7 +148,7 @@ func secretOf(s *site, alg string, text []byte) jwtKey {
 // mustFit ends the evaluation unless the key goes with one of the algorithms.
 func (k jwtKey) mustFit(s *site, methods []jwt.SigningMethod) {
 	if !slices.ContainsFunc(methods, k.fits) {
-		fail(s.offset, "%s() needs a key of another curve for %s: this one has %d bits", s.name, methods[0].Alg(), k.bits)
+		s.fail("%s() needs a key of another curve for %s: this one has %d bits", s.name, methods[0].Alg(), k.bits)
 	}
 }
 

@@ -6,54 +6,52 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// AppendKey appends a canonical text of the value: equal values, and only
-// those, give equal text. It is JSON: text in quotes, 1 and 1.0 alike, keys
-// sorted. ok is false for nil.
-func (e *Expr) AppendKey(dst []byte, s Source) (key []byte, ok bool, err error) {
-	if e.p == nil {
+// appendKey appends a canonical text of the value, which is equal for equal values, and only for those. ok is false for nil.
+func (p *program) appendKey(dst []byte, s Source) (key []byte, ok bool, err error) {
+	if p == nil {
 		return dst, false, errUnset
 	}
-	if e.p.path != nil {
-		if raw, ok := simple(s, *e.p.path); ok {
+	if p.path != nil {
+		if raw, ok := simple(s, *p.path); ok {
 			return append(dst, raw...), true, nil
 		}
 	}
-	v, err := e.value(s)
+	v, err := p.evaluateAny(s)
 	if err != nil || v == nil {
 		return dst, false, err
 	}
-	key, err = e.p.append(dst, v, appendKey)
+	key, err = p.append(dst, v, appendKey)
 	return key, err == nil, err
 }
 
-// PeekKey is AppendKey for a document that is checked later: see [doc.Doc.Peek]. ok is false
-// where there is no telling, or no key.
-func (e *Expr) PeekKey(dst []byte, s Source) (key []byte, ok bool) {
-	if e.p == nil || e.p.path == nil {
+// peekKey is appendKey for a document that is checked later: see [doc.Doc.Peek]. ok is false if the key is nil, or can't be
+// known yet.
+func (p *program) peekKey(dst []byte, s Source) (key []byte, ok bool) {
+	if p == nil || p.path == nil {
 		return dst, false
 	}
-	raw, ok := s.Document().Peek(*e.p.path)
+	raw, ok := s.Document().Peek(*p.path)
 	if !ok || !canonical(raw) {
 		return dst, false
 	}
 	return append(dst, raw...), true
 }
 
-// AppendBody appends the value as a payload: text as it is, anything else as JSON.
-func (e *Expr) AppendBody(dst []byte, s Source) ([]byte, error) {
-	if e.p != nil && e.p.write != nil && e.p.kinds&^(kObject|kList) == 0 {
-		f := newFrame(s, e.p.limits)
-		out, ok := e.p.encode(f, dst)
+// appendBody appends the value as a payload: text as it is, anything else as JSON.
+func (p *program) appendBody(dst []byte, s Source) ([]byte, error) {
+	if p != nil && p.write != nil && p.kinds&^(kObject|kList) == 0 {
+		f := newFrame(s, p.limits)
+		out, ok := p.writeTo(f, dst)
 		f.release()
 		if ok {
 			return out, nil
 		}
 	}
-	v, err := e.value(s)
+	v, err := p.evaluateAny(s)
 	if err != nil {
 		return dst, err
 	}
-	return e.p.append(dst, v, appendBody)
+	return p.append(dst, v, appendBody)
 }
 
 // append appends v in a form that it may not have.

@@ -21,86 +21,47 @@ type layout struct {
 // maxLayout bounds layouts and the texts that are read by them, in bytes.
 const maxLayout = 1 << 10
 
-var _ = inRole("layout", kText, func(s *site, v any) any {
-	l := compileLayout(s, v.(string))
-	if s.name == "parse_time" {
-		l.readable(s)
+// compileLayout compiles a layout. If l is nil, text is not a layout: it has nothing of Go's reference time, or, if there
+// is a % in it, wrong begins with something that is not a directive of strftime.
+func compileLayout(text string) (l *layout, wrong string) {
+	text = strings.Clone(text) // the layout is kept longer than the message that text may be a part of
+	if !strings.Contains(text, "%") {
+		return compileGo(text)
 	}
-	return l
-})
-
-var layouts = kept[string, *layout]{most: maxTexts}
-
-// layoutAt is the layout that argument i gives.
-func (s *site) layoutAt(f *frame, args []any, i int) *layout {
-	if l, ok := s.ready(i).(*layout); ok {
-		return l
+	l = &layout{}
+	if l.parts, wrong = appendDirectives(nil, text); wrong != "" {
+		return nil, wrong
 	}
-	text := args[i].(string)
-	if l, ok := layouts.get(text); ok {
-		return l
-	}
-	f.step(s.offset, 50+len(text)) // which is tried out on a few times
-	l := compileLayout(s, text)
-	layouts.put(strings.Clone(text), l)
-	return l
-}
-
-func compileLayout(s *site, text string) *layout {
-	if len(text) > maxLayout {
-		fail(s.offset, "%s(): a layout may have at most %d bytes", s.name, maxLayout)
-	}
-	if strings.Contains(text, "%") {
-		return compileStrftime(s, text)
-	}
-	return compileGo(s, text)
+	l.pieces = pieces(l.parts)
+	l.unfit, l.help = unreadable(l.parts)
+	return l, ""
 }
 
 // compileGo finds out what a layout of package time tells by what it makes of times that differ in that.
-func compileGo(s *site, text string) *layout {
-	text = strings.Clone(text)
+func compileGo(text string) (l *layout, wrong string) {
 	a := time.Date(2001, time.January, 1, 1, 1, 1, 0, time.FixedZone("AAA", 3600))
 	written := a.Format(text)
 	if written == text && time.Date(2012, time.October, 31, 23, 59, 58, 123456789, time.UTC).Format(text) == text {
-		failFor(s.offset, s.meantLayout(text),
-			"%s(): nothing of Go's reference time, 2006-01-02 15:04:05, is in the layout %s", s.name, s.left(text))
+		return nil, ""
 	}
 	differs := func(year, offset int, zone string) bool {
 		b := time.Date(year, time.January, 1, 1, 1, 1, 0, time.FixedZone(zone, offset))
 		return b.Format(text) != written
 	}
-	l := &layout{text: text, offset: differs(2001, 7200, "AAA"), name: differs(2001, 3600, "BBB")}
+	l = &layout{text: text, offset: differs(2001, 7200, "AAA"), name: differs(2001, 3600, "BBB")}
 	if !differs(2007, 3600, "AAA") { // whose days of the week are those of 2001
-		l.noYear("2006")
+		l.unfit, l.help = noYear("2006")
 	}
-	return l
+	return l, ""
 }
 
-// noYear makes a layout that has no year unfit to read times by.
-func (l *layout) noYear(year string) {
-	l.unfit = "tells no year"
-	l.help = fmt.Sprintf(`put one before both: parse_time("2026 " + text, "%s " + layout)`, year)
+// noYear is why no time can be read by a layout without a year, and what helps.
+func noYear(year string) (why, help string) {
+	return "tells no year", fmt.Sprintf(`put one before both: parse_time("2026 " + text, "%s " + layout)`, year)
 }
 
-// readable ends the evaluation if no text can be read by the layout.
-func (l *layout) readable(s *site) {
-	if l.unfit != "" {
-		failFor(s.offset, l.help, "%s(): the layout %s", s.name, l.unfit)
-	}
-}
-
-// meantLayout is what helps someone who writes layouts as Java does.
-func (s *site) meantLayout(text string) string {
-	meant := javaLayout.Replace(text)
-	if s.secret[0] || meant == text {
-		return `write it in this way, or as strftime does: "%Y-%m-%d %H:%M:%S"`
-	}
-	return fmt.Sprintf("write %q", clip(meant))
-}
-
-var javaLayout = strings.NewReplacer("yyyy", "%Y", "YYYY", "%Y", "yy", "%y", "YY", "%y",
-	"MMMM", "%B", "MMM", "%b", "MM", "%m", "dd", "%d", "DD", "%d", "HH", "%H", "hh", "%I", "mm", "%M", "ss", "%S", "SSS", "%L", "XXX", "%:z",
-	"EEEE", "%A", "EEE", "%a", "'T'", "T")
+// unreadable is why no text can be read by the layout, or "", and what helps.
+func (l *layout) unreadable() (why, help string) { return l.unfit, l.help }
 
 // append appends a time.
 func (l *layout) append(dst []byte, t time.Time) []byte {

@@ -17,7 +17,7 @@ func (c *compiler) truth(x node) node {
 			if v == nil {
 				remedy = ifMissing
 			}
-			failFor(s.offset, remedy, "a condition must be true or false, but this is %s", s.left(v))
+			s.failFor(remedy, "a condition must be true or false, but this is %s", s.left(v))
 		}
 		return v
 	})

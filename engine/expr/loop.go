@@ -159,7 +159,7 @@ func (c *compiler) elements(n ast.Node, s *site, l *loop, in node) node {
 		what = "an object"
 	}
 	if in.kinds&l.of == 0 {
-		fail(s.offset, "%s() needs %s, not %s", s.name, what, s.known(0, in))
+		s.fail("%s() needs %s, not %s", s.name, what, s.known(0, in))
 	}
 	in.konst = false // a loop is charged for on every message
 	return c.unary(n, l.of, in, func(f *frame, v any) any {
@@ -176,7 +176,7 @@ func (c *compiler) elements(n ast.Node, s *site, l *loop, in node) node {
 				remedy = map[kinds]string{kList: "write ?? [] for a list that may be missing",
 					kObject: "write ?? {} for an object that may be missing"}[l.of]
 			}
-			failFor(s.offset, remedy, "%s() needs %s, not %s", s.name, what, s.left(v))
+			s.failFor(remedy, "%s() needs %s, not %s", s.name, what, s.left(v))
 		}
 		f.step(s.offset, loopSteps+size>>2)
 		f.alloc(s.offset, loopSize+l.makes*size)
@@ -189,7 +189,7 @@ func (c *compiler) body(n *ast.BuiltinNode, s *site, truth bool) (body, node) {
 	slot := c.elems
 	c.elems++
 	if c.loops = append(c.loops, around{name: Canonical(s.name), slot: slot}); len(c.loops) > maxNested {
-		fail(s.offset, "predicates are nested more than %d deep", maxNested)
+		s.fail("predicates are nested more than %d deep", maxNested)
 	}
 	at, before := ast.Node(n), c.nodes
 	x := c.pointer(&ast.PointerNode{}, s.offset)

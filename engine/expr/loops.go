@@ -184,7 +184,7 @@ func reduced(f *frame, s *site, in any, b body, third []any) any {
 	case len(third) > 0:
 		acc = third[0]
 	case len(list) == 0:
-		failFor(s.offset, "give it a third argument to start with", "reduce() of an empty list has no value")
+		s.failFor("give it a third argument to start with", "reduce() of an empty list has no value")
 	default:
 		acc, from = list[0], 1
 	}
@@ -204,7 +204,7 @@ func (f *frame) groupKey(s *site, v any) string {
 		f.encode(s.offset, v)
 		return string(appendKey(s, nil, v))
 	}
-	fail(s.offset, "%s() needs keys that are text, numbers, true or false, not %s", s.name, s.left(v))
+	s.fail("%s() needs keys that are text, numbers, true or false, not %s", s.name, s.left(v))
 	return ""
 }
 
@@ -278,10 +278,10 @@ func mappedKeys(f *frame, s *site, in any, b body, _ []any) any {
 		v := b.of(f, k, m[k], i)
 		name, ok := v.(string)
 		if !ok {
-			fail(s.offset, "%s() needs keys that are text, not %s", s.name, s.left(v))
+			s.fail("%s() needs keys that are text, not %s", s.name, s.left(v))
 		}
 		if _, taken := results[name]; taken {
-			fail(s.offset, "%s() makes the key %q of two keys", s.name, clip(name))
+			s.fail("%s() makes the key %q of two keys", s.name, clip(name))
 		}
 		results[name] = m[k]
 	}
@@ -311,7 +311,7 @@ func walkFrom(f *frame, s *site, v any, b body, key any, index int) any {
 	e := &f.elements[b.slot]
 	depth := len(e.path)
 	if depth > maxDepth {
-		fail(s.offset, "%s(): the value is nested more than %d deep", s.name, maxDepth)
+		s.fail("%s(): the value is nested more than %d deep", s.name, maxDepth)
 	}
 	switch v := v.(type) {
 	case []any:

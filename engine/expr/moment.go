@@ -14,7 +14,7 @@ func (s *site) dated(t time.Time) time.Time {
 		t = t.UTC()
 	}
 	if y := doc.Timestamp(t).Year(); y < 1 || y > 9999 {
-		fail(s.offset, "the result of %s is in the year %d; times go from the year 1 to 9999", s.name, y)
+		s.fail("the result of %s is in the year %d; times go from the year 1 to 9999", s.name, y)
 	}
 	return t
 }
@@ -33,7 +33,7 @@ func (s *site) shifted(t, moved time.Time) time.Time {
 func (s *site) apart(a, b time.Time) time.Duration {
 	d := a.Sub(b)
 	if d == math.MaxInt64 || d == math.MinInt64 {
-		failFor(s.offset, "unix(a) - unix(b) gives the seconds between any two",
+		s.failFor("unix(a) - unix(b) gives the seconds between any two",
 			"the times are more than 292 years apart, which no duration is")
 	}
 	return d

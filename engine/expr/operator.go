@@ -23,7 +23,7 @@ var binaryOps = map[string]struct {
 	"in": {inTypes, func(s *site, a, b any) any {
 		is, ok := in(a, b)
 		if list, isList := b.([]any); !ok && isList {
-			fail(s.offset, "cannot look for %s in a list of %s", s.left(a), kindsIn(list))
+			s.fail("cannot look for %s in a list of %s", s.left(a), kindsIn(list))
 		}
 		if !ok {
 			s.mismatch(a, b)
@@ -91,7 +91,7 @@ func (c *compiler) operator(n *ast.BinaryNode) node {
 	s := &site{offset: c.offset(n), name: n.Operator, secret: [2]bool{l.secret, r.secret}}
 	out := result(op.types, l.kinds, r.kinds)
 	if out == 0 && negated(n.Left) {
-		failFor(s.offset, "put brackets around what is negated: not (a > b)", "%s",
+		s.failFor("put brackets around what is negated: not (a > b)", "%s",
 			s.sentence(s.known(0, l), s.known(1, r)))
 	}
 	if out == 0 {
@@ -214,7 +214,7 @@ func (c *compiler) prefix(n *ast.UnaryNode) node {
 	}
 	out := x.kinds & (kInt | kFloat | kDuration)
 	if out == 0 {
-		fail(s.offset, "cannot use %s on %s", s.name, s.known(0, x))
+		s.fail("cannot use %s on %s", s.name, s.known(0, x))
 	}
 	if n.Operator == "+" {
 		return c.unary(n, out, x, func(_ *frame, v any) any { return plus(s, v) })
@@ -275,7 +275,7 @@ func cut(s *site, v, from, to any) any {
 		a, b := bounds(s, len(v), from, to)
 		return v[a:b:b]
 	}
-	fail(s.offset, "cannot take a part of %s", s.left(v))
+	s.fail("cannot take a part of %s", s.left(v))
 	return nil
 }
 
@@ -298,7 +298,7 @@ func bounds(s *site, n int, from, to any) (a, b int) {
 			}
 			return int(min(max(v, 0), float64(n)))
 		}
-		fail(s.offset, "a position is a whole number, not %s", s.left(v))
+		s.fail("a position is a whole number, not %s", s.left(v))
 		return 0
 	}
 	b = position(to, n)

@@ -81,8 +81,8 @@ func (g *grammar) compound(depth int) string {
 
 // agree compiles src both ways and compares all that can be seen of it.
 func agree(t rapid.TB, src string, m *message) (compiled bool) {
-	direct, err := compile(src, &origin{text: src}, nil, false)
-	plain, plainErr := compile(src, &origin{text: src}, nil, true)
+	direct, err := compileWith(src, false)
+	plain, plainErr := compileWith(src, true)
 	if errorText(err) != errorText(plainErr) {
 		t.Fatalf("%s\ncompiles with %v\nand without shortcuts with %v", src, err, plainErr)
 	}

@@ -37,11 +37,11 @@ func compilePattern(s *site, text string, limit int) *pattern {
 				remedy = `patterns are those of RE2: without (?=…), (?<!…) and \1`
 			}
 		}
-		failFor(s.offset, remedy, "%s: %s is not a regular expression%s", s.caller(), s.left(text), why)
+		s.failFor(remedy, "%s: %s is not a regular expression%s", s.caller(), s.left(text), why)
 	}
 	n := instructions(tree)
 	if n > limit {
-		fail(s.offset, "%s: the regular expression %s is too large", s.caller(), s.left(text))
+		s.fail("%s: the regular expression %s is too large", s.caller(), s.left(text))
 	}
 	p := &pattern{re: regexp.MustCompile(text), size: n, empty: mayBeEmpty(tree)} // whose only errors are those of Parse
 	p.prefix, _ = p.re.LiteralPrefix()
@@ -66,7 +66,7 @@ func (p *pattern) ofNames(s *site) *pattern {
 	if s.secret[0] || s.secret[1] {
 		shown = "a group"
 	}
-	failFor(s.offset, "give each group its own name", "%s: %s is there twice", s.caller(), shown)
+	s.failFor("give each group its own name", "%s: %s is there twice", s.caller(), shown)
 	return nil
 }
 
@@ -173,7 +173,7 @@ var patterns = kept[string, *pattern]{most: 256}
 // patternOf is the pattern of a text that a message brings.
 func patternOf(f *frame, s *site, text string) *pattern {
 	if len(text) > maxPattern {
-		fail(s.offset, "%s: a regular expression from a message may have at most %d bytes", s.caller(), maxPattern)
+		s.fail("%s: a regular expression from a message may have at most %d bytes", s.caller(), maxPattern)
 	}
 	if p, ok := patterns.get(text); ok {
 		return p

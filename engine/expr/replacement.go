@@ -96,7 +96,7 @@ func groupOf(s *site, re *regexp.Regexp, name string) int {
 	if s.secret[0] {
 		shown, remedy = "such a group", ""
 	}
-	failFor(s.offset, remedy, "%s(): the pattern does not have %s", s.name, shown)
+	s.failFor(remedy, "%s(): the pattern does not have %s", s.name, shown)
 	return 0
 }
 

@@ -48,7 +48,7 @@ func (p *pattern) all(f *frame, s *site, text string, n int) [][]int {
 	}
 	cost := len(text) * p.size
 	f.step(s.offset, cost>>4)
-	limit := min(n, max(1, freeSearch/(cost+1)), f.memory/p.matchSize()+1)
+	limit := min(n, max(1, freeSearch/(cost+1)), f.memoryLeft()/p.matchSize()+1)
 	found := p.re.FindAllStringSubmatchIndex(text, limit)
 	f.step(s.offset, len(found)*(1+cost>>4))
 	f.alloc(s.offset, len(found)*p.matchSize())

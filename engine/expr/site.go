@@ -20,6 +20,14 @@ type site struct {
 	prepared []any // of a call: what became of the arguments that are known at load; else nil
 }
 
+// fail ends the evaluation, or the compilation, here.
+func (s *site) fail(format string, args ...any) { fail(s.offset, format, args...) }
+
+// failFor is fail with a remedy.
+func (s *site) failFor(remedy, format string, args ...any) {
+	failFor(s.offset, remedy, format, args...)
+}
+
 // ready is what an argument became at load, or nil.
 func (s *site) ready(arg int) any {
 	if arg < len(s.prepared) {
@@ -73,7 +81,7 @@ func (s *site) clash(left, right kinds, a, b string) {
 	case s.name == "+" && both&kText != 0 && both&kNumber != 0 && both&^(kText|kNumber) == 0:
 		remedy = "string(x) turns a number into text"
 	}
-	failFor(s.offset, remedy, "%s", s.sentence(a, b))
+	s.failFor(remedy, "%s", s.sentence(a, b))
 }
 
 func (s *site) sentence(a, b string) string {

@@ -40,41 +40,31 @@ var composed = [256]string{
 	'c': "%a %b %e %H:%M:%S %Y", '+': "%a %b %e %H:%M:%S %Z %Y", 'v': "%e-%b-%Y", 'n': "\n", 't': "\t", '%': "%",
 }
 
-func compileStrftime(s *site, text string) *layout {
-	l := &layout{}
-	l.add(s, strings.Clone(text))
-	l.pieces = pieces(l.parts)
-	l.unfit, l.help = unreadable(l.parts)
-	if l.unfit == "tells no year" {
-		l.noYear("%Y")
-	}
-	return l
-}
-
-// add appends the parts of text.
-func (l *layout) add(s *site, text string) {
+// appendDirectives appends the parts of text. wrong begins with what is not a directive; it is "" if all are.
+func appendDirectives(parts []directive, text string) (all []directive, wrong string) {
 	for text != "" {
 		at := strings.IndexByte(text, '%')
 		if at < 0 {
 			at = len(text)
 		}
 		if at > 0 {
-			l.parts, text = append(l.parts, directive{text: text[:at]}), text[at:]
+			parts, text = append(parts, directive{text: text[:at]}), text[at:]
 			continue
 		}
 		d, rest := cutDirective(text)
 		switch {
 		case d.verb == '%' || d.verb == 'n' || d.verb == 't':
-			l.parts = append(l.parts, directive{text: composed[d.verb]})
+			parts = append(parts, directive{text: composed[d.verb]})
 		case composed[d.verb] != "":
-			l.add(s, composed[d.verb])
+			parts, _ = appendDirectives(parts, composed[d.verb])
 		case d.verb == textVerb:
-			s.noDirective(text)
+			return parts, text
 		default:
-			l.parts = append(l.parts, d)
+			parts = append(parts, d)
 		}
 		text = rest
 	}
+	return parts, ""
 }
 
 // cutDirective reads the directive that text begins with: %d, %-d without its zero, %_d with a blank, %3N of three
@@ -112,25 +102,6 @@ func cutDirective(text string) (d directive, rest string) {
 	d.pad = cmp.Or(pad, d.pad)
 	d.width = cmp.Or(digits, colons, d.width)
 	return d, rest
-}
-
-// noDirective ends the evaluation: what text begins with is not a directive.
-func (s *site) noDirective(text string) {
-	remedy := "strftime has %Y %m %d %H %M %S %f %b %a %j %p %z %Z %s and others; write %% for a %"
-	shown := strings.TrimLeft(text[1:], "-_0123456789:.")
-	_, size := utf8.DecodeRuneInString(shown)
-	shown = text[:len(text)-len(shown)+size]
-	switch {
-	case s.secret[0]:
-		fail(s.offset, "%s(): the layout has a directive that does not exist", s.name)
-	case strings.HasPrefix(text, "%.") && strings.HasSuffix(shown, "f"):
-		remedy = "write ." + strings.Replace(strings.Replace(shown, ".f", "f", 1), "%.", "%", 1)
-	case shown == "%i":
-		remedy = "minutes are %M"
-	case shown == "%":
-		remedy = "write %% for a %"
-	}
-	failFor(s.offset, remedy, "%s(): %s is not a directive of strftime", s.name, clip(shown))
 }
 
 // appendStrftime writes a time.
@@ -207,7 +178,7 @@ func unreadable(parts []directive) (why, help string) {
 	case has['G'] != has['V']:
 		return "has one of %G and %V without the other", "a week of ISO 8601 is %G-W%V-%u"
 	case !has['Y'] && !has['y'] && !has['G'] && !has['s']:
-		return "tells no year", ""
+		return noYear("%Y")
 	}
 	return "", ""
 }

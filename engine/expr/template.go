@@ -8,10 +8,6 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Template is text with $(expr) parts, and a config field. The zero Template is
-// unset. It is safe for concurrent use.
-type Template struct{ t *template }
-
 // template is a compiled template.
 type template struct {
 	origin *origin
@@ -26,77 +22,77 @@ type part struct {
 	to   int // behind its )
 }
 
-// CompileTemplate compiles a template; scopes are those of scoped functions. The error is an *Error.
-func CompileTemplate(src string, scopes ...string) (Template, error) {
-	t, errs := parseTemplate([]schema.Piece{{Text: src}}, &origin{text: src}, scopes)
-	if len(errs) > 0 {
-		return Template{}, errs[0]
-	}
-	return Template{t}, nil
-}
+// The methods of a template take nil, which stands for a template that a configuration leaves out.
 
-// MustTemplate is CompileTemplate for tests and constants.
-func MustTemplate(src string, scopes ...string) Template {
-	return must(CompileTemplate(src, scopes...))
-}
-
-// IsZero says whether the field was left out.
-func (t *Template) IsZero() bool { return t.t == nil }
-
-// String is the source as written, with placeholders in place of their values.
-func (t Template) String() string { return t.origin().text }
-
-// Place is where the template is in a configuration; zero when a program compiled it.
-func (t *Template) Place() schema.Place { return t.origin().place }
-
-// origin is that of the template; an empty one when the field was left out.
-func (t *Template) origin() *origin {
-	if t.t == nil {
-		return new(origin)
-	}
-	return t.t.origin
-}
-
-// Const is the text of a template without expressions.
-func (t *Template) Const() (string, bool) {
-	if t.t != nil && slices.ContainsFunc(t.t.parts, func(p part) bool { return p.expr != nil }) {
-		return "", false
-	}
-	return t.Prefix(), true
-}
-
-// Prefix is the literal text in front of the first expression.
-func (t *Template) Prefix() string {
-	if t.t == nil || len(t.t.parts) == 0 || t.t.parts[0].expr != nil {
+// source is the template as written, with placeholders in place of their values.
+func (t *template) source() string {
+	if t == nil {
 		return ""
 	}
-	return t.t.parts[0].text
+	return t.origin.text
 }
 
-// Literal is the text outside of the expressions.
-func (t *Template) Literal() string {
-	if t.t == nil {
+// place is where the template is in a configuration; zero when a program compiled it.
+func (t *template) place() schema.Place {
+	if t == nil {
+		return schema.Place{}
+	}
+	return t.origin.place
+}
+
+// programs are the expressions of the template, in order.
+func (t *template) programs() (all []*program) {
+	if t == nil {
+		return nil
+	}
+	for _, p := range t.parts {
+		if p.expr != nil {
+			all = append(all, p.expr)
+		}
+	}
+	return all
+}
+
+// constant is the text of a template without expressions.
+func (t *template) constant() (string, bool) {
+	if t != nil && slices.ContainsFunc(t.parts, func(p part) bool { return p.expr != nil }) {
+		return "", false
+	}
+	return t.prefix(), true
+}
+
+// prefix is the literal text before the first expression.
+func (t *template) prefix() string {
+	if t == nil || len(t.parts) == 0 || t.parts[0].expr != nil {
+		return ""
+	}
+	return t.parts[0].text
+}
+
+// literalText is the text outside of the expressions.
+func (t *template) literalText() string {
+	if t == nil {
 		return ""
 	}
 	var b strings.Builder
-	for _, p := range t.t.parts {
+	for _, p := range t.parts {
 		b.WriteString(p.text)
 	}
 	return b.String()
 }
 
-// Text is the text for a message; a nil part is an error, an *Error.
-func (t *Template) Text(s Source) (string, error) {
-	if text, ok := t.Const(); ok {
+// text is the text for a message; a part that is nil is an error.
+func (t *template) text(s Source) (string, error) {
+	if text, ok := t.constant(); ok {
 		return text, nil
 	}
-	b, err := t.Append(nil, s)
+	b, err := t.append(nil, s)
 	return string(b), err
 }
 
-// Append is Text without the allocation. On an error dst is returned as it was.
-func (t *Template) Append(dst []byte, s Source) ([]byte, error) {
-	if t.t == nil {
+// append is text without the allocation. On an error dst is returned as it was.
+func (t *template) append(dst []byte, s Source) ([]byte, error) {
+	if t == nil {
 		return dst, nil
 	}
 	out := dst
@@ -106,8 +102,8 @@ func (t *Template) Append(dst []byte, s Source) ([]byte, error) {
 			f.release()
 		}
 	}()
-	for i := range t.t.parts {
-		p := &t.t.parts[i]
+	for i := range t.parts {
+		p := &t.parts[i]
 		if p.expr == nil {
 			out = append(out, p.text...)
 			continue
@@ -229,7 +225,7 @@ func (r *templateReader) close(at int) {
 		r.fail(r.open, "there is no expression in $( )")
 		return
 	}
-	p, err := compile(string(code.buf), o, r.scopes, false)
+	p, err := compile(string(code.buf), o, r.scopes)
 	if err != nil {
 		r.errs = append(r.errs, err)
 		return

@@ -97,7 +97,7 @@ for at, layout in json.load(sys.stdin):
     print(datetime.fromisoformat(at).strftime(layout))`, cases)
 	for i, c := range cases {
 		at, why := parseISO(c[0].(string))
-		l := compileStrftime(&site{}, c[1].(string))
+		l := mustLayout(c[1].(string))
 		if got := string(l.append(nil, at)); got != results[i] || why != "" {
 			t.Errorf("%s: got %s %s, want %s", c[0], got, why, results[i])
 		}
@@ -145,7 +145,7 @@ for text, layout in json.load(sys.stdin):
     except (ValueError, OverflowError):
         print("-")`, cases)
 	for i, c := range cases {
-		at, why := compileStrftime(&site{}, c[1].(string)).parse(c[0].(string), time.UTC)
+		at, why := mustLayout(c[1].(string)).parse(c[0].(string), time.UTC)
 		if want, none := parseISO(results[i]); (why == "") != (none == "") || why == "" && !at.Equal(want) {
 			t.Errorf("%q by %s: got %v %s, want %s", c[0], c[1], at, why, results[i])
 		}

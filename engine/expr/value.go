@@ -27,7 +27,7 @@ func normal(s *site, v any) any {
 		return s.finite(v)
 	case []byte:
 		if !utf8.Valid(v) {
-			fail(s.offset, "%s() returned bytes that are not text", s.name)
+			s.fail("%s() returned bytes that are not text", s.name)
 		}
 		return string(v)
 	case []string:
@@ -39,7 +39,7 @@ func normal(s *site, v any) any {
 	case json.Number:
 		n, err := doc.Decode([]byte(v))
 		if err != nil {
-			fail(s.offset, "%s() returned %q, which is not a number", s.name, string(v))
+			s.fail("%s() returned %q, which is not a number", s.name, string(v))
 		}
 		return n
 	}
@@ -83,7 +83,7 @@ func reflected(s *site, v reflect.Value) any {
 		}
 		return m
 	}
-	fail(s.offset, "%s() returned a %s, which a message can't contain", s.name, v.Type())
+	s.fail("%s() returned a %s, which a message can't contain", s.name, v.Type())
 	return nil
 }
 
@@ -163,7 +163,7 @@ func appendText(s *site, dst []byte, v any) []byte {
 // text is bytes as text, which they may not be.
 func (s *site) text(b []byte) string {
 	if !utf8.Valid(b) {
-		failFor(s.offset, "to_base64(x) and to_hex(x) give text of any bytes", "the bytes are not text in UTF-8")
+		s.failFor("to_base64(x) and to_hex(x) give text of any bytes", "the bytes are not text in UTF-8")
 	}
 	return string(b)
 }
@@ -249,7 +249,7 @@ func appendKey(s *site, dst []byte, v any) []byte {
 
 func appendCanonical(s *site, dst []byte, v any, depth int) []byte {
 	if depth > maxDepth {
-		fail(s.offset, "the value is nested more than %d deep", maxDepth)
+		s.fail("the value is nested more than %d deep", maxDepth)
 	}
 	switch v := v.(type) {
 	case string:

@@ -161,14 +161,12 @@ func objectWrite(offset int, args []node) writeFunc {
 	}
 }
 
-// Encode hands put the value for one encoding: as Eval gives it, or, where that
-// is shorter, as a [*doc.Text], which holds only during the call. Errors are
-// those of Eval, else what put returns. Functions that the expression calls may
-// be called in another order, and once more before an error.
-func (e *Expr) Encode(s Source, put func(v any) error) error {
-	if e.p != nil && e.p.write != nil {
-		f := newFrame(s, e.p.limits)
-		out, ok := e.p.encode(f, f.text[:0])
+// encode hands put the value for one encoding: as evaluate gives it, or, where that is shorter, as a [*doc.Text], which
+// holds only during the call.
+func (p *program) encode(s Source, put func(v any) error) error {
+	if p != nil && p.write != nil {
+		f := newFrame(s, p.limits)
+		out, ok := p.writeTo(f, f.text[:0])
 		f.text = out
 		if ok {
 			err := put(&f.text)
@@ -177,15 +175,15 @@ func (e *Expr) Encode(s Source, put func(v any) error) error {
 		}
 		f.release()
 	}
-	v, err := e.Eval(s)
+	v, err := p.evaluate(s)
 	if err != nil {
 		return err
 	}
 	return put(v)
 }
 
-// encode appends the value to dst. A failure is left to Eval, which reports it.
-func (p *program) encode(f *frame, dst []byte) (out []byte, ok bool) {
+// writeTo appends the value to dst. A failure is left to evaluate, which reports it.
+func (p *program) writeTo(f *frame, dst []byte) (out []byte, ok bool) {
 	f.declare(p)
 	defer func() {
 		if caught(recover()) != nil {

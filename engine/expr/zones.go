@@ -31,23 +31,30 @@ func zone(f *frame, s *site, v any) *time.Location {
 	return z
 }
 
-// zoneOf loads a zone by its name, or by an offset such as +02:00.
+// zoneOf is a zone, or the one that a text names.
 func zoneOf(s *site, v any) *time.Location {
 	name, ok := v.(string)
 	if !ok {
 		return v.(*time.Location)
 	}
+	z, ok := loadZone(name)
+	if !ok {
+		s.fail("%s is not a time zone such as Europe/Zurich", s.left(v))
+	}
+	return z
+}
+
+// loadZone loads a zone by its name, or by an offset such as +02:00.
+func loadZone(name string) (z *time.Location, ok bool) {
 	if offset, rest, ok := cutOffset(name); ok && rest == "" {
-		return fixedZone(offset)
+		return fixedZone(offset), true
 	}
 	// Names begin with capitals. What does not, beside them, is as the machine has it, or counts leap seconds.
 	if name != "" && name != "Local" && len(name) <= 64 && 'A' <= name[0] && name[0] <= 'Z' {
-		if z, err := time.LoadLocation(name); err == nil {
-			return z
-		}
+		z, err := time.LoadLocation(name)
+		return z, err == nil
 	}
-	fail(s.offset, "%s is not a time zone such as Europe/Zurich", s.left(v))
-	return nil
+	return nil, false
 }
 
 // zoneAt is the zone that argument i names, if there is one; else UTC.

@@ -1,0 +1,168 @@
+package expr
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// The methods in this file take a nil program, which stands for an expression that a configuration leaves out.
+
+// errUnset is the error of evaluating an expression that was left out.
+var errUnset error = &Error{Msg: "there is no expression"}
+
+// text is the source as written, with placeholders in place of their values.
+func (p *program) text() string {
+	if p == nil {
+		return ""
+	}
+	return p.origin.text
+}
+
+// place is where the expression is in a configuration; zero when a program compiled it.
+func (p *program) place() schema.Place {
+	if p == nil {
+		return schema.Place{}
+	}
+	return p.origin.place
+}
+
+// allWarnings are remarks about code that is valid but may not do what it looks like.
+func (p *program) allWarnings() []*Error {
+	if p == nil {
+		return nil
+	}
+	return p.warnings
+}
+
+// allCalls are the calls of registered functions.
+func (p *program) allCalls() Calls {
+	if p == nil {
+		return nil
+	}
+	return p.calls
+}
+
+// checkCondition refuses an expression that can't be true or false.
+func (p *program) checkCondition() error {
+	if p.kinds&kBool == 0 {
+		return p.error("a condition must be true or false, but this is " + p.kinds.String())
+	}
+	return nil
+}
+
+// checkValue refuses an expression whose value no document can contain, whatever the message.
+func (p *program) checkValue() error {
+	if p.unfit == nil {
+		return nil
+	}
+	return p.origin.errorOf(p.unfit)
+}
+
+// evaluate is the value, if a document can contain it.
+func (p *program) evaluate(s Source) (any, error) {
+	v, err := p.evaluateAny(s)
+	if err != nil {
+		return nil, err
+	}
+	return p.fit(v)
+}
+
+// evaluateOut is a value that leaves flowd: bytes alone, or what a document can contain.
+func (p *program) evaluateOut(s Source) (any, error) {
+	v, err := p.evaluateAny(s)
+	if _, alone := v.([]byte); alone || err != nil {
+		return v, err
+	}
+	return p.fit(v)
+}
+
+// fit is v, which p has given, if a document can contain it.
+func (p *program) fit(v any) (any, error) {
+	if t, ok := v.(time.Time); ok {
+		if at := doc.Timestamp(t); at.Location() != t.Location() { // to return t itself would allocate
+			return at, nil
+		}
+	}
+	if p.foreign {
+		if f := unfit(p.site.offset, v); f != nil {
+			return nil, p.origin.errorOf(f)
+		}
+	}
+	return v, nil
+}
+
+// evaluateAny is the value, which may be bytes or have bytes in it.
+func (p *program) evaluateAny(s Source) (any, error) {
+	if p == nil {
+		return nil, errUnset
+	}
+	if p.path != nil {
+		v, err := s.Document().Get(*p.path)
+		if err != nil {
+			return nil, p.origin.errorOf(&failure{err: err, offset: p.site.offset})
+		}
+		return v, nil
+	}
+	if p.scalar != nil {
+		if v, ok := p.scalar(s.Document()); ok {
+			return v.value(), nil
+		}
+	}
+	v, err := p.run(s)
+	if err == nil && kindOf(v) == kZone {
+		return nil, p.error("the result is a time zone, which a message can't contain")
+	}
+	return v, err
+}
+
+// error is an error about the program's value.
+func (p *program) error(msg string) error {
+	return p.origin.errorOf(&failure{offset: p.site.offset, msg: msg})
+}
+
+// fieldPath is the path of an expression that is nothing but one.
+func (p *program) fieldPath() (doc.Path, bool) {
+	if p == nil || p.path == nil {
+		return doc.Path{}, false
+	}
+	return *p.path, true
+}
+
+// fits is an error if the expression names a field, and the document can't have fields.
+func (p *program) fits(s Source) error {
+	if p == nil || p.field == "" {
+		return nil
+	}
+	if m, ok := s.(interface{ DeadLetter() bool }); ok && m.DeadLetter() {
+		return nil
+	}
+	err := s.Document().Object()
+	if _, wrong := err.(*doc.ValueError); !wrong { //nolint:errorlint // it is never wrapped
+		return nil
+	}
+	return fmt.Errorf("%s is not a field: %w (split a list first, or guard with `when`)", p.field, err)
+}
+
+// test is whether a condition holds.
+func (p *program) test(s Source) (bool, error) {
+	if p == nil {
+		return false, errUnset
+	}
+	if p.scalar != nil {
+		if v, ok := p.scalar(s.Document()); ok && v.kind == kBool {
+			return v.is(), nil
+		}
+	}
+	v, err := p.run(s)
+	if err != nil {
+		return false, err
+	}
+	is, ok := v.(bool)
+	if !ok {
+		return false, p.error("a condition must be true or false, but this is " + p.site.left(v))
+	}
+	return is, nil
+}
