@@ -21,7 +21,10 @@ type importRule struct{ packages, imports string }
 // what stands above it, never what stands below.
 var importRules = []importRule{
 	{"schema engine/doc docs", ""},
-	{"engine/expr/internal/fake", ""},
+	{"engine/expr/internal/fake engine/expr/internal/memo engine/expr/internal/calendar", ""},
+	{"engine/expr/internal/value", "engine/doc engine/expr/internal/calendar"},
+	{"engine/expr/internal/codetext", "engine/expr/internal/memo engine/expr/internal/value schema"},
+	{"engine/expr/internal/hints", "engine/expr/internal/codetext schema"},
 	{"engine/expr", "engine/doc engine/expr/internal/* schema"},
 	{"engine", "engine/doc engine/expr engine/internal/inside schema"},
 	{"engine/internal/inside", "engine/doc"},

@@ -4,28 +4,32 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/calendar"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // What the arithmetic operators take and yield. Integers beyond int64 are not
 // among it: they compare and copy, but nothing is calculated with them.
 var (
-	addTypes = append([]combo{
-		{kText, kText, kText},
-		{kTime, kDuration, kTime}, {kDuration, kTime, kTime}, {kDuration, kDuration, kDuration},
+	addTypes = append(value.Operands{
+		{value.Text, value.Text, value.Text},
+		{value.Time, value.Duration, value.Time}, {value.Duration, value.Time, value.Time}, {value.Duration, value.Duration, value.Duration},
 	}, numberTypes...)
-	subtractTypes = append([]combo{
-		{kTime, kTime, kDuration}, {kTime, kDuration, kTime}, {kDuration, kDuration, kDuration},
+	subtractTypes = append(value.Operands{
+		{value.Time, value.Time, value.Duration}, {value.Time, value.Duration, value.Time}, {value.Duration, value.Duration, value.Duration},
 	}, numberTypes...)
-	multiplyTypes = append([]combo{
-		{kDuration, kInt | kFloat, kDuration}, {kInt | kFloat, kDuration, kDuration},
+	multiplyTypes = append(value.Operands{
+		{value.Duration, value.Int | value.Float, value.Duration}, {value.Int | value.Float, value.Duration, value.Duration},
 	}, numberTypes...)
-	divideTypes = []combo{
-		{kInt | kFloat, kInt | kFloat, kFloat}, {kDuration, kDuration, kFloat}, {kDuration, kInt | kFloat, kDuration},
+	divideTypes = value.Operands{
+		{value.Int | value.Float, value.Int | value.Float, value.Float}, {value.Duration, value.Duration, value.Float}, {value.Duration, value.Int | value.Float, value.Duration},
 	}
-	moduloTypes = []combo{{kInt | kFloat, kInt | kFloat, kInt}}
-	powerTypes  = []combo{{kInt, kInt, kInt | kFloat}, {kInt, kFloat, kFloat}, {kFloat, kInt | kFloat, kFloat}}
-	numberTypes = []combo{
-		{kInt, kInt, kInt}, {kInt, kFloat, kFloat}, {kFloat, kInt | kFloat, kFloat},
+	moduloTypes = value.Operands{{value.Int | value.Float, value.Int | value.Float, value.Int}}
+	powerTypes  = value.Operands{{value.Int, value.Int, value.Int | value.Float}, {value.Int, value.Float, value.Float}, {value.Float, value.Int | value.Float, value.Float}}
+	numberTypes = value.Operands{
+		{value.Int, value.Int, value.Int}, {value.Int, value.Float, value.Float}, {value.Float, value.Int | value.Float, value.Float},
 	}
 )
 
@@ -43,7 +47,7 @@ func add(s *site, a, b any) any {
 			return s.finite(float64(x) + y)
 		}
 	case float64:
-		if y, ok := float(b); ok {
+		if y, ok := value.AsFloat(b); ok {
 			return s.finite(x + y)
 		}
 	case string:
@@ -83,7 +87,7 @@ func subtract(s *site, a, b any) any {
 			return s.finite(float64(x) - y)
 		}
 	case float64:
-		if y, ok := float(b); ok {
+		if y, ok := value.AsFloat(b); ok {
 			return s.finite(x - y)
 		}
 	case time.Time:
@@ -121,7 +125,7 @@ func multiply(s *site, a, b any) any {
 			return time.Duration(product)
 		}
 	case float64:
-		if y, ok := float(b); ok {
+		if y, ok := value.AsFloat(b); ok {
 			return s.finite(x * y)
 		}
 		if y, ok := b.(time.Duration); ok {
@@ -142,13 +146,13 @@ func divide(s *site, a, b any) any {
 		case time.Duration:
 			return s.quotient(float64(x), float64(y))
 		case int, float64:
-			f, _ := float(y)
+			f, _ := value.AsFloat(y)
 			return s.duration(s.quotient(float64(x), f))
 		}
 		return s.mismatch(a, b)
 	}
-	x, xok := float(a)
-	y, yok := float(b)
+	x, xok := value.AsFloat(a)
+	y, yok := value.AsFloat(b)
 	if !xok || !yok {
 		return s.mismatch(a, b)
 	}
@@ -156,8 +160,8 @@ func divide(s *site, a, b any) any {
 }
 
 func modulo(s *site, a, b any) any {
-	x, xok := wholeOf(a)
-	y, yok := wholeOf(b)
+	x, xok := value.AsWhole(a)
+	y, yok := value.AsWhole(b)
 	if !xok || !yok {
 		return s.mismatch(a, b)
 	}
@@ -173,8 +177,8 @@ func power(s *site, a, b any) any {
 			return s.wholePower(base, n)
 		}
 	}
-	x, xok := float(a)
-	y, yok := float(b)
+	x, xok := value.AsFloat(a)
+	y, yok := value.AsFloat(b)
 	if !xok || !yok {
 		return s.mismatch(a, b)
 	}
@@ -223,26 +227,6 @@ func plus(s *site, v any) any {
 	}
 	s.failFor(remedyFor(v), "cannot use + on %s", s.left(v))
 	return nil
-}
-
-// float is a number that can be calculated with, as a float.
-func float(v any) (f float64, ok bool) {
-	switch v := v.(type) {
-	case int:
-		return float64(v), true
-	case float64:
-		return v, true
-	}
-	return 0, false
-}
-
-// wholeOf is a number as an integer, if it is a whole one that 64 bits hold.
-func wholeOf(v any) (n int, ok bool) {
-	if n, ok = v.(int); ok {
-		return n, true
-	}
-	f, ok := v.(float64)
-	return int(f), ok && f == math.Trunc(f) && f >= -1<<63 && f < 1<<63
 }
 
 func (s *site) product(x, y int) int {
@@ -294,4 +278,34 @@ func (s *site) tooLong() {
 func (s *site) overflow() {
 	s.failFor("write float(x) to calculate with rounded numbers",
 		"the result of %s does not fit into 64 bits", s.name)
+}
+
+// dated is a time that has a text in RFC 3339, or ends the evaluation: years have four digits there, and offsets are
+// less than a day.
+func (s *site) dated(t time.Time) time.Time {
+	if _, offset := t.Zone(); offset <= -calendar.SecondsPerDay || offset >= calendar.SecondsPerDay {
+		t = t.UTC()
+	}
+	if y := doc.Timestamp(t).Year(); y < 1 || y > 9999 {
+		s.fail("the result of %s is in the year %d; times go from the year 1 to 9999", s.name, y)
+	}
+	return t
+}
+
+// shifted is what became of t by a duration. A time that was read without a year, in the year 0, may stay there.
+func (s *site) shifted(t, moved time.Time) time.Time {
+	if t.Year() == 0 && moved.Year() == 0 {
+		return moved
+	}
+	return s.dated(moved)
+}
+
+// apart is a - b.
+func (s *site) apart(a, b time.Time) time.Duration {
+	d := a.Sub(b)
+	if d == math.MaxInt64 || d == math.MinInt64 {
+		s.failFor("unix(a) - unix(b) gives the seconds between any two",
+			"the times are more than 292 years apart, which no duration is")
+	}
+	return d
 }

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/hints"
+	"github.com/flowd-io/flowd/engine/expr/internal/memo"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -25,7 +28,7 @@ func (b *Body) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		if prose(n.Text, scopesOf(d)) {
 			d.Report(n, schema.Problem{Code: problemCode, Caret: n.At(0),
 				Message: "this is an expression, and text in it must be in quotes",
-				Remedy:  "write " + inYAML(quoted(n.Text))})
+				Remedy:  "write " + inYAML(codetext.Quote(n.Text))})
 			return
 		}
 	}
@@ -42,7 +45,7 @@ func (b *Body) AppendBody(dst []byte, s Source) ([]byte, error) {
 
 // untemplated is the remedy for a template: the expression that gives the same.
 func untemplated(text string, scopes []string) string {
-	t, errs := parseTemplate([]schema.Piece{{Text: text}}, &origin{text: text}, scopes)
+	t, errs := parseTemplate([]schema.Piece{{Text: text}}, &codetext.Origin{Text: text}, scopes)
 	if len(errs) > 0 {
 		return `write text in quotes, and fields without $( ): '"Hello " + string(name)'`
 	}
@@ -60,7 +63,7 @@ func compiles(code string, scopes []string) bool {
 	return err == nil
 }
 
-var plainWords = lazily(`^(?:<.*>|[\pL\pN][\pL\pN\s.,!?:;'’-]*)$`)
+var plainWords = memo.Regexp(`^(?:<.*>|[\pL\pN][\pL\pN\s.,!?:;'’-]*)$`)
 
 // prose says whether text is not an expression but words.
 func prose(text string, scopes []string) bool {
@@ -70,7 +73,7 @@ func prose(text string, scopes []string) bool {
 	}
 	words := strings.Fields(text)
 	return (len(words) > 1 || strings.ContainsAny(text, "<!?")) &&
-		!slices.ContainsFunc(words, func(w string) bool { return slices.Contains(reserved, w) })
+		!slices.ContainsFunc(words, func(w string) bool { return slices.Contains(hints.Reserved, w) })
 }
 
 // inYAML is code as a YAML value that is valid anywhere.

@@ -15,6 +15,7 @@ import (
 	"github.com/expr-lang/expr/builtin"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // builtins declares functions of this package: usage, docs, example, code. Most are expr's own with
@@ -122,16 +123,16 @@ var values = builtins{
 		"Name of the value's type: nil, bool, int, float, string, bytes, array, map, time, duration, zone.",
 		`type([1]) → "array"`,
 		func(f *frame, s *site, args []any) any {
-			switch kindOf(args[0]) {
-			case kBig:
+			switch value.KindOf(args[0]) {
+			case value.Big:
 				return "int"
-			case kBytes:
+			case value.Bytes:
 				return "bytes"
-			case kTime:
+			case value.Time:
 				return "time"
-			case kDuration:
+			case value.Duration:
 				return "duration"
-			case kZone:
+			case value.Zone:
 				return "zone"
 			}
 			return builtin.Type(args[0])
@@ -197,7 +198,7 @@ var values = builtins{
 	{"bytes(text|bytes) bytes",
 		"The bytes of a text.",
 		`len(bytes("é")) → 2`,
-		func(_ *frame, _ *site, args []any) any { return []byte(textOf(args[0])) }},
+		func(_ *frame, _ *site, args []any) any { return []byte(value.TextOf(args[0])) }},
 	{"hash(value) text",
 		"A stable hash of the value, 16 hexadecimal digits (FNV-1a); equal values have equal hashes.",
 		`hash("a") → "d4272417d7c77eea"`,
@@ -287,8 +288,8 @@ func toInt(_ *frame, s *site, args []any) any {
 		if i, err := strconv.Atoi(v); err == nil {
 			return i
 		}
-		if integer(v) {
-			return bigNumber(v)
+		if value.IsInteger(v) {
+			return value.BigNumber(v)
 		}
 		if based.MatchString(v) {
 			if i, err := strconv.ParseInt(v, 0, 0); err == nil {
@@ -298,16 +299,6 @@ func toInt(_ *frame, s *site, args []any) any {
 		s.fail("int(): %s is not a whole number", s.left(v))
 	}
 	return args[0]
-}
-
-// bigNumber is an integer beyond int64 in JSON's spelling.
-func bigNumber(text string) doc.Number {
-	digits, negative := strings.CutPrefix(text, "-")
-	digits = strings.TrimLeft(digits, "0")
-	if negative {
-		digits = "-" + digits
-	}
-	return doc.Number(digits)
 }
 
 func toFloat(_ *frame, s *site, args []any) any {

@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 var ciphers = builtins{
@@ -58,13 +60,13 @@ func init() {
 }
 
 // aesKey is the role of a key of AES.
-var _ = inRole("aes_key", kText|kBytes, func(s *site, v any) any { return gcmOf(s, v) })
+var _ = inRole("aes_key", value.Text|value.Bytes, func(s *site, v any) any { return gcmOf(s, v) })
 
 func gcmOf(s *site, key any) cipher.AEAD {
-	block, err := aes.NewCipher(view(key))
+	block, err := aes.NewCipher(value.ViewBytes(key))
 	if err != nil {
 		s.failFor("from_hex(x) and from_base64(x) give the bytes of an encoded key",
-			"%s() needs a key of 16, 24 or 32 bytes, not %d", s.name, len(view(key)))
+			"%s() needs a key of 16, 24 or 32 bytes, not %d", s.name, len(value.ViewBytes(key)))
 	}
 	gcm, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
@@ -106,13 +108,13 @@ func decryptGCM(f *frame, s *site, args []any) any {
 		s.failFor(ifEncoded,
 			"%s() can't decrypt this: the key or the additional data differs, or the bytes have been changed", s.name)
 	}
-	return textIf(text)
+	return value.TextOrBytes(text)
 }
 
 const ifEncoded = "from_hex(x) and from_base64(x) give the bytes of an encoded text"
 
 // namespace is the role of what a UUID is of.
-var _ = inRole("namespace", kText, func(s *site, v any) any { return namespaceOf(s, v) })
+var _ = inRole("namespace", value.Text, func(s *site, v any) any { return namespaceOf(s, v) })
 
 // namespaces are those of RFC 9562; they differ in one digit.
 var namespaces = map[string]string{"dns": "0", "url": "1", "oid": "2", "x500": "4"}

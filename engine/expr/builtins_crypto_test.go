@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -145,17 +146,17 @@ func TestKeysOfPlaceholdersAreNotShown(t *testing.T) {
 		`jwt_verify(name, key, "HS256", {leeway: "${KEY}"})`, `jwt_header("${KEY}")`,
 	}
 	for _, src := range tests {
-		c := newCoder()
+		c := &codetext.Coder{}
 		at := 0
 		for i, part := range strings.Split(src, "${KEY}") {
 			if i > 0 {
-				c.placeholder(schema.Piece{Text: key, Offset: at, Placeholder: true})
+				c.AddPlaceholder(schema.Piece{Text: key, Offset: at, Placeholder: true})
 				at += len("${KEY}")
 			}
-			c.add(part, at)
+			c.Add(part, at)
 			at += len(part)
 		}
-		p, err := compile(string(c.buf), &origin{text: src, runs: c.runs}, nil)
+		p, err := compile(string(c.Code), &codetext.Origin{Text: src, Runs: c.Runs}, nil)
 		if err == nil {
 			e := Expr{p}
 			_, err = e.Eval(msg(sample))

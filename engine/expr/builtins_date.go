@@ -3,12 +3,15 @@ package expr
 import (
 	"strings"
 	"time"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/calendar"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // date is the former parse_time().
 func date(f *frame, s *site, args []any) any {
 	texts := args
-	if kindOf(args[0]) == kZone {
+	if value.KindOf(args[0]) == value.Zone {
 		texts = args[1:]
 	}
 	if len(texts) == 0 || len(texts) > 3 {
@@ -31,7 +34,7 @@ func date(f *frame, s *site, args []any) any {
 			continue
 		}
 		offset := strings.Contains(form, "-07") || strings.Contains(form, "Z07")
-		if !offset && strings.Contains(form, "MST") && unknownZone(t, in) != "" {
+		if !offset && strings.Contains(form, "MST") && calendar.UnknownAbbreviation(t, in) != "" {
 			name, _ := t.Zone()
 			s.failFor(`name its zone: date(text, layout, "America/New_York")`,
 				"date(): %s is not an abbreviation of a time zone that %s uses", s.left(name), in)

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 var encodings = builtins{
@@ -74,7 +76,7 @@ var (
 )
 
 func (e encoding) text(f *frame, s *site, args []any) any {
-	in := view(args[0])
+	in := value.ViewBytes(args[0])
 	n := e.size(len(in))
 	f.room(s.offset, 2*n)
 	out := make([]byte, n)
@@ -107,12 +109,12 @@ func (e encoding) compiled(s *site, call *node, args []node) {
 // decoded is the reverse of an encoding.
 func decoded(what string, decode func(text string) ([]byte, error)) func(*frame, *site, []any) any {
 	return func(f *frame, s *site, args []any) any {
-		f.room(s.offset, 3*len(view(args[0])))
-		b, err := decode(textOf(args[0]))
+		f.room(s.offset, 3*len(value.ViewBytes(args[0])))
+		b, err := decode(value.TextOf(args[0]))
 		if err != nil {
 			s.fail("%s(): %s is not %s", s.name, s.left(args[0]), what)
 		}
-		return textIf(b)
+		return value.TextOrBytes(b)
 	}
 }
 

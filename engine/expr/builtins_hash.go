@@ -10,9 +10,10 @@ import (
 	"hash"
 	"hash/crc32"
 	"sync"
-	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 var hashes = builtins{
@@ -61,8 +62,8 @@ var hashes = builtins{
 			if !ok {
 				d = digestOf(s, args[0])
 			}
-			f.step(s.offset, 10+len(textOf(args[1]))>>5)
-			mac := hmac.New(d.new, view(args[1]))
+			f.step(s.offset, 10+len(value.TextOf(args[1]))>>5)
+			mac := hmac.New(d.new, value.ViewBytes(args[1]))
 			mac.Write(data)
 			return mac.Sum(nil)
 		}},
@@ -102,7 +103,7 @@ func appendXXHash(dst, data []byte) []byte {
 }
 
 // algorithm is the role of a hash function's name.
-var _ = inRole("algorithm", kText, func(s *site, v any) any { return digestOf(s, v) })
+var _ = inRole("algorithm", value.Text, func(s *site, v any) any { return digestOf(s, v) })
 
 func digestOf(s *site, name any) digest {
 	d, ok := digests[name.(string)]
@@ -125,19 +126,9 @@ func init() {
 	})
 }
 
-// view is the bytes of a text, or bytes; nobody writes to them.
-func view(v any) []byte {
-	if b, ok := v.([]byte); ok {
-		return b
-	}
-	return viewText(v.(string))
-}
-
-func viewText(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
-
 // data is view of what is hashed or encrypted, and charged for that.
 func (f *frame) data(s *site, v any) []byte {
-	data := view(v)
+	data := value.ViewBytes(v)
 	f.step(s.offset, len(data)>>5)
 	return data
 }
@@ -161,21 +152,21 @@ func rawSum(s *site, of scalarFunc, sum sumFunc) writeFunc {
 	}
 	return func(f *frame, dst []byte) ([]byte, bool) {
 		v, ok := of(f.source().Document())
-		if !ok || v.kind != kText {
+		if !ok || v.kind != value.Text {
 			return dst, false
 		}
 		f.step(s.offset, 1+len(v.text)>>4)
-		return sum(dst, viewText(v.text)), true
+		return sum(dst, value.ViewText(v.text)), true
 	}
 }
 
 func checksumCompiled(table *crc32.Table) func(s *site, call *node, args []node) {
 	return func(_ *site, call *node, args []node) {
 		call.scalar = args[0].scalar.then(func(s scalar) (scalar, bool) {
-			if s.kind != kText || len(s.text) > freeMatch {
+			if s.kind != value.Text || len(s.text) > freeMatch {
 				return s, false
 			}
-			return intScalar(int(crc32.Checksum(viewText(s.text), table))), true
+			return intScalar(int(crc32.Checksum(value.ViewText(s.text), table))), true
 		})
 	}
 }
@@ -198,7 +189,7 @@ func hmacCompiled(s *site, call *node, args []node) {
 	if !ok || !args[1].konst {
 		return
 	}
-	key := view(args[1].value)
+	key := value.ViewBytes(args[1].value)
 	p := &macPool{sync.Pool{New: func() any { return hmac.New(d.new, key) }}}
 	s.prepare(1, len(args), p)
 	call.raw = rawSum(s, args[2].scalar, p.sum)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 var tokens = builtins{
@@ -50,7 +52,7 @@ func init() {
 // jwtKey prepares a key that is known at load.
 func (s *site) jwtKey(args []node, signing bool) {
 	if methods, ok := s.ready(2).([]jwt.SigningMethod); ok && args[1].konst {
-		s.prepare(1, len(args), jwtKeyOf(s.argument(args[1]), methods, view(args[1].value), signing))
+		s.prepare(1, len(args), jwtKeyOf(s.argument(args[1]), methods, value.ViewBytes(args[1].value), signing))
 	}
 }
 
@@ -100,7 +102,7 @@ func (f *frame) numericDates(s *site, claims map[string]any) map[string]any {
 		}
 	}
 	for _, name := range []string{"exp", "nbf", "iat"} {
-		if v, there := made[name]; there && kindOf(v)&kNumber == 0 {
+		if v, there := made[name]; there && value.KindOf(v)&value.Number == 0 {
 			s.failFor(`write now() + duration("1h") for in an hour`,
 				"%s() needs a time as %s, not %s", s.name, name, s.left(v))
 		}

@@ -2,17 +2,19 @@ package expr
 
 import (
 	"slices"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 var lists = builtins{
 	{"first(list) any",
 		"The first element, or nil.",
 		`first([3, 1]) → 3`,
-		func(f *frame, s *site, args []any) any { return member(args[0], 0) }},
+		func(f *frame, s *site, args []any) any { return value.Member(args[0], 0) }},
 	{"last(list) any",
 		"The last element, or nil.",
 		`last([3, 1]) → 1`,
-		func(f *frame, s *site, args []any) any { return member(args[0], -1) }},
+		func(f *frame, s *site, args []any) any { return value.Member(args[0], -1) }},
 	{"take(list, int) list",
 		"The first elements, at most this many.",
 		`take([3, 1, 2], 2) → [3, 1]`,
@@ -121,7 +123,7 @@ reverse("héllo") → "olléh"`,
 func pairs(object any, of func(k string, v any) any) any {
 	m := object.(map[string]any)
 	list := make([]any, 0, len(m))
-	for _, k := range inOrder(m) {
+	for _, k := range value.SortedKeys(m) {
 		list = append(list, of(k, m[k]))
 	}
 	return list
@@ -167,8 +169,8 @@ func distinct(s *site, list []any, key func(i int, v any) any) []any {
 }
 
 func flatten(f *frame, s *site, into, list []any, depth int) []any {
-	if depth > maxDepth {
-		s.fail("%s(): the list is nested more than %d deep", s.name, maxDepth)
+	if depth > value.MaxDepth {
+		s.fail("%s(): the list is nested more than %d deep", s.name, value.MaxDepth)
 	}
 	f.step(s.offset, len(list))
 	for _, v := range list {
@@ -200,7 +202,7 @@ func sortBy[E any](f *frame, s *site, list []E, direction []any, key func(e E) a
 		if text, ok := x.(string); ok {
 			f.step(s.offset, len(text)>>7)
 		}
-		c, ok := order(x, y)
+		c, ok := value.Order(x, y)
 		if !ok {
 			s.fail("%s() cannot compare %s with %s", s.name, s.left(x), s.left(y))
 		}
@@ -214,7 +216,7 @@ func extreme(sign int) func(*frame, *site, []any) any {
 		var best any
 		for _, v := range flatten(f, s, nil, args, 0) {
 			s.number(v)
-			if best == nil || compareNumbers(v, best) == sign {
+			if best == nil || value.CompareNumbers(v, best) == sign {
 				best = v
 			}
 		}
@@ -223,7 +225,7 @@ func extreme(sign int) func(*frame, *site, []any) any {
 }
 
 func (s *site) number(v any) {
-	if kindOf(v)&kNumber == 0 {
+	if value.KindOf(v)&value.Number == 0 {
 		s.fail("%s() needs numbers, not %s", s.name, s.left(v))
 	}
 }
@@ -235,7 +237,7 @@ func median(f *frame, s *site, args []any) any {
 		s.number(v)
 	}
 	f.step(s.offset, 4*len(flat))
-	slices.SortFunc(flat, compareNumbers)
+	slices.SortFunc(flat, value.CompareNumbers)
 	middle := len(flat) / 2
 	switch {
 	case len(flat) == 0:

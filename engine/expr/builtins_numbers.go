@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 func init() { family(func() { numbers.declare("numbers", true) }) }
@@ -125,11 +126,11 @@ func parseNumber(f *frame, s *site, args []any) any {
 	whole, rest, fraction := strings.Cut(strings.TrimSpace(text), point)
 	plain := strings.NewReplacer(group, "", " ", "", "\u00a0", "", "\u202f", "", "'", "", "’", "", "_", "").Replace(whole)
 	plain = strings.TrimPrefix(plain, "+")
-	if !fraction && integer(plain) {
+	if !fraction && value.IsInteger(plain) {
 		if i, err := strconv.Atoi(plain); err == nil {
 			return i
 		}
-		return bigNumber(plain)
+		return value.BigNumber(plain)
 	}
 	if digits := strings.TrimPrefix(plain, "-"); digits != "" && digits[0] < '0' || rest != "" && (rest[0] < '0' || rest[0] > '9') {
 		wrong()

@@ -1,13 +1,13 @@
 package expr
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 func init() { family(func() { objects.declare("lists and objects", true) }) }
@@ -55,7 +55,7 @@ var objects = builtins{
 		`flatten_keys({a: {b: 1}, c: [2, 3]}) → {"a.b": 1, "c.0": 2, "c.1": 3}`,
 		func(f *frame, s *site, args []any) any {
 			flat := map[string]any{}
-			for _, k := range inOrder(args[0].(map[string]any)) {
+			for _, k := range value.SortedKeys(args[0].(map[string]any)) {
 				flattenKeys(f, s, flat, k, separator(s, args), args[0].(map[string]any)[k], 1)
 			}
 			return flat
@@ -126,10 +126,10 @@ var objects = builtins{
 			case map[string]any:
 				empty = len(v) == 0
 			default:
-				empty = textOf(v) == ""
+				empty = value.TextOf(v) == ""
 			}
 			if empty {
-				s.fail("%s(): the %s is empty", s.name, kindOf(args[0]))
+				s.fail("%s(): the %s is empty", s.name, value.KindOf(args[0]))
 			}
 			return args[0]
 		}},
@@ -173,11 +173,11 @@ func fieldPaths(s *site, args []any) [][]any {
 			paths = append(paths, fieldPaths(s, list)...)
 			continue
 		}
-		if kindOf(a) != kText {
+		if value.KindOf(a) != value.Text {
 			s.fail("%s() needs paths as text, not %s", s.name, s.left(a))
 		}
 		keys := pathOf(s, a).Keys()
-		if slices.ContainsFunc(keys, func(k any) bool { return kindOf(k) != kText }) {
+		if slices.ContainsFunc(keys, func(k any) bool { return value.KindOf(k) != value.Text }) {
 			s.failFor("map(items, "+s.name+"(#, …)) goes through a list",
 				"%s() takes paths of fields, without indexes, not %s", s.name, s.left(a))
 		}
@@ -188,9 +188,9 @@ func fieldPaths(s *site, args []any) [][]any {
 
 // fieldOf is a field of v, if v has it. What is asked of a list was meant for its elements.
 func fieldOf(s *site, v any, key string) (any, bool) {
-	if kindOf(v) == kList {
+	if value.KindOf(v) == value.List {
 		s.failFor("map(items, "+s.name+"(#, …)) goes through a list", "%s() met a list where it looks for %q",
-			s.name, clip(key))
+			s.name, value.Clip(key))
 	}
 	m, _ := v.(map[string]any)
 	v, there := m[key]
@@ -208,7 +208,7 @@ func pick(f *frame, s *site, picked map[string]any, from any, keys []any) {
 			picked[k.(string)] = v
 			return
 		}
-		if kindOf(v) != kObject {
+		if value.KindOf(v) != value.Object {
 			return
 		}
 		inner, ok := picked[k.(string)].(map[string]any)
@@ -253,8 +253,8 @@ func separator(s *site, args []any) string {
 }
 
 func flattenKeys(f *frame, s *site, flat map[string]any, path, sep string, v any, depth int) {
-	if depth > maxDepth {
-		s.fail("%s(): the value is nested more than %d deep", s.name, maxDepth)
+	if depth > value.MaxDepth {
+		s.fail("%s(): the value is nested more than %d deep", s.name, value.MaxDepth)
 	}
 	inner := func(key string, v any) {
 		f.bytes(s.offset, len(path)+len(sep)+len(key), 1)
@@ -262,7 +262,7 @@ func flattenKeys(f *frame, s *site, flat map[string]any, path, sep string, v any
 	}
 	switch of := v.(type) {
 	case map[string]any:
-		for _, k := range inOrder(of) {
+		for _, k := range value.SortedKeys(of) {
 			inner(k, of[k])
 		}
 		if len(of) > 0 {
@@ -277,7 +277,7 @@ func flattenKeys(f *frame, s *site, flat map[string]any, path, sep string, v any
 		}
 	}
 	if _, taken := flat[path]; taken {
-		s.fail("%s() makes the key %q of two paths", s.name, clip(path))
+		s.fail("%s() makes the key %q of two paths", s.name, value.Clip(path))
 	}
 	flat[path] = v
 }
@@ -288,19 +288,19 @@ type branch map[string]any
 func unflattenKeys(f *frame, s *site, args []any) any {
 	flat, sep := args[0].(map[string]any), separator(s, args)
 	root := branch{}
-	for _, path := range inOrder(flat) {
+	for _, path := range value.SortedKeys(flat) {
 		at, parts := root, strings.Split(path, sep)
 		f.alloc(s.offset, len(parts)*(doc.ObjectSize+elementSize))
 		f.step(s.offset, len(parts))
-		if len(parts) > maxDepth {
-			s.fail("%s(): the key has more than %d parts", s.name, maxDepth)
+		if len(parts) > value.MaxDepth {
+			s.fail("%s(): the key has more than %d parts", s.name, value.MaxDepth)
 		}
 		for i, key := range parts {
 			v, there := at[key]
 			next, ok := v.(branch)
 			if last := i == len(parts)-1; there && (last || !ok) {
 				s.fail("%s(): %q is at once a value and the beginning of another key", s.name,
-					clip(strings.Join(parts[:i+1], sep)))
+					value.Clip(strings.Join(parts[:i+1], sep)))
 			} else if last {
 				at[key] = flat[path]
 				break
@@ -343,11 +343,11 @@ func grown(b branch, root bool) any {
 
 // diff appends what differs between two values at a path.
 func diff(f *frame, s *site, found []any, at []any, a, b any) []any {
-	if len(at) > maxDepth {
-		s.fail("%s(): the values are nested more than %d deep", s.name, maxDepth)
+	if len(at) > value.MaxDepth {
+		s.fail("%s(): the values are nested more than %d deep", s.name, value.MaxDepth)
 	}
 	note := func(change string, at []any, sides map[string]any) {
-		path := pathText(at)
+		path := value.PathText(at)
 		sides["path"], sides["change"] = path, change
 		f.madeObject(s.offset, len(sides))
 		f.bytes(s.offset, len(path), 1)
@@ -359,7 +359,7 @@ func diff(f *frame, s *site, found []any, at []any, a, b any) []any {
 		if !ok {
 			break
 		}
-		keys := slices.Compact(slices.Sorted(slices.Values(slices.Concat(inOrder(x), inOrder(y)))))
+		keys := slices.Compact(slices.Sorted(slices.Values(slices.Concat(value.SortedKeys(x), value.SortedKeys(y)))))
 		f.step(s.offset, len(keys)*4)
 		for _, k := range keys {
 			v, was := x[k]
@@ -392,11 +392,8 @@ func diff(f *frame, s *site, found []any, at []any, a, b any) []any {
 		}
 		return found
 	}
-	if !deepEqual(a, b, 0) {
+	if !value.DeepEqual(a, b, 0) {
 		note("changed", at, map[string]any{"from": a, "to": b})
 	}
 	return found
 }
-
-// pathText spells a path.
-func pathText(keys []any) string { return cmp.Or(doc.MakePath(keys...).String(), "this") }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 func TestObjectsAndNumbers(t *testing.T) {
@@ -214,9 +216,9 @@ func TestObjectsAsProperties(t *testing.T) {
 				if want, given := c[side]; given {
 					var v any = of
 					for _, k := range pathOf(&site{}, c["path"]).Keys() {
-						v = member(v, k)
+						v = value.Member(v, k)
 					}
-					if !deepEqual(v, want, 0) {
+					if !value.DeepEqual(v, want, 0) {
 						t.Fatalf("%s of %v is %v", side, c, v)
 					}
 				}
@@ -227,7 +229,7 @@ func TestObjectsAsProperties(t *testing.T) {
 		if twice := call(t, "merge", once, b); !reflect.DeepEqual(once, twice) {
 			t.Fatalf("merged once %v, twice %v", once, twice)
 		}
-		keys := inOrder(a)
+		keys := value.SortedKeys(a)
 		texts := make([]any, len(keys))
 		for i, k := range keys {
 			texts[i] = k

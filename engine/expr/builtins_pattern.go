@@ -3,6 +3,8 @@ package expr
 import (
 	"regexp"
 	"strings"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 var searches = builtins{
@@ -79,8 +81,8 @@ re_split("a, b;c", "[,;] *", 2) → ["a", "b;c"]`,
 }
 
 var (
-	_ = inRole("pattern", kText, func(s *site, v any) any { return compilePattern(s, v.(string), maxProgram) })
-	_ = inRole("replacement", kText, func(_ *site, v any) any { return parseReplacement(v.(string)) })
+	_ = inRole("pattern", value.Text, func(s *site, v any) any { return compilePattern(s, v.(string), maxProgram) })
+	_ = inRole("replacement", value.Text, func(_ *site, v any) any { return parseReplacement(v.(string)) })
 )
 
 func init() {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 var printing = builtins{
@@ -32,7 +34,7 @@ unquote("a") → error: unquote(): text "a" is not a text between quotes`,
 		unquote},
 }
 
-var _ = inRole("format", kText, func(s *site, v any) any { return parseFormat(s, v.(string)) })
+var _ = inRole("format", value.Text, func(s *site, v any) any { return parseFormat(s, v.(string)) })
 
 func init() {
 	family(func() {
@@ -66,18 +68,18 @@ type verb byte
 const maxWidth = 1000
 
 // takes is what a verb formats.
-func (v verb) takes() kinds {
+func (v verb) takes() value.Kinds {
 	switch v {
 	case 's', 'v', 'q':
-		return kAny &^ kNil
+		return value.Any &^ value.Nil
 	case 'x', 'X':
-		return kNumber | kText | kBytes
+		return value.Number | value.Text | value.Bytes
 	case 't':
-		return kBool
+		return value.Bool
 	case 'c':
-		return kInt | kFloat
+		return value.Int | value.Float
 	}
-	return kNumber
+	return value.Number
 }
 
 // mismatch ends the evaluation or compilation: what is given is none of what the verb takes.
@@ -211,7 +213,7 @@ const maxDigits = 2000
 
 // value is what package fmt formats for a verb.
 func (v verb) value(f *frame, s *site, x any) any {
-	if kindOf(x)&v.takes() == 0 {
+	if value.KindOf(x)&v.takes() == 0 {
 		v.mismatch(s, s.left(x))
 	}
 	switch v {
@@ -266,7 +268,7 @@ func quoteText(f *frame, s *site, text string) string {
 		}
 	}
 	f.room(s.offset, size)
-	return string(appendQuoted(make([]byte, 0, size), text))
+	return string(codetext.AppendQuoted(make([]byte, 0, size), text))
 }
 
 func unquote(f *frame, s *site, args []any) any {
@@ -298,5 +300,5 @@ func unquote(f *frame, s *site, args []any) any {
 			out = append(out, byte(c))
 		}
 	}
-	return textIf(out)
+	return value.TextOrBytes(out)
 }

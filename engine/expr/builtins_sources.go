@@ -13,17 +13,18 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine/expr/internal/fake"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 	"github.com/flowd-io/flowd/schema"
 )
 
 var (
-	_ = inRole("node", kInt, func(s *site, v any) any {
+	_ = inRole("node", value.Int, func(s *site, v any) any {
 		if n, ok := v.(int); ok {
 			return checkNode(s, n)
 		}
 		return nil
 	})
-	_ = inRole("fake_kind", kText, func(s *site, v any) any { return fakeOf(s, v.(string)) })
+	_ = inRole("fake_kind", value.Text, func(s *site, v any) any { return fakeOf(s, v.(string)) })
 )
 
 func init() {

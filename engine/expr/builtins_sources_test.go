@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine/expr/internal/fake"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // seededMessage is a message with random numbers of its own.
@@ -237,7 +238,7 @@ func TestEveryKindIsMade(t *testing.T) {
 	m := seededBy(1)
 	for _, kind := range fake.Kinds() {
 		e := MustCompile(`fake("`+kind+`")`, "generate")
-		if v, err := e.Eval(m); err != nil || kindOf(v)&(kText|kNumber|kBool) == 0 || v == "" {
+		if v, err := e.Eval(m); err != nil || value.KindOf(v)&(value.Text|value.Number|value.Bool) == 0 || v == "" {
 			t.Errorf("%s: got %v, %v", kind, v, err)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 var texts = builtins{
@@ -82,8 +84,8 @@ split("a,b,c", ",", 2) → ["a", "b,c"]`,
 		"The text or bytes in base64.",
 		`to_base64("flow") → "Zmxvdw=="`,
 		func(f *frame, s *site, args []any) any {
-			f.room(s.offset, base64.StdEncoding.EncodedLen(len(textOf(args[0]))))
-			return base64.StdEncoding.EncodeToString([]byte(textOf(args[0])))
+			f.room(s.offset, base64.StdEncoding.EncodedLen(len(value.TextOf(args[0]))))
+			return base64.StdEncoding.EncodeToString([]byte(value.TextOf(args[0])))
 		}},
 	{"from_base64(text) text|bytes",
 		"What base64 encodes: text, or bytes if it is not text.",
@@ -93,16 +95,8 @@ split("a,b,c", ",", 2) → ["a", "b,c"]`,
 			if err != nil {
 				s.fail("%s(): %s is not base64", s.name, s.left(args[0]))
 			}
-			return textIf(b)
+			return value.TextOrBytes(b)
 		}},
-}
-
-// textIf is bytes that were decoded: as text, if they are.
-func textIf(b []byte) any {
-	if utf8.Valid(b) {
-		return string(b)
-	}
-	return b
 }
 
 // characters turns an offset in bytes into one in characters.

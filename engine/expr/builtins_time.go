@@ -2,6 +2,8 @@ package expr
 
 import (
 	"time"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/calendar"
 )
 
 func declareTimes() {
@@ -34,7 +36,7 @@ format_time(parse_time("2026-07-01T22:30:00Z"), "2006-01-02 15:04 MST", "Europe/
 				t = t.In(s.zoneAt(f, args, 2))
 			}
 			var short [64]byte
-			return string(l.append(short[:0], t))
+			return string(l.Append(short[:0], t))
 		}},
 	{"in_zone(time, timezone) time",
 		"The same time in a zone, such as Europe/Zurich or +02:00.",
@@ -47,7 +49,7 @@ format_time(parse_time("2026-07-01T22:30:00Z"), "2006-01-02 15:04 MST", "Europe/
 		`from_unix(1767312000) → parse_time("2026-01-02")
 from_unix(1767312000123, "ms") → parse_time("2026-01-02T00:00:00.123Z")`,
 		func(_ *frame, s *site, args []any) any {
-			t, ok := fromUnix(args[0], unitAt(s, args, 1))
+			t, ok := calendar.FromUnix(args[0], unitAt(s, args, 1))
 			if !ok {
 				s.fail("%s(): %s is not within the years 1 to 9999", s.name, s.left(args[0]))
 			}
@@ -60,7 +62,7 @@ from_unix(1767312000123, "ms") → parse_time("2026-01-02T00:00:00.123Z")`,
 unix(parse_time("2026-01-02T00:00:00.1239Z"), "ms") → 1767312000123`,
 		func(_ *frame, s *site, args []any) any {
 			t := args[0].(time.Time)
-			n, ok := toUnix(t, unitAt(s, args, 1))
+			n, ok := calendar.ToUnix(t, unitAt(s, args, 1))
 			if !ok {
 				s.failFor(`write unix(t, "us")`,
 					"%s(): nanoseconds since 1970 of the year %d do not fit into 64 bits", s.name, t.Year())
@@ -73,7 +75,7 @@ unix(parse_time("2026-01-02T00:00:00.1239Z"), "ms") → 1767312000123`,
 		`truncate_time(parse_time("2026-01-02T15:04:05Z"), "week") → parse_time("2025-12-29")
 truncate_time(parse_time("2026-01-02T15:04:05Z"), "15m") → parse_time("2026-01-02T15:00:00Z")`,
 		func(_ *frame, s *site, args []any) any {
-			return s.dated(periodAt(s, args, 1).floor(args[0].(time.Time)))
+			return s.dated(periodAt(s, args, 1).Floor(args[0].(time.Time)))
 		}},
 	{"round_time(time, period) time",
 		"The beginning or the end of the second, minute, hour, day, week, month, quarter or year that the time is in, in its" +
@@ -81,7 +83,7 @@ truncate_time(parse_time("2026-01-02T15:04:05Z"), "15m") → parse_time("2026-01
 		`round_time(parse_time("2026-01-02T15:04:05Z"), "day") → parse_time("2026-01-03")
 round_time(parse_time("2026-01-02T15:04:05Z"), "15m") → parse_time("2026-01-02T15:00:00Z")`,
 		func(_ *frame, s *site, args []any) any {
-			return s.dated(periodAt(s, args, 1).round(args[0].(time.Time)))
+			return s.dated(periodAt(s, args, 1).Round(args[0].(time.Time)))
 		}},
 	{"add_date(time, int, [int], [int]) time",
 		"The time shifted by years, months and days of the calendar in its zone, at the same time of day. A month that is too" +
@@ -93,7 +95,7 @@ add_date(parse_time("2024-02-29T12:00:00Z"), 1, 0, -1) → parse_time("2025-02-2
 			for i, n := range args[1:] {
 				by[i] = n.(int)
 			}
-			t, ok := addDate(args[0].(time.Time), by[0], by[1], by[2])
+			t, ok := calendar.AddDate(args[0].(time.Time), by[0], by[1], by[2])
 			if !ok {
 				s.fail("%s(): the result is not within the years 1 to 9999", s.name)
 			}
@@ -105,9 +107,9 @@ add_date(parse_time("2024-02-29T12:00:00Z"), 1, 0, -1) → parse_time("2025-02-2
 		`time_parts(parse_time("2026-01-02T15:04:05Z")).weekday → 5
 time_parts(in_zone(parse_time("2026-07-01"), "Europe/Zurich")).offset → 7200`,
 		func(_ *frame, _ *site, args []any) any {
-			parts := make(map[string]any, len(timeParts))
-			for _, p := range timeParts {
-				parts[p.name] = p.of(args[0].(time.Time))
+			parts := make(map[string]any, len(calendar.Parts))
+			for _, p := range calendar.Parts {
+				parts[p.Name] = p.Of(args[0].(time.Time))
 			}
 			return parts
 		}},
@@ -123,7 +125,7 @@ date("02.01.2026 15:04", "02.01.2006 15:04", "Europe/Zurich") → date("2026-01-
 		`duration("1h30m") / duration("1m") → 90
 duration("P1DT2H") → duration("26h")`,
 		func(_ *frame, s *site, args []any) any {
-			d, ok := parseDuration(args[0].(string))
+			d, ok := calendar.ParseDuration(args[0].(string))
 			if !ok {
 				s.fail("duration(): %s is not a duration such as 250ms, 1h30m or PT1H30M", s.left(args[0]))
 			}
@@ -132,7 +134,7 @@ duration("P1DT2H") → duration("26h")`,
 	{"format_duration(duration) text",
 		"The duration in ISO 8601. A day has 24 hours.",
 		`format_duration(duration("26h1.5s")) → "P1DT2H1.5S"`,
-		func(_ *frame, _ *site, args []any) any { return formatDuration(args[0].(time.Duration)) }},
+		func(_ *frame, _ *site, args []any) any { return calendar.FormatDuration(args[0].(time.Duration)) }},
 	{"timezone(text) zone",
 		`A time zone by name, such as Europe/Zurich, or by its offset from UTC, such as +02:00.`,
 		`string(now(timezone("UTC")) == now()) != "" → true`,
@@ -162,24 +164,24 @@ func parseTime(f *frame, s *site, args []any) any {
 	var t time.Time
 	var why string
 	if len(args) == 1 {
-		t, why = parseISO(text)
+		t, why = calendar.ParseISO(text)
 	} else {
 		l := s.layoutAt(f, args, 1)
 		readable(s, l)
-		t, why = l.parse(text, s.zoneAt(f, args, 2))
+		t, why = l.Parse(text, s.zoneAt(f, args, 2))
 		form = "this layout"
 	}
 	if why == "" {
 		return s.dated(t)
 	}
 	if s.secret[0] {
-		why = noTime
+		why = calendar.WrittenOtherwise
 	}
 	remedy := ""
 	switch {
-	case why == leapSecond:
+	case why == calendar.LeapSecond:
 		remedy = `replace(text, ":60", ":59") takes the second before it`
-	case why == noTime && len(args) == 1:
+	case why == calendar.WrittenOtherwise && len(args) == 1:
 		remedy = `give its layout: parse_time(text, "%d.%m.%Y")`
 	}
 	s.failFor(remedy, "%s(): %s is not a time in %s: %s", s.name, s.left(text), form, why)

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 var web = builtins{
@@ -28,7 +29,7 @@ url_decode("5%") → error: url_decode(): text "5%" has a % without two hexadeci
 			if err != nil {
 				s.fail("%s(): %s has a %% without two hexadecimal digits", s.name, s.left(args[0]))
 			}
-			return unescaped(text)
+			return value.StringOrBytes(text)
 		}},
 	{"parse_url(text) object",
 		"The parts of a URL: scheme, user, password, host, port, path, query, fragment; those it lacks are left out. The path" +
@@ -82,14 +83,6 @@ func init() {
 	})
 }
 
-// unescaped is textIf of what is a Go string.
-func unescaped(text string) any {
-	if utf8.ValidString(text) {
-		return text
-	}
-	return []byte(text)
-}
-
 func urlEncode(f *frame, s *site, v any) string {
 	if text, ok := v.(string); ok {
 		f.room(s.offset, 3*len(text))
@@ -107,9 +100,9 @@ func parseURL(f *frame, s *site, args []any) any {
 		s.fail("%s(): %s is not a URL", s.name, s.left(text))
 	}
 	parts := map[string]any{}
-	set := func(name, value string) {
-		if value != "" {
-			parts[name] = unescaped(value)
+	set := func(name, part string) {
+		if part != "" {
+			parts[name] = value.StringOrBytes(part)
 		}
 	}
 	if port := u.Port(); port != "" {
@@ -126,7 +119,7 @@ func parseURL(f *frame, s *site, args []any) any {
 	set("fragment", u.Fragment)
 	set("user", u.User.Username())
 	if password, ok := u.User.Password(); ok {
-		parts["password"] = unescaped(password)
+		parts["password"] = value.StringOrBytes(password)
 	}
 	if u.RawQuery != "" {
 		query := parseQuery(f, s, u.RawQuery)
@@ -144,10 +137,10 @@ func parseQuery(f *frame, s *site, text string) map[string]any {
 		if param == "" {
 			continue
 		}
-		name, value, _ := strings.Cut(param, "=")
+		name, content, _ := strings.Cut(param, "=")
 		name, err := url.QueryUnescape(name)
 		if err == nil {
-			value, err = url.QueryUnescape(value)
+			content, err = url.QueryUnescape(content)
 		}
 		if err != nil {
 			s.fail("%s(): %s has a %% without two hexadecimal digits", s.name, s.left(param))
@@ -157,12 +150,12 @@ func parseQuery(f *frame, s *site, text string) map[string]any {
 		}
 		switch was := params[name].(type) {
 		case nil:
-			params[name] = unescaped(value)
+			params[name] = value.StringOrBytes(content)
 		case []any:
-			params[name] = append(was, unescaped(value))
+			params[name] = append(was, value.StringOrBytes(content))
 			f.alloc(s.offset, 2*elementSize)
 		default:
-			params[name] = []any{was, unescaped(value)}
+			params[name] = []any{was, value.StringOrBytes(content)}
 			f.alloc(s.offset, 3*elementSize)
 		}
 	}
@@ -174,11 +167,11 @@ func buildQuery(f *frame, s *site, args []any) any {
 	f.encode(s.offset, params)
 	var b bytes.Buffer
 	add := func(name string, v any) {
-		switch kindOf(v) {
-		case kText, kInt, kFloat, kBig, kBool, kBytes:
+		switch value.KindOf(v) {
+		case value.Text, value.Int, value.Float, value.Big, value.Bool, value.Bytes:
 		default:
 			s.failFor("filter_values(x, # != nil) leaves out what is missing",
-				"%s() needs texts, numbers, true/false or lists of them, but %q is %s", s.name, clip(name), s.left(v))
+				"%s() needs texts, numbers, true/false or lists of them, but %q is %s", s.name, value.Clip(name), s.left(v))
 		}
 		if b.Len() > 0 {
 			b.WriteByte('&')

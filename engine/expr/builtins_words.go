@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 var wording = builtins{
@@ -97,7 +99,7 @@ func padding(f *frame, s *site, args []any) string {
 		return ""
 	}
 	whole := utf8.RuneCountInString(with)
-	times, rest := missing/whole, bytesOf(with, missing%whole)
+	times, rest := missing/whole, value.PrefixLen(with, missing%whole)
 	if times > (f.memoryLeft()-len(text)-rest)/len(with) {
 		f.tooMuch(s.offset)
 	}
@@ -117,10 +119,10 @@ func truncate(_ *frame, s *site, args []any) any {
 	if room < 0 {
 		s.fail("%s() can't make a text of at most %d characters that ends with %d", s.name, most, most-room)
 	}
-	if bytesOf(text, most) == len(text) {
+	if value.PrefixLen(text, most) == len(text) {
 		return text
 	}
-	return text[:bytesOf(text, room)] + ending
+	return text[:value.PrefixLen(text, room)] + ending
 }
 
 func title(f *frame, s *site, args []any) any {

@@ -8,6 +8,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/hints"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // called compiles f(...), where f is none of expr's own.
@@ -29,7 +31,7 @@ func (c *compiler) function(n ast.Node, name string, args []ast.Node) node {
 		return lazy(c, n, s, args)
 	}
 	f := c.find(s, name)
-	nodes, known := make([]node, len(args)), make([]kinds, len(args))
+	nodes, known := make([]node, len(args)), make([]value.Kinds, len(args))
 	for i, a := range args {
 		nodes[i] = c.node(a)
 		known[i] = nodes[i].kinds
@@ -42,7 +44,7 @@ func (c *compiler) function(n ast.Node, name string, args []ast.Node) node {
 	}
 	if f.Bind != nil {
 		bound := *f
-		bound.Call = f.Bind(c.origin.by)
+		bound.Call = f.Bind(c.origin.Decoder)
 		f = &bound
 	}
 	c.foreign = c.foreign || f.foreign()
@@ -61,7 +63,7 @@ func (c *compiler) find(s *site, name string) *function {
 		f, ok = functions[camel[name]]
 	}
 	if !ok {
-		s.failFor(meantFunction(name, c.scopes), "there is no function %s()", name)
+		s.failFor(hints.ForFunction(name, names(c.scopes)), "there is no function %s()", name)
 	}
 	if f.Scope != "" && !slices.Contains(c.scopes, f.Scope) {
 		where := "where there is a " + f.Scope
@@ -94,7 +96,7 @@ func (f *function) invoke(fr *frame, s *site, args []any) any {
 		if err != nil {
 			panic(&failure{err: err, offset: s.offset, msg: fmt.Sprintf("%s(): %s", f.Name, err)})
 		}
-		if b, ok := v.([]byte); ok && f.out() == kBytes {
+		if b, ok := v.([]byte); ok && f.out() == value.Bytes {
 			fr.made(s.offset, b)
 			return b
 		}
@@ -176,13 +178,13 @@ func (c *compiler) get(n ast.Node, s *site, args []ast.Node) node {
 			f.alloc(offset, size*elementSize)
 		})
 	}
-	if key.kinds&(kText|kInt) == 0 {
+	if key.kinds&(value.Text|value.Int) == 0 {
 		s.fail("get() needs a path as text, not %s", s.known(0, key))
 	}
 	if of.path == nil || len(c.loops) > 0 && !key.konst { // a loop would search the document each time
-		return c.binary(n, kAny, of, key, func(v, key any) any {
+		return c.binary(n, value.Any, of, key, func(v, key any) any {
 			for _, k := range pathOf(s, key).Keys() {
-				v = member(v, k)
+				v = value.Member(v, k)
 			}
 			return v
 		})
@@ -190,7 +192,7 @@ func (c *compiler) get(n ast.Node, s *site, args []ast.Node) node {
 	if key.konst {
 		return c.read(n, s.offset, of.path.Append(pathOf(s, key.value).Keys()...))
 	}
-	return c.unary(n, kAny, key, func(f *frame, v any) any {
+	return c.unary(n, value.Any, key, func(f *frame, v any) any {
 		return f.get(s.offset, of.path.Append(pathOf(s, v).Keys()...))
 	})
 }

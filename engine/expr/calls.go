@@ -60,15 +60,15 @@ func (cs Calls) Have(name string) bool {
 
 // record notes a call of a registered function.
 func (c *compiler) record(n ast.Node, f *function, args []node) {
-	offset := c.origin.at(c.offset(n))
+	offset := c.origin.At(c.offset(n))
 	for _, known := range c.noted {
 		if known.Name == f.Name && known.Offset == offset {
 			return // in a < x < b, x is compiled twice
 		}
 	}
-	call := Call{Name: f.Name, Bound: f.Bind != nil, Scopes: c.scopes, Place: c.origin.place, Offset: offset, Args: make([]Arg, len(args))}
+	call := Call{Name: f.Name, Bound: f.Bind != nil, Scopes: c.scopes, Place: c.origin.Place, Offset: offset, Args: make([]Arg, len(args))}
 	for i, a := range args {
-		call.Args[i] = Arg{Const: a.konst, Value: a.value, Secret: a.secret, Offset: c.origin.at(a.offset)}
+		call.Args[i] = Arg{Const: a.konst, Value: a.value, Secret: a.secret, Offset: c.origin.At(a.offset)}
 	}
 	c.noted = append(c.noted, call)
 }

@@ -13,6 +13,10 @@ import (
 	"github.com/expr-lang/expr/conf"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/calendar"
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/hints"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // compiler turns one expression into a program. It walks expr's syntax tree
@@ -21,7 +25,7 @@ import (
 // failure.
 type compiler struct {
 	code     string
-	origin   *origin
+	origin   *codetext.Origin
 	offsets  []int // in bytes, of the characters of code
 	scopes   []string
 	config   *conf.Config   // of expr's parser
@@ -51,23 +55,23 @@ type variable struct {
 }
 
 // compile compiles code; the error is an *Error. Scopes are those whose functions the code may call.
-func compile(code string, o *origin, scopes []string) (*program, error) {
+func compile(code string, o *codetext.Origin, scopes []string) (*program, error) {
 	return compileCode(code, o, scopes, false)
 }
 
 // compilePlain is compile without the shorter ways to a value. Tests compare these with it.
-func compilePlain(code string, o *origin, scopes []string) (*program, error) {
+func compilePlain(code string, o *codetext.Origin, scopes []string) (*program, error) {
 	return compileCode(code, o, scopes, true)
 }
 
-func compileCode(code string, o *origin, scopes []string, plain bool) (p *program, err error) {
+func compileCode(code string, o *codetext.Origin, scopes []string, plain bool) (p *program, err error) {
 	declared()
 	c := &compiler{code: code, origin: o, scopes: scopes, plain: plain, config: newConfig(), slots: map[string]int{}}
 	c.frame = new(frame)
 	c.frame.begin(nil, new(Limits))
 	defer func() {
 		if f := caught(recover()); f != nil {
-			err = o.errorOf(f)
+			err = errorOf(o, f)
 		}
 	}()
 	root := c.node(c.parse())
@@ -176,7 +180,7 @@ func (c *compiler) byteOffset(n int) int {
 
 // secret says whether a placeholder's value is within a node's token.
 func (c *compiler) secret(n ast.Node) bool {
-	return c.origin.hidden(c.offset(n), c.byteOffset(n.Location().To))
+	return c.origin.Hidden(c.offset(n), c.byteOffset(n.Location().To))
 }
 
 // path finds the longest way by constant keys from the document to n.
@@ -219,10 +223,10 @@ func (c *compiler) field(n, root ast.Node, keys []any) node {
 		c.warn(root, fmt.Sprintf("write .%s for the element's field, this.%s for the document's", name, name),
 			"%s in a predicate is the document's field", name)
 	}
-	if remedy := literals[name]; remedy != "" {
+	if remedy := hints.OtherLiterals[name]; remedy != "" {
 		c.warn(root, remedy, "%s is read as a field of the document", name)
 	}
-	if meant := switches[strings.ToLower(name)]; meant != "" && n == root {
+	if meant := hints.Switches[strings.ToLower(name)]; meant != "" && n == root {
 		c.warn(root, fmt.Sprintf("write %s, or this.%s for a field of this name", meant, name),
 			"%s is read as a field of the document", name)
 	}
@@ -234,7 +238,7 @@ func (c *compiler) field(n, root ast.Node, keys []any) node {
 
 func (c *compiler) warn(at ast.Node, remedy, format string, args ...any) {
 	f := &failure{offset: c.offset(at), msg: fmt.Sprintf(format, args...), remedy: remedy}
-	e, ok := c.origin.errorOf(f).(*Error)
+	e, ok := errorOf(c.origin, f).(*Error)
 	again := func(w *Error) bool { return w.Offset == e.Offset }
 	if ok && !slices.ContainsFunc(c.warnings, again) { // in a < x < b, x is compiled twice
 		c.warnings = append(c.warnings, e)
@@ -312,22 +316,22 @@ func (c *compiler) member(n *ast.MemberNode) node {
 	}
 	of, key := c.node(n.Node), c.node(n.Property)
 	s := &site{offset: c.offset(n), name: "[]", secret: [2]bool{key.secret}}
-	if key.kinds&(kText|kInt|kFloat|kNil) == 0 {
+	if key.kinds&(value.Text|value.Int|value.Float|value.Nil) == 0 {
 		s.fail("a key is text and an index a whole number, not %s", key.kinds)
 	}
-	if name, ok := key.value.(string); ok && of.kinds == kTime && timePart(time.Time{}, name) == nil {
+	if name, ok := key.value.(string); ok && of.kinds == value.Time && calendar.Part(time.Time{}, name) == nil {
 		s.failFor("flowd docs time_parts lists its parts", "%s is not a part of a time", s.left(name))
 	}
-	if of.kinds&kText != 0 && key.kinds&(kInt|kFloat) != 0 {
+	if of.kinds&value.Text != 0 && key.kinds&(value.Int|value.Float) != 0 {
 		of = c.charged(n, of, (*frame).characters)
 	}
-	return c.binary(n, kAny, of, key, func(v, key any) any {
+	return c.binary(n, value.Any, of, key, func(v, key any) any {
 		switch k := key.(type) {
 		case nil, string, int:
-			return member(v, key)
+			return value.Member(v, key)
 		case float64:
 			if i := int(k); float64(i) == k {
-				return member(v, i)
+				return value.Member(v, i)
 			}
 		}
 		s.fail("a key is text and an index a whole number, not %s", s.left(key))
@@ -353,10 +357,10 @@ func (c *compiler) slice(n *ast.SliceNode) node {
 	none.SetLocation(n.Location())
 	args := []node{c.node(n.Node), c.node(cmp.Or(n.From, none)), c.node(cmp.Or(n.To, none))}
 	s := &site{offset: c.offset(n), name: "[:]"}
-	if args[0].kinds&(kText|kList|kBytes) == 0 {
+	if args[0].kinds&(value.Text|value.List|value.Bytes) == 0 {
 		s.fail("cannot take a part of %s", args[0].kinds)
 	}
-	return c.call(n, args[0].kinds&(kText|kList|kBytes), args, true, func(f *frame, args []any) any {
+	return c.call(n, args[0].kinds&(value.Text|value.List|value.Bytes), args, true, func(f *frame, args []any) any {
 		if text, ok := args[0].(string); ok {
 			f.characters(s.offset, len(text))
 		}
@@ -372,7 +376,7 @@ func (c *compiler) list(n *ast.ArrayNode) node {
 		elems[i] = c.node(e)
 	}
 	offset := c.offset(n)
-	list := c.literal(n, kList, elems, func(f *frame, args []any) any {
+	list := c.literal(n, value.List, elems, func(f *frame, args []any) any {
 		v := append(make([]any, 0, len(args)), args...)
 		f.made(offset, v)
 		return v
@@ -390,7 +394,7 @@ func (c *compiler) object(n *ast.MapNode) node {
 	for _, p := range n.Pairs {
 		pair := p.(*ast.PairNode)
 		key := c.node(pair.Key)
-		if key.kinds&kText == 0 {
+		if key.kinds&value.Text == 0 {
 			fail(key.offset, "a key is text, not %s", key.kinds)
 		}
 		if key.konst {
@@ -401,7 +405,7 @@ func (c *compiler) object(n *ast.MapNode) node {
 		}
 		args = append(args, key, c.node(pair.Value))
 	}
-	object := c.literal(n, kObject, args, func(f *frame, args []any) any {
+	object := c.literal(n, value.Object, args, func(f *frame, args []any) any {
 		m := make(map[string]any, len(args)/2)
 		for i := 0; i < len(args); i += 2 {
 			key, ok := args[i].(string)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -56,19 +57,19 @@ func decode(d *schema.Decoder, n *schema.Node) *program {
 	if !resolved {
 		return nil // reported; its value would only bring more complaints
 	}
-	coder := newCoder()
+	coder := &codetext.Coder{}
 	for _, p := range pieces {
 		if p.Placeholder {
-			coder.placeholder(p)
+			coder.AddPlaceholder(p)
 		} else {
-			coder.add(p.Text, p.Offset)
+			coder.Add(p.Text, p.Offset)
 		}
 	}
-	o := originOf(d, n, shown, coder.runs)
-	p, err := compile(string(coder.buf), o, scopesOf(d))
+	o := originOf(d, n, shown, coder.Runs)
+	p, err := compile(string(coder.Code), o, scopesOf(d))
 	if err == nil {
 		p.limits = schema.Shared[Limits](d)
-		err = swallowed(shown, string(coder.buf), o)
+		err = swallowed(shown, string(coder.Code), o)
 	}
 	if err != nil {
 		report(d, shown, tailed(n, err), false)

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -104,7 +105,7 @@ func caught(recovered any) *failure {
 }
 
 // errorOf is what a user gets to see of a failure.
-func (o *origin) errorOf(f *failure) error {
+func errorOf(o *codetext.Origin, f *failure) error {
 	if _, ok := errors.AsType[*doc.SyntaxError](f.err); ok {
 		return f.err
 	}
@@ -112,9 +113,9 @@ func (o *origin) errorOf(f *failure) error {
 	if msg == "" && f.err != nil {
 		msg = f.err.Error()
 	}
-	e := &Error{Expr: o.text, Offset: o.at(f.offset), Msg: msg, Remedy: f.remedy, cause: f.err}
-	if o.place.Node != nil {
-		e.Pos = o.place.Node.At(e.Offset)
+	e := &Error{Expr: o.Text, Offset: o.At(f.offset), Msg: msg, Remedy: f.remedy, cause: f.err}
+	if o.Place.Node != nil {
+		e.Pos = o.Place.Node.At(e.Offset)
 	}
 	return e
 }

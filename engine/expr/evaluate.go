@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -18,7 +19,7 @@ func (p *program) text() string {
 	if p == nil {
 		return ""
 	}
-	return p.origin.text
+	return p.origin.Text
 }
 
 // place is where the expression is in a configuration; zero when a program compiled it.
@@ -26,7 +27,7 @@ func (p *program) place() schema.Place {
 	if p == nil {
 		return schema.Place{}
 	}
-	return p.origin.place
+	return p.origin.Place
 }
 
 // allWarnings are remarks about code that is valid but may not do what it looks like.
@@ -47,7 +48,7 @@ func (p *program) allCalls() Calls {
 
 // checkCondition refuses an expression that can't be true or false.
 func (p *program) checkCondition() error {
-	if p.kinds&kBool == 0 {
+	if p.kinds&value.Bool == 0 {
 		return p.error("a condition must be true or false, but this is " + p.kinds.String())
 	}
 	return nil
@@ -58,7 +59,7 @@ func (p *program) checkValue() error {
 	if p.unfit == nil {
 		return nil
 	}
-	return p.origin.errorOf(p.unfit)
+	return errorOf(p.origin, p.unfit)
 }
 
 // evaluate is the value, if a document can contain it.
@@ -88,7 +89,7 @@ func (p *program) fit(v any) (any, error) {
 	}
 	if p.foreign {
 		if f := unfit(p.site.offset, v); f != nil {
-			return nil, p.origin.errorOf(f)
+			return nil, errorOf(p.origin, f)
 		}
 	}
 	return v, nil
@@ -102,7 +103,7 @@ func (p *program) evaluateAny(s Source) (any, error) {
 	if p.path != nil {
 		v, err := s.Document().Get(*p.path)
 		if err != nil {
-			return nil, p.origin.errorOf(&failure{err: err, offset: p.site.offset})
+			return nil, errorOf(p.origin, &failure{err: err, offset: p.site.offset})
 		}
 		return v, nil
 	}
@@ -112,7 +113,7 @@ func (p *program) evaluateAny(s Source) (any, error) {
 		}
 	}
 	v, err := p.run(s)
-	if err == nil && kindOf(v) == kZone {
+	if err == nil && value.KindOf(v) == value.Zone {
 		return nil, p.error("the result is a time zone, which a message can't contain")
 	}
 	return v, err
@@ -120,7 +121,7 @@ func (p *program) evaluateAny(s Source) (any, error) {
 
 // error is an error about the program's value.
 func (p *program) error(msg string) error {
-	return p.origin.errorOf(&failure{offset: p.site.offset, msg: msg})
+	return errorOf(p.origin, &failure{offset: p.site.offset, msg: msg})
 }
 
 // fieldPath is the path of an expression that is nothing but one.
@@ -152,7 +153,7 @@ func (p *program) test(s Source) (bool, error) {
 		return false, errUnset
 	}
 	if p.scalar != nil {
-		if v, ok := p.scalar(s.Document()); ok && v.kind == kBool {
+		if v, ok := p.scalar(s.Document()); ok && v.kind == value.Bool {
 			return v.is(), nil
 		}
 	}

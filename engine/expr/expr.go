@@ -8,6 +8,8 @@ package expr
 
 import (
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -22,7 +24,7 @@ type Value struct{ Expr }
 
 // Compile compiles an expression; scopes are those of scoped functions. The error is an *Error.
 func Compile(src string, scopes ...string) (Expr, error) {
-	p, err := compile(src, &origin{text: src}, scopes)
+	p, err := compile(src, &codetext.Origin{Text: src}, scopes)
 	return Expr{p}, err
 }
 
@@ -108,4 +110,4 @@ func (e *Expr) Encode(s Source, put func(v any) error) error { return e.p.encode
 
 // Order compares two values that Eval gave, as < and > do: two numbers, texts, times or durations. ok is false for all
 // others.
-func Order(a, b any) (c int, ok bool) { return order(a, b) }
+func Order(a, b any) (c int, ok bool) { return value.Order(a, b) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -199,7 +200,7 @@ func (f *frame) encode(offset int, v any) { f.walk(offset, v, len(`0,`), 0) }
 // for each value, and texts by their length, unless that is 0. What is shared
 // counts each time, and the walk itself ends with the budget.
 func (f *frame) walk(offset int, v any, size, depth int) {
-	if depth > maxDepth {
+	if depth > value.MaxDepth {
 		return // whatever goes through values goes no deeper either
 	}
 	switch v := v.(type) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/expr-lang/expr/builtin"
 
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -187,11 +188,11 @@ func (f *function) usage() string {
 }
 
 // out is what the function can return.
-func (f *function) out() kinds {
+func (f *function) out() value.Kinds {
 	if len(f.sigs) == 0 {
-		return kAny
+		return value.Any
 	}
-	var k kinds
+	var k value.Kinds
 	for i := range f.sigs {
 		k |= f.sigs[i].out
 	}
@@ -203,14 +204,14 @@ func (f *function) out() kinds {
 func (f *function) foreign() bool {
 	out := f.out()
 	if f.run == nil { // registered
-		return out&(kBytes|kZone|kList|kObject) != 0
+		return out&(value.Bytes|value.Zone|value.List|value.Object) != 0
 	}
-	return f.holds || out&(kBytes|kZone) != 0 && out&(kList|kObject) == 0
+	return f.holds || out&(value.Bytes|value.Zone) != 0 && out&(value.List|value.Object) == 0
 }
 
 // accept checks what is known about arguments; describe says in words what
 // argument i is.
-func (f *function) accept(offset int, args []kinds, describe func(i int) string) {
+func (f *function) accept(offset int, args []value.Kinds, describe func(i int) string) {
 	if len(f.sigs) == 0 {
 		return
 	}
@@ -233,22 +234,22 @@ func (f *function) accept(offset int, args []kinds, describe func(i int) string)
 		failFor(offset, f.Usage, "%s() takes %s, not %d", f.Name, f.sigs[0].count(), len(args))
 	}
 	want := f.sigs[best].param(bad)
-	if args[bad] == kBig && want&(kInt|kFloat) != 0 {
+	if args[bad] == value.Big && want&(value.Int|value.Float) != 0 {
 		failFor(offset, largeIntegers, "%s() cannot use %s", f.Name, describe(bad))
 	}
 	remedy := ""
-	if args[bad] == kNil {
+	if args[bad] == value.Nil {
 		remedy = ifMissing
 	}
 	failFor(offset, remedy, "%s() needs %s, not %s", f.Name, want, describe(bad))
 }
 
 // misfit is the first argument that can't be right, or -1.
-func (s *signature) misfit(args []kinds) int {
+func (s *signature) misfit(args []value.Kinds) int {
 	for i, k := range args {
 		want := s.param(i)
-		if want&kInt != 0 {
-			want |= kFloat // a whole float will do; the value is checked on each call
+		if want&value.Int != 0 {
+			want |= value.Float // a whole float will do; the value is checked on each call
 		}
 		if want&k == 0 {
 			return i
@@ -268,9 +269,9 @@ func (f *function) check(s *site, args []any) {
 	if len(f.sigs) == 0 {
 		return
 	}
-	known := make([]kinds, len(args))
+	known := make([]value.Kinds, len(args))
 	for i, a := range args {
-		known[i] = kindOf(a)
+		known[i] = value.KindOf(a)
 	}
 	f.accept(s.offset, known, func(i int) string { return s.show(0, args[i]) })
 	s.fail("%s() needs a whole number", f.Name)
@@ -282,11 +283,11 @@ func (s *signature) admit(args []any) bool {
 	}
 	for i, a := range args {
 		want := s.param(i)
-		if kindOf(a)&want != 0 {
+		if value.KindOf(a)&want != 0 {
 			continue
 		}
 		whole, ok := a.(float64)
-		if want&kInt == 0 || !ok || whole != math.Trunc(whole) || math.Abs(whole) >= 1<<62 {
+		if want&value.Int == 0 || !ok || whole != math.Trunc(whole) || math.Abs(whole) >= 1<<62 {
 			return false
 		}
 		args[i] = int(whole)

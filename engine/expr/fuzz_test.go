@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -110,7 +112,7 @@ func outcome(t rapid.TB, p *program, m *message) string {
 	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
 		t.Errorf("got %v", f)
 	}
-	if kindOf(v) == kAny {
+	if value.KindOf(v) == value.Any {
 		t.Errorf("got a %T", v)
 	}
 	key, err := e.p.append(nil, v, appendKey)
@@ -135,7 +137,7 @@ func FuzzTemplate(f *testing.F) {
 		// A placeholder's value is never code, wherever it stands.
 		pieces := []schema.Piece{{Text: "a/"}, {Text: value, Offset: 2, Placeholder: true},
 			{Text: "/$(name)", Offset: 4}}
-		compiled, errs := parseTemplate(pieces, &origin{text: "a/${X}/$(name)"}, nil)
+		compiled, errs := parseTemplate(pieces, &codetext.Origin{Text: "a/${X}/$(name)"}, nil)
 		if len(errs) > 0 {
 			if len(value) < maxSource-100 {
 				t.Fatal(errs)
@@ -160,24 +162,24 @@ func FuzzPlaceholder(f *testing.F) {
 			return
 		}
 		for _, quotes := range []string{`"`, `'`, "`"} {
-			c := newCoder()
-			c.add(quotes, 0)
-			c.placeholder(schema.Piece{Text: value, Offset: 1, Placeholder: true})
-			c.add(quotes, 5)
-			p, err := compile(string(c.buf), &origin{text: quotes + "${X}" + quotes, runs: c.runs}, nil)
+			c := &codetext.Coder{}
+			c.Add(quotes, 0)
+			c.AddPlaceholder(schema.Piece{Text: value, Offset: 1, Placeholder: true})
+			c.Add(quotes, 5)
+			p, err := compile(string(c.Code), &codetext.Origin{Text: quotes + "${X}" + quotes, Runs: c.Runs}, nil)
 			if err != nil {
-				t.Fatalf("in %s: %q: %v", quotes, c.buf, err)
+				t.Fatalf("in %s: %q: %v", quotes, c.Code, err)
 			}
 			e := Expr{p}
 			if got, err := e.Eval(msg(`{}`)); got != value || err != nil {
 				t.Errorf("in %s: got %q, %v, want %q", quotes, got, err, value)
 			}
 		}
-		c := newCoder()
-		c.placeholder(schema.Piece{Text: value, Placeholder: true})
-		p, err := compile(string(c.buf), &origin{text: "${X}", runs: c.runs}, nil)
+		c := &codetext.Coder{}
+		c.AddPlaceholder(schema.Piece{Text: value, Placeholder: true})
+		p, err := compile(string(c.Code), &codetext.Origin{Text: "${X}", Runs: c.Runs}, nil)
 		if err == nil && !p.konst {
-			t.Errorf("%q became code: %s", value, c.buf)
+			t.Errorf("%q became code: %s", value, c.Code)
 		}
 	})
 }

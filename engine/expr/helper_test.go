@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
 )
 
 // message is a Source that is nothing but a document.
@@ -58,9 +59,9 @@ func evalOnce(src string, m *message, plain bool) (any, error) {
 // compileWith compiles src, with the shorter ways to its value or, if plain, without.
 func compileWith(src string, plain bool, scopes ...string) (*program, error) {
 	if plain {
-		return compilePlain(src, &origin{text: src}, scopes)
+		return compilePlain(src, &codetext.Origin{Text: src}, scopes)
 	}
-	return compile(src, &origin{text: src}, scopes)
+	return compile(src, &codetext.Origin{Text: src}, scopes)
 }
 
 func errorText(err error) string {

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/ohler55/ojg/jp"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 func init() {
@@ -27,7 +29,7 @@ func init() {
 	})
 }
 
-var _ = inRole("json_path", kText, func(s *site, v any) any { return compileJSONPath(s, v.(string)) })
+var _ = inRole("json_path", value.Text, func(s *site, v any) any { return compileJSONPath(s, v.(string)) })
 
 // jsonPath is a compiled JSONPath.
 type jsonPath struct {
@@ -106,7 +108,7 @@ func (q *jsonPath) find(f *frame, s *site, v any) (found []any) {
 // sizeOf is how many values there are in v, with itself.
 func sizeOf(v any, depth int) int {
 	n := 1
-	if depth > maxDepth {
+	if depth > value.MaxDepth {
 		return n
 	}
 	switch v := v.(type) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // jwtChecks is what the claims of a token have to be, beside their times.
@@ -15,11 +16,11 @@ type jwtChecks struct {
 }
 
 // The role of what to check.
-var _ = inRole("jwt_checks", kObject, func(s *site, v any) any { return jwtChecksOf(s, v) })
+var _ = inRole("jwt_checks", value.Object, func(s *site, v any) any { return jwtChecksOf(s, v) })
 
 func jwtChecksOf(s *site, v any) (c jwtChecks) {
 	options := v.(map[string]any)
-	for _, name := range inOrder(options) {
+	for _, name := range value.SortedKeys(options) {
 		ok := false
 		switch v := options[name]; name {
 		case "issuer":
@@ -30,7 +31,7 @@ func jwtChecksOf(s *site, v any) (c jwtChecks) {
 			c.leeway, ok = v.(time.Duration)
 			ok = ok && c.leeway >= 0
 		default:
-			s.fail("%s() checks issuer and audience, with a leeway, not %s", s.name, clip(name))
+			s.fail("%s() checks issuer and audience, with a leeway, not %s", s.name, value.Clip(name))
 		}
 		switch {
 		case !ok && name == "leeway":

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // jwtNames are the algorithms that tokens may have: none is not among them.
@@ -18,9 +20,9 @@ var jwtNames = []string{"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "P
 
 // The roles of algorithms, and of keys, which site.jwtKey prepares: they have to fit.
 var (
-	_ = inRole("jwt_algorithm", kText, func(s *site, v any) any { return methodsOf(s, v) })
-	_ = inRole("jwt_algorithms", kText|kList, func(s *site, v any) any { return methodsOf(s, v) })
-	_ = inRole("jwt_key", kText|kBytes, func(*site, any) any { return nil })
+	_ = inRole("jwt_algorithm", value.Text, func(s *site, v any) any { return methodsOf(s, v) })
+	_ = inRole("jwt_algorithms", value.Text|value.List, func(s *site, v any) any { return methodsOf(s, v) })
+	_ = inRole("jwt_key", value.Text|value.Bytes, func(*site, any) any { return nil })
 )
 
 // methodsOf are algorithms by their names, which take the same kind of key: a public key must not pass for a secret.
@@ -98,11 +100,11 @@ func (f *frame) jwtKey(s *site, methods []jwt.SigningMethod, v any, signing bool
 		return jwtKeyOf(s, methods, text, signing)
 	}
 	id := keyID{sha256.Sum256(text), kind, signing}
-	key, ok := jwtKeys.get(id)
+	key, ok := jwtKeys.Get(id)
 	if !ok {
 		f.step(s.offset, 10_000+len(text)*8)
 		key = jwtKeyOf(s, methods, text, signing)
-		jwtKeys.put(id, key)
+		jwtKeys.Put(id, key)
 	}
 	key.mustFit(s, methods)
 	return key

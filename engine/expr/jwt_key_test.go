@@ -215,21 +215,6 @@ func TestKeysThatAreRefused(t *testing.T) {
 	})
 }
 
-// Keys of messages are kept, but never more than so many.
-func TestKeysOfMessagesAreBounded(t *testing.T) {
-	_, public, _ := keysFor(t, "EdDSA")
-	e := MustCompile(`try(jwt_verify("eyJhbGciOiJFZERTQSJ9.e30.AA", public + string(n), "EdDSA"), 0)`)
-	for n := range 2 * maxKeys {
-		payload, _ := doc.Append(nil, map[string]any{"public": public, "n": n})
-		if v, err := e.Eval(msg(string(payload))); v != 0 || err != nil {
-			t.Fatalf("got %v, %v", v, err)
-		}
-		if n := len(jwtKeys.by); n == 0 || n > maxKeys {
-			t.Fatalf("%d keys are kept, want 1 to %d", n, maxKeys)
-		}
-	}
-}
-
 // FuzzPEM reads whatever is given as a key.
 func FuzzPEM(f *testing.F) {
 	for _, alg := range []string{"ES256", "EdDSA", "RS256"} {

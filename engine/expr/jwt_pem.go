@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"strings"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/memo"
 )
 
 // parsePEM is the first key in a text of PEM; why says what is wrong.
@@ -64,7 +66,7 @@ func parseBlock(block *pem.Block) (key any, err error) {
 const maxKeys = 256
 
 // jwtKeys are keys that messages bring.
-var jwtKeys = kept[keyID, jwtKey]{most: maxKeys}
+var jwtKeys = memo.Map[keyID, jwtKey]{Most: maxKeys}
 
 type keyID struct {
 	text    [sha256.Size]byte

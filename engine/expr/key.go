@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // appendKey appends a canonical text of the value, which is equal for equal values, and only for those. ok is false for nil.
@@ -39,7 +40,7 @@ func (p *program) peekKey(dst []byte, s Source) (key []byte, ok bool) {
 
 // appendBody appends the value as a payload: text as it is, anything else as JSON.
 func (p *program) appendBody(dst []byte, s Source) ([]byte, error) {
-	if p != nil && p.write != nil && p.kinds&^(kObject|kList) == 0 {
+	if p != nil && p.write != nil && p.kinds&^(value.Object|value.List) == 0 {
 		f := newFrame(s, p.limits)
 		out, ok := p.writeTo(f, dst)
 		f.release()
@@ -58,7 +59,7 @@ func (p *program) appendBody(dst []byte, s Source) ([]byte, error) {
 func (p *program) append(dst []byte, v any, form func(*site, []byte, any) []byte) (out []byte, err error) {
 	defer func() {
 		if f := caught(recover()); f != nil {
-			out, err = dst, p.origin.errorOf(f)
+			out, err = dst, errorOf(p.origin, f)
 		}
 	}()
 	return form(p.site, dst, v), nil

@@ -1,17 +1,21 @@
 package expr
 
-import "github.com/expr-lang/expr/ast"
+import (
+	"github.com/expr-lang/expr/ast"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
+)
 
 // truth is x as a condition: what is neither true nor false fails.
 func (c *compiler) truth(x node) node {
-	if x.kinds == kBool {
+	if x.kinds == value.Bool {
 		return x
 	}
-	if x.kinds&kBool == 0 {
+	if x.kinds&value.Bool == 0 {
 		fail(x.offset, "a condition must be true or false, but this is %s", x.kinds)
 	}
 	s := &site{offset: x.offset, secret: [2]bool{x.secret}}
-	t := c.unary(x.at, kBool, x, func(_ *frame, v any) any {
+	t := c.unary(x.at, value.Bool, x, func(_ *frame, v any) any {
 		if _, ok := v.(bool); !ok {
 			remedy := ""
 			if v == nil {
@@ -36,7 +40,7 @@ func (c *compiler) logic(n *ast.BinaryNode) node {
 		return r
 	}
 	return node{
-		at: n, kinds: kBool, offset: c.offset(n),
+		at: n, kinds: value.Bool, offset: c.offset(n),
 		scalar: logicScalar(or, l.scalar, r.scalar),
 		eval: func(f *frame) any {
 			if l.eval(f) == or {
@@ -57,7 +61,7 @@ func (c *compiler) coalesce(n *ast.BinaryNode) node {
 		return l
 	}
 	v := node{
-		at: n, kinds: l.kinds&^kNil | r.kinds, offset: l.offset, secret: l.secret || r.secret,
+		at: n, kinds: l.kinds&^value.Nil | r.kinds, offset: l.offset, secret: l.secret || r.secret,
 		scalar: coalesceScalar(l.scalar, r.scalar),
 		write:  coalesceWrite(l, r),
 		eval: func(f *frame) any {
@@ -67,7 +71,7 @@ func (c *compiler) coalesce(n *ast.BinaryNode) node {
 			return r.eval(f)
 		},
 	}
-	if l.kinds&kNil == 0 {
+	if l.kinds&value.Nil == 0 {
 		v.kinds = l.kinds
 	}
 	return v

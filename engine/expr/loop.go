@@ -7,17 +7,18 @@ import (
 	"github.com/expr-lang/expr/ast"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // loop is a function that evaluates its second argument, the body, for each element of its first.
 type loop struct {
 	usage, doc, example string
 
-	form  string // the function of expr's parser that takes arguments of the same form; "": the one of this name
-	of    kinds  // what it goes through
-	truth bool   // the body must be true or false
-	makes int    // bytes of the result for each element
-	out   kinds
+	form  string      // the function of expr's parser that takes arguments of the same form; "": the one of this name
+	of    value.Kinds // what it goes through
+	truth bool        // the body must be true or false
+	makes int         // bytes of the result for each element
+	out   value.Kinds
 	run   func(f *frame, s *site, in any, b body, third []any) any
 
 	// write makes the shorter way to the text of what is made of a value at a path, whose body has one; or nil.
@@ -81,15 +82,15 @@ func (b body) of(f *frame, key string, v any, index int) any {
 // parts are the names of what a loop is at, beside its element, and the loops that have them; none: all.
 var parts = map[string]struct {
 	loops []string
-	kinds kinds
+	kinds value.Kinds
 	read  func(e *element, f *frame) any
 }{
-	"":      {nil, kAny, (*element).read},
-	"index": {nil, kInt, func(e *element, _ *frame) any { return e.index }},
-	"acc":   {[]string{"reduce"}, kAny, func(e *element, _ *frame) any { return e.acc }},
-	"key": {[]string{"walk", "map_values", "map_keys", "filter_values"}, kText | kNil,
+	"":      {nil, value.Any, (*element).read},
+	"index": {nil, value.Int, func(e *element, _ *frame) any { return e.index }},
+	"acc":   {[]string{"reduce"}, value.Any, func(e *element, _ *frame) any { return e.acc }},
+	"key": {[]string{"walk", "map_values", "map_keys", "filter_values"}, value.Text | value.Nil,
 		func(e *element, _ *frame) any { return e.key }},
-	"path": {[]string{"walk"}, kText, func(e *element, _ *frame) any { return pathText(e.path) }},
+	"path": {[]string{"walk"}, value.Text, func(e *element, _ *frame) any { return value.PathText(e.path) }},
 }
 
 // around is a loop that the present node is in the body of.
@@ -155,7 +156,7 @@ func walkWrite(s *site, p doc.Path, b body) writeFunc {
 func (c *compiler) elements(n ast.Node, s *site, l *loop, in node) node {
 	s.secret[0] = in.secret
 	what := "a " + l.of.String()
-	if l.of == kObject {
+	if l.of == value.Object {
 		what = "an object"
 	}
 	if in.kinds&l.of == 0 {
@@ -170,11 +171,11 @@ func (c *compiler) elements(n ast.Node, s *site, l *loop, in node) node {
 		case map[string]any:
 			size = len(v)
 		}
-		if kindOf(v)&l.of == 0 {
+		if value.KindOf(v)&l.of == 0 {
 			remedy := ""
 			if v == nil {
-				remedy = map[kinds]string{kList: "write ?? [] for a list that may be missing",
-					kObject: "write ?? {} for an object that may be missing"}[l.of]
+				remedy = map[value.Kinds]string{value.List: "write ?? [] for a list that may be missing",
+					value.Object: "write ?? {} for an object that may be missing"}[l.of]
 			}
 			s.failFor(remedy, "%s() needs %s, not %s", s.name, what, s.left(v))
 		}

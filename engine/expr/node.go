@@ -4,6 +4,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // node is a part of an expression, compiled: a closure that gives its value, and shorter ways to some of what is asked
@@ -15,9 +16,9 @@ type node struct {
 	write  writeFunc
 	raw    writeFunc // of text or bytes: as they are
 
-	kinds  kinds // what its value can be
-	offset int   // in the code, where errors about its value point
-	secret bool  // its value is from a placeholder
+	kinds  value.Kinds // what its value can be
+	offset int         // in the code, where errors about its value point
+	secret bool        // its value is from a placeholder
 	konst  bool
 	value  any       // of a constant
 	path   *doc.Path // of a node that is nothing but a path
@@ -32,7 +33,7 @@ func (c *compiler) constant(at ast.Node, v any) node {
 		at:     at,
 		eval:   func(*frame) any { return v },
 		scalar: constantScalar(v),
-		kinds:  kindOf(v),
+		kinds:  value.KindOf(v),
 		offset: c.offset(at),
 		secret: c.secret(at),
 		konst:  true,
@@ -62,7 +63,7 @@ func unfitIn(elems []node) *failure {
 }
 
 // unary is a function of one value and the frame.
-func (c *compiler) unary(at ast.Node, out kinds, x node, fn func(f *frame, v any) any) node {
+func (c *compiler) unary(at ast.Node, out value.Kinds, x node, fn func(f *frame, v any) any) node {
 	if x.konst && !c.trying {
 		return c.folded(at, fn(c.frame, x.value), x)
 	}
@@ -73,7 +74,7 @@ func (c *compiler) unary(at ast.Node, out kinds, x node, fn func(f *frame, v any
 }
 
 // binary is a function of two values.
-func (c *compiler) binary(at ast.Node, out kinds, l, r node, fn func(a, b any) any) node {
+func (c *compiler) binary(at ast.Node, out value.Kinds, l, r node, fn func(a, b any) any) node {
 	if l.konst && r.konst && !c.trying {
 		return c.folded(at, fn(l.value, r.value), l, r)
 	}
@@ -87,7 +88,7 @@ func (c *compiler) binary(at ast.Node, out kinds, l, r node, fn func(a, b any) a
 }
 
 // call is a function of any number of values, which it must not keep.
-func (c *compiler) call(at ast.Node, out kinds, args []node, pure bool, fn func(f *frame, args []any) any) node {
+func (c *compiler) call(at ast.Node, out value.Kinds, args []node, pure bool, fn func(f *frame, args []any) any) node {
 	konst, secret := pure && !c.trying, false
 	values := make([]any, len(args))
 	for i, a := range args {
@@ -114,7 +115,7 @@ func (c *compiler) call(at ast.Node, out kinds, args []node, pure bool, fn func(
 }
 
 // literal is call for what can't fail with constants: they are done at load within try(), too.
-func (c *compiler) literal(at ast.Node, out kinds, args []node, fn func(f *frame, args []any) any) node {
+func (c *compiler) literal(at ast.Node, out value.Kinds, args []node, fn func(f *frame, args []any) any) node {
 	was := c.trying
 	c.trying = false
 	v := c.call(at, out, args, true, fn)
@@ -147,7 +148,7 @@ func (c *compiler) read(at ast.Node, offset int, p doc.Path) node {
 		eval:   fn,
 		scalar: func(d *doc.Doc) (scalar, bool) { return readScalar(d, p) },
 		write:  readWrite(offset, p),
-		kinds:  kField,
+		kinds:  value.InDocument,
 		offset: offset,
 		path:   &p,
 	}

@@ -6,22 +6,24 @@ import (
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // binaryOps are the operators of two values, except logic, ??, matches and ranges.
 var binaryOps = map[string]struct {
-	types []combo
+	types value.Operands
 	run   func(s *site, a, b any) any
 	weigh int // the operand that its time grows with: 0 none, 1 left, 2 right, 3 the shorter
 }{
-	"==": {equalTypes, func(s *site, a, b any) any { return s.equal(a, b) }, 3},
-	"!=": {equalTypes, func(s *site, a, b any) any { return !s.equal(a, b) }, 3},
-	"<":  {orderTypes, func(s *site, a, b any) any { return s.order(a, b) < 0 }, 3},
-	"<=": {orderTypes, func(s *site, a, b any) any { return s.order(a, b) <= 0 }, 3},
-	">":  {orderTypes, func(s *site, a, b any) any { return s.order(a, b) > 0 }, 3},
-	">=": {orderTypes, func(s *site, a, b any) any { return s.order(a, b) >= 0 }, 3},
-	"in": {inTypes, func(s *site, a, b any) any {
-		is, ok := in(a, b)
+	"==": {value.EqualTypes, func(s *site, a, b any) any { return s.equal(a, b) }, 3},
+	"!=": {value.EqualTypes, func(s *site, a, b any) any { return !s.equal(a, b) }, 3},
+	"<":  {value.OrderTypes, func(s *site, a, b any) any { return s.order(a, b) < 0 }, 3},
+	"<=": {value.OrderTypes, func(s *site, a, b any) any { return s.order(a, b) <= 0 }, 3},
+	">":  {value.OrderTypes, func(s *site, a, b any) any { return s.order(a, b) > 0 }, 3},
+	">=": {value.OrderTypes, func(s *site, a, b any) any { return s.order(a, b) >= 0 }, 3},
+	"in": {value.InTypes, func(s *site, a, b any) any {
+		is, ok := value.IsIn(a, b)
 		if list, isList := b.([]any); !ok && isList {
 			s.fail("cannot look for %s in a list of %s", s.left(a), kindsIn(list))
 		}
@@ -42,7 +44,7 @@ var binaryOps = map[string]struct {
 	"^":          {powerTypes, power, 0},
 }
 
-var textTypes = []combo{{kText, kText, kBool}}
+var textTypes = value.Operands{{value.Text, value.Text, value.Bool}}
 
 func textOp(is func(s, part string) bool) func(s *site, a, b any) any {
 	return func(s *site, a, b any) any {
@@ -56,7 +58,7 @@ func textOp(is func(s, part string) bool) func(s *site, a, b any) any {
 }
 
 func (s *site) equal(a, b any) bool {
-	eq, ok := equal(a, b)
+	eq, ok := value.Equal(a, b)
 	if !ok {
 		s.mismatch(a, b)
 	}
@@ -64,7 +66,7 @@ func (s *site) equal(a, b any) bool {
 }
 
 func (s *site) order(a, b any) int {
-	c, ok := order(a, b)
+	c, ok := value.Order(a, b)
 	if !ok {
 		s.mismatch(a, b)
 	}
@@ -89,7 +91,7 @@ func (c *compiler) operator(n *ast.BinaryNode) node {
 	}
 	l, r := c.node(n.Left), c.node(n.Right)
 	s := &site{offset: c.offset(n), name: n.Operator, secret: [2]bool{l.secret, r.secret}}
-	out := result(op.types, l.kinds, r.kinds)
+	out := op.types.Result(l.kinds, r.kinds)
 	if out == 0 && negated(n.Left) {
 		s.failFor("put brackets around what is negated: not (a > b)", "%s",
 			s.sentence(s.known(0, l), s.known(1, r)))
@@ -106,7 +108,7 @@ func (c *compiler) operator(n *ast.BinaryNode) node {
 	case n.Operator == "in" && !l.konst:
 		elements, _ := r.value.([]any)
 		x = c.stepped(n, l, len(elements))
-	case n.Operator == "+" && out&kText != 0:
+	case n.Operator == "+" && out&value.Text != 0:
 		x, y = c.added(n, l, r), c.added(n, r, l)
 	}
 	run, short := func(a, b any) any { return op.run(s, a, b) }, operationOf(n.Operator, l, r)
@@ -137,16 +139,16 @@ func negated(n ast.Node) bool {
 }
 
 // kindsIn are the kinds of a list's elements.
-func kindsIn(list []any) kinds {
-	var k kinds
+func kindsIn(list []any) value.Kinds {
+	var k value.Kinds
 	for _, v := range list {
-		k |= kindOf(v)
+		k |= value.KindOf(v)
 	}
 	return k
 }
 
 // fixed says whether values have a size that no message chooses.
-func fixed(n node) bool { return n.kinds&(kText|kBig|kList|kObject) == 0 }
+func fixed(n node) bool { return n.kinds&(value.Text|value.Big|value.List|value.Object) == 0 }
 
 // weighed charges for the size of a value that an operation goes through.
 func (c *compiler) weighed(at ast.Node, n node) node {
@@ -172,7 +174,7 @@ func (c *compiler) stepped(at ast.Node, n node, steps int) node {
 // added charges for a text that another is added to, before they are copied. A constant is charged for with the other:
 // one may be as large as the budget at load.
 func (c *compiler) added(at ast.Node, n, other node) node {
-	if n.konst || n.kinds&kText == 0 {
+	if n.konst || n.kinds&value.Text == 0 {
 		return n
 	}
 	constant, _ := other.value.(string)
@@ -206,13 +208,13 @@ func (c *compiler) prefix(n *ast.UnaryNode) node {
 	s := &site{offset: c.offset(n), name: n.Operator, secret: [2]bool{x.secret}}
 	if negated(n) {
 		x = c.truth(x)
-		not := c.unary(n, kBool, x, func(_ *frame, v any) any { return !v.(bool) })
+		not := c.unary(n, value.Bool, x, func(_ *frame, v any) any { return !v.(bool) })
 		if !not.konst {
 			not.scalar = x.scalar.then(scalar.not)
 		}
 		return not
 	}
-	out := x.kinds & (kInt | kFloat | kDuration)
+	out := x.kinds & (value.Int | value.Float | value.Duration)
 	if out == 0 {
 		s.fail("cannot use %s on %s", s.name, s.known(0, x))
 	}
@@ -230,12 +232,12 @@ func (c *compiler) prefix(n *ast.UnaryNode) node {
 func (c *compiler) span(n *ast.BinaryNode) node {
 	l, r := c.node(n.Left), c.node(n.Right)
 	s := &site{offset: c.offset(n), name: "..", secret: [2]bool{l.secret, r.secret}}
-	if l.kinds&(kInt|kFloat) == 0 || r.kinds&(kInt|kFloat) == 0 {
+	if l.kinds&(value.Int|value.Float) == 0 || r.kinds&(value.Int|value.Float) == 0 {
 		s.clash(l.kinds, r.kinds, s.known(0, l), s.known(1, r))
 	}
-	return c.call(n, kList, []node{l, r}, true, func(f *frame, args []any) any {
-		from, ok := wholeOf(args[0])
-		to, ok2 := wholeOf(args[1])
+	return c.call(n, value.List, []node{l, r}, true, func(f *frame, args []any) any {
+		from, ok := value.AsWhole(args[0])
+		to, ok2 := value.AsWhole(args[1])
 		if !ok || !ok2 {
 			return s.mismatch(args[0], args[1])
 		}
@@ -266,8 +268,8 @@ func cut(s *site, v, from, to any) any {
 		if n == len(v) {
 			return v[a:b]
 		}
-		v = v[bytesOf(v, a):]
-		return v[:bytesOf(v, b-a)]
+		v = v[value.PrefixLen(v, a):]
+		return v[:value.PrefixLen(v, b-a)]
 	case []any:
 		a, b := bounds(s, len(v), from, to)
 		return v[a:b:b]

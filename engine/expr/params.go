@@ -3,6 +3,7 @@ package expr
 import (
 	"strings"
 
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -38,22 +39,22 @@ type splicer struct {
 
 	text   []byte
 	pieces []schema.Piece
-	spots  []run // where text is from; code is an offset in it
-	scan   scanner
+	spots  []codetext.Run // where text is from; code is an offset in it
+	scan   codetext.Scanner
 	inCode bool // of a template
 }
 
 // place is where a byte of the text is in the file.
 func (s *splicer) place(i int) schema.Pos {
-	o := origin{text: s.source.Text, runs: s.spots}
-	return s.source.At(o.at(i))
+	o := codetext.Origin{Text: s.source.Text, Runs: s.spots}
+	return s.source.At(o.At(i))
 }
 
 // add adds a piece; then says whether what follows would run into it.
 func (s *splicer) add(p schema.Piece, then bool) error {
-	s.spots = append(s.spots, run{code: len(s.text), text: p.Offset, value: p.Placeholder})
+	s.spots = append(s.spots, codetext.Run{Code: len(s.text), Text: p.Offset, Value: p.Placeholder})
 	code := s.inCode || !s.template
-	between := code && !s.scan.plain()
+	between := code && !s.scan.Plain()
 	switch {
 	case !p.Placeholder:
 		s.put(p, p.Text)
@@ -72,7 +73,7 @@ func (s *splicer) add(p schema.Piece, then bool) error {
 		s.put(p, s.reads(p, code))
 	default:
 		s.code(p, then, s.alone)
-		s.scan.last = 'a'
+		s.scan.Last = 'a'
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func (s *splicer) code(p schema.Piece, then, alone bool) {
 		case !part.Placeholder:
 			s.literal(part.Text)
 			for k := range len(part.Text) {
-				s.scan.next(part.Text[k])
+				s.scan.Next(part.Text[k])
 			}
 		case part.Code != nil:
 			s.code(part, i+1 < len(p.Code) && begins(p.Code[i+1].Text), false)
@@ -112,7 +113,7 @@ func (s *splicer) code(p schema.Piece, then, alone bool) {
 	}
 	if !alone && strings.Contains(p.Text, "//") { // its comment ends there
 		s.literal("\n")
-		s.scan.next('\n')
+		s.scan.Next('\n')
 	}
 }
 
@@ -131,26 +132,26 @@ func (s *splicer) reads(p schema.Piece, code bool) string {
 		return p.Source
 	case !code:
 		return strings.ReplaceAll(p.Text, "$(", "$$(")
-	case s.scan.quote != 0:
-		return string(appendEscaped(nil, p.Text, s.scan.quote))
+	case s.scan.Quote != 0:
+		return string(codetext.AppendEscaped(nil, p.Text, s.scan.Quote))
 	case p.Quoted:
-		return quoted(p.Text)
+		return codetext.Quote(p.Text)
 	}
-	return literal(p.Text)
+	return codetext.Literal(p.Text)
 }
 
 // follow keeps track of quotes, comments and the code of a template in literal text.
 func (s *splicer) follow(text string) {
 	for i := 0; i < len(text); i++ {
 		switch rest := text[i:]; {
-		case !s.template || s.inCode && (rest[0] != ')' || s.scan.depth > 0 || !s.scan.plain()):
-			s.scan.next(rest[0])
+		case !s.template || s.inCode && (rest[0] != ')' || s.scan.Depth > 0 || !s.scan.Plain()):
+			s.scan.Next(rest[0])
 		case s.inCode:
 			s.inCode = false
 		case strings.HasPrefix(rest, "$$("):
 			i += 2
 		case strings.HasPrefix(rest, "$("):
-			s.inCode, s.scan = true, scanner{}
+			s.inCode, s.scan = true, codetext.Scanner{}
 			i++
 		}
 	}
@@ -198,8 +199,8 @@ func codeOf(d *schema.Decoder, n *schema.Node, template bool) (*schema.Node, []s
 }
 
 // originOf is the origin of code that was read from n and is shown as another.
-func originOf(d *schema.Decoder, n, shown *schema.Node, runs []run) *origin {
-	o := &origin{text: shown.Text, place: d.Place(n), by: d, runs: runs}
-	o.place.Node = shown
+func originOf(d *schema.Decoder, n, shown *schema.Node, runs []codetext.Run) *codetext.Origin {
+	o := &codetext.Origin{Text: shown.Text, Place: d.Place(n), Decoder: d, Runs: runs}
+	o.Place.Node = shown
 	return o
 }

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
@@ -14,6 +12,11 @@ import (
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/parser/lexer"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/hints"
+	"github.com/flowd-io/flowd/engine/expr/internal/memo"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // parse turns code into expr's syntax tree. It looks at length and nesting
@@ -118,15 +121,10 @@ func parseTree(code string, config *conf.Config) (tree *parser.Tree, err error) 
 // Regular expressions for complaints are compiled with the first one.
 var (
 	// unexpected is how expr's parser complains about most things.
-	unexpected = lazily(`(?s)^(.*)\bunexpected token (\w+)(?:\("(.*)"\))?`)
-	badLiteral = lazily(`^(?:invalid \w+ literal: .*parsing|bad number syntax:) ("[^"]*")`)
-	badInteger = lazily(`^invalid integer literal: .*parsing "(\d+)"`)
+	unexpected = memo.Regexp(`(?s)^(.*)\bunexpected token (\w+)(?:\("(.*)"\))?`)
+	badLiteral = memo.Regexp(`^(?:invalid \w+ literal: .*parsing|bad number syntax:) ("[^"]*")`)
+	badInteger = memo.Regexp(`^invalid integer literal: .*parsing "(\d+)"`)
 )
-
-// lazily is a regular expression that is compiled when it is first asked for.
-func lazily(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
 
 // reject ends the compilation with expr's complaint in plain words.
 func (c *compiler) reject(err error) {
@@ -145,11 +143,11 @@ func (c *compiler) reject(err error) {
 		if token == "." || token == "#" {
 			c.calls(code[:offset])
 		}
-		msg, remedy = fmt.Sprintf("unexpected %s", token), misplaced(code, kind, token, offset)
+		msg, remedy = fmt.Sprintf("unexpected %s", token), hints.ForToken(code, kind, token, offset)
 		switch {
 		case kind == "EOF":
 			code = strings.TrimRight(code, " \t\r\n")
-			msg, offset, remedy = "the expression ends too early", len(code), tooEarly(code, c.scopes)
+			msg, offset, remedy = "the expression ends too early", len(code), hints.ForEarlyEnd(code, names(c.scopes))
 		case strings.HasPrefix(m[1], "a map key"):
 			msg, remedy = fmt.Sprintf("this must be a key, not %s", token),
 				`a key is a name, a text in quotes, or an expression in brackets: {name: 1, "odd name": 2, (field): 3}`
@@ -171,7 +169,7 @@ func (c *compiler) reject(err error) {
 	case msg == "too large string":
 		msg = "a text is too long"
 	case msg == "unexpected end of expression":
-		msg, remedy = "the expression ends too early", tooEarly(code, c.scopes)
+		msg, remedy = "the expression ends too early", hints.ForEarlyEnd(code, names(c.scopes))
 	case strings.HasPrefix(msg, "expected at least"):
 		c.tooFew(offset)
 	case strings.HasPrefix(msg, "wrap predicate"):
@@ -196,16 +194,16 @@ func (c *compiler) reject(err error) {
 
 // tooFew ends the compilation when a loop lacks arguments, at the bracket that closes its call.
 func (c *compiler) tooFew(closing int) {
-	name, offset := callBefore(c.code[:closing])
+	name, offset := codetext.CallBefore(c.code[:closing])
 	l := loops[Canonical(name)]
 	if l == nil {
 		return
 	}
 	params, _, _ := strings.Cut(l.usage[len(nameOf(l.usage)):], ")")
 	all := strings.Split(params, ",")
-	sig := signature{in: make([]kinds, len(all)), required: len(all) - strings.Count(params, "[")}
+	sig := signature{in: make([]value.Kinds, len(all)), required: len(all) - strings.Count(params, "[")}
 	given := 0
-	if piped(c.code[:offset+len(name)], name) {
+	if codetext.EndsWithPipe(c.code[:offset+len(name)], name) {
 		given++
 	}
 	if strings.TrimSpace(c.code[offset+len(name)+1:closing]) != "" {
@@ -233,7 +231,7 @@ func byteOffset(code string, n int) int {
 // calls ends the compilation when the end of code is in the brackets of a function that
 // does not exist: a predicate is then not a separate mistake.
 func (c *compiler) calls(code string) {
-	name, offset := callBefore(code)
+	name, offset := codetext.CallBefore(code)
 	if loops[Canonical(name)] == nil && name != "" {
 		c.find(&site{offset: offset, name: name}, name)
 	}

@@ -1,11 +1,15 @@
 package expr
 
-import "github.com/flowd-io/flowd/engine/doc"
+import (
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
+)
 
 // program is a compiled expression. It is immutable and shared.
 type program struct {
-	origin   *origin
-	kinds    kinds
+	origin   *codetext.Origin
+	kinds    value.Kinds
 	site     *site // of the whole expression
 	konst    bool
 	path     *doc.Path
@@ -60,7 +64,7 @@ func (p *program) run(src Source) (any, error) {
 func (p *program) runIn(f *frame) (v any, err error) {
 	defer func() {
 		if failed := caught(recover()); failed != nil {
-			v, err = nil, p.origin.errorOf(failed)
+			v, err = nil, errorOf(p.origin, failed)
 		}
 	}()
 	f.declare(p)

@@ -5,21 +5,22 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // compare is the order of two scalars of one kind.
 func (s scalar) compare(t scalar) (c int, ok bool) {
 	switch {
-	case s.kind == kInt && t.kind == kInt:
+	case s.kind == value.Int && t.kind == value.Int:
 		return cmp.Compare(s.int(), t.int()), true
-	case s.kind == kText && t.kind == kText:
+	case s.kind == value.Text && t.kind == value.Text:
 		return strings.Compare(s.text, t.text), true
-	case s.kind == kFloat && t.kind == kFloat:
+	case s.kind == value.Float && t.kind == value.Float:
 		return cmp.Compare(s.float(), t.float()), true
-	case s.kind == kInt && t.kind == kFloat:
-		return compareIntFloat(s.int(), t.float()), true
-	case s.kind == kFloat && t.kind == kInt:
-		return -compareIntFloat(t.int(), s.float()), true
+	case s.kind == value.Int && t.kind == value.Float:
+		return value.CompareIntFloat(s.int(), t.float()), true
+	case s.kind == value.Float && t.kind == value.Int:
+		return -value.CompareIntFloat(t.int(), s.float()), true
 	}
 	return 0, false
 }
@@ -27,9 +28,9 @@ func (s scalar) compare(t scalar) (c int, ok bool) {
 // equal says whether two scalars are equal; ok is false where their kinds can't be compared.
 func (s scalar) equal(t scalar) (is scalar, ok bool) {
 	switch {
-	case s.kind == kText && t.kind == kText:
+	case s.kind == value.Text && t.kind == value.Text:
 		return boolScalar(s.text == t.text), true
-	case s.kind == kNil || t.kind == kNil || s.kind == kBool && t.kind == kBool:
+	case s.kind == value.Nil || t.kind == value.Nil || s.kind == value.Bool && t.kind == value.Bool:
 		return boolScalar(s.kind == t.kind && s.bits == t.bits), true
 	}
 	c, ok := s.compare(t)
@@ -47,7 +48,7 @@ func ordered(less, same, more bool) func(s, t scalar) (scalar, bool) {
 
 func ofTexts(is func(text, part string) bool) func(s, t scalar) (scalar, bool) {
 	return func(s, t scalar) (scalar, bool) {
-		if s.kind != kText || t.kind != kText {
+		if s.kind != value.Text || t.kind != value.Text {
 			return s, false
 		}
 		return boolScalar(is(s.text, t.text)), true
@@ -70,21 +71,21 @@ var operations = map[string]func(a, b scalar) (s scalar, ok bool){
 	"startsWith": ofTexts(strings.HasPrefix),
 	"endsWith":   ofTexts(strings.HasSuffix),
 	"+": func(a, b scalar) (scalar, bool) {
-		if a.kind == kInt && b.kind == kInt {
+		if a.kind == value.Int && b.kind == value.Int {
 			sum := a.int() + b.int()
 			return intScalar(sum), (sum > a.int()) == (b.int() > 0)
 		}
 		return calculated(a, b, func(x, y float64) float64 { return x + y })
 	},
 	"-": func(a, b scalar) (scalar, bool) {
-		if a.kind == kInt && b.kind == kInt {
+		if a.kind == value.Int && b.kind == value.Int {
 			diff := a.int() - b.int()
 			return intScalar(diff), (diff < a.int()) == (b.int() > 0)
 		}
 		return calculated(a, b, func(x, y float64) float64 { return x - y })
 	},
 	"*": func(a, b scalar) (scalar, bool) {
-		if a.kind == kInt && b.kind == kInt {
+		if a.kind == value.Int && b.kind == value.Int {
 			const half = 1 << 31 // products of what is smaller always fit
 			x, y := a.int(), b.int()
 			return intScalar(x * y), -half < x && x < half && -half < y && y < half
@@ -95,7 +96,7 @@ var operations = map[string]func(a, b scalar) (s scalar, ok bool){
 		return calculated(a, b, func(x, y float64) float64 { return x / y })
 	},
 	"%": func(a, b scalar) (scalar, bool) {
-		if a.kind != kInt || b.kind != kInt || b.int() == 0 {
+		if a.kind != value.Int || b.kind != value.Int || b.int() == 0 {
 			return scalar{}, false
 		}
 		return intScalar(a.int() % b.int()), true
@@ -157,9 +158,9 @@ func among(list any) func(scalar) (scalar, bool) {
 	}
 	return func(s scalar) (scalar, bool) {
 		switch {
-		case s.kind == kText && len(texts) > 0:
+		case s.kind == value.Text && len(texts) > 0:
 			return boolScalar(texts[s.text]), true
-		case s.kind == kInt && len(ints) > 0:
+		case s.kind == value.Int && len(ints) > 0:
 			return boolScalar(ints[s.int()]), true
 		}
 		return s, false

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // grammar makes random expressions of the whole language, most of which fail
@@ -98,7 +99,7 @@ func agree(t rapid.TB, src string, m *message) (compiled bool) {
 			t.Fatalf("%s, %s\nshortcuts: %s\nplain:    %s", src, form, got, want)
 		}
 	}
-	if direct.kinds&kBool == 0 {
+	if direct.kinds&value.Bool == 0 {
 		return true
 	}
 	a, b := Cond{Expr{direct}}, Cond{Expr{plain}}

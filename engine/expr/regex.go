@@ -9,6 +9,9 @@ import (
 	"sync"
 
 	"github.com/expr-lang/expr/ast"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/memo"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // pattern is a compiled regular expression. Go's take time linear in the text,
@@ -125,7 +128,7 @@ func (p *pattern) match(f *frame, s *site, text string) bool {
 
 // test decides about a text that is too short to be worth charging for.
 func (p *pattern) test(s scalar) (is scalar, ok bool) {
-	if s.kind != kText || len(s.text)*p.size > freeMatch {
+	if s.kind != value.Text || len(s.text)*p.size > freeMatch {
 		return s, false
 	}
 	return boolScalar(p.re.MatchString(s.text)), true
@@ -140,12 +143,12 @@ func (c *compiler) matches(n *ast.BinaryNode) node {
 	l, r := c.node(n.Left), c.node(n.Right)
 	s := &site{offset: c.offset(n), name: "matches", secret: [2]bool{l.secret, r.secret}}
 	of := &site{offset: s.offset, name: s.name, secret: [2]bool{r.secret, r.secret}} // complaints about the pattern
-	if result(textTypes, l.kinds, r.kinds) == 0 {
+	if textTypes.Result(l.kinds, r.kinds) == 0 {
 		s.clash(l.kinds, r.kinds, s.known(0, l), s.known(1, r))
 	}
 	if r.konst {
 		p := compilePattern(of, r.value.(string), maxProgram)
-		m := c.unary(n, kBool, l, func(f *frame, v any) any {
+		m := c.unary(n, value.Bool, l, func(f *frame, v any) any {
 			text, ok := v.(string)
 			if !ok {
 				return s.mismatch(v, r.value)
@@ -157,7 +160,7 @@ func (c *compiler) matches(n *ast.BinaryNode) node {
 		}
 		return m
 	}
-	return c.call(n, kBool, []node{l, r}, true, func(f *frame, args []any) any {
+	return c.call(n, value.Bool, []node{l, r}, true, func(f *frame, args []any) any {
 		text, ok := args[0].(string)
 		source, ok2 := args[1].(string)
 		if !ok || !ok2 {
@@ -168,20 +171,20 @@ func (c *compiler) matches(n *ast.BinaryNode) node {
 }
 
 // patterns are those from messages.
-var patterns = kept[string, *pattern]{most: 256}
+var patterns = memo.Map[string, *pattern]{Most: 256}
 
 // patternOf is the pattern of a text that a message brings.
 func patternOf(f *frame, s *site, text string) *pattern {
 	if len(text) > maxPattern {
 		s.fail("%s: a regular expression from a message may have at most %d bytes", s.caller(), maxPattern)
 	}
-	if p, ok := patterns.get(text); ok {
+	if p, ok := patterns.Get(text); ok {
 		return p
 	}
 	f.step(s.offset, 100+len(text)*4) // compiling takes long
 	text = strings.Clone(text)
 	p := compilePattern(s, text, maxProgram/5)
 	f.step(s.offset, p.size*8)
-	patterns.put(text, p)
+	patterns.Put(text, p)
 	return p
 }

@@ -9,12 +9,13 @@ import (
 	"unsafe"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // scalar is a value as its source text has it, without allocation. It is small
 // enough to travel in registers.
 type scalar struct {
-	kind kinds
+	kind value.Kinds
 	bits uint64 // of a bool, an int or a float64
 	text string
 }
@@ -23,15 +24,15 @@ type scalar struct {
 // for a rare value or an error.
 type scalarFunc func(*doc.Doc) (s scalar, ok bool)
 
-func intScalar(n int) scalar       { return scalar{kind: kInt, bits: uint64(n)} }
-func floatScalar(f float64) scalar { return scalar{kind: kFloat, bits: math.Float64bits(f)} }
-func textScalar(s string) scalar   { return scalar{kind: kText, text: s} }
+func intScalar(n int) scalar       { return scalar{kind: value.Int, bits: uint64(n)} }
+func floatScalar(f float64) scalar { return scalar{kind: value.Float, bits: math.Float64bits(f)} }
+func textScalar(s string) scalar   { return scalar{kind: value.Text, text: s} }
 
 func boolScalar(is bool) scalar {
 	if is {
-		return scalar{kind: kBool, bits: 1}
+		return scalar{kind: value.Bool, bits: 1}
 	}
-	return scalar{kind: kBool}
+	return scalar{kind: value.Bool}
 }
 
 func (s scalar) is() bool       { return s.bits != 0 }
@@ -40,10 +41,10 @@ func (s scalar) float() float64 { return math.Float64frombits(s.bits) }
 
 // number is a scalar to calculate with, as a float.
 func (s scalar) number() (f float64, ok bool) {
-	if s.kind == kInt {
+	if s.kind == value.Int {
 		return float64(s.int()), true
 	}
-	return s.float(), s.kind == kFloat
+	return s.float(), s.kind == value.Float
 }
 
 // readScalar reads the value at a path.
@@ -53,11 +54,11 @@ func readScalar(d *doc.Doc, p doc.Path) (s scalar, ok bool) {
 		return s, false
 	}
 	if !there || len(raw) == 0 {
-		return scalar{kind: kNil}, true
+		return scalar{kind: value.Nil}, true
 	}
 	switch raw[0] {
 	case 'n':
-		return scalar{kind: kNil}, true
+		return scalar{kind: value.Nil}, true
 	case 't', 'f':
 		return boolScalar(raw[0] == 't'), true
 	case '"':
@@ -117,7 +118,7 @@ func constantScalar(v any) scalarFunc {
 	var s scalar
 	switch v := v.(type) {
 	case nil:
-		s.kind = kNil
+		s.kind = value.Nil
 	case bool:
 		s = boolScalar(v)
 	case int:
@@ -137,7 +138,7 @@ func coalesceScalar(l, r scalarFunc) scalarFunc {
 		return nil
 	}
 	return func(d *doc.Doc) (scalar, bool) {
-		if s, ok := l(d); !ok || s.kind != kNil {
+		if s, ok := l(d); !ok || s.kind != value.Nil {
 			return s, ok
 		}
 		return r(d)
@@ -176,7 +177,7 @@ func (x scalarFunc) then(f func(s scalar) (scalar, bool)) scalarFunc {
 }
 
 // truth leaves what is neither true nor false to the evaluation proper.
-func (s scalar) truth() (scalar, bool) { return s, s.kind == kBool }
+func (s scalar) truth() (scalar, bool) { return s, s.kind == value.Bool }
 
 // not is the opposite of true or false.
 func (s scalar) not() (scalar, bool) { return boolScalar(!s.is()), true }
@@ -184,9 +185,9 @@ func (s scalar) not() (scalar, bool) { return boolScalar(!s.is()), true }
 // negated is -s.
 func (s scalar) negated() (scalar, bool) {
 	switch {
-	case s.kind == kInt && s.int() != math.MinInt:
+	case s.kind == value.Int && s.int() != math.MinInt:
 		return intScalar(-s.int()), true
-	case s.kind == kFloat:
+	case s.kind == value.Float:
 		return floatScalar(-s.float()), true
 	}
 	return s, false
@@ -194,19 +195,19 @@ func (s scalar) negated() (scalar, bool) {
 
 // length is len(s) of a text.
 func (s scalar) length() (scalar, bool) {
-	return intScalar(utf8.RuneCountInString(s.text)), s.kind == kText
+	return intScalar(utf8.RuneCountInString(s.text)), s.kind == value.Text
 }
 
 // append appends the scalar as JSON, as doc.Append does.
 func (s scalar) append(dst []byte) []byte {
 	switch s.kind {
-	case kBool:
+	case value.Bool:
 		return strconv.AppendBool(dst, s.is())
-	case kInt:
+	case value.Int:
 		return strconv.AppendInt(dst, int64(s.int()), 10)
-	case kFloat:
+	case value.Float:
 		return doc.AppendFloat(dst, s.float())
-	case kText:
+	case value.Text:
 		return doc.AppendString(dst, s.text)
 	}
 	return append(dst, "null"...)
@@ -214,7 +215,7 @@ func (s scalar) append(dst []byte) []byte {
 
 // appendText appends the scalar as appendText does its value.
 func (s scalar) appendText(dst []byte) []byte {
-	if s.kind == kText {
+	if s.kind == value.Text {
 		return append(dst, s.text...)
 	}
 	return s.append(dst)
@@ -223,13 +224,13 @@ func (s scalar) appendText(dst []byte) []byte {
 // value is the scalar as evaluations have it.
 func (s scalar) value() any {
 	switch s.kind {
-	case kBool:
+	case value.Bool:
 		return s.is()
-	case kInt:
+	case value.Int:
 		return s.int()
-	case kFloat:
+	case value.Float:
 		return s.float()
-	case kText:
+	case value.Text:
 		return s.text
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // freeSearch is what a search for all matches may cost, in bytes times instructions, before each is looked for alone.
@@ -21,12 +23,12 @@ func (p *pattern) first(text string) (part string, ok bool) {
 
 // found is first of a text that is too short to be worth charging for.
 func (p *pattern) found(s scalar) (part scalar, ok bool) {
-	if s.kind != kText || len(s.text)*p.size > freeMatch {
+	if s.kind != value.Text || len(s.text)*p.size > freeMatch {
 		return s, false
 	}
 	text, ok := p.first(s.text)
 	if !ok {
-		return scalar{kind: kNil}, true
+		return scalar{kind: value.Nil}, true
 	}
 	return textScalar(text), true
 }

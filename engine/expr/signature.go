@@ -4,28 +4,30 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // signature is one way to call a function.
 type signature struct {
-	in       []kinds
+	in       []value.Kinds
 	roles    []*role // of what is in, each or nil
 	required int     // the rest of in may be left out
 	variadic bool    // the last of in may repeat
-	out      kinds
+	out      value.Kinds
 }
 
 // words are the kinds as a usage line names them.
-var words = map[string]kinds{
-	"text": kText, "int": kInt, "float": kFloat, "number": kInt | kFloat, "big": kBig, "bool": kBool,
-	"list": kList, "object": kObject, "time": kTime, "duration": kDuration, "zone": kZone,
-	"bytes": kBytes, "nil": kNil, "any": kAny, "value": kAny &^ kNil,
+var words = map[string]value.Kinds{
+	"text": value.Text, "int": value.Int, "float": value.Float, "number": value.Int | value.Float, "big": value.Big, "bool": value.Bool,
+	"list": value.List, "object": value.Object, "time": value.Time, "duration": value.Duration, "zone": value.Zone,
+	"bytes": value.Bytes, "nil": value.Nil, "any": value.Any, "value": value.Any &^ value.Nil,
 }
 
 // role is what a parameter is for, beside its kind: a pattern, a layout, a key. An argument that is known at load is
 // checked then, and what has to be worked out of it is worked out once.
 type role struct {
-	kinds kinds
+	kinds value.Kinds
 	// prepare is what calls need of the argument; it ends the compilation if that can't be right. Nothing is charged.
 	prepare func(s *site, v any) any
 }
@@ -34,7 +36,7 @@ type role struct {
 var roles = map[string]*role{}
 
 // inRole declares a role. Initialisers of variables call it, which run before usage lines are read.
-func inRole(name string, k kinds, prepare func(s *site, v any) any) *role {
+func inRole(name string, k value.Kinds, prepare func(s *site, v any) any) *role {
 	if roles[name] != nil {
 		panic("expr: two roles are called " + name)
 	}
@@ -83,8 +85,8 @@ func parseUsage(usage string) signature {
 	return s
 }
 
-func union(names string) kinds {
-	var k kinds
+func union(names string) value.Kinds {
+	var k value.Kinds
 	if r := roles[names]; r != nil {
 		return r.kinds
 	}
@@ -100,7 +102,7 @@ func union(names string) kinds {
 
 // signatureOf reads the type of a Go function.
 func signatureOf(t reflect.Type) signature {
-	s := signature{required: t.NumIn(), variadic: t.IsVariadic(), out: kAny}
+	s := signature{required: t.NumIn(), variadic: t.IsVariadic(), out: value.Any}
 	for i := range t.NumIn() {
 		in := t.In(i)
 		if s.variadic && i == t.NumIn()-1 {
@@ -116,34 +118,34 @@ func signatureOf(t reflect.Type) signature {
 }
 
 // kindsOf is what values of a Go type are in an expression.
-func kindsOf(t reflect.Type) kinds {
-	switch k := kindOf(reflect.Zero(t).Interface()); k {
-	case kTime, kDuration, kZone, kBig, kBytes: // their Go kinds say less
+func kindsOf(t reflect.Type) value.Kinds {
+	switch k := value.KindOf(reflect.Zero(t).Interface()); k {
+	case value.Time, value.Duration, value.Zone, value.Big, value.Bytes: // their Go kinds say less
 		return k
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return kText
+		return value.Text
 	case reflect.Bool:
-		return kBool
+		return value.Bool
 	case reflect.Float32, reflect.Float64:
-		return kInt | kFloat
+		return value.Int | value.Float
 	case reflect.Slice, reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {
-			return kBytes
+			return value.Bytes
 		}
-		return kList
+		return value.List
 	case reflect.Map:
-		return kObject
+		return value.Object
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
 		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return kInt
+		return value.Int
 	}
-	return kAny
+	return value.Any
 }
 
 // param is what the i-th argument may be, where there are not too many.
-func (s *signature) param(i int) kinds { return s.in[min(i, len(s.in)-1)] }
+func (s *signature) param(i int) value.Kinds { return s.in[min(i, len(s.in)-1)] }
 
 // takes says whether n arguments are neither too many nor too few.
 func (s *signature) takes(n int) bool {

@@ -1,6 +1,10 @@
 package expr
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
+)
 
 // Remedies that several complaints share.
 const (
@@ -54,31 +58,31 @@ func (s *site) right(v any) string { return s.show(1, v) }
 
 func (s *site) show(i int, v any) string {
 	if s.secret[i] {
-		return kindOf(v).String()
+		return value.KindOf(v).String()
 	}
-	return describe(v)
+	return value.Describe(v)
 }
 
 // mismatch ends the evaluation: the operator does not take these two.
 func (s *site) mismatch(a, b any) any {
-	s.clash(kindOf(a), kindOf(b), s.left(a), s.right(b))
+	s.clash(value.KindOf(a), value.KindOf(b), s.left(a), s.right(b))
 	return nil
 }
 
 // clash ends the evaluation or compilation: the kinds left and right met, which
 // a and b describe.
-func (s *site) clash(left, right kinds, a, b string) {
+func (s *site) clash(left, right value.Kinds, a, b string) {
 	remedy := ""
 	switch both := left | right; {
-	case left == kNil || right == kNil:
+	case left == value.Nil || right == value.Nil:
 		remedy = ifMissing
-	case both&kBig != 0 && both&^kNumber == 0:
+	case both&value.Big != 0 && both&^value.Number == 0:
 		remedy = largeIntegers
-	case (s.name == "%" || s.name == "..") && both&^kNumber == 0:
+	case (s.name == "%" || s.name == "..") && both&^value.Number == 0:
 		remedy = "it needs whole numbers; int(x) leaves the fraction out"
-	case s.name != "+" && (left == kTime && right&kText != 0 || left&kText != 0 && right == kTime):
+	case s.name != "+" && (left == value.Time && right&value.Text != 0 || left&value.Text != 0 && right == value.Time):
 		remedy = "parse_time(text) reads a time"
-	case s.name == "+" && both&kText != 0 && both&kNumber != 0 && both&^(kText|kNumber) == 0:
+	case s.name == "+" && both&value.Text != 0 && both&value.Number != 0 && both&^(value.Text|value.Number) == 0:
 		remedy = "string(x) turns a number into text"
 	}
 	s.failFor(remedy, "%s", s.sentence(a, b))
@@ -106,10 +110,10 @@ func (s *site) sentence(a, b string) string {
 
 // remedyFor is what helps against one value that an operation can't take, or "".
 func remedyFor(v any) string {
-	switch kindOf(v) {
-	case kNil:
+	switch value.KindOf(v) {
+	case value.Nil:
 		return ifMissing
-	case kBig:
+	case value.Big:
 		return largeIntegers
 	}
 	return ""

@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 	"github.com/flowd-io/flowd/schema"
 )
 
 // template is a compiled template.
 type template struct {
-	origin *origin
+	origin *codetext.Origin
 	parts  []part
 }
 
@@ -29,7 +31,7 @@ func (t *template) source() string {
 	if t == nil {
 		return ""
 	}
-	return t.origin.text
+	return t.origin.Text
 }
 
 // place is where the template is in a configuration; zero when a program compiled it.
@@ -37,7 +39,7 @@ func (t *template) place() schema.Place {
 	if t == nil {
 		return schema.Place{}
 	}
-	return t.origin.place
+	return t.origin.Place
 }
 
 // programs are the expressions of the template, in order.
@@ -126,7 +128,7 @@ func (p *program) appendPart(dst []byte, s Source, frame **frame) ([]byte, error
 			return append(dst, raw...), nil
 		}
 	} else if p.scalar != nil {
-		if v, ok := p.scalar(s.Document()); ok && v.kind != kNil {
+		if v, ok := p.scalar(s.Document()); ok && v.kind != value.Nil {
 			return v.appendText(dst), nil
 		}
 	}
@@ -139,7 +141,7 @@ func (p *program) appendPart(dst []byte, s Source, frame **frame) ([]byte, error
 		return dst, err
 	}
 	if v == nil {
-		return dst, p.origin.errorOf(&failure{
+		return dst, errorOf(p.origin, &failure{
 			offset: p.site.offset, msg: "this part of the template is nil",
 			remedy: ifMissing,
 		})
@@ -149,7 +151,7 @@ func (p *program) appendPart(dst []byte, s Source, frame **frame) ([]byte, error
 
 // parseTemplate parses the pieces of a template. What a placeholder brought is
 // never code: text outside of $( ), a literal inside.
-func parseTemplate(pieces []schema.Piece, o *origin, scopes []string) (*template, []error) {
+func parseTemplate(pieces []schema.Piece, o *codetext.Origin, scopes []string) (*template, []error) {
 	r := &templateReader{origin: o, scopes: scopes}
 	size := 0
 	for _, p := range pieces {
@@ -164,7 +166,7 @@ func parseTemplate(pieces []schema.Piece, o *origin, scopes []string) (*template
 		case r.code == nil && p.Placeholder:
 			r.text.WriteString(p.Text)
 		case p.Placeholder:
-			r.code.placeholder(p)
+			r.code.AddPlaceholder(p)
 		default:
 			r.read(p.Text, p.Offset)
 		}
@@ -178,10 +180,10 @@ func parseTemplate(pieces []schema.Piece, o *origin, scopes []string) (*template
 
 // templateReader collects the parts of a template.
 type templateReader struct {
-	origin *origin
+	origin *codetext.Origin
 	scopes []string
 	text   strings.Builder // literal text not yet a part
-	code   *coder          // of the current expression, or nil
+	code   *codetext.Coder // of the current expression, or nil
 	open   int             // where it began
 	parts  []part
 	errs   []error
@@ -192,16 +194,16 @@ func (r *templateReader) read(text string, offset int) {
 	for i := 0; i < len(text); i++ {
 		rest := text[i:]
 		switch {
-		case r.code != nil && rest[0] == ')' && r.code.scan.depth == 0 && r.code.scan.plain():
+		case r.code != nil && rest[0] == ')' && r.code.Scan.Depth == 0 && r.code.Scan.Plain():
 			r.close(offset + i)
 		case r.code != nil:
-			r.code.add(rest[:1], offset+i)
+			r.code.Add(rest[:1], offset+i)
 		case strings.HasPrefix(rest, "$$("):
 			r.text.WriteString("$(")
 			i += 2
 		case strings.HasPrefix(rest, "$("):
 			r.flush()
-			r.code, r.open = newCoder(), offset+i
+			r.code, r.open = &codetext.Coder{}, offset+i
 			i++
 		default:
 			r.text.WriteByte(rest[0])
@@ -220,12 +222,12 @@ func (r *templateReader) flush() {
 func (r *templateReader) close(at int) {
 	code := r.code
 	r.code = nil
-	o := &origin{text: r.origin.text, place: r.origin.place, by: r.origin.by, runs: code.runs}
-	if len(bytes.TrimSpace(code.buf)) == 0 {
+	o := &codetext.Origin{Text: r.origin.Text, Place: r.origin.Place, Decoder: r.origin.Decoder, Runs: code.Runs}
+	if len(bytes.TrimSpace(code.Code)) == 0 {
 		r.fail(r.open, "there is no expression in $( )")
 		return
 	}
-	p, err := compile(string(code.buf), o, r.scopes)
+	p, err := compile(string(code.Code), o, r.scopes)
 	if err != nil {
 		r.errs = append(r.errs, err)
 		return
@@ -234,5 +236,5 @@ func (r *templateReader) close(at int) {
 }
 
 func (r *templateReader) fail(offset int, msg string) {
-	r.errs = append(r.errs, r.origin.errorOf(&failure{offset: offset, msg: msg}))
+	r.errs = append(r.errs, errorOf(r.origin, &failure{offset: offset, msg: msg}))
 }

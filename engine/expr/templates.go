@@ -1,13 +1,16 @@
 package expr
 
-import "github.com/flowd-io/flowd/schema"
+import (
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/schema"
+)
 
 // Template is text with $(expr) parts, and a config field. The zero Template is unset. It is safe for concurrent use.
 type Template struct{ t *template }
 
 // CompileTemplate compiles a template; scopes are those of scoped functions. The error is an *Error.
 func CompileTemplate(src string, scopes ...string) (Template, error) {
-	t, errs := parseTemplate([]schema.Piece{{Text: src}}, &origin{text: src}, scopes)
+	t, errs := parseTemplate([]schema.Piece{{Text: src}}, &codetext.Origin{Text: src}, scopes)
 	if len(errs) > 0 {
 		return Template{}, errs[0]
 	}

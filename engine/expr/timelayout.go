@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/calendar"
+	"github.com/flowd-io/flowd/engine/expr/internal/memo"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
-var _ = inRole("layout", kText, func(s *site, v any) any {
+var _ = inRole("layout", value.Text, func(s *site, v any) any {
 	l := layoutOf(s, v.(string))
 	if s.name == "parse_time" {
 		readable(s, l)
@@ -14,28 +18,28 @@ var _ = inRole("layout", kText, func(s *site, v any) any {
 	return l
 })
 
-var layouts = kept[string, *layout]{most: maxTexts}
+var layouts = memo.Map[string, *calendar.Layout]{Most: maxTexts}
 
 // layoutAt is the layout that argument i gives.
-func (s *site) layoutAt(f *frame, args []any, i int) *layout {
-	if l, ok := s.ready(i).(*layout); ok {
+func (s *site) layoutAt(f *frame, args []any, i int) *calendar.Layout {
+	if l, ok := s.ready(i).(*calendar.Layout); ok {
 		return l
 	}
 	text := args[i].(string)
-	if l, ok := layouts.get(text); ok {
+	if l, ok := layouts.Get(text); ok {
 		return l
 	}
 	f.step(s.offset, 50+len(text)) // which is tried out on a few times
 	l := layoutOf(s, text)
-	layouts.put(strings.Clone(text), l)
+	layouts.Put(strings.Clone(text), l)
 	return l
 }
 
-func layoutOf(s *site, text string) *layout {
-	if len(text) > maxLayout {
-		s.fail("%s(): a layout may have at most %d bytes", s.name, maxLayout)
+func layoutOf(s *site, text string) *calendar.Layout {
+	if len(text) > calendar.MaxLayout {
+		s.fail("%s(): a layout may have at most %d bytes", s.name, calendar.MaxLayout)
 	}
-	l, wrong := compileLayout(text)
+	l, wrong := calendar.CompileLayout(text)
 	switch {
 	case l != nil:
 	case wrong != "":
@@ -48,8 +52,8 @@ func layoutOf(s *site, text string) *layout {
 }
 
 // readable ends the evaluation if no text can be read by the layout.
-func readable(s *site, l *layout) {
-	if why, help := l.unreadable(); why != "" {
+func readable(s *site, l *calendar.Layout) {
+	if why, help := l.Unreadable(); why != "" {
 		s.failFor(help, "%s(): the layout %s", s.name, why)
 	}
 }
@@ -70,7 +74,7 @@ func (s *site) noDirective(text string) {
 	case shown == "%":
 		remedy = "write %% for a %"
 	}
-	s.failFor(remedy, "%s(): %s is not a directive of strftime", s.name, clip(shown))
+	s.failFor(remedy, "%s(): %s is not a directive of strftime", s.name, value.Clip(shown))
 }
 
 // meantLayout is what helps someone who writes layouts as Java does.
@@ -79,7 +83,7 @@ func (s *site) meantLayout(text string) string {
 	if s.secret[0] || meant == text {
 		return `write it in this way, or as strftime does: "%Y-%m-%d %H:%M:%S"`
 	}
-	return fmt.Sprintf("write %q", clip(meant))
+	return fmt.Sprintf("write %q", value.Clip(meant))
 }
 
 var javaLayout = strings.NewReplacer("yyyy", "%Y", "YYYY", "%Y", "yy", "%y", "YY", "%y",

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -37,7 +38,7 @@ func trapOf(n *schema.Node) *trap {
 		}
 	case n.Style != schema.SingleQuoted && n.Style != schema.DoubleQuoted:
 		return nil
-	case n.Text == "true" || n.Text == "false" || n.Text == "nil" || lastWord(n.Text) != n.Text || n.Text == "" ||
+	case n.Text == "true" || n.Text == "false" || n.Text == "nil" || codetext.LastWord(n.Text) != n.Text || n.Text == "" ||
 		n.Text[0] == '$': // the last is not a field
 		return nil
 	}
@@ -83,28 +84,28 @@ func flow(n *schema.Node, depth int) string {
 		return "nil"
 	}
 	if n.Style == schema.SingleQuoted || n.Style == schema.DoubleQuoted {
-		return quoted(n.Text)
+		return codetext.Quote(n.Text)
 	}
 	return n.Text
 }
 
 // swallowed finds a // comment that YAML, joining lines, let run over the code of the lines
 // after it.
-func swallowed(n *schema.Node, code string, o *origin) error {
+func swallowed(n *schema.Node, code string, o *codetext.Origin) error {
 	if n.Style == schema.Literal {
 		return nil
 	}
-	var s scanner
+	var s codetext.Scanner
 	for i := range len(code) {
-		if s.next(code[i]); s.slash != '/' {
+		if s.Next(code[i]); s.Slash != '/' {
 			continue
 		}
-		at := o.at(i - 1)
+		at := o.At(i - 1)
 		end := max(at, len(strings.TrimRight(n.Text, " \n"))-1)
 		if n.Style != schema.Folded && n.At(at).Line == n.At(end).Line {
 			return nil
 		}
-		return o.errorOf(&failure{
+		return errorOf(o, &failure{
 			offset: i - 1, remedy: "write the text with | in place of >",
 			msg: "YAML joins these lines, so this comment swallows the code after it",
 		})

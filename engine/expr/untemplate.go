@@ -3,11 +3,13 @@ package expr
 import (
 	"bytes"
 	"strings"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
 )
 
 // each calls literal and code for the parts of a template, as they are written.
 func (t *template) each(literal, code func(text string)) {
-	text, from := t.origin.text, 0
+	text, from := t.origin.Text, 0
 	for _, p := range t.parts {
 		if p.expr != nil {
 			literal(strings.ReplaceAll(text[from:p.from], "$$(", "$("))
@@ -23,7 +25,7 @@ func (t *template) asText() string {
 	var terms []string
 	t.each(func(text string) {
 		if text != "" {
-			terms = append(terms, quoted(text))
+			terms = append(terms, codetext.Quote(text))
 		}
 	}, func(code string) { terms = append(terms, "string("+code+")") })
 	if only, ok := strings.CutPrefix(terms[0], "string("); ok && len(terms) == 1 {

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // normal turns what a function returned into one of the values that expressions
@@ -87,63 +89,6 @@ func reflected(s *site, v reflect.Value) any {
 	return nil
 }
 
-// member is an element, a character, a key's value or a part of a time; nil when there is none,
-// whatever v is. A negative index counts from the end.
-func member(v, key any) any {
-	switch key := key.(type) {
-	case string:
-		switch v := v.(type) {
-		case map[string]any:
-			return v[key]
-		case time.Time:
-			return timePart(v, key)
-		}
-	case int:
-		if list, ok := v.([]any); ok {
-			if key < 0 {
-				key += len(list)
-			}
-			if key >= 0 && key < len(list) {
-				return list[key]
-			}
-		}
-		if text, ok := v.(string); ok {
-			return character(text, key)
-		}
-	}
-	return nil
-}
-
-// character is a character of a text, a code point, or nil.
-func character(text string, at int) any {
-	for ; at < -1 && text != ""; at++ {
-		_, size := utf8.DecodeLastRuneInString(text)
-		text = text[:len(text)-size]
-	}
-	size := 0
-	if at < 0 {
-		_, size = utf8.DecodeLastRuneInString(text)
-		text = text[len(text)-size:]
-	} else {
-		text = text[bytesOf(text, at):]
-		_, size = utf8.DecodeRuneInString(text)
-	}
-	if text == "" {
-		return nil
-	}
-	return text[:size]
-}
-
-// bytesOf is how many bytes the first n characters of a text take.
-func bytesOf(text string, n int) int {
-	at := 0
-	for ; n > 0 && at < len(text); n-- {
-		_, size := utf8.DecodeRuneInString(text[at:])
-		at += size
-	}
-	return at
-}
-
 // appendText appends a value as text: text as it is, a time in RFC 3339, all
 // else as JSON.
 func appendText(s *site, dst []byte, v any) []byte {
@@ -182,21 +127,21 @@ func unfit(offset int, v any) *failure {
 	if bad == nil {
 		return nil
 	}
-	f := unfitKind(offset, kindOf(bad))
+	f := unfitKind(offset, value.KindOf(bad))
 	if len(way) > 0 {
 		slices.Reverse(way)
-		f.msg = "at " + clip(pathText(way)) + ": " + f.msg
+		f.msg = "at " + value.Clip(value.PathText(way)) + ": " + f.msg
 	}
 	return f
 }
 
 // unfitKind is unfit for what is only known to be of such a kind.
-func unfitKind(offset int, k kinds) *failure {
+func unfitKind(offset int, k value.Kinds) *failure {
 	switch k {
-	case kBytes:
+	case value.Bytes:
 		return &failure{offset: offset, msg: "bytes are not a value that a document can contain",
 			remedy: "write string(x) where they are text, else to_base64(x) or to_hex(x)"}
-	case kZone:
+	case value.Zone:
 		return &failure{offset: offset, msg: "a time zone is not a value that a message can contain"}
 	}
 	return nil
@@ -204,7 +149,7 @@ func unfitKind(offset int, k kinds) *failure {
 
 // unfitting is what in v a document can't contain, or nil, and the keys that lead there, the last one first.
 func unfitting(v any, depth int) (bad any, way []any) {
-	if depth > maxDepth {
+	if depth > value.MaxDepth {
 		return nil, nil
 	}
 	switch v := v.(type) {
@@ -229,7 +174,7 @@ func unfitting(v any, depth int) (bad any, way []any) {
 }
 
 func appendJSON(s *site, dst []byte, v any) []byte {
-	if s.foreign || kindOf(v)&(kBytes|kZone) != 0 {
+	if s.foreign || value.KindOf(v)&(value.Bytes|value.Zone) != 0 {
 		if f := unfit(s.offset, v); f != nil {
 			panic(f)
 		}
@@ -248,20 +193,20 @@ func appendKey(s *site, dst []byte, v any) []byte {
 }
 
 func appendCanonical(s *site, dst []byte, v any, depth int) []byte {
-	if depth > maxDepth {
-		s.fail("the value is nested more than %d deep", maxDepth)
+	if depth > value.MaxDepth {
+		s.fail("the value is nested more than %d deep", value.MaxDepth)
 	}
 	switch v := v.(type) {
 	case string:
-		return appendQuoted(dst, v)
+		return codetext.AppendQuoted(dst, v)
 	case int:
 		return strconv.AppendInt(dst, int64(v), 10)
 	case float64:
 		return appendNumberKey(dst, v)
 	case []byte:
-		return appendQuoted(dst, string(v)) // as a text that is equal to it
+		return codetext.AppendQuoted(dst, string(v)) // as a text that is equal to it
 	case time.Time:
-		return appendQuoted(dst, v.UTC().Format(time.RFC3339Nano))
+		return codetext.AppendQuoted(dst, v.UTC().Format(time.RFC3339Nano))
 	case []any:
 		dst = append(dst, '[')
 		for i, e := range v {
@@ -273,11 +218,11 @@ func appendCanonical(s *site, dst []byte, v any, depth int) []byte {
 		return append(dst, ']')
 	case map[string]any:
 		dst = append(dst, '{')
-		for i, k := range inOrder(v) {
+		for i, k := range value.SortedKeys(v) {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(appendQuoted(dst, k), ':')
+			dst = append(codetext.AppendQuoted(dst, k), ':')
 			dst = appendCanonical(s, dst, v[k], depth+1)
 		}
 		return append(dst, '}')
@@ -293,12 +238,5 @@ func appendNumberKey(dst []byte, f float64) []byte {
 	if math.Abs(f) < 1<<63 {
 		return strconv.AppendInt(dst, int64(f), 10)
 	}
-	return append(dst, wholeText(f)...)
-}
-
-// appendQuoted quotes text as JSON does, with as few escapes as possible, so that most text
-// in a document is its own key. Bytes that are not UTF-8 stay, which keeps different texts
-// different.
-func appendQuoted(dst []byte, text string) []byte {
-	return append(appendEscaped(append(dst, '"'), text, '"'), '"')
+	return append(dst, value.WholeText(f)...)
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // writeFunc appends a node's value as doc.Append encodes it. ok is false where the full
@@ -27,7 +28,7 @@ func (n *node) writer() writeFunc {
 			if !ok {
 				return dst, false
 			}
-			return s.append(dst), s.kind != kText || utf8.ValidString(s.text)
+			return s.append(dst), s.kind != value.Text || utf8.ValidString(s.text)
 		}
 	}
 	eval := n.eval

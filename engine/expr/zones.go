@@ -3,18 +3,21 @@ package expr
 import (
 	"strings"
 	"time"
-	_ "time/tzdata" // for machines and containers without a database of zones
+
+	"github.com/flowd-io/flowd/engine/expr/internal/calendar"
+	"github.com/flowd-io/flowd/engine/expr/internal/memo"
+	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // maxTexts is how many zones, and how many layouts, of messages are kept.
 const maxTexts = 1000
 
-var zones = kept[string, *time.Location]{most: maxTexts}
+var zones = memo.Map[string, *time.Location]{Most: maxTexts}
 
 // zoneSteps is what it costs to look for a zone in files.
 const zoneSteps = 500
 
-var _ = inRole("timezone", kText|kZone, func(s *site, v any) any { return zoneOf(s, v) })
+var _ = inRole("timezone", value.Text|value.Zone, func(s *site, v any) any { return zoneOf(s, v) })
 
 // zone is a time zone by its name in a message.
 func zone(f *frame, s *site, v any) *time.Location {
@@ -22,12 +25,12 @@ func zone(f *frame, s *site, v any) *time.Location {
 	if !ok {
 		return v.(*time.Location)
 	}
-	if z, ok := zones.get(name); ok {
+	if z, ok := zones.Get(name); ok {
 		return z
 	}
 	f.step(s.offset, zoneSteps)
 	z := zoneOf(s, v)
-	zones.put(strings.Clone(name), z)
+	zones.Put(strings.Clone(name), z)
 	return z
 }
 
@@ -37,24 +40,11 @@ func zoneOf(s *site, v any) *time.Location {
 	if !ok {
 		return v.(*time.Location)
 	}
-	z, ok := loadZone(name)
+	z, ok := calendar.LoadZone(name)
 	if !ok {
 		s.fail("%s is not a time zone such as Europe/Zurich", s.left(v))
 	}
 	return z
-}
-
-// loadZone loads a zone by its name, or by an offset such as +02:00.
-func loadZone(name string) (z *time.Location, ok bool) {
-	if offset, rest, ok := cutOffset(name); ok && rest == "" {
-		return fixedZone(offset), true
-	}
-	// Names begin with capitals. What does not, beside them, is as the machine has it, or counts leap seconds.
-	if name != "" && name != "Local" && len(name) <= 64 && 'A' <= name[0] && name[0] <= 'Z' {
-		z, err := time.LoadLocation(name)
-		return z, err == nil
-	}
-	return nil, false
 }
 
 // zoneAt is the zone that argument i names, if there is one; else UTC.
@@ -66,12 +56,4 @@ func (s *site) zoneAt(f *frame, args []any, i int) *time.Location {
 		return z
 	}
 	return zone(f, s, args[i])
-}
-
-// zoneName is a zone's name, or its offset at t if it has none.
-func zoneName(t time.Time) string {
-	if name := t.Location().String(); name != "" {
-		return name
-	}
-	return t.Format("-07:00")
 }

@@ -1,4 +1,4 @@
-package expr
+package calendar
 
 import (
 	"errors"
@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// layout says how a time is written: in Go's way, by what its reference time would look like, or in that of strftime.
-type layout struct {
-	text   string      // in Go's way; "" in the other
+// Layout says how a time is written: as package time does, by what its reference time looks like, or as strftime does.
+type Layout struct {
+	text   string      // of package time; "" for strftime
 	parts  []directive // of strftime, to read by
 	pieces []timePiece // of strftime, to write by
 	unfit  string      // why no text can be read by it, or ""
-	help   string      // against that
+	help   string      // what to do about unfit
 
-	offset, name bool // in Go's way: it tells the offset, the abbreviation of the zone
+	offset, name bool // of package time: the layout has the offset, the abbreviation of the zone
 }
 
-// maxLayout bounds layouts and the texts that are read by them, in bytes.
-const maxLayout = 1 << 10
+// MaxLayout bounds layouts and the texts that are read by them, in bytes.
+const MaxLayout = 1 << 10
 
-// compileLayout compiles a layout. If l is nil, text is not a layout: it has nothing of Go's reference time, or, if there
+// CompileLayout compiles a layout. If l is nil, text is not a layout: it has nothing of Go's reference time, or, if there
 // is a % in it, wrong begins with something that is not a directive of strftime.
-func compileLayout(text string) (l *layout, wrong string) {
+func CompileLayout(text string) (l *Layout, wrong string) {
 	text = strings.Clone(text) // the layout is kept longer than the message that text may be a part of
 	if !strings.Contains(text, "%") {
 		return compileGo(text)
 	}
-	l = &layout{}
+	l = &Layout{}
 	if l.parts, wrong = appendDirectives(nil, text); wrong != "" {
 		return nil, wrong
 	}
@@ -37,8 +37,8 @@ func compileLayout(text string) (l *layout, wrong string) {
 	return l, ""
 }
 
-// compileGo finds out what a layout of package time tells by what it makes of times that differ in that.
-func compileGo(text string) (l *layout, wrong string) {
+// compileGo finds out what a layout of package time contains: it formats times that differ only in that.
+func compileGo(text string) (l *Layout, wrong string) {
 	a := time.Date(2001, time.January, 1, 1, 1, 1, 0, time.FixedZone("AAA", 3600))
 	written := a.Format(text)
 	if written == text && time.Date(2012, time.October, 31, 23, 59, 58, 123456789, time.UTC).Format(text) == text {
@@ -48,7 +48,7 @@ func compileGo(text string) (l *layout, wrong string) {
 		b := time.Date(year, time.January, 1, 1, 1, 1, 0, time.FixedZone(zone, offset))
 		return b.Format(text) != written
 	}
-	l = &layout{text: text, offset: differs(2001, 7200, "AAA"), name: differs(2001, 3600, "BBB")}
+	l = &Layout{text: text, offset: differs(2001, 7200, "AAA"), name: differs(2001, 3600, "BBB")}
 	if !differs(2007, 3600, "AAA") { // whose days of the week are those of 2001
 		l.unfit, l.help = noYear("2006")
 	}
@@ -60,28 +60,28 @@ func noYear(year string) (why, help string) {
 	return "tells no year", fmt.Sprintf(`put one before both: parse_time("2026 " + text, "%s " + layout)`, year)
 }
 
-// unreadable is why no text can be read by the layout, or "", and what helps.
-func (l *layout) unreadable() (why, help string) { return l.unfit, l.help }
+// Unreadable is why no text can be read by the layout, or "", and what helps.
+func (l *Layout) Unreadable() (why, help string) { return l.unfit, l.help }
 
-// append appends a time.
-func (l *layout) append(dst []byte, t time.Time) []byte {
+// Append appends a time.
+func (l *Layout) Append(dst []byte, t time.Time) []byte {
 	if l.text != "" {
 		return t.AppendFormat(dst, l.text)
 	}
 	return appendStrftime(dst, l.pieces, t)
 }
 
-// parse reads a time, of a zone if its text tells no other; why says what is wrong with it.
-func (l *layout) parse(text string, in *time.Location) (t time.Time, why string) {
+// Parse reads a time, of a zone if its text tells no other; why says what is wrong with it.
+func (l *Layout) Parse(text string, in *time.Location) (t time.Time, why string) {
 	switch {
-	case len(text) > maxLayout:
-		return t, noTime
+	case len(text) > MaxLayout:
+		return t, WrittenOtherwise
 	case l.text == "":
 		return parseStrftime(text, l.parts, in)
 	case l.offset || l.name:
 		t, err := time.ParseInLocation(l.text, text, in)
 		if err == nil && l.name && !l.offset {
-			return t, unknownZone(t, in)
+			return t, UnknownAbbreviation(t, in)
 		}
 		return t, wrongTime(err, text)
 	}
@@ -89,12 +89,12 @@ func (l *layout) parse(text string, in *time.Location) (t time.Time, why string)
 	if err != nil {
 		return t, wrongTime(err, text)
 	}
-	return local(t, in), ""
+	return FromWall(t, in), ""
 }
 
-// unknownZone is why t is wrong if its text names the zone by an abbreviation that the zone in does not have: package
+// UnknownAbbreviation is why t is wrong if its text names the zone by an abbreviation that the zone in does not have: package
 // time makes one up then, with the clock of UTC.
-func unknownZone(t time.Time, in *time.Location) string {
+func UnknownAbbreviation(t time.Time, in *time.Location) string {
 	name, offset := t.Zone()
 	if t.Location() == in || t.Location() == time.UTC || offset != 0 || name == "GMT" {
 		return ""
@@ -109,19 +109,19 @@ func wrongTime(err error, text string) string {
 	case err == nil:
 		return ""
 	case !ok || bad.Message == "":
-		return noTime
+		return WrittenOtherwise
 	case strings.Contains(bad.Message, "month"):
-		return noMonth
+		return NoMonth
 	case strings.Contains(bad.Message, "day"):
-		return noDay
+		return NoDay
 	case strings.Contains(bad.Message, "hour"):
-		return noHour
+		return NoHour
 	case strings.Contains(bad.Message, "minute"):
-		return noMinute
+		return NoMinute
 	case strings.Contains(bad.Message, "second") && strings.Contains(text, "60"):
-		return leapSecond
+		return LeapSecond
 	case strings.Contains(bad.Message, "second"):
-		return noSecond
+		return NoSecond
 	}
-	return noTime
+	return WrittenOtherwise
 }

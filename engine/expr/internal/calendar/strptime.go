@@ -1,4 +1,4 @@
-package expr
+package calendar
 
 import (
 	"strings"
@@ -36,12 +36,12 @@ func parseStrftime(text string, parts []directive, in *time.Location) (t time.Ti
 			rest, ok = r.read(d, text)
 		}
 		if !ok {
-			return t, noTime
+			return t, WrittenOtherwise
 		}
 		text = rest
 	}
 	if text != "" {
-		return t, noTime
+		return t, WrittenOtherwise
 	}
 	return r.time(in)
 }
@@ -187,7 +187,7 @@ func (r *reading) time(in *time.Location) (t time.Time, why string) {
 	case r.hasOffset:
 		return t.Add(-time.Duration(r.offset) * time.Second).In(fixedZone(r.offset)), ""
 	case r.zone == "":
-		return local(t, in), ""
+		return FromWall(t, in), ""
 	}
 	zone := strings.ToUpper(r.zone)
 	if zone == "Z" || zone == "UTC" || zone == "GMT" {
@@ -196,9 +196,9 @@ func (r *reading) time(in *time.Location) (t time.Time, why string) {
 	const form = "2006-01-02T15:04:05.999999999 MST"
 	t, err := time.ParseInLocation(form, t.Format(form[:len(form)-3])+zone, in)
 	if err != nil {
-		return t, noTime
+		return t, WrittenOtherwise
 	}
-	return t, unknownZone(t, in)
+	return t, UnknownAbbreviation(t, in)
 }
 
 // date is the civil time that was read: by its month and day, the day of the year, or the week of ISO 8601.

@@ -1,4 +1,4 @@
-package expr
+package calendar
 
 import (
 	"bytes"
@@ -71,10 +71,10 @@ from zoneinfo import ZoneInfo
 for wall, zone in json.load(sys.stdin):
     print(datetime.fromisoformat(wall).replace(tzinfo=ZoneInfo(zone)).astimezone(timezone.utc).isoformat())`, cases)
 	for i, c := range cases {
-		wall, _ := parseISO(c[0].(string))
+		wall, _ := ParseISO(c[0].(string))
 		loc, _ := time.LoadLocation(c[1].(string))
-		if want, _ := parseISO(results[i]); !local(wall, loc).Equal(want) {
-			t.Errorf("%s in %s: got %s, want %s", c[0], c[1], local(wall, loc).UTC(), want)
+		if want, _ := ParseISO(results[i]); !FromWall(wall, loc).Equal(want) {
+			t.Errorf("%s in %s: got %s, want %s", c[0], c[1], FromWall(wall, loc).UTC(), want)
 		}
 	}
 }
@@ -96,9 +96,9 @@ from datetime import datetime
 for at, layout in json.load(sys.stdin):
     print(datetime.fromisoformat(at).strftime(layout))`, cases)
 	for i, c := range cases {
-		at, why := parseISO(c[0].(string))
+		at, why := ParseISO(c[0].(string))
 		l := mustLayout(c[1].(string))
-		if got := string(l.append(nil, at)); got != results[i] || why != "" {
+		if got := string(l.Append(nil, at)); got != results[i] || why != "" {
 			t.Errorf("%s: got %s %s, want %s", c[0], got, why, results[i])
 		}
 	}
@@ -145,8 +145,8 @@ for text, layout in json.load(sys.stdin):
     except (ValueError, OverflowError):
         print("-")`, cases)
 	for i, c := range cases {
-		at, why := mustLayout(c[1].(string)).parse(c[0].(string), time.UTC)
-		if want, none := parseISO(results[i]); (why == "") != (none == "") || why == "" && !at.Equal(want) {
+		at, why := mustLayout(c[1].(string)).Parse(c[0].(string), time.UTC)
+		if want, none := ParseISO(results[i]); (why == "") != (none == "") || why == "" && !at.Equal(want) {
 			t.Errorf("%q by %s: got %v %s, want %s", c[0], c[1], at, why, results[i])
 		}
 	}

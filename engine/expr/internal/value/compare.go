@@ -1,4 +1,4 @@
-package expr
+package value
 
 import (
 	"cmp"
@@ -8,20 +8,20 @@ import (
 )
 
 // Kinds that can be equal; other pairs are an error, never silently unequal.
-var equalTypes = []combo{
-	{kNil, kAny, kBool}, {kAny, kNil, kBool},
-	{kNumber, kNumber, kBool}, {kText | kBytes, kText | kBytes, kBool}, {kBool, kBool, kBool},
-	{kList, kList, kBool}, {kObject, kObject, kBool},
-	{kTime, kTime, kBool}, {kDuration, kDuration, kBool}, {kZone, kZone, kBool},
+var EqualTypes = Operands{
+	{Nil, Any, Bool}, {Any, Nil, Bool},
+	{Number, Number, Bool}, {Text | Bytes, Text | Bytes, Bool}, {Bool, Bool, Bool},
+	{List, List, Bool}, {Object, Object, Bool},
+	{Time, Time, Bool}, {Duration, Duration, Bool}, {Zone, Zone, Bool},
 }
 
 // Kinds that have an order.
-var orderTypes = []combo{
-	{kNumber, kNumber, kBool}, {kText, kText, kBool}, {kTime, kTime, kBool}, {kDuration, kDuration, kBool},
+var OrderTypes = Operands{
+	{Number, Number, Bool}, {Text, Text, Bool}, {Time, Time, Bool}, {Duration, Duration, Bool},
 }
 
-// order compares two values that have an order; ok is false for all others.
-func order(a, b any) (c int, ok bool) {
+// Order compares two values that have an order; ok is false for all others.
+func Order(a, b any) (c int, ok bool) {
 	switch a := a.(type) {
 	case string:
 		if b, ok := b.(string); ok {
@@ -36,30 +36,30 @@ func order(a, b any) (c int, ok bool) {
 			return cmp.Compare(a, b), true
 		}
 	default:
-		if kindOf(a)&kNumber != 0 && kindOf(b)&kNumber != 0 {
-			return compareNumbers(a, b), true
+		if KindOf(a)&Number != 0 && KindOf(b)&Number != 0 {
+			return CompareNumbers(a, b), true
 		}
 	}
 	return 0, false
 }
 
-// maxDepth is how deep a value may nest, as in documents.
-const maxDepth = 512
+// MaxDepth is how deep a value may nest, as in documents.
+const MaxDepth = 512
 
-// equal compares two values; ok is false when their kinds can't be compared.
+// Equal compares two values; ok is false when their kinds can't be compared.
 // Inside lists and objects, values of different kinds are merely unequal.
-func equal(a, b any) (eq, ok bool) {
+func Equal(a, b any) (eq, ok bool) {
 	if a == nil || b == nil {
 		return a == nil && b == nil, true
 	}
-	if result(equalTypes, kindOf(a), kindOf(b)) == 0 {
+	if EqualTypes.Result(KindOf(a), KindOf(b)) == 0 {
 		return false, false
 	}
-	return deepEqual(a, b, 0), true
+	return DeepEqual(a, b, 0), true
 }
 
-func deepEqual(a, b any, depth int) bool {
-	if depth > maxDepth {
+func DeepEqual(a, b any, depth int) bool {
+	if depth > MaxDepth {
 		return false
 	}
 	switch a := a.(type) {
@@ -67,7 +67,7 @@ func deepEqual(a, b any, depth int) bool {
 		return a == b
 	case []any:
 		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, func(v, w any) bool { return deepEqual(v, w, depth+1) })
+		return ok && slices.EqualFunc(a, b, func(v, w any) bool { return DeepEqual(v, w, depth+1) })
 	case map[string]any:
 		b, ok := b.(map[string]any)
 		if !ok || len(a) != len(b) {
@@ -75,31 +75,31 @@ func deepEqual(a, b any, depth int) bool {
 		}
 		for k, v := range a {
 			w, there := b[k]
-			if !there || !deepEqual(v, w, depth+1) {
+			if !there || !DeepEqual(v, w, depth+1) {
 				return false
 			}
 		}
 		return true
 	case []byte:
-		return kindOf(b)&(kText|kBytes) != 0 && string(a) == textOf(b)
+		return KindOf(b)&(Text|Bytes) != 0 && string(a) == TextOf(b)
 	case string:
-		return kindOf(b)&(kText|kBytes) != 0 && a == textOf(b)
+		return KindOf(b)&(Text|Bytes) != 0 && a == TextOf(b)
 	case *time.Location:
 		b, ok := b.(*time.Location)
 		return ok && a.String() == b.String()
 	}
-	c, ok := order(a, b)
+	c, ok := Order(a, b)
 	return ok && c == 0
 }
 
 // Kinds that `in` takes. nil is in nothing, and nothing is in nil.
-var inTypes = []combo{
-	{kAny, kList, kBool}, {kAny, kNil, kBool}, {kNil, kText | kObject, kBool}, {kText, kText | kObject, kBool},
+var InTypes = Operands{
+	{Any, List, Bool}, {Any, Nil, Bool}, {Nil, Text | Object, Bool}, {Text, Text | Object, Bool},
 }
 
-// in says whether a is an element, a key or a part of b. ok is false when it
+// IsIn says whether a is an element, a key or a part of b. ok is false when it
 // could never be: a number among texts is a mistake, not a "no".
-func in(a, b any) (is, ok bool) {
+func IsIn(a, b any) (is, ok bool) {
 	switch b := b.(type) {
 	case nil:
 		return false, true
@@ -119,19 +119,11 @@ func in(a, b any) (is, ok bool) {
 func inList(a any, list []any) (is, ok bool) {
 	ok = len(list) == 0 || a == nil
 	for _, v := range list {
-		eq, comparable := equal(a, v)
+		eq, comparable := Equal(a, v)
 		if eq {
 			return true, true
 		}
 		ok = ok || comparable
 	}
 	return false, ok
-}
-
-// textOf is a text, or bytes as one that may not be UTF-8.
-func textOf(v any) string {
-	if b, ok := v.([]byte); ok {
-		return string(b)
-	}
-	return v.(string)
 }

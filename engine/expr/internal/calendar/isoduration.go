@@ -1,4 +1,4 @@
-package expr
+package calendar
 
 import (
 	"math"
@@ -16,8 +16,8 @@ var isoUnits = []struct {
 	{"W", 7 * 24 * time.Hour}, {"D", 24 * time.Hour}, {"TH", time.Hour}, {"TM", time.Minute}, {"TS", time.Second},
 }
 
-// parseDuration reads a duration as Go writes it, or in ISO 8601.
-func parseDuration(text string) (time.Duration, bool) {
+// ParseDuration reads a duration as Go writes it, or in ISO 8601.
+func ParseDuration(text string) (time.Duration, bool) {
 	unsigned := strings.TrimLeft(text, "+-")
 	if !strings.HasPrefix(unsigned, "P") {
 		d, err := time.ParseDuration(text)
@@ -54,7 +54,7 @@ func isoDuration(text string, negative bool) (sum time.Duration, ok bool) {
 			return 0, false
 		}
 		var d time.Duration
-		if d, fraction, ok = times10(text[:n], units[unit].length); !ok || sum > math.MaxInt64-d {
+		if d, fraction, ok = decimalUnits(text[:n], units[unit].length); !ok || sum > math.MaxInt64-d {
 			return 0, false
 		}
 		sum, text, units = sum+d, text[n+1:], units[unit+1:]
@@ -65,8 +65,8 @@ func isoDuration(text string, negative bool) (sum time.Duration, ok bool) {
 	return sum, ok
 }
 
-// times10 is a decimal number of units; fraction says whether it has one.
-func times10(number string, unit time.Duration) (d time.Duration, fraction, ok bool) {
+// decimalUnits is a decimal number of units; fraction says whether it has one.
+func decimalUnits(number string, unit time.Duration) (d time.Duration, fraction, ok bool) {
 	whole, rest, fraction := strings.Cut(strings.Replace(number, ",", ".", 1), ".")
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || n > math.MaxInt64/int64(unit) {
@@ -84,8 +84,8 @@ func times10(number string, unit time.Duration) (d time.Duration, fraction, ok b
 	return d + part, true, d <= math.MaxInt64-part
 }
 
-// formatDuration writes a duration in ISO 8601.
-func formatDuration(d time.Duration) string {
+// FormatDuration writes a duration in ISO 8601.
+func FormatDuration(d time.Duration) string {
 	b := make([]byte, 0, 32)
 	left := uint64(d)
 	if d < 0 {

@@ -1,17 +1,20 @@
-package expr
+// Package calendar reads, writes and calculates times: RFC 3339 ([ParseISO]), layouts of Go and strftime ([CompileLayout]),
+// durations of ISO 8601 ([ParseDuration]), periods ([Period]), zones ([LoadZone]) and times since 1970 ([FromUnix]). It knows
+// nothing of expressions but how their errors put what is wrong.
+package calendar
 
 import "time"
 
-// What can be wrong with the text of a time.
+// What can be wrong with a text that should be a time.
 const (
-	noTime     = "it is written otherwise"
-	noMonth    = "months go from 01 to 12"
-	noDay      = "that month has no such day"
-	noHour     = "hours go from 00 to 23"
-	noMinute   = "minutes go from 00 to 59"
-	leapSecond = "second 60 is a leap second, which computers' clocks leave out"
-	noSecond   = "seconds go from 00 to 59"
-	noOffset   = "its offset from UTC is not one such as +02:00"
+	WrittenOtherwise = "it is written otherwise"
+	NoMonth          = "months go from 01 to 12"
+	NoDay            = "that month has no such day"
+	NoHour           = "hours go from 00 to 23"
+	NoMinute         = "minutes go from 00 to 59"
+	LeapSecond       = "second 60 is a leap second, which computers' clocks leave out"
+	NoSecond         = "seconds go from 00 to 59"
+	NoOffset         = "its offset from UTC is not one such as +02:00"
 )
 
 // civil is what a calendar and a clock show.
@@ -23,17 +26,17 @@ type civil struct {
 func (c *civil) wall() (t time.Time, why string) {
 	switch {
 	case c.month < 1 || c.month > 12:
-		return t, noMonth
+		return t, NoMonth
 	case c.day < 1 || c.day > daysIn(c.year, c.month):
-		return t, noDay
+		return t, NoDay
 	case c.hour < 0 || c.hour > 23:
-		return t, noHour
+		return t, NoHour
 	case c.minute < 0 || c.minute > 59:
-		return t, noMinute
+		return t, NoMinute
 	case c.second == 60:
-		return t, leapSecond
+		return t, LeapSecond
 	case c.second < 0 || c.second > 59:
-		return t, noSecond
+		return t, NoSecond
 	}
 	return time.Date(c.year, time.Month(c.month), c.day, c.hour, c.minute, c.second, c.nano, time.UTC), ""
 }
@@ -51,34 +54,34 @@ func daysIn(year, month int) int {
 	return 31
 }
 
-// parseISO reads a time in RFC 3339, or in one of the forms of ISO 8601 near it: a blank in place of the T, no seconds,
+// ParseISO reads a time in RFC 3339, or in one of the forms of ISO 8601 near it: a blank in place of the T, no seconds,
 // no offset or one of only hours or without its colon, a fraction behind a comma, or a date alone.
-func parseISO(text string) (t time.Time, why string) {
+func ParseISO(text string) (t time.Time, why string) {
 	if len(text) < len(time.DateOnly) || text[4] != '-' || text[7] != '-' {
-		return t, noTime
+		return t, WrittenOtherwise
 	}
 	c := civil{year: two(text, 0)*100 + two(text, 2), month: two(text, 5), day: two(text, 8)}
 	if c.year < 0 || c.month < 0 || c.day < 0 {
-		return t, noTime
+		return t, WrittenOtherwise
 	}
 	rest := text[len(time.DateOnly):]
 	if rest == "" {
 		return c.wall()
 	}
 	if len(rest) < len("T15:04") || rest[0] != 'T' && rest[0] != 't' && rest[0] != ' ' || rest[3] != ':' {
-		return t, noTime
+		return t, WrittenOtherwise
 	}
 	c.hour, c.minute = two(rest, 1), two(rest, 4)
 	if rest = rest[len("T15:04"):]; len(rest) >= len(":05") && rest[0] == ':' {
 		c.second, rest = two(rest, 1), rest[len(":05"):]
 		if rest != "" && (rest[0] == '.' || rest[0] == ',') {
 			if c.nano, rest = cutFraction(rest[1:]); c.nano < 0 {
-				return t, noTime
+				return t, WrittenOtherwise
 			}
 		}
 	}
 	if c.hour < 0 || c.minute < 0 || c.second < 0 {
-		return t, noTime
+		return t, WrittenOtherwise
 	}
 	t, why = c.wall()
 	if why != "" || rest == "" || rest == "Z" {
@@ -86,7 +89,7 @@ func parseISO(text string) (t time.Time, why string) {
 	}
 	offset, rest, ok := cutOffset(rest)
 	if !ok || rest != "" {
-		return t, noOffset
+		return t, NoOffset
 	}
 	return t.Add(-time.Duration(offset) * time.Second).In(fixedZone(offset)), ""
 }

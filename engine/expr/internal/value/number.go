@@ -1,4 +1,4 @@
-package expr
+package value
 
 import (
 	"cmp"
@@ -9,20 +9,20 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// compareNumbers compares any two numbers exactly: no integer is rounded to a float.
-func compareNumbers(a, b any) int {
+// CompareNumbers compares any two numbers exactly: no integer is rounded to a float.
+func CompareNumbers(a, b any) int {
 	switch a := a.(type) {
 	case int:
 		switch b := b.(type) {
 		case int:
 			return cmp.Compare(a, b)
 		case float64:
-			return compareIntFloat(a, b)
+			return CompareIntFloat(a, b)
 		}
 	case float64:
 		switch b := b.(type) {
 		case int:
-			return -compareIntFloat(b, a)
+			return -CompareIntFloat(b, a)
 		case float64:
 			return cmp.Compare(a, b)
 		}
@@ -30,8 +30,8 @@ func compareNumbers(a, b any) int {
 	return compareBig(a, b)
 }
 
-// compareIntFloat compares exactly; f is finite.
-func compareIntFloat(i int, f float64) int {
+// CompareIntFloat compares exactly; f is finite.
+func CompareIntFloat(i int, f float64) int {
 	switch {
 	case f >= 1<<63:
 		return -1
@@ -77,13 +77,49 @@ func digitsOf(v any) digits {
 		return digits{sign: cmp.Compare(v, 0), whole: new(big.Int).Abs(big.NewInt(int64(v))).String()}
 	case float64:
 		whole, rest := math.Modf(v)
-		return digits{sign: cmp.Compare(v, 0), whole: wholeText(math.Abs(whole)), rest: rest}
+		return digits{sign: cmp.Compare(v, 0), whole: WholeText(math.Abs(whole)), rest: rest}
 	}
 	return digits{}
 }
 
-// wholeText is a whole float's exact decimal text.
-func wholeText(f float64) string {
+// WholeText is a whole float's exact decimal text.
+func WholeText(f float64) string {
 	i, _ := big.NewFloat(f).Int(nil)
 	return i.String()
+}
+
+// AsFloat is a number that can be calculated with, as a float.
+func AsFloat(v any) (f float64, ok bool) {
+	switch v := v.(type) {
+	case int:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+// AsWhole is a number as an integer, if it is a whole one that 64 bits hold.
+func AsWhole(v any) (n int, ok bool) {
+	if n, ok = v.(int); ok {
+		return n, true
+	}
+	f, ok := v.(float64)
+	return int(f), ok && f == math.Trunc(f) && f >= -1<<63 && f < 1<<63
+}
+
+// BigNumber is an integer beyond int64 in JSON's spelling.
+func BigNumber(text string) doc.Number {
+	digits, negative := strings.CutPrefix(text, "-")
+	digits = strings.TrimLeft(digits, "0")
+	if negative {
+		digits = "-" + digits
+	}
+	return doc.Number(digits)
+}
+
+// IsInteger says whether text has only digits, after a minus or not.
+func IsInteger(text string) bool {
+	digits := strings.TrimPrefix(text, "-")
+	return digits != "" && strings.TrimLeft(digits, "0123456789") == ""
 }

@@ -1,4 +1,4 @@
-package expr
+package calendar
 
 import (
 	"cmp"
@@ -157,9 +157,6 @@ func (d *directive) flag() string {
 	}
 	return string(rune(d.pad))
 }
-
-// isoWeekday is 1 for Monday to 7 for Sunday.
-func isoWeekday(t time.Time) int { return (int(t.Weekday())+6)%7 + 1 }
 
 // unreadable is why no time can be read by these parts, and what helps.
 func unreadable(parts []directive) (why, help string) {

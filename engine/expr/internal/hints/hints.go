@@ -1,20 +1,19 @@
-package expr
+// Package hints says what to write instead: for what other languages call otherwise, and for slips that expr's parser sees
+// only as an unexpected token. Start at [ForToken] and [ForFunction].
+package hints
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
 	"github.com/flowd-io/flowd/schema"
 )
 
-// What to write instead, for what people used to other languages write, and for slips that
-// expr's parser sees only as an unexpected token.
-
-// habits are remedies by the token that did not fit.
-var habits = map[string]string{
+// tokens are remedies by the unexpected token.
+var tokens = map[string]string{
 	"=": "write == to compare", "===": "write ==", "AND": "write and", "OR": "write or", "NOT": "write not",
 	"IN": "write in", "&": "write and, or bitand(a, b)", "is": "write ==", "like": "write matches or contains",
 	"LIKE": "write matches or contains", "then": "write condition ? a : b",
@@ -23,24 +22,24 @@ var habits = map[string]string{
 	":": "an object inside a predicate goes into brackets: map(items, ({name: .name}))",
 }
 
-// reserved are the words that are not fields unless they follow `this.`.
-var reserved = []string{"and", "contains", "else", "endsWith", "if", "in", "let", "matches", "not", "or", "startsWith"}
+// Reserved are the words that are not fields unless they follow `this.`.
+var Reserved = []string{"and", "contains", "else", "endsWith", "if", "in", "let", "matches", "not", "or", "startsWith"}
 
-// literals are names that other languages give to true, false and nil.
-var literals = map[string]string{
+// OtherLiterals are names that other languages give to true, false and nil.
+var OtherLiterals = map[string]string{
 	"null": "write nil for no value", "None": "write nil for no value", "undefined": "write nil for no value",
 	"NULL": "write nil for no value", "Null": "write nil for no value",
 	"True": "write true", "TRUE": "write true", "False": "write false", "FALSE": "write false",
 }
 
-// switches are the words that some YAML readers take for true and false.
-var switches = map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"}
+// Switches are the words that some YAML readers take for true and false.
+var Switches = map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"}
 
 // infix are the words that go between two values where other languages have functions.
 var infix = []string{"contains", "endsWith", "in", "matches", "startsWith"}
 
-// foreign are functions of other languages, in small letters without _.
-var foreign = sync.OnceValue(func() map[string]string {
+// otherNames are functions of other languages, in small letters without _.
+var otherNames = sync.OnceValue(func() map[string]string {
 	return map[string]string{
 		"abbreviate":           `write truncate(text, 20, "…")`,
 		"adddate":              "write add_date(time, 0, 1)",
@@ -274,22 +273,22 @@ const (
 	strptimeWord = `write parse_time(text, "%Y-%m-%d %H:%M:%S")`
 )
 
-// misplaced is the remedy for a token that does not fit at offset, or "".
-func misplaced(code, kind, token string, offset int) string {
+// ForToken is the remedy for a token that does not fit at offset, or "".
+func ForToken(code, kind, token string, offset int) string {
 	before, after := code[:offset], code[offset+min(len(token), len(code)-offset):]
 	call := strings.HasPrefix(strings.TrimLeft(after, " "), "(")
 	switch {
 	case token == ">" && strings.HasSuffix(before, "<"):
 		return "write !="
-	case slices.Contains(infix, token) && call && operandMissing(before):
+	case slices.Contains(infix, token) && call && codetext.OperandMissing(before):
 		return fmt.Sprintf("%s goes between its operands: a %s b", token, token)
-	case slices.Contains(reserved, token):
+	case slices.Contains(Reserved, token):
 		return fmt.Sprintf("a field of this name is written this.%s", token)
-	case habits[token] != "":
-		return habits[token]
-	case kind == "Identifier" && lastWord(strings.TrimRight(before, " \t\r\n")) == "NOT":
-		return habits["NOT"]
-	case strings.Contains(")]}", token) && openAt(before) < 0:
+	case tokens[token] != "":
+		return tokens[token]
+	case kind == "Identifier" && codetext.LastWord(strings.TrimRight(before, " \t\r\n")) == "NOT":
+		return tokens["NOT"]
+	case strings.Contains(")]}", token) && codetext.OpenBracket(before) < 0:
 		return "it closes nothing: remove it, or open it before"
 	case kind == "Identifier" || kind == "Number" || kind == "String":
 		return "an operator is missing before it"
@@ -297,34 +296,15 @@ func misplaced(code, kind, token string, offset int) string {
 	return ""
 }
 
-// operandMissing says whether there is no value at the end of code.
-func operandMissing(code string) bool {
-	code = strings.TrimRight(code, " \t\r\n")
-	return code == "" || strings.HasSuffix(code, "(") || strings.HasSuffix(code, ",")
-}
-
-// lastWord is the identifier with which code ends, or "".
-func lastWord(code string) string {
-	front := strings.TrimRightFunc(code, func(r rune) bool {
-		return unicode.IsLetter(r) || unicode.IsNumber(r) || r == '_' || r == '$'
-	})
-	return strings.TrimLeftFunc(code[len(front):], unicode.IsNumber)
-}
-
-// piped says whether code ends with | and word.
-func piped(code, word string) bool {
-	return word != "" && strings.HasSuffix(strings.TrimRight(strings.TrimSuffix(code, word), " \t\n\f\r"), "|")
-}
-
-// tooEarly is the remedy for code that lacks its end, or "".
-func tooEarly(code string, scopes []string) string {
-	open, word := openAt(code), lastWord(code)
-	switch pipe := piped(code, word); {
-	case pipe && slices.Contains(names(scopes), word):
+// ForEarlyEnd is the remedy for code that lacks its end, or "". The functions are those that the code may call.
+func ForEarlyEnd(code string, functions []string) string {
+	open, word := codetext.OpenBracket(code), codetext.LastWord(code)
+	switch pipe := codetext.EndsWithPipe(code, word); {
+	case pipe && slices.Contains(functions, word):
 		return fmt.Sprintf("write | %s()", word)
 	case pipe:
 		return "write or, or bitor(a, b); | hands a value to a function"
-	case word == code && slices.Contains(reserved, word):
+	case word == code && slices.Contains(Reserved, word):
 		return fmt.Sprintf("a field of this name is written this.%s", word)
 	case strings.HasPrefix(code, "let ") && open < 0 && !strings.Contains(code, ";"):
 		return "write what to do with it: let x = a; x + 1"
@@ -334,41 +314,12 @@ func tooEarly(code string, scopes []string) string {
 	return ""
 }
 
-// openAt is where the innermost bracket that code leaves open is, or -1.
-func openAt(code string) int {
-	open := []int{-1}
-	var s scanner
-	for i := range len(code) {
-		b := code[i]
-		s.next(b)
-		switch {
-		case !s.plain():
-		case b == '(' || b == '[' || b == '{':
-			open = append(open, i)
-		case (b == ')' || b == ']' || b == '}') && len(open) > 1:
-			open = open[:len(open)-1]
-		}
-	}
-	return open[len(open)-1]
-}
-
-// callBefore is the function in whose brackets the end of code is, and where its name
-// begins; "" when there is none.
-func callBefore(code string) (name string, offset int) {
-	for at := openAt(code); at >= 0; at = openAt(code[:at]) {
-		if name = lastWord(code[:at]); code[at] == '(' && name != "" {
-			return name, at - len(name)
-		}
-	}
-	return "", 0
-}
-
-// meantFunction is the remedy for a function that is not there, or "".
-func meantFunction(name string, scopes []string) string {
-	if remedy := foreign()[strings.ReplaceAll(strings.ToLower(name), "_", "")]; remedy != "" {
+// ForFunction is the remedy for a call of a function that does not exist, or "". The functions are those that do.
+func ForFunction(name string, functions []string) string {
+	if remedy := otherNames()[strings.ReplaceAll(strings.ToLower(name), "_", "")]; remedy != "" {
 		return remedy
 	}
-	near := schema.Nearest(name, append(names(scopes), infix...))
+	near := schema.Nearest(name, append(slices.Clone(functions), infix...))
 	switch {
 	case near == "":
 		return ""
