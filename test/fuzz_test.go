@@ -17,9 +17,14 @@ var fuzzed = map[string][]string{
 	"batchers/window": {"FuzzInstantsAreInBoundsOrRefused"},
 	"config":          {"FuzzLoad", "FuzzRewrite"},
 	"engine/doc":      {"FuzzCanonical", "FuzzDecode", "FuzzEdit", "FuzzParsePath", "FuzzPeek", "FuzzSearch", "FuzzString"},
-	"engine/expr": {"FuzzCompile", "FuzzEncodings", "FuzzEval", "FuzzJWT", "FuzzPEM", "FuzzParameter", "FuzzPatterns",
-		"FuzzPlaceholder", "FuzzTemplate", "FuzzTexts"},
-	"engine/expr/internal/calendar": {"FuzzDuration", "FuzzParseTime"},
+	"engine/expr":     {"FuzzCompile", "FuzzEval", "FuzzParameter", "FuzzPlaceholder", "FuzzTemplate"},
+
+	"engine/expr/internal/builtin/crypto":   {"FuzzEncodings"},
+	"engine/expr/internal/builtin/patterns": {"FuzzPatterns"},
+	"engine/expr/internal/builtin/text":     {"FuzzTexts"},
+	"engine/expr/internal/builtin/webtoken": {"FuzzJWT", "FuzzPEM"},
+	"engine/expr/internal/calendar":         {"FuzzDuration", "FuzzParseTime"},
+
 	"engine/source":                 {"FuzzLoad"},
 	"inputs/http":                   {"FuzzEvents", "FuzzNextLink"},
 	"inputs/kafka":                  {"FuzzPatterns"},
@@ -59,11 +64,17 @@ var fuzzed = map[string][]string{
 
 // notFuzzed has packages with such functions but without a fuzz target, and the reason.
 var notFuzzed = map[string]string{
-	"internal/components/builds":   "decodes nothing: it rejects any input",
-	"internal/formats":             "formats that are left out of a build decode nothing",
-	"config/yamltext":              "FuzzLoad in config uses it to read files",
-	"cmd/flowd/cli":                "arguments of its own user",
-	"engine":                       "lists of names, decoded by schema",
+	"internal/components/builds": "decodes nothing: it rejects any input",
+	"internal/formats":           "formats that are left out of a build decode nothing",
+	"config/yamltext":            "FuzzLoad in config uses it to read files",
+	"cmd/flowd/cli":              "arguments of its own user",
+	"engine":                     "lists of names, decoded by schema",
+
+	"engine/expr/internal/builtin/numbers": "a number in a text, read by package strconv",
+	"engine/expr/internal/builtin/times":   "engine/expr/internal/calendar",
+	"engine/expr/internal/builtin/web":     "FuzzTexts of engine/expr/internal/builtin/text",
+	"engine/expr/internal/lang":            "FuzzCompile, FuzzEval and FuzzTemplate of engine/expr",
+
 	"engine/polling":               "a name, decoded by schema",
 	"inputs/file":                  "paths of the configuration, decoded by schema",
 	"inputs/mqtt":                  "filters of the configuration, decoded by schema",

@@ -25,7 +25,12 @@ var importRules = []importRule{
 	{"engine/expr/internal/value", "engine/doc engine/expr/internal/calendar"},
 	{"engine/expr/internal/codetext", "engine/expr/internal/memo engine/expr/internal/value schema"},
 	{"engine/expr/internal/hints", "engine/expr/internal/codetext schema"},
-	{"engine/expr", "engine/doc engine/expr/internal/* schema"},
+	{"engine/expr/internal/lang", "engine/doc engine/expr/internal/calendar engine/expr/internal/codetext " +
+		"engine/expr/internal/hints engine/expr/internal/memo engine/expr/internal/value schema"},
+	{"engine/expr/internal/builtin", "engine/expr/internal/builtin/* engine/expr/internal/lang"},
+	{"engine/expr/internal/builtin/*", "engine/doc engine/expr/internal/calendar engine/expr/internal/codetext " +
+		"engine/expr/internal/fake engine/expr/internal/lang engine/expr/internal/memo engine/expr/internal/value schema"},
+	{"engine/expr", "engine/doc engine/expr/internal/* engine/expr/internal/builtin/sources schema"},
 	{"engine", "engine/doc engine/expr engine/internal/inside schema"},
 	{"engine/internal/inside", "engine/doc"},
 	{"engine/internal/guard engine/internal/rules", "engine schema"},
@@ -77,6 +82,8 @@ var importRules = []importRule{
 		"internal/formats/* internal/migrate internal/network/* internal/operations/* internal/pool/* internal/systems/queue"},
 
 	// What is below is for tests, and for programs that are tests.
+	{"engine/expr/internal/exprtest", "engine/doc engine/expr/internal/builtin engine/expr/internal/codetext " +
+		"engine/expr/internal/lang engine/expr/internal/value schema"},
 	{"internal/testing/*", "engine engine/enginetest engine/runtime schema internal/network/* internal/systems/* internal/testing/*"},
 	{"test test/*", "config engine engine/runtime schema inputs processors batchers outputs internal/migrate internal/migrate/* " +
 		"internal/operations/headroom internal/systems/pgoutput internal/testing/*"},

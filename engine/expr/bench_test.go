@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 )
 
 const event = `{"time":"2026-11-20T20:00:00Z","status":503,"path":"/api/v1/orders","duration":0.25,"user":{"name":"ann",` +
@@ -14,7 +15,7 @@ const event = `{"time":"2026-11-20T20:00:00Z","status":503,"path":"/api/v1/order
 	`"items":[{"sku":"a","qty":2},{"sku":"b","qty":5}],"tags":["x","y"],"total":42,"rate":1.5,"ok":true}`
 
 func BenchmarkTest(b *testing.B) {
-	m := msg(event)
+	m := exprtest.NewMessage(event)
 	for _, src := range []string{
 		`status >= 500`,
 		`status >= 500 and path startsWith "/api"`,
@@ -41,17 +42,17 @@ func BenchmarkTest(b *testing.B) {
 		p := doc.MakePath("status")
 		b.ReportAllocs()
 		for b.Loop() {
-			m.d.Raw(p)
+			m.Doc.Raw(p)
 		}
 	})
 }
 
 // By hand: a program that searches the document for the field and matches it.
 func BenchmarkTestByHand(b *testing.B) {
-	m, re, p := msg(event), regexp.MustCompile("^/api/v[0-9]+/"), doc.MakePath("path")
+	m, re, p := exprtest.NewMessage(event), regexp.MustCompile("^/api/v[0-9]+/"), doc.MakePath("path")
 	b.ReportAllocs()
 	for b.Loop() {
-		raw, ok, err := m.d.Raw(p)
+		raw, ok, err := m.Doc.Raw(p)
 		if !ok || err != nil || !re.Match(raw[1:len(raw)-1]) {
 			b.Fatal(ok, err)
 		}
@@ -59,7 +60,7 @@ func BenchmarkTestByHand(b *testing.B) {
 }
 
 func BenchmarkEval(b *testing.B) {
-	m := msg(event)
+	m := exprtest.NewMessage(event)
 	for _, src := range []string{`total * rate`, `upper(user.name)`, `user.name`, `sum(items, .qty)`,
 		`{a: total, b: user.name}`, `re_replace(path, "[0-9]+", "N")`, `re_replace(path, "/v([0-9]+)/", "/$1/")`,
 		`re_replace(path, "POST", "")`, `re_find_all(path, "[a-z]+")`, `re_groups(path, "/(?P<version>v[0-9]+)/(?P<kind>[a-z]+)")`,
@@ -79,7 +80,7 @@ func BenchmarkEval(b *testing.B) {
 }
 
 func BenchmarkAppendKey(b *testing.B) {
-	m, e := msg(event), MustCompile(`user.plan`)
+	m, e := exprtest.NewMessage(event), MustCompile(`user.plan`)
 	var key []byte
 	b.ReportAllocs()
 	for b.Loop() {
@@ -88,7 +89,7 @@ func BenchmarkAppendKey(b *testing.B) {
 }
 
 func BenchmarkTemplate(b *testing.B) {
-	m, t := msg(event), MustTemplate(`logs/$(user.plan)/$(total + 1).ndjson`)
+	m, t := exprtest.NewMessage(event), MustTemplate(`logs/$(user.plan)/$(total + 1).ndjson`)
 	var out []byte
 	b.ReportAllocs()
 	for b.Loop() {
@@ -97,7 +98,7 @@ func BenchmarkTemplate(b *testing.B) {
 }
 
 func BenchmarkFailure(b *testing.B) {
-	m, c := msg(event), MustCond(`status == "503"`)
+	m, c := exprtest.NewMessage(event), MustCond(`status == "503"`)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := c.Test(m); err == nil {
@@ -115,7 +116,7 @@ func BenchmarkCompile(b *testing.B) {
 
 // BenchmarkEncode is what a step `set` does with hashes, beside a loop written by hand for that field.
 func BenchmarkEncode(b *testing.B) {
-	m := msg(event)
+	m := exprtest.NewMessage(event)
 	for _, src := range []string{`to_hex(sha256(path))`, `to_hex(sha256(path + ""))`, `to_hex(hmac("sha256", "key", path))`,
 		`to_base64(md5(path))`, `crc32(path)`, `decrypt_aes_gcm(encrypt_aes_gcm(path, "0123456789abcdef"), "0123456789abcdef")`,
 		`jwt_verify(jwt_sign(user, "key", "HS256"), "key", "HS256")`} {
@@ -133,7 +134,7 @@ func BenchmarkEncode(b *testing.B) {
 		p, out := doc.MakePath("path"), []byte(nil)
 		b.ReportAllocs()
 		for b.Loop() {
-			raw, _, _ := m.d.Raw(p)
+			raw, _, _ := m.Doc.Raw(p)
 			sum := sha256.Sum256(raw[1 : len(raw)-1])
 			out = append(hex.AppendEncode(append(out[:0], '"'), sum[:]), '"')
 		}

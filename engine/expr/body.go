@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
 	"github.com/flowd-io/flowd/engine/expr/internal/hints"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 	"github.com/flowd-io/flowd/engine/expr/internal/memo"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -45,17 +46,17 @@ func (b *Body) AppendBody(dst []byte, s Source) ([]byte, error) {
 
 // untemplated is the remedy for a template: the expression that gives the same.
 func untemplated(text string, scopes []string) string {
-	t, errs := parseTemplate([]schema.Piece{{Text: text}}, &codetext.Origin{Text: text}, scopes)
+	t, errs := lang.ParseTemplate([]schema.Piece{{Text: text}}, &codetext.Origin{Text: text}, scopes)
 	if len(errs) > 0 {
 		return `write text in quotes, and fields without $( ): '"Hello " + string(name)'`
 	}
 	start := strings.TrimLeft(text, " \t\r\n")
 	if strings.HasPrefix(start, "{") || strings.HasPrefix(start, "[") {
-		if code := strings.TrimSpace(strings.ReplaceAll(t.asJSON(), "\n", " ")); compiles(code, scopes) {
+		if code := strings.TrimSpace(strings.ReplaceAll(t.AsJSON(), "\n", " ")); compiles(code, scopes) {
 			return "write " + inYAML(code)
 		}
 	}
-	return "write " + inYAML(t.asText())
+	return "write " + inYAML(t.AsText())
 }
 
 func compiles(code string, scopes []string) bool {

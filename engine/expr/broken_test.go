@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
 // What a message must not show: how expr's parser and lexer call things.
@@ -15,7 +18,7 @@ var internals = regexp.MustCompile(
 func TestNoMessageShowsTheParser(t *testing.T) {
 	check := func(src string) {
 		_, err := Compile(src)
-		var e *Error
+		var e *lang.Error
 		if errors.As(err, &e) && internals.MatchString(e.Short()) && !internals.MatchString(src) {
 			t.Errorf("%q: %s", src, e.Short())
 		}
@@ -90,7 +93,7 @@ func TestHintsForWordsOfOtherLanguages(t *testing.T) {
 		`uuid5(a)`:             {"uuid_v5(namespace, name)", `len(uuid_v5("dns", "a")) == 36`},
 	} {
 		_, err := Compile(src)
-		var e *Error
+		var e *lang.Error
 		if !errors.As(err, &e) || !strings.Contains(e.Remedy, want.hint) {
 			t.Errorf("%s: got %v, want a hint at %s", src, err, want.hint)
 		}
@@ -98,7 +101,7 @@ func TestHintsForWordsOfOtherLanguages(t *testing.T) {
 			continue
 		}
 		use := MustCond(want.use)
-		if ok, err := use.Test(msg(sample)); !ok || err != nil {
+		if ok, err := use.Test(exprtest.NewMessage(exprtest.Sample)); !ok || err != nil {
 			t.Errorf("%s: %v, %v", want.use, ok, err)
 		}
 	}

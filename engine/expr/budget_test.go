@@ -4,73 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
-	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
 func init() {
-	Register(Func{Name: "payload_", Doc: "the payload as text", Types: []any{new(func() string)},
-		Call: func(s Source, _ ...any) (any, error) {
+	Register(lang.Func{Name: "payload_", Doc: "the payload as text", Types: []any{new(func() string)},
+		Call: func(s lang.Source, _ ...any) (any, error) {
 			return string(s.Document().Bytes()), nil
 		}})
-}
-
-// raced says that the race detector is at work.
-var raced bool
-
-// unraced skips a test that computes for long, and on one goroutine, where the race detector makes it ten times as slow.
-func unraced(t *testing.T) {
-	t.Helper()
-	if raced {
-		t.Skip("without the race detector: go test ./engine/expr")
-	}
-}
-
-// spent is what an evaluation took, as the runtime sees it.
-type spent struct {
-	allocated uint64
-	took      time.Duration
-	err       error
-}
-
-// spend evaluates src and encodes its value, as a step does.
-func spend(tb testing.TB, src string, limits Limits, m *message) spent {
-	tb.Helper()
-	e, err := Compile(src)
-	if err != nil {
-		return spent{err: err}
-	}
-	e.p.limits = &limits
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	start := time.Now()
-	err = e.Encode(m, func(v any) error {
-		_, err := doc.Append(nil, v)
-		return err
-	})
-	took := time.Since(start)
-	runtime.ReadMemStats(&after)
-	return spent{after.TotalAlloc - before.TotalAlloc, took, err}
 }
 
 // Whatever shares, copies or goes through much fails by its budget, at a place, with
 // what to do, and before it has taken much more than that.
 func TestABudgetEndsWhatTakesTooMuch(t *testing.T) {
-	unraced(t)
+	exprtest.Unraced(t)
 	const memory, steps = "engine.limits.expression.memory", "engine.limits.expression.steps"
-	limits := Limits{Memory: 8 << 20, Steps: 1_250_000} // an eighth of the default
+	limits := lang.Limits{Memory: 8 << 20, Steps: 1_250_000} // an eighth of the default
 	long := strings.Repeat("a", 1<<17)
 	var items strings.Builder
 	for i := range 18_000 {
 		fmt.Fprintf(&items, `,{"n":%d}`, i)
 	}
-	m := msg(fmt.Sprintf(`{"n": 300000, "long": %q, "same": %q, "items": [%s], "thousand": [%s0], "accents": %q}`, long,
+	m := exprtest.NewMessage(fmt.Sprintf(`{"n": 300000, "long": %q, "same": %q, "items": [%s], "thousand": [%s0], "accents": %q}`, long,
 		long[1:]+"b", items.String()[1:], strings.Repeat("0,", 999), strings.Repeat("é", 1<<16)))
 	tests := []struct{ src, want, at string }{
 		{`map(items, this)`, memory, `map(`},
@@ -116,22 +78,22 @@ func TestABudgetEndsWhatTakesTooMuch(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.src, func(t *testing.T) {
-			got := spend(t, tt.src, limits, m)
-			var e *Error
+			got := exprtest.Spend(t, tt.src, limits, m)
+			var e *lang.Error
 			if tt.want == "" {
-				if got.err != nil {
-					t.Fatal(got.err)
+				if got.Err != nil {
+					t.Fatal(got.Err)
 				}
-			} else if !errors.As(got.err, &e) || !strings.Contains(e.Short(), tt.want) ||
+			} else if !errors.As(got.Err, &e) || !strings.Contains(e.Short(), tt.want) ||
 				!strings.HasPrefix(tt.src[e.Offset:], tt.at) {
-				t.Fatalf("got %v, want %q at %q", got.err, tt.want, tt.at)
+				t.Fatalf("got %v, want %q at %q", got.Err, tt.want, tt.at)
 			}
 			// What is let go of is charged like what is kept, so this is not what is in use.
-			if got.allocated > 32<<20 {
-				t.Errorf("allocated %d MiB", got.allocated>>20)
+			if got.Allocated > 32<<20 {
+				t.Errorf("allocated %d MiB", got.Allocated>>20)
 			}
-			if got.took > patience {
-				t.Errorf("took %v", got.took)
+			if got.Took > exprtest.Patience {
+				t.Errorf("took %v", got.Took)
 			}
 		})
 	}
@@ -140,21 +102,21 @@ func TestABudgetEndsWhatTakesTooMuch(t *testing.T) {
 // A small grammar of what can grow. Whatever it makes ends within its budget, which is
 // small here, so that ten thousand of them take seconds.
 func TestNoExpressionOutlivesItsBudget(t *testing.T) {
-	m := msg(`{"s": "` + strings.Repeat("xy", 500) + `", "l": [` + strings.Repeat(`{"a": "b"},`, 300) + `1], "n": 3}`)
-	limits := Limits{Memory: 1 << 20, Steps: 100_000}
+	m := exprtest.NewMessage(`{"s": "` + strings.Repeat("xy", 500) + `", "l": [` + strings.Repeat(`{"a": "b"},`, 300) + `1], "n": 3}`)
+	limits := lang.Limits{Memory: 1 << 20, Steps: 100_000}
 	ended := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		src := growth{rt, 0}.value(5)
-		got := spend(t, src, limits, m)
-		if got.err != nil && strings.Contains(got.err.Error(), "engine.limits.expression") {
+		got := exprtest.Spend(t, src, limits, m)
+		if got.Err != nil && strings.Contains(got.Err.Error(), "engine.limits.expression") {
 			ended++
 		}
 		// What is calculated is boxed: so much for each step, beside the budget.
-		if got.allocated > 16<<20+64*100_000 {
-			rt.Errorf("%s\nallocated %d KiB and ended with %v", src, got.allocated>>10, got.err)
+		if got.Allocated > 16<<20+64*100_000 {
+			rt.Errorf("%s\nallocated %d KiB and ended with %v", src, got.Allocated>>10, got.Err)
 		}
-		if got.took > 5*time.Second {
-			rt.Errorf("%s\ntook %v and ended with %v", src, got.took, got.err)
+		if got.Took > 5*time.Second {
+			rt.Errorf("%s\ntook %v and ended with %v", src, got.Took, got.Err)
 		}
 	})
 	if ended == 0 {
@@ -202,7 +164,7 @@ func (g growth) value(depth int) string {
 	case 9:
 		return "hash(" + of() + ")"
 	}
-	if g.loops == maxNested {
+	if g.loops == lang.MaxNested {
 		return "n"
 	}
 	inner := growth{g.t, g.loops + 1}
@@ -223,7 +185,7 @@ func (g growth) value(depth int) string {
 
 // ending is a message whose call ends after so many looks at it.
 type ending struct {
-	*message
+	*exprtest.Message
 	looks int
 	err   error
 }
@@ -238,15 +200,15 @@ func (e *ending) Interrupted() error {
 func TestATimeoutEndsAnEvaluation(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		src := `count(1..1000, count(1..1000, # > 0) > 0)`
-		p, err := compileWith(src, plain)
+		p, err := exprtest.Compile(src, plain)
 		if err != nil {
 			t.Fatal(err)
 		}
 		e := Expr{p}
-		m := &ending{message: msg(`{}`), looks: 3, err: context.DeadlineExceeded}
+		m := &ending{Message: exprtest.NewMessage(`{}`), looks: 3, err: context.DeadlineExceeded}
 		_, err = e.Eval(m)
 		if !errors.Is(err, context.DeadlineExceeded) ||
-			!strings.Contains(short(err), "the evaluation took longer than the timeout") || m.looks != 0 {
+			!strings.Contains(exprtest.Short(err), "the evaluation took longer than the timeout") || m.looks != 0 {
 			t.Errorf("got error %v after %d looks too many", err, -m.looks)
 		}
 	}
@@ -254,12 +216,12 @@ func TestATimeoutEndsAnEvaluation(t *testing.T) {
 
 func TestTheBudgetOfATemplateIsOne(t *testing.T) {
 	tpl := MustTemplate(`$(repeat(s, 20))$(repeat(s, 20))$(repeat(s, 20))`)
-	for _, p := range tpl.t.parts {
-		p.expr.limits = &Limits{Memory: 50_000}
+	for _, p := range tpl.t.Programs() {
+		p.Limits = &lang.Limits{Memory: 50_000}
 	}
-	m := msg(`{"s": "` + strings.Repeat("x", 1000) + `"}`)
+	m := exprtest.NewMessage(`{"s": "` + strings.Repeat("x", 1000) + `"}`)
 	out, err := tpl.Append([]byte("before"), m)
-	var e *Error
+	var e *lang.Error
 	if !errors.As(err, &e) || !strings.Contains(e.Short(), "more than 50KB of memory") || string(out) != "before" {
 		t.Errorf("got %d bytes, %v", len(out), err)
 	}
@@ -270,19 +232,19 @@ func TestTheBudgetOfATemplateIsOne(t *testing.T) {
 
 func TestLimitsAreThoseOfTheConfiguration(t *testing.T) {
 	e := MustCompile(`len(1..1000 | map(# + 1)) + len(repeat(s, 10))`)
-	m := msg(`{"s": "` + strings.Repeat("x", 10_000) + `"}`)
+	m := exprtest.NewMessage(`{"s": "` + strings.Repeat("x", 10_000) + `"}`)
 	for _, tt := range []struct {
-		limits Limits
+		limits lang.Limits
 		want   string
 	}{
-		{Limits{}, ""},
-		{Limits{Steps: 1000},
+		{lang.Limits{}, ""},
+		{lang.Limits{Steps: 1000},
 			"more than 1000 steps on this message (give it less to process, or raise engine.limits.expression.steps)"},
-		{Limits{Memory: 64 << 10},
+		{lang.Limits{Memory: 64 << 10},
 			"more than 64KiB of memory on this message (make it produce less, or raise engine.limits.expression.memory)"},
 	} {
-		e.p.limits = &tt.limits
-		if _, err := e.Eval(m); (err == nil) != (tt.want == "") || !strings.Contains(short(err), tt.want) {
+		e.p.Limits = &tt.limits
+		if _, err := e.Eval(m); (err == nil) != (tt.want == "") || !strings.Contains(exprtest.Short(err), tt.want) {
 			t.Errorf("%+v: got %v, want %q", tt.limits, err, tt.want)
 		}
 	}

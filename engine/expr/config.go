@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -22,7 +23,7 @@ func (e *Expr) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if e.p = decode(d, n); e.p == nil {
 		return
 	}
-	if err := e.p.checkValue(); err != nil {
+	if err := e.p.CheckValue(); err != nil {
 		report(d, n, err, false)
 		e.p = nil
 	}
@@ -36,15 +37,15 @@ func (c *Cond) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if c.p = decode(d, n); c.p == nil {
 		return
 	}
-	if err := c.p.checkCondition(); err != nil {
-		report(d, c.p.place().Node, err, false)
+	if err := c.p.CheckCondition(); err != nil {
+		report(d, c.p.Place().Node, err, false)
 		c.p = nil
 	}
 }
 
 // decode compiles a node's text. It gives nil when the field is left out, or
 // wrong, which has been reported then.
-func decode(d *schema.Decoder, n *schema.Node) *program {
+func decode(d *schema.Decoder, n *schema.Node) *lang.Program {
 	if t := trapOf(n); t != nil {
 		at := n.At(0)
 		if strings.HasPrefix(n.Tag, "!") && n.Tag != "!!timestamp" {
@@ -66,16 +67,16 @@ func decode(d *schema.Decoder, n *schema.Node) *program {
 		}
 	}
 	o := originOf(d, n, shown, coder.Runs)
-	p, err := compile(string(coder.Code), o, scopesOf(d))
+	p, err := lang.Compile(string(coder.Code), o, scopesOf(d))
 	if err == nil {
-		p.limits = schema.Shared[Limits](d)
+		p.Limits = schema.Shared[Limits](d)
 		err = swallowed(shown, string(coder.Code), o)
 	}
 	if err != nil {
 		report(d, shown, tailed(n, err), false)
 		return nil
 	}
-	for _, w := range p.warnings {
+	for _, w := range p.Warnings() {
 		report(d, shown, w, true)
 	}
 	warnTail(d, n)
@@ -105,7 +106,7 @@ func (t *Template) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		return
 	}
 	o := originOf(d, n, shown, nil)
-	compiled, errs := parseTemplate(pieces, o, scopesOf(d))
+	compiled, errs := lang.ParseTemplate(pieces, o, scopesOf(d))
 	for _, err := range errs {
 		report(d, shown, tailed(n, err), false)
 	}
@@ -113,10 +114,10 @@ func (t *Template) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		return
 	}
 	warnTail(d, n)
-	for _, p := range compiled.programs() {
-		p.limits = schema.Shared[Limits](d)
+	for _, p := range compiled.Programs() {
+		p.Limits = schema.Shared[Limits](d)
 		noteCalls(d, p)
-		for _, w := range p.warnings {
+		for _, w := range p.Warnings() {
 			report(d, shown, w, true)
 		}
 	}
@@ -124,9 +125,9 @@ func (t *Template) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 }
 
 // noteCalls adds a program's calls to those of its decoder.
-func noteCalls(d *schema.Decoder, p *program) {
+func noteCalls(d *schema.Decoder, p *lang.Program) {
 	all := schema.Shared[Calls](d)
-	*all = append(*all, p.allCalls()...)
+	*all = append(*all, p.Calls()...)
 }
 
 func scopesOf(d *schema.Decoder) []string {

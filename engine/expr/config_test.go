@@ -5,6 +5,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -88,7 +90,7 @@ func TestPlaceholders(t *testing.T) {
 			if len(problems) > 0 {
 				t.Fatalf("%s: got problems %q", test.src, problems)
 			}
-			got, err := f.Expr.Eval(msg(sample))
+			got, err := f.Expr.Eval(exprtest.NewMessage(exprtest.Sample))
 			if err != nil || got != test.want {
 				t.Errorf("%s: got %#v, %v, want %#v", test.src, got, err, test.want)
 			}
@@ -110,7 +112,7 @@ func TestPlaceholdersInTemplates(t *testing.T) {
 	}
 	for _, test := range tests {
 		f, problems := decodeField(scalarNode("template", test.src))
-		got, err := f.Template.Text(msg(sample))
+		got, err := f.Template.Text(exprtest.NewMessage(exprtest.Sample))
 		if len(problems) > 0 || err != nil || got != test.want {
 			t.Errorf("%s: got %q, %v, %q, want %q", test.src, got, err, problems, test.want)
 		}
@@ -260,8 +262,8 @@ func TestRunTimeErrorsKnowTheirPlaceAndHideValues(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	_, err := f.Expr.Eval(msg(sample))
-	e, ok := err.(*Error)
+	_, err := f.Expr.Eval(exprtest.NewMessage(exprtest.Sample))
+	e, ok := err.(*lang.Error)
 	if !ok {
 		t.Fatalf("got error %v, want an *Error", err)
 	}

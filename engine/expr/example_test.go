@@ -3,6 +3,8 @@ package expr
 import (
 	"strings"
 	"testing"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 )
 
 // What the docs say that a function gives, it gives. That each has an example is tested where all are.
@@ -18,13 +20,13 @@ func TestExamplesOfFunctions(t *testing.T) {
 				continue
 			}
 			if why, fails := strings.CutPrefix(want, "error: "); fails {
-				if _, err := runBoth(t, call, msg(sample)); short(err) != why {
-					t.Errorf("%s: got error %q, want %q", call, short(err), why)
+				if _, err := exprtest.EvalBoth(t, call, exprtest.NewMessage(exprtest.Sample)); exprtest.Short(err) != why {
+					t.Errorf("%s: got error %q, want %q", call, exprtest.Short(err), why)
 				}
 				continue
 			}
-			if got, err := runBoth(t, "("+call+") == ("+want+")", msg(sample)); got != true {
-				got, _ := runBoth(t, call, msg(sample))
+			if got, err := exprtest.EvalBoth(t, "("+call+") == ("+want+")", exprtest.NewMessage(exprtest.Sample)); got != true {
+				got, _ := exprtest.EvalBoth(t, call, exprtest.NewMessage(exprtest.Sample))
 				t.Errorf("%s: got %v, %v, want %s", call, got, err, want)
 			}
 		}

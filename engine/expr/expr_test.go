@@ -8,10 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 )
 
-type list = []any
-type object = map[string]any
+type (
+	list   = []any
+	object = map[string]any
+)
 
 func TestEval(t *testing.T) {
 	tests := []struct {
@@ -341,10 +344,10 @@ func TestEval(t *testing.T) {
 		{"seconds", `seconds(duration("1m30s"))`, 90.0},
 		{"format", `format(date("2026-01-02"), "2006/01")`, "2026/01"},
 	}
-	m := msg(sample)
+	m := exprtest.NewMessage(exprtest.Sample)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := runBoth(t, test.src, m)
+			got, err := exprtest.EvalBoth(t, test.src, m)
 			if err != nil {
 				t.Fatalf("%s: %v", test.src, err)
 			}
@@ -361,10 +364,10 @@ func TestLengthsAreCounted(t *testing.T) {
 		`[]`, `[ ]`, `["a"]`, `[1, -2.5, true, false, null, "x"]`, `["é", "\u00e9", "\ud800"]`, `[[1, 2], {"a": 1}]`,
 		`[123456789012345678901234567890]`, `[1e999]`, `[1E400, 2]`, `"text"`, `"\n\t"`, `{"a": 1, "b": 2}`, `null`, `5`,
 	} {
-		m := msg(`{"x": ` + list + `}`)
+		m := exprtest.NewMessage(`{"x": ` + list + `}`)
 		for _, src := range [][2]string{{`len(x)`, `len(first([x]))`}, {`len(x) > 1`, `len(first([x])) > 1`}} {
-			fast, fastErr := runBoth(t, src[0], m)
-			slow, slowErr := runBoth(t, src[1], m)
+			fast, fastErr := exprtest.EvalBoth(t, src[0], m)
+			slow, slowErr := exprtest.EvalBoth(t, src[1], m)
 			if !reflect.DeepEqual(fast, slow) || (fastErr == nil) != (slowErr == nil) {
 				t.Errorf("%s of %s: %v, %v, but %v, %v", src[0], list, fast, fastErr, slow, slowErr)
 			}

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
 func TestEvalFails(t *testing.T) {
@@ -203,11 +206,11 @@ func TestEvalFails(t *testing.T) {
 			`bitshl() can't shift by fewer than 0 bits, as number -1 asks for`, `bitshl`},
 		{"an operator in a let", `let x = name; x > 1`, `cannot compare text "Ann" with number 1 using >`, `> 1`},
 	}
-	m := msg(sample)
+	m := exprtest.NewMessage(exprtest.Sample)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := runBoth(t, test.src, m)
-			var e *Error
+			_, err := exprtest.EvalBoth(t, test.src, m)
+			var e *lang.Error
 			if !errors.As(err, &e) {
 				t.Fatalf("%s: got error %v, want an *Error", test.src, err)
 			}

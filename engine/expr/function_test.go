@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -17,16 +19,16 @@ var errSource = errors.New("no topic")
 
 // init registers what a plugin might.
 func init() {
-	Register(Func{Name: "test_meta", Doc: "A value of the source.", Types: []any{new(func(string) any)},
-		Call: func(src Source, args ...any) (any, error) {
+	Register(lang.Func{Name: "test_meta", Doc: "A value of the source.", Types: []any{new(func(string) any)},
+		Call: func(src lang.Source, args ...any) (any, error) {
 			if args[0] == "none" {
 				return nil, errSource
 			}
-			return src.(*message).d.Bytes()[0:1], nil
+			return src.(*exprtest.Message).Doc.Bytes()[0:1], nil
 		}})
-	Register(Func{Name: "test_batch", Scope: "batch", Types: []any{new(func() int)},
-		Call: func(Source, ...any) (any, error) { return int64(5), nil }})
-	Register(Func{Name: "test_any", Call: func(_ Source, args ...any) (any, error) {
+	Register(lang.Func{Name: "test_batch", Scope: "batch", Types: []any{new(func() int)},
+		Call: func(lang.Source, ...any) (any, error) { return int64(5), nil }})
+	Register(lang.Func{Name: "test_any", Call: func(_ lang.Source, args ...any) (any, error) {
 		switch args[0] {
 		case 0:
 			return uint64(1 << 63), nil
@@ -45,17 +47,17 @@ func init() {
 		}
 		return args[1:], nil
 	}})
-	Register(Func{Name: "test_bound", Types: []any{new(func() any)},
-		Bind: func(d *schema.Decoder) func(Source, ...any) (any, error) {
+	Register(lang.Func{Name: "test_bound", Types: []any{new(func() any)},
+		Bind: func(d *schema.Decoder) func(lang.Source, ...any) (any, error) {
 			if d == nil {
-				return func(Source, ...any) (any, error) { return nil, nil }
+				return func(lang.Source, ...any) (any, error) { return nil, nil }
 			}
 			shared := schema.Shared[shared](d)
-			return func(Source, ...any) (any, error) { return shared.value, nil }
+			return func(lang.Source, ...any) (any, error) { return shared.value, nil }
 		}})
-	Register(Func{Name: "test_typed", Types: []any{new(func(int, float64, ...string) bool),
+	Register(lang.Func{Name: "test_typed", Types: []any{new(func(int, float64, ...string) bool),
 		new(func(time.Time) string)},
-		Call: func(_ Source, args ...any) (any, error) { return len(args) > 2, nil }})
+		Call: func(_ lang.Source, args ...any) (any, error) { return len(args) > 2, nil }})
 }
 
 func TestRegisteredFunctions(t *testing.T) {
@@ -80,19 +82,19 @@ func TestRegisteredFunctions(t *testing.T) {
 		{"another signature", `test_typed(now())`, false, ""},
 		{"no signature", `test_typed("a")`, nil, `test_typed() needs time, not text "a"`},
 	}
-	m := msg(sample)
+	m := exprtest.NewMessage(exprtest.Sample)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := runBoth(t, test.src, m)
-			if short(err) != test.err {
-				t.Fatalf("%s: got error %q, want %q", test.src, short(err), test.err)
+			got, err := exprtest.EvalBoth(t, test.src, m)
+			if exprtest.Short(err) != test.err {
+				t.Fatalf("%s: got error %q, want %q", test.src, exprtest.Short(err), test.err)
 			}
 			if diff := cmp.Diff(got, test.want); diff != "" {
 				t.Errorf("%s (-got +want):\n%s", test.src, diff)
 			}
 		})
 	}
-	_, err := runBoth(t, `test_meta("none")`, m)
+	_, err := exprtest.EvalBoth(t, `test_meta("none")`, m)
 	if !errors.Is(err, errSource) {
 		t.Errorf("got %v, want an error that wraps what the function said", err)
 	}
@@ -111,13 +113,13 @@ func TestBoundFunctionsReadWhatTheirDecoderShares(t *testing.T) {
 		}
 		schema.Shared[shared](d).value = i + 7 // set later, as sections of a file are
 	}
-	if v, err := fields[0].Expr.Eval(msg(sample)); v != 8 || err != nil {
+	if v, err := fields[0].Expr.Eval(exprtest.NewMessage(exprtest.Sample)); v != 8 || err != nil {
 		t.Errorf("got %v, %v, want 8", v, err)
 	}
-	if text, err := fields[1].Template.Text(msg(sample)); text != "8" || err != nil {
+	if text, err := fields[1].Template.Text(exprtest.NewMessage(exprtest.Sample)); text != "8" || err != nil {
 		t.Errorf("got %q, %v, want 8", text, err)
 	}
-	if v, err := runBoth(t, `test_bound()`, msg(sample)); v != nil || err != nil {
+	if v, err := exprtest.EvalBoth(t, `test_bound()`, exprtest.NewMessage(exprtest.Sample)); v != nil || err != nil {
 		t.Errorf("code of a program: got %v, %v, want nothing", v, err)
 	}
 	if calls := fields[0].Expr.Calls(); len(calls) != 1 || !calls[0].Bound {
@@ -127,20 +129,15 @@ func TestBoundFunctionsReadWhatTheirDecoderShares(t *testing.T) {
 
 func TestRegisterReplacesExprsOwn(t *testing.T) {
 	for _, name := range []string{"count", "get", "upper"} {
-		own, had := functions[name]
-		Register(Func{Name: name, Types: []any{new(func(string) int)},
-			Call: func(_ Source, args ...any) (any, error) { return len(args[0].(string)), nil }})
-		if v, err := runBoth(t, name+`("abc")`, msg(sample)); v != 3 || err != nil {
+		undo := lang.Register(lang.Func{Name: name, Types: []any{new(func(string) int)},
+			Call: func(_ lang.Source, args ...any) (any, error) { return len(args[0].(string)), nil }})
+		if v, err := exprtest.EvalBoth(t, name+`("abc")`, exprtest.NewMessage(exprtest.Sample)); v != 3 || err != nil {
 			t.Errorf("%s: got %v, %v, want 3", name, v, err)
 		}
-		if _, err := Compile(name + `(5)`); short(err) != name+`() needs text, not number 5` {
+		if _, err := Compile(name + `(5)`); exprtest.Short(err) != name+`() needs text, not number 5` {
 			t.Errorf("%s: got %v, want an error about its own argument", name, err)
 		}
-		delete(registered, name)
-		delete(functions, name)
-		if had {
-			functions[name] = own
-		}
+		undo()
 	}
 }
 
@@ -149,41 +146,39 @@ func TestScopes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, err := e.Eval(msg(sample)); v != 6 || err != nil {
+	if v, err := e.Eval(exprtest.NewMessage(exprtest.Sample)); v != 6 || err != nil {
 		t.Errorf("got %v, %v, want 6", v, err)
 	}
-	functions["test_answer"] = &function{Func: Func{Name: "test_answer", Scope: "answer"}}
-	t.Cleanup(func() { delete(functions, "test_answer") })
+	t.Cleanup(lang.Register(lang.Func{Name: "test_answer", Scope: "answer", Call: func(lang.Source, ...any) (any, error) { return 42, nil }}))
 	_, err = Compile(`test_answer()`)
-	if want := `test_answer() cannot be called here, only where there is an answer`; short(err) != want {
-		t.Errorf("got %q, want %q", short(err), want)
+	if want := `test_answer() cannot be called here, only where there is an answer`; exprtest.Short(err) != want {
+		t.Errorf("got %q, want %q", exprtest.Short(err), want)
 	}
 	_, err = Compile(`test_batch()`)
-	if want := `test_batch() cannot be called here, only where there is a batch`; short(err) != want {
-		t.Errorf("got %q, want %q", short(err), want)
+	if want := `test_batch() cannot be called here, only where there is a batch`; exprtest.Short(err) != want {
+		t.Errorf("got %q, want %q", exprtest.Short(err), want)
 	}
 	_, err = CompileTemplate(`a$(test_batch())`)
-	if want := `test_batch() cannot be called here, only where there is a batch`; short(err) != want {
-		t.Errorf("got %q, want %q", short(err), want)
+	if want := `test_batch() cannot be called here, only where there is a batch`; exprtest.Short(err) != want {
+		t.Errorf("got %q, want %q", exprtest.Short(err), want)
 	}
 }
 
 func TestRegisterPanicsOnMistakes(t *testing.T) {
-	call := func(Source, ...any) (any, error) { return nil, nil }
+	call := func(lang.Source, ...any) (any, error) { return nil, nil }
 	tests := []struct {
 		name string
-		f    Func
+		f    lang.Func
 	}{
-		{"a name that is taken", Func{Name: "test_meta", Call: call}},
-		{"no name", Func{Call: call}},
-		{"no code", Func{Name: "test_new"}},
-		{"a type that is no function", Func{Name: "test_new", Call: call, Types: []any{5}}},
-		{"a type that is nil", Func{Name: "test_new", Call: call, Types: []any{nil}}},
+		{"a name that is taken", lang.Func{Name: "test_meta", Call: call}},
+		{"no name", lang.Func{Call: call}},
+		{"no code", lang.Func{Name: "test_new"}},
+		{"a type that is no function", lang.Func{Name: "test_new", Call: call, Types: []any{5}}},
+		{"a type that is nil", lang.Func{Name: "test_new", Call: call, Types: []any{nil}}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			defer func() {
-				delete(registered, "test_new")
 				if recover() == nil {
 					t.Error("got no panic")
 				}
@@ -231,9 +226,9 @@ func TestFunctions(t *testing.T) {
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := MustCompile(`now()`)
-		before, _ := e.Eval(msg(`{}`))
+		before, _ := e.Eval(exprtest.NewMessage(`{}`))
 		time.Sleep(time.Hour)
-		after, _ := e.Eval(msg(`{}`))
+		after, _ := e.Eval(exprtest.NewMessage(`{}`))
 		if got := after.(time.Time).Sub(before.(time.Time)); got != time.Hour {
 			t.Errorf("an hour later now() is %v later", got)
 		}
@@ -242,8 +237,8 @@ func TestClock(t *testing.T) {
 
 func TestUUIDsDiffer(t *testing.T) {
 	e := MustCompile(`uuid()`)
-	a, _ := e.Eval(msg(`{}`))
-	b, _ := e.Eval(msg(`{}`))
+	a, _ := e.Eval(exprtest.NewMessage(`{}`))
+	b, _ := e.Eval(exprtest.NewMessage(`{}`))
 	if a == b || len(a.(string)) != 36 || a.(string)[14] != '4' {
 		t.Errorf("got %v and %v", a, b)
 	}
@@ -253,14 +248,14 @@ func TestBrokenDocuments(t *testing.T) {
 	var syntax *doc.SyntaxError
 	for _, src := range []string{`a`, `a > 1`, `not a`, `any([1], # == this.a)`, `upper(a)`, `this`} {
 		for _, plain := range []bool{false, true} {
-			_, err := evalOnce(src, msg(`{"a": `), plain)
+			_, err := exprtest.EvalOnce(src, exprtest.NewMessage(`{"a": `), plain)
 			if !errors.As(err, &syntax) {
 				t.Errorf("%s: got %v, want a *doc.SyntaxError", src, err)
 			}
 		}
 	}
 	e := MustCompile(`test_any(1)`)
-	if _, err := e.Eval(msg(`no JSON`)); err != nil {
+	if _, err := e.Eval(exprtest.NewMessage(`no JSON`)); err != nil {
 		t.Errorf("an expression without fields read the document: %v", err)
 	}
 }

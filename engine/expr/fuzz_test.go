@@ -2,17 +2,14 @@ package expr
 
 import (
 	"errors"
-	"math"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
-	"pgregory.net/rapid"
-
-	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
-	"github.com/flowd-io/flowd/engine/expr/internal/value"
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -57,7 +54,7 @@ func FuzzCompile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src string) {
 		start := time.Now()
 		_, err := Compile(src)
-		var e *Error
+		var e *lang.Error
 		if err != nil && !errors.As(err, &e) {
 			t.Fatalf("got a %T, want an *Error: %v", err, err)
 		}
@@ -77,46 +74,15 @@ func FuzzCompile(f *testing.F) {
 // FuzzEval compares the shortcuts with the evaluation proper on whatever compiles.
 func FuzzEval(f *testing.F) {
 	for _, s := range seeds {
-		f.Add(s, sample)
+		f.Add(s, exprtest.Sample)
 		f.Add(s, `{"status": "503", "items": [1, {"qty": 1e400}], "name": null, "list": {"a": 1}, "user": []}`)
 	}
 	f.Fuzz(func(t *testing.T, src, payload string) {
 		if strings.Contains(src, "now") || strings.Contains(src, "uuid") {
 			return // they differ by themselves
 		}
-		agree(t, src, msg(payload))
+		exprtest.Agree(t, src, exprtest.NewMessage(payload))
 	})
-}
-
-// outcome is a value or error as text, and checks that it is one that may leave.
-func outcome(t rapid.TB, p *program, m *message) string {
-	e := Expr{p}
-	v, err := e.Eval(m)
-	var exprErr *Error
-	var syntax *doc.SyntaxError
-	switch {
-	case errors.As(err, &syntax):
-		return err.Error()
-	case errors.As(err, &exprErr):
-		if strings.Contains(exprErr.Msg, "interface conversion") || strings.Contains(exprErr.Msg, "runtime error") ||
-			strings.Contains(exprErr.Msg, "cannot evaluate") {
-			t.Errorf("got Go's own error: %v", err)
-		}
-		if strings.Contains(exprErr.Msg, "takes too long") || strings.Contains(exprErr.Msg, "MiB") {
-			return "limit" // where exactly differs by a step
-		}
-		return err.Error()
-	case err != nil:
-		t.Fatalf("got a %T: %v", err, err)
-	}
-	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
-		t.Errorf("got %v", f)
-	}
-	if value.KindOf(v) == value.Any {
-		t.Errorf("got a %T", v)
-	}
-	key, err := e.p.append(nil, v, appendKey)
-	return string(key) + errorText(err)
 }
 
 func FuzzTemplate(f *testing.F) {
@@ -127,7 +93,7 @@ func FuzzTemplate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src, value string) {
 		tpl, err := CompileTemplate(src)
 		if err == nil {
-			_, _ = tpl.Text(msg(sample))
+			_, _ = tpl.Text(exprtest.NewMessage(exprtest.Sample))
 			if !strings.Contains(src, "$(") {
 				if text, ok := tpl.Const(); !ok || text != src {
 					t.Errorf("%q: Const() = %q, %v", src, text, ok)
@@ -137,15 +103,15 @@ func FuzzTemplate(f *testing.F) {
 		// A placeholder's value is never code, wherever it stands.
 		pieces := []schema.Piece{{Text: "a/"}, {Text: value, Offset: 2, Placeholder: true},
 			{Text: "/$(name)", Offset: 4}}
-		compiled, errs := parseTemplate(pieces, &codetext.Origin{Text: "a/${X}/$(name)"}, nil)
+		compiled, errs := lang.ParseTemplate(pieces, &codetext.Origin{Text: "a/${X}/$(name)"}, nil)
 		if len(errs) > 0 {
-			if len(value) < maxSource-100 {
+			if len(value) < lang.MaxSource-100 {
 				t.Fatal(errs)
 			}
 			return
 		}
 		placed := Template{compiled}
-		if got, err := placed.Text(msg(sample)); err != nil || got != "a/"+value+"/Ann" {
+		if got, err := placed.Text(exprtest.NewMessage(exprtest.Sample)); err != nil || got != "a/"+value+"/Ann" {
 			t.Errorf("got %q, %v, want the value as it is", got, err)
 		}
 	})
@@ -166,19 +132,19 @@ func FuzzPlaceholder(f *testing.F) {
 			c.Add(quotes, 0)
 			c.AddPlaceholder(schema.Piece{Text: value, Offset: 1, Placeholder: true})
 			c.Add(quotes, 5)
-			p, err := compile(string(c.Code), &codetext.Origin{Text: quotes + "${X}" + quotes, Runs: c.Runs}, nil)
+			p, err := lang.Compile(string(c.Code), &codetext.Origin{Text: quotes + "${X}" + quotes, Runs: c.Runs}, nil)
 			if err != nil {
 				t.Fatalf("in %s: %q: %v", quotes, c.Code, err)
 			}
 			e := Expr{p}
-			if got, err := e.Eval(msg(`{}`)); got != value || err != nil {
+			if got, err := e.Eval(exprtest.NewMessage(`{}`)); got != value || err != nil {
 				t.Errorf("in %s: got %q, %v, want %q", quotes, got, err, value)
 			}
 		}
 		c := &codetext.Coder{}
 		c.AddPlaceholder(schema.Piece{Text: value, Placeholder: true})
-		p, err := compile(string(c.Code), &codetext.Origin{Text: "${X}", Runs: c.Runs}, nil)
-		if err == nil && !p.konst {
+		p, err := lang.Compile(string(c.Code), &codetext.Origin{Text: "${X}", Runs: c.Runs}, nil)
+		if err == nil && !p.Const {
 			t.Errorf("%q became code: %s", value, c.Code)
 		}
 	})

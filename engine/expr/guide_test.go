@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 )
 
 // What the guide says that an expression gives, it gives.
@@ -20,14 +22,14 @@ func TestExamplesOfTheGuide(t *testing.T) {
 		for line := range strings.Lines(block[1]) {
 			evaluated++
 			src, want, ok := strings.Cut(strings.TrimSpace(line), " → ")
-			got, err := runBoth(t, src, msg(document))
+			got, err := exprtest.EvalBoth(t, src, exprtest.NewMessage(document))
 			if why, fails := strings.CutPrefix(want, "error: "); fails {
-				if short(err) != why {
-					t.Errorf("%s: got %v, error %q, want %q", src, got, short(err), why)
+				if exprtest.Short(err) != why {
+					t.Errorf("%s: got %v, error %q, want %q", src, got, exprtest.Short(err), why)
 				}
 				continue
 			}
-			is, cerr := runBoth(t, "("+src+") == ("+want+")", msg(document))
+			is, cerr := exprtest.EvalBoth(t, "("+src+") == ("+want+")", exprtest.NewMessage(document))
 			if !ok || is != true {
 				t.Errorf("%s: got %v, %v, want %s (%v)", src, got, err, want, cerr)
 			}

@@ -2,6 +2,8 @@ package expr
 
 import (
 	"testing"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 )
 
 func TestAppendKey(t *testing.T) {
@@ -31,7 +33,7 @@ func TestAppendKey(t *testing.T) {
 		{"a duration", `duration("90m")`, `"1h30m0s"`},
 		{"a path of a function", `upper(name)`, `"ANN"`},
 	}
-	m := msg(`{"name": "Ann", "odd": "a\"b\\c\nd\/\u00e9", "one": 1, "float": 1.0, "exponent": 1e0, "zero": -0, "half": 0.5,
+	m := exprtest.NewMessage(`{"name": "Ann", "odd": "a\"b\\c\nd\/\u00e9", "one": 1, "float": 1.0, "exponent": 1e0, "zero": -0, "half": 0.5,
 		"big": 100000000000000000000, "yes": true, "nothing": null, "list": [1, 1.0, "a", null, {"b": 2, "a": 1}]}`)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -47,13 +49,13 @@ func TestAppendKey(t *testing.T) {
 func TestAppendKeyFails(t *testing.T) {
 	for _, src := range []string{`name > 1`, `timezone("UTC")`} {
 		e := MustCompile(src)
-		key, ok, err := e.AppendKey([]byte("k"), msg(sample))
+		key, ok, err := e.AppendKey([]byte("k"), exprtest.NewMessage(exprtest.Sample))
 		if err == nil || ok || string(key) != "k" {
 			t.Errorf("%s: got %q, %v, %v, want an error and nothing appended", src, key, ok, err)
 		}
 	}
 	e := MustCompile(`name`)
-	if _, _, err := e.AppendKey(nil, msg(`{"name": `)); err == nil {
+	if _, _, err := e.AppendKey(nil, exprtest.NewMessage(`{"name": `)); err == nil {
 		t.Error("got no error for a broken document")
 	}
 }
@@ -72,7 +74,7 @@ func TestAppendBody(t *testing.T) {
 	}
 	for _, test := range tests {
 		e := MustCompile(test.src)
-		got, err := e.AppendBody(nil, msg(sample))
+		got, err := e.AppendBody(nil, exprtest.NewMessage(exprtest.Sample))
 		if err != nil || string(got) != test.want {
 			t.Errorf("%s: got %s, %v, want %s", test.src, got, err, test.want)
 		}
@@ -106,7 +108,7 @@ func TestPath(t *testing.T) {
 }
 
 func TestHotPathsDoNotAllocate(t *testing.T) {
-	m := msg(event)
+	m := exprtest.NewMessage(event)
 	key := make([]byte, 0, 64)
 	text := make([]byte, 0, 64)
 	cond := MustCond(`status >= 500 and path startsWith "/api" and user.plan in ["enterprise"] and ok and (missing ?? 1) < 2`)

@@ -6,11 +6,10 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-// patience is long beside the tenths of a second that these take, for a machine
-// that is busy or runs the race detector. Without limits they take hours.
-const patience = 30 * time.Second
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
+)
 
 // Everything here ends in an error soon, whatever the expression and the message try.
 func TestLoadIsBounded(t *testing.T) {
@@ -19,18 +18,18 @@ func TestLoadIsBounded(t *testing.T) {
 		name, src, want string
 	}{
 		{"a megabyte of brackets", many("(", 1<<20), "the expression is longer than 64 KiB"},
-		{"as many brackets as fit", many("(", maxSource), "more than 20000 words and signs"},
+		{"as many brackets as fit", many("(", lang.MaxSource), "more than 20000 words and signs"},
 		{"nested brackets", many("(", 1000) + "1" + many(")", 1000), "brackets are nested more than 128 deep"},
 		{"nested lists", many("[", 1000) + many("]", 1000), "brackets are nested more than 128 deep"},
 		{"nested calls", many("upper(", 1000) + many(")", 1000), "brackets are nested more than 128 deep"},
-		{"as many signs as fit", many("!", maxSource-1) + "a", "more than 20000 words and signs"},
+		{"as many signs as fit", many("!", lang.MaxSource-1) + "a", "more than 20000 words and signs"},
 		{"many signs", many("!", 19_000) + "a", "the expression has more than 10000 parts"},
 		{"a long sum", "1" + many("+1", 15_000), "more than 20000 words and signs"},
 		{"many conditions", many("a?b:", 4_900) + "c", "the expression has more than 10000 parts"},
 		{"many lets", many("let a=1;", 4_000) + "a", "more than 20000 words and signs"},
 		{"a sum of as many as fit", "a" + many("+1", 4_900), ""},
 		{"as many conditions as fit", many("a==1?2:", 1_600) + "c", ""},
-		{"a long text", `"` + many("a", maxSource) + `"`, "the expression is longer than 64 KiB"},
+		{"a long text", `"` + many("a", lang.MaxSource) + `"`, "the expression is longer than 64 KiB"},
 		{"predicates within predicates", "any(a, any(a, any(a, any(a, true))))",
 			"predicates are nested more than 3 deep"},
 		{"also behind lets", "let f = 1..10; any(f, any(f, any(f, {let g = f; any(g, true)})))",
@@ -47,10 +46,10 @@ func TestLoadIsBounded(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			start := time.Now()
 			_, err := Compile(test.src)
-			if got := short(err); !strings.Contains(got, test.want) || err == nil && test.want != "" {
+			if got := exprtest.Short(err); !strings.Contains(got, test.want) || err == nil && test.want != "" {
 				t.Errorf("got error %.200s, want %q", got, test.want)
 			}
-			if took := time.Since(start); took > patience {
+			if took := time.Since(start); took > exprtest.Patience {
 				t.Errorf("took %v", took)
 			}
 		})
@@ -58,10 +57,10 @@ func TestLoadIsBounded(t *testing.T) {
 }
 
 func TestEvalIsBounded(t *testing.T) {
-	unraced(t)
+	exprtest.Unraced(t)
 	thousand := "[" + strings.Repeat("1,", 999) + "1]"
 	long := strings.Repeat("a", 1<<20)
-	m := msg(fmt.Sprintf(`{"thousand": %s, "long": %q, "evil": %q, "lists": [%s]}`,
+	m := exprtest.NewMessage(fmt.Sprintf(`{"thousand": %s, "long": %q, "evil": %q, "lists": [%s]}`,
 		thousand, long, strings.Repeat("(a?){50}", 10), strings.TrimSuffix(strings.Repeat(thousand+",", 50), ",")))
 	tests := []struct {
 		name, src, want string
@@ -103,13 +102,13 @@ func TestEvalIsBounded(t *testing.T) {
 			start := time.Now()
 			e, err := Compile(test.src)
 			if err == nil {
-				e.p.limits = &Limits{Memory: 16 << 20, Steps: 1_000_000}
+				e.p.Limits = &lang.Limits{Memory: 16 << 20, Steps: 1_000_000}
 				_, err = e.Eval(m)
 			}
-			if got := short(err); !strings.Contains(got, test.want) || err == nil && test.want != "" {
+			if got := exprtest.Short(err); !strings.Contains(got, test.want) || err == nil && test.want != "" {
 				t.Errorf("got error %q, want %q", got, test.want)
 			}
-			if took := time.Since(start); took > patience {
+			if took := time.Since(start); took > exprtest.Patience {
 				t.Errorf("took %v", took)
 			}
 		})
@@ -117,7 +116,7 @@ func TestEvalIsBounded(t *testing.T) {
 }
 
 func TestAFailureLeavesNothingBehind(t *testing.T) {
-	m := msg(sample)
+	m := exprtest.NewMessage(exprtest.Sample)
 	bad := MustCompile(`concat([1], [upper(name), status + name])`)
 	good := MustCompile(`concat([1], [upper(name)])`)
 	for range 3 {
@@ -132,13 +131,13 @@ func TestAFailureLeavesNothingBehind(t *testing.T) {
 }
 
 func TestRightSidesAreNotRead(t *testing.T) {
-	m := msg(`{"a": 1, "huge": 1e999}`)
+	m := exprtest.NewMessage(`{"a": 1, "huge": 1e999}`)
 	e := MustCompile(`a == 1 or huge > 1`)
 	if v, err := e.Eval(m); v != true || err != nil {
 		t.Errorf("got %v, %v, want true without reading huge", v, err)
 	}
 	e = MustCompile(`huge > 1`)
-	var want *Error
+	var want *lang.Error
 	if _, err := e.Eval(m); !errors.As(err, &want) {
 		t.Errorf("got error %v, want an *Error for a number out of range", err)
 	}

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
 func TestCompileFails(t *testing.T) {
@@ -147,7 +150,7 @@ func TestCompileFails(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Compile(test.src)
-			var e *Error
+			var e *lang.Error
 			if !errors.As(err, &e) {
 				t.Fatalf("Compile(%q): got error %v, want an *Error", test.src, err)
 			}
@@ -179,7 +182,7 @@ func TestConditionsAreTrueOrFalse(t *testing.T) {
 }
 
 func TestTest(t *testing.T) {
-	m := msg(sample)
+	m := exprtest.NewMessage(exprtest.Sample)
 	tests := []struct {
 		src, want string
 	}{
@@ -194,7 +197,7 @@ func TestTest(t *testing.T) {
 	for _, test := range tests {
 		c := MustCond(test.src)
 		ok, err := c.Test(m)
-		got := short(err)
+		got := exprtest.Short(err)
 		if err == nil {
 			got = map[bool]string{true: "true", false: "false"}[ok]
 		}
@@ -228,8 +231,8 @@ cannot compare text "Ann" with number 1 using >
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			e := MustCompile(test.src)
-			_, err := e.Eval(msg(sample))
-			if got := "\n" + errorText(err); got != test.want {
+			_, err := e.Eval(exprtest.NewMessage(exprtest.Sample))
+			if got := "\n" + exprtest.ErrorText(err); got != test.want {
 				t.Errorf("got%s\nwant%s", got, test.want)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -96,7 +97,7 @@ func (s *splicer) code(p schema.Piece, then, alone bool) {
 	}
 	for i, part := range p.Code {
 		switch {
-		case len(s.text) > maxSource: // which is refused
+		case len(s.text) > lang.MaxSource: // which is refused
 			return
 		case !part.Placeholder:
 			s.literal(part.Text)

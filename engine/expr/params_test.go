@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -93,7 +94,7 @@ func TestParameters(t *testing.T) {
 			if len(problems) > 0 {
 				t.Fatalf("problems %q", problems)
 			}
-			got, err := f.Expr.Eval(msg(`{"user": {"name": "Ann"}, "list": [1], "odd name": 3}`))
+			got, err := f.Expr.Eval(exprtest.NewMessage(`{"user": {"name": "Ann"}, "list": [1], "odd name": 3}`))
 			if err != nil || got != tt.want {
 				t.Errorf("got %#v, %v, want %#v", got, err, tt.want)
 			}
@@ -114,7 +115,7 @@ func TestParametersInTemplates(t *testing.T) {
 	}
 	for _, tt := range tests {
 		f, problems := decodeBound(t, scalarNode("template", tt.src))
-		got, err := f.Template.Text(msg(`{"name": "Ann", "user": {"name": "Kim"}}`))
+		got, err := f.Template.Text(exprtest.NewMessage(`{"name": "Ann", "user": {"name": "Kim"}}`))
 		if len(problems) > 0 || err != nil || got != tt.want || f.Template.String() != tt.shown {
 			t.Errorf("%s: got %q, %v, %q, shown as %q, want %q shown as %q", tt.src, got, err, problems, f.Template.String(),
 				tt.want, tt.shown)
@@ -168,7 +169,7 @@ func FuzzParameter(f *testing.F) {
 			if len(d.Problems()) > 0 {
 				continue // of its own, such as a type
 			}
-			if v, err := got.Expr.Eval(msg(`{}`)); err == nil && v != 2 {
+			if v, err := got.Expr.Eval(exprtest.NewMessage(`{}`)); err == nil && v != 2 {
 				t.Errorf("%s with %q is %v", src, text, v)
 			}
 		}

@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/flowd-io/flowd/engine/doc"
-	"github.com/flowd-io/flowd/engine/expr/internal/value"
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
 // grammar makes random expressions of the whole language, most of which fail
@@ -69,7 +69,7 @@ func (g *grammar) compound(depth int) string {
 	case 3:
 		return "(" + g.expr(depth-1) + ")[1:]"
 	}
-	if g.loops >= maxNested {
+	if g.loops >= lang.MaxNested {
 		return "list"
 	}
 	of := g.expr(depth - 1)
@@ -80,69 +80,10 @@ func (g *grammar) compound(depth int) string {
 	return name + "(" + of + ", " + g.expr(depth-1) + ")"
 }
 
-// agree compiles src both ways and compares all that can be seen of it.
-func agree(t rapid.TB, src string, m *message) (compiled bool) {
-	direct, err := compileWith(src, false)
-	plain, plainErr := compileWith(src, true)
-	if errorText(err) != errorText(plainErr) {
-		t.Fatalf("%s\ncompiles with %v\nand without shortcuts with %v", src, err, plainErr)
-	}
-	if err != nil {
-		return false
-	}
-	if got, want := outcome(t, direct, m), outcome(t, plain, m); got != want {
-		t.Fatalf("%s\nshortcuts: %s\nplain:    %s", src, got, want)
-	}
-	for form, write := range map[string]func(*program, *message) string{"encoded": encoded, "in a template": inTemplate,
-		"as a body": asBody} {
-		if got, want := write(direct, m), write(plain, m); got != want {
-			t.Fatalf("%s, %s\nshortcuts: %s\nplain:    %s", src, form, got, want)
-		}
-	}
-	if direct.kinds&value.Bool == 0 {
-		return true
-	}
-	a, b := Cond{Expr{direct}}, Cond{Expr{plain}}
-	is, err := a.Test(m)
-	was, plainErr := b.Test(m)
-	if is != was || errorText(err) != errorText(plainErr) {
-		t.Fatalf("%s\nTest: %v %v\nplain:%v %v", src, is, err, was, plainErr)
-	}
-	return true
-}
-
-// encoded is what Encode makes of a value, or the error.
-func encoded(p *program, m *message) string {
-	e, out := Expr{p}, []byte(nil)
-	err := e.Encode(m, func(v any) (err error) {
-		out, err = doc.Append(nil, v)
-		return err
-	})
-	return string(out) + limitless(err)
-}
-
-func asBody(p *program, m *message) string {
-	e := Expr{p}
-	out, err := e.AppendBody([]byte("before "), m)
-	return string(out) + limitless(err)
-}
-
-func inTemplate(p *program, m *message) string {
-	out, err := p.appendPart(nil, m, new(*frame))
-	return string(out) + limitless(err)
-}
-
-// limitless is an error, without where exactly a limit was: that differs by a step.
-func limitless(err error) string {
-	if text := errorText(err); !strings.Contains(text, "engine.limits.expression") {
-		return text
-	}
-	return "limit"
-}
-
 // Every operator meets every pair of kinds, as fields and as constants.
 func TestClosuresAndVMAgreeOnAllPairs(t *testing.T) {
-	m := msg(`{"zero": 0, "one": 1, "minus": -0, "float": 1.0, "half": 5e-1, "big": 18446744073709551616, "max": 9223372036854775807,
+	m := exprtest.NewMessage(`{"zero": 0, "one": 1, "minus": -0, "float": 1.0, "half": 5e-1, "big": 18446744073709551616, 
+		"max": 9223372036854775807,
 		"round": 9223372036854775808.0, "yes": true, "no": false, "none": null, "a": "a", "esc": "\u0061", "b": "b", "empty": "",
 		"list": [1, "a"], "object": {"a": 1}}`)
 	operands := []string{"zero", "one", "minus", "float", "half", "big", "max", "round", "yes", "none", "a", "esc",
@@ -152,23 +93,23 @@ func TestClosuresAndVMAgreeOnAllPairs(t *testing.T) {
 		"matches", "+", "-", "*", "and", "??"} {
 		for _, l := range operands {
 			for _, r := range operands {
-				agree(t, l+" "+op+" "+r, m)
+				exprtest.Agree(t, l+" "+op+" "+r, m)
 			}
 		}
 	}
 	for _, x := range operands {
-		agree(t, "not "+x, m)
-		agree(t, "-"+x, m)
-		agree(t, x, m)
+		exprtest.Agree(t, "not "+x, m)
+		exprtest.Agree(t, "-"+x, m)
+		exprtest.Agree(t, x, m)
 	}
 }
 
 func TestClosuresAndVMAgreeOnRandomExpressions(t *testing.T) {
-	m := msg(sample)
+	m := exprtest.NewMessage(exprtest.Sample)
 	compiled := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		g := &grammar{t: rt}
-		if agree(rt, g.expr(4), m) {
+		if exprtest.Agree(rt, g.expr(4), m) {
 			compiled++
 		}
 	})

@@ -1,240 +1,56 @@
 package expr
 
 import (
-	"bytes"
-	"slices"
-	"strings"
-
 	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
-	"github.com/flowd-io/flowd/engine/expr/internal/value"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 	"github.com/flowd-io/flowd/schema"
 )
 
-// template is a compiled template.
-type template struct {
-	origin *codetext.Origin
-	parts  []part
-}
+// Template is text with $(expr) parts, and a config field. The zero Template is unset. It is safe for concurrent use.
+type Template struct{ t *lang.Template }
 
-// part is literal text, or an expression.
-type part struct {
-	text string
-	expr *program
-	from int // where the $( of an expression is in the source
-	to   int // behind its )
-}
-
-// The methods of a template take nil, which stands for a template that a configuration leaves out.
-
-// source is the template as written, with placeholders in place of their values.
-func (t *template) source() string {
-	if t == nil {
-		return ""
+// CompileTemplate compiles a template; scopes are those of scoped functions. The error is an *Error.
+func CompileTemplate(src string, scopes ...string) (Template, error) {
+	t, errs := lang.ParseTemplate([]schema.Piece{{Text: src}}, &codetext.Origin{Text: src}, scopes)
+	if len(errs) > 0 {
+		return Template{}, errs[0]
 	}
-	return t.origin.Text
+	return Template{t}, nil
 }
 
-// place is where the template is in a configuration; zero when a program compiled it.
-func (t *template) place() schema.Place {
-	if t == nil {
-		return schema.Place{}
-	}
-	return t.origin.Place
+// MustTemplate is CompileTemplate for tests and constants.
+func MustTemplate(src string, scopes ...string) Template {
+	return must(CompileTemplate(src, scopes...))
 }
 
-// programs are the expressions of the template, in order.
-func (t *template) programs() (all []*program) {
-	if t == nil {
-		return nil
-	}
-	for _, p := range t.parts {
-		if p.expr != nil {
-			all = append(all, p.expr)
-		}
+// IsZero says whether the field was left out.
+func (t *Template) IsZero() bool { return t.t == nil }
+
+// String is the source as written, with placeholders in place of their values.
+func (t Template) String() string { return t.t.Source() }
+
+// Place is where the template is in a configuration; zero when a program compiled it.
+func (t *Template) Place() schema.Place { return t.t.Place() }
+
+// Calls are the calls of registered functions in the template.
+func (t *Template) Calls() (all Calls) {
+	for _, p := range t.t.Programs() {
+		all = append(all, p.Calls()...)
 	}
 	return all
 }
 
-// constant is the text of a template without expressions.
-func (t *template) constant() (string, bool) {
-	if t != nil && slices.ContainsFunc(t.parts, func(p part) bool { return p.expr != nil }) {
-		return "", false
-	}
-	return t.prefix(), true
-}
+// Const is the text of a template without expressions.
+func (t *Template) Const() (string, bool) { return t.t.Const() }
 
-// prefix is the literal text before the first expression.
-func (t *template) prefix() string {
-	if t == nil || len(t.parts) == 0 || t.parts[0].expr != nil {
-		return ""
-	}
-	return t.parts[0].text
-}
+// Prefix is the literal text before the first expression.
+func (t *Template) Prefix() string { return t.t.Prefix() }
 
-// literalText is the text outside of the expressions.
-func (t *template) literalText() string {
-	if t == nil {
-		return ""
-	}
-	var b strings.Builder
-	for _, p := range t.parts {
-		b.WriteString(p.text)
-	}
-	return b.String()
-}
+// Literal is the text outside of the expressions.
+func (t *Template) Literal() string { return t.t.Literal() }
 
-// text is the text for a message; a part that is nil is an error.
-func (t *template) text(s Source) (string, error) {
-	if text, ok := t.constant(); ok {
-		return text, nil
-	}
-	b, err := t.append(nil, s)
-	return string(b), err
-}
+// Text is the text for a message; a part that is nil is an error, an *Error.
+func (t *Template) Text(s Source) (string, error) { return t.t.Text(s) }
 
-// append is text without the allocation. On an error dst is returned as it was.
-func (t *template) append(dst []byte, s Source) ([]byte, error) {
-	if t == nil {
-		return dst, nil
-	}
-	out := dst
-	var f *frame // of all parts that need one: they have one budget
-	defer func() {
-		if f != nil {
-			f.release()
-		}
-	}()
-	for i := range t.parts {
-		p := &t.parts[i]
-		if p.expr == nil {
-			out = append(out, p.text...)
-			continue
-		}
-		var err error
-		if out, err = p.expr.appendPart(out, s, &f); err != nil {
-			return dst, err
-		}
-	}
-	return out, nil
-}
-
-// appendPart appends the text of an expression in a template.
-func (p *program) appendPart(dst []byte, s Source, frame **frame) ([]byte, error) {
-	if p.path != nil {
-		if raw, ok := simple(s, *p.path); ok {
-			if raw[0] == '"' {
-				raw = raw[1 : len(raw)-1]
-			}
-			return append(dst, raw...), nil
-		}
-	} else if p.scalar != nil {
-		if v, ok := p.scalar(s.Document()); ok && v.kind != value.Nil {
-			return v.appendText(dst), nil
-		}
-	}
-	if *frame == nil {
-		*frame = newFrame(s, p.limits)
-	}
-	v, err := p.runIn(*frame)
-	(*frame).reset()
-	if err != nil {
-		return dst, err
-	}
-	if v == nil {
-		return dst, errorOf(p.origin, &failure{
-			offset: p.site.offset, msg: "this part of the template is nil",
-			remedy: ifMissing,
-		})
-	}
-	return p.append(dst, v, appendText)
-}
-
-// parseTemplate parses the pieces of a template. What a placeholder brought is
-// never code: text outside of $( ), a literal inside.
-func parseTemplate(pieces []schema.Piece, o *codetext.Origin, scopes []string) (*template, []error) {
-	r := &templateReader{origin: o, scopes: scopes}
-	size := 0
-	for _, p := range pieces {
-		size += len(p.Text)
-	}
-	if size > maxSource {
-		r.fail(0, "the template is longer than 64 KiB")
-		return nil, r.errs
-	}
-	for _, p := range pieces {
-		switch {
-		case r.code == nil && p.Placeholder:
-			r.text.WriteString(p.Text)
-		case p.Placeholder:
-			r.code.AddPlaceholder(p)
-		default:
-			r.read(p.Text, p.Offset)
-		}
-	}
-	if r.code != nil {
-		r.fail(r.open, "this $( has no )")
-	}
-	r.flush()
-	return &template{o, r.parts}, r.errs
-}
-
-// templateReader collects the parts of a template.
-type templateReader struct {
-	origin *codetext.Origin
-	scopes []string
-	text   strings.Builder // literal text not yet a part
-	code   *codetext.Coder // of the current expression, or nil
-	open   int             // where it began
-	parts  []part
-	errs   []error
-}
-
-// read reads literal text, at offset in the source.
-func (r *templateReader) read(text string, offset int) {
-	for i := 0; i < len(text); i++ {
-		rest := text[i:]
-		switch {
-		case r.code != nil && rest[0] == ')' && r.code.Scan.Depth == 0 && r.code.Scan.Plain():
-			r.close(offset + i)
-		case r.code != nil:
-			r.code.Add(rest[:1], offset+i)
-		case strings.HasPrefix(rest, "$$("):
-			r.text.WriteString("$(")
-			i += 2
-		case strings.HasPrefix(rest, "$("):
-			r.flush()
-			r.code, r.open = &codetext.Coder{}, offset+i
-			i++
-		default:
-			r.text.WriteByte(rest[0])
-		}
-	}
-}
-
-func (r *templateReader) flush() {
-	if r.text.Len() > 0 {
-		r.parts = append(r.parts, part{text: r.text.String()})
-		r.text.Reset()
-	}
-}
-
-// close compiles the expression that ends at the bracket at an offset.
-func (r *templateReader) close(at int) {
-	code := r.code
-	r.code = nil
-	o := &codetext.Origin{Text: r.origin.Text, Place: r.origin.Place, Decoder: r.origin.Decoder, Runs: code.Runs}
-	if len(bytes.TrimSpace(code.Code)) == 0 {
-		r.fail(r.open, "there is no expression in $( )")
-		return
-	}
-	p, err := compile(string(code.Code), o, r.scopes)
-	if err != nil {
-		r.errs = append(r.errs, err)
-		return
-	}
-	r.parts = append(r.parts, part{expr: p, from: r.open, to: at + 1})
-}
-
-func (r *templateReader) fail(offset int, msg string) {
-	r.errs = append(r.errs, errorOf(r.origin, &failure{offset: offset, msg: msg}))
-}
+// Append is Text without the allocation. On an error dst is returned as it was.
+func (t *Template) Append(dst []byte, s Source) ([]byte, error) { return t.t.Append(dst, s) }

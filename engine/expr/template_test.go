@@ -3,6 +3,9 @@ package expr
 import (
 	"strings"
 	"testing"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
 func TestTemplate(t *testing.T) {
@@ -29,7 +32,7 @@ func TestTemplate(t *testing.T) {
 		{"an index in brackets", `$(items[0].sku)`, `a`},
 		{"a default", `$(missing ?? "none")`, `none`},
 	}
-	m := msg(strings.Replace(sample, "{", `{"odd": "a\"b", `, 1))
+	m := exprtest.NewMessage(strings.Replace(exprtest.Sample, "{", `{"odd": "a\"b", `, 1))
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			tpl, err := CompileTemplate(test.src)
@@ -84,21 +87,21 @@ a time zone is not a value that a message can contain
 		t.Run(test.name, func(t *testing.T) {
 			tpl, err := CompileTemplate(test.src)
 			if err == nil {
-				_, err = tpl.Text(msg(sample))
+				_, err = tpl.Text(exprtest.NewMessage(exprtest.Sample))
 			}
-			if got := "\n" + errorText(err); got != test.want {
+			if got := "\n" + exprtest.ErrorText(err); got != test.want {
 				t.Errorf("got%s\nwant%s", got, test.want)
 			}
 		})
 	}
-	if _, err := CompileTemplate(strings.Repeat("a", maxSource+1)); short(err) != "the template is longer than 64 KiB" {
+	if _, err := CompileTemplate(strings.Repeat("a", lang.MaxSource+1)); exprtest.Short(err) != "the template is longer than 64 KiB" {
 		t.Errorf("got %v for a long template", err)
 	}
 }
 
 func TestTemplateAppendKeepsWhatWasThereOnAnError(t *testing.T) {
 	tpl := MustTemplate(`x$(missing)`)
-	got, err := tpl.Append([]byte("before"), msg(sample))
+	got, err := tpl.Append([]byte("before"), exprtest.NewMessage(exprtest.Sample))
 	if string(got) != "before" || err == nil {
 		t.Errorf("got %q, %v, want what was there and an error", got, err)
 	}
@@ -134,13 +137,13 @@ func TestZeroValues(t *testing.T) {
 	if !e.IsZero() || !c.IsZero() || !tpl.IsZero() {
 		t.Error("the zero value is not zero")
 	}
-	if _, err := e.Eval(msg(sample)); err == nil {
+	if _, err := e.Eval(exprtest.NewMessage(exprtest.Sample)); err == nil {
 		t.Error("Eval of the zero Expr: got no error")
 	}
-	if _, err := c.Test(msg(sample)); err == nil {
+	if _, err := c.Test(exprtest.NewMessage(exprtest.Sample)); err == nil {
 		t.Error("Test of the zero Cond: got no error")
 	}
-	if text, err := tpl.Text(msg(sample)); text != "" || err != nil {
+	if text, err := tpl.Text(exprtest.NewMessage(exprtest.Sample)); text != "" || err != nil {
 		t.Errorf("Text of the zero Template: got %q, %v", text, err)
 	}
 	if e.String()+tpl.String() != "" || e.Warnings() != nil || e.Place().Path != "" || tpl.Place().Path != "" {

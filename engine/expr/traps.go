@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -105,10 +106,8 @@ func swallowed(n *schema.Node, code string, o *codetext.Origin) error {
 		if n.Style != schema.Folded && n.At(at).Line == n.At(end).Line {
 			return nil
 		}
-		return errorOf(o, &failure{
-			offset: i - 1, remedy: "write the text with | in place of >",
-			msg: "YAML joins these lines, so this comment swallows the code after it",
-		})
+		return lang.ErrorAt(o, i-1, "YAML joins these lines, so this comment swallows the code after it",
+			"write the text with | in place of >")
 	}
 	return nil
 }

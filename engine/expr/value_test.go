@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 )
 
 // What becomes of bytes in a list or object must not depend on what they happen to be.
@@ -36,25 +37,25 @@ func TestNoBytesOrZonesInsideADocument(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.src, func(t *testing.T) {
-			if _, err := runBoth(t, tt.src, msg(sample)); short(err) != tt.want {
-				t.Errorf("Eval: got %q\nwant %q", short(err), tt.want)
+			if _, err := exprtest.EvalBoth(t, tt.src, exprtest.NewMessage(exprtest.Sample)); exprtest.Short(err) != tt.want {
+				t.Errorf("Eval: got %q\nwant %q", exprtest.Short(err), tt.want)
 			}
 			e, err := Compile(tt.src)
 			if err == nil {
-				err = e.Encode(msg(sample), func(v any) error {
+				err = e.Encode(exprtest.NewMessage(exprtest.Sample), func(v any) error {
 					_, err := doc.Append(nil, v)
 					return err
 				})
 			}
-			if short(err) != tt.want {
-				t.Errorf("Encode: got %q\nwant %q", short(err), tt.want)
+			if exprtest.Short(err) != tt.want {
+				t.Errorf("Encode: got %q\nwant %q", exprtest.Short(err), tt.want)
 			}
 			if err == nil {
 				return
 			}
-			body, err := e.AppendBody(nil, msg(sample))
-			if short(err) != tt.want {
-				t.Errorf("AppendBody: got %s, %q\nwant %q", body, short(err), tt.want)
+			body, err := e.AppendBody(nil, exprtest.NewMessage(exprtest.Sample))
+			if exprtest.Short(err) != tt.want {
+				t.Errorf("AppendBody: got %s, %q\nwant %q", body, exprtest.Short(err), tt.want)
 			}
 			_, problems := decodeField(scalarNode("expr", tt.src))
 			_, why, _ := strings.Cut(tt.want, ": ") // the caret is at the place
@@ -67,14 +68,14 @@ func TestNoBytesOrZonesInsideADocument(t *testing.T) {
 
 func TestValuesThatStayMayHaveBytesInside(t *testing.T) {
 	v := Value{MustCompile(`{v: sha256(name)}`)}
-	if x, err := v.Eval(msg(sample)); err != nil {
+	if x, err := v.Eval(exprtest.NewMessage(exprtest.Sample)); err != nil {
 		t.Errorf("Eval: got %v, %v", x, err)
 	}
-	if x, err := v.EvalOut(msg(sample)); err == nil {
+	if x, err := v.EvalOut(exprtest.NewMessage(exprtest.Sample)); err == nil {
 		t.Errorf("EvalOut: got %v", x)
 	}
 	alone := Value{MustCompile(`sha256(name)`)}
-	if x, err := alone.EvalOut(msg(sample)); err != nil {
+	if x, err := alone.EvalOut(exprtest.NewMessage(exprtest.Sample)); err != nil {
 		t.Errorf("EvalOut: got %v, %v", x, err)
 	}
 }

@@ -1,0 +1,16 @@
+package sources
+
+// What tests of IDs compare.
+const (
+	Crockford      = crockford
+	Base62         = base62
+	KSUIDEpoch     = ksuidEpoch
+	SnowflakeEpoch = snowflakeEpoch
+)
+
+var (
+	ULIDText  = ulidText
+	KSUIDText = ksuidText
+	UUIDText  = uuidText
+	Snowflake = snowflake
+)
