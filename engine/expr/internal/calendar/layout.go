@@ -89,7 +89,7 @@ func (l *Layout) Parse(text string, in *time.Location) (t time.Time, why string)
 	if err != nil {
 		return t, wrongTime(err, text)
 	}
-	return FromWall(t, in), ""
+	return fromWall(t, in), ""
 }
 
 // UnknownAbbreviation is why t is wrong if its text names the zone by an abbreviation that the zone in does not have: package

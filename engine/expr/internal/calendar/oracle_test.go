@@ -73,8 +73,8 @@ for wall, zone in json.load(sys.stdin):
 	for i, c := range cases {
 		wall, _ := ParseISO(c[0].(string))
 		loc, _ := time.LoadLocation(c[1].(string))
-		if want, _ := ParseISO(results[i]); !FromWall(wall, loc).Equal(want) {
-			t.Errorf("%s in %s: got %s, want %s", c[0], c[1], FromWall(wall, loc).UTC(), want)
+		if want, _ := ParseISO(results[i]); !fromWall(wall, loc).Equal(want) {
+			t.Errorf("%s in %s: got %s, want %s", c[0], c[1], fromWall(wall, loc).UTC(), want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (p Period) Floor(t time.Time) time.Time {
 	case "year":
 		month, day = 1, 1
 	}
-	return FromWall(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), t.Location())
+	return fromWall(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), t.Location())
 }
 
 // floorClock is when clocks showed wall, the beginning of the hour or minute that t is in. Of two such hours it is that
@@ -55,7 +55,7 @@ func floorClock(t, wall time.Time) time.Time {
 	if offsetOf(same) == offsetOf(t) {
 		return same
 	}
-	if other := FromWall(wall, t.Location()); !other.After(t) {
+	if other := fromWall(wall, t.Location()); !other.After(t) {
 		return other
 	}
 	start, _ := t.ZoneBounds()
@@ -84,7 +84,7 @@ func (p Period) ceiling(start time.Time) time.Time {
 		years = 1
 	}
 	year, month, day := wallOf(start).Date()
-	return FromWall(time.Date(year+years, month+time.Month(months), day+days, 0, 0, 0, 0, time.UTC), start.Location())
+	return fromWall(time.Date(year+years, month+time.Month(months), day+days, 0, 0, 0, 0, time.UTC), start.Location())
 }
 
 // afterClock is ceiling for hours and minutes. One in which clocks are set back or forward by less is longer or shorter.
@@ -126,5 +126,5 @@ func AddDate(t time.Time, years, months, days int) (moved time.Time, ok bool) {
 	if offsetOf(same) == offsetOf(t) { // of two hours with the same number, that of t
 		return same, true
 	}
-	return FromWall(moved, t.Location()), true
+	return fromWall(moved, t.Location()), true
 }

@@ -187,7 +187,7 @@ func (r *reading) time(in *time.Location) (t time.Time, why string) {
 	case r.hasOffset:
 		return t.Add(-time.Duration(r.offset) * time.Second).In(fixedZone(r.offset)), ""
 	case r.zone == "":
-		return FromWall(t, in), ""
+		return fromWall(t, in), ""
 	}
 	zone := strings.ToUpper(r.zone)
 	if zone == "Z" || zone == "UTC" || zone == "GMT" {

@@ -5,9 +5,9 @@ import "time"
 // SecondsPerDay is the length of a day of 24 hours.
 const SecondsPerDay = 24 * 60 * 60
 
-// FromWall is the time at which clocks in a zone show what wall shows in UTC. If they show it twice, it is the first time.
+// fromWall is the time at which clocks in a zone show what wall shows in UTC. If they show it twice, it is the first time.
 // If they skip it, it is as long after the beginning of the gap as they would show without one: 02:30 becomes 03:30.
-func FromWall(wall time.Time, in *time.Location) time.Time {
+func fromWall(wall time.Time, in *time.Location) time.Time {
 	if in == time.UTC {
 		return wall
 	}

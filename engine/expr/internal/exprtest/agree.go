@@ -88,7 +88,7 @@ func asBody(p *lang.Program, m *Message) string {
 }
 
 func inTemplate(p *lang.Program, m *Message) string {
-	out, err := p.AppendPart(nil, m, new(*lang.Frame))
+	out, err := lang.TemplateOf(p).Append(nil, m)
 	return string(out) + limitless(err)
 }
 

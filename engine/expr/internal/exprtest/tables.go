@@ -69,3 +69,29 @@ func CheckMistakes(t *testing.T, m *Message, tests Mistakes) {
 		})
 	}
 }
+
+// Outcomes are expressions over [Sample] with their values, or, if Want is nil, their errors. An Err of "" is any error, or the
+// value nil.
+type Outcomes []struct {
+	Src  string
+	Want any
+	Err  string
+}
+
+// CheckOutcomes checks the values and errors of expressions.
+func CheckOutcomes(t *testing.T, tests Outcomes) {
+	for _, tt := range tests {
+		t.Run(tt.Src, func(t *testing.T) {
+			got, err := EvalBoth(t, tt.Src, NewMessage(Sample))
+			if tt.Want == nil {
+				if tt.Err != "" && Short(err) != tt.Err {
+					t.Fatalf("got %v, error %q\nwant     %q", got, Short(err), tt.Err)
+				}
+				return
+			}
+			if diff := cmp.Diff(got, tt.Want); diff != "" || err != nil {
+				t.Errorf("error %v (-got +want):\n%s", err, diff)
+			}
+		})
+	}
+}

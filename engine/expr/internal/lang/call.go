@@ -88,7 +88,7 @@ func (f *Function) invoke(fr *Frame, s *Site, args []any) any {
 			continue
 		}
 		if !f.Shallow {
-			fr.ChargeWalk(s.Offset, a)
+			fr.chargeWalk(s.Offset, a)
 		}
 	}
 	if f.run == nil {

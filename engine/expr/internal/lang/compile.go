@@ -321,7 +321,7 @@ func (c *compiler) member(n *ast.MemberNode) Node {
 		s.FailWith("flowd docs time_parts lists its parts", "%s is not a part of a time", s.Show(name))
 	}
 	if of.Kinds&value.Text != 0 && key.Kinds&(value.Int|value.Float) != 0 {
-		of = c.charged(n, of, (*Frame).ChargeCharacters)
+		of = c.charged(n, of, (*Frame).chargeCharacters)
 	}
 	return c.binary(n, value.Any, of, key, func(v, key any) any {
 		switch k := key.(type) {
@@ -360,7 +360,7 @@ func (c *compiler) slice(n *ast.SliceNode) Node {
 	}
 	return c.call(n, args[0].Kinds&(value.Text|value.List|value.Bytes), args, true, func(f *Frame, args []any) any {
 		if text, ok := args[0].(string); ok {
-			f.ChargeCharacters(s.Offset, len(text))
+			f.chargeCharacters(s.Offset, len(text))
 		}
 		v := Slice(s, args[0], args[1], args[2])
 		f.ChargeMade(s.Offset, v)

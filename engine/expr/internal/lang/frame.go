@@ -192,8 +192,8 @@ func (f *Frame) where() string {
 	return " on this message"
 }
 
-// ChargeWalk charges for going through a value with all that is in it.
-func (f *Frame) ChargeWalk(offset int, v any) { f.walk(offset, v, 0, 0) }
+// chargeWalk charges for going through a value with all that is in it.
+func (f *Frame) chargeWalk(offset int, v any) { f.walk(offset, v, 0, 0) }
 
 // ChargeText charges for turning a value into text. It is called before that happens.
 func (f *Frame) ChargeText(offset int, v any) { f.walk(offset, v, len(`0,`), 0) }
@@ -237,8 +237,8 @@ func (f *Frame) ChargeBytes(offset, n, size int) {
 	f.Alloc(offset, n)
 }
 
-// ChargeCharacters charges for reading n bytes of text character by character.
-func (f *Frame) ChargeCharacters(offset, n int) { f.Step(offset, n>>5) }
+// chargeCharacters charges for reading n bytes of text character by character.
+func (f *Frame) chargeCharacters(offset, n int) { f.Step(offset, n>>5) }
 
 // ChargeMade charges for a value that was just made, without the values in it, which were charged before.
 func (f *Frame) ChargeMade(offset int, v any) {

@@ -153,7 +153,7 @@ func fixed(n Node) bool { return n.Kinds&(value.Text|value.Big|value.List|value.
 func (c *compiler) weighed(at ast.Node, n Node) Node {
 	offset := c.offset(at)
 	return c.unary(at, n.Kinds, n, func(f *Frame, v any) any {
-		f.ChargeWalk(offset, v)
+		f.chargeWalk(offset, v)
 		return v
 	})
 }

@@ -39,11 +39,11 @@ func CompilePattern(s *Site, text string, limit int) *Pattern {
 				remedy = `patterns are those of RE2: without (?=…), (?<!…) and \1`
 			}
 		}
-		s.FailWith(remedy, "%s: %s is not a regular expression%s", s.Caller(), s.Show(text), why)
+		s.FailWith(remedy, "%s: %s is not a regular expression%s", s.caller(), s.Show(text), why)
 	}
 	n := instructions(tree)
 	if n > limit {
-		s.Fail("%s: the regular expression %s is too large", s.Caller(), s.Show(text))
+		s.Fail("%s: the regular expression %s is too large", s.caller(), s.Show(text))
 	}
 	p := &Pattern{Re: regexp.MustCompile(text), Size: n, MayBeEmpty: mayBeEmpty(tree)} // it has no errors but those of Parse
 	p.Prefix, _ = p.Re.LiteralPrefix()
@@ -68,12 +68,12 @@ func (p *Pattern) CheckNames(s *Site) *Pattern {
 	if s.Secret[0] || s.Secret[1] {
 		shown = "a group"
 	}
-	s.FailWith("give each group its own name", "%s: %s is there twice", s.Caller(), shown)
+	s.FailWith("give each group its own name", "%s: %s is there twice", s.caller(), shown)
 	return nil
 }
 
-// Caller is how errors about a pattern name the function or the operator.
-func (s *Site) Caller() string {
+// caller is how errors about a pattern name the function or the operator.
+func (s *Site) caller() string {
 	if s.Name == "matches" {
 		return s.Name
 	}
@@ -173,7 +173,7 @@ var patterns = memo.Map[string, *Pattern]{Most: 256}
 // PatternOf is a pattern from a message.
 func PatternOf(f *Frame, s *Site, text string) *Pattern {
 	if len(text) > MaxPattern {
-		s.Fail("%s: a regular expression from a message may have at most %d bytes", s.Caller(), MaxPattern)
+		s.Fail("%s: a regular expression from a message may have at most %d bytes", s.caller(), MaxPattern)
 	}
 	if p, ok := patterns.Get(text); ok {
 		return p

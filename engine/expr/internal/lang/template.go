@@ -111,15 +111,15 @@ func (t *Template) Append(dst []byte, s Source) ([]byte, error) {
 			continue
 		}
 		var err error
-		if out, err = p.expr.AppendPart(out, s, &f); err != nil {
+		if out, err = p.expr.appendPart(out, s, &f); err != nil {
 			return dst, err
 		}
 	}
 	return out, nil
 }
 
-// AppendPart appends the text of an expression in a template.
-func (p *Program) AppendPart(dst []byte, s Source, frame **Frame) ([]byte, error) {
+// appendPart appends the text of an expression in a template.
+func (p *Program) appendPart(dst []byte, s Source, frame **Frame) ([]byte, error) {
 	if p.path != nil {
 		if raw, ok := simple(s, *p.path); ok {
 			if raw[0] == '"' {
@@ -147,6 +147,11 @@ func (p *Program) AppendPart(dst []byte, s Source, frame **Frame) ([]byte, error
 		})
 	}
 	return p.append(dst, v, AppendText)
+}
+
+// TemplateOf is the template $(p). Tests compare it with p.
+func TemplateOf(p *Program) *Template {
+	return &Template{origin: p.origin, parts: []part{{expr: p}}}
 }
 
 // ParseTemplate parses the pieces of a template. The value of a placeholder never becomes code: outside of $( ) it is text, inside

@@ -24,12 +24,12 @@ func Declare() {
 	randomly.Declare("hashes and encryption", false)
 	hashes.Declare("hashes and encryption", true)
 	for name, d := range digests {
-		lang.Lookup(name).Shortcuts = hashCompiled(d.sum)
+		lang.Lookup(name).Shortcuts = hashShortcuts(d.sum)
 	}
-	lang.Lookup("xxhash64").Shortcuts = hashCompiled(appendXXHash)
-	lang.Lookup("crc32").Shortcuts = checksumCompiled(crc32.IEEETable)
-	lang.Lookup("crc32c").Shortcuts = checksumCompiled(castagnoli)
-	lang.Lookup("hmac").Shortcuts = hmacCompiled
+	lang.Lookup("xxhash64").Shortcuts = hashShortcuts(appendXXHash)
+	lang.Lookup("crc32").Shortcuts = checksumShortcuts(crc32.IEEETable)
+	lang.Lookup("crc32c").Shortcuts = checksumShortcuts(castagnoli)
+	lang.Lookup("hmac").Shortcuts = hmacShortcuts
 }
 
 var hashes = lang.Builtins{
@@ -139,8 +139,8 @@ func checksum(table *crc32.Table) func(*lang.Frame, *lang.Site, []any) any {
 	}
 }
 
-// hashCompiled lets the hash of a field be written without decoding the field.
-func hashCompiled(sum sumFunc) func(s *lang.Site, call *lang.Node, args []lang.Node) {
+// hashShortcuts lets the hash of a field be written without decoding the field.
+func hashShortcuts(sum sumFunc) func(s *lang.Site, call *lang.Node, args []lang.Node) {
 	return func(s *lang.Site, call *lang.Node, args []lang.Node) { call.Raw = rawSum(s, args[0].Scalar, sum) }
 }
 
@@ -158,7 +158,7 @@ func rawSum(s *lang.Site, of lang.ScalarFunc, sum sumFunc) lang.WriteFunc {
 	}
 }
 
-func checksumCompiled(table *crc32.Table) func(s *lang.Site, call *lang.Node, args []lang.Node) {
+func checksumShortcuts(table *crc32.Table) func(s *lang.Site, call *lang.Node, args []lang.Node) {
 	return func(_ *lang.Site, call *lang.Node, args []lang.Node) {
 		call.Scalar = args[0].Scalar.Then(func(s lang.Scalar) (lang.Scalar, bool) {
 			if s.Kind != value.Text || len(s.Text) > lang.FreeMatch {
@@ -181,8 +181,8 @@ func (p *macPool) sum(dst, data []byte) []byte {
 	return dst
 }
 
-// hmacCompiled sets up the HMAC once if the key is constant.
-func hmacCompiled(s *lang.Site, call *lang.Node, args []lang.Node) {
+// hmacShortcuts sets up the HMAC once if the key is constant.
+func hmacShortcuts(s *lang.Site, call *lang.Node, args []lang.Node) {
 	d, ok := s.Prepared(0).(digest)
 	if !ok || !args[1].Const {
 		return

@@ -47,7 +47,7 @@ reverse("héllo") → "olléh"`,
 		func(f *lang.Frame, s *lang.Site, args []any) any {
 			if text, ok := args[0].(string); ok {
 				f.CheckRoom(s.Offset, 2*len(text))
-				return backwards(text)
+				return reversed(text)
 			}
 			list := slices.Clone(args[0].([]any))
 			slices.Reverse(list)
@@ -217,8 +217,8 @@ func median(f *lang.Frame, s *lang.Site, args []any) any {
 	return a/2 + b/2
 }
 
-// backwards is a text from its last character to its first.
-func backwards(text string) string {
+// reversed is a text from its last character to its first.
+func reversed(text string) string {
 	b := make([]byte, 0, len(text))
 	for text != "" {
 		_, size := utf8.DecodeLastRuneInString(text)

@@ -22,17 +22,17 @@ var numbers = lang.Builtins{
 	{"sqrt(number) float", "The square root.", `sqrt(9) → 3`, calculation(math.Sqrt)},
 	{"pow(number, number) float", "The first number to the power of the second.", `pow(2, 0.5) == sqrt(2) → true`,
 		func(_ *lang.Frame, s *lang.Site, args []any) any {
-			return checkedResult(s, math.Pow(real(args[0]), real(args[1])), args[0])
+			return checkedResult(s, math.Pow(floatOf(args[0]), floatOf(args[1])), args[0])
 		}},
 	{"exp(number) float", "e to the power of the number.", `exp(0) → 1`, calculation(math.Exp)},
 	{"log(number, [number]) float", "The natural logarithm, or the logarithm to a base.",
 		`log(exp(2)) → 2` + "\n" + `log(8, 2) → 3` + "\n" + `log(-1) → error: log() has no result for number -1`,
 		func(_ *lang.Frame, s *lang.Site, args []any) any {
-			x := real(args[0])
+			x := floatOf(args[0])
 			if len(args) == 1 {
 				return checkedResult(s, math.Log(x), args[0])
 			}
-			switch base := real(args[1]); {
+			switch base := floatOf(args[1]); {
 			case base <= 0 || base == 1:
 				s.Fail("%s() needs a base above 0 that is not 1, not %s", s.Name, s.Show(args[1]))
 				return nil
@@ -54,7 +54,7 @@ var numbers = lang.Builtins{
 	{"atan2(number, number) float", "The angle in radians of the point (x, y), from y and x.",
 		`atan2(1, 0) == pi() / 2 → true`,
 		func(_ *lang.Frame, s *lang.Site, args []any) any {
-			return checkedResult(s, math.Atan2(real(args[0]), real(args[1])), args[0])
+			return checkedResult(s, math.Atan2(floatOf(args[0]), floatOf(args[1])), args[0])
 		}},
 	{"pi() float", "The ratio of a circle's circumference to its diameter.", `round(pi() * 100) → 314`,
 		func(*lang.Frame, *lang.Site, []any) any { return math.Pi }},
@@ -73,16 +73,16 @@ var numbers = lang.Builtins{
 		`bool("Yes") → true` + "\n" + `bool(0) → false`, toBool},
 }
 
-// real is a number to calculate with.
-func real(v any) float64 {
-	if i, ok := v.(int); ok {
-		return float64(i)
-	}
-	return v.(float64)
+// floatOf is a number as a float.
+func floatOf(v any) float64 {
+	f, _ := value.AsFloat(v)
+	return f
 }
 
 func calculation(of func(float64) float64) func(*lang.Frame, *lang.Site, []any) any {
-	return func(_ *lang.Frame, s *lang.Site, args []any) any { return checkedResult(s, of(real(args[0])), args[0]) }
+	return func(_ *lang.Frame, s *lang.Site, args []any) any {
+		return checkedResult(s, of(floatOf(args[0])), args[0])
+	}
 }
 
 // checkedResult is what a function of x gives, if JSON has such a number.
@@ -94,7 +94,7 @@ func checkedResult(s *lang.Site, f float64, x any) any {
 }
 
 func percentile(f *lang.Frame, s *lang.Site, args []any) any {
-	list, p := args[0].([]any), real(args[1])
+	list, p := args[0].([]any), floatOf(args[1])
 	if p < 0 || p > 100 {
 		s.Fail("%s() needs a percentage from 0 to 100, not %s", s.Name, s.Show(args[1]))
 	}
@@ -166,5 +166,5 @@ func toBool(_ *lang.Frame, s *lang.Site, args []any) any {
 	case bool:
 		return v
 	}
-	return real(args[0]) != 0
+	return floatOf(args[0]) != 0
 }

@@ -74,8 +74,8 @@ func (e encoding) text(f *lang.Frame, s *lang.Site, args []any) any {
 	return string(out)
 }
 
-// compiled adds a shorter way to the text of bytes that have one themselves, such as the hash of a field.
-func (e encoding) compiled(s *lang.Site, call *lang.Node, args []lang.Node) {
+// shortcuts adds a shorter way to the text of bytes that have one themselves, such as the hash of a field.
+func (e encoding) shortcuts(s *lang.Site, call *lang.Node, args []lang.Node) {
 	raw := args[0].Raw
 	if raw == nil {
 		return

@@ -98,12 +98,12 @@ func (v verb) mismatch(s *lang.Site, given string) {
 // count checks that there is a value for each verb.
 func (l *printFormat) count(s *lang.Site, values int) {
 	if len(l.verbs) != values {
-		s.Fail("%s(): the format has %s for %s", s.Name, several(len(l.verbs), "verb"),
-			several(values, "value"))
+		s.Fail("%s(): the format has %s for %s", s.Name, counted(len(l.verbs), "verb"),
+			counted(values, "value"))
 	}
 }
 
-func several(n int, what string) string {
+func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

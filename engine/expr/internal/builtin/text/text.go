@@ -22,7 +22,7 @@ func Declare() {
 	for name, e := range map[string]encoding{
 		"to_hex": inHex, "to_base64": inBase64, "to_base64url": inBase64URL, "to_base32": inBase32,
 	} {
-		lang.Lookup(name).Shortcuts = e.compiled
+		lang.Lookup(name).Shortcuts = e.shortcuts
 	}
 }
 
@@ -30,11 +30,11 @@ var texts = lang.Builtins{
 	{"upper(text) text",
 		"The text in upper case.",
 		`upper("Ann") → "ANN"`,
-		legible(lang.Upstream("upper"))},
+		onUTF8(lang.Upstream("upper"))},
 	{"lower(text) text",
 		"The text in lower case.",
 		`lower("Ann") → "ann"`,
-		legible(lang.Upstream("lower"))},
+		onUTF8(lang.Upstream("lower"))},
 	{"trim(text, [text]) text",
 		"The text without white space, or the given characters, at both ends.",
 		`trim("  a ") → "a"
@@ -177,8 +177,8 @@ func replace(f *lang.Frame, s *lang.Site, args []any) any {
 	return strings.Replace(text, from, to, n)
 }
 
-// legible is a function that changes the characters of a text. It fails for a text that is not UTF-8.
-func legible(of func(f *lang.Frame, s *lang.Site, args []any) any) func(f *lang.Frame, s *lang.Site, args []any) any {
+// onUTF8 is a function that changes the characters of a text. It fails for a text that is not UTF-8.
+func onUTF8(of func(f *lang.Frame, s *lang.Site, args []any) any) func(f *lang.Frame, s *lang.Site, args []any) any {
 	return func(f *lang.Frame, s *lang.Site, args []any) any {
 		if !utf8.ValidString(args[0].(string)) {
 			s.FailWith("to_base64(x) and to_hex(x) give text of any bytes", "%s() needs text in UTF-8", s.Name)

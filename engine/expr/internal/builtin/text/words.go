@@ -56,22 +56,22 @@ truncate("a long story", 7, "…") → "a long…"`,
 		"The text with the first character of each word in upper case, the others as they are.",
 		`title("ann's new IP") → "Ann's New IP"
 title(lower("ANN LEE")) → "Ann Lee"`,
-		legible(title)},
+		onUTF8(title)},
 	{"unaccent(text) text",
 		"The text without accents: the letters of the Latin, Greek and Cyrillic scripts lose their marks, and æ, ß, ø" +
 			" and the like become ae, ss, o. Marks of other scripts stay.",
 		`unaccent("Ærøskøbing, déjà vu") → "AEroskobing, deja vu"`,
-		legible(func(f *lang.Frame, s *lang.Site, args []any) any { return unaccent(f, s, args[0].(string)) })},
+		onUTF8(func(f *lang.Frame, s *lang.Site, args []any) any { return unaccent(f, s, args[0].(string)) })},
 	{"slug(text) text",
 		"The text as a part of a URL or a file name: in lower case, without accents and apostrophes, with a hyphen" +
 			" for whatever else is neither a letter nor a digit.",
 		`slug("Crème brûlée & Ann's tea!") → "creme-brulee-anns-tea"`,
-		legible(slug)},
+		onUTF8(slug)},
 	{"lines(text) list",
 		"The lines of the text, without their endings, which are \\n or \\r\\n.",
 		`lines("a\r\nb\n") → ["a", "b"]`,
 		func(f *lang.Frame, s *lang.Site, args []any) any {
-			return gather(f, s, strings.Lines(args[0].(string)), func(line string) string {
+			return collect(f, s, strings.Lines(args[0].(string)), func(line string) string {
 				return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
 			})
 		}},
@@ -79,7 +79,7 @@ title(lower("ANN LEE")) → "Ann Lee"`,
 		"The parts of the text between white space.",
 		`words(" a  new\tday ") → ["a", "new", "day"]`,
 		func(f *lang.Frame, s *lang.Site, args []any) any {
-			return gather(f, s, strings.FieldsSeq(args[0].(string)), func(word string) string { return word })
+			return collect(f, s, strings.FieldsSeq(args[0].(string)), func(word string) string { return word })
 		}},
 }
 
@@ -185,8 +185,8 @@ func slug(f *lang.Frame, s *lang.Site, args []any) any {
 	return string(b)
 }
 
-// gather is a list of the results of a function for the parts of a text. It is charged for as it grows.
-func gather(f *lang.Frame, s *lang.Site, parts iter.Seq[string], of func(part string) string) any {
+// collect is a list of the results of a function for the parts of a text. It is charged for as it grows.
+func collect(f *lang.Frame, s *lang.Site, parts iter.Seq[string], of func(part string) string) any {
 	list := []any{}
 	for part := range parts {
 		if len(list) == cap(list) {
