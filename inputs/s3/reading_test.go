@@ -450,7 +450,7 @@ func TestConfigComplaints(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ fields, want string }{
 		{`, "prefix": "in/", "after": {"move": "in/"}`, "moved objects would be read again"},
-		{`, "interval": "1m", "notify": "q"`, "says which objects there are"},
+		{`, "interval": "1m", "notify": "q"`, "names the objects to read"},
 		{`, "after": {"tag": {}}`, "needs 1 to 10 tags"},
 	} {
 		problems := strings.Join(enginetest.Problems(t, engine.Inputs, `{"s3": {"bucket": "b"`+tt.fields+`}}`), "\n")

@@ -147,10 +147,10 @@ func TestKeysOfDataStayWhereTheyBelong(t *testing.T) {
 		{"in/$(id)", "a\x00b", "control character"},
 		{"in/$(id)", "a\nb", "control character"},
 		{"in/$(id)", "a\u202eb", "control character"},
-		{"in/$(id)", "", "no name at its end"},
-		{"in/$(id)", "x/", "no name at its end"},
+		{"in/$(id)", "", "ends without a name"},
+		{"in/$(id)", "x/", "ends without a name"},
 		{"$(id)", "/etc/passwd", "begins with a slash"},
-		{"in/$(id)", strings.Repeat("x", 1100), "more than 1024"},
+		{"in/$(id)", strings.Repeat("x", 1100), "at most 1024 are allowed"},
 	} {
 		b := engine.NewBatch(1)
 		b.Add(fmt.Appendf(nil, `{"id": %q}`, tt.id))
@@ -343,11 +343,11 @@ func TestConfigComplaints(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ fields, want string }{
 		{`"bucket": "b", "key": "a/../b"`, `the part ".."`},
-		{`"bucket": "b", "key": "a/"`, "no name at its end"},
+		{`"bucket": "b", "key": "a/"`, "ends without a name"},
 		{`"bucket": "s3://b/x", "key": "a"`, "is a URL"},
 		{`"bucket": "b/x", "key": "a"`, "is not the name of a bucket"},
 		{`"bucket": "b", "key": "a", "encryption": {"type": "AES256", "key": "k"}`, "is for keys of KMS"},
-		{`"bucket": "b", "key": "a", "metadata": {"A b": "x"}`, "is not possible"},
+		{`"bucket": "b", "key": "a", "metadata": {"A b": "x"}`, "is not valid"},
 		{`"bucket": "b", "key": "a", "part_size": "1MiB"`, "part_size"},
 		{`"bucket": "b"`, "required"},
 	} {

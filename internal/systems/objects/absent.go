@@ -40,7 +40,7 @@ func countConditions(ctx context.Context) (context.Context, *atomic.Int32) {
 	}}), &n
 }
 
-// compare returns nil if the stored object has the content that is to be written, and exists if it has another one.
+// compare returns nil if the stored object has the content that is to be written, and exists if its content differs.
 func compare(ctx context.Context, s Store, p *Put, exists error) error {
 	same, err := hasContent(ctx, s, p)
 	switch {

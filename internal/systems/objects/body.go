@@ -15,45 +15,45 @@ import (
 )
 
 const (
-	idle     = time.Minute            // without a byte, a connection counts as lost
-	attempts = 6                      // in a row without a byte, before an object is given up
-	pause    = 200 * time.Millisecond // before the first; it doubles
+	idle     = time.Minute            // without a byte, after which a connection counts as lost
+	attempts = 6                      // in a row without a byte, after which an object is given up
+	pause    = 200 * time.Millisecond // before the second attempt; it doubles
 )
 
-// body is the content of an object. It is read by one connection; when that is lost, another
-// one continues where it was, as long as the object is the same.
+// body is the content of an object. When its connection is lost, another one continues at the same byte, as long as the object
+// is the same.
 type body struct {
-	store Store
-	obj   Object
-	ctx   context.Context // of all calls: a read is no call that gets one
-	end   context.CancelFunc
+	store  Store
+	obj    Object
+	ctx    context.Context // of all calls: Read of an io.Reader gets none
+	cancel context.CancelFunc
 
 	in     io.ReadCloser // nil: not connected
-	at     int64         // of the next byte
-	head   []byte        // the first bytes, which are read already
-	failed error         // why there is no more, if that is not the content's fault
+	at     int64         // offset of the next byte
+	head   []byte        // the first bytes, which are already read
+	failed error         // why no more can be read, if the content is not to blame
 	once   sync.Once
 }
 
-// openBody connects to an object. The body outlives ctx, but connecting does not.
+// openBody connects to an object. ctx bounds connecting, and not the body.
 func openBody(ctx context.Context, s Store, key, etag string) (*body, error) {
 	b := &body{store: s}
-	b.ctx, b.end = context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, b.end)
+	b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, b.cancel)
 	obj, in, err := s.Get(b.ctx, key, etag, 0)
 	if !stop() && err == nil {
 		in.Close()
 		err = ctx.Err()
 	}
 	if err != nil {
-		b.end()
+		b.cancel()
 		return nil, err
 	}
 	b.obj, b.in = obj, in
 	return b, nil
 }
 
-// Read reads on, over connections that are lost.
+// Read continues over lost connections.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.next(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -62,10 +62,10 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// peek is the first bytes, as many as it takes to tell how they are compressed. If ctx ends meanwhile, the body is of no
-// use any more.
+// peek returns as many of the first bytes as it takes to tell how they are compressed. If ctx ends meanwhile, the body can't be
+// used any more.
 func (b *body) peek(ctx context.Context) ([]byte, error) {
-	stop := context.AfterFunc(ctx, b.end)
+	stop := context.AfterFunc(ctx, b.cancel)
 	var head [compression.HeadSize]byte
 	n, err := 0, error(nil)
 	for err == nil && compression.Undecided(head[:n]) {
@@ -103,7 +103,7 @@ func (b *body) next(p []byte) (int, error) {
 		case errors.Is(err, io.EOF) && b.at >= b.obj.Size:
 			return 0, io.EOF
 		case errors.Is(err, io.EOF):
-			err = fmt.Errorf("object %s: it ends at byte %d of %d", b.obj.Key, b.at, b.obj.Size)
+			err = fmt.Errorf("object %s ends at byte %d of %d", b.obj.Key, b.at, b.obj.Size)
 		case errors.Is(err, ErrChanged) || errors.Is(err, ErrMissing) || isFinal(err):
 			return 0, err
 		}
@@ -119,7 +119,7 @@ func (b *body) next(p []byte) (int, error) {
 	}
 }
 
-// isFinal says that another attempt would have the same end.
+// isFinal reports whether another attempt would fail in the same way.
 func isFinal(err error) bool {
 	e, ok := errors.AsType[*engine.Error](err)
 	return ok && (e.Class == engine.Auth || e.Class == engine.Rejected || e.Class == engine.TooLarge ||
@@ -143,10 +143,10 @@ func (b *body) read(p []byte) (int, error) {
 	return in.Read(p)
 }
 
-// seek moves to a byte: the next read continues there.
+// seek moves to an offset, where the next read continues.
 func (b *body) seek(offset int64) error {
 	if offset > b.obj.Size {
-		return fmt.Errorf("byte %d of an object of %d", offset, b.obj.Size)
+		return fmt.Errorf("offset %d is beyond the end of an object of %d bytes", offset, b.obj.Size)
 	}
 	known := int64(len(b.head))
 	if max(offset, known) != max(b.at, known) {
@@ -163,8 +163,8 @@ func (b *body) drop() {
 	}
 }
 
-// SetReadDeadline ends a read that waits.
+// SetReadDeadline ends a read that waits, whatever the time.
 func (b *body) SetReadDeadline(time.Time) error {
-	b.once.Do(b.end)
+	b.once.Do(b.cancel)
 	return nil
 }

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	mostDone   = 1 << 20            // objects that are remembered
-	remembered = 7 * 24 * time.Hour // how long an object is that a notice has named, and no later one
+	mostDone   = 1 << 20            // objects that can be remembered
+	remembered = 7 * 24 * time.Hour // how long an object is that a notice has named, unless another one names it
 )
 
-// book is which objects were read, and how far. What is being read or not settled is held.
+// book records which objects were read, and how far. Objects that are being read, or not settled, are held.
 type book struct {
 	*source.Book[uint64, record]
 	bucket string
 	again  bool // objects are listed again, in this run or the next
-	stays  bool // those that were read are among them
+	stays  bool // objects that were read are listed again, too
 	most   int  // how many can be remembered
 
-	waits []*reading // settled, with their action still to be taken; guarded by the book
+	waits []*reading // settled, and their action is not taken yet; guarded by the book
 }
 
 type listing = source.Listing[uint64, record]
@@ -37,7 +37,7 @@ type listing = source.Listing[uint64, record]
 type record struct {
 	key     uint64   // the hash of bucket and key
 	version uint64   // the hash of key and ETag of the version that was read; 0: none
-	reading *reading // of a version that is not done yet; nil: there is none
+	reading *reading // of a version that is not done yet; nil: none is
 }
 
 // reading is how far a version of an object was read and settled.
@@ -47,24 +47,24 @@ type reading struct {
 	Offset int64  `json:"offset"`
 	Line   int    `json:"line"`
 	Done   bool   `json:"done,omitempty"` // all is settled, but the action in `after` is not taken yet
-	Keep   bool   `json:"keep,omitempty"` // it can't be read, and no action is to be taken
+	Keep   bool   `json:"keep,omitempty"` // the object can't be read, or was replaced: no action is taken
 
 	notices []*Notice
 }
 
 func (r *reading) place() framing.Place { return framing.Place{Offset: r.Offset, Line: r.Line} }
 
-// mark is a place in an object that counts once all before it is settled.
+// mark is a place in an object. It counts as soon as all messages before it are settled.
 type mark struct {
-	of    *reading
-	place framing.Place
-	end   bool // that was all of the object
+	reading *reading
+	place   framing.Place
+	end     bool // of the object
 }
 
 // Key identifies the object.
 func (o record) Key() uint64 { return o.key }
 
-// AppendText appends both hashes, or what is being read as JSON.
+// AppendText appends both hashes, or the reading as JSON.
 func (o record) AppendText(b []byte) ([]byte, error) {
 	if o.reading == nil {
 		var pair [16]byte
@@ -85,7 +85,7 @@ func newBook(src *Source, o Opening, env engine.Env) *book {
 		cfg.Remember = remembered
 	}
 	if src.Checkpoint == "" && !b.again {
-		env.Shared = nil // a reload begins anew
+		env.Shared = nil // a reload starts afresh
 	}
 	b.Book = source.New(env, cfg)
 	return b
@@ -97,7 +97,7 @@ func (b *book) parse(text []byte) (o record, err error) {
 		if err := json.Unmarshal(text, r); err != nil {
 			return o, err
 		}
-		return b.read(r)
+		return b.recordFrom(r)
 	}
 	pair, err := hex.DecodeString(string(text))
 	if err == nil && len(pair) != 16 {
@@ -109,8 +109,8 @@ func (b *book) parse(text []byte) (o record, err error) {
 	return record{key: binary.BigEndian.Uint64(pair), version: binary.BigEndian.Uint64(pair[8:])}, nil
 }
 
-// read is an object that was read so far.
-func (b *book) read(r *reading) (o record, err error) {
+// recordFrom returns the record of an object that was read as far as r says.
+func (b *book) recordFrom(r *reading) (o record, err error) {
 	if r == nil || r.Key == "" || r.Offset < 0 || r.Line < 0 {
 		return o, errors.New("it is not a place in an object")
 	}
@@ -135,7 +135,7 @@ func (b *book) convert(state []byte) (all []record, err error) {
 		all = append(all, record{key: binary.BigEndian.Uint64(pair), version: binary.BigEndian.Uint64(pair[8:])})
 	}
 	for i, r := range old.Open {
-		o, err := b.read(r)
+		o, err := b.recordFrom(r)
 		if err != nil {
 			return nil, fmt.Errorf("object %d: %w", i+1, err)
 		}
@@ -151,7 +151,7 @@ func (b *book) hashes(key, etag string) (uint64, uint64) {
 	return k.Sum64(), v.Sum64()
 }
 
-// recordOf is what the book knows of the object of a reading, and whether that is its current one.
+// recordOf returns the record of the object of a reading, and whether the reading is the current one.
 func (b *book) recordOf(r *reading) (o record, isCurrent bool) {
 	k, _ := b.hashes(r.Key, "")
 	o, _ = b.Get(k)
@@ -159,8 +159,8 @@ func (b *book) recordOf(r *reading) (o record, isCurrent bool) {
 	return o, o.reading == r
 }
 
-// begin is the reading of an object that is to be read now, or nil: it was read, or another
-// reads it. n, which may be nil, is the notice that named it: it is done when the object is.
+// begin returns the reading of an object that is to be read now. It returns nil if the object was read, or another instance
+// reads it. n is the notice that named the object, or nil. It is done when the object is.
 func (b *book) begin(key, etag string, n *Notice) *reading {
 	b.Lock()
 	defer b.Unlock()
@@ -182,7 +182,7 @@ func (b *book) begin(key, etag string, n *Notice) *reading {
 		return nil
 	default:
 		if r != nil {
-			r.Keep = true // the object that it was about is not there any more
+			r.Keep = true // that object no longer exists
 		}
 		r = &reading{Key: key, ETag: etag}
 		b.Put(record{k, o.version, r}, 0)
@@ -194,7 +194,7 @@ func (b *book) begin(key, etag string, n *Notice) *reading {
 	return r
 }
 
-// knows says whether an object that is listed was read, or is being read.
+// knows reports whether a listed object was read, or is being read.
 func (b *book) knows(l *listing, key, etag string) bool {
 	b.Lock()
 	defer b.Unlock()
@@ -204,22 +204,21 @@ func (b *book) knows(l *listing, key, etag string) bool {
 	return o.version == v || o.reading != nil && o.reading.ETag == etag && b.IsHeld(k)
 }
 
-// spoilt says that an object can't be read to its end: when what was read is settled,
-// no action is taken.
-func (b *book) spoilt(r *reading) {
+// keep notes that an object can't be read to its end. When the messages that were read are settled, no action is taken.
+func (b *book) keep(r *reading) {
 	b.Lock()
 	defer b.Unlock()
 	r.Keep = true
 }
 
-// replaced says that an object is another one now, to which its notices belong.
+// replaced notes that an object was replaced by another, to which its notices now belong.
 func (b *book) replaced(r *reading) {
 	b.Lock()
 	defer b.Unlock()
 	r.Keep, r.notices = true, nil
 }
 
-// full says that an object can't be remembered in addition to those that are.
+// full reports whether there is no room to remember one more object.
 func (b *book) full(key string) bool {
 	b.Lock()
 	defer b.Unlock()
@@ -234,22 +233,22 @@ func (b *book) settled(marks []mark) {
 	defer b.Unlock()
 	n := 0
 	for i, m := range marks {
-		m.of.Offset, m.of.Line = m.place.Offset, m.place.Line
+		m.reading.Offset, m.reading.Line = m.place.Offset, m.place.Line
 		if m.end {
-			m.of.Done = true
-			b.waits = append(b.waits, m.of)
+			m.reading.Done = true
+			b.waits = append(b.waits, m.reading)
 		}
-		if n++; i+1 < len(marks) && marks[i+1].of == m.of {
+		if n++; i+1 < len(marks) && marks[i+1].reading == m.reading {
 			continue
 		}
-		if o, isCurrent := b.recordOf(m.of); isCurrent {
+		if o, isCurrent := b.recordOf(m.reading); isCurrent {
 			b.Put(o, n)
 		}
 		n = 0
 	}
 }
 
-// takeSettled gives the readings whose action is to be taken.
+// takeSettled returns the readings whose action is to be taken, and forgets them.
 func (b *book) takeSettled() (all []*reading) {
 	b.Lock()
 	defer b.Unlock()
@@ -257,14 +256,14 @@ func (b *book) takeSettled() (all []*reading) {
 	return all
 }
 
-// keepSettled keeps readings whose action could not be taken.
-func (b *book) keepSettled(all []*reading) {
+// putBackSettled puts back readings whose action could not be taken.
+func (b *book) putBackSettled(all []*reading) {
 	b.Lock()
 	defer b.Unlock()
 	b.waits = append(b.waits, all...)
 }
 
-// finish ends readings, and gives the notices that are done with them.
+// finish ends readings, and returns the notices that are done with them.
 func (b *book) finish(all []*reading) (done []*Notice) {
 	b.Lock()
 	defer b.Unlock()

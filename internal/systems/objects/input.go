@@ -6,20 +6,20 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/source"
 	"github.com/flowd-io/flowd/internal/formats/compression"
 	"github.com/flowd-io/flowd/internal/formats/framing"
 	"github.com/flowd-io/flowd/internal/systems/metadata"
 )
 
-// Opening is what an [Input] needs to know of its kind of store.
+// Opening is what an [Input] needs to know about its kind of store.
 type Opening struct {
 	Kind   string // of the component, such as "s3"
 	Bucket string // in messages and in the metadata `bucket`
-	Notify bool   // Open gives notices
+	Notify bool   // Open returns notices
 
 	// Open connects. It is called by each instance, and again after a failure.
 	Open func(ctx context.Context) (Store, Notices, error)
@@ -29,40 +29,37 @@ type Opening struct {
 // that reads a little ahead. An object that can't be read to its end for a reason of its own
 // becomes a failed message, and is kept.
 type Input struct {
-	Opening
-	cfg     *Source
-	log     *slog.Logger
-	shared  *shared
-	acks    acks
-	acker   engine.Acker // nil: nothing is taken back
-	conn    atomic.Pointer[conn]
-	stopped atomic.Bool
+	*source.Session[*conn]
+	system Opening
+	cfg    *Source
+	log    *slog.Logger
+	shared *shared
+	acks   acks
+	acker  engine.Acker // nil: results change nothing
 
-	item  item          // what is being read; its key is "" between objects
-	of    *reading      // nil: not begun
-	from  framing.Place // where it continues when it is opened again
-	body  *body
-	pump  *framing.Pump // nil: not open
-	meta  engine.Meta
-	marks []mark // of the current Read
+	item    item          // what is being read; its key is "" between objects
+	reading *reading      // nil: it has not begun
+	from    framing.Place // where it continues when it is opened again
+	body    *body
+	pump    *framing.Pump // nil: not open
+	meta    engine.Meta
+	marks   []mark // of the current Read
 }
 
 // conn is one opening of an input.
 type conn struct {
+	in      *Input
 	store   Store
 	notices Notices
 }
 
-// shared is what the instances of one input have in common.
+// shared is what the instances of an input share.
 type shared struct {
 	list list
 	book *book
 }
 
 var (
-	_ engine.Opener   = (*Input)(nil)
-	_ engine.Closer   = (*Input)(nil)
-	_ engine.Stopper  = (*Input)(nil)
 	_ engine.Traited  = (*Input)(nil)
 	_ engine.Troubled = (*Input)(nil)
 )
@@ -79,7 +76,8 @@ func NewInput(src *Source, o Opening, env engine.Env) *Input {
 	common := engine.Common(env.Shared, sharedKey{src.own, env.Name}, func() *shared {
 		return &shared{list{src: src, log: env.Log, book: b, turn: make(chan struct{}, 1), held: map[*Notice]bool{}}, b}
 	})
-	in := &Input{Opening: o, cfg: src, log: env.Log, shared: common}
+	in := &Input{system: o, cfg: src, log: env.Log, shared: common}
+	in.Session = source.NewSession(in.connect)
 	in.acks.in, in.acks.Settled = in, common.book.settled
 	in.acks.IsSettled = func(m mark) bool { return m.end || in.acker == nil }
 	switch {
@@ -91,7 +89,7 @@ func NewInput(src *Source, o Opening, env engine.Env) *Input {
 	return in
 }
 
-// Traits is that the source takes back a position where anything depends on it.
+// Traits reports a position if anything depends on one.
 func (in *Input) Traits() engine.Traits {
 	if in.acker == nil {
 		return engine.Traits{}
@@ -99,54 +97,43 @@ func (in *Input) Traits() engine.Traits {
 	return engine.Traits{TakesBack: engine.TakesPosition}
 }
 
-// Open connects, and reads the checkpoint.
-func (in *Input) Open(ctx context.Context) error {
-	s, n, err := in.Opening.Open(ctx)
+// connect opens the store, and reads the checkpoint.
+func (in *Input) connect(ctx context.Context) (*conn, error) {
+	s, n, err := in.system.Open(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := in.shared.book.Open(); err != nil {
 		s.Close()
-		return err
+		return nil, err
 	}
-	if in.Notify {
-		in.shared.book.List(nil).Complete(time.Now()) // there is no listing that would forget what no notice names again
+	if in.system.Notify {
+		in.shared.book.List(nil).Complete(time.Now()) // no listing follows that would forget what no notice names again
 	}
-	in.stopped.Store(false)
-	in.conn.Store(&conn{s, n})
-	return nil
+	return &conn{in, s, n}, nil
 }
 
-// Stop says that no Read follows.
-func (in *Input) Stop(context.Context) error {
-	in.stopped.Store(true)
-	return nil
-}
-
-// closing is how long a Close may take for what is to be done about objects.
+// closing is how long a Close may take to act on settled objects.
 const closing = 30 * time.Second
 
-// Close ends the connections. What is settled is done with; an input that failed continues
-// in its object when it is opened again.
-func (in *Input) Close(ctx context.Context) error {
+// Close acts on settled objects, then closes the connections. An input that failed resumes in its object when it is opened
+// again.
+func (c *conn) Close(ctx context.Context, last bool) error {
+	in := c.in
 	in.release()
-	c := in.conn.Swap(nil)
-	if c == nil {
-		return nil
-	}
 	defer c.store.Close()
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
 	err := in.tidy(limited, c)
-	if in.stopped.Load() {
-		err = errors.Join(err, in.shared.list.drop(limited, c))
+	if last {
+		err = errors.Join(err, in.shared.list.releaseNotices(limited, c))
 	}
 	return errors.Join(err, in.shared.book.Close())
 }
 
 // Read adds records of one object; the next object is for the next Read.
 func (in *Input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	c := in.conn.Load()
+	c := in.Conn()
 	room := b.Room()
 	for ctx.Err() == nil && b.Room() == room {
 		err := in.read(ctx, c, b)
@@ -159,7 +146,7 @@ func (in *Input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return in.acker, nil
 }
 
-// read adds records of the current object, or opens the next.
+// read adds records of the current object, or opens the next one.
 func (in *Input) read(ctx context.Context, c *conn, b *engine.Batch) (err error) {
 	if in.pump == nil {
 		if err := in.start(ctx, c, b); err != nil || in.pump == nil {
@@ -181,7 +168,7 @@ func (in *Input) read(ctx context.Context, c *conn, b *engine.Batch) (err error)
 	case errors.Is(err, io.EOF):
 		in.finish()
 	case errors.Is(err, framing.ErrOther):
-		in.log.Warn("object is not what was read before: it is read from its beginning", "key", in.of.Key)
+		in.log.Warn("object is not the one that was read before: reading it from its beginning", "key", in.reading.Key)
 		in.from = framing.Place{}
 	default:
 		in.spoil(b, engine.Decode, err)
@@ -192,17 +179,17 @@ func (in *Input) read(ctx context.Context, c *conn, b *engine.Batch) (err error)
 // note records where a message ends.
 func (in *Input) note(m *engine.Message, at framing.Place) {
 	m.Ref = in.acks.Next() + uint64(len(in.marks))
-	in.marks = append(in.marks, mark{of: in.of, place: at})
+	in.marks = append(in.marks, mark{reading: in.reading, place: at})
 }
 
-// start opens the current object where reading continues, or the next one. It may find that
-// there is nothing to read in it.
+// start opens the current object where reading continues, or the next one. If another instance reads that one, no object
+// is open afterwards.
 func (in *Input) start(ctx context.Context, c *conn, b *engine.Batch) (err error) {
 	if err := in.tidy(ctx, c); err != nil {
 		return err
 	}
 	if in.item.obj.Key == "" {
-		if in.item, err = in.shared.list.next(ctx, c); err != nil {
+		if in.item, err = in.shared.list.nextItem(ctx, c); err != nil {
 			return err
 		}
 		if n := in.item.notice; n != nil && n.Err != nil {
@@ -211,20 +198,20 @@ func (in *Input) start(ctx context.Context, c *conn, b *engine.Batch) (err error
 		}
 	}
 	key, etag := in.item.obj.Key, ""
-	if in.of != nil {
-		etag = in.of.ETag
+	if in.reading != nil {
+		etag = in.reading.ETag
 	}
 	in.body, err = openBody(ctx, c.store, key, etag)
 	if err != nil {
 		return in.lost(b, err)
 	}
-	if in.of == nil {
-		if in.of = in.shared.book.begin(key, in.body.obj.ETag, in.item.notice); in.of == nil { // another reads it
+	if in.reading == nil {
+		if in.reading = in.shared.book.begin(key, in.body.obj.ETag, in.item.notice); in.reading == nil { // another reads it
 			in.release()
 			in.item = item{}
 			return nil
 		}
-		in.from = in.of.place()
+		in.from = in.reading.place()
 	}
 	in.meta = in.metaOf(&in.body.obj)
 	format, err := in.format(ctx)
@@ -239,7 +226,7 @@ func (in *Input) start(ctx context.Context, c *conn, b *engine.Batch) (err error
 	return nil
 }
 
-// format is how the object that begins is compressed.
+// format returns how the object that begins is compressed.
 func (in *Input) format(ctx context.Context) (compression.Format, error) {
 	o := &in.body.obj
 	var head []byte
@@ -253,19 +240,19 @@ func (in *Input) format(ctx context.Context) (compression.Format, error) {
 	return in.cfg.Found(o.ContentEncoding, o.Key, head)
 }
 
-// lost decides what an object means that can't be read, for no fault of its content.
+// lost handles an object that can't be read although its content is not to blame. It returns an error if the store is.
 func (in *Input) lost(b *engine.Batch, err error) error {
 	switch {
-	case errors.Is(err, ErrChanged) && in.of != nil:
-		in.log.Warn("object was replaced while it was read: the new one is read from its beginning", "key", in.of.Key)
-		in.shared.book.replaced(in.of)
+	case errors.Is(err, ErrChanged) && in.reading != nil:
+		in.log.Warn("object was replaced while it was read: reading the new one from its beginning", "key", in.reading.Key)
+		in.shared.book.replaced(in.reading)
 		again := in.item
 		in.finish()
 		in.item = again
 	case errors.Is(err, ErrMissing):
 		in.log.Info("object is gone", "key", in.item.obj.Key)
 		in.begun()
-		in.shared.book.spoilt(in.of)
+		in.shared.book.keep(in.reading)
 		in.finish()
 	default:
 		class := engine.ErrorOf(err, engine.Transient).Class
@@ -278,67 +265,66 @@ func (in *Input) lost(b *engine.Batch, err error) error {
 	return nil
 }
 
-// begun makes an entry of an object that could not be opened.
+// begun begins the reading of an object that could not be opened, so that it can be settled.
 func (in *Input) begun() {
-	if in.of == nil {
-		in.of = &reading{Key: in.item.obj.Key, ETag: in.item.obj.ETag}
+	if in.reading == nil {
+		in.reading = &reading{Key: in.item.obj.Key, ETag: in.item.obj.ETag}
 		if n := in.item.notice; n != nil {
-			in.of.notices = []*Notice{n}
+			in.reading.notices = []*Notice{n}
 		}
 		in.meta = in.metaOf(&in.item.obj)
 	}
 }
 
-// spoil makes a failed message of an object that can't be read any further. The object
-// is kept.
+// spoil adds a failed message for an object that can't be read any further. The object is kept.
 func (in *Input) spoil(b *engine.Batch, class engine.Class, err error) {
-	in.shared.book.spoilt(in.of)
+	in.shared.book.keep(in.reading)
 	m := b.Add(nil)
 	m.Meta = in.meta.At(max(1, in.from.Line))
-	m.Fail(engine.Errorf(class, "object %s can't be read from line %d on: %w (it is kept)", in.of.Key,
+	m.Fail(engine.Errorf(class, "object %s can't be read from line %d on: %w (it is kept)", in.reading.Key,
 		max(1, in.from.Line), err))
 	in.note(m, in.from)
 	in.finish()
 }
 
-// refuse makes a failed message of a notice.
+// refuse adds a failed message for a notice that can't be understood.
 func (in *Input) refuse(b *engine.Batch, n *Notice) {
-	in.of = &reading{Keep: true, notices: []*Notice{n}}
+	in.reading = &reading{Keep: true, notices: []*Notice{n}}
 	m := b.Add(n.Body)
-	m.Meta = engine.Meta{}.With("bucket", in.Bucket).Own()
+	m.Meta = engine.Meta{}.With("bucket", in.system.Bucket).Own()
 	m.Fail(refusal(n))
 	in.note(m, framing.Place{})
 	in.finish()
 }
 
-// finish ends the current object: nothing more of it is to be settled.
+// finish ends the current object. No more of its messages follow.
 func (in *Input) finish() {
-	in.marks = append(in.marks, mark{of: in.of, place: in.from, end: true})
-	in.item, in.of, in.from = item{}, nil, framing.Place{}
+	in.marks = append(in.marks, mark{reading: in.reading, place: in.from, end: true})
+	in.item, in.reading, in.from = item{}, nil, framing.Place{}
 }
 
-// release ends the connection of the current object.
+// release closes the connection of the current object.
 func (in *Input) release() {
 	if in.pump != nil {
 		in.pump.Close()
 		in.pump.Wait()
 	}
 	if in.body != nil {
-		in.body.end()
+		in.body.cancel()
 		in.body.drop()
 	}
 	in.pump, in.body = nil, nil
 }
 
-// names are those of the user's own metadata of an object, as metadata of its messages.
+// names maps the names of an object's own metadata to those in its messages.
 var names = metadata.Names{Prefix: "metadata_", Own: func(name string) bool {
 	return slices.Contains([]string{"bucket", "key", "etag", "size", "last_modified", "content_type", "line"}, name)
 }}
 
-// metaOf is the metadata of an object's messages. The user's own may have any name: it never
-// passes for that of the store.
+// metaOf returns the metadata of an object's messages. Users choose the names of an object's own metadata, so these must
+// not be mistaken for the store's.
 func (in *Input) metaOf(o *Object) engine.Meta {
-	m := engine.Meta{}.With("bucket", in.Bucket).With("key", o.Key).With("etag", o.ETag).With("size", int(o.Size)).
+	m := engine.Meta{}.With("bucket", in.system.Bucket).With("key", o.Key).With("etag", o.ETag).With("size", int(o.Size)).
 		With("last_modified", o.LastModified)
 	if o.ContentType != "" {
 		m = m.With("content_type", o.ContentType)
@@ -374,7 +360,7 @@ line, and the object's own metadata by name; an entry with one of these names be
 metadata_NAME.
 `
 
-// Trouble says that the checkpoint can't be saved, or that no more objects can be remembered.
+// Trouble reports that the checkpoint can't be saved, or that no more objects can be remembered.
 func (in *Input) Trouble() *engine.Trouble {
 	if t := in.shared.book.Trouble(); t != nil {
 		return t

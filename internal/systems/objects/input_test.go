@@ -328,7 +328,7 @@ func TestABookThatIsFullAtTheEnd(t *testing.T) {
 		_, err = in.Read(t.Context(), b)
 		read += b.Len()
 	}
-	if read != 1 || !strings.Contains(err.Error(), "1 objects are not read: 1 objects were read and are still there") {
+	if read != 1 || !strings.Contains(err.Error(), "objects not read: 1, because at most 1 read objects can be remembered") {
 		t.Errorf("read %d, then: %v", read, err)
 	}
 }

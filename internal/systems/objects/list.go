@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/internal/components/timing"
 )
 
-const emptyPause = 100 * time.Millisecond // after a page of nothing that is not the last
+const emptyPause = 100 * time.Millisecond // after an empty page that is not the last
 
 // item is an object to read, and the notice that named it, if one did.
 type item struct {
@@ -19,28 +19,28 @@ type item struct {
 	notice *Notice
 }
 
-// list finds objects, each for the instance that asks first.
+// list finds objects to read. Each object goes to one instance: the first that asks.
 type list struct {
 	src  *Source
 	log  *slog.Logger
 	book *book
-	turn chan struct{} // has room for one: who finds more
+	turn chan struct{} // a lock with a deadline: room for the one instance that looks for objects
 
 	page  []item
 	token string
 	seen  *listing // nil: none has begun
 	over  bool
 	due   time.Time // of the next listing
-	left  int       // objects of this listing that are not read, since no more can be remembered
+	left  int       // objects of this listing that are not read, because no more can be remembered
 
-	mu   sync.Mutex // guards the fields below
-	full time.Time  // since when listings leave objects out; zero: they do not
-	held map[*Notice]bool
-	owed []*Notice // to be removed
+	mu   sync.Mutex       // guards the fields below
+	full time.Time        // since when listings leave objects out; zero: they do not
+	held map[*Notice]bool // not done
+	owed []*Notice        // done, and to be removed from the queue
 }
 
-// next is the next object; [engine.ErrEnd] says that all have been listed.
-func (l *list) next(ctx context.Context, c *conn) (item, error) {
+// nextItem returns the next object to read. [engine.ErrEnd] says that all have been listed.
+func (l *list) nextItem(ctx context.Context, c *conn) (item, error) {
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
@@ -60,7 +60,7 @@ func (l *list) next(ctx context.Context, c *conn) (item, error) {
 			}
 			return i, nil
 		}
-		more := l.list
+		more := l.nextPage
 		if c.notices != nil {
 			more = l.receive
 		}
@@ -71,16 +71,16 @@ func (l *list) next(ctx context.Context, c *conn) (item, error) {
 	return item{}, ctx.Err()
 }
 
-// list gets a page of the listing, or begins the next one.
-func (l *list) list(ctx context.Context, c *conn) error {
+// nextPage gets a page of the listing, or begins the next listing.
+func (l *list) nextPage(ctx context.Context, c *conn) error {
 	if l.seen != nil && l.token == "" {
 		l.seen.Complete(time.Now())
 		l.seen = nil
 		l.over = l.src.Interval == 0
-		l.note()
+		l.noteFull()
 	}
 	if l.over && l.left > 0 {
-		return engine.Errorf(engine.Permanent, "%d objects are not read: %s (%s)", l.left, l.cause(), fullRemedy)
+		return engine.Errorf(engine.Permanent, "objects not read: %d, because %s (%s)", l.left, l.cause(), fullRemedy)
 	}
 	if l.over {
 		return engine.ErrEnd
@@ -97,14 +97,14 @@ func (l *list) list(ctx context.Context, c *conn) error {
 	}
 	p, err := c.store.List(ctx, l.src.Prefix, "", l.token)
 	if err != nil {
-		if l.token != "" && engine.ErrorOf(err, engine.Transient).Class == engine.Rejected { // the token may be what is wrong
-			l.log.Warn("a listing can't be continued, and starts over: objects may be read again", "err", err)
+		if l.token != "" && engine.ErrorOf(err, engine.Transient).Class == engine.Rejected { // of the token, perhaps
+			l.log.Warn("the listing can't be continued and starts over: objects may be read again", "err", err)
 			l.seen, l.token = nil, ""
 		}
 		return err
 	}
 	l.seen, l.token = seen, p.Token
-	if len(p.Objects) == 0 && p.Token != "" { // stores may answer so, and a hostile one without end
+	if len(p.Objects) == 0 && p.Token != "" { // stores may do so, and a hostile one does not stop
 		return timing.Sleep(ctx, emptyPause)
 	}
 	for i := range p.Objects {
@@ -115,8 +115,8 @@ func (l *list) list(ctx context.Context, c *conn) error {
 	return nil
 }
 
-// note notes whether a listing has left objects out. The next one may find that others are gone.
-func (l *list) note() {
+// noteFull logs that a listing has left objects out, or no longer does: other objects may have been deleted meanwhile.
+func (l *list) noteFull() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -125,14 +125,14 @@ func (l *list) note() {
 		l.log.Info("all objects can be remembered again")
 	case l.left > 0 && l.full.IsZero():
 		l.full = time.Now()
-		l.log.Error("objects are not read", "objects", l.left, "err", l.cause(), "remedy", fullRemedy)
+		l.log.Error("new objects are not read", "objects", l.left, "err", l.cause(), "remedy", fullRemedy)
 	}
 }
 
 const fullRemedy = "choose another `after`, a longer `prefix`, or `notify`; or delete objects that were read"
 
 func (l *list) cause() string {
-	return fmt.Sprintf("%d objects were read and are still there: no more can be remembered", l.book.most)
+	return fmt.Sprintf("at most %d read objects can be remembered", l.book.most)
 }
 
 func (l *list) trouble() *engine.Trouble {
@@ -148,9 +148,9 @@ func (l *list) trouble() *engine.Trouble {
 // receive waits for notices.
 func (l *list) receive(ctx context.Context, c *conn) error {
 	all, err := c.notices.Receive(ctx)
-	var idle []*Notice // about nothing that is to be read
+	var idle []*Notice // that name no object to read
 	for _, n := range all {
-		l.hold(n)
+		l.holdNotice(n)
 		if n.Err != nil {
 			n.left = 1
 			l.page = append(l.page, item{notice: n})
@@ -168,17 +168,17 @@ func (l *list) receive(ctx context.Context, c *conn) error {
 	if err != nil {
 		return err
 	}
-	return l.remove(ctx, c, idle)
+	return l.removeNotices(ctx, c, idle)
 }
 
-func (l *list) hold(n *Notice) {
+func (l *list) holdNotice(n *Notice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held[n] = true
 }
 
-// holds are the notices that are not done.
-func (l *list) holds() (all []*Notice) {
+// heldNotices returns the notices that are not done.
+func (l *list) heldNotices() (all []*Notice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for n := range l.held {
@@ -187,8 +187,8 @@ func (l *list) holds() (all []*Notice) {
 	return all
 }
 
-// remove removes notices, and those that could not be removed before.
-func (l *list) remove(ctx context.Context, c *conn, done []*Notice) error {
+// removeNotices removes notices from the queue, with those that could not be removed before.
+func (l *list) removeNotices(ctx context.Context, c *conn, done []*Notice) error {
 	l.mu.Lock()
 	all := append(l.owed, done...)
 	l.owed = nil
@@ -209,9 +209,9 @@ func (l *list) remove(ctx context.Context, c *conn, done []*Notice) error {
 	return nil
 }
 
-// drop gives all notices back that are not done.
-func (l *list) drop(ctx context.Context, c *conn) error {
-	all := l.holds()
+// releaseNotices gives back all notices that are not done.
+func (l *list) releaseNotices(ctx context.Context, c *conn) error {
+	all := l.heldNotices()
 	if c.notices == nil || len(all) == 0 {
 		return nil
 	}
@@ -223,7 +223,7 @@ func (l *list) drop(ctx context.Context, c *conn) error {
 	return c.notices.Release(ctx, all)
 }
 
-// refusal is why a notice can't be read, as the error of a message.
+// refusal returns the error of the message that stands for a notice that can't be understood.
 func refusal(n *Notice) error {
 	return engine.WithClass(engine.Decode, fmt.Errorf("notice: %w", n.Err))
 }

@@ -25,8 +25,7 @@ var (
 	_ engine.Prober = (*Output)(nil)
 )
 
-// NewOutput makes an output. t must not change afterwards; open connects, also again when
-// credentials were refused.
+// NewOutput makes an output. t must not change afterwards. open connects; it is called again when credentials were refused.
 func NewOutput(t *Target, open func(ctx context.Context) (Store, error)) *Output {
 	return &Output{cfg: t, open: open}
 }
@@ -41,8 +40,7 @@ func (o *Output) Open(ctx context.Context) error {
 	return nil
 }
 
-// Probe connects anew, since the credentials may be others by now: what is written from then
-// on uses that.
+// Probe connects again, because the credentials may have changed. Later writes use the new connection.
 func (o *Output) Probe(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,7 +54,7 @@ func (o *Output) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (o *Output) Close(context.Context) error {
 	if s := o.store.Swap(nil); s != nil {
 		(*s).Close()
@@ -69,7 +67,7 @@ func (o *Output) Write(ctx context.Context, b *engine.Batch) error {
 	var keys [][]*object
 	index := map[string]int{}
 	for m := range b.All() {
-		p, err := o.cfg.put(m)
+		p, err := o.cfg.objectOf(m)
 		if err != nil {
 			m.Fail(err)
 			continue
@@ -94,8 +92,8 @@ type object struct {
 	put *Put
 }
 
-// write writes objects of one key. A later one is not written when one before it is to be
-// tried again: that would replace it. Nor is any when the store takes nothing at present.
+// write writes objects of one key, in order. If one has to be retried, later ones are not written: the retry would replace
+// them. No object is written while the store accepts none.
 func (o *Output) write(ctx context.Context, s Store, all []*object, stop *atomic.Pointer[engine.Error]) {
 	var before error
 	for _, x := range all {

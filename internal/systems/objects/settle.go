@@ -16,37 +16,37 @@ type acks struct {
 	source.Acks[mark]
 }
 
-// Ack settles all but what was returned, and takes the actions in `after`. What fails of that is tried again, and told,
-// by the next Read.
+// Ack settles all messages except those that are returned, and takes the actions in `after`. The next Read retries an
+// action that fails, and returns its error.
 func (a *acks) Ack(ctx context.Context, results []engine.Result) (again []engine.Result, err error) {
 	again, err = a.Acks.Ack(ctx, results)
-	if c := a.in.conn.Load(); c != nil {
+	if c, ok := a.in.Connected(); ok {
 		_ = a.in.tidy(ctx, c)
 	}
 	return again, err
 }
 
-// leaser is the Acker of an input with notices, which are leased. It renews those that are
-// not done, whether messages of their objects are under way or not.
+// leaser is the Acker of an input with notices, which are leased. It renews all that are not done, even if no message of
+// their objects is in flight.
 type leaser struct{ *acks }
 
 var _ engine.Leaser = (*leaser)(nil)
 
-// Renew keeps the notices. A lost one is nobody's loss: its objects are read again.
+// Renew renews the leases of the notices. A lost lease loses no message: the objects are read again.
 func (l *leaser) Renew(ctx context.Context, _ []uint64) (lost []uint64, next time.Duration, err error) {
 	const often = 10 * time.Second
-	c := l.in.conn.Load()
-	if c == nil {
+	c, ok := l.in.Connected()
+	if !ok {
 		return nil, often, nil
 	}
-	next, err = c.notices.Renew(ctx, l.in.shared.list.holds())
+	next, err = c.notices.Renew(ctx, l.in.shared.list.heldNotices())
 	return nil, next, err
 }
 
-// atOnce is about how many objects something is done at once.
+// atOnce is how many objects are acted on at once.
 const atOnce = 8
 
-// tidy does what is to be done about objects that are settled. What fails stays to be done.
+// tidy takes the actions in `after` for settled objects. Those that fail are left for the next call.
 func (in *Input) tidy(ctx context.Context, c *conn) error {
 	all := in.shared.book.takeSettled()
 	errs := make([]error, len(all))
@@ -58,14 +58,14 @@ func (in *Input) tidy(ctx context.Context, c *conn) error {
 			over = append(over, e)
 		case isFinal(errs[i]) && engine.ErrorOf(errs[i], "").Class != engine.Auth:
 			in.log.Error("object was read and stays as it is", "key", e.Key, "err", errs[i])
-			in.shared.book.spoilt(e)
+			in.shared.book.keep(e)
 			over, errs[i] = append(over, e), nil
 		default:
 			failed = append(failed, e)
 		}
 	}
-	in.shared.book.keepSettled(failed)
-	err := in.shared.list.remove(ctx, c, in.shared.book.finish(over))
+	in.shared.book.putBackSettled(failed)
+	err := in.shared.list.removeNotices(ctx, c, in.shared.book.finish(over))
 	for _, e := range errs {
 		if e != nil {
 			return e
@@ -74,7 +74,7 @@ func (in *Input) tidy(ctx context.Context, c *conn) error {
 	return err
 }
 
-// act does what is to be done about an object. One that has been replaced since is another.
+// act takes the action in `after` for an object. An object that has been replaced since is left alone.
 func (in *Input) act(ctx context.Context, c *conn, e *reading) (err error) {
 	switch a := &in.cfg.After; {
 	case e.Keep:

@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Source is the configuration that inputs of all stores have inline, with [Defaults].
+// Source is the configuration that the inputs of all stores embed, with [Defaults].
 type Source struct {
 	Prefix              string `yaml:"prefix" doc:"Prefix of the objects' keys, such as logs/2026/."`
 	framing.Config      `yaml:",inline"`
@@ -17,7 +17,7 @@ type Source struct {
 	Checkpoint          string        `yaml:"checkpoint" doc:"File that records which objects have been read, and how far: up to the first message that is not settled. A restart continues there, and does not read finished objects again."`
 	After               After         `yaml:"after" doc:"What to do with an object once all its messages are settled; keep by default."`
 
-	own *int // of this configuration, which the instances of an input share
+	own *int // identifies this configuration, which the instances of an input share
 }
 
 // Defaults are the defaults of [Source].
@@ -27,16 +27,16 @@ var Defaults = Source{Config: framing.Defaults, Compression: framing.Compression
 type After struct {
 	Keep   *struct{}           `yaml:"keep" oneof:"after,optional" doc:"Leave it as it is."`
 	Delete *struct{}           `yaml:"delete" oneof:"after,optional" doc:"Delete it."`
-	Tag    *schema.Map[string] `yaml:"tag" oneof:"after,optional" doc:"Add these tags to those that it has."`
-	Move   *string             `yaml:"move" oneof:"after,optional" doc:"Move it: this replaces the input's prefix in its key. Keys that begin with it are not read."`
+	Tag    *schema.Map[string] `yaml:"tag" oneof:"after,optional" doc:"Add these tags to its own."`
+	Move   *string             `yaml:"move" oneof:"after,optional" doc:"Move it: this text replaces the input's prefix in its key. Keys that begin with this text are not read."`
 }
 
-// Check reports what can't work; notify says that there is a queue of notices. It is called
-// once for each configuration, when that is read.
+// Check reports what can't work. notify says that there is a queue of notices. It is called once for each configuration, when
+// that is read.
 func (s *Source) Check(notify bool, report func(path, message, remedy string)) {
 	s.own = new(int)
 	if notify && s.Interval > 0 {
-		report("interval", "is for listing, but `notify` says which objects there are", "remove one of them")
+		report("interval", "is for listings, but `notify` names the objects to read", "remove one of them")
 	}
 	if to := s.After.Move; to != nil && strings.HasPrefix(s.Prefix, *to) {
 		report("after.move", "moved objects would be read again: the input's prefix begins with it",
@@ -50,17 +50,16 @@ func (s *Source) Check(notify bool, report func(path, message, remedy string)) {
 // OwnFile is the checkpoint.
 func (s Source) OwnFile() (field, path string) { return "checkpoint", s.Checkpoint }
 
-// mostTags is how many tags an object may have.
+// mostTags bounds the tags of an object.
 const mostTags = 10
 
-// acts says whether something is done to objects that have been read.
+// acts reports whether objects are changed after they have been read.
 func (a *After) acts() bool { return a.Delete != nil || a.Tag != nil || a.Move != nil }
 
-// stays says whether objects that have been read are listed again.
+// stays reports whether objects that have been read are listed again.
 func (a *After) stays() bool { return a.Delete == nil && a.Move == nil }
 
-// wants says whether an object is one to read: what only marks a folder is not, nor what was
-// moved out of the way.
+// wants reports whether an object is to be read. Markers of folders are not, nor are objects that were moved by `after`.
 func (s *Source) wants(key string) bool {
 	return strings.HasPrefix(key, s.Prefix) && !strings.HasSuffix(key, "/") &&
 		(s.After.Move == nil || !strings.HasPrefix(key, *s.After.Move))

@@ -14,8 +14,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Target is the configuration that outputs of all stores have inline, with
-// [TargetDefaults].
+// Target is the configuration that the outputs of all stores embed, with [TargetDefaults].
 type Target struct {
 	Key             expr.Template             `yaml:"key" check:"required" doc:"Key of the object. The text before the first expression is a prefix that data can't leave; parts such as . and .. are refused. An object replaces an existing one with the same key."`
 	ContentType     expr.Template             `yaml:"content_type" doc:"Media type; by default that of the key's extension, or application/octet-stream."`
@@ -42,23 +41,22 @@ func (t *Target) Check(report func(path, message, remedy string)) {
 	}
 	for name := range t.Metadata.All() {
 		if !metadataName(name) {
-			report("metadata", "the name "+name+" is not possible", "write lower-case letters, digits, - and _")
+			report("metadata", "the name "+name+" is not valid", "write lower-case letters, digits, - and _")
 		}
 	}
 }
 
-// mostKey is how long a key may be in bytes.
+// mostKey bounds the length of a key, in bytes.
 const mostKey = 1024
 
-// checkKey says why there must be no object with a key, of which prefix is what the
-// configuration spells out. Keys are paths to many who read them: parts of data must not
-// lead out of the prefix there.
+// checkKey returns why no object may have this key. prefix is the part of it that the configuration spells out. Many programs
+// use keys as paths, where parts that come from data must not lead out of the prefix.
 func checkKey(key, prefix string) error {
 	switch {
 	case key == "" || strings.HasSuffix(key, "/"):
-		return fmt.Errorf("key %q has no name at its end", shortened(key))
+		return fmt.Errorf("key %q ends without a name", shortened(key))
 	case len(key) > mostKey:
-		return fmt.Errorf("key %q… has %d bytes, more than %d", shortened(key), len(key), mostKey)
+		return fmt.Errorf("key %q… has %d bytes, but at most %d are allowed", shortened(key), len(key), mostKey)
 	case !utf8.ValidString(key):
 		return fmt.Errorf("key %q is not UTF-8", shortened(key))
 	case controls.In(key) != "":
@@ -68,7 +66,7 @@ func checkKey(key, prefix string) error {
 	}
 	for part := range strings.SplitSeq(key, "/") {
 		if part == "." || part == ".." {
-			return fmt.Errorf("key %q contains the part %q, which leads elsewhere for those who take it for a path",
+			return fmt.Errorf("key %q contains the part %q, which leads elsewhere where keys are used as paths",
 				shortened(key), part)
 		}
 	}
@@ -77,8 +75,8 @@ func checkKey(key, prefix string) error {
 
 func shortened(key string) string { return key[:min(len(key), 100)] }
 
-// put is the object of a message.
-func (t *Target) put(m *engine.Message) (p *Put, err error) {
+// objectOf returns the object that a message becomes.
+func (t *Target) objectOf(m *engine.Message) (p *Put, err error) {
 	p = &Put{Body: m.Bytes(), PartSize: int(t.PartSize), IfAbsent: t.IfAbsent}
 	if p.Key, err = t.Key.Text(m); err != nil {
 		return nil, err
@@ -98,7 +96,7 @@ func (t *Target) put(m *engine.Message) (p *Put, err error) {
 	if p.Metadata, err = texts(&t.Metadata, m); err != nil {
 		return nil, err
 	}
-	p.Metadata = added(p.Metadata, m.Meta)
+	p.Metadata = withMetadata(p.Metadata, m.Meta)
 	if p.Tags, err = texts(&t.Tags, m); err != nil {
 		return nil, err
 	}
@@ -110,7 +108,7 @@ func (t *Target) put(m *engine.Message) (p *Put, err error) {
 	return p, nil
 }
 
-// texts are the values for a message. An empty one is left out.
+// texts evaluates templates for a message. Empty results are left out.
 func texts(all *schema.Map[expr.Template], m *engine.Message) (pairs []Pair, err error) {
 	for name, t := range all.All() {
 		text, err := t.Text(m)
@@ -127,11 +125,11 @@ func texts(all *schema.Map[expr.Template], m *engine.Message) (pairs []Pair, err
 	return pairs, nil
 }
 
-// mostMetadata is how many bytes of metadata an object may have.
+// mostMetadata bounds the metadata of an object, in bytes.
 const mostMetadata = 2 << 10
 
-// added adds the metadata of a message, as far as an object can have it and has room.
-func added(pairs []Pair, meta engine.Meta) []Pair {
+// withMetadata adds the metadata of a message, as far as an object can have it and has room for it.
+func withMetadata(pairs []Pair, meta engine.Meta) []Pair {
 	size, has := 0, map[string]bool{}
 	for _, p := range pairs {
 		size += len(p.Name) + len(p.Value)
@@ -144,7 +142,7 @@ func added(pairs []Pair, meta engine.Meta) []Pair {
 			strings.ContainsFunc(text, unicode.IsControl) {
 			continue
 		}
-		if size += len(name) + len(text); size > mostMetadata/2 { // as a header it may take twice as much
+		if size += len(name) + len(text); size > mostMetadata/2 { // encoded as a header, it may be twice as long
 			break
 		}
 		has[name] = true
@@ -153,7 +151,7 @@ func added(pairs []Pair, meta engine.Meta) []Pair {
 	return pairs
 }
 
-// textOf is a value of metadata as text: all but text is JSON.
+// textOf returns a value of metadata as text. Anything but text becomes JSON.
 func textOf(v any) (string, error) {
 	if text, ok := v.(string); ok {
 		return text, nil
@@ -162,13 +160,12 @@ func textOf(v any) (string, error) {
 	return string(raw), err
 }
 
-// metadataName says whether all stores can have metadata of this name.
+// metadataName reports whether all stores allow metadata with this name.
 func metadataName(name string) bool {
 	return name != "" && len(name) <= 128 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }
 
-// typeOf is the media type that the extension of a key means, without one for its
-// compression.
+// typeOf returns the media type that the extension of a key stands for.
 func typeOf(key string) string {
 	switch path.Ext(key) {
 	case ".json":
