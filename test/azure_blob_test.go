@@ -15,19 +15,19 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/npm"
 )
 
-// azuriteKey is the key of Azurite's account, which is the same everywhere.
+// azuriteKey is the well-known key of Azurite's account.
 const azuriteKey = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
-var azurite *daemon.Process // lives as long as the tests
+var azurite *daemon.Process // runs as long as the tests
 
-// startAzurite gives the URL of the account of an emulator: FLOWD_TEST_AZURE, or Azurite, which npm installs into
-// the user's cache once.
+// startAzurite returns the URL of an emulator's account, from FLOWD_TEST_AZURE or by starting Azurite, which npm installs
+// into the user's cache once.
 var startAzurite = sync.OnceValues(func() (string, error) {
 	if address := os.Getenv("FLOWD_TEST_AZURE"); address != "" {
 		return address, nil
 	}
 	if major, err := npm.Node(); err != nil || major < 20 {
-		return "", fmt.Errorf("node is of version %d: %w", major, err)
+		return "", fmt.Errorf("the version of node is %d: %w", major, err)
 	}
 	dir, err := npm.Install("azurite@3.35.0")
 	if err != nil {
@@ -47,7 +47,7 @@ var startAzurite = sync.OnceValues(func() (string, error) {
 	return "http://127.0.0.1:" + ports[0] + "/devstoreaccount1", err
 })
 
-// withAzurite is a container of the test's own, and the fields that name it; or it skips the test and says why.
+// withAzurite returns a new container and the config fields that name it, or skips the test.
 func withAzurite(t *testing.T, name string) (c *container.Client, fields string) {
 	t.Helper()
 	address, err := startAzurite()
@@ -66,14 +66,14 @@ func withAzurite(t *testing.T, name string) (c *container.Client, fields string)
 	if c, err = container.NewClientWithSharedKeyCredential(address+"/"+name, key, o); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = c.Delete(t.Context(), nil) // of an earlier run
+	_, _ = c.Delete(t.Context(), nil) // may exist from an earlier run
 	if _, err := c.Create(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	return c, fmt.Sprintf("account: devstoreaccount1, endpoint: %q, account_key: %q, container: %s", address, azuriteKey, name)
 }
 
-// blobs are the names of all blobs.
+// blobs returns the names of all blobs.
 func blobs(t *testing.T, c *container.Client) (names []string) {
 	t.Helper()
 	page, err := c.NewListBlobsFlatPager(nil).NextPage(t.Context())
@@ -86,7 +86,7 @@ func blobs(t *testing.T, c *container.Client) (names []string) {
 	return names
 }
 
-// TestAzureBlobRoundTrip writes blobs whole and in blocks, reads them, and does all that can be done then.
+// TestAzureBlobRoundTrip writes blobs in one request and in blocks, and reads them with different actions afterwards.
 func TestAzureBlobRoundTrip(t *testing.T) {
 	t.Parallel()
 	c, fields := withAzurite(t, "roundtrip")
@@ -109,12 +109,12 @@ outputs:
 	mustRun(t, dir, in, "-c", out)
 	names := []string{"in/1/ü+ %.json", "in/2/ü+ %.json"}
 	if got := blobs(t, c); !slices.Equal(got, names) {
-		t.Fatalf("there are %q", got)
+		t.Fatalf("the container has %q, want %q", got, names)
 	}
 	again := flowd(t, dir, in, "-c", out)
 	again.Want(t, 1)
 	if !strings.Contains(again.Stderr, "exists already") {
-		t.Errorf("a blob that exists: %s", again.Stderr)
+		t.Errorf("writing an existing blob: %s", again.Stderr)
 	}
 	read := func(after string) string {
 		return mustRun(t, dir, "", "-c", write(t, dir, "in.yaml", `
@@ -138,21 +138,21 @@ engine: {workers: 1}
 	}
 	has, err := c.NewBlobClient(names[1]).GetTags(t.Context(), nil)
 	if err != nil || len(has.BlobTagSet) != 2 {
-		t.Errorf("%d tags, %v", len(has.BlobTagSet), err)
+		t.Errorf("the blob has %d tags, want 2 (error %v)", len(has.BlobTagSet), err)
 	}
 	if got := read(`{move: "done/"}`); got != want {
 		t.Errorf("read %s", got)
 	}
 	if got := blobs(t, c); !slices.Equal(got, []string{"done/1/ü+ %.json", "done/2/ü+ %.json"}) {
-		t.Errorf("moved to %q", got)
+		t.Errorf("after the move, the container has %q", got)
 	}
 	has, err = c.NewBlobClient("done/2/ü+ %.json").GetTags(t.Context(), nil)
 	if err != nil || len(has.BlobTagSet) != 2 {
-		t.Errorf("%d tags have moved along, %v", len(has.BlobTagSet), err)
+		t.Errorf("the moved blob has %d tags, want 2 (error %v)", len(has.BlobTagSet), err)
 	}
 }
 
-// TestAzureErrors asks for a container that is not there, and with a key that is not the account's.
+// TestAzureErrors uses a container that does not exist, and a wrong key.
 func TestAzureErrors(t *testing.T) {
 	t.Parallel()
 	_, fields := withAzurite(t, "wrong")

@@ -12,13 +12,13 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// TestExamplesAreClean lints every example on its own: no error, no warning.
+// TestExamplesAreClean lints every example on its own, without errors or warnings.
 func TestExamplesAreClean(t *testing.T) {
 	examples, err := filepath.Glob(filepath.Join(repo, "examples", "*.yaml"))
 	if err != nil || len(examples) == 0 {
 		t.Fatalf("no examples: %v", err)
 	}
-	t.Setenv("GITHUB_SECRET", "sesame") // of webhooks.yaml
+	t.Setenv("GITHUB_SECRET", "sesame") // for webhooks.yaml
 	for _, e := range examples {
 		t.Run(filepath.Base(e), func(t *testing.T) {
 			got := flowd(t, repo, "", "lint", e)
@@ -30,8 +30,8 @@ func TestExamplesAreClean(t *testing.T) {
 	}
 }
 
-// TestExamplesRun runs the examples that need no server in a directory of their
-// own, with the input that their comments name or a fitting one.
+// TestExamplesRun runs the examples that need no server, in an empty directory, with the input
+// from their comments or a similar one.
 func TestExamplesRun(t *testing.T) {
 	tests := []struct {
 		example string
@@ -81,7 +81,7 @@ func TestExamplesRun(t *testing.T) {
 		}},
 		{"redact.yaml", `{"buyer": {"email": "ada@x.org", "phone": "555123"}, "note": "ring twice"}`,
 			[]string{`{"buyer": {"email": "***", "phone": "…23"}, "note": null}`}},
-		{"sample.yaml", userRequests(20), []string{`{"user":{"id":4}}`}}, // by a hash of the id
+		{"sample.yaml", userRequests(20), []string{`{"user":{"id":4}}`}}, // depends on a hash of the id
 		{"steps.yaml", `{"kind": "admin", "name": " Kim "}` + "\n" + `{"kind": "test"}`,
 			[]string{`{"name": "Kim","role":"owner"}`}},
 		{
@@ -97,7 +97,7 @@ func TestExamplesRun(t *testing.T) {
 			[]string{`{"id": 7,"envelopes":2}`}},
 		{
 			"window.yaml", order("12:00:07", 3) + order("12:00:59", 4) + order("12:01:00", 5) + order("12:05:00", 6) +
-				order("12:01:30", 7), // the last is late
+				order("12:01:30", 7), // the last order is late
 			[]string{total("12:00", 2, 7), total("12:01", 1, 5), total("12:05", 1, 6)},
 		},
 	}
@@ -112,7 +112,7 @@ func TestExamplesRun(t *testing.T) {
 	}
 }
 
-// userRequests are this many requests, one of each user.
+// userRequests makes n requests, each of another user.
 func userRequests(n int) (all string) {
 	for id := range n {
 		all += fmt.Sprintf(`{"user":{"id":%d}}`+"\n", id+1)
@@ -120,17 +120,18 @@ func userRequests(n int) (all string) {
 	return all
 }
 
-// order is an order at a time of day; total is the sum of those of a minute.
+// order makes an order at a time of day.
 func order(at string, total int) string {
 	return fmt.Sprintf(`{"customer":"a","total":%d,"created_at":"2026-11-20T%sZ"}`+"\n", total, at)
 }
 
+// total makes the sum of the orders in a minute.
 func total(minute string, orders, sum int) string {
 	return fmt.Sprintf(`{"customer":"a","minute":"2026-11-20T%s:00Z","part":1,"orders":%d,"total":%d}`, minute, orders,
 		sum)
 }
 
-// TestExamplesInTheRepository runs those that read its files, in a copy of them.
+// TestExamplesInTheRepository runs the examples that read files of the repository.
 func TestExamplesInTheRepository(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"access.log", "items.csv", "order.avsc", "order.proto", "order.schema.json"} {
@@ -171,7 +172,7 @@ func TestExamplesInTheRepository(t *testing.T) {
 	}
 }
 
-// TestExamplesSortLargestFirst looks at the order of what sort writes.
+// TestExamplesSortLargestFirst checks the order of the output of sort.yaml.
 func TestExamplesSortLargestFirst(t *testing.T) {
 	got := flowd(t, t.TempDir(), `{"country":"SG","total":1}`+"\n"+`{"country":"SG","total":9}`+"\n", "-c",
 		filepath.Join(repo, "examples", "sort.yaml"), "-s", "engine.workers=1")
@@ -181,7 +182,7 @@ func TestExamplesSortLargestFirst(t *testing.T) {
 	}
 }
 
-// TestExamplesPassTheirTests runs the tests that examples bring along.
+// TestExamplesPassTheirTests runs the tests in the examples.
 func TestExamplesPassTheirTests(t *testing.T) {
 	examples, err := filepath.Glob(filepath.Join(repo, "examples", "*.yaml"))
 	if err != nil {
@@ -206,7 +207,7 @@ func TestExamplesPassTheirTests(t *testing.T) {
 	}
 }
 
-// TestExamplesShowEveryComponent looks for each type of component in the examples.
+// TestExamplesShowEveryComponent checks that each component is in an example.
 func TestExamplesShowEveryComponent(t *testing.T) {
 	examples, err := filepath.Glob(filepath.Join(repo, "examples", "*.yaml"))
 	if err != nil {
@@ -224,7 +225,7 @@ func TestExamplesShowEveryComponent(t *testing.T) {
 	for _, names := range [][]string{engine.Inputs.Names(), engine.Processors.Names(), engine.Batchers.Names(),
 		engine.Outputs.Names()} {
 		for _, name := range names {
-			if name == "pipe" { // takes two files
+			if name == "pipe" { // needs two files
 				continue
 			}
 			if !regexp.MustCompile(`(?m)(^|[ {])` + name + `:`).MatchString(all) {
@@ -234,11 +235,11 @@ func TestExamplesShowEveryComponent(t *testing.T) {
 	}
 }
 
-// TestExamplesOfSeveralOutputs looks at the files that they write.
+// TestExamplesOfSeveralOutputs checks the files that the examples write.
 func TestExamplesOfSeveralOutputs(t *testing.T) {
 	tests := []struct {
 		example, stdin string
-		files          map[string]string // by name: how it begins
+		files          map[string]string // the beginning of each file, by name
 	}{
 		{"fallback.yaml", `{"id": 1}` + "\n",
 			map[string]string{"rest.ndjson": `{"payload":{"id": 1},"meta":{"error_class":"transient",`}},
@@ -271,16 +272,16 @@ func TestExamplesOfSeveralOutputs(t *testing.T) {
 				shard = b
 			}
 			if at, next := strings.Index(shard, first), strings.Index(shard, second); at < 0 || next < at {
-				t.Errorf("c%d is not in order in one file", i)
+				t.Errorf("the messages of c%d are not in order in one file", i)
 			}
 		}
 		if n := strings.Count(a+b, "\n"); n != 40 {
-			t.Errorf("%d lines", n)
+			t.Errorf("%d lines, want 40", n)
 		}
 	})
 }
 
-// lines are the lines of a text, sorted.
+// lines returns the lines of a text, sorted.
 func lines(text string) []string {
 	if text == "" {
 		return nil
@@ -304,7 +305,7 @@ func TestArchiveExampleWritesOneFilePerCountry(t *testing.T) {
 		country, _, _ := strings.Cut(f.Name(), "-")
 		got[country] += command(t, dir, "", "gzip", "-dc", filepath.Join("lake", f.Name())).Stdout
 	}
-	lines := slices.Sorted(strings.Lines(got["SG"])) // without order_by they arrive in any order
+	lines := slices.Sorted(strings.Lines(got["SG"])) // without order_by, any order is right
 	if want := []string{`{"country":"SG","n":1}` + "\n", `{"country":"SG","n":3}` + "\n"}; !slices.Equal(lines, want) {
 		t.Errorf("SG: %q, want %q", lines, want)
 	}

@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// feed is an API of numbered records that is as unreliable as others are: every few requests it is down, wants to be
-// left alone, shows a page to log in, cuts an answer off, or takes no token any more.
+// feed is an unreliable API of numbered records. Every few requests it fails: with 502, 429, a login page, a truncated
+// response, or an expired token.
 type feed struct {
 	url    string
-	most   atomic.Int64 // records that there are
-	asked  atomic.Int64
-	tokens atomic.Int64
-	valid  atomic.Int64 // the number of the token that is
+	most   atomic.Int64 // how many records exist
+	asked  atomic.Int64 // requests for records
+	tokens atomic.Int64 // issued tokens
+	valid  atomic.Int64 // number of the valid token
 }
 
 func newFeed(t *testing.T) *feed {
@@ -87,7 +87,7 @@ func (f *feed) records(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// events sends what follows the last event, and is cut off after some.
+// events sends up to 700 events after Last-Event-ID, and then breaks the connection in the middle of one.
 func (f *feed) events(w http.ResponseWriter, r *http.Request) {
 	last, _ := strconv.Atoi(r.Header.Get("Last-Event-ID"))
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -100,7 +100,7 @@ func (f *feed) events(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// countRecords is how many records a file has, each at least once; others fail the test.
+// countRecords returns the largest n for which a file has all records from 1 to n. Invalid records fail the test.
 func countRecords(t *testing.T, path string) int {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -111,10 +111,10 @@ func countRecords(t *testing.T, path string) int {
 	for line := range strings.Lines(string(text)) {
 		var r struct{ ID, Half int }
 		if !strings.HasSuffix(line, "\n") {
-			break // is being written
+			break // the line is still being written
 		}
 		if err := json.Unmarshal([]byte(line), &r); err != nil || r.ID == 0 || r.Half != r.ID/2 {
-			t.Fatalf("forged: %q, %v", line, err)
+			t.Fatalf("invalid record %q (error %v)", line, err)
 		}
 		seen[r.ID] = true
 	}
@@ -125,7 +125,7 @@ func countRecords(t *testing.T, path string) int {
 	}
 }
 
-// What polls or follows a server and is killed again and again has each record in the end.
+// An input that polls an API, or reads its event stream, is killed several times. In the end, each record has arrived.
 func TestAKilledHTTPInputLosesNothing(t *testing.T) {
 	const lives = 3
 	inputs := map[string]struct {
@@ -180,20 +180,20 @@ engine: {restart: {backoff: 5ms, max_backoff: 20ms}}
 			got := p.Wait()
 			got.Want(t, 0, "draining")
 			if strings.Contains(got.Stderr, "token-of-the-feed") || strings.Contains(got.Stderr, "sesame-sesame") {
-				t.Errorf("the log shows a secret:\n%s", got.Stderr)
+				t.Errorf("the log contains a secret:\n%s", got.Stderr)
 			}
 			lines := strings.Count(read(t, out), "\n")
 			if most := in.records * 2; lines > most {
-				t.Errorf("%d lines of %d records: the checkpoint is not used", lines, in.records)
+				t.Errorf("%d lines for %d records: the checkpoint is not used", lines, in.records)
 			}
 			if name == "poll" && f.tokens.Load() <= lives {
-				t.Errorf("%d tokens: none was renewed", f.tokens.Load())
+				t.Errorf("%d tokens were issued: none was renewed", f.tokens.Load())
 			}
 		})
 	}
 }
 
-// A step and an output that need tokens: the server of tokens is down at first, and a token ends before its time.
+// A step and an output need tokens. The token server is down at first, and a token is rejected before it expires.
 func TestOAuthTokensAreRenewed(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
@@ -241,6 +241,6 @@ outputs:
 		}
 	}
 	if strings.Contains(r.Stderr, "token-of-the-feed") || strings.Contains(r.Stderr, "sesame") {
-		t.Errorf("the log shows a secret:\n%s", r.Stderr)
+		t.Errorf("the log contains a secret:\n%s", r.Stderr)
 	}
 }

@@ -16,9 +16,9 @@ const module = "github.com/flowd-io/flowd"
 
 type importRule struct{ packages, imports string }
 
-// importRules says what packages may import of this module: the picture of CONTRIBUTING.md as a table. The first row with a
-// pattern, as of path.Match, that matches a package counts. The groups of internal are rows of their own: each may import
-// what stands above it, never what stands below.
+// importRules says which packages of this module a package may import, like the picture in CONTRIBUTING.md. For each
+// package, the first row with a pattern (see path.Match) that matches it applies. Groups of internal are in order: each
+// may import the groups above it.
 var importRules = []importRule{
 	{"schema engine/doc docs", ""},
 	{"engine/expr/internal/fake engine/expr/internal/memo engine/expr/internal/calendar", ""},
@@ -53,7 +53,7 @@ var importRules = []importRule{
 		"internal/pool/wire internal/state/tables"},
 	{"config/yamltext", "schema internal/formats/codec"},
 
-	// A root lists the plugins of its kind; a plugin never knows a sibling.
+	// A root package imports the plugins of its kind. A plugin never imports another one.
 	{"inputs", "inputs/*"},
 	{"processors", "processors/* internal/pool/hub internal/state/caches"},
 	{"batchers", "batchers/*"},
@@ -84,33 +84,34 @@ var importRules = []importRule{
 	// What is below is for tests, and for programs that are tests.
 	{"engine/expr/internal/exprtest", "engine/doc engine/expr/internal/builtin engine/expr/internal/codetext " +
 		"engine/expr/internal/lang engine/expr/internal/value schema"},
+	// The following packages are for tests, and for programs that test.
 	{"internal/testing/*", "engine engine/enginetest engine/runtime schema internal/network/* internal/systems/* internal/testing/*"},
 	{"test test/*", "config engine engine/runtime schema inputs processors batchers outputs internal/migrate internal/migrate/* " +
 		"internal/operations/headroom internal/systems/pgoutput internal/testing/*"},
 }
 
 const (
-	// plugins are the packages of which each knows no other.
+	// plugins must not import each other.
 	plugins = "inputs/* processors/* batchers/* outputs/*"
-	// public are the packages that a plugin outside of this module imports.
+	// public packages may be imported by plugins outside of this module.
 	public = "engine engine/cause engine/doc engine/expr engine/polling engine/source schema"
 )
 
-// forTests is what a plugin's tests may import in addition to what the plugin may: fakes and suites, and real components
-// to work with.
+// forTests may be imported by tests of plugins, in addition to the plugin's own imports: fakes, suites, and real components.
 const forTests = plugins +
 	" engine/enginetest engine/runtime internal/state/caches internal/testing/*"
 
-// yamlReaders are the only packages that import a YAML library. Those of migrate read and write what other systems have.
+// yamlReaders are the only packages that may import a YAML library. The packages of migrate read and write the files of
+// other systems.
 const yamlReaders = "config/yamltext internal/formats/codec internal/migrate internal/migrate/bloblang test/migrate"
 
 func TestImportsFollowTheDiagram(t *testing.T) {
-	used := map[[2]string]bool{} // a row of house and a pattern in it
+	used := map[[2]string]bool{} // a row of importRules and a pattern in it
 	for _, p := range goList(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
 		row := slices.IndexFunc(importRules, func(r importRule) bool { return match(r.packages, name) != "" })
 		if row < 0 {
-			t.Errorf("%s has no place in the house (give it one in the table in test/imports_test.go)", name)
+			t.Errorf("%s matches no row of importRules (add one in test/imports_test.go)", name)
 			continue
 		}
 		allowed := func(imported string) string { return match(importRules[row].imports, imported) }
@@ -146,7 +147,7 @@ func TestImportsFollowTheDiagram(t *testing.T) {
 	}
 }
 
-// match is the first of the patterns that means a package, or "".
+// match returns the first pattern that matches a package, or "".
 func match(patterns, pkg string) string {
 	for p := range strings.FieldsSeq(patterns) {
 		if ok, _ := path.Match(p, pkg); ok {
@@ -161,7 +162,7 @@ type goPackage struct {
 	Imports, TestImports, XTestImports []string
 }
 
-// goList is what `go list` knows of the packages of this module.
+// goList runs `go list` for the packages of this module.
 func goList(t *testing.T) []goPackage {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")

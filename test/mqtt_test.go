@@ -21,17 +21,17 @@ outputs:
 engine: {restart: {backoff: 50ms, max_backoff: 500ms}, rate_limit: {messages: 200, per: 50ms}}
 `
 
-// mqttRelaying is a flowd that relays from a topic to another.
+// mqttRelaying is a flowd that copies messages from a topic to another.
 type mqttRelaying struct {
 	*testing.T
 	*process
 	observer  *mqtttest.Client
 	dir, file string
-	came      map[string]int // messages that have arrived, and how often
+	came      map[string]int // how often each message has arrived
 }
 
-// testMQTTRelay has flowd relay n messages with each version and QoS, while disturb does something. Each message arrives,
-// and nothing else.
+// testMQTTRelay copies n messages with each version and QoS, and calls disturb meanwhile. Each message must arrive, and
+// no others.
 func testMQTTRelay(t *testing.T, n int, disturb func(r *mqttRelaying, p *proxy)) {
 	s := mqtttest.Shared(t)
 	for _, version := range []string{"5", "3.1.1"} {
@@ -56,11 +56,11 @@ func testMQTTRelay(t *testing.T, n int, disturb func(r *mqttRelaying, p *proxy))
 				twice := 0
 				for m, times := range r.came {
 					if !strings.HasPrefix(m, "m") {
-						t.Errorf("%q has come, which nobody sent", m)
+						t.Errorf("%q has arrived, but was not sent", m)
 					}
 					twice += times - 1
 				}
-				t.Logf("%d messages, %d came twice", n, twice)
+				t.Logf("%d messages, %d duplicates", n, twice)
 			})
 		}
 	}
@@ -76,12 +76,12 @@ func (r *mqttRelaying) waitForMessages(n int) {
 		case p := <-r.observer.Came():
 			r.came[string(p.Payload)]++
 		case <-late:
-			r.Fatalf("%d of %d messages have come; flowd says:\n%.4000s", len(r.came), n, r.Stderr.Text())
+			r.Fatalf("%d of %d messages have arrived; stderr:\n%.4000s", len(r.came), n, r.Stderr.Text())
 		}
 	}
 }
 
-// TestMQTTKilled kills flowd in mid-stream, again and again: the session is resumed, and no message is lost.
+// TestMQTTKilled kills flowd several times while messages flow. It resumes the session, and no message is lost.
 func TestMQTTKilled(t *testing.T) {
 	t.Parallel()
 	testMQTTRelay(t, 600*(*kills+1), func(r *mqttRelaying, _ *proxy) {
@@ -105,7 +105,7 @@ func TestMQTTNetwork(t *testing.T) {
 	})
 }
 
-// TestMQTTServerRestarted ends the server while messages flow, and starts it with what it has on disk.
+// TestMQTTServerRestarted restarts the server with its data while messages flow.
 func TestMQTTServerRestarted(t *testing.T) {
 	t.Parallel()
 	s := mqtttest.Own(t, nil, "allow_anonymous true", "max_queued_messages 0")
@@ -135,18 +135,18 @@ engine: {restart: {backoff: 50ms, max_backoff: 200ms}, rate_limit: {messages: 10
 			break
 		}
 		if time.Now().After(late) {
-			t.Fatalf("%d of %d messages have come; flowd says:\n%.4000s", len(lines), n, p.Stderr.Text())
+			t.Fatalf("%d of %d messages have arrived; stderr:\n%.4000s", len(lines), n, p.Stderr.Text())
 		}
 	}
 	if len(lines) != n {
-		t.Errorf("%d messages came of %d", len(lines), n)
+		t.Errorf("%d different messages have arrived, want %d", len(lines), n)
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0)
 }
 
-// TestMQTTRivals runs two flowds with one client id: they take the session from each other, but not at full speed, and
-// say why.
+// TestMQTTRivals runs two flowds with the same client id. They take the session from each other, with a back-off, and log
+// why.
 func TestMQTTRivals(t *testing.T) {
 	t.Parallel()
 	s := mqtttest.Shared(t)
@@ -164,7 +164,7 @@ engine: {restart: {backoff: 10ms, max_backoff: 20ms}}
 	b := start(t, dir, "-c", file)
 	b.Says("another client may have the same client_id")
 	if n := strings.Count(b.Stderr.Text(), "msg=subscribed"); n > 20 {
-		t.Errorf("it has connected %d times", n)
+		t.Errorf("it has connected %d times, want at most 20", n)
 	}
 	for _, p := range []*process{a, b} {
 		p.Signal(syscall.SIGTERM)

@@ -21,7 +21,7 @@ outputs:
 engine: {order_by: 'meta("subject")', rate_limit: {messages: 200, per: 50ms}}
 `
 
-// natsRelaying is a flowd that relays from a stream to another, and the server with them.
+// natsRelaying is a flowd that copies messages from a stream to another, with its server.
 type natsRelaying struct {
 	*testing.T
 	*process
@@ -33,7 +33,7 @@ func (r *natsRelaying) start() {
 	r.process = start(r.T, r.dir, "-c", write(r.T, r.dir, "relay.yaml", r.text))
 }
 
-// waitForAcks waits until the first n messages are.
+// waitForAcks waits until the first n messages are acknowledged.
 func (r *natsRelaying) waitForAcks(n int) {
 	r.Helper()
 	natstest.Until(r.T, fmt.Sprintf("%d acknowledged", n), func() bool {
@@ -42,8 +42,8 @@ func (r *natsRelaying) waitForAcks(n int) {
 	})
 }
 
-// testNATSRelay relays n messages of a few subjects. disturb does something meanwhile. Each arrives. It says how many
-// came more than once, and how many of those that came for the first time came after a later one of their subject.
+// testNATSRelay copies n messages of 97 subjects, and calls disturb meanwhile. Each message must arrive. It returns the
+// number of duplicates, and how many messages arrived after a later one of the same subject.
 func testNATSRelay(t *testing.T, n int, disturb func(r *natsRelaying)) (twice, late int) {
 	t.Helper()
 	s := natstest.Start(t, nil)
@@ -65,7 +65,7 @@ func testNATSRelay(t *testing.T, n int, disturb func(r *natsRelaying)) (twice, l
 	for _, m := range s.All(t, "OUT") {
 		var body struct{ ID int }
 		if err := json.Unmarshal(m.Data, &body); err != nil || m.Subject != "out."+subjects[body.ID%97] {
-			t.Fatalf("forged: %s on %s", m.Data, m.Subject)
+			t.Fatalf("invalid message %s with the subject %s", m.Data, m.Subject)
 		}
 		if seen[body.ID] {
 			twice++
@@ -79,11 +79,11 @@ func testNATSRelay(t *testing.T, n int, disturb func(r *natsRelaying)) (twice, l
 	if len(seen) != n {
 		t.Errorf("%d of %d messages arrived", len(seen), n)
 	}
-	t.Logf("%d messages, %d came twice, %d late", n, twice, late)
+	t.Logf("%d messages, %d duplicates, %d out of order", n, twice, late)
 	return twice, late
 }
 
-// TestNATSKilled kills flowd in mid-stream, again and again: what comes again is not overtaken.
+// TestNATSKilled kills flowd several times while messages flow. Redelivered messages stay in order.
 func TestNATSKilled(t *testing.T) {
 	t.Parallel()
 	_, late := testNATSRelay(t, 1500*(*kills+1), func(r *natsRelaying) {
@@ -95,11 +95,11 @@ func TestNATSKilled(t *testing.T) {
 		}
 	})
 	if late > 0 {
-		t.Errorf("%d came after later ones of their subject", late)
+		t.Errorf("%d messages arrived after later ones of their subject", late)
 	}
 }
 
-// TestNATSStopped stops flowd in mid-stream: nothing comes twice, nothing late.
+// TestNATSStopped stops flowd several times while messages flow. No message is duplicated or out of order.
 func TestNATSStopped(t *testing.T) {
 	t.Parallel()
 	twice, late := testNATSRelay(t, 6000, func(r *natsRelaying) {
@@ -111,7 +111,7 @@ func TestNATSStopped(t *testing.T) {
 		}
 	})
 	if twice > 0 || late > 0 {
-		t.Errorf("%d came twice, %d late", twice, late)
+		t.Errorf("%d duplicates and %d messages out of order, want none", twice, late)
 	}
 }
 
@@ -125,11 +125,11 @@ func TestNATSNetwork(t *testing.T) {
 		}
 	})
 	if late > 0 {
-		t.Errorf("%d came after later ones of their subject", late)
+		t.Errorf("%d messages arrived after later ones of their subject", late)
 	}
 }
 
-// TestNATSRestarted ends the server while messages flow, and starts it with what it has on disk.
+// TestNATSRestarted restarts the server with its data while messages flow.
 func TestNATSRestarted(t *testing.T) {
 	t.Parallel()
 	testNATSRelay(t, 3000, func(r *natsRelaying) {
@@ -156,7 +156,7 @@ outputs:
 engine: {order_by: 'meta("subject")'}
 `
 
-// TestNATSEmbedded kills a flowd with a server in it, which two pipelines share. What the server had is there again.
+// TestNATSEmbedded kills a flowd with an embedded server that two pipelines share. The streams must survive.
 func TestNATSEmbedded(t *testing.T) {
 	t.Parallel()
 	dir, n := t.TempDir(), 1000*(*kills+1)
@@ -176,7 +176,7 @@ func TestNATSEmbedded(t *testing.T) {
 	}
 	for i := range *kills {
 		p := start(t, dir, "-c", in, out)
-		p.Says("reading consumer c of stream S") // it has the folder
+		p.Says("reading consumer c of stream S") // now it owns the directory
 		natstest.Until(t, "under way", func() bool { return len(seen()) > 700*(i+1) })
 		other := start(t, dir, "-c", out)
 		other.Says("belongs to another flowd: process")
@@ -192,12 +192,12 @@ func TestNATSEmbedded(t *testing.T) {
 	p.Wait().Want(t, 0)
 	for line := range seen() {
 		if !strings.HasPrefix(line, `{"id":`) || !strings.HasSuffix(line, "}") {
-			t.Errorf("forged: %q", line)
+			t.Errorf("invalid line %q", line)
 		}
 	}
 }
 
-// TestNATSUnavailable says what is wrong when there is no server, no stream, no JetStream.
+// TestNATSUnavailable checks the errors when the server or the stream is missing.
 func TestNATSUnavailable(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -214,7 +214,7 @@ func TestNATSUnavailable(t *testing.T) {
 	p.Wait().Want(t, 0)
 }
 
-// TestWebhookToQueue runs the commands of the example's README.md; the worker crashes in between.
+// TestWebhookToQueue runs the commands in the example's README.md.
 func TestWebhookToQueue(t *testing.T) {
 	readme := blocks(read(t, repo, "examples", "webhook-to-queue", "README.md"))
 	flowd(t, repo, "", words(t, readme[len(readme)-1].text)...).Want(t, 0, "4 passed, 0 failed")
@@ -240,7 +240,7 @@ func TestWebhookToQueue(t *testing.T) {
 	}
 	send(`{"id": "e9"}`, "422")
 	worker := start(t, repo, words(t, readme[3].text)...)
-	natstest.Until(t, "worked on", func() bool {
+	natstest.Until(t, "processed", func() bool {
 		text, _ := os.ReadFile(ledger)
 		st, err := s.JS.Stream(t.Context(), "HOOKS_DEAD")
 		return strings.Count(string(text), "\n") == 2 && err == nil && st.CachedInfo().State.Msgs == 1

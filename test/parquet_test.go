@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// duckdbDir is a directory with DuckDB for Node, which npm installs into the user's cache once.
+// duckdbDir returns a directory with DuckDB for Node, which npm installs into the user's cache once.
 var duckdbDir = sync.OnceValues(func() (string, error) { return npm.Install("@duckdb/node-api@1.5.6-r.1") })
 
 const duckdbProgram = `
@@ -27,8 +27,8 @@ for (const q of process.argv.slice(1)) {
 }
 `
 
-// duckdb is what queries give, as lines of JSON in which numbers of 64 bits and more are text, or skips the test and
-// says why.
+// duckdb runs queries, and returns the rows as lines of JSON in which numbers of 64 bits and more are strings. It skips the
+// test if DuckDB can't be installed.
 func duckdb(t *testing.T, queries ...string) []string {
 	t.Helper()
 	dir, err := duckdbDir()
@@ -41,7 +41,7 @@ func duckdb(t *testing.T, queries ...string) []string {
 	return strings.Split(strings.TrimSuffix(got.Stdout, "\n"), "\n")
 }
 
-// encodeParquet is the file that flowd makes of lines with a configuration of `encode: parquet`.
+// encodeParquet makes flowd write lines to a file, with a configuration of `encode: parquet`.
 func encodeParquet(t *testing.T, config string, lines ...string) (file string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,7 +58,7 @@ func encodeParquet(t *testing.T, config string, lines ...string) (file string) {
 	return file
 }
 
-// allTypes has a column of each type, and its lines.
+// allTypes has a column of each type.
 const allTypes = `{"compression": "zstd", "schema": {"id": "int64 required", "i": "int32", "b": "bool", "f": "float", "d": "double",
 	"t": "text", "x": "bytes", "j": "json", "small": "decimal(9,2)", "mid": "decimal(18,0)", "wide": "decimal(38,10)", "day": "date",
 	"ms": "timestamp(ms)", "us": "timestamp", "ns": "timestamp(ns)", "u": "uuid", "l": ["int64"], "ll": [["text"]],
@@ -79,7 +79,7 @@ func TestDuckDBReadsParquet(t *testing.T) {
 		want         []string
 	}{
 		{
-			"a schema that is given", allTypes,
+			"a given schema", allTypes,
 			[]string{full, `{"id":1}`, `{"id":2,"l":[],"ll":[],"m":{},"o":{"s":[]}}`},
 			[]string{"SELECT string_agg(column_type, ' ') AS t FROM (DESCRIBE FROM FILE)", "FROM FILE"},
 			[]string{
@@ -99,7 +99,7 @@ func TestDuckDBReadsParquet(t *testing.T) {
 			},
 		},
 		{
-			"one that is inferred", `{}`,
+			"an inferred schema", `{}`,
 			[]string{
 				`{"id":1,"n":1,"mixed":1,"deep":{"l":[{"a":1},{"b":"x"}],"none":{}},"nothing":null}`,
 				`{"id":9007199254740993,"n":2.5,"mixed":"x","deep":{"l":[]},"big":123456789012345678901234567890}`,
@@ -162,7 +162,7 @@ func TestParquetExample(t *testing.T) {
 		"parquet: total: 1.999 has more digits than the column: decimal(12,2)")
 	misfits, err := os.ReadFile(filepath.Join(dir, "misfits.ndjson"))
 	if err != nil || strings.Count(string(misfits), "\n") != 1 || !strings.Contains(string(misfits), `"payload":{"id":3,`) {
-		t.Errorf("put aside: %s, %v", misfits, err)
+		t.Errorf("the rejected messages are %s (error %v)", misfits, err)
 	}
 	got := duckdb(t, "SELECT day, tenant, id, total, list_sum(list_transform(items, lambda i: i.qty))::INT AS qty FROM '"+dir+
 		"/lake/**/*.parquet' ORDER BY id")
@@ -173,7 +173,7 @@ func TestParquetExample(t *testing.T) {
 	}
 }
 
-// TestFlowdReadsWhatDuckDBWrites: all its types, in its encodings, compressions and row groups.
+// TestFlowdReadsWhatDuckDBWrites covers DuckDB's types, encodings, compressions and row groups.
 func TestFlowdReadsWhatDuckDBWrites(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -228,7 +228,7 @@ func TestFlowdReadsWhatDuckDBWrites(t *testing.T) {
 	}
 }
 
-// decodeParquet is what flowd makes of a file, a line for each row.
+// decodeParquet reads a Parquet file with flowd, and returns a line for each row.
 func decodeParquet(t *testing.T, file string) string {
 	t.Helper()
 	dir := t.TempDir()

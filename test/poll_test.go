@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/brokertest"
 )
 
-// sortedLines are the next n lines of a process, sorted.
+// sortedLines returns the next n lines of a process, sorted.
 func sortedLines(p *process, n int) (all []string) {
 	p.T.Helper()
 	for range n {
@@ -23,8 +23,8 @@ func sortedLines(p *process, n int) (all []string) {
 	return all
 }
 
-// TestPollFindsSQSQueues reads all queues that match, along with one that is empty for the
-// whole time that a receive waits; new ones are found, and those that are gone dropped.
+// TestPollFindsSQSQueues reads all queues that match a pattern, one of which is always empty.
+// New queues are found, and deleted ones are dropped.
 func TestPollFindsSQSQueues(t *testing.T) {
 	e := withSQS(t)
 	a, b := e.queue(t, "found-a", nil), e.queue(t, "found-b", nil)
@@ -52,7 +52,7 @@ outputs:
 	c := e.queue(t, "found-c", nil)
 	e.send(t, c, "c0")
 	if got := p.Line(); got != `"c0 of found-c by all"` {
-		t.Errorf("of a new queue: %q", got)
+		t.Errorf("got %q from the new queue", got)
 	}
 	if _, err := e.sqs.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: &b}); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ outputs:
 	p.Says("a queue no longer exists")
 	e.send(t, a, "a2")
 	if got := p.Line(); got != `"a2 of found-a by all"` {
-		t.Errorf("beside one that is gone: %q", got)
+		t.Errorf("got %q after another queue was deleted", got)
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0, "5 received: 5 delivered")
@@ -68,8 +68,8 @@ outputs:
 	e.wantCounts(t, c, 0, 0)
 }
 
-// TestPollGivesSQSMessagesBack stops in the middle: what has not been worked on is
-// visible to others at once, in all queues.
+// TestPollGivesSQSMessagesBack stops flowd with unfinished messages, which must become visible
+// to others at once, in all queues.
 func TestPollGivesSQSMessagesBack(t *testing.T) {
 	e := withSQS(t)
 	sources, urls := "", map[string]string{}
@@ -103,7 +103,7 @@ engine: {workers: 4, max_in_flight: {messages: 30}, timeout: 2h, drain: {timeout
 	}
 }
 
-// TestPollFindsRabbitMQQueues is TestPollFindsSQSQueues for RabbitMQ.
+// TestPollFindsRabbitMQQueues does the same as TestPollFindsSQSQueues, with RabbitMQ.
 func TestPollFindsRabbitMQQueues(t *testing.T) {
 	b := brokertest.Managed(t)
 	base, ch := b.Name(), b.Channel(t)
@@ -140,7 +140,7 @@ outputs:
 	three := declare(base+"-3", nil)
 	b.Send(t, three, "c0")
 	if got := p.Line(); got != says("c0", three) {
-		t.Errorf("of a new queue: %q", got)
+		t.Errorf("got %q from the new queue", got)
 	}
 	if _, err := ch.QueueDelete(two, false, false, false); err != nil {
 		t.Fatal(err)
@@ -148,13 +148,13 @@ outputs:
 	p.Says("a queue no longer exists")
 	b.Send(t, one, "a2")
 	if got := p.Line(); got != says("a2", one) {
-		t.Errorf("beside one that is gone: %q", got)
+		t.Errorf("got %q after another queue was deleted", got)
 	}
 	p.Signal(syscall.SIGTERM)
 	got := p.Wait()
 	got.Want(t, 0, "5 received: 5 delivered")
 	if u, _, _ := strings.Cut(strings.TrimPrefix(b.Management, "http://"), "@"); strings.Contains(got.Stderr, u) {
-		t.Errorf("a password shows: %s", got.Stderr)
+		t.Errorf("the log contains the password: %s", got.Stderr)
 	}
 	for _, q := range []string{one, three} {
 		if n := b.Ready(t, q); n != 0 {
@@ -163,8 +163,8 @@ outputs:
 	}
 }
 
-// TestPollLeavesDeadLettersToRabbitMQ retries what fails, then rejects it: the broker
-// moves it to the dead letters of its queue, with its history.
+// TestPollLeavesDeadLettersToRabbitMQ retries a failing message and then rejects it. The broker
+// moves it to the dead-letter queue, with its history.
 func TestPollLeavesDeadLettersToRabbitMQ(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	dead := b.Queue(t, nil)
@@ -199,15 +199,15 @@ engine:
 	got := p.Wait()
 	got.Want(t, 0, "3 received: 2 delivered, 1 returned")
 	if n := strings.Count(read(t, dir, "tries"), "once"); n != 3 {
-		t.Errorf("tried %d times, want 3:\n%s", n, got.Stderr)
+		t.Errorf("%d attempts, want 3:\n%s", n, got.Stderr)
 	}
 	history, _ := d.Headers["x-death"].([]any)
 	if len(history) != 1 || d.MessageId != "m2" || d.Headers["tenant"] != "t1" {
-		t.Fatalf("the dead letter is %s %+v", d.Body, d.Headers)
+		t.Fatalf("the dead letter is %s with the headers %+v", d.Body, d.Headers)
 	}
 	if death := history[0].(amqp091.Table); death["queue"] != in || death["reason"] != "rejected" ||
 		death["count"] != int64(1) {
-		t.Errorf("its history: %v", death)
+		t.Errorf("the dead letter has the history %v", death)
 	}
 	for _, q := range []string{in, other} {
 		if n := b.Ready(t, q); n != 0 {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// location the slots of a pool are.
+// location says where the slots of a pool are.
 type location int
 
 const (
@@ -28,24 +28,24 @@ func (w location) String() string {
 	return map[location]string{inProcess: "in process", onLoopback: "loopback", inNamespaces: "namespaces"}[w]
 }
 
-// fleet is a hub and its workers.
+// fleet is a hub with its workers.
 type fleet struct {
 	t       *testing.T
 	where   location
 	dir     string
-	addr    string // at which the hub listens
+	addr    string // address of the hub
 	hub     *process
 	workers []*process
-	proxies []*proxy // of the workers; empty: they reach the hub directly
+	proxies []*proxy // between workers and hub; empty: direct connections
 	proxied bool
 	spaces  *namespaces
-	nats    *process // nil: the hub has a server itself
+	nats    *process // external NATS server; nil: the hub's own
 }
 
 const poolToken = "of-the-pool"
 
-// jobScript is the program of most jobs. Its parent is the worker. It notes that it
-// runs, waits while a file holds it, and answers what it was given.
+// jobScript is the program of most jobs; its parent is the worker. It records the run, waits
+// while a hold file exists, and returns its input.
 const jobScript = `
 read -r m
 echo "$PPID $m" >> ran
@@ -56,7 +56,7 @@ echo "$m"
 // job is the step that runs the script.
 const job = `{exec: {command: [sh, job.sh], concurrency: 64}}`
 
-// newFleet is one without processes so far.
+// newFleet makes a fleet without processes.
 func newFleet(t *testing.T, w location) *fleet {
 	f := &fleet{t: t, where: w, dir: t.TempDir(), addr: "127.0.0.1:0"}
 	write(t, f.dir, "job.sh", jobScript)
@@ -75,14 +75,14 @@ func (f *fleet) remote() bool { return f.where != inProcess }
 type pipeline struct {
 	input   string // stdin by default
 	before  string // steps, as the items of a list
-	pool    string // options
-	slots   int    // in process; 4 by default
+	pool    string // options of the pool
+	slots   int    // slots in the process; 4 by default
 	do      string // steps in the pool
-	behind  string // steps
-	batch   string // options of a batcher: the pool is in it
-	rest    string // of the file
-	cluster string // options
-	service string // options of service other than cluster
+	behind  string // steps after the pool
+	batch   string // options of a batcher that has the pool; none by default
+	rest    string // other sections of the file
+	cluster string // options of service.cluster
+	service string // other options of service
 }
 
 // file writes the pipeline.
@@ -133,13 +133,13 @@ func (f *fleet) file(p pipeline) string {
 	return write(f.t, f.dir, "p.yaml", text)
 }
 
-// serve starts the hub, with an address that stays the same.
+// serve starts the hub. When it is started again, it has the same address.
 func (f *fleet) serve(p pipeline) {
 	f.t.Helper()
 	f.startHub(f.file(p))
 }
 
-// startHub starts the hub with a file.
+// startHub starts the hub with a pipeline file.
 func (f *fleet) startHub(file string) {
 	f.t.Helper()
 	args := []string{binary, "-c", file}
@@ -153,7 +153,7 @@ func (f *fleet) startHub(file string) {
 	}
 }
 
-// serveWithWorkers starts the hub and n workers, where there are any.
+// serveWithWorkers starts the hub and n workers, unless the slots are in the process.
 func (f *fleet) serveWithWorkers(n int, p pipeline, args ...string) {
 	f.t.Helper()
 	f.serve(p)
@@ -181,7 +181,7 @@ func (f *fleet) waitForWorker(w *process) {
 	f.hub.Says(fmt.Sprintf("worker=%s slots=", f.name(w)))
 }
 
-// name is that of a process in messages.
+// name returns the name of a worker in logs and in pool ls.
 func (f *fleet) name(p *process) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -190,7 +190,7 @@ func (f *fleet) name(p *process) string {
 	return fmt.Sprintf("%s/%d", host, p.Cmd.Process.Pid)
 }
 
-// startWorker starts one more, with one slot unless args say otherwise.
+// startWorker starts another worker, by default with one slot.
 func (f *fleet) startWorker(args ...string) *process {
 	f.t.Helper()
 	to := f.addr
@@ -211,20 +211,20 @@ func (f *fleet) startWorker(args ...string) *process {
 	return w
 }
 
-// jobRun is one run of a job.
+// jobRun is an execution of a job.
 type jobRun struct {
 	pid int
 	job string
 }
 
-// jobRuns are the runs so far.
+// jobRuns returns the runs so far.
 func (f *fleet) jobRuns() (all []jobRun) {
 	f.t.Helper()
 	for line := range strings.Lines(read(f.t, f.dir, "ran")) {
 		pid, job, _ := strings.Cut(strings.TrimSpace(line), " ")
 		n, err := strconv.Atoi(pid)
 		if err != nil {
-			f.t.Fatalf("%q is no run", line)
+			f.t.Fatalf("%q is not a job run", line)
 		}
 		all = append(all, jobRun{n, job})
 	}
@@ -238,7 +238,7 @@ func (f *fleet) waitForRuns(n int) []jobRun {
 	return f.jobRuns()
 }
 
-// counts are how often each job ran.
+// counts returns how often each job ran.
 func (f *fleet) counts() map[string]int {
 	f.t.Helper()
 	n := map[string]int{}
@@ -264,7 +264,7 @@ func (f *fleet) wantRuns(n int, other map[string]int) {
 	}
 }
 
-// startBusyWorker starts a hub and n workers, and is the worker that is held in job 1.
+// startBusyWorker starts a hub and n workers, holds job 1, and returns the index of the worker that runs it.
 func (f *fleet) startBusyWorker(n int, pool string) (i int) {
 	f.t.Helper()
 	f.hold("1")
@@ -273,7 +273,7 @@ func (f *fleet) startBusyWorker(n int, pool string) (i int) {
 	return f.workerWithPID(f.waitForRuns(1)[0].pid)
 }
 
-// workerWithPID is the worker that has a process id.
+// workerWithPID returns the index of the worker with a process id.
 func (f *fleet) workerWithPID(pid int) (i int) {
 	f.t.Helper()
 	i = slices.IndexFunc(f.workers, func(w *process) bool { return w.Cmd.Process.Pid == pid })
@@ -283,7 +283,7 @@ func (f *fleet) workerWithPID(pid int) (i int) {
 	return i
 }
 
-// eventually waits until something can be seen.
+// eventually waits until shows returns true. what names the condition in the failure message.
 func (f *fleet) eventually(what string, shows func() bool) {
 	f.t.Helper()
 	for end := time.Now().Add(deadline); !shows(); <-time.After(10 * time.Millisecond) {
@@ -293,7 +293,7 @@ func (f *fleet) eventually(what string, shows func() bool) {
 	}
 }
 
-// transcripts are what all processes have written to stderr.
+// transcripts returns the stderr of all processes.
 func (f *fleet) transcripts() string {
 	var b strings.Builder
 	if f.hub != nil {
@@ -305,14 +305,14 @@ func (f *fleet) transcripts() string {
 	return b.String()
 }
 
-// hold makes jobs wait: all, or those of one name or worker.
+// hold makes jobs wait: all (""), or those with a name or on a worker.
 func (f *fleet) hold(names ...string) {
 	for _, name := range names {
 		write(f.t, f.dir, strings.TrimSuffix("hold."+name, "."), "")
 	}
 }
 
-// release lets them continue.
+// release lets held jobs continue.
 func (f *fleet) release(names ...string) {
 	f.t.Helper()
 	for _, name := range names {
@@ -322,7 +322,7 @@ func (f *fleet) release(names ...string) {
 	}
 }
 
-// numbers are the lines from to to.
+// numbers returns the numbers from from to to, one per line.
 func numbers(from, to int) string {
 	var b strings.Builder
 	for i := from; i <= to; i++ {
@@ -331,7 +331,7 @@ func numbers(from, to int) string {
 	return b.String()
 }
 
-// readLines are the next n lines of the hub's stdout, sorted as numbers are.
+// readLines returns the next n lines of the hub's stdout, sorted as numbers.
 func (f *fleet) readLines(n int) []string {
 	f.t.Helper()
 	var all []string
@@ -349,8 +349,8 @@ func byNumber(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// endHub closes the hub's stdin, and fails the test unless the rest of the output are
-// the numbers from to to, and it exits with code.
+// endHub closes the hub's stdin, and fails the test unless it exits with code and the rest of
+// its output has the numbers from from to to.
 func (f *fleet) endHub(code, from, to int) result {
 	f.t.Helper()
 	f.hub.Stdin.Close()
@@ -364,8 +364,8 @@ func (f *fleet) endHub(code, from, to int) result {
 	return r
 }
 
-// finish waits for the output, which is the numbers from to to, and ends workers and
-// then the hub, all of which exit with 0.
+// finish waits until the hub has printed the numbers from from to to, and stops the workers and
+// then the hub. All must exit with 0.
 func (f *fleet) finish(from, to int, workers ...*process) {
 	f.t.Helper()
 	if got, want := f.readLines(max(0, to-from+1)), strings.Fields(numbers(from, to)); !slices.Equal(got, want) {
@@ -375,7 +375,7 @@ func (f *fleet) finish(from, to int, workers ...*process) {
 	f.endHub(0, 1, 0)
 }
 
-// leave ends workers and fails the test unless they exit with 0.
+// leave stops workers and fails the test unless they exit with 0.
 func (f *fleet) leave(workers ...*process) {
 	f.t.Helper()
 	for _, w := range workers {
@@ -386,7 +386,7 @@ func (f *fleet) leave(workers ...*process) {
 	}
 }
 
-// kill ends a worker as a crash does.
+// kill kills a process.
 func (f *fleet) kill(w *process) {
 	f.t.Helper()
 	w.Signal(syscall.SIGKILL)
@@ -403,7 +403,7 @@ type deadLetter struct {
 	}
 }
 
-// deadLetters are the dead letters by payload.
+// deadLetters returns the dead letters by payload.
 func (f *fleet) deadLetters() map[string]deadLetter {
 	f.t.Helper()
 	all := map[string]deadLetter{}
@@ -424,29 +424,30 @@ func (f *fleet) deadLetters() map[string]deadLetter {
 			l.Payload = string(raw.Payload)
 		}
 		if _, twice := all[l.Payload]; twice {
-			f.t.Errorf("there are two dead letters of %s", l.Payload)
+			f.t.Errorf("%s has two dead letters", l.Payload)
 		}
 		all[l.Payload] = l
 	}
 	return all
 }
 
-// wantDeadLetter fails the test unless there is a dead letter of a class with each text.
+// wantDeadLetter fails the test unless a payload has a dead letter of a class whose error
+// contains each of parts.
 func (f *fleet) wantDeadLetter(payload, class string, parts ...string) {
 	f.t.Helper()
 	l, ok := f.deadLetters()[payload]
 	if !ok || l.Meta.Class != class {
-		f.t.Errorf("%s: the dead letter is %+v, want one of class %s\n%s", payload, l, class, f.transcripts())
+		f.t.Errorf("%s: the dead letter is %+v, want class %s\n%s", payload, l, class, f.transcripts())
 		return
 	}
 	for _, part := range parts {
 		if !strings.Contains(l.Meta.Step+": "+l.Meta.Message, part) {
-			f.t.Errorf("%s: the dead letter says %+v, want %q in it", payload, l.Meta, part)
+			f.t.Errorf("%s: the dead letter has %+v, want %q in it", payload, l.Meta, part)
 		}
 	}
 }
 
-// hubState is what `flowd pool ls --json` says of one hub.
+// hubState is a hub in the output of `flowd pool ls --json`.
 type hubState struct {
 	Pools []struct {
 		Name     string
@@ -459,7 +460,7 @@ type hubState struct {
 	}
 }
 
-// ls asks the hub for its pool; further arguments go to `flowd pool ls`.
+// ls runs `flowd pool ls` with further arguments.
 func (f *fleet) ls(args ...string) result {
 	f.t.Helper()
 	line := append([]string{binary, "pool", "ls", "--join", f.addr, "--token-file", "token"}, args...)
@@ -469,7 +470,7 @@ func (f *fleet) ls(args ...string) result {
 	return command(f.t, f.dir, "", line[0], line[1:]...)
 }
 
-// state is that of the hub, once it has the pool.
+// state waits until the hub has the pool, and returns its state.
 func (f *fleet) state() (s hubState) {
 	f.t.Helper()
 	f.eventually("the pool", func() bool {
@@ -477,7 +478,7 @@ func (f *fleet) state() (s hubState) {
 		r.Want(f.t, 0)
 		var all []hubState
 		if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil || len(all) != 1 || len(all[0].Pools) > 1 {
-			f.t.Fatalf("flowd pool ls --json says %s%s: %v", r.Stdout, r.Stderr, err)
+			f.t.Fatalf("flowd pool ls --json prints %s%s: %v", r.Stdout, r.Stderr, err)
 		}
 		s = all[0]
 		return len(s.Pools) == 1
@@ -485,7 +486,7 @@ func (f *fleet) state() (s hubState) {
 	return s
 }
 
-// waitForPool waits until this many jobs wait and are with workers, where that can be asked.
+// waitForPool waits until so many jobs wait and are in flight. It does nothing if the slots are in the process.
 func (f *fleet) waitForPool(waiting, inFlight int) {
 	f.t.Helper()
 	if !f.remote() {

@@ -36,7 +36,7 @@ func (f *fleet) edits() {
 	}
 }
 
-// number is a field of a document.
+// number returns a numeric field of a JSON document.
 func number(t *testing.T, text, name string) int {
 	t.Helper()
 	var doc map[string]any
@@ -50,7 +50,7 @@ func number(t *testing.T, text, name string) int {
 	return int(n)
 }
 
-// atOnce: each of four slots has a job at the same time, and four jobs wait.
+// atOnce holds a job on each of four slots, while four jobs wait.
 func (f *fleet) atOnce() {
 	f.hold("")
 	f.serveWithWorkers(4, pipeline{})
@@ -62,7 +62,7 @@ func (f *fleet) atOnce() {
 		busy[r.pid] = true
 	}
 	if want := map[bool]int{true: 4, false: 1}[f.remote()]; len(busy) != want || len(f.jobRuns()) != 4 {
-		f.t.Errorf("%v run, want 4 in %d processes", f.jobRuns(), want)
+		f.t.Errorf("running jobs: %v, want 4 in %d processes", f.jobRuns(), want)
 	}
 	f.release("")
 	f.endHub(0, 1, 8)
@@ -72,21 +72,21 @@ func (f *fleet) atOnce() {
 func (f *fleet) asLongAsOne() {
 	const each = 700 * time.Millisecond
 	f.serveWithWorkers(4, pipeline{do: fmt.Sprintf(`{sleep: %v}`, each)})
-	// On a busy machine all takes longer, but one after another never takes less than the sum.
+	// A busy machine makes jobs slower, but sequential jobs can never take less than their sum.
 	time4 := f.timeJobs(4)
 	for tries := 1; time4 >= 4*each && tries < 10; tries++ {
 		time4 = f.timeJobs(4)
 	}
 	if time4 >= 4*each {
-		f.t.Errorf("four at once took %v, and one takes %v", time4, each)
+		f.t.Errorf("four jobs on four slots took %v, and one takes %v", time4, each)
 	}
 	if time8 := f.timeJobs(8); time8 < 2*each {
-		f.t.Errorf("eight on four slots took %v, and one takes %v", time8, each)
+		f.t.Errorf("eight jobs on four slots took %v, and one takes %v", time8, each)
 	}
 	f.endHub(0, 1, 0)
 }
 
-// timeJobs is how long n jobs take.
+// timeJobs returns how long n jobs take.
 func (f *fleet) timeJobs(n int) time.Duration {
 	f.t.Helper()
 	began := time.Now()
@@ -97,7 +97,7 @@ func (f *fleet) timeJobs(n int) time.Duration {
 	return time.Since(began)
 }
 
-// failing fails messages in one way each.
+// failing are steps that fail the messages 1, 2 and 3, each in another way.
 const failing = job + `,
 	{when: n == 1, fail: "not $(n)"},
 	{when: n == 2, set: {x: n + "a"}},
@@ -112,7 +112,7 @@ func (f *fleet) failures() {
 	if got, want := f.hub.Line(), `{"n":4,"done":true}`; got != want {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}
-	f.hub.Send("{\"n\":5}\n") // by the same worker
+	f.hub.Send("{\"n\":5}\n") // the same worker continues
 	if got, want := f.hub.Line(), `{"n":5,"done":true}`; got != want {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}
@@ -140,7 +140,7 @@ func (f *fleet) failuresAgain() {
 	f.hub.Wait().Want(f.t, 0)
 	f.wantDeadLetter(`{"n":1}`, "permanent", "not 1")
 	if got := f.counts(); got[`{"n":1}`] != 3 || got[`{"n":4}`] != 1 {
-		f.t.Errorf("runs: %v, want 3 of what failed", got)
+		f.t.Errorf("job runs: %v, want 3 of the failing job and 1 of the other", got)
 	}
 }
 
@@ -150,7 +150,7 @@ func (f *fleet) tooLong() {
 	f.hub.Send("1\n")
 	f.waitForRuns(2)
 	f.eventually("a dead letter", func() bool { return len(f.deadLetters()) == 1 })
-	f.hub.Send("2\n") // its slot is free
+	f.hub.Send("2\n") // the slot is free again
 	f.endHub(0, 2, 2)
 	f.wantDeadLetter("1", "timeout", "1.5s", "2 attempts")
 	f.wantRuns(2, map[string]int{"1": 2})
@@ -192,14 +192,14 @@ func (f *fleet) merged() {
 			Lines []string
 		}
 		if err := json.Unmarshal([]byte(line), &m); err != nil || len(m.Lines) != 5 {
-			f.t.Fatalf("%s is no batch of 5: %v", line, err)
+			f.t.Fatalf("%s is not a batch of 5: %v", line, err)
 		}
 		for _, l := range m.Lines {
 			n, _ := strconv.Atoi(l)
 			m.Sum -= n
 		}
 		if m.Sum != 0 {
-			f.t.Errorf("%s is a batch with the metadata of another", line)
+			f.t.Errorf("%s has the metadata of another batch", line)
 		}
 		all = append(all, m.Lines...)
 	}
@@ -233,7 +233,7 @@ func (f *fleet) maxPending() {
 	f.waitForRuns(2)
 	f.waitForPool(48, 2)
 	if n := len(f.jobRuns()); n != 2 {
-		f.t.Errorf("%d jobs run, and 2 may", n)
+		f.t.Errorf("%d jobs run, want 2", n)
 	}
 	f.release("")
 	f.endHub(0, 1, 50)
@@ -262,7 +262,7 @@ func (f *fleet) tooLarge() {
 
 	p.cluster = "max_payload: 8MiB"
 	f.serve(p)
-	f.waitForWorker(f.workers[0]) // has come back
+	f.waitForWorker(f.workers[0]) // has reconnected
 	f.hub.Send(messages)
 	f.hub.Stdin.Close()
 	r = f.hub.Wait()
@@ -279,7 +279,7 @@ func (f *fleet) listed() {
 	f.serve(pipeline{pool: "lease: 3s"})
 	f.ls().Want(f.t, 0)
 	if out := f.ls().Stdout; !strings.Contains(out, "embed of p") || !strings.Contains(out, "no workers") {
-		f.t.Errorf("pool ls says %s", out)
+		f.t.Errorf("pool ls prints %s", out)
 	}
 	f.join(1, "--slots", "3")
 	f.join(1)
@@ -312,7 +312,7 @@ func (f *fleet) listed() {
 	f.endHub(0, 1, 0)
 }
 
-// changed: workers get the steps from the hub, also new ones, while they run.
+// changed reloads the pipeline with other steps, which running workers must get from the hub.
 func (f *fleet) changed() {
 	f.serveWithWorkers(2, pipeline{do: "{set: {by: n + 10}}"})
 	f.hub.Send("{\"n\":1}\n{\"n\":2}\n")

@@ -42,7 +42,7 @@ func (f *fleet) workersFirst() {
 	f.finish(1, 4, f.workers...)
 }
 
-// redelivered is a pipeline whose input continues where its checkpoint says.
+// redelivered is a pipeline with a checkpoint, which redelivers unfinished messages.
 func (f *fleet) redelivered(n int) pipeline {
 	write(f.t, f.dir, "in", numbers(1, n))
 	return pipeline{
@@ -51,7 +51,7 @@ func (f *fleet) redelivered(n int) pipeline {
 	}
 }
 
-// delivered are the lines of the output file.
+// delivered returns the lines of the output file.
 func (f *fleet) delivered() []string {
 	f.t.Helper()
 	found, err := filepath.Glob(filepath.Join(f.dir, "out"))
@@ -64,7 +64,7 @@ func (f *fleet) delivered() []string {
 func (f *fleet) hubKilled() { f.hubRestarts(syscall.SIGKILL) }
 func (f *fleet) hubEnds()   { f.hubRestarts(syscall.SIGTERM) }
 
-// hubRestarts ends the hub twice in the midst of a run, while workers stay.
+// hubRestarts stops and restarts the hub twice while jobs run. The workers keep running.
 func (f *fleet) hubRestarts(s syscall.Signal) {
 	const n = 300
 	f.serveWithWorkers(4, f.redelivered(n))
@@ -75,16 +75,16 @@ func (f *fleet) hubRestarts(s syscall.Signal) {
 		if s == syscall.SIGTERM {
 			r.Want(f.t, 0, "draining")
 		}
-		f.serve(f.redelivered(n)) // at the same address
+		f.serve(f.redelivered(n)) // with the same address
 	}
 	f.hub.Wait().Want(f.t, 0)
 	got := f.delivered()
 	slices.SortFunc(got, byNumber)
 	if s == syscall.SIGKILL {
-		got = slices.Compact(got) // at least once
+		got = slices.Compact(got) // duplicates are allowed
 	}
 	if want := strings.Fields(numbers(1, n)); !slices.Equal(got, want) {
-		f.t.Errorf("delivered: %q", got)
+		f.t.Errorf("delivered %q, want %q", got, want)
 	}
 	f.leave(f.workers...)
 }
@@ -109,8 +109,8 @@ func (f *fleet) hubKilledDuringJob() {
 	f.wantRuns(2, nil)
 }
 
-// jobOfADeadHub: a worker is busy for a hub that is gone. What it says of that job
-// must not be taken for one of the next hub's, which another worker loses.
+// jobOfADeadHub: a worker is busy with a job of a dead hub. Its reports on that job must not
+// count for a job of the next hub, which another worker loses.
 func (f *fleet) jobOfADeadHub() {
 	f.hold("1", "2")
 	p := pipeline{pool: "lease: 500ms"}
@@ -134,7 +134,7 @@ func (f *fleet) jobOfADeadHub() {
 }
 
 func (f *fleet) idleDies() {
-	f.serveWithWorkers(4, pipeline{pool: "lease: 1h"}) // a job that it is given never comes back
+	f.serveWithWorkers(4, pipeline{pool: "lease: 1h"}) // a job of a dead worker would not come back in time
 	f.hub.Send(numbers(1, 4))
 	f.readLines(4)
 	f.kill(f.workers[0])
@@ -154,7 +154,7 @@ func (f *fleet) busyDies() {
 	f.kill(f.workers[dead])
 	f.release("2")
 	if again := f.waitForRuns(5)[4]; again.job != "1" || again.pid == runs[i].pid {
-		f.t.Errorf("the job of the dead worker is not with another: %v", f.jobRuns())
+		f.t.Errorf("the job of the dead worker was not given to another one: %v", f.jobRuns())
 	}
 	f.release("1", "3", "4")
 	f.finish(1, 4, slices.Delete(f.workers, dead, dead+1)...)
@@ -184,7 +184,7 @@ func (f *fleet) lostForGood() {
 	f.release("1")
 }
 
-// lostAlone: there is no other worker to whom the lost job could be given.
+// lostAlone loses a job while there is no other worker.
 func (f *fleet) lostAlone() {
 	f.startBusyWorker(1, "lease: 500ms, retries: 0")
 	f.kill(f.workers[0])
@@ -205,7 +205,8 @@ func (f *fleet) busyEnds() {
 	f.wantRuns(1, nil)
 }
 
-// handsBack: what a worker can't finish in its grace is not lost, nor a try.
+// handsBack stops a worker that can't finish its jobs within --grace. The jobs go to another
+// worker, and this does not count as an attempt.
 func (f *fleet) handsBack() {
 	f.serve(pipeline{pool: "retries: 0, lease: 1h"})
 	w := f.startWorker("--slots", "4", "--grace", "100ms")
@@ -239,7 +240,7 @@ func (f *fleet) endsBeforeOthers() {
 	f.wantRuns(4, nil)
 }
 
-// comeAndGo: no job may be tried twice, so none may be lost.
+// comeAndGo starts and stops workers. Jobs are not retried, so none may be lost.
 func (f *fleet) comeAndGo() {
 	const n = 400
 	f.serveWithWorkers(2, pipeline{pool: "retries: 0", do: job + ", {sleep: 10ms}"})
@@ -253,7 +254,7 @@ func (f *fleet) comeAndGo() {
 	f.wantRuns(n, nil)
 }
 
-// severalHubs: one worker takes part in the pools of two hubs.
+// severalHubs joins a worker to two hubs.
 func (f *fleet) severalHubs() {
 	other := newFleet(f.t, onLoopback)
 	f.serve(pipeline{do: "{set: {by: 1}}"})
@@ -278,20 +279,20 @@ func (f *fleet) longCut() {
 	cut := f.startBusyWorker(2, "lease: 500ms")
 	f.unplug(cut)
 	if second := f.workerWithPID(f.waitForRuns(2)[1].pid); second == cut {
-		f.t.Error("the worker that is cut off got the job again")
+		f.t.Error("the job was given to the disconnected worker again")
 	}
 	f.release("1")
 	if got := f.hub.Line(); got != "1" {
 		f.t.Errorf("stdout has %q", got)
 	}
 	f.plug(cut)
-	f.allAtWork(2, 2) // the one that was cut off, too
+	f.allAtWork(2, 2) // including the worker that was disconnected
 	f.finish(1, 0, f.workers...)
 	f.wantRuns(1, map[string]int{"1": 2})
 }
 
-// allAtWork sends as many jobs as there are workers, from a number, and waits until
-// each has one and all are done.
+// allAtWork sends one job per worker, numbered from from, and waits until each worker has had
+// one and all are done.
 func (f *fleet) allAtWork(from, workers int) {
 	f.t.Helper()
 	before := len(f.jobRuns())
@@ -305,16 +306,16 @@ func (f *fleet) allAtWork(from, workers int) {
 	}
 	if got := f.readLines(workers); !slices.Equal(got, strings.Fields(numbers(from, from+workers-1))) ||
 		len(at) != workers {
-		f.t.Errorf("stdout has %q by %v", got, runs)
+		f.t.Errorf("got %q on stdout, run by %v, want a job on each of %d workers", got, runs, workers)
 	}
 }
 
-// shortCut: the worker keeps its job.
+// shortCut disconnects a worker for less than the lease, so that it keeps its job.
 func (f *fleet) shortCut() {
 	f.proxied = true
 	cut := f.startBusyWorker(2, "lease: 20s, retries: 0")
 	f.unplug(cut)
-	f.release("1") // the answer finds no way
+	f.release("1") // the result can't be sent
 	f.hub.Says("no longer heard from")
 	f.plug(cut)
 	if got := f.hub.Line(); got != "1" {
@@ -355,18 +356,18 @@ func (f *fleet) slowLinks() {
 	f.wantRuns(20, nil)
 }
 
-// lateAnswer: the first worker can't hear that nobody awaits its answer any more.
+// lateAnswer disconnects the first worker, so that it does not learn that its attempt has timed out.
 func (f *fleet) lateAnswer() {
 	f.proxied = true
 	first := f.startBusyWorker(2, "lease: 1h, timeout: 3s, retries: 5")
 	f.unplug(first)
-	f.waitForRuns(2) // by the other, or by the first one's pull that is still open
+	f.waitForRuns(2) // by the other worker, or by an open request of the first one
 	f.release("1")
 	if got := f.hub.Line(); got != "1" {
 		f.t.Errorf("stdout has %q", got)
 	}
 	f.plug(first)
-	f.eventually("the first one has said that it is free", func() bool {
+	f.eventually("the first worker has reported that it is free", func() bool {
 		members := f.state().Pools[0].Members
 		return len(members) == 2 && members[0].Busy+members[1].Busy == 0
 	})
@@ -374,8 +375,8 @@ func (f *fleet) lateAnswer() {
 	f.finish(1, 0, f.workers...)
 }
 
-// storm: ten thousand jobs on sixteen slots, fewer in namespaces, and a random worker
-// is killed and replaced every second.
+// storm runs 10,000 jobs on 16 slots (4,000 in namespaces), and kills and replaces a random
+// worker every second.
 func (f *fleet) storm() {
 	n := 10_000
 	if f.where == inNamespaces {
@@ -395,7 +396,7 @@ func (f *fleet) storm() {
 			i := rand.IntN(4)
 			f.kill(f.workers[i])
 			killed++
-			w := f.startWorker("--slots", "4") // takes the place of the dead one
+			w := f.startWorker("--slots", "4") // replaces the dead one
 			f.workers[i], f.workers = w, f.workers[:4]
 			continue
 		case r := <-ended:
@@ -406,13 +407,13 @@ func (f *fleet) storm() {
 		break
 	}
 	if killed < 3 {
-		f.t.Errorf("%d workers were killed", killed)
+		f.t.Errorf("%d workers were killed, want at least 3", killed)
 	}
 	seen := map[int]int{}
 	for _, line := range f.delivered() {
 		seen[number(f.t, line, "n")]++
 		if number(f.t, line, "twice") != 2*number(f.t, line, "n") {
-			f.t.Fatalf("stdout has %s", line)
+			f.t.Fatalf("the output has a wrong line: %s", line)
 		}
 	}
 	for i, times := range seen {

@@ -20,11 +20,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// natsAddress is a variable that makes the test binary a NATS server at an address,
-// with its files in the current directory.
+// natsAddress is a variable that makes the test binary run a NATS server at this address, with
+// its files in the current directory.
 const natsAddress = "FLOWD_TEST_NATS"
 
-// serveNATS is a NATS server with JetStream, as people run it, until a signal arrives.
+// serveNATS runs a NATS server with JetStream until SIGTERM.
 func serveNATS(addr string) {
 	host, text, _ := net.SplitHostPort(addr)
 	port, err := strconv.Atoi(text)
@@ -47,7 +47,7 @@ func serveNATS(addr string) {
 	s.WaitForShutdown()
 }
 
-// onNATS is a fleet whose jobs are in its own NATS server.
+// onNATS is a fleet whose jobs are in an external NATS server.
 func onNATS(t *testing.T) *fleet {
 	t.Helper()
 	f := newFleet(t, onLoopback)
@@ -66,7 +66,7 @@ func (f *fleet) startNATS() {
 	f.nats.Says("ready")
 }
 
-// jobStream is the stream of the pool.
+// jobStream returns the stream with the pool's jobs.
 func (f *fleet) jobStream() (jetstream.JetStream, jetstream.Stream) {
 	f.t.Helper()
 	nc, err := nats.Connect(f.addr)
@@ -85,7 +85,7 @@ func (f *fleet) jobStream() (jetstream.JetStream, jetstream.Stream) {
 	return js, stream
 }
 
-// waitForJobs waits until this many jobs are in the queue.
+// waitForJobs waits until the queue has so many jobs.
 func (f *fleet) waitForJobs(s jetstream.Stream, jobs uint64) {
 	f.t.Helper()
 	f.eventually(fmt.Sprintf("%d jobs in the queue", jobs), func() bool {
@@ -94,7 +94,7 @@ func (f *fleet) waitForJobs(s jetstream.Stream, jobs uint64) {
 	})
 }
 
-// startSecondHub is another hub at the same server, with the same pool.
+// startSecondHub starts another hub with the same server and pool.
 func (f *fleet) startSecondHub(p pipeline) *fleet {
 	f.t.Helper()
 	other := newFleet(f.t, onLoopback)
@@ -103,15 +103,15 @@ func (f *fleet) startSecondHub(p pipeline) *fleet {
 	return other
 }
 
-// TestPoolOnNATS is what users see of a pool whose jobs are in an external NATS server.
+// TestPoolOnNATS tests what users observe of a pool whose jobs are in an external NATS server.
 func TestPoolOnNATS(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		test func(*fleet)
 	}{
-		{"the server is killed, and has forgotten all", func(f *fleet) { f.natsRestarts("memory", syscall.SIGKILL) }},
-		{"the server ends, and has forgotten all", func(f *fleet) { f.natsRestarts("memory", syscall.SIGTERM) }},
-		{"the server is killed, and has its files", func(f *fleet) { f.natsRestarts("file", syscall.SIGKILL) }},
+		{"the server is killed, and loses its data", func(f *fleet) { f.natsRestarts("memory", syscall.SIGKILL) }},
+		{"the server stops, and loses its data", func(f *fleet) { f.natsRestarts("memory", syscall.SIGTERM) }},
+		{"the server is killed, and keeps its files", func(f *fleet) { f.natsRestarts("file", syscall.SIGKILL) }},
 		{"the stream is purged", func(f *fleet) {
 			f.damageQueue(func(ctx context.Context, _ jetstream.JetStream, s jetstream.Stream) error { return s.Purge(ctx) })
 		}},
@@ -120,8 +120,8 @@ func TestPoolOnNATS(t *testing.T) {
 				return js.DeleteStream(ctx, "flowd-embed")
 			})
 		}},
-		{"the server gives no jobs to workers", (*fleet).natsStalls},
-		{"a hub is killed beside another", (*fleet).hubDiesBesideAnother},
+		{"the server delivers no jobs to workers", (*fleet).natsStalls},
+		{"one of two hubs is killed", (*fleet).hubDiesBesideAnother},
 		{"a hub is killed during a job that never ends", (*fleet).hubDiesDuringAJob},
 		{"a hub is silent for longer than its lease", (*fleet).hubSilent},
 	} {
@@ -132,7 +132,7 @@ func TestPoolOnNATS(t *testing.T) {
 	}
 }
 
-// natsRestarts: the server stops and returns three times amid jobs.
+// natsRestarts restarts the server three times while jobs run.
 func (f *fleet) natsRestarts(store string, s syscall.Signal) {
 	const n = 3000
 	f.serveWithWorkers(2, pipeline{
@@ -150,12 +150,12 @@ func (f *fleet) natsRestarts(store string, s syscall.Signal) {
 	got := f.delivered()
 	slices.Sort(got)
 	if once := len(slices.Compact(got)); once != n || len(got) != n {
-		f.t.Errorf("%d messages were delivered, %d of them once", len(got), once)
+		f.t.Errorf("%d messages were delivered, %d of them different, want each of %d once", len(got), once, n)
 	}
 	f.leave(f.workers...)
 }
 
-// damageQueue does something to the queue while jobs wait in it, and once more while none do.
+// damageQueue calls do while jobs wait in the queue, and again while the queue is empty.
 func (f *fleet) damageQueue(do func(context.Context, jetstream.JetStream, jetstream.Stream) error) {
 	f.serve(pipeline{pool: "retries: 0"})
 	f.eventually("a queue", func() bool { return strings.Contains(f.ls().Stdout, "embed of p") })
@@ -175,7 +175,7 @@ func (f *fleet) damageQueue(do func(context.Context, jetstream.JetStream, jetstr
 	f.wantRuns(24, nil)
 }
 
-// natsStalls: jobs are in the queue, and free workers do not get them.
+// natsStalls pauses the queue's consumers, so that free workers get no jobs.
 func (f *fleet) natsStalls() {
 	f.serveWithWorkers(1, pipeline{service: "listen: \"127.0.0.1:0\""})
 	_, at, _ := strings.Cut(f.hub.Says("interface listens"), "address=")
@@ -200,12 +200,12 @@ func (f *fleet) natsStalls() {
 	}
 	f.hub.Send("1\n")
 	if code, text := ready(); code != http.StatusOK {
-		f.t.Errorf("it is not ready at once: %s", text)
+		f.t.Errorf("/ready fails at once: %s", text)
 	}
-	f.eventually("it is not ready", func() bool { code, _ := ready(); return code == http.StatusServiceUnavailable })
+	f.eventually("/ready fails", func() bool { code, _ := ready(); return code == http.StatusServiceUnavailable })
 	if _, text := ready(); !strings.Contains(text, "pool_stalled") || !strings.Contains(text, "step far") ||
 		!strings.Contains(text, "does not give them to the workers") {
-		f.t.Errorf("it says %s", text)
+		f.t.Errorf("/ready answers %s", text)
 	}
 	f.hub.Says("jobs wait although workers of the pool are free")
 	for name := range stream.ConsumerNames(f.t.Context()).Name() {
@@ -213,13 +213,13 @@ func (f *fleet) natsStalls() {
 			f.t.Fatal(err)
 		}
 	}
-	f.hub.Send("2\n") // the server looks at what waits when something arrives
+	f.hub.Send("2\n") // the server delivers waiting jobs when another arrives
 	f.readLines(2)
-	f.eventually("it is ready again", func() bool { code, _ := ready(); return code == http.StatusOK })
+	f.eventually("/ready succeeds again", func() bool { code, _ := ready(); return code == http.StatusOK })
 	f.finish(1, 0, f.workers...)
 }
 
-// hubDiesBesideAnother: even while its lease lasts, its jobs are in nobody's way.
+// hubDiesBesideAnother kills one of two hubs. Its jobs must not delay the other's, even before its lease expires.
 func (f *fleet) hubDiesBesideAnother() {
 	f.serveWithWorkers(1, pipeline{pool: "lease: 1h", do: "{sleep: 5ms}"}, "--slots", "2")
 	other := f.startSecondHub(pipeline{pool: "lease: 1h", do: "{sleep: 5ms}"})
@@ -232,7 +232,7 @@ func (f *fleet) hubDiesBesideAnother() {
 	f.leave(f.workers...)
 }
 
-// hubDiesDuringAJob: nobody is there to say that the job takes too long.
+// hubDiesDuringAJob kills a hub, which can't report that its job has timed out.
 func (f *fleet) hubDiesDuringAJob() {
 	f.startBusyWorker(1, "timeout: 500ms, retries: -1")
 	f.kill(f.hub)
@@ -240,13 +240,13 @@ func (f *fleet) hubDiesDuringAJob() {
 	other.waitForWorker(f.workers[0])
 	other.hub.Send("{}\n")
 	if got, want := other.hub.Line(), `{"done":true}`; got != want {
-		f.t.Errorf("stdout has %s, want %s", got, want)
+		f.t.Errorf("got %s on stdout, want %s", got, want)
 	}
 	other.endHub(0, 1, 0)
 	f.leave(f.workers...)
 }
 
-// hubSilent: what was set aside of a hub is done when it is back.
+// hubSilent suspends a hub for longer than its lease. Its jobs are set aside, and done when it is back.
 func (f *fleet) hubSilent() {
 	f.serveWithWorkers(1, pipeline{pool: "lease: 500ms, retries: -1", do: "{sleep: 10ms}"}, "--slots", "2")
 	_, stream := f.jobStream()
@@ -254,15 +254,15 @@ func (f *fleet) hubSilent() {
 	got := f.readLines(50)
 	f.hub.Signal(syscall.SIGSTOP)
 	f.workers[0].Says("its jobs are set aside")
-	f.eventually("they are gone", func() bool {
+	f.eventually("the queue is almost empty", func() bool {
 		info, err := stream.Info(f.t.Context())
-		return err == nil && info.State.Msgs < 20 // some answers are kept for it
+		return err == nil && info.State.Msgs < 20 // a few results are kept for the hub
 	})
 	f.hub.Signal(syscall.SIGCONT)
 	got = append(got, f.readLines(450)...)
 	slices.SortFunc(got, byNumber)
 	if want := strings.Fields(numbers(1, 500)); !slices.Equal(got, want) {
-		f.t.Errorf("stdout has %q", got)
+		f.t.Errorf("got %q on stdout, want %q", got, want)
 	}
 	f.finish(1, 0, f.workers...)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// serveOnLoopback is a hub on loopback, with a job to do.
+// serveOnLoopback starts a hub on loopback.
 func serveOnLoopback(t *testing.T, p pipeline) *fleet {
 	t.Helper()
 	f := newFleet(t, onLoopback)
@@ -27,7 +27,7 @@ func serveOnLoopback(t *testing.T, p pipeline) *fleet {
 	return f
 }
 
-// doesOneJob waits for a worker and has it do a job.
+// doesOneJob waits until a worker has joined, makes it do a job, and stops it.
 func (f *fleet) doesOneJob(w *process) {
 	f.t.Helper()
 	f.waitForWorker(w)
@@ -54,7 +54,7 @@ func TestPoolTokens(t *testing.T) {
 	t.Run("an argument", func(t *testing.T) {
 		flowd(t, f.dir, "", append(worker, "--token", poolToken)...).Want(t, 2, "unknown flag: --token")
 	})
-	t.Run("a file that is not there", func(t *testing.T) {
+	t.Run("a missing file", func(t *testing.T) {
 		flowd(t, f.dir, "", append(worker, "--token-file", "nowhere")...).Want(t, 2, "nowhere")
 	})
 	t.Run("from a file", func(*testing.T) {
@@ -65,7 +65,7 @@ func TestPoolTokens(t *testing.T) {
 	})
 	f.endHub(0, 1, 0)
 	if strings.Contains(f.hub.Stderr.Text(), poolToken) {
-		t.Errorf("the token is in what the hub logs:\n%s", f.hub.Stderr.Text())
+		t.Errorf("the log of the hub contains the token:\n%s", f.hub.Stderr.Text())
 	}
 }
 
@@ -82,7 +82,7 @@ service: {cluster: {listen: "`+listen+`"}}
 		for _, args := range [][]string{{"lint", path}, {"-c", path}} {
 			if r := flowd(t, dir, "", args...); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr,
 				"is not a loopback address") || !strings.Contains(r.Stdout+r.Stderr, "set token") {
-				t.Errorf("%s: %q ends with %d:\n%s%s", listen, args, r.Code, r.Stdout, r.Stderr)
+				t.Errorf("%s: %q exits with %d, want an error about the address:\n%s%s", listen, args, r.Code, r.Stdout, r.Stderr)
 			}
 		}
 	}
@@ -98,13 +98,13 @@ func TestPoolAllowList(t *testing.T) {
 	f.waitForWorker(w)
 	f.leave(w)
 	if n := len(f.jobRuns()); n != 0 {
-		t.Errorf("%d jobs ran", n)
+		t.Errorf("%d jobs ran, want none", n)
 	}
 	f.endHub(0, 1, 0)
 }
 
-// TestPoolAllowListWhenStepsChange: a worker that has joined does not run what it
-// does not allow either, and the hub shows why.
+// TestPoolAllowListWhenStepsChange reloads the pipeline with steps that a worker does not allow.
+// The worker must not run them, and pool ls must show why.
 func TestPoolAllowListWhenStepsChange(t *testing.T) {
 	t.Parallel()
 	f := serveOnLoopback(t, pipeline{do: "{set: {a: 1}}"})
@@ -113,18 +113,18 @@ func TestPoolAllowListWhenStepsChange(t *testing.T) {
 	f.hub.Signal(syscall.SIGHUP)
 	f.hub.Says("reloaded")
 	f.workers[0].Says("takes no more jobs")
-	f.eventually("pool ls says why", func() bool { return strings.Contains(f.ls().Stdout, "takes no jobs: ") })
+	f.eventually("pool ls shows the reason", func() bool { return strings.Contains(f.ls().Stdout, "takes no jobs: ") })
 	f.hub.Send("1\n")
 	f.endHub(0, 1, 0)
 	f.wantDeadLetter("1", "timeout", "no worker")
 	if n := len(f.jobRuns()); n != 0 {
-		t.Errorf("%d jobs ran", n)
+		t.Errorf("%d jobs ran, want none", n)
 	}
 	f.leave(f.workers[0])
 }
 
-// TestPoolRefusedJobsGoToOthers: a worker that does not allow the new steps is still given
-// jobs that it has asked for before. It hands them back, which is not an attempt.
+// TestPoolRefusedJobsGoToOthers: a worker that does not allow the new steps may still receive
+// jobs that it requested before. It returns them, which does not count as an attempt.
 func TestPoolRefusedJobsGoToOthers(t *testing.T) {
 	t.Parallel()
 	f := serveOnLoopback(t, pipeline{do: "{set: {a: 1}}"})
@@ -139,11 +139,11 @@ func TestPoolRefusedJobsGoToOthers(t *testing.T) {
 	f.hub.Stdin.Close()
 	f.hub.Wait().Want(t, 0, "64 received: 64 delivered")
 	for payload, l := range f.deadLetters() {
-		t.Errorf("%s failed: %+v", payload, l.Meta)
+		t.Errorf("%s is a dead letter: %+v", payload, l.Meta)
 	}
 }
 
-// authority makes its own certificate and one for loopback that it has signed.
+// authority creates a CA, and a certificate for loopback signed by it.
 func authority(t *testing.T, dir string) (ca, cert, key string) {
 	t.Helper()
 	file := func(name, kind string, der []byte) string {
@@ -212,12 +212,12 @@ func TestPoolSurvivesGarbage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = c.Write([]byte(garbage)) // the hub may hang up in the midst of it
+		_, _ = c.Write([]byte(garbage)) // the hub may close the connection meanwhile
 		_ = c.SetReadDeadline(time.Now().Add(deadline))
-		for buf := make([]byte, 4096); err == nil; _, err = c.Read(buf) { // until it does
+		for buf := make([]byte, 4096); err == nil; _, err = c.Read(buf) { // until the hub closes it
 		}
 		if errors.Is(err, syscall.ETIMEDOUT) || strings.Contains(err.Error(), "timeout") {
-			t.Errorf("%.20q: the hub does not hang up", garbage)
+			t.Errorf("%.20q: the hub does not close the connection", garbage)
 		}
 		c.Close()
 	}
@@ -225,11 +225,11 @@ func TestPoolSurvivesGarbage(t *testing.T) {
 	f.finish(1, 3, f.workers[0])
 }
 
-// connectIntruder is a client with the token that is not a worker.
+// connectIntruder connects a client that has the token but is not a worker.
 func (f *fleet) connectIntruder() (*nats.Conn, <-chan error) {
 	f.t.Helper()
 	told := make(chan error, 64)
-	const id = "0123456789abcdef" // by which a connection has inboxes
+	const id = "0123456789abcdef" // part of the connection's inbox subjects
 	nc, err := nats.Connect("nats://"+f.addr, nats.Token(poolToken), nats.Name("intruder "+id),
 		nats.CustomInboxPrefix("_INBOX."+id), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			told <- err
@@ -278,7 +278,7 @@ func TestPoolPermissions(t *testing.T) {
 	f.finish(1, 1, f.workers[0])
 }
 
-// TestPoolJobsAreForOneWorker: a client with the token does not see what others are given.
+// TestPoolJobsAreForOneWorker: a client with the token must not receive the jobs of workers.
 func TestPoolJobsAreForOneWorker(t *testing.T) {
 	t.Parallel()
 	f := serveOnLoopback(t, pipeline{})
@@ -297,13 +297,13 @@ func TestPoolJobsAreForOneWorker(t *testing.T) {
 	f.join(1)
 	f.hub.Send("confidential\n")
 	if got := f.hub.Line(); got != "confidential" {
-		t.Errorf("stdout has %q", got)
+		t.Errorf("got %q on stdout", got)
 	}
-	if err := nc.Flush(); err != nil { // after all that it was sent
+	if err := nc.Flush(); err != nil { // the client has now received all earlier messages
 		t.Fatal(err)
 	}
 	if seen.Load() > 0 {
-		t.Error("a client that subscribes to _INBOX.> sees the jobs of workers")
+		t.Error("a client that subscribes to _INBOX.> receives the jobs of workers")
 	}
 	select {
 	case err := <-told:
@@ -313,7 +313,7 @@ func TestPoolJobsAreForOneWorker(t *testing.T) {
 	f.finish(1, 0, f.workers[0])
 }
 
-// TestPoolVersions: a worker of another version is refused, and told what to do.
+// TestPoolVersions: a worker of another version is rejected, with a remedy.
 func TestPoolVersions(t *testing.T) {
 	t.Parallel()
 	f := serveOnLoopback(t, pipeline{})
@@ -326,19 +326,19 @@ func TestPoolVersions(t *testing.T) {
 	}
 	if s := string(m.Data); !strings.Contains(s, "v0.0.1") || !strings.Contains(s, "install the same version") ||
 		strings.Contains(s, "job.sh") {
-		t.Errorf("the hub says %s", s)
+		t.Errorf("the hub answers %s", s)
 	}
 	f.finish(1, 0, f.workers[0])
 	if !strings.Contains(f.hub.Stderr.Text(), "another version") {
-		t.Errorf("the hub does not tell:\n%s", f.hub.Stderr.Text())
+		t.Errorf("the log of the hub lacks the rejection:\n%s", f.hub.Stderr.Text())
 	}
 }
 
-// TestPoolRefusalsAreToldOnce: a worker of another version asks again and again.
+// TestPoolRefusalsAreLoggedOnce: workers of another version try to join again and again.
 func TestPoolRefusalsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	f := serveOnLoopback(t, pipeline{})
-	f.join(1) // the pool is known
+	f.join(1) // so that the pool exists
 	nc, _ := f.connectIntruder()
 	for i := range 40 {
 		ask := fmt.Sprintf(`{"Protocol":2,"Version":"v0.0.1","Worker":"old/%d"}`, i%2)
@@ -349,6 +349,6 @@ func TestPoolRefusalsAreLoggedOnce(t *testing.T) {
 	f.leave(f.workers[0])
 	r := f.endHub(0, 1, 0)
 	if n := strings.Count(r.Stderr, "a worker of another version was refused"); n != 2 {
-		t.Errorf("it is told %d times of two workers:\n%s", n, r.Stderr)
+		t.Errorf("the rejection of 2 workers is logged %d times, want 2:\n%s", n, r.Stderr)
 	}
 }

@@ -35,14 +35,14 @@ engine:
   restart: {backoff: 50ms, max_backoff: 200ms}
 `
 
-// changeSink is a server that takes changes.
+// changeSink is a server that records changes.
 type changeSink struct {
 	*httptest.Server
 
 	mu   sync.Mutex          // guards the fields below
-	n    int                 // messages
-	keys map[string][]string // what the changes of each row say, in the order in which they came first
-	seen map[string]bool     // lsn and position
+	n    int                 // messages, including duplicates
+	keys map[string][]string // changes of each row, without duplicates, in order of arrival
+	seen map[string]bool     // LSN and position
 }
 
 // changed is a change as flowd sends it.
@@ -97,7 +97,7 @@ func (s *changeSink) count() (all, distinct int) {
 	return s.n, len(s.seen)
 }
 
-// wal2jsonChanges is what another plugin of the same server says of the same changes.
+// wal2jsonChanges returns the changes of each row as the output plugin wal2json reports them.
 func wal2jsonChanges(t *testing.T, p *pgtest.Postgres, db, slot string) map[string][]string {
 	t.Helper()
 	keys := map[string][]string{}
@@ -122,7 +122,7 @@ func wal2jsonChanges(t *testing.T, p *pgtest.Postgres, db, slot string) map[stri
 	return keys
 }
 
-// randomChanges changes rows of 60 keys, at random, in transactions some of which are rolled back.
+// randomChanges changes random rows of 60 keys. It rolls back some of its transactions.
 const randomChanges = `DO $$ DECLARE k int; BEGIN FOR i IN 1..%d LOOP
   FOR j IN 1..1 + random() * 5 LOOP
     k := %d * 20 + random() * 19;
@@ -135,8 +135,8 @@ const randomChanges = `DO $$ DECLARE k int; BEGIN FOR i IN 1..%d LOOP
   IF random() < 0.1 THEN ROLLBACK; ELSE COMMIT; END IF;
 END LOOP; END $$`
 
-// TestPostgresChanges has rows changed while flowd is killed, its connections are cut, and the server ends them: every
-// change arrives, in the order of its row, as wal2json knows it.
+// TestPostgresChanges changes rows while flowd is killed and its connections are cut and terminated. Every change must
+// arrive, in order for each row, as wal2json reports it.
 func TestPostgresChanges(t *testing.T) {
 	t.Parallel()
 	p := pgtest.Server(t)
@@ -166,7 +166,7 @@ func TestPostgresChanges(t *testing.T) {
 			select {
 			case <-tick.C:
 			case <-end:
-				t.Fatalf("after %s: not yet %s", deadline, what)
+				t.Fatalf("still waiting for %s after %s", what, deadline)
 			}
 		}
 	}
@@ -207,13 +207,13 @@ func TestPostgresChanges(t *testing.T) {
 	defer sink.mu.Unlock()
 	for id, all := range want {
 		if !slices.Equal(sink.keys[id], all) {
-			t.Errorf("row %s: %d changes instead of %d, or in another order", id, len(sink.keys[id]), len(all))
+			t.Errorf("row %s has %d changes, want %d in the same order", id, len(sink.keys[id]), len(all))
 		}
 	}
 	t.Logf("%d changes, %d messages", total, sink.n)
 }
 
-// TestPostgresLargeTransaction has one transaction pass that is larger than the memory that flowd may take.
+// TestPostgresLargeTransaction reads a transaction that is larger than the memory that flowd may use.
 func TestPostgresLargeTransaction(t *testing.T) {
 	t.Parallel()
 	p := pgtest.Server(t)
@@ -234,15 +234,15 @@ func TestPostgresLargeTransaction(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("after %s %d changes", compiling, n)
+			t.Fatalf("%d changes have arrived after %s", n, compiling)
 		}
 	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.Cmd.Process.Pid))
 	if m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status); err == nil && m != nil {
 		if kB, _ := strconv.Atoi(string(m[1])); kB > 160<<10 {
-			t.Errorf("flowd took %d kB for a transaction of 240 MB", kB)
+			t.Errorf("flowd used %d kB for a transaction of 240 MB, want at most 160 MiB", kB)
 		} else {
-			t.Logf("flowd took %d kB", kB)
+			t.Logf("flowd used %d kB", kB)
 		}
 	}
 	f.Signal(syscall.SIGTERM)
@@ -252,8 +252,8 @@ func TestPostgresLargeTransaction(t *testing.T) {
 	}
 }
 
-// TestPostgresSilence has the network take all packets, and give none back: flowd gives the connection up by itself, and
-// what is read after is all that was written.
+// TestPostgresSilence stops all network traffic without closing connections. flowd must time out and reconnect, and read
+// all changes.
 func TestPostgresSilence(t *testing.T) {
 	t.Parallel()
 	p := pgtest.Server(t)
@@ -282,7 +282,7 @@ func TestPostgresSilence(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("after %s %d changes", deadline, n)
+			t.Fatalf("%d changes have arrived after %s", n, deadline)
 		}
 	}
 	f.Signal(syscall.SIGTERM)
@@ -292,7 +292,7 @@ func TestPostgresSilence(t *testing.T) {
 	}
 }
 
-// The pipeline of the guide tells of a table that has changed.
+// The guide's pipeline reports changes of a table's columns.
 func TestPostgresReportsColumns(t *testing.T) {
 	t.Parallel()
 	p := pgtest.Server(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
 )
 
-// topicValues are what is in a topic, sorted.
+// topicValues returns the values of all records in a topic, sorted.
 func topicValues(t *testing.T, c *kafkatest.Cluster, topic string) (all []string) {
 	t.Helper()
 	for _, r := range c.Read(t, topic) {
@@ -36,21 +36,21 @@ func TestQueueOnKafka(t *testing.T) {
 	queue(t, "mv", one, two, "-n", "700", "--yes").Want(t, 0, "700 moved in ")
 	queue(t, "mv", one, two, "--yes").Want(t, 0, "4,300 moved in ")
 	if got := topicValues(t, c, two); !slices.Equal(got, want) {
-		t.Errorf("%d records moved, want each of %d once", len(got), n)
+		t.Errorf("%d records were moved, want each of %d once", len(got), n)
 	}
 	queue(t, "mv", one, two, "--yes").Want(t, 0, ": 0 moved in ")
 
 	peeked := queue(t, "peek", two, "-n", "3")
 	peeked.Want(t, 0, ": 3 shown in ")
 	if n := strings.Count(peeked.Stdout, "\n"); n != 3 {
-		t.Errorf("peek shows %d lines", n)
+		t.Errorf("peek shows %d lines, want 3", n)
 	}
 	file := filepath.Join(t.TempDir(), "saved.jsonl")
 	queue(t, "dump", two, file, "-n", "10").Want(t, 0, ": 10 written in ")
 	queue(t, "dump", two, file+"2", "--delete", "--yes").Want(t, 0, ": 5,000 written in ")
 	queue(t, "load", three, file+"2").Want(t, 0, ": 5,000 sent in ")
 	if got := topicValues(t, c, three); !slices.Equal(got, want) {
-		t.Errorf("%d records are loaded, want each of %d once", len(got), n)
+		t.Errorf("%d records were loaded, want each of %d once", len(got), n)
 	}
 	var all []struct {
 		Name  string
@@ -105,14 +105,14 @@ func TestQueueErrorsOfKafka(t *testing.T) {
 		r := queue(t, tt.args...)
 		r.Want(t, 1, tt.says)
 		if strings.Contains(r.Stderr, "s3cret") {
-			t.Errorf("%q says\n%s", tt.args, r.Stderr)
+			t.Errorf("the output of %q contains the password:\n%s", tt.args, r.Stderr)
 		}
 	}
 }
 
-// TestKafkaDeadLettersAreRedriven has a pipeline fail a message, and another pipeline fail its dead letter: each says once
-// what has failed and where it was read, and redriving brings each back to where it was, with its key, headers and
-// time, in its partition.
+// TestKafkaDeadLettersAreRedriven makes a pipeline fail a message, and another one fail its dead letter. Headers of dead
+// letters have the error and the origin, each once. Redriving sends each record back to its topic and partition, with its
+// key, headers and time.
 func TestKafkaDeadLettersAreRedriven(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
@@ -142,7 +142,7 @@ engine: {on_failure: {dead_letter: dead}}
 		p.Signal(syscall.SIGTERM)
 		p.Wait().Want(t, 0)
 	}
-	// last is the last of n records that are bad, and its headers by name, which are there once each but via.
+	// last returns the last of n bad records, and its headers by name. Each header except via must be there once.
 	last := func(topic string, n int) (*kgo.Record, map[string]string) {
 		t.Helper()
 		all := slices.DeleteFunc(c.Read(t, topic), func(r *kgo.Record) bool { return string(r.Value) != "bad" })
@@ -152,7 +152,7 @@ engine: {on_failure: {dead_letter: dead}}
 		headers := map[string]string{}
 		for _, h := range all[n-1].Headers {
 			if before, twice := headers[h.Key]; twice && h.Key != "via" {
-				t.Errorf("header %s is there twice: %s and %s", h.Key, before, h.Value)
+				t.Errorf("the record has the header %s twice: %s and %s", h.Key, before, h.Value)
 			}
 			headers[h.Key] += string(h.Value)
 		}
@@ -170,12 +170,12 @@ engine: {on_failure: {dead_letter: dead}}
 		}
 	}
 	if string(r.Key) != "k" || headers["error_class"] == "" {
-		t.Errorf("the dead letter: %s %v", r.Key, headers)
+		t.Errorf("the dead letter has the key %s and the headers %v", r.Key, headers)
 	}
 	run("second", dead, 1)
 	_, headers = last(hopeless, 1)
 	if headers["original_topic"] != dead || headers["error_message"] != "refused by second" {
-		t.Errorf("the dead letter of a dead letter: %v", headers)
+		t.Errorf("the dead letter of a dead letter has the headers %v", headers)
 	}
 
 	address := "kafka://" + c.Brokers
@@ -183,10 +183,10 @@ engine: {on_failure: {dead_letter: dead}}
 	r, headers = last(orders, 2)
 	original := map[string]string{"tenant": "t", "via": "ab"}
 	if !maps.Equal(headers, original) || string(r.Key) != "k" || r.Partition != 2 || !r.Timestamp.Equal(at) {
-		t.Errorf("back home: %s in partition %d at %v: %v", r.Key, r.Partition, r.Timestamp, headers)
+		t.Errorf("the redriven record has key %s, partition %d, time %v and headers %v", r.Key, r.Partition, r.Timestamp, headers)
 	}
 	queue(t, "redrive", address, hopeless).Want(t, 0, ": 1 sent back in ")
 	if _, headers = last(dead, 2); !maps.Equal(headers, original) {
-		t.Errorf("back where it was read: %v", headers)
+		t.Errorf("the redriven dead letter has the headers %v", headers)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// onSQS has `flowd queue` work on the emulator.
+// onSQS makes `flowd queue` use the emulator.
 func onSQS(t *testing.T) *emulator {
 	t.Helper()
 	e := withSQS(t)
@@ -24,8 +24,8 @@ func onSQS(t *testing.T) *emulator {
 	return e
 }
 
-// sendWithAttributes sends n messages with attributes: of types that metadata can represent, and of
-// others when exact.
+// sendWithAttributes sends n messages with attributes, of types that metadata can represent. If
+// exact is set, it adds attributes of other types.
 func (e *emulator) sendWithAttributes(t *testing.T, url string, n int, exact bool) {
 	t.Helper()
 	value := func(kind, text string) types.MessageAttributeValue {
@@ -52,7 +52,7 @@ func (e *emulator) sendWithAttributes(t *testing.T, url string, n int, exact boo
 	}
 }
 
-// receiveAll takes everything and removes it, in the order in which it arrives.
+// receiveAll receives and deletes all messages, and returns them in the order of arrival.
 func (e *emulator) receiveAll(t *testing.T, url string) (all []types.Message) {
 	t.Helper()
 	for {
@@ -79,7 +79,7 @@ func (e *emulator) receiveAll(t *testing.T, url string) (all []types.Message) {
 	}
 }
 
-// formatMessages is what a message says, in a fixed order.
+// formatMessages formats each message with its attributes. The result is sorted.
 func formatMessages(all []types.Message) (texts []string) {
 	for _, m := range all {
 		var b strings.Builder
@@ -94,7 +94,7 @@ func formatMessages(all []types.Message) (texts []string) {
 	return texts
 }
 
-// TestQueueOnSQS takes what is in a queue to another one, into a file, and back.
+// TestQueueOnSQS moves messages between queues, and dumps and loads them.
 func TestQueueOnSQS(t *testing.T) {
 	e := onSQS(t)
 	one, two, original := e.queue(t, "q-one", nil), e.queue(t, "q-two", nil), e.queue(t, "q-original", nil)
@@ -152,12 +152,12 @@ func TestQueueKeepsTheOrderOfGroups(t *testing.T) {
 	for _, m := range got {
 		group := m.Attributes["MessageGroupId"]
 		if *m.Body <= last[group] || !strings.HasPrefix(*m.Body, group+":") {
-			t.Errorf("%s of group %s comes behind %s", *m.Body, group, last[group])
+			t.Errorf("%s arrived after %s, in group %s", *m.Body, last[group], group)
 		}
 		last[group] = *m.Body
 	}
 	if len(got) != len(bodies) {
-		t.Errorf("%d messages are left of %d", len(got), len(bodies))
+		t.Errorf("%d messages arrived, want %d", len(got), len(bodies))
 	}
 }
 
@@ -202,7 +202,7 @@ func TestAStoppedMoveOnSQSLosesNothing(t *testing.T) {
 			r.Want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)),
 				"interrupted: the other messages that were taken are handed back")
 			if hidden != 0 || twice != 0 {
-				t.Errorf("%d are hidden, %d in both", hidden, twice)
+				t.Errorf("%d messages are hidden and %d in both queues, want none", hidden, twice)
 			}
 		}
 		for _, url := range []string{one, two} {
@@ -232,7 +232,7 @@ func TestQueueErrorsOfSQS(t *testing.T) {
 		r := queue(t, tt.args...)
 		r.Want(t, 1, tt.says)
 		if strings.Contains(r.Stderr, "s3cret") {
-			t.Errorf("%q says\n%s", tt.args, r.Stderr)
+			t.Errorf("the output of %q contains the password:\n%s", tt.args, r.Stderr)
 		}
 	}
 }

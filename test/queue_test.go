@@ -20,7 +20,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/brokertest"
 )
 
-// onRabbitMQ has `flowd queue` work on the broker.
+// onRabbitMQ makes `flowd queue` use the broker.
 func onRabbitMQ(t *testing.T, b *brokertest.Broker) {
 	t.Helper()
 	address := b.URL
@@ -30,13 +30,13 @@ func onRabbitMQ(t *testing.T, b *brokertest.Broker) {
 	t.Setenv("FLOWD_QUEUE_URL", address)
 }
 
-// queue runs `flowd queue`, with the environment's broker.
+// queue runs `flowd queue`. Without an address, it uses FLOWD_QUEUE_URL.
 func queue(t *testing.T, args ...string) result {
 	t.Helper()
 	return flowd(t, t.TempDir(), "", append([]string{"queue"}, args...)...)
 }
 
-// amqpMessages are messages with all that AMQP can say.
+// amqpMessages makes n messages with all properties and header types that metadata can represent.
 func amqpMessages(n int) (all []amqp091.Publishing) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i := range n {
@@ -52,7 +52,7 @@ func amqpMessages(n int) (all []amqp091.Publishing) {
 	return all
 }
 
-// withExactTypes adds what metadata can't distinguish.
+// withExactTypes adds headers of types that metadata can't distinguish.
 func withExactTypes(all []amqp091.Publishing) []amqp091.Publishing {
 	for i := range all {
 		h := all[i].Headers
@@ -62,7 +62,7 @@ func withExactTypes(all []amqp091.Publishing) []amqp091.Publishing {
 	return all
 }
 
-// wantAsSent compares what arrived with what was sent, in order.
+// wantAsSent compares deliveries with the messages that were sent, in order.
 func wantAsSent(t *testing.T, got []amqp091.Delivery, want []amqp091.Publishing) {
 	t.Helper()
 	for i, w := range want {
@@ -79,7 +79,7 @@ func wantAsSent(t *testing.T, got []amqp091.Delivery, want []amqp091.Publishing)
 			}
 		}
 		if delete(p.Headers, "x-delivery-count"); !reflect.DeepEqual(p, w) {
-			t.Fatalf("message %d is that with id %s, redelivered %t\ngot  %#v\nwant %#v", i, p.MessageId, d.Redelivered,
+			t.Fatalf("message %d has the id %s, redelivered %t\ngot  %#v\nwant %#v", i, p.MessageId, d.Redelivered,
 				p, w)
 		}
 	}
@@ -110,7 +110,7 @@ func TestQueueOnRabbitMQ(t *testing.T) {
 			queue(t, "purge", three).Want(t, 2, "Permanently remove 2 messages from "+three+"? (add --yes)")
 			queue(t, "purge", three, "--yes").Want(t, 0, three+": 2 messages removed")
 			if got := brokertest.Bodies(b.Take(t, two, 1)); got[0] != "a" || b.Ready(t, three) != 0 {
-				t.Errorf("moved %q, and %d are left", got, b.Ready(t, three))
+				t.Errorf("moved %q, want a; %d messages are left, want 0", got, b.Ready(t, three))
 			}
 		})
 	}
@@ -137,7 +137,7 @@ func TestQueueLsOnRabbitMQ(t *testing.T) {
 		}
 	}
 	if !strings.Contains(r.Stdout, q) {
-		t.Errorf("%s is not listed: %s", q, r.Stdout)
+		t.Errorf("ls does not list %s: %s", q, r.Stdout)
 	}
 }
 
@@ -157,22 +157,22 @@ func TestQueueRedriveOnRabbitMQ(t *testing.T) {
 			}
 		}
 	}
-	b.Take(t, dead, 1) // all are there by now
+	b.Take(t, dead, 1) // waits until all have arrived
 	b.Send(t, dead, "of nowhere")
 	queue(t, "redrive", dead, "-n", "10").Want(t, 0, dead+": 10 sent back in ")
 	queue(t, "redrive", dead).Want(t, 1, "message 290: it has no x-death header", dead+": 289 sent back, 1 failed in ")
 	back := b.Take(t, one, 149)
 	if got := append(brokertest.Bodies(back),
 		brokertest.Bodies(b.Take(t, two, 150))...); len(slices.Compact(got)) != 299 {
-		t.Errorf("%d came back", len(got))
+		t.Errorf("%d different messages were sent back, want 299", len(got))
 	}
 	if back[0].MessageId != "1" || back[148].Headers["n"] != int64(149) || back[0].Headers["x-death"] == nil {
-		t.Errorf("came back %+v and %+v", back[0], back[148])
+		t.Errorf("sent back %+v and %+v, want unchanged messages with x-death", back[0], back[148])
 	}
 	queue(t, "redrive", dead, "--to", two).Want(t, 0, dead+": 1 sent back in ")
 }
 
-// stopMove moves n messages and sends a signal to the command when some have arrived.
+// stopMove starts to move n messages, and sends a signal to the command once the first has arrived.
 func stopMove(t *testing.T, b *brokertest.Broker, s os.Signal, n int) (from, to string, r result) {
 	t.Helper()
 	quorum := amqp091.Table{"x-queue-type": "quorum"}
@@ -190,14 +190,14 @@ func stopMove(t *testing.T, b *brokertest.Broker, s os.Signal, n int) (from, to 
 	select {
 	case <-arrived:
 	case <-time.After(brokertest.Patience):
-		t.Fatal("nothing is moved")
+		t.Fatal("no message was moved")
 	}
 	p.Signal(s)
-	ch.Close() // gives it back
+	ch.Close() // requeues the message that was consumed
 	return from, to, p.Wait()
 }
 
-// countInQueues counts n messages in two queues, and how many of them are in both.
+// countInQueues counts n messages in two queues: left in from, moved to the other, and twice in both.
 func countInQueues(t *testing.T, b *brokertest.Broker, from, to string, n int) (left, moved, twice int) {
 	t.Helper()
 	var arrived [2]<-chan amqp091.Delivery
@@ -221,7 +221,7 @@ func countInQueues(t *testing.T, b *brokertest.Broker, from, to string, n int) (
 			}
 			continue
 		case <-late:
-			t.Fatalf("%d of %d messages are there: %d left, %d moved", len(seen), n, left, moved)
+			t.Fatalf("found %d of %d messages: %d left, %d moved", len(seen), n, left, moved)
 		}
 		seen[d.MessageId] = true
 	}
@@ -234,7 +234,7 @@ func TestAKilledMoveLosesNothing(t *testing.T) {
 	for range 2 {
 		from, to, r := stopMove(t, b, syscall.SIGKILL, n)
 		left, moved, twice := countInQueues(t, b, from, to, n)
-		if r.Code != -1 || left == 0 || twice > 2000 { // which is what is sent at once
+		if r.Code != -1 || left == 0 || twice > 2000 { // 2000 messages are sent at once
 			t.Errorf("%d left, %d moved, %d in both\n%s", left, moved, twice, r.Stderr)
 		}
 		t.Logf("%d left, %d moved, %d in both", left, moved, twice)
@@ -269,7 +269,7 @@ func TestQueueErrorsOfRabbitMQ(t *testing.T) {
 	user := b.User(t, "^$", "^$", "^$")
 	wrong := strings.Replace(b.URL, "guest:guest", "guest:s3cr%2Fet", 1)
 	for _, tt := range []struct {
-		broker string // "": that of the environment
+		broker string // "" is FLOWD_QUEUE_URL
 		args   []string
 		says   string
 	}{
@@ -296,11 +296,11 @@ func TestQueueErrorsOfRabbitMQ(t *testing.T) {
 		r := queue(t, args...)
 		r.Want(t, 1, tt.says)
 		if strings.Contains(r.Stderr, "s3cr") || strings.Count(r.Stderr, "\n") > 2 {
-			t.Errorf("%q says\n%s", args, r.Stderr)
+			t.Errorf("%q prints the password, or more than two lines:\n%s", args, r.Stderr)
 		}
 	}
 	if n := b.Ready(t, q); n != 1 {
-		t.Errorf("%d messages are left", n)
+		t.Errorf("the queue has %d messages, want 1", n)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestPurgeAsksOnATerminal(t *testing.T) {
 	onRabbitMQ(t, b)
 	script, err := exec.LookPath("script")
 	if err != nil {
-		t.Skip("there is no script(1) that makes a terminal")
+		t.Skip("script(1), which provides a terminal, is missing")
 	}
 	q := b.Queue(t, nil)
 	b.Send(t, q, "a", "b")

@@ -19,7 +19,7 @@ func rabbitOutput(t *testing.T, b *brokertest.Broker, more string) engine.Output
 	return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, %s}}`, b.URL, more))
 }
 
-// openedOutput is an output that is open until the test ends.
+// openedOutput opens an output, and closes it when the test ends.
 func openedOutput(t *testing.T, b *brokertest.Broker, more string) engine.Output {
 	t.Helper()
 	o := rabbitOutput(t, b, more)
@@ -34,7 +34,7 @@ func openedOutput(t *testing.T, b *brokertest.Broker, more string) engine.Output
 	return o
 }
 
-// writeFates is what a write made of each payload: "safe", or the class and the error.
+// writeFates writes payloads, and returns for each "safe" or its class and error.
 func writeFates(t *testing.T, o engine.Output, payloads ...string) (fates []string) {
 	t.Helper()
 	b := enginetest.Batch(payloads...)
@@ -53,7 +53,7 @@ func writeFates(t *testing.T, o engine.Output, payloads ...string) (fates []stri
 	return fates
 }
 
-// TestRabbitMQOutput is not parallel: the suite looks for goroutines that are left, and others start some.
+// TestRabbitMQOutput is not parallel: the suite looks for leaked goroutines, and other tests start goroutines.
 func TestRabbitMQOutput(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)
@@ -85,8 +85,8 @@ func TestRabbitMQOutages(t *testing.T) {
 	}.Run(t)
 }
 
-// TestRabbitMQMessagesFailIndividually has one bad message among good ones, in ways that the
-// broker reports differently.
+// TestRabbitMQMessagesFailIndividually writes one bad message among good ones. The broker
+// reports each kind of failure differently.
 func TestRabbitMQMessagesFailIndividually(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Managed(t)
@@ -97,15 +97,15 @@ func TestRabbitMQMessagesFailIndividually(t *testing.T) {
 	tests := []struct {
 		name, config, bad, want string
 	}{
-		{"no queue takes it", `"routing_key": "$(q)"`, id("nowhere", ""),
+		{"unroutable", `"routing_key": "$(q)"`, id("nowhere", ""),
 			`rejected: queue "nowhere": there is no such queue (create the queue`},
-		{"unless that does not matter", `"routing_key": "$(q)", "mandatory": false`, id("nowhere", ""), "safe"},
-		{"a queue refuses it", `"routing_key": "$(q)"`, id(full, ""), "transient: the broker does not accept it"},
-		{"it is larger than the broker allows", `"routing_key": "$(q)"`, id(q, strings.Repeat("x", 1<<20)),
+		{"unroutable, but not mandatory", `"routing_key": "$(q)", "mandatory": false`, id("nowhere", ""), "safe"},
+		{"a full queue", `"routing_key": "$(q)"`, id(full, ""), "transient: the broker does not accept it"},
+		{"larger than the broker allows", `"routing_key": "$(q)"`, id(q, strings.Repeat("x", 1<<20)),
 			"rejected: publish: the broker says 406 PRECONDITION_FAILED"},
-		{"its headers fit into no frame", `"routing_key": "$(q)", "headers": {"pad": "$(pad)"}`,
+		{"headers larger than a frame", `"routing_key": "$(q)", "headers": {"pad": "$(pad)"}`,
 			id(q, strings.Repeat("x", 200<<10)), "rejected: the headers have"},
-		{"its key is too long", `"routing_key": "$(q)"`, id(strings.Repeat("x", 256), ""),
+		{"a routing key that is too long", `"routing_key": "$(q)"`, id(strings.Repeat("x", 256), ""),
 			"rejected: the routing key has 256 bytes"},
 	}
 	for _, tt := range tests {
@@ -130,8 +130,8 @@ func TestRabbitMQMessagesFailIndividually(t *testing.T) {
 	}
 }
 
-// TestRabbitMQManyUnroutable has more of a write returned than one channel has in flight at
-// once.
+// TestRabbitMQManyUnroutable writes more unroutable messages at once than a channel may have
+// in flight.
 func TestRabbitMQManyUnroutable(t *testing.T) {
 	t.Parallel()
 	b := brokertest.RabbitMQ(t)
@@ -175,6 +175,6 @@ func TestRabbitMQExchanges(t *testing.T) {
 	batch := enginetest.Batch("2")
 	err := o.Write(t.Context(), batch)
 	if e, ok := err.(*engine.Error); !ok || !e.Holds || !strings.Contains(err.Error(), "404 NOT_FOUND") {
-		t.Errorf("a write without the exchange: %v, want one that holds the output", err)
+		t.Errorf("a write without the exchange: %v, want an error that holds the output", err)
 	}
 }

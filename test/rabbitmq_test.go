@@ -35,17 +35,17 @@ engine:
 
 const inFlight = 200
 
-// relay is a flowd between two queues of a broker.
+// relay is a flowd that copies messages from a queue to another.
 type relay struct {
 	t       *testing.T
 	b       *brokertest.Broker
 	in, out string
 	dir     string
 	file    string
-	p       *process // the last one
+	p       *process // the latest process
 }
 
-// newRelay makes the queues and a pipeline that reaches the broker at an address.
+// newRelay creates the queues, and a pipeline that connects to the broker at an address.
 func newRelay(t *testing.T, b *brokertest.Broker, address string) *relay {
 	t.Helper()
 	r := &relay{t: t, b: b, in: b.Queue(t, nil), out: b.Queue(t, nil), dir: t.TempDir()}
@@ -59,7 +59,7 @@ func (r *relay) start(more ...string) *process {
 	return r.p
 }
 
-// send puts n messages into the first queue, numbered from from.
+// send publishes n messages to the first queue, numbered from from.
 func (r *relay) send(from, n int) {
 	r.t.Helper()
 	payloads := make([]string, n)
@@ -69,7 +69,7 @@ func (r *relay) send(from, n int) {
 	r.b.Send(r.t, r.in, payloads...)
 }
 
-// arrivals counts what arrives, by number.
+// arrivals counts the messages in the second queue, by number.
 type arrivals struct {
 	r *relay
 
@@ -80,7 +80,7 @@ type arrivals struct {
 	over bool
 }
 
-// countArrivals counts what arrives in the second queue.
+// countArrivals starts to count messages in the second queue.
 func (r *relay) countArrivals() *arrivals {
 	r.t.Helper()
 	a := &arrivals{r: r, by: map[int]int{}}
@@ -124,30 +124,30 @@ func (a *arrivals) waitFor(t *testing.T, n int) {
 	defer a.mu.Unlock()
 	for len(a.by) < n {
 		if a.over {
-			t.Fatalf("%d of %d messages have come; flowd says:\n%.4000s", len(a.by), n, a.r.p.Stderr.Text())
+			t.Fatalf("%d of %d messages have arrived; stderr:\n%.4000s", len(a.by), n, a.r.p.Stderr.Text())
 		}
 		a.more.Wait()
 	}
 }
 
-// duplicates is how many copies arrived beyond the first ones.
+// duplicates returns how many messages have arrived more than once.
 func (a *arrivals) duplicates() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.all - len(a.by)
 }
 
-// stopAndCheck ends flowd as an operator does, and looks at how it ended.
+// stopAndCheck stops flowd with SIGTERM, and checks its exit code, its stderr, and that the first queue is empty.
 func (r *relay) stopAndCheck(p *process, code int, says ...string) result {
 	r.t.Helper()
 	p.Signal(syscall.SIGTERM)
 	got := p.Wait()
 	got.Want(r.t, code, says...)
 	if lines := strings.Count(got.Stderr, "\n"); lines > 60 {
-		r.t.Errorf("%d lines of log:\n%.4000s", lines, got.Stderr)
+		r.t.Errorf("the log has %d lines, want at most 60:\n%.4000s", lines, got.Stderr)
 	}
 	if n := r.b.Ready(r.t, r.in); n != 0 {
-		r.t.Errorf("%d messages are left", n)
+		r.t.Errorf("%d messages are left in the first queue", n)
 	}
 	return got
 }
@@ -161,13 +161,13 @@ func addressOf(t *testing.T, b *brokertest.Broker) string {
 	return u.Host
 }
 
-// urlThrough is the broker's URL by way of a proxy.
+// urlThrough returns the broker's URL with the address of a proxy.
 func urlThrough(b *brokertest.Broker, t *testing.T, p *proxy) string {
 	return strings.Replace(b.URL, addressOf(t, b), p.addr, 1)
 }
 
-// TestRabbitMQKilled kills flowd in mid-stream, again and again: each message arrives, and
-// no more arrive twice than were in flight.
+// TestRabbitMQKilled kills flowd several times while messages flow. Each message must arrive,
+// and there are no more duplicates than messages in flight.
 func TestRabbitMQKilled(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	r := newRelay(t, b, b.URL)
@@ -184,12 +184,12 @@ func TestRabbitMQKilled(t *testing.T) {
 	a.waitFor(t, n)
 	r.stopAndCheck(p, 0)
 	if twice := a.duplicates(); twice > *kills*inFlight {
-		t.Errorf("%d came twice, more than the %d that were out", twice, *kills*inFlight)
+		t.Errorf("%d duplicates, want at most %d: so many were in flight", twice, *kills*inFlight)
 	}
-	t.Logf("%d messages, %d kills, %d came twice", n, *kills, a.duplicates())
+	t.Logf("%d messages, %d kills, %d duplicates", n, *kills, a.duplicates())
 }
 
-// TestRabbitMQRestarted stops and starts the broker in mid-stream.
+// TestRabbitMQRestarted restarts the broker while messages flow.
 func TestRabbitMQRestarted(t *testing.T) {
 	b := brokertest.Own(t)
 	r := newRelay(t, b, b.URL)
@@ -198,12 +198,12 @@ func TestRabbitMQRestarted(t *testing.T) {
 	first := r.countArrivals()
 	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms")
 	first.waitFor(t, 500)
-	b.Ctl(t, "stop_app") // whether input or output notices first is open; one that waits for the other says nothing
+	b.Ctl(t, "stop_app") // either the input or the output notices first, and only that one logs it
 	b.Ctl(t, "start_app")
 	b.Ctl(t, "await_startup")
 	second := r.countArrivals()
 	first.mu.Lock()
-	for id := range first.by { // what was taken before must not be waited for
+	for id := range first.by { // messages that the first consumer has received
 		second.mu.Lock()
 		second.by[id]++
 		second.all++
@@ -214,7 +214,7 @@ func TestRabbitMQRestarted(t *testing.T) {
 	r.stopAndCheck(p, 0, "consuming "+r.in)
 }
 
-// TestRabbitMQConnectionsClosed has an operator close the connections.
+// TestRabbitMQConnectionsClosed closes flowd's connections on the broker.
 func TestRabbitMQConnectionsClosed(t *testing.T) {
 	b := brokertest.Own(t)
 	r := newRelay(t, b, b.URL)
@@ -223,19 +223,19 @@ func TestRabbitMQConnectionsClosed(t *testing.T) {
 	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms")
 	for i := range 2 {
 		r.send(i*n, n)
-		a.waitFor(t, i*n+n/4) // what is new has arrived, so both are connected
+		a.waitFor(t, i*n+n/4) // new messages have arrived, so both are connected
 		if closed := b.CloseConnections(t, "relay."); closed != 2 {
-			t.Errorf("%d connections of that name, want 2", closed)
+			t.Errorf("%d connections were closed, want 2", closed)
 		}
 		a.waitFor(t, (i+1)*n)
 	}
 	r.stopAndCheck(p, 0, "CONNECTION_FORCED")
 	if twice := a.duplicates(); twice > 2*2*inFlight {
-		t.Errorf("%d came twice", twice)
+		t.Errorf("%d duplicates, want no more than were in flight", twice)
 	}
 }
 
-// TestRabbitMQNetwork slows the network, cuts it, and pulls the cable.
+// TestRabbitMQNetwork slows the network down, cuts connections, refuses new ones, and stops all traffic.
 func TestRabbitMQNetwork(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	net := startProxy(t, addressOf(t, b))
@@ -247,25 +247,25 @@ func TestRabbitMQNetwork(t *testing.T) {
 	a.waitFor(t, 300)
 	net.set(false, 20*time.Millisecond)
 	a.waitFor(t, 500)
-	net.set(true, 0) // no way in
+	net.set(true, 0) // refuses connections
 	net.cut()
 	p.Says("input failed and is restarted")
 	net.set(false, 0)
 	a.waitFor(t, 1500)
 	net.cut()
 	a.waitFor(t, 2500)
-	net.silence() // no one says so: heartbeats do not arrive
+	net.silence() // only missing heartbeats reveal this
 	p.Says("i/o timeout")
 	net.endSilence()
 	a.waitFor(t, n)
 	r.stopAndCheck(p, 0)
 	if twice := a.duplicates(); twice > 3*2*inFlight {
-		t.Errorf("%d came twice", twice)
+		t.Errorf("%d duplicates, want no more than were in flight", twice)
 	}
 }
 
-// TestRabbitMQCutWhileQuiet cuts the connection of a queue without traffic more often
-// than it may fail in a row: a connection that has stood, as /ready shows, has recovered.
+// TestRabbitMQCutWhileQuiet cuts the connection of a quiet queue more often than it may fail in
+// a row. An established connection, as shown by /ready, resets the count of failures.
 func TestRabbitMQCutWhileQuiet(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	net := startProxy(t, addressOf(t, b))
@@ -315,7 +315,7 @@ func TestRabbitMQQueueDeleted(t *testing.T) {
 	r.stopAndCheck(p, 0)
 }
 
-// TestRabbitMQPermissions starts with a user who may not publish, and then may.
+// TestRabbitMQPermissions starts with a user who may not publish, and grants the permission later.
 func TestRabbitMQPermissions(t *testing.T) {
 	b := brokertest.Managed(t)
 	address := b.User(t, "", "", ".*")
@@ -339,12 +339,11 @@ func TestRabbitMQBadCredentials(t *testing.T) {
 	got := flowd(t, r.dir, "", "-c", r.file)
 	got.Want(t, 1, "output out: connect to amqp://127.0.0.1:", "the broker refuses the login (check user and password")
 	if strings.Contains(got.Stderr, "s3cret") {
-		t.Errorf("the password is shown:\n%s", got.Stderr)
+		t.Errorf("the log contains the password:\n%s", got.Stderr)
 	}
 }
 
-// TestRabbitMQBlocked has the broker take nothing for a while, as when its memory is
-// used up.
+// TestRabbitMQBlocked sets a memory alarm, so that the broker accepts no messages for a while.
 func TestRabbitMQBlocked(t *testing.T) {
 	b := brokertest.Own(t)
 	r := newRelay(t, b, b.URL)
@@ -359,8 +358,8 @@ func TestRabbitMQBlocked(t *testing.T) {
 	r.stopAndCheck(p, 0, "output works again")
 }
 
-// TestRabbitMQBlockedIsReportedAtOnce has a write wait for a broker that takes nothing, long
-// before it is given up.
+// TestRabbitMQBlockedIsReportedAtOnce sets a memory alarm. flowd must report this long before the
+// write times out.
 func TestRabbitMQBlockedIsReportedAtOnce(t *testing.T) {
 	b := brokertest.Own(t)
 	r := newRelay(t, b, b.URL)
@@ -373,19 +372,19 @@ func TestRabbitMQBlockedIsReportedAtOnce(t *testing.T) {
 	p.Says(`the broker accepts nothing at present: it continues when it has memory and disk space again" pipeline=relay name=out ` +
 		`reason="low on memory"`)
 	svc := &service{process: p, admin: "http://" + at}
-	// A write that has not begun finds the broker so, and the output is held.
+	// If the write starts after the alarm, it fails at once and the output is held.
 	if got := svc.failingIndicators("/ready"); !slices.Equal(got, []string{"output_stalled output out"}) &&
 		!slices.Equal(got, []string{"output_breaker_open output out"}) {
 		t.Errorf("ready fails with %q", got)
 	}
 	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
 	a.waitFor(t, 50)
-	svc.eventually("ready is green again", func() bool { return svc.failingIndicators("/ready") == nil })
+	svc.eventually("/ready succeeds again", func() bool { return svc.failingIndicators("/ready") == nil })
 	r.stopAndCheck(p, 0, "the broker accepts messages again")
 }
 
-// TestRabbitMQMissingQueue has neither the queue to which messages go nor that of dead
-// letters: both outputs are held until someone creates them.
+// TestRabbitMQMissingQueue starts without the output queue and the dead-letter queue. Both
+// outputs are held until the queues are created.
 func TestRabbitMQMissingQueue(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	in, out, dead := b.Queue(t, nil), b.Name(), b.Name()
@@ -417,18 +416,18 @@ engine:
 	}
 	b.Take(t, out, 2)
 	if d := b.Take(t, dead, 1)[0]; d.Headers["error_message"] != "no good" {
-		t.Errorf("the dead letter says %+v", d.Headers)
+		t.Errorf("the dead letter has the headers %+v", d.Headers)
 	}
 	p.Signal(syscall.SIGTERM)
 	got := p.Wait()
 	got.Want(t, 0, "2 delivered, 1 dead-lettered")
 	if strings.Contains(got.Stderr, "mandatory") || strings.Count(got.Stderr, "\n") > 20 {
-		t.Errorf("the log says:\n%s", got.Stderr)
+		t.Errorf("the log is too long or mentions the flag mandatory:\n%s", got.Stderr)
 	}
 }
 
-// TestRabbitMQPoison has one message that always fails: it ends as a dead letter with its
-// history, and all others continue.
+// TestRabbitMQPoison sends a message that always fails. It becomes a dead letter with its
+// history, and the others are delivered.
 func TestRabbitMQPoison(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	in, out, dead := b.Queue(t, nil), b.Queue(t, nil), b.Queue(t, nil)
@@ -460,7 +459,7 @@ engine:
 	if string(d.Body) != `{"id":2,"poison":true}` || d.MessageId != "m2" || d.Headers["tenant"] != "t1" ||
 		d.Headers["error_step"] != "check" || d.Headers["error_class"] != "permanent" ||
 		d.Headers["error_message"] != "no good" {
-		t.Errorf("the dead letter is %s %+v", d.Body, d.Headers)
+		t.Errorf("the dead letter is %s with the headers %+v", d.Body, d.Headers)
 	}
 	if n := b.Ready(t, in); n != 0 {
 		t.Errorf("%d messages are left", n)
@@ -489,8 +488,8 @@ func TestRabbitMQExample(t *testing.T) {
 	p.Wait().Want(t, 0, "2 received: 2 delivered")
 }
 
-// TestRabbitMQDrained stops flowd in mid-stream: what it has taken arrives once, and
-// everything else is there for others.
+// TestRabbitMQDrained stops flowd while messages flow. Each message must be either delivered
+// once or still in the queue.
 func TestRabbitMQDrained(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	r := newRelay(t, b, b.URL)
@@ -523,6 +522,6 @@ func TestRabbitMQDrained(t *testing.T) {
 		ids[id] = true
 	}
 	if a.all != delivered || delivered == n || len(ids) != n {
-		t.Errorf("%d arrived, of %d delivered; with what is left these are %d of %d", a.all, delivered, len(ids), n)
+		t.Errorf("%d messages arrived, flowd reports %d; with those in the queue, there are %d of %d", a.all, delivered, len(ids), n)
 	}
 }

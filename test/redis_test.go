@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redisRelaying is a flowd that relays n messages from a stream, or a list, to another.
+// redisRelaying is a flowd that copies n messages from a stream or list to another.
 type redisRelaying struct {
 	*testing.T
 	*process
@@ -26,11 +26,12 @@ type redisRelaying struct {
 	dir, text string
 }
 
-// redisRelay starts one; server is how its components connect, and c how the test does.
+// redisRelay fills the input and starts flowd. server has the config fields with which flowd connects; c is the test's own
+// client.
 func redisRelay(t *testing.T, kind, server string, c redis.UniversalClient, n int) *redisRelaying {
 	t.Helper()
 	group := map[string]string{"stream": "group: g, delete: true,", "list": ""}[kind]
-	// In a cluster they are on the last node and the first.
+	// In a cluster, these keys are on the last and the first node.
 	r := &redisRelaying{T: t, c: c, kind: kind, in: "in{a}", out: "out{b}", n: n, dir: t.TempDir()}
 	r.text = fmt.Sprintf(`
 inputs:
@@ -64,7 +65,7 @@ func (r *redisRelaying) start() {
 	r.process = start(r.T, r.dir, "-c", write(r.T, r.dir, "relay.yaml", r.text))
 }
 
-// countWritten is how many messages were; 0 while the server can't be asked.
+// countWritten returns the length of the output, or 0 while the server is not reachable.
 func (r *redisRelaying) countWritten() int64 {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
@@ -74,18 +75,18 @@ func (r *redisRelaying) countWritten() int64 {
 	return r.c.LLen(ctx, r.out).Val()
 }
 
-// waitForWritten waits until so many were.
+// waitForWritten waits until the output has n messages.
 func (r *redisRelaying) waitForWritten(n int) {
 	r.Helper()
 	for late := time.Now().Add(deadline); r.countWritten() < int64(n); time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
-			r.Fatalf("after %v %d of %d messages are written", deadline, r.countWritten(), n)
+			r.Fatalf("%d of %d messages were written after %v", r.countWritten(), n, deadline)
 		}
 	}
 }
 
-// checkAllArrived waits until nothing is left to do, stops flowd, and counts: each message has arrived, some of them maybe twice,
-// and nothing else.
+// checkAllArrived waits until the input is empty and stops flowd. Each message must have arrived at least once, and no
+// others.
 func (r *redisRelaying) checkAllArrived() {
 	r.Helper()
 	redistest.Until(r.T, func() error {
@@ -111,7 +112,7 @@ func (r *redisRelaying) checkAllArrived() {
 	for _, text := range r.payloads() {
 		var i int
 		if err := json.Unmarshal([]byte(text), &i); err != nil || i < 0 || i >= r.n {
-			r.Fatalf("%q has arrived, which nobody has sent", text)
+			r.Fatalf("%q has arrived, but was not sent", text)
 		}
 		seen[i]++
 	}
@@ -127,17 +128,17 @@ func (r *redisRelaying) checkAllArrived() {
 	if missing > 0 {
 		r.Errorf("%d of %d messages are lost", missing, r.n)
 	}
-	r.Logf("%d messages, %d came twice", r.n, twice)
+	r.Logf("%d messages, %d duplicates", r.n, twice)
 }
 
-// payloads are the payloads that were written.
+// payloads returns all payloads in the output.
 func (r *redisRelaying) payloads() (texts []string) {
 	if r.kind == "list" {
 		return r.c.LRange(r.Context(), r.out, 0, -1).Val()
 	}
 	for from := "-"; ; {
 		var some []redis.XMessage
-		redistest.Until(r.T, func() (err error) { // a client of a cluster may still ask a node that is gone
+		redistest.Until(r.T, func() (err error) { // a cluster client may still use a node that was stopped
 			if some, err = r.c.XRangeN(r.Context(), r.out, from, "+", 1000).Result(); err != nil {
 				if c, ok := r.c.(*redis.ClusterClient); ok {
 					c.ReloadState(r.Context())
@@ -148,7 +149,7 @@ func (r *redisRelaying) payloads() (texts []string) {
 		for _, e := range some {
 			text, n := fmt.Sprint(e.Values["payload"]), fmt.Sprint(e.Values["n"])
 			if text != n {
-				r.Fatalf("a message has the payload %s and the field n of %s", text, n)
+				r.Fatalf("a message has the payload %s, but the field n is %s", text, n)
 			}
 			texts = append(texts, text)
 		}
@@ -159,7 +160,7 @@ func (r *redisRelaying) payloads() (texts []string) {
 	}
 }
 
-// testRedisRelay has flowd relay n messages by streams and lists, and disturbs it meanwhile.
+// testRedisRelay copies n messages with streams and with lists, and calls disturb meanwhile.
 func testRedisRelay(t *testing.T, n int, settings []string, disturb func(r *redisRelaying, server *redistest.Redis, net *proxy)) {
 	for _, kind := range []string{"stream", "list"} {
 		t.Run(kind, func(t *testing.T) {
@@ -173,7 +174,7 @@ func testRedisRelay(t *testing.T, n int, settings []string, disturb func(r *redi
 	}
 }
 
-// TestRedisKilled kills flowd in mid-stream, again and again.
+// TestRedisKilled kills flowd several times while messages flow.
 func TestRedisKilled(t *testing.T) {
 	t.Parallel()
 	const lives = 4
@@ -187,7 +188,7 @@ func TestRedisKilled(t *testing.T) {
 	})
 }
 
-// TestRedisNetwork cuts all connections while messages flow, then refuses new ones, then lets nothing pass.
+// TestRedisNetwork cuts connections while messages flow, then refuses new ones, and then stops all traffic.
 func TestRedisNetwork(t *testing.T) {
 	t.Parallel()
 	testRedisRelay(t, 6000, nil, func(r *redisRelaying, _ *redistest.Redis, net *proxy) {
@@ -207,7 +208,7 @@ func TestRedisNetwork(t *testing.T) {
 	})
 }
 
-// TestRedisRestarted ends the server while messages flow, and starts it with what it has on disk.
+// TestRedisRestarted restarts the server with its data while messages flow.
 func TestRedisRestarted(t *testing.T) {
 	t.Parallel()
 	testRedisRelay(t, 4000, []string{"--appendonly", "yes", "--appendfsync", "always"},
@@ -220,7 +221,7 @@ func TestRedisRestarted(t *testing.T) {
 		})
 }
 
-// TestRedisWithoutMemory has the server refuse writes for a while, and then the credentials.
+// TestRedisWithoutMemory makes the server reject writes for a while, and then the credentials.
 func TestRedisWithoutMemory(t *testing.T) {
 	t.Parallel()
 	testRedisRelay(t, 3000, []string{"--maxmemory-policy", "noeviction"},
@@ -241,7 +242,7 @@ func TestRedisWithoutMemory(t *testing.T) {
 		})
 }
 
-// TestAnUnreachableCacheHoldsMessages has messages come while the server of a cache can't be reached: they wait, and no attempt counts.
+// TestAnUnreachableCacheHoldsMessages: messages wait while the server of a cache is not reachable, and this is not an attempt.
 func TestAnUnreachableCacheHoldsMessages(t *testing.T) {
 	t.Parallel()
 	server := redistest.Own(t)
@@ -261,7 +262,7 @@ resources: {caches: {seen: {redis: {url: %q}}}}
 	p.Wait().Want(t, 0, "50 received: 50 delivered")
 }
 
-// TestRedisSentinel ends the master: the sentinels make its replica the master, and flowd goes on there.
+// TestRedisSentinel stops the master. The sentinels promote its replica, and flowd continues there.
 func TestRedisSentinel(t *testing.T) {
 	t.Parallel()
 	set := redistest.Sentinels(t)
@@ -270,7 +271,7 @@ func TestRedisSentinel(t *testing.T) {
 	defer c.Close()
 	r := redisRelay(t, "stream", server, c, 4000)
 	r.waitForWritten(1000)
-	// Replication is not synchronous: what flowd was told before would be lost with the master.
+	// Replication is asynchronous: acknowledged writes that the replica lacks would be lost with the master.
 	r.Signal(syscall.SIGTSTP)
 	redistest.Until(t, func() error {
 		master := redistest.Client(t, set.Master.URL())
@@ -286,11 +287,11 @@ func TestRedisSentinel(t *testing.T) {
 	r.Signal(syscall.SIGCONT)
 	r.checkAllArrived()
 	if n := redistest.Client(t, set.Replica.URL()).XLen(t.Context(), r.out).Val(); n < 4000 {
-		t.Errorf("the new master has %d messages", n)
+		t.Errorf("the new master has %d messages, want at least 4000", n)
 	}
 }
 
-// TestRedisCluster has the cluster make a replica a master while messages flow from another node to it.
+// TestRedisCluster makes the cluster promote a replica while messages flow.
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.Cluster(t)
@@ -298,24 +299,24 @@ func TestRedisCluster(t *testing.T) {
 	defer c.Close()
 	r := redisRelay(t, "stream", fmt.Sprintf("cluster: [%s]", strings.Join(nodes.Addresses(), ", ")), c, 4000)
 	r.waitForWritten(1000)
-	if err := redistest.Client(t, nodes[3].URL()).ClusterFailover(t.Context()).Err(); err != nil { // of the first node
+	if err := redistest.Client(t, nodes[3].URL()).ClusterFailover(t.Context()).Err(); err != nil { // replaces the first node
 		t.Fatal(err)
 	}
 	redistest.Until(t, func() error {
 		info := redistest.Client(t, nodes[3].URL()).Info(t.Context(), "replication").Val()
 		if !strings.Contains(info, "role:master") {
-			return errors.New("the replica is no master yet")
+			return errors.New("the replica is not a master yet")
 		}
 		return nil
 	})
 	nodes[0].Stop()
 	now := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[1].Address, nodes[3].Address}, Protocol: 2})
 	defer now.Close()
-	r.c = now // the library is slow to learn that a node is gone
+	r.c = now // the old client is slow to notice that a node has stopped
 	r.checkAllArrived()
 }
 
-// TestRedisExample runs the example: dead letters go back to where they came from.
+// TestRedisExample runs the example, and redrives its dead letters.
 func TestRedisExample(t *testing.T) {
 	t.Parallel()
 	server := redistest.Own(t)

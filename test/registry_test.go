@@ -15,7 +15,7 @@ import (
 const invoice = `{"type":"record","name":"Invoice","namespace":"shop","fields":[` +
 	`{"name":"id","type":"long"},{"name":"note","type":["null","string"],"default":null}]}`
 
-// throughRegistry writes and reads invoices by a registry's schemas.
+// throughRegistry writes a pipeline that encodes and decodes invoices with schemas from a registry.
 func throughRegistry(t *testing.T, url, encode string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -55,7 +55,7 @@ func TestSchemasOfARegistry(t *testing.T) {
 			t.Errorf("got %s, want %s", got.Stdout, want)
 		}
 	})
-	t.Run("the newest schema of a subject", func(t *testing.T) {
+	t.Run("the latest schema of a subject", func(t *testing.T) {
 		r := srfake.New()
 		defer r.Close()
 		r.SeedSchema("invoices", 1, 42, sr.Schema{Schema: invoice})
@@ -73,7 +73,7 @@ func TestSchemasOfARegistry(t *testing.T) {
 		got := flowd(t, dir, in, "-c", "p.yaml")
 		got.Want(t, 0, `the schema is not one of subject "invoices-value" (register it, or set`)
 		if read(t, filepath.Join(dir, "dead.ndjson")) != in || r.SubjectExists("invoices-value") {
-			t.Error("the message was not kept, or the schema was added")
+			t.Error("the message is not in the dead letters, or the schema was added")
 		}
 	})
 	t.Run("a registry that fails loses nothing", func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestSchemasOfARegistry(t *testing.T) {
 	})
 }
 
-// TestProtobufSchemasOfARegistry writes a message by a schema with references, and reads it.
+// TestProtobufSchemasOfARegistry encodes and decodes messages, one of them with a schema that has references.
 func TestProtobufSchemasOfARegistry(t *testing.T) {
 	t.Parallel()
 	const header = `syntax = "proto3"; package shop; `
@@ -125,7 +125,7 @@ engine:
 `, steps, url))
 		return dir
 	}
-	t.Run("the newest schema, and a message in a message", func(t *testing.T) {
+	t.Run("the latest schema, and a nested message type", func(t *testing.T) {
 		dir := pipeline(t, start(t).URL(),
 			`{encode: {protobuf: {registry: main, subject: invoices, message: shop.Invoice.Line}, into: p, from: this}},
 			{set: {bytes: p}}, {decode: {protobuf: {registry: main}, from: p}}, {set: {schema: meta("schema_id")}}`)
@@ -148,14 +148,14 @@ engine:
 			t.Errorf("%v %v, %s", added, ok, got.Stdout)
 		}
 	})
-	t.Run("a schema of Avro", func(t *testing.T) {
+	t.Run("an Avro schema", func(t *testing.T) {
 		dir := pipeline(t, start(t).URL(), `{encode: {avro: {registry: main, subject: avro}}}, {decode: {protobuf: {registry: main}}}`)
 		flowd(t, dir, "7\n", "-c", "p.yaml").Want(t, 0, "decode", "schema id 43 is of type AVRO, not PROTOBUF")
 		if got := read(t, filepath.Join(dir, "dead.ndjson")); got != "7\n" {
 			t.Errorf("the dead letter is %q", got)
 		}
 	})
-	t.Run("a file with imports is refused before the start", func(t *testing.T) {
+	t.Run("lint rejects a file with imports", func(t *testing.T) {
 		dir := pipeline(t, "http://127.0.0.1:1", `{encode: {protobuf: {registry: main, schema: invoices.proto, message: shop.Other, topic: x}}}`)
 		got := flowd(t, dir, "", "lint", "p.yaml")
 		got.Want(t, 2)

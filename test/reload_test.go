@@ -47,7 +47,7 @@ func TestSIGHUPReloads(t *testing.T) {
 	p.Wait().Want(t, 0, "mark: 3 received: 3 delivered", "unknown processor")
 }
 
-// What logrotate does without being told of flowd, and with a SIGHUP behind it.
+// Logs are rotated as logrotate does, without a signal and with SIGHUP.
 func TestRotatedLogsAreReopened(t *testing.T) {
 	dir := t.TempDir()
 	file, log := write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\noutputs: {out: {file: app.log}}\n"),
@@ -61,7 +61,7 @@ func TestRotatedLogsAreReopened(t *testing.T) {
 				return
 			}
 			if time.Now().After(late) {
-				t.Fatalf("%s is not written", name)
+				t.Fatalf("%s was not written to app.log", name)
 			}
 		}
 	}
@@ -88,8 +88,7 @@ func TestRotatedLogsAreReopened(t *testing.T) {
 	}
 }
 
-// Kubernetes mounts a file as a link to a link to a directory, and swaps the
-// directory's link.
+// Kubernetes mounts a file as a symbolic link through another link, which it replaces on changes.
 func TestWatchSeesASwappedLink(t *testing.T) {
 	dir := t.TempDir()
 	mount := filepath.Join(dir, "mount")
@@ -152,7 +151,7 @@ func TestAReloadReportsIgnoredChanges(t *testing.T) {
 	p.Wait().Want(t, 0, "copy: 1 received: 1 delivered")
 }
 
-// Its output was closed: what is written then is written by a new one.
+// Draining has closed the output, so a new one must be opened.
 func TestADrainedPipelineRestarts(t *testing.T) {
 	for _, by := range []syscall.Signal{syscall.SIGCONT, syscall.SIGHUP} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -171,7 +170,7 @@ batchers: {both: {output: [file, console]}}
 			}
 			p.Signal(by)
 			if got, want := p.Line(), fmt.Sprintf(`{"n":%d}`, lines+1); got != want {
-				t.Errorf("it goes on with %s, want %s", got, want)
+				t.Errorf("it continues with %s, want %s", got, want)
 			}
 			p.Signal(syscall.SIGTERM)
 			p.Wait().Want(t, 0)
@@ -179,7 +178,7 @@ batchers: {both: {output: [file, console]}}
 	}
 }
 
-// Both ends of a pipe were closed, and so was the pipe.
+// Draining has closed both ends of a pipe, and the pipe itself.
 func TestDrainedPipesAreReconnected(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.yaml", `
@@ -201,7 +200,7 @@ outputs: {out: {pipe: link}}
 	}
 	p.Signal(syscall.SIGCONT)
 	if got, want := p.Line(), fmt.Sprintf(`{"n":%d}`, lines+1); got != want {
-		t.Errorf("it goes on with %s, want %s", got, want)
+		t.Errorf("it continues with %s, want %s", got, want)
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0)
@@ -215,7 +214,7 @@ func TestSIGTSTPPausesAndSIGCONTResumes(t *testing.T) {
 	p.Signal(syscall.SIGTSTP)
 	p.Says("reading is paused")
 	for late := time.Now().Add(deadline); !strings.Contains(p.Stderr.Text(), "copy: input in: paused, 1 read"); {
-		if time.Now().After(late) { // a Read may be about to return when the pause begins
+		if time.Now().After(late) { // a Read may still return when the pause begins
 			t.Fatalf("it does not pause:\n%s", p.Stderr.Text())
 		}
 		p.Signal(syscall.SIGTTIN)
@@ -232,7 +231,7 @@ func TestSIGTSTPPausesAndSIGCONTResumes(t *testing.T) {
 	p.Wait().Want(t, 0, "copy: 2 received: 2 delivered")
 }
 
-// Steps that a file includes are part of it: --watch and SIGHUP see their changes.
+// --watch and SIGHUP also reload included files.
 func TestAReloadSeesIncludedFiles(t *testing.T) {
 	for _, how := range []string{"--watch", "SIGHUP"} {
 		t.Run(how, func(t *testing.T) {

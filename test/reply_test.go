@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// serveReplies runs pipelines, of which one listens, and returns the process and its URL.
+// serveReplies runs pipelines, one of which has an http_server, and returns the process and the server's URL.
 func serveReplies(t *testing.T, pipelines ...string) (*process, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -29,7 +29,7 @@ func serveReplies(t *testing.T, pipelines ...string) (*process, string) {
 	return p, regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
 }
 
-// stopProcess drains the process and wants it to end well.
+// stopProcess stops the process and waits until it exits.
 func stopProcess(p *process) {
 	p.T.Helper()
 	p.Signal(syscall.SIGTERM)
@@ -96,7 +96,7 @@ outputs: {out: {reply: {status: $(code), headers: {Content-Type: text/csv, X-Id:
 					`404 application/json {"messages":[{"status":201,"fate":"delivered","reply":"1;x"},{"status":404,"fate":"delivered",` +
 						`"reply":"2;x"}],"status":404}`},
 			}},
-		{"parts are answered as a list", []string{web + `
+		{"parts are returned as a list", []string{web + `
 processors: [split: items]
 outputs: {out: {reply: {}}}
 engine: {workers: 1}`},
@@ -105,7 +105,7 @@ engine: {workers: 1}`},
 				{`{"items": [1]}`, "", `200 application/json [1]`},
 				{`{"items": []}`, "", `200  `},
 			}},
-		{"a merge answers its first message", []string{web + `
+		{"a merged message answers the first one", []string{web + `
 processors: [split: this]
 batchers: {all: {batch: {size: 2, timeout: 20ms}, key: 1, processors: [archive: lines], output: out}}
 outputs: {out: {reply: {}}}
@@ -115,7 +115,7 @@ engine: {workers: 1}`},
 processors: [filter: keep]
 outputs: {out: {reply: {body: '"kept"'}}}`},
 			[]request{{`{"keep": false}`, "", "200  "}, {`{"keep": true}`, "", "200 text/plain kept"}}},
-		{"what fails in another output is not answered as a success", []string{web + `
+		{"a failure in another output is not reported as success", []string{web + `
 batchers: {all: {output: [answer, file]}}
 outputs:
   answer: {reply: {body: '"done"'}}
@@ -146,7 +146,7 @@ outputs:
   down: {http: "http://127.0.0.1:9/", retry: {max_attempts: 1}}
   answer: {reply: {status: 503, body: 'error().output + " is down"'}}`},
 			[]request{{"x", "", "503 text/plain down is down"}}},
-		{"behind a pipe", []string{
+		{"after a pipe", []string{
 			web + "outputs: {on: {pipe: work}}",
 			"inputs: {work: {pipe: work}}\noutputs: {out: {reply: {status: 202, body: upper(raw())}}}",
 		},
@@ -164,14 +164,14 @@ inputs:
   other: {generate: {count: 1, body: '"x"'}}
 outputs: {out: {reply: {}}}`},
 			[]request{{"y", "", "200 text/plain y"}}},
-		{"metadata that a client brings is no handle", []string{`
+		{"metadata of a client is not a handle", []string{`
 inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, framing: messages}}}
 outputs: {out: {reply: {body: '{"is": raw(), "note": meta("note"), "index": meta("http_record"), "tied": meta("http_request") != "stolen"}'}}}`},
 			[]request{{`{"payload":"a","meta":{"http_request":"stolen","http_record":7,"note":"n"}}` + "\n" +
 				`{"payload":"b"}`, "http_request: stolen",
 				`200 application/json {"messages":[{"status":200,"fate":"delivered","reply":{"index":0,"is":"a","note":"n","tied":true}},` +
 					`{"status":200,"fate":"delivered","reply":{"index":1,"is":"b","note":null,"tied":true}}],"status":200}`}}},
-		{"a handle that a step has set is none", []string{web + `
+		{"metadata set by a step is not a handle", []string{web + `
 processors: [meta: {http_record: 0}]
 outputs: {out: {reply: {}}}`},
 			[]request{{"x", "",
@@ -195,14 +195,14 @@ batchers: {a: {match: ask, output: answer}, b: {output: none}}
 outputs: {answer: {reply: {body: '"answered"'}}, none: {drop: {}}}`},
 			[]request{{`{"ask": true}`, "", "200 text/plain answered"},
 				{`{"ask": false}`, "", "200 text/plain received"}}},
-		{"early", []string{`
+		{"an early acknowledgement", []string{`
 inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, early_ack: true, reply: '"got " + raw()'}}}
 processors: [fail: '"later"']
 outputs: {out: {drop: {}}}`},
 			[]request{{"x", "", "202 text/plain got x"}, {"a\nb", ndjson,
 				`202 application/json {"messages":[{"status":202,"fate":"accepted","reply":"got a"},{"status":202,"fate":"accepted","reply":"got ` +
 					`b"}],"status":202}`}}},
-		{"too long a reply", []string{`
+		{"a reply that is too long", []string{`
 inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, max_replies: 1KiB}}}
 outputs: {out: {reply: {body: "repeat(raw(), 600)"}}}`},
 			[]request{{"xx", "",
@@ -227,7 +227,7 @@ outputs: {out: {reply: {body: "repeat(raw(), 600)"}}}`},
 	}
 }
 
-// TestTheReplyExample runs it on another port.
+// TestTheReplyExample runs the example on another port.
 func TestTheReplyExample(t *testing.T) {
 	p := start(t, t.TempDir(), "-c", filepath.Join(repo, "examples", "http_reply.yaml"), "-s",
 		"inputs.web.http_server.listen=127.0.0.1:0")
@@ -242,7 +242,7 @@ func TestTheReplyExample(t *testing.T) {
 	stopProcess(p)
 }
 
-// TestManyClientsGetTheirOwnReplies through batches, two pipelines and a fallback.
+// TestManyClientsGetTheirOwnReplies sends requests through batches, two pipelines and a fallback.
 func TestManyClientsGetTheirOwnReplies(t *testing.T) {
 	t.Parallel()
 	p, url := serveReplies(t, `
@@ -271,8 +271,8 @@ outputs:
 	stopProcess(p)
 }
 
-// TestAReplyThatComesTooLateIsDropped: the client was told 504, and the next one
-// gets its own.
+// TestALateReplyIsDropped: the clients have received 504. Late replies must not add up to more
+// than max_replies.
 func TestALateReplyIsDropped(t *testing.T) {
 	p, url := serveReplies(t, `
 inputs: {web: {http_server: {listen: "127.0.0.1:0", timeout: 100ms, max_replies: 1KiB}}}

@@ -36,7 +36,7 @@ func gzipped(t *testing.T, text string) string {
 	return b.String()
 }
 
-// stores are the object stores, each with the fields of its components.
+// stores start a fake of each object store.
 var stores = map[string]func(t *testing.T) store{
 	"s3": func(t *testing.T) store {
 		s := fakes3.Start(t)
@@ -57,13 +57,13 @@ var stores = map[string]func(t *testing.T) store{
 }
 
 type store struct {
-	fields string
+	fields string // config fields of its components
 	put    func(key, body string)
 	keys   func() []string
 }
 
-// TestAKilledObjectReaderLosesNothing kills flowd again and again: together, the
-// lives have written each line, few of them twice, and in the end all objects are done.
+// TestAKilledObjectReaderLosesNothing kills flowd several times. Together, the processes must
+// deliver each line, few of them twice, and in the end all objects have been moved.
 func TestAKilledObjectReaderLosesNothing(t *testing.T) {
 	t.Parallel()
 	const files, each, lives = 8, 8_000, 4
@@ -92,7 +92,7 @@ outputs:
 			seen, times := map[string]bool{}, 0
 			take := func(text string) {
 				for line := range strings.Lines(text) {
-					if whole, ok := strings.CutSuffix(line, "\n"); ok { // the last one may be cut off
+					if whole, ok := strings.CutSuffix(line, "\n"); ok { // the last line may be incomplete
 						seen[whole] = true
 						times++
 					}
@@ -113,22 +113,22 @@ outputs:
 				t.Errorf("%d lines arrived, want %d", len(seen), files*each)
 			}
 			if times > files*each*2 {
-				t.Errorf("%d lines were written for %d: nothing was resumed", times, files*each)
+				t.Errorf("%d lines were written, want less than twice %d: the checkpoint is not used", times, files*each)
 			}
 			for _, key := range s.keys() {
 				if !strings.HasPrefix(key, "done/") {
-					t.Errorf("%s was read and not moved", key)
+					t.Errorf("%s was read but not moved", key)
 				}
 			}
 			again := flowd(t, dir, "", "-c", config)
 			if again.Want(t, 0); again.Stdout != "" {
-				t.Errorf("all was read, and %d bytes came again", len(again.Stdout))
+				t.Errorf("all objects had been read, but %d bytes were read again", len(again.Stdout))
 			}
 		})
 	}
 }
 
-// TestObjectsAreDeliveredOnce although the input pauses, and a reload puts another in its place.
+// TestObjectsAreDeliveredOnce pauses and resumes the input, and replaces it by a reload.
 func TestObjectsAreDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	s := stores["s3"](t)
@@ -176,8 +176,7 @@ outputs:
 	p.Wait().Want(t, 0, "10 received: 10 delivered")
 }
 
-// gateway is versitygw, a server of S3 that shares no code with the fake. Objects are files below the directory that it
-// returns.
+// gateway starts versitygw, an S3 server that shares no code with the fake. Objects are files below the returned directory.
 func gateway(t *testing.T) (dir, fields string, client *s3.Client) {
 	t.Helper()
 	program, err := goProgram("github.com/versity/versitygw/cmd/versitygw@v1.8.0")
@@ -257,7 +256,7 @@ outputs:
 	}
 	for tenant, n := range sizes {
 		if n != 1000 && n != 999 {
-			t.Errorf("%s has %d lines", tenant, n)
+			t.Errorf("%s has %d lines, want 999 or 1000", tenant, n)
 		}
 	}
 
@@ -289,7 +288,7 @@ outputs: {out: {stdout: {}}}
 	}
 }
 
-// mustRun runs flowd to its end and gives what it has written.
+// mustRun runs flowd, wants exit code 0, and returns its stdout.
 func mustRun(t *testing.T, dir, stdin string, args ...string) string {
 	t.Helper()
 	got := flowd(t, dir, stdin, args...)

@@ -26,11 +26,11 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// service is a flowd that answers operators.
+// service is a running flowd with an admin API.
 type service struct {
 	*process
-	admin string // of the operators' interface
-	web   string // of its http_server input
+	admin string // URL of the admin API
+	web   string // URL of its http_server input
 
 	connecting sync.WaitGroup // posts without a connection yet
 }
@@ -44,7 +44,7 @@ engine: {drain: {timeout: 5s}, max_in_flight: {messages: 100, bytes: 4MiB}, on_f
 service: {listen: "127.0.0.1:0", token_file: token}
 `
 
-// startService starts flowd with an output.
+// startService starts flowd with an admin API, an http_server input, and the given output.
 func startService(t *testing.T, output string) *service {
 	t.Helper()
 	dir := t.TempDir()
@@ -59,7 +59,7 @@ func startService(t *testing.T, output string) *service {
 	return &service{process: p, admin: "http://" + at, web: web}
 }
 
-// getAdmin is an answer of the operators' interface.
+// getAdmin sends a GET request to the admin API.
 func (s *service) getAdmin(path string) (status int, body string) {
 	s.T.Helper()
 	res, err := http.Get(s.admin + path)
@@ -74,7 +74,7 @@ func (s *service) getAdmin(path string) (status int, body string) {
 	return res.StatusCode, string(text)
 }
 
-// eventually waits until the process shows something.
+// eventually waits until shows returns true. what names the condition in the failure message.
 func (s *service) eventually(what string, shows func() bool) {
 	s.T.Helper()
 	for end := time.Now().Add(deadline); !shows(); <-time.After(10 * time.Millisecond) {
@@ -85,7 +85,7 @@ func (s *service) eventually(what string, shows func() bool) {
 	}
 }
 
-// post sends a body to the input and counts its answer, when that arrives.
+// post sends a body to the input in the background, and stores the status of the response in the result.
 func (s *service) post(wg *sync.WaitGroup, body string) *int {
 	status := new(int)
 	req, err := http.NewRequestWithContext(s.T.Context(), http.MethodPost, s.web, strings.NewReader(body))
@@ -112,24 +112,24 @@ func (s *service) post(wg *sync.WaitGroup, body string) *int {
 	return status
 }
 
-// waitUntilAccepted waits until the process has accepted the connections of all posts. Those
-// that still wait for that when the listener closes are reset.
+// waitUntilAccepted waits until the process has accepted the connections of all posts. Other
+// connections would be reset when the listener closes.
 func (s *service) waitUntilAccepted() {
 	s.T.Helper()
 	s.connecting.Wait()
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(s.web + "nowhere") // is accepted after them
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(s.web + "nowhere") // accepted after the others
 	if err != nil {
 		s.T.Fatal(err)
 	}
 	_ = res.Body.Close()
 }
 
-// memory is a figure of /proc, in MiB.
+// memory returns a field of /proc/PID/status, in MiB.
 func (s *service) memory(name string) int {
 	s.T.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
 	if err != nil {
-		s.T.Skip("there is no /proc to read the memory from")
+		s.T.Skip("without /proc, the memory of a process can't be read")
 	}
 	_, rest, _ := strings.Cut(string(text), name+":")
 	n, err := strconv.Atoi(strings.Fields(rest + " 0 ")[0])
@@ -139,8 +139,8 @@ func (s *service) memory(name string) int {
 	return n >> 10
 }
 
-// failingIndicators are those of a health answer that fails, each once. All say what a
-// person needs to know.
+// failingIndicators returns the indicators that fail in a health response, as INDICATOR
+// COMPONENT. Each of them must have an impact, a cause and an action.
 func (s *service) failingIndicators(path string) []string {
 	s.T.Helper()
 	status, body := s.getAdmin(path)
@@ -155,14 +155,14 @@ func (s *service) failingIndicators(path string) []string {
 	red := map[string]bool{}
 	for _, c := range h.Checks {
 		if c.Impact == "" || c.Cause == "" || c.Action == "" {
-			s.T.Errorf("%s: %+v does not say all", path, c)
+			s.T.Errorf("%s: %+v lacks an impact, a cause or an action", path, c)
 		}
 		red[strings.TrimSpace(c.Indicator+" "+c.Component)] = true
 	}
 	return slices.Sorted(maps.Keys(red))
 }
 
-// silentServer accepts connections and never answers.
+// silentServer starts a server that accepts connections and never answers.
 func silentServer(t *testing.T) (url string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -185,13 +185,13 @@ func silentServer(t *testing.T) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-// TestMessagesOfAFailingOutputAreReturned floods pipelines whose output is of no use, with far
-// more than they may hold, and then stops them.
+// TestMessagesOfAFailingOutputAreReturned sends far more messages than may be in flight to a
+// pipeline whose output fails, and then stops it.
 func TestMessagesOfAFailingOutputAreReturned(t *testing.T) {
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
-	t.Cleanup(refusing.Close) // when the parallel tests are over
+	t.Cleanup(refusing.Close) // after the parallel subtests
 	tests := []struct {
 		name, output string
 		live, ready  []string
@@ -213,23 +213,23 @@ func TestMessagesOfAFailingOutputAreReturned(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := startService(t, tt.output)
-			s.eventually("live and ready are green while it is idle",
+			s.eventually("/live and /ready succeed while idle",
 				func() bool { return s.failingIndicators("/live") == nil && s.failingIndicators("/ready") == nil })
 			var posts sync.WaitGroup
 			var answers []*int
-			body := `{"pipe":"pipe","pad":"` + strings.Repeat("x", 200<<10) + `"}` // so much net/http reads before it refuses a body
+			body := `{"pipe":"pipe","pad":"` + strings.Repeat("x", 200<<10) + `"}` // net/http reads so much before it rejects a body
 			for range 800 {                                                        // 160 MiB, of which 4 may be in flight
 				answers = append(answers, s.post(&posts, body))
 			}
-			s.eventually("ready is red as it should be",
+			s.eventually("/ready has the expected indicators",
 				func() bool { return slices.Equal(s.failingIndicators("/ready"), tt.ready) })
-			s.eventually("live is as it should be", func() bool { return slices.Equal(s.failingIndicators("/live"), tt.live) })
-			// Reading stops when no output works, or the credits are used.
+			s.eventually("/live has the expected indicators", func() bool { return slices.Equal(s.failingIndicators("/live"), tt.live) })
+			// Reading stops when no output works, or when all credits are in use.
 			if held := s.gauge("flowd_credit_bytes"); held == 0 || held > 8<<20 {
-				t.Errorf("%v bytes are under way, and 4 MiB may be, and one read more", held)
+				t.Errorf("%v bytes are in flight, want at most 4 MiB and one more read", held)
 			}
 			if mib := s.memory("VmHWM"); mib > 250 {
-				t.Errorf("%d MiB of memory were used", mib)
+				t.Errorf("used %d MiB of memory, want at most 250", mib)
 			}
 			s.waitUntilAccepted()
 			s.Signal(syscall.SIGTERM)
@@ -237,24 +237,24 @@ func TestMessagesOfAFailingOutputAreReturned(t *testing.T) {
 			posts.Wait()
 			for _, status := range answers {
 				if *status != http.StatusServiceUnavailable {
-					t.Errorf("a request was answered %d, want 503", *status)
+					t.Errorf("a request got %d, want 503", *status)
 				}
 			}
 			r.Want(t, 3, "draining")
 			if counts := regexp.MustCompile(`p: (\d+) received: (\d+) returned`).FindStringSubmatch(r.Stderr); counts == nil ||
 				counts[1] != counts[2] {
-				t.Errorf("not all is returned:\n%s", r.Stderr)
+				t.Errorf("not all messages were returned:\n%s", r.Stderr)
 			}
 		})
 	}
 }
 
-// gauge is a metric of the pipeline.
+// gauge returns the value of a gauge.
 func (s *service) gauge(name string) float64 {
 	s.T.Helper()
 	f := s.metricFamilies()[name]
 	if f == nil {
-		s.T.Fatalf("there is no metric %s", name)
+		s.T.Fatalf("metric %s does not exist", name)
 	}
 	return f.GetMetric()[0].GetGauge().GetValue()
 }
@@ -270,8 +270,8 @@ func (s *service) metricFamilies() map[string]*dto.MetricFamily {
 	return all
 }
 
-// TestMetricsOfAPipeline scrapes a pipeline at work: what there must be is there,
-// and what messages hold is nowhere.
+// TestMetricsOfAPipeline scrapes a running pipeline. All metrics must exist, and no label may
+// contain data of messages.
 func TestMetricsOfAPipeline(t *testing.T) {
 	s := startService(t, `{stdout: {}}`)
 	var posts sync.WaitGroup
@@ -279,7 +279,7 @@ func TestMetricsOfAPipeline(t *testing.T) {
 		if status := s.post(&posts, fmt.Sprintf(`{"k":%q,"n":%d}`, k, i)); k != "" {
 			posts.Wait()
 			if *status != 200 {
-				t.Fatalf("answered %d", *status)
+				t.Fatalf("got status %d", *status)
 			}
 		}
 	}
@@ -297,11 +297,11 @@ func TestMetricsOfAPipeline(t *testing.T) {
 	} {
 		for name := range strings.FieldsSeq(names) {
 			if f := all["flowd_"+name]; f == nil || len(f.GetMetric()) == 0 {
-				t.Errorf("%s: there is no flowd_%s", what, name)
+				t.Errorf("%s: metric flowd_%s does not exist", what, name)
 			}
 		}
 	}
-	// Names of the configuration; everything else is from flowd's own lists.
+	// Labels with names from the configuration. All other values are from flowd's own lists.
 	named := map[string][]string{
 		"pipeline": {"p"}, "input": {"web"}, "output": {"out"}, "batcher": {"all"}, "step": {"check"},
 		"place": {"processors"}, "limit": nil, "name": {"web", "out"},
@@ -311,7 +311,7 @@ func TestMetricsOfAPipeline(t *testing.T) {
 			for _, l := range m.GetLabel() {
 				if names, ok := named[l.GetName()]; ok && !slices.Contains(names, l.GetValue()) ||
 					strings.Contains(l.GetValue(), "secretive") {
-					t.Errorf("%s has the label %s=%q, which is no name of the configuration", name, l.GetName(),
+					t.Errorf("%s has the label %s=%q, which is not a name in the configuration", name, l.GetName(),
 						l.GetValue())
 				}
 			}
@@ -321,7 +321,7 @@ func TestMetricsOfAPipeline(t *testing.T) {
 	s.Wait().Want(t, 0, "3 received: 2 delivered, 1 filtered")
 }
 
-// TestHeapProfile: the profile of a real process has samples, and only those who have the token see it.
+// TestHeapProfile: the heap profile has samples, and requires the token.
 func TestHeapProfile(t *testing.T) {
 	t.Parallel()
 	s := startService(t, `{stdout: {}}`)
@@ -334,7 +334,7 @@ func TestHeapProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status, _ := s.getAdmin("/debug/pprof/heap"); status != http.StatusUnauthorized {
-		t.Errorf("answered %d without the token, want 401", status)
+		t.Errorf("got %d without the token, want 401", status)
 	}
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	res, err := http.DefaultClient.Do(req)
@@ -344,6 +344,6 @@ func TestHeapProfile(t *testing.T) {
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err != nil || !regexp.MustCompile(`^heap profile: \d+: \d+ \[[1-9]\d*: [1-9]`).Match(text) {
-		t.Errorf("answered %d, %v: %.300s", res.StatusCode, err, text)
+		t.Errorf("got %d without a profile (error %v): %.300s", res.StatusCode, err, text)
 	}
 }

@@ -28,16 +28,15 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/npm"
 )
 
-// emulator is a service that speaks the real protocol, shared by the tests of this
-// file: FLOWD_TEST_SQS where that is set, else fauxqs, which npm installs into the
-// user's cache once.
+// emulator is an SQS and SNS emulator that all tests share: the one in FLOWD_TEST_SQS, or
+// fauxqs, which npm installs into the user's cache once.
 type emulator struct {
 	url string
 	sqs *sqs.Client
 	sns *sns.Client
 }
 
-// stopEmulator ends what startEmulator has begun.
+// stopEmulator stops what startEmulator has started.
 var stopEmulator = func() {}
 
 var startEmulator = sync.OnceValues(func() (*emulator, error) {
@@ -59,8 +58,8 @@ var startEmulator = sync.OnceValues(func() (*emulator, error) {
 	return &emulator{address, sqs.NewFromConfig(cfg), sns.NewFromConfig(cfg)}, nil
 })
 
-// readOnly is a network that hides the WriteTo of bodies: with it, Amazon's client on a busy machine gives a connection
-// up amid the answer, and the messages that it then does not get are hidden for half a minute.
+// readOnly is a transport that hides the WriteTo of bodies. With WriteTo, Amazon's client on a busy machine may drop a
+// connection during the response, and the lost messages stay hidden for half a minute.
 type readOnly struct{ *http.Transport }
 
 func (n readOnly) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -72,7 +71,7 @@ func (n readOnly) RoundTrip(req *http.Request) (*http.Response, error) {
 	return n.Transport.RoundTrip(req)
 }
 
-// withSQS is the emulator, or skips the test and says why.
+// withSQS returns the emulator, or skips the test.
 func withSQS(t *testing.T) *emulator {
 	t.Helper()
 	e, err := startEmulator()
@@ -89,7 +88,7 @@ func withSQS(t *testing.T) *emulator {
 	return e
 }
 
-// installFauxqs is a directory with fauxqs in the version that this Node runs.
+// installFauxqs returns a directory with a version of fauxqs that runs with the installed Node.
 func installFauxqs() (dir string, err error) {
 	major, err := npm.Node()
 	version := "2.4.1"
@@ -97,14 +96,14 @@ func installFauxqs() (dir string, err error) {
 	case err != nil:
 		return "", err
 	case major < 20:
-		return "", fmt.Errorf("node is of version %d", major)
+		return "", fmt.Errorf("the version of node is %d", major)
 	case major < 23:
 		version = "1.9.2"
 	}
 	return npm.Install("fauxqs@" + version)
 }
 
-// program serves until its standard input ends, which it does with the test binary.
+// program runs fauxqs until stdin ends, at the latest when the test binary exits.
 const program = `
 import { startFauxqs } from 'fauxqs';
 const s = await startFauxqs({ port: 0, logger: false });
@@ -119,7 +118,7 @@ func launchFauxqs(dir string) (address string, err error) {
 	if err != nil {
 		return "", err
 	}
-	stdin, err := node.StdinPipe() // stays open as long as the tests run
+	stdin, err := node.StdinPipe() // open as long as the tests run
 	if err != nil {
 		return "", err
 	}
@@ -146,7 +145,7 @@ func launchFauxqs(dir string) (address string, err error) {
 	}
 }
 
-// queue makes a queue with a unique name.
+// queue creates a queue.
 func (e *emulator) queue(t *testing.T, name string, attributes map[string]string) (url string) {
 	t.Helper()
 	if strings.HasSuffix(name, ".fifo") {
@@ -164,7 +163,7 @@ func (e *emulator) queue(t *testing.T, name string, attributes map[string]string
 	return *out.QueueUrl
 }
 
-// send sends bodies, those such as "a:1" in group a where the queue is FIFO.
+// send sends bodies. In a FIFO queue, a body such as "a:1" goes to group a.
 func (e *emulator) send(t *testing.T, url string, bodies ...string) {
 	t.Helper()
 	for n := range slices.Chunk(bodies, 10) {
@@ -183,7 +182,7 @@ func (e *emulator) send(t *testing.T, url string, bodies ...string) {
 	}
 }
 
-// counts is how many messages of a queue are visible, and how many hidden.
+// counts returns how many messages of a queue are visible and hidden.
 func (e *emulator) counts(t *testing.T, url string) (visible, hidden int) {
 	t.Helper()
 	out, err := e.sqs.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &url,
@@ -200,7 +199,7 @@ func (e *emulator) counts(t *testing.T, url string) (visible, hidden int) {
 	return visible, hidden
 }
 
-// wantCounts checks them.
+// wantCounts checks the result of counts.
 func (e *emulator) wantCounts(t *testing.T, url string, visible, hidden int) {
 	t.Helper()
 	if a, b := e.counts(t, url); a != visible || b != hidden {
@@ -208,7 +207,7 @@ func (e *emulator) wantCounts(t *testing.T, url string, visible, hidden int) {
 	}
 }
 
-// receive receives what is there, once.
+// receive receives up to 10 messages, with one call.
 func (e *emulator) receive(t *testing.T, url string) []types.Message {
 	t.Helper()
 	out, err := e.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
@@ -394,7 +393,7 @@ engine: {order_by: 'meta("message_group_id")'}
 			}
 		}
 		if len(all) == 0 {
-			t.Fatalf("only %d of %d came", n, len(bodies))
+			t.Fatalf("%d of %d messages arrived", n, len(bodies))
 		}
 	}
 	p.Signal(syscall.SIGTERM)
@@ -431,10 +430,10 @@ func TestSQSExample(t *testing.T) {
 	p.Wait().Want(t, 0, "3 received")
 	if len(review) != 1 || !strings.Contains(*review[0].Body, `"id":2`) ||
 		review[0].Attributes["MessageGroupId"] != "7" {
-		t.Errorf("reviews: %v", review)
+		t.Errorf("the queue reviews.fifo has %v, want order 2", review)
 	}
 	if len(bad) != 1 || !strings.Contains(*bad[0].Body, `"x"`) {
-		t.Errorf("refused: %v", bad)
+		t.Errorf("the queue orders-refused has %v, want order 3", bad)
 	}
 	e.wantCounts(t, orders, 0, 0)
 }
