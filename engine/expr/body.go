@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Body is an expression for what is sent or made: its text as it is, anything else as JSON.
-// As a config field it refuses a template, and says what to write.
+// Body is an expression for a payload: text as it is, anything else as JSON. As a config field it refuses a template, and says
+// which expression to write instead.
 type Body struct{ Expr }
 
 var _ schema.Unmarshaler = (*Body)(nil)
@@ -36,7 +36,7 @@ func (b *Body) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	b.p = decode(d, n)
 }
 
-// AppendBody is that of Expr, for what the document can give: see [Expr.Fits].
+// AppendBody is that of Expr. It also fails if the document does not fit: see [Expr.Fits].
 func (b *Body) AppendBody(dst []byte, s Source) ([]byte, error) {
 	if err := b.Fits(s); err != nil {
 		return dst, err
@@ -44,7 +44,7 @@ func (b *Body) AppendBody(dst []byte, s Source) ([]byte, error) {
 	return b.Expr.AppendBody(dst, s)
 }
 
-// untemplated is the remedy for a template: the expression that gives the same.
+// untemplated is the remedy for a template: the expression that gives the same text.
 func untemplated(text string, scopes []string) string {
 	t, errs := lang.ParseTemplate([]schema.Piece{{Text: text}}, &codetext.Origin{Text: text}, scopes)
 	if len(errs) > 0 {
@@ -66,7 +66,7 @@ func compiles(code string, scopes []string) bool {
 
 var plainWords = memo.Regexp(`^(?:<.*>|[\pL\pN][\pL\pN\s.,!?:;'’-]*)$`)
 
-// prose says whether text is not an expression but words.
+// prose says whether text is plain words, not an expression.
 func prose(text string, scopes []string) bool {
 	text = strings.TrimSpace(text)
 	if compiles(text, scopes) || !plainWords().MatchString(text) {

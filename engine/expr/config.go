@@ -17,8 +17,8 @@ func init() {
 	schema.AddCode(problemCode, "An expression or template does not compile, or YAML changed it before it was read.")
 }
 
-// UnmarshalConfig compiles the expression of a configuration. The field's tag
-// scope:"a,b" says which scoped functions it may call.
+// UnmarshalConfig compiles the expression of a configuration. The tag scope:"a,b" of the field names the scopes whose functions
+// it may call.
 func (e *Expr) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if e.p = decode(d, n); e.p == nil {
 		return
@@ -29,7 +29,7 @@ func (e *Expr) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// UnmarshalConfig is that of Expr, for what may also be bytes.
+// UnmarshalConfig is that of Expr, but the value may also be bytes.
 func (v *Value) UnmarshalConfig(d *schema.Decoder, n *schema.Node) { v.p = decode(d, n) }
 
 // UnmarshalConfig is that of Expr, for a condition.
@@ -43,8 +43,7 @@ func (c *Cond) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// decode compiles a node's text. It gives nil when the field is left out, or
-// wrong, which has been reported then.
+// decode compiles the text of a node. It is nil if the text is wrong, which it reports.
 func decode(d *schema.Decoder, n *schema.Node) *lang.Program {
 	if t := trapOf(n); t != nil {
 		at := n.At(0)
@@ -56,7 +55,7 @@ func decode(d *schema.Decoder, n *schema.Node) *lang.Program {
 	}
 	shown, pieces, resolved := codeOf(d, n, false)
 	if !resolved {
-		return nil // reported; its value would only bring more complaints
+		return nil // which has been reported: compiling the text would only bring more errors
 	}
 	coder := &codetext.Coder{}
 	for _, p := range pieces {
@@ -84,8 +83,8 @@ func decode(d *schema.Decoder, n *schema.Node) *lang.Program {
 	return p
 }
 
-// UnmarshalConfig compiles the template of a configuration. The field's tag
-// scope:"a,b" says which scoped functions its expressions may call.
+// UnmarshalConfig compiles the template of a configuration. The tag scope:"a,b" of the field names the scopes whose functions its
+// expressions may call.
 func (t *Template) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	*t = Template{}
 	switch n.Kind {
@@ -124,7 +123,7 @@ func (t *Template) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	t.t = compiled
 }
 
-// noteCalls adds a program's calls to those of its decoder.
+// noteCalls adds the calls in a program to the shared Calls of a decoder.
 func noteCalls(d *schema.Decoder, p *lang.Program) {
 	all := schema.Shared[Calls](d)
 	*all = append(*all, p.Calls()...)
@@ -138,7 +137,7 @@ func scopesOf(d *schema.Decoder) []string {
 	return strings.Split(tag, ",")
 }
 
-// report reports an error with a caret under its spot in the file.
+// report reports an error, with a caret at its place in the file.
 func report(d *schema.Decoder, n *schema.Node, err error, warning bool) {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -149,8 +148,7 @@ func report(d *schema.Decoder, n *schema.Node, err error, warning bool) {
 		Caret: at})
 }
 
-// DescribeConfig is how docs and JSON Schema see the field: any scalar, since
-// YAML may take an expression for a number.
+// DescribeConfig is the type of the field in docs and JSON Schema: any scalar, since YAML takes some expressions for numbers.
 func (Expr) DescribeConfig() *schema.Type { return schema.AnyOf("expression", "", 0.0, false) }
 
 // DescribeConfig is like that of Expr.

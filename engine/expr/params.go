@@ -8,9 +8,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// inForce is a scalar's text and pieces with parameters in their places: those that are code
-// as code, whole and by themselves, the others as they read. Complaints show the text, and
-// point into the file all the same. A text without parameters is as it was.
+// inForce is the text and the pieces of a scalar with the values of ${param.…} in their places. A parameter that is code becomes
+// an operand of its own, another one a literal. Errors show this text, and still point into the file.
 func inForce(n *schema.Node, pieces []schema.Piece, template bool) (*schema.Node, []schema.Piece, error) {
 	s := splicer{source: n, template: template, alone: len(pieces) == 1}
 	for _, p := range pieces {
@@ -31,18 +30,18 @@ func inForce(n *schema.Node, pieces []schema.Piece, template bool) (*schema.Node
 	return &shown, s.pieces, nil
 }
 
-// splicer puts parameters into their places.
+// splicer puts the values of parameters into their places.
 type splicer struct {
 	source   *schema.Node
-	template bool // code is in $( ) only
-	params   bool // there are some
+	template bool // only what is in $( ) is code
+	params   bool // there are parameters
 	alone    bool // the text is one placeholder and nothing else
 
 	text   []byte
 	pieces []schema.Piece
-	spots  []codetext.Run // where text is from; code is an offset in it
+	spots  []codetext.Run // where text is from; Run.Code is an offset in text
 	scan   codetext.Scanner
-	inCode bool // of a template
+	inCode bool // within $( ) of a template
 }
 
 // place is where a byte of the text is in the file.
@@ -51,7 +50,7 @@ func (s *splicer) place(i int) schema.Pos {
 	return s.source.At(o.At(i))
 }
 
-// add adds a piece; then says whether what follows would run into it.
+// add adds a piece. then says whether the following piece would form one word with it.
 func (s *splicer) add(p schema.Piece, then bool) error {
 	s.spots = append(s.spots, codetext.Run{Code: len(s.text), Text: p.Offset, Value: p.Placeholder})
 	code := s.inCode || !s.template
@@ -79,7 +78,7 @@ func (s *splicer) add(p schema.Piece, then bool) error {
 	return nil
 }
 
-// code adds a parameter that is code: it has been compiled alone, and stands for itself.
+// code adds a parameter that is code. It was compiled by itself, so it must not mix with the code around it.
 func (s *splicer) code(p schema.Piece, then, alone bool) {
 	if !p.CodeOnly { // a path
 		if ends(s.text) {
@@ -97,7 +96,7 @@ func (s *splicer) code(p schema.Piece, then, alone bool) {
 	}
 	for i, part := range p.Code {
 		switch {
-		case len(s.text) > lang.MaxSource: // which is refused
+		case len(s.text) > lang.MaxSource: // too long, which is reported later
 			return
 		case !part.Placeholder:
 			s.literal(part.Text)
@@ -112,7 +111,7 @@ func (s *splicer) code(p schema.Piece, then, alone bool) {
 			s.put(part, part.Source)
 		}
 	}
-	if !alone && strings.Contains(p.Text, "//") { // its comment ends there
+	if !alone && strings.Contains(p.Text, "//") { // a comment in it must end there
 		s.literal("\n")
 		s.scan.Next('\n')
 	}
@@ -126,7 +125,7 @@ func (s *splicer) put(p schema.Piece, shown string) {
 	s.text = append(s.text, shown...)
 }
 
-// reads is how a value reads where it is put.
+// reads is the text of a value in its place.
 func (s *splicer) reads(p schema.Piece, code bool) string {
 	switch {
 	case p.Secret:
@@ -158,7 +157,7 @@ func (s *splicer) follow(text string) {
 	}
 }
 
-// ends says whether code ends with a word or a value, into which what follows would run.
+// ends says whether code ends with a word or a value, which would form one word with a following one.
 func ends(code []byte) bool {
 	if len(code) == 0 {
 		return false
@@ -177,11 +176,11 @@ func begins(code string) bool {
 		c == '"' || c == '\'' || c == '`'
 }
 
-// codeOf is a field's text as it is in force, with its pieces; ok is false when something in
-// it can't be resolved or has no place there, which is reported.
+// codeOf is the text of a field and its pieces, with the values of parameters in their places. ok is false if a placeholder can't
+// be resolved or must not be there, which is reported.
 func codeOf(d *schema.Decoder, n *schema.Node, template bool) (*schema.Node, []schema.Piece, bool) {
 	if n.Kind == schema.ListNode || n.Kind == schema.MapNode {
-		d.Text(n) // complains
+		d.Text(n) // which reports the mistake
 		return n, nil, false
 	}
 	pieces, ok := d.Code(n)
@@ -199,7 +198,7 @@ func codeOf(d *schema.Decoder, n *schema.Node, template bool) (*schema.Node, []s
 	return shown, pieces, true
 }
 
-// originOf is the origin of code that was read from n and is shown as another.
+// originOf is the origin of code that was read from n. Errors show it as another node.
 func originOf(d *schema.Decoder, n, shown *schema.Node, runs []codetext.Run) *codetext.Origin {
 	o := &codetext.Origin{Text: shown.Text, Place: d.Place(n), Decoder: d, Runs: runs}
 	o.Place.Node = shown

@@ -9,11 +9,11 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// trap is an expression that YAML read as something else.
+// trap says that YAML read an expression as something else.
 type trap struct{ problem, remedy string }
 
-// trapOf finds what YAML made of an expression before it was read. Only in a list or mapping
-// can a value be left empty: a field left empty is as if it was not there.
+// trapOf finds expressions that YAML read as something else. A value can be empty only in a list or mapping: an empty field counts
+// as left out.
 func trapOf(n *schema.Node) *trap {
 	switch {
 	case n.Kind == schema.NullNode && n.Text == "":
@@ -40,7 +40,7 @@ func trapOf(n *schema.Node) *trap {
 	case n.Style != schema.SingleQuoted && n.Style != schema.DoubleQuoted:
 		return nil
 	case n.Text == "true" || n.Text == "false" || n.Text == "nil" || codetext.LastWord(n.Text) != n.Text || n.Text == "" ||
-		n.Text[0] == '$': // the last is not a field
+		n.Text[0] == '$': // a $ does not begin a field
 		return nil
 	}
 	return &trap{
@@ -49,8 +49,7 @@ func trapOf(n *schema.Node) *trap {
 	}
 }
 
-// warnTail warns of a comment that looks like a part of the value: people put a blank after
-// the # of a comment.
+// warnTail warns of a comment that may be meant as a part of the value: it has no blank after its #.
 func warnTail(d *schema.Decoder, n *schema.Node) {
 	if n.Style != schema.Plain || len(n.Tail) < 2 || strings.ContainsAny(n.Tail[1:2], " \t#") {
 		return
@@ -62,7 +61,7 @@ func warnTail(d *schema.Decoder, n *schema.Node) {
 	})
 }
 
-// flow writes a list or mapping as it may have been meant: an expression.
+// flow is a list or mapping as the expression that may have been meant.
 func flow(n *schema.Node, depth int) string {
 	var items []string
 	for i, item := range n.Items {
@@ -90,8 +89,7 @@ func flow(n *schema.Node, depth int) string {
 	return n.Text
 }
 
-// swallowed finds a // comment that YAML, joining lines, let run over the code of the lines
-// after it.
+// swallowed finds a // comment that swallows the code on the following lines, because YAML joins the lines.
 func swallowed(n *schema.Node, code string, o *codetext.Origin) error {
 	if n.Style == schema.Literal {
 		return nil
@@ -112,8 +110,7 @@ func swallowed(n *schema.Node, code string, o *codetext.Origin) error {
 	return nil
 }
 
-// tailed adds to the error of code that ends too early that YAML cut it off at
-// a blank and a #.
+// tailed adds a hint to the error of code that ends too early: YAML may have cut it off at a blank and a #.
 func tailed(n *schema.Node, err error) error {
 	e, ok := err.(*Error)
 	if !ok || n.Tail == "" || n.Style != schema.Plain || !early(e) {
@@ -126,8 +123,7 @@ func tailed(n *schema.Node, err error) error {
 	return &cut
 }
 
-// early says that an error is at the end of the code, or at a bracket, quote or $( that
-// nothing closes: what a cut can cause.
+// early says whether a cut can be the cause of an error: it is at the end of the code, or at an open bracket, quote or $(.
 func early(e *Error) bool {
 	return e.Offset >= len(strings.TrimRight(e.Expr, " \t")) ||
 		strings.Contains(e.Msg, "clos") || strings.Contains(e.Msg, "has no )")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// isoUnits are the designators of ISO 8601, those of the time with a T before them. Years and months have no fixed
-// length; a day has 24 hours here.
+// isoUnits are the units of ISO 8601. Those with a T are units of the time of day. Years and months are left out, as their lengths
+// differ; a day has 24 hours here.
 var isoUnits = []struct {
 	name   string
 	length time.Duration
@@ -29,7 +29,7 @@ func ParseDuration(text string) (time.Duration, bool) {
 	return isoDuration(unsigned[1:], text[0] == '-')
 }
 
-// isoDuration reads what is behind the P. Each unit may come once, in order, and the last may have a fraction.
+// isoDuration reads what follows the P. Each unit may come once, in order, and the last may have a fraction.
 func isoDuration(text string, negative bool) (sum time.Duration, ok bool) {
 	clock, fraction := "", false
 	units := isoUnits
@@ -65,7 +65,7 @@ func isoDuration(text string, negative bool) (sum time.Duration, ok bool) {
 	return sum, ok
 }
 
-// decimalUnits is a decimal number of units; fraction says whether it has one.
+// decimalUnits is the duration of a decimal number of units. fraction says whether the number has a fraction.
 func decimalUnits(number string, unit time.Duration) (d time.Duration, fraction, ok bool) {
 	whole, rest, fraction := strings.Cut(strings.Replace(number, ",", ".", 1), ".")
 	n, err := strconv.ParseInt(whole, 10, 64)
@@ -116,7 +116,7 @@ func FormatDuration(d time.Duration) string {
 	}
 	b = strconv.AppendUint(b, left/second, 10)
 	if nano := left % second; nano != 0 {
-		digits := strconv.AppendUint(nil, second+nano, 10)[1:] // with its zeros
+		digits := strconv.AppendUint(nil, second+nano, 10)[1:] // with leading zeros
 		b = append(append(b, '.'), strings.TrimRight(string(digits), "0")...)
 	}
 	return string(append(b, 'S'))

@@ -49,7 +49,7 @@ func compileGo(text string) (l *Layout, wrong string) {
 		return b.Format(text) != written
 	}
 	l = &Layout{text: text, offset: differs(2001, 7200, "AAA"), name: differs(2001, 3600, "BBB")}
-	if !differs(2007, 3600, "AAA") { // whose days of the week are those of 2001
+	if !differs(2007, 3600, "AAA") { // a year with the same days of the week as 2001
 		l.unfit, l.help = noYear("2006")
 	}
 	return l, ""
@@ -71,7 +71,7 @@ func (l *Layout) Append(dst []byte, t time.Time) []byte {
 	return appendStrftime(dst, l.pieces, t)
 }
 
-// Parse reads a time, of a zone if its text tells no other; why says what is wrong with it.
+// Parse reads a time. It is in a zone if the text does not tell another one. why says what is wrong with the text, or is "".
 func (l *Layout) Parse(text string, in *time.Location) (t time.Time, why string) {
 	switch {
 	case len(text) > MaxLayout:
@@ -92,8 +92,8 @@ func (l *Layout) Parse(text string, in *time.Location) (t time.Time, why string)
 	return fromWall(t, in), ""
 }
 
-// UnknownAbbreviation is why t is wrong if its text names the zone by an abbreviation that the zone in does not have: package
-// time makes one up then, with the clock of UTC.
+// UnknownAbbreviation is why t is wrong if its text has an abbreviation of a zone that the zone in does not use, else "". Package
+// time takes such an abbreviation for UTC.
 func UnknownAbbreviation(t time.Time, in *time.Location) string {
 	name, offset := t.Zone()
 	if t.Location() == in || t.Location() == time.UTC || offset != 0 || name == "GMT" {
@@ -102,7 +102,7 @@ func UnknownAbbreviation(t time.Time, in *time.Location) string {
 	return fmt.Sprintf("%s does not use the abbreviation %s", in, name)
 }
 
-// wrongTime is what package time has to say about a text, without that text.
+// wrongTime is an error of package time in the words of this package, which do not show the text.
 func wrongTime(err error, text string) string {
 	bad, ok := errors.AsType[*time.ParseError](err)
 	switch {

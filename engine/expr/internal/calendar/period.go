@@ -48,8 +48,8 @@ func (p Period) Floor(t time.Time) time.Time {
 	return fromWall(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), t.Location())
 }
 
-// floorClock is when clocks showed wall, the beginning of the hour or minute that t is in. Of two such hours it is that
-// of t; where clocks skipped the beginning, it is the first moment after that.
+// floorClock is when clocks showed wall, the beginning of the hour or minute that t is in. If they showed it twice, it is the time
+// with the offset of t. If they skipped it, it is the first moment after that.
 func floorClock(t, wall time.Time) time.Time {
 	same := wall.Add(-time.Duration(offsetOf(t)) * time.Second).In(t.Location())
 	if offsetOf(same) == offsetOf(t) {
@@ -87,7 +87,7 @@ func (p Period) ceiling(start time.Time) time.Time {
 	return fromWall(time.Date(year+years, month+time.Month(months), day+days, 0, 0, 0, 0, time.UTC), start.Location())
 }
 
-// afterClock is ceiling for hours and minutes. One in which clocks are set back or forward by less is longer or shorter.
+// afterClock is ceiling for hours and minutes. They are longer or shorter if clocks are set back or forward within them.
 func (p Period) afterClock(start time.Time, length time.Duration) time.Time {
 	next := start.Add(length)
 	if begun := p.Floor(next); begun.After(start) {
@@ -123,7 +123,7 @@ func AddDate(t time.Time, years, months, days int) (moved time.Time, ok bool) {
 	day = min(day, daysIn(first.Year(), int(first.Month())))
 	moved = first.AddDate(0, 0, day-1+days).Add(wall.Sub(time.Date(year, month, wall.Day(), 0, 0, 0, 0, time.UTC)))
 	same := moved.Add(-time.Duration(offsetOf(t)) * time.Second).In(t.Location())
-	if offsetOf(same) == offsetOf(t) { // of two hours with the same number, that of t
+	if offsetOf(same) == offsetOf(t) { // if clocks show this hour twice, the one with the offset of t
 		return same, true
 	}
 	return fromWall(moved, t.Location()), true

@@ -22,7 +22,7 @@ type civil struct {
 	year, month, day, hour, minute, second, nano int
 }
 
-// wall is a civil time as one in UTC; why says what is wrong with it.
+// wall is the civil time in UTC. why says what is wrong with it, or is "".
 func (c *civil) wall() (t time.Time, why string) {
 	switch {
 	case c.month < 1 || c.month > 12:
@@ -54,8 +54,9 @@ func daysIn(year, month int) int {
 	return 31
 }
 
-// ParseISO reads a time in RFC 3339, or in one of the forms of ISO 8601 near it: a blank in place of the T, no seconds,
-// no offset or one of only hours or without its colon, a fraction behind a comma, or a date alone.
+// ParseISO reads a time in RFC 3339, or in a similar form of ISO 8601: with a blank in place of the T, without seconds, without an
+// offset or with one of hours only or without a colon, with a comma before the fraction, or without a time of day. why says what
+// is wrong with the text, or is "".
 func ParseISO(text string) (t time.Time, why string) {
 	if len(text) < len(time.DateOnly) || text[4] != '-' || text[7] != '-' {
 		return t, WrittenOtherwise
@@ -94,7 +95,7 @@ func ParseISO(text string) (t time.Time, why string) {
 	return t.Add(-time.Duration(offset) * time.Second).In(fixedZone(offset)), ""
 }
 
-// two is a number of two digits within a text, or far below 0.
+// two is the number of the two digits at an index of a text, or far below 0 if there are none.
 func two(text string, at int) int {
 	a, b := text[at]-'0', text[at+1]-'0'
 	if a > 9 || b > 9 {
@@ -103,7 +104,7 @@ func two(text string, at int) int {
 	return int(a)*10 + int(b)
 }
 
-// cutFraction reads digits behind a point, as nanoseconds; more than nine are not looked at. -1 if there are none.
+// cutFraction reads the digits after a decimal point, as nanoseconds. It skips those after the ninth. It is -1 if there are none.
 func cutFraction(text string) (nano int, rest string) {
 	n := 0
 	for n < len(text) && text[n]-'0' <= 9 {

@@ -18,10 +18,10 @@ type directive struct {
 	text  string
 }
 
-// textVerb is the verb of text.
+// textVerb is the verb of a directive that is text.
 const textVerb = 0
 
-// numberVerbs are the verbs of numbers, with how these are written.
+// numberVerbs are the verbs of numbers, with their padding and width.
 var numberVerbs = [utf8.RuneSelf]directive{
 	'Y': {pad: '0', width: 4}, 'C': {pad: '0', width: 2}, 'y': {pad: '0', width: 2}, 'm': {pad: '0', width: 2},
 	'd': {pad: '0', width: 2}, 'e': {pad: ' ', width: 2}, 'j': {pad: '0', width: 3}, 'H': {pad: '0', width: 2},
@@ -34,7 +34,7 @@ var numberVerbs = [utf8.RuneSelf]directive{
 // wordVerbs are the verbs of words and offsets. The width of an offset is how many colons its verb has.
 const wordVerbs = "BbhAaPpZz"
 
-// composed are the verbs that stand for others.
+// composed are the verbs that stand for several others.
 var composed = [256]string{
 	'F': "%Y-%m-%d", 'T': "%H:%M:%S", 'R': "%H:%M", 'D': "%m/%d/%y", 'x': "%m/%d/%y", 'X': "%H:%M:%S", 'r': "%I:%M:%S %p",
 	'c': "%a %b %e %H:%M:%S %Y", '+': "%a %b %e %H:%M:%S %Z %Y", 'v': "%e-%b-%Y", 'n': "\n", 't': "\t", '%': "%",
@@ -125,7 +125,7 @@ type timePiece struct {
 
 const noFraction = 1e9
 
-// pieces are the parts of a layout as the library takes them.
+// pieces are the parts of a layout in the form that the library takes.
 func pieces(parts []directive) []timePiece {
 	all := []timePiece{{least: noFraction}}
 	for _, d := range parts {
@@ -158,7 +158,7 @@ func (d *directive) flag() string {
 	return string(rune(d.pad))
 }
 
-// unreadable is why no time can be read by these parts, and what helps.
+// unreadable is why no time can be read by these parts, or "", and what helps.
 func unreadable(parts []directive) (why, help string) {
 	has := map[byte]bool{}
 	for _, d := range parts {

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// reading is what has been read of a time.
+// reading is the parts of a time that have been read.
 type reading struct {
 	civil
-	pm                   int // of the hours of twelve: 1 is a.m., 2 p.m.
+	pm                   int // 1 is a.m., 2 is p.m., 0 is neither
 	yearDay              int
-	week, weekday        int // of ISO 8601; 0 if they are not told
+	week, weekday        int // of ISO 8601; 0 if the text does not have them
 	offset               int // in seconds
 	zone                 string
 	unix                 int64
@@ -61,7 +61,7 @@ func cutText(text, want string) (rest string, ok bool) {
 	return text, true
 }
 
-// read reads the value of a directive.
+// read reads the part of a time that a directive stands for.
 func (r *reading) read(d *directive, text string) (rest string, ok bool) {
 	switch d.verb {
 	case 'b', 'B', 'h':
@@ -97,7 +97,7 @@ var (
 	halves   = [...]string{"AM", "PM"}
 )
 
-// readNumber reads one of the numbers of a civil time.
+// readNumber reads a number of a civil time.
 func (r *reading) readNumber(d *directive, text string) (rest string, ok bool) {
 	if d.pad == ' ' || d.verb == 'd' {
 		text = strings.TrimPrefix(text, " ")
@@ -153,7 +153,7 @@ func (r *reading) readUnix(text string) (rest string, ok bool) {
 	return rest[digits:], digits > 0
 }
 
-// cutName reads one of some names, in any case, whole or its first three letters; n is which it is, from 1.
+// cutName reads one of the names, whole or its first three letters, in any case. n is its place among the names, from 1.
 func cutName(text string, names []string, n *int) (rest string, ok bool) {
 	for i, full := range names {
 		if text == "" || text[0]|0x20 != full[0]|0x20 {
@@ -169,7 +169,7 @@ func cutName(text string, names []string, n *int) (rest string, ok bool) {
 	return text, false
 }
 
-// time is the time that was read, of a zone if its text tells no other.
+// time is the time that was read. It is in a zone if the text does not tell another one.
 func (r *reading) time(in *time.Location) (t time.Time, why string) {
 	if r.before {
 		r.unix, r.nano = -r.unix, -r.nano

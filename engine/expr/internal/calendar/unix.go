@@ -25,7 +25,8 @@ func FromUnix(v any, unit time.Duration) (t time.Time, ok bool) {
 	}
 	perSecond := int(time.Second / unit)
 	t = time.Unix(int64(n/perSecond), int64(n%perSecond)*int64(unit)).Add(fraction).UTC()
-	return t, t.Year() >= 1 && t.Year() <= 9999
+	year := t.Year()
+	return t, year >= 1 && year <= 9999
 }
 
 // ToUnix is how many units t is after 1970. ok is false if 64 bits do not hold its nanoseconds.

@@ -39,7 +39,7 @@ func (c *Coder) AddPlaceholder(p schema.Piece) {
 	case c.Scan.Quote != 0:
 		c.Code = AppendEscaped(c.Code, p.Text, c.Scan.Quote)
 	default:
-		// The blanks keep it apart from what is next to it: 1${X} is not a number.
+		// The blanks keep the value apart from its neighbours: 1${X} is not one number.
 		c.Code = append(c.Code, ' ')
 		if p.Quoted {
 			c.Code = AppendQuoted(c.Code, p.Text)
@@ -52,9 +52,8 @@ func (c *Coder) AddPlaceholder(p schema.Piece) {
 
 var jsonNumber = memo.Regexp(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// Literal spells a placeholder's value as code: a number, true, false, nil, or else a text.
-// It is one word whatever is next to it: with a bare -5, "a ${X}" would be a subtraction,
-// and with (-5) a call.
+// Literal is the value of a placeholder as code: a number, true, false, nil, or else a text. It is one word, whatever precedes it:
+// after a name, -5 would be a subtraction, and (-5) a call.
 func Literal(text string) string {
 	switch text {
 	case "true", "false":
@@ -75,14 +74,13 @@ func Literal(text string) string {
 
 func Quote(text string) string { return string(AppendQuoted(nil, text)) }
 
-// AppendQuoted quotes text as JSON does, with as few escapes as possible, so that most text
-// in a document is its own key. Bytes that are not UTF-8 stay, which keeps different texts
-// different.
+// AppendQuoted quotes text as JSON does, with as few escapes as possible: the source of most texts in a document is the same. Bytes
+// that are not UTF-8 stay, so that different texts stay different.
 func AppendQuoted(dst []byte, text string) []byte {
 	return append(AppendEscaped(append(dst, '"'), text, '"'), '"')
 }
 
-// AppendEscaped escapes text for a place between quotes.
+// AppendEscaped escapes text that is put between quotes.
 func AppendEscaped(dst []byte, text string, quote byte) []byte {
 	const hex = "0123456789abcdef"
 	for i := range len(text) {

@@ -42,8 +42,8 @@ func OpenBracket(code string) int {
 	return open[len(open)-1]
 }
 
-// CallBefore is the function in whose brackets the end of code is, and where its name
-// begins; "" when there is none.
+// CallBefore is the name of the function whose call is still open at the end of code, and where the name begins. It is "" if there
+// is none.
 func CallBefore(code string) (name string, offset int) {
 	for at := OpenBracket(code); at >= 0; at = OpenBracket(code[:at]) {
 		if name = LastWord(code[:at]); code[at] == '(' && name != "" {

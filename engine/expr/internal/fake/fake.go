@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Of makes a value of a kind: text, a number, or true or false. ok is false where there is no such kind.
+// Of is a function that makes values of a kind: texts, numbers, or true and false. ok is false if there is no such kind.
 func Of(kind string) (value func(r *rand.Rand) any, ok bool) {
 	value, ok = kinds()[kind]
 	return value, ok
@@ -23,7 +23,7 @@ func Of(kind string) (value func(r *rand.Rand) any, ok bool) {
 // Kinds are all kinds, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds())) }
 
-// kinds are made when they are first asked for.
+// kinds is made on its first use.
 var kinds = sync.OnceValue(func() map[string]func(r *rand.Rand) any {
 	return map[string]func(r *rand.Rand) any{
 		"name":          func(r *rand.Rand) any { return firstNames.one(r) + " " + lastNames.one(r) },
@@ -116,7 +116,7 @@ func paragraph(r *rand.Rand) string {
 	return strings.Join(all, " ")
 }
 
-// digits is the form with a digit for each #.
+// digits is a form with a digit in place of each #.
 func digits(r *rand.Rand, form string) string {
 	text := []byte(form)
 	for i := range text {
@@ -144,18 +144,18 @@ func password(r *rand.Rand) string {
 	return string(text)
 }
 
-// mac is one of those that their owners give themselves.
+// mac is a locally administered address.
 func mac(r *rand.Rand) string {
 	return fmt.Sprintf("02:%02x:%02x:%02x:%02x:%02x", r.IntN(256), r.IntN(256), r.IntN(256), r.IntN(256), r.IntN(256))
 }
 
-// moment is a time of the years 2020 to 2025: the present one would not repeat.
+// moment is a time in the years 2020 to 2025. It must repeat with the same seed, so it does not depend on the clock.
 func moment(r *rand.Rand) time.Time {
 	from := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 	return from.Add(time.Duration(r.IntN(6*365*24*3600)) * time.Second)
 }
 
-// card is the number of a card in the form of Visa's, with a check digit that is right.
+// card is a number in the form of Visa's cards, with a valid check digit.
 func card(r *rand.Rand) string {
 	text := digits(r, "4##############")
 	sum := 0
@@ -171,7 +171,7 @@ func card(r *rand.Rand) string {
 	return text + strconv.Itoa((10-sum%10)%10)
 }
 
-// iban is a German one, whose check digits are right.
+// iban is a German IBAN with valid check digits.
 func iban(r *rand.Rand) string {
 	account := digits(r, "##################")
 	rest := 0

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Kinds that can be equal; other pairs are an error, never silently unequal.
+// EqualTypes are the kinds that can be compared with ==. To compare others is an error: they are never silently unequal.
 var EqualTypes = Operands{
 	{Nil, Any, Bool}, {Any, Nil, Bool},
 	{Number, Number, Bool}, {Text | Bytes, Text | Bytes, Bool}, {Bool, Bool, Bool},
@@ -15,12 +15,12 @@ var EqualTypes = Operands{
 	{Time, Time, Bool}, {Duration, Duration, Bool}, {Zone, Zone, Bool},
 }
 
-// Kinds that have an order.
+// OrderTypes are the kinds that have an order.
 var OrderTypes = Operands{
 	{Number, Number, Bool}, {Text, Text, Bool}, {Time, Time, Bool}, {Duration, Duration, Bool},
 }
 
-// Order compares two values that have an order; ok is false for all others.
+// Order compares two values. ok is false if they have no order.
 func Order(a, b any) (c int, ok bool) {
 	switch a := a.(type) {
 	case string:
@@ -46,8 +46,8 @@ func Order(a, b any) (c int, ok bool) {
 // MaxDepth is how deep a value may nest, as in documents.
 const MaxDepth = 512
 
-// Equal compares two values; ok is false when their kinds can't be compared.
-// Inside lists and objects, values of different kinds are merely unequal.
+// Equal compares two values. ok is false if their kinds can't be compared. Inside lists and objects, values of different kinds are
+// just unequal.
 func Equal(a, b any) (eq, ok bool) {
 	if a == nil || b == nil {
 		return a == nil && b == nil, true
@@ -92,13 +92,13 @@ func DeepEqual(a, b any, depth int) bool {
 	return ok && c == 0
 }
 
-// Kinds that `in` takes. nil is in nothing, and nothing is in nil.
+// InTypes are the kinds that the operator `in` takes. nil is in nothing, and nothing is in nil.
 var InTypes = Operands{
 	{Any, List, Bool}, {Any, Nil, Bool}, {Nil, Text | Object, Bool}, {Text, Text | Object, Bool},
 }
 
-// IsIn says whether a is an element, a key or a part of b. ok is false when it
-// could never be: a number among texts is a mistake, not a "no".
+// IsIn says whether a is an element, a key or a part of b. ok is false if it never could be: to look for a number among texts is a
+// mistake.
 func IsIn(a, b any) (is, ok bool) {
 	switch b := b.(type) {
 	case nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Kinds is a set of kinds of values: what is known about a value before it is there.
+// Kinds is a set of kinds of values: what is known of a value when code is compiled.
 type Kinds uint16
 
 const (
@@ -65,7 +65,7 @@ func KindOf(v any) Kinds {
 	return Any
 }
 
-// kindNames are users' words, in the order in which a message lists them.
+// kindNames are the words for kinds, in the order in which errors list them.
 var kindNames = []struct {
 	set  Kinds
 	name string
@@ -83,7 +83,7 @@ var kindNames = []struct {
 	{Nil, "nothing"},
 }
 
-// String names the kinds in users' words: "text or list".
+// String names the kinds: "text or list".
 func (k Kinds) String() string {
 	switch k {
 	case Any:
@@ -109,7 +109,7 @@ func (k Kinds) String() string {
 // shownText is how many bytes of a text an error shows.
 const shownText = 40
 
-// Describe is a value in users' words: text "503", number 500, a list, nothing.
+// Describe is a value as errors show it: text "503", number 500, a list, nothing.
 func Describe(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -45,8 +45,8 @@ func CompareIntFloat(i int, f float64) int {
 	return cmp.Compare(whole, f)
 }
 
-// compareBig compares when one of the two is an integer beyond int64. It takes
-// time linear in the number's length, which a message chooses.
+// compareBig compares two numbers of which one is an integer beyond int64. A message chooses the length of such a number, so it
+// must take no more than linear time.
 func compareBig(a, b any) int {
 	x, y := digitsOf(a), digitsOf(b)
 	return cmp.Or(
@@ -57,8 +57,7 @@ func compareBig(a, b any) int {
 	)
 }
 
-// digits is a number cut at its point: sign, whole part without leading zeros,
-// and the signed rest.
+// digits is a number cut at its decimal point: the sign, the whole part without leading zeros, and the fraction with its sign.
 type digits struct {
 	sign  int
 	whole string
@@ -82,13 +81,13 @@ func digitsOf(v any) digits {
 	return digits{}
 }
 
-// WholeText is a whole float's exact decimal text.
+// WholeText is the exact decimal text of a whole float.
 func WholeText(f float64) string {
 	i, _ := big.NewFloat(f).Int(nil)
 	return i.String()
 }
 
-// AsFloat is a number that can be calculated with, as a float.
+// AsFloat is an int or float64 as a float64. ok is false for all others.
 func AsFloat(v any) (f float64, ok bool) {
 	switch v := v.(type) {
 	case int:
@@ -99,7 +98,7 @@ func AsFloat(v any) (f float64, ok bool) {
 	return 0, false
 }
 
-// AsWhole is a number as an integer, if it is a whole one that 64 bits hold.
+// AsWhole is a whole number as an int. ok is false if it has a fraction or does not fit.
 func AsWhole(v any) (n int, ok bool) {
 	if n, ok = v.(int); ok {
 		return n, true
@@ -108,7 +107,7 @@ func AsWhole(v any) (n int, ok bool) {
 	return int(f), ok && f == math.Trunc(f) && f >= -1<<63 && f < 1<<63
 }
 
-// BigNumber is an integer beyond int64 in JSON's spelling.
+// BigNumber is the text of an integer beyond int64 as JSON writes it.
 func BigNumber(text string) doc.Number {
 	digits, negative := strings.CutPrefix(text, "-")
 	digits = strings.TrimLeft(digits, "0")
