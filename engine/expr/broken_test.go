@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
-	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
 // What a message must not show: how expr's parser and lexer call things.
@@ -18,7 +17,7 @@ var internals = regexp.MustCompile(
 func TestNoMessageShowsTheParser(t *testing.T) {
 	check := func(src string) {
 		_, err := Compile(src)
-		var e *lang.Error
+		var e *Error
 		if errors.As(err, &e) && internals.MatchString(e.Short()) && !internals.MatchString(src) {
 			t.Errorf("%q: %s", src, e.Short())
 		}
@@ -93,7 +92,7 @@ func TestHintsForWordsOfOtherLanguages(t *testing.T) {
 		`uuid5(a)`:             {"uuid_v5(namespace, name)", `len(uuid_v5("dns", "a")) == 36`},
 	} {
 		_, err := Compile(src)
-		var e *lang.Error
+		var e *Error
 		if !errors.As(err, &e) || !strings.Contains(e.Remedy, want.hint) {
 			t.Errorf("%s: got %v, want a hint at %s", src, err, want.hint)
 		}

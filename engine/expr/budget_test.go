@@ -15,8 +15,8 @@ import (
 )
 
 func init() {
-	Register(lang.Func{Name: "payload_", Doc: "the payload as text", Types: []any{new(func() string)},
-		Call: func(s lang.Source, _ ...any) (any, error) {
+	Register(Func{Name: "payload_", Doc: "the payload as text", Types: []any{new(func() string)},
+		Call: func(s Source, _ ...any) (any, error) {
 			return string(s.Document().Bytes()), nil
 		}})
 }
@@ -26,7 +26,7 @@ func init() {
 func TestABudgetEndsWhatTakesTooMuch(t *testing.T) {
 	exprtest.Unraced(t)
 	const memory, steps = "engine.limits.expression.memory", "engine.limits.expression.steps"
-	limits := lang.Limits{Memory: 8 << 20, Steps: 1_250_000} // an eighth of the default
+	limits := Limits{Memory: 8 << 20, Steps: 1_250_000} // an eighth of the default
 	long := strings.Repeat("a", 1<<17)
 	var items strings.Builder
 	for i := range 18_000 {
@@ -79,7 +79,7 @@ func TestABudgetEndsWhatTakesTooMuch(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.src, func(t *testing.T) {
 			got := exprtest.Spend(t, tt.src, limits, m)
-			var e *lang.Error
+			var e *Error
 			if tt.want == "" {
 				if got.Err != nil {
 					t.Fatal(got.Err)
@@ -103,7 +103,7 @@ func TestABudgetEndsWhatTakesTooMuch(t *testing.T) {
 // small here, so that ten thousand of them take seconds.
 func TestNoExpressionOutlivesItsBudget(t *testing.T) {
 	m := exprtest.NewMessage(`{"s": "` + strings.Repeat("xy", 500) + `", "l": [` + strings.Repeat(`{"a": "b"},`, 300) + `1], "n": 3}`)
-	limits := lang.Limits{Memory: 1 << 20, Steps: 100_000}
+	limits := Limits{Memory: 1 << 20, Steps: 100_000}
 	ended := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		src := growth{rt, 0}.value(5)
@@ -217,11 +217,11 @@ func TestATimeoutEndsAnEvaluation(t *testing.T) {
 func TestTheBudgetOfATemplateIsOne(t *testing.T) {
 	tpl := MustTemplate(`$(repeat(s, 20))$(repeat(s, 20))$(repeat(s, 20))`)
 	for _, p := range tpl.t.Programs() {
-		p.Limits = &lang.Limits{Memory: 50_000}
+		p.Limits = &Limits{Memory: 50_000}
 	}
 	m := exprtest.NewMessage(`{"s": "` + strings.Repeat("x", 1000) + `"}`)
 	out, err := tpl.Append([]byte("before"), m)
-	var e *lang.Error
+	var e *Error
 	if !errors.As(err, &e) || !strings.Contains(e.Short(), "more than 50KB of memory") || string(out) != "before" {
 		t.Errorf("got %d bytes, %v", len(out), err)
 	}
@@ -234,13 +234,13 @@ func TestLimitsAreThoseOfTheConfiguration(t *testing.T) {
 	e := MustCompile(`len(1..1000 | map(# + 1)) + len(repeat(s, 10))`)
 	m := exprtest.NewMessage(`{"s": "` + strings.Repeat("x", 10_000) + `"}`)
 	for _, tt := range []struct {
-		limits lang.Limits
+		limits Limits
 		want   string
 	}{
-		{lang.Limits{}, ""},
-		{lang.Limits{Steps: 1000},
+		{Limits{}, ""},
+		{Limits{Steps: 1000},
 			"more than 1000 steps on this message (give it less to process, or raise engine.limits.expression.steps)"},
-		{lang.Limits{Memory: 64 << 10},
+		{Limits{Memory: 64 << 10},
 			"more than 64KiB of memory on this message (make it produce less, or raise engine.limits.expression.memory)"},
 	} {
 		e.p.Limits = &tt.limits

@@ -7,12 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 	"github.com/flowd-io/flowd/schema"
 )
 
 // callTexts are calls, each as its name, its arguments and the text from where it begins.
-func callTexts(calls lang.Calls, text string) (all []string) {
+func callTexts(calls Calls, text string) (all []string) {
 	for _, c := range calls {
 		var args []string
 		for _, a := range c.Args {
@@ -61,11 +60,11 @@ func TestCallsAreRecorded(t *testing.T) {
 			if !d.Decode(scalarNode(test.key, test.src), &f) {
 				t.Fatalf("got %v", d.Problems())
 			}
-			own := map[string]lang.Calls{"expr": f.Expr.Calls(), "cond": f.Cond.Calls(), "template": f.Template.Calls()}[test.key]
+			own := map[string]Calls{"expr": f.Expr.Calls(), "cond": f.Cond.Calls(), "template": f.Template.Calls()}[test.key]
 			if diff := cmp.Diff(callTexts(own, test.src), test.want); diff != "" {
 				t.Errorf("%s: its own (-got +want):\n%s", test.src, diff)
 			}
-			if diff := cmp.Diff(callTexts(*schema.Shared[lang.Calls](d), test.src), test.want); diff != "" {
+			if diff := cmp.Diff(callTexts(*schema.Shared[Calls](d), test.src), test.want); diff != "" {
 				t.Errorf("%s: the decoder's (-got +want):\n%s", test.src, diff)
 			}
 		})

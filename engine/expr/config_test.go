@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
-	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -263,7 +262,7 @@ func TestRunTimeErrorsKnowTheirPlaceAndHideValues(t *testing.T) {
 		t.Fatal(problems)
 	}
 	_, err := f.Expr.Eval(exprtest.NewMessage(exprtest.Sample))
-	e, ok := err.(*lang.Error)
+	e, ok := err.(*Error)
 	if !ok {
 		t.Fatalf("got error %v, want an *Error", err)
 	}

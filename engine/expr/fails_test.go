@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
-	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
 func TestEvalFails(t *testing.T) {
@@ -210,7 +209,7 @@ func TestEvalFails(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := exprtest.EvalBoth(t, test.src, m)
-			var e *lang.Error
+			var e *Error
 			if !errors.As(err, &e) {
 				t.Fatalf("%s: got error %v, want an *Error", test.src, err)
 			}

@@ -19,16 +19,16 @@ var errSource = errors.New("no topic")
 
 // init registers what a plugin might.
 func init() {
-	Register(lang.Func{Name: "test_meta", Doc: "A value of the source.", Types: []any{new(func(string) any)},
-		Call: func(src lang.Source, args ...any) (any, error) {
+	Register(Func{Name: "test_meta", Doc: "A value of the source.", Types: []any{new(func(string) any)},
+		Call: func(src Source, args ...any) (any, error) {
 			if args[0] == "none" {
 				return nil, errSource
 			}
 			return src.(*exprtest.Message).Doc.Bytes()[0:1], nil
 		}})
-	Register(lang.Func{Name: "test_batch", Scope: "batch", Types: []any{new(func() int)},
-		Call: func(lang.Source, ...any) (any, error) { return int64(5), nil }})
-	Register(lang.Func{Name: "test_any", Call: func(_ lang.Source, args ...any) (any, error) {
+	Register(Func{Name: "test_batch", Scope: "batch", Types: []any{new(func() int)},
+		Call: func(Source, ...any) (any, error) { return int64(5), nil }})
+	Register(Func{Name: "test_any", Call: func(_ Source, args ...any) (any, error) {
 		switch args[0] {
 		case 0:
 			return uint64(1 << 63), nil
@@ -47,17 +47,17 @@ func init() {
 		}
 		return args[1:], nil
 	}})
-	Register(lang.Func{Name: "test_bound", Types: []any{new(func() any)},
-		Bind: func(d *schema.Decoder) func(lang.Source, ...any) (any, error) {
+	Register(Func{Name: "test_bound", Types: []any{new(func() any)},
+		Bind: func(d *schema.Decoder) func(Source, ...any) (any, error) {
 			if d == nil {
-				return func(lang.Source, ...any) (any, error) { return nil, nil }
+				return func(Source, ...any) (any, error) { return nil, nil }
 			}
 			shared := schema.Shared[shared](d)
-			return func(lang.Source, ...any) (any, error) { return shared.value, nil }
+			return func(Source, ...any) (any, error) { return shared.value, nil }
 		}})
-	Register(lang.Func{Name: "test_typed", Types: []any{new(func(int, float64, ...string) bool),
+	Register(Func{Name: "test_typed", Types: []any{new(func(int, float64, ...string) bool),
 		new(func(time.Time) string)},
-		Call: func(_ lang.Source, args ...any) (any, error) { return len(args) > 2, nil }})
+		Call: func(_ Source, args ...any) (any, error) { return len(args) > 2, nil }})
 }
 
 func TestRegisteredFunctions(t *testing.T) {
@@ -130,7 +130,7 @@ func TestBoundFunctionsReadWhatTheirDecoderShares(t *testing.T) {
 func TestRegisterReplacesExprsOwn(t *testing.T) {
 	for _, name := range []string{"count", "get", "upper"} {
 		undo := lang.Register(lang.Func{Name: name, Types: []any{new(func(string) int)},
-			Call: func(_ lang.Source, args ...any) (any, error) { return len(args[0].(string)), nil }})
+			Call: func(_ Source, args ...any) (any, error) { return len(args[0].(string)), nil }})
 		if v, err := exprtest.EvalBoth(t, name+`("abc")`, exprtest.NewMessage(exprtest.Sample)); v != 3 || err != nil {
 			t.Errorf("%s: got %v, %v, want 3", name, v, err)
 		}
@@ -149,7 +149,7 @@ func TestScopes(t *testing.T) {
 	if v, err := e.Eval(exprtest.NewMessage(exprtest.Sample)); v != 6 || err != nil {
 		t.Errorf("got %v, %v, want 6", v, err)
 	}
-	t.Cleanup(lang.Register(lang.Func{Name: "test_answer", Scope: "answer", Call: func(lang.Source, ...any) (any, error) { return 42, nil }}))
+	t.Cleanup(lang.Register(lang.Func{Name: "test_answer", Scope: "answer", Call: func(Source, ...any) (any, error) { return 42, nil }}))
 	_, err = Compile(`test_answer()`)
 	if want := `test_answer() cannot be called here, only where there is an answer`; exprtest.Short(err) != want {
 		t.Errorf("got %q, want %q", exprtest.Short(err), want)
@@ -165,16 +165,16 @@ func TestScopes(t *testing.T) {
 }
 
 func TestRegisterPanicsOnMistakes(t *testing.T) {
-	call := func(lang.Source, ...any) (any, error) { return nil, nil }
+	call := func(Source, ...any) (any, error) { return nil, nil }
 	tests := []struct {
 		name string
-		f    lang.Func
+		f    Func
 	}{
-		{"a name that is taken", lang.Func{Name: "test_meta", Call: call}},
-		{"no name", lang.Func{Call: call}},
-		{"no code", lang.Func{Name: "test_new"}},
-		{"a type that is no function", lang.Func{Name: "test_new", Call: call, Types: []any{5}}},
-		{"a type that is nil", lang.Func{Name: "test_new", Call: call, Types: []any{nil}}},
+		{"a name that is taken", Func{Name: "test_meta", Call: call}},
+		{"no name", Func{Call: call}},
+		{"no code", Func{Name: "test_new"}},
+		{"a type that is no function", Func{Name: "test_new", Call: call, Types: []any{5}}},
+		{"a type that is nil", Func{Name: "test_new", Call: call, Types: []any{nil}}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

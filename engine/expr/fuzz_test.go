@@ -54,7 +54,7 @@ func FuzzCompile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src string) {
 		start := time.Now()
 		_, err := Compile(src)
-		var e *lang.Error
+		var e *Error
 		if err != nil && !errors.As(err, &e) {
 			t.Fatalf("got a %T, want an *Error: %v", err, err)
 		}

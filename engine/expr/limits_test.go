@@ -102,7 +102,7 @@ func TestEvalIsBounded(t *testing.T) {
 			start := time.Now()
 			e, err := Compile(test.src)
 			if err == nil {
-				e.p.Limits = &lang.Limits{Memory: 16 << 20, Steps: 1_000_000}
+				e.p.Limits = &Limits{Memory: 16 << 20, Steps: 1_000_000}
 				_, err = e.Eval(m)
 			}
 			if got := exprtest.Short(err); !strings.Contains(got, test.want) || err == nil && test.want != "" {
@@ -137,7 +137,7 @@ func TestRightSidesAreNotRead(t *testing.T) {
 		t.Errorf("got %v, %v, want true without reading huge", v, err)
 	}
 	e = MustCompile(`huge > 1`)
-	var want *lang.Error
+	var want *Error
 	if _, err := e.Eval(m); !errors.As(err, &want) {
 		t.Errorf("got error %v, want an *Error for a number out of range", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
-	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
 func TestCompileFails(t *testing.T) {
@@ -150,7 +149,7 @@ func TestCompileFails(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Compile(test.src)
-			var e *lang.Error
+			var e *Error
 			if !errors.As(err, &e) {
 				t.Fatalf("Compile(%q): got error %v, want an *Error", test.src, err)
 			}

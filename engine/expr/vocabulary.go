@@ -24,9 +24,6 @@ type (
 	// failing part in it, Msg what is wrong, Remedy what to write instead, or "", and Pos the place in a file, if there is one.
 	Error = lang.Error
 
-	// Func is a function that expressions can call: see [Register]. It needs a Name, and Call or Bind.
-	Func = lang.Func
-
 	// Call is a call of a registered function in code: whoever loads a configuration looks up the names that are arguments.
 	Call = lang.Call
 

@@ -14,30 +14,18 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Func is a function that expressions can call.
+// Func is a function that expressions can call: Func of package expr, where its fields are documented.
 type Func struct {
-	Name  string
-	Doc   string
-	Types []any  // signatures, as new(func(string) any); none: any arguments
-	Usage string // "upper(text) text"; made from Types when empty
-	Scope string // "" is everywhere, else only in fields tagged scope:"..."
-
-	Group string // under which docs list it; "" is "message"
-
-	// Example is a call and what it gives, such as `upper("a") → "A"`; several are one a line.
+	Name    string
+	Doc     string
+	Types   []any
+	Usage   string
+	Scope   string
+	Group   string
 	Example string
-
-	// Call gets the Source that the expression is evaluated on. It may be called
-	// from any goroutine and keeps no args. Its error fails the message.
-	Call func(src Source, args ...any) (any, error)
-
-	// Values says that Call only returns what expressions have given, bytes included.
-	Values bool
-
-	// Bind, where it is set, makes Call for code that a decoder has decoded, of which it takes
-	// what the decoder's code shares; see [schema.Shared]. It is asked at load; d is nil for
-	// code of a program. Such a function means nothing in another process.
-	Bind func(d *schema.Decoder) func(src Source, args ...any) (any, error)
+	Call    func(src Source, args ...any) (any, error)
+	Values  bool
+	Bind    func(d *schema.Decoder) func(src Source, args ...any) (any, error)
 }
 
 // Function is a Func, ready to be checked and called.
