@@ -10,4 +10,6 @@
 // A function is declared by a usage line, which docs show and calls are checked against (signature.go, declare.go). It gets a
 // Frame, a Site and its arguments. What an argument is for, such as a pattern, is its [Role]: a constant in that role is checked
 // and worked out when the code is compiled.
+//
+// Package expr has the tests of the language: they see what users see.
 package lang

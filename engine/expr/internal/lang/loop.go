@@ -29,7 +29,7 @@ type loop struct {
 type body struct {
 	eval  func(*Frame) any
 	write WriteFunc // a shorter way to its JSON, for walk(); may be nil
-	slot  int       // of the element in frame.elements
+	slot  int       // of the element in Frame.elements
 }
 
 // element is the current element of a loop. Only the body of that loop reads it.

@@ -211,7 +211,7 @@ func (s Scalar) append(dst []byte) []byte {
 	return append(dst, "null"...)
 }
 
-// appendText appends the scalar as appendText does its value.
+// appendText appends the scalar as AppendText does.
 func (s Scalar) appendText(dst []byte) []byte {
 	if s.Kind == value.Text {
 		return append(dst, s.Text...)

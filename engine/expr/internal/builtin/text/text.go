@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine/expr/internal/lang"
-	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
 // Declare declares the functions of texts.
@@ -101,20 +100,11 @@ split("a,b,c", ",", 2) → ["a", "b,c"]`,
 	{"to_base64(text|bytes) text",
 		"The text or bytes in base64.",
 		`to_base64("flow") → "Zmxvdw=="`,
-		func(f *lang.Frame, s *lang.Site, args []any) any {
-			f.CheckRoom(s.Offset, base64.StdEncoding.EncodedLen(len(value.TextOf(args[0]))))
-			return base64.StdEncoding.EncodeToString([]byte(value.TextOf(args[0])))
-		}},
+		inBase64.text},
 	{"from_base64(text) text|bytes",
 		"What base64 encodes: text, or bytes if it is not text.",
 		`from_base64("Zmxvdw==") → "flow"`,
-		func(f *lang.Frame, s *lang.Site, args []any) any {
-			b, err := base64.StdEncoding.DecodeString(args[0].(string))
-			if err != nil {
-				s.Fail("%s(): %s is not base64", s.Name, s.Show(args[0]))
-			}
-			return value.TextOrBytes(b)
-		}},
+		decoded("base64", base64.StdEncoding.DecodeString)},
 }
 
 // characters turns an offset in bytes into one in characters.
