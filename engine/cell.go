@@ -75,6 +75,12 @@ func (m *Cell) SetBlock(x inside.Block) { m.setRare(func(r *rare) { r.Block = x 
 func (m *Cell) SetClaim(x inside.Claim) { m.setRare(func(r *rare) { r.Claim = x }) }
 func (m *Cell) SetVia(x inside.Branch)  { m.setRare(func(r *rare) { r.Via = x }) }
 
+// Redirect sends the message to another output: as a new one, with nothing of where it has been but x.
+func (m *Cell) Redirect(x inside.Trial) {
+	m.BatchKey, m.Batch, m.State, m.Stage = "", nil, inside.Live, inside.Fresh
+	m.setRare(func(r *rare) { r.Trial, r.Block, r.Via = x, nil, nil })
+}
+
 // Root is the call that the message was read with, and its number in it.
 func (m *Cell) Root() (read, uint32) { return m.Origin.read, m.Origin.i }
 

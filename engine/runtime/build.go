@@ -12,7 +12,6 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/inside"
-	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/life"
 	"github.com/flowd-io/flowd/engine/internal/rules"
 	"github.com/flowd-io/flowd/engine/internal/stage"
@@ -230,17 +229,12 @@ func (b *builder) timeout() time.Duration { return cmp.Or(b.spec.Engine.Timeout,
 
 // policy resolves an on_failure.
 func (b *builder) policy(f *engine.OnFailure) stage.Policy {
-	p := stage.Policy{Then: ledger.Thens[f.Then]}
+	var dead *stage.OutputPlan
 	if f.DeadLetter != "" {
-		p.DeadLetter = b.plan.Output(f.DeadLetter)
-		if p.Then == ledger.ThenDefault {
-			p.Then = ledger.ThenDeadLetter
-		}
+		dead = b.plan.Output(f.DeadLetter)
 	}
-	if p.Then == ledger.ThenDeadLetter && p.DeadLetter == nil {
-		p.DeadLetter = b.plan.Failure.DeadLetter
-	}
-	if p.Then == ledger.ThenReturn {
+	p := stage.NewPolicy(f.Then, dead, b.plan.Failure.DeadLetter)
+	if p.Then != nil && p.Then.TakenBack {
 		b.returning = append(b.returning, f)
 	}
 	return p

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/stage"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -80,8 +79,6 @@ func (b *builder) intervals() {
 func learn(p *stage.InputPlan, t engine.Traits) {
 	p.Takes, p.Delays, p.Early, p.Follows = t.TakesBack, t.Delays, t.AcksEarly, t.Follows != ""
 	p.Bounded = t.TakesBack == engine.TakesPosition && !t.Ahead
-	p.Then = map[engine.TakesBack]ledger.Then{engine.TakesNothing: ledger.ThenDrop, engine.TakesOne: ledger.ThenReturn,
-		engine.TakesPosition: ledger.ThenStop}[p.Takes]
 }
 
 // stateful is a step of a pipeline that keeps state.

@@ -24,7 +24,6 @@ type Ledger struct {
 	Counters  *engine.Counters
 	Keys      engine.KeyWaits // nil: no order is kept
 	Acks      *AckLoop        // nil: the source takes nothing back
-	Then      Then            // what the source can do with a failed message
 	First     uint64          // read order of the first root, for acks
 	Delays    time.Duration   // how long the source can delay one message
 	Open      atomic.Int32
@@ -317,20 +316,6 @@ func EachRoot(m *engine.Message, f func(Root)) {
 		f(r)
 	}
 }
-
-// Then is what becomes of a failed message.
-type Then uint8
-
-var Thens = map[string]Then{"": ThenDefault, "dead_letter": ThenDeadLetter, "return": ThenReturn, "drop": ThenDrop,
-	"stop": ThenStop}
-
-const (
-	ThenDefault Then = iota // what the source can: return, stop or drop
-	ThenDeadLetter
-	ThenReturn
-	ThenDrop
-	ThenStop
-)
 
 // positionNames are the metadata with which sources say where a message is.
 var positionNames = []string{"path", "line", "topic", "partition", "offset", "key", "message_id"}

@@ -31,7 +31,8 @@
 // The way out is one path. Whoever has found out what became of a message tells an outcome:
 //
 //	settle.go                 conclude is the table: state to end; then the piece ends, its root, its stakes; apply
-//	settle_fail.go            on_failure: the block, the next of a fallback, dead letter, return, stop, drop
+//	settle_fail.go            a message has failed for good: dead letter, return, stop, drop
+//	settle_rescue.go          what may take it before: an on_error, the next output of a fallback, the parts of a merge
 //	settle_retry.go           a message waits for another try, and resumes where it failed
 //	settle_park.go            a message waits for whoever parked it
 //	settle_forward.go         a message goes on

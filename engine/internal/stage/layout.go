@@ -9,7 +9,6 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/internal/inside"
-	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/life"
 	"github.com/flowd-io/flowd/engine/internal/limit"
 	"github.com/flowd-io/flowd/engine/internal/retry"
@@ -101,7 +100,6 @@ type InputPlan struct {
 	Inputs  []engine.Input // one per instance
 	Steps   *steps.Program
 	Takes   engine.TakesBack
-	Then    ledger.Then // what the source can do with a failed message
 	Delays  time.Duration
 	Bounded bool // it keeps a position, and waits at MaxReplay
 	Adopted bool // its instances are those of the plan before
@@ -208,9 +206,3 @@ type RoutePlan struct {
 
 // MostAuto is the most writes that `concurrency: auto` has in flight.
 const MostAuto = 64
-
-// Policy is where failed messages go.
-type Policy struct {
-	Then       ledger.Then
-	DeadLetter *OutputPlan
-}

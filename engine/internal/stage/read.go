@@ -215,7 +215,7 @@ func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
 	defer rd.Leave()
 	n := len(slab(b).Msgs)
 	led := &ledger.Ledger{InputName: rd.plan.Name, Instance: rd.index, Takes: rd.plan.Takes, ReadAt: at,
-		Counters: rd.layout.Counters, Acks: rd.acksOf(acker, n), Then: rd.plan.Then, Delays: rd.plan.Delays, First: rd.read.Load()}
+		Counters: rd.layout.Counters, Acks: rd.acksOf(acker, n), Delays: rd.plan.Delays, First: rd.read.Load()}
 	if rd.layout.Ordered {
 		led.Keys = rd.holds
 	}

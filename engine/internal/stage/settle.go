@@ -294,7 +294,9 @@ func (out *outcome) apply() {
 	out.pieces, out.roots, out.made, out.consumed = [ledger.HowMany]int64{}, [ledger.HowMany]int64{}, 0, 0
 	out.msgs, out.bytes, out.beyond = 0, 0, 0
 	out.push()
-	out.arm()
+	if len(out.waiting) > 0 {
+		out.arm()
+	}
 	if len(out.freed) > 0 {
 		r.holds.Free(out.freed)
 		out.freed = out.freed[:0]

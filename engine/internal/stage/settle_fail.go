@@ -1,65 +1,84 @@
 package stage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/internal/flow"
-	"github.com/flowd-io/flowd/engine/internal/inside"
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/order"
 	"github.com/flowd-io/flowd/engine/internal/retry"
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// fail sends a failed message where on_failure says, if nothing else takes it. A merge is
-// undone: each of its parts fails separately, as it was before.
+// Then is a value of on_failure.then: what becomes of a message that has failed for good. A new value is a variable and
+// its place in thens; engine.OnFailure documents it.
+type Then struct {
+	name      string
+	named     bool // it goes to the output that `dead_letter` names
+	TakenBack bool // sources have to take back single messages, which Build checks
+	end       func(*outcome, *engine.Message, *stage, Policy)
+}
+
+var (
+	thenDeadLetter = &Then{name: "dead_letter", named: true, end: (*outcome).sendDeadLetter}
+	thenReturn     = &Then{name: "return", TakenBack: true, end: (*outcome).returnFailed}
+	thenDrop       = &Then{name: "drop", end: (*outcome).dropFailed}
+	thenStop       = &Then{name: "stop", end: (*outcome).stop}
+
+	thens = []*Then{thenDeadLetter, thenReturn, thenDrop, thenStop}
+
+	// thenByDefault is what happens without a policy, depending on what the source of the message takes back.
+	thenByDefault = [...]*Then{engine.TakesNothing: thenDrop, engine.TakesOne: thenReturn, engine.TakesPosition: thenStop}
+)
+
+// Policy is an on_failure: what becomes of a message that has failed for good.
+type Policy struct {
+	Then       *Then // nil: it depends on the source of the message
+	DeadLetter *OutputPlan
+}
+
+// sends says that failed messages go to an output.
+func (p *Policy) sends() bool { return p.Then != nil && p.Then.named }
+
+// NewPolicy makes the policy of an on_failure whose dead letter is to, or, if that is nil, engine.on_failure's.
+func NewPolicy(then string, to, inherited *OutputPlan) (p Policy) {
+	for _, t := range thens {
+		if t.name == then || then == "" && t.named && to != nil {
+			p.Then = t
+		}
+	}
+	if p.DeadLetter = to; to == nil && p.sends() {
+		p.DeadLetter = inherited
+	}
+	return p
+}
+
+// fail takes a failed message that is not to be tried again where it failed. From top to bottom: an on_error or a
+// fallback may take it, a merge is undone, and what is left goes where on_failure says.
 func (out *outcome) fail(m *engine.Message, at *stage) {
-	if out.PassesOn() { // its root continues in the next plan
+	if out.PassesOn() { // the next plan starts with the message as it was read
 		return
 	}
-	msg(m).Err.Mask(out.layout.Secrets)
+	c := msg(m)
+	c.Err.Mask(out.layout.Secrets)
 	switch {
-	case out.rescue(m, at), out.fallBack(m, at):
+	case steps.BlockOf(m) != nil && out.rescue(m, at), branchOf(m) != nil && out.fallBack(m, at):
 		return
-	case len(msg(m).Of) > 0 && msg(m).Part == 0: // a part of a split merge fails alone
+	case len(c.Of) > 0 && c.Part == 0: // the part of a merge that was split fails by itself
 		out.undoMerge(m, func(p *engine.Message) { out.fail(p, at) })
 		return
 	}
 	out.rollBack(m, at)
-	if msg(m).Dead {
-		msg(m).Err = refusedDeadLetter(m)
+	if c.Dead {
+		c.Err = refusedDeadLetter(m)
 	}
-	switch p := out.policy(m, at); p.Then {
-	case ledger.ThenDeadLetter:
-		makeDeadLetter(m)
-		out.layout.EmitEvent(engine.Event{Kind: engine.EventDeadLetter, Name: placeOf(msg(m).Err), N: 1,
-			Err: msg(m).Err})
-		out.send(out.outputs[p.DeadLetter], m)
-	case ledger.ThenReturn:
-		out.giveBack(m, !out.Handing())
-	case ledger.ThenStop:
-		err := msg(m).Err
-		out.stopBehind(m, at)
-		out.giveBack(m, true)
-		out.verdict.Fail(err)
-	default:
-		out.Failures.Add(m, engine.Dropped)
-		out.end(m, engine.Dropped)
-	}
+	p := out.policy(m, at)
+	p.Then.end(out, m, at, p)
 }
 
-// stopBehind holds back what is behind m in its keys until the run ends, which returns it, too: its source then delivers
-// all of that again, in order.
-func (out *outcome) stopBehind(m *engine.Message, at *stage) {
-	if out.layout.Ordered && !msg(m).Dead {
-		out.holdKeys(m, at)
-		order.EachLeafKey(m, func(leaf *engine.Message) { order.SetClaim(leaf, nil) }) // nobody frees them
-	}
-}
-
-// policy is where m goes, which has failed for good. For a dead letter that was refused the default is left.
+// policy says where m goes, which has failed for good. A dead letter that was refused has no other dead letter.
 func (out *outcome) policy(m *engine.Message, at *stage) (p Policy) {
 	switch {
 	case msg(m).Dead:
@@ -70,116 +89,57 @@ func (out *outcome) policy(m *engine.Message, at *stage) (p Policy) {
 	}
 	switch {
 	case out.Handing():
-		p.Then = ledger.ThenReturn
+		p.Then = thenReturn
 	case errors.Is(msg(m).Err, engine.ErrGone):
-		p.Then = ledger.ThenStop
-	case p.Then == ledger.ThenDefault:
-		p.Then = ledger.FirstRoot(m).Led.Then
+		p.Then = thenStop
+	case p.Then == nil:
+		p.Then = thenByDefault[ledger.FirstRoot(m).Led.Takes]
 	}
 	return p
 }
 
-// rescue lets a message that has failed in a block continue, but not where the block's own
-// steps run: in a group inside, or as a part of a merge that is undone.
-func (out *outcome) rescue(m *engine.Message, at *stage) bool {
-	if steps.BlockOf(m) == nil || out.Handing() {
-		return false
-	}
-	var in *steps.Program
-	for msg(m).State == inside.Failed && steps.BlockOf(m) != nil && steps.BlockOf(m).Kind != steps.IsMerged {
-		in = steps.BlockOf(m).Of.In
-		steps.Rescue(m, in)
-	}
-	switch msg(m).State {
-	case inside.Live:
-		if at != nil && in == out.layout.Steps { // it passes through the group, after its steps
-			msg(m).Back, msg(m).PC = msg(m).PC, int32(len(at.steps.Ops))
-		}
+// sendDeadLetter is `then: dead_letter`.
+func (out *outcome) sendDeadLetter(m *engine.Message, _ *stage, p Policy) {
+	makeDeadLetter(m)
+	err := msg(m).Err
+	out.layout.EmitEvent(engine.Event{Kind: engine.EventDeadLetter, Name: cmp.Or(err.Output, err.Step), N: 1, Err: err})
+	out.send(out.outputs[p.DeadLetter], m)
+}
+
+// returnFailed is `then: return`.
+func (out *outcome) returnFailed(m *engine.Message, _ *stage, _ Policy) {
+	out.giveBack(m, !out.Handing())
+}
+
+// dropFailed is `then: drop`.
+func (out *outcome) dropFailed(m *engine.Message, _ *stage, _ Policy) {
+	out.Failures.Add(m, engine.Dropped)
+	out.end(m, engine.Dropped)
+}
+
+// stop is `then: stop`. Later messages with a key of m wait until the run ends, and go back, too. The source then
+// delivers all of them again, in order.
+func (out *outcome) stop(m *engine.Message, at *stage, _ Policy) {
+	err := msg(m).Err
+	if out.layout.Ordered && !msg(m).Dead {
 		out.holdKeys(m, at)
-		if at != nil {
-			out.sendWithBatch(again{at}, m, msg(m).Stage)
-			return true
-		}
-		if out.beyondLanes {
-			out.beyond -= flow.Weight(m)
-		}
-		msg(m).Batch = nil
-		out.put(out.lanes, m)
-	case inside.Waits:
-		out.retryLater(m, at)
-	case inside.Discarded:
-		out.end(m, engine.Dropped)
-	default:
-		return false
+		order.EachLeafKey(m, func(leaf *engine.Message) { order.SetClaim(leaf, nil) }) // nobody frees them
 	}
-	return true
+	out.giveBack(m, true)
+	out.verdict.Fail(err)
 }
 
-// fallBack sends a message that an output has failed for good to the next member of its
-// fallback. The payload is as that output received it.
-func (out *outcome) fallBack(m *engine.Message, at *stage) bool {
-	if at == nil || msg(m).Err.Output == "" || branchOf(m) == nil || out.Handing() {
-		return false
-	}
-	if len(msg(m).Of) > 0 && msg(m).Part == 0 && branchOf(&msg(m).Of[0]).hasOriginal() {
-		return false // merged by the output's own steps, which the next one does not share
-	}
-	v := branchOf(m).next()
-	if v == nil {
-		return false
-	}
-	if found := branchOf(m).original; found != nil {
-		msg(m).Doc.Reset(nil, nil)
-		found.Restore(m)
-	}
-	v.of.passed(m, v.i)
-	var tr *retry.Trial
-	if msg(m).Dead { // it goes on saying why it is one
-		msg(m).Err = retry.TrialOf(m).Reason
-		tr = &retry.Trial{Reason: msg(m).Err}
-	} else {
-		explain(m)
-	}
-	msg(m).State, msg(m).Stage, msg(m).PC = inside.Live, inside.InOutput, 0
-	retry.SetTrial(m, tr)
-	if setBranch(m, v.of.branches[v.i+1]); v.outer != nil {
-		setBranch(m, &branch{of: v.of, i: v.i + 1, outer: v.outer})
-	}
-	out.releaseKeys(m)
-	out.sendWithBatch(v.of.members[v.i+1], m, inside.InOutput)
-	return true
-}
-
-// undoMerge makes the parts of a merge that failed messages again, each failed like it.
-func (out *outcome) undoMerge(m *engine.Message, then func(part *engine.Message)) {
-	out.consumed++
-	out.made += int64(len(msg(m).Of))
-	out.releaseCredits(m)
-	for i := range msg(m).Of {
-		p := &msg(m).Of[i]
-		e := *msg(m).Err
-		msg(p).State, msg(p).Err = inside.Failed, &e
-		msg(p).Batch = msg(m).Batch
-		setBranch(p, branchOf(m).bare()) // where the merge was, not its parts before it
-		msg(p).Stage, msg(p).Groups = msg(m).Stage, msg(m).Groups
-		then(p)
-	}
-}
-
-// makeDeadLetter makes a dead letter of m: the payload as received or split, the metadata, and error_* beside it.
+// makeDeadLetter turns m into a dead letter: the payload as received or split, the metadata, and error_* beside it.
 func makeDeadLetter(m *engine.Message) {
 	if msg(m).Orig != nil {
 		msg(m).Doc.Reset(msg(m).Orig, nil)
 	}
 	explain(m)
-	msg(m).BatchKey, msg(m).Batch = "", nil
-	retry.SetTrial(m, &retry.Trial{Reason: msg(m).Err})
-	setBranch(m, nil)
-	steps.SetBlock(m, nil)
-	msg(m).State, msg(m).Stage, msg(m).Dead = inside.Live, inside.Fresh, true
+	msg(m).Redirect(&retry.Trial{Reason: msg(m).Err})
+	msg(m).Dead = true
 }
 
-// refusedDeadLetter is why a message failed whose dead letter was refused.
+// refusedDeadLetter is the error of a message whose dead letter was refused: why it failed, and why its dead letter did.
 func refusedDeadLetter(m *engine.Message) *engine.Error {
 	if retry.TrialOf(m) == nil || retry.TrialOf(m).Reason == nil {
 		return msg(m).Err
@@ -189,7 +149,7 @@ func refusedDeadLetter(m *engine.Message) *engine.Error {
 	return &e
 }
 
-// bothReasons is what the write of m failed with. For a dead letter it says first why m is one.
+// bothReasons is the error of a write. For a dead letter, the reason why it is one comes first.
 func bothReasons(m *engine.Message) error {
 	if !msg(m).Dead || retry.TrialOf(m) == nil || retry.TrialOf(m).Reason == nil {
 		return msg(m).Err
@@ -201,7 +161,7 @@ func bothReasons(m *engine.Message) error {
 	return fmt.Errorf("%w; %s: %w", retry.TrialOf(m).Reason, what, msg(m).Err)
 }
 
-// explain adds to the metadata of m why it failed.
+// explain adds the error of m to its metadata.
 func explain(m *engine.Message) {
 	m.Meta = m.Meta.
 		With("error_class", string(msg(m).Err.Class)).
@@ -213,14 +173,4 @@ func explain(m *engine.Message) {
 	if msg(m).Part > 0 {
 		m.Meta = m.Meta.With("error_part", int(msg(m).Part))
 	}
-}
-
-func placeOf(e *engine.Error) string {
-	if e == nil {
-		return ""
-	}
-	if e.Output != "" {
-		return e.Output
-	}
-	return e.Step
 }

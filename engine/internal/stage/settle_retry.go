@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -105,7 +106,7 @@ func (out *outcome) arm() {
 			r.lineUp(b)
 			continue
 		}
-		r.layout.EmitEvent(engine.Event{Kind: engine.EventRetry, Name: placeOf(tr.Err), N: len(slab(b).Msgs),
+		r.layout.EmitEvent(engine.Event{Kind: engine.EventRetry, Name: cmp.Or(tr.Err.Output, tr.Err.Step), N: len(slab(b).Msgs),
 			Err: tr.Err})
 		if at := stageOf(b); at != nil {
 			at.exit.wait(b)

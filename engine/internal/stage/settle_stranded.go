@@ -23,11 +23,11 @@ type stranded struct {
 
 // lastResort is the dead letter for what is unfinished: the pipeline's, or the only one that outputs name; nil: none.
 func (p *Layout) lastResort() (to *OutputPlan) {
-	if p.Failure.Then == ledger.ThenDeadLetter {
+	if p.Failure.sends() {
 		return p.Failure.DeadLetter
 	}
 	for _, o := range p.Outputs {
-		if o.Failure == nil || o.Failure.Then != ledger.ThenDeadLetter {
+		if o.Failure == nil || !o.Failure.sends() {
 			continue
 		}
 		if to != nil && to != o.Failure.DeadLetter {
@@ -55,9 +55,7 @@ func (out *outcome) strand(m *engine.Message) bool {
 		return true
 	}
 	msg(m).Err = lostWith(msg(m).Err)
-	makeDeadLetter(m)
-	out.layout.EmitEvent(engine.Event{Kind: engine.EventDeadLetter, Name: placeOf(msg(m).Err), N: 1, Err: msg(m).Err})
-	out.send(out.outputs[to], m)
+	out.sendDeadLetter(m, nil, Policy{DeadLetter: to})
 	return true
 }
 

@@ -79,10 +79,8 @@ func (w *worker) steps(ctx context.Context, b *engine.Batch) *engine.Batch {
 	at := slab(b).Stage
 	untouched := at == inside.Fresh && len(w.stage.steps.Ops) == 0 && batcherOf(b).plain()
 	b = w.batchSteps(ctx, b)
-	if at <= inside.InOutput {
-		if len(w.stage.steps.Ops) > 0 {
-			keepOriginal(b, at)
-		}
+	if at <= inside.InOutput && len(w.stage.steps.Ops) > 0 {
+		keepOriginal(b, at)
 		b = w.execute(ctx, b, w.stage.steps, inside.InOutput, at == inside.InOutput)
 	}
 	if untouched && !w.stage.layout.Ordered { // it is charged
@@ -101,7 +99,9 @@ func (w *worker) steps(ctx context.Context, b *engine.Batch) *engine.Batch {
 
 // batchSteps runs the batcher's own steps.
 func (w *worker) batchSteps(ctx context.Context, b *engine.Batch) *engine.Batch {
-	w.catch(b)
+	if w.stage.holds.Any.Load() > 0 {
+		w.catch(b)
+	}
 	if slab(b).Way.Batcher == nil && !w.stage.batched {
 		return b
 	}
@@ -115,7 +115,7 @@ func (w *worker) batchSteps(ctx context.Context, b *engine.Batch) *engine.Batch 
 			m.Index = int32(i)
 		}
 	}
-	if at, of := slab(b).Stage, batcherOf(b); of != nil && !dead(b) && at <= inside.InBatch {
+	if at, of := slab(b).Stage, batcherOf(b); of != nil && len(of.Steps.Ops) > 0 && !dead(b) && at <= inside.InBatch {
 		b = w.execute(ctx, b, of.Steps, inside.InBatch, at == inside.InBatch)
 	}
 	return b
@@ -123,11 +123,7 @@ func (w *worker) batchSteps(ctx context.Context, b *engine.Batch) *engine.Batch 
 
 // catch keeps back messages whose order key is held.
 func (w *worker) catch(b *engine.Batch) {
-	h := w.stage.holds
-	if h.Any.Load() == 0 {
-		return
-	}
-	h.Admit(b, w.stage.keyPlace(), func(_ int, m *engine.Message) order.Role {
+	w.stage.holds.Admit(b, w.stage.keyPlace(), func(_ int, m *engine.Message) order.Role {
 		msg(m).Stage = slab(b).Stage
 		if slab(b).Way.Batcher != nil || w.stage.batched {
 			msg(m).Batch = b
@@ -140,9 +136,6 @@ func (w *worker) catch(b *engine.Batch) {
 func (w *worker) execute(
 	ctx context.Context, b *engine.Batch, p *steps.Program, at inside.Stage, resumed bool,
 ) *engine.Batch {
-	if len(p.Ops) == 0 {
-		return b
-	}
 	if !resumed {
 		for i := range slab(b).Msgs { // what waits keeps its place in the steps before
 			if m := &slab(b).Msgs[i]; msg(m).State == inside.Live {

@@ -352,14 +352,17 @@ func (s *written) count(m *engine.Message) {
 	case inside.Failed:
 		s.failed++
 		if s.err == nil {
-			s.err, s.said = msg(m).Err, bothReasons(m)
+			s.err, s.said = msg(m).Err, msg(m).Err
+			if msg(m).Dead {
+				s.said = bothReasons(m)
+			}
 		}
 		err := msg(m).Err
 		if err.Class == "" || retry.Retryable(err.Class) || err.HoldsOutput() || errors.Is(err, engine.ErrBehind) {
 			return
 		}
 		s.refused++
-		if msg(m).Dead && branchOf(m).next() == nil && ledger.FirstRoot(m).Led.Then == ledger.ThenReturn {
+		if msg(m).Dead && branchOf(m).next() == nil && thenByDefault[ledger.FirstRoot(m).Led.Takes] == thenReturn {
 			s.stays, s.said = msg(m).Err, bothReasons(m)
 		}
 	default:
