@@ -2,32 +2,32 @@ package main
 
 import "testing"
 
-// Batches have the messages that they had, and steps see what they saw.
+// Batches have the same messages as before the translation, and steps see the same batches.
 func TestBatchesOfInputs(t *testing.T) {
-	testWhole(t, []whole{
+	testTranslated(t, []completeCase{
 		{"steps of a batch come before those of the pipeline", `
 input:
   broker:
     inputs: [{file: {paths: [in.txt], codec: lines}}]
     batching: {count: 2, period: 1s, processors: [{archive: {format: json_array}}]}
 pipeline: {processors: [{mapping: root.n = this.length()}]}
-output: ` + to("o"),
+output: ` + fileOutput("o"),
 			lines(three), map[string]string{"o.txt": `{"n":2} {"n":1}`}, nil},
-		{"those that work on single messages, too", `
+		{"steps of a batch that work on single messages", `
 input:
   broker:
     inputs: [{file: {paths: [in.txt], codec: lines}}]
     batching: {count: 2, period: 1s, processors: [{mutation: root.a = this.id}]}
 pipeline: {processors: [{mapping: root.n = this.a}]}
-output: ` + to("o"),
+output: ` + fileOutput("o"),
 			lines(three), map[string]string{"o.txt": `{"n":1} {"n":2} {"n":3}`}, nil},
-		{"steps of one input are not those of another", `
+		{"steps of an input do not apply to another input", `
 input:
   broker:
     inputs:
       - {file: {paths: [in.txt], codec: lines}, processors: [{mapping: root.i = batch_index()}]}
       - {file: {paths: [more.txt], codec: lines}}
-output: ` + to("o"),
+output: ` + fileOutput("o"),
 			map[string]string{"in.txt": `{"id":1}`, "more.txt": `{"id":2}`},
 			map[string]string{"o.txt": `{"i":0} {"id":2}`}, nil},
 		{"an archive of one input has no messages of another", `
@@ -38,10 +38,10 @@ input:
           inputs: [{file: {paths: [in.txt], codec: lines}}]
           batching: {count: 2, period: 1s, processors: [{archive: {format: json_array}}]}
       - {file: {paths: [more.txt], codec: lines}}
-output: ` + to("o"),
+output: ` + fileOutput("o"),
 			map[string]string{"in.txt": `{"id":1} {"id":2}`, "more.txt": `{"id":3} {"id":4}`},
 			map[string]string{"o.txt": `[{"id":1},{"id":2}] {"id":3} {"id":4}`}, nil},
-		{"inputs have batches of their own", `
+		{"each input has its own batches", `
 input:
   broker:
     inputs:
@@ -52,10 +52,10 @@ input:
           inputs: [{file: {paths: [more.txt], codec: lines}}]
           batching: {count: 3, period: 1s}
 pipeline: {processors: [{archive: {format: json_array}}]}
-output: ` + to("o"),
+output: ` + fileOutput("o"),
 			map[string]string{"in.txt": `1 2 3`, "more.txt": `4 5 6 7`},
 			map[string]string{"o.txt": `[1,2] [3] [4,5,6] [7]`}, nil},
-		{"as far as outputs", `
+		{"each input has its own batches up to the output", `
 input:
   broker:
     inputs:
@@ -71,7 +71,7 @@ output:
   processors: [{archive: {format: json_array}}]`,
 			map[string]string{"in.txt": `1 2 3`, "more.txt": `4 5 6 7`},
 			map[string]string{"o.txt": `[1,2] [3] [4,5,6] [7]`}, nil},
-		{"groups are written once, whatever a strict switch does behind them", `
+		{"groups are written once, with a strict switch after them", `
 input:
   broker:
     inputs: [{file: {paths: [in.txt], codec: lines}}]
@@ -82,36 +82,36 @@ pipeline:
 output:
   switch:
     strict_mode: true
-    cases: [{check: this.id == 9, output: ` + to("nine") + `}, {continue: true, output: ` + to("o") + `}]`,
+    cases: [{check: this.id == 9, output: ` + fileOutput("nine") + `}, {continue: true, output: ` + fileOutput("o") + `}]`,
 			lines(three), map[string]string{"o.txt": `[{"id":1},{"id":2}] {"id":3}`}, nil},
-		{"groups have what a batch of the input has of them", `
+		{"groups have messages of one batch of the input", `
 input:
   broker:
     inputs: [{file: {paths: [in.txt], codec: lines}}]
     batching: {count: 8, period: 1s}
 pipeline: {processors: [{group_by_value: {value: '${! this.k }'}}, {archive: {format: json_array}}]}
-output: {broker: {outputs: [` + to("o") + `], batching: {count: 2, period: 1s}}}`,
+output: {broker: {outputs: [` + fileOutput("o") + `], batching: {count: 2, period: 1s}}}`,
 			lines(`{"k":1} {"k":2} {"k":1} {"k":2} {"k":1} {"k":2} {"k":1} {"k":2}`), map[string]string{
 				"o.txt": `[{"k":1},{"k":1},{"k":1},{"k":1}] [{"k":2},{"k":2},{"k":2},{"k":2}]`}, []string{"Differs: "}},
-		{"conditions see what the steps of a broker's batch make", `
+		{"conditions see the results of a broker's batch steps", `
 output:
   broker:
     batching: {count: 2, period: 1s, processors: [{archive: {format: json_array}}]}
     outputs:
-      - ` + to("a") + `
-      - switch: {cases: [{check: this.length() == 1, output: ` + to("one") + `}, {output: ` + to("two") + `}]}`,
+      - ` + fileOutput("a") + `
+      - switch: {cases: [{check: this.length() == 1, output: ` + fileOutput("one") + `}, {output: ` + fileOutput("two") + `}]}`,
 			lines(`1 2 3`), map[string]string{"a.txt": "[1,2] [3]", "one.txt": "[3]", "two.txt": "[1,2]"}, nil},
-		{"inputs have groups of their own", `
+		{"each input has its own groups", `
 input:
   broker:
     inputs:
       - broker: {inputs: [{file: {paths: [in.txt], codec: lines}}], batching: {count: 2, period: 1s}}
       - file: {paths: [more.txt], codec: lines}
 pipeline: {processors: [{group_by_value: {value: '${! this.k }'}}, {archive: {format: json_array}}]}
-output: ` + to("o"),
+output: ` + fileOutput("o"),
 			map[string]string{"in.txt": `{"k":1} {"k":1}`, "more.txt": `{"k":1} {"k":1}`},
 			map[string]string{"o.txt": `[{"k":1},{"k":1}] [{"k":1}] [{"k":1}]`}, nil},
-		{"steps of an output have what the input batches", `
+		{"steps of an output see the batches of the input", `
 input:
   broker:
     inputs:
@@ -120,41 +120,41 @@ input:
 output:
   fallback:
     - {label: o, file: {path: o.txt, codec: lines}, processors: [{archive: {format: json_array}}]}
-    - ` + to("p"),
+    - ` + fileOutput("p"),
 			map[string]string{"in.txt": `1 2 3`, "more.txt": `4 5`}, map[string]string{"o.txt": `[1,2] [3] [4] [5]`}, nil},
-		{"steps that leave a batch whole leave it to others", `
+		{"steps that keep a batch together pass it on", `
 input: {broker: {inputs: [{file: {paths: [in.txt], codec: lines}}], batching: {count: 2, period: 1s}}}
 pipeline: {processors: [{mutation: root.i = batch_index()}]}
 output: {label: o, file: {path: o.txt, codec: lines}, processors: [{archive: {format: json_array}}]}`,
 			lines(three), map[string]string{"o.txt": `[{"id":1,"i":0},{"id":2,"i":1}] [{"id":3,"i":0}]`}, nil},
-		{"a buffer batches what all inputs read", `
+		{"a buffer batches the messages of all inputs", `
 input: {broker: {inputs: [{file: {paths: [in.txt], codec: lines}}, {file: {paths: [more.txt], codec: lines}}]}}
 buffer:
   memory:
     batch_policy: {enabled: true, count: 4, period: 1s, processors: [{archive: {format: json_array}}]}
 pipeline: {processors: [{mapping: root = this.length()}]}
-output: ` + to("o"),
+output: ` + fileOutput("o"),
 			map[string]string{"in.txt": `1 2`, "more.txt": `3 4`}, map[string]string{"o.txt": `4`}, nil},
-		{"a batch by key that is not that of the input says so", `
+		{"a batch by key that differs from the input's has a note", `
 input:
   broker:
     inputs: [{file: {paths: [in.txt], codec: lines}}]
     batching: {count: 2, period: 1s}
 pipeline: {processors: [{group_by_value: {value: '${! this.k }'}}, {archive: {format: json_array}}]}
-output: ` + to("o"),
+output: ` + fileOutput("o"),
 			lines(`{"k":1} {"k":1}`), map[string]string{"o.txt": `[{"k":1},{"k":1}]`},
 			[]string{"Differs: a batch has as many messages of one key; there it had those of a key among as many of all"}},
 		{"groups of an input without batches have one message", `
 pipeline: {processors: [{group_by_value: {value: '${! this.k }'}}, {archive: {format: json_array}}]}
-output: ` + to("o"),
+output: ` + fileOutput("o"),
 			lines(`{"k":1} {"k":2} {"k":1}`), map[string]string{"o.txt": `[{"k":1}] [{"k":2}] [{"k":1}]`}, nil},
-		{"groups of what one message held", `
+		{"groups of the parts of one message", `
 pipeline:
   processors:
     - unarchive: {format: json_array}
     - group_by_value: {value: '${! this.k }'}
     - archive: {format: json_array}
-output: ` + to("o"),
+output: ` + fileOutput("o"),
 			lines(`[{"k":1},{"k":2},{"k":1}]`), map[string]string{"o.txt": `[{"k":1},{"k":1}] [{"k":2}]`},
 			[]string{"Differs: "}},
 	})

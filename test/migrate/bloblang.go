@@ -22,28 +22,28 @@ import (
 	"github.com/flowd-io/flowd/internal/migrate/bloblang"
 )
 
-// example is a mapping with what it gives for some messages, one after the other.
+// example is a mapping with its results for several messages.
 type example struct {
 	place   string
 	mapping string
 	pairs   []pair
 }
 
-// pair is a payload and what becomes of it: a payload, or an error.
+// pair is an input payload and the result: a payload or an error.
 type pair struct{ in, out string }
 
-// verdict is what became of one pair.
+// verdict is the score of a pair.
 type verdict struct {
 	example
 	pair
-	got  string // a reason, or what came out instead
-	kind string // same, different, untranslated
+	got  string // the actual result, or why there is none
+	kind string // same, different or untranslated
 }
 
-func bloblangScore(args []string, stdout io.Writer) error {
+func scoreBloblang(args []string, stdout io.Writer) error {
 	f := flag.NewFlagSet("bloblang", flag.ContinueOnError)
-	peer := f.String("peer", "", "the checkout to take examples from, `DIR`")
-	only := f.String("only", "", "score only examples whose place or mapping matches this `REGEX`")
+	peer := f.String("peer", "", "read examples from the checkout `DIR`")
+	only := f.String("only", "", "score only examples whose place or mapping matches `REGEX`")
 	show := f.Bool("show", false, "print each translation")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -84,7 +84,7 @@ func bloblangScore(args []string, stdout io.Writer) error {
 				continue
 			}
 			fmt.Fprintf(stdout, "%s: %s\n    %s\n    in   %s\n    want %s\n    got  %s\n", v.kind, v.place,
-				strings.ReplaceAll(v.mapping, "\n", "\n    "), clipped(v.in), clipped(v.out), clipped(v.got))
+				strings.ReplaceAll(v.mapping, "\n", "\n    "), shorten(v.in), shorten(v.out), shorten(v.got))
 		}
 	}
 	whole := 0
@@ -95,20 +95,20 @@ func bloblangScore(args []string, stdout io.Writer) error {
 	}
 	fmt.Fprintf(stdout, "%d examples with %d results: %d same (%.1f %%), %d different, %d untranslated; ",
 		len(examples), len(all), count["same"], percent(count["same"], len(all)), count["different"], count["untranslated"])
-	fmt.Fprintf(stdout, "%d examples the same in all (%.1f %%)\n", whole, percent(whole, len(examples)))
+	fmt.Fprintf(stdout, "%d examples with only same results (%.1f %%)\n", whole, percent(whole, len(examples)))
 	return nil
 }
 
 func percent(n, of int) float64 { return 100 * float64(n) / float64(max(of, 1)) }
 
-func clipped(s string) string {
+func shorten(s string) string {
 	if len(s) > 300 {
 		s = s[:300] + "…"
 	}
 	return strings.ReplaceAll(s, "\n", "\n         ")
 }
 
-// score translates an example and runs it on the real engine.
+// score translates an example, and runs it with the real engine.
 func score(dir string, e example) []verdict {
 	steps, notes := bloblang.Steps(e.mapping, bloblang.Options{})
 	var verdicts []verdict
@@ -122,7 +122,7 @@ func score(dir string, e example) []verdict {
 	for i, p := range e.pairs {
 		ins[i] = p.in
 	}
-	outs, err := run(dir, steps, ins)
+	outs, err := runSteps(dir, steps, ins)
 	for i, p := range e.pairs {
 		v := verdict{example: e, pair: p, kind: "different"}
 		switch {
@@ -130,7 +130,7 @@ func score(dir string, e example) []verdict {
 			v.got = err.Error()
 		default:
 			v.got = outs[i]
-			if same(p.out, outs[i]) {
+			if equalResults(p.out, outs[i]) {
 				v.kind = "same"
 			}
 		}
@@ -139,9 +139,9 @@ func score(dir string, e example) []verdict {
 	return verdicts
 }
 
-// same compares documents by value, and all else as text. Any error equals another one: their texts are each system's
-// own.
-func same(want, got string) bool {
+// equalResults compares documents by value, and other payloads as text. All errors are equal, as each system has its own
+// texts.
+func equalResults(want, got string) bool {
 	if want == "<Message deleted>" {
 		return got == "deleted"
 	}
@@ -154,7 +154,7 @@ func same(want, got string) bool {
 		return false
 	}
 	var a, b any
-	if decoded(want, &a) && decoded(got, &b) {
+	if decodeWhole(want, &a) && decodeWhole(got, &b) {
 		return reflect.DeepEqual(a, b)
 	}
 	return strings.TrimSpace(want) == strings.TrimSpace(got)
@@ -162,12 +162,12 @@ func same(want, got string) bool {
 
 func isError(s string) bool { return strings.HasPrefix(s, "Error(") }
 
-func decoded(s string, v *any) bool {
+func decodeWhole(s string, v *any) bool {
 	d := json.NewDecoder(strings.NewReader(s))
 	return d.Decode(v) == nil && !d.More()
 }
 
-// examplesOf collects the examples of a checkout: those in its documentation or, where that has none, in its sources.
+// examplesOf collects the examples in the documentation of a checkout or, if there are none, in its sources.
 func examplesOf(dir string) ([]example, error) {
 	var docs, sources []example
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -176,7 +176,7 @@ func examplesOf(dir string) ([]example, error) {
 		}
 		if d.IsDir() {
 			if strings.HasPrefix(d.Name(), ".") && path != dir {
-				return filepath.SkipDir // no documentation of its own
+				return filepath.SkipDir // has no documentation
 			}
 			return nil
 		}
@@ -209,11 +209,11 @@ func examplesOf(dir string) ([]example, error) {
 	return docs, err
 }
 
-// elided marks examples that nobody can run: part of a key or of the result is left out, or they read a file that is
-// elsewhere.
+// elided matches examples that can't run: they leave out a part of a key or result, or read a file that is not in the
+// checkout.
 var elided = regexp.MustCompile(`\.\.\. signature data \.\.\.|<signed JWT token>|_TEST_BLOBLANG_`)
 
-// examplesInDocs reads fenced blocks in which comments tell what goes in and comes out.
+// examplesInDocs reads fenced blocks with inputs and outputs in comments.
 func examplesInDocs(path, rel string) ([]example, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -324,7 +324,7 @@ func examplesInSource(path, rel string) ([]example, error) {
 	return all, nil
 }
 
-// stringOf is a literal, or several with + between them.
+// stringOf returns the value of a string literal, or of several joined with +.
 func stringOf(n ast.Expr) (string, bool) {
 	switch n := n.(type) {
 	case *ast.BasicLit:

@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/internal/migrate/bloblang"
 )
 
-// What a mapping does to a message, its translation does on the real engine. Results are those of benthos 4, which
-// TestTheSameByThePeer asks if one is on PATH.
+// equivalences are mappings with results, which their translations must give with the real engine. Results are those of
+// benthos 4: TestThePeerGivesTheSameResults checks them if benthos is on PATH.
 var equivalences = []struct {
 	name    string
 	mapping string
@@ -22,19 +22,19 @@ var equivalences = []struct {
 }{
 	{"a copy keeps what it does not change", "root = this\nroot.a = this.a + 1\nroot.b = deleted()", false,
 		[]string{`{"a":1,"b":2,"c":{"d":3}}`}, []string{`{"a":2,"c":{"d":3}}`}},
-	{"a new document has nothing but what is assigned", "root.x.y = this.a\nroot.\"odd name\" = this.b.c", false,
+	{"a new document has only assigned fields", "root.x.y = this.a\nroot.\"odd name\" = this.b.c", false,
 		[]string{`{"a":1,"b":{"c":2}}`, `{}`}, []string{`{"x":{"y":1},"odd name":2}`, `{"x":{"y":null},"odd name":null}`}},
 	{"fields are swapped", "root = this\nroot.a = this.b\nroot.b = this.a", false,
 		[]string{`{"a":1,"b":2}`}, []string{`{"a":2,"b":1}`}},
 	{"a mutation sees what it has changed", "root.a = this.b\nroot.b = this.a", true,
 		[]string{`{"a":1,"b":2}`}, []string{`{"a":2,"b":2}`}},
-	{"a mutation that copies no longer does", "root = this\nroot.a = this.b\nroot.b = this.a", true,
+	{"a mutation that copies the document first", "root = this\nroot.a = this.b\nroot.b = this.a", true,
 		[]string{`{"a":1,"b":2}`}, []string{`{"a":2,"b":1}`}},
 	{"a field is read before it is deleted", "root = this\nroot.user = deleted()\nroot.name = this.user.name", false,
 		[]string{`{"user":{"name":"ann"},"n":1}`}, []string{`{"n":1,"name":"ann"}`}},
 	{"part of an object is replaced", "root.o = {\"a\": this.a, \"b\": 1}\nroot.o.b = this.b", false,
 		[]string{`{"a":1,"b":2}`}, []string{`{"o":{"a":1,"b":2}}`}},
-	{"what was assigned is deleted",
+	{"assigned fields are deleted",
 		"root.a = this.a\nroot.o = this.o\nroot.o.x = deleted()\nroot.a = deleted()\nroot.gone = deleted()", false,
 		[]string{`{"a":1,"o":{"x":1,"y":2}}`}, []string{`{"o":{"y":2}}`}},
 	{"an object replaces an object", "root = this\nroot.o = {\"b\": 1}", false,
@@ -46,11 +46,11 @@ var equivalences = []struct {
 	{"messages are dropped by cases",
 		"root = match {\n this.n > 5 => deleted()\n this.n > 3 => this\n _ => deleted() }", false,
 		[]string{`{"n":6}`, `{"n":4}`, `{"n":1}`}, []string{`deleted`, `{"n":4}`, `deleted`}},
-	{"messages are failed", `root = if this.n == 1 { throw("one") }`, false, []string{`{"n":1}`, `{"n":2}`},
+	{"messages fail", `root = if this.n == 1 { throw("one") }`, false, []string{`{"n":1}`, `{"n":2}`},
 		[]string{`Error(one)`, `{"n":2}`}},
 	{"a condition that is null is false", `root.x = if this.a { 1 } else { 2 }`, false, []string{`{"a":true}`, `{}`},
 		[]string{`{"x":1}`, `{"x":2}`}},
-	{"a field that is there or not", "root.a = this.a\nroot.b = if this.a > 1 { this.b }", false,
+	{"a field that may be missing", "root.a = this.a\nroot.b = if this.a > 1 { this.b }", false,
 		[]string{`{"a":1,"b":2}`, `{"a":2,"b":3}`}, []string{`{"a":1}`, `{"a":2,"b":3}`}},
 	{"a lone condition leaves the document", `root.b = if this.a > 1 { this.c }`, false,
 		[]string{`{"a":1}`, `{"a":2,"c":3}`}, []string{`{"a":1}`, `{"b":3}`}},
@@ -59,7 +59,7 @@ var equivalences = []struct {
 			"} else if this.a == 2 {\n  root = deleted()\n} else {\n  root.d = this.a\n" +
 			"}", false,
 		[]string{`{"a":1,"b":7}`, `{"a":2}`, `{"a":3}`}, []string{`{"a":1,"b":1,"c":7}`, `deleted`, `{"a":3,"d":3}`}},
-	{"a document that branches make", "if this.a == 1 {\n  root.b = this.a\n  root.c = this.b\n}", false,
+	{"a document made by branches", "if this.a == 1 {\n  root.b = this.a\n  root.c = this.b\n}", false,
 		[]string{`{"a":1,"b":7}`, `{"a":2}`}, []string{`{"b":1,"c":7}`, `{"a":2}`}},
 	{"match on a value", "root.x = match this.a {\n \"p\" => 1\n 5 => 2\n this.type() == \"null\" => 3\n _ => 4 }", false,
 		[]string{`{"a":"p"}`, `{"a":null}`, `{"a":"q"}`}, []string{`{"x":1}`, `{"x":3}`, `{"x":4}`}},
@@ -102,7 +102,7 @@ var equivalences = []struct {
 		"map m {\n let d = this.a * 2\n root.x = $d\n root.y = $d + 1\n" +
 			"}\nroot.one = this.apply(\"m\")\nroot.all = this.l.map_each(i -> i.apply(\"m\"))", false,
 		[]string{`{"a":1,"l":[{"a":2}]}`}, []string{`{"one":{"x":2,"y":3},"all":[{"x":4,"y":5}]}`}},
-	{"names that are the same in several places", "map inner {\n  let v = this.q + 1\n" +
+	{"the same names in several scopes", "map inner {\n  let v = this.q + 1\n" +
 		"  root.x = $v * this.q\n  root.y = $v\n}\n" +
 		"map outer {\n  let v = this.a * 2\n  root.one = {\"q\": $v}.apply(\"inner\")\n  root.two = $v\n}\n" +
 		"root.r = this.apply(\"outer\")\n" +
@@ -122,7 +122,7 @@ var equivalences = []struct {
 	{"a field as payload", `root = this.s`, false, []string{`{"s":"abc"}`, `{"s":{"a":1}}`}, []string{`abc`, `{"a":1}`}},
 	{"a payload that is not a document", `root.lines = content().string().split(";")`, false, []string{`a;b`},
 		[]string{`{"lines":["a","b"]}`}},
-	{"what can't be parsed is dropped", `root = this.body.parse_json().catch(deleted())`, false,
+	{"a field that can't be parsed", `root = this.body.parse_json().catch(deleted())`, false,
 		[]string{`{"body":"{\"a\":1}"}`, `{"body":"x"}`}, []string{`{"a":1}`, `deleted`}},
 	{"a payload that can't be parsed is dropped", `root = this.catch(deleted())`, false, []string{`{"a":1}`, `x`},
 		[]string{`{"a":1}`, `deleted`}},
@@ -142,7 +142,7 @@ var equivalences = []struct {
 		false, []string{`{}`}, []string{`{"a":true,"b":true,"c":"no"}`}},
 }
 
-func TestTranslationsDoWhatMappingsDo(t *testing.T) {
+func TestTranslationsGiveTheResultsOfMappings(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range equivalences {
 		t.Run(tt.name, func(t *testing.T) {
@@ -150,12 +150,12 @@ func TestTranslationsDoWhatMappingsDo(t *testing.T) {
 			if why := untranslated(notes); why != "" {
 				t.Fatal(why)
 			}
-			got, err := run(dir, steps, tt.in)
+			got, err := runSteps(dir, steps, tt.in)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, yamlOf(steps))
 			}
 			for i := range tt.in {
-				if !same(tt.want[i], got[i]) {
+				if !equalResults(tt.want[i], got[i]) {
 					t.Errorf("%s becomes %s, want %s, by\n%s", tt.in[i], got[i], tt.want[i], yamlOf(steps))
 				}
 			}
@@ -163,27 +163,27 @@ func TestTranslationsDoWhatMappingsDo(t *testing.T) {
 	}
 }
 
-// In a batch, each message reads what all of them were before the mapping.
-func TestABatchIsReadAsItWas(t *testing.T) {
+// In a batch, each message reads all messages as they were before the mapping.
+func TestABatchIsReadAsItWasBeforeTheMapping(t *testing.T) {
 	mapping := "root = this\nroot.n = json(\"n\").from_all().sum()\nroot.first = json(\"n\").from(0)\n" +
 		"root.all = json(\"n\").from_all()\nroot = if batch_index() > 1 { deleted() }\nroot.at = batch_index()"
 	steps, notes := bloblang.Steps(mapping, bloblang.Options{Batch: true})
 	if why := untranslated(notes); why != "" {
 		t.Fatal(why)
 	}
-	got, err := runIn(t.TempDir(), steps, []string{`{"n":1}`, `{"n":2}`, `{"n":4}`}, true)
+	got, err := runStepsIn(t.TempDir(), steps, []string{`{"n":1}`, `{"n":2}`, `{"n":4}`}, true)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, yamlOf(steps))
 	}
 	want := []string{`{"n":7,"first":1,"all":[1,2,4],"at":0}`, `{"n":7,"first":1,"all":[1,2,4],"at":1}`, "deleted"}
 	for i := range want {
-		if !same(want[i], got[i]) {
+		if !equalResults(want[i], got[i]) {
 			t.Errorf("message %d becomes %s, want %s, by\n%s", i, got[i], want[i], yamlOf(steps))
 		}
 	}
 }
 
-// What the package's tests expect as translations loads, unless part of it is untranslated.
+// The expected translations of package bloblang's tests must load, unless a part is untranslated.
 func TestExpectedTranslationsLoad(t *testing.T) {
 	files, err := filepath.Glob("../../internal/migrate/bloblang/testdata/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -199,9 +199,9 @@ func TestExpectedTranslationsLoad(t *testing.T) {
 			t.Fatalf("%s: %v", file, err)
 		}
 		batch := strings.HasPrefix(filepath.Base(file), "batch")
-		_, err = runIn(t.TempDir(), steps.Content[0].Content, nil, batch)
+		_, err = runStepsIn(t.TempDir(), steps.Content[0].Content, nil, batch)
 		if refused := strings.Contains(string(data), "untranslated("); refused != (err != nil) {
-			t.Errorf("%s: got %v, refused: %v", file, err, refused)
+			t.Errorf("%s: got %v, want an error: %v", file, err, refused)
 		}
 	}
 }

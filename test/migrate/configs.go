@@ -20,8 +20,8 @@ import (
 	"github.com/flowd-io/flowd/internal/migrate"
 )
 
-// ofPeer is a score of a checkout, which a flag names.
-func ofPeer(score func(peer string, w io.Writer) error) func([]string, io.Writer) error {
+// withPeer adds the flag --peer to a score.
+func withPeer(score func(peer string, w io.Writer) error) func([]string, io.Writer) error {
 	return func(args []string, w io.Writer) error {
 		f := flag.NewFlagSet("migrate", flag.ContinueOnError)
 		peer := f.String("peer", "", "directory with a checkout of the other system")
@@ -29,29 +29,29 @@ func ofPeer(score func(peer string, w io.Writer) error) func([]string, io.Writer
 			return err
 		}
 		if *peer == "" {
-			return errors.New("--peer names the checkout to look at")
+			return errors.New("--peer DIR is missing: it names the checkout to read")
 		}
 		return score(*peer, w)
 	}
 }
 
-// configuration is one of a checkout: a file, or an example in a page.
+// configuration is a configuration of a checkout: a file, or an example in a page.
 type configuration struct {
-	name string // in the checkout
-	file string // where what it names is looked for
+	name string // path in the checkout
+	file string // paths in the configuration are relative to the directory of this file
 	text []byte
 
-	resources []string // files beside it that only define resources
+	resources []string // files in the same directory that only define resources
 }
 
-// places are where a checkout has configurations that people are meant to read or that are tested.
+// places are the directories of a checkout with configurations that are documentation, or tested.
 var places = []string{"config/test", "config/examples", "resources/docker", "website/cookbooks",
 	"docs/modules/cookbooks"}
 
 // yamlBlock is a block of YAML in a page.
 var yamlBlock = regexp.MustCompile("(?ms)^```ya?ml\\n(.*?)^```$|^\\[source,ya?ml\\]\\n----\\n(.*?)^----$")
 
-// configurations are those of a checkout.
+// configurations reads all configurations of a checkout.
 func configurations(peer string) (all []configuration, err error) {
 	add := func(name, file string, text []byte) {
 		if isConfiguration(text) {
@@ -92,7 +92,7 @@ func configurations(peer string) (all []configuration, err error) {
 	return all, nil
 }
 
-// listIn lists the files of a folder of the checkout.
+// listIn returns a function that lists the files in a directory of the checkout.
 func listIn(peer string) func(string) ([]string, error) {
 	return func(dir string) ([]string, error) {
 		entries, err := os.ReadDir(filepath.Join(peer, dir))
@@ -104,7 +104,7 @@ func listIn(peer string) func(string) ([]string, error) {
 	}
 }
 
-// resourcesBeside are the files beside a configuration that only define resources: they are given with -r there.
+// resourcesBeside returns the files in the same directory that only define resources, which the peer gets with -r.
 func resourcesBeside(file string) (names []string) {
 	name := filepath.Join(filepath.Dir(file), "resources.yaml")
 	if _, err := os.Stat(name); err == nil && name != file && filepath.Ext(file) == ".yaml" {
@@ -113,11 +113,11 @@ func resourcesBeside(file string) (names []string) {
 	return names
 }
 
-// isConfiguration says whether a text is a configuration, not a template or a file of other tools.
+// isConfiguration reports whether a text is a configuration, and not a template or a file of another tool.
 func isConfiguration(text []byte) bool {
 	var top map[string]yaml.Node
 	if err := yaml.Unmarshal(text, &top); err != nil {
-		// Placeholders may be what makes it no YAML.
+		// Placeholders may make a configuration invalid YAML.
 		return bytes.Contains(text, []byte("input:")) && bytes.Contains(text, []byte("output:"))
 	}
 	if _, composed := top["services"]; composed || top["mapping"].Kind != 0 {
@@ -131,25 +131,25 @@ func isConfiguration(text []byte) bool {
 	return false
 }
 
-// translated is a configuration and what became of it.
+// translated is a configuration with its translation.
 type translated struct {
 	configuration
 	result *migrate.Result
 	err    error
-	peer   string   // the checkout
-	dir    string   // where its files are
-	files  []string // that were written
-	faults []string // that lint finds
+	peer   string   // path of the checkout
+	dir    string   // directory of the translation
+	files  []string // files of the translation
+	faults []string // problems that lint finds
 }
 
-// translation translates the configurations of a checkout into a directory, one folder for each.
-func translation(peer, dir string) ([]*translated, error) {
+// translateAll translates the configurations of a checkout, each into its own subdirectory of dir.
+func translateAll(peer, dir string) ([]*translated, error) {
 	found, err := configurations(peer)
 	if err != nil {
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%s has none of %s", peer, strings.Join(places, ", "))
+		return nil, fmt.Errorf("%s has no configurations in %s", peer, strings.Join(places, ", "))
 	}
 	var all []*translated
 	for i, c := range found {
@@ -184,7 +184,7 @@ func translation(peer, dir string) ([]*translated, error) {
 	return all, nil
 }
 
-// buildFlowd builds the command under test, unless FLOWD names one.
+// buildFlowd builds flowd, unless FLOWD names a binary.
 func buildFlowd(dir string) (string, error) {
 	if made := os.Getenv("FLOWD"); made != "" {
 		return made, nil
@@ -197,11 +197,11 @@ func buildFlowd(dir string) (string, error) {
 	return flowd, nil
 }
 
-// lint finds what is wrong with the files of a translation, other than that the environment is not set.
+// lint lints the files of a translation. It ignores unset environment variables.
 func (t *translated) lint(flowd string) error {
 	for _, file := range t.files {
 		if data, err := os.ReadFile(file); err == nil && !bytes.Contains(data, []byte("inputs:")) {
-			wrapped := file + ".pipeline.yaml" // resources alone are for others to include
+			wrapped := file + ".pipeline.yaml" // a file of resources only is for other files to include
 			text := fmt.Sprintf("include: %s\ninputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}}}\n", filepath.Base(file))
 			if err := os.WriteFile(wrapped, []byte(text), 0o600); err != nil {
 				return err
@@ -232,10 +232,10 @@ func (t *translated) lint(flowd string) error {
 	return nil
 }
 
-// whole says whether everything was translated, and lint is content.
-func (t *translated) whole() bool { return t.err == nil && t.result.Whole() && len(t.faults) == 0 }
+// complete reports whether everything was translated and lints.
+func (t *translated) complete() bool { return t.err == nil && t.result.Whole() && len(t.faults) == 0 }
 
-// reasons are why it is not whole.
+// reasons says why the translation is not complete.
 func (t *translated) reasons() (all []string) {
 	if t.err != nil {
 		return []string{t.err.Error()}
@@ -248,8 +248,9 @@ func (t *translated) reasons() (all []string) {
 	return append(all, t.faults...)
 }
 
-// configs is the score of configurations that are translated whole. KEEP names a directory that keeps the translations.
-func configs(peer string, w io.Writer) error {
+// scoreConfigs counts configurations that are translated completely. If KEEP names a directory, it keeps the translations
+// there.
+func scoreConfigs(peer string, w io.Writer) error {
 	dir, err := os.MkdirTemp("", "migrate-")
 	if err != nil {
 		return err
@@ -263,7 +264,7 @@ func configs(peer string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	all, err := translation(peer, dir)
+	all, err := translateAll(peer, dir)
 	if err != nil {
 		return err
 	}
@@ -280,7 +281,7 @@ func configs(peer string, w io.Writer) error {
 			continue
 		}
 		possible++
-		if t.whole() {
+		if t.complete() {
 			whole++
 			continue
 		}

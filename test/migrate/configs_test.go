@@ -9,8 +9,8 @@ import (
 	"github.com/flowd-io/flowd/test/flowdtest"
 )
 
-// A checkout of a peer with configurations, as far as the scores read it.
-var configured = map[string]string{
+// sampleCheckout has the files of a checkout that the scores read.
+var sampleCheckout = map[string]string{
 	"config/examples/whole.yaml": "input: {stdin: {}}\npipeline: {processors: [{mapping: root = this}]}\n",
 	"config/examples/lost.yaml":  "input: {stdin: {}}\npipeline: {processors: [{archive: {format: zip}}]}\n",
 	"config/examples/other.yaml": "input: {carrier_pigeon: {}}\noutput: {stdout: {}}\n",
@@ -32,7 +32,7 @@ func TestScoresOfConfigurationsAndTheirTests(t *testing.T) {
 	}
 	t.Setenv("FLOWD", flowd)
 	peer := t.TempDir()
-	for name, text := range configured {
+	for name, text := range sampleCheckout {
 		path := filepath.Join(peer, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 			t.Fatal(err)
@@ -58,14 +58,14 @@ func TestScoresOfConfigurationsAndTheirTests(t *testing.T) {
 		}
 		for _, text := range want {
 			if !strings.Contains(out.String(), text) {
-				t.Errorf("%s says\n%s\nwithout %q", score, out.String(), text)
+				t.Errorf("the output of %s lacks %q:\n%s", score, text, out.String())
 			}
 		}
 	}
 	if err := scores["configs"]([]string{"--peer", t.TempDir()}, &strings.Builder{}); err == nil {
-		t.Error("an empty folder has a score")
+		t.Error("an empty directory is accepted")
 	}
 	if err := scores["tests"](nil, &strings.Builder{}); err == nil {
-		t.Error("no folder has a score")
+		t.Error("a missing --peer is accepted")
 	}
 }

@@ -20,14 +20,15 @@ import (
 	"github.com/flowd-io/flowd/internal/migrate/bloblang"
 )
 
-// differential runs mappings that are made up, and their translations, on documents that are made up, and compares.
-func differential(args []string, stdout io.Writer) error {
+// scoreDifferential runs random mappings with the peer and their translations with flowd, on random documents, and compares
+// the results.
+func scoreDifferential(args []string, stdout io.Writer) error {
 	f := flag.NewFlagSet("differential", flag.ContinueOnError)
 	program := f.String("benthos", "benthos", "the peer's `PROGRAM`")
-	mappings := f.Int("mappings", 100, "`N` mappings")
-	documents := f.Int("documents", 20, "`N` documents for each")
-	seed := f.Uint64("seed", 1, "what they are made of")
-	verbose := f.Bool("verbose", false, "also print where only flowd fails: it is the stricter one")
+	mappings := f.Int("mappings", 100, "generate `N` mappings")
+	documents := f.Int("documents", 20, "run each mapping on `N` documents")
+	seed := f.Uint64("seed", 1, "seed of the random generator")
+	verbose := f.Bool("verbose", false, "also print cases where only flowd fails, which is stricter")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func differential(args []string, stdout io.Writer) error {
 	defer os.RemoveAll(dir)
 	count := map[string]int{}
 	for i := range *mappings {
-		g := &maker{rand.New(rand.NewPCG(*seed, uint64(i)))}
+		g := &generator{rand.New(rand.NewPCG(*seed, uint64(i)))}
 		target := bloblang.NewDocument
 		if g.IntN(4) == 0 {
 			target = bloblang.InPlace
@@ -54,17 +55,17 @@ func differential(args []string, stdout io.Writer) error {
 		steps, notes := bloblang.Steps(mapping, bloblang.Options{Target: target})
 		want, err := peerRun(dir, *program, mapping, target, docs)
 		if err != nil {
-			count["refused by the peer"]++
+			count["rejected by the peer"]++
 			continue
 		}
 		if why := untranslated(notes); why != "" {
 			count["untranslated"] += len(docs)
 			continue
 		}
-		got, err := run(dir, steps, docs)
+		got, err := runSteps(dir, steps, docs)
 		if err != nil {
 			if !slices.ContainsFunc(want, func(w string) bool { return !isError(w) }) {
-				count["same"] += len(docs) // lint says at once what the peer says of each message
+				count["same"] += len(docs) // lint reports the error that the peer has for each message
 				continue
 			}
 			fmt.Fprintf(stdout, "does not load (mapping %d)\n%s\n>>>\n%s%v\n\n", i, mapping, yamlOf(steps), err)
@@ -73,7 +74,7 @@ func differential(args []string, stdout io.Writer) error {
 		}
 		shown := false
 		for k := range docs {
-			kind := judge(want[k], got[k])
+			kind := compareResults(want[k], got[k])
 			count[kind]++
 			if kind == "only the peer fails" && strings.Contains(want[k], "non-object type (delete)") {
 				continue
@@ -98,7 +99,7 @@ func untranslated(notes []bloblang.Note) string {
 	return ""
 }
 
-func judge(want, got string) string {
+func compareResults(want, got string) string {
 	switch {
 	case isError(want) && isError(got):
 		return "same"
@@ -106,13 +107,13 @@ func judge(want, got string) string {
 		return "only the peer fails"
 	case isError(got):
 		return "only flowd fails"
-	case same(want, got):
+	case equalResults(want, got):
 		return "same"
 	}
 	return "different"
 }
 
-// peerRun has the peer carry out a mapping.
+// peerRun runs a mapping with the peer.
 func peerRun(dir, program, mapping string, target bloblang.Target, docs []string) ([]string, error) {
 	name := map[bloblang.Target]string{bloblang.NewDocument: "mapping", bloblang.InPlace: "mutation"}[target]
 	step := func(name, text string) map[string]any { return map[string]any{name: text} }
@@ -167,7 +168,7 @@ func peerRun(dir, program, mapping string, target bloblang.Target, docs []string
 	return results, nil
 }
 
-// withMeta shows metadata beside a payload.
+// withMeta appends metadata to a payload.
 func withMeta(payload string, meta map[string]any) string {
 	for k, v := range meta {
 		if v == nil {
@@ -184,12 +185,12 @@ func withMeta(payload string, meta map[string]any) string {
 	return payload + " meta " + string(b)
 }
 
-// maker makes mappings and documents up.
-type maker struct{ *rand.Rand }
+// generator generates random mappings and documents.
+type generator struct{ *rand.Rand }
 
-func (g *maker) pick(of ...string) string { return of[g.IntN(len(of))] }
+func (g *generator) pick(of ...string) string { return of[g.IntN(len(of))] }
 
-func (g *maker) document() string {
+func (g *generator) document() string {
 	doc := map[string]any{}
 	put := func(name string, chance int, v func() any) {
 		if g.IntN(10) < chance {
@@ -214,13 +215,13 @@ func (g *maker) document() string {
 	})
 	b, err := json.Marshal(doc)
 	if err != nil {
-		panic(err) // such a document always has a JSON
+		panic(err) // such a document can always be encoded
 	}
 	return string(b)
 }
 
-// mapping makes a mapping up, of statements as people write them.
-func (g *maker) mapping() string {
+// mapping generates a mapping of realistic statements.
+func (g *generator) mapping() string {
 	var lines []string
 	if g.IntN(2) == 0 {
 		lines = append(lines, "root = this")
@@ -237,11 +238,11 @@ func (g *maker) mapping() string {
 	return strings.Join(lines, "\n")
 }
 
-func (g *maker) target() string {
+func (g *generator) target() string {
 	return "root." + g.pick("id", "n", "s", "o", "o.x", "out", "out.a", "out.b", "copy", "items", "nums", `"odd name"`)
 }
 
-func (g *maker) statement(depth int) []string {
+func (g *generator) statement(depth int) []string {
 	switch k := g.IntN(16); {
 	case k == 0:
 		return []string{"root." + g.pick("n", "s", "o", "o.y", "nums", "out") + " = deleted()"}
@@ -280,7 +281,7 @@ func (g *maker) statement(depth int) []string {
 	return []string{fmt.Sprintf("%s = %s", g.target(), g.value(0))}
 }
 
-func (g *maker) value(depth int) string {
+func (g *generator) value(depth int) string {
 	switch g.IntN(7) {
 	case 0, 1:
 		return g.number(depth)
@@ -295,7 +296,7 @@ func (g *maker) value(depth int) string {
 		"items.0.sku")
 }
 
-func (g *maker) number(depth int) string {
+func (g *generator) number(depth int) string {
 	if depth > 2 {
 		return g.pick("this.n", "this.m", "3", "this.o.x", "0")
 	}
@@ -319,7 +320,7 @@ func (g *maker) number(depth int) string {
 	return g.pick("this.n", "this.m", "this.f", "this.o.x", "7", "-2", "1.5", "this.f.round()", "this.id")
 }
 
-func (g *maker) text(depth int) string {
+func (g *generator) text(depth int) string {
 	if depth > 2 {
 		return g.pick("this.s", "this.t", `"x"`, "this.o.y")
 	}
@@ -346,7 +347,7 @@ func (g *maker) text(depth int) string {
 	return g.pick("this.s", "this.t", `"text"`, "this.o.y", `"quote \" and \\"`)
 }
 
-func (g *maker) list(depth int) string {
+func (g *generator) list(depth int) string {
 	switch g.IntN(9) {
 	case 0:
 		return fmt.Sprintf("this.nums.map_each(x -> x + %s)", g.number(depth+2))
@@ -370,7 +371,7 @@ func (g *maker) list(depth int) string {
 	return g.pick("this.nums", "this.words", "[1, 2]", "[]")
 }
 
-func (g *maker) object(depth int) string {
+func (g *generator) object(depth int) string {
 	switch g.IntN(6) {
 	case 0:
 		return fmt.Sprintf(`{"a": %s, "b": %s}`, g.value(depth+2), g.value(depth+2))
@@ -386,7 +387,7 @@ func (g *maker) object(depth int) string {
 	return g.pick("this.o", `this.o.assign({"y": 1})`, "{}", `this.o.filter(i -> i.key != "y")`)
 }
 
-func (g *maker) condition(depth int) string {
+func (g *generator) condition(depth int) string {
 	if depth > 2 {
 		return g.pick("this.ok", "this.n == 1", `this.s == "red"`)
 	}

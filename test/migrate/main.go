@@ -1,12 +1,12 @@
-// Command migrate scores translations from Benthos, Bento and Redpanda Connect against a checkout of one of them, of
-// which nothing enters this repository:
+// Command migrate scores translations from Benthos, Bento and Redpanda Connect. It reads a checkout of one of them, and
+// copies nothing from there into this repository:
 //
 //	go run ./test/migrate bloblang --peer DIR    documented examples of Bloblang that give the same result
-//	go run ./test/migrate differential           mappings that are made up, run by a benthos on PATH and by flowd
-//	go run ./test/migrate configs --peer DIR     configurations that are translated whole
+//	go run ./test/migrate differential           random mappings, run by a benthos on PATH and by flowd
+//	go run ./test/migrate configs --peer DIR     configurations that are translated completely
 //	go run ./test/migrate tests --peer DIR       embedded tests that pass after translation
 //
-// It prints how many are the same and lists every other one with its reason. Each score is a file of this package.
+// It prints how many are right, and lists all others with the reason. Each score has its own file in this package.
 package main
 
 import (
@@ -17,12 +17,12 @@ import (
 	"slices"
 )
 
-// scores are the commands.
+// scores are the subcommands.
 var scores = map[string]func(args []string, stdout io.Writer) error{
-	"bloblang":     bloblangScore,
-	"differential": differential,
-	"configs":      ofPeer(configs),
-	"tests":        ofPeer(tests),
+	"bloblang":     scoreBloblang,
+	"differential": scoreDifferential,
+	"configs":      withPeer(scoreConfigs),
+	"tests":        withPeer(scoreTests),
 }
 
 func main() {

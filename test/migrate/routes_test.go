@@ -16,8 +16,8 @@ import (
 	"github.com/flowd-io/flowd/internal/migrate"
 )
 
-// whole is a configuration that is translated and run, and what it leaves in files.
-type whole struct {
+// completeCase is a configuration that is translated and run, with the expected files.
+type completeCase struct {
 	name   string
 	config string
 	in     map[string]string // files to read, lines joined by blanks
@@ -25,11 +25,11 @@ type whole struct {
 	says   []string          // what the translation says
 }
 
-// lines are the payloads of an input, which in.txt holds.
+// lines makes the input file in.txt.
 func lines(all string) map[string]string { return map[string]string{"in.txt": all} }
 
-// runWhole translates a configuration and runs it. It returns the translation.
-func runWhole(t *testing.T, tt whole) string {
+// runTranslated translates a configuration, runs it, and returns the translation.
+func runTranslated(t *testing.T, tt completeCase) string {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	for name, text := range tt.in {
@@ -70,18 +70,18 @@ func runWhole(t *testing.T, tt whole) string {
 	return made
 }
 
-// sorted are lines in an order that does not depend on who was first.
+// sorted sorts lines, whose order may vary.
 func sorted(text string) string {
 	all := strings.Fields(text)
 	slices.Sort(all)
 	return strings.Join(all, " ")
 }
 
-func testWhole(t *testing.T, all []whole) {
+func testTranslated(t *testing.T, all []completeCase) {
 	t.Helper()
 	for _, tt := range all {
 		t.Run(tt.name, func(t *testing.T) {
-			made := runWhole(t, tt)
+			made := runTranslated(t, tt)
 			names, _ := filepath.Glob("*")
 			got := map[string]string{}
 			for _, name := range names {
@@ -101,12 +101,12 @@ func testWhole(t *testing.T, all []whole) {
 				want[name] = sorted(text)
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("there is\n%v\nwant\n%v\nof\n%s", got, want, made)
+				t.Errorf("got the files\n%v\nwant\n%v\nfrom\n%s", got, want, made)
 			}
 			said := strings.ReplaceAll(made, "\n# ", " ")
 			for _, text := range tt.says {
 				if !strings.Contains(said, text) {
-					t.Errorf("%q is not said in\n%s", text, made)
+					t.Errorf("the translation lacks %q:\n%s", text, made)
 				}
 			}
 		})
@@ -115,45 +115,45 @@ func testWhole(t *testing.T, all []whole) {
 
 const output = "{label: %[1]s, file: {path: %[1]s.txt, codec: lines}}"
 
-// to is an output that writes lines to a file of its name.
-func to(name string) string { return fmt.Sprintf(output, name) }
+// fileOutput is an output that writes lines to a file with its name.
+func fileOutput(name string) string { return fmt.Sprintf(output, name) }
 
 const three = `{"id":1} {"id":2} {"id":3}`
 
-// What a configuration writes where, its translation does.
-func TestWaysToOutputs(t *testing.T) {
-	testWhole(t, []whole{
-		{"all outputs of a broker get what a switch behind them parts", `
+// A translation must write the same messages to the same outputs.
+func TestRoutesToOutputs(t *testing.T) {
+	testTranslated(t, []completeCase{
+		{"a broker with an output and a switch", `
 output:
   broker:
     outputs:
-      - ` + to("raw") + `
-      - switch: {cases: [{check: this.id == 1, output: ` + to("one") + `}]}`,
+      - ` + fileOutput("raw") + `
+      - switch: {cases: [{check: this.id == 1, output: ` + fileOutput("one") + `}]}`,
 			lines(three), map[string]string{"raw.txt": three, "one.txt": `{"id":1}`}, nil},
-		{"the same, if the switch takes only what has a case", `
+		{"a broker with a switch that does not match all messages", `
 output:
   broker:
     outputs:
-      - ` + to("raw") + `
-      - switch: {strict_mode: true, cases: [{check: this.id == 1, output: ` + to("one") + `}]}`,
+      - ` + fileOutput("raw") + `
+      - switch: {strict_mode: true, cases: [{check: this.id == 1, output: ` + fileOutput("one") + `}]}`,
 			lines(three), map[string]string{"raw.txt": three, "one.txt": `{"id":1}`}, nil},
 		{"a first case that all messages pass", `
 output:
   switch:
     cases:
-      - {continue: true, output: ` + to("audit") + `}
-      - {check: this.id == 1, output: ` + to("one") + `}
-      - {check: this.id == 2, output: ` + to("two") + `}`,
+      - {continue: true, output: ` + fileOutput("audit") + `}
+      - {check: this.id == 1, output: ` + fileOutput("one") + `}
+      - {check: this.id == 2, output: ` + fileOutput("two") + `}`,
 			lines(three), map[string]string{"audit.txt": three, "one.txt": `{"id":1}`, "two.txt": `{"id":2}`}, nil},
-		{"a first case that takes all", `
+		{"a first case that matches all messages", `
 output:
   switch:
     cases:
-      - {output: ` + to("all") + `}
-      - {check: this.id == 1, output: ` + to("one") + `}`,
+      - {output: ` + fileOutput("all") + `}
+      - {check: this.id == 1, output: ` + fileOutput("one") + `}`,
 			lines(three), map[string]string{"all.txt": three},
 			[]string{"Differs: cases after one without a check are never reached: they are left out"}},
-		{"a switch in a broker in a case that goes on", `
+		{"a switch in a broker in a case with continue", `
 output:
   switch:
     cases:
@@ -162,13 +162,13 @@ output:
         output:
           broker:
             outputs:
-              - ` + to("a") + `
-              - switch: {cases: [{check: this.id == 1, output: ` + to("b") + `}, {output: ` + to("c") + `}]}
-      - {output: ` + to("all") + `}`,
+              - ` + fileOutput("a") + `
+              - switch: {cases: [{check: this.id == 1, output: ` + fileOutput("b") + `}, {output: ` + fileOutput("c") + `}]}
+      - {output: ` + fileOutput("all") + `}`,
 			lines(`{"t":"a","id":1} {"t":"a","id":2} {"t":"z","id":3}`), map[string]string{
 				"a.txt": `{"t":"a","id":1} {"t":"a","id":2}`, "b.txt": `{"t":"a","id":1}`, "c.txt": `{"t":"a","id":2}`,
 				"all.txt": `{"t":"a","id":1} {"t":"a","id":2} {"t":"z","id":3}`}, nil},
-		{"a switch in a case that goes on gives a message to one output", `
+		{"a switch in a case with continue sends a message to one output", `
 output:
   switch:
     cases:
@@ -177,22 +177,22 @@ output:
         output:
           switch:
             cases:
-              - {check: this.total > 1000, output: ` + to("big") + `}
-              - {check: this.total > 100, output: ` + to("mid") + `}
-      - {output: ` + to("all") + `}`,
+              - {check: this.total > 1000, output: ` + fileOutput("big") + `}
+              - {check: this.total > 100, output: ` + fileOutput("mid") + `}
+      - {output: ` + fileOutput("all") + `}`,
 			lines(`{"t":"a","total":5000} {"t":"a","total":500} {"t":"a","total":5}`), map[string]string{
 				"big.txt": `{"t":"a","total":5000}`, "mid.txt": `{"t":"a","total":500}`,
 				"all.txt": `{"t":"a","total":5000} {"t":"a","total":500} {"t":"a","total":5}`}, nil},
-		{"what a switch in a case does not take is dropped", `
+		{"messages that a switch in a case does not match are dropped", `
 output:
   switch:
     cases:
       - check: this.id < 3
-        output: {switch: {cases: [{check: this.id == 1, output: ` + to("one") + `}, {check: this.id == 9, output: ` +
-			to("nine") + `}]}}
-      - {output: ` + to("rest") + `}`,
+        output: {switch: {cases: [{check: this.id == 1, output: ` + fileOutput("one") + `}, {check: this.id == 9, output: ` +
+			fileOutput("nine") + `}]}}
+      - {output: ` + fileOutput("rest") + `}`,
 			lines(three), map[string]string{"one.txt": `{"id":1}`, "rest.txt": `{"id":3}`}, nil},
-		{"what a strict switch in a case does not take fails", `
+		{"messages that a strict switch in a case does not match fail", `
 output:
   switch:
     cases:
@@ -201,26 +201,26 @@ output:
         output:
           switch:
             strict_mode: true
-            cases: [{check: this.id == 1, output: ` + to("one") + `}, {check: this.id == 9, output: ` + to("nine") + `}]
-      - {output: ` + to("rest") + `}`,
+            cases: [{check: this.id == 1, output: ` + fileOutput("one") + `}, {check: this.id == 9, output: ` + fileOutput("nine") + `}]
+      - {output: ` + fileOutput("rest") + `}`,
 			lines(three), map[string]string{"one.txt": `{"id":1}`, "dead.txt": `{"id":2}`, "rest.txt": `{"id":3}`}, nil},
-		{"steps of a broker in a broker are those of its outputs", `
+		{"steps of a nested broker apply to its outputs", `
 output:
   broker:
     outputs:
-      - ` + to("a") + `
-      - broker: {outputs: [` + to("b") + `, ` + to("c") + `]}
+      - ` + fileOutput("a") + `
+      - broker: {outputs: [` + fileOutput("b") + `, ` + fileOutput("c") + `]}
         processors: [{mapping: root.n = this.id}]`,
 			lines(`{"id":1}`), map[string]string{"a.txt": `{"id":1}`, "b.txt": `{"n":1}`, "c.txt": `{"n":1}`}, nil},
 		{"copies of an output write copies", `
-output: {broker: {copies: 3, outputs: [` + to("a") + `]}}`,
+output: {broker: {copies: 3, outputs: [` + fileOutput("a") + `]}}`,
 			lines("x"), map[string]string{"a.txt": "x x x"}, nil},
 		{"copies of an output that is defined elsewhere", `
 output: {broker: {copies: 2, outputs: [{resource: a}]}}
-output_resources: [` + to("a") + `]`,
+output_resources: [` + fileOutput("a") + `]`,
 			lines("x"), map[string]string{"a.txt": "x x"}, nil},
 		{"copies of outputs in turn share the messages", `
-output: {broker: {copies: 2, pattern: round_robin, outputs: [` + to("a") + `]}}`,
+output: {broker: {copies: 2, pattern: round_robin, outputs: [` + fileOutput("a") + `]}}`,
 			lines("x y"), map[string]string{"a.txt": "x y"}, nil},
 	})
 }

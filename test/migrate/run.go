@@ -23,7 +23,7 @@ import (
 	_ "github.com/flowd-io/flowd/processors"
 )
 
-// framed is a message as files with the framing messages have it: a payload that is not an object or list is text.
+// framed is a message in a file with `framing: messages`. A payload that is not an object or list is a string.
 type framed struct {
 	Payload json.RawMessage `json:"payload"`
 	Meta    map[string]any  `json:"meta"`
@@ -32,19 +32,18 @@ type framed struct {
 func text(s string) json.RawMessage {
 	b, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // a string always has a JSON
+		panic(err) // a string can always be encoded
 	}
 	return b
 }
 
-// run has the real engine carry out steps on payloads and returns what became of each: a payload, Error(why), or
-// deleted.
-func run(dir string, steps []*yaml.Node, payloads []string) ([]string, error) {
-	return runIn(dir, steps, payloads, false)
+// runSteps runs steps on payloads with the real engine. The result for each is a payload, Error(reason), or deleted.
+func runSteps(dir string, steps []*yaml.Node, payloads []string) ([]string, error) {
+	return runStepsIn(dir, steps, payloads, false)
 }
 
-// runIn is run, with the steps in one batch of all payloads if that is asked for.
-func runIn(dir string, steps []*yaml.Node, payloads []string, batch bool) ([]string, error) {
+// runStepsIn is run, with the steps in one batch of all payloads if that is asked for.
+func runStepsIn(dir string, steps []*yaml.Node, payloads []string, batch bool) ([]string, error) {
 	in, out, dead := filepath.Join(dir, "in"), filepath.Join(dir, "out"), filepath.Join(dir, "dead")
 	for _, f := range []string{out, dead} {
 		if err := os.RemoveAll(f); err != nil {
@@ -85,7 +84,7 @@ func runIn(dir string, steps []*yaml.Node, payloads []string, batch bool) ([]str
 	set, problems := config.Load([]string{path}, config.Options{Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	for _, p := range problems {
 		if s := fmt.Sprint(p); !strings.Contains(s, "warning") {
-			return nil, fmt.Errorf("does not load: %s", strings.TrimPrefix(s, path))
+			return nil, fmt.Errorf("the pipeline does not load: %s", strings.TrimPrefix(s, path))
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -107,7 +106,7 @@ func runIn(dir string, steps []*yaml.Node, payloads []string, batch bool) ([]str
 			}
 			n, ok := m.Meta["example"].(float64)
 			if !ok {
-				return nil, errors.New("the metadata that counts messages is gone")
+				return nil, errors.New("the metadata key \"example\", which numbers messages, is missing")
 			}
 			if f == dead {
 				results[int(n)] = fmt.Sprintf("Error(%q)", m.Meta["error_message"])

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A checkout of a peer, as far as the score reads it.
+// The files of a checkout that the score reads.
 var checkout = map[string]string{
 	"docs/methods.md": "# Methods\n\n```coffee\nroot.a = this.a.uppercase()\n\n# In:  {\"a\":\"x\"}\n" +
 		"# Out: {\"a\":\"X\"}\n\n" +
@@ -44,19 +44,19 @@ func TestDocumentedExamplesAreScored(t *testing.T) {
 		keep func(string) bool
 		want []string
 	}{
-		{"those of the documentation, if there are any", func(string) bool { return true }, []string{
+		{"examples in the documentation", func(string) bool { return true }, []string{
 			"different: docs/methods.md:3\n", "want {\"a\":\"wrong\"}\n    got  {\"a\":\"Y\"}\n",
 			"untranslated: docs/methods.md:13\n", "flowd has no counterpart of the method nonsense().",
 			"4 examples with 6 results: 4 same (66.7 %), 1 different, 1 untranslated; 2 examples the same in all (50.0 %)\n",
 		}},
-		{"otherwise those of the sources", func(name string) bool { return strings.HasSuffix(name, ".go") }, []string{
+		{"without documentation, examples in the sources", func(name string) bool { return strings.HasSuffix(name, ".go") }, []string{
 			"different: plugins/a.go:4\n", "2 examples with 2 results: 1 same (50.0 %), 1 different, 0 untranslated",
 		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var out strings.Builder
-			if err := bloblangScore([]string{"--peer", peerAt(t, tt.keep)}, &out); err != nil {
+			if err := scoreBloblang([]string{"--peer", peerAt(t, tt.keep)}, &out); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range tt.want {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// tests is the score of embedded tests that pass after translation.
-func tests(peer string, w io.Writer) error {
+// scoreTests counts embedded tests that pass after translation.
+func scoreTests(peer string, w io.Writer) error {
 	dir, err := os.MkdirTemp("", "migrate-")
 	if err != nil {
 		return err
@@ -22,7 +22,7 @@ func tests(peer string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	all, err := translation(peer, dir)
+	all, err := translateAll(peer, dir)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func tests(peer string, w io.Writer) error {
 	return nil
 }
 
-// runTests runs the tests of a file, and gives the number that pass.
+// runTests runs the tests of a file. It returns how many pass, and why others fail.
 func runTests(flowd, file, dir string) (passed int, why []string, err error) {
 	cmd := exec.Command(flowd, "test", "--json", "--allow-empty", file)
 	cmd.Dir = dir
