@@ -47,7 +47,7 @@ func TestDocumentedExamplesAreScored(t *testing.T) {
 		{"examples in the documentation", func(string) bool { return true }, []string{
 			"different: docs/methods.md:3\n", "want {\"a\":\"wrong\"}\n    got  {\"a\":\"Y\"}\n",
 			"untranslated: docs/methods.md:13\n", "flowd has no counterpart of the method nonsense().",
-			"4 examples with 6 results: 4 same (66.7 %), 1 different, 1 untranslated; 2 examples the same in all (50.0 %)\n",
+			"4 examples with 6 results: 4 same (66.7 %), 1 different, 1 untranslated; 2 examples with only same results (50.0 %)\n",
 		}},
 		{"without documentation, examples in the sources", func(name string) bool { return strings.HasSuffix(name, ".go") }, []string{
 			"different: plugins/a.go:4\n", "2 examples with 2 results: 1 same (50.0 %), 1 different, 0 untranslated",
