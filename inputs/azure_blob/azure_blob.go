@@ -22,7 +22,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Check(false, report)
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string {
 	words := azure.Words()
 	delete(words, "encryption")

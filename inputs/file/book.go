@@ -12,15 +12,14 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/framing"
 )
 
-// remembered is how long a file that is not seen any more is remembered: it may
-// be on a disk that is not there for a while.
+// remembered is how long a file that has disappeared is remembered: its disk may be unmounted for a while.
 const remembered = 7 * 24 * time.Hour
 
-// book is how far each file was read and settled. The entries of files that are followed or being read are held.
+// book records how far each file was read and settled. Entries of files that are followed, or being read, are held.
 type book struct{ *source.Book[id, *entry] }
 
-// entry is how far a file was read and settled. One that is replaced, under the same name
-// or number, has a new entry.
+// entry is how far a file was read and settled. A file that replaces another, under the same name or inode number, has an entry
+// of its own.
 type entry struct {
 	Path   string `json:"path"` // the name under which it was first found
 	Dev    uint64 `json:"dev"`
@@ -80,7 +79,7 @@ func (b book) acks() *source.Acks[mark] {
 	return &source.Acks[mark]{Settled: b.settled, IsSettled: func(m mark) bool { return m.end }}
 }
 
-// acker is a, or nil where nothing is saved.
+// acker returns a, or nil if nothing is saved.
 func (b book) acker(a *source.Acks[mark]) engine.Acker {
 	if !b.IsSaved() {
 		return nil
@@ -88,7 +87,7 @@ func (b book) acker(a *source.Acks[mark]) engine.Acker {
 	return a
 }
 
-// takesBack is what an input with such a book takes back.
+// takesBack returns what an input with this book takes back.
 func (b book) takesBack() engine.TakesBack {
 	if !b.IsSaved() {
 		return engine.TakesNothing
@@ -96,9 +95,8 @@ func (b book) takesBack() engine.TakesBack {
 	return engine.TakesPosition
 }
 
-// find is the entry of a file that is open as r, and where to read on, or nil:
-// never read. other says that there is one, of another file that had the same
-// number.
+// find returns the entry of a file, which is open as r, and where to continue. It returns nil if the file was never read. other
+// says that an entry exists, but is about an earlier file with the same inode number.
 func (b book) find(i id, path string, r io.ReaderAt) (found *entry, at framing.Place, other bool, err error) {
 	b.Lock()
 	defer b.Unlock()
@@ -128,8 +126,8 @@ func (b book) find(i id, path string, r io.ReaderAt) (found *entry, at framing.P
 	return e, framing.Place{Offset: e.Offset, Line: e.Line}, false, nil
 }
 
-// begin records a file that is read from a position on. A file that had its number before
-// can't be read again, whatever becomes of its messages.
+// begin records that a file is read from a position on. It replaces the entry of an earlier file with the same inode number, which
+// can no longer be read.
 func (b book) begin(e *entry, at framing.Place) {
 	b.Lock()
 	defer b.Unlock()
@@ -138,7 +136,7 @@ func (b book) begin(e *entry, at framing.Place) {
 	b.Hold(e.Key())
 }
 
-// update has an entry saved that has changed, unless its file no longer exists.
+// update saves an entry that has changed, unless its file no longer exists.
 func (b book) update(e *entry, messages int) {
 	if now, _ := b.Get(e.Key()); now == e {
 		b.Put(e, messages)
@@ -154,7 +152,7 @@ func (b book) remove(e *entry) {
 	}
 }
 
-// missing are the entries of files that have not been seen yet.
+// missing returns the entries of files that have not been seen yet.
 func (b book) missing() (all []*entry) {
 	b.Lock()
 	defer b.Unlock()
@@ -166,8 +164,7 @@ func (b book) missing() (all []*entry) {
 	return all
 }
 
-// saw records what a file looks like. One that has grown is no longer done, even if none of
-// the new part is ever settled.
+// saw records the size and the times of a file. A file that has grown is no longer done, even if none of the new part is ever settled.
 func (b book) saw(e *entry, h head, size int64) {
 	b.Lock()
 	defer b.Unlock()
@@ -179,7 +176,7 @@ func (b book) saw(e *entry, h head, size int64) {
 	b.update(e, 0)
 }
 
-// left records how far a file was read that is no longer read, if that is not saved with what is settled.
+// left records how far a file was read when reading it ends, unless settled messages record that.
 func (b book) left(e *entry, at framing.Place) {
 	b.Lock()
 	defer b.Unlock()
@@ -189,18 +186,18 @@ func (b book) left(e *entry, at framing.Place) {
 	}
 }
 
-// release says that a file is no longer checked.
+// release ends the hold on a file's entry: the file is no longer checked.
 func (b book) release(e *entry) {
 	b.Lock()
 	defer b.Unlock()
 	b.Release(e.Key())
 }
 
-// mark is a place in a file that counts once all before it is settled.
+// mark is a place in a file. It counts as soon as all messages before it are settled.
 type mark struct {
 	of    *entry
 	place framing.Place
-	end   bool // no message's: that was all of the file
+	end   bool // of the file, and not of a message
 }
 
 // settled records marks, in order.

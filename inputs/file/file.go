@@ -25,7 +25,7 @@ type Config struct {
 	Checkpoint          string `yaml:"checkpoint" doc:"File that records how far each file has been read: up to the first message that is not settled. A restart continues there, and does not read finished files again."`
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"paths": "write `path`, which takes a list, too", "include": "write `path`, which takes a list, too",
@@ -60,7 +60,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// OwnFile is the checkpoint.
+// OwnFile returns the field and the path of the checkpoint.
 func (c Config) OwnFile() (field, path string) { return "checkpoint", c.Checkpoint }
 
 const about = `
@@ -82,13 +82,13 @@ func init() {
 	engine.Register(engine.Inputs, "file", about, defaults, newInput)
 }
 
-// shared is what the instances of one input have in common.
+// shared is what the instances of an input share.
 type shared struct {
 	list list
 	book book
 }
 
-// sharedKey tells inputs apart: the instances of one are built from one configuration.
+// sharedKey identifies an input. Its instances are built from one configuration.
 type sharedKey struct{ path *string }
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
@@ -109,7 +109,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	}, nil
 }
 
-// isCheckpoint says whether a path is that of a checkpoint, which is not an input.
+// isCheckpoint reports whether a path is that of a checkpoint, which is not an input.
 func isCheckpoint(path, of string) bool {
 	if of == "" {
 		return false

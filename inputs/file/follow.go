@@ -17,17 +17,15 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// How often the folders are checked: events say when there is more, but not every file
-// system sends them.
+// How often folders are checked. Events announce changes, but not every file system sends events.
 const (
 	poll = time.Second
 	gap  = 100 * time.Millisecond // between two scans, whatever happens
 	lazy = 20                     // a scan takes at most this fraction of the time
 )
 
-// follower reads files and waits for more. Which files there are is found out
-// in scan.go, what happens to one is in tail.go. A goroutine keeps up with names
-// even while nothing is read: what is renamed meanwhile would not be found again.
+// follower reads files and waits for more. scan.go finds the files, and tail.go follows one of them. A goroutine keeps track of
+// names even while nothing is read: otherwise renamed files would be lost.
 type follower struct {
 	cfg              Config
 	log              *slog.Logger
@@ -42,7 +40,7 @@ type follower struct {
 	now       func() time.Time
 	listener  func() (*fsnotify.Watcher, error)
 	unwatched bool          // without the goroutine, in tests
-	wake      chan struct{} // has room for one: there is something to read
+	wake      chan struct{} // room for one: there is something to read
 	stop      context.CancelFunc
 	stopped   sync.WaitGroup
 
@@ -60,7 +58,7 @@ type follower struct {
 	scanned    time.Time // when the last scan ended
 	listed     time.Time // when a scan was last counted as a listing
 	took       time.Duration
-	told       map[string]string // complaints that were made, by path
+	told       map[string]string // complaints in the log, by path
 }
 
 var (
@@ -78,11 +76,10 @@ func newFollower(c Config, log *slog.Logger, b book, index, instances int) *foll
 	}
 }
 
-// Traits is that the source takes back a position where there is a checkpoint.
+// Traits reports a position if there is a checkpoint.
 func (f *follower) Traits() engine.Traits { return engine.Traits{TakesBack: f.book.takesBack()} }
 
-// Open finds the existing files, and fails only for paths that can never be a file to
-// follow.
+// Open finds the existing files. It fails only for paths that can never be followed.
 func (f *follower) Open(ctx context.Context) error {
 	if err := f.check(); err != nil {
 		return engine.WithClass(engine.Permanent, err)
@@ -187,7 +184,7 @@ func (f *follower) save() {
 	}
 }
 
-// attend keeps up with what happens to files until ctx ends.
+// attend follows changes of files and names until ctx ends.
 func (f *follower) attend(ctx context.Context) {
 	tick := time.NewTicker(f.every)
 	defer tick.Stop()
@@ -212,7 +209,7 @@ func (f *follower) attend(ctx context.Context) {
 	}
 }
 
-// keepUp scans when it is time to, and says whether it soon will be.
+// keepUp scans if a scan is due, and reports whether one is due soon.
 func (f *follower) keepUp(ctx context.Context) (soon bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -230,7 +227,7 @@ func (f *follower) keepUp(ctx context.Context) (soon bool) {
 	return f.stale
 }
 
-// event looks at the file that an event names.
+// event checks the file that an event names.
 func (f *follower) event(e fsnotify.Event) {
 	name := filepath.Clean(e.Name)
 	if isCheckpoint(name, f.cfg.Checkpoint) {
@@ -240,7 +237,7 @@ func (f *follower) event(e fsnotify.Event) {
 	defer f.mu.Unlock()
 	if e.Op.Has(fsnotify.Create) || e.Op.Has(fsnotify.Remove) || e.Op.Has(fsnotify.Rename) {
 		f.stale = true
-		delete(f.watched, name) // of a folder, it ends with it
+		delete(f.watched, name) // the watch of a folder ends with the folder
 	}
 	t := f.names[name]
 	if t == nil || !e.Op.Has(fsnotify.Write) {
@@ -260,7 +257,7 @@ func (f *follower) event(e fsnotify.Event) {
 	f.look(t, info)
 }
 
-// failed is called when events were lost: then everything is checked.
+// failed is called when events were lost. Everything is checked then.
 func (f *follower) failed(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -270,7 +267,7 @@ func (f *follower) failed(err error) {
 	}
 }
 
-// complain logs what is wrong with a file, once for as long as it is.
+// complain logs what is wrong with a file, once until it changes.
 func (f *follower) complain(path string, err error) {
 	if f.told[path] == err.Error() {
 		return
@@ -282,7 +279,7 @@ func (f *follower) complain(path string, err error) {
 	f.log.Warn("file can't be followed now", "path", path, "err", err)
 }
 
-// Close closes all files; opened again, the input continues where it was.
+// Close closes all files. When it is opened again, the input continues where it stopped.
 func (f *follower) Close(context.Context) error {
 	if f.stop != nil {
 		f.stop()
@@ -304,5 +301,5 @@ func (f *follower) Close(context.Context) error {
 	return errors.Join(err, f.book.Close())
 }
 
-// Trouble says that the checkpoint can't be saved.
+// Trouble reports that the checkpoint can't be saved.
 func (f *follower) Trouble() *engine.Trouble { return f.book.Trouble() }

@@ -10,10 +10,9 @@ import (
 	"strings"
 )
 
-// glob is filepath.Glob with ** for any number of folders. It gives files, not
-// folders, and does not follow links to folders below a **. An error does not keep it
-// from finding the rest. Libraries follow all links, cycles too, or none, not even in
-// front of the **, and of an error they say nothing, or find no more.
+// glob is filepath.Glob with ** for any number of folders. It returns files, not folders, and follows no links to folders below a
+// **. After an error it finds the rest. Libraries follow all links, even cycles, or none, even before the **. They hide errors, or
+// stop at the first.
 func glob(pattern string) ([]string, error) {
 	if message, remedy := badPattern(pattern); message != "" {
 		return nil, fmt.Errorf("%s (%s)", message, remedy)
@@ -36,7 +35,7 @@ func glob(pattern string) ([]string, error) {
 	depth := strings.Count(after, "/") + 1
 	for _, root := range roots {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil { // the rest is found all the same
+			if err != nil { // the rest is still found
 				failed = cmp.Or(failed, err)
 				return nil
 			}
@@ -61,7 +60,7 @@ func glob(pattern string) ([]string, error) {
 	return found, failed
 }
 
-// badPattern is what keeps a pattern from being one, and what to write instead.
+// badPattern returns why a pattern is not valid, and what to write instead. An empty message says that it is valid.
 func badPattern(pattern string) (message, remedy string) {
 	before, after, any := strings.Cut(filepath.ToSlash(pattern), "**")
 	_, err := filepath.Match(before, "")
@@ -77,8 +76,7 @@ func badPattern(pattern string) (message, remedy string) {
 	return "", ""
 }
 
-// globDirs finds folders; the pattern and what it finds end with a slash, which
-// leads through links.
+// globDirs finds folders. The pattern and the results end with a slash, which resolves links.
 func globDirs(pattern string) ([]string, error) {
 	if pattern == "/" {
 		return []string{"/"}, nil
@@ -98,7 +96,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// natural compares paths as people sort them: runs of digits by their value.
+// natural compares paths as people sort them: digits compare as numbers.
 func natural(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {
@@ -119,7 +117,7 @@ func natural(a, b string) int {
 	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
 }
 
-// number takes the digits off the front, without leading zeros.
+// number cuts the digits off the front, and drops leading zeros.
 func number(s string) (digits, rest string) {
 	i := 0
 	for i < len(s) && isDigit(s[i]) {
@@ -130,7 +128,7 @@ func number(s string) (digits, rest string) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// matches says whether one of the patterns means a path.
+// matches reports whether one of the patterns matches a path.
 func matches(patterns []string, path string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		if filepath.Clean(p) == filepath.Clean(path) {

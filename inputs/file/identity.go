@@ -6,21 +6,20 @@ import (
 	"io"
 )
 
-// id identifies a file, whatever its name is. It is reused when the file is gone: the head
-// shows that.
+// id identifies a file regardless of its name. The system reuses it for a new file after the file was deleted; head tells them
+// apart.
 type id struct{ dev, inode uint64 }
 
 // headSize is how much of a file's beginning its fingerprint covers.
 const headSize = 1 << 10
 
-// head is a fingerprint of a file's first bytes, fewer than headSize as long as
-// the file is shorter.
+// head is a fingerprint of a file's first bytes: headSize, or all if the file is shorter.
 type head struct {
 	Bytes int    `json:"bytes"`
 	Sum   uint64 `json:"sum"`
 }
 
-// headOf is the head of what is there, of n bytes at the most.
+// headOf returns the head of a file, of at most n bytes.
 func headOf(r io.ReaderAt, n int) (head, error) {
 	buf := make([]byte, min(n, headSize))
 	n, err := r.ReadAt(buf, 0)
@@ -32,7 +31,7 @@ func headOf(r io.ReaderAt, n int) (head, error) {
 	return head{n, h.Sum64()}, nil
 }
 
-// fits says whether a file still begins as it did.
+// fits reports whether a file still begins as it did.
 func (h head) fits(r io.ReaderAt) (bool, error) {
 	now, err := headOf(r, h.Bytes)
 	return now == h, err

@@ -7,8 +7,7 @@ import (
 	"io/fs"
 )
 
-// idOf goes by the name where files have no other identity: a file that gets
-// another name is another file.
+// idOf uses the name, because files have no other identity here: a renamed file counts as another file.
 func idOf(path string, _ fs.FileInfo) id {
 	h := fnv.New64a()
 	h.Write([]byte(path))

@@ -14,8 +14,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/framing"
 )
 
-// input reads files to their end. Nothing that goes wrong with one gets better by
-// itself, so all its errors are permanent.
+// input reads files to their end. Its errors are permanent, because trying again would not help.
 type input struct {
 	cfg   Config
 	log   *slog.Logger
@@ -31,7 +30,7 @@ type input struct {
 	meta engine.Meta
 	of   *entry
 	rows framing.Reader // of a regular file
-	pump *framing.Pump  // of any other, whose reads block
+	pump *framing.Pump  // of any other file, whose reads block
 }
 
 var (
@@ -41,10 +40,10 @@ var (
 	_ engine.Troubled = (*input)(nil)
 )
 
-// Traits is that the source takes back a position where there is a checkpoint.
+// Traits reports a position if there is a checkpoint.
 func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: in.book.takesBack()} }
 
-// Open finds the files and sees that they can be read.
+// Open finds the files and checks that they can be read.
 func (in *input) Open(context.Context) error {
 	if err := in.list.open(); err != nil {
 		return err
@@ -68,7 +67,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 		case errors.Is(err, io.EOF):
 			err = in.finish()
 		case errors.As(err, &busy) && b.Room() < room:
-			err = nil // it comes again
+			err = nil // the next Read gets it again
 		case errors.As(err, &busy):
 			err = in.await(ctx, busy)
 		}
@@ -79,7 +78,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return in.book.acker(in.acks), ctx.Err()
 }
 
-// await waits until the current file may be read further, and opens it again.
+// await waits until the current file may be read again, and opens it.
 func (in *input) await(ctx context.Context, busy *compression.BusyError) error {
 	err := in.release()
 	select {
@@ -89,8 +88,8 @@ func (in *input) await(ctx context.Context, busy *compression.BusyError) error {
 	return err
 }
 
-// read adds records of the current file, or of the next one. io.EOF is the end of the file,
-// [engine.ErrEnd] that of the list.
+// read adds records of the current file, or of the next one. io.EOF says that the file has ended, [engine.ErrEnd] that the list
+// has.
 func (in *input) read(ctx context.Context, b *engine.Batch) error {
 	if in.path == "" {
 		path, ok := in.list.next()
@@ -159,7 +158,7 @@ func (in *input) start(ctx context.Context) error {
 	return err
 }
 
-// recall finds how far the current file was read by earlier runs; done: all of it.
+// recall finds how far earlier runs have read the current file. done says that they have read all of it.
 func (in *input) recall(f *os.File, info os.FileInfo, format compression.Format) (done bool, err error) {
 	key := idOf(in.path, info)
 	found, at, other, err := in.book.find(key, in.path, f)
@@ -218,7 +217,7 @@ func (in *input) release() error {
 	return err
 }
 
-// explain says where an error happened.
+// explain adds to an error where it happened.
 func (in *input) explain(ctx context.Context, err error) error {
 	if err == engine.ErrEnd || ctx.Err() != nil {
 		return err
@@ -233,15 +232,16 @@ func (in *input) explain(ctx context.Context, err error) error {
 	return engine.WithClass(engine.Permanent, err)
 }
 
-// Close closes the current file; opened again, the input continues in it.
+// Close closes the current file. When it is opened again, the input continues in that file.
 func (in *input) Close(context.Context) error {
 	return errors.Join(in.release(), in.book.Close())
 }
 
-// Trouble says that the checkpoint can't be saved.
+// Trouble reports that the checkpoint can't be saved.
 func (in *input) Trouble() *engine.Trouble { return in.book.Trouble() }
 
-// firstOf is the first bytes of a file that tell how it is compressed; nil if they can't be read, which reading then says.
+// firstOf returns the first bytes of a file, which tell how it is compressed. It returns nil if they can't be read: the error then
+// comes from reading the file.
 func firstOf(f *os.File) []byte {
 	var head [compression.HeadSize]byte
 	n, _ := f.ReadAt(head[:], 0)

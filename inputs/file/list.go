@@ -48,7 +48,7 @@ func (p *paths) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// isThere says whether a path is the name of a file, whatever is in it.
+// isThere reports whether a path is the name of a file, whatever is in it.
 func isThere(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
@@ -59,16 +59,16 @@ func (p *paths) DescribeConfig() *schema.Type {
 	return schema.AnyOf("PATH or list of paths", "", []string(nil))
 }
 
-// list is the files to read; each goes to the instance that asks first.
+// list has the files to read. Each file goes to one instance: the first that asks.
 type list struct {
 	patterns   []string
-	checkpoint string // is none of the files
+	checkpoint string // not one of the files
 
 	once  sync.Once
 	err   error
 	files []string
 	ids   map[id]bool // of the files, where there is a checkpoint
-	known sync.Once   // that they are there
+	known sync.Once   // tells the book that the files exist
 	taken atomic.Int64
 }
 
@@ -77,7 +77,7 @@ func (l *list) open() error {
 	return engine.WithClass(engine.Permanent, l.err)
 }
 
-// see says which files are there.
+// see records which files exist.
 func (l *list) see(b book) {
 	l.known.Do(func() {
 		listing := b.List(nil)
@@ -98,8 +98,7 @@ func (l *list) next() (path string, ok bool) {
 	return l.files[i], true
 }
 
-// expand finds the files of all patterns, each once. It complains about what
-// can't be read now, before anything is.
+// expand finds the files of all patterns, each once. It reports files that can't be read, before any is read.
 func expand(patterns []string, checkpoint string) (files []string, ids map[id]bool, err error) {
 	var errs []error
 	seen := map[string]bool{}
@@ -130,7 +129,7 @@ func expand(patterns []string, checkpoint string) (files []string, ids map[id]bo
 
 var errNone = errors.New("no file matches")
 
-// match is the files that a pattern means, in natural order.
+// match returns the files that a pattern matches, in natural order.
 func match(pattern string) ([]string, error) {
 	if isThere(pattern) || !strings.ContainsAny(pattern, `*?[`) {
 		return []string{pattern}, nil
@@ -146,7 +145,7 @@ func match(pattern string) ([]string, error) {
 	return found, nil
 }
 
-// check says why a file can't be read, or nil.
+// check returns why a file can't be read, or nil.
 func check(path string, remembers bool) error {
 	info, err := os.Stat(path)
 	switch {
@@ -157,7 +156,7 @@ func check(path string, remembers bool) error {
 	case !info.Mode().IsRegular() && remembers:
 		return fmt.Errorf("%s: is not a regular file, so it has no position to record (leave checkpoint out)", path)
 	case !info.Mode().IsRegular():
-		return nil // to open a pipe waits for its writer
+		return nil // opening a pipe would wait for its writer
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -47,8 +47,7 @@ var (
 	_ io.ReadSeeker = (*growing)(nil)
 )
 
-// growing is a file that may grow: at its end it says whether it may, or that this is the
-// end.
+// growing is a file that may grow. At its end it returns whether more may come.
 type growing struct {
 	file *os.File
 	at   int64

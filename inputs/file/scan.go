@@ -15,9 +15,8 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/framing"
 )
 
-// scan finds new files, files that have other names, and what is gone, and looks
-// whether there is more in any of them. What an old file has left goes before
-// what is in new ones.
+// scan finds new, renamed and deleted files, and checks all files for more content. The rest of an old file is read before new
+// files.
 func (f *follower) scan(ctx context.Context) {
 	began := f.now()
 	first := f.scanned.IsZero()
@@ -25,7 +24,7 @@ func (f *follower) scan(ctx context.Context) {
 	for _, t := range f.tails {
 		t.found = false
 	}
-	listing := f.book.List(func(e *entry) bool { return f.shares(e.Inode) }) // what is there, it holds
+	listing := f.book.List(func(e *entry) bool { return f.shares(e.Inode) }) // it holds the files that exist
 	fresh, whole := f.find(ctx)
 	if first {
 		fresh = append(fresh, f.recall(ctx)...)
@@ -52,8 +51,7 @@ func (f *follower) scan(ctx context.Context) {
 	f.took = f.scanned.Sub(began)
 }
 
-// find looks at all files that the patterns mean and returns the new ones;
-// whole is false when not all could be seen.
+// find checks all files that the patterns match, and returns the new ones. whole is false if some could not be seen.
 func (f *follower) find(ctx context.Context) (fresh []*tail, whole bool) {
 	whole = true
 	for _, pattern := range f.cfg.Path {
@@ -91,7 +89,7 @@ func (f *follower) find(ctx context.Context) (fresh []*tail, whole bool) {
 	return fresh, whole
 }
 
-// follows says whether a file is one that this instance follows.
+// follows reports whether this instance follows a file.
 func (f *follower) follows(path string, info fs.FileInfo) bool {
 	switch {
 	case info.IsDir():
@@ -106,10 +104,10 @@ func (f *follower) follows(path string, info fs.FileInfo) bool {
 	return f.shares(idOf(path, info).inode)
 }
 
-// shares says whether a file is one for this instance.
+// shares reports whether a file belongs to this instance.
 func (f *follower) shares(inode uint64) bool { return int(inode%uint64(f.instances)) == f.index }
 
-// skips says that compressed files are not followed: they are what others were rotated to.
+// skips reports whether a file is compressed. Such files are not followed: they are rotated copies of others.
 func (f *follower) skips(path string) {
 	if f.told["compressed"] == "" {
 		f.told["compressed"] = path
@@ -124,7 +122,7 @@ func (f *follower) discover(ctx context.Context, path string, info fs.FileInfo) 
 		return nil
 	}
 	if err == nil {
-		info, err = file.Stat() // the name may be another's since
+		info, err = file.Stat() // the name may belong to another file by now
 	}
 	if err != nil {
 		f.complain(path, explain(path, err))
@@ -155,7 +153,7 @@ func (f *follower) discover(ctx context.Context, path string, info fs.FileInfo) 
 	return t
 }
 
-// place finds where a file is read on.
+// place finds where reading a file continues.
 func (f *follower) place(ctx context.Context, t *tail, key id, file *os.File) error {
 	e, at, other, err := f.book.find(key, t.path, file)
 	if err != nil {
@@ -186,7 +184,7 @@ func (f *follower) place(ctx context.Context, t *tail, key id, file *os.File) er
 	return nil
 }
 
-// lastRecord is the position after the last whole record.
+// lastRecord returns the position after the last complete record.
 func (f *follower) lastRecord(ctx context.Context, file *os.File, size int64) (framing.Place, error) {
 	if !f.cfg.Resumes() {
 		rows := f.cfg.Reader(&growing{file: file})
@@ -215,7 +213,7 @@ func (f *follower) lastRecord(ctx context.Context, file *os.File, size int64) (f
 	return at, nil
 }
 
-// recall finds files of the checkpoint that have been renamed since.
+// recall finds files of the checkpoint that were renamed since.
 func (f *follower) recall(ctx context.Context) (fresh []*tail) {
 	for _, e := range f.book.missing() {
 		if !f.shares(e.Inode) || !matches(f.cfg.Path, e.Path) {
@@ -236,7 +234,7 @@ func (f *follower) recall(ctx context.Context) (fresh []*tail) {
 	return fresh
 }
 
-// search finds a file in a folder by what it is.
+// search finds a file in a folder by its identity.
 func search(dir string, of *entry) (path string, info fs.FileInfo) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -249,7 +247,7 @@ func search(dir string, of *entry) (path string, info fs.FileInfo) {
 	return "", nil
 }
 
-// fits says whether a file begins as that of an entry.
+// fits reports whether a file begins like the file of an entry.
 func (e *entry) fits(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {
@@ -260,7 +258,7 @@ func (e *entry) fits(path string) bool {
 	return err == nil && same
 }
 
-// lost finds what became of a file that no pattern means any more.
+// lost finds what became of a file that no pattern matches any more.
 func (f *follower) lost(t *tail) {
 	if t.gone {
 		f.lookAgain(t)
@@ -290,7 +288,7 @@ func (f *follower) lost(t *tail) {
 	}
 }
 
-// lookAgain looks at a file that is open.
+// lookAgain checks an open file.
 func (f *follower) lookAgain(t *tail) {
 	if t.file == nil {
 		return
@@ -300,8 +298,8 @@ func (f *follower) lookAgain(t *tail) {
 	}
 }
 
-// finish ends files that were renamed or deleted, and records that only the next one would
-// end, once nothing has arrived for a while.
+// finish ends renamed and deleted files once nothing has arrived for a while. It also ends a last record that only the next record
+// would end.
 func (f *follower) finish() {
 	for key, t := range f.tails {
 		quiet := f.now().Sub(t.grown)
@@ -322,8 +320,7 @@ func (f *follower) finish() {
 	}
 }
 
-// endsLine says whether the last record seems to be there in full though only
-// the next one would end it.
+// endsLine reports whether the last record seems to be complete, although only the next record would end it.
 func (f *follower) endsLine(t *tail) bool {
 	if f.cfg.Framing.Start == nil || f.open(t) != nil {
 		return false
@@ -333,7 +330,7 @@ func (f *follower) endsLine(t *tail) bool {
 	return err == nil && last[0] == '\n'
 }
 
-// forget stops to follow a file.
+// forget stops following a file.
 func (f *follower) forget(key id, t *tail) {
 	if t.file != nil {
 		if info, err := t.file.Stat(); err == nil && unlinked(info) {
@@ -349,13 +346,13 @@ func (f *follower) forget(key id, t *tail) {
 	delete(f.tails, key)
 }
 
-// listen asks for events of all folders in which something may happen.
+// listen subscribes to events of all folders that matter.
 func (f *follower) listen() {
 	clear(f.names)
 	dirs := map[string]bool{}
 	for _, t := range f.tails {
 		if t.gone {
-			continue // its name may be another's
+			continue // the name may belong to another file
 		}
 		if t.linked != t.path {
 			t.real, _ = filepath.EvalSymlinks(t.path)
@@ -384,13 +381,13 @@ func (f *follower) listen() {
 	for dir := range f.watched {
 		if !dirs[dir] {
 			delete(f.watched, dir)
-			_ = f.watch.Remove(dir) // it may be gone
+			_ = f.watch.Remove(dir) // it may no longer exist
 		}
 	}
 }
 
-// folders are those in which files of a pattern may appear: the last existing one of those
-// that have a fixed name, and all that its wildcards match.
+// folders returns the folders in which files of a pattern may appear: the last existing folder before the first wildcard, and all
+// folders that the wildcards match.
 func folders(pattern string) (all []string) {
 	parts := strings.Split(filepath.ToSlash(filepath.Clean(pattern)), "/")
 	parts = parts[:len(parts)-1]

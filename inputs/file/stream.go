@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// stream is an open file that counts what was read of it. One that is not a
-// regular file is opened by its first read: to open a named pipe waits for its
-// writer.
+// stream is an open file that counts the bytes read. A file that is not regular is opened by its first read, because opening a
+// named pipe waits for its writer.
 type stream struct {
 	path  string
 	bytes atomic.Int64
@@ -56,8 +55,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SetReadDeadline ends a read that waits, and the opening of a pipe that has no
-// writer, by being one.
+// SetReadDeadline ends a read that waits. If a pipe waits to be opened because it has no writer, it becomes the writer.
 func (s *stream) SetReadDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

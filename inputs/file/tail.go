@@ -17,10 +17,10 @@ import (
 // Bounds of what is kept for files that are not being read.
 const (
 	maxOpen    = 256              // files
-	maxReaders = 64               // blocks of data; one that is given up is read again
+	maxReaders = 64               // blocks of data; a block that is given up is read again
 	turn       = 4 << 20          // bytes read of one file while others wait
 	patience   = 5 * time.Second  // for the end of a file that was renamed or deleted, or of a record that has no end mark
-	coarse     = time.Second      // that times of files may be wrong by
+	coarse     = time.Second      // the precision of file times
 	oldAge     = 10 * time.Minute // after which a file that was renamed is left alone
 )
 
@@ -37,25 +37,25 @@ type tail struct {
 	src   *growing
 	rows  framing.Reader // nil: nothing is read just now
 	place framing.Place  // after the last record
-	known int64          // so far it was read, half a record included
+	known int64          // how far it was read, including an incomplete record
 
 	size    int64 // when it was last checked; -1: look again
 	changed time.Time
 	grown   time.Time // when it was last seen to have more
 
 	found  bool   // by the last scan
-	gone   bool   // it has no name any more
-	ends   bool   // where it ends now is its end
-	ended  bool   // and that was read
-	queued bool   // among the ready
-	began  int64  // where its turn began; -1: it has not
-	used   uint64 // when it was last read, in turns
+	gone   bool   // it no longer has a name
+	ends   bool   // it will not grow any more
+	ended  bool   // and was read to its end
+	queued bool   // it is in ready
+	began  int64  // where its turn began; -1: it is not its turn
+	used   uint64 // number of the turn in which it was last read
 }
 
-// renamed says that what was written to the file is complete, or soon will be.
+// renamed reports whether the file has another name now: writing to it has ended, or soon will.
 func (t *tail) renamed() bool { return t.gone || t.path != t.name }
 
-// look sees whether there is more in a file.
+// look checks whether a file has more content.
 func (f *follower) look(t *tail, info fs.FileInfo) {
 	if info.Size() == t.size && info.ModTime().Equal(t.changed) {
 		return
@@ -63,7 +63,7 @@ func (f *follower) look(t *tail, info fs.FileInfo) {
 	f.saw(t, info)
 	err := f.open(t)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, framing.ErrOther) {
-		t.size, f.stale = -1, true // the name is another file's since
+		t.size, f.stale = -1, true // the name belongs to another file by now
 		return
 	}
 	same := true
@@ -81,7 +81,7 @@ func (f *follower) look(t *tail, info fs.FileInfo) {
 	}
 	delete(f.told, t.path)
 	changed := !same || t.size < t.known
-	if changed && !t.found { // no pattern means it: its name or number is another file's now
+	if changed && !t.found { // no pattern matches it: its name or number belongs to another file now
 		t.gone = true
 		f.rest(t)
 		f.close(t)
@@ -97,8 +97,8 @@ func (f *follower) look(t *tail, info fs.FileInfo) {
 	}
 }
 
-// saw records what a file looks like. Times are coarse: one that has only just changed may
-// change again and look the same.
+// saw records the size and the times of a file. Times are coarse: a file that has just changed may change again without a visible
+// difference.
 func (f *follower) saw(t *tail, info fs.FileInfo) {
 	t.size, t.changed = info.Size(), info.ModTime()
 	if f.now().Sub(t.changed) < coarse {
@@ -106,7 +106,7 @@ func (f *follower) saw(t *tail, info fs.FileInfo) {
 	}
 }
 
-// restart reads a file from its beginning: it was truncated or rewritten.
+// restart reads a file from its beginning, because it was truncated or rewritten.
 func (f *follower) restart(t *tail, h head) {
 	f.log.Info("file was truncated: it is read from its beginning", "path", t.path, "read", t.place.Offset)
 	t.of = newEntry(t.name, t.of.Key(), h)
@@ -114,8 +114,8 @@ func (f *follower) restart(t *tail, h head) {
 	f.begins(t.of, t.place)
 }
 
-// begins has a new file, or what is new in an old one, in the checkpoint before
-// any of it is handed on: after a crash it may have another name.
+// begins saves a new file in the checkpoint, or the new part of an old one, before any of its messages is read: after a crash, the
+// file may have another name.
 func (f *follower) begins(e *entry, at framing.Place) {
 	f.book.begin(e, at)
 	f.unsaved = true
@@ -165,7 +165,7 @@ func (f *follower) fill(ctx context.Context, t *tail, b *engine.Batch) {
 	}
 }
 
-// begin reads on where the file was read to.
+// begin continues where reading the file stopped.
 func (f *follower) begin(ctx context.Context, t *tail) (err error) {
 	t.src = &growing{file: t.file}
 	t.rows, err = f.cfg.Continue(ctx, compression.None, t.src, seekIn(t.src), t.place)
@@ -186,7 +186,7 @@ func (f *follower) broken(ctx context.Context, t *tail, err error) {
 	}
 }
 
-// enqueue says that there is something to read in a file.
+// enqueue marks a file as ready to read.
 func (f *follower) enqueue(t *tail) {
 	if !t.queued {
 		t.queued, t.began = true, -1
@@ -194,13 +194,13 @@ func (f *follower) enqueue(t *tail) {
 	}
 }
 
-// rest says that there is nothing more for now.
+// rest marks a file as read to its end for now.
 func (f *follower) rest(t *tail) {
 	t.queued = false
 	f.ready = slices.DeleteFunc(f.ready, func(o *tail) bool { return o == t })
 }
 
-// open opens a file, if its name is still its own.
+// open opens a file, if its name still belongs to it.
 func (f *follower) open(t *tail) error {
 	if t.file != nil {
 		return nil
@@ -229,14 +229,14 @@ func (f *follower) keep(t *tail, file *os.File) {
 	f.use(t)
 }
 
-// use keeps what is held for idle files within bounds.
+// use bounds what is kept open for idle files.
 func (f *follower) use(t *tail) {
 	f.uses++
 	t.used = f.uses
 	for len(f.files) > maxOpen {
 		f.close(f.idlest(t, func(*tail) bool { return true }))
 	}
-	if !f.cfg.Resumes() { // to begin again is dear
+	if !f.cfg.Resumes() { // starting over is expensive
 		return
 	}
 	readers := 0
@@ -250,8 +250,7 @@ func (f *follower) use(t *tail) {
 	}
 }
 
-// idlest is the least recently used open file, except t; one that can't be opened again
-// comes last.
+// idlest returns the least recently used open file, except t. A file that can't be opened again is the last choice.
 func (f *follower) idlest(t *tail, fits func(*tail) bool) (idlest *tail) {
 	for _, o := range f.files {
 		if o == t || !fits(o) {
@@ -264,7 +263,7 @@ func (f *follower) idlest(t *tail, fits func(*tail) bool) (idlest *tail) {
 	return idlest
 }
 
-// close closes a file; it is opened again when it has more.
+// close closes a file. It is opened again when it has more.
 func (f *follower) close(t *tail) {
 	if t.file == nil {
 		return

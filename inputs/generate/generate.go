@@ -24,7 +24,7 @@ type Config struct {
 	Seed     int64             `yaml:"seed" doc:"Makes random numbers, IDs and fake() the same in every run."`
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"mapping": "write `body`", "message": "write `body`", "every": "write `interval`"}
 }

@@ -64,7 +64,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// OwnFile is the checkpoint.
+// OwnFile returns the field and the path of the checkpoint.
 func (c Config) OwnFile() (field, path string) { return "checkpoint", c.Checkpoint }
 
 // checkStream reports what a stream does not have.
@@ -86,7 +86,7 @@ func (c *Config) checkStream(report func(path, message, remedy string)) {
 	}
 }
 
-// asksWith says whether a request, or the next page, depends on a function.
+// asksWith reports whether a request, or the next page, depends on a function.
 func (c *Config) asksWith(name string) bool {
 	all := slices.Concat(c.URL.Calls(), c.Body.Calls(), c.Next.Calls())
 	for _, h := range c.Headers.All() {
@@ -99,7 +99,7 @@ func calls(all expr.Calls, name string) bool {
 	return slices.ContainsFunc(all, func(c expr.Call) bool { return c.Name == name })
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string {
 	words := map[string]string{
 		"verb": "write `method`", "uri": "write `url`", "schedule": "write `interval`", "every": "write `interval`",

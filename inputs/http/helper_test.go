@@ -155,7 +155,7 @@ func equal(t *testing.T, got, want []string) {
 	}
 }
 
-// fails says whether an error has a class and all of these words.
+// fails reports whether an error has a class and all of these words.
 func fails(t *testing.T, err error, class engine.Class, words ...string) {
 	t.Helper()
 	if err == nil {

@@ -90,7 +90,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return in, nil
 }
 
-// Traits is that the source takes back a position where there is a checkpoint.
+// Traits reports a position if there is a checkpoint.
 func (in *input) Traits() engine.Traits {
 	if in.cfg.Checkpoint == "" {
 		return engine.Traits{TakesBack: engine.TakesNothing}
@@ -241,5 +241,5 @@ func (in *input) mark() {
 	}
 }
 
-// Trouble says that the checkpoint can't be saved.
+// Trouble reports that the checkpoint can't be saved.
 func (in *input) Trouble() *engine.Trouble { return checkpoint.Trouble(in.cfg.Checkpoint) }

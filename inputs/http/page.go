@@ -81,7 +81,7 @@ func (in *input) newPage(res *http.Response, number int, k known) *page {
 	return p
 }
 
-// wantsJSON says whether an answer should be JSON.
+// wantsJSON reports whether an answer should be JSON.
 func (in *input) wantsJSON() bool { return in.cut.Framing.JSON != nil || !in.cfg.Items.IsZero() }
 
 // read finds the records of an answer, and what follows it. An empty one has none.

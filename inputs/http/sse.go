@@ -126,7 +126,7 @@ func (e *events) add(value []byte, length int) {
 	e.size += length + 1
 }
 
-// sendable says whether an id can be a header's value.
+// sendable reports whether an id can be a header's value.
 func sendable(id []byte) bool {
 	return len(id) <= maxID && utf8.Valid(id) && bytes.IndexFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f }) < 0
 }

@@ -31,7 +31,7 @@ type verdict struct {
 	reply *reply.Reply // nil: none
 }
 
-// verdict is how a message is answered: by its fate, or, early, before it has one.
+// verdict returns the answer to a message: by its fate, or, with early_ack, before it has one.
 func (in *input) verdict(res engine.Result) verdict {
 	if in.cfg.EarlyAck && res.Fate == engine.Delivered {
 		return verdict{Status: http.StatusAccepted, Fate: "accepted", fate: res.Fate}
@@ -44,8 +44,8 @@ func (in *input) verdict(res engine.Result) verdict {
 	return v
 }
 
-// tell is what a client may know of an error: what is wrong with its own message, otherwise
-// the reference under which it is in the log.
+// tell returns what a client may know about an error: what is wrong with its own message, or else the reference of the error in
+// the log.
 func (in *input) tell(err *engine.Error) (text, ref string) {
 	var fault engine.Fault
 	var syntax *doc.SyntaxError
@@ -60,8 +60,8 @@ func (in *input) tell(err *engine.Error) (text, ref string) {
 	return "", in.refs.of(err)
 }
 
-// verdictOf turns a fate into a status: whether the message is kept, else whose
-// fault that is and whether it helps to send it again.
+// verdictOf turns a fate into a status. It says whether the message is kept and, if not, whose fault that is and whether sending it
+// again may help.
 func verdictOf(res engine.Result) verdict {
 	v := verdict{Status: http.StatusOK, Fate: res.Fate.String(), fate: res.Fate, delay: res.Delay}
 	switch res.Fate {
@@ -127,15 +127,14 @@ func (in *input) answer(w http.ResponseWriter, r *request, draining bool) {
 	}
 }
 
-// settle makes of what was not tried again for a drain what helps when it is sent again.
+// settle changes the status of a message that a drain kept from being retried: sending it again may help.
 func (v *verdict) settle(draining bool) {
 	if draining && v.fate == engine.Returned && v.Status == http.StatusGatewayTimeout {
 		v.Status = http.StatusServiceUnavailable // there was no time for another attempt
 	}
 }
 
-// take sets what the message is replied. A message that is not kept is answered
-// by its fate alone.
+// take sets the reply to the message. A message that is not kept gets no reply, only the status of its fate.
 func (v *verdict) take(slip *reply.Slip, i int) {
 	if slip == nil || v.Status != http.StatusOK && v.Status != http.StatusAccepted || v.fate == engine.Dropped {
 		return
@@ -146,7 +145,7 @@ func (v *verdict) take(slip *reply.Slip, i int) {
 	}
 }
 
-// listed shows the reply in the list of several.
+// listed shows the reply in a list of results.
 func (v *verdict) listed() {
 	if v.reply != nil {
 		v.Reply = reply.JSON(v.reply.Body)
@@ -165,18 +164,17 @@ func (in *input) send(w http.ResponseWriter, status int, r *reply.Reply) {
 	_, _ = w.Write(r.Body) // a client that is gone gets no answer
 }
 
-// buffered is how much of an answer a connection buffers.
+// buffered is how many bytes of an answer a connection buffers.
 const buffered = 64 << 10
 
-// wait gives a client that takes a long answer time for n bytes, as slow a one as may
-// send them.
+// wait gives a client time to read n bytes of a long answer: as long as it may take to send them.
 func (in *input) wait(w http.ResponseWriter, n int) {
 	if n > buffered {
 		in.due(w, time.Duration(float64(n)/float64(in.cfg.MinRate)*float64(time.Second)))
 	}
 }
 
-// refusal is why a request is not kept, or nothing can be said about it.
+// refusal is why a request is not kept, or why its fate is unknown.
 type refusal struct {
 	status int
 	why    string
@@ -199,13 +197,13 @@ var (
 	forged     = &refusal{status: http.StatusUnauthorized, why: "the signature does not match the body"}
 )
 
-// tooMany refuses a request for the number of its messages.
+// tooMany refuses a request because it has too many messages.
 func (in *input) tooMany() *refusal {
 	return &refusal{status: http.StatusRequestEntityTooLarge,
 		why: fmt.Sprintf("the body has more than %d messages (max_messages)", in.cfg.MaxMessages)}
 }
 
-// limited refuses a request that a rate limit keeps from being read.
+// limited refuses a request because of a rate limit.
 func limited(wait time.Duration) *refusal {
 	return &refusal{status: http.StatusTooManyRequests, why: "the rate limit is used up", wait: wait}
 }
@@ -220,7 +218,7 @@ func (f *refusal) answer(w http.ResponseWriter) {
 	refuse(w, f.status, f.why)
 }
 
-// refuse answers a request of which nothing is kept.
+// refuse answers a request of which no message is kept.
 func refuse(w http.ResponseWriter, status int, why string) {
 	if status == http.StatusServiceUnavailable {
 		retryAfter(w, 0)
@@ -233,7 +231,7 @@ func retryAfter(w http.ResponseWriter, delay time.Duration) {
 	w.Header().Set("Retry-After", strconv.Itoa(seconds))
 }
 
-// respond is for answers that may be long.
+// respond sends an answer that may be long.
 func (in *input) respond(w http.ResponseWriter, status int, body any) {
 	text := encoded(body)
 	in.wait(w, len(text))
@@ -242,10 +240,10 @@ func (in *input) respond(w http.ResponseWriter, status int, body any) {
 
 func respond(w http.ResponseWriter, status int, body any) { write(w, status, encoded(body)) }
 
-// encoded is an answer as a line of JSON.
+// encoded returns an answer as a line of JSON.
 func encoded(body any) []byte {
 	var text bytes.Buffer
-	if err := json.NewEncoder(&text).Encode(body); err != nil { // no answer of ours
+	if err := json.NewEncoder(&text).Encode(body); err != nil { // can't happen with our answers
 		panic(err)
 	}
 	return text.Bytes()

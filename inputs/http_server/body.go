@@ -11,22 +11,21 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/compression"
 )
 
-// hold is what a request has of the bytes that may wait.
+// hold is a request's share of max_waiting.
 type hold struct {
 	in    *input
 	bytes int64
 	kept  int64 // of these, until the request has its answer
 }
 
-// take is false when too much waits. A request that waits alone always fits: its own limits
-// bound it.
+// take reserves bytes. It returns false if too many bytes wait. A request that waits alone always fits: max_body bounds it.
 func (h *hold) take(n int64) bool {
 	h.bytes += n
 	all := h.in.waiting.Add(n)
 	return all <= int64(h.in.cfg.MaxWaiting) || all == h.bytes
 }
 
-// keep is take for data that stays until the request has its answer.
+// keep is like take, for data that stays until the request has its answer.
 func (h *hold) keep(n int64) bool {
 	h.kept += n
 	return h.take(n)
@@ -39,10 +38,10 @@ func (h *hold) give(n int64) {
 	}
 }
 
-// release releases what is now charged to the pipeline's credits.
+// release releases bytes that are now charged to the pipeline's credits.
 func (h *hold) release() { h.give(h.bytes - h.kept) }
 
-// drop gives all back.
+// drop releases all bytes.
 func (h *hold) drop() {
 	h.give(h.bytes)
 	h.kept = 0
@@ -52,8 +51,7 @@ func (h *hold) drop() {
 // length a client declares.
 const firstRead = 4 << 10
 
-// receive reads a body, checks its signature, and decompresses it, or says why it is
-// refused.
+// receive reads a body, checks its signature and decompresses it, or returns why it is refused.
 func (in *input) receive(w http.ResponseWriter, hr *http.Request, held *hold) ([]byte, *refusal) {
 	if hr.ContentLength > int64(in.cfg.MaxBody) {
 		return nil, endless
@@ -106,7 +104,7 @@ var (
 	errTooLarge = errors.New("too large")
 )
 
-// read reads a body as it was sent, and takes room for what has arrived.
+// read reads a body as it was sent, and reserves bytes as they arrive.
 func (in *input) read(w http.ResponseWriter, hr *http.Request, held *hold) ([]byte, error) {
 	began, paid := time.Now(), 0
 	size := int(in.cfg.MaxBody)
@@ -126,7 +124,7 @@ func (in *input) read(w http.ResponseWriter, hr *http.Request, held *hold) ([]by
 		case len(body) > size:
 			return nil, errTooLarge
 		case errors.Is(err, io.EOF):
-			if time.Since(began) > bodyTimeout { // the answer has its time, whatever the body took
+			if time.Since(began) > bodyTimeout { // the time for the answer does not depend on that for the body
 				in.due(w, in.cfg.Timeout+pressure)
 			}
 			return body, nil
@@ -136,12 +134,12 @@ func (in *input) read(w http.ResponseWriter, hr *http.Request, held *hold) ([]by
 		if rate := int(in.cfg.MinRate); len(body)-paid >= rate {
 			paid = len(body)
 			deadline := began.Add(bodyTimeout + time.Duration(float64(paid)/float64(rate)*float64(time.Second)))
-			_ = http.NewResponseController(w).SetReadDeadline(deadline) // of a connection that is gone: the next Read says so
+			_ = http.NewResponseController(w).SetReadDeadline(deadline) // fails if the connection is lost: the next Read reports that
 		}
 	}
 }
 
-// larger is the next size of a buffer: never many times what has arrived.
+// larger returns the next size of a buffer: at most a few times what has arrived.
 func larger(n int) int {
 	if n < 64<<10 {
 		return 4 * n
@@ -149,7 +147,7 @@ func larger(n int) int {
 	return 2 * n
 }
 
-// due gives a client the time after which its answer must have been taken.
+// due sets the time by which a client must have read its answer.
 func (in *input) due(w http.ResponseWriter, after time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(after + answerTimeout))
 }

@@ -1,6 +1,5 @@
-// Package httpserver takes messages as HTTP requests and answers each with its
-// fate. Start at [input]; a request's way through is in request.go, what it is
-// answered in answer.go.
+// Package httpserver accepts messages as HTTP requests and answers each with its fate. Start at [input]. request.go handles a
+// request, and answer.go answers it.
 package httpserver
 
 import (
@@ -81,7 +80,7 @@ func (c Config) Traits() engine.Traits {
 	return t
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"address": "write `listen`", "port": "write `listen`", "allowed_verbs": "write `methods`",
 		"method": "write `methods`", "sync_response": "write `reply`, or an output `reply`",
@@ -147,9 +146,9 @@ type input struct {
 	door    *door
 	serving sync.WaitGroup
 	slots   chan struct{} // one for each request in flight
-	waiting atomic.Int64  // bytes of bodies that are not taken
-	came    chan struct{} // has room for one: requests wait
-	reading []*request    // taken, from at on not read to their ends
+	waiting atomic.Int64  // bytes of bodies that no Read has taken
+	came    chan struct{} // room for one: requests wait
+	reading []*request    // taken by a Read; from at on, they have more messages
 	at      int
 
 	mu    sync.Mutex // guards the fields below
@@ -163,7 +162,7 @@ type input struct {
 type door struct {
 	server   *http.Server // nil: not open
 	listener net.Listener
-	lost     chan error // has room for the one error that ended the listening
+	lost     chan error // room for the one error that ended listening
 	shut     chan struct{}
 	once     sync.Once // shuts it
 }
@@ -202,13 +201,13 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	}, nil
 }
 
-// Traits are those of the configuration.
+// Traits returns what the configuration implies.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
 const (
-	headerTimeout = 10 * time.Second // a client that dribbles headers is cut off
-	bodyTimeout   = 20 * time.Second // likewise for bodies, in addition to what min_rate gives them
-	answerTimeout = 10 * time.Second // and for one that does not take its answer
+	headerTimeout = 10 * time.Second // for the headers of a request
+	bodyTimeout   = 20 * time.Second // for its body, in addition to the time that min_rate allows
+	answerTimeout = 10 * time.Second // for a client to read its answer
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
 )
@@ -249,7 +248,7 @@ func (in *input) Open(ctx context.Context) error {
 	return nil
 }
 
-// connection is where the context of a request has what its connection keeps.
+// connection is the context key of what a connection keeps.
 type connection struct{}
 
 // Read adds the messages of requests that wait.
@@ -257,8 +256,8 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	for len(in.reading) == 0 {
 		select {
 		case <-in.came:
-			// Others that are about to arrive, and would get their own Read right after
-			// this one, go first.
+			// Let requests that are just arriving join this Read: otherwise they would
+			// get a Read of their own right after it.
 			runtime.Gosched()
 			in.take(b.Room())
 		case <-ctx.Done():
@@ -303,14 +302,14 @@ func (in *input) message(b *engine.Batch, r *request) {
 	if rec.Err == nil && !in.cfg.Reply.IsZero() {
 		in.reply(r, m)
 	}
-	if r.read++; r.read == len(r.records) { // credits have all of it now
+	if r.read++; r.read == len(r.records) { // all of it is charged to credits now
 		clear(r.records)
 		r.records = nil
 		r.held.release()
 	}
 }
 
-// reply computes what a message is answered with if it succeeds.
+// reply computes the reply to a message that succeeds.
 func (in *input) reply(r *request, m *engine.Message) {
 	body, err := in.cfg.Reply.AppendBody(nil, m)
 	if err == nil {
@@ -321,7 +320,7 @@ func (in *input) reply(r *request, m *engine.Message) {
 	}
 }
 
-// Ack notes how messages ended and lets requests that are complete be answered.
+// Ack records how messages ended, and releases requests that are complete.
 func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Result, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -348,8 +347,7 @@ func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Resul
 	return nil, nil
 }
 
-// Stop closes the listener and refuses requests that were not read. Those that
-// were are still answered.
+// Stop closes the listener and refuses requests that were not read. Requests that were read still get their answers.
 func (in *input) Stop(context.Context) error {
 	d := in.door
 	d.once.Do(func() {
@@ -362,7 +360,7 @@ func (in *input) Stop(context.Context) error {
 	return nil
 }
 
-// handBack ends what of requests was not read yet.
+// handBack ends the messages of requests that were not read yet.
 func (in *input) handBack() {
 	if len(in.reading) == 0 {
 		return
@@ -377,7 +375,7 @@ func (in *input) handBack() {
 	_, _ = in.Ack(context.Background(), rest)
 }
 
-// Close waits for the answers, and cuts off what ctx does not wait for.
+// Close waits for the answers until ctx ends, then closes the connections.
 func (in *input) Close(ctx context.Context) error {
 	d := in.door
 	if d.server == nil {
@@ -391,7 +389,7 @@ func (in *input) Close(ctx context.Context) error {
 	in.refs.sumUp()
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for _, r := range in.open { // those whose messages end with the process
+	for _, r := range in.open { // their messages end with the process
 		if r != nil && r.slip != nil {
 			r.slip.Close()
 		}

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// pressure is how long a request may wait to be taken: longer, and the pipeline is full, or
-// reads nothing because it is paused, which an input can't tell apart.
+// pressure is how long a request may wait for a Read. After that, the pipeline is full or paused; an input can't tell these apart.
 const pressure = time.Second
 
 // push queues a request to be taken by a Read, or refuses it at once.
@@ -26,7 +25,7 @@ func (in *input) push(d *door, r *request) {
 	in.poke()
 }
 
-// poke has Read look at the queue.
+// poke wakes Read to look at the queue.
 func (in *input) poke() {
 	select {
 	case in.came <- struct{}{}:
@@ -34,7 +33,7 @@ func (in *input) poke() {
 	}
 }
 
-// take takes requests from the queue until they have the room's worth of messages.
+// take takes requests from the queue until their messages fill the room.
 func (in *input) take(room int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -67,7 +66,7 @@ func (in *input) number(r *request) {
 	}
 }
 
-// withdraw takes back a request whose client has gone; false: it is on its way.
+// withdraw removes a request whose client has gone. It returns false if a Read has already taken the request.
 func (in *input) withdraw(r *request) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -83,8 +82,7 @@ func (in *input) remove(r *request) bool {
 	return i >= 0
 }
 
-// late is what a request is refused with that has waited for too long; nil, and
-// how much longer it may wait.
+// late returns the refusal of a request that has waited for too long, or nil and how much longer it may wait.
 func (in *input) late(r *request) (wait time.Duration, why *refusal) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -108,7 +106,7 @@ func (in *input) late(r *request) (wait time.Duration, why *refusal) {
 	return 0, unread
 }
 
-// Limited makes requests be answered 429 that would have to wait until then.
+// Limited answers 429 to requests that would have to wait until then.
 func (in *input) Limited(until time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -11,16 +11,15 @@ import (
 	"github.com/flowd-io/flowd/internal/operations/logsum"
 )
 
-// references identify errors that clients do not see. Each one that was given out is in the
-// log with its error. Equal errors share one for a while, and so do all others when there
-// are many: a client can't fill the log. So no line may be left out of it, as
-// [logsum.Handler] does with what repeats.
+// references identify errors that clients do not see. The log has each reference with its error. Equal errors share a reference for
+// a while, and so do all further errors when there are many: a client can't fill the log. These log lines are therefore exempt from
+// the summing up by [logsum.Handler].
 type references struct {
 	log *slog.Logger
 
 	mu    sync.Mutex // guards the fields below
 	known map[cause]*reference
-	ends  *time.Timer // of the while; nil: none is known
+	ends  *time.Timer // forgets them; nil: there are none
 }
 
 const (
@@ -40,7 +39,7 @@ type reference struct {
 	times int
 }
 
-// of is the reference of an error.
+// of returns the reference of an error.
 func (f *references) of(err *engine.Error) string {
 	text := err.Error()
 	c := cause{err.Class, err.Place(), text[:min(len(text), causeText)]}

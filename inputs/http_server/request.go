@@ -18,34 +18,34 @@ import (
 	"github.com/flowd-io/flowd/internal/network/httpx"
 )
 
-// request is a request whose messages are on their way.
+// request is a request whose messages are in flight.
 type request struct {
 	records []framing.Record
 	meta    engine.Meta
 	held    hold
 	slip    *reply.Slip   // nil: nothing replies
 	tied    bool          // an output may reply: messages are tied to the slip
-	done    chan struct{} // has room for the one word that it has ended
+	done    chan struct{} // room for the one signal that it has ended
 	timer   *time.Timer
-	shared  bool // others have it, too: it can't be used for the next
+	shared  bool // others still use it: it can't be recycled
 
 	read   int    // records that were handed out
 	number uint32 // given by input.number
 
 	// Guarded by input.mu until done says that it has ended.
-	patience time.Time // it waits no longer to be taken
+	patience time.Time // the latest time by which a Read must take it
 	taken    time.Time // by a Read; zero: it waits
 	refused  *refusal  // nil: it is answered by its results
 	left     int       // results still outstanding
 	results  []verdict // by record; nil: they are summed up
 	sums     sums
-	gone     bool // nobody waits for its results: what it holds ends with the last
+	gone     bool // nobody waits for its results: its bytes are released with the last one
 
 	record [1]framing.Record // of most requests
 	result [1]verdict
 }
 
-// requests are used again: most of what one needs is for its waiting.
+// requests recycles requests: most of their memory is for waiting.
 var requests = sync.Pool{New: func() any {
 	r := &request{done: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
 	r.timer.Stop()
@@ -58,7 +58,7 @@ func newRequest(in *input) *request {
 	return r
 }
 
-// leave drops what a request still has, now that it has its answer or has gone.
+// leave releases what a request still holds after its answer, or after its client has gone.
 func (r *request) leave() {
 	if !r.shared || !r.abandon() {
 		r.held.drop()
@@ -75,7 +75,7 @@ func (r *request) leave() {
 	}
 }
 
-// abandon leaves a request to its messages; false: none of them is in flight.
+// abandon gives up waiting for a request's messages. It returns false if none of them is in flight.
 func (r *request) abandon() bool {
 	in := r.held.in
 	in.mu.Lock()
@@ -84,10 +84,10 @@ func (r *request) abandon() bool {
 	return r.gone
 }
 
-// ref is the handle of the message that is read next.
+// ref returns the handle of the message that is read next.
 func (r *request) ref() uint64 { return uint64(r.number)<<32 | uint64(r.read) }
 
-// ends says that the results are there, or that it is refused.
+// ends signals that all results have come, or that the request is refused.
 func (r *request) ends() { r.done <- struct{}{} }
 
 func (r *request) refuse(why *refusal) {
@@ -95,8 +95,7 @@ func (r *request) refuse(why *refusal) {
 	r.ends()
 }
 
-// serve handles one request. It takes a slot when its body is there: a client that sends
-// nothing holds none.
+// serve handles one request. It takes a slot when the body has arrived, so that a client that sends nothing holds none.
 func (in *input) serve(d *door, w http.ResponseWriter, hr *http.Request) {
 	r := newRequest(in)
 	defer r.leave()
@@ -133,8 +132,7 @@ func (in *input) serve(d *door, w http.ResponseWriter, hr *http.Request) {
 	in.await(d, w, hr, r)
 }
 
-// soon is when most requests have their answers: it pays to look only then
-// whether a client has gone.
+// soon is the time within which most requests are answered. Only after that is it worth watching whether a client has gone.
 const soon = 10 * time.Millisecond
 
 // await answers a request when it has ended, or has waited for too long.
@@ -167,7 +165,7 @@ func (in *input) await(d *door, w http.ResponseWriter, hr *http.Request, r *requ
 	}
 }
 
-// expect makes the slip for replies to a request, and a place for its results.
+// expect prepares the slip for replies to a request, and room for its results.
 func (in *input) expect(r *request) bool {
 	r.left = len(r.records)
 	r.tied = in.desk.Wanted() && !in.cfg.EarlyAck
@@ -188,8 +186,7 @@ func (in *input) expect(r *request) bool {
 	return true
 }
 
-// welcome says whether a request is one that is taken, by its headers; else it was
-// refused.
+// welcome reports whether a request's headers are acceptable. If not, the request was refused.
 func (in *input) welcome(w http.ResponseWriter, hr *http.Request) bool {
 	httpx.EndUnclear(w, hr)
 	switch {
@@ -207,7 +204,7 @@ func (in *input) welcome(w http.ResponseWriter, hr *http.Request) bool {
 	return false
 }
 
-// cut makes records of a body, and says why it refuses it.
+// cut divides a body into records, or returns why it is refused.
 func (in *input) cut(hr *http.Request, r *request, body []byte) *refusal {
 	conf, several := in.cfg.Config, true
 	if !in.framed {
@@ -223,17 +220,17 @@ func (in *input) cut(hr *http.Request, r *request, body []byte) *refusal {
 	return nil
 }
 
-// What one record, and one result that waits for the others, takes in memory.
+// The memory that one record takes, and one result that waits for the others.
 const (
 	recordSize = int64(unsafe.Sizeof(framing.Record{}))
 	resultSize = int64(unsafe.Sizeof(verdict{})) + 64 // with its place in a slip
 )
 
-// atOnce is how many bytes of records are charged together.
+// atOnce is how many bytes of records are reserved at once.
 const atOnce = 64 << 10
 
-// records reads the records of a body of this many bytes, and takes room for them as they
-// are read: they are copies, and some framings make more of a record than it was.
+// records reads the records of a body with this many bytes, and reserves bytes as they are read: records are copies, and some
+// framings make them larger.
 func (in *input) records(r *request, from framing.Reader, size int) *refusal {
 	if !r.held.take(int64(size)) {
 		return overfull
@@ -247,14 +244,14 @@ func (in *input) records(r *request, from framing.Reader, size int) *refusal {
 				return overfull
 			}
 			return nil
-		case err != nil: // not of a reader of memory
+		case err != nil: // can't happen: it reads from memory
 			rec = framing.Record{Line: len(r.records) + 1, Err: &engine.Error{Class: engine.Decode, Err: err}}
 			r.records = append(r.records, rec)
 			return nil
 		case len(r.records) == in.cfg.MaxMessages:
 			return in.tooMany()
 		}
-		if rec.Err != nil { // it says what is wrong with the body
+		if rec.Err != nil { // the error says what is wrong with the body
 			rec.Err.Err = engine.Fault(rec.Err.Error())
 		}
 		before := max(made, size)
@@ -271,8 +268,7 @@ func (in *input) records(r *request, from framing.Reader, size int) *refusal {
 	}
 }
 
-// framingOf is how a body is cut that its content type calls lines of JSON, or that is a
-// JSON array; anything else is one message.
+// framingOf returns the framing of a body: lines of JSON if its content type says so, or a JSON array. Anything else is one message.
 func framingOf(contentType string, body []byte) (f framing.Framing, several bool) {
 	if contentType == "" {
 		return f, false

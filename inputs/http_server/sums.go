@@ -8,19 +8,17 @@ import (
 	"github.com/flowd-io/flowd/internal/components/reply"
 )
 
-// mostListed is how many messages are answered individually. Those of a larger request are
-// summed up, unless there are replies to them.
+// mostListed is how many messages get a result each. The results of a larger request are summed up, unless messages get replies.
 const mostListed = 100
 
-// sum is what messages that ended in the same way have in common.
+// sum is the result of all messages that ended in the same way.
 type sum struct {
 	verdict
 	Count int   `json:"count"`
 	At    []int `json:"at,omitempty"` // the first of them that did not succeed, by index
 }
 
-// sums are the results of a request of many messages: few of them, however many and
-// however different those are.
+// sums are the results of a request with many messages. Their number is bounded, however different the results are.
 type sums struct {
 	all   []sum
 	named int // indexes in all of them
@@ -37,7 +35,7 @@ func (s *sums) add(v verdict, index int) {
 	}
 }
 
-// of is the sum in which v counts. When there are many, errors no longer distinguish them.
+// of returns the sum in which v counts. When there are many sums, errors no longer distinguish them.
 func (s *sums) of(v verdict) *sum {
 	alike := func(x *sum) bool { return x.Status == v.Status && x.fate == v.fate && x.Class == v.Class }
 	for i := range s.all {

@@ -122,7 +122,7 @@ func checkTopic(t string) string {
 
 func isPattern(t string) bool { return strings.ContainsAny(t, `*?[\`) }
 
-// pattern says whether a topic is named by a pattern.
+// pattern reports whether a topic is named by a pattern.
 func (c *Config) pattern() bool { return slices.ContainsFunc(c.Topics, isPattern) }
 
 // offset is where to begin.
@@ -151,7 +151,7 @@ func (c Config) Traits() engine.Traits {
 	return t
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (c *Config) Words() map[string]string { return c.Connect.Words() }
 
 const about = `

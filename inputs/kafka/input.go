@@ -101,7 +101,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return in, nil
 }
 
-// Traits are those of the configuration.
+// Traits returns what the configuration implies.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
 // Open connects, looks for the topics and joins the group.

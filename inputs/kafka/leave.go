@@ -50,7 +50,7 @@ func (j *joins) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.D
 	}
 }
 
-// waiting says whether this member waits for others, and as whom it has had its partitions since the round before.
+// waiting reports whether this member waits for others, and as whom it has had its partitions since the round before.
 func (j *joins) waiting() (member string, generation int32, waits bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -75,7 +75,7 @@ func (in *input) position(ctx context.Context, admin *kadm.Client, tp topicParti
 	return o.At, ok && o.Err == nil && o.At >= 0
 }
 
-// Trouble says what keeps the input from reading.
+// Trouble reports what keeps the input from reading.
 func (in *input) Trouble() *engine.Trouble {
 	in.mu.Lock()
 	defer in.mu.Unlock()

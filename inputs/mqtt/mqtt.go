@@ -91,7 +91,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return in, nil
 }
 
-// Traits are those of the configuration.
+// Traits returns what the configuration implies.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
 // open connects and subscribes.

@@ -56,7 +56,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return in, nil
 }
 
-// Traits are those of the configuration.
+// Traits returns what the configuration implies.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
 // connect connects and begins to read.
@@ -101,7 +101,7 @@ func (s *session) Close(ctx context.Context, _ bool) error {
 	return nil
 }
 
-// Trouble says what keeps the input from reading.
+// Trouble reports what keeps the input from reading.
 func (in *input) Trouble() *engine.Trouble {
 	s, ok := in.Connected()
 	if !ok {

@@ -80,7 +80,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// look says whether a source reads or could, and when that may change without an event.
+// look reports whether a source reads or could, and when that may change without an event.
 func (s *source) look(now time.Time) (again time.Time, open bool) {
 	if s.polling && !s.waits {
 		if again = s.since.Add(s.patience()); now.Before(again) {

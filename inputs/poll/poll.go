@@ -29,7 +29,7 @@ type sourceSpec struct {
 	Weight int                         `yaml:"weight" check:"min=1,max=1000" default:"1" doc:"Share of the slots, or rank, depending on the strategy."`
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"queues": "write `sources`", "polling_strategy": "write `strategy`",
 		"delay": "write `empty_pause`", "inputs": "write `sources`"}

@@ -62,7 +62,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"url": "write `dsn`", "connection_string": "write `dsn`", "slot_name": "write `slot`", "table": "write `tables`",

@@ -64,7 +64,7 @@ func refusesTLS(err error) bool {
 	return strings.Contains(err.Error(), "server refused TLS") && !cut(err) && !answered // which has no type
 }
 
-// cut says whether a connection ended before its time.
+// cut reports whether a connection ended before its time.
 func cut(err error) bool {
 	return errors.As(err, new(*net.OpError)) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -23,7 +23,7 @@ func (d *database) insert(t *testing.T, from, to int) {
 	d.exec(t, fmt.Sprintf(`DO $$ BEGIN FOR i IN %d..%d LOOP INSERT INTO a VALUES (i, 'x'); COMMIT; END LOOP; END $$`, from, to))
 }
 
-// behind says whether the server knows that all is settled: t or f.
+// behind reports whether the server knows that all is settled: t or f.
 func (d *database) behind(t *testing.T) string {
 	t.Helper()
 	return d.exec(t, `SELECT confirmed_flush_lsn >= '`+d.exec(t, `SELECT pg_current_wal_lsn()`)+

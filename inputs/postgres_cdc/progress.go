@@ -88,7 +88,7 @@ func (in *input) newsOf() chan struct{} {
 	return in.news
 }
 
-// settled says whether all that was read is settled, and what is closed when more is.
+// settled reports whether all that was read is settled, and what is closed when more is.
 func (in *input) settled() (all bool, news chan struct{}) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -67,7 +67,7 @@ func (in *input) emit(b *engine.Batch) {
 	q.all = q.all[:left]
 }
 
-// before says whether a place is before another.
+// before reports whether a place is before another.
 func (p place) before(o place) bool {
 	return p.commit < o.commit || p.commit == o.commit && p.number < o.number
 }

@@ -44,7 +44,7 @@ func (t *table) add(name string, typ uint32, typeName string, shape pgoutput.Sha
 	t.columns = append(t.columns, column{name, append(doc.AppendString(nil, name), ':'), typ, shape})
 }
 
-// same says whether two descriptions are the same.
+// same reports whether two descriptions are the same.
 func (t *table) same(o *table) bool {
 	return t.name == o.name && t.schema == o.schema && slices.Equal(t.keys, o.keys) &&
 		slices.EqualFunc(t.columns, o.columns, func(a, b column) bool { return a.name == b.name && a.typ == b.typ })

@@ -94,7 +94,7 @@ func (c *Config) stream() bool {
 	return offset || c.Declare.Stream()
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
 	for word, remedy := range map[string]string{
@@ -194,7 +194,7 @@ func newReader(c Config, env engine.Env) *input {
 	return in
 }
 
-// Traits are those of the configuration.
+// Traits returns what the configuration implies.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
 // Read adds deliveries.

@@ -30,7 +30,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Check(c.Notify != nil, report)
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string { return s3.Words() }
 
 const about = `

@@ -40,10 +40,10 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// OwnFile is the checkpoint.
+// OwnFile returns the field and the path of the checkpoint.
 func (c Config) OwnFile() (field, path string) { return "checkpoint", c.Checkpoint }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (c *Config) Words() map[string]string {
 	words := c.Config.Words()
 	for word, remedy := range map[string]string{

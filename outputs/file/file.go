@@ -31,7 +31,7 @@ type Config struct {
 	Rotate              rotate `yaml:"rotate" doc:"When to start a new file. The full one is renamed to include the time: app-20260102T150405.000.log."`
 }
 
-// Traits says whether messages are lines.
+// Traits reports whether messages are lines.
 func (c Config) Traits() engine.Traits { return engine.Traits{OneLine: c.OneLine()} }
 
 // CheckConfig reports what can't be written.
@@ -47,7 +47,7 @@ type rotate struct {
 	Every time.Duration `yaml:"every" check:"min=1ms" doc:"Before a write to a file that was started this long ago."`
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"codec": "write `framing`", "truncate": "write `append: false`"}
 }
@@ -123,7 +123,7 @@ func (b *begun) opened(o *output) {
 	b.newest = o
 }
 
-// has says whether the run has written to a path.
+// has reports whether the run has written to a path.
 func (b *begun) has(path string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -26,7 +26,7 @@ type Config struct {
 	Parallel    int       `yaml:"parallel" check:"min=1" doc:"Requests of one write that may be in flight at once."`
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"verb": "write `method`", "uri": "write `url`", "successful_on": "write `expect`",
 		"max_parallel": "write `parallel`"}

@@ -53,7 +53,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 // Traits names the cluster of the transactions in which the output can write.
 func (c Config) Traits() engine.Traits { return engine.Traits{Transacts: c.Cluster()} }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
 	words["topics"] = "write `topic`"

@@ -67,7 +67,7 @@ func (o *output) Open(ctx context.Context) (err error) {
 	return err
 }
 
-// Trouble says that no broker can be reached. A write waits for one until its deadline.
+// Trouble reports that no broker can be reached. A write waits for one until its deadline.
 func (o *output) Trouble() *engine.Trouble {
 	if o.client == nil {
 		return nil
@@ -121,7 +121,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	return s.conclude()
 }
 
-// judge says whether a record is to blame, or all would fail.
+// judge reports whether a record is to blame, or all would fail.
 func (o *output) judge(err error, r *kgo.Record) error {
 	if n, missing := kafka.Missing(r); missing {
 		return engine.Errorf(engine.Rejected, "topic %s has no partition %d (correct `partition`, or add partitions: they "+

@@ -242,7 +242,7 @@ func (o *output) conclude(ctx context.Context, conn *nats.Conn, msgs []*engine.M
 	return held
 }
 
-// judge says whether a message is to blame, or all would fail.
+// judge reports whether a message is to blame, or all would fail.
 func (o *output) judge(missing func() error, err error) error {
 	switch noStream, other := errors.Is(err, nats.ErrNoStream), nats.WrongStream(err); {
 	case nats.Full(err), (noStream || other) && o.subject != "":

@@ -56,7 +56,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
 	for word, remedy := range map[string]string{

@@ -23,7 +23,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	redis.CheckKey("channel", &c.Channel, report)
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
 	words["key"], words["channels"], words["topic"] = "write `channel`", "write `channel`", "write `channel`"

@@ -162,7 +162,7 @@ func origin(args []any, m *engine.Message) []any {
 	return args
 }
 
-// judge says whether an entry is there that is refused now, since an earlier attempt has added it.
+// judge reports whether an entry is there that is refused now, since an earlier attempt has added it.
 func (o *output) judge(ctx context.Context, c *redis.Client, cmd *goredis.Cmd) error {
 	err := cmd.Err()
 	args := cmd.Args()

@@ -33,7 +33,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	httpx.CheckHeaders(c.Headers, reserved, "answer", report)
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"code": "write `status`", "response": "write `body`", "payload": "write `body`"}
 }

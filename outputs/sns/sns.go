@@ -44,7 +44,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	aws.CheckFIFO(strings.HasSuffix(a.Resource, ".fifo"), "topic", &c.GroupID, &c.DedupeID, report)
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string { return aws.Words() }
 
 const about = `

@@ -41,7 +41,7 @@ func (o *output) mostBytes() int {
 	return mostBytes
 }
 
-// single says whether rows are written by one statement that is a transaction of its own. MySQL carries out and commits a
+// single reports whether rows are written by one statement that is a transaction of its own. MySQL carries out and commits a
 // statement whose client has gone.
 func (o *output) single(rows []*row) bool {
 	return (o.cfg.Query == "" || len(rows) == 1) && (o.cfg.Postgres() || o.cfg.SQLite())

@@ -53,7 +53,7 @@ func constant(e *expr.Expr) (any, bool) {
 	return v, err == nil && v != nil
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string { return aws.Words() }
 
 const about = `

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wasClosed says whether a standard stream was closed when the process started. The
+// wasClosed reports whether a standard stream was closed when the process started. The
 // Go runtime then opens the null device in its place, for reading and writing and for
 // this descriptor alone, and writes to it succeed. Shells open it for writing, and
 // daemons put one that is open for both on all three streams.
@@ -30,7 +30,7 @@ func wasClosed(f *os.File) bool {
 	return closed
 }
 
-// shared says whether another standard stream is the same open file as fd, which has
+// shared reports whether another standard stream is the same open file as fd, which has
 // these flags: what is set on one shows on the other.
 func shared(fd uintptr, flags int) (yes bool) {
 	was := standardFlags()

@@ -24,7 +24,7 @@ type Config struct {
 	framing.OutConfig `yaml:",inline"`
 }
 
-// Traits says whether messages are lines.
+// Traits reports whether messages are lines.
 func (c Config) Traits() engine.Traits { return engine.Traits{OneLine: c.OneLine()} }
 
 const aboutStdout = `

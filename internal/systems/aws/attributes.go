@@ -171,7 +171,7 @@ func attributeName(name string) bool {
 	return !strings.HasPrefix(low, "aws.") && !strings.HasPrefix(low, "amazon.")
 }
 
-// Printable says whether a text may be a body or a String: the services take what
+// Printable reports whether a text may be a body or a String: the services take what
 // XML can say, and nothing empty.
 func Printable(text string) bool {
 	if !utf8.ValidString(text) {

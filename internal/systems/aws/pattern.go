@@ -17,7 +17,7 @@ const special = `*?[\`
 // inPatterns are the characters of patterns: those of names, and the special ones.
 const inPatterns = inNames + special + ".]^"
 
-// IsPattern says whether a text is a pattern of names, as of [path.Match], and not a
+// IsPattern reports whether a text is a pattern of names, as of [path.Match], and not a
 // name, URL or ARN: a name has none of the characters that are special in patterns.
 func IsPattern(text string) bool {
 	return strings.ContainsAny(text, special) && !strings.HasPrefix(text, "arn:") && !strings.Contains(text, "://")

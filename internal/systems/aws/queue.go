@@ -25,7 +25,7 @@ type Queue struct {
 // inNames are the characters of names of queues and, with dots, of attributes.
 const inNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
-// only says whether text has 1 to most characters, of these only.
+// only reports whether text has 1 to most characters, of these only.
 func only(text, these string, most int) bool {
 	return text != "" && len(text) <= most && strings.TrimLeft(text, these) == ""
 }

@@ -69,7 +69,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func Words() map[string]string {
 	return map[string]string{
 		"access_key_id":     "write `credentials: {access_key_id, secret_access_key}`",

@@ -60,7 +60,7 @@ func (c *Config) Token(o azcore.ClientOptions) (azcore.TokenCredential, error) {
 	return token, nil
 }
 
-// IsIdentity says whether an error is about getting a token.
+// IsIdentity reports whether an error is about getting a token.
 func IsIdentity(err error) bool {
 	_, failed := errors.AsType[*azidentity.AuthenticationFailedError](err)
 	var unavailable interface{ NonRetriable() }

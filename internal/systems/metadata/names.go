@@ -25,7 +25,7 @@ func (n Names) Out(name string) string {
 	return name
 }
 
-// clashes says whether a name is the input's own, or looks like one that was.
+// clashes reports whether a name is the input's own, or looks like one that was.
 func (n Names) clashes(sent string) bool {
 	for !n.Own(sent) {
 		rest, ok := strings.CutPrefix(sent, n.Prefix)

@@ -45,7 +45,7 @@ const (
 // Old says that the version is 3.1.1, which has no properties and no reasons.
 func (c *Connect) Old() bool { return c.Version == v311 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Connect) Words() map[string]string {
 	return map[string]string{
 		"urls": "write `url`", "host": "write `url`", "broker": "write `url`", "server": "write `url`",

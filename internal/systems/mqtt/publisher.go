@@ -201,7 +201,7 @@ func (p *Publisher) answered(c *Conn, got *Packet) (asked bool) {
 	return true
 }
 
-// waits says whether a message of that number waits for answers; p.mu is held.
+// waits reports whether a message of that number waits for answers; p.mu is held.
 func (p *Publisher) waits(id uint16) bool {
 	return int(id) < len(p.waiting) && p.waiting[id].out != nil
 }

@@ -121,7 +121,7 @@ func hello(raw net.Conn) (said []byte, err error) {
 	return said, nil
 }
 
-// wanted says whether TLS comes next, after a server's first line. One that has none to offer is left to the client, which
+// wanted reports whether TLS comes next, after a server's first line. One that has none to offer is left to the client, which
 // refuses it.
 func (d *dialer) wanted(said []byte) bool {
 	if d.web {

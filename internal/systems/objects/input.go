@@ -64,7 +64,7 @@ var (
 	_ engine.Troubled = (*Input)(nil)
 )
 
-// sharedKey tells inputs apart: the instances of one are built from one configuration.
+// sharedKey identifies an input. Its instances are built from one configuration.
 type sharedKey struct {
 	own  *int
 	name string // two inputs may be one YAML node

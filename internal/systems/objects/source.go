@@ -47,7 +47,7 @@ func (s *Source) Check(notify bool, report func(path, message, remedy string)) {
 	}
 }
 
-// OwnFile is the checkpoint.
+// OwnFile returns the field and the path of the checkpoint.
 func (s Source) OwnFile() (field, path string) { return "checkpoint", s.Checkpoint }
 
 // mostTags bounds the tags of an object.
@@ -65,7 +65,7 @@ func (s *Source) wants(key string) bool {
 		(s.After.Move == nil || !strings.HasPrefix(key, *s.After.Move))
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func Words() map[string]string {
 	return map[string]string{
 		"codec": "write `framing`", "scanner": "write `framing`", "poll_interval": "write `interval`",

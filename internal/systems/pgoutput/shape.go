@@ -78,7 +78,7 @@ func (s Shape) Append(dst, text []byte) []byte {
 	return doc.AppendString(dst, text)
 }
 
-// number says whether text is a number of JSON.
+// number reports whether text is a number of JSON.
 func number(text []byte) bool {
 	i := 0
 	digits := func() bool {

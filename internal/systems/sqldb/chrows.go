@@ -89,7 +89,7 @@ func (r *chRows) broken(line []byte) error {
 	return engine.Errorf(engine.Permanent, "the answer is %.60q, not JSON (remove FORMAT from the query)", text)
 }
 
-// chDistinct says whether the columns of an answer can be the fields of a document.
+// chDistinct reports whether the columns of an answer can be the fields of a document.
 func chDistinct(row []byte) error {
 	if !valid(row) {
 		return nil // Append says what is wrong

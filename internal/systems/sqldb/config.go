@@ -34,13 +34,13 @@ const (
 	clickhouse = "clickhouse"
 )
 
-// Postgres says whether the database is PostgreSQL.
+// Postgres reports whether the database is PostgreSQL.
 func (c *Config) Postgres() bool { return c.Driver == postgres }
 
-// SQLite says whether the database is a file.
+// SQLite reports whether the database is a file.
 func (c *Config) SQLite() bool { return c.Driver == sqlite }
 
-// ClickHouse says whether the database is ClickHouse, which has neither transactions nor unique keys.
+// ClickHouse reports whether the database is ClickHouse, which has neither transactions nor unique keys.
 func (c *Config) ClickHouse() bool { return c.Driver == clickhouse }
 
 // CheckConfig reports what can't work.
@@ -59,7 +59,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	_ = db.Close()
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"data_source_name": "write `dsn`", "url": "write `dsn`", "connection_string": "write `dsn`",
@@ -199,7 +199,7 @@ func (c *Config) CheckName(name string) string {
 
 var errTwice = errors.New("two columns have the same name (give one another with AS)")
 
-// distinct says whether the columns of an answer can be the fields of a document.
+// distinct reports whether the columns of an answer can be the fields of a document.
 func distinct(columns []string) error {
 	seen := make(map[string]bool, len(columns))
 	for _, c := range columns {

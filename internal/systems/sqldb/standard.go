@@ -310,7 +310,7 @@ func appendNumber(dst, text []byte) []byte {
 	return doc.AppendString(dst, text)
 }
 
-// valid says whether a text is a JSON document.
+// valid reports whether a text is a JSON document.
 func valid(text []byte) bool {
 	var d doc.Doc
 	d.Reset(text, nil)

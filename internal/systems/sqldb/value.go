@@ -32,7 +32,7 @@ type Value struct {
 	Text []byte // never changes
 }
 
-// Equal says whether v is written as other is.
+// Equal reports whether v is written as other is.
 func (v Value) Equal(other Value) bool {
 	return v.Kind == other.Kind && bytes.Equal(v.Text, other.Text)
 }

@@ -101,7 +101,7 @@ const syncing = time.Second
 // gate admits this process, and others that have the token.
 type gate string
 
-// Check says whether a client may connect.
+// Check reports whether a client may connect.
 func (g gate) Check(c server.ClientAuthentication) bool {
 	if a := c.RemoteAddress(); a != nil && a.Network() == "pipe" { // this process
 		return true

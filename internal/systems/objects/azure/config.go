@@ -69,7 +69,7 @@ func (c *Config) checkPlace(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func Words() map[string]string {
 	words := objects.Words()
 	for name, remedy := range map[string]string{

@@ -31,7 +31,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func Words() map[string]string {
 	words := objects.Words()
 	words["credentials_json"], words["credentials_file"] = "write `credentials`", "write `credentials`"

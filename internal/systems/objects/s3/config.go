@@ -34,7 +34,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// pathStyle says whether URLs have the bucket in their path.
+// pathStyle reports whether URLs have the bucket in their path.
 func (c *Config) pathStyle() bool {
 	if c.PathStyle != nil {
 		return *c.PathStyle
@@ -46,7 +46,7 @@ func (c *Config) pathStyle() bool {
 	return net.ParseIP(u.Hostname()) != nil || !strings.Contains(u.Hostname(), ".")
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func Words() map[string]string {
 	words := aws.Words()
 	for _, queue := range []string{"queue_url", "queue_name", "queue_arn", "url", "max_in_flight"} {

@@ -31,7 +31,7 @@ type Connect struct {
 // Defaults are those of [Connect].
 var Defaults = Connect{Heartbeat: 10 * time.Second}
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Connect) Words() map[string]string {
 	return map[string]string{
 		"urls": "write `url`", "uri": "write `url`", "host": "write `url`", "hosts": "write `url`",

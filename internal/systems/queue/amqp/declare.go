@@ -57,7 +57,7 @@ func (d *Declare) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Stream says whether the queue is made as a stream.
+// Stream reports whether the queue is made as a stream.
 func (d *Declare) Stream() bool { return d != nil && d.Arguments["x-queue-type"] == "stream" }
 
 // DeliveryLimit is that of the queue as it is declared; 0: it has none.

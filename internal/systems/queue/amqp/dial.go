@@ -194,7 +194,7 @@ func (c *Conn) OnBlocked(told func(reason string, blocked bool)) {
 	c.told = told
 }
 
-// Blocked says whether the broker takes nothing that is published at present, and why.
+// Blocked reports whether the broker takes nothing that is published at present, and why.
 func (c *Conn) Blocked() (reason string, blocked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -57,7 +57,7 @@ func (c *Conn) CountsReturns() bool {
 	return counts
 }
 
-// counting says whether a broker of a version counts a message that goes back unread
+// counting reports whether a broker of a version counts a message that goes back unread
 // towards the limit (4.3 does no longer), and whether every quorum queue has one.
 func counting(version string) (yes, always bool) {
 	parts := strings.SplitN(version, ".", 3)

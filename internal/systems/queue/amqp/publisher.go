@@ -196,5 +196,5 @@ func sameHeaders(got, sent amqp091.Table) bool {
 	return true
 }
 
-// Usable says whether the publisher can be used again.
+// Usable reports whether the publisher can be used again.
 func (c *Publisher) Usable() bool { return !c.broken && !c.IsClosed() }

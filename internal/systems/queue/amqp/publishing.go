@@ -14,7 +14,7 @@ import (
 // to in practice. A larger one costs the whole connection.
 const mostHeaders = 96 << 10
 
-// free says whether metadata may set a header: CC and BCC are further routing keys, and
+// free reports whether metadata may set a header: CC and BCC are further routing keys, and
 // no message chooses where it goes.
 func free(name string) bool {
 	return !brokers[name] && name != "CC" && name != "BCC"

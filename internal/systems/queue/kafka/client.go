@@ -175,7 +175,7 @@ func (l *Link) down() error {
 	return l.err
 }
 
-// Trouble says that no broker can be reached.
+// Trouble reports that no broker can be reached.
 func (l *Link) Trouble(impact string) *engine.Trouble {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -46,7 +46,7 @@ type OAuth struct {
 	Extensions   schema.Map[string] `yaml:"extensions" doc:"SASL extensions that the brokers expect, such as logicalCluster."`
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Connect) Words() map[string]string {
 	return map[string]string{
 		"addresses": "write `brokers`", "seed_brokers": "write `brokers`", "bootstrap_servers": "write `brokers`",

@@ -42,7 +42,7 @@ func (p *progress) behind(offset int64) int {
 	return i
 }
 
-// has says whether an offset is done with.
+// has reports whether an offset is done with.
 func (p *progress) has(offset int64) bool {
 	if offset < p.at {
 		return true

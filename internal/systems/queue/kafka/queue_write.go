@@ -109,7 +109,7 @@ func (w *writer) home(r *kgo.Record, meta map[string]any) {
 	r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return Failure(h.Key) })
 }
 
-// Failure says whether a header is one of those that make a record a dead letter.
+// Failure reports whether a header is one of those that make a record a dead letter.
 func Failure(name string) bool {
 	return slices.Contains(failure, name)
 }

@@ -33,7 +33,7 @@ type Connect struct {
 // Defaults are those of [Connect].
 var Defaults = Connect{Timeout: 10 * time.Second}
 
-// Embedded says whether there is a server in this process, and which.
+// Embedded reports whether there is a server in this process, and which.
 type Embedded struct{ *Server }
 
 // Server is a server in this process.
@@ -65,7 +65,7 @@ func (*Embedded) DescribeConfig() *schema.Type {
 // ConfigFiles are the files that are read.
 func (c Connect) ConfigFiles() []string { return []string{c.NKey, c.Credentials} }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Connect) Words() map[string]string {
 	return map[string]string{
 		"urls": "write `url`", "servers": "write `url`", "server": "write `url`", "address": "write `url`",

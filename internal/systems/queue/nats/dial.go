@@ -251,7 +251,7 @@ func (c *Conn) Down() error {
 	return c.down
 }
 
-// Trouble says that there is no connection; nil: there is one.
+// Trouble reports that there is no connection; nil: there is one.
 func (c *Conn) Trouble(impact string) *engine.Trouble {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -98,7 +98,7 @@ func (w *writer) again(m *queue.Message) (*client.Msg, error) {
 	return out, nil
 }
 
-// failure says whether a header is one of those that make a message a dead letter.
+// failure reports whether a header is one of those that make a message a dead letter.
 func failure(name string) bool {
 	rest, original := strings.CutPrefix(name, "original_")
 	return original && slices.Contains(origins[:], rest) || slices.Contains(failures, name)
@@ -126,7 +126,7 @@ func (w *writer) subject(m *queue.Message) (string, error) {
 		strings.Join(w.subjects, ", "))
 }
 
-// Matches says whether a subject is one of a pattern's.
+// Matches reports whether a subject is one of a pattern's.
 func Matches(pattern, subject string) bool {
 	ps, ss := strings.Split(pattern, "."), strings.Split(subject, ".")
 	for i, p := range ps {

@@ -38,7 +38,7 @@ type Sentinel struct {
 // Defaults are those of [Connect].
 var Defaults = Connect{Timeout: 5 * time.Second, MaxReply: 64 << 20}
 
-// Words are what users of other systems write.
+// Words returns what users of other systems may write, and what to write instead.
 func (*Connect) Words() map[string]string {
 	return map[string]string{
 		"address": "write `url`", "addr": "write `url`", "host": "write `url`", "hosts": "write `cluster`",

@@ -115,7 +115,7 @@ func (e *Entry) document() ([]byte, error) {
 	return append(d, '}'), nil
 }
 
-// before says whether a field before number i has a name.
+// before reports whether a field before number i has a name.
 func (e *Entry) before(i int, name string) bool {
 	for j := 0; j < i; j += 2 {
 		if e.Fields[j] == name {

@@ -109,7 +109,7 @@ func (w *writer) fields(m *queue.Message) (fields []string, err error) {
 // apart says that metadata is of the queue, and no field.
 func apart(name string) bool { return reserves(name) || name == "field" || name == "list" }
 
-// failure says whether a field is one of those that make an entry a dead letter.
+// failure reports whether a field is one of those that make an entry a dead letter.
 func failure(name string) bool {
 	return name == "original_stream" || name == "original_id" || strings.HasPrefix(name, "error_")
 }

@@ -38,7 +38,7 @@ func (w *Watch) note(err error) {
 	}
 }
 
-// Trouble says that the server can't be used; nil: it can.
+// Trouble reports that the server can't be used; nil: it can.
 func (w *Watch) Trouble() *engine.Trouble {
 	w.mu.Lock()
 	defer w.mu.Unlock()
