@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/cause"
@@ -71,9 +72,9 @@ func explain(err error, connecting bool) error {
 	case errors.As(err, new(*pgconn.PgError)):
 		table = &postgresCauses
 	case errors.As(err, new(*mysql.MySQLError)):
-		table = &mysqlCauses
+		table = mysqlCauses()
 	case errors.As(err, new(*lite.Error)):
-		table = &sqliteCauses
+		table = sqliteCauses()
 	case errors.As(err, new(*chException)):
 		table = &clickhouseCauses
 	case connecting:
@@ -170,25 +171,28 @@ func stalePlan(err error) bool {
 	return ok && e.Code == "0A000" && strings.Contains(e.Message, "cached plan")
 }
 
-// mysqlCauses goes by the number of the error, then by its SQLSTATE.
-var mysqlCauses = cause.Table{Code: mysqlNumber, Rows: []cause.Row{
-	{Codes: codes(1153), If: mysqlSays(1105, "max_allowed_packet"), Kind: cause.Rejected, Remedy: largerPacket},
-	{Codes: codes(1045, 1698, 1251, 1820, 3118, 4151), Kind: cause.Credentials, Remedy: checkLogin},
-	{Codes: codes(1044, 1142, 1143, 1227, 1370), Kind: cause.Credentials, Remedy: grant},
-	{Codes: codes(1049, 1054, 1146), Kind: cause.Awaited, Remedy: createTable, Means: errMissing},
-	{Codes: codes(1792, 1836), If: mysqlSays(1290, "read-only", "read_only"), Kind: cause.Busy, Remedy: replica,
-		Means: errReadOnly},
-	{Codes: codes(1216, 1452), Kind: cause.Rejected, Means: errReference},
-	{Codes: codes(1062, 1586), Kind: cause.Rejected, Means: errDuplicate},
-	{Codes: codes(1021, 1030, 1037, 1040, 1041, 1053, 1114, 1129, 1203, 1226, 1290, 1927, 3032), Kind: cause.Busy},
-	{Codes: codes(1205, 1213, 1317, 1969, 3024), Kind: cause.Lost},
-	{Codes: codes(1048, 1136, 1217, 1261, 1262, 1264, 1265, 1292, 1300, 1364, 1365, 1366, 1367, 1406, 1416, 1425, 1441, 1451,
-		1525, 1526, 1557, 1644, 1690, 1694, 1748, 3140, 3141, 3819, 4025, 4038), Kind: cause.Rejected},
-	{Codes: codes(1064, 1149, 1210, 1235, 1305, 1318), Kind: cause.Misconfigured},
-	{If: mysqlState("22", "23", "44", "45"), Kind: cause.Rejected},
-	{If: mysqlState("42"), Kind: cause.Misconfigured},
-	{If: mysqlState("08"), Kind: cause.Busy},
-}}
+// mysqlCauses goes by the number of the error, then by its SQLSTATE. Like the next, it is made on first use: a program that
+// only starts does not need it.
+var mysqlCauses = sync.OnceValue(func() *cause.Table {
+	return &cause.Table{Code: mysqlNumber, Rows: []cause.Row{
+		{Codes: codes(1153), If: mysqlSays(1105, "max_allowed_packet"), Kind: cause.Rejected, Remedy: largerPacket},
+		{Codes: codes(1045, 1698, 1251, 1820, 3118, 4151), Kind: cause.Credentials, Remedy: checkLogin},
+		{Codes: codes(1044, 1142, 1143, 1227, 1370), Kind: cause.Credentials, Remedy: grant},
+		{Codes: codes(1049, 1054, 1146), Kind: cause.Awaited, Remedy: createTable, Means: errMissing},
+		{Codes: codes(1792, 1836), If: mysqlSays(1290, "read-only", "read_only"), Kind: cause.Busy, Remedy: replica,
+			Means: errReadOnly},
+		{Codes: codes(1216, 1452), Kind: cause.Rejected, Means: errReference},
+		{Codes: codes(1062, 1586), Kind: cause.Rejected, Means: errDuplicate},
+		{Codes: codes(1021, 1030, 1037, 1040, 1041, 1053, 1114, 1129, 1203, 1226, 1290, 1927, 3032), Kind: cause.Busy},
+		{Codes: codes(1205, 1213, 1317, 1969, 3024), Kind: cause.Lost},
+		{Codes: codes(1048, 1136, 1217, 1261, 1262, 1264, 1265, 1292, 1300, 1364, 1365, 1366, 1367, 1406, 1416, 1425, 1441, 1451,
+			1525, 1526, 1557, 1644, 1690, 1694, 1748, 3140, 3141, 3819, 4025, 4038), Kind: cause.Rejected},
+		{Codes: codes(1064, 1149, 1210, 1235, 1305, 1318), Kind: cause.Misconfigured},
+		{If: mysqlState("22", "23", "44", "45"), Kind: cause.Rejected},
+		{If: mysqlState("42"), Kind: cause.Misconfigured},
+		{If: mysqlState("08"), Kind: cause.Busy},
+	}}
+})
 
 func mysqlNumber(err error) (code, text string) {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
@@ -216,21 +220,23 @@ func mysqlState(classes ...string) func(error) bool {
 
 // sqliteCauses goes by the result code, which has the kind of error in its last byte. What it does not know, such as a
 // busy database, is tried again.
-var sqliteCauses = cause.Table{Code: sqliteCode, Rows: []cause.Row{
-	{If: sqliteIs(lib.SQLITE_CONSTRAINT_FOREIGNKEY), Kind: cause.Rejected, Means: errReference},
-	{If: sqliteIs(lib.SQLITE_CONSTRAINT_PRIMARYKEY, lib.SQLITE_CONSTRAINT_UNIQUE), Kind: cause.Rejected, Means: errDuplicate},
-	{Codes: codes(lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH, lib.SQLITE_TOOBIG, lib.SQLITE_RANGE), Kind: cause.Rejected},
-	// Which file is in dsn, and may be secret there.
-	{Codes: codes(lib.SQLITE_CANTOPEN), Kind: cause.Busy,
-		Remedy: "the folder of the file in dsn has to exist, and flowd has to be permitted to write there"},
-	{Codes: codes(lib.SQLITE_READONLY), Kind: cause.Busy, Means: errReadOnly,
-		Remedy: "flowd has to be permitted to write the file in dsn"},
-	{Codes: codes(lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_NOMEM), Kind: cause.Busy},
-	{Codes: codes(lib.SQLITE_AUTH, lib.SQLITE_PERM), Kind: cause.Credentials},
-	{Codes: codes(lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB), Kind: cause.Busy, Remedy: "restore the file"},
-	{If: sqliteMisses, Kind: cause.Awaited, Remedy: createTable, Means: errMissing},
-	{Codes: codes(lib.SQLITE_ERROR), Kind: cause.Misconfigured},
-}}
+var sqliteCauses = sync.OnceValue(func() *cause.Table {
+	return &cause.Table{Code: sqliteCode, Rows: []cause.Row{
+		{If: sqliteIs(lib.SQLITE_CONSTRAINT_FOREIGNKEY), Kind: cause.Rejected, Means: errReference},
+		{If: sqliteIs(lib.SQLITE_CONSTRAINT_PRIMARYKEY, lib.SQLITE_CONSTRAINT_UNIQUE), Kind: cause.Rejected, Means: errDuplicate},
+		{Codes: codes(lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH, lib.SQLITE_TOOBIG, lib.SQLITE_RANGE), Kind: cause.Rejected},
+		// Which file is in dsn, and may be secret there.
+		{Codes: codes(lib.SQLITE_CANTOPEN), Kind: cause.Busy,
+			Remedy: "the folder of the file in dsn has to exist, and flowd has to be permitted to write there"},
+		{Codes: codes(lib.SQLITE_READONLY), Kind: cause.Busy, Means: errReadOnly,
+			Remedy: "flowd has to be permitted to write the file in dsn"},
+		{Codes: codes(lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_NOMEM), Kind: cause.Busy},
+		{Codes: codes(lib.SQLITE_AUTH, lib.SQLITE_PERM), Kind: cause.Credentials},
+		{Codes: codes(lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB), Kind: cause.Busy, Remedy: "restore the file"},
+		{If: sqliteMisses, Kind: cause.Awaited, Remedy: createTable, Means: errMissing},
+		{Codes: codes(lib.SQLITE_ERROR), Kind: cause.Misconfigured},
+	}}
+})
 
 func sqliteCode(err error) (code, text string) {
 	e, ok := errors.AsType[*lite.Error](err)
