@@ -342,7 +342,7 @@ func TestJudgeIgnoresInputsAndLimits(t *testing.T) {
 func TestComponentsWithAMistakeAreNotBuilt(t *testing.T) {
 	p := decode(t, `"processors": [{"step": {}}, {"group": {"size": 2, "do": [{"step": {}}]}}],
 		"engine": {"rate_limit": {"messages": 1, "per": "1s"}}`)
-	problem := func(path string) schema.Problem { return schema.Problem{Path: path, Code: "x"} }
+	problem := func(path string) schema.Problem { return schema.Problem{Path: path, Code: "output-cycle"} }
 	warning := problem("processors[0].step.size")
 	warning.Warning = true
 	elsewhere := problem("processors[0].step")
