@@ -18,7 +18,7 @@ import (
 )
 
 // Every component is documented with an example, and every example lints.
-func TestDocumentedExamples(t *testing.T) {
+func TestComponentExamplesLint(t *testing.T) {
 	lintExamplesOf(t, engine.Inputs)
 	lintExamplesOf(t, engine.Processors)
 	lintExamplesOf(t, engine.Batchers)

@@ -9,9 +9,9 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/daemon"
 )
 
-// TestGroups runs several pipelines in one process. The report on SIGTTIN shows each with its
+// TestSeveralPipelinesInOneProcess runs several pipelines in one process. The report on SIGTTIN shows each with its
 // own lanes, and health checks fail once one pipeline has failed.
-func TestGroups(t *testing.T) {
+func TestSeveralPipelinesInOneProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	address := freeAddress(t)

@@ -68,9 +68,9 @@ outputs:
 	e.wantCounts(t, c, 0, 0)
 }
 
-// TestPollGivesSQSMessagesBack stops flowd with unfinished messages, which must become visible
+// TestPollReturnsSQSMessages stops flowd with unfinished messages, which must become visible
 // to others at once, in all queues.
-func TestPollGivesSQSMessagesBack(t *testing.T) {
+func TestPollReturnsSQSMessages(t *testing.T) {
 	e := withSQS(t)
 	sources, urls := "", map[string]string{}
 	for weight, name := range []string{"back-c", "back-b", "back-a"} {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func (f *fleet) edits() {
+func (f *fleet) editedMessages() {
 	f.serveWithWorkers(4, pipeline{
 		before: `{meta: {from: n, at: received_at(), gone: "1"}}`,
 		do: `{filter: n != 3}, {set: {twice: n * 2, from: 'meta("from")', src: input(), same: 'meta("at") == received_at()'}},
@@ -50,8 +50,8 @@ func number(t *testing.T, text, name string) int {
 	return int(n)
 }
 
-// atOnce holds a job on each of four slots, while four jobs wait.
-func (f *fleet) atOnce() {
+// simultaneousJobs holds a job on each of four slots, while four jobs wait.
+func (f *fleet) simultaneousJobs() {
 	f.hold("")
 	f.serveWithWorkers(4, pipeline{})
 	f.hub.Send(numbers(1, 8))
@@ -69,7 +69,7 @@ func (f *fleet) atOnce() {
 	f.wantRuns(8, nil)
 }
 
-func (f *fleet) asLongAsOne() {
+func (f *fleet) parallelJobs() {
 	const each = 700 * time.Millisecond
 	f.serveWithWorkers(4, pipeline{do: fmt.Sprintf(`{sleep: %v}`, each)})
 	// A busy machine makes jobs slower, but sequential jobs can never take less than their sum.
@@ -130,7 +130,7 @@ func (f *fleet) failures() {
 	}
 }
 
-func (f *fleet) failuresAgain() {
+func (f *fleet) retriedFailures() {
 	f.serveWithWorkers(1, pipeline{do: failing, slots: 1, pool: "retries: 2, retry_on: [error]"})
 	f.hub.Send("{\"n\":1}\n{\"n\":4}\n")
 	if got, want := f.hub.Line(), `{"n":4,"done":true}`; got != want {
@@ -144,7 +144,7 @@ func (f *fleet) failuresAgain() {
 	}
 }
 
-func (f *fleet) tooLong() {
+func (f *fleet) timeouts() {
 	f.hold("1")
 	f.serveWithWorkers(1, pipeline{slots: 1, pool: "timeout: 1500ms, retries: 1"})
 	f.hub.Send("1\n")
@@ -157,8 +157,8 @@ func (f *fleet) tooLong() {
 	f.release("1")
 }
 
-// order: keys are interleaved, and later messages of a key take less time.
-func (f *fleet) order() {
+// keepsOrder interleaves keys. Jobs take different times, so that later messages of a key may be faster.
+func (f *fleet) keepsOrder() {
 	f.serveWithWorkers(4, pipeline{
 		do:   `{sleep: "$((n * 7919) % 23)ms"}, {set: {done: true}}`,
 		rest: "outputs: {out: {stdout: {}}}\nengine: {order_by: n % 5, workers: 4}\n",
@@ -171,14 +171,14 @@ func (f *fleet) order() {
 	for range all {
 		n := number(f.t, f.hub.Line(), "n")
 		if before, ok := last[n%5]; ok && n != before+5 || !ok && n != n%5 {
-			f.t.Errorf("%d came behind %d", n, before)
+			f.t.Errorf("message %d arrived after %d", n, before)
 		}
 		last[n%5] = n
 	}
 	f.endHub(0, 1, 0)
 }
 
-func (f *fleet) merged() {
+func (f *fleet) mergedBatches() {
 	f.serveWithWorkers(4, pipeline{
 		batch: "batch: {size: 5, timeout: 1h}", do: job +
 			`, {archive: lines}, {meta: {sum: 'sum(map(split(trim(raw()), "\n"), int(#)))'}}`,
@@ -210,7 +210,7 @@ func (f *fleet) merged() {
 	f.wantRuns(20, nil)
 }
 
-func (f *fleet) split() {
+func (f *fleet) splitBatches() {
 	f.serveWithWorkers(4, pipeline{batch: "batch: {size: 3, timeout: 1h}", do: `{split: this.of}, {set: {k: 'meta("k")'}}`,
 		before: `{meta: {k: k}}`})
 	f.hub.Send(`{"k":1,"of":[{"n":1},{"n":2}]}` + "\n" + `{"k":2,"of":[]}` + "\n" +
@@ -274,7 +274,7 @@ func (f *fleet) tooLarge() {
 	}
 }
 
-func (f *fleet) listed() {
+func (f *fleet) poolLs() {
 	f.hold("")
 	f.serve(pipeline{pool: "lease: 3s"})
 	f.ls().Want(f.t, 0)
@@ -312,8 +312,8 @@ func (f *fleet) listed() {
 	f.endHub(0, 1, 0)
 }
 
-// changed reloads the pipeline with other steps, which running workers must get from the hub.
-func (f *fleet) changed() {
+// stepsChange reloads the pipeline with other steps, which running workers must get from the hub.
+func (f *fleet) stepsChange() {
 	f.serveWithWorkers(2, pipeline{do: "{set: {by: n + 10}}"})
 	f.hub.Send("{\"n\":1}\n{\"n\":2}\n")
 	if got, want := f.readLines(2), []string{`{"n":1,"by":11}`, `{"n":2,"by":12}`}; !slices.Equal(got, want) {

@@ -61,8 +61,8 @@ func (f *fleet) delivered() []string {
 	return strings.Fields(read(f.t, found[0]))
 }
 
-func (f *fleet) hubKilled() { f.hubRestarts(syscall.SIGKILL) }
-func (f *fleet) hubEnds()   { f.hubRestarts(syscall.SIGTERM) }
+func (f *fleet) hubKilled()  { f.hubRestarts(syscall.SIGKILL) }
+func (f *fleet) hubStopped() { f.hubRestarts(syscall.SIGTERM) }
 
 // hubRestarts stops and restarts the hub twice while jobs run. The workers keep running.
 func (f *fleet) hubRestarts(s syscall.Signal) {
@@ -133,7 +133,7 @@ func (f *fleet) jobOfADeadHub() {
 	f.wantRuns(2, map[string]int{"2": 2})
 }
 
-func (f *fleet) idleDies() {
+func (f *fleet) idleWorkerDies() {
 	f.serveWithWorkers(4, pipeline{pool: "lease: 1h"}) // a job of a dead worker would not come back in time
 	f.hub.Send(numbers(1, 4))
 	f.readLines(4)
@@ -144,7 +144,7 @@ func (f *fleet) idleDies() {
 	f.wantRuns(12, nil)
 }
 
-func (f *fleet) busyDies() {
+func (f *fleet) busyWorkerDies() {
 	f.hold("1", "2", "3", "4")
 	f.serveWithWorkers(4, pipeline{pool: "lease: 500ms"})
 	f.hub.Send(numbers(1, 4))
@@ -161,7 +161,7 @@ func (f *fleet) busyDies() {
 	f.wantRuns(4, map[string]int{"1": 2})
 }
 
-func (f *fleet) onlyOneDies() {
+func (f *fleet) onlyWorkerDies() {
 	f.startBusyWorker(1, "lease: 500ms")
 	f.kill(f.workers[0])
 	f.hub.Says("no longer heard from")
@@ -172,7 +172,7 @@ func (f *fleet) onlyOneDies() {
 	f.wantRuns(1, map[string]int{"1": 2})
 }
 
-func (f *fleet) lostForGood() {
+func (f *fleet) lostJobIsNotRetried() {
 	f.startBusyWorker(1, "lease: 500ms, retries: 0")
 	f.join(1)
 	f.kill(f.workers[0])
@@ -184,8 +184,8 @@ func (f *fleet) lostForGood() {
 	f.release("1")
 }
 
-// lostAlone loses a job while there is no other worker.
-func (f *fleet) lostAlone() {
+// lostJobWithoutWorkers loses a job while there is no other worker.
+func (f *fleet) lostJobWithoutWorkers() {
 	f.startBusyWorker(1, "lease: 500ms, retries: 0")
 	f.kill(f.workers[0])
 	f.eventually("a dead letter", func() bool { return len(f.deadLetters()) == 1 })
@@ -194,7 +194,7 @@ func (f *fleet) lostAlone() {
 	f.release("1")
 }
 
-func (f *fleet) busyEnds() {
+func (f *fleet) busyWorkerStopped() {
 	f.startBusyWorker(1, "lease: 500ms, retries: 0")
 	w := f.workers[0]
 	w.Signal(syscall.SIGTERM)
@@ -205,9 +205,9 @@ func (f *fleet) busyEnds() {
 	f.wantRuns(1, nil)
 }
 
-// handsBack stops a worker that can't finish its jobs within --grace. The jobs go to another
+// returnsUnfinishedJobs stops a worker that can't finish its jobs within --grace. The jobs go to another
 // worker, and this does not count as an attempt.
-func (f *fleet) handsBack() {
+func (f *fleet) returnsUnfinishedJobs() {
 	f.serve(pipeline{pool: "retries: 0, lease: 1h"})
 	w := f.startWorker("--slots", "4", "--grace", "100ms")
 	f.waitForWorker(w)
@@ -223,7 +223,7 @@ func (f *fleet) handsBack() {
 	f.wantRuns(4, map[string]int{"1": 2, "2": 2, "3": 2, "4": 2})
 }
 
-func (f *fleet) endsBeforeOthers() {
+func (f *fleet) stoppedWhileJobsWait() {
 	f.startBusyWorker(1, "retries: 0")
 	f.hub.Send(numbers(2, 4))
 	f.waitForPool(3, 1)
@@ -240,8 +240,8 @@ func (f *fleet) endsBeforeOthers() {
 	f.wantRuns(4, nil)
 }
 
-// comeAndGo starts and stops workers. Jobs are not retried, so none may be lost.
-func (f *fleet) comeAndGo() {
+// workersComeAndGo starts and stops workers. Jobs are not retried, so none may be lost.
+func (f *fleet) workersComeAndGo() {
 	const n = 400
 	f.serveWithWorkers(2, pipeline{pool: "retries: 0", do: job + ", {sleep: 10ms}"})
 	f.hub.Send(numbers(1, n))
@@ -274,7 +274,7 @@ func (f *fleet) severalHubs() {
 	other.endHub(0, 1, 0)
 }
 
-func (f *fleet) longCut() {
+func (f *fleet) longDisconnect() {
 	f.proxied = true
 	cut := f.startBusyWorker(2, "lease: 500ms")
 	f.unplug(cut)
@@ -310,8 +310,8 @@ func (f *fleet) allAtWork(from, workers int) {
 	}
 }
 
-// shortCut disconnects a worker for less than the lease, so that it keeps its job.
-func (f *fleet) shortCut() {
+// shortDisconnect disconnects a worker for less than the lease, so that it keeps its job.
+func (f *fleet) shortDisconnect() {
 	f.proxied = true
 	cut := f.startBusyWorker(2, "lease: 20s, retries: 0")
 	f.unplug(cut)

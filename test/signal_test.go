@@ -78,7 +78,7 @@ func TestAClosedStdoutEndsTheRun(t *testing.T) {
 }
 
 // A signal during loading neither kills the process nor is lost.
-func TestSignalsWhileTheFilesAreRead(t *testing.T) {
+func TestSignalsDuringLoading(t *testing.T) {
 	var long strings.Builder
 	long.WriteString("inputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}}}\nprocessors:\n")
 	for i := range 10_000 {

@@ -260,7 +260,7 @@ batchers:
 	}
 }
 
-func TestSQSGivesBackOnDrain(t *testing.T) {
+func TestSQSReturnsMessagesOnDrain(t *testing.T) {
 	e := withSQS(t)
 	q := e.queue(t, "drain", map[string]string{"VisibilityTimeout": "600"})
 	e.send(t, q, "a", "b", "c")

@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// manager stands in for systemd: it has the socket to which a unit's process sends its notifications.
+// manager is a fake systemd: it receives the notifications of a unit's process.
 type manager struct {
 	t    *testing.T
 	conn *net.UnixConn
@@ -38,8 +38,8 @@ func unit(t *testing.T, dir string, args ...string) (*process, *manager) {
 	return startAs(t, dir, "env", args...), &manager{t, conn}
 }
 
-// next is the next notification with a prefix; ones without are passed over. "" means that none came in time.
-func (m *manager) next(prefix string, within time.Duration) string {
+// nextNotification returns the next notification with a prefix, and skips others. It returns "" if none arrives in time.
+func (m *manager) nextNotification(prefix string, within time.Duration) string {
 	m.t.Helper()
 	_ = m.conn.SetReadDeadline(time.Now().Add(within))
 	for buf := make([]byte, 4096); ; {
@@ -55,12 +55,12 @@ func (m *manager) next(prefix string, within time.Duration) string {
 
 func (m *manager) want(prefix string) {
 	m.t.Helper()
-	if m.next(prefix, time.Minute) == "" {
-		m.t.Fatalf("systemd got no %s", prefix)
+	if m.nextNotification(prefix, time.Minute) == "" {
+		m.t.Fatalf("systemd received no %s", prefix)
 	}
 }
 
-func TestSystemdIsToldWhenOutputsAreOpen(t *testing.T) {
+func TestSystemdIsNotifiedWhenOutputsAreOpen(t *testing.T) {
 	s := natstest.Start(t, nil)
 	s.Stream(t, jetstream.StreamConfig{Name: "OUT", Subjects: []string{"out"}})
 	s.Stop()
@@ -70,23 +70,23 @@ inputs: {in: {stdin: {}}}
 outputs: {out: {nats: {url: %q, stream: OUT, subject: out, timeout: 1s}}}
 `, s.URL)))
 	m.want("STATUS=1 pipeline, p output out: output_breaker_open")
-	m.want("WATCHDOG=1") // it waits, and is alive
-	if early := m.next("READY=1", 500*time.Millisecond); early != "" {
+	m.want("WATCHDOG=1") // flowd is alive while it waits
+	if early := m.nextNotification("READY=1", 500*time.Millisecond); early != "" {
 		t.Errorf("ready while the output is not open: %q", early)
 	}
 	s.Restart(t, nil)
 	m.want("READY=1\nSTATUS=1 pipeline")
 
 	p.Signal(syscall.SIGHUP)
-	text := m.next("RELOADING=1\nMONOTONIC_USEC=", time.Minute)
+	text := m.nextNotification("RELOADING=1\nMONOTONIC_USEC=", time.Minute)
 	_, usec, _ := strings.Cut(strings.TrimSpace(text), "MONOTONIC_USEC=")
 	if n, err := strconv.ParseInt(usec, 10, 64); err != nil || n <= 0 {
-		t.Errorf("reloading was told as %q", text)
+		t.Errorf("the notification of the reload is %q, want a positive MONOTONIC_USEC", text)
 	}
 	m.want("READY=1")
 
 	write(t, dir, "p.yaml", "inputs: {")
-	p.Signal(syscall.SIGHUP) // the old pipeline goes on
+	p.Signal(syscall.SIGHUP) // the old pipeline continues
 	m.want("RELOADING=1")
 	m.want("READY=1")
 
@@ -95,8 +95,8 @@ outputs: {out: {nats: {url: %q, stream: OUT, subject: out, timeout: 1s}}}
 	p.Wait().Want(t, 0)
 }
 
-// A unit whose process ends before it was ready has failed, for systemd.
-func TestSystemdIsToldOfAPipelineThatEndsAtOnce(t *testing.T) {
+// systemd considers a unit failed if its process exits before it is ready.
+func TestSystemdIsNotifiedOfAShortRun(t *testing.T) {
 	dir := t.TempDir()
 	p, m := unit(t, dir, "-c", write(t, dir, "p.yaml", "inputs: {in: {generate: {count: 1, body: '{}'}}}\noutputs: {out: {drop: {}}}"))
 	m.want("READY=1")
@@ -113,7 +113,7 @@ func TestTheUnitIsValidAndHardened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Verified where flowd is: programs and manual pages of a unit must exist.
+	// systemd-analyze requires that the unit's programs and manual pages exist.
 	unit = bytes.ReplaceAll(unit, []byte("/usr/bin/flowd"), []byte(binary))
 	unit = bytes.ReplaceAll(unit, []byte("Documentation=man:flowd(1)\n"), nil)
 	file := write(t, t.TempDir(), "flowd.service", string(unit))
@@ -122,6 +122,6 @@ func TestTheUnitIsValidAndHardened(t *testing.T) {
 	}
 	out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=20", "--no-pager", file).CombinedOutput()
 	if err != nil {
-		t.Errorf("the unit is exposed by more than 2.0: %v\n%s", err, out)
+		t.Errorf("the exposure level of the unit is above 2.0: %v\n%s", err, out)
 	}
 }

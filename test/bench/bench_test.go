@@ -149,7 +149,7 @@ func TestAWrongAnswerGetsNoFigures(t *testing.T) {
 	}
 }
 
-func TestChecks(t *testing.T) {
+func TestAnswersAreChecked(t *testing.T) {
 	const n = 9
 	edited := func(i int) string { // event i as the row filter should write it
 		d, err := decode(event(nil, i))

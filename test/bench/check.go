@@ -30,8 +30,8 @@ type document = map[string]any
 // sampled is how many messages of an output are decoded if output.all is not set.
 const sampled = 2000
 
-// transformed checks that each message for which passes is true was delivered exactly once, and
-// that want made it of the input. All ids are checked, but only a sample of the documents.
+// transformed checks that each message for which passes is true was delivered exactly once, with
+// the document that want returns for its input. It checks all ids, but only a sample of documents.
 func transformed(want func(document) document, passes func(id int) bool) check {
 	return func(o output) error {
 		seen, came := make(ids, o.n), 0

@@ -41,7 +41,7 @@ func event(to []byte, i int) []byte {
 	return append(to, `,"trace":"4bf92f3577b34da6a3ce929d0e0e4736"}`...)
 }
 
-// keyed are small messages with so many different keys.
+// keyed are small messages with the given number of different keys.
 func keyed(keys int) data {
 	return data{"keyed" + strconv.Itoa(keys), func(to []byte, i int) []byte {
 		// A prime step visits the keys in an order that helps no cache.
@@ -49,7 +49,7 @@ func keyed(keys int) data {
 	}}
 }
 
-// sized are events, padded to so many bytes.
+// sized are events, padded to the given size.
 func sized(bytes int) data {
 	return data{"sized" + strconv.Itoa(bytes), func(to []byte, i int) []byte {
 		began := len(to)

@@ -48,8 +48,8 @@ func TestAllocationsOfPipelines(t *testing.T) {
 	}
 }
 
-// minCPURatio is the least CPU time that a loop around encoding/json may take for the row
-// filter, as a multiple of flowd's. flowd is far faster, so only a serious regression fails.
+// minCPURatio is how many times the CPU time of flowd a loop around encoding/json must take for
+// the row filter. flowd is far faster, so only a serious regression fails.
 const minCPURatio = 1.5
 
 func TestFlowdTakesLessCPUThanEncodingJSON(t *testing.T) {

@@ -86,7 +86,7 @@ func TestTheLoadOfAnOpenRow(t *testing.T) {
 	}
 }
 
-func TestShapesOfCurves(t *testing.T) {
+func TestShapesOfCurvesAreRecognised(t *testing.T) {
 	at := func(costs ...float64) (all []point) {
 		x := 1
 		for _, c := range costs {

@@ -91,7 +91,7 @@ func (t table) exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// fill inserts n orders, in transactions of so many rows each.
+// fill inserts n orders, with each rows per transaction.
 func (t table) fill(ctx context.Context, n, each int) error {
 	for from := 0; from < n; from += each {
 		if err := t.exec(ctx, fmt.Sprintf("INSERT INTO $t SELECT i, i %% 997, 'Customer ' || i %% 997, "+

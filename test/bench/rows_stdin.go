@@ -54,7 +54,7 @@ func runPipes(want func(document) document) runner {
 		began := time.Now()
 		sent := make(chan error, 1)
 		go func() { sent <- c.send(p.to, r.data, n, began) }()
-		wave, _ := strconv.Atoi(vars["wave"]) // the clock starts after so many messages
+		wave, _ := strconv.Atoi(vars["wave"]) // messages before the clock starts
 		latencies, seen := make([]time.Duration, 0, n), make(ids, n)
 		now, waved := time.Now(), began
 		for len(latencies) < n {

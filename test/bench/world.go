@@ -32,7 +32,7 @@ type world struct {
 	turn     time.Duration // how long one run of a contestant should take
 	budget   time.Duration // for all rows
 	due      time.Time     // when the current row has used up its share of the budget
-	checked  int           // in runs of up to so many messages, every message is checked
+	checked  int           // runs with at most so many messages are checked completely
 	log      io.Writer     // progress
 
 	// Servers are started by the first row that needs them.

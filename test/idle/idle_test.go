@@ -40,7 +40,7 @@ outputs:
 
 // Each pipeline has processed one message and waits for the next. The limit is too small for
 // a pipeline that keeps its read buffers.
-func TestIdlePipelinesKeepLittle(t *testing.T) {
+func TestMemoryOfIdlePipelines(t *testing.T) {
 	dir := t.TempDir()
 	for i := range pipelines {
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("p%d.yaml", i)), []byte(pipeline), 0o600); err != nil {
