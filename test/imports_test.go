@@ -81,10 +81,9 @@ var importRules = []importRule{
 	{"cmd/flowd/cli", "config docs engine engine/expr engine/polling engine/runtime schema internal/components/* internal/disk/* " +
 		"internal/formats/* internal/migrate internal/network/* internal/operations/* internal/pool/* internal/systems/queue"},
 
-	// What is below is for tests, and for programs that are tests.
+	// The following packages are for tests, and for programs that test.
 	{"engine/expr/internal/exprtest", "engine/doc engine/expr/internal/builtin engine/expr/internal/codetext " +
 		"engine/expr/internal/lang engine/expr/internal/value schema"},
-	// The following packages are for tests, and for programs that test.
 	{"internal/testing/*", "engine engine/enginetest engine/runtime schema internal/network/* internal/systems/* internal/testing/*"},
 	{"test test/*", "config engine engine/runtime schema inputs processors batchers outputs internal/migrate internal/migrate/* " +
 		"internal/operations/headroom internal/systems/pgoutput internal/testing/*"},

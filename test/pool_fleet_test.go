@@ -322,7 +322,7 @@ func (f *fleet) release(names ...string) {
 	}
 }
 
-// numbers returns the numbers from from to to, one per line.
+// numbers returns the numbers in [from, to], one per line.
 func numbers(from, to int) string {
 	var b strings.Builder
 	for i := from; i <= to; i++ {
@@ -350,7 +350,7 @@ func byNumber(a, b string) int {
 }
 
 // endHub closes the hub's stdin, and fails the test unless it exits with code and the rest of
-// its output has the numbers from from to to.
+// its output has the numbers in [from, to].
 func (f *fleet) endHub(code, from, to int) result {
 	f.t.Helper()
 	f.hub.Stdin.Close()
@@ -364,7 +364,7 @@ func (f *fleet) endHub(code, from, to int) result {
 	return r
 }
 
-// finish waits until the hub has printed the numbers from from to to, and stops the workers and
+// finish waits until the hub has printed the numbers in [from, to], and stops the workers and
 // then the hub. All must exit with 0.
 func (f *fleet) finish(from, to int, workers ...*process) {
 	f.t.Helper()
@@ -486,7 +486,7 @@ func (f *fleet) state() (s hubState) {
 	return s
 }
 
-// waitForPool waits until so many jobs wait and are in flight. It does nothing if the slots are in the process.
+// waitForPool waits until the pool has these numbers of jobs. It does nothing if the slots are in the process.
 func (f *fleet) waitForPool(waiting, inFlight int) {
 	f.t.Helper()
 	if !f.remote() {

@@ -291,8 +291,8 @@ func (f *fleet) longDisconnect() {
 	f.wantRuns(1, map[string]int{"1": 2})
 }
 
-// allAtWork sends one job per worker, numbered from from, and waits until each worker has had
-// one and all are done.
+// allAtWork sends one job per worker, starting with number from, and waits until each worker has
+// had one and all are done.
 func (f *fleet) allAtWork(from, workers int) {
 	f.t.Helper()
 	before := len(f.jobRuns())

@@ -85,7 +85,7 @@ func (f *fleet) jobStream() (jetstream.JetStream, jetstream.Stream) {
 	return js, stream
 }
 
-// waitForJobs waits until the queue has so many jobs.
+// waitForJobs waits until the queue has the given number of jobs.
 func (f *fleet) waitForJobs(s jetstream.Stream, jobs uint64) {
 	f.t.Helper()
 	f.eventually(fmt.Sprintf("%d jobs in the queue", jobs), func() bool {

@@ -59,7 +59,7 @@ func (r *relay) start(more ...string) *process {
 	return r.p
 }
 
-// send publishes n messages to the first queue, numbered from from.
+// send publishes n messages to the first queue, with numbers starting at from.
 func (r *relay) send(from, n int) {
 	r.t.Helper()
 	payloads := make([]string, n)

@@ -26,7 +26,7 @@ const (
 	pgParsed  = "1\x00\x00\x00\x04t\x00\x00\x00\x0a\x00\x01\x00\x00\x00\x19"
 )
 
-// pgColumns describes so many columns.
+// pgColumns encodes the description of n columns.
 func pgColumns(n int) string {
 	body := binary.BigEndian.AppendUint16(nil, uint16(n))
 	for i := range n {
@@ -44,7 +44,7 @@ func pgSettings(n int) string {
 	return b.String()
 }
 
-// hashes makes the client hash its password so many times, again and again.
+// hashes makes the client hash its password with times iterations, up to 100 times.
 func hashes(times string) serverAttack {
 	return serverAttack{name: "SCRAM with " + times + " iterations", run: func(c net.Conn, _ *standin, _ int) {
 		buf := make([]byte, 1<<10)

@@ -17,7 +17,7 @@ func amqpFrame(kind byte, channel uint16, payload string) string {
 	return string(binary.BigEndian.AppendUint32(head, uint32(len(payload)))) + payload + "\xce"
 }
 
-// amqpContent encodes the header of a message of size bytes, with so many nested tables.
+// amqpContent encodes the header of a message of size bytes, with nested tables up to the given depth.
 func amqpContent(size uint64, nested int) string {
 	text := string(binary.BigEndian.AppendUint64([]byte{0, 60, 0, 0}, size))
 	table := ""

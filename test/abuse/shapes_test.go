@@ -95,7 +95,7 @@ outputs: {out: {drop: {}}}`, io.MultiReader(bytes.NewReader(claim), strings.NewR
 			}
 		}
 	}},
-	{"frames without an end", func(t *testing.T) {
+	{"endless records in all framings", func(t *testing.T) {
 		for framing, begin := range map[string]string{
 			"lines": "", "json": `["`, "{csv: {}}": "a,b\n\"", `{delimiter: "--"}`: "", "{start: '^begin'}": "",
 			"messages": `{"payload": "`,
@@ -128,7 +128,7 @@ outputs: {out: {drop: {}}}
 resources: {tables: {t: {file: t.csv, key: id}}}`, strings.NewReader("{}\n"))
 		r.Want(t, 0, "1 delivered")
 	}},
-	{"small trees of many nodes", func(t *testing.T) {
+	{"small documents with many nodes", func(t *testing.T) {
 		for format, text := range map[string]string{
 			"yaml":           "[" + strings.Repeat("a,", 1<<20) + "a]",
 			"xml":            "<r>" + strings.Repeat("<a/>", 1<<19) + "</r>",
@@ -271,7 +271,7 @@ engine: {workers: 1}`, repeated([]byte(doc), 10))
 			flowdtest.Run(t, dir, "", "lint", "p.yaml").Want(t, 2)
 		}
 	}},
-	{"many long answers at once", func(t *testing.T) {
+	{"many long responses at once", func(t *testing.T) {
 		answer := bytes.Repeat([]byte("x"), 8<<20)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.(http.Flusher).Flush() // so that the response has no Content-Length
