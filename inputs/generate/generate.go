@@ -1,5 +1,4 @@
-// Package generate makes messages out of nothing: for tests, benchmarks and
-// timers.
+// Package generate generates messages, for tests, benchmarks and timers.
 package generate
 
 import (
@@ -61,7 +60,7 @@ type input struct {
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	in := &input{
 		cfg: c,
-		// No field has a value here, so what calls nothing never changes.
+		// A message has no fields here, so an expression without calls always has the same value.
 		constant: !strings.Contains(c.Body.String(), "("),
 	}
 	in.src.doc.Reset([]byte("{}"), nil)
@@ -75,8 +74,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return in, nil
 }
 
-// numbering is what the instances of an input number their messages by. It begins anew with
-// the first instance of a build.
+// numbering counts the messages of all instances of an input. The first instance of a build starts it again at 1.
 type numbering struct{ newest atomic.Pointer[atomic.Int64] }
 
 type numberingKey struct{ pipeline, input string }
@@ -105,12 +103,12 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 		in.add(b)
 	}
 	if in.cfg.Count > 0 && in.made == in.cfg.Count {
-		return nil, engine.ErrEnd // at once: another Read may have to wait for a rate limit
+		return nil, engine.ErrEnd // now, because another Read may have to wait for a rate limit
 	}
 	return nil, ctx.Err()
 }
 
-// pace waits for the next message to be due and says how many are, up to most.
+// pace waits until a message is due, and returns how many are, up to most.
 func (in *input) pace(ctx context.Context, most int) int {
 	now := time.Now()
 	if in.due.IsZero() {
@@ -133,7 +131,7 @@ func (in *input) pace(ctx context.Context, most int) int {
 }
 
 const (
-	firstBlock = 1 << 10 // one that makes a message a day takes no more
+	firstBlock = 1 << 10 // enough for an input that makes one message a day
 	block      = 64 << 10
 	small      = 4 << 10 // bodies below share blocks
 )
@@ -165,7 +163,7 @@ func (in *input) add(b *engine.Batch) {
 	b.Add(body)
 }
 
-// source is what bodies are made of.
+// source is what expressions in bodies see.
 type source struct {
 	doc      doc.Doc
 	n        int64         // of the message
@@ -182,10 +180,10 @@ var (
 // Document has no fields.
 func (s *source) Document() *doc.Doc { return &s.doc }
 
-// Rand is random numbers, those of the seed if there is one.
+// Rand returns random numbers, from the seed if there is one.
 func (s *source) Rand() *rand.Rand { return s.rng }
 
-// Number is that of the message, among those of all instances.
+// Number returns the number of the message among those of all instances.
 func (s *source) Number() int { return int(s.n) }
 
 // Count counts with the pipeline's messages.

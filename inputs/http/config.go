@@ -67,7 +67,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 // OwnFile returns the field and the path of the checkpoint.
 func (c Config) OwnFile() (field, path string) { return "checkpoint", c.Checkpoint }
 
-// checkStream reports what a stream does not have.
+// checkStream reports fields that streams do not have.
 func (c *Config) checkStream(report func(path, message, remedy string)) {
 	for _, f := range []struct {
 		name string

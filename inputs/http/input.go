@@ -33,27 +33,27 @@ type input struct {
 	request source.Call[result]
 
 	// Of Read, over all connections.
-	at     []byte // cursor() of the next poll, or connection, as JSON; nil: there is none
+	at     []byte // cursor() of the next poll or connection, as JSON; nil: there is none
 	event  string // id of the last event
 	known  known  // what identifies the last answer
 	marked state
-	until  time.Time // the server wants no request before
+	until  time.Time // no request before: the server asked for that
 	due    time.Time // of the next poll
 	over   bool
-	again  bool // the poll began again since a page was gone
+	again  bool // the poll started over because a page no longer exists
 	poll   poll
-	page   *page // that is being handed out
+	page   *page // whose records are being read
 	conn   *conn // a stream
 }
 
-// state is what a checkpoint has.
+// state is the content of a checkpoint.
 type state struct {
 	Cursor string `json:"cursor,omitempty"` // as JSON
 	Event  string `json:"last_event_id,omitempty"`
 	Known  known  `json:"answer,omitzero"`
 }
 
-// result is what came of a request.
+// result is the result of a request.
 type result struct {
 	page *page
 	conn *conn
@@ -98,7 +98,7 @@ func (in *input) Traits() engine.Traits {
 	return engine.Traits{TakesBack: engine.TakesPosition}
 }
 
-// Open reads certificates and the checkpoint; connections are made by the first request.
+// Open reads certificates and the checkpoint. The first request connects.
 func (in *input) Open(ctx context.Context) error {
 	if err := in.caller.Open(true); err != nil {
 		return engine.WithClass(engine.Permanent, err)
@@ -121,8 +121,8 @@ func (in *input) Open(ctx context.Context) error {
 	return nil
 }
 
-// Close ends what is under way, and saves; opened again, the input continues after the last answer that it has handed
-// out.
+// Close ends the request in flight, and saves the checkpoint. When it is opened again, the input continues after the last response
+// that was read.
 func (in *input) Close(context.Context) error {
 	if !in.open {
 		return nil
@@ -141,7 +141,7 @@ func (in *input) Close(context.Context) error {
 	return in.places.Leave()
 }
 
-// Read adds messages of an answer, or events, and waits for the first.
+// Read waits for the first message of a response or a stream, and adds those that follow at once.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	var acker engine.Acker
 	if in.cfg.Checkpoint != "" {
@@ -179,7 +179,7 @@ func (in *input) await(ctx context.Context, begin func(context.Context) (func(co
 	})
 }
 
-// explain gives an error the time at which it began.
+// explain adds to an error when it began.
 func explain(err error, began time.Time) error {
 	if err == nil {
 		return nil
@@ -189,8 +189,8 @@ func explain(err error, began time.Time) error {
 	return e
 }
 
-// failed notes what an error of a request means for what follows. once says that nothing is asked again. Else no answer
-// ends the input: the next one may be better.
+// failed decides what follows a failed request. once says that there is no next request. Otherwise no response ends the input,
+// because the next one may be valid.
 func (in *input) failed(err error, once bool) error {
 	e := engine.ErrorOf(err, engine.Transient)
 	if e.Delay > 0 {
@@ -205,7 +205,7 @@ func (in *input) failed(err error, once bool) error {
 	return e
 }
 
-// final says of a class that asking again hardly helps.
+// final reports whether asking again is unlikely to help against errors of a class.
 func final(c engine.Class) bool {
 	switch c {
 	case engine.Rejected, engine.Auth, engine.Decode, engine.TooLarge, engine.Expression:
@@ -214,7 +214,7 @@ func final(c engine.Class) bool {
 	return false
 }
 
-// rest waits until some time, and until the server wants requests.
+// rest waits until due, and until the server accepts requests again.
 func (in *input) rest(ctx context.Context, due time.Time) error {
 	if due.Before(in.until) {
 		due = in.until
@@ -232,7 +232,7 @@ func (in *input) rest(ctx context.Context, due time.Time) error {
 	return ctx.Err()
 }
 
-// mark has a state saved once all that was read before is settled.
+// mark has a state saved as soon as all messages read before are settled.
 func (in *input) mark() {
 	now := state{Cursor: string(in.at), Event: in.event, Known: in.known}
 	if in.cfg.Checkpoint != "" && now != in.marked {

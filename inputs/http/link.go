@@ -2,7 +2,7 @@ package http
 
 import "strings"
 
-// nextLink is the URL with rel=next in headers Link (RFC 8288), or "".
+// nextLink returns the URL with rel=next in Link headers (RFC 8288), or "".
 func nextLink(headers []string) string {
 	for _, text := range headers {
 		for text = strings.TrimLeft(text, " \t,"); strings.HasPrefix(text, "<"); text = strings.TrimLeft(text, " \t,") {
@@ -48,7 +48,7 @@ func linkParams(text string) (isNext bool, rest string) {
 	}
 }
 
-// paramValue is a word, or a text in quotes.
+// paramValue reads a word, or a text in quotes.
 func paramValue(text string) (value, rest string) {
 	if !strings.HasPrefix(text, `"`) {
 		if end := strings.IndexAny(text, ";, \t"); end >= 0 {

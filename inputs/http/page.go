@@ -20,7 +20,7 @@ import (
 
 type secrets = *schema.Secrets
 
-// page is an answer that was read as a whole, and is handed out.
+// page is a response that was read as a whole, and whose records are being read.
 type page struct {
 	url    *url.URL
 	shown  string
@@ -31,13 +31,13 @@ type page struct {
 	items   [][]byte       // records, where there are items
 	records framing.Reader // otherwise; nil: there are none
 	ahead   *framing.Record
-	taken   int // records so far
+	taken   int // records read so far
 
-	cursor []byte // as JSON; nil: it says nothing
+	cursor []byte // as JSON; nil: the response has none
 	next   string // URL of the next page, or ""
 }
 
-// answer is what items, next and cursor are computed from.
+// answer is the response that items, next and cursor are computed from.
 type answer struct {
 	doc    doc.Doc
 	header http.Header
@@ -45,10 +45,10 @@ type answer struct {
 	last   func() ([]byte, error) // the last record; nil: there is none
 }
 
-// Document is the answer's body.
+// Document returns the response's body.
 func (a *answer) Document() *doc.Doc { return &a.doc }
 
-// Cursor is that with which it was asked for, or that of the page before.
+// Cursor returns the cursor of the request, or of the page before.
 func (a *answer) Cursor() any { return a.since }
 
 func (a *answer) value(name string) any {
@@ -81,10 +81,10 @@ func (in *input) newPage(res *http.Response, number int, k known) *page {
 	return p
 }
 
-// wantsJSON reports whether an answer should be JSON.
+// wantsJSON reports whether a response should be JSON.
 func (in *input) wantsJSON() bool { return in.cut.Framing.JSON != nil || !in.cfg.Items.IsZero() }
 
-// read finds the records of an answer, and what follows it. An empty one has none.
+// read finds the records of a response, and what follows it. An empty response has none.
 func (p *page) read(in *input, body []byte, since []byte) error {
 	if in.cfg.Pages == "link" {
 		if err := p.leads(nextLink(p.header.Values("Link"))); err != nil {
@@ -138,7 +138,7 @@ func (p *page) read(in *input, body []byte, since []byte) error {
 	return nil
 }
 
-// leads notes the next page, unless there is none.
+// leads records the next page, if there is one.
 func (p *page) leads(next string) (err error) {
 	if next == "" {
 		return nil
@@ -149,7 +149,7 @@ func (p *page) leads(next string) (err error) {
 	return nil
 }
 
-// cursorOf is the cursor of an answer, or of a record of a stream, as JSON; nil: it says nothing.
+// cursorOf returns the cursor of a response, or of a record of a stream, as JSON; nil: there is none.
 func (in *input) cursorOf(a *answer) ([]byte, error) {
 	v, err := in.cfg.Cursor.Eval(a)
 	if err != nil || v == nil {
@@ -196,7 +196,7 @@ func (p *page) find(in *input, a *answer) error {
 	return nil
 }
 
-// lastOf is the last record that r gives.
+// lastOf returns the last record of r.
 func lastOf(r framing.Reader) (last []byte, err error) {
 	for {
 		rec, err := r.Next()
@@ -210,7 +210,7 @@ func lastOf(r framing.Reader) (last []byte, err error) {
 	}
 }
 
-// unexpected says why an answer can't be what was asked for. A page for people, such as one to log in, is no data.
+// unexpected returns why a response can't be what was asked for. A web page, such as a login form, is not data.
 func (in *input) unexpected(contentType string, body []byte) string {
 	kind, _, _ := mime.ParseMediaType(contentType)
 	f := &in.cut.Framing
@@ -226,7 +226,7 @@ func (in *input) unexpected(contentType string, body []byte) string {
 
 const excerpt = 200 // bytes of an answer that an error shows
 
-// wrong says what an answer is instead of data.
+// wrong returns an error that says what the response is instead of data.
 func (p *page) wrong(in *input, why string, body []byte) error {
 	kind := p.header.Get("Content-Type")
 	if kind == "" {
@@ -236,7 +236,7 @@ func (p *page) wrong(in *input, why string, body []byte) error {
 		call.Head([]byte(kind), 100, in.secrets), why, call.Head(body[:min(len(body), 4*excerpt)], excerpt, in.secrets))
 }
 
-// explain says which field can't be computed from an answer.
+// explain returns an error that says which field can't be computed from a response.
 func (p *page) explain(in *input, field string, err error, body []byte) error {
 	if _, ok := errors.AsType[*doc.SyntaxError](err); ok {
 		return p.wrong(in, "is not one JSON document, which "+field+" reads", body)
@@ -245,7 +245,7 @@ func (p *page) explain(in *input, field string, err error, body []byte) error {
 		call.Head(body[:min(len(body), 4*excerpt)], excerpt, in.secrets), field, err)
 }
 
-// fill adds records to b; more says that there are others.
+// fill adds records to b, and returns whether there are more.
 func (p *page) fill(in *input, b *engine.Batch) (more bool, err error) {
 	before := b.Len()
 	if p.records != nil && in.cfg.Checkpoint == "" {
@@ -253,7 +253,7 @@ func (p *page) fill(in *input, b *engine.Batch) (more bool, err error) {
 		p.taken += b.Len() - before
 		return !errors.Is(err, io.EOF), notEnd(err)
 	}
-	for { // the end is noticed with the last record, and not when more are wanted: the place behind it can be saved then
+	for { // find the end together with the last record: then the place after it can be saved
 		if p.ahead == nil {
 			rec, err := p.record(in)
 			if err != nil {
@@ -279,7 +279,7 @@ func notEnd(err error) error {
 	return err
 }
 
-// record is the next record, or io.EOF.
+// record returns the next record, or io.EOF.
 func (p *page) record(in *input) (framing.Record, error) {
 	switch {
 	case p.records != nil:

@@ -18,23 +18,23 @@ import (
 	"github.com/flowd-io/flowd/internal/state/cursor"
 )
 
-// poll is one look at the server, of one page or of many.
+// poll is one round of requests, for one page or many.
 type poll struct {
 	request *request // to be made, or under way; nil: no poll is
 	page    int      // number of its page, from 1
-	reached []byte   // the cursor that pages have given
+	reached []byte   // the cursor of the last page that had one
 	cycle   cycle
-	looped  bool // the last poll was given up since its pages came round again
+	looped  bool // the last poll was given up because its pages form a loop
 }
 
-// request is what is asked.
+// request is a request to make.
 type request struct {
 	url    string
 	header http.Header
 	body   []byte
 }
 
-// sum tells requests apart.
+// sum identifies a request.
 func (r *request) sum() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%d\n", r.url, len(r.body))
@@ -43,21 +43,20 @@ func (r *request) sum() (sum [sha256.Size]byte) {
 	return [sha256.Size]byte(h.Sum(sum[:0]))
 }
 
-// known identifies the last answer, so that it is not sent again.
+// known identifies the last response, so that the server need not send it again.
 type known struct {
 	Request  string `json:"request,omitempty"` // the beginning of its sum
 	ETag     string `json:"etag,omitempty"`
 	Modified string `json:"last_modified,omitempty"`
 }
 
-// cycle finds out whether requests come round again, by Brent's method: it remembers one of them.
+// cycle finds loops of requests by Brent's method, which remembers only one request.
 type cycle struct {
 	mark         [sha256.Size]byte
 	steps, power int
 }
 
-// again notes a request, and says whether it has been made before. A short cycle is found at once, a longer one within
-// three rounds.
+// again records a request, and reports whether it was made before. A short loop is found at once, a longer one within three rounds.
 func (c *cycle) again(sum [sha256.Size]byte) bool {
 	if c.power > 0 && sum == c.mark {
 		return true
@@ -88,21 +87,20 @@ func (in *input) readPage(ctx context.Context, b *engine.Batch) error {
 	return in.ended()
 }
 
-// failedPage decides what is asked next: the same page, unless it is not there any more, such as one whose URL has
-// expired.
+// failedPage decides what to request next: the same page, unless it no longer exists, such as one whose URL has expired.
 func (in *input) failedPage(err error) error {
 	once := in.cfg.Interval.IsZero()
 	if engine.ErrorOf(err, "").Class == engine.Rejected && in.poll.page > 1 {
 		in.poll.request = nil
 		if in.again && !once {
-			in.schedule() // what precedes that page is not read again and again
+			in.schedule() // or the pages before it would be read again and again
 		}
 		in.again = true
 	}
 	return in.failed(err, once)
 }
 
-// schedule puts the next poll to when it is due after this one.
+// schedule sets when the next poll is due.
 func (in *input) schedule() {
 	now := time.Now()
 	if in.due = in.cfg.Interval.Next(in.due); in.due.Before(now) {
@@ -127,7 +125,7 @@ func (in *input) nextRequest(ctx context.Context) (func(context.Context) result,
 	}, nil
 }
 
-// begin begins a poll once it is due.
+// begin waits until a poll is due, and begins it.
 func (in *input) begin(ctx context.Context) error {
 	if in.over {
 		return engine.ErrEnd
@@ -150,7 +148,7 @@ func (in *input) begin(ctx context.Context) error {
 	return nil
 }
 
-// ask is a request with the cursor.
+// ask returns a request with the cursor.
 func (in *input) ask() (*request, error) {
 	src, err := cursor.After(in.at)
 	if err != nil {
@@ -171,7 +169,7 @@ func (in *input) ask() (*request, error) {
 	return r, nil
 }
 
-// ended decides what follows when a page has been handed out.
+// ended decides what follows when a page was read to its end.
 func (in *input) ended() error {
 	p := in.page
 	in.page = nil
@@ -184,7 +182,7 @@ func (in *input) ended() error {
 		return in.failed(err, in.cfg.Interval.IsZero())
 	}
 	if next == nil || in.cfg.Pages == "cursor" {
-		in.at, in.known = in.poll.reached, p.known // of pages by URL, the last only: the poll may need the others again
+		in.at, in.known = in.poll.reached, p.known // if pages have URLs, only after the last page: a restart may need the others again
 		in.mark()
 	}
 	in.poll.request = next
@@ -213,7 +211,7 @@ func (in *input) ended() error {
 	return nil
 }
 
-// follow is the request for the page after p; nil: it was the last.
+// follow returns the request for the page after p; nil: p was the last one.
 func (in *input) follow(p *page) (*request, error) {
 	switch {
 	case in.cfg.Pages == "cursor":
@@ -230,8 +228,8 @@ func (in *input) follow(p *page) (*request, error) {
 	return &r, nil
 }
 
-// sameOrigin is the URL that a page gives as next. Another origin would get the credentials; a server behind a proxy
-// that ends TLS may write http for its own.
+// sameOrigin returns the URL of the next page, which must have the same origin, because the server gets the credentials. A server
+// behind a proxy that ends TLS may write http in its own URLs.
 func sameOrigin(page *url.URL, next string) (string, error) {
 	to, err := page.Parse(next)
 	if err != nil {
@@ -291,8 +289,8 @@ func (in *input) fetch(ctx context.Context, req *request, number int, since []by
 	return p, p.read(in, body, since)
 }
 
-// identity is what identifies an answer. A moment does so only when the answer is younger by more than its precision:
-// it may have changed within the same second.
+// identity returns what identifies a response. Last-Modified does so only if it is more than a second older than the response: the
+// content may change again within the same second.
 func (in *input) identity(request string, h http.Header) known {
 	k := known{Request: request, ETag: h.Get("ETag"), Modified: h.Get("Last-Modified")}
 	if k.ETag != "" {
@@ -310,10 +308,10 @@ func (in *input) identity(request string, h http.Header) known {
 	return k
 }
 
-// body is the body of an answer, decompressed.
+// body returns the body of a response, decompressed.
 func (in *input) body(ctx context.Context, res *http.Response) ([]byte, error) {
 	coding := res.Header.Get("Content-Encoding")
-	format, known := compression.FromCoding(coding) // the transport has undone gzip, as a rule
+	format, known := compression.FromCoding(coding) // the transport usually decompresses gzip
 	if !known {
 		return nil, engine.Errorf(engine.Decode, "%s: content encoding %.20q is not known (ask for another by the header "+
 			"Accept-Encoding)", httpx.Shown(res.Request.URL), coding)
@@ -329,7 +327,7 @@ func (in *input) body(ctx context.Context, res *http.Response) ([]byte, error) {
 	return in.whole(ctx, res, format, bytes.NewReader(body))
 }
 
-// whole is all that r has, uncompressed.
+// whole reads all of r, decompressed.
 func (in *input) whole(ctx context.Context, res *http.Response, format compression.Format, r io.Reader) ([]byte,
 	error) {
 	plain, err := compression.NewReader(format, r, ctx.Done())

@@ -12,13 +12,13 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/framing"
 )
 
-// events reads server-sent events, as the HTML standard defines them. An event whose end is missing is none.
+// events reads server-sent events, as the HTML standard defines them. An event without its end is dropped.
 type events struct {
 	r     *bufio.Reader
 	limit int
 	retry func(time.Duration)
 
-	afterCR bool // a line feed that follows belongs to the line before
+	afterCR bool // a line feed that follows belongs to the previous line
 	begun   bool
 	line    []byte // the beginning of the current one
 	length  int    // of all of it
@@ -31,21 +31,22 @@ type events struct {
 	filled bool   // there was a line of data
 }
 
-// maxID bounds what is sent back as Last-Event-ID.
+// maxID bounds the Last-Event-ID that is sent back, in bytes.
 const maxID = 4 << 10
 
-// newEvents reads events whose ids follow id. retry is told how long the server wants others to wait.
+// newEvents reads events that follow the one with this id. It calls retry when the server says how long to wait before
+// reconnecting.
 func newEvents(r io.Reader, limit int, id string, retry func(time.Duration)) *events {
 	return &events{r: bufio.NewReaderSize(r, 32<<10), limit: limit, id: id, retry: retry}
 }
 
-// Place is how many events there were.
+// Place returns how many events were read.
 func (e *events) Place() framing.Place { return framing.Place{Offset: int64(e.number)} }
 
-// Close frees nothing.
+// Close does nothing.
 func (e *events) Close() error { return nil }
 
-// Next is the next event.
+// Next returns the next event.
 func (e *events) Next() (framing.Record, error) {
 	for {
 		if err := e.readLine(); err != nil {
@@ -62,7 +63,7 @@ func (e *events) Next() (framing.Record, error) {
 	}
 }
 
-// dispatch makes a record of the event that an empty line has ended.
+// dispatch returns the event that an empty line has ended as a record.
 func (e *events) dispatch() framing.Record {
 	e.number++
 	kind, id := e.kind, e.id
@@ -86,11 +87,11 @@ func (e *events) dispatch() framing.Record {
 	return rec
 }
 
-// field takes the current line, which is not empty.
+// field handles the current line, which is not empty.
 func (e *events) field() {
 	name, value, _ := bytes.Cut(e.line, []byte(":"))
 	value, spaced := bytes.CutPrefix(value, []byte(" "))
-	cut := e.length > len(e.line) // the line is too long to be remembered as a whole
+	cut := e.length > len(e.line) // only the beginning of the line is in memory
 	switch string(name) {
 	case "data":
 		prefix := len(name) + 1
@@ -131,8 +132,7 @@ func sendable(id []byte) bool {
 	return len(id) <= maxID && utf8.Valid(id) && bytes.IndexFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f }) < 0
 }
 
-// readLine reads a line, which ends with a line feed, a carriage return, or both. Of a long one it remembers the
-// beginning.
+// readLine reads a line, which ends with a line feed, a carriage return, or both. It keeps only the beginning of a long line.
 func (e *events) readLine() error {
 	e.line, e.length = e.line[:0], 0
 	for {

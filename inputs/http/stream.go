@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	pause    = 3 * time.Second // before a stream is opened again, unless it says otherwise
+	pause    = 3 * time.Second // before a stream is opened again, unless the server says otherwise
 	minPause = 100 * time.Millisecond
 	maxPause = time.Hour
 )
 
 var (
 	errSlow = errors.New("no answer within timeout (raise it, or is this not a stream?)")
-	errIdle = errors.New("the stream gave nothing within idle_timeout")
+	errIdle = errors.New("the stream sent nothing within idle_timeout")
 )
 
 // conn is a stream that is being read.
@@ -36,10 +36,10 @@ type conn struct {
 	cancel context.CancelCauseFunc
 	res    *http.Response
 	meta   engine.Meta
-	pause  atomic.Int64 // before the next connection, as the server wants; 0: it has said nothing
+	pause  atomic.Int64 // before the next connection, as the server wants; 0: it has not said
 }
 
-// readStream adds what a stream gives, after it has been opened.
+// readStream adds messages of a stream. It opens the stream first.
 func (in *input) readStream(ctx context.Context, b *engine.Batch) error {
 	if in.conn == nil {
 		r, err := in.await(ctx, in.nextConn)
@@ -62,7 +62,7 @@ func (in *input) readStream(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// lost leaves a stream that has ended: it is opened again after a while.
+// lost closes a stream that has ended, and schedules its reopening.
 func (in *input) lost(err error) {
 	c := in.conn
 	in.conn = nil
@@ -128,7 +128,7 @@ func (in *input) nextConn(ctx context.Context) (func(context.Context) result, er
 	}, nil
 }
 
-// connect opens the stream after an event; nil: the server says that there will be nothing.
+// connect opens the stream after the last event. It returns nil if the server says that no more events will come.
 func (in *input) connect(ctx context.Context, req *request, event string) (*conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	slow := time.AfterFunc(in.cfg.Timeout, func() { cancel(errSlow) })
@@ -173,7 +173,7 @@ func (in *input) connect(ctx context.Context, req *request, event string) (*conn
 	return c, nil
 }
 
-// notStream says why an answer is not the stream that was asked for.
+// notStream returns why a response is not the requested stream.
 func (in *input) notStream(res *http.Response) string {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
@@ -187,7 +187,7 @@ func (in *input) notStream(res *http.Response) string {
 	return ""
 }
 
-// note notes a message of a stream, and how far the stream is with it.
+// note records a message of a stream, and the position after it.
 func (in *input) note(m *engine.Message) {
 	if in.cfg.Checkpoint != "" {
 		m.Ref = in.places.Read(1)
@@ -219,7 +219,7 @@ func (in *input) cursorOfMessage(m *engine.Message) ([]byte, error) {
 	return in.cursorOf(a)
 }
 
-// patient gives up on a stream that gives nothing for long. Time during which nobody reads does not count.
+// patient gives up on a stream that sends nothing for too long. Time during which nobody reads does not count.
 func (in *input) patient(c *conn, r io.Reader) io.Reader {
 	idle := time.AfterFunc(in.cfg.IdleTimeout, func() { c.cancel(errIdle) })
 	idle.Stop()
@@ -234,7 +234,7 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// terminated is a stream of lines in which one that lacks its end was cut off: it is not a record.
+// terminated is a stream of lines. It drops a last line without its end, because that was cut off.
 type terminated struct {
 	r    io.Reader
 	last byte

@@ -1,4 +1,4 @@
-// Package pipe reads what outputs `pipe` of other pipelines in the process write.
+// Package pipe reads messages that outputs `pipe` of other pipelines in the process write.
 package pipe
 
 import (
@@ -47,7 +47,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return &input{link.NewReader(), link, c.Name, true}, nil
 }
 
-// Open sees that something writes.
+// Open checks that some output writes to the pipe.
 func (in *input) Open(context.Context) error {
 	if !in.counted { // it was closed
 		in.link.AddReader()
@@ -56,18 +56,17 @@ func (in *input) Open(context.Context) error {
 	return in.link.CheckWriters()
 }
 
-// Read takes what is offered.
+// Read adds messages that outputs offer.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	return in.Reader, in.Reader.Read(ctx, b)
 }
 
-// Traits says that each message goes back by itself, and that the input ends with the
-// writers of its pipe.
+// Traits says that each message is returned individually, and that the input ends when all writers of its pipe have ended.
 func (in *input) Traits() engine.Traits {
 	return engine.Traits{TakesBack: engine.TakesOne, Follows: in.name}
 }
 
-// Close hands back what was not taken.
+// Close returns messages that were not read.
 func (in *input) Close(context.Context) error {
 	in.Reader.Close()
 	if in.counted {

@@ -9,8 +9,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// acker passes results on to the acker of one connection of a source. The engine
-// calls it once at a time; the lock is for what goes back without the engine.
+// acker passes results to the acker of one connection of a source. The engine makes one call at a time. The lock is for messages
+// that are returned without the engine.
 type acker struct {
 	src  *source
 	to   engine.Acker
@@ -22,7 +22,7 @@ type acker struct {
 // leaser is an acker whose source leases messages.
 type leaser struct{ *acker }
 
-// ackerOf is the acker that wraps one of the source: always the same for the same one.
+// ackerOf returns the acker that wraps a source's acker: always the same one for the same acker.
 func (s *source) ackerOf(to engine.Acker) engine.Acker {
 	if to == nil {
 		return nil
@@ -50,16 +50,16 @@ func (a *acker) tell(ctx context.Context, results []engine.Result) ([]engine.Res
 	return a.to.Ack(ctx, results)
 }
 
-// Renew prolongs leases.
+// Renew renews leases.
 func (l *leaser) Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error) {
 	return l.to.(engine.Leaser).Renew(ctx, refs)
 }
 
-// Traits is whether the source withholds messages.
+// Traits reports whether the source withholds messages.
 func (a *acker) Traits() engine.Traits { return engine.Traits{Withholds: a.src.withholds} }
 
-// giveBack returns what no Read has taken of h to a source that takes single messages back;
-// others redeliver it themselves, or can't.
+// giveBack returns messages of h that no Read has taken, if the source takes back single messages. Other sources redeliver them by
+// themselves, or can't.
 func (s *source) giveBack(h *held) {
 	in := s.in
 	in.mu.Lock()

@@ -7,14 +7,13 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// units is how many pieces free slots are dealt out in, at the most.
+// units bounds the number of portions in which free slots are dealt.
 const units = 64
 
-// deal gives the free slots to sources that could read, one at a time as the strategy says,
-// and says when to look again. A read in progress counts for as many messages as its source
-// may return, judging by the last read; one that waits for a first message counts for none.
-// So slots do not stay idle for a source that has little, and at most one read of each
-// source is held beyond the room.
+// deal gives free slots to sources that could read, one at a time in the strategy's order, and returns when to deal again. A read
+// in progress counts for as many messages as its source is likely to return, judging by the last read. A read that waits for a
+// first message counts for none. So a source with few messages keeps no slots idle, and at most one read of each source goes
+// beyond the room.
 func (in *input) deal(now time.Time) (again time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -72,7 +71,7 @@ func (s *source) grant(now time.Time) {
 	s.grants <- grant{ctx, slots} // has room: the source is idle
 }
 
-// earlier is the earlier of two times; b may be none.
+// earlier returns the earlier of two times. b may be zero, for none.
 func earlier(a, b time.Time) time.Time {
 	if !b.IsZero() && b.Before(a) {
 		return b
@@ -80,7 +79,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// look reports whether a source reads or could, and when that may change without an event.
+// look reports whether a source reads or could read, and when that may change without an event.
 func (s *source) look(now time.Time) (again time.Time, open bool) {
 	if s.polling && !s.waits {
 		if again = s.since.Add(s.patience()); now.Before(again) {
@@ -98,8 +97,7 @@ func (s *source) look(now time.Time) (again time.Time, open bool) {
 	return time.Time{}, true
 }
 
-// patience is how long a read may take before its source counts as empty: a few
-// times what it takes where there is something to be had.
+// patience is how long a read may take before its source counts as empty: a few times as long as a read that finds messages.
 func (s *source) patience() time.Duration {
 	if s.quick == 0 {
 		return firstPatience
@@ -107,9 +105,8 @@ func (s *source) patience() time.Duration {
 	return min(max(4*s.quick, leastPatience), mostPatience)
 }
 
-// learn records what a read that found n messages shows: how many there may be in the next,
-// and how long that takes. The quickest of the last reads counts: those that had to wait
-// for a message show nothing, and neither does a single message.
+// learn estimates from a read that found n messages how many the next one finds, and how long it takes. The quickest of the last
+// reads counts: reads that waited for a message, or found only one, say nothing about that.
 func (s *source) learn(n int, took time.Duration) {
 	if s.gives = max(s.gives, 2*n); n < s.slots {
 		s.gives = n
@@ -125,10 +122,10 @@ func (s *source) learn(n int, took time.Duration) {
 	}
 }
 
-// idle says that a source could read now.
+// idle marks a source as able to read.
 func (s *source) idle() bool { return s.state == reads && !s.polling && s.held == nil }
 
-// answered records the outcome of a read; it returns whether the source continues.
+// answered records the outcome of a read, and returns whether the source continues.
 func (in *input) answered(s *source, r result) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
