@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// A read that takes longer counts as one of an empty source, so that one that
-	// waits for a first message keeps no slots from others.
+	// After this time, a read counts as one of an empty source: a read that waits for its
+	// first message keeps no slots from other sources.
 	leastPatience = 20 * time.Millisecond
-	firstPatience = 50 * time.Millisecond // while nothing is known of the source
+	firstPatience = 50 * time.Millisecond // while nothing is known about the source
 	mostPatience  = 250 * time.Millisecond
-	// leastPause is the least time between two reads of a source that has nothing.
+	// leastPause is the shortest time between two reads of an empty source.
 	leastPause = 100 * time.Millisecond
-	// idling is how long a Read with little room waits for sources that have nothing. The
-	// next one has the room that there is by then.
+	// idling is how long a Read with little room waits for empty sources. The next Read may
+	// have more room.
 	idling = time.Second
-	// holding is how long messages that were read wait for the pipeline to have room;
-	// then they go back to their source, where it takes them.
+	// holding is how long messages that were read wait for room in the pipeline. Then they
+	// are returned to their source, if it takes them back.
 	holding = 10 * time.Second
 )
 
-// input reads from sources. Each has a goroutine that reads when it is given
-// slots; Read of the input gives them and takes what was read.
+// input reads from sources. Each source has a goroutine that reads when it is granted slots. Read grants slots and collects the
+// messages.
 type input struct {
 	env      engine.Env
 	log      *slog.Logger
-	pause    time.Duration // of a source that had nothing
+	pause    time.Duration // of a source that was empty
 	refresh  time.Duration
 	listings []*listing
 	traits   engine.Traits
@@ -48,7 +48,7 @@ type input struct {
 	strategy polling.Strategy
 	sources  []*source // in the order written; those of a listing by name
 	known    map[*polling.Source]*source
-	ready    []*source // that hold what they have read, oldest first
+	ready    []*source // hold messages that they have read, oldest first
 	room     int       // of the current Read
 	most     int       // the largest so far
 	active   context.Context
@@ -68,14 +68,14 @@ func newPoll(s polling.Strategy, env engine.Env) *input {
 		wake: make(chan struct{}, 1)}
 }
 
-// insert puts a source in at a place; in.mu is held, or nothing runs yet.
+// insert inserts a source at a place. in.mu is held, or nothing runs yet.
 func (in *input) insert(at int, s *source) {
 	in.sources = slices.Insert(in.sources, at, s)
 	in.known[s.polled] = s
 }
 
-// Open opens all sources and reports all that do not open. Those of a pattern are
-// opened by their goroutines: there may be many, and one may be gone meanwhile.
+// Open opens all sources, and reports all that do not open. Sources of a pattern are opened by their goroutines: there may be many,
+// and some may no longer exist by then.
 func (in *input) Open(ctx context.Context) error {
 	in.life, in.end = context.WithCancel(context.Background())
 	in.active, in.rest = context.WithCancel(in.life)
@@ -109,8 +109,8 @@ func (in *input) start(s *source) {
 	})
 }
 
-// Read gives slots to sources and takes what one of them has read; each batch is
-// of one source, so that its results go to that source's own acker.
+// Read grants slots to sources, and collects what one of them has read. Each batch comes from one source, so that its results go
+// to that source's acker.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	until := in.begin(b.Room())
 	defer in.finish()
@@ -137,8 +137,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	}
 }
 
-// begin records the room of a Read, and says until when it should wait: zero means for
-// ever.
+// begin records the room of a Read, and returns how long the Read should wait: zero means without limit.
 func (in *input) begin(room int) (until time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -158,8 +157,7 @@ func (in *input) finish() {
 	in.room = 0
 }
 
-// leave ends the reads in progress, because reading pauses or ends, and takes what they
-// still return.
+// leave ends the reads in progress, because reading pauses or ends, and collects what they still return.
 func (in *input) leave(b *engine.Batch) (engine.Acker, error) {
 	in.mu.Lock()
 	in.rest()
@@ -170,7 +168,7 @@ func (in *input) leave(b *engine.Batch) (engine.Acker, error) {
 		select {
 		case <-in.wake:
 		case <-late.C:
-			return nil, nil // one does not heed its context
+			return nil, nil // a source ignores its context
 		}
 	}
 	acker, _, _ := in.take(b)
@@ -191,8 +189,8 @@ func (in *input) poke() {
 	}
 }
 
-// take moves what the first ready source has read; of several if no results go back. An
-// error says that nothing will follow.
+// take moves the messages of the first ready source to the batch, or of several sources if none needs results. An error says that
+// no messages will follow.
 func (in *input) take(b *engine.Batch) (acker engine.Acker, took bool, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -209,7 +207,7 @@ func (in *input) take(b *engine.Batch) (acker engine.Acker, took bool, err error
 		case s.held.left() == 0:
 			s.letGo()
 			in.ready = in.ready[1:]
-		case s.withholds: // what goes back after others must be in one Read with them
+		case s.withholds: // messages that withhold each other must be in one Read
 			close(s.held.cut)
 			in.ready = in.ready[1:]
 		}

@@ -3,6 +3,7 @@
 package sns
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -109,7 +110,9 @@ func (o *output) Open(ctx context.Context) (err error) {
 			o.session.Close()
 		}
 	}()
-	o.client = o.session.SNS()
+	o.client = awssns.NewFromConfig(o.session.Config(), func(to *awssns.Options) {
+		to.BaseEndpoint = cmp.Or(o.session.Endpoint(), to.BaseEndpoint)
+	})
 	out, err := o.client.GetTopicAttributes(ctx, &awssns.GetTopicAttributesInput{TopicArn: &o.cfg.Topic})
 	switch {
 	case aws.Denied(err): // it may still be published to

@@ -18,8 +18,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
@@ -233,38 +231,28 @@ func (p plain) CloseIdleConnections() {
 	}
 }
 
-// Region is where the session's services are.
+// Region returns the region of the session's services.
 func (s *Session) Region() string { return s.cfg.Region }
 
-// SQS is a client for queues.
+// Config returns what the client of a service is made from. A client has [Session.Endpoint], unless that is nil.
+func (s *Session) Config() aws.Config { return s.cfg }
+
+// Endpoint returns the URL of the service, or nil if the configuration names none.
+func (s *Session) Endpoint() *string { return s.endpoint }
+
+// SQS returns a client for queues.
 func (s *Session) SQS() *sqs.Client {
 	return sqs.NewFromConfig(s.cfg, func(o *sqs.Options) { o.BaseEndpoint = cmp.Or(s.endpoint, o.BaseEndpoint) })
 }
 
-// Queues is a client for queues that have a region, "" is the session's, or an endpoint of
-// their own.
+// Queues returns a client for queues with a region or an endpoint of their own. "" stands for the session's.
 func (s *Session) Queues(region, endpoint string) *sqs.Client {
 	return sqs.NewFromConfig(s.cfg, func(o *sqs.Options) {
 		o.BaseEndpoint, o.Region = cmp.Or(Optional(endpoint), o.BaseEndpoint), cmp.Or(region, o.Region)
 	})
 }
 
-// SNS is a client for topics.
-func (s *Session) SNS() *sns.Client {
-	return sns.NewFromConfig(s.cfg, func(o *sns.Options) { o.BaseEndpoint = cmp.Or(s.endpoint, o.BaseEndpoint) })
-}
-
-// S3 is a client for buckets. Path style puts the bucket into the path of URLs, not into the
-// host. Checksums of requests are the caller's.
-func (s *Session) S3(pathStyle bool) *s3.Client {
-	return s3.NewFromConfig(s.cfg, func(o *s3.Options) {
-		o.BaseEndpoint, o.UsePathStyle = cmp.Or(s.endpoint, o.BaseEndpoint), pathStyle
-		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
-		o.DisableLogOutputChecksumValidationSkipped = true
-	})
-}
-
-// Close drops idle connections; calls that are late still work. A nil Session has none.
+// Close closes idle connections. Calls that are still running are not disturbed. Closing a nil Session does nothing.
 func (s *Session) Close() {
 	if s != nil && s.own {
 		s.http.CloseIdleConnections()

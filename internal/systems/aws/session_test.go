@@ -130,7 +130,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	_, err = s.Queues("", server.URL+"/failed").ListQueues(t.Context(), nil)
 	wantFailed(t, "an error", err, "400")
 	bucket, key := "bucket", "failed"
-	_, err = s.S3(true).GetObject(httpx.Streams(t.Context()), &s3.GetObjectInput{Bucket: &bucket, Key: &key})
+	buckets := s3.NewFromConfig(s.Config(), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = s.Endpoint(), true })
+	_, err = buckets.GetObject(httpx.Streams(t.Context()), &s3.GetObjectInput{Bucket: &bucket, Key: &key})
 	wantFailed(t, "an error instead of content", err, "400")
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", server.URL)
 	c.Credentials = nil

@@ -3,12 +3,14 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/flowd-io/flowd/internal/systems/aws"
@@ -86,7 +88,7 @@ func (c *Config) Open(ctx context.Context, w Writing, over *http.Client) (*Store
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Writing: w, bucket: c.Bucket, session: session, client: session.S3(c.pathStyle()),
+	s := &Store{Writing: w, bucket: c.Bucket, session: session, client: clientOf(session, c.pathStyle()),
 		signed: strings.HasPrefix(c.Endpoint, "http://")}
 	if err := s.Probe(ctx); err != nil {
 		s.Close()
@@ -100,3 +102,12 @@ func (s *Store) Session() *aws.Session { return s.session }
 
 // Close drops idle connections.
 func (s *Store) Close() { s.session.Close() }
+
+// clientOf returns a client for buckets. With pathStyle, the path of URLs names the bucket, and not the host.
+func clientOf(session *aws.Session, pathStyle bool) *awss3.Client {
+	return awss3.NewFromConfig(session.Config(), func(o *awss3.Options) {
+		o.BaseEndpoint, o.UsePathStyle = cmp.Or(session.Endpoint(), o.BaseEndpoint), pathStyle
+		o.RequestChecksumCalculation = awssdk.RequestChecksumCalculationWhenRequired
+		o.DisableLogOutputChecksumValidationSkipped = true
+	})
+}
