@@ -257,7 +257,7 @@ resources: {caches: {seen: {redis: {url: %q}}}}
 `, server.URL()))
 	p := start(t, t.TempDir(), "-c", file)
 	p.Says("came")
-	p.Says("step waits: what it needs can't be reached")
+	p.Says("step waiting: server unreachable")
 	server.Start(t)
 	p.Wait().Want(t, 0, "50 received: 50 delivered")
 }

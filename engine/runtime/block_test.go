@@ -54,8 +54,8 @@ var (
 	})}}
 )
 
+// Blocks without groups are tested in package steps.
 func TestABlockThatFailsLeavesItsMessageAsItWas(t *testing.T) {
-	split := engine.StepSpec{Use: Processing(splitter{})}
 	later := proc("park", func(_ context.Context, b *engine.Batch) error {
 		for m := range b.All() {
 			body := string(m.Bytes())
@@ -72,7 +72,6 @@ func TestABlockThatFailsLeavesItsMessageAsItWas(t *testing.T) {
 		}
 		return nil
 	})
-	drops := Step("filter", func(_ context.Context, m *engine.Message) error { m.Drop(); return nil })
 	grouped := func(on engine.OnError, do ...engine.StepSpec) engine.StepSpec {
 		s := group(engine.GroupConfig{Size: 2, Timeout: time.Second, Do: do})
 		s.OnError = on
@@ -85,31 +84,6 @@ func TestABlockThatFailsLeavesItsMessageAsItWas(t *testing.T) {
 		want  []string // delivered, by text
 		fates map[engine.Fate]int64
 	}{
-		{"continue", []engine.StepSpec{together(goesOn, add("1"), breaks("bad"))}, []string{"ok", "bad"},
-			[]string{"bad!", "ok1!"}, nil},
-		{"drop", []engine.StepSpec{together(engine.OnError{Then: "drop"}, add("1"), breaks("bad"))},
-			[]string{"ok", "bad"}, []string{"ok1!"}, map[engine.Fate]int64{engine.Delivered: 1, engine.Dropped: 1}},
-		{"steps that repair it see the error", []engine.StepSpec{together(repairs, add("1"), breaks("bad"))},
-			[]string{"ok", "bad"}, []string{"bad?breaks!", "ok1!"}, nil},
-		{"what is filtered inside stays so", []engine.StepSpec{together(goesOn, drops)}, []string{"bad"}, nil,
-			map[engine.Fate]int64{engine.Filtered: 1}},
-		{"what fails behind it has left it", []engine.StepSpec{together(goesOn, add("1")), breaks("bad")},
-			[]string{"bad"}, nil, map[engine.Fate]int64{engine.Returned: 1}},
-		{"the inner of two", []engine.StepSpec{together(engine.OnError{Then: "drop"}, add("1"),
-			together(goesOn, add("2"), breaks("bad")), add("3"))}, []string{"bad"}, []string{"bad13!"}, nil},
-		{"the outer of two", []engine.StepSpec{together(goesOn, add("1"),
-			together(engine.OnError{}, add("2"), breaks("bad")), add("3"))}, []string{"bad"}, []string{"bad!"}, nil},
-		{"the outer one, when the inner one's repair fails",
-			[]engine.StepSpec{together(goesOn, add("1"), together(engine.OnError{Steps: engine.Steps{breaks("1")}},
-				breaks("bad")), add("3"))}, []string{"bad"}, []string{"bad!"}, nil},
-		{"a part alone, as it was split off", []engine.StepSpec{together(goesOn, split, add("1"), breaks("bad"))},
-			[]string{"a,bad,c"}, []string{"a1!", "bad!", "c1!"}, nil},
-		{"what was split off before it", []engine.StepSpec{split, together(goesOn, add("1"), breaks("bad"))},
-			[]string{"a,bad,c"}, []string{"a1!", "bad!", "c1!"}, nil},
-		{"the rest of a split that breaks off can't go on", []engine.StepSpec{together(goesOn, split, add("1"))},
-			[]string{"a,broken"}, []string{"a1!"}, map[engine.Fate]int64{engine.Returned: 1}},
-		{"a split that breaks off at once goes on whole", []engine.StepSpec{together(goesOn, split, add("1"))},
-			[]string{"broken"}, []string{"broken!"}, nil},
 		{"what was parked inside", []engine.StepSpec{together(goesOn, add("1"), later, add("2"))},
 			[]string{"ok", "bad"}, []string{"bad!", "ok1p2!"}, nil},
 		{"a group", []engine.StepSpec{grouped(goesOn, add("1"), breaks("bad"))}, []string{"ok", "bad"},
@@ -158,21 +132,6 @@ func TestABlockThatFailsLeavesItsMessageAsItWas(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestTheMetadataGoesBackToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src, dst := &Source{Payloads: []string{"bad"}}, &Sink{}
-		var left bool
-		look := Step("look", func(_ context.Context, m *engine.Message) error {
-			_, left = m.Meta.Get("added")
-			return nil
-		})
-		Run(t, pipe(src, dst, together(goesOn, add("1"), breaks("bad")), look), nil)
-		if left {
-			t.Error("what a step of the block has set is still there")
-		}
-	})
 }
 
 func TestABlockIsTriedAgainFromItsBeginning(t *testing.T) {

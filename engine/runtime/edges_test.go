@@ -57,41 +57,6 @@ func TestAcksHaveTriesOfTheirOwn(t *testing.T) {
 	})
 }
 
-func TestAPartsErrorKeepsItsClassAndIsAskedOnError(t *testing.T) {
-	tests := []struct {
-		name  string
-		parts func(yield func([]byte, error) bool)
-		class engine.Class
-	}{
-		{"panic", func(yield func([]byte, error) bool) { panic("oh") }, engine.Panicked},
-		{"class", func(yield func([]byte, error) bool) { yield(nil, engine.Errorf(engine.Rejected, "no")) },
-			engine.Rejected},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				step := proc("cut", func(_ context.Context, b *engine.Batch) error {
-					for m := range b.All() {
-						b.Split(m, tt.parts)
-					}
-					return nil
-				})
-				src := &Source{Payloads: []string{"a"}, Takes: engine.TakesOne}
-				Run(t, pipe(src, &Sink{}, step), nil)
-				if r := src.Results()["a"]; r.Err == nil || r.Err.Class != tt.class || r.Err.Step != "cut" {
-					t.Errorf("got %+v", r.Err)
-				}
-				src, dst := &Source{Payloads: []string{"a"}, Takes: engine.TakesOne}, &Sink{}
-				step.OnError.Then = "continue"
-				Run(t, pipe(src, dst, step), nil)
-				if !slices.Equal(dst.Bodies(), []string{"a"}) {
-					t.Errorf("on_error: continue of a split delivered %q", dst.Bodies())
-				}
-			})
-		})
-	}
-}
-
 func TestAParkedFailureIsTheStepsFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		step := Step("lookup", func(_ context.Context, m *engine.Message) error {

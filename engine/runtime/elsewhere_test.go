@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -180,55 +178,3 @@ func TestWhatTriesItselfIsTriedAgainOnlyWhenAsked(t *testing.T) {
 		})
 	}
 }
-
-func TestPartsAreThoseOfTheRun(t *testing.T) {
-	merge := func(b *engine.Batch) error {
-		all := slices.Collect(b.All())
-		b.Merge([]byte("merged"), slices.Values(all))
-		return nil
-	}
-	split := func(b *engine.Batch) error {
-		for m := range b.All() {
-			b.Split(m, func(yield func([]byte, error) bool) { _ = yield([]byte("a"), nil) && yield([]byte("b"), nil) })
-		}
-		return nil
-	}
-	for _, r := range []struct {
-		name  string
-		steps []engine.Processor
-		want  string
-	}{
-		{"nothing", nil, "[1] [2] [3]"},
-		{"split", []engine.Processor{whole(split)}, "[1] [1] [2] [2] [3] [3]"},
-		{"merged", []engine.Processor{whole(merge)}, "[1 2 3]"},
-		{"merged twice", []engine.Processor{whole(merge), whole(merge)}, "[1 2 3]"},
-		{"split and merged", []engine.Processor{whole(split), whole(merge)}, "[1 1 2 2 3 3]"},
-		{"merged and split", []engine.Processor{whole(merge), whole(split)}, "[1 2 3] [1 2 3]"},
-		{"all of it", []engine.Processor{whole(split), whole(merge), whole(split), whole(merge), whole(split)},
-			"[1 1 2 2 3 3 1 1 2 2 3 3] [1 1 2 2 3 3 1 1 2 2 3 3]"},
-	} {
-		b := Batch("x", "y", "z")
-		ref := uint64(0)
-		for m := range b.All() {
-			ref++
-			m.Ref = ref
-		}
-		if err := runtime.NewRunner(r.steps...).Run(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for m := range b.All() {
-			got = append(got, fmt.Sprint(slices.Collect(m.Parts())))
-			for range m.Parts() {
-				break
-			}
-		}
-		if text := strings.Join(got, " "); text != r.want {
-			t.Errorf("%s: got %s, want %s", r.name, text, r.want)
-		}
-	}
-}
-
-type whole func(*engine.Batch) error
-
-func (f whole) Process(_ context.Context, b *engine.Batch) error { return f(b) }

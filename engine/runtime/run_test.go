@@ -186,53 +186,6 @@ func TestAnOutputFailsMessagesSingly(t *testing.T) {
 	})
 }
 
-func TestOnErrorOfASteps(t *testing.T) {
-	fails := Step("edit and fail", func(_ context.Context, m *engine.Message) error {
-		m.SetBytes([]byte("half done"))
-		m.Meta = m.Meta.With("x", 1)
-		return errors.New("no")
-	})
-	repair := Step("repair", func(_ context.Context, m *engine.Message) error {
-		m.SetBytes([]byte("repaired " + string(m.Bytes()) + " " + m.Err().Step))
-		return nil
-	})
-	after := Step("after", func(_ context.Context, m *engine.Message) error {
-		if m.Err() != nil {
-			return errors.New("the error was not forgotten")
-		}
-		m.SetBytes(append(slices.Clone(m.Bytes()), '!'))
-		return nil
-	})
-	tests := []struct {
-		name string
-		on   engine.OnError
-		want []string
-		fate engine.Fate
-	}{
-		{"continue: the message goes on as it was", engine.OnError{Then: "continue"}, []string{"a!"}, engine.Delivered},
-		{"drop: the message is dropped", engine.OnError{Then: "drop"}, nil, engine.Dropped},
-		{"steps repair it and see the error", engine.OnError{Steps: engine.Steps{repair}},
-			[]string{"repaired a edit and fail!"}, engine.Delivered},
-		{"steps that fail give up", engine.OnError{Steps: engine.Steps{fails}}, nil, engine.Returned},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src, dst := &Source{Payloads: []string{"a"}, Takes: engine.TakesOne}, &Sink{}
-				bad := fails
-				bad.OnError = tt.on
-				rep := Run(t, pipe(src, dst, bad, after), nil)
-				if got := dst.Bodies(); !slices.Equal(got, tt.want) {
-					t.Errorf("delivered %q, want %q", got, tt.want)
-				}
-				if ended(rep, tt.fate) != 1 {
-					t.Errorf("ends %+v, want one %v", rep.Stats.Roots.Ended, tt.fate)
-				}
-			})
-		})
-	}
-}
-
 // splitter splits a payload at commas.
 type splitter struct{}
 

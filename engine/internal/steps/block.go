@@ -6,27 +6,26 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/retry"
 )
 
-// frame is a block of steps that a message is in, one whose failures are dealt with
-// as a whole: a `switch`, named steps or a group with `on_error` or `retry`. A
-// message has frames only there.
+// frame says that a message is inside a block whose failures are handled as a whole: a `switch`, named steps or a group
+// with `on_error` or `retry`.
 type frame struct {
 	Of     *Op // where the block begins
 	Kind   frameKind
-	before *Original    // what entered the block
-	trial  *retry.Trial // of the block, when it is tried again
-	outer  *frame       // around it; nil: none
+	before *Original    // the message as it entered the block
+	trial  *retry.Trial // of the block, if it is tried again
+	outer  *frame       // of the block around it; nil: none
 }
 
 type frameKind uint8
 
 const (
-	isWhole  frameKind = iota
-	isPart             // of a split in the block: it leaves as it was split off, and the block is not tried again
-	isSpent            // the rest of a split that broke off: its parts continue, so it can only end
-	IsMerged           // in the block: who ends it undoes the merge first, see package stage
+	isWhole  frameKind = iota // the message entered the block
+	isPart                    // a part of a split in the block: it leaves as it was split off, and the block is not tried again
+	isSpent                   // the rest of a split that broke off: its parts continue, so it can only end
+	IsMerged                  // a merge made in the block: package stage undoes the merge before it ends
 )
 
-// BlockOf is the innermost block that m is in, or nil.
+// BlockOf is the frame of the innermost block around m, or nil.
 func BlockOf(m *engine.Message) *frame {
 	if msg(m).Rare == nil {
 		return nil
@@ -35,7 +34,7 @@ func BlockOf(m *engine.Message) *frame {
 	return f
 }
 
-// SetBlock puts m into a block; nil takes it out of all.
+// SetBlock sets the frame of m; nil means that m is in no block.
 func SetBlock(m *engine.Message, f *frame) {
 	switch {
 	case f != nil:
@@ -45,13 +44,13 @@ func SetBlock(m *engine.Message, f *frame) {
 	}
 }
 
-// IsBlock makes a frame what a message keeps.
+// IsBlock marks a frame as the value that a message keeps.
 func (*frame) IsBlock(inside.Key) {}
 
-// inBlocks puts m, which steps have made inside of blocks, into them as what it is.
+// inBlocks gives m, which a step has made of another message, frames of a kind for the blocks around it.
 func inBlocks(m *engine.Message, kind frameKind) { SetBlock(m, BlockOf(m).as(kind, m)) }
 
-// EndAt lets the instructions from one on, whose end was not known, continue at the end.
+// EndAt completes the instructions from an index on: those without a next instruction continue behind the last one.
 func (p *Program) EndAt(from int) {
 	for i := from; i < len(p.Ops); i++ {
 		if p.Ops[i].Next < 0 {
@@ -60,7 +59,7 @@ func (p *Program) EndAt(from int) {
 	}
 }
 
-// Enter records m as it enters a block.
+// Enter gives m, which enters a block, a frame.
 func Enter(m *engine.Message, o *Op) {
 	f := &frame{Of: o, before: OriginalOf(m), outer: BlockOf(m)}
 	if tr := retry.TrialOf(m); tr != nil && tr.Cause == o {
@@ -70,17 +69,17 @@ func Enter(m *engine.Message, o *Op) {
 	SetBlock(m, f)
 }
 
-// leave is called when m, with the parts of a merge, has passed through a block.
-func leave(m *engine.Message, o *Op) {
+// leaveBlock removes the frame of m, and of the parts of a merge, at the end of a block.
+func leaveBlock(m *engine.Message, o *Op) {
 	if f := BlockOf(m); f != nil && f.Of == o {
 		SetBlock(m, f.outer)
 	}
 	for i := range msg(m).Of {
-		leave(&msg(m).Of[i], o)
+		leaveBlock(&msg(m).Of[i], o)
 	}
 }
 
-// as are the frames, from f outwards, of what the block has made: m.
+// as returns frames like f and those around it for m, a new message.
 func (f *frame) as(kind frameKind, m *engine.Message) *frame {
 	if f == nil {
 		return nil
@@ -88,8 +87,8 @@ func (f *frame) as(kind frameKind, m *engine.Message) *frame {
 	return &frame{Of: f.Of, Kind: kind, before: OriginalOf(m), outer: f.outer.as(kind, m)}
 }
 
-// rescues says whether an on_error around a step takes what it fails.
-func (f *frame) rescues() bool {
+// hasOnError says whether f or a block around it has an on_error.
+func (f *frame) hasOnError() bool {
 	for ; f != nil; f = f.outer {
 		if f.Of.OnError != fails {
 			return true
@@ -98,8 +97,8 @@ func (f *frame) rescues() bool {
 	return false
 }
 
-// Rescue takes a message that has failed out of its block, as it entered it, and does what
-// that block's on_error says, as far as the block is in the program that runs the message.
+// Rescue takes a message that has failed out of its innermost block, restores it as it entered the block, and does what
+// the retry and on_error of the block say. It does nothing if the block is in another program than in.
 func Rescue(m *engine.Message, in *Program) {
 	f := BlockOf(m)
 	if f == nil || f.Of.In != in || f.Kind == IsMerged {
@@ -120,7 +119,7 @@ func Rescue(m *engine.Message, in *Program) {
 	o.Failed(m, msg(m).Err)
 }
 
-// onlyEnds is o for a message that can't continue.
+// onlyEnds is a copy of o without the ways in which a failed message can continue.
 func (o *Op) onlyEnds() *Op {
 	end := *o
 	end.Retry = nil

@@ -1,9 +1,12 @@
-// Package steps owns programs: the steps of a list made flat ([Program], [Op]), the executor that runs one over
-// batches ([Executor]), blocks whose failures are dealt with as a whole, and the meter of what steps add to
-// messages ([Room]). Lanes and writers run executors; they keep account of what steps split, merge and fail
-// ([Owner]). An executor and all it touches belong to one goroutine; a room has a lock, since a step may use
-// several.
+// Package steps runs the steps of a list over batches. A [Program] is the list as a flat sequence of instructions; an
+// [Executor] runs it. Start there.
 //
-// It promises that a message which a step failed is as the step found it, and that nothing grows beyond the
-// credits: see growth.go.
+// Lanes and writers run executors. As their [Owner] they keep account of messages that steps split, merge or fail. Blocks
+// are steps whose failures are handled as a whole. A [Room] charges credits for what steps add to messages.
+//
+// An executor and the batch that it runs belong to one goroutine. A room has a lock, since a step may use several
+// goroutines.
+//
+// The promises: a message that is retried, or continues by an on_error, is as the failed step found it. Messages do not
+// grow beyond the credits; see growth.go.
 package steps

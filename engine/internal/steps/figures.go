@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/retry"
 )
 
-// stepFigures count what a step does, once per call.
+// stepFigures count the calls of a step and their results. They are safe for concurrent use.
 type stepFigures struct {
 	name, typ string
 	in        atomic.Int64
@@ -21,7 +21,7 @@ type stepFigures struct {
 	outage    outage
 }
 
-// NewStepFigures makes the figures of a step, which log outages of what it needs.
+// NewStepFigures makes the figures of a step. log is told when the step can't reach its server.
 func NewStepFigures(name, typ string, log *slog.Logger) *stepFigures {
 	return &stepFigures{name: name, typ: typ, took: guard.NewHistogram(guard.LatencyBounds), outage: outage{log: log}}
 }
@@ -34,43 +34,43 @@ func (f *stepFigures) Called(n int, took time.Duration) {
 
 func (f *stepFigures) failed() { f.bad.Add(1) }
 
-// Read is the figures at present.
+// Read returns the present figures.
 func (f *stepFigures) Read() engine.StepState {
 	return engine.StepState{Name: f.name, Type: f.typ, In: f.in.Load(), Failed: f.bad.Load(), Retries: f.retries.Load(),
 		Latency: f.took.Read()}
 }
 
-// outage tells of a system that a step needs and can't reach: its messages wait, and no attempt is counted.
+// outage logs that a step can't reach its server. Its messages wait meanwhile, and no attempt is counted.
 type outage struct {
 	log  *slog.Logger
-	down atomic.Bool // since the last call that reached it
+	down atomic.Bool // the last call did not reach the server
 
-	mu    sync.Mutex // guards the fields below
-	told  time.Time  // when the log last said that it is down
-	said  bool       // and since then not that it works
-	named retry.Causes
+	mu     sync.Mutex // guards the fields below
+	logged time.Time  // when the log last said that the step waits
+	open   bool       // the log has not said since then that the server is reached again
+	causes retry.Causes
 }
 
-// seldom is how often the log may say that a step waits. Where messages say what it calls, some of that may be down
-// while the rest works.
-const seldom = time.Minute
+// outageEvery is the least time between two log lines that a step waits. If messages choose the server, some servers may
+// be down while others work, so that a step begins and ends to wait all the time.
+const outageEvery = time.Minute
 
-// waits is told of a message that could not be dealt with.
-func (o *outage) waits(err error) {
+// noteUnreached is called with the error of a message whose call did not reach the server.
+func (o *outage) noteUnreached(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.down.Store(true)
-	news := o.named.News(err)
+	news := o.causes.News(err)
 	switch now := time.Now(); {
-	case !o.said && now.Sub(o.told) >= seldom:
-		o.told, o.said = now, true
-		o.log.Error("step waits: what it needs can't be reached, and no attempt is counted", "err", guard.FirstLine(err))
-	case o.said && news:
-		o.log.Error("step waits, now for another reason", "err", guard.FirstLine(err))
+	case !o.open && now.Sub(o.logged) >= outageEvery:
+		o.logged, o.open = now, true
+		o.log.Error("step waiting: server unreachable (such calls do not count as attempts)", "err", guard.FirstLine(err))
+	case o.open && news:
+		o.log.Error("step waiting: the error has changed", "err", guard.FirstLine(err))
 	}
 }
 
-// Reached is told that the step has got an answer, be it a refusal.
+// Reached is called when the step has got an answer from its server, which may be a refusal.
 func (f *stepFigures) Reached() {
 	o := &f.outage
 	if !o.down.Load() {
@@ -79,8 +79,8 @@ func (f *stepFigures) Reached() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.down.Store(false)
-	if o.said {
-		o.said, o.named = false, nil
-		o.log.Info("step works again")
+	if o.open {
+		o.open, o.causes = false, nil
+		o.log.Info("step reaches its server again")
 	}
 }

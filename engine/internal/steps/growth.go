@@ -11,57 +11,53 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/retry"
 )
 
-// Growth is what steps add to messages. It is charged to the credits like what was read: by
-// each step before it makes much (see Message.Grow), by the engine after each message that
-// a step has made much larger, and the rest of a slab when it moves on.
+// Growth is the bytes that steps add to messages. Credits are charged for them as for bytes that are read: by a step
+// before it adds many (Message.Grow), by the engine after each message that has become much larger, and for the rest of a
+// slab when it moves on.
 //
-// What does not fit waits, and never in a call: the message is put back as it was before
-// the step and waits outside the queues, like one that is retried, until the bytes that it
-// lacked are free. Its lane or writer continues with the others. So a waiting message holds
-// no more than it was read with, no lane and no writer, and the circles that could close
-// are those of a retry:
+// A message for which there are not enough credits waits, but never inside a call: it is restored as it was before the
+// step, and waits outside the queues, like a message that is retried, until the bytes that it lacks are free. Its lane or
+// writer continues with the others. So a waiting message occupies no lane and no writer, and holds no more bytes than it
+// was read with. The messages that wait form a line. It always moves on:
 //
-//   - Bytes that messages beyond the lanes hold come back by themselves, however long
-//     an output takes; those in open batches by `pressure`, for which the line counts as
-//     a reader that waits.
-//   - What can't move before a message in the line does waits behind its order key. It
-//     counts neither as beyond the lanes nor as in them (holds.keep). So does the line.
-//   - When nothing else is left in the lanes or beyond them, nobody can give bytes back,
-//     and the first in the line goes on, on account: the one to which steps have added
-//     most. It counts as beyond the lanes from then on, so no other does before it has ended
-//     or waits again, and then it is still the first, or has given bytes back. As it may not
-//     grow beyond max_in_flight.bytes, no more than twice those bytes are under way, beside
-//     what each reader has read last.
-//   - A step may make messages wait for others in ways that the engine does not see. So the
-//     first in the line also goes on account when nothing was given back for a while and
-//     nothing is on account: see credits.stalls.
+//   - Messages beyond the lanes give their bytes back when their output has written them. Open batches are sent early
+//     under `pressure`, for which the line counts like a reader that waits.
+//   - Messages that wait behind the order key of one in the line count neither as in the lanes nor as beyond them, and
+//     neither does the line itself.
+//   - If no other messages are in the lanes or beyond them, nobody can give bytes back. Then the first in the line, the
+//     one to which steps have added most, continues and overdraws the credits. It counts as beyond the lanes from then on,
+//     so the next one can't overdraw them before it has ended or waits again. Since it can't grow beyond
+//     max_in_flight.bytes, at most twice those bytes are in flight, apart from the last read of each reader.
+//   - A step may make messages wait for each other in ways that the engine does not see. So the first in the line also
+//     continues if no bytes were given back for a while and the credits are not overdrawn: see flow.Credits.Stalls.
 //
-// A message that alone would be larger than max_in_flight.bytes fails, with class too_large.
+// A message that alone would be larger than max_in_flight.bytes fails with class too_large.
 
-// Room is the meter of a lane or writer.
+// Room charges credits for what the steps of a lane or a writer add to messages.
 type Room struct {
 	Credits *flow.Credits
-	Limit   int // bytes that may be under way at once
+	Limit   int // bytes that may be in flight at once: max_in_flight.bytes
 
 	mu    sync.Mutex // guards the fields below, and messages: a step may use several goroutines
-	inner int        // bytes taken for what the current step makes for its inner steps
-	lent  int        // bytes that they use of those for which the step's message has waited
+	inner int        // bytes charged for messages that the current step makes for its inner steps
+	lent  int        // bytes that those use of the room for which the step's message has waited
 }
 
-// Grow takes credits for n bytes that a step is about to add to m.
+// Grow charges n bytes that a step is about to add to m. The error is [inside.NoRoom] if they are not free now, and of
+// class too_large if m can never have them.
 func (x *Room) Grow(m *engine.Message, n int) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	n -= useRoom(retry.TrialOf(m), n) // m holds credits for it already
-	n, err := x.take(msg(m).Charge+x.inner, n)
+	n, err := x.charge(msg(m).Charge+x.inner, n)
 	msg(m).Charge += n
 	return err
 }
 
-// Most is how many bytes m can grow by at all.
+// Most is how many bytes m can grow by at most.
 func (x *Room) Most(m *engine.Message) int { return max(0, x.Limit-msg(m).Charge) }
 
-// Settle makes m hold credits for what it keeps.
+// Settle charges m for the bytes that it has now, or gives credits back.
 func (x *Room) Settle(m *engine.Message, _ int) error {
 	x.leaveInside()
 	now := flow.Bytes(m)
@@ -69,7 +65,7 @@ func (x *Room) Settle(m *engine.Message, _ int) error {
 		retry.TrialOf(m).Room = 0
 	}
 	if msg(m).State == inside.Live && now > msg(m).Charge {
-		n, err := x.take(msg(m).Charge, now-msg(m).Charge)
+		n, err := x.charge(msg(m).Charge, now-msg(m).Charge)
 		msg(m).Charge += n
 		return err
 	}
@@ -78,19 +74,19 @@ func (x *Room) Settle(m *engine.Message, _ int) error {
 	return nil
 }
 
-// Regain gives back what m no longer needs, unless it has just been given room.
+// Regain gives back credits that m no longer needs, unless it has just got room for its next step.
 func (x *Room) Regain(m *engine.Message) {
 	if retry.TrialOf(m) != nil && retry.TrialOf(m).Room > 0 {
-		return // it is to be used now
+		return // its next step is about to use the room
 	}
 	msg(m).Doc.Splice()
-	_ = x.Settle(m, 0) // m holds credits for more than it is
+	_ = x.Settle(m, 0) // does not fail, since m has become smaller
 }
 
-// account is settle, on account, for what a step has made of messages of b together.
-func (x *Room) account(b *engine.Batch) {
+// overdraw charges what a step has made of the messages of b together, even if there are not enough credits.
+func (x *Room) overdraw(b *engine.Batch) {
 	change := 0
-	for m := range b.All() { // what is merged lies elsewhere
+	for m := range b.All() { // merges are not in b yet
 		now := flow.Bytes(m)
 		change += msg(m).Charge - now
 		msg(m).Charge = now
@@ -98,10 +94,10 @@ func (x *Room) account(b *engine.Batch) {
 	x.Credits.Put(0, change, 0)
 }
 
-// Free does nothing: what lanes and writers hold, messages hold.
+// Free does nothing: messages of lanes and writers give their credits back when they end.
 func (x *Room) Free() {}
 
-// Inside is the meter for messages that a step makes of another for steps of its own.
+// Inside is the meter for messages that a step makes of another message for its inner steps.
 func (x *Room) Inside(of *engine.Message) any {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -112,7 +108,7 @@ func (x *Room) Inside(of *engine.Message) any {
 	return i
 }
 
-// leaveInside gives back what inner steps took: the step has made of it what it made.
+// leaveInside gives back the credits for messages of inner steps, when the step around them has ended.
 func (x *Room) leaveInside() {
 	if x.inner > 0 {
 		x.Credits.Put(0, x.inner, 0)
@@ -120,18 +116,18 @@ func (x *Room) leaveInside() {
 	x.inner, x.lent = 0, 0
 }
 
-// inner is the meter for messages that a step makes for steps of its own. What they take
-// is given back when that step has ended. One goroutine uses it.
+// inner is the meter for messages that a step makes for its inner steps. Their credits are given back when that step has
+// ended. One goroutine uses it.
 type inner struct {
 	x     *Room
-	of    *retry.Trial // of the message that they are made of
-	outer int          // bytes of that message, but for those for which it has waited
-	taken int          // since settle
-	held  int          // in all
-	lent  int          // in all, of the bytes for which that message has waited
+	of    *retry.Trial // of the message outside
+	outer int          // bytes of the message outside, without the room for which it has waited
+	taken int          // bytes charged since the last Settle
+	held  int          // bytes charged in all
+	lent  int          // bytes used of the room for which the message outside has waited
 }
 
-// holds is how many bytes the message holds with what its step makes for inner steps; x.mu is held.
+// holds is how many bytes the message outside and the messages of inner steps hold together; x.mu is held.
 func (i *inner) holds() int { return i.outer + i.x.inner + i.x.lent }
 
 func (i *inner) Most(*engine.Message) int {
@@ -159,7 +155,7 @@ func (i *inner) Grow(_ *engine.Message, n int) error {
 	lent := useRoom(i.of, n)
 	i.lent += lent
 	i.x.lent += lent
-	got, err := i.x.take(i.holds(), n-lent)
+	got, err := i.x.charge(i.holds(), n-lent)
 	i.x.inner += got
 	i.held += got
 	var short *inside.NoRoom
@@ -184,7 +180,7 @@ func (i *inner) Regain(*engine.Message) {}
 
 func (i *inner) Inside(*engine.Message) any { return &inner{x: i.x, of: i.of, outer: i.outer} }
 
-// useRoom is how many of n bytes a message has that has waited for room.
+// useRoom uses up to n bytes of the room for which a message has waited, and returns how many it used.
 func useRoom(waited *retry.Trial, n int) (has int) {
 	if waited != nil && waited.Room > 0 {
 		has = min(n, waited.Room)
@@ -193,9 +189,9 @@ func useRoom(waited *retry.Trial, n int) (has int) {
 	return has
 }
 
-// take takes n bytes for a message that already holds some, and returns how many more it
-// then holds.
-func (x *Room) take(holds, n int) (more int, err error) {
+// charge takes n bytes of credit for a message that holds some already, and returns how many it took: none for as few as
+// [inside.Slack].
+func (x *Room) charge(holds, n int) (more int, err error) {
 	switch {
 	case n <= inside.Slack:
 		return 0, nil
@@ -208,21 +204,21 @@ func (x *Room) take(holds, n int) (more int, err error) {
 	return n, nil
 }
 
-// mostWaits is how often a message may wait for room before one step. It asks for twice as much each time, so it needs
-// fewer to get all that there is.
+// mostWaits is how often a message may wait for room before one step. It asks for twice as much each time, so it gets all
+// the room that there is in fewer waits.
 const mostWaits = 64
 
-// waitsForRoom makes m wait before a step until the bytes are free that it lacks there.
-func (x *Executor) waitsForRoom(m *engine.Message, o *Op, lacks int) {
+// waitForRoom makes m wait before a step until the bytes that it lacks are free.
+func (x *Executor) waitForRoom(m *engine.Message, o *Op, lacks int) {
 	held := msg(m).Charge
-	msg(m).Charge = flow.Bytes(m) // it is as the step found it
+	msg(m).Charge = flow.Bytes(m) // it was restored
 	x.Room.Credits.Put(0, held-msg(m).Charge, 0)
 	tr := retry.TrialOf(m)
 	if tr == nil {
 		tr = &retry.Trial{Attempts: retry.Tried(m)}
 		retry.SetTrial(m, tr)
 	}
-	need := max(held-msg(m).Charge+lacks, 2*tr.Lacked) // a caller that learns the size as it goes should not call often
+	need := max(held-msg(m).Charge+lacks, 2*tr.Lacked) // a step that asks piece by piece should not wait often
 	if tr.Waits++; tr.Waits > mostWaits {
 		o.Failed(m, engine.Errorf(engine.TooLarge,
 			"the step needs more and more room for this message (raise `engine.max_in_flight.bytes`)"))
@@ -234,5 +230,5 @@ func (x *Executor) waitsForRoom(m *engine.Message, o *Op, lacks int) {
 	msg(m).State = inside.Waits
 }
 
-// ForRoom says that it is bytes that a message waits for.
+// ForRoom says whether a trial waits for room, not for another attempt.
 func ForRoom(t *retry.Trial) bool { return t != nil && t.Err != nil && inside.Lacks(t.Err) > 0 }

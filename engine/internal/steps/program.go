@@ -18,34 +18,34 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Program is a list of steps made flat: a message's place in it is one integer,
-// which only grows. Conditions, cases, named lists and repairs are jumps.
+// Program is a list of steps as a flat sequence of instructions. The place of a message in it is one index, which only
+// grows. Conditions, cases, named lists and repairs are jumps.
 type Program struct {
 	Ops      []Op
-	Together int // messages that a run should have at least; see Traits
+	Together int // how many messages a run should have at least; see engine.Traits
 	Secrets  *schema.Secrets
 }
 
-// Op is one instruction. After it a message continues at next.
+// Op is one instruction.
 type Op struct {
 	Run     engine.Processor // nil: a jump
 	Name    string
-	When    *expr.Cond // else the message skips to next
-	Cases   []Branch   // of a switch: the first that holds says where to go
-	Next    int32
+	When    *expr.Cond // a message for which this is false continues at Next; nil: always true
+	Cases   []Branch   // of a switch: a message goes to the first that holds, else to Next
+	Next    int32      // the instruction after this one
 	Timeout time.Duration
 	OnError onError
-	Repair  int32       // with repairs: where the repairing steps begin
-	Forget  bool        // the end of a repair: the error is dealt with
-	Enters  bool        // a block begins whose failures are dealt with as a whole; see frame
-	Leaves  bool        // such a block ends, the one that begins at block
-	Block   int32       // see leaves
+	Repair  int32       // if OnError is Repairs: where the repairing steps begin
+	Forget  bool        // ends a repair: the error is removed from the message
+	Enters  bool        // begins a block whose failures are handled as a whole; see frame
+	Leaves  bool        // ends the block that begins at Block
+	Block   int32       // see Leaves
 	At      int32       // its own index
-	In      *Program    // that it is an instruction of
-	Retry   *retry.Plan // nil: nothing is tried again here
+	In      *Program    // the program that it is in
+	Retry   *retry.Plan // nil: failed messages are not tried again
 	Figures *stepFigures
-	Group   int8 // that takes the messages: its index, from 1; 0: none
-	Scoped  bool // what steps inside it have staked is taken back when it fails
+	Group   int8 // the group that takes the messages: its index, from 1; 0: none
+	Scoped  bool // stakes of steps inside it are taken back when it fails
 }
 
 // Branch is a case of a switch.
@@ -69,31 +69,30 @@ type Executor struct {
 	Own   Owner
 	Stage inside.Stage // of messages that continue in this program
 	sel   []int32
-	// before holds messages as a step found them, in the order of sel, where a
-	// failure may have to restore them.
+	// before has the messages of sel as the step found them, if a failure may have to restore them.
 	before []inside.Mark[engine.Meta]
 	Clock  guard.Clock[Op] // of the current call
-	Room   *Room           // for what steps add; nil: those of another step know
+	Room   *Room           // charges what steps add; nil: the executor of the step outside does
 
-	Wrap    []engine.Middleware // around every run
-	wrapped engine.Processor    // this program in them
+	Wrap    []engine.Middleware // around every run; the first is the outermost
+	wrapped engine.Processor    // the program within Wrap
 	out     *engine.Batch       // the results of the current run
 }
 
-// Owner is who keeps account of the messages that an executor runs.
+// Owner keeps account of the messages that an executor runs. The executor calls it from its own goroutine.
 type Owner interface {
-	// Split replaces what the step at pc has split in b and returns the batch to continue
-	// with after it.
+	// Split replaces messages of b that the step at pc has split by their parts, and returns the batch with which the
+	// executor continues.
 	Split(ctx context.Context, x *Executor, b *engine.Batch, pc int32) *engine.Batch
-	// Merge is told of a merge; its parts are in m.of.
+	// Merge is called with each merge that a step has made; its parts are in Of.
 	Merge(m *engine.Message)
-	// Hold is told that messages of b have failed or wait.
+	// Hold is called after a step when messages of b have failed, wait or are parked.
 	Hold(b *engine.Batch, at inside.Stage)
-	// Gather takes the messages sel of b, which have come to a group.
+	// Gather takes the messages sel of b, which have reached the group of o.
 	Gather(b *engine.Batch, sel []int32, o *Op)
 }
 
-// Run is exec from the beginning, within the pipeline's middleware.
+// Run runs the program over b within the middleware, and returns the result as Exec does.
 func (x *Executor) Run(ctx context.Context, b *engine.Batch) *engine.Batch {
 	if len(x.Wrap) == 0 || len(x.Prog.Ops) == 0 {
 		return x.Exec(ctx, b, 0)
@@ -113,7 +112,7 @@ func (x *Executor) Run(ctx context.Context, b *engine.Batch) *engine.Batch {
 	return x.out
 }
 
-// core is what middleware wraps.
+// core is the processor that middleware wraps.
 type core struct{ x *Executor }
 
 // Process runs the program.
@@ -122,8 +121,8 @@ func (c core) Process(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// Exec runs b from an instruction to the end and returns the result: b, or another batch if
-// steps have split messages.
+// Exec runs the program over b from an instruction on and returns the result: b, or another batch if steps have split
+// messages.
 func (x *Executor) Exec(ctx context.Context, b *engine.Batch, from int32) *engine.Batch {
 	for pc := from; int(pc) < len(x.Prog.Ops); pc++ {
 		o := &x.Prog.Ops[pc]
@@ -161,8 +160,7 @@ func (x *Executor) Exec(ctx context.Context, b *engine.Batch, from int32) *engin
 	return b
 }
 
-// pick selects the messages whose place is pc and for which the condition is true; those
-// that skip the step continue after it.
+// pick selects the live messages at pc for which the condition is true. It moves the others behind the instruction.
 func (x *Executor) pick(b *engine.Batch, pc int32, o *Op) []int32 {
 	sel := x.sel[:0]
 	for i := range slab(b).Msgs {
@@ -188,7 +186,7 @@ func (x *Executor) pick(b *engine.Batch, pc int32, o *Op) []int32 {
 	return sel
 }
 
-// jump sends messages to where their case says, or to the end of a block or a repair.
+// jump carries out an instruction without a step: it enters or leaves a block, ends a repair, or selects a case.
 func (x *Executor) jump(b *engine.Batch, sel []int32, o *Op) {
 	for _, i := range sel {
 		m := &slab(b).Msgs[i]
@@ -198,7 +196,7 @@ func (x *Executor) jump(b *engine.Batch, sel []int32, o *Op) {
 		case o.Enters:
 			Enter(m, o)
 		case o.Leaves:
-			leave(m, &x.Prog.Ops[o.Block])
+			leaveBlock(m, &x.Prog.Ops[o.Block])
 			x.Prog.Ops[o.Block].Figures.Reached()
 		}
 		msg(m).PC = o.Next
@@ -222,7 +220,7 @@ func (x *Executor) jump(b *engine.Batch, sel []int32, o *Op) {
 	}
 }
 
-// call runs the step; an error, and a panic, fail what is still live.
+// call runs the step. Its error or panic fails the messages that are still live.
 func (x *Executor) call(ctx context.Context, b *engine.Batch, o *Op) {
 	if restores := o.Retry != nil || o.OnError == Continues || o.OnError == Repairs; restores {
 		if _, alone := o.Run.(engine.ProcessorFunc); alone {
@@ -258,7 +256,7 @@ func (x *Executor) call(ctx context.Context, b *engine.Batch, o *Op) {
 	if x.Room != nil {
 		x.Room.leaveInside()
 		if _, alone := o.Run.(engine.ProcessorFunc); !alone && slab(b).Arena.Spent()-spent > inside.Slack {
-			x.Room.account(b)
+			x.Room.overdraw(b)
 		}
 	}
 	o.Figures.Called(len(slab(b).Sel), time.Since(began))
@@ -269,8 +267,8 @@ func process(ctx context.Context, p engine.Processor, b *engine.Batch) (err erro
 	return p.Process(ctx, b)
 }
 
-// conclude moves on what the step has dealt with, and says whether any of it has
-// failed or waits.
+// conclude moves the messages of a step on, or handles their failures. It says whether some have failed, wait or are
+// parked.
 func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool) {
 	reached, waits := false, false
 	for n, i := range sel {
@@ -299,7 +297,7 @@ func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool)
 			msg(m).Stage = x.Stage
 			reached, waits = reached || !msg(m).Err.Holds, waits || msg(m).Err.Holds
 			if n := inside.Lacks(msg(m).Err); n > 0 && x.Room != nil {
-				x.waitsForRoom(m, o, n)
+				x.waitForRoom(m, o, n)
 			} else {
 				o.Failed(m, msg(m).Err)
 			}
@@ -315,19 +313,19 @@ func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool)
 	return troubled
 }
 
-// Failed does what is to be done about a message that the step failed, and that
-// is as the step found it: it is tried again, or treated as on_error says.
+// Failed handles a message that the step has failed: it is tried again, or treated as on_error says. If either may be
+// the case, the caller has restored m as the step found it.
 func (o *Op) Failed(m *engine.Message, err error) {
 	m.Fail(err)
 	stepError(msg(m).Err, o)
-	if inside.Lacks(err) > 0 { // the step outside, with all that is inside, is tried again
+	if inside.Lacks(err) > 0 { // of an inner step: the step around it is tried again as a whole
 		return
 	}
 	o.Figures.failed()
-	free := msg(m).Err.Holds && o.OnError == fails && !BlockOf(m).rescues()
+	free := msg(m).Err.Holds && o.OnError == fails && !BlockOf(m).hasOnError()
 	if o.Retry != nil && o.Retry.Again(m, time.Now(), free, false) {
 		if free {
-			o.Figures.outage.waits(msg(m).Err)
+			o.Figures.outage.noteUnreached(msg(m).Err)
 		}
 		msg(m).State, msg(m).PC, retry.TrialOf(m).Cause = inside.Waits, o.At, o
 		return
@@ -345,11 +343,13 @@ func (o *Op) Failed(m *engine.Message, err error) {
 	}
 }
 
-// Pull moves the messages of b to batches of the owner's, parts in the place of
-// what the step o has split, and returns the last of them. room gives the batch
-// for the next part (it may run and carry the present one; nil: the run is over,
-// and what is left is handed back), part is told of each part, and done when all
-// parts of m are made.
+// Pull moves the messages of b to batches of the owner, with parts in the place of messages that the step o has split. It
+// returns the last batch.
+//
+//   - room returns the batch for the next message: cur, or another one after it has passed cur on. nil means that the run
+//     is over and the rest of b has been handed back.
+//   - part is called with each new part.
+//   - done is called when all parts of m have been made.
 func Pull(b *engine.Batch, cur *engine.Batch, o *Op, room func(cur *engine.Batch, part bool) *engine.Batch,
 	part func(of, p *engine.Message), done func(m *engine.Message, parts int)) *engine.Batch {
 	splits := slab(b).SortedSplits()
@@ -364,7 +364,7 @@ func Pull(b *engine.Batch, cur *engine.Batch, o *Op, room func(cur *engine.Batch
 		}
 		n, s := 0, splits[0]
 		splits = splits[1:]
-		err := each(s.Parts, func(body []byte) bool {
+		err := eachPart(s.Parts, func(body []byte) bool {
 			next := room(cur, true)
 			if next == nil {
 				return false
@@ -382,9 +382,9 @@ func Pull(b *engine.Batch, cur *engine.Batch, o *Op, room func(cur *engine.Batch
 		})
 		switch {
 		case errors.Is(err, errRunOver):
-			return flow.NewSlab(0) // cur has been carried
+			return flow.NewSlab(0) // room has passed cur on
 		case err != nil:
-			o.unsplit(m, n, err)
+			o.failSplit(m, n, err)
 		case n == 0:
 			msg(m).State = inside.Dropped
 		default:
@@ -398,9 +398,9 @@ func Pull(b *engine.Batch, cur *engine.Batch, o *Op, room func(cur *engine.Batch
 	return cur
 }
 
-// unsplit fails what is left of m after n parts. What the parts already carry can't
-// continue again as a whole.
-func (o *Op) unsplit(m *engine.Message, n int, err error) {
+// failSplit fails the rest of m, whose split broke off after n parts. If there are parts, which continue, m itself can't
+// continue as well.
+func (o *Op) failSplit(m *engine.Message, n int, err error) {
 	step := o
 	if n > 0 {
 		step = o.onlyEnds()
@@ -411,7 +411,8 @@ func (o *Op) unsplit(m *engine.Message, n int, err error) {
 
 var errRunOver = errors.New("the run is over")
 
-func each(parts iter.Seq2[[]byte, error], f func(body []byte) bool) (err error) {
+// eachPart calls f for each part until it returns false. A panic is an error.
+func eachPart(parts iter.Seq2[[]byte, error], f func(body []byte) bool) (err error) {
 	defer engine.Recovered(&err)
 	for body, err := range parts {
 		if err != nil {
@@ -426,24 +427,24 @@ func each(parts iter.Seq2[[]byte, error], f func(body []byte) bool) (err error) 
 
 func markOf(m *engine.Message) inside.Mark[engine.Meta] { return inside.MarkOf(&msg(m).Doc, m.Meta) }
 
-// Original is a message as something found it.
+// Original is a copy of a message's payload, metadata and vars.
 type Original struct {
 	body []byte
 	meta engine.Meta
 	vars engine.Vars
 }
 
-// OriginalOf is a message as it is.
+// OriginalOf copies a message as it is now.
 func OriginalOf(m *engine.Message) *Original { return &Original{m.Bytes(), m.Meta, m.Vars()} }
 
-// Restore makes m what it was.
+// Restore sets m back to the copy.
 func (o *Original) Restore(m *engine.Message) {
 	m.SetBytes(o.body)
 	m.Meta = o.meta
 	m.SetVars(o.vars)
 }
 
-// stepError adds to an error what the engine knows of it.
+// stepError adds the name of the step, and what else the engine knows, to an error.
 func stepError(e *engine.Error, o *Op) {
 	if e.Step == "" {
 		e.Step = o.Name
@@ -454,7 +455,7 @@ func stepError(e *engine.Error, o *Op) {
 	Complete(e, engine.Permanent)
 }
 
-// Complete fills in what an error does not say: its class, attempt and time.
+// Complete fills in the class, attempt and time of an error if they are not set.
 func Complete(e *engine.Error, fallback engine.Class) {
 	if e.Class == "" {
 		e.Class = fallback
@@ -467,7 +468,7 @@ func Complete(e *engine.Error, fallback engine.Class) {
 	}
 }
 
-// FailAt fails m at a place that is not a step of a program.
+// FailAt fails m at a place that is not a step of a program, such as "order_by".
 func FailAt(m *engine.Message, step string, err error) {
 	m.Fail(err)
 	stepError(msg(m).Err, &Op{Name: step})

@@ -7,7 +7,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// inPlace owns messages outside of any ledger: parts stay together.
+// inPlace owns messages that are in no ledger. The parts of a split stay in one batch.
 type inPlace struct{}
 
 func (inPlace) Merge(*engine.Message) {}
@@ -21,10 +21,10 @@ func (inPlace) Split(_ context.Context, x *Executor, b *engine.Batch, pc int32) 
 	return Pull(b, slab(b).Like(), &x.Prog.Ops[pc], same, func(_, _ *engine.Message) {}, func(*engine.Message, int) {})
 }
 
-// Runner runs steps outside of stages: those inside of another step.
+// Runner runs steps inside another step.
 type Runner struct{ Prog *Program }
 
-// Run carries out what [engine.Runner] says.
+// Run implements [engine.Runner].
 func (r *Runner) Run(ctx context.Context, b *engine.Batch) error {
 	if slab(b).Sel != nil {
 		panic("engine: Runner.Run needs its own batch, made with NewBatch")
@@ -40,7 +40,7 @@ func (r *Runner) Run(ctx context.Context, b *engine.Batch) error {
 	return ctx.Err()
 }
 
-// refuseParked fails what a step has parked where nothing could resume it.
+// refuseParked fails messages that a step has parked where nothing could resume them.
 func refuseParked(b *engine.Batch, where string) {
 	for i := range slab(b).Msgs {
 		if m := &slab(b).Msgs[i]; msg(m).State == inside.Parked {
