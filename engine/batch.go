@@ -3,27 +3,24 @@ package engine
 import (
 	"iter"
 	"slices"
-	"time"
-
 	"sync"
+	"time"
 
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// Batch is a slab of messages that one goroutine works on, or a batch that a
-// batcher made. What a plugin adds, splits and merges takes effect when its call
-// returns.
+// Batch is a set of messages that one goroutine works on: messages that were read together, or a batch that a batcher has
+// made. Splits, merges and orders take effect when the call of the plugin returns.
 type Batch struct{ in Slab }
 
-// NewBatch makes a batch with room for n messages, for tests and for running
-// inner steps.
+// NewBatch makes a batch with room for n messages, for inner steps and for tests.
 func NewBatch(n int) *Batch {
 	return &Batch{in: Slab{Msgs: make([]Message, 0, n), Room: n, Fits: inside.ReadBytes, Arena: new(doc.Arena)}}
 }
 
-// Add appends a message, for an Input; body must not change afterwards. No more may be
-// added than Room was before the first.
+// Add appends a message, for an Input or inner steps. body must not change afterwards. Add panics if there is no room for
+// one more message; see Room.
 func (b *Batch) Add(body []byte) *Message {
 	if b.in.Room <= 0 {
 		panic("engine: a message was added beyond Batch.Room")
@@ -33,8 +30,8 @@ func (b *Batch) Add(body []byte) *Message {
 	return b.in.Append(body)
 }
 
-// Room is how many more messages Add takes. It is 0 as soon as those that were added have
-// more bytes than one Read should bring: they are charged when it returns.
+// Room is how many more messages Read should add. It is 0 as soon as the added messages have more bytes than one Read
+// should bring, since bytes are only charged when Read returns.
 func (b *Batch) Room() int {
 	if b.in.Fits < 0 {
 		return 0
@@ -42,7 +39,7 @@ func (b *Batch) Room() int {
 	return b.in.Room
 }
 
-// Len is the number of messages that All yields if none has ended.
+// Len is the number of messages that the call is about, including those that have ended.
 func (b *Batch) Len() int {
 	if b.in.Sel != nil {
 		return len(b.in.Sel)
@@ -50,7 +47,7 @@ func (b *Batch) Len() int {
 	return len(b.in.Msgs)
 }
 
-// All yields the messages that the call is about and that are still live.
+// All yields the messages that the call is about, except those that have ended, failed or been parked in the meantime.
 func (b *Batch) All() iter.Seq[*Message] {
 	return func(yield func(*Message) bool) {
 		if b.in.Sel == nil {
@@ -69,7 +66,7 @@ func (b *Batch) All() iter.Seq[*Message] {
 	}
 }
 
-// Ended yields the messages that were dropped or have failed, after [Steps.Run].
+// Ended yields the messages that were dropped or have failed, after [Runner.Run].
 func (b *Batch) Ended() iter.Seq[*Message] {
 	return func(yield func(*Message) bool) {
 		for i := range b.in.Msgs {
@@ -80,9 +77,9 @@ func (b *Batch) Ended() iter.Seq[*Message] {
 	}
 }
 
-// Split replaces m by its parts, which are pulled when there is room for them
-// and inherit metadata and order key. No part at all filters m; an error after
-// some parts fails what is left of m.
+// Split replaces m by its parts, which inherit its metadata and order key. The parts are pulled after the call has
+// returned, when there is room for them. If there are none, m is filtered. An error fails the rest of m; the parts before
+// it continue.
 func (b *Batch) Split(m *Message, parts iter.Seq2[[]byte, error]) {
 	if m.in.State != inside.Live {
 		return
@@ -91,9 +88,8 @@ func (b *Batch) Split(m *Message, parts iter.Seq2[[]byte, error]) {
 	m.in.State = inside.Consumed
 }
 
-// Merge replaces the messages of by one with the given body. It ends as they
-// end: if it fails for good, each of them fails, as it was before the merge. A
-// merge of nothing makes nothing.
+// Merge replaces the messages of by one message with the given body. They end as the merge ends: if it fails for good,
+// each of them fails, as it was before the merge. A merge of no messages makes none.
 func (b *Batch) Merge(body []byte, of iter.Seq[*Message]) *Message {
 	all := slices.Collect(of) // of may panic: then nothing has happened
 	var parts []Message
@@ -117,9 +113,8 @@ func (b *Batch) Merge(body []byte, of iter.Seq[*Message]) *Message {
 	return m
 }
 
-// Order puts messages that All yields into the order of in: they share out the
-// places that they have now, all others stay where they are. It takes effect when
-// the call returns; the last Order of a call counts.
+// Order sorts messages that All yields into the order of in. They exchange the places that they have now; all others stay
+// where they are. Only the last Order of a call counts.
 func (b *Batch) Order(in iter.Seq[*Message]) {
 	own := make(map[*Message]bool, b.Len())
 	for m := range b.All() {
@@ -137,8 +132,8 @@ func (b *Batch) Order(in iter.Seq[*Message]) {
 	}
 }
 
-// Take moves messages of another batch, from a place on, to the end of b, as many as there
-// is room for, and returns how many. It is for an Input that reads others.
+// Take moves messages of another batch, from index at on, to the end of b, as far as there is room. It returns how many it
+// has moved. It is for an Input that reads other inputs.
 func (b *Batch) Take(from *Batch, at int) int {
 	n := min(b.in.Room, len(from.in.Msgs)-at)
 	for i := range n {
@@ -152,8 +147,8 @@ func (b *Batch) Take(from *Batch, at int) int {
 	return n
 }
 
-// Reset makes b what [NewBatch] gives, for an Input that reads others: nothing may
-// hold one of its messages any more. It uses the same memory where that suffices.
+// Reset returns an empty batch as [NewBatch] does, reusing the memory of b if it is large enough. b may be nil. It is for
+// an Input that reads other inputs; nothing may hold a message of b any more.
 func (b *Batch) Reset(n int) *Batch {
 	if b == nil || cap(b.in.Msgs) < n {
 		return NewBatch(n)
@@ -163,7 +158,7 @@ func (b *Batch) Reset(n int) *Batch {
 	return b
 }
 
-// Open makes an empty batch that grows, for a Batcher to move messages into.
+// Open makes an empty batch without a limit, into which a Batcher moves messages.
 func (b *Batch) Open() *Batch {
 	var o *Batch
 	if b.in.Open != nil {
@@ -175,9 +170,8 @@ func (b *Batch) Open() *Batch {
 	return o
 }
 
-// Move takes m out of its batch and appends it to b. A message with a batch key may wait
-// with few of its neighbours, so its bytes are copied out of the block in which they were
-// read.
+// Move takes m out of its batch and appends it to b. The bytes of a message with a batch key are copied, since it may wait
+// for long, and would keep the whole block in memory with which it was read.
 func (b *Batch) Move(m *Message) {
 	b.in.Take(m)
 	if in := &b.in.Msgs[len(b.in.Msgs)-1]; in.in.BatchKey != "" && len(in.in.Orig)+in.Size() < inside.BlockSize/2 {
@@ -185,8 +179,8 @@ func (b *Batch) Move(m *Message) {
 	}
 }
 
-// Copy appends a copy of m to b: one more piece of its root. m stays where it is,
-// to be copied or moved on. It is for a Batcher, within Add.
+// Copy appends a copy of m to b, one more piece of its root. m stays where it is, to be copied again or moved. It is for a
+// Batcher, within Add.
 func (b *Batch) Copy(m *Message) {
 	metered(b.in.Arena, m)
 	c := *m
@@ -198,22 +192,22 @@ func (b *Batch) Copy(m *Message) {
 	b.Move(&c)
 }
 
-// Window is the window of a batch, as window() returns it.
+// Window is the time window of a batch, which the function window() returns.
 type Window struct {
 	Start, End time.Time
-	Part       int // from 1; more than 1 when parts of it left before
+	Part       int // from 1; a window that leaves in several batches has several parts
 }
 
 // SetWindow sets the window of b.
 func (b *Batch) SetWindow(w Window) { b.in.Window = &w }
 
-// Window is what SetWindow said, or nil.
+// Window returns the window of b, or nil.
 func (b *Batch) Window() *Window { return b.in.Window }
 
-// Trigger is why a batch left its batcher, or "".
+// Trigger says why a batch left its batcher; "": it has not, or there is none.
 func (b *Batch) Trigger() Trigger { return b.in.Trigger }
 
-// index finds m, from the last split on: plugins go through a batch in order.
+// index finds m. It begins behind the last split, since plugins go through a batch in order.
 func (b *Batch) index(m *Message) int {
 	from := 0
 	if n := len(b.in.Splits); n > 0 {
@@ -227,13 +221,13 @@ func (b *Batch) index(m *Message) int {
 	panic("engine: the message belongs to another batch")
 }
 
-// Parking is where a message waits that has left the running call to go on later.
+// Parking is what the engine knows of a parked message.
 type Parking struct {
-	Edit   func(*Message) error // that resume was given
-	Delay  time.Duration        // resumed by the engine after this; 0: by the code that parked it
-	Behind bool                 // it waits for others to end, and gives no credits back before
-	Step   any                  // that parked it; nil: a write
-	Before *inside.Found[Meta]  // what the step's on_error may restore
+	Edit   func(*Message) error // the argument of resume
+	Delay  time.Duration        // after which the engine resumes it; 0: the code that parked it does
+	Behind bool                 // it waits until others have ended, and gives no credits back before
+	Step   any                  // the step that parked it; nil: a write
+	Before *inside.Found[Meta]  // the message as the step found it, for its on_error
 
 	mu      sync.Mutex // guards the fields below, and Edit
 	resumed bool
@@ -253,7 +247,7 @@ func (p *Parking) resume(edit func(*Message) error) {
 	}
 }
 
-// Arm says how the message goes on, now that it has left the call; true: it has been resumed already.
+// Arm sets what resumes the message now that it has left the call. It returns true if resume was called before.
 func (p *Parking) Arm(goOn func()) (resumed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -261,5 +255,5 @@ func (p *Parking) Arm(goOn func()) (resumed bool) {
 	return p.resumed
 }
 
-// Resume resumes the message, unless that has been done.
+// Resume resumes the message unless it was resumed before.
 func (p *Parking) Resume() { p.resume(nil) }

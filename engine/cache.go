@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// Cache keeps values by key, for steps. All methods may be called at once from
-// any goroutine. A plain error is transient.
+// Cache keeps values by key, for steps. It is safe for concurrent use. A plain error is transient.
 //
-// A Cache belongs to the process: all pipelines that name it share it. It may be
-// an [Opener] and a [Closer]. It is a [SharedCache] if other processes use its values, too.
+// A Cache belongs to the process: all pipelines that name it share it. It may be an [Opener] and a [Closer]. It is a
+// [SharedCache] if other processes use its values, too.
 type Cache interface {
-	// Get is the value of a key; ok is false when there is none, or it is too old.
+	// Get returns the value of a key. ok is false if there is none, or it has expired.
 	Get(ctx context.Context, key string) (value []byte, ok bool, err error)
-	// Set keeps a value for ttl, or, with 0, for as long as the cache's default.
+	// Set keeps a value for ttl; 0 means the cache's default.
 	Set(ctx context.Context, key string, value []byte, ttl time.Duration) error
-	// Delete forgets a key; there may be none.
+	// Delete removes the value of a key, if there is one.
 	Delete(ctx context.Context, key string) error
 }
 
@@ -31,7 +30,7 @@ type SharedCache interface {
 // CacheSwap changes the value of a key if that is what the caller expects.
 type CacheSwap struct {
 	Key string
-	Old []byte        // the expected value; nil: the key has none, or one that is too old
+	Old []byte        // the expected value; nil: the key has none, or it has expired
 	New []byte        // the value to write; nil: the key is deleted
 	TTL time.Duration // how long New is kept; more than zero
 
@@ -40,8 +39,8 @@ type CacheSwap struct {
 	Err   error  // it is not known whether the value has been changed; a plain error is transient
 }
 
-// CacheName is a config field that names a cache of `resources.caches`, directly
-// in a plugin's Config: lint knows by it which caches are used.
+// CacheName is the type of a field of a plugin's Config that names a cache of `resources.caches`. By this type lint knows
+// which caches are used.
 type CacheName string
 
 // Caches are the kinds of cache for `resources.caches`.

@@ -5,28 +5,28 @@ import (
 	"sync/atomic"
 )
 
-// Counters are the named counters of a pipeline, which counter("name") counts. They are as old as the process: reloads
-// keep them. They are safe for concurrent use.
+// Counters are the named counters of a pipeline, which the function counter("name") counts. Reloads keep them; a restart
+// of the process does not. They are safe for concurrent use.
 type Counters struct {
 	mu     sync.RWMutex // guards the field below
 	byName map[string]*atomic.Int64
 }
 
-// maxCounters bounds how many names messages can bring.
+// maxCounters is how many counters a pipeline can have, since messages may choose the names.
 const maxCounters = 10_000
 
 // countersOf is the key of a pipeline's counters in what is shared.
 type countersOf string
 
-// CountersOf are the counters of a pipeline, by its name.
+// CountersOf returns the counters of a pipeline, by its name.
 func CountersOf(s *Shared, pipeline string) *Counters {
 	return Common(s, countersOf(pipeline), func() *Counters { return &Counters{byName: map[string]*atomic.Int64{}} })
 }
 
-// outsideCounters are those of messages that no pipeline has read.
+// outsideCounters are for messages that no pipeline has read.
 var outsideCounters = CountersOf(nil, "")
 
-// Next is the next number of a counter, from 1.
+// Next returns the next number of a counter, from 1. The error says that there are too many counters.
 func (c *Counters) Next(name string) (int, error) {
 	c.mu.RLock()
 	n := c.byName[name]
@@ -48,7 +48,7 @@ func (c *Counters) add(name string) (*atomic.Int64, error) {
 	}
 	if len(c.byName) >= maxCounters {
 		return nil, Errorf(Permanent,
-			"there are %d counters already (count fewer names: one by the value of a field needs as many as there are values)",
+			"there are %d counters already (use fewer names: a name with the value of a field makes one counter per value)",
 			maxCounters)
 	}
 	n := new(atomic.Int64)
@@ -56,7 +56,7 @@ func (c *Counters) add(name string) (*atomic.Int64, error) {
 	return n, nil
 }
 
-// Count is the next number of a counter of the pipeline that has read m.
+// Count returns the next number of a counter of the pipeline that has read m.
 func (m *Message) Count(name string) (int, error) {
 	o := m.in.First().Origin
 	if o.read == nil {

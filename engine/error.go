@@ -8,17 +8,17 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Class says what kind of failure an [Error] is, and with it what is done about it.
+// Class is the kind of failure of an [Error]. It decides what the engine does about it.
 type Class string
 
 // The classes of failure.
 const (
-	Transient  Class = "transient"  // may work when tried again; what outputs mean by a plain error
-	Permanent  Class = "permanent"  // will never work; what steps mean by a plain error
-	Auth       Class = "auth"       // credentials refused: every message would fail
-	Rejected   Class = "rejected"   // the other side refused this message
-	Expression Class = "expression" // an expression met a type or value it can't work on
-	Decode     Class = "decode"     // the payload is not what it should be
+	Transient  Class = "transient"  // may succeed when tried again; the class of an output's plain error
+	Permanent  Class = "permanent"  // will never succeed; the class of a step's plain error
+	Auth       Class = "auth"       // credentials were refused: every message would fail
+	Rejected   Class = "rejected"   // the system refused this message
+	Expression Class = "expression" // an expression can't work on a type or value
+	Decode     Class = "decode"     // the payload does not have the expected format
 	Unrouted   Class = "unrouted"   // no batcher takes the message
 	Timeout    Class = "timeout"    // a step or write passed its deadline
 	Late       Class = "late"       // after its window
@@ -26,48 +26,45 @@ const (
 	Panicked   Class = "panic"      // the plugin panicked
 )
 
-// Fault is what is wrong with a message itself, in words for its sender: without names,
-// places and values of the pipeline. An input that answers shows its client no more of an
-// error than the Fault that it wraps.
+// Fault says what is wrong with a message itself, for its sender: without names, places and values of the pipeline. An
+// input that answers its clients shows them only the Fault that an error wraps.
 type Fault string
 
 func (f Fault) Error() string { return string(f) }
 
-// Error is why a message failed: the class that a plugin gave, and where and
-// when, which the engine adds.
+// Error says why a message failed. The plugin gives the class; the engine adds where and when.
 type Error struct {
 	Class       Class
 	Step        string // the step that failed, by name or type
 	Output      string // the output that failed
 	Attempt     int    // of the write or step, from 1
 	FirstFailed time.Time
-	Delay       time.Duration // the server's hint when to retry; 0: none
-	// Mistake says that the configuration does not fit what the system has, such as a queue that does not exist. It ends
-	// the start of a pipeline, and is an outage later.
+	Delay       time.Duration // the least wait before the next attempt, if the server asks for one; 0: it does not
+	// Mistake says that the configuration names something that the system does not have, such as a missing queue. At the
+	// start of a pipeline it is an error; later it is an outage.
 	Mistake bool
-	// Holds says that nothing was written, and nothing can be now: the output is held and probed, and no attempt is
-	// counted. For steps see retryPlan.again.
+	// Holds says that nothing was written, and nothing can be written now. The output is held and probed, and the call
+	// does not count as an attempt. A step's call that reached no server does not count either.
 	Holds bool
 	Err   error
 
-	unfinished bool            // of a message that a drain handed back
-	secrets    *schema.Secrets // that its text does not show
+	unfinished bool            // the message did not fail: a drain handed it back
+	secrets    *schema.Secrets // masked in its text
 }
 
-// ErrGone is wrapped by an Output's error when its sink will never take a message
-// again: a standard output whose reader has left. The pipeline stops then, as
-// with `then: stop`, whatever on_failure says.
+// ErrGone is wrapped by an Output's error if its sink will never take a message again, such as a standard output whose
+// reader has exited. The pipeline then stops as with `then: stop`, whatever on_failure says.
 var ErrGone = errors.New("gone for good")
 
-// ErrEnd says that an input has ended: no Read will bring more. Read returns it as it is: it is compared by identity, so
-// neither an error that wraps it nor one that a library gives, such as io.EOF of a connection that was cut, ends an
-// input. Any other error is a fault, after which the input is opened again.
+// ErrEnd says that an input has ended: no Read will bring more messages. Read returns it unwrapped, since the engine
+// compares it by identity. An error that wraps it does not end the input, and neither does an error of a library, such
+// as the io.EOF of a broken connection: after any other error, the input is opened again.
 var ErrEnd = errors.New("the input has ended")
 
-// ErrBehind is what a sequential output fails a message with that it did not write because
-// an earlier one of its key failed in the same write. It is not an attempt: the message is
-// written after that one. An [Acker] sees it as the reason of a message that goes back to a
-// source that withholds because an earlier one of its key does.
+// ErrBehind is the error with which a sequential output fails a message that it did not write, because an earlier message
+// with the same key failed in the same write. It does not count as an attempt: the message is written after the earlier
+// one. An [Acker] gets it as the reason of a message that is returned behind an earlier message with the same key, to a
+// source that withholds messages ([Traits.Withholds]).
 var ErrBehind = errors.New("after a failed message with the same key")
 
 // Errorf makes an error of a class.
@@ -75,7 +72,7 @@ func Errorf(class Class, format string, args ...any) *Error {
 	return &Error{Class: class, Err: fmt.Errorf(format, args...)}
 }
 
-// WithClass gives err a class; nil stays nil.
+// WithClass wraps err in an [Error] of a class. It returns nil for nil.
 func WithClass(class Class, err error) error {
 	if err == nil {
 		return nil
@@ -83,7 +80,7 @@ func WithClass(class Class, err error) error {
 	return &Error{Class: class, Err: err}
 }
 
-// Error is the cause's text. Of an error that the engine knows of, it shows no secret.
+// Error is the text of the cause. Once the engine has seen the error, secrets are masked in it.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return string(e.Class)
@@ -94,13 +91,13 @@ func (e *Error) Error() string {
 // Unfinished says that the message did not fail: a drain or a stop handed it back.
 func (e *Error) Unfinished() bool { return e.unfinished }
 
-// HoldsOutput says that the output is to be held, and its messages are not to blame.
+// HoldsOutput says that the error holds the output, because its messages are not to blame.
 func (e *Error) HoldsOutput() bool { return e.Class == Auth || e.Holds }
 
-// Mask keeps secrets out of the text of e.
+// Mask masks secrets in the text of e.
 func (e *Error) Mask(s *schema.Secrets) { e.secrets = s }
 
-// HandedBack makes e the reason of a message that did not fail: a drain or a stop hands it back.
+// HandedBack marks e as the reason of a message that did not fail: a drain or a stop hands it back. It returns e.
 func (e *Error) HandedBack() *Error {
 	e.unfinished = true
 	return e
@@ -109,7 +106,7 @@ func (e *Error) HandedBack() *Error {
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Place names the step or output that failed, or is "".
+// Place is "output NAME" or "step NAME" of the failure, or "".
 func (e *Error) Place() string {
 	switch {
 	case e.Output != "":
@@ -120,9 +117,9 @@ func (e *Error) Place() string {
 	return ""
 }
 
-// Passes reports whether the cause of err may go away although nobody changes the configuration: the server can't be
-// reached, is busy or does not answer in time. Its class says so, transient or timeout; a plain error does not. See
-// [Opener] for what that means at the start.
+// Passes reports whether the cause of err may pass without a change of the configuration: the server can't be reached, is
+// busy or does not answer in time. The class of such an error is transient or timeout; a plain error has neither. See
+// [Opener] for what that means at the start of a pipeline.
 func Passes(err error) bool {
 	if err == nil {
 		return false
@@ -131,8 +128,8 @@ func Passes(err error) bool {
 	return (e.Class == Transient || e.Class == Timeout) && !e.Mistake
 }
 
-// FailedSince is when what err reports began: the FirstFailed that an input has set because
-// the call that failed had lasted for long, otherwise now.
+// FailedSince is when the failure that err reports began: the FirstFailed of an error whose call had already tried for a
+// while, otherwise now.
 func FailedSince(err error) time.Time {
 	var e *Error
 	if errors.As(err, &e) && !e.FirstFailed.IsZero() {
@@ -141,8 +138,8 @@ func FailedSince(err error) time.Time {
 	return time.Now()
 }
 
-// ErrorOf finds the *Error in err or makes one: its own classifier (a method Class), a
-// deadline, otherwise fallback.
+// ErrorOf returns a copy of the *Error in err, or makes one. Its class, if err has none, follows from the cause: documents
+// and expressions have classes of their own, and a deadline is a timeout. Otherwise it is fallback.
 func ErrorOf(err error, fallback Class) *Error {
 	var e *Error
 	if errors.As(err, &e) {

@@ -10,10 +10,10 @@ type EventKind string
 // The events of a pipeline.
 const (
 	EventStartup     EventKind = "startup"     // everything is open
-	EventConnected   EventKind = "connected"   // an input or output works again
-	EventLost        EventKind = "lost"        // an input has failed and is started again, or an output's breaker has opened
+	EventConnected   EventKind = "connected"   // an input or output is up again
+	EventLost        EventKind = "lost"        // an input has failed and is opened again, or an output's breaker has opened
 	EventDispatch    EventKind = "dispatch"    // an input has handed over N messages
-	EventUtilization EventKind = "utilization" // N of all lanes have work
+	EventUtilization EventKind = "utilization" // N lanes have work
 	EventBatch       EventKind = "batch"       // a batcher has sent N messages; Reason is the trigger
 	EventRetry       EventKind = "retry"       // N messages wait to be tried again
 	EventDeadLetter  EventKind = "dead_letter" // N messages go to the dead letters
@@ -34,6 +34,6 @@ type Event struct {
 	Err      error
 }
 
-// Hook takes events. It is called from the goroutine in which they happen, at most
-// once per batch, possibly from several at once, and must return quickly.
+// Hook gets the events of pipelines. It is called from the goroutine in which an event happens, at most once per batch,
+// possibly from several goroutines at once, and must not block.
 type Hook func(Event)

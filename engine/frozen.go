@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Frozen is a copy of m on which expressions can be evaluated whenever that is, also when m has ended. It shares no
-// memory with m but its metadata, notes and vars; nothing else can be done with it.
+// Frozen is a copy of m for evaluating expressions at any time, even after m has ended. It can be used for nothing else.
+// Of the memory of m it shares only metadata, notes and vars, which never change.
 func (m *Message) Frozen() *Message {
 	c := &Message{Key: m.Key, Ref: m.Ref, Meta: m.Meta, Attempt: m.Attempt}
 	c.in.Doc.Reset(bytes.Clone(m.Bytes()), nil)
@@ -21,7 +21,7 @@ func (m *Message) Frozen() *Message {
 	return c
 }
 
-// past is a call of Read that may be over.
+// past stands for a Read that may have ended.
 type past struct {
 	input  string
 	at     time.Time

@@ -6,26 +6,25 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// meter bounds the growth of messages of an arena: its Owner.
+// meter charges credits for the growth of messages. An arena has one as its Owner.
 type meter interface {
-	// Grow takes credits for n bytes that a step is about to add to m.
+	// Grow charges n bytes that a step is about to add to m.
 	Grow(m *Message, n int) error
-	// Most is how many bytes m can grow by at all.
+	// Most is how many bytes m can grow by at most.
 	Most(m *Message) int
-	// Settle compares what m keeps with its credits, when a step has worked on it.
+	// Settle charges m for the bytes that it has after a step, which used spent bytes of the arena.
 	Settle(m *Message, spent int) error
-	// Regain gives back what m, to which steps have added much, no longer needs, before it enters another.
+	// Regain gives back credits that m no longer needs, before it enters the next step.
 	Regain(m *Message)
-	// Inside is the meter for messages that a step makes of m for steps of its own.
+	// Inside is the meter for messages that a step makes of m for its inner steps.
 	Inside(of *Message) any
-	// Free gives back what such messages took.
+	// Free gives back the credits of such messages.
 	Free()
 }
 
-// Grow is to be called by a step that is about to make n bytes for m, beyond what it is, before
-// it makes them: what a few bytes can become very many by, such as decompression. The
-// error is to be returned, with m as the step found it: m is tried again when there is room, or
-// fails where there never will be. Several goroutines may call it for messages of one call.
+// Grow asks for room for n bytes. A step whose results may be much longer than its input, such as decompression, calls it
+// before it makes them, and returns its error with m unchanged. The message then waits until there is room and enters the
+// step again, or fails if there can never be enough. Several goroutines may call Grow for messages of one call.
 func (m *Message) Grow(n int) error {
 	if own := ownerOf(m.in.Doc.Arena()); own != nil {
 		return own.Grow(m, n)
@@ -33,7 +32,7 @@ func (m *Message) Grow(n int) error {
 	return nil
 }
 
-// MayGrow is how many bytes m can grow by at all: beyond them Grow fails for good.
+// MayGrow is how many bytes m can grow by at most. Beyond that, Grow fails for good.
 func (m *Message) MayGrow() int {
 	if own := ownerOf(m.in.Doc.Arena()); own != nil {
 		return own.Most(m)
@@ -41,8 +40,7 @@ func (m *Message) MayGrow() int {
 	return math.MaxInt
 }
 
-// Free says that nothing needs any more what inner steps have made of b, a batch of copies
-// or of parts.
+// Free gives back the room of b, a batch for inner steps. The caller has used their results, and uses b no more.
 func (b *Batch) Free() {
 	if own := ownerOf(b.in.Arena); own != nil {
 		own.Free()
@@ -56,10 +54,10 @@ func ownerOf(a *doc.Arena) meter {
 	return a.Owner.(meter)
 }
 
-// metered has a batch for inner steps grow at the cost of the message that is outside.
+// metered charges the growth of messages in an arena, for inner steps, to the message outside.
 func metered(a *doc.Arena, outer *Message) {
 	own := ownerOf(outer.in.Doc.Arena())
-	if a != nil && own != nil && (a.Owner == nil || outer.in.Rare != nil) { // it may have got room since
+	if a != nil && own != nil && (a.Owner == nil || outer.in.Rare != nil) { // outer may have got room since
 		a.Owner = own.Inside(outer)
 	}
 }

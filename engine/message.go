@@ -11,24 +11,23 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// Message is one payload on its way. It is in a slab: the pointer is valid until the call
-// that passed it returns. Bytes and strings read from it never change and may be kept.
+// Message is one payload on its way through a pipeline. A pointer to it is valid until the call that passed it returns,
+// and one goroutine may use it at a time. Bytes and strings that were read from it never change and may be kept.
 type Message struct {
-	Key  []byte // order key; nil is unordered
-	Ref  uint64 // the input's handle: delivery tag, offset, index
+	Key  []byte // order key; nil: the message has no order
+	Ref  uint64 // the input's own handle, such as a delivery tag, an offset or an index
 	Meta Meta
 
-	Attempt int // the source's count of deliveries, from 1; 0 is unknown
+	Attempt int // how often the source has delivered it, from 1; 0: unknown
 
 	in Cell
 }
 
-// Document is the document whose fields expressions name: after a merge that of the
-// merged payload.
+// Document is the document whose fields expressions name. That of a merge is the merged payload.
 func (m *Message) Document() *doc.Doc { return &m.in.Doc }
 
-// Interrupted is why work on the message should end, or nil: the call that it is part
-// of is over. Expressions ask.
+// Interrupted returns an error if the call that works on the message is over, so that the work should end. Expressions
+// ask it.
 func (m *Message) Interrupted() error {
 	if a := m.in.Doc.Arena(); a != nil && a.Call != nil {
 		return a.Call.Err()
@@ -36,33 +35,33 @@ func (m *Message) Interrupted() error {
 	return nil
 }
 
-// Bytes is the payload with all edits. It never changes and may be kept.
+// Bytes returns the payload with all edits. The bytes never change and may be kept.
 func (m *Message) Bytes() []byte { return m.in.Doc.Bytes() }
 
 // Size is the length of the payload in bytes.
 func (m *Message) Size() int { return len(m.in.Doc.Bytes()) }
 
-// SetBytes replaces the payload; body must not change afterwards.
+// SetBytes replaces the payload. body must not change afterwards.
 func (m *Message) SetBytes(body []byte) {
 	a := m.in.Doc.Arena()
 	a.Spend(len(body))
 	m.in.Doc.Reset(body, a)
 }
 
-// Get is the value at a path of the document: nil when there is none. The error has class
-// decode when the payload is not a document.
+// Get returns the value at a path of the document, or nil if there is none. The error has class decode if the payload is
+// not a document.
 func (m *Message) Get(p doc.Path) (any, error) {
 	v, err := m.in.Doc.Get(p)
 	return v, decodeError(err)
 }
 
-// Set puts a value at a path; missing or null parents become objects.
+// Set puts a value at a path. Parents that are missing or null become objects.
 func (m *Message) Set(p doc.Path, v any) error { return decodeError(m.in.Doc.Set(p, v)) }
 
-// Unset removes what is at a path.
+// Unset removes the value at a path.
 func (m *Message) Unset(p doc.Path) error { return decodeError(m.in.Doc.Unset(p)) }
 
-// Value is the whole document, for reading.
+// Value returns the whole document, which the caller must not change.
 func (m *Message) Value() (any, error) {
 	v, err := m.in.Doc.Value()
 	return v, decodeError(err)
@@ -76,32 +75,29 @@ func (m *Message) SetValue(v any) error {
 	return nil
 }
 
-// Doc is the document itself, for what Get and Set do not cover; its errors
-// carry no class.
+// Doc is the document itself, for operations other than Get and Set. Its errors have no class.
 func (m *Message) Doc() *doc.Doc { return &m.in.Doc }
 
-// Drop ends the message as filtered.
+// Drop ends the message with the fate Filtered.
 func (m *Message) Drop() { m.in.State = inside.Dropped }
 
-// Fail ends the message as failed. A plain error is permanent in a step and
-// transient in an output; [Errorf] and [WithClass] say otherwise.
+// Fail ends the message as failed. A plain error is permanent in a step and transient in an output. [Errorf] and
+// [WithClass] make errors of other classes.
 func (m *Message) Fail(err error) {
 	m.in.State = inside.Failed
 	m.in.Err = ErrorOf(err, "")
 }
 
-// Done says, in an output's Write, that this message is safe whatever the write returns.
+// Done says in an output's Write that the message is safe, even if the write returns an error.
 func (m *Message) Done() { m.in.State = inside.Done }
 
-// EndAs ends the message with a fate that was decided elsewhere, for what hands
-// messages to another pipeline.
+// EndAs ends the message with a fate that was decided elsewhere, such as in the pipeline to which an output has handed it.
 func (m *Message) EndAs(f Fate) { m.in.State, m.in.Fate = inside.Ended, f }
 
-// Err is why the message failed, or nil. A dead-letter output sees the reason
-// of each message that it writes.
+// Err returns why the message failed, or nil. In a dead-letter output it is the reason of the dead letter.
 func (m *Message) Err() *Error { return m.in.Err }
 
-// DeadLetter says whether the message is on its way to a dead-letter output.
+// DeadLetter says whether the message is a dead letter.
 func (m *Message) DeadLetter() bool { return m.in.Dead }
 
 // Dropped says whether a step has dropped the message.
@@ -110,15 +106,14 @@ func (m *Message) Dropped() bool { return m.in.State == inside.Dropped }
 // Part is the message's number among the parts of a split, from 1, or 0.
 func (m *Message) Part() int { return int(m.in.Part) }
 
-// BatchKey is a canonical text of the batcher's key: JSON, or "" without a key.
+// BatchKey is the batcher's key of the message as canonical JSON, or "" if it has none.
 func (m *Message) BatchKey() string { return m.in.BatchKey }
 
-// Serial is, in an Output's Write, a number that the message keeps at every attempt, and
-// that no other of this process has within the next four billion, its own copies and
-// parts included. Else it is 0.
+// Serial is a number that identifies the message in an Output's Write; elsewhere it is 0. A message keeps it at every
+// attempt. No other message of this process, not even a copy or part, has it before four billion others.
 func (m *Message) Serial() uint32 { return m.in.Serial }
 
-// Input names the input that the message came from.
+// Input is the name of the input that has read the message, or "".
 func (m *Message) Input() string {
 	if o := m.in.First().Origin; o.read != nil {
 		return o.read.Input()
@@ -160,37 +155,34 @@ func (m *Message) heirs() (all []Message) {
 	return all
 }
 
-// Park takes the message out of the running call: it continues after this step (or ends, in
-// an output) when resume is called, once, from any goroutine. edit, which may be nil, sees
-// the message first: what it does counts as this step's work, and its error fails the
-// message.
+// Park takes the message out of the running call. It continues after this step, or ends if the call is an output's Write,
+// when resume is called, once, from any goroutine. edit, which may be nil, is called with the message first. Its changes
+// count as the work of this step, and its error fails the message.
 func (m *Message) Park() (resume func(edit func(*Message) error)) {
 	p := &Parking{}
 	m.in.State, m.in.Parking = inside.Parked, p
 	return p.resume
 }
 
-// ParkBehind is Park for a message that waits until others of its pipeline have ended. What they need to get there, such
-// as room for their parts, does not wait for this one.
+// ParkBehind is like Park, for a message that waits until others of its pipeline have ended. While it waits, those can
+// get what they need, such as room for their parts.
 func (m *Message) ParkBehind() (resume func(edit func(*Message) error)) {
 	resume = m.Park()
 	m.in.Parking.Behind = true
 	return resume
 }
 
-// Delay takes the message out of the running call: after d it continues after this step. It
-// is Park with the engine's own clock, for limits that reserve.
+// Delay parks the message for d. It then continues after this step.
 func (m *Message) Delay(d time.Duration) {
 	m.Park()
 	m.in.Parking.Delay = d
 }
 
-// Stake asks that s learn how the message's root ended, under the number ref.
+// Stake makes s learn how the message's root ends: s.Settle is called with ref.
 func (m *Message) Stake(s Settler, ref uint64) { m.stake(s, ref, DeadLettered) }
 
-// StakeOnDelivery is Stake that counts a dead-lettered root among those rolled back: it
-// has failed, and may come again. s is told when it fails, not when its dead letter is
-// written, unless it has other pieces.
+// StakeOnDelivery is like Stake, but a dead-lettered root counts as rolled back: it has failed, and may come again. s is
+// told when the message fails, before its dead letter is written, unless the root has other pieces.
 func (m *Message) StakeOnDelivery(s Settler, ref uint64) {
 	m.stake(s, ref, Delivered)
 	if scope := m.scope(); scope != nil {
@@ -209,8 +201,8 @@ func (m *Message) stake(s Settler, ref uint64, worst Fate) {
 	}
 }
 
-// Taken says that the source has taken m away, all of it, since the call began: see [Holding]. An output asks whose
-// writes depend on what a source still lends.
+// Taken says whether the source has taken m away; see [Holding]. A merge is taken away when all of its parts are. Outputs
+// ask if their writes are only valid while the source lends the message.
 func (m *Message) Taken() bool {
 	for i := range m.in.Of {
 		if !m.in.Of[i].Taken() {
@@ -220,20 +212,19 @@ func (m *Message) Taken() bool {
 	return len(m.in.Of) > 0 || m.in.Origin.read != nil && m.in.Origin.read.Taken(m.in.Origin.i)
 }
 
-// Origin distinguishes the messages of one root from those of others: all parts of a split
-// have the same.
+// Origin identifies a root: the parts and copies of a message have the origin of the message. Origins can be compared.
 type Origin struct {
 	read read // nil: no input has read it
 	i    uint32
 }
 
-// KeyWaits knows which messages of a pipeline wait for others because they have the same order key.
+// KeyWaits knows which messages of a pipeline wait for others with the same order key.
 type KeyWaits interface {
-	// Each calls f with the root of a message that waits and that of one which it waits for, for all of them.
+	// Each calls f for each message that waits and each message that it waits for, with their roots.
 	Each(f func(waits, behind Origin))
 }
 
-// KeyWaits are those of the pipeline that has read the message; nil: it keeps no order.
+// KeyWaits returns the KeyWaits of the pipeline that has read the message; nil: it keeps no order.
 func (o Origin) KeyWaits() KeyWaits {
 	if o.read == nil {
 		return nil
@@ -241,7 +232,7 @@ func (o Origin) KeyWaits() KeyWaits {
 	return o.read.KeyWaits()
 }
 
-// read is a call of an Input's Read, to its messages.
+// read is the call of an Input's Read that brought a message.
 type read interface {
 	Input() string // by name
 	At() time.Time
@@ -252,8 +243,8 @@ type read interface {
 	KeyWaits() KeyWaits                                // see Origin.KeyWaits
 }
 
-// Origins appends the origin of m, or those of a merge's parts, to dst; nothing for a
-// message that no input has read. A stake on m gets the result once for each.
+// Origins appends the origin of m, or those of a merge's parts, to dst. A message that no input has read has none. A
+// stake on m gets one result per origin.
 func (m *Message) Origins(dst []Origin) []Origin {
 	for i := range m.in.Of {
 		dst = m.in.Of[i].Origins(dst)
@@ -264,8 +255,8 @@ func (m *Message) Origins(dst []Origin) []Origin {
 	return dst
 }
 
-// Within makes m, in a batch for inner steps, a part of outer: it has its metadata, notes and vars, and
-// the result of outer's root is reported to its stakes.
+// Within makes m, in a batch for inner steps, a part of outer. It gets the metadata, notes and vars of outer, and its
+// stakes get the result of outer's root.
 func (m *Message) Within(outer *Message) {
 	if r := outer.in.Rare; r != nil && (r.Scope != nil || r.Notes != Notes{}) {
 		m.in.setRare(func(x *rare) { x.Notes, x.Scope = r.Notes, r.Scope })
@@ -275,7 +266,7 @@ func (m *Message) Within(outer *Message) {
 	metered(m.in.Doc.Arena(), outer)
 }
 
-// decodeError gives the errors of documents their class.
+// decodeError gives an error of a document its class.
 func decodeError(err error) error {
 	if err == nil {
 		return nil
@@ -283,7 +274,7 @@ func decodeError(err error) error {
 	return &Error{Class: classOf(err, Permanent), Err: err}
 }
 
-// classOf is the class that an error itself has.
+// classOf is the class that follows from an error itself, or fallback.
 func classOf(err error, fallback Class) Class {
 	var syntax *doc.SyntaxError
 	var value *doc.ValueError

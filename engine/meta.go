@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Meta is a message's metadata: names and values in addition to the payload. It is copied
-// by value and on write, so that many messages share what is equal. Values are nil, bool,
-// int, float64, string, time.Time, []any or map[string]any.
+// Meta is the metadata of a message: names and values beside the payload. It never changes: methods return a changed
+// copy, so that many messages can share their metadata. Values are nil, bool, int, float64, string, time.Time, []any or
+// map[string]any.
 type Meta struct {
 	shared *metaFields
 	index  int // the value of the field that shared.index names
@@ -16,25 +16,24 @@ type Meta struct {
 type metaFields struct {
 	names  []string
 	values []any
-	own    int        // how many of them, the first, are the input's own
-	index  string     // its value differs by message and is in Meta.index
-	source MetaSource // has all of it, of the message that Meta.index numbers; nil: the fields before do
+	own    int        // how many of the first ones are the input's own
+	index  string     // the name whose value is Meta.index
+	source MetaSource // has everything, for message number Meta.index; nil: the fields above have it
 }
 
-// MetaSource has the metadata of several messages, which it makes when somebody asks: for inputs with much metadata of
-// which most pipelines use little. It never changes, is safe for concurrent use, and is a
-// pointer: sources are compared with ==.
+// MetaSource makes the metadata of several messages on demand, for inputs with much metadata of which most pipelines use
+// little. It must be a pointer, since sources are compared with ==. It never changes, and is safe for concurrent use.
 type MetaSource interface {
-	// Get is a value of message i, and whether there is one.
+	// Get returns a value of message i, and whether there is one.
 	Get(i int, name string) (any, bool)
-	// Meta is all of message i.
+	// Meta returns all metadata of message i.
 	Meta(i int) Meta
 }
 
-// MetaFrom is the metadata of a source's first message; [Meta.At] gives that of another.
+// MetaFrom returns the metadata of a source's first message. [Meta.At] returns that of another.
 func MetaFrom(s MetaSource) Meta { return Meta{shared: &metaFields{source: s}} }
 
-// Source is the source that m is from, and the number of its message there; nil: it has none, or has been changed.
+// Source returns the source of m and the number of its message there; nil: m has no source, or has been changed.
 func (m Meta) Source() (s MetaSource, i int) {
 	if m.shared == nil {
 		return nil, 0
@@ -42,7 +41,7 @@ func (m Meta) Source() (s MetaSource, i int) {
 	return m.shared.source, m.index
 }
 
-// made is m with its names and values, which a source may have to make.
+// made is m with names and values, which are made if m has a source.
 func (m Meta) made() Meta {
 	if m.shared != nil && m.shared.source != nil {
 		return m.shared.source.Meta(m.index)
@@ -50,15 +49,14 @@ func (m Meta) made() Meta {
 	return m
 }
 
-// MetaOf is metadata of many values at once, for inputs whose messages have more
-// than a few of their own. The first own of them are the input's own (see
-// [Meta.Own]). Names differ from each other; both slices must not change afterwards.
+// MetaOf returns metadata with many values at once, for inputs whose messages have more than a few of their own. The first
+// own values are the input's own (see [Meta.Own]). Names must differ, and neither slice may change afterwards.
 func MetaOf(names []string, values []any, own int) Meta {
 	return Meta{shared: &metaFields{names: names, values: values, own: own}}
 }
 
-// With is the metadata with one more value, or another. It copies: an input
-// calls it once per file or connection, not per message.
+// With returns the metadata with one value added or replaced. It copies, so an input should call it once per file or
+// connection, not once per message.
 func (m Meta) With(name string, value any) Meta {
 	m = m.made()
 	f := m.copy()
@@ -74,8 +72,8 @@ func (m Meta) With(name string, value any) Meta {
 	return Meta{f, m.index}
 }
 
-// Own marks all that is there as the input's own: facts about where the message
-// came from, which outputs do not pass on as headers (see [Meta.Added]).
+// Own marks all present values as the input's own: facts about where the message came from, which outputs do not pass on
+// as headers (see [Meta.Added]).
 func (m Meta) Own() Meta {
 	m = m.made()
 	f := m.copy()
@@ -83,8 +81,7 @@ func (m Meta) Own() Meta {
 	return Meta{f, m.index}
 }
 
-// WithOwn is [Meta.With] and [Meta.Own] for one name: what is there already, and
-// not the input's own, stays so.
+// WithOwn is like [Meta.With], and marks this value alone as the input's own.
 func (m Meta) WithOwn(name string, value any) Meta {
 	m = m.made()
 	f := m.copy()
@@ -97,8 +94,8 @@ func (m Meta) WithOwn(name string, value any) Meta {
 	return Meta{f, m.index}
 }
 
-// Added yields what is not the input's own: set by steps, or sent by the producer of the
-// message.
+// Added yields the values that are not the input's own: those that steps have set, or that the producer of the message
+// has sent.
 func (m Meta) Added() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		m := m.made()
@@ -113,21 +110,21 @@ func (m Meta) Added() iter.Seq2[string, any] {
 	}
 }
 
-// WithIndex names a number that [Meta.At] sets per message without a copy: a
-// line number, an offset.
+// WithIndex returns the metadata with a name for the number that [Meta.At] sets per message without a copy, such as a line
+// number or an offset.
 func (m Meta) WithIndex(name string) Meta {
 	f := m.without(name).copy()
 	f.index = name
 	return Meta{shared: f}
 }
 
-// At is the metadata with the number of [Meta.WithIndex].
+// At returns the metadata with a value for the name of [Meta.WithIndex].
 func (m Meta) At(index int) Meta { return Meta{m.shared, index} }
 
 // Index is the number of [Meta.At].
 func (m Meta) Index() int { return m.index }
 
-// Without is the metadata without a name.
+// Without returns the metadata without a name.
 func (m Meta) Without(name string) Meta {
 	if _, ok := m.Get(name); !ok {
 		return m
@@ -156,7 +153,7 @@ func (f *metaFields) remove(name string) {
 	}
 }
 
-// Get is a value and whether there is one.
+// Get returns a value, and whether there is one.
 func (m Meta) Get(name string) (any, bool) {
 	f := m.shared
 	if f == nil {
@@ -207,7 +204,7 @@ func (m Meta) All() iter.Seq2[string, any] {
 	}
 }
 
-// Map is a copy of all names and values.
+// Map returns a copy of all names and values.
 func (m Meta) Map() map[string]any {
 	all := make(map[string]any, m.Len())
 	for n, v := range m.All() {

@@ -2,9 +2,9 @@ package engine
 
 import "iter"
 
-// Notes are what steps have left with a message for later ones, by keys of types of their own, so that nobody else
-// can have them. Parts and copies of a message have its notes, and a merge has those of its first part. They never
-// leave the process. Notes never change; the zero value is none.
+// Notes are values that steps leave with a message for later steps. Keys are of types of the step's own package, so that
+// no other package can read them. Parts and copies of a message have its notes, and a merge has those of its first part.
+// Notes never leave the process and never change; the zero value is empty.
 type Notes struct{ last *note }
 
 type note struct {
@@ -12,7 +12,7 @@ type note struct {
 	before     *note
 }
 
-// With is n with one more note.
+// With returns n with one more note.
 func (n Notes) With(key, value any) Notes { return Notes{&note{key, value, n.last}} }
 
 // All yields the values of a key, the newest first.
@@ -26,7 +26,7 @@ func (n Notes) All(key any) iter.Seq[any] {
 	}
 }
 
-// Join is n with the notes of another message that n lacks: both have been made of one message.
+// Join returns n with the notes of another message that n lacks. Both messages have been made of one message.
 func (n Notes) Join(of Notes) Notes {
 	if of.last == nil || n.has(of.last) {
 		return n
@@ -43,7 +43,7 @@ func (n Notes) has(x *note) bool {
 	return false
 }
 
-// Notes are those of m.
+// Notes returns the notes of m.
 func (m *Message) Notes() Notes {
 	if m.in.Rare == nil {
 		return Notes{}

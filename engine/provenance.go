@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Provenance is what expressions know of a message apart from its payload and metadata, for
-// code that runs steps on it in another process.
+// Provenance is everything that expressions can read of a message besides its payload and metadata, for code that runs
+// steps on the message in another process.
 type Provenance struct {
 	Input      string
 	ReceivedAt time.Time
-	Attempt    int    // the source's count of deliveries; 0 is unknown
+	Attempt    int    // how often the source has delivered it; 0: unknown
 	BatchKey   string // see Message.BatchKey
 	BatchIndex int    // its place in Batch
 	Err        *Error // of a dead letter; else nil
@@ -18,7 +18,7 @@ type Provenance struct {
 	Batch      *Likeness
 }
 
-// Likeness is what expressions know of a batch that a batcher made.
+// Likeness is everything that expressions can read of a batch.
 type Likeness struct {
 	Batcher string
 	Trigger Trigger
@@ -26,7 +26,7 @@ type Likeness struct {
 	Window  *Window
 }
 
-// Provenance says where m is from.
+// Provenance returns the provenance of m.
 func (m *Message) Provenance() Provenance {
 	o := Provenance{Input: m.Input(), ReceivedAt: m.ReceivedAt(), Attempt: m.Attempt, BatchKey: m.in.BatchKey, BatchIndex: int(m.in.Index),
 		Err: m.in.Err, Vars: m.Vars()}
@@ -36,7 +36,7 @@ func (m *Message) Provenance() Provenance {
 	return o
 }
 
-// AddFrom is Add for a message from elsewhere, to a batch for inner steps.
+// AddFrom adds a message of another process to a batch for inner steps.
 func (b *Batch) AddFrom(body []byte, o Provenance) *Message {
 	m := b.Add(body)
 	m.Attempt, m.in.BatchKey, m.in.Index, m.in.Err = o.Attempt, o.BatchKey, int32(o.BatchIndex), o.Err
@@ -60,12 +60,11 @@ func (e elsewhere) At() time.Time                     { return e.at }
 func (elsewhere) Counts() *Counters                   { return nil }
 func (elsewhere) KeyWaits() KeyWaits                  { return nil }
 func (elsewhere) Moved(uint32, []byte, []byte)        {}
-func (elsewhere) Stake(uint32, Settler, uint64, Fate) {} // the other process has told nobody of the end
+func (elsewhere) Stake(uint32, Settler, uint64, Fate) {} // the process that has read the message reports its end
 func (elsewhere) Taken(uint32) bool                   { return false }
 
-// Parts yields the Refs of the messages of a batch for inner steps that m was made
-// of, or its own: what the steps have merged has Ref 0, what was merged before them
-// has not.
+// Parts yields the Refs of the messages of which inner steps have made m: those of the messages that the steps have
+// merged, or its own. A merge made by the steps has Ref 0; a merge made before has the Ref that it was given.
 func (m *Message) Parts() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) { m.eachPart(yield) }
 }

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Reads are the files and directories from which a process reads what it does, and its
-// secrets. The nil Reads are none. They are safe for concurrent use.
+// Reads are the files and directories from which a process reads its configuration and its secrets. A nil Reads is empty.
+// Reads are safe for concurrent use.
 type Reads struct{ paths []path }
 
-type path struct{ name, form string } // as it was given, and what it is
+type path struct{ name, form string } // the path as it was given, and its absolute form
 
-// ReadFrom makes Reads of paths; one that ends with a slash is a directory, in which
-// every file counts that ends in .yaml or .yml.
+// ReadFrom makes Reads of paths. A path that ends with a slash is a directory, and stands for its files whose names end in
+// .yaml or .yml.
 func ReadFrom(paths []string) *Reads {
 	r := &Reads{}
 	for _, name := range paths {
@@ -23,8 +23,8 @@ func ReadFrom(paths []string) *Reads {
 	return r
 }
 
-// Meet is the first of these that a path may be: one that is whole, or one that begins
-// like this and that messages have a part in.
+// Meet returns the first of these files that a path may name. If whole is false, path is only the beginning of a path that
+// messages complete.
 func (r *Reads) Meet(path string, whole bool) (name string, ok bool) {
 	if r == nil {
 		return "", false
@@ -44,15 +44,15 @@ func meets(own, read string, whole bool) bool {
 		return true
 	}
 	rest, inside := strings.CutPrefix(own, read)
-	if !inside || !strings.HasSuffix(read, "/") || strings.Contains(rest, "/") { // folders in it are not read
+	if !inside || !strings.HasSuffix(read, "/") || strings.Contains(rest, "/") { // directories inside it are not read
 		return false
 	}
 	ext := filepath.Ext(rest)
 	return !whole || ext == ".yaml" || ext == ".yml"
 }
 
-// forms are what a path is from the root on: as it is written, with its folder behind
-// links, and itself behind them. One that ends with a slash keeps it.
+// forms are the absolute forms of a path: as it is written, with links to its directory resolved, and with all links
+// resolved. A slash at the end is kept.
 func forms(path string) []string {
 	dir, base := filepath.Split(path)
 	dir, err := filepath.Abs(dir)

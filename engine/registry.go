@@ -12,18 +12,16 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Registry holds the plugins of one kind by name. Plugins are registered from
-// init functions and read ever after.
+// Registry has the plugins of one kind by name. Plugins are registered in init functions. It is safe for concurrent use.
 type Registry[T any] struct {
 	kind  string
-	words map[string]string // a peer's word: what to write here
+	words map[string]string // what to write instead of a word of another system
 
 	mu      sync.Mutex
 	plugins map[string]*Spec[T]
 }
 
-// Middlewares are the Go wrappers for `engine.middleware`, which names them: they
-// have no configuration.
+// Middlewares are Go wrappers that `engine.middleware` names. They have no configuration.
 var Middlewares = NewRegistry[Middleware]("middleware", nil)
 
 // The registries, one per kind of plugin.
@@ -41,7 +39,7 @@ var (
 	})
 )
 
-// NewRegistry makes a registry; words are those of peers, with what to write instead.
+// NewRegistry makes a registry for a kind of plugin. words maps words of other systems to what to write instead.
 func NewRegistry[T any](kind string, words map[string]string) *Registry[T] {
 	return &Registry[T]{kind: kind, words: words, plugins: map[string]*Spec[T]{}}
 }
@@ -49,52 +47,52 @@ func NewRegistry[T any](kind string, words map[string]string) *Registry[T] {
 // Spec is a registered plugin: its documentation, its configuration, and how it is built.
 type Spec[T any] struct {
 	Name  string
-	Doc   string       // the first sentence is the summary
+	Doc   string       // Markdown; the first sentence is the summary
 	Type  *schema.Type // of its configuration
 	Build func(config any, env Env) (T, error)
 }
 
-// Env is what a plugin gets in addition to its configuration.
+// Env is what a plugin gets when it is built, in addition to its configuration.
 type Env struct {
-	Log   *slog.Logger // carries pipeline and name
-	Name  string       // of the component in the configuration: "orders"
-	Index int          // of the instance, from 0, where `concurrency` makes several
+	Log   *slog.Logger // its records have the pipeline and the name
+	Name  string       // of the component in the configuration, such as "orders"
+	Index int          // of the instance, from 0, if `concurrency` makes several
 	// Instances is how many instances of an input there are; at least 1 in a pipeline.
 	Instances int
-	// Hands is how many messages the pipeline of an input has in hand at once: those of
-	// its workers, and of the batches that its outputs write and gather meanwhile.
+	// Hands is how many messages the pipeline of an input works on at once: in its workers, and in the batches that its
+	// batchers collect and its outputs write.
 	Hands int
-	// MaxReplay is `engine.max_replay`, for an input whose traits say Ahead: from the oldest
-	// message of a position that is not settled to the newest.
+	// MaxReplay is `engine.max_replay`, for an input with the trait Ahead: how many messages may lie between the oldest
+	// unsettled message of a position and the newest that was read.
 	MaxReplay int
 	// ExactlyOnce is `engine.exactly_once`.
 	ExactlyOnce bool
-	// Ordered says that `engine.order_by` keeps an order.
+	// Ordered says that the pipeline keeps the order of `engine.order_by`.
 	Ordered bool
 	// MaxBytes is `engine.max_in_flight.bytes`, for an input that reads ahead.
 	MaxBytes int
-	// Shared holds what the pipelines of one process have in common.
+	// Shared has what the pipelines of one process share; see [Common].
 	Shared *Shared
-	// Secrets is what must not be shown. The engine masks it in errors and in the log; code
-	// that cuts a remote system's text masks it before.
+	// Secrets are values that must not be shown. The engine masks them in errors and in the log. A plugin that shortens
+	// the text of a remote system must mask it first, since the engine can't find half a secret.
 	Secrets *schema.Secrets
 
-	Pipeline string // its name
+	Pipeline string // the name of the pipeline
 
-	// Reads are places to which messages must not choose to write.
+	// Reads are files of the process to which messages must not choose to write.
 	Reads *Reads
 
-	// Whole says of a step that it gets whole batches, Inside that it runs inside another,
-	// where nothing can park, and Timeout how long a step without its own timeout may take.
+	// For a step: Whole says that it gets whole batches, Inside that it runs inside another step, where it can't park
+	// messages. Timeout is how long a call of a step without its own timeout may take.
 	Whole, Inside bool
 	Timeout       time.Duration
 
 	host host // nil: the plugin belongs to no pipeline
 }
 
-// Register adds a plugin. defaults is its default configuration and, through
-// its field tags, also its decoder, lint rules, schema and docs; build makes an
-// instance without any I/O. It panics when the name is taken or a tag makes no sense.
+// Register adds a plugin to a registry, in an init function. defaults is its default configuration; the field tags of its
+// type also give the decoder, lint rules, JSON Schema and docs. build makes an instance, without any I/O. Register panics
+// if the name is taken or a tag is not valid.
 func Register[T, C any](r *Registry[T], name, doc string, defaults C, build func(C, Env) (T, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +104,7 @@ func Register[T, C any](r *Registry[T], name, doc string, defaults C, build func
 		Doc:  strings.TrimSpace(doc),
 		Type: schema.Of(defaults),
 		Build: func(config any, env Env) (T, error) {
-			if config == nil { // of what is only named
+			if config == nil { // a plugin that is only named
 				config = defaults
 			}
 			return build(config.(C), env)
@@ -114,15 +112,15 @@ func Register[T, C any](r *Registry[T], name, doc string, defaults C, build func
 	}
 }
 
-// Lookup is a plugin by name, or nil.
+// Lookup returns a plugin by name, or nil.
 func (r *Registry[T]) Lookup(name string) *Spec[T] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.plugins[name]
 }
 
-// Only forgets all plugins but those named, for a process that may use no others.
-// why is what to do about it. An unknown name is an error.
+// Only removes all plugins except those that are named, for a process that may use no others. why is the remedy for users
+// of removed plugins. It is an error if there is no plugin of a name.
 func (r *Registry[T]) Only(names []string, why string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,8 +141,8 @@ func (r *Registry[T]) Only(names []string, why string) error {
 	return nil
 }
 
-// LeftOut says what to do about a plugin that this build of flowd does not have. It is called before
-// anything is read, and means nothing for a plugin that is there.
+// LeftOut sets the remedy for users of a plugin that this build of flowd does not have. It is called before a configuration
+// is read, and does nothing if the build has the plugin.
 func (r *Registry[T]) LeftOut(name, remedy string) {
 	if r.Lookup(name) != nil {
 		return
@@ -154,7 +152,7 @@ func (r *Registry[T]) LeftOut(name, remedy string) {
 	r.words = words
 }
 
-// Kind is "input", "processor", "batcher" or "output".
+// Kind is "input", "processor", "batcher", "output", "cache", "middleware" or "strategy".
 func (r *Registry[T]) Kind() string { return r.kind }
 
 // Names are the names of all plugins, sorted.
@@ -169,7 +167,7 @@ func (r *Registry[T]) Names() []string {
 	return names
 }
 
-// Variant is the configuration of a plugin, or nil.
+// Variant is the type of a plugin's configuration, or nil.
 func (r *Registry[T]) Variant(name string) *schema.Type {
 	if s := r.Lookup(name); s != nil {
 		return s.Type
@@ -177,19 +175,18 @@ func (r *Registry[T]) Variant(name string) *schema.Type {
 	return nil
 }
 
-// Remedy is what to write instead of a word that users of other systems type.
+// Remedy says what to write instead of a word of another system, or of a plugin that is left out; "": nothing is known.
 func (r *Registry[T]) Remedy(name string) string { return r.words[name] }
 
-// Shared holds what the pipelines of one process have in common; see [Common].
+// Shared has values that the pipelines of one process share; see [Common]. The zero value is empty.
 type Shared struct {
 	mu     sync.Mutex
 	values map[any]any
 }
 
-// Common is the value of a key in s; the first caller makes it. K is a type of the
-// caller's own, so that nobody else can have its keys, and all of its values are of one
-// type. A nil Shared makes a new one each time. It is safe for concurrent use; make must
-// not call it for s.
+// Common returns the value of a key in s. The first call makes it. K should be a type of the caller's own package, so that
+// no other package has its keys, and all values of keys of a type must have one type. If s is nil, Common makes a new
+// value each time. It is safe for concurrent use; make must not call it for the same s.
 func Common[K comparable, V any](s *Shared, key K, make func() V) V {
 	if s == nil {
 		return make()
@@ -207,7 +204,7 @@ func Common[K comparable, V any](s *Shared, key K, make func() V) V {
 	return v
 }
 
-// registryOf is the registry of the plugins that are a T.
+// registryOf returns the registry of plugins of type T.
 func registryOf[T any]() *Registry[T] {
 	for _, r := range []any{Inputs, Processors, Batchers, Outputs, Caches, Middlewares} {
 		if r, ok := r.(*Registry[T]); ok {

@@ -4,15 +4,14 @@ import (
 	"sync"
 )
 
-// Undoer is an optional ability of a Settler: Undo takes back stakes of a [Message.StakeOnDelivery] that was made
-// inside another step, since that step has failed and leaves the message as it was. The end of their roots may still
-// be reported. It is called like Settle.
+// Undoer is an optional ability of a Settler. Undo takes back stakes that [Message.StakeOnDelivery] made inside another
+// step, when that step has failed and leaves the message as it was. Settle may still be called for them. Like Settle,
+// Undo is called from any goroutine, possibly from several at once.
 type Undoer interface {
 	Undo(refs []uint64)
 }
 
-// Scope is a step with steps inside, on its way with one message: it has the stakes that were made inside. It is safe
-// for concurrent use.
+// Scope has the stakes that were made inside one step for one message. It is safe for concurrent use.
 type Scope struct {
 	outer *Scope // of the step around it; nil: none
 
@@ -57,7 +56,7 @@ func (m *Message) scope() *Scope {
 	return m.in.Rare.Scope
 }
 
-// add takes down a stake; the nil Scope has none.
+// add records a stake. A nil Scope records none.
 func (s *Scope) add(k scoped) {
 	if s == nil {
 		return

@@ -2,23 +2,23 @@ package engine
 
 import "time"
 
-// Snapshot is a pipeline as seen from outside, at one moment. Stats and DeadLettered
-// count since the pipeline started, reloads or not; so does Failed, unless the pipeline
-// had ended by itself. What components count is since the last reload.
+// Snapshot describes a pipeline at one moment. Stats and DeadLettered count since the pipeline has started, regardless of
+// reloads. So does Failed, unless a reload has started the pipeline again after it had ended. The counts of components are
+// since the last reload.
 type Snapshot struct {
 	Pipeline string
 	State    State
-	Since    time.Time // since when it is in this state, reloads or not
-	Err      string    // why it has failed, of a stopped one; "" otherwise
+	Since    time.Time // since when it is in this state, regardless of reloads
+	Err      string    // why a stopped pipeline has failed; "": it has not
 	Stats    Stats
 	Started  time.Time
 
 	Inputs   []InputState
-	Steps    []StepState // of the pipeline's own list, in order; inputs', batchers' and outputs' steps lie there
+	Steps    []StepState // of the pipeline's own list, in order; inputs, batchers and outputs have theirs
 	Batchers []BatcherState
 	Outputs  []OutputState
-	Limits   []LimitState // of the pipeline; those of inputs and outputs lie there
-	Tables   []TableState // of the process, as far as pipelines use them
+	Limits   []LimitState // of the pipeline; inputs and outputs have theirs
+	Tables   []TableState // of the process, if pipelines use them
 
 	Lanes, LanesBusy      int
 	Messages, MaxMessages int           // in flight, and allowed
@@ -26,33 +26,33 @@ type Snapshot struct {
 	Waiting               int           // messages that wait outside the queues for a retry, a key or a limit
 	Retries               int           // messages among them that wait for a retry
 	OldestUnsettled       time.Duration // age of the oldest message in flight; 0: none
-	OldestAt              string        // where that one is, in its source's own terms: "input log, path access.log, line 17"; may show data
+	OldestAt              string        // its place in its source: "input log, path access.log, line 17"; may show data
 	Held                  *Held         // the oldest message that waits for a retry or a limit; nil: none does
 	DeadLettered          int64
-	Failed                map[Class]int64 // failures by class, those repaired or tried again included
+	Failed                map[Class]int64 // failures by class, including those that were repaired or tried again
 
-	// Stuck are loops, steps and writes that are past their own deadline.
+	// Stuck are loops and calls of plugins that are past their deadline.
 	Stuck []Stuck
 
-	// Troubles are what plugins say of themselves.
+	// Troubles are reported by plugins.
 	Troubles []Trouble
 }
 
-// Trouble is what keeps a plugin from its work; see [Troubled].
+// Trouble says what keeps a plugin from its work; see [Troubled].
 type Trouble struct {
-	Place     string // whose it is: "step score"; the engine sets it
-	Indicator string // a word for machines: pool_stalled
-	Impact    string // what does not happen
+	Place     string // the plugin, such as "step score"; the engine sets it
+	Indicator string // a word for programs, such as pool_stalled
+	Impact    string // what does not work
 	Cause     string // why
 	Action    string // what a person can do
 	Since     time.Time
 }
 
-// Held is a message that waits outside the queues; later ones of its order key wait for it.
+// Held is a message that waits outside the queues. Later messages with its order key wait for it.
 type Held struct {
-	At  string        // where it is, in its source's own terms; may show data
-	For string        // what it waits for: "a retry of output lake", "the limit of step check"
-	Err string        // why it is to be tried again; may show data
+	At  string        // its place in its source; may show data
+	For string        // what it waits for, such as "a retry of output lake" or "the limit of step check"
+	Err string        // why it is tried again; may show data
 	Age time.Duration // since it was read
 	Due time.Duration // until it continues
 }
@@ -69,30 +69,30 @@ const (
 	Stopped  State = "stopped"
 )
 
-// InputState is an input as seen from outside.
+// InputState describes an input.
 type InputState struct {
 	Name, Type string
 	State      string // reading, waiting (for credits), limited, paused, restarting, ended
 	Received   int64
 	Bytes      int64
 	Restarts   int64
-	Unacked    int64 // results that have not been reported to the source
+	Unacked    int64 // results that the source has not been told
 	Err        string
-	AckErr     string    // why acknowledgements have failed for some time; "": they have not
+	AckErr     string    // why acknowledgements have been failing for some time; "": they have not
 	AckSince   time.Time // when they began to fail
-	Progress   *Progress // nil: it does not know where its source ends
+	Progress   *Progress // nil: it does not know the end of its source
 	Limit      *LimitState
 	Steps      []StepState
 }
 
-// Progress is how far an input has come, of a source whose end it knows; see [Positioned].
+// Progress is how far an input has read a source whose end it knows; see [Positioned].
 type Progress struct {
 	Positions []Position // of the parts that this input reads now, sorted by name
-	Revoked   int64      // parts that have moved to other readers since the start
-	TakenAway int64      // messages that were read here, and that others read again
+	Revoked   int64      // parts of the source that have moved to other readers since the start
+	TakenAway int64      // messages that were read here, and are read again by others
 }
 
-// Lag is how much is not settled in all parts.
+// Lag is the sum of the lags of all parts.
 func (p *Progress) Lag() (lag int64) {
 	for _, at := range p.Positions {
 		lag += at.Lag()
@@ -100,15 +100,15 @@ func (p *Progress) Lag() (lag int64) {
 	return lag
 }
 
-// Position is a place in one part of a source, counted in what the source counts: offsets of Kafka.
+// Position is how far one part of a source was read, in the units of the source, such as Kafka's offsets.
 type Position struct {
-	Name    string // of the part: "orders/3"; never data of messages
-	Settled int64  // all before is settled; -1: it is not known where reading begins
-	Read    int64  // all before was read
-	End     int64  // there is nothing from here on, as far as was heard
+	Name    string // of the part, such as "orders/3"; never data of messages
+	Settled int64  // the first position that is not settled; -1: it is not known where reading begins
+	Read    int64  // the first position that was not read
+	End     int64  // behind the last message, as far as the source has told
 }
 
-// Lag is how much lies between what is settled and the end; 0 where that is not known.
+// Lag is the distance from Settled to End; 0 if it is not known.
 func (p Position) Lag() int64 {
 	if p.Settled < 0 {
 		return 0
@@ -116,7 +116,7 @@ func (p Position) Lag() int64 {
 	return max(0, p.End-p.Settled)
 }
 
-// StepState is a step as seen from outside.
+// StepState describes a step.
 type StepState struct {
 	Name, Type string
 	In, Failed int64 // messages
@@ -124,74 +124,74 @@ type StepState struct {
 	Latency    Histogram // of its calls
 }
 
-// BatcherState is a batcher as seen from outside.
+// BatcherState describes a batcher.
 type BatcherState struct {
 	Name    string
 	Open    int               // messages in open batches
 	Batches map[Trigger]int64 // sent, by trigger
-	Fill    Histogram         // messages in them; the bounds are counts, not seconds
+	Fill    Histogram         // messages per batch; the bounds are counts, not seconds
 	Steps   []StepState
 }
 
-// OutputState is an output as seen from outside.
+// OutputState describes an output.
 type OutputState struct {
 	Name, Type   string
-	DeadLetter   bool // takes only dead letters
+	DeadLetter   bool // it gets only dead letters
 	Queued       int  // messages that wait to be written
 	QueuedBytes  int
 	Writing      int // writes in flight
 	Concurrency  int // writes allowed at once
 	Written      int64
-	Failed       int64 // messages that a write failed, those tried again included
+	Failed       int64 // messages that a write failed, including those that were tried again
 	Retries      int64 // messages that were tried again
 	Abandoned    int64 // writes that did not return
 	Latency      Histogram
 	Breaker      string // closed, open, probing, auth
-	Err          string // of the last attempt or probe that failed; "" when the last one worked
+	Err          string // of the last attempt or probe; "": it succeeded
 	FailingSince time.Time
-	Refused      int64  // messages in a row that it has failed for good, with none written between
+	Refused      int64  // messages that it has failed for good since it last wrote one
 	Refusal      string // why it failed the last of them; may show data
-	Stalled      string // why the system behind it accepts nothing at present, as it reports itself; "": it does
+	Stalled      string // why the system behind it accepts nothing at present, in its own words; "": it does
 	Limit        *LimitState
 	Steps        []StepState
 }
 
-// LimitState is a rate limit as seen from outside.
+// LimitState describes a rate limit.
 type LimitState struct {
-	Name     string // of a shared one; else "engine", "input orders", "output lake", "step check"
+	Name     string // of a shared limit; otherwise where it is: "engine", "input orders", "output lake", "step check"
 	Messages int
 	Per      time.Duration
-	Keys     int   // keys that have a bucket, of a keyed one
-	Limited  int64 // waits: of reads, of messages in steps, of what is left of writes
+	Keys     int   // of a limit by key: how many keys have a bucket
+	Limited  int64 // how often reads, messages in steps, and the rest of a write have waited
 }
 
-// TableState is a table of `resources.tables` as seen from outside.
+// TableState describes a table of `resources.tables`.
 type TableState struct {
 	Name, Format string
-	Rows         int   // 0 where that is not known
-	Bytes        int64 // of memory, about
+	Rows         int   // 0: not known
+	Bytes        int64 // of memory, roughly
 	Read         time.Time
-	Reloads      int64  // versions that were read after the first
+	Reloads      int64  // versions in use after the first
 	Failed       int64  // versions that could not be used
-	Err          string // why the newest version is not in use; "": it is
+	Err          string // why the newest version is not in use; "": it is in use
 }
 
-// Stuck is a call or a loop past its own deadline.
+// Stuck is a call or a loop that is past its deadline.
 type Stuck struct {
 	Place string // "output lake", "step check", "batcher archive", "input orders"
 	What  string // write, step, batcher, ack
 	Since time.Time
 }
 
-// Histogram counts observations by upper bound, in seconds unless it says otherwise.
+// Histogram counts observations by upper bound. Its unit is seconds unless its field says otherwise.
 type Histogram struct {
 	Bounds []float64
-	Counts []uint64 // one more than Bounds: the last is beyond all of them
+	Counts []uint64 // one more than Bounds: the last one counts what is beyond all bounds
 	Sum    float64
 	Count  uint64
 }
 
-// Stats counts messages. Roots are what was read; pieces what became of them.
+// Stats counts messages. Roots are messages as they were read, pieces are what became of them.
 type Stats struct {
 	Roots  Counts
 	Pieces Counts
@@ -203,10 +203,10 @@ type Stats struct {
 type Counts struct {
 	Received, Made, Consumed int64
 	Ended                    [fates]int64 // by Fate
-	InFlight                 int64        // counted by itself, never the difference
+	InFlight                 int64        // counted directly, not computed from the others
 }
 
-// Balanced says whether the law holds. It may not while messages move.
+// Balanced says whether the law holds. While messages move it may not.
 func (c Counts) Balanced() bool {
 	sum := c.Consumed + c.InFlight
 	for _, n := range c.Ended {

@@ -7,19 +7,19 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Environment is what expressions read with env(), by name: the variables that `engine.env` names and that are set. It
-// is shared by what a decoder has decoded, and set before anything is evaluated; see [schema.Shared].
+// Environment has the values that expressions read with env(), by name: the environment variables that `engine.env` names
+// and that are set. Everything that one decoder has decoded shares it; see [schema.Shared]. It is set before any
+// expression is evaluated.
 type Environment map[string]string
 
-// Counting is a source that numbers what it makes, from 1, and can count by name.
+// Counting is a source of values for expressions that numbers its messages, from 1, and has named counters.
 type Counting interface {
 	expr.Source
 	Number() int
 	Count(name string) (int, error)
 }
 
-// The functions whose values are neither a message's nor the same everywhere: they mean nothing in another process, so
-// they have a Bind.
+// These functions depend on the process, so they are not available in another one: they have a Bind.
 func init() {
 	expr.Register(expr.Func{Name: "env", Group: "sources", Types: []any{new(func(string) any)}, Usage: "env(text) text|nil",
 		Example: `env("REGION") → "eu"`,

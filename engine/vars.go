@@ -6,12 +6,11 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Vars are values that steps keep beside a message for later steps: see the step `let`. They are neither payload nor
-// metadata, and no output sends them. Vars never change, so that copies and parts of a message share them. The zero
-// Vars are none; Vars that are == are the same.
+// Vars are values that steps keep beside a message for later steps; see the step `let`. No output writes them. Vars never
+// change, so that copies and parts of a message can share them. The zero value is empty, and equal Vars are ==.
 type Vars struct{ last *variable }
 
-// variable is one of Vars, and those set before it; each name is there once.
+// variable is one value and the values set before it. Each name occurs once.
 type variable struct {
 	name   string
 	value  any
@@ -19,7 +18,7 @@ type variable struct {
 	size   int // of the values up to this one
 }
 
-// Get is a value, and whether there is one.
+// Get returns a value, and whether there is one.
 func (v Vars) Get(name string) (value any, ok bool) {
 	for x := v.last; x != nil; x = x.before {
 		if x.name == name {
@@ -29,8 +28,8 @@ func (v Vars) Get(name string) (value any, ok bool) {
 	return nil, false
 }
 
-// With is v with a value, one of those that an expression may give: see [expr.Value]. nil removes the name. The
-// value must not change afterwards.
+// With returns v with a value set, or with the name removed if the value is nil. The value is one that an expression can
+// have (see [expr.Value]), and must not change afterwards.
 func (v Vars) With(name string, value any) Vars {
 	if _, has := v.Get(name); has {
 		v.last = v.last.without(name)
@@ -45,7 +44,7 @@ func (v Vars) with(name string, value any, size int) Vars {
 	return Vars{&variable{name, value, v.last, v.Size() + size}}
 }
 
-// without is x but for a name that is there.
+// without is x without a name that it has.
 func (x *variable) without(name string) *variable {
 	if x.name == name {
 		return x.before
@@ -54,7 +53,7 @@ func (x *variable) without(name string) *variable {
 	return before.with(x.name, x.value, x.size-Vars{x.before}.Size()).last
 }
 
-// Size is about how many bytes the values take.
+// Size is roughly how many bytes of memory the values take.
 func (v Vars) Size() int {
 	if v.last == nil {
 		return 0
@@ -62,7 +61,7 @@ func (v Vars) Size() int {
 	return v.last.size
 }
 
-// All yields names and values, those set last first.
+// All yields names and values, the latest first.
 func (v Vars) All() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for x := v.last; x != nil && yield(x.name, x.value); x = x.before {
@@ -70,7 +69,7 @@ func (v Vars) All() iter.Seq2[string, any] {
 	}
 }
 
-// Vars are what steps have kept beside m.
+// Vars returns the values that steps have kept beside m.
 func (m *Message) Vars() Vars {
 	if m.in.Rare == nil {
 		return Vars{}
@@ -78,14 +77,14 @@ func (m *Message) Vars() Vars {
 	return m.in.Rare.Vars
 }
 
-// SetVars replaces what is kept beside m. A step that adds much calls Grow first, for what [Vars.Size] grows by.
+// SetVars replaces the values beside m. A step that adds large values first calls Grow with the growth of [Vars.Size].
 func (m *Message) SetVars(v Vars) {
 	if m.in.Rare != nil || v != (Vars{}) {
 		m.in.setRare(func(r *rare) { r.Vars = v })
 	}
 }
 
-// sizeOf is about how many bytes a value takes.
+// sizeOf is roughly how many bytes of memory a value takes.
 func sizeOf(v any) int {
 	n := doc.ElementSize
 	switch v := v.(type) {
