@@ -1,14 +1,14 @@
-// Package engine is what a plugin author sees: messages and batches, the contracts of inputs, processors,
-// batchers, outputs and caches, the registries that plugins enter themselves in, the specs of a pipeline, and
-// what a pipeline shows of itself. Start at [Input], [Processor], [Batcher], [Output] and [Register].
+// Package engine is the API for plugins: messages and batches, the contracts of inputs, processors, batchers, outputs and
+// caches, the registries in which plugins are registered, the specification of a pipeline, and snapshots of a running one.
+// Start at [Input], [Processor], [Batcher], [Output] and [Register].
 //
-// It moves nothing. Package runtime builds and runs pipelines; the rooms under internal do the work, each below
-// those that use it:
+// This package moves no messages. Package runtime builds and runs pipelines. The packages under internal, called rooms, do
+// the work; each may import those to its left:
 //
 //	inside ◄ engine ◄ guard ◄ flow, limit, ledger ◄ order, retry ◄ steps ◄ life ◄ stage ◄ runtime
 //
-// What the rooms keep in a message or a batch lies behind a method that takes a key, and only they can import
-// the key: see [Message.Inside].
+// The rooms keep their own data in messages and batches, behind a method that takes a key. Only they can import the type of
+// the key; see [Message.Inside].
 //
 // # The life of a message
 //
@@ -19,48 +19,48 @@
 //	   │                                                                    │
 //	   └──── result per root ◄── acks ◄── ledger ◄── settlement of pieces ◄─┘
 //
-// At any time a message is in exactly one place: a reader's batch, the queue of the lanes, a lane, an open batch,
-// the queue of a stage, a writer, the heap of timers (it waits for another attempt or a limit), the line of its
-// order key, or with whoever parked it. The ledger of its root is open all the while. Who has it owns it: no
-// other goroutine touches it. stage says which file is about which place.
+// At any time a message is in exactly one place: a reader's batch, the queue of the lanes, a lane, an open batch, the queue
+// of a stage, a writer, the heap of timers (it waits for another attempt or a rate limit), the line of its order key, or
+// with the code that has parked it. The goroutine that has it there owns it; no other one touches it. The ledger of its
+// root stays open until it has ended. The comment of package stage says which file is about which place.
 //
 // # Glossary
 //
-//	root        a message as an input has read it; its source is told how it ended
-//	piece       what becomes of a root: itself, a part of a split, a copy, a merge of several
+//	root        a message as an input has read it; its source learns how it ended
+//	piece       what has become of a root: the root itself, a part of a split, a copy, or a merge of several
 //	fate        how a piece ended; a root ends with the worst fate of its pieces
-//	ledger      the roots of one Read, until each has ended
+//	ledger      the roots of one Read, until all of them have ended
 //	law         received + made = consumed + ended + in flight, for roots and for pieces
-//	settlement  ending pieces: fates, credits, results, stakes, all of one batch at once
-//	stake       the wish of a step to learn how a root ends
+//	settlement  ending the pieces of a batch: their fates, credits, results and stakes
+//	stake       a step's request to learn how a root ends
 //	lease       the time for which a source lends a message
-//	credit      the right to have one message, or byte, in flight
-//	slab        the inside of a batch: 256 messages that move together
+//	credit      the right to have one message, or one byte, in flight
+//	slab        the inside of a batch: up to 256 messages that move together
 //	cell        the inside of a message
-//	arena       memory for what one goroutine finds in documents; reset after each batch
+//	arena       one goroutine's memory for values of documents; reset after each batch
 //	lane        a worker that runs a pipeline's own steps
-//	program     a list of steps made flat; a message's place in it is one integer
-//	block       steps whose failures are dealt with as a whole
-//	group       messages that leave the lanes, wait for each other and go back
-//	hold        an order key whose messages wait, since one of them has failed or waits
-//	claim       a message's place among those that hold a key; in a cache that is shared, what reserves a key for the
+//	program     a list of steps as a flat sequence of instructions; a message's place in it is one index
+//	block       steps whose failures are handled as a whole
+//	group       messages that leave the lanes, wait for each other and return
+//	hold        an order key whose messages wait because an earlier one has failed or waits
+//	claim       in package order: a message's place in the line of a key. In a shared cache: what reserves a key for the
 //	            messages of one pipeline until they have ended
-//	trial       what is known of a message that is tried again
-//	gate        the circuit breaker of an output: while it is shut, probes find out whether it works
-//	budget      how much trying again may add to an output's load
+//	trial       the state of a message that is tried again
+//	gate        the circuit breaker of an output: while it is open, probes find out whether the output is up again
+//	budget      how much load retries may add to an output
 //	phase       opening, running, ending, returning, over
-//	fence       what ends messages is inside; once it is closed, all of them have been handed back
-//	handover    what a pipeline leaves to the plan that takes its place
+//	fence       guards the end of messages: once it is closed, all messages have been handed back
+//	handover    what a pipeline leaves to the plan that replaces it
 //	host        the pipeline that a plugin is built for
 //
 // # Locks
 //
-// A goroutine that holds one of these takes only those after it:
+// A goroutine that holds one of these locks may take only those behind it:
 //
 //	the fence, for reading ► a batcher's sends ► a group ► order.Holds ► an output ► the lane queue
 //	► a ledger ► credits ► timers
 //
-// All others are taken last: ack and settle loops, open ledgers, a batcher's inbox, pace, pauses, plugins, and
-// rate limits, several of which are locked in the order in which they were made. No lock is held during a call
-// of a plugin, an ack or a Settle.
+// All other locks are taken last: those of ack and settle loops, open ledgers, a batcher's inbox, pace, pauses, plugins, and
+// rate limits, which are locked in the order in which they were made. No lock is held during a call of a plugin, an Ack or
+// a Settle.
 package engine

@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// The functions of a message: what expressions read apart from the document.
+// These functions give expressions access to a message apart from its document.
 func init() {
 	for _, f := range []struct {
 		usage, doc, example string
@@ -67,8 +67,8 @@ func init() {
 	}
 }
 
-// ofBatches are the functions that are only known where a batch has been made: in
-// steps of a batcher or an output, and in an output's own fields.
+// ofBatches are the functions that only exist behind a batcher: in steps of a batcher or an output, and in the fields of an
+// output.
 var ofBatches = []string{"batch_index", "batch_key", "batch_size", "batch_trigger", "messages", "window"}
 
 func metaOf(m *Message, args []any) (any, error) {

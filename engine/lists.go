@@ -4,7 +4,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// StepList is an entry of `resources.steps`: steps that `- steps: NAME` uses.
+// StepList is an entry of `resources.steps`. The step `- steps: NAME` uses it.
 type StepList struct {
 	Parameters schema.Map[Parameter] `yaml:"parameters" doc:"Parameters that each use of the list gives, by name; the steps refer to them as ${param.NAME}."`
 	Do         Steps                 `yaml:"do,main" check:"required" doc:"The steps."`
@@ -21,7 +21,7 @@ type Parameter struct {
 var paramTypes = map[string]schema.ParamType{"value": schema.AsValue, "path": schema.AsPath,
 	"expression": schema.AsCode}
 
-// ShowConfig is a list with parameters as it is written: it is in force only where it is used.
+// ShowConfig shows a list with parameters as it is written, since their values are only known where the list is used.
 func (l StepList) ShowConfig() (instead any, comment string) {
 	if l.Parameters.Len() > 0 && l.Place.Node != nil {
 		return l.Place.Node, ""
@@ -29,53 +29,53 @@ func (l StepList) ShowConfig() (instead any, comment string) {
 	return nil, ""
 }
 
-// Words are what users of other systems write.
+// Words are keys of other systems, with what to write instead.
 func (*StepList) Words() map[string]string {
 	return map[string]string{"params": "write `parameters`", "args": "write `parameters`", "steps": "write `do`",
 		"processors": "write `do`"}
 }
 
-// StepLists are the lists that what is decoded can use: those of `resources.steps`, by way of
-// [schema.Shared], and which of them it uses.
+// StepLists are the lists of `resources.steps` while a configuration is decoded, and their uses. Fields get them with
+// [schema.Shared].
 type StepLists struct {
 	Defined map[string]*StepListNode // by name; several decoders may share it
-	Uses    []StepListUse            // so far, those in lists that are used among them
+	Uses    []StepListUse            // so far, including uses inside lists that are used
 
 	open []string // lists whose steps are being decoded, the outermost first
-	size int      // of what was decoded, in nodes
-	told bool     // that there is too much
+	size int      // how many nodes were decoded
+	told bool     // that there are too many was reported
 }
 
-// StepListNode is a definition as it is written.
+// StepListNode is the definition of a list, as nodes.
 type StepListNode struct {
-	Name, Path string       // Path is that of the steps: "resources.steps.mask.do"
-	Node       *schema.Node // all of it
+	Name, Path string       // Path is the path of the steps: "resources.steps.mask.do"
+	Node       *schema.Node // the whole definition
 	Do         *schema.Node // nil: it has no steps
 	Params     []ParamNode
 
 	nodes int
 }
 
-// ParamNode is a declared parameter as it is written.
+// ParamNode is a declared parameter, as nodes.
 type ParamNode struct {
 	Name    string
 	Key     *schema.Node
 	As      schema.ParamType
-	Default *schema.Node // nil: every use gives it
+	Default *schema.Node // nil: every use must give a value
 }
 
 // StepListUse is a use of a list.
 type StepListUse struct {
 	At   schema.Place // of the use; the steps are below it: "processors[0].steps"
 	List *StepListNode
-	In   string                  // the list in whose definition it is; "": it is in a pipeline, be it by way of lists
-	Args map[string]*schema.Node // as they are given, without defaults
+	In   string                  // the list whose definition contains the use; "": a pipeline does, directly or through lists
+	Args map[string]*schema.Node // as given, without defaults
 }
 
-// mostListNodes bounds the keys and values of the steps that uses stand for: lists in lists multiply.
+// mostListNodes limits the keys and values of all expanded lists, since lists inside lists multiply.
 const mostListNodes = 50_000
 
-// Define adds a definition, and has its steps know its parameters.
+// Define adds a definition and binds its parameters to its steps.
 func (l *StepLists) Define(name string, n *schema.Node) {
 	list := &StepListNode{Name: name, Node: n, Path: schema.Join("resources.steps", name), Do: n}
 	if n.Kind == schema.MapNode {
@@ -97,8 +97,7 @@ func (l *StepLists) Define(name string, n *schema.Node) {
 	list.Do.Params = params
 }
 
-// declare reads the parameters, as far as they can be read: what is wrong with them is for
-// who decodes the definition.
+// declare reads the parameters. It skips what is not valid; the decoder of the definition reports that.
 func (l *StepListNode) declare(n *schema.Node) {
 	if n == nil || n.Kind != schema.MapNode {
 		return
@@ -126,7 +125,7 @@ func (l *StepListNode) names() (names []string) {
 	return names
 }
 
-// nodesIn is the number of values and keys at and below a node.
+// nodesIn counts the values and keys at and below a node.
 func nodesIn(n *schema.Node) int {
 	all := 1 + len(n.Keys)
 	for _, item := range n.Items {

@@ -10,8 +10,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// UsedSteps is a config field: the name of a list of `resources.steps`, with values for its
-// parameters, or the steps themselves. Do holds the steps that it stands for.
+// UsedSteps is a config field: the name of a list of `resources.steps`, with values for its parameters, or the steps
+// themselves. Do has the steps in both cases.
 type UsedSteps struct {
 	Name  string // of the list; "": the steps are written here
 	Do    Steps
@@ -19,8 +19,8 @@ type UsedSteps struct {
 	Place schema.Place
 }
 
-// UnmarshalConfig reads NAME, {NAME: {PARAMETER: value}} or a list of steps, and decodes the
-// steps of the list in the place of its use.
+// UnmarshalConfig reads NAME, {NAME: {PARAMETER: value}} or a list of steps. It decodes the steps of a named list as if they
+// were written at the place of use.
 func (u *UsedSteps) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	u.Place = d.Place(n)
 	key, args := n, (*schema.Node)(nil)
@@ -53,19 +53,19 @@ func (u *UsedSteps) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	lists := schema.Shared[StepLists](d)
 	list := lists.Defined[u.Name]
 	if list == nil || list.Do == nil {
-		return // who checks names, or builds the step, reports it
+		return // the check of names, or building the step, reports it
 	}
 	u.Found = true
 	lists.use(d, u, list, key, args)
 }
 
-// DescribeConfig is a name, a name with values, or a list of steps.
+// DescribeConfig describes a name, a name with values, or a list of steps.
 func (u *UsedSteps) DescribeConfig() *schema.Type {
 	return schema.AnyOf("NAME, {NAME: {PARAMETER: value}} or list of steps", "",
 		map[string]map[string]*schema.Node(nil), Steps(nil))
 }
 
-// ShowConfig is the steps.
+// ShowConfig shows the steps.
 func (u UsedSteps) ShowConfig() (instead any, comment string) {
 	switch {
 	case len(u.Do) == 0:
@@ -88,24 +88,24 @@ func (l *StepLists) use(d *schema.Decoder, u *UsedSteps, list *StepListNode, key
 		return // the list is decoded where that definition is used
 	}
 	if slices.Contains(l.open, list.Name) {
-		return // a cycle: who checks names reports it
+		return // a cycle: the check of names reports it
 	}
 	if l.size += list.nodes; l.size > mostListNodes {
 		if len(l.open) == 0 {
-			l.tell(d, key)
+			l.reportSize(d, key)
 		}
 		return
 	}
 	l.open = append(l.open, list.Name)
 	defer func() {
 		if l.open = l.open[:len(l.open)-1]; l.size > mostListNodes && len(l.open) == 0 {
-			l.tell(d, key)
+			l.reportSize(d, key)
 		}
 	}()
 	d.DecodeAt(u.Place.Node, list.bound(d, given), &u.Do)
 }
 
-// bound are the steps of the list with these values in force.
+// bound are the steps of the list with values for its parameters.
 func (l *StepListNode) bound(d *schema.Decoder, given map[string]*schema.Node) *schema.Node {
 	params := &schema.Params{Of: l.Name, By: map[string]schema.Param{}, Outer: d.Params()}
 	for _, p := range l.Params {
@@ -118,13 +118,13 @@ func (l *StepListNode) bound(d *schema.Decoder, given map[string]*schema.Node) *
 	if len(params.By) > 0 {
 		return d.Bind(l.Do, params)
 	}
-	steps := *l.Do // what is in it can be shared
+	steps := *l.Do // a shallow copy: the nodes inside are shared
 	steps.Params = params
 	return &steps
 }
 
-// tell reports once that there is too much.
-func (l *StepLists) tell(d *schema.Decoder, key *schema.Node) {
+// reportSize reports once that the expanded lists are too large.
+func (l *StepLists) reportSize(d *schema.Decoder, key *schema.Node) {
 	if !l.told {
 		d.Report(key, schema.Problem{Code: "steps-expand",
 			Message: fmt.Sprintf("these steps, with named lists expanded, have more than %d values", mostListNodes),
@@ -133,7 +133,7 @@ func (l *StepLists) tell(d *schema.Decoder, key *schema.Node) {
 	l.told = true
 }
 
-// given are the values that a use gives, by name; nil for those that can't be used.
+// given are the values that a use gives, by name. A value that is not valid is nil.
 func (l *StepLists) given(d *schema.Decoder, list *StepListNode, key, args *schema.Node) map[string]*schema.Node {
 	given := map[string]*schema.Node{}
 	switch {
@@ -145,7 +145,7 @@ func (l *StepLists) given(d *schema.Decoder, list *StepListNode, key, args *sche
 		return given
 	default:
 		for i, k := range args.Keys {
-			l.take(d, list, k, args.Items[i], given)
+			l.readArg(d, list, k, args.Items[i], given)
 		}
 	}
 	for _, p := range list.Params {
@@ -161,15 +161,15 @@ func (l *StepLists) given(d *schema.Decoder, list *StepListNode, key, args *sche
 	return given
 }
 
-// misspelt says whether a key that is not known was meant as a parameter.
+// misspelt says whether one of the keys is most likely a misspelt parameter.
 func misspelt(args *schema.Node, name string, list *StepListNode) bool {
 	return slices.ContainsFunc(args.Keys, func(k *schema.Node) bool {
 		return schema.Meant(k.Text, list.names()) == name
 	})
 }
 
-// take takes the value of one parameter.
-func (l *StepLists) take(d *schema.Decoder, list *StepListNode, key, item *schema.Node, given map[string]*schema.Node) {
+// readArg reads the value of one parameter into given.
+func (l *StepLists) readArg(d *schema.Decoder, list *StepListNode, key, item *schema.Node, given map[string]*schema.Node) {
 	i := slices.IndexFunc(list.Params, func(p ParamNode) bool { return p.Name == key.Text })
 	_, twice := given[key.Text]
 	switch {
@@ -183,7 +183,7 @@ func (l *StepLists) take(d *schema.Decoder, list *StepListNode, key, item *schem
 			Remedy: "remove one"})
 		return
 	case item.Kind == schema.NullNode && list.Params[i].As == schema.AsValue:
-		return // as if left out
+		return // like an omitted value
 	}
 	given[key.Text] = nil
 	if list.Params[i].Fits(d, item) {
@@ -191,7 +191,7 @@ func (l *StepLists) take(d *schema.Decoder, list *StepListNode, key, item *schem
 	}
 }
 
-// Fits checks a value of the parameter by itself, and reports what is wrong.
+// Fits checks a value for the parameter, and reports what is wrong with it.
 func (p ParamNode) Fits(d *schema.Decoder, item *schema.Node) bool {
 	if p.As == schema.AsCode {
 		return d.Decode(item, new(expr.Expr))

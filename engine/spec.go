@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Pipeline is a pipeline as it is configured. [Build] makes a [Plan] of it.
+// Pipeline is the configuration of a pipeline. runtime.Build makes a plan of it.
 type Pipeline struct {
 	Name       string                  `yaml:"name" doc:"Name of the pipeline; the file's base name by default."`
 	Inputs     schema.Map[InputSpec]   `yaml:"inputs" check:"required" doc:"Where messages come from, by name."`
@@ -100,7 +100,7 @@ type EngineSpec struct {
 	MaxReplay  int          `yaml:"max_replay" check:"min=1" doc:"Maximum messages from the oldest unsettled to the newest read, for an input that keeps a position; beyond that the reader waits. 10 × max_in_flight.messages by default."`
 }
 
-// Unordered says that order_by is nil, by which the user says that no order matters.
+// Unordered says that order_by is nil: the user has said that order does not matter.
 func (s *EngineSpec) Unordered() bool { return s.OrderBy.String() == "nil" }
 
 // EngineFailure is `engine.on_failure`.
@@ -116,9 +116,8 @@ type OnFailure struct {
 	Place      schema.Place `yaml:",place"`
 }
 
-// Retry is how something that failed is tried again: the n-th wait is drawn
-// evenly from 0 to backoff × 2ⁿ⁻¹, at most max_backoff ("full jitter", Brooker,
-// Exponential Backoff And Jitter, 2015), or is the n-th of intervals.
+// Retry says how a failed step or write is tried again. The n-th wait is random between 0 and backoff × 2ⁿ⁻¹, at most
+// max_backoff ("full jitter", see Brooker, Exponential Backoff And Jitter, 2015), or it is the n-th of intervals.
 type Retry struct {
 	MaxAttempts int             `yaml:"max_attempts" check:"min=0" default:"5" doc:"Total attempts, including the first; 0 means no limit."`
 	Backoff     time.Duration   `yaml:"backoff" check:"min=1ms" default:"200ms" doc:"Longest first wait; doubles each time. The actual wait is random, between 0 and that."`
@@ -128,12 +127,12 @@ type Retry struct {
 	Place       schema.Place    `yaml:",place"`
 }
 
-// Over is r with what its file leaves out taken from another. The waits are one
-// thing: intervals take no back-off over, and a back-off no intervals.
+// Over returns r with the fields that its file omits taken from another. If r has intervals, it takes no back-off; if it
+// has a back-off, it takes no intervals.
 func (r Retry) Over(from Retry) Retry {
 	n := r.Place.Node
 	if n == nil || n.Kind != schema.MapNode {
-		return r // made by a program, whole
+		return r // made by a program, so nothing is omitted
 	}
 	lacks := func(key string) bool { return n.Lookup(key) == nil }
 	if lacks("max_attempts") {
@@ -157,14 +156,14 @@ func (r Retry) Over(from Retry) Retry {
 	return r
 }
 
-// Breaker stops writing to an output that fails again and again, and probes it.
+// Breaker says when to stop writing to an output that keeps failing, and how to probe it.
 type Breaker struct {
 	Failures   int           `yaml:"failures" check:"min=0" default:"10" doc:"Consecutive failed writes that open the breaker; 0 means never."`
 	Backoff    time.Duration `yaml:"backoff" check:"min=1ms" default:"1s" doc:"Wait before the first probe; doubles with each failed probe."`
 	MaxBackoff time.Duration `yaml:"max_backoff" check:"min=1ms" default:"30s" doc:"Longest wait between probes."`
 }
 
-// Restart is how an input that failed or panicked is started again.
+// Restart says how an input that has failed is opened again.
 type Restart struct {
 	Backoff     time.Duration `yaml:"backoff" check:"min=1ms" default:"1s" doc:"Longest first wait; doubles each time, with full jitter."`
 	MaxBackoff  time.Duration `yaml:"max_backoff" check:"min=1ms" default:"30s" doc:"Longest wait of all."`
@@ -183,19 +182,19 @@ type RateLimit struct {
 	Place    schema.Place  `yaml:",place"`
 }
 
-// Plugin is a type key with its configuration: what is built for a pipeline.
+// Plugin is a configured plugin: its type key and its configuration.
 type Plugin[T any] struct {
-	Name   string // the type key; "" is none
+	Name   string // the type key, such as "kafka"; "": none
 	Config any
 	Place  schema.Place
 
 	make func(Env) (T, error) // instead of a registered plugin
 }
 
-// Use makes a Plugin of a Go value, for pipelines that a program puts together.
+// Use makes a Plugin of a Go function, for pipelines that a program builds.
 func Use[T any](make func(Env) (T, error)) Plugin[T] { return Plugin[T]{Name: "go", make: make} }
 
-// Component is what the plugin is: the kind of its registry, its type key, its configuration and its place.
+// Component returns the kind of the plugin, its type key, its configuration and its place.
 func (p Plugin[T]) Component() (kind, name string, config any, at schema.Place) {
 	return registryOf[T]().Kind(), p.Name, p.Config, p.Place
 }
@@ -203,7 +202,7 @@ func (p Plugin[T]) Component() (kind, name string, config any, at schema.Place) 
 // Variants are the plugins of T's kind.
 func (p *Plugin[T]) Variants() schema.Variants { return registryOf[T]() }
 
-// SetVariant takes what was decoded.
+// SetVariant sets the decoded values.
 func (p *Plugin[T]) SetVariant(name string, config any, at schema.Place) {
 	p.Name, p.Config, p.Place = name, config, at
 }
@@ -222,18 +221,18 @@ func (s *Names) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is a string or a list of strings.
+// DescribeConfig describes a string or a list of strings.
 func (s *Names) DescribeConfig() *schema.Type {
 	return schema.AnyOf("NAME or list of names", "", []string(nil))
 }
 
-// Concurrency is how many calls run at once.
+// Concurrency is how many calls run at once, or [Auto].
 type Concurrency int
 
-// Auto lets the engine find the number, from measured latency.
+// Auto lets the engine find the number by measuring latencies.
 const Auto Concurrency = -1
 
-// MarshalText is how the number is written.
+// MarshalText returns the number, or auto.
 func (c Concurrency) MarshalText() ([]byte, error) {
 	if c == Auto {
 		return []byte("auto"), nil
@@ -254,7 +253,7 @@ func (c *Concurrency) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is a number or auto.
+// DescribeConfig describes a number or auto.
 func (c *Concurrency) DescribeConfig() *schema.Type {
 	return schema.AnyOf("number or auto", 1, schema.Words{"auto"})
 }
@@ -262,10 +261,10 @@ func (c *Concurrency) DescribeConfig() *schema.Type {
 // Steps is a list of steps, and a config field: `do`.
 type Steps []StepSpec
 
-// OnError is what becomes of a message that a step failed.
+// OnError says what becomes of a message that a step has failed.
 type OnError struct {
 	Then  string // fail, continue, drop; "" is fail
-	Steps Steps  // instead: steps that repair it
+	Steps Steps  // steps that repair the message; nil: Then applies
 }
 
 // UnmarshalConfig reads a word or a list of steps.
@@ -290,12 +289,12 @@ func (o *OnError) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is a word or a list of steps.
+// DescribeConfig describes a word or a list of steps.
 func (o *OnError) DescribeConfig() *schema.Type {
 	return schema.AnyOf("fail, continue, drop or list of steps", schema.Words{"fail", "continue", "drop"}, Steps(nil))
 }
 
-// Build makes an instance of the plugin.
+// Build makes an instance of the plugin, without any I/O.
 func (p *Plugin[T]) Build(env Env) (T, error) {
 	var none T
 	if env.host != nil && env.host.Wrong(p.Place) {

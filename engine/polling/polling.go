@@ -1,5 +1,5 @@
-// Package polling has the strategies of the input `poll`: which of its sources gets the next free slot.
-// Programs register their own in [Strategies].
+// Package polling has the strategies of the input `poll`, which decide which of its sources is read next. Programs can
+// register their own in [Strategies]. Start at [Strategy].
 package polling
 
 import (
@@ -16,28 +16,27 @@ import (
 type Source struct {
 	Name   string
 	Weight int  // at least 1
-	Busy   bool // it reads already, or what it has read waits for slots
-	State  any  // what the strategy keeps of it
+	Busy   bool // it is being read, or its messages wait for free slots
+	State  any  // for the strategy's own use
 }
 
-// Strategy says which source of a `poll` input gets the next free slot, which is
-// room for one message. It serves one input: one call at a time, without a clock
-// and without I/O. Sources may come and go, so what it knows of one it keeps
-// in Source.State.
+// Strategy decides which source of a `poll` input gets the next free slot, which is room for one message. It serves one
+// input, which calls it from one goroutine at a time. It has no clock and does no I/O. Sources may come and go, so a
+// strategy keeps its data about a source in Source.State.
 type Strategy interface {
-	// Next picks one of the sources that is not busy, or nil: none for now. They are in the
-	// order written. Those that pause, or wait for a first message, are not among them; the
-	// slice is valid until Next returns.
+	// Next returns one of the open sources that is not busy, or nil if none should be read now. The sources are in the
+	// order of the configuration, without those that pause or that wait for a first message. The slice is valid until Next
+	// returns.
 	Next(now time.Time, open []*Source) *Source
-	// Found says that a read of s gave n messages.
+	// Found is called when a read of s has brought n messages.
 	Found(s *Source, n int)
-	// Empty says that a read of s gave nothing, or still waits for a first message.
+	// Empty is called when a read of s has brought no messages, or still waits for a first one.
 	Empty(s *Source)
-	// Done says that n messages of s have reached their fate.
+	// Done is called when n messages of s have ended.
 	Done(s *Source, n int)
 }
 
-// Strategies are the words for `strategy` of the input poll: they have no configuration.
+// Strategies are the values of the field `strategy` of the input `poll`. They have no configuration.
 var Strategies = engine.NewRegistry[Strategy]("strategy", map[string]string{
 	"WeightedRoundRobin": "write `weighted_round_robin`", "StrictPriority": "write `strict_priority`",
 	"round_robin": "write `weighted_round_robin`", "priority": "write `strict_priority`",
@@ -77,15 +76,14 @@ func (s Name) remedy() string {
 	return cmp.Or(Strategies.Remedy(string(s)), "compiled in are: "+strings.Join(Strategies.Names(), ", "))
 }
 
-// DescribeConfig is a word.
+// DescribeConfig describes a name.
 func (s *Name) DescribeConfig() *schema.Type {
 	return schema.AnyOf("NAME of a strategy", "")
 }
 
-// Plan is what the configuration of an input that polls sources says of them,
-// for who shows in which order it does.
+// Plan is how an input polls its sources according to its configuration, for commands that show their order.
 type Plan struct {
 	Strategy   Name
-	Sources    []*Source // in the order written
+	Sources    []*Source // in the order of the configuration
 	EmptyPause time.Duration
 }

@@ -12,18 +12,17 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/guard"
 )
 
-// Account is what a run owes: to sources, and to steps that have a stake. It counts all messages, and
-// those that failed.
+// Account keeps what a run owes to sources and to steps with stakes, and counts messages and failures.
 type Account struct {
 	Log           *slog.Logger
-	Timeout       time.Duration // of a call of an acker
+	Timeout       time.Duration // of one call of an acker
 	Open          ledgers
 	Failures      failures
 	Roots, Pieces law
-	Handed        atomic.Int64 // roots that went back unfinished
-	Untold        atomic.Int64 // results that sources did not get
+	Handed        atomic.Int64 // roots that were handed back unfinished
+	Untold        atomic.Int64 // results that sources will not get
 	Lost          atomic.Int64 // roots in flight whose lease is lost
-	Recalls       atomic.Int64 // order keys in open ledgers of which messages are to go back
+	Recalls       atomic.Int64 // order keys in open ledgers whose later messages must be returned; see Recall
 	withheld      withheld
 	Settling      *settleLoop
 	Holding       func(*AckLoop) engine.Holding
@@ -33,18 +32,18 @@ type Account struct {
 	acks   []*AckLoop
 }
 
-// Start begins to tell sources and steps how their messages ended, until ctx ends.
+// Start starts the loops that tell sources and steps how messages ended. They run until ctx ends.
 func (r *Account) Start(ctx context.Context) { r.ctx, r.Settling = ctx, startSettling(ctx, r.Log) }
 
-// Acking are the acks of all connections.
+// Acking returns the loops of all ackers.
 func (r *Account) Acking() []*AckLoop {
 	r.acksMu.Lock()
 	defer r.acksMu.Unlock()
 	return slices.Clone(r.acks)
 }
 
-// AcksOf is the loop of an acker: the one at work, so that no two call it at once,
-// or a new one.
+// AcksOf returns the loop of an acker, which owes n more results. If the acker has no loop that runs, it starts one, so
+// that no two loops call one acker.
 func (r *Account) AcksOf(to engine.Acker, input string, n int) *AckLoop {
 	r.acksMu.Lock()
 	defer r.acksMu.Unlock()
@@ -64,8 +63,8 @@ func (r *Account) AcksOf(to engine.Acker, input string, n int) *AckLoop {
 	return a
 }
 
-// FinishAcks waits until sources know everything. After the deadline it calls cancel, and waits until each acker has
-// returned from a last call.
+// FinishAcks waits until sources have got all results. At the deadline it calls cancel, and then waits until each acker
+// has returned from its last call.
 func (r *Account) FinishAcks(deadline time.Time, cancel func()) {
 	acks := r.Acking()
 	done := make(chan struct{})

@@ -19,51 +19,51 @@ const (
 	ackDoubles = 7                      // times that it doubles
 )
 
-// AckLoop reports to one acker how its messages ended: one call at a time, everything that
-// arrived meanwhile in the next. Results that fail are retried along with newer ones until the
-// pipeline ends: only the acker knows whether that can help. When another connection has taken
-// over, the loop ends with its last result.
+// AckLoop reports to one acker how its messages ended. It makes one call at a time; the next call has all results that
+// arrived meanwhile. Results that the acker returns are sent again, together with newer ones, until the pipeline ends,
+// since only the acker knows whether that can help. If the input has a new acker, the loop ends with the last result that
+// it owes.
 type AckLoop struct {
 	To    engine.Acker
 	Input string
 	of    *Account
 	done  chan struct{}   // closed when the loop has ended
 	over  context.Context // ends with the loop
-	lent  chan struct{}   // closed when no lease is renewed any more; nil: none is
+	lent  chan struct{}   // closed when leases are no longer renewed; nil: the source has no leases
 	// revokes says that the acker may take messages away; see engine.Revoker.
 	revokes bool
 
-	withholds bool // see Traits
+	withholds bool // see engine.Traits
 
-	// Of the lock of the open ledgers.
-	reading bool                    // a Read has begun whose messages have no ledger yet
-	gone    []func(ref uint64) bool // what was taken away since, maybe of these
+	// Guarded by the lock of the open ledgers.
+	reading bool                    // a Read is under way whose messages have no ledger yet
+	gone    []func(ref uint64) bool // which of its messages the source has taken away since it began
 
 	Timeout time.Duration // of a call
 	Since   atomic.Int64  // of the current call, unix nanoseconds; 0: none
 
 	wake chan struct{} // has room for one
 
-	// Of the loop.
-	spare   []span          // an inbox that was sent, emptied
-	results []engine.Result // of the call
+	// Of the goroutine of the loop.
+	spare   []span          // the memory of an inbox that was sent
+	results []engine.Result // of the current call
 	fails   int64           // failed calls in a row
 
 	failing atomic.Pointer[ackFailure] // nil: the last call reported everything
-	untold  atomic.Int64               // results that were given up
+	untold  atomic.Int64               // results that the source will not get
 
 	mu       sync.Mutex // guards the fields below
 	inbox    []span
 	waiting  int  // roots in it
-	withheld int  // roots that have ended and are not in it yet: see Account.Withhold
+	withheld int  // roots that have ended but are not in the inbox yet; see Account.Withhold
 	failed   int  // roots that wait for another attempt
-	owed     int  // results that are still to come
-	closing  bool // nothing is added to owed any more
-	hurry    bool // what waits for another attempt is not to wait
-	closed   bool // the loop ends
+	owed     int  // results that have not arrived yet
+	closing  bool // no more results will be owed
+	hurry    bool // results that wait for another attempt must be sent now
+	closed   bool // the loop has ended, or is about to
 }
 
-// ackFailure is why results have to be reported again, and since when.
+// ackFailure says why results must be sent again, and since when.
 type ackFailure struct {
 	err   error
 	since time.Time
@@ -83,7 +83,7 @@ func startAcks(of *Account, to engine.Acker, input string) *AckLoop {
 	return a
 }
 
-// Owe says that n more results will follow; false: the loop has ended.
+// Owe announces n more results. It returns false if the loop has ended.
 func (a *AckLoop) Owe(n int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,7 +95,7 @@ func (a *AckLoop) Owe(n int) bool {
 	return true
 }
 
-// Forget says that one owed result will not follow.
+// Forget says that one result that is owed will not arrive.
 func (a *AckLoop) Forget() {
 	a.mu.Lock()
 	a.owed--
@@ -103,7 +103,7 @@ func (a *AckLoop) Forget() {
 	a.poke()
 }
 
-// Close lets the loop end when it has sent all that is owed. What waits for another attempt is tried at once, each time:
+// Close ends the loop when it has sent all results that are owed. Results that wait for another attempt are sent at once:
 // the input has a new connection, or the pipeline ends and has no time to wait.
 func (a *AckLoop) Close() {
 	a.mu.Lock()
@@ -112,7 +112,7 @@ func (a *AckLoop) Close() {
 	a.poke()
 }
 
-// Waiting is how many results have not been reported to the source.
+// Waiting is how many results the source has not got.
 func (a *AckLoop) Waiting() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -135,8 +135,9 @@ func (a *AckLoop) poke() {
 	}
 }
 
-// take is what has arrived. hurry: what waits is to be tried now; closed: nothing has, nothing waits and nothing will.
-func (a *AckLoop) take(waits bool) (spans []span, hurry, closed bool) {
+// takeInbox takes the results that have arrived. waits says that results wait for another attempt. hurry: those must be
+// sent now; closed: no results are there, and none will arrive.
+func (a *AckLoop) takeInbox(waits bool) (spans []span, hurry, closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	spans, a.inbox = a.inbox, a.spare
@@ -147,7 +148,7 @@ func (a *AckLoop) take(waits bool) (spans []span, hurry, closed bool) {
 	return spans, hurry, a.closed
 }
 
-// Failing says why the last call did not report everything, and since when that is so; nil: it did.
+// Failing returns the error of the last call, and since when calls have been failing; nil: the last call succeeded.
 func (a *AckLoop) Failing() (since time.Time, err error) {
 	if f := a.failing.Load(); f != nil {
 		return f.since, f.err
@@ -155,14 +156,14 @@ func (a *AckLoop) Failing() (since time.Time, err error) {
 	return time.Time{}, nil
 }
 
-// run reports what arrives. After ctx has ended each result is tried once more, and what has not arrived by then is given
-// up.
+// run sends results as they arrive. When ctx has ended, it sends each result once more, and gives up results that have not
+// arrived by then.
 func (a *AckLoop) run(ctx context.Context) {
 	defer close(a.done)
-	var again []span // what waits for another attempt
+	var again []span // results that wait for another attempt
 	var due time.Time
 	for {
-		spans, hurry, closed := a.take(len(again) > 0)
+		spans, hurry, closed := a.takeInbox(len(again) > 0)
 		if hurry {
 			due = time.Time{}
 		}
@@ -197,10 +198,10 @@ func (a *AckLoop) run(ctx context.Context) {
 	}
 }
 
-// LeavesUntold says that the source did not get all results, and never will.
+// LeavesUntold says that the source will never get some results.
 func (a *AckLoop) LeavesUntold() bool { return a.untold.Load() > 0 }
 
-// abandon ends the loop although results are to come, and says how many.
+// abandon ends the loop, and returns how many results are still owed.
 func (a *AckLoop) abandon() (owed int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -208,16 +209,16 @@ func (a *AckLoop) abandon() (owed int) {
 	return a.owed
 }
 
-// giveUp counts and logs results that the source does not get.
+// giveUp counts and logs results that the source will not get.
 func (a *AckLoop) giveUp(n int) {
 	if n > 0 {
 		a.untold.Add(int64(n))
 		a.of.Untold.Add(int64(n))
-		a.of.Log.Error("messages were not acknowledged: their source delivers them again", "input", a.Input, "messages", n)
+		a.of.Log.Error("messages were not acknowledged: their source will deliver them again", "input", a.Input, "messages", n)
 	}
 }
 
-// retryable counts an attempt of the results that failed, and returns them. After ctx has ended, it gives them up.
+// retryable counts an attempt for results that failed, and returns them. When ctx has ended, it gives them up.
 func (a *AckLoop) retryable(ctx context.Context, failed []span) (again []span) {
 	if ctx.Err() != nil {
 		a.giveUp(len(failed))
@@ -229,7 +230,7 @@ func (a *AckLoop) retryable(ctx context.Context, failed []span) (again []span) {
 	return failed
 }
 
-// send reports spans, in read order, and returns what failed, each root by itself.
+// send sends spans in the order of reading, and returns roots whose results must be sent again, each as its own span.
 func (a *AckLoop) send(ctx context.Context, spans []span) (again []span) {
 	if inOrder := func(x, y span) int { return cmp.Compare(x.rank(), y.rank()) }; !slices.IsSortedFunc(spans, inOrder) {
 		slices.SortFunc(spans, inOrder)
@@ -240,11 +241,11 @@ func (a *AckLoop) send(ctx context.Context, spans []span) (again []span) {
 		}
 	}
 	failed, err := a.call(ctx, a.results)
-	a.note(err, len(failed))
+	a.noteCall(err, len(failed))
 	if len(failed) > 0 {
-		again = those(failed, spans)
+		again = spansOf(failed, spans)
 	}
-	a.told(spans, again)
+	a.recycleTold(spans, again)
 	if clear(a.results); cap(a.results) <= atRest {
 		a.results = a.results[:0]
 	} else {
@@ -253,8 +254,8 @@ func (a *AckLoop) send(ctx context.Context, spans []span) (again []span) {
 	return again
 }
 
-// note keeps and logs whether a call has reported everything.
-func (a *AckLoop) note(err error, again int) {
+// noteCall records whether a call has succeeded, and logs failures.
+func (a *AckLoop) noteCall(err error, again int) {
 	if err == nil && again > 0 {
 		err = errAgain
 	}
@@ -275,8 +276,8 @@ func (a *AckLoop) note(err error, again int) {
 
 var errAgain = errors.New("the source has not accepted all results")
 
-// told recycles a ledger when its source knows how all its roots have ended. One that leases is still asked about them.
-func (a *AckLoop) told(spans, again []span) {
+// recycleTold recycles ledgers whose source has got the results of all roots, unless their leases may still be renewed.
+func (a *AckLoop) recycleTold(spans, again []span) {
 	for _, x := range spans {
 		x.led.told += int(x.to - x.from)
 	}
@@ -290,11 +291,10 @@ func (a *AckLoop) told(spans, again []span) {
 	}
 }
 
-// atRest is how many results, and spans, a loop has room for between calls: one call has a few slabs' as a rule.
+// atRest is for how many results, and spans, a loop keeps memory between calls, which usually have a few slabs of them.
 const atRest = 16 * inside.SlabSize
 
-// call calls the acker, within a deadline. Everything that a panic has interrupted is sent
-// again.
+// call calls the acker within a deadline. After a panic, all results are sent again.
 func (a *AckLoop) call(ctx context.Context, rs []engine.Result) (again []engine.Result, err error) {
 	now := time.Now()
 	within := &guard.Deadline{Parent: ctx, At: now.Add(a.Timeout)}
@@ -306,7 +306,7 @@ func (a *AckLoop) call(ctx context.Context, rs []engine.Result) (again []engine.
 	return a.To.Ack(within, rs)
 }
 
-// pause waits until d is over, something arrives, or ctx ends.
+// pause waits for d, or until results arrive or ctx ends.
 func (a *AckLoop) pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -317,18 +317,18 @@ func (a *AckLoop) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// span are roots of a ledger that follow each other.
+// span is a range of roots of a ledger.
 type span struct {
 	led      *Ledger
 	from, to uint32
-	tries    int  // to report them
-	early    bool // they are reported as delivered, whatever becomes of them
+	tries    int  // failed attempts to send their results
+	early    bool // the result is Delivered, whatever becomes of them
 }
 
-// rank is the place of the first in read order.
+// rank is the place of the first root in the order of reading.
 func (x span) rank() uint64 { return x.led.First + uint64(x.from) }
 
-// result is how a root of x ended.
+// result is the result of a root of x.
 func (x span) result(i uint32) engine.Result {
 	s := &x.led.Roots[i]
 	if x.early {
@@ -341,8 +341,8 @@ func (x span) result(i uint32) engine.Result {
 	return r
 }
 
-// those are the roots of spans that results are about, each by itself.
-func those(results []engine.Result, spans []span) (all []span) {
+// spansOf returns the roots of spans that results are about, each as its own span.
+func spansOf(results []engine.Result, spans []span) (all []span) {
 	refs := make(map[uint64]bool, len(results))
 	for _, r := range results {
 		refs[r.Ref] = true
@@ -357,17 +357,17 @@ func those(results []engine.Result, spans []span) (all []span) {
 	return all
 }
 
-// Reports are roots that have ended, for their ackers.
+// Reports are roots that have ended and whose ackers must be told.
 type Reports []report
 
-// report is for one connection.
+// report is for one acker.
 type report struct {
 	to    *AckLoop
 	n     int // roots
 	spans []span
 }
 
-// Add adds a root, whose source is to be told.
+// Add adds a root.
 func (all *Reports) Add(r Root) {
 	at := (*all).of(r.Led.Acks)
 	if at == nil {
@@ -391,7 +391,7 @@ func (all Reports) of(a *AckLoop) *report {
 	return nil
 }
 
-// Send hands all over to the loops, and empties it. The memory of a sole source's is kept: its next ones are as many.
+// Send passes all roots to the loops, and empties the reports. It keeps the memory if there is only one loop.
 func (all *Reports) Send() {
 	for i := range *all {
 		r := &(*all)[i]
@@ -407,14 +407,14 @@ func (all *Reports) Send() {
 	}
 }
 
-// Early reports all of l as delivered. Nothing more is reported of it.
+// Early reports all roots of l as delivered. Their real results are never reported.
 func (l *Ledger) Early() {
 	l.Pin()
 	l.Acks.put(len(l.Roots), span{led: l, to: uint32(len(l.Roots)), early: true})
 	l.Acks = nil
 }
 
-// put hands n roots over.
+// put passes n roots to the loop.
 func (a *AckLoop) put(n int, spans ...span) {
 	a.mu.Lock()
 	a.inbox = append(a.inbox, spans...)

@@ -1,14 +1,14 @@
-// Package ledger owns what a run owes: the roots of every Read until each has ended ([Ledger]), the conservation
-// law of roots and pieces, the loops that tell sources ([AckLoop]) and steps how their
-// messages ended, leases, recalls, the span that may be read again, and the failures that are reported. [Account]
-// holds all of it for a run; settlement in package stage is what calls it.
+// Package ledger keeps what a run owes to sources and steps. Start at [Account]. A [Ledger] has the roots of one Read until
+// all have ended; an [AckLoop] tells a source how its messages ended. The package also has the conservation law of roots
+// and pieces, stakes, leases, recalls, the limit on what may be read again after a crash, and reports of failures. The
+// settlement of package stage calls it.
 //
-// A ledger's lock guards what several pieces of a root share. That of the open ledgers and those of the loops are
-// taken last. A root whose one piece ends takes no lock.
+// The lock of a ledger guards what several pieces of a root share; the end of a root's only piece takes no lock. The locks
+// of the open ledgers and of the loops are taken last.
 //
-// The memory of roots is used again once their source knows how all of a ledger have ended (Recycle), unless somebody
-// may still look at them who has no piece of them any more (Pin).
+// When the source has got the results of all roots of a ledger, their memory is reused (Recycle), unless code without a
+// piece of them may still read them (Pin).
 //
-// It promises that every root gets exactly one end: what ends it tells its source, in read order, or its lease is
-// lost and its source is told nothing. Acks are tried again for minutes; a stake is told once.
+// The promise: every root ends exactly once. Its source gets the result, in the order of reading, unless the lease is lost.
+// Failed acks are tried again until the pipeline ends. A stake is told once.
 package ledger

@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// failures groups failed messages for the log and the report.
+// failures counts failed messages by group, for the log and the report. It is safe for concurrent use.
 type failures struct {
 	Log     *slog.Logger
 	Secrets *schema.Secrets
@@ -28,7 +28,7 @@ type failureKey struct {
 	late  bool // unfinished
 }
 
-// Set takes over the failures of the plan before.
+// Set takes over the failures of the plan that this one replaces.
 func (f *failures) Set(all []FailureGroup) {
 	f.index = map[failureKey]*FailureGroup{}
 	for _, g := range all {
@@ -37,7 +37,7 @@ func (f *failures) Set(all []FailureGroup) {
 	}
 }
 
-// Add takes down a failed message. The 1st, 10th, 100th … of a group is logged.
+// Add counts a failed message. It logs the 1st, 10th, 100th … message of a group.
 func (f *failures) Add(m *engine.Message, fate engine.Fate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,10 +104,10 @@ func (f *failures) describe(m *engine.Message) Failure {
 
 const (
 	sampleSize = 80      // bytes of a payload that a report shows
-	looked     = 4 << 10 // that are looked through for secrets, so that none is cut
+	looked     = 4 << 10 // bytes that are searched for secrets, more than sampleSize so that none is cut in half
 )
 
-// sample is the beginning of a payload, printable and without secrets.
+// sample is the beginning of a payload, with secrets masked and control characters replaced.
 func sample(secrets *schema.Secrets, body []byte) string {
 	text, cut := secrets.Mask(string(body[:min(len(body), looked)])), ""
 	if len(text) > sampleSize {
@@ -125,18 +125,18 @@ func sample(secrets *schema.Secrets, body []byte) string {
 	return clean + cut
 }
 
-// Failure is a failed message as it is reported.
+// Failure describes a failed message.
 type Failure struct {
 	Class   engine.Class
 	Place   string // "step check", "output lake"
 	Message string
 	From    string // "input log, path access.log, line 17"
-	Sample  string // the payload's beginning
+	Sample  string // the beginning of the payload
 
 	Unfinished bool // it did not fail: the pipeline stopped, and its source can't redeliver it
 }
 
-// FailureGroup counts failures of one class at one place; First is the first of them.
+// FailureGroup counts failures of one class and fate at one place.
 type FailureGroup struct {
 	Count int64
 	Fate  engine.Fate

@@ -6,17 +6,17 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// HowMany fates there are.
+// HowMany is the number of fates.
 const HowMany = len(engine.Counts{}.Ended)
 
-// law counts messages, of a run's roots or pieces.
+// law counts the roots, or the pieces, of a run; see engine.Counts.
 type law struct {
 	Received, made, consumed atomic.Int64
 	ended                    [HowMany]atomic.Int64
 	InFlight                 atomic.Int64
 }
 
-// Set takes over counts.
+// Set takes over the counts of another run.
 func (c *law) Set(n engine.Counts) {
 	c.Received.Store(n.Received)
 	c.made.Store(n.Made)

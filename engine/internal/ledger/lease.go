@@ -12,18 +12,17 @@ import (
 // The states of a root's lease.
 const (
 	LeaseOpen  int32 = iota
-	LeaseEnded       // the result of the root is reported to the source
+	LeaseEnded       // the root has ended, and the source gets its result
 	LeaseLost        // the source has taken the root away, and gets no result
 )
 
 const (
 	leaseLeast = 50 * time.Millisecond // between two calls of a Leaser
-	leaseAgain = time.Second           // after one that failed and does not say when to call again
+	leaseAgain = time.Second           // after a call that failed and did not say when to call again
 )
 
-// lend begins to renew the leases of what an acker is owed results for, if its source
-// leases messages. It continues through a drain, until everything has been reported to the
-// acker.
+// lend starts renewing leases if the source of an acker leases messages. It continues during a drain, until the acker has
+// got all results.
 func (r *Account) lend(a *AckLoop) {
 	l, ok := a.To.(engine.Leaser)
 	if !ok {
@@ -36,48 +35,48 @@ func (r *Account) lend(a *AckLoop) {
 	}()
 }
 
-// Leases says that the source leases messages, and is asked about them.
+// Leases says that the source leases messages, so that Renew is called.
 func (a *AckLoop) Leases() bool { return a.lent != nil }
 
-// MayTake says that the source may take a message away.
+// MayTake says that the source may take messages away.
 func (a *AckLoop) MayTake() bool { return a.revokes || a.Leases() }
 
-// Taken says that the source has taken a root away.
+// Taken says that the source has taken the i-th root away.
 func (l *Ledger) Taken(i uint32) bool { return l.Roots[i].Lease.Load() == LeaseLost }
 
-// Take is [engine.Holding.Take] for an acker.
+// Take implements [engine.Holding.Take] for an acker.
 func (r *Account) Take(a *AckLoop, gone func(ref uint64) bool) int {
-	n := r.Open.take(a, gone)
+	n := r.Open.takeAway(a, gone)
 	r.Lost.Add(int64(n))
 	return n
 }
 
-// Reads says that a Read begins of which the results go to a. What is taken away from here on is also taken from what
-// it brings, which has no ledger until it has returned.
+// Reads is called when a Read begins whose results go to a. Its messages have no ledger until it returns, so what the
+// source takes away in the meantime is taken from them then.
 func (r *Account) Reads(a *AckLoop) {
 	r.Open.mu.Lock()
 	defer r.Open.mu.Unlock()
 	a.reading, a.gone = true, nil
 }
 
-// take marks roots as lost. The lock keeps the memory of a ledger from being used again meanwhile.
-func (s *ledgers) take(a *AckLoop, gone func(ref uint64) bool) (n int) {
+// takeAway marks roots as lost. The lock keeps ledgers from being recycled meanwhile.
+func (s *ledgers) takeAway(a *AckLoop, gone func(ref uint64) bool) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := s.head; l != nil; l = l.next {
 		if l.Acks == a {
-			n += l.take(gone)
+			n += l.takeAway(gone)
 		}
 	}
-	if a.reading && a.revokes { // handles of leases may be used again
+	if a.reading && a.revokes { // not for leases, whose refs may be reused
 		a.gone = append(a.gone, gone)
 	}
 	return n
 }
 
-func (l *Ledger) take(gone func(ref uint64) bool) (n int) {
+func (l *Ledger) takeAway(gone func(ref uint64) bool) (n int) {
 	for i := range l.Roots {
-		// What has ended meanwhile is reported as it ended: whoever settles it swaps first.
+		// A root that ends at the same time is either taken or reported: the first swap wins.
 		x := &l.Roots[i]
 		if x.Pieces() > 0 && gone(x.Ref) && x.Lease.CompareAndSwap(LeaseOpen, LeaseLost) {
 			n++
@@ -115,8 +114,7 @@ func (a *AckLoop) renew(l engine.Leaser, refs []uint64) (lost []uint64, next tim
 	return l.Renew(ctx, refs)
 }
 
-// refs are the handles of the roots that have not ended and that must be reported to an
-// acker.
+// refs are the refs of the roots of an acker that have not ended.
 func (s *ledgers) refs(a *AckLoop) (all []uint64) {
 	for _, l := range s.List() {
 		for i := range l.Roots {
@@ -128,8 +126,7 @@ func (s *ledgers) refs(a *AckLoop) (all []uint64) {
 	return all
 }
 
-// lose takes roots away: from now on no piece of them goes into a step or a write, and they
-// are not reported to their source.
+// lose marks roots as lost. From now on no piece of them enters a step or a write, and their source gets no result.
 func (r *Account) lose(a *AckLoop, refs []uint64) {
 	if len(refs) == 0 {
 		return
@@ -140,12 +137,12 @@ func (r *Account) lose(a *AckLoop, refs []uint64) {
 	}
 	n := r.Take(a, func(ref uint64) bool { return lost[ref] })
 	if n > 0 {
-		r.Log.Warn("leases were lost: the source delivers these messages again", "input", a.Input, "messages", n)
+		r.Log.Warn("leases were lost: the source will deliver these messages again", "input", a.Input, "messages", n)
 	}
 }
 
-// TakeAway ends what is still to be worked on in b and whose lease is lost, or which
-// was recalled. Pieces that wait elsewhere end when they come here.
+// TakeAway ends live messages of b whose lease is lost, or that were recalled. It is called before steps and writes, so
+// that pieces that wait elsewhere end when they move on.
 func (r *Account) TakeAway(b *engine.Batch) {
 	if b == nil || r.Lost.Load() == 0 && r.Recalls.Load() == 0 {
 		return
@@ -156,7 +153,7 @@ func (r *Account) TakeAway(b *engine.Batch) {
 		case lost(m):
 			m.EndAs(engine.Returned)
 			msg(m).Err = engine.Errorf(engine.Transient,
-				"the lease of this message was lost (give the source a longer visibility, or speed up what is slow)")
+				"the lease of this message was lost (set a longer visibility timeout at the source, or speed up slow steps)")
 		case r.Recalls.Load() > 0 && !msg(m).Dead && recalled(m):
 			m.EndAs(engine.Returned)
 			msg(m).Err = &engine.Error{Class: engine.Transient, Err: engine.ErrBehind}
@@ -164,8 +161,7 @@ func (r *Account) TakeAway(b *engine.Batch) {
 	}
 }
 
-// lost says that everything that m represents was taken away: a merge of which only a part
-// was continues.
+// lost says that m was taken away. A merge is lost when all of its parts are.
 func lost(m *engine.Message) bool {
 	for i := range msg(m).Of {
 		if !lost(&msg(m).Of[i]) {
@@ -179,9 +175,8 @@ func lost(m *engine.Message) bool {
 	return r.Led != nil && r.Led.Roots[r.I].Lease.Load() == LeaseLost
 }
 
-// Recall is called when m goes back to its source. If the source delivers it again before
-// what follows it, everything that was read later with its order key goes back, too:
-// otherwise that would be delivered first.
+// Recall is called when m is returned to its source. If the source withholds later messages with the same key, those that
+// were read later are returned, too. Otherwise they would be delivered before m.
 func (r *Account) Recall(m *engine.Message) {
 	at := RootOf(m)
 	first := at.Led
@@ -198,7 +193,7 @@ func (r *Account) Recall(m *engine.Message) {
 	}
 }
 
-// recall marks the roots from one on that have a key, and says how many marks are new.
+// recall marks the roots with a key from an index on. It returns 1 if the key had no mark.
 func (l *Ledger) recall(key []byte, from uint32) int64 {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -216,14 +211,14 @@ func (l *Ledger) recall(key []byte, from uint32) int64 {
 	return 1
 }
 
-// Recalls is how many marks there are.
+// Recalls is how many keys are marked.
 func (l *Ledger) Recalls() int {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	return len(l.recalled)
 }
 
-// recalled says whether m is to go back. A merge does as soon as one of its parts is to.
+// recalled says whether m must be returned. A merge must if one of its parts must.
 func recalled(m *engine.Message) bool {
 	for i := range msg(m).Of {
 		if recalled(&msg(m).Of[i]) {

@@ -4,18 +4,17 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"slices"
-	"strings"
-
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Ledger holds the roots of one Read until each has ended. It is apart from the
-// slab, so that one message that stays long keeps neither slab nor block.
+// Ledger has the roots of one Read until all of them have ended. It is separate from the slab, so that a message that stays
+// long keeps neither the slab nor the block of bytes that was read.
 type Ledger struct {
 	InputName string
 	Instance  int // of the input
@@ -24,34 +23,34 @@ type Ledger struct {
 	Counters  *engine.Counters
 	Keys      engine.KeyWaits // nil: no order is kept
 	Acks      *AckLoop        // nil: the source takes nothing back
-	First     uint64          // read order of the first root, for acks
+	First     uint64          // the number of the first root in the order of reading
 	Delays    time.Duration   // how long the source can delay one message
-	Open      atomic.Int32
+	Open      atomic.Int32    // roots that have not ended
 	Roots     []RootState
 	pinned    atomic.Bool   // see Pin
-	told      int           // roots of which the source knows; of the ack loop
-	meta      engine.Meta   // of all roots but for its index, where metas is nil
-	metas     []engine.Meta // by root; mu guards those of published ledgers, see oldest
-	keys      [][]byte      // by root, that their input gave them; nil: none
-	attempt   int32         // of all roots, where attempts is nil
+	told      int           // roots whose result the source has got; for the ack loop
+	meta      engine.Meta   // of all roots except for its index, if metas is nil
+	metas     []engine.Meta // by root; guarded by Mu once the ledger is open, see oldest
+	keys      [][]byte      // by root, as the input has set them; nil: it has set none
+	attempt   int32         // of all roots, if attempts is nil
 	attempts  []int32       // by root
 
 	next, prev *Ledger // of the run's open ledgers
 	Replay     *Replay // of its reader
 
-	Mu     sync.Mutex // guards worst and err of roots with several pieces, their payloads, and the fields below
+	Mu     sync.Mutex // guards Worst, Err and the payload of roots with several pieces, and the fields below
 	Stakes []Stake
 
-	recalled map[string]uint32 // order keys, and from which root on they are to go back; see recall.go
+	recalled map[string]uint32 // by order key: from which root on its messages must be returned; see Account.Recall
 }
 
-// Root is a message's place in its ledger.
+// Root identifies a root by its ledger and its index there.
 type Root struct {
 	Led *Ledger
 	I   uint32
 }
 
-// RootOf is the root that m stands for; none for a merge, or what no input of this process has read.
+// RootOf is the root of m. It is zero for a merge, and for a message that no input of this process has read.
 func RootOf(m *engine.Message) Root {
 	return asRoot(msg(m))
 }
@@ -67,7 +66,7 @@ func asRoot(c *engine.Cell) Root {
 	return Root{led, i}
 }
 
-// Input names the input that has read l.
+// Input is the name of the input that has read l.
 func (l *Ledger) Input() string { return l.InputName }
 
 // At is when l was read.
@@ -76,10 +75,10 @@ func (l *Ledger) At() time.Time { return l.ReadAt }
 // Counts are the counters of the pipeline.
 func (l *Ledger) Counts() *engine.Counters { return l.Counters }
 
-// KeyWaits are the order keys of the pipeline.
+// KeyWaits returns the order keys of the pipeline.
 func (l *Ledger) KeyWaits() engine.KeyWaits { return l.Keys }
 
-// AsRead is a root's message as it was read, with why it ends.
+// AsRead returns the message of a root as it was read, with the error that ends it.
 func (l *Ledger) AsRead(i uint32, why *engine.Error) *engine.Message {
 	m := &engine.Message{Meta: l.MetaOf(int(i))}
 	msg(m).SetRoot(l, i)
@@ -87,23 +86,22 @@ func (l *Ledger) AsRead(i uint32, why *engine.Error) *engine.Message {
 	return m
 }
 
-// RootState counts the pieces of a root that have not ended, and keeps the
-// worst end so far. It fills a cache line: its neighbours end on other processors.
+// RootState counts the pieces of a root that have not ended, and has the worst fate so far. It fills a cache line, since
+// its neighbours end on other processors.
 type RootState struct {
 	Ref    uint64
-	others atomic.Int32 // pieces that have not ended, less one: a root is read as one piece
-	Lease  atomic.Int32 // of a source that lends; see lease.go
+	others atomic.Int32 // pieces that have not ended, minus one
+	Lease  atomic.Int32 // for a source that leases messages; see lease.go
 	Worst  engine.Fate
-	Stakes int32 // its last one in the ledger's, from 1; 0: none
+	Stakes int32 // the last of its stakes in the ledger, from 1; 0: none
 	Err    *engine.Error
 
-	// As it was read, for the plan that may take this one's place. The body goes with
-	// the end, as do what the ledger has of its metadata and key.
+	// The message as it was read, for a plan that may replace this one. LetGo releases it when the root ends.
 	index int // of its metadata
 	Body  []byte
 }
 
-// Keep takes down m as it was read.
+// Keep records m as it was read, as the i-th root.
 func (l *Ledger) Keep(i int, m *engine.Message) {
 	s := &l.Roots[i]
 	meta, index := m.Meta.At(0), m.Meta.Index()
@@ -140,7 +138,7 @@ func (l *Ledger) Keep(i int, m *engine.Message) {
 	}
 }
 
-// LetGo lets go of the payload of a root that has ended: others of the ledger may stay long.
+// LetGo releases the payload, metadata and key of a root that has ended, since other roots of the ledger may stay long.
 func (l *Ledger) LetGo(i uint32) {
 	l.Roots[i].Body = nil
 	if l.metas != nil {
@@ -153,7 +151,7 @@ func (l *Ledger) LetGo(i uint32) {
 	}
 }
 
-// MetaOf is the metadata that a root was read with, until it ends.
+// MetaOf is the metadata with which a root was read. It is empty when the root has ended.
 func (l *Ledger) MetaOf(i int) engine.Meta {
 	if l.metas == nil {
 		return l.meta.At(l.Roots[i].index)
@@ -163,7 +161,7 @@ func (l *Ledger) MetaOf(i int) engine.Meta {
 	return l.metas[i].At(l.Roots[i].index)
 }
 
-// Attempt is the source's count of a root's deliveries.
+// Attempt is how often the source has delivered a root; 0: unknown.
 func (l *Ledger) Attempt(i int) int {
 	if l.attempts == nil {
 		return int(l.attempt)
@@ -171,7 +169,7 @@ func (l *Ledger) Attempt(i int) int {
 	return int(l.attempts[i])
 }
 
-// Key is the order key that its input gave a root, or nil.
+// Key is the order key that the input has set for a root, or nil.
 func (l *Ledger) Key(i int) []byte {
 	if l.keys == nil {
 		return nil
@@ -179,15 +177,15 @@ func (l *Ledger) Key(i int) []byte {
 	return l.keys[i]
 }
 
-// Stake is the wish of a step to learn how a root ends.
+// Stake is a step's request to learn how a root ends.
 type Stake struct {
 	By    engine.Settler
 	Ref   uint64
-	Next  int32       // the root's stake before this, from 1
-	Worst engine.Fate // that still counts as committed
+	Next  int32       // the previous stake on this root, from 1; 0: none
+	Worst engine.Fate // the worst fate that still counts as committed
 }
 
-// Stake notes that s is to learn how a root ends.
+// Stake adds a stake on a root.
 func (l *Ledger) Stake(i uint32, s engine.Settler, ref uint64, worst engine.Fate) {
 	if !reflect.TypeOf(s).Comparable() {
 		panic(fmt.Sprintf("engine: Stake with a %T: Settlers are compared with ==, so it must be a pointer", s))
@@ -198,7 +196,7 @@ func (l *Ledger) Stake(i uint32, s engine.Settler, ref uint64, worst engine.Fate
 	l.Roots[i].Stakes = int32(len(l.Stakes))
 }
 
-// Moved lets the payload that a root keeps move with its only piece.
+// Moved replaces the payload that a root keeps, which its only piece has moved in memory.
 func (l *Ledger) Moved(i uint32, from, to []byte) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -207,23 +205,23 @@ func (l *Ledger) Moved(i uint32, from, to []byte) {
 	}
 }
 
-// Pieces is how many have not ended; none or less: the root has ended.
+// Pieces is how many pieces have not ended. If it is 0 or less, the root has ended.
 func (s *RootState) Pieces() int32 { return s.others.Load() + 1 }
 
-// GiveUp ends the root without its pieces: what is still working on some, after the fence, never ends it again.
+// GiveUp ends the root before its pieces. Code that still works on pieces, behind the fence, can't end it again.
 func (r Root) GiveUp() {
 	r.Led.Pin()
 	r.Led.Roots[r.I].others.Store(math.MinInt32 / 2)
 }
 
-// Add counts n more pieces of a root; the caller holds one.
+// Add counts n more pieces of a root. The caller holds a piece.
 func (r Root) Add(n int) {
 	if r.Led != nil {
 		r.Led.Roots[r.I].others.Add(int32(n))
 	}
 }
 
-// End ends one piece of a root and says whether it was the last.
+// End ends one piece of a root, and says whether it was the last one.
 func (r Root) End(f engine.Fate, err *engine.Error) (last bool) {
 	s := &r.Led.Roots[r.I]
 	if s.Pieces() == 1 { // only the holder of a piece can add one
@@ -234,10 +232,10 @@ func (r Root) End(f engine.Fate, err *engine.Error) (last bool) {
 	r.Led.Mu.Lock()
 	s.Worsen(f, err)
 	r.Led.Mu.Unlock()
-	return s.others.Add(-1) == -1 // one that was given up has far fewer, and has ended
+	return s.others.Add(-1) == -1 // a root that was given up has far fewer, and has ended already
 }
 
-// Explain takes down why a root is not finished, where nothing is known of that.
+// Explain sets the error of an unfinished root that has none.
 func (r Root) Explain(err *engine.Error) {
 	r.Led.Mu.Lock()
 	defer r.Led.Mu.Unlock()
@@ -246,7 +244,7 @@ func (r Root) Explain(err *engine.Error) {
 	}
 }
 
-// Worsen takes down the end of a piece; the worst counts.
+// Worsen records the fate of a piece if it is the worst so far.
 func (s *RootState) Worsen(f engine.Fate, err *engine.Error) {
 	if f >= s.Worst {
 		s.Worst = f
@@ -256,18 +254,19 @@ func (s *RootState) Worsen(f engine.Fate, err *engine.Error) {
 	}
 }
 
-// ledgers are the open ones of a run, oldest first.
+// ledgers are the open ledgers of a run, oldest first. They are safe for concurrent use.
 type ledgers struct {
 	mu         sync.Mutex
 	head, tail *Ledger
 }
 
+// Add adds a ledger, and returns how many of its roots the source has already taken away.
 func (s *ledgers) Add(l *Ledger) (lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := l.Acks; a != nil {
 		for _, gone := range a.gone {
-			lost += l.take(gone)
+			lost += l.takeAway(gone)
 		}
 		a.reading, a.gone = false, nil
 	}
@@ -297,7 +296,7 @@ func (s *ledgers) Remove(l *Ledger) {
 	l.next, l.prev = nil, nil
 }
 
-// List is all open ledgers, oldest first.
+// List returns all open ledgers, oldest first.
 func (s *ledgers) List() (all []*Ledger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,7 +306,7 @@ func (s *ledgers) List() (all []*Ledger) {
 	return all
 }
 
-// EachRoot calls f for each root that m represents.
+// EachRoot calls f for the root of m, or for the roots of a merge.
 func EachRoot(m *engine.Message, f func(Root)) {
 	for i := range msg(m).Of {
 		EachRoot(&msg(m).Of[i], f)
@@ -317,10 +316,10 @@ func EachRoot(m *engine.Message, f func(Root)) {
 	}
 }
 
-// positionNames are the metadata with which sources say where a message is.
+// positionNames are the names of metadata that say where in its source a message is.
 var positionNames = []string{"path", "line", "topic", "partition", "offset", "key", "message_id"}
 
-// Position is where a message is, in its source's own terms.
+// Position says where in its source a message is, such as "input log, path access.log, line 17".
 func Position(input string, meta engine.Meta, part int32) string {
 	from := []string{"input " + input}
 	for name, v := range meta.All() {
@@ -334,7 +333,7 @@ func Position(input string, meta engine.Meta, part int32) string {
 	return strings.Join(from, ", ")
 }
 
-// Oldest is the age and position of the oldest open root; 0: there is none.
+// Oldest returns the age and position of the oldest root that has not ended; 0: all have.
 func (s *ledgers) Oldest() (age time.Duration, at string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -346,10 +345,10 @@ func (s *ledgers) Oldest() (age time.Duration, at string) {
 	return 0, ""
 }
 
-// oldest is the metadata of the first root that is open.
+// oldest is the metadata of the first root that has not ended.
 func (l *Ledger) oldest() (meta engine.Meta, ok bool) {
 	for i := range l.Roots {
-		if meta = l.MetaOf(i); l.Roots[i].Pieces() > 0 { // it is let go after the last
+		if meta = l.MetaOf(i); l.Roots[i].Pieces() > 0 { // read before the check: LetGo comes after the end
 			return meta, true
 		}
 	}

@@ -2,8 +2,8 @@ package ledger
 
 import "sync"
 
-// Replay bounds how far a reader runs ahead of its oldest unsettled message, for sources
-// that keep a position: what is between them is read again after a crash.
+// Replay limits how far a reader of a source with a position reads ahead of its oldest unsettled message, since everything
+// from there on is read again after a crash.
 type Replay struct {
 	Moved chan struct{} // has room for one
 
@@ -19,7 +19,7 @@ func (p *Replay) Add(l *Ledger) {
 	l.Replay = p
 }
 
-// Ended is called when all of a ledger is settled.
+// Ended is called when all roots of a ledger have ended.
 func (p *Replay) Ended() {
 	p.mu.Lock()
 	n := 0
@@ -37,7 +37,7 @@ func (p *Replay) Ended() {
 	}
 }
 
-// Span is how many messages are between the oldest that may be unsettled and the last read.
+// Span is how many messages were read from the oldest open ledger on, if read is the number of all messages read.
 func (p *Replay) Span(read uint64) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

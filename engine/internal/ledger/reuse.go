@@ -6,7 +6,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// block is memory for the roots of one Read, which are used again once their source knows how they ended.
+// block is reusable memory for the roots of one Read.
 type block [inside.SlabSize]RootState
 
 var blocks = sync.Pool{New: func() any {
@@ -15,10 +15,10 @@ var blocks = sync.Pool{New: func() any {
 	return b
 }}
 
-// Begin gives l n roots of one piece each, none of which has ended.
+// Begin gives l n roots that have not ended, of one piece each.
 func (l *Ledger) Begin(n int) {
 	l.Open.Store(int32(n))
-	if n > inside.SlabSize || 4*n < inside.SlabSize { // a block would keep mostly nothing
+	if n > inside.SlabSize || 4*n < inside.SlabSize { // a block would be mostly empty
 		l.Roots = make([]RootState, n)
 		return
 	}
@@ -28,11 +28,11 @@ func (l *Ledger) Begin(n int) {
 	l.Roots = b[:n]
 }
 
-// Pin keeps the roots of l from being used again: somebody who should not may still look at them, such as a call
-// that was given up.
+// Pin keeps the roots of l from being reused, since code without a piece may still read them, such as a call that was
+// abandoned.
 func (l *Ledger) Pin() { l.pinned.Store(true) }
 
-// Recycle gives the memory of the roots back: all have ended, and nobody has a piece of them any more.
+// Recycle reuses the memory of the roots of l. All have ended, and nobody has a piece of them.
 func (l *Ledger) Recycle() {
 	if cap(l.Roots) != inside.SlabSize || l.pinned.Swap(true) {
 		return

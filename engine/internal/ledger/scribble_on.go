@@ -2,8 +2,8 @@
 
 package ledger
 
-// With the race detector, as all tests run, roots that were given back are overwritten, and checked when they are used
-// again: code that still writes to one is found.
+// With the race detector, roots that were recycled are overwritten, and checked when they are reused. This finds code that
+// still writes to one.
 
 const nonsense = 0xDEADDEADDEADDEAD
 

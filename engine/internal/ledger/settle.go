@@ -8,9 +8,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// settleLoop reports to steps how the roots in which they had a stake ended. It runs apart
-// from the goroutines that end messages, because a Settler may call anything, and resume
-// what waited for it.
+// settleLoop tells steps how the roots with their stakes ended. It has a goroutine of its own, because a Settler may call
+// anything, and resume parked messages.
 type settleLoop struct {
 	log  *slog.Logger
 	done chan struct{} // closed when the loop has ended
@@ -35,7 +34,7 @@ func (l *settleLoop) Put(s []Settlement) {
 	l.cond.Signal()
 }
 
-// close lets the loop end when it has settled everything.
+// close ends the loop when it has told everything.
 func (l *settleLoop) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -43,7 +42,7 @@ func (l *settleLoop) close() {
 	l.cond.Signal()
 }
 
-func (l *settleLoop) take() []Settlement {
+func (l *settleLoop) takeInbox() []Settlement {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.inbox) == 0 && !l.closed {
@@ -56,7 +55,7 @@ func (l *settleLoop) take() []Settlement {
 
 func (l *settleLoop) run(ctx context.Context) {
 	defer close(l.done)
-	for all := l.take(); all != nil; all = l.take() {
+	for all := l.takeInbox(); all != nil; all = l.takeInbox() {
 		for _, s := range all {
 			l.settle(ctx, s)
 		}
@@ -76,9 +75,9 @@ func (l *settleLoop) settle(ctx context.Context, s Settlement) {
 	s.By.Settle(ctx, s.Committed, s.RolledBack)
 }
 
-// Settlement is what a step is told of its stakes at once.
+// Settlement is one call of a Settler.
 type Settlement struct {
-	Then                  func() // is called instead, after those before it; nil: not
+	Then                  func() // called instead of By, after the settlements before it; nil: By is called
 	By                    engine.Settler
 	Committed, RolledBack []uint64
 }
