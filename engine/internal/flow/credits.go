@@ -6,24 +6,24 @@ import (
 	"sync"
 )
 
-// Credits bound what is in flight in a pipeline, in messages and bytes. Readers wait for
-// them in turn; in front of them messages that steps have no bytes for, and lanes that
-// split, which wait only while something beyond the lanes can give credits back. Nothing
-// else waits.
+// Credits limit the messages and bytes that are in flight in a pipeline. Three kinds of waiters get free credits in this
+// order: lanes that split messages, messages that lack bytes to grow, and readers. Lanes and messages wait only while
+// others can give credits back; otherwise they overdraw the credits. Nothing else waits. Credits are safe for concurrent
+// use.
 type Credits struct {
-	Starved  func()      // called without the lock when somebody begins to wait
-	Upstream func() bool // whether lanes have work, for which a reader that splits can wait
+	Starved  func()      // called without the lock when a waiter begins to wait
+	Upstream func() bool // whether lanes have work, so that a reader that splits can wait for it
 
 	mu      sync.Mutex // guards the fields below
-	Msgs    int        // free; below zero by what was taken on account
-	Bytes   int
-	beyond  int  // messages that lanes have handed on and that have not ended
-	Most    int  // messages in all
-	kept    int  // messages that wait outside the queues: for an attempt, a key, a limit
-	shut    bool // all outputs are held: there is nothing to read for
+	Msgs    int        // free messages; negative: overdrawn
+	Bytes   int        // free bytes; negative: overdrawn
+	beyond  int        // messages that have left the lanes and have not ended
+	Most    int        // all messages, free or not
+	kept    int        // messages that wait outside the queues: for an attempt, a key or a rate limit
+	shut    bool       // all outputs are held, so readers pause
 	lanes   []*waiter
-	line    []*InLine // messages that wait for bytes, see growth.go
-	given   bool      // something was given back since stalls was asked
+	line    []*InLine // messages that wait for bytes; see growth.go of package steps
+	given   bool      // bytes were given back since the last call of Stalls
 	readers []*waiter
 }
 
@@ -31,7 +31,7 @@ type Credits struct {
 type InLine struct {
 	Bytes, Msgs int
 	Grown       int             // bytes that earlier steps have added to it
-	GoOn        func(bytes int) // called under the lock
+	GoOn        func(bytes int) // lets it continue; called under the lock
 }
 
 type waiter struct {
@@ -40,8 +40,8 @@ type waiter struct {
 	ready     chan struct{}
 }
 
-// Read takes credits for up to want messages; 0 when ctx ends first. What waits
-// for them says so while it does.
+// Read takes credits for up to want messages, and returns for how many; 0: ctx has ended first. If it has to wait, it calls
+// waits with true, and with false when the wait is over.
 func (c *Credits) Read(ctx context.Context, want int, waits func(yes bool)) int {
 	c.mu.Lock()
 	if len(c.lanes) == 0 && len(c.line) == 0 && len(c.readers) == 0 && c.open() {
@@ -53,7 +53,7 @@ func (c *Credits) Read(ctx context.Context, want int, waits func(yes bool)) int 
 	return c.wait(ctx, &waiter{want: want, ready: make(chan struct{})}, &c.readers)
 }
 
-// Split takes credits for up to want parts, on account when waiting can't help.
+// Split takes credits for up to want parts, and returns for how many. It overdraws the credits if waiting can't help.
 func (c *Credits) Split(ctx context.Context, want int, reads bool) int {
 	c.mu.Lock()
 	w := &waiter{want: want, reads: reads, ready: make(chan struct{})}
@@ -69,15 +69,15 @@ func (c *Credits) Split(ctx context.Context, want int, reads bool) int {
 	return c.wait(ctx, w, &c.lanes)
 }
 
-// helpless says that nothing will give credits back to w.
+// helpless says that nobody will give credits back while w waits.
 func (c *Credits) helpless(w *waiter) bool {
 	return c.beyond == 0 && !(w.reads && c.Upstream())
 }
 
-// Recheck checks again which waiters can't be helped by waiting.
+// Recheck checks again whether waiters can continue.
 func (c *Credits) Recheck() { c.Put(0, 0, 0) }
 
-// wait queues up in a list; c.mu is held and let go.
+// wait queues up in a list until w gets credits. c.mu is held, and released.
 func (c *Credits) wait(ctx context.Context, w *waiter, in *[]*waiter) int {
 	*in = append(*in, w)
 	c.mu.Unlock()
@@ -94,11 +94,11 @@ func (c *Credits) wait(ctx context.Context, w *waiter, in *[]*waiter) int {
 
 func (c *Credits) free() bool { return c.Msgs > 0 && c.Bytes > 0 }
 
-// open says whether readers may read: they pause while half of the credits are
-// with messages that wait, and while no output works.
+// open says whether readers may read. They pause while messages that wait have half of the credits, and while all outputs
+// are held.
 func (c *Credits) open() bool { return c.free() && 2*c.kept < c.Most && !c.shut }
 
-// Keep counts messages that begin, or with n < 0 end, to wait outside the queues.
+// Keep counts n more messages that wait outside the queues, or with n < 0 fewer.
 func (c *Credits) Keep(n int) {
 	if n == 0 {
 		return
@@ -125,7 +125,7 @@ func (c *Credits) grant(want int) int {
 	return n
 }
 
-// Charge takes bytes, and messages beyond those granted; never waits.
+// Charge takes credits without waiting, even if it overdraws them.
 func (c *Credits) Charge(msgs, bytes int) {
 	c.mu.Lock()
 	c.Msgs -= msgs
@@ -133,7 +133,7 @@ func (c *Credits) Charge(msgs, bytes int) {
 	c.mu.Unlock()
 }
 
-// Put gives credits back. beyond is by how much the messages beyond the lanes change.
+// Put gives credits back, and changes the number of messages beyond the lanes. Waiters then get what is free.
 func (c *Credits) Put(msgs, bytes, beyond int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +157,7 @@ func (c *Credits) Put(msgs, bytes, beyond int) {
 		close(w.ready)
 	}
 	for len(c.line) > 0 && (c.Bytes >= c.line[0].Bytes || c.beyond == 0 && !c.Upstream()) {
-		c.first()
+		c.releaseFirst()
 	}
 	for len(c.lanes) == 0 && len(c.line) == 0 && len(c.readers) > 0 && c.open() {
 		w := c.readers[0]
@@ -167,7 +167,7 @@ func (c *Credits) Put(msgs, bytes, beyond int) {
 	}
 }
 
-// Take takes bytes if that many are free.
+// Take takes bytes if that many are free, and says whether it has.
 func (c *Credits) Take(bytes int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,9 +178,9 @@ func (c *Credits) Take(bytes int) bool {
 	return true
 }
 
-// LineUp has a message, counted beyond the lanes, wait for bytes in front of the readers. Who
-// has most comes first: with it, most comes back, and what went on on account and waits
-// again is not overtaken by another that would.
+// LineUp makes a message, which counted as beyond the lanes, wait for bytes in front of the readers. The message to which
+// steps have added most comes first, since its end gives most back. A message that has overdrawn the credits and waits
+// again therefore stays first, so that no second one overdraws them.
 func (c *Credits) LineUp(w *InLine) {
 	c.mu.Lock()
 	at, _ := slices.BinarySearchFunc(c.line, w, func(x, w *InLine) int {
@@ -195,8 +195,8 @@ func (c *Credits) LineUp(w *InLine) {
 	c.Starved()
 }
 
-// first lets the first in the line go on; c.mu is held.
-func (c *Credits) first() {
+// releaseFirst lets the first message of the line continue; c.mu is held.
+func (c *Credits) releaseFirst() {
 	w := c.line[0]
 	c.line = slices.Delete(c.line, 0, 1)
 	c.Bytes -= w.Bytes
@@ -204,13 +204,13 @@ func (c *Credits) first() {
 	w.GoOn(w.Bytes)
 }
 
-// Stalls lets the first in the line go on if it is not known why nothing was given back
-// since the last call. What is on account then ends before it happens again.
+// Stalls is called now and then. It lets the first message of the line continue if no bytes were given back since the last
+// call, unless the credits are overdrawn already.
 func (c *Credits) Stalls() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.line) > 0 && !c.given && c.Bytes >= 0 {
-		c.first()
+		c.releaseFirst()
 	}
 	c.given = false
 }
@@ -222,14 +222,14 @@ func (c *Credits) Waits() int {
 	return c.kept
 }
 
-// Used is how many bytes of how many are in flight.
+// Used is how many bytes are in flight, if bytes is how many there are in all.
 func (c *Credits) Used(bytes int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return bytes - c.Bytes
 }
 
-// Waiting says how many readers, with messages in the line, and lanes wait.
+// Waiting returns how many readers and messages of the line wait, and how many lanes.
 func (c *Credits) Waiting() (readers, lanes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,10 +1,9 @@
-// Package flow owns what moves messages and what bounds them: slabs and their pools, lists of slabs, the queue of
-// the lanes, credits, pace, timers, and memory for keys. Stages call it; credits and the lane queue call back, to
-// say that somebody waits, without their locks.
+// Package flow moves messages and limits them: [Credits], the queue of the lanes ([LaneQueue]), slabs and their pools,
+// [Pace], [Timers], and memory for keys ([Keyring]). Stages call it. Credits and the lane queue call back, without their
+// locks, when somebody waits.
 //
-// The lock of the lane queue comes before that of a ledger, then credits, then timers; that of pace is taken last.
+// Locks are taken in this order: lane queue, ledger, credits, timers. The lock of pace is taken last.
 //
-// It promises that a reader waits in line for credits; that what was given back is given on in the order in which
-// readers asked, messages that grow first; that a slab which was given back is not seen by anybody (with -race and
-// -tags scribble a slab is written over, and a late write is found); and that nothing here allocates per message.
+// The promises: readers get credits in the order in which they asked, after messages that grow. Nobody sees a slab that was
+// given back: with -race or -tags scribble it is overwritten, and a late write is found. Nothing here allocates per message.
 package flow

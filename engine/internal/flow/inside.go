@@ -5,7 +5,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// msg and slab open what the engine keeps in a message and in a batch.
+// msg and slab open the engine's own part of a message and of a batch.
 
 func msg(m *engine.Message) *engine.Cell { return m.Inside(inside.Key{}) }
 

@@ -8,38 +8,37 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// LaneQueue holds the slabs that wait for lanes. Any lane takes the next run; if order keys choose the lane, each has
-// its own queue, and messages without a key go to the shortest.
+// LaneQueue has the slabs that wait for lanes. Either any lane takes the next messages, or order keys choose the lane: then
+// each lane has a queue of its own, and messages without a key are spread evenly. It is safe for concurrent use.
 type LaneQueue struct {
-	Turns   Turns      // of what any lane takes
+	Turns   Turns      // the order in which lanes took messages, if any lane may take them
 	mu      sync.Mutex // guards the fields below
 	taken   uint64     // turns
 	cond    sync.Cond
 	shared  SlabList
-	own     []SlabList // by lane; nil without order
+	own     []SlabList // by lane; nil: any lane takes the next messages
 	Lanes   int
-	working int // lanes that run messages and wait for no credits
+	working int // lanes that run messages, without those that wait for credits
 	closed  bool
-	onIdle  func() // called without the lock when a lane begins to wait
-	Popped  func(*engine.Batch)
+	onIdle  func()              // called without the lock when a lane begins to wait
+	Popped  func(*engine.Batch) // called with the lock for the messages that a lane takes
 }
 
-// SlabList is a queue of slabs, of which the first may be partly taken.
+// SlabList is a queue of slabs. Some messages of the first slab may have been taken.
 type SlabList struct {
 	Head, tail *engine.Batch
-	At         int // messages taken of head
+	At         int // messages of Head that were taken
 	Msgs       int // messages in all
-	bytes      int // that they keep, about
+	bytes      int // bytes that they keep in memory, roughly
 
-	into *engine.Batch // whose messages the last slab takes, while they are dealt
+	into *engine.Batch // the slab whose messages are being dealt to this list; see LaneQueue.deal
 }
 
-// Push appends a slab, or its messages to the last one: many small slabs would be
-// mostly empty.
+// Push appends a slab. If its messages fit into the last slab, it moves them there, since small slabs are mostly empty.
 func (l *SlabList) Push(b *engine.Batch) {
 	if t := l.tail; t != nil && admits(t, b, len(slab(b).Msgs)) {
 		l.Msgs += len(slab(b).Msgs)
-		bytes := slab(t).Bytes + slab(b).Bytes // the blocks that they keep
+		bytes := slab(t).Bytes + slab(b).Bytes // of the blocks that they keep
 		l.bytes += slab(b).Bytes
 		for i := range slab(b).Msgs {
 			slab(t).Take(&slab(b).Msgs[i])
@@ -62,7 +61,7 @@ func (l *SlabList) link(b *engine.Batch) {
 	l.bytes += slab(b).Bytes
 }
 
-// Pop takes up to n messages: the first slab itself where it fits, else a part.
+// Pop takes up to n messages: the first slab, or a part of it.
 func (l *SlabList) Pop(n int) *engine.Batch {
 	b := l.Head
 	if l.At == 0 && len(slab(b).Msgs) <= n {
@@ -75,7 +74,7 @@ func (l *SlabList) Pop(n int) *engine.Batch {
 		slab(out).Take(&slab(b).Msgs[l.At])
 		l.At++
 	}
-	slab(out).Bytes = slab(b).Bytes // the blocks that a part keeps are those of the whole
+	slab(out).Bytes = slab(b).Bytes // a part keeps all blocks of the whole
 	l.Msgs -= len(slab(out).Msgs)
 	if l.At == len(slab(b).Msgs) {
 		l.shift()
@@ -84,20 +83,20 @@ func (l *SlabList) Pop(n int) *engine.Batch {
 	return out
 }
 
-// admits says that n messages of another slab may continue in b, which has room.
+// admits says that n messages of another slab may be moved into b: it has room, and they continue in the same way.
 func admits(b *engine.Batch, other *engine.Batch, n int) bool {
 	return cap(slab(b).Msgs) == inside.SlabSize && len(slab(b).Msgs)+n <= inside.SlabSize && Likewise(b, other) &&
 		!Whole(b) && !Whole(other) && !slab(b).Way.Detour && !slab(other).Way.Detour &&
 		slab(b).Way.Counted == slab(other).Way.Counted && slab(b).Way.Out == slab(other).Way.Out
 }
 
-// Likewise says that messages of both batches continue in the same way.
+// Likewise says that the messages of both batches continue in the same way.
 func Likewise(b *engine.Batch, other *engine.Batch) bool {
 	return slab(b).Way.Batcher == slab(other).Way.Batcher && slab(b).Stage == slab(other).Stage &&
 		slab(b).Way.In == slab(other).Way.In
 }
 
-// Follows makes an empty slab one whose messages continue like those of another.
+// Follows prepares an empty slab for messages that continue like those of another. It returns b.
 func Follows(b *engine.Batch, other *engine.Batch) *engine.Batch {
 	slab(b).From, slab(b).Stage, slab(b).Way.Batcher, slab(b).Way.In = slab(other).From, slab(other).Stage,
 		slab(other).Way.Batcher, slab(other).Way.In
@@ -113,8 +112,8 @@ func (l *SlabList) shift() {
 	}
 }
 
-// NewLaneQueue makes a queue for so many lanes, which order keys choose or not. onIdle is called, without the lock,
-// when one begins to wait.
+// NewLaneQueue makes a queue for a number of lanes. byKey says that order keys choose the lane. onIdle is called without
+// the lock when a lane begins to wait.
 func NewLaneQueue(lanes int, byKey bool, onIdle func()) *LaneQueue {
 	q := &LaneQueue{Lanes: lanes, onIdle: onIdle}
 	q.cond.L = &q.mu
@@ -150,8 +149,7 @@ func (q *LaneQueue) Push(b *engine.Batch) {
 	q.cond.Broadcast()
 }
 
-// deal gives each message of b to its lane, into the slab that waits there last if it has
-// room. q.mu is held.
+// deal moves each message of b to the queue of its lane, into the last slab there if that has room. q.mu is held.
 func (q *LaneQueue) deal(b *engine.Batch, to []int32) {
 	for i := range slab(b).Msgs {
 		l := &q.own[to[i]]
@@ -176,7 +174,7 @@ func (q *LaneQueue) deal(b *engine.Batch, to []int32) {
 	Recycle(b)
 }
 
-// laneOf is where the i-th message of a slab goes, of n places.
+// laneOf is the lane of the i-th message of a slab, of n lanes.
 func laneOf(key []byte, i, n int) int {
 	if key == nil {
 		return i % n
@@ -184,7 +182,7 @@ func laneOf(key []byte, i, n int) int {
 	return int(maphash.Bytes(KeySeed, key) % uint64(n))
 }
 
-// severalKeys says that b has a merge, which must not be identified by its key.
+// severalKeys says that b has a merge, which may have several keys.
 func severalKeys(b *engine.Batch) bool {
 	for i := range slab(b).Msgs {
 		if len(msg(&slab(b).Msgs[i]).Of) > 0 {
@@ -194,10 +192,11 @@ func severalKeys(b *engine.Batch) bool {
 	return false
 }
 
+// KeySeed is the seed with which order keys are hashed.
 var KeySeed = maphash.MakeSeed()
 
-// Spread parts b by order key: equal keys stay together, in order. What has no
-// key goes round.
+// Spread divides b into n parts by order key, so that equal keys stay together, in order. Messages without a key are spread
+// evenly. Parts may be nil.
 func Spread(b *engine.Batch, n int) []*engine.Batch {
 	if severalKeys(b) {
 		return []*engine.Batch{b}
@@ -222,7 +221,8 @@ func Spread(b *engine.Batch, n int) []*engine.Batch {
 	return parts
 }
 
-// Pop waits for up to n messages for a lane, and says when it is their turn to leave; nil when the queue is closed.
+// Pop waits for up to n messages for a lane. It returns them and the turn in which they may leave, or nil if the queue is
+// closed.
 func (q *LaneQueue) Pop(lane, n int) (b *engine.Batch, turn uint64) {
 	from := &q.shared
 	if q.own != nil {
@@ -246,12 +246,12 @@ func (q *LaneQueue) Pop(lane, n int) (b *engine.Batch, turn uint64) {
 	q.working++
 	q.taken++
 	if q.own == nil && from.Head != nil {
-		q.cond.Signal() // a push wakes one lane, which leaves the rest to the next
+		q.cond.Signal() // a push wakes only one lane
 	}
 	return b, q.taken
 }
 
-// Rest and resume bracket a lane's wait for credits.
+// Rest and Resume are called before and after a lane waits for credits.
 func (q *LaneQueue) Rest()   { q.work(-1) }
 func (q *LaneQueue) Resume() { q.work(1) }
 
@@ -261,8 +261,7 @@ func (q *LaneQueue) work(by int) {
 	q.mu.Unlock()
 }
 
-// Stuck says that no lane can move: none works, and what waits is for lanes that wait for
-// credits.
+// Stuck says that no lane can move: none works, and no messages are queued or lanes wait for credits.
 func (q *LaneQueue) Stuck(resting int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -291,5 +290,5 @@ func (q *LaneQueue) Close() {
 	q.cond.Broadcast()
 }
 
-// Whole says that b must be written as it is.
+// Whole says that b must stay as it is, because a batcher made it or it waits for its turn.
 func Whole(b *engine.Batch) bool { return slab(b).Trigger != "" || slab(b).Way.Turn != nil }

@@ -8,17 +8,15 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// This much may wait for the lanes, and for each write of an output, before readers pause:
-// enough to keep all of them busy. Credits allow far more, but what waits in queues has
-// left the processor's caches when its turn comes, and the garbage collector walks over it
-// again and again.
+// Readers pause when more than this waits for each lane, or for each write of an output. It is enough to keep all of them
+// busy. Credits allow far more, but messages that wait long leave the CPU caches, and cost the garbage collector time.
 const (
 	Ahead      = 2 * inside.SlabSize // messages
 	AheadBytes = 8 << 20
-	SlowRun    = 16 // messages that a lane has before it at least
+	SlowRun    = 16 // the least messages that a lane should have queued
 )
 
-// Pace is where readers wait that are too far ahead.
+// Pace lets readers wait that are too far ahead.
 type Pace struct {
 	waiting atomic.Int32
 
@@ -26,10 +24,10 @@ type Pace struct {
 	line []chan struct{}
 }
 
-// Crowded says whether more is queued than so many messages or bytes.
+// Crowded says whether more than msgs messages or bytes bytes are queued.
 func (l *SlabList) Crowded(msgs, bytes int) bool { return l.Msgs > msgs || l.bytes > bytes }
 
-// Crowded says whether every lane has more queued than so many messages, or its part of the bytes.
+// Crowded says whether every lane has more than msgs messages, or its share of the bytes, queued.
 func (q *LaneQueue) Crowded(msgs, bytes int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -44,14 +42,15 @@ func (q *LaneQueue) Crowded(msgs, bytes int) bool {
 	return true
 }
 
-// Wait waits until lanes and outputs have caught up, which look finds out, or ctx ends.
+// Wait waits until Ease finds that lanes and outputs have caught up, or ctx ends. It calls look, which calls Ease if they
+// have caught up already.
 func (p *Pace) Wait(ctx context.Context, look func()) {
 	caughtUp := make(chan struct{})
 	p.waiting.Add(1)
 	p.mu.Lock()
 	p.line = append(p.line, caughtUp)
 	p.mu.Unlock()
-	look() // there may be none already
+	look() // they may have caught up before the reader was in the line
 	select {
 	case <-caughtUp:
 	case <-ctx.Done():
@@ -59,7 +58,7 @@ func (p *Pace) Wait(ctx context.Context, look func()) {
 	p.waiting.Add(-1)
 }
 
-// Ease lets all go on that wait, unless there is still a crowd.
+// Ease lets all waiting readers continue, unless the queues are still more than half full.
 func (p *Pace) Ease(crowded func(part int) bool) {
 	if p.waiting.Load() == 0 || crowded(2) {
 		return

@@ -7,9 +7,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// With the race detector, as all tests run, a slab that was returned is overwritten, and
-// checked when it is used again: code that still reads one of its messages gets nonsense,
-// and code that writes to one is found.
+// With the race detector, a slab that was given back is overwritten, and checked when it is reused. Code that still reads
+// one of its messages gets nonsense, and code that writes to one is found.
 
 const released inside.State = 0xEE
 
@@ -20,7 +19,7 @@ var nonsense = func() (m engine.Message) {
 	return m
 }()
 
-// scribble is called for a slab of n messages that may no longer be used.
+// scribble overwrites a slab that had n messages and was given back.
 func scribble(b *engine.Batch, n int) {
 	slab(b).Size = n
 	all := slab(b).Msgs[:n]
@@ -30,7 +29,7 @@ func scribble(b *engine.Batch, n int) {
 	}
 }
 
-// unscribble makes a slab from the pool usable again.
+// unscribble checks and clears a slab from the pool.
 func unscribble(b *engine.Batch) {
 	all := slab(b).Msgs[:slab(b).Size]
 	slab(b).Size = 0

@@ -1,9 +1,8 @@
 package flow
 
 import (
-	"sync"
-
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/flowd-io/flowd/engine"
@@ -11,17 +10,17 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// slabs are recycled when no call can see them any more.
+// slabs are reusable slabs.
 var slabs = sync.Pool{New: func() any {
 	return BatchOf(engine.Slab{Msgs: make([]engine.Message, 0, inside.SlabSize)})
 }}
 
-// bulks are for writes of many messages.
+// bulks are reusable slabs for large writes.
 var bulks = sync.Pool{New: func() any {
 	return BatchOf(engine.Slab{Msgs: make([]engine.Message, 0, inside.BulkSize)})
 }}
 
-// NewSlab is an empty slab to which room messages may be added.
+// NewSlab returns an empty slab with room for messages that Batch.Add adds.
 func NewSlab(room int) *engine.Batch {
 	b := slabs.Get().(*engine.Batch)
 	unscribble(b)
@@ -29,7 +28,7 @@ func NewSlab(room int) *engine.Batch {
 	return b
 }
 
-// NewWrite is an empty slab for n messages that are written together.
+// NewWrite returns an empty slab for n messages that are written together.
 func NewWrite(n int) *engine.Batch {
 	if n <= inside.SlabSize {
 		return NewSlab(0)
@@ -39,15 +38,14 @@ func NewWrite(n int) *engine.Batch {
 	return b
 }
 
-// BatchOf is a batch with what a room puts into it.
+// BatchOf returns a batch with an inside.
 func BatchOf(s engine.Slab) *engine.Batch {
 	b := new(engine.Batch)
 	*slab(b) = s
 	return b
 }
 
-// SlabFor is an empty slab for n messages that may wait long: a whole one would keep
-// mostly nothing where they are few.
+// SlabFor returns an empty slab for n messages that may wait long. For few messages it is a small one, not one of the pool.
 func SlabFor(n int) *engine.Batch {
 	if 4*n > inside.SlabSize {
 		return NewSlab(0)
@@ -55,24 +53,23 @@ func SlabFor(n int) *engine.Batch {
 	return BatchOf(engine.Slab{Msgs: make([]engine.Message, 0, n)})
 }
 
-// few is how many messages fit into a batch of which another may be made. Where keys
-// are many, most batches hold no more.
+// few is the capacity up to which RecycleBatch reuses batches of batchers. With many keys, most batches are that small.
 const few = 4
 
-// fews are batches of few messages for batchers.
+// fews are reusable small batches.
 var fews = sync.Pool{New: func() any {
 	return BatchOf(engine.Slab{Msgs: make([]engine.Message, 0, 1)})
 }}
 
-// NewFew is an empty batch that mostly gets few messages.
+// NewFew returns an empty batch that is likely to get few messages.
 func NewFew() *engine.Batch {
 	b := fews.Get().(*engine.Batch)
 	unscribble(b)
 	return b
 }
 
-// Recycle gives a slab back. One that a batcher made, or that grew, is left to
-// the garbage collector.
+// Recycle gives a slab back to its pool. A batch that a batcher has made, or that has grown, is left to the garbage
+// collector.
 func Recycle(b *engine.Batch) {
 	switch cap(slab(b).Msgs) {
 	case inside.SlabSize:
@@ -82,7 +79,7 @@ func Recycle(b *engine.Batch) {
 	}
 }
 
-// RecycleBatch is recycle for a batch of which no message continues anywhere.
+// RecycleBatch gives back a batch of a batcher of which no message continues.
 func RecycleBatch(b *engine.Batch) {
 	if cap(slab(b).Msgs) > few {
 		Recycle(b)
@@ -99,8 +96,7 @@ func putInto(b *engine.Batch, pool *sync.Pool) {
 	pool.Put(b)
 }
 
-// Adopt makes the documents of b take their memory from an arena of the
-// goroutine that is going to work on it.
+// Adopt attaches the documents of b to an arena of the goroutine that is going to work on b. It returns b.
 func Adopt(b *engine.Batch, a *doc.Arena) *engine.Batch {
 	slab(b).Arena = a
 	for i := range slab(b).Msgs {
@@ -109,7 +105,7 @@ func Adopt(b *engine.Batch, a *doc.Arena) *engine.Batch {
 	return b
 }
 
-// Release is the end of adopt: the edits are spliced, the arena may be reset.
+// Release detaches the documents of b from their arena, which may then be reset.
 func Release(b *engine.Batch) {
 	slab(b).Arena = nil
 	for i := range slab(b).Msgs {
@@ -117,8 +113,8 @@ func Release(b *engine.Batch) {
 	}
 }
 
-// Compact copies messages out of the blocks in which they were read when most
-// of those blocks is dead: was bytes were read with them.
+// Compact copies messages out of the blocks with which they were read, if they are less than half of the was bytes of those
+// blocks.
 func Compact(b *engine.Batch, was int) {
 	alive := 0
 	for i := range slab(b).Msgs {
@@ -134,7 +130,7 @@ func Compact(b *engine.Batch, was int) {
 	}
 }
 
-// Weight is how many messages of credit m holds, with the parts of a merge.
+// Weight is for how many messages m, or the parts of a merge, hold credits.
 func Weight(m *engine.Message) int {
 	n := int(msg(m).Credits)
 	for i := range msg(m).Of {
@@ -143,7 +139,7 @@ func Weight(m *engine.Message) int {
 	return n
 }
 
-// Bytes is what m keeps in memory: the payload as it was read, and as it is, and vars.
+// Bytes is how many bytes m keeps in memory: its payload as it was read and as it is now, and its vars.
 func Bytes(m *engine.Message) int {
 	if msg(m).Rare == nil {
 		return payloads(m)
@@ -160,18 +156,18 @@ func payloads(m *engine.Message) int {
 	return n + w
 }
 
-// Keyring is memory for keys, of which one goroutine makes many.
+// Keyring is memory for the keys that one goroutine makes.
 type Keyring []byte
 
-// keysSize is how many bytes of keys are kept together: few, since one may stay long.
+// keysSize is how many bytes of keys share one allocation. It is small, since one key may keep the memory for long.
 const keysSize = 1 << 10
 
-// Room is where the next key may be appended, to be kept or forgotten.
+// Room is an empty slice to which the next key is appended. It is overwritten unless Keep keeps the key.
 func (k Keyring) Room() []byte { return k[len(k):] }
 
-// Keep makes a key that was appended to room permanent.
+// Keep keeps a key that was appended to Room, and returns it.
 func (k *Keyring) Keep(key []byte) []byte {
-	if len(key) > cap(*k)-len(*k) { // it is elsewhere
+	if len(key) > cap(*k)-len(*k) { // append has moved it elsewhere
 		if len(key) < keysSize/4 {
 			*k = append(make([]byte, 0, keysSize), key...)
 			return slices.Clip(*k)
@@ -182,7 +178,7 @@ func (k *Keyring) Keep(key []byte) []byte {
 	return slices.Clip(key)
 }
 
-// Text is keep for a key that is asked for as text: what is kept never changes.
+// Text is like Keep, and returns the key as text without a copy, since kept keys never change.
 func (k *Keyring) Text(key []byte) string {
 	key = k.Keep(key)
 	return unsafe.String(unsafe.SliceData(key), len(key))

@@ -9,9 +9,9 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Timers is what a run does later: slabs that wait for another attempt, messages that wait
-// for a limit, checks of outputs that are held. One loop serves all, so that what waits
-// costs no goroutine and no timer.
+// Timers has the timers of a run: for slabs that wait for another attempt, for messages that wait for a rate limit, and for
+// probes of outputs. One loop serves all of them, so that a message that waits costs no goroutine. Timers is safe for
+// concurrent use.
 type Timers struct {
 	wake chan struct{} // has room for one
 
@@ -24,26 +24,25 @@ type timer struct {
 	due  time.Time
 	seq  uint64 // the order of equal times
 	fire func()
-	b    *engine.Batch // that waits; nil: nothing does, or
-	p    Waiting       // does
+	b    *engine.Batch // the messages that wait; nil: p waits, if it is set
+	p    Waiting       // the message that waits, if it is parked
 }
 
 // NewTimers makes timers that fire once Loop runs.
 func NewTimers() *Timers { return &Timers{wake: make(chan struct{}, 1)} }
 
-// After calls fire in the loop at a time, or never when the run ends before. b
-// are the messages that wait for it.
+// After calls fire in the loop at a time, unless the run ends before. b has the messages that wait for it; nil: none do.
 func (t *Timers) After(due time.Time, b *engine.Batch, fire func()) {
 	t.Add(&timer{due: due, fire: fire, b: b})
 }
 
-// Waiting is a message that lies beside the queues.
+// Waiting is a parked message.
 type Waiting interface {
 	Message() *engine.Message
-	Awaits() (place, err string)
+	Awaits() (place, err string) // what it waits for, and the error that made it wait
 }
 
-// Aside is after for a message that lies beside the queues.
+// Aside is like After, for a parked message.
 func (t *Timers) Aside(due time.Time, p Waiting, fire func()) {
 	t.Add(&timer{due: due, fire: fire, p: p})
 }
@@ -68,7 +67,7 @@ func (t *Timers) poke() {
 	}
 }
 
-// Each calls f for all that wait: the messages of b, or p. The lock is held.
+// Each calls f for all messages that wait: those of b, or p. It holds the lock meanwhile.
 func (t *Timers) Each(f func(due time.Time, b *engine.Batch, p Waiting)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,12 +78,12 @@ func (t *Timers) Each(f func(due time.Time, b *engine.Batch, p Waiting)) {
 	}
 }
 
-// Loop runs until ctx ends.
+// Loop fires timers until ctx ends.
 func (t *Timers) Loop(ctx context.Context) {
 	clock := time.NewTimer(time.Hour)
 	defer clock.Stop()
 	for {
-		next := t.turn(time.Now())
+		next := t.fireDue(time.Now())
 		if next.IsZero() {
 			clock.Stop()
 		} else {
@@ -99,8 +98,8 @@ func (t *Timers) Loop(ctx context.Context) {
 	}
 }
 
-// turn fires what is due and says when the next one is; zero: none.
-func (t *Timers) turn(now time.Time) time.Time {
+// fireDue fires all timers that are due, and returns when the next one is due; zero: there is none.
+func (t *Timers) fireDue(now time.Time) time.Time {
 	for {
 		t.mu.Lock()
 		if len(t.heap) == 0 {
@@ -117,7 +116,7 @@ func (t *Timers) turn(now time.Time) time.Time {
 	}
 }
 
-// Beyond takes out the slabs that would wait until after a time.
+// Beyond removes the timers of slabs that are due after a time, and returns the slabs.
 func (t *Timers) Beyond(deadline time.Time) (late []*engine.Batch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// Turns lets lanes pass on what they have taken in the order in which they took it. Turns are numbered from 1.
+// Turns lets lanes pass on messages in the order in which they took them. Turns are numbered from 1.
 type Turns struct {
-	over    atomic.Uint64   // turns that are over: all up to this one
-	waiting []chan struct{} // by turn: no two lanes' have the same place; set by begin
+	over    atomic.Uint64   // the last turn that is over
+	waiting []chan struct{} // by turn, modulo the number of lanes, so that no two lanes share one
 
 	mu     sync.Mutex // guards the field below
-	asleep []bool     // who waits there
+	asleep []bool     // whether a lane waits there
 }
 
 func (t *Turns) begin(lanes int) {

@@ -13,8 +13,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Guard makes a call that may panic, and abandons it when it does not return after ctx has
-// ended.
+// Guard runs a call and returns its error. A panic is an error, too. If the call does not return within [KillGrace] after
+// ctx has ended, Guard abandons it and returns an error.
 func Guard(ctx context.Context, call func(context.Context) error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -36,7 +36,7 @@ func Guard(ctx context.Context, call func(context.Context) error) error {
 	}
 }
 
-// Pause waits for d; false: ctx ended before.
+// Pause waits for d. It returns false if ctx has ended before.
 func Pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -51,7 +51,7 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Late says since when a call is past a deadline, or the zero time.
+// Late returns when a call began that has been running for longer than deadline, or the zero time.
 func Late(since int64, deadline time.Duration, now time.Time) time.Time {
 	if since == 0 {
 		return time.Time{}
@@ -62,13 +62,13 @@ func Late(since int64, deadline time.Duration, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Clock records since when a goroutine has been in a call, for the watcher of deadlines.
+// Clock records since when a goroutine has been in a call, for the watcher of stuck calls.
 type Clock[T any] struct {
-	Since atomic.Int64 // unix nanoseconds; 0: in none
+	Since atomic.Int64 // unix nanoseconds; 0: it is in no call
 	Of    atomic.Pointer[T]
 }
 
-// Start says that a call of o begins.
+// Start records that a call of o begins, and returns the time.
 func (c *Clock[T]) Start(o *T) time.Time {
 	now := time.Now()
 	c.Of.Store(o)
@@ -76,10 +76,10 @@ func (c *Clock[T]) Start(o *T) time.Time {
 	return now
 }
 
-// Stop says that it has ended.
+// Stop records that the call has ended.
 func (c *Clock[T]) Stop() { c.Since.Store(0) }
 
-// PowerOfTen says whether n is 1, 10, 100 and so on: how often something is logged that happens often.
+// PowerOfTen says whether n is 1, 10, 100 and so on. Only those occurrences of frequent events are logged.
 func PowerOfTen(n int64) bool {
 	for n%10 == 0 {
 		n /= 10
@@ -87,13 +87,13 @@ func PowerOfTen(n int64) bool {
 	return n == 1
 }
 
-// FirstLine is an error without what follows its first line, such as a stack.
+// FirstLine is the first line of an error, without a stack trace.
 func FirstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
 
-// Histogram counts observations; it is safe for concurrent use.
+// Histogram counts observations. It is safe for concurrent use.
 type Histogram struct {
 	bounds []float64
 	counts []atomic.Uint64
@@ -105,10 +105,10 @@ func NewHistogram(bounds []float64) *Histogram {
 	return &Histogram{bounds: bounds, counts: make([]atomic.Uint64, len(bounds)+1)}
 }
 
-// LatencyBounds are in seconds, from a step in memory to a write that hangs.
+// LatencyBounds are bounds in seconds, from a step in memory to a write that hangs.
 var LatencyBounds = []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60}
 
-// FillBounds are messages in a batch.
+// FillBounds are bounds in messages per batch.
 var FillBounds = []float64{1, 10, 50, 100, 500, 1000, 5000, 10000}
 
 // Observe counts a value.
@@ -126,7 +126,7 @@ func (h *Histogram) Observe(v float64) {
 	}
 }
 
-// Read is the histogram at present.
+// Read returns the present counts.
 func (h *Histogram) Read() engine.Histogram {
 	r := engine.Histogram{Bounds: h.bounds, Counts: make([]uint64, len(h.counts)),
 		Sum: math.Float64frombits(h.sum.Load())}
@@ -137,7 +137,7 @@ func (h *Histogram) Read() engine.Histogram {
 	return r
 }
 
-// Until waits for done, a deadline or an interruption.
+// Until waits until done is closed, the deadline has passed, or interrupted is closed.
 func Until(done <-chan struct{}, deadline time.Time, interrupted <-chan struct{}) {
 	t := time.NewTimer(time.Until(deadline))
 	defer t.Stop()
@@ -148,9 +148,8 @@ func Until(done <-chan struct{}, deadline time.Time, interrupted <-chan struct{}
 	}
 }
 
-// Deadline is the context of one call of a plugin. Most calls never look at theirs,
-// so timer and channel are made when one does: see context.WithDeadline, which it is
-// from then on.
+// Deadline is the context of one call of a plugin. Most calls never look at their context, so its timer and channel are
+// made by context.WithDeadline when a call first does.
 type Deadline struct {
 	Parent context.Context
 	At     time.Time
@@ -161,7 +160,7 @@ type Deadline struct {
 	ended bool
 }
 
-// End releases what the call has made of the context, and ends it for those that kept it.
+// End releases the timer, and ends the context for code that has kept it.
 func (d *Deadline) End() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -202,8 +201,8 @@ func (d *Deadline) Err() error {
 	return d.context().Err()
 }
 
-// Value asks the context that is there: one derived from it looks for its parent this
-// way, behind a call of Done.
+// Value asks the context that was made, if there is one, because package context finds the parent of a derived context in
+// this way, after a call of Done.
 func (d *Deadline) Value(key any) any {
 	d.mu.Lock()
 	ctx := d.real
@@ -216,7 +215,7 @@ func (d *Deadline) Value(key any) any {
 
 const KillGrace = 250 * time.Millisecond
 
-// Masked is err, whose text then shows none of some secrets; nil stays nil.
+// Masked is err with secrets masked in its text; nil stays nil.
 func Masked(s *schema.Secrets, err error) error {
 	if err == nil {
 		return nil

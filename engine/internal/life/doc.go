@@ -1,13 +1,13 @@
-// Package life owns how far a run has come ([Life]), whether reading is paused ([Pauses]), and which plugins are open
-// ([Plugins]). Package runtime advances it; every stage asks it.
+// Package life has the phase of a run ([Life]), says whether reading is paused ([Pauses]), and opens and closes plugins
+// ([Plugins]). Package runtime advances the phase; every stage asks for it.
 //
 //	opening ──► running ──► ending ──► returning ──► over
 //	                          │                        ▲
 //	                          └──── nothing is left ───┘
 //
-// A phase is never left for an earlier one, and may be skipped. Why a run ends, by a drain, for another plan, or by
-// itself, stands beside the phase.
+// Phases only advance, and may be skipped. Why a run ends (a drain, a replacement, or the end of its inputs) is separate
+// from the phase.
 //
-// The fence is held for reading by whoever ends messages, and is the first of all locks. Once it is closed, all
-// messages have been handed back, and whoever comes late finds that out.
+// Code that ends messages holds the fence for reading. It is the first of all locks. Once it is closed, all messages have
+// been handed back, and late code finds that out.
 package life

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Pauses lets readers pause and resume.
+// Pauses lets readers pause and resume. It is safe for concurrent use.
 type Pauses struct {
 	mu      sync.Mutex // guards the fields below
 	paused  bool
@@ -16,7 +16,7 @@ type Pauses struct {
 	resumed chan struct{} // closed by the next resume
 }
 
-// NewPauses makes pauses of inputs that read.
+// NewPauses makes a Pauses whose readers read.
 func NewPauses() *Pauses {
 	p := &Pauses{resumed: make(chan struct{})}
 	p.active, p.cancel = context.WithCancel(context.Background())
@@ -55,8 +55,8 @@ func (p *Pauses) Since() time.Time {
 	return p.since
 }
 
-// Wait waits while reading is paused. The context that it returns ends with ctx and
-// with the next pause. is is told of a pause, and of its end.
+// Wait waits while reading is paused. It returns a context that ends with ctx or at the next pause. is is called with the
+// state of the input when a pause begins and ends.
 func (p *Pauses) Wait(ctx context.Context, is func(state string)) (context.Context, func()) {
 	for {
 		p.mu.Lock()

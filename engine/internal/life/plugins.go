@@ -16,20 +16,20 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Plugins are all parts of a pipeline that may want to be opened or closed, outputs first.
+// Plugins has all plugins of a pipeline that can be opened or closed, outputs first.
 type Plugins struct {
 	Log     *slog.Logger
 	Secrets *schema.Secrets
-	Adopted []any // of the plan before, which are open already
+	Adopted []any // plugins of the plan before this one, which are open already
 
-	opened int // how many of them were opened; of who opens and closes
+	opened int // how many were opened; for the goroutine that opens and closes
 
 	mu   sync.Mutex // guards the fields below
 	list []part
-	shut []closed // inputs and outputs that are closed until they are opened again
+	shut []closed // inputs and outputs that are closed, and will be opened again
 }
 
-// part is a plugin with what errors call it: "output lake".
+// part is a plugin with its name in errors, such as "output lake".
 type part struct {
 	name   string
 	plugin any
@@ -48,7 +48,7 @@ func (p *Plugins) Add(name string, plugin any) {
 	p.list = append(p.list, part{name, plugin})
 }
 
-// AddOnce is Add for a pointer that may be there already.
+// AddOnce adds a pointer unless it was added before.
 func (p *Plugins) AddOnce(name string, plugin any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +58,7 @@ func (p *Plugins) AddOnce(name string, plugin any) {
 	}
 }
 
-// Find is the index-th of those with a name that are a T.
+// Find returns the index-th plugin that has a name and is a T.
 func Find[T any](p *Plugins, name string, index int) (plugin T, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,8 +74,8 @@ func Find[T any](p *Plugins, name string, index int) (plugin T, ok bool) {
 	return plugin, false
 }
 
-// Open opens outputs, steps and inputs, in this order. Those of the plan before are reopened. An input or output whose
-// error may pass stays shut, and is opened again by who reads or writes.
+// Open opens outputs, steps and inputs, in this order. Adopted plugins are reopened. An input or output whose error may
+// pass stays shut, and is opened again by its reader or writer.
 func (p *Plugins) Open(ctx context.Context) error {
 	for _, x := range p.list {
 		if r, ok := x.plugin.(engine.Reopener); ok && p.Has(x.plugin) && p.WhyShut(x.plugin) == nil {
@@ -98,7 +98,8 @@ func (p *Plugins) Open(ctx context.Context) error {
 	return nil
 }
 
-// Close closes what was opened, inputs first, but for what stays, or is busy: then it is left behind.
+// Close closes the plugins that were opened, inputs first. It leaves out plugins that stay, and abandons those that are
+// busy.
 func (p *Plugins) Close(ctx context.Context, stays, busy func(plugin any) bool) (first error) {
 	for ; p.opened > 0; p.opened-- {
 		x := p.list[p.opened-1]
@@ -117,10 +118,10 @@ func (p *Plugins) Close(ctx context.Context, stays, busy func(plugin any) bool) 
 	return first
 }
 
-// Has says that a plugin is of the plan before.
+// Has says that a plugin was adopted from the plan before.
 func (p *Plugins) Has(plugin any) bool { return slices.Contains(p.Adopted, plugin) }
 
-// Swap takes note that a plugin has a new instance; close will close it.
+// Swap replaces a plugin by a new instance, which Close will close.
 func (p *Plugins) Swap(old, now any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +172,7 @@ func (p *Plugins) WhyShut(plugin any) error {
 	return nil
 }
 
-// indexOf is the place of a plugin in shut, or -1. One that can't be compared, such as a function, is never shut.
+// indexOf is the index of a plugin in shut, or -1. A plugin that can't be compared, such as a function, is never shut.
 func (p *Plugins) indexOf(plugin any) int {
 	if !reflect.TypeOf(plugin).Comparable() {
 		return -1
@@ -190,7 +191,7 @@ func (p *Plugins) Bequeath(to *Plugins) {
 	}
 }
 
-// Dispose closes an instance that was replaced, in the background: it may hang.
+// Dispose closes an instance that was replaced. It does so in the background, since closing may hang.
 func (p *Plugins) Dispose(name string, plugin any, within time.Duration) {
 	c, ok := plugin.(engine.Closer)
 	if !ok {
@@ -205,7 +206,7 @@ func (p *Plugins) Dispose(name string, plugin any, within time.Duration) {
 	}()
 }
 
-// Tables are the tables of the process.
+// Tables returns the states of the tables.
 func (p *Plugins) Tables() (all []engine.TableState) {
 	p.mu.Lock()
 	parts := slices.Clone(p.list)
@@ -220,7 +221,7 @@ func (p *Plugins) Tables() (all []engine.TableState) {
 	return all
 }
 
-// Troubles are what plugins say of themselves.
+// Troubles returns the troubles that plugins report.
 func (p *Plugins) Troubles() (all []engine.Trouble) {
 	p.mu.Lock()
 	parts := slices.Clone(p.list)

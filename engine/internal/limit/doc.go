@@ -1,6 +1,7 @@
-// Package limit owns rate limits: windows and token buckets, for all messages or for each value of a key, and the
-// lines in which goroutines stand that have messages at hand. Readers, writers and the step rate_limit call it. A
-// Limiter has one lock; who needs several takes them in the order in which the limits were made. It neither waits
-// nor asks for the time, and promises that never more messages pass than a limit allows, whatever callers' clocks
-// say.
+// Package limit has rate limits: windows and token buckets, for all messages or for each value of a key ([Limiter]), and
+// the lines in which readers and writers wait for several limits ([WaitLine]). Readers, writers and the step rate_limit
+// call it.
+//
+// A Limiter has one lock. Code that needs several limits locks them in the order in which they were made. A Limiter neither
+// waits nor reads the clock. The promise: never more messages pass than a limit allows, whatever callers' clocks say.
 package limit

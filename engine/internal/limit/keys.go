@@ -6,14 +6,13 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// keyLimits are the limits of keys, as many as there is room for; other keys share one, and
-// start over when they find room. Keys are kept as 64-bit hashes under a random seed: two
-// that collide share a limit.
+// keyLimits has the allowances of keys, up to a number of keys. Further keys share one allowance, and start with a new one
+// when there is room. Keys are stored as 64-bit hashes with a random seed; keys that collide share an allowance.
 type keyLimits struct {
 	seed  maphash.Seed
 	most  int
 	lru   *simplelru.LRU[uint64, *allowance]
-	spill allowance // shared by keys that there was no room for
+	spill allowance // shared by keys for which there is no room
 }
 
 func newKeyLimits(most int) *keyLimits {
@@ -32,15 +31,15 @@ func (k *keyLimits) get(key []byte, idle func(*allowance) bool) *allowance {
 	if k.lru.Len() >= k.most && !k.evict(idle) {
 		return &k.spill
 	}
-	// What the key may have booked in the spill is not held against it: the bookings
-	// of others there would keep it, and with it a place, busy for long.
+	// The new allowance ignores what the key may have booked in the spill. Counting the bookings of others there would keep
+	// the key busy, and its place taken, for long.
 	a := &allowance{}
 	k.lru.Add(id, a)
 	return a
 }
 
-// evict drops a key whose allowance is whole again, which it has back at once if it
-// returns. It looks at few; the next call looks at others.
+// evict drops a key whose allowance is unused again, so that the key loses nothing. It looks at a few keys; the next call
+// looks at others.
 func (k *keyLimits) evict(idle func(*allowance) bool) bool {
 	for range 4 {
 		id, a, _ := k.lru.GetOldest()

@@ -11,15 +11,14 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// Limiter is a rate limit: a window or a token bucket, one for all messages or one for each
-// value of a key. It neither waits nor asks for the time. It is safe for concurrent use,
-// and never lets more pass than it may, even when callers disagree a little about the time
-// or a clock is set back.
+// Limiter is a rate limit: a window or a token bucket, for all messages or for each value of a key. It neither waits nor
+// reads the clock. It is safe for concurrent use, and never lets too many messages pass, even if callers disagree about the
+// time or a clock is set back.
 //
-// A window slides: in no stretch of its length do more messages pass than it allows.
+// A window slides: no interval of its length has more messages than it allows, wherever it begins.
 type Limiter struct {
 	name   string
-	number uint64           // in which order several limits are locked
+	number uint64           // several limits are locked in the order of their numbers
 	spec   engine.RateLimit // kind, key and max_keys are in force; the rest is in rate
 
 	mu      sync.Mutex // guards the fields below
@@ -36,27 +35,27 @@ type Limiter struct {
 
 var limiters atomic.Uint64
 
-// rate is how much may pass.
+// rate is how many messages may pass in a time.
 type rate struct {
 	messages float64
 	per      int64   // nanoseconds
-	most     float64 // that may pass at once: messages of a window, burst of a bucket
+	most     float64 // messages that may pass at once: all of a window, the burst of a bucket
 }
 
-// allowance is what one limit has given away. The zero allowance is untouched.
+// allowance is how much of one limit was used. The zero allowance is unused.
 type allowance struct {
-	at     int64   // of a bucket: when used was right
-	used   float64 // of a bucket: messages; those beyond rate.most are booked ahead
+	at     int64   // of a bucket: when used was computed
+	used   float64 // of a bucket: messages that passed; those beyond rate.most are booked ahead
 	passes passes  // of a window
 }
 
-// crumb is what rounding may do to a count of messages.
+// crumb is the largest rounding error of a count of messages.
 const crumb = 1e-6
 
 // longestWait keeps sums of times from overflowing.
 const longestWait = 100 * 365 * 24 * time.Hour
 
-// NewLimiter makes a limit. Its name is for operators; spec.Name is not looked up.
+// NewLimiter makes a limit. Its name is for logs and snapshots; spec.Name is not looked up.
 func NewLimiter(name string, spec engine.RateLimit) *Limiter {
 	l := &Limiter{name: name, number: limiters.Add(1), spec: spec, changed: make(chan struct{})}
 	l.rate = l.rateOf(spec.Messages, spec.Per, spec.Burst)
@@ -66,7 +65,7 @@ func NewLimiter(name string, spec engine.RateLimit) *Limiter {
 	return l
 }
 
-// rateOf makes a rate that can be divided by, whatever it is given.
+// rateOf makes a rate without zeros, so that it can be divided by.
 func (l *Limiter) rateOf(messages int, per time.Duration, burst int) rate {
 	r := rate{messages: float64(max(1, messages)), per: int64(min(max(1, per), longestWait))}
 	r.most = r.messages
@@ -78,20 +77,19 @@ func (l *Limiter) rateOf(messages int, per time.Duration, burst int) rate {
 
 func (l *Limiter) bucket() bool { return l.spec.Kind == "bucket" }
 
-// Name is what operators call the limit.
+// Name is the name of the limit in logs and snapshots.
 func (l *Limiter) Name() string { return l.name }
 
 // Keyed says whether each value of a key has its own limit.
 func (l *Limiter) Keyed() bool { return l.keys != nil }
 
-// KeyOf is the key of a message, for [Limiter.Reserve]. ok is false when the key is
-// nil or the limit is not keyed: such messages share one limit. Errors are those
-// of expressions.
+// KeyOf returns the key of a message, for [Limiter.Reserve]. ok is false if the key is nil or the limit has no key; such
+// messages share one limit. Errors are errors of the expression.
 func (l *Limiter) KeyOf(src expr.Source) (key []byte, ok bool, err error) {
 	return l.AppendKey(nil, src)
 }
 
-// AppendKey is KeyOf in memory of the caller's.
+// AppendKey is like KeyOf, and appends the key to dst.
 func (l *Limiter) AppendKey(dst []byte, src expr.Source) (key []byte, ok bool, err error) {
 	if l.keys == nil {
 		return dst, false, nil
@@ -99,8 +97,8 @@ func (l *Limiter) AppendKey(dst []byte, src expr.Source) (key []byte, ok bool, e
 	return l.spec.Key.AppendKey(dst, src)
 }
 
-// Free is how many messages may pass now, of the unkeyed limit. When there are none,
-// one that was booked now would pass after wait.
+// Free returns how many messages may pass the unkeyed limit now. If it is 0, a message that is booked now would pass after
+// wait.
 func (l *Limiter) Free(now time.Time) (n int, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,8 +113,8 @@ func (l *Limiter) Free(now time.Time) (n int, wait time.Duration) {
 	return 0, l.grows(l.all.used + 1 - l.rate.most)
 }
 
-// Take takes up to n messages that may pass now, of the unkeyed limit. It never books
-// ahead, so the caller gets only what others have not reserved.
+// Take lets up to n messages pass the unkeyed limit now, and returns how many. It never books ahead, so the caller gets only
+// what others have not reserved.
 func (l *Limiter) Take(now time.Time, n int) (got int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,8 +125,8 @@ func (l *Limiter) Take(now time.Time, n int) (got int) {
 	return got
 }
 
-// Reserve books one message of a key, in the order of the calls, and says how long it
-// must wait before it may pass. A nil key is that of the unkeyed limit.
+// Reserve books one message of a key, in the order of the calls, and returns how long it must wait before it may pass. A nil
+// key means the unkeyed limit.
 func (l *Limiter) Reserve(now time.Time, key []byte) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,10 +139,9 @@ func (l *Limiter) Reserve(now time.Time, key []byte) (wait time.Duration) {
 	return l.book(a)
 }
 
-// Change sets a new rate, for all keys. It holds at once, as if nothing had passed
-// yet, or, for windows, after one more of the old ones; for a bucket what has passed
-// counts then. Messages that are booked ahead keep their times and count against the
-// new rate. burst 0 is as many as messages.
+// Change sets a new rate, for all keys. With atOnce it applies immediately, as if no message had passed yet. Without it, a
+// window has its new rate after one more period of the old rate, and a bucket immediately, with the messages that have
+// passed. Messages that are booked ahead keep their times and count against the new rate. burst 0 means messages.
 func (l *Limiter) Change(now time.Time, messages int, per time.Duration, burst int, atOnce bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,14 +164,14 @@ func (l *Limiter) Change(now time.Time, messages int, per time.Duration, burst i
 	}
 }
 
-// Changed is closed by the next Change: those that wait may then ask again.
+// Changed returns a channel that the next Change closes. Callers that wait may then ask again.
 func (l *Limiter) Changed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.changed
 }
 
-// State is the limit as seen from outside.
+// State describes the limit.
 func (l *Limiter) State() engine.LimitState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +183,7 @@ func (l *Limiter) State() engine.LimitState {
 	return s
 }
 
-// ask tells the clock what the caller's says, and adopts a rate whose time has come.
+// ask sets the clock to the caller's time, and adopts a rate whose time has come.
 func (l *Limiter) ask(now time.Time) {
 	if l.clock.ask(now); l.next != nil && l.clock.last >= l.turn {
 		l.adopt(*l.next, l.turn, false)
@@ -206,7 +203,7 @@ func (l *Limiter) Each(f func(*allowance)) {
 	}
 }
 
-// renew gives back to a what time has renewed.
+// renew gives back what a has regained since it was last used.
 func (l *Limiter) renew(a *allowance) {
 	if !l.bucket() {
 		a.passes.renew(l.clock.last, l.rate.per)
@@ -216,13 +213,13 @@ func (l *Limiter) renew(a *allowance) {
 	a.at = l.clock.last
 }
 
-// idle renews a and says whether it is whole again.
+// idle renews a, and says whether it is unused again.
 func (l *Limiter) idle(a *allowance) bool {
 	l.renew(a)
 	return a.used == 0 && a.passes.empty()
 }
 
-// free is how many may pass now of an allowance that is renewed.
+// free is how many messages may pass now. a has been renewed.
 func (l *Limiter) free(a *allowance) int {
 	if l.bucket() {
 		return int(max(0, min(math.Floor(l.rate.most-a.used+crumb), math.MaxInt32)))
@@ -230,7 +227,7 @@ func (l *Limiter) free(a *allowance) int {
 	return a.passes.free(l.clock.last, &l.rate)
 }
 
-// take lets n pass of the unkeyed limit, which has as many free.
+// take lets n messages pass the unkeyed limit, which has as many free.
 func (l *Limiter) take(n int) {
 	if n == 0 {
 		return
@@ -243,8 +240,7 @@ func (l *Limiter) take(n int) {
 	l.all.passes.put(l.clock.last, n, &l.rate)
 }
 
-// book books one message of an allowance that is renewed, after all others, and returns how
-// long it waits.
+// book books one message behind all others, and returns how long it waits. a has been renewed.
 func (l *Limiter) book(a *allowance) (wait time.Duration) {
 	if l.bucket() {
 		a.used++
@@ -261,8 +257,7 @@ func (l *Limiter) book(a *allowance) (wait time.Duration) {
 	return wait
 }
 
-// leave returns what was booked last. It has no effect when others have booked after it:
-// they already have their times.
+// leave returns the last booking. It has no effect if others have booked behind it, since they already have their times.
 func (l *Limiter) leave(place uint64) {
 	if place != l.booked {
 		return
@@ -274,7 +269,7 @@ func (l *Limiter) leave(place uint64) {
 	l.all.passes.leave()
 }
 
-// grows is the time in which a bucket grows by this many messages.
+// grows is the time in which a bucket regains this many messages.
 func (l *Limiter) grows(over float64) time.Duration {
 	if over <= crumb {
 		return 0
@@ -282,19 +277,19 @@ func (l *Limiter) grows(over float64) time.Duration {
 	return time.Duration(min(math.Ceil(over*float64(l.rate.per)/l.rate.messages-crumb), float64(longestWait)))
 }
 
-// limitClock counts nanoseconds from the first time it is given, and never goes back.
+// limitClock counts nanoseconds from the first time that it is given, and never goes back.
 type limitClock struct {
 	started bool
 	base    time.Time
-	shift   int64 // what clocks that were set back have lost
+	shift   int64 // how far clocks were set back, in all
 	last    int64
 }
 
-// setBack is how far a time lies behind others when a clock was set back. Callers
-// that asked the clock and then had to wait lie less behind.
+// setBack is how far a time must lie behind the latest one to mean that a clock was set back. Callers that read the clock
+// and then had to wait for the lock lie less behind.
 const setBack = int64(10 * time.Second)
 
-// ask takes in what a caller's clock says now.
+// ask sets the clock to a caller's time.
 func (c *limitClock) ask(now time.Time) {
 	if !c.started {
 		c.started, c.base = true, now

@@ -8,25 +8,24 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// WaitLine is where one goroutine that has messages at hand stands at the limits that hold
-// for them. Messages pass all of the limits at one time, so that none counts where it
-// could not yet pass another.
+// WaitLine lets one goroutine wait for several limits that apply to its messages. A message passes all limits at the same
+// time, so that it does not count at one limit while it waits for another.
 type WaitLine struct {
 	Limits []*Limiter // in the order in which they are locked
-	at     *Limiter   // of which the next place has been booked; nil: of none
+	at     *Limiter   // where a place is booked; nil: nowhere
 	place  uint64
 	due    int64 // of the limit's clock
 }
 
-// NewLine stands at those limits that are not nil and not kept by steps, as keyed ones are.
+// NewLine makes a line for limits. It leaves out nil, and keyed limits, which steps apply.
 func NewLine(limits ...*Limiter) WaitLine {
 	limits = slices.DeleteFunc(slices.Clone(limits), func(l *Limiter) bool { return l == nil || l.Keyed() })
 	slices.SortFunc(limits, func(a, b *Limiter) int { return cmp.Compare(a.number, b.number) })
 	return WaitLine{Limits: slices.Compact(limits)}
 }
 
-// Ask takes up to n that may pass now. When there are none, it stands behind all others
-// at the limit in the way: it is to ask again after wait, or when the limit changes.
+// Ask lets up to n messages pass now, and returns how many. If none may pass, it books a place behind all others at the
+// limit that prevents it; the caller asks again after wait, or when changed is closed.
 func (q *WaitLine) Ask(now time.Time, n int) (got int, wait time.Duration, changed <-chan struct{}) {
 	got = n
 	var full *Limiter
@@ -55,7 +54,7 @@ func (q *WaitLine) Ask(now time.Time, n int) (got int, wait time.Duration, chang
 		q.at = nil
 		return got, 0, nil
 	case q.at != full:
-		if q.at != nil { // its turn there has come, and can't be taken
+		if q.at != nil { // the booked time has come, but another limit prevents it
 			q.at.leave(q.place)
 		}
 		wait = full.book(&full.all)
@@ -64,10 +63,10 @@ func (q *WaitLine) Ask(now time.Time, n int) (got int, wait time.Duration, chang
 	return 0, time.Duration(q.due - full.clock.last), full.changed
 }
 
-// holds says that the place that was booked at a limit may be taken; the limit's lock is held.
+// holds says that the time of the place at a limit has come; the limit's lock is held.
 func (q *WaitLine) holds(l *Limiter) bool { return q.at == l && l.clock.last >= q.due }
 
-// Quit gives up the place that was booked.
+// Quit gives up the booked place.
 func (q *WaitLine) Quit() {
 	if q.at != nil {
 		q.at.mu.Lock()
@@ -77,9 +76,9 @@ func (q *WaitLine) Quit() {
 	}
 }
 
-// Free is how many messages could pass all limits now. When there are none, one that is
-// at hand then has to wait that long, or a window's length and then in line, where so many
-// have booked that there is always somebody before it. There are no more than two limits.
+// Free returns how many messages could pass all limits now. If it is 0, a message has to wait at least that long; if so many
+// places are booked that somebody is always before it, it waits for one period and then in line. There are at most two
+// limits.
 func (q *WaitLine) Free(now time.Time) (n int, wait time.Duration, changed [2]<-chan struct{}) {
 	n = inside.SlabSize
 	for i, l := range q.Limits {
@@ -90,7 +89,7 @@ func (q *WaitLine) Free(now time.Time) (n int, wait time.Duration, changed [2]<-
 	return n, wait, changed
 }
 
-// Stands waits for d, for a limit's change, or until done is closed, which it says.
+// Stands waits for d, until changed is closed, or until done is closed. It returns true if done is closed.
 func (q *WaitLine) Stands(d time.Duration, changed <-chan struct{}, done <-chan struct{}) (over bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -7,16 +7,15 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Step is the step that keeps a rate limit: messages whose time has not come wait outside
-// the lanes.
+// Step makes a step that applies a rate limit. Messages whose time has not come wait outside the lanes.
 func Step(l *Limiter) engine.Processor { return step{l} }
 
 type step struct{ limit *Limiter }
 
-// Process lets those messages wait whose time has not come.
+// Process parks messages whose time has not come.
 func (s step) Process(_ context.Context, b *engine.Batch) error {
 	now := time.Now()
-	pass := 0 // at once, without a look at each
+	pass := 0 // messages that may pass at once
 	if !s.limit.Keyed() {
 		for range b.All() {
 			pass++

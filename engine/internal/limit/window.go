@@ -1,27 +1,26 @@
 package limit
 
-// passes are the messages that a window lets pass, so far and booked ahead, in the
-// order of their times. Each stands for its time and a window's length behind it; one
-// for which there is no room any more is booked for the time at which the oldest that
-// stands gives way to it. So a window's length never has more, wherever it begins.
+// passes are the messages that a window has let pass or has booked ahead, in the order of their times. Each occupies a place
+// from its time on for the length of the window. A message for which there is no place succeeds to the oldest one: it is
+// booked for the time at which that place becomes free. So no interval of the window's length has too many.
 type passes struct {
 	runs []passed
 	head int // the first that counts
-	open int // messages to which none has succeeded: at most a window's
+	open int // messages without a successor; at most as many as a window allows
 }
 
-// passed are messages that count as passed at one time, the last of theirs.
+// passed are messages that count as passed at one time, that of the last of them.
 type passed struct {
 	from, at int64 // nanoseconds
 	n        int
-	open     int // to which none has succeeded
+	open     int // messages without a successor
 }
 
-// grains bounds memory: messages share a time when a window has more than this many and
-// they pass within that part of its length.
+// grains limits memory: in a window of more messages than this, messages share a time if they pass within 1/grains of its
+// length.
 const grains = 128
 
-// renew forgets what passed longer ago than a window's length.
+// renew forgets messages that passed longer ago than the length of the window.
 func (p *passes) renew(now, per int64) {
 	for p.head < len(p.runs) && p.runs[p.head].at+per <= now {
 		p.shift()
@@ -33,7 +32,7 @@ func (p *passes) shift() {
 	if p.head++; p.head < len(p.runs) {
 		return
 	}
-	if p.head = 0; cap(p.runs) > grains/8 { // the keys that are idle may be many
+	if p.head = 0; cap(p.runs) > grains/8 { // there may be many idle keys
 		p.runs = nil
 	}
 	p.runs = p.runs[:0]
@@ -41,7 +40,7 @@ func (p *passes) shift() {
 
 func (p *passes) empty() bool { return len(p.runs) == 0 }
 
-// latest is when the last one passes; now when that is over.
+// latest is when the last message passes, or now if that is earlier.
 func (p *passes) latest(now int64) int64 {
 	if p.empty() {
 		return now
@@ -49,7 +48,7 @@ func (p *passes) latest(now int64) int64 {
 	return max(now, p.runs[len(p.runs)-1].at)
 }
 
-// free is how many may pass now: none while others are booked.
+// free is how many messages may pass now: none while others are booked ahead.
 func (p *passes) free(now int64, r *rate) int {
 	if p.latest(now) > now {
 		return 0
@@ -57,7 +56,7 @@ func (p *passes) free(now int64, r *rate) int {
 	return max(0, int(r.most)-p.open)
 }
 
-// put lets n pass at a time, after all others.
+// put lets n messages pass at a time, after all others.
 func (p *passes) put(at int64, n int, r *rate) {
 	p.open += n
 	if !p.empty() {
@@ -73,7 +72,7 @@ func (p *passes) put(at int64, n int, r *rate) {
 	p.runs = append(p.runs, passed{at, at, n, n})
 }
 
-// next is when one that was booked now would pass.
+// next is when a message that is booked now would pass.
 func (p *passes) next(now int64, r *rate) (at int64) {
 	at = p.latest(now)
 	over := p.open - int(r.most) + 1
@@ -86,12 +85,12 @@ func (p *passes) next(now int64, r *rate) (at int64) {
 	return min(at, now+int64(longestWait))
 }
 
-// book books one after all others and returns when it passes.
+// book books one message after all others, and returns when it passes.
 func (p *passes) book(now int64, r *rate) (at int64) {
 	at = p.next(now, r)
 	for over := p.open - int(r.most) + 1; over > 0; {
 		x := &p.runs[p.head]
-		if x.open == 0 { // the last that was succeeded stays, for leave
+		if x.open == 0 { // the last predecessor is kept, for leave
 			p.shift()
 			continue
 		}
@@ -102,14 +101,14 @@ func (p *passes) book(now int64, r *rate) (at int64) {
 	return at
 }
 
-// leave undoes the last book.
+// leave undoes the last booking.
 func (p *passes) leave() {
 	if p.empty() {
 		return
 	}
 	last := &p.runs[len(p.runs)-1]
 	last.n, last.open, p.open = last.n-1, last.open-1, p.open-1
-	if first := &p.runs[p.head]; first != last && first.open < first.n { // it had succeeded to that
+	if first := &p.runs[p.head]; first != last && first.open < first.n { // it was the successor of first
 		first.open, p.open = first.open+1, p.open+1
 	}
 	if last.n == 0 {
@@ -119,9 +118,8 @@ func (p *passes) leave() {
 	}
 }
 
-// adopt changes the rate from a time on: anew, as if nothing had passed before. What
-// has passed counts no longer than it would have; what is booked ahead counts as if it
-// were booked then.
+// adopt changes the rate from a time on; with anew, as if no message had passed before. Messages that have passed count no
+// longer than they would have. Messages that are booked ahead count as if they were booked then.
 func (p *passes) adopt(was, r *rate, from int64, anew bool) {
 	old := p.runs[p.head:]
 	*p = passes{}

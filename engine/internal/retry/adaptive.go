@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Adaptive finds how many writes may be in flight at once from how long they take:
+// Adaptive computes how many writes may be in flight at once from their latencies, for
 // `concurrency: auto`. It is the gradient controller of Envoy's adaptive concurrency
 // filter, after Netflix's concurrency-limits: with the mean latency of an idle sink as
 // base and that of the last round of writes as now,
 //
 //	limit = limit × min(1, 1.2 × base/now) + √limit
 //
-// so a sink without a queue gets ever more writes, and one with a queue few more than
+// A sink without a queue therefore gets ever more writes, and a sink with a queue only a few more than
 // it works on at once. A failed share f of a round takes f/2 of the limit, as in Data
 // Center TCP (RFC 8257). The base is measured at the start, with one write at a time,
 // and again every now and then, with a third of the writes.
@@ -23,14 +23,14 @@ type Adaptive struct {
 	found float64 // the limit, before rounding
 
 	base     float64   // latency of an idle sink in seconds; 0: not known
-	measured time.Time // when base was, or the first write
-	rounds   int       // since then
+	measured time.Time // when base was measured, or the first write
+	rounds   int       // since measured
 	probing  bool
 
 	round
 }
 
-// round is a number of writes that all began under one limit.
+// round is a number of writes that began under the same limit.
 type round struct {
 	began         time.Time
 	worked, fails int
@@ -59,14 +59,13 @@ const (
 	autoProbeRounds = 30
 )
 
-// NewAdaptive finds a limit from 1 to most.
+// NewAdaptive makes an Adaptive with limits from 1 to most.
 func NewAdaptive(most int) *Adaptive {
 	most = max(1, most)
 	return &Adaptive{most: float64(most), found: float64(min(autoStart, most)), probing: true}
 }
 
-// Limit is how many writes may be in flight, at least 1. It may fall below the number in
-// flight: then none is begun until enough have ended.
+// Limit is how many writes may be in flight, at least 1. If more are in flight, none is begun until enough have ended.
 func (a *Adaptive) Limit() int {
 	if a.probing {
 		return max(1, int(a.found/3))
@@ -74,10 +73,9 @@ func (a *Adaptive) Limit() int {
 	return int(a.found)
 }
 
-// Ended is called for each write that ended at now after a latency, with inFlight writes in
-// flight up to then, itself included. failed says that the sink may have had too much: it
-// was unreachable, refused everything, or took too long; a write that failed for what was
-// in a message has not failed.
+// Ended is called for each write that has ended. inFlight is how many writes were in flight, including this one. failed says
+// that the sink may be overloaded: it was unreachable, refused everything, or took too long. A write that failed because of
+// a message does not count as failed.
 func (a *Adaptive) Ended(now time.Time, latency time.Duration, inFlight int, failed bool) {
 	if a.measured.IsZero() {
 		a.measured = now
@@ -113,7 +111,7 @@ func (a *Adaptive) enough() int {
 	return max(autoRound, 2*a.Limit())
 }
 
-// probed takes the round's latency for that of an idle sink.
+// probed makes the latency of the round the base.
 func (a *Adaptive) probed(now time.Time) {
 	if a.worked > 0 {
 		a.base = a.sum / float64(a.worked)
@@ -121,7 +119,7 @@ func (a *Adaptive) probed(now time.Time) {
 	a.probing, a.measured, a.rounds = false, now, 0
 }
 
-// adjust draws the conclusions of a round.
+// adjust computes the limit after a round.
 func (a *Adaptive) adjust(now time.Time) {
 	gradient := 1.0
 	if a.worked > 0 {

@@ -9,19 +9,18 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/guard"
 )
 
-// Gate is an output's breaker: it shuts when writes fail again and again, when
-// credentials are refused, and when a write hangs; then the output is probed with
-// back-off until it works. The output's lock guards it. (Nygard, Release It!,
-// "Circuit Breaker".)
+// Gate is the circuit breaker of an output (see Nygard, Release It!). It shuts when writes keep failing, when credentials
+// are refused, or when a write hangs. The output is then probed with back-off until it is up again. The lock of the output
+// guards it.
 type Gate struct {
 	Plan     engine.Breaker
 	failures int // failed writes in a row
 	probes   int // failed probes in a row
 	Shut     bool
-	Half     bool          // a Probe succeeded: one message shows the rest
-	Reopen   bool          // because a write hangs: a new instance is opened first
+	Half     bool          // a Probe succeeded: one message is written to find out whether writes do
+	Reopen   bool          // a write hangs, so a new instance must be opened first
 	Err      *engine.Error // of the last write or probe that failed
-	Named    Causes        // by the log, since the gate was open
+	Named    Causes        // causes that were logged since the gate was last open
 	Probing  bool
 	Until    time.Time // of the next probe
 }
@@ -29,16 +28,15 @@ type Gate struct {
 // Due says whether it is time for a probe.
 func (g *Gate) Due(now time.Time) bool { return !g.Probing && !now.Before(g.Until) }
 
-// Worked records a write that succeeded and says whether that opens the gate.
+// Worked records a write that succeeded, and says whether that opens the gate.
 func (g *Gate) Worked() (opens bool) {
 	opens = g.Shut
 	*g = Gate{Plan: g.Plan}
 	return opens
 }
 
-// Failed notes a write, or a probe, that failed and says whether that shuts the
-// gate, now or still, and for how long. One failure is enough where the output is to
-// be held.
+// Failed records a write or a probe that failed, and says whether the gate is shut, and for how long. If the error holds the
+// output, one failure shuts it.
 func (g *Gate) Failed(err *engine.Error, holds, probe bool) (shuts bool, wait time.Duration) {
 	g.failures++
 	g.blame(err)
@@ -53,18 +51,17 @@ func (g *Gate) Failed(err *engine.Error, holds, probe bool) (shuts bool, wait ti
 	return true, g.close()
 }
 
-// Probed records a Probe that succeeded. It proves that the output can be reached; the next
-// message shows whether it accepts one.
+// Probed records a Probe that succeeded. It proves that the output can be reached; the next message shows whether writes
+// succeed.
 func (g *Gate) Probed() { g.Probing, g.Half, g.Until = false, true, time.Time{} }
 
-// Reached says that nothing is known against the output any more: it could not be
-// reached, and can be.
+// Reached is called when an output that could not be reached can be reached again.
 func (g *Gate) Reached() bool {
 	return g.Half && g.Err != nil && g.Err.Holds && g.Err.Class != engine.Auth
 }
 
-// blame notes why a write or probe failed. It is a copy: more is written to the error of a
-// message when that continues.
+// blame records why a write or probe failed. It copies the error, since that of a message changes when the message
+// continues.
 func (g *Gate) blame(err *engine.Error) {
 	e := *err
 	g.Err = &e
@@ -85,7 +82,7 @@ func (g *Gate) close() time.Duration {
 	return wait
 }
 
-// State is the gate as [OutputState] shows it.
+// State is the word for the gate in engine.OutputState.
 func (g *Gate) State() string {
 	switch {
 	case g.Reached():
@@ -100,15 +97,14 @@ func (g *Gate) State() string {
 	return "closed"
 }
 
-// Causes are why something fails, for a log that names each once.
+// Causes are the causes of failures that a log has named, so that it names each once.
 type Causes map[string]bool
 
-// mostCauses bounds what is named: some errors differ each time.
+// mostCauses limits how many are named, since some errors differ each time.
 const mostCauses = 50
 
-// News says whether the root of an error is new: what wraps it says where it occurred, in a
-// write or a probe. Numbers make no difference: times and sizes change from attempt to
-// attempt.
+// News says whether the root cause of an error is new. Errors that wrap the cause only say where it occurred, such as in a
+// write or a probe. Numbers are ignored, since times and sizes change from attempt to attempt.
 func (c *Causes) News(err error) bool {
 	for next := err; next != nil; next = errors.Unwrap(err) {
 		err = next

@@ -13,7 +13,7 @@ import (
 // Plan is a Retry with its defaults filled in.
 type Plan engine.Retry
 
-// Forever is the plan without a limit of attempts or age, for dead letters.
+// Forever returns the plan without limits of attempts and age, for dead letters.
 func (p *Plan) Forever() *Plan {
 	q := *p
 	q.MaxAttempts, q.MaxAge = 0, 0
@@ -22,15 +22,15 @@ func (p *Plan) Forever() *Plan {
 
 // Trial is a message that has failed and is tried again.
 type Trial struct {
-	Attempts int           // attempts made where it is
-	unmade   int           // attempts of a step that reached no server
-	First    time.Time     // when it failed first
-	Due      time.Time     // of the next attempt
-	Err      *engine.Error // of the last one
+	Attempts int           // attempts of the step or write, as far as they count
+	unmade   int           // calls of a step that reached no server, which do not count
+	First    time.Time     // when it first failed
+	Due      time.Time     // when the next attempt is due
+	Err      *engine.Error // of the last attempt
 	Cause    any           // the step that is tried again; nil: a write
-	Reason   *engine.Error // why a dead letter is one
-	Lacked   int           // bytes that there was no room for, see growth.go
-	Room     int           // of those, what it has got since and not used
+	Reason   *engine.Error // of a dead letter: why it is one
+	Lacked   int           // bytes for which it waits; see growth.go of package steps
+	Room     int           // bytes that it has got since then and has not used
 	Waits    int           // how often it has waited for bytes before its step
 }
 
@@ -43,7 +43,7 @@ func TrialOf(m *engine.Message) *Trial {
 	return t
 }
 
-// SetTrial gives m a trial; nil takes it away.
+// SetTrial sets the trial of m; nil removes it.
 func SetTrial(m *engine.Message, t *Trial) {
 	switch {
 	case t != nil:
@@ -56,7 +56,7 @@ func SetTrial(m *engine.Message, t *Trial) {
 // IsTrial makes a Trial what a message keeps.
 func (*Trial) IsTrial(inside.Key) {}
 
-// Tries is how many attempts were made.
+// Tries is how many attempts were made; 0 for nil.
 func (t *Trial) Tries() int {
 	if t == nil {
 		return 0
@@ -64,8 +64,7 @@ func (t *Trial) Tries() int {
 	return t.Attempts
 }
 
-// Over is what is left of a trial when its step, or write, is over: why a dead letter
-// is one.
+// Over returns what remains of a trial when its step or write is over: the reason of a dead letter, otherwise nil.
 func (t *Trial) Over() *Trial {
 	if t == nil || t.Reason == nil {
 		return nil
@@ -73,13 +72,12 @@ func (t *Trial) Over() *Trial {
 	return &Trial{Reason: t.Reason}
 }
 
-// Retryable says whether trying again may help.
+// Retryable says whether an error of a class may pass by itself.
 func Retryable(c engine.Class) bool { return c == engine.Transient || c == engine.Timeout }
 
-// Again decides whether a message that has just failed with m.err is retried, and records
-// when. It counts the attempt, unless it was free: nothing that holds an output is one, and
-// no call of a step that reached nobody, unless on_error says what to do then. With held
-// the output waits as a whole; else messages wait with back-off, each by itself.
+// Again decides whether a message that has just failed is tried again, and records when. It counts the attempt unless free
+// is true: an error that holds an output does not count, and neither does a call of a step that reached no server, unless
+// on_error handles that. If held is true, the whole output waits. Otherwise each message waits by itself, with back-off.
 func (p *Plan) Again(m *engine.Message, now time.Time, free, held bool) bool {
 	tr := TrialOf(m)
 	if tr == nil {
@@ -116,8 +114,7 @@ func (p *Plan) Again(m *engine.Message, now time.Time, free, held bool) bool {
 	return p.MaxAge == 0 || tr.Due.Sub(tr.First) <= p.MaxAge
 }
 
-// Tried is how often a message was tried before it was read: its source counts
-// where it delays messages itself.
+// Tried is how often a message was tried before it was read, if its source delays and counts messages itself.
 func Tried(m *engine.Message) int {
 	if led := ledger.FirstRoot(m).Led; led != nil && led.Delays > 0 {
 		return max(0, m.Attempt-1)
@@ -125,7 +122,7 @@ func Tried(m *engine.Message) int {
 	return 0
 }
 
-// wait is the time before the attempt after n.
+// wait is the time to wait after the n-th attempt.
 func (p *Plan) wait(n int) time.Duration {
 	if len(p.Intervals) > 0 {
 		return p.Intervals[min(max(n, 1), len(p.Intervals))-1]
@@ -133,8 +130,8 @@ func (p *Plan) wait(n int) time.Duration {
 	return Jittered(p.Backoff, p.MaxBackoff, n)
 }
 
-// unmadeWait is the least time before the attempt after n that were not counted. Nothing else bounds these, so that with
-// a policy that hardly waits they would keep a processor busy for as long as the server is away.
+// unmadeWait is the least time to wait after n attempts that did not count. Their number has no limit, so a policy that
+// hardly waits would keep a CPU busy for as long as the server is down.
 func unmadeWait(n int) time.Duration {
 	return min(time.Millisecond<<min(max(n, 1)-1, 10), time.Second)
 }
@@ -148,9 +145,8 @@ func Jittered(base, most time.Duration, n int) time.Duration {
 	return 1 + rand.N(ceiling)
 }
 
-// Budget bounds how much retries add to an output's load: a message delivered
-// earns a tenth of a write, and one write a second is free. It starts full and
-// only delays (Finagle's RetryBudget).
+// Budget limits the load that retries add to an output, like Finagle's RetryBudget. A delivered message earns a tenth of a
+// write, and each second earns one write. The budget starts full. An empty budget only delays retries.
 type Budget struct {
 	tokens float64
 	at     time.Time
@@ -161,7 +157,7 @@ const (
 	budgetEarn = 0.1 // of a write, per message delivered
 )
 
-// NewBudget is a full budget.
+// NewBudget returns a full budget.
 func NewBudget() Budget { return Budget{tokens: budgetMax} }
 
 // Earn adds what so many delivered messages earn.
@@ -169,7 +165,7 @@ func (b *Budget) Earn(messages int) {
 	b.tokens = min(budgetMax, b.tokens+budgetEarn*float64(messages))
 }
 
-// Take pays for one write; else it says when there will be enough.
+// Take pays for one write. If the budget does not suffice, it returns when it will.
 func (b *Budget) Take(now time.Time) (ok bool, at time.Time) {
 	if !b.at.IsZero() && now.After(b.at) {
 		b.tokens = min(budgetMax, b.tokens+now.Sub(b.at).Seconds())
