@@ -19,46 +19,46 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Options are what a process gives to all its pipelines.
+// Options are the resources and settings that a process gives to its pipelines.
 type Options struct {
 	Log    *slog.Logger
-	Shared *engine.Shared                         // nil: of this pipeline alone
+	Shared *engine.Shared                         // nil: the pipeline shares nothing
 	Caches map[string]engine.Plugin[engine.Cache] // resources.caches
-	Prints map[string]string                      // by "caches.NAME" and so on: one with another text is another resource
+	Prints map[string]string                      // by "caches.NAME" and so on: resources with different texts are not shared
 	Limits map[string]engine.RateLimit            // resources.rate_limits
 
-	Registries map[string]func(engine.Env) engine.SchemaRegistry // resources.registries; they do no I/O
+	Registries map[string]func(engine.Env) engine.SchemaRegistry // resources.registries; the functions do no I/O
 
-	Tables map[string]Resource // resources.tables: opened before all else, closed after it
+	Tables map[string]Resource // resources.tables: opened before all plugins, closed after them
 
-	Hooks []engine.Hook // take the events of all pipelines
+	Hooks []engine.Hook // get the events of all pipelines
 	Reads *engine.Reads // of the process
 
-	Secrets *schema.Secrets // what no error shows
+	Secrets *schema.Secrets // masked in errors
 
-	Known []schema.Problem // found already: where one is an error nothing is built, nor a plan
+	Known []schema.Problem // problems found before: components with a known error are not built
 
-	Instead *Plan                        // the plan whose place this one is to take; see Plan.Replace
-	Same    func(kind, name string) bool // whether an "input" or "output" is configured as in that
+	Instead *Plan                        // the plan that the new one will replace; see Plan.Replace
+	Same    func(kind, name string) bool // whether an "input" or "output" is configured as in Instead
 }
 
-// Resource is part of a process that pipelines use: the first opens it, the last closes it.
+// Resource is a part of a process that pipelines share. The first one opens it, the last one closes it.
 type Resource interface {
 	engine.Opener
 	engine.Closer
 }
 
-// The codes of what only building can find; see package rules.
+// These codes are for problems that only building can find; package rules has the others.
 func init() {
 	schema.AddCode("bad-config", "A plugin can't be built with this configuration.")
 	schema.AddCode("batch-only", "A step that works on whole batches is in a place without batches.")
 	schema.AddCode("group-place", "A group is in a place where its messages can't wait for each other.")
 	schema.AddCode("own-timeout", "A timeout is set on a step that has its own.")
-	schema.AddCode("cannot-return", "Failed messages should be returned to a source that takes nothing back.")
+	schema.AddCode("cannot-return", "Failed messages should be returned to a source that can't take them back.")
 }
 
-// Build makes a plan and reports everything that is wrong; with an error, be it a known
-// one, the plan is nil. It does no I/O.
+// Build makes a plan and reports all problems. If one of them, or a known one, is an error, the plan is nil. Build does no
+// I/O.
 func Build(p *engine.Pipeline, o Options) (*Plan, []schema.Problem) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -81,7 +81,7 @@ func Build(p *engine.Pipeline, o Options) (*Plan, []schema.Problem) {
 	return plan, b.problems
 }
 
-// builder turns a Pipeline into a Plan and collects what is wrong with it.
+// builder turns a Pipeline into a Plan and collects problems.
 type builder struct {
 	spec       *engine.Pipeline
 	options    Options
@@ -89,19 +89,19 @@ type builder struct {
 	plan       *Plan
 	problems   []schema.Problem
 	wrong      map[schema.Place]bool // components that aren't built; see rules.Wrong
-	within     string                // what the names of steps begin with: that of the use of a list
-	uses       map[string]int        // of named lists, by name
-	batch      bool                  // the steps at hand get whole batches
-	inner      bool                  // the steps at hand are inside another
-	away       bool                  // the steps at hand are to run in another process
-	lanes      bool                  // the steps at hand are the pipeline's own
-	apart      bool                  // through one of those the messages of a key go one after the other
+	within     string                // prefix of the names of steps: the use of a list that they are in
+	uses       map[string]int        // how often each named list is used
+	batch      bool                  // the present steps get whole batches
+	inner      bool                  // the present steps are inside another
+	away       bool                  // the present steps run in another process
+	lanes      bool                  // the present steps are the pipeline's own
+	apart      bool                  // messages of a key must go through the pipeline's own steps one by one
 	built      []string              // the types of all steps so far
-	conditions int                   // under which the steps at hand run
+	conditions int                   // how many conditions guard the present steps
 	states     []stateful
-	undoes     bool // a step at hand, or one inside it, has stakes that can be taken back
+	undoes     bool // the present step, or one inside it, has stakes that can be undone
 
-	returning []*engine.OnFailure // those that say `return`
+	returning []*engine.OnFailure // on_failures with `then: return`
 	retries   []*engine.Retry     // all that are configured
 }
 
@@ -160,7 +160,7 @@ func (b *builder) build() *Plan {
 	return b.plan
 }
 
-// feeds marks the outputs that take more than dead letters.
+// feeds marks the outputs that get other messages than dead letters.
 func (b *builder) feeds() {
 	for _, r := range b.plan.Batchers {
 		for _, o := range r.Outputs {
@@ -240,29 +240,29 @@ func (b *builder) policy(f *engine.OnFailure) stage.Policy {
 	return p
 }
 
-// returns checks that sources take back what is to return to them.
+// returns checks that sources can take back messages that are returned to them.
 func (b *builder) returns() {
 	for _, f := range b.returning {
 		for _, in := range b.plan.Inputs {
 			if len(in.Inputs) == 0 {
-				continue // it is wrong itself
+				continue // the input could not be built
 			}
 			switch in.Takes {
 			case engine.TakesNothing:
 				b.report(f.Place, "cannot-return",
-					fmt.Sprintf("input %s takes nothing back, so failed messages can't return to it", in.Name),
+					fmt.Sprintf("the source of input %s can't take messages back, so failed messages can't be returned", in.Name),
 					"write `then: drop`, `stop`, or name a `dead_letter`")
 			case engine.TakesPosition:
 				b.report(f.Place, "cannot-return",
-					fmt.Sprintf("input %s keeps a position, so single messages can't return to it", in.Name),
+					fmt.Sprintf("the source of input %s keeps a position, so single messages can't be returned", in.Name),
 					"write `then: stop`, or name a `dead_letter`")
 			}
 		}
 	}
 }
 
-// batchers are tried in the order written, those without match last. Without
-// any, all goes to the one output that takes no dead letters.
+// batchers puts the batchers into the order in which they are tried: as written, those without match last. Without
+// batchers, all messages go to the only output that is not for dead letters.
 func (b *builder) batchers() {
 	specs := slices.Clone(b.spec.Batchers.Entries())
 	slices.SortStableFunc(specs, func(x, y schema.Entry[engine.BatcherSpec]) int {
@@ -348,7 +348,7 @@ func (b *builder) inputs() {
 			}
 			p.Inputs = append(p.Inputs, in)
 			t := engine.TraitsOf(in)
-			learn(p, t)
+			setTraits(p, t)
 			b.plan.Plugins.Add("input "+e.Key, in)
 			if env.Index == 0 {
 				b.orderly("input", e.Key, s.Place, t.OrderBy)
@@ -375,7 +375,7 @@ func newPlan(l *stage.Layout) *Plan {
 	return &Plan{Layout: l, drained: make(chan struct{}), replaced: make(chan struct{}), yields: make(chan struct{})}
 }
 
-// routes resolves the members of composites, when all outputs are known.
+// routes resolves the members of composites, once all outputs are known.
 func (b *builder) routes() {
 	for i, e := range b.spec.Outputs.Entries() {
 		o, at := b.plan.Outputs[i], e.Value.Use.Place

@@ -29,8 +29,8 @@ func (b *builder) limit(spec *engine.RateLimit, name string) *limit.Limiter {
 	return l
 }
 
-// limited calls with, with the step that parks messages for a keyed limit, or
-// with none: an unkeyed one is kept where messages are read or written.
+// limited calls with, for a keyed limit with a step that parks messages. Limits without a key need no step, since readers
+// and writers apply them.
 func (b *builder) limited(l *limit.Limiter, name string, with func(engine.Steps)) {
 	if l == nil || !l.Keyed() {
 		with(nil)
@@ -40,7 +40,7 @@ func (b *builder) limited(l *limit.Limiter, name string, with func(engine.Steps)
 		Use: engine.Use(func(engine.Env) (engine.Processor, error) { return limit.Step(l), nil })}})
 }
 
-// limitKey is what makes a shared limit another one.
+// limitKey identifies a shared limit.
 type limitKey struct {
 	name, kind, key string
 	maxKeys         int
@@ -51,7 +51,7 @@ type sharedLimit struct {
 	*limit.Limiter
 
 	mu   sync.Mutex       // guards the field below
-	rate engine.RateLimit // as it was configured last
+	rate engine.RateLimit // the latest configuration
 }
 
 func (l *sharedLimit) configure(spec engine.RateLimit) {
@@ -64,7 +64,7 @@ func (l *sharedLimit) configure(spec engine.RateLimit) {
 	}
 }
 
-// limiter makes a rate limit for a place, or finds the shared one of its name. Without a pipeline there are none with names.
+// limiter makes a rate limit for a place, or finds the shared one of its name. Named limits only exist in pipelines.
 func (b *builder) limiter(spec engine.RateLimit, place string) (*limit.Limiter, error) {
 	if b != nil && b.wrong[rules.Placed(spec.Place)] {
 		return nil, inside.ErrReported
@@ -100,7 +100,7 @@ func (b *builder) limiter(spec engine.RateLimit, place string) (*limit.Limiter, 
 	return b.kept(l.Limiter), nil
 }
 
-// kept takes down the limits of a plan, for operators.
+// kept adds a limit to those that the plan shows.
 func (b *builder) kept(l *limit.Limiter) *limit.Limiter {
 	if b != nil && !slices.Contains(b.plan.Limits, l) {
 		b.plan.Limits = append(b.plan.Limits, l)
@@ -108,7 +108,7 @@ func (b *builder) kept(l *limit.Limiter) *limit.Limiter {
 	return l
 }
 
-// valid says what is wrong with a rate limit that has no name.
+// valid returns an error if a rate limit without a name is not valid.
 func valid(s *engine.RateLimit) error {
 	switch {
 	case s.Messages < 1 || s.Per <= 0:
@@ -119,7 +119,7 @@ func valid(s *engine.RateLimit) error {
 	return nil
 }
 
-// retry resolves what is configured for a step or an output.
+// retry resolves the retry of a step or an output.
 func (b *builder) retry(own *engine.Retry) *retry.Plan {
 	r := cmp.Or(own, b.spec.Engine.OnFailure.Retry, &defaultRetry)
 	if !slices.Contains(b.retries, r) {
@@ -135,5 +135,5 @@ func (b *builder) retry(own *engine.Retry) *retry.Plan {
 	return &p
 }
 
-// defaultRetry is what holds where no retry is configured; its tags say the same.
+// defaultRetry applies where no retry is configured. The tags of engine.Retry have the same values.
 var defaultRetry = engine.Retry{MaxAttempts: 5, Backoff: 200 * time.Millisecond, MaxBackoff: 30 * time.Second}

@@ -9,19 +9,19 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// orderly warns of an order that is lost on the way.
+// orderly warns if a pipeline loses the order of a source or a sink.
 func (b *builder) orderly(kind, name string, at schema.Place, orderBy string) {
 	if !b.spec.Engine.OrderBy.IsZero() || orderBy == "" {
 		return
 	}
 	b.problems = append(b.problems, schema.Problem{
 		Pos: at.Pos, Path: at.Path, Code: "order-lost", Warning: true,
-		Message: fmt.Sprintf("%s %s keeps an order, which is lost in a pipeline without `order_by`", kind, name),
+		Message: fmt.Sprintf("%s %s keeps an order, but a pipeline without `order_by` loses it", kind, name),
 		Remedy:  fmt.Sprintf("write `engine: {order_by: '%s'}`, or `order_by: nil` if no order matters", orderBy),
 	})
 }
 
-// hands is how many messages a pipeline has in hand at once.
+// hands is how many messages a pipeline works on at once; see engine.Env.
 func (b *builder) hands() int {
 	n := max(b.plan.Workers, b.plan.Workers*b.plan.Steps.Together)
 	writes := 1
@@ -39,7 +39,7 @@ func (b *builder) hands() int {
 	return min(n+writes, b.plan.MaxMessages)
 }
 
-// counted warns of more messages read ahead than a limit of deliveries allows.
+// counted warns if an input reads ahead more messages than the delivery limit of its source allows.
 func (b *builder) counted(s *engine.InputSpec, env engine.Env) {
 	t := engine.TraitsOf(s.Use.Config)
 	limit, most := t.DeliveryLimit, t.HandsBack
@@ -55,8 +55,7 @@ func (b *builder) counted(s *engine.InputSpec, env engine.Env) {
 			max(1, env.Hands*limit/env.Instances))})
 }
 
-// intervals refuses waits that no source of this pipeline that delays messages
-// itself could keep.
+// intervals refuses waits that are longer than the sources of the pipeline can delay messages.
 func (b *builder) intervals() {
 	for _, in := range b.plan.Inputs {
 		if in.Delays == 0 {
@@ -66,17 +65,17 @@ func (b *builder) intervals() {
 			for _, d := range r.Intervals {
 				if d > in.Delays {
 					b.report(r.Place, "long-interval",
-						fmt.Sprintf("input %s can't hold a message for %v: at most for %v", in.Name, d, in.Delays),
+						fmt.Sprintf("the source of input %s can't delay a message for %v, only for up to %v", in.Name, d, in.Delays),
 						"shorten the interval, or send messages that would wait that long to a dead_letter")
 				}
 			}
 		}
-		return // one says it for all
+		return // one problem is enough
 	}
 }
 
-// learn notes what a source can do. All instances of an input can do the same.
-func learn(p *stage.InputPlan, t engine.Traits) {
+// setTraits sets the traits of an input, which are the same for all of its instances.
+func setTraits(p *stage.InputPlan, t engine.Traits) {
 	p.Takes, p.Delays, p.Early, p.Follows = t.TakesBack, t.Delays, t.AcksEarly, t.Follows != ""
 	p.Bounded = t.TakesBack == engine.TakesPosition && !t.Ahead
 }
@@ -85,22 +84,22 @@ func learn(p *stage.InputPlan, t engine.Traits) {
 type stateful struct {
 	engine.Keeping
 	place schema.Place
-	lane  bool // it is one of the pipeline's own steps: messages of a key reach it one after the other
+	lane  bool // it is one of the pipeline's own steps, where messages of a key can go one by one
 }
 
-// keeps takes down that a step keeps state.
+// keeps records that a step keeps state.
 func (b *builder) keeps(at schema.Place, k engine.Keeping) {
 	if k.Name != "" || k.Folds {
 		b.states = append(b.states, stateful{k, at, b.lanes && !b.batch})
 	}
 }
 
-// together says whether what one of two steps writes the other reads.
+// together says whether one of two steps reads what the other writes.
 func (s *stateful) together(other *stateful) bool {
 	return s != other && s.Name != "" && s.Name == other.Name && (s.Reads && other.Writes || s.Writes && other.Reads)
 }
 
-// apartness refuses steps that keep values of one name by one key where neither sees what the other keeps.
+// apartness refuses steps that keep values under the same name and key, but do not share them.
 func (b *builder) apartness() {
 	for i := range b.states {
 		for j := range i {
@@ -116,16 +115,15 @@ func (b *builder) apartness() {
 			if s.place.Pos == earlier.place.Pos {
 				other = fmt.Sprintf("this step is used more than once and keeps %q each time", s.Names[at])
 			}
-			b.report(s.place, "state-apart", other+", in a memory of its own: neither sees the values of the other",
+			b.report(s.place, "state-apart", other+", and neither sees the values of the other",
 				"let both name one `cache`, or give one of them another name")
 			break
 		}
 	}
 }
 
-// serial finds out whether messages of a key must go through the pipeline's own steps
-// one by one, so that each sees what those before it have written, and warns where that
-// is not enough.
+// serial finds out whether messages of a key must go through the pipeline's own steps one by one, so that each sees what
+// earlier ones have written. It warns where that does not suffice.
 func (b *builder) serial() {
 	order, warned := b.plan.OrderBy, map[string]bool{}
 	for i := range b.states {
@@ -162,8 +160,8 @@ func (b *builder) serial() {
 	}
 }
 
-// folds warns where messages of a key do not come in their order to a step that continues, for each, what the one
-// before has left.
+// folds warns if messages of a key may reach a step out of order, although the step continues with each message what the
+// message before it has left.
 func (b *builder) folds(s *stateful) {
 	order := b.plan.OrderBy
 	b.plan.Serial = b.plan.Serial || b.plan.Ordered && s.lane
@@ -171,11 +169,11 @@ func (b *builder) folds(s *stateful) {
 	at := s.Key.Place()
 	switch {
 	case order == nil:
-		p.Message = "nothing orders messages with equal keys: each finds the state that the last one to come here has left"
+		p.Message = "nothing orders messages with equal keys: each continues with the state of whichever message came before it"
 		p.Remedy = fmt.Sprintf("write `engine: {order_by: '%s'}`", s.Key.String())
 	case order.String() != s.Key.String():
 		p.Message = fmt.Sprintf(
-			"messages with equal keys here may differ in `order_by` (%s): each finds the state that the last one to come here has left",
+			"messages with equal keys here may differ in `order_by` (%s): each continues with the state of whichever message came before it",
 			order.String())
 		p.Remedy = "use the same expression for both"
 	default:
@@ -190,6 +188,6 @@ func (b *builder) unordered(at schema.Place, message, remedy string) {
 		Message: message, Remedy: remedy})
 }
 
-// sideBySide says whether messages of a key may go through the step at hand at once: one that only edits them, and
-// counts nothing.
+// sideBySide says whether several messages of a key may be in the present step at once: it only edits them, and counts
+// nothing.
 func (b *builder) sideBySide(yes bool) { b.apart = b.apart || b.lanes && !yes }

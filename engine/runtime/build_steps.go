@@ -26,7 +26,7 @@ func (b *builder) assemble(list engine.Steps) *steps.Program {
 	return p
 }
 
-// own assembles the pipeline's own steps, after those of its limits.
+// own assembles the pipeline's own steps, behind the steps of its keyed limits.
 func (b *builder) own(keyed engine.Steps) {
 	b.lanes = true
 	b.plan.Steps = b.assemble(append(keyed, b.spec.Processors...))
@@ -39,8 +39,7 @@ func (b *builder) steps(p *steps.Program, list engine.Steps) {
 	}
 }
 
-// step appends the instructions of a step; those of its cases and repairs follow it and
-// jump over each other.
+// step appends the instructions of a step. Those of its cases and repairs follow it, and jump over each other.
 func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 	if s.Use.Name == "" {
 		return // the decoder has reported it
@@ -151,8 +150,8 @@ func (b *builder) onError(p *steps.Program, at int, s *engine.StepSpec) {
 	}
 }
 
-// called is the name of a step: in errors, metrics and tests. Uses of named lists are told
-// apart, and so is what is in them.
+// called is the name of a step in errors, metrics and tests. Uses of the same named list are numbered, and the names of
+// their steps begin with the name of the use.
 func (b *builder) called(s *engine.StepSpec) string {
 	used, _ := s.Use.Config.(engine.UsedSteps)
 	name := b.within + cmp.Or(s.Name, used.Name, s.Use.Name)
@@ -165,7 +164,7 @@ func (b *builder) called(s *engine.StepSpec) string {
 	return name
 }
 
-// list appends the steps of a use that is called name.
+// list appends the steps of a use of a list; name is the name of the use.
 func (b *builder) list(p *steps.Program, s *engine.StepSpec, name string, list engine.Steps) {
 	if used, ok := s.Use.Config.(engine.UsedSteps); ok && used.Name != "" {
 		defer func(was string) { b.within = was }(b.within)
@@ -174,14 +173,13 @@ func (b *builder) list(p *steps.Program, s *engine.StepSpec, name string, list e
 	b.steps(p, list)
 }
 
-// endBlock appends the end of the block that began at an instruction: everything that
-// continues inside reaches it.
+// endBlock appends the end of the block that began at an instruction. All messages that continue inside the block reach it.
 func (b *builder) endBlock(p *steps.Program, at int, s *engine.StepSpec, hasGroup bool) {
 	p.EndAt(at)
 	p.Ops = append(p.Ops, steps.Op{Next: -1, Leaves: true, Block: int32(at)})
 	if s.Retry != nil && p.Ops[at].Group == 0 && hasGroup {
 		b.report(s.Retry.Place, "inner-retry",
-			"steps with a group among them can't be retried as a whole: the group's messages have left",
+			"steps that contain a group can't be retried as a whole: the group's messages have left them",
 			"write `retry` on the steps inside")
 	}
 }
@@ -191,7 +189,7 @@ func (b *builder) group(s *engine.StepSpec, name string, skipped bool, c engine.
 	switch {
 	case !b.lanes || b.batch || b.inner:
 		b.report(s.Use.Place, "group-place",
-			"a group is not allowed here: its messages leave the lanes, and wait for others",
+			"a group is not allowed here: its messages wait for each other",
 			"write it under the pipeline's own `processors`; steps of batchers and outputs get whole batches anyway")
 		return nil
 	case len(b.plan.Groups) == mostGroups:
@@ -199,7 +197,7 @@ func (b *builder) group(s *engine.StepSpec, name string, skipped bool, c engine.
 		return nil
 	case s.Retry != nil:
 		b.report(s.Retry.Place, "inner-retry",
-			"a group itself can't be retried: its steps are, each for the messages that failed there",
+			"a group can't be retried as a whole: each of its steps is retried for the messages that failed there",
 			"write `retry` on the steps inside")
 	}
 	g := &stage.GroupPlan{Name: name, Index: int8(len(b.plan.Groups)), Skipped: skipped, Size: c.Size,

@@ -9,8 +9,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/stage"
 )
 
-// Pause makes the inputs stop reading; what is in flight continues. It may be called at any
-// time, as may the other methods of control.
+// Pause makes the inputs stop reading; messages in flight continue. It may be called at any time and from any goroutine,
+// like Resume, Drain, SetLimit and Snapshot.
 func (p *Plan) Pause() { p.pause(true) }
 
 // Resume makes paused inputs read again.
@@ -28,11 +28,11 @@ func (p *Plan) pause(paused bool) {
 	p.EmitEvent(engine.Event{Kind: engine.EventPaused, Reason: reason})
 }
 
-// Drain finishes what is in flight and ends the run, as the end of Run's stop does.
+// Drain finishes the messages in flight and ends the run, like the end of Run's context stop.
 func (p *Plan) Drain() { p.drainOnce.Do(func() { close(p.drained) }) }
 
-// SetLimit changes the rate limit of a name, as in [LimitState]: at once, or with
-// the next window. burst 0 is as many as messages. The error names those there are.
+// SetLimit changes the rate limit with a name of engine.LimitState, at once or with the next window. burst 0 means messages.
+// The error says which limits there are.
 func (p *Plan) SetLimit(name string, messages int, per time.Duration, burst int, atOnce bool) error {
 	var names []string
 	for _, l := range p.Limits {
@@ -51,12 +51,12 @@ func (p *Plan) SetLimit(name string, messages int, per time.Duration, burst int,
 	return fmt.Errorf("pipeline %s has no rate limit %q (it has %q)", p.Name, name, names)
 }
 
-// Snapshot is the pipeline as it is now. It waits for nothing but short locks.
+// Snapshot describes the pipeline as it is now. It only waits for short locks.
 func (p *Plan) Snapshot() engine.Snapshot {
 	if r := p.current.Load(); r != nil {
 		s := r.Snapshot()
 		s.Started = p.began
-		if p.Replaced() { // until its successor stands in its place
+		if p.Replaced() { // and the next plan does not show its own state yet
 			s.State, s.Err = engine.Draining, ""
 		}
 		if s.State == engine.Stopped { // whatever they did last
@@ -71,7 +71,7 @@ func (p *Plan) Snapshot() engine.Snapshot {
 		Lanes: p.Workers, Failed: map[engine.Class]int64{}}
 }
 
-// since is when the run came into its state; zero: that is not known yet.
+// since is when the run entered its state; zero: not known yet.
 func (p *Plan) since(r *stage.Run, state engine.State) time.Time {
 	switch state {
 	case engine.Starting:

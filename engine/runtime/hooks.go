@@ -12,16 +12,15 @@ var (
 	hooks   []engine.Hook
 )
 
-// OnEvent has a hook take the events of all pipelines that are built afterwards. It
-// is for init functions of custom builds; programs that build plans themselves
-// have [Options.Hooks].
+// OnEvent adds a hook that gets the events of all pipelines that are built afterwards. It is for init functions of custom
+// builds of flowd. Programs that build plans themselves use [Options.Hooks].
 func OnEvent(h engine.Hook) {
 	hooksMu.Lock()
 	defer hooksMu.Unlock()
 	hooks = append(hooks, h)
 }
 
-// allHooks are the hooks of OnEvent, and more.
+// allHooks are the hooks of OnEvent and more.
 func allHooks(more []engine.Hook) []engine.Hook {
 	hooksMu.Lock()
 	defer hooksMu.Unlock()

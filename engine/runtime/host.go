@@ -20,19 +20,19 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// host is what plugins of a pipeline may ask its builder for; without one they belong to none.
+// host answers plugins on behalf of a builder; nil: the plugins belong to no pipeline.
 type host struct{ b *builder }
 
 func init() { engine.Outside(inside.Key{}, host{}) }
 
-// Emit tells the hooks of the pipeline.
+// Emit passes an event to the hooks of the pipeline.
 func (h host) Emit(ev engine.Event) {
 	if h.b != nil {
 		h.b.plan.EmitEvent(ev)
 	}
 }
 
-// Wrong says that a component has a mistake which is reported.
+// Wrong says that a component has a mistake that was reported.
 func (h host) Wrong(at schema.Place) bool { return h.b != nil && h.b.wrong[rules.Placed(at)] }
 
 // Cache finds or makes the cache of a name.
@@ -41,7 +41,7 @@ func (h host) Cache(name string) (engine.Cache, error) { return h.b.cache(name) 
 // SchemaRegistry finds or makes the schema registry of a name.
 func (h host) SchemaRegistry(name string) (engine.SchemaRegistry, error) { return h.b.registry(name) }
 
-// RateLimit makes a limit, or finds that of its name.
+// RateLimit makes a rate limit, or finds the shared one of its name, and returns its step.
 func (h host) RateLimit(spec engine.RateLimit, env engine.Env) (engine.Processor, error) {
 	if h.b != nil && h.b.inner {
 		return nil,
@@ -79,7 +79,7 @@ func (h host) Steps(s engine.Steps, env engine.Env) (engine.Runner, []string, er
 	return nil, types, inside.ErrReported
 }
 
-// Check assembles inner steps for a plan that is not kept.
+// Check assembles inner steps for a plan that is thrown away.
 func (h host) Check(s engine.Steps, env engine.Env) ([]string, error) {
 	if h.b != nil {
 		defer func(p *Plan, away bool) { h.b.plan, h.b.away = p, away }(h.b.plan, h.b.away)
@@ -99,11 +99,10 @@ func NewRunner(all ...engine.Processor) engine.Runner {
 	return &steps.Runner{Prog: p}
 }
 
-// resourceKey is the section and the name of a resource, and a text of its configuration.
+// resourceKey identifies a resource by its section, its name and a text of its configuration.
 type resourceKey struct{ section, name, print string }
 
-// shared is a resource that several plans of a process use: the first opens it, the last
-// closes it.
+// shared is a resource that several plans of a process use. The first one opens it, the last one closes it.
 type shared struct {
 	resource any
 
@@ -126,7 +125,7 @@ func (s *shared) Open(ctx context.Context) error {
 	return nil
 }
 
-// Trouble is that of the resource.
+// Trouble returns the trouble of the resource.
 func (s *shared) Trouble() *engine.Trouble {
 	if of, ok := s.resource.(engine.Troubled); ok && s.opened.Load() {
 		return of.Trouble()
@@ -148,11 +147,11 @@ func (s *shared) Close(ctx context.Context) error {
 type sharedCache struct {
 	engine.Cache
 	shared
-	failed error        // the cache can't be built; it is reported to each that names it
+	failed error        // why the cache can't be built; every plugin that names it gets this error
 	facade engine.Cache // what steps get
 }
 
-// swapCache is a sharedCache whose values other processes use, too.
+// swapCache is a sharedCache of an engine.SharedCache.
 type swapCache struct {
 	*sharedCache
 	engine.SharedCache

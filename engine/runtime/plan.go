@@ -9,8 +9,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/stage"
 )
 
-// Plan is a pipeline that is built and checked, and has done no I/O. It runs once;
-// [Plan.Replace] lets another take its place.
+// Plan is a pipeline that was built and checked, and has done no I/O yet. It runs once. [Plan.Replace] replaces it by another
+// plan.
 type Plan struct {
 	*stage.Layout
 
@@ -21,19 +21,19 @@ type Plan struct {
 	replaceOnce sync.Once
 	yields      chan struct{} // closed by Yield
 	yieldOnce   sync.Once
-	resumes     []func()        // of inputs that have yielded; of Run
-	next        *Plan           // that takes this one's place; set before replaced is closed
-	before      *Plan           // whose place this one takes
-	inherited   *stage.Handover // from it
-	began       time.Time       // with those whose counts it continues; set before current is, as the next
-	started     time.Time       // by itself
-	ran         time.Time       // since when the plan before was running, which it has replaced; zero: there was none
-	over        atomic.Bool     // it ended without a plan that takes its place: everything is closed
+	resumes     []func()        // of inputs that have yielded; for the goroutine of Run
+	next        *Plan           // the plan that replaces this one; set before replaced is closed
+	before      *Plan           // the plan that this one replaces
+	inherited   *stage.Handover // from before
+	began       time.Time       // when the first of the plans began whose counts it continues; set before current, like started and ran
+	started     time.Time       // when this plan began
+	ran         time.Time       // when the plan before was running; zero: there was none
+	over        atomic.Bool     // it has ended and was not replaced: everything is closed
 
 	current atomic.Pointer[stage.Run]
 }
 
-// Stats are the counts so far, at any time.
+// Stats returns the counts so far. It may be called at any time.
 func (p *Plan) Stats() engine.Stats {
 	r := p.current.Load()
 	if r == nil {

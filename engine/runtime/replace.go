@@ -9,13 +9,12 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/stage"
 )
 
-// reloadTime is how long a reload lets what is in flight finish.
+// reloadTime is how long messages in flight may take to finish at a reload.
 const reloadTime = 5 * time.Second
 
-// Replace ends the current run for a new plan of the same pipeline, built with
-// [Options.Instead]: reading stops, what is in flight has up to five seconds to finish, and
-// what is then unsettled is left to next, whose Run must follow when this plan's has
-// returned. Inputs and outputs that next has taken over stay open.
+// Replace ends the current run in favour of a new plan of the same pipeline, built with [Options.Instead]. Reading stops,
+// messages in flight have up to five seconds to finish, and unsettled messages are then left to next. The caller runs next
+// when Run of this plan has returned. Inputs and outputs that next has adopted stay open.
 func (p *Plan) Replace(next *Plan) {
 	p.replaceOnce.Do(func() {
 		p.next = next
@@ -23,11 +22,11 @@ func (p *Plan) Replace(next *Plan) {
 	})
 }
 
-// Yield lets the inputs of a plan that is being replaced end which outputs of the process feed: what writes to
-// them has ended, or been replaced. Until then they read on, so that what is under way there comes through first.
+// Yield ends the inputs of a plan that is being replaced which outputs of the process feed. It is called when the writers
+// of those inputs have ended or been replaced. Until then the inputs read on, so that messages on their way arrive first.
 func (p *Plan) Yield() { p.yieldOnce.Do(func() { close(p.yields) }) }
 
-// yield has these inputs end.
+// yield ends these inputs.
 func (p *Plan) yield() {
 	for _, in := range p.Inputs {
 		for _, instance := range in.Inputs {
@@ -38,8 +37,8 @@ func (p *Plan) yield() {
 	}
 }
 
-// renew handles that the plan before had ended by itself, and so has closed what this one
-// has adopted: outputs are rebuilt, and inputs opened again.
+// renew is called if the plan before had ended by itself, and so has closed the plugins that this plan has adopted. It
+// rebuilds outputs; inputs are opened again.
 func (p *Plan) renew(old *Plan) error {
 	if old == nil || !old.over.Load() {
 		return nil
@@ -59,8 +58,8 @@ func (p *Plan) renew(old *Plan) error {
 	return nil
 }
 
-// continues takes over from the plan before when it began, and its counts where it had ended by itself: else what it
-// leaves has them.
+// continues takes over the start time of the plan before and, if that had ended by itself, its counts. Otherwise they are in
+// the handover.
 func (p *Plan) continues(r *stage.Run, old *Plan) {
 	p.started = time.Now()
 	p.began = p.started
@@ -80,11 +79,10 @@ func (p *Plan) continues(r *stage.Run, old *Plan) {
 	}
 }
 
-// isLast notes that the run ends without a plan to take its place, unless there is
-// one by now.
+// isLast records that the run ends without being replaced, unless Replace was called before.
 func (p *Plan) isLast() { p.replaceOnce.Do(func() { p.over.Store(true) }) }
 
-// Replaced says whether another plan was to take this one's place.
+// Replaced says whether Replace was called.
 func (p *Plan) Replaced() bool {
 	select {
 	case <-p.replaced:
@@ -94,8 +92,8 @@ func (p *Plan) Replaced() bool {
 	}
 }
 
-// adopt takes over a component of the plan that is being replaced, if it is configured as
-// before. Of a plan that has ended, only inputs continue where they were.
+// adopt takes over a component of the plan that is being replaced, if its configuration is the same. Of a plan that has
+// ended, only inputs are taken over.
 func adopt[T any](b *builder, kind, name string, index int) (plugin T, ok bool) {
 	old := b.options.Instead
 	if old == nil || old.ExactlyOnce != b.spec.Engine.ExactlyOnce || b.options.Same == nil || !b.options.Same(kind, name) {

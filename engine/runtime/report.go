@@ -11,11 +11,11 @@ type Report struct {
 	Pipeline   string
 	Stats      engine.Stats
 	Failures   []FailureGroup // failed messages, in order of first appearance
-	HandedBack int64          // roots that a drain returned unfinished
-	Early      []Early        // batchers and groups that have sent batches before they were complete
-	Untold     int64          // roots that have ended and could not be acknowledged: their sources deliver them again
+	HandedBack int64          // roots that were handed back unfinished
+	Early      []Early        // batchers and groups whose batches left before they were complete
+	Untold     int64          // roots that have ended but could not be acknowledged: their sources will deliver them again
 	Drained    bool           // the run was asked to stop; it did not end by itself
-	Err        error          // the run itself failed: an input, an output that did not open
+	Err        error          // why the run itself failed, such as an output that did not open
 }
 
 // Code is the exit code: 0 clean; 1 failed; 3 drained with messages handed back, or not acknowledged.
@@ -36,11 +36,11 @@ func (r Report) Code() int {
 // Early counts the batches of a batcher or group, and those that left before they were complete.
 type Early = stage.Early
 
-// EarlyRemedy says what to do about batches that leave early.
+// EarlyRemedy says how to avoid batches that leave early.
 const EarlyRemedy = stage.EarlyRemedy
 
-// FailureGroup counts failures of one class at one place; First is the first of them.
+// FailureGroup counts failures of one class and fate at one place.
 type FailureGroup = ledger.FailureGroup
 
-// Failure is a failed message as it is reported.
+// Failure describes a failed message.
 type Failure = ledger.Failure

@@ -12,9 +12,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/stage"
 )
 
-// Run opens everything, runs until all inputs have ended or stop ends, drains,
-// closes everything, and reports. When kill ends, it stops hard: what is
-// unfinished is handed back at once.
+// Run opens everything, runs until all inputs have ended or stop ends, drains, closes everything, and returns a report. When
+// kill ends, it hands unfinished messages back at once. Run must be called once.
 func (p *Plan) Run(stop, kill context.Context) Report {
 	old := p.before
 	p.before = nil
@@ -49,10 +48,10 @@ func (p *Plan) Run(stop, kill context.Context) Report {
 	return rep
 }
 
-// stays says that the plan which takes this one's place goes on with a plugin.
+// stays says that the plan that replaces this one keeps a plugin.
 func (p *Plan) stays(plugin any) bool { return p.Replaced() && p.next.Plugins.Has(plugin) }
 
-// closing is the time for Close: after a clean end there is no hurry.
+// closing is the time for Close. It is longer after a clean end.
 func (p *Plan) closing(r *stage.Run, kill context.Context) time.Duration {
 	if r.Draining() || kill.Err() != nil {
 		return p.rest(kill)
@@ -60,8 +59,8 @@ func (p *Plan) closing(r *stage.Run, kill context.Context) time.Duration {
 	return p.DrainTime
 }
 
-// openUntil opens everything; a stop interrupts it, unless a plan before has left
-// messages: to end them, and be it to hand them back, takes what is open.
+// openUntil opens everything. A stop interrupts it, unless the plan before has left messages, which can only end, or be
+// handed back, when everything is open.
 func (p *Plan) openUntil(stop, kill context.Context) error {
 	ctx, cancel := context.WithCancel(kill)
 	defer cancel()
@@ -74,9 +73,8 @@ func (p *Plan) openUntil(stop, kill context.Context) error {
 	return p.Plugins.Open(ctx)
 }
 
-// work is the life of a pipeline between opening and closing: start the loops
-// from the outputs up, wait until nothing is left or time is up, and stop the
-// loops from the inputs down.
+// work runs a pipeline between opening and closing: it starts the loops, outputs first, waits until no messages are left or
+// the time is up, and stops the loops, inputs first.
 func (p *Plan) work(r *stage.Run, stop, kill context.Context) {
 	reads, stopReading := context.WithCancel(context.Background())
 	works, stopWork := context.WithCancel(context.Background())
@@ -113,14 +111,14 @@ func (p *Plan) work(r *stage.Run, stop, kill context.Context) {
 	r.FinishAcks(time.Now().Add(told), stopAcks)
 }
 
-// finish waits for the loops, which are told to end, and hands back what is left.
+// finish ends the loops, waits for them, and hands back the messages that are left.
 func (p *Plan) finish(r *stage.Run, why end, kill context.Context, finished <-chan struct{}, stopWork func()) {
 	switch why {
 	case allEnded:
 		guard.Until(finished, time.Now().Add(p.rest(kill)), kill.Done())
 		stopWork()
 		return
-	case stopAsked: // what is being written may finish
+	case stopAsked: // writes under way may finish
 		guard.Until(finished, time.Now().Add(p.DrainTime/5*4), kill.Done())
 	}
 	stopWork()
@@ -134,8 +132,8 @@ func (p *Plan) finish(r *stage.Run, why end, kill context.Context, finished <-ch
 	r.HandBack(ctx)
 }
 
-// rest is half of a drain's last fifth: one half is for calls to return, one for
-// acks. After a kill it is short.
+// rest is half of the last fifth of a drain. In the first half, calls may return; the second half is for acks. After a kill,
+// rest is short.
 func (p *Plan) rest(kill context.Context) time.Duration {
 	if kill.Err() != nil {
 		return guard.KillGrace
@@ -143,18 +141,17 @@ func (p *Plan) rest(kill context.Context) time.Duration {
 	return p.DrainTime / 10
 }
 
-// end is how a run's work came to its end.
+// end says why the work of a run has ended.
 type end int
 
 const (
-	allEnded  end = iota // nothing is left
-	timeIsUp             // the drain's time, except its last fifth
-	killed               // stop hard
-	stopAsked            // by a failure: finish what is being written, return the rest
+	allEnded  end = iota // no messages are left
+	timeIsUp             // four fifths of the drain's time are over
+	killed               // by the context kill
+	stopAsked            // by a failure: writes under way finish, other messages are returned
 )
 
-// wait waits until nothing is in flight and no reader is left, or something
-// ends the run before.
+// wait waits until no messages are in flight and all readers have ended, or something ends the run before.
 func (p *Plan) wait(r *stage.Run, stop, kill context.Context, stopReading func()) end {
 	var up <-chan time.Time
 	stopped, drained, replaced := stop.Done(), p.drained, p.replaced
@@ -167,7 +164,7 @@ func (p *Plan) wait(r *stage.Run, stop, kill context.Context, stopReading func()
 			up, drained = p.beginDrain(r, stopReading), nil
 		case <-replaced:
 			r.Next = p.next.Layout
-			r.Replace() // readers check when they are told to stop
+			r.Replace() // before readers are stopped, since they check it
 			stopReading()
 			r.Quiesce()
 			up, replaced, yields = time.After(reloadTime), nil, p.yields
@@ -189,7 +186,7 @@ func (p *Plan) wait(r *stage.Run, stop, kill context.Context, stopReading func()
 	}
 }
 
-// beginDrain begins a drain and says when its time is up.
+// beginDrain begins a drain, and returns a timer for four fifths of its time.
 func (p *Plan) beginDrain(r *stage.Run, stopReading func()) <-chan time.Time {
 	most := p.DrainTime / 5 * 4
 	r.Drain(time.Now().Add(most))
