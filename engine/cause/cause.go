@@ -1,6 +1,6 @@
-// Package cause turns the errors of a system into errors that flowd acts on. What each error means is data: a [Table] of
-// the system has a [Row] for every error that needs more than its own text, and from the row's [Kind] follows whether
-// the message is tried again, whether the output is held, and whether the start of a pipeline fails.
+// Package cause classifies the errors of a system. What an error means is data: the [Table] of a system has a [Row] for
+// every error that needs more than its own text. The [Kind] of the row decides whether the message is tried again, whether
+// the output is held, and whether the start of a pipeline fails.
 package cause
 
 import (
@@ -14,32 +14,33 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Kind is what an error means for what was asked, and for what is asked next.
+// Kind says what an error means for this request and for those that follow.
 type Kind uint8
 
 // The kinds of errors.
 const (
-	// Lost says that the connection ended, or an answer made no sense: what was asked may have been done. It is tried
-	// again.
+	// Lost says that the connection ended, or that the answer could not be understood. The request may have taken effect. It
+	// is tried again.
 	Lost Kind = iota
 	// Unreachable says that nothing was sent, since there is no connection. Outputs are held.
 	Unreachable
-	// Busy says that the system serves nobody at present: it starts, has no room, or has no leader. Outputs are held.
+	// Busy says that the system serves no client at present: it is starting, has no space, or has no leader. Outputs are
+	// held.
 	Busy
-	// Throttled says that the system wants fewer requests. It is tried again.
+	// Throttled says that the system wants fewer requests. The request is tried again.
 	Throttled
-	// Slow says that there was no answer in time: what was asked may have been done. It is tried again.
+	// Slow says that there was no answer in time. The request may have taken effect. It is tried again.
 	Slow
-	// Missing says that the system does not have what the configuration names, such as a queue. The start of a pipeline
-	// fails. Later somebody may create it: outputs are held.
+	// Missing says that the system does not have something that the configuration names, such as a queue. The start of a
+	// pipeline fails. Later outputs are held, since somebody may create it.
 	Missing
-	// Mismatched says that the system has something else than the configuration describes. The start of a pipeline fails;
-	// later it is tried again.
+	// Mismatched says that something in the system differs from the configuration. The start of a pipeline fails. Later the
+	// request is tried again.
 	Mismatched
-	// Awaited says that the system does not have what the configuration names yet. Outputs are held and a pipeline waits,
-	// at its start, too.
+	// Awaited says that the system does not have something yet that the configuration names. Outputs are held, and a
+	// pipeline waits, also at its start.
 	Awaited
-	// Credentials says that a login or a permission is refused. The start of a pipeline fails; later outputs are held.
+	// Credentials says that a login or a permission was refused. The start of a pipeline fails. Later outputs are held.
 	Credentials
 	// Misconfigured says that the configuration can never work with this system.
 	Misconfigured
@@ -72,33 +73,35 @@ func (k Kind) newError() engine.Error {
 	return engine.Error{Class: engine.Transient}
 }
 
-// Row says what an error means. It matches an error that one of Is, Codes and If matches.
+// Row says what an error means. It matches an error if Is, Codes or If matches it.
 type Row struct {
 	Is    error            // errors.Is
-	Codes []string         // of the system, see Table.Code; one that ends in * stands for all that begin like it
+	Codes []string         // of the system, see Table.Code; a code that ends in * is a prefix
 	If    func(error) bool // anything else
 
 	Kind   Kind
-	Says   string // what the user reads in place of the error's own text; "": that text
+	Says   string // the text for the user; "": the error's own text
 	Remedy string // what to do about it; "": nothing
-	Means  error  // nil, or what callers look for by errors.Is
+	Means  error  // an error that errors.Is finds in the result; nil: none
 }
 
-// Table says what the errors of a system mean. It must not change once it is used.
+// Table says what the errors of a system mean. It must not be changed after its first use, and is then safe for concurrent
+// use.
 type Table struct {
-	// Code returns the system's own code of an error, and its text without what a library adds. It returns "" for an error
-	// without a code; an empty text stands for the error's own. nil: errors have no codes.
+	// Code returns the system's own code of an error, or "", and its text without what a library adds; an empty text means
+	// the error's own text. nil: errors have no codes.
 	Code func(err error) (code, text string)
-	// Delay returns how long the system asks to wait before the next try; 0: it does not ask. nil: it never does.
+	// Delay returns how long the system asks the client to wait before the next try; 0: it does not. nil: it never does.
 	Delay func(err error) time.Duration
-	// Rows are tried in turn. The first that matches counts.
+	// Rows are tried in order. The first match counts.
 	Rows []Row
 	// Refused is the kind of an error with a code for which there is no row.
 	Refused Kind
 }
 
-// Explain gives an error the class that its row says, and a text: what was being done, what is wrong and what to do about
-// it. The error wraps err. Returned as they are: nil, an [engine.Error], and what a caller has cancelled.
+// Explain returns an error that wraps err, with the class that follows from its row, and a text that says what was being
+// done, what is wrong and what to do about it. It returns nil, an [engine.Error], and the error of a cancelled context
+// unchanged.
 func (t *Table) Explain(err error, doing string) error {
 	if err == nil {
 		return nil
@@ -157,21 +160,21 @@ func (r *Row) matches(err error, code string) bool {
 		})
 }
 
-// AnyOf returns a condition for [Row]: an error is one of these.
+// AnyOf returns a condition for [Row]: errors.Is finds one of errs in the error.
 func AnyOf(errs ...error) func(error) bool {
 	return func(err error) bool {
 		return slices.ContainsFunc(errs, func(e error) bool { return errors.Is(err, e) })
 	}
 }
 
-// Held returns err as one that holds the output: nothing was written, and no message is to blame.
+// Held returns err as an error that holds the output: nothing was written, and no message is to blame.
 func Held(err error) error {
 	e := engine.ErrorOf(err, engine.Transient)
 	e.Holds = true
 	return e
 }
 
-// explained is an error in other words.
+// explained is an error with another text.
 type explained struct {
 	text  string
 	cause error
@@ -182,8 +185,8 @@ func (e explained) Error() string        { return e.text }
 func (e explained) Unwrap() error        { return e.cause }
 func (e explained) Is(target error) bool { return e.means != nil && target == e.means }
 
-// All returns the error of several servers, none of which could be used: their texts, and the meaning of the first that
-// may pass, or of the first.
+// All combines the errors of several servers, none of which could be used. The result has all their texts, and the class of
+// the first error that may pass, or of the first error if none may. errs must not be empty.
 func All(errs []error) error {
 	if len(errs) == 1 {
 		return errs[0]

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// network are the rows of errors without a code that all tables have, after their own. They keep the error's own text:
+// network has the rows that every table has behind its own, for errors without a code. They keep the error's own text, since
 // it may name the address.
 var network = []Row{
 	{If: Misnamed, Kind: Credentials, Remedy: "use a name that the certificate has, or set `tls: {server_name: …}`"},
@@ -28,15 +28,15 @@ func as[T error](err error) bool {
 	return ok
 }
 
-// Misnamed reports whether a certificate is that of another host.
+// Misnamed reports whether a certificate is for another host name.
 func Misnamed(err error) bool { return as[x509.HostnameError](err) }
 
-// Untrusted reports whether nobody who is trusted has signed a certificate.
+// Untrusted reports whether a certificate was not signed by a trusted authority.
 func Untrusted(err error) bool {
 	return as[*tls.CertificateVerificationError](err) || as[x509.UnknownAuthorityError](err)
 }
 
-// NotTLS reports whether a server has answered a TLS handshake in another protocol.
+// NotTLS reports whether a server has answered a TLS handshake with another protocol.
 func NotTLS(err error) bool { return as[tls.RecordHeaderError](err) }
 
 // Alerted reports whether a server has refused a TLS handshake.
@@ -45,13 +45,13 @@ func Alerted(err error) bool {
 	return ok && op.Op == "remote error"
 }
 
-// Undialled reports whether there never was a connection.
+// Undialled reports whether no connection was made.
 func Undialled(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }
 
-// HungUp reports whether the other side has ended a connection.
+// HungUp reports whether the other side has closed the connection.
 func HungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }

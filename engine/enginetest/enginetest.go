@@ -1,7 +1,8 @@
-// Package enginetest helps to test plugins and pipelines: it builds plugins from
-// configuration, runs them as the engine does, has a scripted [Source] and
-// [Sink], and one conformance suite per kind: [Input], [Processor], [Batcher],
-// [Output]; and [RemoteInput], [Remote] and [FileOutput] for inputs from servers, and for outputs to servers and files.
+// Package enginetest helps to test plugins and pipelines. It builds plugins from configuration ([New]), runs them as the
+// engine does ([Apply], [Run]), and has a scripted [Source] and [Sink].
+//
+// Every plugin should pass the conformance suite of its kind: [Input], [Processor], [Batcher] or [Output]. There are further
+// suites for inputs that read from servers ([RemoteInput]), and for outputs to servers ([Remote]) and files ([FileOutput]).
 package enginetest
 
 import (
@@ -25,14 +26,14 @@ func New[T any](t testing.TB, r *engine.Registry[T], component string) T {
 	return plugin
 }
 
-// Problems is what decoding and building such a component complains of.
+// Problems returns the problems of decoding and building a component that is written as JSON.
 func Problems[T any](t testing.TB, r *engine.Registry[T], component string) []string {
 	t.Helper()
 	_, problems := build(t, r, component)
 	return problems
 }
 
-// component is one plugin without common keys.
+// component is a plugin without the common keys of its kind.
 type component[T any] struct {
 	Use engine.Plugin[T] `yaml:",variant"`
 }
@@ -52,7 +53,7 @@ func build[T any](t testing.TB, _ *engine.Registry[T], text string) (plugin T, p
 	return plugin, problems
 }
 
-// specOf reads a component written as JSON.
+// specOf decodes a component written as JSON.
 func specOf[T any](t testing.TB, text string) (use engine.Plugin[T], secrets *schema.Secrets, problems []string) {
 	t.Helper()
 	n, err := schema.ParseJSON(text)
@@ -68,12 +69,12 @@ func specOf[T any](t testing.TB, text string) (use engine.Plugin[T], secrets *sc
 	return c.Use, d.Secrets(), problems
 }
 
-// Env is an environment for a plugin under test.
+// Env returns an environment for a plugin under test.
 func Env() engine.Env {
 	return engine.Env{Log: slog.New(slog.DiscardHandler), Name: "test", Instances: 1, Shared: &engine.Shared{}}
 }
 
-// Outcome is what became of a message.
+// Outcome is what has become of a message.
 type Outcome struct {
 	Body string
 	Meta map[string]any
@@ -81,8 +82,8 @@ type Outcome struct {
 	Err  *engine.Error // of a failed one
 }
 
-// Apply runs p over one batch of payloads as the engine does, splits and merges carried
-// out, and returns the results: live ones in order, then the others.
+// Apply runs p over one batch of payloads as the engine does, including splits and merges. It returns the outcomes: live
+// messages in order, then those that have ended.
 func Apply(t testing.TB, p engine.Processor, payloads ...string) []Outcome {
 	t.Helper()
 	b := Batch(payloads...)
@@ -103,7 +104,7 @@ func Apply(t testing.TB, p engine.Processor, payloads ...string) []Outcome {
 	return all
 }
 
-// Batch makes a batch of payloads.
+// Batch makes a batch with a message for each payload.
 func Batch(payloads ...string) *engine.Batch {
 	b := engine.NewBatch(len(payloads))
 	for _, p := range payloads {
@@ -127,8 +128,7 @@ func Failures(t testing.TB, o engine.Output, payloads ...string) (failed []*engi
 	return failed
 }
 
-// Written runs one Write of the payloads and returns the error and what the
-// write said of each message: "safe", "failed" or "parked".
+// Written runs one Write of the payloads. It returns its error and the fate of each message; see [WriteFates].
 func Written(t testing.TB, o engine.Output, payloads ...string) (fates []string, err error) {
 	t.Helper()
 	b := Batch(payloads...)

@@ -15,17 +15,16 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Source is a scripted input. Set its fields before the run; it may serve one
-// pipeline. Its reads yield the payloads in order and then the end, or, with
-// Endless, wait until they are stopped.
+// Source is a scripted input for one pipeline. Its fields are set before the run. It yields the payloads in order and then
+// ends or, with Endless, waits until it is stopped. Its methods are safe for concurrent use.
 type Source struct {
 	Payloads []string
 	Takes    engine.TakesBack
-	PerRead  int                            // messages in a Read at most; 0: as many as there is room for
-	Endless  bool                           // after the payloads, wait for the stop
+	PerRead  int                            // the most messages of one Read; 0: as many as there is room for
+	Endless  bool                           // wait for a stop after the payloads
 	Every    time.Duration                  // pause before each Read
 	Prepare  func(i int, m *engine.Message) // called for each message
-	Fail     error                          // instead of engine.ErrEnd
+	Fail     error                          // returned after the payloads instead of engine.ErrEnd
 
 	mu      sync.Mutex // guards the fields below
 	next    int
@@ -76,7 +75,7 @@ func (s *Source) acker() engine.Acker {
 	return s
 }
 
-// Traits says what s.Takes says.
+// Traits returns s.Takes.
 func (s *Source) Traits() engine.Traits { return engine.Traits{TakesBack: s.Takes} }
 
 // Ack records results.
@@ -96,7 +95,7 @@ func (s *Source) Stop(context.Context) error {
 	return nil
 }
 
-// Results are the results reported to the source, by payload.
+// Results returns the results of Acks so far, by payload.
 func (s *Source) Results() map[string]engine.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,26 +106,26 @@ func (s *Source) Results() map[string]engine.Result {
 	return all
 }
 
-// Calls are the Acks in the order of the calls.
+// Calls returns the results of each Ack so far.
 func (s *Source) Calls() [][]engine.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls
 }
 
-// Read says how many payloads have been read.
+// Taken is how many payloads have been read.
 func (s *Source) Taken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next
 }
 
-// Input is the source as a component.
+// Input returns the source as a component.
 func (s *Source) Input() engine.InputSpec {
 	return engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return s, nil })}
 }
 
-// Write is what a [Sink] was given in one call.
+// Write is one write of a [Sink]: the messages that it did not fail.
 type Write struct {
 	At      time.Time
 	Bodies  []string
@@ -134,21 +133,21 @@ type Write struct {
 	Metas   []map[string]any
 }
 
-// Sink is a scripted output that records every write.
+// Sink is a scripted output that records its writes. Its methods are safe for concurrent use.
 type Sink struct {
-	Fail    func(body string) error // nil or an error that fails this message
-	FailAll func(bodies []string) error
-	Delay   time.Duration // of each write
-	Block   chan struct{} // when set, writes wait until it is closed
-	Ordered bool          // it is sequential
-	Bulk    bool          // see engine.Traits
+	Fail    func(body string) error     // its error fails one message
+	FailAll func(bodies []string) error // its error fails the whole write
+	Delay   time.Duration               // of each write
+	Block   chan struct{}               // when set, writes wait until it is closed
+	Ordered bool                        // it is sequential; see engine.Traits
+	Bulk    bool                        // see engine.Traits
 
 	mu           sync.Mutex // guards the fields below
 	writes       []Write
 	active, most int
 }
 
-// Traits says what s.Ordered and s.Bulk say.
+// Traits returns s.Ordered and s.Bulk.
 func (s *Sink) Traits() engine.Traits { return engine.Traits{Sequential: s.Ordered, Bulk: s.Bulk} }
 
 // Write records the messages.
@@ -210,14 +209,14 @@ func (s *Sink) wait(ctx context.Context) error {
 	return nil
 }
 
-// Writes are all writes so far.
+// Writes returns all writes so far.
 func (s *Sink) Writes() []Write {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Write(nil), s.writes...)
 }
 
-// Bodies are all payloads written so far, in order.
+// Bodies returns all payloads that were written so far, in order.
 func (s *Sink) Bodies() []string {
 	var all []string
 	for _, w := range s.Writes() {
@@ -226,14 +225,14 @@ func (s *Sink) Bodies() []string {
 	return all
 }
 
-// Most is how many writes ran at once at the most.
+// Most is the most writes that ran at once.
 func (s *Sink) Most() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.most
 }
 
-// Output is the sink as a component.
+// Output returns the sink as a component.
 func (s *Sink) Output() engine.OutputSpec {
 	return engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return s, nil })}
 }
@@ -248,13 +247,13 @@ func Processing(p engine.Processor) engine.Plugin[engine.Processor] {
 	return engine.Use(func(engine.Env) (engine.Processor, error) { return p, nil })
 }
 
-// Named is one entry of a section: inputs, batchers or outputs.
+// Named makes a section with one entry, such as inputs, batchers or outputs.
 func Named[V any](name string, v V) schema.Map[V] {
 	return schema.MapOf(schema.Entry[V]{Key: name, Value: v})
 }
 
-// Run builds and runs a pipeline to its end, or until stop ends when it is not
-// nil. It checks that every message is accounted for.
+// Run builds a pipeline and runs it until it ends or stop ends, which may be nil. It checks that every message is accounted
+// for.
 func Run(t testing.TB, p *engine.Pipeline, stop context.Context) runtime.Report {
 	t.Helper()
 	if stop == nil {
@@ -270,7 +269,7 @@ func Run(t testing.TB, p *engine.Pipeline, stop context.Context) runtime.Report 
 	return rep
 }
 
-// Origins are those of n messages that a pipeline has read.
+// Origins returns the origins of n messages that a pipeline has read.
 func Origins(t testing.TB, n int) (all []engine.Origin) {
 	t.Helper()
 	src := &Source{Payloads: slices.Repeat([]string{"x"}, n)}
@@ -284,7 +283,7 @@ func Origins(t testing.TB, n int) (all []engine.Origin) {
 	return all
 }
 
-// Build makes a plan or fails the test.
+// Build makes a plan, or fails the test.
 func Build(t testing.TB, p *engine.Pipeline) *runtime.Plan {
 	t.Helper()
 	plan, problems := runtime.Build(p, runtime.Options{Log: slog.New(slog.DiscardHandler)})

@@ -5,8 +5,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// WriteFates says what a Write that returned err made of each message: "safe",
-// "failed" or "parked". It is for tests of outputs.
+// WriteFates returns the fate of each message after a Write that returned err: "safe", "failed" or "parked".
 func WriteFates(b *engine.Batch, err error) []string {
 	msgs := b.Inside(inside.Key{}).Msgs
 	fates := make([]string, len(msgs))

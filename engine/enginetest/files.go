@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// FileOutput describes an output that writes to one file, for the suites of such outputs.
+// FileOutput describes an output that writes to one file, for its conformance suites.
 type FileOutput struct {
 	Make     func(t *testing.T, dir string) engine.Output // not open yet
 	Name     string                                       // of its file in dir
@@ -30,9 +30,8 @@ func (o FileOutput) Run(t *testing.T) {
 	t.Run("full disks", o.Fills)
 }
 
-// Moves is the conformance suite for files that are renamed, deleted or emptied under an
-// output which has them open: what it acknowledges afterwards is in the file that its path
-// names then.
+// Moves is the conformance suite for files that are renamed, deleted or emptied while an output has them open. Messages that
+// the output acknowledges afterwards must be in the file that its path then names.
 func (o FileOutput) Moves(t *testing.T) {
 	first, rest := o.Payloads[:1], o.Payloads[1:]
 	for _, tt := range []struct {
@@ -126,9 +125,8 @@ func (o FileOutput) Moves(t *testing.T) {
 	})
 }
 
-// Fills is the conformance suite for disks that are full after any number of bytes: no
-// message is to blame, no record is torn, and once there is room again, every message is
-// written, once. It runs in a process of its own.
+// Fills is the conformance suite for disks that become full after any number of bytes. No message is blamed, no record is
+// torn, and when there is room again, every message is written once. It runs in a process of its own.
 func (o FileOutput) Fills(t *testing.T) {
 	InFullDisk(t, func(t *testing.T, limit func(bytes int64)) {
 		for room, all := int64(0), false; !all && !t.Failed(); room++ {
@@ -186,7 +184,7 @@ func (o FileOutput) writes(t *testing.T, out engine.Output, payloads []string) {
 	}
 }
 
-// content are the payloads in a file, none if there is no such file.
+// content returns the payloads in a file; none if the file does not exist.
 func (o FileOutput) content(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -203,8 +201,8 @@ func (o FileOutput) wantFile(t *testing.T, file string, want []string) {
 	}
 }
 
-// InFullDisk runs f in a process of its own, where limit bounds the size of all files that
-// are written, so that writes fail as on a full disk; -1 lifts that.
+// InFullDisk runs f in a process of its own. There, limit limits the size of all files that are written, in bytes, so that
+// writes fail as on a full disk; -1 removes the limit.
 func InFullDisk(t *testing.T, f func(t *testing.T, limit func(bytes int64))) {
 	t.Helper()
 	const alone = "FLOWD_TEST_ALONE"
@@ -227,7 +225,7 @@ func InFullDisk(t *testing.T, f func(t *testing.T, limit func(bytes int64))) {
 	}
 }
 
-// handles is how many descriptors of this process a file has, where the system tells.
+// handles is how many descriptors of this process a file has, if the system tells.
 func handles(t *testing.T, file string) (n int) {
 	t.Helper()
 	want, err := os.Stat(file)

@@ -7,12 +7,13 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// awkward are payloads that systems confuse with others: none at all, an empty one, bytes that are not text, and
-// documents that are not objects.
+// awkward are payloads that systems confuse with others: nil, an empty payload, bytes that are not text, and documents that
+// are not objects.
 var awkward = [][]byte{nil, {}, []byte("\xff\xfe"), []byte("a\x00b"), []byte("\ufffd"), []byte("a\r\nb\n"), []byte(" x "),
 	[]byte("null"), []byte("5"), []byte(`"x"`), []byte(`[{"id":1}]`), []byte(`"\ud800"`), []byte("text")}
 
-// Awkward are such payloads, for the sources of inputs.
+// Awkward returns payloads that systems confuse with others, for tests of inputs: an empty payload, bytes that are not text,
+// and documents that are not objects.
 func Awkward() (all []string) {
 	for _, p := range awkward {
 		all = append(all, string(p))
@@ -20,9 +21,9 @@ func Awkward() (all []string) {
 	return all
 }
 
-// Carries checks that payloads of all kinds arrive at o's destination as they are, in their order, or fail alone with
-// an error that can't be retried. arrived is called once, after the writes: it returns the payloads there, and nil for
-// one that is missing where an empty one could be.
+// Carries checks that payloads of all kinds arrive unchanged and in order at the destination of o, or fail alone with an
+// error that is not retried. arrived is called once, after the writes. It returns the payloads at the destination, and nil
+// where a payload is missing that could be taken for an empty one.
 func Carries(t *testing.T, o engine.Output, arrived func(t *testing.T, n int) [][]byte) {
 	t.Helper()
 	opened(t, o)
@@ -48,7 +49,7 @@ func Carries(t *testing.T, o engine.Output, arrived func(t *testing.T, n int) []
 	}
 }
 
-// failedAlone says whether the only message of a write failed, which must be for good.
+// failedAlone says whether the only message of a write has failed. It must have failed for good.
 func failedAlone(t *testing.T, payload string, b *engine.Batch, err error) bool {
 	t.Helper()
 	if err != nil {

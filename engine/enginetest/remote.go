@@ -16,26 +16,26 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Remote describes an output that writes to a server, for the suite of servers that are away for a while.
+// Remote describes an output that writes to a server, for its conformance suite.
 type Remote struct {
-	// Reach starts a server that ends with the test, and connects wire to it: see [Wire.Over]. What it gives makes an
-	// output, not open yet, that reaches the server by way of wire; it is called again when a write hangs.
+	// Reach starts a server that ends with the test, and connects wire to it; see [Wire.Over]. The function that it returns
+	// makes an output, not open yet, that reaches the server through wire. It is called again when a write hangs.
 	Reach func(t *testing.T, wire *Wire) (output func() engine.Output)
-	// Arrived are the payloads that the server has, in the order of their arrival. It is called once per server, at the
+	// Arrived returns the payloads that the server has, in the order of their arrival. It is called once per server, at the
 	// end.
 	Arrived  func(t *testing.T) []string
-	Payloads []string // five or more, different ones
-	// Greets says that the server has to answer before it is sent a message, so that nothing is written to one that does
-	// not. Where it does not greet, a message that is sent and not answered is an attempt.
+	Payloads []string // five or more, all different
+	// Greets says that the server must answer before it gets a message, so that nothing is written to a server that never
+	// answers. Otherwise, a message that is sent and not answered counts as an attempt.
 	Greets bool
 }
 
-// Outage names how long servers are away in [Remote.Run], such as "60s"; half a second by default.
+// Outage is the environment variable that says how long servers are down in [Remote.Run], such as "60s"; 500ms by default.
 const Outage = "FLOWD_TEST_OUTAGE"
 
 // Run is the conformance suite of outputs with a connection. A pipeline with a dead letter and two attempts writes to a
-// server that goes away, and comes back: everything arrives, nothing is dead-lettered, and the order is kept; meanwhile
-// the output is failing, and afterwards it goes on by itself.
+// server that goes down and comes back. All messages arrive in order, and none is dead-lettered. The output is reported as
+// failing while the server is down, and recovers by itself.
 func (o Remote) Run(t *testing.T) {
 	away, err := time.ParseDuration(cmp.Or(os.Getenv(Outage), "500ms"))
 	if err != nil {
@@ -133,7 +133,7 @@ func failing(plan *runtime.Plan) bool {
 	})
 }
 
-// outputOf is the output "out" as seen from outside.
+// outputOf returns the state of the output "out".
 func outputOf(plan *runtime.Plan) engine.OutputState {
 	for _, s := range plan.Snapshot().Outputs {
 		if s.Name == "out" {
@@ -153,7 +153,7 @@ func until(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// tap is an input that yields what comes, one message per Read.
+// tap is an input that yields payloads from a channel, one per Read.
 type tap struct {
 	came chan string
 
@@ -174,7 +174,7 @@ func (s *tap) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	return s, nil
 }
 
-// Traits says that each message is acknowledged by itself.
+// Traits says that messages are acknowledged one by one.
 func (*tap) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
 // Ack counts what was delivered.

@@ -15,29 +15,29 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 )
 
-// RemoteInput describes an input that reads from a server, for the suite of connections that break.
+// RemoteInput describes an input that reads from a server, for its conformance suite.
 type RemoteInput struct {
-	// Reach starts a server that ends with the test, and connects wire to it: see [Wire.Over]. It returns the input that
-	// reaches the server by way of wire, as a component written as JSON.
+	// Reach starts a server that ends with the test, and connects wire to it; see [Wire.Over]. It returns an input that
+	// reaches the server through wire, as a component written as JSON.
 	Reach func(t *testing.T, wire *Wire) (component string)
-	// Send gives the server messages to read, in this order. It does not use the wire.
+	// Send gives the server messages to deliver, in this order. It does not use the wire.
 	Send func(t *testing.T, payloads ...string)
-	// Body returns the payload that was sent, from that of a message. nil: they are the same.
+	// Body returns the payload that was sent for the payload of a message. nil: they are equal.
 	Body func(message string) (payload string)
-	// Left returns how many messages the server would deliver to who reads next. nil: the server keeps no account.
+	// Left returns how many messages the server would still deliver. nil: the server does not know.
 	Left func(t *testing.T) int
 	// Shared says that several instances share the messages.
 	Shared bool
-	// Lossy says that the server forgets messages as soon as it has sent them: only what is sent while there is a
-	// connection arrives.
+	// Lossy says that the server forgets messages when it has sent them, so that only messages that are sent while there is a
+	// connection arrive.
 	Lossy bool
-	// Answers is how many of the first answers of a connection are cut, one after the other; by default 8.
+	// Answers is how many of the first answers of a connection are cut off, one after the other; 0 means 8.
 	Answers int
 }
 
-// Run is the conformance suite of inputs with a connection. A pipeline reads from a server that is not there at first,
-// and whose connections end in the middle of their first, second, third … answer. All messages are delivered, in their
-// order, and acknowledged; nothing but a stop ends the input.
+// Run is the conformance suite of inputs with a connection. A pipeline reads from a server that is not there at first, and
+// whose connections end in the middle of their first, second, third … answer. All messages are delivered in order and
+// acknowledged, and only a stop ends the input.
 func (in RemoteInput) Run(t *testing.T) {
 	t.Run("a server that is not there at the start", func(t *testing.T) {
 		r := in.start(t, 1, (*Wire).Refuse)
@@ -111,7 +111,7 @@ func (in RemoteInput) Run(t *testing.T) {
 	}
 }
 
-// reading is a pipeline that reads from a server by way of a wire.
+// reading is a pipeline that reads from a server through a wire.
 type reading struct {
 	RemoteInput
 	plan  *runtime.Plan
@@ -123,7 +123,7 @@ type reading struct {
 	sent  []string
 }
 
-// start starts a pipeline with so many instances of the input. begin disturbs the wire before.
+// start starts a pipeline with a number of instances of the input. begin disturbs the wire first.
 func (in RemoteInput) start(t *testing.T, instances int, begin func(*Wire)) *reading {
 	t.Helper()
 	r := &reading{RemoteInput: in, wire: newWire(t), dst: &Sink{}, ran: make(chan runtime.Report, 1)}
@@ -149,7 +149,7 @@ func (in RemoteInput) start(t *testing.T, instances int, begin func(*Wire)) *rea
 	return r
 }
 
-// input is the input as seen from outside.
+// input returns the state of the input.
 func (r *reading) input() engine.InputState {
 	if all := r.plan.Snapshot().Inputs; len(all) > 0 {
 		return all[0]
@@ -174,7 +174,7 @@ func (r *reading) send(t *testing.T, n int) {
 	r.Send(t, all...)
 }
 
-// once are the payloads that were delivered, without what came again.
+// once returns the payloads that were delivered, without duplicates.
 func (r *reading) once() (all []string) {
 	seen := map[string]bool{}
 	for _, payload := range r.dst.Bodies() {
@@ -191,7 +191,7 @@ func (r *reading) once() (all []string) {
 
 func (r *reading) arrived() bool { return len(r.once()) == len(r.sent) }
 
-// delivered waits until all that was sent is delivered, and acknowledged.
+// delivered waits until all messages that were sent are delivered and acknowledged.
 func (r *reading) delivered(t *testing.T) {
 	t.Helper()
 	until(t, "all messages are delivered", r.arrived)
@@ -226,7 +226,7 @@ func (r *reading) end(t *testing.T) {
 	}
 }
 
-// byNumber compares payloads, of which longer ones have larger numbers.
+// byNumber compares payloads that end in numbers: longer ones have larger numbers.
 func byNumber(x, y string) int {
 	if len(x) != len(y) {
 		return len(x) - len(y)

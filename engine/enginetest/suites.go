@@ -18,11 +18,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long a call may take that is promised to return at once.
+// patience is how long a call may take that must return at once.
 const patience = 10 * time.Second
 
-// noLeak gives a check that no goroutine goes on that is not running now. Those of a server in this process may take a
-// while on a busy machine to notice that their client has gone.
+// noLeak returns a check that all goroutines have ended that were started in the meantime. On a busy machine, those of a
+// server in this process may take a while to notice that their client has gone.
 func noLeak(t *testing.T) func() {
 	running := goleak.IgnoreCurrent()
 	return func() {
@@ -40,8 +40,8 @@ func noLeak(t *testing.T) func() {
 	}
 }
 
-// Input is the conformance suite of inputs: make is called once per case and
-// gives an input that yields the payloads want, in order, and ends.
+// Input is the conformance suite of inputs. make is called once per case. It returns an input, not open yet, that yields the
+// payloads want in order, and then ends.
 func Input(t *testing.T, make func(t *testing.T) engine.Input, want ...string) {
 	for _, room := range []int{1, 3, 256} {
 		t.Run("it yields everything, but never more than there is room for", func(t *testing.T) {
@@ -83,7 +83,7 @@ func Input(t *testing.T, make func(t *testing.T) engine.Input, want ...string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		promptly(t, func() {
-			for range len(want) + 1 { // it may hand out what it has
+			for range len(want) + 1 { // it may return messages that it has already
 				b := engine.NewBatch(256)
 				if _, err := in.Read(ctx, b); err != nil || b.Room() == 256 {
 					if err != nil && err != engine.ErrEnd && !errors.Is(err, context.Canceled) {
@@ -118,14 +118,14 @@ func Input(t *testing.T, make func(t *testing.T) engine.Input, want ...string) {
 	})
 }
 
-// hostile payloads that no processor or output may panic at.
+// hostile are payloads at which no processor or output may panic.
 var hostile = []string{
 	"", "\x00", "{", "[", `{"a":`, "null", "nul", "\xff\xfe", `"\ud800"`, "1e999", "-", "[[[[", `{"":{"":0}}`,
 	strings.Repeat("[", 5000), strings.Repeat("{\"a\":", 5000), strings.Repeat("a=b ", 2000), "\x1f\x8b\x08\x00",
 	"\x28\xb5\x2f\xfd", strings.Repeat(",\"", 999),
 }
 
-// Processor is the conformance suite of processors; payloads are good ones.
+// Processor is the conformance suite of processors. make is called once per case. The processor must not fail the payloads.
 func Processor(t *testing.T, make func(t *testing.T) engine.Processor, payloads ...string) {
 	t.Run("good payloads do not fail", func(t *testing.T) {
 		p := make(t)
@@ -186,7 +186,7 @@ func Processor(t *testing.T, make func(t *testing.T) engine.Processor, payloads 
 		}
 		empty := bodies(`{}`)
 		if len(empty) == 0 || len(payloads) == 0 || slices.Equal(empty, bodies(payloads[0])) {
-			return // it makes the same of any
+			return // its results do not depend on the payload
 		}
 		for _, payload := range []string{`5`, `"x"`, `true`, `[{"id":1}]`} {
 			if got := bodies(payload); slices.Equal(got, empty) || slices.Equal(got, []string{"live []"}) {
@@ -221,7 +221,7 @@ func Processor(t *testing.T, make func(t *testing.T) engine.Processor, payloads 
 	})
 }
 
-// Batcher is the conformance suite of batchers.
+// Batcher is the conformance suite of batchers. make is called once per case.
 func Batcher(t *testing.T, make func(t *testing.T) engine.Batcher) {
 	t.Run("every message leaves once, in order", func(t *testing.T) {
 		p := make(t)
@@ -267,7 +267,8 @@ func Batcher(t *testing.T, make func(t *testing.T) engine.Batcher) {
 	})
 }
 
-// Output is the conformance suite of outputs; payloads are good ones.
+// Output is the conformance suite of outputs. make is called once per case, and returns an output that is not open yet. The
+// output must write the payloads.
 func Output(t *testing.T, make func(t *testing.T) engine.Output, payloads ...string) {
 	t.Run("good payloads are safe", func(t *testing.T) {
 		defer noLeak(t)()
@@ -335,9 +336,8 @@ func Output(t *testing.T, make func(t *testing.T) engine.Output, payloads ...str
 	})
 }
 
-// Separated is the conformance suite of what writes several messages into one stream, with a
-// separator after or between them: no message becomes several records. carry writes the
-// payloads together, and gives the stream and why messages failed.
+// Separated is the conformance suite of code that writes several messages into one stream with separators: no message may
+// become several records. carry writes the payloads together. It returns the stream and the errors of messages that failed.
 func Separated(t *testing.T, separator string, carry func(t *testing.T, payloads ...string) (stream string, failed []*engine.Error)) {
 	records := func(stream string) []string { return strings.Split(strings.TrimSuffix(stream, separator), separator) }
 	for _, bad := range []string{"a" + separator + "b", separator + "a", "a" + separator + separator, "{" + separator + "]"} {
@@ -374,7 +374,7 @@ func Separated(t *testing.T, separator string, carry func(t *testing.T, payloads
 	})
 }
 
-// constant fails the test when what x says about itself is different at its end.
+// constant fails the test if the traits of x are different at its end.
 func constant(t *testing.T, x any) {
 	before := engine.TraitsOf(x)
 	t.Cleanup(func() {
@@ -403,7 +403,7 @@ func closed(t *testing.T, x any) {
 	}
 }
 
-// promptly fails the test when f does not return at once.
+// promptly fails the test if f does not return at once.
 func promptly(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})

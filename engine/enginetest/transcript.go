@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Transcript keeps what is written to it, such as a log, for a test that reads it
-// meanwhile. The zero value is empty. It is safe for concurrent use.
+// Transcript is a buffer for text, such as a log, that a test reads while it is written. The zero value is empty. It is safe
+// for concurrent use.
 type Transcript struct {
 	mu   sync.Mutex // guards the field below
 	text bytes.Buffer
@@ -19,14 +19,14 @@ func (t *Transcript) Write(p []byte) (int, error) {
 	return t.text.Write(p)
 }
 
-// String is what has been written so far.
+// String returns the text so far.
 func (t *Transcript) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.text.String()
 }
 
-// Reset forgets what has been written so far.
+// Reset discards the text so far.
 func (t *Transcript) Reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

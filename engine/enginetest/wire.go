@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Wire is a way to a server over TCP that can be disturbed. Its methods are safe for concurrent use.
+// Wire is a TCP proxy to a server whose connections a test can disturb. Its methods are safe for concurrent use.
 type Wire struct {
 	Address string // where it listens, HOST:PORT
 	loops   sync.WaitGroup
@@ -18,10 +18,10 @@ type Wire struct {
 	to       string
 	listener net.Listener // nil: it refuses connections
 	conns    map[net.Conn]bool
-	hushed   bool // what comes is not passed on
-	cuts     bool // the next answer ends in its middle, and no connection follows
-	each     int  // of each connection, this answer ends in its middle, from 1; 0: none does
-	broken   int  // how many did
+	hushed   bool // it accepts connections, and passes nothing on
+	cuts     bool // it cuts the next answer off, and then refuses connections
+	each     int  // which answer of each connection it cuts off, from 1; 0: none
+	broken   int  // how many it has cut off
 }
 
 func newWire(t *testing.T) *Wire {
@@ -37,7 +37,7 @@ func newWire(t *testing.T) *Wire {
 	return w
 }
 
-// Over leads the wire to the server of a URL, and gives that URL by way of the wire.
+// Over connects the wire to the server of a URL, and returns the URL of the wire.
 func (w *Wire) Over(url string) string {
 	scheme, rest, _ := strings.Cut(url, "://")
 	user, host, found := strings.Cut(rest, "@")
@@ -52,7 +52,8 @@ func (w *Wire) Over(url string) string {
 	return scheme + "://" + user + w.Address + path
 }
 
-// Listen is net.Listen for a server that tells its clients its address: that of the wire, which leads to it.
+// Listen is like net.Listen, for a server that tells its clients its own address. The listener has the address of the wire,
+// and the wire leads to it.
 func (w *Wire) Listen(network, _ string) (net.Listener, error) {
 	l, err := net.Listen(network, "127.0.0.1:0") //nolint:noctx // the server closes it
 	if err != nil {
@@ -84,14 +85,14 @@ func (w *Wire) Target() string {
 	return w.to
 }
 
-// Refuse closes all connections, and refuses others.
+// Refuse closes all connections, and refuses new ones.
 func (w *Wire) Refuse() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refuse()
 }
 
-// Hush closes all connections, and passes on nothing of those that follow.
+// Hush closes all connections, and passes nothing on of new ones.
 func (w *Wire) Hush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +100,7 @@ func (w *Wire) Hush() {
 	w.closeAll()
 }
 
-// Cut is Refuse, in the middle of what the server says next.
+// Cut is like Refuse, in the middle of the next answer of the server.
 func (w *Wire) Cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +113,7 @@ func (w *Wire) closeConnections() {
 	w.closeAll()
 }
 
-// CutEach ends each connection that is made from now on, in the middle of its n-th answer; with n = 0 none.
+// CutEach ends each new connection in the middle of its n-th answer; n = 0 ends none.
 func (w *Wire) CutEach(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +175,7 @@ func (w *Wire) listen() error {
 	return nil
 }
 
-// note adds a connection unless the listener that it came by is gone.
+// note adds a connection, unless its listener was closed.
 func (w *Wire) note(l net.Listener, c net.Conn) (to string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

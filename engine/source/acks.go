@@ -8,25 +8,26 @@ import (
 	"github.com/flowd-io/flowd/internal/state/watermark"
 )
 
-// Acks follows which messages of one instance are settled. It is the Acker of all its Reads, and stays so when the
-// input is closed and opened again. A mark M says where a message ends: it counts as soon as that message is settled,
-// and all that were read before.
+// Acks keeps track of the settled messages of one instance. It is the Acker of all its Reads, also after the input was
+// closed and opened again. A mark M is the position behind a message. It counts when that message and all messages that
+// were read before are settled.
 type Acks[M any] struct {
-	// Settled takes marks that count, in the order in which they were read, one call at a time.
+	// Settled is called with marks that count, in the order of reading, by one goroutine at a time.
 	Settled func(marks []M)
-	// IsSettled says that no message stands for a mark: it counts as soon as all before it are settled.
+	// IsSettled says that a mark has no message, so that it counts when all messages before it are settled.
 	IsSettled func(M) bool
 
-	next uint64 // the Ref of the next message; for Read alone
+	next uint64 // the Ref of the next message; for the goroutine that reads
 
 	mu    sync.Mutex // guards the field below
 	marks watermark.Marks[M]
 }
 
-// Next is the Ref of the message whose mark is the first of the next Read. Those of the others follow.
+// Next is the Ref for the message of the first mark of the next Read. The Refs of the others follow it. Only the goroutine
+// that reads may call it.
 func (a *Acks[M]) Next() uint64 { return a.next }
 
-// Read adds marks of what was read. It is called by the goroutine of Next.
+// Read adds the marks of messages that were read. It is called by the goroutine that calls Next.
 func (a *Acks[M]) Read(marks []M) {
 	if len(marks) == 0 {
 		return
@@ -36,7 +37,7 @@ func (a *Acks[M]) Read(marks []M) {
 	a.next = a.marks.Read(marks, a.IsSettled, a.Settled) + uint64(len(marks))
 }
 
-// Ack settles all but what was returned.
+// Ack settles all messages except those that were returned. It implements engine.Acker.
 func (a *Acks[M]) Ack(_ context.Context, results []engine.Result) (again []engine.Result, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

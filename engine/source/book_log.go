@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// A line of the checkpoint is a sign and the text of an entry. The sign isDeleted ends an entry of an earlier line. Before
+// A line of the checkpoint is a sign and the text of an entry. The sign isDeleted says that the entry was deleted. Before
 // isEntry there may be a number: since when complete listings have not seen the entry, in Unix seconds.
 const (
 	isEntry   = '='
 	isDeleted = '-'
 )
 
-// load takes a line of the checkpoint.
+// load reads a line of the checkpoint.
 func (m *memory[K, E]) load(line []byte) error {
 	at := bytes.IndexAny(line, string([]byte{isEntry, isDeleted}))
 	if at < 0 {
@@ -36,7 +36,7 @@ func (m *memory[K, E]) load(line []byte) error {
 	return err
 }
 
-// convert takes the state of a checkpoint from before version 3.
+// convert reads the state of a checkpoint before version 3.
 func (m *memory[K, E]) convert(state []byte) error {
 	entries, err := m.cfg.Convert(state)
 	for _, e := range entries {
@@ -53,7 +53,7 @@ func (m *memory[K, E]) line(to []byte, s slot[E]) ([]byte, error) {
 	return s.entry.AppendText(append(to, isEntry))
 }
 
-// all are the lines of all entries. The book is locked for one entry at a time.
+// all yields the lines of all entries. It locks the book for one entry at a time.
 func (m *memory[K, E]) all(yield func([]byte, error) bool) {
 	m.Lock()
 	defer m.Unlock()
@@ -70,7 +70,7 @@ func (m *memory[K, E]) all(yield func([]byte, error) bool) {
 	}
 }
 
-// changes are the lines of entries that have changed since the last call.
+// changes returns the lines of entries that have changed since the last call. undo is called if they could not be saved.
 func (m *memory[K, E]) changes() (lines iter.Seq2[[]byte, error], undo func()) {
 	m.Lock()
 	defer m.Unlock()
@@ -104,7 +104,7 @@ func (m *memory[K, E]) changes() (lines iter.Seq2[[]byte, error], undo func()) {
 	return lines, undo
 }
 
-// count is how many lines all has.
+// count is how many lines all yields.
 func (m *memory[K, E]) count() int {
 	m.Lock()
 	defer m.Unlock()

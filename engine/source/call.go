@@ -6,9 +6,9 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Call is a request to a source that goes on when the Read that waits for it has to return. Many sources can't be asked
-// to forget a request: what it brings would be lost, or hidden from others for a while. The next Read therefore waits
-// for the same request. A Call must not be used by two goroutines at once. The zero Call is ready.
+// Call is a request to a source that continues when the Read that waits for it must return. Many sources can't cancel a
+// request: the messages that it brings would be lost, or hidden from other readers for a while. The next Read therefore
+// waits for the same request. Only one goroutine at a time may use a Call. The zero Call is ready.
 type Call[T any] struct {
 	result chan result[T] // nil: no request is under way
 	cancel context.CancelFunc
@@ -19,9 +19,9 @@ type result[T any] struct {
 	err   error
 }
 
-// Wait returns the result of the request that is under way. If there is none, it first makes one by do, in another
-// goroutine; a panic of do is its error. When ctx ends, Wait returns the error of ctx and the request goes on: only
-// Cancel ends the context that do gets, whose values are those of ctx.
+// Wait returns the result of the request under way. If there is none, it first starts one: it calls do in another goroutine.
+// A panic of do is its error. When ctx ends, Wait returns the error of ctx and the request continues. The context of do has
+// the values of ctx, but only Cancel ends it.
 func (c *Call[T]) Wait(ctx context.Context, do func(ctx context.Context) (T, error)) (value T, err error) {
 	if err := ctx.Err(); err != nil {
 		return value, err
@@ -54,8 +54,8 @@ func (c *Call[T]) begin(ctx context.Context, do func(ctx context.Context) (T, er
 // Running reports whether a request is under way.
 func (c *Call[T]) Running() bool { return c.result != nil }
 
-// Cancel ends the context of the request that is under way, and waits until it has returned. It returns what the request
-// has brought all the same; if there is none, the zero T.
+// Cancel ends the context of the request under way, waits until do has returned, and returns its result. If no request is
+// under way, it returns zero values.
 func (c *Call[T]) Cancel() (value T, err error) {
 	if c.result == nil {
 		return value, nil

@@ -2,8 +2,8 @@
 // replaces code that is easy to get wrong:
 //
 //   - [Session] opens, stops and closes connections: embed it, and write only what a connection of this source does.
-//   - [Call] is a request that takes longer than one Read may wait.
-//   - [Book] remembers what was read, and how far each part of it is settled, over restarts, too. [Acks] tells it.
+//   - [Call] is a request that may take longer than one Read may wait.
+//   - [Book] remembers what was read and settled, also across restarts. [Acks] says which messages are settled.
 //   - [Signal] wakes a Read that waits for a goroutine of the input.
 //
 // The engine does the rest: it opens an input that has failed again, after a back-off, at the start and later (see

@@ -9,14 +9,14 @@ import (
 
 // Connection is one connection to a source.
 type Connection interface {
-	// Close ends the connection; it is called once. If last is false, the input has failed and is opened again: what was
-	// read and has no result yet stays with the input. If last is true, no Read follows and all results that will ever
-	// come have come: what is left goes back to the source.
+	// Close ends the connection. It is called once. If last is false, the input has failed and will be opened again; messages
+	// without a result stay with the input. If last is true, no Read and no result will follow; messages without a result go
+	// back to the source.
 	Close(ctx context.Context, last bool) error
 }
 
-// Stopper is an optional ability of a [Connection]: no Read follows, but results may. It gives back what was prefetched
-// and not read.
+// Stopper is an optional ability of a [Connection]. Stop is called when no Read follows, although results may. It gives
+// prefetched messages back to the source.
 type Stopper interface {
 	Stop(ctx context.Context) error
 }
@@ -40,7 +40,7 @@ func NewSession[C Connection](connect func(ctx context.Context) (C, error)) *Ses
 	return &Session[C]{connect: connect}
 }
 
-// Open connects.
+// Open makes a connection.
 func (s *Session[C]) Open(ctx context.Context) error {
 	c, err := s.connect(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Session[C]) Open(ctx context.Context) error {
 	return nil
 }
 
-// Conn returns the current connection, or the last one while there is none: results of its messages may still arrive.
+// Conn returns the current connection or, while there is none, the last one, since results of its messages may still arrive.
 // Before the first Open it returns the zero C. It may be called from any goroutine.
 func (s *Session[C]) Conn() (c C) {
 	if now := s.current.Load(); now != nil {
@@ -69,8 +69,8 @@ func (s *Session[C]) Connected() (c C, ok bool) {
 	return now.to, true
 }
 
-// Stopping reports whether no Read follows: the pipeline drains or stops, so messages that come back are wanted
-// elsewhere at once. It may be called from any goroutine.
+// Stopping reports whether no Read follows, because the pipeline drains or stops. Messages that are returned should then be
+// available to other readers at once. It may be called from any goroutine.
 func (s *Session[C]) Stopping() bool { return s.stopping.Load() }
 
 // Stop tells the connection that no Read follows.

@@ -1,7 +1,7 @@
 package source
 
-// Signal wakes one goroutine, which waits for the channel, when another has set it. Setting it again before that changes
-// nothing: who wakes up looks at everything that there is.
+// Signal wakes a goroutine that receives from the channel. Setting a signal that is set already has no effect, so the
+// goroutine must handle everything that is there when it wakes up.
 type Signal chan struct{}
 
 // NewSignal makes a Signal that is not set.
