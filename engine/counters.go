@@ -15,7 +15,7 @@ type Counters struct {
 // maxCounters is how many counters a pipeline can have, since messages may choose the names.
 const maxCounters = 10_000
 
-// countersOf is the key of a pipeline's counters in what is shared.
+// countersOf is the key of a pipeline's counters in Shared.
 type countersOf string
 
 // CountersOf returns the counters of a pipeline, by its name.

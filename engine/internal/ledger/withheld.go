@@ -8,8 +8,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// withheld are reports of which sources are not told before steps have saved what the messages left, such as a state in
-// a cache. The messages have ended; their leases are renewed meanwhile.
+// withheld has reports that are not sent until steps have saved what the messages have left, such as state in a cache. The
+// messages have ended; their leases are renewed meanwhile.
 type withheld struct {
 	roots atomic.Int64
 
@@ -17,7 +17,7 @@ type withheld struct {
 	all []*Reports
 }
 
-// Withhold keeps reports until release is called, which sends them.
+// Withhold keeps reports back. release sends them.
 func (r *Account) Withhold(reports *Reports) (release func()) {
 	w, n := &r.withheld, reports.count()
 	w.roots.Add(n)
@@ -35,7 +35,7 @@ func (r *Account) Withhold(reports *Reports) (release func()) {
 	}
 }
 
-// SaveAll calls then when one after the other has saved what was committed before.
+// SaveAll calls Save of all savers, one after the other, and then calls then.
 func SaveAll(by []engine.Saver, then func()) {
 	if len(by) == 0 {
 		then()
@@ -44,10 +44,10 @@ func SaveAll(by []engine.Saver, then func()) {
 	by[0].Save(func() { SaveAll(by[1:], then) })
 }
 
-// Withheld is how many roots have ended of which the source is not told yet because a step has to save something.
+// Withheld is how many roots have ended whose reports are kept back.
 func (r *Account) Withheld() int64 { return r.withheld.roots.Load() }
 
-// refs adds the handles of those that must be reported to an acker.
+// refs appends the refs of roots whose reports to an acker are kept back.
 func (w *withheld) refs(all []uint64, a *AckLoop) []uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +63,7 @@ func (w *withheld) refs(all []uint64, a *AckLoop) []uint64 {
 	return all
 }
 
-// count is how many roots are in reports.
+// count is how many roots the reports have.
 func (all Reports) count() (n int64) {
 	for i := range all {
 		n += int64(all[i].n)
@@ -71,7 +71,7 @@ func (all Reports) count() (n int64) {
 	return n
 }
 
-// withhold has the loops count the roots as waiting, or with -1 no longer.
+// withhold makes the loops count the roots as waiting, or with -1 no longer.
 func (all Reports) withhold(sign int) {
 	for i := range all {
 		a := all[i].to
