@@ -19,8 +19,8 @@ func NewBatch(n int) *Batch {
 	return &Batch{in: Slab{Msgs: make([]Message, 0, n), Room: n, Fits: inside.ReadBytes, Arena: new(doc.Arena)}}
 }
 
-// Add appends a message, for an Input or inner steps. body must not change afterwards. Add panics if there is no room for
-// one more message; see Room.
+// Add appends a message, for an Input or inner steps. body must not change afterwards. Add panics if it is called more
+// often than Room was before the first call.
 func (b *Batch) Add(body []byte) *Message {
 	if b.in.Room <= 0 {
 		panic("engine: a message was added beyond Batch.Room")

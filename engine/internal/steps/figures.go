@@ -51,8 +51,8 @@ type outage struct {
 	causes retry.Causes
 }
 
-// outageEvery is the least time between two log lines that a step waits. If messages choose the server, some servers may
-// be down while others work, so that a step begins and ends to wait all the time.
+// outageEvery is the least time between two log lines that a step waits. If messages choose the server, and only some
+// servers are down, a step alternates between waiting and working all the time.
 const outageEvery = time.Minute
 
 // noteUnreached is called with the error of a message whose call did not reach the server.
