@@ -32,6 +32,10 @@ type owner struct {
 }
 
 func (o *owner) Hold(*engine.Batch, inside.Stage) { o.held++ }
+func (*owner) Split(_ context.Context, x *steps.Executor, b *engine.Batch, pc int32) *engine.Batch {
+	same := func(cur *engine.Batch, _ bool) *engine.Batch { return cur }
+	return steps.Pull(b, slab(b).Like(), &x.Prog.Ops[pc], same, func(_, _ *engine.Message) {}, func(*engine.Message, int) {})
+}
 func (o *owner) Gather(b *engine.Batch, sel []int32, _ *steps.Op) {
 	for _, i := range sel {
 		o.gathered = append(o.gathered, string(slab(b).Msgs[i].Bytes()))
@@ -58,7 +62,10 @@ func bodies(b *engine.Batch) (all []string) {
 // flaky fails payloads with "bad" the first few times.
 func flaky(times int, err func() error) engine.StepSpec {
 	return Step("flaky", func(_ context.Context, m *engine.Message) error {
-		if times--; bytes.Contains(m.Bytes(), []byte("bad")) && times >= 0 {
+		if !bytes.Contains(m.Bytes(), []byte("bad")) {
+			return nil
+		}
+		if times--; times >= 0 {
 			m.SetBytes([]byte("half done"))
 			return err()
 		}
@@ -70,7 +77,7 @@ func transient() error { return engine.Errorf(engine.Transient, "busy") }
 
 func TestAStepIsTriedAgainWhereItFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		prog := build(t, add("1"), flaky(4, transient), add("2")).Prog
+		prog := build(t, add("1"), flaky(3, transient), add("2")).Prog
 		prog.Ops[1].Retry = &retry.Plan{MaxAttempts: 3, Intervals: []time.Duration{time.Second, time.Minute}}
 		own := &owner{}
 		x := steps.Executor{Prog: prog, Own: own, Stage: inside.InBatch}
@@ -113,6 +120,15 @@ func TestABlockIsTriedAgainFromItsBeginning(t *testing.T) {
 	x.Exec(t.Context(), b, 0)
 	if got := bodies(b); !slices.Equal(got, []string{"bad12"}) {
 		t.Errorf("got %q, want the steps of the block once", got)
+	}
+}
+
+func TestAPartDoesNotRepeatItsBlock(t *testing.T) {
+	prog := build(t, cases("block", goesOn, when("", split, flaky(1, transient))), add("!")).Prog
+	prog.Ops[0].Retry = &retry.Plan{MaxAttempts: 2, Intervals: []time.Duration{time.Second}}
+	b := (&steps.Executor{Prog: prog, Own: &owner{}}).Exec(t.Context(), Batch("a,bad"), 0)
+	if got := bodies(b); !slices.Equal(got, []string{"a!", "bad!"}) {
+		t.Errorf("got %q, want both parts to continue", got)
 	}
 }
 
@@ -214,10 +230,9 @@ func TestALogTellsOfAStepThatWaits(t *testing.T) {
 				})).Prog
 				prog.Ops[0].Retry = &retry.Plan{Intervals: []time.Duration{time.Second}}
 				prog.Ops[0].Figures = steps.NewStepFigures("ask", "", slog.New(slog.NewTextHandler(&log, nil)))
-				x, b := steps.Executor{Prog: prog, Own: &owner{}}, Batch("a")
+				x := steps.Executor{Prog: prog, Own: &owner{}}
 				for ; n < len(tt.errs); n++ {
-					x.Exec(t.Context(), b, 0)
-					resume(b)
+					x.Exec(t.Context(), Batch("a"), 0)
 					time.Sleep(time.Second)
 				}
 				lines := strings.Split(strings.TrimSpace(log.String()), "\n")
@@ -238,7 +253,8 @@ func TestALogTellsOfAStepThatWaits(t *testing.T) {
 	}
 }
 
-// nested is a step that runs steps over the parts of a payload, and joins the results.
+// nested is a step that runs steps over the parts of a payload, and joins the results. One called "forgetful" does not give
+// their room back.
 func nested(name string, do ...engine.StepSpec) engine.StepSpec {
 	return engine.StepSpec{Name: name, Use: engine.Use(func(env engine.Env) (engine.Processor, error) {
 		inner, err := engine.Steps(do).Build(env)
@@ -248,7 +264,9 @@ func nested(name string, do ...engine.StepSpec) engine.StepSpec {
 		return engine.ProcessorFunc(func(ctx context.Context, m *engine.Message) error {
 			all := strings.Split(string(m.Bytes()), ",")
 			b := engine.NewBatch(len(all))
-			defer b.Free()
+			if name != "forgetful" {
+				defer b.Free()
+			}
 			for _, body := range all {
 				b.Add([]byte(body)).Within(m)
 			}
@@ -364,6 +382,7 @@ func TestWhatStepsAddTakesRoom(t *testing.T) {
 		{"what is not free", []engine.StepSpec{add("1"), grow(101 * kib)}, inside.Waits, 99},
 		{"what is beyond all room", []engine.StepSpec{grow(300 * kib)}, inside.Failed, 99},
 		{"what inner steps made", []engine.StepSpec{nested("each", grow(50*kib), shrinks)}, inside.Live, 99},
+		{"what inner steps made and kept", []engine.StepSpec{nested("forgetful", grow(50*kib), shrinks)}, inside.Live, 99},
 		{"what inner steps can't get", []engine.StepSpec{nested("each", grow(101*kib))}, inside.Waits, 99},
 	}
 	for _, tt := range tests {
