@@ -22,7 +22,7 @@ type output struct{}
 
 func newOutput(struct{}, engine.Env) (engine.Output, error) { return output{}, nil }
 
-// Traits says that it is sequential, as no message fails.
+// Traits says that it is sequential, because no message fails.
 func (output) Traits() engine.Traits { return engine.Traits{Sequential: true} }
 
 // Write does nothing: all messages are safe.

@@ -1,5 +1,5 @@
-// Package file writes messages to files. Start at [output.Write]; what happens
-// to one file is in stream.go, what data may choose of a path in place.go.
+// Package file writes messages to files. Start at [output.Write]. stream.go writes one file, and place.go limits what data may
+// choose in a path.
 package file
 
 import (
@@ -98,12 +98,12 @@ var (
 	_ engine.Traited  = (*output)(nil)
 )
 
-// begun are the paths to which this run has written, if that matters. An output that is
-// opened again, because a write hangs, shares them with the one before.
+// begun has the paths to which this run has written, if that matters. An output that is opened again, because a write hangs, shares
+// them with its predecessor.
 type begun struct {
 	mu     sync.Mutex // guards the fields below
 	paths  map[string]bool
-	newest *output // of those that were opened: at its end the files are complete
+	newest *output // the last output that was opened: when it closes, the files are complete
 }
 
 type begunKey struct{ pipeline, output, path string }
@@ -136,7 +136,7 @@ func (b *begun) add(path string) {
 	b.paths[path] = true
 }
 
-// complete are the paths of files that are complete when o closes.
+// complete returns the paths of files that are complete when o closes.
 func (b *begun) complete(o *output) (paths []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,7 +148,7 @@ func (b *begun) complete(o *output) (paths []string) {
 	return paths
 }
 
-// Open opens a file whose path is known.
+// Open opens the file if its path is known.
 func (o *output) Open(ctx context.Context) error {
 	if err := o.place.open(); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (o *output) Open(ctx context.Context) error {
 	return nil
 }
 
-// Write writes once to each file that messages of the batch go to.
+// Write writes once to each file of the batch's messages.
 func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -188,7 +188,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// settle writes what the current write has for a file.
+// settle writes the buffer of a file.
 func (o *output) settle(ctx context.Context, s *stream, now time.Time) {
 	if len(s.msgs) == 0 {
 		return
@@ -221,8 +221,8 @@ func (o *output) add(ctx context.Context, m *engine.Message) error {
 	return nil
 }
 
-// frame appends m to the buffer of its file. What a step has compressed already,
-// as the file's name says, goes there as it is.
+// frame appends m to the buffer of its file. A payload that a step has compressed in the way that the file's name says is appended
+// unchanged.
 func (o *output) frame(s *stream, m *engine.Message) ([]byte, error) {
 	if s.packed {
 		return append(s.buf, m.Bytes()...), nil
@@ -230,7 +230,7 @@ func (o *output) frame(s *stream, m *engine.Message) ([]byte, error) {
 	return o.wr.Append(s.buf, m)
 }
 
-// of is the file that a message goes to.
+// of returns the file of a message.
 func (o *output) of(ctx context.Context, m *engine.Message) (*stream, error) {
 	if o.only != nil {
 		return o.only, nil
@@ -248,7 +248,7 @@ func (o *output) of(ctx context.Context, m *engine.Message) (*stream, error) {
 	return o.stream(ctx, string(o.text))
 }
 
-// stream is the open file of a path.
+// stream returns the open file of a path.
 func (o *output) stream(ctx context.Context, path string) (*stream, error) {
 	if s := o.streams[path]; s != nil {
 		return s, nil
@@ -268,7 +268,7 @@ func (o *output) stream(ctx context.Context, path string) (*stream, error) {
 	return s, nil
 }
 
-// openSpared opens a file. If there are no more descriptors, others are closed for it.
+// openSpared opens a file. If there are no free descriptors, it closes other files.
 func (o *output) openSpared(ctx context.Context, s *stream) error {
 	for {
 		err := o.open(s)
@@ -294,7 +294,7 @@ func (o *output) makeRoom(ctx context.Context) (bool, error) {
 	return true, o.drop(oldest)
 }
 
-// giveUp closes a file for the sake of another output, unless a write is in progress.
+// giveUp closes a file because another output needs its descriptor, unless a write is in progress.
 func (o *output) giveUp() bool {
 	if !o.mu.TryLock() {
 		return false
@@ -308,7 +308,7 @@ func (o *output) giveUp() bool {
 	return true
 }
 
-// oldest is the open file that was not written to for longest.
+// oldest returns the open file whose last write is the longest ago.
 func (o *output) oldest() (oldest *stream) {
 	for _, s := range o.streams {
 		if s.file != nil && s.torn == 0 && (oldest == nil || s.used < oldest.used) {
@@ -324,9 +324,8 @@ func (o *output) drop(s *stream) error {
 	return o.closeFile(s)
 }
 
-// Reopen closes all files and opens the one whose path is known, so that no space is kept by
-// files that were deleted. While a write is under way it does nothing: writes look for
-// themselves.
+// Reopen closes all files, and opens the one whose path is known, so that deleted files free their space. During a write it does
+// nothing: writes check the files themselves.
 func (o *output) Reopen(ctx context.Context) {
 	if !o.mu.TryLock() {
 		return
@@ -342,11 +341,11 @@ func (o *output) Reopen(ctx context.Context) {
 	}
 }
 
-// Traits says that one file is sequential: a write goes out in its order and ends where it
-// fails, and for messages with keys also where the framing refuses one.
+// Traits says that a single file is sequential: a write keeps the order and ends at the first error. With order keys, it also ends
+// where the framing refuses a message.
 func (o *output) Traits() engine.Traits { return engine.Traits{Sequential: o.constant != ""} }
 
-// Close closes all files; complete ones get their names.
+// Close closes all files. Complete files get their final names.
 func (o *output) Close(context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

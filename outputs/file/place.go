@@ -19,10 +19,9 @@ const (
 	fileMode = 0o600
 )
 
-// place is where files may be: anywhere for a path that the configuration
-// spells out, below one folder for paths that messages have a part in.
+// place is where files may be. A path without data may be anywhere; paths with data are confined to one folder.
 type place struct {
-	literal string // all of the path, or what precedes data
+	literal string // the whole path, or the part before data
 	dir     string // the folder of that, with a slash at its end
 	data    bool   // paths are made of data
 	reads   *engine.Reads
@@ -37,8 +36,7 @@ func newPlace(path *expr.Template, reads *engine.Reads) *place {
 	return &place{literal: literal, dir: literal[:strings.LastIndexByte(literal, '/')+1], data: !constant, reads: reads}
 }
 
-// meets is an error if a path may lead to what flowd reads its configuration from: then
-// messages would say what it does.
+// meets returns an error if a path may lead to flowd's configuration: messages could then control flowd.
 func (p *place) meets() error {
 	if name, ok := p.reads.Meet(p.literal, !p.data); ok {
 		return engine.Errorf(engine.Permanent,
@@ -54,7 +52,7 @@ func (p *place) open() error {
 			return err
 		}
 	}
-	return p.meets() // links may be others than when it was built
+	return p.meets() // links may have changed since it was built
 }
 
 func (p *place) openRoot() (err error) {
@@ -67,7 +65,7 @@ func (p *place) openRoot() (err error) {
 	return nil
 }
 
-// renew opens the folder anew if its path names another one now, or none.
+// renew opens the folder again if its path now names another one, or none.
 func (p *place) renew() error {
 	if !p.data {
 		return nil
@@ -90,10 +88,10 @@ func (p *place) close() error {
 	return p.root.Close()
 }
 
-// maxFolders is how many folders below the literal one data may name.
+// maxFolders bounds the folders that data may name below the literal one.
 const maxFolders = 32
 
-// allows says why data must not lead to a path.
+// allows returns why data must not lead to a path, or nil.
 func (p *place) allows(path string) error {
 	rest := path[len(p.dir):]
 	switch {
@@ -148,7 +146,7 @@ func (p *place) rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// unused is a name for a full file that no other has.
+// unused returns a name for a full file that no other file has.
 func (p *place) unused(path string, now time.Time) string {
 	for n := 0; ; n++ {
 		name := stamped(path, now, n)

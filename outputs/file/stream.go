@@ -20,14 +20,14 @@ import (
 // partial ends the name of a file that is not complete yet.
 const partial = ".part"
 
-// stream is an open file and what the current write has for it.
+// stream is an open file with its part of the current write.
 type stream struct {
 	path   string
 	format compression.Format
 	file   *files.Held
-	size   int64     // up to the last whole record
-	torn   int64     // where the rest of a failed write ends, if it could not be cut off; 0: there is none
-	opened time.Time // when it was begun, as far as this run knows
+	size   int64     // up to the last complete record
+	torn   int64     // where the remains of a failed write end, if they could not be cut off; 0: there are none
+	opened time.Time // when this run began it
 	used   uint64    // when it was last written to, in writes
 	plain  bool      // a regular file: it can be cut back and renamed
 
@@ -37,7 +37,7 @@ type stream struct {
 	ends   []int // where each message ends in buf
 }
 
-// name is the file's name for now.
+// name returns the file's current name.
 func (o *output) name(s *stream) string {
 	if o.cfg.Atomic && s.plain {
 		return s.path + partial
@@ -65,7 +65,7 @@ func (o *output) open(s *stream) error {
 	}
 	o.share.Opened()
 	if info, err = s.file.Stat(); err == nil && o.cfg.Fsync && s.plain {
-		err = files.SyncDir(filepath.Dir(o.name(s))) // else a new file may be gone after a crash
+		err = files.SyncDir(filepath.Dir(o.name(s))) // or a crash may lose the new file
 	}
 	if err != nil {
 		return errors.Join(explain(s.path, err), o.closeFile(s))
@@ -77,7 +77,7 @@ func (o *output) open(s *stream) error {
 	return nil
 }
 
-// closeFile closes the file of a stream, which may have none.
+// closeFile closes the file of a stream, if it is open.
 func (o *output) closeFile(s *stream) error {
 	if s.file == nil {
 		return nil
@@ -88,11 +88,11 @@ func (o *output) closeFile(s *stream) error {
 	return err
 }
 
-// maxMoves is how often a write is made again because its file was renamed or deleted meanwhile.
+// maxMoves bounds how often a write is repeated because its file was renamed or deleted meanwhile.
 const maxMoves = 10
 
-// flush writes what there is for a file. On an error, what did get there of
-// whole records is kept and done, what follows is cut off again.
+// flush writes the buffer of a file. After an error, complete records that were written are kept, and their messages are done. The
+// rest is cut off.
 func (o *output) flush(ctx context.Context, s *stream, now time.Time) error {
 	o.writes++
 	s.used = o.writes
@@ -109,20 +109,19 @@ func (o *output) flush(ctx context.Context, s *stream, now time.Time) error {
 		if _, named := s.file.Named(); named {
 			return nil
 		}
-		// Whoever has renamed it may have read it before the write, and delete it.
+		// Whoever renamed the file may have read it before the write, and may delete it.
 	}
-	return engine.Errorf(engine.Transient, "%s: is renamed or deleted during every write", s.path)
+	return engine.Errorf(engine.Transient, "%s: renamed or deleted during every write", s.path)
 }
 
-// find opens the file that the path names, unless that is open, and cuts off what an earlier
-// write has left at its end.
+// find opens the file that the path names, unless it is open, and cuts off the remains of an earlier write.
 func (o *output) find(ctx context.Context, s *stream) error {
 	if s.file == nil { // it could not be opened after a rotation
 		return o.openSpared(ctx, s)
 	}
 	info, named := s.file.Named()
 	if !named {
-		o.log.Info("file was renamed or deleted: opening it anew", "path", s.path)
+		o.log.Info("file was renamed or deleted: opening it again", "path", s.path)
 		_ = o.closeFile(s) // its writes have succeeded
 		return o.openSpared(ctx, s)
 	}
@@ -140,7 +139,7 @@ func (o *output) find(ctx context.Context, s *stream) error {
 	return nil
 }
 
-// append writes what there is at the end of the open file.
+// append writes the buffer at the end of the open file.
 func (o *output) append(ctx context.Context, s *stream) error {
 	data, head := s.buf, 0
 	if s.size == 0 && len(o.wr.Head) > 0 && !s.packed {
@@ -161,7 +160,7 @@ func (o *output) append(ctx context.Context, s *stream) error {
 	safe := n
 	if n > 0 && o.cfg.Fsync {
 		if sync := s.file.Sync(); sync != nil {
-			err, safe = errors.Join(err, sync), 0 // what the disk has is anyone's guess
+			err, safe = errors.Join(err, sync), 0 // what is on the disk is unknown
 		}
 	}
 	if err == nil {
@@ -189,7 +188,7 @@ func (s *stream) done(n int) (end int) {
 	return end
 }
 
-// cutBack leaves whole of the n bytes that a failed write has put at the end.
+// cutBack cuts off the n bytes of a failed write, except for the first whole bytes.
 func (s *stream) cutBack(whole, n int64) error {
 	if !s.plain {
 		return nil
@@ -200,11 +199,11 @@ func (s *stream) cutBack(whole, n int64) error {
 		return nil
 	}
 	if info, err := s.file.Stat(); err != nil || info.Size() != end {
-		return err // another process has appended: nothing of this is at the end
+		return err // another process has appended: these bytes are no longer at the end
 	}
 	if err := s.file.Truncate(s.size); err != nil {
 		s.torn = end
-		return fmt.Errorf("an incomplete record is left at its end until the next write: %w", err)
+		return fmt.Errorf("an incomplete record stays at its end until the next write: %w", err)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package http writes messages as HTTP requests. Start at [output.Write]; how a
-// request is made, and what its answer means, is in internal/network/httpx.
+// Package http writes messages as HTTP requests. Start at [output.Write]. internal/network/httpx makes requests and says what
+// responses mean.
 package http
 
 import (
@@ -72,8 +72,8 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 // Open reads certificates. Redirects are not followed.
 func (o *output) Open(context.Context) error { return o.caller.Open(false) }
 
-// Probe connects to the server, with TLS where the URL says so, and sends nothing: any
-// request would be a message. What the server makes of one, the next message shows.
+// Probe connects to the server, with TLS if the URL says so, and sends nothing, because any request would be a message. The next
+// message shows whether the server accepts requests.
 func (o *output) Probe(ctx context.Context) error { return o.caller.Reach(ctx) }
 
 // Close drops idle connections.
@@ -90,15 +90,14 @@ type request struct {
 	msgs   []*engine.Message
 }
 
-// Write sends the batch, as one request or as many. Without an order key twice
-// in a batch, these may overtake each other.
+// Write sends the batch, as one request or several. Requests may overtake each other, unless an order key is twice in the batch.
 func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	calls := o.calls(b)
 	call.Beside(o.cfg.Parallel, len(calls), func(i int) { o.carry(ctx, calls[i]) })
 	return nil
 }
 
-// calls makes requests of the batch; messages of which none can be made fail.
+// calls turns the batch into requests. Messages that can't be part of a request fail.
 func (o *output) calls(b *engine.Batch) []*request {
 	var calls []*request
 	same := map[string]*request{} // by URL and headers
@@ -146,7 +145,7 @@ func separator(batch string, n int) string {
 	return "\n"
 }
 
-// complete ends the body and names its type, unless the configuration does.
+// complete completes the body, and sets its type unless the configuration does.
 func (c *request) complete(batch string) {
 	kind := httpx.ContentType(c.body)
 	switch batch {
@@ -164,7 +163,7 @@ func (c *request) complete(batch string) {
 func (c *request) key() string {
 	var b strings.Builder
 	b.WriteString(c.url)
-	_ = c.header.Write(&b) // sorted; a Builder takes all
+	_ = c.header.Write(&b) // sorted; writing to a Builder can't fail
 	return b.String()
 }
 
@@ -180,8 +179,7 @@ func (o *output) prepare(m *engine.Message) (*request, error) {
 	return &request{url: url, header: header}, nil
 }
 
-// tell adds metadata that is not the input's own as headers, where the
-// configuration has not set them and their names allow it.
+// tell adds metadata as headers, except for the input's own, names that the configuration sets, and names that are not valid.
 func (o *output) tell(header http.Header, meta engine.Meta) {
 	for name, v := range meta.Added() {
 		if o.cfg.Free(name) {
@@ -190,7 +188,7 @@ func (o *output) tell(header http.Header, meta engine.Meta) {
 	}
 }
 
-// bodyOf is what is sent for a message, in a form that can be combined with others.
+// bodyOf returns what is sent for a message, in a form that can be combined with others.
 func (o *output) bodyOf(m *engine.Message) ([]byte, error) {
 	body := m.Bytes()
 	if !o.cfg.Body.IsZero() {
@@ -210,7 +208,7 @@ func (o *output) bodyOf(m *engine.Message) ([]byte, error) {
 	return body, nil
 }
 
-// carry sends a request and lets its messages end as it does.
+// carry sends a request, and gives its messages its result.
 func (o *output) carry(ctx context.Context, c *request) {
 	err := o.send(ctx, c)
 	for _, m := range c.msgs {
@@ -228,7 +226,7 @@ func (o *output) send(ctx context.Context, c *request) error {
 		return err
 	}
 	defer res.Body.Close()
-	// The status has arrived: a body that is cut off changes nothing.
+	// The status has arrived, so a body that is cut off does not matter.
 	if err := httpx.Drain(res); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return httpx.Lost(ctx, res.Request, err)
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/queue/kafka"
 )
 
-// apart finds out which records a broker refuses of those that have failed together, by sending ever fewer of them at
-// once: those that it takes are delivered, in their order, and each that it refuses keeps its error. What is after a
-// record that it refuses, and has its order key, is not sent. send notes what has become of records.
+// apart finds out which of the records that failed together the broker refuses, by sending ever fewer of them at once. Records
+// that the broker accepts are delivered in order, and each that it refuses keeps its error. A record after a refused one with the
+// same order key is not sent. send notes the results.
 func (s *sending) apart(send func(which []int), failed []int) {
 	half := (len(failed) + 1) / 2
 	for _, part := range [...][]int{failed[:half], failed[half:]} {
@@ -25,7 +25,7 @@ func (s *sending) apart(send func(which []int), failed []int) {
 	}
 }
 
-// open are the records of some that may be sent, as no earlier one with their order key has failed. The others fail.
+// open returns the records that may be sent, because no earlier one with the same order key has failed. The others fail.
 func (s *sending) open(which []int) (open []int) {
 	if len(s.errs) == 0 {
 		return which

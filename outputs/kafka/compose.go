@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// compose makes the records of a batch; messages of which none can be made fail.
+// compose turns the batch into records. Messages that can't become a record fail.
 func (o *output) compose(b *engine.Batch) *sending {
 	s, now := o.newSending(b.Len()), time.Now()
 	failed := map[string]bool{} // order keys of which a message has failed: later ones wait
@@ -78,7 +78,7 @@ func (o *output) fill(r *kgo.Record, m *engine.Message) (err error) {
 	return nil
 }
 
-// overhead is about what a record needs beside its parts, in a batch of its own.
+// overhead is about how many bytes a record needs in addition to its parts, in a batch of its own.
 const overhead = 128
 
 func size(r *kgo.Record) int {
@@ -89,7 +89,7 @@ func size(r *kgo.Record) int {
 	return n
 }
 
-// key is what the configuration says, or the key with which the message was read.
+// key returns the configured key, or the key with which the message was read.
 func (o *output) key(m *engine.Message) ([]byte, error) {
 	if o.cfg.Key.IsZero() {
 		if r := kafka.RecordOf(m.Meta); r != nil {
@@ -115,7 +115,7 @@ func (o *output) partition(m *engine.Message) (int32, error) {
 	}
 	n, ok := v.(int)
 	if !ok || n < 0 || n > 1<<30 {
-		return 0, engine.Errorf(engine.Rejected, "partition is %v, which is not the number of one", v)
+		return 0, engine.Errorf(engine.Rejected, "partition is %v, which is not a valid partition number", v)
 	}
 	return int32(n), nil
 }
@@ -133,11 +133,11 @@ func (o *output) timestamp(m *engine.Message) (time.Time, error) {
 	return at, nil
 }
 
-// origins are the metadata of a message that say where it was read.
+// origins are the metadata that say where a message was read.
 var origins = [...]string{"topic", "partition", "offset", "timestamp"}
 
-// origin adds where a dead letter was read, if that was a topic. It replaces what one says that was a dead letter
-// before: error_*, too, tells of the last failure, and redriving gives it back to the pipeline that has failed.
+// origin adds to a dead letter where it was read, if that was a topic. If the message was a dead letter before, this replaces the
+// earlier origin: like error_*, it is about the last failure, and redriving returns it to the pipeline where it failed.
 func (o *output) origin(r *kgo.Record, m *engine.Message) {
 	if _, ok := m.Meta.Get("topic"); !ok {
 		return

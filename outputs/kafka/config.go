@@ -1,5 +1,5 @@
-// Package kafka writes messages to topics of Kafka. Start at [output.Write]; what is made of a message is in
-// compose.go, how records get to the brokers in sending.go, which of them a broker refuses in apart.go.
+// Package kafka writes messages to topics of Kafka. Start at [output.Write]. compose.go makes records, sending.go sends them, and
+// apart.go finds those that a broker refuses.
 package kafka
 
 import (
@@ -93,7 +93,7 @@ func init() {
 		MaxBytes: 1_000_000}, newOutput)
 }
 
-// options are those of the client that produces.
+// options returns the options of the producing client.
 func (c *Config) options() []kgo.Opt {
 	opts := append(c.producing(), kgo.AllowIdempotentProduceCancellation())
 	if c.Acks == "leader" {
@@ -102,7 +102,7 @@ func (c *Config) options() []kgo.Opt {
 	return append(opts, kgo.RequiredAcks(kgo.AllISRAcks()))
 }
 
-// producing are the options of any client that produces, one of transactions included.
+// producing returns the options of any client that produces, with transactions or without.
 func (c *Config) producing() []kgo.Opt {
 	return []kgo.Opt{kgo.ProducerBatchCompression(codecs[c.Compression], kgo.NoCompression()),
 		kgo.ProducerBatchMaxBytes(int32(c.MaxBytes)), kgo.ProducerLinger(0),

@@ -11,10 +11,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// mostDeclared is of how many topics it is remembered that they exist.
+// mostDeclared bounds the topics that are remembered to exist.
 const mostDeclared = 10_000
 
-// declareAll creates the topics of records that do not exist.
+// declareAll creates those topics of the records that do not exist.
 func (o *output) declareAll(ctx context.Context, records []kgo.Record) error {
 	if o.cfg.Declare == nil {
 		return nil
@@ -75,17 +75,17 @@ func (o *output) declare(ctx context.Context, topic string) error {
 	return nil
 }
 
-// compare says where a topic that exists is not as it would have been created.
+// compare logs where an existing topic differs from `declare`.
 func (o *output) compare(ctx context.Context, admin *kadm.Client, topic string) {
 	found, err := admin.ListTopics(ctx, topic)
 	n, declared := len(found[topic].Partitions), o.cfg.Declare.Partitions
 	if err == nil && n > 0 && declared > 0 && n != declared {
-		o.log.Warn("a topic exists with another number of partitions than `declare` says: it stays as it is", "topic", topic,
+		o.log.Warn("topic has another number of partitions than `declare` says; it is not changed", "topic", topic,
 			"partitions", n, "declared", declared)
 	}
 }
 
-// undeclare has a topic be created again that was deleted.
+// undeclare forgets that a topic exists, so that it is created again after it was deleted.
 func (o *output) undeclare(topic string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

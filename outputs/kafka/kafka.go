@@ -25,8 +25,8 @@ type output struct {
 
 	mu       sync.Mutex // guards the fields below
 	declared map[string]bool
-	own      []*own // all of them, to close
-	idle     []*own // those that no write uses
+	own      []*own // all clients, to close
+	idle     []*own // clients that no write uses
 }
 
 var (
@@ -46,8 +46,8 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	return o, nil
 }
 
-// Traits says that a partition keeps the order of a write, and that what comes after a message that can't be sent, and
-// has its order key, is not sent.
+// Traits says that a partition keeps the order of a write, and that after a message that can't be sent, no message with the same
+// order key is sent.
 func (o *output) Traits() engine.Traits { return engine.Traits{Sequential: true, Bulk: true} }
 
 // Open connects, and creates the topic if that is configured.
@@ -75,7 +75,7 @@ func (o *output) Trouble() *engine.Trouble {
 	return o.client.Link.Trouble("messages for it wait")
 }
 
-// Close drops the connections. What is not confirmed by now has failed.
+// Close closes the connections. Records without a confirmation have failed.
 func (o *output) Close(context.Context) error {
 	o.mu.Lock()
 	all := o.own
@@ -121,8 +121,8 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	return s.conclude()
 }
 
-// judge reports whether a record is to blame, or all would fail.
-func (o *output) judge(err error, r *kgo.Record) error {
+// fault returns the error of a record: of the record itself, or of the output if all records would fail.
+func (o *output) fault(err error, r *kgo.Record) error {
 	if n, missing := kafka.Missing(r); missing {
 		return engine.Errorf(engine.Rejected, "topic %s has no partition %d (correct `partition`, or add partitions: they "+
 			"are seen within a minute)", r.Topic, n)

@@ -9,19 +9,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// own is a client that one write has to itself. When a broker refuses a batch of records, the client fails all records
-// that wait for the same partition. In a client of one's own these are only those of the same write, and since none
-// leaves before all are given (see [gated]), none that is given later overtakes them.
+// own is a client for the exclusive use of one write. When a broker refuses a batch of records, the client fails all records that
+// wait for the same partition. In an exclusive client, these belong to the same write. The client sends nothing before it has all
+// records (see [gated]), so no later record overtakes the failed ones.
 type own struct {
 	*kafka.Client
-	known map[string]bool // topics of which the client knows the partitions
+	known map[string]bool // topics whose partitions the client knows
 }
 
-// gated are the options of a client that sends only while it is flushed. A write is bounded by what may be in flight in
-// the pipeline.
+// gated are the options of a client that sends only during a flush. max_in_flight of the pipeline bounds a write.
 var gated = []kgo.Opt{kgo.ManualFlushing(), kgo.MaxBufferedRecords(1 << 30)}
 
-// borrow is a client that no other write uses.
+// borrow returns a client that no other write uses.
 func (o *output) borrow() (*own, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -39,7 +38,7 @@ func (o *output) borrow() (*own, error) {
 	return c, nil
 }
 
-// giveBack lets another write have a client, unless the output was closed meanwhile.
+// giveBack makes a client available to other writes, unless the output was closed meanwhile.
 func (o *output) giveBack(c *own) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

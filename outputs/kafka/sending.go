@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// sending is the records of a write, and what has become of them.
+// sending has the records of a write, and their results.
 type sending struct {
 	*output
 	records []kgo.Record
@@ -26,17 +26,17 @@ type sending struct {
 	forgotten []string        // topics that are gone
 }
 
-// sendings are those of which no client has a part any more.
+// sendings recycles the memory of writes that no client uses any more.
 var sendings = sync.Pool{New: func() any { return new(sending) }}
 
-// newSending has room for n records.
+// newSending returns a sending with room for n records.
 func (o *output) newSending(n int) *sending {
 	s := sendings.Get().(*sending)
 	s.output, s.records, s.msgs = o, slices.Grow(s.records, n), slices.Grow(s.msgs, n)
 	return s
 }
 
-// recycle is for one of which all records are confirmed.
+// recycle recycles a sending whose records are all confirmed.
 func (s *sending) recycle() {
 	clear(s.records)
 	clear(s.msgs)
@@ -45,12 +45,12 @@ func (s *sending) recycle() {
 	sendings.Put(s)
 }
 
-// ordered says that some messages have an order to keep.
+// ordered reports whether some messages have an order to keep.
 func (s *sending) ordered() bool {
 	return slices.ContainsFunc(s.msgs, func(m *engine.Message) bool { return m.Key != nil })
 }
 
-// send sends by a client of its own.
+// send sends records with an exclusive client.
 func (s *sending) send(ctx context.Context) error {
 	c, err := s.borrow()
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *sending) send(ctx context.Context) error {
 	return nil
 }
 
-// all are the indexes of all records.
+// all returns the indexes of all records.
 func (s *sending) all() []int {
 	for i := len(s.indexes); i < len(s.records); i++ {
 		s.indexes = append(s.indexes, i)
@@ -83,8 +83,8 @@ func (s *sending) all() []int {
 	return s.indexes[:len(s.records)]
 }
 
-// knowing has send begin with the first record of each topic that is not known, alone: only once a client knows the
-// partitions it gives records to them, one after the other, and would send some before it has given all.
+// knowing sends the first record of each unknown topic alone. Otherwise the client would assign records to partitions only as it
+// learns about these, and would send some before it has assigned all.
 func (s *sending) knowing(known map[string]bool, send func(which []int)) func(which []int) {
 	s.known = known
 	return func(which []int) {
@@ -107,7 +107,7 @@ func (s *sending) knowing(known map[string]bool, send func(which []int)) func(wh
 	}
 }
 
-// note keeps what has become of records.
+// note records the results of records.
 func (s *sending) note(w *write) {
 	if len(w.failed) == 0 {
 		return
@@ -124,7 +124,7 @@ func (s *sending) note(w *write) {
 	}
 }
 
-// mixed are the records that failed with others of their batch, or after it, of which one may be to blame.
+// mixed returns the records that failed together with others of their batch, or after it. One of them may be to blame.
 func (s *sending) mixed() (which []int) {
 	if len(s.errs) == 0 {
 		return nil
@@ -137,7 +137,7 @@ func (s *sending) mixed() (which []int) {
 	return which
 }
 
-// conclude gives each message that has failed its error. The error of the output is returned.
+// conclude gives each failed message its error, and returns an error of the output.
 func (s *sending) conclude() error {
 	if len(s.errs) == 0 {
 		s.recycle()
@@ -151,7 +151,7 @@ func (s *sending) conclude() error {
 			m.Done()
 			continue
 		case !errors.Is(err, engine.ErrBehind):
-			err = s.judge(err, &s.records[i])
+			err = s.fault(err, &s.records[i])
 		}
 		if gone(err) {
 			s.forget(s.records[i].Topic)
@@ -165,12 +165,12 @@ func (s *sending) conclude() error {
 	return all
 }
 
-// gone says that a topic does not exist, or not any more.
+// gone reports whether a topic does not exist, or no longer does.
 func gone(err error) bool {
 	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
 }
 
-// forget has clients forget a topic: they never notice that one was deleted and created again. It is declared again,
+// forget has clients forget a topic, because they never notice that it was deleted and created again. The topic is declared again,
 // too.
 func (s *sending) forget(topic string) {
 	if slices.Contains(s.forgotten, topic) {
@@ -184,7 +184,7 @@ func (s *sending) forget(topic string) {
 	}
 }
 
-// write counts what is confirmed of some records.
+// write counts the records that are confirmed.
 type write struct {
 	left atomic.Int64
 	done chan struct{} // closed when nothing is left

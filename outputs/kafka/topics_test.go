@@ -148,8 +148,8 @@ func TestDeclareLeavesATopicAsItIs(t *testing.T) {
 		if e, _ := failed(t, o, 10*time.Second, "x"); e != nil {
 			t.Fatal(e)
 		}
-		warned := strings.Contains(log.String(), "level=WARN msg=\"a topic exists with another number of partitions than "+
-			"`declare` says: it stays as it is\" topic=orders partitions=1 declared=6")
+		warned := strings.Contains(log.String(), "level=WARN msg=\"topic has another number of partitions than "+
+			"`declare` says; it is not changed\" topic=orders partitions=1 declared=6")
 		if warned != warns || !warns && strings.Contains(log.String(), "WARN") {
 			t.Errorf("declared are %d:\n%s", declared, log.String())
 		}

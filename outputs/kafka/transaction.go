@@ -10,10 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-var errTaken = errors.New("its transaction was aborted, and it is read again")
+var errTaken = errors.New("its transaction was aborted, and the message is read again")
 
-// transact writes in the transaction that is open, of which all writes share the client. What belongs to one that was
-// aborted is not written: its messages have been taken away.
+// transact writes in the open transaction, whose client all writes share. Messages of an aborted transaction are not written: they
+// have been taken away.
 func (o *output) transact(ctx context.Context, s *sending) error {
 	var failed error // of all
 	send := func(which []int) {
@@ -39,7 +39,7 @@ func (o *output) transact(ctx context.Context, s *sending) error {
 	return failed
 }
 
-// within sends records in the transaction that is open, and waits for what becomes of them.
+// within sends records in the open transaction, and waits for their results.
 func (s *sending) within(ctx context.Context, which []int) error {
 	w := newWrite(len(which))
 	confirmed := w.confirmed
@@ -55,7 +55,7 @@ func (s *sending) within(ctx context.Context, which []int) error {
 		}
 	})
 	if err != nil {
-		for _, i := range which { // they are taken away before they are tried again
+		for _, i := range which { // they are taken away before they would be retried
 			confirmed(&s.records[i], err)
 		}
 		s.note(w)
@@ -69,14 +69,14 @@ func (s *sending) within(ctx context.Context, which []int) error {
 	case <-w.done:
 		s.note(w)
 		return s.ended()
-	default: // what is in flight may be written or not, and must not be written again in this transaction
+	default: // records in flight may have been written, and must not be written again in this transaction
 		late := engine.Errorf(engine.Transient, "the brokers do not confirm in time: %w", ctx.Err())
 		s.tx.Doom(late)
 		return late
 	}
 }
 
-// ended has the transaction aborted where brokers have ended it, as when it took too long: no message is to blame.
+// ended aborts the transaction if brokers have ended it, for example because it took too long. No message is to blame.
 func (s *sending) ended() error {
 	for i, err := range s.errs {
 		if kafka.Fenced(err) {

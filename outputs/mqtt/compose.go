@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/mqtt"
 )
 
-// compose makes what will be published; messages that can't be composed fail.
+// compose turns the batch into what is published. Messages that can't be composed fail.
 func (o *output) compose(b *engine.Batch) []*mqtt.Outgoing {
 	room := make([]mqtt.Outgoing, 0, b.Len())
 	all := make([]*mqtt.Outgoing, 0, b.Len())
@@ -61,7 +61,7 @@ func (o *output) fill(out *mqtt.Outgoing) (err error) {
 	return mqtt.Check(out.Properties)
 }
 
-// properties sets what the configuration says.
+// properties sets the properties that the configuration names.
 func (o *output) properties(p *mqtt.Properties, m *engine.Message) (err error) {
 	c := &o.cfg
 	if !c.ContentType.IsZero() {
@@ -104,7 +104,7 @@ func (o *output) properties(p *mqtt.Properties, m *engine.Message) (err error) {
 	return nil
 }
 
-// expiry is a time to live as the protocol has it: whole seconds, and not less than was asked for.
+// expiry returns a time to live in whole seconds, rounded up.
 func expiry(v any) (*uint32, error) {
 	seconds := -1.0
 	switch v := v.(type) {

@@ -1,5 +1,4 @@
-// Package mqtt publishes messages to a server of MQTT. Start at [output.Write]; what is published of a message is in
-// compose.go.
+// Package mqtt publishes messages to an MQTT server. Start at [output.Write]. compose.go makes what is published.
 package mqtt
 
 import (
@@ -101,7 +100,7 @@ message has sent with it.
       states: {mqtt: {url: "mqtt://localhost", topic: "plant/$(line)/state", retain: true}}
 `
 
-// defaultWindow is how many messages are sent and not confirmed.
+// defaultWindow is how many messages may wait for their confirmation.
 const defaultWindow = 1000
 
 func init() {
@@ -116,8 +115,8 @@ type output struct {
 	clientID string
 	constant bool // all messages have one topic
 
-	dialing chan struct{} // has room for one: who may connect
-	alone   sync.RWMutex  // held to write by who looks for a message at which the server closes the connection
+	dialing chan struct{} // a lock with a deadline, for connecting
+	alone   sync.RWMutex  // locked while bisect looks for the message at which the server closes the connection
 
 	mu     sync.Mutex // guards the fields below
 	conn   *mqtt.Publisher
@@ -169,7 +168,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	if err == nil || !again(err) {
 		return err
 	}
-	o.log.Warn("messages that the server has not confirmed are published again: it may have them already",
+	o.log.Warn("publishing messages again that the server has not confirmed: it may have them already",
 		"messages", len(left), "err", err)
 	o.alone.Lock()
 	defer o.alone.Unlock()
@@ -197,7 +196,7 @@ func (o *output) publish(ctx context.Context, all []*mqtt.Outgoing) (left []*mqt
 		return all, cause.Held(err)
 	}
 	if o.cfg.QoS > int(conn.Server.MaxQoS) {
-		return all, cause.Held(engine.Errorf(engine.Permanent, "the server takes messages up to QoS %d (write `qos: %[1]d`)",
+		return all, cause.Held(engine.Errorf(engine.Permanent, "the server accepts QoS up to %d (write `qos: %[1]d`)",
 			conn.Server.MaxQoS))
 	}
 	all = o.fitting(conn, all)
@@ -217,13 +216,13 @@ func (o *output) publish(ctx context.Context, all []*mqtt.Outgoing) (left []*mqt
 	}
 	o.forget(conn, err)
 	if ctx.Err() != nil {
-		return left, engine.Errorf(engine.Timeout, "%w (what was sent may arrive, and again when it is retried)", err)
+		return left, engine.Errorf(engine.Timeout, "%w (messages that were sent may arrive twice: now and when they are retried)", err)
 	}
 	return left, cause.Held(&lost{err, !mqtt.TakenOver(err)})
 }
 
-// bisect publishes messages again of which one may be why the server closed the connection. Nothing else is published
-// meanwhile, so that the one is found.
+// bisect finds the message at which the server closes the connection, by publishing ever fewer of them at once. Nothing else is
+// published meanwhile.
 func (o *output) bisect(ctx context.Context, all []*mqtt.Outgoing) error {
 	for len(all) > 0 {
 		half := all[:(len(all)+1)/2]
@@ -254,11 +253,11 @@ func blamed(err error) error {
 		errors.Unwrap(err))
 }
 
-// fitting is what the server can take; the rest fails.
+// fitting returns the messages that the server accepts. The others fail.
 func (o *output) fitting(conn *mqtt.Publisher, all []*mqtt.Outgoing) (fit []*mqtt.Outgoing) {
 	for _, out := range all {
 		if n, tooLarge := conn.Size(&out.Message); tooLarge {
-			out.M.Fail(engine.Errorf(engine.Rejected, "the message has %d bytes, and the server takes %d at most", n,
+			out.M.Fail(engine.Errorf(engine.Rejected, "the message has %d bytes, but the server accepts at most %d", n,
 				conn.Server.MaxPacket))
 		} else if out.Retain && conn.Server.NoRetain {
 			out.M.Fail(engine.Errorf(engine.Rejected, "the server does not retain messages (remove `retain`)"))
@@ -269,7 +268,7 @@ func (o *output) fitting(conn *mqtt.Publisher, all []*mqtt.Outgoing) (fit []*mqt
 	return fit
 }
 
-// fault is a message's error. What concerns all messages holds the output.
+// fault returns the error of a message. An error that concerns all messages holds the output.
 func (o *output) fault(no *mqtt.Refusal) error {
 	topic := "the topic"
 	if o.constant {
@@ -282,7 +281,7 @@ func (o *output) fault(no *mqtt.Refusal) error {
 	return e
 }
 
-// connection is the connection, renewed if it is lost.
+// connection returns the connection. If it is lost, it connects again.
 func (o *output) connection(ctx context.Context) (*mqtt.Publisher, error) {
 	if conn := o.there(); conn != nil {
 		return conn, nil
@@ -322,7 +321,7 @@ func (o *output) connection(ctx context.Context) (*mqtt.Publisher, error) {
 	return conn, nil
 }
 
-// there is the connection, if it works.
+// there returns the connection, if it works.
 func (o *output) there() *mqtt.Publisher {
 	o.mu.Lock()
 	conn := o.conn
@@ -349,7 +348,7 @@ func (o *output) forget(conn *mqtt.Publisher, why error) {
 	}
 }
 
-// Close says goodbye. What is not confirmed by now has failed.
+// Close disconnects. Messages without a confirmation have failed.
 func (o *output) Close(ctx context.Context) error {
 	o.mu.Lock()
 	conn := o.conn

@@ -22,8 +22,8 @@ type output struct {
 	name    string
 	subject string // the one to which all messages go; "": there are others
 
-	turn chan struct{} // has room for one: who may use the fields below
-	conn *nats.Conn    // nil: it was not reached yet
+	turn chan struct{} // a lock with a deadline, for the fields below
+	conn *nats.Conn    // nil: not connected yet
 	pub  *nats.Publisher
 }
 
@@ -40,7 +40,7 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	return o, nil
 }
 
-// Traits says that a write waits for the answer of a server, for many messages as for one.
+// Traits says that a write takes one answer of the server, for many messages as for one.
 func (o *output) Traits() engine.Traits { return engine.Traits{Bulk: true} }
 
 // Open connects.
@@ -49,7 +49,7 @@ func (o *output) Open(ctx context.Context) error {
 	return err
 }
 
-// ready is the connection, which is made if there is none, and what publishes into streams.
+// ready returns the connection, and the publisher for streams. It connects if need be.
 func (o *output) ready(ctx context.Context) (*nats.Conn, *nats.Publisher, error) {
 	select {
 	case o.turn <- struct{}{}:
@@ -79,7 +79,7 @@ func (o *output) ready(ctx context.Context) (*nats.Conn, *nats.Publisher, error)
 	return conn, pub, nil
 }
 
-// Close ends the connection. What is not confirmed by now has failed.
+// Close closes the connection. Messages without a confirmation have failed.
 func (o *output) Close(context.Context) error {
 	o.turn <- struct{}{}
 	defer func() { <-o.turn }()
@@ -108,7 +108,7 @@ func (o *output) Probe(ctx context.Context) error {
 	return nats.Explain(conn.FlushWithContext(ctx), "reach "+conn.Address)
 }
 
-// limited is ctx with a deadline.
+// limited returns ctx with a deadline.
 func limited(ctx context.Context, conn *nats.Conn) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
@@ -149,7 +149,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	return o.conclude(ctx, conn, msgs, all)
 }
 
-// publish publishes messages that no stream confirms: the server has those before a flush that it answers.
+// publish publishes messages without a stream. The server has them once it has answered the flush that follows.
 func (o *output) publish(ctx context.Context, conn *nats.Conn, all []*nats.Outgoing) error {
 	began := time.Now()
 	for _, out := range all {
@@ -180,7 +180,7 @@ func (o *output) compose(m *engine.Message) (*client.Msg, error) {
 		}
 	}
 	out.Header = nats.Headers(m.Meta)
-	if !m.DeadLetter() { // which must get through
+	if !m.DeadLetter() { // a dead letter must not fail here
 		if err := nats.CheckValues(out.Header); err != nil {
 			return nil, err
 		}
@@ -223,7 +223,7 @@ func (o *output) compose(m *engine.Message) (*client.Msg, error) {
 	return out, nil
 }
 
-// conclude gives each message that has failed its error. The error of the output is returned.
+// conclude gives each failed message its error, and returns an error of the output.
 func (o *output) conclude(ctx context.Context, conn *nats.Conn, msgs []*engine.Message, all []*nats.Outgoing) error {
 	var held error
 	missing := sync.OnceValue(func() error { return o.missing(ctx, conn) })
@@ -232,7 +232,7 @@ func (o *output) conclude(ctx context.Context, conn *nats.Conn, msgs []*engine.M
 			msgs[i].Done()
 			continue
 		}
-		err := o.judge(missing, out.Err)
+		err := o.fault(missing, out.Err)
 		if engine.ErrorOf(err, engine.Transient).HoldsOutput() {
 			held = err
 			continue
@@ -242,8 +242,8 @@ func (o *output) conclude(ctx context.Context, conn *nats.Conn, msgs []*engine.M
 	return held
 }
 
-// judge reports whether a message is to blame, or all would fail.
-func (o *output) judge(missing func() error, err error) error {
+// fault returns the error of a message: of the message itself, or of the output if all messages would fail.
+func (o *output) fault(missing func() error, err error) error {
 	switch noStream, other := errors.Is(err, nats.ErrNoStream), nats.WrongStream(err); {
 	case nats.Full(err), (noStream || other) && o.subject != "":
 		return cause.Held(err)
@@ -260,7 +260,7 @@ func (o *output) judge(missing func() error, err error) error {
 	return err
 }
 
-// missing is that the stream that is named, or JetStream, is not there; nil: it is, or this user may not ask for it.
+// missing returns an error if the configured stream, or JetStream, does not exist. It returns nil if the user may not ask.
 func (o *output) missing(ctx context.Context, conn *nats.Conn) error {
 	var err error
 	if o.cfg.Stream != "" {

@@ -1,5 +1,5 @@
-// Package partition is the output `partition`. The engine does its work: it sends
-// messages to the outputs that it names.
+// Package partition is the output `partition`. The engine does the work: it sends messages to the outputs that the
+// configuration names.
 package partition
 
 import (
@@ -13,7 +13,7 @@ type Config struct {
 	Outputs engine.Names `yaml:"outputs" check:"required,nonempty" doc:"Names of other outputs."`
 }
 
-// Traits says of which outputs it consists.
+// Traits returns the outputs that it sends to.
 func (c Config) Traits() engine.Traits { return engine.Traits{Members: c.Outputs} }
 
 const about = `

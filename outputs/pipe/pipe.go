@@ -1,4 +1,4 @@
-// Package pipe hands messages to inputs `pipe` of other pipelines in the process.
+// Package pipe passes messages to inputs `pipe` of other pipelines in the process.
 package pipe
 
 import (
@@ -40,16 +40,16 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	return output{link}, nil
 }
 
-// Open sees that something reads.
+// Open checks that some input reads the pipe.
 func (o output) Open(context.Context) error { return o.link.CheckReaders() }
 
-// Write waits until the messages are taken; they end when they have their fate.
+// Write waits until an input has read the messages. They are settled when they have their fate in the other pipeline.
 func (o output) Write(ctx context.Context, b *engine.Batch) error {
 	o.link.Write(ctx, b)
 	return nil
 }
 
-// Close says that this writer writes no more.
+// Close ends this writer.
 func (o output) Close(context.Context) error {
 	o.link.EndWriter()
 	return nil

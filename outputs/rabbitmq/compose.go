@@ -10,7 +10,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// compose makes what will be published; messages that can't be composed fail.
+// compose turns the batch into what is published. Messages that can't be composed fail.
 func (o *output) compose(b *engine.Batch) []*amqp.Outgoing {
 	room := make([]amqp.Outgoing, 0, b.Len())
 	all := make([]*amqp.Outgoing, 0, b.Len())
@@ -56,7 +56,7 @@ func (o *output) fill(c *amqp.Outgoing) (err error) {
 	return o.evaluate(c)
 }
 
-// evaluate sets what the configuration computes.
+// evaluate sets the properties that the configuration computes.
 func (o *output) evaluate(c *amqp.Outgoing) error {
 	if !o.cfg.Priority.IsZero() {
 		v, err := o.cfg.Priority.Eval(c.M)
@@ -80,7 +80,7 @@ func (o *output) evaluate(c *amqp.Outgoing) error {
 	return err
 }
 
-// expiration is a time to live as the protocol has it: milliseconds, as text.
+// expiration returns a time to live in milliseconds, as text.
 func expiration(v any) (string, error) {
 	ms := int64(-1)
 	switch v := v.(type) {
@@ -97,7 +97,7 @@ func expiration(v any) (string, error) {
 			ms = d.Milliseconds()
 		}
 	}
-	const most = 1<<32 - 1 // that the broker takes
+	const most = 1<<32 - 1 // that the broker accepts
 	if ms < 0 || ms > most {
 		return "", engine.Errorf(engine.Rejected,
 			"expiration is %v, which is neither a duration from 0s to 49 days nor a number of milliseconds", v)

@@ -1,6 +1,5 @@
-// Package rabbitmq publishes messages to a RabbitMQ exchange. Start at
-// [output.Write]; what is published of a
-// message is in compose.go; confirms are the business of internal/systems/queue/amqp.
+// Package rabbitmq publishes messages to a RabbitMQ exchange. Start at [output.Write]. compose.go makes what is published, and
+// internal/systems/queue/amqp handles confirms.
 package rabbitmq
 
 import (
@@ -100,7 +99,7 @@ type output struct {
 	dialer *amqp.Dialer
 	queue  string // the one to which all messages go; "": there are others, or none is known
 
-	dialing chan struct{}  // has room for one: who may connect
+	dialing chan struct{}  // a lock with a deadline, for connecting
 	closing sync.WaitGroup // channels that are being closed
 
 	mu   sync.Mutex        // guards the fields below
@@ -144,15 +143,14 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 			err = o.singly(ctx, left)
 		}
 		if err != nil {
-			return err // of what is neither done nor failed
+			return err // of messages that are neither done nor failed
 		}
 		all = all[n:]
 	}
 	return nil
 }
 
-// publish publishes at most a window of messages and records how they ended, except those
-// that are left.
+// publish publishes at most a window of messages, records their results, and returns those without a result.
 func (o *output) publish(ctx context.Context, all []*amqp.Outgoing) (left []*amqp.Outgoing, err error) {
 	ch, err := o.acquire(ctx)
 	if err != nil {
@@ -172,8 +170,7 @@ func (o *output) publish(ctx context.Context, all []*amqp.Outgoing) (left []*amq
 	return left, err
 }
 
-// fault is a message's error, unless it is not the message's: without the one queue to
-// which all messages go none could be written, so the output is held.
+// fault returns the error of a message. If the one queue of all messages is missing, no message is to blame, and the output is held.
 func (o *output) fault(err error) error {
 	if o.queue == "" || !errors.Is(err, amqp.ErrNoQueue) {
 		return err
@@ -181,8 +178,8 @@ func (o *output) fault(err error) error {
 	return cause.Held(err)
 }
 
-// Stalled says why the broker accepts nothing at present. The broker reports that itself,
-// long before a write that waits for its confirm is given up.
+// Stalled returns why the broker accepts no messages at present, as the broker reports it. This is known long before a write without
+// confirms is given up.
 func (o *output) Stalled() string {
 	o.mu.Lock()
 	conn := o.conn
@@ -197,18 +194,17 @@ func (o *output) Stalled() string {
 	return reason
 }
 
-// blocked logs whether the broker accepts what is published.
+// blocked logs whether the broker accepts messages.
 func (o *output) blocked(reason string, blocked bool) {
 	if blocked {
-		o.log.Warn("the broker accepts nothing at present: it continues when it has memory and disk space again",
+		o.log.Warn("the broker accepts no messages until it has memory and disk space again",
 			"reason", reason)
 	} else {
 		o.log.Info("the broker accepts messages again")
 	}
 }
 
-// singly publishes messages one after the other. One of them has had the broker close
-// the channel, which does not say which one it was.
+// singly publishes messages one by one, because the broker has closed the channel because of one of them and does not say which.
 func (o *output) singly(ctx context.Context, all []*amqp.Outgoing) error {
 	for i := range all {
 		_, err := o.publish(ctx, all[i:i+1])
@@ -251,8 +247,7 @@ func (o *output) channel(ctx context.Context) (*amqp.Publisher, error) {
 	return amqp.NewPublisher(ctx, conn)
 }
 
-// connection is the connection, renewed if it is lost, and an idle channel of it if there
-// is one.
+// connection returns the connection and an idle channel of it, if there is one. If the connection is lost, it connects again.
 func (o *output) connection(ctx context.Context) (*amqp.Conn, *amqp.Publisher, error) {
 	if conn, ch := o.there(); conn != nil {
 		return conn, ch, nil
@@ -282,7 +277,7 @@ func (o *output) connection(ctx context.Context) (*amqp.Conn, *amqp.Publisher, e
 	return conn, nil, nil
 }
 
-// there is the connection, if it works, and an idle channel.
+// there returns the connection, if it works, and an idle channel.
 func (o *output) there() (*amqp.Conn, *amqp.Publisher) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -300,7 +295,7 @@ func (o *output) there() (*amqp.Conn, *amqp.Publisher) {
 	return o.conn, nil
 }
 
-// prepare looks for the exchange, or makes it.
+// prepare checks that the exchange exists, or creates it.
 func (o *output) prepare(ctx context.Context, conn *amqp.Conn) error {
 	if o.cfg.Exchange == "" {
 		return nil
@@ -324,7 +319,7 @@ func (o *output) prepare(ctx context.Context, conn *amqp.Conn) error {
 	return err
 }
 
-// release gives a channel back, or closes it when it does not work any more.
+// release makes a channel available again, or closes it if it no longer works.
 func (o *output) release(ch *amqp.Publisher) {
 	o.mu.Lock()
 	keep := !o.shut && ch.Usable() && ch.Conn == o.conn
@@ -333,13 +328,13 @@ func (o *output) release(ch *amqp.Publisher) {
 	}
 	o.mu.Unlock()
 	if !keep && !ch.IsClosed() {
-		// A broker that takes nothing does not answer this either; the connection's end
-		// is then the channel's.
+		// A blocked broker does not answer this either. The channel then ends with the
+		// connection.
 		o.closing.Go(func() { _ = ch.Channel.Close() })
 	}
 }
 
-// Close says goodbye. What is not confirmed by now has failed.
+// Close closes the connection. Messages without a confirm have failed.
 func (o *output) Close(ctx context.Context) error {
 	o.mu.Lock()
 	conn := o.conn

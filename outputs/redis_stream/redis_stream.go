@@ -69,7 +69,7 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	return out, nil
 }
 
-// command is that which adds a message.
+// command returns the command that adds a message.
 func (o *output) command(ctx context.Context, key string, m *engine.Message) (*goredis.Cmd, error) {
 	args := make([]any, 0, 16)
 	args = append(args, "xadd", key)
@@ -93,7 +93,7 @@ func (o *output) command(ctx context.Context, key string, m *engine.Message) (*g
 	return redis.Cmd(ctx, 1, args...), nil
 }
 
-// fields appends those of a message.
+// fields appends the fields of a message.
 func (o *output) fields(args []any, m *engine.Message) (_ []any, err error) {
 	from := len(args)
 	if o.cfg.Field != "" {
@@ -103,7 +103,7 @@ func (o *output) fields(args []any, m *engine.Message) (_ []any, err error) {
 	}
 	for name, v := range m.Meta.Added() {
 		if name = redis.Names.Out(name); name == o.cfg.Field {
-			name = redis.Names.Prefix + name // the payload is there
+			name = redis.Names.Prefix + name // that field has the payload
 		}
 		if _, set := o.cfg.Fields.Get(name); set || m.Err() != nil && slices.Contains(origins[:], name) {
 			continue
@@ -132,7 +132,7 @@ func (o *output) fields(args []any, m *engine.Message) (_ []any, err error) {
 	return args, nil
 }
 
-// members appends those of the payload.
+// members appends the members of the payload.
 func members(args []any, m *engine.Message) ([]any, error) {
 	v, err := m.Value()
 	if err != nil {
@@ -150,7 +150,7 @@ func members(args []any, m *engine.Message) ([]any, error) {
 	return args, err
 }
 
-// origins say where a dead letter was read. They replace those of one that was a dead letter before.
+// origins say where a dead letter was read. If it was a dead letter before, they replace the earlier ones.
 var origins = [...]string{"original_stream", "original_id"}
 
 func origin(args []any, m *engine.Message) []any {
@@ -162,13 +162,13 @@ func origin(args []any, m *engine.Message) []any {
 	return args
 }
 
-// judge reports whether an entry is there that is refused now, since an earlier attempt has added it.
+// judge reports whether an entry that is refused was added by an earlier attempt.
 func (o *output) judge(ctx context.Context, c *redis.Client, cmd *goredis.Cmd) error {
 	err := cmd.Err()
 	args := cmd.Args()
 	switch {
 	case redis.Says(err, "ERR The ID specified in XADD is equal or smaller"):
-		at := 2 + slices.IndexFunc(args[2:], func(x any) bool { // what precedes it are words and numbers
+		at := 2 + slices.IndexFunc(args[2:], func(x any) bool { // only words and numbers precede it
 			id, ok := x.(string)
 			return ok && id != "" && strings.Trim(id, "0123456789-") == ""
 		})
@@ -183,9 +183,9 @@ func (o *output) judge(ctx context.Context, c *redis.Client, cmd *goredis.Cmd) e
 		if e == nil && len(there) == 1 && same(there[0].Fields, args[at+1:]) {
 			return nil
 		}
-		return engine.Errorf(engine.Rejected, "add to stream %v: %w (ids only grow)", args[1], err)
+		return engine.Errorf(engine.Rejected, "add to stream %v: %w (ids must increase)", args[1], err)
 	case err != nil && err.Error() == goredis.Nil.Error():
-		return engine.Errorf(engine.Rejected, "there is no stream %v (create it, or write `create: true`)", args[1])
+		return engine.Errorf(engine.Rejected, "stream %v does not exist (create it, or write `create: true`)", args[1])
 	}
 	return err
 }

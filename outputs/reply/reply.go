@@ -73,7 +73,7 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	return &output{c, desk}, nil
 }
 
-// Write puts the replies down where the requests wait.
+// Write hands the replies to the waiting requests.
 func (o *output) Write(_ context.Context, b *engine.Batch) error {
 	for m := range b.All() {
 		r, err := o.reply(m)
@@ -87,7 +87,7 @@ func (o *output) Write(_ context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// reply is what a message is answered with.
+// reply makes the reply of a message.
 func (o *output) reply(m *engine.Message) (r reply.Reply, err error) {
 	if !o.cfg.Status.IsZero() {
 		text, err := o.cfg.Status.Text(m)
@@ -102,7 +102,7 @@ func (o *output) reply(m *engine.Message) (r reply.Reply, err error) {
 		return r, err
 	}
 	if o.cfg.Body.IsZero() {
-		r.Body = bytes.Clone(m.Bytes()) // else it would hold on to the block in which it was read
+		r.Body = bytes.Clone(m.Bytes()) // or it would keep the whole block in which it was read in memory
 		return r, nil
 	}
 	r.Body, err = o.cfg.Body.AppendBody(nil, m)

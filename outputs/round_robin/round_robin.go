@@ -1,5 +1,5 @@
-// Package roundrobin is the output `round_robin`. The engine does its work: it sends
-// messages to the outputs that it names.
+// Package roundrobin is the output `round_robin`. The engine does the work: it sends messages to the outputs that the
+// configuration names.
 package roundrobin
 
 import "github.com/flowd-io/flowd/engine"
@@ -9,7 +9,7 @@ type Config struct {
 	Outputs engine.Names `yaml:"outputs,main" check:"required,nonempty" doc:"Names of other outputs, in order."`
 }
 
-// Traits says of which outputs it consists.
+// Traits returns the outputs that it sends to.
 func (c Config) Traits() engine.Traits { return engine.Traits{Members: c.Outputs} }
 
 const about = `

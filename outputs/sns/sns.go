@@ -90,7 +90,7 @@ func newOutput(c Config, _ engine.Env) (engine.Output, error) {
 		calls: aws.Requests{Bytes: aws.MaxNotification, Parallel: c.Parallel}}, nil
 }
 
-// Traits says that what is behind a failed message is not published, and that a FIFO topic
+// Traits says that no message after a failed one is published, and that a FIFO topic
 // keeps the order of its groups.
 func (o *output) Traits() engine.Traits {
 	t := engine.Traits{Sequential: true}
@@ -126,13 +126,13 @@ func (o *output) Open(ctx context.Context) (err error) {
 
 func (o *output) what() string { return "topic " + o.arn.Resource }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (o *output) Close(context.Context) error {
 	o.session.Close()
 	return nil
 }
 
-// Write publishes the batch, in as few requests as may be.
+// Write publishes the batch, in as few requests as possible.
 func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	var msgs []*engine.Message
 	var out []aws.Outgoing
@@ -174,8 +174,7 @@ func (o *output) publish(ctx context.Context, in *awssns.PublishBatchInput) ([]e
 	return aws.Failed(len(in.PublishBatchRequestEntries), len(res.Successful), failed, o.what()), nil
 }
 
-// subject is what a mail is headed with: the service takes up to 100 characters in
-// one line.
+// subject returns the subject of a mail: one line of up to 99 ASCII characters.
 func (o *output) subject(m *engine.Message) (string, error) {
 	if o.cfg.Subject.IsZero() {
 		return "", nil

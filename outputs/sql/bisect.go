@@ -11,13 +11,13 @@ import (
 type writing struct {
 	*output
 	conn     sqldb.Conn
-	anew     bool   // the types of the columns were asked for again
-	changed  bool   // which has changed values
+	anew     bool   // the types of the columns were read again
+	changed  bool   // and that has changed values
 	waiting  []*row // refused until the rows that they refer to are written
-	doubtful []*row // refused as duplicates, maybe of themselves
+	doubtful []*row // refused as duplicates, perhaps of rows that an earlier attempt wrote
 }
 
-// all writes rows, all or none but those that are to blame.
+// all writes all rows or none, except for rows that are to blame.
 func (w *writing) all(ctx context.Context, rows []*row) error {
 	parts := w.parts(w.latest(rows))
 	var err error
@@ -50,8 +50,8 @@ func (w *writing) all(ctx context.Context, rows []*row) error {
 	return w.transact(ctx, func() error { return w.apart(ctx, rows) })
 }
 
-// apart writes rows in a transaction, without those that are to blame. A row that refers to a later row waits for it:
-// waiting rows are tried again until none of them can be written.
+// apart writes rows in a transaction, except for rows that are to blame. A row that refers to a later row waits: waiting rows are
+// retried until no more of them can be written.
 func (w *writing) apart(ctx context.Context, rows []*row) error {
 	for {
 		w.waiting = nil
@@ -71,8 +71,8 @@ func (w *writing) apart(ctx context.Context, rows []*row) error {
 	return nil
 }
 
-// halve writes rows, without those that are to blame. An error that no row is to blame for ends all. Rows with one key,
-// which PostgreSQL refuses in one statement, part on the way.
+// halve writes rows, except for rows that are to blame, by halving them. It stops at an error that no row is to blame for. This also
+// separates rows with the same key, which PostgreSQL refuses in one statement.
 func (w *writing) halve(ctx context.Context, rows []*row) error {
 	if _, err := w.conn.Exec(ctx, "SAVEPOINT flowd", nil); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (w *writing) halve(ctx context.Context, rows []*row) error {
 	}
 	switch {
 	case len(rows) > 1:
-	case refers && w.cfg.Query == "" && rows[0].newer == nil: // else it would be written behind its successors
+	case refers && w.cfg.Query == "" && rows[0].newer == nil: // or it would be written after its successors
 		rows[0].err = err
 		w.waiting = append(w.waiting, rows[0])
 		return nil
@@ -110,8 +110,8 @@ func (w *writing) halve(ctx context.Context, rows []*row) error {
 	return w.halve(ctx, rows[len(rows)/2:])
 }
 
-// blocks writes rows where there are no transactions. A statement that is refused has written nothing; what one has
-// written is safe, and not written again, whatever becomes of the others.
+// blocks writes rows without transactions. A refused statement has written nothing. Rows of a successful statement are safe and not
+// written again, whatever happens to the others.
 func (w *writing) blocks(ctx context.Context, rows []*row) error {
 	for _, part := range w.parts(rows) {
 		if err := w.block(ctx, part); err != nil {
@@ -121,7 +121,7 @@ func (w *writing) blocks(ctx context.Context, rows []*row) error {
 	return nil
 }
 
-// block writes rows by one statement or, without those that are to blame, by several.
+// block writes rows with one statement, or with several that leave out rows to blame.
 func (w *writing) block(ctx context.Context, rows []*row) error {
 	err := w.put(ctx, rows)
 	if sqldb.Blames(err) && !w.anew {
@@ -167,12 +167,12 @@ func (w *writing) transact(ctx context.Context, do func() error) error {
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollback)
 		defer cancel()
-		_, _ = w.conn.Exec(ctx, "ROLLBACK", nil) // a connection that can't is given up
+		_, _ = w.conn.Exec(ctx, "ROLLBACK", nil) // a connection that fails here is given up
 	}
 	return err
 }
 
-// latest leaves out the rows whose key a later one has.
+// latest leaves out rows whose key a later row has.
 func (w *writing) latest(rows []*row) []*row {
 	if len(w.keys) == 0 {
 		return rows
@@ -194,7 +194,7 @@ func (w *writing) latest(rows []*row) []*row {
 	return kept
 }
 
-// keyOf is a text of the key of a row; "" is one with a null, which is equal to no other.
+// keyOf returns the key of a row as text. "" stands for a key with a null, which equals no other key.
 func (w *writing) keyOf(r *row) string {
 	var key strings.Builder
 	for _, i := range w.keys {
@@ -208,7 +208,7 @@ func (w *writing) keyOf(r *row) string {
 	return key.String()
 }
 
-// parts cuts rows into those that one statement takes.
+// parts divides rows into parts for one statement each.
 func (w *writing) parts(rows []*row) (parts [][]*row) {
 	most, mostBytes := w.mostRows(), w.mostBytes()
 	from, bytes := 0, 0

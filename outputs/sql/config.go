@@ -1,5 +1,5 @@
-// Package sql writes messages to a table of a database. Start at [output.Write]; how one bad row among many is found is
-// in bisect.go, and the statements are made in statement.go.
+// Package sql writes messages to a table of a database. Start at [output.Write]. bisect.go finds one bad row among many, and
+// statement.go makes the statements.
 package sql
 
 import (

@@ -48,7 +48,7 @@ func (w *writing) refuse(r *row, err error) {
 	r.m.Fail(w.explain(err))
 }
 
-// find looks for the rows that an earlier attempt may have stored. A row that is there with all its values is written.
+// find looks for rows that an earlier attempt may have stored. A row counts as written if the table has it with all its values.
 func (w *writing) find(ctx context.Context) error {
 	for _, r := range w.doubtful {
 		found, err := w.isThere(ctx, r)

@@ -52,7 +52,7 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 // Traits says that a write costs about the same for many messages as for few.
 func (o *output) Traits() engine.Traits { return engine.Traits{Bulk: true} }
 
-// Open connects and looks for the table. A table that does not exist yet is waited for, as a database is.
+// Open connects and looks for the table. If the table does not exist yet, the output waits for it.
 func (o *output) Open(ctx context.Context) (err error) {
 	if o.db, err = o.cfg.Open(); err != nil {
 		return engine.WithClass(engine.Permanent, err)
@@ -79,7 +79,7 @@ func (o *output) Probe(ctx context.Context) error {
 		return err
 	}
 	defer conn.Release()
-	if o.cfg.ClickHouse() && o.cfg.Query == "" { // a right to insert is none to read
+	if o.cfg.ClickHouse() && o.cfg.Query == "" { // the right to insert does not include reading
 		_, err := conn.Types(ctx, o.cfg.Table, o.names, false)
 		return o.explain(err)
 	}
@@ -92,7 +92,7 @@ func (o *output) Probe(ctx context.Context) error {
 	return o.explain(rows.Err())
 }
 
-// explain says which table an error is about.
+// explain adds to an error which table it is about.
 func (o *output) explain(err error) error {
 	if err == nil || o.cfg.Table == "" {
 		return err
@@ -104,12 +104,12 @@ func (o *output) explain(err error) error {
 type row struct {
 	m      *engine.Message
 	given  []sqldb.Value // of the expressions
-	values []sqldb.Value // as they fit the columns
-	newer  *row          // that replaces it in the same write
+	values []sqldb.Value // converted to the types of the columns
+	newer  *row          // a later row of the same write with the same key
 	err    error         // why it waits for rows that it refers to
 }
 
-// Write writes the batch in one transaction, where there are any.
+// Write writes the batch in one transaction, if the database has transactions.
 func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	conn, err := o.db.Conn(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	return o.explain(err)
 }
 
-// evaluate finds the values of a row.
+// evaluate computes the values of a row.
 func (o *output) evaluate(r *row) (err error) {
 	for i := range o.exprs {
 		if r.given[i], err = sqldb.Of(&o.exprs[i], r.m); err == nil {

@@ -15,7 +15,7 @@ const (
 	mostCopied = 10_000  // rows
 	mostAtOnce = 1_000   // rows of a statement
 
-	// Of a block of ClickHouse, which is fast with large ones; its server cuts what has more than a million rows.
+	// For blocks of ClickHouse, which prefers large blocks; its server divides blocks of more than a million rows.
 	mostInBlock = 100_000
 	blockBytes  = 16 << 20
 )
@@ -42,12 +42,12 @@ func (o *output) mostBytes() int {
 }
 
 // single reports whether rows are written by one statement that is a transaction of its own. MySQL carries out and commits a
-// statement whose client has gone.
+// statement even if its client has gone.
 func (o *output) single(rows []*row) bool {
 	return (o.cfg.Query == "" || len(rows) == 1) && (o.cfg.Postgres() || o.cfg.SQLite())
 }
 
-// put writes rows by one statement, or by one for each where the statement is the user's.
+// put writes rows with one statement, or with one statement each if the statement is the user's.
 func (w *writing) put(ctx context.Context, rows []*row) error {
 	if w.cfg.Query != "" {
 		for _, r := range rows {
@@ -76,7 +76,7 @@ func (w *writing) put(ctx context.Context, rows []*row) error {
 	return err
 }
 
-// insertion is the statement that inserts n rows.
+// insertion returns the statement that inserts n rows.
 func (o *output) insertion(n int) string {
 	var s strings.Builder
 	s.WriteString("INSERT INTO " + o.cfg.Config.Table(o.cfg.Table) + " (" + o.list(o.names, o.cfg.Quote) + ") VALUES ")
@@ -99,7 +99,7 @@ func (o *output) insertion(n int) string {
 	return s.String()
 }
 
-// placeholder stands for the n-th parameter of a statement, counted from 1.
+// placeholder returns the placeholder of the n-th parameter of a statement, counted from 1.
 func (o *output) placeholder(n int) string {
 	if o.cfg.Postgres() {
 		return "$" + strconv.Itoa(n)
@@ -107,7 +107,7 @@ func (o *output) placeholder(n int) string {
 	return "?"
 }
 
-// conflict is what to do with a row whose key another has.
+// conflict returns the clause for rows whose key another row has.
 func (o *output) conflict() string {
 	var rest []string
 	for _, name := range o.names {
@@ -131,7 +131,7 @@ func (o *output) conflict() string {
 	return on + "UPDATE SET " + o.list(rest, func(name string) string { return quote(name) + " = EXCLUDED." + quote(name) })
 }
 
-// probe is a statement that changes nothing and fails if the table, or one of its columns, is not there.
+// probe returns a statement that changes nothing, and fails if the table or one of its columns does not exist.
 func (o *output) probe() string {
 	if o.cfg.Query != "" {
 		return "SELECT 1"

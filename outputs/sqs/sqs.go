@@ -103,7 +103,7 @@ func newOutput(c Config, _ engine.Env) (engine.Output, error) {
 	return &output{cfg: c, queue: q, fifo: aws.FIFO{On: q.FIFO()}}, nil
 }
 
-// Traits says that what is behind a failed message is not sent, and that a FIFO queue
+// Traits says that no message after a failed one is sent, and that a FIFO queue
 // keeps the order of its groups.
 func (o *output) Traits() engine.Traits {
 	t := engine.Traits{Sequential: true}
@@ -139,13 +139,13 @@ func (o *output) Open(ctx context.Context) (err error) {
 	return nil
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (o *output) Close(context.Context) error {
 	o.session.Close()
 	return nil
 }
 
-// Write sends the batch, in as few requests as may be.
+// Write sends the batch, in as few requests as possible.
 func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	msgs, out := make([]*engine.Message, 0, b.Len()), make([]aws.Outgoing, 0, b.Len())
 	for m := range b.All() {

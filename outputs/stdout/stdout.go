@@ -61,7 +61,7 @@ type output struct {
 	mu   sync.Mutex // guards the fields below and the file
 	buf  []byte
 	ends []int  // where each message ends in buf
-	head bool   // the head is still to be written
+	head bool   // the header must still be written
 	debt []byte // the rest of a record that a failed write has begun
 }
 
@@ -75,8 +75,8 @@ func newOutput(c Config, f *os.File, name string) *output {
 	return &output{file: f, name: name, wr: c.Writer(), head: true}
 }
 
-// Open refuses a stream that is closed, and asks for the signal of a closed pipe: else
-// the Go runtime ends the process where a write should return an error.
+// Open refuses a closed stream, and subscribes to SIGPIPE. Otherwise the Go runtime would end the process instead of having writes
+// return an error.
 func (o *output) Open(context.Context) error {
 	if wasClosed(o.file) {
 		return engine.Errorf(engine.Permanent,
@@ -116,7 +116,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 		return nil
 	}
 	deadline, _ := ctx.Deadline()
-	_ = o.file.SetWriteDeadline(deadline) // a terminal or a file has none, and needs none
+	_ = o.file.SetWriteDeadline(deadline) // terminals and files have no deadlines, and need none
 	n, err := o.file.Write(o.buf)
 	if err == nil {
 		o.debt = o.debt[:0]
@@ -162,8 +162,8 @@ func (o *output) cutBack(n, head int) (whole int) {
 	return whole
 }
 
-// owe keeps the rest of the record that a failed write of n bytes has begun: what follows
-// must not start in the middle of a line.
+// owe keeps the rest of the record that a failed write of n bytes has begun, because the next record must not start in the middle of
+// a line.
 func (o *output) owe(n, head int) {
 	if n == 0 {
 		return
@@ -176,7 +176,7 @@ func (o *output) owe(n, head int) {
 	o.debt = bytes.Clone(o.buf[n:end])
 }
 
-// markWritten says which messages are out: all that end within the first n bytes.
+// markWritten marks messages as written: all that end within the first n bytes.
 func (o *output) markWritten(b *engine.Batch, n int) {
 	i := 0
 	for m := range b.All() {
@@ -193,7 +193,7 @@ func (o *output) explain(err error) error {
 	case errors.Is(err, syscall.EPIPE):
 		return engine.Errorf(engine.Permanent, "%s was closed by its reader: %w", o.name, engine.ErrGone)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return engine.Errorf(engine.Timeout, "%s: its reader does not read: %w", o.name, err)
+		return engine.Errorf(engine.Timeout, "%s: the reader of the pipe does not read: %w", o.name, err)
 	case errors.Is(err, os.ErrClosed), errors.Is(err, syscall.EBADF):
 		return engine.Errorf(engine.Permanent, "%s is closed: %w", o.name, engine.ErrGone)
 	}
@@ -203,11 +203,11 @@ func (o *output) explain(err error) error {
 	return fmt.Errorf("%s: %w", o.name, err)
 }
 
-// Traits says that it is sequential: a write goes out in its order and ends where it fails,
-// and for messages with keys also where the framing refuses one.
+// Traits says that it is sequential: a write keeps the order and ends at the first error. With order keys, it also ends where the
+// framing refuses a message.
 func (*output) Traits() engine.Traits { return engine.Traits{Sequential: true} }
 
-// Close lets later writes of the process wait as long as they like.
+// Close removes the write deadline from the stream, for other writes of the process.
 func (o *output) Close(context.Context) error {
 	_ = o.file.SetWriteDeadline(time.Time{})
 	return nil
