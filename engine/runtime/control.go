@@ -9,23 +9,25 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/stage"
 )
 
-// Pause makes the inputs stop reading; messages in flight continue. It may be called at any time and from any goroutine,
-// like Resume, Drain, SetLimit and Snapshot.
+// Pause makes the inputs stop reading; what is in flight continues. The log and hooks hear of it when every Read has
+// returned. It may be called at any time, as may the other methods of control.
 func (p *Plan) Pause() { p.pause(true) }
 
 // Resume makes paused inputs read again.
 func (p *Plan) Resume() { p.pause(false) }
 
 func (p *Plan) pause(paused bool) {
-	if !p.Pauses.Set(paused) {
+	if paused {
+		p.Pauses.Set(true, func() {
+			p.Log.Info("reading is paused")
+			p.EmitEvent(engine.Event{Kind: engine.EventPaused})
+		})
 		return
 	}
-	reason := ""
-	if !paused {
-		reason = "resumed"
+	if p.Pauses.Set(false, nil) {
+		p.Log.Info("reading is resumed")
+		p.EmitEvent(engine.Event{Kind: engine.EventPaused, Reason: "resumed"})
 	}
-	p.Log.Info("reading is " + map[bool]string{true: "paused", false: "resumed"}[paused])
-	p.EmitEvent(engine.Event{Kind: engine.EventPaused, Reason: reason})
 }
 
 // Drain finishes the messages in flight and ends the run, like the end of Run's context stop.

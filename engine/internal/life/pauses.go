@@ -14,6 +14,8 @@ type Pauses struct {
 	active  context.Context // ends with the next pause
 	cancel  context.CancelFunc
 	resumed chan struct{} // closed by the next resume
+	reads   int           // Reads that may be under way
+	rests   func()        // called when there is none any more; nil: nothing is
 }
 
 // NewPauses makes a Pauses whose readers read.
@@ -23,22 +25,37 @@ func NewPauses() *Pauses {
 	return p
 }
 
-// Set pauses or resumes, and says whether that changes anything.
-func (p *Pauses) Set(paused bool) bool {
+// Set pauses or resumes, and says whether that changes anything. It calls rests when no Read is under way any more,
+// unless reading resumes before; nil: nothing is called.
+func (p *Pauses) Set(paused bool, rests func()) bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.paused == paused {
+		p.mu.Unlock()
 		return false
 	}
-	p.since = time.Now()
+	p.since, p.rests = time.Now(), rests
 	if p.paused = paused; paused {
 		p.cancel()
+		p.unlock()
 		return true
 	}
 	p.active, p.cancel = context.WithCancel(context.Background())
 	close(p.resumed)
 	p.resumed = make(chan struct{})
+	p.mu.Unlock()
 	return true
+}
+
+// unlock releases p.mu, and then calls rests, once, if reading is paused and no Read is under way.
+func (p *Pauses) unlock() {
+	var rests func()
+	if p.paused && p.reads == 0 {
+		rests, p.rests = p.rests, nil
+	}
+	p.mu.Unlock()
+	if rests != nil {
+		rests()
+	}
 }
 
 // Is says whether reading is paused.
@@ -55,17 +72,28 @@ func (p *Pauses) Since() time.Time {
 	return p.since
 }
 
-// Wait waits while reading is paused. It returns a context that ends with ctx or at the next pause. is is called with the
-// state of the input when a pause begins and ends.
-func (p *Pauses) Wait(ctx context.Context, is func(state string)) (context.Context, func()) {
+// Wait waits while reading is paused, before a Read. The context that it returns is for that Read: it ends with ctx and
+// with the next pause. over must be called when the Read has returned. is gets the state of the reader: "paused" while it
+// waits, "reading" afterwards.
+func (p *Pauses) Wait(ctx context.Context, is func(state string)) (read context.Context, over func()) {
 	for {
 		p.mu.Lock()
 		paused, active, resumed := p.paused, p.active, p.resumed
+		reads := !paused || ctx.Err() != nil
+		if reads {
+			p.reads++
+		}
 		p.mu.Unlock()
-		if !paused || ctx.Err() != nil {
+		if reads {
 			both, cancel := context.WithCancel(ctx)
 			stop := context.AfterFunc(active, cancel)
-			return both, func() { stop(); cancel() }
+			return both, func() {
+				stop()
+				cancel()
+				p.mu.Lock()
+				p.reads--
+				p.unlock()
+			}
 		}
 		is("paused")
 		select {

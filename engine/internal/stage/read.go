@@ -136,32 +136,34 @@ func (rd *reader) session(ctx, work context.Context) error {
 		return err
 	}
 	for ctx.Err() == nil {
-		active, done := rd.layout.Pauses.Wait(ctx, rd.figures.is)
-		err := rd.step(active, ctx, work)
-		paused := active.Err() != nil
-		done()
-		switch {
-		case err == nil:
-		case err == engine.ErrEnd:
+		err := rd.readOnce(ctx, work)
+		if err == engine.ErrEnd {
 			rd.figures.is("ended")
 			return nil
-		case paused && errors.Is(err, context.Canceled): // the pause interrupted the Read
-		default:
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// step is one Read, with credits and within the limits. active is ctx until the next pause.
-func (rd *reader) step(active, ctx, work context.Context) error {
+// readOnce makes one Read, with credits and within the limits, and sends on what it brings. A Read that a pause has
+// interrupted is no error.
+func (rd *reader) readOnce(ctx, work context.Context) error {
+	active, over := rd.layout.Pauses.Wait(ctx, rd.figures.is)
 	rd.keepPace(active)
 	room := rd.room(active)
 	if room == 0 {
+		over()
 		return nil
 	}
 	b := flow.NewSlab(room)
 	acker, err := rd.call(active, b)
+	if active.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	over()
 	slab(b).Room = 0
 	n := len(slab(b).Msgs)
 	if n < room {
