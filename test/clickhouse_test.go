@@ -74,7 +74,7 @@ func TestClickHouseLosesNothing(t *testing.T) {
 	for i, disturb := range []func(){
 		net.cut,
 		func() { p.Signal(syscall.SIGKILL); p.Wait(); p = start(t, dir, "-c", config) },
-		func() { net.set(true, 0); net.cut(); p.Says("output does not work"); net.set(false, slow) },
+		func() { net.set(true, 0); net.cut(); p.Says("output is down"); net.set(false, slow) },
 		func() { server.Stop(); net.cut(); server.Start(t) },
 		func() { net.set(false, 20*time.Millisecond); reaches(rows * 6 / 10); net.set(false, slow) },
 		func() { net.silence(); p.Says("no answer"); net.cut(); net.endSilence() },

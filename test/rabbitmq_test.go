@@ -330,7 +330,7 @@ func TestRabbitMQPermissions(t *testing.T) {
 	p.Says("ACCESS_REFUSED")
 	b.Permit(t, u.User.Username(), "", ".*", ".*")
 	a.waitFor(t, 50)
-	r.stopAndCheck(p, 0, "output works again")
+	r.stopAndCheck(p, 0, "output is up again")
 }
 
 func TestRabbitMQBadCredentials(t *testing.T) {
@@ -352,10 +352,10 @@ func TestRabbitMQBlocked(t *testing.T) {
 	b.Eval(t, `rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).`)
 	p := r.start("-s", "outputs.out.timeout=1s", "-s", "outputs.out.retry.max_attempts=2")
 	p.Says("the broker accepts nothing at present: low on memory")
-	p.Says("output does not work: nothing is written to it until a probe succeeds")
+	p.Says("output is down: nothing is written until a probe succeeds")
 	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
 	a.waitFor(t, 50)
-	r.stopAndCheck(p, 0, "output works again")
+	r.stopAndCheck(p, 0, "output is up again")
 }
 
 // TestRabbitMQBlockedIsReportedAtOnce sets a memory alarm. flowd must report this long before the

@@ -466,7 +466,7 @@ service: {listen: "127.0.0.1:0", token_file: token}
 			p.Send(fmt.Sprintf("{\"id\": %d}\n", id))
 		}
 		operators := adminAddress(p)
-		p.Says("output does not work")
+		p.Says("output is down")
 		var state flowdtest.Result
 		for told := fmt.Sprintf(`"rejected": %d`, len(forms)); !strings.Contains(state.Stdout, told); {
 			state = flowdtest.Run(t, dir, "", "ctl", "state", "--json", "--addr", operators, "--token-file", "token")

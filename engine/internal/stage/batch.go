@@ -109,7 +109,7 @@ func (b *batcher) work() (err error) {
 	defer b.since.Store(0)
 	plugin := b.plan.Batcher
 	defer func() { b.due = plugin.Due() }()
-	for s := b.take(); s != nil; s = b.take() {
+	for s := b.takeInbox(); s != nil; s = b.takeInbox() {
 		n := len(slab(s).Msgs)
 		b.opened(n)
 		slab(s).Open, slab(s).Copy = flow.NewFew, b.copyOf
@@ -137,7 +137,7 @@ func (b *batcher) work() (err error) {
 	return nil
 }
 
-func (b *batcher) take() *engine.Batch {
+func (b *batcher) takeInbox() *engine.Batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.inbox.Head == nil {

@@ -101,7 +101,7 @@ func (x *composite) distribute(b *engine.Batch, to []int) {
 		slab(parts[to[i]]).Take(m)
 	}
 	if len(bad) > 0 {
-		go x.end(bad) // the caller may hold the fence
+		go x.settleFailed(bad) // the caller may hold the fence
 	}
 	if limiter := limiterOf(b); limiter != nil {
 		go limiter.written() // which may be sending this batch
@@ -114,8 +114,8 @@ func (x *composite) distribute(b *engine.Batch, to []int) {
 	}
 }
 
-// end settles messages that have failed here.
-func (x *composite) end(all []engine.Message) {
+// settleFailed settles messages that have failed here.
+func (x *composite) settleFailed(all []engine.Message) {
 	x.settle(func(out *outcome) {
 		for i := range all {
 			out.conclude(&all[i], nil)
@@ -127,7 +127,7 @@ func (x *composite) end(all []engine.Message) {
 func (x *composite) passed(m *engine.Message, i int) {
 	if n := x.failed.Add(1); guard.PowerOfTen(n) {
 		members := x.plan.Route.Members
-		x.Log.Warn("message goes to the next output of a fallback", "output", x.plan.Name,
+		x.Log.Warn("message continues with the next output of its fallback", "output", x.plan.Name,
 			"from", members[i].Name, "to", members[i+1].Name, "err", msg(m).Err, "so_far", n)
 	}
 }

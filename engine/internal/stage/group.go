@@ -261,7 +261,7 @@ func (g *group) worker() *worker { return newWorker(g.stage) }
 func (g *group) next() (*engine.Batch, bool) {
 	for _, from := range []*flow.SlabList{&g.stage.again, &g.stage.ready} {
 		if from.Head != nil {
-			return g.stage.take(from, inside.SlabSize), false
+			return g.stage.takeFrom(from, inside.SlabSize), false
 		}
 	}
 	return nil, false
@@ -270,14 +270,14 @@ func (g *group) next() (*engine.Batch, bool) {
 // serve runs the steps over b and sends it back to the lanes.
 func (g *group) serve(ctx context.Context, w *worker, b *engine.Batch, _ bool) bool {
 	n := len(slab(b).Msgs)
-	b = w.steps(ctx, w.begin(b))
+	b = w.steps(ctx, w.beginBatch(b))
 	var claims func() []*order.Claim
 	if g.layout.Ordered {
 		w.conclude(b)
 		claims = func() []*order.Claim { return g.holds.Rejoin(b, g.plan.Index+1) }
 	}
 	w.finish(b, claims)
-	w.end()
+	w.endBatch()
 	g.carried(n)
 	return true
 }

@@ -167,7 +167,7 @@ func (rd *reader) reenter(ctx context.Context, h *Handover) {
 		slab(b).Room = 0
 		rd.credits.Charge(n, 0)
 		rd.read.Store(mine[0].rank)
-		rd.take(b, mine[0].to, mine[0].at)
+		rd.openLedger(b, mine[0].to, mine[0].at)
 		rd.send(ctx, b)
 		mine = mine[n:]
 	}

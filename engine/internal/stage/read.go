@@ -49,7 +49,7 @@ func newReader(x *balance, plan *InputPlan, in engine.Input) *reader {
 	bare := len(plan.Steps.Ops) == 0 && len(s.layout.Middleware) == 0
 	rd.plain, rd.keyed = bare && !s.layout.Ordered, bare && s.layout.Ordered
 	rd.replay.Moved = make(chan struct{}, 1)
-	rd.figures.is("reading")
+	rd.figures.setState("reading")
 	return rd
 }
 
@@ -77,7 +77,7 @@ func (rd *reader) loop(ctx, work context.Context) error {
 		if ctx.Err() != nil || err == nil && !rd.figures.restarting() {
 			return nil
 		}
-		rd.figures.is("reading")
+		rd.figures.setState("reading")
 	}
 }
 
@@ -125,7 +125,7 @@ func (rd *reader) close(why error) {
 	defer cancel()
 	if c, ok := rd.in.(engine.Closer); ok && rd.layout.Plugins.Shut(rd.in, why) {
 		if err := guard.Guard(call, c.Close); err != nil {
-			rd.Log.Debug("close of an input that is opened again", "input", rd.plan.Name, "err", err)
+			rd.Log.Debug("closing an input before its restart failed", "input", rd.plan.Name, "err", err)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func (rd *reader) session(ctx, work context.Context) error {
 	for ctx.Err() == nil {
 		err := rd.readOnce(ctx, work)
 		if err == engine.ErrEnd {
-			rd.figures.is("ended")
+			rd.figures.setState("ended")
 			return nil
 		}
 		if err != nil {
@@ -151,7 +151,7 @@ func (rd *reader) session(ctx, work context.Context) error {
 // readOnce makes one Read, with credits and within the limits, and sends on what it brings. A Read that a pause has
 // interrupted is no error.
 func (rd *reader) readOnce(ctx, work context.Context) error {
-	active, over := rd.layout.Pauses.Wait(ctx, rd.figures.is)
+	active, over := rd.layout.Pauses.Wait(ctx, rd.figures.setState)
 	rd.keepPace(active)
 	room := rd.room(active)
 	if room == 0 {
@@ -205,12 +205,12 @@ func (rd *reader) receive(ctx, work context.Context, b *engine.Batch, acker engi
 	rd.Leave()
 	rd.layout.EmitEvent(engine.Event{Kind: engine.EventDispatch, Name: rd.plan.Name, N: n})
 	rd.figures.received.Add(int64(n))
-	rd.take(b, acker, time.Now())
+	rd.openLedger(b, acker, time.Now())
 	rd.admit(ctx, work, b)
 }
 
-// take opens a ledger for messages that are counted.
-func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
+// openLedger opens a ledger for messages that are counted.
+func (rd *reader) openLedger(b *engine.Batch, acker engine.Acker, at time.Time) {
 	if !rd.Enter() {
 		return
 	}

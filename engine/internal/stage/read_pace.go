@@ -22,9 +22,9 @@ func (rd *reader) keepPace(ctx context.Context) {
 // waits shows whether the reader waits for credits.
 func (rd *reader) waits(yes bool) {
 	if yes {
-		rd.figures.is("waiting")
+		rd.figures.setState("waiting")
 	} else {
-		rd.figures.is("reading")
+		rd.figures.setState("reading")
 	}
 }
 
@@ -84,13 +84,13 @@ func (rd *reader) mayPass(ctx context.Context) int {
 
 // limited shows that the reader waits for a limit, until over is called.
 func (rd *reader) limited(until time.Time) (over func()) {
-	rd.figures.is("limited")
+	rd.figures.setState("limited")
 	in, told := rd.in.(engine.Limited)
 	if told {
 		in.Limited(until)
 	}
 	return func() {
-		rd.figures.is("reading")
+		rd.figures.setState("reading")
 		if told {
 			in.Limited(time.Time{})
 		}
@@ -105,13 +105,13 @@ func (rd *reader) replayRoom(ctx context.Context, want int) int {
 			return n
 		}
 		waiting.Add(1)
-		rd.figures.is("waiting")
+		rd.figures.setState("waiting")
 		rd.balance.relieve()
 		select {
 		case <-p.Moved:
 		case <-ctx.Done():
 		}
-		rd.figures.is("reading")
+		rd.figures.setState("reading")
 		waiting.Add(-1)
 		if ctx.Err() != nil {
 			return 0

@@ -165,7 +165,7 @@ func (x *batching) build(s *settlement, in *intake) {
 func (r *Run) Begin(works, batches, expired context.Context) {
 	r.works, r.settlement.expired = works, expired
 	for _, o := range r.writing.sinks {
-		o.isUnopened()
+		o.holdIfUnopened()
 	}
 	for _, s := range r.writing.stages {
 		s.start(works, &r.Loops)

@@ -71,10 +71,10 @@ func (out *outcome) conclude(m *engine.Message, at *stage) {
 			at.exit.forward(out, m)
 		}
 	case inside.Dropped:
-		out.end(m, engine.Filtered)
+		out.endPiece(m, engine.Filtered)
 	case inside.Discarded:
 		out.rollBack(m, at)
-		out.end(m, engine.Dropped)
+		out.endPiece(m, engine.Dropped)
 	case inside.Failed:
 		if at == nil || !at.exit.retry(out, m) {
 			out.fail(m, at)
@@ -96,11 +96,11 @@ func (out *outcome) confirm(m *engine.Message, f engine.Fate) {
 		f = engine.DeadLettered
 		out.Failures.Add(m, f)
 	}
-	out.end(m, f)
+	out.endPiece(m, f)
 }
 
-// end ends the piece m.
-func (out *outcome) end(m *engine.Message, f engine.Fate) {
+// endPiece ends the piece m.
+func (out *outcome) endPiece(m *engine.Message, f engine.Fate) {
 	out.pieces[f]++
 	out.releaseCredits(m)
 	out.releaseKeys(m)

@@ -114,7 +114,7 @@ func (out *outcome) returnFailed(m *engine.Message, _ *stage, _ Policy) {
 // dropFailed is `then: drop`.
 func (out *outcome) dropFailed(m *engine.Message, _ *stage, _ Policy) {
 	out.Failures.Add(m, engine.Dropped)
-	out.end(m, engine.Dropped)
+	out.endPiece(m, engine.Dropped)
 }
 
 // stop is `then: stop`. Later messages with a key of m wait until the run ends, and go back, too. The source then

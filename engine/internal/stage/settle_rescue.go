@@ -37,7 +37,7 @@ func (out *outcome) rescue(m *engine.Message, at *stage) bool {
 	case inside.Waits:
 		out.retryLater(m, at)
 	case inside.Discarded:
-		out.end(m, engine.Dropped)
+		out.endPiece(m, engine.Dropped)
 	default:
 		return false
 	}

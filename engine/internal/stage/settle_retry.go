@@ -23,7 +23,7 @@ func (out *outcome) retryLater(m *engine.Message, at *stage) {
 	}
 	if wait := time.Until(tr.Due); wait > leftToSource && sourceDelays(m) >= wait && !out.layout.Ordered {
 		msg(m).Err.Delay = wait
-		out.end(m, engine.Returned)
+		out.endPiece(m, engine.Returned)
 		return
 	}
 	if tr.Cause == nil {

@@ -123,7 +123,7 @@ func (w *worker) writeStranded(ctx context.Context, all []stranded, part []int, 
 		slab(b).Take(m)
 		at[s.root] = i
 	}
-	b = w.steps(ctx, w.begin(b))
+	b = w.steps(ctx, w.beginBatch(b))
 	if !w.writer.write(ctx, b, nil, true) {
 		return len(part)
 	}

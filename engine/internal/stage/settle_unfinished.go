@@ -74,7 +74,7 @@ func (out *outcome) giveBack(m *engine.Message, failed bool) {
 	if failed || f == engine.Dropped {
 		out.Failures.Add(m, f)
 	}
-	out.end(m, f)
+	out.endPiece(m, f)
 }
 
 // returnable says whether a source takes back something of m.

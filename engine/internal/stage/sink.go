@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// sink is what an output's stage writes to. It holds the stage's workers while the output does not work, and finds how
+// sink is what an output's stage writes to. It holds the stage's workers while the output is down, and finds how
 // many of them may write at once. The stage's lock guards its fields.
 type sink struct {
 	*stage
@@ -83,7 +83,7 @@ func (o *sink) next() (b *engine.Batch, probe bool) {
 		return nil, false
 	}
 	o.gate.Probing = probe
-	return o.take(from, limit), probe
+	return o.takeFrom(from, limit), probe
 }
 
 // serve probes the output, or writes b behind its steps.
@@ -93,7 +93,7 @@ func (o *sink) serve(ctx context.Context, w *worker, b *engine.Batch, probe bool
 		return true
 	}
 	detour := slab(b).Way.Detour
-	if b = w.begin(b); detour {
+	if b = w.beginBatch(b); detour {
 		o.passOn(ctx, w, b)
 	} else {
 		b = w.steps(ctx, b)
@@ -109,7 +109,7 @@ func (o *sink) serve(ctx context.Context, w *worker, b *engine.Batch, probe bool
 		o.feedProbe()
 		o.mu.Unlock()
 	}
-	w.end()
+	w.endBatch()
 	return true
 }
 
@@ -198,7 +198,7 @@ func (o *sink) works() {
 	if !o.gate.Worked() {
 		return
 	}
-	o.Log.Info("output works again", "output", o.plan.Name)
+	o.Log.Info("output is up again", "output", o.plan.Name)
 	o.layout.EmitEvent(engine.Event{Kind: engine.EventConnected, Name: o.plan.Name})
 	o.cond.Broadcast()
 	o.feed(true)
@@ -210,7 +210,7 @@ func (o *sink) fails(err *engine.Error, said error, holds, probe bool) {
 	was := o.gate.Shut
 	o.figures.fails(said)
 	if shuts, wait := o.gate.Failed(err, holds, probe); shuts {
-		o.shuts(was, wait, "output does not work: nothing is written to it until a probe succeeds", said)
+		o.shuts(was, wait, "output is down: nothing is written until a probe succeeds", said)
 	}
 }
 
@@ -219,7 +219,7 @@ func (o *sink) shuts(was bool, wait time.Duration, why string, err error) {
 	o.timers.After(time.Now().Add(wait), nil, o.wake)
 	o.feed(false)
 	if news := o.gate.Named.News(o.gate.Err); was && news {
-		why = "output does not work, now for another reason"
+		why = "output is still down: the error has changed"
 	} else if was {
 		return
 	}

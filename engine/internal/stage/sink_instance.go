@@ -46,8 +46,8 @@ func (o *sink) retire(plugin any) bool {
 	return true
 }
 
-// isUnopened shuts the gate of an output that could not be opened at the start: a probe opens it.
-func (o *sink) isUnopened() {
+// holdIfUnopened shuts the gate of an output that could not be opened at the start: a probe opens it.
+func (o *sink) holdIfUnopened() {
 	err := o.layout.Plugins.WhyShut(o.at.out)
 	if err == nil {
 		return
@@ -58,7 +58,7 @@ func (o *sink) isUnopened() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.figures.fails(failed)
-	o.shuts(false, o.gate.Hangs(failed), "output can't be opened: nothing is written to it until it can", failed)
+	o.shuts(false, o.gate.Hangs(failed), "output can't be opened: nothing is written until a probe opens it", failed)
 }
 
 // reopen opens an output that could not be opened before, or makes a new instance in the place of one whose write hangs.
@@ -128,7 +128,7 @@ func (o *sink) abandon(w *writer, now time.Time) {
 	o.figures.fails(err)
 	o.workers = append(o.workers, next)
 	was := o.gate.Shut
-	o.shuts(was, o.gate.Hangs(err), "a write hangs: the output is opened anew", err)
+	o.shuts(was, o.gate.Hangs(err), "a write hangs: a new instance of the output is opened", err)
 	o.mu.Unlock()
 	if len(slab(rest).Msgs) > 0 {
 		o.pushAgain(rest)

@@ -164,8 +164,8 @@ func (s *stage) link(t *entry, key string) {
 	t.keys = append(t.keys, key)
 }
 
-// pass lets go on what has waited behind t; s.mu is held.
-func (s *stage) pass(t *entry) {
+// passTurn lets batches go on that have waited behind t; s.mu is held.
+func (s *stage) passTurn(t *entry) {
 	for _, key := range t.keys {
 		chain := s.chains[key][1:]
 		if len(chain) == 0 {
@@ -228,8 +228,8 @@ func (s *stage) next() (b *engine.Batch, probe bool) {
 	return b, probe
 }
 
-// take takes what one worker takes from a queue; s.mu is held.
-func (s *stage) take(from *flow.SlabList, limit int) *engine.Batch {
+// takeFrom takes from a queue what one worker is to work on; s.mu is held.
+func (s *stage) takeFrom(from *flow.SlabList, limit int) *engine.Batch {
 	head := from.Head
 	if flow.Whole(head) {
 		b := from.Pop(len(slab(head).Msgs))
@@ -334,7 +334,7 @@ func into(b *engine.Batch, to *engine.Batch) *engine.Batch {
 func (s *stage) done(t *entry) {
 	s.mu.Lock()
 	if t != nil {
-		s.pass(t)
+		s.passTurn(t)
 	}
 	s.working--
 	s.mu.Unlock()

@@ -256,12 +256,12 @@ type readFigures struct {
 	since                     atomic.Pointer[time.Time] // when it was opened; nil: it is not open
 }
 
-func (f *readFigures) is(state string) { f.state.Store(&state) }
+func (f *readFigures) setState(state string) { f.state.Store(&state) }
 
 func (f *readFigures) restarting() bool { return *f.state.Load() == "restarting" }
 
 func (f *readFigures) lost(err error) {
-	f.is("restarting")
+	f.setState("restarting")
 	text := guard.FirstLine(err)
 	f.err.Store(&text)
 	f.since.Store(nil)

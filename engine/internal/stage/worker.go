@@ -56,16 +56,16 @@ func (w *worker) loop(ctx context.Context) bool {
 	}
 }
 
-// begin makes b the batch at hand.
-func (w *worker) begin(b *engine.Batch) *engine.Batch {
+// beginBatch makes b the batch at hand.
+func (w *worker) beginBatch(b *engine.Batch) *engine.Batch {
 	w.entry, _ = slab(b).Way.Turn.(*entry)
 	w.limiter = limiterOf(b)
 	w.out.read = slab(b).Bytes
 	return flow.Adopt(b, &w.arena)
 }
 
-// end gives the worker's place back, when the batch at hand is done.
-func (w *worker) end() {
+// endBatch gives the worker's place back, when the batch at hand is done.
+func (w *worker) endBatch() {
 	w.arena.Reset()
 	w.stage.done(w.entry)
 	if w.limiter != nil {
