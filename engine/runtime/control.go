@@ -9,8 +9,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/stage"
 )
 
-// Pause makes the inputs stop reading; what is in flight continues. The log and hooks hear of it when every Read has
-// returned. It may be called at any time, as may the other methods of control.
+// Pause makes the inputs stop reading; messages in flight continue. The log and hooks hear of it when every Read has
+// returned. It may be called at any time and from any goroutine, like Resume, Drain, SetLimit and Snapshot.
 func (p *Plan) Pause() { p.pause(true) }
 
 // Resume makes paused inputs read again.
