@@ -17,7 +17,7 @@ type check struct {
 	oneof    []string
 }
 
-// parseCheck reads the tag of a field whose scalars have the shape leaf.
+// parseCheck parses the tag of a field whose scalars have the shape leaf.
 func parseCheck(tag string, leaf *shape) (check, error) {
 	var c check
 	if tag == "" {
@@ -52,8 +52,7 @@ func parseCheck(tag string, leaf *shape) (check, error) {
 	return c, nil
 }
 
-// broken is what is wrong with a scalar, given as text in the spelling of its
-// kind, and what to do about it.
+// broken returns what is wrong with a scalar, given as text, and what to do about it.
 func (c *check) broken(kind kind, text string) (message, remedy string) {
 	if c.oneof != nil && !slices.Contains(c.oneof, text) {
 		return "must be one of " + strings.Join(c.oneof, ", "), didYouMean(text, c.oneof)
@@ -85,7 +84,7 @@ func compare(k kind, a, b string) (int, error) {
 	case sizeKind:
 		return order(a, b, ParseSize)
 	}
-	return 0, fmt.Errorf("values have no order")
+	return 0, fmt.Errorf("values can't be ordered")
 }
 
 func order[T cmp.Ordered](a, b string, parse func(string) (T, error)) (int, error) {
@@ -104,7 +103,7 @@ func empty(v reflect.Value, s *shape) bool {
 		return v.Addr().Interface().(ordered).Len() == 0
 	case listKind, mapKind, textKind:
 		return v.Len() == 0
-	case customKind: // one that is a list, mapping or text underneath
+	case customKind: // a list, mapping or text underneath
 		if k := v.Kind(); k == reflect.Slice || k == reflect.Map || k == reflect.String {
 			return v.Len() == 0
 		}

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// The codes of this package's problems. They are stable: scripts match them.
+// The codes of this package's problems. They are stable, since scripts match them.
 const (
 	BadPlaceholder        = "bad-placeholder"
 	BadValue              = "bad-value"
@@ -53,8 +53,7 @@ var codes = struct {
 	WrongKind:             "A value is of the wrong kind, such as a list where text belongs.",
 }}
 
-// AddCode makes a problem's code known; a package calls it while it is
-// initialised. It panics when the code is taken.
+// AddCode registers the code of a problem. Packages call it during initialization. It panics if the code exists.
 func AddCode(name, doc string) {
 	codes.mu.Lock()
 	defer codes.mu.Unlock()
@@ -64,7 +63,7 @@ func AddCode(name, doc string) {
 	codes.by[name] = doc
 }
 
-// Codes are all codes that a problem may have, sorted by name.
+// Codes returns all codes, sorted by name.
 func Codes() []Code {
 	codes.mu.Lock()
 	defer codes.mu.Unlock()

@@ -6,40 +6,39 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep a configuration may be nested. Real ones are under 30;
-// the bound keeps a hostile one off the stack.
+// maxDepth is how deep a configuration may be nested. Real ones have less than 30 levels; the limit protects the
+// stack.
 const maxDepth = 200
 
-// Decoder turns nodes into values and collects every problem on the way. One
-// goroutine uses it at a time.
+// Decoder turns nodes into values and collects all problems. Only one goroutine may use it at a time.
 type Decoder struct {
 	lookup   Lookup
 	problems []Problem
-	errors   int                // problems that are not just warnings
+	errors   int                // problems that are not warnings
 	replaced int                // bytes of the values of placeholders
-	resolved map[*Node]resolved // so that a placeholder is looked up, and complained about, once
+	resolved map[*Node]resolved // so that each placeholder is looked up and reported once
 	secrets  *Secrets
 	origins  map[string]Origin    // by path
 	taken    map[string]component // by path
 	short    map[shortForm]bool
-	shorts   map[string]Short // by path; the outermost, where a short form means another
-	at       *frame           // what is being decoded; nil outside of Decode
+	shorts   map[string]Short // by path; if one short form contains another, the outermost
+	at       *frame           // the value being decoded; nil outside of Decode
 	depth    int
-	shared   map[reflect.Type]any // one of each type
+	shared   map[reflect.Type]any // one value per type
 	params   *Params              // in force
-	shown    map[*Node]string     // texts with parameters, as they are in force
+	shown    map[*Node]string     // texts with parameters, as in force
 }
 
-// frame is one value on the way down to what is being decoded.
+// frame is one value on the way down to the one being decoded.
 type frame struct {
 	key, node *Node // key is nil at the root and in lists
 	path      string
 	field     *field // the struct field that holds the value, or its list or mapping
-	component *shape // the struct around it, whose type key it is; else nil
+	component *shape // the struct around it if this is its type key, else nil
 	outer     *frame
 }
 
-// NewDecoder makes a decoder; lookup resolves placeholders, nil means [Environment].
+// NewDecoder makes a decoder. lookup resolves placeholders; nil means [Environment].
 func NewDecoder(lookup Lookup) *Decoder {
 	if lookup == nil {
 		lookup = Environment
@@ -50,9 +49,8 @@ func NewDecoder(lookup Lookup) *Decoder {
 	}
 }
 
-// Shared is what everything that d decodes has in common: one value of each type, zero
-// until it is set. What is in one part of a file and applies to the others is set after
-// Decode, and read later.
+// Shared returns a value that everything decoded by d shares: one value of each type, zero until it is set. It
+// carries what one part of a file says about the others: it is set after Decode, and read later.
 func Shared[T any](d *Decoder) *T {
 	t := reflect.TypeFor[T]()
 	v, ok := d.shared[t].(*T)
@@ -63,12 +61,10 @@ func Shared[T any](d *Decoder) *T {
 	return v
 }
 
-// Decode decodes n into the value that into points to, whose present value is
-// the default. All problems are reported; into then holds what was right, and
-// ok is false when a problem was more than a warning.
+// Decode decodes n into the value that into points to, whose present value is the default. It reports all problems.
+// into then contains the valid parts. ok is false if a problem is not just a warning.
 //
-// An [Unmarshaler] calls it for n itself, as another type, or for a part of n,
-// whose path then continues n's.
+// An [Unmarshaler] calls it for n itself, as another type, or for a part of n, whose path then continues n's.
 func (d *Decoder) Decode(n *Node, into any) (ok bool) {
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
@@ -77,7 +73,7 @@ func (d *Decoder) Decode(n *Node, into any) (ok bool) {
 	return d.decode(n, v.Elem(), describe(v.Elem().Type()))
 }
 
-// DecodeAt is Decode of something that stands in the place of n: it has n's path.
+// DecodeAt is Decode for a node in place of n: it has n's path.
 func (d *Decoder) DecodeAt(n, instead *Node, into any) (ok bool) {
 	before, v := d.errors, reflect.ValueOf(into).Elem()
 	f := &frame{node: instead, path: d.pathOf(n)}
@@ -108,7 +104,7 @@ func (d *Decoder) decode(n *Node, v reflect.Value, s *shape) (ok bool) {
 	return d.errors == before
 }
 
-// inside runs f while what f describes is being decoded.
+// inside runs f while the value in f is being decoded.
 func (d *Decoder) inside(f *frame, run func()) {
 	f.outer = d.at
 	d.at = f
@@ -195,7 +191,7 @@ func (d *Decoder) mapping(n *Node, v reflect.Value, s *shape) {
 	}
 }
 
-// keys are the keys of a mapping, with nil where one can't be used, which is reported.
+// keys returns the keys of a mapping, with nil for a key that can't be used and was reported.
 func (d *Decoder) keys(n *Node) []*Node {
 	keys := make([]*Node, min(len(n.Keys), len(n.Items)))
 	first := make(map[string]Pos, len(keys))
@@ -223,8 +219,8 @@ func (d *Decoder) keys(n *Node) []*Node {
 	return keys
 }
 
-// Tag is a struct tag of the field that is being decoded, d.Tag("scope"), or
-// of the nearest field around it that has the tag.
+// Tag returns a struct tag of the field being decoded, such as d.Tag("scope"), or of the nearest field around it with
+// that tag.
 func (d *Decoder) Tag(key string) string {
 	for f := d.at; f != nil; f = f.outer {
 		if f.field == nil {
@@ -237,7 +233,7 @@ func (d *Decoder) Tag(key string) string {
 	return ""
 }
 
-// Place is where n is: the value that is being decoded, or a part of it.
+// Place returns the place of n: the value being decoded, or a part of it.
 func (d *Decoder) Place(n *Node) Place {
 	p := Place{Path: d.pathOf(n), Node: n}
 	if n != nil {
@@ -249,8 +245,7 @@ func (d *Decoder) Place(n *Node) Place {
 	return p
 }
 
-// pathOf is the path of a node in what is being decoded; that of the whole
-// when n is no part of it.
+// pathOf returns the path of a node in the value being decoded, or the path of that value if n is not part of it.
 func (d *Decoder) pathOf(n *Node) string {
 	if d.at == nil {
 		return ""
@@ -259,7 +254,7 @@ func (d *Decoder) pathOf(n *Node) string {
 	return path
 }
 
-// find is the path of a node below n, which has the path given.
+// find returns the path of a node below n. path is that of n.
 func (n *Node) find(wanted *Node, path string, depth int) (string, bool) {
 	if n == wanted || n == nil || depth == 0 {
 		return path, n == wanted
@@ -270,7 +265,7 @@ func (n *Node) find(wanted *Node, path string, depth int) (string, bool) {
 		}
 		return fmt.Sprintf("%s[%d]", path, i)
 	}
-	for i, item := range n.Items { // children first: they are what is asked for
+	for i, item := range n.Items { // children first: usually they are asked for
 		if item == wanted || i < len(n.Keys) && n.Keys[i] == wanted {
 			return step(i), true
 		}
@@ -286,7 +281,7 @@ func (n *Node) find(wanted *Node, path string, depth int) (string, bool) {
 	return path, false
 }
 
-// Join appends a key to a path, quoted where it could be misread.
+// Join appends a key to a path, in quotes if it could be misread.
 func Join(path, key string) string {
 	if key == "" || strings.ContainsFunc(key, odd) {
 		return fmt.Sprintf("%s[%q]", path, key)
@@ -297,7 +292,7 @@ func Join(path, key string) string {
 	return path + "." + key
 }
 
-// Within reports whether a path is another one or below it.
+// Within reports whether a path is outer or below it.
 func Within(path, outer string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && (rest == "" || outer == "" || rest[0] == '.' || rest[0] == '[')

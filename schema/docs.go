@@ -12,18 +12,18 @@ import (
 type Field struct {
 	Path     string   // "tls.cert"
 	Type     string   // "duration", "list of text"
-	Default  string   // as it would be written; "" means none
+	Default  string   // as written in a file; "" means none
 	Doc      string   // sentences
 	Allowed  []string // the only values, if they are few
 	Required bool
-	Main     bool   // this field is the type's short form
-	Choice   string // the group of fields of which one is written
+	Main     bool   // the type's short form
+	Choice   string // the group of fields of which only one may be set
 	Min, Max string
 	Pending  string // what is missing before it has an effect
 }
 
-// Fields are the fields of a struct type and of the structs in it, in order.
-// Components are not opened: their types have references of their own.
+// Fields returns the fields of a struct type and of the structs in it, in order. It leaves out the fields of
+// components, which have references of their own.
 func (t *Type) Fields() []Field {
 	if t.shape() == nil {
 		return nil
@@ -31,8 +31,7 @@ func (t *Type) Fields() []Field {
 	return listed(nil, "", t.shape(), t.value(), map[*shape]bool{})
 }
 
-// Keys are the names of the fields of a struct type, in order, without those of the
-// structs in it.
+// Keys returns the names of the fields of a struct type, in order, without those of nested structs.
 func (t *Type) Keys() []string {
 	s := t.shape()
 	if s == nil {
@@ -41,7 +40,7 @@ func (t *Type) Keys() []string {
 	return s.names()
 }
 
-// Text is how docs call a value of the type: "duration", "list of text".
+// Text returns the docs' name for the type: "duration", "list of text".
 func (t *Type) Text() string {
 	if t.text != "" {
 		return t.text
@@ -49,7 +48,7 @@ func (t *Type) Text() string {
 	return t.shape().text()
 }
 
-// noun is Text in a sentence: "a duration such as 2s".
+// noun returns Text for a sentence: "a duration such as 2s".
 func (t *Type) noun() string {
 	if t.text != "" {
 		return t.text
@@ -88,7 +87,7 @@ func listed(all []Field, prefix string, s *shape, v reflect.Value, open map[*sha
 	return all
 }
 
-// text is how docs call a value of this shape.
+// text returns the docs' name for a value of this shape.
 func (s *shape) text() string {
 	switch s.kind {
 	case pointerKind:
@@ -119,7 +118,7 @@ func (s *shape) recordText() string {
 	return strings.Join(append(forms, "mapping"), " or ")
 }
 
-// plural is text for several.
+// plural returns the plural of text.
 func (s *shape) plural() string {
 	text := s.text()
 	switch {
@@ -131,7 +130,7 @@ func (s *shape) plural() string {
 	return text + "s"
 }
 
-// defaultText is a field's default as it would be written, or "".
+// defaultText returns a field's default as written in a file, or "".
 func defaultText(f *field, v reflect.Value) string {
 	if f.check.required {
 		return ""
@@ -142,8 +141,8 @@ func defaultText(f *field, v reflect.Value) string {
 	return written(f.shape, v)
 }
 
-// written is a value as a configuration would have it, on one line. It is "" for zero
-// values, which usually mean "none", and for what does not fit on one line.
+// written returns a value as written in a file, on one line. It returns "" for zero values, which usually mean
+// "none", and for values that do not fit on one line.
 func written(s *shape, v reflect.Value) string {
 	switch {
 	case s.kind == boolKind:
@@ -186,7 +185,7 @@ func written(s *shape, v reflect.Value) string {
 	return ""
 }
 
-// printed is a value of a type that defines how it is printed.
+// printed returns a value of a type that defines how it is printed.
 func printed(v reflect.Value) string {
 	if s, ok := settable(v).Addr().Interface().(fmt.Stringer); ok {
 		return s.String()
@@ -202,7 +201,7 @@ func printed(v reflect.Value) string {
 	return ""
 }
 
-// DurationText is a duration without the zero units that Go prints: 1h, not 1h0m0s.
+// DurationText formats a duration without the zero units that Go prints: 1h, not 1h0m0s.
 func DurationText(t time.Duration) string {
 	text := t.String()
 	if strings.HasSuffix(text, "m0s") {

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Origin is where a value is from. The zero Origin is a default.
+// Origin says where a value comes from. The zero Origin is a default.
 type Origin struct {
 	Pos  Pos
-	Text string // "override" and the like, where it is not a file that tells
+	Text string // "override" and the like, if it does not come from a file
 	node *Node  // the value as written
 }
 
-// String is file:line, "override", or "default".
+// String returns file:line, "override", or "default".
 func (o Origin) String() string {
 	switch {
 	case o.Text != "":
@@ -29,20 +29,19 @@ func (o Origin) String() string {
 	return "default"
 }
 
-// Lookup is what resolves placeholders.
+// Lookup returns the function that resolves placeholders.
 func (d *Decoder) Lookup() Lookup { return d.lookup }
 
-// Origins says where the values that were written are from, by path. A path
-// that is missing has its default.
+// Origins returns the origins of the values that were written, by path. A missing path has its default.
 func (d *Decoder) Origins() map[string]Origin { return d.origins }
 
-// Shower is a config type that Dump shows as something else, with a comment on its first
-// line. A nil value is shown as it is.
+// Shower is a config type that Dump shows in another form, with a comment on its first line. A nil value is shown
+// unchanged.
 type Shower interface {
 	ShowConfig() (instead any, comment string)
 }
 
-// note records where the current value is from.
+// note records the origin of the current value.
 func (d *Decoder) note(n *Node) {
 	if n.Pos == (Pos{}) && n.Origin == "" {
 		return
@@ -53,8 +52,8 @@ func (d *Decoder) note(n *Node) {
 	d.origins[d.at.path] = d.originOf(n, d.params)
 }
 
-// Dump is a decoded value as it is in force, in YAML, with a comment on each
-// line that says where the value is from. Secrets are masked.
+// Dump formats a decoded value as YAML, with a comment on each line that names the value's origin. Secrets are
+// masked.
 func (d *Decoder) Dump(v any) string {
 	rv := reflect.ValueOf(v)
 	if !rv.IsValid() {
@@ -65,7 +64,7 @@ func (d *Decoder) Dump(v any) string {
 	return w.text()
 }
 
-// component is the type that was picked at a path.
+// component is the type that was chosen at a path.
 type component struct {
 	name   string
 	config any
@@ -81,7 +80,7 @@ type shortForm struct {
 type dumper struct {
 	d     *Decoder
 	lines [][2]string
-	lead  string // what the next line begins with: the dash of a list's item
+	lead  string // beginning of the next line: the dash of a list's item
 }
 
 func (w *dumper) line(indent, text, comment string) {
@@ -110,8 +109,8 @@ func (w *dumper) text() string {
 	return b.String()
 }
 
-// value writes the value of key: on the key's line if it is one value, otherwise below it.
-// An empty key writes the inside of a mapping.
+// value writes the value of key: on the key's line if it is one value, otherwise below it. An empty key writes the
+// inside of a mapping.
 func (w *dumper) value(v reflect.Value, s *shape, indent, key, path string) {
 	head := headOf(key)
 	if shower, ok := v.Interface().(Shower); ok {
@@ -157,7 +156,7 @@ func (w *dumper) value(v reflect.Value, s *shape, indent, key, path string) {
 		switch n := w.d.origins[path].node; {
 		case n != nil && (!n.scalar() || printed(v) == ""):
 			w.node(n, indent, key)
-		case v.Kind() == reflect.Slice: // a list that is read in its own way
+		case v.Kind() == reflect.Slice: // a list with a form of its own
 			w.list(v, &shape{kind: listKind, elem: describe(v.Type().Elem())}, indent, head, path)
 		default:
 			w.scalar(v, s, indent, head, path)
@@ -167,7 +166,7 @@ func (w *dumper) value(v reflect.Value, s *shape, indent, key, path string) {
 	}
 }
 
-// headOf is a key as its line begins; "" for none.
+// headOf returns a key as its line begins, or "".
 func headOf(key string) string {
 	if key == "" {
 		return ""
@@ -175,8 +174,7 @@ func headOf(key string) string {
 	return plainText(key) + ":"
 }
 
-// node writes a value as it was written, for types that only they can read.
-// Placeholders stay as they are.
+// node writes a value as it was written, for types that only they can read. Placeholders stay.
 func (w *dumper) node(n *Node, indent, key string) {
 	head := headOf(key)
 	switch n.Kind {
@@ -200,7 +198,7 @@ func (w *dumper) node(n *Node, indent, key string) {
 	}
 }
 
-// open writes a mapping's or list's key and what is in it, if there is anything.
+// open writes the key of a mapping or list, and its content if there is any.
 func (w *dumper) open(indent, head string, inside func(below string)) {
 	if head == "" {
 		inside(indent)
@@ -222,7 +220,7 @@ func (w *dumper) list(v reflect.Value, s *shape, indent, head, path string) {
 		for i := range v.Len() {
 			before, at := len(w.lines), fmt.Sprintf("%s[%d]", path, i)
 			if from, ok := w.d.origins[path]; ok && (from.node == nil || from.node.scalar()) {
-				w.d.origins[at] = from // of a list that was written as its one item, or inherited
+				w.d.origins[at] = from // of a list that was written as its only item, or inherited
 			}
 			w.lead = below + "- "
 			w.value(v.Index(i), s.elem, below+"  ", "", at)
@@ -245,7 +243,7 @@ func (w *dumper) record(v reflect.Value, s *shape, indent, path string) {
 		}
 		fv, before := v.FieldByIndex(f.index), len(w.lines)
 		w.value(fv, f.shape, indent, f.name, below)
-		if f.group != "" && !fv.IsNil() && len(w.lines) == before { // to be there is all it says
+		if f.group != "" && !fv.IsNil() && len(w.lines) == before { // its presence is all that matters
 			w.line(indent, f.name+": {}", "")
 		}
 	}
@@ -267,12 +265,12 @@ func (w *dumper) variant(indent, path string) {
 func (w *dumper) scalar(v reflect.Value, s *shape, indent, head, path string) {
 	origin := w.d.origins[path]
 	if v.IsZero() && origin == (Origin{}) && s.kind != boolKind {
-		return // nothing is set, and nothing is the default
+		return // nothing is set, which is the default
 	}
 	w.line(indent, strings.TrimSpace(head+" "+shown(v, s, origin)), origin.String())
 }
 
-// shown is the value's text, as far as it may be seen.
+// shown returns the value's text, with secrets masked.
 func shown(v reflect.Value, s *shape, origin Origin) string {
 	if origin.node != nil && strings.Contains(origin.node.Text, "${file:") {
 		return mask
@@ -283,7 +281,7 @@ func shown(v reflect.Value, s *shape, origin Origin) string {
 		return plainText(text)
 	case customKind, textualKind:
 		if m, ok := v.Interface().(encoding.TextMarshaler); ok && (text == "" || v.Kind() == reflect.Int) {
-			t, _ := m.MarshalText() // what can't be shown is shown as it was written
+			t, _ := m.MarshalText() // a value without a text is shown as it was written
 			text = string(t)
 		}
 		if text == "" {
@@ -297,7 +295,7 @@ func shown(v reflect.Value, s *shape, origin Origin) string {
 	return text
 }
 
-// plainText is a text as YAML takes it: in quotes only where it has to be.
+// plainText returns a text for YAML, in quotes only if needed.
 func plainText(text string) string {
 	odd := text == "" || strings.TrimSpace(text) != text || strings.HasSuffix(text, ":") ||
 		strings.ContainsAny(text[:1], "!&*@%[]{}|>'\"`#,?-") || strings.Contains(text, ": ") ||

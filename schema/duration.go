@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// parseDuration reads a Go duration. The error says what to write instead,
-// where that is clear; it reads as the end of a sentence about the text.
+// parseDuration parses a Go duration. The error says what to write, if that is clear. Its text continues a sentence
+// about the value.
 func parseDuration(text string) (time.Duration, error) {
 	if t, err := time.ParseDuration(text); err == nil {
 		return t, nil
@@ -32,10 +32,10 @@ func parseDuration(text string) (time.Duration, error) {
 			return 0, remedied{"is not a duration", "write " + together}
 		}
 	}
-	return 0, errors.New("is not a duration such as 2s, 250ms or 1h30m")
+	return 0, errors.New("is not a valid duration such as 2s, 250ms or 1h30m")
 }
 
-// durationUnits are the units of a duration by how people spell them.
+// durationUnits maps spellings of units to the units.
 var durationUnits = map[string]string{
 	"h": "h", "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
 	"m": "m", "min": "m", "mins": "m", "minute": "m", "minutes": "m",

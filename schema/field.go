@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// fields are what a struct has in a configuration, inlined ones among them.
+// fields are the fields of a struct in a configuration, including inlined ones.
 type fields struct {
 	list     []*field // in order
 	by       map[string]*field
 	main     *field
 	groups   []group
-	variant  []int // index of the Variant, nil: none
+	variant  []int // index of the Variant; nil: none
 	optional bool  // the variant may be missing
 	places   [][]int
 	inlined  []inlined
@@ -39,14 +39,14 @@ type group struct {
 	members  []*field
 }
 
-// inlined is a struct whose fields are its outer struct's.
+// inlined is a struct whose fields belong to its outer struct.
 type inlined struct {
 	index    []int
-	embedded bool // its methods are promoted
+	embedded bool // embedded, so its methods are promoted
 }
 
-// collect adds the fields of a struct that is at index in the outermost one. around are the tags of the inline fields
-// around it, which count where a field lacks one.
+// collect adds the fields of a struct at index in the outermost struct. around are the tags of the inline fields
+// around it, which apply to fields without such a tag.
 func (d *describer) collect(fs *fields, rt reflect.Type, index []int, around reflect.StructTag) {
 	for i := range rt.NumField() {
 		sf := rt.Field(i)
@@ -119,7 +119,7 @@ func (d *describer) collect(fs *fields, rt reflect.Type, index []int, around ref
 	}
 }
 
-// choose adds f to the group that its tag names.
+// choose adds f to the group in its tag.
 func (fs *fields) choose(f *field, tag string) {
 	name, option, _ := strings.Cut(tag, ",")
 	f.group = name
@@ -133,10 +133,10 @@ func (fs *fields) choose(f *field, tag string) {
 	fs.groups = append(fs.groups, group{name, option == "optional", []*field{f}})
 }
 
-// names are the keys of all fields, in order.
+// names returns the keys of all fields, in order.
 func (fs *fields) names() []string { return namesOf(fs.list) }
 
-// names are the keys to choose from.
+// names returns the keys of the choices.
 func (g *group) names() []string { return namesOf(g.members) }
 
 func namesOf(list []*field) []string {
@@ -147,8 +147,7 @@ func namesOf(list []*field) []string {
 	return names
 }
 
-// words are the remedies for peers' words that a struct knows, those of its
-// inlined structs included.
+// words returns the remedies for other systems' words that a struct knows, including those of inlined structs.
 func (s *shape) words() map[string]string {
 	all := map[string]string{}
 	learn := func(rt reflect.Type) {

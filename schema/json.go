@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxJSONDepth bounds ParseJSON's own recursion; a [Decoder] refuses far less.
+// maxJSONDepth bounds ParseJSON's own recursion. A [Decoder] allows far less.
 const maxJSONDepth = 1000
 
-// ParseJSON reads JSON text into a tree with places that keeps the order of
-// keys, for tests and for programs that have no file. The error names the place.
+// ParseJSON parses JSON text into a tree with places, and keeps the order of keys. It is for tests, and for programs
+// without a file. The error names the place.
 func ParseJSON(text string) (*Node, error) {
 	p := &jsonParser{text: text, dec: json.NewDecoder(strings.NewReader(text)), lines: lineStarts(text)}
 	p.dec.UseNumber()
@@ -24,7 +24,7 @@ func ParseJSON(text string) (*Node, error) {
 	}
 	at := p.start()
 	if _, err := p.dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, p.bad(at, errors.New("only one value is allowed here"))
+		return nil, p.bad(at, errors.New("expected only one value"))
 	}
 	return n, nil
 }
@@ -32,10 +32,10 @@ func ParseJSON(text string) (*Node, error) {
 type jsonParser struct {
 	text  string
 	dec   *json.Decoder
-	lines []int // byte offsets of their starts
+	lines []int // byte offsets of line starts
 }
 
-// start is the offset of the next token.
+// start returns the offset of the next token.
 func (p *jsonParser) start() int {
 	return len(p.text) - len(strings.TrimLeft(p.text[p.dec.InputOffset():], " \t\r\n,:"))
 }
@@ -62,7 +62,7 @@ func (p *jsonParser) value(depth int) (*Node, error) {
 			n.Kind = FloatNode
 		}
 	case string:
-		n.Kind, n.Offset = TextNode, p.offsets(at) // plain: JSON has no other way to write text
+		n.Kind, n.Offset = TextNode, p.offsets(at) // JSON has only one style of text
 		n.Text = t
 	case json.Delim:
 		n.Text = ""
@@ -71,7 +71,7 @@ func (p *jsonParser) value(depth int) (*Node, error) {
 	return n, nil
 }
 
-// items reads the contents of a list or mapping, and its end.
+// items parses the contents of a list or mapping, and its end.
 func (p *jsonParser) items(n *Node, open json.Delim, depth int) error {
 	n.Kind = ListNode
 	if open == '{' {
@@ -105,14 +105,14 @@ func (p *jsonParser) bad(at int, err error) error {
 	return fmt.Errorf("%v: %w", p.pos(at), err)
 }
 
-// pos is the place of a byte.
+// pos returns the place of a byte.
 func (p *jsonParser) pos(at int) Pos {
 	at = min(at, len(p.text))
 	line := sort.SearchInts(p.lines, at+1)
 	return Pos{Line: line, Col: 1 + utf8.RuneCountInString(p.text[p.lines[line-1]:at])}
 }
 
-// line is the source line at a place.
+// line returns the source line at a place.
 func (p *jsonParser) line(at Pos) string {
 	if at.Line < 1 || at.Line > len(p.lines) {
 		return ""
@@ -131,8 +131,8 @@ func lineStarts(text string) []int {
 	return starts
 }
 
-// offsets finds the places of a string's bytes, counted after its escapes were replaced.
-// The string's opening quote is at.
+// offsets returns a function that finds the place of a byte of a string, counted after unescaping. The string's
+// opening quote is at at.
 func (p *jsonParser) offsets(at int) func(int) Pos {
 	return func(want int) Pos {
 		i := at + 1
@@ -147,8 +147,8 @@ func (p *jsonParser) offsets(at int) func(int) Pos {
 	}
 }
 
-// character is the length of the character of a string that text begins with, an escaped
-// pair of surrogates taken as one, and of what it means.
+// character returns the length of the first character of a string's text, with a pair of surrogates as one character,
+// and the length of its value.
 func character(text string) (raw, size int) {
 	if text[0] == '\\' {
 		for _, raw := range []int{len(`\ud83d\ude00`), len(`\u0000`), len(`\n`)} {

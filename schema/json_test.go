@@ -55,7 +55,7 @@ func TestParseJSONPlacesBytesBehindEscapes(t *testing.T) {
 func TestParseJSONErrorsNameThePlace(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"a word", "{\"a\":\n oops}", "2:2: "},
-		{"two values", "1 2", "1:3: only one value is allowed here"},
+		{"two values", "1 2", "1:3: expected only one value"},
 		{"an end too early", "[1,", "1:4: unexpected EOF"},
 		{"nothing", "", "1:1: unexpected EOF"},
 		{"no end of depth", strings.Repeat("[", 5000), "nested too deep"},

@@ -2,7 +2,7 @@ package schema
 
 import "strconv"
 
-// holder is what a placeholder looks like: any scalar may be one.
+// holder matches a placeholder, which can replace any scalar.
 const holder = `\$\{`
 
 // Patterns of the scalars that have their own form.
@@ -11,7 +11,7 @@ const (
 	sizePattern     = `^[0-9]+(\.[0-9]+)?([KMGTP]i?B|B)?$|` + holder
 )
 
-// scalar is the schema of one value of a kind, in the bounds of its field.
+// scalar returns the schema of one value of a kind, within the bounds of its field.
 func scalar(k kind, f *field) map[string]any {
 	var c check
 	if f != nil {
@@ -39,7 +39,7 @@ func scalar(k kind, f *field) map[string]any {
 	return text()
 }
 
-// words is the schema of a value that is one of a few words.
+// words returns the schema of a value that is one of a few words.
 func words(k kind, texts []string) map[string]any {
 	words := make([]any, len(texts))
 	for i, text := range texts {
@@ -48,16 +48,15 @@ func words(k kind, texts []string) map[string]any {
 	return anyOf(map[string]any{"enum": words}, patterned(holder))
 }
 
-// either is a schema, or a text that a pattern allows: the value in quotes, or
-// a placeholder.
+// either returns a schema that also allows texts matching a pattern: the value in quotes, or a placeholder.
 func either(m map[string]any, pattern string) map[string]any {
 	return anyOf(m, patterned(pattern+holder))
 }
 
-// anyOf is a schema that takes what one of others takes.
+// anyOf returns a schema that allows what any of the others allows.
 func anyOf(forms ...any) map[string]any { return map[string]any{"anyOf": forms} }
 
-// patterned is the schema of a text that a pattern allows.
+// patterned returns the schema of texts matching a pattern.
 func patterned(pattern string) map[string]any {
 	return map[string]any{"type": "string", "pattern": pattern}
 }
@@ -71,7 +70,7 @@ func bounded(m map[string]any, c check) map[string]any {
 	return m
 }
 
-// native is a default as JSON has it: numbers and booleans as such.
+// native returns a default as JSON: numbers and booleans as such.
 func native(k kind, text string) any {
 	switch k {
 	case boolKind:

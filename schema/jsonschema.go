@@ -9,13 +9,12 @@ import (
 	"strings"
 )
 
-// JSONSchema is a whole JSON Schema document (draft-07) for a type, as editors
-// read it. Equal types give equal bytes. Keys at the top that match one of the
-// ignored patterns may hold anything.
+// JSONSchema returns a JSON Schema document (draft-07) for a type, for editors. Equal types give equal bytes.
+// Top-level keys that match one of the ignored patterns may have any value.
 func JSONSchema(t *Type, title string, ignored ...string) ([]byte, error) {
 	b := schemaBuilder{definitions: map[string]any{}, names: map[reflect.Type]string{}}
 	root := b.typ(t)
-	if ref := root["$ref"]; ref != nil { // draft-07 ignores what is next to a reference
+	if ref := root["$ref"]; ref != nil { // draft-07 ignores keywords next to a reference
 		root = map[string]any{"allOf": []any{root}}
 	}
 	root["$schema"] = "http://json-schema.org/draft-07/schema#"
@@ -33,14 +32,14 @@ func JSONSchema(t *Type, title string, ignored ...string) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// schemaBuilder makes JSON Schema of types and collects the definitions that
-// they share: components with a type key, their types, and recursive types.
+// schemaBuilder makes the JSON Schema of types, and collects shared definitions: components with a type key, their
+// types, and recursive types.
 type schemaBuilder struct {
 	definitions map[string]any
 	names       map[reflect.Type]string
 }
 
-// typ is the schema of a type.
+// typ returns the schema of a type.
 func (b *schemaBuilder) typ(t *Type) map[string]any {
 	if t.shape() == nil {
 		forms := make([]any, len(t.anyOf))
@@ -55,8 +54,7 @@ func (b *schemaBuilder) typ(t *Type) map[string]any {
 	return b.value(t.shape(), t.value(), nil)
 }
 
-// value is the schema of a shape with its defaults; f is the field that holds
-// it, or nil.
+// value returns the schema of a shape with its defaults. f is the field that holds it, or nil.
 func (b *schemaBuilder) value(s *shape, v reflect.Value, f *field) map[string]any {
 	switch s.kind {
 	case pointerKind:
@@ -89,12 +87,12 @@ func (b *schemaBuilder) element(s *shape, f *field) map[string]any {
 	return b.value(s.elem, reflect.New(s.elem.rt).Elem(), f)
 }
 
-// define refers to a definition for a type, made when it is first asked for.
+// define returns a reference to the definition of a type, which is made on first use.
 func (b *schemaBuilder) define(s *shape, make func() map[string]any) map[string]any {
 	name, ok := b.names[s.rt]
 	if !ok {
 		name = s.rt.String()
-		for n := 2; b.definitions[name] != nil; n++ { // packages of one name
+		for n := 2; b.definitions[name] != nil; n++ { // packages with the same name
 			name = fmt.Sprintf("%v_%d", s.rt, n)
 		}
 		b.names[s.rt] = name
@@ -103,7 +101,7 @@ func (b *schemaBuilder) define(s *shape, make func() map[string]any) map[string]
 	return ref(name)
 }
 
-// set makes a definition. Its place is taken first, so that it may refer to itself.
+// set makes a definition. It reserves the name first, so that the definition may refer to itself.
 func (b *schemaBuilder) set(name string, make func() map[string]any) {
 	b.definitions[name] = map[string]any{}
 	b.definitions[name] = make()
@@ -115,7 +113,7 @@ func ref(name string) map[string]any {
 	return map[string]any{"$ref": "#/definitions/" + escaped}
 }
 
-// record is the schema of a struct: its mapping, or one of its short forms.
+// record returns the schema of a struct: its mapping, or one of its short forms.
 func (b *schemaBuilder) record(s *shape, v reflect.Value) map[string]any {
 	properties := map[string]any{}
 	var required []string
@@ -159,7 +157,7 @@ func (b *schemaBuilder) record(s *shape, v reflect.Value) map[string]any {
 	return anyOf(forms...)
 }
 
-// words are the choices that a single word picks.
+// words returns the choices that a single word selects.
 func (b *schemaBuilder) words(s *shape) []any {
 	var words []any
 	for _, f := range s.list {
@@ -170,8 +168,7 @@ func (b *schemaBuilder) words(s *shape) []any {
 	return words
 }
 
-// field is the schema of a field, with its doc and default; null is as if it
-// was left out.
+// field returns the schema of a field, with its doc and default. null means that it is not set.
 func (b *schemaBuilder) field(f *field, v reflect.Value) map[string]any {
 	bare := b.bare(f, v)
 	m := bare
@@ -196,7 +193,7 @@ func (b *schemaBuilder) field(f *field, v reflect.Value) map[string]any {
 	return m
 }
 
-// bare is the schema of a field's value alone.
+// bare returns the schema of a field's value.
 func (b *schemaBuilder) bare(f *field, v reflect.Value) map[string]any {
 	m := b.value(f.shape, v, f)
 	if f.check.nonempty {
@@ -213,7 +210,7 @@ func (b *schemaBuilder) bare(f *field, v reflect.Value) map[string]any {
 	return m
 }
 
-// variants are the type keys of a kind of component.
+// variants returns the type keys of a kind of component.
 func (b *schemaBuilder) variants(v Variants) map[string]any {
 	types := map[string]any{}
 	for _, name := range v.Names() {
@@ -233,7 +230,7 @@ func (b *schemaBuilder) variants(v Variants) map[string]any {
 	return types
 }
 
-// exactlyOne asks for one of some keys, or at most one.
+// exactlyOne requires exactly one of some keys, or at most one if optional.
 func exactlyOne(names []string, optional bool) map[string]any {
 	var one []any
 	for _, name := range names {
@@ -249,20 +246,20 @@ func exactlyOne(names []string, optional bool) map[string]any {
 	return map[string]any{"oneOf": one}
 }
 
-// orNull is a schema that takes null too.
+// orNull returns a schema that allows null, too.
 func orNull(m map[string]any) map[string]any {
 	m = maps.Clone(m)
 	if forms, ok := m["anyOf"].([]any); ok {
 		m["anyOf"] = append(slices.Clone(forms), map[string]any{"type": "null"})
 		return m
 	}
-	if len(m) == 0 { // takes anything
+	if len(m) == 0 { // allows anything
 		return m
 	}
 	return anyOf(m, map[string]any{"type": "null"})
 }
 
-// text is a scalar's text, whatever YAML takes it for.
+// text returns the schema of a scalar's text, of any YAML kind.
 func text() map[string]any {
 	return map[string]any{"type": []string{"string", "number", "boolean"}}
 }

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Lookup finds the value of a placeholder's name: an environment variable, or
-// "file:PATH". An error says why a value that may exist can't be had.
+// Lookup returns the value of a placeholder's name: an environment variable, or "file:PATH". An error says why an
+// existing value can't be read.
 type Lookup func(name string) (value string, ok bool, err error)
 
-// maxFile bounds what ${file:…} reads, in bytes.
+// maxFile bounds the files of ${file:…}, in bytes.
 const maxFile = 1 << 20
 
-// Environment looks names up in the environment and reads files: regular ones
-// of at most 1 MiB, without the newline at their end.
+// Environment looks up names in the environment, and reads regular files of at most 1 MiB without the newline at
+// their end.
 func Environment(name string) (value string, ok bool, err error) {
 	path, isFile := strings.CutPrefix(name, "file:")
 	if !isFile {
@@ -32,7 +32,7 @@ func Environment(name string) (value string, ok bool, err error) {
 }
 
 func readFile(path string) (string, error) {
-	// Look before opening: opening a named pipe would wait for a writer.
+	// Opening a named pipe would wait for a writer.
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", cause(err)
@@ -55,7 +55,7 @@ func readFile(path string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), nil
 }
 
-// cause is an error without the path, which the placeholder names already.
+// cause removes the path from an error, since the placeholder contains it.
 func cause(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err

@@ -31,13 +31,13 @@ func (m Map[V]) All() iter.Seq2[string, V] {
 	}
 }
 
-// Entries are the pairs in the order written; the caller does not change them.
+// Entries returns the pairs in the order written. The caller must not change them.
 func (m Map[V]) Entries() []Entry[V] { return m.entries }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (m Map[V]) Len() int { return len(m.entries) }
 
-// Get is the value of a key.
+// Get returns the value of a key.
 func (m Map[V]) Get(key string) (V, bool) {
 	for _, e := range m.entries {
 		if e.Key == key {
@@ -48,7 +48,7 @@ func (m Map[V]) Get(key string) (V, bool) {
 	return zero, false
 }
 
-// ordered is a *Map of any element, for code that has only its reflect.Type.
+// ordered is a *Map of any element, for code that only has its reflect.Type.
 type ordered interface {
 	Len() int
 	elem() reflect.Type

@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// Pos is a place in a configuration file. Line and Col count from 1, Col in
-// characters. The zero Pos is "nowhere": a value that a program made.
+// Pos is a place in a configuration file. Line and Col count from 1, Col in characters. The zero Pos is "nowhere": a
+// value made by a program.
 type Pos struct {
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
 	Col  int    `json:"col,omitempty"`
 }
 
-// String is file:line:col, as far as it is known.
+// String returns file:line:col, as far as known.
 func (p Pos) String() string {
 	switch {
 	case p.Line == 0:
@@ -39,7 +39,7 @@ const (
 	MapNode
 )
 
-// String is how a complaint calls the kind: "a list".
+// String names the kind in problems: "a list".
 func (k NodeKind) String() string {
 	switch k {
 	case NullNode:
@@ -68,30 +68,28 @@ const (
 	Folded  // >
 )
 
-// Node is one value of a configuration, with its place. It is what a file
-// reader hands to a [Decoder]; nothing here knows YAML. In JSON it has what another process
-// needs to decode it.
+// Node is one value of a configuration, with its place. A file reader passes nodes to a [Decoder]; this package does
+// not know YAML. Its JSON contains what another process needs to decode it.
 type Node struct {
 	Kind   NodeKind
-	Text   string `json:",omitempty"` // a scalar's text, before placeholders are replaced
+	Text   string `json:",omitempty"` // of a scalar, before placeholders are resolved
 	Style  Style  `json:",omitempty"`
 	Tag    string `json:",omitempty"` // an explicit tag such as "!paid", else ""
-	Tail   string `json:"-"`          // the comment after a scalar on its line, with its "#", otherwise ""
+	Tail   string `json:"-"`          // the comment after a scalar on its line, with its "#", else ""
 	Pos    Pos
-	Origin string  `json:"-"`          // where the value is from when Pos does not say: "override"
+	Origin string  `json:"-"`          // where the value comes from if Pos does not say: "override"
 	Keys   []*Node `json:",omitempty"` // of a MapNode, in order; Keys[i] is the key of Items[i]
 	Items  []*Node `json:",omitempty"` // of a ListNode or MapNode
 	Params *Params `json:",omitempty"` // in force here and below; nil: as above
-	param  bool    // a key into which a parameter was put
+	param  bool    // a key with a parameter in it
 
-	// Offset gives the place of byte i of Text in the file; nil means that Text is at Pos
-	// unchanged.
+	// Offset returns the place of byte i of Text in the file. nil: Text is at Pos, unchanged.
 	Offset func(i int) Pos `json:"-"`
-	// Excerpt is the whole source line at Pos, for the excerpt under a complaint.
+	// Excerpt returns the whole source line at Pos, for problems.
 	Excerpt func(p Pos) string `json:"-"`
 }
 
-// At is the place of byte i of a scalar's text.
+// At returns the place of byte i of a scalar's text.
 func (n *Node) At(i int) Pos {
 	if n.Offset != nil {
 		return n.Offset(i)
@@ -104,7 +102,7 @@ func (n *Node) At(i int) Pos {
 	return p
 }
 
-// Lookup is the value of a key in a MapNode, or nil.
+// Lookup returns the value of a key in a MapNode, or nil.
 func (n *Node) Lookup(key string) *Node {
 	for i, k := range n.Keys {
 		if k.Text == key {
@@ -114,7 +112,7 @@ func (n *Node) Lookup(key string) *Node {
 	return nil
 }
 
-// keyOf is the key node of a key in a MapNode, or nil.
+// keyOf returns the key node of a key in a MapNode, or nil.
 func (n *Node) keyOf(key string) *Node {
 	for _, k := range n.Keys {
 		if k.Text == key {
@@ -129,8 +127,8 @@ func (n *Node) scalar() bool {
 	return n.Kind != NullNode && n.Kind != ListNode && n.Kind != MapNode
 }
 
-// deeperThan finds a node nested deeper than limit below n. It visits no node
-// below that, so it needs little stack however deep the tree is.
+// deeperThan finds a node nested deeper than limit below n. It does not visit deeper nodes, so it needs little stack
+// for any tree.
 func (n *Node) deeperThan(limit int) *Node {
 	if limit < 0 {
 		return n
@@ -143,7 +141,7 @@ func (n *Node) deeperThan(limit int) *Node {
 	return nil
 }
 
-// Find is the value at a path of keys below n, or nil.
+// Find returns the value at a path of keys below n, or nil.
 func (n *Node) Find(keys ...string) *Node {
 	for _, key := range keys {
 		if n == nil {
@@ -154,7 +152,7 @@ func (n *Node) Find(keys ...string) *Node {
 	return n
 }
 
-// Problem is a complaint about n.
+// Problem returns a problem about n.
 func (n *Node) Problem(p Problem) Problem {
 	p.Pos = n.Pos
 	if n.Excerpt != nil {
@@ -163,7 +161,7 @@ func (n *Node) Problem(p Problem) Problem {
 	return p
 }
 
-// At is the place of a field below at; where that is left out, of what is around it.
+// At returns the place of a field below at or, if that is not set, of what contains it.
 func (at Place) At(keys ...string) Place {
 	for _, key := range keys {
 		at.Path, at.Node = Join(at.Path, key), cmp.Or(at.Node.Find(key), at.Node)
@@ -171,7 +169,7 @@ func (at Place) At(keys ...string) Place {
 	return at
 }
 
-// Key is At, but for the key of the field instead of its value.
+// Key is At for the key of the field instead of its value.
 func (at Place) Key(keys ...string) Place {
 	n := at.Node
 	for _, key := range keys {
@@ -184,7 +182,7 @@ func (at Place) Key(keys ...string) Place {
 	return at
 }
 
-// Item is the place of an item of a list; where at is not a list, at itself.
+// Item returns the place of an item of a list. If at is not a list, it returns at.
 func (at Place) Item(i int) Place {
 	if at.Node != nil && at.Node.Kind == ListNode && i < len(at.Node.Items) {
 		at.Path, at.Node = fmt.Sprintf("%s[%d]", at.Path, i), at.Node.Items[i]
@@ -192,7 +190,7 @@ func (at Place) Item(i int) Place {
 	return at
 }
 
-// Problem is a complaint about what stands at a place.
+// Problem returns a problem about what is at a place.
 func (at Place) Problem(p Problem) Problem {
 	p.Path, p.Pos = at.Path, at.Pos
 	if at.Node != nil {

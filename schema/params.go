@@ -8,22 +8,21 @@ import (
 	"strings"
 )
 
-// Params are the parameters that are in force at a [Node] and below it: ${param.NAME} is one
-// of them. They do not change once something has been decoded with them. In JSON they have
-// what another process needs.
+// Params are the parameters in force at a [Node] and below it: ${param.NAME} refers to one. They must not change once
+// something has been decoded with them. Their JSON contains what another process needs.
 type Params struct {
-	Of    string           // the list of steps that has them
+	Of    string           // the list of steps that declares them
 	By    map[string]Param // by name
-	Outer *Params          `json:",omitempty"` // those in force where the values were written
+	Outer *Params          `json:",omitempty"` // in force where the values were written
 
-	Defines bool `json:"-"` // they are those of a definition, which is judged but does not run
+	Defines bool `json:"-"` // of a definition, which is checked but does not run
 }
 
 // Param is one parameter with its value.
 type Param struct {
-	Value *Node     // nil: it has none here, as in a definition; what depends on it is then not judged
+	Value *Node     // nil: no value here, as in a definition; what depends on it is not checked
 	As    ParamType // what the value is
-	Bare  bool      `json:",omitempty"` // it is a default, for which no parameters are in force
+	Bare  bool      `json:",omitempty"` // a default, for which no parameters are in force
 }
 
 // ParamType says what the value of a parameter is.
@@ -31,23 +30,22 @@ type ParamType uint8
 
 // The types of parameters.
 const (
-	// AsValue is a text, a number or the like: a literal in an expression, and text elsewhere.
+	// AsValue is a text, number or the like: a literal in an expression, and text elsewhere.
 	AsValue ParamType = iota
-	// AsPath is a path: what stands there in an expression, and the path's text elsewhere.
+	// AsPath is a path: code in an expression, and the path's text elsewhere.
 	AsPath
 	// AsCode is an expression, for use in expressions.
 	AsCode
 )
 
-// paramPrefix is what the placeholders of parameters begin with.
+// paramPrefix begins the placeholders of parameters.
 const paramPrefix = "param."
 
-// maxParam bounds the text of a parameter's value, in bytes: values that are made of others
-// could double with each of them.
+// maxParam bounds the text of a parameter's value, in bytes: values made of other values could double each time.
 const maxParam = 1 << 20
 
-// param is the piece that a placeholder of a parameter becomes; body is the placeholder
-// without its braces, at an offset in the text.
+// param returns the piece for a placeholder of a parameter. body is the placeholder without braces, at an offset of
+// the text.
 func (r *resolver) param(body string, offset int) Piece {
 	piece := Piece{Offset: offset, Placeholder: true, Source: "${" + body + "}"}
 	complain := func(message, remedy string) Piece {
@@ -68,11 +66,11 @@ func (r *resolver) param(body string, offset int) Piece {
 			Suggest(name, slices.Sorted(maps.Keys(in.By)), fmt.Sprintf("declare %q under `parameters`", name)))
 	case p.Value == nil:
 		piece.CodeOnly = p.As == AsCode
-		r.d.errors++ // silently: it is judged where there is a value
+		r.d.errors++ // no report: it is checked where there is a value
 		return piece
 	}
 	pieces, ok := r.d.given(p, in)
-	if !ok { // it is reported
+	if !ok { // already reported
 		r.d.errors++
 		return piece
 	}
@@ -94,7 +92,7 @@ func (r *resolver) param(body string, offset int) Piece {
 	return piece
 }
 
-// given resolves the value of a parameter with what is in force where it was written.
+// given resolves the value of a parameter with the parameters in force where it was written.
 func (d *Decoder) given(p Param, of *Params) (pieces []Piece, ok bool) {
 	was := d.params
 	defer func() { d.params = was }()
@@ -107,8 +105,8 @@ func (d *Decoder) given(p Param, of *Params) (pieces []Piece, ok bool) {
 	return d.resolve(p.Value)
 }
 
-// inQuotes reports whether a value was written as text, in quotes that were not only needed
-// for the braces of a placeholder.
+// inQuotes reports whether a value was written as text in quotes that were not only needed for the braces of a
+// placeholder.
 func inQuotes(n *Node, pieces []Piece) bool {
 	if len(pieces) == 1 && pieces[0].Placeholder {
 		return pieces[0].Quoted
@@ -116,8 +114,8 @@ func inQuotes(n *Node, pieces []Piece) bool {
 	return n.Kind == TextNode && n.Style != Plain
 }
 
-// Bind is a copy of n, which stands in the place of what is being decoded, with parameters in
-// force: in keys they are replaced, in values when those are decoded.
+// Bind copies n, which replaces the value being decoded, with parameters in force. In keys they are resolved now, in
+// values when those are decoded.
 func (d *Decoder) Bind(n *Node, p *Params) *Node {
 	was := d.params
 	defer func() { d.params = was }()
@@ -141,8 +139,7 @@ func (d *Decoder) bind(n *Node, path string) *Node {
 	return &c
 }
 
-// Bound is n with the parameters in force that are in force now, for who decodes it later or
-// elsewhere.
+// Bound returns n with the current parameters in force, for decoding it later or elsewhere.
 func (d *Decoder) Bound(n *Node) *Node {
 	if d.params == nil || n == nil {
 		return n
@@ -152,11 +149,10 @@ func (d *Decoder) Bound(n *Node) *Node {
 	return &c
 }
 
-// Params are those in force, or nil.
+// Params returns the parameters in force, or nil.
 func (d *Decoder) Params() *Params { return d.params }
 
-// bindKey is a key with its parameters replaced. Values must be names: only a path adds
-// structure to a path.
+// bindKey resolves the parameters in a key. Their values must be names: only a path may add structure to a path.
 func (d *Decoder) bindKey(key *Node, path string) *Node {
 	if !strings.Contains(key.Text, "${"+paramPrefix) {
 		return key
@@ -166,7 +162,7 @@ func (d *Decoder) bindKey(key *Node, path string) *Node {
 	for _, p := range pieces {
 		switch {
 		case !ok || p.Placeholder && !strings.HasPrefix(p.Source, "${"+paramPrefix):
-			return key // of which d.keys complains, as of an expression
+			return key // d.keys reports it, as for an expression
 		case p.CodeOnly:
 			return key
 		case p.Placeholder && p.Code == nil && !plainName(p.Text):
@@ -183,8 +179,8 @@ func plainName(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r != '_' && r != '-' && !isLetter(r) })
 }
 
-// openKey reports whether a key waits for the values of parameters: it is that of a definition.
-// What is wrong with it has been reported.
+// openKey reports whether a key depends on parameters without a value, as in a definition. Its problems have been
+// reported.
 func (d *Decoder) openKey(key *Node) bool {
 	if d.params == nil || !strings.Contains(key.Text, "${"+paramPrefix) {
 		return false
@@ -211,15 +207,15 @@ func (d *Decoder) openKey(key *Node) bool {
 	return true
 }
 
-// shownAs is a scalar's text as it is in force: parameters are replaced, as far as they may
-// be seen; other placeholders are as they were written.
+// shownAs returns a scalar's text as in force: parameters are resolved, unless they are secret; other placeholders
+// stay.
 func (d *Decoder) shownAs(n *Node) string {
 	if text, ok := d.shown[n]; ok {
 		return text
 	}
 	known, ok := d.resolved[n]
 	if !ok || !known.ok || !slices.ContainsFunc(known.pieces, Piece.param) {
-		return n.Text // or it is that of a definition
+		return n.Text // it may be that of a definition
 	}
 	var b strings.Builder
 	for _, p := range known.pieces {
@@ -235,14 +231,13 @@ func (d *Decoder) shownAs(n *Node) string {
 	return b.String()
 }
 
-// ShowAs has Dump show a scalar as it is in force: its field knows how parameters read in it.
+// ShowAs makes Dump show a text for a scalar: its field knows how it reads parameters.
 func (d *Decoder) ShowAs(n *Node, text string) { d.shown[n] = text }
 
-// param reports whether a piece is from a parameter.
+// param reports whether a piece comes from a parameter.
 func (p Piece) param() bool { return p.Placeholder && strings.HasPrefix(p.Source, "${"+paramPrefix) }
 
-// originOf is where a value is from, with that of the parameters in it: "p.yaml:9, field from
-// p.yaml:4".
+// originOf returns the origin of a value with that of its parameters: "p.yaml:9, field from p.yaml:4".
 func (d *Decoder) originOf(n *Node, params *Params) Origin {
 	o := Origin{Pos: n.Pos, Text: n.Origin, node: n}
 	if params == nil || o.Text != "" || !strings.Contains(n.Text, "${"+paramPrefix) {

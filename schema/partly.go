@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// unsure notes a field whose value is not what was meant.
+// unsure marks a field whose value is not what was meant.
 func (r *recordDecoder) unsure(f *field) {
 	if f != nil && !slices.Contains(r.unsures, f) {
 		r.unsures = append(r.unsures, f)
 	}
 }
 
-// checkPartly runs the rules of a struct of which some fields are not what was meant, or may
-// be there under a wrong name. What it reports must not follow from their values: it
-// is what the rules say whatever these fields are. Of fields with a problem it reports none.
+// checkPartly runs the rules of a struct if the values of some fields are unknown, because they are invalid or may
+// have a wrong name. It reports only what the rules say for any values of these fields. It reports nothing about
+// fields that have a problem already.
 func (r *recordDecoder) checkPartly() {
 	defer func() {
-		// Rules take for granted that what was decoded is right, which nothing here is.
+		// Rules rely on valid values, which these are not.
 		_ = recover()
 	}()
 	vary := map[*field][]reflect.Value{}
@@ -29,7 +29,7 @@ func (r *recordDecoder) checkPartly() {
 	}
 	for _, f := range r.unsures {
 		if !add(f, true) {
-			return // nobody knows what depends on it
+			return // unknown rules may depend on it
 		}
 	}
 	for _, f := range r.s.list {
@@ -62,8 +62,8 @@ func (r *recordDecoder) checkPartly() {
 	}
 }
 
-// samples are values that a field might have had, at least one of which is not zero; none
-// where nothing is known of its type.
+// samples returns values that a field might have had, at least one of which is not zero, or none if its type is
+// opaque.
 func (r *recordDecoder) samples(f *field) []reflect.Value {
 	scratch := NewDecoder(func(string) (string, bool, error) { return "", false, nil })
 	at := *r.at
@@ -76,7 +76,7 @@ func (r *recordDecoder) samples(f *field) []reflect.Value {
 	return values
 }
 
-// sampleTexts are texts of which a type that decodes itself may take one. Some rules look for calls of cursor().
+// sampleTexts are texts that a type which decodes itself may accept. Some rules look for calls of cursor().
 var sampleTexts = []string{"x", "1", "1s", "true", "http://x/", "cursor()", "http://x/$(cursor())"}
 
 func (d *Decoder) samples(s *shape, oneof []string, depth int) []reflect.Value {

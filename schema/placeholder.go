@@ -11,17 +11,17 @@ type Piece struct {
 	Text        string // literal text, or the placeholder's value
 	Offset      int    // in the node's text
 	Placeholder bool
-	Secret      bool   // from a file: must not show in a message
-	Source      string // of a placeholder: as it is written
+	Secret      bool   // from a file: must be masked in messages
+	Source      string // of a placeholder: as written
 
 	// Of a parameter only:
-	Quoted   bool    // its value was written as text in quotes: in an expression it is text, whatever it looks like
-	Code     []Piece // what it is in an expression: code; nil: a literal
-	CodeOnly bool    // it is an expression, and belongs nowhere else
+	Quoted   bool    // written as text in quotes: in an expression it stays text, whatever it looks like
+	Code     []Piece // the code of an expression; nil: a literal
+	CodeOnly bool    // an expression, which is not allowed elsewhere
 }
 
-// Text is a scalar's text with placeholders replaced; for a list or mapping it
-// reports a problem and ok is false.
+// Text returns a scalar's text with placeholders resolved. For a list or mapping it reports a problem, and ok is
+// false.
 func (d *Decoder) Text(n *Node) (text string, ok bool) {
 	if n.Kind == ListNode || n.Kind == MapNode {
 		d.Report(n, Problem{Code: WrongKind, Message: "expected text, got " + n.Kind.String()})
@@ -31,15 +31,14 @@ func (d *Decoder) Text(n *Node) (text string, ok bool) {
 	return joined(pieces), ok
 }
 
-// Pieces are the parts of a scalar's text, for a field that must not mistake a
-// placeholder's value for its own language. Unresolved ones are reported and
-// are empty.
+// Pieces returns the parts of a scalar's text, for a field that must not read the value of a placeholder as its own
+// language. Unresolved placeholders are reported and empty.
 func (d *Decoder) Pieces(n *Node) []Piece {
 	pieces, _ := d.resolve(n)
 	return pieces
 }
 
-// resolve is Code for a text in which no expression is allowed.
+// resolve is Code for a text that can't contain expressions.
 func (d *Decoder) resolve(n *Node) (pieces []Piece, ok bool) {
 	pieces, ok = d.Code(n)
 	for _, p := range pieces {
@@ -53,7 +52,7 @@ func (d *Decoder) resolve(n *Node) (pieces []Piece, ok bool) {
 	return pieces, ok
 }
 
-// Glance is Pieces for callers that only look: nothing is reported.
+// Glance is Pieces without reports.
 func (d *Decoder) Glance(n *Node) []Piece {
 	problems, errors := d.problems, d.errors
 	pieces, ok := d.resolve(n)
@@ -64,8 +63,8 @@ func (d *Decoder) Glance(n *Node) []Piece {
 	return pieces
 }
 
-// Code is Pieces for a field that takes expressions: parameters may be code. ok is false when
-// something can't be resolved. It is done once per node, however often a field asks.
+// Code is Pieces for a field with expressions: parameters may be code. ok is false if something can't be resolved.
+// The result is cached per node.
 func (d *Decoder) Code(n *Node) (pieces []Piece, ok bool) {
 	tagged := strings.HasPrefix(n.Tag, "!") && !slices.Contains(usualTags, n.Tag)
 	if !tagged && !strings.Contains(n.Text, "${") {
@@ -85,17 +84,17 @@ func (d *Decoder) Code(n *Node) (pieces []Piece, ok bool) {
 	return pieces, d.errors == before
 }
 
-// usualTags change nothing about a text that a field means anyway.
+// usualTags do not change the meaning of a text.
 var usualTags = []string{"!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp"}
 
-// resolved is what became of a scalar's placeholders.
+// resolved is a scalar with its placeholders resolved.
 type resolved struct {
 	pieces []Piece
 	ok     bool
-	params *Params // that were in force
+	params *Params // in force at that time
 }
 
-// resolver reads one scalar's text.
+// resolver parses one scalar's text.
 type resolver struct {
 	d *Decoder
 	n *Node
@@ -116,8 +115,7 @@ func (r *resolver) pieces() []Piece {
 		}
 		at := from + n
 		if n > 0 && text[at-1] == '$' {
-			// An escape is a separate piece, so that an offset into any piece is an offset
-			// into the text.
+			// An escape is a separate piece, so that an offset into any piece is an offset into the text.
 			literal(at - 1)
 			pieces = append(pieces, Piece{Text: "${", Offset: at})
 			from = at + len("${")
@@ -150,17 +148,18 @@ func (r *resolver) pieces() []Piece {
 		if r.d.replaced += len(piece.Text); r.d.replaced > maxReplaced {
 			r.complain(at, BadPlaceholder, fmt.Sprintf("the values of all placeholders are longer than %d MiB",
 				maxReplaced>>20), "use fewer of them, or shorter values")
-			r.d.replaced = 0 // which begins again: each of them would complain
+			r.d.replaced = 0 // starts over, or every further placeholder would be reported
 			return pieces
 		}
 	}
 }
 
-// maxReplaced bounds the values of all placeholders of what one decoder reads, in bytes. One text has maxParam.
+// maxReplaced bounds the values of all placeholders that one decoder resolves, in bytes. One text is limited by
+// maxParam.
 const maxReplaced = 64 << 20
 
-// closed is the placeholder that text begins, with the brace that it lacks: after its name
-// or, if it has a default or is a file, at the end of the word.
+// closed adds the missing brace to a placeholder at the beginning of text: after its name or, if it has a default or
+// is a file, at the end of the word.
 func closed(text string) string {
 	end := len("${")
 	for end < len(text) && validName(text[len("${"):end+1]) {
@@ -178,7 +177,7 @@ func closed(text string) string {
 // nested bounds placeholders in the defaults of placeholders.
 const nested = 20
 
-// value is the value of a placeholder, given without its braces, at offset in the text.
+// value returns the value of a placeholder, given without its braces, at offset in the text.
 func (r *resolver) value(body string, offset, depth int) (value string, secret bool) {
 	if strings.HasPrefix(body, paramPrefix) { // in a default
 		p := r.param(body, offset)
@@ -211,7 +210,7 @@ func (r *resolver) value(body string, offset, depth int) (value string, secret b
 	return "", false
 }
 
-// fallback is a placeholder's default, in which there may be placeholders.
+// fallback resolves a placeholder's default, which may contain placeholders.
 func (r *resolver) fallback(text string, offset, depth int) (value string, secret bool) {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -241,7 +240,7 @@ func (r *resolver) complain(offset int, code, message, remedy string) {
 	r.d.Report(r.n, Problem{Code: code, Message: message, Remedy: remedy, Pos: at, Caret: at})
 }
 
-// closing is the index of the brace that closes the ${ at i, or -1.
+// closing returns the index of the brace that closes the ${ at i, or -1.
 func closing(text string, i int) int {
 	depth := 0
 	for ; i < len(text); i++ {
@@ -258,7 +257,7 @@ func closing(text string, i int) int {
 	return -1
 }
 
-// split parts a placeholder into its name and what to do without a value.
+// split splits a placeholder into its name and what applies without a value.
 func split(body string) (name, op, arg string) {
 	best := len(body)
 	for _, o := range []string{":-", ":?"} {

@@ -5,8 +5,7 @@ import (
 	"unicode"
 )
 
-// Problem is one complaint about a configuration: place, path, what is wrong,
-// and what to do about it.
+// Problem is one problem of a configuration: its place and path, what is wrong, and what to do.
 type Problem struct {
 	Pos     Pos    `json:"pos"`
 	Path    string `json:"path,omitempty"` // "inputs.orders.rabbitmq"
@@ -15,10 +14,10 @@ type Problem struct {
 	Remedy  string `json:"remedy,omitempty"`
 	Warning bool   `json:"warning,omitempty"`
 	Excerpt string `json:"excerpt,omitempty"` // the source line
-	Caret   Pos    `json:"-"`                 // where under the excerpt; zero: no excerpt is shown
+	Caret   Pos    `json:"-"`                 // under the excerpt; zero: no excerpt is shown
 }
 
-// String is the problem on one line: file:line:col: path: problem (remedy) [code].
+// String formats the problem on one line: file:line:col: path: problem (remedy) [code].
 func (p Problem) String() string {
 	var b strings.Builder
 	if place := p.Pos.String(); place != "" {
@@ -38,8 +37,8 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Render is the problem as a terminal shows it: its line and, where an excerpt
-// is known, the source line with a caret beneath. It ends without a newline.
+// Render formats the problem for a terminal: its line and, if an excerpt is known, the source line with a caret
+// beneath. There is no final newline.
 func (p Problem) Render() string {
 	if p.Excerpt == "" || p.Caret.Col < 1 {
 		return p.String()
@@ -52,8 +51,7 @@ func (p Problem) Render() string {
 // widest is how many characters of a source line are shown.
 const widest = 120
 
-// window cuts a long line down to what surrounds the character at caret and
-// makes it harmless to a terminal.
+// window cuts a long line to the part around the character at caret, and makes it safe for a terminal.
 func window(line []rune, caret int) (shown []rune, at int) {
 	caret = min(caret, len(line))
 	from, to := 0, len(line)
@@ -77,15 +75,14 @@ func window(line []rune, caret int) (shown []rune, at int) {
 	return shown, at
 }
 
-// blank is white space as wide as text: tabs stay tabs, so that the caret is in the right
-// place however wide a terminal shows a tab.
+// blank returns white space as wide as text. Tabs stay tabs, so that the caret is right for any tab width.
 func blank(text []rune) string {
 	var b strings.Builder
 	for _, r := range text {
 		switch {
 		case r == '\t':
 			b.WriteByte('\t')
-		case unicode.Is(unicode.Mn, r): // combines with the one before
+		case unicode.Is(unicode.Mn, r): // combines with the character before it
 		case unicode.Is(wide, r):
 			b.WriteString("  ")
 		default:

@@ -42,13 +42,13 @@ func (d *Decoder) record(n *Node, v reflect.Value, s *shape) {
 	}
 }
 
-// Short is the full form of a value that was written in short form.
+// Short describes a value in short form.
 type Short struct {
-	Field string // of which it is the value
+	Field string // the field that it sets
 	Word  bool   // it only names the field: `decode: json`
 }
 
-// ShortAt says what was written in short at a path, by what was decoded so far.
+// ShortAt returns the short form that was written at a path, among the values decoded so far.
 func (d *Decoder) ShortAt(path string) (Short, bool) {
 	s, ok := d.shorts[path]
 	return s, ok
@@ -60,21 +60,20 @@ func (d *Decoder) noteShort(s Short) {
 	}
 }
 
-// recordDecoder is the decoding of one struct.
+// recordDecoder decodes one struct.
 type recordDecoder struct {
 	*Decoder
 	n       *Node
 	v       reflect.Value
 	s       *shape
 	written map[*field]*Node // the keys that are set; the node itself for a short form
-	meant   map[string]bool  // names that an unknown key was a misspelling of
+	meant   map[string]bool  // fields that a misspelt key probably means
 	typed   bool             // the type key is there
-	unsures []*field         // whose values are not what was meant
-	strange bool             // there are keys that may mean any field
+	unsures []*field         // fields whose values are not what was meant
+	strange bool             // some keys may mean any field
 }
 
-// inShort reports whether a mapping is the struct's main field in short form. The struct's own
-// form wins wherever it matches.
+// inShort reports whether a mapping is the struct's main field in short form. The struct's own form takes precedence.
 func (r *recordDecoder) inShort() bool {
 	main := r.s.main
 	if main == nil || len(r.n.Keys) == 0 || !main.shape.takesMap() {
@@ -101,7 +100,7 @@ func (r *recordDecoder) keys() {
 		written := r.n.Keys[i]
 		if written.param || key == nil && r.params != nil && strings.Contains(written.Text, "${"+paramPrefix) {
 			r.report(written, PlaceholderInKey, "a parameter can't choose a field", "write the field itself")
-			r.typed, r.strange = true, true // it may have been that
+			r.typed, r.strange = true, true // it may be the type key
 			continue
 		}
 		if key == nil {
@@ -116,7 +115,7 @@ func (r *recordDecoder) keys() {
 		case f == nil:
 			unknown = append(unknown, key)
 			types[key] = item
-		case item.Kind == NullNode && f.group == "": // as if left out
+		case item.Kind == NullNode && f.group == "": // as if not set
 		default:
 			r.assign(f, key, item, Join(r.at.path, key.Text))
 		}
@@ -141,7 +140,7 @@ func (r *recordDecoder) keys() {
 	}
 }
 
-// known lists what may be written, as long as that is short.
+// known lists what may be written, if that is short.
 func known(names []string) string {
 	switch {
 	case len(names) == 0:
@@ -152,7 +151,7 @@ func known(names []string) string {
 	return "known here: " + strings.Join(names, ", ")
 }
 
-// pick takes a single word that names a choice: `decode: json`.
+// pick decodes a single word that names a choice: `decode: json`.
 func (r *recordDecoder) pick() bool {
 	if len(r.s.groups) == 0 || !r.n.scalar() {
 		return false
@@ -169,7 +168,7 @@ func (r *recordDecoder) pick() bool {
 	return true
 }
 
-// refuse reports a value that is neither a mapping nor a short form of one.
+// refuse reports a value that is neither a mapping nor a short form.
 func (r *recordDecoder) refuse() {
 	if !r.n.scalar() || len(r.s.groups) == 0 {
 		r.wrong(r.n, r.s, r.asMapping())
@@ -236,7 +235,7 @@ func (r *recordDecoder) clear(f *field) {
 	}
 }
 
-// finish looks at the struct as a whole.
+// finish checks the struct as a whole.
 func (r *recordDecoder) finish() {
 	if r.s.variant != nil && !r.typed && !r.s.optional {
 		r.missingType()
@@ -258,7 +257,7 @@ func (r *recordDecoder) finish() {
 	}
 }
 
-// group checks that a choice was made, and once.
+// group checks that exactly one choice was made.
 func (r *recordDecoder) group(g *group) {
 	defer func(before int) {
 		for _, f := range g.members {
@@ -289,10 +288,10 @@ func (r *recordDecoder) group(g *group) {
 	}
 }
 
-// order is the position of a field's key among the keys.
+// order returns the index of a field's key.
 func (r *recordDecoder) order(f *field) int { return slices.Index(r.n.Keys, r.written[f]) }
 
-// lineOf says in a message where something else is.
+// lineOf mentions the place of something else in a message.
 func lineOf(p Pos) string {
 	if p.Line == 0 {
 		return ""
@@ -300,7 +299,7 @@ func lineOf(p Pos) string {
 	return fmt.Sprintf(" (%d:%d)", p.Line, p.Col)
 }
 
-// complain reports what a rule says of a field, whose path begins at the struct.
+// complain reports a problem that a rule found. path begins at the struct.
 func (r *recordDecoder) complain(path, message, remedy string) {
 	at, full, below := cmp.Or(r.at.key, r.n), r.at.path, r.n
 	for name := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '.' }) {
@@ -312,7 +311,7 @@ func (r *recordDecoder) complain(path, message, remedy string) {
 	r.add(Problem{Pos: at.Pos, Path: full, Code: BadValue, Message: message, Remedy: remedy})
 }
 
-// rules runs the rules that the struct v and its inlined structs have themselves.
+// rules runs the rules of struct v and its inlined structs.
 func (r *recordDecoder) rules(v reflect.Value, report func(path, message, remedy string)) {
 	called := map[string]bool{}
 	run := func(v reflect.Value, index []int) {
@@ -325,15 +324,14 @@ func (r *recordDecoder) rules(v reflect.Value, report func(path, message, remedy
 	for _, in := range r.s.inlined {
 		outer := fmt.Sprint(in.index[:len(in.index)-1])
 		if v := v.FieldByIndex(in.index); in.embedded && called[outer] {
-			called[fmt.Sprint(in.index)] = true // promoted, or the outer one's to call
+			called[fmt.Sprint(in.index)] = true // promoted, or called by the outer struct
 		} else if v.Addr().CanInterface() {
 			run(v, in.index)
 		}
 	}
 }
 
-// fill gives fields that are zero the default in their tag, in this struct and
-// in those that it holds.
+// fill sets zero fields to the default in their tag, in this struct and in those that it contains.
 func (d *Decoder) fill(v reflect.Value, s *shape) {
 	if s.kind != recordKind {
 		return

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// example says what to write for a scalar that is not of its kind: the field's default, or
-// some value. v holds the default.
+// example says what to write for a scalar of the wrong kind: the field's default, or some value. v holds the default.
 func example(f *field, s *shape, v reflect.Value) string {
 	text := ""
 	switch {
@@ -30,7 +29,7 @@ func example(f *field, s *shape, v reflect.Value) string {
 	return "write a number such as " + text
 }
 
-// leftOut says what a field is without a value, if it has a default.
+// leftOut mentions the default of a field without a value.
 func leftOut(f *field, s *shape, v reflect.Value) string {
 	if text := defaultText(f, v); f.shape == s && text != "" {
 		return "leave it out for " + text
@@ -38,8 +37,7 @@ func leftOut(f *field, s *shape, v reflect.Value) string {
 	return ""
 }
 
-// takes reports whether a scalar may be what a field holds: of a type that reads
-// itself, it may.
+// takes reports whether a field may accept a scalar. A type that decodes itself may.
 func (f *field) takes(text string) bool {
 	s := f.shape
 	for s.kind == pointerKind {
@@ -55,8 +53,8 @@ func (f *field) takes(text string) bool {
 	return message == ""
 }
 
-// tells reports whether a scalar is so clearly the value of a field that it is shown there:
-// any text may be a name or a path.
+// tells reports whether a scalar clearly is the value of a field, so that an example may show it: any text may be a
+// name or a path.
 func (f *field) tells(text string) bool {
 	switch {
 	case f.shape.kind == textKind:
@@ -67,7 +65,7 @@ func (f *field) tells(text string) bool {
 	return f.takes(text)
 }
 
-// asMapping is how a scalar may have been meant where a mapping belongs, or "".
+// asMapping returns what a scalar may have meant in place of a mapping, or "".
 func (r *recordDecoder) asMapping() string {
 	text := r.n.Text
 	switch {
@@ -83,7 +81,7 @@ func (r *recordDecoder) asMapping() string {
 	return fmt.Sprintf("write {%s: …}", r.s.list[0].name)
 }
 
-// asVariant is how the name of a type alone, or nearly one, is written.
+// asVariant returns the right form for the name of a type alone, or nearly alone.
 func asVariant(variants Variants, text string) string {
 	name := text
 	if variants.Variant(name) == nil {
@@ -100,8 +98,8 @@ func asVariant(variants Variants, text string) string {
 	return "write {" + name + ": {}}"
 }
 
-// elsewhere says where an unknown key of this struct belongs: among the fields of the
-// component's type, or next to the type; "" when it is not known.
+// elsewhere says where an unknown key of this struct belongs: among the fields of the component's type, or next to
+// the type. It returns "" if unknown.
 func (r *recordDecoder) elsewhere(key string) string {
 	if of, ok := r.taken[r.at.path]; ok && r.s.variant != nil {
 		if t := r.s.variants().Variant(of.name); t.shape() != nil && t.shape().by[key] != nil {
@@ -114,7 +112,7 @@ func (r *recordDecoder) elsewhere(key string) string {
 	return ""
 }
 
-// example is how to choose one of the group at a key, or "".
+// example says how to choose one of the group at a key, or returns "".
 func (g *group) example(key *Node) string {
 	f := g.members[0]
 	switch {
@@ -126,7 +124,7 @@ func (g *group) example(key *Node) string {
 	return fmt.Sprintf("such as %s: {%s: …}", key.Text, f.name)
 }
 
-// asNamed is what a mapping looks like whose keys are names.
+// asNamed shows a mapping whose keys are names.
 func asNamed(s *shape) string {
 	if s.elem.kind == customKind {
 		return "write {NAME: " + s.elem.expected() + "}"
@@ -134,7 +132,7 @@ func asNamed(s *shape) string {
 	return "write {NAME: …}"
 }
 
-// asList is how a value may have been meant where a list belongs, or "".
+// asList returns what a value may have meant in place of a list, or "".
 func asList(n *Node, s *shape) string {
 	switch {
 	case n.Kind == MapNode && s.elem.takesMap():
@@ -149,7 +147,7 @@ func asList(n *Node, s *shape) string {
 	return ""
 }
 
-// article is a noun with its article: "an input".
+// article returns a noun with its article: "an input".
 func article(noun string) string {
 	if strings.IndexByte("aeiou", noun[0]) >= 0 {
 		return "an " + noun

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Report adds a problem. Where they are empty, Pos is filled in (the caret's,
-// else n's), Path, and, for a problem with a Caret, Excerpt.
+// Report adds a problem. If they are empty, it fills in Pos (from the caret, else from n), Path and, for a problem
+// with a Caret, Excerpt.
 func (d *Decoder) Report(n *Node, p Problem) {
 	p.Pos = cmp.Or(p.Pos, p.Caret)
 	if n != nil {
@@ -24,7 +24,7 @@ func (d *Decoder) Report(n *Node, p Problem) {
 	d.add(p)
 }
 
-// report adds a problem, at n, of what is being decoded.
+// report adds a problem of the value being decoded, at n.
 func (d *Decoder) report(n *Node, code, message, remedy string) {
 	d.add(Problem{Pos: n.Pos, Path: d.at.path, Code: code, Message: message, Remedy: remedy})
 }
@@ -36,13 +36,12 @@ func (d *Decoder) add(p Problem) {
 	d.problems = append(d.problems, p)
 }
 
-// wrong reports that n is not what a value of this shape looks like.
+// wrong reports that n does not look like a value of this shape.
 func (d *Decoder) wrong(n *Node, s *shape, remedy string) {
 	d.report(n, WrongKind, "expected "+s.expected()+", got "+n.Kind.String(), remedy)
 }
 
-// Problems are all problems so far, in the order found. No secret shows in
-// them, whoever reported them.
+// Problems returns all problems so far, in the order found. Secrets are masked.
 func (d *Decoder) Problems() []Problem {
 	problems := slices.Clone(d.problems)
 	for i := range problems {
@@ -53,15 +52,13 @@ func (d *Decoder) Problems() []Problem {
 	return problems
 }
 
-// Secrets are the texts that d keeps out of all problems, and out of Dump. They may be
-// added to.
+// Secrets returns the texts that d masks in problems and in Dump. More may be added.
 func (d *Decoder) Secrets() *Secrets { return d.secrets }
 
-// Hide has d add the secrets that it meets to s, unless that is nil. It is called before
-// anything is decoded.
+// Hide makes d add the secrets that it finds to s, unless s is nil. Call it before decoding.
 func (d *Decoder) Hide(s *Secrets) { d.secrets = cmp.Or(s, d.secrets) }
 
-// hideAll keeps all texts at and below n out of problems, as far as they may be secrets.
+// hideAll masks all texts at and below n that may be secrets.
 func (d *Decoder) hideAll(n *Node) {
 	if len(n.Text) >= shortSecret {
 		d.secrets.Add(n.Text)
@@ -71,8 +68,7 @@ func (d *Decoder) hideAll(n *Node) {
 	}
 }
 
-// Show adds to a problem the source line that it is about, unless it has one;
-// what has to be hidden is masked.
+// Show adds the source line to a problem that has none, with secrets masked.
 func (d *Decoder) Show(p Problem, line string) Problem {
 	if p.Excerpt != "" || p.Pos.Line == 0 {
 		p.Excerpt = d.masked(p.Excerpt)
@@ -82,7 +78,7 @@ func (d *Decoder) Show(p Problem, line string) Problem {
 	return p
 }
 
-// masked is a source line without secrets, as wide as it was: carets stay right.
+// masked masks secrets in a source line, and keeps its width: carets stay right.
 func (d *Decoder) masked(line string) string {
 	return d.secrets.replace(line, func(secret string) string {
 		return strings.Repeat("*", utf8.RuneCountInString(secret))

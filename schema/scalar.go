@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// scalar decodes one value. The field says what the text means, not YAML: a
-// text field takes 017, yes and 1.50 as they were written.
+// scalar decodes one value. The field decides what the text means, not YAML: a text field takes 017, yes and 1.50 as
+// written.
 func (d *Decoder) scalar(n *Node, v reflect.Value, s *shape) {
 	if !n.scalar() {
 		if s.kind == secretKind {
@@ -35,8 +35,7 @@ func (d *Decoder) scalar(n *Node, v reflect.Value, s *shape) {
 	}
 }
 
-// set gives v the value of a text, or says why not; of a secret text without
-// quoting any of it.
+// set sets v from a text, or returns why it can't. It does not quote secret text.
 func (d *Decoder) set(v reflect.Value, s *shape, text string, secret bool) (message, remedy string) {
 	f, old := d.at.field, settable(v)
 	err := parse(v, s, text)
@@ -60,8 +59,7 @@ func (d *Decoder) set(v reflect.Value, s *shape, text string, secret bool) (mess
 	return message, remedy
 }
 
-// parse reads a text as the kind of value that v is. An error's text continues
-// a sentence that begins with the value.
+// parse parses a text as the kind of v. An error's text continues a sentence that begins with the value.
 func parse(v reflect.Value, s *shape, text string) error {
 	switch s.kind {
 	case textKind:
@@ -86,7 +84,7 @@ func parse(v reflect.Value, s *shape, text string) error {
 	return nil
 }
 
-// put gives v what a text means, if it means something.
+// put sets v to the parsed text.
 func put[T any](v reflect.Value, text string, parse func(string) (T, error)) error {
 	meant, err := parse(text)
 	if err == nil {
@@ -112,7 +110,7 @@ func parseBool(text string) (bool, error) {
 	return false, remedied{message, ""}
 }
 
-// decimal reports whether text is a whole number that all readers read alike.
+// decimal reports whether all readers read text as the same whole number.
 func decimal(text string) bool {
 	if text != "" && (text[0] == '-' || text[0] == '+') {
 		text = text[1:]
@@ -142,8 +140,7 @@ func parseWhole(v reflect.Value, s *shape, text string) error {
 	return nil
 }
 
-// asWhole says how to write a number that was written in a way that readers
-// disagree about, or "".
+// asWhole says how to write a number that readers read differently, or returns "".
 func asWhole(text string) string {
 	if plain := strings.TrimLeft(text, "0"); decimal(plain) {
 		if octal, err := strconv.ParseInt(text, 8, 64); err == nil {
@@ -161,7 +158,7 @@ func asWhole(text string) string {
 }
 
 func parseFloat(text string) (float64, error) {
-	f, err := strconv.ParseFloat(text, 64) // which takes 0x1p-2 and Inf, too
+	f, err := strconv.ParseFloat(text, 64) // also accepts 0x1p-2 and Inf
 	if errors.Is(err, strconv.ErrSyntax) || strings.TrimLeft(text, "0123456789.eE+-") != "" {
 		return 0, remedied{"is not a number", ""}
 	}
@@ -171,8 +168,7 @@ func parseFloat(text string) (float64, error) {
 	return f, nil
 }
 
-// quoted is how a complaint shows a scalar: its value, and where that is from;
-// the place alone when the value must not show.
+// quoted shows a scalar in a problem: its value and origin, or only its place if the value is secret.
 func quoted(n *Node, pieces []Piece, s *shape) string {
 	switch {
 	case s.kind == secretKind && len(pieces) == 1 && !pieces[0].Placeholder:

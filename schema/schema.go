@@ -1,5 +1,5 @@
-// Package schema describes plugin configuration. Start at [Of], which reads a
-// config value once; decoding, lint, JSON Schema and docs all use its result.
+// Package schema describes plugin configuration. Start at [Of], which reads a config value once. Decoding, lint, JSON
+// Schema and docs all use its result.
 //
 // A config is a Go value of any type. In a struct, tags say the rest:
 //
@@ -17,9 +17,8 @@
 //	oneof:"group,optional"  at most one
 //	pending:"retries"       accepted, but reported as not in force
 //
-// min, max and oneof apply to the scalars in a field, including those of a list or mapping;
-// nonempty applies to the field itself. Any other tag is for the field's type, which reads
-// it with [Decoder.Tag].
+// min, max and oneof apply to the scalars in a field, including those of a list or mapping. nonempty applies to the
+// field itself. Other tags are for the field's type, which reads them with [Decoder.Tag].
 package schema
 
 import (
@@ -28,8 +27,7 @@ import (
 	"sync"
 )
 
-// Type describes a configuration value: what a decoder, a linter, an editor and
-// a reader of the docs need to know. It is safe for concurrent use.
+// Type describes a configuration value for decoders, linters, editors and docs. It is safe for concurrent use.
 type Type struct {
 	defaults reflect.Value
 	text     string  // of AnyOf
@@ -40,14 +38,14 @@ type Type struct {
 	of   *shape // of the defaults: see shape
 }
 
-// Words are an example of [AnyOf] for text that is one of a few words.
+// Words is an example for [AnyOf]: text that is one of a few words.
 type Words []string
 
-// Of takes the config value that holds a plugin's defaults, and reads its tags. It
-// panics when a tag makes no sense, naming the field: a mistake of the plugin's author.
+// Of reads the tags of a config value that holds a plugin's defaults. An invalid tag is a mistake of the plugin's
+// author: it panics and names the field.
 //
-// The tags of flowd's own types are read on first use only: a program starts with all
-// of them and uses few, which would cost it 1 ms and 2.5 MiB. Tests read them all.
+// The tags of flowd's own types are read on first use: a program starts with all of them and uses few, and reading
+// all takes 1 ms and 2.5 MiB. Tests read them all.
 func Of(defaults any) *Type {
 	v := reflect.ValueOf(defaults)
 	if !v.IsValid() {
@@ -60,10 +58,10 @@ func Of(defaults any) *Type {
 	return t
 }
 
-// module is the path with which all of flowd's own packages begin.
+// module is the common prefix of the paths of flowd's own packages.
 var module = strings.TrimSuffix(packagePath, "schema")
 
-// shape is what the tags say, or nil: that of AnyOf.
+// shape returns the shape that the tags describe, or nil for AnyOf.
 func (t *Type) shape() *shape {
 	t.once.Do(func() {
 		if t.defaults.IsValid() {
@@ -73,8 +71,7 @@ func (t *Type) shape() *shape {
 	return t.of
 }
 
-// AnyOf describes a value that may have the type of any of the examples; text
-// is how docs call it.
+// AnyOf describes a value with the type of any of the examples. text is the docs' name for it.
 func AnyOf(text string, examples ...any) *Type {
 	t := &Type{text: text}
 	for _, e := range examples {
@@ -87,7 +84,7 @@ func AnyOf(text string, examples ...any) *Type {
 	return t
 }
 
-// New is a config value with nothing but defaults: what an empty mapping gives.
+// New returns a config value with only defaults, as for an empty mapping.
 func (t *Type) New() any {
 	d := NewDecoder(func(string) (string, bool, error) { return "", false, nil })
 	v := t.value()
@@ -95,8 +92,7 @@ func (t *Type) New() any {
 	return v.Interface()
 }
 
-// Decode decodes n, starting from the defaults, and gives a value of the type
-// that was given to Of. Problems are d's.
+// Decode decodes n over the defaults. It returns a value of the type that was passed to Of. d collects problems.
 func (t *Type) Decode(d *Decoder, n *Node) any {
 	v := t.value()
 	if n.Kind == NullNode && t.lackingWithout(v) {
@@ -108,19 +104,18 @@ func (t *Type) Decode(d *Decoder, n *Node) any {
 	return v.Interface()
 }
 
-// value is a new, settable copy of the defaults. The decoder replaces what
-// pointers, lists and mappings hold and never writes through them.
+// value returns a new, settable copy of the defaults. The decoder replaces pointers, lists and mappings, and never
+// writes through them.
 func (t *Type) value() reflect.Value { return settable(t.defaults) }
 
-// settable is a copy of a value that can be set.
+// settable returns a settable copy of a value.
 func settable(v reflect.Value) reflect.Value {
 	copied := reflect.New(v.Type()).Elem()
 	copied.Set(v)
 	return copied
 }
 
-// lackingWithout reports whether a configuration can't be left out: it is one
-// value, and that has no default.
+// lackingWithout reports whether a configuration is required: it is a single value without a default.
 func (t *Type) lackingWithout(v reflect.Value) bool {
 	switch t.shape().kind {
 	case recordKind, pointerKind, rawKind, boolKind:
@@ -129,22 +124,21 @@ func (t *Type) lackingWithout(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// Variants is a set of named types of which a value picks exactly one by its
-// key: the registry of a plugin kind.
+// Variants is a set of named types, of which a value chooses one by its key: the registry of a plugin kind.
 type Variants interface {
 	Kind() string              // "input", for messages
 	Names() []string           // sorted
 	Variant(name string) *Type // nil when there is none
-	Remedy(name string) string // for words of peers: `write "size"`, else ""
+	Remedy(name string) string // for other systems' words: `write "size"`, else ""
 }
 
-// Unmarshaler is a field type that decodes itself: an expression, a choice.
-// null never gets to it in a struct: that field keeps its default.
+// Unmarshaler is a field type that decodes itself, such as an expression. In a struct, it never gets null: the field
+// keeps its default.
 type Unmarshaler interface {
 	UnmarshalConfig(d *Decoder, n *Node)
 }
 
-// NullTaker is an Unmarshaler that null gets to where it is a choice: `decode: FORMAT`.
+// NullTaker is an Unmarshaler that gets null as a choice: `decode: FORMAT`.
 type NullTaker interface {
 	Unmarshaler
 	TakesNull()
@@ -155,32 +149,29 @@ type Describer interface {
 	DescribeConfig() *Type
 }
 
-// Checker is a config struct with rules over several fields. CheckConfig is
-// called after the fields were decoded; path names the field that is to blame,
-// relative to the struct, or is "". Where a field had a problem it is called
-// several times, also for copies in which that field has other values.
+// Checker is a config struct with rules across fields. CheckConfig is called after the fields are decoded. path names
+// the field at fault, relative to the struct, or is "". If a field has a problem, it is called several times, also
+// with copies in which that field has other values.
 type Checker interface {
 	CheckConfig(report func(path, message, remedy string))
 }
 
-// Worder is a config struct that knows words of peers: "count": "write `size`".
+// Worder is a config struct that knows other systems' words: "count": "write `size`".
 type Worder interface {
 	Words() map[string]string
 }
 
-// Variant is a struct field tagged `yaml:",variant"`: the one type key next to the common
-// keys. With `yaml:",variant,optional"` the key may be missing.
+// Variant is a struct field tagged `yaml:",variant"`: the only type key next to the common keys. With
+// `yaml:",variant,optional"` the key may be missing.
 type Variant interface {
 	Variants() Variants
-	// SetVariant takes the decoded configuration, a value of the type whose
-	// defaults were given to Of.
+	// SetVariant sets the decoded configuration, a value of the type whose defaults were passed to Of.
 	SetVariant(name string, config any, at Place)
 }
 
-// Place is where a value is. A struct field of this type, tagged `yaml:",place"`, is filled
-// in by the decoder.
+// Place is where a value is. The decoder fills in a struct field of this type, tagged `yaml:",place"`.
 type Place struct {
-	Pos  Pos    // of the value's key, where it has one, else of the value
+	Pos  Pos    // of the value's key if it has one, else of the value
 	Path string // "inputs.orders"
-	Node *Node  // the value; nil when it was left out
+	Node *Node  // the value; nil if it was not set
 }

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// Secret is text that never shows: every way of printing or encoding it gives "***".
+// Secret is text that is always masked: every way of printing or encoding it gives "***".
 type Secret struct{ text string }
 
 var (
@@ -18,29 +18,29 @@ const mask = "***"
 // NewSecret makes a secret of text.
 func NewSecret(text string) Secret { return Secret{text} }
 
-// Reveal is the secret itself, for the one call that needs it.
+// Reveal returns the secret itself, for the one call that needs it.
 func (s Secret) Reveal() string { return s.text }
 
 // IsZero reports whether there is no secret.
 func (s Secret) IsZero() bool { return s.text == "" }
 
-// String is "***".
+// String returns "***".
 func (Secret) String() string { return mask }
 
-// GoString is "***".
+// GoString returns "***".
 func (Secret) GoString() string { return mask }
 
 // Format prints "***" whatever the verb.
 func (Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, mask) }
 
-// MarshalText gives "***".
+// MarshalText returns "***".
 func (Secret) MarshalText() ([]byte, error) { return []byte(mask), nil }
 
-// MarshalJSON gives "***".
+// MarshalJSON returns "***".
 func (Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + mask + `"`), nil }
 
-// MarshalYAML gives "***".
+// MarshalYAML returns "***".
 func (Secret) MarshalYAML() (any, error) { return mask, nil }
 
-// LogValue gives "***".
+// LogValue returns "***".
 func (Secret) LogValue() slog.Value { return slog.StringValue(mask) }

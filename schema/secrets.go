@@ -14,33 +14,32 @@ import (
 	"unicode/utf8"
 )
 
-// Secrets are texts that must not be shown. Code that shows text to people, or writes an
-// error's text with a message, passes it through [Secrets.Mask] before it cuts or quotes
-// it. A nil *Secrets has none; all methods are safe for concurrent use.
+// Secrets are texts that must be masked. Code that shows text to people, or sends an error's text with a message,
+// passes it through [Secrets.Mask] before it cuts or quotes it. A nil *Secrets is empty. All methods are safe for
+// concurrent use.
 type Secrets struct {
-	outer *Secrets // whose secrets these are, too
+	outer *Secrets // its secrets are masked, too
 
 	mu      sync.RWMutex // guards the fields below
 	known   map[string]bool
-	needles []needle // only ever appended to: readers hold no lock
+	needles []needle // append-only, so readers need no lock
 }
 
-// needle is one form in which a secret may show.
+// needle is one form in which a secret may appear.
 type needle struct {
 	text   string
-	base64 bool             // all of the word around it is hidden
-	values []*regexp.Regexp // of a short secret: where it is a value; text is not looked for alone
+	base64 bool             // mask the whole word around it
+	values []*regexp.Regexp // of a short secret: contexts in which it is a value; text alone is not searched
 }
 
-// shortSecret is the length from which a secret is masked wherever it occurs. A shorter one
-// occurs in any text, and stars in place of half the letters would reveal it: it is masked
-// where it can only be a value.
+// shortSecret is the length from which a secret is masked everywhere. A shorter one occurs in ordinary text, and
+// masking half of the letters would reveal it. It is masked only where it must be a value.
 const shortSecret = 4
 
-// maxEncoded bounds the secrets that are looked for in base64, in bytes.
+// maxEncoded bounds the secrets that are searched for in base64, in bytes.
 const maxEncoded = 4 << 10
 
-// With are these secrets and some more, which are kept apart.
+// With returns these secrets and more, without changing s.
 func (s *Secrets) With(texts ...string) *Secrets {
 	w := &Secrets{outer: s}
 	for _, text := range texts {
@@ -49,22 +48,22 @@ func (s *Secrets) With(texts ...string) *Secrets {
 	return w
 }
 
-// Add adds a secret, which is UTF-8: with it, the password in a URL, the token after a word
-// such as Bearer, and the lines of a longer text.
+// Add adds a secret, as UTF-8, and its parts: the password in a URL, the token after a word such as Bearer, and the
+// lines of a longer text.
 func (s *Secrets) Add(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(text)
 }
 
-// AddPair adds what basic authentication makes of a name and a password.
+// AddPair adds a name and a password in the form of basic authentication.
 func (s *Secrets) AddPair(user, password string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pair(user, password)
 }
 
-// AddURL adds what is secret in a URL: its password.
+// AddURL adds the password in a URL.
 func (s *Secrets) AddURL(text string) {
 	if user, password, ok := userinfo(text); ok {
 		s.AddPair(user, password)
@@ -96,8 +95,8 @@ func (s *Secrets) add(text string) {
 	s.parts(text)
 }
 
-// public reports whether a text is not a secret, even if configured as one: the password of
-// every new RabbitMQ, words for nothing, and placeholders of a secret.
+// public reports whether a text is not a secret even if it is configured as one: RabbitMQ's default password, words
+// that mean nothing, and placeholders.
 func public(text string) bool {
 	return slices.Contains([]string{"guest", "none", "null", "nil", "true", "false"}, text) ||
 		strings.Trim(text, "*x.…") == ""
@@ -105,7 +104,7 @@ func public(text string) bool {
 
 var schemed = regexp.MustCompile(`^[A-Za-z]+ +(\S+)$`)
 
-// parts adds what is a secret inside of another.
+// parts adds the secrets inside another one.
 func (s *Secrets) parts(text string) {
 	if user, password, ok := userinfo(text); ok {
 		s.pair(user, password)
@@ -125,7 +124,7 @@ func (s *Secrets) parts(text string) {
 	}
 }
 
-// pair adds a name and a password as they travel together.
+// pair adds a name and a password in their combined form.
 func (s *Secrets) pair(user, password string) {
 	s.add(password)
 	both := user + ":" + password
@@ -140,7 +139,7 @@ func (s *Secrets) pair(user, password string) {
 
 func (s *Secrets) put(n needle) { s.needles = append(s.needles, n) }
 
-// userinfo is the name and the password in a URL.
+// userinfo returns the name and the password in a URL.
 func userinfo(text string) (user, password string, ok bool) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found || strings.ContainsAny(scheme, " \t\n/") {
@@ -162,9 +161,8 @@ func unescaped(text string) string {
 	return text
 }
 
-// inBase64 is what base64 makes of a text anywhere in another: the letters that depend on
-// nothing but the text, for each of the places in a group of three bytes where it may
-// begin.
+// inBase64 returns the base64 forms of a text inside a longer one: the letters that depend only on the text, for each
+// of its three possible offsets in a group of three bytes.
 func inBase64(text string) (forms []string) {
 	for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
@@ -178,8 +176,8 @@ func inBase64(text string) (forms []string) {
 	return forms
 }
 
-// valuesOf finds a short text where it can only be a value: everything between quotes, or
-// after a = or colon, or after a word for a credential.
+// valuesOf matches a short text where it must be a value: everything between quotes, or after =, a colon, or a word
+// for a credential.
 func valuesOf(text string) []*regexp.Regexp {
 	if text == "" {
 		return nil
@@ -192,13 +190,13 @@ func valuesOf(text string) []*regexp.Regexp {
 	}
 }
 
-// Mask is text with *** in place of each secret: as it is, percent-encoded, with the
-// escapes of JSON or HTML, one around another, or in base64, alone or as part of more.
+// Mask replaces each secret in text by ***. It finds secrets in plain form, percent-encoded, with escapes of JSON or
+// HTML, nested, or in base64, alone or as part of a longer text.
 func (s *Secrets) Mask(text string) string {
 	return s.replace(text, func(string) string { return mask })
 }
 
-// replace is text with something else in the place of each secret.
+// replace replaces each secret in text.
 func (s *Secrets) replace(text string, by func(secret string) string) string {
 	found := s.find(text)
 	if len(found) == 0 {
@@ -218,7 +216,7 @@ func (s *Secrets) replace(text string, by func(secret string) string) string {
 // span is a part of a text, in bytes.
 type span struct{ from, to int }
 
-// find is where secrets are in a text, in order; no two of them overlap.
+// find returns where secrets are in a text, in order and without overlaps.
 func (s *Secrets) find(text string) (all []span) {
 	for ; s != nil; s = s.outer {
 		s.mu.RLock()
@@ -280,8 +278,8 @@ func isBase64(c byte) bool {
 		c == '_'
 }
 
-// view is a text with escapes resolved; at says where each byte of it was, and where
-// the whole ended. Without it, nothing has changed.
+// view is a text with escapes resolved. at maps its bytes to their places in the original, including the end; nil:
+// nothing has changed.
 type view struct {
 	text string
 	at   []int
@@ -294,11 +292,11 @@ func (v view) span(from, to int) span {
 	return span{v.at[from], v.at[to]}
 }
 
-// mostViews bounds the readings of a text.
+// mostViews bounds the views of a text.
 const mostViews = 16
 
-// viewsOf are the readings of a text: as it is, and without the escapes of JSON, of URLs
-// and of HTML, each of which may be around others.
+// viewsOf returns the views of a text: unchanged, and without the escapes of JSON, URLs and HTML, which may be
+// nested.
 func viewsOf(text string) []view {
 	all := append(make([]view, 0, 4), view{text: text})
 	for i := 0; i < len(all); i++ {
@@ -316,14 +314,14 @@ func viewsOf(text string) []view {
 	return all
 }
 
-// escapes are those that are resolved, each by what it begins with.
+// escapes are the known escapes, by the character that begins them.
 var escapes = []struct {
 	lead byte
 	read func(rest string) (plain string, n int)
 }{{'\\', backslashed}, {'%', percented}, {'&', entity}}
 
-// resolve replaces escapes, which begin with lead: read gives the text of the one at
-// the beginning of rest, and its length there, or 0 where there is none.
+// resolve replaces escapes that begin with lead. read returns the meaning of the escape at the beginning of rest and
+// its length, or 0.
 func (v view) resolve(lead byte, read func(rest string) (plain string, n int)) view {
 	r := view{at: make([]int, 0, len(v.text)+1)}
 	var b strings.Builder
@@ -352,11 +350,10 @@ func percented(rest string) (string, int) {
 	return string([]byte{byte(c)}), 3
 }
 
-// longestEntity is how long a reference of HTML may be, with zeros in front of its number.
+// longestEntity bounds the length of a character reference of HTML, including leading zeros.
 const longestEntity = 40
 
-// entity reads a character reference of HTML, by name or number. At its end there may be
-// no semicolon.
+// entity parses a character reference of HTML, by name or number. The semicolon may be missing.
 func entity(rest string) (string, int) {
 	n := 1
 	for n < len(rest) && n < longestEntity && (rest[n] == '#' && n == 1 || isWord(rest[n])) {
@@ -373,8 +370,7 @@ func entity(rest string) (string, int) {
 	return plain[:len(plain)-after], n
 }
 
-// commonEnd is how many bytes two texts have in common at their ends: what follows a
-// reference without a semicolon, or all of a text that is none.
+// commonEnd returns how many bytes two texts have in common at their ends.
 func commonEnd(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
@@ -385,7 +381,7 @@ func commonEnd(a, b string) int {
 
 func isWord(c byte) bool { return isBase64(c) && c != '+' && c != '/' && c != '-' && c != '_' }
 
-// backslashed reads what JSON, JavaScript and Go's quotes write with a backslash.
+// backslashed parses a backslash escape of JSON, JavaScript or Go.
 func backslashed(rest string) (string, int) {
 	if len(rest) < 2 {
 		return "", 0

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// shape is what a Go type looks like in a configuration. There is one per type,
-// so recursive types have recursive shapes.
+// shape is a Go type as it looks in a configuration. There is one per type, so recursive types have recursive shapes.
 type shape struct {
 	rt     reflect.Type
 	kind   kind
@@ -50,27 +49,26 @@ var (
 	packagePath     = reflect.TypeFor[Type]().PkgPath()
 )
 
-// shapes caches what describe found out. The lock is held for a whole
-// description, so no one sees half of one.
+// shapes caches descriptions. The lock is held for a whole description, so no one sees half of one.
 var shapes = struct {
 	mu sync.Mutex
 	by map[reflect.Type]*shape
 }{by: map[reflect.Type]*shape{}}
 
-// describe reads a type once. It panics when a tag makes no sense.
+// describe reads a type once. It panics if a tag is invalid.
 func describe(rt reflect.Type) *shape {
 	shapes.mu.Lock()
 	defer shapes.mu.Unlock()
 	d := describer{fresh: map[reflect.Type]*shape{}}
 	s := d.describe(rt)
-	maps.Copy(shapes.by, d.fresh) // not reached with a bad type
+	maps.Copy(shapes.by, d.fresh) // not reached for an invalid type
 	return s
 }
 
-// describer holds the types under description, so that recursion ends.
+// describer holds the types being described, so that recursion ends.
 type describer struct {
 	fresh map[reflect.Type]*shape
-	field string // whose type is being described, for messages: "pkg.Config.Field: "
+	field string // the field whose type is being described, for messages: "pkg.Config.Field: "
 }
 
 func (d *describer) describe(rt reflect.Type) *shape {
@@ -139,7 +137,7 @@ func (d *describer) kindOf(rt reflect.Type) kind {
 	panic(fmt.Sprintf("schema: %s%v can't be configuration", d.field, rt))
 }
 
-// leaf is the shape of the scalars in s.
+// leaf returns the shape of the scalars in s.
 func (s *shape) leaf() *shape {
 	for s.elem != nil {
 		s = s.elem
@@ -147,8 +145,8 @@ func (s *shape) leaf() *shape {
 	return s
 }
 
-// scalar is the kind of value that bounds are about. A type that decodes itself
-// and is a number underneath counts as one.
+// scalar returns the kind of value that bounds apply to. A type that decodes itself and is a number underneath counts
+// as a number.
 func (s *shape) scalar() (k kind, ok bool) {
 	k = s.kind
 	if k == customKind {
@@ -164,8 +162,7 @@ func (s *shape) scalar() (k kind, ok bool) {
 	return k, k <= secretKind
 }
 
-// recursive reports whether a struct holds others of its kind, or components, which
-// may hold anything.
+// recursive reports whether a struct contains itself, or components, which may contain anything.
 func (s *shape) recursive() bool {
 	return s.variant != nil || s.reaches(s, map[*shape]bool{})
 }
@@ -198,7 +195,7 @@ func (t *Type) takesMap() bool {
 	return s != nil && s.kind != customKind && s.takesMap() || slices.ContainsFunc(t.anyOf, (*Type).takesMap)
 }
 
-// described is what a type says of itself, or nil.
+// described returns what a type says about itself, or nil.
 func (s *shape) described() *Type {
 	if d, ok := reflect.New(s.rt).Interface().(Describer); ok {
 		return d.DescribeConfig()
@@ -217,7 +214,7 @@ func (s *shape) secretive() bool {
 	return slices.ContainsFunc(s.list, func(f *field) bool { return f.shape.leaf().kind == secretKind })
 }
 
-// expected is how a complaint calls a value of this shape.
+// expected names a value of this shape in problems.
 func (s *shape) expected() string {
 	switch s.kind {
 	case pointerKind:
@@ -230,7 +227,7 @@ func (s *shape) expected() string {
 	return nouns[s.kind].complaint
 }
 
-// nouns are what values of a kind are called.
+// nouns are the names of kinds.
 var nouns = [...]struct{ docs, complaint string }{
 	textKind:     {"text", "text"},
 	boolKind:     {"bool", "true or false"},

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Size is a number of bytes, written as 64KiB, 5MiB or 1GB; a bare number counts bytes.
+// Size is a number of bytes, written as 64KiB, 5MiB or 1GB. A bare number counts bytes.
 type Size int64
 
 type sizeUnit struct {
@@ -25,7 +25,7 @@ var units = []sizeUnit{
 	{"B", 1},
 }
 
-// String is the size in the largest unit that gives a whole number.
+// String formats the size in the largest unit that gives a whole number.
 func (s Size) String() string {
 	for _, u := range units {
 		if n := int64(s); n != 0 && n%u.bytes == 0 {
@@ -35,15 +35,15 @@ func (s Size) String() string {
 	return "0B"
 }
 
-// MarshalText gives String.
+// MarshalText formats like String.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// ParseSize reads a size. Units are KiB to PiB (1024) and KB to PB (1000), in
-// this spelling. The error says what to write instead, where that is clear.
+// ParseSize parses a size. Units are KiB to PiB (1024) and KB to PB (1000), spelled like this. The error says what to
+// write, if that is clear.
 func ParseSize(text string) (Size, error) {
 	number, unit := splitNumber(text)
 	if number == "" {
-		return 0, errors.New("is not a size such as 64KiB")
+		return 0, errors.New("is not a valid size such as 64KiB")
 	}
 	i := slices.IndexFunc(units, func(u sizeUnit) bool { return u.name == cmp.Or(unit, "B") })
 	if i < 0 {
@@ -54,11 +54,11 @@ func ParseSize(text string) (Size, error) {
 			return 0, remedied{"is not a size: no unit " + strconv.Quote(strings.TrimSpace(unit)),
 				"write " + number + near}
 		}
-		return 0, remedied{"is not a size such as 64KiB", "units are B, KiB, MiB, GiB, KB, MB, GB"}
+		return 0, remedied{"is not a valid size such as 64KiB", "units are B, KiB, MiB, GiB, KB, MB, GB"}
 	}
 	n, ok := new(big.Rat).SetString(number) // #nosec G113 -- 40 digits at most, and no exponent
 	if !ok {
-		return 0, errors.New("is not a size such as 64KiB")
+		return 0, errors.New("is not a valid size such as 64KiB")
 	}
 	n.Mul(n, new(big.Rat).SetInt64(units[i].bytes))
 	switch {
@@ -70,8 +70,8 @@ func ParseSize(text string) (Size, error) {
 	return Size(n.Num().Int64()), nil
 }
 
-// splitNumber splits text after its leading decimal number. The number is "" when there is
-// none or one longer than any size, which could cost time to read.
+// splitNumber splits text after its leading decimal number. The number is "" if there is none, or if it is longer
+// than any size, since parsing it could take long.
 func splitNumber(text string) (number, rest string) {
 	end := 0
 	for end < len(text) && (text[end] >= '0' && text[end] <= '9' || text[end] == '.' && end > 0) {
@@ -84,7 +84,7 @@ func splitNumber(text string) (number, rest string) {
 	return number, text[end:]
 }
 
-// nearUnit is the unit that a misspelt one means: kb is KB, m is MiB.
+// nearUnit returns the unit that a misspelt one means: kb is KB, m is MiB.
 func nearUnit(unit string) string {
 	unit = strings.ToLower(strings.TrimSpace(unit))
 	switch unit {
@@ -101,7 +101,7 @@ func nearUnit(unit string) string {
 	return ""
 }
 
-// remedied is an error that knows what to write instead.
+// remedied is an error with a remedy.
 type remedied struct{ message, remedy string }
 
 func (r remedied) Error() string { return r.message }

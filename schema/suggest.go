@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Nearest is the candidate that a misspelt word most likely means, or "".
+// Nearest returns the candidate that a misspelt word probably means, or "".
 func Nearest(word string, candidates []string) string {
 	best, least := "", limit(word)+1
 	for _, c := range candidates {
@@ -28,7 +28,7 @@ func Nearest(word string, candidates []string) string {
 	return ""
 }
 
-// didYouMean is the remedy for a misspelt word, or "".
+// didYouMean returns the remedy for a misspelt word, or "".
 func didYouMean(word string, candidates []string) string {
 	near := Nearest(word, candidates)
 	if near == "" {
@@ -37,7 +37,7 @@ func didYouMean(word string, candidates []string) string {
 	return "did you mean " + strconv.Quote(near) + "?"
 }
 
-// Meant is the name among those known that a name most likely means, or itself.
+// Meant returns the known name that a name probably means, or name itself.
 func Meant(name string, known []string) string {
 	if near := Nearest(name, known); near != "" && !slices.Contains(known, name) {
 		return near
@@ -45,8 +45,7 @@ func Meant(name string, known []string) string {
 	return name
 }
 
-// Suggest is the remedy for an unknown name: the nearest one, else what there is, else
-// what to write.
+// Suggest returns the remedy for an unknown name: the nearest name, else the known names, else otherwise.
 func Suggest(name string, known []string, otherwise string) string {
 	const few = 8
 	if near := didYouMean(name, known); near != "" {
@@ -58,7 +57,7 @@ func Suggest(name string, known []string, otherwise string) string {
 	return "write " + AnyOfNames(known) + ", or " + otherwise
 }
 
-// AnyOfNames writes names for people: "a", "b" or "c".
+// AnyOfNames lists names: "a", "b" or "c".
 func AnyOfNames(names []string) string {
 	var text []byte
 	for i, n := range names {
@@ -73,7 +72,7 @@ func AnyOfNames(names []string) string {
 	return string(text)
 }
 
-// limit is how many slips a word of this length may have and still be meant.
+// limit is how many slips a word of this length may have.
 func limit(word string) int {
 	switch n := len([]rune(word)); {
 	case n <= 4:
@@ -85,13 +84,13 @@ func limit(word string) int {
 	}
 }
 
-// plain is a word without what spellings differ in: maxInFlight, max-in-flight.
+// plain removes what spellings differ in: maxInFlight, max-in-flight.
 func plain(word string) string { return strings.ToLower(separators.Replace(word)) }
 
 var separators = strings.NewReplacer("_", "", "-", "", " ", "")
 
-// distance is the number of slips between two words: a letter too many, too few
-// or wrong, or two swapped. Words of very different length are just far apart.
+// distance returns the number of slips between two words: a missing, additional, wrong or swapped letter. Words of
+// very different length are just far apart.
 func distance(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	if d := len(s) - len(t); d > 3 || d < -3 || len(s) > 64 {

@@ -1,9 +1,9 @@
 package schema
 
-// URLs is a config field that holds a URL or a list of URLs. They are secrets, as they may have passwords in them.
+// URLs is a config field with one or more URLs. They are secrets, since they may contain passwords.
 type URLs []Secret
 
-// UnmarshalConfig reads a URL or a list of URLs.
+// UnmarshalConfig decodes a URL or a list of URLs.
 func (u *URLs) UnmarshalConfig(d *Decoder, n *Node) {
 	if n.Kind == ListNode {
 		d.Decode(n, (*[]Secret)(u))
@@ -14,5 +14,5 @@ func (u *URLs) UnmarshalConfig(d *Decoder, n *Node) {
 	*u = URLs{one}
 }
 
-// DescribeConfig is a text or a list of them.
+// DescribeConfig describes a text or a list of them.
 func (u *URLs) DescribeConfig() *Type { return AnyOf("URL or list of URLs", Secret{}, []Secret(nil)) }

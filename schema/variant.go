@@ -11,16 +11,15 @@ import (
 // fewTypes is how many types a message lists.
 const fewTypes = 8
 
-// variants are the types of which a struct picks one.
+// variants returns the types that a struct chooses from.
 func (s *shape) variants() Variants { return s.variantOf(reflect.New(s.rt).Elem()).Variants() }
 
-// variantOf is the field of a struct that takes its type.
+// variantOf returns the field of a struct that holds its type.
 func (s *shape) variantOf(v reflect.Value) Variant {
 	return v.FieldByIndex(s.variant).Addr().Interface().(Variant)
 }
 
-// variant decodes the type key among the keys that are not fields, and returns those that
-// look like misspelt fields.
+// variant decodes the type key among the keys that are not fields, and returns those that look like misspelt fields.
 func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []*Node) {
 	variants := r.s.variants()
 	var types, strange []*Node
@@ -32,7 +31,7 @@ func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []
 		}
 	}
 	if len(types) > 0 {
-		r.take(types[0], items[types[0]], variants)
+		r.decodeType(types[0], items[types[0]], variants)
 	}
 	for _, second := range types[min(1, len(types)):] {
 		r.report(second, TwoTypes, fmt.Sprintf("two types, %q and %q%s", second.Text, types[0].Text,
@@ -46,7 +45,7 @@ func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []
 		i := meantAsType(strange, items, variants)
 		strange[0], strange[i] = strange[i], strange[0]
 	}
-	lost := false // the type is unknown, and with it what belongs to it
+	lost := false // the type is unknown, and so are its keys
 	for _, key := range strange {
 		near, remedy := Nearest(key.Text, all), variants.Remedy(key.Text)
 		known := words[key.Text] != "" || r.elsewhere(key.Text) != ""
@@ -57,14 +56,14 @@ func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []
 		default:
 			r.report(key, UnknownType, fmt.Sprintf("unknown %s type %q", variants.Kind(), key.Text),
 				cmp.Or(remedy, didYouMean(key.Text, all), listTypes(variants)))
-			r.typed, lost = true, true // it was meant as one
+			r.typed, lost = true, true // it was meant as a type
 		}
 	}
 	return unknown
 }
 
-// meantAsType is the first of the keys that looks most like a type: a word that is
-// known for one, a misspelt one, one with a mapping.
+// meantAsType returns the first of the keys that look most like a type: a known word, a misspelt name, a key with a
+// mapping.
 func meantAsType(keys []*Node, items map[*Node]*Node, variants Variants) int {
 	for _, like := range []func(*Node) bool{
 		func(k *Node) bool { return variants.Remedy(k.Text) != "" },
@@ -78,8 +77,8 @@ func meantAsType(keys []*Node, items map[*Node]*Node, variants Variants) int {
 	return 0
 }
 
-// take decodes the configuration of the type that a key names.
-func (r *recordDecoder) take(key, item *Node, variants Variants) {
+// decodeType decodes the configuration of the type that a key names.
+func (r *recordDecoder) decodeType(key, item *Node, variants Variants) {
 	r.typed = true
 	path := r.at.path
 	r.inside(&frame{key: key, node: item, path: Join(r.at.path, key.Text), component: r.s}, func() {
@@ -95,7 +94,7 @@ func (r *recordDecoder) missingType() {
 	r.report(cmp.Or(r.at.key, r.n), MissingType, "no "+variants.Kind()+" type is given", listTypes(variants))
 }
 
-// listTypes says which types there are, or how to find out.
+// listTypes lists the types, or says how to find them.
 func listTypes(v Variants) string {
 	if names := v.Names(); len(names) > 0 && len(names) <= fewTypes {
 		return "types are " + strings.Join(names, ", ")

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Walk calls visit for every struct in v, from the outside in. It reads the
-// exported fields, and the entries of ordered maps.
+// Walk calls visit for every struct in v, outer ones first. It reads exported fields, and the entries of ordered
+// maps.
 func Walk(v any, visit func(reflect.Value)) { walk(reflect.ValueOf(v), 0, visit) }
 
 func walk(v reflect.Value, depth int, visit func(reflect.Value)) {
@@ -43,10 +43,10 @@ type entered interface{ list() reflect.Value }
 
 func (m Map[V]) list() reflect.Value { return reflect.ValueOf(m.entries) }
 
-// ways are kept by type: every file has the same types, and is walked many times.
+// ways caches fields by type: every file has the same types, and is walked many times.
 var ways sync.Map
 
-// waysInto are the fields of a struct that may hold structs.
+// waysInto returns the fields of a struct that may contain structs.
 func waysInto(t reflect.Type) (fields []int) {
 	if known, ok := ways.Load(t); ok {
 		return known.([]int)
@@ -60,7 +60,7 @@ func waysInto(t reflect.Type) (fields []int) {
 	return fields
 }
 
-// holdsNothing reports whether values of a type have no structs inside that walk visits.
+// holdsNothing reports whether values of a type contain no structs that walk visits.
 func holdsNothing(t reflect.Type) bool {
 	for range maxDepth {
 		switch t.Kind() {

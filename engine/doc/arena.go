@@ -3,35 +3,31 @@ package doc
 import "slices"
 
 const (
-	// Chunks of text double, since most lanes of idle pipelines never fill the first; what
-	// is larger than a quarter of the largest is kept separately.
+	// Chunks of text double in size, since most lanes of idle pipelines never fill the first. Text larger than a
+	// quarter of the largest chunk is allocated separately.
 	firstChunk, chunkSize = 1 << 10, 64 << 10
 
-	// An index begins with room for the fields of an ordinary document. What it
-	// keeps for the next one is bounded, so that one odd document does not cost
-	// memory forever.
+	// An index starts with room for the fields of an ordinary document. The memory that it keeps for the next
+	// document is bounded, so that one large document does not cost memory for ever.
 	minFields, maxFields = 16, 256
 )
 
-// Arena lends documents memory: an index that is recycled at Reset, and text
-// that is never reused, so that bytes read from a document may be kept. One
-// goroutine uses it at a time. A nil *Arena allocates.
+// Arena lends memory to documents: an index, recycled at Reset, and text, never reused, so that bytes read from a
+// document may be kept. Only one goroutine may use it at a time. A nil *Arena allocates.
 type Arena struct {
-	// Call is the call that the goroutine works on, or nil: a context, whose end is
-	// the end of what takes long.
+	// Call is the goroutine's current call, or nil: a context whose end stops long computations.
 	Call interface{ Err() error }
 
-	Owner any // its owner; the arena does not look at it
+	Owner any // the arena does not use it
 
-	spent   int // bytes of text lent, all in all
+	spent   int // bytes of text lent in total
 	indexes []*index
 	used    int    // how many of them are lent
 	text    []byte // the chunk being filled
 	chunk   int    // its size
 }
 
-// Reset takes back the index memory of all documents; they must be detached or
-// dead. Text stays valid.
+// Reset reclaims the index memory of all documents, which must be detached or dead. Text stays valid.
 func (a *Arena) Reset() {
 	for _, x := range a.indexes[:a.used] {
 		x.clear()
@@ -39,7 +35,7 @@ func (a *Arena) Reset() {
 	a.used = 0
 }
 
-// Spent is how many bytes of text the arena has lent, all in all.
+// Spent returns how many bytes of text the arena has lent in total.
 func (a *Arena) Spent() int {
 	if a == nil {
 		return 0
@@ -65,7 +61,7 @@ func (a *Arena) newIndex() *index {
 	return a.indexes[a.used-1]
 }
 
-// dropIndex takes back the index that was lent last.
+// dropIndex reclaims the index that was lent last.
 func (a *Arena) dropIndex() {
 	if a == nil {
 		return
@@ -74,8 +70,7 @@ func (a *Arena) dropIndex() {
 	a.indexes[a.used].clear()
 }
 
-// spare is empty text to append to, with room for n bytes. What was appended
-// is given to keep before the next call.
+// spare returns empty text to append to, with room for n bytes. Pass the result to keep before the next call.
 func (a *Arena) spare(n int) []byte {
 	if a == nil || n > chunkSize/4 {
 		return make([]byte, 0, n)
@@ -87,7 +82,7 @@ func (a *Arena) spare(n int) []byte {
 	return a.text[len(a.text):]
 }
 
-// keep makes text that grew from spare permanent.
+// keep makes text permanent that was appended to the result of spare.
 func (a *Arena) keep(text []byte) []byte {
 	a.Spend(len(text))
 	if a != nil && len(text) > 0 && len(text) <= cap(a.text)-len(a.text) {

@@ -8,21 +8,21 @@ import (
 	"sync"
 )
 
-// maxCanonical is how deep Canonical follows containers: what is out of order is
-// moved once for each container around it, so its time is size times depth.
+// maxCanonical is how deep Canonical follows containers. Sorting moves a field once for each container around it, so
+// the time is size times depth.
 const maxCanonical = 32
 
-// Canonical appends what [Append] makes of the decoded value of raw, which is
-// JSON text as from [Doc.Raw]. It works on the text alone, without the maps and
-// boxes of a decoder. ok is false, and dst as it was, for what it leaves to
-// [DecodeRaw] and Append: numbers out of range, odd keys, deep nesting.
+// Canonical appends the form that [Append] gives to the decoded value of raw, which is JSON text as from [Doc.Raw].
+// It works on the text, without a decoder's maps and boxes. If ok is false, dst is unchanged, and [DecodeRaw] and
+// Append must do the work: for numbers out of range, odd keys and deep nesting.
 func Canonical(dst, raw []byte) (out []byte, ok bool) { return Rewrite(dst, raw, nil) }
 
-// Leaf appends what replaces a value that is neither an object nor a list. field is the name of the field that the value
-// is in, be it in lists, and only holds during the call; index is its place in a list. ok is false to give up.
+// Leaf appends the replacement of a value that is not an object or a list. field is the name of the innermost field
+// around the value, and is only valid during the call. index is its place in a list. Leaf returns ok false to give
+// up.
 type Leaf func(dst []byte, field string, inField bool, index int, raw []byte) (out []byte, ok bool)
 
-// Rewrite is Canonical with each leaf replaced, unless leaf is nil.
+// Rewrite is Canonical with each leaf replaced if leaf is not nil.
 func Rewrite(dst, raw []byte, leaf Leaf) (out []byte, ok bool) {
 	c := canonizers.Get().(*canonizer)
 	c.data, c.out, c.leaf, c.field, c.index = raw, dst, leaf, nil, 0
@@ -35,21 +35,20 @@ func Rewrite(dst, raw []byte, leaf Leaf) (out []byte, ok bool) {
 	return out, true
 }
 
-// canonizer rewrites checked text. On other text it may write nonsense but
-// never panics.
+// canonizer rewrites text that has been checked. On other text the result may be nonsense, but it never panics.
 type canonizer struct {
 	data, out []byte
-	entries   []entry // fields of the current objects, as a stack
+	entries   []entry // fields of the open objects, as a stack
 	moved     []byte
 
 	leaf  Leaf
-	field []byte // that the present value is in; nil: none
+	field []byte // around the current value; nil: none
 	index int
 }
 
 // entry is a field in out: "key":value and a comma.
 type entry struct {
-	head               uint64 // the key's first bytes, as a number of the same order
+	head               uint64 // first bytes of the key, as a number with the same order
 	start, keyEnd, end int
 }
 
@@ -88,8 +87,8 @@ func (c *canonizer) value(i, depth int) (end int, ok bool) {
 	return end, ok
 }
 
-// text rewrites the string at i, and says whether it is written as it is meant. No text can have half of a character in
-// it, which has no end here.
+// text rewrites the string at i. plain reports whether it has no escapes left. A string with a lone surrogate has no
+// canonical form.
 func (c *canonizer) text(i int) (end int, plain bool) {
 	end, escaped := textEnd(c.data, i+1)
 	if !escaped {
@@ -137,7 +136,7 @@ func (c *canonizer) object(i, depth int) (end int, ok bool) {
 		}
 		keyEnd := len(c.out) - 1
 		c.out = append(c.out, ':')
-		c.field, c.index = c.out[start+1:keyEnd:keyEnd], 0 // what is appended meanwhile leaves it as it is
+		c.field, c.index = c.out[start+1:keyEnd:keyEnd], 0 // appending to out does not change it
 		if i, ok = c.value(space(data, space(data, i)+1), depth); !ok {
 			return i, false
 		}
@@ -163,7 +162,7 @@ func (c *canonizer) object(i, depth int) (end int, ok bool) {
 	return i + 1, true
 }
 
-// sort puts the fields written since open in order; of equal keys the last stays.
+// sort sorts the fields written since open. Of equal keys, it keeps the last.
 func (c *canonizer) sort(list []entry, open int) {
 	if len(list) <= 32 {
 		for i := 1; i < len(list); i++ {
@@ -193,8 +192,7 @@ func (c *canonizer) compare(a, b entry) int {
 	return bytes.Compare(c.out[a.start+1:a.keyEnd], c.out[b.start+1:b.keyEnd])
 }
 
-// head is up to eight bytes of text as a number: comparing two of these is most
-// often enough.
+// head returns up to eight bytes of text as a number: comparing these usually decides.
 func head(text []byte, start, end int) (h uint64) {
 	if start+8 <= len(text) {
 		return bits.ReverseBytes64(word(text, start)) & (^uint64(0) << max(0, 64-8*(end-start)))
@@ -230,7 +228,7 @@ func appendScalar(dst, raw []byte) (out []byte, ok bool) {
 		}
 		return append(dst, raw...), true
 	}
-	// Only one float is nearest to so few digits, and no fewer lead to it.
+	// Only one float is nearest to so few digits, and fewer digits never give the same float.
 	if digits > 15 || len(raw)-point > 7 {
 		return appendRounded(dst, raw)
 	}

@@ -11,12 +11,12 @@ import (
 	"unsafe"
 )
 
-// Number is a JSON number that no Go number holds exactly: an integer beyond
-// int64 (beyond int, where that is smaller). It keeps its spelling.
+// Number is a JSON number that no Go number represents exactly: an integer beyond int64 (beyond int, on 32-bit
+// systems). It keeps its spelling.
 type Number string
 
-// Decode decodes a document, which must not change afterwards: strings may refer to it. The
-// error is a *[SyntaxError] or a *[ValueError].
+// Decode decodes a document, which must not change afterwards: strings may refer to it. The error is a *[SyntaxError]
+// or a *[ValueError].
 func Decode(data []byte) (any, error) {
 	start, end, err := check(data, nil)
 	if err != nil {
@@ -31,11 +31,11 @@ func DecodeRaw(raw []byte) (any, error) {
 	return v, err
 }
 
-// ErrLarge is what [DecodeWithin] says of a value that takes too much memory.
+// ErrLarge is the error of [DecodeWithin] for a value that would take too much memory.
 var ErrLarge = errors.New("the value is too large")
 
-// DecodeWithin is DecodeRaw that ends with [ErrLarge] before lists and objects take more
-// than this many bytes of memory, roughly; left is what the value left of them.
+// DecodeWithin is like DecodeRaw, but ends with [ErrLarge] before lists and objects take more than about this many
+// bytes of memory. left is how many bytes the value has left over.
 func DecodeWithin(raw []byte, bytes int) (v any, left int, err error) {
 	if k := Kind(raw); k != Array && k != Object {
 		d := decoder{data: raw}
@@ -54,28 +54,28 @@ func DecodeWithin(raw []byte, bytes int) (v any, left int, err error) {
 	return v, left, nil
 }
 
-// What lists and objects take for each element, and objects for each key and beside
-// that, in bytes: roughly, for a small object takes two or three times as much.
+// What a list takes per element, and an object per key and in addition, in bytes. This is rough: a small object takes
+// two or three times as much.
 const (
 	ElementSize = 32
 	KeySize     = 24
 	ObjectSize  = 96
 )
 
-// decoder reads checked text. What is in a container collects on a stack until
-// its number is known: then the container is made in its final size.
+// decoder reads checked text. The contents of a container collect on a stack until their number is known: then the
+// container is made in its final size.
 type decoder struct {
 	data   []byte
 	pos    int
-	err    error // the first; reading continues after it, except for ErrLarge
-	left   int   // bytes of memory that what follows may take
+	err    error // the first error; decoding continues after it, except for ErrLarge
+	left   int   // bytes of memory that the rest may take
 	keys   []string
 	values []any
 }
 
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
-// release returns the decoder; its stacks are empty again.
+// release returns the decoder to its pool, with empty stacks.
 func (d *decoder) release() {
 	d.data, d.pos, d.err = nil, 0, nil
 	if cap(d.values) <= maxFields {
@@ -83,8 +83,8 @@ func (d *decoder) release() {
 	}
 }
 
-// take charges for a part of a container. It ends the reading when that is too much.
-func (d *decoder) take(bytes int) {
+// charge counts memory for a part of a container. Decoding ends if that is too much.
+func (d *decoder) charge(bytes int) {
 	if d.left -= bytes; d.left < 0 {
 		d.err, d.pos = ErrLarge, len(d.data)
 	}
@@ -134,12 +134,12 @@ func (d *decoder) text() string {
 
 func (d *decoder) object() any {
 	keys, values := len(d.keys), len(d.values)
-	d.take(ObjectSize)
+	d.charge(ObjectSize)
 	for d.pos = space(d.data, d.pos+1); d.pos < len(d.data) && d.data[d.pos] == '"'; d.pos = next(d.data, d.pos) {
 		d.keys = append(d.keys, d.text())
 		d.pos = space(d.data, space(d.data, d.pos)+1)
 		d.values = append(d.values, d.value())
-		d.take(KeySize + ElementSize)
+		d.charge(KeySize + ElementSize)
 	}
 	d.pos++
 	m := make(map[string]any, len(d.keys)-keys)
@@ -157,7 +157,7 @@ func (d *decoder) array() any {
 	for d.pos = space(d.data, d.pos+1); d.pos < len(d.data) && d.data[d.pos] != ']'; d.pos = next(d.data, d.pos) {
 		before := d.pos
 		d.values = append(d.values, d.value())
-		d.take(ElementSize)
+		d.charge(ElementSize)
 		if d.pos == before {
 			break
 		}
@@ -168,15 +168,14 @@ func (d *decoder) array() any {
 	return a
 }
 
-// drop lets go of the values above the first n.
+// drop clears the values above the first n.
 func (d *decoder) drop(n int) {
 	clear(d.values[n:])
 	d.values = d.values[:n]
 }
 
-// Unquote decodes the source text of a string; what has no escapes is not
-// copied. A lone surrogate, for which UTF-8 has no bytes, becomes three bytes that are not
-// UTF-8, so that two texts are equal only if they are the same: see [Surrogate].
+// Unquote decodes the source text of a string. It copies only if there are escapes. A lone surrogate, which UTF-8
+// can't encode, becomes three bytes that are not UTF-8, so that only identical texts are equal: see [Surrogate].
 func Unquote(raw []byte) string {
 	if len(raw) < 2 {
 		return ""
@@ -209,11 +208,11 @@ func unescape(inner []byte) string {
 	return alias(append(out, inner...))
 }
 
-// escapes are the characters that letters after a backslash mean.
+// escapes maps letters after a backslash to their characters.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// Surrogate is a *[ValueError] if the source text of a value has a lone surrogate in it: an escape that is half of a
-// character. JSON allows it, but no other text can contain it.
+// Surrogate returns a *[ValueError] if the source text of a value contains a lone surrogate: an escape for half of a
+// character. JSON allows it, but other texts can't contain it.
 func Surrogate(raw []byte) error {
 	for i := bytes.IndexByte(raw, '\\'); i >= 0 && i+1 < len(raw); {
 		size := 2
@@ -233,7 +232,7 @@ func Surrogate(raw []byte) error {
 	return nil
 }
 
-// codePoint decodes \uXXXX, or a pair of them, and says how long it is. It may be a lone surrogate.
+// codePoint decodes \uXXXX or a pair of them, and returns its length. The result may be a lone surrogate.
 func codePoint(b []byte) (r rune, size int) {
 	r = hex4(b)
 	if !utf16.IsSurrogate(r) {
@@ -262,14 +261,14 @@ func sameKey(inner []byte, key string) bool {
 	if string(inner) == key {
 		return bytes.IndexByte(inner, '\\') < 0
 	}
-	// An escape is longer than what it means.
+	// An escape is longer than its meaning.
 	return len(inner) > len(key) && bytes.IndexByte(inner, '\\') >= 0 && unescape(inner) == key
 }
 
-// alias is b as a string without a copy: payloads and arena text never change.
+// alias returns b as a string without copying: payloads and arena text never change.
 func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// excerpt is the beginning of a long text.
+// excerpt returns the beginning of a long text.
 func excerpt(s string) string {
 	if len(s) <= 40 {
 		return s

@@ -1,31 +1,26 @@
-// Package doc is a lazily parsed JSON document: bytes that are checked once,
-// searched in place, and changed by splicing. Start at [Doc].
+// Package doc is a lazily parsed JSON document: bytes that are checked once, searched in place, and edited by
+// splicing. Start at [Doc].
 //
-// A document is never decoded as a whole unless [Doc.Value] asks for it. The first use
-// checks all of it and records where the root object's fields are; reads search there,
-// edits are kept on top, and [Doc.Bytes] copies once. What nobody edited keeps its bytes:
-// white space, key order, spelling of numbers.
+// A document is never decoded as a whole unless [Doc.Value] asks for it. The first use checks all of it and records
+// where the fields of the root object are. Reads search there, edits are kept separately, and [Doc.Bytes] copies
+// once. Parts without edits keep their bytes: white space, key order, spelling of numbers.
 package doc
 
-// MaxDepth is how deep arrays and objects may nest, in documents and in values
-// that are encoded.
+// MaxDepth is how deep arrays and objects may nest, in documents and in encoded values.
 const MaxDepth = 512
 
-// Doc is one document: a payload, what was found in it, and edits not yet
-// spliced. The zero value is an empty payload. One goroutine uses it at a time;
-// it may be copied by value after [Doc.Detach].
+// Doc is one document: a payload, its index, and edits that are not spliced yet. The zero value is an empty payload.
+// Only one goroutine may use it at a time. It may be copied by value after [Doc.Detach].
 type Doc struct {
 	data  []byte
 	arena *Arena
-	index *index       // of data, with the edits; nil: not built yet
-	err   *SyntaxError // why data is not a document, once that is known
+	index *index       // of data, with edits; nil: not built yet
+	err   *SyntaxError // why data is not a document, once known
 }
 
-// Reset makes d hold data, which must not change afterwards. Edits take their
-// memory from a, which may be nil.
+// Reset sets the payload to data, which must not change afterwards. Edits take memory from a, which may be nil.
 func (d *Doc) Reset(data []byte, a *Arena) {
-	// One by one, and only what differs: while the collector marks, each pointer
-	// written costs a barrier.
+	// Writes only fields that differ: while the collector marks, each written pointer costs a barrier.
 	d.data = data
 	if d.arena != a {
 		d.arena = a
@@ -33,7 +28,7 @@ func (d *Doc) Reset(data []byte, a *Arena) {
 	d.forget()
 }
 
-// forget lets go of what was found in the payload.
+// forget drops the index and the error.
 func (d *Doc) forget() {
 	if d.index != nil {
 		d.index = nil
@@ -43,10 +38,10 @@ func (d *Doc) forget() {
 	}
 }
 
-// Arena is the arena that d uses, or nil.
+// Arena returns the arena that d uses, or nil.
 func (d *Doc) Arena() *Arena { return d.arena }
 
-// Attach gives a detached document an arena.
+// Attach gives an arena to a detached document.
 func (d *Doc) Attach(a *Arena) {
 	d.Detach()
 	if d.arena != a {
@@ -54,8 +49,8 @@ func (d *Doc) Attach(a *Arena) {
 	}
 }
 
-// Bytes is the payload, with all edits spliced in. It never changes afterwards
-// and may be kept. It is never nil: an empty payload is one, and not what is missing.
+// Bytes returns the payload with all edits. The result never changes and may be kept. It is never nil, since an empty
+// payload is a payload.
 func (d *Doc) Bytes() []byte {
 	if d.index == nil {
 		if d.data == nil {
@@ -66,8 +61,8 @@ func (d *Doc) Bytes() []byte {
 	return d.index.bytes(d.arena)
 }
 
-// Detach splices the edits in and lets go of the arena and all memory that its
-// Reset takes back. A payload that was found to be no document stays so.
+// Detach splices the edits, and releases the arena and all memory that its Reset reclaims. It keeps the result of
+// Valid.
 func (d *Doc) Detach() {
 	if d.index != nil || d.arena != nil {
 		d.detach()
@@ -83,10 +78,10 @@ func (d *Doc) detach() {
 	d.arena = nil
 }
 
-// Fork is a copy of d that shares nothing with it but its payload. d stays as it is.
+// Fork returns a copy of d that shares only the payload with it. d stays unchanged.
 func (d *Doc) Fork() Doc { return Doc{data: d.Bytes(), err: d.err} }
 
-// Splice makes the edits part of the payload; the arena stays.
+// Splice makes the edits part of the payload. The arena stays.
 func (d *Doc) Splice() {
 	if x := d.index; x != nil && x.edited() {
 		d.Reset(x.bytes(d.arena), d.arena)
@@ -94,8 +89,7 @@ func (d *Doc) Splice() {
 	}
 }
 
-// Weight is about how many bytes of text d keeps: its payload, and edits that have
-// not been spliced into it.
+// Weight returns roughly how many bytes of text d keeps: its payload, and edits that are not spliced yet.
 func (d *Doc) Weight() int {
 	n := len(d.data)
 	if d.index != nil {
@@ -106,19 +100,18 @@ func (d *Doc) Weight() int {
 	return n
 }
 
-// Payload is what d was reset to, or last spliced: without later edits. Other
-// goroutines may read it while one uses d.
+// Payload returns the payload of the last Reset or Splice, without later edits. Other goroutines may read it while
+// one uses d.
 func (d *Doc) Payload() []byte { return d.data }
 
-// Valid checks the payload: RFC 8259, UTF-8, at most [MaxDepth] deep. The error
-// is a *[SyntaxError]. The check is made once.
+// Valid checks the payload once: RFC 8259, UTF-8, at most [MaxDepth] deep. The error is a *[SyntaxError].
 func (d *Doc) Valid() error {
 	_, err := d.scanned()
 	return err
 }
 
-// Object is nil if the document is an object. The error is a *[SyntaxError], or a *[ValueError]: another document has no
-// fields that could be missing.
+// Object returns nil if the document is an object, so that a field can be missing from it. The error is a
+// *[SyntaxError] or a *[ValueError].
 func (d *Doc) Object() error {
 	x, err := d.scanned()
 	if err == nil && !x.isObject() {
@@ -127,8 +120,8 @@ func (d *Doc) Object() error {
 	return err
 }
 
-// Fits is nil if the document may have what p names: a field is in an object, an element in an array or a text. The error
-// is a *[SyntaxError] or a *[ValueError]. All fits null, which becomes what is set in it.
+// Fits returns nil if the value at p could exist: fields are in objects, elements in arrays or text. null fits
+// everything, since setting a value replaces it. The error is a *[SyntaxError] or a *[ValueError].
 func (d *Doc) Fits(p Path) error {
 	x, err := d.scanned()
 	if err != nil || len(p.parts) == 0 {
@@ -144,13 +137,13 @@ func (d *Doc) Fits(p Path) error {
 	return &ValueError{p.String(), "the document is " + kind.String() + ", not " + want.String()}
 }
 
-// Value is the whole document, decoded. The caller does not change it.
+// Value decodes the whole document. The caller must not change the result.
 func (d *Doc) Value() (any, error) { return d.Get(Path{}) }
 
-// SetValue makes v the whole document, whatever the payload was.
+// SetValue replaces the whole document by v, whatever the payload was.
 func (d *Doc) SetValue(v any) error { return d.Set(Path{}, v) }
 
-// scanned is the index, built on first use.
+// scanned returns the index, and builds it on first use.
 func (d *Doc) scanned() (*index, error) {
 	if d.index != nil {
 		return d.index, nil
@@ -169,13 +162,13 @@ func (d *Doc) scanned() (*index, error) {
 // replace makes raw the payload.
 func (d *Doc) replace(raw []byte) { d.Reset(raw, d.arena) }
 
-// Mark is a state of a document that [Doc.Restore] brings back.
+// Mark is a state of a document, for [Doc.Restore].
 type Mark struct {
 	doc         Doc
 	undo, edits int
 }
 
-// Mark notes the state of d, at no cost. The note holds until the arena is reset.
+// Mark returns the state of d, at no cost. It is valid until the arena is reset.
 func (d *Doc) Mark() Mark {
 	m := Mark{doc: *d}
 	if d.index != nil {
@@ -184,7 +177,7 @@ func (d *Doc) Mark() Mark {
 	return m
 }
 
-// Restore takes back all that was done to d since m was made of it.
+// Restore undoes all edits since m.
 func (d *Doc) Restore(m Mark) {
 	if x := d.index; x != nil && x != m.doc.index {
 		x.forget()
@@ -195,7 +188,7 @@ func (d *Doc) Restore(m Mark) {
 	}
 }
 
-// trim is raw without the white space around it.
+// trim returns raw without the white space around it.
 func trim(raw []byte) []byte {
 	raw = raw[space(raw, 0):]
 	for len(raw) > 0 && isSpace(raw[len(raw)-1]) {

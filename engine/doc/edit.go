@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Set puts a value at p; missing or null parents become objects. The error is a
-// *[SyntaxError] of the payload, or a *[ValueError] when v has no JSON form, a
-// parent is a scalar, or an index is past the end. d is unharmed then.
+// Set sets the value at p. Missing and null parents become objects. The error is a *[SyntaxError] of the payload, or
+// a *[ValueError] if v has no JSON form, a parent is a scalar, or an index is past the end. On an error, d is
+// unchanged.
 func (d *Doc) Set(p Path, v any) error {
 	raw, err := Append(d.arena.spare(64), v)
 	if err != nil {
@@ -20,8 +20,8 @@ func (d *Doc) Set(p Path, v any) error {
 	return d.SetRaw(p, raw)
 }
 
-// SetRaw puts JSON text, which the caller knows to be valid and does not change
-// afterwards, at p. Errors are those of Set.
+// SetRaw sets the value at p to JSON text, which must be valid and must not change afterwards. Errors are those of
+// Set.
 func (d *Doc) SetRaw(p Path, raw []byte) error {
 	raw = trim(raw)
 	d.arena.Spend(len(raw))
@@ -36,7 +36,7 @@ func (d *Doc) SetRaw(p Path, raw []byte) error {
 	case len(p.parts) == 0:
 		d.replace(raw)
 		return nil
-	case len(p.parts) == 1 && !p.parts[0].elem && x != nil && x.isObject(): // the shortest way
+	case len(p.parts) == 1 && !p.parts[0].elem && x != nil && x.isObject(): // fast path
 		key := p.parts[0].key
 		x.set(x.find(key), key, raw)
 		return nil
@@ -52,9 +52,8 @@ func (d *Doc) Unset(p Path) error {
 	return d.edit(operation{kind: unsetting, path: p})
 }
 
-// Rename moves what is at one path to another, in place of what is there. Only the key
-// changes, and the field keeps its place, if both have the same parent. A missing value is
-// not an error. Errors are those of Set.
+// Rename moves the value at one path to another, and replaces the value there. If both have the same parent, only the
+// key changes, and the field keeps its place. A missing value is not an error. Errors are those of Set.
 func (d *Doc) Rename(from, to Path) error {
 	n := len(from.parts)
 	if n == 0 || len(to.parts) == 0 {
@@ -85,7 +84,7 @@ func (d *Doc) Rename(from, to Path) error {
 	return nil
 }
 
-// edit does op to the document, or nothing.
+// edit applies op to the document, all or nothing.
 func (d *Doc) edit(op operation) error {
 	x, err := d.scanned()
 	if err != nil {
@@ -103,13 +102,13 @@ func (d *Doc) edit(op operation) error {
 	return err
 }
 
-// operation is one edit. Its methods do it to a value, given the parts of the
-// path from there, and say whether that changed anything.
+// operation is one edit. Its methods apply it to a value, given the remaining parts of the path, and report whether
+// that changed anything.
 type operation struct {
 	kind  opKind
 	path  Path
-	raw   []byte // setting: what to put there
-	to    string // renaming: the new key
+	raw   []byte // of Set: the value
+	to    string // of Rename: the new key
 	arena *Arena
 }
 
@@ -121,8 +120,7 @@ const (
 	renaming
 )
 
-// fail is an error about the parent of parts, if setting; what isn't there
-// needs no removing.
+// fail returns an error about the parent of parts for Set, and nil for Unset: a missing value needs no removing.
 func (op *operation) fail(parts []part, msg string, args ...any) error {
 	if op.kind != setting {
 		return nil
@@ -167,8 +165,8 @@ func (op *operation) object(x *index, parts []part) (changed bool, err error) {
 	return true, nil
 }
 
-// value edits a value given as text, which may be missing. It gives nil where nothing
-// changes, as the methods that it calls do.
+// value edits a value given as text, which may be missing. It returns nil if nothing changes, like the methods that
+// it calls.
 func (op *operation) value(raw []byte, parts []part) ([]byte, error) {
 	switch k := Kind(raw); k {
 	case Missing, Null:
@@ -240,8 +238,7 @@ func (op *operation) array(raw []byte, parts []part) (_ []byte, err error) {
 	return op.arena.keep(out), nil
 }
 
-// removeElem removes element i with the comma before it, or the first with the comma after
-// it.
+// removeElem removes element i with the comma before it, or the first element with the comma after it.
 func (op *operation) removeElem(raw []byte, i, start, end int) []byte {
 	if i > 0 {
 		_, start, _ = findSpan(raw, i-1)

@@ -15,15 +15,14 @@ import (
 	"unsafe"
 )
 
-// Text is JSON text in the form of Append, not nested too deep: Append copies
-// what a *Text points to. It saves a value that was encoded before it got a place.
+// Text is JSON text in the form of Append, not nested too deep. Append copies the text that a *Text points to. This
+// saves encoding a value again.
 type Text []byte
 
-// Append encodes v: keys sorted, numbers in their shortest form, HTML not escaped. Bytes
-// are text if they are UTF-8, else base64; a time is RFC 3339, in UTC where that can't write
-// its offset, and a duration as it prints.
-// The error, a *[ValueError], says where in v there is something that is not JSON, such as
-// NaN; dst is unharmed then.
+// Append encodes v: keys sorted, numbers in their shortest form, HTML not escaped. Bytes become text if they are
+// UTF-8, else base64. A time becomes RFC 3339, in UTC if RFC 3339 can't express its offset. A duration becomes the
+// text that it prints. The error, a *[ValueError], says where v contains something that is not JSON, such as NaN. dst
+// is unchanged then.
 func Append(dst []byte, v any) ([]byte, error) {
 	out, err := appendValue(dst, v, 0)
 	if err != nil {
@@ -32,8 +31,8 @@ func Append(dst []byte, v any) ([]byte, error) {
 	return out, nil
 }
 
-// Timestamp is t as its text in RFC 3339 has it. Offsets are whole minutes there: where clocks once went by the sun, it
-// is in UTC.
+// Timestamp returns t as RFC 3339 can express it. Offsets are whole minutes there, so a time with an older offset by
+// the sun is converted to UTC.
 func Timestamp(t time.Time) time.Time {
 	if _, offset := t.Zone(); offset%60 != 0 {
 		return t.UTC()
@@ -88,8 +87,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	return appendOther(dst, v, depth)
 }
 
-// appendList and appendMap hold v as one of two types each, so that neither is
-// converted first.
+// appendList and appendMap are generic so that callers need not convert one type to another.
 func appendList[T any](dst []byte, list []T, depth int) (_ []byte, err error) {
 	if depth >= MaxDepth {
 		return nil, errTooDeep
@@ -110,7 +108,7 @@ func appendMap[T any](dst []byte, m map[string]T, depth int) (_ []byte, err erro
 	if depth >= MaxDepth {
 		return nil, errTooDeep
 	}
-	var few [16]member[T] // those of an ordinary map need no separate memory
+	var few [16]member[T] // the members of an ordinary map need no allocation
 	list := few[:0]
 	for k, v := range m {
 		list = append(list, member[T]{k, v})
@@ -132,7 +130,7 @@ func appendMap[T any](dst []byte, m map[string]T, depth int) (_ []byte, err erro
 	return append(dst, '}'), nil
 }
 
-// member is a key of a map and its value, which saves looking it up.
+// member is a key of a map with its value, which saves a look-up.
 type member[T any] struct {
 	key   string
 	value T
@@ -140,9 +138,9 @@ type member[T any] struct {
 
 var errTooDeep = &ValueError{Msg: "nested deeper than 512"}
 
-// within puts a key or index before the path of err.
+// within adds a key or index to the front of the path of err.
 func within(key any, err error) error {
-	if err == error(errTooDeep) { // 512 keys would tell nobody anything
+	if err == error(errTooDeep) { // a path of 512 keys helps nobody
 		return err
 	}
 	return at(MakePath(key), err)
@@ -156,8 +154,8 @@ func appendNumber(dst []byte, n string) ([]byte, error) {
 	return append(dst, n...), nil
 }
 
-// appendOther encodes by reflection. The contents of a slice, map or pointer go back to
-// appendValue; structs and what encodes itself go to encoding/json.
+// appendOther encodes by reflection. Contents of slices, maps and pointers go back to appendValue. encoding/json
+// encodes structs, and types that encode themselves.
 func appendOther(dst []byte, v any, depth int) ([]byte, error) {
 	switch v.(type) {
 	case json.Marshaler, encoding.TextMarshaler:
@@ -208,15 +206,15 @@ func appendMarshaled(dst []byte, v any, depth int) ([]byte, error) {
 	return append(dst, raw...), nil
 }
 
-// AppendString appends s as a JSON string; what is not UTF-8 becomes U+FFFD. It is for text that is known to be UTF-8, or
-// that people read: [Append] refuses other text.
+// AppendString appends s as a JSON string, with U+FFFD in place of bytes that are not UTF-8. Use it for text that is
+// known to be UTF-8, or that people read: [Append] rejects other text.
 func AppendString[T string | []byte](dst []byte, s T) []byte {
-	// Both types begin with the pointer to their bytes, which only are read.
+	// Both types begin with the pointer to their bytes, which are only read.
 	dst, _ = appendText(dst, unsafe.Slice(*(**byte)(unsafe.Pointer(&s)), len(s)))
 	return dst
 }
 
-// appendValid is AppendString for text that must be UTF-8.
+// appendValid is like AppendString for text that must be UTF-8.
 func appendValid(dst []byte, s string) ([]byte, error) {
 	dst, valid := appendText(dst, unsafe.Slice(unsafe.StringData(s), len(s)))
 	if !valid {
@@ -225,10 +223,10 @@ func appendValid(dst []byte, s string) ([]byte, error) {
 	return dst, nil
 }
 
-// appendText appends s with U+FFFD in place of what is not UTF-8; valid: there is nothing such.
+// appendText appends s, with U+FFFD in place of bytes that are not UTF-8. valid reports that there were none.
 func appendText(dst, s []byte) (_ []byte, valid bool) {
 	dst, valid = append(dst, '"'), true
-	done := 0 // s before it is written
+	done := 0 // s is written up to here
 	for i := plain(s, 0); i < len(s); i = plain(s, i) {
 		c := s[i]
 		if c < utf8.RuneSelf {
@@ -246,7 +244,7 @@ func appendText(dst, s []byte) (_ []byte, valid bool) {
 	return append(append(dst, s[done:]...), '"'), valid
 }
 
-// letters are what stands after a backslash for a character: the inverse of escapes.
+// letters maps characters to their letter after a backslash: the inverse of escapes.
 var letters = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 
 func appendEscape(dst []byte, c byte) []byte {

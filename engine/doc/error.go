@@ -15,8 +15,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("not a JSON document: %s at byte %d", e.Msg, e.Offset)
 }
 
-// ValueError is a value that can't be read, set or encoded: a number out of
-// range, a parent that has no fields, an index past the end.
+// ValueError is the error of a value that can't be read, set or encoded: a number out of range, a parent without
+// fields, an index past the end.
 type ValueError struct {
 	Path string // where; "" is the whole document
 	Msg  string
@@ -29,7 +29,7 @@ func (e *ValueError) Error() string {
 	return e.Path + ": " + e.Msg
 }
 
-// PathError is text that is not a path.
+// PathError is the error of a text that is not a valid path.
 type PathError struct {
 	Path   string
 	Offset int // in bytes

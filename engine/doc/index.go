@@ -2,45 +2,44 @@ package doc
 
 import "slices"
 
-// index records where the fields of an object are in its text, and what has been done to
-// them since. Edits only ever append to it, so that they can be undone.
+// index records where the fields of an object are in its text, and their edits. Edits are only appended, so that they
+// can be undone.
 type index struct {
 	data       []byte
-	start, end int // of the value, without the white space around it
+	start, end int // of the value, without white space around it
 
-	fields []field // those in data, then those added
-	own    int     // how many are in data
-	odd    bool    // a key has an escape or another name: compare the slow way
+	fields []field // fields in data, then added fields
+	own    int     // number of fields in data
+	odd    bool    // a key has an escape, or was renamed: compare the slow way
 
 	edits []edit
 	undo  []change
 	out   []byte // data with the edits, once somebody asked for it
 }
 
-// field is one field of an object. Offsets are 32 bits to halve what a scan
-// writes; a longer payload is refused.
+// field is one field of an object. Offsets have 32 bits to halve the memory that a scan writes. Longer payloads are
+// rejected.
 type field struct {
-	key, keyEnd uint32 // within the quotes
+	key, keyEnd uint32 // without the quotes
 	val, valEnd uint32
-	edit        int32 // 0: as in data; n: edits[n-1]; removed
+	edit        int32 // 0: unchanged; n: edits[n-1]; or removed
 }
 
 const removed = -1
 
-// edit is what replaces a field.
+// edit replaces a field.
 type edit struct {
 	raw   []byte
-	key   string // its name, if keyed
+	key   string // the field's name, if keyed
 	keyed bool   // it was added or renamed
 }
 
-// change is what an edit of one field replaced; old is absent where there was
-// no field.
+// change records what the edit of a field replaced. old is absent if the field is new.
 type change struct{ field, old int32 }
 
 const absent = -2
 
-// add is one more field, to be filled.
+// add adds a field, for the caller to fill.
 func (x *index) add() *field {
 	n := len(x.fields)
 	if n == cap(x.fields) {
@@ -52,7 +51,7 @@ func (x *index) add() *field {
 
 func (x *index) edited() bool { return len(x.undo) > 0 }
 
-// bytes is the text with the edits.
+// bytes returns the text with the edits.
 func (x *index) bytes(a *Arena) []byte {
 	if !x.edited() {
 		return x.data
@@ -63,7 +62,7 @@ func (x *index) bytes(a *Arena) []byte {
 	return x.out
 }
 
-// whole is the value with the edits, without the white space around it.
+// whole returns the value with the edits, without the white space around it.
 func (x *index) whole(a *Arena) []byte {
 	out := x.bytes(a)
 	end := len(out) - (len(x.data) - x.end)
@@ -73,15 +72,14 @@ func (x *index) whole(a *Arena) []byte {
 // isObject reports whether the indexed value has fields.
 func (x *index) isObject() bool { return x.data[x.start] == '{' }
 
-// forget releases the text of edits that are no longer needed, which would otherwise stay
-// until the arena is reset.
+// forget releases the text of edits that are not needed any more. It would otherwise stay until the arena is reset.
 func (x *index) forget() {
 	if x.edited() {
 		x.clear()
 	}
 }
 
-// clear lets go of all text, and of memory that is beyond the ordinary.
+// clear releases all text, and memory beyond the usual amount.
 func (x *index) clear() {
 	clear(x.edits)
 	x.data, x.out, x.odd = nil, nil, false
@@ -94,7 +92,7 @@ func (x *index) clear() {
 	}
 }
 
-// find is the number of the field that counts for key, or -1.
+// find returns the index of the field that counts for key, or -1.
 func (x *index) find(key string) int {
 	for i := len(x.fields) - 1; i >= x.own; i-- {
 		if e := x.fields[i].edit; e > 0 && x.edits[e-1].key == key {
@@ -114,7 +112,7 @@ func (x *index) find(key string) int {
 	return -1
 }
 
-// findOdd is find among the first n fields, with edited and escaped names.
+// findOdd is find among the first n fields, if names are edited or escaped.
 func (x *index) findOdd(key string, n int) int {
 	for i := n - 1; i >= 0; i-- {
 		f := &x.fields[i]
@@ -131,7 +129,7 @@ func (x *index) findOdd(key string, n int) int {
 	return -1
 }
 
-// raw is the text of field i's value.
+// raw returns the text of field i's value.
 func (x *index) raw(i int) []byte {
 	f := &x.fields[i]
 	if f.edit > 0 {
@@ -140,13 +138,12 @@ func (x *index) raw(i int) []byte {
 	return x.data[f.val:f.valEnd:f.valEnd]
 }
 
-// set puts raw into field i, or into a new one where i is negative, and removes
-// other fields of that name.
+// set puts raw into field i, or into a new field if i is negative, and removes other fields with that name.
 func (x *index) set(i int, key string, raw []byte) {
 	if i < 0 {
 		x.edits = append(x.edits, edit{raw, key, true})
 		x.note(change{int32(len(x.fields)), absent})
-		x.add().edit = int32(len(x.edits)) // the offsets count only in fields of data
+		x.add().edit = int32(len(x.edits)) // offsets only matter for fields in data
 		return
 	}
 	e := edit{raw: raw}
@@ -157,13 +154,13 @@ func (x *index) set(i int, key string, raw []byte) {
 	x.removeBefore(i, key)
 }
 
-// remove removes field i and others of that name.
+// remove removes field i and others with that name.
 func (x *index) remove(i int, key string) {
 	x.change(i, removed)
 	x.removeBefore(i, key)
 }
 
-// rename gives field i another name, in its place.
+// rename renames field i in place.
 func (x *index) rename(i int, from, to string) {
 	raw := x.raw(i)
 	x.removeBefore(i, from)
@@ -195,8 +192,7 @@ func (x *index) note(c change) {
 	x.out = nil
 }
 
-// rollback takes back all edits except the first n changes, which came from that many
-// edits.
+// rollback undoes all but the first n changes, and the edits that they came from.
 func (x *index) rollback(n, edits int) {
 	clear(x.edits[min(edits, len(x.edits)):])
 	x.edits = x.edits[:min(edits, len(x.edits))]

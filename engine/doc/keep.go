@@ -2,9 +2,9 @@ package doc
 
 import "slices"
 
-// Keep removes all but what is at the paths, and its parents, in the document's order.
-// Elements of an array that are not named are removed, too, and those after them move up.
-// The error is a *[SyntaxError], or a *[ValueError] when the document is a scalar.
+// Keep removes everything except the values at the paths and their parents. It keeps the document's order. Elements
+// that no path names are removed, too, and later ones move up. The error is a *[SyntaxError], or a *[ValueError] if
+// the document is a scalar.
 func (d *Doc) Keep(paths []Path) error {
 	x, err := d.scanned()
 	if err != nil {
@@ -30,15 +30,13 @@ func (d *Doc) Keep(paths []Path) error {
 	return nil
 }
 
-// keeper cuts values down to what its paths name. A value is known by its place,
-// the first parts of a path.
+// keeper reduces values to what its paths name. The first parts of a path identify a value: its place.
 type keeper struct {
 	paths []Path
 	arena *Arena
 }
 
-// value is what remains of raw: all of it where a path ends, nothing where no
-// path leads on.
+// value returns what remains of raw: all of it if a path ends here, nothing if no path continues.
 func (k *keeper) value(raw []byte, place []part) []byte {
 	for _, p := range k.paths {
 		if slices.Equal(p.parts, place) {
@@ -61,7 +59,7 @@ func (k *keeper) value(raw []byte, place []part) []byte {
 	return nil
 }
 
-// object removes fields from x and says whether any is left.
+// object removes fields from x, and reports whether any is left.
 func (k *keeper) object(x *index, place []part) (any bool) {
 	var few [64]bool
 	stays := few[:]
@@ -95,9 +93,9 @@ func (k *keeper) object(x *index, place []part) (any bool) {
 	return any
 }
 
-// array is an array of the elements that remain, and whether there are any.
+// array returns an array of the elements that remain, and reports whether there are any.
 func (k *keeper) array(raw []byte, place []part) (_ []byte, any bool) {
-	// A nested array is cut first, because only one text can grow at a time.
+	// Nested arrays are cut first, because only one text can grow at a time.
 	var remain [][]byte
 	n, size, cut := 0, len("[]"), false
 	for start, end := range elems(raw) {
@@ -122,7 +120,7 @@ func (k *keeper) array(raw []byte, place []part) (_ []byte, any bool) {
 	return k.arena.keep(append(out, ']')), len(remain) > 0
 }
 
-// elem is what remains of the n-th element.
+// elem returns what remains of element n.
 func (k *keeper) elem(raw []byte, place []part, n int) []byte {
 	for _, p := range k.paths {
 		if below(p, place) && p.parts[len(place)] == (part{index: n, elem: true}) {
@@ -132,7 +130,7 @@ func (k *keeper) elem(raw []byte, place []part, n int) []byte {
 	return nil
 }
 
-// below reports whether p leads on from place.
+// below reports whether p continues from place.
 func below(p Path, place []part) bool {
 	return len(p.parts) > len(place) && slices.Equal(p.parts[:len(place)], place)
 }

@@ -3,7 +3,7 @@ package doc
 // ValueKind is the kind of a JSON value.
 type ValueKind uint8
 
-// The kinds. Missing is the kind of no text.
+// The kinds. Missing is the kind of an empty text.
 const (
 	Missing ValueKind = iota
 	Null
@@ -16,10 +16,10 @@ const (
 
 var kindNames = [...]string{"missing", "null", "a boolean", "a number", "a string", "an array", "an object"}
 
-// String is the kind with its article: "a number".
+// String returns the kind with its article, such as "a number".
 func (k ValueKind) String() string { return kindNames[k] }
 
-// Kind is the kind of a value, by its source text as from [Doc.Raw].
+// Kind returns the kind of a value from its source text, as from [Doc.Raw].
 func Kind(raw []byte) ValueKind {
 	if len(raw) == 0 {
 		return Missing

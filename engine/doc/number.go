@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// ParseNumber decodes the source text of a number: an int, a [Number] if it is
-// an integer beyond int64, else a float64. Beyond float64 is a *[ValueError].
+// ParseNumber decodes the source text of a number: to an int, to a [Number] if it is an integer beyond int64, else to
+// a float64. A number beyond float64 gives a *[ValueError].
 func ParseNumber(raw []byte) (any, error) {
 	if n, ok := ParseInt(raw); ok {
 		if uint(n) < uint(len(small)) {
@@ -25,8 +25,7 @@ func ParseNumber(raw []byte) (any, error) {
 	return f, nil
 }
 
-// small are the integers that most documents are full of, as interfaces: making
-// one of an int takes memory.
+// small holds common integers as interfaces, since converting an int to one allocates.
 var small = func() (list [1024]any) {
 	for i := range list {
 		list[i] = i
@@ -63,8 +62,8 @@ func ParseInt(raw []byte) (int, bool) {
 // powers of ten that a float64 holds exactly, with room for what is divided by them.
 var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// ParseFloat decodes the source text of a number that a float64 can hold, if
-// rounded. One that would become 0 without being it, such as 1e-400, is beyond a float64, too.
+// ParseFloat decodes the source text of a number that a float64 can hold, perhaps rounded. ok is false if a number
+// that is not 0 would become 0, such as 1e-400.
 func ParseFloat(raw []byte) (float64, bool) {
 	if f, ok := shortDecimal(raw); ok {
 		return f, true
@@ -86,8 +85,8 @@ func SpellsZero[T string | []byte](number T) bool {
 	return true
 }
 
-// shortDecimal decodes up to 15 digits with or without a point. As both the
-// digits and the power of ten are exact, one division rounds as it should.
+// shortDecimal decodes up to 15 digits, with or without a point. Digits and power of ten are exact, so one division
+// rounds correctly.
 func shortDecimal(raw []byte) (float64, bool) {
 	digits, negative := raw, false
 	if len(raw) > 0 && raw[0] == '-' {
@@ -127,8 +126,8 @@ func appendFloat(dst []byte, f float64, size int) ([]byte, error) {
 	if out, ok := appendShort(dst, f); ok && size == 64 {
 		return out, nil
 	}
-	// A whole number without exponent is read as an integer: it has all its digits, though fewer
-	// lead to the same float.
+	// A whole number without exponent is read as an integer, so all its digits are written even if fewer would give
+	// the same float.
 	if abs := math.Abs(f); abs >= 1<<24 && abs < 1e21 && f == math.Trunc(f) {
 		return strconv.AppendFloat(dst, f, 'f', 0, 64), nil
 	}
@@ -147,14 +146,14 @@ func appendFloat(dst []byte, f float64, size int) ([]byte, error) {
 	return dst, nil
 }
 
-// AppendFloat is Append of a number that is neither infinite nor undefined.
+// AppendFloat is Append for a number that is neither infinite nor NaN.
 func AppendFloat(dst []byte, f float64) []byte {
 	dst, _ = appendFloat(dst, f, 64)
 	return dst
 }
 
-// appendShort appends a number of up to 15 digits, four of them after the point. No other
-// number with so few digits is the same float, so it is the shortest.
+// appendShort appends a number with up to 15 digits, up to four of them after the point. No other number with so few
+// digits gives the same float, so this is the shortest form.
 func appendShort(dst []byte, f float64) (out []byte, ok bool) {
 	abs := math.Abs(f)
 	for places := range 5 {

@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// ParsePath reads a path as expressions write it: a.b[0]["odd name"]. Names are
-// letters, digits, _ and $, and do not begin with a digit; any other key is
-// quoted. A leading this is the document, so this.a is a, and a field of that name
-// is this.this; no text at all is the whole document too. The error is a *[PathError].
+// ParsePath parses a path as in expressions: a.b[0]["odd name"]. Names consist of letters, digits, _ and $, and do
+// not begin with a digit. Other keys are quoted. A leading this is the document: this.a is a, and this.this is the
+// field named this. An empty text is the whole document, too. The error is a *[PathError].
 func ParsePath(s string) (Path, error) {
 	r := pathReader{text: s}
 	for r.pos < len(s) {
@@ -26,7 +25,7 @@ func ParsePath(s string) (Path, error) {
 	return Path{s, r.parts}, nil
 }
 
-// MustParsePath is ParsePath for constants; it panics at an error.
+// MustParsePath is ParsePath for constants. It panics on an error.
 func MustParsePath(s string) Path {
 	p, err := ParsePath(s)
 	if err != nil {
@@ -35,7 +34,7 @@ func MustParsePath(s string) Path {
 	return p
 }
 
-// document is how a path may begin that counts from the document.
+// document is the optional beginning of a path.
 const document = "this"
 
 type pathReader struct {
@@ -44,7 +43,7 @@ type pathReader struct {
 	parts []part
 }
 
-// part reads the next part; at a problem, pos is where it is.
+// part parses the next part. If there is a problem, pos is its place.
 func (r *pathReader) part() (p part, problem string) {
 	switch {
 	case r.text[r.pos] == '[':
@@ -88,7 +87,7 @@ func (r *pathReader) bracket() (p part, problem string) {
 	return part{index: n, elem: true}, ""
 }
 
-// quoted reads from the quote in rest to after the bracket.
+// quoted parses from the quote in rest to the end of the bracket.
 func (r *pathReader) quoted(rest string) (p part, problem string) {
 	var key []byte
 	for tail := rest[1:]; tail != ""; {
@@ -112,7 +111,7 @@ func (r *pathReader) quoted(rest string) (p part, problem string) {
 	return p, "a quoted key is never closed"
 }
 
-// nameLen is how many bytes at the beginning of s are a name.
+// nameLen returns how many bytes at the beginning of s form a name.
 func nameLen(s string) int {
 	for i, c := range s {
 		if !inName(c, i == 0) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Path leads to a value: keys and indexes. The zero Path is the whole document.
-// A Path is immutable and safe for concurrent use.
+// Path leads to a value by keys and indexes. The zero Path is the whole document. A Path is immutable and safe for
+// concurrent use.
 type Path struct {
 	text  string
 	parts []part
@@ -21,11 +21,10 @@ type part struct {
 	elem  bool
 }
 
-// MakePath makes a path of keys (string) and indexes (int). Anything else
-// becomes a key as fmt prints it.
+// MakePath makes a path of keys (string) and indexes (int). Other values become keys in the form that fmt prints.
 func MakePath(parts ...any) Path { return Path{}.Append(parts...) }
 
-// Append is p with more keys and indexes, as in [MakePath].
+// Append returns p with further keys and indexes, as in [MakePath].
 func (p Path) Append(parts ...any) Path {
 	p.parts = slices.Grow(slices.Clip(p.parts), len(parts))
 	for _, v := range parts {
@@ -42,7 +41,7 @@ func (p Path) Append(parts ...any) Path {
 	return p
 }
 
-// Keys are the parts of the path: each a string or an int.
+// Keys returns the parts of the path, each a string or an int.
 func (p Path) Keys() []any {
 	keys := make([]any, len(p.parts))
 	for i, part := range p.parts {
@@ -55,16 +54,16 @@ func (p Path) Keys() []any {
 	return keys
 }
 
-// Len is the number of keys and indexes.
+// Len returns the number of keys and indexes.
 func (p Path) Len() int { return len(p.parts) }
 
 // IsZero reports whether p is the whole document.
 func (p Path) IsZero() bool { return len(p.parts) == 0 }
 
-// Equal reports whether p and q lead to the same place, however they are written.
+// Equal reports whether p and q are the same path, however they are written.
 func (p Path) Equal(q Path) bool { return slices.Equal(p.parts, q.parts) }
 
-// String is the path as written.
+// String returns the path as written.
 func (p Path) String() string { return p.text }
 
 // format writes parts as a path.

@@ -7,9 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Get is the value at p, decoded: nil (also for a missing one), bool, int,
-// float64, Number, string, []any or map[string]any. The caller does not change
-// it. The error is a *[SyntaxError], or a *[ValueError] for a number out of range.
+// Get decodes the value at p: nil (also if missing), bool, int, float64, Number, string, []any or map[string]any. The
+// caller must not change it. The error is a *[SyntaxError], or a *[ValueError] for a number out of range.
 func (d *Doc) Get(p Path) (any, error) {
 	raw, ok, err := d.Raw(p)
 	if err != nil || !ok {
@@ -35,8 +34,8 @@ func at(p Path, err error) error {
 	return &ValueError{p.String() + sep + e.Path, e.Msg}
 }
 
-// Raw is the source text of the value at p, and whether there is one. An index
-// into a text gives its character, a code point. It never changes and may be kept.
+// Raw returns the source text of the value at p, and whether it exists. An index into a text returns a character
+// (code point). The result never changes and may be kept.
 func (d *Doc) Raw(p Path) ([]byte, bool, error) {
 	x, err := d.scanned()
 	if err != nil {
@@ -63,9 +62,8 @@ func (d *Doc) Raw(p Path) ([]byte, bool, error) {
 	return raw, raw != nil, nil
 }
 
-// Peek is what [Doc.Raw] gives if the payload turns out to be a document, found without a
-// check of all of it; ok is false where it is not found so. Who uses it must see to it that
-// [Doc.Valid] is asked before anything comes of the answer.
+// Peek returns what [Doc.Raw] would return, without checking the whole payload. ok is false if it can't tell. The
+// result only counts if [Doc.Valid] later confirms that the payload is a document.
 func (d *Doc) Peek(p Path) (raw []byte, ok bool) {
 	if d.index != nil {
 		raw, ok, _ = d.Raw(p)
@@ -86,13 +84,12 @@ func (d *Doc) Peek(p Path) (raw []byte, ok bool) {
 	return raw, raw != nil
 }
 
-// soleField is where the value of a field of the root object begins. The field's name must
-// occur nowhere else, the text must have no escapes, and no object or array may begin
-// before the field. Searching bytes is faster than going from field to field.
+// soleField returns where the value of a root field begins. It requires that the name occurs only once, that the text
+// has no escapes, and that no object or array begins before the field. Searching bytes is faster than going from
+// field to field.
 //
-// In a document without escapes, quotes open and close by turns, and a colon or a comma
-// stands between a closing and an opening one. So a plain name within quotes is a text of
-// its own, and with a colon behind it a field's name.
+// In a document without escapes, quotes open and close alternately, and a colon or comma is between a closing and an
+// opening one. So a plain name in quotes is a string, and with a colon after it a field's name.
 func soleField(data []byte, name string) (val []byte, ok bool) {
 	if !isBare(name) || bytes.IndexByte(data, '\\') >= 0 {
 		return nil, false
@@ -113,12 +110,12 @@ func soleField(data []byte, name string) (val []byte, ok bool) {
 	return rest, len(rest) > 0
 }
 
-// indexQuoted is where a name stands in quotes, or -1.
+// indexQuoted returns where a name occurs in quotes, or -1.
 func indexQuoted(data []byte, name string) int {
 	var needle [maxBare + 1]byte
 	n := copy(needle[:], name)
 	needle[n] = '"'
-	// The quote in front is left out: there are too many to search for.
+	// The quote before the name is not searched for: quotes are too frequent.
 	for from := 1; from < len(data); {
 		at := bytes.Index(data[from:], needle[:n+1])
 		if at < 0 {
@@ -132,10 +129,10 @@ func indexQuoted(data []byte, name string) int {
 	return -1
 }
 
-// maxBare is how long a name may be that is searched for as it is.
+// maxBare is the maximum length of names that are searched as they are.
 const maxBare = 31
 
-// isBare reports whether a name is short, and of ASCII letters, digits and _.
+// isBare reports whether a name is short and consists of ASCII letters, digits and _.
 func isBare(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c != '_' && c|0x20-'a' > 'z'-'a' && c-'0' > 9 {
@@ -145,14 +142,14 @@ func isBare(name string) bool {
 	return name != "" && len(name) <= maxBare
 }
 
-// character is the n-th character of a text, as a text; nil if there is none.
+// character returns the n-th character of a text as a text, or nil.
 func (d *Doc) character(of []part, n int) []byte {
 	raw, _, _ := d.Raw(Path{parts: of})
 	if Kind(raw) != String {
 		return nil
 	}
 	if Surrogate(raw) != nil {
-		return raw // which can't be read, either
+		return raw // reading it will fail, too
 	}
 	for text := Unquote(raw); text != ""; n-- {
 		_, size := utf8.DecodeRuneInString(text)
@@ -164,9 +161,8 @@ func (d *Doc) character(of []part, n int) []byte {
 	return nil
 }
 
-// Each yields the source text of the elements of the array at p. It yields one error if the
-// payload is not a document or the value not an array; a missing or null one has no
-// elements.
+// Each yields the source text of the elements of the array at p. If the payload is not a document, or the value not
+// an array, it yields one error. A missing or null value has no elements.
 func (d *Doc) Each(p Path) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		raw, _, err := d.Raw(p)

@@ -5,15 +5,14 @@ import (
 	"math"
 )
 
-// Messages that more than one place uses.
+// Messages that are used in several places.
 const (
 	msgEmpty = "the payload is empty"
 	msgEnd   = "unexpected end of document"
 )
 
-// scanner checks a text. Its methods take the offset at which something begins and return
-// the offset after it, or the complement of the offset at which the text is wrong, with msg
-// saying why.
+// scanner checks a text. Its methods take the offset where something begins. They return the offset after it or, if
+// the text is wrong, the complement of the offset of the mistake, and set msg.
 type scanner struct {
 	data    []byte
 	msg     string
@@ -25,7 +24,7 @@ func (s *scanner) fail(at int, msg string) int {
 	return ^at
 }
 
-// scan checks data and notes its fields.
+// scan checks data and records its fields.
 func (x *index) scan(data []byte) (err *SyntaxError) {
 	x.data = data
 	x.start, x.end, err = check(data, x)
@@ -33,8 +32,7 @@ func (x *index) scan(data []byte) (err *SyntaxError) {
 	return err
 }
 
-// check checks data and says where the value in it is. The fields of an object are noted in
-// x if that is not nil.
+// check checks data, and returns where its value is. If x is not nil, it records the fields of an object in x.
 func check(data []byte, x *index) (start, end int, err *SyntaxError) {
 	if len(data) == 0 {
 		return 0, 0, &SyntaxError{0, msgEmpty}
@@ -64,7 +62,7 @@ func (s *scanner) root(i int, x *index) int {
 	return s.value(i, 0)
 }
 
-// space passes over white space.
+// space skips white space.
 func space(data []byte, i int) int {
 	for i < len(data) && isSpace(data[i]) {
 		i++
@@ -74,7 +72,7 @@ func space(data []byte, i int) int {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// value checks a value within depth containers.
+// value checks a value inside depth containers.
 func (s *scanner) value(i, depth int) int {
 	data := s.data
 	if i >= len(data) {
@@ -101,7 +99,7 @@ func (s *scanner) value(i, depth int) int {
 	}
 }
 
-// wrongValue names habits of other languages.
+// wrongValue explains values in the style of other languages.
 func wrongValue(c byte) string {
 	switch c {
 	case '\'':
@@ -116,8 +114,7 @@ func wrongValue(c byte) string {
 	return "expected a value"
 }
 
-// object checks an object from after its brace, and notes its fields in x if that is not
-// nil.
+// object checks an object from after its brace, and records its fields in x if x is not nil.
 func (s *scanner) object(i, depth int, x *index) int {
 	data := s.data
 	if depth > MaxDepth {
@@ -133,7 +130,7 @@ func (s *scanner) object(i, depth int, x *index) int {
 		}
 		key := i + 1
 		s.escaped = false
-		// Most keys end within a word, which is worth saving the call.
+		// Most keys end within one word, so checking that here saves a call.
 		if w, found := special8(data, key); byteAt(w, found) == '"' {
 			i = key + first(found) + 1
 		} else if i = s.text(key); i < 0 {
@@ -168,8 +165,8 @@ func (s *scanner) object(i, depth int, x *index) int {
 			return i
 		}
 		if x != nil {
-			// Written one by one: a struct made elsewhere and copied here would
-			// stall on its own parts, which are not yet in memory.
+			// Fields are set one by one: copying a struct that was made elsewhere would stall on its parts, which are
+			// not in memory yet.
 			f := x.add()
 			f.key, f.keyEnd, f.val, f.valEnd, f.edit = uint32(key), uint32(keyEnd), uint32(val), uint32(i), 0
 		}
@@ -189,7 +186,7 @@ func (s *scanner) object(i, depth int, x *index) int {
 	}
 }
 
-// noKey is what is wrong where a key should be.
+// noKey returns what is wrong in place of a key.
 func (s *scanner) noKey(i int) int {
 	if i < len(s.data) && s.data[i] == '}' {
 		return s.fail(i, "there is a comma before '}'")
@@ -231,7 +228,7 @@ func (s *scanner) array(i, depth int) int {
 
 func (s *scanner) tooDeep(at int) int { return s.fail(at, "nested deeper than 512") }
 
-// missing is a failure for want of what msg says, or of any text at all.
+// missing fails because something is missing: what msg says, or any text at all.
 func (s *scanner) missing(at int, msg string) int {
 	if at >= len(s.data) {
 		msg = msgEnd
@@ -290,7 +287,7 @@ func (s *scanner) number(i int) int {
 	return i
 }
 
-// digits passes over digits.
+// digits skips digits.
 func digits(data []byte, i int) int {
 	for i+8 <= len(data) {
 		if end := notDigit(word(data, i)); end != 0 {

@@ -2,16 +2,16 @@ package doc
 
 import "iter"
 
-// The functions here read text that has been checked, and only look for where
-// things end. On other text they may find nonsense but never panic.
+// The functions here read text that has been checked, and only search for ends. On other text, the result may be
+// nonsense, but they never panic.
 
-// skipText is the offset after a string, from after its opening quote.
+// skipText returns the offset after a string, given the offset after its opening quote.
 func skipText(data []byte, i int) int {
 	end, _ := textEnd(data, i)
 	return end
 }
 
-// textEnd is skipText, and says whether the string has escapes.
+// textEnd is skipText, and reports whether the string has escapes.
 func textEnd(data []byte, i int) (end int, escaped bool) {
 	for i < len(data) {
 		if i+8 <= len(data) {
@@ -39,7 +39,7 @@ func quoteOrBackslash(w uint64) uint64 {
 	return ((quote-ones)&^quote | (backslash-ones)&^backslash) & highs
 }
 
-// skip is the offset after the value at i.
+// skip returns the offset after the value at i.
 func skip(data []byte, i int) int {
 	if i >= len(data) {
 		return len(data)
@@ -58,7 +58,7 @@ func skip(data []byte, i int) int {
 
 func endsScalar(c byte) bool { return c == ',' || c == '}' || c == ']' || isSpace(c) }
 
-// skipNested is the offset after a container, from after its opening.
+// skipNested returns the offset after a container, given the offset after its opening bracket.
 func skipNested(data []byte, i int) int {
 	depth := 1
 	for i = structure(data, i); i < len(data); i = structure(data, i) {
@@ -78,12 +78,12 @@ func skipNested(data []byte, i int) int {
 	return len(data)
 }
 
-// structure is where the next quote, brace or bracket is.
+// structure returns the offset of the next quote, brace or bracket.
 func structure(data []byte, i int) int {
 	for ; i+8 <= len(data); i += 8 {
 		w := word(data, i)
 		quote := w ^ '"'*ones
-		// Setting bit 5 makes brackets braces.
+		// setting bit 5 turns brackets into braces
 		lower := w | 0x20*ones
 		opening, closing := lower^'{'*ones, lower^'}'*ones
 		if found := ((quote-ones)&^quote | (opening-ones)&^opening | (closing-ones)&^closing) & highs; found != 0 {
@@ -96,7 +96,7 @@ func structure(data []byte, i int) int {
 	return i
 }
 
-// find is the text of the value that parts lead to within raw, or nil. ends says that raw ends where its value does.
+// find returns the text of the value at parts within raw, or nil. ends says that raw ends with the value.
 func find(raw []byte, parts []part, ends bool) []byte {
 	for i := range parts {
 		if len(raw) == 0 {
@@ -121,7 +121,7 @@ func find(raw []byte, parts []part, ends bool) []byte {
 	return raw
 }
 
-// findKey is the last field of an object with that key, or nil.
+// findKey returns the last field of an object with a key, or nil.
 func findKey(raw []byte, key string) (val []byte) {
 	for i := space(raw, 1); i < len(raw) && raw[i] == '"'; {
 		name := i + 1
@@ -137,7 +137,7 @@ func findKey(raw []byte, key string) (val []byte) {
 	return val
 }
 
-// findElem is the n-th element of an array, or nil.
+// findElem returns the n-th element of an array, or nil.
 func findElem(raw []byte, n int) []byte {
 	start, end, _ := findSpan(raw, n)
 	if start < 0 {
@@ -146,8 +146,8 @@ func findElem(raw []byte, n int) []byte {
 	return raw[start:end:end]
 }
 
-// findSpan is where the n-th element of an array is. If there is none, start is negative
-// and count the number of elements.
+// findSpan returns where element n of an array is. If there is none, start is negative and count is the number of
+// elements.
 func findSpan(raw []byte, n int) (start, end, count int) {
 	for start, end := range elems(raw) {
 		if count == n {
@@ -158,7 +158,7 @@ func findSpan(raw []byte, n int) (start, end, count int) {
 	return -1, -1, count
 }
 
-// elems are where the elements of an array begin and end.
+// elems yields where the elements of an array begin and end.
 func elems(raw []byte) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		for i := space(raw, 1); i < len(raw) && raw[i] != ']'; {
@@ -171,8 +171,7 @@ func elems(raw []byte) iter.Seq2[int, int] {
 	}
 }
 
-// Elements yields the source text of each element of an array that has been checked, as
-// from [Doc.Raw].
+// Elements yields the source text of each element of a checked array, as from [Doc.Raw].
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for start, end := range elems(array) {
@@ -183,8 +182,7 @@ func Elements(array []byte) iter.Seq[[]byte] {
 	}
 }
 
-// Members yields the name and the source text of each field of an object that has been
-// checked, in its order.
+// Members yields the name and the source text of each field of a checked object, in order.
 func Members(object []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for i := space(object, 1); i < len(object) && object[i] == '"'; {
@@ -200,8 +198,7 @@ func Members(object []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// next is where the next field or element begins, from after one, or the end of the
-// container.
+// next returns where the next field or element begins, given the end of one, or the end of the container.
 func next(data []byte, i int) int {
 	i = space(data, i)
 	if i < len(data) && data[i] == ',' {
@@ -210,7 +207,7 @@ func next(data []byte, i int) int {
 	return i
 }
 
-// depthOf is how deep the containers of a value nest.
+// depthOf returns how deep the containers of a value nest.
 func depthOf(raw []byte) (deepest int) {
 	depth := 0
 	for i := structure(raw, 0); i < len(raw); i = structure(raw, i) {

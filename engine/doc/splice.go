@@ -1,9 +1,9 @@
 package doc
 
-// splice is data with the edits.
+// splice returns data with the edits applied.
 //
-// What remains of data is copied in runs: a removed field goes with the comma before it, or
-// with the one after it when no field is left before it.
+// The rest of data is copied in runs. A removed field goes with the comma before it, or with the one after it if no
+// field is left before it.
 func (x *index) splice(a *Arena) []byte {
 	size := len(x.data)
 	for i := range x.edits {
@@ -24,7 +24,7 @@ func (x *index) splice(a *Arena) []byte {
 	if w.kept > 0 {
 		w.copyTo(int(w.fields[w.own-1].valEnd))
 	} else {
-		// Nothing between the braces is worth keeping, white space neither.
+		// Nothing between the braces is kept, not even white space.
 		w.copyTo(w.start + 1)
 		w.out, w.pos = w.out[:w.start+1], w.end-1
 	}
@@ -40,7 +40,7 @@ func (x *index) splice(a *Arena) []byte {
 type splicer struct {
 	*index
 	out  []byte
-	pos  int // data before it is in out or gone
+	pos  int // data before it has been copied or removed
 	kept int // fields that stay or were added
 }
 
@@ -52,7 +52,7 @@ func (w *splicer) copyTo(end int) {
 	}
 }
 
-// skip passes over field i, which is removed.
+// skip skips field i, which is removed.
 func (w *splicer) skip(i int) {
 	switch {
 	case w.kept > 0:
@@ -64,7 +64,7 @@ func (w *splicer) skip(i int) {
 	}
 }
 
-// change passes over a field with another value or name.
+// change writes a field with another value or name.
 func (w *splicer) change(f *field) {
 	e := &w.edits[f.edit-1]
 	if e.keyed {

@@ -7,34 +7,32 @@ import (
 	"unsafe"
 )
 
-// Eight bytes are looked at in one word: a test leaves the top bit of every
-// byte that it finds. Borrows can leave more bits, but only above a true one,
-// so the lowest is always right.
+// Eight bytes are checked in one word: a test sets the top bit of every byte that it finds. Borrows may set more
+// bits, but only above a true one, so the lowest is always right.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x80 * ones
 )
 
-// word is the eight bytes at i, which the caller knows to be there: the bounds
-// check would cost more than the load.
+// word returns the eight bytes at i, which must exist: a bounds check would cost more than the load.
 func word(data []byte, i int) uint64 {
 	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(data)), i))[:])
 }
 
-// first is the number of the byte of the lowest bit.
+// first returns the index of the byte with the lowest bit.
 func first(found uint64) int { return bits.TrailingZeros64(found) >> 3 }
 
-// notDigit finds what is not a digit.
+// notDigit finds bytes that are not digits.
 func notDigit(w uint64) uint64 {
 	d := w ^ '0'*ones // digits become 0 to 9
 	return (d + (0x80-10)*ones | d) & highs
 }
 
-// byteAt is the byte of the lowest bit of found, in the word it was found in.
+// byteAt returns the byte of w with the lowest bit of found.
 func byteAt(w, found uint64) byte { return byte(w >> (bits.TrailingZeros64(found) & 56)) }
 
-// special finds what a string can't hold as it is: quotes, backslashes, control
-// characters; and what must be looked at: bytes beyond ASCII.
+// special finds bytes that a string can't contain unescaped, which are quotes, backslashes and control characters,
+// and bytes beyond ASCII, which need a closer look.
 func special(w uint64) uint64 {
 	// Flipping bit 1 puts the quote (0x22) directly after the controls (0–0x1f).
 	quoteOrControl := (w ^ 0x02*ones) - 0x21*ones
@@ -42,7 +40,7 @@ func special(w uint64) uint64 {
 	return (quoteOrControl | backslash | w) & highs
 }
 
-// special8 is the word at i and what is special in it; nothing near the end of data.
+// special8 returns the word at i and its special bytes. Near the end of data, it returns zeros.
 func special8(data []byte, i int) (w, found uint64) {
 	if i+8 <= len(data) {
 		w = word(data, i)
@@ -51,7 +49,7 @@ func special8(data []byte, i int) (w, found uint64) {
 	return w, found
 }
 
-// plain passes over what a string holds as it is, to the next byte that is special.
+// plain skips ordinary characters of a string, up to the next special byte.
 func plain(data []byte, i int) int {
 	for i+16 <= len(data) {
 		first8, second8 := special(word(data, i)), special(word(data, i+8))
@@ -71,7 +69,8 @@ func plain(data []byte, i int) int {
 		i += 8
 	}
 	if n := len(data) - i; n > 0 && len(data) >= 8 {
-		// Of the last word what is before i goes; the zeros that come instead are special, and the end.
+		// Of the last word, the bytes before i are shifted out. The zeros that replace them are special, so the
+		// search ends there.
 		return i + first(special(word(data, len(data)-8)>>(8*(8-n))))
 	}
 	for i < len(data) && isPlain(data[i]) {
@@ -97,7 +96,7 @@ func (s *scanner) text(i int) int {
 	}
 }
 
-// unusual checks an escape or a run beyond ASCII.
+// unusual checks an escape, or a run beyond ASCII.
 func (s *scanner) unusual(i int) int {
 	data := s.data
 	if data[i] < ' ' {
@@ -113,10 +112,10 @@ func (s *scanner) unusual(i int) int {
 	return i
 }
 
-// beyond passes over characters beyond ASCII, to one of ASCII or what is none.
+// beyond skips characters beyond ASCII, up to an ASCII or invalid one.
 func beyond(data []byte, i int) int {
 	for i < len(data) && data[i] >= utf8.RuneSelf {
-		// Most characters have two or three bytes of which no pair is forbidden.
+		// Most characters have two or three bytes, of which every pair is allowed.
 		if c := data[i]; 0xc2 <= c && c < 0xe0 && i+1 < len(data) && data[i+1]&0xc0 == 0x80 {
 			i += 2
 			continue
