@@ -53,7 +53,7 @@ func (l *loader) build(set *Set) {
 	}
 }
 
-// shared is the state that the pipelines of a process share, and that a reload keeps.
+// shared returns the state that the pipelines of a process share, and that a reload keeps.
 func (l *loader) shared(service Service) *engine.Shared {
 	if l.options.instead != nil {
 		return l.options.instead.Shared

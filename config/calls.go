@@ -101,7 +101,7 @@ func (l *loader) checkEnv(f *file) {
 	}
 }
 
-// environment is the part of the environment that expressions of the file may read. Values of variables whose names
+// environment returns the part of the environment that expressions of the file may read. Values of variables whose names
 // indicate a secret are masked everywhere.
 func (f *file) environment() engine.Environment {
 	env := engine.Environment{}

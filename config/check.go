@@ -31,7 +31,7 @@ func (l *loader) check() {
 	l.checkOwn()
 }
 
-// place is the place of the file as a whole.
+// place returns the place of the file as a whole.
 func (f *file) place() schema.Place { return schema.Place{Node: f.root} }
 
 func (l *loader) complain(at schema.Place, p schema.Problem) { l.report(at.Problem(p)) }

@@ -125,7 +125,7 @@ func (c *testChecker) input(t *Test, in TestInput) {
 	}
 }
 
-// unknownStep is the problem of a name that is not in known. few are the names worth listing.
+// unknownStep returns the problem of a name that is not in known. few are the names worth listing.
 func unknownStep(name string, few, known []string) schema.Problem {
 	what := "step"
 	if len(few) < len(known) {

@@ -227,7 +227,7 @@ func (i *includer) names(section string, own, more *schema.Node) {
 	}
 }
 
-// twice is the problem of a second resource with the same name.
+// twice returns the problem of a second resource with the same name.
 func twice(section string, key, first *schema.Node) schema.Problem {
 	return schema.Problem{Code: "declared-twice", Path: schema.Join("resources."+section, key.Text),
 		Message: fmt.Sprintf("resources.%s already has %q, at %v", section, key.Text, first.Pos),

@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Reload is Load for a process that already runs a set. It keeps what has not changed, and the new plans replace
+// Reload is like Load for a process that already runs a set. It keeps what has not changed, and the new plans replace
 // those of the same name. If one of the problems is an error, nothing is changed.
 func (s *Set) Reload(paths []string, o Options) (*Set, []schema.Problem) {
 	if set, problems := Load(paths, o); failed(problems) {

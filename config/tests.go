@@ -28,7 +28,7 @@ type Test struct {
 	Place     schema.Place          `yaml:",place"`
 }
 
-// Words are words of other systems, with what to write instead.
+// Words returns words of other systems, with what to write instead.
 func (*Test) Words() map[string]string {
 	return map[string]string{
 		"input_batch": "write `input`", "input_batches": "write `input`", "inputs": "write `input`",

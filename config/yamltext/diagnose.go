@@ -175,7 +175,7 @@ func (s *scan) enter(off, col int, item bool) *finding {
 	return nil
 }
 
-// tooFar is the mistake of a line below a level that has its value already.
+// tooFar returns the mistake of a line below a level that has its value already.
 func tooFar(off int, top *level) *finding {
 	return &finding{off, fmt.Sprintf("this line is indented below line %d, whose value is complete", top.line),
 		"indent it like the lines around it, or remove the value above"}

@@ -91,7 +91,7 @@ func (s *scan) property(off, end int) *finding {
 	return s.content(off+spaces(s.text[off:end]), end)
 }
 
-// unnamed is the mistake of an alias whose anchor does not exist.
+// unnamed returns the mistake of an alias whose anchor does not exist.
 func unnamed(off int, name, remedy string) *finding {
 	return &finding{off, fmt.Sprintf("*%s repeats the value named &%[1]s, but no value above has that name", name), remedy}
 }

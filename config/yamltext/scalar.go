@@ -128,7 +128,7 @@ func escapeLen(s string) (from, made int) {
 	return from, len(string(r))
 }
 
-// blockOffset is offset for | and > scalars.
+// blockOffset returns offset for | and > scalars.
 func (s scalar) blockOffset(i int) int {
 	text := s.src.text
 	at := s.start + lineLen(text[s.start:])

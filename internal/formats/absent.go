@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// decoder and encoder are what decode and encode want of a format whose payloads have schemas.
+// decoder and encoder are what decode and encode require of a format whose payloads have schemas.
 type (
 	decoder interface {
 		Reader(ctx context.Context, payload []byte) (c codec.Codec, body []byte, id any, err error)

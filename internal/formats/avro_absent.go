@@ -17,12 +17,12 @@ type avro struct{}
 
 func (avro) Family() string { return "avro" }
 
-// Decoder is an error.
+// Decoder returns an error.
 func (*AvroReads) Decoder(engine.Env) (decoder, error) {
 	return nil, builds.Without("decode: avro", "avro")
 }
 
-// Encoder is an error.
+// Encoder returns an error.
 func (*AvroWrites) Encoder(engine.Env) (encoder, error) {
 	return nil, builds.Without("encode: avro", "avro")
 }

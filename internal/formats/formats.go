@@ -1,2 +1,3 @@
-// Package formats is the formats of `decode` and `encode` that a build may leave out: they need large libraries.
+// Package formats contains the formats of `decode` and `encode` that a build may leave out, since they need large
+// libraries.
 package formats

@@ -17,12 +17,12 @@ type protobuf struct{}
 
 func (protobuf) Family() string { return "protobuf" }
 
-// Decoder is an error.
+// Decoder returns an error.
 func (*ProtobufReads) Decoder(engine.Env) (decoder, error) {
 	return nil, builds.Without("decode: protobuf", "protobuf")
 }
 
-// Encoder is an error.
+// Encoder returns an error.
 func (*ProtobufWrites) Encoder(engine.Env) (encoder, error) {
 	return nil, builds.Without("encode: protobuf", "protobuf")
 }

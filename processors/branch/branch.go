@@ -22,7 +22,7 @@ type Config struct {
 	Into fields.Path  `yaml:"into" doc:"Field for the result; by default it replaces the payload."`
 }
 
-// Words are words of other systems, with what to write instead.
+// Words returns words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"request_map": "write `in`", "result_map": "write `into`", "processors": "write `do`",
 		"steps": "write `do`"}

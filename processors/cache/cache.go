@@ -70,7 +70,7 @@ func (c *Config) verbs() (found []string) {
 	return found
 }
 
-// Words are words of other systems, with what to write instead.
+// Words returns words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"resource": "write its name after the operation: `get: CACHE`", "operator": "write it as a key: `get: CACHE`",

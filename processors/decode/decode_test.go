@@ -151,7 +151,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{Name: "a JSON Schema without a registry", Step: `{"decode": {"json_schema": {}}}`, Want: "the step `validate` checks them"},
 		{Name: "a .proto file that is not there", Step: `{"decode": {"protobuf": "nowhere.proto"}}`, Want: "nowhere.proto: no such file"},
 		{Name: "a reader that can't read", Step: `{"decode": {"avro": {"schema": {"type": "int"}, "reader": {"type": "string"}}}}`,
-			Want: "can't be read by that of `reader`"},
+			Want: "the schema in `reader` can't read"},
 		{Name: "a path that is none", Step: `{"decode": {"json": {}, "from": "a["}}`, Want: "a["},
 	})
 }

@@ -30,7 +30,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are words of other systems, with what to write instead.
+// Words returns words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"ttl": "write `window`", "fields": "write `key`, or [a, b] for several",
 		"id": "write `key`", "drop_on_err": "write `on_error: continue` beside `dedupe`"}

@@ -73,7 +73,7 @@ func protobufStep(rest string) string {
 func TestEncodeRefuses(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no format", Step: `{"encode": {}}`, Want: "csv"},
-		{Name: "Protobuf for a subject without a registry", Step: protobufStep(`, "subject": "s"`), Want: "subjects are a registry's"},
+		{Name: "Protobuf for a subject without a registry", Step: protobufStep(`, "subject": "s"`), Want: "a subject needs a registry"},
 		{Name: "a descriptor set for a registry",
 			Step: `{"encode": {"protobuf": {"registry": "main", "descriptors": "a.binpb", "message": "M"}}}`,
 			Want: "a registry has texts of schemas"},

@@ -52,7 +52,7 @@ func TestWhatDoesNotFitAParquetFileFailsAlone(t *testing.T) {
 		{"a value where a list is", `{"a": ["text"]}`, `{"a":"x"}`, "a: text is not a list"},
 		{"an item of a list", `{"a": [{"b": "int64"}]}`, `{"a":[{"b":1},{"b":true}]}`, "a.1.b: true or false is not int64"},
 		{"a value of a map", `{"a": {"*": "int64"}}`, `{"a":{"k":1,"l":"x"}}`, "a.l: the text"},
-		{"a key that comes twice in a map", `{"a": {"*": "int64"}}`, `{"a":{"k":1,"k":2}}`, "a.k: a key comes twice"},
+		{"a key that comes twice in a map", `{"a": {"*": "int64"}}`, `{"a":{"k":1,"k":2}}`, "a.k: a key occurs twice"},
 		{"a field without a column", `{"a": {"b": "text"}}`, `{"a":{"c":1}}`, `a: field "c" has no column`},
 		{"what is required and missing", `{"a": "text required"}`, `{}`, "a: is missing, and required"},
 		{"what is required and null", `{"a": ["text required"]}`, `{"a":["x",null]}`, "a.1: is missing, and required"},

@@ -49,7 +49,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are words of other systems, with what to write instead.
+// Words returns words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"name": "write `command: [name, argument, …]`", "args": "write `command: [program, argument, …]`",

@@ -89,7 +89,7 @@ func (o *once) Call(ctx context.Context, t *task) error {
 	return engine.Errorf(engine.Permanent, "%s", o.described(err, said))
 }
 
-// late is the error of a call that ctx has cut off.
+// late returns the error of a call that ctx has cut off.
 func late(ctx context.Context, what string) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return engine.Errorf(engine.Timeout, "%s (raise its `timeout`): %w", what, ctx.Err())

@@ -193,7 +193,7 @@ func (s *process) send(lines [][]byte) error {
 	return s.wr.Flush()
 }
 
-// late is the error of an exchange that ctx has cut off.
+// late returns the error of an exchange that ctx has cut off.
 func (s *process) late(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are words of other systems, with what to write instead.
+// Words returns words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"source": "write `ip`", "field": "write `ip`", "target": "write `into`",
 		"target_field": "write `into`", "database": "write `table`, the name of a table of `resources.tables`",

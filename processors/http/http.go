@@ -46,7 +46,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are words of other systems, with what to write instead.
+// Words returns words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"verb": "write `method`", "uri": "write `url`", "successful_on": "write `expect`", "result_map": "write `into`",

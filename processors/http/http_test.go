@@ -455,10 +455,10 @@ func TestAServerThatIsNotThere(t *testing.T) {
 
 func TestDataDoesNotChangeWhatIsAskedFor(t *testing.T) {
 	tests := []struct{ name, config, k, want string }{
-		{"a query of its own", `{"url": "URL/$(k)"}`, "x?admin=1", "puts a \"?\" into it"},
+		{"a query of its own", `{"url": "URL/$(k)"}`, "x?admin=1", "data contains \"?\""},
 		{"another parameter", `{"url": "URL/?key=secret&q=$(k)"}`, "x&admin=1",
-			"puts a \"&\" into it, which would change the request (write $(url_encode(…)))"},
-		{"a fragment that hides the rest", `{"url": "URL/$(k)/end"}`, "x#", "puts a \"#\""},
+			"data contains \"&\", which would change the request (write $(url_encode(…)))"},
+		{"a fragment that hides the rest", `{"url": "URL/$(k)/end"}`, "x#", "data contains \"#\""},
 		{"out of the folder", `{"url": "URL/a/$(k)"}`, "../admin", "out of its folder"},
 		{"out of the folder, encoded", `{"url": "URL/a/$(k)"}`, "%2e%2e/admin", "out of its folder"},
 		{"a backslash", `{"url": "URL/a/$(k)"}`, `..\\admin`, "a backslash"},

@@ -79,7 +79,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are words of other systems, with what to write instead.
+// Words returns words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"size": "write `workers`", "slots": "write `workers`", "concurrency": "write `workers`",
 		"steps": "write `do`", "processors": "write `do`",

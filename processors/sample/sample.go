@@ -19,7 +19,7 @@ type Config struct {
 	Seed     *uint64   `yaml:"seed" doc:"Selects a different set of keys; 0 by default. Without key, it makes the choice repeatable if messages arrive in the same order; by default the choice differs at each start."`
 }
 
-// Words are words of other systems, with what to write instead.
+// Words returns words of other systems, with what to write instead.
 func (c *Config) Words() map[string]string {
 	return map[string]string{
 		"rate":   "write `fraction`, such as 0.1",
@@ -86,7 +86,7 @@ func (s *sampler) keeps(draw uint64) bool {
 	return s.Fraction == 1 || draw < uint64(math.Ldexp(s.Fraction, 64))
 }
 
-// hash is the same for equal keys in all versions of flowd: 64-bit FNV-1a, followed by a mixer since the upper bits
+// hash returns the same for equal keys in all versions of flowd: 64-bit FNV-1a, followed by a mixer since the upper bits
 // of FNV are poor.
 func (s *sampler) hash(key []byte) uint64 {
 	sum := uint64(0xcbf29ce484222325)

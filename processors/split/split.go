@@ -108,7 +108,7 @@ func (s *splitter) parts(m *engine.Message) (iter.Seq2[[]byte, error], error) {
 	return values(list), nil
 }
 
-// noList is an error even for nil: if a list is missing, the message must not vanish.
+// noList returns an error even for nil: if a list is missing, the message must not vanish.
 func (s *splitter) noList(found string) error {
 	name := s.By.String()
 	if name == "" {

@@ -38,7 +38,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are words of other systems, with what to write instead.
+// Words returns words of other systems, with what to write instead.
 func (c *Config) Words() map[string]string {
 	words := c.Config.Words()
 	for word, remedy := range map[string]string{

@@ -48,7 +48,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are words of other systems, with what to write instead.
+// Words returns words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"by": "write `key`", "group_by": "write `key`", "window": "write `ttl`",
 		"values": "write `set`",

@@ -171,7 +171,7 @@ func TestWhatASchemaCantSayIsAnError(t *testing.T) {
 		{"a day that there is not", logical("int", "date"), `"2026-02-30"`, "is not a date such as"},
 		{"a zone where none may be", logical("long", "local-timestamp-millis"), `"2026-01-01T00:00:00Z"`, "without a zone"},
 		{"a timestamp beyond 64 bits of nanoseconds", logical("long", "timestamp-nanos"), `"9999-01-01T00:00:00Z"`,
-			"outside of what timestamp-nanos can say"},
+			"outside the range of timestamp-nanos"},
 		{"a number that is not a time of day", logical("int", "time-millis"), `86400000`, "is not a time of day"},
 		{"a negative duration", months, `{"days":-1}`, "days: is not a whole number of 32 bits"},
 		{"a duration of years", months, `{"years":1}`, `not "years"`},
@@ -198,7 +198,7 @@ func TestWhatIsNotOfTheSchemaSaysWhere(t *testing.T) {
 	tests := []struct{ name, schema, hex, want string }{
 		{"nothing", `"int"`, ``, "ends in the middle"},
 		{"a number that is cut short", `"long"`, `ff`, "ends in the middle"},
-		{"a number without end", `"long"`, `ffffffffffffffffffffff`, "goes on for too long"},
+		{"a number without end", `"long"`, `ffffffffffffffffffffff`, "is too long"},
 		{"a long for an int", `"int"`, `8080808010`, "2147483648 does not fit an int"},
 		{"text that is cut short", list, `0202`, "next.v: the payload ends in the middle"},
 		{"text that claims gigabytes", `"string"`, `fcffffff1f61`, "claims to be 4294967294 bytes long, there are 1"},
@@ -317,7 +317,7 @@ func TestAReadersSchemaShapesDocuments(t *testing.T) {
 	if want := `{"added":"x","new":7,"u":"7"}`; string(got) != want || err != nil {
 		t.Errorf("%s, %v, want %s", got, err, want)
 	}
-	if _, err := writer.readBy(program(t, `"string"`)); err == nil || !strings.Contains(err.Error(), "can't be read by that of `reader`") {
+	if _, err := writer.readBy(program(t, `"string"`)); err == nil || !strings.Contains(err.Error(), "can't read what") {
 		t.Errorf("schemas that do not go together: %v", err)
 	}
 }

@@ -20,11 +20,10 @@ import (
 
 var _ codec.Expanding = (*container)(nil)
 
-// container reads object container files: blocks of values, after their schema. A file is a
-// list of its values.
+// container reads object container files: a schema, then blocks of values. A file decodes to the list of its values.
 type container struct {
 	options Options
-	last    atomic.Pointer[compiled] // files of one source have one schema, mostly
+	last    atomic.Pointer[compiled] // files of one source usually have the same schema
 }
 
 type compiled struct {
@@ -42,15 +41,15 @@ func (c *container) Decode(dst, payload []byte) ([]byte, error) {
 	return c.DecodeWithin(dst, payload, codec.MaxSize)
 }
 
-// Encode writes no files: there would be one for each message.
+// Encode returns an error: it would write one file per message.
 func (c *container) Encode(dst, _ []byte) ([]byte, error) {
 	return dst, errors.New("avro: container files can't be written")
 }
 
-// Working is nothing: blocks count as part of the result while they are decompressed.
+// Working returns 0: decompressed blocks count as part of the result.
 func (c *container) Working([]byte) int { return 0 }
 
-// DecodeWithin is Decode.
+// DecodeWithin is like Decode.
 func (c *container) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	r := reader{src: payload, dst: append(dst, '['), most: len(dst) + limit}
 	err := c.file(&r)
@@ -112,7 +111,7 @@ func (c *container) file(r *reader) error {
 	return nil
 }
 
-// header is the text of the schema, and how blocks are compressed.
+// header returns the text of the schema and the compression method.
 func (r *reader) header() (schema, method string, err error) {
 	for {
 		count, err := r.count()
@@ -138,7 +137,7 @@ func (r *reader) header() (schema, method string, err error) {
 	}
 }
 
-// program is the compiled schema of a file.
+// program returns the compiled schema of a file.
 func (c *container) program(text string) (*Program, error) {
 	if known := c.last.Load(); known != nil && known.text == text {
 		return known.program, nil
@@ -151,7 +150,7 @@ func (c *container) program(text string) (*Program, error) {
 	return p, nil
 }
 
-// block is how many values there are, and what they are written as.
+// block returns the number of values, and their bytes.
 func (r *reader) block(sync []byte) (count int64, data []byte, err error) {
 	if count, err = r.varint(); err == nil && count < 0 {
 		err = fmt.Errorf("claims to have %d values", count)
@@ -169,7 +168,7 @@ func (r *reader) block(sync []byte) (count int64, data []byte, err error) {
 	return count, data, err
 }
 
-// decompressed is a block of up to most bytes, or codec.ErrLimit.
+// decompressed returns a block of up to most bytes, or codec.ErrLimit.
 func decompressed(method string, data []byte, most int) ([]byte, error) {
 	switch method {
 	case "", "null":
@@ -184,7 +183,7 @@ func decompressed(method string, data []byte, most int) ([]byte, error) {
 		return whole(compression.Bzip2, data, most)
 	case "zstandard":
 		return whole(compression.Zstd, data, most)
-	case "snappy": // followed by a checksum of what it is
+	case "snappy": // followed by a checksum of the decompressed data
 		if len(data) < crc32.Size {
 			return nil, errShort
 		}
@@ -194,7 +193,7 @@ func decompressed(method string, data []byte, most int) ([]byte, error) {
 		}
 		out, err := snappy.Decode(nil, body)
 		if err == nil && crc32.ChecksumIEEE(out) != sum {
-			err = errors.New("the checksum of a block is another: it is damaged")
+			err = errors.New("the checksum of a block does not match: the block is damaged")
 		}
 		return out, err
 	}

@@ -121,7 +121,7 @@ func TestFilesThatAreNot(t *testing.T) {
 		{"fewer values than none", file("null", "\x01\x02\x0e"+end), "claims to have -1 values"},
 		{"more values than there are", file("null", "\x04\x02\x0e"+end), "avro: 1: the payload ends in the middle of it"},
 		{"fewer values than there are", file("null", "\x02\x04\x0e\x0e"+end), "1 bytes are left after the 1 values of a block"},
-		{"a checksum that is another", file("snappy", "\x02\x0e\x01\x00\x0e0000"+end), "the checksum of a block is another"},
+		{"a checksum that is another", file("snappy", "\x02\x0e\x01\x00\x0e0000"+end), "the checksum of a block does not match"},
 		{"a block that is too short for its checksum", file("snappy", "\x02\x02\x0e"+end), "the payload ends"},
 		{"bytes that are not compressed", file("deflate", "\x02\x02\x0e"+end), "the block after 0 values: "},
 	}

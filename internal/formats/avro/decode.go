@@ -17,20 +17,21 @@ var _ codec.Expanding = (*Program)(nil)
 
 var (
 	errShort   = errors.New("the payload ends in the middle of it")
-	errVarint  = errors.New("is not an integer: it goes on for too long")
+	errVarint  = errors.New("is not a valid integer: it is too long")
 	errDeep    = fmt.Errorf("nested deeper than %d", codec.MaxDepth)
 	errTooMuch = fmt.Errorf("decodes to more than %d MiB", codec.MaxSize>>20)
 )
 
-// Decode appends the one value that payload is.
+// Decode appends the single value in payload.
 func (p *Program) Decode(dst, payload []byte) ([]byte, error) {
 	return p.DecodeWithin(dst, payload, codec.MaxSize)
 }
 
-// Working is nothing: the result is written as the payload is read.
+// Working returns 0: the result is written while the payload is read.
 func (p *Program) Working([]byte) int { return 0 }
 
-// DecodeWithin is Decode. Names of fields, and items that take no bytes, make a document larger than its payload.
+// DecodeWithin is Decode with a limit. Names of fields, and items without bytes, can make the document larger than
+// the payload.
 func (p *Program) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	r := reader{src: payload, dst: dst, most: len(dst) + limit}
 	err := r.value(p.root)
@@ -50,7 +51,7 @@ func (p *Program) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 
 // reader reads one payload.
 type reader struct {
-	src   []byte // what is left
+	src   []byte // unread
 	dst   []byte
 	most  int // of dst
 	depth int
@@ -111,8 +112,8 @@ func (r *reader) value(n *node) error {
 	return r.nested(n)
 }
 
-// nested reads what holds other values. Where they may take no bytes of the payload, the
-// size of the result bounds how many there are.
+// nested reads a value that contains others. If these may take no bytes of the payload, the size of the result bounds
+// their number.
 func (r *reader) nested(n *node) error {
 	if r.depth++; r.depth > codec.MaxDepth {
 		return errDeep
@@ -149,7 +150,7 @@ func (r *reader) record(n *node) error {
 	return nil
 }
 
-// items reads blocks of values, in a mapping with a key each.
+// items reads blocks of values, or of keys and values for a mapping.
 func (r *reader) items(n *node, open, end byte) error {
 	r.dst = append(r.dst, open)
 	for done := 0; ; {
@@ -181,7 +182,7 @@ func (r *reader) items(n *node, open, end byte) error {
 	}
 }
 
-// count is how many values a block has; a negative count is followed by its size.
+// count returns the number of values in a block. A negative count is followed by the block's size.
 func (r *reader) count() (uint64, error) {
 	i, err := r.varint()
 	if err != nil || i >= 0 {
@@ -214,18 +215,18 @@ func (r *reader) boolean() error {
 	return err
 }
 
-// long reads an integer, of 32 bits where the type is.
+// long reads an integer, and checks that an int fits 32 bits.
 func (r *reader) long(n *node) (int64, error) {
 	i, err := r.varint()
 	narrow := n.kind == integer || n.kind == date || n.kind == timeOfDay && !n.wide
-	if err == nil && narrow && i != int64(int32(i)) { // #nosec G115 -- it is what is checked
+	if err == nil && narrow && i != int64(int32(i)) { // #nosec G115 -- this is the check
 		return 0, fmt.Errorf("%d does not fit an int", i)
 	}
 	return i, err
 }
 
 func (r *reader) varint() (int64, error) {
-	if len(r.src) > 0 && r.src[0] < 0x80 { // most are short
+	if len(r.src) > 0 && r.src[0] < 0x80 { // fast path: most are short
 		u := r.src[0]
 		r.src = r.src[1:]
 		return int64(u>>1) ^ -int64(u&1), nil
@@ -274,7 +275,7 @@ func (r *reader) float(n *node) error {
 	return nil
 }
 
-// bits are those of a float or double.
+// bits returns the size of a float or double.
 func (n *node) bits() int {
 	if n.kind == float {
 		return 32
@@ -282,7 +283,7 @@ func (n *node) bits() int {
 	return 64
 }
 
-// text writes bytes as the text that they are, or stand for.
+// text writes bytes as text, or as the text that represents them.
 func (r *reader) text(n *node, b []byte) error {
 	switch n.kind {
 	case text:

@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// mostDefaults bounds the values that the defaults of a schema consist of. A default {} of a record has the defaults of
-// its fields in it, and those may have others: thirty records that use each other twice would have 2³⁰. The library
+// mostDefaults bounds the values in all defaults of a schema. A default {} of a record contains the defaults of its
+// fields, which may have defaults of their own: thirty records that use each other twice would have 2³⁰. The library
 // writes all of them when it parses a schema.
 const mostDefaults = 250_000
 
-// defaults counts the values of defaults before the library sees them.
+// defaults counts the values of defaults before the library parses the schema.
 type defaults struct {
-	named map[string][]*shape // by names without namespaces
+	named map[string][]*shape // by name without namespace
 	total int
 }
 
-// shape is a type of a schema, as far as its defaults go.
+// shape is a type of a schema, reduced to its defaults.
 type shape struct {
-	name   string   // of another type, which it is
-	parts  []*shape // items, values, branches or the types of fields
-	values []int    // of a record: objects in the default of a field; -1: there is no default
-	size   int      // values of a default {}, or of one in it; 0: not known yet
+	name   string   // the name of another type that it stands for
+	parts  []*shape // items, values, branches or types of fields
+	values []int    // of a record: objects in the default of each field; -1: no default
+	size   int      // values in a default {}, or in one element; 0: not known yet
 }
 
-// expands is the error of schemas whose defaults consist of too many values. Texts are JSON, or names of types.
+// expands returns an error for schemas whose defaults contain too many values. Texts are JSON, or names of types.
 func expands(texts []string) error {
 	d := defaults{named: map[string][]*shape{}}
 	all := make([]*shape, 0, len(texts))
 	for _, text := range texts {
 		var v any
-		if json.Unmarshal([]byte(text), &v) == nil { // the library says what is wrong with it
+		if json.Unmarshal([]byte(text), &v) == nil { // the library reports invalid JSON
 			all = append(all, d.shape(v))
 		}
 	}
@@ -74,7 +74,7 @@ func (d *defaults) shape(v any) *shape {
 			if value, ok := f["default"]; ok {
 				objects = objectsIn(value)
 			}
-			delete(f, "name") // it is not that of a type, unless the type is written into the field
+			delete(f, "name") // the field's name, which is not that of its type unless the type is inline
 			s.parts, s.values = append(s.parts, d.shape(f)), append(s.values, objects)
 		}
 	}
@@ -98,7 +98,8 @@ func objectsIn(v any) (n int) {
 	return n
 }
 
-// sizeOf is how many values a default {} of a type has, or of one in it; one that is within itself has no such default.
+// sizeOf returns how many values a default {} of a type contains, or one element of it. A type inside itself can't
+// have such a default.
 func (d *defaults) sizeOf(s *shape) int {
 	if s.size > 0 || d.total > mostDefaults {
 		return max(s.size, 1)

@@ -26,10 +26,10 @@ func (p *Program) Encode(dst, json []byte) ([]byte, error) {
 type writer struct {
 	dst     []byte
 	unknown bool
-	values  [][]byte // those of the fields of the records that are open
+	values  [][]byte // values of the fields of the open records
 }
 
-// str is b as text, without a copy: payloads do not change.
+// str returns b as text without copying: payloads never change.
 func str(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func appendLong(dst []byte, i int64) []byte { return binary.AppendVarint(dst, i) }
@@ -70,12 +70,12 @@ func (w *writer) value(n *node, json []byte) error {
 	return unfit(n, json)
 }
 
-// unfit is the error of a value that is of another kind.
+// unfit returns the error of a value of the wrong kind.
 func unfit(n *node, json []byte) error {
 	return fmt.Errorf("%s is not %s", codec.Kind(json), n.name)
 }
 
-// record writes the fields in the schema's order; of equal keys the last counts.
+// record writes the fields in the schema's order. Of equal keys, the last counts.
 func (w *writer) record(n *node, json []byte) error {
 	if json[0] != '{' {
 		return unfit(n, json)
@@ -103,7 +103,7 @@ func (w *writer) record(n *node, json []byte) error {
 		case f.fills == nil:
 			return codec.Under(f.name, fmt.Errorf("is missing, and %s has no default for it", n.name))
 		default:
-			if w.dst = append(w.dst, f.fills...); len(w.dst) > codec.MaxSize { // of {} they make much
+			if w.dst = append(w.dst, f.fills...); len(w.dst) > codec.MaxSize { // a short {} can have large defaults
 				return fmt.Errorf("encodes to more than %d MiB", codec.MaxSize>>20)
 			}
 		}
@@ -148,7 +148,7 @@ func (w *writer) mapping(n *node, json []byte) error {
 			return codec.Under(name, err)
 		}
 	}
-	w.dst = append(w.dst, 0) // the empty block that is the end
+	w.dst = append(w.dst, 0) // the empty block that ends the mapping
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (w *writer) block(count int) {
 	}
 }
 
-// text writes what text is, or stands for.
+// text writes text, or the bytes that it represents.
 func (w *writer) text(n *node, json []byte) error {
 	b := codec.Text(json)
 	switch n.kind {
@@ -211,7 +211,7 @@ func (w *writer) base64(n *node, b []byte) error {
 	return nil
 }
 
-// number writes a number. A time may be given as the number that it is.
+// number writes a number. A time may be given as its number.
 func (w *writer) number(n *node, json []byte) error {
 	switch n.kind {
 	case integer, long, date, timeOfDay, timestamp:
@@ -233,10 +233,10 @@ func (w *writer) number(n *node, json []byte) error {
 	return unfit(n, json)
 }
 
-// long writes an integer, where it is in the type's bounds.
+// long writes an integer that is within the type's bounds.
 func (w *writer) long(n *node, i int64) error {
 	narrow := n.kind == integer || n.kind == date || n.kind == timeOfDay && !n.wide
-	if narrow && i != int64(int32(i)) { // #nosec G115 -- it is what is checked
+	if narrow && i != int64(int32(i)) { // #nosec G115 -- this is the check
 		return fmt.Errorf("%d does not fit %s, which has 32 bits", i, n.name)
 	}
 	if n.kind == timeOfDay && (i < 0 || i >= secondsOfDay*int64(n.unit)) {

@@ -7,7 +7,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// layouts of times; zeros at the end of a fraction are left out.
+// layouts of times, without trailing zeros of a fraction
 const (
 	layoutDate  = time.DateOnly
 	layoutTime  = "15:04:05.999999999"
@@ -43,7 +43,7 @@ func appendTime(dst []byte, n *node, i int64) ([]byte, error) {
 	return append(at.AppendFormat(dst, layout), '"'), nil
 }
 
-// parseTime is the number that a text stands for. What is finer than the unit is cut off.
+// parseTime parses the number that a text represents. Digits finer than the unit are cut off.
 func parseTime(n *node, s string) (int64, error) {
 	layout, wanted := layoutZoned, "a timestamp such as 2026-01-02T15:04:05.123Z"
 	switch {
@@ -67,7 +67,7 @@ func parseTime(n *node, s string) (int64, error) {
 		return int64(hour*3600+minute*60+second)*unit + int64(at.Nanosecond())/(nanos/unit), nil
 	}
 	if unit == nanos && (at.Before(time.Unix(0, -1<<63)) || at.After(time.Unix(0, 1<<63-1))) {
-		return 0, fmt.Errorf("%.40q is outside of what %s can say", s, n.name)
+		return 0, fmt.Errorf("%.40q is outside the range of %s", s, n.name)
 	}
 	return at.Unix()*unit + int64(at.Nanosecond())/(nanos/unit), nil
 }

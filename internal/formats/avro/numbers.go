@@ -7,14 +7,14 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// decimal writes a decimal number, which must fit without being rounded.
+// decimal writes a decimal number, which must fit exactly.
 func (w *writer) decimal(n *node, s string) error {
 	d, err := codec.ParseDigits(s)
 	if err != nil {
 		return err
 	}
 	if n.scale > codec.MostDigits {
-		return fmt.Errorf("a decimal of %d digits after the point is too long", n.scale)
+		return fmt.Errorf("a decimal with %d digits after the point is too long", n.scale)
 	}
 	i, ok := d.Scaled(n.scale)
 	switch {
@@ -32,7 +32,7 @@ func (w *writer) decimal(n *node, s string) error {
 		return fmt.Errorf("%.40s does not fit %s, which has %d bytes", s, n.name, n.size)
 	}
 	for range n.size - len(b) {
-		w.dst = append(w.dst, byte(i.Sign()>>1)) // the sign goes on
+		w.dst = append(w.dst, byte(i.Sign()>>1)) // sign extension
 	}
 	w.dst = append(w.dst, b...)
 	return nil
@@ -45,7 +45,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// twosComplement are the fewest bytes of a number, the highest first.
+// twosComplement returns the shortest form of a number, highest byte first.
 func twosComplement(i *big.Int) []byte {
 	if i.Sign() >= 0 {
 		b := i.Bytes()
@@ -55,6 +55,6 @@ func twosComplement(i *big.Int) []byte {
 		return b
 	}
 	size := new(big.Int).Not(i).BitLen()/8 + 1
-	whole := new(big.Int).Lsh(big.NewInt(1), uint(8*size)) // #nosec G115 -- it is short
+	whole := new(big.Int).Lsh(big.NewInt(1), uint(8*size)) // #nosec G115 -- size is small
 	return whole.Add(whole, i).FillBytes(make([]byte, size))
 }

@@ -1,5 +1,5 @@
-// Package avro turns Avro's binary form into JSON text and back. Start at [Compile]; the
-// options of steps are in [Reads] and [Writes].
+// Package avro converts Avro's binary form to JSON text and back. Start at [Compile]. The options of steps are
+// [Reads] and [Writes].
 package avro
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/registry"
 )
 
-// kind is how a value is written, and shown.
+// kind says how a value is written and shown.
 type kind uint8
 
 const (
@@ -32,28 +32,28 @@ const (
 	mapping
 	union
 	fixed
-	decimal // of bytes, or of fixed where there is a size
-	uuid    // of fixed; that of a string is text
+	decimal // of bytes, or of fixed if it has a size
+	uuid    // of fixed; a UUID in a string is text
 	date
 	timeOfDay
 	timestamp
 	duration
 )
 
-// node is one type of a schema. It does not change once it is compiled.
+// node is one type of a schema. It is immutable once compiled.
 type node struct {
 	kind kind
-	name string // in complaints: "long", "com.shop.Order"
+	name string // in errors: "long", "com.shop.Order"
 
 	fields   []field        // of a record
-	needed   int            // of its fields, how many a document can't lack
+	needed   int            // number of fields that a document must have
 	index    map[string]int // of names of fields, or of symbols
 	symbols  []string
 	item     *node // of an array or a mapping
 	branches []*node
 	size     int  // of fixed
-	wide     bool // a time that is a long
-	unit     int  // of a time: units in a second
+	wide     bool // a time in a long
+	unit     int  // of a time: units per second
 	local    bool // a timestamp without a zone
 
 	precision, scale int // of a decimal
@@ -64,23 +64,23 @@ type field struct {
 	name  string
 	key   []byte // `,"name":`
 	of    *node
-	fills []byte // what it is where a document lacks it; nil: it must not
+	fills []byte // its value if a document lacks it; nil: it is required
 }
 
-// Program is a compiled schema: a codec, and safe for concurrent use.
+// Program is a compiled schema. It is a codec, safe for concurrent use.
 type Program struct {
 	root    *node
 	parsed  *twmb.Schema
-	unknown bool // fields of a document that are not in the schema are left out
+	unknown bool // leave out fields of a document that are not in the schema
 }
 
 // Options are how a schema is compiled.
 type Options struct {
-	Raw         bool // dates and other logical types are shown as the numbers and bytes that they are
+	Raw         bool // show dates and other logical types as their numbers and bytes
 	DropUnknown bool
 }
 
-// Compile makes a program of a schema.
+// Compile compiles a schema.
 func Compile(s *engine.Schema, o Options) (*Program, error) {
 	if err := bounded(s); err != nil {
 		return nil, fmt.Errorf("not an Avro schema: %w", err)
@@ -98,7 +98,7 @@ func Compile(s *engine.Schema, o Options) (*Program, error) {
 	return compile(parsed, o)
 }
 
-// bounded looks at a schema before the library does, which takes whatever it is given.
+// bounded checks the size of a schema before the library parses it: the library has no limits.
 func bounded(s *engine.Schema) error {
 	const marks, most = "{[,", 60_000
 	texts := registry.Texts(s)
@@ -125,12 +125,12 @@ func compile(parsed *twmb.Schema, o Options) (*Program, error) {
 	return &Program{root: root, parsed: parsed, unknown: o.DropUnknown}, nil
 }
 
-// reason is an error of the library without its name.
+// reason removes the library's name from its error.
 func reason(err error) error {
 	return fmt.Errorf("not an Avro schema: %s", strings.TrimPrefix(err.Error(), "avro: "))
 }
 
-// Record is the full name of the schema's record, or of another named type, or "".
+// Record returns the full name of the schema's record, or of another named type, or "".
 func (p *Program) Record() string {
 	if slices.Contains([]kind{record, enum, fixed}, p.root.kind) {
 		return p.root.name
@@ -141,11 +141,11 @@ func (p *Program) Record() string {
 type compiler struct {
 	raw   bool
 	named map[string]*node
-	whole map[*node]*twmb.Schema // types of defaults, by themselves
-	again int                    // types that defaults had the library parse again
+	whole map[*node]*twmb.Schema // types of defaults, on their own
+	again int                    // types that the library parsed again for defaults
 }
 
-// mostAgain bounds types that are parsed again: records in each other may all be defaults.
+// mostAgain bounds types that are parsed again: nested records may all be defaults.
 const mostAgain = 60_000
 
 var primitives = map[string]kind{"null": null, "boolean": boolean, "int": integer, "long": long, "float": float,
@@ -192,7 +192,7 @@ func (c *compiler) node(s *twmb.SchemaNode, space string) (*node, error) {
 	return nil, fmt.Errorf("not an Avro schema: unknown type %q", s.Type)
 }
 
-// define fills a named type in; it may be in use already, in itself.
+// define completes a named type. It may be in use already, in itself.
 func (c *compiler) define(s *twmb.SchemaNode, n *node, space string) error {
 	n.index = map[string]int{}
 	switch s.Type {
@@ -227,8 +227,7 @@ func (c *compiler) define(s *twmb.SchemaNode, n *node, space string) error {
 	return nil
 }
 
-// fills is the default of a field as it is written; a field that may be null and has no
-// default is null.
+// fills returns the binary default of a field. A nullable field without a default is null.
 func (c *compiler) fills(f *twmb.SchemaField, of *node) ([]byte, error) {
 	if f.HasDefault {
 		s, err := c.schema(f, of)
@@ -245,7 +244,7 @@ func (c *compiler) fills(f *twmb.SchemaField, of *node) ([]byte, error) {
 	return nil, nil
 }
 
-// schema is the type of a default by itself.
+// schema returns the type of a default on its own.
 func (c *compiler) schema(f *twmb.SchemaField, of *node) (*twmb.Schema, error) {
 	if known := c.whole[of]; known != nil {
 		return known, nil
@@ -260,7 +259,7 @@ func (c *compiler) schema(f *twmb.SchemaField, of *node) (*twmb.Schema, error) {
 	return s, err
 }
 
-// reachable is how many types a type consists of.
+// reachable returns how many types a type consists of.
 func reachable(n *node, seen map[*node]bool) int {
 	if n == nil || seen[n] {
 		return 0
@@ -285,7 +284,7 @@ const (
 	nanos   = 1e9
 )
 
-// logical gives a type the meaning that its annotation says; an unknown one has none.
+// logical applies the logical type in the annotation; unknown ones are ignored.
 func (c *compiler) logical(s *twmb.SchemaNode, n *node) *node {
 	if c.raw || s.LogicalType == "" {
 		return n

@@ -9,34 +9,34 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// resolved reads what was written by one schema as documents of another. It can't write.
+// resolved decodes payloads of one schema to documents of another. It can't encode.
 type resolved struct {
 	writer  *Program
 	through *twmb.Schema
 	reader  *Program
 }
 
-// readBy is the codec for payloads of p; with a reader, its documents.
+// readBy returns the codec for payloads of p. With a reader, documents have its schema.
 func (p *Program) readBy(reader *Program) (codec.Codec, error) {
 	if reader == nil {
 		return p, nil
 	}
 	through, err := twmb.Resolve(p.parsed, reader.parsed)
 	if err != nil {
-		return nil, fmt.Errorf("what this schema writes can't be read by that of `reader`: %w", err)
+		return nil, fmt.Errorf("the schema in `reader` can't read what this schema writes: %w", err)
 	}
 	return &resolved{p, through, reader}, nil
 }
 
-// Working is what the library makes of a payload: boxed values, in maps for records.
+// Working estimates the library's values for a payload: boxed, and in maps for records.
 func (r *resolved) Working(payload []byte) int { return 256 * len(payload) }
 
 func (r *resolved) Decode(dst, payload []byte) ([]byte, error) {
 	return r.DecodeWithin(dst, payload, codec.MaxSize)
 }
 
-// DecodeWithin has the library turn the payload into one of the reader's schema. What takes
-// no bytes in a payload takes memory in the library: how much it is as a document bounds it.
+// DecodeWithin lets the library convert the payload to the reader's schema. Values without bytes in the payload take
+// memory in the library. The size of the document bounds them.
 func (r *resolved) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	bound := 1<<20 + 64*len(payload)
 	_, err := r.writer.DecodeWithin(nil, payload, min(limit, bound))
@@ -59,5 +59,5 @@ func (r *resolved) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) 
 }
 
 func (r *resolved) Encode(dst, _ []byte) ([]byte, error) {
-	return dst, errors.New("avro: a reader's schema can't be encoded by")
+	return dst, errors.New("avro: a reader's schema can't encode")
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/registry"
 )
 
-// Schema says where a schema in the configuration is.
+// Schema names a configured schema.
 type Schema struct {
 	Schema registry.Source `yaml:"schema,main" doc:"File of the schema (.avsc), or the schema itself."`
 	Needs  []string        `yaml:"needs" doc:"Files of schemas whose types the schema uses, each after those that it uses itself."`
 }
 
-// ConfigFiles are the files that are read.
+// ConfigFiles returns the files that are read.
 func (s Schema) ConfigFiles() []string { return append([]string{s.Schema.File}, s.Needs...) }
 
-// read compiles the schema; nil if there is none.
-func (s *Schema) read(o Options) (*engine.Schema, *Program, error) {
+// compileSchema compiles the schema, or returns nil if there is none.
+func (s *Schema) compileSchema(o Options) (*engine.Schema, *Program, error) {
 	if s.Schema.IsZero() {
 		return nil, nil, nil
 	}
@@ -47,7 +47,7 @@ func (s *Schema) read(o Options) (*engine.Schema, *Program, error) {
 	return own, p, nil
 }
 
-// Kind is what registries call schemas of Avro.
+// Kind is the registries' name for Avro.
 const Kind = "AVRO"
 
 const (
@@ -65,7 +65,7 @@ type Reads struct {
 	Raw      bool            `yaml:"raw" doc:"Show dates, times, decimals and UUIDs as the numbers and bytes that they are written as."`
 }
 
-// CheckConfig wants one source of schemas.
+// CheckConfig requires exactly one source of schemas.
 func (r *Reads) CheckConfig(report func(path, message, remedy string)) {
 	isFile := r.Framing == files
 	switch {
@@ -84,12 +84,12 @@ func (r *Reads) CheckConfig(report func(path, message, remedy string)) {
 
 // Decoder reads payloads. It is safe for concurrent use.
 type Decoder struct {
-	compiled *registry.Compiled[codec.Codec] // nil: of payloads that don't name their schema
+	compiled *registry.Compiled[codec.Codec] // nil: payloads don't name their schema
 	own      codec.Codec
 	prefix   []byte
 }
 
-// Decoder makes what the options say; files are read.
+// Decoder makes the decoder. It reads files.
 func (r *Reads) Decoder(env engine.Env) (*Decoder, error) {
 	o := Options{Raw: r.Raw}
 	if r.Framing == files {
@@ -113,7 +113,7 @@ func (r *Reads) Decoder(env engine.Env) (*Decoder, error) {
 		}
 		return &Decoder{compiled: registry.NewCompiled(known, Kind, compile)}, nil
 	}
-	_, p, err := r.read(o)
+	_, p, err := r.compileSchema(o)
 	if err != nil {
 		return nil, err
 	}
@@ -126,17 +126,17 @@ func (r *Reads) Decoder(env engine.Env) (*Decoder, error) {
 }
 
 func (s *Schema) readerOf(o Options) (*Program, error) {
-	_, p, err := s.read(o)
+	_, p, err := s.compileSchema(o)
 	return p, err
 }
 
-// fingerprint is what a single object of the schema begins with.
+// fingerprint returns the header of a single object.
 func (p *Program) fingerprint() []byte {
 	sum := binary.BigEndian.Uint64(p.parsed.Fingerprint(twmb.NewRabin()))
 	return binary.LittleEndian.AppendUint64([]byte{0xc3, 0x01}, sum)
 }
 
-// Reader is the codec for a payload, what it is to read of that, and the schema's id, or nil.
+// Reader returns the codec for a payload, the part of the payload to decode, and the schema's id, or nil.
 func (d *Decoder) Reader(ctx context.Context, payload []byte) (c codec.Codec, body []byte, id any, err error) {
 	if d.compiled == nil {
 		body, ok := bytes.CutPrefix(payload, d.prefix)
@@ -157,7 +157,7 @@ type Writes struct {
 	DropUnknown     bool   `yaml:"drop_unknown" doc:"Leave out fields that are not in the schema. By default they fail the message."`
 }
 
-// CheckConfig wants a schema, and subjects that go with it.
+// CheckConfig requires a schema, and subjects that match it.
 func (w *Writes) CheckConfig(report func(path, message, remedy string)) {
 	w.Writes.CheckConfig(report)
 	switch {
@@ -180,10 +180,10 @@ type Encoder struct {
 	prefix []byte
 }
 
-// Encoder makes what the options say; files are read.
+// Encoder makes the encoder. It reads files.
 func (w *Writes) Encoder(env engine.Env) (*Encoder, error) {
 	o := Options{DropUnknown: w.DropUnknown}
-	own, p, err := w.read(o)
+	own, p, err := w.compileSchema(o)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (w *Writes) Encoder(env engine.Env) (*Encoder, error) {
 	return &Encoder{writer: writer}, err
 }
 
-// Writer is the codec for a message, and what its payload begins with.
+// Writer returns the codec for a message, and a prefix for its payload.
 func (e *Encoder) Writer(ctx context.Context, m *engine.Message) (c codec.Codec, prefix []byte, err error) {
 	if e.writer == nil {
 		return e.own, e.prefix, nil

@@ -9,17 +9,17 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// fit is how well a value goes with a type, as far as can be told without looking into it.
+// fit says how well a value matches a type, as far as visible without looking inside.
 type fit uint8
 
 const (
 	not   fit = iota
-	maybe     // of the right kind, as the last resort
-	loose     // can be written so: text as base64, a number as a timestamp
+	maybe     // the right kind, as a last resort
+	loose     // can be written: text as base64, a number as a timestamp
 	exact
 )
 
-// union writes the branch that a value fits best, of equal ones the first.
+// union writes the branch that a value fits best. Of equal branches, the first counts.
 func (w *writer) union(n *node, json []byte) error {
 	best, which := not, 0
 	for i, b := range n.branches {
@@ -61,7 +61,7 @@ func when(is bool, f fit) fit {
 	return not
 }
 
-// fitsObject looks at names alone: those of a record say which one is meant.
+// fitsObject compares only names: those of a record identify it.
 func (w *writer) fitsObject(n *node, json []byte) fit {
 	if n.kind == mapping {
 		return loose
@@ -131,7 +131,7 @@ func (w *writer) fitsNumber(n *node, json []byte) fit {
 	return not
 }
 
-// tries says why a scalar can't be written as a type.
+// tries returns why a scalar can't be written as a type.
 func (w *writer) tries(n *node, json []byte) error {
 	at := len(w.dst)
 	err := w.value(n, json)

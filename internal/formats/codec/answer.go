@@ -7,9 +7,8 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Answer is what an answer of a server or a program says, as JSON text: a document as it is, other text as
-// a string, and nothing as null. Without scalars, 12 or true alone is text, too.
-// The error has class decode.
+// Answer converts the answer of a server or program to JSON text: a document unchanged, other text to a string, and
+// nothing to null. Without scalars, 12 or true alone is text, too. The error has class decode.
 func Answer(body []byte, scalars bool) ([]byte, error) {
 	body = bytes.TrimSpace(body)
 	switch {
@@ -26,7 +25,7 @@ func Answer(body []byte, scalars bool) ([]byte, error) {
 	return text, nil
 }
 
-// Valid says why a text is not a JSON document; the error has class decode.
+// Valid checks that a text is a JSON document. The error has class decode.
 func Valid(body []byte) error {
 	var d doc.Doc
 	d.Reset(body, nil)

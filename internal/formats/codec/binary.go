@@ -13,10 +13,10 @@ type Base64 struct {
 	Raw bool `yaml:"raw" doc:"Without padding at the end."`
 }
 
-// Binary says that what is decoded is bytes.
+// Binary marks a codec whose decoded side is bytes.
 func (c *Base64) Binary() {}
 
-// Decode gives the bytes; line breaks in the text are passed over.
+// Decode returns the bytes. It ignores line breaks in the text.
 func (c *Base64) Decode(dst, payload []byte) ([]byte, error) {
 	out, err := c.encoding().AppendDecode(dst, payload)
 	if err != nil {
@@ -25,7 +25,7 @@ func (c *Base64) Decode(dst, payload []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Encode gives the text.
+// Encode returns the text.
 func (c *Base64) Encode(dst, data []byte) ([]byte, error) {
 	return c.encoding().AppendEncode(dst, data), nil
 }
@@ -44,10 +44,10 @@ func (c *Base64) encoding() *base64.Encoding {
 // Hex is bytes written as two hexadecimal digits each.
 type Hex struct{}
 
-// Binary says that what is decoded is bytes.
+// Binary marks a codec whose decoded side is bytes.
 func (c *Hex) Binary() {}
 
-// Decode gives the bytes.
+// Decode returns the bytes.
 func (c *Hex) Decode(dst, payload []byte) ([]byte, error) {
 	out, err := hex.AppendDecode(dst, payload)
 	if err != nil {
@@ -56,5 +56,5 @@ func (c *Hex) Decode(dst, payload []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Encode gives the text, in lower case.
+// Encode returns the text, in lower case.
 func (c *Hex) Encode(dst, data []byte) ([]byte, error) { return hex.AppendEncode(dst, data), nil }

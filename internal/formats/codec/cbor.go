@@ -15,19 +15,19 @@ var (
 // CBOR reads and writes one data item of CBOR (RFC 8949).
 type CBOR struct{}
 
-// Packed says that payloads are bytes.
+// Packed marks a codec whose payloads are bytes.
 func (c *CBOR) Packed() {}
 
-// Decode gives the item. Bytes are text in base64, times are text in RFC 3339, large numbers
-// and decimals are exact, other tags are left out, and keys that are numbers are text.
+// Decode decodes the item. Bytes become base64, times RFC 3339, numeric keys text. Large numbers and decimals stay
+// exact. Other tags are left out.
 func (c *CBOR) Decode(dst, payload []byte) ([]byte, error) {
 	return c.DecodeWithin(dst, payload, MaxSize)
 }
 
-// Working is nothing: the result is written as the payload is read.
+// Working returns 0: the result is written while the payload is read.
 func (c *CBOR) Working([]byte) int { return 0 }
 
-// DecodeWithin is Decode.
+// DecodeWithin is like Decode.
 func (c *CBOR) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	r := cborReader{unpacker{src: payload, dst: dst, most: len(dst) + limit}}
 	err := r.value()
@@ -46,17 +46,17 @@ const (
 	cborSimple
 )
 
-const cborBreak = 0xff // ends what has no length
+const cborBreak = 0xff // ends items without a length
 
 type cborReader struct{ unpacker }
 
-// cborHead is how an item begins.
+// cborHead is the beginning of an item.
 type cborHead struct {
 	major, info byte
 	n           uint64 // the argument
 }
 
-// open reports whether the item has no length, but an end.
+// open reports whether the item has no length, but an end marker.
 func (h cborHead) open() bool { return h.info == 31 }
 
 func (r *cborReader) head() (h cborHead, err error) {
@@ -119,7 +119,7 @@ func (r *cborReader) simple(h cborHead) error {
 		r.dst = append(r.dst, "false"...)
 	case 21:
 		r.dst = append(r.dst, "true"...)
-	case 22, 23: // null, and undefined, which JSON does not have
+	case 22, 23: // null, and undefined, which JSON lacks
 		r.dst = append(r.dst, "null"...)
 	case 25, 26, 27:
 		return r.float(h.float())
@@ -129,7 +129,7 @@ func (r *cborReader) simple(h cborHead) error {
 	return nil
 }
 
-// float is a float, and the bits of those that it is written with.
+// float returns a float, and the size in bits with which to print it.
 func (h cborHead) float() (f float64, bits int) {
 	switch h.info {
 	case 25:
@@ -140,7 +140,7 @@ func (h cborHead) float() (f float64, bits int) {
 	return math.Float64frombits(h.n), 64
 }
 
-// half is a float of 16 bits.
+// half returns a float of 16 bits.
 func half(bits uint16) float64 {
 	f := float64(bits & 0x3ff)
 	switch exponent := int(bits >> 10 & 0x1f); {
@@ -159,9 +159,9 @@ func half(bits uint16) float64 {
 	return f
 }
 
-var errChunk = errors.New("a string without a length has something else in it than strings of its kind")
+var errChunk = errors.New("a string without a length contains items other than strings of its kind")
 
-// bytes reads a string of either kind, and has it written.
+// bytes reads a string of either kind and passes it to write.
 func (r *cborReader) bytes(h cborHead, write func([]byte) error) error {
 	if !h.open() {
 		b, err := r.take(h.n)
@@ -170,7 +170,7 @@ func (r *cborReader) bytes(h cborHead, write func([]byte) error) error {
 		}
 		return write(b)
 	}
-	// Chunks are put together where the result is going to be, and removed once it is there.
+	// Chunks are joined in place of the result, and removed once it is there.
 	start := len(r.dst)
 	for !r.ended() {
 		chunk, err := r.head()
@@ -197,7 +197,7 @@ func (r *cborReader) bytes(h cborHead, write func([]byte) error) error {
 	return nil
 }
 
-// ended reports whether what has no length has its end here, and passes over it.
+// ended reports whether an item without a length ends here, and skips the end.
 func (r *cborReader) ended() bool {
 	if len(r.src) == 0 || r.src[0] != cborBreak {
 		return false
@@ -206,7 +206,7 @@ func (r *cborReader) ended() bool {
 	return true
 }
 
-// more reports whether an item follows those that there have been.
+// more reports whether an item follows.
 func (r *cborReader) more(h cborHead, been uint64) bool {
 	if h.open() {
 		return !r.ended()
@@ -218,7 +218,7 @@ func (r *cborReader) list(h cborHead) error {
 	if err := r.enter('['); err != nil {
 		return err
 	}
-	for i := uint64(0); r.more(h, i); i++ { // each takes a byte at least, so that a claim ends where the payload does
+	for i := uint64(0); r.more(h, i); i++ { // each takes at least a byte, so the loop ends with the payload
 		if i > 0 {
 			r.dst = append(r.dst, ',')
 		}

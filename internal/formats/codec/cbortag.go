@@ -8,21 +8,20 @@ import (
 	"strings"
 )
 
-// What tags say about the item that they are before.
+// What tags say about the item that follows.
 const (
 	cborEpoch    = 1
-	cborPositive = 2 // a whole number as bytes
-	cborBelow    = 3 // -1 minus one
+	cborPositive = 2 // a non-negative integer as bytes
+	cborBelow    = 3 // -1 minus an integer as bytes
 	cborDecimal  = 4
-	cborAsURL    = 21 // what bytes are to be written as
+	cborAsURL    = 21 // how bytes are to be encoded
 	cborAsBase64 = 22
 	cborAsHex    = 23
 )
 
-// tagged reads the item after a tag. One that is unknown, or says only how to read text, adds
-// nothing.
+// tagged reads the item after a tag. Unknown tags, and those that only say how to read text, are ignored.
 func (r *cborReader) tagged(tag uint64) error {
-	if r.depth++; r.depth > MaxDepth { // tags nest without an end, too
+	if r.depth++; r.depth > MaxDepth { // tags can be nested, too
 		return errDeep
 	}
 	defer func() { r.depth-- }()
@@ -71,17 +70,17 @@ func (r *cborReader) epoch() error {
 		return errInstant
 	}
 	seconds := math.Floor(f)
-	micros := math.Round((f - seconds) * 1e6) // a float of 64 bits has no more digits today
+	micros := math.Round((f - seconds) * 1e6) // current times have no more digits in 64 bits
 	if micros == 1e6 {
 		seconds, micros = seconds+1, 0
 	}
 	return r.instant(int64(seconds), uint64(micros)*1000)
 }
 
-// mostBig bounds the bytes of a whole number: writing it takes time by their square.
+// mostBig bounds the bytes of an integer: printing it takes quadratic time.
 const mostBig = MostDigits * 5 / 12
 
-// big reads a whole number that is written as bytes.
+// big reads an integer that is written as bytes.
 func (r *cborReader) big(tag uint64) (*big.Int, error) {
 	h, err := r.head()
 	if err == nil && h.major != cborBytes {
@@ -108,7 +107,7 @@ func (r *cborReader) big(tag uint64) (*big.Int, error) {
 
 var errDecimal = fmt.Errorf("a decimal is not two whole numbers, the first of up to %d", MostDigits)
 
-// decimal reads a power of ten and what it is multiplied by.
+// decimal reads a power of ten and its factor.
 func (r *cborReader) decimal() error {
 	from := len(r.dst)
 	h, err := r.head()
@@ -153,7 +152,7 @@ func (r *cborReader) decimal() error {
 	return nil
 }
 
-// pointed is a whole number times a power of ten.
+// pointed formats an integer times a power of ten.
 func pointed(digits string, power int) string {
 	switch after := -power; {
 	case power >= 0 && digits == "0":

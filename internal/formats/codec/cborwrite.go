@@ -10,8 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Encode writes the value: whole numbers in as few bytes as they take, others as floats of 64
-// bits. Text stays text, whatever is in it.
+// Encode writes the value: integers in as few bytes as possible, other numbers as 64-bit floats. Text stays text.
 func (c *CBOR) Encode(dst, json []byte) ([]byte, error) {
 	out, err := pack(dst, json, cborForm{})
 	if err != nil {
@@ -75,7 +74,7 @@ func (cborForm) number(dst, json []byte) ([]byte, error) {
 	return binary.BigEndian.AppendUint64(append(dst, cborSimple<<5|27), math.Float64bits(f)), nil
 }
 
-// cborWhole appends a number beyond 63 bits: as bytes beyond 64.
+// cborWhole appends an integer beyond 63 bits, as bytes if it is beyond 64.
 func cborWhole(dst, json []byte) ([]byte, error) {
 	n, err := whole(json)
 	if err != nil {

@@ -17,21 +17,21 @@ type CEF struct {
 
 var _ Expanding = (*CEF)(nil)
 
-// cefHeader are the fields between bars, in their order.
+// cefHeader are the fields between bars, in order.
 var cefHeader = [...]string{"cefVersion", "deviceVendor", "deviceProduct", "deviceVersion",
 	"deviceEventClassId", "name", "severity"}
 
 const (
-	cefPrefix    = "prefix"    // what is before CEF:, such as a header of syslog
+	cefPrefix    = "prefix"    // text before CEF:, such as a syslog header
 	cefExtension = "extension" // the pairs after the last bar
 )
 
-// Decode gives an object of the header's fields, with an object of the extension's.
+// Decode decodes to an object of the header's fields, with an object of the extension's.
 func (c *CEF) Decode(dst, payload []byte) ([]byte, error) {
 	s := strings.TrimRight(string(payload), " \r\n")
 	at := strings.Index(s, "CEF:")
 	if at < 0 {
-		return dst, errors.New(`cef: there is no "CEF:" that an event begins with`)
+		return dst, errors.New(`cef: the event lacks "CEF:"`)
 	}
 	o := newObject(dst, c.Numbers)
 	var err error
@@ -64,7 +64,7 @@ func (c *CEF) Decode(dst, payload []byte) ([]byte, error) {
 	return o.end(), nil
 }
 
-// cutCEF is a field of the header, and what follows its bar.
+// cutCEF returns a field of the header, and the text after its bar.
 func cutCEF(s string) (field, rest string, ok bool) {
 	field, rest, ok = cutUnescaped(s, '|')
 	return cefUnescape.Replace(field), rest, ok
@@ -76,8 +76,7 @@ var (
 	cefEscapeValue = strings.NewReplacer(`\`, `\\`, `=`, `\=`, "\n", `\n`, "\r", `\r`)
 )
 
-// addCEF adds the pairs of an extension. Values have spaces: one ends where a space and the
-// next key follow.
+// addCEF adds the pairs of an extension. A value may contain spaces: it ends where a space and the next key follow.
 func (o *object) addCEF(s string) error {
 	var all pairs
 	key, equals := 0, nextCEF(s, 0)
@@ -100,7 +99,7 @@ func (o *object) addCEF(s string) error {
 	return nil
 }
 
-// nextCEF is the place of the next = that has a key before it, or -1. In URLs there are others.
+// nextCEF returns the index of the next = after a key, or -1. Values such as URLs contain others.
 func nextCEF(s string, from int) int {
 	word := from
 	for i := from; i < len(s); i++ {
@@ -124,14 +123,13 @@ func isCEFKey(c byte) bool {
 		c == '.' || c == '-' || c == '[' || c == ']'
 }
 
-// Working is the list of pairs.
+// Working returns the memory for the list of pairs.
 func (c *CEF) Working(payload []byte) int { return pairsWorking(payload, '=') + 2*len(payload) }
 
-// DecodeWithin is Decode: the result is hardly longer than the input.
+// DecodeWithin is like Decode: the result is hardly longer than the input.
 func (c *CEF) DecodeWithin(dst, payload []byte, _ int) ([]byte, error) { return c.Decode(dst, payload) }
 
-// Encode writes an object with the fields that Decode gives; those of the header that are
-// missing are empty, and cefVersion is 0.
+// Encode writes an object in the form of Decode. Missing fields of the header are empty; cefVersion is 0.
 func (c *CEF) Encode(dst, json []byte) ([]byte, error) {
 	if json[0] != '{' {
 		return dst, fmt.Errorf("cef: %s is not an object", kind(json))
@@ -148,7 +146,7 @@ func (c *CEF) Encode(dst, json []byte) ([]byte, error) {
 			}
 		case key == cefPrefix:
 			if prefix = Cell(value); strings.Contains(prefix, "CEF:") {
-				return dst, fmt.Errorf("cef: %s has an event of its own", key)
+				return dst, fmt.Errorf("cef: %s contains another event", key)
 			}
 		case key == cefExtension && value[0] == '{':
 			extension = value

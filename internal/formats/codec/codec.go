@@ -1,6 +1,5 @@
-// Package codec turns payloads of other formats into JSON text and back. Start
-// at [Codec]; each format is one file, and its struct is both the codec and the
-// configuration of its options.
+// Package codec converts payloads of other formats to JSON text and back. Start at [Codec]. Each format has its own
+// file, and its struct is both the codec and its configuration.
 package codec
 
 import (
@@ -8,14 +7,11 @@ import (
 	"fmt"
 )
 
-// Codec reads and writes one format. It keeps no state: one codec serves all
-// goroutines at once.
+// Codec reads and writes one format. It is stateless and safe for concurrent use.
 type Codec interface {
-	// Decode appends what payload says to dst, as JSON text. The error says why
-	// payload is not of the format.
+	// Decode appends the content of payload to dst, as JSON text. The error says why payload is not valid.
 	Decode(dst, payload []byte) ([]byte, error)
-	// Encode appends the payload of a value to dst; json is its text, which the
-	// caller has checked.
+	// Encode appends the payload of a value to dst. json is its text, which the caller has checked.
 	Encode(dst, json []byte) ([]byte, error)
 }
 
@@ -25,22 +21,20 @@ type Binary interface {
 	Binary()
 }
 
-// Expanding is a Codec that can make very much of a small payload.
+// Expanding is a Codec that can produce a large result from a small payload.
 type Expanding interface {
 	Codec
-	// DecodeWithin is Decode for a result of up to limit bytes, about. A longer one is
-	// ErrLimit, if a higher limit may help.
+	// DecodeWithin is Decode for a result of about limit bytes at most. It returns ErrLimit for a longer one if a
+	// higher limit may help.
 	DecodeWithin(dst, payload []byte, limit int) ([]byte, error)
-	// Working is how much memory decoding a payload takes at most, in addition to the
-	// result.
+	// Working returns the maximum memory that decoding a payload takes besides the result.
 	Working(payload []byte) int
 }
 
-// ErrLimit is what DecodeWithin gives for a result over its limit.
+// ErrLimit is the error of DecodeWithin for a result over its limit.
 var ErrLimit = errors.New("the result is over the limit")
 
-// Limits of what is decoded: a small payload can't claim much memory, or nest
-// deeper than a document may.
+// Limits of decoded data: a small payload can't claim much memory, or nest deeper than a document may.
 const (
 	MaxDepth = 512
 	MaxSize  = 64 << 20

@@ -20,22 +20,22 @@ type CSV struct {
 	Numbers   bool      `yaml:"numbers" doc:"Decoding turns values that are JSON numbers into numbers."`
 }
 
-// CheckConfig reports names that no object can have all of.
+// CheckConfig rejects duplicate names.
 func (c *CSV) CheckConfig(report func(path, message, remedy string)) {
 	if twice, ok := duplicate(c.Columns); ok {
 		report("columns", "two columns are named "+twice, "name each once")
 	}
 }
 
-// Decode gives an object of the one record, or a list of objects.
+// Decode decodes one record to an object, or several to a list of objects.
 func (c *CSV) Decode(dst, payload []byte) ([]byte, error) {
 	return c.DecodeWithin(dst, payload, MaxSize)
 }
 
-// Working is next to nothing: rows are read one at a time.
+// Working returns 0: rows are read one at a time.
 func (c *CSV) Working([]byte) int { return 0 }
 
-// DecodeWithin is Decode. Every record repeats all names: a wide header makes much of little.
+// DecodeWithin is Decode with a limit. Every record repeats all names, so a wide header can produce a large result.
 func (c *CSV) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	t := csv.NewText(payload, c.comma())
 	var err error
@@ -122,7 +122,7 @@ func (c *CSV) object(dst []byte, names []string, t *csv.Text) ([]byte, error) {
 	return o.end(), nil
 }
 
-// duplicate is a name that is there twice.
+// duplicate returns a name that occurs twice.
 func duplicate(names []string) (string, bool) {
 	if len(names) < 2 {
 		return "", false
@@ -137,8 +137,8 @@ func duplicate(names []string) (string, bool) {
 	return "", false
 }
 
-// Encode writes an object as one record of the named columns, and a list of
-// objects as one line each, with a header line where no columns are named.
+// Encode writes an object as one record of the named columns, and a list of objects as one line each, after a header
+// line if no columns are named.
 func (c *CSV) Encode(dst, json []byte) ([]byte, error) {
 	t := Table{CSV: c}
 	switch {
@@ -162,16 +162,16 @@ func (c *CSV) Encode(dst, json []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Table appends objects as lines of one CSV text. Without named columns the
-// first object's keys are the columns and make the header line.
+// Table appends objects as lines of one CSV text. Without named columns, the keys of the first object become the
+// columns and the header line.
 type Table struct {
 	*CSV
 	names []string
 	at    map[string]int // column of a name
 }
 
-// Append appends one object, which is valid JSON, as a line. A field that has
-// no column is an error, a missing one is empty.
+// Append appends an object, which must be valid JSON, as a line. A field without a column is an error. A missing
+// field is empty.
 func (t *Table) Append(dst, object []byte) ([]byte, error) {
 	if object[0] != '{' {
 		return dst, fmt.Errorf("csv: %s is not an object", kind(object))
@@ -200,7 +200,7 @@ func (t *Table) Append(dst, object []byte) ([]byte, error) {
 	return appendRecord(dst, t.comma(), values), nil
 }
 
-// columns settles which columns there are.
+// columns determines the columns.
 func (t *Table) columns(first []byte) {
 	t.names, t.at = nil, map[string]int{}
 	add := func(name string) {
@@ -220,8 +220,7 @@ func (t *Table) columns(first []byte) {
 	}
 }
 
-// Cell is a JSON value as CSV text: text as it is, null empty, anything else as it is
-// written.
+// Cell returns a JSON value as CSV text: text without quotes, null empty, other values as JSON.
 func Cell(json []byte) string {
 	if string(json) == "null" {
 		return ""
@@ -239,7 +238,7 @@ func appendRecord(dst []byte, comma rune, values []string) []byte {
 // Delimiter is a config field that holds one character.
 type Delimiter rune
 
-// UnmarshalConfig reads one character.
+// UnmarshalConfig decodes one character.
 func (d *Delimiter) UnmarshalConfig(dec *schema.Decoder, n *schema.Node) {
 	text, ok := dec.Text(n)
 	if !ok {
@@ -254,5 +253,5 @@ func (d *Delimiter) UnmarshalConfig(dec *schema.Decoder, n *schema.Node) {
 	*d = Delimiter(r)
 }
 
-// DescribeConfig is text.
+// DescribeConfig describes text.
 func (d *Delimiter) DescribeConfig() *schema.Type { return schema.AnyOf("character", "") }

@@ -10,11 +10,11 @@ import (
 	"strconv"
 )
 
-// longestDecimal bounds the bytes of a decimal: its digits take much longer to work out.
+// longestDecimal bounds the bytes of a decimal: converting it takes more than linear time.
 const longestDecimal = 1024
 
-// AppendDecimal appends the number that bytes stand for, two's complement with the highest
-// first, as it is spelled with this many digits after the point.
+// AppendDecimal appends the number in bytes, two's complement with the highest byte first, with this many digits
+// after the point.
 func AppendDecimal(dst, b []byte, scale int) ([]byte, error) {
 	for len(b) > 1 && (b[0] == 0 && b[1] < 0x80 || b[0] == 0xff && b[1] >= 0x80) {
 		b = b[1:]
@@ -40,12 +40,12 @@ func AppendDecimal(dst, b []byte, scale int) ([]byte, error) {
 	return withPoint(i.Append(dst, 10), start, scale), nil
 }
 
-// AppendScaled appends an integer with a point before this many of its digits.
+// AppendScaled appends an integer with a point before its last scale digits.
 func AppendScaled(dst []byte, i int64, scale int) []byte {
 	return withPoint(strconv.AppendInt(dst, i, 10), len(dst), scale)
 }
 
-// withPoint puts a point before the last digits of the integer that begins at start.
+// withPoint inserts a point into the integer that begins at start.
 func withPoint(dst []byte, start, scale int) []byte {
 	if scale <= 0 {
 		return dst
@@ -53,7 +53,7 @@ func withPoint(dst []byte, start, scale int) []byte {
 	if dst[start] == '-' {
 		start++
 	}
-	if lacks := scale + 1 - (len(dst) - start); lacks > 0 { // digits before the point, and after it
+	if lacks := scale + 1 - (len(dst) - start); lacks > 0 { // needs zeros before and after the point
 		dst = slices.Insert(dst, start, bytes.Repeat([]byte("0"), lacks)...)
 	}
 	at := len(dst) - scale
@@ -63,7 +63,7 @@ func withPoint(dst []byte, start, scale int) []byte {
 	return dst
 }
 
-// AppendUUID appends 16 bytes as a UUID is written.
+// AppendUUID appends 16 bytes in the form of a UUID.
 func AppendUUID(dst, b []byte) []byte {
 	dst = append(dst, '"')
 	for i, x := range b {
@@ -75,7 +75,7 @@ func AppendUUID(dst, b []byte) []byte {
 	return append(dst, '"')
 }
 
-// UUID appends the 16 bytes of a UUID; ok says whether s is one.
+// UUID appends the 16 bytes of a UUID. ok reports whether s is one.
 func UUID(dst []byte, s string) (out []byte, ok bool) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return dst, false
@@ -85,7 +85,7 @@ func UUID(dst []byte, s string) (out []byte, ok bool) {
 	return out, err == nil
 }
 
-// MonthKeys are the keys of a duration whose numbers have no unit in common.
+// MonthKeys are the keys of a duration, whose numbers have no common unit.
 var MonthKeys = [3]string{"months", "days", "milliseconds"}
 
 // AppendMonths appends a duration: three numbers of 32 bits, the lowest bytes first.

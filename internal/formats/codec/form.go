@@ -8,12 +8,12 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Form reads and writes fields as HTML forms and queries of URLs have them.
+// Form reads and writes the fields of HTML forms and URL queries.
 type Form struct {
 	Numbers bool `yaml:"numbers" doc:"Decoding turns values that are JSON numbers into numbers."`
 }
 
-// Decode gives an object; a field that is repeated is a list.
+// Decode decodes to an object. A repeated field becomes a list.
 func (c *Form) Decode(dst, payload []byte) ([]byte, error) {
 	var fields formFields
 	for field := range strings.SplitSeq(strings.TrimRight(string(payload), "\r\n"), "&") {
@@ -39,10 +39,10 @@ func (c *Form) Decode(dst, payload []byte) ([]byte, error) {
 	return o.end(), nil
 }
 
-// formFields are fields that may be repeated, in the order in which they were first there.
+// formFields are fields that may be repeated, in the order of their first occurrence.
 type formFields struct {
 	list []formField
-	at   map[string]int // in list, by name
+	at   map[string]int // index in list, by name
 }
 
 func (fs *formFields) put(name, value string) {
@@ -82,15 +82,15 @@ func (f formField) add(o *object) error {
 	return nil
 }
 
-// Working is the list of values.
+// Working returns the memory for the list of values.
 func (c *Form) Working(payload []byte) int { return pairsWorking(payload, '&') + 2*len(payload) }
 
-// DecodeWithin is Decode: the result is hardly longer than the input.
+// DecodeWithin is like Decode: the result is hardly longer than the input.
 func (c *Form) DecodeWithin(dst, payload []byte, _ int) ([]byte, error) {
 	return c.Decode(dst, payload)
 }
 
-// Encode writes the fields of an object: a list as the field repeated, null as an empty value.
+// Encode writes the fields of an object: a list as a repeated field, null as an empty value.
 func (c *Form) Encode(dst, json []byte) ([]byte, error) {
 	if json[0] != '{' {
 		return dst, fmt.Errorf("form: %s is not an object", kind(json))

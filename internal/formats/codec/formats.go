@@ -1,7 +1,6 @@
 package codec
 
-// Formats is the choice of a format that can be read and written, and a part of
-// config structs: exactly one member is set.
+// Formats is the choice of a format that can be read and written. Config structs embed it. Exactly one member is set.
 type Formats struct {
 	JSON    *JSON    `yaml:"json" oneof:"format" doc:"JSON text."`
 	CSV     *CSV     `yaml:"csv" oneof:"format" doc:"Comma-separated values."`
@@ -21,7 +20,7 @@ type Formats struct {
 	Hex     *Hex     `yaml:"hex" oneof:"format" doc:"Bytes as text, two digits for each byte."`
 }
 
-// Codec is the chosen one, or nil.
+// Codec returns the chosen codec, or nil.
 func (f *Formats) Codec() Codec {
 	switch {
 	case f.JSON != nil:

@@ -12,35 +12,35 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Grok reads text by named patterns. It can't be encoded.
+// Grok decodes text with named patterns. It can't encode.
 //
-// It does not use github.com/elastic/go-grok. Of the 800 examples in the specs of Logstash's own patterns (version 4.3.1 of
-// logstash-patterns-core), that passes 349 and this passes 228, since go-grok also has patterns for programs that are not
-// known here, such as HAProxy and Redis. But it fails 25 of the 228: e-mail addresses, paths of Unix and Windows, URNs, the
-// program of a syslog line, and the names of fields that Logstash has outside its ECS mode. It also loses data without an
-// error: of a field that matches twice only the last text is kept, and %{WORD:[http][method]} is not taken for a field. A
-// type that does not exist is an error of each message instead of one of lint, so is an integer of 20 digits, and patterns
-// that name each other twice take all memory. (Seen with version 0.3.1.)
+// It does not use github.com/elastic/go-grok. Of the 800 examples in the specs of Logstash's own patterns (version
+// 4.3.1 of logstash-patterns-core), go-grok passes 349 and this package 228, since go-grok has patterns for more
+// programs, such as HAProxy and Redis. But go-grok fails 25 of those 228: e-mail addresses, Unix and Windows paths,
+// URNs, the program of a syslog line, and field names outside Logstash's ECS mode. It also loses data silently: of a
+// field that matches twice it keeps only the last text, and it does not treat %{WORD:[http][method]} as a field. An
+// unknown type is an error of each message instead of lint, so is an integer of 20 digits, and patterns that name
+// each other exhaust the memory. (Version 0.3.1.)
 type Grok struct {
 	Pattern  GrokPattern       `yaml:"pattern,main" check:"required" doc:"Regular expression (RE2) with %{NAME} for a known pattern, %{NAME:field} for a field that it matches, and %{NAME:field:int} for a field of a type: int, float or bool. The field a.b is b in the object a. A field that several groups match is a list."`
 	Patterns map[string]string `yaml:"patterns" doc:"Your own patterns, by name; they take precedence over the known ones."`
 }
 
-// GrokPattern is a pattern as it is written, and as it is compiled with those it names.
+// GrokPattern is a pattern as written, and compiled with the patterns that it names.
 type GrokPattern struct {
 	Source string
 	re     *regexp.Regexp
 	root   *grokField
 }
 
-// UnmarshalConfig takes the text; the patterns that it names are known later.
+// UnmarshalConfig keeps the text: the patterns that it names are not known yet.
 func (p *GrokPattern) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if text, ok := d.Text(n); ok {
 		p.Source = text
 	}
 }
 
-// DescribeConfig is text.
+// DescribeConfig describes text.
 func (p *GrokPattern) DescribeConfig() *schema.Type { return schema.AnyOf("grok pattern", "") }
 
 // CheckConfig compiles the pattern.
@@ -50,7 +50,7 @@ func (c *Grok) CheckConfig(report func(path, message, remedy string)) {
 	}
 	for name := range c.Patterns {
 		if !grokName.MatchString(name) {
-			report("patterns", fmt.Sprintf("%q is not a name of a pattern", name), "use letters, digits and _")
+			report("patterns", fmt.Sprintf("%q is not a valid pattern name", name), "use letters, digits and _")
 			return
 		}
 	}
@@ -68,7 +68,7 @@ func (c *Grok) CheckConfig(report func(path, message, remedy string)) {
 	report(path, err.Error(), remedy)
 }
 
-// grokError is a mistake in a pattern, or in the one of this name that it leads to.
+// grokError is a mistake in a pattern, or in the named pattern that it uses.
 type grokError struct {
 	in  string
 	err error
@@ -83,11 +83,11 @@ func (e *grokError) Error() string {
 
 func (e *grokError) Unwrap() error { return e.err }
 
-// grokField is a place in the result: the value of a group, or an object.
+// grokField is a part of the result: the value of a group, or an object.
 type grokField struct {
 	name   string
 	kind   string // int, float, bool, or "" for text
-	groups []int  // of the expression; those that took part count
+	groups []int  // of the expression; those that matched count
 	fields []*grokField
 }
 
@@ -100,7 +100,7 @@ var (
 //go:embed grok.patterns
 var grokFile string
 
-// knownGrok are the patterns by name.
+// knownGrok are the built-in patterns by name.
 var knownGrok = sync.OnceValue(func() map[string]string {
 	known := map[string]string{}
 	for line := range strings.Lines(grokFile) {
@@ -130,7 +130,7 @@ func (c *Grok) Compile() error {
 				return &grokError{err: fmt.Errorf("a group can't be named %s", name)}
 			}
 			b.of[n].groups = append(b.of[n].groups, i)
-		default: // a group as in regular expressions
+		default: // an ordinary group of a regular expression
 			f, err := b.field(name, "")
 			if err != nil {
 				return &grokError{err: err}
@@ -155,7 +155,7 @@ type grokBuilder struct {
 	size int
 }
 
-// expand replaces the names in a pattern by what they stand for.
+// expand replaces the names in a pattern by their patterns.
 func (b *grokBuilder) expand(pattern, in string, depth int) (string, error) {
 	if b.size += len(pattern); b.size > maxPattern || depth > 32 {
 		return "", &grokError{in, fmt.Errorf("the pattern is longer than %d KiB with those that it names, or names itself",
@@ -168,7 +168,7 @@ func (b *grokBuilder) expand(pattern, in string, depth int) (string, error) {
 		last = at[1]
 		m := grokParts.FindStringSubmatch(pattern[at[2]:at[3]])
 		if m == nil {
-			return "", &grokError{in, fmt.Errorf("%q is not such as %%{NAME:field:int}", pattern[at[0]:at[1]])}
+			return "", &grokError{in, fmt.Errorf("%q is not valid (write %%{NAME:field:int})", pattern[at[0]:at[1]])}
 		}
 		inner, ok := b.own[m[1]]
 		if !ok {
@@ -199,7 +199,7 @@ func (b *grokBuilder) expand(pattern, in string, depth int) (string, error) {
 	return out.String(), nil
 }
 
-// field is the place of a.b, or of [a][b].
+// field returns the field a.b or [a][b].
 func (b *grokBuilder) field(path, kind string) (*grokField, error) {
 	switch kind {
 	case "", "int", "float", "bool":
@@ -233,7 +233,7 @@ func (b *grokBuilder) field(path, kind string) (*grokField, error) {
 	return f, nil
 }
 
-// taken reports whether the field is the value of a group.
+// taken reports whether the field already holds the value of a group.
 func (b *grokBuilder) taken(f *grokField) bool {
 	for _, other := range b.of {
 		if other == f {
@@ -254,15 +254,15 @@ func (f *grokField) child(name string) *grokField {
 	return c
 }
 
-// Decode gives an object of the fields; one whose pattern took no part is left out.
+// Decode decodes to an object of the fields. A field without a match is left out.
 func (c *Grok) Decode(dst, payload []byte) ([]byte, error) {
 	return c.DecodeWithin(dst, payload, MaxSize)
 }
 
-// Working is next to nothing beside the result.
+// Working returns the memory for matching.
 func (c *Grok) Working(payload []byte) int { return len(payload) }
 
-// DecodeWithin is Decode. Fields may be parts of others.
+// DecodeWithin is Decode with a limit. Fields may overlap.
 func (c *Grok) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	m := c.Pattern.re.FindSubmatchIndex(payload)
 	if m == nil {
@@ -280,7 +280,7 @@ func (c *Grok) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	return out, nil
 }
 
-// Encode is not possible.
+// Encode returns an error: this format can only be decoded.
 func (c *Grok) Encode(dst, _ []byte) ([]byte, error) {
 	return dst, errors.New("grok: a pattern can't be encoded")
 }

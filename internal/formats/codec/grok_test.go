@@ -93,7 +93,7 @@ func TestGrokRefuses(t *testing.T) {
 		{"an unknown name", "%{NOPE:a}", nil, "there is no pattern NOPE"},
 		{"an unknown name in one's own", "%{A:a}", map[string]string{"A": "%{NOPE}"}, "in pattern A: there is no pattern NOPE"},
 		{"an unknown type", "%{INT:a:number}", nil, "number is not a type"},
-		{"an odd form", "%{INT:a:int:x}", nil, "is not such as %{NAME:field:int}"},
+		{"an odd form", "%{INT:a:int:x}", nil, "is not valid (write %{NAME:field:int})"},
 		{"no field", "%{INT}", nil, "the pattern has no field"},
 		{"a pattern of itself", "%{A:a}", map[string]string{"A": "x%{A}"}, "names itself"},
 		{"patterns that double", "%{A:a}", deep, "longer than 16 KiB"},

@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// append appends the object of a match; m is as of regexp.
+// append appends the object of a match. m is as in package regexp.
 func (f *grokField) append(dst, payload []byte, m []int, most int) ([]byte, error) {
 	o := newObject(dst, false)
 	for _, c := range f.fields {
@@ -45,7 +45,7 @@ func (f *grokField) matched(m []int) bool {
 	return slices.ContainsFunc(f.groups, func(g int) bool { return m[2*g] >= 0 })
 }
 
-// values appends what the field's groups have matched: a list where several have.
+// values appends what the field's groups have matched: a list if several have.
 func (f *grokField) values(dst, payload []byte, m []int) (_ []byte, err error) {
 	n, start := 0, len(dst)
 	for _, g := range f.groups {
@@ -65,7 +65,7 @@ func (f *grokField) values(dst, payload []byte, m []int) (_ []byte, err error) {
 	return dst, nil
 }
 
-// value appends text as what it is to be.
+// value appends text as the field's type.
 func (f *grokField) value(dst []byte, s string) ([]byte, error) {
 	switch f.kind {
 	case "int":

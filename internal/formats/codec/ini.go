@@ -8,21 +8,20 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// INI reads and writes configuration with a [section] before groups of key=value.
+// INI reads and writes configuration with [section] lines before groups of key=value.
 //
-// It does not use gopkg.in/ini.v1, which would change data without an error: a key "-" becomes "#1", quotes are removed
-// from keys and from values in single quotes, [DEFAULT] is merged into the keys before all sections, and neither "5" and 5
-// nor a key alone and key=true can be told apart. Its errors have no line. (Seen with version 1.67.0, the last, of 2022,
-// with all options set for that.)
+// It does not use gopkg.in/ini.v1, which changes data silently: a key "-" becomes "#1", quotes are removed from keys
+// and single-quoted values, [DEFAULT] is merged into the keys before all sections, and it can't distinguish "5" from
+// 5, or a key alone from key=true. Its errors have no line. (Version 1.67.0 of 2022, the last, with all relevant
+// options set.)
 type INI struct {
 	Numbers bool `yaml:"numbers" doc:"Decoding turns values that are JSON numbers into numbers."`
 }
 
 var _ Expanding = (*INI)(nil)
 
-// Decode gives an object of the keys before the first section, and of an object for each
-// section. Lines that begin with ; or # are comments, a key without a value is true, and a
-// key that is repeated is a list.
+// Decode decodes to an object of the keys before the first section, and of an object per section. Lines that begin
+// with ; or # are comments, a key without a value is true, and a repeated key becomes a list.
 func (c *INI) Decode(dst, payload []byte) ([]byte, error) {
 	sections, err := parseINI(strings.TrimPrefix(string(payload), "\ufeff"))
 	if err != nil {
@@ -55,7 +54,7 @@ type iniSection struct {
 	keys pairs
 }
 
-// parseINI is the keys before the first section, and the sections.
+// parseINI returns the keys before the first section, and the sections.
 func parseINI(s string) ([]*iniSection, error) {
 	sections := []*iniSection{{}}
 	named := map[string]*iniSection{}
@@ -108,16 +107,15 @@ func iniPair(line string) (pair, error) {
 	return p, nil
 }
 
-// Working is the lists of keys: those of sections have a place of their own.
+// Working returns the memory for the lists of keys.
 func (c *INI) Working(payload []byte) int {
 	return pairsWorking(payload, '\n') + 340*strings.Count(str(payload), "[")
 }
 
-// DecodeWithin is Decode: the result is hardly longer than the input.
+// DecodeWithin is like Decode: the result is hardly longer than the input.
 func (c *INI) DecodeWithin(dst, payload []byte, _ int) ([]byte, error) { return c.Decode(dst, payload) }
 
-// Encode writes an object: first the fields that are not objects, then a section for each of
-// the others. Null is empty.
+// Encode writes an object: first the fields that are not objects, then a section for each object. Null is empty.
 func (c *INI) Encode(dst, json []byte) ([]byte, error) {
 	if json[0] != '{' {
 		return dst, fmt.Errorf("ini: %s is not an object", kind(json))

@@ -8,12 +8,12 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// JSON checks documents, and takes them out of and puts them into text.
+// JSON checks documents. With from and into, it decodes them from text and encodes them as text.
 type JSON struct {
 	Indent int `yaml:"indent" check:"min=0,max=16" doc:"Encoding puts each value on its own line, indented by this many spaces per level; 0 leaves the text as it is."`
 }
 
-// Decode checks the payload and gives it as it is.
+// Decode checks the payload and returns it unchanged.
 func (c *JSON) Decode(dst, payload []byte) ([]byte, error) {
 	var d doc.Doc
 	d.Reset(payload, nil)
@@ -23,7 +23,7 @@ func (c *JSON) Decode(dst, payload []byte) ([]byte, error) {
 	return append(dst, bytes.TrimSpace(payload)...), nil
 }
 
-// Encode gives the text.
+// Encode returns the text, indented if configured.
 func (c *JSON) Encode(dst, text []byte) ([]byte, error) {
 	if c.Indent == 0 {
 		return append(dst, text...), nil

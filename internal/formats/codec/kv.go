@@ -18,8 +18,8 @@ type KV struct {
 	Numbers       bool   `yaml:"numbers" doc:"Decoding turns values that are JSON numbers into numbers."`
 }
 
-// Decode gives an object of text values. A value that begins with a double
-// quote ends at the next one; a backslash escapes within.
+// Decode decodes to an object of text values. A value that begins with a double quote ends at the next one. A
+// backslash escapes inside.
 func (c *KV) Decode(dst, payload []byte) ([]byte, error) {
 	return c.grammar("kv", false).decode(dst, string(payload))
 }
@@ -34,17 +34,16 @@ func (c *KV) grammar(name string, flags bool) *grammar {
 		flags: flags}
 }
 
-// Logfmt reads and writes lines as many Go services log them: KV, in which a
-// bare key is true.
+// Logfmt reads and writes lines as many Go services log them: like KV, but a bare key is true.
 //
-// It does not use github.com/go-logfmt/logfmt, which can't tell a bare key from one with an empty value, nor "5" from 5. It
-// refuses url=/x?a=b, say=it"s and path="C:\dir", which programs do log, and writes the key "a b=c" as abc without an
-// error. (Seen with version 0.6.1.) What it would replace is two methods: KV has the rest.
+// It does not use github.com/go-logfmt/logfmt, which can't distinguish a bare key from an empty value, or "5" from 5.
+// It rejects url=/x?a=b, say=it"s and path="C:\dir", which programs do log, and silently writes the key "a b=c" as
+// abc. (Version 0.6.1.) It would replace only two methods: KV has the rest.
 type Logfmt struct {
 	Numbers bool `yaml:"numbers" doc:"Decoding turns values that are JSON numbers into numbers."`
 }
 
-// Decode gives an object; a key without value is true.
+// Decode decodes to an object. A key without a value is true.
 func (c *Logfmt) Decode(dst, payload []byte) ([]byte, error) {
 	return (&KV{Numbers: c.Numbers}).grammar("logfmt", true).decode(dst, string(payload))
 }
@@ -54,10 +53,10 @@ func (c *Logfmt) Encode(dst, json []byte) ([]byte, error) {
 	return (&KV{}).grammar("logfmt", true).encode(dst, json)
 }
 
-// grammar is how pairs are spelt.
+// grammar is the syntax of pairs.
 type grammar struct {
 	name    string
-	between string // "" is white space
+	between string // "": white space
 	equals  string
 	numbers bool
 	flags   bool // a key may have no value
@@ -66,8 +65,8 @@ type grammar struct {
 type pair struct {
 	key, value string
 	flag       bool   // a bare key
-	quoted     bool   // is text, whatever it looks like
-	more       []pair // of the same key
+	quoted     bool   // it stays text, whatever it looks like
+	more       []pair // further pairs with the same key
 }
 
 func (o *object) addPair(p pair) error {
@@ -124,7 +123,7 @@ func (g *grammar) decode(dst []byte, s string) ([]byte, error) {
 	return o.end(), nil
 }
 
-// parse reads all pairs.
+// parse parses all pairs.
 func (g *grammar) parse(s string) ([]pair, error) {
 	var all pairs
 	for rest := g.skip(s); rest != ""; rest = g.skip(rest) {
@@ -138,8 +137,8 @@ func (g *grammar) parse(s string) ([]pair, error) {
 	return all.list, nil
 }
 
-// repeated are the members of an object, of which a list of several scalars is its elements under the same key: the inverse
-// of pairs.
+// repeated yields the members of an object, and the elements of a list of scalars under the same key. It is the
+// inverse of pairs.
 func repeated(object []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for key, value := range doc.Members(object) {
@@ -168,10 +167,10 @@ func severalScalars(list []byte) bool {
 	return n > 1
 }
 
-// pairs are in the order of their keys; equal keys are one, in the place of the first, with all values.
+// pairs are in the order of their keys' first occurrence. Equal keys form one entry with all values.
 type pairs struct {
 	list []pair
-	at   map[string]int // when there are many
+	at   map[string]int // only if there are many
 }
 
 func (all *pairs) put(p pair) {
@@ -185,7 +184,7 @@ func (all *pairs) put(p pair) {
 	all.list = append(all.list, p)
 }
 
-// find is where a key is, or -1.
+// find returns the index of a key, or -1.
 func (all *pairs) find(key string) int {
 	const many = 16
 	switch {
@@ -203,7 +202,7 @@ func (all *pairs) find(key string) int {
 	return -1
 }
 
-// skip goes to the next pair.
+// skip skips the separator before the next pair.
 func (g *grammar) skip(s string) string {
 	for {
 		s = strings.TrimLeft(s, " \t\r\n")
@@ -265,7 +264,7 @@ func (g *grammar) until(s, stop string) (word, rest string) {
 	return s[:end], s[end:]
 }
 
-// unquote reads the quoted text that s begins with.
+// unquote reads the quoted text at the beginning of s.
 func unquote(s string) (text, rest string, err error) {
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {
@@ -285,7 +284,7 @@ func unquote(s string) (text, rest string, err error) {
 				b.WriteByte('\r')
 			case '"', '\\', '/':
 				b.WriteByte(s[i])
-			default: // what is not an escape keeps its backslash: C:\dir
+			default: // other backslashes stay: C:\dir
 				b.WriteByte('\\')
 				b.WriteByte(s[i])
 			}

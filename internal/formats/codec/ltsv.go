@@ -15,7 +15,7 @@ var (
 	_ Expanding = (*Form)(nil)
 )
 
-// Decode gives an object. A label that is repeated is a list.
+// Decode decodes to an object. A repeated label becomes a list.
 func (c *LTSV) Decode(dst, payload []byte) ([]byte, error) {
 	var all pairs
 	for field := range strings.SplitSeq(strings.TrimRight(string(payload), "\r\n"), "\t") {
@@ -33,21 +33,21 @@ func (c *LTSV) Decode(dst, payload []byte) ([]byte, error) {
 	return all.decoded(dst, "ltsv", c.Numbers)
 }
 
-// Working is the list of values.
+// Working returns the memory for the list of values.
 func (c *LTSV) Working(payload []byte) int { return pairsWorking(payload, '\t') }
 
-// DecodeWithin is Decode: the result is hardly longer than the input.
+// DecodeWithin is like Decode: the result is hardly longer than the input.
 func (c *LTSV) DecodeWithin(dst, payload []byte, _ int) ([]byte, error) {
 	return c.Decode(dst, payload)
 }
 
-// pairsWorking is what pairs take that are separated by a character.
+// pairsWorking returns the memory for pairs separated by a character.
 func pairsWorking(payload []byte, separator byte) int {
-	const each = 220 // growing lists, and a map
+	const each = 220 // for growing lists, and a map
 	return each*(1+strings.Count(str(payload), string(rune(separator)))) + len(payload)
 }
 
-// decoded is the object of the pairs.
+// decoded appends the pairs as an object.
 func (all *pairs) decoded(dst []byte, format string, numbers bool) ([]byte, error) {
 	o := newObject(dst, numbers)
 	for _, p := range all.list {
@@ -58,7 +58,7 @@ func (all *pairs) decoded(dst []byte, format string, numbers bool) ([]byte, erro
 	return o.end(), nil
 }
 
-// Encode writes the fields of an object on one line; null is empty.
+// Encode writes the fields of an object on one line. Null is empty.
 func (c *LTSV) Encode(dst, json []byte) ([]byte, error) {
 	if json[0] != '{' {
 		return dst, fmt.Errorf("ltsv: %s is not an object", kind(json))

@@ -14,19 +14,19 @@ var (
 // MsgPack reads and writes one value of MessagePack.
 type MsgPack struct{}
 
-// Packed says that payloads are bytes.
+// Packed marks a codec whose payloads are bytes.
 func (c *MsgPack) Packed() {}
 
-// Decode gives the value. Bytes are text in base64, timestamps are text in RFC 3339, other
-// extensions are objects of their type and data, and keys that are numbers are text.
+// Decode decodes the value. Bytes become base64, timestamps RFC 3339, other extensions objects of their type and
+// data, and numeric keys text.
 func (c *MsgPack) Decode(dst, payload []byte) ([]byte, error) {
 	return c.DecodeWithin(dst, payload, MaxSize)
 }
 
-// Working is nothing: the result is written as the payload is read.
+// Working returns 0: the result is written while the payload is read.
 func (c *MsgPack) Working([]byte) int { return 0 }
 
-// DecodeWithin is Decode.
+// DecodeWithin is like Decode.
 func (c *MsgPack) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	r := msgpackReader{unpacker{src: payload, dst: dst, most: len(dst) + limit}}
 	err := r.value()
@@ -58,7 +58,7 @@ func (r *msgpackReader) value() error {
 	return r.typed(c)
 }
 
-// typed reads a value that has a byte for its type.
+// typed reads a value after its type byte.
 func (r *msgpackReader) typed(c byte) error {
 	switch c {
 	case 0xc0:
@@ -102,12 +102,12 @@ func (r *msgpackReader) typed(c byte) error {
 	case 0xde, 0xdf:
 		return r.object(n)
 	}
-	unused := 64 - 8<<(c-0xd0)                                     // bits; the type is one of 0xd0 to 0xd3
+	unused := 64 - 8<<(c-0xd0)                                     // bits; the type is 0xd0 to 0xd3
 	r.dst = strconv.AppendInt(r.dst, int64(n<<unused)>>unused, 10) // #nosec G115 -- two's complement
 	return nil
 }
 
-// msgpackSize is how many bytes of a number follow a type.
+// msgpackSize returns how many bytes of a number follow a type byte.
 func msgpackSize(c byte) int {
 	switch {
 	case c <= 0xc6:
@@ -140,7 +140,7 @@ func (r *msgpackReader) list(n uint64) error {
 	if err := r.enter('['); err != nil {
 		return err
 	}
-	for i := range n { // each takes a byte at least, so that a claim ends where the payload does
+	for i := range n { // each takes at least a byte, so the loop ends with the payload
 		if i > 0 {
 			r.dst = append(r.dst, ',')
 		}
@@ -184,7 +184,7 @@ func (r *msgpackReader) object(n uint64) error {
 	return nil
 }
 
-// extension reads a timestamp, or data that only its writer understands.
+// extension reads a timestamp, or opaque data.
 func (r *msgpackReader) extension(n uint64) error {
 	kind, err := r.number(1)
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Encode writes the value: whole numbers in as few bytes as they take, others as floats of 64
-// bits. Text stays text, whatever is in it.
+// Encode writes the value: integers in as few bytes as possible, other numbers as 64-bit floats. Text stays text.
 func (c *MsgPack) Encode(dst, json []byte) ([]byte, error) {
 	out, err := pack(dst, json, msgpackForm{})
 	if err != nil {
@@ -39,7 +38,7 @@ func (msgpackForm) head(dst []byte, kind byte, n int) []byte {
 	return msgpackLength(dst, 0xde, n)
 }
 
-// msgpackLength appends a length of two bytes after its type, or one of four after the next.
+// msgpackLength appends a two-byte length after its type, or a four-byte length after the next type.
 func msgpackLength(dst []byte, kind byte, n int) []byte {
 	if n <= math.MaxUint16 {
 		return binary.BigEndian.AppendUint16(append(dst, kind), uint16(n)) // #nosec G115 -- just compared
@@ -90,7 +89,7 @@ func msgpackUint(dst []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, 0xcf), n)
 }
 
-// msgpackNegative appends a number below zero, in two's complement.
+// msgpackNegative appends a negative number in two's complement.
 func msgpackNegative(dst []byte, i int64) []byte {
 	switch {
 	case i >= -32:

@@ -11,21 +11,21 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Digits are a number's: 10.50 is 105 with 1 digit after the point. Zeros at the end of a
-// fraction are left out.
+// Digits are the digits of a number: 10.50 is 105 with 1 digit after the point. Trailing zeros of a fraction are
+// removed.
 type Digits struct {
 	Negative bool
 	text     string
-	after    int // of them, after the point; negative: as many zeros follow
+	after    int // number of digits after the point; negative: as many zeros follow
 }
 
-// IsNumber reports whether text is a number as JSON spells it.
+// IsNumber reports whether text is a valid JSON number.
 func IsNumber(s string) bool { return isNumber(s) }
 
 // MostDigits bounds the digits of a number, and its power of ten.
 const MostDigits = 3 << 10
 
-// ParseDigits reads a number as JSON spells it.
+// ParseDigits parses a JSON number.
 func ParseDigits(s string) (Digits, error) {
 	var d Digits
 	whole, negative := strings.CutPrefix(s, "-")
@@ -53,8 +53,7 @@ func ParseDigits(s string) (Digits, error) {
 	return d, nil
 }
 
-// Scaled is the number without its point, when that many digits are to follow it; ok is
-// false if there are more.
+// Scaled returns the number times ten to the power of scale. ok is false if that is not an integer.
 func (d Digits) Scaled(scale int) (i *big.Int, ok bool) {
 	if d.after > scale {
 		return nil, false
@@ -69,12 +68,12 @@ func (d Digits) Scaled(scale int) (i *big.Int, ok bool) {
 	return i, ok
 }
 
-// Int is a whole number, however it is spelled.
+// Int parses an integer, however it is spelled.
 func Int(json []byte) (int64, error) {
 	if i, ok := doc.ParseInt(json); ok {
 		return int64(i), nil
 	}
-	if i, err := strconv.ParseInt(str(json), 10, 64); err == nil { // where an int is smaller
+	if i, err := strconv.ParseInt(str(json), 10, 64); err == nil { // where an int is smaller than 64 bits
 		return i, nil
 	}
 	i, err := whole(json)
@@ -87,7 +86,7 @@ func Int(json []byte) (int64, error) {
 	return i.Int64(), nil
 }
 
-// Uint is a whole number that is not negative, however it is spelled.
+// Uint parses a non-negative integer, however it is spelled.
 func Uint(json []byte) (uint64, error) {
 	if i, err := strconv.ParseUint(str(json), 10, 64); err == nil {
 		return i, nil
@@ -114,10 +113,9 @@ func whole(json []byte) (*big.Int, error) {
 	return i, nil
 }
 
-// Float is a number of 32 or 64 bits; one that is written as an integer must be exactly
-// that. Complaints call the type name.
+// Float parses a number of 32 or 64 bits. An integer must fit exactly. Errors call the type name.
 func Float(json []byte, bits int, name string) (float64, error) {
-	sure := 15 // digits that such a number always has room for
+	sure := 15 // digits that always fit
 	if bits == 32 {
 		sure = 6
 	}
@@ -136,10 +134,10 @@ func Float(json []byte, bits int, name string) (float64, error) {
 	return f, nil
 }
 
-// NotNumbers are the texts of numbers that JSON does not have.
+// NotNumbers are the texts of numbers that JSON lacks.
 var NotNumbers = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
 
-// AppendFloat appends a number of 32 or 64 bits, or the text of one that JSON does not have.
+// AppendFloat appends a number of 32 or 64 bits, or the text of a number that JSON lacks.
 func AppendFloat(dst []byte, f float64, bits int) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -155,8 +153,7 @@ func AppendFloat(dst []byte, f float64, bits int) []byte {
 	return doc.AppendFloat(dst, f)
 }
 
-// AppendFloat32 appends a number of 32 bits that a server has spelled in as few digits as
-// possible.
+// AppendFloat32 appends a 32-bit number that a server has spelled with the fewest digits.
 func AppendFloat32(dst, text []byte) []byte {
 	f, err := strconv.ParseFloat(str(text), 32)
 	if err != nil {
@@ -165,5 +162,5 @@ func AppendFloat32(dst, text []byte) []byte {
 	return AppendFloat(dst, f, 32)
 }
 
-// str is b as text, without a copy: payloads do not change.
+// str returns b as text without copying: payloads never change.
 func str(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

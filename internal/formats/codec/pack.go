@@ -9,14 +9,14 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// packing is how a binary format writes what JSON has.
+// packing writes JSON values in a binary format.
 type packing interface {
-	// head appends what comes before the items of a list, the members of an object or the
-	// bytes of a text; kind is the character that begins one in JSON.
+	// head appends the beginning of a list, object or text with n items, members or bytes. kind is its first
+	// character in JSON.
 	head(dst []byte, kind byte, n int) []byte
-	// number appends a number, as JSON spells it.
+	// number appends a JSON number.
 	number(dst, json []byte) ([]byte, error)
-	// literal appends null, false or true, by its first character.
+	// literal appends null, false or true, given its first character.
 	literal(dst []byte, c byte) []byte
 }
 
@@ -27,7 +27,7 @@ func pack(dst, json []byte, as packing) ([]byte, error) {
 	w.src, w.dst, w.as = json, dst, as
 	_, err := w.value(0)
 	if errors.Is(err, errTwice) {
-		// Readers differ in what they do with keys that come twice. Of those the last counts.
+		// Readers treat duplicate keys differently, so only the last one is written.
 		var v any
 		if v, err = doc.DecodeRaw(json); err == nil {
 			json, err = doc.Append(nil, v)
@@ -43,14 +43,13 @@ func pack(dst, json []byte, as packing) ([]byte, error) {
 	return w.dst, nil
 }
 
-var errTwice = errors.New("a key comes twice")
+var errTwice = errors.New("a key occurs twice")
 
-// packer walks JSON text once. It writes the head of a list when it knows how many items
-// there are.
+// packer walks JSON text once. It writes the head of a list when it knows the number of items.
 type packer struct {
 	as       packing
 	src, dst []byte
-	keys     []span // of the objects that are open, in dst
+	keys     []span // of the open objects, in dst
 	room     [9]byte
 }
 
@@ -58,7 +57,7 @@ type span struct{ start, end int }
 
 var packers = sync.Pool{New: func() any { return new(packer) }}
 
-// recycle keeps the packer for another document, but no large memory.
+// recycle keeps the packer for another document, without large buffers.
 func (w *packer) recycle() {
 	if cap(w.keys) <= 1<<10 {
 		*w = packer{keys: w.keys[:0]}
@@ -66,7 +65,7 @@ func (w *packer) recycle() {
 	}
 }
 
-// value writes the value at i and says where it ends.
+// value writes the value at i and returns its end.
 func (w *packer) value(i int) (end int, err error) {
 	i = w.space(i)
 	switch c := w.src[i]; c {
@@ -119,10 +118,10 @@ func (w *packer) text(i int) (end int) {
 
 func (w *packer) list(i int) (end int, err error) {
 	start, n := len(w.dst), 0
-	w.dst = append(w.dst, 0) // a head, if it is a short one
+	w.dst = append(w.dst, 0) // a short head
 	for i = w.space(i + 1); w.src[i] != ']'; n++ {
 		if n > 0 {
-			i++ // a comma
+			i++ // skips the comma
 		}
 		if i, err = w.value(i); err != nil {
 			return i, err
@@ -138,7 +137,7 @@ func (w *packer) object(i int) (end int, err error) {
 	w.dst = append(w.dst, 0)
 	for i = w.space(i + 1); w.src[i] != '}'; {
 		if len(w.keys) > first {
-			i++ // a comma
+			i++ // skips the comma
 		}
 		at := len(w.dst)
 		i = w.text(w.space(i))
@@ -157,7 +156,7 @@ func (w *packer) object(i int) (end int, err error) {
 	return i + 1, nil
 }
 
-// close writes the head of what begins at start.
+// close writes the head of the value that begins at start.
 func (w *packer) close(start int, kind byte, n int) {
 	head := w.as.head(w.room[:0], kind, n)
 	w.dst[start] = head[0]
@@ -166,7 +165,7 @@ func (w *packer) close(start int, kind byte, n int) {
 	}
 }
 
-// twice reports whether one of the keys comes twice; they are sorted if there are many.
+// twice reports whether a key occurs twice. It sorts keys if there are many.
 func (w *packer) twice(keys []span) bool {
 	key := func(s span) []byte { return w.dst[s.start:s.end] }
 	if len(keys) <= 16 {

@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Packed is a Codec whose payload is bytes and not text: a field holds it in base64.
+// Packed is a Codec whose payload is bytes, not text: a field contains it as base64.
 type Packed interface {
 	Codec
 	Packed()
@@ -28,16 +28,16 @@ var (
 	errStringed = errors.New("a key is neither text nor a number")
 )
 
-// unpacker writes JSON text as it reads one payload: there is no tree in between.
+// unpacker writes JSON text while it reads one payload, without a tree in between.
 type unpacker struct {
-	src   []byte // what is left
+	src   []byte // unread
 	dst   []byte
 	most  int // of dst
 	depth int
 	radix radix
 }
 
-// radix is how bytes are written as text.
+// radix is the encoding of bytes as text.
 type radix uint8
 
 const (
@@ -46,7 +46,7 @@ const (
 	inHex
 )
 
-// unpacked is the result of a decoder that has read a payload into u, or has failed with err.
+// unpacked returns the result of a decoder that has read a payload into u, or its error.
 func (u *unpacker) unpacked(format string, dst []byte, limit int, err error) ([]byte, error) {
 	if err == nil {
 		err = u.bounded()
@@ -64,7 +64,7 @@ func (u *unpacker) unpacked(format string, dst []byte, limit int, err error) ([]
 	return u.dst, nil
 }
 
-// take is the next n bytes.
+// next returns the next n bytes.
 func (u *unpacker) take(n uint64) ([]byte, error) {
 	if n > uint64(len(u.src)) {
 		return nil, errShort
@@ -74,7 +74,7 @@ func (u *unpacker) take(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// number is a big-endian number of this many bytes: 1, 2, 4 or 8.
+// number reads a big-endian number of 1, 2, 4 or 8 bytes.
 func (u *unpacker) number(size int) (n uint64, err error) {
 	if size > len(u.src) {
 		return 0, errShort
@@ -142,7 +142,7 @@ func (u *unpacker) float(f float64, bits int) error {
 	return nil
 }
 
-// instant writes a time in RFC 3339; nanos is below a billion.
+// instant writes a time in RFC 3339. nanos is below a billion.
 func (u *unpacker) instant(seconds int64, nanos uint64) error {
 	const first, last = -62_135_596_800, 253_402_300_799
 	if seconds < first || seconds > last {
@@ -155,7 +155,7 @@ func (u *unpacker) instant(seconds int64, nanos uint64) error {
 	return nil
 }
 
-// key makes text of the key that has been written from a place in dst.
+// key turns the key written at from into text.
 func (u *unpacker) key(from int) error {
 	switch u.dst[from] {
 	case '"':
@@ -170,7 +170,7 @@ func (u *unpacker) key(from int) error {
 	return nil
 }
 
-// under is an error of the member whose key is in dst from a place on.
+// under adds the key at from in dst to an error of its member.
 func (u *unpacker) under(from, to int, err error) error {
 	return Under(string(Text(u.dst[from:to])), err)
 }

@@ -2,7 +2,7 @@ package codec
 
 import "errors"
 
-// placed is an error at a place in a document.
+// placed is an error with its place in a document.
 type placed struct {
 	path string
 	err  error
@@ -12,10 +12,10 @@ func (e *placed) Error() string { return e.path + ": " + e.err.Error() }
 
 func (e *placed) Unwrap() error { return e.err }
 
-// longestPath bounds what is shown of a deeply nested place.
+// longestPath bounds the shown path, in bytes.
 const longestPath = 200
 
-// Under is an error of a field or an item with this name.
+// Under adds the name of a field or item to an error.
 func Under(name string, err error) error {
 	if errors.Is(err, ErrLimit) {
 		return err
@@ -30,7 +30,7 @@ func Under(name string, err error) error {
 	return at
 }
 
-// Clip shortens the name of a field or of an item for a complaint.
+// Clip shortens the name of a field or item for an error.
 func Clip(name string) string {
 	if len(name) > longestPath {
 		return name[:longestPath] + "…"

@@ -10,13 +10,13 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Regex reads text by the named groups of a pattern. It can't be encoded.
+// Regex decodes text with the named groups of a pattern. It can't encode.
 type Regex struct {
 	Pattern Regexp `yaml:"pattern,main" check:"required" doc:"Regular expression (RE2) with a named group for each field: (?P<status>\\d+)."`
 	Numbers bool   `yaml:"numbers" doc:"Turns values that are JSON numbers into numbers."`
 }
 
-// Decode gives an object of the named groups; one that took no part is null.
+// Decode decodes to an object of the named groups. A group without a match is null.
 func (c *Regex) Decode(dst, payload []byte) ([]byte, error) {
 	m := c.Pattern.FindSubmatchIndex(payload)
 	if m == nil {
@@ -40,7 +40,7 @@ func (c *Regex) Decode(dst, payload []byte) ([]byte, error) {
 	return o.end(), nil
 }
 
-// Encode is not possible.
+// Encode returns an error: this format can only be decoded.
 func (c *Regex) Encode(dst, _ []byte) ([]byte, error) {
 	return dst, errors.New("regex: a pattern can't be encoded")
 }
@@ -48,7 +48,7 @@ func (c *Regex) Encode(dst, _ []byte) ([]byte, error) {
 // Regexp is a config field that holds a regular expression with named groups.
 type Regexp struct{ *regexp.Regexp }
 
-// String is the pattern, or "" if it was not valid.
+// String returns the pattern, or "" if it was not valid.
 func (r Regexp) String() string {
 	if r.Regexp == nil {
 		return ""
@@ -80,10 +80,10 @@ func (r *Regexp) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is text.
+// DescribeConfig describes text.
 func (r *Regexp) DescribeConfig() *schema.Type { return schema.AnyOf("regular expression", "") }
 
-// ParseRegexp compiles a pattern that has at least one named group, each name once.
+// ParseRegexp compiles a pattern with at least one named group and without duplicate names.
 func ParseRegexp(text string) (Regexp, error) {
 	if len(text) > maxPattern {
 		return Regexp{}, fmt.Errorf("the pattern is longer than %d KiB", maxPattern>>10)
@@ -102,4 +102,4 @@ func ParseRegexp(text string) (Regexp, error) {
 	return Regexp{re}, nil
 }
 
-var errGroupTwice = errors.New("is there twice")
+var errGroupTwice = errors.New("occurs twice")

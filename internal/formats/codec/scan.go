@@ -7,8 +7,8 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Text is the text of a JSON value: a string's own, otherwise its JSON. It shares the
-// value's memory where it can: payloads never change.
+// Text returns the text of a JSON value: the content of a string, otherwise its JSON. It shares memory with the value
+// if possible: payloads never change.
 func Text(value []byte) []byte {
 	if value[0] != '"' {
 		return value
@@ -20,7 +20,7 @@ func Text(value []byte) []byte {
 	return []byte(doc.Unquote(value))
 }
 
-// text is Text as a string, without a copy.
+// text is Text without a copy.
 func text(value []byte) string {
 	b := Text(value)
 	return unsafe.String(unsafe.SliceData(b), len(b))

@@ -11,10 +11,10 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Syslog reads and writes messages of RFC 5424 and of RFC 3164.
+// Syslog reads and writes messages of RFC 5424 and RFC 3164.
 type Syslog struct {
 	RFC        string `yaml:"rfc" check:"oneof=auto|3164|5424" default:"auto" doc:"RFC of the messages. With auto, decoding detects it, and encoding writes RFC 5424."`
-	BestEffort bool   `yaml:"best_effort" doc:"Decoding accepts messages that break the rules: what can't be parsed becomes part of message."`
+	BestEffort bool   `yaml:"best_effort" doc:"Decoding accepts messages that break the rules: whatever can't be parsed becomes part of message."`
 	Names      bool   `yaml:"names" doc:"Decoding gives facility and severity as words, such as auth and err, instead of numbers. Encoding accepts both."`
 	Zone       Zone   `yaml:"zone" doc:"Time zone of RFC 3164 timestamps, which do not have one, such as Europe/Zurich; UTC by default."`
 	Year       int    `yaml:"year" check:"min=0,max=9999" doc:"Year of RFC 3164 timestamps, which do not have one; 0 means the year in which they are closest to now."`
@@ -33,7 +33,7 @@ const (
 	rfc5424 = "5424"
 )
 
-// syslogReader reads one message; what is left of it is rest.
+// syslogReader parses one message. rest is the unparsed part.
 type syslogReader struct {
 	*Syslog
 	object
@@ -41,8 +41,7 @@ type syslogReader struct {
 	now  time.Time
 }
 
-// Decode gives an object of the header's fields, without those that the message does not
-// have, and of the message.
+// Decode decodes to an object of the fields in the header, and of the message.
 func (c *Syslog) Decode(dst, payload []byte) ([]byte, error) {
 	if !utf8.Valid(payload) {
 		return dst, fmt.Errorf("syslog: the message %w", errUTF8)
@@ -66,15 +65,15 @@ func (c *Syslog) Decode(dst, payload []byte) ([]byte, error) {
 	return r.end(), nil
 }
 
-// Working is structured data.
+// Working returns the memory for structured data.
 func (c *Syslog) Working(payload []byte) int { return pairsWorking(payload, '=') + 2*len(payload) }
 
-// DecodeWithin is Decode: the result is hardly longer than the input.
+// DecodeWithin is like Decode: the result is hardly longer than the input.
 func (c *Syslog) DecodeWithin(dst, payload []byte, _ int) ([]byte, error) {
 	return c.Decode(dst, payload)
 }
 
-// priority reads <34>, if there is one: files often do not have it.
+// priority parses <34>. It may be missing, as in files.
 func (r *syslogReader) priority() error {
 	if !strings.HasPrefix(r.rest, "<") {
 		return nil
@@ -96,12 +95,12 @@ func (r *syslogReader) priority() error {
 	return nil
 }
 
-// number and word add what is known to be valid.
+// number and word add values that are known to be valid.
 func (r *syslogReader) number(key string, n uint64) { _ = r.addRaw(key, strconv.FormatUint(n, 10)) }
 
 func (r *syslogReader) word(key, value string) { _ = r.addText(key, value) }
 
-// newer reports whether a version follows, which RFC 3164 does not have.
+// newer reports whether a version follows: RFC 3164 has none.
 func (r *syslogReader) newer() bool {
 	if r.RFC != "" && r.RFC != "auto" {
 		return r.RFC == rfc5424
@@ -114,13 +113,13 @@ func (r *syslogReader) newer() bool {
 	return r.fields > 0 || at == "-" || isInstant(at)
 }
 
-// isInstant reports whether s is a time of RFC 3339; the library also takes a comma in it.
+// isInstant reports whether s is a valid RFC 3339 time. The library also accepts a comma.
 func isInstant(s string) bool {
 	_, err := time.Parse(time.RFC3339, s)
 	return err == nil && !strings.Contains(s, ",")
 }
 
-// token is what comes before the next space.
+// token returns the text before the next space.
 func (r *syslogReader) token() string {
 	token, rest, ok := strings.Cut(r.rest, " ")
 	if !ok {
@@ -141,7 +140,7 @@ func (r *syslogReader) rfc5424() error {
 	at, _, _ := strings.Cut(r.rest, " ")
 	if at != "-" {
 		if !isInstant(at) {
-			return fmt.Errorf("timestamp %.40q is not one of RFC 3339", at)
+			return fmt.Errorf("%.40q is not a valid RFC 3339 timestamp", at)
 		}
 		r.word("timestamp", at)
 	}
@@ -161,7 +160,7 @@ func (r *syslogReader) rfc5424() error {
 
 var errStructured = errors.New(`the structured data is neither - nor such as [id name="value"]`)
 
-// structuredData reads elements of parameters; one that is repeated is a list.
+// structuredData parses elements with parameters. A repeated parameter becomes a list.
 func (r *syslogReader) structuredData() error {
 	if rest, ok := strings.CutPrefix(r.rest, "-"); ok && (rest == "" || rest[0] == ' ') {
 		r.text(rest)
@@ -202,7 +201,7 @@ func (r *syslogReader) structuredData() error {
 	return nil
 }
 
-// structuredElement reads the element that s begins with.
+// structuredElement parses the element at the beginning of s.
 func structuredElement(s string) (id string, params formFields, rest string, err error) {
 	end := strings.IndexAny(s, " ]")
 	if end < 2 {
@@ -228,8 +227,8 @@ func structuredElement(s string) (id string, params formFields, rest string, err
 
 var structuredUnescape = strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\]`, `]`)
 
-// cutUnescaped is what is before and behind the next such sign that has no backslash before it; all of s is before it if
-// there is none.
+// cutUnescaped returns the text before and after the next sign without a backslash before it. Without one, before is
+// s.
 func cutUnescaped(s string, sign byte) (before, behind string, found bool) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -242,7 +241,7 @@ func cutUnescaped(s string, sign byte) (before, behind string, found bool) {
 	return s, "", false
 }
 
-// text is what follows the header and a space.
+// text handles the text after the header and a space.
 func (r *syslogReader) text(s string) {
 	r.rest = strings.TrimPrefix(strings.TrimPrefix(s, " "), "\ufeff")
 }
@@ -265,10 +264,10 @@ func (z *Zone) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	z.Location = location
 }
 
-// DescribeConfig is text.
+// DescribeConfig describes text.
 func (z *Zone) DescribeConfig() *schema.Type { return schema.AnyOf("time zone", "") }
 
-// in is the zone, or UTC.
+// in returns the zone, or UTC.
 func (z Zone) in() *time.Location {
 	if z.Location == nil {
 		return time.UTC

@@ -9,8 +9,8 @@ import (
 
 var errStamp = errors.New("there is no timestamp such as Oct 11 22:14:15 (with best_effort, none is needed)")
 
-// rfc3164 reads what has been sent since the eighties: a timestamp, a host, a program and its
-// process, of which all may be missing but the first.
+// rfc3164 parses messages in the form used since the eighties: a timestamp, a host, a program and its process.
+// Everything but the timestamp may be missing.
 func (r *syslogReader) rfc3164() error {
 	at, rest, err := r.stamp()
 	if err != nil {
@@ -28,7 +28,7 @@ func (r *syslogReader) rfc3164() error {
 	return r.tag()
 }
 
-// tag reads app: or app[123]: if the message has one.
+// tag parses app: or app[123]:, if there is one.
 func (r *syslogReader) tag() error {
 	end := strings.IndexAny(r.rest, " :[")
 	if end <= 0 || r.rest[end] == ' ' {
@@ -56,8 +56,8 @@ func (r *syslogReader) tag() error {
 	return nil
 }
 
-// stamp reads a timestamp: of RFC 3164, with a year as some devices add it, or of RFC 3339 as
-// rsyslog writes it.
+// stamp parses a timestamp: in the form of RFC 3164, with a year as some devices add, or RFC 3339 as rsyslog writes
+// it.
 func (r *syslogReader) stamp() (at, rest string, err error) {
 	token, rest, _ := strings.Cut(r.rest, " ")
 	if isInstant(token) {
@@ -90,8 +90,8 @@ func (r *syslogReader) stamp() (at, rest string, err error) {
 	return t.Format(time.RFC3339Nano), rest, nil
 }
 
-// closest is a time without a year in the year that brings it closest to now: messages of
-// December still come in January, and clocks may be ahead.
+// closest adds the year that brings a time closest to now: messages of December may arrive in January, and clocks may
+// be ahead.
 func (r *syslogReader) closest(written string) (best time.Time, ok bool) {
 	for _, years := range []int{0, -1, 1} {
 		year := r.now.In(r.Zone.in()).Year() + years

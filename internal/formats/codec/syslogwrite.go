@@ -11,23 +11,23 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// syslogFields are the fields of a header that are text, and the longest that RFC 5424 allows.
+// syslogFields are the text fields of a header, with their maximum lengths in RFC 5424.
 var syslogFields = [...]struct {
 	name string
 	most int
 }{{"hostname", 255}, {"appname", 48}, {"procid", 128}, {"msgid", 32}}
 
-// syslogHeader is what is written.
+// syslogHeader is the header to write.
 type syslogHeader struct {
-	priority, facility, severity int // -1: unset
+	priority, facility, severity int // -1: not set
 	at                           time.Time
 	fields                       [len(syslogFields)]string
-	data                         []byte // JSON, if there is any
+	data                         []byte // JSON, or empty
 	message                      string
 }
 
-// Encode writes an object with the fields that Decode gives. Without a priority, facility and
-// severity make one; those default to user and notice.
+// Encode writes an object in the form of Decode. Without a priority, it is computed from facility and severity, which
+// default to user and notice.
 func (c *Syslog) Encode(dst, json []byte) ([]byte, error) {
 	h, err := c.header(json)
 	if err != nil {
@@ -86,7 +86,7 @@ func (h *syslogHeader) set(key string, value []byte) (err error) {
 		return printable(h.fields[i], syslogFields[i].most)
 	case key == "message":
 		h.message = text(value)
-	case key == "version": // of this encoding, always 1
+	case key == "version": // ignored: it is always 1
 	case key == "priority":
 		h.priority, err = code(value, 191, nil)
 	case key == "facility":
@@ -95,7 +95,7 @@ func (h *syslogHeader) set(key string, value []byte) (err error) {
 		h.severity, err = code(value, len(severities)-1, severities[:])
 	case key == "timestamp":
 		if h.at, err = time.Parse(time.RFC3339, text(value)); err != nil {
-			err = errors.New("is not a time of RFC 3339")
+			err = errors.New("is not an RFC 3339 time")
 		}
 	case key == "structured_data" && value[0] == '{':
 		h.data = value
@@ -107,7 +107,7 @@ func (h *syslogHeader) set(key string, value []byte) (err error) {
 	return err
 }
 
-// code is a number up to most, or that of a name.
+// code returns a number up to most, or the number of a name.
 func code(value []byte, most int, names []string) (int, error) {
 	if value[0] == '"' {
 		if i := slices.Index(names, text(value)); i >= 0 {
@@ -121,13 +121,13 @@ func code(value []byte, most int, names []string) (int, error) {
 	return int(n), nil
 }
 
-// printable refuses what would end a field of the header.
+// printable rejects text that would end a field of the header.
 func printable(s string, most int) error {
 	if len(s) > most {
 		return fmt.Errorf("is longer than %d bytes", most)
 	}
 	if s == "" || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return errors.New("is empty, or has spaces or characters that are not of ASCII")
+		return errors.New("is empty, or contains spaces or characters beyond ASCII")
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func TestTextThatIsNotOfTheFormat(t *testing.T) {
 		{"a toml table of many parts", &codec.TOML{}, "x = 1\n  [" + strings.Repeat("a.", 500_000) + "a]", "toml: nested deeper than 512"},
 		{"toml with very many keys", &codec.TOML{}, "x = [" + strings.Repeat("{a = 1},", 20_000) + "]", "toml: has more than 10000 keys"},
 		{"toml with very many tables", &codec.TOML{}, strings.Repeat("[[a]]\n", 20_000), "toml: has more than 10000 keys"},
-		{"no cef", &codec.CEF{}, "hello", `cef: there is no "CEF:"`},
+		{"no cef", &codec.CEF{}, "hello", `cef: the event lacks "CEF:"`},
 		{"cef with a short header", &codec.CEF{}, "CEF:0|a|b|1|2|c", "cef: there is no | after name"},
 		{"cef without an extension", &codec.CEF{}, "CEF:0|a|b|1|2|c|3|hello", `cef: "hello" is not an extension`},
 		{"cef with text before the extension", &codec.CEF{}, "CEF:0|a|b|1|2|c|3|hello a=b", `cef: "hello a=b" is not an extension`},
@@ -201,7 +201,7 @@ func TestWhatTextFormatsCantSay(t *testing.T) {
 		{&codec.CEF{}, `{"extension":{"a b":1}}`, `cef: extension: "a b" can't be a key`},
 		{&codec.CEF{}, `{"extension":{"":1}}`, `cef: extension: "" can't be a key`},
 		{&codec.CEF{}, `{"name":"a\nb"}`, "cef: name has a line break"},
-		{&codec.CEF{}, `{"prefix":"a CEF:0"}`, "cef: prefix has an event of its own"},
+		{&codec.CEF{}, `{"prefix":"a CEF:0"}`, "cef: prefix contains another event"},
 	}
 	for _, tt := range tests {
 		got, err := tt.codec.Encode([]byte("kept"), []byte(tt.in))

@@ -12,12 +12,12 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// TOML reads and writes one TOML document, keys in the order of the alphabet.
+// TOML reads and writes one TOML document. It writes keys in alphabetical order.
 type TOML struct{}
 
 var _ Expanding = (*TOML)(nil)
 
-// Decode gives the document. Dates and times are text.
+// Decode returns the document. Dates and times are text.
 func (c *TOML) Decode(dst, payload []byte) ([]byte, error) {
 	if err := checkTOML(payload); err != nil {
 		return dst, fmt.Errorf("toml: %w", err)
@@ -36,7 +36,7 @@ func (c *TOML) Decode(dst, payload []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Working is a tree of maps and lists.
+// Working returns the memory for a tree of maps and lists.
 func (c *TOML) Working(payload []byte) int {
 	maps, values := 1, 0
 	for _, b := range payload {
@@ -50,18 +50,19 @@ func (c *TOML) Working(payload []byte) int {
 	return 800*maps + 260*values + 4*len(payload)
 }
 
-// DecodeWithin is Decode: the result is hardly longer than the input.
+// DecodeWithin is like Decode: the result is hardly longer than the input.
 func (c *TOML) DecodeWithin(dst, payload []byte, _ int) ([]byte, error) {
 	return c.Decode(dst, payload)
 }
 
-// mostKeys bounds the parts of keys in a document: the library compares each with all others,
-// and calls itself for each part of one.
+// mostKeys bounds the parts of keys in a document: the library compares each key with all others, and recurses for
+// each part.
 const mostKeys = 10_000
 
 var errKeys = fmt.Errorf("has more than %d keys", mostKeys)
 
-// checkTOML refuses what would take the library too long, and numbers that it would make 0. What is not TOML is left to it.
+// checkTOML rejects documents that would take the library too long, and numbers that it would read as 0. The library
+// reports invalid TOML.
 func checkTOML(payload []byte) error {
 	var p unstable.Parser
 	p.Reset(payload)
@@ -74,7 +75,7 @@ func checkTOML(payload []byte) error {
 	return nil
 }
 
-// countTOML adds the keys of an expression or of a value.
+// countTOML counts the keys of an expression or value.
 func countTOML(n *unstable.Node, keys *int) error {
 	switch n.Kind {
 	case unstable.Table, unstable.ArrayTable, unstable.KeyValue:
@@ -132,7 +133,7 @@ func (c *TOML) Encode(dst, json []byte) ([]byte, error) {
 
 var errNull = errors.New("null has no place in TOML (remove it with `unset`)")
 
-// tomlValue is a valid JSON value as the library takes it.
+// tomlValue converts a valid JSON value for the library.
 func tomlValue(json []byte) (any, error) {
 	switch json[0] {
 	case '{':

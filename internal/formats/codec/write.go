@@ -11,7 +11,7 @@ import (
 // object appends one JSON object, field by field.
 type object struct {
 	dst     []byte
-	start   int // of this value in dst
+	start   int // where this value begins in dst
 	numbers bool
 	fields  int
 }
@@ -20,8 +20,7 @@ func newObject(dst []byte, numbers bool) object {
 	return object{dst: append(dst, '{'), start: len(dst), numbers: numbers}
 }
 
-// add appends a field. Its value is text, or a number where the text is one and
-// numbers are asked for.
+// add appends a field. If numbers is set and value is a number, it becomes a number.
 func (o *object) add(key, value string) error {
 	if o.numbers && isNumber(value) {
 		return o.addRaw(key, value)
@@ -29,7 +28,7 @@ func (o *object) add(key, value string) error {
 	return o.addText(key, value)
 }
 
-// value appends text, or a number, where a value is due.
+// value appends text, or a number, as a value.
 func (o *object) value(s string) (err error) {
 	if o.numbers && isNumber(s) {
 		o.dst = append(o.dst, s...)
@@ -88,10 +87,10 @@ func appendText(dst []byte, s string) ([]byte, error) {
 	return doc.AppendString(dst, s), nil
 }
 
-// AppendText appends s as a JSON string; bytes that are not UTF-8 are an error.
+// AppendText appends s as a JSON string. Bytes that are not UTF-8 are an error.
 func AppendText(dst, s []byte) ([]byte, error) { return appendText(dst, string(s)) }
 
-// isNumber reports whether s is a number as JSON spells it.
+// isNumber reports whether s is a valid JSON number.
 func isNumber(s string) bool {
 	s = strings.TrimPrefix(s, "-")
 	rest, ok := digits(s)
@@ -113,7 +112,7 @@ func isNumber(s string) bool {
 	return ok && rest == ""
 }
 
-// digits is what follows the digits that s begins with; ok is false if there are none.
+// digits skips the digits at the beginning of s. ok is false if there are none.
 func digits(s string) (rest string, ok bool) {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
@@ -122,10 +121,10 @@ func digits(s string) (rest string, ok bool) {
 	return s[n:], n > 0
 }
 
-// Kind is what a JSON value is called in a complaint.
+// Kind names a JSON value in errors.
 func Kind(json []byte) string { return kind(json) }
 
-// kind is what a JSON value is called in a complaint.
+// kind names a JSON value in errors.
 func kind(json []byte) string {
 	switch json[0] {
 	case '{':

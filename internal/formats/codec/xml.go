@@ -12,28 +12,27 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// XML reads and writes one XML element: {"order": {"-id": "7", "#text": "…"}}. An attribute
-// is a key with a -, text next to attributes or elements is #text, elements of one name are
-// a list, and an element with nothing but text is text.
+// XML reads and writes one XML element: {"order": {"-id": "7", "#text": "…"}}. An attribute is a key with a -. Text
+// next to attributes or elements is #text. Elements with the same name are a list. An element that contains only text
+// is text.
 type XML struct {
 	Numbers bool `yaml:"numbers" doc:"Decoding turns text that is a JSON number into a number."`
 
-	unicode bool // documents are UTF-8, whatever they say
+	unicode bool // documents are UTF-8, whatever they declare
 }
 
-// element is an element as it is read.
+// element is an element while it is read.
 type element struct {
 	name     string
 	attrs    []xml.Attr
 	children []*element
 	text     strings.Builder
-	from, to int // of the text, what is more than layout
+	from, to int // bounds of the text without layout
 }
 
 const blanks = " \t\r\n"
 
-// add adds text; source is how it is written. Blanks at the ends are layout, unless they are
-// written as CDATA or by their numbers.
+// add adds text. source is its spelling. Blanks at the ends are layout unless they are CDATA or character references.
 func (e *element) add(text, source []byte) {
 	lead, trail := 0, 0
 	if !bytes.HasPrefix(source, []byte("<![CDATA[")) {
@@ -50,12 +49,11 @@ func (e *element) add(text, source []byte) {
 	e.text.Write(text)
 }
 
-// length is how many bytes blanks become: line ends are one.
+// length returns the length of blanks after normalization: a line end is one byte.
 func length(blanks []byte) int { return len(blanks) - bytes.Count(blanks, []byte("\r\n")) }
 
-// Decode gives an object with the root element as its only field. Namespaces,
-// comments and processing instructions are left out; entities that a document
-// defines for itself are refused.
+// Decode decodes to an object with the root element as its only field. Namespaces, comments and processing
+// instructions are left out. Entities that a document defines are rejected.
 func (c *XML) Decode(dst, payload []byte) ([]byte, error) {
 	root, err := c.parse(payload)
 	if err != nil {
@@ -71,13 +69,13 @@ func (c *XML) Decode(dst, payload []byte) ([]byte, error) {
 	return o.end(), nil
 }
 
-// Working is the text, and a tree of elements and attributes.
+// Working returns the memory for the text and a tree of elements and attributes.
 func (c *XML) Working(payload []byte) int {
 	elements := bytes.Count(payload, []byte("<")) - bytes.Count(payload, []byte("</"))
 	return 260*elements + 180*bytes.Count(payload, []byte("=")) + 7*len(payload)
 }
 
-// DecodeWithin is Decode: the result is hardly longer than the input.
+// DecodeWithin is like Decode: the result is hardly longer than the input.
 func (c *XML) DecodeWithin(dst, payload []byte, _ int) ([]byte, error) { return c.Decode(dst, payload) }
 
 func xmlError(err error) error {
@@ -90,8 +88,8 @@ func xmlError(err error) error {
 	return fmt.Errorf("xml: %w", err)
 }
 
-// Unicode is a codec for documents that are UTF-8 because they have been part of JSON,
-// whatever encoding they name.
+// Unicode returns a codec for documents that are UTF-8 because they were part of JSON, whatever encoding they
+// declare.
 func (c *XML) Unicode() *XML { return &XML{Numbers: c.Numbers, unicode: true} }
 
 func (c *XML) parse(payload []byte) (*element, error) {
@@ -104,11 +102,11 @@ func (c *XML) parse(payload []byte) (*element, error) {
 	return parseXML(bytes.TrimPrefix(payload, utf8Mark))
 }
 
-// parseXML reads the one root element.
+// parseXML parses the root element.
 func parseXML(payload []byte) (*element, error) {
 	r := xml.NewDecoder(bytes.NewReader(payload))
-	r.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // it is UTF-8 by now
-	var root element                                                                     // holds the document
+	r.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // already converted to UTF-8
+	var root element                                                                     // the parent of the root element
 	open := []*element{&root}
 	for {
 		begin := r.InputOffset()
@@ -195,8 +193,7 @@ func line(r *xml.Decoder) int {
 	return n
 }
 
-// attributes are those of an element, without the declarations of prefixes, which are left
-// out.
+// attributes returns the attributes of an element, without namespace declarations.
 func attributes(t xml.StartElement) []xml.Attr {
 	return slices.DeleteFunc(t.Copy().Attr, func(a xml.Attr) bool { return a.Name.Space == "xmlns" })
 }
@@ -209,7 +206,7 @@ func localNames(attrs []xml.Attr) []string {
 	return names
 }
 
-// group puts elements of one name together, names in the order of appearance.
+// group groups elements by name, in order of appearance.
 func group(children []*element) (names []string, groups map[string][]*element) {
 	groups = make(map[string][]*element, len(children))
 	for _, e := range children {
@@ -221,7 +218,7 @@ func group(children []*element) (names []string, groups map[string][]*element) {
 	return names, groups
 }
 
-// Encode writes an object with one field as the root element of that name.
+// Encode writes an object with one field as a root element with that name.
 func (c *XML) Encode(dst, json []byte) ([]byte, error) {
 	if json[0] != '{' {
 		return dst, fmt.Errorf("xml: %s is not an object with the root element as its only field", kind(json))
@@ -253,7 +250,7 @@ type xmlWriter struct {
 	b *bytes.Buffer
 }
 
-// text writes text. Blanks at its ends have numbers, so that no reader takes them for layout.
+// text writes text. Blanks at its ends become character references, so that readers keep them.
 func (w xmlWriter) text(s string) error {
 	if err := allChars(s); err != nil {
 		return err
@@ -263,7 +260,7 @@ func (w xmlWriter) text(s string) error {
 	return errors.Join(w.numbered(s[:len(s)-len(rest)]), w.EncodeToken(xml.CharData(inner)), w.numbered(rest[len(inner):]))
 }
 
-// allChars refuses what the encoder would replace.
+// allChars rejects characters that the encoder would replace.
 func allChars(s string) error {
 	for _, r := range s {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff {
@@ -286,7 +283,7 @@ func (w xmlWriter) numbered(blanks string) error {
 	return nil
 }
 
-// element writes an element, or one for each element of a list.
+// element writes an element, or one for each item of a list.
 func (w xmlWriter) element(name string, value []byte) error {
 	if !isXMLName(name) {
 		return fmt.Errorf("%.80q is not a valid element name", name)
@@ -339,7 +336,7 @@ func (w xmlWriter) element(name string, value []byte) error {
 	return w.EncodeToken(start.End())
 }
 
-// isXMLName is stricter than XML: what a key may not smuggle in is markup.
+// isXMLName is stricter than XML, so that a key can't inject markup.
 func isXMLName(s string) bool {
 	for i, r := range s {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= 0xC0

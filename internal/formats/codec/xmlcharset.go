@@ -18,13 +18,13 @@ var (
 	utf16LE  = []byte("\xff\xfe")
 )
 
-// declaration is how an XML document names its encoding.
+// declaration matches the encoding in an XML declaration.
 var declaration = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^<\?xml\s[^>]*?\bencoding\s*=\s*(?:"([^"<>]*)"|'([^'<>]*)')`)
 })
 
-// unicodeXML is an XML document as UTF-8, without a byte order mark. A mark counts more than
-// the encoding that the document names.
+// unicodeXML converts an XML document to UTF-8, without a byte order mark. A mark takes precedence over the declared
+// encoding.
 func unicodeXML(payload []byte) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(payload, utf8Mark):
@@ -42,7 +42,7 @@ func unicodeXML(payload []byte) ([]byte, error) {
 		return payload, nil
 	case "usascii", "ascii":
 		if i := bytes.IndexFunc(payload, func(r rune) bool { return r > 0x7f }); i >= 0 {
-			return nil, fmt.Errorf("byte %d is not %s, which the document says it is", i+1, name)
+			return nil, fmt.Errorf("byte %d is not valid %s, the encoding that the document declares", i+1, name)
 		}
 		return payload, nil
 	default:
@@ -57,12 +57,12 @@ func unicodeXML(payload []byte) ([]byte, error) {
 func inUnicode(e encoding.Encoding, payload []byte, name string) ([]byte, error) {
 	text, err := e.NewDecoder().Bytes(payload)
 	if err != nil || bytes.ContainsRune(text, '\ufffd') {
-		return nil, fmt.Errorf("it is not %s, which the document says it is", name)
+		return nil, fmt.Errorf("it is not valid %s, the encoding that the document declares", name)
 	}
 	return text, nil
 }
 
-// charsets are the encodings of a byte for each character, by their plain names.
+// charsets are the single-byte encodings, by their plain names.
 var charsets = sync.OnceValue(func() map[string]encoding.Encoding {
 	all := map[string]encoding.Encoding{}
 	for _, e := range charmap.All {
@@ -81,7 +81,7 @@ var charsets = sync.OnceValue(func() map[string]encoding.Encoding {
 	return all
 })
 
-// plainCharset is a name without what spellings differ in.
+// plainCharset removes what spellings of a name differ in.
 func plainCharset(name string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(name))
 }

@@ -14,16 +14,15 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// YAML reads and writes one YAML document, keys in their order.
+// YAML reads and writes one YAML document, and keeps the order of keys.
 type YAML struct{}
 
-// Decode gives the document. Dates stay text, aliases are written out.
+// Decode decodes the document. Dates stay text, aliases are expanded.
 func (c *YAML) Decode(dst, payload []byte) ([]byte, error) {
 	return c.DecodeWithin(dst, payload, MaxSize)
 }
 
-// Working is a tree of nodes: no more than two of 140 bytes for each character that may
-// separate them.
+// Working returns the memory for a tree of nodes: at most two of 140 bytes for each separator.
 func (c *YAML) Working(payload []byte) int {
 	n := 1
 	for _, separator := range []byte(",:[{\n") {
@@ -32,7 +31,7 @@ func (c *YAML) Working(payload []byte) int {
 	return 280*n + len(payload)
 }
 
-// DecodeWithin is Decode.
+// DecodeWithin is like Decode.
 func (c *YAML) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	r := yaml.NewDecoder(bytes.NewReader(payload))
 	var root, more yaml.Node
@@ -45,7 +44,7 @@ func (c *YAML) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	if err := r.Decode(&more); !errors.Is(err, io.EOF) {
 		return dst, errors.New("yaml: there is more than one document")
 	}
-	// Aliases let a few bytes expand to very many; a document without them hardly grows.
+	// Aliases let a few bytes expand to very many. A document without them hardly grows.
 	most := min(1<<20+16*len(payload), MaxSize)
 	w := yamlReader{dst: dst, limit: len(dst) + min(most, limit)}
 	switch err := w.value(&root, 0); {
@@ -57,16 +56,15 @@ func (c *YAML) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	return w.dst, nil
 }
 
-// yamlError gives an error of either side the same form.
+// yamlError gives errors of both sides the same form.
 func yamlError(err error) error {
 	return errors.New("yaml: " + strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
-// Crowded is the place of the mark in YAML text with which there are more than most,
-// -1 when there are not. A value, a key and a comment's line each need a mark of their
-// own, so that this bounds what a parser makes of the text before there is one: a tree
-// takes hundreds of bytes for two of text. Marks within quotes and comments count, too.
-// A directive counts as many, since the parser compares each with all before it.
+// Crowded returns the place of the mark that exceeds most in YAML text, or -1. Each value, key and comment line needs
+// a mark of its own, so this bounds the parser's tree before it exists: a tree takes hundreds of bytes for two bytes
+// of text. Marks in quotes and comments count, too. A directive counts as many marks, since the parser compares it
+// with all before it.
 func Crowded(text string, most int) int {
 	const directive = 1000
 	for i := range len(text) {
@@ -174,7 +172,7 @@ func (w *yamlReader) scalar(n *yaml.Node) (err error) {
 	return nil
 }
 
-// plain writes a number or bool, as it is spelt if JSON allows.
+// plain writes a number or bool, with its spelling if JSON allows it.
 func (w *yamlReader) plain(n *yaml.Node) error {
 	if isNumber(n.Value) {
 		w.dst = append(w.dst, n.Value...)
@@ -209,14 +207,14 @@ func (c *YAML) Encode(dst, json []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// yamlNode is a valid JSON value as a node, keys in their order.
+// yamlNode converts a valid JSON value to a node, with keys in order.
 func yamlNode(json []byte) *yaml.Node {
 	switch json[0] {
 	case '{':
 		n := &yaml.Node{Kind: yaml.MappingNode}
 		at := map[string]int{}
 		for key, value := range doc.Members(json) {
-			if i, twice := at[key]; twice { // of duplicates the last counts
+			if i, twice := at[key]; twice { // of duplicate keys the last counts
 				n.Content[i] = yamlNode(value)
 				continue
 			}

@@ -1,6 +1,5 @@
-// Package compression reads and writes compressed streams and payloads with a
-// limit on everything a hostile one could claim. Start at [NewReader] and
-// [NewWriter] for streams, [Decompress] and [Compress] for payloads.
+// Package compression reads and writes compressed streams and payloads, with limits against hostile data. Start at
+// [NewReader] and [NewWriter] for streams, [Decompress] and [Compress] for payloads.
 package compression
 
 import (
@@ -11,11 +10,10 @@ import (
 	"strings"
 )
 
-// Format is a way of compressing.
+// Format is a compression format.
 type Format string
 
-// The formats. Bzip2 can only be read. Snappy and LZ4 are the framed formats,
-// as their command-line tools write them.
+// The formats. Bzip2 can only be read. Snappy and LZ4 are framed, as their command-line tools write them.
 const (
 	None   Format = "none"
 	Gzip   Format = "gzip"
@@ -25,21 +23,22 @@ const (
 	LZ4    Format = "lz4"
 )
 
-// magic is what data in each format begins with.
+// magic is the beginning of data in each format.
 var magic = map[Format]string{
 	Gzip: "\x1f\x8b", Zstd: "\x28\xb5\x2f\xfd", Bzip2: "BZh", Snappy: "\xff\x06\x00\x00sNaPpY", LZ4: "\x04\x22\x4d\x18",
 }
 
-// Is reports whether data begins as data in a format does.
+// Is reports whether data begins like data in a format.
 func Is(f Format, data []byte) bool {
 	m := magic[f]
 	return m != "" && len(data) >= len(m) && string(data[:len(m)]) == m
 }
 
-// HeadSize is how many bytes [Detect] looks at.
+// HeadSize is how many bytes [Detect] needs.
 const HeadSize = 10
 
-// Detect is the format that data begins like, or None. Text that begins like one by chance does not pass for it.
+// Detect returns the format that data begins with, or None. It checks more than the magic bytes, so that text does
+// not match by chance.
 func Detect(head []byte) Format {
 	switch {
 	case Is(Gzip, head) && len(head) > 3 && head[2] == 8 && head[3]&0xe0 == 0: // deflate, and no reserved flag
@@ -56,7 +55,7 @@ func Detect(head []byte) Format {
 	return None
 }
 
-// Undecided says that more bytes could tell that data which begins like this is compressed.
+// Undecided reports whether more bytes could show that data with this beginning is compressed.
 func Undecided(head []byte) bool {
 	if len(head) >= HeadSize || Detect(head) != None {
 		return false
@@ -69,8 +68,8 @@ func Undecided(head []byte) bool {
 	return false
 }
 
-// FromCoding is the format of one content coding of HTTP, in lower case, or None for identity; ok is false for one that
-// can't be read.
+// FromCoding returns the format of an HTTP content coding in lower case, or None for identity. ok is false for
+// codings that can't be read.
 func FromCoding(name string) (f Format, ok bool) {
 	switch name {
 	case "", "identity":
@@ -83,12 +82,12 @@ func FromCoding(name string) (f Format, ok bool) {
 	return None, false
 }
 
-// FromEncoding is the format that the header Content-Encoding of something stored names, or None if it names none. ok is
-// false where it names one that can't be read, or several.
+// FromEncoding returns the format in the header Content-Encoding of a stored object, or None if it names none. ok is
+// false if it names one that can't be read, or several.
 func FromEncoding(header string) (f Format, ok bool) {
 	f = None
 	for name := range strings.SplitSeq(strings.ToLower(header), ",") {
-		if name = strings.TrimSpace(name); name == "aws-chunked" { // that was of the upload
+		if name = strings.TrimSpace(name); name == "aws-chunked" { // only describes the upload
 			continue
 		}
 		one, ok := FromCoding(name)
@@ -105,7 +104,7 @@ func FromEncoding(header string) (f Format, ok bool) {
 // ErrTooLarge is the error of a reader whose decompressed data exceeds its limit.
 var ErrTooLarge = errors.New("decompressed data is over the limit")
 
-// FromPath is the format that a file's extension names, or None.
+// FromPath returns the format that a file's extension names, or None.
 func FromPath(path string) Format {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".gz", ".gzip", ".tgz":
@@ -122,7 +121,7 @@ func FromPath(path string) Format {
 	return None
 }
 
-// Limit passes on what r gives, up to max bytes; one more is ErrTooLarge.
+// Limit reads up to max bytes of r. A further byte gives ErrTooLarge.
 func Limit(r io.Reader, max int64) io.Reader { return &limited{r, max} }
 
 type limited struct {
@@ -130,8 +129,7 @@ type limited struct {
 	left int64
 }
 
-// Read reads one byte beyond the limit to distinguish data that just fits from data that
-// does not.
+// Read reads one byte beyond the limit to detect data that exceeds it.
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left < 0 {
 		return 0, ErrTooLarge

@@ -8,19 +8,18 @@ import (
 	"sync"
 )
 
-// payloadWindow bounds the memory that a zstd frame in a payload may claim: the
-// window that the format asks every decoder to support.
+// payloadWindow bounds the memory that a zstd frame in a payload may claim: the window that the format requires every
+// decoder to support.
 const payloadWindow = 8 << 20
 
-// Decompress returns the decompressed data of src, one whole stream. Data longer than max
-// bytes is ErrTooLarge. It is safe for concurrent use.
+// Decompress returns the decompressed data of src, one whole stream. Data longer than max bytes gives ErrTooLarge. It
+// is safe for concurrent use.
 func Decompress(f Format, src []byte, max int64) ([]byte, error) {
 	return DecompressWithin(f, src, max, func(int) error { return nil })
 }
 
-// DecompressWithin is Decompress that asks grow, before it takes the memory, whether there
-// is room for the decompressed data: no more than that is taken. The error is grow's, which
-// must not wait: only a limited number of payloads are decompressed at once.
+// DecompressWithin is Decompress, but asks grow for the memory of the result before it allocates. It returns the
+// error of grow, which must not wait: only a limited number of payloads are decompressed at once.
 func DecompressWithin(f Format, src []byte, max int64, grow func(n int) error) ([]byte, error) {
 	slots <- struct{}{}
 	defer func() { <-slots }()
@@ -38,7 +37,7 @@ func DecompressWithin(f Format, src []byte, max int64, grow func(n int) error) (
 	}
 	out, err := d.decode(src, max, grow)
 	if err != nil {
-		// What a decoder remembers of broken data is not worth knowing.
+		// Close errors of a decoder with broken data do not matter.
 		d.r.Close()
 		return nil, err
 	}
@@ -46,21 +45,21 @@ func DecompressWithin(f Format, src []byte, max int64, grow func(n int) error) (
 	return out, nil
 }
 
-// decoders are kept, since a new one costs more than most payloads. One pool
-// serves all formats: a process rarely reads two.
+// decoders keeps decoders, since a new one costs more than most payloads. One pool serves all formats: a process
+// rarely reads two.
 var decoders sync.Pool
 
 type decoder struct {
 	format Format
 	src    bytes.Reader
 	r      io.ReadCloser
-	head   []byte // what is not longer is decompressed once
+	head   []byte // data that fits is decompressed only once
 }
 
 const headSize = 32 << 10
 
-// decode decompresses data that does not fit into head twice: only then is its length
-// known, and a growing buffer would take twice its memory meanwhile.
+// decode decompresses data that does not fit head twice: once to learn its length. A growing buffer would need twice
+// the memory.
 func (d *decoder) decode(src []byte, max int64, grow func(n int) error) ([]byte, error) {
 	if d.head == nil {
 		d.head = make([]byte, headSize)
@@ -99,12 +98,12 @@ func (d *decoder) decode(src []byte, max int64, grow func(n int) error) ([]byte,
 func (d *decoder) begin(src []byte, max int64) io.Reader {
 	d.src.Reset(src)
 	if r, ok := d.r.(*reader); ok {
-		r.r = nil // opens again, on the new source
+		r.r = nil // opens again, with the new source
 	}
 	return Limit(d.r, max)
 }
 
-// fill reads into all of p. n is less with an error only.
+// fill reads len(p) bytes, or returns fewer with an error.
 func fill(p []byte, r io.Reader) (n int, err error) {
 	for n < len(p) && err == nil {
 		more := 0
@@ -114,8 +113,7 @@ func fill(p []byte, r io.Reader) (n int, err error) {
 	return n, err
 }
 
-// Compress gives src as one whole stream, at a level as in NewWriter. It is
-// safe for concurrent use.
+// Compress returns src as one whole stream. Levels are as in NewWriter. It is safe for concurrent use.
 func Compress(f Format, src []byte, level int) ([]byte, error) {
 	key := encoderKey{f, level}
 	pool, ok := encoders.Load(key)

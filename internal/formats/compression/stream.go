@@ -13,14 +13,12 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// maxWindow bounds the memory that a zstd frame may claim: as much as the
-// largest window that the zstd tool uses without --long.
+// maxWindow bounds the memory that a zstd frame may claim: the largest window that the zstd tool uses without --long.
 const maxWindow = 128 << 20
 
-// NewReader decompresses r. It reads nothing before the first Read, starts no goroutine,
-// and its errors name the format. Closing it does not close r, but releases its share of
-// the process's memory for the windows of all streams. If others use that memory, Read
-// waits until stop is closed or, with a nil stop, returns a [BusyError].
+// NewReader decompresses r. It does not read before the first Read, starts no goroutine, and names the format in
+// errors. Close does not close r, but releases this stream's share of the memory for windows. If other streams use
+// that memory, Read waits until stop is closed or, if stop is nil, returns a [BusyError].
 func NewReader(f Format, r io.Reader, stop <-chan struct{}) (io.ReadCloser, error) {
 	if f != Zstd {
 		return newReader(f, r, 0)
@@ -33,13 +31,13 @@ func NewReader(f Format, r io.Reader, stop <-chan struct{}) (io.ReadCloser, erro
 	return &Stream{d, in}, nil
 }
 
-// Stream is a zstd stream that is decompressed.
+// Stream is a decompressed zstd stream.
 type Stream struct {
 	io.ReadCloser
 	in *frames
 }
 
-// Close frees the memory.
+// Close releases the memory.
 func (s *Stream) Close() error {
 	s.in.release()
 	return s.ReadCloser.Close()
@@ -72,8 +70,8 @@ func newReader(f Format, r io.Reader, window uint64) (io.ReadCloser, error) {
 	return nil, unknown(f)
 }
 
-// reader opens at the first Read, since some formats read their header when
-// they are opened; open may be called again once the source has more.
+// reader opens the stream at the first Read, since some formats read their header when they are opened. open may be
+// called again once the source has more data.
 type reader struct {
 	format Format
 	open   func() (io.Reader, error)
@@ -93,8 +91,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, r.wrap(err)
 }
 
-// wrap names the format in an error. An empty input is empty data in every
-// format: `gzip -dc` of an empty file says so too.
+// wrap names the format in an error. Empty input is empty data in every format, as for `gzip -dc`.
 func (r *reader) wrap(err error) error {
 	switch {
 	case err == nil || errors.Is(err, io.EOF):
@@ -112,7 +109,7 @@ func (r *reader) Close() error {
 	return nil
 }
 
-// Levels is the highest level of a format, 0 for one without levels. The lowest is 1.
+// Levels returns the highest level of a format, or 0 if it has no levels. The lowest is 1.
 func Levels(f Format) int {
 	switch f {
 	case Gzip:
@@ -123,8 +120,8 @@ func Levels(f Format) int {
 	return 0
 }
 
-// NewWriter compresses to w at a level; 0 is the format's own default, and
-// formats without levels ignore it. Close completes the stream; w stays open.
+// NewWriter compresses to w at a level. 0 is the format's default, and formats without levels ignore it. Close
+// completes the stream. w stays open.
 func NewWriter(f Format, w io.Writer, level int) (io.WriteCloser, error) {
 	switch f {
 	case None, "":

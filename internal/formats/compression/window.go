@@ -10,29 +10,28 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// BusyError is what a stream gives whose zstd frame claims more memory than others leave
-// for now. It can be read again, from its beginning, when Freed is closed.
+// BusyError is the error of a stream whose zstd frame needs more memory than is free. The stream can be read again
+// from its beginning when Freed is closed.
 type BusyError struct{ Freed <-chan struct{} }
 
 func (*BusyError) Error() string { return "other streams use the memory that it needs" }
 
-// What all decoders of the process together may take, in addition to buffers of a few
-// megabytes each. No more payloads are decompressed at once than slots has room for, which
-// costs them no time: none waits for anything but a processor.
+// Limits of all decoders of the process together, besides buffers of a few megabytes each. slots bounds concurrent
+// decompression of payloads. That costs no time, since it only waits for processors.
 var (
 	windows = &budget{left: 2 * maxWindow, freed: make(chan struct{})}
 	slots   = make(chan struct{}, max(4, runtime.GOMAXPROCS(0)))
 )
 
-// budget is bytes for the windows of zstd streams.
+// budget is memory for the windows of zstd streams, in bytes.
 type budget struct {
 	mu    sync.Mutex // guards the fields below
 	left  int
-	freed chan struct{} // closed and replaced when there is more
+	freed chan struct{} // closed and replaced when memory is freed
 }
 
-// take takes n bytes; the error says that there are fewer.
-func (b *budget) take(n int) *BusyError {
+// reserve reserves n bytes, or returns an error if there are fewer.
+func (b *budget) reserve(n int) *BusyError {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n > b.left {
@@ -50,16 +49,16 @@ func (b *budget) put(n int) {
 	b.freed = make(chan struct{})
 }
 
-// frames passes a zstd stream on and sees, before a decoder does, how large a window each
-// frame claims. What is not a frame is left to the decoder to refuse.
+// frames passes on a zstd stream, and checks the window of each frame before the decoder sees it. The decoder reports
+// invalid frames.
 type frames struct {
 	in    *bufio.Reader
-	stop  <-chan struct{} // it waits for the budget until this is closed; nil: it does not wait
-	held  int             // of the budget
-	part  framePart       // what comes next
+	stop  <-chan struct{} // closed: stop waiting for the budget; nil: never wait
+	held  int             // bytes of the budget
+	part  framePart       // the next part
 	sum   bool            // a checksum ends the frame
-	left  int64           // bytes to pass on before that
-	ended bool            // it is not zstd any more
+	left  int64           // bytes to pass on first
+	ended bool            // the rest is not zstd
 }
 
 // framePart is a part of a frame.
@@ -85,8 +84,7 @@ func (f *frames) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next looks at the part that follows. Where the stream ends within it, the decoder finds
-// that out.
+// next parses the next part. If the stream ends in it, the decoder reports that.
 func (f *frames) next() error {
 	switch f.part {
 	case frameHeader:
@@ -101,7 +99,7 @@ func (f *frames) next() error {
 	}
 	head := int64(b[0]) | int64(b[1])<<8 | int64(b[2])<<16
 	f.left = 3 + head>>3
-	if head>>1&3 == 1 { // one byte, many times
+	if head>>1&3 == 1 { // one byte, repeated
 		f.left = 4
 	}
 	if head&1 != 0 { // the last block
@@ -113,7 +111,7 @@ func (f *frames) next() error {
 }
 
 func (f *frames) header() error {
-	for n := 5; n <= zstd.HeaderMaxSize; n++ { // no more than is needed: the stream may be a live one
+	for n := 5; n <= zstd.HeaderMaxSize; n++ { // reads no more than needed, since the stream may be live
 		b, err := f.in.Peek(n)
 		if err != nil {
 			return f.cutOff(err)
@@ -139,15 +137,15 @@ func (f *frames) header() error {
 	return nil
 }
 
-// claim gets a frame's window from the budget. A frame that needs a larger window than the
-// last one releases that first: a waiting stream holds nothing.
+// claim reserves the window of a frame. A frame with a larger window first releases the last one: a waiting stream
+// holds nothing.
 func (f *frames) claim(window uint64) error {
-	if window <= uint64(f.held) || window > maxWindow { // which the decoder refuses
+	if window <= uint64(f.held) || window > maxWindow { // the decoder rejects a larger one
 		return nil
 	}
 	f.release()
 	for {
-		busy := windows.take(int(window))
+		busy := windows.reserve(int(window))
 		switch {
 		case busy == nil:
 			f.held = int(window)
@@ -163,7 +161,7 @@ func (f *frames) claim(window uint64) error {
 	}
 }
 
-// release returns what the budget gave.
+// release returns the reserved bytes to the budget.
 func (f *frames) release() {
 	if f.held > 0 {
 		windows.put(f.held)
@@ -171,7 +169,7 @@ func (f *frames) release() {
 	}
 }
 
-// cutOff leaves the rest, which is shorter than what should be there, to the decoder.
+// cutOff leaves an incomplete rest to the decoder.
 func (f *frames) cutOff(err error) error {
 	if errors.Is(err, io.EOF) {
 		f.ended = true

@@ -1,9 +1,8 @@
-// Package csv reads and writes delimited text (RFC 4180): wherever flowd meets CSV, it means
-// the same. Start at [Row] for a stream, and at [Text] for a text that is complete.
+// Package csv reads and writes delimited text (RFC 4180), in the same way everywhere in flowd. Start at [Row] for a
+// stream, and at [Text] for a complete text.
 //
-// A field is what stands between two delimiters, byte for byte, or between quotes, where a
-// doubled quote is one. A quote inside a field that does not begin with one is text. Records
-// end with \n or \r\n; empty lines are not records.
+// A field is the text between two delimiters, byte for byte, or between quotes, where a doubled quote means one. In a
+// field that does not begin with a quote, quotes are text. Records end with   or \r . Empty lines are not records.
 package csv
 
 import (
@@ -16,24 +15,24 @@ import (
 	"unicode/utf8"
 )
 
-// Row finds and reads records, one at a time. It is not safe for concurrent use.
+// Row finds and parses records, one at a time. It is not safe for concurrent use.
 type Row struct {
-	Comma string // the character between fields
+	Comma string // the delimiter
 
-	// Of the record that is being looked for:
+	// Of the record whose end is searched:
 	inQuotes bool
 	quoted   bool // the current field began with a quote
 	inField  bool // the current field has begun
 
-	fields []int  // of the record that was read: where each field ends in text
+	fields []int  // of the parsed record: the ends of fields in text
 	text   []byte // its fields, unquoted
 }
 
-// End is the line feed that ends a record, or -1. What it was given before it found one
-// counts: a record may come in pieces, which do not divide the delimiter.
+// End returns the index of the line feed that ends a record, or -1. A record may be passed in pieces that do not
+// split a delimiter: End remembers earlier pieces.
 func (r *Row) End(data []byte) int {
 	if !r.inQuotes && !r.quoted {
-		// Most records have no quotes at all.
+		// fast path: most records have no quotes
 		if i := bytes.IndexByte(data, '\n'); i >= 0 && bytes.IndexByte(data[:i], '"') < 0 {
 			r.inField = false
 			return i
@@ -59,17 +58,17 @@ func (r *Row) End(data []byte) int {
 	return -1
 }
 
-// Rest ends the text, and says whether a quote is still open.
+// Rest ends the text, and reports whether a quote is still open.
 func (r *Row) Rest() (open bool) {
 	open = r.inQuotes
 	r.inQuotes, r.quoted, r.inField = false, false, false
 	return open
 }
 
-// errCR is what text looks like whose lines end with \r, read as one line.
+// errCR is the error for text whose lines end with \r, which looks like one line.
 var errCR = errors.New(`a carriage return inside a field without quotes (if lines end with \r alone, convert them to \n)`)
 
-// Read reads a record, without its line end. Its fields are valid until the next Read.
+// Read parses a record without its line end. Its fields are valid until the next Read.
 func (r *Row) Read(record []byte) error {
 	if !utf8.Valid(record) {
 		return errors.New("the record is not valid UTF-8")
@@ -93,7 +92,7 @@ func (r *Row) Read(record []byte) error {
 	}
 }
 
-// plain takes a field without quotes.
+// plain parses a field without quotes.
 func (r *Row) plain(rest []byte) ([]byte, error) {
 	i := 0
 	if len(r.Comma) == 1 {
@@ -111,7 +110,7 @@ func (r *Row) plain(rest []byte) ([]byte, error) {
 	return rest[i:], nil
 }
 
-// unquote takes a field whose first quote is read.
+// unquote parses a quoted field, after its first quote.
 func (r *Row) unquote(rest []byte) ([]byte, error) {
 	for {
 		i := bytes.IndexByte(rest, '"')
@@ -131,10 +130,10 @@ func (r *Row) unquote(rest []byte) ([]byte, error) {
 	}
 }
 
-// Len is the number of fields.
+// Len returns the number of fields.
 func (r *Row) Len() int { return len(r.fields) }
 
-// Size is how many bytes the fields have.
+// Size returns the length of all fields, in bytes.
 func (r *Row) Size() int { return len(r.text) }
 
 // Fields yields the fields of the record.
@@ -150,7 +149,7 @@ func (r *Row) Fields() iter.Seq2[int, []byte] {
 	}
 }
 
-// Texts are copies of the fields.
+// Texts returns copies of the fields.
 func (r *Row) Texts() []string {
 	text, from := string(r.text), 0
 	all := make([]string, len(r.fields))
@@ -160,23 +159,22 @@ func (r *Row) Texts() []string {
 	return all
 }
 
-// Text reads the records of a text.
+// Text parses the records of a text.
 type Text struct {
 	Row
-	Line   int    // at which the record begins, from 1
+	Line   int    // where the record begins, from 1
 	Record []byte // without its line end
 
 	rest  []byte
-	lines int // of the records before rest
+	lines int // before rest
 }
 
-// NewText begins with the text; a byte order mark is not part of it.
+// NewText starts at the beginning of the text, after a byte order mark.
 func NewText(text []byte, comma rune) *Text {
 	return &Text{Row: Row{Comma: string(comma)}, rest: bytes.TrimPrefix(text, []byte("\ufeff"))}
 }
 
-// Next reads the next record. The error is io.EOF behind the last one, and names the line
-// otherwise.
+// Next parses the next record. It returns io.EOF after the last one. Other errors name the line.
 func (t *Text) Next() error {
 	for len(t.rest) > 0 {
 		record := t.rest
@@ -207,8 +205,7 @@ func (t *Text) Next() error {
 
 // AppendField appends field i of n, with the delimiter or line end after it.
 func AppendField(dst []byte, text string, comma rune, i, n int) []byte {
-	// An empty field alone would be an empty line, which is not a record. A blank at the
-	// beginning is what some readers drop.
+	// A single empty field would be an empty line, which is not a record. Some readers drop leading blanks.
 	quote := text == "" && n == 1 || strings.HasPrefix(text, " ") || strings.ContainsRune(text, comma) ||
 		strings.ContainsAny(text, "\"\r\n")
 	if quote {

@@ -8,25 +8,21 @@ import (
 )
 
 const (
-	firstBlock = 16 << 10  // a short stream takes no more
-	blockSize  = 256 << 10 // what blocks grow to while reads fill them
-	minRead    = 16 << 10  // a block with less room is left
-	emptyReads = 100       // reads without data or error that are put up with
+	firstBlock = 16 << 10  // enough for a short stream
+	blockSize  = 256 << 10 // blocks grow to this size while reads fill them
+	minRead    = 16 << 10  // a block with less room is not filled further
+	emptyReads = 100       // tolerated reads without data or error
 )
 
-// splitter finds records in a stream. It may keep state about the record that
-// it is looking for.
+// splitter finds records in a stream. It may keep state about the record that it searches.
 type splitter interface {
-	// scan looks for the end of the record that begins at data[0]; data[:from] was scanned
-	// before. With an end it returns the record's length and where the next begins, and err
-	// if the record is broken. Otherwise it returns -1 and where to continue scanning: if a
-	// record is too long, what is before that is then discarded, and later data begins
-	// there. With eof there is always an end; with eof and no data, err says that something
-	// is missing.
+	// scan searches the end of the record at data[0]; data[:from] was scanned before. If it finds the end, it returns
+	// the record's length and where the next record begins, and err if the record is broken. Otherwise it returns -1
+	// and where to continue scanning. If a record is too long, the data before that place is discarded, and later
+	// data begins there. With eof there is always an end; with eof and no data, err says that something is missing.
 	scan(data []byte, from int, eof bool) (end, next int, err *engine.Error)
 
-	// record turns what scan found into a record; ok is false if it is not one, such as an
-	// empty line.
+	// record turns what scan found into a record. ok is false if it is not one, such as an empty line.
 	record(body []byte) (rec Record, ok bool)
 }
 
@@ -35,50 +31,49 @@ type counting uint8
 
 const (
 	countRecords counting = iota
-	countFound            // what scan found, records or not: lines
-	countLines            // line feeds in front of the record
+	countFound            // everything that scan found, such as empty lines
+	countLines            // line feeds before the record
 )
 
-// blocks is the Reader of all framings that can be found by scanning. It reads into large
-// blocks and slices records out of them; the part of a block in which a returned record
-// lies is never written to again.
+// blocks is the Reader of all framings that scan. It reads into large blocks and slices records out of them. The part
+// of a block that contains a returned record is never overwritten.
 type blocks struct {
 	src   io.Reader
 	split splitter
 	max   int
 	count counting
-	whole bool // even an empty stream is a record
+	whole bool // an empty stream is a record, too
 
 	block    []byte
-	pos, end int   // block[pos:end] is read and not handed out
-	seen     int   // of that, what scan has checked
+	pos, end int   // block[pos:end] is read but not returned
+	seen     int   // scanned bytes of it
 	err      error // of src; io.EOF at the end
-	clean    bool  // nothing of the block was returned
+	clean    bool  // no record of the block was returned
 	line     int
-	base     int64 // of the block in the stream
+	base     int64 // offset of the block in the stream
 	place    Place
 
 	over *overlong
 }
 
-// overlong is a record that is too long, while its end is looked for.
+// overlong is a record that is too long, while its end is searched.
 type overlong struct {
 	head   []byte
 	line   int
-	length int64 // thrown away so far
+	length int64 // bytes discarded so far
 }
 
 func newBlocks(src io.Reader, split splitter, limit int, count counting) *blocks {
 	return &blocks{src: src, split: split, max: limit, count: count, line: 1}
 }
 
-// Place is after the last record that was handed out.
+// Place returns the place after the last returned record.
 func (r *blocks) Place() Place { return r.place }
 
-// Close frees what decompression takes.
+// Close releases what decompression uses.
 func (r *blocks) Close() error { return closeDecoder(r.src) }
 
-// Next scans what is there and reads on when that is not enough.
+// Next scans the buffered data, and reads more if necessary.
 func (r *blocks) Next() (Record, error) {
 	for {
 		data, eof := r.block[r.pos:r.end], r.err == io.EOF
@@ -89,7 +84,7 @@ func (r *blocks) Next() (Record, error) {
 				r.seen = next
 				r.throwAway()
 			case len(data) > 0 || err != nil || r.over != nil:
-				if rec, ok := r.take(data[:end:end], next, err); ok {
+				if rec, ok := r.cutRecord(data[:end:end], next, err); ok {
 					r.place = Place{r.base + int64(r.pos), r.line}
 					return rec, nil
 				}
@@ -109,8 +104,7 @@ func (r *blocks) Next() (Record, error) {
 	}
 }
 
-// addLines adds the lines that are completely in the block, as most are: the rest is for
-// Next.
+// addLines adds lines that are completely in the block, which most are. Next handles the rest.
 func (r *blocks) addLines(b *engine.Batch, base engine.Meta) {
 	if l, ok := r.split.(*textLines); !ok || !l.begun || r.over != nil {
 		return
@@ -138,8 +132,8 @@ func (r *blocks) addLines(b *engine.Batch, base engine.Meta) {
 	}
 }
 
-// take hands out the record at the front of the data.
-func (r *blocks) take(body []byte, next int, broken *engine.Error) (Record, bool) {
+// cutRecord returns the record at the beginning of the data.
+func (r *blocks) cutRecord(body []byte, next int, broken *engine.Error) (Record, bool) {
 	at := r.line
 	r.advance(next)
 	r.seen = 0
@@ -171,7 +165,7 @@ func (r *blocks) take(body []byte, next int, broken *engine.Error) (Record, bool
 	return rec, ok
 }
 
-// throwAway discards the checked part of a record that is too long; its head is kept.
+// throwAway discards the scanned part of a record that is too long, except its head.
 func (r *blocks) throwAway() {
 	if r.over == nil {
 		if r.end-r.pos <= r.max+slack {
@@ -186,7 +180,7 @@ func (r *blocks) throwAway() {
 	r.seen = 0
 }
 
-// slack is how much longer than a record its scanned text may be: the terminator.
+// slack is how much longer than a record its scanned text may be, because of the terminator.
 const slack = 256
 
 func (r *blocks) advance(n int) {
@@ -196,8 +190,7 @@ func (r *blocks) advance(n int) {
 	r.pos += n
 }
 
-// fill reads once. A full block is left to the messages in it; the beginning of a record at
-// its end moves to the next.
+// fill reads once. A full block is left to its messages; an incomplete record at its end moves to the next block.
 func (r *blocks) fill() {
 	rest := r.block[r.pos:r.end]
 	if len(r.block)-r.end < minRead {

@@ -10,8 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Config is how an input cuts its stream into records. Inputs have it inline,
-// with [Defaults].
+// Config divides an input's stream into records. Inputs inline it, with [Defaults].
 type Config struct {
 	Framing   Framing     `yaml:"framing" doc:"How the stream is divided into records; lines by default."`
 	MaxRecord schema.Size `yaml:"max_record" check:"min=1" doc:"Largest record. A larger one becomes a failed message of class decode with the beginning of the record, marked by the metadata truncated and original_size; the stream continues after it."`
@@ -43,7 +42,7 @@ type CSV struct {
 	Columns   []string `yaml:"columns" doc:"Names of the fields, if no row has them; there is then no header row."`
 }
 
-// CheckConfig reports what no reader can be made of.
+// CheckConfig reports options that can't work.
 func (c *CSV) CheckConfig(report func(path, message, remedy string)) {
 	if len(c.Delimiter) != 1 || c.Delimiter == `"` || c.Delimiter == "\n" || c.Delimiter == "\r" {
 		report("delimiter", "must be one ASCII character, not a quote or line end", `write ";" or "\t"`)
@@ -55,10 +54,10 @@ func (c *CSV) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// maxDelimiter bounds how much is checked twice between two reads.
+// maxDelimiter bounds how much text two consecutive reads scan twice.
 const maxDelimiter = slack
 
-// CheckConfig reports what no reader can be made of.
+// CheckConfig reports options that can't work.
 func (f *Framing) CheckConfig(report func(path, message, remedy string)) {
 	if f.Delimiter != nil && (len(*f.Delimiter) == 0 || len(*f.Delimiter) > maxDelimiter) {
 		report("delimiter", "must be 1 to 256 bytes long", `write {delimiter: "\0"}`)
@@ -73,7 +72,7 @@ func (f *Framing) CheckConfig(report func(path, message, remedy string)) {
 
 func validPrefix(n int) bool { return n == 1 || n == 2 || n == 4 || n == 8 }
 
-// Reader cuts r into records.
+// Reader divides r into records.
 func (c *Config) Reader(r io.Reader) Reader {
 	limit := int(c.MaxRecord)
 	switch f := &c.Framing; {
@@ -99,15 +98,15 @@ func (c *Config) Reader(r io.Reader) Reader {
 	return newBlocks(r, &textLines{}, limit, countFound)
 }
 
-// Resumes reports whether records can be read without what precedes them: the others need the
-// stream's beginning, such as a CSV header.
+// Resumes reports whether reading can start in the middle of a stream. Other framings need its beginning, such as a CSV
+// header.
 func (c *Config) Resumes() bool {
 	f := &c.Framing
 	header := f.CSV != nil && f.CSV.Header && f.CSV.Columns == nil
 	return !header && f.Tar == nil && f.Whole == nil && f.JSON == nil
 }
 
-// Resume cuts the part of a stream after a place into records, where Resumes allows it.
+// Resume divides the part of a stream after a place into records. Resumes must be true.
 func (c *Config) Resume(r io.Reader, from Place) Reader {
 	plain := c.Reader(r)
 	b, ok := plain.(*blocks)
@@ -124,8 +123,8 @@ func (c *Config) Resume(r io.Reader, from Place) Reader {
 	return b
 }
 
-// Decompressed cuts the decompressed data of r into records. In a [Pump] it waits for
-// memory that other streams use; elsewhere Next returns a [compression.BusyError].
+// Decompressed divides the decompressed data of r into records. In a [Pump] it waits for memory that other streams
+// use. Elsewhere Next returns a [compression.BusyError].
 func (c *Config) Decompressed(f compression.Format, r io.Reader) (Reader, error) {
 	plain, err := decompressed(f, r)
 	if err != nil {
@@ -142,16 +141,15 @@ func decompressed(f compression.Format, r io.Reader) (io.ReadCloser, error) {
 	return compression.NewReader(f, r, stop)
 }
 
-// Compression is how a stream is compressed. Inputs and outputs have it inline,
-// with "auto".
+// Compression is the compression of a stream. Inputs and outputs inline it, with "auto".
 type Compression struct {
-	Compression string `yaml:"compression" check:"oneof=auto|none|gzip|zstd|bzip2|snappy|lz4" doc:"auto goes by what is stored with the data (Content-Encoding), else by the file's extension, else, when reading, by its first bytes."`
+	Compression string `yaml:"compression" check:"oneof=auto|none|gzip|zstd|bzip2|snappy|lz4" doc:"auto uses the Content-Encoding stored with the data, else the file's extension, else, when reading, the first bytes."`
 }
 
-// Auto reports whether the file's name decides.
+// Auto reports whether the compression is detected.
 func (c Compression) Auto() bool { return c.Compression == "auto" || c.Compression == "" }
 
-// Found is the format of data whose first bytes are head; encoding is its Content-Encoding, or "".
+// Found returns the format of data that begins with head. encoding is its Content-Encoding, or "".
 func (c Compression) Found(encoding, path string, head []byte) (compression.Format, error) {
 	if !c.Auto() {
 		return compression.Format(c.Compression), nil
@@ -170,7 +168,7 @@ func (c Compression) Found(encoding, path string, head []byte) (compression.Form
 	return f, nil
 }
 
-// Format is the format of a path's file.
+// Format returns the format of the file at a path.
 func (c Compression) Format(path string) compression.Format {
 	if c.Auto() {
 		return compression.FromPath(path)

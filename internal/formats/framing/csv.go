@@ -8,16 +8,16 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/csv"
 )
 
-// table makes a JSON object of each record of a CSV text, its fields named by the header.
+// table turns each record of a CSV text into a JSON object, with the header's names.
 type table struct {
 	csv.Row
 	header bool     // the first record names the fields
 	keys   [][]byte // by column: `"name":`; nil: records are arrays
 	out    arena
 
-	begun    bool          // a record was read
-	unusable *engine.Error // why the header names no fields
-	more     bool          // and there are records after it
+	begun    bool          // a record was parsed
+	unusable *engine.Error // why the header can't name fields
+	more     bool          // there are records after it
 }
 
 func newTable(comma string, header bool, columns []string) *table {
@@ -40,7 +40,7 @@ func (t *table) scan(data []byte, from int, eof bool) (end, next int, err *engin
 		}
 		return len(data), len(data), nil
 	}
-	if !t.begun && from == 0 { // a byte order mark is not the beginning of the first field
+	if !t.begun && from == 0 { // skips a byte order mark
 		switch {
 		case !eof && len(data) < len(utf8BOM) && bytes.HasPrefix(utf8BOM, data):
 			return -1, 0, nil
@@ -109,7 +109,7 @@ func (t *table) setHeader() *engine.Error {
 	return nil
 }
 
-// object makes a JSON object of the row, or an array where nothing names the fields.
+// object turns the row into a JSON object, or an array if nothing names the fields.
 func (t *table) object() []byte {
 	dst := t.out.room(2*t.Size() + 16*t.Len())
 	open, end := byte('{'), byte('}')

@@ -1,6 +1,5 @@
-// Package framing cuts streams into records and joins records to streams. Start
-// at [Reader], which [Config.Reader] makes; [Record.AddTo] makes messages of
-// its records, [Pump] does so for a stream whose reads block, and [Writer] is
+// Package framing divides streams into records and joins records to streams. Start at [Reader], which [Config.Reader]
+// makes. [Record.AddTo] makes messages of its records, [Pump] does so for a stream whose reads block, and [Writer] is
 // the way back.
 package framing
 
@@ -13,47 +12,44 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/compression"
 )
 
-// Reader cuts a stream into records. Bytes of a record never change and may be
-// kept. One goroutine uses a Reader at a time.
+// Reader divides a stream into records. Bytes of a record never change and may be kept. Only one goroutine may use a
+// Reader at a time.
 type Reader interface {
-	// Next is the next record. A record that is broken, cut off or too long has Err set,
-	// and the stream continues after it. An error ends the stream: io.EOF, or that of the
-	// underlying reader. Only ErrLater does not.
+	// Next returns the next record. A record that is broken, cut off or too long has Err set, and the stream
+	// continues after it. An error ends the stream: io.EOF, or that of the underlying reader. Only ErrLater does not.
 	Next() (Record, error)
 
-	// Place is after the last record that Next gave.
+	// Place returns the place after the last record of Next.
 	Place() Place
 
-	// Close frees what decompression takes. The underlying reader stays open. It is
-	// for streams that may be compressed.
+	// Close releases what decompression uses. The underlying reader stays open. It is for streams that may be
+	// compressed.
 	Close() error
 }
 
-// ErrLater is what the reader under a Reader gives when there is nothing more
-// for now: Next passes it on, and the Next after it reads on. Only uncompressed
-// streams may have it, and tar archives may not.
+// ErrLater is the error of the underlying reader if there is no more data for now. Next returns it, and the next call
+// continues. Only uncompressed streams may use it, and not tar archives.
 var ErrLater = errors.New("nothing more for now")
 
-// Place is where a stream continues: after a record, or the zero Place.
+// Place is where a stream continues: after a record, or the zero Place at its beginning.
 type Place struct {
-	Offset int64 // bytes of the uncompressed stream; in a tar archive, records
-	Line   int   // of what follows, as Record.Line; 0 is the first
+	Offset int64 // in bytes of the uncompressed stream; in a tar archive, in records
+	Line   int   // of what follows, as in Record.Line; 0 is the first
 }
 
 // Record is one record of a stream.
 type Record struct {
 	Body []byte
-	Line int           // the line at which it begins, from 1; where lines mean nothing, its number
+	Line int           // the line where it begins, from 1, or the record's number if the framing has no lines
 	Err  *engine.Error // why it is broken
-	Size int64         // of the whole record in bytes, where Body is only its beginning; else 0
+	Size int64         // length of the whole record in bytes if Body is only its beginning, else 0
 
-	// Meta, if set, is the metadata that the record brings, on top of or
-	// instead of that of the stream.
+	// Meta, if set, returns the record's own metadata, in addition to or in place of base, the stream's metadata.
 	Meta func(base engine.Meta) engine.Meta
 }
 
-// AddTo adds the record to a batch that has room. base is the metadata of the
-// stream, with an index (see [engine.Meta.WithIndex]) for the line.
+// AddTo adds the record to a batch that has room. base is the metadata of the stream, with an index (see
+// [engine.Meta.WithIndex]) for the line.
 func (r *Record) AddTo(b *engine.Batch, base engine.Meta) *engine.Message {
 	m := b.Add(r.Body)
 	m.Meta = base.At(r.Line)
@@ -69,14 +65,14 @@ func (r *Record) AddTo(b *engine.Batch, base engine.Meta) *engine.Message {
 	return m
 }
 
-// The metadata of a message that is only the beginning of its record, so that
-// nobody takes its dead letter for the whole.
+// The metadata of a message that contains only the beginning of its record, so that its dead letter is not mistaken
+// for the whole.
 const (
 	truncated    = "truncated"
 	originalSize = "original_size" // in bytes
 )
 
-// closeDecoder is Close of a Reader of src.
+// closeDecoder closes src if it decompresses.
 func closeDecoder(src io.Reader) error {
 	if s, ok := src.(*compression.Stream); ok {
 		return s.Close()
@@ -102,8 +98,7 @@ func Fill(r Reader, b *engine.Batch, base engine.Meta) error {
 	return nil
 }
 
-// cut is the beginning of a record of length bytes; err, which may be nil, is what
-// else is wrong with it.
+// cut returns the beginning of a record of length bytes. err, if not nil, is another error of the record.
 func cut(head []byte, length int64, limit int, err *engine.Error) Record {
 	if err == nil {
 		err = engine.Errorf(engine.Decode, "record of %d bytes is longer than max_record (%s)", length, size(limit))
@@ -111,7 +106,7 @@ func cut(head []byte, length int64, limit int, err *engine.Error) Record {
 	return Record{Body: head, Size: length, Err: err}
 }
 
-// size writes a number of bytes as a configuration does.
+// size formats a number of bytes as in a configuration.
 func size(n int) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:

@@ -8,23 +8,22 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// documents reads JSON documents one after the other, or the elements of one array. If
-// brackets don't match, nothing after them can be trusted: the rest of the stream is one
-// broken record.
+// documents reads consecutive JSON documents, or the elements of one array. If brackets do not match, nothing after
+// them can be trusted: the rest of the stream is one broken record.
 type documents struct {
-	offset int64         // in the stream, of what is scanned next
+	offset int64         // of the next scan, in the stream
 	want   want          // between values
 	broken *engine.Error // why the rest can't be read
 
 	inside   bool   // of a value:
 	open     []byte // its open brackets
-	deeper   int    // open brackets beyond those
+	deeper   int    // further open brackets, which are not remembered
 	inString bool
 	escaped  bool
-	scalar   bool // a number or a word
+	scalar   bool // it is a number or a word
 }
 
-// want is what may follow when no value has begun.
+// want is what may follow between values.
 type want uint8
 
 const (
@@ -70,7 +69,7 @@ func (j *documents) find(data []byte, from int, eof bool) (end, next int, err *e
 	return len(data), len(data), j.atEnd(data, from)
 }
 
-// between handles what is between values: n bytes of it, or none and a value begins.
+// between handles the text between values: n bytes of it, or none if a value begins.
 func (j *documents) between(data []byte) (n int, begins bool) {
 	if j.offset == 0 && bytes.HasPrefix(data, utf8BOM) {
 		return len(utf8BOM), false
@@ -109,7 +108,7 @@ func (j *documents) between(data []byte) (n int, begins bool) {
 	return 0, begins
 }
 
-// value continues through the current value and returns its end, or -1.
+// value scans the current value and returns its end, or -1.
 func (j *documents) value(data []byte, from int) int {
 	for i := from; i < len(data); i++ {
 		c := data[i]
@@ -156,15 +155,14 @@ func (j *documents) value(data []byte, from int) int {
 	return -1
 }
 
-// fail gives up on the rest of the stream; ahead is how far the place is from
-// where this scan began.
+// fail gives up the rest of the stream. ahead is the distance from the beginning of this scan to the mistake.
 func (j *documents) fail(ahead int, format string, args ...any) {
 	args = append(args, j.offset+int64(ahead))
 	j.broken = engine.Errorf(engine.Decode, "not JSON: "+format+
 		", at byte %d of the stream; what follows can't be read", args...)
 }
 
-// atEnd is what is wrong when the stream ends here, once.
+// atEnd returns, once, what is wrong if the stream ends here.
 func (j *documents) atEnd(data []byte, from int) *engine.Error {
 	err := j.broken
 	switch at := j.offset + int64(len(data)-from); {
@@ -175,7 +173,7 @@ func (j *documents) atEnd(data []byte, from int) *engine.Error {
 	case j.want != wantFirst && j.want != wantDocument && j.want != wantNothing:
 		err = engine.Errorf(engine.Decode, "not JSON: the array is cut off at byte %d of the stream", at)
 	}
-	if j.inside && j.scalar && j.want == wantSeparator { // an array's last number, and no end
+	if j.inside && j.scalar && j.want == wantSeparator { // the last number of an array without an end
 		j.inside = false
 		return nil
 	}
@@ -183,7 +181,7 @@ func (j *documents) atEnd(data []byte, from int) *engine.Error {
 	return err
 }
 
-// record checks what has matching brackets for being JSON.
+// record checks that text with matching brackets is valid JSON.
 func (j *documents) record(body []byte) (Record, bool) {
 	if len(body) == 0 {
 		return Record{}, false

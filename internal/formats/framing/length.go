@@ -2,12 +2,12 @@ package framing
 
 import "github.com/flowd-io/flowd/engine"
 
-// length reads records that follow a big-endian number of their bytes. The number is
-// believed only as far as data follows: memory grows with what arrives.
+// length reads records after their lengths, big-endian numbers. It does not trust a length before the data is there:
+// memory grows with what arrives.
 type length struct {
-	prefix int   // bytes of the number: 1, 2, 4 or 8
-	size   int64 // of the record that follows; -1: its number is next
-	left   int64 // of it, what has not been checked
+	prefix int   // size of the length: 1, 2, 4 or 8 bytes
+	size   int64 // of the record that follows; -1: its length is next
+	left   int64 // unread bytes of the record
 }
 
 func newLength(prefix int) *length { return &length{prefix: prefix, size: -1} }
@@ -50,8 +50,7 @@ func (l *length) scanPrefix(data []byte, eof bool) (end, next int, err *engine.E
 	return 0, l.prefix, nil
 }
 
-// record sees the empty text in front of every length, too, which is a record
-// only if the length is 0.
+// record is also called with the empty text before every length, which is a record only if the length is 0.
 func (l *length) record(body []byte) (Record, bool) {
 	if len(body) == 0 && l.size > 0 {
 		return Record{}, false

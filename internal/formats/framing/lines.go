@@ -6,8 +6,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// lines cuts at line feeds; a carriage return before one is cut, too. The last line needs
-// none. Empty lines are not records.
+// lines splits at line feeds, and removes a carriage return before them. The last line needs no line feed. Empty
+// lines are not records.
 type lines struct{}
 
 func (lines) scan(data []byte, from int, eof bool) (end, next int, err *engine.Error) {
@@ -29,8 +29,7 @@ func (lines) scan(data []byte, from int, eof bool) (end, next int, err *engine.E
 
 func (lines) record(body []byte) (Record, bool) { return Record{Body: body}, len(body) > 0 }
 
-// textLines are the lines of a text: a byte order mark at its beginning is not
-// part of the first.
+// textLines are the lines of a text, without a byte order mark.
 type textLines struct {
 	lines
 	begun bool
@@ -44,8 +43,7 @@ func (l *textLines) record(body []byte) (Record, bool) {
 	return l.lines.record(body)
 }
 
-// delimiter cuts at a text of the user's; what is empty between two of them is
-// not a record.
+// delimiter splits at a text. Empty text between two delimiters is not a record.
 type delimiter []byte
 
 func (d delimiter) scan(data []byte, from int, eof bool) (end, next int, err *engine.Error) {
@@ -55,13 +53,13 @@ func (d delimiter) scan(data []byte, from int, eof bool) (end, next int, err *en
 	if eof {
 		return len(data), len(data), nil
 	}
-	// The delimiter may have begun.
+	// The end of data may be the beginning of a delimiter.
 	return -1, max(from, len(data)-len(d)+1), nil
 }
 
 func (delimiter) record(body []byte) (Record, bool) { return Record{Body: body}, len(body) > 0 }
 
-// whole takes everything as one record, and an empty stream as an empty one.
+// whole takes everything as one record. An empty stream is an empty record.
 type whole struct{}
 
 func (whole) scan(data []byte, _ int, eof bool) (end, next int, err *engine.Error) {

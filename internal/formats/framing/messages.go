@@ -17,12 +17,11 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// envelope is a message as one JSON line. Payload is text, or the payload
-// itself where that is a JSON object or array on one line.
+// envelope is a message as one JSON line. Payload is text, or the payload itself if it is a JSON object or array on
+// one line.
 //
-// In metadata, an object of one key that begins with "$" represents what JSON has no form
-// for: {"$time": …}, {"$base64": …}, {"$float": "NaN"}, and {"$map": …} for a map that
-// would look like one of these.
+// In metadata, an object with a single key that begins with "$" represents a value that JSON lacks: {"$time": …},
+// {"$base64": …}, {"$float": "NaN"}, and {"$map": …} for a map that would look like one of these.
 type envelope struct {
 	Payload json.RawMessage `json:"payload"`
 	Base64  []byte          `json:"payload_base64"`
@@ -65,8 +64,8 @@ func appendPayload(dst []byte, m *engine.Message) []byte {
 	return append(base64.StdEncoding.AppendEncode(dst, body), '"')
 }
 
-// oneLine reports whether a payload could be a JSON object or array that stays the
-// same byte for byte inside an envelope.
+// oneLine reports whether a payload may be a JSON object or array that stays the same, byte for byte, inside an
+// envelope.
 func oneLine(b []byte) bool {
 	if len(b) < 2 || bytes.IndexByte(b, '\n') >= 0 {
 		return false
@@ -74,7 +73,7 @@ func oneLine(b []byte) bool {
 	return b[0] == '{' && b[len(b)-1] == '}' || b[0] == '[' && b[len(b)-1] == ']'
 }
 
-// appendName appends a name; invalid UTF-8 in it is replaced, as JSON requires.
+// appendName appends a name, with invalid UTF-8 replaced, as JSON requires.
 func appendName(dst []byte, name string) []byte {
 	return append(doc.AppendString(dst, name), ':')
 }
@@ -138,7 +137,7 @@ func appendMap(dst []byte, v map[string]any) []byte {
 	return append(dst, '}')
 }
 
-// appendFloat keeps a float one: with a point or an exponent.
+// appendFloat appends a float with a point or an exponent, so that it is read back as a float.
 func appendFloat(dst []byte, f float64) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return fmt.Appendf(dst, `{"$float":"%v"}`, f)
@@ -151,7 +150,7 @@ func appendFloat(dst []byte, f float64) []byte {
 	return dst
 }
 
-// messages reads lines of envelopes.
+// messages parses lines of envelopes.
 type messages struct {
 	lines
 	max int // of a payload; a line may be twice as long
@@ -212,7 +211,7 @@ func readMessage(line []byte) (Record, error) {
 	return rec, nil
 }
 
-// readMeta reads an object in its order.
+// readMeta parses an object and keeps its order.
 func readMeta(text []byte) (meta engine.Meta, err error) {
 	if len(text) == 0 || string(text) == "null" {
 		return meta, nil
@@ -248,7 +247,7 @@ func readMeta(text []byte) (meta engine.Meta, err error) {
 	return engine.MetaOf(names, values, 0), nil
 }
 
-// plain makes metadata of what JSON can hold.
+// plain converts JSON values to metadata.
 func plain(v any) (_ any, err error) {
 	switch v := v.(type) {
 	case json.Number:
@@ -281,7 +280,7 @@ func plain(v any) (_ any, err error) {
 	return v, nil
 }
 
-// plainFields makes metadata of the values of m, in place.
+// plainFields converts the values of m to metadata, in place.
 func plainFields(m map[string]any) (_ any, err error) {
 	for k := range m {
 		if m[k], err = plain(m[k]); err != nil {
@@ -291,7 +290,7 @@ func plainFields(m map[string]any) (_ any, err error) {
 	return m, nil
 }
 
-// special reads an object that represents something else.
+// special converts an object that represents another value.
 func special(key string, v any) (any, error) {
 	if m, ok := v.(map[string]any); ok && key == "$map" {
 		return plainFields(m)

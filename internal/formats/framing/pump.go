@@ -9,15 +9,14 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Bounds of what is handed over at once: long records go one at a time.
+// Limits of a run: long records are handed over one at a time.
 const (
 	pumpRun   = 256 // records
 	pumpBytes = blockSize
 )
 
-// Pump cuts a stream whose reads block into records, in a separate goroutine, so that
-// whoever waits for them can stop waiting. What has been found is handed over before the
-// stream is read again.
+// Pump divides a stream whose reads block into records, in a goroutine of its own, so that its user can stop waiting.
+// It hands over what it has found before it reads the stream again.
 type Pump struct {
 	runs  chan run
 	free  chan run
@@ -27,18 +26,17 @@ type Pump struct {
 	src   io.Reader
 	err   error // how the stream ended; set before runs is closed
 
-	rest []Record // of a run, what has not been taken; its end is run's
+	rest []Record // records of run that were not taken yet
 	run  run
 }
 
-// run is what is handed over at once.
+// run is a group of records that are handed over together.
 type run struct {
 	records []Record
 	places  []Place // after each of them
 }
 
-// NewPump starts to read. open puts a Reader on the stream; its error is how the
-// stream ends.
+// NewPump starts to read. open makes a Reader of the stream. Its error ends the stream.
 func NewPump(src io.Reader, open func(io.Reader) (Reader, error)) *Pump {
 	p := &Pump{
 		runs:  make(chan run, 1),
@@ -54,13 +52,13 @@ func NewPump(src io.Reader, open func(io.Reader) (Reader, error)) *Pump {
 	return p
 }
 
-// Fill waits for the first record and adds the available ones, until b is full. It returns
-// at once when ctx ends, with ctx's error.
+// Fill waits for the first record, and adds available ones until b is full. If ctx ends, it returns ctx's error at
+// once.
 func (p *Pump) Fill(ctx context.Context, b *engine.Batch, base engine.Meta) error {
 	return p.FillPlaced(ctx, b, base, nil)
 }
 
-// FillPlaced is Fill that tells placed, unless it is nil, of each message and the place after it.
+// FillPlaced is Fill, but calls placed, if not nil, with each message and the place after it.
 func (p *Pump) FillPlaced(ctx context.Context, b *engine.Batch, base engine.Meta,
 	placed func(*engine.Message, Place)) error {
 	for first := true; b.Room() > 0; first = false {
@@ -84,11 +82,11 @@ func (p *Pump) FillPlaced(ctx context.Context, b *engine.Batch, base engine.Meta
 	return ctx.Err()
 }
 
-// next takes the next run; with nothing in it the stream has ended. It is false
-// when there is none, or none yet.
+// next takes the next run. A run without records means that the stream has ended. It returns false if there is none,
+// or none yet.
 func (p *Pump) next(ctx context.Context, wait bool) bool {
 	if p.run.records != nil {
-		clear(p.run.records) // a run at rest pins no blocks
+		clear(p.run.records) // an idle run must not keep blocks alive
 		p.free <- run{p.run.records[:0], p.run.places[:0]}
 		p.run = run{}
 	}
@@ -112,8 +110,8 @@ func (p *Pump) next(ctx context.Context, wait bool) bool {
 // Wait waits, after Close, until the stream is not used any more.
 func (p *Pump) Wait() { <-p.ended }
 
-// Close ends the goroutine, as soon as its read returns: one that takes
-// deadlines, as a pipe's, at once; another with the next data or the process.
+// Close ends the goroutine when its read returns: at once if the stream supports deadlines, as a pipe does, else with
+// the next data.
 func (p *Pump) Close() {
 	p.once.Do(func() { close(p.stop) })
 	if d, ok := p.src.(interface{ SetReadDeadline(time.Time) error }); ok {
@@ -151,12 +149,11 @@ func (p *Pump) read(open func(io.Reader) (Reader, error)) {
 	}
 }
 
-// handover is the stream as the reader of records sees it: each read of it
-// hands over first what was found before.
+// handover wraps the stream for the reader of records: each read first hands over the records found so far.
 type handover struct {
 	pump  *Pump
 	run   run
-	bytes int // of the run
+	bytes int // in the run
 }
 
 func (h *handover) Read(p []byte) (int, error) {
@@ -166,7 +163,7 @@ func (h *handover) Read(p []byte) (int, error) {
 	return h.pump.src.Read(p)
 }
 
-// flush is false when the pump was closed.
+// flush returns false if the pump was closed.
 func (h *handover) flush() bool {
 	if len(h.run.records) > 0 {
 		select {

@@ -8,17 +8,15 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/compression"
 )
 
-// ErrOther says that a stream is not what it was: it has no record that ends where one was
-// read to.
+// ErrOther says that a stream is not the one that was read: no record ends at the given place.
 var ErrOther = errors.New("it has changed since it was read")
 
-// skipped is how much is read over between two looks at the context.
+// skipped is how many bytes are skipped between checks of the context.
 const skipped = 1 << 20
 
-// Continue cuts a stream, which may be compressed, into records from a place on. seek moves
-// r to a byte, from its beginning, and is called before the first read, if at all:
-// compressed streams, and framings that need what comes before, are read from the
-// beginning.
+// Continue divides a stream, which may be compressed, into records from a place on. seek moves r to an offset. If it
+// is called, then before the first read. Compressed streams, and framings that need what comes before, are read from
+// the beginning.
 func (c *Config) Continue(ctx context.Context, f compression.Format, r io.Reader, seek func(offset int64) error,
 	at Place) (Reader, error) {
 	switch {
@@ -43,7 +41,7 @@ func (c *Config) Continue(ctx context.Context, f compression.Format, r io.Reader
 	return c.Resume(plain, at), nil
 }
 
-// skip reads over n bytes.
+// skip skips n bytes.
 func skip(ctx context.Context, r io.Reader, n int64) error {
 	for left := n; left > 0; left -= skipped {
 		if ctx.Err() != nil {
@@ -58,7 +56,7 @@ func skip(ctx context.Context, r io.Reader, n int64) error {
 	return nil
 }
 
-// reread reads the records before a place once more.
+// reread reads the records before a place again.
 func (c *Config) reread(ctx context.Context, f compression.Format, r io.Reader, at Place) (Reader, error) {
 	rows, err := c.Decompressed(f, r)
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// OneLine is a payload as one line, without a line end: as it is, or a JSON document without
-// its white space. ends are the characters that end lines. The error is permanent; remedy
-// says what to do about it.
+// OneLine returns a payload as one line without a line end: unchanged, or a JSON document without white space. ends
+// are the characters that end lines. The error is permanent. remedy is part of it.
 func OneLine(payload []byte, ends, remedy string) ([]byte, error) {
 	body := bytes.TrimSuffix(payload, []byte("\n"))
 	if !holdsAny(body, ends) {
@@ -29,13 +28,13 @@ func holdsAny(body []byte, ends string) bool {
 	return bytes.ContainsAny(body, ends)
 }
 
-// AppendSeparated appends a payload and the separator, which the payload must not contain: a
-// reader would cut there. A payload that is a JSON document may lose its white space for that.
-// On an error, which is permanent, dst is returned unchanged.
+// AppendSeparated appends a payload and the separator, which the payload must not contain: a reader would split
+// there. A JSON document may lose its white space for that. On an error, which is permanent, dst is returned
+// unchanged.
 func AppendSeparated(dst, payload []byte, separator, remedy string) ([]byte, error) {
 	from := len(dst)
 	dst = append(append(dst, payload...), separator...)
-	// The beginning of a separator at the end of the payload counts, too.
+	// A separator may also begin at the end of the payload.
 	if bytes.Index(dst[from:], []byte(separator)) == len(payload) {
 		return dst, nil
 	}
@@ -46,7 +45,7 @@ func AppendSeparated(dst, payload []byte, separator, remedy string) ([]byte, err
 		"the payload contains the separator %q, so it would be read back as several records (%s)", separator, remedy)
 }
 
-// compact is a JSON document without white space.
+// compact returns a JSON document without white space.
 func compact(payload []byte) ([]byte, bool) {
 	var out bytes.Buffer
 	out.Grow(len(payload))

@@ -7,14 +7,14 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// start begins a record at each line that matches: log entries followed by stack traces.
-// What precedes the first match is a record, too.
+// start begins a record at each line that matches, for log entries followed by stack traces. Text before the first
+// match is a record, too.
 type start struct {
 	re     *regexp.Regexp
-	max    int  // a line is judged by so much of its head
-	inside bool // the record's first line has been seen
-	line   int  // of the current line, what contains no line feed
-	judged bool // the current line continues the record, whose end is being looked for
+	max    int  // how much of a line is matched
+	inside bool // the record's first line was seen
+	line   int  // bytes of the current line known to have no line feed
+	judged bool // the current line continues the record; its end is searched
 }
 
 func (s *start) scan(data []byte, from int, eof bool) (end, next int, err *engine.Error) {
@@ -40,7 +40,7 @@ func (s *start) scan(data []byte, from int, eof bool) (end, next int, err *engin
 		case eof:
 			s.inside = false
 			return len(data), len(data), nil
-		default: // too long a line: its end is not needed in one piece with its head
+		default: // a line too long to be kept in one piece
 			s.judged = true
 			return -1, len(data), nil
 		}
@@ -52,7 +52,7 @@ func (s *start) record(body []byte) (Record, bool) {
 	return Record{Body: body}, len(body) > 0
 }
 
-// trimLine takes the line end off.
+// trimLine removes the line end.
 func trimLine(b []byte) []byte {
 	if n := len(b); n > 0 && b[n-1] == '\n' {
 		b = b[:n-1]

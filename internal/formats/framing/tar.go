@@ -10,8 +10,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// archive makes a record of each regular file in a tar archive, with its name,
-// mode and time as metadata. Directories, links and devices are not records.
+// archive turns each regular file of a tar archive into a record, with name, mode and time as metadata. Directories,
+// links and devices are not records.
 type archive struct {
 	src *source
 	tar *tar.Reader
@@ -25,8 +25,7 @@ func newArchive(r io.Reader, limit int) *archive {
 	return &archive{src: src, tar: tar.NewReader(src), max: limit}
 }
 
-// source remembers the error with which a reader ended: to a decoder on top of
-// it, data that is wrong looks the same as a disk that is.
+// source remembers the error of its reader, so that a failing disk can be distinguished from invalid data.
 type source struct {
 	r   io.Reader
 	err error
@@ -43,7 +42,7 @@ func (s *source) Read(p []byte) (int, error) {
 // Place counts records.
 func (a *archive) Place() Place { return Place{Offset: int64(a.n), Line: a.n + 1} }
 
-// Close frees what decompression takes.
+// Close releases what decompression uses.
 func (a *archive) Close() error { return closeDecoder(a.src.r) }
 
 func (a *archive) Next() (Record, error) {
@@ -79,7 +78,7 @@ func (a *archive) Next() (Record, error) {
 	return Record{}, io.EOF
 }
 
-// broken is the last record: after a bad header nothing can be found.
+// broken returns the last record: after a bad header nothing else can be found.
 func (a *archive) broken(rec Record, err error) (Record, error) {
 	a.end = true
 	if a.src.err != nil {

@@ -1,12 +1,11 @@
 package framing
 
-// arena provides memory for many small records that may be kept: it is collected with the
-// last of them.
+// arena provides memory for many small records that may be kept. It is freed with the last of them.
 type arena struct{ free []byte }
 
 const arenaBlock = 64 << 10
 
-// room is an empty slice to append to; n is a guess of how much.
+// room returns an empty slice to append to. n is the expected size.
 func (a *arena) room(n int) []byte {
 	if cap(a.free) < n {
 		a.free = make([]byte, 0, max(arenaBlock, n))
@@ -14,7 +13,7 @@ func (a *arena) room(n int) []byte {
 	return a.free[:0]
 }
 
-// keep takes out of the arena what was appended to the room that it gave.
+// keep marks what was appended to the result of room as used.
 func (a *arena) keep(b []byte) []byte {
 	if len(b) <= cap(a.free) {
 		a.free = a.free[len(b):cap(a.free)][:0]

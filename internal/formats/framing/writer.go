@@ -7,17 +7,17 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/csv"
 )
 
-// OutConfig is how an output joins records to a stream. Outputs have it inline.
+// OutConfig joins an output's records to a stream. Outputs inline it.
 type OutConfig struct {
 	Framing OutFraming `yaml:"framing" doc:"How records are written; lines by default."`
 }
 
 // OutFraming is the choice of a framing for writing. The zero OutFraming is lines.
 type OutFraming struct {
-	Lines     *Plain  `yaml:"lines" oneof:"framing,optional" doc:"A line feed after each payload. A JSON document of several lines becomes one; any other payload of several lines fails."`
+	Lines     *Plain  `yaml:"lines" oneof:"framing,optional" doc:"A line feed after each payload. A JSON document is written on one line; any other payload with several lines fails."`
 	Whole     *Plain  `yaml:"whole" oneof:"framing,optional" doc:"Payloads as they are, with nothing between."`
 	CSV       *OutCSV `yaml:"csv" oneof:"framing,optional" doc:"One row of delimited text for each JSON object."`
-	Delimiter *string `yaml:"delimiter" oneof:"framing,optional" doc:"This text after each payload. A payload that contains it fails, unless it is JSON and can do without."`
+	Delimiter *string `yaml:"delimiter" oneof:"framing,optional" doc:"This text after each payload. A payload that contains it fails, unless it is JSON that can be written without it."`
 	Length    *int    `yaml:"length" oneof:"framing,optional" doc:"Each payload after its length, a big-endian number of this many bytes: 1, 2, 4 or 8."`
 	Messages  *Plain  `yaml:"messages" oneof:"framing,optional" doc:"Payload and metadata as one JSON line, which inputs with this framing read back."`
 }
@@ -25,7 +25,7 @@ type OutFraming struct {
 // OneLine reports whether each record is a line, and nothing else.
 func (c *OutConfig) OneLine() bool { return c.Framing == OutFraming{} || c.Framing.Lines != nil }
 
-// CheckConfig reports what can't be written.
+// CheckConfig reports options that can't work.
 func (f *OutFraming) CheckConfig(report func(path, message, remedy string)) {
 	if f.Delimiter != nil && *f.Delimiter == "" {
 		report("delimiter", "must not be empty", "write whole for payloads with nothing between")
@@ -42,17 +42,16 @@ type OutCSV struct {
 	Header    bool     `yaml:"header" default:"true" doc:"New files begin with the names of the columns."`
 }
 
-// CheckConfig reports what can't be written.
+// CheckConfig reports options that can't work.
 func (c *OutCSV) CheckConfig(report func(path, message, remedy string)) {
 	(&CSV{Delimiter: c.Delimiter, Columns: c.Columns}).CheckConfig(report)
 }
 
-// Writer joins payloads to a stream. It has no state and is safe for concurrent use.
+// Writer joins payloads to a stream. It is stateless and safe for concurrent use.
 type Writer struct {
-	Head []byte // begins a new file; nil is nothing
+	Head []byte // beginning of a new file, or nil
 
-	// Append appends a message as a record. On an error, which concerns only this message,
-	// dst is returned unchanged.
+	// Append appends a message as a record. On an error, which concerns only this message, dst is returned unchanged.
 	Append func(dst []byte, m *engine.Message) ([]byte, error)
 }
 
@@ -89,7 +88,7 @@ func (c *OutConfig) Writer() *Writer {
 	}}
 }
 
-// otherFraming is the remedy for a payload that is several records.
+// otherFraming is the remedy for a payload that would read back as several records.
 const otherFraming = "write `framing: whole` for an archive or file that is complete in itself, `framing: {length: 4}`, or `encode: " +
 	"base64` before the output"
 
@@ -119,7 +118,7 @@ func newRows(c *OutCSV) *Writer {
 	w.Append = func(dst []byte, m *engine.Message) ([]byte, error) {
 		from := len(dst)
 		err := m.Doc().Object()
-		if m.DeadLetter() { // a dead letter is made of what there is
+		if m.DeadLetter() { // a dead letter is written as far as possible
 			err = m.Doc().Valid()
 		}
 		if err != nil {

@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// What a check of one document may take. A step is a value that is looked at by one schema, or as much other work: some
-// hundred nanoseconds. Documents and schemas that are not made to take long need a few steps a value.
+// Limits of a check of one document. A step is the check of a value against one schema, or as much other work: some
+// hundred nanoseconds. Ordinary documents and schemas need a few steps per value.
 const (
 	freeSteps    = 1_000_000
 	stepsPerByte = 32     // of the document, in addition
-	deepest      = 10_000 // schemas in schemas, and in values of the document
+	deepest      = 10_000 // nested schemas and values
 	betweenLooks = 1 << 12
 )
 
-// What a schema of a registry may take.
+// Limits of a schema from a registry.
 const (
 	mostSchemas      = 50_000
-	mostValues       = 400_000 // in the text of one
+	mostValues       = 400_000 // in the text of one schema
 	mostInstructions = 500_000 // of all regular expressions
 	longestPattern   = 64 << 10
 )
@@ -32,11 +32,11 @@ const (
 var ErrGivenUp = errors.New("let the schemas of oneOf and anyOf differ in a const of one property, " +
 	"and refer to themselves less often")
 
-// budget bounds a check. Once it has stopped, all checks fail at once.
+// budget bounds a check. Once it is exhausted, all checks fail at once.
 type budget struct {
 	ctx     context.Context
 	steps   int
-	look    int // how many steps there are when ctx is asked again
+	look    int // steps left when ctx is checked next
 	most    int
 	level   int
 	stopped error
@@ -46,7 +46,7 @@ func newBudget(ctx context.Context, size int) budget {
 	return budget{ctx: ctx, most: freeSteps + stepsPerByte*size}
 }
 
-// spend counts steps. False: the check has ended.
+// spend counts steps. It returns false if the check has ended.
 func (c *checking) spend(steps int) bool {
 	if c.steps += steps; c.steps >= c.look {
 		c.review()
@@ -66,7 +66,7 @@ func (c *checking) review() {
 	}
 }
 
-// enter notes that a schema is looked at inside of another one.
+// enter records that a schema is checked inside another one.
 func (c *checking) enter() bool {
 	if c.level++; c.level > deepest && c.stopped == nil {
 		c.stopped = fmt.Errorf("%s: the check was given up, schemas lead to each other more than %d times (%w)",
@@ -75,11 +75,11 @@ func (c *checking) enter() bool {
 	return c.stopped == nil
 }
 
-// question is what a check may ask again and again: does a value match a schema?
+// question is what a check may ask repeatedly: does a value match a schema?
 type question struct {
 	n      *node
-	list   uintptr // where the items of a list or an object are: each is at one place of the document
-	scalar any     // instead
+	list   uintptr // address of a list's or object's items, which identifies its place in the document
+	scalar any     // in place of list
 	marks  bool
 	loud   bool
 }
@@ -89,12 +89,12 @@ type verdict struct {
 	marks *marks
 }
 
-// mostKnown bounds how many verdicts a check remembers.
+// mostKnown bounds the remembered verdicts.
 const mostKnown = 1 << 15
 
-// question is what asks whether a value matches a schema, if its answer may be remembered. That costs more than most
-// answers do: it begins when a check has taken more steps than an ordinary one. It takes the exponent out of schemas
-// that lead to one another in many ways.
+// question returns the key under which the verdict for a value and a schema is remembered. Remembering costs more
+// than most checks, so it begins once a check has taken unusually many steps. It avoids exponential time in schemas
+// that refer to each other in many ways.
 func (c *checking) question(n *node, v any, m *marks) (q question, ok bool) {
 	if c.steps < c.most/16 || c.of.scoped || !n.deep {
 		return q, false
@@ -109,7 +109,7 @@ func (c *checking) question(n *node, v any, m *marks) (q question, ok bool) {
 	return q, !c.loud // the same value at another place is another finding
 }
 
-// remember keeps a verdict.
+// remember stores a verdict.
 func (c *checking) remember(q question, ok bool, m *marks) {
 	if c.stopped != nil || len(c.known) == mostKnown {
 		return
@@ -123,7 +123,7 @@ func (c *checking) remember(q question, ok bool, m *marks) {
 	c.known[q] = verdict{ok, m}
 }
 
-// weigh is how many steps it takes to look at a value as a whole.
+// weigh returns how many steps a whole value takes.
 func weigh(v any) int {
 	sum := 1
 	switch v := v.(type) {
@@ -143,7 +143,7 @@ func weigh(v any) int {
 	return sum
 }
 
-// heft is how many steps it takes to calculate with a number: a power of ten is as long as if it were written out.
+// heft returns how many steps a calculation with a number takes. A power of ten counts with all its digits.
 func heft(n json.Number) int {
 	if _, ok := small(n); ok {
 		return 1
@@ -153,7 +153,7 @@ func heft(n json.Number) int {
 	return 1 + (len(n)+max(digits, -digits))/4
 }
 
-// instructions is how long the program of a regular expression is, about: each of its copies of a repeated part counts.
+// instructions returns roughly the length of a regular expression's program. Each copy of a repeated part counts.
 func instructions(re *syntax.Regexp) int {
 	sum := 1
 	switch re.Op {

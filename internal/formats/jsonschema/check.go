@@ -22,8 +22,8 @@ type checking struct {
 
 var errEndless = errors.New("the schema refers to itself without end")
 
-// check says what is wrong with a value of a document of that many bytes. Most have nothing wrong: then nothing is put
-// into words.
+// check returns what is wrong with a value of a document of size bytes. It first checks without building texts, since
+// most documents are valid.
 func (l *library) check(ctx context.Context, n *node, v any, size int) error {
 	c := checking{of: l, budget: newBudget(ctx, size)}
 	if ok := c.node(n, v, nil, 0); ok || c.stopped != nil {
@@ -41,14 +41,14 @@ func (l *library) check(ctx context.Context, n *node, v any, size int) error {
 	return c.err()
 }
 
-// add notes a finding, unless the check has ended: what fails then has not been looked at.
+// add adds a finding, unless the check has ended: later failures are meaningless.
 func (c *checking) add(text string) {
 	if c.stopped == nil {
 		c.findings.add(text)
 	}
 }
 
-// quietly reports whether a value matches, and puts nothing into words.
+// quietly reports whether a value matches, without findings.
 func (c *checking) quietly(n *node, v any, m *marks, depth int) bool {
 	was := c.loud
 	c.loud = false
@@ -57,7 +57,7 @@ func (c *checking) quietly(n *node, v any, m *marks, depth int) bool {
 	return ok
 }
 
-// within checks a value one step further.
+// within checks a value one step further into the document.
 func (c *checking) within(n *node, step string, v any) bool {
 	c.at = append(c.at, step)
 	ok := c.node(n, v, nil, 0)
@@ -65,7 +65,7 @@ func (c *checking) within(n *node, step string, v any) bool {
 	return ok
 }
 
-// node reports whether a value matches a schema. depth is how many schemas have led here without a step into the
+// node reports whether a value matches a schema. depth is the number of schemas entered without a step into the
 // document.
 func (c *checking) node(n *node, v any, m *marks, depth int) bool {
 	switch {
@@ -97,7 +97,7 @@ func (c *checking) node(n *node, v any, m *marks, depth int) bool {
 	return ok
 }
 
-// apply is node where nothing is known yet.
+// apply is node without remembered verdicts.
 func (c *checking) apply(n *node, v any, m *marks, depth int) bool {
 	if len(c.scope) == 0 || c.scope[len(c.scope)-1] != n.in {
 		c.scope = append(c.scope, n.in)
@@ -134,7 +134,7 @@ func (c *checking) apply(n *node, v any, m *marks, depth int) bool {
 	return ok && c.stopped == nil
 }
 
-// schema checks that a value is itself a schema.
+// schema checks that a value is itself a valid schema.
 func (c *checking) schema(v any, d draft) bool {
 	f := findings{loud: true, at: c.at}
 	f.inspect(v, d)
@@ -358,8 +358,8 @@ func (c *checking) properties(n *node, v map[string]any, m *marks) bool {
 	return ok
 }
 
-// named checks the properties that the schema names, those first that take little: they may say that the others do not
-// matter, such as a const that tells apart the schemas of oneOf.
+// named checks the properties that the schema names, cheap ones first: they may make others irrelevant, such as a
+// const that distinguishes the schemas of oneOf.
 func (c *checking) named(n *node, v map[string]any, m *marks) bool {
 	ok := true
 	if len(n.order) <= len(v) {
@@ -394,7 +394,7 @@ func (c *checking) named(n *node, v map[string]any, m *marks) bool {
 	return ok
 }
 
-// unnamed checks properties by their patterns, and those that nothing else is said of.
+// unnamed checks properties by patterns, and additional properties.
 func (c *checking) unnamed(n *node, v map[string]any, m *marks) bool {
 	ok := true
 	var extra []string
@@ -428,7 +428,7 @@ func (c *checking) unnamed(n *node, v map[string]any, m *marks) bool {
 	return ok
 }
 
-// extra says that properties are not allowed.
+// extra reports properties that are not allowed.
 func (c *checking) extra(names []string, what string) {
 	if c.loud {
 		slices.Sort(names)

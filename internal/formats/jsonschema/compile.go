@@ -14,22 +14,21 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/registry"
 )
 
-// Options are how schemas are compiled.
+// Options control how schemas are compiled.
 type Options struct {
-	Draft  string // of a schema that does not say it: 2020-12, 2019-09, 7, 6 or 4
+	Draft  string // of schemas without $schema: 2020-12, 2019-09, 7, 6 or 4
 	Format bool   // check the keyword format, too
-	Most   int    // schemas in it and its references, and no regular expressions that are very long; 0: trust it
+	Most   int    // limit of schemas including references, and of the length of regular expressions; 0: a trusted schema
 }
 
-// inline is the address of a schema that has no file.
+// inline is the address of a schema without a file.
 const inline = "config:///schema"
 
-// Compile makes a schema of a value as encoding/json decodes it, with numbers as
-// json.Number. It can't refer to files.
+// Compile compiles a schema in the form of encoding/json, with numbers as json.Number. It can't refer to files.
 func Compile(v any, o Options) (*Schema, error) { return compile(v, inline, folder(""), o) }
 
-// CompileFile makes a schema of a file, JSON or YAML, and of the files in its folder to which
-// it refers. They are part of the configuration: lint finds what is wrong in them.
+// CompileFile compiles a schema file, JSON or YAML, and the files in its folder that it refers to. They are part of
+// the configuration, so lint reports their mistakes.
 func CompileFile(name string, o Options) (*Schema, error) {
 	abs, err := filepath.Abs(name)
 	if err != nil {
@@ -43,7 +42,7 @@ func CompileFile(name string, o Options) (*Schema, error) {
 	return compile(v, at.String(), folder(filepath.Dir(abs)), o)
 }
 
-// CompileText makes a schema of one of a registry, with its references.
+// CompileText compiles a schema of a registry, with its references.
 func CompileText(s *engine.Schema, o Options) (*Schema, error) {
 	const marks = "{[,"
 	err := registry.Bounded(registry.Texts(s), marks, mostValues)
@@ -70,7 +69,7 @@ func compile(v any, at string, from loader, o Options) (*Schema, error) {
 	return &Schema{library: l, root: n, Title: title}, nil
 }
 
-// compile is the schema of a document, with all to which it refers.
+// compile compiles the schema of a document, and everything that it refers to.
 func (l *library) compile(at string, v any) (*node, error) {
 	p, err := l.add(at, v)
 	if err != nil {
@@ -84,7 +83,7 @@ func (l *library) compile(at string, v any) (*node, error) {
 	return n, endless(l.made)
 }
 
-// arrange is for when the schemas that are in others are compiled, too.
+// arrange orders properties, once all schemas are compiled.
 func (l *library) arrange() {
 	for _, p := range l.made {
 		if n := p.made; n.order == nil && len(n.props) > 0 {
@@ -93,13 +92,13 @@ func (l *library) arrange() {
 	}
 }
 
-// references are the schemas to which one in a registry refers.
+// references are the schemas that a registry's schema refers to.
 type references struct {
 	needs []engine.NamedSchema
 	read  int
 }
 
-// Load reads the schema that a $ref names, by its full address or the end of it.
+// Load returns the schema of a $ref, given its full address or the end of it.
 func (r *references) Load(address string) (any, error) {
 	const often = 4
 	for _, known := range r.needs {
@@ -116,10 +115,10 @@ func (r *references) Load(address string) (any, error) {
 		"(add it to them there, or put it into $defs)", name)
 }
 
-// folder contains the files to which a $ref may refer; "" means none.
+// folder contains the files that a $ref may name; "" means none.
 type folder string
 
-// Load reads the file that a $ref names.
+// Load reads the file of a $ref.
 func (f folder) Load(address string) (any, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -146,10 +145,10 @@ func (f folder) Load(address string) (any, error) {
 	return load(root.Stat, func(name string) (fs.File, error) { return root.Open(name) }, name)
 }
 
-// mostMarks of a file in YAML, see codec.Crowded.
+// mostMarks limits YAML files; see codec.Crowded.
 const mostMarks = 400_000
 
-// load reads a file of JSON or YAML.
+// load reads a JSON or YAML file.
 func load(stat func(string) (fs.FileInfo, error), open func(string) (fs.File, error), name string) (any, error) {
 	text, err := registry.ReadFrom(stat, open, name)
 	if err != nil {
@@ -171,7 +170,7 @@ func load(stat func(string) (fs.FileInfo, error), open func(string) (fs.File, er
 	return v, nil
 }
 
-// parse checks a text before it reads it.
+// parse checks a text before it parses it.
 func parse(text []byte) (any, error) {
 	var d doc.Doc
 	d.Reset(text, nil)

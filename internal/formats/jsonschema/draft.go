@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// draft is a version of JSON Schema. A later one is larger.
+// draft is a version of JSON Schema. Later drafts are larger.
 type draft int
 
 const (
@@ -20,7 +20,7 @@ const (
 	draft2020 draft = 2020
 )
 
-// draftOf is the draft that an option names.
+// draftOf returns the draft that an option names.
 func draftOf(name string) draft {
 	switch name {
 	case "4":
@@ -35,14 +35,14 @@ func draftOf(name string) draft {
 	return draft2020
 }
 
-// draftAt is the draft whose schema of schemas has an address, or 0.
+// draftAt returns the draft whose meta-schema has an address, or 0.
 func draftAt(address string) draft {
 	address = strings.TrimSuffix(address, "#")
 	if rest, ok := strings.CutPrefix(address, "https://"); ok {
 		address = "http://" + rest
 	}
 	if before, word, ok := strings.Cut(address, "/meta/"); ok && word != "" {
-		address = before + "/schema" // the schemas of its vocabularies
+		address = before + "/schema" // the meta-schemas of its vocabularies
 	}
 	switch address {
 	case "http://json-schema.org/draft-04/schema":
@@ -59,16 +59,16 @@ func draftAt(address string) draft {
 	return 0
 }
 
-// shape is what the value of a keyword has to be.
+// shape is the required form of a keyword's value.
 type shape uint8
 
 const (
 	aSchema      shape = iota
-	schemaOrBool       // where draft 4 has booleans, although they are not schemas there
+	schemaOrBool       // draft 4 allows booleans here, although they are not schemas there
 	schemaList
 	schemaOrList
 	schemaMap
-	patternMap // of schemas, by regular expressions
+	patternMap // of schemas, by regular expression
 	dependMap  // of schemas or lists of names
 	namesMap
 	names
@@ -81,11 +81,11 @@ const (
 	count
 	number
 	positive
-	limit // a boolean in draft 4, a number since
+	limit // a boolean in draft 4, a number later
 	vocabularies
 )
 
-// keyword is what a draft knows of a keyword: from its first draft to its last.
+// keyword describes a keyword, from its first draft to its last.
 type keyword struct {
 	name     string
 	shape    shape
@@ -135,7 +135,7 @@ var byName = sync.OnceValue(func() map[string][]keyword {
 	return all
 })
 
-// keyword is the keyword of that name, if the draft has it.
+// keyword returns the keyword with a name, if the draft has it.
 func (d draft) keyword(name string) (k keyword, ok bool) {
 	for _, k := range byName()[name] {
 		if k.from <= d && d <= k.to {
@@ -145,7 +145,7 @@ func (d draft) keyword(name string) (k keyword, ok bool) {
 	return k, false
 }
 
-// subschemas calls visit with every schema that stands directly in another one, and the way to it.
+// subschemas calls visit with every direct subschema, and the path to it.
 func (d draft) subschemas(of map[string]any, visit func(v any, way ...string)) {
 	for name, v := range of {
 		k, ok := d.keyword(name)
@@ -174,8 +174,7 @@ func (d draft) subschemas(of map[string]any, visit func(v any, way ...string)) {
 	}
 }
 
-// inspect says what is wrong with a schema, and with those in it: their keywords must have values
-// of the right shape.
+// inspect reports what is wrong with a schema and its subschemas: the values of keywords must have the right shape.
 func (f *findings) inspect(v any, d draft) {
 	f.inspected++
 	m, ok := v.(map[string]any)
@@ -213,7 +212,7 @@ func schemaTypes(d draft) string {
 	return "object or boolean"
 }
 
-// value inspects the value of a keyword.
+// value checks the value of a keyword.
 func (f *findings) value(v any, want shape, d draft) {
 	switch want {
 	case aSchema:
@@ -270,7 +269,7 @@ func (f *findings) value(v any, want shape, d draft) {
 	}
 }
 
-// kind reports whether a value is of a type.
+// kind reports whether a value has a type.
 func (f *findings) kind(v any, want string) bool {
 	if typeOf(v) != want {
 		f.add(wrongType(v, want))

@@ -8,17 +8,17 @@ import (
 	"unicode"
 )
 
-// findings are what was found wrong.
+// findings collects what is wrong.
 type findings struct {
-	loud      bool      // they are wanted, and not only whether there are any
-	at        []string  // the way to the value that is looked at
-	first     []finding // those that an error shows, in the order of their places
-	count     int       // of them all
-	more      bool      // not everything was looked at
-	inspected int       // values of a schema, see inspect
+	loud      bool      // collect texts, not only a verdict
+	at        []string  // path of the current value
+	first     []finding // findings that an error shows, ordered by place
+	count     int       // of all findings
+	more      bool      // the check did not cover everything
+	inspected int       // values of a schema; see inspect
 }
 
-// finding is one keyword that one value breaks.
+// finding is one keyword that one value violates.
 type finding struct {
 	at   []string
 	text string
@@ -26,10 +26,10 @@ type finding struct {
 
 const (
 	shown  = 3   // findings in an error
-	widest = 200 // bytes of each
+	widest = 200 // bytes per finding
 )
 
-// add notes a finding. Those that no error will show only count: a document can have millions.
+// add adds a finding. Beyond those that an error shows, findings only count: a document can have millions.
 func (f *findings) add(text string) {
 	if !f.loud || !f.keep(finding{f.at, text}) {
 		return
@@ -37,7 +37,7 @@ func (f *findings) add(text string) {
 	f.count++
 }
 
-// include adds those of an inspection.
+// include adds the findings of an inspection.
 func (f *findings) include(o *findings) {
 	for _, one := range o.first {
 		f.keep(one)
@@ -45,7 +45,7 @@ func (f *findings) include(o *findings) {
 	f.count += o.count
 }
 
-// keep keeps a finding if it is one of the first; false: it was there.
+// keep keeps a finding if it is one of the first. It returns false if it was there already.
 func (f *findings) keep(one finding) bool {
 	i := len(f.first)
 	for i > 0 {
@@ -73,8 +73,7 @@ func (f *findings) below(step string, call func()) {
 	f.at = f.at[:len(f.at)-1]
 }
 
-// err says in one line what was found: the first places in the order of their pointers, and how
-// many there are.
+// err formats the findings on one line: the first ones in the order of their pointers, and the total number.
 func (f *findings) err() error {
 	if f.count == 0 {
 		return nil
@@ -95,7 +94,7 @@ func (f *findings) err() error {
 	return errors.New(b.String())
 }
 
-// pointer is a JSON pointer (RFC 6901), or words for the whole document.
+// pointer returns a JSON pointer (RFC 6901), or words for the whole document.
 func pointer(at []string) string {
 	if len(at) == 0 {
 		return "the document"
@@ -110,7 +109,7 @@ func pointer(at []string) string {
 	return b.String()
 }
 
-// clip shortens a text and makes it harmless to a terminal and a log.
+// clip shortens a text and makes it safe for a terminal and a log.
 func clip(text string) string {
 	if len(text) > widest {
 		text = text[:widest] + "…"

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// formatOf is what checks a value of the keyword format, or nil: an unknown one allows everything.
+// formatOf returns the check of a value of the keyword format, or nil: unknown formats allow everything.
 func formatOf(name string) func(string) bool {
 	switch name {
 	case "regex":
@@ -53,7 +53,8 @@ func formatOf(name string) func(string) bool {
 	return nil
 }
 
-// isExpression parses a regular expression. Compiling one of a message could take 100 MiB.
+// isExpression parses a regular expression, without compiling it: that could take 100 MiB for an expression from a
+// message.
 func isExpression(s string) bool {
 	if len(s) > longestPattern {
 		return false
@@ -62,7 +63,7 @@ func isExpression(s string) bool {
 	return err == nil
 }
 
-// spans reports whether a text is not empty and has only bytes that a function allows.
+// spans reports whether a text is not empty and contains only allowed bytes.
 func spans(s string, allowed func(c byte) bool) bool {
 	for i := range len(s) {
 		if !allowed(s[i]) {
@@ -95,7 +96,7 @@ func isIPv6(s string) bool {
 	return err == nil && a.Is6() && a.Zone() == ""
 }
 
-// isHostname checks RFC 1123.
+// isHostname checks a host name by RFC 1123.
 func isHostname(s string) bool {
 	s = strings.TrimSuffix(s, ".")
 	if len(s) > 253 {
@@ -110,7 +111,7 @@ func isHostname(s string) bool {
 	return true
 }
 
-// isEmail checks RFC 5321.
+// isEmail checks an address by RFC 5321.
 func isEmail(s string) bool {
 	at := strings.LastIndexByte(s, '@')
 	if at < 0 || len(s) > 254 || at > 64 {
@@ -144,7 +145,7 @@ func isDate(s string) bool {
 	return err == nil
 }
 
-// isTime checks RFC 3339, with leap seconds.
+// isTime checks a time by RFC 3339, including leap seconds.
 func isTime(s string) bool {
 	if len(s) < 9 || s[2] != ':' || s[5] != ':' {
 		return false
@@ -184,7 +185,7 @@ func isTime(s string) bool {
 	return sec < 60 || (h*60+m+offset+day)%day == day-1
 }
 
-// two reads two digits.
+// two parses two digits.
 func two(s string, at, most int) (n int, ok bool) {
 	if !digit(s[at]) || !digit(s[at+1]) {
 		return 0, false
@@ -197,7 +198,7 @@ func isDateTime(s string) bool {
 	return len(s) > 11 && s[10]|0x20 == 't' && isDate(s[:10]) && isTime(s[11:])
 }
 
-// isDuration checks ISO 8601 as RFC 3339 has it.
+// isDuration checks an ISO 8601 duration, as in RFC 3339.
 func isDuration(s string) bool {
 	s, ok := strings.CutPrefix(s, "P")
 	if !ok {
@@ -210,7 +211,7 @@ func isDuration(s string) bool {
 	return (days != "" || hasClock) && units(days, "YMD") && (!hasClock || clock != "" && units(clock, "HMS"))
 }
 
-// units reads numbers, each with a unit. No unit between the first and the last is left out.
+// units parses numbers, each with a unit. Units between the first and the last must not be missing.
 func units(s, all string) bool {
 	next := -1
 	for s != "" {
@@ -230,7 +231,7 @@ func units(s, all string) bool {
 	return true
 }
 
-// isPeriod checks ISO 8601: two moments, or a moment and a duration.
+// isPeriod checks an ISO 8601 interval: two times, or a time and a duration.
 func isPeriod(s string) bool {
 	from, to, ok := strings.Cut(s, "/")
 	switch {
@@ -242,7 +243,7 @@ func isPeriod(s string) bool {
 	return isDuration(from) && isDateTime(to)
 }
 
-// isPointer checks RFC 6901.
+// isPointer checks a JSON pointer (RFC 6901).
 func isPointer(s string) bool {
 	if s != "" && s[0] != '/' {
 		return false
@@ -266,7 +267,7 @@ func isRelativePointer(s string) bool {
 	return s[n:] == "#" || isPointer(s[n:])
 }
 
-// reference reads a URI reference by RFC 3986, or an IRI reference by RFC 3987.
+// reference parses a URI reference (RFC 3986), or an IRI reference (RFC 3987).
 func reference(s string, international bool) (*url.URL, bool) {
 	for i := range len(s) {
 		c := s[i]
@@ -295,7 +296,7 @@ func reference(s string, international bool) (*url.URL, bool) {
 	return u, strings.Count(host, ":") <= 1 && strings.Count(s, "#") <= 1 && !strings.ContainsAny(host, "[]")
 }
 
-// isTemplate checks RFC 6570.
+// isTemplate checks a URI template (RFC 6570).
 func isTemplate(s string) bool {
 	for s != "" {
 		open := strings.IndexAny(s, "{}")
@@ -336,7 +337,7 @@ func isVariables(s string) bool {
 	return true
 }
 
-// isSemver checks Semantic Versioning 2.0.
+// isSemver checks a version by Semantic Versioning 2.0.
 func isSemver(s string) bool {
 	s, build, hasBuild := strings.Cut(s, "+")
 	core, pre, hasPre := strings.Cut(s, "-")

@@ -1,7 +1,7 @@
 package jsonschema
 
-// marks are what keywords have evaluated of an object or a list: the rest is for unevaluatedProperties and
-// unevaluatedItems.
+// marks record which parts of an object or list keywords have evaluated. unevaluatedProperties and unevaluatedItems
+// apply to the rest.
 type marks struct {
 	everything bool
 	first      int // items
@@ -41,7 +41,7 @@ func (m *marks) all() {
 	}
 }
 
-// merge adds marks to others.
+// merge adds the marks of o to m.
 func (c *checking) merge(m, o *marks) {
 	if m == nil || o == nil || !c.spend(len(o.keys)+len(o.items)) {
 		return
@@ -56,7 +56,7 @@ func (c *checking) merge(m, o *marks) {
 	}
 }
 
-// fresh are marks for a schema whose marks only count if the value matches it.
+// fresh returns marks for a schema whose marks only count if the value matches it.
 func (m *marks) fresh() *marks {
 	if m == nil {
 		return nil

@@ -14,12 +14,12 @@ import (
 // node is a compiled schema.
 type node struct {
 	in     *resource
-	every  draft // it stands for all schemas of a draft
+	every  draft // stands for the meta-schema of a draft
 	never  bool  // the schema false
 	ref    *node
-	dyn    *node  // what $dynamicRef or $recursiveRef leads to where nothing in the dynamic scope is meant instead
-	anchor string // the anchor that is looked for in the dynamic scope
-	scoped bool   // it is looked for
+	dyn    *node  // target of $dynamicRef or $recursiveRef if the dynamic scope has none
+	anchor string // the anchor to look up in the dynamic scope
+	scoped bool   // look it up
 
 	types   []string
 	enum    *values
@@ -41,7 +41,7 @@ type node struct {
 
 	prefix             []*node
 	items              *node
-	itemsOf            string // the keyword that items is
+	itemsOf            string // the keyword that items comes from
 	contains           *node
 	minContains        int
 	maxContains        *int
@@ -51,15 +51,15 @@ type node struct {
 	minProps, maxProps *int
 	required           []string
 	props              map[string]*node
-	order              []named // of props, those first that are not deep
+	order              []named // of props, cheap ones first
 	patterns           []patternNode
 	more               *node
 	names              *node
 	needs              []need
 	whenPresent        []named
 	restProps          *node
-	marks              bool // an unevaluated keyword asks what others have evaluated
-	deep               bool // checking a value takes schemas in this one
+	marks              bool // an unevaluated keyword needs to know what others have evaluated
+	deep               bool // checking a value involves subschemas
 }
 
 type patternNode struct {
@@ -73,7 +73,7 @@ type expression struct {
 	weight int // instructions of its program
 }
 
-// steps is how many it takes to match a text: the time is that of all instructions at each byte, at most.
+// steps returns how many steps a match takes: at most all instructions at each byte.
 func (e *expression) steps(text string) int { return len(text) * e.weight / 16 }
 
 type named struct {
@@ -81,16 +81,16 @@ type named struct {
 	n   *node
 }
 
-// need is what a property needs beside itself.
+// need is what a property requires.
 type need struct {
 	key  string
 	also []string
 }
 
-// bound is a number of a schema.
+// bound is a number in a schema.
 type bound struct {
 	text  string
-	small int64 // if it is an integer that fits
+	small int64 // if it is a small integer
 	fits  bool
 	exact *big.Rat
 }
@@ -141,7 +141,7 @@ type builder struct {
 	err error
 }
 
-// get is the value of a keyword, if the draft has it.
+// get returns the value of a keyword, if the draft has it.
 func (b *builder) get(name string) any {
 	if _, ok := b.d.keyword(name); !ok {
 		return nil
@@ -149,7 +149,7 @@ func (b *builder) get(name string) any {
 	return b.m[name]
 }
 
-// sub is the schema at a way.
+// sub returns the subschema at a path.
 func (b *builder) sub(way ...string) *node {
 	if b.err != nil {
 		return nil
@@ -187,7 +187,7 @@ func (b *builder) count(name string) *int {
 	return &i
 }
 
-// refer is the schema to which a reference leads.
+// refer returns the schema that a reference leads to.
 func (b *builder) refer(name string) (*place, *node) {
 	reference, ok := b.get(name).(string)
 	if !ok || b.err != nil {
@@ -207,7 +207,7 @@ func (b *builder) build() {
 	n := b.n
 	if _, n.ref = b.refer("$ref"); n.ref != nil && b.d <= draft7 {
 		n.deep = true
-		return // what stands beside it does not count
+		return // keywords next to it do not count
 	}
 	b.dynamic()
 	if !b.p.in.words.noApplicators {
@@ -241,7 +241,7 @@ func (b *builder) dynamic() {
 		n.dyn = to
 		n.scoped = p.in.dynamic[""] == p
 	}
-	if n.scoped { // what may be meant instead is compiled, too
+	if n.scoped { // also compiles possible targets in the dynamic scope
 		b.library.scoped = true
 		for _, in := range b.resources {
 			if p := in.dynamic[n.anchor]; p != nil && b.err == nil {
@@ -251,14 +251,14 @@ func (b *builder) dynamic() {
 	}
 }
 
-// isDeep reports whether checking a value takes other schemas.
+// isDeep reports whether checking a value involves subschemas.
 func (n *node) isDeep() bool {
 	return n.ref != nil || n.dyn != nil || n.not != nil || n.when != nil || n.items != nil || n.contains != nil ||
 		n.more != nil || n.names != nil || n.marks || len(n.all)+len(n.any)+len(n.one)+len(n.prefix)+len(n.props)+
 		len(n.patterns)+len(n.whenPresent) > 0
 }
 
-// arrange puts the properties of a schema into the order in which they are checked.
+// arrange orders the properties of a schema for checking.
 func (n *node) arrange() {
 	for _, key := range sorted(n.props) {
 		n.order = append(n.order, named{key, n.props[key]})
@@ -274,7 +274,7 @@ func (n *node) arrange() {
 	})
 }
 
-// expression compiles a regular expression, whose syntax has been checked.
+// expression compiles a regular expression, whose syntax was checked before.
 func (b *builder) expression(text string) *expression {
 	if b.err != nil {
 		return nil
@@ -345,7 +345,7 @@ func (b *builder) validation() {
 	if all, ok := b.get("enum").([]any); ok {
 		n.enum = newValues(all)
 	}
-	if _, ok := b.d.keyword("contains"); ok { // const came with it
+	if _, ok := b.d.keyword("contains"); ok { // const appeared in the same draft
 		if v, ok := b.m["const"]; ok {
 			n.konst = newValues([]any{v})
 		}
@@ -398,8 +398,8 @@ func sorted[V any](m map[string]V) []string {
 	return keys
 }
 
-// endless finds a schema that leads back to itself without a step into the document, whatever that
-// is. What depends on the document is found when one is checked.
+// endless finds a schema that refers to itself for any document, without a step into the document. Loops that depend
+// on the document are found when one is checked.
 func endless(all []*place) error {
 	state := map[*node]bool{} // true: on the way, false: done
 	var visit func(n *node) bool

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// library finds schemas by their addresses. It reads a document when a reference first leads to it.
+// library finds schemas by address. It reads a document when a reference first leads to it.
 type library struct {
 	from      loader
 	fallback  draft
 	resources map[string]*resource // by address, without a fragment
-	made      []*place             // those whose schemas are compiled
-	format    bool                 // the keyword format counts, whatever the draft
-	scoped    bool                 // what some references lead to depends on the dynamic scope
-	most      int                  // schemas; 0: as many as there are
+	made      []*place             // places with compiled schemas
+	format    bool                 // check the keyword format in all drafts
+	scoped    bool                 // some references depend on the dynamic scope
+	most      int                  // limit of schemas; 0: none
 
-	level, instructions int // while it is compiled
+	level, instructions int // during compilation
 }
 
 // loader reads documents by their addresses.
@@ -26,13 +26,13 @@ type loader interface {
 	Load(address string) (any, error)
 }
 
-// document is a text that has schemas in it.
+// document is a text that contains schemas.
 type document struct {
 	root   any
-	places map[string]*place // by pointer
+	places map[string]*place // by JSON pointer
 }
 
-// resource is a schema with an address of its own, and those in it that have none.
+// resource is a schema with its own address, and the subschemas without one.
 type resource struct {
 	of      *document
 	pointer string // of its root
@@ -40,22 +40,22 @@ type resource struct {
 	draft   draft
 	words   vocabulary
 	anchors map[string]*place
-	dynamic map[string]*place // anchors for $dynamicRef; "" is the root that has $recursiveAnchor
+	dynamic map[string]*place // anchors for $dynamicRef; "" is a root with $recursiveAnchor
 }
 
-// place is where a schema stands.
+// place is the place of a schema.
 type place struct {
 	schema  any
 	in      *resource
 	pointer string
-	every   draft // instead of a schema that stands somewhere: that of all schemas of a draft
+	every   draft // the meta-schema of a draft, in place of a schema at a place
 	made    *node
 }
 
-// vocabulary is which keywords count, where a schema of schemas has its own choice.
+// vocabulary says which keywords count, if a meta-schema makes its own choice.
 type vocabulary struct{ noApplicators, noValidation, noUnevaluated, format bool }
 
-// load adds a document, and gives its root.
+// load adds a document and returns its root.
 func (l *library) load(address string) (*place, error) {
 	v, err := l.from.Load(address)
 	if err != nil {
@@ -85,7 +85,7 @@ func (l *library) add(address string, v any) (*place, error) {
 	return root, f.err()
 }
 
-// dialect sets the draft of a resource, and its vocabulary, as its root says it.
+// dialect sets the draft and vocabulary of a resource from its root.
 func (l *library) dialect(in *resource, root map[string]any) error {
 	named := textOf(root["$schema"])
 	if named == "" {
@@ -133,7 +133,7 @@ func (l *library) dialect(in *resource, root map[string]any) error {
 	return l.check(context.Background(), n, root, 0)
 }
 
-// walk notes a schema and those in it.
+// walk registers a schema and its subschemas.
 func (l *library) walk(v any, pointer string, in *resource) error {
 	m, _ := v.(map[string]any)
 	_, refers := m["$ref"]
@@ -142,7 +142,7 @@ func (l *library) walk(v any, pointer string, in *resource) error {
 		id = textOf(m["id"])
 	}
 	if refers && in.draft <= draft7 {
-		id = "" // what stands beside a $ref does not count
+		id = "" // keywords next to a $ref do not count
 	}
 	anchor := ""
 	if id != "" {
@@ -193,7 +193,7 @@ func (l *library) walk(v any, pointer string, in *resource) error {
 	return err
 }
 
-// joined is a way as a JSON pointer (RFC 6901).
+// joined returns a path as a JSON pointer (RFC 6901).
 func joined(way []string) string {
 	var b strings.Builder
 	for _, step := range way {
@@ -206,7 +206,7 @@ func escaped(step string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(step, "~", "~0"), "/", "~1")
 }
 
-// resolve is the address that a reference means.
+// resolve returns the absolute address of a reference.
 func resolve(base, reference string) (string, error) {
 	u, err := url.Parse(reference)
 	if err != nil {
@@ -226,7 +226,7 @@ func resolve(base, reference string) (string, error) {
 	return b.ResolveReference(u).String(), nil
 }
 
-// find is the schema to which a schema in a resource refers.
+// find returns the schema that a schema in a resource refers to.
 func (l *library) find(in *resource, reference string) (*place, error) {
 	full, err := resolve(in.base, reference)
 	if err != nil {
@@ -255,7 +255,7 @@ func (l *library) find(in *resource, reference string) (*place, error) {
 	return nil, fmt.Errorf("%s is not found", reference)
 }
 
-// at follows a pointer in a resource, also to where no keyword has schemas.
+// at follows a pointer in a resource, even to places where no keyword has schemas.
 func (l *library) at(in *resource, pointer, reference string) (*place, error) {
 	v, seen, near := in.of.root, "", in
 	steps := strings.Split(in.pointer+pointer, "/")[1:]

@@ -1,14 +1,14 @@
-// Package jsonschema checks documents against JSON Schemas of the drafts 4, 6, 7, 2019-09 and 2020-12, and says what
-// is wrong with them in one line. Start at [Compile]; the options of the formats that use a registry's are in [Reads]
-// and [Writes].
+// Package jsonschema checks documents against JSON Schemas of the drafts 4, 6, 7, 2019-09 and 2020-12, and describes
+// violations on one line. Start at [Compile]. The options of the formats that use a registry are [Reads] and
+// [Writes].
 //
-// A message, and a schema of a registry, may make a check take exponential time, so it has a budget of steps and ends
-// with its context (budget.go). That is why this is not the one library that knows all of these drafts: its checks
-// take neither, and what it lets a program add to them, the keywords of a vocabulary, is called too seldom to count
-// steps. Under the keyword "not" it takes millions of steps between two calls. Tests hold both equal.
+// A message, or a schema from a registry, may make a check take exponential time. So a check has a budget of steps,
+// and ends with its context (budget.go). The one library for all of these drafts supports neither: its extension
+// point, custom vocabularies, is called too rarely to count steps. Under the keyword "not", it takes millions of
+// steps between two calls. Tests compare the results of both.
 //
-// A text is read into a [document], its schemas get addresses (resolve.go) and become nodes (node.go), and values are
-// checked by them (check.go): first for yes or no, and once more for what is wrong.
+// A text becomes a [document], its schemas get addresses (resolve.go) and become nodes (node.go), and values are
+// checked against them (check.go): first for a verdict only, and again for the findings if it is negative.
 package jsonschema
 
 import (
@@ -29,9 +29,9 @@ type Schema struct {
 	root    *node
 }
 
-// Check says where and why a document, which is valid JSON, does not match: the first few
-// places, without texts of the document. The error is that of ctx when it ends during the check, and
-// [ErrGivenUp] for a document that takes more steps than one of its size may.
+// Check returns where and why a document, which must be valid JSON, does not match: the first few places, without
+// text of the document. The error is that of ctx if it ends during the check, and [ErrGivenUp] for a document that
+// takes more steps than its size allows.
 func (s *Schema) Check(ctx context.Context, document []byte) error {
 	value, err := read(document)
 	if err != nil {
@@ -40,8 +40,8 @@ func (s *Schema) Check(ctx context.Context, document []byte) error {
 	return s.library.check(ctx, s.root, value, len(document))
 }
 
-// Explain is the error of a step whose check of a document by a schema of that name failed. fault is the error as it is
-// shown, for the name may be nobody else's business.
+// Explain returns the error of a step whose check against a schema with that name failed. fault is the text to show,
+// since err may quote a name that must stay private.
 func Explain(err, fault error, name string) error {
 	if errors.Is(err, ErrGivenUp) {
 		return fmt.Errorf("could not be checked by %s: %w", name, fault)
@@ -49,7 +49,7 @@ func Explain(err, fault error, name string) error {
 	return fmt.Errorf("does not match %s: %w", name, fault)
 }
 
-// read decodes a valid document as the validator wants it, numbers as written.
+// read decodes a valid document for the validator, with numbers as written.
 func read(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -60,8 +60,8 @@ func read(text []byte) (any, error) {
 	return v, bounded(v, nil)
 }
 
-// longest bounds a number's digits and its power of ten: the validator calculates
-// with exact fractions, which a short text can make very long.
+// longest bounds a number's digits and its power of ten: the validator calculates with exact fractions, which a short
+// text can make very long.
 const longest = 1000
 
 func bounded(v any, at []string) error {

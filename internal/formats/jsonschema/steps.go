@@ -11,19 +11,19 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/registry"
 )
 
-// Kind is what registries call such schemas.
+// Kind is the registries' name for JSON Schema.
 const Kind = "JSON"
 
-// ofRegistries is how a registry's schemas are read that do not say their draft.
+// ofRegistries are the options for a registry's schemas without a draft.
 var ofRegistries = Options{Draft: "7", Most: mostSchemas}
 
-// checked is JSON that matches a schema. Its checks end with the call of the step that they are for.
+// checked is JSON that matches a schema. Its checks end with the call of the step.
 type checked struct {
 	*Schema
 	ctx context.Context
 }
 
-// Decode checks the payload and gives it as it is.
+// Decode checks the payload and returns it unchanged.
 func (c checked) Decode(dst, payload []byte) ([]byte, error) {
 	var d doc.Doc
 	d.Reset(payload, nil)
@@ -33,7 +33,7 @@ func (c checked) Decode(dst, payload []byte) ([]byte, error) {
 	return c.Encode(dst, payload)
 }
 
-// Encode checks the document and gives it as it is.
+// Encode checks the document and returns it unchanged.
 func (c checked) Encode(dst, json []byte) ([]byte, error) {
 	if err := c.Check(c.ctx, json); err != nil {
 		if c.ctx.Err() == nil {
@@ -55,7 +55,7 @@ type Reads struct {
 	Registry engine.RegistryName `yaml:"registry" doc:"Registry of resources.registries; payloads begin with a schema id (Confluent's wire format)."`
 }
 
-// CheckConfig wants a registry.
+// CheckConfig requires a registry.
 func (r *Reads) CheckConfig(report func(path, message, remedy string)) { needsOne(r.Registry, report) }
 
 func needsOne(r engine.RegistryName, report func(path, message, remedy string)) {
@@ -70,7 +70,7 @@ type Decoder struct {
 	compiled *registry.Compiled[*Schema]
 }
 
-// Decoder makes what the options say.
+// Decoder makes the decoder.
 func (r *Reads) Decoder(env engine.Env) (*Decoder, error) {
 	known, err := env.SchemaRegistry(r.Registry)
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *Reads) Decoder(env engine.Env) (*Decoder, error) {
 	return &Decoder{newCompiled(known)}, nil
 }
 
-// Reader is the codec for a payload, what it is to read of that, and the schema's id.
+// Reader returns the codec for a payload, the part of the payload to decode, and the schema's id.
 func (d *Decoder) Reader(ctx context.Context, payload []byte) (c codec.Codec, body []byte, id any, err error) {
 	e, body, err := d.compiled.Read(ctx, payload)
 	return checked{e.Made, ctx}, body, e.ID, err
@@ -91,10 +91,10 @@ type Writes struct {
 	Schema          registry.Source `yaml:"schema" doc:"File of the schema, in JSON, or the schema itself; by default the newest of the subject."`
 }
 
-// ConfigFiles are the files that are read.
+// ConfigFiles returns the files that are read.
 func (w Writes) ConfigFiles() []string { return []string{w.Schema.File} }
 
-// CheckConfig wants a registry, and subjects that go with it.
+// CheckConfig requires a registry, and subjects that match it.
 func (w *Writes) CheckConfig(report func(path, message, remedy string)) {
 	if needsOne(w.Registry, report); w.Registry != "" {
 		w.Writes.CheckConfig(report)
@@ -104,7 +104,7 @@ func (w *Writes) CheckConfig(report func(path, message, remedy string)) {
 // Encoder writes payloads. It is safe for concurrent use.
 type Encoder struct{ writer *registry.Writer[*Schema] }
 
-// Encoder makes what the options say; the file is read.
+// Encoder makes the encoder. It reads the file.
 func (w *Writes) Encoder(env engine.Env) (*Encoder, error) {
 	var own *engine.Schema
 	title := ""
@@ -131,7 +131,7 @@ func (w *Writes) Encoder(env engine.Env) (*Encoder, error) {
 	return &Encoder{writer}, err
 }
 
-// Writer is the codec for a message, and what its payload begins with.
+// Writer returns the codec for a message, and a prefix for its payload.
 func (e *Encoder) Writer(ctx context.Context, m *engine.Message) (c codec.Codec, prefix []byte, err error) {
 	made, err := e.writer.Of(ctx, m)
 	return checked{made.Made, ctx}, made.Header, err

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// together checks what is said about the value as a whole by other schemas.
+// together checks keywords that apply other schemas to the whole value.
 func (c *checking) together(n *node, v any, m *marks, depth int) bool {
 	ok := true
-	// applied counts what a schema says, and its marks if the value matches.
+	// applied checks against a schema, and adds its marks if the value matches.
 	applied := func(to *node) bool {
 		own := m.fresh()
 		if !c.node(to, v, own, depth) {
@@ -62,8 +62,8 @@ func (c *checking) together(n *node, v any, m *marks, depth int) bool {
 	return ok
 }
 
-// some checks that a value matches one of several schemas, or exactly one. If it matches none, what is wrong with each
-// is said.
+// some checks that a value matches one of several schemas, or exactly one. If it matches none, it reports the
+// findings of each.
 func (c *checking) some(of []*node, v any, m *marks, depth int, exactly bool) bool {
 	first := -1
 	for i, n := range of {
@@ -94,7 +94,7 @@ func (c *checking) some(of []*node, v any, m *marks, depth int, exactly bool) bo
 	return false
 }
 
-// dynamic is the schema that $dynamicRef or $recursiveRef means: in the outermost resource that has it.
+// dynamic returns the target of $dynamicRef or $recursiveRef, in the outermost resource that has it.
 func (c *checking) dynamic(n *node) *node {
 	if n.scoped {
 		for _, in := range c.scope {
@@ -106,7 +106,7 @@ func (c *checking) dynamic(n *node) *node {
 	return n.dyn
 }
 
-// rest checks what no other keyword has evaluated.
+// rest checks the parts that no other keyword has evaluated.
 func (c *checking) rest(n *node, v any, m *marks) bool {
 	ok := true
 	switch v := v.(type) {

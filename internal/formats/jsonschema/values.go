@@ -10,7 +10,7 @@ import (
 
 var typeNames = [...]string{"array", "boolean", "integer", "null", "number", "object", "string"}
 
-// typeOf is the type of a value in the words of JSON Schema, without integer.
+// typeOf returns the JSON Schema type of a value, without integer.
 func typeOf(v any) string {
 	switch v.(type) {
 	case nil:
@@ -35,7 +35,7 @@ func equalItems(i, j int) string {
 	return "items at " + strconv.Itoa(i) + " and " + strconv.Itoa(j) + " are equal"
 }
 
-// rational is the exact value of a number.
+// rational returns the exact value of a number.
 func rational(v any) *big.Rat {
 	n, _ := v.(json.Number)
 	r, ok := new(big.Rat).SetString(string(n)) // #nosec G113 -- 1000 digits at most, see bounded
@@ -45,7 +45,7 @@ func rational(v any) *big.Rat {
 	return r
 }
 
-// small is the value of a number that is written as an integer of at most 18 digits.
+// small returns the value of a number written as an integer of at most 18 digits.
 func small(n json.Number) (int64, bool) {
 	if len(n) > 18 {
 		return 0, false
@@ -75,7 +75,7 @@ func isInteger(v any) bool {
 	return rational(n).IsInt()
 }
 
-// compare is how a number stands to a bound: less (-1), equal or more.
+// compare compares a number with a bound: -1, 0 or 1.
 func (b *bound) compare(n json.Number) int {
 	if i, ok := small(n); ok && b.fits {
 		switch {
@@ -126,18 +126,18 @@ func equal(a, b any) bool {
 		}
 		return true
 	}
-	switch b.(type) { // which can't be compared
+	switch b.(type) { // can't be compared
 	case []any, map[string]any:
 		return false
 	}
 	return a == b
 }
 
-// values are what a value may be.
+// values are the allowed values of enum or const.
 type values struct {
 	texts  map[string]bool
-	others map[string]bool // as canonical writes them
-	words  string          // what is wrong with a value that is none of them
+	others map[string]bool // in the form of canonical
+	words  string          // the finding for other values
 }
 
 func newValues(all []any) *values {
@@ -172,7 +172,7 @@ func newValues(all []any) *values {
 	return v
 }
 
-// weigh is how many steps it takes to look for a value.
+// weigh returns how many steps a look-up takes.
 func (v *values) weigh(one any) int {
 	if _, text := one.(string); text || len(v.others) == 0 {
 		return 0
@@ -191,10 +191,10 @@ func (v *values) has(one any) bool {
 	return v.others[string(canonical(room[:0], one))]
 }
 
-// few are as many items as are compared with each other faster than they are written down.
+// few is the number of items up to which comparing them is faster than canonical forms.
 const few = 12
 
-// twins finds two items that are equal.
+// twins finds two equal items.
 func twins(all []any) (i, j int, ok bool) {
 	if len(all) <= few && weigh(all) <= 4*few {
 		for j := range all {
@@ -218,7 +218,7 @@ func twins(all []any) (i, j int, ok bool) {
 	return 0, 0, false
 }
 
-// canonical appends a text that equal values have in common, and others do not.
+// canonical appends a text that is equal exactly for equal values.
 func canonical(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case json.Number:

@@ -7,7 +7,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// group reads the rows of a row group; row is the number of the first.
+// group reads the rows of a row group. row is the number of the first.
 func (a *assembler) group(file []byte, root *branch, g rowGroup, row int) (int, error) {
 	for i := range a.columns {
 		c := &a.columns[i]
@@ -35,7 +35,7 @@ func (a *assembler) group(file []byte, root *branch, g rowGroup, row int) (int, 
 
 var errLevels = errors.New("the columns do not have the same rows")
 
-// value appends what is below b. Its entries have this level of repetition, and one of definition from floor on.
+// value appends the value below b. Its entries have this repetition level, and a definition level of at least floor.
 func (a *assembler) value(b *branch, rep, floor int) error {
 	if len(a.dst) > a.most || a.entries/perByte > a.most {
 		return codec.ErrLimit
@@ -69,7 +69,7 @@ func (a *assembler) value(b *branch, rep, floor int) error {
 	return a.mapping(b, rep)
 }
 
-// skip reads an entry of each column below b, which has no value there.
+// skip skips an entry of each column below b, which has no value here.
 func (a *assembler) skip(b *branch, rep, floor, ceiling int) error {
 	for i := b.first; i < b.last; i++ {
 		c := &a.columns[i]
@@ -139,7 +139,7 @@ func (a *assembler) list(b *branch, rep int) error {
 	}
 }
 
-// mapping appends an object. Keys that are not text are written as it.
+// mapping appends an object. Keys that are not text become text.
 func (a *assembler) mapping(b *branch, rep int) error {
 	a.dst = append(a.dst, '{')
 	for n := 0; ; n++ {

@@ -2,15 +2,15 @@ package parquet
 
 import "encoding/binary"
 
-// hybrid reads small numbers as runs of one number and as packed bits, in any order: levels, places in a dictionary and
-// bools. It takes no memory, however long a run claims to be.
+// hybrid reads small numbers in runs of one number and in packed bits: levels, indexes of a dictionary, and bools. It
+// allocates nothing, however long a run claims to be.
 type hybrid struct {
 	src    []byte
-	width  int    // bits of a number, up to 32
-	left   uint64 // numbers of the run
+	width  int    // bits per number, up to 32
+	left   uint64 // numbers left in the run
 	value  uint32 // of a run of one number
-	packed []byte // or the rest of packed bits, nil if it is not one
-	bit    int    // in packed
+	packed []byte // or the rest of packed bits; nil in a run of one number
+	bit    int    // index in packed
 }
 
 func (h *hybrid) next() (uint32, error) {
@@ -66,7 +66,7 @@ func (h *hybrid) run() error {
 	return nil
 }
 
-// unpack is the number of up to 64 bits that begins at a bit, the lowest first. It is within b.
+// unpack returns the number of up to 64 bits that begins at a bit, lowest first. It must be within b.
 func unpack(b []byte, bit, width int) (v uint64) {
 	at, shift := bit/8, bit%8
 	if len(b)-at >= 8 {
@@ -86,20 +86,20 @@ func unpack(b []byte, bit, width int) (v uint64) {
 	return v
 }
 
-// deltas reads integers as differences, in packed bits (DELTA_BINARY_PACKED).
+// deltas reads integers stored as differences in packed bits (DELTA_BINARY_PACKED).
 type deltas struct {
 	src    []byte
-	block  int // numbers of a block, and of each part of it
+	block  int // numbers per block, and per part of a block
 	part   int
-	left   uint64 // numbers that have not been read
-	first  bool   // the next is the first one, which is in the header
+	left   uint64 // unread numbers
+	first  bool   // the next is the first number, which is in the header
 	value  int64
-	least  int64  // what is added to the differences of the block
-	widths []byte // of the parts of the block that have not begun
+	least  int64  // added to each difference of the block
+	widths []byte // of the block's remaining parts
 	packed []byte // of the part
 	bit    int
 	width  int
-	inPart int // numbers of the part that have not been read
+	inPart int // unread numbers of the part
 }
 
 // newDeltas reads the header.
@@ -142,11 +142,11 @@ func (d *deltas) next() (int64, error) {
 		delta = unpack(d.packed, d.bit, d.width)
 		d.bit += d.width
 	}
-	d.value += d.least + int64(delta) // #nosec G115 -- it wraps around, as it should
+	d.value += d.least + int64(delta) // #nosec G115 -- wraps around as intended
 	return d.value, nil
 }
 
-// begin begins the next part, and the next block where it is the first.
+// begin begins the next part, and a new block if needed.
 func (d *deltas) begin() error {
 	if len(d.widths) == 0 {
 		n, rest, err := uvarint(d.src)
@@ -168,7 +168,7 @@ func (d *deltas) begin() error {
 	return nil
 }
 
-// rest is what follows the numbers, none of which have been read.
+// rest returns what follows the numbers. None may have been read.
 func (d deltas) rest() ([]byte, error) {
 	left := d.left
 	if left > 0 {

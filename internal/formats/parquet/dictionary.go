@@ -2,15 +2,15 @@ package parquet
 
 import "fmt"
 
-// dictionary is the values that pages refer to.
+// dictionary holds the values that pages refer to.
 type dictionary struct {
 	page    []byte
-	size    int      // of a value; 0: they are at offsets
-	offsets []uint32 // of each value, and of the end: the bytes are after a length
+	size    int      // of a value; 0: see offsets
+	offsets []uint32 // of each value and of the end; each value follows its length
 	count   uint32
 }
 
-// newDictionary finds where values begin. Each takes at least as many bytes as its place.
+// newDictionary finds where values begin. Each takes at least as many bytes as its offset.
 func newDictionary(e *element, page []byte, count int64) (*dictionary, error) {
 	size, err := sizeOf(e)
 	if err != nil || e.physical == physicalBool || count < 0 {
@@ -37,7 +37,7 @@ func newDictionary(e *element, page []byte, count int64) (*dictionary, error) {
 	return d, nil
 }
 
-// indexed are places in a dictionary.
+// indexed are values given by their index in a dictionary.
 type indexed struct {
 	at hybrid
 	of *dictionary

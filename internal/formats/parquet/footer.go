@@ -9,17 +9,17 @@ import (
 
 const (
 	magic     = "PAR1"
-	leastFile = 12 // bytes: twice that, and the length of a footer
+	leastFile = 12 // in bytes: twice the magic, and the length of the footer
 )
 
-// footer is what the end of a file says of it.
+// footer is the metadata at the end of a file.
 type footer struct {
 	schema []element
 	groups []rowGroup
 	size   int // in bytes
 }
 
-// element is a node of the schema; they are in depth-first order.
+// element is a node of the schema. Elements are in depth-first order.
 type element struct {
 	name      string
 	children  int64
@@ -35,7 +35,7 @@ type element struct {
 type logical struct {
 	kind   int64 // 0: none
 	scale  int64
-	unit   int64 // how many are a second
+	unit   int64 // units per second
 	local  bool
 	signed bool
 	bits   byte
@@ -46,7 +46,7 @@ type rowGroup struct {
 	chunks []chunk
 }
 
-// chunk is where a column is in a row group.
+// chunk is the place of a column in a row group.
 type chunk struct {
 	codec      int64
 	values     int64
@@ -54,7 +54,7 @@ type chunk struct {
 	elsewhere  bool
 }
 
-// readFooter reads the end of a file.
+// readFooter parses the end of a file.
 func readFooter(file []byte) (f footer, err error) {
 	if len(file) < leastFile || !bytes.HasPrefix(file, []byte(magic)) {
 		return f, errors.New("the payload is not a Parquet file: it does not begin with " + magic)
@@ -125,7 +125,7 @@ func (t *thrift) element() element {
 	return e
 }
 
-// The kinds of logical types that count here.
+// The logical types that matter here.
 const (
 	logicalString  = 1
 	logicalMap     = 2

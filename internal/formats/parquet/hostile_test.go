@@ -29,10 +29,10 @@ func TestFilesThatAreNot(t *testing.T) {
 			return b
 		}), "the footer claims to be 2147483648 bytes long"},
 		{"an empty footer", "PAR1\x00\x00\x00\x00\x00PAR1", "the footer: "},
-		{"a schema of nothing", "PAR1\x00\x01\x00\x00\x00PAR1", "makes no sense"},
+		{"a schema of nothing", "PAR1\x00\x01\x00\x00\x00PAR1", "is not valid"},
 		{"columns without names", "PAR1\x29\x2c\x00\x00\x00\x05\x00\x00\x00PAR1", "a column has no name"},
 		{"a list that is longer than the footer", "PAR1\x29\xfc\xff\xff\xff\xff\x0f\x07\x00\x00\x00PAR1", "the file ends in the middle"},
-		{"a page that is damaged", changed(func(b []byte) []byte { b[bytes.Index(b, []byte("u19"))] ^= 1; return b }), "it is damaged"},
+		{"a page that is damaged", changed(func(b []byte) []byte { b[bytes.Index(b, []byte("u19"))] ^= 1; return b }), "is damaged"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

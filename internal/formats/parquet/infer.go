@@ -7,24 +7,24 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// mostInferred bounds the columns of a schema that is inferred: each document can name others, and every row has all.
+// mostInferred bounds the columns of an inferred schema: each document can name others, and every row has all.
 const mostInferred = 1000
 
-// inference finds a schema that all documents fit that it has seen.
+// inference finds a schema that fits all documents it has seen.
 type inference struct {
 	root    *node
 	columns int
 }
 
-// see takes a document into account. The fields for which there is no more room are not in the schema.
-func (in *inference) see(document []byte) {
+// addDocument takes a document into account. Fields beyond the limit are not in the schema.
+func (in *inference) addDocument(document []byte) {
 	if in.root == nil {
 		in.root = &node{kind: objects, required: true}
 	}
 	in.members(in.root, document, 1)
 }
 
-// schema is what was found, or nil if no field was.
+// schema returns the inferred schema, or nil if there is no field.
 func (in *inference) schema() *node {
 	if in.root == nil || len(in.root.fields) == 0 {
 		return nil
@@ -53,7 +53,7 @@ func (in *inference) members(n *node, object []byte, depth int) {
 	}
 }
 
-// value makes n a type for what it was one for and for another value.
+// value widens the type of n to include another value.
 func (in *inference) value(n *node, value []byte, depth int) {
 	seen := seenKind(value)
 	switch {
@@ -92,13 +92,13 @@ func (in *inference) value(n *node, value []byte, depth int) {
 	}
 }
 
-// mix makes n JSON, which every value is.
+// mix makes n JSON, which fits every value.
 func (in *inference) mix(n *node) {
 	in.columns -= below(n)
 	n.kind, n.fields, n.index, n.item = jsons, nil, nil, nil
 }
 
-// below is how many fields are below n.
+// below returns the number of fields below n.
 func below(n *node) (count int) {
 	for _, f := range n.fields {
 		count += 1 + below(f)
@@ -109,7 +109,7 @@ func below(n *node) (count int) {
 	return count
 }
 
-// settle gives types to what was null, or empty, everywhere.
+// settle gives types to fields that were always null or empty.
 func settle(n *node) {
 	for _, f := range n.fields {
 		settle(f)
@@ -128,7 +128,7 @@ func settle(n *node) {
 var labels = map[kind]string{booleans: "bool", int64s: "int64", float64s: "double", texts: "text", jsons: "json", lists: "a list",
 	objects: "an object"}
 
-// seenKind is the kind of a value, as narrow as possible.
+// seenKind returns the narrowest kind of a value.
 func seenKind(value []byte) kind {
 	switch value[0] {
 	case 'n':
@@ -146,7 +146,7 @@ func seenKind(value []byte) kind {
 		if _, ok := doc.ParseInt(value); ok {
 			return int64s
 		}
-		return jsons // longer than 64 bits
+		return jsons // beyond 64 bits
 	}
 	if f, ok := doc.ParseFloat(value); !ok || math.IsInf(f, 0) {
 		return jsons
@@ -154,7 +154,7 @@ func seenKind(value []byte) kind {
 	return float64s
 }
 
-// fitsDouble reports whether a double has room for an integer.
+// fitsDouble reports whether a double represents an integer exactly.
 func fitsDouble(value []byte) bool {
 	i, _ := doc.ParseInt(value)
 	return i >= -1<<53 && i <= 1<<53

@@ -47,7 +47,7 @@ func TestInference(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var in inference
 			for _, d := range tt.documents {
-				in.see([]byte(d))
+				in.addDocument([]byte(d))
 			}
 			if got := shown(in.schema()); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
@@ -60,11 +60,11 @@ func TestInference(t *testing.T) {
 func TestAnObjectOfAnyKeysIsNotManyColumns(t *testing.T) {
 	var in inference
 	for i := range 2000 {
-		in.see(fmt.Appendf(nil, `{"id":1,"by_user":{"u%d":1},"other":[{"k":1}]}`, i))
+		in.addDocument(fmt.Appendf(nil, `{"id":1,"by_user":{"u%d":1},"other":[{"k":1}]}`, i))
 	}
 	want := "{id: int64, by_user: json, other: [{k: int64}]"
 	for i := range 900 { // there is room again
-		in.see(fmt.Appendf(nil, `{"f%d":1}`, i))
+		in.addDocument(fmt.Appendf(nil, `{"f%d":1}`, i))
 		want += fmt.Sprintf(", f%d: int64", i)
 	}
 	if got, want := shown(in.schema()), want+"}"; got != want {

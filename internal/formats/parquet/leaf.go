@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// leaf is the value of a column for one of JSON, which is not null.
+// leaf converts a JSON value, which is not null, to a value of the column.
 func (n *node) leaf(value []byte) (parquet.Value, error) {
 	if n.kind == jsons {
 		return parquet.ByteArrayValue(value), nil
@@ -32,7 +32,7 @@ func (n *node) leaf(value []byte) (parquet.Value, error) {
 	return parquet.Value{}, n.unfit(value)
 }
 
-// unfit is the error of a value that is of another kind.
+// unfit returns the error of a value of the wrong kind.
 func (n *node) unfit(value []byte) error {
 	return fmt.Errorf("%s is not %s", codec.Kind(value), n.label)
 }
@@ -41,7 +41,7 @@ func (n *node) fromNumber(value []byte) (v parquet.Value, err error) {
 	switch n.kind {
 	case int32s:
 		i, err := codec.Int(value)
-		if err == nil && i != int64(int32(i)) { // #nosec G115 -- that is the question
+		if err == nil && i != int64(int32(i)) { // #nosec G115 -- this is the check
 			err = fmt.Errorf("%.40s does not fit 32 bits", value)
 		}
 		return parquet.Int32Value(int32(i)), err // #nosec G115 -- as above
@@ -61,7 +61,7 @@ func (n *node) fromNumber(value []byte) (v parquet.Value, err error) {
 }
 
 func (n *node) fromText(b []byte) (v parquet.Value, err error) {
-	s := unsafe.String(unsafe.SliceData(b), len(b)) // payloads do not change
+	s := unsafe.String(unsafe.SliceData(b), len(b)) // payloads never change
 	switch n.kind {
 	case texts:
 		return parquet.ByteArrayValue(b), nil
@@ -98,19 +98,19 @@ func (n *node) fromText(b []byte) (v parquet.Value, err error) {
 
 const secondsOfDay = 24 * 60 * 60
 
-// timestamp is a text in RFC 3339. What is finer than the unit is cut off.
+// timestamp parses RFC 3339. Digits finer than the unit are cut off.
 func (n *node) timestamp(s string) (v parquet.Value, err error) {
 	at, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
 		return v, fmt.Errorf("%.40q is not a timestamp such as 2026-01-02T15:04:05.123Z", s)
 	}
 	if n.unit == 1e9 && (at.Before(time.Unix(0, -1<<63)) || at.After(time.Unix(0, 1<<63-1))) {
-		return v, fmt.Errorf("%.40q is outside of what %s can say (the years 1678 to 2261)", s, n.label)
+		return v, fmt.Errorf("%.40q is outside the range of %s (the years 1678 to 2261)", s, n.label)
 	}
 	return parquet.Int64Value(at.Unix()*n.unit + int64(at.Nanosecond())/(1e9/n.unit)), nil
 }
 
-// id is the 16 bytes of a UUID.
+// id returns the 16 bytes of a UUID.
 func id(s string) (v parquet.Value, err error) {
 	if b, ok := codec.UUID(nil, s); ok {
 		return parquet.FixedLenByteArrayValue(b), nil
@@ -120,7 +120,7 @@ func id(s string) (v parquet.Value, err error) {
 
 var errDecimal = errors.New("has more digits than the column")
 
-// decimal is a number, without its point, that has no more digits than the column.
+// decimal returns the digits of a number that fits the column.
 func (n *node) decimal(s string) (v parquet.Value, err error) {
 	d, err := codec.ParseDigits(s)
 	if err != nil {

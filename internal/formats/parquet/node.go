@@ -9,11 +9,11 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// kind is what the values of a node are.
+// kind is the kind of a node's values.
 type kind uint8
 
 const (
-	unknown kind = iota // nothing but null has been seen
+	unknown kind = iota // only null has been seen
 	booleans
 	int32s
 	int64s
@@ -31,22 +31,22 @@ const (
 	objects
 )
 
-// node is a column, or what has columns below it.
+// node is a column, or a group of columns.
 type node struct {
 	kind     kind
-	label    string // what a complaint calls the type: "decimal(12,2)"
+	label    string // name of the type in errors: "decimal(12,2)"
 	required bool
 	digits   int            // of a decimal
-	scale    int            // of a decimal: those after the point
-	unit     int64          // of a timestamp: how many are a second
+	scale    int            // of a decimal: digits after the point
+	unit     int64          // of a timestamp: units per second
 	fields   []*node        // of an object
 	name     string         // as a field
 	index    map[string]int // of fields, by name
 	item     *node          // of a list, or the values of a mapping
-	wide     bool           // inferred: an integer was seen that a double can't hold
-	first    int            // leaf column, and the one after the last
+	wide     bool           // inferred: contains an integer that a double can't represent
+	first    int            // first leaf column, and the one after the last
 	end      int
-	rep      int // of a list and a mapping: the repetition level of an item that is not the first
+	rep      int // of a list or mapping: the repetition level of further items
 }
 
 // Bounds of a schema.
@@ -55,7 +55,7 @@ const (
 	mostColumns = 10_000
 )
 
-// place numbers the leaf columns from first on, and says where they end.
+// place numbers the leaf columns from first on, and returns their end.
 func (n *node) place(first, rep int) int {
 	n.first, n.end = first, first
 	switch n.kind {
@@ -84,7 +84,7 @@ func (n *node) add(f *node) {
 	n.fields = append(n.fields, f)
 }
 
-// schema is the node as the library has it; items of lists are below it.
+// schema returns the node for the library.
 func (n *node) schema() parquet.Node {
 	of := n.bare()
 	if n.required {
@@ -115,7 +115,7 @@ func (n *node) bare() parquet.Node {
 	return leaves[n.kind]()
 }
 
-// leaves are the columns of kinds without parameters.
+// leaves are the kinds of columns without parameters.
 var leaves = map[kind]func() parquet.Node{
 	booleans: func() parquet.Node { return parquet.Leaf(parquet.BooleanType) },
 	int32s:   func() parquet.Node { return parquet.Int(32) },
@@ -128,7 +128,7 @@ var leaves = map[kind]func() parquet.Node{
 	uuids:    parquet.UUID,
 }
 
-// decimalType is the smallest type for so many digits.
+// decimalType returns the smallest type for so many digits.
 func decimalType(digits int) parquet.Type {
 	switch {
 	case digits <= 9:
@@ -139,7 +139,7 @@ func decimalType(digits int) parquet.Type {
 	return parquet.FixedLenByteArrayType(wideDecimal)
 }
 
-// wideDecimal is the size of decimals beyond 64 bits.
+// wideDecimal is the size of decimals beyond 64 bits, in bytes.
 const wideDecimal = 16
 
 func unitOf(perSecond int64) parquet.TimeUnit {
@@ -152,7 +152,7 @@ func unitOf(perSecond int64) parquet.TimeUnit {
 	return parquet.Nanosecond
 }
 
-// group is an object whose fields keep their order: those of a parquet.Group are sorted.
+// group is an object that keeps the order of its fields. A parquet.Group sorts them.
 type group struct {
 	parquet.Group
 	fields []parquet.Field
@@ -160,7 +160,7 @@ type group struct {
 
 func (g group) Fields() []parquet.Field { return g.fields }
 
-// GoType is any: rows are not made of Go values.
+// GoType returns any: rows are not made of Go values.
 func (g group) GoType() reflect.Type { return reflect.TypeFor[map[string]any]() }
 
 func (g group) String() string { return fmt.Sprintf("group of %d fields", len(g.fields)) }

@@ -21,20 +21,20 @@ type column struct {
 	of     *branch
 	memory *memory
 	codec  int64
-	src    []byte // the pages that have not been read
-	left   int64  // entries that are not in pages that were read
-	inPage int64  // entries of the page that have not been read
+	src    []byte // unread pages
+	left   int64  // entries in unread pages
+	inPage int64  // unread entries of the page
 	reps   hybrid
 	defs   hybrid
 	values values
 	dict   *dictionary
-	held   int // bytes of the page, and of the dictionary
+	held   int // memory of the page and the dictionary, in bytes
 	dicts  int
 
-	rep, def int // of the current entry; rep is -1 after the last
+	rep, def int // levels of the current entry; rep is -1 after the last
 }
 
-// memory is what pages of all columns may take together, beside the result.
+// memory is what the pages of all columns may take together, besides the result.
 type memory struct{ held, most int }
 
 // begin begins a chunk.
@@ -55,7 +55,7 @@ func (c *column) release() {
 	c.held, c.dicts, c.dict, c.values = 0, 0, nil, nil
 }
 
-// advance goes to the next entry.
+// advance moves to the next entry.
 func (c *column) advance() (err error) {
 	for c.inPage == 0 {
 		if c.left <= 0 {
@@ -89,7 +89,7 @@ func level(h *hybrid, highest int) (int, error) {
 	return int(n), err
 }
 
-// header is what precedes a page.
+// header is the header of a page.
 type header struct {
 	kind, size, packed, crc int64
 	checked                 bool
@@ -159,7 +159,7 @@ func (c *column) page() error {
 	case h.size < 0 || h.packed < 0 || h.values < 0 || h.defBytes < 0 || h.repBytes < 0:
 		return errors.New("a page claims to be shorter than nothing")
 	case h.checked && crc32.ChecksumIEEE(data) != uint32(h.crc): // #nosec G115 -- of 32 bits, signed
-		return errors.New("the checksum of a page is another: it is damaged")
+		return errors.New("the checksum of a page does not match: the page is damaged")
 	}
 	c.src = t.src
 	switch h.kind {
@@ -221,12 +221,12 @@ func (c *column) data(h header, data []byte) (err error) {
 	return err
 }
 
-// none are the values of a page where all is null.
+// none are the values of a page that is all null.
 type none struct{}
 
 func (none) next() (value, error) { return value{}, errShort }
 
-// prefixed are levels after their length.
+// prefixed returns levels after their length.
 func prefixed(data []byte) (levels, rest []byte, err error) {
 	if len(data) < 4 {
 		return nil, nil, errShort
@@ -238,7 +238,7 @@ func prefixed(data []byte) (levels, rest []byte, err error) {
 	return data[4 : 4+n], data[4+n:], nil
 }
 
-// decompress takes memory for size bytes, and as much as is said beside, if there is room, and says how much it is.
+// decompress takes memory for size bytes, plus beside, if there is room. It returns how much it took.
 func (c *column) decompress(data []byte, size, beside int64) (held int, page []byte, err error) {
 	if c.codec == 0 {
 		size = 0
@@ -259,7 +259,7 @@ func (c *column) decompress(data []byte, size, beside int64) (held int, page []b
 	return int(need), page, nil
 }
 
-// decompressed is a page of up to size bytes.
+// decompressed decompresses a page of up to size bytes.
 func decompressed(method int64, data []byte, size int) (page []byte, err error) {
 	switch method {
 	case 1:
@@ -275,7 +275,7 @@ func decompressed(method int64, data []byte, size int) (page []byte, err error) 
 	case 6:
 		page, err = compression.Decompress(compression.Zstd, data, int64(size))
 	case 7:
-		if size/256 > len(data) { // no byte is more than 255
+		if size/256 > len(data) { // a byte can expand to at most 255
 			return nil, errShort
 		}
 		page = make([]byte, size)

@@ -15,38 +15,39 @@ var (
 	_ codec.Packed    = (*Reads)(nil)
 )
 
-// Reads are the options of a step that reads files: a codec whose payload is a file, and whose document is the list of
-// its rows.
+// Reads are the options of a step that reads files. It is a codec whose payload is a file, and whose document is the
+// list of its rows.
 //
-// Files are read without the library that writes them: that trusts the sizes in a file, and reads pages outside of what
-// Go checks. Here nothing is as long as it claims to be before it is.
+// Files are read without the library that writes them: it trusts the sizes in a file, and reads memory outside of
+// Go's checks. This code trusts no size before it has checked it.
 type Reads struct {
 	Columns []string `yaml:"columns" doc:"Columns to read, such as id or customer.name; the others are not even decompressed. By default all."`
 }
 
-// Packed says that a field has a file in base64.
+// Packed marks a codec whose payloads are bytes.
 func (*Reads) Packed() {}
 
-// Encode is not how files are written.
+// Encode returns an error: writing needs a batch.
 func (*Reads) Encode(dst, _ []byte) ([]byte, error) {
 	return dst, errors.New("parquet: a file is made of a batch")
 }
 
-// Decode appends the list of the rows of a file.
+// Decode appends the rows of a file, as a list.
 func (r *Reads) Decode(dst, payload []byte) ([]byte, error) {
 	return r.DecodeWithin(dst, payload, codec.MaxSize)
 }
 
-// Working is what is known of the columns, which the footer says. Pages count as part of the result while they are read.
+// Working returns the memory for the columns, estimated from the footer. Pages count as part of the result while they
+// are read.
 func (r *Reads) Working(payload []byte) int {
 	if len(payload) < leastFile {
 		return 0
 	}
 	footer := min(len(payload), int(binary.LittleEndian.Uint32(payload[len(payload)-8:])))
-	return min(128*footer, 32*footer+32<<20) // of a short footer most may be columns, of which there is a most
+	return min(128*footer, 32*footer+32<<20) // a short footer may consist mostly of columns, whose number is limited
 }
 
-// DecodeWithin is Decode.
+// DecodeWithin is like Decode.
 func (r *Reads) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	a := assembler{dst: dst, most: len(dst) + limit, memory: memory{most: limit}}
 	err := a.file(payload, r.Columns)
@@ -61,17 +62,17 @@ func (r *Reads) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	return a.dst, nil
 }
 
-// assembler makes rows of columns.
+// assembler makes rows from columns.
 type assembler struct {
 	dst     []byte
 	most    int // of dst
 	memory  memory
 	columns []column
 	renders []render
-	entries int // that have been read
+	entries int // entries read so far
 }
 
-// perByte is how many entries are read for a byte of the limit: those of what is null as a whole leave no text.
+// perByte is how many entries may be read per byte of the limit: entries below a null produce no text.
 const perByte = 4
 
 func (a *assembler) file(file []byte, paths []string) error {
@@ -119,7 +120,7 @@ func (a *assembler) file(file []byte, paths []string) error {
 	return nil
 }
 
-// names are the columns of a file, for a complaint.
+// names lists the columns of a file, for an error.
 func names(root *branch) string {
 	all := map[string]bool{}
 	for _, item := range root.items {

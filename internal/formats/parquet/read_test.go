@@ -23,7 +23,7 @@ func fileOf(t testing.TB, w Writes, documents ...string) []byte {
 	if root == nil {
 		var in inference
 		for _, d := range documents {
-			in.see([]byte(d))
+			in.addDocument([]byte(d))
 		}
 		root = in.schema()
 	}

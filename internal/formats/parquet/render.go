@@ -17,7 +17,7 @@ import (
 // render appends a value of a column as JSON.
 type render func(dst []byte, v value) ([]byte, error)
 
-// The converted types, of older writers, as logical ones.
+// The converted types of older writers, as logical types.
 var converted = map[int64]logical{
 	0: {kind: logicalString}, 4: {kind: logicalEnum}, 6: {kind: logicalDate}, 7: {kind: logicalTime, unit: 1e3}, 8: {kind: logicalTime,
 		unit: 1e6},
@@ -28,7 +28,7 @@ var converted = map[int64]logical{
 
 const interval = 21 // a converted type without a logical one
 
-// renderOf is how values of a column are written.
+// renderOf returns how values of a column are rendered.
 func renderOf(e *element) (render, error) {
 	l := e.logical
 	if l.kind == 0 && e.converted == 5 {
@@ -91,7 +91,7 @@ func appendBytes(dst []byte, v value) ([]byte, error) {
 	return append(base64.StdEncoding.AppendEncode(dst, v.bytes), '"'), nil
 }
 
-// appendJSON appends a document in the document.
+// appendJSON embeds a JSON document.
 func appendJSON(dst []byte, v value) ([]byte, error) {
 	var d doc.Doc
 	d.Reset(v.bytes, nil)
@@ -101,7 +101,7 @@ func appendJSON(dst []byte, v value) ([]byte, error) {
 	return append(dst, v.bytes...), nil
 }
 
-// integerOf writes integers, and what they stand for.
+// integerOf renders integers, and what they represent.
 func integerOf(e *element, l logical) render {
 	wide := e.physical == physicalInt64
 	number := func(v value) int64 {
@@ -151,7 +151,7 @@ func appendTime(dst []byte, at time.Time, layout string) ([]byte, error) {
 	return append(at.AppendFormat(dst, layout), '"'), nil
 }
 
-// appendInt96 appends a timestamp as Impala and older Spark write it: the time of day, and the Julian day.
+// appendInt96 appends a timestamp of Impala or older Spark: time of day, and Julian day.
 func appendInt96(dst []byte, v value) ([]byte, error) {
 	const epoch = 2_440_588
 	nanos, day := binary.LittleEndian.Uint64(v.bytes), binary.LittleEndian.Uint32(v.bytes[8:])
@@ -161,7 +161,7 @@ func appendInt96(dst []byte, v value) ([]byte, error) {
 	return appendTime(dst, time.Unix((int64(day)-epoch)*secondsOfDay, int64(nanos)), time.RFC3339Nano) // #nosec G115 -- of a day
 }
 
-// decimalOf writes decimals as the numbers that they are.
+// decimalOf renders decimals as numbers.
 func decimalOf(e *element, l logical) (render, error) {
 	if l.scale < 0 || l.scale > codec.MostDigits {
 		return nil, errSchema
@@ -182,7 +182,7 @@ func decimalOf(e *element, l logical) (render, error) {
 	return nil, errSchema
 }
 
-// appendHalf appends a number of 16 bits.
+// appendHalf appends a 16-bit float.
 func appendHalf(dst []byte, v value) ([]byte, error) {
 	h := binary.LittleEndian.Uint16(v.bytes)
 	exponent, fraction := int(h>>10&0x1f), float64(h&0x3ff)

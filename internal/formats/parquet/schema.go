@@ -13,11 +13,11 @@ import (
 // Schema is a config field: names and types of columns.
 type Schema struct{ root *node }
 
-// types is what a complaint says of them.
+// types lists the types for errors.
 const types = "bool, int32, int64, float, double, text, bytes, json, decimal(12,2), date, timestamp(ms|us|ns), uuid, " +
 	`[TYPE] for a list, {"*": TYPE} for an object with any keys, or a mapping of names and types`
 
-// UnmarshalConfig reads a mapping of names and types.
+// UnmarshalConfig decodes a mapping of names and types.
 func (s *Schema) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if n.Kind != schema.MapNode || len(n.Keys) == 0 {
 		d.Report(n, schema.Problem{Code: schema.WrongKind, Message: "expected names and types of columns, got " + n.Kind.String(),
@@ -37,12 +37,12 @@ func (s *Schema) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	s.root = root
 }
 
-// DescribeConfig is a mapping.
+// DescribeConfig describes a mapping.
 func (*Schema) DescribeConfig() *schema.Type {
 	return schema.AnyOf("names and types", map[string]*schema.Node(nil))
 }
 
-// typed is the type that a node of the configuration says, or nil after a report.
+// typed parses the type in a node, or returns nil after a report.
 func typed(d *schema.Decoder, n *schema.Node, depth int) *node {
 	report := func(message string) *node {
 		d.Report(n, schema.Problem{Code: schema.BadValue, Message: message, Remedy: "types are " + types})
@@ -101,7 +101,7 @@ func fieldsOf(d *schema.Decoder, n *schema.Node, depth int) *node {
 	return o
 }
 
-// plain are the types without parameters, by their names.
+// plain are the types without parameters, by name.
 var plain = map[string]kind{"bool": booleans, "int32": int32s, "int64": int64s, "float": float32s, "double": float64s, "text": texts,
 	"bytes": blobs, "json": jsons, "date": dates, "uuid": uuids}
 
@@ -109,7 +109,7 @@ var units = map[string]int64{"ms": 1e3, "us": 1e6, "ns": 1e9}
 
 var decimalForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^decimal\( *(\d{1,3}) *, *(\d{1,3}) *\)$`) })
 
-// parseType reads a type that is text, such as `decimal(12,2) required`.
+// parseType parses a type written as text, such as `decimal(12,2) required`.
 func parseType(s string) (*node, error) {
 	s, required := strings.CutSuffix(strings.TrimSpace(s), " required")
 	n := &node{label: strings.TrimSpace(s), required: required}

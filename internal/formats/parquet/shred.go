@@ -12,27 +12,27 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// rows are documents as columns: the values of each column, with the levels that say where lists and objects begin.
-// A document that does not fit leaves no trace.
+// rows are documents as columns: values with the levels that say where lists and objects begin. A document that does
+// not fit leaves no trace.
 type rows struct {
 	root    *node
-	unknown bool // drop fields that have no column
+	unknown bool // drop fields without a column
 	columns [][]parquet.Value
-	marks   []int    // the lengths of columns before the row that is being added
-	fields  [][]byte // the values of the fields of the objects that are open
-	added   int      // values of the message that is being added
+	marks   []int    // lengths of the columns before the current row
+	fields  [][]byte // values of the fields of the open objects
+	added   int      // values of the current message
 }
 
-// mostValues bounds what one message becomes: an item of a list takes a value in each column below it, and a few bytes
-// of text.
+// mostValues bounds what one message becomes: an item of a list takes a value in each column below it, but only a few
+// bytes of text.
 const mostValues = 1 << 21
 
 var (
 	errMissing = errors.New("is missing, and required")
-	errTwice   = errors.New("a key comes twice")
+	errTwice   = errors.New("a key occurs twice")
 )
 
-// mark begins a message, to which undo goes back.
+// mark begins a message. undo returns to this state.
 func (r *rows) mark() {
 	if r.columns == nil {
 		r.columns, r.marks = make([][]parquet.Value, r.root.end), make([]int, r.root.end)
@@ -49,7 +49,7 @@ func (r *rows) undo() {
 	}
 }
 
-// message adds a message as a row, or a list as several, and says how many: all or none.
+// message adds a message as a row, or a list as several, all or none. It returns how many.
 func (r *rows) message(json []byte) (count int, err error) {
 	r.mark()
 	if json[0] != '[' {
@@ -69,13 +69,13 @@ func (r *rows) message(json []byte) (count int, err error) {
 	return count, nil
 }
 
-// put appends a value to a column; v is null or one of the column's type.
+// put appends a value to a column. v is null, or has the column's type.
 func (r *rows) put(column int, v parquet.Value, rep, def int) {
 	r.columns[column] = append(r.columns[column], v.Level(rep, def, column))
 	r.added++
 }
 
-// value adds a value to all columns below n. A value that is missing is nil.
+// value adds a value to all columns below n. nil is a missing value.
 func (r *rows) value(n *node, json []byte, rep, def int) error {
 	if json == nil || json[0] == 'n' {
 		if n.required {
@@ -107,7 +107,7 @@ func (r *rows) value(n *node, json []byte, rep, def int) error {
 	return err
 }
 
-// object adds the fields in the order of the columns; of equal keys the last counts.
+// object adds the fields in the order of the columns. Of equal keys, the last counts.
 func (r *rows) object(n *node, json []byte, rep, def int) error {
 	if json[0] != '{' {
 		return n.unfit(json)

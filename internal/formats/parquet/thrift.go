@@ -10,14 +10,14 @@ var (
 	errThrift = errors.New("is not in Thrift's compact protocol")
 )
 
-// thrift reads structs in Thrift's compact protocol. After the first error it reads nothing more. A list can't claim to
-// be longer than its bytes, and nothing is allocated by what it claims.
+// thrift parses structs in Thrift's compact protocol. After the first error it reads nothing more. A list can't claim
+// more items than bytes, and no allocation depends on a claimed length.
 type thrift struct {
 	src []byte
 	err error
 }
 
-// The types of fields and of items.
+// The types of fields and items.
 const (
 	thriftTrue = iota + 1
 	thriftFalse
@@ -71,7 +71,7 @@ func (t *thrift) int() int64 { return unzigzag(t.uvarint()) }
 
 func (t *thrift) bytes() []byte { return t.take(t.uvarint()) }
 
-// fields calls f for each field of a struct, which reads or skips its value.
+// fields calls f for each field of a struct. f reads or skips its value.
 func (t *thrift) fields(f func(id int64, kind byte)) {
 	for id := int64(0); ; {
 		b := t.byte()
@@ -89,7 +89,7 @@ func (t *thrift) fields(f func(id int64, kind byte)) {
 	}
 }
 
-// list calls f for each item of a list, which must be of this type.
+// list calls f for each item of a list, which must have the type want.
 func (t *thrift) list(kind, want byte, f func()) {
 	if kind != thriftList {
 		t.fail(errThrift)
@@ -116,7 +116,7 @@ func (t *thrift) length() (n uint64, of byte) {
 	return n, b & 0xf
 }
 
-// skip reads a value that is of no interest.
+// skip skips a value.
 func (t *thrift) skip(kind byte, depth int) {
 	if depth > mostLevels {
 		t.fail(errors.New("is nested too deeply"))
@@ -152,7 +152,7 @@ func (t *thrift) skip(kind byte, depth int) {
 	}
 }
 
-// skipItem reads an item: a bool has a byte of its own there.
+// skipItem skips an item of a list, where a bool takes a byte.
 func (t *thrift) skipItem(kind byte, depth int) {
 	if kind == thriftTrue || kind == thriftFalse {
 		t.byte()
@@ -161,7 +161,7 @@ func (t *thrift) skipItem(kind byte, depth int) {
 	t.skip(kind, depth+1)
 }
 
-// uvarint is a number of 7 bits a byte, and what follows it.
+// uvarint reads a number with 7 bits per byte, and returns the rest.
 func uvarint(src []byte) (n uint64, rest []byte, err error) {
 	for i, b := range src {
 		if i == 9 && b > 1 || i > 9 {
@@ -175,4 +175,4 @@ func uvarint(src []byte) (n uint64, rest []byte, err error) {
 	return 0, nil, errShort
 }
 
-func unzigzag(n uint64) int64 { return int64(n>>1) ^ -int64(n&1) } // #nosec G115 -- as it is defined
+func unzigzag(n uint64) int64 { return int64(n>>1) ^ -int64(n&1) } // #nosec G115 -- as defined

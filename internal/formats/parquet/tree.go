@@ -9,41 +9,41 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// shape is how a branch of a file's schema is shown.
+// shape says how a branch of a file's schema is shown.
 type shape uint8
 
 const (
 	shapeLeaf shape = iota
 	shapeObject
-	shapeList    // of the one item
-	shapeMapping // of two items: keys and values
+	shapeList    // one child: the items
+	shapeMapping // two children: keys and values
 )
 
-// branch is a node of a file's schema. Columns are those that are read, in order.
+// branch is a node of a file's schema. Columns are the ones to read, in order.
 type branch struct {
 	shape       shape
-	key         []byte // with its colon, as a field
+	key         []byte // with a colon, as a field
 	name        string
-	def         int // level from which on it is not null; of a list without nil, that of its parent
-	itemDef     int // of a list and a mapping: level from which on it has items
-	rep         int // of a list and a mapping: level of an item that is not the first
+	def         int // definition level from which it is not null; of a required list, that of its parent
+	itemDef     int // of a list or mapping: definition level from which it has items
+	rep         int // of a list or mapping: repetition level of further items
 	items       []*branch
-	first, last int // leaf columns below it, last excluded
-	column      int // of a leaf: its place in the file
+	first, last int // leaf columns below it; last is excluded
+	column      int // of a leaf: its index in the file
 	element     *element
 	maxRep      int // of a leaf
 }
 
-// tree makes branches of the elements of a schema.
+// tree builds branches from the elements of a schema.
 type tree struct {
 	elements []element
 	at       int
 	columns  int
 }
 
-var errSchema = errors.New("the schema in the footer makes no sense")
+var errSchema = errors.New("the schema in the footer is not valid")
 
-// root is the whole schema of a file.
+// root returns the whole schema of a file.
 func (f *footer) root() (*branch, error) {
 	t := tree{elements: f.schema}
 	if len(t.elements) == 0 || t.elements[0].physical >= 0 {
@@ -65,7 +65,7 @@ func (f *footer) root() (*branch, error) {
 	return b, nil
 }
 
-// branch is the next one, below what has these levels.
+// branch returns the next branch, below one with these levels.
 func (t *tree) branch(def, rep, depth int) (*branch, error) {
 	if t.at >= len(t.elements) || depth > 2*mostLevels {
 		return nil, errSchema
@@ -86,14 +86,14 @@ func (t *tree) branch(def, rep, depth int) (*branch, error) {
 	} else if err := t.group(b, rep, depth); err != nil {
 		return nil, err
 	}
-	if e.repeats == 2 { // without an annotation, it is a list of itself
+	if e.repeats == 2 { // without an annotation, it is a list of its own values
 		b = &branch{shape: shapeList, name: e.name, def: outer, itemDef: def, rep: rep, items: []*branch{b}, element: e}
 	}
 	b.key = append(doc.AppendString(nil, e.name), ':')
 	return b, nil
 }
 
-// group reads what is below a group, and finds out what that is.
+// group reads the children of a group and determines its shape.
 func (t *tree) group(b *branch, rep, depth int) error {
 	b.shape = shapeObject
 	for range b.element.children {
@@ -108,7 +108,7 @@ func (t *tree) group(b *branch, rep, depth int) error {
 	if len(b.items) != 1 || b.items[0].element.repeats != 2 || !isList && !isMap {
 		return nil
 	}
-	inner := b.items[0] // a list of what repeats
+	inner := b.items[0] // a list of the repeated field
 	item := inner.items[0]
 	switch {
 	case isMap && item.shape == shapeObject && len(item.items) == 2 && item.items[0].shape == shapeLeaf:
@@ -117,14 +117,14 @@ func (t *tree) group(b *branch, rep, depth int) error {
 		return nil
 	case item.shape == shapeObject && len(item.items) == 1 && item.name != "array" && item.name != b.name+"_tuple":
 		b.shape, b.items = shapeList, item.items
-	default: // as older writers had it
+	default: // the form of older writers
 		b.shape, b.items = shapeList, inner.items
 	}
 	b.itemDef, b.rep = inner.itemDef, inner.rep
 	return nil
 }
 
-// pick keeps what paths name, such as a and b.c, and says which of them there are.
+// pick keeps the columns that paths name, such as a and b.c, and records which paths exist.
 func (b *branch) pick(paths []string, prefix string, found map[string]bool) (keep bool) {
 	if b.shape != shapeObject {
 		return false
@@ -141,7 +141,7 @@ func (b *branch) pick(paths []string, prefix string, found map[string]bool) (kee
 	return len(b.items) > 0
 }
 
-// number numbers the columns that are read, and lists them.
+// number numbers the columns to read, and lists them.
 func (b *branch) number(leaves []*branch) []*branch {
 	b.first = len(leaves)
 	if b.shape == shapeLeaf {
@@ -154,7 +154,7 @@ func (b *branch) number(leaves []*branch) []*branch {
 	return leaves
 }
 
-// least is how long a value of the branch is as text, at least.
+// least returns the minimum length of a value's text.
 func (b *branch) least() int {
 	if b.shape != shapeObject || b.def > 0 {
 		return 1

@@ -9,7 +9,8 @@ import (
 
 var errEncoding = errors.New("the encoding of a page is not what its header says")
 
-// value is one of a column: in bits where its type has up to 64, else in bytes, which are valid until the next.
+// value is a value of a column: in bits if its type has up to 64, else in bytes, which are valid until the next
+// value.
 type value struct {
 	bits  uint64
 	bytes []byte
@@ -42,7 +43,7 @@ const (
 	encodingSplit       = 9
 )
 
-// sizeOf is how many bytes a plain value takes; 0 of bools, and of bytes that say it themselves.
+// sizeOf returns the bytes of a plain value. It returns 0 for bools, and for bytes with a length.
 func sizeOf(e *element) (int, error) {
 	switch e.physical {
 	case physicalBool, physicalBytes:
@@ -61,7 +62,7 @@ func sizeOf(e *element) (int, error) {
 	return 0, errSchema
 }
 
-// newValues reads the values of a page, or those of its dictionary by their places.
+// newValues reads the values of a page, directly or by their index in the dictionary.
 func newValues(e *element, encoding int64, src []byte, d *dictionary) (values, error) {
 	size, err := sizeOf(e)
 	if err != nil {
@@ -110,7 +111,7 @@ func plainValues(e *element, src []byte, size int) values {
 	return &fixed{src, size}
 }
 
-// valueOf is a value of a size.
+// valueOf returns a value of fixed size.
 func valueOf(b []byte) value {
 	switch len(b) {
 	case 4:
@@ -180,7 +181,7 @@ func (i *integers) next() (value, error) {
 	return value{bits: uint64(v)}, err // #nosec G115 -- the same bits
 }
 
-// lengths are the lengths of all values, and then their bytes.
+// lengths are the lengths of all values, followed by their bytes.
 type lengths struct {
 	of  deltas
 	src []byte
@@ -208,7 +209,7 @@ func (l *lengths) next() (value, error) {
 	return value{bytes: b}, nil
 }
 
-// prefixes are values that begin as the one before.
+// prefixes are values that share a prefix with the value before.
 type prefixes struct {
 	of   deltas
 	rest *lengths
@@ -244,7 +245,7 @@ func (p *prefixes) next() (value, error) {
 	return valueOf(p.last), nil
 }
 
-// split are values of which all first bytes come first, then all second ones.
+// split are values stored by byte position: all first bytes, then all second bytes, and so on.
 type split struct {
 	src      []byte
 	size, at int
@@ -263,5 +264,5 @@ func (s *split) next() (value, error) {
 	return valueOf(s.scratch), nil
 }
 
-// widthOf is how many bits levels up to a highest one have.
+// widthOf returns how many bits levels up to highest take.
 func widthOf(highest int) int { return bits.Len(uint(highest)) } // #nosec G115 -- positive

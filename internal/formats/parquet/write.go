@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// Writes are the options of a step that makes one Parquet file of a batch.
+// Writes are the options of a step that turns a batch into one Parquet file.
 type Writes struct {
 	Schema      Schema `yaml:"schema" doc:"Columns and their types, in the order of the file: bool, int32, int64, float, double, text, bytes (base64 in the document), json, decimal(12,2), date, timestamp(ms) (or us, ns; us by default), uuid; [TYPE] is a list, a mapping of names and types is an object, {\"*\": TYPE} is an object with any keys (a map). Columns may be null unless the type ends in the word required. By default the types are inferred from each batch."`
 	DropUnknown bool   `yaml:"drop_unknown" doc:"Leave out fields that the schema does not name; otherwise their message fails."`
@@ -25,12 +25,13 @@ type Writes struct {
 var compressions = map[string]compress.Codec{"snappy": &parquet.Snappy, "zstd": &parquet.Zstd, "gzip": &parquet.Gzip,
 	"none": &parquet.Uncompressed}
 
-// Archiver is the step that makes one message of a batch, the file. What does not fit fails alone, with class permanent.
+// Archiver returns the step that turns a batch into one message, the file. Messages that do not fit fail by
+// themselves, with class permanent.
 func (w *Writes) Archiver() engine.Processor { return archiver{w} }
 
 type archiver struct{ *Writes }
 
-// Traits says that it works on whole batches.
+// Traits reports that the step needs whole batches.
 func (archiver) Traits() engine.Traits { return engine.Traits{WholeBatches: true} }
 
 // Process writes all messages that fit.
@@ -70,7 +71,7 @@ func (a archiver) Process(_ context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// document is the text of an object, or of a list of objects.
+// document returns the text of an object, or of a list of objects.
 func document(m *engine.Message) ([]byte, error) {
 	if err := m.Doc().Valid(); err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func document(m *engine.Message) ([]byte, error) {
 	return json, nil
 }
 
-// inferred is a schema for a batch, or nil if no document has a field.
+// inferred infers a schema from a batch. It returns nil if no document has a field.
 func inferred(b *engine.Batch) *node {
 	var in inference
 	for m := range b.All() {
@@ -93,11 +94,11 @@ func inferred(b *engine.Batch) *node {
 		switch {
 		case err != nil:
 		case json[0] == '{':
-			in.see(json)
+			in.addDocument(json)
 		default:
 			for item := range doc.Elements(json) {
 				if item[0] == '{' {
-					in.see(item)
+					in.addDocument(item)
 				}
 			}
 		}
@@ -105,19 +106,19 @@ func inferred(b *engine.Batch) *node {
 	return in.schema()
 }
 
-// file is being written.
+// file is a Parquet file being written.
 type file struct {
 	rows
 	out      bytes.Buffer
 	w        *parquet.GenericWriter[any]
 	rowGroup int
-	pending  int // rows that are in rows only
-	values   int // of those
+	pending  int // rows that the library does not have yet
+	values   int // their values
 	group    int // rows in the row group
 	messages int
 }
 
-// Bounds of memory beside the file.
+// Limits of memory besides the file.
 const (
 	mostPending = 32 << 10 // values
 	pageBytes   = 256 << 10
@@ -144,7 +145,7 @@ func (f *file) add(json []byte) error {
 	return nil
 }
 
-// advance writes what is enough for that.
+// advance flushes rows, and ends row groups, when there are enough.
 func (f *file) advance() error {
 	switch {
 	case f.group+f.pending >= f.rowGroup:
@@ -155,7 +156,7 @@ func (f *file) advance() error {
 	return nil
 }
 
-// flush hands the pending rows to the library, which encodes and compresses them.
+// flush passes the pending rows to the library, which encodes and compresses them.
 func (f *file) flush() error {
 	for i, c := range f.w.ColumnWriters() {
 		if _, err := c.WriteRowValues(f.columns[i]); err != nil {

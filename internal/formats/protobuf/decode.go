@@ -20,15 +20,16 @@ var (
 	errTooMuch = fmt.Errorf("decodes to more than %d MiB", codec.MaxSize>>20)
 )
 
-// Decode appends the message that payload is.
+// Decode appends the message in payload.
 func (p *Program) Decode(dst, payload []byte) ([]byte, error) {
 	return p.DecodeWithin(dst, payload, codec.MaxSize)
 }
 
-// Working is nothing: what is kept to put fields in order counts as part of the result.
+// Working returns 0: the index of fields counts as part of the result.
 func (p *Program) Working([]byte) int { return 0 }
 
-// DecodeWithin is Decode. Names of fields, and defaults, make much of little.
+// DecodeWithin is Decode with a limit. Names of fields, and defaults, can make the document much larger than the
+// payload.
 func (p *Program) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	if len(payload) > math.MaxInt32 {
 		return dst, fmt.Errorf("protobuf: the payload has %d bytes, more than a message can have", len(payload))
@@ -47,16 +48,16 @@ func (p *Program) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	return out, nil
 }
 
-// reader reads one payload. Fields come in any order, and a message may come in pieces:
-// they are found first, and read after that in the order of the schema.
+// reader reads one payload. Fields may be in any order, and a message may come in pieces. So it first finds the
+// fields, and then reads them in the order of the schema.
 type reader struct {
 	types *Types
 	src   []byte
 	dst   []byte
-	most  int // of dst, and of what is kept
+	most  int // of dst and the index
 	depth int
 
-	spans []span // pieces of messages that are open
+	spans []span // pieces of open messages
 	slots []slot // of their fields
 	runs  []run
 }
@@ -65,12 +66,12 @@ var readers = sync.Pool{New: func() any { return new(reader) }}
 
 func (r *reader) read(p *Program, dst, payload []byte, limit int) ([]byte, error) {
 	r.types, r.src, r.dst, r.most, r.depth = p.types, payload, dst, len(dst)+limit, 0
-	r.spans = append(r.spans[:0], span{0, int32(len(payload))}) // #nosec G115 -- the caller has checked it
+	r.spans = append(r.spans[:0], span{0, int32(len(payload))}) // #nosec G115 -- checked by the caller
 	err := r.message(p.root, 0)
 	return r.dst, err
 }
 
-// recycle keeps the reader for another payload, but no large memory.
+// recycle keeps the reader for another payload, without large buffers.
 func (r *reader) recycle() {
 	const most = 1 << 10
 	if cap(r.spans) > most || cap(r.slots) > most || cap(r.runs) > most {
@@ -83,16 +84,16 @@ func (r *reader) recycle() {
 // span is a part of the payload.
 type span struct{ start, end int32 }
 
-// run are occurrences of a field that follow one another, with their tags.
+// run is a sequence of consecutive occurrences of a field, with their tags.
 type run struct {
 	span
-	next int32 // plus one; 0: it is the last
+	next int32 // index plus one; 0: the last run
 }
 
-// slot has the runs of a field, plus one; 0: it is unset. That of a oneof has the field.
+// slot holds the runs of a field, as indexes plus one; 0: none. The slot of a oneof holds the field.
 type slot struct{ first, last int32 }
 
-const kept = 12 // bytes of a run, and about those of a slot and of a span
+const kept = 12 // bytes per run, and roughly per slot and span
 
 func (r *reader) bounded() error {
 	if len(r.dst)+kept*(len(r.runs)+len(r.slots)+len(r.spans)) > r.most {
@@ -101,7 +102,7 @@ func (r *reader) bounded() error {
 	return nil
 }
 
-// failed is why the wire format could not be read.
+// failed returns why the wire format is invalid.
 func failed(n int) error {
 	err := protowire.ParseError(n)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -110,8 +111,8 @@ func failed(n int) error {
 	return errors.New(reason(err))
 }
 
-// scan finds the fields of the message whose pieces are the spans from a number on. What is
-// found is at the end of r.slots, and is to be dropped by r.drop.
+// scan finds the fields of the message whose pieces are the spans from index from on. The result is at the end of
+// r.slots, until r.drop removes it.
 func (r *reader) scan(m *message, from int) (found, error) {
 	f := found{m, len(r.slots), len(r.runs), from}
 	for range len(m.fields) + len(m.oneofs) {
@@ -153,17 +154,17 @@ type found struct {
 	slots, runs, spans int // where they begin
 }
 
-// drop forgets the fields of a message.
+// drop removes the fields of a message.
 func (r *reader) drop(f found) {
 	r.slots, r.runs, r.spans = r.slots[:f.slots], r.runs[:f.runs], r.spans[:f.spans]
 }
 
-// takes reports whether a field may be written so; what is not is unknown.
+// takes reports whether a field may have this wire type. Otherwise it counts as unknown.
 func (f *field) takes(typ protowire.Type) bool {
 	return typ == f.wire || typ == protowire.BytesType && f.list && f.packable
 }
 
-// note takes an occurrence down: of lists and of messages, which are merged, it is one more.
+// note records an occurrence. Lists and messages, which are merged, keep all occurrences.
 func (r *reader) note(f found, i int, s span) {
 	field := &f.fields[i]
 	if field.oneof > 0 {
@@ -194,7 +195,7 @@ func (r *reader) note(f found, i int, s span) {
 	at.last = n
 }
 
-// next is the value at the start of a run, and its type; what is left of the run is its rest.
+// next returns the value at the start of a run, and its type. s becomes the rest of the run.
 func (r *reader) next(s *span) (typ protowire.Type, value span) {
 	number, typ, n := protowire.ConsumeTag(r.src[s.start:s.end])
 	s.start += int32(n) // #nosec G115 -- lengths of a payload
@@ -213,7 +214,7 @@ func (r *reader) next(s *span) (typ protowire.Type, value span) {
 	return typ, value
 }
 
-// message reads the message whose pieces are the spans from a number on.
+// message reads the message whose pieces are the spans from index from on.
 func (r *reader) message(m *message, from int) error {
 	f, err := r.scan(m, from)
 	if err != nil {

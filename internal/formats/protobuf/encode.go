@@ -31,12 +31,12 @@ func (p *Program) Encode(dst, json []byte) ([]byte, error) {
 type writer struct {
 	types  *Types
 	dst    []byte
-	values [][]byte // those of the fields of the messages that are open
+	values [][]byte // values of the fields of open messages
 }
 
 var writers = sync.Pool{New: func() any { return new(writer) }}
 
-// recycle keeps the writer for another payload, without what it has seen.
+// recycle keeps the writer for another payload, without references to this one.
 func (w *writer) recycle() {
 	const most = 1 << 10
 	if cap(w.values) > most {
@@ -47,7 +47,7 @@ func (w *writer) recycle() {
 	writers.Put(w)
 }
 
-// unfit is the error of a value that is of another kind.
+// unfit returns the error of a value of the wrong kind.
 func unfit(name string, json []byte) error {
 	return fmt.Errorf("%s is not %s", codec.Kind(json), name)
 }
@@ -59,8 +59,8 @@ func (w *writer) message(m *message, json []byte) error {
 	return w.fields(m, json, "")
 }
 
-// fields writes an object's members by number, without the one that is to be skipped. Of
-// equal keys the last counts; null is a field that is unset.
+// fields writes an object's members by number, except skip. Of equal keys, the last counts. null leaves a field
+// unset.
 func (w *writer) fields(m *message, json []byte, skip string) error {
 	if json[0] != '{' {
 		return unfit(m.name, json)
@@ -144,7 +144,7 @@ func (w *writer) value(f *field, json []byte) error {
 	return w.scalar(f, json)
 }
 
-// open begins what its length precedes, in shut; most are short.
+// open reserves room for a length, which shut fills in. Most lengths are short.
 func (w *writer) open() int {
 	w.dst = append(w.dst, 0)
 	return len(w.dst)

@@ -19,19 +19,19 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/registry"
 )
 
-// Bounds of the files of one schema.
+// Limits of the files of one schema.
 const (
 	mostFiles   = 256
-	mostText    = 4 << 20 // bytes of them all; descriptors take forty times as many
-	mostNesting = 200     // of braces; what a message may be nested is less
+	mostText    = 4 << 20 // bytes in total; descriptors take forty times as many
+	mostNesting = 200     // of braces; messages may nest less deep
 
-	// Of a schema of a registry, which can be hostile: the library takes 2 KB for a part, and compares the fields of a
-	// message, its oneofs and reserved names with each other.
+	// For a schema from a registry, which can be hostile: the library takes 2 KB per part, and compares fields,
+	// oneofs and reserved names of a message with each other.
 	mostParts   = 20_000
 	mostInBlock = 2_500
 )
 
-// opener gives the text of a file that is imported, and the name by which people know it.
+// opener returns the text of an imported file, and its name for users.
 type opener func(name string) (text, shown string, err error)
 
 // folders opens files in the first of these folders that has them.
@@ -51,7 +51,7 @@ func folders(dirs []string) opener {
 	}
 }
 
-// readIn reads a file that a folder contains; links do not lead out of it.
+// readIn reads a file in a folder. Links can't lead out of it.
 func readIn(dir, name string) (string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -62,20 +62,20 @@ func readIn(dir, name string) (string, error) {
 	return string(text), err
 }
 
-// compiler makes descriptors of .proto files, one after the other, imports first.
+// compiler makes descriptors from .proto files, one after the other, imports first.
 type compiler struct {
 	open    opener
-	shown   map[string]string      // names of files for complaints
-	made    map[string]linker.File // nil: being made
+	shown   map[string]string      // names of files in errors
+	made    map[string]linker.File // nil: in progress
 	order   []linker.File
 	bytes   int
 	parts   int
-	hostile bool // the schema may be, so that it has less room
+	hostile bool // the schema may be hostile, so limits are lower
 	symbols linker.Symbols
 	handler *reporter.Handler // keeps the first error
 }
 
-// compile is the file with a text, and after it all that it imports.
+// compile returns the file with a text, followed by everything that it imports.
 func compile(name, shown, text string, open opener, hostile bool) ([]protoreflect.FileDescriptor, error) {
 	c := &compiler{open: open, hostile: hostile, shown: map[string]string{}, made: map[string]linker.File{},
 		handler: reporter.NewHandler(nil)}
@@ -90,7 +90,7 @@ func compile(name, shown, text string, open opener, hostile bool) ([]protoreflec
 	return files, nil
 }
 
-// placed names the file, line and column of an error as people know them.
+// placed replaces the place in an error by the file, line and column that users know.
 func (c *compiler) placed(err error) error {
 	at, ok := errors.AsType[reporter.ErrorWithPos](err)
 	if !ok {
@@ -184,16 +184,16 @@ func (c *compiler) imported(name string) (linker.File, error) {
 	return c.file(name, shown, text)
 }
 
-// extent is how large the text of a file is: what follows reads it by recursion, and takes time and memory.
+// extent is the size of a file's text: the parser recurses, and takes time and memory.
 type extent struct {
-	depth int // of brackets in each other
+	depth int // of nested brackets
 	parts int // statements, items and parts of names
-	block int // parts of the block that has most, without those of blocks in it
+	block int // parts of the largest block, without nested blocks
 }
 
-// measure looks outside of comments and texts.
+// measure ignores comments and strings.
 func measure(text string) (e extent) {
-	counts := []int{0} // the parts of the blocks that are open
+	counts := []int{0} // parts of the open blocks
 	for i := 0; i < len(text); i++ {
 		switch b := text[i]; b {
 		case ';', ',', '.':

@@ -16,7 +16,7 @@ import (
 	_ "google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// standard is a file that is part of Protobuf itself, or nil.
+// standard returns a file that is part of Protobuf itself, or nil.
 func standard(name string) protoreflect.FileDescriptor {
 	if !strings.HasPrefix(name, "google/protobuf/") {
 		return nil
@@ -28,8 +28,8 @@ func standard(name string) protoreflect.FileDescriptor {
 	return f
 }
 
-// ambient are files to which schemas in registries refer without a reference: Confluent's
-// clients have them, and Kafka Connect writes them.
+// ambient are files that schemas in registries import without a reference: Confluent's clients include them, and
+// Kafka Connect writes such schemas.
 var ambient = map[string]string{
 	"confluent/meta.proto": `syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto";
 		message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }
@@ -39,7 +39,7 @@ var ambient = map[string]string{
 		extend google.protobuf.EnumOptions { Meta enum_meta = 1088; }
 		extend google.protobuf.EnumValueOptions { Meta enum_value_meta = 1088; }`,
 	"confluent/type/decimal.proto":  decimal,
-	"confluent/types/decimal.proto": decimal, // as some clients name it
+	"confluent/types/decimal.proto": decimal, // the name in some clients
 	"google/type/date.proto": `syntax = "proto3"; package google.type;
 		message Date { int32 year = 1; int32 month = 2; int32 day = 3; }`,
 	"google/type/timeofday.proto": `syntax = "proto3"; package google.type;
@@ -49,5 +49,5 @@ var ambient = map[string]string{
 const decimal = `syntax = "proto3"; package confluent.type;
 	message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }`
 
-// builtIn reports whether a file can be imported that is nowhere.
+// builtIn reports whether a file can be imported without being provided.
 func builtIn(name string) bool { return standard(name) != nil || ambient[name] != "" }

@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// items reads a list; any part of one that can be packed may be.
+// items reads a list. Any part of a packable list may be packed.
 func (r *reader) items(f *field, at slot) error {
 	if err := r.enter('['); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (r *reader) items(f *field, at slot) error {
 				err = r.bounded()
 			}
 			if err != nil && f.packable && typ == protowire.BytesType {
-				return err // it has its place
+				return err // err already has its place
 			}
 			if err != nil {
 				return codec.Under(strconv.Itoa(count), err)
@@ -46,7 +46,7 @@ func (r *reader) items(f *field, at slot) error {
 	return nil
 }
 
-// packed reads items that have one tag; it says how many.
+// packed reads the items after one tag, and returns how many.
 func (r *reader) packed(f *field, s span, before int) (count int, err error) {
 	for s.start < s.end {
 		r.comma()
@@ -63,7 +63,7 @@ func (r *reader) packed(f *field, s span, before int) (count int, err error) {
 	return count, nil
 }
 
-// mapping reads entries, messages of a key and a value. Of equal keys the last counts.
+// mapping reads entries, which are messages with a key and a value. Of equal keys, the last counts.
 func (r *reader) mapping(f *field, at slot) error {
 	if err := r.enter('{'); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (r *reader) mapping(f *field, at slot) error {
 			}
 			name := r.dst[start:]
 			r.dst = append(r.dst, ':')
-			if at := r.slots[found.slots+1]; at.first == 0 && value.of != nil { // a message without a field
+			if at := r.slots[found.slots+1]; at.first == 0 && value.of != nil { // a message without fields
 				err = r.message(value.of, len(r.spans))
 			} else {
 				err = r.field(value, at)
@@ -127,17 +127,17 @@ func (r *reader) key(f *field, at slot) error {
 	return nil
 }
 
-// member is a key and its value in an object that is written.
+// member is a key with its value in an object being written.
 type member struct{ start, end, name int }
 
-// members finds those with equal keys.
+// members finds members with equal keys.
 type members struct {
 	all    []member
-	byName map[string]int // once they are many
+	byName map[string]int // used if there are many
 	again  bool
 }
 
-// few members are compared with one another.
+// few is the number of members up to which they are compared with each other.
 const few = 8
 
 func (m *members) add(one member, dst []byte) {
@@ -168,7 +168,7 @@ func (m *members) add(one member, dst []byte) {
 	}
 }
 
-// last leaves out of dst all but the last members of each name.
+// last removes all but the last member of each name from dst.
 func (m *members) last(dst []byte) []byte {
 	if !m.again {
 		return dst

@@ -11,11 +11,11 @@ import (
 
 var errIndex = errors.New("the payload ends within the place of its message in the schema")
 
-// mostPlaces of messages are remembered: one can be spelled in many ways.
+// mostPlaces bounds the remembered places of messages: one place can be spelled in many ways.
 const mostPlaces = 1000
 
-// cut reads the place of a message in the schema: how many numbers there are, and the number
-// on the top level, of a message in that, and so on. The first message of all is one zero.
+// cut reads the place of a message in the schema: how many numbers there are, then the index on the top level, in
+// that message, and so on. A single zero means the first message.
 func (t *Types) cut(payload []byte) (*Program, []byte, error) {
 	depth, size, err := part(payload)
 	for i := 0; i < depth && err == nil; i++ {
@@ -44,7 +44,7 @@ func (t *Types) cut(payload []byte) (*Program, []byte, error) {
 	return p, body, nil
 }
 
-// part is a number of a place, and its length.
+// part returns a number of a place, and its length.
 func part(b []byte) (number, size int, err error) {
 	u, n := protowire.ConsumeVarint(b)
 	if n < 0 {
@@ -57,10 +57,10 @@ func part(b []byte) (number, size int, err error) {
 	return int(i), n, nil
 }
 
-// at is the message in a place that is whole.
+// at returns the message at a complete place.
 func (t *Types) at(place []byte) (*Program, error) {
 	depth, size, _ := part(place)
-	if depth == 0 { // which may be spelled with several bytes
+	if depth == 0 { // may be spelled with several bytes
 		place, size = []byte{0, 0}, 1
 	}
 	in, of := t.root.Messages(), protoreflect.MessageDescriptor(nil)
@@ -78,8 +78,8 @@ func (t *Types) at(place []byte) (*Program, error) {
 	return t.program(of)
 }
 
-// declared are the messages that a schema's text has, and those that count: the entries of
-// mappings, which are messages too, have no place in it, as for Confluent's Java client.
+// declared returns the messages in a schema's text. The entries of mappings are messages, too, but have no index, as
+// in Confluent's Java client.
 func declared(in protoreflect.MessageDescriptors) []protoreflect.MessageDescriptor {
 	all := make([]protoreflect.MessageDescriptor, 0, in.Len())
 	for i := range in.Len() {
@@ -90,7 +90,7 @@ func declared(in protoreflect.MessageDescriptors) []protoreflect.MessageDescript
 	return all
 }
 
-// place is what cut reads.
+// place returns the place in the form that cut reads.
 func (p *Program) place() ([]byte, error) {
 	if p.descriptor.ParentFile() != p.types.root {
 		return nil, fmt.Errorf("message %s is not in the schema itself, but in one that it imports", p.Message())

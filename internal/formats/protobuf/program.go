@@ -13,27 +13,27 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Program is a compiled message: a codec, and safe for concurrent use.
+// Program is a compiled message. It is a codec, safe for concurrent use.
 type Program struct {
 	types      *Types
 	root       *message
 	descriptor protoreflect.MessageDescriptor
 }
 
-// Message is the full name of the message.
+// Message returns the full name of the message.
 func (p *Program) Message() string { return p.root.name }
 
-// message is one type of message. It does not change once it is compiled.
+// message is one type of message. It is immutable once compiled.
 type message struct {
 	name    string
 	special special
-	fields  []field        // in the order of the schema, extensions after them
-	written []int          // the fields by number
-	index   map[string]int // of the names of fields, either kind
-	low     []int16        // of the fields with low numbers, plus one
+	fields  []field        // in the order of the schema, followed by extensions
+	written []int          // fields by number
+	index   map[string]int // of field names of both forms
+	low     []int16        // of fields with low numbers, plus one
 	high    map[protowire.Number]int
 	oneofs  [][]int // fields
-	needs   bool    // some field is required
+	needs   bool    // it has required fields
 }
 
 // field is one field of a message.
@@ -44,27 +44,27 @@ type field struct {
 	kind     protoreflect.Kind
 	wire     protowire.Type
 	tag      []byte
-	of       *message // of a message or group; of a mapping, its entries
+	of       *message // of a message or group; for a mapping, of its entries
 	enum     *enum
-	list     bool // and mappings
+	list     bool // or a mapping
 	mapping  bool
 	packed   bool
 	packable bool
-	oneof    int // plus one
+	oneof    int // index plus one
 	required bool
 	implicit bool   // zero and unset are the same
 	null     bool   // null is a value of it
-	unset    []byte // what it is then, where it has no presence
+	unset    []byte // its value if it is unset and has no presence
 }
 
-// enum has the names of an enum's numbers.
+// enum maps the numbers of an enum to names.
 type enum struct {
 	name    string
 	numbers map[string]int32
 	names   map[int32][]byte // as JSON
 }
 
-// lowest numbers of fields are looked up in a slice.
+// lowest bounds the field numbers that are looked up in a slice.
 const lowest = 256
 
 func (m *message) find(n protowire.Number) int {
@@ -99,7 +99,7 @@ func (b *builder) message(d protoreflect.MessageDescriptor) (*message, error) {
 	all = append(all, b.extensions[name]...)
 	m.fields = make([]field, len(all))
 	oneofs := map[protoreflect.Name]int{}
-	for i, f := range all { // a field's own name comes before another's in JSON
+	for i, f := range all { // a field's own name takes precedence over another's JSON name
 		m.index[f.JSONName()] = i
 		if f.Kind() == protoreflect.GroupKind && !f.IsExtension() {
 			m.index[string(f.Name())] = i
@@ -126,7 +126,7 @@ func (b *builder) message(d protoreflect.MessageDescriptor) (*message, error) {
 	return m, nil
 }
 
-// number has a field found by its number and name.
+// number registers a field under its number and name.
 func (m *message) number(i int) {
 	f := &m.fields[i]
 	if f.number >= lowest || i >= 1<<15-1 {
@@ -141,7 +141,7 @@ func (m *message) number(i int) {
 }
 
 func (b *builder) field(f *field, d protoreflect.FieldDescriptor) error {
-	f.name, f.number, f.kind = d.TextName(), d.Number(), d.Kind() // of an extension it has brackets
+	f.name, f.number, f.kind = d.TextName(), d.Number(), d.Kind() // in brackets, for an extension
 	shown := f.name
 	if b.options.JSONNames && !d.IsExtension() {
 		shown = d.JSONName()
@@ -171,7 +171,7 @@ func (b *builder) field(f *field, d protoreflect.FieldDescriptor) error {
 	return nil
 }
 
-// unset is how a field is shown that has no presence, and no value.
+// unset returns the value that is shown for a field without presence and value.
 func unset(f *field) []byte {
 	switch {
 	case f.mapping:
@@ -190,7 +190,7 @@ func unset(f *field) []byte {
 	return []byte("0")
 }
 
-// wires are how values of each kind are written.
+// wires maps kinds to wire types.
 var wires = map[protoreflect.Kind]protowire.Type{
 	protoreflect.BoolKind: protowire.VarintType, protoreflect.EnumKind: protowire.VarintType,
 	protoreflect.Int32Kind: protowire.VarintType, protoreflect.Sint32Kind: protowire.VarintType,
@@ -219,7 +219,7 @@ func enumOf(d protoreflect.EnumDescriptor) *enum {
 	return e
 }
 
-// special are messages that are not shown as objects of their fields.
+// special marks messages that are not shown as objects of their fields.
 type special uint8
 
 const (
@@ -244,7 +244,7 @@ var specials = map[protoreflect.FullName]special{
 	"google.protobuf.BytesValue": wrapper, "google.protobuf.Empty": empty,
 }
 
-// specialOf is what a message is that has the name and the fields of one of those.
+// specialOf recognizes special messages by name and fields.
 func specialOf(d protoreflect.MessageDescriptor) special {
 	s := specials[d.FullName()]
 	if s == plain {

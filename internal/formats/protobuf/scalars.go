@@ -15,7 +15,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// scalar reads the value at the start of a span, and says how long it is.
+// scalar reads the value at the start of a span, and returns its length.
 func (r *reader) scalar(f *field, s span) (int, error) {
 	b := r.src[s.start:s.end]
 	switch f.wire {
@@ -42,8 +42,7 @@ func (r *reader) scalar(f *field, s span) (int, error) {
 	return n, nil
 }
 
-// varint writes what a number of variable length stands for; bits that a type does not have
-// are cut off, as all readers do.
+// varint writes the value of a number of variable length. Bits beyond the type are cut off, as all readers do.
 func (r *reader) varint(f *field, u uint64) {
 	switch f.kind {
 	case protoreflect.BoolKind:
@@ -94,7 +93,7 @@ func (r *reader) text(f *field, b []byte) error {
 	return nil
 }
 
-// append appends the name of a number, or the number itself if it has none.
+// append appends the name of a number, or the number itself.
 func (e *enum) append(dst []byte, n int32) []byte {
 	if name := e.names[n]; name != nil {
 		return append(dst, name...)
@@ -102,7 +101,7 @@ func (e *enum) append(dst []byte, n int32) []byte {
 	return strconv.AppendInt(dst, int64(n), 10)
 }
 
-// number is the value of a singular integer field, 0 if it is unset.
+// number returns the value of a singular integer field, or 0.
 func (r *reader) number(f found, i int) int64 {
 	at := r.slots[f.slots+i]
 	if at.first == 0 {
@@ -114,7 +113,7 @@ func (r *reader) number(f found, i int) int64 {
 	return int64(u) // #nosec G115 -- the same bits
 }
 
-// bytes is the value of a singular text or bytes field.
+// bytes returns the value of a singular text or bytes field.
 func (r *reader) bytes(f found, i int) (span, error) {
 	at := r.slots[f.slots+i]
 	if at.first == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/registry"
 )
 
-// Schema says where a schema in the configuration is.
+// Schema names a configured schema.
 type Schema struct {
 	Schema      string   `yaml:"schema,main" doc:"File of the schema (.proto), or its text."`
 	Descriptors string   `yaml:"descriptors" doc:"Instead: file of a compiled descriptor set, as protoc --include_imports --descriptor_set_out writes it, or buf build -o."`
@@ -17,7 +17,7 @@ type Schema struct {
 	Message     string   `yaml:"message" doc:"Full name of the message, such as shop.Order; by default the only one on the top level of the schema."`
 }
 
-// ConfigFiles are the files that are read.
+// ConfigFiles returns the files that are read.
 func (s Schema) ConfigFiles() []string {
 	files := []string{s.file(), s.Descriptors}
 	for _, dir := range s.folders() {
@@ -26,7 +26,7 @@ func (s Schema) ConfigFiles() []string {
 	return files
 }
 
-// file is the schema's, or "".
+// file returns the schema's file, or "".
 func (s *Schema) file() string {
 	if strings.ContainsAny(s.Schema, ";\n") {
 		return ""
@@ -43,7 +43,7 @@ func (s *Schema) folders() []string {
 
 func (s *Schema) isZero() bool { return s.Schema == "" && s.Descriptors == "" }
 
-// check wants one source of schemas.
+// check requires exactly one source of schemas.
 func (s *Schema) check(hasRegistry bool, report func(path, message, remedy string)) {
 	switch {
 	case !hasRegistry && s.isZero():
@@ -58,8 +58,8 @@ func (s *Schema) check(hasRegistry bool, report func(path, message, remedy strin
 	}
 }
 
-// read compiles the schema; nil if there is none.
-func (s *Schema) read(o Options) (*engine.Schema, *Program, error) {
+// compileSchema compiles the schema, or returns nil if there is none.
+func (s *Schema) compileSchema(o Options) (*engine.Schema, *Program, error) {
 	if s.isZero() {
 		return nil, nil, nil
 	}
@@ -99,7 +99,7 @@ func (s *Schema) program(own *engine.Schema, shown string, t *Types, err error) 
 	return own, p, nil
 }
 
-// imported is the name by which others import a file.
+// imported returns the name by which other files import a file.
 func (s *Schema) imported(file string) string {
 	for _, dir := range s.folders() {
 		if name, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(name) {

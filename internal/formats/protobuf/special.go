@@ -12,11 +12,11 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// Bounds of google.protobuf.Duration and Timestamp, in seconds.
+// Limits of google.protobuf.Duration and Timestamp, in seconds.
 const (
 	mostSeconds   = 315_576_000_000
-	firstSecond   = -62_135_596_800 // of the year 1
-	lastSecond    = 253_402_300_799 // of the year 9999
+	firstSecond   = -62_135_596_800 // year 1
+	lastSecond    = 253_402_300_799 // year 9999
 	nanosOfSecond = 1_000_000_000
 )
 
@@ -34,13 +34,13 @@ func (r *reader) special(f found) error {
 	case value:
 		return r.anyValue(f)
 	}
-	// A wrapper, a Struct or a ListValue is what its only field is.
+	// A wrapper, a Struct or a ListValue is shown as its only field.
 	return r.field(&f.fields[0], r.slots[f.slots])
 }
 
 func (r *reader) timestamp(seconds int64, nanos int32) error {
 	if seconds < firstSecond || seconds > lastSecond || nanos < 0 || nanos >= nanosOfSecond {
-		return fmt.Errorf("%d seconds and %d nanoseconds are outside of what a timestamp can be", seconds, nanos)
+		return fmt.Errorf("%d seconds and %d nanoseconds are outside the range of a timestamp", seconds, nanos)
 	}
 	r.dst = append(r.dst, '"')
 	r.dst = time.Unix(seconds, 0).UTC().AppendFormat(r.dst, "2006-01-02T15:04:05")
@@ -52,7 +52,7 @@ func (r *reader) duration(seconds int64, nanos int32) error {
 	if seconds < -mostSeconds || seconds > mostSeconds || nanos <= -nanosOfSecond || nanos >= nanosOfSecond ||
 		seconds > 0 && nanos < 0 || seconds < 0 && nanos > 0 ||
 		nanos != 0 && (seconds == mostSeconds || seconds == -mostSeconds) {
-		return fmt.Errorf("%d seconds and %d nanoseconds are outside of what a duration can be", seconds, nanos)
+		return fmt.Errorf("%d seconds and %d nanoseconds are outside the range of a duration", seconds, nanos)
 	}
 	r.dst = append(r.dst, '"')
 	if seconds < 0 || nanos < 0 {
@@ -101,7 +101,7 @@ func (r *reader) fieldMask(f found) error {
 	return nil
 }
 
-// camel is a path of field names as JSON has it, snake the way back.
+// camel converts a path of field names to JSON's form.
 func camel(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -115,7 +115,7 @@ func camel(s string) string {
 	return b.String()
 }
 
-// snake is "" for what is not a path.
+// snake converts it back. It returns "" for an invalid path.
 func snake(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -132,7 +132,7 @@ func snake(s string) string {
 	return b.String()
 }
 
-// anyValue writes a google.protobuf.Value: of its fields, one is set.
+// anyValue writes a google.protobuf.Value, which has one field set.
 func (r *reader) anyValue(f found) error {
 	for i := range f.message.fields {
 		field := &f.message.fields[i]
@@ -153,7 +153,7 @@ func (r *reader) anyValue(f found) error {
 	return nil
 }
 
-// anything writes a google.protobuf.Any, or base64 where the schema has not got its type.
+// anything writes a google.protobuf.Any, as base64 if the schema lacks its type.
 func (r *reader) anything(f found) error {
 	url, err := r.bytes(f, 0)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/registry"
 )
 
-// Kind is what registries call schemas of Protobuf.
+// Kind is the registries' name for Protobuf.
 const Kind = "PROTOBUF"
 
 // Reads are the options of decoding.
@@ -20,7 +20,7 @@ type Reads struct {
 	Defaults bool   `yaml:"defaults" default:"true" doc:"Show fields that are unset where the schema does not tell that from a default: numbers as 0, text as \"\", false, the first name of an enum, lists and mappings as empty. Fields that can be told apart (optional ones, messages, those of a oneof) are left out either way."`
 }
 
-// CheckConfig wants one source of schemas.
+// CheckConfig requires exactly one source of schemas.
 func (r *Reads) CheckConfig(report func(path, message, remedy string)) {
 	if r.Registry != "" && (!r.isZero() || r.Message != "") {
 		path := "schema"
@@ -37,15 +37,15 @@ func (r *Reads) CheckConfig(report func(path, message, remedy string)) {
 
 // Decoder reads payloads. It is safe for concurrent use.
 type Decoder struct {
-	compiled *registry.Compiled[*Types] // nil: of payloads that don't name their schema
+	compiled *registry.Compiled[*Types] // nil: payloads don't name their schema
 	own      *Program
 }
 
-// Decoder makes what the options say; files are read.
+// Decoder makes the decoder. It reads files.
 func (r *Reads) Decoder(env engine.Env) (*Decoder, error) {
 	o := Options{JSONNames: r.Names == "json", Defaults: r.Defaults}
 	if r.Registry == "" {
-		_, p, err := r.read(o)
+		_, p, err := r.compileSchema(o)
 		return &Decoder{own: p}, err
 	}
 	known, err := env.SchemaRegistry(r.Registry)
@@ -59,7 +59,7 @@ func newCompiled(known engine.SchemaRegistry, o Options) *registry.Compiled[*Typ
 	return registry.NewCompiled(known, Kind, func(s *engine.Schema) (*Types, error) { return Compile(s, o) })
 }
 
-// Reader is the codec for a payload, what it is to read of that, and the schema's id, or nil.
+// Reader returns the codec for a payload, the part of the payload to decode, and the schema's id, or nil.
 func (d *Decoder) Reader(ctx context.Context, payload []byte) (c codec.Codec, body []byte, id any, err error) {
 	if d.compiled == nil {
 		return d.own, payload, nil, nil
@@ -82,7 +82,7 @@ type Writes struct {
 	DropUnknown     bool `yaml:"drop_unknown" doc:"Leave out fields that are not in the schema. By default they fail the message."`
 }
 
-// CheckConfig wants a schema, and subjects that go with it.
+// CheckConfig requires a schema, and subjects that match it.
 func (w *Writes) CheckConfig(report func(path, message, remedy string)) {
 	w.Writes.CheckConfig(report)
 	if w.Registry != "" && w.Descriptors != "" {
@@ -98,16 +98,16 @@ type Encoder struct {
 	own    *Program
 }
 
-// target is a message of a schema, and what its payloads begin with.
+// target is a message of a schema, with the prefix of its payloads.
 type target struct {
 	*Program
 	prefix []byte
 }
 
-// Encoder makes what the options say; files are read.
+// Encoder makes the encoder. It reads files.
 func (w *Writes) Encoder(env engine.Env) (*Encoder, error) {
 	o := Options{DropUnknown: w.DropUnknown}
-	own, p, err := w.read(o)
+	own, p, err := w.compileSchema(o)
 	if err != nil || w.Registry == "" {
 		return &Encoder{own: p}, err
 	}
@@ -125,7 +125,7 @@ func (w *Writes) Encoder(env engine.Env) (*Encoder, error) {
 	return w.encoder(known, own, record, o)
 }
 
-// encoder writes by schemas of a registry.
+// encoder writes with schemas of a registry.
 func (w *Writes) encoder(known engine.SchemaRegistry, own *engine.Schema, record string, o Options) (*Encoder, error) {
 	compiled := registry.NewCompiled(known, Kind, func(s *engine.Schema) (*target, error) {
 		types, err := Compile(s, o)
@@ -143,7 +143,7 @@ func (w *Writes) encoder(known engine.SchemaRegistry, own *engine.Schema, record
 	return &Encoder{writer: writer}, err
 }
 
-// imports reports whether the schema's file imports what every client has to be given.
+// imports reports whether the schema's file imports files that are not built in.
 func (p *Program) imports() bool {
 	all := p.types.root.Imports()
 	for i := range all.Len() {
@@ -154,7 +154,7 @@ func (p *Program) imports() bool {
 	return false
 }
 
-// Writer is the codec for a message, and what its payload begins with.
+// Writer returns the codec for a message, and a prefix for its payload.
 func (e *Encoder) Writer(ctx context.Context, m *engine.Message) (c codec.Codec, prefix []byte, err error) {
 	if e.writer == nil {
 		return e.own, nil, nil

@@ -99,7 +99,7 @@ func TestFilesOfSchemas(t *testing.T) {
 	t.Chdir(dir)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, p, err := tt.from.read(Options{})
+			_, p, err := tt.from.compileSchema(Options{})
 			if err != nil {
 				if !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("got %v, want %s", err, tt.want)
@@ -129,7 +129,7 @@ func TestDescriptorSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := files(t, map[string]string{"whole.binpb": string(whole), "part.binpb": string(part)})
-	_, p, err := (&Schema{Descriptors: filepath.Join(dir, "whole.binpb"), Message: "t.All"}).read(Options{})
+	_, p, err := (&Schema{Descriptors: filepath.Join(dir, "whole.binpb"), Message: "t.All"}).compileSchema(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestDescriptorSets(t *testing.T) {
 	if got, err := p.Decode(nil, wire); string(got) != document || err != nil {
 		t.Errorf("%s, %v", got, err)
 	}
-	_, _, err = (&Schema{Descriptors: filepath.Join(dir, "part.binpb"), Message: "t.All"}).read(Options{})
+	_, _, err = (&Schema{Descriptors: filepath.Join(dir, "part.binpb"), Message: "t.All"}).compileSchema(Options{})
 	if err == nil || !strings.Contains(err.Error(), "--include_imports") {
 		t.Errorf("a set without its imports: %v", err)
 	}

@@ -1,5 +1,5 @@
-// Package protobuf turns Protobuf's binary form into JSON text and back. Start at [Compile];
-// the options of steps are in [Reads] and [Writes].
+// Package protobuf converts Protobuf's binary form to JSON text and back. Start at [Compile]. The options of steps
+// are [Reads] and [Writes].
 package protobuf
 
 import (
@@ -19,26 +19,26 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Options are how messages are shown and written.
+// Options control how messages are shown and written.
 type Options struct {
-	JSONNames   bool // fields are shown by their lowerCamelCase names
-	Defaults    bool // fields without presence are shown when they are unset
+	JSONNames   bool // use lowerCamelCase names
+	Defaults    bool // show unset fields without presence
 	DropUnknown bool
 }
 
-// Types are the messages of a schema. They are safe for concurrent use.
+// Types are the messages of a schema. It is safe for concurrent use.
 type Types struct {
 	options    Options
-	root       protoreflect.FileDescriptor // nil: that of a descriptor set
+	root       protoreflect.FileDescriptor // nil for a descriptor set
 	messages   map[protoreflect.FullName]protoreflect.MessageDescriptor
 	extensions map[protoreflect.FullName][]protoreflect.FieldDescriptor
 
 	mu       sync.Mutex // guards the fields below
 	compiled map[protoreflect.FullName]*message
-	places   map[string]*Program // by places of messages, as payloads have them
+	places   map[string]*Program // by the bytes of their places in payloads
 }
 
-// Compile makes types of a schema of a registry; its needs are under their import paths.
+// Compile compiles a registry's schema. Its needs are named by their import paths.
 func Compile(s *engine.Schema, o Options) (*Types, error) {
 	needs := map[string]string{}
 	for _, n := range s.Needs {
@@ -58,7 +58,7 @@ func Compile(s *engine.Schema, o Options) (*Types, error) {
 	return newTypes(files[0], files, o), nil
 }
 
-// compileSet makes types of a compiled descriptor set.
+// compileSet compiles a descriptor set.
 func compileSet(set []byte, o Options) (*Types, error) {
 	var all descriptorpb.FileDescriptorSet
 	if err := proto.Unmarshal(set, &all); err != nil || len(all.File) == 0 {
@@ -77,7 +77,7 @@ func compileSet(set []byte, o Options) (*Types, error) {
 	return newTypes(nil, files, o), nil
 }
 
-// reason is an error of the library without its name, which varies.
+// reason removes the library's name, which varies, from an error.
 func reason(err error) string {
 	return strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0")
 }
@@ -112,8 +112,7 @@ func (t *Types) extend(all protoreflect.ExtensionDescriptors) {
 	}
 }
 
-// Program is the codec for a message. With an empty name it is for the only message that
-// the schema's file defines on its top level.
+// Program returns the codec for a message. An empty name means the only top-level message of the schema's file.
 func (t *Types) Program(name string) (*Program, error) {
 	if name != "" {
 		m, ok := t.messages[protoreflect.FullName(strings.TrimPrefix(name, "."))]
@@ -130,7 +129,7 @@ func (t *Types) Program(name string) (*Program, error) {
 		schema.Suggest("", t.names(), "the full name of one"))
 }
 
-// names are those of the messages, without those of Protobuf itself.
+// names returns the names of the messages, without Protobuf's own.
 func (t *Types) names() []string {
 	var names []string
 	for name, m := range t.messages {
@@ -150,7 +149,7 @@ func (t *Types) program(m protoreflect.MessageDescriptor) (*Program, error) {
 	return &Program{types: t, root: of, descriptor: m}, nil
 }
 
-// message compiles a message and what it contains, once.
+// message compiles a message and its contents, once.
 func (t *Types) message(m protoreflect.MessageDescriptor) (*message, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,13 +161,13 @@ func (t *Types) message(m protoreflect.MessageDescriptor) (*message, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, m := range b.made { // whole, as none of them is wrong
+	for name, m := range b.made { // complete, since none of them failed
 		t.compiled[name] = m
 	}
 	return made, nil
 }
 
-// named is the message that a URL of a google.protobuf.Any names, or nil.
+// named returns the message in the URL of a google.protobuf.Any, or nil.
 func (t *Types) named(url string) (*message, error) {
 	m := t.messages[protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:])]
 	if m == nil {

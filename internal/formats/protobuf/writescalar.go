@@ -67,7 +67,7 @@ func (w *writer) scalar(f *field, json []byte) error {
 	return unfit(f.kind.String(), json)
 }
 
-// fromBase64 reads either alphabet, with or without padding.
+// fromBase64 decodes both alphabets, with or without padding.
 func fromBase64(text []byte) ([]byte, error) {
 	encoding := base64.StdEncoding
 	if bytes.ContainsAny(text, "-_") {
@@ -101,7 +101,7 @@ func (w *writer) enum(f *field, json []byte) error {
 	return unfit(f.enum.name, json)
 }
 
-// integer writes a whole number, where it is in the kind's bounds.
+// integer writes an integer that is within the kind's bounds.
 func (w *writer) integer(f *field, text []byte) error {
 	var u uint64
 	switch f.kind {
@@ -121,7 +121,7 @@ func (w *writer) integer(f *field, text []byte) error {
 		}
 		switch f.kind {
 		case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind, protoreflect.EnumKind:
-			if n != int64(int32(n)) { // #nosec G115 -- it is what is checked
+			if n != int64(int32(n)) { // #nosec G115 -- this is the check
 				return fmt.Errorf("%.40s does not fit 32 bits", text)
 			}
 		}
@@ -150,7 +150,7 @@ func (w *writer) float(f *field, json []byte) error {
 	n, ok := codec.NotNumbers[string(text)]
 	if !ok {
 		var err error
-		if json[0] == '"' { // only digits are sure to be JSON's
+		if json[0] == '"' { // only digits are certainly valid JSON
 			if _, err = codec.ParseDigits(string(text)); err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// special writes what is not an object of its fields.
+// special writes a value that is not an object of its fields.
 func (w *writer) special(m *message, json []byte) error {
 	switch m.special {
 	case anything:
@@ -62,7 +62,7 @@ func (w *writer) seconds(m *message, seconds, nanos int64) {
 	}
 }
 
-// parseDuration reads seconds such as -1.5s.
+// parseDuration parses seconds such as -1.5s.
 func parseDuration(s string) (seconds, nanos int64, ok bool) {
 	s, ok = strings.CutSuffix(s, "s")
 	digits, negative := strings.CutPrefix(s, "-")
@@ -177,7 +177,7 @@ func (w *writer) anything(m *message, json []byte) error {
 	if err != nil {
 		return codec.Under(url, err)
 	}
-	if w.shut(at); len(w.dst) == at { // nothing is left out
+	if w.shut(at); len(w.dst) == at { // nothing was left out
 		w.dst = w.dst[:before]
 	}
 	return nil

@@ -9,9 +9,9 @@ import (
 
 const mostTexts = 2 << 20 // bytes of a schema with its references
 
-// Bounded is the error of a schema that takes too much time or memory to compile, whose texts have more parts than most,
-// before anything reads them. Each part but the first of a text begins with one of the marks. A registry can be
-// hostile, and so can a message that brings a schema of its own; a part of a few bytes may become two thousand.
+// Bounded rejects a schema whose texts have more parts than most, before a parser reads them. Every part of a text
+// except the first begins with one of the marks. Registries can be hostile, and so can messages with schemas of their
+// own: a part of a few bytes may become two thousand.
 func Bounded(texts []string, marks string, most int) error {
 	parts, bytes := 0, 0
 	for _, text := range texts {
@@ -31,7 +31,7 @@ func Bounded(texts []string, marks string, most int) error {
 	return nil
 }
 
-// Texts are those of a schema and its references.
+// Texts returns the texts of a schema and its references.
 func Texts(s *engine.Schema) []string {
 	texts := make([]string, 0, len(s.Needs)+1)
 	for _, needed := range s.Needs {

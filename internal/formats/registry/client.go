@@ -18,10 +18,10 @@ import (
 
 const (
 	maxSchema = 4 << 20 // bytes
-	maxQuoted = 300     // bytes of what a registry says
+	maxQuoted = 300     // bytes quoted from a registry
 )
 
-// client makes requests and says what became of them.
+// client makes requests and classifies errors.
 type client struct {
 	api     *sr.Client
 	http    *http.Client
@@ -48,14 +48,14 @@ func newClient(c *Config, secrets *schema.Secrets) (*client, error) {
 	return &client{api: api, http: own, shown: "registry " + c.URL[0], secrets: secrets}, err
 }
 
-// isUnknown reports whether a registry knows no such thing. Another server's 404 does not.
+// isUnknown reports whether a registry does not know something. A 404 of another server does not count.
 func isUnknown(err error) bool {
 	said, ok := errors.AsType[*sr.ResponseError](err)
 	return ok && sr.IsNotFoundError(said.ErrorCode)
 }
 
-// failure is why a request did not give what was asked for. The class is that of an answer
-// which will be the same next time; one that already has a class keeps it.
+// failure returns the error of a request. class applies to answers that would be the same again. An error with a
+// class keeps it.
 func (c *client) failure(err error, class engine.Class, format string, args ...any) error {
 	if _, ok := errors.AsType[*engine.Error](err); ok {
 		return err
@@ -75,7 +75,7 @@ func (c *client) failure(err error, class engine.Class, format string, args ...a
 	return c.lost(err, what)
 }
 
-// lost is the error of a request that got no answer, or one that is not a registry's.
+// lost returns the error of a request without an answer, or with one that is not a registry's.
 func (c *client) lost(err error, what string) error {
 	failed := engine.Errorf(engine.Transient, "%s: %s: %w", c.shown, what, c.cause(err))
 	var timeout net.Error
@@ -93,8 +93,8 @@ func (c *client) cause(err error) error {
 	return fmt.Errorf("the answer is not a schema registry's: %s", call.Head([]byte(err.Error()), maxQuoted, c.secrets))
 }
 
-// classOf is what an answer means. One without a code of a registry comes from something
-// in between, or from another server: it says nothing about the schema.
+// classOf returns the class of an answer. One without a registry's error code comes from a proxy or another server,
+// and says nothing about the schema.
 func classOf(said *sr.ResponseError, class engine.Class) engine.Class {
 	switch said.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:

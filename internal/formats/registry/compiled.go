@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/internal/network/call"
 )
 
-// Compiled keeps what a step has made of a registry's schemas, by id. It is safe for
+// Compiled caches what a step has compiled from a registry's schemas, by id. It is safe for concurrent use.
 // concurrent use.
 type Compiled[T any] struct {
 	registry engine.SchemaRegistry
@@ -20,24 +20,23 @@ type Compiled[T any] struct {
 	made *kept[int, Entry[T]]
 }
 
-// mostSaid bounds the error of a schema, which may quote a name of any length.
+// mostSaid bounds the error of a schema, which may quote a long name.
 const mostSaid = 1 << 10
 
 // Entry is a compiled schema.
 type Entry[T any] struct {
 	Made   T
-	ID     any    // its id, as a value for metadata
-	Header []byte // what a payload begins with
+	ID     any    // its id, for metadata
+	Header []byte // prefix of payloads
 	err    error
 }
 
-// NewCompiled makes one for schemas of a kind; compile may be called at once from several
-// goroutines.
+// NewCompiled makes a cache for schemas of a kind. compile may be called concurrently.
 func NewCompiled[T any](r engine.SchemaRegistry, kind string, compile func(*engine.Schema) (T, error)) *Compiled[T] {
 	return &Compiled[T]{registry: r, kind: kind, compile: compile, made: newKept[int, Entry[T]](mostMadeBytes)}
 }
 
-// Of is what was made of the schema of an id. What can't be made is class decode.
+// Of returns the compiled schema of an id. If it can't be compiled, the error has class decode.
 func (c *Compiled[T]) Of(ctx context.Context, id int) (Entry[T], error) {
 	if e, ok := c.known(id); ok {
 		return e, e.err
@@ -49,8 +48,8 @@ func (c *Compiled[T]) Of(ctx context.Context, id int) (Entry[T], error) {
 	return c.Make(s)
 }
 
-// Read is what was made of the schema that a payload begins with the id of, and the rest of
-// the payload. What can't be read is class decode.
+// Read returns the compiled schema whose id a payload begins with, and the rest of the payload. If it can't be read,
+// the error has class decode.
 func (c *Compiled[T]) Read(ctx context.Context, payload []byte) (e Entry[T], body []byte, err error) {
 	id, body, err := cut(payload)
 	if err != nil {
@@ -60,7 +59,7 @@ func (c *Compiled[T]) Read(ctx context.Context, payload []byte) (e Entry[T], bod
 	return e, body, err
 }
 
-// Make is Of for a schema that is at hand.
+// Make compiles a schema that the caller has.
 func (c *Compiled[T]) Make(s *engine.Schema) (Entry[T], error) {
 	if e, ok := c.known(s.ID); ok {
 		return e, e.err

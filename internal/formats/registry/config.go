@@ -1,6 +1,5 @@
-// Package registry is the client of schema registries, those of `resources.registries`,
-// and what the formats share whose payloads name their schema. Start at [Config] and
-// [Compiled].
+// Package registry is the client of schema registries in `resources.registries`, and is shared by formats whose
+// payloads name their schema. Start at [Config] and [Compiled].
 package registry
 
 import (
@@ -16,15 +15,15 @@ import (
 
 // Config configures one registry.
 type Config struct {
-	URL      URLs           `yaml:"url,main" check:"required" doc:"URL of a registry with Confluent's API: http://host:8081. In a list, the next is asked when one can't be reached."`
+	URL      URLs           `yaml:"url,main" check:"required" doc:"URL of a registry with Confluent's API: http://host:8081. Of a list, the next one is used when one is unreachable."`
 	Auth     httpx.Auth     `yaml:"auth" doc:"Credentials to send."`
 	TLS      tlsconf.Client `yaml:"tls" doc:"TLS settings other than the system's defaults."`
-	Timeout  time.Duration  `yaml:"timeout" check:"min=1ms,max=5m" default:"5s" doc:"How long one request may take."`
+	Timeout  time.Duration  `yaml:"timeout" check:"min=1ms,max=5m" default:"5s" doc:"Time limit for one request."`
 	Refresh  time.Duration  `yaml:"refresh" check:"min=1s" default:"5m" doc:"How long the newest version of a subject is used before the registry is asked for a newer one."`
 	AskAgain time.Duration  `yaml:"ask_again" check:"min=1ms" default:"10s" doc:"How long to wait before asking again for an id, a subject or a schema that the registry does not have, or refuses."`
 }
 
-// Words are those that users of other systems type.
+// Words are words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"urls": "write `url`, which takes a list, too", "address": "write `url`", "endpoint": "write `url`",
@@ -34,7 +33,7 @@ func (*Config) Words() map[string]string {
 	}
 }
 
-// CheckConfig reports what is not the URL of a registry.
+// CheckConfig reports invalid URLs.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	for i, text := range c.URL {
 		problem := func(message, remedy string) {
@@ -55,10 +54,10 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// URLs is a URL or a list of them.
+// URLs is one or more URLs.
 type URLs []string
 
-// UnmarshalConfig reads a URL or a list of URLs.
+// UnmarshalConfig decodes a URL or a list of URLs.
 func (u *URLs) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if n.Kind == schema.ListNode {
 		d.Decode(n, (*[]string)(u))
@@ -69,12 +68,12 @@ func (u *URLs) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is a text or a list of them.
+// DescribeConfig describes a text or a list of them.
 func (u *URLs) DescribeConfig() *schema.Type {
 	return schema.AnyOf("URL or list of URLs", "", []string(nil))
 }
 
-// New makes the registry; it does no I/O before Open.
+// New makes the registry. There is no I/O before Open.
 func (c Config) New(env engine.Env) engine.SchemaRegistry {
 	return &Registry{cfg: c, secrets: env.Secrets, memo: newMemo()}
 }

@@ -2,15 +2,15 @@ package registry
 
 import "github.com/hashicorp/golang-lru/v2/simplelru"
 
-// What a cache keeps at most; what was used longest ago goes first.
+// Limits of a cache. The least recently used entries go first.
 const (
 	mostKept      = 10_000
 	mostKeptBytes = 32 << 20 // of the texts of schemas
 	mostMadeBytes = 256 << 20
-	madeOfText    = 40 // bytes that are made of one of a schema's text, at most about
+	madeOfText    = 40 // compiled bytes per byte of a schema's text, roughly at most
 )
 
-// kept is a cache that is bounded by number and by bytes. It has no lock.
+// kept is a cache bounded by number and by bytes. It has no lock.
 type kept[K comparable, V any] struct {
 	lru         *simplelru.LRU[K, sized[V]]
 	bytes, most int
@@ -32,7 +32,7 @@ func (k *kept[K, V]) get(key K) (V, bool) {
 	return s.value, ok
 }
 
-// add keeps a value, of about that many bytes.
+// add adds a value of roughly this many bytes.
 func (k *kept[K, V]) add(key K, v V, bytes int) {
 	k.lru.Remove(key)
 	k.bytes += bytes

@@ -12,8 +12,8 @@ import (
 
 const (
 	forever = time.Duration(math.MaxInt64)
-	// failed is how long a registry that does not answer is not asked for the same again: the
-	// messages of a batch share one attempt.
+	// failed is how long an unreachable registry is not asked the same again: the messages of a batch share one
+	// attempt.
 	failed = time.Second
 )
 
@@ -24,22 +24,21 @@ type key struct {
 	kind, text    string // of a schema
 }
 
-// answer is what came of a question, and until when that holds.
+// answer is the result of a question, and how long it is valid.
 type answer struct {
 	schema *engine.Schema
 	err    error
-	due    time.Time // zero: always
+	due    time.Time // zero: for ever
 }
 
-// memo remembers answers. One goroutine at a time asks one question; the others wait for
-// its answer.
+// memo caches answers. Concurrent callers with the same question share one request.
 type memo struct {
 	mu      sync.Mutex // guards the fields below
 	answers *kept[key, answer]
 	asking  map[key]*turn
 }
 
-// turn lets one at a time ask a question.
+// turn lets one goroutine at a time ask a question.
 type turn struct {
 	free    chan struct{}
 	waiting int
@@ -49,7 +48,7 @@ func newMemo() *memo {
 	return &memo{answers: newKept[key, answer](mostKeptBytes), asking: map[key]*turn{}}
 }
 
-// get is the answer to a question; ask gives a new one, and for how long it holds.
+// get returns the answer to a question. ask requests a new one, and returns how long it is valid.
 func (m *memo) get(ctx context.Context, k key, ask func(context.Context) (*engine.Schema, time.Duration, error)) (
 	*engine.Schema, error,
 ) {
@@ -69,7 +68,7 @@ func (m *memo) get(ctx context.Context, k key, ask func(context.Context) (*engin
 	}
 	s, holds, err := ask(ctx)
 	if err != nil && ctx.Err() != nil {
-		return nil, err // it says nothing about the registry
+		return nil, err // says nothing about the registry
 	}
 	return m.learn(k, s, holds, err)
 }
@@ -81,7 +80,7 @@ func (m *memo) known(k key) (answer, bool) {
 	return a, ok && (a.due.IsZero() || time.Now().Before(a.due))
 }
 
-// learn keeps an answer. What is known outlives a registry that can't be asked.
+// learn stores an answer. A known answer outlives a registry that can't be reached.
 func (m *memo) learn(k key, s *engine.Schema, holds time.Duration, err error) (*engine.Schema, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +98,7 @@ func (m *memo) learn(k key, s *engine.Schema, holds time.Duration, err error) (*
 	return a.schema, a.err
 }
 
-// passes reports whether the cause of an error may be over soon.
+// passes reports whether an error may be temporary.
 func passes(err error) bool {
 	e, ok := errors.AsType[*engine.Error](err)
 	return ok && (e.Class == engine.Transient || e.Class == engine.Timeout || e.Class == engine.Auth)
@@ -125,7 +124,7 @@ func (m *memo) leave(k key, t *turn) {
 	}
 }
 
-// size is how long a schema is, with those that it needs.
+// size returns the length of a schema, including the schemas that it needs.
 func size(s *engine.Schema) int {
 	if s == nil {
 		return 0

@@ -18,40 +18,39 @@ var (
 	_ engine.Closer         = (*Registry)(nil)
 )
 
-// Registry asks one registry, and remembers what it said. Between Open and Close it is safe
-// for concurrent use.
+// Registry queries one registry, and caches its answers. Between Open and Close, it is safe for concurrent use.
 type Registry struct {
 	cfg     Config
-	secrets *schema.Secrets // what no error shows
+	secrets *schema.Secrets // masked in errors
 	client  *client
 	memo    *memo
 }
 
-// Open reads certificates; connections are made by the first request.
+// Open reads certificates. The first request connects.
 func (r *Registry) Open(context.Context) (err error) {
 	r.client, err = newClient(&r.cfg, r.secrets)
 	return err
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (r *Registry) Close(context.Context) error {
 	r.client.http.CloseIdleConnections()
 	return nil
 }
 
-// Schema is the schema of an id. It never changes, and is asked for once.
+// Schema returns the schema of an id. It never changes, so it is requested once.
 func (r *Registry) Schema(ctx context.Context, id int) (*engine.Schema, error) {
 	return r.memo.get(ctx, key{what: "id", id: id}, func(ctx context.Context) (*engine.Schema, time.Duration, error) {
 		s, err := r.client.api.SchemaByID(ctx, id)
 		if err != nil {
 			return nil, r.cfg.AskAgain, r.client.failure(err, engine.Decode, "schema id %d", id)
 		}
-		return r.whole(ctx, sr.SubjectSchema{ID: id, Schema: s})
+		return r.resolveReferences(ctx, sr.SubjectSchema{ID: id, Schema: s})
 	})
 }
 
-// Newest is the newest version of a subject. While the registry can't be reached, the one
-// that was the newest goes on being used.
+// Newest returns the newest version of a subject. While the registry is unreachable, the last known version stays in
+// use.
 func (r *Registry) Newest(ctx context.Context, subject string) (*engine.Schema, error) {
 	return r.memo.get(ctx, key{what: "newest", subject: subject},
 		func(ctx context.Context) (*engine.Schema, time.Duration, error) {
@@ -60,12 +59,12 @@ func (r *Registry) Newest(ctx context.Context, subject string) (*engine.Schema, 
 			if err != nil {
 				return nil, r.cfg.AskAgain, r.client.failure(err, engine.Permanent, "the newest schema of subject %q", subject)
 			}
-			found, _, err := r.whole(ctx, s)
+			found, _, err := r.resolveReferences(ctx, s)
 			return found, r.cfg.Refresh, err
 		})
 }
 
-// Find is a subject's schema with a given text.
+// Find returns a subject's schema with a given text.
 func (r *Registry) Find(ctx context.Context, subject string, s engine.Schema) (*engine.Schema, error) {
 	return r.memo.get(ctx, keyOf("find", subject, s), func(ctx context.Context) (*engine.Schema, time.Duration, error) {
 		found, err := r.find(ctx, subject, s)
@@ -80,7 +79,7 @@ func (r *Registry) Find(ctx context.Context, subject string, s engine.Schema) (*
 	})
 }
 
-// Register finds a subject's schema, or adds it after the registry has found it compatible.
+// Register returns a subject's schema, and adds it if the registry finds it compatible.
 func (r *Registry) Register(ctx context.Context, subject string, s engine.Schema) (*engine.Schema, error) {
 	return r.memo.get(ctx, keyOf("register", subject, s),
 		func(ctx context.Context) (*engine.Schema, time.Duration, error) {
@@ -104,12 +103,12 @@ func (r *Registry) find(ctx context.Context, subject string, s engine.Schema) (*
 	return &s, nil
 }
 
-// add registers a schema. The registry checks it again then; asked before, it says why.
+// add registers a schema. The registry would reject an incompatible one by itself; asking first gives the reason.
 func (r *Registry) add(ctx context.Context, subject string, s engine.Schema) (*engine.Schema, error) {
 	const allVersions, anyID = -2, -1
 	fits, err := r.client.api.CheckCompatibility(sr.WithParams(ctx, sr.Verbose), subject, allVersions, asked(s))
 	switch {
-	case isUnknown(err): // it is the subject's first
+	case isUnknown(err): // the subject's first schema
 	case err != nil:
 		return nil, err
 	case !fits.Is:
@@ -124,7 +123,7 @@ func (r *Registry) add(ctx context.Context, subject string, s engine.Schema) (*e
 
 func asked(s engine.Schema) sr.Schema {
 	a := sr.Schema{Schema: s.Text}
-	_ = a.Type.UnmarshalText([]byte(s.Type)) // of the three that there are
+	_ = a.Type.UnmarshalText([]byte(s.Type)) // one of the three known types
 	return a
 }
 
@@ -133,12 +132,12 @@ func keyOf(what, subject string, s engine.Schema) key {
 }
 
 const (
-	mostNeeds = 256      // schemas to which one refers, and they to others
-	mostText  = 16 << 20 // bytes of them all
+	mostNeeds = 256      // schemas that one refers to, directly or indirectly
+	mostText  = 16 << 20 // bytes in total
 )
 
-// whole is a schema with all to which it refers.
-func (r *Registry) whole(ctx context.Context, from sr.SubjectSchema) (*engine.Schema, time.Duration, error) {
+// resolveReferences returns a schema with everything that it refers to.
+func (r *Registry) resolveReferences(ctx context.Context, from sr.SubjectSchema) (*engine.Schema, time.Duration, error) {
 	s := &engine.Schema{ID: from.ID, Type: from.Type.String(), Text: from.Schema.Schema}
 	type version struct {
 		subject string

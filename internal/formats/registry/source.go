@@ -12,17 +12,16 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Source is a config field that holds a schema in JSON, as text or in YAML's words, or the
-// name of its file. The zero Source is unset.
+// Source is a config field with a schema in JSON, as text or YAML, or the name of its file. The zero Source is unset.
 type Source struct {
 	File string
-	Text string // instead
+	Text string // in place of the file
 }
 
-// IsZero reports whether the field was left out.
+// IsZero reports whether the field is unset.
 func (s Source) IsZero() bool { return s == Source{} }
 
-// Name is the file, or words for a schema in the configuration.
+// Name returns the file name, or words for an inline schema.
 func (s Source) Name() string {
 	if s.File != "" {
 		return s.File
@@ -30,7 +29,7 @@ func (s Source) Name() string {
 	return "the schema"
 }
 
-// UnmarshalConfig reads a schema, or the name of its file.
+// UnmarshalConfig decodes a schema, or the name of its file.
 func (s *Source) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if n.Kind == schema.MapNode || n.Kind == schema.ListNode {
 		s.Text = string(appendNode(nil, d, n))
@@ -49,12 +48,12 @@ func (s *Source) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is any mapping or list, or a file's name.
+// DescribeConfig describes any mapping or list, or a file's name.
 func (s *Source) DescribeConfig() *schema.Type {
 	return schema.AnyOf("schema or PATH", "", map[string]*schema.Node(nil), []*schema.Node(nil))
 }
 
-// appendNode appends a node as JSON, its keys in their order.
+// appendNode appends a node as JSON, with keys in order.
 func appendNode(dst []byte, d *schema.Decoder, n *schema.Node) []byte {
 	switch n.Kind {
 	case schema.MapNode:
@@ -89,7 +88,7 @@ func appendNode(dst []byte, d *schema.Decoder, n *schema.Node) []byte {
 	return doc.AppendString(dst, text)
 }
 
-// Read is the text of the schema.
+// Read returns the text of the schema.
 func (s Source) Read() (string, error) {
 	if s.File == "" {
 		return s.Text, nil
@@ -98,12 +97,12 @@ func (s Source) Read() (string, error) {
 	return string(text), err
 }
 
-// ReadFile reads a file of a schema, which is part of the configuration.
+// ReadFile reads a schema file, which is part of the configuration.
 func ReadFile(name string) ([]byte, error) {
 	return ReadFrom(os.Stat, func(name string) (fs.File, error) { return os.Open(name) }, name) // #nosec G304 -- the configuration names it
 }
 
-// ReadFrom is ReadFile for what is not just a path, such as a file in an [os.Root].
+// ReadFrom is ReadFile for other file systems, such as an [os.Root].
 func ReadFrom(stat func(string) (fs.FileInfo, error), open func(string) (fs.File, error), name string) ([]byte, error) {
 	info, err := stat(name)
 	if place, ok := errors.AsType[*fs.PathError](err); ok {
@@ -112,7 +111,7 @@ func ReadFrom(stat func(string) (fs.FileInfo, error), open func(string) (fs.File
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", name, err)
-	case !info.Mode().IsRegular(): // a pipe would never end
+	case !info.Mode().IsRegular(): // a pipe may never end
 		return nil, fmt.Errorf("%s is not a file", name)
 	case info.Size() > maxSchema:
 		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxSchema>>20)

@@ -8,10 +8,10 @@ import (
 
 const (
 	magic  = 0
-	header = 5 // bytes: the magic one, and an id
+	header = 5 // in bytes: a magic byte and an id
 )
 
-// cut is the schema id that a payload begins with, and the rest of it.
+// cut returns the schema id at the beginning of a payload, and the rest.
 func cut(payload []byte) (id int, rest []byte, err error) {
 	switch {
 	case len(payload) == 0:
@@ -25,7 +25,7 @@ func cut(payload []byte) (id int, rest []byte, err error) {
 	return int(binary.BigEndian.Uint32(payload[1:])), payload[header:], nil
 }
 
-// Header is what a payload with a schema id begins with.
+// Header returns the prefix of a payload with a schema id.
 func Header(id int) []byte {
 	return binary.BigEndian.AppendUint32([]byte{magic}, uint32(id)) // #nosec G115 -- a registry's ids are 32 bits
 }

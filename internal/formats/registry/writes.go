@@ -10,8 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// Writes is what the configuration says of the schema that payloads are written by. The
-// options of formats have it inline.
+// Writes configures the schema that payloads are written with. The options of formats inline it.
 type Writes struct {
 	Registry engine.RegistryName `yaml:"registry" doc:"Registry from resources.registries; payloads begin with its schema ids."`
 	Subject  expr.Template       `yaml:"subject" doc:"Subject of the schema, such as orders-value; by default as subject_name specifies."`
@@ -25,9 +24,9 @@ func (w *Writes) CheckConfig(report func(path, message, remedy string)) {
 	named := !w.Subject.IsZero() || !w.Topic.IsZero() || w.Register || w.Naming != "topic"
 	switch {
 	case w.Registry == "" && named:
-		report("", "subjects are a registry's, and there is none", "set `registry`, or remove what is about subjects")
+		report("", "a subject needs a registry, and there is none", "set `registry`, or remove the fields about subjects")
 	case !w.Subject.IsZero() && (!w.Topic.IsZero() || w.Naming != "topic"):
-		report("subject", "is given, and a way to name it, too", "keep `subject`, or `subject_name` and `topic`")
+		report("subject", "there is a subject, and a way to name it, too", "keep `subject`, or `subject_name` and `topic`")
 	}
 }
 
@@ -36,7 +35,7 @@ var metaTopic = sync.OnceValue(func() *expr.Template {
 	return &t
 })
 
-// Writer finds the schema that a message is written by. It is safe for concurrent use.
+// Writer finds the schema to write a message with. It is safe for concurrent use.
 type Writer[T any] struct {
 	cfg      *Writes
 	registry engine.SchemaRegistry
@@ -45,8 +44,7 @@ type Writer[T any] struct {
 	record   string         // its full name
 }
 
-// NewWriter makes a writer; own, the schema to write by, may be nil, and record is the name
-// of its record.
+// NewWriter makes a writer. own is the schema to write with, or nil. record is the name of its record.
 func NewWriter[T any](cfg *Writes, c *Compiled[T], own *engine.Schema, record string) (*Writer[T], error) {
 	if own == nil && cfg.Subject.IsZero() && cfg.Naming != "topic" {
 		return nil, fmt.Errorf("without a schema there is no name for `subject_name: %s` (give the schema, or `subject`)", cfg.Naming)
@@ -57,13 +55,13 @@ func NewWriter[T any](cfg *Writes, c *Compiled[T], own *engine.Schema, record st
 	return &Writer[T]{cfg: cfg, registry: c.registry, compiled: c, own: own, record: record}, nil
 }
 
-// Of is the schema for a message.
+// Of returns the schema for a message.
 func (w *Writer[T]) Of(ctx context.Context, m *engine.Message) (Entry[T], error) {
 	subject, err := w.subject(m)
 	if err != nil {
 		return Entry[T]{}, err
 	}
-	if strings.Trim(subject, ".") == "" { // dots are a way through the registry's URL
+	if strings.Trim(subject, ".") == "" { // dots could lead elsewhere in the registry's URL
 		return Entry[T]{}, engine.Errorf(engine.Permanent, "%q can't be the subject of a schema", subject)
 	}
 	var s *engine.Schema
