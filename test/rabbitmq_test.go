@@ -272,7 +272,7 @@ func TestRabbitMQCutWhileQuiet(t *testing.T) {
 	r := newRelay(t, b, urlThrough(b, t, net))
 	a := r.countArrivals()
 	s := &service{process: r.start("-s", "engine.restart.max_attempts=3", "-s", "service.listen=127.0.0.1:0")}
-	_, at, _ := strings.Cut(s.Says("operators' interface listens"), "address=")
+	_, at, _ := strings.Cut(s.Says("admin API listening"), "address=")
 	at, _, _ = strings.Cut(at, " ")
 	s.admin = "http://" + at
 	stands := func(cuts int) {
@@ -367,7 +367,7 @@ func TestRabbitMQBlockedIsReportedAtOnce(t *testing.T) {
 	a := r.countArrivals()
 	b.Eval(t, `rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).`)
 	p := r.start("-s", "outputs.out.timeout=5m", "-s", "service.listen=127.0.0.1:0")
-	_, at, _ := strings.Cut(p.Says("operators' interface listens"), "address=")
+	_, at, _ := strings.Cut(p.Says("admin API listening"), "address=")
 	at, _, _ = strings.Cut(at, " ")
 	p.Says(`the broker accepts nothing at present: it continues when it has memory and disk space again" pipeline=relay name=out ` +
 		`reason="low on memory"`)

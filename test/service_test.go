@@ -53,7 +53,7 @@ func startService(t *testing.T, output string) *service {
 		t.Fatal(err)
 	}
 	p := start(t, dir, "-c", write(t, dir, "p.yaml", fmt.Sprintf(servicePipeline, output)))
-	_, at, _ := strings.Cut(p.Says("operators' interface listens"), "address=")
+	_, at, _ := strings.Cut(p.Says("admin API listening"), "address=")
 	at, _, _ = strings.Cut(at, " ")
 	web := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
 	return &service{process: p, admin: "http://" + at, web: web}

@@ -22,7 +22,7 @@ type Config struct {
 // Traits reports the intended number of messages per batch.
 func (c Config) Traits() engine.Traits { return engine.Traits{Size: c.Size} }
 
-// Words are words of other systems, with what to write instead.
+// Words returns words of other systems, with what to write instead.
 func (c *Config) Words() map[string]string {
 	return map[string]string{
 		"count":      "write `size`",

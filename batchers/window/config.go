@@ -62,7 +62,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// step is the time between the beginnings of two windows.
+// step returns the time between the beginnings of two windows.
 func (c *Config) step() time.Duration {
 	if c.Slide > 0 {
 		return c.Slide
@@ -70,7 +70,7 @@ func (c *Config) step() time.Duration {
 	return c.Every
 }
 
-// Words are words of other systems, with what to write instead.
+// Words returns words of other systems, with what to write instead.
 func (c *Config) Words() map[string]string {
 	return map[string]string{
 		"size":              "write `every`",

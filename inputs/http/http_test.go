@@ -75,7 +75,7 @@ func TestConfiguration(t *testing.T) {
 		{`"url": "http://a/", "items": "x", "framing": "lines"`, "the elements of items are the records"},
 		{`"url": "http://a/", "method": "GET", "body": "'x'"`, "few servers read the body"},
 		{`"url": "http://a/", "interval": "often"`, "neither a duration nor a cron expression"},
-		{`"url": "http://a/", "auth": {"oauth2": {"token_url": "x", "client_id": "i", "client_secret": "s"}}`, "is not a URL of HTTP"},
+		{`"url": "http://a/", "auth": {"oauth2": {"token_url": "x", "client_id": "i", "client_secret": "s"}}`, "is not an HTTP URL"},
 		{`"url": "http://a/", "auth": {"bearer": "x", "oauth2": {"token_url": "http://x", "client_id": "i", "client_secret": "s"}}`, "oauth2"},
 		{`"url": "http://a/", "schedule": "1m"`, "write `interval`"},
 		{`"url": "http://a/", "body": "header('x')"`, "header"},

@@ -106,7 +106,7 @@ const (
 
 const beforeSteps = "the conditions of outputs see a message as it was before the steps of its batch"
 
-// partedAt is where the file has steps for batches that are run after outputs are chosen, or nil.
+// partedAt returns where the file has steps for batches that are run after outputs are chosen, or nil.
 func (t *translator) partedAt() *yaml.Node {
 	switch g := t.grouped; {
 	case g != nil && (len(t.behind) > 0 || slices.ContainsFunc(g.parts, func(p part) bool { return len(p.steps) > 0 })):

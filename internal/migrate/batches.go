@@ -143,7 +143,7 @@ type part struct {
 	steps       []*yaml.Node
 }
 
-// parted gives each way one batcher for each part of a group_by.
+// parted returns each way one batcher for each part of a group_by.
 func (t *translator) parted(g *grouping, routes []route) []route {
 	var all []route
 	for i, p := range g.parts {

@@ -95,7 +95,7 @@ func dedupe(t *translator, c *component) ([]*yaml.Node, string) {
 	return []*yaml.Node{n}, ""
 }
 
-// ttlOf is how long a cache of theirs keeps values, or "".
+// ttlOf returns how long a cache of theirs keeps values, or "".
 func ttlOf(def *yaml.Node) string {
 	for _, p := range pairsOf(def) {
 		ttl := lookup(p.value, "default_ttl")

@@ -48,7 +48,7 @@ func (h *hidden) hide(text string) string {
 	})
 }
 
-// of is the placeholder that a run stands for.
+// of returns the placeholder that a run stands for.
 func (h hidden) of(run string) string {
 	n, unit := 0, 1
 	for _, r := range []rune(run)[1:] {
@@ -69,7 +69,7 @@ func (h hidden) show(text string) string {
 	return hiddenRun().ReplaceAllStringFunc(strings.ReplaceAll(text, string(bloblang.Dollar), "$"), h.of)
 }
 
-// original is a text as it stood in the file.
+// original returns a text as it stood in the file.
 func (h hidden) original(text string) string {
 	return hiddenRun().ReplaceAllStringFunc(text, func(run string) string {
 		shown := h.of(run)

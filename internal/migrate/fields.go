@@ -179,7 +179,7 @@ func carry(made *yaml.Node, p pair) *yaml.Node {
 var mains = map[string]string{"compress": "format", "decompress": "format", "rate_limit": "name", "log": "message",
 	"pipe": "name", "s3.after": "keep", "validate": "schema"}
 
-// close gives the component as flowd has it, with its common keys.
+// close returns the component as flowd has it, with its common keys.
 func (t *translator) close(c *component) *yaml.Node {
 	out := c.out
 	if main := mains[c.entry.To]; main != "" && len(out.Content) == 2 && out.Content[0].Value == main &&

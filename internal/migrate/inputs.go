@@ -17,7 +17,7 @@ func (t *translator) input(n *yaml.Node, wanted string) {
 	}
 }
 
-// untranslated is how much has been found so far that has no counterpart.
+// untranslated returns how much has been found so far that has no counterpart.
 func (t *translator) untranslated() int {
 	n := 0
 	for _, note := range t.res.Notes {
@@ -111,7 +111,7 @@ func (t *translator) manyInputs(c *component, all []*yaml.Node) {
 	}
 }
 
-// lostComments are comments of a node outside of some of its parts.
+// lostComments returns comments of a node outside of some of its parts.
 func lostComments(n *yaml.Node, parts []*yaml.Node) string {
 	var inside []string
 	for _, p := range parts {

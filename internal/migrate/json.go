@@ -37,7 +37,7 @@ func contains(conditions []string, path string, n *yaml.Node) []string {
 	return conditions
 }
 
-// literal is a value of YAML as an expression.
+// literal returns a value of YAML as an expression.
 func literal(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.SequenceNode:
@@ -64,7 +64,7 @@ func literal(n *yaml.Node) string {
 	return quote(n.Value)
 }
 
-// jsonNode is a JSON object or array as YAML, in its own order.
+// jsonNode returns a JSON object or array as YAML, in its own order.
 func jsonNode(content string) (*yaml.Node, bool) {
 	trimmed := strings.TrimSpace(content)
 	if !strings.HasPrefix(trimmed, "{") && !strings.HasPrefix(trimmed, "[") || !json.Valid([]byte(content)) ||

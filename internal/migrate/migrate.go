@@ -114,7 +114,7 @@ func Benthos(file string, data []byte, o Options) (*Result, error) {
 	return t.translate()
 }
 
-// base is the name of what is translated, without folder and extension.
+// base returns the name of what is translated, without folder and extension.
 func base(file string) string {
 	name := filepath.Base(file)
 	return cmp.Or(strings.TrimSuffix(name, filepath.Ext(name)), "pipeline")

@@ -170,7 +170,7 @@ func (t *translator) defaults() {
 // pipeline translates processors, with those that work on batches in a group, and grouping ones as batchers.
 func (t *translator) pipeline(n *yaml.Node) []*yaml.Node { return t.pipelineOf(n, t.everyInput()) }
 
-// pipelineOf is pipeline, for what some inputs read.
+// pipelineOf returns pipeline, for what some inputs read.
 func (t *translator) pipelineOf(n *yaml.Node, of []string) []*yaml.Node {
 	all := items(n)
 	for i, item := range all {

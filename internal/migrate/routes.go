@@ -143,7 +143,7 @@ func (t *translator) brokerOutputs(c *component, wanted string) []route {
 	return routes
 }
 
-// copies is how often a broker has each of its outputs. The text says why that can't be.
+// copies returns how often a broker has each of its outputs. The text says why that can't be.
 func (t *translator) copies(c *component) (n int, why string) {
 	const most = 100 // of all brokers
 	given := text(c.config, "copies")

@@ -20,7 +20,7 @@ type inputSteps struct {
 	steps []*yaml.Node
 }
 
-// inputsFrom are the names of the inputs from a place on.
+// inputsFrom returns the names of the inputs from a place on.
 func (t *translator) inputsFrom(at int) (names []string) {
 	for i := at; i < len(t.inputs.Content); i += 2 {
 		names = append(names, t.inputs.Content[i].Value)
@@ -72,7 +72,7 @@ func (t *translator) merges(n *yaml.Node) bool {
 	})
 }
 
-// batchesOf are the ways in which inputs batch, with those that do not.
+// batchesOf returns the ways in which inputs batch, with those that do not.
 func (t *translator) batchesOf(of []string) (all []inputBatch) {
 	rest := slices.Clone(of)
 	for _, b := range t.batches {
@@ -87,7 +87,7 @@ func (t *translator) batchesOf(of []string) (all []inputBatch) {
 	return all
 }
 
-// from is the condition that a message comes from one of some inputs.
+// from returns the condition that a message comes from one of some inputs.
 func from(of []string) string {
 	if len(of) == 1 {
 		return "input() == " + quote(of[0])
@@ -99,7 +99,7 @@ func from(of []string) string {
 	return "input() in [" + strings.Join(names, ", ") + "]"
 }
 
-// scoped are the steps in front of the pipeline's, each only for the inputs that it belongs to.
+// scoped returns the steps in front of the pipeline's, each only for the inputs that it belongs to.
 func (t *translator) scoped() (all []*yaml.Node) {
 	for _, f := range t.front {
 		switch {
@@ -132,7 +132,7 @@ func (t *translator) ownSteps(of []string, own *yaml.Node) {
 	t.front = append(t.front, inputSteps{of, steps})
 }
 
-// batchGroup is a group for steps that work on batches, as large as a policy says, or nil.
+// batchGroup returns a group for steps that work on batches, as large as a policy says, or nil.
 func (t *translator) batchGroup(policy, at *yaml.Node) *yaml.Node {
 	var body *yaml.Node
 	if policy != nil {
@@ -154,7 +154,7 @@ func (t *translator) batchGroup(policy, at *yaml.Node) *yaml.Node {
 	return group
 }
 
-// byInput gives ways the batches of the inputs, where outputs have none of their own.
+// byInput returns ways the batches of the inputs, where outputs have none of their own.
 func (t *translator) byInput(routes []route) []route {
 	all := t.batchesOf(t.everyInput())
 	grouped := t.grouped != nil && len(t.behind) > 0
@@ -201,7 +201,7 @@ const (
 	batchOfKey    = "a batch has as many messages of one key; there it had those of a key among as many of all"
 )
 
-// batchOf is a policy of inputs as flowd has it, and what there is to say of it, for steps that work on the batches, or
+// batchOf returns a policy of inputs as flowd has it, and what there is to say of it, for steps that work on the batches, or
 // on what keys make of them.
 func (t *translator) batchOf(policy *yaml.Node, grouped, whole bool) (batch *yaml.Node, head string) {
 	batch, _ = t.policy(policy)
@@ -230,7 +230,7 @@ func splits(n *yaml.Node) bool {
 	return n.Kind == yaml.MappingNode && has(n, "split") || slices.ContainsFunc(n.Content, splits)
 }
 
-// textOf is a node as text, to compare it.
+// textOf returns a node as text, to compare it.
 func textOf(n *yaml.Node) string {
 	if n == nil {
 		return ""

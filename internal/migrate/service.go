@@ -111,7 +111,7 @@ func (t *translator) http(p pair) {
 	if ok && host != "127.0.0.1" && host != "localhost" && !t.src.env.has(address) {
 		listen.Value = "127.0.0.1:" + port
 		put(t.service, "listen", listen)
-		t.differs(listen, p.key, "the operators' interface only listens on loopback, unless it has TLS and a token")
+		t.differs(listen, p.key, "the admin API only listens on loopback, unless it has TLS and a token")
 		return
 	}
 	put(t.service, "listen", listen)

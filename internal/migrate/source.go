@@ -144,7 +144,7 @@ func pairsOf(n *yaml.Node) []pair {
 	return all
 }
 
-// lookup is the value at a path of keys, or nil.
+// lookup returns the value at a path of keys, or nil.
 func lookup(n *yaml.Node, path ...string) *yaml.Node {
 	for _, name := range path {
 		var next *yaml.Node
@@ -161,7 +161,7 @@ func lookup(n *yaml.Node, path ...string) *yaml.Node {
 	return n
 }
 
-// text is the scalar at a path of keys, or "".
+// text returns the scalar at a path of keys, or "".
 func text(n *yaml.Node, path ...string) string {
 	if at := lookup(n, path...); at != nil && at.Kind == yaml.ScalarNode && at.Tag != "!!null" {
 		return at.Value
@@ -169,7 +169,7 @@ func text(n *yaml.Node, path ...string) string {
 	return ""
 }
 
-// items are the elements of a list, or a single value as one.
+// items returns the elements of a list, or a single value as one.
 func items(n *yaml.Node) []*yaml.Node {
 	switch {
 	case n == nil || isNull(n):
@@ -199,7 +199,7 @@ func join(comments ...string) string {
 	return strings.Join(all, "\n")
 }
 
-// commentsOf are the lines of all comments in a tree, in order.
+// commentsOf returns the lines of all comments in a tree, in order.
 func commentsOf(n *yaml.Node) []string {
 	if n == nil {
 		return nil
@@ -241,7 +241,7 @@ func adoptAll(to []*yaml.Node, from *yaml.Node) {
 	to[0].HeadComment = join(missing(commentsOf(from), have), to[0].HeadComment)
 }
 
-// missing are the lines that are not among others, which may have them as comments of comments.
+// missing returns the lines that are not among others, which may have them as comments of comments.
 func missing(lines, among []string) string {
 	plain := func(line string) string { return strings.TrimSpace(strings.TrimLeft(line, "# ")) }
 	have := map[string]int{}

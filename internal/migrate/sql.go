@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/internal/migrate/bloblang"
 )
 
-// args are the expressions of an args_mapping, which gives a list.
+// args returns the expressions of an args_mapping, which gives a list.
 func (t *translator) args(c *component) ([]*yaml.Node, string) {
 	at := lookup(c.config, "args_mapping")
 	if at == nil || strings.TrimSpace(at.Value) == "" {
@@ -28,7 +28,7 @@ func (t *translator) args(c *component) ([]*yaml.Node, string) {
 	return all, ""
 }
 
-// assignments are the names and expressions of a mapping that only sets fields.
+// assignments returns the names and expressions of a mapping that only sets fields.
 func (t *translator) assignments(c *component, at *yaml.Node) (*yaml.Node, bool) {
 	fields, notes, ok := bloblang.Fields(at.Value, t.blob(c.ctx))
 	if !ok {
@@ -64,7 +64,7 @@ func numbered(driver, query string) string {
 	return b.String()
 }
 
-// selection is the statement of a sql_select.
+// selection returns the statement of a sql_select.
 func selection(c *component) string {
 	var columns []string
 	for _, item := range items(lookup(c.config, "columns")) {

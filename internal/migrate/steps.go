@@ -106,7 +106,7 @@ func (t *translator) processor(item *yaml.Node, where ctx) []*yaml.Node {
 	return steps
 }
 
-// said are the comments of a mapping that changes nothing.
+// said returns the comments of a mapping that changes nothing.
 func said(item *yaml.Node) string {
 	var all []string
 	for _, p := range pairsOf(item) {
@@ -153,7 +153,7 @@ func (t *translator) processorSteps(item *yaml.Node, where ctx) []*yaml.Node {
 	return append(c.before, t.close(c))
 }
 
-// named gives steps the label of their processor, as the name of one step.
+// named returns steps the label of their processor, as the name of one step.
 func (t *translator) named(c *component, steps []*yaml.Node) []*yaml.Node {
 	if c.label == "" || len(steps) == 0 {
 		return steps

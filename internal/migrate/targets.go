@@ -65,7 +65,7 @@ func (t *translator) groupOf(test *yaml.Node) *testGroup {
 	return g
 }
 
-// mappingFrom is a processor that runs the mapping of a file; the same one for the same file.
+// mappingFrom returns a processor that runs the mapping of a file; the same one for the same file.
 func (t *translator) mappingFrom(file string, at *yaml.Node) *yaml.Node {
 	if t.mappings == nil {
 		t.mappings = map[string]*yaml.Node{}
@@ -81,7 +81,7 @@ func (t *translator) mappingFrom(file string, at *yaml.Node) *yaml.Node {
 	return t.mappings[file]
 }
 
-// targetOf is the list of processors that a test names, by a pointer or a label.
+// targetOf returns the list of processors that a test names, by a pointer or a label.
 func targetOf(root *yaml.Node, target string) ([]*yaml.Node, string) {
 	if !strings.HasPrefix(target, "/") {
 		for _, item := range items(lookup(root, "processor_resources")) {

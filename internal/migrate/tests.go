@@ -24,7 +24,7 @@ type testGroup struct {
 // companions are what files of tests are called.
 var companions = []string{"_benthos_test", "_bento_test", "_connect_test", "_test"}
 
-// companionOf is the file that a file of tests belongs to, or "".
+// companionOf returns the file that a file of tests belongs to, or "".
 func companionOf(file string) string {
 	ext := filepath.Ext(file)
 	for _, suffix := range companions {
@@ -35,7 +35,7 @@ func companionOf(file string) string {
 	return ""
 }
 
-// testGroups are the tests of the file, and of the file of tests beside it, by the pipeline that they need.
+// testGroups returns the tests of the file, and of the file of tests beside it, by the pipeline that they need.
 func (t *translator) testGroups() []*testGroup {
 	tests := items(lookup(t.src.root, "tests"))
 	ext := filepath.Ext(t.file)
@@ -76,7 +76,7 @@ func (g *testGroup) same(other *testGroup) bool {
 	return g.why == "" && g.root == other.root && slices.Equal(g.steps, other.steps)
 }
 
-// mainGroup is the group whose tests stand in the file of the pipeline itself.
+// mainGroup returns the group whose tests stand in the file of the pipeline itself.
 func (t *translator) mainGroup(groups []*testGroup) *testGroup {
 	root := t.src.root
 	alone := lookup(root, "input") == nil && lookup(root, "output") == nil && lookup(root, "pipeline") == nil

@@ -97,7 +97,7 @@ func (t *translator) differs(made, at *yaml.Node, text string) {
 	comment(made, "Differs: "+text)
 }
 
-// lost is what stands in the place of a component that can't be translated: the component as a comment, above a key
+// lost returns what stands in the place of a component that can't be translated: the component as a comment, above a key
 // that lint refuses.
 func (t *translator) lost(at *yaml.Node, why string) *yaml.Node {
 	t.note(Untranslated, at, why)
@@ -122,7 +122,7 @@ func (t *translator) says(at *yaml.Node, text string) {
 	}
 }
 
-// missing is lost, of a component that flowd does not have at all.
+// missing returns lost, of a component that flowd does not have at all.
 func (t *translator) missing(c *component, why string) *yaml.Node {
 	if name := c.kind + " " + c.key.Value; !slices.Contains(t.res.Missing, name) {
 		t.res.Missing = append(t.res.Missing, name)
@@ -216,7 +216,7 @@ func (t *translator) templateExpr(made, at *yaml.Node, src string, c ctx) string
 	return strings.Join(parts, " + ")
 }
 
-// quote is a text as a literal of expressions.
+// quote returns a text as a literal of expressions.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(s) + `"`
 }
@@ -251,7 +251,7 @@ func pieces(template string) (all []piece) {
 	return all
 }
 
-// closing is where the bracket ends that is open before text.
+// closing returns where the bracket ends that is open before text.
 func closing(text string) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {

@@ -10,7 +10,7 @@ import (
 
 func has(n *yaml.Node, key string) bool { return lookup(n, key) != nil }
 
-// pairOf is a key with its value; its parts are nil if it is not there.
+// pairOf returns a key with its value; its parts are nil if it is not there.
 func pairOf(n *yaml.Node, key string) pair {
 	for _, p := range pairsOf(n) {
 		if p.key.Value == key {
@@ -45,7 +45,7 @@ func lookupOr(n *yaml.Node, keys ...string) *yaml.Node {
 	return n
 }
 
-// without is a mapping without a key.
+// without returns a mapping without a key.
 func without(n *yaml.Node, key string) *yaml.Node {
 	c := *n
 	c.Content = nil

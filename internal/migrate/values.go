@@ -133,7 +133,7 @@ func (t *translator) value(c *component, v *yaml.Node, as string) (*yaml.Node, s
 	panic("components.yaml has the kind " + as)
 }
 
-// plainCopy is a value without places.
+// plainCopy returns a value without places.
 func plainCopy(n *yaml.Node) *yaml.Node {
 	c := *n
 	c.Content = nil
@@ -144,7 +144,7 @@ func plainCopy(n *yaml.Node) *yaml.Node {
 	return &c
 }
 
-// interval is when something is generated: a duration, or a cron expression of five fields.
+// interval returns when something is generated: a duration, or a cron expression of five fields.
 func interval(s string) (*yaml.Node, string) {
 	s = strings.TrimPrefix(s, "@every ")
 	if _, err := time.ParseDuration(s); err == nil || strings.ContainsRune(s, hiddenFirst) {

@@ -76,7 +76,7 @@ func under(condition string, routes []route) []route {
 	return routes
 }
 
-// both is the condition that two hold; "" always does.
+// both returns the condition that two hold; "" always does.
 func both(a, b string) string {
 	switch {
 	case a == "":

@@ -8,10 +8,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// ofOutput is where the steps of an output stand.
+// ofOutput returns where the steps of an output stand.
 func (t *translator) ofOutput() ctx { return ctx{batch: true, catch: t.forFailed} }
 
-// kind is the type of an output, or of the resource that it names, and what that has.
+// kind returns the type of an output, or of the resource that it names, and what that has.
 func (t *translator) kind(n *yaml.Node) (name string, config *yaml.Node) {
 	for range 10 {
 		c, why := t.open("output", n)
@@ -115,7 +115,7 @@ func (t *translator) rejected(c *component, name string, members []*yaml.Node) {
 	t.deadLater = dead
 }
 
-// writers are the outputs that write what comes to one: those that it has, of a fallback the last.
+// writers returns the outputs that write what comes to one: those that it has, of a fallback the last.
 func (t *translator) writers(name string) []*yaml.Node {
 	out := lookup(t.outputs, name)
 	if out == nil {
@@ -135,7 +135,7 @@ func (t *translator) writers(name string) []*yaml.Node {
 	return done
 }
 
-// writersOf are those of several ways, but for those that write nothing.
+// writersOf returns those of several ways, but for those that write nothing.
 func (t *translator) writersOf(routes []route) (all []*yaml.Node) {
 	for _, r := range routes {
 		for _, name := range r.outputs {

@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// scalar is text: quoted where YAML would take it for something else.
+// scalar returns text: quoted where YAML would take it for something else.
 func scalar(s string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
 	if strings.Contains(strings.TrimRight(s, "\n"), "\n") && !strings.HasPrefix(s, " ") {
@@ -18,7 +18,7 @@ func scalar(s string) *yaml.Node {
 	return n
 }
 
-// code is an expression, or a number: as it is.
+// code returns an expression, or a number: as it is.
 func code(s string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: s}
 	if strings.Contains(s, "\n") || utf8.RuneCountInString(s) > flowWidth && !strings.HasPrefix(s, " ") {
@@ -77,7 +77,7 @@ func putAt(n *yaml.Node, path string, value *yaml.Node) {
 	putAt(in, rest, value)
 }
 
-// short is a mapping of one key.
+// short returns a mapping of one key.
 func short(key string, value any) *yaml.Node { return mapping(key, value) }
 
 // comment puts a line of comment above a node.
@@ -87,7 +87,7 @@ func comment(n *yaml.Node, text string) {
 	}
 }
 
-// commented is a text as lines of comments, at most about 100 columns wide.
+// commented returns a text as lines of comments, at most about 100 columns wide.
 func commented(text string) string {
 	const width = 100
 	var lines []string
@@ -105,7 +105,7 @@ func commented(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// quoted is a piece of a configuration as comments.
+// quoted returns a piece of a configuration as comments.
 func quoted(n *yaml.Node, env hidden) string {
 	shown := plainComments(n)
 	restore(shown, env)

@@ -131,7 +131,7 @@ func (c *Call) stop() {
 	}
 }
 
-// current is the call whose attempt that is, or nil.
+// current returns the call whose attempt that is, or nil.
 func (p *Pool) current(id uint64, try int) *Call {
 	if c := p.pending[id]; c != nil && c.try == try {
 		return c
@@ -225,7 +225,7 @@ func (p *Pool) Answer(id uint64, try int, r *Result, err error) {
 	p.end(c, try, r, err)
 }
 
-// pause is the wait before a job whose steps have failed is tried again: what hurt
+// pause returns the wait before a job whose steps have failed is tried again: what hurt
 // it may take a while to go.
 func pause(n int) time.Duration {
 	const first, most = 200 * time.Millisecond, 30 * time.Second
@@ -357,7 +357,7 @@ func (p *Pool) Vanished(id uint64, try int) bool {
 	return true
 }
 
-// Counts are the calls that slots have, and those that wait for one.
+// Counts returns the calls that slots have, and those that wait for one.
 func (p *Pool) Counts() (taken, waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,7 +33,7 @@ type Made struct {
 	SameVars bool
 }
 
-// Failure is the first error in it.
+// Failure returns the first error in it.
 func (r *Result) Failure() error {
 	if r == nil {
 		return nil

@@ -536,7 +536,7 @@ func echoServer(t *testing.T) string {
 
 // adminAddress returns the address of a process's admin API.
 func adminAddress(p *flowdtest.Process) string {
-	_, at, _ := strings.Cut(p.Says("operators' interface listens"), "address=")
+	_, at, _ := strings.Cut(p.Says("admin API listening"), "address=")
 	at, _, _ = strings.Cut(at, " ")
 	return at
 }

@@ -103,7 +103,7 @@ Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
 	return root
 }
 
-// newHelp is `flowd help`. It suggests a name for a misspelt command.
+// newHelp returns `flowd help`. It suggests a name for a misspelt command.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

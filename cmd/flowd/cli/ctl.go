@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newCtl is the command that controls a running flowd.
+// newCtl returns the command that controls a running flowd.
 func newCtl() *cobra.Command {
 	var to service.Target
 	cmd := &cobra.Command{
@@ -47,7 +47,7 @@ only its user can read. For that user, ctl finds it by the port.`,
 	return cmd
 }
 
-// newCtlChange is a command that changes one pipeline or all.
+// newCtlChange returns a command that changes one pipeline or all.
 func newCtlChange(to *service.Target, name, short, done string,
 	do func(*service.Client, context.Context, string) ([]string, error)) *cobra.Command {
 	return &cobra.Command{

@@ -204,7 +204,7 @@ func facts(all ...string) string {
 	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return s == "" }), ", ")
 }
 
-// some is a number with its noun, or "" for zero.
+// some returns a number with its noun, or "" for zero.
 func some(n int64, noun string) string {
 	if n == 0 {
 		return ""

@@ -157,7 +157,7 @@ func wrap(text string, width int) string {
 	return b.String()
 }
 
-// columns is how many columns text on w should have: the terminal's width, within limits.
+// columns returns how many columns text on w should have: the terminal's width, within limits.
 func columns(w any) int {
 	if n := width(w); n > 0 {
 		return min(max(n, 60), 110)

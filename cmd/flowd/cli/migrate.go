@@ -337,7 +337,7 @@ func (o migrateOptions) write(stdout io.Writer, all []*migrated) error {
 		for _, name := range m.Written {
 			err := os.MkdirAll(filepath.Dir(name), 0o755) // #nosec G301 -- configurations are not secret
 			if err == nil {
-				err = os.WriteFile(name, texts[name], 0o644) // nor are these files
+				err = os.WriteFile(name, texts[name], 0o644) // #nosec G306 -- nor are these files
 			}
 			if err != nil {
 				return err

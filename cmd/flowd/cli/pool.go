@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newPool is the command that inspects pools.
+// newPool returns the command that inspects pools.
 func newPool() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "pool COMMAND",

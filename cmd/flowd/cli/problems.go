@@ -60,7 +60,7 @@ func count(problems []schema.Problem) (errors, warnings int) {
 	return errors, warnings
 }
 
-// plural is a number with its noun: "1 error", "2 errors".
+// plural returns a number with its noun: "1 error", "2 errors".
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -48,7 +48,7 @@ func add(sum *engine.Counts, c engine.Counts) {
 	}
 }
 
-// width is the number of columns of the terminal.
+// width returns the number of columns of the terminal.
 func (c *console) width() int {
 	if w := width(c.out); w > 1 {
 		return w

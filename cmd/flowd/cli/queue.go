@@ -154,10 +154,10 @@ func (c *queueCall) askYesNo(in io.Reader, question string) error {
 	}
 }
 
-// ready is how many messages a queue has, or -1 if unknown. It only informs people, so it ignores errors.
+// ready returns how many messages a queue has, or -1 if unknown. It only informs people, so it ignores errors.
 func (c *queueCall) ready(name string) int64 { return c.info(name).Ready }
 
-// stored is ready, plus the other messages that a purge removes.
+// stored returns ready, plus the other messages that a purge removes.
 func (c *queueCall) stored(name string) int64 {
 	i := c.info(name)
 	if i.Ready < 0 {

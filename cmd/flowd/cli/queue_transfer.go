@@ -76,7 +76,7 @@ func (t *transfer) canContinue() bool {
 	return t.stop.Err() == nil && t.failed < mostFailures && (t.limit == 0 || t.seen < t.limit)
 }
 
-// atOnce is how many messages the next read asks for.
+// atOnce returns how many messages the next read asks for.
 func (t *transfer) atOnce() int {
 	n := int64(firstAtOnce)
 	if t.size > 0 {
@@ -189,7 +189,7 @@ func (t *transfer) show() {
 	}
 }
 
-// expected is the expected number of messages, or -1.
+// expected returns the expected number of messages, or -1.
 func (t *transfer) expected() int64 {
 	if t.limit > 0 && (t.total < 0 || t.limit < t.total) {
 		return t.limit

@@ -72,7 +72,7 @@ func failure(g runtime.FailureGroup) string {
 	return b.String()
 }
 
-// summary is the last line of a run:
+// summary returns the last line of a run:
 //
 //	orders: 20,000 received: 19,990 delivered, 10 dead-lettered in 1.2s (16.6 k/s)
 func summary(r runtime.Report, took time.Duration) string {

@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newRun is the command that runs pipelines. It is the root command, too.
+// newRun returns the command that runs pipelines. It is the root command, too.
 func newRun(use string) *cobra.Command {
 	var files, set []string
 	var watch bool
@@ -166,7 +166,7 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 // usualInFlight is the default limit of bytes in flight per pipeline.
 const usualInFlight = 64 << 20
 
-// inFlight is how many bytes all pipelines together may have in flight.
+// inFlight returns how many bytes all pipelines together may have in flight.
 func inFlight(set *config.Set) (n int) {
 	for _, l := range set.Pipelines {
 		n += min(l.Plan.MaxBytes, math.MaxInt-n)

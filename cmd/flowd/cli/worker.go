@@ -65,7 +65,7 @@ func (j *joining) targets() ([]wire.Target, error) {
 	return all, nil
 }
 
-// newWorker is the command that runs steps for pools of other processes.
+// newWorker returns the command that runs steps for pools of other processes.
 func newWorker() *cobra.Command {
 	var to joining
 	var allow []string

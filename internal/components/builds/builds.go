@@ -1,4 +1,4 @@
-// Package builds knows which components a build of flowd may leave out, and by which tags: see [Families].
+// Package builds lists the components that a build of flowd may leave out, with their build tags: see [Families].
 package builds
 
 import (
@@ -11,17 +11,17 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Family is what one build tag leaves out: `-tags no_NAME` is a build without it, `-tags slim,NAME` one without the
-// other families. Files that belong to a family have the constraint `!no_NAME && (!slim || NAME)`.
+// Family is what one build tag leaves out: `-tags no_NAME` builds without this family, and `-tags slim,NAME` without
+// all other families. The files of a family have the constraint `!no_NAME && (!slim || NAME)`.
 type Family struct {
 	Name string
 	// The components by kind, and the schemes of `flowd queue`.
 	Inputs, Processors, Outputs, Caches, Queues []string
-	// What else goes with them, in words for users.
+	// What else the tag leaves out, in words for users.
 	More []string
 }
 
-// Families are all of them, by name. What is in none is in every build.
+// Families are all families, by name. Components of no family are in every build.
 var Families = []Family{
 	{Name: "avro", More: []string{"format avro"}},
 	{Name: "aws", Inputs: []string{"s3", "sqs"}, Outputs: []string{"s3", "sns", "sqs"}, Queues: []string{"sqs"},
@@ -44,15 +44,15 @@ var Families = []Family{
 		Caches: []string{"sql"}, More: []string{"tables by sql"}},
 }
 
-// Missing are the families that this build leaves out.
+// Missing returns the families that this build leaves out.
 func Missing() []Family {
 	return slices.DeleteFunc(slices.Clone(Families), func(f Family) bool { return has(tags(), f.Name) })
 }
 
-// Remedy says how to get a build with a family that this one leaves out.
+// Remedy says how to get a build with a family that this build leaves out.
 func Remedy(family string) string { return remedy(tags(), family) }
 
-// Queue is the family of a scheme of `flowd queue` that this build leaves out, or "".
+// Queue returns the family of a scheme of `flowd queue`, if this build leaves it out, or "".
 func Queue(scheme string) string {
 	for _, f := range Missing() {
 		if slices.Contains(f.Queues, scheme) {
@@ -62,10 +62,10 @@ func Queue(scheme string) string {
 	return ""
 }
 
-// Without is the error of what needs a family that this build leaves out.
+// Without returns the error of something that needs a family that this build leaves out.
 func Without(what, family string) error { return fmt.Errorf("%s is %s", what, Hint(family)) }
 
-// Hint says that something is left out, and what to do about it.
+// Hint says that something is left out, and how to get it.
 func Hint(family string) string { return "not part of this build of flowd (" + Remedy(family) + ")" }
 
 func has(tags []string, family string) bool {
@@ -86,7 +86,7 @@ func remedy(tags []string, family string) string {
 	return left + "-tags " + strings.Join(tags, ",")
 }
 
-// tags are those that this binary was built with.
+// tags returns the tags of this build.
 var tags = sync.OnceValue(func() []string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -100,21 +100,21 @@ var tags = sync.OnceValue(func() []string {
 	return nil
 })
 
-// Absent is embedded in the type of a configuration that a build leaves out: whatever it holds, it is a mistake.
+// Absent is embedded in the config type of a component that the build leaves out: any value is an error.
 type Absent[F Named] struct{}
 
 // Named is the name of a family, as a type.
 type Named interface{ Family() string }
 
-// UnmarshalConfig reports that there is no such thing here.
+// UnmarshalConfig reports that the build leaves this out.
 func (Absent[F]) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	var f F
 	d.Report(n, schema.Problem{Code: schema.BadValue, Message: f.Family() + " is not part of this build of flowd",
 		Remedy: Remedy(f.Family())})
 }
 
-// TakesNull is so that what is only named is reported, too.
+// TakesNull makes the decoder report a component without settings, too.
 func (Absent[F]) TakesNull() {}
 
-// DescribeConfig says nothing of it.
+// DescribeConfig describes nothing.
 func (Absent[F]) DescribeConfig() *schema.Type { return schema.AnyOf("not part of this build") }

@@ -1,5 +1,5 @@
-// Package controls knows the characters that do more than show: [Is] for one, [In] for names
-// that are built from data.
+// Package controls finds characters that a terminal acts upon: [Is] for one character, [In] for names that contain
+// data.
 package controls
 
 import (
@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// Is reports whether a terminal, a log or an editor may act upon a character beyond showing it: the controls C0, DEL
-// and C1, what changes the direction of writing, and what ends a line.
+// Is reports whether a terminal, log or editor may act upon a character: C0 and C1 controls, DEL, and characters that
+// change the writing direction or end a line.
 func Is(r rune) bool {
 	return r < ' ' || r >= 0x7f && r < 0xa0 ||
 		r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
-// In returns what is wrong with a name that is built from data, or "". A name with a control character ([Is]) looks like
-// another name, or like several lines, in a listing. A byte that is not valid UTF-8 is read as ISO 8859.
+// In returns what is wrong with a name that contains data, or "". A name with a control character ([Is]) could look
+// like another name, or like several lines. Bytes that are not valid UTF-8 are read as ISO 8859.
 func In(text string) string {
 	for i, r := range text {
 		if r == utf8.RuneError {

@@ -6,23 +6,22 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Lines is a config field that holds `{path: expression}` pairs, in the order
-// in which they were written.
+// Lines is a config field with `{path: expression}` pairs, in the order written.
 type Lines []Line
 
 // Line assigns the value of an expression to a path.
 type Line struct {
 	to   doc.Path
 	expr expr.Expr
-	from doc.Path // of an expression that is only a path
-	bare bool     // there is such a path: source text is copied
+	from doc.Path // of an expression that is just a path
+	bare bool     // the expression is such a path, so source text is copied
 }
 
-// Source is what a line reads: a message.
+// Source is what a line reads, such as a message.
 type Source = expr.Source
 
-// Object puts all values of src into d, a new object. A document of src that can't have fields fails where a line names
-// one: see [expr.Expr.Fits].
+// Object puts all values of src into d, a new object. If a document of src can't have fields and a line names one, it
+// fails: see [expr.Expr.Fits].
 func (l Lines) Object(src Source, d *doc.Doc) error {
 	for i := range l {
 		if err := l[i].expr.Fits(src); err != nil {
@@ -35,9 +34,8 @@ func (l Lines) Object(src Source, d *doc.Doc) error {
 	return nil
 }
 
-// Apply evaluates the line on src and puts the value into d, which may be src's
-// own document. The value of a bare path keeps its source text; a missing one
-// is null.
+// Apply evaluates the line on src and puts the value into d, which may be src's own document. The value of a bare
+// path keeps its source text. A missing value becomes null.
 func (l *Line) Apply(src Source, d *doc.Doc) error {
 	if !l.bare {
 		return l.expr.Encode(src, func(v any) error { return d.Set(l.to, v) })
@@ -52,7 +50,7 @@ func (l *Line) Apply(src Source, d *doc.Doc) error {
 	return d.SetRaw(l.to, raw)
 }
 
-// Calls are the calls in all expressions.
+// Calls returns the function calls in all expressions.
 func (l Lines) Calls() (all expr.Calls) {
 	for i := range l {
 		all = append(all, l[i].expr.Calls()...)
@@ -60,7 +58,7 @@ func (l Lines) Calls() (all expr.Calls) {
 	return all
 }
 
-// UnmarshalConfig reads a mapping of paths to expressions.
+// UnmarshalConfig decodes a mapping of paths to expressions.
 func (l *Lines) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	var m schema.Map[expr.Expr]
 	d.Decode(n, &m)
@@ -73,5 +71,5 @@ func (l *Lines) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is a mapping of expressions.
+// DescribeConfig describes a mapping of expressions.
 func (l *Lines) DescribeConfig() *schema.Type { return schema.Of(schema.Map[expr.Expr]{}) }

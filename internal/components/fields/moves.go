@@ -5,14 +5,13 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Moves is a config field that holds `{from: to}` pairs of paths, in the order
-// in which they were written.
+// Moves is a config field with `{from: to}` pairs of paths, in the order written.
 type Moves []Move
 
 // Move is one pair.
 type Move struct{ From, To doc.Path }
 
-// UnmarshalConfig reads a mapping of paths to paths.
+// UnmarshalConfig decodes a mapping of paths to paths.
 func (m *Moves) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	var to schema.Map[target]
 	d.Decode(n, &to)
@@ -23,23 +22,23 @@ func (m *Moves) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// target is the path of a part of the document.
+// target is the path of a part of the document, not of the whole.
 type target struct{ doc.Path }
 
-// UnmarshalConfig reads a path.
+// UnmarshalConfig decodes a path.
 func (t *target) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if text, ok := d.Text(n); ok {
 		t.Path = inside(d, n, text)
 	}
 }
 
-// DescribeConfig is text.
+// DescribeConfig describes text.
 func (t *target) DescribeConfig() *schema.Type { return (&Path{}).DescribeConfig() }
 
-// DescribeConfig is a mapping of paths.
+// DescribeConfig describes a mapping of paths.
 func (m *Moves) DescribeConfig() *schema.Type { return schema.Of(schema.Map[Path]{}) }
 
-// needsLine complains of an empty mapping.
+// needsLine reports an empty mapping.
 func needsLine(d *schema.Decoder, n *schema.Node, form string) {
 	if n.Kind == schema.MapNode && len(n.Keys) == 0 {
 		d.Report(n, schema.Problem{Code: schema.Required, Message: "needs at least one line", Remedy: "write " + form})

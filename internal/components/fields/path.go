@@ -1,5 +1,4 @@
-// Package fields has the config fields that name places in a document. Start
-// at [Path] and [Lines].
+// Package fields contains config fields that name places in a document. Start at [Path] and [Lines].
 package fields
 
 import (
@@ -12,24 +11,23 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Path is a config field that holds a path: user.name, items[0], or this for the
-// whole document. The zero Path is unset.
+// Path is a config field with a path: user.name, items[0], or this for the whole document. The zero Path is unset.
 type Path struct{ doc.Path }
 
-// IsZero reports whether the path was left out: this is not.
+// IsZero reports whether the path is unset. The path this is not.
 func (p Path) IsZero() bool { return p.String() == "" }
 
-// UnmarshalConfig reads a path.
+// UnmarshalConfig decodes a path.
 func (p *Path) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if text, ok := d.Text(n); ok && text != "" {
 		p.Path = parse(d, n, text)
 	}
 }
 
-// DescribeConfig is text.
+// DescribeConfig describes text.
 func (p *Path) DescribeConfig() *schema.Type { return schema.AnyOf("path", "") }
 
-// Wrap turns m, whose payload is not a document, into one with a value at the path.
+// Wrap turns m, whose payload is not a document, into a document with a value at the path.
 func (p Path) Wrap(m *engine.Message, value []byte) error {
 	var d doc.Doc
 	d.Reset([]byte("{}"), m.Doc().Arena())
@@ -40,11 +38,10 @@ func (p Path) Wrap(m *engine.Message, value []byte) error {
 	return nil
 }
 
-// Paths is a config field that holds a list of paths to parts of the document, or
-// a single one.
+// Paths is a config field with one or more paths to parts of the document.
 type Paths []doc.Path
 
-// UnmarshalConfig reads a path or a list of paths.
+// UnmarshalConfig decodes a path or a list of paths.
 func (p *Paths) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if n.Kind == schema.MapNode {
 		d.Report(n, schema.Problem{Code: schema.WrongKind, Message: "expected a path or list of paths, got a mapping",
@@ -67,12 +64,12 @@ func (p *Paths) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is text or a list of texts.
+// DescribeConfig describes text or a list of texts.
 func (p *Paths) DescribeConfig() *schema.Type {
 	return schema.AnyOf("path or list of paths", "", []string(nil))
 }
 
-// inside reads the path of a part of the document.
+// inside parses the path of a part of the document.
 func inside(d *schema.Decoder, n *schema.Node, text string) doc.Path {
 	p := parse(d, n, text)
 	if p.IsZero() && p.String() != "" {
@@ -97,7 +94,7 @@ func parse(d *schema.Decoder, n *schema.Node, text string) doc.Path {
 	return p
 }
 
-// meant is how an invalid path may have been meant.
+// meant returns what an invalid path may have meant.
 func meant(text string) string {
 	if list := strings.Split(text, ","); len(list) > 1 && !slices.ContainsFunc(list, isNoPath) {
 		return "write a list: [" + text + "]"
@@ -113,7 +110,7 @@ func isNoPath(text string) bool {
 	return err != nil
 }
 
-// key is the node of a mapping's key.
+// key returns the node of a mapping's key.
 func key(n *schema.Node, text string) *schema.Node {
 	for _, k := range n.Keys {
 		if k.Text == text {

@@ -1,5 +1,4 @@
-// Package inner runs steps over copies of a step's messages, for steps that have
-// steps inside. Start at [Copy] and [Outcomes].
+// Package inner runs steps on copies of messages, for steps that contain steps. Start at [Copy] and [Outcomes].
 package inner
 
 import (
@@ -8,9 +7,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Copy makes a batch of copies, for [engine.Runner.Run]. The Ref of a copy is
-// the index of its message in of, plus one. Before several goroutines work on
-// copies of the same messages, [Freeze] is called.
+// Copy makes a batch of copies, for [engine.Runner.Run]. The Ref of a copy is the index of its message in of, plus
+// one. Call [Freeze] before several goroutines work on copies of the same messages.
 func Copy(of []*engine.Message) *engine.Batch {
 	b := engine.NewBatch(len(of))
 	for _, m := range of {
@@ -24,29 +22,29 @@ func Copy(of []*engine.Message) *engine.Batch {
 	return b
 }
 
-// Freeze makes sure that reading the documents of a batch changes nothing in them
-// any more: several goroutines can then read what their copies share.
+// Freeze makes the documents of a batch safe for concurrent reading: several goroutines can then read what their
+// copies share.
 func Freeze(b *engine.Batch) {
 	for m := range b.All() {
-		_ = m.Doc().Valid() // whatever it says is remembered
+		_ = m.Doc().Valid() // the document remembers the result
 		_ = m.Doc().Bytes() // splices the edits
 	}
 }
 
 // Outcome is what steps have made of one copy.
 type Outcome struct {
-	Live    *engine.Message // it continues; nil: see below
+	Live    *engine.Message // it continues; nil: one of the fields below is set
 	Err     error           // it failed
-	Dropped bool            // a step dropped it on purpose, as filtered
-	Gone    bool            // a step's `on_error: drop` did
+	Dropped bool            // a step filtered it
+	Gone    bool            // `on_error: drop` of a step dropped it
 }
 
-// Outcomes are what became of n copies after a run, by index. A copy that was
-// split into several or merged has failed: it can't be taken back as one message.
+// Outcomes returns the outcomes of n copies after a run, by index. A copy that was split or merged has failed: it
+// can't become one message again.
 func Outcomes(b *engine.Batch, n int, step string) []Outcome {
 	all, found, merged := make([]Outcome, n), make([]int, n), false
 	note := func(m *engine.Message, o Outcome) {
-		if m.Ref == 0 { // only what a step has made itself has none
+		if m.Ref == 0 { // only messages that a step has created have none
 			merged = true
 			return
 		}
@@ -78,7 +76,7 @@ func Outcomes(b *engine.Batch, n int, step string) []Outcome {
 	return all
 }
 
-// Give makes a message what its copy has become: payload, metadata, notes and vars.
+// Give makes to what its copy has become: payload, metadata, notes and vars.
 func Give(to, from *engine.Message) {
 	GiveBody(to, from.Bytes())
 	to.Meta = from.Meta
@@ -86,8 +84,7 @@ func Give(to, from *engine.Message) {
 	to.SetVars(from.Vars())
 }
 
-// GiveBody makes body the payload of a message. What is known of the document stays
-// known if it is the same.
+// GiveBody sets the payload of a message. If it is the same memory, the document keeps its index.
 func GiveBody(to *engine.Message, body []byte) {
 	if !Same(to.Bytes(), body) {
 		to.SetBytes(body)

@@ -1,13 +1,13 @@
-// Package linked has doubly linked lists whose elements contain their own places: see [List].
+// Package linked has doubly linked lists whose elements contain their own links: see [List].
 package linked
 
-// Place is an element's place in one list. It is in the element itself, so a million keys
-// need no nodes and leave a list in one step.
+// Place is an element's place in one list. It is part of the element, so a million keys need no extra nodes, and each
+// can be removed in one step.
 type Place[T any] struct {
 	prev, next *T
 }
 
-// List is a doubly linked list. Place finds an element's place in it.
+// List is a doubly linked list. Its field Place returns an element's place in it.
 type List[T any] struct {
 	Front *T
 	Place func(*T) *Place[T]
@@ -25,7 +25,7 @@ func (l *List[T]) Append(x *T) {
 	l.back = x
 }
 
-// Remove takes an element out.
+// Remove removes an element.
 func (l *List[T]) Remove(x *T) {
 	at := l.Place(x)
 	if at.prev == nil {

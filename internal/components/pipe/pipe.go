@@ -1,6 +1,5 @@
-// Package pipe links outputs `pipe` to inputs `pipe` of the same process. Start
-// at [Of]; a [Link] hands messages over by rendezvous: a write ends when the
-// readers have taken all of it.
+// Package pipe links outputs `pipe` to inputs `pipe` of the same process. Start at [Of]. A [Link] hands messages over
+// by rendezvous: a write ends when readers have taken all of its messages.
 package pipe
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Link connects all writers and readers of one name. It is safe for concurrent use.
+// Link connects all writers and readers of one pipe. It is safe for concurrent use.
 type Link struct {
 	name   string
 	offers chan *offer
@@ -24,11 +23,11 @@ type Link struct {
 
 // side is the writers or the readers of a link.
 type side struct {
-	n    int           // that were built and not closed
-	none chan struct{} // closed when the last one is
+	n    int           // built and not yet closed
+	none chan struct{} // closed when the last one is closed
 }
 
-// Of is the link of a name in this process.
+// Of returns the link with a name in this process.
 func Of(shared *engine.Shared, name string) *Link {
 	return engine.Common(shared, linkName(name), func() *Link {
 		return &Link{name: name, offers: make(chan *offer), writers: side{none: make(chan struct{})},
@@ -38,11 +37,11 @@ func Of(shared *engine.Shared, name string) *Link {
 
 type linkName string
 
-// AddWriter and AddReader announce one, when it is built: all of a process are, before the
-// first is opened. It may also be one that arrives after the last was closed.
+// AddWriter registers a writer when it is built. A process builds all writers and readers before it opens the first
+// one. A new one may also arrive after the last was closed.
 func (l *Link) AddWriter() { l.add(&l.writers) }
 
-// AddReader is likewise.
+// AddReader registers a reader, likewise.
 func (l *Link) AddReader() { l.add(&l.readers) }
 
 func (l *Link) add(s *side) {
@@ -56,10 +55,10 @@ func (l *Link) add(s *side) {
 	}
 }
 
-// EndWriter and EndReader say that one is closed.
+// EndWriter says that a writer is closed.
 func (l *Link) EndWriter() { l.end(&l.writers) }
 
-// EndReader is likewise.
+// EndReader says that a reader is closed.
 func (l *Link) EndReader() { l.end(&l.readers) }
 
 func (l *Link) end(s *side) {
@@ -70,17 +69,17 @@ func (l *Link) end(s *side) {
 	}
 }
 
-// none is closed when nobody is on a side.
+// none returns a channel that is closed when a side has no members.
 func (l *Link) none(s *side) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return s.none
 }
 
-// CheckWriters says that nothing writes to the pipe.
+// CheckWriters returns an error if nothing writes to the pipe.
 func (l *Link) CheckWriters() error { return l.check(&l.writers, "nothing writes to", "output") }
 
-// CheckReaders says that nothing reads from the pipe.
+// CheckReaders returns an error if nothing reads from the pipe.
 func (l *Link) CheckReaders() error { return l.check(&l.readers, "nothing reads from", "input") }
 
 func (l *Link) check(s *side, nothing, kind string) error {
@@ -92,7 +91,7 @@ func (l *Link) check(s *side, nothing, kind string) error {
 	return fmt.Errorf("%s pipe %q (a pipeline of the same process needs an %s pipe: %s)", nothing, l.name, kind, l.name)
 }
 
-// item is a message on its way to the reader. resume reports to its writer how it ended.
+// item is a message on its way to a reader. resume reports its fate to the writer.
 type item struct {
 	body   []byte
 	meta   engine.Meta
@@ -100,19 +99,19 @@ type item struct {
 	resume func(edit func(*engine.Message) error)
 }
 
-// offer is a write that waits to be taken.
+// offer is a write that waits for readers.
 type offer struct {
-	taken chan struct{} // closed when nothing is left
-	back  chan struct{} // has room for one: the reader that had it is closed, and others may take it
+	taken chan struct{} // closed when all items are taken
+	back  chan struct{} // room for one: its reader was closed, so others may continue
 
 	mu    sync.Mutex // guards the fields below
-	items []item     // those left
+	items []item     // not yet taken
 }
 
-var errGone = errors.New("the pipeline that reads from it has ended")
+var errGone = errors.New("its reading pipeline has ended")
 
-// Write offers a batch and waits until readers have taken it, or ctx ends. Its
-// messages are parked until they have their fate.
+// Write offers a batch, and waits until readers have taken it or ctx ends. Its messages are parked until their fate
+// is known.
 func (l *Link) Write(ctx context.Context, b *engine.Batch) {
 	o := &offer{taken: make(chan struct{}), back: make(chan struct{}, 1)}
 	for m := range b.All() {
@@ -144,8 +143,8 @@ func (l *Link) Write(ctx context.Context, b *engine.Batch) {
 	}
 }
 
-// take takes up to n items and says whether that was the last.
-func (o *offer) take(n int) (items []item, last bool) {
+// takeItems removes up to n items, and reports whether those were the last ones.
+func (o *offer) takeItems(n int) (items []item, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n = min(n, len(o.items))
@@ -153,13 +152,13 @@ func (o *offer) take(n int) (items []item, last bool) {
 	if len(o.items) > 0 {
 		return items, false
 	}
-	if n > 0 { // else it was withdrawn
+	if n > 0 { // otherwise it was withdrawn
 		close(o.taken)
 	}
 	return items, true
 }
 
-// withdraw fails what no reader has taken.
+// withdraw fails the messages that no reader has taken.
 func (o *offer) withdraw(err error) {
 	o.mu.Lock()
 	rest := o.items
@@ -170,22 +169,21 @@ func (o *offer) withdraw(err error) {
 	}
 }
 
-// Reader is one reader of a link, and the acker of what it read. One goroutine
-// reads, another may ack.
+// Reader is one reader of a link, and the acker of what it read. One goroutine reads; another one may ack.
 type Reader struct {
 	link *Link
-	at   *offer // not yet taken whole
+	at   *offer // an offer that is not fully taken yet
 
 	mu     sync.Mutex    // guards the fields below
-	yields chan struct{} // closed while it leaves the rest to its successor
+	yields chan struct{} // closed while it yields to its successor
 	out    []func(edit func(*engine.Message) error)
-	free   []uint64 // numbers in out that no message has
+	free   []uint64 // unused indexes of out
 }
 
-// NewReader makes a reader; AddReader has announced it.
+// NewReader makes a reader, after AddReader.
 func (l *Link) NewReader() *Reader { return &Reader{link: l, yields: make(chan struct{})} }
 
-// Yield has Read return engine.ErrEnd until resume is called.
+// Yield makes Read return engine.ErrEnd until resume is called.
 func (r *Reader) Yield() (resume func()) {
 	close(r.yielding())
 	return func() {
@@ -201,8 +199,8 @@ func (r *Reader) yielding() chan struct{} {
 	return r.yields
 }
 
-// Read waits for an offer and takes what b has room for. [engine.ErrEnd] says
-// that all writers are closed, or that it yields.
+// Read waits for an offer, and takes as many messages as b has room for. It returns [engine.ErrEnd] if all writers
+// are closed, or if it yields.
 func (r *Reader) Read(ctx context.Context, b *engine.Batch) error {
 	select {
 	case <-r.yielding():
@@ -219,7 +217,7 @@ func (r *Reader) Read(ctx context.Context, b *engine.Batch) error {
 			}
 			return engine.ErrEnd
 		}
-		items, last := r.at.take(b.Room())
+		items, last := r.at.takeItems(b.Room())
 		if last {
 			r.at = nil
 		}
@@ -274,7 +272,7 @@ func (r *Reader) Ack(_ context.Context, results []engine.Result) ([]engine.Resul
 	return nil, nil
 }
 
-// fate is what a result does to the message in the writing pipeline.
+// fate returns what a result does to the message in the writing pipeline.
 func (l *Link) fate(res engine.Result) func(*engine.Message) error {
 	switch {
 	case res.Fate == engine.Delivered:
@@ -295,8 +293,7 @@ func (l *Link) fate(res engine.Result) func(*engine.Message) error {
 	return func(*engine.Message) error { return err }
 }
 
-// Close leaves what was offered and not taken to the other readers. Where there are none,
-// EndReader fails it.
+// Close leaves offers to the other readers. If there are none, EndReader fails the offers.
 func (r *Reader) Close() {
 	if r.at != nil {
 		r.at.back <- struct{}{}

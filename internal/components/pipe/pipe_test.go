@@ -210,7 +210,7 @@ func TestAReaderThatHasEndedFailsWritesAtOnce(t *testing.T) {
 	l.EndReader()
 	report := <-parked(t.Context(), t, l, "a")
 	if len(report.Failures) != 1 ||
-		report.Failures[0].First.Message != "pipe x: the pipeline that reads from it has ended" {
+		report.Failures[0].First.Message != "pipe x: its reading pipeline has ended" {
 		t.Errorf("got %+v", report.Failures)
 	}
 }

@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Reply is what a message is answered with.
+// Reply is the answer to a message.
 type Reply struct {
-	Status int // 0: as the message's fate says
+	Status int // 0: determined by the message's fate
 	Header http.Header
 	Body   []byte
 
-	dead bool // it is that of a dead letter
+	dead bool // it comes from a dead letter
 	part int
 	ref  uint64
 }
 
-// size is about what a reply holds.
+// size returns roughly how many bytes a reply holds.
 func (r *Reply) size() int {
 	n := len(r.Body) + 100
 	for name, values := range r.Header {
@@ -30,7 +30,7 @@ func (r *Reply) size() int {
 	return n
 }
 
-// Type is the content type of a body.
+// Type returns the content type of a body.
 func Type(body []byte) string {
 	switch {
 	case !utf8.Valid(body):
@@ -41,18 +41,17 @@ func Type(body []byte) string {
 	return "text/plain; charset=utf-8"
 }
 
-// JSON is a body inside JSON: JSON as it is, anything else as text.
+// JSON returns a body for embedding in JSON: JSON unchanged, anything else as text.
 func JSON(body []byte) json.RawMessage {
 	if utf8.Valid(body) && json.Valid(body) {
 		return body
 	}
-	text, _ := json.Marshal(string(body)) // a string always has a form
+	text, _ := json.Marshal(string(body)) // a string always has a JSON form
 	return text
 }
 
-// join makes one reply of those to one message. What a split has made, or several
-// outputs, is answered with a list, in the order of the parts; its status is the
-// worst, its headers are those of the first.
+// join combines the replies to one message. If a split or several outputs made more than one, the body becomes a
+// list, in the order of the parts. The status is the worst one; the headers are those of the first reply.
 func join(all []Reply, dead bool) (Reply, bool) {
 	if dead {
 		all = slices.DeleteFunc(slices.Clone(all), func(r Reply) bool { return !r.dead })
@@ -66,7 +65,7 @@ func join(all []Reply, dead bool) (Reply, bool) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b Reply) int { return a.part - b.part })
 	joined := Reply{Header: all[0].Header.Clone(), Body: []byte{'['}}
-	joined.Header.Del("Content-Type") // it was that of a part
+	joined.Header.Del("Content-Type") // it described only one part
 	for i, r := range all {
 		if Severity(r.Status) > Severity(joined.Status) || i == 0 {
 			joined.Status = r.Status
@@ -80,8 +79,8 @@ func join(all []Reply, dead bool) (Reply, bool) {
 	return joined, true
 }
 
-// Severity orders statuses from best to worst: what helps when it is sent again
-// is worse than what never will, so that nothing is given up.
+// Severity orders statuses from best to worst. A status that invites a retry is worse than a final one, so that the
+// client does not give up a part.
 func Severity(status int) int {
 	switch {
 	case status == http.StatusAccepted:

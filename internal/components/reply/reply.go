@@ -1,6 +1,5 @@
-// Package reply links outputs `reply` to the inputs `http_server` of the same
-// process. Start at [Of]: a [Desk] knows the requests that wait, a [Slip] is one
-// of them. Metadata that only the input can make ties a message to its slip.
+// Package reply links outputs `reply` to inputs `http_server` of the same process. Start at [Of]. A [Desk] keeps the
+// waiting requests; a [Slip] is one request. Metadata that only the input can set links a message to its slip.
 package reply
 
 import (
@@ -13,57 +12,54 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// The metadata of a message whose request waits.
+// Metadata of a message with a waiting request.
 const (
-	handle = "http_request" // which request; nobody can guess it
-	record = "http_record"  // which of its messages, from 0
+	handle = "http_request" // identifies the request; can't be guessed
+	record = "http_record"  // index of the message in the request
 )
 
-// Desk is where the requests of a process wait for replies. It is safe for
-// concurrent use.
+// Desk keeps the requests of a process that wait for replies. It is safe for concurrent use.
 type Desk struct {
 	wanted atomic.Bool
 
-	mu    sync.Mutex // guards the field below, all slips and all rooms
+	mu    sync.Mutex // guards slips, and all slips and rooms
 	slips map[string]*Slip
 }
 
-// Of is the desk of this process.
+// Of returns the desk of this process.
 func Of(shared *engine.Shared) *Desk {
 	return engine.Common(shared, deskKey{}, func() *Desk { return &Desk{slips: map[string]*Slip{}} })
 }
 
 type deskKey struct{}
 
-// Want says that there is an output that replies; without one no request needs
-// a slip.
+// Want says that there is an output that replies. Otherwise no request needs a slip.
 func (d *Desk) Want() { d.wanted.Store(true) }
 
 // Wanted reports whether some output replies.
 func (d *Desk) Wanted() bool { return d.wanted.Load() }
 
-// Room bounds the bytes of replies that are held at once.
+// Room bounds the bytes of replies that are held at the same time.
 type Room struct {
 	Max  int
-	used int // guarded by the desk
+	used int // guarded by Desk.mu
 }
 
-// Slip is a request that waits: replies to its messages are put down here.
+// Slip is a waiting request, and collects the replies to its messages.
 type Slip struct {
 	desk  *Desk
 	token string
 	room  *Room
-	base  engine.Meta // what every message brings
+	base  engine.Meta // metadata of every message
 
 	gone     bool // nobody waits any more
 	held     int  // bytes
 	last     uint64
 	replies  [][]Reply      // by record
-	receipts map[int][]byte // likewise, where there is no reply
+	receipts map[int][]byte // by record, for messages without a reply
 }
 
-// Open makes a slip for a request of n messages with this metadata. It stays on
-// the desk until Close.
+// Open makes a slip for a request with n messages and this metadata. It stays on the desk until Close.
 func (d *Desk) Open(meta engine.Meta, n int, room *Room) *Slip {
 	s := &Slip{desk: d, token: rand.Text(), room: room, replies: make([][]Reply, n)}
 	s.base = s.own(meta)
@@ -78,8 +74,8 @@ func (s *Slip) own(meta engine.Meta) engine.Meta {
 	return meta.With(handle, s.token).Own().WithIndex(record)
 }
 
-// Mark ties the message of a record to the slip. brings says that the record has its own
-// metadata, which the client wrote: it follows the input's.
+// Mark links the message of a record to the slip. brings says that the record has metadata of its own, written by the
+// client, which is added after the input's.
 func (s *Slip) Mark(m *engine.Message, i int, brings bool) {
 	if !brings {
 		m.Meta = s.base.At(i)
@@ -94,8 +90,7 @@ func (s *Slip) Mark(m *engine.Message, i int, brings bool) {
 	m.Meta = engine.MetaOf(names, values, 1).WithIndex(record).At(i)
 }
 
-// Answer puts a reply to m down. It is taken away again when the root of m fails,
-// and dropped when its request has gone.
+// Answer stores a reply to m. The reply is removed if the root of m fails, and dropped if the request is gone.
 func (d *Desk) Answer(m *engine.Message, r Reply) error {
 	s, ref, err := d.put(m, r)
 	if ref > 0 {
@@ -104,7 +99,7 @@ func (d *Desk) Answer(m *engine.Message, r Reply) error {
 	return err
 }
 
-// put is Answer without the stake; ref is 0 when nothing is held.
+// put is Answer without the stake. ref is 0 if nothing is held.
 func (d *Desk) put(m *engine.Message, r Reply) (s *Slip, ref uint64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +111,7 @@ func (d *Desk) put(m *engine.Message, r Reply) (s *Slip, ref uint64, err error) 
 	if s.gone {
 		return nil, 0, nil
 	}
-	if err := s.hold(r.size()); err != nil {
+	if err := s.reserve(r.size()); err != nil {
 		return nil, 0, err
 	}
 	s.last++
@@ -125,8 +120,8 @@ func (d *Desk) put(m *engine.Message, r Reply) (s *Slip, ref uint64, err error) 
 	return s, r.ref, nil
 }
 
-// slipOf is the slip of a message and its record; nil: it has none. Metadata that a step
-// has set or a sender wrote is not a handle.
+// slipOf returns the slip and the record of a message, or nil. Metadata that a step has set or a sender wrote does
+// not count.
 func (d *Desk) slipOf(m *engine.Message) (*Slip, int) {
 	for name := range m.Meta.Added() {
 		if name == handle || name == record {
@@ -144,14 +139,14 @@ func (d *Desk) slipOf(m *engine.Message) (*Slip, int) {
 	return s, i
 }
 
-// Receipt is what a message is answered with that succeeds without a reply.
+// Receipt sets the answer for a message that succeeds without a reply.
 func (s *Slip) Receipt(i int, body []byte) error {
 	s.desk.mu.Lock()
 	defer s.desk.mu.Unlock()
 	if s.gone {
 		return nil
 	}
-	if err := s.hold(len(body)); err != nil {
+	if err := s.reserve(len(body)); err != nil {
 		return err
 	}
 	if s.receipts == nil {
@@ -161,8 +156,8 @@ func (s *Slip) Receipt(i int, body []byte) error {
 	return nil
 }
 
-// hold takes room for n bytes.
-func (s *Slip) hold(n int) error {
+// reserve reserves room for n bytes.
+func (s *Slip) reserve(n int) error {
 	switch {
 	case s.held+n > s.room.Max:
 		return engine.Errorf(engine.Rejected,
@@ -180,8 +175,7 @@ func (s *Slip) release(n int) {
 	s.room.used -= n
 }
 
-// Settle removes the replies of roots that failed after all: their messages may be read
-// again.
+// Settle removes the replies of failed roots: their messages may be read again.
 func (s *Slip) Settle(_ context.Context, _, rolledBack []uint64) {
 	s.desk.mu.Lock()
 	defer s.desk.mu.Unlock()
@@ -199,8 +193,8 @@ func (s *Slip) Settle(_ context.Context, _, rolledBack []uint64) {
 	}
 }
 
-// Take is the answer to one message: its replies or, when it has become a dead letter,
-// those of dead letters; otherwise its receipt; false when there is none.
+// Take returns the answer to one message: its replies or, if it became a dead letter, those of dead letters, else its
+// receipt. It returns false if there is none.
 func (s *Slip) Take(i int, dead bool) (Reply, bool) {
 	s.desk.mu.Lock()
 	defer s.desk.mu.Unlock()
@@ -211,7 +205,7 @@ func (s *Slip) Take(i int, dead bool) (Reply, bool) {
 	return Reply{Body: body}, ok
 }
 
-// Leave says that nobody waits any more: what is held is dropped, and so is what follows.
+// Leave says that nobody waits any more: it drops what is held, and all later replies.
 func (s *Slip) Leave() {
 	s.desk.mu.Lock()
 	defer s.desk.mu.Unlock()
@@ -221,14 +215,14 @@ func (s *Slip) Leave() {
 	s.receipts = nil
 }
 
-// Close takes the slip off the desk, when all of its messages have ended.
+// Close removes the slip from the desk, once all of its messages have ended.
 func (s *Slip) Close() {
 	s.desk.mu.Lock()
 	defer s.desk.mu.Unlock()
 	delete(s.desk.slips, s.token)
 }
 
-// Waiting is how many slips are on the desk.
+// Waiting returns the number of slips on the desk.
 func (d *Desk) Waiting() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

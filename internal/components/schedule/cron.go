@@ -12,7 +12,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// cronFields are the fields of a cron expression. Each is parsed alone, so that an error names its field.
+// cronFields are the fields of a cron expression. Each is parsed separately, so that an error names its field.
 var cronFields = [5]struct {
 	name   string
 	parser cron.Parser
@@ -24,13 +24,14 @@ var cronFields = [5]struct {
 	{"weekday", cron.NewParser(cron.Dow)},
 }
 
-// cronItem is an item in the list of a field. The library also accepts items such as "" and "*-5", and panics on "TZ=".
+// cronItem is an item of a field's list. The library also accepts items such as "" and "*-5", and panics on "TZ=".
 var cronItem = regexp.MustCompile(`^(?:[*?]|\w+(?:-\w+)?)(?:/\d+)?$`)
 
-// star is set by the library in a field that restricts nothing.
+// star is a bit that the library sets in a field without restrictions.
 const star = 1 << 63
 
-// parseCron reads five fields or a name such as @daily, with a time zone such as TZ=Europe/Zurich in front or in UTC.
+// parseCron parses five fields or a name such as @daily, after an optional time zone such as TZ=Europe/Zurich. The
+// default is UTC.
 func parseCron(text string) (cron.Schedule, error) {
 	zone := time.UTC
 	fields := strings.Fields(text)
@@ -65,11 +66,11 @@ func parseCron(text string) (cron.Schedule, error) {
 	return c, nil
 }
 
-// parseName reads a name for an expression.
+// parseName parses a name such as @daily.
 func parseName(name string) (*cron.SpecSchedule, error) {
 	s, err := cron.ParseStandard(name)
 	if err != nil {
-		return nil, fmt.Errorf("%q is not known (known are @yearly, @monthly, @weekly, @daily and @hourly)", name)
+		return nil, fmt.Errorf("%q is unknown (use @yearly, @monthly, @weekly, @daily or @hourly)", name)
 	}
 	return s.(*cron.SpecSchedule), nil
 }
@@ -87,7 +88,7 @@ func parseFields(fields []string) (*cron.SpecSchedule, error) {
 	return &all, nil
 }
 
-// parseField reads a field as a set of numbers, and star.
+// parseField parses a field into a set of numbers, and star.
 func parseField(i int, field string) (set uint64, err error) {
 	for item := range strings.SplitSeq(field, ",") {
 		if !cronItem.MatchString(item) {
@@ -104,15 +105,15 @@ func parseField(i int, field string) (set uint64, err error) {
 		s := parsed.(*cron.SpecSchedule)
 		set |= [...]uint64{s.Minute, s.Hour, s.Dom, s.Month, s.Dow}[i]
 	}
-	if field[0] == '*' { // for the library, */2 is not a star, but it is for every cron
+	if field[0] == '*' { // the library does not treat */2 as a star, but other crons do
 		set |= star
 	}
 	return set, nil
 }
 
-const weekday = 4 // in cronFields
+const weekday = 4 // index in cronFields
 
-// sunday writes an item of weekdays that has 7 for Sunday with 0, which is all that the library knows.
+// sunday replaces 7, for Sunday, by 0 in an item of weekdays: the library only knows 0.
 func sunday(item string) string {
 	span, stepText, stepped := strings.Cut(item, "/")
 	from, to, ranged := strings.Cut(span, "-")
@@ -128,7 +129,7 @@ func sunday(item string) string {
 		step, err = strconv.Atoi(stepText)
 	}
 	if err != nil || step < 1 || first&star != 0 {
-		return item // and the library says what is wrong
+		return item // the library reports the error
 	}
 	var days []string
 	for day := bits.TrailingZeros64(first); day <= 7; day += min(step, 8) {
@@ -137,9 +138,9 @@ func sunday(item string) string {
 	return strings.Join(days, ",")
 }
 
-// next is the first time after t that the expression names, or zero if there is none. A time that the clocks of the zone
-// skip is left out, and one that they show twice is named twice. The library does not return where clocks have skipped a
-// whole day, which last happened in 2011, in Pacific/Apia.
+// next returns the first time after t that the expression names, or zero. It leaves out times that the zone's clocks
+// skip, and returns times that they show twice twice. The library does not return if clocks have skipped a whole day,
+// which last happened in 2011, in Pacific/Apia.
 func next(c cron.Schedule, t time.Time) time.Time {
 	n := c.Next(t)
 	if n.IsZero() { // the library looks five years ahead, but around 2100 February 29 is eight years away

@@ -1,4 +1,4 @@
-// Package schedule is when inputs act by themselves: see [Schedule].
+// Package schedule determines when inputs act by themselves: see [Schedule].
 package schedule
 
 import (
@@ -9,13 +9,13 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule is a config field: when something is due: every so often, or by a cron expression.
+// Schedule is a config field: an interval, or a cron expression.
 type Schedule struct {
 	every time.Duration
-	cron  cron.Schedule // nil: every so often
+	cron  cron.Schedule // nil: an interval
 }
 
-// UnmarshalConfig reads a duration or a cron expression.
+// UnmarshalConfig decodes a duration or a cron expression.
 func (s *Schedule) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	text, ok := d.Text(n)
 	if !ok {
@@ -33,7 +33,7 @@ func (s *Schedule) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	*s = parsed
 }
 
-// DescribeConfig is text.
+// DescribeConfig describes text.
 func (s *Schedule) DescribeConfig() *schema.Type {
 	return schema.AnyOf("duration or cron expression", "")
 }
@@ -52,10 +52,10 @@ func parse(text string) (Schedule, error) {
 	return Schedule{cron: c}, nil
 }
 
-// IsZero reports whether there is no schedule: what it is for is due at all times.
+// IsZero reports whether there is no schedule: everything is due at once.
 func (s *Schedule) IsZero() bool { return s.every == 0 && s.cron == nil }
 
-// First is when the first one is due: at once, or when the cron expression says.
+// First returns the first due time: now, or as the cron expression says.
 func (s *Schedule) First(now time.Time) time.Time {
 	if s.cron != nil {
 		return next(s.cron, now.UTC())
@@ -63,7 +63,7 @@ func (s *Schedule) First(now time.Time) time.Time {
 	return now
 }
 
-// Next is when the one after due is due.
+// Next returns the due time after due.
 func (s *Schedule) Next(due time.Time) time.Time {
 	if s.cron != nil {
 		return next(s.cron, due)
@@ -71,7 +71,7 @@ func (s *Schedule) Next(due time.Time) time.Time {
 	return due.Add(s.every)
 }
 
-// Skip is when the first one not before earliest is due.
+// Skip returns the first due time after due that is not before earliest.
 func (s *Schedule) Skip(due, earliest time.Time) time.Time {
 	if s.cron != nil {
 		return next(s.cron, earliest.UTC().Add(-time.Nanosecond))

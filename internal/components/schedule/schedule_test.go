@@ -67,7 +67,7 @@ func TestWhatIsNotASchedule(t *testing.T) {
 		"1,, * * * *":                    `minute "1,,": "" is not a number`,
 		"*-5 * * * *":                    `minute "*-5": "*-5" is not a number`,
 		"@every 1h":                      "@every is not a cron expression (write the duration alone)",
-		"@reboot":                        `"@reboot" is not known (known are @yearly, @monthly, @weekly, @daily and @hourly)`,
+		"@reboot":                        `"@reboot" is unknown (use @yearly, @monthly, @weekly, @daily or @hourly)`,
 		"TZ=Europe/Zurich":               "is neither a duration nor a cron expression of five fields",
 		"TZ= 0 0 * * *":                  `"" is not a valid time zone (write a name such as Europe/Zurich)`,
 		"TZ=Local 0 0 * * *":             `"Local" is not a valid time zone`,

@@ -1,4 +1,4 @@
-// Package timing waits for some time: see [Sleep].
+// Package timing waits: see [Sleep].
 package timing
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Sleep waits for d, or until ctx ends, whose error it returns then.
+// Sleep waits for d. If ctx ends first, it returns its error.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -1,5 +1,5 @@
-// Package files is what components that write files share: which errors of the system are
-// outages ([Outage]), and whether a path still names the file that is open ([Held]).
+// Package files is shared by components that write files: it recognizes errors of the system that are outages ([Outage]),
+// and whether a path still names the open file ([Held]).
 package files
 
 import (
@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// outages are errors of a disk or a file system that have nothing to do with what is written:
-// everything else would fail, too, and the same works once somebody has acted.
+// outages are errors of a disk or file system that do not depend on the data: other writes would fail, too, and the
+// same write succeeds once somebody has acted.
 var outages = []struct {
 	err    error
 	remedy string
@@ -32,8 +32,8 @@ var outages = []struct {
 	{syscall.ENFILE, "raise the limit on open files, fs.file-max"},
 }
 
-// Outage reports whether an error means that files can't be written at present, whatever is
-// written: it is waited for, and counts as no attempt. remedy is what a person can do.
+// Outage reports whether an error means that files can't be written at present. The engine then waits, without
+// counting an attempt. remedy says what a person can do.
 func Outage(err error) (remedy string, yes bool) {
 	for _, o := range outages {
 		if errors.Is(err, o.err) {
@@ -43,15 +43,15 @@ func Outage(err error) (remedy string, yes bool) {
 	return "", false
 }
 
-// Held is an open file with the path by which others find it. The path may come to name
-// another file or none, as when logs are rotated: what is then written is lost to them.
+// Held is an open file with its path. The path may come to name another file or none, for example by log rotation.
+// Readers of the path then miss later writes.
 type Held struct {
 	*os.File
 	path string
 	info fs.FileInfo
 }
 
-// Hold holds an open file. After an error it is closed.
+// Hold holds an open file. On an error it closes the file.
 func Hold(f *os.File, path string) (*Held, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -60,14 +60,14 @@ func Hold(f *os.File, path string) (*Held, error) {
 	return &Held{File: f, path: path, info: info}, nil
 }
 
-// Named reports whether the path still names the file, and what it is like now.
+// Named reports whether the path still names the file, and returns the current file info.
 func (h *Held) Named() (now fs.FileInfo, yes bool) {
 	now, err := os.Stat(h.path)
 	return now, err == nil && os.SameFile(h.info, now)
 }
 
-// SyncDir makes what was created or renamed in a folder last; where folders can't be synced,
-// the system does it.
+// SyncDir makes created and renamed files in a folder durable. It does nothing on systems that can't sync folders and
+// do that themselves.
 func SyncDir(dir string) error {
 	d, err := os.Open(filepath.Clean(dir))
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// Works says that there are locks, and that an open file is a locked one.
+// Works says that this system has locks.
 const Works = true
 
-// Lock locks an open file until it is closed, or the process ends. The error is
-// [ErrHeld] or nil: a file system without locks does without, and locked is false.
+// Lock locks an open file until it is closed or the process ends. The error is [ErrHeld] or nil. locked is false on
+// file systems without locks.
 func Lock(f *os.File) (locked bool, err error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

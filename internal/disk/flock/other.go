@@ -4,8 +4,8 @@ package flock
 
 import "os"
 
-// Works says that there are locks.
+// Works says that this system has no locks.
 const Works = false
 
-// Lock does nothing on systems without such locks.
+// Lock does nothing on systems without locks.
 func Lock(*os.File) (locked bool, err error) { return false, nil }

@@ -2,5 +2,5 @@
 
 package openfiles
 
-// limit is how many descriptors the process may have: such systems do not report one.
+// limit returns a guess: such systems do not report how many descriptors a process may have.
 func limit() uint64 { return 4 * most }

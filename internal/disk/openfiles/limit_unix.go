@@ -4,7 +4,7 @@ package openfiles
 
 import "syscall"
 
-// limit is how many descriptors the process may have.
+// limit returns how many descriptors the process may have.
 func limit() uint64 {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {

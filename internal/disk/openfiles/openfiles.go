@@ -1,5 +1,5 @@
-// Package openfiles is what a process spends on files that it keeps open only to save
-// opening them again: one budget, of which each owner has a [Share].
+// Package openfiles bounds the files that a process keeps open only to save opening them again: one budget, of which
+// each owner has a [Share].
 package openfiles
 
 import (
@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Bounds of the budget. It is a quarter of the descriptors that the process may have:
-// connections, inputs and checkpoints need the rest.
+// Bounds of the budget. It is a quarter of the descriptors that the process may have: connections, inputs and
+// checkpoints need the rest.
 const (
 	fewest = 8
 	most   = 1024
@@ -18,17 +18,16 @@ const (
 
 func size(descriptors uint64) int { return int(min(max(descriptors/4, fewest), most)) }
 
-// IsExhausted reports whether an error means that there are no more descriptors, in the
-// process or in the system.
+// IsExhausted reports whether an error means that the process or the system has no more descriptors.
 func IsExhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// Budget is a number of files that several owners keep open.
+// Budget is a number of files that several owners may keep open.
 type Budget struct {
 	size int
 
-	mu     sync.Mutex // guards the fields below, and the open of shares
+	mu     sync.Mutex // guards the fields below, and Share.open
 	open   int
 	shares []*Share
 }
@@ -39,16 +38,16 @@ var Process = sync.OnceValue(func() *Budget { return NewBudget(size(limit())) })
 // NewBudget makes a budget of n files.
 func NewBudget(files int) *Budget { return &Budget{size: files} }
 
-// Share is what one owner has of a budget.
+// Share is an owner's part of a budget.
 type Share struct {
 	budget *Budget
 	giveUp func() bool
 	open   int
 }
 
-// Join begins a share. giveUp closes its least recently used file and reports that with
-// Closed; it returns false if that can't be done now. It is called from any goroutine and
-// must not wait for one that calls a method of a share.
+// Join makes a share. giveUp closes the owner's least recently used file and reports that with Closed, or returns
+// false if it can't now. Any goroutine may call it, and it must not wait for a goroutine that calls a method of a
+// share.
 func (b *Budget) Join(giveUp func() bool) *Share {
 	s := &Share{budget: b, giveUp: giveUp}
 	b.mu.Lock()
@@ -57,7 +56,7 @@ func (b *Budget) Join(giveUp func() bool) *Share {
 	return s
 }
 
-// Leave ends a share whose files are closed.
+// Leave ends a share. Its files are closed.
 func (s *Share) Leave() {
 	b := s.budget
 	b.mu.Lock()
@@ -70,7 +69,7 @@ func (s *Share) Leave() {
 // Opened counts one more file.
 func (s *Share) Opened() { s.count(1) }
 
-// Closed counts one less.
+// Closed counts one file less.
 func (s *Share) Closed() { s.count(-1) }
 
 func (s *Share) count(n int) {
@@ -80,14 +79,14 @@ func (s *Share) count(n int) {
 	s.budget.open += n
 }
 
-// Full reports whether one more file would be more than the budget.
+// Full reports whether one more file would exceed the budget.
 func (s *Share) Full() bool {
 	s.budget.mu.Lock()
 	defer s.budget.mu.Unlock()
 	return s.budget.open >= s.budget.size
 }
 
-// Relieve has another share that has more files give one up, the largest first.
+// Relieve makes another share with more files close one, the largest share first.
 func (s *Share) Relieve() bool {
 	b := s.budget
 	b.mu.Lock()

@@ -85,7 +85,7 @@ func (m *namedMap) walks() (leaf node, ok bool) {
 	return rest, true
 }
 
-// typeAsked is the name in this.type() == "name".
+// typeAsked returns the name in this.type() == "name".
 func typeAsked(n node) string {
 	b, ok := n.(*binary)
 	if !ok || b.op != "==" {
@@ -182,7 +182,7 @@ func each(list []Statement, visit func(Statement)) {
 	}
 }
 
-// valuesOf are the expressions of a statement itself.
+// valuesOf returns the expressions of a statement itself.
 func valuesOf(s Statement) []node {
 	switch s := s.(type) {
 	case *let:

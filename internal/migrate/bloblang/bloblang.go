@@ -226,7 +226,7 @@ func shortened(s string) string {
 	return s
 }
 
-// refused is a step that lint refuses, for a mapping that can't be read.
+// refused returns a step that lint refuses, for a mapping that can't be read.
 func refused(src string, err error, o Options) ([]*yaml.Node, []Note) {
 	n := syntaxError(err).note()
 	op := operation{act: setRoot, x: whole("untranslated("+quote(shortened(src))+")", objectKind),

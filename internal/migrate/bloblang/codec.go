@@ -72,7 +72,7 @@ func (p *planner) codec(n node, field bool) (codec, bool) {
 	return codec{}, false
 }
 
-// encoded is what base64 is decoded or encoded.
+// encoded returns what base64 is decoded or encoded.
 func (p *planner) encoded(n node, method string) (node, bool) {
 	c, ok := n.(*call)
 	if !ok || c.of == nil || c.name != method {
@@ -82,7 +82,7 @@ func (p *planner) encoded(n node, method string) (node, bool) {
 	return c.of, ok && scheme == "base64"
 }
 
-// codecOptions are the options of a step that arguments give; it is not ok if one has no counterpart.
+// codecOptions returns the options of a step that arguments give; it is not ok if one has no counterpart.
 func (p *planner) codecOptions(c *call, format string) ([]*yaml.Node, bool) {
 	if len(c.args) == 0 {
 		return nil, true
@@ -151,7 +151,7 @@ func (p *planner) codecOps(c codec, target []string) []operation {
 	return []operation{{act: setField, path: target, x: x}, {act: runCodec, node: c.node(&from, target)}}
 }
 
-// node is the step.
+// node returns the step.
 func (c codec) node(from *string, into []string) *yaml.Node {
 	if from == nil && len(c.options) == 0 {
 		return mapping(scalar(c.step), scalar(c.format))
@@ -169,7 +169,7 @@ func (c codec) node(from *string, into []string) *yaml.Node {
 	return mapping(scalar(c.step), body)
 }
 
-// schemaOf is a schema that a mapping checks `this` with, root = this.json_schema("…").
+// schemaOf returns a schema that a mapping checks `this` with, root = this.json_schema("…").
 func (p *planner) schemaOf(n node) (*yaml.Node, bool) {
 	c, ok := n.(*call)
 	if !ok || c.name != "json_schema" || c.of == nil {

@@ -102,7 +102,7 @@ func (p *planner) leaves(o *outcome) bool {
 	return o.all(func(o *outcome) bool { return o.gone() || o.what == aThrow || p.isThis(o) })
 }
 
-// withoutFields is this.without("a", "b").
+// withoutFields returns this.without("a", "b").
 func (p *planner) withoutFields(n node) ([][]string, bool) {
 	c, ok := n.(*call)
 	if !ok || c.name != "without" || c.of == nil || len(c.args) == 0 {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// pattern is a regular expression that is compiled when it is first used.
+// pattern returns a regular expression that is compiled when it is first used.
 func pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

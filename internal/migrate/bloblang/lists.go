@@ -44,7 +44,7 @@ func parts(names map[string]string) func(*frame) *meaning {
 
 var entry = parts(map[string]string{"key": "#key", "value": "#"})
 
-// values is the value of an outcome that has one in every case.
+// values returns the value of an outcome that has one in every case.
 func (a *asked) values(o *outcome) expression {
 	if o.special() {
 		return a.unknown("%s() needs a value in every case: nothing() and deleted() can't be translated here.", a.n.name)
@@ -52,7 +52,7 @@ func (a *asked) values(o *outcome) expression {
 	return o.expression()
 }
 
-// loop is a function of flowd's over a list, with the first argument as its predicate.
+// loop returns a function of flowd's over a list, with the first argument as its predicate.
 func (a *asked) loop(name string, k kind) expression {
 	x := a.of()
 	return function(name, k, x, a.predicate(a.node(0), a.e, element, a.values))
@@ -289,7 +289,7 @@ func collapse(a *asked) expression {
 	return function("filter_values", objectKind, x, whole(`type(#) not in ["array", "map"]`, boolean))
 }
 
-// names are the fields of a path that is written with dots.
+// names returns the fields of a path that is written with dots.
 func names(path string) []string {
 	all := strings.Split(path, ".")
 	for i := range all {
@@ -380,7 +380,7 @@ func explode(a *asked) expression {
 		bind: bindTernary}
 }
 
-// setMethod is x.set("a.b", value), which only Bento has.
+// setMethod returns x.set("a.b", value), which only Bento has.
 func setMethod(a *asked) expression {
 	p, ok := a.text(0)
 	all := names(p)
@@ -400,7 +400,7 @@ func setMethod(a *asked) expression {
 	return function("merge", objectKind, x, one.expression())
 }
 
-// paths are arguments that are paths with dots.
+// paths returns arguments that are paths with dots.
 func (a *asked) paths() []expression {
 	var all []expression
 	for _, arg := range a.n.args {

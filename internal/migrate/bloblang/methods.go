@@ -12,7 +12,7 @@ type asked struct {
 	params []string
 }
 
-// node is an argument, or nil.
+// node returns an argument, or nil.
 func (a *asked) node(i int) node {
 	for at, arg := range a.n.args {
 		if arg.name == "" && at == i || arg.name != "" && i < len(a.params) && arg.name == a.params[i] {
@@ -40,7 +40,7 @@ func (a *asked) arg(i int) expression {
 	return a.expr(n, a.e)
 }
 
-// text is an argument that is a literal text.
+// text returns an argument that is a literal text.
 func (a *asked) text(i int) (string, bool) {
 	l, ok := a.literalOf(a.node(i))
 	if !ok {
@@ -71,7 +71,7 @@ func (a *asked) literalOf(n node) (any, bool) {
 	return nil, false
 }
 
-// truth is an argument that is a literal true or false.
+// truth returns an argument that is a literal true or false.
 func (a *asked) truth(i int, otherwise bool) bool {
 	if v, ok := a.literalOf(a.node(i)); ok {
 		if b, ok := v.(bool); ok {
@@ -83,7 +83,7 @@ func (a *asked) truth(i int, otherwise bool) bool {
 
 func (a *asked) of() expression { return a.expr(a.n.of, a.e) }
 
-// rest are all arguments.
+// rest returns all arguments.
 func (a *asked) rest() []expression {
 	var all []expression
 	for _, arg := range a.n.args {

@@ -35,7 +35,7 @@ func (t *translator) mean(m *meaning, n node) expression {
 	return expression{text: m.text, bind: bindWhole, kind: m.kind, safe: true}
 }
 
-// origin is where `this` stands, if that is not the document that steps see.
+// origin returns where `this` stands, if that is not the document that steps see.
 func (t *translator) origin() (expression, bool) {
 	x := expression{text: t.o.This, bind: bindWhole, safe: true, path: true}
 	switch {
@@ -72,7 +72,7 @@ func (t *translator) capture(f *frame, what string) string {
 	return name
 }
 
-// local is a name for a value of an expression, as near to what it should be as possible: it hides no other one.
+// local returns a name for a value of an expression, as near to what it should be as possible: it hides no other one.
 // Whoever takes it frees it where its scope ends.
 func (t *translator) local(name string) string {
 	if !plainName().MatchString(name) || slices.Contains(reserved, name) {
@@ -137,7 +137,7 @@ func fields(x expression, names []string) expression {
 	return expression{text: s, bind: bindWhole, safe: x.safe, path: x.path}
 }
 
-// meaningOf is what a node that stands for something stands for.
+// meaningOf returns what a node that stands for something stands for.
 func (t *translator) meaningOf(n node, e *env) *meaning {
 	switch n := n.(type) {
 	case *this:
@@ -237,7 +237,7 @@ func (t *translator) meta(n node, name string, all bool) expression {
 	return expression{text: "meta(" + quote(name) + ")", bind: bindWhole, safe: true}
 }
 
-// newMeta is @, metadata as statements before have set it.
+// newMeta returns @, metadata as statements before have set it.
 func (t *translator) newMeta(name string, all bool) expression {
 	if all {
 		t.reads.newMeta = append(t.reads.newMeta, "")
@@ -260,7 +260,7 @@ func (t *translator) within(of, body node, e *env) expression {
 	return t.expr(t.enter(body, m, &e), e)
 }
 
-// enter gives the body of a lambda, or the node itself, and changes the env to that in it.
+// enter returns the body of a lambda, or the node itself, and changes the env to that in it.
 func (t *translator) enter(body node, m *meaning, e **env) node {
 	if l, ok := body.(*lambda); ok {
 		*e = (*e).naming(l.param, m)

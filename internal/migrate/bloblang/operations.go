@@ -227,7 +227,7 @@ func isDeleted(n node) bool {
 	return ok && c.of == nil && c.name == "deleted"
 }
 
-// reason is the template of the one throw of an outcome, or of several that give the same.
+// reason returns the template of the one throw of an outcome, or of several that give the same.
 func (p *planner) reason(o *outcome) string {
 	if o.what == aThrow {
 		return p.template(o.node.(*call).args[0].value, o.env)
@@ -264,7 +264,7 @@ func (t *translator) template(n node, e *env) string {
 	return "$(" + t.expr(n, e).text + ")"
 }
 
-// formatted is a text in which only %v and %s are replaced.
+// formatted returns a text in which only %v and %s are replaced.
 func (t *translator) formatted(s string, args []argument, e *env) (string, bool) {
 	found := verbs().FindAllStringIndex(s, -1)
 	if len(found) != len(args) {

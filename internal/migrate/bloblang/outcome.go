@@ -83,7 +83,7 @@ func chain(choices []*outcome, last *outcome) *outcome {
 	return last
 }
 
-// fallback is a value, or deleted() or nothing() where that fails or, of or, is null. It is nil if the other value is
+// fallback returns a value, or deleted() or nothing() where that fails or, of or, is null. It is nil if the other value is
 // an ordinary one.
 func (t *translator) fallback(n, value, other node, orNull bool, e *env) *outcome {
 	c, ok := other.(*call)
@@ -221,7 +221,7 @@ func (o *outcome) gone() bool { return o.what == aDeletion || o.what == aNothing
 
 func isNothing(o *outcome) bool { return o.what == aNothing }
 
-// expression is the value, of an outcome that is not special.
+// expression returns the value, of an outcome that is not special.
 func (o *outcome) expression() expression {
 	if o.what != aChoice {
 		return o.value
@@ -229,12 +229,12 @@ func (o *outcome) expression() expression {
 	return ternary(o.when, o.yes.expression(), o.no.expression())
 }
 
-// present gives when there is a value, and which.
+// present returns when there is a value, and which.
 func (o *outcome) present() (when, value expression) {
 	return o.condition(func(o *outcome) bool { return !o.gone() }), o.only(func(o *outcome) bool { return !o.gone() })
 }
 
-// only is the expression of the outcomes for which is says yes; the others are left out.
+// only returns the expression of the outcomes for which is says yes; the others are left out.
 func (o *outcome) only(is func(*outcome) bool) expression {
 	if o.what != aChoice {
 		return o.value

@@ -45,7 +45,7 @@ func newSource(text string) *source {
 	return s
 }
 
-// position gives the line and the column, in characters, of a byte.
+// position returns the line and the column, in characters, of a byte.
 func (s *source) position(at int) (line, column int) {
 	at = min(at, len(s.text))
 	line = sort.SearchInts(s.lines, at+1)

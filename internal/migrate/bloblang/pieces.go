@@ -2,7 +2,7 @@ package bloblang
 
 import "slices"
 
-// Into gives the path of a mapping that only puts `this` somewhere, `root.path = this`; it is empty for `root = this`.
+// Into returns the path of a mapping that only puts `this` somewhere, `root.path = this`; it is empty for `root = this`.
 func (m *Mapping) Into() (string, bool) {
 	if len(m.Statements) != 1 || len(m.comments) > 0 {
 		return "", false

@@ -229,7 +229,7 @@ func (p *planner) expandable(x *object) bool {
 	return true
 }
 
-// expanded are assignments of an object's fields, and the statements behind them.
+// expanded returns assignments of an object's fields, and the statements behind them.
 func (p *planner) expanded(a *assign, x *object, rest []Statement) []Statement {
 	var list []Statement
 	for i, key := range x.keys {

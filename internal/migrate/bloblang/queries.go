@@ -450,7 +450,7 @@ func (p *parser) digits() {
 	}
 }
 
-// placeholder is what stands here for a placeholder of the environment: see [Options.Unescaped].
+// placeholder returns what stands here for a placeholder of the environment: see [Options.Unescaped].
 func (p *parser) placeholder() string {
 	end := p.at
 	for end < len(p.text) {

@@ -132,7 +132,7 @@ func (t *translator) differs(n node, format string, args ...any) {
 	t.note(n.pos(), Differs, format, args...)
 }
 
-// snippet is what is written at a node, with what it is called on, and up to the end of the line if its end is not
+// snippet returns what is written at a node, with what it is called on, and up to the end of the line if its end is not
 // known.
 func (t *translator) snippet(n node) string {
 	from, to := n.pos(), len(t.src.text)
@@ -382,13 +382,13 @@ func (t *translator) binary(n *binary, e *env) expression {
 	return compare(left, n.op, right)
 }
 
-// otherwise is a.or(b) and a | b: what a is, unless it fails or is null.
+// otherwise returns a.or(b) and a | b: what a is, unless it fails or is null.
 func (t *translator) otherwise(a, b node, e *env) expression {
 	right := t.expr(b, e)
 	return coalesce(t.attempt(a, e), right)
 }
 
-// attempt is a value, or nil if it fails.
+// attempt returns a value, or nil if it fails.
 func (t *translator) attempt(a node, e *env) expression {
 	x := t.parsed(a, e)
 	if x.safe {
@@ -399,7 +399,7 @@ func (t *translator) attempt(a node, e *env) expression {
 	return y
 }
 
-// parsed is a value that may fail because the payload is not a document, which try() does not catch.
+// parsed returns a value that may fail because the payload is not a document, which try() does not catch.
 func (t *translator) parsed(n node, e *env) expression {
 	_, isThis := n.(*this)
 	if c, ok := n.(*call); isThis && e.this.what == theDocument || ok && c.of == nil && c.name == "json" &&

@@ -94,7 +94,7 @@ func (p *parser) expect(s string) {
 	p.at += len(s)
 }
 
-// peek is the next byte, or 0 at the end.
+// peek returns the next byte, or 0 at the end.
 func (p *parser) peek() byte {
 	if p.at >= len(p.text) {
 		return 0

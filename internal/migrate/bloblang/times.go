@@ -44,7 +44,7 @@ func formatTime(a *asked) expression {
 	return function("format_time", text, args...)
 }
 
-// nanoseconds is the text of a duration that an argument gives in nanoseconds, by parse_duration() or as a number.
+// nanoseconds returns the text of a duration that an argument gives in nanoseconds, by parse_duration() or as a number.
 func (a *asked) nanoseconds(n node) (string, bool) {
 	if c, ok := n.(*call); ok && strings.HasPrefix(c.name, "parse_duration") && c.of != nil {
 		if v, ok := a.literalOf(c.of); ok {

@@ -18,7 +18,7 @@ func containsMethod(a *asked) expression {
 	return compare(v, "in", x)
 }
 
-// converted is a conversion with a default for what can't be converted.
+// converted returns a conversion with a default for what can't be converted.
 func converted(name string, k kind) func(*asked) expression {
 	return func(a *asked) expression {
 		x := function(name, k, a.of())

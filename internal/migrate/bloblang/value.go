@@ -53,7 +53,7 @@ type expression struct {
 
 func whole(text string, k kind) expression { return expression{text: text, bind: bindWhole, kind: k} }
 
-// in gives the text for a place where only what binds at least so tightly may stand bare.
+// in returns the text for a place where only what binds at least so tightly may stand bare.
 func (e expression) in(bind int) string {
 	if e.bind < bind {
 		return "(" + e.text + ")"
@@ -61,7 +61,7 @@ func (e expression) in(bind int) string {
 	return e.text
 }
 
-// arg gives the text for an argument, an element or a branch of ?:.
+// arg returns the text for an argument, an element or a branch of ?:.
 func (e expression) arg() string { return e.in(bindTernary) }
 
 func (e expression) negated() expression {
@@ -107,7 +107,7 @@ func or(a, b expression) expression {
 	return infix(a, "or", bindOr, b, boolean)
 }
 
-// coalesce is a ?? b. Beside another operator it needs brackets.
+// coalesce returns a ?? b. Beside another operator it needs brackets.
 func coalesce(a, b expression) expression {
 	k := b.kind
 	if a.kind != unknown && a.kind != null {

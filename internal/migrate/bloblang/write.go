@@ -11,7 +11,7 @@ import (
 // writer makes YAML of operations. Operations of one kind in a row become one step.
 type writer struct{ o Options }
 
-// keeping are the variables that keep what the message was before it changed.
+// keeping returns the variables that keep what the message was before it changed.
 func (p *planner) keeping() []operation {
 	var ops []operation
 	if p.useBefore {

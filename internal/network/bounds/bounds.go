@@ -1,7 +1,6 @@
-// Package bounds protects client libraries from the servers that they talk to. Many libraries believe a length, a count
-// or a depth before they have seen what it announces, and end the process when that is more than there is memory for. A
-// [Check] sees each byte first; [Conn] ends the connection when it objects, and the client makes a new one. [Recover] is
-// for libraries that panic.
+// Package bounds protects client libraries from malicious servers. Many libraries trust a length, count or depth
+// before they have seen the data, and crash the process if it exceeds the memory. A [Check] sees each byte first.
+// [Conn] ends the connection when the check fails, and the client reconnects. [Recover] is for libraries that panic.
 package bounds
 
 import (
@@ -17,15 +16,15 @@ import (
 	"time"
 )
 
-// Check follows what one server sends over one connection.
+// Check follows what one server sends on one connection.
 type Check interface {
-	// Check is given the next bytes before anybody else sees them, by one goroutine at a time. It keeps nothing of p.
-	// With an error, the connection ends.
+	// Check sees the next bytes before the client does. One goroutine calls it at a time. It must not keep p. An
+	// error ends the connection.
 	Check(p []byte) error
 }
 
-// ErrTooLarge says that something is larger than its limit, so that less of it may be asked for. Other errors of a
-// [Check] mean that the server does not speak its protocol.
+// ErrTooLarge says that something exceeds its limit, so that the client may ask for less. Other errors of a [Check]
+// mean that the server does not speak its protocol.
 var ErrTooLarge = errors.New("too large")
 
 type tooLarge string
@@ -33,14 +32,14 @@ type tooLarge string
 func (e tooLarge) Error() string      { return string(e) }
 func (tooLarge) Is(target error) bool { return target == ErrTooLarge }
 
-// TooLarge is an error that is [ErrTooLarge].
+// TooLarge returns an error that wraps [ErrTooLarge].
 func TooLarge(format string, args ...any) error { return tooLarge(fmt.Sprintf(format, args...)) }
 
-// Conn is c, which check follows. What check objects to is not read, and becomes the error of this and every later read.
+// Conn wraps c. When check fails, the data is not delivered, and this and all later reads return the error.
 func Conn(c net.Conn, check Check) net.Conn { return Raw(&conn{c, reader{from: c, check: check}}, c) }
 
-// Raw is outer, which wraps inner, with inner's file descriptor if it has one: some clients look there whether an idle
-// connection was closed.
+// Raw wraps inner like outer, and exposes inner's file descriptor if there is one: some clients use it to detect that
+// an idle connection was closed.
 func Raw(outer, inner net.Conn) net.Conn {
 	if raw, ok := inner.(syscall.Conn); ok {
 		return struct {
@@ -58,7 +57,7 @@ type conn struct {
 	in reader
 }
 
-// Read reads what the server sends, and ends the connection where the check objects.
+// Read reads from the server, and ends the connection when the check fails.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.in.Read(p)
 	if c.in.wrong != nil {
@@ -67,13 +66,13 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Reader is r, which check follows, for a connection that somebody else ends: see [Conn].
+// Reader applies check to r, for a connection that another component ends: see [Conn].
 func Reader(r io.Reader, check Check) io.Reader { return &reader{from: r, check: check} }
 
 type reader struct {
 	from  io.Reader
 	check Check
-	wrong error // what check has objected to; nil: nothing
+	wrong error // error of the check, or nil
 }
 
 // Read implements [io.Reader].
@@ -88,18 +87,18 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Frames is a [Check] of frames that begin with their length. It is used by pointer; its fields are set before.
+// Frames is a [Check] of frames that begin with their length. Use a pointer, and set the fields first.
 type Frames struct {
-	// First is how many bytes of a frame Next sees at first; at least 1.
+	// First is how many bytes of a frame Next needs at first; at least 1.
 	First int
-	// Next is given how a frame begins. It returns the length of the whole frame in bytes, or how many more bytes it must
-	// see before it knows, or what is wrong.
+	// Next gets the beginning of a frame. It returns the length of the whole frame in bytes, or how many more bytes
+	// it needs, or an error.
 	Next func(head []byte) (length int64, more int, err error)
-	// Body is given what follows that of each frame, as it comes, and says what is wrong; nil: nothing ever is.
+	// Body gets the rest of each frame as it arrives, and may return an error; nil: the rest is not checked.
 	Body func(p []byte) error
 
 	head []byte
-	need int   // the bytes that Next must see
+	need int   // bytes that Next needs
 	pass int64 // bytes of the frame that are still to come
 }
 
@@ -137,19 +136,19 @@ func (f *Frames) Check(p []byte) error {
 	}
 }
 
-// Lines is a [Check] of lines, some of which announce bytes that follow them. It is used by pointer; its fields are set
-// before.
+// Lines is a [Check] of lines, some of which announce data after them. Use a pointer, and set the fields first.
 type Lines struct {
-	// First is given the first byte of a line, and returns how many bytes the line may have, or what is wrong.
+	// First gets the first byte of a line. It returns the maximum length of the line, or an error.
 	First func(first byte) (most int, err error)
-	// Next is given a whole line, with its end. It returns how many bytes come before the next line, or what is wrong.
+	// Next gets a whole line, with its end. It returns how many bytes of data precede the next line, or an error.
 	Next func(line []byte) (pass int64, err error)
-	// Strange is the error of a server that does not speak the protocol, which one about a line that is too long wraps.
+	// Strange is the error of a server that does not speak the protocol. The error about a line that is too long
+	// wraps it.
 	Strange error
 
-	line []byte // as much of a line as has come
-	most int    // bytes that it may have
-	pass int64  // bytes that are still to come before the next line
+	line []byte // the line so far
+	most int    // maximum length of the line
+	pass int64  // bytes of data before the next line
 }
 
 // Check implements [Check].
@@ -187,14 +186,14 @@ func (l *Lines) Check(p []byte) error {
 	}
 }
 
-// Rate counts what a server may say at any time and seldom does. Each is work, and none has a size that bounds it. The
-// zero value is ready.
+// Rate counts messages that a server may send at any time but rarely does: each causes work, and no size bounds them.
+// The zero value is ready.
 type Rate struct {
 	n     int
 	since time.Time
 }
 
-// Over counts one more, and says that there are more than most within a second.
+// Over counts a message, and reports whether there are more than most within a second.
 func (r *Rate) Over(most int) bool {
 	if now := time.Now(); now.Sub(r.since) > time.Second {
 		r.n, r.since = 0, now
@@ -203,15 +202,15 @@ func (r *Rate) Over(most int) bool {
 	return r.n > most
 }
 
-// Recover makes a panic of a client library the error of the call that it is deferred in: what the server has sent broke
-// the library. The connection can't be used any more.
+// Recover turns a panic of a client library into the error of the call that defers Recover: data of the server has
+// broken the library. The connection can't be used any more.
 func Recover(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("what the server sent made the client library panic: %v%s", p, place())
 	}
 }
 
-// place is where a panic began, that Recover has recovered.
+// place returns where a recovered panic began.
 func place() string {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])

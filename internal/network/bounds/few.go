@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// Few is room for connections that are open at once. It is for libraries that close one in the background, for as long
-// as a server does not answer, and are asked for the next meanwhile.
+// Few bounds the connections that are open at the same time. It is for libraries that close a connection in the
+// background while the server does not answer, and open the next one meanwhile.
 type Few chan struct{}
 
-// Dial is dial for as long as there is room; a connection waits for it until its context ends.
+// Dial wraps dial. A new connection waits for room until its context ends.
 func (f Few) Dial(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(context.Context, string,
 	string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// Beside calls do for 0 to n-1, at most width at once and one at least, and returns when all calls are over. Calls
-// begin in order; a single one is made in the caller's goroutine. If a call panics, no more calls begin, and Beside
-// panics in the caller's goroutine, where the engine makes an error of it.
+// Beside calls do for 0 to n-1, at most width (and at least one) at once, and returns when all calls are over. Calls
+// begin in order. A single call runs in the caller's goroutine. If a call panics, no more calls begin, and Beside
+// panics in the caller's goroutine, where the engine turns it into an error.
 func Beside(width, n int, do func(i int)) {
 	if n == 1 {
 		do(0)

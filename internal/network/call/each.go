@@ -1,5 +1,5 @@
-// Package call is what components share that call servers or programs: calls side by side ([Each], [Beside]), bodies
-// read up to a limit ([ReadAll]), and what the other side said, made safe for errors and logs ([Head], [Tail]).
+// Package call is shared by components that call servers or programs: concurrent calls ([Each], [Beside]), bodies
+// read up to a limit ([ReadAll]), and quotes of the other side made safe for errors and logs ([Head], [Tail]).
 package call
 
 import (
@@ -14,16 +14,15 @@ import (
 type Asker[C any] interface {
 	// Prepare makes the call for a message.
 	Prepare(m *engine.Message) (C, error)
-	// Call carries it out, concurrently with others. It uses no message but for [ReadAll]:
-	// those of a batch share memory, which one goroutine uses at a time.
+	// Call makes the call, concurrently with others. It must not use messages except with [ReadAll]: those of a batch
+	// share memory that only one goroutine may use at a time.
 	Call(ctx context.Context, c C) error
-	// Finish puts the answer into the message.
+	// Finish stores the answer in the message.
 	Finish(m *engine.Message, c C) error
 }
 
-// Each makes a call for each message of b, at most n at once, and returns when all have
-// ended. An error fails only the message that it is about. Calls are prepared when there is
-// room for them, and prepared and finished in the caller's goroutine.
+// Each makes a call for each message of b, at most n at once, and returns when all have ended. An error fails only
+// its own message. Calls are prepared when there is room, and are prepared and finished in the caller's goroutine.
 func Each[C any](ctx context.Context, b *engine.Batch, n int, a Asker[C]) {
 	type one struct {
 		m   *engine.Message
@@ -39,7 +38,7 @@ func Each[C any](ctx context.Context, b *engine.Batch, n int, a Asker[C]) {
 		}
 	}
 	n = min(n, b.Len())
-	todo, done := make(chan one), make(chan one, b.Len()) // done has room for all: no call waits to end
+	todo, done := make(chan one), make(chan one, b.Len()) // room for all, so that no call blocks at its end
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	defer close(todo)
@@ -76,8 +75,8 @@ func Each[C any](ctx context.Context, b *engine.Batch, n int, a Asker[C]) {
 	}
 }
 
-// guarded is a call whose panic is its message's error: no one else would catch
-// it in this goroutine.
+// guarded makes a call and turns a panic into an error of its message: nothing else in this goroutine would recover
+// it.
 func guarded[C any](ctx context.Context, a Asker[C], c C) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

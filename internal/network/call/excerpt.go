@@ -8,9 +8,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Head is the beginning of what another side said, at most max bytes, safe for
-// an error or a log: one line, nothing that a terminal would act upon, *** for
-// the secrets.
+// Head returns the beginning of what the other side said, at most max bytes, safe for errors and logs: one line,
+// without control characters, and with secrets masked.
 func Head(said []byte, max int, secrets *schema.Secrets) string {
 	text := clean(said, secrets)
 	if len(text) <= max {

@@ -7,13 +7,12 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// free is how much of an answer is read without asking for room: calls are few at once.
+// free is how many bytes of an answer need no credits: only few calls run at once.
 const free = 32 << 10
 
-// ReadAll reads an answer of up to limit bytes, and one more to detect that it is longer.
-// Beyond a little it takes room in m first: an [engine.Error] says that there is none, and
-// must be returned like that of [engine.Message.Grow]. Other errors are those of r. Calls
-// for other messages of the batch may continue meanwhile.
+// ReadAll reads an answer of up to limit bytes, plus one to detect a longer one. Beyond a small size it takes credits
+// of m first. An [engine.Error] says that there are none, and must be returned like that of [engine.Message.Grow].
+// Other errors come from r. Calls for other messages of the batch may run at the same time.
 func ReadAll(m *engine.Message, r io.Reader, limit int64) ([]byte, error) {
 	most := int(limit) + 1
 	body := make([]byte, 0, min(most, 512))

@@ -14,14 +14,13 @@ import (
 )
 
 const (
-	maxDrained = 256 << 10 // of an answer's body is read, so that the connection can be used again
-	maxRead    = 2 << 10   // is checked, for an error
-	maxQuoted  = 300       // of that is shown
-	maxWaiting = time.Hour // is believed of Retry-After
+	maxDrained = 256 << 10 // bytes read of a body so that its connection can be reused
+	maxRead    = 2 << 10   // bytes read for an error
+	maxQuoted  = 300       // bytes shown in an error
+	maxWaiting = time.Hour // longest Retry-After that is respected
 )
 
-// refusal reads an answer to its end and says what it means, for one that is not
-// expected.
+// refusal reads an unexpected answer and turns it into an error.
 func (c *Caller) refusal(req *http.Request, res *http.Response) error {
 	head, err := io.ReadAll(io.LimitReader(res.Body, maxRead))
 	if err == nil {
@@ -32,13 +31,12 @@ func (c *Caller) refusal(req *http.Request, res *http.Response) error {
 		text += ": " + said
 	}
 	e := engine.Errorf(classOf(res.StatusCode), "%s", text)
-	e.Holds = res.StatusCode == http.StatusInsufficientStorage // the disk of the server is full: nothing else would fit
+	e.Holds = res.StatusCode == http.StatusInsufficientStorage // the server's disk is full: other requests would fail, too
 	e.Delay = RetryAfter(res.Header.Get("Retry-After"), time.Now())
 	return e
 }
 
-// Drain reads what is left of an answer, up to a bound, so that its connection
-// can be used again.
+// Drain reads the rest of an answer, up to a limit, so that its connection can be reused.
 func Drain(res *http.Response) error {
 	_, err := io.Copy(io.Discard, io.LimitReader(res.Body, maxDrained))
 	return err
@@ -57,7 +55,7 @@ func classOf(status int) engine.Class {
 	case status >= 400:
 		return engine.Rejected
 	}
-	return engine.Permanent // a redirect, or a success that is not expected
+	return engine.Permanent // a redirect, or an unexpected success
 }
 
 func status(res *http.Response) string {
@@ -68,7 +66,7 @@ func status(res *http.Response) string {
 	return strings.TrimSpace(text)
 }
 
-// location is where a redirect leads, without what may be secret in it.
+// location returns where a redirect leads, without parts that may be secret.
 func location(res *http.Response) string {
 	u, err := url.Parse(res.Header.Get("Location"))
 	if err != nil {
@@ -77,7 +75,7 @@ func location(res *http.Response) string {
 	return Shown(u)
 }
 
-// RetryAfter reads a number of seconds or a date: how long a server asks to wait, at most an hour.
+// RetryAfter parses seconds or a date. It returns how long a server asks to wait, at most an hour.
 func RetryAfter(text string, now time.Time) time.Duration {
 	var d time.Duration
 	if seconds, err := strconv.Atoi(text); err == nil {

@@ -1,5 +1,5 @@
-// Package httpx is what the HTTP components share: [Caller] for those that call,
-// [Auth] for both sides, and the names that headers have as metadata.
+// Package httpx is shared by the HTTP components: [Caller] makes requests, [Auth] is for both sides, and headers
+// become metadata.
 package httpx
 
 import (
@@ -11,19 +11,19 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Auth is the section `auth`: what a client shows and a server asks for.
+// Auth is the section `auth`: the credentials that a client sends and a server requires.
 type Auth struct {
 	Bearer *schema.Secret `yaml:"bearer" oneof:"auth,optional" check:"nonempty" doc:"Bearer token."`
 	Basic  *Basic         `yaml:"basic" oneof:"auth,optional" doc:"User name and password."`
 }
 
-// Basic is a name with a password.
+// Basic is a user name with a password.
 type Basic struct {
 	User     string        `yaml:"user" check:"required,nonempty" doc:"User name."`
 	Password schema.Secret `yaml:"password" check:"required,nonempty" doc:"Password."`
 }
 
-// Set puts the credentials into a request.
+// Set adds the credentials to a request.
 func (a *Auth) Set(r *http.Request) {
 	switch {
 	case a.Bearer != nil:
@@ -33,8 +33,7 @@ func (a *Auth) Set(r *http.Request) {
 	}
 }
 
-// Allows reports whether a request shows the credentials, in a time that says
-// nothing about them.
+// Allows reports whether a request has the credentials, in constant time.
 func (a *Auth) Allows(r *http.Request) bool {
 	switch {
 	case a.Bearer != nil:
@@ -48,7 +47,7 @@ func (a *Auth) Allows(r *http.Request) bool {
 	return true
 }
 
-// Challenge is the WWW-Authenticate header of a refusal.
+// Challenge returns the WWW-Authenticate header of a refusal.
 func (a *Auth) Challenge() string {
 	if a.Basic != nil {
 		return `Basic realm="flowd", charset="UTF-8"`
@@ -56,7 +55,7 @@ func (a *Auth) Challenge() string {
 	return "Bearer"
 }
 
-// same compares hashes, so that not even the length shows in the time taken.
+// same compares hashes, so that the time does not even reveal the length.
 func same(got, want string) bool {
 	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// MostAnswer is the longest answer in bytes that a client takes into memory, decompressed: a page of 1000 objects
-	// with long keys, or ten messages of a queue, has less.
+	// MostAnswer is the maximum size, in bytes, of an answer that a client reads into memory, decompressed. A page of
+	// 1000 objects with long keys, or ten messages of a queue, is smaller.
 	MostAnswer = 8 << 20
-	// MostHeader is how many bytes the header of an answer has, with what was sent before it.
+	// MostHeader is the maximum size of an answer's header, in bytes, including interim answers.
 	MostHeader = 64 << 10
 
-	mostFailed    = 256 << 10   // bytes of an answer that is none of success, which is cut there: its status says enough
-	mostValues    = 128 << 10   // of an answer in JSON or XML: a value of three bytes takes a hundred in memory
-	mostText      = 256 << 10   // bytes without a tag, of an answer in XML: what reads it copies them several times
-	answerTimeout = time.Minute // of a request without a deadline
+	mostFailed    = 256 << 10   // bytes of an error's body, which is cut there: its status says enough
+	mostValues    = 128 << 10   // values in a JSON or XML answer: a value of three bytes takes a hundred in memory
+	mostText      = 256 << 10   // bytes without a tag in an XML answer: the parser copies them several times
+	answerTimeout = time.Minute // of requests without a deadline
 )
 
-// TooLong is the error of an answer with more in it than a client takes.
+// TooLong is the error of an answer that exceeds a limit.
 type TooLong struct {
 	Most int
-	What string // bytes, values, bytes of text
+	What string // bytes, values, or bytes of text
 }
 
 func (e *TooLong) Error() string {
@@ -36,11 +36,11 @@ func (e *TooLong) Error() string {
 	return fmt.Sprintf("the answer has more than %d %s", e.Most, e.What)
 }
 
-// Bounded lets no answer have more than [MostAnswer] bytes, or more values than memory is there for, and lets no
-// request take forever. It is for clients that read answers as a whole; see [Streams] for content.
+// Bounded limits answers to [MostAnswer] bytes and a number of values, and requests to a time. It is for clients that
+// read whole answers; see [Streams] for content.
 type Bounded struct {
 	http.RoundTripper
-	Most int // bytes, instead of [MostAnswer]; 0: that
+	Most int // bytes; 0: [MostAnswer]
 }
 
 // RoundTrip makes one request.
@@ -53,7 +53,7 @@ func (b Bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	})
 }
 
-// CloseIdleConnections closes those of what it wraps.
+// CloseIdleConnections closes the idle connections of the wrapped transport.
 func (b Bounded) CloseIdleConnections() { closeIdle(b.RoundTripper) }
 
 func closeIdle(over http.RoundTripper) {
@@ -64,18 +64,18 @@ func closeIdle(over http.RoundTripper) {
 
 type streams struct{}
 
-// Streams says that what answers a request with this context is content, unless it is an error: its reader bounds
-// it, in bytes and in time.
+// Streams marks requests whose answers are content: unless the answer is an error, its reader bounds it, in bytes and
+// in time.
 func Streams(ctx context.Context) context.Context { return context.WithValue(ctx, streams{}, true) }
 
 type most struct{}
 
-// Most is a context of requests whose answers may have that many bytes.
+// Most sets the maximum size of answers, in bytes, for requests with this context.
 func Most(ctx context.Context, bytes int) context.Context {
 	return context.WithValue(ctx, most{}, bytes)
 }
 
-// Bound bounds the answer of a request that send makes to a number of bytes, as [Bounded] does.
+// Bound limits the answer of a request that send makes to a number of bytes, as [Bounded] does.
 func Bound(ctx context.Context, bytes int, send func(context.Context) (*http.Response, error)) (*http.Response, error) {
 	content, end := ctx.Value(streams{}) != nil, func() {}
 	if _, limited := ctx.Deadline(); !limited && !content {
@@ -97,24 +97,24 @@ func Bound(ctx context.Context, bytes int, send func(context.Context) (*http.Res
 	return res, nil
 }
 
-// cut is the beginning of an answer.
+// cut is an answer that was cut to its beginning.
 type cut struct {
 	io.Reader
 	io.Closer
 }
 
-// bounded is an answer that ends with an error where it has too much in it.
+// bounded is an answer that ends with an error when it exceeds a limit.
 type bounded struct {
 	io.ReadCloser
-	most   int // bytes, of which some were read
+	most   int // limit, and bytes read so far
 	read   int
 	values int
 	text   int  // bytes of XML since the last tag began
-	form   byte // how it begins: '<' is XML, '{' and '[' are JSON
-	quoted bool // within a string of JSON
-	escape bool // after a backslash there
+	form   byte // first character: '<' for XML, '{' or '[' for JSON
+	quoted bool // inside a string of JSON
+	escape bool // after a backslash in it
 	err    error
-	end    func() // of the request's context
+	end    func() // ends the request's context
 }
 
 func (b *bounded) Read(p []byte) (int, error) {

@@ -21,20 +21,20 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Calls is what the configuration says of requests. Components have it inline.
+// Calls are the settings of requests. Components inline it.
 type Calls struct {
 	URL     expr.Template             `yaml:"url,main" check:"required" doc:"URL to send to. Scheme and host must be literal; data can't change them."`
 	Headers schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name."`
 	Auth    ClientAuth                `yaml:"auth" doc:"Credentials to send."`
-	Expect  []int                     `yaml:"expect" check:"min=200,max=599" doc:"Statuses that mean success; 200 to 299 by default."`
+	Expect  []int                     `yaml:"expect" check:"min=200,max=599" doc:"Statuses that count as success; 200 to 299 by default."`
 	TLS     tlsconf.Client            `yaml:"tls" doc:"TLS settings other than the system's defaults."`
-	Refuse  Refused                   `yaml:"refuse_addresses" doc:"Addresses that are not called, whatever name resolves to them: link_local, loopback, metadata (of clouds), private, and addresses or networks such as 10.0.0.0/8. With a proxy (HTTP_PROXY), only an address in the URL itself is checked."`
+	Refuse  Refused                   `yaml:"refuse_addresses" doc:"Addresses that are never called, whatever name resolves to them: link_local, loopback, metadata (of clouds), private, and addresses or networks such as 10.0.0.0/8. With a proxy (HTTP_PROXY), only an address in the URL itself is checked."`
 }
 
 // reserved are the headers that a request sets itself.
 var reserved = []string{"Host", "Content-Length", "Transfer-Encoding", "Connection"}
 
-// CheckConfig reports what can't be sent.
+// CheckConfig reports requests that can't be sent.
 func (c *Calls) CheckConfig(report func(path, message, remedy string)) {
 	if why, remedy := checkURL(&c.URL); why != "" {
 		report("url", why, remedy)
@@ -42,8 +42,7 @@ func (c *Calls) CheckConfig(report func(path, message, remedy string)) {
 	CheckHeaders(c.Headers, reserved, "request", report)
 }
 
-// Free reports whether a header of this name may be sent with those that the configuration
-// sets.
+// Free reports whether a header with this name may be sent in addition to the configured ones.
 func (c *Calls) Free(name string) bool {
 	canonical := http.CanonicalHeaderKey(name)
 	if !isToken(name) || slices.Contains(reserved, canonical) || canonical == "Authorization" {
@@ -57,17 +56,17 @@ func (c *Calls) Free(name string) bool {
 	return true
 }
 
-// Caller makes requests. Between Open and Close it is safe for concurrent use.
+// Caller makes requests. Between Open and Close, it is safe for concurrent use.
 type Caller struct {
 	cfg     *Calls
 	guard   guard
-	secrets *schema.Secrets // what no error shows
+	secrets *schema.Secrets // masked in errors
 	network *http.Transport
 	client  *http.Client
-	tokens  *tokens // nil: none are needed
+	tokens  *tokens // nil: no tokens needed
 }
 
-// NewCaller makes a caller; c must not change afterwards. No error shows secrets.
+// NewCaller makes a caller. c must not change afterwards. secrets are masked in all errors.
 func NewCaller(c *Calls, secrets *schema.Secrets) *Caller {
 	secrets = secrets.With(unquoted(c)...)
 	secrets.AddURL(c.URL.Prefix())
@@ -85,8 +84,8 @@ func NewCaller(c *Calls, secrets *schema.Secrets) *Caller {
 	return caller
 }
 
-// unquoted is what a server must not be quoted with, beside what is known as secret:
-// long values in headers and URL that the configuration gives, such as API keys.
+// unquoted returns texts that errors must not quote, in addition to known secrets: long values in configured headers
+// and URLs, such as API keys.
 func unquoted(c *Calls) (all []string) {
 	const long = 8
 	keep := func(text string) {
@@ -97,7 +96,7 @@ func unquoted(c *Calls) (all []string) {
 	for name, value := range c.Headers.All() {
 		canonical := http.CanonicalHeaderKey(name)
 		if text, ok := value.Const(); ok && canonical != "Content-Type" && !strings.HasPrefix(canonical, "Accept") {
-			keep(text[strings.LastIndexByte(text, ' ')+1:]) // of "Bearer x", x
+			keep(text[strings.LastIndexByte(text, ' ')+1:]) // the x in "Bearer x"
 		}
 	}
 	if u, err := url.Parse(c.URL.Prefix()); err == nil {
@@ -110,12 +109,11 @@ func unquoted(c *Calls) (all []string) {
 	return all
 }
 
-// maxRedirects is how many redirects are followed one after the other.
+// maxRedirects is how many redirects a request follows.
 const maxRedirects = 5
 
-// Open reads certificates; connections are made by the first call. With follow,
-// redirects that repeat the request at the same origin are followed: others would
-// carry it, with its credentials, to where no one said.
+// Open reads certificates. The first request connects. With follow, it follows redirects that repeat the request at
+// the same origin. Others would carry the request and its credentials to a place that nobody configured.
 func (c *Caller) Open(follow bool) error {
 	conf, err := c.cfg.TLS.Config()
 	if err != nil {
@@ -128,13 +126,13 @@ func (c *Caller) Open(follow bool) error {
 	}
 	c.network = Network(conf)
 	c.network.DialContext = dialer.DialContext
-	c.network.MaxIdleConnsPerHost = math.MaxInt // as many as were busy at once are kept
+	c.network.MaxIdleConnsPerHost = math.MaxInt // keeps as many connections as were busy at once
 	if o := c.cfg.Auth.OAuth2; o != nil {
 		dialer, err := c.cfg.Refuse.dialer(&net.Dialer{Timeout: 10 * time.Second}, http.ProxyFromEnvironment, o.TokenURL)
 		if err != nil {
 			return fmt.Errorf("token_url: %w", err)
 		}
-		network := c.network.Clone() // whose proxy may be another
+		network := c.network.Clone() // a clone, since its proxy may differ
 		network.DialContext = dialer.DialContext
 		c.tokens.over(Quiet(network))
 	}
@@ -153,7 +151,7 @@ func (c *Caller) Open(follow bool) error {
 	return nil
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (c *Caller) Close() {
 	c.client.CloseIdleConnections()
 	if c.tokens != nil {
@@ -161,7 +159,7 @@ func (c *Caller) Close() {
 	}
 }
 
-// Target is the URL and the headers for a message, or what stands for one.
+// Target returns the URL and the headers for a message.
 func (c *Caller) Target(src expr.Source) (string, http.Header, error) {
 	url, err := c.guard.url(src)
 	if err != nil {
@@ -171,7 +169,7 @@ func (c *Caller) Target(src expr.Source) (string, http.Header, error) {
 	return url, header, err
 }
 
-// ContentType is what a body most likely is.
+// ContentType guesses the content type of a body.
 func ContentType(body []byte) string {
 	if len(body) > 0 && (body[0] == '{' || body[0] == '[') {
 		return "application/json"
@@ -179,11 +177,9 @@ func ContentType(body []byte) string {
 	return "application/octet-stream"
 }
 
-// Do makes a request and returns its answer if that is an expected one, or one of also.
-// The caller closes the answer's body. An error has a class: transient, timeout
-// when ctx has passed its deadline, or what the status says; it holds where nothing
-// was sent. A request is only made twice where a token was refused, which may have expired
-// before its time.
+// Do makes a request, and returns its answer if the status is expected or one of also. The caller closes the body. An
+// error has a class: transient, timeout if ctx has passed its deadline, or what the status says. It holds if nothing
+// was sent. A request is only repeated if a token was refused, which may have expired early.
 func (c *Caller) Do(ctx context.Context, method, target string, header http.Header, body []byte, also ...int) (
 	*http.Response, error) {
 	for first := true; ; first = false {
@@ -214,7 +210,7 @@ func (c *Caller) Do(ctx context.Context, method, target string, header http.Head
 	}
 }
 
-// authorize puts the credentials into a request; token is that of OAuth 2.0, if there is one.
+// authorize adds the credentials to a request. token is the OAuth 2.0 token, if any.
 func (c *Caller) authorize(ctx context.Context, req *http.Request) (token *oauth2.Token, err error) {
 	if c.tokens == nil {
 		c.cfg.Auth.Set(req)
@@ -233,8 +229,8 @@ func (c *Caller) expects(status int) bool {
 	return status >= 200 && status < 300
 }
 
-// Lost is the error of a request that got no answer, or not all of it. One to a refused
-// address is rejected: to wait for another would hold up the rest for ever.
+// Lost returns the error of a request without a complete answer. A refused address gives class rejected: retries
+// would hold up all other messages.
 func Lost(ctx context.Context, req *http.Request, err error) error {
 	class := engine.Transient
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -249,7 +245,7 @@ func Lost(ctx context.Context, req *http.Request, err error) error {
 	return e
 }
 
-// cause is an error without the URL, which has whatever secrets are in its query.
+// cause removes the URL from an error, since its query may contain secrets.
 func cause(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err

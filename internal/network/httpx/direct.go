@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Network is a transport for requests to where a configuration says, through a proxy if the environment names one.
-// Headers are bounded; answers and deadlines are those of who makes requests.
+// Network is a transport for requests to configured places, through a proxy if the environment names one. It bounds
+// headers. Callers bound answers and set deadlines.
 func Network(conf *tls.Config) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -22,11 +22,10 @@ func Network(conf *tls.Config) *http.Transport {
 	}
 }
 
-// Direct is a client for calls that carry credentials: it follows no redirect, its errors
-// mark requests of which nothing was sent, and its answers are [Bounded] to most bytes. Deadlines are those of the
-// requests.
+// Direct is a client for calls with credentials. It follows no redirects, its errors mark requests of which nothing
+// was sent, and answers are [Bounded] to most bytes. Requests bring their own deadlines.
 func Direct(network *http.Transport, most int) *http.Client {
-	network.DisableCompression = true // what is stored compressed stays so
+	network.DisableCompression = true // objects that are stored compressed stay so
 	return &http.Client{Transport: Transport{Bounded{Quiet(network), most}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }

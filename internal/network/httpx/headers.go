@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// CheckHeaders reports names that no header has, and those that what, a request or an answer, sets itself.
+// CheckHeaders reports invalid header names, and headers that what, a request or an answer, sets itself.
 func CheckHeaders(
 	headers schema.Map[expr.Template], reserved []string, what string, report func(path, message, remedy string),
 ) {
@@ -26,7 +26,7 @@ func CheckHeaders(
 	}
 }
 
-// isToken reports whether a text can be a header's name.
+// isToken reports whether a text is a valid header name.
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		letter, digit := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z', r >= '0' && r <= '9'
@@ -34,7 +34,7 @@ func isToken(s string) bool {
 	})
 }
 
-// HeaderOf is what configured headers are for a message.
+// HeaderOf evaluates the configured headers for a message.
 func HeaderOf(headers schema.Map[expr.Template], src expr.Source) (http.Header, error) {
 	header := make(http.Header, headers.Len()+2)
 	for name, value := range headers.All() {
@@ -52,7 +52,7 @@ func HeaderOf(headers schema.Map[expr.Template], src expr.Source) (http.Header, 
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-// textOf is a text as it is, and any other value as JSON.
+// textOf returns text unchanged, and other values as JSON.
 func textOf(v any) (string, error) {
 	if text, ok := v.(string); ok {
 		return text, nil
@@ -61,8 +61,8 @@ func textOf(v any) (string, error) {
 	return string(raw), err
 }
 
-// SetHeader sets a header to a value of metadata: text as it is, all else as
-// JSON. What has no such form is left out.
+// SetHeader sets a header to a value of metadata: text unchanged, other values as JSON. A value without such a form
+// is left out.
 func SetHeader(header http.Header, name string, v any) {
 	text, err := textOf(v)
 	if err != nil {
@@ -70,7 +70,7 @@ func SetHeader(header http.Header, name string, v any) {
 	}
 	if strings.ContainsFunc(text, isControl) {
 		line := []byte(text)
-		for i, c := range line { // bytes that are not UTF-8 stay
+		for i, c := range line { // keeps bytes that are not UTF-8
 			if isControl(rune(c)) {
 				line[i] = ' '
 			}

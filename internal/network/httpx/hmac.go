@@ -23,7 +23,7 @@ type ServerAuth struct {
 	HMAC *HMAC `yaml:"hmac" oneof:"auth,optional" doc:"Signature of the body as sent, as in webhooks."`
 }
 
-// HMAC is how webhooks are signed.
+// HMAC says how webhooks are signed.
 type HMAC struct {
 	Header    string        `yaml:"header" check:"required,nonempty" doc:"Header with the signature."`
 	Secret    schema.Secret `yaml:"secret" check:"required,nonempty" doc:"Shared secret."`
@@ -33,15 +33,15 @@ type HMAC struct {
 	Timestamp *Timestamp    `yaml:"timestamp" doc:"Time at which the request was signed. Without it, an intercepted request can be replayed at any time."`
 }
 
-// Timestamp is how a signature says when it was made.
+// Timestamp says where a signature has its time.
 type Timestamp struct {
 	Header string        `yaml:"header" doc:"Header with the time, in seconds since 1970."`
-	Field  string        `yaml:"field" doc:"Instead of header: name of the time in the signature header, such as t in t=1,v1=2. Every field with the prefix is then a signature, and one of them must match."`
+	Field  string        `yaml:"field" doc:"Instead of header: name of the time in the signature header, such as t in t=1,v1=2. Every field with the prefix is then a signature, of which one must match."`
 	Signed string        `yaml:"signed" default:"{timestamp}.{body}" doc:"The text that is signed."`
 	Window time.Duration `yaml:"window" default:"5m" check:"min=1s" doc:"How far the time may differ from this machine's clock."`
 }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports settings that can't work.
 func (t *Timestamp) CheckConfig(report func(path, message, remedy string)) {
 	if (t.Header == "") == (t.Field == "") {
 		report("header", "a timestamp is in a header, or in a field of the signature's header",
@@ -60,26 +60,26 @@ const (
 
 var hashes = map[string]func() hash.Hash{"sha1": sha1.New, "sha256": sha256.New, "sha512": sha512.New}
 
-// IsZero says that nothing is asked for.
+// IsZero reports whether no credentials are required.
 func (a *ServerAuth) IsZero() bool { return a.Bearer == nil && a.Basic == nil && a.HMAC == nil }
 
-// Allows reports whether a request shows the credentials. Where these are a signature, it
-// says no more than whether there is one that is not too old: see [ServerAuth.Signed].
+// Allows reports whether a request has the credentials. For signatures, it only checks that there is one that is not
+// too old: see [ServerAuth.Signed].
 func (a *ServerAuth) Allows(r *http.Request) bool {
 	if a.HMAC == nil {
 		return a.Auth.Allows(r)
 	}
-	signatures, _, ok := a.HMAC.read(r, time.Now())
+	signatures, _, ok := a.HMAC.signaturesIn(r, time.Now())
 	return ok && len(signatures) > 0
 }
 
-// Signed reports whether a body, as it was sent, has the signature that the request shows,
-// where one is asked for.
+// Signed reports whether the request's signature matches the body as sent. It returns true if no signature is
+// required.
 func (a *ServerAuth) Signed(r *http.Request, body []byte) bool {
 	if a.HMAC == nil {
 		return true
 	}
-	signatures, at, ok := a.HMAC.read(r, time.Now())
+	signatures, at, ok := a.HMAC.signaturesIn(r, time.Now())
 	if !ok {
 		return false
 	}
@@ -90,7 +90,7 @@ func (a *ServerAuth) Signed(r *http.Request, body []byte) bool {
 	return fits
 }
 
-// Challenge is the WWW-Authenticate header of a refusal.
+// Challenge returns the WWW-Authenticate header of a refusal.
 func (a *ServerAuth) Challenge() string {
 	if a.HMAC != nil {
 		return fmt.Sprintf("HMAC header=%q", a.HMAC.Header)
@@ -98,22 +98,22 @@ func (a *ServerAuth) Challenge() string {
 	return a.Auth.Challenge()
 }
 
-// sum is the signature of a body that was signed at a time.
+// sum returns the signature of a body that was signed at a time.
 func (h *HMAC) sum(at string, body []byte) []byte {
 	mac := hmac.New(hashes[h.Algorithm], []byte(h.Secret.Reveal()))
 	before, after := "", ""
 	if h.Timestamp != nil {
 		before, after, _ = strings.Cut(h.Timestamp.Signed, bodyMark)
 	}
-	_, _ = mac.Write([]byte(strings.ReplaceAll(before, timeMark, at))) // a hash takes all
+	_, _ = mac.Write([]byte(strings.ReplaceAll(before, timeMark, at))) // a hash never fails
 	_, _ = mac.Write(body)
 	_, _ = mac.Write([]byte(strings.ReplaceAll(after, timeMark, at)))
 	return mac.Sum(nil)
 }
 
-// read finds the signatures of a request, and when they were made; ok is false when that is
-// not now, or not known.
-func (h *HMAC) read(r *http.Request, now time.Time) (signatures [][]byte, at string, ok bool) {
+// signaturesIn returns the signatures of a request and their time. ok is false if the time is missing, or too far
+// from now.
+func (h *HMAC) signaturesIn(r *http.Request, now time.Time) (signatures [][]byte, at string, ok bool) {
 	shown := []string{r.Header.Get(h.Header)}
 	if t := h.Timestamp; t != nil {
 		at = r.Header.Get(t.Header)

@@ -9,34 +9,33 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// left are headers that never become metadata: those with credentials, since
-// metadata travels into dead letters and logs, and those about the connection or
-// the body as it was sent.
+// left are headers that never become metadata: credentials, since metadata gets into dead letters and logs, and
+// headers about the connection or the encoding of the body.
 var left = map[string]bool{
 	"Authorization": true, "Proxy-Authorization": true, "Cookie": true,
 	"Accept-Encoding": true, "Connection": true, "Content-Encoding": true, "Content-Length": true, "Expect": true,
 	"Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
-// becomes reports whether a header becomes metadata. Names have no underscore, since
-// one with an underscore is left out; so a client can't pose as ours.
+// becomes reports whether a header becomes metadata. Headers with an underscore do not, so that a client can't
+// imitate flowd's own metadata, whose names have one.
 func becomes(name string) bool { return !left[name] && !strings.Contains(name, "_") }
 
-// Metas makes the metadata of the requests of one connection. Most requests say of
-// themselves what the one before said: they share it. It is safe for concurrent use.
+// Metas makes the metadata of the requests on one connection. Most requests have the same headers as the one before
+// and share its metadata. It is safe for concurrent use.
 type Metas struct{ last atomic.Pointer[told] }
 
-// maxKept bounds what a connection keeps of a request's metadata, in bytes.
+// maxKept bounds the metadata that a connection keeps, in bytes.
 const maxKept = 4 << 10
 
-// told is what a request said, and the metadata made from it.
+// told is a request's headers with the metadata made from them.
 type told struct {
 	method, path, query, remote string
-	names, values               []string // of headers, as they were sent
+	names, values               []string // of headers, as sent
 	meta                        engine.Meta
 }
 
-// Of is the metadata of a request.
+// Of returns the metadata of a request.
 func (c *Metas) Of(r *http.Request) engine.Meta {
 	if t := c.last.Load(); t != nil && t.again(r) {
 		return t.meta
@@ -48,7 +47,7 @@ func (c *Metas) Of(r *http.Request) engine.Meta {
 	return t.meta
 }
 
-// again reports whether a request says the same.
+// again reports whether a request has the same headers.
 func (t *told) again(r *http.Request) bool {
 	if r.Method != t.method || r.URL.Path != t.path || r.URL.RawQuery != t.query || r.RemoteAddr != t.remote {
 		return false
@@ -65,7 +64,7 @@ func (t *told) again(r *http.Request) bool {
 	return n == len(t.names)
 }
 
-// tell makes the metadata of a request; size is about how many bytes it holds.
+// tell makes the metadata of a request. size is roughly how many bytes it holds.
 func tell(r *http.Request) (t *told, size int) {
 	t = &told{method: r.Method, path: r.URL.Path, query: r.URL.RawQuery, remote: r.RemoteAddr}
 	t.names = make([]string, 0, len(r.Header))
@@ -77,7 +76,7 @@ func tell(r *http.Request) (t *told, size int) {
 	slices.Sort(t.names)
 	t.values = make([]string, len(t.names))
 	names, values := make([]string, 0, len(t.names)+4), make([]any, 0, len(t.names)+4)
-	size = len(r.RequestURI) // of which the path may be a small part
+	size = len(r.RequestURI) // the path may be a small part of this string
 	add := func(name, value string) {
 		size += 64 + len(name) + len(value)
 		names, values = append(names, name), append(values, value)

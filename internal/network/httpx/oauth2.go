@@ -19,7 +19,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// ClientAuth is the section `auth` of what makes requests.
+// ClientAuth is the section `auth` of components that make requests.
 type ClientAuth struct {
 	Auth   `yaml:",inline"`
 	OAuth2 *OAuth2 `yaml:"oauth2" oneof:"auth,optional" doc:"Client credentials, for tokens from an OAuth 2.0 server."`
@@ -27,7 +27,7 @@ type ClientAuth struct {
 
 // OAuth2 are client credentials.
 type OAuth2 struct {
-	TokenURL     string             `yaml:"token_url" check:"required,nonempty" doc:"URL of the token endpoint. The TLS settings and refused addresses are those of the requests."`
+	TokenURL     string             `yaml:"token_url" check:"required,nonempty" doc:"URL of the token endpoint. TLS settings and refused addresses of the requests apply to it, too."`
 	ClientID     string             `yaml:"client_id" check:"required,nonempty" doc:"Client id."`
 	ClientSecret schema.Secret      `yaml:"client_secret" check:"required,nonempty" doc:"Client secret."`
 	Scopes       []string           `yaml:"scopes" doc:"Scopes to request."`
@@ -36,16 +36,16 @@ type OAuth2 struct {
 	SendAs       string             `yaml:"send_as" check:"oneof=auto|header|params" default:"auto" doc:"How to send the client id and secret: in a header (basic authentication) or in params. auto tries both."`
 }
 
-// CheckConfig reports what no token can be had with.
+// CheckConfig reports settings with which no token can be requested.
 func (o *OAuth2) CheckConfig(report func(path, message, remedy string)) {
 	u, err := url.Parse(o.TokenURL)
 	if o.TokenURL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		report("token_url", "is not a URL of HTTP", "write a URL such as https://login.example/oauth2/token")
+		report("token_url", "is not an HTTP URL", "write a URL such as https://login.example/oauth2/token")
 	}
 	for name := range o.Params.All() {
 		for _, own := range [][2]string{{"client_id", "client_id"}, {"client_secret", "client_secret"}, {"scope", "scopes"}} {
 			if name == own[0] {
-				report("params", name+" is not set here", "write `"+own[1]+"` beside params")
+				report("params", name+" can't be set here", "write `"+own[1]+"` beside params")
 			}
 		}
 		if name == "audience" && o.Audience != "" {
@@ -56,21 +56,21 @@ func (o *OAuth2) CheckConfig(report func(path, message, remedy string)) {
 
 const (
 	tokenTimeout = 30 * time.Second // of a request for a token
-	tokenAgain   = time.Second      // in which what was refused is not asked for again
+	tokenAgain   = time.Second      // pause before asking again after a refusal
 )
 
-// tokens gives tokens, and asks for one when there is none that is valid for a while. It is safe for concurrent use.
+// tokens caches a token, and requests a new one before it expires. It is safe for concurrent use.
 type tokens struct {
 	cfg     clientcredentials.Config
-	client  *http.Client // since Open
+	client  *http.Client // set by Open
 	secrets *schema.Secrets
-	turn    chan struct{} // has room for one: who asks
+	turn    chan struct{} // room for one: the goroutine that requests a token
 
 	mu      sync.Mutex // guards the fields below
 	token   *oauth2.Token
-	refused error // of the last request for one
+	refused error // error of the last request
 	at      time.Time
-	hidden  *schema.Secrets // with the last token
+	hidden  *schema.Secrets // includes the last token
 }
 
 func newTokens(o *OAuth2, secrets *schema.Secrets) *tokens {
@@ -89,13 +89,14 @@ func newTokens(o *OAuth2, secrets *schema.Secrets) *tokens {
 	}
 }
 
-// over has requests made over a network; before, there are none. A token outlives the connections.
+// over sets the network for requests. The token survives it.
 func (t *tokens) over(network http.RoundTripper) {
 	t.client = &http.Client{Transport: Bounded{RoundTripper: network},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// get is a token. Others that need one wait for the same request. An error holds: what needed the token was not sent.
+// get returns a token. Concurrent callers share one request. An error holds, since the request that needed the token
+// was not sent.
 func (t *tokens) get(ctx context.Context) (*oauth2.Token, error) {
 	if token, err, known := t.known(); known {
 		return token, err
@@ -114,7 +115,7 @@ func (t *tokens) get(ctx context.Context) (*oauth2.Token, error) {
 	token, err := t.cfg.Token(asks)
 	if err != nil {
 		err = t.trouble(asks, err)
-		if ctx.Err() != nil { // this caller's time was over: that says nothing to others
+		if ctx.Err() != nil { // this caller ran out of time, which says nothing about the server
 			return nil, err
 		}
 	}
@@ -127,7 +128,7 @@ func (t *tokens) get(ctx context.Context) (*oauth2.Token, error) {
 	return token, err
 }
 
-// known is what is known without a request: a valid token, or that one was refused just now.
+// known returns the cached result: a valid token, or a recent refusal.
 func (t *tokens) known() (token *oauth2.Token, err error, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +141,7 @@ func (t *tokens) known() (token *oauth2.Token, err error, known bool) {
 	return nil, nil, false
 }
 
-// drop forgets a token that was refused, unless there is another already.
+// drop discards a refused token, unless there is a newer one.
 func (t *tokens) drop(token *oauth2.Token) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +150,7 @@ func (t *tokens) drop(token *oauth2.Token) {
 	}
 }
 
-// secret is what no error shows; a token that a server echoes is part of it.
+// secret returns what errors must mask, including the token, which a server may echo.
 func (c *Caller) secret() *schema.Secrets {
 	if c.tokens == nil {
 		return c.secrets
@@ -159,7 +160,7 @@ func (c *Caller) secret() *schema.Secrets {
 	return cmp.Or(c.tokens.hidden, c.secrets)
 }
 
-// trouble says why there is no token: an outage is transient, anything else is of class auth. Both hold.
+// trouble says why there is no token: an outage is transient, anything else has class auth. Both hold.
 func (t *tokens) trouble(ctx context.Context, err error) error {
 	where := "token_url"
 	if u, parseErr := url.Parse(t.cfg.TokenURL); parseErr == nil {
@@ -202,7 +203,7 @@ func (t *tokens) trouble(ctx context.Context, err error) error {
 	return e
 }
 
-// AboutTokens is what the docs of components that make requests say of OAuth 2.0.
+// AboutTokens documents OAuth 2.0 for components that make requests.
 //
 // #nosec G101 -- it only speaks of credentials
 const AboutTokens = `With auth: {oauth2: …}, flowd requests a token from token_url with the client credentials

@@ -10,14 +10,14 @@ import (
 	"sync/atomic"
 )
 
-// mostUnasked is how many bytes a server may send over a connection while nothing is asked. What is left of an answer
-// that was not read to its end may be among them.
+// mostUnasked bounds the bytes that a server may send on a connection without a request. They may include the rest of
+// an answer that was not read to its end.
 const mostUnasked = 1 << 20
 
-var errUnasked = errors.New("the server sends what it was not asked for")
+var errUnasked = errors.New("the server sends data without a request")
 
-// Quiet is network, whose connections end when a server goes on sending while nobody asks: with HTTP/2, a connection
-// that is kept for the next request reads, and answers, whatever comes. The dialer of network must not change afterwards.
+// Quiet wraps network. It ends connections on which a server keeps sending data without a request: an idle HTTP/2
+// connection reads, and answers, whatever arrives. The dialer of network must not change afterwards.
 func Quiet(network *http.Transport) http.RoundTripper {
 	q := &quiet{network: network}
 	dial := network.DialContext
@@ -33,7 +33,7 @@ func Quiet(network *http.Transport) http.RoundTripper {
 
 type quiet struct {
 	network *http.Transport
-	asked   atomic.Int64 // requests whose answers are not read
+	asked   atomic.Int64 // requests whose answers are not fully read
 }
 
 // RoundTrip makes one request.
@@ -48,10 +48,10 @@ func (q *quiet) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// CloseIdleConnections closes those of what it wraps.
+// CloseIdleConnections closes the idle connections of the wrapped transport.
 func (q *quiet) CloseIdleConnections() { q.network.CloseIdleConnections() }
 
-// answer is a body that says when it was read or closed.
+// answer is a body that reports when it was read or closed.
 type answer struct {
 	io.ReadCloser
 	done func()
@@ -70,11 +70,11 @@ func (a *answer) Close() error {
 	return a.ReadCloser.Close()
 }
 
-// heard is a connection that counts what nobody has asked for.
+// heard is a connection that counts data without a request.
 type heard struct {
 	net.Conn
 	asked   *atomic.Int64
-	unasked int // bytes; of Read
+	unasked int // bytes; only for Read
 }
 
 func (h *heard) Read(p []byte) (int, error) {

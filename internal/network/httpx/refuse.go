@@ -15,10 +15,10 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Refused are addresses that are not called: names of groups, addresses and networks.
+// Refused lists addresses that are never called: names of groups, addresses and networks.
 type Refused []string
 
-// groups are the names that a Refused may have.
+// groups are the names of groups.
 var groups = map[string]func(netip.Addr) bool{
 	"loopback":   func(a netip.Addr) bool { return a.IsLoopback() },
 	"link_local": func(a netip.Addr) bool { return a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() },
@@ -34,16 +34,16 @@ var (
 		netip.MustParseAddr("fd00:ec2::23"),
 		netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("192.0.0.192"),
 	}
-	// embedding are networks whose addresses have an IPv4 address in them, from this byte on.
+	// embedding are networks whose addresses contain an IPv4 address, from this byte on.
 	embedding = map[netip.Prefix]int{
 		netip.MustParsePrefix("64:ff9b::/96"):   12, // NAT64
-		netip.MustParsePrefix("64:ff9b:1::/48"): 12, // NAT64 of a site, where it has a prefix of 96 bits
+		netip.MustParsePrefix("64:ff9b:1::/48"): 12, // NAT64 of a site, if its prefix has 96 bits
 		netip.MustParsePrefix("2002::/16"):      2,  // 6to4
 		netip.MustParsePrefix("::/96"):          12, // IPv4-compatible
 	}
 )
 
-// UnmarshalConfig reads a list, and reports what is not an address.
+// UnmarshalConfig decodes a list, and reports invalid addresses.
 func (r *Refused) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if !d.Decode(n, (*[]string)(r)) {
 		return
@@ -60,7 +60,7 @@ func (r *Refused) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is a list of texts.
+// DescribeConfig describes a list of texts.
 func (r *Refused) DescribeConfig() *schema.Type { return schema.AnyOf("list of text", []string(nil)) }
 
 func prefixOf(text string) (netip.Prefix, error) {
@@ -71,8 +71,8 @@ func prefixOf(text string) (netip.Prefix, error) {
 	return p.Masked(), err
 }
 
-// by is what refuses an address, or "".
-func (r Refused) by(a netip.Addr) string {
+// refusedBy returns the entry that refuses an address, or "".
+func (r Refused) refusedBy(a netip.Addr) string {
 	for _, form := range forms(a) {
 		for _, text := range r {
 			if in := groups[text]; in != nil && in(form) {
@@ -86,11 +86,11 @@ func (r Refused) by(a netip.Addr) string {
 	return ""
 }
 
-// forms are an address and the one that it may contain.
+// forms returns an address, and the IPv4 address that it may contain.
 func forms(a netip.Addr) []netip.Addr {
 	a = a.WithZone("").Unmap()
 	all := []netip.Addr{a}
-	if a.IsUnspecified() { // of which the system makes this
+	if a.IsUnspecified() { // the system takes it for this address
 		all = append(all, netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback())
 	}
 	bytes := a.AsSlice()
@@ -106,14 +106,14 @@ func forms(a netip.Addr) []netip.Addr {
 var errRefused = errors.New("refuse_addresses")
 
 func (r Refused) check(a netip.Addr) error {
-	if by := r.by(a); by != "" {
+	if by := r.refusedBy(a); by != "" {
 		return fmt.Errorf("%w: %s is not called (%s)", errRefused, a, by)
 	}
 	return nil
 }
 
-// control refuses an address when it is dialled: a name has been looked up by then, so
-// that no answer of a name server, and no redirect, gets around it.
+// control refuses an address when it is dialled. The name has been resolved by then, so no DNS answer and no redirect
+// can get around it.
 func (r Refused) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -122,9 +122,8 @@ func (r Refused) control(_ context.Context, _, address string, _ syscall.RawConn
 	return r.check(at.Addr())
 }
 
-// dialer is what connects to where a URL leads. Behind a proxy that is the proxy, which
-// the operator has named; names are looked up there, so that of the URL's host only an
-// address can be checked.
+// dialer returns the dialer for a URL. Behind a proxy it connects to the proxy, which the operator has named. The
+// proxy resolves names, so only a literal address in the URL can be checked.
 func (r Refused) dialer(d *net.Dialer, proxy func(*http.Request) (*url.URL, error), to string) (*net.Dialer, error) {
 	if len(r) == 0 {
 		return d, nil
@@ -143,8 +142,7 @@ func (r Refused) dialer(d *net.Dialer, proxy func(*http.Request) (*url.URL, erro
 	return d, nil
 }
 
-// AboutProxies is what the docs of components that make requests say of proxies and of
-// refused addresses.
+// AboutProxies documents proxies and refused addresses for components that make requests.
 const AboutProxies = `Requests go through a proxy if the environment names one: HTTP_PROXY and HTTPS_PROXY (or
 in lower case), except to hosts in NO_PROXY and to this machine. With refuse_addresses,
 some addresses are not called, whatever name resolves to them: each connection is checked

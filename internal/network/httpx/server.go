@@ -8,24 +8,23 @@ import (
 	"strings"
 )
 
-// EndUnclear ends the connection behind a request without a known length. Such a request may also have said one, which
-// the standard library drops unseen: a proxy in front may believe that one, and take what follows for another request
-// (RFC 9112, section 6.1).
+// EndUnclear ends the connection after a request without a known length. Such a request may also have a
+// Content-Length, which the standard library silently drops: a proxy in front may trust it, and read the rest of the
+// body as another request (RFC 9112, section 6.1).
 func EndUnclear(w http.ResponseWriter, r *http.Request) {
 	if len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
 }
 
-// Below reports whether a URL has a path, or one below it if that ends with a slash. Forms in which a proxy in front may
-// see another path are not below: dot segments and empty ones, also where they are encoded, and slashes in the path that
-// are encoded.
+// Below reports whether a URL has a path, or is below it if path ends with a slash. It rejects forms that a proxy in
+// front may read as another path: dot segments, empty segments and encoded slashes.
 func Below(u *url.URL, path string) bool {
 	if !Plain(u.Path) {
 		return false
 	}
 	raw := u.EscapedPath()
-	if strings.HasSuffix(path, "/") { // as many of its slashes are the path's
+	if strings.HasSuffix(path, "/") { // compares as many slashes as path has
 		end, slashes := 0, strings.Count(path, "/")
 		for ; end < len(raw) && slashes > 0; end++ {
 			if raw[end] == '/' {
@@ -38,8 +37,8 @@ func Below(u *url.URL, path string) bool {
 	return err == nil && text == path && strings.Count(raw, "/") == strings.Count(path, "/")
 }
 
-// Plain reports whether a path has only one form: no empty segment but the last, none of dots, and no backslash, which
-// some take for a slash.
+// Plain reports whether a path has only one form: no empty segment but the last, no dot segments, and no backslash,
+// which some programs take for a slash.
 func Plain(path string) bool {
 	if !strings.HasPrefix(path, "/") || strings.ContainsRune(path, '\\') {
 		return false
@@ -55,8 +54,8 @@ func Plain(path string) bool {
 	return true
 }
 
-// ErrorLog takes what a server of the standard library logs: connections that broke, or were never of HTTP, which are of
-// interest to who looks for them, and panics, which are faults of flowd.
+// ErrorLog receives the log of a server of the standard library: at debug level connections that broke or did not
+// speak HTTP, and as errors panics, which are bugs in flowd.
 func ErrorLog(l *slog.Logger) *log.Logger { return log.New(errorLog{l}, "", 0) }
 
 type errorLog struct{ log *slog.Logger }

@@ -17,10 +17,9 @@ import (
 // Transport marks requests of which nothing was sent: their errors are [Unsent].
 type Transport struct{ http.RoundTripper }
 
-// RoundTrip makes one request. Until its headers are written, no server can have begun to
-// act upon it. The standard library uses another connection only when an idle one turned
-// out to be closed and nothing was sent, or when a second request does no harm; so what
-// happened before does not count.
+// RoundTrip makes one request. Until its headers are written, no server can act upon it. The standard library only
+// changes connections if an idle one was closed before anything was sent, or if repeating the request does no harm.
+// So earlier connections do not count.
 func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var sent atomic.Bool
 	trace := &httptrace.ClientTrace{
@@ -34,19 +33,19 @@ func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// CloseIdleConnections closes those of what it wraps.
+// CloseIdleConnections closes the idle connections of the wrapped transport.
 func (t Transport) CloseIdleConnections() { closeIdle(t.RoundTripper) }
 
-// Unsent is the error of a request of which nothing was sent: the connection was
-// refused, a name is not known, TLS failed, or the time was over before.
+// Unsent is the error of a request of which nothing was sent: the connection was refused, a name is unknown, TLS
+// failed, or the time ran out before.
 type Unsent struct{ Err error }
 
 func (e *Unsent) Error() string { return e.Err.Error() }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *Unsent) Unwrap() error { return e.Err }
 
-// Timeout reports whether the time was over.
+// Timeout reports whether the time ran out.
 func (e *Unsent) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(e.Err, &t) && t.Timeout()
@@ -58,18 +57,17 @@ func IsUnsent(err error) bool {
 	return ok
 }
 
-// Reach connects to where requests go, with TLS where that is spoken, and says
-// nothing more: whether a request would be welcome, it can't know. Behind a proxy it
-// reaches for that alone.
+// Reach connects to the server, with TLS if the URL says so. It can't know whether a request would succeed. Behind a
+// proxy it only reaches the proxy.
 func (c *Caller) Reach(ctx context.Context) error {
 	u, err := url.Parse(c.guard.prefix)
 	if err != nil {
-		return nil // what can't be told is for a request to show
+		return nil // a request will report what is wrong
 	}
 	if proxy, err := c.network.Proxy(&http.Request{URL: u}); err == nil && proxy != nil {
 		u = proxy
 	}
-	if u.Scheme != "http" && u.Scheme != "https" { // a proxy of another kind
+	if u.Scheme != "http" && u.Scheme != "https" { // another kind of proxy
 		return nil
 	}
 	if err := c.reach(ctx, u); err != nil {
@@ -99,7 +97,7 @@ func (c *Caller) reach(ctx context.Context, u *url.URL) error {
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
-		port = u.Scheme // which has a port of the same name
+		port = u.Scheme // a port name equal to the scheme
 	}
 	return net.JoinHostPort(u.Hostname(), port)
 }

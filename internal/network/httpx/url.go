@@ -10,8 +10,8 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// checkURL says what is wrong with the literal part of a URL, or "". It shows none of what
-// may be a password.
+// checkURL returns what is wrong with the literal part of a URL, or "". It does not show parts that may be a
+// password.
 func checkURL(t *expr.Template) (why, remedy string) {
 	remedy = "write a URL such as http://host/path/$(id)"
 	if t.IsZero() {
@@ -44,12 +44,12 @@ func checkURL(t *expr.Template) (why, remedy string) {
 	return "", ""
 }
 
-// guard makes URLs of a template and checks those that have data in them.
+// guard makes URLs from a template, and checks those that contain data.
 type guard struct {
 	template *expr.Template
 	constant bool
 	prefix   string
-	special  [3]int // how many of specials the configuration writes
+	special  [3]int // how many of each of specials the configuration contains
 }
 
 // specials divide a URL. Data must not contain any.
@@ -67,7 +67,7 @@ func newGuard(t *expr.Template) guard {
 	return g
 }
 
-// url is the URL for a message.
+// url returns the URL for a message.
 func (g *guard) url(src expr.Source) (string, error) {
 	text, err := g.template.Text(src)
 	if err != nil {
@@ -84,16 +84,15 @@ func (g *guard) url(src expr.Source) (string, error) {
 	return u.String(), nil
 }
 
-// check says why data must not make such a URL. It does not show the URL, whose
-// query may have a secret in it.
+// check returns why data must not make this URL. It does not show the URL, whose query may contain a secret.
 func (g *guard) check(text string) (*url.URL, error) {
 	for i := range specials {
 		if c := specials[i : i+1]; strings.Count(text, c) != g.special[i] {
-			return nil, fmt.Errorf("data puts a %q into it, which would change the request (write $(url_encode(…)))", c)
+			return nil, fmt.Errorf("data contains %q, which would change the request (write $(url_encode(…)))", c)
 		}
 	}
 	if strings.IndexByte(text, '\\') >= 0 {
-		return nil, errors.New("data puts a backslash into it (write $(url_encode(…)))")
+		return nil, errors.New("data contains a backslash (write $(url_encode(…)))")
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -107,7 +106,7 @@ func (g *guard) check(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// shown is the literal beginning of the URL.
+// shown returns the literal beginning of the URL.
 func (g *guard) shown() string {
 	text, _, _ := strings.Cut(g.prefix, "?")
 	u, err := url.Parse(text)
@@ -117,7 +116,7 @@ func (g *guard) shown() string {
 	return Shown(u) + "…"
 }
 
-// sendable writes what is not allowed in a request's first line as escapes.
+// sendable escapes characters that a request line can't contain.
 func sendable(query string) string {
 	odd := func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>' }
 	var b strings.Builder
@@ -131,7 +130,7 @@ func sendable(query string) string {
 	return b.String()
 }
 
-// Shown is a URL as errors show it: without what may be secret in it.
+// Shown returns a URL for errors, without parts that may be secret.
 func Shown(u *url.URL) string {
 	v := *u
 	v.User, v.RawQuery, v.Fragment = nil, "", ""

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Listening is the host of an address to listen on; or what is wrong with the address, and what to write instead,
-// such as example.
+// Listening returns the host of an address to listen on. For an invalid address, it returns what is wrong and what to
+// write, such as example.
 func Listening(address, example string) (host, message, remedy string) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || port == "" || !named(host) {
@@ -22,7 +22,7 @@ func Listening(address, example string) (host, message, remedy string) {
 	return host, "", ""
 }
 
-// named reports whether a host can be one: none, an address, or a name, whose last part is no number.
+// named reports whether a host is empty, an address, or a name whose last part is not a number.
 func named(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil || host == "" {
 		return true
@@ -32,8 +32,7 @@ func named(host string) bool {
 	return !strings.ContainsFunc(host, odd) && strings.Trim(last, "0123456789") != ""
 }
 
-// Loopback reports whether a host can be reached only from this machine, so that nobody can
-// listen in: localhost, or an address of the loopback interface.
+// Loopback reports whether a host can only be reached from this machine: localhost, or a loopback address.
 func Loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()

@@ -1,5 +1,5 @@
-// Package tlsconf is the TLS section of the configuration of network
-// components: [Client] for those that call, [Server] for those that listen.
+// Package tlsconf is the TLS section in the configuration of network components: [Client] for those that call,
+// [Server] for those that listen.
 package tlsconf
 
 import (
@@ -15,8 +15,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Client configures the calling side of TLS. The zero Client trusts what the
-// system trusts.
+// Client configures TLS for the calling side. The zero Client trusts the system's certificates.
 type Client struct {
 	CA         string        `yaml:"ca" doc:"PEM file with the certificates to trust instead of the system's."`
 	Cert       string        `yaml:"cert" doc:"PEM file with the certificate to present, with key."`
@@ -25,13 +24,13 @@ type Client struct {
 	SkipVerify bool          `yaml:"skip_verify" doc:"Trust any certificate. For tests only: it lets anyone listen in."`
 }
 
-// ConfigFiles are the files that are read.
+// ConfigFiles returns the files that are read.
 func (c Client) ConfigFiles() []string { return append(pairFiles(c.Cert, c.Key), c.CA) }
 
-// ConfigFiles are the files that are read.
+// ConfigFiles returns the files that are read.
 func (s Server) ConfigFiles() []string { return append(pairFiles(s.Cert, s.Key), s.ClientCA) }
 
-// pairFiles are the files of a pair; its key may be in the configuration itself.
+// pairFiles returns the files of a pair. The configuration may contain the key itself.
 func pairFiles(cert string, key schema.Secret) []string {
 	if isKey(key.Reveal()) {
 		return []string{cert}
@@ -39,13 +38,13 @@ func pairFiles(cert string, key schema.Secret) []string {
 	return []string{cert, key.Reveal()}
 }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports settings that can't work.
 func (c *Client) CheckConfig(report func(path, message, remedy string)) {
 	checkPair(c.Cert, c.Key, report)
 }
 
-// OfFlags is the configuration of a command whose flags --ca, --cert and --key name files, or "". Its errors call
-// them by these names.
+// OfFlags returns the configuration of a command with the flags --ca, --cert and --key, each a file or "". Errors
+// name the flags.
 func OfFlags(ca, cert, key string) (*tls.Config, error) {
 	if (cert == "") != (key == "") {
 		return nil, errors.New("--cert and --key belong together (give both)")
@@ -58,9 +57,8 @@ func OfFlags(ca, cert, key string) (*tls.Config, error) {
 	return conf, nil
 }
 
-// Config reads the files and makes a configuration. The certificate to show is read
-// again, at a handshake, when its files have changed; what can't be used does not take
-// the place of what can, as long as that is valid.
+// Config reads the files and makes a configuration. At a handshake, it reads the certificate again if its files have
+// changed. An unusable certificate does not replace a valid one.
 func (c *Client) Config() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName,
 		InsecureSkipVerify: c.SkipVerify} // #nosec G402 -- the user asked for it by name
@@ -86,14 +84,14 @@ func (c *Client) Config() (*tls.Config, error) {
 	return conf, nil
 }
 
-// Server configures the listening side of TLS. The zero Server listens without.
+// Server configures TLS for the listening side. The zero Server listens without TLS.
 type Server struct {
 	Cert     string        `yaml:"cert" doc:"PEM file with the certificate and its intermediates. It is read again when it, or key, has changed."`
 	Key      schema.Secret `yaml:"key" doc:"PEM file with its private key, or the key itself."`
 	ClientCA string        `yaml:"client_ca" doc:"PEM file with certificate authorities: clients must present a certificate signed by one of them. It is read again when it has changed."`
 }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports settings that can't work.
 func (s *Server) CheckConfig(report func(path, message, remedy string)) {
 	checkPair(s.Cert, s.Key, report)
 	if s.ClientCA != "" && s.Cert == "" {
@@ -101,9 +99,8 @@ func (s *Server) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Config reads the files and makes a configuration; nil without TLS. Files that have
-// changed are read again at a handshake. What can't be used never replaces what can, and is
-// logged, once for each cause.
+// Config reads the files and makes a configuration, or nil without TLS. At a handshake, it reads changed files again.
+// Unusable files never replace usable ones, and are logged once per cause.
 func (s *Server) Config(log *slog.Logger) (*tls.Config, error) {
 	if s.Cert == "" {
 		return nil, nil
@@ -114,7 +111,7 @@ func (s *Server) Config(log *slog.Logger) (*tls.Config, error) {
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			shown, _ := pair.now() // what can't be used has been logged
+			shown, _ := pair.now() // an unusable file has been logged
 			return shown, nil
 		}}
 	if s.ClientCA != "" {
@@ -123,8 +120,8 @@ func (s *Server) Config(log *slog.Logger) (*tls.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A pool in the configuration would stay as it is. So the certificate is checked
-		// here, of connections that are resumed, too.
+		// A pool in the configuration could not change. So the certificate is checked here, also for resumed
+		// connections.
 		conf.ClientAuth = tls.RequireAnyClientCert
 		conf.VerifyConnection = func(c tls.ConnectionState) error {
 			pool, _ := trusted.now()
@@ -134,8 +131,7 @@ func (s *Server) Config(log *slog.Logger) (*tls.Config, error) {
 	return conf, nil
 }
 
-// Shown is the certificate that a listener with a configuration of [Server.Config] shows
-// at present.
+// Shown returns the current certificate of a listener with a configuration from [Server.Config].
 func Shown(conf *tls.Config) *x509.Certificate {
 	pair, _ := conf.GetCertificate(nil)
 	return pair.Leaf
@@ -145,7 +141,7 @@ func watchPair(cert string, key schema.Secret, log *slog.Logger) (*watched[*tls.
 	first := true
 	return watch("the certificate", log, func() (*tls.Certificate, error) {
 		pair, err := load(cert, key)
-		if err == nil && !first { // one that is of no use is not a reason to give up another
+		if err == nil && !first { // an unusable one is no reason to replace another
 			err = inForce(&pair, time.Now())
 		}
 		first = false
@@ -165,7 +161,7 @@ func pool(name, file string) (*x509.CertPool, error) {
 	return p, nil
 }
 
-// isKey distinguishes a key from the name of its file.
+// isKey reports whether text is a key, not the name of its file.
 func isKey(text string) bool { return text != "" && text[0] == '-' }
 
 func checkPair(cert string, key schema.Secret, report func(path, message, remedy string)) {
@@ -185,7 +181,7 @@ func load(cert string, key schema.Secret) (tls.Certificate, error) {
 	keyPEM := []byte(key.Reveal())
 	if !isKey(key.Reveal()) {
 		if keyPEM, err = os.ReadFile(key.Reveal()); err != nil {
-			// The error's text has the name that was tried, which could be a key.
+			// The error's text contains the file name, which could be a key.
 			if at, ok := errors.AsType[*os.PathError](err); ok {
 				err = at.Err
 			}

@@ -13,25 +13,25 @@ import (
 	"time"
 )
 
-// pause is how often files are checked, at most.
+// pause is the minimum time between checks of files.
 const pause = time.Second
 
-// watched is what files hold, read again when a handshake finds that they have changed.
-// What can't be used does not take the place of what can.
+// watched holds the content of files, and reads them again when a handshake finds that they have changed. Unusable
+// content does not replace usable content.
 type watched[T any] struct {
 	files []string
 	read  func() (T, error)
 	what  string       // for the log
-	log   *slog.Logger // nil: nothing is logged
+	log   *slog.Logger // nil: no log
 
 	mu     sync.Mutex // guards the fields below
 	value  T
 	seen   []os.FileInfo
 	looked time.Time
-	err    error // why the files as they are can't be used; nil: they are in use
+	err    error // why the current files can't be used; nil: they are in use
 }
 
-// watch reads files for the first time.
+// watch reads the files for the first time.
 func watch[T any](what string, log *slog.Logger, read func() (T, error), files ...string) (*watched[T], error) {
 	w := &watched[T]{files: files, read: read, what: what, log: log, seen: stats(files), looked: time.Now()}
 	var err error
@@ -39,7 +39,7 @@ func watch[T any](what string, log *slog.Logger, read func() (T, error), files .
 	return w, err
 }
 
-// now is what the files hold, and why it is not what they hold at present.
+// now returns the content in use, and the error of newer files that can't be used.
 func (w *watched[T]) now() (T, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,25 +55,25 @@ func (w *watched[T]) now() (T, error) {
 	value, err := w.read()
 	if w.seen = seen; err == nil {
 		w.value = value
-		w.tell(slog.LevelInfo, w.what+" was read again")
+		w.logChange(slog.LevelInfo, w.what+" was read again")
 	} else if w.err == nil || w.err.Error() != err.Error() {
-		w.tell(slog.LevelError, w.what+" has changed and can't be used: the previous one stays in use", "err", err)
+		w.logChange(slog.LevelError, w.what+" has changed and can't be used: the previous one stays in use", "err", err)
 	}
 	w.err = err
 	return w.value, err
 }
 
-func (w *watched[T]) tell(level slog.Level, text string, attrs ...any) {
+func (w *watched[T]) logChange(level slog.Level, text string, attrs ...any) {
 	if w.log != nil {
 		w.log.Log(context.Background(), level, text, append(attrs, "file", w.files[0])...)
 	}
 }
 
-// stats are the files as they are; nil is one that is not there.
+// stats returns the current file infos; nil for a missing file.
 func stats(files []string) []os.FileInfo {
 	all := make([]os.FileInfo, len(files))
 	for i, f := range files {
-		all[i], _ = os.Stat(f) // through links: Kubernetes exchanges those
+		all[i], _ = os.Stat(f) // follows links: Kubernetes replaces those
 	}
 	return all
 }
@@ -85,7 +85,7 @@ func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-// inForce is a pair that others may be shown at a time.
+// inForce returns an error if a pair is not valid at a time.
 func inForce(pair *tls.Certificate, at time.Time) error {
 	switch leaf := pair.Leaf; {
 	case at.After(leaf.NotAfter):
@@ -96,7 +96,7 @@ func inForce(pair *tls.Certificate, at time.Time) error {
 	return nil
 }
 
-// verified reports whether a client's certificates lead to one of those in pool.
+// verified checks that a client's certificates lead to one in pool.
 func verified(peer []*x509.Certificate, pool *x509.CertPool) error {
 	if len(peer) == 0 {
 		return errors.New("the client presents no certificate")

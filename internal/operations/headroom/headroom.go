@@ -1,12 +1,12 @@
-// Package headroom sets how much garbage a process may have between two garbage collections, by what its pipelines may have
-// in flight: see [Set].
+// Package headroom sets how much garbage the heap may collect between two garbage collections, from what the
+// process's pipelines may have in flight: see [Set].
 //
-// The live heap is a few MiB as long as outputs keep up. With Go's defaults it is collected whenever it has doubled, which
-// is dozens of times a second under load. A heap full of waiting messages, on the other hand, must not grow to several
-// times its size. So the heap may grow by a multiple of itself, up to a limit on the memory of the process.
+// The live heap is a few MiB while outputs keep up. Go's defaults collect it whenever it has doubled, which is dozens
+// of times a second under load. A heap full of waiting messages, however, must not grow to several times its size. So
+// the heap may grow by a multiple of itself, up to a memory limit for the process.
 //
-// Tables, caches and windows also take memory, and max_in_flight does not bound all of them. A process that needs more than
-// its limit would collect garbage all the time, so the limit rises with what a collection leaves in use.
+// Tables, caches and windows take memory, too, and max_in_flight does not bound all of them. A process that needs
+// more than its limit would collect garbage all the time, so the limit rises with what a collection leaves in use.
 package headroom
 
 import (
@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	mostPercent  = 400       // of the live heap, by which it may grow
-	leastPercent = 100       // as by default
-	mostGarbage  = 256 << 20 // bytes, if all that may be in flight is; with leastPercent it may be more
+	mostPercent  = 400       // by which the live heap may grow
+	leastPercent = 100       // Go's default
+	mostGarbage  = 256 << 20 // bytes, if max_in_flight is used up; with leastPercent it may be more
 	leastLimit   = 64 << 20  // bytes of memory that the limit always allows
-	beside       = 32 << 20  // bytes beside that heap: stacks, what the runtime itself needs, and some garbage
+	beside       = 32 << 20  // bytes besides that heap: stacks, the runtime, and some garbage
 )
 
-// heap is what [Set] has set.
+// heap is the state of [Set].
 var heap struct {
 	mu      sync.Mutex // guards the fields below
-	watched bool       // every collection is followed by a call of adjust
+	watched bool       // adjust runs after every collection
 	least   int        // bytes of the limit, unless more are in use
-	limit   int        // bytes of the limit as it is
+	limit   int        // current limit in bytes
 }
 
-// Set sets GOGC and GOMEMLIMIT for a process whose pipelines may together have so many bytes in flight. It does nothing if
-// one of these variables is set in the environment. It may be called again, and by several goroutines at once.
+// Set sets GOGC and GOMEMLIMIT for a process whose pipelines may have this many bytes in flight together. It does
+// nothing if the environment sets one of these variables. It may be called again, and concurrently.
 func Set(inFlight int) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	inFlight = min(inFlight, 1<<40) // and so is any machine's memory
+	inFlight = min(inFlight, 1<<40) // more than any machine's memory
 	heap.mu.Lock()
 	defer heap.mu.Unlock()
 	debug.SetGCPercent(percent(inFlight))
@@ -51,17 +51,17 @@ func Set(inFlight int) {
 	}
 }
 
-// percent is by how much of itself the heap may grow until it is collected.
+// percent returns how much the heap may grow before a collection, in percent.
 func percent(inFlight int) int {
 	return min(max(100*mostGarbage/max(inFlight, 1), leastPercent), mostPercent)
 }
 
-// limit is the limit for a process whose last collection has left so many bytes in use.
+// limit returns the limit for a process whose last collection has left this many bytes in use.
 func limit(least, live int) int { return max(least, live+live/2+beside) }
 
-// watch calls adjust after each collection from now on.
+// watch makes adjust run after each collection.
 func watch() {
-	unreachable := new([16]byte) // large enough to share its memory with no other object
+	unreachable := new([16]byte) // too large to share its memory with another object
 	runtime.AddCleanup(unreachable, func(struct{}) {
 		heap.mu.Lock()
 		adjust()
@@ -70,7 +70,7 @@ func watch() {
 	}, struct{}{})
 }
 
-// adjust sets the limit if it has changed by more than a little, since that stops the world. heap.mu is held.
+// adjust sets the limit if it has changed noticeably, since setting it stops the world. heap.mu is held.
 func adjust() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)

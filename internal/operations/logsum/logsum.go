@@ -1,12 +1,10 @@
-// Package logsum keeps a log from being flooded: anyone who can provoke a line, by a
-// message, a request or a beat, can provoke a million. Start at [Handler].
+// Package logsum keeps a log from being flooded: anyone who can cause one line, with a message, a request or a
+// heartbeat, can cause a million. Start at [Handler].
 //
-// A cause is a line with all its values; its kind is the place in the code that logs it,
-// with the attributes of the logger. The first lines of a cause are logged at once.
-// Repetitions are counted, and reported every ten seconds: how often, and over how long.
-// This covers equal causes; of those that differ in their values, a kind logs a limited
-// number in ten seconds, and the number of the others. So neither the log nor memory grows
-// with what others send.
+// A cause is a line with all its values. Its kind is the place in the code that logs it, with the attributes of the
+// logger. The first lines of a cause are logged at once. Repetitions are counted, and reported every ten seconds: how
+// many, and over how long. Lines that differ in their values are different causes: every ten seconds, a kind logs a
+// limited number of them, and counts the rest. So neither the log nor memory grows with what others send.
 package logsum
 
 import (
@@ -19,36 +17,34 @@ import (
 )
 
 const (
-	every     = 10 * time.Second // sums are logged
-	atOnce    = 3                // lines of a cause, within that
-	mostLines = 32               // of a kind, within that
-	mostKinds = 1000             // that are kept apart
+	every     = 10 * time.Second // between reports of sums
+	atOnce    = 3                // lines of a cause, per report
+	mostLines = 32               // lines of a kind, per report
+	mostKinds = 1000             // kinds with counts of their own
 	longest   = 16 << 10         // bytes of one value
 )
 
-// Handler passes records on to another handler, and sums up what repeats. It is safe for
-// concurrent use; those made of it by With share its sums.
+// Handler passes records on to another handler, and sums up repetitions. It is safe for concurrent use. Handlers
+// derived by With share the sums.
 type Handler struct {
 	next slog.Handler
-	with uint64 // represents the attributes of the logger
+	with uint64 // a hash of the logger's attributes
 	all  *sums
 }
 
 var _ slog.Handler = (*Handler)(nil)
 
-// New makes a handler before another one.
+// New makes a handler that passes records on to next.
 func New(next slog.Handler) *Handler {
 	return &Handler{next: next, all: &sums{kinds: map[kindKey]*kind{}, seed: maphash.MakeSeed()}}
 }
 
 type each struct{}
 
-// Each is the context of lines that are wanted individually, such as those of the step
-// `log`.
-// Whoever logs them bounds them.
+// Each is a context for lines that must not be summed up, such as those of the step `log`. The caller bounds them.
 var Each = context.WithValue(context.Background(), each{}, true)
 
-// Enabled is that of the wrapped handler.
+// Enabled asks the next handler.
 func (h *Handler) Enabled(ctx context.Context, l slog.Level) bool { return h.next.Enabled(ctx, l) }
 
 // Handle passes a record on, or counts it.
@@ -62,20 +58,20 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, r)
 }
 
-// WithAttrs is that of the wrapped handler.
+// WithAttrs adds attributes to the next handler.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &Handler{h.next.WithAttrs(attrs), h.all.hash(h.with, "", attrs...), h.all}
 }
 
-// WithGroup is that of the wrapped handler.
+// WithGroup adds a group to the next handler.
 func (h *Handler) WithGroup(name string) slog.Handler {
 	return &Handler{h.next.WithGroup(name), h.all.hash(h.with, name), h.all}
 }
 
-// Flush logs the sums that are due later: the process ends.
-func (h *Handler) Flush() { h.all.tell(time.Now(), true) }
+// Flush logs all sums at once: the process ends.
+func (h *Handler) Flush() { h.all.report(time.Now(), true) }
 
-// trimmed is a record without what would make its line too long.
+// trimmed shortens values that would make the line too long.
 func trimmed(r slog.Record) slog.Record {
 	long := len(r.Message) > longest
 	r.Attrs(func(a slog.Attr) bool {
@@ -93,7 +89,7 @@ func trimmed(r slog.Record) slog.Record {
 	})
 }
 
-// rewritten is a record with other values.
+// rewritten returns a record with other values.
 func rewritten(r *slog.Record, value func(slog.Value) slog.Value) slog.Record {
 	s := slog.NewRecord(r.Time, r.Level, cut(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
@@ -110,13 +106,13 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
-// sums are what was left out.
+// sums counts the lines that were left out.
 type sums struct {
 	seed maphash.Seed
 
 	mu    sync.Mutex // guards the fields below
 	kinds map[kindKey]*kind
-	armed bool // tell is due
+	armed bool // a report is due
 }
 
 type kindKey struct {
@@ -124,26 +120,26 @@ type kindKey struct {
 	with uint64
 }
 
-// kind is a place that logs, with what its logger has been given.
+// kind is a place that logs, with the attributes of its logger.
 type kind struct {
 	next   slog.Handler
-	since  time.Time // the first line that is counted below
-	lines  int       // passed on since
+	since  time.Time // time of the first line counted below
+	lines  int       // lines passed on since then
 	causes map[uint64]*cause
-	others int // causes that there was no room for
+	others int // causes beyond the limit
 	like   string
 	level  slog.Level
 }
 
 // cause is a line that may repeat.
 type cause struct {
-	first, since time.Time // since: the first that is counted in times
+	first, since time.Time // since: time of the first line counted in times
 	lines        int       // passed on
 	times        int       // left out
 	sample       slog.Record
 }
 
-// admits reports whether a record is passed on; else it is counted.
+// admits reports whether a record is passed on. Otherwise it counts the record.
 func (s *sums) admits(h *Handler, r *slog.Record, now time.Time) bool {
 	var attrs [16]slog.Attr
 	all := attrs[:0]
@@ -165,7 +161,7 @@ func (s *sums) admits(h *Handler, r *slog.Record, now time.Time) bool {
 		if c.times++; c.times == 1 {
 			c.since = now
 			c.sample = rewritten(r, func(v slog.Value) slog.Value {
-				if v = v.Resolve(); v.Kind() == slog.KindAny { // whose owner may change it
+				if v = v.Resolve(); v.Kind() == slog.KindAny { // its owner may change the value
 					v = slog.StringValue(cut(v.String()))
 				}
 				return v
@@ -178,7 +174,7 @@ func (s *sums) admits(h *Handler, r *slog.Record, now time.Time) bool {
 	return true
 }
 
-// kind finds a kind or begins with it; s.mu is held.
+// kind finds or adds a kind. s.mu is held.
 func (s *sums) kind(key kindKey, next slog.Handler, now time.Time) *kind {
 	k := s.kinds[key]
 	if k == nil && len(s.kinds) >= mostKinds {
@@ -191,7 +187,7 @@ func (s *sums) kind(key kindKey, next slog.Handler, now time.Time) *kind {
 	}
 	if !s.armed {
 		s.armed = true
-		time.AfterFunc(every, func() { s.tell(time.Now(), false) })
+		time.AfterFunc(every, func() { s.report(time.Now(), false) })
 	}
 	return k
 }
@@ -202,29 +198,29 @@ type told struct {
 	record slog.Record
 }
 
-// tell passes the sums on, and forgets what does not repeat. At the end it is called early.
-func (s *sums) tell(now time.Time, early bool) {
+// report logs the sums, and forgets causes that do not repeat. At the end of the process it is called early.
+func (s *sums) report(now time.Time, early bool) {
 	var due []told
 	s.mu.Lock()
 	for key, k := range s.kinds {
-		due = append(due, k.due(now)...)
+		due = append(due, k.dueSums(now)...)
 		if len(k.causes) == 0 {
 			delete(s.kinds, key)
 		}
 	}
 	if !early {
 		if s.armed = len(s.kinds) > 0; s.armed {
-			time.AfterFunc(every, func() { s.tell(time.Now(), false) })
+			time.AfterFunc(every, func() { s.report(time.Now(), false) })
 		}
 	}
 	s.mu.Unlock()
-	for _, t := range due { // what is logged meanwhile need not wait for the console
+	for _, t := range due { // lines logged meanwhile need not wait for the console
 		_ = t.to.Handle(context.Background(), t.record)
 	}
 }
 
-// due are the sums of a kind, whose counts start over.
-func (k *kind) due(now time.Time) (all []told) {
+// dueSums returns the sums of a kind, and resets its counts.
+func (k *kind) dueSums(now time.Time) (all []told) {
 	for id, c := range k.causes {
 		if c.times > 0 {
 			c.sample.Time = now
@@ -245,12 +241,12 @@ func (k *kind) due(now time.Time) (all []told) {
 	return all
 }
 
-// over is how long something lasted, as people read it.
+// over formats how long something lasted.
 func over(now, since time.Time) time.Duration {
 	return max(now.Sub(since), time.Millisecond).Round(time.Millisecond)
 }
 
-// hash represents a text and attributes, after those of another hash.
+// hash combines another hash with a text and attributes.
 func (s *sums) hash(behind uint64, text string, attrs ...slog.Attr) uint64 {
 	var h maphash.Hash
 	h.SetSeed(s.seed)

@@ -21,32 +21,32 @@ const (
 	Histogram Kind = "histogram"
 )
 
-// Spec describes a metric. All that name the same metric must describe it alike.
+// Spec describes a metric. Everyone who names the same metric must describe it in the same way.
 type Spec struct {
 	Name      string
 	Kind      Kind
 	Labels    []string  // names, sorted
 	MaxSeries int       // at least 1
-	Buckets   []float64 // upper bounds of a histogram, ascending; nil: Prometheus' own
+	Buckets   []float64 // upper bounds of a histogram, ascending; nil: Prometheus's defaults
 }
 
 var (
-	// reserved are the prefixes of what a process exposes in addition to its pipelines'
-	// metrics: two of one name would spoil all of them.
+	// reserved are the prefixes of the process's other metrics: two metrics with the same name would break the whole
+	// scrape.
 	reserved = []string{"flowd_", "go_", "process_", "promhttp_"}
 
-	// parts are the names under which a histogram shows itself.
+	// parts are the suffixes of a histogram's series.
 	parts = []string{"_bucket", "_count", "_sum"}
 )
 
-// letters are those with which names begin; digits may follow.
+// letters may begin a name; digits may follow.
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 
 func named(name, letters string) bool {
 	return name != "" && strings.Contains(letters, name[:1]) && strings.TrimLeft(name, letters+"0123456789") == ""
 }
 
-// CheckName is nil for a name that a metric can have.
+// CheckName returns an error if a metric can't have this name.
 func CheckName(name string) error {
 	if !named(name, letters+":") {
 		return fmt.Errorf("%q is not a valid metric name (use letters, digits and _, as in orders_total)",
@@ -61,7 +61,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckLabel is nil for a name that a label of a metric of this kind can have.
+// CheckLabel returns an error if a label of a metric of this kind can't have this name.
 func CheckLabel(name string, kind Kind) error {
 	switch {
 	case !named(name, letters):
@@ -74,7 +74,7 @@ func CheckLabel(name string, kind Kind) error {
 	return nil
 }
 
-// CheckBuckets is nil for bounds that a histogram can have.
+// CheckBuckets returns an error if a histogram can't have these bounds.
 func CheckBuckets(bounds []float64) error {
 	for i, b := range bounds {
 		switch {
@@ -94,8 +94,8 @@ func clipped(s string) string {
 	return s
 }
 
-// Declare adds a metric to the registry of a process, or finds the one that has
-// been declared alike. The names in s have passed the checks.
+// Declare adds a metric to the registry of a process, or returns the one with the same description. The names in s
+// must have passed the checks.
 func Declare(shared *engine.Shared, s Spec) (*Metric, error) {
 	all := of(shared)
 	all.mu.Lock()
@@ -118,7 +118,7 @@ func Declare(shared *engine.Shared, s Spec) (*Metric, error) {
 	return m, nil
 }
 
-// collector makes what Prometheus reads, and m.child with it.
+// collector makes what Prometheus reads, and sets m.child.
 func (m *Metric) collector() prometheus.Collector {
 	s := &m.spec
 	help := "A " + string(s.Kind) + " of a step `metric`."
@@ -137,7 +137,7 @@ func (m *Metric) collector() prometheus.Collector {
 	return v
 }
 
-// children gives the record of each series of a vector.
+// children returns the record of each series of a vector.
 func children[T any](series func(labels ...string) (T, error), record func(T) Record) func([]string) (Record, error) {
 	return func(labels []string) (Record, error) {
 		one, err := series(labels...)
@@ -148,7 +148,7 @@ func children[T any](series func(labels ...string) (T, error), record func(T) Re
 	}
 }
 
-// agrees says what is different in another description of the metric.
+// agrees returns an error if another description of the metric differs.
 func (s *Spec) agrees(o Spec) error {
 	differ := func(what string, here, there any) error {
 		return fmt.Errorf("metric %s has %s %v here and %v in another step (make them agree, or rename one)", s.Name,
@@ -168,8 +168,7 @@ func (s *Spec) agrees(o Spec) error {
 	return nil
 }
 
-// clash refuses a name that is also a part of a histogram: a scrape would fail
-// as a whole.
+// clash rejects a name that is also a part of a histogram: the whole scrape would fail.
 func (a *set) clash(s Spec) error {
 	for _, part := range parts {
 		if base, ok := strings.CutSuffix(s.Name, part); ok && a.byName[base] != nil &&

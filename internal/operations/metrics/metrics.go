@@ -1,5 +1,5 @@
-// Package metrics holds the metrics that pipelines define with steps `metric`.
-// Start at [Registry], which a process exposes; [Declare] adds a metric to it.
+// Package metrics holds the metrics that pipelines define with steps `metric`. Start at [Registry], which a process
+// exposes. [Declare] adds a metric to it.
 package metrics
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Registry is the registry of all metrics that the pipelines of a process
-// define. It holds nothing else, and is safe for concurrent use.
+// Registry returns the registry of all metrics that pipelines of a process define. It contains nothing else, and is
+// safe for concurrent use.
 func Registry(shared *engine.Shared) *prometheus.Registry { return of(shared).registry }
 
 // set is the metrics of one process.
@@ -32,30 +32,28 @@ func of(shared *engine.Shared) *set {
 
 type setKey struct{}
 
-// Record takes one value: a counter adds it, a gauge becomes it, a histogram
-// counts it. It is safe for concurrent use; a counter panics at a negative value.
+// Record records one value: a counter adds it, a gauge takes it, a histogram observes it. It is safe for concurrent
+// use. A counter panics on a negative value.
 type Record func(value float64)
 
-// Metric is one metric with all its series. Any number of steps share it. It is
-// safe for concurrent use.
+// Metric is one metric with all its series. Any number of steps may share it. It is safe for concurrent use.
 type Metric struct {
 	spec  Spec
 	child func(labels []string) (Record, error)
 
 	mu     sync.RWMutex // guards the fields below
 	series map[string]Record
-	rest   Record // of the label sets beyond the limit; nil: there are none
+	rest   Record // of label sets beyond the limit; nil: none yet
 }
 
-// separator separates the label values of a key: no UTF-8 text contains it.
+// separator separates the label values in a key. UTF-8 text can't contain it.
 const separator = "\xff"
 
-// other is what all labels of the last series say.
+// other is the value of all labels of the last series.
 const other = "other"
 
-// Series is where values with these labels go. key is their values, in the order
-// of Spec.Labels, each valid UTF-8, joined with the byte 0xff. Beyond MaxSeries
-// it is one series for all the rest, which is logged once.
+// Series returns the record for values with these labels. key is their values in the order of Spec.Labels, each valid
+// UTF-8, joined with the byte 0xff. Beyond MaxSeries, all share one series, which is logged once.
 func (m *Metric) Series(key []byte, log *slog.Logger) (Record, error) {
 	m.mu.RLock()
 	r, rest := m.series[string(key)], m.rest
@@ -78,7 +76,7 @@ func (m *Metric) add(key string, log *slog.Logger) (Record, error) {
 	if m.rest != nil {
 		return m.rest, nil
 	}
-	labels := strings.SplitN(key, separator, len(m.spec.Labels)) // nil where there are none
+	labels := strings.SplitN(key, separator, len(m.spec.Labels)) // nil if there are none
 	full := len(m.series) >= m.spec.MaxSeries
 	if full {
 		labels = slices.Repeat([]string{other}, len(labels))

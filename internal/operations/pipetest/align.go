@@ -2,14 +2,13 @@ package pipetest
 
 import "slices"
 
-// Pair is an expected item next to an actual one; -1 means none.
+// Pair is an expected item with an actual one; -1 means none.
 type Pair struct{ Want, Got int }
 
-// mostCells bounds the table of Align; longer lists are compared by position.
+// mostCells bounds the table of Align. Longer lists are compared by position.
 const mostCells = 4 << 20
 
-// Align pairs two lists so that as much as possible is the same. What is left between two
-// matches is compared in order.
+// Align pairs two lists so that as many items as possible are equal. Items between two matches are paired in order.
 func Align(n, m int, same func(want, got int) bool) (pairs []Pair) {
 	from := 0
 	for from < n && from < m && same(from, from) {
@@ -32,7 +31,7 @@ func Align(n, m int, same func(want, got int) bool) (pairs []Pair) {
 		}
 	}
 	i, j := from, from
-	wi, gj := i, j // begin of the gap
+	wi, gj := i, j // where the gap begins
 	for i < n && j < m {
 		switch {
 		case same(i, j) && *at(i, j) == *at(i+1, j+1)+1:
@@ -64,10 +63,9 @@ func gap(pairs []Pair, i, n, j, m int) []Pair {
 	return pairs
 }
 
-// assign finds a separate got for as many wants as possible, in any order; what is left is
-// paired in order.
+// assign pairs as many wants as possible with equal gots, in any order. The rest is paired in order.
 func assign(n, m int, same func(want, got int) bool) (pairs []Pair) {
-	owner := slices.Repeat([]int{-1}, m) // of gots
+	owner := slices.Repeat([]int{-1}, m) // by index of got
 	var find func(i int, seen []bool) bool
 	find = func(i int, seen []bool) bool {
 		for j := range m {

@@ -9,14 +9,14 @@ import (
 	"testing/synctest"
 )
 
-// errHangs is the error of a bubble in which nothing can happen any more.
+// errHangs is the error of a bubble that is deadlocked.
 var errHangs = errors.New("the pipeline hangs: everything left waits for something that never happens")
 
-// bubble runs f in virtual time: the clock begins at 2000-01-01T00:00:00Z and advances only
-// while everything waits. Goroutines that f leaves behind never run again.
+// bubble runs f in virtual time. The clock begins at 2000-01-01T00:00:00Z, and advances only while everything waits.
+// Goroutines that f leaves behind never run again.
 //
-// Package synctest can only be used through a *testing.T. A zero one will do: it prints
-// nothing and registers no flags. The package's tests check that this remains so.
+// Package synctest needs a *testing.T. A zero one is enough: it prints nothing and registers no flags. The package's
+// tests check that this remains true.
 func bubble(f func()) (err error) {
 	var done atomic.Bool
 	defer func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Difference is one thing that is not as the test expects.
+// Difference is one difference from what the test expects.
 type Difference struct {
 	At   string `json:"at"`             // "output errors, message 1"
 	Path string `json:"path,omitempty"` // of the field
@@ -18,7 +18,7 @@ type Difference struct {
 	Got  string `json:"got,omitempty"`  // "": nothing
 }
 
-// compare is all that is not as the test expects.
+// compare returns all differences from what the test expects.
 func (s *stage) compare(res *Result, err error) (all []Difference) {
 	all = append(all, s.stops(err)...)
 	if s.Test.Expect != nil {
@@ -54,8 +54,8 @@ func (s *stage) compare(res *Result, err error) (all []Difference) {
 	return all
 }
 
-// outputOf is the output that a difference is about: the outputs are in the order of their
-// names; what precedes them stays there.
+// outputOf returns the output that a difference is about. Outputs are in the order of their names; other differences
+// stay before them.
 func outputOf(at string) string {
 	if !strings.HasPrefix(at, "output ") {
 		return ""
@@ -80,7 +80,7 @@ func (s *stage) stops(err error) []Difference {
 	return nil
 }
 
-// fates compares how messages ended.
+// fates compares the fates of messages.
 func (s *stage) fates(res *Result) (all []Difference) {
 	if s.Test.Fates == nil {
 		return nil
@@ -96,8 +96,7 @@ func (s *stage) fates(res *Result) (all []Difference) {
 	return all
 }
 
-// endedAs lists the inputs that ended in this way, as far as it was reported to their
-// source.
+// endedAs lists the input messages with a fate, as far as their source knows.
 func (s *stage) endedAs(fate engine.Fate) string {
 	var which []string
 	for i := range s.Test.Input {
@@ -113,8 +112,7 @@ func (s *stage) endedAs(fate engine.Fate) string {
 	return " (input " + strings.Join(which, ", ") + ")"
 }
 
-// failures compares what failed for good. A test that does not speak of it
-// expects that nothing was lost by a failure.
+// failures compares final failures. A test without such an expectation requires that no failure loses a message.
 func (s *stage) failures(res *Result) (all []Difference) {
 	if len(s.Test.Failures) == 0 {
 		if s.Test.Fates != nil || s.Test.Stops != "" {
@@ -187,7 +185,7 @@ func expectedFailure(want config.ExpectedFailure) string {
 	return strings.Join(append(parts, "count: "+strconv.FormatInt(want.Count, 10)), ", ")
 }
 
-// String is a failure on one line.
+// String formats a failure on one line.
 func (f CameFailure) String() string {
 	text := fmt.Sprintf("%d %s: %s", f.Count, strings.ReplaceAll(f.Fate, "_", "-"), f.Class)
 	if f.Place != "" {

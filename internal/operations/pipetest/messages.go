@@ -71,7 +71,7 @@ func batch(at string, want config.ExpectedBatch, got Write) (all []Difference) {
 	return append(all, list(at, want.Messages, got.Messages, false)...)
 }
 
-// paired is how wants and gots are paired.
+// paired returns how wants and gots are paired.
 func paired(anyOrder bool) func(n, m int, same func(want, got int) bool) []Pair {
 	if anyOrder {
 		return assign
@@ -132,7 +132,7 @@ func message(at string, want *config.ExpectedMessage, got Message) (all []Differ
 	return all
 }
 
-// again makes a message from one that arrived, for expressions.
+// again makes a message from one that arrived, to evaluate expressions on it.
 func again(got Message) *engine.Message {
 	m := engine.NewBatch(1).Add(got.Body)
 	for _, name := range slices.Sorted(maps.Keys(got.Meta)) {
@@ -150,7 +150,7 @@ func again(got Message) *engine.Message {
 	return m
 }
 
-// plain is a value of metadata as JSON has it.
+// plain converts metadata to JSON values.
 func plain(v any) any {
 	text, err := doc.Append(nil, v)
 	if err != nil {
@@ -216,8 +216,8 @@ func field(path, key string) string {
 	return path + "." + name
 }
 
-// equal compares two values that are not objects or lists. JSON has one kind of number: 1
-// and 1.0 are the same, 9007199254740993 and 9007199254740992 are not.
+// equal compares two values that are not objects or lists. JSON has one kind of number: 1 and 1.0 are equal,
+// 9007199254740993 and 9007199254740992 are not.
 func equal(want, got any) bool {
 	a, ok := rational(want)
 	b, also := rational(got)
@@ -231,7 +231,7 @@ func equal(want, got any) bool {
 	return false
 }
 
-// rational is the exact value of a number.
+// rational returns the exact value of a number.
 func rational(v any) (*big.Rat, bool) {
 	switch v := v.(type) {
 	case int:
@@ -240,12 +240,12 @@ func rational(v any) (*big.Rat, bool) {
 		r := new(big.Rat).SetFloat64(v)
 		return r, r != nil
 	case doc.Number:
-		return new(big.Rat).SetString(string(v)) // an integer: no exponent to blow up
+		return new(big.Rat).SetString(string(v)) // an integer: no large exponent can blow it up
 	}
 	return nil, false
 }
 
-// shown is a value on one line.
+// shown formats a value on one line.
 func shown(v any) string {
 	text, err := doc.Append(nil, v)
 	if err != nil {
@@ -254,7 +254,7 @@ func shown(v any) string {
 	return string(text)
 }
 
-// payload is a body on one line.
+// payload formats a body on one line.
 func payload(body []byte) string {
 	switch {
 	case len(body) == 0:
@@ -270,7 +270,7 @@ func payload(body []byte) string {
 	return string(body)
 }
 
-// expected is a message that did not arrive, on one line.
+// expected formats a message that did not arrive on one line.
 func expected(want *config.ExpectedMessage) string {
 	switch {
 	case want.Given():

@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// mocked makes a step of the answers of a test.
+// mocked makes a step from the answers of a test.
 func mocked(answers config.Mock) engine.Processor {
 	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
 		for i := range answers {
@@ -30,7 +30,7 @@ func mocked(answers config.Mock) engine.Processor {
 	})
 }
 
-// mocked are the fields that the mocks of the test set.
+// mocked returns the fields that the mocks of the test set.
 func (s *stage) mocked() (all []map[string]any) {
 	for _, m := range s.Test.Mocks.All() {
 		for _, a := range m {
@@ -42,8 +42,7 @@ func (s *stage) mocked() (all []map[string]any) {
 	return all
 }
 
-// leaveOut removes the fields that a mock has set, unchanged, and that are not expected,
-// from what arrived.
+// leaveOut removes fields from what arrived that a mock has set, that are unchanged, and that are not expected.
 func leaveOut(mocked map[string]any, want, got any) {
 	w, wanted := want.(map[string]any)
 	g, came := got.(map[string]any)
@@ -61,7 +60,7 @@ func leaveOut(mocked map[string]any, want, got any) {
 	}
 }
 
-// answer does with m what a says.
+// answer applies a to m.
 func answer(a *config.Answer, m *engine.Message) error {
 	switch {
 	case a.Drop:
@@ -83,8 +82,7 @@ func answer(a *config.Answer, m *engine.Message) error {
 	return nil
 }
 
-// merge sets fields below a path. Objects are merged with objects; anything else is
-// replaced.
+// merge sets fields below a path. It merges objects, and replaces other values.
 func merge(m *engine.Message, at doc.Path, fields map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		v := fields[key]

@@ -6,7 +6,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// unasked replaces schema registries, which a test does not ask.
+// unasked replaces schema registries: tests do not call them.
 func unasked(names []string) map[string]func(engine.Env) engine.SchemaRegistry {
 	all := map[string]func(engine.Env) engine.SchemaRegistry{}
 	for _, name := range names {
@@ -30,5 +30,5 @@ func (r registry) Register(context.Context, string, engine.Schema) (*engine.Sche
 }
 
 func (r registry) refuse() (*engine.Schema, error) {
-	return nil, engine.Errorf(engine.Permanent, "tests do not ask the registry %q (mock the step in the test)", string(r))
+	return nil, engine.Errorf(engine.Permanent, "tests do not call the registry %q (mock the step in the test)", string(r))
 }

@@ -1,14 +1,12 @@
-// Package pipetest runs the tests of a pipeline file: on the real engine, with its own
-// inputs and outputs of its own, in virtual time. `flowd test` calls it, in a process
-// for each test. Start at [Run].
+// Package pipetest runs the tests of a pipeline file on the real engine, in virtual time, with inputs and outputs of
+// its own. `flowd test` calls it, in a process for each test. Start at [Run].
 //
-// Virtual time is that of testing/synctest, inside flowd itself: 87 KB of a program of
-// 58 MB, and no flag. A clock that is handed to everybody would cost as little (54 ns a
-// call, as time.Now does), but can't do the same. Time may only move on when nothing else
-// can happen, and only the runtime knows that. About 150 lines of the engine deal with
-// channels, locks and groups, 55 more in steps, and libraries have theirs: each would
-// have to tell the clock that it waits and that it was woken. The deadlines of contexts
-// would still be in real time, and so would plugins that ask for the time themselves.
+// Virtual time comes from testing/synctest inside flowd itself: 87 KB of a program of 58 MB, and no flag. A clock
+// that is passed to everybody would cost as little (54 ns per call, like time.Now), but would not be enough. Time
+// must only advance when nothing else can happen, and only the runtime knows that. About 150 lines of the engine wait
+// on channels, locks and groups, 55 more in steps, and libraries have theirs: each would have to tell the clock when
+// it waits and wakes. Deadlines of contexts would still use real time, and so would plugins that read the clock
+// themselves.
 package pipetest
 
 import (
@@ -28,7 +26,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// longest is how long a test may take in virtual time, counted from its last message.
+// longest is how long a test may take, in virtual time after its last message.
 const longest = 24 * time.Hour
 
 // Result is the outcome of a test.
@@ -37,7 +35,7 @@ type Result struct {
 	Came        map[string][]Write `json:"came,omitempty"`        // by output, in order
 	Fates       config.Fates       `json:"fates"`
 	Failures    []CameFailure      `json:"failures,omitempty"`
-	Took        time.Duration      `json:"took"` // virtual
+	Took        time.Duration      `json:"took"` // virtual time
 	Log         string             `json:"log,omitempty"`
 	Problems    []schema.Problem   `json:"problems,omitempty"` // why the pipeline can't be built
 }
@@ -50,9 +48,9 @@ type CameFailure struct {
 	From  string `json:"from"`
 }
 
-// Run runs one test and changes its rehearsal on the way. A process runs one test: what
-// plugins keep for the next use may belong to the virtual time of the test, and goroutines
-// that they leave behind stay. The error says why the test did not end.
+// Run runs one test. It changes the rehearsal. A process must run only one test: what plugins keep for later may
+// belong to the virtual time of the test, and goroutines that they leave behind stay. The error says why the test did
+// not end.
 func Run(r config.Rehearsal) (Result, error) {
 	type outcome struct {
 		res Result
@@ -69,7 +67,7 @@ func Run(r config.Rehearsal) (Result, error) {
 	return o.res, o.err
 }
 
-// stage is a pipeline on which a test is played.
+// stage is the pipeline of a test.
 type stage struct {
 	config.Rehearsal
 	start   time.Time
@@ -78,7 +76,7 @@ type stage struct {
 	log     tail
 }
 
-// shared has workers elsewhere be replaced by slots of this process.
+// shared replaces remote workers by slots of this process.
 func shared() *engine.Shared {
 	s := &engine.Shared{}
 	wire.Of(s).Rehearsal = true
@@ -114,13 +112,13 @@ func run(r config.Rehearsal) Result {
 	res := s.result(report)
 	if kill.Err() != nil {
 		res.Differences = append([]Difference{{At: "run",
-			Got: fmt.Sprintf("not over after %v of virtual time: something is retried without end, or never returns",
+			Got: fmt.Sprintf("not finished after %v of virtual time: something is retried without end, or never returns",
 				limit)}}, res.Differences...)
 	}
 	return res
 }
 
-// attr shortens a log: times count from the start, and there is one pipeline.
+// attr shortens the log: times count from the start, and there is only one pipeline.
 func (s *stage) attr(groups []string, a slog.Attr) slog.Attr {
 	switch {
 	case len(groups) > 0:
@@ -132,8 +130,7 @@ func (s *stage) attr(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// set puts sources, sinks, mocks and faults into their places. One worker and
-// one write at a time keep everything in one order.
+// set installs sources, sinks, mocks and faults. One worker and one write at a time make the order deterministic.
 func (s *stage) set() {
 	p := s.Pipeline
 	p.Engine.Workers = 1
@@ -160,7 +157,7 @@ func (s *stage) set() {
 	}
 	p.Outputs = schema.MapOf(outputs...)
 	for name, c := range s.Caches {
-		if c.Name != "memory" { // that one has no other place
+		if c.Name != "memory" { // a memory cache is local already
 			s.Caches[name] = newCache()
 		}
 	}
@@ -182,7 +179,7 @@ func (s *stage) set() {
 			})
 		}
 		if step.Use.Place = use.Place; step.Use.Name != use.Name {
-			step.Name = name // which was that of its type
+			step.Name = name // the name was that of its type
 		}
 	})
 }
@@ -195,7 +192,7 @@ func (s *stage) faultOf(name string) *fault {
 	return &fault{spec: spec, start: s.start}
 }
 
-// result gathers what arrived and compares it with what the test expects.
+// result collects what arrived, and compares it with what the test expects.
 func (s *stage) result(report runtime.Report) Result {
 	res := Result{Came: map[string][]Write{}, Took: time.Since(s.start), Log: s.log.String()}
 	for name, out := range s.sinks {
@@ -218,7 +215,7 @@ func (s *stage) result(report runtime.Report) Result {
 	return res
 }
 
-// tail keeps the beginning of a log. It may be written to by several goroutines.
+// tail keeps the beginning of a log. It is safe for concurrent use.
 type tail struct {
 	mu  sync.Mutex // guards the field below
 	buf bytes.Buffer

@@ -15,10 +15,10 @@ type Message struct {
 	Meta map[string]any `json:"-"`
 	Err  *Failure       `json:"error,omitempty"`
 
-	mocked []map[string]any // fields that mocks set; a test need not list them
+	mocked []map[string]any // fields set by mocks; a test need not list them
 }
 
-// Write is what one write brought.
+// Write is the content of one write.
 type Write struct {
 	At       time.Duration  `json:"at"` // since the start
 	Trigger  engine.Trigger `json:"trigger,omitempty"`
@@ -26,23 +26,23 @@ type Write struct {
 	Messages []Message      `json:"messages"`
 }
 
-// Failure is why a message failed.
+// Failure says why a message failed.
 type Failure struct {
 	Class   engine.Class `json:"class"`
 	Place   string       `json:"place"`
 	Message string       `json:"message"`
 }
 
-// sink replaces one output: it keeps what is written.
+// sink replaces one output. It keeps what is written.
 type sink struct {
 	start time.Time
-	fault *fault // nil: none
+	fault *fault // nil: no fault
 
 	mu     sync.Mutex // guards the field below
 	writes []Write
 }
 
-// Write keeps the messages that the fault spares.
+// Write keeps the messages that the fault does not fail.
 func (s *sink) Write(_ context.Context, b *engine.Batch) error {
 	if err := s.fault.write(b); err != nil {
 		return err
@@ -66,13 +66,13 @@ func (s *sink) Write(_ context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// fault fails messages as a test says. A nil fault fails nothing.
+// fault fails messages as the test says. A nil fault fails none.
 type fault struct {
 	spec  config.Fault
 	start time.Time
 
 	mu   sync.Mutex // guards the field below
-	used int        // attempts that have failed
+	used int        // failed attempts
 }
 
 // active reports whether the next attempt fails.
@@ -88,7 +88,7 @@ func (f *fault) active() bool {
 	return true
 }
 
-// hits reports whether the fault is for m; a condition that can't be evaluated fails m itself.
+// hits reports whether the fault applies to m. A condition that can't be evaluated fails m.
 func (f *fault) hits(m *engine.Message) bool {
 	if f.spec.Match.IsZero() {
 		return true
@@ -102,8 +102,7 @@ func (f *fault) hits(m *engine.Message) bool {
 
 func (f *fault) error() error { return engine.Errorf(engine.Class(f.spec.Class), "%s", f.spec.Message) }
 
-// write fails one write: as a whole, which is what the error says, or the
-// messages that the fault is for.
+// write fails one write: the whole write, by returning an error, or only the messages that the fault applies to.
 func (f *fault) write(b *engine.Batch) error {
 	if f == nil {
 		return nil
@@ -134,14 +133,13 @@ func (f *fault) write(b *engine.Batch) error {
 	return nil
 }
 
-// faulty is a step that fails as a test says and else does its work.
+// faulty is a step that fails as the test says, and otherwise does its work.
 type faulty struct {
 	engine.Processor
 	fault *fault
 }
 
-// Process fails messages, each of which counts as an attempt, and passes the rest to the
-// step.
+// Process fails messages, each of which counts as an attempt, and passes the rest to the step.
 func (f *faulty) Process(ctx context.Context, b *engine.Batch) error {
 	left := 0
 	f.fault.mu.Lock()

@@ -14,15 +14,15 @@ import (
 	"github.com/flowd-io/flowd/internal/components/timing"
 )
 
-// takesBack are the words of a test for what its inputs take back.
+// takesBack maps the words of a test to what its inputs can redeliver.
 var takesBack = map[string]engine.TakesBack{"one": engine.TakesOne, "position": engine.TakesPosition,
 	"nothing": engine.TakesNothing}
 
-// source replaces one input: it reads what feed puts into it.
+// source replaces one input. It reads what feed puts into it.
 type source struct {
 	takes engine.TakesBack
 	made  made
-	wake  chan struct{} // has room for one
+	wake  chan struct{} // room for one
 
 	mu      sync.Mutex // guards the fields below
 	queue   []int      // indexes of input
@@ -40,7 +40,7 @@ func newSource(takes engine.TakesBack, input []config.TestInput) *source {
 
 var _ engine.Traited = (*source)(nil)
 
-// Read yields the available messages.
+// Read returns the available messages.
 func (s *source) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	for {
 		n, err := s.take(b)
@@ -75,7 +75,7 @@ func (s *source) take(b *engine.Batch) (n int, err error) {
 	return n, nil
 }
 
-// made is what the payloads of messages are made of that have an expression.
+// made evaluates payloads that are expressions.
 type made struct {
 	doc      doc.Doc
 	n        int
@@ -84,10 +84,10 @@ type made struct {
 
 var _ engine.Counting = (*made)(nil)
 
-// Document has no fields.
+// Document returns an empty document.
 func (s *made) Document() *doc.Doc { return &s.doc }
 
-// Number is that of the message.
+// Number returns the number of the message.
 func (s *made) Number() int { return s.n }
 
 // Count counts by name.
@@ -100,7 +100,7 @@ func (s *made) payload(in *config.TestInput) ([]byte, error) {
 	return in.Expr.AppendBody(nil, s)
 }
 
-// metaOf is a message's metadata: the input's own, since none of it was added by a step.
+// metaOf returns a message's metadata, as the input's own.
 func metaOf(in config.TestInput) (m engine.Meta) {
 	if in.Meta.Len() == 0 {
 		return m
@@ -111,7 +111,7 @@ func metaOf(in config.TestInput) (m engine.Meta) {
 	return m.Own()
 }
 
-// decoded is the value of a JSON text that was checked when it was read.
+// decoded decodes JSON text that was checked when it was read.
 func decoded(v config.JSON) any {
 	value, _ := doc.Decode(v)
 	return value
@@ -124,10 +124,10 @@ func (s *source) acker() engine.Acker {
 	return s
 }
 
-// Traits says what the test says.
+// Traits reports what the test says.
 func (s *source) Traits() engine.Traits { return engine.Traits{TakesBack: s.takes} }
 
-// Ack notes how messages ended.
+// Ack records the fates of messages.
 func (s *source) Ack(_ context.Context, rs []engine.Result) ([]engine.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,9 +148,8 @@ func (s *source) put(queue []int, end bool) {
 	}
 }
 
-// feed puts the messages of the test into its inputs, each at its time, until all is fed
-// or ctx ends. What is to be read by different inputs at one time is read one after the
-// other, so that every run goes the same way.
+// feed puts the messages of the test into its inputs, each at its time, until all are read or ctx ends. If several
+// inputs have messages at the same time, they read them one after the other, so that every run has the same order.
 func (s *stage) feed(ctx context.Context) {
 	start, input, until := time.Now(), s.Test.Input, s.Test.Until
 	order := make([]int, len(input))
@@ -178,7 +177,7 @@ func (s *stage) feed(ctx context.Context) {
 	}
 }
 
-// source is that of a name, or the only one.
+// source returns the source with a name, or the only one.
 func (s *stage) source(name string) *source {
 	if in := s.sources[name]; in != nil {
 		return in

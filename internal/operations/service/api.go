@@ -17,10 +17,10 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// maxBody is the largest request body in bytes.
+// maxBody is the maximum size of a request body, in bytes.
 const maxBody = 64 << 10
 
-// api answers flowd ctl.
+// api serves flowd ctl.
 type api struct {
 	process Process
 	log     *slog.Logger
@@ -28,7 +28,7 @@ type api struct {
 	mu sync.Mutex // one change at a time
 }
 
-// problem is a refusal with its status.
+// problem is a refusal with its HTTP status.
 type problem struct {
 	status int
 	text   string
@@ -40,12 +40,12 @@ func problemf(status int, format string, args ...any) error {
 	return &problem{status, fmt.Sprintf(format, args...)}
 }
 
-// done answers a change: what it was made on.
+// done is the answer to a change: the pipelines that it applied to.
 type done struct {
 	Done []string `json:"done"`
 }
 
-// action answers a request that changes something, and logs it.
+// action serves a request that changes something, and logs it.
 func (a *api) action(name string, do func(*http.Request) ([]string, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
@@ -59,13 +59,13 @@ func (a *api) action(name string, do func(*http.Request) ([]string, error)) http
 		var p *problem
 		switch {
 		case errors.As(err, &p):
-			log.Info("refused an operator's request", "error", p.text)
+			log.Info("admin request rejected", "error", p.text)
 			refuse(w, p.status, p.text)
 		case err != nil:
-			log.Warn("an operator's request failed", "on", on, "error", err)
+			log.Warn("admin request failed", "on", on, "error", err)
 			refuse(w, http.StatusConflict, err.Error())
 		default:
-			log.Info("carried out an operator's request", "on", on)
+			log.Info("admin request completed", "on", on)
 			respond(w, http.StatusOK, done{on})
 		}
 	})
@@ -75,28 +75,28 @@ func (a *api) state(w http.ResponseWriter, _ *http.Request) {
 	respond(w, http.StatusOK, stateOf(a.process.Snapshots()))
 }
 
-// text is a JSON string; null is not one, and never means "all".
+// text is a JSON string. null is an error, since it must not mean "all".
 type text string
 
 func (t *text) UnmarshalJSON(b []byte) error {
 	if len(b) == 0 || b[0] != '"' {
-		return fmt.Errorf("must be a text, not %s", shorten(string(b)))
+		return fmt.Errorf("must be a string, not %s", shorten(string(b)))
 	}
 	return json.Unmarshal(b, (*string)(t))
 }
 
 type onPipeline struct {
-	Pipeline text `json:"pipeline"` // left out or "": all
+	Pipeline text `json:"pipeline"` // missing or "": all
 }
 
 func (a *api) pause(r *http.Request) ([]string, error)  { return a.each(r, Process.Pause) }
 func (a *api) resume(r *http.Request) ([]string, error) { return a.each(r, Process.Resume) }
 func (a *api) drain(r *http.Request) ([]string, error)  { return a.each(r, Process.Drain) }
 
-// each does something to one pipeline or to all.
+// each applies do to one pipeline or to all.
 func (a *api) each(r *http.Request, do func(Process, string) error) ([]string, error) {
 	var q onPipeline
-	if err := read(r.Body, &q); err != nil {
+	if err := decodeBody(r.Body, &q); err != nil {
 		return nil, err
 	}
 	a.mu.Lock()
@@ -110,7 +110,7 @@ func (a *api) each(r *http.Request, do func(Process, string) error) ([]string, e
 
 func (a *api) reload(r *http.Request) ([]string, error) {
 	var q struct{}
-	if err := read(r.Body, &q); err != nil {
+	if err := decodeBody(r.Body, &q); err != nil {
 		return nil, err
 	}
 	a.mu.Lock()
@@ -122,17 +122,17 @@ func (a *api) reload(r *http.Request) ([]string, error) {
 }
 
 type limitRequest struct {
-	Pipeline text `json:"pipeline"` // left out or "": wherever the limit is
+	Pipeline text `json:"pipeline"` // missing or "": the pipeline that has the limit
 	Name     text `json:"name"`
 	Messages int  `json:"messages"`
 	Per      text `json:"per"`   // "1s"
 	Burst    int  `json:"burst"` // 0: as many as messages
-	Now      bool `json:"now"`   // else with the next window
+	Now      bool `json:"now"`   // false: from the next window
 }
 
 func (a *api) limit(r *http.Request) ([]string, error) {
 	var q limitRequest
-	if err := read(r.Body, &q); err != nil {
+	if err := decodeBody(r.Body, &q); err != nil {
 		return nil, err
 	}
 	per, err := time.ParseDuration(string(q.Per))
@@ -155,7 +155,7 @@ func (a *api) limit(r *http.Request) ([]string, error) {
 	return on, a.process.SetLimit(pipeline, string(q.Name), Limit{q.Messages, per, q.Burst, q.Now})
 }
 
-// choose finds a pipeline; "" is all.
+// choose returns the snapshot of a pipeline, or all for "".
 func choose(all []engine.Snapshot, pipeline string) ([]engine.Snapshot, error) {
 	if pipeline == "" {
 		return all, nil
@@ -168,8 +168,7 @@ func choose(all []engine.Snapshot, pipeline string) ([]engine.Snapshot, error) {
 	return nil, problemf(http.StatusNotFound, "there is no pipeline %q (%s)", shorten(pipeline), thereAre(names(all)))
 }
 
-// whose is the pipeline in which a limit should be changed, or "" for a shared one, which
-// is the same everywhere.
+// whose returns the pipeline whose limit changes, or "" for a shared limit, which is the same for all.
 func whose(all []engine.Snapshot, pipeline, limit string) (string, error) {
 	among, err := choose(all, pipeline)
 	if err != nil {
@@ -198,14 +197,13 @@ func whose(all []engine.Snapshot, pipeline, limit string) (string, error) {
 	return have[0], nil
 }
 
-// own reports whether a limit is a pipeline's own; else it is one of resources,
-// which pipelines share.
+// own reports whether a limit belongs to one pipeline. Others are in resources, and pipelines share them.
 func own(limit string) bool {
 	kind, _, _ := strings.Cut(limit, " ")
 	return limit == "engine" || kind != limit && slices.Contains([]string{"input", "output", "step"}, kind)
 }
 
-// limitsOf are the limits of a pipeline, its inputs and its outputs, each name once.
+// limitsOf returns the limits of a pipeline, its inputs and its outputs, each name once.
 func limitsOf(s engine.Snapshot) []engine.LimitState {
 	all := slices.Clone(s.Limits)
 	for _, in := range s.Inputs {
@@ -230,7 +228,7 @@ func limitsOf(s engine.Snapshot) []engine.LimitState {
 }
 
 func names(all []engine.Snapshot) []string {
-	list := make([]string, 0, len(all)) // never null
+	list := make([]string, 0, len(all)) // [] instead of null
 	for _, s := range all {
 		list = append(list, s.Pipeline)
 	}
@@ -247,8 +245,8 @@ func thereAre(names []string) string {
 	return "there are " + strings.Join(names, ", ")
 }
 
-// read decodes a body that is one JSON object with known fields.
-func read(body io.Reader, into any) error {
+// decodeBody decodes a body that is one JSON object with known fields.
+func decodeBody(body io.Reader, into any) error {
 	raw, err := io.ReadAll(body)
 	var large *http.MaxBytesError
 	switch {
@@ -271,7 +269,7 @@ func read(body io.Reader, into any) error {
 	return nil
 }
 
-// shorten keeps an answer and the log from growing with what was sent.
+// shorten bounds text of a request in answers and in the log.
 func shorten(s string) string {
 	const most = 200
 	if len(s) <= most {

@@ -21,7 +21,7 @@ import (
 	"github.com/flowd-io/flowd/internal/network/tlsconf"
 )
 
-// Client asks a listener that [Start] made.
+// Client calls the listener of [Start].
 type Client struct {
 	url   url.URL
 	http  *http.Client
@@ -29,16 +29,15 @@ type Client struct {
 	lack  error // why there is no token
 }
 
-// Target says whom a [Client] asks.
+// Target says which flowd a [Client] calls.
 type Target struct {
-	Addr      string // HOST:PORT, or https://HOST:PORT for one with TLS
-	TokenFile string // "": where a listener of this user makes it
+	Addr      string // HOST:PORT, or https://HOST:PORT with TLS
+	TokenFile string // "": where this user's listener creates it
 	CA        string // PEM file of certificates to trust instead of the system's
-	Cert, Key string // PEM files of the certificate to show, or ""
+	Cert, Key string // PEM files of the certificate to present, or ""
 }
 
-// NewClient makes a client without any request. A token that can't be read is
-// complained of when one is needed.
+// NewClient makes a client, without a request. An unreadable token is only an error once a request needs it.
 func NewClient(t Target) (*Client, error) {
 	u, err := parseAddr(t.Addr)
 	if err != nil {
@@ -53,8 +52,7 @@ func NewClient(t Target) (*Client, error) {
 	return c, nil
 }
 
-// httpClient connects to the listener directly: the token must not reach a proxy, nor a
-// server to which an answer redirects.
+// httpClient connects directly: the token must not reach a proxy, or a server that an answer redirects to.
 func httpClient(conf *tls.Config) *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeader},
@@ -103,42 +101,42 @@ func clientToken(file, port string) (token, error) {
 	return token{}, fmt.Errorf("there is no token for port %s in %s", port, strings.Join(places, " or "))
 }
 
-// State asks what the process shows of itself.
+// State requests the state of the process.
 func (c *Client) State(ctx context.Context) (State, error) {
 	var st State
 	err := c.ask(ctx, http.MethodGet, "/api/v1/state", nil, &st)
 	return st, err
 }
 
-// Health asks for "live" or "ready".
+// Health requests "live" or "ready".
 func (c *Client) Health(ctx context.Context, what string) (Health, error) {
 	var h Health
 	err := c.ask(ctx, http.MethodGet, "/"+what, nil, &h)
 	return h, err
 }
 
-// Pause asks a pipeline, or all for "", to read no more. Like the others below
-// it returns the names of the pipelines that it was done to.
+// Pause pauses a pipeline, or all for "". Like the methods below, it returns the names of the pipelines that it
+// applied to.
 func (c *Client) Pause(ctx context.Context, pipeline string) ([]string, error) {
 	return c.change(ctx, "pause", onPipeline{text(pipeline)})
 }
 
-// Resume asks to read again.
+// Resume makes inputs read again.
 func (c *Client) Resume(ctx context.Context, pipeline string) ([]string, error) {
 	return c.change(ctx, "resume", onPipeline{text(pipeline)})
 }
 
-// Drain asks to finish what is in flight.
+// Drain finishes what is in flight.
 func (c *Client) Drain(ctx context.Context, pipeline string) ([]string, error) {
 	return c.change(ctx, "drain", onPipeline{text(pipeline)})
 }
 
-// Reload asks to read the pipeline files again.
+// Reload reads the pipeline files again.
 func (c *Client) Reload(ctx context.Context) ([]string, error) {
 	return c.change(ctx, "reload", struct{}{})
 }
 
-// SetLimit asks to change a limit; pipeline may be "" where name says enough.
+// SetLimit changes a limit. pipeline may be "" if name identifies the limit.
 func (c *Client) SetLimit(ctx context.Context, pipeline, name string, l Limit) ([]string, error) {
 	return c.change(ctx, "limit", limitRequest{text(pipeline), text(name), l.Messages, text(l.Per.String()), l.Burst,
 		l.AtOnce})
@@ -150,7 +148,7 @@ func (c *Client) change(ctx context.Context, name string, body any) ([]string, e
 	return d.Done, err
 }
 
-// maxAnswer is the largest answer in bytes that is read.
+// maxAnswer bounds the answer, in bytes.
 const maxAnswer = 64 << 20
 
 func (c *Client) ask(ctx context.Context, method, path string, body, into any) error {
@@ -204,13 +202,13 @@ func (c *Client) understand(res *http.Response, answer []byte, into any) error {
 		return fmt.Errorf("%w (run this as the user that flowd runs as, or give the file of service.token_file)",
 			c.lack)
 	case res.StatusCode == http.StatusUnauthorized:
-		return fmt.Errorf("%s does not accept the token in %s (flowd's log names the right file at the start)",
+		return fmt.Errorf("%s does not accept the token in %s (flowd logs the right file when it starts)",
 			c.url.Host, c.token.file)
 	}
 	return errors.New(no.Error)
 }
 
-// unreached says why there was no answer.
+// unreached explains why there was no answer.
 func (c *Client) unreached(err error) error {
 	if broken, ok := errors.AsType[*url.Error](err); ok {
 		if broken.Timeout() {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A body of the operators' interface is one JSON object of known fields, or refused in few words.
+// A body of the admin API is one JSON object of known fields, or refused in few words.
 func FuzzRead(f *testing.F) {
 	type body struct {
 		Pipeline string
@@ -21,7 +21,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var got, want body
-		if err := read(bytes.NewReader(data), &got); err != nil {
+		if err := decodeBody(bytes.NewReader(data), &got); err != nil {
 			if len(err.Error()) > 400 {
 				t.Fatalf("%d bytes of error", len(err.Error()))
 			}

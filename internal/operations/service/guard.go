@@ -14,12 +14,11 @@ import (
 	"github.com/flowd-io/flowd/internal/network/tlsconf"
 )
 
-// guard refuses what a page in a browser of this machine could send: requests
-// under a name that someone else may have pointed here (DNS rebinding), and
-// requests on behalf of another site. It never allows another origin.
+// guard rejects requests that a page in a browser on this machine could send: requests with a host name that others
+// may have pointed here (DNS rebinding), and requests on behalf of another site. It never allows another origin.
 type guard struct {
 	names  func(host string) bool // trusted in addition to localhost
-	anyIP  bool                   // any IP address is trusted, too: no name was looked up for it
+	anyIP  bool                   // trust any IP address, too: no name was looked up for it
 	scheme string
 	token  token
 }
@@ -44,12 +43,12 @@ func (g *guard) around(next http.Handler) http.Handler {
 	})
 }
 
-// survive answers a request whose handler panics; the process continues.
+// survive answers a request whose handler panics. The process continues.
 func survive(next http.Handler, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil {
-				log.Error("an operator's request made flowd panic: report this as a bug", "path", shorten(r.URL.Path),
+				log.Error("an admin request made flowd panic: report this as a bug", "path", shorten(r.URL.Path),
 					"panic", p, "stack", string(debug.Stack()))
 				refuse(w, http.StatusInternalServerError,
 					"internal error (flowd's log has the details; report it as a bug)")
@@ -82,7 +81,7 @@ func (g *guard) foreign(r *http.Request) bool {
 	return true
 }
 
-// tokenOnly wants the token.
+// tokenOnly requires the token.
 func (g *guard) tokenOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !g.token.shown(r) {
@@ -95,7 +94,7 @@ func (g *guard) tokenOnly(next http.Handler) http.Handler {
 	})
 }
 
-// trustedNames are the host that is configured and those of the certificate.
+// trustedNames returns the configured host, and the names in the certificate.
 func trustedNames(listen string, conf *tls.Config) func(string) bool {
 	configured := hostOf(listen)
 	return func(host string) bool {
@@ -104,7 +103,7 @@ func trustedNames(listen string, conf *tls.Config) func(string) bool {
 	}
 }
 
-// hostOf is the host of host:port, [host]:port or host alone.
+// hostOf returns the host in host:port, [host]:port or host.
 func hostOf(hostport string) string {
 	if host, _, err := net.SplitHostPort(hostport); err == nil {
 		return host

@@ -10,21 +10,21 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Health is an answer of /live or /ready.
+// Health is the answer of /live or /ready.
 type Health struct {
 	Status string  `json:"status"`           // ok or fail
-	Checks []Check `json:"checks,omitempty"` // those that fail
+	Checks []Check `json:"checks,omitempty"` // only failing checks
 }
 
-// Check is an indicator that has turned red.
+// Check is a failing indicator.
 type Check struct {
-	Indicator string    `json:"indicator"`           // a word for machines: output_failing
+	Indicator string    `json:"indicator"`           // for machines: output_failing
 	Pipeline  string    `json:"pipeline,omitempty"`  // its name
 	Component string    `json:"component,omitempty"` // "output lake"
-	Impact    string    `json:"impact"`              // what does not happen
+	Impact    string    `json:"impact"`              // what does not work
 	Cause     string    `json:"cause"`               // why
 	Action    string    `json:"action"`              // what a person can do
-	Error     string    `json:"error,omitempty"`     // may show data, as the next: only for those with the token
+	Error     string    `json:"error,omitempty"`     // may show data, like position: only with the token
 	Position  string    `json:"position,omitempty"`  // where the message is, in its source's terms
 	Since     time.Time `json:"since,omitzero"`
 }
@@ -46,8 +46,8 @@ const (
 	noPipeline         = "no_pipeline"
 )
 
-// Live fails when a loop, step or write is past its own deadline, and when one of the
-// pipelines has failed while others continue. A restart can repair what it shows.
+// Live fails if a loop, step or write exceeds its own deadline, or if a pipeline has failed while others continue. A
+// restart can help.
 func Live(all []engine.Snapshot) Health {
 	var checks []Check
 	for _, s := range all {
@@ -67,9 +67,8 @@ func Live(all []engine.Snapshot) Health {
 	return NewHealth(checks)
 }
 
-// Ready fails when an output was not writable at its last attempt or probe, when reading
-// can't go on, or when a pipeline does not run yet or no longer runs. An idle pipeline is
-// ready, and so is one that an operator paused.
+// Ready fails if the last write or probe of an output failed, if reading can't continue, or if a pipeline has not
+// started or has ended. A pipeline that is idle, or paused by an operator, is ready.
 func Ready(all []engine.Snapshot) Health {
 	checks := Live(all).Checks
 	if !slices.ContainsFunc(all, func(s engine.Snapshot) bool { return s.State != engine.Stopped }) {
@@ -98,7 +97,7 @@ func Ready(all []engine.Snapshot) Health {
 	return NewHealth(checks)
 }
 
-// NewHealth is ok unless there are checks that fail.
+// NewHealth is ok if there are no failing checks.
 func NewHealth(checks []Check) Health {
 	if len(checks) > 0 {
 		return Health{"fail", checks}
@@ -184,7 +183,7 @@ func input(pipeline string, in engine.InputState) (checks []Check) {
 	})
 }
 
-// output makes one check of an output, the most telling one.
+// output returns the most significant check of an output.
 func output(pipeline string, out engine.OutputState) []Check {
 	c := Check{Pipeline: pipeline, Component: "output " + out.Name, Error: out.Err, Since: out.FailingSince}
 	c.Impact = "Messages for this output are kept and retried; reading stops when the memory for them is used up."
@@ -222,12 +221,11 @@ func output(pipeline string, out engine.OutputState) []Check {
 	return []Check{c}
 }
 
-// manyRefused is how many messages an output refuses in a row before the fault is
-// taken for its own and not the messages'.
+// manyRefused is how many messages an output must reject in a row before the output, not the messages, is assumed to
+// be at fault.
 const manyRefused = 10
 
-// held looks for messages that wait outside the queues: when they have half of the credits,
-// reading pauses.
+// held checks messages that wait outside the queues: when they hold half of the credits, reading pauses.
 func held(s engine.Snapshot) []Check {
 	if s.MaxMessages <= 0 || s.Waiting*2 < s.MaxMessages {
 		return nil
@@ -266,8 +264,8 @@ func held(s engine.Snapshot) []Check {
 	return []Check{c}
 }
 
-// health answers a probe. Without the token, names are shown on loopback alone,
-// and the text of errors, which may hold data, nowhere.
+// health answers a probe. Without the token, it shows names only on loopback, and never the text of errors, which may
+// contain data.
 func (g *guard) health(local bool, p Process, judge func([]engine.Snapshot) Health) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := judge(p.Snapshots())

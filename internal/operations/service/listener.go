@@ -7,10 +7,9 @@ import (
 	"sync"
 )
 
-// crowd is a listener with a limited number of open connections. A further one replaces the
-// least important one: the one that has been idle longest, otherwise the one that has been
-// longest without a whole request, otherwise the one whose request takes longest. So nobody
-// can keep others out by staying connected.
+// crowd is a listener with a limited number of open connections. A new connection replaces the least important one:
+// the one that has been idle longest, else the one that has gone longest without a whole request, else the one with
+// the longest running request. So nobody can block others by staying connected.
 type crowd struct {
 	net.Listener
 	most int
@@ -48,12 +47,12 @@ func (l *crowd) Accept() (net.Conn, error) {
 	l.open[s] = true
 	l.mu.Unlock()
 	if gone != nil {
-		_ = gone.Conn.Close() // who reads from it or writes to it is told
+		_ = gone.Conn.Close() // ends its reads and writes
 	}
 	return s, nil
 }
 
-// least is the connection that is missed least; l.mu is held.
+// least returns the least important connection. l.mu is held.
 func (l *crowd) least() (least *seat) {
 	rank := map[http.ConnState]int{http.StateIdle: 0, http.StateNew: 1, http.StateActive: 2}
 	for s := range l.open {
@@ -79,7 +78,7 @@ func (l *crowd) changed(c net.Conn, state http.ConnState) {
 	s.state, s.since = state, l.now
 }
 
-// Close frees the place.
+// Close frees the seat.
 func (s *seat) Close() error {
 	s.in.mu.Lock()
 	delete(s.in.open, s)
@@ -87,7 +86,7 @@ func (s *seat) Close() error {
 	return s.Conn.Close()
 }
 
-// loopback reports whether an address is reached from this machine alone.
+// loopback reports whether an address can only be reached from this machine.
 func loopback(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metricsHandler answers scrapes: the pipelines, the process, and user's metrics.
+// metricsHandler answers scrapes: metrics of the pipelines, of the process, and of `metric` steps.
 func metricsHandler(cfg Config, p Process, user prometheus.Gatherer, log *slog.Logger) http.Handler {
 	own := prometheus.NewRegistry()
 	own.MustRegister(
@@ -37,7 +37,7 @@ func metricsHandler(cfg Config, p Process, user prometheus.Gatherer, log *slog.L
 	})
 }
 
-// onceLog logs what a scrape has to complain of when it changes, not at each scrape.
+// onceLog logs errors of scrapes when they change, not at each scrape.
 type onceLog struct {
 	log *slog.Logger
 
@@ -55,10 +55,9 @@ func (l *onceLog) Println(v ...any) {
 	}
 }
 
-// collector turns snapshots into metrics at each scrape; what is not in them
-// any more is not in the answer. Labels are names from the configuration or
-// words from fixed lists, so that data can't make series; those of positions are
-// names that brokers give, of which there is a most.
+// collector turns snapshots into metrics at each scrape. What snapshots do not contain any more is not exposed.
+// Labels are names from the configuration, or words from fixed lists, so that data can't create series. Names of
+// positions come from brokers, and their number is limited.
 type collector struct {
 	snapshots         func() []engine.Snapshot
 	version, revision string
@@ -109,7 +108,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 // emitter sends the metrics of one pipeline.
 type emitter struct {
 	ch   chan<- prometheus.Metric
-	base []string // label values that all of them have
+	base []string // label values of all metrics
 }
 
 func (e emitter) pipeline(s engine.Snapshot) {
@@ -162,7 +161,7 @@ func (e emitter) input(in engine.InputState) {
 	}
 }
 
-// progress sends the lag of each position, and of those beyond the first ones together as "other".
+// progress sends the lag of each position. Beyond a limit, positions share the name "other".
 func (e emitter) progress(input string, p *engine.Progress) {
 	e.put(inputPositions, float64(len(p.Positions)), input)
 	e.put(inputRevoked, float64(p.Revoked), input)
@@ -178,8 +177,8 @@ func (e emitter) progress(input string, p *engine.Progress) {
 	}
 }
 
-// steps sends the metrics of a list of steps. Those of one name, which is the
-// type unless the file gives one, are numbered in their order: filter, filter 2.
+// steps sends the metrics of a list of steps. Steps with the same name, by default their type, are numbered: filter,
+// filter 2.
 func (e emitter) steps(place string, list []engine.StepState) {
 	taken := map[string]bool{}
 	for _, s := range list {
@@ -221,14 +220,14 @@ func (e emitter) put(m metric, v float64, labels ...string) {
 	e.send(m, got, err)
 }
 
-// oneOf sends 1 for the state that holds and 0 for the others.
+// oneOf sends 1 for the current state, and 0 for the others.
 func (e emitter) oneOf(m metric, state string, states []string, labels ...string) {
 	for _, s := range states {
 		e.put(m, truth(s == state), append(slices.Clone(labels), s)...)
 	}
 }
 
-// histogram sends h, whose sum of counts is its count even when messages move.
+// histogram sends h. Its count is the sum of the buckets, even if messages arrive meanwhile.
 func (e emitter) histogram(m metric, h engine.Histogram, labels ...string) {
 	buckets := make(map[float64]uint64, len(h.Bounds))
 	var sum uint64
@@ -257,8 +256,8 @@ func (e emitter) labels(more []string) []string {
 	return all
 }
 
-// counts sends the counts of known words, and of all others together as
-// "other": plugins choose such words, and could make them of data.
+// counts sends the counts of known words, and the rest together as "other": plugins choose such words, and could take
+// them from data.
 func counts[K ~string](e emitter, m metric, known []K, n map[K]int64, labels ...string) {
 	var other int64
 	for word, c := range n {

@@ -5,14 +5,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metric is one family of the metrics of flowd.
+// metric is one family of flowd's metrics.
 type metric struct {
 	name string
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 }
 
-// allMetrics are those that the functions below have made.
+// allMetrics are the families made by the functions below.
 var allMetrics []metric
 
 func family(kind prometheus.ValueType, name, help string, labels []string) metric {
@@ -29,7 +29,7 @@ func gauge(name, help string, labels ...string) metric {
 	return family(prometheus.GaugeValue, name, help, append([]string{"pipeline"}, labels...))
 }
 
-// histogram makes a family whose kind only its metrics show.
+// histogram makes a family that becomes a histogram through its metrics.
 func histogram(name, help string, labels ...string) metric { return gauge(name, help, labels...) }
 
 var buildInfo = family(prometheus.GaugeValue, "build_info", "The build that runs; always 1.",
@@ -91,7 +91,7 @@ var (
 		"Messages of parts that moved which other readers read again.", "input")
 )
 
-// mostPositions is how many parts of a source have a place of their own in metrics and the state: others name them.
+// mostPositions bounds the parts of a source with metrics of their own, since brokers choose their names.
 const mostPositions = 1000
 
 // Metrics of steps.
@@ -145,7 +145,7 @@ var (
 	tableFailures = counter("table_reload_failures_total", "Versions of the table that could not be used.", "table")
 )
 
-// The words that labels may have.
+// The values of labels.
 var (
 	pipelineStates = []string{string(engine.Starting), string(engine.Running), string(engine.Paused),
 		string(engine.Draining), string(engine.Stopped)}

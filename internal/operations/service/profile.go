@@ -5,8 +5,8 @@ import (
 	"runtime/pprof"
 )
 
-// profile answers with a profile of the process, for `go tool pprof`: heap, allocs, goroutine, or another that the runtime
-// collects by itself. A profile names functions and lines, and holds no data of messages.
+// profile serves a profile of the process, for `go tool pprof`: heap, allocs, goroutine, or another one that the
+// runtime always collects. A profile names functions and lines, and contains no data of messages.
 func profile(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("profile")
 	p := pprof.Lookup(name)

@@ -1,8 +1,7 @@
-// Package service is the operators' interface of a process: metrics, health,
-// profiles, and the requests of flowd ctl, on one listener. Start at [Start].
+// Package service is the admin API of a process: metrics, health, profiles, and the requests of flowd ctl, on one
+// listener. Start at [Start].
 //
-// Every request passes guard.go; what it then gets is in metrics.go, health.go,
-// profile.go and api.go. [Client] is the other end.
+// Every request passes guard.go. metrics.go, health.go, profile.go and api.go answer it. [Client] is the other end.
 package service
 
 import (
@@ -21,45 +20,42 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Process is what the listener shows and controls. Its methods are called from several
-// goroutines at once. They return when what they ask for has begun: the snapshots show its
-// progress.
+// Process is what the listener shows and controls. Its methods are called concurrently. They return once the
+// operation has begun; snapshots show its progress.
 type Process interface {
-	// Snapshots are the pipelines of now. It never waits for one of them.
+	// Snapshots returns the current pipelines. It never waits for a pipeline.
 	Snapshots() []engine.Snapshot
-	// Pause makes the inputs of a pipeline stop reading; "" is all pipelines,
-	// here as below.
+	// Pause makes the inputs of a pipeline stop reading; "" means all pipelines, here and below.
 	Pause(pipeline string) error
-	// Resume makes them read again.
+	// Resume makes inputs read again.
 	Resume(pipeline string) error
-	// Drain finishes what is in flight; the process stays up.
+	// Drain finishes what is in flight. The process keeps running.
 	Drain(pipeline string) error
-	// SetLimit changes the limit of that name, as in engine.LimitState. The pipeline and
-	// the name are known to exist; "" is given with a name that means the same limit
-	// everywhere.
+	// SetLimit changes the limit with that name, as in engine.LimitState. Pipeline and name are known to exist. The
+	// pipeline is "" for a limit that pipelines share.
 	SetLimit(pipeline, name string, l Limit) error
-	// Reload reads the pipeline files again; the error says what is wrong in them.
+	// Reload reads the pipeline files again. The error says what is wrong in them.
 	Reload() error
 }
 
-// Limit is what a rate limit becomes.
+// Limit is the new value of a rate limit.
 type Limit struct {
 	Messages int
 	Per      time.Duration
-	Burst    int  // 0: as many as Messages
-	AtOnce   bool // else with the next window
+	Burst    int  // 0: same as Messages
+	AtOnce   bool // false: from the next window
 }
 
 // Config configures the listener.
 type Config struct {
-	Listen    string // address; other than loopback it needs TLS and TokenFile
-	TokenFile string // "": one of the user's own, by port, as [Client] finds it
+	Listen    string // other than loopback it needs TLS and TokenFile
+	TokenFile string // "": a file of the user, by port, which [Client] finds
 	TLS       tlsconf.Server
 
 	Version, Revision string // of the build, for metrics
 }
 
-// Server is a listener that runs.
+// Server is a running listener.
 type Server struct {
 	http   *http.Server
 	addr   net.Addr
@@ -67,18 +63,17 @@ type Server struct {
 	closed chan struct{} // no more requests are served
 }
 
-// The limits of the listener: whoever dribbles, floods or never reads is cut off.
+// The limits of the listener, against clients that send slowly, send too much, or never read.
 const (
 	headerTimeout  = 5 * time.Second
 	readTimeout    = 10 * time.Second
-	answerTimeout  = time.Minute // a reload drains for some seconds
+	answerTimeout  = time.Minute // a reload may drain for some seconds
 	idleTimeout    = 30 * time.Second
 	maxHeader      = 16 << 10
 	maxConnections = 128
 )
 
-// Start listens and answers until Close; ctx bounds the start alone. user are
-// the metrics of `metric` steps, or nil.
+// Start listens and serves until Close. ctx bounds only the start. user are the metrics of `metric` steps, or nil.
 func Start(ctx context.Context, cfg Config, p Process, user prometheus.Gatherer, log *slog.Logger) (*Server, error) {
 	conf, err := cfg.TLS.Config(log)
 	if err != nil {
@@ -101,10 +96,10 @@ func Start(ctx context.Context, cfg Config, p Process, user prometheus.Gatherer,
 	go func() {
 		defer close(s.closed)
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the operators' interface has ended", "error", err)
+			log.Error("admin API stopped", "error", err)
 		}
 	}()
-	log.Info("the operators' interface listens", "address", s.Addr(), "token_file", s.token.file)
+	log.Info("admin API listening", "address", s.Addr(), "token_file", s.token.file)
 	return s, nil
 }
 
@@ -139,8 +134,8 @@ func newServer(cfg Config, conf *tls.Config, ln net.Listener, p Process, user pr
 	}, nil
 }
 
-// routes lists the endpoints and who may use them. On loopback, anyone on the machine may
-// see names and numbers; elsewhere only one word about health.
+// routes lists the endpoints and who may use them. On loopback, anyone on the machine may see names and numbers.
+// Elsewhere, they only see one word about health.
 func routes(cfg Config, g *guard, local bool, p Process, user prometheus.Gatherer, log *slog.Logger) http.Handler {
 	m := metricsHandler(cfg, p, user, log)
 	if !local {
@@ -163,11 +158,10 @@ func routes(cfg Config, g *guard, local bool, p Process, user prometheus.Gathere
 	return mux
 }
 
-// Addr is the address that is listened on, with the port that a port 0 became.
+// Addr returns the address of the listener, with the actual port if port 0 was configured.
 func (s *Server) Addr() string { return s.addr.String() }
 
-// Close takes no more requests and waits, as long as ctx allows, for those under
-// way. When it returns, the address is free.
+// Close stops accepting requests, and waits for running ones until ctx ends. When it returns, the address is free.
 func (s *Server) Close(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {

@@ -222,10 +222,10 @@ func TestRequestsThatAreRefusedChangeNothing(t *testing.T) {
 		{"a list", "POST", "/api/v1/pause", `["orders"]`, withToken, 400, "not a JSON object"},
 		{"half an object", "POST", "/api/v1/pause", `{"pipeline"`, withToken, 400, "unexpected EOF"},
 		{"null does not mean all", "POST", "/api/v1/pause", `{"pipeline": null}`, withToken, 400,
-			"must be a text, not null"},
-		{"a number for a name", "POST", "/api/v1/pause", `{"pipeline": 1}`, withToken, 400, "must be a text, not 1"},
+			"must be a string, not null"},
+		{"a number for a name", "POST", "/api/v1/pause", `{"pipeline": 1}`, withToken, 400, "must be a string, not 1"},
 		{"an object for a name", "POST", "/api/v1/limit", `{"name": {"a": 1}}`, withToken, 400,
-			`must be a text, not {\"a\": 1}`},
+			`must be a string, not {\"a\": 1}`},
 		{"an unknown field", "POST", "/api/v1/pause", `{"pipelines": "orders"}`, withToken, 400,
 			`unknown field \"pipelines\"`},
 		{"a field for reload", "POST", "/api/v1/reload", `{"force": true}`, withToken, 400, `unknown field \"force\"`},
@@ -331,7 +331,7 @@ func TestChangesAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	a := &api{process: &fake{snapshots: twoPipelines()}, log: slog.New(slog.NewTextHandler(&log, nil))}
 	for body, want := range map[string]string{
-		`{"pipeline": "audit"}`:       "carried out an operator's request\" request=pause from=here on=[audit]",
+		`{"pipeline": "audit"}`:       "admin request completed\" request=pause from=here on=[audit]",
 		`{"pipeline": "x\ny=\u001b"}`: `there is no pipeline \"x\\ny=\\x1b\"`,
 	} {
 		log.Reset()

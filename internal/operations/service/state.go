@@ -6,22 +6,22 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// State is what the process shows of itself: the answer of /api/v1/state. Its
-// JSON is an interface for scripts: fields are added, never changed.
+// State is what the process shows of itself: the answer of /api/v1/state. Scripts depend on its JSON: fields are
+// added, never changed.
 type State struct {
 	Pipelines []Pipeline `json:"pipelines"`
 	Live      Health     `json:"live"`
 	Ready     Health     `json:"ready"`
 }
 
-// Pipeline is a pipeline in a [State]. Counts are since it started.
+// Pipeline is a pipeline in a [State]. Counts begin at its start.
 type Pipeline struct {
 	Name     string           `json:"name"`
 	State    string           `json:"state"`
 	Since    time.Time        `json:"since,omitzero"` // of the state
 	Started  time.Time        `json:"started,omitzero"`
 	Messages Counts           `json:"messages"` // as they were read
-	Pieces   Counts           `json:"pieces"`   // what became of them
+	Pieces   Counts           `json:"pieces"`   // their pieces
 	Failures map[string]int64 `json:"failures"` // by class
 
 	Lanes           Share   `json:"lanes"`
@@ -30,8 +30,8 @@ type Pipeline struct {
 	Waiting         int     `json:"waiting"` // for a retry, a key or a limit
 	Retrying        int     `json:"retrying"`
 	OldestUnsettled float64 `json:"oldest_unsettled_seconds"`
-	OldestPosition  string  `json:"oldest_position,omitempty"` // of that message, in its source's words
-	Held            *Held   `json:"held,omitempty"`            // the oldest that waits for a retry or a limit
+	OldestPosition  string  `json:"oldest_position,omitempty"` // of that message, in its source's terms
+	Held            *Held   `json:"held,omitempty"`            // the oldest message that waits for a retry or a limit
 	DeadLetters     int64   `json:"dead_letters"`
 
 	Inputs   []Input   `json:"inputs"`
@@ -45,14 +45,14 @@ type Pipeline struct {
 
 // Held is a message that waits for a retry or a limit.
 type Held struct {
-	Position string  `json:"position"` // in its source's words
+	Position string  `json:"position"` // in its source's terms
 	For      string  `json:"for"`
 	Error    string  `json:"error,omitempty"`
 	Age      float64 `json:"age_seconds"`
 	Due      float64 `json:"due_seconds"` // until it continues
 }
 
-// Counts are those of the conservation law.
+// Counts are the counts of messages by fate.
 type Counts struct {
 	Received     int64 `json:"received"`
 	Made         int64 `json:"made"`
@@ -82,19 +82,19 @@ type Input struct {
 	Unacked  int64  `json:"unacked"`
 	Error    string `json:"error,omitempty"`
 
-	Progress *Progress `json:"progress,omitempty"` // of a source whose end it knows
+	Progress *Progress `json:"progress,omitempty"` // of a source that knows its end
 }
 
-// Progress is how far an input has come.
+// Progress is how far an input has read.
 type Progress struct {
-	Lag       int64      `json:"lag"`       // of all positions
-	Count     int        `json:"count"`     // of the positions
+	Lag       int64      `json:"lag"`       // sum of all positions
+	Count     int        `json:"count"`     // number of positions
 	Positions []Position `json:"positions"` // by name; only the first 1,000
-	Revoked   int64      `json:"revoked"`   // positions that have moved to other readers
+	Revoked   int64      `json:"revoked"`   // positions that moved to other readers
 	TakenAway int64      `json:"taken_away"`
 }
 
-// Position is a place in a part of a source, in what the source counts.
+// Position is a place in a part of a source, in the source's units.
 type Position struct {
 	Name    string `json:"name"`
 	Settled int64  `json:"settled"`
@@ -119,7 +119,7 @@ type Batcher struct {
 	Name    string           `json:"name"`
 	Open    int              `json:"open"`
 	Batches map[string]int64 `json:"batches"`       // by trigger
-	Mean    float64          `json:"mean_messages"` // in a batch
+	Mean    float64          `json:"mean_messages"` // per batch
 }
 
 // Output is an output in a [State].
@@ -146,14 +146,14 @@ type Rate struct {
 	Messages int     `json:"messages"`
 	Per      float64 `json:"per_seconds"`
 	Keys     int     `json:"keys"`
-	Waited   int64   `json:"waited"` // messages that had to
+	Waited   int64   `json:"waited"` // messages that had to wait
 }
 
 // Table is a table of the process in a [State].
 type Table struct {
 	Name     string    `json:"name"`
 	Format   string    `json:"format"`
-	Rows     int       `json:"rows"` // 0 where that is not known
+	Rows     int       `json:"rows"` // 0: unknown
 	Bytes    int64     `json:"bytes"`
 	Read     time.Time `json:"read,omitzero"`
 	Reloads  int64     `json:"reloads"`
@@ -184,7 +184,7 @@ func pipelineOf(s engine.Snapshot) Pipeline {
 		CreditMessages: Share{s.Messages, s.MaxMessages}, CreditBytes: Share{s.Bytes, s.MaxBytes},
 		Waiting: s.Waiting, Retrying: s.Retries,
 		OldestUnsettled: s.OldestUnsettled.Seconds(), OldestPosition: s.OldestAt, DeadLetters: s.DeadLettered,
-		// Lists are never null: scripts go through them without a look.
+		// Lists are never null, so that scripts need no check.
 		Inputs: []Input{}, Steps: []Step{}, Batchers: []Batcher{}, Outputs: []Output{}, Limits: []Rate{},
 		Tables: []Table{}, Stuck: []Stuck{},
 	}

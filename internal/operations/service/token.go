@@ -17,24 +17,23 @@ import (
 	"strings"
 )
 
-// token is what requests show that change something or see data.
+// token authorizes requests that change something or see data.
 type token struct {
 	text string
 	file string
 }
 
-// minToken is the fewest characters that a token may have; one that is made here
-// has 43, which are 256 random bits.
+// minToken is the minimum length of a token. Tokens that flowd creates have 43 characters, which are 256 random bits.
 const minToken = 32
 
-// shown reports whether a request has the token, in a time that reveals nothing about it.
+// shown reports whether a request has the token, in constant time.
 func (t token) shown(r *http.Request) bool {
 	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(t.text))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
-// serverToken reads the token from its file and creates one if there is none.
+// serverToken reads the token from its file, or creates the file.
 func serverToken(file string, at net.Addr) (token, error) {
 	if file == "" {
 		places := tokenPlaces(port(at.String()))
@@ -59,9 +58,8 @@ func serverToken(file string, at net.Addr) (token, error) {
 	return t, nil
 }
 
-// tokenPlaces are the files in which the token of a listener is looked for unless one is
-// named: the first is where it is created. Only the port distinguishes listeners, so that
-// localhost finds 127.0.0.1.
+// tokenPlaces returns the files where a listener's token may be, unless one is configured. It is created in the first
+// one. Names contain only the port, so that localhost finds the token of 127.0.0.1.
 func tokenPlaces(port string) []string {
 	var places []string
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
@@ -93,14 +91,14 @@ func createToken(file string) error {
 // readToken reads a file that no other user can read and whose owner is trusted.
 func readToken(file string, trusted func(fs.FileInfo) bool) (token, error) {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
-		return token{}, fmt.Errorf("%s is not a file", file) // to open a named pipe would wait for its writer
+		return token{}, fmt.Errorf("%s is not a file", file) // opening a named pipe would wait for its writer
 	}
 	f, err := os.Open(file)
 	if err != nil {
 		return token{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat() // of what is open: it can't be exchanged any more
+	info, err := f.Stat() // of the open file, which can't be exchanged any more
 	switch {
 	case err != nil:
 		return token{}, err

@@ -43,7 +43,7 @@ type Hub struct {
 
 func init() { wire.Hubs = func(shared *engine.Shared) wire.Hub { return Of(shared) } }
 
-// Of is the hub of a process that has a `service.cluster`.
+// Of returns the hub of a process that has a `service.cluster`.
 func Of(shared *engine.Shared) *Hub {
 	conf := wire.Of(shared).Config
 	return engine.Common(shared, hubKey{}, func() *Hub { return &Hub{conf: conf, id: wire.NewID(), keys: newKeys()} })
@@ -51,7 +51,7 @@ func Of(shared *engine.Shared) *Hub {
 
 type hubKey struct{}
 
-// Hold is as [wire.Hub] says.
+// Hold implements [wire.Hub].
 func (h *Hub) Hold(ctx context.Context, owner string, log *slog.Logger) (release func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -190,7 +190,7 @@ func (h *Hub) reconnected(*nats.Conn) {
 	}
 }
 
-// Open is as [wire.Hub] says.
+// Open implements [wire.Hub].
 func (h *Hub) Open(ctx context.Context, policy pool.Policy, stage *wire.Stage, env engine.Env) (*pool.Pool, error) {
 	release, err := h.Hold(ctx, "pipeline "+env.Pipeline, env.Log)
 	if err != nil {
@@ -230,7 +230,7 @@ func (h *Hub) Open(ctx context.Context, policy pool.Policy, stage *wire.Stage, e
 	return p, nil
 }
 
-// Close is as [wire.Hub] says.
+// Close implements [wire.Hub].
 func (h *Hub) Close(ctx context.Context, p *pool.Pool) error {
 	for _, r := range h.all() {
 		if r.pool != p {
@@ -245,7 +245,7 @@ func (h *Hub) Close(ctx context.Context, p *pool.Pool) error {
 	return nil
 }
 
-// Trouble is as [wire.Hub] says.
+// Trouble implements [wire.Hub].
 func (h *Hub) Trouble(p *pool.Pool) *engine.Trouble {
 	for _, r := range h.all() {
 		if r.pool == p {
@@ -255,14 +255,14 @@ func (h *Hub) Trouble(p *pool.Pool) *engine.Trouble {
 	return nil
 }
 
-// all are the pools that are open.
+// all returns the pools that are open.
 func (h *Hub) all() []*remote {
 	h.poolsMu.RLock()
 	defer h.poolsMu.RUnlock()
 	return slices.DeleteFunc(slices.Clone(h.pools), func(r *remote) bool { return r == nil })
 }
 
-// poolAt is a pool by its index, or nil.
+// poolAt returns a pool by its index, or nil.
 func (h *Hub) poolAt(i int) *remote {
 	h.poolsMu.RLock()
 	defer h.poolsMu.RUnlock()

@@ -269,7 +269,7 @@ func (r *remote) trouble() *engine.Trouble {
 	}
 }
 
-// cause is why jobs are not taken, as far as that is known; r.mu is held.
+// cause returns why jobs are not taken, as far as that is known; r.mu is held.
 func (r *remote) cause() string {
 	switch {
 	case !r.nc.IsConnected():

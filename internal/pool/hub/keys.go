@@ -23,7 +23,7 @@ func newKeys() keys {
 	return k
 }
 
-// of is the key of an attempt.
+// of returns the key of an attempt.
 func (k keys) of(t wire.Try) string {
 	sum := hmac.New(sha256.New, k)
 	fmt.Fprintf(sum, "%d.%d.%d", t.Pool, t.ID, t.Try)
@@ -48,7 +48,7 @@ func (h *Hub) given(msg *nats.Msg, t wire.Try) bool {
 	return false
 }
 
-// secret is a word for subjects of this process's own server, which no client has rights to.
+// secret returns a word for subjects of this process's own server, which no client has rights to.
 func (h *Hub) secret() string {
 	if h.srv == nil {
 		return ""

@@ -110,7 +110,7 @@ func (h *Hub) told(msg *nats.Msg) {
 	}
 }
 
-// about is the attempt that a worker reports on, and its pool: nil if there is none.
+// about returns the attempt that a worker reports on, and its pool: nil if there is none.
 func (h *Hub) about(msg *nats.Msg) (t wire.Try, r *remote) {
 	if json.Unmarshal(msg.Data, &t) != nil || !h.given(msg, t) {
 		return t, nil
@@ -244,7 +244,7 @@ func (r *remote) heard(from string, b wire.Beat) {
 	r.pool.Members(n)
 }
 
-// able is the number of workers that take jobs; r.mu is held.
+// able returns the number of workers that take jobs; r.mu is held.
 func (r *remote) able() (n int) {
 	for _, m := range r.members {
 		if m.Refused == "" {
@@ -315,7 +315,7 @@ func (r *remote) awakes(now time.Time, every time.Duration) {
 	}
 }
 
-// overdue are the attempts of workers that have been gone for a lease; r.mu is held.
+// overdue returns the attempts of workers that have been gone for a lease; r.mu is held.
 // JetStream gives them to others, if there are any.
 func (r *remote) overdue() (lost []wire.Try) {
 	for id, heard := range r.absent {

@@ -103,7 +103,7 @@ func (r *remote) Launch(c *pool.Call, try int) {
 // first was lost, or only its confirmation, can't be known.
 const once = jetstream.ExpectedLastSubjSeqHeader
 
-// put is the subject on which an attempt gets into the stream.
+// put returns the subject on which an attempt gets into the stream.
 func (r *remote) put(t wire.Try) string {
 	if r.secret == "" {
 		return wire.JobOf(r.name, r.hub.id, t)
@@ -119,7 +119,7 @@ func (r *remote) raise() string {
 	return "service.cluster.max_payload"
 }
 
-// tried is the attempt that a message for JetStream is about, and its pool.
+// tried returns the attempt that a message for JetStream is about, and its pool.
 func (h *Hub) tried(msg *nats.Msg) (t wire.Try, r *remote) {
 	_, t, ok := wire.TryOf(msg.Subject)
 	if !ok {

@@ -28,10 +28,10 @@ type Config struct {
 	MaxPayload  schema.Size    `yaml:"max_payload" check:"min=1024,max=67108864" default:"1MiB" doc:"Largest job, and largest answer: payload and metadata of a message or, in batch steps, of a batch. At most 64MiB. With url the server's own limit applies."`
 }
 
-// ConfigFiles are the files that are read.
+// ConfigFiles returns the files that are read.
 func (c Config) ConfigFiles() []string { return []string{c.Credentials} }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems write.
 func (*Config) Words() map[string]string {
 	return map[string]string{"port": "write `listen: 127.0.0.1:PORT`", "addr": "write `listen`",
 		"urls": "write `url`, with commas between servers", "servers": "write `url`, with commas between servers",
@@ -93,7 +93,7 @@ type Process struct {
 
 type processKey struct{}
 
-// Of is the cluster of the process that these pipelines run in.
+// Of returns the cluster of the process that these pipelines run in.
 func Of(shared *engine.Shared) *Process {
 	return engine.Common(shared, processKey{}, func() *Process { return &Process{} })
 }

@@ -22,7 +22,7 @@ func (t *Target) server() *client.Target {
 	return &client.Target{URL: t.URL, Token: t.Token, Credentials: t.Credentials, TLS: t.TLS}
 }
 
-// String is the address without a password that is in it.
+// String returns the address without a password that is in it.
 func (t *Target) String() string { return t.server().String() }
 
 // Conn is a connection, with the id by which it is known: see [Asker].

@@ -25,7 +25,7 @@ type Hub interface {
 // Hubs makes the hub of a process; it is set by package hub, where a build has that.
 var Hubs func(*engine.Shared) Hub
 
-// HubOf is the hub of a process that has a `service.cluster`.
+// HubOf returns the hub of a process that has a `service.cluster`.
 func HubOf(shared *engine.Shared) (Hub, error) {
 	if Hubs == nil {
 		return nil, builds.Without("service.cluster", "nats")

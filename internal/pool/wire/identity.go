@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// NewID is a name that no other process has.
+// NewID returns a name that no other process has.
 func NewID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -15,7 +15,7 @@ type Job struct {
 	of []byte // its messages, packed
 }
 
-// Pack are messages in the form in which jobs have them, for all attempts.
+// Pack returns messages in the form in which jobs have them, for all attempts.
 func Pack(of []*engine.Message) []byte {
 	w := &writer{}
 	w.uint(len(of))
@@ -96,7 +96,7 @@ func (l *list[T]) next(r *reader, read func(*reader) T) (none T) {
 	}
 }
 
-// Encode is the job as it travels.
+// Encode returns the job as it travels.
 func (j *Job) Encode(packed []byte) []byte {
 	w := &writer{b: make([]byte, 0, len(packed)+len(j.Hash)+64)}
 	w.flags(Protocol)
@@ -120,7 +120,7 @@ func DecodeJob(b []byte) (*Job, error) {
 // leastMessage is the fewest bytes that a message takes in a job.
 const leastMessage = 22
 
-// Messages are the messages of the job, as a batch for inner steps.
+// Messages returns the messages of the job, as a batch for inner steps.
 func (j *Job) Messages() (*engine.Batch, error) {
 	r := &reader{b: j.of}
 	n := r.count()
@@ -168,7 +168,7 @@ const (
 	madeSameVars = 4
 )
 
-// EncodeAnswer is the encoded outcome of an attempt: a result, or an error for all.
+// EncodeAnswer returns the encoded outcome of an attempt: a result, or an error for all.
 func EncodeAnswer(t Try, result *pool.Result, err error) []byte {
 	w := &writer{}
 	w.flags(Protocol)
@@ -290,7 +290,7 @@ func (r *reader) made(d *pool.Made, n int) {
 	}
 }
 
-// remote is an error of a worker as it is seen here.
+// remote returns an error of a worker as it is seen here.
 func remote(e *engine.Error, worker string) error {
 	e.Err = fmt.Errorf("on worker %s: %w", worker, e.Err)
 	if e.Step != "" {

@@ -27,7 +27,7 @@ type Steps struct {
 	lists  *engine.StepLists // that the steps may use
 }
 
-// UnmarshalConfig reads a list of steps.
+// UnmarshalConfig decodes a list of steps.
 func (s *Steps) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	calls := schema.Shared[expr.Calls](d)
 	before := len(*calls)
@@ -43,7 +43,7 @@ func (s *Steps) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	s.lists = schema.Shared[engine.StepLists](d)
 }
 
-// DescribeConfig is a list of steps.
+// DescribeConfig describes a list of steps.
 func (s *Steps) DescribeConfig() *schema.Type {
 	return schema.AnyOf("list of steps", engine.Steps(nil))
 }
@@ -63,7 +63,7 @@ type Stage struct {
 	Lease       time.Duration
 }
 
-// Stage is what a worker needs for the steps.
+// Stage returns what a worker needs for the steps.
 func (s *Steps) Stage(whole bool, timeout time.Duration) (*Stage, error) {
 	if s.node == nil {
 		return nil, fmt.Errorf("only steps from a file can be sent to another process")
@@ -128,7 +128,7 @@ func wholeParams(p *schema.Params) bool {
 	return true
 }
 
-// Sealed is the stage as it travels, and its hash, by which jobs name it.
+// Sealed returns the stage as it travels, and its hash, by which jobs name it.
 func (s *Stage) Sealed() (text []byte, hash string) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *Stage) Build(pool string, log *slog.Logger, secrets *schema.Secrets) (*
 	return a, nil
 }
 
-// first is the first problem that is not only a warning.
+// first returns the first problem that is not only a warning.
 func first(problems []schema.Problem) error {
 	for _, p := range problems {
 		if !p.Warning {

@@ -163,13 +163,13 @@ func number[T int64 | uint64](r *reader, read func([]byte) (T, int)) T {
 	return n
 }
 
-// count is a number of things of which each takes a byte at least.
+// count returns a number of things of which each takes a byte at least.
 func (r *reader) count() int {
 	n := r.id() // which shortens what is left
 	return r.upTo(len(r.b), n)
 }
 
-// small is a number that does not count elements here.
+// small returns a number that does not count elements here.
 func (r *reader) small() int { return r.upTo(math.MaxInt32, r.id()) }
 
 func (r *reader) upTo(most int, n uint64) int {
@@ -265,7 +265,7 @@ func (r *reader) value(depth int) any {
 	return nil
 }
 
-// number is an integer of any size: what is none could end up in a document.
+// number returns an integer of any size: what is none could end up in a document.
 func (r *reader) number() any {
 	n, err := doc.Decode(r.bytes())
 	switch n.(type) {

@@ -26,21 +26,21 @@ const (
 	putPrefix = "flowd.put-"
 )
 
-// JoinOf is the subject on which a pool is joined; the others are alike. "*" is all.
+// JoinOf returns the subject on which a pool is joined; the others are alike. "*" is all.
 func JoinOf(pool, from string) string { return "flowd.join." + pool + "." + from }
 
-// BeatOf is the subject of the beats of a pool's workers.
+// BeatOf returns the subject of the beats of a pool's workers.
 func BeatOf(pool, from string) string { return "flowd.beat." + pool + "." + from }
 
-// ListOf is the subject that asks for pools.
+// ListOf returns the subject that asks for pools.
 func ListOf(from string) string { return "flowd.ls." + from }
 
-// PoolOf is the pool of a subject of JoinOf or BeatOf.
+// PoolOf returns the pool of a subject of JoinOf or BeatOf.
 func PoolOf(subject string) string { return strings.Split(subject, ".")[2] }
 
-// Asker is the connection that a message for a hub is from, and where it may be answered:
-// "" where the answer would go elsewhere than to an inbox of that connection, which may
-// want it to be a request to the server in the hub's name.
+// Asker returns the connection that a message for a hub is from, and where it may be answered: "" where the answer
+// would go elsewhere than to an inbox of that connection, which may want it to be a request to the server in the
+// hub's name.
 func Asker(subject, reply string) (from, answer string) {
 	from = subject[strings.LastIndexByte(subject, '.')+1:]
 	if !strings.HasPrefix(reply, Inbox(from)+".") {
@@ -49,22 +49,22 @@ func Asker(subject, reply string) (from, answer string) {
 	return from, reply
 }
 
-// DownOf is the subject of messages to a pool's workers.
+// DownOf returns the subject of messages to a pool's workers.
 func DownOf(pool string) string { return "flowd.down." + pool }
 
-// JobOf is the subject of an attempt: nothing else identifies its copy in the stream, as
+// JobOf returns the subject of an attempt: nothing else identifies its copy in the stream, as
 // sequence numbers start over with each stream.
 func JobOf(pool, hub string, t Try) string {
 	return jobPrefix + jobAt(pool, hub, t)
 }
 
-// PutOf is the subject on which a job is put into the stream of a hub's own server: it
+// PutOf returns the subject on which a job is put into the stream of a hub's own server: it
 // has a secret in it, so that nothing else that the server sends there is a job.
 func PutOf(secret, pool, hub string, t Try) string {
 	return putPrefix + secret + "." + jobAt(pool, hub, t)
 }
 
-// AllPutsOf are these subjects of a pool.
+// AllPutsOf returns these subjects of a pool.
 func AllPutsOf(secret, pool string) string { return putPrefix + secret + "." + pool + ".>" }
 
 func jobAt(pool, hub string, t Try) string {
@@ -76,19 +76,19 @@ func jobAt(pool, hub string, t Try) string {
 	return string(b)
 }
 
-// JobsOf are the subjects of the jobs of a hub's pool with a number, which distinguishes it
+// JobsOf returns the subjects of the jobs of a hub's pool with a number, which distinguishes it
 // from others of its name there.
 func JobsOf(pool, hub string, n int) string {
 	return jobPrefix + pool + "." + hub + "." + strconv.Itoa(n) + ".>"
 }
 
-// JobsOfHub are the subjects of all jobs of a hub.
+// JobsOfHub returns the subjects of all jobs of a hub.
 func JobsOfHub(pool, hub string) string { return jobPrefix + pool + "." + hub + ".>" }
 
-// AllJobsOf are the subjects of a pool's jobs.
+// AllJobsOf returns the subjects of a pool's jobs.
 func AllJobsOf(pool string) string { return jobPrefix + pool + ".>" }
 
-// TryOf is the hub and the attempt of a job's subject.
+// TryOf returns the hub and the attempt of a job's subject.
 func TryOf(subject string) (hub string, t Try, ok bool) {
 	parts := strings.Split(subject, ".")
 	if len(parts) != 7 {
@@ -119,25 +119,25 @@ const (
 // HeaderRoom is for what is sent with a job or an answer, in bytes.
 const HeaderRoom = 512
 
-// ToHub is the subject of messages to a hub.
+// ToHub returns the subject of messages to a hub.
 func ToHub(hub, what, from string) string { return "flowd.hub." + hub + "." + what + "." + from }
 
-// What is the third of these words.
+// What returns the third of these words.
 func What(subject string) string { return strings.Split(subject, ".")[3] }
 
-// StreamOf is the name of a pool's stream.
+// StreamOf returns the name of a pool's stream.
 func StreamOf(pool string) string { return "flowd-" + pool }
 
-// ConsumerOf is the name of the consumer of a pool's stream that was made at a time.
+// ConsumerOf returns the name of the consumer of a pool's stream that was made at a time.
 // Leases are named after it: those of a stream before mean nothing in this one.
 func ConsumerOf(made time.Time) string { return "workers-" + strconv.FormatInt(made.UnixNano(), 36) }
 
-// PullFrom is the subject on which slots ask for a job.
+// PullFrom returns the subject on which slots ask for a job.
 func PullFrom(pool, consumer string) string {
 	return "$JS.API.CONSUMER.MSG.NEXT." + StreamOf(pool) + "." + consumer
 }
 
-// Inbox is the prefix of the subjects on which a connection gets answers. The id is
+// Inbox returns the prefix of the subjects on which a connection gets answers. The id is
 // known to nobody else: it is the last word of the connection's name.
 func Inbox(id string) string { return "_INBOX." + id }
 
@@ -175,7 +175,7 @@ type Try struct {
 	Key  string `json:",omitempty"` // shows that a worker was given the job; "" in a cancel
 }
 
-// Named is the attempt alone.
+// Named returns the attempt alone.
 func (t Try) Named() Try {
 	t.Key = ""
 	return t
@@ -200,7 +200,7 @@ type Held struct {
 	Tries []Try
 }
 
-// HeldOf is the subject on which a connection is asked that for a pool.
+// HeldOf returns the subject on which a connection is asked that for a pool.
 func HeldOf(id, pool string) string { return Inbox(id) + ".held." + pool }
 
 // Beat is a worker's report of itself, every [BeatEvery], and when it changes.
@@ -213,7 +213,7 @@ type Beat struct {
 	Lease   time.Duration // since it was renewed, of the oldest
 }
 
-// BeatEvery is how often the workers and hubs of a pool with a lease report. A worker that
+// BeatEvery returns how often the workers and hubs of a pool with a lease report. A worker that
 // has not reported for three times that long is gone.
 func BeatEvery(lease time.Duration) time.Duration { return min(time.Second, lease/3) }
 

@@ -268,7 +268,7 @@ func (m *member) shut(s *stage) {
 	}
 }
 
-// stageOf is the stage with a hash, which the hub is asked for where it is new.
+// stageOf returns the stage with a hash, which the hub is asked for where it is new.
 func (m *member) stageOf(ctx context.Context, hub, hash string) (*stage, error) {
 	m.mu.Lock()
 	s := m.stages[hash]

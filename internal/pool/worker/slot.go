@@ -353,7 +353,7 @@ func (j *job) answer(answer []byte, release func()) {
 	}
 }
 
-// answering is the message that has an answer.
+// answering returns the message that has an answer.
 func (j *job) answering(answer []byte) *nats.Msg {
 	return &nats.Msg{Subject: wire.ToHub(j.hub, wire.Answer, j.m.link.nc.ID), Data: answer,
 		Header: nats.Header{wire.WorkerHeader: {wire.Name()}}}

@@ -122,7 +122,7 @@ func (l *link) closed(err error) {
 	l.again = make(chan struct{})
 }
 
-// refusal is why a hub can't be used, with a remedy where there is one.
+// refusal returns why a hub can't be used, with a remedy where there is one.
 func refusal(to *wire.Target, err error) error {
 	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
 		errors.Is(err, nats.ErrAuthRevoked) {
@@ -134,14 +134,14 @@ func refusal(to *wire.Target, err error) error {
 	return fmt.Errorf("%s: %w", to, err)
 }
 
-// since is when the connection was made, and whether it is there.
+// since returns when the connection was made, and whether it is there.
 func (l *link) since() (made time.Time, up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.made, !l.told
 }
 
-// state is what ends when the connection is renewed, and why it never will be.
+// state returns what ends when the connection is renewed, and why it never will be.
 func (l *link) state() (again <-chan struct{}, fatal error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

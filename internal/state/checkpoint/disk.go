@@ -29,7 +29,7 @@ type file struct {
 	info             fs.FileInfo // when it was closed; nil: never
 }
 
-// Temporary is the file next to a checkpoint in which the next one is written.
+// Temporary returns the file next to a checkpoint in which the next one is written.
 func Temporary(path string) string { return path + ".tmp" }
 
 // open opens the file and locks it, or creates it without entries. was is the file that this process had before, or
@@ -200,7 +200,7 @@ func (f *file) isThere() bool {
 	return err == nil && gone == nil && os.SameFile(mine, now)
 }
 
-// yields is an error if another process keeps its checkpoint under the path now, which was free because the file had
+// yields returns an error if another process keeps its checkpoint under the path now, which was free because the file had
 // been renamed or deleted.
 func (f *file) yields() error {
 	if f.isThere() {

@@ -49,7 +49,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func sum(text []byte) uint32 { return crc32.Checksum(text, castagnoli) }
 
-// sealed is a header with its checksum.
+// sealed returns a header with its checksum.
 func sealed(h header) []byte {
 	text, err := json.Marshal(h)
 	if err != nil {
@@ -77,7 +77,7 @@ func appendSum(to, entry []byte) []byte {
 	return hex.AppendEncode(to, s[:])
 }
 
-// entryOf is the entry of a line, with ok false if the line is incomplete or does not match its checksum.
+// entryOf returns the entry of a line, with ok false if the line is incomplete or does not match its checksum.
 func entryOf(line []byte) (entry []byte, ok bool) {
 	if len(line) <= sumSize || line[len(line)-1] != '\n' || line[sumSize-1] != ' ' {
 		return nil, false

@@ -36,7 +36,7 @@ type Since struct {
 
 var _ Known = (*Since)(nil)
 
-// After is a source for a cursor, as JSON; nil: there is none.
+// After returns a source for a cursor, as JSON; nil: there is none.
 func After(text []byte) (*Since, error) {
 	s := &Since{}
 	s.doc.Reset([]byte("{}"), nil)
@@ -51,5 +51,5 @@ func After(text []byte) (*Since, error) {
 // Document has no fields.
 func (s *Since) Document() *doc.Doc { return &s.doc }
 
-// Cursor is the cursor.
+// Cursor returns the cursor.
 func (s *Since) Cursor() any { return s.value }

@@ -57,7 +57,7 @@ func (p *Places[S]) Leave() error {
 	return k.Close()
 }
 
-// state is what to save: there is a change only when there is a state.
+// state returns what to save: there is a change only when there is a state.
 func (p *Places[S]) state() (s S) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -35,7 +35,7 @@ type Config struct {
 	Place     schema.Place    `yaml:",place"`
 }
 
-// Words are those that users of other systems type.
+// Words returns those that users of other systems type.
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"path": "write `file`", "source": "write `file` or `url`", "primary_key": "write `key`", "keys": "write `key`",
@@ -45,7 +45,7 @@ func (*Config) Words() map[string]string {
 	}
 }
 
-// ConfigFiles is the file: no output may write to it.
+// ConfigFiles returns the file: no output may write to it.
 func (c Config) ConfigFiles() []string { return []string{c.File} }
 
 // formats are those that extensions mean.
@@ -54,7 +54,7 @@ var formats = map[string]string{
 	".yml": "yaml", ".mmdb": "mmdb",
 }
 
-// extension is that of the file, or of the path of the URL.
+// extension returns that of the file, or of the path of the URL.
 func (c *Config) extension() string {
 	path := c.File
 	if u, err := url.Parse(c.URL); err == nil && c.URL != "" {
@@ -66,7 +66,7 @@ func (c *Config) extension() string {
 // remote reports whether a server has the table.
 func (c *Config) remote() bool { return c.URL != "" || c.SQL != nil }
 
-// format is how the table is written, or "".
+// format returns how the table is written, or "".
 func (c *Config) format() string {
 	switch {
 	case c.SQL != nil:

@@ -22,7 +22,7 @@ type file struct {
 	writes os.FileInfo // another one, which may still be written
 }
 
-// where is what errors call the place of the table.
+// where returns what errors call the place of the table.
 func (c *Config) where() string {
 	switch {
 	case c.URL != "":
@@ -67,7 +67,7 @@ func (f *file) changed(context.Context) ([]byte, error) {
 	return f.whole(true)
 }
 
-// stat is the file as it is. What is not a file, such as a pipe, might never end.
+// stat returns the file as it is. What is not a file, such as a pipe, might never end.
 func (f *file) stat() (os.FileInfo, error) {
 	info, err := os.Stat(f.cfg.File) // through links: Kubernetes exchanges those
 	if place, ok := errors.AsType[*fs.PathError](err); ok {
@@ -138,7 +138,7 @@ func (r refused) read(context.Context) ([]byte, error)    { return nil, r.err }
 func (r refused) changed(context.Context) ([]byte, error) { return nil, r.err }
 func (refused) pause() time.Duration                      { return time.Hour }
 
-// offset is where a part of a text is in it.
+// offset returns where a part of a text is in it.
 func offset(text, part []byte) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(text))))
 }

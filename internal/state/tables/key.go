@@ -48,7 +48,7 @@ func appendKey(dst []byte, v any) ([]byte, error) {
 	return dst, fmt.Errorf("a key is text, a number, or true or false, not %s", kindOf(v))
 }
 
-// kindOf is a value that can't be a key, in users' words.
+// kindOf returns a value that can't be a key, in users' words.
 func kindOf(v any) string {
 	switch v.(type) {
 	case nil:
@@ -64,7 +64,7 @@ func kindOf(v any) string {
 // shownKey is how many bytes of a key an error shows.
 const shownKey = 80
 
-// shown is a key as errors show it.
+// shown returns a key as errors show it.
 func shown(values []any) string {
 	all := make([]string, len(values))
 	for i, v := range values {

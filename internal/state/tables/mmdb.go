@@ -82,7 +82,7 @@ func (n *networks) find(keys []any) (any, error) {
 
 func (n *networks) size() (rows int, bytes schema.Size) { return 0, schema.Size(n.bytes) }
 
-// valueOf is what a value of a database is in an expression, and about how long its text is.
+// valueOf returns what a value of a database is in an expression, and about how long its text is.
 func valueOf(v any) (value any, size int, err error) {
 	size = 8
 	switch v := v.(type) {

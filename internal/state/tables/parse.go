@@ -95,7 +95,7 @@ func (b *builder) csv(data []byte) error {
 	}
 }
 
-// header gives the columns as the beginnings of JSON fields, and where the key's are.
+// header returns the columns as the beginnings of JSON fields, and where the key's are.
 func (b *builder) header(columns []string) (names [][]byte, key []int, err error) {
 	seen := make(map[string]bool, len(columns))
 	for i, c := range columns {
@@ -127,7 +127,7 @@ type records struct {
 	numbers bool
 }
 
-// object is a record, which has been checked, as a JSON object.
+// object returns a record, which has been checked, as a JSON object.
 func (r *records) object(record []byte) ([]byte, error) {
 	row := csv.Row{Comma: r.comma}
 	if err := row.Read(record); err != nil {
@@ -147,7 +147,7 @@ func (r *records) object(record []byte) ([]byte, error) {
 // number reports whether a CSV value is to be a number.
 func (r *records) number(value string) bool { return r.numbers && codec.IsNumber(value) }
 
-// cell is a CSV value as it is in a key.
+// cell returns a CSV value as it is in a key.
 func (r *records) cell(value string) any {
 	if r.number(value) {
 		if n, err := doc.ParseNumber([]byte(value)); err == nil {
@@ -261,7 +261,7 @@ func (b *builder) row(row []byte, at int) error {
 	return b.add(b.spanOf(row), at, key)
 }
 
-// spanOf is where a part of b.rows.text is in it: both end with the same array.
+// spanOf returns where a part of b.rows.text is in it: both end with the same array.
 func (b *builder) spanOf(part []byte) span {
 	from := offset(b.rows.text, part)
 	return span{uint32(from), uint32(from + len(part))}

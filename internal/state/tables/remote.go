@@ -34,7 +34,7 @@ func newRemote(c *Config, secrets *schema.Secrets) *remote {
 
 func (r *remote) pause() time.Duration { return r.cfg.spread() }
 
-// spread is how long to wait before a server is asked again: not when all others ask.
+// spread returns how long to wait before a server is asked again: not when all others ask.
 func (c *Config) spread() time.Duration {
 	every := c.Interval
 	if every == 0 {
@@ -117,7 +117,7 @@ func (r *remote) open() error {
 	return nil
 }
 
-// refusal is what an answer says that is not the table.
+// refusal returns what an answer says that is not the table.
 func (r *remote) refusal(res *http.Response) error {
 	class, remedy := engine.Rejected, ""
 	switch {
@@ -132,7 +132,7 @@ func (r *remote) refusal(res *http.Response) error {
 		http.StatusText(res.StatusCode), remedy)
 }
 
-// lost is the error of a request that got no answer, or not all of it.
+// lost returns the error of a request that got no answer, or not all of it.
 func (r *remote) lost(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // the URL may have a key in its query
@@ -147,7 +147,7 @@ func (c *Config) late() error {
 	return engine.Errorf(engine.Timeout, "%s: no whole answer within %v (raise `timeout`)", c.where(), c.Timeout)
 }
 
-// shownURL is a URL without its query, which may have a key in it.
+// shownURL returns a URL without its query, which may have a key in it.
 func shownURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -47,7 +47,7 @@ func (r *rows) find(keys []any) (any, error) {
 	return r.value(at)
 }
 
-// value is the value of a row, which nobody changes.
+// value returns the value of a row, which nobody changes.
 func (r *rows) value(at uint32) (any, error) {
 	if v := r.made[at].Load(); v != nil {
 		return *v, nil
@@ -80,7 +80,7 @@ func (r *rows) size() (n int, bytes schema.Size) {
 // the values, and in the index, which is at least half full.
 const perRow = 8 + 8 + 44
 
-// keyCount is the complaint about a lookup with the wrong number of keys.
+// keyCount returns the complaint about a lookup with the wrong number of keys.
 func keyCount(want, got int) error {
 	if want == 1 {
 		return fmt.Errorf("the table has one key, not %d", got)
@@ -141,7 +141,7 @@ func (b *builder) finish() (*rows, error) {
 	return r, nil
 }
 
-// shown is the key of a row as it was given.
+// shown returns the key of a row as it was given.
 func (b *builder) shown(row uint32) string {
 	from := uint32(0)
 	if row > 0 {

@@ -18,7 +18,7 @@ type Set struct{ tables map[string]*Table }
 // Fill gives the code that d has decoded its tables.
 func Fill(d *schema.Decoder, tables map[string]*Table) { schema.Shared[Set](d).tables = tables }
 
-// table is the table of a name.
+// table returns the table of a name.
 func (s *Set) table(name string) (*Table, error) {
 	if t := s.tables[name]; t != nil {
 		return t, nil
@@ -71,7 +71,7 @@ func (k *Key) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	k.set = schema.Shared[Set](d)
 }
 
-// Table is the table of a name, "" that of networks, if there is only one. Before the configuration is
+// Table returns the table of a name, "" that of networks, if there is only one. Before the configuration is
 // loaded there is none.
 func (k *Key) Table(name string) (*Table, error) {
 	if k.set == nil {
@@ -86,7 +86,7 @@ func (k *Key) Table(name string) (*Table, error) {
 	return k.set.table(name)
 }
 
-// Only is the name of the only database of networks among tables, or "".
+// Only returns the name of the only database of networks among tables, or "".
 func Only(tables map[string]*Table) (only string) {
 	for name, t := range tables {
 		switch {

@@ -254,7 +254,7 @@ func (t *Table) recovers() (news bool) {
 	return news
 }
 
-// Lookup is the row of a key, nil when there is none. The caller does not change it.
+// Lookup returns the row of a key, nil when there is none. The caller does not change it.
 func (t *Table) Lookup(keys ...any) (any, error) {
 	v := t.now.Load()
 	if v == nil {
@@ -263,7 +263,7 @@ func (t *Table) Lookup(keys ...any) (any, error) {
 	return v.find(keys)
 }
 
-// Keys are the names of the values that a key is made of; an IP address or the key of an
+// Keys returns the names of the values that a key is made of; an IP address or the key of an
 // object is one without a name.
 func (t *Table) Keys() []string {
 	if len(t.cfg.Key) == 0 {
@@ -297,7 +297,7 @@ func (t *Table) String() string {
 	return fmt.Sprintf("%d rows, %s of memory", n, bytes)
 }
 
-// Table is the table as seen from outside.
+// Table returns the table as seen from outside.
 func (t *Table) Table() engine.TableState {
 	s := engine.TableState{Format: t.format}
 	if v := t.now.Load(); v != nil {

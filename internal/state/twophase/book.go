@@ -94,7 +94,7 @@ type Use struct {
 // pipeline is the key of its book.
 type pipeline string
 
-// Join is a use of the cache of a name, or, without a name, of a store in memory
+// Join returns a use of the cache of a name, or, without a name, of a store in memory
 // that no other step knows.
 func Join(env engine.Env, name string, cache Store) *Use {
 	graph := waits.Of(env.Shared)
@@ -213,7 +213,7 @@ func (u *Use) note(k kind, c *chain, value []byte, ttl time.Duration, origins []
 	return w
 }
 
-// find is the write of a ref, or nil when it is gone.
+// find returns the write of a ref, or nil when it is gone.
 func (b *book) find(ref uint64) *write {
 	if at := uint32(ref); int(at) < len(b.slots) && b.slots[at].ref == ref {
 		return b.slots[at]

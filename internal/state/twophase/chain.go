@@ -60,7 +60,7 @@ type chain struct {
 	touched bool
 }
 
-// chain is that of a key; it is made if there is none.
+// chain returns that of a key; it is made if there is none.
 func (o *overlay) chain(key string) *chain {
 	c := o.chains[key]
 	if c != nil {
@@ -99,7 +99,7 @@ func (c *chain) touch() {
 	}
 }
 
-// last is the write that this pipeline sees, or nil: the cache counts.
+// last returns the write that this pipeline sees, or nil: the cache counts.
 func (c *chain) last() *write {
 	for _, w := range slices.Backward(c.writes) {
 		if !w.void {
@@ -198,7 +198,7 @@ func (b *book) withdraw(w *write) {
 	c.o.tidy(c)
 }
 
-// without is list without w, which is most often the first.
+// without returns list without w, which is most often the first.
 func without(list []*write, w *write) []*write {
 	i := slices.Index(list, w)
 	if i < 0 {

@@ -219,7 +219,7 @@ func (o *overlay) claimOf(key string) *claim {
 	return nil
 }
 
-// baseOf is what the cache has under a key whose claim was asked for; ok is false if that is not known.
+// baseOf returns what the cache has under a key whose claim was asked for; ok is false if that is not known.
 func (o *overlay) baseOf(key string) (b base, ok bool, err error) {
 	k := o.claimOf(key)
 	switch {

@@ -62,7 +62,7 @@ func (o *overlay) keeper() {
 	}
 }
 
-// chores are what is to be done now, and the time at which there is more to do; zero: never. The lock is held.
+// chores returns what is to be done now, and the time at which there is more to do; zero: never. The lock is held.
 func (o *overlay) chores(now time.Time) (q *questions, next time.Time) {
 	q = &questions{began: now}
 	polls := 0
@@ -215,7 +215,7 @@ func (o *overlay) overdue(c *chain, now time.Time, holding func() map[engine.Ori
 	return replies
 }
 
-// holding are the roots for which this pipeline holds keys.
+// holding returns the roots for which this pipeline holds keys.
 func (b *book) holding() map[engine.Origin]bool {
 	all := map[engine.Origin]bool{}
 	for _, w := range b.slots {

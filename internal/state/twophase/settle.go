@@ -98,7 +98,7 @@ type reply struct {
 	err    error
 }
 
-// reply is what a waiting write's message is told.
+// reply returns what a waiting write's message is told.
 func (w *write) reply(added bool) reply {
 	return reply{w: w, ref: w.ref, o: w.chain.o, key: w.chain.key, resume: w.resume, then: w.then, added: added}
 }

@@ -79,7 +79,7 @@ func (u *Use) Add(ctx context.Context, adds []Add, then Then) {
 	}
 }
 
-// Together is what the traits of a step that adds keys should say of that: in a cache that other processes use, the keys
+// Together returns what the traits of a step that adds keys should say of that: in a cache that other processes use, the keys
 // of many messages take one round trip.
 func (u *Use) Together() int {
 	if u.o.shared == nil {
@@ -252,7 +252,7 @@ func (u *Use) put(n *Write) error {
 	return nil
 }
 
-// Get is the value of a key as this pipeline sees it.
+// Get returns the value of a key as this pipeline sees it.
 func (u *Use) Get(ctx context.Context, key string) (value []byte, ok bool, err error) {
 	o := u.o
 	o.mu.Lock()

@@ -35,7 +35,7 @@ type Wait struct {
 
 const look = time.Second
 
-// Of is the graph of this process.
+// Of returns the graph of this process.
 func Of(shared *engine.Shared) *Graph {
 	return engine.Common(shared, graph{}, func() *Graph { return New() })
 }
@@ -154,7 +154,7 @@ type reach struct {
 
 func (r *reach) has(o engine.Origin) bool { return r.seen[o] }
 
-// pop is a root that it has not looked at yet.
+// pop returns a root that it has not looked at yet.
 func (r *reach) pop() (o engine.Origin, ok bool) {
 	for len(r.next) > 0 {
 		o = r.next[len(r.next)-1]
@@ -206,7 +206,7 @@ func (g *Graph) look() {
 	}
 }
 
-// circles are the releases of one wait of each circle: the one that began last.
+// circles returns the releases of one wait of each circle: the one that began last.
 func (g *Graph) circles() (all []func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -242,7 +242,7 @@ func (g *Graph) circles() (all []func()) {
 	return all
 }
 
-// held are the roots that wait for their order keys in the pipelines of which a message waits here; g.mu is held.
+// held returns the roots that wait for their order keys in the pipelines of which a message waits here; g.mu is held.
 func (g *Graph) held() (all map[engine.Origin][]engine.Origin) {
 	var seen []engine.KeyWaits
 	for o := range g.waits {

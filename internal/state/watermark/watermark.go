@@ -50,7 +50,7 @@ func (w *Watermark) SettleAll(first uint64, n int) (raised bool) {
 	return true
 }
 
-// at is where a position is in the ring.
+// at returns where a position is in the ring.
 func (w *Watermark) at(position uint64) int {
 	i := w.head + int(position-w.low)
 	if i >= len(w.settled) {
@@ -77,9 +77,9 @@ func (w *Watermark) Ack(results []engine.Result) (raised bool) {
 	return raised
 }
 
-// Low is the first position that is not settled: all before it are.
+// Low returns the first position that is not settled: all before it are.
 func (w *Watermark) Low() uint64 { return w.low }
 
-// Span is how many positions lie between the first unsettled and the last read,
+// Span returns how many positions lie between the first unsettled and the last read,
 // both included; 0 when all are settled.
 func (w *Watermark) Span() int { return int(w.next - w.low) }

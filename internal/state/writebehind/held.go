@@ -2,7 +2,7 @@ package writebehind
 
 import "github.com/flowd-io/flowd/engine"
 
-// Held is what a step returns for an error of its cache: unless the error is about this key or value, the cache is away
+// Held returns what a step returns for an error of its cache: unless the error is about this key or value, the cache is away
 // and its messages wait, without an attempt being counted. nil stays nil.
 func Held(err error) error {
 	if err == nil || final(err) {

@@ -80,7 +80,7 @@ func (q *Queue[T]) Saved(then func()) {
 	q.start()
 }
 
-// Outage is why messages that would put something should wait, or nil. It holds the step: no attempt counts.
+// Outage returns why messages that would put something should wait, or nil. It holds the step: no attempt counts.
 func (q *Queue[T]) Outage() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -256,7 +256,7 @@ func (q *Queue[T]) note(err error) {
 	}
 }
 
-// wait is the time before an attempt, from the second on.
+// wait returns the time before an attempt, from the second on.
 func wait(try int) time.Duration {
 	most := mostWait
 	if try < 8 {

@@ -22,10 +22,10 @@ type Config struct {
 	Sync    bool          `yaml:"sync" default:"true" doc:"Writes survive a crash of the machine. With false, they are faster but survive only a crash of flowd: after a crash of the machine the file may have to be removed."`
 }
 
-// OwnFile is the cache's file.
+// OwnFile returns the cache's file.
 func (c Config) OwnFile() (field, path string) { return "path", c.Path }
 
-// Words are those that users of other systems type.
+// Words returns those that users of other systems type.
 func (*Config) Words() map[string]string {
 	return map[string]string{"directory": "write `path`: it is one file", "default_ttl": "write `ttl`"}
 }

@@ -47,7 +47,7 @@ func (r record) ahead(now int64) bool { return r.due() != 0 && r.written() > now
 // over reports whether it has expired.
 func (r record) over(now int64) bool { return r.due() != 0 && r.due() <= now && !r.ahead(now) }
 
-// find is the record of a key, nil if there is none.
+// find returns the record of a key, nil if there is none.
 func find(records *bbolt.Bucket, key []byte) (record, error) {
 	r := record(records.Get(key))
 	if r != nil && (len(r) < head || binary.BigEndian.Uint32(r) != r.sum(key)) {

@@ -24,7 +24,7 @@ type Config struct {
 	Values schema.Map[string] `yaml:"values" doc:"Initial values by key, as JSON; anything that is not JSON is text. ttl applies to them, too."`
 }
 
-// Words are those that users of other systems type.
+// Words returns those that users of other systems type.
 func (*Config) Words() map[string]string {
 	return map[string]string{"size": "write `max_keys`", "capacity": "write `max_keys`", "default_ttl": "write `ttl`"}
 }

@@ -43,7 +43,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
-// Words are what users of other systems write.
+// Words returns what users of other systems write.
 func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
 	words["default_ttl"], words["history"] = "write `ttl`", "remove it: a new bucket keeps the last value of a key"
@@ -131,7 +131,7 @@ func (c *cache) Trouble() *engine.Trouble {
 	return nil
 }
 
-// bucket is the opened bucket.
+// bucket returns the opened bucket.
 func (c *cache) bucket(ctx context.Context) (*bucket, error) {
 	select {
 	case c.turn <- struct{}{}:
@@ -231,7 +231,7 @@ func (c *cache) create(ctx context.Context, conn *nats.Conn) error {
 // expiryHeader is when a value expires, in milliseconds since 1970.
 const expiryHeader = "Flowd-Expires"
 
-// subject is that of a key. Two keys never have the same.
+// subject returns that of a key. Two keys never have the same.
 func (b *bucket) subject(key string) string {
 	if plain(key) {
 		return b.prefix + key
@@ -244,7 +244,7 @@ func plain(key string) bool {
 		key[len(key)-1] != '.' && !strings.Contains(key, "..")
 }
 
-// newest is the last value of a key, and its revision; ok is false when it is gone or too old.
+// newest returns the last value of a key, and its revision; ok is false when it is gone or too old.
 func (c *cache) newest(ctx context.Context, b *bucket, key string) (value []byte, revision uint64, ok bool, err error) {
 	var m *jetstream.RawStreamMsg
 	err = b.conn.API(ctx, "read bucket "+c.Bucket, func(ctx context.Context) (err error) {
@@ -367,7 +367,7 @@ func (c *cache) Delete(ctx context.Context, key string) error {
 	return c.write(ctx, b, key, nil, 0, b.removal()...)
 }
 
-// removal are the headers of a message that removes a value.
+// removal returns the headers of a message that removes a value.
 func (b *bucket) removal() []string {
 	headers := []string{"KV-Operation", "PURGE", "Nats-Rollup", "sub"}
 	if b.expires {

@@ -21,7 +21,7 @@ type Config struct {
 	TTL           time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept if its write sets no time; no limit by default."`
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems write.
 func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
 	words["default_ttl"], words["key_prefix"] = "write `ttl`", "write `prefix`"

@@ -34,7 +34,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words are what users of other systems write.
+// Words returns what users of other systems write.
 func (c *Config) Words() map[string]string {
 	words := c.Config.Words()
 	words["default_ttl"], words["init_statement"] = "write `ttl`", "write `create: true`"
@@ -87,7 +87,7 @@ type cache struct {
 	purged time.Time
 }
 
-// statement is a text with the names of table and columns, and the parameters, of this kind of database.
+// statement returns a text with the names of table and columns, and the parameters, of this kind of database.
 func (c *cache) statement(text string) string {
 	names := []string{"%t", c.Config.Config.Table(c.Table), "%k", c.Quote("key"), "%v", c.Quote("value"),
 		"%e", c.Quote("expires")}
@@ -147,12 +147,12 @@ func (c *cache) exec(ctx context.Context, query string, args ...sqldb.Value) (ch
 
 func bytes(text string) sqldb.Value { return sqldb.Value{Kind: sqldb.Bytes, Text: []byte(text)} }
 
-// moment is a time as it stands in the table.
+// moment returns a time as it stands in the table.
 func moment(at time.Time) sqldb.Value {
 	return sqldb.Value{Kind: sqldb.Number, Text: strconv.AppendInt(nil, at.UnixMilli(), 10)}
 }
 
-// expiry is when a value expires that is written now. What is kept for less than a millisecond expires at once.
+// expiry returns when a value expires that is written now. What is kept for less than a millisecond expires at once.
 func (c *cache) expiry(ttl time.Duration) sqldb.Value {
 	if ttl = cmp.Or(ttl, c.TTL); ttl == 0 {
 		return sqldb.Value{}
