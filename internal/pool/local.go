@@ -46,7 +46,7 @@ func (l *Local) Launch(c *Call, try int) {
 	l.pump()
 }
 
-// pump fills the free slots; l.mu is held.
+// pump fills the free slots. l.mu is held.
 func (l *Local) pump() {
 	for l.free > 0 && len(l.queue) > 0 {
 		t := l.queue[0]
@@ -75,7 +75,7 @@ func (l *Local) work(ctx context.Context, t task, r *run) {
 	}
 }
 
-// Revoke stops an attempt. Steps that do not heed that lose their slot to another.
+// Revoke stops an attempt. If its steps do not react, they lose their slot.
 func (l *Local) Revoke(c *Call, try int) {
 	t := task{c, try}
 	l.mu.Lock()
@@ -97,8 +97,7 @@ func (l *Local) Revoke(c *Call, try int) {
 	})
 }
 
-// Run runs steps over copies of messages. A panic that the steps let through is an
-// error.
+// Run runs steps on copies of messages. It turns a panic of the steps into an error.
 func Run(ctx context.Context, steps engine.Runner, of []*engine.Message) (r *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {

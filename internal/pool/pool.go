@@ -1,10 +1,9 @@
-// Package pool keeps account of jobs that are carried out elsewhere: on slots of this
-// process (see [Local]) or of others. Start at [Pool].
+// Package pool keeps track of jobs that run elsewhere: on slots of this process (see [Local]) or of others. Start at
+// [Pool].
 //
-// A [Call] is one job until it has its one answer. An attempt of it is handed to a
-// [Transport], taken by a slot, and answered, lost with its worker, handed back, or too
-// slow; what happened decides whether there is another attempt. An answer that is no longer
-// awaited, late or a second one, is dropped.
+// A [Call] is one job until it has its answer. An attempt is handed to a [Transport] and taken by a slot. It is then
+// answered, lost with its worker, handed back, or times out. That decides whether there is another attempt. Late and
+// duplicate answers are dropped.
 package pool
 
 import (
@@ -20,62 +19,62 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Policy is how a pool deals with its jobs.
+// Policy says how a pool handles its jobs.
 type Policy struct {
 	Name       string
-	Timeout    time.Duration // of one attempt, from when a slot takes it; while there is no worker at all, from the start
+	Timeout    time.Duration // of one attempt after a slot has taken it; while the pool has no workers, from the start
 	Retries    int           // attempts after the first; -1 means no limit
-	RetryOn    []string      // of Lost, TimedOut, Failed
-	MaxPending int           // calls handed to the transport at once; further ones wait here
+	RetryOn    []string      // which of Lost, TimedOut and Failed are retried
+	MaxPending int           // calls handed to the transport at once; others wait here
 }
 
-// What may go wrong with an attempt.
+// How an attempt can fail.
 const (
 	Lost     = "lost"    // its worker has gone
 	TimedOut = "timeout" // it took too long
 	Failed   = "error"   // a step failed a message
 )
 
-// Reasons are all of them.
+// Reasons lists all of them.
 var Reasons = []string{Lost, TimedOut, Failed}
 
-// Transport hands attempts to slots. Its methods return soon, and are not called with a
-// lock held. It reports with Taken, Returned, Lost, Vanished and Answer.
+// Transport hands attempts to slots. Its methods return quickly, and are called without a lock. It reports with
+// Taken, Returned, Lost, Vanished and Answer.
 type Transport interface {
 	Launch(c *Call, try int)
-	Revoke(c *Call, try int) // it has not been answered, and is no longer awaited; the slot that has it stops
+	Revoke(c *Call, try int) // the attempt has no answer, and is not awaited any more; its slot stops
 }
 
-// Call is a job on its way.
+// Call is a job in progress.
 type Call struct {
 	ID   uint64
-	Jobs *engine.Batch // what the steps work on copies of; read only
-	Data any           // the transport's own
+	Jobs *engine.Batch // the steps work on copies of these; read-only
+	Data any           // for the transport
 
 	done   func(*Result, error) // called once
-	try    int                  // the current one, from 1; 0: not handed over yet
-	taken  bool                 // a slot has it
-	failed int                  // tries
+	try    int                  // number of the current attempt, from 1; 0: not handed over yet
+	taken  bool                 // a slot has taken it
+	failed int                  // failed attempts
 	timer  *time.Timer          // of the attempt, or of the pause before it
-	clock  int                  // counts its timers: one that was stopped too late is of no account
-	pauses bool                 // before the attempt
+	clock  int                  // number of the current timer: an earlier one that could not be stopped in time is ignored
+	pauses bool                 // the call is in the pause before its attempt
 	ended  bool
 }
 
-// Pool is the account of one pool.
+// Pool manages the jobs of one pool.
 type Pool struct {
 	Policy
 	transport Transport
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	last    uint64
 	pending map[uint64]*Call
-	waiting []*Call // for room in pending, oldest first
-	members int     // workers there are
+	waiting []*Call // waiting for room in pending, oldest first
+	members int     // number of workers
 	closed  bool
 }
 
-// New makes a pool with workers; transport is made for it.
+// New makes a pool with a number of workers. transport makes its transport.
 func New(p Policy, workers int, transport func(*Pool) Transport) *Pool {
 	pool := &Pool{Policy: p, pending: map[uint64]*Call{}, members: workers}
 	pool.transport = transport(pool)
@@ -84,8 +83,7 @@ func New(p Policy, workers int, transport func(*Pool) Transport) *Pool {
 
 var errClosed = engine.Errorf(engine.Transient, "the pool is closed")
 
-// Submit starts a call. done is called once, from any goroutine, with what became of
-// it; jobs must not change any more.
+// Submit starts a call. done is called once, from any goroutine, with the outcome. jobs must not change any more.
 func (p *Pool) Submit(jobs *engine.Batch, done func(*Result, error)) *Call {
 	p.mu.Lock()
 	p.last++
@@ -106,18 +104,18 @@ func (p *Pool) Submit(jobs *engine.Batch, done func(*Result, error)) *Call {
 	return c
 }
 
-// begin makes room for a call; p.mu is held, and Launch follows.
+// begin counts a call as pending. p.mu is held, and Launch follows.
 func (p *Pool) begin(c *Call) {
 	p.pending[c.ID] = c
 	c.try = 1
 	p.arm(c)
 }
 
-// arm starts the clock of an attempt where it runs.
+// arm starts the timer of an attempt if its time runs.
 func (p *Pool) arm(c *Call) {
 	c.stop()
 	if c.pauses = false; !c.taken && p.members > 0 {
-		return // it waits for its turn, which is not a failure
+		return // waiting for a slot is not a failure
 	}
 	clock := c.clock
 	c.timer = time.AfterFunc(p.Timeout, func() { p.expired(c, clock) })
@@ -131,7 +129,7 @@ func (c *Call) stop() {
 	}
 }
 
-// current returns the call whose attempt that is, or nil.
+// current returns the call with this attempt, or nil.
 func (p *Pool) current(id uint64, try int) *Call {
 	if c := p.pending[id]; c != nil && c.try == try {
 		return c
@@ -139,16 +137,14 @@ func (p *Pool) current(id uint64, try int) *Call {
 	return nil
 }
 
-// Awaits reports whether an attempt is still awaited, for a Transport that was slow to hand it
-// over.
+// Awaits reports whether an attempt is still awaited, for a Transport that hands attempts over asynchronously.
 func (p *Pool) Awaits(c *Call, try int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.current(c.ID, try) != nil
 }
 
-// Taken says that a slot has begun an attempt. It is false if nobody awaits it: the slot
-// then stops.
+// Taken records that a slot has begun an attempt. It returns false if nobody awaits the attempt: the slot must stop.
 func (p *Pool) Taken(id uint64, try int) bool {
 	p.mu.Lock()
 	c := p.current(id, try)
@@ -156,7 +152,7 @@ func (p *Pool) Taken(id uint64, try int) bool {
 		p.mu.Unlock()
 		return false
 	}
-	if c.taken && !p.again(c, Lost) { // by one that has gone since
+	if c.taken && !p.again(c, Lost) { // the earlier slot is gone
 		p.giveUpLost(c)
 		return false
 	}
@@ -166,7 +162,7 @@ func (p *Pool) Taken(id uint64, try int) bool {
 	return true
 }
 
-// Lost says that the slot that had an attempt is gone. Another may take it.
+// Lost says that the slot with an attempt is gone. Another slot may take the attempt.
 func (p *Pool) Lost(id uint64, try int) {
 	p.mu.Lock()
 	c := p.current(id, try)
@@ -182,14 +178,14 @@ func (p *Pool) Lost(id uint64, try int) {
 	p.mu.Unlock()
 }
 
-// giveUpLost ends a call whose slots have gone too often, and unlocks p.mu.
+// giveUpLost ends a call that has lost too many slots, and unlocks p.mu.
 func (p *Pool) giveUpLost(c *Call) {
 	err := engine.Errorf(engine.Transient, "pool %s: the worker that had the job is gone%s", p.Name, tries(c))
 	p.mu.Unlock()
-	p.end(c, 0, nil, err)
+	p.finishCall(c, 0, nil, err)
 }
 
-// Returned says that a slot has handed an attempt back, or has not got it after all: it is not counted.
+// Returned says that a slot has handed an attempt back, or never had it. The attempt does not count.
 func (p *Pool) Returned(id uint64, try int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,7 +203,7 @@ func (p *Pool) Answer(id uint64, try int, r *Result, err error) {
 		r, err = nil, engine.Errorf(engine.Permanent, "pool %s: the worker's answer does not match its job", p.Name)
 	}
 	failure := cmp.Or(err, r.Failure())
-	if c == nil || failure != nil && c.try != try { // late, of an attempt that was given up
+	if c == nil || failure != nil && c.try != try { // late, or from an attempt that was given up
 		p.mu.Unlock()
 		return
 	}
@@ -222,11 +218,10 @@ func (p *Pool) Answer(id uint64, try int, r *Result, err error) {
 		return
 	}
 	p.mu.Unlock()
-	p.end(c, try, r, err)
+	p.finishCall(c, try, r, err)
 }
 
-// pause returns the wait before a job whose steps have failed is tried again: what hurt
-// it may take a while to go.
+// pause returns the pause before a failed job is retried. It grows, since the cause may take a while to disappear.
 func pause(n int) time.Duration {
 	const first, most = 200 * time.Millisecond, 30 * time.Second
 	return rand.N(min(most, first<<min(n-1, 10)))
@@ -244,7 +239,7 @@ func (p *Pool) relaunch(c *Call, clock int) {
 	}
 }
 
-// expired is called when an attempt has used up its time.
+// expired handles the timeout of an attempt.
 func (p *Pool) expired(c *Call, clock int) {
 	p.mu.Lock()
 	if c.clock != clock {
@@ -260,10 +255,10 @@ func (p *Pool) expired(c *Call, clock int) {
 				tries(c), p.Name)
 		}
 		p.mu.Unlock()
-		p.end(c, 0, nil, err)
+		p.finishCall(c, 0, nil, err)
 		return
 	}
-	if taken { // else it waits on where it is
+	if taken { // otherwise it keeps waiting in its place
 		c.taken = false
 		c.try++
 	}
@@ -275,7 +270,7 @@ func (p *Pool) expired(c *Call, clock int) {
 	}
 }
 
-// again reports whether there is another attempt, and counts the one that failed.
+// again reports whether to retry, and counts the failed attempt.
 func (p *Pool) again(c *Call, reason string) bool {
 	c.failed++
 	return slices.Contains(p.RetryOn, reason) && (p.Retries < 0 || c.failed <= p.Retries)
@@ -288,9 +283,9 @@ func tries(c *Call) string {
 	return fmt.Sprintf(", after %d attempts", c.failed)
 }
 
-// end gives a call its answer, and its place to another. answered is the attempt that the
-// answer came from, or 0.
-func (p *Pool) end(c *Call, answered int, r *Result, err error) {
+// finishCall ends a call with its answer, and hands over the next one. answered is the attempt that the answer came
+// from, or 0.
+func (p *Pool) finishCall(c *Call, answered int, r *Result, err error) {
 	p.mu.Lock()
 	if c.ended {
 		p.mu.Unlock()
@@ -321,9 +316,9 @@ func (p *Pool) end(c *Call, answered int, r *Result, err error) {
 }
 
 // Cancel ends a call that nobody awaits any more.
-func (p *Pool) Cancel(c *Call, why error) { p.end(c, 0, nil, why) }
+func (p *Pool) Cancel(c *Call, why error) { p.finishCall(c, 0, nil, why) }
 
-// Members says how many workers there are now.
+// Members sets the number of workers.
 func (p *Pool) Members(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -339,9 +334,9 @@ func (p *Pool) Members(n int) {
 	}
 }
 
-// Vanished says that the transport has lost its copy of an attempt, and returns whether it
-// is handed over once more, as another attempt, which is not counted. One that a slot has
-// stays there: see [Pool.Returned] for a slot that turns out to lack it.
+// Vanished says that the transport has lost its copy of an attempt. It reports whether the attempt is handed over
+// again, under a new number that does not count as a retry. An attempt that a slot has taken stays there: see
+// [Pool.Returned] for a slot that turns out to lack it.
 func (p *Pool) Vanished(id uint64, try int) bool {
 	p.mu.Lock()
 	c := p.current(id, try)
@@ -357,7 +352,7 @@ func (p *Pool) Vanished(id uint64, try int) bool {
 	return true
 }
 
-// Counts returns the calls that slots have, and those that wait for one.
+// Counts returns how many calls slots have, and how many wait for one.
 func (p *Pool) Counts() (taken, waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -377,9 +372,9 @@ func (p *Pool) Close() {
 	p.waiting = nil
 	p.mu.Unlock()
 	for _, c := range all {
-		p.end(c, 0, nil, errClosed)
+		p.finishCall(c, 0, nil, errClosed)
 	}
 }
 
-// ErrRevoked is why the steps of a slot are stopped when nobody awaits their answer.
+// ErrRevoked is the cause with which the steps of a slot stop if nobody awaits their answer.
 var ErrRevoked = errors.New("nobody is waiting for the answer any more")

@@ -9,31 +9,31 @@ import (
 	"github.com/flowd-io/flowd/internal/components/inner"
 )
 
-// Result is what steps have made of a job's messages.
+// Result is the outcome of a job.
 type Result struct {
-	Ends []End  // by the index of the message
-	Made []Made // what continues, in order
+	Ends []End  // by index of the message
+	Made []Made // messages that continue, in order
 }
 
-// End is what became of a message: part of something made, unless it ended.
+// End is the fate of a message. If no field is set, the message is part of something in Made.
 type End struct {
 	Err     error // it failed
-	Dropped bool  // a step dropped it on purpose, as filtered
-	Gone    bool  // a step's `on_error: drop` did
+	Dropped bool  // a step filtered it
+	Gone    bool  // `on_error: drop` of a step dropped it
 }
 
 // Made is a message that continues.
 type Made struct {
-	Of       []int // the messages that it was made of
+	Of       []int // the messages that it was made from
 	Body     []byte
-	SameBody bool // as that of the one message it was made of; Body is nil then
+	SameBody bool // the body of its single source message; Body is nil
 	Meta     engine.Meta
 	SameMeta bool
 	Vars     engine.Vars
 	SameVars bool
 }
 
-// Failure returns the first error in it.
+// Failure returns the first error in r.
 func (r *Result) Failure() error {
 	if r == nil {
 		return nil
@@ -46,8 +46,8 @@ func (r *Result) Failure() error {
 	return nil
 }
 
-// Gather says what steps have made of messages by their copies, whose Refs count
-// from 1. of are those messages, or copies of them.
+// Gather returns the outcome of messages from their copies, whose Refs count from 1. of are those messages, or copies
+// of them.
 func Gather(b *engine.Batch, of []*engine.Message) *Result {
 	r := &Result{Ends: make([]End, len(of))}
 	found := make([]bool, len(of))
@@ -79,7 +79,7 @@ func Gather(b *engine.Batch, of []*engine.Message) *Result {
 		err := m.Err()
 		for _, i := range parts(m) {
 			switch e := &r.Ends[i]; {
-			case e.Err != nil: // one failed part fails its message
+			case e.Err != nil: // a failed part fails its whole message
 			case err != nil && !m.Dropped():
 				*e = End{Err: err}
 			case !goes[i]:
@@ -95,7 +95,7 @@ func Gather(b *engine.Batch, of []*engine.Message) *Result {
 	return r
 }
 
-// fits reports whether it can be the result of a job of n messages.
+// fits reports whether r can be the result of a job with n messages.
 func (r *Result) fits(n int) bool {
 	if r == nil || len(r.Ends) != n {
 		return false
@@ -121,7 +121,7 @@ func (r *Result) fits(n int) bool {
 	return true
 }
 
-// One applies the result to the only message of the job, which is parked.
+// One applies the result to the job's only message, which is parked.
 func (r *Result) One(m *engine.Message) error {
 	if r.ended(m, 0) {
 		return r.Ends[0].Err
@@ -149,7 +149,7 @@ func (r *Result) ended(m *engine.Message, i int) bool {
 	return true
 }
 
-// give makes a message what was made of it.
+// give applies what was made to a message.
 func (d *Made) give(m *engine.Message) {
 	if !d.SameBody {
 		m.SetBytes(d.Body)
@@ -162,7 +162,7 @@ func (d *Made) give(m *engine.Message) {
 	}
 }
 
-// All applies the result to the messages of the job, which are those of a batch in flight.
+// All applies the result to the messages of the job, which are in a batch in flight.
 func (r *Result) All(b *engine.Batch, of []*engine.Message) {
 	count := make([]int, len(of))
 	for i, m := range of {
@@ -217,7 +217,7 @@ func (r *Result) sorted(count []int) bool {
 	return sorted
 }
 
-// merge makes one message of several that went nowhere else.
+// merge merges messages that are part of nothing else.
 func (r *Result) merge(b *engine.Batch, d *Made, of []*engine.Message, count []int) {
 	if slices.ContainsFunc(d.Of, func(i int) bool { return count[i] > 1 }) {
 		for _, i := range d.Of {
@@ -239,7 +239,7 @@ func (r *Result) merge(b *engine.Batch, d *Made, of []*engine.Message, count []i
 	m.SetVars(d.Vars)
 }
 
-// split makes several messages of one.
+// split splits a message.
 func split(b *engine.Batch, m *engine.Message, parts []Made, n int) {
 	if len(parts) != n {
 		m.Fail(errors.New("the steps of the pool have separated the parts of this message, which can't be applied here (split after the pool)"))

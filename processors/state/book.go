@@ -230,7 +230,7 @@ func (b *book) close(ctx context.Context, s *step) error {
 	defer b.mu.Unlock()
 	delete(b.closed, s)
 	if b.lost > 0 {
-		return fmt.Errorf("cache %s: %d states of delivered messages are not in it: %w", b.cache, b.lost, b.why)
+		return fmt.Errorf("cache %s: missing states of delivered messages: %d: %w", b.cache, b.lost, b.why)
 	}
 	return nil
 }

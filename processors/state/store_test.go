@@ -130,7 +130,7 @@ func TestAStateThatTheCacheRefusesIsReported(t *testing.T) {
 		p := pipeline{src: src, sink: &enginetest.Sink{}, cache: cache,
 			steps: `[` + strings.Replace(count, `"key"`, `"cache": "c", "key"`, 1) + `]`}
 		rep := p.run(t, t.Context())
-		if rep.Err == nil || !strings.Contains(rep.Err.Error(), "1 states of delivered messages are not in it: the value is too large") {
+		if rep.Err == nil || !strings.Contains(rep.Err.Error(), "missing states of delivered messages: 1: the value is too large") {
 			t.Errorf("the pipeline ended with %v", rep.Err)
 		}
 		want(t, "fates", src.Fates, []string{`{"k":1} delivered`})

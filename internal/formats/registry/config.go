@@ -45,9 +45,9 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			problem("is not a URL of http or https", "write one such as http://registry:8081")
+			problem("is not an http or https URL", "write one such as http://registry:8081")
 		case u.User != nil:
-			problem("has credentials in it, which are shown where URLs are", "write them under `auth`")
+			problem("contains credentials, which would be shown wherever the URL is", "write them under `auth`")
 		case u.RawQuery != "" || u.Fragment != "":
 			problem("has a query, which a registry's URL can't have", "write one such as http://registry:8081")
 		}

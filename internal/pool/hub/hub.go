@@ -1,10 +1,9 @@
-// Package hub carries the jobs of pools to workers in other processes, by NATS: by a
-// server in this process, or another one. Start at [Of].
+// Package hub carries the jobs of pools to workers in other processes over NATS, with a server in this process or an
+// external one. Start at [Of].
 //
-// Each pool has a JetStream work queue, from which each free slot of a worker pulls
-// one job. A worker renews its lease of a job until it has answered; of one that has
-// gone JetStream gives the job to another. What an answer, or its lack, means is
-// decided in internal/pool, as for slots of this process.
+// Each pool has a JetStream work queue. Each free slot of a worker pulls one job from it. A worker renews its lease
+// of a job until it has answered. If the worker is gone, JetStream redelivers the job to another one. internal/pool
+// decides what an answer, or a missing one, means, as for slots of this process.
 package hub
 
 import (
@@ -23,17 +22,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Hub is this process's end of the cluster. It is up while anyone holds it.
+// Hub is this process's end of the cluster. It runs while anyone holds it.
 type Hub struct {
 	conf *wire.Config
 	id   string
 	keys keys
 
-	mu    sync.Mutex // guards all below; held while it is started and stopped
+	mu    sync.Mutex // guards the fields below; held while the hub starts and stops
 	holds int
-	srv   *embedded // nil: there is a server elsewhere
+	srv   *embedded // nil: an external server
 	nc    *wire.Conn
-	voice *nats.Conn // for answers: with a server of this process, it may do nothing else
+	voice *nats.Conn // for answers; with an embedded server, it may only answer
 	js    jetstream.JetStream
 	log   *slog.Logger
 
@@ -43,7 +42,7 @@ type Hub struct {
 
 func init() { wire.Hubs = func(shared *engine.Shared) wire.Hub { return Of(shared) } }
 
-// Of returns the hub of a process that has a `service.cluster`.
+// Of returns the hub of a process with `service.cluster`.
 func Of(shared *engine.Shared) *Hub {
 	conf := wire.Of(shared).Config
 	return engine.Common(shared, hubKey{}, func() *Hub { return &Hub{conf: conf, id: wire.NewID(), keys: newKeys()} })
@@ -109,7 +108,7 @@ func (h *Hub) start(ctx context.Context, owner string) (err error) {
 		return err
 	}
 	for subject, do := range map[string]nats.MsgHandler{
-		wire.ToHub(h.id, "*", "*"): h.told, wire.JoinOf("*", "*"): h.join, wire.BeatOf("*", "*"): h.beat,
+		wire.ToHub(h.id, "*", "*"): h.handleReport, wire.JoinOf("*", "*"): h.join, wire.BeatOf("*", "*"): h.beat,
 		wire.ListOf("*"): h.list,
 	} {
 		sub, err := h.nc.Subscribe(subject, do)
@@ -126,14 +125,14 @@ func (h *Hub) start(ctx context.Context, owner string) (err error) {
 	return h.nc.FlushTimeout(10 * time.Second)
 }
 
-// What waits to be read is bounded: the rest of a flood is dropped. Workers resend answers
-// until they are confirmed, beats repeat, and leases end by themselves.
+// Limits of unread messages: the rest of a flood is dropped. Workers resend answers until they are confirmed,
+// heartbeats repeat, and leases expire by themselves.
 const (
 	mostUnread  = 1 << 16
 	unreadBytes = 64 << 20
 )
 
-// complaints logs what a connection reports asynchronously, such as that it can't keep up.
+// complaints logs errors that a connection reports asynchronously, such as that it can't keep up.
 func (h *Hub) complaints() nats.Option {
 	return nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 		on := ""
@@ -144,7 +143,7 @@ func (h *Hub) complaints() nats.Option {
 	})
 }
 
-// connected waits until the server elsewhere is reached.
+// connected waits for the connection to an external server.
 func (h *Hub) connected(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -181,7 +180,7 @@ func (h *Hub) disconnected(_ *nats.Conn, err error) {
 	}
 }
 
-// reconnected continues. A server that was restarted gets again what it has forgotten.
+// reconnected restores what a restarted server has lost.
 func (h *Hub) reconnected(*nats.Conn) {
 	h.log.Info("the NATS server is back")
 	for _, r := range h.all() {
@@ -255,7 +254,7 @@ func (h *Hub) Trouble(p *pool.Pool) *engine.Trouble {
 	return nil
 }
 
-// all returns the pools that are open.
+// all returns the open pools.
 func (h *Hub) all() []*remote {
 	h.poolsMu.RLock()
 	defer h.poolsMu.RUnlock()

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	auditEvery = 5 * time.Second  // of what the queue holds, where attempts wait for longer
+	auditEvery = 5 * time.Second  // between checks of the queue while attempts wait for longer
 	callLimit  = 5 * time.Second  // for requests to NATS
-	stalled    = 10 * time.Second // without a job taken, though slots are free: the pool is not ready
+	stalled    = 10 * time.Second // time without a job taken, despite free slots, until the pool is not ready
 )
 
-// doubt makes the contents of the queue be checked.
+// doubt triggers a check of the queue.
 func (r *remote) doubt() {
 	select {
 	case r.suspect <- struct{}{}:
@@ -29,8 +29,8 @@ func (r *remote) doubt() {
 	}
 }
 
-// keep makes sure that the queue exists and holds what it should, until ctx ends: NATS
-// servers come back without what they had, and people delete and purge streams.
+// keep makes sure, until ctx ends, that the queue exists and holds what it should: NATS servers restart without their
+// data, and people delete and purge streams.
 func (r *remote) keep(ctx context.Context) {
 	pause, failed := time.NewTimer(auditEvery), false
 	defer pause.Stop()
@@ -45,7 +45,7 @@ func (r *remote) keep(ctx context.Context) {
 				continue
 			}
 		}
-		if !r.nc.IsConnected() { // it is checked when that is so again
+		if !r.nc.IsConnected() { // checked again after reconnecting
 			continue
 		}
 		switch err := r.audit(ctx); {
@@ -57,7 +57,7 @@ func (r *remote) keep(ctx context.Context) {
 			r.fails(err)
 			r.doubt()
 		}
-		pause.Reset(again) // however often workers ask
+		pause.Reset(again) // limits checks, however often workers ask
 		select {
 		case <-ctx.Done():
 			return
@@ -78,30 +78,30 @@ func (r *remote) lingers() bool {
 	return false
 }
 
-// audit recreates the queue if it is gone, and puts into it again what is missing.
+// audit recreates the queue if it is gone, and restores missing jobs.
 func (r *remote) audit(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	r.mu.Lock()
-	var kept []*parcel // from before the queue is checked
+	var kept []*parcel // read before the queue is checked
 	for _, p := range r.sent {
 		if !p.kept.IsZero() {
 			kept = append(kept, p)
 		}
 	}
 	r.mu.Unlock()
-	there, err := r.look(ctx)
+	there, err := r.listCopies(ctx)
 	if errors.Is(err, errNoQueue) {
 		if err = r.makeQueue(ctx); err == nil {
 			r.log.Warn("the queue of the pool was gone, and is created again", "pool", r.name)
 			r.hello()
-			there, err = r.look(ctx)
+			there, err = r.listCopies(ctx)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	missing, held := 0, map[string][]wire.Try{} // by the worker that has them
+	missing, held := 0, map[string][]wire.Try{} // by worker
 	for _, p := range kept {
 		t := wire.Try{Pool: r.index, ID: p.call.ID, Try: p.try}
 		if there[wire.JobOf(r.name, r.hub.id, t)] > 0 {
@@ -115,7 +115,7 @@ func (r *remote) audit(ctx context.Context) error {
 	}
 	for by, all := range held {
 		text, _ := json.Marshal(wire.Held{Hub: r.hub.id, Tries: all})
-		_ = r.hub.voice.Publish(wire.HeldOf(by, r.name), text) // a connection that is gone has nobody to ask
+		_ = r.hub.voice.Publish(wire.HeldOf(by, r.name), text) // a closed connection has nobody to ask
 	}
 	if missing > 0 {
 		r.log.Warn("jobs have vanished from the queue of their pool; they are put into it again", "pool", r.name,
@@ -124,8 +124,8 @@ func (r *remote) audit(ctx context.Context) error {
 	return nil
 }
 
-// misses handles an attempt that no longer has a copy, and says whether it gets one; if not, by is the worker that has
-// it, or "" where nobody awaits it.
+// misses handles an attempt without a copy, and reports whether to store it again. If not, by is the worker that has
+// it, or "" if nobody awaits it.
 func (r *remote) misses(p *parcel) (by string, again bool) {
 	r.mu.Lock()
 	was := p.kept
@@ -140,11 +140,11 @@ func (r *remote) misses(p *parcel) (by string, again bool) {
 	return p.by, false
 }
 
-// errNoQueue says that the stream is gone, or another one, or lacks its consumer.
+// errNoQueue means that the stream is gone, was replaced, or lacks its consumer.
 var errNoQueue = errors.New("the queue is gone")
 
-// look says which copies of attempts there are, by subject.
-func (r *remote) look(ctx context.Context) (map[string]uint64, error) {
+// listCopies returns the sequence numbers of the stored attempts, by subject.
+func (r *remote) listCopies(ctx context.Context) (map[string]uint64, error) {
 	r.mu.Lock()
 	stream, made := r.stream, r.made
 	r.mu.Unlock()
@@ -164,7 +164,7 @@ func (r *remote) look(ctx context.Context) (map[string]uint64, error) {
 	return info.State.Subjects, nil
 }
 
-// makeQueue makes the work queue where it is not there.
+// makeQueue makes the work queue if it does not exist.
 func (r *remote) makeQueue(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*callLimit)
 	defer cancel()
@@ -176,7 +176,7 @@ func (r *remote) makeQueue(ctx context.Context) error {
 		Name: wire.StreamOf(r.name), Description: "jobs of a pool of flowd", Subjects: []string{wire.AllJobsOf(r.name)},
 		Retention: jetstream.WorkQueuePolicy, Storage: storage, Duplicates: 100 * time.Millisecond,
 	}
-	if r.secret != "" { // what a client makes the server send to a job's own subject is not one
+	if r.secret != "" { // ignores what clients make the server send to a job's subject
 		config.Subjects = []string{wire.AllPutsOf(r.secret, r.name)}
 		config.SubjectTransform = &jetstream.SubjectTransformConfig{Source: config.Subjects[0],
 			Destination: wire.AllJobsOf(r.name)}
@@ -200,7 +200,7 @@ func (r *remote) makeQueue(ctx context.Context) error {
 	return nil
 }
 
-// fails records why jobs can't be put into the queue, and logs it once.
+// fails records why jobs can't be stored, and logs it once.
 func (r *remote) fails(err error) {
 	r.mu.Lock()
 	told := r.problem != ""
@@ -211,22 +211,21 @@ func (r *remote) fails(err error) {
 	}
 }
 
-// works takes note that what failed does so no more.
+// works clears the error of fails.
 func (r *remote) works() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.problem = ""
 }
 
-// stall is since when jobs have waited that nobody takes although there are free slots.
+// stall records since when waiting jobs have not been taken despite free slots.
 type stall struct {
-	since time.Time // zero: they are taken
-	takes int       // attempts that were taken until then
+	since time.Time // zero: jobs are taken
+	takes int       // attempts taken until then
 	told  bool
 }
 
-// stalls takes note of whether jobs are taken; r.mu is held. It says when they are not
-// for the first time after it was too long.
+// stalls updates the stall. tell is true once when it has lasted too long. r.mu is held.
 func (r *remote) stalls(now time.Time) (waiting int, tell bool) {
 	idle := 0
 	for _, m := range r.members {
@@ -252,7 +251,7 @@ func (r *remote) stalls(now time.Time) (waiting int, tell bool) {
 	return waiting, false
 }
 
-// trouble says what keeps jobs from workers that could do them.
+// trouble returns what keeps jobs from workers that could do them.
 func (r *remote) trouble() *engine.Trouble {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -269,7 +268,7 @@ func (r *remote) trouble() *engine.Trouble {
 	}
 }
 
-// cause returns why jobs are not taken, as far as that is known; r.mu is held.
+// cause returns why jobs are not taken, if known. r.mu is held.
 func (r *remote) cause() string {
 	switch {
 	case !r.nc.IsConnected():
@@ -281,15 +280,15 @@ func (r *remote) cause() string {
 		" of JetStream, which does not give them to the workers that ask for them."
 }
 
-// purgeDead removes the jobs of hubs that are gone: those that do not answer, and not after
-// a lease either. A hub that comes back after all puts them there again.
+// purgeDead removes the jobs of dead hubs, which do not answer now nor after a lease. A hub that comes back stores
+// its jobs again.
 func (r *remote) purgeDead(ctx context.Context) {
 	r.mu.Lock()
 	stream := r.stream
 	r.mu.Unlock()
 	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(wire.AllJobsOf(r.name)))
 	if err != nil {
-		return // workers set them aside, too
+		return // workers set such jobs aside, too
 	}
 	hubs := map[string]bool{}
 	for subject := range info.State.Subjects {
@@ -308,7 +307,7 @@ func (r *remote) purgeDead(ctx context.Context) {
 	}
 }
 
-// silent reports whether a hub is not there.
+// silent reports whether a hub does not answer.
 func (r *remote) silent(ctx context.Context, hub string) bool {
 	if hub == r.hub.id {
 		return false

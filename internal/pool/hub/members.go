@@ -18,14 +18,14 @@ type member struct {
 	heard time.Time
 }
 
-// Handlers of workers' messages; each subject has one goroutine. What is not understood
-// comes from a program that is not flowd, and is dropped.
+// Handlers of workers' messages. Each subject has one goroutine. Messages that can't be parsed do not come from
+// flowd, and are dropped.
 
-// answers sends what a client has asked for to its own inbox, and nowhere else.
+// answers sends an answer to the client's own inbox, and nowhere else.
 func (h *Hub) answers(msg *nats.Msg, text []byte) {
 	_, to := wire.Asker(msg.Subject, msg.Reply)
 	if to != "" {
-		_ = h.voice.Publish(to, text) // the client that asked is gone
+		_ = h.voice.Publish(to, text) // fails if the client is gone
 	} else if msg.Reply != "" {
 		h.log.Warn("a client asks for an answer to an inbox that is not its own; it gets none")
 	}
@@ -51,12 +51,12 @@ func (h *Hub) join(msg *nats.Msg) {
 			return
 		}
 	}
-	if h.conf.URL.IsZero() { // nobody else could have it
+	if h.conf.URL.IsZero() { // no other hub could have it
 		h.respond(msg, wire.Welcome{})
 	}
 }
 
-// What workers report about themselves is kept and shown, up to this length.
+// Limits of what workers report about themselves.
 const (
 	longestName   = 200  // bytes
 	longestReason = 1000 // bytes
@@ -77,7 +77,7 @@ func (r *remote) welcome(j *wire.Join) wire.Welcome {
 		r.refuse(j, time.Now())
 		return wire.Welcome{Refused: fmt.Sprintf("the hub runs flowd %s, but this worker runs %s (install the same version)", v, j.Version)}
 	}
-	r.doubt() // a worker asks again, too, where it gets no jobs from the queue
+	r.doubt() // a worker also asks again if it gets no jobs from the queue
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return wire.Welcome{Hub: r.hub.id, Consumer: wire.ConsumerOf(r.made), Hash: r.hash, Stage: r.text}
@@ -94,8 +94,8 @@ func (h *Hub) stage(msg *nats.Msg) {
 	h.answers(msg, nil)
 }
 
-// told handles what workers send to this hub, in the order in which each of them does.
-func (h *Hub) told(msg *nats.Msg) {
+// handleReport handles workers' messages to this hub, in each worker's order.
+func (h *Hub) handleReport(msg *nats.Msg) {
 	switch wire.What(msg.Subject) {
 	case wire.Taken:
 		h.taken(msg)
@@ -110,7 +110,7 @@ func (h *Hub) told(msg *nats.Msg) {
 	}
 }
 
-// about returns the attempt that a worker reports on, and its pool: nil if there is none.
+// about returns the attempt that a worker reports on, and its pool, or nil.
 func (h *Hub) about(msg *nats.Msg) (t wire.Try, r *remote) {
 	if json.Unmarshal(msg.Data, &t) != nil || !h.given(msg, t) {
 		return t, nil
@@ -125,7 +125,7 @@ func (h *Hub) taken(msg *nats.Msg) {
 	case awaited:
 		from, _ := wire.Asker(msg.Subject, "")
 		r.takenBy(t, from)
-		h.answers(msg, []byte(wire.Awaited)) // where it waits for that
+		h.answers(msg, []byte(wire.Awaited)) // the worker waits for this before it begins
 	case msg.Reply != "":
 		h.answers(msg, nil)
 	case r != nil:
@@ -151,7 +151,8 @@ func (h *Hub) returned(msg *nats.Msg) {
 	}
 }
 
-// returnedBy records that a worker has an attempt no more, if it is the last that took it.
+// returnedBy records that a worker has handed back an attempt. It reports whether that worker was the last to take
+// it.
 func (r *remote) returnedBy(t wire.Try, worker string) bool {
 	r.mu.Lock()
 	p := r.sent[t.ID]
@@ -166,7 +167,7 @@ func (r *remote) returnedBy(t wire.Try, worker string) bool {
 	return its
 }
 
-// lacks takes the answer to [wire.Held]. It needs no keys: it is about attempts that this worker has shown them for.
+// lacks handles the answer to [wire.Held]. It needs no keys: the worker has shown them for these attempts.
 func (h *Hub) lacks(msg *nats.Msg) {
 	var all []wire.Try
 	if json.Unmarshal(msg.Data, &all) != nil {
@@ -180,7 +181,7 @@ func (h *Hub) lacks(msg *nats.Msg) {
 	}
 }
 
-// answer takes the outcome of an attempt, and confirms it, even if nobody waits for it.
+// answer handles the outcome of an attempt, and confirms it even if nobody waits for it.
 func (h *Hub) answer(msg *nats.Msg) {
 	worker := brief(msg.Header.Get(wire.WorkerHeader))
 	t, result, failure, err := wire.DecodeAnswer(msg.Data, worker)
@@ -199,7 +200,7 @@ func (h *Hub) answer(msg *nats.Msg) {
 	h.answers(msg, nil)
 }
 
-// beat takes note of a worker.
+// beat handles a heartbeat.
 func (h *Hub) beat(msg *nats.Msg) {
 	var b wire.Beat
 	name := wire.PoolOf(msg.Subject)
@@ -216,8 +217,8 @@ func (h *Hub) beat(msg *nats.Msg) {
 	}
 }
 
-// heard takes note of the beat of a connection, which is one worker of the pool. A
-// server of this process has no more connections than may be noted.
+// heard records the heartbeat of a connection, which is one worker of the pool. An embedded server limits
+// connections, and thereby workers.
 func (r *remote) heard(from string, b wire.Beat) {
 	r.mu.Lock()
 	known := r.members[from]
@@ -244,7 +245,7 @@ func (r *remote) heard(from string, b wire.Beat) {
 	r.pool.Members(n)
 }
 
-// able returns the number of workers that take jobs; r.mu is held.
+// able returns the number of workers that take jobs. r.mu is held.
 func (r *remote) able() (n int) {
 	for _, m := range r.members {
 		if m.Refused == "" {
@@ -254,9 +255,8 @@ func (r *remote) able() (n int) {
 	return n
 }
 
-// expire forgets workers that are not heard of any more, gives up their jobs with the
-// lease, and says when jobs wait for the first worker, or for any other reason. It is
-// also when workers hear of this hub.
+// expire forgets workers without heartbeats, gives up their jobs when the lease ends, and logs when jobs wait for a
+// worker or for another reason. It also sends this hub's heartbeat.
 func (r *remote) expire() {
 	r.down(wire.Down{})
 	_, waiting := r.pool.Counts()
@@ -297,8 +297,8 @@ func (r *remote) expire() {
 	r.pool.Members(n)
 }
 
-// awakes deals with what this hub could not hear: where it stood still, or is cut off,
-// it is not the workers that are silent, and they have taken it for gone; r.mu is held.
+// awakes handles a gap in which this hub was suspended or cut off: then its workers were not silent, and they have
+// considered the hub gone. r.mu is held.
 func (r *remote) awakes(now time.Time, every time.Duration) {
 	late := !r.ticked.IsZero() && now.Sub(r.ticked) > max(r.lease, 2*every)
 	if r.ticked = now; late {
@@ -315,8 +315,8 @@ func (r *remote) awakes(now time.Time, every time.Duration) {
 	}
 }
 
-// overdue returns the attempts of workers that have been gone for a lease; r.mu is held.
-// JetStream gives them to others, if there are any.
+// overdue returns the attempts of workers that have been gone for a lease. r.mu is held. JetStream redelivers them to
+// other workers, if there are any.
 func (r *remote) overdue() (lost []wire.Try) {
 	for id, heard := range r.absent {
 		if time.Since(heard) <= r.lease {
@@ -333,7 +333,7 @@ func (r *remote) overdue() (lost []wire.Try) {
 	return lost
 }
 
-// list reports all pools.
+// list answers with all pools.
 func (h *Hub) list(msg *nats.Msg) {
 	answer := wire.Pools{Hub: h.id, Host: wire.Name(), Version: wire.Version()}
 	for _, r := range h.all() {

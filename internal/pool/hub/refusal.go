@@ -6,20 +6,19 @@ import (
 	"github.com/flowd-io/flowd/internal/pool/wire"
 )
 
-// refusal is a worker that was refused, which asks again and again.
+// refusal is a rejected worker, which keeps asking.
 type refusal struct {
 	version string
 	times   int       // since it was last logged
-	told    time.Time // when
+	told    time.Time // when it was last logged
 }
 
 const (
-	tellAgain    = time.Hour // of a worker that still asks
-	mostRefusals = 1000      // that are remembered
+	tellAgain    = time.Hour // for a worker that still asks
+	mostRefusals = 1000      // remembered refusals
 )
 
-// refuse logs a worker of another version: at once, and then every hour with how often it
-// has asked.
+// refuse logs a worker of another version: at once, and then every hour with the number of requests.
 func (r *remote) refuse(j *wire.Join, now time.Time) {
 	r.mu.Lock()
 	known := r.refused[j.Worker]

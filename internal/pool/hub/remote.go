@@ -16,14 +16,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// remote is the transport of one pool to slots elsewhere.
+// remote is the transport of one pool to slots in other processes.
 type remote struct {
 	hub      *Hub
 	nc       *wire.Conn
 	js       jetstream.JetStream
 	index    int // among the hub's pools
 	name     string
-	secret   string // in the subjects on which jobs are put into the stream; "" with a server elsewhere
+	secret   string // in the subjects for storing jobs; "" with an external server
 	pipeline string
 	lease    time.Duration
 	text     []byte // the stage
@@ -31,22 +31,22 @@ type remote struct {
 	pool     *pool.Pool
 	log      *slog.Logger
 	release  func()
-	suspect  chan struct{} // has room for one: something is wrong with the queue
-	end      func()        // stops what runs in the background, and waits for it
+	suspect  chan struct{} // room for one: check the queue
+	end      func()        // stops the background goroutines and waits for them
 
 	mu      sync.Mutex         // guards the fields below
-	watch   *time.Timer        // of members that are not heard of
+	watch   *time.Timer        // for workers without heartbeats
 	sent    map[uint64]*parcel // by call
 	members map[string]*member // by connection
 	closed  bool
-	absent  map[string]time.Time // workers that have gone with jobs: when they were heard of last
+	absent  map[string]time.Time // workers that are gone with jobs, with the time of their last heartbeat
 	alone   bool                 // jobs wait, and there is no worker
 	stream  jetstream.Stream
-	made    time.Time // when the stream was
-	problem string    // why jobs can't be put into the queue, or ""
-	takes   int       // attempts that slots have begun
+	made    time.Time // when the stream was made
+	problem string    // why jobs can't be stored, or ""
+	takes   int       // attempts begun by slots
 	stall   stall
-	ticked  time.Time           // when expire ran last
+	ticked  time.Time           // last run of expire
 	refused map[string]*refusal // workers of another version, by name
 }
 
@@ -54,8 +54,8 @@ type remote struct {
 type parcel struct {
 	call *pool.Call
 	try  int
-	by   string    // the connection of the worker that has it
-	kept time.Time // since when its copy is in the stream; zero: not yet
+	by   string    // connection of the worker that has it
+	kept time.Time // when its copy was stored; zero: not yet
 }
 
 var _ pool.Transport = (*remote)(nil)
@@ -66,13 +66,13 @@ func (r *remote) hello() { r.down(wire.Down{Hello: true}) }
 func (r *remote) down(d wire.Down) {
 	d.Hub, d.Host = r.hub.id, wire.Name()
 	text, _ := json.Marshal(d)
-	_ = r.nc.Publish(wire.DownOf(r.name), text) // one that is closed has nobody to report to
+	_ = r.nc.Publish(wire.DownOf(r.name), text) // fails if the connection is closed
 }
 
-// Launch puts an attempt into the work queue.
+// Launch stores an attempt in the work queue.
 func (r *remote) Launch(c *pool.Call, try int) {
 	r.mu.Lock()
-	if !r.pool.Awaits(c, try) { // what was faster than this has revoked it
+	if !r.pool.Awaits(c, try) { // a faster event has revoked it
 		r.mu.Unlock()
 		return
 	}
@@ -80,7 +80,7 @@ func (r *remote) Launch(c *pool.Call, try int) {
 		c.Data = wire.Pack(slices.Collect(c.Jobs.All()))
 	}
 	packed := c.Data.([]byte)
-	if p := r.sent[c.ID]; p == nil || p.try != try { // else it could not be stored, but a worker may have it
+	if p := r.sent[c.ID]; p == nil || p.try != try { // otherwise it could not be stored, but a worker may have it
 		r.sent[c.ID] = &parcel{call: c, try: try}
 	}
 	r.mu.Unlock()
@@ -92,26 +92,26 @@ func (r *remote) Launch(c *pool.Call, try int) {
 			most-wire.HeaderRoom, r.raise()))
 		return
 	}
-	msg := &nats.Msg{Subject: r.put(job.Try), Data: data,
-		Header: nats.Header{once: {"0"}, wire.KeyHeader: {r.hub.keys.of(job.Try)}}}
+	msg := &nats.Msg{Subject: r.putSubject(job.Try), Data: data,
+		Header: nats.Header{once: {"0"}, wire.KeyHeader: {r.hub.keys.keyOf(job.Try)}}}
 	if _, err := r.js.PublishMsgAsync(msg); err != nil {
 		r.notStored(job.Try, err)
 	}
 }
 
-// once makes the stream accept an attempt only if it has no copy of it yet: whether the
-// first was lost, or only its confirmation, can't be known.
+// once makes the stream store an attempt only if it has no copy yet: if a confirmation is missing, the first copy may
+// or may not be stored.
 const once = jetstream.ExpectedLastSubjSeqHeader
 
-// put returns the subject on which an attempt gets into the stream.
-func (r *remote) put(t wire.Try) string {
+// putSubject returns the subject on which to store an attempt.
+func (r *remote) putSubject(t wire.Try) string {
 	if r.secret == "" {
 		return wire.JobOf(r.name, r.hub.id, t)
 	}
 	return wire.PutOf(r.secret, r.name, r.hub.id, t)
 }
 
-// raise says where more than the cluster carries is allowed.
+// raise says which setting limits the payload.
 func (r *remote) raise() string {
 	if !r.hub.conf.URL.IsZero() {
 		return "max_payload of the NATS server"
@@ -119,7 +119,7 @@ func (r *remote) raise() string {
 	return "service.cluster.max_payload"
 }
 
-// tried returns the attempt that a message for JetStream is about, and its pool.
+// tried returns the attempt in a message to JetStream, and its pool.
 func (h *Hub) tried(msg *nats.Msg) (t wire.Try, r *remote) {
 	_, t, ok := wire.TryOf(msg.Subject)
 	if !ok {
@@ -143,11 +143,11 @@ func (h *Hub) stored(_ jetstream.JetStream, msg *nats.Msg, _ *jetstream.PubAck) 
 	r.problem = ""
 	r.mu.Unlock()
 	if !here {
-		r.remove(t) // in vain where it is answered already
+		r.remove(t) // has no effect if it is already answered
 	}
 }
 
-// notStored is called when an attempt could not be put into the queue, or is already in it.
+// notStored handles an attempt that could not be stored, or is stored already.
 func (h *Hub) notStored(js jetstream.JetStream, msg *nats.Msg, err error) {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	if ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
@@ -160,7 +160,7 @@ func (h *Hub) notStored(js jetstream.JetStream, msg *nats.Msg, err error) {
 	}
 }
 
-// again is the pause before something that did not work is tried again.
+// again is the pause before a retry.
 const again = 500 * time.Millisecond
 
 func (r *remote) notStored(t wire.Try, err error) {
@@ -177,7 +177,7 @@ func (r *remote) notStored(t wire.Try, err error) {
 	})
 }
 
-// Revoke takes an attempt out of the queue, or stops the worker that has it.
+// Revoke removes an attempt from the queue, or stops the worker that has it.
 func (r *remote) Revoke(c *pool.Call, try int) {
 	t := wire.Try{Pool: r.index, ID: c.ID, Try: try}
 	r.mu.Lock()
@@ -193,13 +193,13 @@ func (r *remote) Revoke(c *pool.Call, try int) {
 	r.down(wire.Down{Cancel: &t})
 }
 
-// remove takes an attempt out of the stream, where it may already be gone.
+// remove removes an attempt from the stream, if it is still there.
 func (r *remote) remove(t wire.Try) {
 	request, _ := json.Marshal(map[string]any{"filter": wire.JobOf(r.name, r.hub.id, t)})
 	_ = r.nc.PublishRequest("$JS.API.STREAM.PURGE."+wire.StreamOf(r.name), r.nc.NewInbox(), request)
 }
 
-// answered records that an attempt needs no more care.
+// answered records that an attempt is finished.
 func (r *remote) answered(t wire.Try) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,7 +208,7 @@ func (r *remote) answered(t wire.Try) {
 	}
 }
 
-// close forgets the pool, when all its calls have ended.
+// close forgets the pool, once all its calls have ended.
 func (r *remote) close(ctx context.Context) {
 	r.mu.Lock()
 	r.closed = true

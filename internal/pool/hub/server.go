@@ -20,11 +20,10 @@ import (
 type embedded struct {
 	*embed.Server
 	store  *store
-	secret string // in the subjects on which jobs are put into streams
+	secret string // in the subjects for storing jobs
 }
 
-// startServer makes this process a NATS server with JetStream, at c.Listen. owner names
-// the process to others.
+// startServer starts a NATS server with JetStream in this process, at c.Listen. owner names the process to others.
 func startServer(c *wire.Config, owner string, log *slog.Logger) (*embedded, error) {
 	host, portText, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -41,10 +40,10 @@ func startServer(c *wire.Config, owner string, log *slog.Logger) (*embedded, err
 		ServerName: "flowd-" + wire.NewID(), Host: host, Port: port, NoLog: true, NoSigs: true,
 		MaxPayload: int32(c.MaxPayload), PingInterval: time.Second, MaxPingsOut: 2, AuthTimeout: 3, TLSTimeout: 3,
 		MaxConn:   mostConnections,
-		JetStream: true, JetStreamMaxMemory: 1 << 40, JetStreamMaxStore: 1 << 40, // what is in flight is limited by each pipeline
+		JetStream: true, JetStreamMaxMemory: 1 << 40, JetStreamMaxStore: 1 << 40, // pipelines limit what is in flight
 		CustomClientAuthentication: &gate{token: c.Token.Reveal()},
 	}
-	o.MaxPending, o.WriteDeadline = max(server.MAX_PENDING_SIZE, 16*int64(c.MaxPayload)), time.Minute // of a worker over a slow link
+	o.MaxPending, o.WriteDeadline = max(server.MAX_PENDING_SIZE, 16*int64(c.MaxPayload)), time.Minute // large enough for a worker on a slow link
 	if c.TLS.Cert != "" {
 		shown := tlsconf.Server{Cert: c.TLS.Cert, Key: c.TLS.Key, ClientCA: c.TLS.CA}
 		if o.TLSConfig, err = shown.Config(log); err != nil {
@@ -56,7 +55,7 @@ func startServer(c *wire.Config, owner string, log *slog.Logger) (*embedded, err
 		return nil, err
 	}
 	o.StoreDir = e.store.dir
-	if e.Server, err = embed.Start(o, nil); err != nil { // the store has the lock
+	if e.Server, err = embed.Start(o, nil); err != nil { // the lock on the store is held
 		e.stop()
 		return nil, err
 	}
@@ -73,8 +72,8 @@ func (e *embedded) stop() {
 // voiceName begins the name of the connection that answers clients.
 const voiceName = "flowd voice"
 
-// gate admits clients: this process may do everything, except that answers go only to
-// inboxes; workers may do only what workers do, and none in the name of another.
+// gate admits clients. This process may do everything, but its answers go only to inboxes. Workers may only do what
+// workers do, each under its own name.
 type gate struct{ token string }
 
 // Check reports whether a client may connect, and as whom.
@@ -94,7 +93,7 @@ func (g *gate) Check(c server.ClientAuthentication) bool {
 	}
 	id := name[strings.LastIndexByte(name, ' ')+1:]
 	if len(id) != idLength || strings.Trim(id, "0123456789abcdef") != "" {
-		id = "none" // from a program that is not flowd
+		id = "none" // from a program other than flowd
 	}
 	c.RegisterUser(&server.User{Username: "worker", Permissions: &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: []string{

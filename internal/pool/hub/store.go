@@ -10,18 +10,17 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/nats/embed"
 )
 
-// store is the folder in which the NATS server of this process keeps its jobs. A lock
-// in it says whose it is, for as long as that one lives.
+// store is the folder in which the embedded NATS server keeps jobs. A lock in it belongs to a process for as long as
+// that lives.
 type store struct {
 	dir       string
 	lock      *os.File
 	temporary bool
 }
 
-const temporary = "flowd-cluster-" // and some digits: a folder among the system's temporary ones
+const temporary = "flowd-cluster-" // followed by digits: the name of a temporary folder
 
-// openStore takes the folder for jobs and removes everything in it except its lock. owner
-// names this process to others that want it.
+// openStore takes over the folder for jobs and empties it, except for its lock. owner names this process to others.
 func openStore(c *wire.Config, owner string) (*store, error) {
 	if c.Store != "file" || c.Dir == "" {
 		removeDead()
@@ -31,10 +30,10 @@ func openStore(c *wire.Config, owner string) (*store, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := s.take(owner); err != nil {
+	if err := s.acquire(owner); err != nil {
 		return nil, err
 	}
-	if err := s.empty(); err != nil { // of a run before
+	if err := s.empty(); err != nil { // leftovers of an earlier run
 		s.close()
 		return nil, err
 	}
@@ -48,17 +47,16 @@ func temporaryStore(owner string) (*store, error) {
 			return nil, err
 		}
 		s := &store{dir: dir, temporary: true}
-		if err = s.take(owner); err == nil {
+		if err = s.acquire(owner); err == nil {
 			return s, nil
 		}
-		if !errors.Is(err, flock.ErrHeld) { // by one that removes what nobody has locked
+		if !errors.Is(err, flock.ErrHeld) { // someone else is removing unlocked folders
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
 }
 
-// removeDead removes the temporary folders of processes that were killed. What can't be
-// removed belongs to another user.
+// removeDead removes the temporary folders of killed processes. Folders of other users can't be removed.
 func removeDead() {
 	all, err := filepath.Glob(filepath.Join(os.TempDir(), temporary+"*"))
 	if err != nil {
@@ -76,8 +74,8 @@ func removeDead() {
 	}
 }
 
-// take locks the folder.
-func (s *store) take(owner string) (err error) {
+// acquire locks the folder.
+func (s *store) acquire(owner string) (err error) {
 	s.lock, err = embed.Lock(s.dir, owner)
 	return err
 }
@@ -93,7 +91,7 @@ func (s *store) empty() error {
 	return err
 }
 
-// close removes what is in the folder, and releases it.
+// close empties the folder, and releases the lock.
 func (s *store) close() {
 	_ = s.empty()
 	s.lock.Close()

@@ -1,6 +1,5 @@
-// Package wire is what a hub and its workers have in common: the section `service.cluster`
-// ([Config]), how to connect ([Target]), and what they tell each other (wire.go, values.go,
-// stage.go).
+// Package wire is shared by a hub and its workers: the section `service.cluster` ([Config]), how to connect
+// ([Target]), and the protocol (wire.go, values.go, stage.go).
 package wire
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Port is where hubs listen by default.
+// Port is the default port of hubs.
 const Port = "5019"
 
 // Config is the section `service.cluster`.
@@ -23,22 +22,22 @@ type Config struct {
 	Token       schema.Secret  `yaml:"token" doc:"The token that workers present to join or, with url, that this process presents to connect."`
 	Credentials string         `yaml:"credentials" doc:"File with NATS credentials (a JWT and its seed), with url."`
 	TLS         tlsconf.Client `yaml:"tls" doc:"TLS. With listen: cert and key of this process, and ca if workers must present certificates. With url: as for any client."`
-	Store       string         `yaml:"store" check:"oneof=memory|file" default:"memory" doc:"Where jobs that wait for a worker are stored: in memory, or in files, for many large ones. Neither outlives this process: its inputs redeliver unfinished messages."`
+	Store       string         `yaml:"store" check:"oneof=memory|file" default:"memory" doc:"Where jobs wait for a worker: in memory, or in files, for many large ones. Neither outlives this process: its inputs redeliver unfinished messages."`
 	Dir         string         `yaml:"dir" doc:"Directory for store: file, used by this process alone; a temporary one by default."`
-	MaxPayload  schema.Size    `yaml:"max_payload" check:"min=1024,max=67108864" default:"1MiB" doc:"Largest job, and largest answer: payload and metadata of a message or, in batch steps, of a batch. At most 64MiB. With url the server's own limit applies."`
+	MaxPayload  schema.Size    `yaml:"max_payload" check:"min=1024,max=67108864" default:"1MiB" doc:"Maximum size of a job or answer: payload and metadata of a message or, in batch steps, of a batch. At most 64MiB. With url the server's own limit applies."`
 }
 
 // ConfigFiles returns the files that are read.
 func (c Config) ConfigFiles() []string { return []string{c.Credentials} }
 
-// Words returns what users of other systems write.
+// Words are words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"port": "write `listen: 127.0.0.1:PORT`", "addr": "write `listen`",
 		"urls": "write `url`, with commas between servers", "servers": "write `url`, with commas between servers",
 		"password": "write `token`", "storage": "write `store`"}
 }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports settings that can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	switch {
 	case c.Listen == "" && c.URL.IsZero():
@@ -78,22 +77,22 @@ func (c *Config) checkURL(report func(path, message, remedy string)) {
 	for one := range strings.SplitSeq(c.URL.Reveal(), ",") {
 		scheme, rest, ok := strings.Cut(strings.TrimSpace(one), "://")
 		if !ok || rest == "" || scheme != "nats" && scheme != "tls" && scheme != "ws" && scheme != "wss" {
-			report("url", "this is not the address of a NATS server", "write nats://HOST:4222, or tls://HOST:4222")
+			report("url", "this is not a valid address of a NATS server", "write nats://HOST:4222, or tls://HOST:4222")
 			return
 		}
 	}
 }
 
-// Process is what the pipelines of a process know of its cluster. It is set before
-// they are built, and only read afterwards.
+// Process is what the pipelines of a process know about its cluster. It is set before they are built, and then only
+// read.
 type Process struct {
-	Config    *Config // `service.cluster`; nil where there is none
-	Rehearsal bool    // pipelines are tested: what is remote runs in this process
+	Config    *Config // `service.cluster`, or nil
+	Rehearsal bool    // for tests: remote steps run in this process
 }
 
 type processKey struct{}
 
-// Of returns the cluster of the process that these pipelines run in.
+// Of returns the cluster of the process of these pipelines.
 func Of(shared *engine.Shared) *Process {
 	return engine.Common(shared, processKey{}, func() *Process { return &Process{} })
 }

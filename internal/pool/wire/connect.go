@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Target is how to reach a hub or a NATS server.
+// Target is a hub or NATS server to connect to.
 type Target struct {
-	URL         string // HOST:PORT, nats://…, tls://…; several with commas between
+	URL         string // HOST:PORT, nats://… or tls://…; several separated by commas
 	Token       string
 	Credentials string
 	TLS         *tls.Config // nil: as the address says
@@ -22,24 +22,23 @@ func (t *Target) server() *client.Target {
 	return &client.Target{URL: t.URL, Token: t.Token, Credentials: t.Credentials, TLS: t.TLS}
 }
 
-// String returns the address without a password that is in it.
+// String returns the address without its password.
 func (t *Target) String() string { return t.server().String() }
 
-// Conn is a connection, with the id by which it is known: see [Asker].
+// Conn is a connection with the id that identifies it: see [Asker].
 type Conn struct {
 	*nats.Conn
 	ID string
 }
 
-// Connect connects, and reconnects for ever. A server that can't be reached yet is
-// waited for; a token that it refuses is an error.
+// Connect connects, and reconnects for ever. It waits for an unreachable server. A rejected token is an error.
 func (t *Target) Connect(name string, more ...nats.Option) (*Conn, error) {
 	id := NewID()
 	options := append([]nats.Option{
 		nats.Name(name + " " + id), nats.CustomInboxPrefix(Inbox(id)), nats.MaxReconnects(-1),
 		nats.RetryOnFailedConnect(true),
 		nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(300*time.Millisecond, 500*time.Millisecond),
-		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(5), // over a slow link a large job is before the answer
+		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(5), // on a slow link, a large job delays the answer
 		nats.Timeout(3 * time.Second),
 	}, more...)
 	nc, err := t.server().Connect(options...)

@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// NewID returns a name that no other process has.
+// NewID returns a unique name.
 func NewID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// Name is this process for people.
+// Name names this process for people.
 var Name = sync.OnceValue(func() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -25,8 +25,7 @@ var Name = sync.OnceValue(func() string {
 	return fmt.Sprintf("%s/%d", host, os.Getpid())
 })
 
-// Version is the version of flowd in this process, with the revision where it was
-// built from a repository.
+// Version is the version of flowd in this process, with the revision if it was built from a repository.
 var Version = sync.OnceValue(func() string {
 	version, revision, _ := Build()
 	if revision != "" {
@@ -35,15 +34,15 @@ var Version = sync.OnceValue(func() string {
 	return version
 })
 
-// Build says of what this flowd was built: its version, and in a repository the
-// revision, and whether there were changes.
+// Build returns the version of this build and, if it was built in a repository, its revision, and whether the tree
+// had changes.
 func Build() (version, revision string, modified bool) {
 	version = "(devel)"
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return version, "", false
 	}
-	const module = "github.com/flowd-io/flowd" // a custom build's own has another version
+	const module = "github.com/flowd-io/flowd" // a custom build has a main module with another version
 	for _, m := range append(info.Deps, &info.Main) {
 		if m.Path == module && m.Version != "" {
 			version = m.Version

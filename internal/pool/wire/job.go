@@ -9,13 +9,13 @@ import (
 
 // Job is an attempt on its way to a worker.
 type Job struct {
-	Hash string // of the stage that it is for
-	Try  Try    // by the subject
+	Hash string // of its stage
+	Try  Try    // named by the subject
 
 	of []byte // its messages, packed
 }
 
-// Pack returns messages in the form in which jobs have them, for all attempts.
+// Pack encodes messages once, for all attempts.
 func Pack(of []*engine.Message) []byte {
 	w := &writer{}
 	w.uint(len(of))
@@ -56,7 +56,7 @@ func likeness(of []*engine.Message) *engine.Likeness {
 	return of[0].Provenance().Batch
 }
 
-// table writes what several messages share, such as metadata, once.
+// table writes values that several messages share, such as metadata, once.
 type table[T comparable] struct {
 	w     *writer
 	write func(T)
@@ -79,7 +79,7 @@ func (t *table[T]) put(x T) {
 	}
 }
 
-// list is the other side of a table.
+// list is the reading side of a table.
 type list[T any] []T
 
 func (l *list[T]) next(r *reader, read func(*reader) T) (none T) {
@@ -96,7 +96,7 @@ func (l *list[T]) next(r *reader, read func(*reader) T) (none T) {
 	}
 }
 
-// Encode returns the job as it travels.
+// Encode returns the encoded job.
 func (j *Job) Encode(packed []byte) []byte {
 	w := &writer{b: make([]byte, 0, len(packed)+len(j.Hash)+64)}
 	w.flags(Protocol)
@@ -105,7 +105,7 @@ func (j *Job) Encode(packed []byte) []byte {
 	return w.b
 }
 
-// DecodeJob reads what a job is for; Messages has the rest.
+// DecodeJob decodes the header of a job. Messages decodes the rest.
 func DecodeJob(b []byte) (*Job, error) {
 	r := &reader{b: b}
 	if v := r.flags(); v != Protocol {
@@ -117,7 +117,7 @@ func DecodeJob(b []byte) (*Job, error) {
 	return j, r.err
 }
 
-// leastMessage is the fewest bytes that a message takes in a job.
+// leastMessage is the minimum size of a message in a job, in bytes.
 const leastMessage = 22
 
 // Messages returns the messages of the job, as a batch for inner steps.
@@ -168,7 +168,7 @@ const (
 	madeSameVars = 4
 )
 
-// EncodeAnswer returns the encoded outcome of an attempt: a result, or an error for all.
+// EncodeAnswer encodes the outcome of an attempt: a result, or an error for all messages.
 func EncodeAnswer(t Try, result *pool.Result, err error) []byte {
 	w := &writer{}
 	w.flags(Protocol)
@@ -230,7 +230,7 @@ func (w *writer) made(d *pool.Made) {
 	}
 }
 
-// DecodeAnswer reads an answer. Errors in it say which worker they are from.
+// DecodeAnswer decodes an answer. Errors in it name the worker.
 func DecodeAnswer(b []byte, worker string) (t Try, result *pool.Result, failure error, err error) {
 	r := &reader{b: b}
 	if v := r.flags(); v != Protocol {
@@ -290,12 +290,12 @@ func (r *reader) made(d *pool.Made, n int) {
 	}
 }
 
-// remote returns an error of a worker as it is seen here.
+// remote converts an error of a worker.
 func remote(e *engine.Error, worker string) error {
 	e.Err = fmt.Errorf("on worker %s: %w", worker, e.Err)
 	if e.Step != "" {
 		e.Err = fmt.Errorf("step %s %w", e.Step, e.Err)
-		e.Step = "" // the pool's own name follows here
+		e.Step = "" // the pool's own name is added later
 	}
 	return e
 }

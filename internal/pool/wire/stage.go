@@ -16,15 +16,15 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Steps is a config field: a list of steps that can be sent to another process.
+// Steps is a config field with steps that can be sent to another process.
 type Steps struct {
 	Steps engine.Steps
-	Bound string // a function that they call and that means nothing in another process; "": none
+	Bound string // a function in them that does not work in another process, or ""
 
 	node   *schema.Node
 	lookup schema.Lookup
 	limits *expr.Limits      // of its pipeline
-	lists  *engine.StepLists // that the steps may use
+	lists  *engine.StepLists // lists that the steps may use
 }
 
 // UnmarshalConfig decodes a list of steps.
@@ -48,18 +48,17 @@ func (s *Steps) DescribeConfig() *schema.Type {
 	return schema.AnyOf("list of steps", engine.Steps(nil))
 }
 
-// Stage is what a worker must know about a pool: its steps as they are written, with the
-// lists that they use and the values of the placeholders in them. A worker looks up nothing
-// itself.
+// Stage is what a worker must know about a pool: its steps as written, with the lists that they use and the values of
+// their placeholders. A worker looks up nothing itself.
 type Stage struct {
 	Steps       *schema.Node
 	Lists       map[string]*schema.Node `json:",omitempty"` // definitions of resources.steps, by name
-	Values      map[string][]byte       `json:",omitempty"` // of placeholders, which need not be UTF-8
-	Whole       bool                    // jobs are whole batches
-	StepTimeout time.Duration           // of steps that have none of their own
+	Values      map[string][]byte       `json:",omitempty"` // of placeholders; may not be UTF-8
+	Whole       bool                    // a job is a whole batch
+	StepTimeout time.Duration           // of steps without a timeout of their own
 	ExprMemory  int64                   `json:",omitempty"` // limits of an evaluation, see expr.Limits
 	ExprSteps   int                     `json:",omitempty"`
-	Timeout     time.Duration           // of a try
+	Timeout     time.Duration           // of an attempt
 	Lease       time.Duration
 }
 
@@ -87,8 +86,7 @@ func (s *Steps) Stage(whole bool, timeout time.Duration) (*Stage, error) {
 	return stage, nil
 }
 
-// decode reads the steps as in their own place: expressions of batches are known where
-// there are batches.
+// decode decodes the steps as in their original place: in batch steps, expressions about batches are allowed.
 func (s *Stage) decode(d *schema.Decoder, n *schema.Node) engine.Steps {
 	at := &schema.Node{Kind: schema.MapNode, Pos: n.Pos,
 		Keys: []*schema.Node{{Kind: schema.TextNode, Text: "do", Pos: n.Pos}}, Items: []*schema.Node{n}}
@@ -106,21 +104,21 @@ func (s *Stage) decode(d *schema.Decoder, n *schema.Node) engine.Steps {
 	return of.Do
 }
 
-// whole reports whether a node is one that a hub has sent.
-func whole(n *schema.Node) bool {
+// isComplete reports whether a node is valid as sent by a hub.
+func isComplete(n *schema.Node) bool {
 	if n == nil || n.Kind > schema.MapNode || n.Kind == schema.MapNode && len(n.Keys) != len(n.Items) ||
-		!wholeParams(n.Params) {
+		!paramsComplete(n.Params) {
 		return false
 	}
-	part := func(n *schema.Node) bool { return !whole(n) }
+	part := func(n *schema.Node) bool { return !isComplete(n) }
 	return !slices.ContainsFunc(n.Keys, part) && !slices.ContainsFunc(n.Items, part)
 }
 
-// wholeParams says the same of the values of parameters.
-func wholeParams(p *schema.Params) bool {
+// paramsComplete reports the same of the values of parameters.
+func paramsComplete(p *schema.Params) bool {
 	for ; p != nil; p = p.Outer {
 		for _, v := range p.By {
-			if v.Value != nil && !whole(v.Value) || v.As > schema.AsCode {
+			if v.Value != nil && !isComplete(v.Value) || v.As > schema.AsCode {
 				return false
 			}
 		}
@@ -128,17 +126,17 @@ func wholeParams(p *schema.Params) bool {
 	return true
 }
 
-// Sealed returns the stage as it travels, and its hash, by which jobs name it.
+// Sealed returns the encoded stage, and the hash by which jobs refer to it.
 func (s *Stage) Sealed() (text []byte, hash string) {
 	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // there is nothing in it that has no JSON
+		panic(err) // everything in it has a JSON form
 	}
 	sum := sha256.Sum256(text)
 	return text, hex.EncodeToString(sum[:])
 }
 
-// Unseal reads a stage and checks its hash.
+// Unseal decodes a stage and checks its hash.
 func Unseal(text []byte, hash string) (*Stage, error) {
 	if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != hash {
 		return nil, fmt.Errorf("the configuration of the pool does not match its hash")
@@ -148,17 +146,17 @@ func Unseal(text []byte, hash string) (*Stage, error) {
 		return nil, fmt.Errorf("the configuration of the pool: %w", err)
 	}
 	for _, n := range s.Lists {
-		if !whole(n) {
+		if !isComplete(n) {
 			return nil, fmt.Errorf("the configuration of the pool has a list of steps that is not complete")
 		}
 	}
-	if !whole(s.Steps) || s.Lease < time.Millisecond || s.Timeout <= 0 {
+	if !isComplete(s.Steps) || s.Lease < time.Millisecond || s.Timeout <= 0 {
 		return nil, fmt.Errorf("the configuration of the pool is not complete")
 	}
 	return s, nil
 }
 
-// Build makes the steps, which are still to be opened, and adds what is secret in them.
+// Build makes the steps, which the caller opens, and adds their secrets to secrets.
 func (s *Stage) Build(pool string, log *slog.Logger, secrets *schema.Secrets) (*runtime.Apart, error) {
 	d := schema.NewDecoder(func(name string) (string, bool, error) {
 		value, ok := s.Values[name]
@@ -181,7 +179,7 @@ func (s *Stage) Build(pool string, log *slog.Logger, secrets *schema.Secrets) (*
 	return a, nil
 }
 
-// first returns the first problem that is not only a warning.
+// first returns the first problem that is not a warning.
 func first(problems []schema.Problem) error {
 	for _, p := range problems {
 		if !p.Warning {

@@ -13,8 +13,8 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// writer and reader are the binary form of jobs and answers: lengths and numbers as
-// varints, values after a letter for their type.
+// writer and reader implement the binary form of jobs and answers: lengths and numbers are varints, values follow a
+// letter for their type.
 type writer struct {
 	b    []byte
 	vars bool // writes vars, which may have more types than metadata
@@ -28,14 +28,14 @@ func (w *writer) bytes(s []byte) { w.uint(len(s)); w.b = append(w.b, s...) }
 func (w *writer) flags(n byte)   { w.b = append(w.b, n) }
 func (w *writer) time(t time.Time) {
 	text, err := t.MarshalBinary()
-	if err != nil { // a zone that is not a whole number of minutes
+	if err != nil { // a zone with an offset that is not in whole minutes
 		text, _ = t.UTC().MarshalBinary()
 	}
 	w.bytes(text)
 }
 
-// value is one value of metadata or of vars, of the types that engine.Meta and engine.Vars
-// allow; any other is its text.
+// value writes a value of metadata or vars, of the types that engine.Meta and engine.Vars allow. Other values are
+// written as text.
 func (w *writer) value(v any) {
 	if w.vars && w.variable(v) {
 		return
@@ -98,7 +98,7 @@ func (w *writer) meta(m engine.Meta) {
 	}
 }
 
-// variable writes a value of a type that only vars have.
+// variable writes a value of a type that only vars may have.
 func (w *writer) variable(v any) bool {
 	switch v := v.(type) {
 	case doc.Number:
@@ -124,7 +124,7 @@ func (w *writer) putVars(v engine.Vars) {
 	}
 }
 
-// err is an error with its class, and what a step's error has.
+// err writes an error with its class, and with the fields of a step's error.
 func (w *writer) err(e error) {
 	typed, ok := errors.AsType[*engine.Error](e)
 	if !ok {
@@ -141,7 +141,7 @@ func (w *writer) err(e error) {
 
 var errShort = errors.New("the data from the network ends too early, or is not from flowd")
 
-// reader reads what a writer has written. After an error it reads nothing but zeros.
+// reader decodes the output of a writer. After an error, it returns zeros.
 type reader struct {
 	b   []byte
 	err error
@@ -163,13 +163,13 @@ func number[T int64 | uint64](r *reader, read func([]byte) (T, int)) T {
 	return n
 }
 
-// count returns a number of things of which each takes a byte at least.
+// count reads a number of things that take at least a byte each.
 func (r *reader) count() int {
-	n := r.id() // which shortens what is left
+	n := r.id() // shortens the rest
 	return r.upTo(len(r.b), n)
 }
 
-// small returns a number that does not count elements here.
+// small reads a number that is not a count.
 func (r *reader) small() int { return r.upTo(math.MaxInt32, r.id()) }
 
 func (r *reader) upTo(most int, n uint64) int {
@@ -207,8 +207,8 @@ func (r *reader) time() (t time.Time) {
 }
 
 const (
-	deepest = 100 // levels of a value
-	ahead   = 64  // elements for which memory is taken before they are seen: a count may be false
+	deepest = 100 // levels of nested values
+	ahead   = 64  // elements allocated before they are read, since a count may be wrong
 )
 
 func (r *reader) value(depth int) any {
@@ -265,7 +265,7 @@ func (r *reader) value(depth int) any {
 	return nil
 }
 
-// number returns an integer of any size: what is none could end up in a document.
+// number reads an integer of any size, and checks it, since it could end up in a document.
 func (r *reader) number() any {
 	n, err := doc.Decode(r.bytes())
 	switch n.(type) {
@@ -278,7 +278,7 @@ func (r *reader) number() any {
 	return nil
 }
 
-// mostVars is how many vars a message may have: all of their names are in a configuration.
+// mostVars bounds the vars of a message: their names are all in a configuration.
 const mostVars = 4096
 
 func (r *reader) vars() (v engine.Vars) {
@@ -318,7 +318,7 @@ func (r *reader) meta() engine.Meta {
 	return engine.MetaOf(names, values, own)
 }
 
-// classes are those that a step's error may have.
+// classes are the classes of a step's error.
 var classes = []engine.Class{
 	engine.Transient, engine.Permanent, engine.Auth, engine.Rejected, engine.Expression, engine.Decode, engine.Timeout,
 	engine.Late, engine.Panicked,

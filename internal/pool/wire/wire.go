@@ -11,9 +11,8 @@ import (
 // Protocol is the version of the protocol between hub and workers.
 const Protocol = 3
 
-// Subjects of NATS. A hub's own have its id. FROM is the id of the connection that reports
-// or asks: a hub's own server lets each use no other, and a hub answers only to the inboxes
-// of that connection, see [Asker].
+// Subjects of NATS. Those of a hub contain its id. FROM is the id of the connection that reports or asks: an embedded
+// server lets each connection use only its own id, and a hub answers only to inboxes of that connection; see [Asker].
 //
 //	flowd.jobs.POOL.HUB.N.ID.TRY  a job of the hub's pool N, stored by JetStream for whoever is free
 //	flowd.join.POOL.FROM          workers ask for the pool's configuration
@@ -26,21 +25,20 @@ const (
 	putPrefix = "flowd.put-"
 )
 
-// JoinOf returns the subject on which a pool is joined; the others are alike. "*" is all.
+// JoinOf returns the subject for joining a pool; the functions below are similar. "*" matches everything.
 func JoinOf(pool, from string) string { return "flowd.join." + pool + "." + from }
 
-// BeatOf returns the subject of the beats of a pool's workers.
+// BeatOf returns the subject of heartbeats of a pool's workers.
 func BeatOf(pool, from string) string { return "flowd.beat." + pool + "." + from }
 
-// ListOf returns the subject that asks for pools.
+// ListOf returns the subject for listing pools.
 func ListOf(from string) string { return "flowd.ls." + from }
 
-// PoolOf returns the pool of a subject of JoinOf or BeatOf.
+// PoolOf returns the pool in a subject of JoinOf or BeatOf.
 func PoolOf(subject string) string { return strings.Split(subject, ".")[2] }
 
-// Asker returns the connection that a message for a hub is from, and where it may be answered: "" where the answer
-// would go elsewhere than to an inbox of that connection, which may want it to be a request to the server in the
-// hub's name.
+// Asker returns the connection that sent a message to a hub, and where to answer: "" if reply is not an inbox of that
+// connection, since it could make the hub send a request to the server.
 func Asker(subject, reply string) (from, answer string) {
 	from = subject[strings.LastIndexByte(subject, '.')+1:]
 	if !strings.HasPrefix(reply, Inbox(from)+".") {
@@ -52,19 +50,19 @@ func Asker(subject, reply string) (from, answer string) {
 // DownOf returns the subject of messages to a pool's workers.
 func DownOf(pool string) string { return "flowd.down." + pool }
 
-// JobOf returns the subject of an attempt: nothing else identifies its copy in the stream, as
-// sequence numbers start over with each stream.
+// JobOf returns the subject of an attempt. Only the subject identifies its copy in the stream, since sequence numbers
+// start over with each stream.
 func JobOf(pool, hub string, t Try) string {
 	return jobPrefix + jobAt(pool, hub, t)
 }
 
-// PutOf returns the subject on which a job is put into the stream of a hub's own server: it
-// has a secret in it, so that nothing else that the server sends there is a job.
+// PutOf returns the subject for storing a job in the stream of an embedded server. It contains a secret, so that
+// clients can't make the server store other messages.
 func PutOf(secret, pool, hub string, t Try) string {
 	return putPrefix + secret + "." + jobAt(pool, hub, t)
 }
 
-// AllPutsOf returns these subjects of a pool.
+// AllPutsOf returns the pattern of these subjects for a pool.
 func AllPutsOf(secret, pool string) string { return putPrefix + secret + "." + pool + ".>" }
 
 func jobAt(pool, hub string, t Try) string {
@@ -76,19 +74,19 @@ func jobAt(pool, hub string, t Try) string {
 	return string(b)
 }
 
-// JobsOf returns the subjects of the jobs of a hub's pool with a number, which distinguishes it
-// from others of its name there.
+// JobsOf returns the pattern of the jobs of pool number n of a hub. The number distinguishes it from earlier pools
+// with the same name.
 func JobsOf(pool, hub string, n int) string {
 	return jobPrefix + pool + "." + hub + "." + strconv.Itoa(n) + ".>"
 }
 
-// JobsOfHub returns the subjects of all jobs of a hub.
+// JobsOfHub returns the pattern of all jobs of a hub.
 func JobsOfHub(pool, hub string) string { return jobPrefix + pool + "." + hub + ".>" }
 
-// AllJobsOf returns the subjects of a pool's jobs.
+// AllJobsOf returns the pattern of a pool's jobs.
 func AllJobsOf(pool string) string { return jobPrefix + pool + ".>" }
 
-// TryOf returns the hub and the attempt of a job's subject.
+// TryOf returns the hub and the attempt in a job's subject.
 func TryOf(subject string) (hub string, t Try, ok bool) {
 	parts := strings.Split(subject, ".")
 	if len(parts) != 7 {
@@ -110,26 +108,26 @@ const (
 	GetStage = "stage"
 )
 
-// WorkerHeader names the worker that an answer is from; KeyHeader has the key of a job.
+// WorkerHeader names the worker of an answer. KeyHeader contains the key of a job.
 const (
 	WorkerHeader = "Flowd-Worker"
 	KeyHeader    = "Flowd-Key"
 )
 
-// HeaderRoom is for what is sent with a job or an answer, in bytes.
+// HeaderRoom is the room for headers of a job or answer, in bytes.
 const HeaderRoom = 512
 
 // ToHub returns the subject of messages to a hub.
 func ToHub(hub, what, from string) string { return "flowd.hub." + hub + "." + what + "." + from }
 
-// What returns the third of these words.
+// What returns the kind of message in a subject of ToHub.
 func What(subject string) string { return strings.Split(subject, ".")[3] }
 
 // StreamOf returns the name of a pool's stream.
 func StreamOf(pool string) string { return "flowd-" + pool }
 
-// ConsumerOf returns the name of the consumer of a pool's stream that was made at a time.
-// Leases are named after it: those of a stream before mean nothing in this one.
+// ConsumerOf returns the name of a stream's consumer, which contains the time when it was made. Leases refer to it,
+// so those of an earlier stream are not valid in this one.
 func ConsumerOf(made time.Time) string { return "workers-" + strconv.FormatInt(made.UnixNano(), 36) }
 
 // PullFrom returns the subject on which slots ask for a job.
@@ -137,11 +135,11 @@ func PullFrom(pool, consumer string) string {
 	return "$JS.API.CONSUMER.MSG.NEXT." + StreamOf(pool) + "." + consumer
 }
 
-// Inbox returns the prefix of the subjects on which a connection gets answers. The id is
-// known to nobody else: it is the last word of the connection's name.
+// Inbox returns the prefix of the subjects on which a connection receives answers. Nobody else knows the id, which is
+// the last word of the connection's name.
 func Inbox(id string) string { return "_INBOX." + id }
 
-// GoodName reports whether a text can be the name of a pool, which is part of subjects.
+// GoodName reports whether a text is a valid name of a pool, which is part of subjects.
 func GoodName(name string) bool {
 	for _, r := range name {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' {
@@ -151,14 +149,14 @@ func GoodName(name string) bool {
 	return name != "" && len(name) <= 100
 }
 
-// Join is what a worker asks a hub; Welcome is the answer.
+// Join is a worker's request to a hub. The answer is a Welcome.
 type Join struct {
 	Protocol int
 	Version  string
 	Worker   string
 }
 
-// Welcome is a hub's answer to Join. Without a hub: there is no such pool here.
+// Welcome is a hub's answer to Join. If it names no hub, the pool does not exist here.
 type Welcome struct {
 	Refused  string `json:",omitempty"` // why; the rest is empty then
 	Hub      string
@@ -167,25 +165,25 @@ type Welcome struct {
 	Stage    json.RawMessage
 }
 
-// Try names an attempt of a call, for cancel, taken and returned.
+// Try identifies an attempt of a call in cancel, taken and returned.
 type Try struct {
-	Pool int // among those of the hub
+	Pool int // number of the pool in its hub
 	ID   uint64
 	Try  int
-	Key  string `json:",omitempty"` // shows that a worker was given the job; "" in a cancel
+	Key  string `json:",omitempty"` // proves that a worker was given the job; "" in a cancel
 }
 
-// Named returns the attempt alone.
+// Named returns the attempt without its key.
 func (t Try) Named() Try {
 	t.Key = ""
 	return t
 }
 
-// Awaited is a hub's answer to a worker that asks whether to begin with an attempt that
-// another has had; anything else means no.
+// Awaited is a hub's answer to a worker that asks whether to begin an attempt which another worker has had. Any other
+// answer means no.
 const Awaited = "awaited"
 
-// Down is what hubs send to workers, every [BeatEvery] at least.
+// Down is sent by hubs to workers, at least every [BeatEvery].
 type Down struct {
 	Hub    string
 	Host   string // host and process, for people
@@ -193,31 +191,32 @@ type Down struct {
 	Cancel *Try   `json:",omitempty"`
 }
 
-// Held is what a hub asks a worker where copies of jobs are gone that the worker has said it took. The answer are those
-// that it has not got: it could not say that it had handed them back, or has dropped their answers.
+// Held is sent by a hub to a worker about jobs without copies that the worker has reported as taken. The worker
+// answers with those that it does not have: its report that it handed them back was lost, or it has dropped their
+// answers.
 type Held struct {
 	Hub   string
 	Tries []Try
 }
 
-// HeldOf returns the subject on which a connection is asked that for a pool.
+// HeldOf returns the subject on which a connection receives Held for a pool.
 func HeldOf(id, pool string) string { return Inbox(id) + ".held." + pool }
 
-// Beat is a worker's report of itself, every [BeatEvery], and when it changes.
+// Beat is a worker's heartbeat, sent every [BeatEvery] and when it changes.
 type Beat struct {
 	Name    string // host and process, for people
 	Version string
 	Slots   int           // 0: it leaves
-	Busy    int           // slots that have a job
-	Refused string        `json:",omitempty"` // why it takes nothing
-	Lease   time.Duration // since it was renewed, of the oldest
+	Busy    int           // slots with a job
+	Refused string        `json:",omitempty"` // why it takes no jobs
+	Lease   time.Duration // age of the lease of the oldest job
 }
 
-// BeatEvery returns how often the workers and hubs of a pool with a lease report. A worker that
-// has not reported for three times that long is gone.
+// BeatEvery returns the interval of heartbeats of a pool's workers and hubs. A worker without a heartbeat for three
+// intervals is considered gone.
 func BeatEvery(lease time.Duration) time.Duration { return min(time.Second, lease/3) }
 
-// Pools is what a hub answers to List.
+// Pools is a hub's answer to List.
 type Pools struct {
 	Hub     string      `json:"hub"`
 	Host    string      `json:"host"`
@@ -225,7 +224,7 @@ type Pools struct {
 	Pools   []PoolState `json:"pools"`
 }
 
-// PoolState is a pool as its hub sees it.
+// PoolState is the state of a pool in its hub.
 type PoolState struct {
 	Name     string        `json:"name"`
 	Pipeline string        `json:"pipeline"`
@@ -243,7 +242,7 @@ type Member struct {
 	Version  string        `json:"version"`
 	Slots    int           `json:"slots"`
 	Busy     int           `json:"busy"`
-	LeaseAge time.Duration `json:"lease_age_ns"` // since its oldest job's lease was renewed
-	Heard    time.Duration `json:"heard_ns"`     // ago
+	LeaseAge time.Duration `json:"lease_age_ns"` // age of the lease of its oldest job
+	Heard    time.Duration `json:"heard_ns"`     // time since its last heartbeat
 	Refused  string        `json:"refused,omitempty"`
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/internal/pool/wire"
 )
 
-// quiet is after how long without another answer no more hubs are waited for.
+// quiet is how long List waits for further answers after the last one.
 const quiet = 300 * time.Millisecond
 
 // List asks the hubs of a cluster for their pools.

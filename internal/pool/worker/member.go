@@ -19,53 +19,53 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// member is a worker's part in a pool.
+// member is a worker's membership in a pool.
 type member struct {
 	link  *link
 	pool  string
 	slots int
 	grace time.Duration
 	log   *slog.Logger
-	known *schema.Secrets // what log does not show
+	known *schema.Secrets // masked in log
 	stop  context.Context // ends when no more jobs should be taken
 	late  sync.WaitGroup  // answers that their hub has not confirmed yet
 
-	unconfirmed chan struct{} // has room for as many of them as there may be
+	unconfirmed chan struct{} // room for the maximum number of unconfirmed answers
 
-	hello chan struct{} // has room for one: a hub has begun to serve the pool
+	hello chan struct{} // room for one: a hub has begun to serve the pool
 
 	mu      sync.Mutex // guards the fields below
 	stages  map[string]*stage
 	running map[key]*job
 	hubs    map[string]*presence // by id
-	refused string               // why it takes nothing
-	refusal string               // the last one that was logged
-	hash    string               // of the configuration that the hub has
+	refused string               // why this worker takes no jobs
+	refusal string               // the last refusal logged
+	hash    string               // of the hub's current configuration
 
-	consumer string // from which slots pull
+	consumer string // that slots pull from
 	joined   bool
 	lease    time.Duration
 	renewed  time.Time
 }
 
-// key names an attempt, of whichever hub.
+// key identifies an attempt of any hub.
 type key struct {
 	hub string
 	try wire.Try
 }
 
-// stage is a pool's configuration, opened.
+// stage is a pool's configuration, with opened steps.
 type stage struct {
 	*wire.Stage
 	steps *runtime.Apart
 	err   error         // why it can't be used
-	ready chan struct{} // closed when it is, or err is set
-	uses  int           // jobs that run its steps; guarded by member.mu
-	last  time.Time     // when it was needed
+	ready chan struct{} // closed when it is ready, or err is set
+	uses  int           // running jobs; guarded by member.mu
+	last  time.Time     // last use
 }
 
-// mostStages are kept open of those that are not the hub's current one: several pipelines
-// may have pools of one name.
+// mostStages bounds the open stages other than the hub's current one: several pipelines may have pools with the same
+// name.
 const mostStages = 8
 
 func newMember(l *link, pool string, c Config) *member {
@@ -76,12 +76,12 @@ func newMember(l *link, pool string, c Config) *member {
 	}
 }
 
-// run takes part until stop ends. An error says that the first hub has refused.
+// run takes part in the pool until stop ends. It returns an error if the first hub rejects the worker.
 func (m *member) run(stop, kill context.Context) error {
-	if _, err := m.link.nc.Subscribe(wire.DownOf(m.pool), m.told); err != nil {
+	if _, err := m.link.nc.Subscribe(wire.DownOf(m.pool), m.handleDown); err != nil {
 		return err
 	}
-	if _, err := m.link.nc.Subscribe(wire.HeldOf(m.link.nc.ID, m.pool), m.asked); err != nil {
+	if _, err := m.link.nc.Subscribe(wire.HeldOf(m.link.nc.ID, m.pool), m.answerHeld); err != nil {
 		return err
 	}
 	m.stop = stop
@@ -112,7 +112,7 @@ func (m *member) run(stop, kill context.Context) error {
 	return nil
 }
 
-// join waits for a hub that has the pool, and prepares what it says.
+// join waits for a hub with the pool, and prepares its configuration.
 func (m *member) join(stop context.Context) error {
 	ask, _ := json.Marshal(wire.Join{Protocol: wire.Protocol, Version: wire.Version(), Worker: wire.Name()})
 	told := false
@@ -155,12 +155,12 @@ func (m *member) join(stop context.Context) error {
 	return nil
 }
 
-// staysJoined asks again when there may be another hub, or another configuration.
+// staysJoined asks again when there may be another hub or configuration.
 func (m *member) staysJoined(ctx context.Context) {
 	for {
 		again, _ := m.link.state()
 		var later <-chan time.Time
-		if m.isRefused() { // what was missing may be there by now
+		if m.isRefused() { // what was missing may exist now
 			later = time.After(5 * time.Second)
 		}
 		select {
@@ -173,11 +173,11 @@ func (m *member) staysJoined(ctx context.Context) {
 		if err := m.join(ctx); err != nil && m.refuses(err) {
 			m.log.Error("this worker takes no more jobs of the pool", "err", err)
 		}
-		m.tell()
+		m.sendBeat()
 	}
 }
 
-// joinAgain has staysJoined ask.
+// joinAgain makes staysJoined ask.
 func (m *member) joinAgain() {
 	select {
 	case m.hello <- struct{}{}:
@@ -185,7 +185,7 @@ func (m *member) joinAgain() {
 	}
 }
 
-// refuses takes note of why this worker takes nothing, and says whether that is new.
+// refuses records why this worker takes no jobs, and reports whether the reason is new.
 func (m *member) refuses(why error) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,7 +194,7 @@ func (m *member) refuses(why error) bool {
 	return was != m.refused
 }
 
-// changed takes note of the configuration that the hub has now.
+// changed records the hub's current configuration.
 func (m *member) changed(hash, consumer string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -203,7 +203,7 @@ func (m *member) changed(hash, consumer string) bool {
 	return was != hash
 }
 
-// prepare makes the steps of a stage, once.
+// prepare builds the steps of a stage, once.
 func (m *member) prepare(ctx context.Context, hash string, text []byte) *stage {
 	m.mu.Lock()
 	if s := m.stages[hash]; s != nil {
@@ -230,7 +230,7 @@ func (m *member) prepare(ctx context.Context, hash string, text []byte) *stage {
 	return s
 }
 
-// takes makes a stage the one by which this worker takes jobs, or refuses them.
+// takes makes a stage the current one, or refuses jobs if it failed.
 func (m *member) takes(s *stage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -242,7 +242,7 @@ func (m *member) takes(s *stage) {
 	m.prune(s)
 }
 
-// prune closes steps that are no longer needed; m.mu is held.
+// prune closes steps that are no longer needed. m.mu is held.
 func (m *member) prune(keep *stage) {
 	for len(m.stages) > mostStages {
 		oldest := ""
@@ -268,7 +268,7 @@ func (m *member) shut(s *stage) {
 	}
 }
 
-// stageOf returns the stage with a hash, which the hub is asked for where it is new.
+// stageOf returns the stage with a hash, and requests it from the hub if it is new.
 func (m *member) stageOf(ctx context.Context, hub, hash string) (*stage, error) {
 	m.mu.Lock()
 	s := m.stages[hash]
@@ -285,7 +285,7 @@ func (m *member) stageOf(ctx context.Context, hub, hash string) (*stage, error) 
 		if s = m.prepare(ctx, hash, msg.Data); s.err != nil {
 			m.log.Error("this worker takes no more jobs of the pool", "err", s.err)
 		}
-		m.tell()
+		m.sendBeat()
 	}
 	<-s.ready
 	return s, s.err
@@ -293,8 +293,8 @@ func (m *member) stageOf(ctx context.Context, hub, hash string) (*stage, error) 
 
 var errGone = errors.New("it has a different one by now")
 
-// told does what hubs ask of all workers of a pool.
-func (m *member) told(msg *nats.Msg) {
+// handleDown handles messages of hubs to all workers of a pool.
+func (m *member) handleDown(msg *nats.Msg) {
 	var d wire.Down
 	if json.Unmarshal(msg.Data, &d) != nil {
 		return
@@ -313,8 +313,8 @@ func (m *member) told(msg *nats.Msg) {
 	}
 }
 
-// asked answers which attempts a hub takes this worker to have, although it has not.
-func (m *member) asked(msg *nats.Msg) {
+// answerHeld reports attempts that a hub believes this worker has, but it has not.
+func (m *member) answerHeld(msg *nats.Msg) {
 	var h wire.Held
 	if json.Unmarshal(msg.Data, &h) != nil {
 		return
@@ -324,14 +324,14 @@ func (m *member) asked(msg *nats.Msg) {
 	m.mu.Unlock()
 	if len(lacking) > 0 {
 		text, _ := json.Marshal(lacking)
-		_ = m.link.nc.Publish(wire.ToHub(h.Hub, wire.Lacks, m.link.nc.ID), text) // it asks again
+		_ = m.link.nc.Publish(wire.ToHub(h.Hub, wire.Lacks, m.link.nc.ID), text) // the hub asks again
 	}
 }
 
-// beats reports this worker periodically.
+// beats sends heartbeats periodically.
 func (m *member) beats(ctx context.Context) {
 	for {
-		m.tell()
+		m.sendBeat()
 		m.mu.Lock()
 		every := wire.BeatEvery(m.lease)
 		m.mu.Unlock()
@@ -341,8 +341,8 @@ func (m *member) beats(ctx context.Context) {
 	}
 }
 
-// tell sends a beat.
-func (m *member) tell() {
+// sendBeat sends a heartbeat.
+func (m *member) sendBeat() {
 	m.mu.Lock()
 	if !m.joined {
 		m.mu.Unlock()
@@ -363,10 +363,10 @@ func (m *member) tell() {
 
 func (m *member) beat(b wire.Beat) {
 	text, _ := json.Marshal(b)
-	_ = m.link.nc.Publish(wire.BeatOf(m.pool, m.link.nc.ID), text) // the next one comes
+	_ = m.link.nc.Publish(wire.BeatOf(m.pool, m.link.nc.ID), text) // the next one follows
 }
 
-// renews prolongs the leases of all jobs.
+// renews renews the leases of all jobs.
 func (m *member) renews(ctx context.Context) {
 	for {
 		m.mu.Lock()
@@ -383,8 +383,7 @@ func (m *member) renews(ctx context.Context) {
 	}
 }
 
-// handBack stops what runs at the end of the grace, or when kill ends, unless all is
-// done before.
+// handBack stops running jobs at the end of the grace period, or when kill ends, unless all jobs finish before.
 func (m *member) handBack(kill, around context.Context) {
 	select {
 	case <-around.Done():
@@ -401,7 +400,7 @@ func (m *member) handBack(kill, around context.Context) {
 
 var errHandedBack = errors.New("the worker ends")
 
-// leave says goodbye and closes the steps.
+// leave sends the last heartbeat and closes the steps.
 func (m *member) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

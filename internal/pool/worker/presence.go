@@ -11,20 +11,20 @@ import (
 	"github.com/flowd-io/flowd/internal/pool/wire"
 )
 
-// presence is what a worker knows of a hub. Several may share a pool: one that is gone must
-// not hold up the slots, which would do its jobs in vain.
+// presence is what a worker knows about a hub. Several hubs may share a pool: slots must not waste time on jobs of a
+// hub that is gone.
 type presence struct {
 	name   string    // host and process
-	heard  time.Time // when it gave a sign of life
-	silent time.Time // since when it is taken for gone; zero: it is not
+	heard  time.Time // last sign of life
+	silent time.Time // since when it is considered gone; zero: it is not
 }
 
 const (
-	patience  = 3 * time.Second  // without a sign of life, where the lease is shorter
-	forgotten = 10 * time.Minute // after which nothing is remembered of a silent hub
+	patience  = 3 * time.Second  // time without a sign of life, if the lease is shorter
+	forgotten = 10 * time.Minute // time after which a silent hub is forgotten
 )
 
-// hears takes note of a sign of life of a hub.
+// hears records a sign of life of a hub.
 func (m *member) hears(hub, name string) {
 	m.mu.Lock()
 	h := m.hubs[hub]
@@ -44,7 +44,7 @@ func (m *member) hears(hub, name string) {
 	}
 }
 
-// misses records that nobody listens to messages to a hub.
+// misses records that nobody receives messages to a hub.
 func (m *member) misses(hub string) {
 	m.mu.Lock()
 	h := m.hubs[hub]
@@ -61,7 +61,7 @@ func (m *member) misses(hub string) {
 	m.mu.Unlock()
 }
 
-// silences takes a hub for gone; m.mu is held.
+// silences considers a hub gone. m.mu is held.
 func (m *member) silences(hub string, h *presence) {
 	if h.silent.IsZero() {
 		h.silent = time.Now()
@@ -69,8 +69,8 @@ func (m *member) silences(hub string, h *presence) {
 	}
 }
 
-// silence says since when a hub is taken for gone (zero: it is not), and whether
-// anything is known of it: nothing is where this worker was cut off itself since.
+// silence returns since when a hub is considered gone (zero: it is not), and whether anything is known about it.
+// Nothing is known if this worker was cut off meanwhile.
 func (m *member) silence(hub string) (since time.Time, known bool) {
 	connected, up := m.link.since()
 	m.mu.Lock()
@@ -89,9 +89,8 @@ func (m *member) silence(hub string) (since time.Time, known bool) {
 	return h.silent, true
 }
 
-// setAside moves a job of a hub that is away out of the way of others: until its lease is
-// over, in case the hub comes back, and then for good. A hub that comes back later sees
-// that, and puts the job into the queue once more.
+// setAside delays a job of a silent hub so that it does not block others: until its lease ends, in case the hub comes
+// back, and then for good. A hub that comes back later notices that, and stores the job again.
 func (j *job) setAside(since time.Time) {
 	j.m.mu.Lock()
 	left := j.m.lease - time.Since(since)
@@ -104,7 +103,7 @@ func (j *job) setAside(since time.Time) {
 	j.m.forget(j)
 }
 
-// asks sends a hub a request. Whether it is there shows in the answer.
+// asks sends a request to a hub. The answer shows whether the hub is there.
 func (m *member) asks(ctx context.Context, within time.Duration, hub string, msg *nats.Msg) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -118,16 +117,15 @@ func (m *member) asks(ctx context.Context, within time.Duration, hub string, msg
 	return answer, err
 }
 
-// isAwaited has the hub say whether to begin with the job. Where it does not answer,
-// the job is set aside.
+// isAwaited asks the hub whether to begin the job. If the hub does not answer, the job is set aside.
 func (j *job) isAwaited(ctx context.Context, known bool) bool {
 	answer, err := j.m.asks(ctx, confirmWithin, j.hub,
 		&nats.Msg{Subject: wire.ToHub(j.hub, wire.Taken, j.m.link.nc.ID), Data: j.named()})
 	if err == nil && string(answer.Data) == wire.Awaited {
 		return true
 	}
-	if err != nil { // it may have answered that it is: then nobody has taken it after all
-		j.tell(wire.Returned)
+	if err != nil { // it may have answered yes: then nobody has taken the job
+		j.report(wire.Returned)
 	}
 	since, _ := j.m.silence(j.hub)
 	switch {
@@ -136,7 +134,7 @@ func (j *job) isAwaited(ctx context.Context, known bool) bool {
 		j.m.forget(j)
 	case !since.IsZero():
 		j.setAside(since)
-	case known: // it is busy
+	case known: // the hub is busy
 		j.ack(handedBack)
 		j.m.pauses(ctx, nil)
 		j.m.forget(j)

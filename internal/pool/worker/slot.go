@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// job is an attempt that a slot has.
+// job is an attempt on a slot.
 type job struct {
 	*wire.Job
 	m      *member
@@ -23,7 +23,7 @@ type job struct {
 	msg    *nats.Msg
 	cancel context.CancelCauseFunc
 
-	done    bool // and answered, but not confirmed; guarded by member.mu
+	done    bool // answered, but not confirmed; guarded by member.mu
 	once    sync.Once
 	revoked chan struct{} // closed when nobody awaits the answer
 }
@@ -36,7 +36,7 @@ const (
 	noMore     = "+TERM"
 )
 
-func (j *job) ack(what string) { _ = j.m.link.nc.Publish(j.msg.Reply, []byte(what)) } // one that is lost comes with the lease
+func (j *job) ack(what string) { _ = j.m.link.nc.Publish(j.msg.Reply, []byte(what)) } // a lost one is repeated when the lease ends
 
 func (j *job) key() key { return key{j.hub, j.Try.Named()} }
 
@@ -49,12 +49,12 @@ func (j *job) revoke() {
 	})
 }
 
-// tell reports on the job to its hub.
-func (j *job) tell(what string) {
+// report sends a report on the job to its hub.
+func (j *job) report(what string) {
 	_ = j.m.link.nc.Publish(wire.ToHub(j.hub, what, j.m.link.nc.ID), j.named())
 }
 
-// named names the attempt.
+// named encodes the attempt.
 func (j *job) named() []byte {
 	text, _ := json.Marshal(j.Try)
 	return text
@@ -63,7 +63,7 @@ func (j *job) named() []byte {
 // pullFor is how long one pull waits at the server.
 const pullFor = 30 * time.Second
 
-// slot takes one job after the other, until stop ends.
+// slot runs one job after the other until stop ends.
 func (m *member) slot(stop context.Context) {
 	for stop.Err() == nil {
 		if _, fatal := m.link.state(); fatal != nil {
@@ -73,8 +73,8 @@ func (m *member) slot(stop context.Context) {
 	}
 }
 
-// pulls takes jobs until stop ends, or the connection is renewed: what the server still
-// delivers for an earlier pull reaches nobody, or is handed back.
+// pulls takes jobs until stop ends, or the connection is renewed. What the server still delivers for an earlier pull
+// is lost, or handed back.
 func (m *member) pulls(stop context.Context) {
 	again, _ := m.link.state()
 	inbox := m.link.nc.NewInbox()
@@ -84,7 +84,7 @@ func (m *member) pulls(stop context.Context) {
 		m.pauses(stop, again)
 		return
 	}
-	defer m.end(sub, got)
+	defer m.endPull(sub, got)
 	pull, _ := json.Marshal(map[string]any{"batch": 1, "expires": pullFor})
 	for stop.Err() == nil {
 		m.mu.Lock()
@@ -104,7 +104,7 @@ func (m *member) pulls(stop context.Context) {
 		case msg := <-got:
 			if status := msg.Header.Get("Status"); status == "" {
 				m.work(msg)
-			} else if status != "408" { // the pool is not there, or not any more
+			} else if status != "408" { // the pool does not exist, or not any more
 				m.joinAgain()
 				m.pauses(stop, again)
 			}
@@ -131,8 +131,8 @@ func (m *member) pauses(stop context.Context, again <-chan struct{}) {
 	}
 }
 
-// end takes no more, and hands back what arrived meanwhile.
-func (m *member) end(sub *nats.Subscription, got chan *nats.Msg) {
+// endPull stops taking jobs, and hands back those that arrived meanwhile.
+func (m *member) endPull(sub *nats.Subscription, got chan *nats.Msg) {
 	if !m.link.nc.IsConnected() || sub.Drain() != nil {
 		return
 	}
@@ -155,7 +155,7 @@ func (m *member) giveBack(msg *nats.Msg) {
 	}
 }
 
-// work does a job. It returns when the slot is free again.
+// work runs a job. It returns when the slot is free again.
 func (m *member) work(msg *nats.Msg) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	hub, try, ok := wire.TryOf(msg.Subject)
@@ -176,7 +176,7 @@ func (m *member) work(msg *nats.Msg) {
 	back := make(chan struct{})
 	var s *stage
 	if s, err = m.stageOf(ctx, j.hub, j.Hash); err != nil {
-		j.tell(wire.Returned)
+		j.report(wire.Returned)
 		j.ack(handedBack)
 		m.forget(j)
 		if !m.isRefused() {
@@ -195,7 +195,7 @@ func (m *member) work(msg *nats.Msg) {
 	select {
 	case <-back:
 		return
-	case <-late.C: // its hub has given it up, and could not say so
+	case <-late.C: // the hub has given the job up, but could not report that
 		j.revoke()
 	case <-ctx.Done():
 	}
@@ -213,13 +213,12 @@ func (m *member) work(msg *nats.Msg) {
 
 var errNoJob = errors.New("it is not from a hub")
 
-// unreadableTries of a job are made, by this worker or others, one of which may know its version.
+// unreadableTries is how often workers try to read a job, since one of them may know its version.
 const unreadableTries = 10
 
-// unreadable gets a job out of the way of others that this worker can't read: from a
-// program that is not flowd, or another version. It comes again at once, a few times, as
-// workers that know it may be there; then its hub is told, where there is one, and it is
-// removed.
+// unreadable hands back a job that this worker can't read: it comes from another version, or from another program.
+// The job is redelivered a few times, for workers that know its version. Then the worker reports it to the hub, if
+// there is one, and removes it.
 func (m *member) unreadable(msg *nats.Msg, hub string, t wire.Try, why error) {
 	j := &job{m: m, hub: hub, msg: msg, Job: &wire.Job{Try: t}}
 	if about, err := msg.Metadata(); err == nil && about.NumDelivered < unreadableTries {
@@ -230,19 +229,19 @@ func (m *member) unreadable(msg *nats.Msg, hub string, t wire.Try, why error) {
 	m.log.Error("a job can't be read; it is removed from the queue", "hub", hub, "err", why)
 	if t.Key != "" {
 		answer := wire.EncodeAnswer(t, nil, engine.Errorf(engine.Decode, "the job can't be read: %w", why))
-		_, _ = m.asks(context.Background(), confirmWithin, hub, j.answering(answer)) // a hub that does not hear it sees that the job is gone
+		_, _ = m.asks(context.Background(), confirmWithin, hub, j.answering(answer)) // otherwise the hub notices that the job is gone
 	}
 	j.ack(noMore)
 }
 
-// later makes a job return after a pause.
+// later redelivers a job after a pause.
 func (j *job) later(pause time.Duration) {
 	delay, _ := json.Marshal(map[string]time.Duration{"delay": pause})
 	j.ack(handedBack + " " + string(delay))
 }
 
-// begins tells the hub that the job is taken. One that another has had may no longer be
-// awaited: only the hub knows, if it is there.
+// begins reports to the hub that the job is taken. A job that another worker has had may not be awaited any more.
+// Only the hub knows, if it is there.
 func (j *job) begins(ctx context.Context) bool {
 	since, known := j.m.silence(j.hub)
 	if !since.IsZero() {
@@ -250,7 +249,7 @@ func (j *job) begins(ctx context.Context) bool {
 		return false
 	}
 	if about, err := j.msg.Metadata(); known && err == nil && about.NumDelivered == 1 {
-		j.tell(wire.Taken)
+		j.report(wire.Taken)
 		return true
 	}
 	return j.isAwaited(ctx, known)
@@ -274,7 +273,7 @@ func (m *member) forget(j *job) {
 	}
 }
 
-// run carries the job out and sends the answer.
+// run runs the job and sends the answer.
 func (j *job) run(ctx context.Context, s *stage) {
 	result, err := j.result(ctx, s)
 	switch context.Cause(ctx) {
@@ -282,8 +281,8 @@ func (j *job) run(ctx context.Context, s *stage) {
 		j.m.forget(j)
 		return
 	case errHandedBack:
-		if err != nil || result.Failure() != nil { // which may be for the want of time
-			j.tell(wire.Returned)
+		if err != nil || result.Failure() != nil { // the time may have run out
+			j.report(wire.Returned)
 			j.ack(handedBack)
 			j.m.forget(j)
 			return
@@ -312,13 +311,12 @@ func (j *job) result(ctx context.Context, s *stage) (*pool.Result, error) {
 }
 
 const (
-	confirmWithin = 2 * time.Second  // of an answer, before it is sent once more
+	confirmWithin = 2 * time.Second  // before an answer is resent
 	keepAnswers   = 15 * time.Second // for a hub that is not there
 )
 
-// answer resends the answer until the hub confirms it, and renews its lease. The slot
-// continues meanwhile and, while the hub is away, so do others: release is called then, or
-// at the end.
+// answer resends the answer until the hub confirms it, and renews its lease. The slot continues meanwhile and, while
+// the hub is away, so do others: release is called then, or at the end.
 func (j *job) answer(answer []byte, release func()) {
 	defer release()
 	defer j.m.forget(j)
@@ -353,7 +351,7 @@ func (j *job) answer(answer []byte, release func()) {
 	}
 }
 
-// answering returns the message that has an answer.
+// answering returns the message with an answer.
 func (j *job) answering(answer []byte) *nats.Msg {
 	return &nats.Msg{Subject: wire.ToHub(j.hub, wire.Answer, j.m.link.nc.ID), Data: answer,
 		Header: nats.Header{wire.WorkerHeader: {wire.Name()}}}

@@ -1,6 +1,5 @@
-// Package worker runs the steps of pools for the hubs of other processes: flowd
-// worker. Start at [Run]; a [member] is a worker's part in one pool of one cluster,
-// which has slots.
+// Package worker runs the steps of pools for hubs in other processes: flowd worker. Start at [Run]. A [member] is a
+// worker's membership in one pool of one cluster, and has slots.
 package worker
 
 import (
@@ -18,20 +17,19 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Config is what a worker does.
+// Config configures a worker.
 type Config struct {
 	Join  []wire.Target
 	Pools []string
-	Slots int           // of each pool at each hub
-	Grace time.Duration // to finish jobs in, at the end
+	Slots int           // per pool and hub
+	Grace time.Duration // time for jobs to finish at the end
 	Log   *slog.Logger
 
-	Secrets *schema.Secrets // takes those of the steps: Log shows none of them
+	Secrets *schema.Secrets // collects the secrets of the steps, which Log masks
 }
 
-// Run works until stop ends, and then finishes its jobs; what is unfinished when kill
-// ends, or after the grace, is handed back. An error says that a hub refuses this
-// worker from the start.
+// Run works until stop ends, and then finishes its jobs. It hands back unfinished ones when kill ends, or after the
+// grace period. It returns an error if a hub rejects this worker at the start.
 func Run(stop, kill context.Context, c Config) error {
 	stop, end := context.WithCancel(stop)
 	defer end()
@@ -72,10 +70,10 @@ type link struct {
 	nc  *wire.Conn
 
 	mu    sync.Mutex
-	again chan struct{} // closed, and replaced, when the connection is
-	fatal error         // the hub refuses us
-	told  bool          // that the connection is not there
-	made  time.Time     // when the connection was, last
+	again chan struct{} // closed and replaced when the connection is renewed
+	fatal error         // the hub rejects this worker
+	told  bool          // the missing connection was logged
+	made  time.Time     // when the connection was last made
 }
 
 func (l *link) connect() (err error) {
@@ -110,7 +108,7 @@ func (l *link) disconnected(err error) {
 	}
 }
 
-// closed is called when the connection is given up: the hub has refused it twice.
+// closed is called when the connection is given up: the hub has rejected it twice.
 func (l *link) closed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +120,7 @@ func (l *link) closed(err error) {
 	l.again = make(chan struct{})
 }
 
-// refusal returns why a hub can't be used, with a remedy where there is one.
+// refusal returns why a hub can't be used, with a remedy if there is one.
 func refusal(to *wire.Target, err error) error {
 	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
 		errors.Is(err, nats.ErrAuthRevoked) {
@@ -134,14 +132,14 @@ func refusal(to *wire.Target, err error) error {
 	return fmt.Errorf("%s: %w", to, err)
 }
 
-// since returns when the connection was made, and whether it is there.
+// since returns when the connection was made, and whether it is up.
 func (l *link) since() (made time.Time, up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.made, !l.told
 }
 
-// state returns what ends when the connection is renewed, and why it never will be.
+// state returns a channel that is closed when the connection is renewed, and the error if it never will be.
 func (l *link) state() (again <-chan struct{}, fatal error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package caches is the list of built-in caches: importing it registers them all.
+// Package caches registers all built-in caches when it is imported.
 package caches
 
 import (

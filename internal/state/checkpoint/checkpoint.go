@@ -1,5 +1,5 @@
-// Package checkpoint keeps the state of an input in a file: how far files were read, where a cursor is. Start at
-// [Open], for one small state, or at [New], for many entries of which few change at a time. Both write a [Log]; its
+// Package checkpoint keeps the state of an input in a file, such as how far files were read, or a cursor. Start at
+// [Open], for one small state, or at [New], for many entries of which few change at a time. Both write a [Log]. Its
 // format is in format.go.
 package checkpoint
 
@@ -9,10 +9,10 @@ import (
 	"log/slog"
 )
 
-// Config says what is kept, and where.
+// Config says what to keep, and where.
 type Config[T any] struct {
 	Path  string
-	Kind  string       // of the state, such as "sql": the checkpoint of another kind of input is refused
+	Kind  string       // of the state, such as "sql"; the checkpoint of another kind is rejected
 	Owner string       // whose state it is, for errors: "input log of pipeline orders"
 	Log   *slog.Logger // for when saving fails and when it works again
 
@@ -20,12 +20,12 @@ type Config[T any] struct {
 	State func() T
 }
 
-// Keeper saves one small state soon after it has changed. Its methods are those of [Log].
+// Keeper saves one small state soon after it changes. Its methods are those of [Log].
 type Keeper[T any] struct{ *Log }
 
-// Open reads the state in a file and keeps it there until Close. saved is nil if no state was ever saved. A file is
-// created if there is none, so that a path that can't be written is found now. A file that can't be understood is an
-// error. State is first called after Open has returned.
+// Open reads the state in a file and keeps it there until Close. saved is nil if no state was ever saved. It creates
+// a missing file, so that an unwritable path is found now. A file that can't be parsed is an error. State is first
+// called after Open has returned.
 func Open[T any](cfg Config[T]) (k *Keeper[T], saved *T, err error) {
 	load := func(state []byte) error {
 		saved = new(T)

@@ -16,25 +16,25 @@ import (
 	"github.com/flowd-io/flowd/internal/disk/flock"
 )
 
-// file is a checkpoint on disk. While it is open, it is locked: another process that opens it is refused.
+// file is a checkpoint on disk. While it is open, it is locked against other processes.
 type file struct {
 	path, name, kind string      // name is the path as the user wrote it
 	handle           *os.File    // nil: closed
-	size             int64       // bytes of whole saves
-	lines            int         // of entries
-	created          bool        // there was none
-	torn             bool        // a failed save may have left something behind size
+	size             int64       // bytes of complete saves
+	lines            int         // number of entries
+	created          bool        // it did not exist
+	torn             bool        // a failed save may have left something after size
 	marked           bool        // nothing was appended after the last mark
-	outdated         bool        // the next save must write it anew: it has an old version, or lacks something
-	info             fs.FileInfo // when it was closed; nil: never
+	outdated         bool        // the next save must rewrite it: it has an old version, or lacks something
+	info             fs.FileInfo // file info at the last close, or nil
 }
 
-// Temporary returns the file next to a checkpoint in which the next one is written.
+// Temporary returns the path of the file in which the next checkpoint is written.
 func Temporary(path string) string { return path + ".tmp" }
 
-// open opens the file and locks it, or creates it without entries. was is the file that this process had before, or
-// nil: if it is still the same, it is not read again. cut is how many bytes of an interrupted save were removed. After
-// an error, too, the file is to be closed.
+// open opens and locks the file, or creates it without entries. was is the file that this process had before, or nil.
+// If it is unchanged, it is not read again. cut is how many bytes of an interrupted save were removed. The caller
+// must close the file even after an error.
 func (f *file) open(was *file, load, convert func([]byte) error) (cut int64, err error) {
 	info, err := f.lockExisting()
 	if err != nil {
@@ -61,7 +61,7 @@ func (f *file) open(was *file, load, convert func([]byte) error) (cut int64, err
 	return cut, f.explain(f.handle.Truncate(f.size))
 }
 
-// lockExisting opens and locks the file, if there is one.
+// lockExisting opens and locks the file, if it exists.
 func (f *file) lockExisting() (fs.FileInfo, error) {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (f *file) lockExisting() (fs.FileInfo, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Its holder may have put a new one in its place just before the lock.
+		// Its owner may have replaced it just before the lock.
 		if now, err := os.Stat(f.path); err == nil && os.SameFile(info, now) {
 			return info, nil
 		}
@@ -98,15 +98,15 @@ func (f *file) lockExisting() (fs.FileInfo, error) {
 	}
 }
 
-// rewrite puts a new file with these entries in the place of this one. Whenever it is interrupted, one of the two is
-// there, whole.
+// rewrite replaces this file by a new one with these entries. If it is interrupted, one of the two is there,
+// complete.
 func (f *file) rewrite(entries iter.Seq2[[]byte, error]) error {
 	if err := f.yields(); err != nil {
 		return f.explain(err)
 	}
 	next := &file{path: Temporary(f.path), kind: f.kind}
 	err := next.create(entries)
-	if err == nil && !flock.Works { // such systems do not rename open files
+	if err == nil && !flock.Works { // such systems can't rename open files
 		next.close()
 		f.close()
 		f.outdated = true
@@ -119,7 +119,7 @@ func (f *file) rewrite(entries iter.Seq2[[]byte, error]) error {
 	}
 	if err != nil {
 		next.close()
-		_ = os.Remove(next.path) // the next one does it again
+		_ = os.Remove(next.path) // the next rewrite removes it
 		return f.explain(err)
 	}
 	f.close()
@@ -127,13 +127,13 @@ func (f *file) rewrite(entries iter.Seq2[[]byte, error]) error {
 	return f.explain(files.SyncDir(filepath.Dir(f.path)))
 }
 
-// create makes a file with a header, entries, and a mark, locked and on the disk.
+// create makes a file with a header, entries and a mark, locked and synced.
 func (f *file) create(entries iter.Seq2[[]byte, error]) error {
 	err := os.MkdirAll(filepath.Dir(f.path), 0o700) // the folder may have been moved or deleted
 	if err != nil {
 		return err
 	}
-	// A file there is left from a crash, or a link that someone has put there.
+	// An existing file is left from a crash, or is a link that someone has put there.
 	if err = os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -166,7 +166,7 @@ func (f *file) create(entries iter.Seq2[[]byte, error]) error {
 	return f.handle.Sync()
 }
 
-// append appends a mark and the lines of entries, and waits until they are on the disk.
+// append appends a mark and the lines of entries, and syncs the file.
 func (f *file) append(text []byte, lines int) error {
 	var err error
 	if f.torn {
@@ -178,7 +178,7 @@ func (f *file) append(text []byte, lines int) error {
 	}
 	if err == nil {
 		err = f.handle.Sync()
-		f.outdated = err != nil // what the system has dropped is not written by another Sync
+		f.outdated = err != nil // after a failed Sync, another one does not write what the system has dropped
 	}
 	if err != nil {
 		return f.explain(err)
@@ -193,15 +193,15 @@ func (f *file) append(text []byte, lines int) error {
 // isThere reports whether the path still names the file.
 func (f *file) isThere() bool {
 	if !flock.Works {
-		return true // such systems do not rename open files
+		return true // such systems can't rename open files
 	}
 	mine, err := f.handle.Stat()
 	now, gone := os.Stat(f.path)
 	return err == nil && gone == nil && os.SameFile(mine, now)
 }
 
-// yields returns an error if another process keeps its checkpoint under the path now, which was free because the file had
-// been renamed or deleted.
+// yields returns an error if another process now has its checkpoint at the path, after the file had been renamed or
+// deleted.
 func (f *file) yields() error {
 	if f.isThere() {
 		return nil
@@ -218,12 +218,12 @@ func (f *file) yields() error {
 	return err
 }
 
-// isLike reports whether the file was like this when it was closed.
+// isLike reports whether the file has not changed since it was closed.
 func (f *file) isLike(info fs.FileInfo) bool {
 	return f.info != nil && os.SameFile(f.info, info) && f.info.Size() == info.Size()
 }
 
-// close notes what the file looks like, and closes it.
+// close records the file info, and closes the file.
 func (f *file) close() {
 	if f.handle != nil {
 		f.info, _ = f.handle.Stat()
@@ -232,7 +232,7 @@ func (f *file) close() {
 	}
 }
 
-// explain names the checkpoint and, where it can, the remedy.
+// explain adds the checkpoint's name and, if possible, a remedy.
 func (f *file) explain(err error) error {
 	if err == nil {
 		return nil

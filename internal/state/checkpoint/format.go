@@ -15,14 +15,13 @@ import (
 
 // A checkpoint is a text file. Its first line is a header: a JSON object with the kind of the state, the version of
 // the format, and a checksum of itself. Every other line is the checksum of an entry, a space, and the entry. Entries
-// are in order of time: a later one about the same thing counts.
+// are in order of time: a later one replaces an earlier one about the same thing.
 //
-// A line with an empty entry is a mark. One follows the entries with which the file was written, one precedes those of
-// each save since, and one is the last line of a file that was closed. Whole saves reach the disk one after the other.
-// So a line that does not match its checksum is what an interrupted save has left if no mark follows. Otherwise, the
-// file is damaged.
+// A line with an empty entry is a mark. One mark follows the entries with which the file was written, one precedes
+// the entries of each later save, and one is the last line of a closed file. Complete saves reach the disk in order.
+// So a line with a wrong checksum was left by an interrupted save if no mark follows. Otherwise, the file is damaged.
 //
-// Versions 1 and 2 are one JSON document each: the header, with the state as a field. Version 1 has no checksum.
+// Versions 1 and 2 are one JSON document: the header, with the state as a field. Version 1 has no checksum.
 const (
 	version  = 3
 	unsummed = 1
@@ -30,7 +29,7 @@ const (
 	longest  = 16 << 20  // bytes of a line
 )
 
-// header is the first line of a file, and all of an old one.
+// header is the first line of a file, or all of an old file.
 type header struct {
 	Kind    string          `json:"checkpoint_of"`
 	Version int             `json:"version"`
@@ -39,7 +38,7 @@ type header struct {
 
 const (
 	sumFormat = `,"crc32c":"%08x"}` + "\n" // of everything before it
-	sumSize   = len("00000000 ")           // bytes of the sum before an entry
+	sumSize   = len("00000000 ")           // bytes of the checksum before an entry
 	remedy    = "restore it, or remove it: its input then reads everything again, as at its first start"
 )
 
@@ -53,7 +52,7 @@ func sum(text []byte) uint32 { return crc32.Checksum(text, castagnoli) }
 func sealed(h header) []byte {
 	text, err := json.Marshal(h)
 	if err != nil {
-		panic(err) // its State is valid JSON
+		panic(err) // State is valid JSON
 	}
 	text = text[:len(text)-1] // the brace follows the checksum
 	return fmt.Appendf(text, sumFormat, sum(text))
@@ -65,7 +64,7 @@ func isSealed(text []byte) bool {
 	return n > 0 && string(text[n:]) == fmt.Sprintf(sumFormat, sum(text[:n]))
 }
 
-// appendLine appends the line of an entry; a mark has an empty one.
+// appendLine appends the line of an entry. A mark has an empty entry.
 func appendLine(to, entry []byte) []byte {
 	to = append(appendSum(to, entry), ' ')
 	return append(append(to, entry...), '\n')
@@ -77,7 +76,7 @@ func appendSum(to, entry []byte) []byte {
 	return hex.AppendEncode(to, s[:])
 }
 
-// entryOf returns the entry of a line, with ok false if the line is incomplete or does not match its checksum.
+// entryOf returns the entry of a line. ok is false if the line is incomplete or does not match its checksum.
 func entryOf(line []byte) (entry []byte, ok bool) {
 	if len(line) <= sumSize || line[len(line)-1] != '\n' || line[sumSize-1] != ' ' {
 		return nil, false
@@ -87,8 +86,8 @@ func entryOf(line []byte) (entry []byte, ok bool) {
 	return entry, bytes.Equal(line[:sumSize-1], appendSum(s[:0], entry))
 }
 
-// read reads a file. valid is how many of its bytes are whole saves, and lines is how many entries these have. A file
-// of an old version has no valid bytes, and one entry if a state was saved.
+// read reads a file. valid is the size of its complete saves in bytes, lines is their number of entries. A file with
+// an old version has no valid bytes, and one entry if a state was saved.
 func read(in io.Reader, kind string, load, convert func(text []byte) error) (valid int64, lines int, err error) {
 	r := bufio.NewReaderSize(in, 64<<10)
 	line, err := nextLine(r)
@@ -119,7 +118,7 @@ func read(in io.Reader, kind string, load, convert func(text []byte) error) (val
 		}
 		entry, ok := entryOf(line)
 		switch {
-		case bytes.HasSuffix(line, mark) && (!ok || broken > 0): // its line break may be what is damaged
+		case bytes.HasSuffix(line, mark) && (!ok || broken > 0): // the damage may be in its line break
 			return 0, 0, damaged(cmp.Or(broken, number), errors.New("it does not match its checksum"))
 		case ok && len(entry) == 0:
 			marked = true
@@ -146,7 +145,7 @@ func damaged(line int, why error) error {
 	return fmt.Errorf("is damaged at line %d: %w (%s)", line, why, remedy)
 }
 
-// nextLine reads a line, with its end. It is valid until the next call. With io.EOF, it may be an incomplete one.
+// nextLine reads a line with its end. It is valid until the next call. With io.EOF, the line may be incomplete.
 func nextLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
@@ -163,7 +162,7 @@ func nextLine(r *bufio.Reader) ([]byte, error) {
 	return long, err
 }
 
-// check says why a header is not one of this kind that this flowd understands.
+// check returns an error if a header has another kind or an unsupported version.
 func (h *header) check(kind string) error {
 	switch {
 	case h.Kind != kind:
@@ -175,7 +174,7 @@ func (h *header) check(kind string) error {
 	return nil
 }
 
-// readOld reads a file of version 1 or 2, and says what is wrong with any other file. states is 1, or 0 if no state was
+// readOld reads a file of version 1 or 2, and says what is wrong with other files. states is 1, or 0 if no state was
 // saved.
 func readOld(text []byte, kind string, convert func(state []byte) error) (states int, err error) {
 	var h header

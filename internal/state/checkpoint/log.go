@@ -16,45 +16,46 @@ import (
 
 const (
 	pause      = time.Second            // between two saves
-	shortPause = 100 * time.Millisecond // between two saves when much has changed
-	much       = 10_000                 // messages; after a crash, about as many are read again
+	shortPause = 100 * time.Millisecond // between two saves if many messages are unsaved
+	much       = 10_000                 // messages; about as many are read again after a crash
 	slack      = 1000                   // lines that a log may have beyond twice its entries
 )
 
-// Entries are what a [Log] keeps. An entry is a text without line breaks that says what it is about; a later entry
-// about the same thing replaces an earlier one. The functions are called from any goroutine, one call at a time.
+// Entries are what a [Log] keeps. An entry is a text without line breaks that says what it is about. A later entry
+// replaces an earlier one about the same thing. The functions are called from any goroutine, one call at a time.
 type Entries struct {
 	Path, Kind, Owner string // as in [Config]
 	Log               *slog.Logger
 
-	// Load takes an entry of the file, and Convert the state of a checkpoint that an older flowd wrote as one JSON
-	// document. Their errors say that the file is damaged.
+	// Load loads an entry of the file. Convert loads the state of a checkpoint that an older flowd wrote as one JSON
+	// document. An error means that the file is damaged.
 	Load, Convert func(text []byte) error
 
-	// All are all entries, and Len is about how many. Changed are those that have changed since its last call. undo,
-	// which is called after their iteration, puts them back: they could not be saved. Entries may change meanwhile.
+	// All yields all entries, and Len returns roughly how many. Changed yields the entries changed since its last
+	// call. Its undo is called after the iteration if they could not be saved, and marks them as changed again.
+	// Entries may change meanwhile.
 	All     iter.Seq2[[]byte, error]
 	Len     func() int
 	Changed func() (entries iter.Seq2[[]byte, error], undo func())
 }
 
-// Log keeps entries in a file. What changes is appended within a second. When the file has twice as many lines as
-// there are entries, it is written anew in the background. Its methods may be called from any goroutine; Open and
-// Close one at a time, in turns.
+// Log keeps entries in a file. It appends changes within a second. When the file has twice as many lines as entries,
+// it is rewritten in the background. Methods may be called from any goroutine, but Open and Close only alternately,
+// one at a time.
 type Log struct {
 	cfg Entries
 
 	claim string
 	isNew bool
-	wake  chan struct{} // has room for one: something has changed
-	hurry chan struct{} // has room for one: much has
+	wake  chan struct{} // room for one: something has changed
+	hurry chan struct{} // room for one: much has changed
 	stop  chan struct{}
 	done  chan struct{} // closed when the loop has ended
 
 	saving    sync.Mutex // guards the fields below
 	file      *file      // nil: it was never open
-	kept      bool       // there are entries in the file
-	tolerated int        // lines that the file may have, since it could not be written anew
+	kept      bool       // the file has entries
+	tolerated int        // lines that the file may have, after a failed rewrite
 
 	mu      sync.Mutex // guards the fields below
 	changed int        // messages since the last save
@@ -62,13 +63,13 @@ type Log struct {
 	failing bool
 }
 
-// New returns a log that is not open.
+// New returns a closed log.
 func New(e Entries) *Log {
 	return &Log{cfg: e, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 }
 
-// Open reads the file, or creates it. A log that was open before in this process does not read its entries again: what
-// the process knows counts more than the file.
+// Open reads the file, or creates it. If the log was open before in this process, it does not read the entries again:
+// what the process knows is newer than the file.
 func (l *Log) Open() error {
 	claim, err := claimPath(l.cfg.Path, l.cfg.Owner)
 	if err != nil {
@@ -102,14 +103,14 @@ func (l *Log) open(claim string) error {
 	l.isNew = l.isNew || l.file == nil && f.created
 	l.kept = l.kept || f.lines > 0
 	if l.file != nil && l.kept {
-		l.Changed(0) // the file may be another one, or lack what has changed since
+		l.Changed(0) // the file may be another one, or lack recent changes
 	}
 	l.file = f
 	return nil
 }
 
-// Forget has the next Open read the entries again if somebody else has written the file since Close. It says whether
-// that is so.
+// Forget makes the next Open read the entries again if another process has written the file since Close. It reports
+// whether that is the case.
 func (l *Log) Forget() bool {
 	l.saving.Lock()
 	defer l.saving.Unlock()
@@ -129,7 +130,7 @@ func (l *Log) IsNew() bool { return l.isNew }
 
 func ignore([]byte) error { return nil }
 
-// Changed says that entries have changed with this many messages: they are saved within a second.
+// Changed says that entries have changed with this many messages. They are saved within a second.
 func (l *Log) Changed(messages int) {
 	l.mu.Lock()
 	l.dirty = true
@@ -149,7 +150,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// loop saves at once what changes after a quiet second, and the rest later.
+// loop saves a change at once after a quiet second, otherwise later.
 func (l *Log) loop(stop <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	for wait(stop, l.wake, 0) {
@@ -161,7 +162,7 @@ func (l *Log) loop(stop <-chan struct{}, done chan<- struct{}) {
 	}
 }
 
-// wait waits for a signal or some time (0: any), and is false at the stop.
+// wait waits for a signal or some time (0: any time). It returns false when stopped.
 func wait(stop, signal <-chan struct{}, d time.Duration) bool {
 	var up <-chan time.Time
 	if d > 0 {
@@ -176,7 +177,7 @@ func wait(stop, signal <-chan struct{}, d time.Duration) bool {
 	return true
 }
 
-// Save saves what has changed now. If the file was renamed, deleted or replaced, it is written anew.
+// Save saves changes now. If the file was renamed, deleted or replaced, it is written again.
 func (l *Log) Save() error {
 	l.saving.Lock()
 	defer l.saving.Unlock()
@@ -218,7 +219,7 @@ func (l *Log) Save() error {
 	return nil
 }
 
-// compact writes the file anew if it has grown too long. Entries may change meanwhile: the next save appends them.
+// compact rewrites the file if it has grown too long. Entries may change meanwhile: the next save appends them.
 func (l *Log) compact() {
 	l.saving.Lock()
 	defer l.saving.Unlock()
@@ -232,7 +233,7 @@ func (l *Log) compact() {
 	}
 }
 
-// Close saves what has changed and releases the file.
+// Close saves changes and releases the file.
 func (l *Log) Close() error {
 	close(l.stop)
 	<-l.done
@@ -251,7 +252,8 @@ func (l *Log) Close() error {
 // unsaved are the checkpoints of this process that can't be saved, by the paths that users wrote.
 var unsaved sync.Map
 
-// Trouble says why the checkpoint of a path can't be saved. It is nil if it can, if none is open, or if path is empty.
+// Trouble returns why the checkpoint at a path can't be saved. It returns nil if it can, if none is open, or if path
+// is empty.
 func Trouble(path string) *engine.Trouble {
 	t, ok := unsaved.Load(path)
 	if !ok {
@@ -293,7 +295,7 @@ func (l *Log) report(err error) {
 	}
 }
 
-// claims are the checkpoints that this process has open, by path: whose they are.
+// claims maps the paths of this process's open checkpoints to their owners.
 var claims sync.Map
 
 // claimPath resolves links in a path, and claims the file for the caller until it is deleted from claims.

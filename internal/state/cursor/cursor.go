@@ -1,5 +1,5 @@
-// Package cursor is what inputs share that ask a source for what follows a cursor: the function cursor(), and how far
-// what was read is settled. Start at [Since] and [Places].
+// Package cursor is shared by inputs that ask a source for what follows a cursor: it has the function cursor(), and
+// tracks how far reading is settled. Start at [Since] and [Places].
 package cursor
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// Known is a source of expressions in which cursor() is known. Its fields have the tag scope:"cursor".
+// Known is a source of expressions in which cursor() is defined. Its fields have the tag scope:"cursor".
 type Known interface {
 	expr.Source
 	Cursor() any
@@ -36,7 +36,7 @@ type Since struct {
 
 var _ Known = (*Since)(nil)
 
-// After returns a source for a cursor, as JSON; nil: there is none.
+// After returns a source for a cursor, as JSON. nil means that there is none.
 func After(text []byte) (*Since, error) {
 	s := &Since{}
 	s.doc.Reset([]byte("{}"), nil)
@@ -48,7 +48,7 @@ func After(text []byte) (*Since, error) {
 	return s, err
 }
 
-// Document has no fields.
+// Document returns an empty document.
 func (s *Since) Document() *doc.Doc { return &s.doc }
 
 // Cursor returns the cursor.

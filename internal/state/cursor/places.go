@@ -9,24 +9,24 @@ import (
 	"github.com/flowd-io/flowd/internal/state/watermark"
 )
 
-// Places follows which messages are settled, and saves the state that is reached with them. It is the Acker of all
-// Reads, and stays so when the input is closed and opened again: what this process knows counts more than what was
-// saved. The zero Places has read nothing.
+// Places tracks which messages are settled, and saves the state reached with them. It is the Acker of all Reads, even
+// after the input is closed and opened again: what this process knows is newer than what was saved. The zero Places
+// has read nothing.
 type Places[S any] struct {
 	mu     sync.Mutex // guards the fields below
 	low    watermark.Watermark
-	marks  []mark[S] // that are not reached
+	marks  []mark[S] // not reached yet
 	saved  *S        // what the checkpoint has, or will have; nil: nothing
 	keeper *checkpoint.Keeper[S]
 }
 
-// mark is a state that is reached when all before a position are settled.
+// mark is a state that is reached when all positions before it are settled.
 type mark[S any] struct {
 	before uint64
 	state  S
 }
 
-// Keep opens the checkpoint. first is the state in it when this process knows of none yet.
+// Keep opens the checkpoint. first is the state in it if this process does not know one yet.
 func (p *Places[S]) Keep(cfg checkpoint.Config[S]) (first *S, err error) {
 	cfg.State = p.state
 	k, saved, err := checkpoint.Open(cfg)
@@ -45,7 +45,7 @@ func (p *Places[S]) Keep(cfg checkpoint.Config[S]) (first *S, err error) {
 	return first, nil
 }
 
-// Leave saves, and keeps nothing any more.
+// Leave saves the state, and closes the checkpoint.
 func (p *Places[S]) Leave() error {
 	p.mu.Lock()
 	k := p.keeper
@@ -57,7 +57,7 @@ func (p *Places[S]) Leave() error {
 	return k.Close()
 }
 
-// state returns what to save: there is a change only when there is a state.
+// state returns the state to save. It is only called if there is one.
 func (p *Places[S]) state() (s S) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,14 +67,14 @@ func (p *Places[S]) state() (s S) {
 	return s
 }
 
-// Read notes that n messages were read. The Ref of the first is returned, and those of the others follow.
+// Read records that n messages were read. It returns the Ref of the first one; the others follow.
 func (p *Places[S]) Read(n int) (ref uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.low.Read(n)
 }
 
-// Mark says that a state is reached when all that was read so far is settled.
+// Mark says that a state is reached when everything read so far is settled.
 func (p *Places[S]) Mark(state S) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *Places[S]) Mark(state S) {
 	p.advance(0)
 }
 
-// Ack settles all but what was returned.
+// Ack settles all messages except returned ones.
 func (p *Places[S]) Ack(_ context.Context, results []engine.Result) (again []engine.Result, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,16 +13,16 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/sqldb"
 )
 
-// Query is the configuration of a table that is the answer of a database.
+// Query configures a table that is the result of a database query.
 type Query struct {
 	sqldb.Config `yaml:",inline"`
 	Query        string `yaml:"query" check:"required,nonempty" doc:"Query whose rows form the table; their values are those of the sql input."`
 }
 
-// answer is the source of a table that is the answer of a database.
+// answer is the source of such a table.
 type answer struct {
 	cfg  *Config
-	last []byte // the answer that was read
+	last []byte // the last result
 }
 
 func (a *answer) pause() time.Duration { return a.cfg.spread() }
@@ -35,7 +35,7 @@ func (a *answer) read(ctx context.Context) ([]byte, error) {
 func (a *answer) changed(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
-	data, err := a.ask(ctx)
+	data, err := a.query(ctx)
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, a.cfg.late()
@@ -48,8 +48,8 @@ func (a *answer) changed(ctx context.Context) ([]byte, error) {
 	return data, nil
 }
 
-// ask makes the rows a list. The connection does not wait for the next time, which is long after.
-func (a *answer) ask(ctx context.Context) ([]byte, error) {
+// query converts the rows to a list. It closes the connection, since the next query is far away.
+func (a *answer) query(ctx context.Context) ([]byte, error) {
 	db, err := a.cfg.SQL.Open()
 	if err != nil {
 		return nil, engine.WithClass(engine.Permanent, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/internal/components/builds"
 )
 
-// Query is a mistake here.
+// Query is an error in this build.
 type Query struct {
 	builds.Absent[family]
 	Driver string `yaml:"-"`
@@ -19,7 +19,7 @@ type family struct{}
 
 func (family) Family() string { return "sql" }
 
-// answer is not used: there are no queries.
+// answer is not used: this build has no queries.
 type answer struct{ cfg *Config }
 
 func (*answer) pause() time.Duration { return time.Minute }

@@ -1,5 +1,5 @@
-// Package tables has the tables of `resources.tables`: what expressions look up with
-// lookup(), and the step `geoip`. Start at [Config] and [Table].
+// Package tables implements `resources.tables`, which the function lookup() and the step `geoip` use. Start at
+// [Config] and [Table].
 package tables
 
 import (
@@ -29,13 +29,13 @@ type Config struct {
 	Numbers   bool            `yaml:"numbers" doc:"CSV values that are JSON numbers become numbers; otherwise all are text."`
 	MaxSize   schema.Size     `yaml:"max_size" check:"min=1KiB,max=2GiB" default:"256MiB" doc:"Maximum size of the file, and about how much memory the table may take. A new version takes as much again while it is read."`
 	Interval  time.Duration   `yaml:"interval" check:"min=100ms" doc:"How often the file is checked, 1s by default, or the URL or database queried, 5m by default."`
-	Timeout   time.Duration   `yaml:"timeout" check:"min=1ms,max=1h" default:"30s" doc:"How long one complete response of the URL or database may take."`
+	Timeout   time.Duration   `yaml:"timeout" check:"min=1ms,max=1h" default:"30s" doc:"Time limit for a complete response of the URL or database."`
 	Auth      httpx.Auth      `yaml:"auth" doc:"Credentials to send to the URL."`
 	TLS       tlsconf.Client  `yaml:"tls" doc:"TLS settings for the URL other than the system's defaults."`
 	Place     schema.Place    `yaml:",place"`
 }
 
-// Words returns those that users of other systems type.
+// Words are words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"path": "write `file`", "source": "write `file` or `url`", "primary_key": "write `key`", "keys": "write `key`",
@@ -45,16 +45,16 @@ func (*Config) Words() map[string]string {
 	}
 }
 
-// ConfigFiles returns the file: no output may write to it.
+// ConfigFiles returns the file, which no output may write to.
 func (c Config) ConfigFiles() []string { return []string{c.File} }
 
-// formats are those that extensions mean.
+// formats maps extensions to formats.
 var formats = map[string]string{
 	".csv": "csv", ".tsv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "json", ".yaml": "yaml",
 	".yml": "yaml", ".mmdb": "mmdb",
 }
 
-// extension returns that of the file, or of the path of the URL.
+// extension returns the extension of the file, or of the URL's path.
 func (c *Config) extension() string {
 	path := c.File
 	if u, err := url.Parse(c.URL); err == nil && c.URL != "" {
@@ -63,10 +63,10 @@ func (c *Config) extension() string {
 	return strings.ToLower(filepath.Ext(path))
 }
 
-// remote reports whether a server has the table.
+// remote reports whether the table comes from a server.
 func (c *Config) remote() bool { return c.URL != "" || c.SQL != nil }
 
-// format returns how the table is written, or "".
+// format returns the format of the table, or "".
 func (c *Config) format() string {
 	switch {
 	case c.SQL != nil:
@@ -77,7 +77,7 @@ func (c *Config) format() string {
 	return formats[c.extension()]
 }
 
-// CheckConfig reports what can't be a table.
+// CheckConfig reports settings that can't be a table.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	format := c.format()
 	switch {
@@ -90,7 +90,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	case c.SQL != nil && c.Format != "":
 		report("format", "the rows of a database have none", "remove it")
 	case format == "":
-		report("", fmt.Sprintf("the extension %q does not tell the format", c.extension()),
+		report("", fmt.Sprintf("the extension %q does not determine the format", c.extension()),
 			"write `format: csv`, or ndjson, json, yaml, mmdb")
 	}
 	c.checkURL(report)
@@ -109,7 +109,7 @@ func (c *Config) checkKey(format string, report func(path, message, remedy strin
 	for i, k := range c.Key {
 		switch {
 		case k == "":
-			report("key", "a name in it is empty", "write the name of a field")
+			report("key", "it contains an empty name", "write the name of a field")
 		case slices.Index(c.Key, k) < i:
 			report("key", fmt.Sprintf("names %q twice", k), "remove one")
 		case format == "csv" && len(c.Columns) > 0 && !slices.Contains(c.Columns, k):
@@ -134,8 +134,8 @@ func (c *Config) checkURL(report func(path, message, remedy string)) {
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		report("url", "is not a URL of http or https", "write one such as https://host/items.csv")
+		report("url", "is not an http or https URL", "write one such as https://host/items.csv")
 	case u.User != nil:
-		report("url", "has credentials in it, which are shown where URLs are", "write them under `auth`")
+		report("url", "contains credentials, which would be shown wherever the URL is", "write them under `auth`")
 	}
 }

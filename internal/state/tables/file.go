@@ -15,14 +15,14 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// file is the source of a table that is a file.
+// file is the source of a table in a file.
 type file struct {
 	cfg    *Config
-	seen   os.FileInfo // as it was read; nil: not yet, or it is gone
-	writes os.FileInfo // another one, which may still be written
+	seen   os.FileInfo // info of the version that was read; nil: not read yet, or gone
+	writes os.FileInfo // info of a newer version that may be incomplete
 }
 
-// where returns what errors call the place of the table.
+// where names the place of the table in errors.
 func (c *Config) where() string {
 	switch {
 	case c.URL != "":
@@ -44,11 +44,11 @@ func (f *file) read(context.Context) ([]byte, error) {
 	if _, err := f.stat(); err != nil {
 		return nil, err
 	}
-	return f.whole(false)
+	return f.readAll(false)
 }
 
-// changed reads a file that is as it was at the look before: one that is rewritten in its
-// place is whole then, unless its writer pauses.
+// changed reads a file that has not changed since the last check: a file that is rewritten in place is complete then,
+// unless its writer pauses.
 func (f *file) changed(context.Context) ([]byte, error) {
 	info, err := f.stat()
 	if err != nil {
@@ -64,12 +64,12 @@ func (f *file) changed(context.Context) ([]byte, error) {
 		return nil, errWriting
 	}
 	f.writes = nil
-	return f.whole(true)
+	return f.readAll(true)
 }
 
-// stat returns the file as it is. What is not a file, such as a pipe, might never end.
+// stat returns the file info. A pipe or device is an error, since it might never end.
 func (f *file) stat() (os.FileInfo, error) {
-	info, err := os.Stat(f.cfg.File) // through links: Kubernetes exchanges those
+	info, err := os.Stat(f.cfg.File) // follows links: Kubernetes replaces those
 	if place, ok := errors.AsType[*fs.PathError](err); ok {
 		err = place.Err
 	}
@@ -82,15 +82,15 @@ func (f *file) stat() (os.FileInfo, error) {
 	return info, nil
 }
 
-// whole reads the file. With quiet, [errWriting] says that it was written meanwhile.
-func (f *file) whole(quiet bool) ([]byte, error) {
+// readAll reads the file. With quiet, it returns [errWriting] if the file changed meanwhile.
+func (f *file) readAll(quiet bool) ([]byte, error) {
 	name, most := f.cfg.File, int64(f.cfg.MaxSize)
 	r, err := os.Open(name) // #nosec G304 -- the configuration names it
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	info, err := r.Stat() // another file may have the name by now
+	info, err := r.Stat() // the name may refer to another file by now
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-// given is the source of a table that a test gives.
+// given is the source of a table in a test.
 type given []byte
 
 func (g given) read(context.Context) ([]byte, error)    { return g, nil }
@@ -138,7 +138,7 @@ func (r refused) read(context.Context) ([]byte, error)    { return nil, r.err }
 func (r refused) changed(context.Context) ([]byte, error) { return nil, r.err }
 func (refused) pause() time.Duration                      { return time.Hour }
 
-// offset returns where a part of a text is in it.
+// offset returns the place of a part of a text.
 func offset(text, part []byte) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(text))))
 }

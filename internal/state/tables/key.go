@@ -9,8 +9,8 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// appendKeys appends a text that equal keys have in common, and no others: of one value its
-// own text, of several each with its length before it.
+// appendKeys appends a text that is the same exactly for equal keys: the text of one value, or the texts of several,
+// each after its length.
 func appendKeys(dst []byte, values []any) ([]byte, error) {
 	if len(values) == 1 {
 		return appendKey(dst, values[0])
@@ -27,8 +27,8 @@ func appendKeys(dst []byte, values []any) ([]byte, error) {
 	return dst, nil
 }
 
-// appendKey appends the text of a value. Numbers are written in one way, so that 5, 5.0 and
-// the text "5" are one key; texts are as they are: "05" and "5.0" are others.
+// appendKey appends the text of a value. Numbers have one form, so that 5, 5.0 and the text "5" are the same key.
+// Texts are unchanged: "05" and "5.0" are different keys.
 func appendKey(dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case string:
@@ -48,7 +48,7 @@ func appendKey(dst []byte, v any) ([]byte, error) {
 	return dst, fmt.Errorf("a key is text, a number, or true or false, not %s", kindOf(v))
 }
 
-// kindOf returns a value that can't be a key, in users' words.
+// kindOf names a value that can't be a key.
 func kindOf(v any) string {
 	switch v.(type) {
 	case nil:
@@ -64,11 +64,11 @@ func kindOf(v any) string {
 // shownKey is how many bytes of a key an error shows.
 const shownKey = 80
 
-// shown returns a key as errors show it.
+// shown formats a key for errors.
 func shown(values []any) string {
 	all := make([]string, len(values))
 	for i, v := range values {
-		text, _ := appendKey(nil, v) // it was one before
+		text, _ := appendKey(nil, v) // it was a valid key before
 		all[i] = strconv.Quote(string(text[:min(len(text), shownKey)]))
 	}
 	return strings.Join(all, ", ")

@@ -16,12 +16,11 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// networks is one version of a database of networks, in MaxMind's format. The library bounds
-// what a record may make.
+// networks is one version of a database of networks, in MaxMind's format. The library bounds the size of records.
 type networks struct {
 	db    *maxminddb.Reader
 	bytes int
-	made  [1 << 11]atomic.Pointer[record] // by the offset's last digits
+	made  [1 << 11]atomic.Pointer[record] // by the lowest bits of the offset
 }
 
 // record is the value at an offset of a database.
@@ -30,8 +29,7 @@ type record struct {
 	value  any
 }
 
-// maxRecord is how large the text of a record may be that is kept, in bytes, of which there are
-// up to 2,048.
+// maxRecord bounds the text of a cached record, in bytes. Up to 2,048 are cached.
 const maxRecord = 4 << 10
 
 func openNetworks(c *Config, data []byte) (*networks, error) {
@@ -82,7 +80,7 @@ func (n *networks) find(keys []any) (any, error) {
 
 func (n *networks) size() (rows int, bytes schema.Size) { return 0, schema.Size(n.bytes) }
 
-// valueOf returns what a value of a database is in an expression, and about how long its text is.
+// valueOf converts a value of a database for expressions. size is roughly the length of its text.
 func valueOf(v any) (value any, size int, err error) {
 	size = 8
 	switch v := v.(type) {

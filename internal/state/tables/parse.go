@@ -19,13 +19,13 @@ import (
 
 // content is one version of a table: its rows, or a database of networks.
 type content interface {
-	// find is the value of a key, nil when there is none. The value is shared: nobody changes it.
+	// find returns the value of a key, or nil. The value is shared and must not be changed.
 	find(keys []any) (any, error)
-	// size is the number of rows, 0 where that is not known, and how much memory they take.
+	// size returns the number of rows, or 0 if unknown, and how much memory they take.
 	size() (rows int, bytes schema.Size)
 }
 
-// parse reads a file, which must not change afterwards: rows may refer to it.
+// parse parses a file, which must not change afterwards: rows may refer to it.
 func parse(c *Config, format string, data []byte) (content, error) {
 	if len(data) == 0 {
 		return nil, errors.New("the file is empty")
@@ -54,7 +54,7 @@ func parse(c *Config, format string, data []byte) (content, error) {
 	return b.finish()
 }
 
-// csv reads records, of which the first names the columns unless the configuration does.
+// csv parses records. The first one names the columns unless the configuration does.
 func (b *builder) csv(data []byte) error {
 	t := csv.NewText(data, rune(cmp.Or(b.cfg.Delimiter, ',')))
 	columns := b.cfg.Columns
@@ -95,7 +95,7 @@ func (b *builder) csv(data []byte) error {
 	}
 }
 
-// header returns the columns as the beginnings of JSON fields, and where the key's are.
+// header returns the columns as the beginnings of JSON fields, and the indexes of the key's columns.
 func (b *builder) header(columns []string) (names [][]byte, key []int, err error) {
 	seen := make(map[string]bool, len(columns))
 	for i, c := range columns {
@@ -119,15 +119,15 @@ func (b *builder) header(columns []string) (names [][]byte, key []int, err error
 	return names, key, nil
 }
 
-// records turns records of CSV into JSON when they are looked up: with all names in each row, a table would take
-// several times as much memory as its file.
+// records converts CSV records to JSON when they are looked up: with all names in each row, a table would take
+// several times the memory of its file.
 type records struct {
 	names   [][]byte
 	comma   string
 	numbers bool
 }
 
-// object returns a record, which has been checked, as a JSON object.
+// object converts a record, which was checked before, to a JSON object.
 func (r *records) object(record []byte) ([]byte, error) {
 	row := csv.Row{Comma: r.comma}
 	if err := row.Read(record); err != nil {
@@ -144,10 +144,10 @@ func (r *records) object(record []byte) ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// number reports whether a CSV value is to be a number.
+// number reports whether a CSV value becomes a number.
 func (r *records) number(value string) bool { return r.numbers && codec.IsNumber(value) }
 
-// cell returns a CSV value as it is in a key.
+// cell returns a CSV value as part of a key.
 func (r *records) cell(value string) any {
 	if r.number(value) {
 		if n, err := doc.ParseNumber([]byte(value)); err == nil {
@@ -161,7 +161,7 @@ func (b *builder) keyless(at, column int) error {
 	return fmt.Errorf("%s %d has no %s, which is its key", b.unit, at, strconv.Quote(b.cfg.Key[column]))
 }
 
-// lines reads an object from each line.
+// lines parses an object from each line.
 func (b *builder) lines(data []byte) error {
 	b.rows.text = data
 	for from, line := 0, 1; from < len(data); line++ {
@@ -188,7 +188,7 @@ func valid(text []byte) error {
 	return d.Valid()
 }
 
-// yaml reads what JSON would be a list or an object.
+// yaml parses what would be a list or an object in JSON.
 func (b *builder) yaml(data []byte) error {
 	var y codec.YAML
 	if working := y.Working(data); working > 4*int(b.cfg.MaxSize) {
@@ -206,7 +206,7 @@ func (b *builder) yaml(data []byte) error {
 	return b.document(text)
 }
 
-// document reads a list of objects, or an object by key.
+// document parses a list of objects, or an object by key.
 func (b *builder) document(data []byte) error {
 	if err := valid(data); err != nil {
 		return err
@@ -238,7 +238,7 @@ func (b *builder) document(data []byte) error {
 	return nil
 }
 
-// row adds an object of b.rows.text that was checked.
+// row adds an object in b.rows.text that was checked.
 func (b *builder) row(row []byte, at int) error {
 	if row[0] != '{' {
 		return fmt.Errorf("%s %d is %s, not an object", b.unit, at, doc.Kind(row))
@@ -261,17 +261,17 @@ func (b *builder) row(row []byte, at int) error {
 	return b.add(b.spanOf(row), at, key)
 }
 
-// spanOf returns where a part of b.rows.text is in it: both end with the same array.
+// spanOf returns the place of a part of b.rows.text. Both end with the same array.
 func (b *builder) spanOf(part []byte) span {
 	from := offset(b.rows.text, part)
 	return span{uint32(from), uint32(from + len(part))}
 }
 
-// places tells where values of a document are, which are asked for in their order.
+// places returns the line of values in a document. They must be asked for in order.
 type places struct {
 	data []byte
 	unit string
-	at   int // the end of what was looked at
+	at   int // end of the text examined so far
 	line int
 	row  int
 }

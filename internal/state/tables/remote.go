@@ -20,7 +20,7 @@ import (
 type remote struct {
 	cfg      *Config
 	secrets  *schema.Secrets
-	client   *http.Client // made when it is needed: it reads certificates
+	client   *http.Client // made on first use, since that reads certificates
 	etag     string       // of the version that was read
 	modified string
 }
@@ -34,7 +34,7 @@ func newRemote(c *Config, secrets *schema.Secrets) *remote {
 
 func (r *remote) pause() time.Duration { return r.cfg.spread() }
 
-// spread returns how long to wait before a server is asked again: not when all others ask.
+// spread returns the pause before the next request, with jitter so that processes do not ask at the same time.
 func (c *Config) spread() time.Duration {
 	every := c.Interval
 	if every == 0 {
@@ -103,10 +103,10 @@ func (r *remote) open() error {
 		return err
 	}
 	network := httpx.Network(conf)
-	network.DisableKeepAlives = true // the next request is long after
+	network.DisableKeepAlives = true // the next request is far away
 	r.client = &http.Client{
 		Transport: network,
-		// Another origin would get credentials from who does not know it.
+		// Another origin must not get the credentials.
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if first := via[0].URL; len(via) <= maxRedirects && req.URL.Scheme == first.Scheme && req.URL.Host == first.Host {
 				return nil
@@ -117,7 +117,7 @@ func (r *remote) open() error {
 	return nil
 }
 
-// refusal returns what an answer says that is not the table.
+// refusal returns the error of an answer other than the table.
 func (r *remote) refusal(res *http.Response) error {
 	class, remedy := engine.Rejected, ""
 	switch {
@@ -132,10 +132,10 @@ func (r *remote) refusal(res *http.Response) error {
 		http.StatusText(res.StatusCode), remedy)
 }
 
-// lost returns the error of a request that got no answer, or not all of it.
+// lost returns the error of a request without a complete answer.
 func (r *remote) lost(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err // the URL may have a key in its query
+		err = e.Err // the URL may contain a key in its query
 	}
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return r.cfg.late()
@@ -147,7 +147,7 @@ func (c *Config) late() error {
 	return engine.Errorf(engine.Timeout, "%s: no whole answer within %v (raise `timeout`)", c.where(), c.Timeout)
 }
 
-// shownURL returns a URL without its query, which may have a key in it.
+// shownURL removes the query from a URL, since it may contain a key.
 func shownURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

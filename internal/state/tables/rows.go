@@ -10,25 +10,24 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// rows is one version of a table. All but made stays as it is; it is safe for concurrent use.
+// rows is one version of a table. Everything except made is immutable. It is safe for concurrent use.
 type rows struct {
 	columns []string // of the key; nil: the file is an object by key
 	text    []byte   // of the rows, as JSON
-	parse   *records // nil, or what makes JSON of the text of a row
+	parse   *records // converts the text of a row to JSON; nil: it is JSON
 	spans   []span   // of the rows in text
 	index   map[string]uint32
 	keys    int // bytes of the keys
 
-	made  []atomic.Pointer[any] // the values of rows that were looked up, as far as there is room
-	spent atomic.Int64          // bytes that they take
+	made  []atomic.Pointer[any] // cached values of rows, within maxMade
+	spent atomic.Int64          // bytes of the cached values
 }
 
-// span is a stretch of a text.
+// span is a part of a text.
 type span struct{ from, to uint32 }
 
-// maxMade bounds the values of a table that are kept, in bytes. A small table is soon all
-// values, and a lookup allocates nothing; a large one stays text, which the garbage collector
-// does not go through.
+// maxMade bounds the cached values of a table, in bytes. A small table is soon fully cached, and look-ups allocate
+// nothing. A large one stays text, which the garbage collector does not scan.
 const maxMade = 32 << 20
 
 func (r *rows) find(keys []any) (any, error) {
@@ -47,7 +46,7 @@ func (r *rows) find(keys []any) (any, error) {
 	return r.value(at)
 }
 
-// value returns the value of a row, which nobody changes.
+// value returns the value of a row, which must not be changed.
 func (r *rows) value(at uint32) (any, error) {
 	if v := r.made[at].Load(); v != nil {
 		return *v, nil
@@ -63,11 +62,11 @@ func (r *rows) value(at uint32) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the row: %w", err)
 	}
-	cost := 64 + 2*int64(math.MaxInt-left) // what doc charges is half of what small objects take
+	cost := 64 + 2*int64(math.MaxInt-left) // doc charges half of what small objects take
 	if r.spent.Add(cost) > maxMade {
 		r.spent.Add(-cost)
 	} else if !r.made[at].CompareAndSwap(nil, &v) {
-		r.spent.Add(-cost) // another was faster
+		r.spent.Add(-cost) // another goroutine was faster
 	}
 	return v, nil
 }
@@ -76,11 +75,11 @@ func (r *rows) size() (n int, bytes schema.Size) {
 	return len(r.spans), schema.Size(len(r.text) + r.keys + len(r.spans)*perRow + int(r.spent.Load()))
 }
 
-// perRow is about what a row takes beside its text and its key: its span, its place among
-// the values, and in the index, which is at least half full.
+// perRow is roughly what a row takes besides its text and key: its span, its place among the values, and its place in
+// the index, which is at least half full.
 const perRow = 8 + 8 + 44
 
-// keyCount returns the complaint about a lookup with the wrong number of keys.
+// keyCount returns the error of a look-up with the wrong number of keys.
 func keyCount(want, got int) error {
 	if want == 1 {
 		return fmt.Errorf("the table has one key, not %d", got)
@@ -91,15 +90,15 @@ func keyCount(want, got int) error {
 // builder collects the rows of a file.
 type builder struct {
 	cfg   *Config
-	unit  string // what at counts: line or row
+	unit  string // unit of at: line or row
 	rows  rows
 	keys  []byte
-	ends  []uint32 // of the keys of the rows
-	at    []uint32 // where the rows are in the file
-	taken int      // bytes
+	ends  []uint32 // ends of the keys of the rows
+	at    []uint32 // places of the rows in the file
+	taken int      // in bytes
 }
 
-// add adds a row, which is in b.rows.text, and its key.
+// add adds a row, which is in b.rows.text, with its key.
 func (b *builder) add(row span, at int, key []any) error {
 	before := len(b.keys)
 	var err error
@@ -112,7 +111,7 @@ func (b *builder) add(row span, at int, key []any) error {
 	return b.cfg.fits(b.taken)
 }
 
-// fits reports whether a table may take so many bytes.
+// fits returns an error if a table may not take this many bytes.
 func (c *Config) fits(bytes int) error {
 	if bytes <= int(c.MaxSize) {
 		return nil
@@ -121,7 +120,7 @@ func (c *Config) fits(bytes int) error {
 		"the table takes more than %s of memory (raise `max_size`, or leave out what is not looked up)", c.MaxSize)
 }
 
-// finish makes the index. Two rows with one key are an error: there is no telling which is meant.
+// finish builds the index. Two rows with the same key are an error, since the right one is unknown.
 func (b *builder) finish() (*rows, error) {
 	r := &b.rows
 	r.columns = b.cfg.Key
@@ -141,7 +140,7 @@ func (b *builder) finish() (*rows, error) {
 	return r, nil
 }
 
-// shown returns the key of a row as it was given.
+// shown returns the key of a row as it was written.
 func (b *builder) shown(row uint32) string {
 	from := uint32(0)
 	if row > 0 {

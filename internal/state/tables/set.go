@@ -10,15 +10,15 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Set are the tables that the code of a configuration can look up. It is the shared value of
-// the decoder that has decoded the code, and filled in before anything runs; see
-// [schema.Shared]. What comes from a program, or runs in another process, has none.
+// Set contains the tables that the code of a configuration can look up. It is the shared value of the decoder that
+// has decoded the code, and filled in before anything runs; see [schema.Shared]. Code made by a program, or run in
+// another process, has no tables.
 type Set struct{ tables map[string]*Table }
 
-// Fill gives the code that d has decoded its tables.
+// Fill sets the tables for the code that d has decoded.
 func Fill(d *schema.Decoder, tables map[string]*Table) { schema.Shared[Set](d).tables = tables }
 
-// table returns the table of a name.
+// table returns the table with a name.
 func (s *Set) table(name string) (*Table, error) {
 	if t := s.tables[name]; t != nil {
 		return t, nil
@@ -56,8 +56,7 @@ func init() {
 	})
 }
 
-// Key is an expression whose value is looked up, as a config field. It knows the tables of its
-// configuration.
+// Key is a config field with an expression whose value is looked up. It knows the tables of its configuration.
 type Key struct {
 	expr.Expr
 	set *Set
@@ -65,14 +64,14 @@ type Key struct {
 
 var _ schema.Unmarshaler = (*Key)(nil)
 
-// UnmarshalConfig is that of the expression.
+// UnmarshalConfig decodes the expression.
 func (k *Key) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	k.Expr.UnmarshalConfig(d, n)
 	k.set = schema.Shared[Set](d)
 }
 
-// Table returns the table of a name, "" that of networks, if there is only one. Before the configuration is
-// loaded there is none.
+// Table returns the table with a name. "" means the only database of networks. There are no tables before the
+// configuration is loaded.
 func (k *Key) Table(name string) (*Table, error) {
 	if k.set == nil {
 		return new(Set).table(name)
@@ -81,7 +80,7 @@ func (k *Key) Table(name string) (*Table, error) {
 		return k.set.table(name)
 	}
 	if name = Only(k.set.tables); name == "" {
-		return nil, errors.New("there is not just one database of networks (name it: `table: NAME`)")
+		return nil, errors.New("there must be exactly one database of networks (name it: `table: NAME`)")
 	}
 	return k.set.table(name)
 }
@@ -100,8 +99,8 @@ func Only(tables map[string]*Table) (only string) {
 	return only
 }
 
-// User is the configuration of a plugin that looks up rows, other than by expressions.
+// User is the config of a plugin that looks up rows without expressions.
 type User interface {
-	// LooksUp is the table, "" for the only database of networks, and the path of the field that says so.
+	// LooksUp returns the table, or "" for the only database of networks, and the path of the field with its name.
 	LooksUp() (table, path string)
 }

@@ -20,26 +20,26 @@ var (
 	_ engine.Tabled = (*Table)(nil)
 )
 
-// Table is a table of a process, whose pipelines share it. It is safe for concurrent use.
+// Table is a table of a process, shared by its pipelines. It is safe for concurrent use.
 type Table struct {
 	cfg    Config
 	log    *slog.Logger
 	format string
 	source source
 
-	// Still tables are read once and not again: those of tests.
+	// still tables are only read once, in tests.
 	still bool
 
 	now atomic.Pointer[version]
 
-	// Of load, which one goroutine at a time calls.
-	broken error // why the version that was read last can't be used; nil: it is in use
+	// For load, which one goroutine at a time calls.
+	broken error // why the last version read can't be used; nil: it is in use
 
-	life   sync.Mutex // guards the fields below, and is held while the table is opened or closed
+	life   sync.Mutex // guards the fields below; held while the table is opened or closed
 	users  int
-	forget bool // the configuration has no such table any more
+	forget bool // the configuration does not contain the table any more
 	stop   context.CancelFunc
-	ended  chan struct{} // closed when what reads it again has ended
+	ended  chan struct{} // closed when the goroutine that follows changes has ended
 
 	mu     sync.Mutex // guards the fields below
 	tried  error      // why the newest version is not in use
@@ -47,7 +47,7 @@ type Table struct {
 	failed int64
 }
 
-// version is the content of a table, and when it was read.
+// version is the content of a table, with the time when it was read.
 type version struct {
 	content
 	read time.Time
@@ -55,23 +55,22 @@ type version struct {
 
 // source is where a table comes from. One goroutine at a time uses it.
 type source interface {
-	// changed reads the newest version, which then counts as read. Without an error, nil says
-	// that the version read before is still the newest. [errWriting] says that the newest
-	// version is still being written.
+	// changed reads the newest version. A nil result without an error means that the last version is still the
+	// newest. [errWriting] means that the newest version is incomplete.
 	changed(ctx context.Context) ([]byte, error)
-	// read is changed for the first time: it waits for nothing.
+	// read reads the first version. It does not wait for a file to be complete.
 	read(ctx context.Context) ([]byte, error)
-	// pause is how long to wait before the next look.
+	// pause returns the time before the next check.
 	pause() time.Duration
 }
 
-// What a source says of the newest version instead of reading it.
+// Errors of a source about the newest version.
 var (
-	errWriting = errors.New("the table is still being written")  // until the next look
-	errLarge   = errors.New("the table is larger than max_size") // it counts as read
+	errWriting = errors.New("the table is still being written")  // until the next check
+	errLarge   = errors.New("the table is larger than max_size") // this version is not read again
 )
 
-// New makes a table; it does no I/O.
+// New makes a table, without I/O.
 func New(name string, c Config, log *slog.Logger, secrets *schema.Secrets) *Table {
 	t := &Table{cfg: c, format: c.format(), log: cmp.Or(log, slog.New(slog.DiscardHandler)).With("table", name)}
 	switch {
@@ -88,8 +87,8 @@ func New(name string, c Config, log *slog.Logger, secrets *schema.Secrets) *Tabl
 	return t
 }
 
-// ForTest makes a table that is read once, and nothing else. rows, unless nil, are what it has
-// instead of its file: a JSON list of objects, or an object by key.
+// ForTest makes a table that is read once. rows, unless nil, replace its file: a JSON list of objects, or an object
+// by key.
 func ForTest(name string, c Config, rows []byte) *Table {
 	t := New(name, c, nil, nil)
 	t.still = true
@@ -111,8 +110,8 @@ func (t *Table) Forget() {
 	}
 }
 
-// Check reads a file that is there, before the table is opened: what is wrong with it is known
-// at load, and it need not be read again.
+// Check reads an existing file before the table is opened: errors are found at load, and the file need not be read
+// again.
 func (t *Table) Check() error {
 	t.life.Lock()
 	defer t.life.Unlock()
@@ -123,7 +122,7 @@ func (t *Table) Check() error {
 	return t.load(context.Background(), t.source.read)
 }
 
-// Open reads the table for its first user, and goes on to look for newer versions.
+// Open reads the table for its first user, and starts to follow newer versions.
 func (t *Table) Open(ctx context.Context) error {
 	t.life.Lock()
 	defer t.life.Unlock()
@@ -132,7 +131,7 @@ func (t *Table) Open(ctx context.Context) error {
 		return nil
 	}
 	read := t.source.read
-	if t.now.Load() != nil { // it was checked
+	if t.now.Load() != nil { // already read by Check
 		read = t.source.changed
 	}
 	if err := t.load(ctx, read); err != nil && !errors.Is(err, errWriting) {
@@ -148,7 +147,7 @@ func (t *Table) Open(ctx context.Context) error {
 	return nil
 }
 
-// Close ends with the last user. What was read stays, for messages on their way.
+// Close ends following after the last user. The content stays, for messages in flight.
 func (t *Table) Close(ctx context.Context) error {
 	t.life.Lock()
 	defer t.life.Unlock()
@@ -167,7 +166,7 @@ func (t *Table) Close(ctx context.Context) error {
 	}
 }
 
-// load reads a version, if there is a new one; one goroutine at a time does.
+// load reads a version, if there is a new one. Only one goroutine at a time calls it.
 func (t *Table) load(ctx context.Context, read func(context.Context) ([]byte, error)) (err error) {
 	defer engine.Recovered(&err)
 	data, err := read(ctx)
@@ -188,8 +187,8 @@ func (t *Table) load(ctx context.Context, read func(context.Context) ([]byte, er
 	return nil
 }
 
-// follow reads new versions until ctx ends. A version that can't be used leaves the one before
-// in its place; the log says so once.
+// follow loads new versions until ctx ends. If one can't be used, the last usable version stays, and an error is
+// logged once.
 func (t *Table) follow(ctx context.Context, ended chan<- struct{}) {
 	defer close(ended)
 	for {
@@ -226,7 +225,7 @@ func (t *Table) follow(ctx context.Context, ended chan<- struct{}) {
 	}
 }
 
-// fails notes why the newest version is not in use, and reports whether that reason is new.
+// fails records why the newest version is not in use, and reports whether the reason is new.
 func (t *Table) fails(err error) (news bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -245,7 +244,7 @@ func (t *Table) reloaded() {
 	t.tried = nil
 }
 
-// recovers notes that the newest version is in use, and reports whether it was not before.
+// recovers records that the newest version is in use, and reports whether it was not before.
 func (t *Table) recovers() (news bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -254,7 +253,7 @@ func (t *Table) recovers() (news bool) {
 	return news
 }
 
-// Lookup returns the row of a key, nil when there is none. The caller does not change it.
+// Lookup returns the row of a key, or nil. The caller must not change it.
 func (t *Table) Lookup(keys ...any) (any, error) {
 	v := t.now.Load()
 	if v == nil {
@@ -263,8 +262,7 @@ func (t *Table) Lookup(keys ...any) (any, error) {
 	return v.find(keys)
 }
 
-// Keys returns the names of the values that a key is made of; an IP address or the key of an
-// object is one without a name.
+// Keys returns the names of the values in a key. An IP address or the key of an object is one value without a name.
 func (t *Table) Keys() []string {
 	if len(t.cfg.Key) == 0 {
 		return []string{""}
@@ -275,7 +273,7 @@ func (t *Table) Keys() []string {
 // Networks reports whether the table is a database of networks.
 func (t *Table) Networks() bool { return t.cfg.format() == "mmdb" }
 
-// String says how large the table is.
+// String describes the size of the table.
 func (t *Table) String() string {
 	v := t.now.Load()
 	if v == nil {
@@ -297,7 +295,7 @@ func (t *Table) String() string {
 	return fmt.Sprintf("%d rows, %s of memory", n, bytes)
 }
 
-// Table returns the table as seen from outside.
+// Table returns the table's state for snapshots.
 func (t *Table) Table() engine.TableState {
 	s := engine.TableState{Format: t.format}
 	if v := t.now.Load(); v != nil {

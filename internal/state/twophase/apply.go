@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// maxBacklog is how many committed writes may be on their way to one cache.
+	// maxBacklog is how many committed writes one cache may still have to do.
 	maxBacklog = 1 << 16
-	// slow is how long a call may take on average that is not worth a goroutine.
+	// slow is the average duration of a call from which goroutines pay off.
 	slow = 100 * time.Microsecond
-	// wide is how many calls are made at once to a slow cache.
+	// wide is the maximum number of concurrent calls to a slow cache.
 	wide = 256
 )
 
-// start has the queue write what is committed. The lock is held.
+// start passes committed writes to the queue. The lock is held.
 func (o *overlay) start() {
 	if len(o.queue) > 0 {
 		o.behind.Put(o.queue...)
@@ -26,7 +26,7 @@ func (o *overlay) start() {
 	}
 }
 
-// begin leaves out what a later write makes pointless.
+// begin removes writes that later writes replace.
 func (o *overlay) begin(batch []*write) []*write {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -58,7 +58,7 @@ func (o *overlay) one(ctx context.Context, w *write) (err error) {
 	return err
 }
 
-// made ends writes that are in the cache, or that it has refused.
+// made ends writes that the cache has made or rejected.
 func (o *overlay) made(batch []*write) {
 	o.mu.Lock()
 	var lost error
@@ -70,7 +70,7 @@ func (o *overlay) made(batch []*write) {
 			w.by.lost, w.by.why = w.by.lost+1, w.lost
 		}
 		switch {
-		case w.lost != nil: // the cache has what it had
+		case w.lost != nil: // the cache is unchanged
 		case w.kind == del:
 			o.written(w.chain, absent)
 		default:
@@ -97,14 +97,13 @@ func (o *overlay) settled(w *write) {
 	o.release(w)
 }
 
-// wake makes those that wait for committed writes check again.
+// wake lets calls that wait for committed writes check again.
 func (o *overlay) wake() {
 	close(o.round)
 	o.round = make(chan struct{})
 }
 
-// spread calls f for 0 to n-1: one after the other while that is quick, many at
-// once when it turns out to be slow.
+// spread calls f for 0 to n-1: one after the other while calls are quick, otherwise concurrently.
 func (o *overlay) spread(n int, f func(i int)) {
 	began := time.Now()
 	for i := range n {
@@ -116,7 +115,7 @@ func (o *overlay) spread(n int, f func(i int)) {
 	}
 }
 
-// recovered, deferred around a call of a cache, makes an error of its panic.
+// recovered, deferred around a call of a cache, turns its panic into an error.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		*err = engine.Errorf(engine.Panicked, "the cache panicked: %v", r)

@@ -1,7 +1,6 @@
-// Package twophase holds writes to caches back until the messages that made them
-// have been delivered, and forgets those of messages that were not. The steps of
-// the same pipeline see such pending writes at once. In a cache that other processes use,
-// it claims keys before it decides that they are new. Start at [Join].
+// Package twophase holds writes to caches back until the messages that made them are delivered, and drops them if
+// messages fail. Steps of the same pipeline see pending writes at once. If other processes use the cache, it claims
+// keys before it decides that they are new. Start at [Join].
 package twophase
 
 import (
@@ -20,40 +19,39 @@ import (
 )
 
 const (
-	// maxPending bounds what the pending writes of one pipeline hold, in bytes.
-	// Those of single messages are bounded by the pipeline's credits; those of
-	// the parts of one endless message are not.
+	// maxPending bounds the memory of the pending writes of one pipeline, in bytes. Credits bound those of single
+	// messages, but not those of the parts of one endless message.
 	maxPending = 256 << 20
-	// overhead is what a pending write takes in addition to its key and value, in bytes.
+	// overhead is the memory of a pending write besides its key and value, in bytes.
 	overhead = 256
-	// keptSlots is how many unused writes a book keeps for later.
+	// keptSlots is how many unused writes a book keeps for reuse.
 	keptSlots = 1 << 12
-	// epochs is how many counters show whether a key has moved to the cache.
+	// epochs is the number of counters that show whether a key has moved to the cache.
 	epochs = 1 << 10
 )
 
-// errFull fails messages whose writes find no room.
+// errFull is the error of messages whose writes find no room.
 var errFull = errors.New(
 	"too many cache writes wait for their messages to be delivered (lower `engine.max_in_flight`, or split into fewer parts)")
 
-// errClosed is met by a call that was left behind when its pipeline ended.
+// errClosed is the error of a call that was left behind when its pipeline ended.
 var errClosed = errors.New("the step is closed")
 
-// Store is what keeps the values: an [engine.Cache], or a step's own memory.
+// Store keeps the values: an [engine.Cache], or a step's own memory.
 type Store interface {
 	Get(ctx context.Context, key string) (value []byte, ok bool, err error)
 	Set(ctx context.Context, key string, value []byte, ttl time.Duration) error
 	Delete(ctx context.Context, key string) error
 }
 
-// book has the pending writes of one pipeline, to all its caches. They share one
-// lock because messages may wait for each other across caches.
+// book has the pending writes of one pipeline to all its caches. They share a lock since messages may wait for each
+// other across caches.
 type book struct {
 	mu      sync.Mutex // guards all state of this package, except epochs
 	named   map[string]*overlay
-	slots   []*write // by the low half of ref
-	free    []uint32 // of slots
-	stamp   uint64   // the high half of the last ref
+	slots   []*write // indexed by the low half of a ref
+	free    []uint32 // unused indexes of slots
+	stamp   uint64   // high half of the last ref
 	bytes   int      // of pending writes
 	graph   *waits.Graph
 	touched []*chain        // changed since they were reviewed
@@ -65,37 +63,35 @@ type overlay struct {
 	*book
 	cache  Store
 	name   string
-	quick  bool // a call never takes long
+	quick  bool // calls never take long
 	log    *slog.Logger
 	chains map[string]*chain
 	spare  []*chain
-	epochs [epochs]atomic.Uint32 // by hash of key: how many writes have moved to the cache
+	epochs [epochs]atomic.Uint32 // by hash of key: writes that have moved to the cache
 	claims
 
-	queue   []*write // committed, and to be put into behind
+	queue   []*write // committed writes not passed to behind yet
 	behind  *writebehind.Queue[*write]
-	backlog int           // committed writes that are not in the cache
-	round   chan struct{} // closed when some have been made
-	lost    int           // writes that are not in the cache
+	backlog int           // committed writes that are not in the cache yet
+	round   chan struct{} // closed when some writes have been made
+	lost    int           // writes that could not be made
 }
 
-// Use is one step's use of a cache. All methods may be called at once from any
-// goroutine. It is the [engine.Settler] of the step's writes.
+// Use is one step's use of a cache. It is safe for concurrent use. It is the [engine.Settler] of the step's writes.
 type Use struct {
 	o      *overlay
-	by     engine.Settler // of its writes
-	inside bool           // the step runs inside of another one
+	by     engine.Settler // the Settler of its writes
+	inside bool           // the step is inside another one
 	closed bool
-	joined bool  // it has writes in the overlay's queue, or may have
-	lost   int   // committed writes that are not in the cache
-	why    error // of the last of them
+	joined bool  // it may have writes in the overlay's queue
+	lost   int   // committed writes that could not be made
+	why    error // error of the last of them
 }
 
-// pipeline is the key of its book.
+// pipeline is the key of a pipeline's book.
 type pipeline string
 
-// Join returns a use of the cache of a name, or, without a name, of a store in memory
-// that no other step knows.
+// Join returns a use of the cache with a name or, if name is empty, of a private store in memory.
 func Join(env engine.Env, name string, cache Store) *Use {
 	graph := waits.Of(env.Shared)
 	b := engine.Common(env.Shared, pipeline(env.Pipeline), func() *book {
@@ -125,14 +121,14 @@ func (o *overlay) use(inside bool) *Use {
 	if o.users++; o.users == 1 && o.local != nil {
 		o.local.join(1)
 	}
-	if u.by = u; !o.quick { // what is lost in a crash anyhow is not waited for
+	if u.by = u; !o.quick { // nobody waits for writes that a crash would lose anyway
 		u.by = &saver{u}
 	}
 	return u
 }
 
-// Close forgets what is still pending, since its end will no longer be reported, and waits
-// until everything that was committed is in the cache. It is an error if something is not.
+// Close drops pending writes, since their fate is not reported any more, and waits until all committed writes are in
+// the cache. It returns an error if one is not.
 func (u *Use) Close(ctx context.Context) error {
 	o := u.o
 	o.mu.Lock()
@@ -158,16 +154,16 @@ func (u *Use) Close(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if u.lost > 0 {
-		return fmt.Errorf("cache %s: writes of delivered messages that are not in it: %d: %w", o.name, u.lost, u.why)
+		return fmt.Errorf("cache %s: missing writes of delivered messages: %d: %w", o.name, u.lost, u.why)
 	}
 	return nil
 }
 
-// Trouble says that the cache is away.
+// Trouble reports that the cache is down.
 func (u *Use) Trouble() *engine.Trouble { return u.o.behind.Trouble() }
 
-// room waits while too much is on its way to the cache: what is committed holds
-// no credits any more, so nothing else would bound it.
+// room waits while too many writes are on their way to the cache: committed writes hold no credits, so nothing else
+// bounds them.
 func (u *Use) room(ctx context.Context) error {
 	for {
 		u.o.mu.Lock()
@@ -188,7 +184,7 @@ func (u *Use) room(ctx context.Context) error {
 	}
 }
 
-// note takes a free write, or makes one, for a message of these origins.
+// note takes an unused write, or makes one, for a message with these origins.
 func (u *Use) note(k kind, c *chain, value []byte, ttl time.Duration, origins []engine.Origin) *write {
 	b := u.o.book
 	if !u.joined {
@@ -213,7 +209,7 @@ func (u *Use) note(k kind, c *chain, value []byte, ttl time.Duration, origins []
 	return w
 }
 
-// find returns the write of a ref, or nil when it is gone.
+// find returns the write of a ref, or nil if it is gone.
 func (b *book) find(ref uint64) *write {
 	if at := uint32(ref); int(at) < len(b.slots) && b.slots[at].ref == ref {
 		return b.slots[at]
@@ -221,7 +217,7 @@ func (b *book) find(ref uint64) *write {
 	return nil
 }
 
-// release gives a write's slot back; nothing refers to it any more.
+// release frees a write's slot. Nothing refers to it any more.
 func (b *book) release(w *write) {
 	b.bytes -= w.size
 	at := uint32(w.ref)

@@ -8,29 +8,29 @@ import (
 	"github.com/flowd-io/flowd/internal/state/waits"
 )
 
-// write is one write to a cache on its way: of a message that waits to know
-// whether its key is new, or of one whose fate is not known yet, or committed.
+// write is one write to a cache. Its message waits to learn whether its key is new, has an unknown fate, or is
+// committed.
 type write struct {
-	by      *Use // nil: free
+	by      *Use // nil: unused
 	chain   *chain
 	ref     uint64
 	kind    kind
 	state   state
 	bad     bool  // a root of the message was returned or dropped
-	void    bool  // a later write of the same key was committed before
+	void    bool  // a later write of the same key was committed first
 	passed  bool  // the message has continued after its step
-	base    base  // of a waiting one
-	owed    int   // ends that are still to be reported
-	lost    error // why the cache does not have it: it was given up
+	base    base  // for a waiting write
+	owed    int   // ends not reported yet
+	lost    error // why the write was given up
 	size    int
 	value   []byte
 	ttl     time.Duration
 	origins []engine.Origin
 
-	resume func(func(*engine.Message) error) // of a waiting one, as are the next three
+	resume func(func(*engine.Message) error) // for a waiting write, like the next three fields
 	then   Then
 	wait   waits.Wait
-	since  time.Time // it waits, in a cache that other processes use
+	since  time.Time // when it began to wait, in a cache that other processes use
 }
 
 type kind uint8
@@ -44,23 +44,23 @@ const (
 type state uint8
 
 const (
-	over      state = iota // answered, or withdrawn
-	waiting                // for the writes of others
-	pending                // seen by this pipeline
+	over      state = iota // answered or withdrawn
+	waiting                // for writes of other messages
+	pending                // visible to this pipeline
 	committed              // on its way to the cache
 )
 
-// chain has the writes of one key, in the order in which they were made.
+// chain holds the writes of one key, in order.
 type chain struct {
 	o       *overlay
 	key     string
 	writes  []*write // pending and committed
 	waiters []*write
-	claim   *claim // nil: others do not use the cache, or nothing is known
+	claim   *claim // nil: no other process uses the cache, or nothing is known
 	touched bool
 }
 
-// chain returns that of a key; it is made if there is none.
+// chain returns the chain of a key, and makes it if necessary.
 func (o *overlay) chain(key string) *chain {
 	c := o.chains[key]
 	if c != nil {
@@ -76,7 +76,7 @@ func (o *overlay) chain(key string) *chain {
 	return c
 }
 
-// tidy releases a chain that has become empty.
+// tidy releases an empty chain.
 func (o *overlay) tidy(c *chain) {
 	if c.touched || len(c.writes) > 0 || len(c.waiters) > 0 || !o.released(c) {
 		return
@@ -91,7 +91,7 @@ func (o *overlay) tidy(c *chain) {
 	}
 }
 
-// touch notes that those that wait in c, if any, may no longer have to wait.
+// touch records that messages waiting in c may not have to wait any more.
 func (c *chain) touch() {
 	if len(c.waiters) > 0 && !c.touched {
 		c.touched = true
@@ -99,7 +99,7 @@ func (c *chain) touch() {
 	}
 }
 
-// last returns the write that this pipeline sees, or nil: the cache counts.
+// last returns the write that this pipeline sees, or nil if the cache's value counts.
 func (c *chain) last() *write {
 	for _, w := range slices.Backward(c.writes) {
 		if !w.void {
@@ -114,8 +114,8 @@ func (c *chain) committed() bool {
 	return slices.ContainsFunc(c.writes, func(w *write) bool { return w.state == committed })
 }
 
-// exists reports whether the key has a value for a message of these origins; it is not sure when that depends on the
-// fate of others, or on another process. b is what the cache has.
+// exists reports whether the key has a value for a message with these origins. sure is false if that depends on the
+// fate of other messages or on another process. b is the content of the cache.
 func (c *chain) exists(mine []engine.Origin, b base) (exists, sure bool) {
 	seen := false
 	for i, w := range slices.Backward(c.writes) {
@@ -137,7 +137,7 @@ func (c *chain) exists(mine []engine.Origin, b base) (exists, sure bool) {
 	return b == present, !seen || exists == (b == present)
 }
 
-// replaced reports whether a later write has the fate of the one at i.
+// replaced reports whether a later write shares the fate of write i.
 func (c *chain) replaced(i int) bool {
 	for _, w := range c.writes[i+1:] {
 		if !w.void && slices.Equal(w.origins, c.writes[i].origins) {
@@ -147,8 +147,8 @@ func (c *chain) replaced(i int) bool {
 	return false
 }
 
-// certain reports whether a write counts whatever becomes of others: it is committed, or
-// shares the fate of the one that asks.
+// certain reports whether a write counts whatever happens to other messages: it is committed, or shares the fate of
+// the message that asks.
 func (w *write) certain(mine []engine.Origin) bool {
 	return w.state == committed || shares(w.origins, mine)
 }
@@ -157,7 +157,7 @@ func shares(a, b []engine.Origin) bool {
 	return slices.ContainsFunc(a, func(o engine.Origin) bool { return slices.Contains(b, o) })
 }
 
-// blockers appends the origins on whose fate exists depends.
+// blockers appends the origins whose fate exists depends on.
 func (c *chain) blockers(dst, mine []engine.Origin) []engine.Origin {
 	for _, w := range slices.Backward(c.writes) {
 		switch {
@@ -171,17 +171,17 @@ func (c *chain) blockers(dst, mine []engine.Origin) []engine.Origin {
 	return dst
 }
 
-// await lets w wait in its chain.
+// await makes w wait in its chain.
 func (o *overlay) await(w *write) {
 	w.state = waiting
 	w.chain.waiters = append(w.chain.waiters, w)
 	if w.chain.claim != nil {
 		w.since = time.Now()
-		o.keep(w.chain, true)
+		o.manage(w.chain, true)
 	}
 }
 
-// withdraw takes w out of its chain, wherever it is in it: it has ended.
+// withdraw removes w from its chain: it has ended.
 func (b *book) withdraw(w *write) {
 	c := w.chain
 	switch w.state {
@@ -198,7 +198,7 @@ func (b *book) withdraw(w *write) {
 	c.o.tidy(c)
 }
 
-// without returns list without w, which is most often the first.
+// without returns list without w, which is usually the first.
 func without(list []*write, w *write) []*write {
 	i := slices.Index(list, w)
 	if i < 0 {

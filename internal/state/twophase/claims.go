@@ -13,47 +13,47 @@ import (
 	"github.com/flowd-io/flowd/internal/state/writebehind"
 )
 
-// Several processes may use the same cache. Before a pipeline decides that a key is new, it claims the key: it writes a
-// value of its own under the key, unless the key has a value. Once the message is delivered, the value that it leaves
-// replaces the claim. If no message of the pipeline needs the claim any more, the pipeline deletes it. A pipeline that
-// finds the claim of another one lets its messages wait, and asks again until the claim has become a value, or is gone.
+// Several processes may use the same cache. Before a pipeline decides that a key is new, it claims the key: it writes
+// a value of its own under the key, unless the key has a value. When the message is delivered, its value replaces the
+// claim. When no message of the pipeline needs the claim, the pipeline deletes it. A pipeline that finds a claim of
+// another one lets its messages wait, and polls until the claim has become a value or is gone.
 //
-// A claim expires, so that the keys of a process that has died become free. The keeper renews the claims of messages
-// that stay in flight. A process that can't reach the cache for as long as a lease loses its claims although it is
-// alive: another process may then deliver messages with the same keys.
+// A claim expires, so that the keys of a dead process become free. The keeper renews the claims of messages that stay
+// in flight. A process that can't reach the cache for a whole lease loses its claims although it is alive: another
+// process may then deliver messages with the same keys.
 //
-// All this also holds for several pipelines of one process, with the claims of [local] if the cache belongs to it.
+// The same applies to several pipelines of one process, with the claims of [local] if the cache belongs to the
+// process.
 const (
-	// lease is how long a claim lasts without being renewed.
+	// lease is how long a claim is valid without renewal.
 	lease = 30 * time.Second
-	// renewal is the age at which a claim is renewed. A renewal may fail several times before the lease ends.
+	// renewal is the age at which a claim is renewed. Several renewals may fail before the lease ends.
 	renewal = 10 * time.Second
-	// patience is how long a message waits for another process while others, in turn, may wait for its own claims:
-	// see overdue.
+	// patience is how long a message waits for another process while others may wait for its own claims: see overdue.
 	patience = time.Minute
 
-	// insidePatience is how long a step inside of another one waits for another process. With the pauses between five
+	// insidePatience is how long a step inside another one waits for another process. With the pauses between five
 	// attempts, this is longer than a lease.
 	insidePatience = 8 * time.Second
 
 	firstPoll = 50 * time.Millisecond
 	lastPoll  = time.Second
-	// afterError is the delay of a poll after an error. It is longer than retrying, so that those whose claims have
+	// afterError is the delay of a poll after an error. It is longer than retrying, so that pipelines whose claims
 	// expired during an outage come first.
 	afterError = 5 * time.Second
 	retrying   = time.Second
-	// pollGap and mostPolls bound what polls cost: 1,000 keys a second. Others wait for their turn.
+	// pollGap and mostPolls bound the cost of polls: 1,000 keys a second. Other keys wait for their turn.
 	pollGap   = 100 * time.Millisecond
 	mostPolls = 100
-	// scanGap is how long the keeper lets work gather before it looks at all claims.
+	// scanGap is how long the keeper lets work gather before it scans all claims.
 	scanGap = 5 * time.Millisecond
-	// leaving is how long a step that ends waits for the deletion of claims. Those that stay expire.
+	// leaving is how long a step that ends waits for the deletion of claims. The rest expires.
 	leaving = 5 * time.Second
 	// mostSwaps is how many keys the keeper changes at once.
 	mostSwaps = 1000
 )
 
-// base is what a cache has under a key.
+// base is the content of a cache under a key.
 type base uint8
 
 const (
@@ -62,42 +62,42 @@ const (
 	unsure       // the claim of another process
 )
 
-// claim is what a pipeline knows of a key in a cache that other processes use.
+// claim is what a pipeline knows about a key in a shared cache.
 type claim struct {
 	asked     chan struct{} // closed when the step that asks the cache has the answer; nil: no step asks
 	busy      bool          // the keeper asks
-	writes    int           // of this pipeline, under the key
-	value     []byte        // with which this pipeline holds the key; nil: it does not
-	since     time.Time     // the claim was last written then, or later; zero: unknown
+	writes    int           // writes of this pipeline under the key
+	value     []byte        // this pipeline's claim; nil: it does not hold the key
+	since     time.Time     // earliest possible time of the last write of the claim; zero: unknown
 	foreign   bool          // another process holds the key
-	regain    bool          // this pipeline has held the key, and still needs it
+	regain    bool          // this pipeline has lost the key, but still needs it
 	releasing bool          // the claim is to be deleted
 	due       time.Time     // when the keeper has something to do
 	delay     time.Duration // before the last poll
 
-	// The answer of the cache, from [questions.hear] to [questions.forget].
+	// The cache's answer, from [questions.hear] to [questions.forget].
 	found bool  // the key has a value
 	err   error // the cache has not answered
 }
 
 // claims is the part of an overlay that deals with other processes.
 type claims struct {
-	shared   engine.SharedCache // nil: this process has the cache to itself
-	local    *local             // of such a cache; nil: no other step knows it
-	owner    string             // begins the values of this pipeline's claims
+	shared   engine.SharedCache // nil: the cache belongs to this process
+	local    *local             // for such a cache; nil: no other step knows it
+	owner    string             // prefix of this pipeline's claims
 	serial   uint64             // of the last claim
-	users    int                // of the overlay
-	known    map[*chain]*claim  // of which the keeper takes care
-	releases int                // claims that are to be deleted
-	pollAt   time.Time          // when polls may go on
-	running  bool               // the keeper
-	awake    chan struct{}      // has room for one
-	turn     chan struct{}      // closed after each turn of the keeper, and at its end
+	users    int                // users of the overlay
+	known    map[*chain]*claim  // the claims that the keeper manages
+	releases int                // claims to be deleted
+	pollAt   time.Time          // when polls may continue
+	running  bool               // the keeper runs
+	awake    chan struct{}      // room for one
+	turn     chan struct{}      // closed after each round of the keeper, and at its end
 	life     context.Context    // of the keeper
 	end      context.CancelFunc
 }
 
-// mark begins the value of every claim. Nothing that a step writes begins with it, since that is JSON.
+// mark begins the value of every claim. Values of steps never begin with it, since they are JSON.
 const mark = "\x00flowd claim "
 
 func newClaims(shared *engine.Shared, cache Store) claims {
@@ -113,33 +113,33 @@ func (c *claims) claiming() bool { return c.shared != nil || c.local != nil && c
 
 func isClaim(value []byte) bool { return bytes.HasPrefix(value, []byte(mark)) }
 
-// attempt claims a key that nobody holds.
+// attempt returns a swap that claims a free key.
 func (o *overlay) attempt(key string) engine.CacheSwap {
 	o.serial++
 	return engine.CacheSwap{Key: key, New: strconv.AppendUint([]byte(o.owner), o.serial, 36), TTL: lease}
 }
 
-// question is what a cache is asked to do with a claim.
+// question is a request to the cache about a claim.
 type question struct {
 	c      *chain
-	writes int // of the claim, when the cache was asked
+	writes int // value of claim.writes when the cache was asked
 }
 
-// questions are asked together. Methods of a nil pointer do nothing.
+// questions are asked together. Methods do nothing on a nil pointer.
 type questions struct {
 	all    []question
 	swaps  []engine.CacheSwap
 	began  time.Time
 	open   chan struct{} // closed when the answers are known
-	failed error         // another step has asked, and its answer could not be waited for
+	failed error         // error of waiting for the answer to another step's question
 }
 
 func (q *questions) add(c *chain, s engine.CacheSwap) {
 	q.all, q.swaps = append(q.all, question{c, c.claim.writes}), append(q.swaps, s)
 }
 
-// ask claims the keys of which nothing is known, in one call for all of them.
-func (u *Use) ask(ctx context.Context, adds []Add) *questions {
+// askClaims claims the keys about which nothing is known, in one call.
+func (u *Use) askClaims(ctx context.Context, adds []Add) *questions {
 	o := u.o
 	q := &questions{open: make(chan struct{}), began: time.Now()}
 	var others []chan struct{}
@@ -175,14 +175,14 @@ func (u *Use) ask(ctx context.Context, adds []Add) *questions {
 	return q
 }
 
-// pause is for steps inside of others, where messages can't park: the call waits for other processes.
+// pause is for steps inside others, where messages can't park: the call waits for other processes.
 type pause struct {
 	began time.Time
 	last  time.Duration
 }
 
-// end waits for a while, or fails what is still unknown, if that has taken too long.
-func (p *pause) end(ctx context.Context, adds []Add) {
+// waitOrFail waits for a while, or fails the keys that are still unknown if that has taken too long.
+func (p *pause) waitOrFail(ctx context.Context, adds []Add) {
 	if p.began.IsZero() {
 		p.began = time.Now()
 	}
@@ -200,7 +200,7 @@ func (p *pause) end(ctx context.Context, adds []Add) {
 var errElsewhere = errors.New("another process or pipeline has had a message with this key in flight for too long " +
 	"(a step inside another step can't wait longer: write it under the pipeline's `processors`)")
 
-// hear deals with the answers. The lock is held.
+// hear handles the answers. The lock is held.
 func (q *questions) hear(o *overlay) {
 	if q == nil {
 		return
@@ -219,7 +219,7 @@ func (o *overlay) claimOf(key string) *claim {
 	return nil
 }
 
-// baseOf returns what the cache has under a key whose claim was asked for; ok is false if that is not known.
+// baseOf returns the content of the cache under a key whose claim was asked for. ok is false if it is unknown.
 func (o *overlay) baseOf(key string) (b base, ok bool, err error) {
 	k := o.claimOf(key)
 	switch {
@@ -235,7 +235,7 @@ func (o *overlay) baseOf(key string) (b base, ok bool, err error) {
 	return absent, k.value != nil, nil
 }
 
-// forget ends the validity of the answers.
+// forget invalidates the answers.
 func (q *questions) forget(o *overlay) {
 	if q == nil {
 		return
@@ -248,7 +248,7 @@ func (q *questions) forget(o *overlay) {
 	}
 }
 
-// answered deals with the cache's answer to an attempt.
+// answered handles the cache's answer to an attempt.
 func (o *overlay) answered(q question, s *engine.CacheSwap, began time.Time) {
 	c, k := q.c, q.c.claim
 	switch {
@@ -271,22 +271,22 @@ func (o *overlay) answered(q question, s *engine.CacheSwap, began time.Time) {
 	}
 }
 
-// claimed notes that this pipeline holds a key.
+// claimed records that this pipeline holds a key.
 func (o *overlay) claimed(c *chain, value []byte, since time.Time) {
 	k := c.claim
 	k.value, k.since, k.foreign, k.regain, k.delay, k.due = value, since, false, false, 0, time.Time{}
 	o.based(c, absent)
-	o.keep(c, since.IsZero())
+	o.manage(c, since.IsZero())
 }
 
-// wait has the keeper ask for a key while a message needs it.
+// wait makes the keeper poll a key while a message needs it.
 func (o *overlay) wait(c *chain) {
 	c.claim.value, c.claim.foreign = nil, true
 	o.based(c, unsure)
-	o.keep(c, true)
+	o.manage(c, true)
 }
 
-// based tells those that wait in c what the cache has.
+// based tells messages that wait in c what the cache contains.
 func (o *overlay) based(c *chain, b base) {
 	for _, w := range c.waiters {
 		w.base = b
@@ -294,7 +294,7 @@ func (o *overlay) based(c *chain, b base) {
 	c.touch()
 }
 
-// written notes that a write of this pipeline has replaced whatever the cache had under a key.
+// written records that a write of this pipeline has replaced the cache's content under a key.
 func (o *overlay) written(c *chain, b base) {
 	k := c.claim
 	if k == nil {
@@ -306,14 +306,14 @@ func (o *overlay) written(c *chain, b base) {
 	}
 	k.writes++
 	k.value, k.foreign, k.regain, k.releasing, k.due = nil, false, false, false, time.Time{}
-	if b == absent && len(c.waiters) > 0 { // the key has to be claimed first
+	if b == absent && len(c.waiters) > 0 { // the key must be claimed first
 		o.wait(c)
 		return
 	}
 	o.based(c, b)
 }
 
-// released reports whether the claim of a chain without messages is gone. It begins to delete the claim otherwise.
+// released reports whether the claim of a chain without messages is gone. Otherwise it begins to delete the claim.
 func (o *overlay) released(c *chain) bool {
 	k := c.claim
 	switch {
@@ -328,7 +328,7 @@ func (o *overlay) released(c *chain) bool {
 	}
 	k.releasing, k.due = true, time.Time{}
 	o.releases++
-	o.keep(c, true)
+	o.manage(c, true)
 	return false
 }
 

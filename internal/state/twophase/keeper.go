@@ -12,11 +12,11 @@ import (
 	"github.com/flowd-io/flowd/internal/state/writebehind"
 )
 
-// The keeper is a goroutine of an overlay with claims. It deletes claims that no message needs, renews those in use, and
-// asks again for keys that other processes hold.
+// The keeper is a goroutine of an overlay with claims. It deletes claims that no message needs, renews those in use,
+// and polls keys that other processes hold.
 
-// keep has the keeper take care of a chain's claim; now: it has something to do.
-func (o *overlay) keep(c *chain, now bool) {
+// manage passes a chain's claim to the keeper. now says that there is something to do at once.
+func (o *overlay) manage(c *chain, now bool) {
 	o.known[c] = c.claim
 	switch {
 	case !o.running:
@@ -62,7 +62,7 @@ func (o *overlay) keeper() {
 	}
 }
 
-// chores returns what is to be done now, and the time at which there is more to do; zero: never. The lock is held.
+// chores returns what to do now, and when there is more to do; zero: never. The lock is held.
 func (o *overlay) chores(now time.Time) (q *questions, next time.Time) {
 	q = &questions{began: now}
 	polls := 0
@@ -90,7 +90,7 @@ func (o *overlay) chores(now time.Time) (q *questions, next time.Time) {
 				s = o.attempt(c.key)
 			}
 		default:
-			delete(o.known, c) // until somebody waits
+			delete(o.known, c) // until a message waits
 			continue
 		}
 		if at.After(now) || len(q.all) == mostSwaps {
@@ -108,7 +108,7 @@ func (o *overlay) chores(now time.Time) (q *questions, next time.Time) {
 	return q, next
 }
 
-// carryOut makes swaps, and deals with the answers.
+// carryOut makes swaps, and handles the answers.
 func (o *overlay) carryOut(q *questions) {
 	ctx, cancel := context.WithTimeout(o.life, writebehind.Patience)
 	o.swap(ctx, q.swaps)
@@ -121,7 +121,7 @@ func (o *overlay) carryOut(q *questions) {
 		k, s := x.c.claim, &q.swaps[i]
 		k.busy = false
 		switch {
-		case k.writes != x.writes: // nothing that the cache has answered is certain
+		case k.writes != x.writes: // the cache's answer may be outdated
 		case s.New == nil:
 			o.deleted(x.c, s)
 		case s.Old != nil:
@@ -144,7 +144,7 @@ func (o *overlay) carryOut(q *questions) {
 	o.answer(context.Background(), replies)
 }
 
-// deleted deals with the answer to the deletion of a claim.
+// deleted handles the answer to the deletion of a claim.
 func (o *overlay) deleted(c *chain, s *engine.CacheSwap) {
 	k, now := c.claim, time.Now()
 	if s.Err != nil && o.users > 0 && now.Before(k.since.Add(lease)) {
@@ -158,7 +158,7 @@ func (o *overlay) deleted(c *chain, s *engine.CacheSwap) {
 	}
 }
 
-// renewed deals with the answer to a renewal. It returns 1 if the claim is lost.
+// renewed handles the answer to a renewal. It returns 1 if the claim is lost.
 func (o *overlay) renewed(c *chain, s *engine.CacheSwap, began time.Time) int {
 	k := c.claim
 	switch {
@@ -168,7 +168,7 @@ func (o *overlay) renewed(c *chain, s *engine.CacheSwap, began time.Time) int {
 		k.since, k.due = began, time.Time{}
 	case c.committed(): // its write has replaced the claim, or will
 		k.value = nil
-	case s.Found == nil: // it has expired
+	case s.Found == nil: // expired
 		k.regain, k.due = true, time.Time{}
 		o.wait(c)
 	case isClaim(s.Found):
@@ -183,7 +183,7 @@ func (o *overlay) renewed(c *chain, s *engine.CacheSwap, began time.Time) int {
 	return 0
 }
 
-// polled deals with the answer to an attempt. It returns 1 if a claim that had expired is lost.
+// polled handles the answer to an attempt. It returns 1 if an expired claim is lost.
 func (o *overlay) polled(q question, s *engine.CacheSwap, began time.Time) int {
 	k := q.c.claim
 	lost := k.regain && !q.c.committed() && s.Err == nil && s.Found != nil && !bytes.HasPrefix(s.Found, []byte(o.owner))
@@ -195,9 +195,9 @@ func (o *overlay) polled(q question, s *engine.CacheSwap, began time.Time) int {
 	return 1
 }
 
-// overdue ends waits for another process that have lasted for long, if this pipeline holds keys for the messages, or for
-// messages that wait for them. The other process may be waiting for one of these keys, which cannot be seen here. As in
-// a cycle within this process, the key of a message that must not wait counts as known.
+// overdue ends long waits for another process if this pipeline holds keys for the waiting messages, or for messages
+// that wait for them: the other process may wait for one of these keys, which can't be seen here. As in a cycle
+// within this process, the key of a message that must not wait counts as known.
 func (o *overlay) overdue(c *chain, now time.Time, holding func() map[engine.Origin]bool) (replies []reply) {
 	if !c.claim.foreign {
 		return nil
@@ -228,7 +228,7 @@ func (b *book) holding() map[engine.Origin]bool {
 	return all
 }
 
-// leave ends a step's use of claims. It waits for a while until those that no message needs are deleted.
+// leave ends a step's use of claims. It waits for a while until claims that no message needs are deleted.
 func (o *overlay) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaving)
 	defer cancel()
@@ -248,7 +248,8 @@ func (o *overlay) leave(ctx context.Context) {
 	}
 }
 
-// awaitKeeper waits until the keeper has ended, enough is true, or ctx ends. The lock is held, but not meanwhile.
+// awaitKeeper waits until the keeper has ended, enough returns true, or ctx ends. The lock is held, except while it
+// waits.
 func (o *overlay) awaitKeeper(ctx context.Context, enough func() bool) {
 	for o.running && !enough() && ctx.Err() == nil {
 		turn := o.turn

@@ -10,13 +10,13 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// local has the claims of a cache that belongs to this process. They are needed only while several pipelines use the
-// cache: a single one knows its messages in flight by its chains.
+// local holds the claims of a cache that belongs to this process. They are only needed while several pipelines use
+// the cache: a single one knows its messages in flight from its chains.
 type local struct {
 	several atomic.Bool // several pipelines use the cache
 
 	mu     sync.Mutex // guards the fields below
-	users  int        // pipelines
+	users  int        // number of pipelines
 	claims map[string]held
 }
 
@@ -33,7 +33,7 @@ func newLocal(shared *engine.Shared, cache Store) *local {
 	return engine.Common(shared, localOf{cache}, func() *local { return &local{claims: map[string]held{}} })
 }
 
-// join adds a pipeline, or removes it.
+// join changes the number of pipelines.
 func (l *local) join(pipelines int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +41,7 @@ func (l *local) join(pipelines int) {
 	l.several.Store(l.users > 1)
 }
 
-// replaced notes that a value has been written, or deleted, in the cache.
+// replaced records that a value was written, or deleted, in the cache.
 func (l *local) replaced(key string) {
 	if l != nil && l.several.Load() {
 		l.mu.Lock()
@@ -50,7 +50,7 @@ func (l *local) replaced(key string) {
 	}
 }
 
-// swap is that of an [engine.SharedCache], for one key. get reads the cache.
+// swap implements [engine.SharedCache] for one key. get reads the cache.
 func (l *local) swap(ctx context.Context, s *engine.CacheSwap, get func(context.Context, string) ([]byte, bool, error)) {
 	if found := l.change(s); s.Done || found != nil {
 		s.Found = found
@@ -59,7 +59,7 @@ func (l *local) swap(ctx context.Context, s *engine.CacheSwap, get func(context.
 	if s.Old != nil {
 		return
 	}
-	// The claim stands while the cache is asked, so that no other pipeline can pass.
+	// The claim is held while the cache is read, so that no other pipeline can pass.
 	value, ok, err := get(ctx, s.Key)
 	if ok {
 		s.Found = append([]byte{}, value...)
@@ -69,7 +69,7 @@ func (l *local) swap(ctx context.Context, s *engine.CacheSwap, get func(context.
 	}
 }
 
-// change changes a claim if it is as expected. It returns the one that is there otherwise. A new claim is not yet done,
+// change changes a claim if it is as expected, otherwise it returns the current one. A new claim is not final yet,
 // since the cache may have a value.
 func (l *local) change(s *engine.CacheSwap) (found []byte) {
 	l.mu.Lock()

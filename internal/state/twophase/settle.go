@@ -13,22 +13,23 @@ var (
 	_ engine.Saver   = (*saver)(nil)
 )
 
-// saver is the Settler of writes to a cache: sources are not told of their messages before they are in it.
+// saver is the Settler of writes to a cache: sources learn of settled messages only once their writes are in the
+// cache.
 type saver struct{ *Use }
 
-// Save calls then once all that was committed before is in the cache, or refused by it.
+// Save calls then once everything committed so far is in the cache, or the cache has rejected it.
 func (s *saver) Save(then func()) { s.o.behind.Saved(then) }
 
-// Settle commits the writes of roots that have ended well and forgets the others. It then decides on the messages that
-// waited for either.
+// Settle commits the writes of delivered roots and drops the others. Then it decides on messages that waited for
+// either.
 func (u *Use) Settle(ctx context.Context, committed, rolledBack []uint64) {
 	o := u.o
 	o.mu.Lock()
 	for _, ref := range committed {
-		o.tell(ref, true)
+		o.countSettled(ref, true)
 	}
 	for _, ref := range rolledBack {
-		o.tell(ref, false)
+		o.countSettled(ref, false)
 	}
 	replies := o.review()
 	o.start()
@@ -36,7 +37,7 @@ func (u *Use) Settle(ctx context.Context, committed, rolledBack []uint64) {
 	o.answer(ctx, replies)
 }
 
-// Undo forgets the writes of a step that has failed with the steps inside it, and that starts over.
+// Undo drops the writes of a step that has failed with the steps inside it, and is retried.
 func (u *Use) Undo(refs []uint64) {
 	o := u.o
 	o.mu.Lock()
@@ -52,8 +53,8 @@ func (u *Use) Undo(refs []uint64) {
 	o.answer(context.Background(), replies)
 }
 
-// tell records one end; with the last one the write's fate is known.
-func (o *overlay) tell(ref uint64, well bool) {
+// countSettled records one end. The last one determines the write's fate.
+func (o *overlay) countSettled(ref uint64, well bool) {
 	w := o.find(ref)
 	if w == nil {
 		return
@@ -70,8 +71,7 @@ func (o *overlay) tell(ref uint64, well bool) {
 	}
 }
 
-// commit puts w on its way to the cache. It counts over all earlier writes of
-// its key, whatever becomes of them.
+// commit queues w for the cache. It takes precedence over all earlier writes of its key, whatever happens to them.
 func (o *overlay) commit(w *write) {
 	for _, earlier := range w.chain.writes {
 		if earlier == w {
@@ -85,25 +85,25 @@ func (o *overlay) commit(w *write) {
 	w.chain.touch()
 }
 
-// reply is what is reported to a message that waited.
+// reply is the answer to a waiting message.
 type reply struct {
 	w      *write
-	ref    uint64 // of w then
+	ref    uint64 // of w at that time
 	o      *overlay
 	key    string
 	resume func(func(*engine.Message) error)
 	then   Then
 	added  bool
-	check  bool // the cache was asked long ago, and decides
+	check  bool // the cache was asked long ago, so ask again
 	err    error
 }
 
-// reply returns what a waiting write's message is told.
+// reply returns the answer for the message of a waiting write.
 func (w *write) reply(added bool) reply {
 	return reply{w: w, ref: w.ref, o: w.chain.o, key: w.chain.key, resume: w.resume, then: w.then, added: added}
 }
 
-// cut has a message stop waiting that waits for itself, by way of others: its key counts as known.
+// cut ends the wait of a message that waits for itself through others: its key counts as known.
 func (o *overlay) cut(w *write, ref uint64) {
 	o.mu.Lock()
 	var replies []reply
@@ -116,7 +116,7 @@ func (o *overlay) cut(w *write, ref uint64) {
 	o.answer(context.Background(), replies)
 }
 
-// review decides on those that wait where something has changed.
+// review decides on waiting messages in changed chains.
 func (b *book) review() (replies []reply) {
 	for len(b.touched) > 0 {
 		c := b.touched[len(b.touched)-1]
@@ -134,8 +134,8 @@ func (b *book) review() (replies []reply) {
 			b.withdraw(w)
 			if r.added {
 				w.chain, w.value = c, value
-				c.o.hold(w)
-				i = 0 // it may decide for those before it
+				c.o.show(w)
+				i = 0 // this may decide earlier ones
 			}
 			replies = append(replies, r)
 		}
@@ -145,7 +145,7 @@ func (b *book) review() (replies []reply) {
 	return replies
 }
 
-// answer releases messages that waited. It is called without the lock.
+// answer continues messages that waited. It is called without the lock.
 func (b *book) answer(ctx context.Context, replies []reply) {
 	for len(replies) > 0 {
 		r := replies[0]
@@ -169,8 +169,7 @@ func (b *book) answer(ctx context.Context, replies []reply) {
 	}
 }
 
-// verify asks the cache once more for a key that becomes free after a long wait: another
-// pipeline may have written it.
+// verify asks the cache again about a key that becomes free after a long wait: another pipeline may have written it.
 func (r *reply) verify(ctx context.Context) (more []reply) {
 	ctx, cancel := context.WithTimeout(ctx, writebehind.Patience)
 	defer cancel()

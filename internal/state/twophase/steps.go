@@ -16,7 +16,7 @@ type Add struct {
 	M     *engine.Message
 	Key   string
 	Value []byte        // must not change afterwards
-	TTL   time.Duration // 0: as long as the cache does by default
+	TTL   time.Duration // 0: the cache's default
 
 	verdict verdict
 	base    base
@@ -24,7 +24,7 @@ type Add struct {
 	err     error
 }
 
-// verdict is what is known of an Add.
+// verdict is what is known about an Add.
 type verdict uint8
 
 const (
@@ -38,12 +38,10 @@ const (
 // Then is called with whether a message's key was new. Its error fails the message.
 type Then func(m *engine.Message, added bool) error
 
-// Add calls then for each message: at once if that is certain, and when the message
-// continues if it depends on the fate of others. Such messages wait (see
-// [engine.Message.Park]). What can't be added fails.
+// Add calls then for each message: at once if the result is certain, otherwise when the fate of other messages is
+// known. Until then the message is parked (see [engine.Message.Park]). If a key can't be added, its message fails.
 //
-// A message never waits for itself, not even by way of others that wait for it:
-// its key counts as known then.
+// A message never waits for itself, not even through others: then its key counts as known.
 func (u *Use) Add(ctx context.Context, adds []Add, then Then) {
 	err := u.room(ctx)
 	for i := range adds {
@@ -56,13 +54,13 @@ func (u *Use) Add(ctx context.Context, adds []Add, then Then) {
 		var replies []reply
 		var q *questions
 		if u.o.claiming() {
-			q = u.ask(ctx, adds)
+			q = u.askClaims(ctx, adds)
 		} else {
-			u.look(ctx, adds)
+			u.lookUp(ctx, adds)
 		}
 		again, replies = u.claim(adds, q, then)
 		if u.inside && again {
-			elsewhere.end(ctx, adds)
+			elsewhere.waitOrFail(ctx, adds)
 		}
 		u.o.answer(ctx, replies)
 	}
@@ -79,8 +77,8 @@ func (u *Use) Add(ctx context.Context, adds []Add, then Then) {
 	}
 }
 
-// Together returns what the traits of a step that adds keys should say of that: in a cache that other processes use, the keys
-// of many messages take one round trip.
+// Together returns the trait for a step that adds keys: in a cache that processes share, the keys of many messages
+// take one round trip.
 func (u *Use) Together() int {
 	if u.o.shared == nil {
 		return 0
@@ -88,8 +86,8 @@ func (u *Use) Together() int {
 	return wide
 }
 
-// look asks the cache for the keys of which nothing is known.
-func (u *Use) look(ctx context.Context, adds []Add) {
+// lookUp asks the cache for keys about which nothing is known.
+func (u *Use) lookUp(ctx context.Context, adds []Add) {
 	u.o.spread(len(adds), func(i int) {
 		a := &adds[i]
 		if a.verdict != unknown {
@@ -106,7 +104,8 @@ func (u *Use) look(ctx context.Context, adds []Add) {
 	})
 }
 
-// claim decides on the keys that were looked up, or asked for. What may have changed since has to be looked up again.
+// claim decides on keys that were looked up or asked for. again says that something may have changed, so that keys
+// must be looked up again.
 func (u *Use) claim(adds []Add, q *questions, then Then) (again bool, replies []reply) {
 	o := u.o
 	o.mu.Lock()
@@ -136,7 +135,7 @@ func (u *Use) claim(adds []Add, q *questions, then Then) (again bool, replies []
 	return again, o.review()
 }
 
-// known reports whether the base of an add is still that of the cache.
+// known reports whether the base of an add is still up to date.
 func (u *Use) known(a *Add, q *questions) (bool, error) {
 	if q == nil {
 		return a.epoch == u.o.epoch(a.Key).Load(), nil
@@ -163,7 +162,7 @@ func (u *Use) decide(a *Add, then Then) verdict {
 	case !sure && a.base == unsure && u.inside:
 		return unknown // until it is asked again
 	case !sure && len(o.origins) == 0:
-		a.M.Park() // no input has read it, so it can't wait: the engine says so
+		a.M.Park() // no input has read it, so it can't wait: the engine fails it
 		return toWait
 	}
 	w := u.note(add, c, a.Value, a.TTL, o.origins)
@@ -179,12 +178,12 @@ func (u *Use) decide(a *Add, then Then) verdict {
 		return toWait
 	}
 	w.passed = true
-	o.hold(w)
+	o.show(w)
 	return isNew
 }
 
-// hold makes w visible to this pipeline. What will get no result is committed at once.
-func (o *overlay) hold(w *write) {
+// show makes w visible to this pipeline. A write without a result is committed at once.
+func (o *overlay) show(w *write) {
 	w.state = pending
 	w.chain.writes = append(w.chain.writes, w)
 	w.chain.touch()
@@ -198,12 +197,11 @@ type Write struct {
 	M      *engine.Message
 	Key    string
 	Value  []byte        // must not change afterwards
-	TTL    time.Duration // 0: as long as the cache does by default
+	TTL    time.Duration // 0: the cache's default
 	Delete bool
 }
 
-// Write records what to write when the messages' roots are settled. What finds no room
-// fails.
+// Write records writes for when the messages' roots are settled. If there is no room, the message fails.
 func (u *Use) Write(ctx context.Context, all []Write) {
 	if err := u.room(ctx); err != nil {
 		for i := range all {
@@ -248,7 +246,7 @@ func (u *Use) put(n *Write) error {
 	w := u.note(k, c, n.Value, n.TTL, o.origins)
 	n.M.StakeOnDelivery(u.by, w.ref)
 	w.passed = true
-	o.hold(w)
+	o.show(w)
 	return nil
 }
 
@@ -267,8 +265,7 @@ func (u *Use) Get(ctx context.Context, key string) (value []byte, ok bool, err e
 	return value, ok, writebehind.Held(err)
 }
 
-// GetAll calls got with the value of each key, for several at once where the
-// cache is slow.
+// GetAll calls got with the value of each key, concurrently if the cache is slow.
 func (u *Use) GetAll(ctx context.Context, keys []string, got func(i int, value []byte, ok bool, err error)) {
 	u.o.spread(len(keys), func(i int) {
 		value, ok, err := u.Get(ctx, keys[i])
@@ -276,7 +273,7 @@ func (u *Use) GetAll(ctx context.Context, keys []string, got func(i int, value [
 	})
 }
 
-// get asks the cache itself. A claim is not a value.
+// get reads the cache itself. A claim is not a value.
 func (o *overlay) get(ctx context.Context, key string) (value []byte, ok bool, err error) {
 	defer recovered(&err)
 	if value, ok, err = o.cache.Get(ctx, key); ok && isClaim(value) {
@@ -285,7 +282,7 @@ func (o *overlay) get(ctx context.Context, key string) (value []byte, ok bool, e
 	return value, ok, err
 }
 
-// epoch counts the writes that have moved to the cache, of this key and some others.
+// epoch counts the writes of this key, and of some others, that have moved to the cache.
 func (o *overlay) epoch(key string) *atomic.Uint32 {
 	return &o.epochs[maphash.String(seed, key)%epochs]
 }

@@ -108,7 +108,7 @@ func TestAWriteThatTheCacheRefusesIsReported(t *testing.T) {
 			w.open(1, nil)
 			w.open(1, nil)
 			w.want(map[string]string{"1.0": "none", "1.1": "true"}, map[string]string{})
-			w.closing = "cache c: writes of delivered messages that are not in it: 1: never"
+			w.closing = "cache c: missing writes of delivered messages: 1: never"
 		})
 }
 

@@ -1,4 +1,4 @@
-// Package waits knows which messages wait for the ends of others, so that none waits for itself. Start at [Graph].
+// Package waits tracks which messages wait for others, so that none waits for itself. Start at [Graph].
 package waits
 
 import (
@@ -9,28 +9,28 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Graph has the waits of all steps of a process. A message waits for messages of other roots, and those may wait, in
-// another step or another pipeline, for a part of its own root: a circle, in which all would wait for good. [Wait.Begin]
-// refuses the wait that would close one.
+// Graph has the waits of all steps of a process. A message waits for messages of other roots. In another step or
+// pipeline, those may wait for a part of its own root: a cycle, in which all would wait for ever. [Wait.Begin]
+// rejects the wait that would close a cycle.
 //
-// Order keys make messages wait, too, which nobody announces. The graph therefore looks once a second, while anybody
-// waits, for circles in which they are, and has one message of each stop waiting.
+// Order keys make messages wait, too, without announcing it. So the graph searches for such cycles once a second
+// while anybody waits, and makes one message of each cycle stop waiting.
 //
-// Its lock is taken after those of the steps that use it.
+// Its lock is taken after the locks of the steps that use it.
 type Graph struct {
 	mu     sync.Mutex                // guards the fields below, and those of its waits
-	waits  map[engine.Origin][]*Wait // by the root of the message that waits
-	behind map[engine.Origin][]*Wait // by the roots for which it waits
-	n      int                       // waits that have begun
+	waits  map[engine.Origin][]*Wait // by the root of the waiting message
+	behind map[engine.Origin][]*Wait // by the roots that are waited for
+	n      int                       // number of waits
 	timer  *time.Timer
 }
 
-// Wait is one message that waits. Its owner keeps it for as long as that lasts.
+// Wait is a waiting message. Its owner keeps it until the wait ends.
 type Wait struct {
 	mine, others []engine.Origin
 	begun        bool
 	number       int
-	release      func() // the message must stop waiting; called without a lock
+	release      func() // makes the message stop waiting; called without a lock
 }
 
 const look = time.Second
@@ -48,8 +48,8 @@ func New() *Graph {
 // graph is the key of the graph.
 type graph struct{}
 
-// Begin says that a message of some origins waits for others to end; false: it would wait for itself, so it must not.
-// release is called, from any goroutine, when that turns out later.
+// Begin says that a message with some origins waits for others. It returns false if the message would wait for
+// itself, so it must not wait. release is called, from any goroutine, if that is found later.
 func (g *Graph) Begin(w *Wait, mine, others []engine.Origin, release func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,12 +63,12 @@ func (g *Graph) Begin(w *Wait, mine, others []engine.Origin, release func()) boo
 	}
 	g.set(w, others)
 	if g.timer == nil {
-		g.timer = time.AfterFunc(look, g.look)
+		g.timer = time.AfterFunc(look, g.findCycles)
 	}
 	return true
 }
 
-// Change says for whom a message waits now; false: it would wait for itself.
+// Change sets the origins that a message waits for. It returns false if the message would wait for itself.
 func (g *Graph) Change(w *Wait, others []engine.Origin) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,7 +78,7 @@ func (g *Graph) Change(w *Wait, others []engine.Origin) bool {
 	return fewer || !g.closes(w.mine, others)
 }
 
-// End says that a message no longer waits. It may be called more than once.
+// End says that a message does not wait any more. It may be called more than once.
 func (g *Graph) End(w *Wait) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,7 +95,7 @@ func (g *Graph) End(w *Wait) {
 	}
 }
 
-// set has w wait for some roots; g.mu is held.
+// set makes w wait for some roots. g.mu is held.
 func (g *Graph) set(w *Wait, others []engine.Origin) {
 	for _, o := range w.others {
 		remove(g.behind, o, w)
@@ -114,8 +114,8 @@ func remove(from map[engine.Origin][]*Wait, o engine.Origin, w *Wait) {
 	}
 }
 
-// closes reports whether one of some other roots is, or waits for, one of mine; g.mu is held. It looks from both sides, so
-// that it costs little where little waits on one of them: most messages are new, and nobody waits for them.
+// closes reports whether one of others is, or waits for, one of mine. g.mu is held. It searches from both sides,
+// which is cheap if few messages wait on one side: usually the message is new, and nobody waits for it.
 func (g *Graph) closes(mine, others []engine.Origin) bool {
 	awaited := func(o engine.Origin) bool { return len(g.behind[o]) > 0 || slices.Contains(others, o) }
 	if !slices.ContainsFunc(mine, awaited) {
@@ -146,7 +146,7 @@ func (g *Graph) closes(mine, others []engine.Origin) bool {
 	}
 }
 
-// reach is what a search has found in one direction.
+// reach is the result of a search in one direction.
 type reach struct {
 	seen map[engine.Origin]bool
 	next []engine.Origin
@@ -154,7 +154,7 @@ type reach struct {
 
 func (r *reach) has(o engine.Origin) bool { return r.seen[o] }
 
-// pop returns a root that it has not looked at yet.
+// pop returns a root that was not visited yet.
 func (r *reach) pop() (o engine.Origin, ok bool) {
 	for len(r.next) > 0 {
 		o = r.next[len(r.next)-1]
@@ -171,7 +171,7 @@ func (r *reach) pop() (o engine.Origin, ok bool) {
 	return o, false
 }
 
-// Awaited reports whether one of some roots, or of those that wait for one of them, perhaps by way of others, is in a set.
+// Awaited reports whether one of some roots, or one that waits for them directly or indirectly, is in a set.
 func (g *Graph) Awaited(roots []engine.Origin, in map[engine.Origin]bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -194,24 +194,24 @@ func (g *Graph) Awaited(roots []engine.Origin, in map[engine.Origin]bool) bool {
 	return false
 }
 
-// look finds circles by way of order keys.
-func (g *Graph) look() {
+// findCycles searches for cycles through order keys.
+func (g *Graph) findCycles() {
 	for _, release := range g.circles() {
 		release()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.timer = nil; len(g.waits) > 0 {
-		g.timer = time.AfterFunc(look, g.look)
+		g.timer = time.AfterFunc(look, g.findCycles)
 	}
 }
 
-// circles returns the releases of one wait of each circle: the one that began last.
+// circles returns the release of one wait per cycle: the wait that began last.
 func (g *Graph) circles() (all []func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	held := g.held()
-	if len(held) == 0 { // Begin and Change have seen all there are
+	if len(held) == 0 { // Begin and Change have found all others
 		return nil
 	}
 	c := components{next: func(o engine.Origin) (to []engine.Origin) {
@@ -242,7 +242,7 @@ func (g *Graph) circles() (all []func()) {
 	return all
 }
 
-// held returns the roots that wait for their order keys in the pipelines of which a message waits here; g.mu is held.
+// held returns the roots that wait for their order keys, in pipelines with a waiting message. g.mu is held.
 func (g *Graph) held() (all map[engine.Origin][]engine.Origin) {
 	var seen []engine.KeyWaits
 	for o := range g.waits {
@@ -259,23 +259,23 @@ func (g *Graph) held() (all map[engine.Origin][]engine.Origin) {
 	return all
 }
 
-// components finds the strongly connected components of more than one root (Tarjan's algorithm).
+// components finds strongly connected components of more than one root (Tarjan's algorithm).
 type components struct {
 	next  func(engine.Origin) []engine.Origin
-	at    map[engine.Origin]int // when it was visited, from 1
+	at    map[engine.Origin]int // order of visits, from 1
 	low   map[engine.Origin]int
-	on    map[engine.Origin]bool // the stack
+	on    map[engine.Origin]bool // roots on the stack
 	stack []engine.Origin
 	found [][]engine.Origin
 }
 
-// step is a visit under way.
+// step is a visit in progress.
 type step struct {
 	of   engine.Origin
 	left []engine.Origin
 }
 
-// visit looks at what can be reached from a root. It keeps its own stack: chains of waits are as long as there are
+// visit visits everything reachable from a root. It has its own stack, since a chain of waits may contain all
 // messages in flight.
 func (c *components) visit(root engine.Origin) {
 	enter := func(o engine.Origin) step {

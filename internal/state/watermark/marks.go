@@ -2,18 +2,17 @@ package watermark
 
 import "github.com/flowd-io/flowd/engine"
 
-// Marks are what the positions of a source stand for, such as places in a file. They are
-// handed on in order, each once all positions up to it are settled. A Marks is not safe for
-// concurrent use.
+// Marks maps positions of a source to what they stand for, such as places in a file. It hands marks on in order, each
+// once all positions up to it are settled. It is not safe for concurrent use.
 type Marks[M any] struct {
 	low   Watermark
 	marks []M // of the positions from first on
 	first uint64
-	over  int // how many marks, the first, have been handed on
+	over  int // how many of them have been handed on
 }
 
-// Read says that positions were read which stand for marks; the first of them is the next that there was, from 0. Those
-// of marks that are settled already, since no message stands for them, are handed on as soon as all before them are.
+// Read records that positions were read which stand for marks. It returns the first of them, counted from 0. already
+// reports marks that have no message and count as settled: they are handed on once all marks before them are.
 func (w *Marks[M]) Read(marks []M, already func(M) bool, settled func([]M)) (first uint64) {
 	first = w.low.Read(len(marks))
 	w.marks = append(w.marks, marks...)
@@ -29,14 +28,14 @@ func (w *Marks[M]) Read(marks []M, already func(M) bool, settled func([]M)) (fir
 	return first
 }
 
-// Ack settles the positions that are Refs of results, but for what was returned, and hands on what that allows.
+// Ack settles the positions in results, except for returned messages, and hands on marks.
 func (w *Marks[M]) Ack(results []engine.Result, settled func([]M)) {
 	if w.low.Ack(results) {
 		w.advance(settled)
 	}
 }
 
-// advance hands on the marks of the positions before which, with themselves, all are settled.
+// advance hands on the marks of positions that are settled, with all before them.
 func (w *Marks[M]) advance(settled func([]M)) {
 	to := int(w.low.Low() - w.first)
 	settled(w.marks[w.over:to])

@@ -1,20 +1,18 @@
-// Package watermark follows which positions of a source are settled.
+// Package watermark tracks which positions of a source are settled.
 package watermark
 
 import "github.com/flowd-io/flowd/engine"
 
-// Watermark follows which positions of a source are settled up to where: files,
-// cursors, topics, and acknowledgements of many at once go by it. Positions are
-// numbered by the caller, in read order, without gaps. It is not safe for
-// concurrent use.
+// Watermark tracks up to which position a source is settled, for files, cursors, topics, and cumulative
+// acknowledgements. The caller numbers positions in read order, without gaps. It is not safe for concurrent use.
 type Watermark struct {
-	low     uint64 // all below are settled
-	next    uint64 // the next position to be read
-	settled []bool // of the positions from low on, a ring
-	head    int    // of low in settled
+	low     uint64 // all positions below are settled
+	next    uint64 // the next position to read
+	settled []bool // ring of the positions from low on
+	head    int    // index of low in settled
 }
 
-// Read says that n more positions have been read and returns the first of them.
+// Read records that n more positions were read, and returns the first one.
 func (w *Watermark) Read(n int) (first uint64) {
 	first = w.next
 	w.next += uint64(n)
@@ -28,10 +26,10 @@ func (w *Watermark) Read(n int) (first uint64) {
 	return first
 }
 
-// Settle says that a position is settled, and whether that raised [Watermark.Low].
+// Settle settles a position, and reports whether that raised [Watermark.Low].
 func (w *Watermark) Settle(position uint64) (raised bool) { return w.SettleAll(position, 1) }
 
-// SettleAll says that n positions from first on are settled, and whether that raised [Watermark.Low].
+// SettleAll settles n positions from first on, and reports whether that raised [Watermark.Low].
 func (w *Watermark) SettleAll(first uint64, n int) (raised bool) {
 	first, end := max(first, w.low), min(first+uint64(n), w.next)
 	if first >= end {
@@ -41,7 +39,7 @@ func (w *Watermark) SettleAll(first uint64, n int) (raised bool) {
 		w.mark(first, end, true)
 		return false
 	}
-	w.mark(first, end, false) // it has passed them
+	w.mark(first, end, false) // clears the entries that low has passed
 	w.low, w.head = end, w.at(end)
 	for w.low < w.next && w.settled[w.head] {
 		w.settled[w.head] = false
@@ -50,7 +48,7 @@ func (w *Watermark) SettleAll(first uint64, n int) (raised bool) {
 	return true
 }
 
-// at returns where a position is in the ring.
+// at returns the index of a position in the ring.
 func (w *Watermark) at(position uint64) int {
 	i := w.head + int(position-w.low)
 	if i >= len(w.settled) {
@@ -59,14 +57,14 @@ func (w *Watermark) at(position uint64) int {
 	return i
 }
 
-// mark says of the positions from first on, before end, whether they are settled.
+// mark sets whether the positions from first on, before end, are settled.
 func (w *Watermark) mark(first, end uint64, settled bool) {
 	for ; first < end; first++ {
 		w.settled[w.at(first)] = settled
 	}
 }
 
-// Ack settles the positions that are Refs of results, but for what was returned, and says whether that raised
+// Ack settles the positions in results, except for returned messages, and reports whether that raised
 // [Watermark.Low].
 func (w *Watermark) Ack(results []engine.Result) (raised bool) {
 	for i := range results {
@@ -77,9 +75,8 @@ func (w *Watermark) Ack(results []engine.Result) (raised bool) {
 	return raised
 }
 
-// Low returns the first position that is not settled: all before it are.
+// Low returns the first position that is not settled.
 func (w *Watermark) Low() uint64 { return w.low }
 
-// Span returns how many positions lie between the first unsettled and the last read,
-// both included; 0 when all are settled.
+// Span returns how many positions there are from the first unsettled to the last read one, or 0 if all are settled.
 func (w *Watermark) Span() int { return int(w.next - w.low) }

@@ -2,8 +2,8 @@ package writebehind
 
 import "github.com/flowd-io/flowd/engine"
 
-// Held returns what a step returns for an error of its cache: unless the error is about this key or value, the cache is away
-// and its messages wait, without an attempt being counted. nil stays nil.
+// Held converts an error of a step's cache. Unless the error is about this key or value, the cache is down and
+// messages wait, without counting an attempt. nil stays nil.
 func Held(err error) error {
 	if err == nil || final(err) {
 		return err

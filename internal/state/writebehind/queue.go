@@ -1,5 +1,5 @@
-// Package writebehind writes to caches what delivered messages leave there: deduplication keys, values and states.
-// Start at [Queue].
+// Package writebehind writes what delivered messages leave in caches: deduplication keys, values and states. Start at
+// [Queue].
 package writebehind
 
 import (
@@ -15,50 +15,51 @@ import (
 	"github.com/flowd-io/flowd/internal/components/timing"
 )
 
-// Queue writes to one cache, in rounds: a round writes all that was put since the one before began.
+// Queue writes to one cache, in rounds. A round writes everything that was put since the last one began.
 //
-// The messages behind the writes have ended, so nobody else could try a write again. A cache that is away is therefore
-// waited for: its round is tried again without a limit. Meanwhile sources are not told how the messages ended (see
-// [Queue.Saved]), and steps let new messages wait (see [Queue.Outage]).
+// The messages behind the writes have ended, so nobody else could retry a write. If the cache is down, the queue
+// therefore retries a round without limit. Meanwhile sources do not learn how the messages ended (see [Queue.Saved]),
+// and steps make new messages wait (see [Queue.Outage]).
 //
-// Its methods may be called from any goroutine. It calls its functions from one goroutine, without a lock.
+// Its methods are safe for concurrent use. It calls its functions from one goroutine, without a lock.
 type Queue[T any] struct {
 	Name  string // of the cache, for errors and the log
 	Log   *slog.Logger
-	Width int // writes at once
+	Width int // concurrent writes
 
-	Begin  func(round []T) []T                  // what of a round is still worth writing
+	Begin  func(round []T) []T                  // returns the part of a round that is still worth writing
 	Spread func(n int, write func(i int))       // calls write for 0 to n-1, up to Width at once
 	Write  func(ctx context.Context, x T) error // an error is final if its class is permanent, rejected or too_large
-	Refuse func(x T, err error)                 // x is not written; called from several goroutines
-	End    func(round []T)                      // all that Begin has returned is written or refused
+	Refuse func(x T, err error)                 // x was not written; called concurrently
+	End    func(round []T)                      // everything that Begin returned is written or rejected
 
 	mu    sync.Mutex // guards the fields below
 	next  []T
-	given []T // up, to be refused
+	given []T // given up, to be rejected
 	spare []T // memory for next
 	then  []func()
-	busy  bool // a goroutine writes
+	busy  bool // a goroutine is writing
 	users int
-	life  context.Context // of the goroutine: ends when what is left is given up
+	life  context.Context // of the goroutine; ends when the rest is given up
 	end   context.CancelFunc
 
-	failed int // attempts in a row
+	failed int // consecutive failed attempts
 	err    error
 	since  time.Time
 }
 
-// Patience is how long a call of a cache may take that no step waits for.
+// Patience bounds a call of a cache that no step waits for.
 const Patience = 10 * time.Second
 
 const (
 	firstWait = 100 * time.Millisecond
 	mostWait  = 5 * time.Second
-	// hiccups is how many attempts may fail in a row before steps let messages wait: a cache that fails once is not away.
+	// hiccups is how many consecutive attempts may fail before messages wait: one failure does not mean that the
+	// cache is down.
 	hiccups = 2
 )
 
-// Put has values written soon. It keeps no part of the slice.
+// Put queues values. It does not keep the slice.
 func (q *Queue[T]) Put(all ...T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -66,8 +67,8 @@ func (q *Queue[T]) Put(all ...T) {
 	q.start()
 }
 
-// Saved calls then once, when all that was put before is written or refused: at once, or from another goroutine. It
-// never does if the queue is given up before that.
+// Saved calls then once everything put so far is written or rejected: at once, or from another goroutine. It never
+// does if the queue is given up before.
 func (q *Queue[T]) Saved(then func()) {
 	q.mu.Lock()
 	if !q.busy && len(q.next) == 0 {
@@ -80,7 +81,7 @@ func (q *Queue[T]) Saved(then func()) {
 	q.start()
 }
 
-// Outage returns why messages that would put something should wait, or nil. It holds the step: no attempt counts.
+// Outage returns why messages that would write must wait, or nil. The error holds the step: no attempt counts.
 func (q *Queue[T]) Outage() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -91,7 +92,7 @@ func (q *Queue[T]) Outage() error {
 		Err: fmt.Errorf("cache %s can't be written: %w", q.Name, q.err)}
 }
 
-// Trouble shows an outage to operators; nil: there is none.
+// Trouble describes an outage for operators, or returns nil.
 func (q *Queue[T]) Trouble() *engine.Trouble {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -114,8 +115,8 @@ func (q *Queue[T]) Join() {
 	q.mu.Unlock()
 }
 
-// Leave ends a step's use. It waits until all that was put before is written; when ctx ends first, and no other step
-// uses the queue, what is left is given up.
+// Leave ends a step's use. It waits until everything put so far is written. If ctx ends first and no other step uses
+// the queue, the rest is given up.
 func (q *Queue[T]) Leave(ctx context.Context) error {
 	done := make(chan struct{})
 	q.Saved(func() { close(done) })
@@ -137,7 +138,7 @@ func (q *Queue[T]) Leave(ctx context.Context) error {
 	return err
 }
 
-// start starts the goroutine that writes; q.mu is held. It ends when nothing is left.
+// start starts the writing goroutine. q.mu is held. It ends when nothing is left.
 func (q *Queue[T]) start() {
 	if !q.busy {
 		q.busy = true
@@ -148,7 +149,7 @@ func (q *Queue[T]) start() {
 
 func (q *Queue[T]) work() {
 	for {
-		ctx, round, then := q.take()
+		ctx, round, then := q.nextRound()
 		if ctx == nil {
 			return
 		}
@@ -161,8 +162,9 @@ func (q *Queue[T]) work() {
 	}
 }
 
-// take takes what was put since the last call, and what waits for it. The context is nil if there is nothing.
-func (q *Queue[T]) take() (ctx context.Context, round []T, then []func()) {
+// nextRound takes what was put since the last call, and the callbacks that wait for it. The context is nil if there
+// is nothing.
+func (q *Queue[T]) nextRound() (ctx context.Context, round []T, then []func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.given) > 0 {
@@ -182,7 +184,7 @@ func (q *Queue[T]) take() (ctx context.Context, round []T, then []func()) {
 	return q.life, round, then
 }
 
-// write writes a round, and says whether it has: else it was given up.
+// write writes a round, and reports whether it was written, not given up.
 func (q *Queue[T]) write(ctx context.Context, round []T) bool {
 	all := q.Begin(round)
 	left := all
@@ -200,12 +202,12 @@ func (q *Queue[T]) write(ctx context.Context, round []T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.spare = round[:0]; len(left) > 0 {
-		q.failed, q.err = 0, nil // nobody tries again: a step that comes later finds out anew
+		q.failed, q.err = 0, nil // nobody retries: a later step starts afresh
 	}
 	return len(left) == 0
 }
 
-// attempt writes all once, and returns what is to be tried again.
+// attempt writes everything once, and returns what must be retried.
 func (q *Queue[T]) attempt(ctx context.Context, all []T) (again []T) {
 	within, cancel := context.WithTimeout(ctx, Patience*time.Duration(1+len(all)/q.Width))
 	defer cancel()
@@ -229,13 +231,13 @@ func (q *Queue[T]) attempt(ctx context.Context, all []T) (again []T) {
 	return again
 }
 
-// final says that no later attempt can end otherwise.
+// final reports whether retries can't succeed.
 func final(err error) bool {
 	e, ok := errors.AsType[*engine.Error](err)
 	return ok && !e.Holds && (e.Class == engine.Permanent || e.Class == engine.Rejected || e.Class == engine.TooLarge)
 }
 
-// note keeps the outcome of an attempt, and logs the begin and the end of an outage.
+// note records the outcome of an attempt, and logs the beginning and the end of an outage.
 func (q *Queue[T]) note(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -256,7 +258,7 @@ func (q *Queue[T]) note(err error) {
 	}
 }
 
-// wait returns the time before an attempt, from the second on.
+// wait returns the pause before an attempt, from the second on.
 func wait(try int) time.Duration {
 	most := mostWait
 	if try < 8 {

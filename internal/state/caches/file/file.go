@@ -1,5 +1,4 @@
-// Package file is the cache `file`: it keeps values in a file, over restarts and
-// crashes. Start at [Config].
+// Package file is the cache `file`: it keeps values in a file, which survive restarts and crashes. Start at [Config].
 package file
 
 import (
@@ -18,14 +17,14 @@ import (
 type Config struct {
 	Path    string        `yaml:"path,main" check:"required,nonempty" doc:"The file; it and its directory are created if missing. Only one process can use it at a time."`
 	TTL     time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept if its write sets no time; no limit by default."`
-	MaxKeys int           `yaml:"max_keys" check:"min=1" default:"1000000" doc:"Maximum number of keys; those written first are evicted first."`
+	MaxKeys int           `yaml:"max_keys" check:"min=1" default:"1000000" doc:"Maximum number of keys; the oldest are evicted first."`
 	Sync    bool          `yaml:"sync" default:"true" doc:"Writes survive a crash of the machine. With false, they are faster but survive only a crash of flowd: after a crash of the machine the file may have to be removed."`
 }
 
 // OwnFile returns the cache's file.
 func (c Config) OwnFile() (field, path string) { return "path", c.Path }
 
-// Words returns those that users of other systems type.
+// Words are words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"directory": "write `path`: it is one file", "default_ttl": "write `ttl`"}
 }
@@ -59,20 +58,20 @@ var (
 type file struct {
 	Config
 	log  *slog.Logger
-	wake chan struct{} // has room for one
+	wake chan struct{} // room for one
 	done chan struct{} // closed when the writing loop has ended
 
 	mu     sync.Mutex // guards the fields below
-	next   *group     // takes what must be written
+	next   *group     // the next transaction
 	closed bool
 
-	swap sync.RWMutex // held while db is used, and for writing while it is replaced
+	swap sync.RWMutex // held while db is used; for writing while it is replaced
 	db   *store
 
-	hand []byte // where the sweep continues, in order; of the loop
+	hand []byte // where the sweep continues in order; only for the loop
 }
 
-// group is what one transaction writes.
+// group is one transaction.
 type group struct {
 	ops  []*op
 	done chan struct{} // closed when err is known
@@ -93,12 +92,12 @@ const (
 	del
 )
 
-// maxKey leaves room for what is written with a key.
+// maxKey leaves room for what is stored with a key.
 const maxKey = bbolt.MaxKeySize - 64
 
 var errClosed = errors.New("the cache is closed")
 
-// Open opens the file, which locks it, and starts the loop that writes.
+// Open opens and locks the file, and starts the writing loop.
 func (f *file) Open(context.Context) error {
 	db, lost, err := open(f.Path, f.Sync)
 	if err != nil {
@@ -119,7 +118,7 @@ func (f *file) warnIf(lost bool) {
 	}
 }
 
-// Close writes what is still to be written and releases the file.
+// Close finishes all writes and releases the file.
 func (f *file) Close(ctx context.Context) error {
 	f.mu.Lock()
 	if f.closed || f.next == nil {
@@ -148,7 +147,7 @@ func (f *file) poke() {
 	}
 }
 
-// loop writes group after group; while one is written the next one fills.
+// loop writes group after group. While one is written, the next one fills.
 func (f *file) loop() {
 	defer close(f.done)
 	for range f.wake {
@@ -166,8 +165,7 @@ func (f *file) loop() {
 	}
 }
 
-// write has o written with the next group and waits for that. When ctx ends
-// first, it may have been written or not.
+// write adds o to the next group and waits for it. If ctx ends first, o may or may not be written.
 func (f *file) write(ctx context.Context, o *op) error {
 	switch {
 	case o.key == "":

@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// record is what is stored under a key: a checksum of the rest and the key, sequence
-// number, time of expiry (0: never), time of writing, and the value.
+// record is the stored form of a value: a checksum of key and rest, sequence number, time of expiry (0: never), time
+// of writing, and the value.
 type record []byte
 
 const head = 4 + 3*8 // bytes before the value
@@ -40,14 +40,14 @@ func (r record) due() int64     { return int64(binary.BigEndian.Uint64(r[12:])) 
 func (r record) written() int64 { return int64(binary.BigEndian.Uint64(r[20:])) }
 func (r record) value() []byte  { return r[head:] }
 
-// ahead reports whether it was written by a clock that is ahead of now: it expires so
-// long after now as it would have then.
+// ahead reports whether the record was written by a clock that is ahead of now. It then expires after the same time
+// from now.
 func (r record) ahead(now int64) bool { return r.due() != 0 && r.written() > now }
 
-// over reports whether it has expired.
+// over reports whether the record has expired.
 func (r record) over(now int64) bool { return r.due() != 0 && r.due() <= now && !r.ahead(now) }
 
-// find returns the record of a key, nil if there is none.
+// find returns the record of a key, or nil.
 func find(records *bbolt.Bucket, key []byte) (record, error) {
 	r := record(records.Get(key))
 	if r != nil && (len(r) < head || binary.BigEndian.Uint32(r) != r.sum(key)) {
@@ -61,11 +61,10 @@ func get(tx *bbolt.Tx, key string) (value []byte, ok bool, err error) {
 	if r == nil || r.over(time.Now().UnixNano()) {
 		return nil, false, err
 	}
-	return append([]byte{}, r.value()...), true, nil // the file's memory is only lent
+	return append([]byte{}, r.value()...), true, nil // the file's memory is only valid in the transaction
 }
 
-// verify reads the whole file: what is damaged in it might else pass for a key that is
-// not there.
+// verify reads the whole file: damage could otherwise look like a missing key.
 func verify(tx *bbolt.Tx) error {
 	records, order := tx.Bucket(recordsBucket), tx.Bucket(orderBucket)
 	count, ordered, want := uint64(0), uint64(0), uint64(0)
@@ -73,11 +72,11 @@ func verify(tx *bbolt.Tx) error {
 		want = binary.BigEndian.Uint64(n)
 	}
 	err := records.ForEach(func(key, _ []byte) error {
-		r, err := find(records, key) // looked up, as it will be
+		r, err := find(records, key) // in the same way as later look-ups
 		switch {
 		case err != nil:
 			return err
-		case r == nil, count == want: // or pages that lead round and round
+		case r == nil, count == want: // or a loop of pages
 			return errCount
 		}
 		entry := order.Get(r.seq())
@@ -102,10 +101,10 @@ func verify(tx *bbolt.Tx) error {
 	return err
 }
 
-// lastLost reports whether one of the two pages in which the database alternately records its
-// last write is damaged: it then continues from the write before.
+// lastLost reports whether one of the two pages in which the database alternately records its last write is damaged.
+// It then continues from the write before.
 func lastLost(db *bbolt.DB) bool {
-	const header, summed = 16, 56 // bytes of a page, and of what it records
+	const header, summed = 16, 56 // bytes of a page's header, and of its checksummed part
 	size := db.Info().PageSize
 	pages := make([]byte, 2*size)
 	f, err := os.Open(db.Path())
@@ -126,11 +125,10 @@ func lastLost(db *bbolt.DB) bool {
 	return false
 }
 
-// unsummedBucket has what a version without sums wrote: sequence number, time of expiry
-// and value by key.
+// unsummedBucket contains values of a version without checksums: sequence number, time of expiry and value, by key.
 var unsummedBucket = []byte("flowd.cache.keys")
 
-// migrate turns such values into records, a number at a time.
+// migrate converts such values to records, in steps.
 func migrate(db *bbolt.DB) error {
 	const step = 10_000
 	for more := true; more; {
@@ -153,7 +151,7 @@ func migrate(db *bbolt.DB) error {
 				}
 				done = append(done, bytes.Clone(key))
 			}
-			if n < step { // all of it
+			if n < step { // that was all
 				count := uint64(0)
 				_ = records.ForEach(func(_, _ []byte) error { count++; return nil })
 				return errors.Join(tx.Bucket(infoBucket).Put(countKey, binary.BigEndian.AppendUint64(nil, count)),

@@ -18,8 +18,8 @@ import (
 	bolt "go.etcd.io/bbolt/errors"
 )
 
-// The file has three buckets: records holds them by key; order holds time of expiry and
-// key by sequence number; info holds the number of keys.
+// The file has three buckets. records holds records by key. order holds time of expiry and key by sequence number.
+// info holds the number of keys.
 var (
 	recordsBucket = []byte("flowd.cache.records")
 	orderBucket   = []byte("flowd.cache.order")
@@ -29,17 +29,17 @@ var (
 
 const lockWait = time.Second
 
-// store is a database that is open. A panic of it, as damage causes, may leave its locks held: from then on nothing of it
-// is called, since that would wait for ever.
+// store is an open database. A panic caused by damage may leave its locks held. After one, it is never called again,
+// since that could wait for ever.
 type store struct {
 	*bbolt.DB
-	handle *os.File // its file; whoever closes that gives up the lock on it
+	handle *os.File // its file; closing it releases the lock
 	held   *files.Held
 	broken atomic.Pointer[fault]
 }
 
-// do makes a call that uses the database.
-func (s *store) do(call func() error) error {
+// run makes a call that uses the database.
+func (s *store) run(call func() error) error {
 	if f := s.broken.Load(); f != nil {
 		return f
 	}
@@ -51,7 +51,7 @@ func (s *store) do(call func() error) error {
 	return err
 }
 
-// Close releases the file. What a broken database has mapped into memory stays there.
+// Close releases the file. A broken database stays mapped into memory.
 func (s *store) Close() error {
 	if s.broken.Load() != nil {
 		return s.handle.Close()
@@ -59,7 +59,7 @@ func (s *store) Close() error {
 	return s.DB.Close()
 }
 
-// open opens or makes the file.
+// open opens or creates the file.
 func open(path string, sync bool) (db *store, lost bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, false, fmt.Errorf("directory of %s: %w", path, err)
@@ -70,18 +70,18 @@ func open(path string, sync bool) (db *store, lost bool, err error) {
 		db.handle, err = os.OpenFile(name, flag, perm)
 		return db.handle, err
 	}
-	err = db.do(func() error {
+	err = db.run(func() error {
 		if db.DB, err = bbolt.Open(path, 0o600, o); err != nil {
 			if errors.Is(err, bolt.ErrTimeout) || errors.As(err, new(*fs.PathError)) ||
 				errors.As(err, new(syscall.Errno)) {
 				return err
 			}
-			return &fault{err} // some of its errors have no name
+			return &fault{err} // some of its errors are not exported
 		}
 		if db.held, err = files.Hold(db.handle, path); err != nil {
 			return err
 		}
-		lost = lastLost(db.DB) // before a write covers it up
+		lost = lastLost(db.DB) // before a write hides it
 		err = db.Update(prepare)
 		if err == nil {
 			err = migrate(db.DB)
@@ -91,7 +91,7 @@ func open(path string, sync bool) (db *store, lost bool, err error) {
 		}
 		return err
 	})
-	if err != nil && (db.DB != nil || db.broken.Load() != nil) { // the file is open, and locked
+	if err != nil && (db.DB != nil || db.broken.Load() != nil) { // the file is open and locked
 		err = errors.Join(err, db.Close())
 	}
 	if err != nil {
@@ -108,7 +108,7 @@ var (
 	errCount     = &fault{"it does not have the values that it lists"}
 )
 
-// prepare checks the file and makes what a new one lacks.
+// prepare checks the file, and initializes a new one.
 func prepare(tx *bbolt.Tx) error {
 	info, err := os.Stat(tx.DB().Path())
 	if err != nil {
@@ -155,12 +155,12 @@ func explain(path string, err error) error {
 	return err
 }
 
-// fault is damage: what is wrong, or a panic or an error with which the database answers it.
+// fault is damage: an error, or a panic of the database.
 type fault struct{ cause any }
 
 func (f *fault) Error() string { return fmt.Sprint(f.cause) }
 
-// faultless makes a fault of a panic, also of one that a shortened file causes where it is mapped into memory.
+// faultless turns a panic into a fault, also one of a mapped file that was truncated.
 func faultless(f func() error) (panicked *fault, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -178,7 +178,7 @@ func (f *file) guard(call func(*store) error) error {
 	if f.db == nil {
 		return errClosed
 	}
-	err := f.db.do(func() error { return call(f.db) })
+	err := f.db.run(func() error { return call(f.db) })
 	switch {
 	case errors.Is(err, bolt.ErrDatabaseNotOpen):
 		return errClosed
@@ -188,10 +188,10 @@ func (f *file) guard(call func(*store) error) error {
 	return nil
 }
 
-// maxMoves is how often a write is made again because the file was renamed or deleted meanwhile.
+// maxMoves is how often a write is repeated because the file was renamed or deleted meanwhile.
 const maxMoves = 3
 
-// save writes to the file that the path names when it returns.
+// save writes to the file that the path names when save returns.
 func (f *file) save(ops []*op) error {
 	for range maxMoves {
 		if err := f.find(); err != nil {
@@ -207,7 +207,7 @@ func (f *file) save(ops []*op) error {
 	return fmt.Errorf("%s is renamed or deleted during every write", f.Path)
 }
 
-// find opens what the path names, unless that is open. What was open is put back where there is nothing.
+// find opens the file that the path names, unless it is open. If there is none, it restores the open file.
 func (f *file) find() error {
 	if _, named := f.db.held.Named(); named {
 		return nil
@@ -233,11 +233,11 @@ func (f *file) find() error {
 	old := f.db
 	f.db, f.hand = db, nil
 	f.swap.Unlock()
-	_ = old.Close() // all that counts is in the new one
+	_ = old.Close() // everything is in the new one
 	return nil
 }
 
-// copyTo creates a file with all that the database holds.
+// copyTo creates a file with the content of the database.
 func (s *store) copyTo(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (s *store) copyTo(path string) error {
 	if err != nil {
 		return err
 	}
-	err = s.do(func() error {
+	err = s.run(func() error {
 		return s.View(func(tx *bbolt.Tx) error {
 			_, err := tx.WriteTo(f)
 			return err
@@ -268,14 +268,14 @@ func (s *store) copyTo(path string) error {
 	return files.SyncDir(filepath.Dir(path))
 }
 
-// edit is one transaction that writes.
+// edit is a writing transaction.
 type edit struct {
 	records, order *bbolt.Bucket
 	count          uint64
 	now            int64 // Unix time in nanoseconds
 }
 
-// commit makes all ops in one transaction, and some cleaning up.
+// commit runs all ops in one transaction, and cleans up a little.
 func (f *file) commit(ops []*op) error {
 	return f.guard(func(db *store) error {
 		return db.Update(func(tx *bbolt.Tx) error {
@@ -318,7 +318,7 @@ func (e *edit) apply(o *op) error {
 	return e.put(key, o.due, o.value)
 }
 
-// put writes a value under a key that is not there.
+// put writes a value under a new key.
 func (e *edit) put(key []byte, due int64, value []byte) error {
 	n, err := e.order.NextSequence()
 	if err != nil {
@@ -342,8 +342,8 @@ func (e *edit) remove(seq, key []byte) error {
 	return e.records.Delete(key)
 }
 
-// sweep looks at the next n keys, round and round, removes what has expired, and has
-// what a clock wrote that was ahead expire by the one that is.
+// sweep checks the next n keys in a cycle, and removes expired ones. It corrects the expiry of values that were
+// written by a clock ahead of time.
 func (e *edit) sweep(hand *[]byte, n int) error {
 	var seqs, keys [][]byte
 	c := e.order.Cursor()
@@ -377,12 +377,12 @@ func (e *edit) sweep(hand *[]byte, n int) error {
 	return nil
 }
 
-// evict removes what was written first until at most limit keys are left.
+// evict removes the oldest values until at most limit keys are left.
 func (e *edit) evict(limit uint64) error {
 	for e.count > limit {
 		seq, rec := e.order.Cursor().First()
 		if len(rec) < 8 {
-			e.count = 0 // the number was wrong, or there is nothing
+			e.count = 0 // the count was wrong, or the cache is empty
 			return nil
 		}
 		if err := e.remove(append([]byte{}, seq...), append([]byte{}, rec[8:]...)); err != nil {

@@ -1,5 +1,4 @@
-// Package memory is the cache `memory`: it keeps values in this process, the most
-// recently used ones. Start at [Config].
+// Package memory is the cache `memory`: it keeps the most recently used values in this process. Start at [Config].
 package memory
 
 import (
@@ -18,13 +17,13 @@ import (
 // Config configures the memory cache.
 type Config struct {
 	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Maximum number of keys; the least recently used are evicted first."`
-	MaxBytes schema.Size   `yaml:"max_bytes" check:"min=1" default:"64MiB" doc:"Maximum memory of keys and values together; a larger value is refused."`
+	MaxBytes schema.Size   `yaml:"max_bytes" check:"min=1" default:"64MiB" doc:"Maximum memory of keys and values together; a larger value is rejected."`
 	TTL      time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept if its write sets no time; no limit by default."`
 
 	Values schema.Map[string] `yaml:"values" doc:"Initial values by key, as JSON; anything that is not JSON is text. ttl applies to them, too."`
 }
 
-// Words returns those that users of other systems type.
+// Words are words of other systems, with what to write instead.
 func (*Config) Words() map[string]string {
 	return map[string]string{"size": "write `max_keys`", "capacity": "write `max_keys`", "default_ttl": "write `ttl`"}
 }
@@ -47,7 +46,7 @@ func init() {
 		func(c Config, _ engine.Env) (engine.Cache, error) { return New(c) })
 }
 
-// New makes a cache, also for what keeps values of its own.
+// New makes a cache, also for other packages.
 func New(c Config) (engine.Cache, error) {
 	m := &memory{max: int(c.MaxBytes), ttl: c.TTL}
 	lru, err := simplelru.NewLRU(c.MaxKeys, func(key string, e entry) { m.bytes -= size(key, e.value) })
@@ -70,7 +69,7 @@ func New(c Config) (engine.Cache, error) {
 }
 
 type memory struct {
-	max int // bytes
+	max int // in bytes
 	ttl time.Duration
 
 	mu    sync.Mutex // guards the fields below
@@ -118,7 +117,7 @@ func (m *memory) set(key string, value []byte, ttl time.Duration, now time.Time)
 	if ttl = cmp.Or(ttl, m.ttl); ttl > 0 {
 		e.due = now.Add(ttl)
 	}
-	m.lru.Remove(key) // Add would replace the value and not say so
+	m.lru.Remove(key) // Add would not report a replaced value
 	m.bytes += size(key, value)
 	m.lru.Add(key, e)
 	for m.bytes > m.max {
@@ -128,8 +127,7 @@ func (m *memory) set(key string, value []byte, ttl time.Duration, now time.Time)
 	return nil
 }
 
-// sweep removes what has expired among the least recently used keys: a few at a time, but
-// more than are added.
+// sweep removes expired keys among the least recently used ones: a few at a time, but more than are added.
 func (m *memory) sweep(now time.Time) {
 	for range 2 {
 		if _, e, ok := m.lru.GetOldest(); !ok || !e.past(now) {

@@ -37,7 +37,7 @@ type Config struct {
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Connect.CheckConfig(report)
 	if c.Bucket != "" && strings.Trim(c.Bucket, letters) != "" {
-		report("bucket", fmt.Sprintf("%q is not the name of a bucket", c.Bucket), "write letters, digits, - and _")
+		report("bucket", fmt.Sprintf("%q is not a valid bucket name", c.Bucket), "use letters, digits, - and _")
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package redis is the cache `redis`: it keeps values in Redis, for all processes that reach it. Connections are the
-// business of internal/systems/queue/redis.
+// Package redis is the cache `redis`: it keeps values in Redis, which processes share. Package
+// internal/systems/queue/redis manages connections.
 package redis
 
 import (
@@ -21,7 +21,7 @@ type Config struct {
 	TTL           time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept if its write sets no time; no limit by default."`
 }
 
-// Words returns what users of other systems write.
+// Words are words of other systems, with what to write instead.
 func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
 	words["default_ttl"], words["key_prefix"] = "write `ttl`", "write `prefix`"
@@ -59,10 +59,10 @@ type cache struct {
 	watch  redis.Watch
 }
 
-// connections is how many calls are carried out at once.
+// connections is the maximum number of concurrent calls.
 const connections = 32
 
-// Open connects. A server that can't be reached is waited for.
+// Open connects. It does not fail if the server is unreachable.
 func (c *cache) Open(ctx context.Context) (err error) {
 	if c.client, err = c.Connect.Client(0, connections); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (c *cache) Open(ctx context.Context) (err error) {
 	return err
 }
 
-// Trouble says that the server can't be used.
+// Trouble reports that the server can't be used.
 func (c *cache) Trouble() *engine.Trouble { return c.watch.Trouble() }
 
 // Close closes the connections.
@@ -95,7 +95,7 @@ func (c *cache) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	return []byte(text), ok, redis.Explain(err, "read from the cache")
 }
 
-// Set writes a value. What is kept for less than a millisecond is gone at once.
+// Set writes a value. A value kept for less than a millisecond expires at once.
 func (c *cache) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	if ttl = cmp.Or(ttl, c.TTL); ttl > 0 && ttl < time.Millisecond {
 		return c.Delete(ctx, key)
@@ -108,8 +108,8 @@ func (c *cache) Set(ctx context.Context, key string, value []byte, ttl time.Dura
 	return redis.Explain(err, "write to the cache")
 }
 
-// swap is a script with a key, its expected value ("": none), its new value ("": none) and how long that is kept, in
-// milliseconds. It answers 1, or 0 and the value that the key has.
+// swap is a script with a key, its expected value ("": none), its new value ("": none) and how long to keep it, in
+// milliseconds. It returns 1, or 0 and the key's current value.
 const swap = `local v = redis.call('get', KEYS[1])
 if v ~= (ARGV[1] ~= '' and ARGV[1]) then return {0, v} end
 if ARGV[2] == '' then redis.call('del', KEYS[1]) else redis.call('set', KEYS[1], ARGV[2], 'px', ARGV[3]) end

@@ -1,5 +1,5 @@
-// Package sql is the cache `sql`: it keeps values in a table of a database, for all processes that reach it. Start at
-// [Config]; connections and values are the business of internal/systems/sqldb.
+// Package sql is the cache `sql`: it keeps values in a table of a database, which processes share. Start at [Config].
+// Package internal/systems/sqldb manages connections and values.
 package sql
 
 import (
@@ -25,7 +25,7 @@ type Config struct {
 	Purge        time.Duration `yaml:"purge" check:"min=1s" doc:"How often expired rows are deleted."`
 }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports settings that can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Config.CheckConfig(report)
 	c.CheckTable(c.Table, report)
@@ -34,7 +34,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Words returns what users of other systems write.
+// Words are words of other systems, with what to write instead.
 func (c *Config) Words() map[string]string {
 	words := c.Config.Words()
 	words["default_ttl"], words["init_statement"] = "write `ttl`", "write `create: true`"
@@ -87,7 +87,7 @@ type cache struct {
 	purged time.Time
 }
 
-// statement returns a text with the names of table and columns, and the parameters, of this kind of database.
+// statement fills in the names of table and columns, and the parameters of this kind of database.
 func (c *cache) statement(text string) string {
 	names := []string{"%t", c.Config.Config.Table(c.Table), "%k", c.Quote("key"), "%v", c.Quote("value"),
 		"%e", c.Quote("expires")}
@@ -97,9 +97,9 @@ func (c *cache) statement(text string) string {
 	return strings.NewReplacer(names...).Replace(text)
 }
 
-// Open makes the table, unless it is there.
+// Open makes the table if it is missing and create is set.
 func (c *cache) Open(ctx context.Context) error {
-	// Parameters stand in the order of their numbers, since elsewhere than in PostgreSQL they have none.
+	// Parameters are in the order of their numbers, since only PostgreSQL numbers them.
 	columns, insert := "%k bytea PRIMARY KEY, %v bytea NOT NULL, %e bigint", "INSERT INTO %t (%k, %v, %e) VALUES ($1, $2, $3)"
 	replace, ignore := " ON CONFLICT (%k) DO UPDATE SET %v = EXCLUDED.%v, %e = EXCLUDED.%e", " ON CONFLICT (%k) DO NOTHING"
 	switch {
@@ -147,12 +147,12 @@ func (c *cache) exec(ctx context.Context, query string, args ...sqldb.Value) (ch
 
 func bytes(text string) sqldb.Value { return sqldb.Value{Kind: sqldb.Bytes, Text: []byte(text)} }
 
-// moment returns a time as it stands in the table.
+// moment converts a time to its form in the table.
 func moment(at time.Time) sqldb.Value {
 	return sqldb.Value{Kind: sqldb.Number, Text: strconv.AppendInt(nil, at.UnixMilli(), 10)}
 }
 
-// expiry returns when a value expires that is written now. What is kept for less than a millisecond expires at once.
+// expiry returns when a value written now expires. A value kept for less than a millisecond expires at once.
 func (c *cache) expiry(ttl time.Duration) sqldb.Value {
 	if ttl = cmp.Or(ttl, c.TTL); ttl == 0 {
 		return sqldb.Value{}
@@ -195,7 +195,7 @@ func (c *cache) Set(ctx context.Context, key string, value []byte, ttl time.Dura
 	return err
 }
 
-// calls is how many swaps are under way at once, as far as there are connections.
+// calls is the maximum number of concurrent swaps, within the number of connections.
 const calls = 256
 
 // Swap changes values. Each takes one statement if the key is new.
@@ -239,7 +239,7 @@ func (c *cache) Delete(ctx context.Context, key string) error {
 	return err
 }
 
-// tidy deletes what has expired, if it is time.
+// tidy deletes expired rows, if it is time.
 func (c *cache) tidy(ctx context.Context) error {
 	c.mu.Lock()
 	now := time.Now()
