@@ -72,7 +72,7 @@ func TestAFileThatCannotBeReadIsAProblem(t *testing.T) {
 			"the directory contains no pipeline (put files that end in .yaml or .yml into it"},
 		{"a link to nothing", "broken.yaml", "there is no such file"},
 		{"a file without permission", "locked.yaml",
-			"there is no permission to read the file (give this user permission to read it)"},
+			"permission denied (give this user permission to read it)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

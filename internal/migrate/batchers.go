@@ -7,7 +7,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// setRoutes makes batchers of the ways to outputs, as far as they are needed.
+// setRoutes makes batchers from the routes to outputs, as far as they are needed.
 func (t *translator) setRoutes(routes []route) {
 	if at := t.partedAt(); at != nil && slices.ContainsFunc(routes, func(r route) bool { return r.match != "" }) {
 		t.says(at, beforeSteps)
@@ -59,7 +59,7 @@ func (t *translator) setRoutes(routes []route) {
 			put(b, "untranslated", scalar(tooLong))
 		case r.match != "":
 			put(b, "match", code(r.match))
-		case i < len(routes)-1: // those without a condition are tried last
+		case i < len(routes)-1: // routes without a condition are tried last
 			put(b, "match", code("true"))
 		}
 		if r.more {
@@ -98,7 +98,7 @@ func (t *translator) setRoutes(routes []route) {
 	}
 }
 
-// What a file would need that nobody could read.
+// Limits of the written file, beyond which nobody could read it.
 const (
 	tooLong = "the condition would be too long to be read"
 	tooMany = "these are too many batchers: one for each output, group and input with a batch of its own"
@@ -106,7 +106,7 @@ const (
 
 const beforeSteps = "the conditions of outputs see a message as it was before the steps of its batch"
 
-// partedAt returns where the file has steps for batches that are run after outputs are chosen, or nil.
+// partedAt returns the batch steps of the file that run after outputs are chosen, or nil.
 func (t *translator) partedAt() *yaml.Node {
 	switch g := t.grouped; {
 	case g != nil && (len(t.behind) > 0 || slices.ContainsFunc(g.parts, func(p part) bool { return len(p.steps) > 0 })):
@@ -117,7 +117,7 @@ func (t *translator) partedAt() *yaml.Node {
 	return nil
 }
 
-// lead gives a way that leads to no output of the file one that drops, or fails, what comes.
+// lead ends a route that leads to no output of the file with one that drops, or fails, its messages.
 func (t *translator) lead(r *route) {
 	name, steps := "nowhere", []*yaml.Node(nil)
 	if r.end == toFailure {

@@ -28,13 +28,13 @@ func (t *translator) buffer(b *yaml.Node) {
 	}
 }
 
-// windowed reports whether batches are windows.
+// windowed reports whether the batches are windows.
 func (t *translator) windowed() bool { return t.window != nil }
 
-// needsBatch reports whether processors work on a whole batch.
+// needsBatch reports whether some processor works on a whole batch.
 func (t *translator) needsBatch(list []*yaml.Node) bool { return slices.ContainsFunc(list, t.ofBatch) }
 
-// ofBatch reports whether one does.
+// ofBatch reports whether a processor works on a whole batch.
 func (t *translator) ofBatch(n *yaml.Node) bool {
 	c, why := t.open("processor", n)
 	if why != "" {
@@ -71,7 +71,7 @@ func (t *translator) ofBatch(n *yaml.Node) bool {
 	return false
 }
 
-// steady translates processors without those that make groups of a batch, for what some inputs read.
+// steady translates processors for some inputs, except those that group a batch.
 func (t *translator) steady(all []*yaml.Node, of []string) []*yaml.Node {
 	first := slices.IndexFunc(all, t.ofBatch)
 	if first < 0 || t.window != nil {
@@ -107,7 +107,7 @@ func (t *translator) steady(all []*yaml.Node, of []string) []*yaml.Node {
 
 func isCatch(n *yaml.Node) bool { return has(n, "catch") }
 
-// group translates what parts a batch by a value or by conditions: what follows works on the parts.
+// group translates a processor that splits a batch by a value or by conditions. Later steps work on the parts.
 func (t *translator) group(c *component, at *yaml.Node, rest []*yaml.Node) {
 	t.res.Components.Of++
 	t.res.Components.Whole++
@@ -130,7 +130,7 @@ func (t *translator) group(c *component, at *yaml.Node, rest []*yaml.Node) {
 	t.behind = t.processors(seq(rest), ctx{batch: true})
 }
 
-// grouping is how batches are parted.
+// grouping says how batches are split.
 type grouping struct {
 	at    *yaml.Node
 	key   string
@@ -143,7 +143,7 @@ type part struct {
 	steps       []*yaml.Node
 }
 
-// parted returns each way one batcher for each part of a group_by.
+// parted gives each route a batcher per part of a group_by.
 func (t *translator) parted(g *grouping, routes []route) []route {
 	var all []route
 	for i, p := range g.parts {

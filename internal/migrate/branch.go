@@ -17,12 +17,12 @@ var (
 	emptyText = pattern(`^\s*root\s*=\s*""\s*$`)
 )
 
-// branch translates steps on a copy.
+// branch translates steps that run on a copy.
 func branch(t *translator, c *component) ([]*yaml.Node, string) {
 	return t.branch(c.config, c.label, c.ctx), ""
 }
 
-// hoist moves `retry` from steps to the step around them: what is inside another step is tried again with it.
+// hoist moves `retry` from steps to the step around them, which retries all of its inner steps.
 func hoist(around *yaml.Node, steps []*yaml.Node) {
 	for _, s := range steps {
 		if r := lookup(s, "retry"); r != nil {
@@ -50,12 +50,12 @@ func hoist(around *yaml.Node, steps []*yaml.Node) {
 	}
 }
 
-// joins reports whether processors make one message of several.
+// joins reports whether processors merge messages.
 func joins(list []*yaml.Node) bool {
 	return slices.ContainsFunc(list, func(n *yaml.Node) bool { return has(n, "archive") })
 }
 
-// request translates the mapping that makes the copy, which may be known to be a document.
+// request translates the mapping that makes the copy. document says that it is known to be a document.
 func (t *translator) request(body, at *yaml.Node, document bool, where ctx) []*yaml.Node {
 	if simple := !strings.Contains(at.Value, "deleted()") && !strings.Contains(at.Value, "meta") &&
 		!strings.Contains(at.Value, "throw("); simple {
@@ -69,13 +69,13 @@ func (t *translator) request(body, at *yaml.Node, document bool, where ctx) []*y
 				put(body, "in", code(expr))
 				return nil
 			}
-			return []*yaml.Node{short("payload", code(expr))} // a text stays as it is
+			return []*yaml.Node{short("payload", code(expr))} // text stays unchanged
 		}
 	}
 	return t.blobSteps(at.Value, at, where, bloblang.NewDocument, "")
 }
 
-// result translates the mapping that puts what the steps have made into the message. after are steps behind the branch.
+// result translates the mapping that puts the result into the message. after are steps after the branch.
 func (t *translator) result(body, at *yaml.Node, do []*yaml.Node, label string, where ctx) (all, after []*yaml.Node) {
 	src := strings.TrimSpace(at.Value)
 	if intoRoot().MatchString(src) {
@@ -180,7 +180,7 @@ var (
 	writesPath = pattern(`(?m)^\s*root((?:\.\w+)+)\s*=`)
 )
 
-// dependencies puts branches into tiers: one that reads what another writes comes after it.
+// dependencies puts branches into tiers: a branch that reads another's result comes after it.
 func dependencies(names []string, of func(string) *yaml.Node) [][]string {
 	paths := func(re *regexp.Regexp, text string) (all []string) {
 		for _, m := range re.FindAllStringSubmatch(text, -1) {
@@ -211,7 +211,7 @@ func dependencies(names []string, of func(string) *yaml.Node) [][]string {
 				tier = append(tier, name)
 			}
 		}
-		if len(tier) == 0 { // a circle: in the order written
+		if len(tier) == 0 { // a cycle: in the order written
 			for _, name := range names {
 				if !done[name] {
 					tier = append(tier, name)

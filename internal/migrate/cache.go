@@ -67,7 +67,7 @@ func cacheStep(t *translator, c *component) ([]*yaml.Node, string) {
 	}
 }
 
-// dedupe translates it with the lifetime of its cache.
+// dedupe translates a dedupe, with the lifetime of its cache.
 func dedupe(t *translator, c *component) ([]*yaml.Node, string) {
 	n := mapping()
 	key := text(c.config, "key")
@@ -95,7 +95,7 @@ func dedupe(t *translator, c *component) ([]*yaml.Node, string) {
 	return []*yaml.Node{n}, ""
 }
 
-// ttlOf returns how long a cache of theirs keeps values, or "".
+// ttlOf returns how long a cache in the source configuration keeps values, or "".
 func ttlOf(def *yaml.Node) string {
 	for _, p := range pairsOf(def) {
 		ttl := lookup(p.value, "default_ttl")

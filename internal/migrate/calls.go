@@ -8,7 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// metric translates a metric of one's own.
+// metric translates a user-defined metric.
 func metric(t *translator, c *component) ([]*yaml.Node, string) {
 	n, body := mapping(), mapping()
 	value := text(c.config, "value")
@@ -49,7 +49,7 @@ func metric(t *translator, c *component) ([]*yaml.Node, string) {
 	return []*yaml.Node{n}, ""
 }
 
-// finishSteps is what is to be done with some components behind the table.
+// finishSteps completes some components after the table was applied.
 var finishSteps map[string]func(t *translator, c *component) ([]*yaml.Node, string)
 
 func fillFinishSteps() {
@@ -59,7 +59,7 @@ func fillFinishSteps() {
 	}
 }
 
-// httpStep adds the body: the payload, unless the method has none.
+// httpStep adds the body: the payload, unless the method has no body.
 func httpStep(t *translator, c *component) ([]*yaml.Node, string) {
 	t.statuses(c)
 	if name := text(c.config, "rate_limit"); name != "" {

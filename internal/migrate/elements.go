@@ -6,19 +6,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// elements is the key of processors that work on each element of an array: no component has such a name.
+// elements is the key of processors that work on each element of an array. No component has such a name.
 const elements = "unarchive … archive"
 
-// arrays reports whether a processor makes messages of an array, or an array of messages.
+// arrays reports whether a processor splits an array into messages, or makes an array of messages.
 func (t *translator) arrays(kind string, n *yaml.Node) bool {
 	c, why := t.open("processor", n)
 	return why == "" && c.key.Value == kind && text(c.config, "format") == "json_array"
 }
 
-// paired makes one of the processors on a copy that take an array apart and put it together again.
+// paired replaces processors on a copy that split an array and join it again by one.
 func (t *translator) paired(all []*yaml.Node) []*yaml.Node {
 	var done []*yaml.Node
-	packed := false // the array is one that archive has made
+	packed := false // archive has made the array
 	for i := 0; i < len(all); i++ {
 		n := all[i]
 		if t.arrays("unarchive", n) && !packed {
@@ -37,7 +37,7 @@ func (t *translator) paired(all []*yaml.Node) []*yaml.Node {
 	return done
 }
 
-// eachElement translates them.
+// eachElement translates such a group.
 func eachElement(t *translator, c *component) ([]*yaml.Node, string) {
 	all := items(c.config)
 	if len(all) < 2 {

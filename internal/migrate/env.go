@@ -7,9 +7,9 @@ import (
 	"github.com/flowd-io/flowd/internal/migrate/bloblang"
 )
 
-// Placeholders of the environment are replaced before YAML is read, so they may stand where YAML allows no text of
-// this form. They are read as runs of private characters, as long as they were, so that all places stay right: the
-// first says that a run begins, the others are the number of the placeholder.
+// Placeholders of the environment are replaced before YAML is parsed, so they may be in places where YAML allows no
+// such text. They are parsed as runs of private characters of the same length, so that places stay right: the first
+// character begins a run, the others encode the placeholder's number.
 const (
 	hiddenFirst = '\U00100000'
 	hiddenDigit = '\U00100001'
@@ -48,8 +48,8 @@ func (h *hidden) hide(text string) string {
 	})
 }
 
-// of returns the placeholder that a run stands for.
-func (h hidden) of(run string) string {
+// placeholder returns the placeholder of a run.
+func (h hidden) placeholder(run string) string {
 	n, unit := 0, 1
 	for _, r := range []rune(run)[1:] {
 		n += int(r-hiddenDigit) * unit
@@ -63,16 +63,16 @@ func (h hidden) of(run string) string {
 	return h[n]
 }
 
-// show writes the placeholders of a text as flowd does; what only looks like one is escaped.
+// show writes the placeholders of a text in flowd's form, and escapes text that looks like one.
 func (h hidden) show(text string) string {
 	text = strings.ReplaceAll(text, "${", "$${")
-	return hiddenRun().ReplaceAllStringFunc(strings.ReplaceAll(text, string(bloblang.Dollar), "$"), h.of)
+	return hiddenRun().ReplaceAllStringFunc(strings.ReplaceAll(text, string(bloblang.Dollar), "$"), h.placeholder)
 }
 
-// original returns a text as it stood in the file.
+// original returns a text as written in the file.
 func (h hidden) original(text string) string {
 	return hiddenRun().ReplaceAllStringFunc(text, func(run string) string {
-		shown := h.of(run)
+		shown := h.placeholder(run)
 		if rest, ok := strings.CutPrefix(shown, "$${"); ok {
 			return "${{" + rest + "}"
 		}
@@ -84,5 +84,5 @@ func (h hidden) original(text string) string {
 	})
 }
 
-// has reports whether there is a placeholder in a text.
+// has reports whether a text contains a placeholder.
 func (h hidden) has(text string) bool { return strings.ContainsRune(text, hiddenFirst) }

@@ -7,8 +7,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// repair reports whether a processor works on messages that have failed alone, and with which steps. Its node is for
-// notes.
+// repair reports whether a processor only handles failed messages, and returns its steps. at is the node for notes.
 func (t *translator) repair(item *yaml.Node, c ctx) (repair []*yaml.Node, at *yaml.Node, ok bool) {
 	opened, why := t.open("processor", item)
 	if why != "" {
@@ -40,7 +39,8 @@ func (t *translator) repair(item *yaml.Node, c ctx) (repair []*yaml.Node, at *ya
 	return nil, nil, false
 }
 
-// guard makes steps one step with on_error. changed: those before the last processor change messages.
+// guard combines steps into one step with on_error. changed says that steps before the last processor change
+// messages.
 func (t *translator) guard(steps, repair []*yaml.Node, item *yaml.Node, changed bool) *yaml.Node {
 	var on *yaml.Node
 	switch {

@@ -7,34 +7,34 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// component is one component on its way.
+// component is a component being translated.
 type component struct {
 	kind   string     // input, output, processor, cache, rate_limit
-	node   *yaml.Node // as it is in the file
+	node   *yaml.Node // in the source file
 	key    *yaml.Node // its type
-	config *yaml.Node // what the type has
+	config *yaml.Node // the type's configuration
 	label  string
 
 	entry  *entry
 	ctx    ctx
 	out    *yaml.Node // flowd's configuration of the type
-	common *yaml.Node // flowd's keys beside the type
+	common *yaml.Node // flowd's keys next to the type
 	before []*yaml.Node
 }
 
-// ctx says where steps stand.
+// ctx says where steps are.
 type ctx struct {
-	batch bool // among the steps of a batch
+	batch bool // among batch steps
 	alone bool // on a copy, where messages can't be split or merged
-	catch bool // among those that repair a failed message
+	catch bool // among steps that repair a failed message
 
-	packed bool // on a copy that an archive has made an array of one
+	packed bool // on a copy that archive has turned into an array with one element
 }
 
-// commonKeys are the keys beside the type of a component.
+// commonKeys are the keys next to the type of a component.
 var commonKeys = map[string]bool{"label": true, "type": true, "processors": true, "description": true, "plugin": true}
 
-// open finds the type of a component. The text says why there is none.
+// open finds the type of a component, or says why there is none.
 func (t *translator) open(kind string, n *yaml.Node) (*component, string) {
 	if n.Kind == yaml.ScalarNode && t.src.env.has(n.Value) {
 		return nil, "a component can't come from the environment: placeholders are replaced in values"
@@ -70,7 +70,7 @@ func (t *translator) open(kind string, n *yaml.Node) (*component, string) {
 	return c, ""
 }
 
-// fill translates the fields of a component by its entry in the table.
+// fill translates the fields of a component with its entry in the table.
 func (t *translator) fill(c *component) {
 	if c.entry.Main != "" && c.config.Kind == yaml.ScalarNode {
 		put(c.out, c.entry.Main, scalar(c.config.Value))
@@ -164,7 +164,7 @@ func (t *translator) field(c *component, p pair, name string, f field) {
 	}
 }
 
-// carry puts the comments of a field at its translation.
+// carry puts the comments of a field on its translation.
 func carry(made *yaml.Node, p pair) *yaml.Node {
 	if made.Kind == yaml.ScalarNode && !strings.Contains(made.Value, "\n") {
 		made.LineComment = join(made.LineComment, p.key.LineComment, p.value.LineComment)
@@ -175,11 +175,11 @@ func carry(made *yaml.Node, p pair) *yaml.Node {
 	return made
 }
 
-// mains are fields of flowd that stand for the whole configuration where they are alone.
+// mains are flowd's fields that can be written in place of the whole configuration.
 var mains = map[string]string{"compress": "format", "decompress": "format", "rate_limit": "name", "log": "message",
 	"pipe": "name", "s3.after": "keep", "validate": "schema"}
 
-// close returns the component as flowd has it, with its common keys.
+// close returns the finished component, with its common keys.
 func (t *translator) close(c *component) *yaml.Node {
 	out := c.out
 	if main := mains[c.entry.To]; main != "" && len(out.Content) == 2 && out.Content[0].Value == main &&

@@ -11,7 +11,7 @@ import (
 
 var metaName = pattern(`\bmeta\("([a-z0-9_]+)"\)`)
 
-// finish writes a file of what was translated.
+// finish writes the translation to a file.
 func (t *translator) finish(name, why string, root *yaml.Node, onlyResources bool) error {
 	if t.deadLater != "" {
 		putAt(t.engine, "on_failure.dead_letter", scalar(t.deadLater))
@@ -87,7 +87,7 @@ func (t *translator) finish(name, why string, root *yaml.Node, onlyResources boo
 	return nil
 }
 
-// comments puts comments of the file's own keys above the sections that these became.
+// comments puts comments of the source's top-level keys above the sections that replace them.
 func (t *translator) comments(root *yaml.Node, body []section) {
 	became := map[string]string{"input": "inputs", "buffer": "inputs", "input_resources": "inputs",
 		"pipeline": "processors", "output": "outputs", "output_resources": "outputs", "cache_resources": "resources",
@@ -113,7 +113,7 @@ func (t *translator) comments(root *yaml.Node, body []section) {
 	}
 	for i, p := range pairsOf(root) {
 		s := at(became[p.key.Value])
-		if first := at(""); i == 0 && s != first { // what is said of the whole file
+		if first := at(""); i == 0 && s != first { // comments on the whole file
 			first.head = join(p.key.HeadComment, first.head)
 			have = append(have, commentsOf(&yaml.Node{HeadComment: p.key.HeadComment})...)
 		}
@@ -121,10 +121,10 @@ func (t *translator) comments(root *yaml.Node, body []section) {
 	}
 }
 
-// windowEnd is metadata that a window of theirs sets.
+// windowEnd is metadata that a window sets in the source system.
 const windowEnd = "window_end_timestamp"
 
-// rename writes the names that flowd gives to the metadata of inputs.
+// rename replaces the source system's names of input metadata by flowd's.
 func (t *translator) rename(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
 		n.Value = metaName().ReplaceAllStringFunc(n.Value, func(call string) string {
@@ -160,12 +160,12 @@ func envNames(n *yaml.Node, names []string) []string {
 const failuresDiffer = "a message that a step fails skips the others and goes where engine.on_failure says; " +
 	"there it went on, as it was, to the output"
 
-// canFail are steps that fail on usual messages.
+// canFail are steps that fail on ordinary messages.
 var canFail = []string{"set", "map", "http", "sql", "redis", "decode", "decompress", "exec", "validate", "branch",
 	"split",
 	"meta", "payload", "fail", "cache", "steps", "parallel", "switch", "encode"}
 
-// sayFailures says once, above the steps, what becomes of a message that one of them fails and no on_error takes.
+// sayFailures adds one comment, above the steps, on the fate of messages that fail without an on_error.
 func (t *translator) sayFailures(body []section) {
 	for i, s := range body {
 		if s.name != "processors" || t.deadLater != "" || t.rejects {

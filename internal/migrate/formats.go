@@ -9,7 +9,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// archive translates what makes one message of a batch; on a copy of one message it makes an archive of one.
+// archive translates a processor that joins a batch into one message. On a copy of one message it makes an archive of
+// one.
 func archive(t *translator, c *component) ([]*yaml.Node, string) {
 	format := text(c.config, "format")
 	if format == "lines" && !c.ctx.alone {
@@ -45,7 +46,7 @@ func archive(t *translator, c *component) ([]*yaml.Node, string) {
 	return []*yaml.Node{short("archive", form)}, ""
 }
 
-// unarchive translates what makes several messages of one.
+// unarchive translates a processor that splits a message.
 func unarchive(t *translator, c *component) ([]*yaml.Node, string) {
 	format := text(c.config, "format")
 	if c.ctx.alone {
@@ -154,7 +155,7 @@ func avro(_ *translator, c *component) ([]*yaml.Node, string) {
 	return []*yaml.Node{short(step, mapping("avro", options))}, ""
 }
 
-// protobuf looks for the file of the schema among those of the folders that are given.
+// protobuf searches the schema's file in the given folders.
 func protobuf(t *translator, c *component) ([]*yaml.Node, string) {
 	step, message := fromTo[text(c.config, "operator")], text(c.config, "message")
 	if step == "" {
@@ -173,7 +174,7 @@ func protobuf(t *translator, c *component) ([]*yaml.Node, string) {
 				continue
 			}
 			options := mapping("schema", name, "import_paths", list(scalar(dir.Value)), "message", message)
-			if step == "encode" && text(c.config, "discard_unknown") == "true" { // what is decoded is left out
+			if step == "encode" && text(c.config, "discard_unknown") == "true" { // decoding leaves unknown fields out
 				put(options, "drop_unknown", code("true"))
 			}
 			if step == "decode" {
@@ -219,7 +220,7 @@ func registered(step string) func(*translator, *component) ([]*yaml.Node, string
 	}
 }
 
-// registry defines a schema registry, and gives its name.
+// registry defines a schema registry, and returns its name.
 func (t *translator) registry(made *yaml.Node, c *component) string {
 	address := text(c.config, "url")
 	all := t.resources["registries"]
@@ -253,7 +254,7 @@ func stringSplit(_ *translator, c *component) ([]*yaml.Node, string) {
 	return []*yaml.Node{short("payload", code(expr))}, ""
 }
 
-// parquetTypes are the types of columns: theirs, ours.
+// parquetTypes maps the source system's types of columns to flowd's.
 var parquetTypes = map[string]string{"BOOLEAN": "bool", "INT32": "int32", "INT64": "int64", "FLOAT": "float",
 	"DOUBLE": "double", "BYTE_ARRAY": "text", "UTF8": "text", "TIMESTAMP": "timestamp(ns)", "JSON": "json", "UUID": "uuid"}
 

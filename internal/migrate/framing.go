@@ -24,7 +24,7 @@ func framing(t *translator, c *component, p pair) string {
 	return ""
 }
 
-// noEmptyLines says, once in a file, that an input has no messages without contents.
+// noEmptyLines notes, once per file, that an input makes no messages of empty lines.
 func (t *translator) noEmptyLines(c *component, at *yaml.Node) {
 	if !t.emptied {
 		t.emptied = true
@@ -114,7 +114,7 @@ func scan(t *translator, c *component, v *yaml.Node) (form *yaml.Node, compressi
 	return nil, "", ""
 }
 
-// csvOptions are options of the scanner csv without a counterpart, and what differs without them.
+// csvOptions are options of the scanner csv without a counterpart, with the resulting difference.
 var csvOptions = map[string]string{
 	"lazy_quotes":               "a quote is text in a field without quotes around it, and otherwise must be doubled",
 	"expected_headers":          "the names in the header are not checked (expected_headers)",
@@ -143,7 +143,7 @@ func codec(name string) (*yaml.Node, string) {
 	return nil, "there is no counterpart of the codec " + name
 }
 
-// codecOut translates how an output writes messages one after the other.
+// codecOut translates how an output separates messages.
 func codecOut(t *translator, c *component, p pair) string {
 	switch v := p.value.Value; {
 	case v == "" || v == "lines":

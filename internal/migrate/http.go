@@ -8,14 +8,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Statuses that a standard has given a meaning.
+// Statuses with a standard meaning.
 var (
 	successes = []string{"200", "201", "202", "203", "204", "205", "206", "207", "208", "226"}
 	redirects = []string{"300", "301", "302", "303", "304", "305", "307", "308"}
 )
 
-// statuses translates which answers are successes: all of 2xx and successful_on, with redirects that are not
-// followed, and without drop_on and backoff_on.
+// statuses translates which statuses are successes: all of 2xx and successful_on, and redirects that are not
+// followed, but not drop_on and backoff_on.
 func (t *translator) statuses(c *component) {
 	follow := pairOf(c.config, "follow_redirects")
 	stays := follow.key != nil && follow.value.Value == "false"
@@ -55,13 +55,13 @@ func (t *translator) statuses(c *component) {
 	}
 }
 
-// passing reports whether flowd takes a status for a failure that passes.
+// passing reports whether flowd treats a status as a temporary failure.
 func passing(status string) bool {
 	n, _ := strconv.Atoi(status)
 	return n == 408 || n == 425 || n == 429 || n >= 500
 }
 
-// backoffOn says which statuses are not waited for here. Those of 2xx are none of the successes.
+// backoffOn notes which statuses have no special pause in flowd. Those of 2xx do not count as successes.
 func backoffOn(t *translator, c *component, p pair) string {
 	for _, n := range items(p.value) {
 		if !passing(n.Value) {
@@ -71,7 +71,8 @@ func backoffOn(t *translator, c *component, p pair) string {
 	return ""
 }
 
-// polled translates how the input http_client asks: an answer is one message there, and asked for again at once.
+// polled translates the polling of the input http_client: there, each answer is one message, and the next request
+// follows at once.
 func (t *translator) polled(c *component) {
 	if !has(c.out, "stream") {
 		put(c.out, "framing", scalar("whole"))
@@ -83,7 +84,7 @@ func (t *translator) polled(c *component) {
 	stream := lookup(c.config, "stream")
 	t.differs(c.out, lookupOr(c.config, "stream"), "each line of a stream is a JSON document: another one fails")
 	said := t.emptied
-	t.emptied = said || text(c.config, "drop_empty_bodies") != "false" // then empty lines are no messages there, either
+	t.emptied = said || text(c.config, "drop_empty_bodies") != "false" // then empty lines are not messages there, either
 	defer func() { t.emptied = said }()
 	if text(stream, "reconnect") == "false" {
 		t.differs(c.out, lookup(stream, "reconnect"),

@@ -7,7 +7,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// input translates an input, and those inside it, into entries of `inputs`. wanted is the name of one without a label.
+// input translates an input, and those inside it, to entries of `inputs`. wanted is the name if it has no label.
 func (t *translator) input(n *yaml.Node, wanted string) {
 	t.res.Components.Of++
 	before := t.untranslated()
@@ -17,7 +17,7 @@ func (t *translator) input(n *yaml.Node, wanted string) {
 	}
 }
 
-// untranslated returns how much has been found so far that has no counterpart.
+// untranslated returns the number of parts without a counterpart so far.
 func (t *translator) untranslated() int {
 	n := 0
 	for _, note := range t.res.Notes {
@@ -111,7 +111,7 @@ func (t *translator) manyInputs(c *component, all []*yaml.Node) {
 	}
 }
 
-// lostComments returns comments of a node outside of some of its parts.
+// lostComments returns the comments of a node, except those in some of its parts.
 func lostComments(n *yaml.Node, parts []*yaml.Node) string {
 	var inside []string
 	for _, p := range parts {
@@ -136,7 +136,7 @@ func (t *translator) sequence(c *component, wanted string) {
 			}
 		}
 		made := t.oneInput(one)
-		if t.stepsOf != nil && len(inside) > 1 { // they work on batches, and are for this input alone
+		if t.stepsOf != nil && len(inside) > 1 { // they work on batches, and only for this input
 			t.stepsOf = nil
 			put(made, "processors", list())
 		}
@@ -156,7 +156,7 @@ func (t *translator) sequence(c *component, wanted string) {
 	t.ownSteps(t.inputsFrom(at), lookup(c.node, "processors"))
 }
 
-// bare says what an input inside a sequence can't have: what stands beside its type.
+// bare reports keys next to the type, which an input inside a sequence can't have.
 func (t *translator) bare(made, from *yaml.Node) {
 	for _, p := range pairsOf(made)[1:] {
 		if p.key.Value == "untranslated" {
@@ -176,7 +176,7 @@ func (t *translator) bare(made, from *yaml.Node) {
 	}
 }
 
-// oneInput translates an input that holds no others.
+// oneInput translates an input without inner inputs.
 func (t *translator) oneInput(n *yaml.Node) *yaml.Node {
 	c, why := t.open("input", n)
 	if why != "" {
@@ -215,7 +215,7 @@ func (t *translator) oneInput(n *yaml.Node) *yaml.Node {
 		t.statuses(c)
 		t.polled(c)
 	case "mqtt":
-		if text(c.config, "client_id") == "" { // the server keeps nothing for a client without a name
+		if text(c.config, "client_id") == "" { // the server keeps nothing for a client without an id
 			put(c.out, "session_expiry", code("0s"))
 		}
 	case "http_server":
@@ -237,15 +237,15 @@ func (t *translator) oneInput(n *yaml.Node) *yaml.Node {
 	return made
 }
 
-// keepsOrder are inputs from which messages come in an order that may matter.
+// keepsOrder are inputs whose order of messages may matter.
 var keepsOrder = map[string]bool{"kafka": true, "kafka_franz": true, "redpanda": true, "redpanda_common": true,
 	"nats_jetstream": true, "mqtt": true, "redis_streams": true, "postgres_cdc": true, "pg_stream": true}
 
-// orderBy is the key that an input gives its messages, by flowd's type.
+// orderBy maps flowd's inputs to the key of their messages.
 var orderBy = map[string]string{"kafka": `meta("key")`, "nats": `meta("subject")`, "mqtt": `meta("topic")`,
 	"redis_stream": "a field of theirs", "postgres_cdc": `meta("key")`}
 
-// shared adds what the section redpanda says for all components that name no brokers.
+// shared adds the settings of the section redpanda for components without brokers.
 func (t *translator) shared(c *component) {
 	if t.connected == nil || !strings.HasPrefix(c.key.Value, "redpanda") || has(c.config, "seed_brokers") {
 		return
@@ -277,7 +277,7 @@ func (t *translator) csv(c *component) {
 	put(c.out, "framing", mapping("csv", options))
 }
 
-// reply gives an http_server the answers that an output sync_response sends.
+// reply moves the reply of an output sync_response to the http_server.
 func (t *translator) reply(c *component) {
 	if !has(c.config, "address") {
 		t.ownPort(c)
@@ -292,7 +292,7 @@ func (t *translator) reply(c *component) {
 	}
 }
 
-// inputSteps puts the processors of an input into it, or in front of the pipeline's where only those can be.
+// inputSteps puts the processors of an input into it or, if necessary, before the pipeline's.
 func (t *translator) inputSteps(c *component, made *yaml.Node) {
 	own := lookup(c.node, "processors")
 	if own == nil || len(items(own)) == 0 {

@@ -14,12 +14,12 @@ import (
 
 var identifier = pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// reserved are words that are fields only behind `this.`; yes, no, on and off make lint wonder.
+// reserved are words that are fields only after `this.`. lint warns of yes, no, on and off.
 var reserved = []string{"and", "contains", "else", "endsWith", "if", "in", "let", "matches", "not", "or", "startsWith",
 	"nil",
 	"true", "false", "this", "yes", "no", "on", "off"}
 
-// contains adds conditions that a document has what another one has.
+// contains adds the conditions that a document contains another one.
 func contains(conditions []string, path string, n *yaml.Node) []string {
 	if n.Kind != yaml.MappingNode {
 		return append(conditions, path+" == "+literal(n))
@@ -64,7 +64,7 @@ func literal(n *yaml.Node) string {
 	return quote(n.Value)
 }
 
-// jsonNode returns a JSON object or array as YAML, in its own order.
+// jsonNode returns a JSON object or array as YAML, with its order.
 func jsonNode(content string) (*yaml.Node, bool) {
 	trimmed := strings.TrimSpace(content)
 	if !strings.HasPrefix(trimmed, "{") && !strings.HasPrefix(trimmed, "[") || !json.Valid([]byte(content)) ||
@@ -106,7 +106,7 @@ func nextNode(dec *json.Decoder, depth int) (*yaml.Node, error) {
 				}
 				name, _ := key.(string)
 				if seen[name] {
-					return nil, fmt.Errorf("the key %q is there twice", name)
+					return nil, fmt.Errorf("the key %q occurs twice", name)
 				}
 				seen[name] = true
 				n.Content = append(n.Content, scalar(name))

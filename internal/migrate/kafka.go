@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// partitioners are the ways to choose a partition there that are not by the key as the Java client does, and what
-// each does with a message that has one.
+// partitioners are the partitioners that differ from the Java client's choice by key, with what each does to a
+// message with a key.
 var partitioners = map[string]string{
 	"fnv1a_hash":   "a key goes to the partition that the Java client chooses, not to that of fnv1a_hash",
 	"round_robin":  "a key chooses the partition, as in the Java client; there, messages went to all in turn",
@@ -15,7 +15,7 @@ var partitioners = map[string]string{
 	"least_backup": "a key chooses the partition, as in the Java client; there, messages went to the least busy",
 }
 
-// partitioned says what becomes of the keys of an output of Kafka.
+// partitioned notes what happens to the keys of an output of Kafka.
 func (t *translator) partitioned(c *component) {
 	how := text(c.config, "partitioner")
 	if how == "" && c.key.Value == "kafka" {
@@ -26,7 +26,7 @@ func (t *translator) partitioned(c *component) {
 	}
 }
 
-// sasl translates how to log in to Kafka.
+// sasl translates the login to Kafka.
 func sasl(t *translator, c *component, p pair) string {
 	all := items(p.value)
 	if len(all) == 0 {

@@ -1,14 +1,14 @@
-// Package migrate turns configurations of Benthos, Bento and Redpanda Connect into pipeline files. `flowd migrate`
+// Package migrate translates configurations of Benthos, Bento and Redpanda Connect to pipeline files. `flowd migrate`
 // calls it. Start at [Benthos].
 //
-// A file goes through four stages. Placeholders of the environment, which these systems replace before they read
-// YAML, are hidden from the parser (env.go); anchors and merge keys are expanded (source.go). Then components are
-// translated: what only has other names by the table components.yaml (fields.go), what has another shape by code
-// (steps.go, inputs.go, routes.go, tests.go). In the end sections are written in one layout, each with the comments
-// that it had (write.go).
+// A file goes through four stages. Placeholders of the environment, which these systems replace before they parse
+// YAML, are hidden from the parser (env.go). Anchors and merge keys are expanded (source.go). Components are
+// translated: with the table components.yaml if only names differ (fields.go), with code if the shape differs
+// (steps.go, inputs.go, routes.go, tests.go). Finally, sections are written in one layout, each with its comments
+// (write.go).
 //
-// Nothing is guessed. What has no counterpart stands as a comment beside a key `untranslated`, which lint refuses
-// with the reason, and what behaves otherwise than before has a comment that says how.
+// A translation never guesses. A part without a counterpart becomes a comment at a key `untranslated`, which lint
+// rejects with the reason. A part that behaves differently has a comment that says how.
 package migrate
 
 import (
@@ -23,16 +23,16 @@ import (
 type Kind string
 
 const (
-	// Untranslated marks what has no counterpart: lint finds an error where it stood.
+	// Untranslated marks a part without a counterpart: lint reports an error in its place.
 	Untranslated Kind = "untranslated"
-	// Differs marks what runs, but not in every case as before; a comment at the place says so.
+	// Differs marks a part that runs, but may behave differently; a comment at the place says how.
 	Differs Kind = "differs"
 )
 
-// Note is something that a person has to know about a translation.
+// Note is what a person must know about a translation.
 type Note struct {
 	Kind Kind   `json:"kind"`
-	File string `json:"file"` // that was read
+	File string `json:"file"` // the source file
 	Line int    `json:"line"` // from 1
 	Col  int    `json:"col"`  // in characters, from 1
 	Text string `json:"text"`
@@ -44,41 +44,41 @@ type Done struct {
 	Of    int `json:"of"`
 }
 
-// Output is a file that a translation gives.
+// Output is a file of a translation.
 type Output struct {
 	Name string // base name, such as orders.yaml
 	Text []byte
-	Why  string // what the file is for, where it is not the pipeline itself
+	Why  string // purpose of the file, if it is not the pipeline itself
 }
 
 // Result is the translation of one file.
 type Result struct {
 	File       string   `json:"file"`
 	Outputs    []Output `json:"-"`
-	Part       string   `json:"part_of,omitempty"` // the file whose translation has the tests of this file of tests
+	Part       string   `json:"part_of,omitempty"` // the file whose translation contains the tests of this test file
 	Components Done     `json:"components"`
 	Tests      Done     `json:"tests"`
 	Notes      []Note   `json:"notes"`
 	Missing    []string `json:"missing,omitempty"` // components without a counterpart, such as "processor awk"
 }
 
-// Whole reports whether nothing was left untranslated.
+// Whole reports whether everything was translated.
 func (r *Result) Whole() bool {
 	return !slices.ContainsFunc(r.Notes, func(n Note) bool { return n.Kind == Untranslated })
 }
 
-// Options say what a translation may look at besides the file itself.
+// Options say what a translation may read besides the file itself.
 type Options struct {
-	// Read reads a file that the configuration names, such as a mapping or a file of tests; nil: there are none.
+	// Read reads a file that the configuration names, such as a mapping or test file; nil: no files can be read.
 	Read func(path string) ([]byte, error)
-	// List lists the files of a folder that it names, for schemas; nil: there are none.
+	// List lists the files of a folder that the configuration names, for schemas; nil: no folders can be read.
 	List func(dir string) ([]string, error)
-	// Resources are other files, which define resources that it uses.
+	// Resources are other files with resources that the configuration uses.
 	Resources []string
 }
 
-// Benthos translates a configuration of Benthos, Bento or Redpanda Connect. file is where data was read; what it
-// names is looked for relative to that. The error says why there is nothing to translate.
+// Benthos translates a configuration of Benthos, Bento or Redpanda Connect. file is where data was read; names of
+// files are relative to it. The error says why nothing can be translated.
 func Benthos(file string, data []byte, o Options) (*Result, error) {
 	if o.Read == nil {
 		o.Read = func(path string) ([]byte, error) { return nil, fmt.Errorf("%s is not read", path) }
@@ -114,7 +114,7 @@ func Benthos(file string, data []byte, o Options) (*Result, error) {
 	return t.translate()
 }
 
-// base returns the name of what is translated, without folder and extension.
+// base returns the name of a file without folder and extension.
 func base(file string) string {
 	name := filepath.Base(file)
 	return cmp.Or(strings.TrimSuffix(name, filepath.Ext(name)), "pipeline")

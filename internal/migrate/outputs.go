@@ -7,7 +7,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// output translates an output, and those inside it, into ways to outputs and entries of `outputs`.
+// output translates an output, and those inside it, to routes and entries of `outputs`.
 func (t *translator) output(n *yaml.Node, wanted string) []route {
 	t.res.Components.Of++
 	before := t.untranslated()
@@ -64,7 +64,7 @@ func (t *translator) outputParts(n *yaml.Node, wanted string) []route {
 	default:
 		return []route{t.leaf(c, wanted)}
 	}
-	// Steps of an output that holds others come before all of them.
+	// Steps of an output with inner outputs precede all of them.
 	if own := lookup(n, "processors"); own != nil && len(items(own)) > 0 && c.key.Value != "resource" {
 		if len(routes) == 1 || t.parts > 0 {
 			t.before(own, routes)
@@ -85,7 +85,7 @@ func (t *translator) outputParts(n *yaml.Node, wanted string) []route {
 	return routes
 }
 
-// before puts steps in front of ways.
+// before puts steps before routes.
 func (t *translator) before(own *yaml.Node, routes []route) {
 	steps := t.processors(own, t.ofOutput())
 	for i := range routes {
@@ -99,7 +99,7 @@ func (t *translator) before(own *yaml.Node, routes []route) {
 	}
 }
 
-// leaf translates an output that holds no others.
+// leaf translates an output without inner outputs.
 func (t *translator) leaf(c *component, wanted string) route {
 	switch c.key.Value {
 	case "reject":
@@ -174,7 +174,7 @@ func (t *translator) columns(c *component) {
 	put(c.out, "columns", all)
 }
 
-// cacheOutput translates an output that writes to a cache: a step does, in front of an output that keeps nothing.
+// cacheOutput translates an output that writes to a cache: a step writes, before an output that drops.
 func (t *translator) cacheOutput(c *component, wanted string) route {
 	target := text(c.config, "target")
 	t.use("cache", target)

@@ -35,13 +35,13 @@ func (t *translator) translate() (*Result, error) {
 	return t.res, nil
 }
 
-// sections of a configuration, and what of them is translated elsewhere.
+// sectionsKnown are the sections of a configuration, including those translated elsewhere.
 var sectionsKnown = []string{"input", "pipeline", "output", "buffer", "resources", "input_resources",
 	"processor_resources",
 	"output_resources", "cache_resources", "rate_limit_resources", "tests", "logger", "metrics", "http", "tracer",
 	"shutdown_timeout", "shutdown_delay", "redpanda", "error_handling"}
 
-// define collects the resources by kind and label, in both forms that they have had.
+// define collects the resources by kind and label, in their current and older form.
 func (t *translator) define(root *yaml.Node) {
 	t.defined = map[string]map[string]*yaml.Node{}
 	add := func(kind, label string, n *yaml.Node) {
@@ -63,7 +63,7 @@ func (t *translator) define(root *yaml.Node) {
 	t.connected = lookup(root, "redpanda")
 }
 
-// order lists the labels of a kind as the files have them.
+// order lists the labels of a kind in the order of the files.
 func (t *translator) order(kind string) []string {
 	var all []string
 	for _, from := range append([]*yaml.Node{t.src.root}, t.src.others...) {
@@ -77,7 +77,7 @@ func (t *translator) order(kind string) []string {
 	return all
 }
 
-// collect looks through the whole file for what translations elsewhere depend on: names of metadata, and caches of
+// collect searches the whole file for facts that other translations depend on: names of metadata, and caches of
 // texts.
 func (t *translator) collect(n *yaml.Node) {
 	if t.metadata == nil {
@@ -106,7 +106,7 @@ func (t *translator) walk(n *yaml.Node) {
 	}
 }
 
-// checkKeys notes keys that the environment would name.
+// checkKeys notes keys that contain placeholders.
 func (t *translator) checkKeys(n *yaml.Node) {
 	for _, p := range pairsOf(n) {
 		if t.src.env.has(p.key.Value) {
@@ -118,7 +118,7 @@ func (t *translator) checkKeys(n *yaml.Node) {
 	}
 }
 
-// emit translates the pipeline of the file itself, with the tests of a group.
+// emit translates the pipeline of the file, with the tests of a group.
 func (t *translator) emit(root *yaml.Node, main *testGroup, groups []*testGroup) error {
 	texts := t.texts
 	t.reset()
@@ -157,7 +157,7 @@ func (t *translator) emit(root *yaml.Node, main *testGroup, groups []*testGroup)
 	return t.finish(base(t.file)+".yaml", "", root, onlyResources)
 }
 
-// defaults adds the input and the output that a configuration without them has.
+// defaults adds the default input and output.
 func (t *translator) defaults() {
 	if len(t.inputs.Content) == 0 {
 		put(t.inputs, t.name("input", "stdin"), mapping("stdin", mapping()))
@@ -167,10 +167,10 @@ func (t *translator) defaults() {
 	}
 }
 
-// pipeline translates processors, with those that work on batches in a group, and grouping ones as batchers.
+// pipeline translates processors: those that work on batches become a group, and grouping ones become batchers.
 func (t *translator) pipeline(n *yaml.Node) []*yaml.Node { return t.pipelineOf(n, t.everyInput()) }
 
-// pipelineOf returns pipeline, for what some inputs read.
+// pipelineOf is pipeline for some of the inputs.
 func (t *translator) pipelineOf(n *yaml.Node, of []string) []*yaml.Node {
 	all := items(n)
 	for i, item := range all {

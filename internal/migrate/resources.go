@@ -8,7 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// writeResources writes the resources that something names; all: also those of the file itself that nothing names.
+// writeResources writes the resources in use. all: also unused ones of the file itself.
 func (t *translator) writeResources(all bool) {
 	own := func(kind, name string) bool { return all && t.own(kind, name) }
 	for _, kind := range []string{"input", "output"} {
@@ -47,7 +47,7 @@ func (t *translator) writeResources(all bool) {
 	}
 }
 
-// own reports whether the file itself defines a resource, not one beside it.
+// own reports whether the file itself defines a resource, not another file.
 func (t *translator) own(kind, name string) bool {
 	for _, item := range items(lookup(t.src.root, kind+"_resources")) {
 		if text(item, "label") == name {
@@ -84,7 +84,7 @@ func (t *translator) defineSteps(n *yaml.Node) *yaml.Node {
 	return made
 }
 
-// retried reports whether steps, or those inside them, are tried again.
+// retried reports whether steps, or steps inside them, are retried.
 func retried(steps []*yaml.Node) bool {
 	return slices.ContainsFunc(steps, func(s *yaml.Node) bool {
 		return has(s, "retry") || slices.ContainsFunc(s.Content, func(n *yaml.Node) bool { return retried(n.Content) })

@@ -9,35 +9,35 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// route is one way to outputs: a batcher, or nothing but the name of an output.
+// route is one way to outputs: a batcher, or just the name of an output.
 type route struct {
 	name    string // of the batcher
 	match   string
 	more    bool // later batchers see the message, too
 	key     string
-	batch   *yaml.Node // the policy, as flowd has it
+	batch   *yaml.Node // the policy, in flowd's form
 	window  *yaml.Node
 	steps   []*yaml.Node
 	outputs []string
 	head    string // comments above it
-	end     end    // what it leads to
-	whole   bool   // steps there need a batch as the input has it
-	long    bool   // the condition is too long to be written
+	end     end    // where it leads
+	whole   bool   // its steps need the batch as the input has made it
+	long    bool   // the condition is too long to write
 }
 
-// end is what a way leads to.
+// end is where a route leads.
 type end int
 
 const (
 	toOutputs end = iota
-	toNowhere     // what no case of a switch takes
-	toFailure     // what no case of a strict switch takes, where other ways do not make it fail
+	toNowhere     // messages that no case of a switch takes
+	toFailure     // messages that no case of a strict switch takes, if no other route fails them
 )
 
 const unmatched = "unmatched"
 
-// composite translates outputs of which one takes a message. From failed on, if that is above 0, they also take what
-// has failed.
+// composite translates outputs of which one takes each message. Those from index failed on, if that is above 0, also
+// take failed messages.
 func (t *translator) composite(c *component, wanted, kind string, children []*yaml.Node, failed int) (route,
 	[]*yaml.Node) {
 	names := list()
@@ -70,7 +70,7 @@ func (t *translator) composite(c *component, wanted, kind string, children []*ya
 		out := lookup(t.outputs, r.outputs[0])
 		if len(r.steps) > 0 {
 			put(out, "processors", list(append(slices.Clone(r.steps), items(lookup(out, "processors"))...)...))
-			if again, ok := t.whole[r.outputs[0]]; ok { // others that name it find them there
+			if again, ok := t.whole[r.outputs[0]]; ok { // other references find it here
 				again.steps = nil
 				t.whole[r.outputs[0]] = again
 			}
@@ -87,7 +87,7 @@ func (t *translator) composite(c *component, wanted, kind string, children []*ya
 	return route{name: name, outputs: []string{name}, batch: batch, whole: whole}, names.Content
 }
 
-// brokerOutputs translates outputs that all, or in turn, take messages.
+// brokerOutputs translates outputs that all take each message, or take turns.
 func (t *translator) brokerOutputs(c *component, wanted string) []route {
 	children := items(lookup(c.config, "outputs"))
 	pattern := text(c.config, "pattern")
@@ -121,7 +121,7 @@ func (t *translator) brokerOutputs(c *component, wanted string) []route {
 	if len(steps) > 0 && slices.ContainsFunc(routes, func(r route) bool { return r.match != "" }) {
 		if t.parts > 0 || t.window != nil || t.grouped != nil {
 			t.says(c.key, beforeSteps)
-		} else { // conditions see what the steps make of a batch
+		} else { // conditions see the batch after the steps
 			policy := lookup(c.config, "batching")
 			group := t.batchGroup(policy, policy)
 			put(lookup(group, "group"), "do", list(steps...))
@@ -143,7 +143,7 @@ func (t *translator) brokerOutputs(c *component, wanted string) []route {
 	return routes
 }
 
-// copies returns how often a broker has each of its outputs. The text says why that can't be.
+// copies returns how many copies of its outputs a broker has, or why that can't be translated.
 func (t *translator) copies(c *component) (n int, why string) {
 	const most = 100 // of all brokers
 	given := text(c.config, "copies")
@@ -160,12 +160,12 @@ func (t *translator) copies(c *component) (n int, why string) {
 	return n, ""
 }
 
-// fanOut translates outputs that all take each message, each of them so many times.
+// fanOut translates outputs that all take each message, a number of times.
 func (t *translator) fanOut(children []*yaml.Node, times int) []route {
 	var all [][]route
-	simple := false // the last needs nothing of its own
+	simple := false // the last one needs nothing of its own
 	for i := range len(children) * times {
-		if i == len(children) { // a copy is no component of the file
+		if i == len(children) { // a copy is not a component of the file
 			defer func(done Done) { t.res.Components, t.again = done, false }(t.res.Components)
 			t.again = true
 		}
@@ -196,20 +196,20 @@ func (t *translator) fanOut(children []*yaml.Node, times int) []route {
 	return done
 }
 
-// part translates one of several outputs: its steps are not those of the others.
+// part translates one of several outputs, which does not share steps with the others.
 func (t *translator) part(n *yaml.Node) []route {
 	t.parts++
 	defer func() { t.parts-- }()
 	return t.output(n, "")
 }
 
-// plain reports whether a way is an output alone.
+// plain reports whether a route is just an output.
 func (r route) plain() bool {
 	return r.end == toOutputs && r.match == "" && !r.long && !r.whole && r.batch == nil && r.key == "" &&
 		r.window == nil && len(r.steps) == 0
 }
 
-// brackets puts an expression into brackets, unless it needs none.
+// brackets adds brackets to an expression if needed.
 func brackets(e string) string {
 	if strings.HasPrefix(e, "(") && closing(e[1:]) == len(e)-2 || simplePath().MatchString(e) {
 		return e
@@ -259,7 +259,7 @@ func (t *translator) switchOutputs(c *component) []route {
 		case condition == "":
 			caught = true
 		default:
-			routes = complete(routes) // later cases get nothing of what this one has
+			routes = complete(routes) // later cases don't get messages of this one
 		}
 		for i, r := range under(condition, routes) {
 			if i == 0 {

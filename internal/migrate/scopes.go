@@ -8,19 +8,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// inputBatch is how some of the inputs batch what they read.
+// inputBatch says how some of the inputs batch.
 type inputBatch struct {
 	of     []string
-	policy *yaml.Node // nil: not at all
+	policy *yaml.Node // nil: they do not batch
 }
 
-// inputSteps are steps for what some of the inputs read, which stand in front of the pipeline's.
+// inputSteps are steps for some of the inputs, which come before the pipeline's.
 type inputSteps struct {
 	of    []string
 	steps []*yaml.Node
 }
 
-// inputsFrom returns the names of the inputs from a place on.
+// inputsFrom returns the names of the inputs from an index on.
 func (t *translator) inputsFrom(at int) (names []string) {
 	for i := at; i < len(t.inputs.Content); i += 2 {
 		names = append(names, t.inputs.Content[i].Value)
@@ -28,7 +28,7 @@ func (t *translator) inputsFrom(at int) (names []string) {
 	return names
 }
 
-// everyInput names all inputs; one that is not written has no name.
+// everyInput names all inputs. A default input has no name.
 func (t *translator) everyInput() []string {
 	if all := t.inputsFrom(0); len(all) > 0 {
 		return all
@@ -36,7 +36,7 @@ func (t *translator) everyInput() []string {
 	return []string{""}
 }
 
-// batched notes how inputs batch. What did so inside them counts no longer, but for its steps.
+// batched records how inputs batch. Batching inside them does not count any more, except for its steps.
 func (t *translator) batched(of []string, policy *yaml.Node) {
 	if empty(policy) {
 		return
@@ -50,7 +50,7 @@ func (t *translator) batched(of []string, policy *yaml.Node) {
 		put(lookup(group, "group"), "do", list(t.processors(seq(own), ctx{batch: true})...))
 		t.front = append(t.front, inputSteps{of, []*yaml.Node{group}})
 		if slices.ContainsFunc(own, t.merges) {
-			return // what is left is one message
+			return // the rest is one message
 		}
 	default:
 		t.front = append(t.front, inputSteps{of, t.processors(seq(own), ctx{})})
@@ -63,7 +63,7 @@ func (t *translator) unbatched(of []string) {
 	t.batches = slices.DeleteFunc(t.batches, func(b inputBatch) bool { return slices.Contains(of, b.of[0]) })
 }
 
-// merges reports whether a processor leaves fewer messages of a batch.
+// merges reports whether a processor reduces the number of messages in a batch.
 func (t *translator) merges(n *yaml.Node) bool {
 	return slices.ContainsFunc([]string{"archive", "parquet_encode", "select_parts"}, func(kind string) bool {
 		c, why := t.open("processor", n)
@@ -72,7 +72,7 @@ func (t *translator) merges(n *yaml.Node) bool {
 	})
 }
 
-// batchesOf returns the ways in which inputs batch, with those that do not.
+// batchesOf returns the ways in which inputs batch, including none.
 func (t *translator) batchesOf(of []string) (all []inputBatch) {
 	rest := slices.Clone(of)
 	for _, b := range t.batches {
@@ -99,7 +99,7 @@ func from(of []string) string {
 	return "input() in [" + strings.Join(names, ", ") + "]"
 }
 
-// scoped returns the steps in front of the pipeline's, each only for the inputs that it belongs to.
+// scoped returns the steps before the pipeline's, each only for its inputs.
 func (t *translator) scoped() (all []*yaml.Node) {
 	for _, f := range t.front {
 		switch {
@@ -119,7 +119,7 @@ func (t *translator) scoped() (all []*yaml.Node) {
 	return all
 }
 
-// ownSteps notes processors of inputs that stand in front of the pipeline.
+// ownSteps records processors of inputs that come before the pipeline.
 func (t *translator) ownSteps(of []string, own *yaml.Node) {
 	if own == nil || len(items(own)) == 0 {
 		return
@@ -132,7 +132,7 @@ func (t *translator) ownSteps(of []string, own *yaml.Node) {
 	t.front = append(t.front, inputSteps{of, steps})
 }
 
-// batchGroup returns a group for steps that work on batches, as large as a policy says, or nil.
+// batchGroup returns a group for batch steps, with the size of a policy, or nil.
 func (t *translator) batchGroup(policy, at *yaml.Node) *yaml.Node {
 	var body *yaml.Node
 	if policy != nil {
@@ -154,7 +154,7 @@ func (t *translator) batchGroup(policy, at *yaml.Node) *yaml.Node {
 	return group
 }
 
-// byInput returns ways the batches of the inputs, where outputs have none of their own.
+// byInput adds the batches of the inputs to routes whose outputs have none of their own.
 func (t *translator) byInput(routes []route) []route {
 	all := t.batchesOf(t.everyInput())
 	grouped := t.grouped != nil && len(t.behind) > 0
@@ -169,7 +169,7 @@ func (t *translator) byInput(routes []route) []route {
 	}
 	differs := func(b inputBatch) bool { return textOf(b.policy) != textOf(all[0].policy) }
 	if !whole && !slices.ContainsFunc(all, differs) {
-		all = all[:1] // it does not matter whose messages are written together
+		all = all[:1] // it does not matter whose messages share a write
 	}
 	var done []route
 	for i, b := range all {
@@ -201,8 +201,8 @@ const (
 	batchOfKey    = "a batch has as many messages of one key; there it had those of a key among as many of all"
 )
 
-// batchOf returns a policy of inputs as flowd has it, and what there is to say of it, for steps that work on the batches, or
-// on what keys make of them.
+// batchOf returns a policy of inputs in flowd's form, with a comment, for steps that work on the batches or on groups
+// of them.
 func (t *translator) batchOf(policy *yaml.Node, grouped, whole bool) (batch *yaml.Node, head string) {
 	batch, _ = t.policy(policy)
 	at := lookupOr(t.src.root, "output")
@@ -212,7 +212,7 @@ func (t *translator) batchOf(policy *yaml.Node, grouped, whole bool) (batch *yam
 	switch {
 	case batch == nil && !grouped && !whole:
 	case batch == nil && !t.bulk && !slices.ContainsFunc(t.steps, splits):
-		batch = mapping("size", code("1")) // as the input has it
+		batch = mapping("size", code("1")) // as the input does
 	case batch == nil:
 		batch = mapping("size", code("0"), "timeout", code("1s"))
 		why := "the batches of an input are not known here: one has what comes within its timeout"
@@ -225,7 +225,7 @@ func (t *translator) batchOf(policy *yaml.Node, grouped, whole bool) (batch *yam
 	return batch, head
 }
 
-// splits reports whether a step makes several messages of one.
+// splits reports whether a step splits messages.
 func splits(n *yaml.Node) bool {
 	return n.Kind == yaml.MappingNode && has(n, "split") || slices.ContainsFunc(n.Content, splits)
 }
@@ -242,7 +242,7 @@ func textOf(n *yaml.Node) string {
 	return string(data)
 }
 
-// bySingles are inputs that give messages one by one, unless they are told to batch.
+// bySingles are inputs that read single messages unless they are configured to batch.
 var bySingles = map[string]bool{"stdin": true, "file": true, "csv": true, "http_server": true, "http_client": true,
 	"generate": true, "aws_s3": true, "aws_sqs": true, "gcp_cloud_storage": true, "azure_blob_storage": true,
 	"amqp_0_9": true, "kafka": true, "mqtt": true, "nats": true, "nats_jetstream": true, "redis_list": true,

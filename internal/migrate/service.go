@@ -8,7 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// topLevel translates the sections for the process.
+// topLevel translates the sections of the process.
 func (t *translator) topLevel(root *yaml.Node) {
 	for _, p := range pairsOf(root) {
 		switch p.key.Value {
@@ -65,12 +65,13 @@ func (t *translator) topLevel(root *yaml.Node) {
 	}
 }
 
-// anchorsOnly reports whether a key of the top level only holds what anchors refer to.
+// anchorsOnly reports whether a top-level key only contains anchors.
 func anchorsOnly(p pair) bool {
 	return strings.HasPrefix(p.key.Value, ".") || strings.HasPrefix(p.key.Value, "_")
 }
 
-// ownPort gives an http_server without an address that of the process: there, all of them share one server with it.
+// ownPort gives an http_server without an address the address of the process, with which all of them share a server
+// in the source system.
 func (t *translator) ownPort(c *component) {
 	http := lookup(t.src.root, "http")
 	address := text(http, "address")

@@ -9,13 +9,13 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Bounds of what is read: anchors make large trees of small files.
+// Limits of what is read: with anchors, small files make large trees.
 const (
 	maxNodes = 200_000
 	maxDepth = 200
 )
 
-// source is a configuration as it was read, without anchors and merge keys.
+// source is a parsed configuration, without anchors and merge keys.
 type source struct {
 	root *yaml.Node // a mapping
 	env  hidden
@@ -23,7 +23,7 @@ type source struct {
 	others []*yaml.Node // other files with resources
 }
 
-// parse reads a file. Its errors name the place.
+// parse parses a file. Its errors name the place.
 func parse(file string, data []byte) (*source, error) {
 	if len(data) > 16<<20 {
 		return nil, fmt.Errorf("%s: the file is larger than 16 MiB", file)
@@ -36,10 +36,10 @@ func parse(file string, data []byte) (*source, error) {
 	return &source{root: root, env: env}, nil
 }
 
-// parseWith reads a file whose placeholders join those of another.
+// parseWith parses a file, and adds its placeholders to those of another.
 func parseWith(file string, data []byte, env *hidden) (root *yaml.Node, err error) {
 	defer func() {
-		if r := recover(); r != nil { // the parser's own, for text that it can't read
+		if r := recover(); r != nil { // the parser panics on some invalid texts
 			root, err = nil, fmt.Errorf("%s: this is not YAML: %v", file, r)
 		}
 	}()
@@ -71,8 +71,7 @@ func parseWith(file string, data []byte, env *hidden) (root *yaml.Node, err erro
 
 var errTooLarge = errors.New("the configuration, with its anchors, is too large or too deep")
 
-// expand copies a tree, with what anchors and merge keys refer to in their places. Comments of an anchor stay where
-// it is.
+// expand copies a tree with anchors and merge keys resolved. Comments of an anchor stay there.
 func expand(n *yaml.Node, depth int, left *int) (*yaml.Node, error) {
 	if *left--; *left < 0 || depth < 0 {
 		return nil, errTooLarge
@@ -169,7 +168,7 @@ func text(n *yaml.Node, path ...string) string {
 	return ""
 }
 
-// items returns the elements of a list, or a single value as one.
+// items returns the elements of a list, or a single value as a list.
 func items(n *yaml.Node) []*yaml.Node {
 	switch {
 	case n == nil || isNull(n):
@@ -182,13 +181,13 @@ func items(n *yaml.Node) []*yaml.Node {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// empty reports whether a value says nothing: null, "", {} or [].
+// empty reports whether a value is null, "", {} or [].
 func empty(n *yaml.Node) bool {
 	return n == nil || isNull(n) || n.Kind == yaml.ScalarNode && n.Value == "" ||
 		n.Kind != yaml.ScalarNode && len(n.Content) == 0
 }
 
-// join puts comments one below the other.
+// join puts comments below each other.
 func join(comments ...string) string {
 	var all []string
 	for _, c := range comments {
@@ -221,7 +220,7 @@ func commentsOf(n *yaml.Node) []string {
 	return all
 }
 
-// adopt puts comments of what was translated that are not in its translation above that.
+// adopt adds comments that are missing in a translation above it.
 func adopt(to, from *yaml.Node) {
 	if to == nil {
 		return
@@ -229,7 +228,7 @@ func adopt(to, from *yaml.Node) {
 	to.HeadComment = join(missing(commentsOf(from), commentsOf(to)), to.HeadComment)
 }
 
-// adoptAll is adopt for several parts, above the first.
+// adoptAll is adopt for several parts: the comments go above the first.
 func adoptAll(to []*yaml.Node, from *yaml.Node) {
 	if len(to) == 0 {
 		return
@@ -241,7 +240,7 @@ func adoptAll(to []*yaml.Node, from *yaml.Node) {
 	to[0].HeadComment = join(missing(commentsOf(from), have), to[0].HeadComment)
 }
 
-// missing returns the lines that are not among others, which may have them as comments of comments.
+// missing returns the lines that others lack, also as quoted comments.
 func missing(lines, among []string) string {
 	plain := func(line string) string { return strings.TrimSpace(strings.TrimLeft(line, "# ")) }
 	have := map[string]int{}

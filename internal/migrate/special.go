@@ -10,7 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// special is what translates fields that need more than another name. It returns why it can't.
+// special translates fields that need more than another name. It returns the reason if it can't.
 var special = map[string]func(t *translator, c *component, p pair) string{}
 
 func fillSpecial() {
@@ -229,7 +229,7 @@ var simplePath = pattern(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*|\[\d+
 
 var conflict = pattern(`(?i)^\s*ON\s+CONFLICT\s*\(([^)]*)\)\s*DO\s+UPDATE\s+SET\b`)
 
-// upsert translates what is to happen to a row that is there.
+// upsert translates what happens to an existing row.
 func upsert(_ *translator, c *component, p pair) string {
 	m := conflict().FindStringSubmatch(p.value.Value)
 	if m == nil {

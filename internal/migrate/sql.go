@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/internal/migrate/bloblang"
 )
 
-// args returns the expressions of an args_mapping, which gives a list.
+// args returns the expressions of an args_mapping, whose result is a list.
 func (t *translator) args(c *component) ([]*yaml.Node, string) {
 	at := lookup(c.config, "args_mapping")
 	if at == nil || strings.TrimSpace(at.Value) == "" {
@@ -42,7 +42,7 @@ func (t *translator) assignments(c *component, at *yaml.Node) (*yaml.Node, bool)
 	return all, true
 }
 
-// numbered writes the parameters of a statement as the driver has them.
+// numbered writes the parameters of a statement in the driver's form.
 func numbered(driver, query string) string {
 	if driver != "postgres" {
 		return query

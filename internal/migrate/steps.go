@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/internal/migrate/bloblang"
 )
 
-// stepKinds translates processors whose shape changes. They return steps, or nil and why there are none.
+// stepKinds translates processors whose shape changes. They return steps, or nil and the reason.
 var stepKinds map[string]func(t *translator, c *component) ([]*yaml.Node, string)
 
 func fillStepKinds() {
@@ -28,7 +28,7 @@ func fillStepKinds() {
 	}
 }
 
-// lacking says more of components that flowd does not have.
+// lacking explains components that flowd does not have.
 var lacking = map[string]string{
 	"processor cached":        "a step cache gets the value, the others follow with `when`, and another one sets it",
 	"processor insert_part":   "messages are not added to a batch: aggregate makes one of it",
@@ -40,19 +40,20 @@ var lacking = map[string]string{
 	"input subprocess":        "a program writes into the standard input of flowd, or into a file",
 }
 
-// Parts of mappings that mean something only for a batch, or for messages that have failed.
+// Parts of mappings that only work on a batch, or on failed messages.
 var (
 	ofBatches = pattern(`\bbatch_(index|size)\(\)|\.from_all\(\)|\.from\(\s*-?\d|\bcontent\(\)\.from`)
 	ofErrors  = pattern(`\b(errored|error|error_source_\w+)\(\)`)
-	// A mapping that drops what has failed.
+	// A mapping that drops failed messages.
 	dropsErrors = pattern(`^\s*root\s*=\s*if\s+errored\(\)\s*\{\s*deleted\(\)\s*\}\s*$`)
 )
 
-// processors translates a list of processors. `catch` repairs what those before it in the list have failed.
+// processors translates a list of processors. `catch` repairs messages that earlier processors of the list have
+// failed.
 func (t *translator) processors(n *yaml.Node, c ctx) []*yaml.Node {
-	var done []*yaml.Node // behind the last catch
+	var done []*yaml.Node // steps after the last catch
 	var all []*yaml.Node
-	last := 0 // where the steps of the last processor begin in done
+	last := 0 // index in done of the last processor's first step
 	list := items(n)
 	if c.alone {
 		list = t.paired(list)
@@ -97,7 +98,7 @@ func (t *translator) processor(item *yaml.Node, where ctx) []*yaml.Node {
 	if !slices.ContainsFunc(t.res.Notes[before:], func(n Note) bool { return n.Kind == Untranslated }) {
 		t.res.Components.Whole++
 	}
-	if len(steps) == 0 { // what it said goes to the next step
+	if len(steps) == 0 { // its comments go to the next step
 		t.pending = join(t.pending, missing(commentsOf(item), nil), said(item))
 		return steps
 	}
@@ -153,7 +154,7 @@ func (t *translator) processorSteps(item *yaml.Node, where ctx) []*yaml.Node {
 	return append(c.before, t.close(c))
 }
 
-// named returns steps the label of their processor, as the name of one step.
+// named gives the label of a processor to its steps, as the name of one step.
 func (t *translator) named(c *component, steps []*yaml.Node) []*yaml.Node {
 	if c.label == "" || len(steps) == 0 {
 		return steps
@@ -179,7 +180,7 @@ func (t *translator) blobSteps(src string, at *yaml.Node, where ctx, target blob
 	o := t.blob(where)
 	o.Target, o.This = target, this
 	steps, notes := bloblang.Steps(src, o)
-	t.blobNotes(nil, at, notes) // their comments stand at the steps already
+	t.blobNotes(nil, at, notes) // their comments are at the steps already
 	if steps == nil {
 		steps = []*yaml.Node{}
 	}
@@ -191,7 +192,7 @@ func (t *translator) blobSteps(src string, at *yaml.Node, where ctx, target blob
 
 const neverFailed = "a message that has failed never gets here: on_error of a step has what is to be done about it"
 
-// resource translates a processor that is defined elsewhere.
+// resource translates a reference to a processor.
 func resource(t *translator, c *component) ([]*yaml.Node, string) {
 	label := c.config.Value
 	if c.ctx.alone {
@@ -213,7 +214,7 @@ func inline(t *translator, c *component) ([]*yaml.Node, string) {
 		list = lookup(c.config, "processors")
 	}
 	steps := t.processors(list, c.ctx)
-	t.unit = min(t.unit, max(0, len(steps)-1)) // where the last of them begins
+	t.unit = min(t.unit, max(0, len(steps)-1)) // index of the last one's first step
 	if steps == nil {
 		steps = []*yaml.Node{}
 	}
@@ -301,7 +302,7 @@ func (t *translator) branch(config *yaml.Node, label string, where ctx) []*yaml.
 	}
 	var after []*yaml.Node
 	if result := lookup(config, "result_map"); result == nil || strings.TrimSpace(result.Value) == "" {
-		do = append(do, short("filter", code("false"))) // the message goes on as it was
+		do = append(do, short("filter", code("false"))) // the message continues unchanged
 	} else {
 		do, after = t.result(body, result, do, label, where)
 	}

@@ -12,7 +12,7 @@ import (
 //go:embed components.yaml
 var componentsYAML []byte
 
-// table is what components.yaml holds.
+// table is the content of components.yaml.
 type table struct {
 	Groups     map[string]fields `yaml:"groups"`
 	Inputs     map[string]*entry `yaml:"inputs"`
@@ -22,34 +22,34 @@ type table struct {
 	RateLimits map[string]*entry `yaml:"rate_limits"`
 }
 
-// entry is what becomes of one component.
+// entry describes the translation of a component.
 type entry struct {
 	To       string            `yaml:"to"`       // its type in flowd
-	Main     string            `yaml:"main"`     // the field that a configuration that is only a text sets
-	With     []string          `yaml:"with"`     // groups of fields that it has, too
+	Main     string            `yaml:"main"`     // the field that is set if the configuration is just a text
+	With     []string          `yaml:"with"`     // groups of further fields
 	Fields   fields            `yaml:"fields"`   // its own fields, by path
-	Always   yaml.Node         `yaml:"always"`   // fields to write in any case, since the defaults differ
-	Metadata map[string]string `yaml:"metadata"` // names of metadata: theirs, ours
-	Differs  string            `yaml:"differs"`  // how it behaves otherwise, in any case
-	Lost     string            `yaml:"lost"`     // why there is nothing like it
+	Always   yaml.Node         `yaml:"always"`   // fields that are always written, since the defaults differ
+	Metadata map[string]string `yaml:"metadata"` // names of metadata, from the source's to flowd's
+	Differs  string            `yaml:"differs"`  // difference in behaviour that always applies
+	Lost     string            `yaml:"lost"`     // why there is no counterpart
 }
 
 type fields map[string]field
 
-// field is what becomes of one field.
+// field describes the translation of a field.
 type field struct {
 	To     string            `yaml:"to"`     // path in flowd's configuration
-	As     string            `yaml:"as"`     // how the value is written
-	Values map[string]string `yaml:"values"` // values by theirs; "" leaves the field out
-	Absent *string           `yaml:"absent"` // what to write where the field is not given
-	Unless string            `yaml:"unless"` // their value that needs no mention
+	As     string            `yaml:"as"`     // how to write the value
+	Values map[string]string `yaml:"values"` // values by the source's values; "" leaves the field out
+	Absent *string           `yaml:"absent"` // what to write if the field is not set
+	Unless string            `yaml:"unless"` // the source's value that needs no translation
 	Lost   string            `yaml:"lost"`   // why it has no counterpart
-	Left   string            `yaml:"-"`      // what the difference is that it was left out
-	Use    string            `yaml:"-"`      // the name of what translates it
+	Left   string            `yaml:"-"`      // the difference if it is left out
+	Use    string            `yaml:"-"`      // the name of its translation in special
 	Skip   bool              `yaml:"-"`      // flowd needs nothing in its place
 }
 
-// UnmarshalYAML reads the short forms, too.
+// UnmarshalYAML parses the short forms, too.
 func (f *field) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.MappingNode {
 		type plain field
@@ -70,7 +70,7 @@ func (f *field) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// components is the table, each entry with the fields of its groups.
+// components is the table, with the fields of groups in each entry.
 var components = sync.OnceValue(func() *table {
 	var t table
 	if err := yaml.Unmarshal(componentsYAML, &t); err != nil {

@@ -11,7 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// groupOf finds what a test is for.
+// groupOf finds the group of a test.
 func (t *translator) groupOf(test *yaml.Node) *testGroup {
 	root := t.src.root
 	pipeline := items(lookup(root, "pipeline", "processors"))
@@ -65,7 +65,7 @@ func (t *translator) groupOf(test *yaml.Node) *testGroup {
 	return g
 }
 
-// mappingFrom returns a processor that runs the mapping of a file; the same one for the same file.
+// mappingFrom returns a processor that runs a mapping file, the same one for the same file.
 func (t *translator) mappingFrom(file string, at *yaml.Node) *yaml.Node {
 	if t.mappings == nil {
 		t.mappings = map[string]*yaml.Node{}
@@ -81,7 +81,7 @@ func (t *translator) mappingFrom(file string, at *yaml.Node) *yaml.Node {
 	return t.mappings[file]
 }
 
-// targetOf returns the list of processors that a test names, by a pointer or a label.
+// targetOf returns the processors that a test names by pointer or label.
 func targetOf(root *yaml.Node, target string) ([]*yaml.Node, string) {
 	if !strings.HasPrefix(target, "/") {
 		for _, item := range items(lookup(root, "processor_resources")) {
@@ -108,7 +108,7 @@ func targetOf(root *yaml.Node, target string) ([]*yaml.Node, string) {
 	return items(n), ""
 }
 
-// plainMocks reports whether all mocks of a test can be written as mocks of the pipeline.
+// plainMocks reports whether all mocks of a test can be mocks of the pipeline.
 func (t *translator) plainMocks(test *yaml.Node) bool {
 	for _, p := range pairsOf(lookup(test, "mocks")) {
 		if _, ok := t.mock(p); !ok {
@@ -120,7 +120,7 @@ func (t *translator) plainMocks(test *yaml.Node) bool {
 
 var assigned = pattern(`(?s)^\s*root\s*=\s*(.*?)\s*$`)
 
-// mock translates an answer that does not depend on the message.
+// mock translates a fixed answer.
 func (t *translator) mock(p pair) (*yaml.Node, bool) {
 	if strings.HasPrefix(p.key.Value, "/") {
 		return nil, false
@@ -142,7 +142,7 @@ func (t *translator) mock(p pair) (*yaml.Node, bool) {
 	return nil, false
 }
 
-// replace puts a mock in the place of a processor, wherever it is, or at the end of the list.
+// replace replaces a processor, wherever it is, by a mock, or appends the mock to the list.
 func replace(root *yaml.Node, steps []*yaml.Node, where string, mock *yaml.Node) ([]*yaml.Node, bool) {
 	steps = slices.Clone(steps)
 	if rest, ok := strings.CutPrefix(where, "/pipeline/processors/"); ok {

@@ -11,20 +11,21 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// testGroup is the tests that one pipeline runs: their own tests name a list of processors, and replace some by mocks.
+// testGroup is the tests that one pipeline can run. In the source system, tests name a list of processors, and
+// replace some by mocks.
 type testGroup struct {
 	name  string // "" for the pipeline of the file
 	root  *yaml.Node
-	steps []*yaml.Node // processors that the tests are for
+	steps []*yaml.Node // processors under test
 	tests []*yaml.Node
-	done  bool   // they stand in the file of the pipeline
-	why   string // the tests can't be translated
+	done  bool   // they are in the file of the pipeline
+	why   string // why the tests can't be translated
 }
 
-// companions are what files of tests are called.
+// companions are suffixes of test files.
 var companions = []string{"_benthos_test", "_bento_test", "_connect_test", "_test"}
 
-// companionOf returns the file that a file of tests belongs to, or "".
+// companionOf returns the file that a test file belongs to, or "".
 func companionOf(file string) string {
 	ext := filepath.Ext(file)
 	for _, suffix := range companions {
@@ -35,7 +36,7 @@ func companionOf(file string) string {
 	return ""
 }
 
-// testGroups returns the tests of the file, and of the file of tests beside it, by the pipeline that they need.
+// testGroups returns the tests of the file, and of its test file, grouped by the pipeline that they need.
 func (t *translator) testGroups() []*testGroup {
 	tests := items(lookup(t.src.root, "tests"))
 	ext := filepath.Ext(t.file)
@@ -76,7 +77,7 @@ func (g *testGroup) same(other *testGroup) bool {
 	return g.why == "" && g.root == other.root && slices.Equal(g.steps, other.steps)
 }
 
-// mainGroup returns the group whose tests stand in the file of the pipeline itself.
+// mainGroup returns the group whose tests are in the file of the pipeline itself.
 func (t *translator) mainGroup(groups []*testGroup) *testGroup {
 	root := t.src.root
 	alone := lookup(root, "input") == nil && lookup(root, "output") == nil && lookup(root, "pipeline") == nil
@@ -88,7 +89,7 @@ func (t *translator) mainGroup(groups []*testGroup) *testGroup {
 	return nil
 }
 
-// target translates the processors that a group is for.
+// target translates the processors of a group.
 func (t *translator) target(g *testGroup) []*yaml.Node {
 	var all []*yaml.Node
 	for _, n := range g.steps {
@@ -102,7 +103,7 @@ func (t *translator) target(g *testGroup) []*yaml.Node {
 	return t.pipeline(seq(all))
 }
 
-// emitGroup writes a pipeline for tests that the pipeline of the file can't run.
+// emitGroup writes a pipeline for tests that the file's pipeline can't run.
 func (t *translator) emitGroup(g *testGroup) error {
 	root := t.src.root
 	t.src.root = g.root
@@ -114,7 +115,7 @@ func (t *translator) emitGroup(g *testGroup) error {
 	t.setRoutes([]route{{name: "stdout", outputs: []string{"stdout"}}})
 	t.addTests(g)
 	t.writeResources(false)
-	t.res.Components = components // they were counted in the file itself
+	t.res.Components = components // counted in the file itself
 	name := base(t.file) + "." + g.name + ".yaml"
 	empty := mapping()
 	if err := t.finish(name, g.name, empty, false); err != nil {
@@ -123,7 +124,7 @@ func (t *translator) emitGroup(g *testGroup) error {
 	return nil
 }
 
-// ownTests reports whether the tests of processors can run in the pipeline itself: messages pass nothing else.
+// ownTests reports whether the tests of processors can run in the pipeline itself, since messages pass nothing else.
 func (t *translator) ownTests() bool {
 	if len(t.batchers.Content) > 0 || len(t.inputs.Content) > 2 || len(t.outputs.Content) > 2 || t.deadLater != "" {
 		return false
@@ -138,7 +139,7 @@ func (t *translator) ownTests() bool {
 	return true
 }
 
-// lostTests puts tests that have no counterpart into the file of the pipeline.
+// lostTests puts tests without a counterpart into the file of the pipeline.
 func (t *translator) lostTests(groups []*testGroup) {
 	for _, g := range groups {
 		for _, test := range g.tests {
@@ -239,7 +240,7 @@ func (t *translator) test(test *yaml.Node, output string) (*yaml.Node, string) {
 	return n, ""
 }
 
-// testInput translates a message that a test begins with.
+// testInput translates an input message of a test.
 func (t *translator) testInput(m *yaml.Node) (*yaml.Node, string) {
 	n := mapping()
 	for _, p := range pairsOf(m) {
@@ -269,7 +270,7 @@ func (t *translator) testInput(m *yaml.Node) (*yaml.Node, string) {
 	return n, ""
 }
 
-// body writes a payload, as a document where it is one.
+// body writes a payload, as a document if it is one.
 func body(n *yaml.Node, content string) {
 	if doc, ok := jsonNode(content); ok {
 		put(n, "json", doc)
@@ -280,7 +281,7 @@ func body(n *yaml.Node, content string) {
 
 var expectsFailure = pattern(`^\s*(errored\(\)|error\(\)\s*(==|\.).*)$`)
 
-// expectation translates what is expected of a message. fails: that it has failed.
+// expectation translates the expectations for a message. fails says that it must have failed.
 func (t *translator) expectation(m *yaml.Node) (made *yaml.Node, fails bool, why string) {
 	n := mapping()
 	var conditions []string

@@ -18,13 +18,13 @@ type translator struct {
 	res  *Result
 
 	defined   map[string]map[string]*yaml.Node // resources by kind ("input", "cache" …) and label
-	inside    map[string]bool                  // resources that are being looked into, as "input x"
-	entered   int                              // how often one was
-	numbers   map[string]int                   // the last behind a name that several have
-	used      map[string]bool                  // resources that something names, as "cache foo"
-	metadata  map[string]string                // names of metadata that inputs tell: theirs, ours
-	texts     map[string]bool                  // caches that hold texts, not documents
-	names     map[string]bool                  // of inputs and of outputs, as "input x"
+	inside    map[string]bool                  // resources being searched, as "input x"
+	entered   int                              // number of searches
+	numbers   map[string]int                   // last number appended to a name
+	used      map[string]bool                  // resources in use, as "cache foo"
+	metadata  map[string]string                // names of metadata of inputs, from the source's to flowd's
+	texts     map[string]bool                  // caches that contain texts, not documents
+	names     map[string]bool                  // of inputs and outputs, as "input x"
 	inputs    *yaml.Node
 	steps     []*yaml.Node
 	batchers  *yaml.Node
@@ -34,32 +34,32 @@ type translator struct {
 	service   *yaml.Node
 	tests     *yaml.Node
 
-	batches    []inputBatch          // of the inputs, until something takes them
-	policyOf   *yaml.Node            // how the input that is being translated batches
-	stepsOf    *yaml.Node            // its processors, if they are not in it
+	batches    []inputBatch          // batches of the inputs that are not used yet
+	policyOf   *yaml.Node            // batching of the current input
+	stepsOf    *yaml.Node            // processors of the current input, if they are not in it
 	window     *yaml.Node            // of a buffer that makes windows
-	front      []inputSteps          // in front of the pipeline's
-	bulk       bool                  // some inputs give several messages at once
+	front      []inputSteps          // steps before the pipeline's
+	bulk       bool                  // some inputs read several messages at once
 	replies    bool                  // an output answers requests
-	connected  *yaml.Node            // the section redpanda: how its components connect
-	grouped    *grouping             // how batches are parted
-	groupedOf  []string              // inputs that say so
+	connected  *yaml.Node            // the section redpanda, with its connection
+	grouped    *grouping             // how batches are split
+	groupedOf  []string              // inputs with that grouping
 	behind     []*yaml.Node          // steps for the batches
-	inner      map[string]bool       // processors that are used inside a step of one message
-	unit       int                   // where the steps of the last processor begin in what processors gave
-	ordered    bool                  // what becomes of an order was said
-	pending    string                // comments of processors that became no step
-	heads      []string              // what the head of the file says
-	extra      []pair                // sections that are not known
-	mappings   map[string]*yaml.Node // processors for files of mappings, by the file
-	deadLater  string                // output for messages that failed
-	forFailed  bool                  // what is translated is an output for them
+	inner      map[string]bool       // processors used inside a step on one message
+	unit       int                   // index of the last processor's first step
+	ordered    bool                  // the note about order was written
+	pending    string                // comments of processors without a step
+	heads      []string              // comments at the head of the file
+	extra      []pair                // unknown sections
+	mappings   map[string]*yaml.Node // processors for mapping files, by file
+	deadLater  string                // output for failed messages
+	forFailed  bool                  // the current output is for failed messages
 	sharesHTTP bool                  // an input has the address of http
-	emptied    bool                  // what becomes of empty lines was said
-	rejects    bool                  // what has failed is not written there, either
-	parts      int                   // how deep what is translated is among several outputs
-	copied     int                   // how many copies of outputs were asked for
-	again      bool                  // what is translated is a copy
+	emptied    bool                  // the note about empty lines was written
+	rejects    bool                  // failed messages are not written there, either
+	parts      int                   // nesting of the current output among several outputs
+	copied     int                   // copies of outputs so far
+	again      bool                  // the current output is a copy
 	whole      map[string]route      // outputs that are resources, with what belongs to them
 }
 
@@ -70,7 +70,7 @@ func newTranslator(file string, src *source, o Options) *translator {
 	return t
 }
 
-// reset forgets the pipeline that was made, but not what is defined.
+// reset discards the pipeline, but keeps definitions.
 func (t *translator) reset() {
 	t.inside, t.numbers = map[string]bool{}, map[string]int{}
 	t.used, t.names, t.texts = map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -91,14 +91,14 @@ func (t *translator) note(kind Kind, at *yaml.Node, text string) {
 	}
 }
 
-// differs notes, at a place and in a comment above what was made of it, how that behaves otherwise.
+// differs records, at a place and in a comment above its translation, how that behaves differently.
 func (t *translator) differs(made, at *yaml.Node, text string) {
 	t.note(Differs, at, text)
 	comment(made, "Differs: "+text)
 }
 
-// lost returns what stands in the place of a component that can't be translated: the component as a comment, above a key
-// that lint refuses.
+// lost returns a replacement for a component that can't be translated: a comment with the component, above a key that
+// lint rejects.
 func (t *translator) lost(at *yaml.Node, why string) *yaml.Node {
 	t.note(Untranslated, at, why)
 	n := mapping("untranslated", why)
@@ -114,7 +114,7 @@ func (t *translator) lost(at *yaml.Node, why string) *yaml.Node {
 	return n
 }
 
-// says notes how the whole behaves otherwise, which has no place but the head of the file.
+// says records a difference of the whole file in its head.
 func (t *translator) says(at *yaml.Node, text string) {
 	t.note(Differs, at, text)
 	if !slices.Contains(t.heads, text) {
@@ -122,7 +122,7 @@ func (t *translator) says(at *yaml.Node, text string) {
 	}
 }
 
-// missing returns lost, of a component that flowd does not have at all.
+// missing is lost for a component that flowd does not have.
 func (t *translator) missing(c *component, why string) *yaml.Node {
 	if name := c.kind + " " + c.key.Value; !slices.Contains(t.res.Missing, name) {
 		t.res.Missing = append(t.res.Missing, name)
@@ -134,7 +134,7 @@ func (t *translator) missing(c *component, why string) *yaml.Node {
 	return t.lost(c.node, what)
 }
 
-// lostField says in a mapping that a field of it has no counterpart.
+// lostField records in a mapping that one of its fields has no counterpart.
 func (t *translator) lostField(in *yaml.Node, p pair, why string) {
 	t.note(Untranslated, p.key, why)
 	item := scalar(why)
@@ -147,7 +147,7 @@ func (t *translator) lostField(in *yaml.Node, p pair, why string) {
 	all.Content = append(all.Content, item)
 }
 
-// blobNotes records what the translation of a mapping has to say, and puts it above what was made.
+// blobNotes records the notes of a mapping's translation, and puts them above it.
 func (t *translator) blobNotes(made, at *yaml.Node, notes []bloblang.Note) {
 	for _, n := range notes {
 		place := *at
@@ -197,7 +197,7 @@ func (t *translator) template(made, at *yaml.Node, src string, c ctx) string {
 
 var interpolation = pattern(`(?s)^\$\{!(.*)\}$`)
 
-// templateExpr translates an interpolated text into an expression that gives it.
+// templateExpr translates an interpolated text to an expression.
 func (t *translator) templateExpr(made, at *yaml.Node, src string, c ctx) string {
 	if m := interpolation().FindStringSubmatch(src); m != nil && !strings.Contains(m[1], "${!") {
 		return t.query(made, at, m[1], c)
@@ -221,13 +221,13 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(s) + `"`
 }
 
-// piece is literal text, or the code of an expression in a template.
+// piece is literal text, or an expression in a template.
 type piece struct {
 	text string
 	code bool
 }
 
-// pieces cuts a template of flowd's.
+// pieces splits a template.
 func pieces(template string) (all []piece) {
 	literal := ""
 	for template != "" {
@@ -251,7 +251,7 @@ func pieces(template string) (all []piece) {
 	return all
 }
 
-// closing returns where the bracket ends that is open before text.
+// closing returns the end of the bracket that is open at the beginning of text.
 func closing(text string) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -285,8 +285,8 @@ func (t *translator) name(kind, wanted string) string {
 	return name
 }
 
-// enter reports whether a resource may be looked into: not from inside itself, and not so often that resources that name
-// others twice, and these others twice, never end.
+// enter reports whether a resource may be searched: not from inside itself, and not so often that nested references
+// take for ever.
 func (t *translator) enter(kind, label string) bool {
 	const most = 10_000
 	if t.entered++; t.entered > most || t.inside[kind+" "+label] {
@@ -298,7 +298,7 @@ func (t *translator) enter(kind, label string) bool {
 
 func (t *translator) leave(kind, label string) { delete(t.inside, kind+" "+label) }
 
-// use notes that a resource is named, and says whether the file defines it.
+// use records that a resource is in use, and returns its definition, if the file has one.
 func (t *translator) use(kind, label string) *yaml.Node {
 	t.used[kind+" "+label] = true
 	return t.defined[kind][label]

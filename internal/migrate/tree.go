@@ -10,7 +10,7 @@ import (
 
 func has(n *yaml.Node, key string) bool { return lookup(n, key) != nil }
 
-// pairOf returns a key with its value; its parts are nil if it is not there.
+// pairOf returns a key with its value, both nil if missing.
 func pairOf(n *yaml.Node, key string) pair {
 	for _, p := range pairsOf(n) {
 		if p.key.Value == key {
@@ -20,7 +20,7 @@ func pairOf(n *yaml.Node, key string) pair {
 	return pair{}
 }
 
-// mentions reports whether a text is somewhere in a tree.
+// mentions reports whether a tree contains a text.
 func mentions(n *yaml.Node, what string) bool {
 	return strings.Contains(n.Value, what) ||
 		slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return mentions(c, what) })

@@ -10,11 +10,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// fromData are kinds of values that a message may decide.
+// fromData are kinds of values that may depend on a message.
 var fromData = map[string]bool{"template": true, "templates": true, "exprs": true, "expr": true, "number_expr": true,
 	"body": true, "query": true}
 
-// value writes a value as a kind of the table says; the text says why it can't.
+// value writes a value as a kind of the table, or returns why it can't.
 func (t *translator) value(c *component, v *yaml.Node, as string) (*yaml.Node, string) {
 	single := v.Kind == yaml.ScalarNode
 	env := single && t.src.env.has(v.Value)
@@ -144,7 +144,7 @@ func plainCopy(n *yaml.Node) *yaml.Node {
 	return &c
 }
 
-// interval returns when something is generated: a duration, or a cron expression of five fields.
+// interval returns an interval: a duration, or a cron expression with five fields.
 func interval(s string) (*yaml.Node, string) {
 	s = strings.TrimPrefix(s, "@every ")
 	if _, err := time.ParseDuration(s); err == nil || strings.ContainsRune(s, hiddenFirst) {

@@ -2,9 +2,9 @@ package migrate
 
 import "slices"
 
-// Ways are tried in order, and those that do not go on end it. These put ways into one another.
+// Routes are tried in order, and the first that does not pass messages on ends it. These functions nest routes.
 
-// complete has each message end in one of the ways: what a strict switch does not take fails.
+// complete makes each message end in one of the routes: what a strict switch does not take fails.
 func complete(routes []route) []route {
 	if slices.ContainsFunc(routes, func(r route) bool { return r.match == "" && !r.more }) {
 		return routes
@@ -29,8 +29,8 @@ func complete(routes []route) []route {
 	return routes
 }
 
-// goingOn has all ways leave messages to what follows, each message taking the same of them as before. all keeps those
-// that lead nowhere.
+// goingOn makes all routes pass messages on, while each message takes the same routes as before. all keeps those that
+// lead nowhere.
 func goingOn(routes []route, all bool) []route {
 	var done []route
 	others := ""
@@ -56,10 +56,10 @@ func goingOn(routes []route, all bool) []route {
 	return done
 }
 
-// longest is how long a condition may be: those of a switch in a switch in a switch could fill any memory.
+// longest bounds a condition: those of nested switches could exhaust the memory.
 const longest = 32 << 10
 
-// when gives a way a condition, or makes it one that can't be written.
+// when adds a condition to a route, or marks it as too long to write.
 func (r *route) when(condition string) {
 	if len(condition) > longest {
 		r.long, condition = true, ""
@@ -67,7 +67,7 @@ func (r *route) when(condition string) {
 	r.match = condition
 }
 
-// under has ways take only what a condition holds for.
+// under restricts routes to a condition.
 func under(condition string, routes []route) []route {
 	routes = slices.Clone(routes)
 	for i, r := range routes {
@@ -76,7 +76,7 @@ func under(condition string, routes []route) []route {
 	return routes
 }
 
-// both returns the condition that two hold; "" always does.
+// both returns the conjunction of two conditions; "" is always true.
 func both(a, b string) string {
 	switch {
 	case a == "":
@@ -87,7 +87,7 @@ func both(a, b string) string {
 	return brackets(a) + " and " + brackets(b)
 }
 
-// except adds to a condition that another does not hold.
+// except adds to a condition that another one is false.
 func except(condition, other string) string {
 	if len(condition) > longest || other == "" {
 		return condition

@@ -8,10 +8,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// ofOutput returns where the steps of an output stand.
+// ofOutput returns the context of an output's steps.
 func (t *translator) ofOutput() ctx { return ctx{batch: true, catch: t.forFailed} }
 
-// kind returns the type of an output, or of the resource that it names, and what that has.
+// kind returns the type and configuration of an output, or of the resource that it names.
 func (t *translator) kind(n *yaml.Node) (name string, config *yaml.Node) {
 	for range 10 {
 		c, why := t.open("output", n)
@@ -29,12 +29,12 @@ func (t *translator) kind(n *yaml.Node) (name string, config *yaml.Node) {
 	return "", nil
 }
 
-// fallback translates outputs of which each gets what the one before could not write. One that rejects everything is
-// passed, one that rejects what has failed is passed by that: what is behind is a dead letter.
+// fallback translates outputs of which each gets what the one before could not write. It skips one that rejects
+// everything. Outputs after one that rejects failed messages are dead letters.
 func (t *translator) fallback(c *component, wanted string) []route {
 	children := items(c.config)
 	var all []*yaml.Node
-	failed := -1 // where what steps have failed goes to
+	failed := -1 // index of the output for messages that steps have failed
 	for i, child := range children {
 		kind, _ := t.kind(child)
 		if kind == "reject" && i < len(children)-1 {
@@ -46,7 +46,7 @@ func (t *translator) fallback(c *component, wanted string) []route {
 			continue
 		}
 		if failed < 0 && !t.rejectsFailed(child) {
-			failed = len(all) // at 0 it is written as it is
+			failed = len(all) // at 0 they are written unchanged
 			if kind == "reject" {
 				failed = 0
 			}
@@ -68,7 +68,7 @@ func (t *translator) fallback(c *component, wanted string) []route {
 	return []route{r}
 }
 
-// rejectsFailed reports whether an output refuses what steps have failed.
+// rejectsFailed reports whether an output rejects messages that steps have failed.
 func (t *translator) rejectsFailed(n *yaml.Node) bool {
 	kind, config := t.kind(n)
 	if kind != "switch" {
@@ -82,7 +82,7 @@ func (t *translator) rejectsFailed(n *yaml.Node) bool {
 	return first == "reject"
 }
 
-// loses reports whether an output drops all that it can't write.
+// loses reports whether an output drops everything that it can't write.
 func (t *translator) loses(name string) bool {
 	all := t.writers(name)
 	return len(all) > 0 && !slices.ContainsFunc(all, func(out *yaml.Node) bool {
@@ -90,7 +90,7 @@ func (t *translator) loses(name string) bool {
 	})
 }
 
-// rejected makes outputs of a fallback those that take what steps have failed.
+// rejected makes outputs of a fallback the ones for messages that steps have failed.
 func (t *translator) rejected(c *component, name string, members []*yaml.Node) {
 	dead := members[0].Value
 	if len(members) > 1 {
@@ -115,7 +115,7 @@ func (t *translator) rejected(c *component, name string, members []*yaml.Node) {
 	t.deadLater = dead
 }
 
-// writers returns the outputs that write what comes to one: those that it has, of a fallback the last.
+// writers returns the outputs that finally write for one: its inner outputs or, of a fallback, the last one.
 func (t *translator) writers(name string) []*yaml.Node {
 	out := lookup(t.outputs, name)
 	if out == nil {
@@ -135,7 +135,7 @@ func (t *translator) writers(name string) []*yaml.Node {
 	return done
 }
 
-// writersOf returns those of several ways, but for those that write nothing.
+// writersOf returns the writers of several routes, without those that write nothing.
 func (t *translator) writersOf(routes []route) (all []*yaml.Node) {
 	for _, r := range routes {
 		for _, name := range r.outputs {
@@ -149,7 +149,7 @@ func (t *translator) writersOf(routes []route) (all []*yaml.Node) {
 	return all
 }
 
-// retryOutput translates an output that is tried again.
+// retryOutput translates an output with retries.
 func (t *translator) retryOutput(c *component, wanted string) []route {
 	child := lookup(c.config, "output")
 	if child == nil {
@@ -215,9 +215,9 @@ func (t *translator) dropOn(c *component, wanted string) []route {
 	return routes
 }
 
-// deadLetter makes an output the one that takes what has failed.
+// deadLetter makes an output the dead letter.
 func (t *translator) deadLetter(n *yaml.Node) {
-	if kind, _ := t.kind(n); kind == "reject" { // without a dead letter a message goes back, or is dropped
+	if kind, _ := t.kind(n); kind == "reject" { // without a dead letter, a message goes back or is dropped
 		t.res.Components.Of++
 		t.res.Components.Whole++
 		t.rejects = true

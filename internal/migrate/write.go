@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// scalar returns text: quoted where YAML would take it for something else.
+// scalar returns text, in quotes if YAML would not read it as text.
 func scalar(s string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
 	if strings.Contains(strings.TrimRight(s, "\n"), "\n") && !strings.HasPrefix(s, " ") {
@@ -18,7 +18,7 @@ func scalar(s string) *yaml.Node {
 	return n
 }
 
-// code returns an expression, or a number: as it is.
+// code returns an expression or number, unquoted.
 func code(s string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: s}
 	if strings.Contains(s, "\n") || utf8.RuneCountInString(s) > flowWidth && !strings.HasPrefix(s, " ") {
@@ -33,7 +33,7 @@ func list(items ...*yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: items}
 }
 
-// mapping makes a mapping of keys and values: text, numbers, nodes; nil leaves the key out.
+// mapping makes a mapping of keys and values: text, numbers or nodes. nil leaves a key out.
 func mapping(pairs ...any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -80,14 +80,14 @@ func putAt(n *yaml.Node, path string, value *yaml.Node) {
 // short returns a mapping of one key.
 func short(key string, value any) *yaml.Node { return mapping(key, value) }
 
-// comment puts a line of comment above a node.
+// comment adds a line of comment above a node.
 func comment(n *yaml.Node, text string) {
 	if n != nil && text != "" {
 		n.HeadComment = join(n.HeadComment, commented(text))
 	}
 }
 
-// commented returns a text as lines of comments, at most about 100 columns wide.
+// commented formats a text as comment lines of about 100 columns at most.
 func commented(text string) string {
 	const width = 100
 	var lines []string
@@ -105,7 +105,7 @@ func commented(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// quoted returns a piece of a configuration as comments.
+// quoted returns a part of a configuration as comments.
 func quoted(n *yaml.Node, env hidden) string {
 	shown := plainComments(n)
 	restore(shown, env)
@@ -120,7 +120,7 @@ func quoted(n *yaml.Node, env hidden) string {
 	return strings.Join(lines, "\n")
 }
 
-// restore writes the placeholders in a tree as they stood in the file.
+// restore writes the placeholders of a tree as in the source file.
 func restore(n *yaml.Node, env hidden) {
 	n.Value, n.HeadComment = env.original(n.Value), env.original(n.HeadComment)
 	n.LineComment, n.FootComment = env.original(n.LineComment), env.original(n.FootComment)
@@ -131,7 +131,7 @@ func restore(n *yaml.Node, env hidden) {
 
 func encode(n *yaml.Node) (text string, err error) {
 	defer func() {
-		if r := recover(); r != nil { // the emitter's own, for trees that have no text
+		if r := recover(); r != nil { // the emitter panics on trees that it can't write
 			err = fmt.Errorf("write YAML: %v", r)
 		}
 	}()
@@ -144,15 +144,14 @@ func encode(n *yaml.Node) (text string, err error) {
 	return b.String(), e.Close()
 }
 
-// Mappings and lists are written on one line where they are short and simple.
+// Short and simple mappings and lists are written on one line.
 const (
 	flowWidth = 72
 	flowItems = 4
 )
 
-// layout decides on one line or several for every part of a tree, and gives the width that it takes on one line, or
-// -1. messages: the tree has messages of tests, which may be items on one line; steps and components have a line for
-// each key.
+// layout chooses one or several lines for every part of a tree, and returns its width on one line, or -1. messages
+// says that the tree has messages of tests, which may be on one line each. Steps and components have a line per key.
 func layout(n *yaml.Node, messages bool) int {
 	alone := n.HeadComment == "" && n.LineComment == "" && n.FootComment == ""
 	if n.Kind == yaml.ScalarNode {
@@ -190,7 +189,7 @@ func layout(n *yaml.Node, messages bool) int {
 	return width
 }
 
-// lift moves comments from values to their keys, where they are written above both.
+// lift moves comments from values to their keys, since they are written above both.
 func lift(n *yaml.Node) {
 	for _, p := range pairsOf(n) {
 		p.key.HeadComment, p.value.HeadComment = join(p.key.HeadComment, p.value.HeadComment), ""
@@ -200,14 +199,14 @@ func lift(n *yaml.Node) {
 	}
 }
 
-// section is one key of the top level with its value.
+// section is a top-level key with its value.
 type section struct {
 	name  string
 	value *yaml.Node
 	head  string // comments above it
 }
 
-// write writes sections, with a blank line between them. Steps and components are never on one line with their list.
+// write writes sections, separated by blank lines. Steps and components are never on one line with their list.
 func write(head string, sections []section, env hidden) ([]byte, error) {
 	var b strings.Builder
 	if head != "" {
@@ -239,7 +238,7 @@ func write(head string, sections []section, env hidden) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// reveal puts placeholders back into all texts of a tree.
+// reveal restores the placeholders in all texts of a tree.
 func reveal(n *yaml.Node, env hidden) {
 	if n.Kind == yaml.ScalarNode {
 		n.Value = env.show(n.Value)

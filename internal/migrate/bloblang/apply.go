@@ -4,10 +4,10 @@ import (
 	"slices"
 )
 
-// A named map is a function of one value, and so is a mapping that must be one expression. What follows writes
+// A named map is a function of one value, and so is a mapping that must be a single expression. This file writes
 // statements as an expression: assignments become objects, and conditions become ?:.
 
-// apply writes a named map out in its place.
+// apply writes a named map inline.
 func apply(a *asked) expression {
 	name, ok := a.text(0)
 	if !ok {
@@ -50,8 +50,7 @@ func apply(a *asked) expression {
 	return a.applied(m, is)
 }
 
-// walks reports whether a map goes through a whole value by calling itself for the elements of objects and lists; what is
-// left of it is for the leaves.
+// walks reports whether a map recurses into the elements of objects and lists. leaf is what it does with other values.
 func (m *namedMap) walks() (leaf node, ok bool) {
 	if len(m.statements) != 1 {
 		return nil, false
@@ -106,7 +105,7 @@ func typeAsked(n node) string {
 	return s
 }
 
-// descends reports whether a value is this.map_each(x), where x applies the map to the element, or to its value.
+// descends reports whether a value is this.map_each(x), where x applies the map to the element or its value.
 func (m *namedMap) descends(n node, object bool) bool {
 	c, ok := n.(*call)
 	if !ok || c.name != "map_each" || c.of == nil || len(c.args) != 1 {
@@ -170,7 +169,7 @@ func usesOfThis(list []Statement) int {
 	return count
 }
 
-// each visits statements and those inside them.
+// each visits statements, and those inside them.
 func each(list []Statement, visit func(Statement)) {
 	for _, s := range list {
 		visit(s)
@@ -182,7 +181,7 @@ func each(list []Statement, visit func(Statement)) {
 	}
 }
 
-// valuesOf returns the expressions of a statement itself.
+// valuesOf returns the expressions of a statement, without those of inner statements.
 func valuesOf(s Statement) []node {
 	switch s := s.(type) {
 	case *let:

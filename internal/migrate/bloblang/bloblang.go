@@ -1,8 +1,8 @@
-// Package bloblang translates Bloblang, the mapping language of Benthos, Bento and Redpanda Connect, into flowd's
-// language. Start at [Steps], which turns a mapping into steps, and at [Parse] for the tree that it works on.
+// Package bloblang translates Bloblang, the mapping language of Benthos, Bento and Redpanda Connect, to flowd's
+// language. Start at [Steps], which turns a mapping into steps, and at [Parse] for its syntax tree.
 //
-// A translation never guesses: what has no counterpart stands in its place as a call of a function that flowd does not
-// have, so that lint refuses the file there, and a [Note] says why.
+// A translation never guesses. Code without a counterpart becomes a call of a function that does not exist, so that
+// lint reports the place, and a [Note] says why.
 package bloblang
 
 import (
@@ -20,48 +20,48 @@ import (
 type Kind int
 
 const (
-	// Untranslated marks what has no counterpart: where it stood, lint finds an error.
+	// Untranslated marks code without a counterpart: lint reports an error in its place.
 	Untranslated Kind = iota + 1
-	// Differs marks what runs, but not in every case as before.
+	// Differs marks code that runs, but may behave differently.
 	Differs
 )
 
-// Note says what a person has to know about a translation.
+// Note is what a person must know about a translation.
 type Note struct {
 	Line, Column int // in the source, from 1
 	Kind         Kind
-	Text         string // one sentence: what it is, and what to do
+	Text         string // one sentence: the problem, and what to do
 }
 
-// Target says what a mapping makes of a message.
+// Target says what a mapping changes.
 type Target int
 
 const (
-	// NewDocument is the target of `mapping` and `bloblang`: what the mapping does not assign is gone.
+	// NewDocument is the target of `mapping` and `bloblang`: fields that the mapping does not assign are removed.
 	NewDocument Target = iota
-	// InPlace is the target of `mutation` and of a branch's `result_map`: what it does not assign stays.
+	// InPlace is the target of `mutation` and of a branch's `result_map`: other fields stay.
 	InPlace
 )
 
 // Options say where a mapping runs.
 type Options struct {
 	Target Target
-	// This is the path in the document that steps see under which `this` stands, empty if that is the document itself.
-	// A branch's `result_map` reads the result there.
+	// This is the path of `this` in the steps' document, or empty for the document itself. The `result_map` of a
+	// branch reads the result there.
 	This string
-	// Batch says that the steps run on a batch, so that batch_index() and the like mean something.
+	// Batch says that the steps run on a batch, so that functions such as batch_index() are defined.
 	Batch bool
-	// Unescaped leaves ${ in what is written as it is, and [Dollar] in place of the dollar sign of a placeholder that is
-	// meant; otherwise ${ of a text becomes $${. In either case a run of private runes, U+100000 and those up to U+1003FF,
-	// is one operand, or a part of a text, and stays as it is: callers put it where they have taken out a placeholder.
+	// Unescaped keeps ${ unchanged, and writes [Dollar] for the dollar sign of a placeholder. Otherwise a ${ in a
+	// text becomes $${. A run of private runes, U+100000 to U+1003FF, is always one operand, or a part of a text, and
+	// stays unchanged: callers use it in place of a placeholder.
 	Unescaped bool
-	// Import reads the file that an `import` or a `from` names; nil: there are none to read.
+	// Import reads the file of an `import` or `from`; nil: no files can be read.
 	Import func(path string) (string, error)
 }
 
-// Steps translates a mapping into steps of flowd's, each a mapping node of YAML: set, map, unset, filter, meta, let,
-// switch, fail. Comments of the mapping stand at the nodes that they stood at. A mapping that changes nothing gives no
-// steps. One that does not parse gives a single step that lint refuses, and the note says what is wrong with it.
+// Steps translates a mapping to flowd's steps, each a YAML mapping node: set, map, unset, filter, meta, let, switch,
+// fail. Comments of the mapping stay with their statements. A mapping that changes nothing gives no steps. An invalid
+// mapping gives a single step that lint rejects, and a note with the error.
 func Steps(src string, o Options) ([]*yaml.Node, []Note) {
 	p, list, err := prepare(src, o)
 	if err != nil {
@@ -83,7 +83,7 @@ func Steps(src string, o Options) ([]*yaml.Node, []Note) {
 	return nodes, p.notes
 }
 
-// Query translates what a mapping computes, such as a `check`, into one expression.
+// Query translates a query, such as a `check`, to one expression.
 func Query(src string, o Options) (string, []Note) {
 	p, list, err := prepare(src, o)
 	if err != nil {
@@ -95,8 +95,8 @@ func Query(src string, o Options) (string, []Note) {
 	return o.written(x.text), p.notes
 }
 
-// Template translates a text with interpolations, ${! … }, into a template of flowd's, with $(…). Text around them is
-// escaped so that it stays as it is.
+// Template translates a text with interpolations, ${! … }, to a template with $(…). The other text is escaped so that
+// it stays the same.
 func Template(src string, o Options) (string, []Note) {
 	var b strings.Builder
 	var notes []Note
@@ -137,7 +137,7 @@ func Template(src string, o Options) (string, []Note) {
 	}
 }
 
-// interpolation translates ${! … } and returns its end.
+// interpolation translates a ${! … }, and returns its end.
 func interpolation(src string, at int, o Options) (string, []Note, int) {
 	n, s, end, err := parseQuery(src, at+3)
 	if err == nil && !strings.HasPrefix(src[end:], "}") {
@@ -171,7 +171,7 @@ func prepare(src string, o Options) (*planner, []Statement, error) {
 	return p, list, err
 }
 
-// imports reads the files that a mapping imports, and returns its statements, or those of the file that it is.
+// imports reads the imported files of a mapping. It returns its statements or, for `from`, those of the file.
 func (p *planner) imports(m *Mapping, depth int) ([]Statement, error) {
 	for _, name := range slices.Sorted(maps.Keys(m.maps)) {
 		p.maps[name] = m.maps[name]
@@ -218,7 +218,7 @@ func (e *SyntaxError) note() Note {
 }
 
 func shortened(s string) string {
-	const most = 1000 // bytes that 60 letters and blanks around them have
+	const most = 1000 // bytes: 60 letters with blanks around them
 	s = strings.Join(strings.Fields(s[:min(most, len(s))]), " ")
 	if r := []rune(s); len(r) > 60 {
 		return string(r[:60]) + "…"
@@ -226,7 +226,7 @@ func shortened(s string) string {
 	return s
 }
 
-// refused returns a step that lint refuses, for a mapping that can't be read.
+// refused returns a step that lint rejects, for an invalid mapping.
 func refused(src string, err error, o Options) ([]*yaml.Node, []Note) {
 	n := syntaxError(err).note()
 	op := operation{act: setRoot, x: whole("untranslated("+quote(shortened(src))+")", objectKind),
@@ -234,8 +234,7 @@ func refused(src string, err error, o Options) ([]*yaml.Node, []Note) {
 	return (&writer{o}).steps([]operation{op}), []Note{n}
 }
 
-// Environment lists the names of environment variables that expressions in a text read with env(), which engine.env
-// must name.
+// Environment lists the environment variables that expressions in a text read with env(), which engine.env must name.
 func Environment(text string) []string {
 	var names []string
 	for _, m := range envCall().FindAllStringSubmatch(text, -1) {

@@ -6,19 +6,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// What Bloblang reads and writes by methods, flowd does by steps: decode, encode, compress, decompress and validate. A
-// method that is the whole value of an assignment becomes such a step behind the assignment of what it is called on.
+// Bloblang decodes and encodes with methods, flowd with steps: decode, encode, compress, decompress and validate. A
+// method that is the whole value of an assignment becomes such a step, after an assignment of its receiver.
 
 // codec is a method that is a step.
 type codec struct {
-	step    string // its type
+	step    string // type of the step
 	format  string
 	options []*yaml.Node
-	inner   node // what it is called on
-	payload bool // it is about the payload only, never about a field
+	inner   node // the receiver
+	payload bool // only for the payload, not for a field
 }
 
-// decoders and encoders are formats of steps, by method.
+// decoders and encoders map methods to formats of steps.
 var (
 	decodeSteps = map[string]string{
 		"parse_csv": "csv", "parse_logfmt": "logfmt", "parse_msgpack": "msgpack", "parse_xml": "xml", "parse_yaml": "yaml",
@@ -26,7 +26,7 @@ var (
 	encodeSteps = map[string]string{"format_yaml": "yaml", "format_xml": "xml", "format_msgpack": "msgpack"}
 )
 
-// codec finds the step that a value is made by. The field says whether it is for a field rather than the payload.
+// codec finds the step for a value. field says that the value is for a field, not for the payload.
 func (p *planner) codec(n node, field bool) (codec, bool) {
 	c, ok := n.(*call)
 	if !ok || c.of == nil {
@@ -42,7 +42,7 @@ func (p *planner) codec(n node, field bool) (codec, bool) {
 		options, ok := p.codecOptions(c, format)
 		inner := c.of
 		if format == "msgpack" && field {
-			// A field holds the bytes in base64, which the step decodes.
+			// A field contains bytes as base64, which the step decodes.
 			if inner, ok = p.encoded(c.of, "decode"); !ok {
 				return codec{}, false
 			}
@@ -72,7 +72,7 @@ func (p *planner) codec(n node, field bool) (codec, bool) {
 	return codec{}, false
 }
 
-// encoded returns what base64 is decoded or encoded.
+// encoded returns the receiver of a base64 conversion.
 func (p *planner) encoded(n node, method string) (node, bool) {
 	c, ok := n.(*call)
 	if !ok || c.of == nil || c.name != method {
@@ -82,7 +82,7 @@ func (p *planner) encoded(n node, method string) (node, bool) {
 	return c.of, ok && scheme == "base64"
 }
 
-// codecOptions returns the options of a step that arguments give; it is not ok if one has no counterpart.
+// codecOptions converts arguments to options of a step. ok is false if one has no counterpart.
 func (p *planner) codecOptions(c *call, format string) ([]*yaml.Node, bool) {
 	if len(c.args) == 0 {
 		return nil, true
@@ -108,8 +108,8 @@ func (p *planner) codecOptions(c *call, format string) ([]*yaml.Node, bool) {
 	return nil, false
 }
 
-// around finds a codec of the payload further down a chain of methods, as in
-// compress("gzip").encode("base64"), and gives the chain with what the step leaves in its place.
+// around finds a codec of the payload inside a chain of methods, as in compress("gzip").encode("base64"). It returns
+// the chain with the step's result in its place.
 func (p *planner) around(n node) (codec, node, bool) {
 	switch n := n.(type) {
 	case *call:
@@ -134,7 +134,7 @@ func (p *planner) around(n node) (codec, node, bool) {
 	return codec{}, nil, false
 }
 
-// operations of a codec that makes a field, or the payload if the path is empty.
+// codecOps returns the operations of a codec for a field, or for the payload if the path is empty.
 func (p *planner) codecOps(c codec, target []string) []operation {
 	x := p.expr(c.inner, p.env)
 	if len(target) == 0 {
@@ -169,7 +169,7 @@ func (c codec) node(from *string, into []string) *yaml.Node {
 	return mapping(scalar(c.step), body)
 }
 
-// schemaOf returns a schema that a mapping checks `this` with, root = this.json_schema("…").
+// schemaOf returns the schema that a mapping checks `this` with: root = this.json_schema("…").
 func (p *planner) schemaOf(n node) (*yaml.Node, bool) {
 	c, ok := n.(*call)
 	if !ok || c.name != "json_schema" || c.of == nil {
@@ -188,7 +188,7 @@ func (p *planner) schemaOf(n node) (*yaml.Node, bool) {
 	return schema.Content[0], true
 }
 
-// plainStyle makes YAML of JSON.
+// plainStyle turns JSON into YAML.
 func plainStyle(n *yaml.Node) {
 	n.Style, n.Line, n.Column = 0, 0, 0
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// effectOf translates a statement for nothing, to see what it reads and writes.
+// effectOf translates a statement and discards the result, to find out what it reads and writes.
 func (p *planner) effectOf(s Statement) effect {
 	notes, reads0 := p.notes, p.reads
 	defer func() { p.notes, p.reads = notes, reads0 }()
@@ -56,7 +56,7 @@ func (p *planner) effects(s Statement, e *effect) {
 				_, ok := o.node.(*this)
 				return ok
 			})
-			// Reading `this` whole only to copy it is no read.
+			// Reading all of `this` only to copy it does not count as reading.
 			if o.what != aChoice {
 				p.reads = reads{}
 			} else {
@@ -85,7 +85,7 @@ func (p *planner) effects(s Statement, e *effect) {
 	}
 }
 
-// isThis reports whether an outcome is the document as it is: `this`, or root itself.
+// isThis reports whether an outcome is the unchanged document: `this`, or root itself.
 func (p *planner) isThis(o *outcome) bool {
 	if o.what != aValue || o.env != p.env {
 		return false
@@ -97,7 +97,7 @@ func (p *planner) isThis(o *outcome) bool {
 	return ok && p.o.This == ""
 }
 
-// leaves reports whether what is assigned to the root leaves it as `this`, drops the message, or fails it.
+// leaves reports whether assigning the outcome to the root leaves it as `this`, drops the message, or fails it.
 func (p *planner) leaves(o *outcome) bool {
 	return o.all(func(o *outcome) bool { return o.gone() || o.what == aThrow || p.isThis(o) })
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// functions are those of Bloblang, without a receiver.
+// functions are Bloblang's functions, which have no receiver.
 var functions map[string]method
 
 func fillFunctions() {
@@ -257,7 +257,7 @@ func rangeFunction(a *asked) expression {
 	if step == 1 {
 		return expression{text: start.in(bindAdd) + ".." + last.in(bindAdd), bind: bindCompare, kind: listKind}
 	}
-	// Bloblang rounds the number of elements down, so that the last one may be missing.
+	// Bloblang rounds the number of elements down, so the last one may be missing.
 	var count expression
 	if okFrom && okTo {
 		count = literalInt(max((to-from)/step, 0) - 1)
@@ -289,7 +289,7 @@ func (a *asked) inBatch(in, alone string) expression {
 	return whole(alone, number)
 }
 
-// fakes are flowd's names of made-up values, by Bloblang's, where they differ.
+// fakes maps Bloblang's kinds of made-up values to flowd's, where they differ.
 var fakes = map[string]string{
 	"uuid_hyphenated": "uuid", "username": "username", "phone_number": "phone", "latitude": "latitude",
 	"domain_name": "domain",
@@ -309,7 +309,7 @@ func fake(a *asked) expression {
 	return function("fake", unknown, literalText(name))
 }
 
-// encodings are flowd's functions by the names of schemes.
+// encoders maps schemes to flowd's functions.
 var encoders = map[string]string{"base64": "to_base64", "base64rawurl": "to_base64url", "hex": "to_hex"}
 var decoders = map[string]string{"base64": "from_base64", "base64url": "from_base64url",
 	"base64rawurl": "from_base64url", "hex": "from_hex"}
@@ -379,10 +379,10 @@ func uuid5(a *asked) expression {
 	return function("uuid_v5", text, ns, a.of())
 }
 
-// urlParts are flowd's names of the parts of a URL, by Bloblang's.
+// urlParts maps Bloblang's parts of a URL to flowd's.
 var urlParts = map[string]string{"scheme": "scheme", "path": "path", "user.name": "user", "user.password": "password"}
 
-// partOf reads a part of what a method gives whose result has other parts in flowd.
+// partOf reads a part of a method's result that has other parts in flowd.
 func (t *translator) partOf(c *call, names []string, e *env) (expression, bool) {
 	if c.name != "parse_url" || c.of == nil {
 		return expression{}, false
@@ -411,11 +411,11 @@ func formatJSON(a *asked) expression {
 	return function("to_json", text, a.of())
 }
 
-// Dollar stands for the dollar sign of a placeholder of flowd's, such as ${file:/x}, until an expression is written, so
-// that dollar signs of texts can be told from it. [Options.Unescaped] leaves it to the caller.
+// Dollar stands for the dollar sign of a flowd placeholder, such as ${file:/x}, until the expression is written, to
+// distinguish it from dollar signs in text. [Options.Unescaped] leaves it to the caller.
 const Dollar = '\U00100400'
 
-// written escapes what would be a placeholder, and writes those that are.
+// written escapes text that looks like a placeholder, and writes real placeholders.
 func (o Options) written(s string) string {
 	if o.Unescaped {
 		return s

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// pattern returns a regular expression that is compiled when it is first used.
+// pattern returns a regular expression that is compiled on first use.
 func pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// tables are made when they are first used: a process that translates nothing does without them.
+// tables are built on first use: most processes translate nothing.
 var tables sync.Once
 
 func fillTables() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// predicate translates what a loop evaluates for each element, and has render write it.
+// predicate translates the body that a loop evaluates for each element, and passes it to render.
 func (t *translator) predicate(body node, e *env, is func(*frame) *meaning,
 	render func(*outcome) expression) expression {
 	hint := "item"
@@ -44,7 +44,7 @@ func parts(names map[string]string) func(*frame) *meaning {
 
 var entry = parts(map[string]string{"key": "#key", "value": "#"})
 
-// values returns the value of an outcome that has one in every case.
+// values returns the value of an outcome that always has one.
 func (a *asked) values(o *outcome) expression {
 	if o.special() {
 		return a.unknown("%s() needs a value in every case: nothing() and deleted() can't be translated here.", a.n.name)
@@ -52,13 +52,13 @@ func (a *asked) values(o *outcome) expression {
 	return o.expression()
 }
 
-// loop returns a function of flowd's over a list, with the first argument as its predicate.
+// loop returns a call of a flowd function on a list, with the first argument as its predicate.
 func (a *asked) loop(name string, k kind) expression {
 	x := a.of()
 	return function(name, k, x, a.predicate(a.node(0), a.e, element, a.values))
 }
 
-// objects reports whether a method goes through the fields of an object rather than through a list.
+// objects reports whether a method loops over the fields of an object instead of a list.
 func (a *asked) objects(x expression) bool {
 	switch x.kind {
 	case objectKind:
@@ -141,7 +141,7 @@ func mapEachKey(a *asked) expression {
 	return a.each(a.of(), key, "filter_values", "map_keys", objectKind, "#key")
 }
 
-// each replaces elements, and leaves out those that become deleted().
+// each replaces elements, and removes those that become deleted().
 func (a *asked) each(x expression, is func(*frame) *meaning, filterName, mapName string, k kind,
 	same string) expression {
 	body := a.node(0)
@@ -168,7 +168,7 @@ func (a *asked) each(x expression, is func(*frame) *meaning, filterName, mapName
 	}))
 }
 
-// keep makes nothing() the value as it was.
+// keep replaces nothing() by the unchanged value.
 func keep(o *outcome, same expression) {
 	switch o.what {
 	case aNothing:
@@ -192,7 +192,7 @@ func unique(a *asked) expression {
 	return function("uniq", listKind, a.of())
 }
 
-// sortMethod sorts by a comparison if that is one of the same value on both sides.
+// sortMethod sorts by a comparison if that compares the same value of both sides.
 func sortMethod(a *asked) expression {
 	if !a.has(0) {
 		return function("sort", listKind, a.of())
@@ -227,7 +227,7 @@ func sortMethod(a *asked) expression {
 	return a.unknown("A comparison of your own can't be translated; write sort_by(list, .field).")
 }
 
-// inside translates an argument that is read in a predicate, though it is not about the element.
+// inside translates an argument that is used in a predicate, but is not about the element.
 func (a *asked) inside(n node) expression {
 	if n == nil {
 		return nilExpression()
@@ -289,7 +289,7 @@ func collapse(a *asked) expression {
 	return function("filter_values", objectKind, x, whole(`type(#) not in ["array", "map"]`, boolean))
 }
 
-// names returns the fields of a path that is written with dots.
+// names splits a path written with dots.
 func names(path string) []string {
 	all := strings.Split(path, ".")
 	for i := range all {
@@ -315,7 +315,7 @@ func exists(a *asked) expression {
 	return y
 }
 
-// reach reads fields of what a method is called on.
+// reach reads fields of the receiver.
 func (a *asked) reach(names []string) expression {
 	if len(names) == 0 {
 		return a.of()
@@ -394,7 +394,7 @@ func setMethod(a *asked) expression {
 	v := a.arg(1)
 	one := newFields()
 	one.set(all, v, nil)
-	if v.kind != text && v.kind != number && v.kind != boolean { // merge() would put an object into the one that is there
+	if v.kind != text && v.kind != number && v.kind != boolean { // merge() would merge an object into the existing one
 		x = function("without", objectKind, x, literalText(p))
 	}
 	return function("merge", objectKind, x, one.expression())

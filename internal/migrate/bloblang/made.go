@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// made is the document that statements make, as an expression.
+// made is the document that statements build, as an expression.
 type made struct {
-	whole  *expression // what it is, if it is not just the fields
-	fields *fieldsMade // what has been put into it
+	whole  *expression // its base, if it has more than the fields
+	fields *fieldsMade // the assigned fields
 	gone   bool        // deleted
 }
 
-// tree is an object that is being made.
+// fieldsMade is an object being built.
 type fieldsMade struct {
 	names  []string
 	value  map[string]expression
 	inner  map[string]*fieldsMade
-	absent map[string]expression // when a field is there, if it is not always
+	absent map[string]expression // condition under which a field exists, if it may be missing
 }
 
 func newFields() *fieldsMade {
@@ -50,7 +50,7 @@ func (o *fieldsMade) set(path []string, x expression, when *expression) bool {
 	return true
 }
 
-// has reports whether a path, or part of it, has been set.
+// has reports whether a path, or a part of it, was set.
 func (o *fieldsMade) has(path []string) bool {
 	if _, ok := o.value[path[0]]; ok {
 		return true
@@ -59,7 +59,7 @@ func (o *fieldsMade) has(path []string) bool {
 	return in != nil && (len(path) == 1 || in.has(path[1:]))
 }
 
-// unset takes a field away; it can't take one out of a value that is not made here.
+// unset removes a field. It can't remove one from a value that was not built here.
 func (o *fieldsMade) unset(path []string) bool {
 	name := path[0]
 	if len(path) > 1 {
@@ -136,7 +136,7 @@ func (m *made) result() *expression {
 	return &x
 }
 
-// carry carries statements out on a document; what it returns, if anything, is an expression that stands for all that
+// carry applies statements to a document. If it returns an expression, that replaces everything, since a statement
 // can't be translated.
 func (t *translator) carry(m *made, list []Statement, e *env, lets, locals *[]string) *expression {
 	refuse := func(s Statement, why string) *expression {
@@ -169,7 +169,7 @@ func (t *translator) carry(m *made, list []Statement, e *env, lets, locals *[]st
 				return x
 			}
 		case *branches:
-			// The rest of the statements belongs to each branch.
+			// Each branch gets the rest of the statements.
 			return t.branch(m, s, list[i+1:], e)
 		case *setMeta:
 			return refuse(s, "Metadata can't be set in a map.")
@@ -199,7 +199,7 @@ func cloned(m map[string]*variableUse) map[string]*variableUse {
 	return c
 }
 
-// trivial reports whether a value may stand in several places.
+// trivial reports whether a value may be repeated.
 func trivial(n node) bool {
 	switch n := n.(type) {
 	case *literal, *this, *metaRef, *variable, *placeholder:
@@ -262,7 +262,7 @@ func (t *translator) put(m *made, s *assign, e *env, refuse func(Statement, stri
 		}
 		return nil
 	}
-	// merge() would put an object into the one that is there.
+	// merge() would merge an object into the existing one.
 	base := *m.result()
 	*m = made{whole: &base}
 	one := newFields()
@@ -275,7 +275,7 @@ func (t *translator) put(m *made, s *assign, e *env, refuse func(Statement, stri
 	return nil
 }
 
-// branch writes an if statement, and what follows it, as ?:.
+// branch writes an if statement, and the statements after it, as ?:.
 func (t *translator) branch(m *made, s *branches, rest []Statement, e *env) *expression {
 	if t.depthOfBranches++; t.depthOfBranches > 6 {
 		x := t.untranslated(place(s.from), "So many conditions can't be one expression; write them as steps.")

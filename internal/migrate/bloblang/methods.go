@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// asked is one call of a function or a method that is being translated.
+// asked is one call of a function or method that is being translated.
 type asked struct {
 	*translator
 	n      *call
@@ -22,7 +22,7 @@ func (a *asked) node(i int) node {
 	return nil
 }
 
-// has reports whether an argument is given; one that is null is not.
+// has reports whether an argument is given. A null does not count.
 func (a *asked) has(i int) bool {
 	n := a.node(i)
 	if l, ok := n.(*literal); ok && l.value == nil {
@@ -96,7 +96,7 @@ func (a *asked) unknown(format string, args ...any) expression {
 	return a.untranslated(a.n, format, args...)
 }
 
-// method is how a method or function is translated, and what its parameters are called.
+// method says how a method or function is translated, and names its parameters.
 type method struct {
 	params []string
 	do     func(*asked) expression
@@ -104,7 +104,7 @@ type method struct {
 
 func params(names string) []string { return strings.Fields(names) }
 
-// named is a method that is a function of flowd's, with the receiver first and the arguments as they are.
+// plain makes a method that is a function of flowd, with the receiver first and the same arguments.
 func plain(name string, k kind, names string) method {
 	return method{params(names), func(a *asked) expression {
 		args := []expression{a.of()}
@@ -121,7 +121,7 @@ func infixMethod(op, name string) method {
 	return method{params(name), func(a *asked) expression { return compare(a.of(), op, a.arg(0)) }}
 }
 
-// times are the methods of times with a unit.
+// unixMethod makes a method of times with a unit.
 func unixMethod(unit string) method {
 	return method{nil, func(a *asked) expression {
 		t := a.time(a.n.of)
@@ -329,7 +329,7 @@ func fillMethods() {
 	}
 }
 
-// steps are methods that are steps of flowd's, and where one can only stand.
+// stepOnly lists methods that are steps of flowd, with the only place where they work.
 var stepOnly = map[string]string{
 	"parse_csv": "decode: csv", "parse_logfmt": "decode: logfmt", "parse_msgpack": "decode: msgpack",
 	"format_msgpack": "encode: msgpack", "parse_parquet": "decode: parquet", "json_schema": "validate",

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// mean writes what `this` or a name stands for.
+// mean writes what `this` or a name refers to.
 func (t *translator) mean(m *meaning, n node) expression {
 	switch m.what {
 	case theDocument:
@@ -35,7 +35,7 @@ func (t *translator) mean(m *meaning, n node) expression {
 	return expression{text: m.text, bind: bindWhole, kind: m.kind, safe: true}
 }
 
-// origin returns where `this` stands, if that is not the document that steps see.
+// origin returns the place of `this`, if it is not the steps' document.
 func (t *translator) origin() (expression, bool) {
 	x := expression{text: t.o.This, bind: bindWhole, safe: true, path: true}
 	switch {
@@ -53,7 +53,7 @@ func (t *translator) origin() (expression, bool) {
 	return x, true
 }
 
-// capture writes a predicate's # in it, or by a name in a predicate inside.
+// capture writes the # of a predicate inside it, or a name for it in an inner predicate.
 func (t *translator) capture(f *frame, what string) string {
 	if f.depth == t.depth {
 		return what
@@ -72,8 +72,8 @@ func (t *translator) capture(f *frame, what string) string {
 	return name
 }
 
-// local returns a name for a value of an expression, as near to what it should be as possible: it hides no other one.
-// Whoever takes it frees it where its scope ends.
+// local returns a name for a value in an expression, as close as possible to the wanted name, without hiding another
+// one. The caller frees it at the end of its scope.
 func (t *translator) local(name string) string {
 	if !plainName().MatchString(name) || slices.Contains(reserved, name) {
 		name = "it"
@@ -89,7 +89,7 @@ func (t *translator) free(name string) {
 	t.locals = slices.DeleteFunc(t.locals, func(n string) bool { return n == name })
 }
 
-// keptName names the variable that keeps what the message was before a mapping, or a part of it.
+// keptName names the variable that keeps the message, or a part of it, from before a mapping.
 func (t *translator) keptName(part string) string {
 	name := "before" + part
 	for t.vars[name] != nil {
@@ -137,7 +137,7 @@ func fields(x expression, names []string) expression {
 	return expression{text: s, bind: bindWhole, safe: x.safe, path: x.path}
 }
 
-// meaningOf returns what a node that stands for something stands for.
+// meaningOf returns what a node refers to, if anything.
 func (t *translator) meaningOf(n node, e *env) *meaning {
 	switch n := n.(type) {
 	case *this:
@@ -178,7 +178,7 @@ func (t *translator) fieldOf(m *meaning, names []string, n node) expression {
 	return fields(expression{text: m.text, bind: bindWhole, safe: true, path: true}, names)
 }
 
-// elementField writes `.name` rather than `#.name`.
+// elementField writes `.name` instead of `#.name`.
 func (t *translator) elementField(what string, names []string) expression {
 	s := what
 	for i, name := range names {
@@ -237,7 +237,7 @@ func (t *translator) meta(n node, name string, all bool) expression {
 	return expression{text: "meta(" + quote(name) + ")", bind: bindWhole, safe: true}
 }
 
-// newMeta returns @, metadata as statements before have set it.
+// newMeta returns @: metadata as set by earlier statements.
 func (t *translator) newMeta(name string, all bool) expression {
 	if all {
 		t.reads.newMeta = append(t.reads.newMeta, "")
@@ -260,7 +260,7 @@ func (t *translator) within(of, body node, e *env) expression {
 	return t.expr(t.enter(body, m, &e), e)
 }
 
-// enter returns the body of a lambda, or the node itself, and changes the env to that in it.
+// enter returns the body of a lambda, or the node itself, and sets its env.
 func (t *translator) enter(body node, m *meaning, e **env) node {
 	if l, ok := body.(*lambda); ok {
 		*e = (*e).naming(l.param, m)
@@ -270,7 +270,7 @@ func (t *translator) enter(body node, m *meaning, e **env) node {
 	return body
 }
 
-// bound translates a body with a value that is given a name first.
+// bound translates a body, with a name for a value that it uses.
 func (t *translator) bound(x expression, body node, e *env) expression {
 	name := "it"
 	if l, ok := body.(*lambda); ok && l.param != "_" {
@@ -285,7 +285,7 @@ func (t *translator) bound(x expression, body node, e *env) expression {
 	return expression{text: "let " + name + " = " + x.in(bindTernary) + "; " + b.text, bind: bindLet, kind: b.kind}
 }
 
-// uses counts how often a body reads the value that it is about.
+// uses counts how often a body reads its value.
 func (t *translator) uses(body node, e *env) int {
 	count := 0
 	name := ""

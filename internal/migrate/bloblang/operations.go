@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// all plans statements one after the other.
+// all plans statements in order.
 func (p *planner) all(list []Statement, st *state) []operation {
 	var ops []operation
 	for _, s := range list {
@@ -15,7 +15,7 @@ func (p *planner) all(list []Statement, st *state) []operation {
 	return ops
 }
 
-// one plans a statement, by what the document was if it reads what has changed since.
+// one plans a statement. If it reads what has changed, it uses the document from before the changes.
 func (p *planner) one(s Statement, st *state) []operation {
 	if b, ok := s.(*branches); ok {
 		return p.branches(b, st)
@@ -70,7 +70,7 @@ func (p *planner) branches(s *branches, st *state) []operation {
 	return []operation{op}
 }
 
-// statement plans what is not a branch.
+// statement plans a statement other than a branch.
 func (p *planner) statement(s Statement, st *state) []operation {
 	p.steps = 0
 	notes := p.notes
@@ -96,7 +96,7 @@ func (p *planner) statement(s Statement, st *state) []operation {
 		ops = p.metadata(s)
 	case *assign:
 		if len(s.path) == 0 {
-			ops = p.whole(s, st)
+			ops = p.rootAssignment(s, st)
 		} else {
 			ops = p.fieldOps(s, st)
 		}
@@ -107,7 +107,7 @@ func (p *planner) statement(s Statement, st *state) []operation {
 	return ops
 }
 
-// asNil makes deleted() nil, which removes a name.
+// asNil turns deleted() into nil, which removes a name.
 func asNil(o *outcome) {
 	switch o.what {
 	case aDeletion:
@@ -146,8 +146,8 @@ func (p *planner) metadata(s *setMeta) []operation {
 	return []operation{op}
 }
 
-// whole plans an assignment to the root.
-func (p *planner) whole(s *assign, st *state) []operation {
+// rootAssignment plans an assignment to the root.
+func (p *planner) rootAssignment(s *assign, st *state) []operation {
 	if schema, ok := p.schemaOf(s.value); ok {
 		return []operation{{act: runCodec, node: mapping(scalar("validate"), schema)}}
 	}
@@ -227,7 +227,7 @@ func isDeleted(n node) bool {
 	return ok && c.of == nil && c.name == "deleted"
 }
 
-// reason returns the template of the one throw of an outcome, or of several that give the same.
+// reason returns the template of an outcome's only throw, or of several equal ones.
 func (p *planner) reason(o *outcome) string {
 	if o.what == aThrow {
 		return p.template(o.node.(*call).args[0].value, o.env)
@@ -241,7 +241,7 @@ func (p *planner) reason(o *outcome) string {
 	return p.reason(o.no)
 }
 
-// template writes a text, which may be put together, as a template.
+// template writes a text, which may be concatenated, as a template.
 func (t *translator) template(n node, e *env) string {
 	switch n := n.(type) {
 	case *literal:
@@ -264,7 +264,7 @@ func (t *translator) template(n node, e *env) string {
 	return "$(" + t.expr(n, e).text + ")"
 }
 
-// formatted returns a text in which only %v and %s are replaced.
+// formatted translates a format in which only %v and %s are replaced.
 func (t *translator) formatted(s string, args []argument, e *env) (string, bool) {
 	found := verbs().FindAllStringIndex(s, -1)
 	if len(found) != len(args) {
@@ -311,7 +311,7 @@ func (p *planner) fieldOps(s *assign, st *state) []operation {
 	same := func(o *outcome) bool {
 		return o.gone() || o.what == aValue && o.value.path && o.value.text == path(s.path) && !p.before
 	}
-	if o.all(same) { // what is not deleted stays
+	if o.all(same) { // values that are not deleted stay
 		unset.when = &deleted
 		return []operation{unset}
 	}
@@ -326,8 +326,8 @@ func (p *planner) fieldOps(s *assign, st *state) []operation {
 	return []operation{op}
 }
 
-// comment gives an operation the comments that stand before, in and behind its statement, and the notes made since.
-// Comments of statements that become no step go to the next one.
+// comment gives an operation the comments before, in and after its statement, and the notes made since. Comments of
+// statements without a step go to the next step.
 func (p *planner) comment(op *operation, s Statement, notes []Note) {
 	from, to := 0, s.at().to
 	for _, a := range p.anchors {
@@ -343,7 +343,7 @@ func (p *planner) comment(op *operation, s Statement, notes []Note) {
 		case p.taken[i] || c.from < from:
 		case c.from < to:
 			if before, _ := p.src.position(max(from-1, 0)); from > 0 && at == before && !c.own && c.from < s.at().from {
-				break // it stands behind the statement before
+				break // it belongs to the previous statement
 			}
 			p.taken[i] = true
 			head = append(head, c.text)
@@ -364,7 +364,7 @@ func (p *planner) comment(op *operation, s Statement, notes []Note) {
 	}
 }
 
-// anchor finds the statements that become steps, and so take comments.
+// anchor finds the statements that become steps, which take comments.
 func (p *planner) anchor(list []Statement) {
 	each(list, func(s Statement) {
 		switch s := s.(type) {

@@ -1,7 +1,7 @@
 package bloblang
 
-// outcome is what an expression comes to: a value, deleted(), nothing() or a throw(), or by a condition one of two
-// outcomes.
+// outcome is the result of an expression: a value, deleted(), nothing(), a throw(), or one of two outcomes by a
+// condition.
 type outcome struct {
 	what    result
 	value   expression
@@ -21,10 +21,10 @@ const (
 	aChoice
 )
 
-// maxCases is how many cases an expression may have: the text of ?: is written over and over.
+// maxCases bounds the cases of an expression, since the text of ?: repeats them.
 const maxCases = 300
 
-// tree translates a node into its outcomes.
+// tree translates a node to its outcome.
 func (t *translator) tree(n node, e *env) *outcome {
 	switch n := n.(type) {
 	case *ifElse:
@@ -37,7 +37,7 @@ func (t *translator) tree(n node, e *env) *outcome {
 		} else {
 			last = &outcome{what: aNothing}
 		}
-		// Conditions are translated in the order in which they are written, so that notes are in order.
+		// Conditions are translated in the order written, so that notes are in order.
 		choices := make([]*outcome, len(n.whens))
 		for i, when := range n.whens {
 			choices[i] = &outcome{what: aChoice, when: t.condition(when, e), yes: t.tree(n.values[i], e)}
@@ -83,8 +83,8 @@ func chain(choices []*outcome, last *outcome) *outcome {
 	return last
 }
 
-// fallback returns a value, or deleted() or nothing() where that fails or, of or, is null. It is nil if the other value is
-// an ordinary one.
+// fallback returns a value or, where it fails (or, with orNull, is null), deleted() or nothing(). It returns nil if
+// the other value is an ordinary one.
 func (t *translator) fallback(n, value, other node, orNull bool, e *env) *outcome {
 	c, ok := other.(*call)
 	if !ok || c.of != nil || c.name != "deleted" && c.name != "nothing" {
@@ -92,7 +92,8 @@ func (t *translator) fallback(n, value, other node, orNull bool, e *env) *outcom
 	}
 	x := t.attempt(value, e)
 	if !orNull && !x.path {
-		// catch lets null pass; what fails is told from it only by asking twice, so null counts as failed here.
+		// catch passes null. Distinguishing null from a failure would take a second evaluation, so null counts as a
+		// failure.
 		t.differs(n, "A null counts as a failure for this catch, as in or().")
 	}
 	o := t.tree(other, e)
@@ -125,8 +126,8 @@ func (t *translator) match(n *match, e *env) *outcome {
 	return chain(choices, last)
 }
 
-// mixedCases reports whether values of different kinds are compared with: one that is of neither kind equals none, which
-// flowd must be asked first.
+// mixedCases reports whether a match compares with values of several kinds. A subject of another kind equals none of
+// them, so flowd must check the kind first.
 func mixedCases(n *match) bool {
 	kinds := map[string]bool{}
 	for _, c := range n.cases {
@@ -137,7 +138,7 @@ func mixedCases(n *match) bool {
 	return len(kinds) > 1
 }
 
-// guard asks whether something has the kind of a value.
+// guard checks that something has the kind of a value.
 func guard(value any) string {
 	switch value.(type) {
 	case string:
@@ -164,7 +165,7 @@ func (t *translator) caseCondition(n node, m *meaning, e *env, mixed bool) expre
 	return x
 }
 
-// isLiteral reports whether a case is compared with rather than asked.
+// isLiteral reports whether a case is a value to compare with, not a condition.
 func isLiteral(n node) bool {
 	switch n := n.(type) {
 	case *literal:
@@ -189,7 +190,7 @@ func isLiteral(n node) bool {
 	return false
 }
 
-// condition translates what an if asks. A null counts as false there.
+// condition translates the condition of an if, where null counts as false.
 func (t *translator) condition(n node, e *env) expression {
 	x := t.expr(n, e)
 	if x.kind == boolean || !x.safe || x.isLit {
@@ -198,7 +199,7 @@ func (t *translator) condition(n node, e *env) expression {
 	return expression{text: x.in(bindWhole) + " ?? false", bind: bindTernary, kind: boolean, safe: true, notAs: coalesced}
 }
 
-// special reports whether there is something else than values and failures.
+// special reports whether an outcome may be something other than a value or a failure.
 func (o *outcome) special() bool {
 	switch o.what {
 	case aDeletion, aNothing:
@@ -216,12 +217,12 @@ func (o *outcome) has(what result) bool {
 	return o.what == what
 }
 
-// gone reports whether it is deleted() or nothing(), whatever the message.
+// gone reports whether an outcome is always deleted() or nothing().
 func (o *outcome) gone() bool { return o.what == aDeletion || o.what == aNothing }
 
 func isNothing(o *outcome) bool { return o.what == aNothing }
 
-// expression returns the value, of an outcome that is not special.
+// expression returns the value of an outcome that is not special.
 func (o *outcome) expression() expression {
 	if o.what != aChoice {
 		return o.value
@@ -229,12 +230,12 @@ func (o *outcome) expression() expression {
 	return ternary(o.when, o.yes.expression(), o.no.expression())
 }
 
-// present returns when there is a value, and which.
+// present returns the condition for a value, and the value.
 func (o *outcome) present() (when, value expression) {
 	return o.condition(func(o *outcome) bool { return !o.gone() }), o.only(func(o *outcome) bool { return !o.gone() })
 }
 
-// only returns the expression of the outcomes for which is says yes; the others are left out.
+// only returns the expression of the outcomes for which is returns true, without the others.
 func (o *outcome) only(is func(*outcome) bool) expression {
 	if o.what != aChoice {
 		return o.value
@@ -260,7 +261,7 @@ func (o *outcome) all(is func(*outcome) bool) bool {
 	return !o.any(func(o *outcome) bool { return !is(o) })
 }
 
-// condition says when an outcome comes for which is says yes. It is not called where that is always or never.
+// condition returns when an outcome occurs for which is returns true. That must not be always or never.
 func (o *outcome) condition(is func(*outcome) bool) expression {
 	truth := func(b string) expression { return whole(b, boolean) }
 	if o.what != aChoice {

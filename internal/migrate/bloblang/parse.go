@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep expressions and statements may be nested.
+// maxDepth bounds the nesting of expressions and statements.
 const maxDepth = 300
 
-// Parse reads a mapping. Its error is a [*SyntaxError].
+// Parse parses a mapping. Its error is a [*SyntaxError].
 func Parse(src string) (m *Mapping, err error) {
 	p := &parser{source: newSource(src), maps: map[string]*namedMap{}}
 	defer p.recover(&err)
@@ -17,8 +17,7 @@ func Parse(src string) (m *Mapping, err error) {
 	return p.mapping(), nil
 }
 
-// parseQuery reads one expression at the beginning of a text that ends with a brace, as an interpolation does, and
-// returns its end.
+// parseQuery parses one expression in a text where a brace ends it, as in an interpolation, and returns its end.
 func parseQuery(src string, from int) (n node, s *source, end int, err error) {
 	p := &parser{source: newSource(src), maps: map[string]*namedMap{}}
 	p.at = from
@@ -32,7 +31,7 @@ func parseQuery(src string, from int) (n node, s *source, end int, err error) {
 
 type source struct {
 	text  string
-	lines []int // where each begins
+	lines []int // beginnings of lines
 }
 
 func newSource(text string) *source {
@@ -45,7 +44,7 @@ func newSource(text string) *source {
 	return s
 }
 
-// position returns the line and the column, in characters, of a byte.
+// position returns the line and the column, in characters, of a byte offset.
 func (s *source) position(at int) (line, column int) {
 	at = min(at, len(s.text))
 	line = sort.SearchInts(s.lines, at+1)
@@ -56,12 +55,12 @@ type parser struct {
 	*source
 	at       int
 	depth    int
-	names    []string // parameters of the lambdas around
+	names    []string // parameters of the enclosing lambdas
 	maps     map[string]*namedMap
 	comments []comment
 }
 
-// failure is what the parser panics with, and only recover sees.
+// failure is the value that the parser panics with, and recovers.
 type failure struct{ err *SyntaxError }
 
 func (p *parser) fail(at int, format string, args ...any) {
@@ -79,7 +78,7 @@ func (p *parser) recover(err *error) {
 	}
 }
 
-// valid refuses bytes that are not text.
+// valid rejects bytes that are not valid text.
 func (p *parser) valid() {
 	for i, r := range p.text {
 		if r == utf8.RuneError {
@@ -90,7 +89,7 @@ func (p *parser) valid() {
 	}
 }
 
-// enter counts a level of nesting; what it returns leaves it.
+// enter counts a level of nesting. Calling its result leaves the level.
 func (p *parser) enter() func() {
 	if p.depth++; p.depth > maxDepth {
 		p.fail(p.at, "this is nested more than %d levels deep", maxDepth)

@@ -2,7 +2,7 @@ package bloblang
 
 import "slices"
 
-// Into returns the path of a mapping that only puts `this` somewhere, `root.path = this`; it is empty for `root = this`.
+// Into returns the path of a mapping that only assigns `this`: `root.path = this`. It is empty for `root = this`.
 func (m *Mapping) Into() (string, bool) {
 	if len(m.Statements) != 1 || len(m.comments) > 0 {
 		return "", false
@@ -20,12 +20,11 @@ func (m *Mapping) Into() (string, bool) {
 	return path(a.path), true
 }
 
-// Field is a field that a mapping makes, and the expression that it is.
+// Field is a field that a mapping sets, with its expression.
 type Field struct{ Name, Expression string }
 
-// Fields translates a mapping that is nothing but fields of an object, `root.a = …` or `root = {"a": …}`; it is not
-// ok
-// if the mapping is more than that, or can't be read.
+// Fields translates a mapping that only sets fields of an object: `root.a = …` or `root = {"a": …}`. ok is false for
+// any other mapping.
 func Fields(src string, o Options) ([]Field, []Note, bool) {
 	p, list, err := prepare(src, o)
 	if err != nil {
@@ -73,8 +72,8 @@ func Fields(src string, o Options) ([]Field, []Note, bool) {
 	return all, p.notes, true
 }
 
-// List translates a mapping that is nothing but a list, `root = [a, b]`, into expressions of its elements; it is not ok
-// if the mapping is more than that, or can't be read.
+// List translates a mapping that is only a list, `root = [a, b]`, to expressions of its elements. ok is false for any
+// other mapping.
 func List(src string, o Options) ([]string, []Note, bool) {
 	p, statements, err := prepare(src, o)
 	if err != nil {

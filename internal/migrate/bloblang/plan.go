@@ -6,9 +6,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A mapping reads one document, `this`, and makes another, `root`. Steps of flowd's change one document, in order. The
-// planner keeps the two apart: where a later statement reads what an earlier one has changed, it puts the reader first
-// or, where that can't be, keeps the document under vars("before").
+// A mapping reads one document, `this`, and builds another, `root`. Steps of flowd change one document, in order. The
+// planner keeps the two apart: if a later statement reads what an earlier one changes, it moves the reader first or,
+// if that is impossible, keeps the document in vars("before").
 
 type act int
 
@@ -24,7 +24,7 @@ const (
 	runCodec
 )
 
-// operation is a step, or a line of one.
+// operation is a step, or a line of a step.
 type operation struct {
 	act     act
 	path    []string
@@ -37,7 +37,7 @@ type operation struct {
 	head    []string
 	line    string
 	onError string
-	first   bool // it can be a line of the map that makes the new document
+	first   bool // it can be a line of the map that begins the new document
 }
 
 type operationCase struct {
@@ -46,11 +46,11 @@ type operationCase struct {
 	head []string
 }
 
-// effect is what a statement reads and writes, found out by translating it once for nothing.
+// effect is what a statement reads and writes.
 type effect struct {
 	reads  reads
 	writes writes
-	copies bool // it makes the root a copy of this, or leaves it
+	copies bool // it makes the root a copy of this, or keeps it
 	root   bool // it assigns to the root, or to a field of it
 }
 
@@ -63,23 +63,23 @@ type writes struct {
 type planner struct {
 	*translator
 	m         *Mapping
-	taken     map[int]bool // comments that are at a step
+	taken     map[int]bool // comments that are placed
 	anchors   []span       // statements that become steps
 	lastRoot  int          // where the last assignment to root begins
 	env       *env
-	useBefore bool // some step reads vars("before")
+	useBefore bool // a step reads vars("before")
 	useRaw    bool
 	useMeta   bool
 }
 
-// state is what has become of the message so far.
+// state is the state of the message after the steps so far.
 type state struct {
 	writes   writes
-	replaced bool // the document is another one than `this`
-	fresh    bool // the new document has not been begun: what is unset is not there
+	replaced bool // the document is not `this` any more
+	fresh    bool // the new document is still empty, so nothing need be unset
 }
 
-// overlaps reports whether a path is part of another, or the other way round.
+// overlaps reports whether one path contains the other.
 func overlaps(a, b []string) bool {
 	n := min(len(a), len(b))
 	return slices.Equal(a[:n], b[:n])
@@ -101,7 +101,7 @@ func anyOf(a, b []string) bool {
 	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
 
-// plan makes operations of all statements.
+// plan turns all statements into operations.
 func (p *planner) plan(list []Statement) []operation {
 	list = slices.DeleteFunc(slices.Clone(list), func(s Statement) bool {
 		switch s.(type) {
@@ -126,7 +126,7 @@ func (p *planner) plan(list []Statement) []operation {
 			p.o.This != "" {
 			return p.all(list, &state{})
 		}
-		p.o.Target = NewDocument // `root = this` takes the two apart
+		p.o.Target = NewDocument // `root = this` separates the two
 	}
 	return p.document(list, effects)
 }
@@ -141,10 +141,10 @@ func copies(s Statement) bool {
 	return ok
 }
 
-// document plans a mapping that makes a new document.
+// document plans a mapping that builds a new document.
 func (p *planner) document(list []Statement, effects []effect) []operation {
 	begins := slices.IndexFunc(effects, func(e effect) bool { return e.root || e.copies })
-	if begins < 0 { // the document stays as it is
+	if begins < 0 { // the document stays unchanged
 		return p.all(p.ordered(list, effects), &state{})
 	}
 	roots := 0
@@ -160,9 +160,9 @@ func (p *planner) document(list []Statement, effects []effect) []operation {
 	if roots == 1 && conditional && !effects[begins].copies && apart(effects, begins) {
 		return p.inBranches(list, effects, begins)
 	}
-	// What does not change the document goes first, so that it reads what the document was.
+	// Statements that do not change the document go first, so that they read the original.
 	var before, after []Statement
-	var then effect // what the statements afterwards do
+	var then effect // effect of the later statements
 	for i, s := range list {
 		e := effects[i]
 		if !e.root && !e.copies && len(e.reads.roots) == 0 && !anyOf(e.reads.vars, then.writes.vars) &&
@@ -178,7 +178,7 @@ func (p *planner) document(list []Statement, effects []effect) []operation {
 			then.reads.newMeta = append(then.reads.newMeta, e.reads.newMeta...)
 		}
 	}
-	// But metadata that the document is made of must still be as it was.
+	// But metadata that the document is built from must not have changed yet.
 	for i := len(before) - 1; i >= 0; i-- {
 		e := p.effectOf(before[i])
 		for _, s := range after {
@@ -205,7 +205,7 @@ func (p *planner) document(list []Statement, effects []effect) []operation {
 	return append(ops, p.begun(after, st)...)
 }
 
-// peek translates for nothing.
+// peek translates and discards the result.
 func (p *planner) peek(a *assign) *outcome {
 	notes, r := p.notes, p.reads
 	defer func() { p.notes, p.reads = notes, r }()
@@ -229,7 +229,7 @@ func (p *planner) expandable(x *object) bool {
 	return true
 }
 
-// expanded returns assignments of an object's fields, and the statements behind them.
+// expanded returns assignments of an object's fields, followed by the remaining statements.
 func (p *planner) expanded(a *assign, x *object, rest []Statement) []Statement {
 	var list []Statement
 	for i, key := range x.keys {
@@ -246,7 +246,7 @@ func (p *planner) expanded(a *assign, x *object, rest []Statement) []Statement {
 	return append(list, rest...)
 }
 
-// begun plans what makes a new document: as many fields as possible in the map that begins it.
+// begun plans the statements that build a new document, with as many fields as possible in the map that begins it.
 func (p *planner) begun(list []Statement, st *state) []operation {
 	var ops, codecs []operation
 	i, begun := 0, false
@@ -258,7 +258,7 @@ func (p *planner) begun(list []Statement, st *state) []operation {
 		notes := p.notes
 		p.reads, p.steps = reads{}, 0
 		value := a.value
-		if c, ok := p.codec(a.value, true); ok { // the map has its text, and a step behind it reads that
+		if c, ok := p.codec(a.value, true); ok { // the map sets its text, which a later step decodes
 			value = c.inner
 			from := path(a.path)
 			codecs = append(codecs, operation{act: runCodec, node: c.node(&from, a.path)})
@@ -266,7 +266,7 @@ func (p *planner) begun(list []Statement, st *state) []operation {
 		o := p.tree(value, p.env)
 		set := slices.ContainsFunc(ops, func(op operation) bool { return overlaps(op.path, a.path) })
 		if o.what == aDeletion && !set || o.what == aNothing {
-			begun = begun || o.what == aDeletion // the document is empty then, and no longer as it was
+			begun = begun || o.what == aDeletion // then the document is empty
 			p.notes = notes
 			continue
 		}
@@ -297,7 +297,7 @@ func (p *planner) begun(list []Statement, st *state) []operation {
 	return append(append(ops, codecs...), p.all(list[i:], st)...)
 }
 
-// conditional plans the only assignment of a mapping, which depends on a condition: without it the document stays.
+// conditional plans a mapping whose only assignment depends on a condition: otherwise the document stays.
 func (p *planner) conditional(list []Statement, st *state) ([]operation, bool) {
 	a, ok := list[0].(*assign)
 	if !ok || len(list) > 1 || len(a.path) == 0 {
@@ -316,8 +316,8 @@ func (p *planner) conditional(list []Statement, st *state) ([]operation, bool) {
 	return []operation{op}, true
 }
 
-// inBranches plans a mapping all of whose assignments to the root stand in one if statement: without it, the document
-// stays as it is, so that each branch makes a new one.
+// inBranches plans a mapping whose assignments to the root are all in one if statement: otherwise the document stays,
+// so each branch builds a new one.
 func (p *planner) inBranches(list []Statement, effects []effect, at int) []operation {
 	var rest []Statement
 	for i, s := range list {
@@ -349,7 +349,7 @@ func (p *planner) inBranches(list []Statement, effects []effect, at int) []opera
 	return append(ops, op)
 }
 
-// apart reports whether no statement but one reads the root or sets metadata.
+// apart reports whether only one statement reads the root or sets metadata.
 func apart(effects []effect, but int) bool {
 	for i, e := range effects {
 		if i != but && (len(e.reads.roots) > 0 || len(e.writes.meta) > 0) {
@@ -359,10 +359,10 @@ func apart(effects []effect, but int) bool {
 	return true
 }
 
-// ordered puts statements that read before those that write what they read, if there is such an order.
+// ordered puts statements that read before those that write the same, if there is such an order.
 func (p *planner) ordered(list []Statement, effects []effect) []Statement {
 	n := len(list)
-	after := make([][]bool, n) // after[i][j]: i comes after j
+	after := make([][]bool, n) // after[i][j]: i must come after j
 	conflict := false
 	for i := range after {
 		after[i] = make([]bool, n)
@@ -414,7 +414,7 @@ func indexes(n int) []int {
 	return all
 }
 
-// variables decides which variables stand where they are read, and which become a step `let`.
+// variables decides which variables are inlined, and which become a step `let`.
 func (p *planner) variables(list []Statement) {
 	p.vars = map[string]*variableUse{}
 	counts := map[string]int{}
@@ -453,7 +453,7 @@ func (p *planner) variables(list []Statement) {
 	}
 }
 
-// changedBetween reports whether statements write what a variable reads.
+// changedBetween reports whether statements write what a variable reads before it is used.
 func (p *planner) changedBetween(list []Statement, l *let) bool {
 	e := p.effectOf(l)
 	for _, s := range list {

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// levels are the binary operators, from those that bind closest. Those of one level are read from left to right.
+// levels are the binary operators, the tightest first. Operators of one level associate to the left.
 var levels = [][]string{{"*", "/", "%", "|"}, {"+", "-"}, {"==", "!=", ">=", "<=", ">", "<"}, {"&&", "||"}}
 
-// operators are tried in this order, so that the longer of two counts.
+// operators are tried in this order, longer ones first.
 var operators = []string{"&&", "||", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", ">", "<", "|"}
 
 func (p *parser) query() node {
@@ -65,7 +65,7 @@ func (p *parser) operator() string {
 	return ""
 }
 
-// operand reads what stands between operators.
+// operand parses an operand.
 func (p *parser) operand() node {
 	begin := p.at
 	if p.peek() == '-' && !(p.at+1 < len(p.text) && digit(p.text[p.at+1])) {
@@ -133,7 +133,7 @@ func (p *parser) tail(of node) node {
 	return &field{begin, of, name}
 }
 
-// brackets reads [index] or [from:to], which are short for methods.
+// brackets parses [index] or [from:to], which are short for methods.
 func (p *parser) brackets(of node) node {
 	c := &call{place: place(p.at), of: of, name: "index"}
 	p.expect("[")
@@ -237,7 +237,7 @@ func (p *parser) primary() node {
 	return p.named(begin, name)
 }
 
-// named reads what begins with a name.
+// named parses an expression that begins with a name.
 func (p *parser) named(begin place, name string) node {
 	end := p.at
 	if p.space(); p.ahead("->") {
@@ -273,7 +273,7 @@ func (p *parser) named(begin place, name string) node {
 	return &field{begin, &this{begin}, name}
 }
 
-// keywordEnds reports whether a blank, a line's end, a brace or bracket follows.
+// keywordEnds reports whether a blank, line end, brace or bracket follows.
 func (p *parser) keywordEnds() bool {
 	switch p.peek() {
 	case ' ', '\t', '\n', '\r', '{', '(':
@@ -450,7 +450,7 @@ func (p *parser) digits() {
 	}
 }
 
-// placeholder returns what stands here for a placeholder of the environment: see [Options.Unescaped].
+// placeholder returns the run for a placeholder of the environment at this place: see [Options.Unescaped].
 func (p *parser) placeholder() string {
 	end := p.at
 	for end < len(p.text) {

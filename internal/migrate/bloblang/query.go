@@ -7,28 +7,28 @@ import (
 	"strings"
 )
 
-// translator turns expressions into flowd's.
+// translator translates expressions.
 type translator struct {
 	o               Options
 	src             *source
 	notes           []Note
 	maps            map[string]*namedMap
-	applying        []string // maps that are being written out, to find those that call themselves
-	depth           int      // predicates around
-	scoped          int      // let around, whose names must not hide fields
+	applying        []string // maps being written inline, to detect recursion
+	depth           int      // number of enclosing predicates
+	scoped          int      // number of enclosing lets, whose names must not hide fields
 	locals          []string // their names
-	steps           int      // nodes translated, which maps can multiply
+	steps           int      // translated nodes, which maps can multiply
 	depthOfBranches int
 
 	vars  map[string]*variableUse
 	reads reads
-	call  *call // the function or method that is being translated
+	call  *call // the call being translated
 
-	edits      bool     // it is a mutation, in which metadata is read as it is by then
-	before     bool     // what `this` was before the document changed is under vars("before")
-	beforeRaw  bool     // and the payload is needed under vars("before_raw")
-	beforeMeta bool     // metadata is read under vars("before_meta")
-	document   *meaning // what json() reads, if that is not the message's own document
+	edits      bool     // in a mutation, which reads metadata as changed so far
+	before     bool     // the original `this` is in vars("before")
+	beforeRaw  bool     // vars("before_raw") is needed for the payload
+	beforeMeta bool     // metadata is in vars("before_meta")
+	document   *meaning // the document of json(), if it is not the message's own
 }
 
 // reads are what an expression has read.
@@ -39,13 +39,13 @@ type reads struct {
 	vars         []string
 }
 
-// variableUse says how a variable is read.
+// variableUse says how to read a variable.
 type variableUse struct {
 	inline *inlined
-	local  string // the name that a let of an expression gives it
+	local  string // its name in a let of the expression
 }
 
-// inlined is a value that stands where its variable is read.
+// inlined is a value that is written in place of its variable.
 type inlined struct {
 	value node
 	env   *env
@@ -53,14 +53,14 @@ type inlined struct {
 
 const (
 	maxNodes = 5_000
-	maxText  = 64 << 10 // bytes of an expression, as flowd has it
+	maxText  = 64 << 10 // flowd's limit for an expression, in bytes
 )
 
-// env says what names mean.
+// env says what names refer to.
 type env struct {
 	this  *meaning
 	names []binding
-	outer *env // whose `this` a lambda goes back to
+	outer *env // the env outside a lambda
 }
 
 type binding struct {
@@ -68,26 +68,26 @@ type binding struct {
 	is   *meaning
 }
 
-// meaning is what `this` or a name stands for.
+// meaning is what `this` or a name refers to.
 type meaning struct {
 	what  meant
-	text  string // of what is an expression
+	text  string // of an expression
 	kind  kind
-	frame *frame // the predicate that # and the like belong to
+	frame *frame // the predicate of # and its fields
 	parts map[string]string
 }
 
 type meant int
 
 const (
-	theDocument meant = iota // as it was before the mapping
-	theRoot                  // the document that is made
-	anElement                // # of a predicate, or parts of it by name
+	theDocument meant = iota // before the mapping
+	theRoot                  // the document being built
+	anElement                // # of a predicate, or a part of it by name
 	anExpression
-	theError // of a catch, which is a text
+	theError // of a catch, as text
 )
 
-// frame is a predicate, and what of it inner ones need by a name.
+// frame is a predicate, with the names that inner predicates use for it.
 type frame struct {
 	depth    int
 	hint     string
@@ -122,7 +122,7 @@ func (t *translator) note(at int, k Kind, format string, args ...any) {
 	}
 }
 
-// untranslated stands for what has no counterpart: lint knows no such function.
+// untranslated returns a call that lint rejects, in place of code without a counterpart.
 func (t *translator) untranslated(n node, format string, args ...any) expression {
 	t.note(n.pos(), Untranslated, format, args...)
 	return whole("untranslated("+quote(t.snippet(n))+")", unknown)
@@ -132,8 +132,7 @@ func (t *translator) differs(n node, format string, args ...any) {
 	t.note(n.pos(), Differs, format, args...)
 }
 
-// snippet returns what is written at a node, with what it is called on, and up to the end of the line if its end is not
-// known.
+// snippet returns the source of a node with its receiver, up to the end of the line if the node's end is unknown.
 func (t *translator) snippet(n node) string {
 	from, to := n.pos(), len(t.src.text)
 	if c, ok := n.(*call); ok {
@@ -177,9 +176,9 @@ func (t *translator) expr(n node, e *env) expression {
 	return x
 }
 
-// tooLong stands for the whole of an expression: its operators would copy it again and again.
+// tooLong replaces a whole expression, since its operators would copy it again and again.
 func (t *translator) tooLong(n node) expression {
-	if t.steps <= maxNodes { // the first time
+	if t.steps <= maxNodes { // only once
 		t.steps = maxNodes + 1
 		t.note(n.pos(), Untranslated, "This mapping, or its maps, make too long an expression; write it as steps.")
 	}
@@ -382,7 +381,7 @@ func (t *translator) binary(n *binary, e *env) expression {
 	return compare(left, n.op, right)
 }
 
-// otherwise returns a.or(b) and a | b: what a is, unless it fails or is null.
+// otherwise translates a.or(b) and a | b: a, unless it fails or is null.
 func (t *translator) otherwise(a, b node, e *env) expression {
 	right := t.expr(b, e)
 	return coalesce(t.attempt(a, e), right)
@@ -412,7 +411,7 @@ func (t *translator) parsed(n node, e *env) expression {
 	return t.expr(n, e)
 }
 
-// walk visits the nodes of an expression, parents first, as long as visit agrees to go deeper.
+// walk visits the nodes of an expression, parents first. It goes deeper where visit returns true.
 func walk(n node, visit func(node) bool) {
 	if n == nil || !visit(n) {
 		return

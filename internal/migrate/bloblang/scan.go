@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// A caller puts a run of private runes, which begins with the first of these, where a placeholder stands.
+// The runes that callers use in place of a placeholder; a run begins with the first.
 const (
 	firstRune = '\U00100000'
 	lastRune  = '\U001003FF'
@@ -22,7 +22,7 @@ func (p *parser) triple() string {
 	return p.text[begin : begin+end]
 }
 
-// quoted reads a name between quotes.
+// quoted parses a name in quotes.
 func (p *parser) quoted() string {
 	begin := p.at
 	s := p.textBetween()
@@ -32,7 +32,7 @@ func (p *parser) quoted() string {
 	return s
 }
 
-// textBetween reads a text between quotes, which may have any bytes.
+// textBetween parses a text in quotes, which may contain any bytes.
 func (p *parser) textBetween() string {
 	begin := p.at
 	if p.peek() != '"' {
@@ -76,7 +76,7 @@ func nameByte(c byte) bool {
 	return c == '_' || digit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// word reads a keyword, and nothing that it only begins.
+// word parses a keyword, but not a longer word that begins with it.
 func (p *parser) word(w string) bool {
 	if !p.ahead(w) || p.at+len(w) < len(p.text) && nameByte(p.text[p.at+len(w)]) {
 		return false
@@ -102,7 +102,7 @@ func (p *parser) peek() byte {
 	return p.text[p.at]
 }
 
-// found names what stands here, for errors.
+// found names what is at this place, for errors.
 func (p *parser) found() string {
 	if p.at >= len(p.text) {
 		return "the end"
@@ -118,7 +118,7 @@ func (p *parser) found() string {
 	return strconv.Quote(string(r))
 }
 
-// blank skips blanks, of which there must be one.
+// blank skips blanks, and reports whether there was one.
 func (p *parser) blank() bool {
 	begin := p.at
 	p.space()

@@ -3,7 +3,7 @@ package bloblang
 // maxStatements bounds a mapping: the planner compares each statement with all others.
 const maxStatements = 2000
 
-// mapping reads statements up to the end, or else one expression.
+// mapping parses statements up to the end, or else one expression.
 func (p *parser) mapping() *Mapping {
 	m := &Mapping{maps: p.maps, src: p.source}
 	p.gap()
@@ -35,7 +35,7 @@ func (p *parser) mapping() *Mapping {
 	return m
 }
 
-// from reads a mapping that is a file's.
+// from parses a mapping that is in a file.
 func (p *parser) from(m *Mapping) bool {
 	begin := p.at
 	if !p.word("from") || !p.blank() || p.peek() != '"' {
@@ -51,8 +51,8 @@ func (p *parser) from(m *Mapping) bool {
 	return true
 }
 
-// statementAhead reports whether a statement begins here. An `if` may also be an expression: it is one if what its braces
-// hold is.
+// statementAhead reports whether a statement begins here. An `if` may also be an expression, depending on the content
+// of its braces.
 func (p *parser) statementAhead() bool {
 	begin := p.at
 	defer func() { p.at = begin }()
@@ -76,7 +76,7 @@ func (p *parser) ifStatementAhead() (is bool) {
 			if _, ok := r.(failure); !ok {
 				panic(r)
 			}
-			is = true // then its error is worth more
+			is = true // then its error is more useful
 		}
 		p.comments, p.depth, p.names = p.comments[:comments], depth, p.names[:names]
 	}()
@@ -88,7 +88,7 @@ func (p *parser) ifStatementAhead() (is bool) {
 	return p.peek() == '}' || p.statementAhead()
 }
 
-// assignmentAhead reports whether a path and a `=` stand here.
+// assignmentAhead reports whether a path and a = follow.
 func (p *parser) assignmentAhead() bool {
 	begin := p.at
 	defer func() { p.at = begin }()
@@ -109,7 +109,7 @@ func (p *parser) assignmentAhead() bool {
 	return p.equals()
 }
 
-// skipQuoted goes behind a quoted text, or beyond the end if it has none.
+// skipQuoted skips a quoted text, or everything if it does not end.
 func (p *parser) skipQuoted() {
 	for p.at++; p.at < len(p.text) && p.text[p.at] != '"'; p.at++ {
 		if p.text[p.at] == '\\' {
@@ -119,7 +119,7 @@ func (p *parser) skipQuoted() {
 	p.at++
 }
 
-// equals goes behind an equals sign that is none of ==.
+// equals skips an =, but not ==.
 func (p *parser) equals() bool {
 	if p.peek() != '=' || p.ahead("==") || p.ahead("=>") {
 		return false
@@ -128,7 +128,7 @@ func (p *parser) equals() bool {
 	return true
 }
 
-// statements reads statements up to the end, or up to a closing brace.
+// statements parses statements up to the end, or up to a closing brace.
 func (p *parser) statements(braces, top bool) []Statement {
 	defer p.enter()()
 	var list []Statement
@@ -189,13 +189,13 @@ func (p *parser) statement(top bool) Statement {
 	return s
 }
 
-// back returns to where a statement begins.
+// back returns to the beginning of a statement.
 func (p *parser) back(to int) bool {
 	p.at = to
 	return true
 }
 
-// metaAhead reports whether what follows the word makes it a statement rather than a path.
+// metaAhead reports whether `meta` begins a statement here, not a path.
 func (p *parser) metaAhead() bool {
 	begin := p.at
 	p.space()
@@ -254,7 +254,7 @@ func (p *parser) branches(begin int) Statement {
 	return s
 }
 
-// target reads the path of an assignment, without a leading root.
+// target parses the path of an assignment, without a leading root.
 func (p *parser) target() []string {
 	begin := p.at
 	first := p.name()
@@ -287,7 +287,7 @@ func (p *parser) target() []string {
 	return path
 }
 
-// assigned reads an equals sign and a value.
+// assigned parses an = and a value.
 func (p *parser) assigned() node {
 	p.space()
 	if !p.equals() {

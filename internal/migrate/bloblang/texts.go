@@ -118,7 +118,7 @@ func pathJoin(a *asked) expression {
 		literalText("/"))
 }
 
-// named gives a value a name, unless it is short, for an expression that reads it more than once.
+// named gives a name to a value, unless it is short, for an expression that uses it more than once.
 func (a *asked) named(x expression, body func(name string) expression) expression {
 	if x.path || x.isLit || x.bind == bindWhole && len(x.text) <= 12 {
 		return body(x.in(bindWhole))
@@ -127,8 +127,8 @@ func (a *asked) named(x expression, body func(name string) expression) expressio
 	return expression{text: "let it = " + x.in(bindTernary) + "; " + b.text, bind: bindLet, kind: b.kind}
 }
 
-// groups names the groups of a pattern as the objects of re_find_object name them: "0" is the whole match, the others
-// are numbered where they have no name.
+// groups names the groups of a pattern as re_find_object does: "0" is the whole match, and groups without a name are
+// numbered.
 func groups(pattern string) string {
 	var b strings.Builder
 	group, class := 0, false

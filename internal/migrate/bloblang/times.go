@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// time translates a value that is a time: as a text in RFC 3339 or as seconds since 1970, if it is not one already.
+// time translates a value to a time: from RFC 3339 or seconds since 1970, unless it is a time already.
 func (a *asked) time(n node) expression {
 	x := a.expr(n, a.e)
 	switch x.kind {
@@ -44,7 +44,7 @@ func formatTime(a *asked) expression {
 	return function("format_time", text, args...)
 }
 
-// nanoseconds returns the text of a duration that an argument gives in nanoseconds, by parse_duration() or as a number.
+// nanoseconds returns the text of a duration that an argument gives in nanoseconds, as parse_duration() or a number.
 func (a *asked) nanoseconds(n node) (string, bool) {
 	if c, ok := n.(*call); ok && strings.HasPrefix(c.name, "parse_duration") && c.of != nil {
 		if v, ok := a.literalOf(c.of); ok {

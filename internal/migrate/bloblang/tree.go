@@ -2,12 +2,12 @@ package bloblang
 
 import "fmt"
 
-// Mapping is a mapping as it was written: statements, in order. A mapping that is a single expression, short for
-// `root = …`, is one assignment to the root.
+// Mapping is a parsed mapping: statements, in order. A mapping that is a single expression, short for `root = …`, is
+// one assignment to the root.
 type Mapping struct {
 	Statements []Statement
 
-	maps     map[string]*namedMap // those that the mapping defines
+	maps     map[string]*namedMap // defined by the mapping
 	comments []comment            // in the order of the text
 	src      *source
 }
@@ -17,13 +17,13 @@ type namedMap struct {
 	pos        int
 	statements []Statement
 	src        *source
-	imported   map[string]*namedMap // what else the file defines that it comes from, by name
+	imported   map[string]*namedMap // other definitions of the file that it comes from, by name
 }
 
 // Statement is one of let, meta, assign, branches, define and imports.
 type Statement interface{ at() span }
 
-// span is a part of the text, from a byte up to another.
+// span is a part of the text, from a byte to another.
 type span struct{ from, to int }
 
 func (s span) at() span { return s }
@@ -111,7 +111,7 @@ type (
 		name string
 		all  bool
 	}
-	// named is the parameter of a lambda around it.
+	// named is the parameter of an enclosing lambda.
 	named struct {
 		place
 		name string
@@ -136,7 +136,7 @@ type (
 	}
 	lambda struct {
 		place
-		param string // _: it is not named, but `this` is what it was before
+		param string // _: unnamed, and `this` keeps its meaning
 		body  node
 	}
 	unary struct {
@@ -174,10 +174,10 @@ type argument struct {
 type comment struct {
 	span
 	text string
-	own  bool // nothing but blanks stands before it on its line
+	own  bool // the comment is alone on its line
 }
 
-// SyntaxError says where a mapping can't be read, and why.
+// SyntaxError says where and why a mapping is invalid.
 type SyntaxError struct {
 	Line, Column int // from 1
 	Problem      string

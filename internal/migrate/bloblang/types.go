@@ -18,7 +18,7 @@ func containsMethod(a *asked) expression {
 	return compare(v, "in", x)
 }
 
-// converted returns a conversion with a default for what can't be converted.
+// converted returns a conversion that may have a default for values that can't be converted.
 func converted(name string, k kind) func(*asked) expression {
 	return func(a *asked) expression {
 		x := function(name, k, a.of())
@@ -34,7 +34,7 @@ func float32Method(a *asked) expression {
 	return converted("float", number)(a)
 }
 
-// ranges are the bounds of integers, by method; int() has those of 64 bits itself.
+// ranges are the bounds of integers by method. int() checks 64 bits itself.
 var ranges = map[string][2]string{
 	"int32": {"-2147483648", "2147483647"}, "int16": {"-32768", "32767"}, "int8": {"-128", "127"},
 	"uint64": {"0", ""}, "uint32": {"0", "4294967295"}, "uint16": {"0", "65535"}, "uint8": {"0", "255"},
@@ -59,7 +59,7 @@ func integer(a *asked) expression {
 	return y
 }
 
-// ranged fails for an integer that is out of the range of what made it.
+// ranged fails for an integer outside the range of the method.
 func (a *asked) ranged(x expression) expression {
 	r, ok := ranges[a.n.name]
 	if !ok {
@@ -105,7 +105,7 @@ func stringMethod(a *asked) expression {
 	return function("string", text, x)
 }
 
-// typeNames are flowd's names of types, by Bloblang's.
+// typeNames maps Bloblang's names of types to flowd's.
 var typeNames = map[string]string{
 	"string": "string", "bytes": "bytes", "bool": "bool", "array": "array", "object": "map", "null": "nil",
 	"timestamp": "time",
@@ -124,7 +124,7 @@ func typeMethod(a *asked) expression {
 	})
 }
 
-// knownTypes are Bloblang's names of types that are known beforehand.
+// knownTypes maps kinds to Bloblang's names of types.
 var knownTypes = map[kind]string{
 	boolean: "bool", number: "number", text: "string", bytesKind: "bytes", listKind: "array", objectKind: "object",
 	timeKind: "timestamp",

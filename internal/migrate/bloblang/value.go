@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// kind is what is known of an expression's value before it runs.
+// kind is what is known about an expression's value before it runs.
 type kind int
 
 const (
@@ -23,7 +23,7 @@ const (
 	timeKind
 )
 
-// Operators of flowd's, by how tightly they bind.
+// flowd's operators, by precedence.
 const (
 	bindLet = iota
 	bindTernary
@@ -43,17 +43,17 @@ type expression struct {
 	bind  int
 	kind  kind
 	safe  bool   // it can't fail
-	path  bool   // fields of the document, and nothing else
-	not   string // the opposite, if that is not just `not (…)`
-	notAs int    // how tightly that binds
-	lit   any    // the value of a literal
+	path  bool   // only fields of the document
+	not   string // its negation, if shorter than `not (…)`
+	notAs int    // precedence of not
+	lit   any    // value of a literal
 	isLit bool
-	chain []string // the cases of a ?: with several, each without its colon
+	chain []string // cases of a ?: with several, each without its colon
 }
 
 func whole(text string, k kind) expression { return expression{text: text, bind: bindWhole, kind: k} }
 
-// in returns the text for a place where only what binds at least so tightly may stand bare.
+// in returns the text for a place that requires a precedence, in brackets if needed.
 func (e expression) in(bind int) string {
 	if e.bind < bind {
 		return "(" + e.text + ")"
@@ -107,7 +107,7 @@ func or(a, b expression) expression {
 	return infix(a, "or", bindOr, b, boolean)
 }
 
-// coalesce returns a ?? b. Beside another operator it needs brackets.
+// coalesce returns a ?? b. It needs brackets next to another operator.
 func coalesce(a, b expression) expression {
 	k := b.kind
 	if a.kind != unknown && a.kind != null {
@@ -124,7 +124,7 @@ func coalesce(a, b expression) expression {
 	return expression{text: side(a) + " ?? " + side(b), bind: bindTernary, kind: k, safe: b.safe, notAs: coalesced}
 }
 
-// coalesced marks what coalesce has made.
+// coalesced marks the result of coalesce.
 const coalesced = -1
 
 func ternary(when, then, otherwise expression) expression {
@@ -169,7 +169,7 @@ func literalInt(i int64) expression {
 	return e
 }
 
-// quote writes a text as a literal: between backticks where there are backslashes in it, as in regular expressions.
+// quote writes a text as a literal: in backticks if it contains backslashes, as in regular expressions.
 func quote(s string) string {
 	if strings.ContainsAny(s, "\\\"") && !strings.ContainsAny(s, "`") && printable(s) {
 		return "`" + s + "`"
@@ -210,7 +210,7 @@ func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) && r < firstRune })
 }
 
-// reserved are words that are not fields where they stand alone.
+// reserved are words that are not fields if they are alone.
 var reserved = []string{
 	"and", "contains", "else", "endsWith", "if", "in", "let", "matches", "not", "or", "startsWith", "nil", "true",
 	"false", "this", "null", "None", "undefined", "yes", "no", "on", "off", "is", "like", "then",
@@ -219,7 +219,7 @@ var reserved = []string{
 
 var plainName = pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// segment writes one more name of a path.
+// segment writes a further name of a path.
 func segment(name string) string {
 	if plainName().MatchString(name) {
 		return "." + name
@@ -227,7 +227,7 @@ func segment(name string) string {
 	return "[" + doubleQuoted(name) + "]"
 }
 
-// member writes the part of an expression that reads a field, or an element where the name is a number.
+// member writes the access to a field, or to an element if the name is a number.
 func member(name string) string {
 	if _, err := strconv.ParseUint(name, 10, 31); err == nil {
 		return "[" + name + "]"
@@ -235,7 +235,7 @@ func member(name string) string {
 	return segment(name)
 }
 
-// path writes where something is put into the document.
+// path writes a path in the document.
 func path(names []string) string {
 	if len(names) == 0 {
 		return "this"

@@ -8,10 +8,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// writer makes YAML of operations. Operations of one kind in a row become one step.
+// writer turns operations into YAML. Consecutive operations of one kind become one step.
 type writer struct{ o Options }
 
-// keeping returns the variables that keep what the message was before it changed.
+// keeping returns the variables that keep the original message.
 func (p *planner) keeping() []operation {
 	var ops []operation
 	if p.useBefore {
@@ -26,8 +26,8 @@ func (p *planner) keeping() []operation {
 	return ops
 }
 
-// early moves what reads the messages of a batch into variables that are set before the batch changes: a step runs over
-// all messages before the next one does, but over one after the other.
+// early moves reads of the batch's messages into variables that are set before the batch changes: a step runs on all
+// messages before the next step does, but on one message after the other.
 func early(ops []operation) []operation {
 	var lets []operation
 	names := map[string]bool{}
@@ -54,7 +54,7 @@ func early(ops []operation) []operation {
 	return append(lets, ops...)
 }
 
-// leftOver puts comments that are at no step behind the last one.
+// leftOver puts remaining comments after the last step.
 func (p *planner) leftOver(nodes []*yaml.Node) {
 	if len(nodes) == 0 {
 		return
@@ -100,7 +100,7 @@ func (w *writer) steps(ops []operation) []*yaml.Node {
 	return nodes
 }
 
-// joins reports whether an operation can be one more line of a step.
+// joins reports whether an operation can be another line of a step.
 func joins(group []operation, next operation) bool {
 	first := group[0]
 	if first.act != next.act || first.when != nil || next.when != nil || first.first != next.first {
@@ -191,7 +191,7 @@ func (w *writer) step(group []operation) *yaml.Node {
 	return n
 }
 
-// behind puts a comment behind a value or, if that has several lines, before it.
+// behind puts a comment after a value or, if that has several lines, before it.
 func behind(before, value *yaml.Node, line string) {
 	switch {
 	case line == "":
@@ -209,7 +209,7 @@ func nonEmpty(s string) []string {
 	return []string{s}
 }
 
-// choice writes cases as a switch; one that is alone becomes the condition of its steps.
+// choice writes cases as a switch. A single case becomes a condition of its steps.
 func (w *writer) choice(o operation) *yaml.Node {
 	cases := slices.DeleteFunc(slices.Clone(o.cases), func(c operationCase) bool {
 		return len(c.do) == 0 &&
@@ -278,7 +278,7 @@ func mapping(content ...*yaml.Node) *yaml.Node {
 
 func flow() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle} }
 
-// scalar writes a text, plain where YAML lets it be: what looks like a number or a truth value is one.
+// scalar writes a text, without quotes if YAML allows it and it stays text.
 func scalar(s string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: s}
 	var v any
@@ -312,11 +312,11 @@ func (w *writer) expression(x expression) *yaml.Node {
 	return scalar(s)
 }
 
-// width is how long the lines of an expression get, if it has places to break them.
+// width is the maximum length of an expression's lines, if it can be broken.
 const width = 96
 
-// broken breaks a long expression at the arguments of its longest call, or the elements of its longest list or object,
-// and those in turn.
+// broken breaks a long expression at the arguments of its longest call, or the elements of its longest list or
+// object, recursively.
 func broken(s string, indent int) string {
 	if len(s)+indent <= width {
 		return s
@@ -326,7 +326,7 @@ func broken(s string, indent int) string {
 		return s
 	}
 	parts := commas(s[open+1 : end])
-	if len(parts) == 1 { // brackets around brackets add no level
+	if len(parts) == 1 { // nested brackets add no level
 		return s[:open+1] + broken(parts[0], indent) + s[end:]
 	}
 	inner := strings.Repeat(" ", indent+2)
@@ -342,7 +342,7 @@ func broken(s string, indent int) string {
 	return b.String()
 }
 
-// outside calls visit for each byte that is not in a text, with the number of brackets around it.
+// outside calls visit for each byte outside of texts, with the depth of brackets.
 func outside(s string, visit func(i, depth int)) {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -365,7 +365,7 @@ func outside(s string, visit func(i, depth int)) {
 	}
 }
 
-// longestGroup finds the longest pair of brackets that is in no other one.
+// longestGroup finds the longest outermost pair of brackets.
 func longestGroup(s string) (open, end int) {
 	open, end = -1, -1
 	begin := 0
@@ -381,7 +381,7 @@ func longestGroup(s string) (open, end int) {
 	return open, end
 }
 
-// commas cuts at the commas that are in no brackets.
+// commas splits at the commas outside of brackets.
 func commas(s string) []string {
 	var parts []string
 	from := 0

@@ -43,7 +43,7 @@ func startServer(c *wire.Config, owner string, log *slog.Logger) (*embedded, err
 		JetStream: true, JetStreamMaxMemory: 1 << 40, JetStreamMaxStore: 1 << 40, // pipelines limit what is in flight
 		CustomClientAuthentication: &gate{token: c.Token.Reveal()},
 	}
-	o.MaxPending, o.WriteDeadline = max(server.MAX_PENDING_SIZE, 16*int64(c.MaxPayload)), time.Minute // large enough for a worker on a slow link
+	o.MaxPending, o.WriteDeadline = max(server.MAX_PENDING_SIZE, 16*int64(c.MaxPayload)), time.Minute // for slow links
 	if c.TLS.Cert != "" {
 		shown := tlsconf.Server{Cert: c.TLS.Cert, Key: c.TLS.Key, ClientCA: c.TLS.CA}
 		if o.TLSConfig, err = shown.Config(log); err != nil {
