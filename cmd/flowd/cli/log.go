@@ -60,7 +60,7 @@ type said struct {
 const mostSaid = 500 // bytes of a line
 
 func (s said) Write(line []byte) (int, error) {
-	s.log.Warn("a library says something", "text", call.Head(line, mostSaid, s.secrets))
+	s.log.Warn("message from a library", "text", call.Head(line, mostSaid, s.secrets))
 	return len(line), nil
 }
 

@@ -1,5 +1,5 @@
-// Package nats_kv is the cache `nats_kv`: it keeps values in a key-value bucket of JetStream, for all processes that
-// reach it. Start at [Config].
+// Package nats_kv is the cache `nats_kv`: it keeps values in a key-value bucket of JetStream, which processes share.
+// Start at [Config].
 package nats_kv //nolint:revive // as the component is called
 
 import (
@@ -33,7 +33,7 @@ type Config struct {
 	Storage      string        `yaml:"storage" check:"oneof=file|memory" doc:"Where a new bucket is stored: file, or memory, which a restart of the server empties."`
 }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports settings that can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Connect.CheckConfig(report)
 	if c.Bucket != "" && strings.Trim(c.Bucket, letters) != "" {
@@ -43,7 +43,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
-// Words returns what users of other systems write.
+// Words are words of other systems, with what to write instead.
 func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
 	words["default_ttl"], words["history"] = "write `ttl`", "remove it: a new bucket keeps the last value of a key"
@@ -87,21 +87,21 @@ type cache struct {
 	name string
 
 	conn   atomic.Pointer[nats.Conn] // for Trouble
-	turn   chan struct{}             // has room for one: who may use the field below
-	opened *bucket                   // nil: it was not reached yet
+	turn   chan struct{}             // room for one: the goroutine that may use opened
+	opened *bucket                   // nil: not reached yet
 }
 
-// bucket is an opened one.
+// bucket is an opened bucket.
 type bucket struct {
 	conn    *nats.Conn
 	pub     *nats.Publisher
 	stream  jetstream.Stream
 	prefix  string // of subjects
-	expires bool   // the server removes what is too old
+	expires bool   // the server removes expired values
 	gone    atomic.Bool
 }
 
-// Open finds the bucket, or creates it. A server that can't be reached is waited for.
+// Open opens or creates the bucket. It does not fail if the server is unreachable.
 func (c *cache) Open(ctx context.Context) error {
 	_, err := c.bucket(ctx)
 	if engine.Passes(err) {
@@ -111,7 +111,7 @@ func (c *cache) Open(ctx context.Context) error {
 	return err
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (c *cache) Close(context.Context) error {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
@@ -123,7 +123,7 @@ func (c *cache) Close(context.Context) error {
 	return nil
 }
 
-// Trouble says that there is no connection.
+// Trouble reports a missing connection.
 func (c *cache) Trouble() *engine.Trouble {
 	if conn := c.conn.Load(); conn != nil {
 		return conn.Trouble("messages wait")
@@ -145,7 +145,7 @@ func (c *cache) bucket(ctx context.Context) (*bucket, error) {
 		return nil, b.conn.Down()
 	case !b.gone.Load():
 		return b, nil
-	default: // somebody may have deleted it
+	default: // it may have been deleted
 		again, err := c.open(ctx, b.conn, b.pub)
 		if err == nil {
 			c.opened = again
@@ -168,7 +168,7 @@ func (c *cache) bucket(ctx context.Context) (*bucket, error) {
 	return c.opened, nil
 }
 
-// open finds the bucket, or creates it. One that can't be had is waited for.
+// open opens or creates the bucket. If that fails, messages wait.
 func (c *cache) open(ctx context.Context, conn *nats.Conn, pub *nats.Publisher) (*bucket, error) {
 	s, err := c.find(ctx, conn)
 	if err != nil {
@@ -178,7 +178,8 @@ func (c *cache) open(ctx context.Context, conn *nats.Conn, pub *nats.Publisher) 
 		expires: s.CachedInfo().Config.AllowMsgTTL}, nil
 }
 
-// check says of the error of a call whether it is one of all calls. A bucket that is gone is looked for by the next.
+// check reports whether the error of a call affects all calls. If the bucket is gone, the next call looks for it
+// again.
 func (c *cache) check(b *bucket, err error) error {
 	switch {
 	case errors.Is(err, client.ErrNoResponders), errors.Is(err, nats.ErrNoStream):
@@ -190,7 +191,7 @@ func (c *cache) check(b *bucket, err error) error {
 	return err
 }
 
-// find finds the stream of the bucket, or creates it.
+// find returns the stream of the bucket, or creates it.
 func (c *cache) find(ctx context.Context, conn *nats.Conn) (s jetstream.Stream, err error) {
 	err = conn.API(ctx, "find bucket "+c.Bucket, func(ctx context.Context) error {
 		_, err := conn.JS.KeyValue(ctx, c.Bucket)
@@ -208,10 +209,10 @@ func (c *cache) find(ctx context.Context, conn *nats.Conn) (s jetstream.Stream, 
 	return s, err
 }
 
-// marker is how long a server keeps a note that a value has gone.
+// marker is how long a server keeps a marker of a removed value.
 const marker = time.Minute
 
-// create creates the bucket, with lifetimes of its keys where the server has them.
+// create creates the bucket, with per-key lifetimes if the server supports them.
 func (c *cache) create(ctx context.Context, conn *nats.Conn) error {
 	to := jetstream.KeyValueConfig{Bucket: c.Bucket, Replicas: c.Replicas, LimitMarkerTTL: marker}
 	if c.Storage == "memory" {
@@ -222,16 +223,16 @@ func (c *cache) create(ctx context.Context, conn *nats.Conn) error {
 		to.LimitMarkerTTL = 0
 		_, err = conn.JS.CreateKeyValue(ctx, to)
 	}
-	if errors.Is(err, jetstream.ErrBucketExists) { // made meanwhile
+	if errors.Is(err, jetstream.ErrBucketExists) { // created meanwhile
 		return nil
 	}
 	return err
 }
 
-// expiryHeader is when a value expires, in milliseconds since 1970.
+// expiryHeader contains when a value expires, in milliseconds since 1970.
 const expiryHeader = "Flowd-Expires"
 
-// subject returns that of a key. Two keys never have the same.
+// subject returns the subject of a key. It is unique.
 func (b *bucket) subject(key string) string {
 	if plain(key) {
 		return b.prefix + key
@@ -244,7 +245,7 @@ func plain(key string) bool {
 		key[len(key)-1] != '.' && !strings.Contains(key, "..")
 }
 
-// newest returns the last value of a key, and its revision; ok is false when it is gone or too old.
+// newest returns the last value of a key, and its revision. ok is false if it is gone or expired.
 func (c *cache) newest(ctx context.Context, b *bucket, key string) (value []byte, revision uint64, ok bool, err error) {
 	var m *jetstream.RawStreamMsg
 	err = b.conn.API(ctx, "read bucket "+c.Bucket, func(ctx context.Context) (err error) {
@@ -273,14 +274,14 @@ func (c *cache) newest(ctx context.Context, b *bucket, key string) (value []byte
 	return m.Data, m.Sequence, true, nil
 }
 
-// write publishes what is to be the last value of a key.
+// write publishes the new value of a key.
 func (c *cache) write(ctx context.Context, b *bucket, key string, value []byte, ttl time.Duration,
 	more ...string) error {
 	m := &client.Msg{Subject: b.subject(key), Data: value, Header: client.Header{}}
 	if ttl > 0 {
 		m.Header[expiryHeader] = []string{strconv.FormatInt(time.Now().Add(ttl).UnixMilli(), 10)}
 		if b.expires {
-			m.Header["Nats-TTL"] = []string{strconv.Itoa(int(max(ttl, 0)/time.Second)+1) + "s"} // whole seconds
+			m.Header["Nats-TTL"] = []string{strconv.Itoa(int(max(ttl, 0)/time.Second)+1) + "s"} // in whole seconds
 		}
 	}
 	for i := 0; i < len(more); i += 2 {
@@ -312,10 +313,10 @@ func (c *cache) Set(ctx context.Context, key string, value []byte, ttl time.Dura
 	return c.write(ctx, b, key, value, cmp.Or(ttl, c.TTL))
 }
 
-// calls is how many swaps are under way at once.
+// calls is the maximum number of concurrent swaps.
 const calls = 256
 
-// Swap changes values. Each takes one request if the key is new, and two otherwise.
+// Swap changes values. Each takes one request if the key is new, otherwise two.
 func (c *cache) Swap(ctx context.Context, all []engine.CacheSwap) {
 	b, err := c.bucket(ctx)
 	call.Beside(calls, len(all), func(i int) {
