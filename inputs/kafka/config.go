@@ -1,5 +1,5 @@
-// Package kafka reads topics of Kafka. Start at [input.Read]; partitions and what is settled of them are in
-// partition.go, what happens when they move in group.go.
+// Package kafka reads topics of Kafka. Start at [input.Read]. partition.go tracks which messages of a partition are settled, and
+// group.go handles partitions that move.
 package kafka
 
 import (
@@ -99,7 +99,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// checkTopic is what is wrong with the name of a topic, or a pattern; "" is nothing.
+// checkTopic returns what is wrong with a topic's name or a pattern, or "".
 func checkTopic(t string) string {
 	if t == "" {
 		return "is empty"
@@ -125,7 +125,7 @@ func isPattern(t string) bool { return strings.ContainsAny(t, `*?[\`) }
 // pattern reports whether a topic is named by a pattern.
 func (c *Config) pattern() bool { return slices.ContainsFunc(c.Topics, isPattern) }
 
-// offset is where to begin.
+// offset returns where to begin.
 func (c *Config) offset(now time.Time) (kgo.Offset, error) {
 	switch c.Start {
 	case earliest:
@@ -188,14 +188,14 @@ of the names above becomes header_NAME. Outputs send headers on.
 
 func init() { engine.Register(engine.Inputs, "kafka", about, defaults, newInput) }
 
-// partitionBytes is how much a broker may send of one partition at once, of as many as are read, where each byte takes
-// so many in memory: what is under way keeps the whole batch of records alive that it came with, of each partition.
+// partitionBytes bounds what a broker sends of one partition at once. times is how many bytes of memory each byte becomes. A message
+// in flight keeps its whole batch of records in memory, for each partition.
 func (c *Config) partitionBytes(inFlight int, times float64, partitions int) int32 {
 	share := int(float64(inFlight/4/max(1, partitions)) / times)
 	return int32(min(int(c.Fetch.MaxPartitionBytes), max(share, leastFetch), int(c.maxBytes(inFlight, times))))
 }
 
-// maxBytes is how much a broker may send at once, where each byte takes so many in memory.
+// maxBytes bounds what a broker sends at once. times is how many bytes of memory each byte becomes.
 func (c *Config) maxBytes(inFlight int, times float64) int32 {
 	share := int(float64(min(inFlight/4, 8<<20)) / times)
 	return int32(cmp.Or(int(c.Fetch.MaxBytes), max(share, leastFetch)))

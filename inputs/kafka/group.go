@@ -14,12 +14,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Holds gives the input what it can ask of the pipeline.
+// Holds gives the input access to the pipeline's messages in flight.
 func (in *input) Holds(h engine.Holding) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.holding, in.waits = h, false
-	// What was given up before h could be asked is taken now.
+	// Take away messages of partitions that were given up before h was known.
 	last, live := in.serial, maps.Clone(in.slots)
 	h.Take(func(ref uint64) bool { return slotOf(ref) <= last && live[slotOf(ref)] == nil })
 }
@@ -76,7 +76,7 @@ func (in *input) adjust(_ context.Context, all map[string]map[int32]kgo.Offset) 
 	return all, nil
 }
 
-// onRevoked gives partitions up, once what is under way of them is settled, or the time for that is over.
+// onRevoked gives up partitions, as soon as their messages in flight are settled or the time for that is over.
 func (in *input) onRevoked(ctx context.Context, _ *kgo.Client, all map[string][]int32) {
 	in.interrupt()
 	leaving := in.leave(all)
@@ -91,12 +91,12 @@ func (in *input) onRevoked(ctx context.Context, _ *kgo.Client, all map[string][]
 		"read again", again)
 }
 
-// giveUp ends the reading of partitions that leave, and commits what is settled of them. It says how many messages were
-// not finished, and how many are read again by others, with those that are settled behind one that is not.
+// giveUp stops reading partitions that leave, and commits what is settled. It returns how many messages were not finished, and how
+// many others read again: these, and settled messages after an unsettled one.
 func (in *input) giveUp(ctx context.Context, leaving []*partition) (unfinished, again int) {
 	unfinished = in.takeAway(leaving)
 	if err := in.commitLast(ctx, leaving); err != nil {
-		in.log.Warn("what was settled of partitions that move could not be committed: it will be read again", "err", err)
+		in.log.Warn("settled messages of partitions that move could not be committed: they will be read again", "err", err)
 	}
 	again = in.forget(leaving)
 	in.moved(len(leaving), again)
@@ -129,7 +129,7 @@ func (in *input) commitLast(ctx context.Context, leaving []*partition) error {
 // commitAgain is how long to wait before a commit is tried again that can't wait for the next.
 const commitAgain = 100 * time.Millisecond
 
-// shutOut says that the group takes no more commits of this member, as it is then, or that the client is closed.
+// shutOut reports whether the group accepts no more commits of this member, or the client is closed.
 func (in *input) shutOut(err error) bool {
 	final := []error{kerr.UnknownMemberID, kerr.FencedMemberEpoch, kerr.GroupIDNotFound, kgo.ErrClientClosed,
 		context.Canceled}
@@ -167,7 +167,7 @@ func (in *input) leave(all map[string][]int32) (leaving []*partition) {
 	return leaving
 }
 
-// finish waits until partitions are settled, or ctx ends.
+// finish waits until all messages of partitions are settled, or ctx ends.
 func (in *input) finish(ctx context.Context, leaving []*partition) {
 	in.mu.Lock()
 	holding := in.holding
@@ -201,7 +201,7 @@ func (in *input) newsOf() chan struct{} {
 	return in.news
 }
 
-// wake tells who waits that something is settled; in.mu is held.
+// wake wakes goroutines that wait for settled messages. in.mu is held.
 func (in *input) wake() {
 	if in.news != nil {
 		close(in.news)
@@ -209,7 +209,7 @@ func (in *input) wake() {
 	}
 }
 
-// takeAway takes what is under way of partitions, or of all, away from the pipeline.
+// takeAway takes messages in flight of partitions, or of all, away from the pipeline.
 func (in *input) takeAway(leaving []*partition) (unfinished int) {
 	in.mu.Lock()
 	holding := in.holding
@@ -229,7 +229,7 @@ func (in *input) takeAway(leaving []*partition) (unfinished int) {
 	return holding.Take(func(ref uint64) bool { return gone[slotOf(ref)] })
 }
 
-// forget ends the following of partitions, and says how many messages are read again.
+// forget stops following partitions, and returns how many messages are read again.
 func (in *input) forget(leaving []*partition) (again int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -261,7 +261,7 @@ func (in *input) count() int {
 	return len(in.assigned)
 }
 
-// Ack notes what is settled. Of partitions that were given up, others know more.
+// Ack records settled messages. It ignores those of partitions that were given up.
 func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Result, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -287,7 +287,7 @@ func together(results []engine.Result) (n int) {
 	return n
 }
 
-// settle notes what has become of n messages, of which r is the first; in.mu is held.
+// settle records the results of n messages, of which r is the first. in.mu is held.
 func (in *input) settle(r *engine.Result, n int) {
 	p := in.slots[slotOf(r.Ref)]
 	if p == nil {
@@ -305,8 +305,8 @@ func (in *input) settle(r *engine.Result, n int) {
 	}
 }
 
-// pace stops fetching partitions that are too far ahead of what is settled, and goes on with those that are not. All
-// together may be as far ahead as max_replay; while they are not, each may take what it needs. in.mu is held.
+// pace pauses partitions that are too far ahead of their settled messages, and resumes the others. All partitions together may be
+// ahead by max_replay. Below that, each may use what it needs. in.mu is held.
 func (in *input) pace() {
 	full := in.span >= in.replay/2
 	if in.client == nil || len(in.assigned) == 0 || !full && in.paused == 0 && !in.waits {
@@ -369,7 +369,7 @@ func (in *input) commits(ctx, asks context.Context) {
 	}
 }
 
-// commit commits what is settled of partitions, or of all that stay.
+// commit commits the settled offsets of partitions, or of all that stay.
 func (in *input) commit(ctx context.Context, only []*partition) error {
 	if in.cfg.Group == "" {
 		return nil

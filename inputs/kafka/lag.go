@@ -13,8 +13,8 @@ import (
 
 var _ engine.Positioned = (*input)(nil)
 
-// Progress is how far the partitions are that this input reads now. Of one of which nothing was read or committed yet
-// it is not known where reading begins.
+// Progress returns the progress of the partitions that this input reads now. Where reading begins is unknown for a partition of which
+// nothing was read or committed yet.
 func (in *input) Progress() engine.Progress {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -31,7 +31,7 @@ func (in *input) Progress() engine.Progress {
 	return all
 }
 
-// settled is the offset after all that is settled; -1 means that it is not known.
+// settled returns the offset up to which all messages are settled; -1 means that it is unknown.
 func (p *partition) settled() int64 {
 	switch {
 	case p.low.Low() > 0:
@@ -64,7 +64,7 @@ func (in *input) ends(ctx context.Context) {
 		case <-t.C:
 		}
 		if err := in.askEnds(ctx); err != nil && ctx.Err() == nil {
-			in.log.Debug("the ends of partitions are not known", "err", err)
+			in.log.Debug("the end offsets of partitions are unknown", "err", err)
 		}
 	}
 }

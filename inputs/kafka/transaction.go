@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// round is what one transaction holds: messages are read until it is full or old, then nothing is read until all of
-// them have ended. So what is written in it comes from what it settles, and from nothing else.
+// round is the content of one transaction: messages are read until it is full or old, then none until all of them have ended. So
+// everything written in a transaction comes from the messages that it settles.
 type round struct {
 	read, left int           // messages, and those that have not ended
 	failed     error         // why it can't be committed; nil: it can
@@ -101,7 +101,7 @@ func (in *input) begin() error {
 	return nil
 }
 
-// doom has the transaction that is open aborted.
+// doom makes the open transaction abort.
 func (in *input) doom(why error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -166,7 +166,7 @@ func (in *input) end(ctx, asks context.Context, r *round, began time.Time) {
 	close(ending)
 }
 
-// settled waits until all messages of a transaction have ended, and says why it can't be committed, or nothing.
+// settled waits until all messages of a transaction have ended, and returns why it can't be committed, or nil.
 func (in *input) settled(ctx context.Context, r *round, began time.Time) error {
 	in.mu.Lock()
 	holding := in.holding
@@ -195,7 +195,7 @@ func (in *input) settled(ctx context.Context, r *round, began time.Time) error {
 	}
 }
 
-// rewind follows all partitions from the start again: what was read of them is read again. in.mu is held.
+// rewind follows all partitions again from their committed offsets: messages read since are read again. in.mu is held.
 func (in *input) rewind() {
 	for tp, p := range in.assigned {
 		delete(in.slots, p.slot)

@@ -1,5 +1,4 @@
-// Package mqtt reads messages from a server of MQTT. Start at [input.Read]; a connection, and what is acknowledged
-// on it, is in session.go.
+// Package mqtt reads messages from an MQTT server. Start at [input.Read]. session.go has a connection and its acknowledgements.
 package mqtt
 
 import (
@@ -122,5 +121,5 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return s, err
 }
 
-// longWait is a wait that operators should know the reason of.
+// longWait is a wait whose reason operators should know.
 const longWait = time.Second

@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/mqtt"
 )
 
-// session is one connection. It takes the acks of what came on it: the numbers of packets mean nothing on another one.
+// session is one connection. It gets the acks of its own messages, because packet numbers belong to a connection.
 type session struct {
 	in   *input
 	conn *mqtt.Conn
@@ -160,7 +160,7 @@ func (s *session) close(ctx context.Context) {
 	s.asks.Wait()
 }
 
-// arrived takes what the server sends. It waits while there is no room: then the server has to wait, too.
+// arrived handles what the server sends. It waits while there is no room, so that the server has to wait, too.
 func (s *session) arrived(c *mqtt.Conn, p *mqtt.Packet) (asked bool) {
 	switch p.Kind {
 	case packets.PUBLISH:
@@ -265,10 +265,10 @@ func (s *session) take(b *engine.Batch) bool {
 	return len(records) > 0
 }
 
-// comesAgain says that the server delivers a message again.
+// comesAgain reports whether the server delivers a message again.
 func (s *session) comesAgain(d delivery) bool { return d.skip || d.QoS > 0 && s.in.cfg.acknowledges() }
 
-// Ack acknowledges what is settled up to where all before it is. A lost connection can't be reported to: its messages
+// Ack acknowledges messages up to the first one that is not settled. Nothing can be acknowledged on a lost connection: its messages
 // are delivered again.
 func (s *session) Ack(_ context.Context, results []engine.Result) ([]engine.Result, error) {
 	s.mu.Lock()

@@ -1,5 +1,5 @@
-// Package nats reads subjects of NATS and streams of JetStream. Start at [input]; what streams
-// give is in pull.go, what they are told of it in lease.go, subjects without a stream in core.go.
+// Package nats reads subjects of NATS and streams of JetStream. Start at [input]. pull.go reads streams, lease.go acknowledges their
+// messages, and core.go reads subjects without a stream.
 package nats
 
 import (
@@ -145,7 +145,7 @@ func (c *consumer) begin(to *jetstream.ConsumerConfig, now time.Time) error {
 	return nil
 }
 
-// config is that of a new consumer.
+// config returns the configuration of a new consumer.
 func (c *consumer) config(name string, now time.Time) (to jetstream.ConsumerConfig, err error) {
 	to = jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.AckWait,
 		MaxDeliver: cmp.Or(c.MaxDeliver, -1), MaxAckPending: c.MaxAckPending, Replicas: c.Replicas}

@@ -34,8 +34,7 @@ type word struct {
 	text []byte
 }
 
-// tell sends words. The server works on those of a consumer in their order, so that its answer to the last
-// stands for all.
+// tell sends words. The server handles those of a consumer in order, so its answer to the last one stands for all.
 func (p *pull) tell(ctx context.Context, all []word) error {
 	if len(all) == 0 {
 		return nil
@@ -80,7 +79,7 @@ func (p *pull) Ack(ctx context.Context, rs []engine.Result) (again []engine.Resu
 	}
 	p.mu.Unlock()
 	p.wake.Set()
-	slices.SortFunc(words, func(x, y word) int { // so that what goes back comes again in its order
+	slices.SortFunc(words, func(x, y word) int { // so that returned messages keep their order
 		return int(int64(x.a.Delivery) - int64(y.a.Delivery))
 	})
 	err = p.tell(ctx, words)
@@ -142,7 +141,7 @@ func (p *pull) judge(r *engine.Result, a *arrival, now time.Time) []byte {
 	return fmt.Appendf(nil, `-NAK {"delay": %d}`, min(d, longest))
 }
 
-// strand says that a message is given to nobody any more, if it is, in the log.
+// strand logs that the consumer gives a message to nobody any more.
 func (p *pull) strand(a *arrival) bool {
 	if p.last == 0 || a.Deliveries < p.last {
 		return false
@@ -176,7 +175,7 @@ func (p *pull) forget(ref uint64) {
 	}
 }
 
-// Renew gives signs of life of messages of which half the time has passed, those that wait to be read included.
+// Renew sends signs of life for messages when half of their time has passed, including those that wait to be read.
 func (p *pull) Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error) {
 	if p.ended() { // what is in flight comes again
 		return refs, p.ackWait, nil
@@ -236,8 +235,8 @@ func (p *pull) prolong(ctx context.Context, held map[uint64]*arrival) error {
 	return nil
 }
 
-// stop hands back what was not read. Before that, it asks about the consumer: the server then forgets requests that
-// nobody listens to. It would put a message that it tries to deliver to one behind others that go back.
+// stop hands back messages that were not read. Before that, it asks about the consumer, so that the server forgets requests without a
+// listener. Otherwise the server would try to deliver a message to such a request, and put it behind others that go back.
 func (p *pull) stop(ctx context.Context) {
 	p.conn.Unsubscribe(ctx, p.sub)
 	_, _ = p.info(ctx)
@@ -257,7 +256,7 @@ func (p *pull) stop(ctx context.Context) {
 	}
 }
 
-// close has nothing to do: what is not acknowledged is delivered again.
+// close does nothing: messages that are not acknowledged are delivered again.
 func (*pull) close(context.Context) {}
 
 // floorEvery is how often the consumer is asked how far it is.

@@ -15,19 +15,18 @@ import (
 // mostListed bounds the queues that one pattern matches.
 const mostListed = 1000
 
-// listing is a source that names its queues by a pattern.
+// listing is a source whose configuration names its queues by a pattern.
 type listing struct {
 	name   string
 	weight int
 	lister engine.Lister
 	at     int // its place among the sources written
 
-	found    []*source // by name; those that are retired among them until they are closed
+	found    []*source // by name, including retired ones that are not closed yet
 	failures int       // of List, in a row
 }
 
-// first lists when the input is opened. A failure that may pass is not a mistake in the
-// configuration: the queues are looked for again.
+// first lists the queues when the input is opened. After an error that may pass, the queues are listed again later.
 func (in *input) first(ctx context.Context, l *listing) error {
 	err := in.list(ctx, l)
 	if engine.Passes(err) {
@@ -45,7 +44,7 @@ func (in *input) unlisted(l *listing, err error) {
 	}
 }
 
-// list brings the sources in line with the queues that there are.
+// list adds and retires sources, so that they match the existing queues.
 func (in *input) list(ctx context.Context, l *listing) error {
 	var names []string
 	err := within(ctx, func(ctx context.Context) (err error) {
@@ -81,11 +80,11 @@ func (in *input) list(ctx context.Context, l *listing) error {
 	return nil
 }
 
-// found makes a source for a queue that has none; in.mu is held.
+// found makes a source for a queue that has none. in.mu is held.
 func (in *input) found(l *listing, queue string) error {
 	name := l.name + "/" + queue
 	if slices.ContainsFunc(l.found, func(s *source) bool { return s.polled.Name == name }) {
-		return nil // one that is retired is closed first
+		return nil // a retired source must be closed first
 	}
 	part, err := l.lister.Only(queue)
 	if err != nil {
@@ -100,7 +99,7 @@ func (in *input) found(l *listing, queue string) error {
 	return nil
 }
 
-// placeOf is where the sources of a listing begin; in.mu is held.
+// placeOf returns where the sources of a listing begin. in.mu is held.
 func (in *input) placeOf(l *listing) int {
 	at := l.at
 	for _, other := range in.listings {
@@ -132,7 +131,7 @@ func (in *input) watch(ctx context.Context, l *listing) {
 	}
 }
 
-// wait is the time until the next List.
+// wait returns the time until the next List.
 func (in *input) wait(l *listing) time.Duration {
 	d := in.refresh - in.refresh/10 + rand.N(in.refresh/5)
 	if l.failures > 0 {
@@ -141,8 +140,7 @@ func (in *input) wait(l *listing) time.Duration {
 	return d
 }
 
-// clear closes sources that are retired when the last of their messages has
-// reached its fate.
+// clear closes retired sources whose messages are all settled.
 func (in *input) clear(ctx context.Context, l *listing) {
 	in.mu.Lock()
 	var done []*source

@@ -47,7 +47,7 @@ func (c Config) Traits() (t engine.Traits) {
 	return t
 }
 
-// Polling is what of the configuration decides the order.
+// Polling is the part of the configuration that determines the order.
 func (c Config) Polling() polling.Plan {
 	p := polling.Plan{Strategy: c.Strategy, EmptyPause: c.EmptyPause}
 	for name, s := range c.Sources.All() {
@@ -118,7 +118,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return in, nil
 }
 
-// add takes a source that was built.
+// add adds a source.
 func (in *input) add(name string, weight int, part engine.Input) error {
 	t := engine.TraitsOf(part)
 	switch {
@@ -152,11 +152,11 @@ func (in *input) add(name string, weight int, part engine.Input) error {
 var taking = map[engine.TakesBack]string{engine.TakesNothing: "nothing", engine.TakesOne: "single messages",
 	engine.TakesPosition: "a position"}
 
-// Traits is what each of the sources takes back and when it is told, the longest delay
-// that all of them can give one message, and the order of the first that keeps one.
+// Traits returns what all sources take back and when they get results, the longest delay of a message that all of them support, and
+// the order of the first source that keeps one.
 func (in *input) Traits() engine.Traits { return in.traits }
 
-// opened calls Open, where there is one, within a deadline and without a panic.
+// opened calls Open, if there is one, with a deadline, and turns a panic into an error.
 func opened(ctx context.Context, part engine.Input) error {
 	if o, ok := part.(engine.Opener); ok {
 		return within(ctx, o.Open)

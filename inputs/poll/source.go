@@ -22,19 +22,18 @@ const (
 	standing = time.Second
 )
 
-// state is what becomes of a source's next read.
+// state says what happens to a source's next read.
 type state uint8
 
 const (
 	reads    state = iota
 	restarts       // it has failed
-	ended          // it has nothing more
+	ended          // it has no more messages
 	gone           // it failed for good
-	retired        // its queue is there no more
+	retired        // its queue no longer exists
 )
 
-// source is one input that is read. Its goroutine reads when it is granted
-// slots, and starts it again when it fails.
+// source is one of the inputs. Its goroutine reads when it is granted slots, and reopens the input after a failure.
 type source struct {
 	in        *input
 	polled    *polling.Source
@@ -42,7 +41,7 @@ type source struct {
 	part      engine.Input
 	withholds bool
 	listed    bool       // by a pattern
-	grants    chan grant // has room for one
+	grants    chan grant // room for one
 
 	life context.Context // set when it is started, as are end and quit
 	end  context.CancelFunc
@@ -51,7 +50,7 @@ type source struct {
 	// Of its goroutine, and of Open and Close, which run before and after it.
 	opened  bool
 	stopped bool
-	batch   *engine.Batch // of the last read, to be used again
+	batch   *engine.Batch // of the last read, to be reused
 	told    *acker        // of the current connection
 	meta    labelled      // of the message before
 
@@ -59,7 +58,7 @@ type source struct {
 	state     state
 	err       error         // why it failed for good
 	polling   bool          // a read is in progress
-	waits     bool          // and has been for longer than patience
+	waits     bool          // and has lasted for longer than patience
 	freed     bool          // a message was settled since it began, where the source withholds others
 	since     time.Time     // when it began
 	dealt     int           // slots for the next read
@@ -326,7 +325,7 @@ func (s *source) restart(ctx context.Context) bool {
 	}
 }
 
-// stop informs the source that no read follows.
+// stop tells the source that no read follows.
 func (s *source) stop(ctx context.Context) error {
 	t, ok := s.part.(engine.Stopper)
 	if !ok || !s.opened || s.stopped {

@@ -18,10 +18,9 @@ func init() {
 		func(struct{}, engine.Env) (polling.Strategy, error) { return &priority{}, nil })
 }
 
-// roundRobin is nginx's smooth weighted round robin: in each turn every source
-// that is free earns its weight, and the one that has most pays what all have earned. Weights
-// 5, 1, 1 give a a b a c a a. A source that is away for a while earns nothing
-// meanwhile, and has its whole weight when it is back.
+// roundRobin is nginx's smooth weighted round robin: in each turn, every free source earns its weight, and the source with the most
+// credit is chosen and pays what all have earned. Weights 5, 1, 1 give a a b a c a a. A source that is away for a while earns
+// nothing meanwhile, and starts with its whole weight when it is back.
 type roundRobin struct{}
 
 type balance struct{ earned int }
@@ -46,7 +45,7 @@ func (roundRobin) Next(_ time.Time, open []*polling.Source) *polling.Source {
 	return best
 }
 
-// Empty takes what is saved up: a source that returns gets its share, not a burst.
+// Empty resets a source's credit, so that it gets its share when it is back, and not a burst.
 func (roundRobin) Empty(s *polling.Source) {
 	b := stateOf[balance](s)
 	b.earned = min(b.earned, 0)
@@ -55,9 +54,8 @@ func (roundRobin) Empty(s *polling.Source) {
 func (roundRobin) Found(*polling.Source, int) {}
 func (roundRobin) Done(*polling.Source, int)  {}
 
-// priority goes through the sources from the highest weight down, those of equal
-// weight in the order written: to the next when one had nothing, back to the top
-// when one had messages or is back from a pause.
+// priority scans the sources from the highest weight down, in the order written among equal weights. It goes on to the next source
+// when one was empty, and back to the top when one had messages or is back from a pause.
 type priority struct {
 	scan  int // its number: counts restarts from the top
 	calls int // of Next
@@ -83,12 +81,12 @@ func (p *priority) Next(_ time.Time, open []*polling.Source) *polling.Source {
 		best = p.highest(open)
 	}
 	if best != nil && best.Busy {
-		return nil // it may have more: lower ones wait until that is known
+		return nil // it may have more, and lower ones wait until that is known
 	}
 	return best
 }
 
-// highest is the first of the highest weight that the scan has not passed.
+// highest returns the first source of the highest weight that the scan has not passed.
 func (p *priority) highest(open []*polling.Source) (best *polling.Source) {
 	for _, s := range open {
 		if stateOf[place](s).passed != p.scan+1 && (best == nil || s.Weight > best.Weight) {
@@ -104,7 +102,7 @@ func (p *priority) Found(*polling.Source, int) { p.restart() }
 func (p *priority) Empty(s *polling.Source)    { stateOf[place](s).passed = p.scan + 1 }
 func (p *priority) Done(*polling.Source, int)  {}
 
-// stateOf is what a strategy keeps of a source.
+// stateOf returns a strategy's own state of a source.
 func stateOf[T any](s *polling.Source) *T {
 	t, ok := s.State.(*T)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package postgrescdc reads the changes of tables of PostgreSQL. Start at [input]; the rows that were there before are
-// read in snapshot.go, changes in stream.go, and what is settled of them is followed in progress.go.
+// Package postgrescdc reads the changes of tables of PostgreSQL. Start at [input]. snapshot.go reads existing rows, stream.go reads
+// changes, and progress.go tracks which are settled.
 package postgrescdc
 
 import (

@@ -14,14 +14,14 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// settings are those on which the texts of values depend, and those by which a server ends what takes long.
+// settings determine how values are written as text, and when the server ends statements that take long.
 var settings = map[string]string{
 	"client_encoding": "UTF8", "DateStyle": "ISO", "TimeZone": "UTC", "IntervalStyle": "iso_8601",
 	"extra_float_digits": "3", "bytea_output": "hex", "standard_conforming_strings": "on", "statement_timeout": "0",
 	"lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
 }
 
-// link is a connection, and what has arrived at it.
+// link is a connection, with the data that has arrived.
 type link struct {
 	*pgconn.PgConn
 	arrived *bufio.Reader
@@ -71,7 +71,7 @@ func (in *input) connect(ctx context.Context, replication bool) (*link, error) {
 	return l, nil
 }
 
-// primary refuses a server that follows another.
+// primary refuses a standby server.
 func primary(ctx context.Context, conn *pgconn.PgConn) error {
 	rows, err := answer(ctx, conn, one, "SELECT pg_is_in_recovery()")
 	if err == nil && rows[0][0] == "t" {
@@ -80,7 +80,7 @@ func primary(ctx context.Context, conn *pgconn.PgConn) error {
 	return err
 }
 
-// secure has all connections use TLS as `tls` says, where it says anything.
+// secure makes all connections use TLS as `tls` says, if it is set.
 func (in *input) secure(conf *pgconn.Config) error {
 	if in.cfg.TLS == nil {
 		return nil
@@ -146,8 +146,8 @@ func (in *input) ask(ctx context.Context, s shape, doing, sql string) ([][]strin
 	return in.rows(ctx, in.catalog, s, doing, sql)
 }
 
-// ident is a name as an identifier of SQL.
+// ident returns a name as an SQL identifier.
 func ident(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// literal is a text as a literal of SQL.
+// literal returns a text as an SQL literal.
 func literal(text string) string { return `'` + strings.ReplaceAll(text, `'`, `''`) + `'` }

@@ -14,13 +14,13 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
-// input is what reads a slot, over all of its connections. Exactly one of birth and stream is there while it is open.
+// input reads a slot, over all of its connections. While it is open, exactly one of birth and stream is not nil.
 type input struct {
 	cfg  Config
 	log  *slog.Logger
 	name string
 
-	began     bool                      // the slot was there: it must not be missing any more
+	began     bool                      // the slot existed: it is an error if it no longer does
 	server    server                    // what the server is
 	types     map[uint32]pgoutput.Shape // of the database's own types
 	typeNames map[uint32]string
@@ -44,7 +44,7 @@ type input struct {
 	news    chan struct{}  // closed when something is settled; nil: nobody waits for that
 }
 
-// place is that of a change: the commit of its transaction, and its number there.
+// place is the place of a change: the commit of its transaction, and its number in the transaction.
 type place struct {
 	commit pgoutput.LSN
 	number int
@@ -108,7 +108,7 @@ func (in *input) open(ctx context.Context) error {
 	return nil
 }
 
-// follow begins to read changes: after what is settled, or after from where the server knows of more.
+// follow begins to read changes after the settled ones, or after from if the server has recorded more as settled.
 func (in *input) follow(ctx context.Context, l *link, from pgoutput.LSN) error {
 	in.mu.Lock()
 	told := in.due.told
@@ -116,7 +116,7 @@ func (in *input) follow(ctx context.Context, l *link, from pgoutput.LSN) error {
 	from = in.due.flushed
 	in.mu.Unlock()
 	if in.began && from > told {
-		in.log.Error("another process has read this slot meanwhile: what it settled was not read here", "slot", in.cfg.Slot,
+		in.log.Error("another process has read this slot meanwhile: changes that it settled were not read here", "slot", in.cfg.Slot,
 			"from", told, "to", from)
 	}
 	s, err := in.startStream(ctx, l, from)
@@ -143,7 +143,7 @@ func (in *input) Holds(h engine.Holding) {
 	in.holding = h
 }
 
-// Close tells the server what is settled, and leaves it.
+// Close tells the server what is settled, and disconnects.
 func (in *input) Close(ctx context.Context) error {
 	in.shut(ctx)
 	return nil

@@ -18,11 +18,11 @@ type lease struct {
 	received time.Time
 	until    time.Time
 	receives int
-	settling bool      // its end is known: it is renewed only while it can't be deleted
-	deleting time.Time // when that was tried last; zero: it was not
+	settling bool      // its fate is known: it is renewed only while deleting it fails
+	deleting time.Time // when deleting was last tried; zero: never
 }
 
-// change is a lease that should end at another time, seconds from now.
+// change is a new end of a lease, in seconds from now.
 type change struct {
 	ref     uint64
 	l       *lease
@@ -33,11 +33,10 @@ const (
 	parallelCalls = 8 // of one Ack or renewal
 	firstBackoff  = time.Second
 	mostBackoff   = 15 * time.Minute // of a message that was returned without a delay
-	givenUp       = 2 * time.Minute  // after the last attempt, a delete is given up: its connection was replaced
+	givenUp       = 2 * time.Minute  // after its last attempt, a delete is given up: its connection was replaced
 )
 
-// Renew extends the leases of which half the time has passed. Those that the queue no
-// longer knows, and those that have expired, are lost.
+// Renew extends leases when half of their time has passed. Leases that have expired, or that the queue no longer knows, are lost.
 func (in *input) Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error) {
 	c := in.Conn()
 	next = c.visibility / 4
@@ -56,7 +55,7 @@ func (in *input) Renew(ctx context.Context, refs []uint64) (lost []uint64, next 
 		case e == nil:
 			d.l.until = now.Add(time.Duration(d.seconds) * time.Second)
 			continue
-		case d.l.settling: // its result was reported meanwhile, which may be why it is not in flight
+		case d.l.settling: // its result was reported meanwhile, and may have ended the lease
 			continue
 		case !gone(e):
 			err = errors.Join(err, e)
@@ -66,7 +65,7 @@ func (in *input) Renew(ctx context.Context, refs []uint64) (lost []uint64, next 
 			delete(in.held, d.ref)
 		}
 	}
-	for _, ref := range refs { // at their longest
+	for _, ref := range refs { // leases that can't be extended any more
 		switch l := in.held[ref]; {
 		case l == nil || l.settling:
 		case now.Before(l.until):
@@ -84,8 +83,7 @@ func (in *input) Renew(ctx context.Context, refs []uint64) (lost []uint64, next 
 	return lost, next, first(err)
 }
 
-// undeleted are the messages whose delete has failed and is to be retried: until then
-// nobody else should get them.
+// undeleted returns the messages whose delete has failed and will be retried. Until then nobody else should get them.
 func (in *input) undeleted(now time.Time) (refs []uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -97,7 +95,7 @@ func (in *input) undeleted(now time.Time) (refs []uint64) {
 	return refs
 }
 
-// first is the first of joined errors: the others say the same.
+// first returns the first of joined errors, because the others say the same.
 func first(err error) error {
 	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // made here
 		return first(all.Unwrap()[0])
@@ -105,7 +103,7 @@ func first(err error) error {
 	return err
 }
 
-// due are the leases to prolong, each to the time that it may have in all.
+// due returns the leases to extend, each within lease.max.
 func (in *input) due(refs []uint64, visibility time.Duration, now time.Time) (all []change) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -119,15 +117,15 @@ func (in *input) due(refs []uint64, visibility time.Duration, now time.Time) (al
 			until = most
 		}
 		seconds := until.Sub(now) / time.Second
-		if now.Add(seconds * time.Second).After(l.until) { // not at its longest
+		if now.Add(seconds * time.Second).After(l.until) { // it can still be extended
 			all = append(all, change{ref, l, int32(seconds)})
 		}
 	}
 	return all
 }
 
-// sweep forgets messages whose result could not be reported while they were hidden, since
-// the queue delivers them again, and groups that are no longer hidden.
+// sweep forgets messages whose result could not be reported while they were hidden, because the queue delivers them again. It also
+// forgets groups that are no longer hidden.
 func (in *input) sweep(now time.Time) {
 	late := 0
 	in.mu.Lock()
@@ -144,13 +142,13 @@ func (in *input) sweep(now time.Time) {
 	in.warnLate(late)
 }
 
-// Ack deletes settled messages and returns the rest, ten per call; those that fail for a
-// reason other than their own are retried.
+// Ack deletes settled messages and returns the others to the queue, ten per call. It retries those that failed for a reason that
+// may pass.
 func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Result, err error) {
 	c := in.Conn()
 	byRef := make(map[uint64]engine.Result, len(rs))
 	var done, back []change
-	select { // a renewal has a deadline, and so has this
+	select { // a renewal ends at its deadline, and so does this wait
 	case in.changing <- struct{}{}:
 	case <-ctx.Done():
 		return rs, ctx.Err()
@@ -213,9 +211,8 @@ func (in *input) forget(ref uint64) {
 	delete(in.held, ref)
 }
 
-// delay is for how many seconds a returned message stays hidden. One that failed and has no
-// interval backs off, or it would be read again in a tight loop. Messages that go back
-// after it are hidden for at least as long. in.mu is held.
+// delay returns for how many seconds a returned message stays hidden. A failed message without an interval backs off, or it would be
+// read again in a tight loop. Later messages of its group are hidden for at least as long. in.mu is held.
 func (in *input) delay(r engine.Result, l *lease, now time.Time) int32 {
 	d := r.Delay
 	switch failed := r.Err != nil && !r.Err.Unfinished() && !in.Stopping(); {
@@ -230,7 +227,7 @@ func (in *input) delay(r engine.Result, l *lease, now time.Time) int32 {
 	return max(0, min(aws.Seconds(d), int32((longest-now.Sub(l.received))/time.Second)-1))
 }
 
-// releaseAll makes everything visible that is held.
+// releaseAll makes all held messages visible.
 func (in *input) releaseAll(ctx context.Context, c *conn) error {
 	var all []change
 	in.mu.Lock()
@@ -245,7 +242,7 @@ func (in *input) releaseAll(ctx context.Context, c *conn) error {
 	return in.hideAll(ctx, c, all)
 }
 
-// hideAll is hide, with the first error that counts.
+// hideAll is like hide, and returns the first error of a message that still exists.
 func (in *input) hideAll(ctx context.Context, c *conn, all []change) error {
 	for _, err := range in.hide(ctx, c, all) {
 		if err != nil && !gone(err) {
@@ -255,7 +252,7 @@ func (in *input) hideAll(ctx context.Context, c *conn, all []change) error {
 	return nil
 }
 
-// gone says that the queue does not know a handle any more.
+// gone reports whether the queue no longer knows a handle.
 func gone(err error) bool {
 	var e *engine.Error
 	return errors.As(err, &e) && e.Class == engine.Rejected

@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/aws"
 )
 
-// pattern represents all queues whose names match; the poll input reads each.
+// pattern represents all queues whose names match. The input poll reads each of them.
 type pattern struct {
 	cfg  Config
 	env  engine.Env
@@ -21,16 +21,16 @@ var (
 	_ engine.Traited = (*pattern)(nil)
 )
 
-// Traits are those of each of the queues: of FIFO ones where all that match are.
+// Traits returns what each of the queues supports. A pattern that ends in .fifo matches only FIFO queues.
 func (p *pattern) Traits() engine.Traits { return traitsOf(p.cfg.Queue) }
 
-// Read is not for use: the queues are read.
+// Read fails: only the queues can be read.
 func (p *pattern) Read(context.Context, *engine.Batch) (engine.Acker, error) {
 	return nil, engine.Errorf(engine.Permanent, "%q is a pattern, not a queue (make it a source of an input `poll`)",
 		p.cfg.Queue)
 }
 
-// List gives the names of the queues that match.
+// List returns the names of the matching queues.
 func (p *pattern) List(ctx context.Context) (names []string, err error) {
 	session, err := p.cfg.Open(ctx, "", p.http)
 	if err != nil {

@@ -15,16 +15,15 @@ import (
 )
 
 const (
-	answerTime = time.Second            // for an answer that had begun when the input was closed
-	lastAnswer = 100 * time.Millisecond // for one with what was handed back just before
+	answerTime = time.Second            // to wait for an answer that had begun when the input was closed
+	lastAnswer = 100 * time.Millisecond // to wait for messages that were handed back just before
 )
 
-// poll is a receive in progress. A call that is given up may still take messages, which
-// nobody would know of until their time is over. So it continues when its Read is stopped:
-// the next Read takes it over, and messages that arrive while there is no Read become
-// visible again at once. Close ends it.
+// poll is a receive in progress. A call that is cancelled may still receive messages, which would then stay hidden until their
+// visibility timeout ends. So a call goes on when its Read is stopped. The next Read takes it over, and messages that arrive
+// without a Read become visible again at once. Close ends the call.
 type poll struct {
-	done  chan struct{} // closed when it has ended, and what nobody wanted is handed back
+	done  chan struct{} // closed when the call has ended, and messages that no Read wants are handed back
 	end   func()
 	since time.Time   // when it began
 	begun atomic.Bool // its answer
@@ -35,10 +34,10 @@ type poll struct {
 	err error
 	n   int32 // messages that were asked for
 
-	joined, ended bool // guarded by input.mu: a Read waits for it; it has its answer
+	joined, ended bool // guarded by input.mu: a Read waits for the answer; the answer is there
 }
 
-// join is the current poll, or a new one.
+// join returns the current poll, or begins a new one.
 func (in *input) join(ctx context.Context, c *conn, n int) *poll {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -53,8 +52,7 @@ func (in *input) join(ctx context.Context, c *conn, n int) *poll {
 	return in.poll
 }
 
-// leave says that no Read waits for p any more; false: it has ended, and what arrived
-// belongs to the Read.
+// leave says that no Read waits for p any more. It returns false if p has ended: its messages then belong to this Read.
 func (in *input) leave(p *poll) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -87,20 +85,20 @@ func (in *input) receive(ctx context.Context, c *conn, p *poll, n int32) {
 	in.mu.Unlock()
 	if !wanted {
 		if err := in.release(context.WithoutCancel(ctx), c, p.got); err != nil {
-			in.log.Warn("messages that arrived while reading was stopped stay hidden", "queue", in.queue.Name,
+			in.log.Warn("messages that arrived while nothing was read could not be handed back: they stay hidden for the visibility timeout", "queue", in.queue.Name,
 				"messages", len(p.got), "err", err)
 		}
 	}
 }
 
-// ask receives messages. It is called beside the engine, which recovers what panics elsewhere.
+// ask receives messages. It runs in a goroutine of its own, so it turns panics into errors.
 func (c *conn) ask(ctx context.Context, in *awssqs.ReceiveMessageInput) (out *awssqs.ReceiveMessageOutput, err error) {
 	defer engine.Recovered(&err)
 	return c.client.ReceiveMessage(ctx, in)
 }
 
-// endPoll ends a poll that is still open. A service may give it messages that were handed
-// back just before: they are waited for and handed back again.
+// endPoll ends a poll that is still open. A service may give it messages that were handed back just before. endPoll waits for them,
+// and hands them back again.
 func (in *input) endPoll(ctx context.Context) {
 	in.mu.Lock()
 	p, gave := in.poll, in.gave
@@ -127,7 +125,7 @@ func wait(ctx context.Context, done <-chan struct{}, d time.Duration) {
 	}
 }
 
-// release makes messages visible that are not taken.
+// release makes messages visible that no Read takes.
 func (in *input) release(ctx context.Context, c *conn, all []types.Message) error {
 	changes := make([]change, len(all))
 	for i := range all {

@@ -15,21 +15,21 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/aws"
 )
 
-// emptyPause is the least time between an empty receive that did not wait and the next.
-// It is the next Read that waits, so that it is part of a pause that a caller makes.
+// emptyPause is the shortest time between an empty receive that did not wait and the next one. The next Read waits, so that a pause
+// of the caller counts.
 const emptyPause = time.Second
 
 // defaultVisibility is that of SQS, for a queue that hides nothing or does not say.
 const defaultVisibility = 30 * time.Second
 
-// visibilityOf is how long messages are hidden: as configured, or as the queue says.
+// visibilityOf returns how long messages are hidden: as configured, or as the queue says.
 func (in *input) visibilityOf(ctx context.Context, c *conn) (time.Duration, error) {
 	out, err := c.client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{
 		QueueUrl: &c.url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameVisibilityTimeout},
 	})
 	switch {
 	case aws.Denied(err): // it may still be read
-		in.log.Debug("the queue's attributes can't be read", "queue", in.queue.Name)
+		in.log.Debug("no permission to read the attributes of the queue", "queue", in.queue.Name)
 		return max(in.cfg.Visibility, defaultVisibility), nil
 	case err != nil:
 		return 0, aws.Explain(err, in.queue.String())
@@ -45,7 +45,7 @@ func (in *input) visibilityOf(ctx context.Context, c *conn) (time.Duration, erro
 	return time.Duration(seconds) * time.Second, nil
 }
 
-// Read receives messages: with one call, or with that which an earlier Read left.
+// Read receives messages, with a new call or with the one that an earlier Read left.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	if !in.empty.IsZero() {
 		_ = timing.Sleep(ctx, time.Until(in.empty.Add(emptyPause)))
@@ -61,7 +61,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 		if in.leave(p) {
 			return in, nil
 		}
-		<-p.done // it has ended at the same time, and is this Read's
+		<-p.done // the call has just ended, and its messages belong to this Read
 	}
 	if p.err != nil {
 		in.fewer(p)
@@ -83,32 +83,32 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return in, in.hideAll(ctx, c, back)
 }
 
-// fewer has fewer messages be received at once when all of them are more than an answer may have: ten of the largest
-// are, with the escapes of JSON. They are redelivered.
+// fewer halves the number of messages per receive when an answer is too long, as one with ten of the largest messages may be with
+// the escapes of JSON. These messages are redelivered.
 func (in *input) fewer(p *poll) {
 	if _, long := errors.AsType[*httpx.TooLong](p.err); !long || p.n == 1 {
 		return
 	}
 	in.most = int(p.n) / 2
-	in.log.Warn("the answer to a receive is too long: fewer messages are received at once, and these are redelivered", "queue",
+	in.log.Warn("the answer to a receive is too long: receiving fewer messages at once, and these are redelivered", "queue",
 		in.queue.Name, "messages", p.n, "from_now_on", in.most, "err", p.err)
 }
 
-// withheld is for how many seconds a message must wait for a hidden one of its group. SQS
-// itself keeps it back that long; not every service that speaks its protocol does.
+// withheld returns for how many seconds a message must wait for a hidden message of its group. SQS itself withholds it for that
+// long, but not every service with the same protocol does.
 func (in *input) withheld(w *types.Message, now time.Time) int32 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return aws.Seconds(in.hidden[group(w)].Sub(now))
 }
 
-// group is that of a message in a FIFO queue, or "".
+// group returns the group of a message in a FIFO queue, or "".
 func group(w *types.Message) string {
 	return w.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)]
 }
 
-// paused honours the time that the service asks for, before the input is started again. The
-// call that failed has lasted for a while, which is not a sign of a working queue.
+// paused waits for as long as the service asks, before the input is reopened. It records when the failed call began: a long call
+// does not mean that the queue worked.
 func (in *input) paused(ctx context.Context, since time.Time, err error) error {
 	var e *engine.Error
 	if !errors.As(err, &e) {
@@ -122,7 +122,7 @@ func (in *input) paused(ctx context.Context, since time.Time, err error) error {
 	return err
 }
 
-// add notes the lease of a message and adds it.
+// add adds a message and records its lease.
 func (in *input) add(b *engine.Batch, c *conn, w *types.Message, now time.Time) {
 	m := b.Add([]byte(awssdk.ToString(w.Body)))
 	m.Attempt = aws.Receives(w)

@@ -1,5 +1,4 @@
-// Package sqs reads queues of Amazon SQS. Start at [input]; how leases are kept and
-// given up is in lease.go.
+// Package sqs reads queues of Amazon SQS. Start at [input]. lease.go renews leases, and ends them.
 package sqs
 
 import (
@@ -28,10 +27,10 @@ type Config struct {
 	Delete     bool          `yaml:"delete" doc:"Delete settled messages. With false, they are redelivered until something else deletes them."`
 }
 
-// Lease says how long messages are kept from others.
+// Lease says how long messages stay hidden from others.
 type Lease struct {
 	Renew bool          `yaml:"renew" doc:"Extend the visibility timeout while a message is in flight."`
-	Max   time.Duration `yaml:"max" check:"min=1s,max=12h" doc:"Longest time in all; after that, the message is given up and redelivered."`
+	Max   time.Duration `yaml:"max" check:"min=1s,max=12h" doc:"Longest time that a message is hidden in total. After that, the message is given up and redelivered."`
 }
 
 // CheckConfig reports what can't work.
@@ -94,7 +93,7 @@ func init() {
 	}, newInput)
 }
 
-// longest is how long SQS hides a message in all, from the receive on.
+// longest is how long SQS can hide a message in total, counted from the receive.
 const longest = 12 * time.Hour
 
 // callTimeout is the deadline of a call that does not wait for messages.
@@ -110,14 +109,14 @@ type input struct {
 
 	owner engine.Meta // that all messages have
 
-	most     int           // messages that a receive asks for; of Read
-	empty    time.Time     // of the last receive, if it found nothing and did not wait; of Read
-	changing chan struct{} // has room for one: who renews leases, or notes ends
+	most     int           // messages that a receive asks for; used by Read
+	empty    time.Time     // when the last receive ended, if it found nothing and did not wait; used by Read
+	changing chan struct{} // a lock with a deadline, for renewing leases and recording ends
 
 	mu     sync.Mutex // guards the fields below
 	next   uint64
 	held   map[uint64]*lease    // messages that were read and not settled, by Ref
-	hidden map[string]time.Time // groups of which a message was returned, and until when it is hidden
+	hidden map[string]time.Time // groups with a returned message, and until when that is hidden
 	poll   *poll                // the last one; nil: there was none
 	gave   bool                 // messages were handed back since Stop
 }
@@ -151,11 +150,11 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return in, nil
 }
 
-// Traits are those of the queue.
+// Traits returns what the queue supports.
 func (in *input) Traits() engine.Traits { return traitsOf(in.queue.Name) }
 
-// traitsOf says that each message is deleted, or made visible, by itself; and that a FIFO
-// queue keeps a group's order, and its messages back while one is under way.
+// traitsOf says that each message is deleted, or made visible, individually. A FIFO queue keeps the order of a group, and withholds
+// its messages while one is in flight.
 func traitsOf(queue string) engine.Traits {
 	t := engine.Traits{TakesBack: engine.TakesOne, Delays: longest}
 	if (aws.Queue{Name: queue}).FIFO() {
@@ -164,7 +163,7 @@ func traitsOf(queue string) engine.Traits {
 	return t
 }
 
-// connect finds the queue, and how long it hides messages.
+// connect finds the queue, and how long the queue hides messages.
 func (in *input) connect(ctx context.Context) (*conn, error) {
 	session, err := in.cfg.Open(ctx, in.queue.Region, in.http)
 	if err != nil {
@@ -184,7 +183,7 @@ func (in *input) connect(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// Close ends the connection. After the last one, what was read and is not settled becomes visible.
+// Close closes the connection. The last one makes messages visible that were read and not settled.
 func (c *conn) Close(ctx context.Context, last bool) error {
 	defer c.session.Close()
 	defer c.in.endPoll(ctx)
