@@ -183,10 +183,10 @@ func (t chTypes) Fit(i int, v Value) (Value, error) {
 	return Value{JSON, text}, nil
 }
 
-// misfit is the error of a value that the type does not have.
+// misfit returns the error of a value that is not valid for the type.
 func (t *chType) misfit(v Value, why string) error {
 	if why == "" {
-		why = "is no " + t.name
+		why = "is not a valid " + t.name
 	}
 	if v.Kind == Number || v.Kind == Bool {
 		return fmt.Errorf("%.60s %s", v.Text, why)
@@ -197,7 +197,7 @@ func (t *chType) misfit(v Value, why string) error {
 func (t *chType) append(dst []byte, v Value) ([]byte, error) {
 	if v.Kind == Null {
 		if !t.nullable && t.kind != chOther {
-			return nil, fmt.Errorf("null is no %s (write FIELD ?? VALUE, or make the column Nullable)", t.name)
+			return nil, fmt.Errorf("null is not a valid %s (write FIELD ?? VALUE, or make the column Nullable)", t.name)
 		}
 		return append(dst, "null"...), nil
 	}
@@ -293,7 +293,7 @@ func (t *chType) inOrder(v Value) ([]Value, error) {
 			}
 		}
 		if !known {
-			return nil, t.misfit(v, "is no "+t.name+", which has no "+strconv.Quote(name))
+			return nil, t.misfit(v, "is not a valid "+t.name+", which has no field "+strconv.Quote(name))
 		}
 	}
 	return all, nil

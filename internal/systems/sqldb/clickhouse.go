@@ -84,7 +84,7 @@ const chForm = "write http://USER:PASSWORD@HOST:8123/DATABASE, or https://…:84
 func openClickHouse(c *Config) (DB, error) {
 	u, err := url.Parse(c.DSN.Reveal())
 	if err != nil {
-		return nil, fmt.Errorf("it is no URL (%s)", chForm) // the error has the password
+		return nil, fmt.Errorf("is not a valid URL (%s)", chForm) // the error has the password
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
