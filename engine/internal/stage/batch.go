@@ -14,20 +14,20 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// batcher is a batcher at work. With a plugin it has a loop, which alone calls the plugin. Without one it passes
-// messages on as they come.
+// batcher collects messages into batches for its outputs. A batcher with a plugin has a loop; only the loop calls the
+// plugin. A batcher without one forwards messages as they come.
 type batcher struct {
 	*settlement
 	plan    *BatcherPlan
 	outputs []destination
 	leaves  []*sink       // that are written to
 	wake    chan struct{} // has room for one
-	due     time.Time     // when the plugin wants to be called; of the loop
-	copies  outcome       // what Batch.Copy has made and the run does not know yet; of the loop
+	due     time.Time     // when the plugin wants to be called; only the loop uses it
+	copies  outcome       // copies made by Batch.Copy that are not counted yet; only the loop uses it
 
 	mu       sync.Mutex // guards the fields below
 	inbox    flow.SlabList
-	asked    int // messages to send under pressure
+	asked    int // messages that relieve has asked for
 	open     int // messages in open batches
 	inFlight int // batches, where their number is limited
 	sent     sent
@@ -51,7 +51,7 @@ func newBatcher(s *settlement, plan *BatcherPlan) *batcher {
 	return b
 }
 
-// Push takes messages in, from any lane.
+// Push adds messages. Any lane may call it.
 func (b *batcher) Push(s *engine.Batch) {
 	slab(s).From, slab(s).Way.Batcher = b.plan.Name, b
 	if b.plan.Batcher == nil {
@@ -102,7 +102,7 @@ func (b *batcher) loop(ctx context.Context) {
 	}
 }
 
-// work takes in what has come and sends what is due.
+// work adds the messages that have arrived to batches, and sends the batches that are due.
 func (b *batcher) work() (err error) {
 	defer engine.Recovered(&err)
 	b.since.Store(time.Now().UnixNano())
@@ -152,13 +152,13 @@ func (b *batcher) opened(n int) {
 	b.mu.Unlock()
 }
 
-// copyOf makes what Batch.Copy does.
+// copyOf is Batch.Copy.
 func (b *batcher) copyOf(m *engine.Message) engine.Message {
 	b.copies.beyond++
 	return b.copies.copy(m)
 }
 
-// copied reports the copies to the run, before any of them can end.
+// copied counts new copies, before any of them can end.
 func (b *batcher) copied() {
 	if n := int(b.copies.made); n > 0 {
 		b.opened(n)
@@ -169,15 +169,15 @@ func (b *batcher) copied() {
 	}
 }
 
-// keeps says how many messages are in open batches, and whether more are arriving.
+// keeps returns how many messages are in open batches, and whether more are about to be added.
 func (b *batcher) keeps() (open int, incoming bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.open, b.inbox.Head != nil || b.asked > 0
 }
 
-// leftover handles what the plugin did not move: it continues as it is, or ends when the
-// plugin failed it.
+// leftover handles the messages that the plugin did not move into a batch: live ones continue without a batch, and failed
+// or dropped ones end.
 func (b *batcher) leftover(s *engine.Batch) {
 	left := 0
 	for i := range slab(s).Msgs {
@@ -264,7 +264,7 @@ func (b *batcher) sendWaiting() {
 	}
 }
 
-// sendOn forwards a batch, unless all has been handed back.
+// sendOn forwards a batch, unless the run has handed back all messages.
 func (b *batcher) sendOn(s *engine.Batch) {
 	if b.Enter() {
 		b.forward(s)

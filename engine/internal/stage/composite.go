@@ -101,10 +101,10 @@ func (x *composite) distribute(b *engine.Batch, to []int) {
 		slab(parts[to[i]]).Take(m)
 	}
 	if len(bad) > 0 {
-		go x.settleFailed(bad) // the caller may hold the fence
+		go x.settleFailed(bad) // the caller may be inside the fence
 	}
 	if limiter := limiterOf(b); limiter != nil {
-		go limiter.written() // which may be sending this batch
+		go limiter.written() // it may be what is sending this batch
 	}
 	flow.Recycle(b)
 	for i, p := range parts {
@@ -132,7 +132,7 @@ func (x *composite) passed(m *engine.Message, i int) {
 	}
 }
 
-// branch is a message's place in a fallback: who takes it when an output fails it.
+// branch is the place of a message in a fallback, which says what output takes the message if this one fails it.
 type branch struct {
 	of       *composite
 	i        int
@@ -158,7 +158,7 @@ func setBranch(m *engine.Message, v *branch) {
 	}
 }
 
-// next is the innermost fallback that has another member; nil: none has.
+// next is the branch of the innermost fallback that has another member; nil: none has.
 func (v *branch) next() *branch {
 	for v != nil && v.i+1 == len(v.of.members) {
 		v = v.outer

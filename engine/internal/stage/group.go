@@ -14,7 +14,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// group is a group at work: a batcher of messages from the lanes, and a stage that sends them back there.
+// group collects messages from the lanes into batches. The workers of its stage run the steps of the group over each batch
+// and send the messages back to the lanes.
 type group struct {
 	plan  *GroupPlan
 	stage *stage
@@ -22,13 +23,13 @@ type group struct {
 	intake *intake
 
 	mu     sync.Mutex    // guards the fields below; held while batches are queued, so that they keep their order
-	open   *engine.Batch // that grows; nil: none
+	open   *engine.Batch // the batch that grows; nil: none
 	bytes  int           // of payload in it
-	due    time.Time     // when it is to go
-	armed  bool          // a timer will look at it
+	due    time.Time     // when the open batch times out
+	armed  bool          // a timer will call timeUp
 	sent   sent
-	riders *engine.Batch   // that go behind the open batch, since it has messages of their keys; nil: none
-	ridden map[string]bool // those keys
+	riders *engine.Batch   // messages that skip the steps, but must not overtake the open batch; nil: none
+	ridden map[string]bool // the order keys of riders
 	keys   map[string]int  // order keys of messages that are on their way into the open batch, or in it; nil: not needed
 }
 
@@ -45,7 +46,7 @@ func newGroup(s *settlement, in *intake, plan *GroupPlan) *group {
 	return g
 }
 
-// Gather takes messages out of a lane: those that have reached a group enter it.
+// Gather moves the messages of a lane that have reached a group into it.
 func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 	g := l.batching.groups[o.Group-1]
 	o.Figures.Called(len(sel), 0)
@@ -65,7 +66,7 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 			case comes(m):
 				return order.Asks
 			case msg(m).State == inside.Failed || msg(m).State == inside.Waits || msg(m).State == inside.Parked:
-				return order.Owns // before later ones of its key continue
+				return order.Owns // before later messages of its key continue
 			}
 			return 0
 		})
@@ -101,19 +102,19 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 	if len(by) == 0 || !l.layout.Ordered {
 		return
 	}
-	l.holds.Admit(b, nil, func(i int, m *engine.Message) order.Role { // behind those that have left the group
+	l.holds.Admit(b, nil, func(i int, m *engine.Message) order.Role { // they wait behind messages that have left the group
 		if _, is := slices.BinarySearch(by, int32(i)); !is {
 			return 0
 		}
-		if order.HasOne(m, entering) { // later ones enter, and may be quicker
+		if order.HasOne(m, entering) { // later messages of the key enter the group, and may leave it earlier
 			return order.Asks | order.Owns
 		}
 		return order.Asks
 	})
 }
 
-// hasKeyOf says that a message with one of m's keys is in the group. Then m, which does not enter, must not overtake
-// it: m goes through with the others, past the steps.
+// hasKeyOf says whether the group has a message with one of m's keys. m does not enter the group, but must not overtake
+// that message. It then goes through the queue of the group and skips its steps.
 func (g *group) hasKeyOf(m *engine.Message) (yes bool) {
 	if g.keys == nil {
 		return false
@@ -136,7 +137,7 @@ func (g *group) expect(m *engine.Message) {
 	order.EachLeafKey(m, func(leaf *engine.Message) { g.keys[string(leaf.Key)]++ })
 }
 
-// Push takes messages in, from any lane.
+// Push adds messages to the open batch. Any lane may call it.
 func (g *group) Push(b *engine.Batch) {
 	g.come(len(slab(b).Msgs))
 	g.mu.Lock()
@@ -174,7 +175,7 @@ func (g *group) Push(b *engine.Batch) {
 	}
 }
 
-// ride adds a message that skips the steps, and must only not overtake those in the group; g.mu is held.
+// ride adds a message that skips the steps and must not overtake messages in the group; g.mu is held.
 func (g *group) ride(m *engine.Message) {
 	if g.riders == nil {
 		g.riders, g.ridden = flow.BatchOf(engine.Slab{Stage: inside.InOutput}), map[string]bool{}
@@ -206,7 +207,7 @@ func (g *group) timeUp() {
 	}
 }
 
-// shut gives the open batch to the workers, and what rides behind it; g.mu is held.
+// shut hands the open batch to the workers, and its riders behind it; g.mu is held.
 func (g *group) shut(why engine.Trigger) {
 	open, riders := g.open, g.riders
 	g.open, g.riders, g.ridden, g.bytes = nil, nil, nil, 0
@@ -237,14 +238,14 @@ func (g *group) queue(b *engine.Batch, why engine.Trigger) {
 		}
 	}
 	g.stage.Push(b)
-	for _, k := range keys { // from now on the queue knows them
+	for _, k := range keys { // from now on, stage.hasKey finds them
 		if g.keys[k]--; g.keys[k] == 0 {
 			delete(g.keys, k)
 		}
 	}
 }
 
-// flush closes the group if something lies open in it.
+// flush closes the open batch, and says whether there was one.
 func (g *group) flush(why engine.Trigger) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -257,7 +258,7 @@ func (g *group) flush(why engine.Trigger) bool {
 
 func (g *group) worker() *worker { return newWorker(g.stage) }
 
-// next takes a batch. One that comes back goes first.
+// next takes a batch. Batches that are tried again come first.
 func (g *group) next() (*engine.Batch, bool) {
 	for _, from := range []*flow.SlabList{&g.stage.again, &g.stage.ready} {
 		if from.Head != nil {

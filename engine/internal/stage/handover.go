@@ -18,7 +18,7 @@ type Handover struct {
 	roots  []unsettled
 	law    [2]engine.Counts
 	failed []ledger.FailureGroup
-	err    error              // of closing: what was promised and is not kept, such as writes to a cache
+	err    error              // of closing, such as of a cache whose writes were lost
 	broken []string           // outputs in which a call has not returned
 	read   map[reading]uint64 // messages read so far
 }
@@ -45,8 +45,8 @@ type unsettled struct {
 // HasRoots says that messages are left, which the next plan is to end.
 func (h *Handover) HasRoots() bool { return h != nil && len(h.roots) > 0 }
 
-// HandOver collects what is unsettled for the next plan. What that plan can't take goes back to its source. Nothing of
-// the run is at work any more.
+// HandOver collects unsettled messages for the next plan. Messages that it can't take go back to their source. All
+// goroutines of the run have ended.
 func (r *Run) HandOver() *Handover {
 	h := &Handover{}
 	r.Life.Close(func() { r.collect(h) })
@@ -78,7 +78,7 @@ func (r *Run) collect(h *Handover) {
 			out.endUnfinished(ledger.Root{Led: l, I: uint32(i)}, why)
 		}
 	}
-	out.pieces = out.roots // as one piece each, like those that continue
+	out.pieces = out.roots // each as one piece, like those that continue
 	more := out.roots[engine.Returned] + out.roots[engine.Dropped] + int64(len(h.roots)) - r.Pieces.InFlight.Load()
 	out.made, out.consumed = out.made+max(more, 0), out.consumed+max(-more, 0) // merges are undone, parts are consumed
 	out.apply()
@@ -143,7 +143,7 @@ func (r *Run) inherit(h *Handover) {
 	}
 }
 
-// reenter sends on the roots that the plan before has left to this reader, in reading order, ahead of what is new.
+// reenter sends on the roots that the plan before has left to this reader, in reading order, ahead of new messages.
 func (rd *reader) reenter(ctx context.Context, h *Handover) {
 	if h == nil {
 		return

@@ -38,10 +38,10 @@ type lane struct {
 	seen     map[string]bool
 	to       []*batcher // where each message of a slab goes
 
-	turn   uint64        // in which it may pass on what it has taken; 0: at any time
-	waited time.Duration // for that
+	turn   uint64        // when it may pass on its slab, see flow.Turns; 0: at any time
+	waited time.Duration // for its turn
 
-	deliver func(b *engine.Batch) // takes what has gone through the steps
+	deliver func(b *engine.Batch) // takes slabs that have gone through the steps
 	reads   bool                  // runs an input's own steps, in its reader
 }
 
@@ -54,7 +54,7 @@ func newLane(s *settlement, to *batching, index int) *lane {
 
 // loop runs until the queue is closed.
 func (l *lane) loop(ctx context.Context) {
-	cost := runTime // of one message: while it is not known, others may have to share what waits
+	cost := runTime // of one message; until it is known, leave the other messages to other lanes
 	for {
 		b, turn := l.lanes.queue.Pop(l.index, max(1, l.layout.Steps.Together,
 			int(min(runTime/max(cost, 1), inside.SlabSize))))
@@ -65,7 +65,7 @@ func (l *lane) loop(ctx context.Context) {
 		n, began := len(slab(b).Msgs), time.Now()
 		l.waited = 0
 		if l.layout.Turns {
-			if l.turn = turn; slab(b).Way.In != nil { // it may wait for credits, which others have who wait for their turn
+			if l.turn = turn; slab(b).Way.In != nil { // it may wait for credits of lanes that wait for their turns
 				l.endTurn()
 			}
 		}
@@ -77,8 +77,8 @@ func (l *lane) loop(ctx context.Context) {
 	}
 }
 
-// await waits until all that was taken before by other lanes has been passed on. What decides on the order of messages
-// comes after it.
+// await waits until other lanes have passed on all slabs that were taken before this one. Only afterwards may the lane do
+// anything that the order of messages depends on.
 func (l *lane) await() {
 	if t := &l.lanes.queue.Turns; l.turn > 0 && !t.Due(l.turn) {
 		began := time.Now()
@@ -87,7 +87,7 @@ func (l *lane) await() {
 	}
 }
 
-// endTurn lets the next lane pass on what it has.
+// endTurn lets the lane with the next slab pass it on.
 func (l *lane) endTurn() {
 	if l.turn > 0 {
 		l.await()
@@ -108,7 +108,7 @@ func (l *lane) process(ctx context.Context, b *engine.Batch) {
 	flow.Recycle(b)
 }
 
-// through is process for messages that go through the steps together.
+// through runs messages through the steps together.
 func (l *lane) through(ctx context.Context, b *engine.Batch) {
 	l.was = slab(b).Bytes
 	l.x.Prog, l.x.Stage, l.out.in, l.deliver = l.layout.Steps, inside.Fresh, nil, l.route
@@ -132,7 +132,7 @@ func (l *lane) through(ctx context.Context, b *engine.Batch) {
 	}
 }
 
-// check gives messages their order keys, or fails what has one of a payload that is no document.
+// check sets the order keys of messages. It fails messages that got a key before their payload was found to be invalid.
 func (l *lane) check(b *engine.Batch) {
 	keys := &l.out.keys
 	for i := range slab(b).Msgs {
@@ -157,7 +157,7 @@ func (l *lane) check(b *engine.Batch) {
 	}
 }
 
-// forgetEarly gives m the key back with which it was read.
+// forgetEarly resets the key of m to the one that it was read with.
 func forgetEarly(m *engine.Message) {
 	if msg(m).Early {
 		at := ledger.RootOf(m)
@@ -165,7 +165,7 @@ func forgetEarly(m *engine.Message) {
 	}
 }
 
-// admit keeps what others of its key are before. Where lanes take turns, they find that out at the end of theirs.
+// admit holds messages that must wait for earlier messages of their keys. Where lanes take turns, route does that.
 func (l *lane) admit(b *engine.Batch) {
 	if slab(b).Way.In == nil && !l.layout.Turns && l.holds.Any.Load() > 0 {
 		l.holds.Admit(b, nil, func(_ int, m *engine.Message) order.Role {
@@ -184,7 +184,7 @@ func (l *lane) Merge(m *engine.Message) {
 		"a step that merges needs whole batches: write it under `processors` of a batcher or an output"))
 }
 
-// Hold has nothing to do in an input's own steps, where gaps keep order.
+// Hold makes messages that failed or wait in a step hold their keys. In an input's own steps, gaps keep the order instead.
 func (l *lane) Hold(b *engine.Batch, at inside.Stage) {
 	if l.out.in == nil {
 		l.await()
@@ -193,14 +193,14 @@ func (l *lane) Hold(b *engine.Batch, at inside.Stage) {
 }
 
 // Split makes parts a slab at a time and carries each to its queues before the next.
-// Parts whose steps see what those before them have written go one by one.
+// Where steps must see the writes of earlier parts, each part goes by itself.
 func (l *lane) Split(ctx context.Context, x *steps.Executor, b *engine.Batch, pc int32) *engine.Batch {
 	arena := l.partArena()
 	lent := l.inUse
 	alone := l.layout.Serial && l.out.in == nil
 	last := steps.Pull(b, flow.Adopt(flow.NewSlab(0), arena), &x.Prog.Ops[pc],
 		func(cur *engine.Batch, part bool) *engine.Batch {
-			if l.parts > partBytes { // others may need what is left
+			if l.parts > partBytes { // other lanes may need the credits that are left
 				l.credits.Put(l.allow, 0, 0)
 				l.allow, l.parts = 0, 0
 			}
@@ -274,7 +274,7 @@ func (l *lane) part(_, p *engine.Message) {
 
 func (l *lane) parted(m *engine.Message, _ int) { l.out.consume(m) }
 
-// carry delivers b, unless the run is over and all of it was handed back.
+// carry delivers b, unless the run has handed back all messages.
 func (l *lane) carry(b *engine.Batch) {
 	l.await()
 	if !l.Enter() {
@@ -285,7 +285,7 @@ func (l *lane) carry(b *engine.Batch) {
 	l.deliver(b)
 }
 
-// route ends what has ended in b and sends the rest to where it belongs.
+// route settles the messages of b that have ended, and sends each of the others to its batcher.
 func (l *lane) route(b *engine.Batch) {
 	if to := l.batching.sole; to != nil && !l.layout.Ordered && allLive(b) {
 		flow.Release(b)

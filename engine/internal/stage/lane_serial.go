@@ -18,8 +18,8 @@ func repeats(b *engine.Batch, seen map[string]bool) bool {
 	return false
 }
 
-// wave takes the first message of each key out of a run. The rest goes through the steps afterwards, and so sees what
-// the first have written.
+// wave takes the first message of each key out of b. The other messages go through the steps later, and so see what the
+// first have written.
 func wave(b *engine.Batch, seen map[string]bool) *engine.Batch {
 	clear(seen)
 	first := flow.Follows(flow.NewSlab(0), b)
@@ -37,6 +37,6 @@ func wave(b *engine.Batch, seen map[string]bool) *engine.Batch {
 	}
 	clear(slab(b).Msgs[n:])
 	slab(b).Msgs = slab(b).Msgs[:n]
-	slab(first).Bytes = slab(b).Bytes // the blocks that a part keeps are those of the whole
+	slab(first).Bytes = slab(b).Bytes // each part keeps all blocks of b in memory
 	return first
 }

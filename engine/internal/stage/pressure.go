@@ -62,7 +62,7 @@ func (s sent) add(why engine.Trigger) (cut bool) {
 	return why == engine.ByPressure && s[why] == 1
 }
 
-// early is nothing where no batch has left before it was complete.
+// early is empty if no batch has left before it was complete.
 func (s sent) early(place string) (all []Early) {
 	if s[engine.ByPressure] == 0 {
 		return nil
@@ -74,7 +74,7 @@ func (s sent) early(place string) (all []Early) {
 	return []Early{e}
 }
 
-// warnEarly tells that outputs get more and smaller batches than was asked for.
+// warnEarly warns that outputs get more and smaller batches than are configured.
 func (s *settlement) warnEarly(place string) {
 	s.Log.Warn("batches leave before they are complete: open ones hold all that may be in flight ("+EarlyRemedy+")",
 		"at", place, "max_in_flight.messages", s.layout.MaxMessages, "max_in_flight.bytes", s.layout.MaxBytes)
@@ -108,10 +108,11 @@ func (b *batcher) place() string { return "batcher " + b.plan.Name }
 
 func (g *group) place() string { return "step " + g.plan.Name }
 
-// ease lets readers go on when half of what they were ahead by is done. It is called whenever that may be so.
+// ease lets paused readers go on when the queues are half empty. It is called whenever that may be so.
 func (x *balance) ease() { x.intake.pace.Ease(x.crowded) }
 
-// crowded says whether so much waits for every lane, or for each writer of every output that works.
+// crowded says whether the queues of all lanes, or of all outputs that are up, are longer than a part of what readers may be
+// ahead by.
 func (x *balance) crowded(part int) bool {
 	ahead := max(flow.Ahead/x.lanes.queue.Lanes, 2*flow.SlowRun, 2*x.layout.Steps.Together)
 	if x.lanes.queue.Crowded(ahead/part, flow.AheadBytes/part) {

@@ -25,21 +25,21 @@ func (x *balance) ends() engine.Trigger {
 func (x *balance) inputsEnd() engine.Trigger {
 	switch {
 	case (x.Draining() || x.Replacing()) && x.intake.reading.Load() == x.intake.following.Load():
-		return engine.ByDrain // what follows may wait for what is here
+		return engine.ByDrain // readers that follow may wait for messages that are in batches here
 	case x.intake.reading.Load() > 0:
 		return ""
 	}
 	return engine.ByEnd
 }
 
-// carried counts n messages that lanes or groups are done with, and has those look again that wait for it.
+// carried notes that lanes or groups are done with n messages, and wakes who waits for that.
 func (s *settlement) carried(n int) {
 	s.lanes.upstream.Add(int64(-n))
 	s.credits.Recheck()
 	s.balance.quiesce()
 }
 
-// quiesce looks whether nothing more will come to the batchers, or nothing is left at all.
+// quiesce flushes batchers that will get no more messages, and notices when the run is empty.
 func (x *balance) quiesce() {
 	if len(x.batching.groups) > 0 {
 		x.closeGroups()

@@ -32,13 +32,13 @@ type reader struct {
 	read    atomic.Uint64   // messages, with those of the plans before
 	acks    *ledger.AckLoop // of the connection that was read last
 	replay  ledger.Replay   // of a source that keeps a position
-	line    limit.WaitLine  // at the limits that hold for it
-	mean    int             // bytes of a message in the last Read; 0: there was none
+	line    limit.WaitLine  // at its rate limits
+	mean    int             // mean bytes of a message in the last Read; 0: there was none
 	began   bool            // there was a Read
 	figures readFigures
-	causes  retry.Causes // that the log has named since it worked
-	plain   bool         // what it reads goes to the lanes as it is: there are neither steps nor keys before
-	keyed   bool         // it goes there with no more than its key
+	causes  retry.Causes // named in the log since the input worked last
+	plain   bool         // messages go to the lanes as they are read: without steps or order keys
+	keyed   bool         // messages need only an order key before they go to the lanes
 }
 
 func newReader(x *balance, plan *InputPlan, in engine.Input) *reader {
@@ -81,7 +81,7 @@ func (rd *reader) loop(ctx, work context.Context) error {
 	}
 }
 
-// gone says whether an error can't be cured by starting the input again.
+// gone says whether restarting the input is useless, or was tried often enough.
 func (rd *reader) gone(err error, failed int) bool {
 	most := rd.layout.Restart.MaxAttempts
 	return errors.Is(err, engine.ErrGone) || engine.ErrorOf(err, engine.Transient).Class == engine.Permanent ||
@@ -119,7 +119,7 @@ func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 	return nil
 }
 
-// close closes the input because of an error. It is opened again later.
+// close closes the input because of an error. The input is opened again later.
 func (rd *reader) close(why error) {
 	call, cancel := context.WithTimeout(context.Background(), rd.layout.Timeout)
 	defer cancel()
@@ -180,7 +180,7 @@ func (rd *reader) readOnce(ctx, work context.Context) error {
 
 func (rd *reader) call(ctx context.Context, b *engine.Batch) (a engine.Acker, err error) {
 	if rd.acks != nil {
-		a = rd.acks.To // of what was added before a panic
+		a = rd.acks.To // for messages that were added before a panic
 	}
 	defer engine.Recovered(&err)
 	if rd.acks != nil && rd.acks.MayTake() {
@@ -194,10 +194,10 @@ func (rd *reader) call(ctx context.Context, b *engine.Batch) (a engine.Acker, er
 	return a, err
 }
 
-// receive counts what was read and starts it on its way, as fast as limits let it.
+// receive counts messages that were read and sends them on, as fast as the rate limits allow.
 func (rd *reader) receive(ctx, work context.Context, b *engine.Batch, acker engine.Acker) {
 	if !rd.Enter() {
-		return // the run is over, and its source will find out
+		return // the run is over; the source redelivers the messages
 	}
 	n := len(slab(b).Msgs)
 	rd.Roots.Receive(n)
@@ -209,7 +209,7 @@ func (rd *reader) receive(ctx, work context.Context, b *engine.Batch, acker engi
 	rd.admit(ctx, work, b)
 }
 
-// openLedger opens a ledger for messages that are counted.
+// openLedger opens a ledger for messages that have been counted, and charges their bytes.
 func (rd *reader) openLedger(b *engine.Batch, acker engine.Acker, at time.Time) {
 	if !rd.Enter() {
 		return
@@ -230,7 +230,7 @@ func (rd *reader) openLedger(b *engine.Batch, acker engine.Acker, at time.Time) 
 		msg(m).Credits, msg(m).Charge = 1, len(msg(m).Orig)
 		slab(b).Bytes += msg(m).Charge
 		led.Keep(i, m)
-		if msg(m).State == inside.Failed { // a record that the framing refuses
+		if msg(m).State == inside.Failed { // the framing has refused the record
 			steps.Complete(msg(m).Err, engine.Decode)
 		}
 	}
@@ -261,9 +261,8 @@ func (rd *reader) send(ctx context.Context, b *engine.Batch) {
 	rd.own.process(ctx, b)
 }
 
-// peek gives all of b their order keys, if that takes no more than a look at their payloads,
-// and no key is held. Lanes check the payloads: what is no document has failed all the same.
-// Where they take turns, they find the keys.
+// peek sets the order keys of b, if a quick look at each payload finds them and no key is held. It does not validate the
+// payloads: lanes do. Where lanes take turns, they also find the keys.
 func (rd *reader) peek(b *engine.Batch) bool {
 	if rd.holds.Any.Load() > 0 || !allLive(b) {
 		return false
@@ -287,8 +286,8 @@ func (rd *reader) peek(b *engine.Batch) bool {
 	return true
 }
 
-// acksOf is the loop for an acker that is going to get n results. A new
-// connection has a new one; that of the old ends when its last message has.
+// acksOf is the loop for an acker that is going to get n results. Each connection has its own. The loop of an old
+// connection ends with the result of its last message.
 func (rd *reader) acksOf(acker engine.Acker, n int) *ledger.AckLoop {
 	if acker == nil {
 		return nil
@@ -302,8 +301,7 @@ func (rd *reader) acksOf(acker engine.Acker, n int) *ledger.AckLoop {
 	return rd.acks
 }
 
-// dispatch gives messages that come from their input's own steps their order key
-// and hands them to the lanes.
+// dispatch takes messages from their input's own steps, sets their order keys and hands them to the lanes.
 func (l *lane) dispatch(b *engine.Batch) {
 	out, key := &l.out, l.layout.OrderBy
 	alive := 0
@@ -327,7 +325,7 @@ func (l *lane) dispatch(b *engine.Batch) {
 		msg(m).PC, msg(m).Stage = 0, inside.Fresh
 		place := order.ClaimOf(m)
 		kept := l.layout.Ordered && l.holds.Before(slab(b).Msgs[:i], m)
-		if place != nil { // that of a message that has waited in these steps
+		if place != nil { // the message has waited in these steps
 			out.freed = append(out.freed, place)
 			order.SetClaim(m, nil)
 		}

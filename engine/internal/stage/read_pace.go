@@ -28,8 +28,8 @@ func (rd *reader) waits(yes bool) {
 	}
 }
 
-// room is how many messages may be read now; 0 when ctx ended before any may. What limits let pass is counted when it
-// was read: a reader whose source is slow takes nothing from others.
+// room waits until messages may be read, and returns how many; 0: ctx has ended. Limits count messages after the Read, so a
+// reader with a slow source takes nothing from the limits of others.
 func (rd *reader) room(ctx context.Context) (n int) {
 	for ctx.Err() == nil {
 		want := min(rd.want(), rd.mayPass(ctx))
@@ -54,11 +54,11 @@ func (rd *reader) want() int {
 		return inside.SlabSize
 	}
 	rd.began = true
-	return inside.SlabSize / 16 // to learn how long they are
+	return inside.SlabSize / 16 // to learn how long messages are
 }
 
-// mayPass waits until a message that was there now would have passed the limits, and says how many may be read: one at
-// least, since only what is at hand stands in line.
+// mayPass waits until the limits would let a message pass, and says how many may be read. It is at least one, since only
+// messages that were read can queue at a limit.
 func (rd *reader) mayPass(ctx context.Context) int {
 	for ctx.Err() == nil {
 		n, wait, changed := rd.line.Free(time.Now())
@@ -97,7 +97,7 @@ func (rd *reader) limited(until time.Time) (over func()) {
 	}
 }
 
-// replayRoom waits until the reader may go on, and says by how much; 0 when ctx ends.
+// replayRoom waits until max_replay allows more messages, and says how many; 0: ctx has ended.
 func (rd *reader) replayRoom(ctx context.Context, want int) int {
 	waiting, p := &rd.balance.intake.replaying, &rd.replay
 	for {
@@ -119,8 +119,8 @@ func (rd *reader) replayRoom(ctx context.Context, want int) int {
 	}
 }
 
-// admit sends on what was read, as the limits let it pass. When reading has ended, as ctx says, what can't pass in time
-// goes back, or to the next plan.
+// admit sends on messages that were read, as the limits allow. When ctx has ended, messages that can't pass in time go back
+// to their source, or to the next plan.
 func (rd *reader) admit(ctx, work context.Context, b *engine.Batch) {
 	var hand flow.SlabList
 	for hand.Push(b); hand.Head != nil; {
@@ -143,7 +143,7 @@ func (rd *reader) admit(ctx, work context.Context, b *engine.Batch) {
 	}
 }
 
-// handBack ends what had no time to pass, unless the next plan continues with it.
+// handBack ends messages that had no time to pass the limits, unless the next plan continues with them.
 func (rd *reader) handBack(b *engine.Batch) {
 	if rd.Replacing() || !rd.Enter() {
 		return

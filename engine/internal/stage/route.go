@@ -7,8 +7,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// route finds the batcher that takes m, and gives m its key there. Batchers with `continue` get copies. It returns nil
-// if m has ended instead.
+// route returns the batcher that takes m, and sets the batch key of m. Batchers with `continue` get copies. It returns nil
+// if m has ended or failed.
 func (x *batching) route(out *outcome, m *engine.Message) *batcher {
 	took := false
 	for _, b := range x.batchers {
@@ -50,7 +50,7 @@ func (x *batching) route(out *outcome, m *engine.Message) *batcher {
 	return nil
 }
 
-// giveKey gives m the batch key of a batcher; false: m has failed.
+// giveKey sets the batch key of m. False: m has failed.
 func (b *BatcherPlan) giveKey(m *engine.Message, keys *flow.Keyring) bool {
 	msg(m).BatchKey = ""
 	if b.Key == nil {

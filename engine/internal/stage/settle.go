@@ -41,29 +41,29 @@ type overseer interface {
 	hurry() engine.Trigger
 }
 
-// outcome is what has become of messages since its goroutine last told the run. All that ends a message, or sends it
-// on, goes through it: conclude decides, the files settle_*.go carry it out, and apply tells the run, once for a batch.
+// outcome collects what a goroutine does with messages: those that have ended, and those that go on. conclude decides for
+// each message, the files settle_*.go carry that out, and apply reports all of it to the settlement, once for a batch.
 type outcome struct {
 	*settlement
-	beyondLanes bool         // its goroutine works beyond the lanes
-	in          *InputPlan   // in whose own steps the messages are; nil: elsewhere
-	read        int          // bytes of the slab that they come from
-	keys        flow.Keyring // order and batch keys that it has given to messages
+	beyondLanes bool         // the messages are in a batcher, group or output, not in a lane
+	in          *InputPlan   // the input whose own steps the messages are in; nil: none
+	read        int          // bytes of the slab that the messages come from
+	keys        flow.Keyring // memory for order keys and batch keys
 
 	pieces, roots  [ledger.HowMany]int64 // that have ended
 	made, consumed int64
 	msgs, bytes    int                 // of credit that are given back
-	beyond         int                 // by how much the messages beyond the lanes change
-	reports        ledger.Reports      // for sources
-	led            *ledger.Ledger      // of the roots that have ended last
-	left           int32               // of those, how many its count still has
-	settled        []ledger.Settlement // for steps
+	beyond         int                 // change in the number of messages beyond the lanes
+	reports        ledger.Reports      // results for sources
+	led            *ledger.Ledger      // of the root that ended last
+	left           int32               // roots of led that have ended and are not counted yet
+	settled        []ledger.Settlement // for steps that have a stake
 	onward         []sending           // messages that go on
-	waiting        []*engine.Batch     // messages that are to be tried again
-	freed          []*order.Claim      // where messages held their order keys and no longer do
+	waiting        []*engine.Batch     // messages that wait for another attempt
+	freed          []*order.Claim      // claims of messages that no longer hold their order keys
 }
 
-// conclude does what a message's state asks for, wherever it was set; at is the stage that was working on it, or nil.
+// conclude settles m or sends it on, depending on its state. at is the stage that was working on m; nil: a lane or batcher.
 func (out *outcome) conclude(m *engine.Message, at *stage) {
 	switch msg(m).State {
 	case inside.Live:
@@ -90,7 +90,7 @@ func (out *outcome) conclude(m *engine.Message, at *stage) {
 	}
 }
 
-// confirm ends m with the fate that an output has given it. A dead letter that is delivered is dead-lettered.
+// confirm ends m with a fate from an output. A delivered dead letter is dead-lettered.
 func (out *outcome) confirm(m *engine.Message, f engine.Fate) {
 	if msg(m).Dead && f == engine.Delivered {
 		f = engine.DeadLettered
@@ -107,7 +107,7 @@ func (out *outcome) endPiece(m *engine.Message, f engine.Fate) {
 	out.endRoots(m, f, msg(m).Err)
 }
 
-// endRoots ends what m represents: its root's piece, or those of a merge's parts.
+// endRoots ends the piece of m's root, or of each root of a merge.
 func (out *outcome) endRoots(m *engine.Message, f engine.Fate, err *engine.Error) {
 	for i := range msg(m).Of {
 		out.releaseCredits(&msg(m).Of[i])
@@ -118,7 +118,7 @@ func (out *outcome) endRoots(m *engine.Message, f engine.Fate, err *engine.Error
 		return
 	}
 	if f == engine.Returned {
-		if r.Led.Takes == engine.TakesNothing { // merged with what a source takes back
+		if r.Led.Takes == engine.TakesNothing { // it was merged with a message of a source that takes messages back
 			f = engine.Dropped
 		}
 		if !out.Handing() {
@@ -130,7 +130,7 @@ func (out *outcome) endRoots(m *engine.Message, f engine.Fate, err *engine.Error
 	}
 }
 
-// endRoot takes down the result of a root that has ended.
+// endRoot records the result of a root whose last piece has ended.
 func (out *outcome) endRoot(r ledger.Root) {
 	l, s := r.Led, &r.Led.Roots[r.I]
 	out.roots[s.Worst]++
@@ -170,11 +170,11 @@ func (out *outcome) countEnds() {
 	}
 }
 
-// settleStakes tells those that had a stake in a root how it ended.
+// settleStakes records for each step that has a stake in a root how the root ended.
 func (out *outcome) settleStakes(l *ledger.Ledger, i uint32, f engine.Fate) {
 	l.LetGo(i)
 	s := &l.Roots[i]
-	if !out.Handing() && s.Stakes == 0 { // only the holder of a piece can change that
+	if !out.Handing() && s.Stakes == 0 { // only who holds a piece can add a stake
 		return
 	}
 	l.Mu.Lock() // while messages are handed back, a step that has not returned may still put a stake in one
@@ -184,8 +184,8 @@ func (out *outcome) settleStakes(l *ledger.Ledger, i uint32, f engine.Fate) {
 	}
 }
 
-// rollBack tells steps that what a failed message has written does not count, before its dead letter is written. Later
-// messages of its key wait for that, where they are to see it.
+// rollBack tells steps to undo what a failed message has written, before its dead letter is written. Where steps must see
+// earlier writes, later messages of its key wait for that.
 func (out *outcome) rollBack(m *engine.Message, at *stage) {
 	if msg(m).Dead {
 		return
@@ -213,7 +213,7 @@ func (out *outcome) rollBack(m *engine.Message, at *stage) {
 	}
 }
 
-// settleStake notes for the step that has a stake in a root whether that holds.
+// settleStake records for a step whether its stake is committed or rolled back.
 func (out *outcome) settleStake(k *ledger.Stake, f engine.Fate) {
 	i := 0
 	for i < len(out.settled) && out.settled[i].By != k.By {
@@ -252,14 +252,14 @@ func (out *outcome) releaseKeys(m *engine.Message) {
 	})
 }
 
-// recharge makes m hold credits for what it keeps, neither more nor less.
+// recharge adjusts the credits of m to the memory that it keeps.
 func (out *outcome) recharge(m *engine.Message) {
 	now := flow.Bytes(m)
 	out.bytes += msg(m).Charge - now
 	msg(m).Charge = now
 }
 
-// settle has f settle messages that are beyond the lanes, unless everything has been handed back.
+// settle calls f to settle messages that are beyond the lanes, unless the run has handed back all messages.
 func (s *settlement) settle(f func(out *outcome)) {
 	if !s.Enter() {
 		return
@@ -270,7 +270,7 @@ func (s *settlement) settle(f func(out *outcome)) {
 	out.apply()
 }
 
-// apply tells the run, once for all messages, and empties out. Its caller has entered the run: see life.Life.Enter.
+// apply reports everything in out and empties it. The caller is inside the fence, see life.Life.Enter.
 func (out *outcome) apply() {
 	r := out.settlement
 	out.countEnds()
@@ -281,7 +281,7 @@ func (out *outcome) apply() {
 	r.Roots.Count(&out.roots, 0, 0)
 	out.reports.Send()
 	if len(out.settled) > 0 {
-		if len(out.freed) > 0 && r.layout.Serial { // who is let go sees what is settled
+		if len(out.freed) > 0 && r.layout.Serial { // messages that are let go must see what is settled
 			freed := out.freed
 			out.settled, out.freed = append(out.settled, ledger.Settlement{Then: func() { r.freeClaims(freed) }}), nil
 		}
@@ -304,7 +304,7 @@ func (out *outcome) apply() {
 	r.balance.quiesce()
 }
 
-// freeClaims frees claims once steps have been told.
+// freeClaims frees claims after steps have been told.
 func (s *settlement) freeClaims(claims []*order.Claim) {
 	if s.Enter() {
 		s.holds.Free(claims)
@@ -312,7 +312,7 @@ func (s *settlement) freeClaims(claims []*order.Claim) {
 	}
 }
 
-// reportSaved lets the sources wait until the steps that save something have done so.
+// reportSaved withholds the results from sources until steps have saved their state.
 func (out *outcome) reportSaved() {
 	var by []engine.Saver
 	for _, s := range out.settled {

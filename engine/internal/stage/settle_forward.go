@@ -9,11 +9,11 @@ import (
 // destination is where messages go next: a batcher, or an output.
 type destination interface{ Push(b *engine.Batch) }
 
-// sending is a slab on its way.
+// sending is a slab that is to be pushed to a destination.
 type sending struct {
 	to destination
 	b  *engine.Batch
-	of *engine.Batch // the batch that it continues; nil: none
+	of *engine.Batch // the batch that its messages were in; nil: none
 }
 
 // send moves m to the slab for a destination.
@@ -23,7 +23,7 @@ func (out *outcome) send(to destination, m *engine.Message) {
 	out.put(to, m)
 }
 
-// put is send without the counting.
+// put moves m to the slab for a destination. It counts nothing.
 func (out *outcome) put(to destination, m *engine.Message) {
 	for i := range out.onward {
 		if s := &out.onward[i]; s.to == to && slab(s.b).Stage == inside.Fresh &&
@@ -48,7 +48,7 @@ func (out *outcome) sendAll(to destination, b *engine.Batch) {
 	out.onward = append(out.onward, sending{to: to, b: b})
 }
 
-// sendWithBatch sends m on to an output with the others of its batch, to take up there at a stage.
+// sendWithBatch sends m to an output together with other messages of its batch. They resume there at a stage.
 func (out *outcome) sendWithBatch(to destination, m *engine.Message, at inside.Stage) {
 	of := msg(m).Batch
 	for i := range out.onward {
@@ -75,7 +75,8 @@ func (out *outcome) leaveLanes(m *engine.Message) {
 	}
 }
 
-// push sends the slabs on, once everything is counted. A slab may wait long, so it keeps no mostly dead blocks.
+// push sends the slabs on, once everything is counted. A slab may wait long: it is compacted, so that it does not keep read
+// blocks of which most is no longer needed.
 func (out *outcome) push() {
 	for i, s := range out.onward {
 		flow.Compact(s.b, out.read)
@@ -85,7 +86,7 @@ func (out *outcome) push() {
 	out.onward = out.onward[:0]
 }
 
-// allLive says that nothing of b has ended or waits.
+// allLive says whether no message of b has ended or waits.
 func allLive(b *engine.Batch) bool {
 	for i := range slab(b).Msgs {
 		if msg(&slab(b).Msgs[i]).State != inside.Live {
@@ -95,7 +96,7 @@ func allLive(b *engine.Batch) bool {
 	return true
 }
 
-// away says that something of b waits, or is parked.
+// away says whether a message of b waits for another attempt or is parked.
 func away(b *engine.Batch) bool {
 	for i := range slab(b).Msgs {
 		if s := msg(&slab(b).Msgs[i]).State; s == inside.Waits || s == inside.Parked {
@@ -105,7 +106,7 @@ func away(b *engine.Batch) bool {
 	return false
 }
 
-// sweep leaves only the live messages in b, of which there are alive.
+// sweep removes all but the live messages from b; alive is their number.
 func sweep(b *engine.Batch, alive int) {
 	if alive < len(slab(b).Msgs) {
 		n := 0

@@ -10,14 +10,14 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// parked is a message that has left a call to go on later.
+// parked is a message that a step or output has parked, see Message.Park.
 type parked struct {
 	*engine.Parking
 	settlement *settlement
 	m          engine.Message
 	in         *InputPlan    // in whose own steps it was; nil: elsewhere
-	at         *stage        // whose it was; nil: a lane's
-	batch      *engine.Batch // like that in which it was there; nil: none
+	at         *stage        // where it was parked; nil: in a lane
+	batch      *engine.Batch // an empty batch like the one that it was in; nil: none
 }
 
 // park takes m over from its slab.
@@ -37,7 +37,7 @@ func (out *outcome) park(m *engine.Message, at *stage) {
 	}
 	switch resumed := p.Arm(p.resume); {
 	case resumed:
-		go p.resume() // the caller holds the fence
+		go p.resume() // the caller is inside the fence
 	case p.Delay > 0:
 		n := flow.Weight(&p.m)
 		out.credits.Keep(n)
@@ -48,7 +48,7 @@ func (out *outcome) park(m *engine.Message, at *stage) {
 	}
 }
 
-// resume lets the message go on behind its step, or ends it in its output.
+// resume lets the message continue behind its step; in an output, the message ends.
 func (p *parked) resume() {
 	m := &p.m
 	step := p.step()

@@ -12,12 +12,12 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// retryLater takes over a message that is to be tried again. It waits beside the queues, with those that failed
-// together with it.
+// retryLater takes a message that is to be tried again. The message waits beside the queues, in one slab with messages that
+// failed together with it.
 func (out *outcome) retryLater(m *engine.Message, at *stage) {
 	tr := retry.TrialOf(m)
 	room := steps.ForRoom(tr)
-	if out.Handing() || !room && out.TooLate(tr.Due) { // the drain ends before
+	if out.Handing() || !room && out.TooLate(tr.Due) { // the drain ends before the next attempt
 		out.handBack(m)
 		return
 	}
@@ -47,7 +47,7 @@ func (out *outcome) retryLater(m *engine.Message, at *stage) {
 	out.waiting = append(out.waiting, b)
 }
 
-// alike says that m waits for the same as the messages of b do.
+// alike says whether m is tried again at the same time and place as the messages of b.
 func (out *outcome) alike(b *engine.Batch, m *engine.Message, at *stage) bool {
 	first := &slab(b).Msgs[0]
 	one, other := retry.TrialOf(first), retry.TrialOf(m)
@@ -69,7 +69,7 @@ func likeOf(b *engine.Batch) *engine.Batch {
 // leftToSource is the wait beyond which a source that can delay one message gets it back, with that delay.
 const leftToSource = 10 * time.Second
 
-// sourceDelays is how long m's source can delay it; 0 where m is not all that was read, or its source can't.
+// sourceDelays is how long the source of m can delay it; 0 if it can't, or if m is only a part of the message that was read.
 func sourceDelays(m *engine.Message) time.Duration {
 	r := ledger.RootOf(m)
 	if r.Led == nil || msg(m).Part > 0 || len(msg(m).Of) > 0 || r.Led.Roots[r.I].Pieces() != 1 {
@@ -78,7 +78,7 @@ func sourceDelays(m *engine.Message) time.Duration {
 	return r.Led.Delays
 }
 
-// holdKeys makes m hold its keys, or its place, where it is.
+// holdKeys makes m hold its order keys where it is, or, in an input's own steps, its place.
 func (out *outcome) holdKeys(m *engine.Message, at *stage) {
 	if out.in != nil {
 		out.holds.LeaveGap(m)
@@ -116,7 +116,7 @@ func (out *outcome) arm() {
 	out.waiting = out.waiting[:0]
 }
 
-// lineUp makes a message wait for the bytes that it lacks, and then continue.
+// lineUp makes a message wait for the credits in bytes that it lacks. Then the message continues.
 func (r *settlement) lineUp(b *engine.Batch) {
 	m := &slab(b).Msgs[0]
 	grown := msg(m).Charge - len(msg(m).Orig)
@@ -151,7 +151,7 @@ func (r *settlement) waited(b *engine.Batch) {
 func (out *outcome) resume(b *engine.Batch, at *stage) {
 	if at != nil {
 		slab(b).Way.Out = nil
-		if steps.ForRoom(retry.TrialOf(&slab(b).Msgs[0])) { // nothing has failed that a budget could be for
+		if steps.ForRoom(retry.TrialOf(&slab(b).Msgs[0])) { // no attempt has failed, so the retry budget is not for it
 			at.arrive(b)
 		} else {
 			again{at}.Push(b)
@@ -164,7 +164,7 @@ func (out *outcome) resume(b *engine.Batch, at *stage) {
 	out.lanes.Push(b)
 }
 
-// again is a stage to which messages come back.
+// again sends messages back to a stage for another attempt.
 type again struct{ *stage }
 
 func (a again) Push(b *engine.Batch) {

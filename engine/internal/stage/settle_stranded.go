@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// stranded is a root that had not ended when the run did, and that its source does not take back.
+// stranded is a root that is unfinished when the run ends, and that its source does not take back.
 type stranded struct {
 	root   ledger.Root
 	pieces int64
@@ -38,9 +38,8 @@ func (p *Layout) lastResort() (to *OutputPlan) {
 	return to
 }
 
-// strand sees to a message for which a drain has no time and that no source takes back: it goes to the dead letter. When
-// that is no longer written to in the usual way, or has failed, the message is left for endStranded. false: there is no
-// dead letter.
+// strand sends a message that has no time left, and that no source takes back, to the dead letter. If the run no longer
+// writes, or the dead letter has failed, the message is left for endStranded. False: there is no dead letter.
 func (out *outcome) strand(m *engine.Message) bool {
 	to := out.layout.lastResort()
 	if to == nil {
@@ -66,7 +65,7 @@ func (r *Run) endStranded(ctx context.Context, all []stranded) {
 	}
 	saved := make([]bool, len(all))
 	if to := r.layout.lastResort(); to != nil {
-		for _, leaf := range to.Leaves() { // the next one takes what one did not
+		for _, leaf := range to.Leaves() { // the next output takes messages that one did not write
 			r.writing.sinks[leaf].writeStranded(ctx, all, saved)
 		}
 	}

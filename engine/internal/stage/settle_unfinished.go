@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/retry"
 )
 
-// HandLate hands back what would be tried again only when the drain is over.
+// HandLate hands back messages whose next attempt would be after the drain.
 func (r *Run) HandLate() {
 	r.settlement.settle(func(out *outcome) {
 		for _, b := range r.settlement.timers.Beyond(time.Unix(0, r.Life.Deadline.Load())) {
@@ -157,8 +157,8 @@ func (out *outcome) endUnfinished(r ledger.Root, why *engine.Error) {
 	out.endRoot(r)
 }
 
-// forget ends a root without an end: its steps' stakes are rolled back, and the next plan
-// reports to its source.
+// forget gives a root up without a fate. The stakes of steps in it are rolled back; the next plan continues with the message
+// and reports to its source.
 func (out *outcome) forget(l *ledger.Ledger, i uint32) {
 	ledger.Root{Led: l, I: i}.GiveUp()
 	if l.Acks != nil {

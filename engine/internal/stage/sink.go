@@ -24,8 +24,8 @@ type sink struct {
 	auto    *retry.Adaptive // finds most; nil: it is configured
 	gate    retry.Gate
 	budget  retry.Budget
-	paid    time.Time // when the budget allows the next retry; zero: nothing waits for that
-	at      *instance // that new writes use
+	paid    time.Time // when the budget allows the next retry; zero: no retry waits for it
+	at      *instance // the one that new writes use
 	feeding *feeding
 	starved bool // readers need not read for it
 	figures outFigures
@@ -53,10 +53,10 @@ func (o *sink) worker() *worker {
 	return w
 }
 
-// come has nothing to count: what comes to an output does not go back to the lanes.
+// come counts nothing: messages for an output do not go back to the lanes.
 func (o *sink) come(int) {}
 
-// forward has nothing to do: a message that a writer leaves live has been moved.
+// forward does nothing: a message that is live after a write has been moved.
 func (o *sink) forward(*outcome, *engine.Message) {}
 
 // next is a batch to write, or a probe, when the gate lets it through.
@@ -67,7 +67,7 @@ func (o *sink) next() (b *engine.Batch, probe bool) {
 			return o.detour(), false
 		}
 		if o.gate.Reopen && o.stuck() >= mostStuck {
-			return nil, false // one that comes back has the workers look again
+			return nil, false // when a call returns, the workers look again
 		}
 		if _, can := o.at.out.(engine.Prober); can && !o.gate.Half || o.gate.Reopen {
 			o.gate.Probing = true
@@ -103,7 +103,7 @@ func (o *sink) serve(ctx context.Context, w *worker, b *engine.Batch, probe bool
 		}
 		w.finish(b, nil)
 	}
-	if probe { // it may have had nothing to write
+	if probe { // there may have been nothing to write
 		o.mu.Lock()
 		o.gate.Probing = false
 		o.feedProbe()
@@ -113,8 +113,8 @@ func (o *sink) serve(ctx context.Context, w *worker, b *engine.Batch, probe bool
 	return true
 }
 
-// leastTried brings what has been tried least to the front of what is to be tried again, and says how often: a long
-// outage is not to use up the attempts of those that happen to be the probes. o.mu is held.
+// leastTried moves the messages with the fewest attempts to the front of the queue for another attempt, and returns that
+// number. So a long outage does not use up the attempts of the messages that happen to be probes. o.mu is held.
 func (o *sink) leastTried() int {
 	least, at, slabs := math.MaxInt, o.again.At, 0
 	for b := o.again.Head; b != nil; b = slab(b).Next {
@@ -128,8 +128,7 @@ func (o *sink) leastTried() int {
 	return least
 }
 
-// pays says whether the budget lets another retry pass; if not, it is asked again when it
-// will. A probe is free.
+// pays says whether the budget allows another retry. If not, the workers look again when it will. A probe is free.
 func (o *sink) pays(probe bool) bool {
 	now := time.Now()
 	if probe || now.Before(o.paid) {
@@ -165,7 +164,8 @@ func (o *sink) hungry() bool {
 	return o.idle > 0 && o.ready.Head == nil && o.again.Head == nil && (!o.gate.Shut || o.gate.Due(time.Now()))
 }
 
-// crowded says whether so much waits for each writer. A held output is not crowded: credits bound what waits for it.
+// crowded says whether more than msgs messages or so many bytes wait for each writer. A held output is not crowded: credits
+// bound its queue.
 func (o *sink) crowded(msgs, bytes int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -192,7 +192,7 @@ func (o *sink) wrote(s written) {
 	}
 }
 
-// works opens the gate after a write or a probe; o.mu is held.
+// works opens the gate after a successful write or probe; o.mu is held.
 func (o *sink) works() {
 	o.figures.worked()
 	if !o.gate.Worked() {
@@ -204,8 +204,8 @@ func (o *sink) works() {
 	o.feed(true)
 }
 
-// fails notes that a write or a probe failed, which may shut the gate: at once if holds is set. said is err as it is
-// shown. o.mu is held.
+// fails records a failed write or probe, which may shut the gate; with holds it shuts the gate at once. said is the error to
+// show. o.mu is held.
 func (o *sink) fails(err *engine.Error, said error, holds, probe bool) {
 	was := o.gate.Shut
 	o.figures.fails(said)
@@ -277,21 +277,20 @@ func (o *sink) probe(ctx context.Context) {
 		o.ages(failed)
 		o.fails(failed, failed, failed.HoldsOutput(), true)
 		return
-	case reopen: // whether it works, a write shows
+	case reopen: // the next write shows whether it works
 		o.gate.Probing, o.gate.Until = false, time.Time{}
 	default:
 		if o.gate.Probed(); o.gate.Reached() {
 			o.figures.worked()
 		}
 		if o.ready.Head == nil && o.again.Head == nil {
-			o.feed(true) // what it reads is the probe
+			o.feed(true) // the next message is the probe
 		}
 	}
 	o.cond.Broadcast()
 }
 
-// ages lets the time of messages begin that wait to be written, and that nobody has tried to write: a probe has failed
-// for them. o.mu is held.
+// ages starts max_age for messages that wait to be written and were never tried, since a probe has failed. o.mu is held.
 func (o *sink) ages(failed *engine.Error) {
 	now, at, last := time.Now(), o.ready.At, time.Time{}
 	for b := o.ready.Head; b != nil; b = slab(b).Next {
@@ -312,8 +311,8 @@ func (o *sink) ages(failed *engine.Error) {
 // errDown fails messages that another output of a fallback can take.
 var errDown = errors.New("nothing is written to it at present")
 
-// detour takes messages that need not wait for this output to work again: another output of a fallback can take them,
-// or they have waited for as long as they may. o.mu is held.
+// detour takes messages that do not wait until this output is up again: another output of a fallback can take them, or
+// they are older than max_age. o.mu is held.
 func (o *sink) detour() *engine.Batch {
 	now := time.Now()
 	for _, from := range []*flow.SlabList{&o.again, &o.ready} {
@@ -330,13 +329,13 @@ func (o *sink) detour() *engine.Batch {
 	return nil
 }
 
-// tooOld says whether a message that was tried has waited for longer than it may.
+// tooOld says whether a message that was tried is older than max_age.
 func (o *sink) tooOld(m *engine.Message, now time.Time) bool {
 	most, tr := o.plan.retryOf(m).MaxAge, retry.TrialOf(m)
 	return most > 0 && tr != nil && tr.Err != nil && !tr.First.IsZero() && now.Sub(tr.First) > most
 }
 
-// wait sets a timer for when the messages of b have waited for as long as they may, if the output is held by then.
+// wait sets a timer for the time when the messages of b reach max_age: the output may be held by then.
 func (o *sink) wait(b *engine.Batch) {
 	m := &slab(b).Msgs[0]
 	if slab(b).Stage != inside.AtWrite {
@@ -347,17 +346,17 @@ func (o *sink) wait(b *engine.Batch) {
 	}
 }
 
-// down is why a message makes a detour.
+// down is the error of messages that make a detour.
 func (o *sink) down() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.gate.Err == nil { // the plan before has left it so
+	if o.gate.Err == nil { // the gate was shut in the plan before
 		return engine.Errorf(engine.Transient, "%w", errDown)
 	}
 	return engine.Errorf(engine.Transient, "%w: %s", errDown, o.gate.Err.Error())
 }
 
-// passOn runs the batcher's steps of messages that make a detour, and sends them on.
+// passOn runs the steps of the batcher over messages that make a detour, and sends them on.
 func (o *sink) passOn(ctx context.Context, w *worker, b *engine.Batch) {
 	was := slab(b).Stage
 	b = w.batchSteps(ctx, b)
@@ -392,7 +391,7 @@ func (o *sink) passOn(ctx context.Context, w *worker, b *engine.Batch) {
 
 // retry takes over a message that has failed in a write, if there is to be another.
 func (o *sink) retry(out *outcome, m *engine.Message) bool {
-	if msg(m).Err.Step != "" { // it has failed before
+	if msg(m).Err.Step != "" { // a step has failed it
 		return false
 	}
 	err := msg(m).Err
@@ -408,8 +407,8 @@ func (o *sink) retry(out *outcome, m *engine.Message) bool {
 	return true
 }
 
-// behind takes over a message that was not written because an earlier one of its key failed: it waits for that one, or
-// goes again where that one has moved on.
+// behind takes a message that was not written because an earlier message of its key failed. It waits for that message, or
+// is queued again if that message has moved on.
 func (o *sink) behind(out *outcome, m *engine.Message) bool {
 	if !o.layout.Ordered || o.Handing() {
 		return false
@@ -418,7 +417,7 @@ func (o *sink) behind(out *outcome, m *engine.Message) bool {
 	if retry.TrialOf(m) != nil {
 		msg(m).Err = retry.TrialOf(m).Reason
 	}
-	o.holds.Own(m, o.keyPlace()) // what is queued is later
+	o.holds.Own(m, o.keyPlace()) // queued messages are later
 	if o.holds.Passes(nil, m, o.keyPlace()) {
 		out.sendWithBatch(o.stage, m, inside.AtWrite)
 	}

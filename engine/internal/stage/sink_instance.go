@@ -9,8 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/guard"
 )
 
-// instance is one life of an output. A write that hangs for ever is left behind with its instance, and a new one is
-// opened.
+// instance is one instance of an output plugin. If a write hangs for ever, its instance is replaced with a new one.
 type instance struct {
 	out      engine.Output
 	calls    int // in flight, including abandoned ones
@@ -35,7 +34,7 @@ func (o *sink) release(at *instance) {
 	}
 }
 
-// retire says whether a write still uses a plugin; the end of that write closes it.
+// retire says whether a write still uses a plugin. If so, the plugin is closed when that write returns.
 func (o *sink) retire(plugin any) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,10 +60,10 @@ func (o *sink) holdIfUnopened() {
 	o.shuts(false, o.gate.Hangs(failed), "output can't be opened: nothing is written until a probe opens it", failed)
 }
 
-// reopen opens an output that could not be opened before, or makes a new instance in the place of one whose write hangs.
+// reopen opens an output that could not be opened before, or replaces an instance whose write hangs.
 func (o *sink) reopen(ctx context.Context) error {
 	plugins := &o.layout.Plugins
-	if out := o.at.out; plugins.WhyShut(out) != nil { // only this changes which instance there is, one probe at a time
+	if out := o.at.out; plugins.WhyShut(out) != nil { // only reopen changes o.at, and there is one probe at a time
 		if err := guard.Guard(ctx, out.(engine.Opener).Open); err != nil {
 			return err
 		}
@@ -100,7 +99,7 @@ func (o *sink) reopen(ctx context.Context) error {
 // mostStuck is how many calls of an output may be left behind. Each costs a goroutine and a slab until it comes back.
 const mostStuck = 4
 
-// stuck says how many calls have been abandoned and not returned; o.mu is held.
+// stuck returns how many abandoned calls have not returned; o.mu is held.
 func (o *sink) stuck() (n int) {
 	for _, w := range o.workers {
 		if w.writer.abandoned() {
@@ -110,8 +109,8 @@ func (o *sink) stuck() (n int) {
 	return n
 }
 
-// abandon gives up a write that has taken twice its timeout: it fails its messages, and goes on with another worker and
-// a new instance.
+// abandon gives up a write that has taken twice its timeout. It fails the messages of the write, and another worker and a
+// new instance take over.
 func (o *sink) abandon(w *writer, now time.Time) {
 	since := w.since.Load()
 	if since == 0 || now.Sub(time.Unix(0, since)) < 2*o.plan.Timeout || !w.state.CompareAndSwap(calling, leftAlone) {
@@ -141,7 +140,7 @@ func (o *sink) abandon(w *writer, now time.Time) {
 	go next.run()
 }
 
-// returned says that an abandoned call has returned after all.
+// returned removes a worker whose abandoned call has returned after all.
 func (o *sink) returned(w *worker) {
 	o.mu.Lock()
 	o.workers = slices.DeleteFunc(o.workers, func(x *worker) bool { return x == w })

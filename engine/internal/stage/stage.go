@@ -18,7 +18,7 @@ type stage struct {
 	*settlement
 	name    string
 	steps   *steps.Program
-	batched bool    // all its messages are of a batch
+	batched bool    // it is a group: its messages always come in batches
 	failure *Policy // nil: the pipeline's
 	place   order.Place
 	exit    exit
@@ -29,9 +29,9 @@ type stage struct {
 	mu      sync.Mutex // guards the fields below
 	cond    sync.Cond
 	ready   flow.SlabList
-	again   flow.SlabList       // tries that are due, as the exit allows
-	chains  map[string][]*entry // by key: who is being worked on, and who waits behind; nil: nobody has to
-	width   int                 // workers that it has without those that were abandoned
+	again   flow.SlabList       // messages that are due for another attempt, if the exit allows
+	chains  map[string][]*entry // by key: the batch being worked on, and those behind it; nil: no order is kept
+	width   int                 // workers, without those that were abandoned
 	workers []*worker
 	idle    int // workers that wait
 	working int // workers that do not
@@ -39,22 +39,22 @@ type stage struct {
 	closed  bool
 }
 
-// exit is what is behind the steps of a stage.
+// exit takes batches that have gone through the steps of a stage: the sink of an output, or a group.
 type exit interface {
 	// worker makes one more worker.
 	worker() *worker
-	// next takes what one worker is to do now. With probe that is to show whether the output works again; b may be nil
-	// then. Both are nothing when there is nothing to do. The stage's lock is held.
+	// next takes the batch that a worker is to work on now. If probe is set, it probes whether the output is up again; b
+	// may be nil then. Without b and probe, there is nothing to do. The stage's lock is held.
 	next() (b *engine.Batch, probe bool)
-	// serve does what next has taken; false: the worker was abandoned, and another has taken its place.
+	// serve works on what next returned. False: the worker was abandoned, and another has taken its place.
 	serve(ctx context.Context, w *worker, b *engine.Batch, probe bool) bool
 	// come counts messages that come to the stage from elsewhere.
 	come(n int)
 	// forward takes a message that is live behind the exit.
 	forward(out *outcome, m *engine.Message)
-	// retry takes a message that has failed there, if it is to be tried again.
+	// retry takes a failed message if it is to be tried again there, and says whether it did.
 	retry(out *outcome, m *engine.Message) bool
-	// wait is told of messages that wait for another attempt.
+	// wait is called with messages that wait for another attempt.
 	wait(b *engine.Batch)
 }
 
@@ -87,20 +87,20 @@ func (s *stage) start(works context.Context, loops *sync.WaitGroup) {
 	}
 }
 
-// hired are the workers at hand, and those that were abandoned and have not come back.
+// hired returns all workers, including abandoned ones that have not returned.
 func (s *stage) hired() []*worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.workers)
 }
 
-// Push queues a batch, or messages that belong to none.
+// Push queues a batch, or messages without one.
 func (s *stage) Push(b *engine.Batch) { s.queue(b, &s.ready) }
 
 // pushAgain queues messages for another attempt.
 func (s *stage) pushAgain(b *engine.Batch) { s.queue(b, &s.again) }
 
-// arrive queues messages that come back, or come on, from elsewhere.
+// arrive queues messages that come from somewhere other than a batcher, and has the exit count them.
 func (s *stage) arrive(b *engine.Batch) {
 	s.exit.come(len(slab(b).Msgs))
 	s.Push(b)
@@ -135,7 +135,7 @@ type entry struct {
 	blockers int // keys in whose chains others are before it
 }
 
-// chain queues b behind all that has one of its keys; true: there is nothing. s.mu is held.
+// chain queues b behind all batches that share a key with it, and says whether there are none. s.mu is held.
 func (s *stage) chain(b *engine.Batch) bool {
 	t := &entry{b: b}
 	if slab(b).Trigger != "" && len(slab(b).Msgs) > 0 && msg(&slab(b).Msgs[0]).BatchKey != "" {
@@ -183,14 +183,14 @@ func (s *stage) passTurn(t *entry) {
 	}
 }
 
-// hasKey says that a message with an order key is queued or being worked on.
+// hasKey says whether a message with an order key is queued or being worked on.
 func (s *stage) hasKey(key []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.chains["o"+string(key)]) > 0
 }
 
-// pop waits for what a worker is to do: see exit.next. It brings nothing when the run is over.
+// pop waits until exit.next has work for a worker. It returns nothing when the queue is closed.
 func (s *stage) pop() (b *engine.Batch, probe bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +214,7 @@ func (s *stage) pop() (b *engine.Batch, probe bool) {
 	return nil, false
 }
 
-// next is what a worker is to do now. It leaves the rest of what waits to the next worker; s.mu is held.
+// next returns the work of exit.next and wakes another worker if more is queued; s.mu is held.
 func (s *stage) next() (b *engine.Batch, probe bool) {
 	if s.working >= s.most || s.closed {
 		return nil, false
@@ -256,8 +256,8 @@ func (s *stage) takeFrom(from *flow.SlabList, limit int) *engine.Batch {
 	return b
 }
 
-// gather adds to b, whose place in the chains is t, what waits for nothing else: it is behind b alone, or behind
-// nobody. Else the next write of a key would have what came with it, and be small. s.mu is held.
+// gather adds batches to b that wait only for b, or for nothing; t is the place of b in the chains. Otherwise each write
+// would have only the messages that arrived together, and be small. s.mu is held.
 func (s *stage) gather(b *engine.Batch, t *entry, limit int) *engine.Batch {
 	fits := func(other *engine.Batch) bool {
 		return slab(other).Trigger == "" && flow.Likewise(other, b) && len(slab(b).Msgs)+len(slab(other).Msgs) <= limit
@@ -269,7 +269,7 @@ func (s *stage) gather(b *engine.Batch, t *entry, limit int) *engine.Batch {
 		}
 		into(other, b)
 	}
-	at := 0 // the keys before have nothing to add
+	at := 0 // earlier keys have nothing to add
 	for {
 		for ; at < len(t.keys); at++ {
 			for {
@@ -296,7 +296,7 @@ func (s *stage) gather(b *engine.Batch, t *entry, limit int) *engine.Batch {
 	}
 }
 
-// alone says that next waits for t alone; s.mu is held.
+// alone says whether next waits only for t; s.mu is held.
 func (s *stage) alone(t, next *entry) bool {
 	behind := 0
 	for _, key := range next.keys {
@@ -307,11 +307,11 @@ func (s *stage) alone(t, next *entry) bool {
 	return behind == next.blockers
 }
 
-// merge makes of two entries one, t, where of is behind t or behind nobody; s.mu is held.
-func (s *stage) merge(t, of *entry) {
-	for _, key := range of.keys {
+// merge makes other, which is behind t or behind nothing, a part of t; s.mu is held.
+func (s *stage) merge(t, other *entry) {
+	for _, key := range other.keys {
 		chain := s.chains[key]
-		if chain[0] == of {
+		if chain[0] == other {
 			chain[0] = t
 			t.keys = append(t.keys, key)
 			continue
@@ -330,7 +330,7 @@ func into(b *engine.Batch, to *engine.Batch) *engine.Batch {
 	return to
 }
 
-// done ends a worker's turn.
+// done frees a worker, and lets batches behind t go on.
 func (s *stage) done(t *entry) {
 	s.mu.Lock()
 	if t != nil {
@@ -341,7 +341,7 @@ func (s *stage) done(t *entry) {
 	s.cond.Broadcast()
 }
 
-// rests says that nothing is queued or being worked on.
+// rests says whether nothing is queued or being worked on.
 func (s *stage) rests() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

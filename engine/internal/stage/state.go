@@ -112,7 +112,7 @@ func (r *Run) input(in *InputPlan) engine.InputState {
 // ackPatience is how long acknowledgements may fail before that is shown.
 const ackPatience = 5 * time.Second
 
-// sum adds what another instance of an input says.
+// sum adds the progress of another instance of an input.
 func sum(all *engine.Progress, more engine.Progress) *engine.Progress {
 	if all == nil {
 		return &more
@@ -212,11 +212,11 @@ func (r *Run) stuck(now time.Time) (all []engine.Stuck) {
 	return all
 }
 
-// grace is how much later than its deadline a call that heeds it may return.
+// grace is how long after its deadline a call may return before it counts as stuck.
 const grace = time.Second
 
-// held describes the oldest message that waits for another try or a limit; nil: none does. What waits for its key is
-// younger than the message that holds the key.
+// held describes the oldest message that waits for another attempt or a limit; nil: none does. Messages that wait for a key
+// are younger than the message that holds it.
 func (r *Run) held(now time.Time) (oldest *engine.Held) {
 	look := func(m *engine.Message, due time.Time, why func() (place, err string)) {
 		led := ledger.FirstRoot(m).Led
@@ -252,7 +252,7 @@ func awaits(t *retry.Trial) (place, err string) {
 type readFigures struct {
 	received, bytes, restarts atomic.Int64
 	state                     atomic.Pointer[string]
-	err                       atomic.Pointer[string]    // why it was started again last; nil: it never was
+	err                       atomic.Pointer[string]    // why it was restarted last; nil: it never was
 	since                     atomic.Pointer[time.Time] // when it was opened; nil: it is not open
 }
 
@@ -272,7 +272,7 @@ func (f *readFigures) connects() {
 	f.since.Store(&now)
 }
 
-// stands says whether the current connection has lasted for long enough at a time.
+// stands says whether the connection has lasted for at least standing at a time.
 func (f *readFigures) stands(at time.Time) bool {
 	since := f.since.Load()
 	return since != nil && at.Sub(*since) >= standing

@@ -34,7 +34,7 @@ func newWorker(s *stage) *worker {
 	return w
 }
 
-// run is the worker's goroutine. One that was abandoned has left its place to another.
+// run is the worker's goroutine. If it was abandoned, another worker has taken its place.
 func (w *worker) run() {
 	if s := w.stage; w.loop(s.works) {
 		s.loops.Done()
@@ -73,7 +73,7 @@ func (w *worker) endBatch() {
 	}
 }
 
-// steps runs the batcher's and the stage's own steps over b, from where its messages take up again.
+// steps runs the batcher's and the stage's own steps over b, from where its messages resume.
 func (w *worker) steps(ctx context.Context, b *engine.Batch) *engine.Batch {
 	w.stage.TakeAway(b)
 	at := slab(b).Stage
@@ -83,7 +83,7 @@ func (w *worker) steps(ctx context.Context, b *engine.Batch) *engine.Batch {
 		keepOriginal(b, at)
 		b = w.execute(ctx, b, w.stage.steps, inside.InOutput, at == inside.InOutput)
 	}
-	if untouched && !w.stage.layout.Ordered { // it is charged
+	if untouched && !w.stage.layout.Ordered { // its credits are right
 		return b
 	}
 	for i := range slab(b).Msgs {
@@ -121,7 +121,7 @@ func (w *worker) batchSteps(ctx context.Context, b *engine.Batch) *engine.Batch 
 	return b
 }
 
-// catch keeps back messages whose order key is held.
+// catch holds back messages whose order key is held.
 func (w *worker) catch(b *engine.Batch) {
 	w.stage.holds.Admit(b, w.stage.keyPlace(), func(_ int, m *engine.Message) order.Role {
 		msg(m).Stage = slab(b).Stage
@@ -132,12 +132,12 @@ func (w *worker) catch(b *engine.Batch) {
 	})
 }
 
-// execute runs p over b, from its beginning, or, if resumed is set, from where the messages take up again.
+// execute runs p over b, from the beginning, or from where the messages resume if resumed is set.
 func (w *worker) execute(
 	ctx context.Context, b *engine.Batch, p *steps.Program, at inside.Stage, resumed bool,
 ) *engine.Batch {
 	if !resumed {
-		for i := range slab(b).Msgs { // what waits keeps its place in the steps before
+		for i := range slab(b).Msgs { // messages that wait keep their place in earlier steps
 			if m := &slab(b).Msgs[i]; msg(m).State == inside.Live {
 				msg(m).PC = 0
 			}
@@ -147,7 +147,7 @@ func (w *worker) execute(
 	return w.x.Run(ctx, b)
 }
 
-// dead says that b holds dead letters, which are never in a batch with others.
+// dead says whether b holds dead letters. These are never in one batch with other messages.
 func dead(b *engine.Batch) bool { return len(slab(b).Msgs) > 0 && msg(&slab(b).Msgs[0]).Dead }
 
 // Merge counts a merge that a step has made.
@@ -185,7 +185,7 @@ func (w *worker) Split(_ context.Context, x *steps.Executor, b *engine.Batch, pc
 	return out
 }
 
-// conclude settles what has ended or waits, in order, so that it holds its key before later messages of that key go on.
+// conclude settles messages that have ended or wait, in order: each holds its key before later messages of the key go on.
 func (w *worker) conclude(b *engine.Batch) {
 	w.troubled = order.Foresee(b)
 	for i := range slab(b).Msgs {
@@ -193,8 +193,8 @@ func (w *worker) conclude(b *engine.Batch) {
 	}
 }
 
-// passes says whether a message goes on now. One that failed or waits holds its key from now on; one behind such a
-// message is kept.
+// passes says whether a message goes on now. If it failed or waits, it holds its key from now on; if an earlier message
+// holds its key, it waits.
 func (w *worker) passes(b *engine.Batch, i int) bool {
 	r, m := w.stage.settlement, &slab(b).Msgs[i]
 	switch msg(m).State {
@@ -210,14 +210,14 @@ func (w *worker) passes(b *engine.Batch, i int) bool {
 		if r.Enter() {
 			w.out.conclude(m, w.stage)
 			msg(m).State = inside.Moved
-			w.out.apply() // what has ended must be reported before everything is handed back
+			w.out.apply() // ended messages must be reported before the run hands back all others
 			r.Leave()
 		}
 	}
 	return false
 }
 
-// finish settles the messages of b as the steps and the exit have left them. claims are freed with them; nil: none.
+// finish settles the messages of b after the steps and the exit. claims returns claims to free at the same time; nil: none.
 func (w *worker) finish(b *engine.Batch, claims func() []*order.Claim) {
 	r := w.stage.settlement
 	if !r.Enter() {

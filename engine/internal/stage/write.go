@@ -43,10 +43,10 @@ const (
 
 func (w *writer) abandoned() bool { return w.state.Load() == leftAlone }
 
-// writeAll writes the live messages of b: in one write, or, if the output does not keep order within a write, in
-// several, so that none has an order key twice. It is false when a write was abandoned.
+// writeAll writes the live messages of b: in one write, or, if the output does not keep order within a write, in several
+// writes, each with one message per order key. It is false if a write was abandoned.
 //
-// With probe it writes the first message alone, and the others only if that has shown that the output works.
+// With probe it writes the first message alone, and the others only if that write succeeds.
 func (w *writer) writeAll(ctx context.Context, b *engine.Batch, probe bool) bool {
 	if !w.stage.layout.Ordered || w.sink.plan.Sequential {
 		if w.stage.layout.Ordered {
@@ -92,8 +92,8 @@ func (w *writer) writeAll(ctx context.Context, b *engine.Batch, probe bool) bool
 	return len(sel) == 0 || w.admit(ctx, b, sel, probe)
 }
 
-// admit writes what is live of b, or of sel, in as many writes as the output's rate limit makes of it. What has been
-// written ends before the rest waits. It is false when a write was abandoned.
+// admit writes the live messages of b, or of sel, in as many writes as the rate limit of the output requires. The messages
+// of a write are settled before the others wait for the limit. It is false if a write was abandoned.
 func (w *writer) admit(ctx context.Context, b *engine.Batch, sel []int32, probe bool) bool {
 	if len(w.line.Limits) == 0 {
 		return w.write(ctx, b, sel, probe)
@@ -121,7 +121,7 @@ func (w *writer) admit(ctx context.Context, b *engine.Batch, sel []int32, probe 
 	return true
 }
 
-// goOn ends the messages of a write, and keeps back what is behind those that failed.
+// goOn settles the messages of a write. It removes messages from rest that wait behind failed ones.
 func (w *writer) goOn(b *engine.Batch, rest []int32) []int32 {
 	if !w.stage.Enter() {
 		return rest
@@ -149,8 +149,8 @@ func first(b *engine.Batch) []int32 {
 	return nil
 }
 
-// spared says that nothing is to be written now, because a probe or another write has failed. What was about to be
-// written waits, which is not an attempt.
+// spared says whether nothing may be written now, since a probe or another write has failed. The messages then wait, and
+// no attempt is counted.
 func (w *writer) spared(b *engine.Batch) bool {
 	o := w.sink
 	o.mu.Lock()
@@ -165,8 +165,7 @@ func (w *writer) spared(b *engine.Batch) bool {
 	return true
 }
 
-// write makes one write and records the outcome in each message. It is false when the write
-// was abandoned.
+// write makes one write and records the result in each message. It is false if the write was abandoned.
 func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe bool) bool {
 	w.stage.TakeAway(b)
 	slab(b).Sel = sel
@@ -192,7 +191,7 @@ func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe 
 		}
 		return true
 	}
-	if !probe && w.spared(b) { // steps and limits take time, in which it was shut
+	if !probe && w.spared(b) { // the gate may have been shut during the steps, or while waiting for the limit
 		return true
 	}
 	began := time.Now()
@@ -242,8 +241,7 @@ func live(b *engine.Batch, sel []int32) []int32 {
 	return sel
 }
 
-// call calls the plugin; back is false when it returned so late that its messages continued
-// without it.
+// call calls the plugin. back is false if the call was abandoned, and its messages have continued without it.
 func (w *writer) call(ctx context.Context, b *engine.Batch, now time.Time) (err error, back bool) {
 	at := w.sink.acquire()
 	w.batch = b
@@ -263,7 +261,7 @@ func writeTo(ctx context.Context, out engine.Output, b *engine.Batch) (err error
 	return out.Write(ctx, b)
 }
 
-// undo fails what a write has split or merged: that is for steps.
+// undo fails messages that a write has split or merged, which only steps may do.
 func (w *writer) undo(b *engine.Batch) {
 	if len(slab(b).Splits)+len(slab(b).Merges) == 0 {
 		return
@@ -281,8 +279,7 @@ func (w *writer) undo(b *engine.Batch) {
 	slab(b).Splits, slab(b).Merges = nil, nil
 }
 
-// salvage copies out of an abandoned write what the engine alone has touched. The plugin may still be at work on the
-// messages, so the slab is never reused.
+// salvage copies messages out of an abandoned write. The plugin may still use the originals, so the slab is never reused.
 func (w *writer) salvage(err *engine.Error) (failing, rest *engine.Batch) {
 	b := w.batch
 	failing, rest = likeOf(b), likeOf(b)
@@ -290,7 +287,7 @@ func (w *writer) salvage(err *engine.Error) (failing, rest *engine.Batch) {
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		if _, written := slices.BinarySearch(w.in, int32(i)); written {
-			ledger.EachRoot(m, func(r ledger.Root) { r.Led.Pin() }) // the plugin may still ask where it is from
+			ledger.EachRoot(m, func(r ledger.Root) { r.Led.Pin() }) // the plugin may still ask for their origin
 			c := engine.Message{Key: m.Key, Ref: m.Ref, Meta: m.Meta, Attempt: m.Attempt}
 			from, to := msg(m), msg(&c)
 			to.Origin, to.Rare, to.Orig, to.BatchKey = from.Origin, from.Rare, from.Orig, from.BatchKey
@@ -343,7 +340,7 @@ type written struct {
 	probe        bool
 	err          *engine.Error // of the first message that failed
 	said         error         // err as it is shown
-	stays        *engine.Error // of a dead letter that is refused for good, and would be delivered again at once
+	stays        *engine.Error // of a refused dead letter whose source would redeliver it at once
 	refused      int           // messages that are not to be tried again
 }
 
@@ -370,7 +367,7 @@ func (s *written) count(m *engine.Message) {
 	}
 }
 
-// faulty says that it was the output that failed, not its messages.
+// faulty says whether the output failed rather than its messages.
 func (s *written) faulty() bool {
 	return s.done == 0 && s.err != nil && slices.Contains(outputFaults, s.err.Class)
 }
