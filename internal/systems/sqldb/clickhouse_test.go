@@ -80,13 +80,17 @@ var chNewer = []chValue{
 
 // chRefused are values that the server would change without a word.
 var chRefused = []chValue{
-	{"Float32", `1e-50`, "is not a valid Float32"}, {"Float64", `1e-400`, "is not a valid Float64"}, {"Float32", `1e39`, "is not a valid Float32"},
+	{"Float32", `1e-50`, "is not a valid Float32"}, {"Float64", `1e-400`, "is not a valid Float64"},
+	{"Float32", `1e39`, "is not a valid Float32"},
 	{"Int8", `128`, `out of the range of Int8`}, {"Int8", `-129`, "out of the range"}, {"UInt64", `-1`, "out of the range"},
 	{"UInt64", `18446744073709551616`, "out of the range"}, {"Int32", `1.5`, "is not a valid Int32"}, {"Int32", `"x"`, "is not a valid Int32"},
-	{"Int32", `null`, "null is not a valid Int32"}, {"Array(Int8)", `[1,null]`, "null is not a valid Int8"}, {"Array(UInt8)", `[256]`, "out of the range"},
+	{"Int32", `null`, "null is not a valid Int32"}, {"Array(Int8)", `[1,null]`, "null is not a valid Int8"},
+	{"Array(UInt8)", `[256]`, "out of the range"},
 	{"Array(UInt8)", `{"a":1}`, "is not a valid Array(UInt8)"}, {"Array(UInt8)", `"[1]"`, "is not a valid Array(UInt8)"},
-	{"Decimal(9,2)", `1.239`, "more digits"}, {"Decimal(9,2)", `12345678.5`, "out of the range"}, {"Decimal(9,2)", `1e99999`, "is not a valid Decimal"},
-	{"Float64", `"x"`, "is not a valid Float64"}, {"Date", `"1969-12-31"`, "out of the range of Date"}, {"Date", `"2149-06-07"`, "out of the range"},
+	{"Decimal(9,2)", `1.239`, "more digits"}, {"Decimal(9,2)", `12345678.5`, "out of the range"},
+	{"Decimal(9,2)", `1e99999`, "is not a valid Decimal"},
+	{"Float64", `"x"`, "is not a valid Float64"}, {"Date", `"1969-12-31"`, "out of the range of Date"},
+	{"Date", `"2149-06-07"`, "out of the range"},
 	{"DateTime", `"2106-02-07T06:28:16Z"`, "out of the range of DateTime"}, {"DateTime", `"1969-12-31T23:59:59Z"`, "out of the range"},
 	{"FixedString(3)", `"abcd"`, "longer than the 3 bytes"}, {"Tuple(Int8, Int8)", `[1]`, "is not a valid Tuple"},
 	{"Date", `20260131`, "is not a valid Date"}, {"Enum8('a' = 1)", `"q"`, "q"}, {"UUID", `"q"`, "uuid"}, {"DateTime", `"soon"`, "code 41"},
