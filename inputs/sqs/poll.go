@@ -85,7 +85,7 @@ func (in *input) receive(ctx context.Context, c *conn, p *poll, n int32) {
 	in.mu.Unlock()
 	if !wanted {
 		if err := in.release(context.WithoutCancel(ctx), c, p.got); err != nil {
-			in.log.Warn("messages that arrived while nothing was read could not be handed back: they stay hidden for the visibility timeout", "queue", in.queue.Name,
+			in.log.Warn("messages that arrived while nothing was read could not be handed back, and stay hidden", "queue", in.queue.Name,
 				"messages", len(p.got), "err", err)
 		}
 	}
