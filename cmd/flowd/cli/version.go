@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/flowd-io/flowd/internal/components/builds"
 	"github.com/spf13/cobra"
 )
 
@@ -30,6 +30,7 @@ func newVersion() *cobra.Command {
 type versionJSON struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
+	Date     string `json:"date,omitempty"`     // of the revision
 	Modified bool   `json:"modified,omitempty"` // built from a tree with local changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
@@ -39,13 +40,13 @@ type versionJSON struct {
 func (v versionJSON) String() string {
 	line := "flowd " + v.Version
 	if v.Revision != "" {
-		line += " (" + v.Revision + ")"
+		line += " (" + v.Revision + " " + v.Date + ")"
 	}
 	return line + " " + v.Go + " " + v.Platform
 }
 
 func version() versionJSON {
-	v := versionJSON{Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	v.Version, v.Revision, v.Modified = wire.Build()
-	return v
+	source := builds.Source()
+	return versionJSON{source.Version, source.Revision, source.Date, source.Modified, runtime.Version(),
+		runtime.GOOS + "/" + runtime.GOARCH}
 }
