@@ -71,6 +71,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return invalid
 }
 
+// Command returns the command line, for manual pages and completions.
+func Command(stdout, stderr io.Writer) *cobra.Command { return newRoot(stdout, stderr) }
+
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := newRun("flowd [-c] FILE...")
 	root.Short = "Run pipelines written as YAML files"
