@@ -1,6 +1,6 @@
 # Shortcuts; README.md and CONTRIBUTING.md give the commands behind them.
 
-.PHONY: build test check bench fuzz reference notice audit
+.PHONY: build test check bench fuzz reference notice audit packages
 
 build: ## the flowd binary, in the root of the repository
 	go build -o flowd ./cmd/flowd
@@ -28,6 +28,9 @@ reference: ## docs/reference.md, from the components themselves
 
 notice: ## NOTICE, from the licences of what is linked
 	go run ./internal/operations/notice > NOTICE.new && mv NOTICE.new NOTICE
+
+packages: ## archives, deb and rpm of this commit, in dist/
+	go tool -modfile=packaging/tools.mod goreleaser release --snapshot --clean
 
 # Rules that are left out, and single findings, have their reasons in SECURITY.md.
 audit: ## gosec, and govulncheck where its database can be reached
