@@ -32,7 +32,7 @@ func write(dir string) error {
 	}
 	root := cli.Command(os.Stdout, os.Stderr)
 	root.DisableAutoGenTag = true // it has the date
-	if err := doc.GenManTree(root, &doc.GenManHeader{Title: "FLOWD", Section: "1", Source: "flowd", Manual: "flowd"}, manual); err != nil {
+	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "flowd", Manual: "flowd"}, manual); err != nil {
 		return err
 	}
 	for name, generate := range map[string]func(string) error{
