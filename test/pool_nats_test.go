@@ -178,7 +178,7 @@ func (f *fleet) damageQueue(do func(context.Context, jetstream.JetStream, jetstr
 // natsStalls pauses the queue's consumers, so that free workers get no jobs.
 func (f *fleet) natsStalls() {
 	f.serveWithWorkers(1, pipeline{service: "listen: \"127.0.0.1:0\""})
-	_, at, _ := strings.Cut(f.hub.Says("interface listens"), "address=")
+	_, at, _ := strings.Cut(f.hub.Says("admin API listening"), "address=")
 	at, _, _ = strings.Cut(at, " ")
 	ready := func() (code int, text string) {
 		r, err := http.Get("http://" + at + "/ready")

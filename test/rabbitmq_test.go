@@ -369,7 +369,7 @@ func TestRabbitMQBlockedIsReportedAtOnce(t *testing.T) {
 	p := r.start("-s", "outputs.out.timeout=5m", "-s", "service.listen=127.0.0.1:0")
 	_, at, _ := strings.Cut(p.Says("admin API listening"), "address=")
 	at, _, _ = strings.Cut(at, " ")
-	p.Says(`the broker accepts nothing at present: it continues when it has memory and disk space again" pipeline=relay name=out ` +
+	p.Says(`the broker accepts no messages until it has memory and disk space again" pipeline=relay name=out ` +
 		`reason="low on memory"`)
 	svc := &service{process: p, admin: "http://" + at}
 	// If the write starts after the alarm, it fails at once and the output is held.

@@ -175,7 +175,7 @@ func (o *output) fault(err error) error {
 	if o.queue == "" || !errors.Is(err, amqp.ErrNoQueue) {
 		return err
 	}
-	return cause.Held(err)
+	return &engine.Error{Class: engine.Transient, Holds: true, Err: err}
 }
 
 // Stalled returns why the broker accepts no messages at present, as the broker reports it. This is known long before a write without
