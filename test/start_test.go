@@ -91,8 +91,8 @@ func TestCollectionsAreFarApart(t *testing.T) {
 		t.Fatalf("%d collections for 300 MB, want at least 4", len(goals))
 	}
 	for i := range goals[2:] { // the first ones are part of startup
-		if used, goal := kept[1+i], goals[2+i]; goal < min(4*used, 100) || goal > 300 {
-			t.Errorf("with %d MB in use, a collection is due at %d MB, want at least %d and at most 300", used, goal, min(4*used, 100))
+		if used, goal := kept[1+i], goals[2+i]; goal < min(4*used, 64) || goal > 300 {
+			t.Errorf("with %d MB in use, a collection is due at %d MB, want at least %d and at most 300", used, goal, min(4*used, 64))
 		}
 	}
 }

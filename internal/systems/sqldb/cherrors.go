@@ -80,20 +80,22 @@ func (p *chPool) refused(res *http.Response, text []byte) error {
 }
 
 // clickhouseCauses goes by the number. What it does not know is tried again.
-var clickhouseCauses = cause.Table{Code: chNumber, Rows: []cause.Row{
-	{Codes: codes(192, 193, 194, 195, 516), Kind: cause.Credentials, Remedy: checkLogin},
-	{Codes: codes(291, 482, 492, 497), Kind: cause.Credentials, Remedy: grant},
-	{Codes: codes(164), Kind: cause.Credentials, Remedy: "give the user a profile with readonly = 2, not 1"},
-	{Codes: codes(chMissing...), Kind: cause.Awaited, Remedy: createTable, Means: errMissing},
-	{Codes: codes(6, 13, 19, 20, 21, 22, 25, 26, 27, 32, 38, 41, 53, 69, 70, 72, 117, 120, 128, 130, 131, 153, 190, 248, 321,
-		349, 366, 376, 395, 407, 441, 467, 469, 490, 675, 676, 691), If: chBlamesRow, Kind: cause.Rejected},
-	{Codes: codes(159, 160), Kind: cause.Slow},
-	{Codes: codes(3, 23, 24, 33, 74, 75, 76, 77, 95, 96, 97, 171, 172, 173, 198, 201, 202, 203, 204, 209, 210, 216, 218, 225,
-		236, 241, 242, 243, 252, 254, 265, 279, 285, 286, 289, 297, 319, 369, 394, 410, 415, 416, 425, 439, 499, 519, 999),
-		If: chDiskFull, Kind: cause.Busy},
-	{Codes: codes(34, 35, 36, 42, 43, 44, 45, 46, 48, 50, 51, 52, 62, 63, 73, 78, 80, unknownSetting, 158, 179, 181, 184, 206,
-		207, 215, 229, 307, 344, 386, 392, 396, 446, 452, 456, 457, 471, 472), Kind: cause.Misconfigured},
-}}
+var clickhouseCauses = sync.OnceValue(func() *cause.Table {
+	return &cause.Table{Code: chNumber, Rows: []cause.Row{
+		{Codes: codes(192, 193, 194, 195, 516), Kind: cause.Credentials, Remedy: checkLogin},
+		{Codes: codes(291, 482, 492, 497), Kind: cause.Credentials, Remedy: grant},
+		{Codes: codes(164), Kind: cause.Credentials, Remedy: "give the user a profile with readonly = 2, not 1"},
+		{Codes: codes(chMissing...), Kind: cause.Awaited, Remedy: createTable, Means: errMissing},
+		{Codes: codes(6, 13, 19, 20, 21, 22, 25, 26, 27, 32, 38, 41, 53, 69, 70, 72, 117, 120, 128, 130, 131, 153, 190, 248, 321,
+			349, 366, 376, 395, 407, 441, 467, 469, 490, 675, 676, 691), If: chBlamesRow, Kind: cause.Rejected},
+		{Codes: codes(159, 160), Kind: cause.Slow},
+		{Codes: codes(3, 23, 24, 33, 74, 75, 76, 77, 95, 96, 97, 171, 172, 173, 198, 201, 202, 203, 204, 209, 210, 216, 218, 225,
+			236, 241, 242, 243, 252, 254, 265, 279, 285, 286, 289, 297, 319, 369, 394, 410, 415, 416, 425, 439, 499, 519, 999),
+			If: chDiskFull, Kind: cause.Busy},
+		{Codes: codes(34, 35, 36, 42, 43, 44, 45, 46, 48, 50, 51, 52, 62, 63, 73, 78, 80, unknownSetting, 158, 179, 181, 184, 206,
+			207, 215, 229, 307, 344, 386, 392, 396, 446, 452, 456, 457, 471, 472), Kind: cause.Misconfigured},
+	}}
+})
 
 // chMissing are the errors about a database, a table or a column that does not exist.
 var chMissing = []int{8, 10, 16, 47, 60, 81}

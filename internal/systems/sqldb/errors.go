@@ -76,9 +76,9 @@ func explain(err error, connecting bool) error {
 	case errors.As(err, new(*lite.Error)):
 		table = sqliteCauses()
 	case errors.As(err, new(*chException)):
-		table = &clickhouseCauses
+		table = clickhouseCauses()
 	case connecting:
-		table = &connectCauses
+		table = connectCauses()
 	}
 	return table.Explain(err, "")
 }
@@ -93,10 +93,12 @@ var causes = cause.Table{Rows: []cause.Row{
 }}
 
 // connectCauses are errors of the same kind while a connection is made.
-var connectCauses = cause.Table{Code: oneLine, Rows: append(slices.Clone(causes.Rows),
-	cause.Row{Is: context.DeadlineExceeded, Kind: cause.Unreachable, Remedy: "there was no connection in time"},
-	cause.Row{If: func(error) bool { return true }, Kind: cause.Unreachable},
-)}
+var connectCauses = sync.OnceValue(func() *cause.Table {
+	return &cause.Table{Code: oneLine, Rows: append(slices.Clone(causes.Rows),
+		cause.Row{Is: context.DeadlineExceeded, Kind: cause.Unreachable, Remedy: "there was no connection in time"},
+		cause.Row{If: func(error) bool { return true }, Kind: cause.Unreachable},
+	)}
+})
 
 // unsent reports whether a statement can't have been carried out.
 func unsent(err error) bool {
