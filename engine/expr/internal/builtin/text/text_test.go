@@ -16,10 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
-type (
-	list   = []any
-	object = map[string]any
-)
+type list = []any
 
 const worded = `{"name": "Ann", "id": 7, "big": 123456789012345678901, "whole": 2.0, "half": 0.5, "ok": true, "list": [1, "a"],
 	"fmt": "%5.1f|", "odd": "%y", "n": null, "wide": 4611686018427387904, "huge": "%99999999999999999999d"}`
