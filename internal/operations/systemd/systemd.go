@@ -5,6 +5,7 @@ package systemd
 import (
 	"context"
 	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,58 +40,58 @@ const look = 100 * time.Millisecond
 // twice per WatchdogSec while [service.Live] holds. At the end it sends STOPPING=1, after READY=1 if that was not sent: a
 // process that has ended before it was ready has not failed.
 func (n *Notifier) Run(ctx context.Context) {
-	defer func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if !n.ready {
-			n.send(daemon.SdNotifyReady)
-		}
-		n.send(daemon.SdNotifyStopping)
-	}()
+	if os.Getenv("NOTIFY_SOCKET") == "" {
+		return
+	}
+	var feed <-chan time.Time // nil: there is no watchdog
 	watchdog, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
 		n.log.Warn("systemd's watchdog is not fed (correct WatchdogSec in the unit)", "error", err)
 	}
 	if watchdog > 0 {
-		feed := time.NewTicker(watchdog / 2)
-		defer feed.Stop()
-		go func() {
-			for {
-				if service.Live(n.snapshots()).Status == "ok" {
-					n.mu.Lock()
-					n.send(daemon.SdNotifyWatchdog)
-					n.mu.Unlock()
-				}
-				select {
-				case <-ctx.Done():
-					return
-				case <-feed.C:
-				}
-			}
-		}()
+		t := time.NewTicker(watchdog / 2)
+		defer t.Stop()
+		feed = t.C
+		n.feed()
 	}
-	for tick := time.NewTicker(look); ; {
-		n.report(n.snapshots())
-		if n.isReady() {
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		if n.report(n.snapshots()) {
 			tick.Reset(time.Second)
 		}
 		select {
 		case <-ctx.Done():
-			tick.Stop()
+			n.stopping()
 			return
+		case <-feed:
+			n.feed()
 		case <-tick.C:
 		}
 	}
 }
 
-func (n *Notifier) isReady() bool {
+// feed tells the watchdog that the process is alive, if it is.
+func (n *Notifier) feed() {
+	if service.Live(n.snapshots()).Status != "ok" {
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.ready
+	n.send(daemon.SdNotifyWatchdog)
 }
 
-// report sends what has changed: that the process is ready for the first time, and what is wrong with it.
-func (n *Notifier) report(all []engine.Snapshot) {
+func (n *Notifier) stopping() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.ready {
+		n.send(daemon.SdNotifyReady)
+	}
+	n.send(daemon.SdNotifyStopping)
+}
+
+// report sends what has changed: that the process is ready for the first time, which it returns, and what is wrong with it.
+func (n *Notifier) report(all []engine.Snapshot) (becameReady bool) {
 	status := strconv.Itoa(len(all)) + " pipelines"
 	if len(all) == 1 {
 		status = "1 pipeline"
@@ -103,7 +104,7 @@ func (n *Notifier) report(all []engine.Snapshot) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var lines []string
-	if !n.ready && health.Status == "ok" {
+	if becameReady = !n.ready && health.Status == "ok"; becameReady {
 		n.ready = true
 		lines = append(lines, daemon.SdNotifyReady)
 	}
@@ -114,6 +115,7 @@ func (n *Notifier) report(all []engine.Snapshot) {
 	if len(lines) > 0 {
 		n.send(lines...)
 	}
+	return becameReady
 }
 
 // Reload tells systemd that the process reloads; the returned function, that it has finished. A process that is not ready
