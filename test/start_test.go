@@ -84,15 +84,15 @@ func collections(t *testing.T, stdin, config string) (kept, goals []int) {
 }
 
 // TestCollectionsAreFarApart: with Go's defaults, so small a heap would be collected every 4 MB.
+// It does not run beside other tests: where CPU time is short, messages pile up and the heap is no longer small.
 func TestCollectionsAreFarApart(t *testing.T) {
-	t.Parallel()
 	kept, goals := collections(t, strings.Repeat("{}\n", 300), `processors: [{set: {s: 'repeat("x", 1048576)'}}]`)
 	if len(goals) < 4 {
 		t.Fatalf("%d collections for 300 MB, want at least 4", len(goals))
 	}
 	for i := range goals[2:] { // the first ones are part of startup
-		if used, goal := kept[1+i], goals[2+i]; goal < min(4*used, 64) || goal > 300 {
-			t.Errorf("with %d MB in use, a collection is due at %d MB, want at least %d and at most 300", used, goal, min(4*used, 64))
+		if used, goal := kept[1+i], goals[2+i]; goal < min(4*used, 100) || goal > 300 {
+			t.Errorf("with %d MB in use, a collection is due at %d MB, want at least %d and at most 300", used, goal, min(4*used, 100))
 		}
 	}
 }
