@@ -1,6 +1,6 @@
 # Shortcuts; README.md and CONTRIBUTING.md give the commands behind them.
 
-.PHONY: build test check bench fuzz reference notice audit packages
+.PHONY: build test check bench fuzz reference notice audit packages release images signed
 
 build: ## the flowd binary, in the root of the repository
 	go build -o flowd ./cmd/flowd
@@ -29,8 +29,26 @@ reference: ## docs/reference.md, from the components themselves
 notice: ## NOTICE, from the licences of what is linked
 	go run ./internal/operations/notice > NOTICE.new && mv NOTICE.new NOTICE
 
-packages: ## archives, deb and rpm of this commit, in dist/
-	go tool -modfile=packaging/tools.mod goreleaser release --snapshot --clean
+TOOL = go tool -modfile=packaging/tools.mod
+GORELEASER = $(TOOL) goreleaser release --clean $(if $(FLOWD_SIGNING_KEY),,--skip=sign)
+IMAGE = go run -modfile=packaging/tools.mod packaging/image/main.go
+
+packages: ## archives, deb, rpm, formula and images of this commit, in dist/; nothing is published
+	$(GORELEASER) --snapshot
+	@$(MAKE) --no-print-directory images signed
+
+release: ## the same for the commit's tag; uploads a draft to GitHub, and the images to REGISTRY
+	$(GORELEASER)
+	@$(MAKE) --no-print-directory images signed
+	$(TOOL) crane push --index dist/image $(REGISTRY):$$(git describe --tags --exact-match)
+	$(TOOL) crane push --index dist/image-slim $(REGISTRY):$$(git describe --tags --exact-match)-slim
+
+images:
+	$(IMAGE) dist/image flowd:latest dist/flowd_linux_*/flowd
+	$(IMAGE) dist/image-slim flowd:slim dist/slim_linux_*/flowd
+
+signed:
+	@test -e dist/checksums.txt.sig || echo 'UNSIGNED: FLOWD_SIGNING_KEY is not set, so dist/checksums.txt has no signature' >&2
 
 # Rules that are left out, and single findings, have their reasons in SECURITY.md.
 audit: ## gosec, and govulncheck where its database can be reached
