@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flowd-io/flowd/internal/testing/debian"
 	"gopkg.in/yaml.v3"
@@ -45,6 +47,7 @@ func newPackageBuilder(t *testing.T) *packageBuilder {
 	}
 	b.config = release.Nfpms[0]
 	delete(b.config, "formats")
+	delete(b.config, "ids")
 	b.config["deb"], b.config["rpm"] = map[string]any{"compression": "none"}, map[string]any{"compression": "gzip:1"} // CPU time
 	b.config["name"], b.config["arch"] = "flowd", runtime.GOARCH
 	b.config["contents"] = append(b.config["contents"].([]any), map[string]any{"src": binary, "dst": "/usr/bin/flowd"})
@@ -116,9 +119,26 @@ func bootstrap(t *testing.T) (dir string) {
 // TestPackages installs, upgrades and removes the packages of .goreleaser.yaml.
 func TestPackages(t *testing.T) {
 	t.Parallel()
-	made, b := bootstrap(t), newPackageBuilder(t)
+	b := newPackageBuilder(t)
+	t.Run("reproducible", func(t *testing.T) { testReproduciblePackage(t, b) })
+	made := bootstrap(t)
 	t.Run("deb", func(t *testing.T) { testDebianPackage(newCleanRoot(t, made), b) })
 	t.Run("rpm", func(t *testing.T) { testRPMPackage(newCleanRoot(t, made), b) })
+}
+
+// testReproduciblePackage makes a package twice, the second time from newer files.
+func testReproduciblePackage(t *testing.T, b *packageBuilder) {
+	first := readBytes(t, b.build("deb", "1.0.0"))
+	later := time.Now().Add(time.Hour)
+	err := filepath.WalkDir(filepath.Join(b.dir, "pages"), func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chtimes(path, later, later))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first, readBytes(t, b.build("deb", "1.0.0"))) {
+		t.Error("two packages of the same files differ")
+	}
 }
 
 func skipLoudly(t *testing.T, why string) {
