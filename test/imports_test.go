@@ -74,6 +74,8 @@ var importRules = []importRule{
 		"internal/pool internal/pool/wire internal/systems/nats internal/systems/nats/embed"},
 	{"internal/operations/pipetest", public + " config engine/runtime internal/components/* internal/pool/wire " +
 		"internal/state/caches/memory"},
+	{"internal/operations/plugins", "engine internal/components/builds"},
+	{"internal/operations/plugins/template/*", public},
 	{"internal/operations/*", public + " internal/network/* internal/operations/service"},
 	{"internal/migrate internal/migrate/*", public + " internal/migrate/*"},
 

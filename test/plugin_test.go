@@ -1,28 +1,101 @@
 package test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 )
 
-// TestThePluginModule builds the module examples/plugin as users build their own, and runs
-// the commands of its README.
-func TestThePluginModule(t *testing.T) {
+// TestBuildWithPlugins starts a module for a plugin of each kind, builds a flowd with those and with the plugins of
+// examples/plugin, without the network, and runs the commands of that example's README.
+func TestBuildWithPlugins(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(repo, "examples", "plugin")
-	custom := filepath.Join(t.TempDir(), "myflowd")
-	build := within(t, compiling, dir, "", "go", "build", "-o", custom, ".")
-	build.Want(t, 0)
+	dir := t.TempDir()
+	args := []string{"GOPROXY=off", "CGO_ENABLED=1", // with cgo, as in other tests, packages come from the build cache
+		binary, "build", "--flowd", repo, "--tags=scribble", "-o", "myflowd"}
+	example := filepath.Join(repo, "examples", "plugin")
+	for _, name := range []string{"countdown", "mask", "columns"} {
+		args = append(args, "--with", "example.com/myflowd/"+name+"="+example)
+	}
+	kinds := []string{"input", "processor", "batcher", "output"}
+	for _, kind := range kinds {
+		flowd(t, dir, "", "plugin", "new", kind, "my_"+kind, "--flowd", repo).Want(t, 0)
+		args = append(args, "--with", "./my_"+kind)
+	}
+	within(t, compiling, dir, "", "env", args...).Want(t, 0)
 	if t.Failed() {
-		t.Fatal("if the repository's go.mod has changed: cd examples/plugin && go mod tidy")
+		t.FailNow()
 	}
 
-	command(t, dir, "", custom, "lint", "pipeline.yaml").Want(t, 0, "0 errors, 0 warnings")
-	got := command(t, dir, "", custom, "-c", "pipeline.yaml")
+	custom := filepath.Join(dir, "myflowd")
+	for _, kind := range kinds {
+		command(t, dir, "", custom, "lint", filepath.Join("my_"+kind, "pipeline.yaml")).Want(t, 0, "0 errors, 0 warnings")
+	}
+	command(t, example, "", custom, "lint", "pipeline.yaml").Want(t, 0, "0 errors, 0 warnings")
+	got := command(t, example, "", custom, "-c", "pipeline.yaml")
 	got.Want(t, 0, "pipeline: 3 received: 3 delivered")
 	if want := "3\t***\n2\t***\n1\t***\n"; got.Stdout != want {
 		t.Errorf("stdout %q, want %q", got.Stdout, want)
 	}
-	docs := command(t, dir, "", custom, "docs", "mask")
-	docs.Want(t, 0)
+	command(t, dir, "", custom, "docs", "mask").Want(t, 0)
+}
+
+// TestANewPluginPassesItsTests runs the tests in a new module, outside of this one. Those of the templates run in
+// internal/operations/plugins.
+func TestANewPluginPassesItsTests(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	flowd(t, dir, "", "plugin", "new", "processor", "to_upper", "--flowd", repo).Want(t, 0)
+	module := filepath.Join(dir, "to_upper")
+	sum, err := os.ReadFile(filepath.Join(repo, "go.sum")) // go mod tidy would need the network
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, module, "go.sum", string(sum))
+	within(t, compiling, module, "", "env", "GOPROXY=off", "GOWORK=off", "go", "test", "-mod=mod", "./...").Want(t, 0)
+	flowd(t, dir, "", "plugin", "new", "processor", "to_upper", "--flowd", repo).
+		Want(t, 1, "to_upper has files in it (choose another folder with --dir, or remove them)")
+	flowd(t, dir, "", "plugin", "new", "cache", "x").
+		Want(t, 2, `"cache" is not a kind of plugin (there are input, processor, batcher, output)`)
+}
+
+// TestBuildNamesWhatIsWrong gives flowd build modules that can't be built.
+func TestBuildNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "plain/a.txt", "")
+	write(t, dir, "other/go.mod", "module example.com/other\n")
+	write(t, dir, "twice/go.mod", "module example.com/twice\n\ngo 1.26.0\n")
+	write(t, dir, "twice/a.go", "package twice\n\nfunc f() { nothing() }\n")
+	keep := write(t, dir, "flowd", "the old binary")
+	for _, tt := range []struct {
+		name string
+		args []string
+		code int
+		says []string
+	}{
+		{"no version", []string{"--with", "./other"}, 1, []string{"--flowd VERSION"}},
+		{"no module", []string{"--with", "./plain", "--flowd", repo}, 1,
+			[]string{"--with ./plain: ./plain has no go.mod", "flowd plugin new"}},
+		{"another module", []string{"--with", "example.com/a=./other", "--flowd", repo}, 1,
+			[]string{"./other has the module example.com/other", "write --with example.com/other=./other"}},
+		{"no folder", []string{"--with", "example.com/a=", "--flowd", repo}, 1, []string{"the folder after = is missing"}},
+		{"a folder with a version", []string{"--with", "example.com/a@v1.0.0=./other", "--flowd", repo}, 1,
+			[]string{"a folder has no version"}},
+		{"nothing", []string{"--with", "", "--flowd", repo}, 1, []string{"the package is missing"}},
+		{"no flowd", []string{"--flowd", "./nowhere"}, 1, []string{"--flowd ./nowhere: ./nowhere has no go.mod"}},
+		{"it does not compile", []string{"--with", "./twice", "--flowd", repo}, 1,
+			[]string{"undefined: nothing", "go build: exit status 1 (the reason stands above)"}},
+		{"no proxy", []string{"--with", "example.com/acme/tickets@v1.0.0", "--flowd", repo}, 1,
+			[]string{"fetching example.com/acme/tickets@v1.0.0"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"GOPROXY=off", "CGO_ENABLED=1", binary, "build", "--tags=scribble"}, tt.args...)
+			within(t, compiling, dir, "", "env", args...).Want(t, tt.code, tt.says...)
+			if text, err := os.ReadFile(keep); err != nil || string(text) != "the old binary" {
+				t.Errorf("the old binary is now %.20q (%v)", text, err)
+			}
+		})
+	}
 }

@@ -50,6 +50,7 @@ type options struct {
 	rows, flowd, before, json, svg string
 	rounds, messages               int
 	curves, quick, markdown        bool
+	cold                           bool
 }
 
 func parse(args []string, errs io.Writer) (o options, err error) {
@@ -64,6 +65,8 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 	f.StringVar(&o.svg, "svg", "", "draw a chart of the table to `FILE`, and with --curves also FILE-curves.svg")
 	f.BoolVar(&o.curves, "curves", false, "also measure how cost grows")
 	f.BoolVar(&o.quick, "quick", false, "fewer rounds and messages: takes a minute")
+	f.BoolVar(&o.cold, "cold", false,
+		"drop the page cache after a tenth of each run of an HTTP row, and measure the rest (Linux, as root)")
 	f.BoolVar(&o.markdown, "markdown", false, "print the block of figures for docs/performance.md")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -92,7 +95,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	w.log = stderr
+	w.log, w.cold = stderr, o.cold
 	if o.quick {
 		w.rounds, w.messages, w.turn, w.budget, w.checked = 3, 100_000, quickTurn, quickBudget, 500
 	}

@@ -79,7 +79,15 @@ func runHTTP(conns int, to serverKind) runner {
 		if err := p.waitUntilListening(address); err != nil {
 			return s, err
 		}
+		warm := 0
+		if w.cold {
+			warm = n / 10
+		}
+		var dropped error
 		all, took, err := c.request(address, n, min(conns, n), func(cl *client, i int) error {
+			if w.cold && i == warm {
+				dropped = dropPageCache()
+			}
 			cl.body = r.data.line(cl.body[:0], i)
 			answer, err := cl.post(cl.body)
 			if err == nil && to == reply && !bytes.Equal(answer, cl.body) {
@@ -87,7 +95,7 @@ func runHTTP(conns int, to serverKind) runner {
 			}
 			return err
 		})
-		if err != nil {
+		if err := errors.Join(err, dropped); err != nil {
 			return s, err
 		}
 		used, err := p.stop()
@@ -96,7 +104,7 @@ func runHTTP(conns int, to serverKind) runner {
 		}
 		s = used.sample(r.data, n, took)
 		s.Load = c.load
-		s.quantiles(all)
+		s.quantiles(all[warm:])
 		if got := int(got.Load()); to == relayed && got != n {
 			return s, fmt.Errorf("%d of %d messages arrived", got, n)
 		}
@@ -106,6 +114,9 @@ func runHTTP(conns int, to serverKind) runner {
 		return s, nil
 	}
 }
+
+// dropPageCache makes the kernel forget the contents of files, as it does when memory is short.
+func dropPageCache() error { return os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0) }
 
 // waitUntilListening waits until a server accepts connections.
 func (p *process) waitUntilListening(address string) error {

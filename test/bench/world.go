@@ -34,6 +34,7 @@ type world struct {
 	due      time.Time     // when the current row has used up its share of the budget
 	checked  int           // runs with at most so many messages are checked completely
 	log      io.Writer     // progress
+	cold     bool          // drop the page cache between the warm-up and the measurement of an HTTP row
 
 	// Servers are started by the first row that needs them.
 	broker     *brokertest.Broker
@@ -63,9 +64,10 @@ func newWorld(ctx context.Context, flowd, before string) (w *world, err error) {
 	if w.dir, err = os.MkdirTemp(root, "flowd-bench"); err != nil {
 		return nil, err
 	}
+	made := w // a return of an error sets w to nil
 	defer func() {
 		if err != nil {
-			w.close()
+			made.close()
 		}
 	}()
 	w.vars["conf"] = filepath.Join(w.dir, "configs")

@@ -100,7 +100,7 @@ Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
 	run.Short = "Run pipelines: the same as flowd -c FILE..."
 	run.Example = "  flowd run orders.yaml"
 	root.AddCommand(run, newLint(), newList(), newTest(), newSimulate(), newQueue(), newMigrate(), newDocs(), newSchema(), newCtl(),
-		newWorker(), newPool(), newVersion())
+		newWorker(), newPool(), newBuild(), newPlugin(), newVersion())
 	root.SetHelpCommand(newHelp())
 	complete(root)
 	return root

@@ -69,8 +69,8 @@ type component struct {
 
 // components returns all plugins and functions of this build, by kind and name.
 func components() []component {
-	return slices.Concat(plugins(engine.Inputs), plugins(engine.Processors), plugins(engine.Batchers),
-		plugins(engine.Outputs), plugins(engine.Caches), functions())
+	return slices.Concat(registered(engine.Inputs), registered(engine.Processors), registered(engine.Batchers),
+		registered(engine.Outputs), registered(engine.Caches), functions())
 }
 
 // ofKind returns the components of one kind.
@@ -95,7 +95,7 @@ func functions() []component {
 	return all
 }
 
-func plugins[T any](r *engine.Registry[T]) []component {
+func registered[T any](r *engine.Registry[T]) []component {
 	var all []component
 	for _, name := range r.Names() {
 		p := r.Lookup(name)

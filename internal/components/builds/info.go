@@ -19,7 +19,7 @@ func Source() Info {
 	}
 	const module = "github.com/flowd-io/flowd" // a custom build has a version of its own
 	for _, m := range append(info.Deps, &info.Main) {
-		if m.Path == module && m.Version != "" {
+		if m.Path == module && m.Version != "" && m.Replace == nil {
 			i.Version = m.Version
 		}
 	}

@@ -1,0 +1,60 @@
+package plugins
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "github.com/flowd-io/flowd/processors"
+)
+
+func TestGoVersionIsThatOfTheModule(t *testing.T) {
+	text, err := os.ReadFile("../../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "\ngo "+goVersion+"\n") {
+		t.Errorf("go.mod does not say go %s", goVersion)
+	}
+}
+
+func TestNewModules(t *testing.T) {
+	for _, tt := range []struct{ kind, name, flowd, err, pkg, mod string }{
+		{kind: "input", name: "tickets", pkg: "package tickets\n", mod: "require github.com/flowd-io/flowd v1.2.3\n"},
+		{kind: "output", name: "red_tape", pkg: "package redtape\n", mod: "module example.com/red_tape\n"},
+		{kind: "batcher", name: "func", pkg: "package funcbatcher\n"},
+		{kind: "processor", name: "mask", flowd: "../../..", mod: "replace github.com/flowd-io/flowd => "},
+		{kind: "input", name: "Tickets", err: "use lower-case letters"},
+		{kind: "input", name: "../x", err: "use lower-case letters"},
+		{kind: "processor", name: "set", err: `flowd has the processor "set" already`},
+		{kind: "input", name: "a", flowd: "./nowhere", err: "--flowd ./nowhere has no go.mod"},
+	} {
+		t.Run(tt.kind+" "+tt.name, func(t *testing.T) {
+			m := Module{Kind: tt.kind, Name: tt.name, Flowd: "v1.2.3", Dir: filepath.Join(t.TempDir(), "new")}
+			if tt.flowd != "" {
+				m.Flowd = tt.flowd
+			}
+			dir, err := New(m)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("err %v, want %s", err, tt.err)
+				}
+				if _, err := os.Stat(m.Dir); err == nil {
+					t.Errorf("%s was written nevertheless", m.Dir)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range map[string]string{
+				"go.mod": tt.mod, tt.name + ".go": tt.pkg, tt.name + "_test.go": tt.pkg, "pipeline.yaml": tt.name + ": {"} {
+				text, err := os.ReadFile(filepath.Join(dir, name))
+				if err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), placeholder) {
+					t.Errorf("%s (%v) has no %q, or still the placeholder:\n%s", name, err, want, text)
+				}
+			}
+		})
+	}
+}
