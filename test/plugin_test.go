@@ -74,7 +74,6 @@ func TestBuildNamesWhatIsWrong(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"no version", []string{"--with", "./other"}, 1, []string{"--flowd VERSION"}},
 		{"no module", []string{"--with", "./plain", "--flowd", repo}, 1,
 			[]string{"--with ./plain: ./plain has no go.mod", "flowd plugin new"}},
 		{"another module", []string{"--with", "example.com/a=./other", "--flowd", repo}, 1,

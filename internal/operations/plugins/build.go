@@ -55,7 +55,8 @@ func (b Build) Run(ctx context.Context) error {
 	}
 	if get := toGet(sources); len(get) > 0 {
 		if err := b.run(ctx, dir, append([]string{"get"}, get...)...); err != nil {
-			return fmt.Errorf("fetching %s: %w (the reason stands above)", strings.Join(get, ", "), err)
+			return fmt.Errorf("fetching %s: %w (the reason stands above; --flowd chooses another flowd, by VERSION or DIR)",
+				strings.Join(get, ", "), err)
 		}
 	}
 	program := filepath.Join(dir, "program")

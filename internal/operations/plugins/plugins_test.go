@@ -19,6 +19,15 @@ func TestGoVersionIsThatOfTheModule(t *testing.T) {
 	}
 }
 
+func TestTheVersionMustBeReleased(t *testing.T) {
+	if v, err := version("v1.2.3"); v != "v1.2.3" || err != nil {
+		t.Errorf("got %s (%v), want the version that was given", v, err)
+	}
+	if _, err := version(""); err == nil || !strings.Contains(err.Error(), "--flowd VERSION") { // tests have no version
+		t.Errorf("err %v, want one that says what to write", err)
+	}
+}
+
 func TestNewModules(t *testing.T) {
 	for _, tt := range []struct{ kind, name, flowd, err, pkg, mod string }{
 		{kind: "input", name: "tickets", pkg: "package tickets\n", mod: "require github.com/flowd-io/flowd v1.2.3\n"},
