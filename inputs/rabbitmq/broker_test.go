@@ -23,7 +23,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// opened is an input with more configuration, opened; it is closed with the test.
+// opened returns an open input with more configuration. It is closed when the test ends.
 func opened(t *testing.T, b *brokertest.Broker, queue, more string) *input {
 	t.Helper()
 	in := enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, "queue": %q%s}}`, b.URL, queue,
@@ -69,8 +69,8 @@ func bodies(all []got) (texts []string) {
 	return texts
 }
 
-// end reports how messages ended.
-func end(t *testing.T, fate engine.Fate, err *engine.Error, all ...got) {
+// settle reports how messages ended.
+func settle(t *testing.T, fate engine.Fate, err *engine.Error, all ...got) {
 	t.Helper()
 	results := make([]engine.Result, len(all))
 	for i, g := range all {
@@ -83,7 +83,7 @@ func end(t *testing.T, fate engine.Fate, err *engine.Error, all ...got) {
 
 var broken = engine.Errorf(engine.Permanent, "no")
 
-func TestWhatIsReadAndAcknowledgedIsGone(t *testing.T) {
+func TestAcknowledgedMessagesAreGone(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	for _, kind := range []string{"classic", "quorum"} {
 		t.Run(kind, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestWhatIsReadAndAcknowledgedIsGone(t *testing.T) {
 				t.Errorf("read %q, want %q", bodies(all), want)
 			}
 			for _, i := range []int{3, 0, 4, 2, 1} { // in any order
-				end(t, engine.Delivered, nil, all[i])
+				settle(t, engine.Delivered, nil, all[i])
 			}
 			if err := in.Close(t.Context()); err != nil || b.Ready(t, q) != 0 {
 				t.Errorf("close: %v; %d messages are back", err, b.Ready(t, q))
@@ -105,26 +105,26 @@ func TestWhatIsReadAndAcknowledgedIsGone(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotAcknowledgedComesAgain(t *testing.T) {
+func TestUnacknowledgedMessagesAreRedelivered(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)
 	b.Send(t, q, "a", "b", "c")
 	in := opened(t, b, q, "")
 	first := read(t, in, 3)
-	end(t, engine.Delivered, nil, first[1])
+	settle(t, engine.Delivered, nil, first[1])
 	if err := in.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := in.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	end(t, engine.Delivered, nil, first[0], first[2]) // on a connection that is gone: tags mean nothing on another
+	settle(t, engine.Delivered, nil, first[0], first[2]) // of a closed connection: its tags are not valid on the new one
 	again := read(t, in, 2)
 	if !slices.Equal(bodies(again), []string{"a", "c"}) || again[0].attempt != 2 ||
 		again[0].meta["redelivered"] != true {
 		t.Errorf("read %+v again", again)
 	}
-	end(t, engine.Delivered, nil, again...)
+	settle(t, engine.Delivered, nil, again...)
 	if err := in.Close(t.Context()); err != nil || b.Ready(t, q) != 0 {
 		t.Errorf("close: %v; %d messages are back", err, b.Ready(t, q))
 	}
@@ -143,9 +143,9 @@ func TestReturns(t *testing.T) {
 			false},
 		{"once", "requeue_once", []*engine.Error{broken, broken}, []int{1, 2}, true},
 		{"never", "reject", []*engine.Error{broken}, []int{1}, true},
-		{"what a stop hands back is requeued in any case", "reject", []*engine.Error{unfinished, unfinished, broken},
+		{"an unfinished message that a stop returns is requeued in any case", "reject", []*engine.Error{unfinished, unfinished, broken},
 			[]int{1, 2, 2}, true},
-		{"also where it is requeued once", "requeue_once", []*engine.Error{unfinished, unfinished, broken},
+		{"also with requeue_once", "requeue_once", []*engine.Error{unfinished, unfinished, broken},
 			[]int{1, 2, 2}, true},
 	}
 	for _, tt := range tests {
@@ -158,7 +158,7 @@ func TestReturns(t *testing.T) {
 			for _, why := range tt.why {
 				m := read(t, in, 1)
 				attempts = append(attempts, m[0].attempt)
-				end(t, engine.Returned, why, m...)
+				settle(t, engine.Returned, why, m...)
 			}
 			if !slices.Equal(attempts, tt.attempts) {
 				t.Errorf("attempts %v, want %v", attempts, tt.attempts)
@@ -175,7 +175,7 @@ func TestReturns(t *testing.T) {
 	}
 }
 
-// handedBack is the reason of a message that a stop hands back.
+// handedBack returns the error of a message that a stop returns unfinished.
 func handedBack(t *testing.T) *engine.Error {
 	t.Helper()
 	src := &enginetest.Source{Payloads: []string{"x"}, Takes: engine.TakesOne, Endless: true}
@@ -190,25 +190,25 @@ func handedBack(t *testing.T) *engine.Error {
 	return src.Results()["x"].Err
 }
 
-func TestAReturnedMessageIsKeptBackForAWhile(t *testing.T) {
+func TestAReturnedMessageIsRequeuedAfterADelay(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)
 	b.Send(t, q, "poison", "a", "b")
 	in := opened(t, b, q, `, "return_delay": "400ms"`)
 	first := read(t, in, 3)
-	end(t, engine.Returned, broken, first[0])
-	end(t, engine.Delivered, nil, first[1:]...)
+	settle(t, engine.Returned, broken, first[0])
+	settle(t, engine.Delivered, nil, first[1:]...)
 	began := time.Now()
 	for range 2 { // the first arrives at once, the next is delayed by half to all of the time
-		end(t, engine.Returned, broken, read(t, in, 1)...)
+		settle(t, engine.Returned, broken, read(t, in, 1)...)
 	}
 	read(t, in, 1)
 	if took := time.Since(began); took < 400*time.Millisecond {
-		t.Errorf("it came two times within %v, want it kept back for 200ms at least, each time", took)
+		t.Errorf("it was redelivered twice within %v, want a delay of 200ms at least, each time", took)
 	}
 }
 
-func TestAnEndGivesBackWhatWasNotRead(t *testing.T) {
+func TestAStopReturnsPrefetchedMessages(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)
 	b.Send(t, q, "a", "b", "c", "d")
@@ -217,7 +217,7 @@ func TestAnEndGivesBackWhatWasNotRead(t *testing.T) {
 	if err := in.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	end(t, engine.Delivered, nil, m...) // acks still arrive
+	settle(t, engine.Delivered, nil, m...) // acks still arrive
 	if err := in.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestAnEndGivesBackWhatWasNotRead(t *testing.T) {
 	}
 }
 
-// TestStopsKeepTheOrder has an input end again and again with messages in hand, and others that it has not read.
+// TestStopsKeepTheOrder stops an input repeatedly, with messages in hand and others that are prefetched.
 func TestStopsKeepTheOrder(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	const n = 400
@@ -245,17 +245,17 @@ func TestStopsKeepTheOrder(t *testing.T) {
 			for range 4 {
 				in := opened(t, b, q, `, "prefetch": 150`)
 				all := read(t, in, 40)
-				end(t, engine.Delivered, nil, all[:20]...)
+				settle(t, engine.Delivered, nil, all[:20]...)
 				if err := in.Stop(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				end(t, engine.Delivered, nil, all[20:30]...)
-				end(t, engine.Returned, nil, all[30:35]...)
+				settle(t, engine.Delivered, nil, all[20:30]...)
+				settle(t, engine.Returned, nil, all[30:35]...)
 				got = append(got, bodies(all[:30])...)
 				if err := in.Close(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				b.Holds(t, q, n-len(got)) // else the next consumer may be faster than the broker's books
+				b.Holds(t, q, n-len(got)) // otherwise the next consumer may read before the broker has put them back
 			}
 			got = append(got, bodies(read(t, opened(t, b, q, ""), n-len(got)))...)
 			if diff := cmp.Diff(sent, got); diff != "" {
@@ -265,7 +265,7 @@ func TestStopsKeepTheOrder(t *testing.T) {
 	}
 }
 
-func TestPrefetchBoundsWhatIsOut(t *testing.T) {
+func TestPrefetchLimitsUnacknowledgedMessages(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)
 	b.Send(t, q, strings.Split("abcdefghij", "")...)
@@ -277,11 +277,11 @@ func TestPrefetchBoundsWhatIsOut(t *testing.T) {
 			t.Error("a fourth message came")
 		}
 		cancel()
-		end(t, engine.Delivered, nil, all...)
+		settle(t, engine.Delivered, nil, all...)
 	}
 }
 
-func TestQuorumQueuesCountAttemptsAndGiveUp(t *testing.T) {
+func TestQuorumQueuesCountAttemptsAndDeadLetter(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	dead := b.Queue(t, nil)
 	q := b.Queue(t, amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(2), "x-dead-letter-exchange": "",
@@ -293,7 +293,7 @@ func TestQuorumQueuesCountAttemptsAndGiveUp(t *testing.T) {
 		if m[0].attempt != attempt {
 			t.Errorf("attempt %d, want %d", m[0].attempt, attempt)
 		}
-		end(t, engine.Returned, broken, m...)
+		settle(t, engine.Returned, broken, m...)
 	}
 	died := opened(t, b, dead, "")
 	m := read(t, died, 1)[0]
@@ -303,8 +303,8 @@ func TestQuorumQueuesCountAttemptsAndGiveUp(t *testing.T) {
 	}
 }
 
-// TestAStreamGoesOnBehindWhatIsSettled reads a stream, loses the connection, and continues.
-func TestAStreamGoesOnBehindWhatIsSettled(t *testing.T) {
+// TestAStreamContinuesAfterItsSettledMessages reads a stream, loses the connection, and continues.
+func TestAStreamContinuesAfterItsSettledMessages(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, amqp091.Table{"x-queue-type": "stream"})
 	b.Send(t, q, "a", "b", "c", "d", "e")
@@ -313,7 +313,7 @@ func TestAStreamGoesOnBehindWhatIsSettled(t *testing.T) {
 	if m := all[4]; m.meta["x-stream-offset"] != 4 || m.attempt != 0 {
 		t.Errorf("got %+v", m)
 	}
-	end(t, engine.Delivered, nil, all[0], all[1], all[3])
+	settle(t, engine.Delivered, nil, all[0], all[1], all[3])
 	for range 2 {
 		if err := in.Close(t.Context()); err != nil {
 			t.Fatal(err)
@@ -322,7 +322,7 @@ func TestAStreamGoesOnBehindWhatIsSettled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again := bodies(read(t, in, 3)); !slices.Equal(again, []string{"c", "d", "e"}) {
-			t.Errorf("it went on with %q", again)
+			t.Errorf("it continued with %q", again)
 		}
 	}
 }
@@ -356,10 +356,10 @@ func TestRestartsDeadLetterNothingOfAQueueWithADeliveryLimit(t *testing.T) {
 		args   amqp091.Table
 		policy bool
 		more   string
-		left   bool // what is prefetched, as without a limit
+		all    bool // all messages are prefetched, as without a limit
 	}{
-		{"the argument, as the management interface tells it", limit, false, management, false},
-		{"the argument, as it is declared", limit, false, "declared", false},
+		{"the argument, from the management interface", limit, false, management, false},
+		{"the argument, from declare", limit, false, "declared", false},
 		{"a policy", plain, true, management, false},
 		{"no limit", plain, false, management, true},
 	}
@@ -391,7 +391,7 @@ func TestRestartsDeadLetterNothingOfAQueueWithADeliveryLimit(t *testing.T) {
 				if err := in.Open(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				end(t, engine.Delivered, nil, read(t, in, 5)...)
+				settle(t, engine.Delivered, nil, read(t, in, 5)...)
 				if err := errors.Join(in.Stop(t.Context()), in.Close(t.Context())); err != nil {
 					t.Fatal(err)
 				}
@@ -400,7 +400,7 @@ func TestRestartsDeadLetterNothingOfAQueueWithADeliveryLimit(t *testing.T) {
 				t.Errorf("%d of 200 messages are dead letters after six restarts", n)
 			}
 			newest := b.Take(t, q, 170)[169]
-			if _, redelivered := newest.Headers["x-delivery-count"]; redelivered != tt.left {
+			if _, redelivered := newest.Headers["x-delivery-count"]; redelivered != tt.all {
 				t.Errorf("the newest message was prefetched: %v", redelivered)
 			}
 		})
@@ -456,7 +456,7 @@ func TestPropertiesAndHeadersGoThrough(t *testing.T) {
 	}
 }
 
-// started is an input that is open already.
+// started is an input that is already open.
 type started struct{ *input }
 
 func (*started) Open(context.Context) error { return nil }

@@ -29,7 +29,7 @@ func TestConfig(t *testing.T) {
 			"is not an AMQP URL (write amqp://user:password@host:5672/vhost; in user, password and vhost write / : @ ? # % as %2F %3A %40 %3F " +
 				"%23 %25)"},
 		{"a space", `{"url": "amqp://u:se cret@h", "queue": "q"}`, "is not an AMQP URL"},
-		{"a port that is none", `{"url": "amqp://h:99999", "queue": "q"}`, "port"},
+		{"an invalid port", `{"url": "amqp://h:99999", "queue": "q"}`, "port"},
 		{"an unknown parameter", `{"url": "amqp://h?foo=1", "queue": "q"}`, "has an unknown parameter"},
 		{"TLS in the URL", `{"url": "amqps://h?cacertfile=x", "queue": "q"}`, "write the section `tls`"},
 		{"an unknown mechanism", `{"url": "amqp://h?auth_mechanism=magic", "queue": "q"}`, "unknown auth_mechanism"},
@@ -38,7 +38,7 @@ func TestConfig(t *testing.T) {
 		{"a user without password", `{"url": "amqp://h", "user": "u", "queue": "q"}`,
 			"user and password must be set together"},
 		{"no queue", `{"url": "amqp://h"}`, "queue: required"},
-		{"a nameless queue that stays", `{"url": "amqp://h", "declare": {}}`,
+		{"a queue without a name that is not exclusive", `{"url": "amqp://h", "declare": {}}`,
 			"would be a different one after each connection"},
 		{"no prefetch", `{"url": "amqp://h", "queue": "q", "prefetch": 0}`, "must be at least 1"},
 		{"too much prefetch", `{"url": "amqp://h", "queue": "q", "prefetch": 65536}`, "must be at most 65535"},
@@ -46,7 +46,7 @@ func TestConfig(t *testing.T) {
 			"must be one of requeue, requeue_once, reject"},
 		{"a binding to nothing", `{"url": "amqp://h", "queue": "q", "declare": {"bindings": [{"routing_key": "x"}]}}`,
 			"a binding names no exchange"},
-		{"a quorum queue that goes",
+		{"a quorum queue with auto_delete",
 			`{"url": "amqp://h", "queue": "q", "declare": {"queue": {"auto_delete": true}, "arguments": {"x-queue-type": "quorum"}}}`,
 			"always durable"},
 		{"a stream from a time",
@@ -56,10 +56,10 @@ func TestConfig(t *testing.T) {
 			`{"url": "amqp://h", "queue": "q", "consume": {"arguments": {"x-stream-offset": "1h"}}}`, ""},
 		{"a stream from nowhere",
 			`{"url": "amqp://h", "queue": "q", "consume": {"arguments": {"x-stream-offset": "yesterday"}}}`,
-			"yesterday is not a place in a stream (write first, last"},
+			"yesterday is not a position in a stream (write first, last"},
 		{"a stream from before its beginning",
 			`{"url": "amqp://h", "queue": "q", "consume": {"arguments": {"x-stream-offset": -1}}}`,
-			"-1 is not a place in a stream"},
+			"-1 is not a position in a stream"},
 		{"an exclusive stream",
 			`{"url": "amqp://h", "queue": "q", "consume": {"exclusive": true, "arguments": {"x-stream-offset": "first"}}}`,
 			"a stream can't have exclusive consumers"},
@@ -67,13 +67,13 @@ func TestConfig(t *testing.T) {
 		{"a name like a pattern", `{"url": "amqp://h", "queue": "what\\?", "declare": {}}`, ""},
 		{"a pattern that is not closed", `{"url": "amqp://h", "queue": "orders-["}`,
 			"queue: is not a valid pattern of names"},
-		{"a pattern to be made", `{"url": "amqp://h", "queue": "orders-*", "declare": {}}`,
+		{"a pattern to declare", `{"url": "amqp://h", "queue": "orders-*", "declare": {}}`,
 			"a pattern matches existing queues"},
 		{"management without a pattern, for the delivery limit",
 			`{"url": "amqp://h", "queue": "orders", "management": "http://h:15672"}`, ""},
-		{"management that is nowhere", `{"url": "amqp://h", "queue": "orders-*", "management": "cret:15672"}`,
+		{"management without a scheme", `{"url": "amqp://h", "queue": "orders-*", "management": "cret:15672"}`,
 			"management: is not a URL (write http://HOST:15672"},
-		{"words of others", `{"url": "amqp://h", "queue": "q", "prefetch_count": 5}`, "write `prefetch`"},
+		{"a field of another product", `{"url": "amqp://h", "queue": "q", "prefetch_count": 5}`, "write `prefetch`"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestConfig(t *testing.T) {
 			}
 			for _, secret := range []string{"cret", "99999"} {
 				if strings.Contains(text, secret) {
-					t.Errorf("%q shows what is in the URL", text)
+					t.Errorf("%q shows a part of the URL", text)
 				}
 			}
 		})
@@ -96,11 +96,11 @@ func TestTakesBack(t *testing.T) {
 		name, config string
 		want         engine.TakesBack
 	}{
-		{"a queue takes back each message", ``, engine.TakesOne},
+		{"a queue settles each message", ``, engine.TakesOne},
 		{"a stream keeps a position", `, "consume": {"arguments": {"x-stream-offset": "first"}}`, engine.TakesPosition},
 		{"so does one that is declared", `, "declare": {"arguments": {"x-queue-type": "stream"}}`,
 			engine.TakesPosition},
-		{"what was acknowledged early does not return", `, "early_ack": true`, engine.TakesNothing},
+		{"messages that are acknowledged early can't be returned", `, "early_ack": true`, engine.TakesNothing},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestArgumentsKeepTheirTypes(t *testing.T) {
 	}
 }
 
-func TestAPatternTakesBackWhatItsQueuesDo(t *testing.T) {
+func TestAPatternHasTheTraitsOfItsQueues(t *testing.T) {
 	p := enginetest.New(t, engine.Inputs,
 		`{"rabbitmq": {"url": "amqp://h", "queue": "orders-*", "early_ack": true}}`).(*pattern)
 	if got := p.Traits(); got.TakesBack != engine.TakesNothing || !got.AcksEarly {

@@ -4,75 +4,74 @@ package rabbitmq
 type verdict uint8
 
 const (
-	open verdict = iota // nothing yet
-	accept
-	sendBack // to its queue
-	retry    // likewise: it has failed
-	refuse   // to the dead letters of its queue, or away
-	told
+	open     verdict = iota // the message has not ended
+	accept                  // acknowledge it
+	sendBack                // requeue it
+	retry                   // requeue it, since it has failed
+	refuse                  // the broker dead-letters or drops it
+	reported                // the broker knows the verdict
 )
 
-// entry is a delivery that is out.
+// entry is a delivery that is not settled, or whose settled entry can't be removed yet.
 type entry struct {
 	verdict
 	redelivered bool
-	offset      int // in a stream, or -1
+	offset      int // in a stream; -1: not a stream
 }
 
-// ledger knows the deliveries of a channel by their tags, which count from 1.
+// ledger records the deliveries of a channel by their tags, which count from 1.
 //
-// What is settled without a gap, from the oldest on, is reported with one frame for a whole
-// run (the `multiple` flag). What comes after one that is still open is reported
-// separately, at once, so that a slow message never uses up the prefetch.
+// It reports a run of settled deliveries, from the oldest on, with one frame (the `multiple` flag). Settled deliveries behind
+// an open one are reported at once, with a frame each, so that a slow message never blocks the prefetch.
 type ledger struct {
 	first   uint64 // tag of entries[0]
 	entries []entry
-	offset  int // of the newest entry that has left from the front; -1: none
+	offset  int // offset up to which a stream is settled; -1: none
 }
 
 func newLedger() ledger { return ledger{first: 1, offset: -1} }
 
-// order is one frame to the broker.
-type order struct {
+// frame is one frame to the broker.
+type frame struct {
 	tag      uint64
-	what     verdict
-	multiple bool // it covers all before it that were not reported, too
+	verdict  verdict
+	multiple bool // it also covers all earlier deliveries that were not reported
 }
 
+// add adds the next delivery.
 func (l *ledger) add(redelivered bool, offset int) {
 	l.entries = append(l.entries, entry{open, redelivered, offset})
 }
 
-// at is the entry of a tag that is out, or nil.
-func (l *ledger) at(tag uint64) *entry {
+// entryOf returns the entry of a tag, or nil if there is none (any more).
+func (l *ledger) entryOf(tag uint64) *entry {
 	if tag < l.first || tag-l.first >= uint64(len(l.entries)) {
 		return nil
 	}
 	return &l.entries[tag-l.first]
 }
 
-// settle appends the frames that report all verdicts on tags, and on what these make
-// contiguous.
-func (l *ledger) settle(orders []order, tags []uint64) []order {
-	orders = l.front(orders)
+// settle appends the frames that report the verdicts on tags.
+func (l *ledger) settle(frames []frame, tags []uint64) []frame {
+	frames = l.settleFront(frames)
 	for _, tag := range tags {
-		if e := l.at(tag); e != nil && e.verdict != open && e.verdict != told {
-			orders = append(orders, order{tag, e.verdict, false})
-			e.verdict = told
+		if e := l.entryOf(tag); e != nil && e.verdict != open && e.verdict != reported {
+			frames = append(frames, frame{tag, e.verdict, false})
+			e.verdict = reported
 		}
 	}
-	return orders
+	return frames
 }
 
-// front reports what is settled from the oldest on, and forgets it.
-func (l *ledger) front(orders []order) []order {
+// settleFront reports the oldest entries, up to the first that is open, and removes them.
+func (l *ledger) settleFront(frames []frame) []frame {
 	n := 0
-	var run order // what to report about the entries from the last change on
-	count := 0
-	end := func() {
+	var run frame // covers the entries since the verdict last changed
+	count := 0    // of these entries
+	endRun := func() {
 		if count > 0 {
 			run.multiple = count > 1
-			orders = append(orders, run)
+			frames = append(frames, run)
 		}
 		count = 0
 	}
@@ -81,19 +80,19 @@ func (l *ledger) front(orders []order) []order {
 		if e.offset >= 0 {
 			l.offset = e.offset
 		}
-		if e.verdict == told {
+		if e.verdict == reported {
 			continue
 		}
-		if e.verdict != run.what || e.verdict == retry { // that has no frame for several
-			end()
+		if e.verdict != run.verdict || e.verdict == retry { // basic.reject covers one delivery only
+			endRun()
 		}
-		run.tag, run.what = l.first+uint64(n), e.verdict
+		run.tag, run.verdict = l.first+uint64(n), e.verdict
 		count++
 	}
-	end()
+	endRun()
 	l.first += uint64(n)
 	if l.entries = l.entries[n:]; len(l.entries) == 0 {
 		l.entries = nil
 	}
-	return orders
+	return frames
 }

@@ -8,10 +8,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// settleAll gives each tag a verdict, in this order, and returns the frames.
-func (l *ledger) settleAll(what verdict, tags ...uint64) []order {
+// settleAll sets the verdict of each tag, in this order, and returns the frames.
+func (l *ledger) settleAll(what verdict, tags ...uint64) []frame {
 	for _, tag := range tags {
-		l.at(tag).verdict = what
+		l.entryOf(tag).verdict = what
 	}
 	return l.settle(nil, tags)
 }
@@ -20,27 +20,27 @@ func TestLedger(t *testing.T) {
 	type step struct {
 		what verdict
 		tags []uint64
-		want []order
+		want []frame
 	}
 	tests := []struct {
 		name  string
 		steps []step
 	}{
-		{"a run from the oldest on is one frame", []step{{accept, []uint64{1, 2, 3}, []order{{3, accept, true}}}}},
-		{"one alone is no run", []step{{accept, []uint64{1}, []order{{1, accept, false}}}}},
-		{"behind a gap each is told at once", []step{
-			{accept, []uint64{3, 4}, []order{{3, accept, false}, {4, accept, false}}},
-			{accept, []uint64{2}, []order{{2, accept, false}}},
-			{accept, []uint64{1}, []order{{1, accept, false}}},
-			{accept, []uint64{5, 6}, []order{{6, accept, true}}},
+		{"a run from the oldest on is one frame", []step{{accept, []uint64{1, 2, 3}, []frame{{3, accept, true}}}}},
+		{"a single delivery is not a run", []step{{accept, []uint64{1}, []frame{{1, accept, false}}}}},
+		{"behind a gap, each is reported at once", []step{
+			{accept, []uint64{3, 4}, []frame{{3, accept, false}, {4, accept, false}}},
+			{accept, []uint64{2}, []frame{{2, accept, false}}},
+			{accept, []uint64{1}, []frame{{1, accept, false}}},
+			{accept, []uint64{5, 6}, []frame{{6, accept, true}}},
 		}},
-		{"a run ends on a tag that is still out", []step{
-			{accept, []uint64{3}, []order{{3, accept, false}}},
-			{accept, []uint64{1, 2}, []order{{2, accept, true}}},
+		{"a run ends on a tag that is not reported", []step{
+			{accept, []uint64{3}, []frame{{3, accept, false}}},
+			{accept, []uint64{1, 2}, []frame{{2, accept, true}}},
 		}},
-		{"what was told does not part a run", []step{
-			{sendBack, []uint64{3}, []order{{3, sendBack, false}}},
-			{accept, []uint64{1, 2, 4, 5}, []order{{5, accept, true}}},
+		{"reported deliveries do not split a run", []step{
+			{sendBack, []uint64{3}, []frame{{3, sendBack, false}}},
+			{accept, []uint64{1, 2, 4, 5}, []frame{{5, accept, true}}},
 		}},
 	}
 	for _, tt := range tests {
@@ -50,7 +50,7 @@ func TestLedger(t *testing.T) {
 				l.add(false, -1)
 			}
 			for _, s := range tt.steps {
-				if diff := cmp.Diff(s.want, l.settleAll(s.what, s.tags...), cmp.AllowUnexported(order{})); diff != "" {
+				if diff := cmp.Diff(s.want, l.settleAll(s.what, s.tags...), cmp.AllowUnexported(frame{})); diff != "" {
 					t.Errorf("%v (-want +got):\n%s", s.tags, diff)
 				}
 			}
@@ -64,15 +64,15 @@ func TestAChangeOfVerdictBeginsANewRun(t *testing.T) {
 		l.add(false, -1)
 		l.entries[len(l.entries)-1].verdict = v
 	}
-	want := []order{{2, accept, true}, {4, sendBack, true}, {5, refuse, false}, {6, accept, false}}
-	if diff := cmp.Diff(want, l.settle(nil, []uint64{1, 2, 3, 4, 5, 6}), cmp.AllowUnexported(order{})); diff != "" {
+	want := []frame{{2, accept, true}, {4, sendBack, true}, {5, refuse, false}, {6, accept, false}}
+	if diff := cmp.Diff(want, l.settle(nil, []uint64{1, 2, 3, 4, 5, 6}), cmp.AllowUnexported(frame{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// TestLedgerTellsEachOnce plays a broker: a frame must be about unacknowledged tags, and
-// each delivery must get its own verdict, once.
-func TestLedgerTellsEachOnce(t *testing.T) {
+// TestLedgerReportsEachOnce simulates a broker: a frame must be about unacknowledged tags, and each delivery must get its
+// own verdict, once.
+func TestLedgerReportsEachOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLedger()
 		var next uint64
@@ -87,16 +87,16 @@ func TestLedgerTellsEachOnce(t *testing.T) {
 			for tag := range next {
 				if tag++; verdicts[tag] == open && rapid.Bool().Draw(t, "settled") {
 					verdicts[tag] = rapid.SampledFrom([]verdict{accept, accept, sendBack, refuse}).Draw(t, "verdict")
-					l.at(tag).verdict = verdicts[tag]
+					l.entryOf(tag).verdict = verdicts[tag]
 					tags = append(tags, tag)
 				}
 			}
-			for _, o := range l.settle(nil, tags) {
-				apply(t, broker, o)
+			for _, f := range l.settle(nil, tags) {
+				apply(t, broker, f)
 			}
 			for _, tag := range tags {
 				if broker[tag] != verdicts[tag] {
-					t.Fatalf("tag %d was told %d, want %d, and at once", tag, broker[tag], verdicts[tag])
+					t.Fatalf("the verdict on tag %d is %d, want %d, at once", tag, broker[tag], verdicts[tag])
 				}
 			}
 		}
@@ -106,15 +106,15 @@ func TestLedgerTellsEachOnce(t *testing.T) {
 	})
 }
 
-// apply does as a broker does with a frame.
-func apply(t *rapid.T, broker map[uint64]verdict, o order) {
-	if broker[o.tag] != open {
-		t.Fatalf("unknown delivery tag %d", o.tag)
+// apply does what a broker does with a frame.
+func apply(t *rapid.T, broker map[uint64]verdict, f frame) {
+	if broker[f.tag] != open {
+		t.Fatalf("unknown delivery tag %d", f.tag)
 	}
-	broker[o.tag] = o.what
+	broker[f.tag] = f.verdict
 	for tag := range broker {
-		if o.multiple && tag < o.tag && broker[tag] == open {
-			broker[tag] = o.what
+		if f.multiple && tag < f.tag && broker[tag] == open {
+			broker[tag] = f.verdict
 		}
 	}
 }

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// offsetArgument says where a stream is read from.
+// offsetArgument is the argument that says where a stream is read from.
 const offsetArgument = "x-stream-offset"
 
-// back is an interval before now, as the broker counts it.
-var back = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+[YMDhms]$`) })
+// interval matches an interval before now, as the broker writes it.
+var interval = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+[YMDhms]$`) })
 
-// offset is an x-stream-offset as the broker takes it: a time is a timestamp, which the
-// broker does not read out of a text.
+// offset returns an x-stream-offset as the broker accepts it. It parses times, since the broker expects a timestamp.
 func offset(v any) (any, error) {
 	switch v := v.(type) {
 	case int64:
@@ -23,7 +22,7 @@ func offset(v any) (any, error) {
 			return v, nil
 		}
 	case string:
-		if slices.Contains([]string{"first", "last", "next"}, v) || back().MatchString(v) {
+		if slices.Contains([]string{"first", "last", "next"}, v) || interval().MatchString(v) {
 			return v, nil
 		}
 		for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
@@ -32,5 +31,5 @@ func offset(v any) (any, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("%v is not a place in a stream", v)
+	return nil, fmt.Errorf("%v is not a position in a stream", v)
 }

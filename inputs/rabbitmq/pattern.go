@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/queue/amqp"
 )
 
-// pattern represents all queues whose names match; the poll input reads each.
+// pattern lists all queues whose names match. The input poll reads each of them.
 type pattern struct {
 	cfg Config
 	env engine.Env
@@ -19,7 +19,7 @@ var (
 	_ engine.Traited = (*pattern)(nil)
 )
 
-// checkPattern reports what can't work with a pattern, or without one.
+// checkPattern reports an invalid pattern, and fields that can't work with one.
 func (c *Config) checkPattern(report func(path, message, remedy string)) {
 	if !c.Management.IsZero() && amqp.CheckManagement(c.Management.Reveal()) != nil {
 		report("management", "is not a URL", "write http://HOST:15672, or https://HOST:15671")
@@ -32,26 +32,26 @@ func (c *Config) checkPattern(report func(path, message, remedy string)) {
 			`close the [, or write \ before it if it is part of the name`)
 	}
 	if c.Declare != nil {
-		report("declare", "a pattern matches existing queues: there is none to create",
+		report("declare", "a pattern matches existing queues, so it can't create one",
 			`remove it, or name one queue, with \ before * ? and [`)
 	}
 }
 
-// Traits are those of each of the queues.
+// Traits returns the traits of each of the queues.
 func (p *pattern) Traits() engine.Traits { return p.cfg.Traits() }
 
-// Read is not for use: the queues are read.
+// Read always fails: only the queues that List returns can be read.
 func (p *pattern) Read(context.Context, *engine.Batch) (engine.Acker, error) {
 	return nil, engine.Errorf(engine.Permanent, "%q is a pattern, not a queue (make it a source of an input `poll`)",
 		p.cfg.Queue)
 }
 
-// List gives the names of the queues that match.
+// List returns the names of the queues that match.
 func (p *pattern) List(ctx context.Context) ([]string, error) {
 	return p.cfg.Queues(ctx, p.cfg.Management, p.cfg.Queue, p.cfg.stream())
 }
 
-// Only makes an input for one queue.
+// Only returns an input for one queue.
 func (p *pattern) Only(queue string) (engine.Input, error) {
 	c, env := p.cfg, p.env
 	c.Queue = queue

@@ -19,7 +19,7 @@ func matching(t *testing.T, url, queue, more string) *pattern {
 	p, ok := enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, "queue": %q%s}}`, url, queue,
 		more)).(*pattern)
 	if !ok {
-		t.Fatalf("%s is no pattern", queue)
+		t.Fatalf("%s is not a pattern", queue)
 	}
 	return p
 }
@@ -61,20 +61,20 @@ func TestQueuesByPattern(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	readsOne(t, only.(*input))
+	readOne(t, only.(*input))
 	b.Send(t, literal, "two")
-	readsOne(t, opened(t, b, base+`-\[x]\*\?`, ""))
+	readOne(t, opened(t, b, base+`-\[x]\*\?`, ""))
 }
 
-// readsOne reads and settles one message, and closes the input.
-func readsOne(t *testing.T, in *input) {
+// readOne reads and settles one message, and closes the input.
+func readOne(t *testing.T, in *input) {
 	t.Helper()
 	if _, connected := in.Connected(); !connected {
 		if err := in.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	end(t, engine.Delivered, nil, read(t, in, 1)...)
+	settle(t, engine.Delivered, nil, read(t, in, 1)...)
 	if err := in.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}

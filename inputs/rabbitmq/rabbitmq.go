@@ -1,5 +1,5 @@
-// Package rabbitmq reads a RabbitMQ queue. Start at [input.Read]; a connection and
-// what is acknowledged on it is in session.go, in what form in ledger.go.
+// Package rabbitmq reads a RabbitMQ queue. Start at [input.Read]. session.go has connections and their acknowledgements;
+// ledger.go turns results into as few frames as possible.
 package rabbitmq
 
 import (
@@ -69,9 +69,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Traits says that a queue takes back each message by itself, and a stream none. What
-// is prefetched bounds what is out, but not of a pattern, since each queue that matches
-// has a prefetch of its own.
+// Traits says that a queue settles each message separately, and a stream up to a position. prefetch limits how many messages
+// are unsettled, except with a pattern: each queue that matches has its own prefetch.
 func (c Config) Traits() engine.Traits {
 	t := engine.Traits{AcksEarly: c.EarlyAck, DeliveryLimit: c.Declare.DeliveryLimit(), HandsBack: c.Prefetch}
 	switch {
@@ -83,12 +82,12 @@ func (c Config) Traits() engine.Traits {
 		t.TakesBack = engine.TakesOne
 	}
 	if _, isPattern := amqp.Named(c.Queue); !isPattern {
-		t.Unsettled = cmp.Or(c.Prefetch, mostPrefetch)
+		t.Unsettled = cmp.Or(c.Prefetch, defaultPrefetch)
 	}
 	return t
 }
 
-// stream says that the queue is one: it keeps its messages, and takes none back.
+// stream reports whether the queue is a stream, which keeps its messages and takes none back.
 func (c *Config) stream() bool {
 	_, offset := c.Consume.Arguments[offsetArgument]
 	return offset || c.Declare.Stream()
@@ -150,18 +149,18 @@ func init() {
 	}, newInput)
 }
 
-// mostPrefetch is the prefetch that is not configured.
-const mostPrefetch = 1000
+// defaultPrefetch is the prefetch if none is configured and the queue has no delivery limit.
+const defaultPrefetch = 1000
 
 type input struct {
 	*source.Session[*session]
 	cfg    Config
-	hands  int // messages that the pipeline has in hand at once
+	hands  int // messages that the pipeline processes at once
 	log    *slog.Logger
 	tag    string
 	dialer *amqp.Dialer
 
-	next atomic.Int64 // stream: the offset after all that is settled; 0: unknown
+	next atomic.Int64 // of a stream: the offset after the last one up to which all messages are settled; 0: unknown
 }
 
 var (
@@ -178,7 +177,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return newReader(c, env), nil
 }
 
-// newReader makes an input for the queue that has exactly this name.
+// newReader makes an input for one queue. Its name is not a pattern.
 func newReader(c Config, env engine.Env) *input {
 	name := strings.Trim(env.Pipeline+"."+env.Name, ".")
 	if env.Index > 0 {
@@ -197,7 +196,7 @@ func newReader(c Config, env engine.Env) *input {
 // Traits returns what the configuration implies.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-// Read adds deliveries.
+// Read waits for a delivery, and adds all that have arrived.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	s := in.Conn()
 	return s, s.read(ctx, b)

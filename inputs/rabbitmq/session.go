@@ -12,34 +12,34 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// session is one connection with one channel and one consumer. It takes the acks of
-// what it delivered: tags mean nothing on another channel.
+// session is one connection with one channel and one consumer. It acknowledges its own deliveries, since a delivery tag is
+// only valid on its channel.
 type session struct {
 	in        *input
 	conn      *amqp.Conn
 	ch        *amqp091.Channel
 	deliver   <-chan amqp091.Delivery
-	closed    <-chan *amqp091.Error
+	lost      <-chan *amqp091.Error
 	cancelled <-chan string
 	describe  amqp.Describer
 
-	mu     sync.Mutex // guards the fields below, and what is written to the channel
-	out    ledger
-	orders []order
-	tags   []uint64
-	timers map[uint64]*time.Timer // of what is kept back, by tag
-	stops  bool                   // what is not finished stays out until close, which hands it back in order
-	over   bool
+	mu       sync.Mutex             // guards the fields below, and writes to the channel
+	out      ledger                 // deliveries that are not settled
+	frames   []frame                // reused by sendVerdicts
+	tags     []uint64               // deliveries that have a new verdict
+	timers   map[uint64]*time.Timer // of deliveries whose requeue is delayed, by tag
+	stopping bool                   // unfinished deliveries stay with the channel until Close, which returns them in order
+	closed   bool
 }
 
-// connect connects and begins to consume.
+// connect makes a connection and starts to consume.
 func (in *input) connect(ctx context.Context) (*session, error) {
 	conn, err := in.dialer.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := &session{in: in, conn: conn, out: newLedger(), timers: map[uint64]*time.Timer{}}
-	if err := s.begin(ctx); err != nil {
+	if err := s.consume(ctx); err != nil {
 		conn.Close(ctx)
 		return nil, err
 	}
@@ -47,8 +47,8 @@ func (in *input) connect(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// begin opens the channel, declares and consumes.
-func (s *session) begin(ctx context.Context) error {
+// consume opens the channel, declares what is configured, and starts the consumer.
+func (s *session) consume(ctx context.Context) error {
 	c := &s.in.cfg
 	err := s.conn.Within(ctx, "open a channel", func() (err error) {
 		s.ch, err = s.conn.Channel()
@@ -57,7 +57,7 @@ func (s *session) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.closed = s.ch.NotifyClose(make(chan *amqp091.Error, 1))
+	s.lost = s.ch.NotifyClose(make(chan *amqp091.Error, 1))
 	s.cancelled = s.ch.NotifyCancel(make(chan string, 1))
 	if s.describe.Queue = c.Queue; c.Declare != nil {
 		if s.describe.Queue, err = c.Declare.Do(ctx, s.conn, s.ch, c.Queue); err != nil {
@@ -77,35 +77,35 @@ func (s *session) begin(ctx context.Context) error {
 	})
 }
 
-// prefetch is what is configured, or as much as there is use for. What a stop finds
-// prefetched goes back, which a queue with a delivery limit counts. As each run finishes
-// what it has in hand, a message goes back that often at most before it is its turn.
+// prefetch returns the configured prefetch, or chooses one. A stop returns prefetched messages, and a queue with a delivery
+// limit may count that as a delivery. Each run finishes at least the messages in hand (in.hands). The last of n*hands
+// prefetched messages is therefore returned n times at most; n is half of the limit.
 func (s *session) prefetch(ctx context.Context) int {
 	in := s.in
 	if in.cfg.Prefetch > 0 {
 		return in.cfg.Prefetch
 	}
 	if in.cfg.stream() || in.cfg.EarlyAck {
-		return mostPrefetch
+		return defaultPrefetch
 	}
 	limit, err := in.dialer.DeliveryLimit(ctx, s.conn, in.cfg.Management, in.cfg.Declare, s.describe.Queue)
 	if err != nil {
-		in.log.Debug("it is not known whether the queue has a delivery limit", "err", err)
+		in.log.Debug("can't find out whether the queue has a delivery limit", "err", err)
 	}
 	if limit == 0 {
-		return mostPrefetch
+		return defaultPrefetch
 	}
-	n := min(max(in.hands, in.hands*limit/2), mostPrefetch)
-	in.log.Info("the queue has a delivery limit, and counts what a stop hands back: less is prefetched (set `prefetch` for more)", "queue",
-		s.describe.Queue, "limit", limit, "prefetch", n)
+	n := min(max(in.hands, in.hands*limit/2), defaultPrefetch)
+	in.log.Info("the queue has a delivery limit and counts messages that a stop returns: prefetching fewer (set `prefetch` for more)",
+		"queue", s.describe.Queue, "limit", limit, "prefetch", n)
 	return n
 }
 
-// arguments are those of the consumer. A stream continues where it was.
+// arguments returns the arguments of the consumer. A stream continues after its settled messages.
 func (s *session) arguments() amqp091.Table {
 	args := s.in.cfg.Consume.Arguments.Table()
 	if v, ok := args[offsetArgument]; ok {
-		args[offsetArgument], _ = offset(v) // it was checked with the configuration
+		args[offsetArgument], _ = offset(v) // CheckConfig has checked it
 	}
 	if next := s.in.next.Load(); next > 0 && s.in.cfg.stream() {
 		if args == nil {
@@ -121,7 +121,7 @@ func (s *session) read(ctx context.Context, b *engine.Batch) error {
 	select {
 	case d, ok := <-s.deliver:
 		if !ok {
-			return s.lost()
+			return s.lostError()
 		}
 		return s.fill(b, d)
 	case <-ctx.Done():
@@ -144,7 +144,7 @@ func (s *session) fill(b *engine.Batch, d amqp091.Delivery) error {
 		select {
 		case d, ok = <-s.deliver:
 			if !ok {
-				return nil // the next read says so
+				return nil // the next read reports it
 			}
 		default:
 			return nil
@@ -152,6 +152,7 @@ func (s *session) fill(b *engine.Batch, d amqp091.Delivery) error {
 	}
 }
 
+// add adds a message for a delivery. s.mu is held.
 func (s *session) add(b *engine.Batch, d *amqp091.Delivery) {
 	m := b.Add(d.Body)
 	m.Ref = d.DeliveryTag
@@ -164,11 +165,11 @@ func (s *session) add(b *engine.Batch, d *amqp091.Delivery) {
 	s.out.add(m.Attempt > 1, offset)
 }
 
-// lost is why there are no more deliveries.
-func (s *session) lost() error {
+// lostError returns why there are no more deliveries.
+func (s *session) lostError() error {
 	queue := "queue " + s.describe.Queue
 	select {
-	case _, yes := <-s.cancelled: // it is closed when the channel is
+	case _, yes := <-s.cancelled: // closing the channel closes it, too
 		if yes {
 			return engine.Errorf(engine.Transient,
 				"%s: the broker has cancelled the consumer: the queue was deleted, or its node is down", queue)
@@ -176,39 +177,39 @@ func (s *session) lost() error {
 	default:
 	}
 	select {
-	case e := <-s.closed:
+	case e := <-s.lost:
 		return amqp.Lost(e, queue)
 	default:
 		return engine.Errorf(engine.Transient, "%s: the channel was closed", queue)
 	}
 }
 
-// Ack reports to the broker how deliveries ended. A lost connection can't be reported to:
-// its unacknowledged messages are delivered again.
+// Ack reports to the broker how deliveries ended. Once the connection is lost, the broker redelivers everything that is not
+// acknowledged, so results for it are dropped.
 func (s *session) Ack(_ context.Context, results []engine.Result) ([]engine.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over || s.ch.IsClosed() {
-		s.in.log.Debug("acknowledgements of a lost connection are dropped: the broker delivers these messages again",
+	if s.closed || s.ch.IsClosed() {
+		s.in.log.Debug("acknowledgements for a lost connection are dropped: the broker redelivers these messages",
 			"messages", len(results))
 		return nil, nil
 	}
 	s.tags = s.tags[:0]
 	for i := range results {
-		s.judge(&results[i])
+		s.decide(&results[i])
 	}
-	s.tell()
+	s.sendVerdicts()
 	return nil, nil
 }
 
-// judge sets the verdict on a delivery; s.mu is held.
-func (s *session) judge(r *engine.Result) {
-	e := s.out.at(r.Ref)
+// decide sets the verdict on a delivery. s.mu is held.
+func (s *session) decide(r *engine.Result) {
+	e := s.out.entryOf(r.Ref)
 	if e == nil || e.verdict != open {
 		return
 	}
 	unfinished := r.Fate == engine.Returned && (r.Err == nil || r.Err.Unfinished())
-	if unfinished && s.stops {
+	if unfinished && s.stopping {
 		return
 	}
 	s.tags = append(s.tags, r.Ref)
@@ -230,49 +231,49 @@ func (s *session) judge(r *engine.Result) {
 	}
 	if !unfinished && wait > 0 {
 		e.verdict = open
-		s.keep(r.Ref, min(wait, longest))
+		s.delay(r.Ref, min(wait, maxDelay))
 	}
 }
 
-// longest is for how long a returned message is kept back at most: the broker gives
-// up a channel with a delivery that is out for longer than its consumer_timeout.
-const longest = 10 * time.Minute
+// maxDelay is the longest time before a returned message is requeued. The broker closes a channel if a delivery is not
+// acknowledged within its consumer_timeout.
+const maxDelay = 10 * time.Minute
 
-// keep requeues a delivery later: otherwise one that always fails would circulate as fast
-// as the broker can. s.mu is held.
-func (s *session) keep(tag uint64, wait time.Duration) {
+// delay requeues a delivery later. Otherwise a message that always fails would be redelivered as fast as the broker can.
+// s.mu is held.
+func (s *session) delay(tag uint64, wait time.Duration) {
 	wait = wait/2 + rand.N(wait/2+1)
 	s.timers[tag] = time.AfterFunc(wait, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.timers, tag)
-		if e := s.out.at(tag); e != nil && e.verdict == open && !s.over {
+		if e := s.out.entryOf(tag); e != nil && e.verdict == open && !s.closed {
 			e.verdict = retry
 			s.tags = append(s.tags[:0], tag)
-			s.tell()
+			s.sendVerdicts()
 		}
 	})
 }
 
-// tell sends the verdicts on s.tags; s.mu is held.
-func (s *session) tell() {
-	s.orders = s.out.settle(s.orders[:0], s.tags)
+// sendVerdicts reports the verdicts on s.tags to the broker. s.mu is held.
+func (s *session) sendVerdicts() {
+	s.frames = s.out.settle(s.frames[:0], s.tags)
 	if s.out.offset >= 0 {
 		s.in.next.Store(int64(s.out.offset) + 1)
 	}
-	if len(s.orders) == 0 {
+	if len(s.frames) == 0 {
 		return
 	}
 	s.conn.Hold()
 	var err error
-	for _, o := range s.orders {
-		switch o.what {
+	for _, f := range s.frames {
+		switch f.verdict {
 		case accept:
-			err = s.ch.Ack(o.tag, o.multiple)
-		case retry: // a broker may count this one as a failure, and not the others
-			err = s.ch.Reject(o.tag, true)
+			err = s.ch.Ack(f.tag, f.multiple)
+		case retry: // some brokers count basic.reject as a failed delivery, but not basic.nack
+			err = s.ch.Reject(f.tag, true)
 		default:
-			err = s.ch.Nack(o.tag, o.multiple, o.what == sendBack)
+			err = s.ch.Nack(f.tag, f.multiple, f.verdict == sendBack)
 		}
 		if err != nil {
 			break
@@ -280,43 +281,43 @@ func (s *session) tell() {
 	}
 	err = errors.Join(err, s.conn.Release())
 	if err != nil {
-		s.in.log.Debug("acknowledgements are lost with their connection: the broker delivers these messages again",
+		s.in.log.Debug("acknowledgements are lost with their connection: the broker redelivers these messages",
 			"err", err)
 	}
 }
 
-// stopping is how long the broker may take to end a consumer.
-const stopping = 5 * time.Second
+// cancelTimeout is how long the broker may take to cancel a consumer.
+const cancelTimeout = 5 * time.Second
 
-// Stop prepares the end. Acks still arrive. What is not finished by then stays out until Close: a quorum queue that gets
-// messages back one by one puts them last.
+// Stop cancels the consumer if Close will return its deliveries. Acks still arrive. Unfinished deliveries wait for Close: a
+// quorum queue would put messages that return one by one behind all others.
 func (s *session) Stop(ctx context.Context) error {
 	if s.handsBack() {
-		ctx, cancel := context.WithTimeout(ctx, stopping)
+		ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
 		defer cancel()
 		err := s.conn.Within(ctx, "cancel the consumer", func() error { return s.ch.Cancel(s.in.tag, false) })
 		if err != nil {
-			return nil // the connection is gone, and the broker has them back already
+			return nil // the connection is lost, so the broker has the messages back
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stops = true
-	for _, t := range s.timers { // there is no time to hold anything back
+	s.stopping = true
+	for _, t := range s.timers { // requeue delayed deliveries now
 		t.Reset(0)
 	}
 	return nil
 }
 
-// handsBack says that what is out is handed back with a frame before the channel is closed, since what a channel takes
-// with it counts as failed. Where that makes no difference, it goes back with the channel, which keeps the order in all
-// cases: a consumer that is cancelled first can have deliveries on their way, which then go back before older ones.
+// handsBack reports whether Close returns deliveries with a frame (basic.nack) before it closes the channel. That helps where the
+// broker counts a delivery of a closed channel as failed, but not one that is returned. Otherwise closing the channel returns
+// them, which always keeps the order. After a cancel, deliveries may still be on their way, and return before older ones.
 func (s *session) handsBack() bool { return !s.in.cfg.stream() && !s.conn.CountsReturns() }
 
-// Close ends the connection. The broker delivers again what is not acknowledged.
+// Close closes the connection. The broker redelivers everything that is not acknowledged.
 func (s *session) Close(ctx context.Context, _ bool) error {
 	s.mu.Lock()
-	s.over = true
+	s.closed = true
 	for _, t := range s.timers {
 		t.Stop()
 	}

@@ -19,8 +19,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/brokertest"
 )
 
-// secured puts TLS in front of a broker; its certificate is for 127.0.0.1 and
-// example.com, and in the file ca.
+// secured starts a TLS proxy in front of a broker. Its certificate is for 127.0.0.1 and example.com, and stands in the file ca.
 func secured(t *testing.T, to string) (address, ca string) {
 	t.Helper()
 	srv := httptest.NewTLSServer(nil) // for its certificate
@@ -75,12 +74,12 @@ func TestTLS(t *testing.T) {
 		want            string
 	}{
 		{"a certificate that is trusted", addr, fmt.Sprintf(`{"ca": %q}`, ca), "", ""},
-		{"one that is not", addr, `{}`, engine.Auth, "name the authority in `tls: {ca: FILE}`"},
-		{"one of another name", "localhost:" + port, fmt.Sprintf(`{"ca": %q}`, ca), engine.Auth,
+		{"a certificate that is not trusted", addr, `{}`, engine.Auth, "name the authority in `tls: {ca: FILE}`"},
+		{"a certificate of another name", "localhost:" + port, fmt.Sprintf(`{"ca": %q}`, ca), engine.Auth,
 			"set `tls: {server_name: …}`"},
-		{"that name is given", "localhost:" + port, fmt.Sprintf(`{"ca": %q, "server_name": "example.com"}`, ca), "",
+		{"the name of the certificate is configured", "localhost:" + port, fmt.Sprintf(`{"ca": %q, "server_name": "example.com"}`, ca), "",
 			""},
-		{"whatever it is", addr, `{"skip_verify": true}`, "", ""},
+		{"no verification", addr, `{"skip_verify": true}`, "", ""},
 		{"no TLS there", plain, `{}`, engine.Transient, "the server does not speak TLS there (write amqp://"},
 	}
 	for _, tt := range tests {
@@ -96,7 +95,7 @@ func TestTLS(t *testing.T) {
 					t.Fatal(err)
 				}
 				b.Send(t, q, "a")
-				end(t, engine.Delivered, nil, read(t, in, 1)...)
+				settle(t, engine.Delivered, nil, read(t, in, 1)...)
 				return
 			}
 			if err == nil || amqp.ClassOf(err) != tt.class || !strings.Contains(err.Error(), tt.want) {

@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/servertest"
 )
 
-// losing is the URL of a way to a Redis that loses something of the next removal.
+// losing returns the URL of a proxy to Redis that loses the next removal, or the answer to it, as next says.
 func losing(t *testing.T, url string, next *atomic.Int32) string {
 	t.Helper()
 	return "redis://" + servertest.Losing(t, strings.TrimPrefix(url, "redis://"), func(request []byte) servertest.Loss {
@@ -23,8 +23,7 @@ func losing(t *testing.T, url string, next *atomic.Int32) string {
 	})
 }
 
-// The answer to a removal may be lost, or the removal itself. It takes effect once, so that an equal element in flight
-// stays there.
+// A removal may be lost, or the answer to it. Either way it takes effect once, and an equal element in flight stays there.
 func TestALostAnswerRemovesNoOtherElement(t *testing.T) {
 	back := (&engine.Error{Class: engine.Transient, Err: errors.New("a stop")}).HandedBack()
 	for _, tt := range []struct {
@@ -33,10 +32,10 @@ func TestALostAnswerRemovesNoOtherElement(t *testing.T) {
 		end  engine.Result
 		list string // afterwards
 	}{
-		{"an answer, of what is delivered", servertest.Answer, engine.Result{Fate: engine.Delivered}, ""},
-		{"a request, of what is delivered", servertest.Request, engine.Result{Fate: engine.Delivered}, ""},
-		{"an answer, of what is returned", servertest.Answer, engine.Result{Fate: engine.Returned, Err: back}, "a"},
-		{"a request, of what is returned", servertest.Request, engine.Result{Fate: engine.Returned, Err: back}, "a"},
+		{"the answer to the removal of a delivered element", servertest.Answer, engine.Result{Fate: engine.Delivered}, ""},
+		{"the removal of a delivered element", servertest.Request, engine.Result{Fate: engine.Delivered}, ""},
+		{"the answer to the removal of a returned element", servertest.Answer, engine.Result{Fate: engine.Returned, Err: back}, "a"},
+		{"the removal of a returned element", servertest.Request, engine.Result{Fate: engine.Returned, Err: back}, "a"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +49,7 @@ func TestALostAnswerRemovesNoOtherElement(t *testing.T) {
 			tt.end.Ref = refs[0]
 			again, err := in.Ack(t.Context(), []engine.Result{tt.end})
 			if err == nil || len(again) != 1 {
-				t.Fatalf("nothing is lost: %v, %d again", err, len(again))
+				t.Fatalf("got %v and %d results to repeat, want an error and 1", err, len(again))
 			}
 			settle(t, in, tt.end.Fate, tt.end.Err, refs[0])
 			equal(t, "in flight", list(c, in.processing), "a a")
@@ -61,7 +60,7 @@ func TestALostAnswerRemovesNoOtherElement(t *testing.T) {
 	}
 }
 
-// A server that is out of memory takes removals: they free some.
+// A server that is out of memory accepts removals, since they free memory.
 func TestASettledElementIsRemovedWithoutMemory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Own(t)
@@ -75,7 +74,7 @@ func TestASettledElementIsRemovedWithoutMemory(t *testing.T) {
 }
 
 // A replica refuses a removal: the error says so, and the connection is not used again.
-func TestAReplicaRemovesNothing(t *testing.T) {
+func TestAReplicaRefusesARemoval(t *testing.T) {
 	t.Parallel()
 	server := redistest.Own(t)
 	c := redistest.Client(t, "redis://"+server.Address)

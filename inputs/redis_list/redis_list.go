@@ -1,5 +1,5 @@
-// Package redislist reads lists of Redis reliably: what is in flight is in another list. Start at [input.Read]; how
-// elements are settled, and what dead consumers left is taken back, is in settle.go.
+// Package redislist reads lists of Redis reliably: elements in flight are kept in another list. Start at [input.Read].
+// settle.go settles elements, and puts those of dead consumers back.
 package redislist
 
 import (
@@ -29,7 +29,7 @@ type Config struct {
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Connect.CheckConfig(report)
 	if c.Clustered() && redis.Tag(redis.Beside(c.Key, ":x")) != redis.Tag(c.Key) {
-		report("key", "has a brace, but no {tag}: what is in flight would be on another node", "choose another name")
+		report("key", "has a brace, but no {tag}: elements in flight would be on another node of the cluster", "choose another name")
 	}
 }
 
@@ -57,34 +57,35 @@ func init() {
 }
 
 const (
-	mostMoved = 256             // elements of one pipeline
-	pause     = 5 * time.Second // until an element that has failed is put back
+	maxMoved   = 256             // LMOVE commands in one pipeline
+	retryDelay = 5 * time.Second // before a failed element is put back
 )
 
 type input struct {
 	*source.Session[*conn]
-	cfg                          Config
-	log                          *slog.Logger
-	consumer                     string
-	processing, consumers, sides string // keys; sides is such as LEFT
-	owner, owned                 engine.Meta
+	cfg                   Config
+	log                   *slog.Logger
+	consumer              string
+	processing, consumers string      // keys
+	side                  string      // LEFT or RIGHT
+	meta, redeliveredMeta engine.Meta // of first deliveries, and of later ones
 
 	mu   sync.Mutex // guards the fields below
 	next uint64
-	held map[uint64]string // elements that were read and not settled, by Ref
-	rest []element         // fetched and not yet read
-	back []later           // elements that have failed, until they are put back
+	held map[uint64]string // elements that were read and are not settled, by Ref
+	rest []element         // elements that were fetched and not yet read
+	back []delayed         // failed elements, until they are put back
 
-	settling sync.Mutex // guards the field below; it is locked before mu
+	settling sync.Mutex // guards the field below; always locked before mu
 	once     redis.Once
 }
 
 type element struct {
-	text  string
-	again bool // it was delivered before
+	text        string
+	redelivered bool
 }
 
-type later struct {
+type delayed struct {
 	text string
 	due  time.Time
 }
@@ -94,10 +95,10 @@ type conn struct {
 	*redis.Session
 	in *input
 
-	// Of the fetch, one at a time.
-	own   bool      // what this consumer has in flight was read
-	width int       // how many elements the next pipeline asks for
-	alive time.Time // when the last sign of life was given
+	// The fields below belong to the fetch; only one runs at a time.
+	ownRead bool      // elements that an earlier connection left in flight were read
+	width   int       // size of the last pipeline if it was filled, otherwise 1
+	alive   time.Time // when the last heartbeat was sent
 }
 
 var (
@@ -110,81 +111,81 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	name := redis.Consumer(c.Consumer, env)
 	meta := engine.Meta{}.With("list", c.Key)
 	in := &input{cfg: c, log: env.Log, consumer: name, processing: redis.Processing(c.Key, name),
-		consumers: redis.Beside(c.Key, ":consumers"), sides: strings.ToUpper(c.Side), held: map[uint64]string{},
-		once:  redis.Once{Key: redis.Beside(c.Key, ":settled"), Member: name},
-		owner: meta.Own(), owned: meta.With("redelivered", true).Own()}
+		consumers: redis.Beside(c.Key, ":consumers"), side: strings.ToUpper(c.Side), held: map[uint64]string{},
+		once: redis.Once{Key: redis.Beside(c.Key, ":settled"), Member: name},
+		meta: meta.Own(), redeliveredMeta: meta.With("redelivered", true).Own()}
 	in.Session = source.NewSession(in.connect)
 	return in, nil
 }
 
-// Traits says that each element is removed by itself.
+// Traits says that the source settles each element separately.
 func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
-// connect connects, and records that this consumer is alive.
+// connect makes a connection, and records that this consumer is alive.
 func (in *input) connect(ctx context.Context) (*conn, error) {
 	s, err := in.cfg.Session()
 	if err != nil {
 		return nil, err
 	}
 	c := &conn{Session: s, in: in, width: 1}
-	if err := in.live(ctx, c); err != nil {
+	if err := in.heartbeat(ctx, c); err != nil {
 		return nil, errors.Join(err, c.Close(ctx, false))
 	}
 	return c, nil
 }
 
-// Read gives what was fetched, and fetches if there is nothing.
+// Read returns fetched elements, and fetches if there are none.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	c, room := in.Conn(), b.Room()
-	for !in.give(b) && ctx.Err() == nil {
+	for !in.addFetched(b) && ctx.Err() == nil {
 		if err := c.Fetch(ctx, func(ctx context.Context) error { return in.fetch(ctx, c, room) }); err != nil {
-			in.give(b)
+			in.addFetched(b)
 			return in, redis.Explain(err, "read list "+in.cfg.Key)
 		}
 	}
 	return in, nil
 }
 
-// give adds what was fetched, as far as there is room; false: there was nothing.
-func (in *input) give(b *engine.Batch) bool {
+// addFetched adds fetched elements to b, as many as there is room for. It reports whether there were any.
+func (in *input) addFetched(b *engine.Batch) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	given := false
+	added := false
 	for ; len(in.rest) > 0 && b.Room() > 0; in.rest = in.rest[1:] {
 		e := in.rest[0]
 		m := b.Add([]byte(e.text))
 		in.next++
 		in.held[in.next] = e.text
-		m.Ref, m.Meta = in.next, in.owner
-		if e.again {
-			m.Meta = in.owned
+		m.Ref, m.Meta = in.next, in.meta
+		if e.redelivered {
+			m.Meta = in.redeliveredMeta
 		}
-		given = true
+		added = true
 	}
 	if len(in.rest) == 0 {
 		in.rest = nil
 	}
-	return given
+	return added
 }
 
-// fetch puts elements into rest; there may be none after a while.
+// fetch adds elements to rest. If none arrive within [redis.Block], it adds none.
 func (in *input) fetch(ctx context.Context, c *conn, room int) error {
-	if !c.own {
+	if !c.ownRead {
 		return in.readOwn(ctx, c)
 	}
 	if err := in.putBack(ctx, c, time.Now()); err != nil {
 		return err
 	}
 	if time.Since(c.alive) >= in.cfg.ClaimAfter/4 {
-		if err := in.live(ctx, c); err != nil {
+		if err := in.heartbeat(ctx, c); err != nil {
 			return err
 		}
-		if err := in.bury(ctx, c); err != nil {
+		if err := in.reclaim(ctx, c); err != nil {
 			return err
 		}
 	}
 	if c.width == 1 {
-		text, err := c.Reader.BLMove(ctx, in.cfg.Key, in.processing, in.sides, "RIGHT", redis.Block).Result()
+		text, err := c.Reader.BLMove(ctx, in.cfg.Key, in.processing, in.side, "RIGHT", redis.Block).Result()
 		if errors.Is(err, goredis.Nil) {
 			return nil
 		}
@@ -193,14 +194,14 @@ func (in *input) fetch(ctx context.Context, c *conn, room int) error {
 		}
 		in.keep(false, text)
 	}
-	return in.move(ctx, c, min(room, mostMoved, 2*c.width))
+	return in.move(ctx, c, min(room, maxMoved, 2*c.width))
 }
 
-// move moves what is there, in one pipeline, which is longer the next time if it brought all that it asked for.
+// move moves up to n elements with one pipeline. If there were as many, the next one may be twice as large.
 func (in *input) move(ctx context.Context, c *conn, n int) error {
 	cmds := make([]*goredis.Cmd, n)
 	for i := range cmds {
-		cmds[i] = redis.Cmd(ctx, 1, "lmove", in.cfg.Key, in.processing, in.sides, "RIGHT")
+		cmds[i] = redis.Cmd(ctx, 1, "lmove", in.cfg.Key, in.processing, in.side, "RIGHT")
 	}
 	short, cancel := c.Within(ctx)
 	defer cancel()
@@ -220,15 +221,16 @@ func (in *input) move(ctx context.Context, c *conn, n int) error {
 	return nil
 }
 
-func (in *input) keep(again bool, all ...string) {
+// keep adds elements to rest.
+func (in *input) keep(redelivered bool, all ...string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, text := range all {
-		in.rest = append(in.rest, element{text, again})
+		in.rest = append(in.rest, element{text, redelivered})
 	}
 }
 
-// readOwn reads what this consumer had in flight, but for what it has still.
+// readOwn reads the elements that are in flight for this consumer, except those that this process still holds.
 func (in *input) readOwn(ctx context.Context, c *conn) error {
 	short, cancel := c.Within(ctx)
 	defer cancel()
@@ -257,23 +259,23 @@ func (in *input) readOwn(ctx context.Context, c *conn) error {
 		}
 		in.keep(true, text)
 	}
-	c.own = true
+	c.ownRead = true
 	return nil
 }
 
-// Close ends the connection. After the last one, what is not settled is put back.
+// Close closes the connection. If it is the last one, elements that are not settled are put back.
 func (c *conn) Close(ctx context.Context, last bool) error {
 	in := c.in
 	c.Leave()
 	in.mu.Lock()
-	in.rest = nil // it is in the list of this consumer, too
+	in.rest = nil // these elements are in the list of this consumer, too
 	in.mu.Unlock()
 	var err error
 	if last {
 		in.settling.Lock()
 		defer in.settling.Unlock()
-		if err = in.once.Resume(ctx, c.Client); err == nil { // what is settled is not put back
-			_, err = in.inherit(ctx, c, in.processing)
+		if err = in.once.Resume(ctx, c.Client); err == nil { // settled elements must not be put back
+			_, err = in.moveBack(ctx, c, in.processing)
 		}
 		err = redis.Explain(err, "put elements back into list "+in.cfg.Key)
 	}

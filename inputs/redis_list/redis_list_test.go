@@ -107,7 +107,7 @@ func TestElementsInFlightAreKept(t *testing.T) {
 	equal(t, "in flight", list(c, mine), "a b b c")
 	settle(t, first, engine.Delivered, nil, refs[0], refs[1])
 	equal(t, "in flight", list(c, mine), "b c")
-	first.Conn().Client.Close() // it is killed
+	first.Conn().Client.Close() // as if the process were killed
 	c.RPush(t.Context(), key, "d")
 	second := opened(t, redistest.URL(t), key, "")
 	texts, refs = read(t, second, 3)
@@ -128,7 +128,7 @@ func TestTheOtherSide(t *testing.T) {
 	equal(t, "read again", texts, []string{"b", "c"})
 }
 
-func TestWhatHasFailedGoesBehindTheOthers(t *testing.T) {
+func TestAFailedElementGoesBehindTheOthers(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	c.RPush(t.Context(), key, "a", "b")
 	in := opened(t, redistest.URL(t), key, "")
@@ -179,7 +179,7 @@ func TestReopened(t *testing.T) {
 	equal(t, "in flight", list(c, in.processing), "")
 }
 
-func TestWhatADeadConsumerHasGoesBack(t *testing.T) {
+func TestElementsOfADeadConsumerGoBack(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	c.RPush(t.Context(), key, "a", "b")
 	dead := opened(t, redistest.URL(t), key, `, "consumer": "dead"`)
@@ -194,7 +194,7 @@ func TestWhatADeadConsumerHasGoesBack(t *testing.T) {
 	}
 }
 
-func TestTrouble(t *testing.T) {
+func TestErrors(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	c.Set(t.Context(), key, "x", 0)
 	in := opened(t, redistest.URL(t), key, "")
@@ -211,10 +211,10 @@ func TestTrouble(t *testing.T) {
 		t.Errorf("a server that is not there at the start: %v", err)
 	}
 	if said := enginetest.Problems(t, engine.Inputs, `{"redis_list": {"url": "redis://h"}}`); len(said) == 0 {
-		t.Error("a list without a name is taken")
+		t.Error("a list without a name is accepted")
 	}
 	if said := enginetest.Problems(t, engine.Inputs, `{"redis_list": {"cluster": "h", "key": "a{b"}}`); len(said) == 0 {
-		t.Error("a key that has no slot with others is taken")
+		t.Error("a key whose processing list would be in another slot is accepted")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Ack removes what is settled, and puts back the rest.
+// Ack removes settled elements, and puts returned ones back.
 func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Result, err error) {
 	c := in.Conn()
 	ctx, cancel := c.Within(ctx)
@@ -32,12 +32,12 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 		case !held:
 		case r.Fate != engine.Returned:
 			done, removals = append(done, r), append(removals, in.removal(text))
-		case in.Stopping(): // Close puts it back, with all others in their order
+		case in.Stopping(): // Close puts it back, in order with all others
 			delete(in.held, r.Ref)
 		case r.Err == nil || r.Err.Unfinished():
 			back, texts = append(back, r), append(texts, text)
 		default:
-			in.back = append(in.back, later{text, time.Now().Add(pause)})
+			in.back = append(in.back, delayed{text, time.Now().Add(retryDelay)})
 			delete(in.held, r.Ref)
 		}
 	}
@@ -53,6 +53,7 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 	return again, err
 }
 
+// forget removes the elements of rs from held.
 func (in *input) forget(rs []engine.Result) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -61,11 +62,11 @@ func (in *input) forget(rs []engine.Result) {
 	}
 }
 
-// removal is the command that removes one of the equal elements that are in flight.
+// removal returns the command that removes one element in flight that equals text.
 func (in *input) removal(text string) []any { return []any{"lrem", in.processing, 1, text} }
 
-// restore puts elements back into the list: in front, or behind the others. The last is put first, so that they are in
-// their order again. in.settling is held.
+// restore puts elements back into the list, in front of the others or behind them, and keeps their order: those in front
+// are pushed in reverse. It calls done when the server has done so. in.settling is held.
 func (in *input) restore(ctx context.Context, c *conn, behind bool, texts []string, done func()) error {
 	if len(texts) == 0 {
 		return nil
@@ -85,7 +86,7 @@ func (in *input) restore(ctx context.Context, c *conn, behind bool, texts []stri
 	return redis.Explain(in.once.Do(ctx, c.Client, commands, false, done), "put elements back into list "+in.cfg.Key)
 }
 
-// putBack puts back what has failed and is due.
+// putBack puts back failed elements that are due.
 func (in *input) putBack(ctx context.Context, c *conn, now time.Time) error {
 	ctx, cancel := c.Within(ctx)
 	defer cancel()
@@ -97,7 +98,7 @@ func (in *input) putBack(ctx context.Context, c *conn, now time.Time) error {
 	var texts []string
 	in.mu.Lock()
 	n := 0
-	for n < len(in.back) && !now.Before(in.back[n].due) { // in this order: all wait equally long
+	for n < len(in.back) && !now.Before(in.back[n].due) { // they are in order: all wait equally long
 		texts = append(texts, in.back[n].text)
 		n++
 	}
@@ -109,38 +110,38 @@ func (in *input) putBack(ctx context.Context, c *conn, now time.Time) error {
 	})
 }
 
-// Renew gives a sign of life also while no Read follows.
+// Renew sends heartbeats while no Read does, such as when reading is paused.
 func (in *input) Renew(ctx context.Context, _ []uint64) (lost []uint64, next time.Duration, err error) {
-	return nil, in.cfg.ClaimAfter / 4, in.sign(ctx, in.Conn())
+	return nil, in.cfg.ClaimAfter / 4, in.recordAlive(ctx, in.Conn())
 }
 
-// live gives a sign of life, of the fetch.
-func (in *input) live(ctx context.Context, c *conn) error {
+// heartbeat records that this consumer is alive, and when the fetch did so.
+func (in *input) heartbeat(ctx context.Context, c *conn) error {
 	c.alive = time.Now()
-	return in.sign(ctx, c)
+	return in.recordAlive(ctx, c)
 }
 
-// sign notes when this consumer was alive, by the server's clock.
-func (in *input) sign(ctx context.Context, c *conn) error {
+// recordAlive records in Redis that this consumer is alive now, by the server's clock.
+func (in *input) recordAlive(ctx context.Context, c *conn) error {
 	now, err := in.now(ctx, c)
 	if err == nil {
 		_, err = c.Ask(ctx, 1, "zadd", in.consumers, now.UnixMilli(), in.consumer)
 	}
-	return redis.Explain(err, "note in "+in.consumers+" that this consumer is alive")
+	return redis.Explain(err, "record in "+in.consumers+" that this consumer is alive")
 }
 
-// now is the time of the server that has the list.
+// now returns the server's time or, with a cluster, that of this machine.
 func (in *input) now(ctx context.Context, c *conn) (time.Time, error) {
 	if !in.cfg.Clustered() {
 		short, cancel := c.Within(ctx)
 		defer cancel()
 		return c.Time(short).Result()
 	}
-	return time.Now(), nil // the client asks any node
+	return time.Now(), nil // the client would send TIME to any node, and their clocks differ
 }
 
-// bury puts back what consumers had in flight that have been silent for too long.
-func (in *input) bury(ctx context.Context, c *conn) error {
+// reclaim puts back the elements in flight of consumers that have sent no heartbeat for claim_after.
+func (in *input) reclaim(ctx context.Context, c *conn) error {
 	now, err := in.now(ctx, c)
 	if err != nil {
 		return err
@@ -156,12 +157,12 @@ func (in *input) bury(ctx context.Context, c *conn) error {
 		if name == in.consumer {
 			continue
 		}
-		n, err := in.inherit(ctx, c, redis.Processing(in.cfg.Key, name))
+		n, err := in.moveBack(ctx, c, redis.Processing(in.cfg.Key, name))
 		if err != nil {
 			return err
 		}
 		if n > 0 {
-			in.log.Warn("a consumer is silent: what it had in flight is back in the list", "list", in.cfg.Key, "consumer", name,
+			in.log.Warn("a consumer is silent: its elements in flight are back in the list", "list", in.cfg.Key, "consumer", name,
 				"elements", n)
 		}
 		for _, key := range []string{in.consumers, in.once.Key} {
@@ -173,10 +174,10 @@ func (in *input) bury(ctx context.Context, c *conn) error {
 	return nil
 }
 
-// inherit moves the elements of another consumer in front of the list, the newest first.
-func (in *input) inherit(ctx context.Context, c *conn, from string) (n int, err error) {
+// moveBack moves all elements in flight of a consumer to the front of the list, the newest first, which keeps their order.
+func (in *input) moveBack(ctx context.Context, c *conn, from string) (n int, err error) {
 	for ; ; n++ {
-		_, err := c.Ask(ctx, 1, "lmove", from, in.cfg.Key, "RIGHT", in.sides)
+		_, err := c.Ask(ctx, 1, "lmove", from, in.cfg.Key, "RIGHT", in.side)
 		if errors.Is(err, goredis.Nil) {
 			return n, nil
 		}

@@ -22,14 +22,14 @@ type Config struct {
 	Channels      engine.Names `yaml:"channels" doc:"Channels to subscribe to."`
 	Patterns      engine.Names `yaml:"patterns" doc:"Patterns of channels to subscribe to, such as news.*: * matches any text, ? one character, [ab] one of these. A message that several match arrives several times."`
 	AtMostOnce    bool         `yaml:"at_most_once" doc:"Accept that messages may be lost; otherwise lint warns."`
-	Buffer        schema.Size  `yaml:"buffer" check:"min=1KiB,max=1GiB" doc:"Bytes of messages that may wait for the pipeline: those that arrive beyond that are dropped, and counted in the log."`
+	Buffer        schema.Size  `yaml:"buffer" check:"min=1KiB,max=1GiB" doc:"Bytes of messages that may wait for the pipeline. Messages beyond that are dropped, and counted in the log."`
 }
 
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Connect.CheckConfig(report)
 	if len(c.Channels)+len(c.Patterns) == 0 {
-		report("channels", "nothing is subscribed to", "write `channels` or `patterns`")
+		report("channels", "names no channel", "write `channels` or `patterns`")
 	}
 	for name, all := range map[string]engine.Names{"channels": c.Channels, "patterns": c.Patterns} {
 		if slices.Contains(all, "") {
@@ -47,7 +47,7 @@ func (c *Config) Words() map[string]string {
 	return words
 }
 
-// Traits says that Redis forgets a message as soon as it is sent.
+// Traits says that messages can't be redelivered: Redis does not store them.
 func (c Config) Traits() engine.Traits {
 	return engine.Traits{TakesBack: engine.TakesNothing, Forgets: !c.AtMostOnce}
 }
@@ -82,14 +82,14 @@ type conn struct {
 	client *redis.Client
 	sub    *goredis.PubSub
 	task   sync.WaitGroup
-	more   source.Signal // there are messages, or an error
+	more   source.Signal // set when a message has arrived, or the connection is lost
 
 	mu      sync.Mutex // guards the fields below
 	waiting []*goredis.Message
-	bytes   int
-	dropped int       // messages, since that was logged
-	logged  time.Time // when it was
-	err     error
+	bytes   int       // size of waiting
+	dropped int       // messages dropped since the last warning
+	logged  time.Time // when the last warning was logged
+	err     error     // why the connection was lost
 }
 
 var _ engine.Traited = (*input)(nil)
@@ -106,9 +106,9 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 // Traits returns what the configuration implies.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-// connect connects and subscribes.
+// connect makes a connection and subscribes.
 func (in *input) connect(ctx context.Context) (*conn, error) {
-	client, err := in.cfg.Client(quiet, 2)
+	client, err := in.cfg.Client(pingAfter, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (in *input) connect(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// subscribe waits until everything is subscribed to.
+// subscribe subscribes, and waits until the server has confirmed each subscription.
 func (c *conn) subscribe(ctx context.Context) error {
 	cfg := &c.in.cfg
 	c.sub = c.client.Subscribe(context.WithoutCancel(ctx))
@@ -153,13 +153,13 @@ func (c *conn) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// errUnasked is for a server that could go on like that.
-var errUnasked = errors.New("the server answers what it was not asked")
+// errUnasked ends the connection to a server that might otherwise keep a loop busy with unexpected replies.
+var errUnasked = errors.New("the server sent a reply that was not requested")
 
-// quiet is how long a connection may say nothing until it is asked whether it lives.
-const quiet = 15 * time.Second
+// pingAfter is how long a connection may be idle before flowd sends a ping. It is lost if it is idle for as long again.
+const pingAfter = 15 * time.Second
 
-// receive takes messages until the connection ends.
+// receive receives messages until the connection is lost.
 func (c *conn) receive() {
 	err := c.messages()
 	c.mu.Lock()
@@ -168,18 +168,18 @@ func (c *conn) receive() {
 	c.more.Set()
 }
 
-// messages takes messages until the connection ends. A malformed one makes the library panic.
+// messages receives messages until the connection is lost. The library panics at a malformed one.
 func (c *conn) messages() (err error) {
 	defer engine.Recovered(&err)
-	ctx, asked, pings := context.Background(), false, 0
+	ctx, pinged, pings := context.Background(), false, 0 // pings: without an answer
 	for {
-		got, err := c.sub.ReceiveTimeout(ctx, quiet)
+		got, err := c.sub.ReceiveTimeout(ctx, pingAfter)
 		if timeout, ok := errors.AsType[interface {
 			error
 			Timeout() bool
-		}](err); ok && timeout.Timeout() && !asked {
+		}](err); ok && timeout.Timeout() && !pinged {
 			if err = c.sub.Ping(ctx); err == nil {
-				asked = true
+				pinged = true
 				pings++
 				continue
 			}
@@ -187,7 +187,7 @@ func (c *conn) messages() (err error) {
 		if err != nil {
 			return err
 		}
-		asked = false
+		pinged = false
 		switch got := got.(type) {
 		case *goredis.Message:
 			c.keep(got)
@@ -199,10 +199,10 @@ func (c *conn) messages() (err error) {
 	}
 }
 
-// overhead is about what a message takes beside its payload.
+// overhead is about how many bytes a message needs besides its payload.
 const overhead = 100
 
-// keep adds a message to those that wait, or drops it.
+// keep adds a message to waiting. If the buffer is full, it drops the message.
 func (c *conn) keep(m *goredis.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,23 +216,23 @@ func (c *conn) keep(m *goredis.Message) {
 	c.more.Set()
 }
 
-// logDropped logs how many messages were dropped, now and then. c.mu is held.
+// logDropped logs how many messages were dropped, at most once per interval unless last is set. c.mu is held.
 func (c *conn) logDropped(last bool) {
-	const often = 10 * time.Second
-	if c.dropped == 0 || !last && time.Since(c.logged) < often {
+	const interval = 10 * time.Second
+	if c.dropped == 0 || !last && time.Since(c.logged) < interval {
 		return
 	}
-	c.in.log.Warn("messages are dropped: the pipeline is slower than they are published, and buffer is full",
+	c.in.log.Warn("messages were dropped: they are published faster than the pipeline processes them, and buffer is full",
 		"messages", c.dropped)
 	c.dropped, c.logged = 0, time.Now()
 }
 
-// Read gives what waits.
+// Read returns waiting messages, and waits if there are none.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	c := in.Conn()
 	for {
-		given, err := c.give(b)
-		if given || err != nil {
+		added, err := c.addWaiting(b)
+		if added || err != nil {
 			return nil, err
 		}
 		select {
@@ -243,8 +243,9 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	}
 }
 
-// give adds what waits, as far as there is room. The error comes after the last message.
-func (c *conn) give(b *engine.Batch) (given bool, err error) {
+// addWaiting adds waiting messages to b, as many as there is room for, and reports whether there were any. The error of a
+// lost connection comes after the last message.
+func (c *conn) addWaiting(b *engine.Batch) (added bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for ; len(c.waiting) > 0 && b.Room() > 0; c.waiting = c.waiting[1:] {
@@ -256,19 +257,19 @@ func (c *conn) give(b *engine.Batch) (given bool, err error) {
 			m.Meta = m.Meta.With("pattern", w.Pattern)
 		}
 		m.Meta = m.Meta.Own()
-		given = true
+		added = true
 	}
 	if len(c.waiting) == 0 {
 		c.waiting = nil
-		if !given && c.err != nil {
-			return false, redis.Explain(c.err, "receive (what is published before flowd has subscribed again is lost)")
+		if !added && c.err != nil {
+			return false, redis.Explain(c.err, "receive (messages are lost until flowd has subscribed again)")
 		}
 	}
 	c.logDropped(false)
-	return given, nil
+	return added, nil
 }
 
-// Close ends the subscriptions.
+// Close ends the subscriptions and closes the connection.
 func (c *conn) Close(context.Context, bool) error {
 	var err error
 	if c.sub != nil {

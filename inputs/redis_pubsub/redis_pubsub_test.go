@@ -62,7 +62,7 @@ func TestChannelsAndPatterns(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooMuchIsDroppedAndCounted(t *testing.T) {
+func TestMessagesBeyondTheBufferAreDroppedAndCounted(t *testing.T) {
 	url, key := redistest.URL(t), redistest.Key(t)
 	c := redistest.Client(t, url)
 	in := opened(t, fmt.Sprintf(`"url": %q, "channels": %q, "buffer": "1KiB"`, url, key))
@@ -92,7 +92,7 @@ func TestAConnectionThatIsLost(t *testing.T) {
 	equal(t, read(t, in, 1), []string{"a <nil> 1"})
 	r.Stop()
 	_, err := in.Read(t.Context(), engine.NewBatch(1))
-	if err == nil || !strings.Contains(err.Error(), "is lost") {
+	if err == nil || !strings.Contains(err.Error(), "messages are lost until") {
 		t.Errorf("got %v", err)
 	}
 	if err := in.Close(t.Context()); err != nil {
@@ -118,7 +118,7 @@ func TestAServerThatIsNotThereAtTheStartIsWaitedFor(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for component, want := range map[string]string{
-		`{"url": "redis://h"}`:                                    "nothing is subscribed to",
+		`{"url": "redis://h"}`:                                    "names no channel",
 		`{"url": "redis://h", "channels": ["a", ""]}`:             "empty name",
 		`{"url": "redis://h", "channel": "a", "channels": ["a"]}`: "write `channels`",
 		`{"url": "redis://h", "patterns": "a*", "buffer": "1B"}`:  "buffer",

@@ -1,5 +1,5 @@
-// Package redisstream reads streams of Redis as a member of a consumer group. Start at [input.Read]; how entries are
-// fetched is in fetch.go, and how they are kept from others and settled in settle.go.
+// Package redisstream reads streams of Redis as a member of a consumer group. Start at [input.Read]. fetch.go fetches
+// entries; settle.go acknowledges entries, and renews those in flight so that no other consumer claims them.
 package redisstream
 
 import (
@@ -51,13 +51,13 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		}
 	}
 	if c.Start != earliest && c.Start != latest && !validID().MatchString(c.Start) {
-		report("start", fmt.Sprintf("%q is not a place in a stream", c.Start), "write earliest, latest or an id such "+
+		report("start", fmt.Sprintf("%q is not a position in a stream", c.Start), "write earliest, latest or an id such "+
 			"as 1700000000000-0")
 	}
 }
 
-// from is the place as Redis names it.
-func (c *Config) from() string {
+// startID returns start as XGROUP CREATE expects it.
+func (c *Config) startID() string {
 	switch c.Start {
 	case earliest:
 		return "0"

@@ -13,40 +13,40 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// mostScan is the longest time between two looks for idle entries.
-const mostScan = 5 * time.Second
+// maxScanInterval is the longest time between two scans for idle entries.
+const maxScanInterval = 5 * time.Second
 
-// slowly is after how many reads one entry more is asked for, once there were too many.
-const slowly = 64
+// readsPerEntry is the number of reads after which the limit on entries per read grows by one again.
+const readsPerEntry = 64
 
-// fetch brings entries: first what this consumer has not settled, then now and then what is idle, then new ones.
+// fetch fetches entries: first those that this consumer has not settled, then, at intervals, idle ones, then new ones.
 type fetch struct {
 	*input
 	conn   *conn
-	own    map[string]string // streams of which own entries are still to be read, and after which id
-	cursor map[string]string // of the look for idle entries; "" or missing: it begins
-	due    time.Time         // of the next look
-	few    int               // entries that are asked for at once at most; 0: as many as there is room for
+	own    map[string]string // streams whose unsettled entries of this consumer are still to be read, with the id to continue after
+	cursor map[string]string // of the scan for idle entries of each stream; "" or missing: the scan starts
+	due    time.Time         // when the next scan starts
+	limit  int               // maximum number of entries per read; 0: as many as there is room for
 	reads  int
 }
 
-// some puts entries into rest; there may be none after a while. When as many as there is room for are more than a reply
-// may take, it asks for fewer, and for those first that the server has handed out in vain.
-func (f *fetch) some(ctx context.Context, room int) error {
-	if f.few > 0 {
-		room = min(room, f.few)
+// fetch adds entries to rest. If none arrive within [redis.Block], it adds none. If a reply is larger than max_reply, it asks
+// for fewer entries from then on. The server counts the entries of the lost reply as delivered, so they are read again first.
+func (f *fetch) fetch(ctx context.Context, room int) error {
+	if f.limit > 0 {
+		room = min(room, f.limit)
 	}
 	err := f.read(ctx, room)
 	if !errors.Is(err, bounds.ErrTooLarge) || room == 1 {
-		if f.reads++; f.few > 0 && f.reads%slowly == 0 {
-			f.few++
+		if f.reads++; f.limit > 0 && f.reads%readsPerEntry == 0 {
+			f.limit++
 		}
 		return err
 	}
-	if f.few == 0 {
-		f.log.Warn("the entries that there is room for are more than max_reply together: fewer are read at once")
+	if f.limit == 0 {
+		f.log.Warn("a reply is larger than max_reply: fewer entries are read at once")
 	}
-	f.few = room / 2
+	f.limit = room / 2
 	for _, key := range f.cfg.Key {
 		if _, left := f.own[key]; !left {
 			f.own[key] = "0"
@@ -55,23 +55,23 @@ func (f *fetch) some(ctx context.Context, room int) error {
 	return nil
 }
 
-// read is some for exactly so many entries.
+// read fetches up to room entries.
 func (f *fetch) read(ctx context.Context, room int) error {
 	for _, key := range f.cfg.Key {
 		if _, left := f.own[key]; left {
-			return f.again(ctx, key, func() error { return f.readOwn(ctx, key, room) })
+			return f.recreating(ctx, key, func() error { return f.readOwn(ctx, key, room) })
 		}
 	}
 	if now := time.Now(); !now.Before(f.due) {
 		more := false
 		for _, key := range f.cfg.Key {
-			if err := f.again(ctx, key, func() error { return f.claim(ctx, key, room) }); err != nil {
+			if err := f.recreating(ctx, key, func() error { return f.claim(ctx, key, room) }); err != nil {
 				return err
 			}
 			more = more || f.cursor[key] != ""
 		}
 		if !more {
-			f.due = now.Add(min(f.cfg.ClaimAfter/4, mostScan))
+			f.due = now.Add(min(f.cfg.ClaimAfter/4, maxScanInterval))
 		}
 		f.mu.Lock()
 		found := len(f.rest)
@@ -80,11 +80,12 @@ func (f *fetch) read(ctx context.Context, room int) error {
 			return nil
 		}
 	}
-	return f.again(ctx, "", func() error { return f.readNew(ctx, room) })
+	return f.recreating(ctx, "", func() error { return f.readNew(ctx, room) })
 }
 
-// again does it once more when the group was missing and could be created. "" stands for all streams.
-func (f *fetch) again(ctx context.Context, key string, do func() error) error {
+// recreating calls do. If the group is missing, it creates the group if create allows that, and calls do again. The key "" stands for all
+// streams.
+func (f *fetch) recreating(ctx context.Context, key string, do func() error) error {
 	err := do()
 	if !redis.Says(err, "NOGROUP") && !redis.Says(err, "UNBLOCKED") {
 		return redis.Explain(err, "read "+f.name(key))
@@ -107,7 +108,7 @@ func (f *fetch) name(key string) string {
 	return "stream " + cmp.Or(key, strings.Join(f.cfg.Key, ", ")) + " as group " + f.cfg.Group
 }
 
-// recreate creates a group that somebody has dropped, unless it is there.
+// recreate creates a group that was dropped. It is not an error if the group exists.
 func (f *fetch) recreate(ctx context.Context, key string) error {
 	from, err := f.resume(ctx, key)
 	if err != nil {
@@ -118,26 +119,26 @@ func (f *fetch) recreate(ctx context.Context, key string) error {
 	case redis.Says(err, "BUSYGROUP"):
 		return nil
 	case err == nil:
-		f.log.Warn("the group or its stream was gone, and was created again: what other consumers had in flight is not "+
-			"delivered again",
+		f.log.Warn("the group or its stream was missing, and was recreated: entries that other consumers had in flight are "+
+			"not redelivered",
 			"stream", key, "group", f.cfg.Group, "after", from)
 	}
 	return redis.Explain(err, "create group "+f.cfg.Group+" of stream "+key)
 }
 
-// resume is the id after which a group goes on that is created again: before what is not settled here, after what is. A
-// stream that is new, too, is read from its beginning.
+// resume returns the id after which a recreated group begins: before the oldest entry that is not settled here or, if there is
+// none, after the last entry that was read. If the stream was recreated as well, it is read from its beginning.
 func (f *fetch) resume(ctx context.Context, key string) (string, error) {
 	f.mu.Lock()
-	from := f.place[key]
+	from := f.lastRead[key]
 	for _, e := range f.held {
 		if e.key == key && (from == "" || less(e.ID, from)) {
-			from = before(e.ID)
+			from = before(e.ID) // a group begins after the id
 		}
 	}
 	f.mu.Unlock()
 	if from == "" {
-		return f.cfg.from(), nil
+		return f.cfg.startID(), nil
 	}
 	answer, err := f.conn.Ask(ctx, 1, "xrevrange", key, "+", "-", "count", 1)
 	if err != nil {
@@ -171,19 +172,19 @@ func (f *fetch) readNew(ctx context.Context, room int) error {
 	if err != nil {
 		return err
 	}
-	return f.streams(answer, func(key string, all []redis.Entry) error {
+	return f.eachStream(answer, func(key string, all []redis.Entry) error {
 		f.mu.Lock()
-		f.place[key] = all[len(all)-1].ID
+		f.lastRead[key] = all[len(all)-1].ID
 		f.mu.Unlock()
 		f.keep(key, all, nil)
 		return nil
 	})
 }
 
-var errAnswer = errors.New("the server's answer is not one of XREADGROUP or XAUTOCLAIM")
+var errAnswer = errors.New("the server's answer is not a valid answer to XREADGROUP or XAUTOCLAIM")
 
-// streams calls do for the entries of each stream of an answer.
-func (f *fetch) streams(answer any, do func(key string, all []redis.Entry) error) error {
+// eachStream calls do with the entries of each stream of an answer.
+func (f *fetch) eachStream(answer any, do func(key string, all []redis.Entry) error) error {
 	list, ok := answer.([]any)
 	if !ok {
 		return errAnswer
@@ -211,7 +212,7 @@ func (f *fetch) streams(answer any, do func(key string, all []redis.Entry) error
 	return nil
 }
 
-// readOwn reads what this consumer has not settled before.
+// readOwn reads entries that were delivered to this consumer earlier and are not settled.
 func (f *fetch) readOwn(ctx context.Context, key string, room int) error {
 	answer, err := f.conn.Ask(ctx, 7, "xreadgroup", "group", f.cfg.Group, f.consumer, "count", room, "streams", key,
 		f.own[key])
@@ -220,9 +221,9 @@ func (f *fetch) readOwn(ctx context.Context, key string, room int) error {
 	}
 	last := ""
 	if answer != nil {
-		err = f.streams(answer, func(key string, all []redis.Entry) error {
+		err = f.eachStream(answer, func(key string, all []redis.Entry) error {
 			last = all[len(all)-1].ID
-			return f.redelivered(ctx, key, all)
+			return f.keepRedelivered(ctx, key, all)
 		})
 		if err != nil {
 			return err
@@ -236,7 +237,7 @@ func (f *fetch) readOwn(ctx context.Context, key string, room int) error {
 	return nil
 }
 
-// claim takes over what is idle.
+// claim claims entries that have been idle for claim_after.
 func (f *fetch) claim(ctx context.Context, key string, room int) error {
 	answer, err := f.conn.Ask(ctx, 1, "xautoclaim", key, f.cfg.Group, f.consumer, f.cfg.ClaimAfter.Milliseconds(),
 		cmp.Or(f.cursor[key], "0-0"), "count", room)
@@ -260,22 +261,24 @@ func (f *fetch) claim(ctx context.Context, key string, room int) error {
 	}
 	if len(list) > 2 {
 		if gone, _ := list[2].([]any); len(gone) > 0 {
-			f.trimmed(key, len(gone))
+			f.logTrimmed(key, len(gone))
 		}
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	return f.redelivered(ctx, key, all)
+	return f.keepRedelivered(ctx, key, all)
 }
 
-func (f *fetch) trimmed(key string, n int) {
+// logTrimmed logs that n entries of a stream no longer exist.
+func (f *fetch) logTrimmed(key string, n int) {
 	f.log.Warn("entries were trimmed or deleted before they were settled", "stream", key, "group", f.cfg.Group,
 		"entries", n)
 }
 
-// redelivered keeps entries that were delivered before: how often, Redis says.
-func (f *fetch) redelivered(ctx context.Context, key string, all []redis.Entry) error {
+// keepRedelivered keeps entries that were delivered before, with the delivery counts that Redis has. Entries that were
+// trimmed or deleted are acknowledged.
+func (f *fetch) keepRedelivered(ctx context.Context, key string, all []redis.Entry) error {
 	f.mu.Lock()
 	most := len(all) + len(f.held) + len(f.rest)
 	f.mu.Unlock()
@@ -297,7 +300,7 @@ func (f *fetch) redelivered(ctx context.Context, key string, all []redis.Entry) 
 		left = append(left, e)
 	}
 	if len(gone) > 0 {
-		f.trimmed(key, len(gone))
+		f.logTrimmed(key, len(gone))
 		if _, err := f.conn.Ask(ctx, 1, append([]any{"xack", key, f.cfg.Group}, gone...)...); err != nil {
 			return err
 		}
@@ -306,42 +309,42 @@ func (f *fetch) redelivered(ctx context.Context, key string, all []redis.Entry) 
 	return nil
 }
 
-// owned is what Redis knows of an entry that is not settled.
-type owned struct {
+// pendingEntry is what Redis knows about an entry that is not settled.
+type pendingEntry struct {
 	consumer string
 	count    int
 }
 
-// pending reads an answer of XPENDING.
-func pending(answer any) map[string]owned {
+// pending returns the entries of an answer to XPENDING, by id.
+func pending(answer any) map[string]pendingEntry {
 	list, _ := answer.([]any)
-	all := make(map[string]owned, len(list))
+	all := make(map[string]pendingEntry, len(list))
 	for _, x := range list {
 		if one, ok := x.([]any); ok && len(one) == 4 {
 			id, _ := one[0].(string)
 			consumer, _ := one[1].(string)
 			n, _ := one[3].(int64)
-			all[id] = owned{consumer, int(n)}
+			all[id] = pendingEntry{consumer, int(n)}
 		}
 	}
 	return all
 }
 
-// keep adds entries to those that Read gives, but for what is in flight here. Without counts it is their first
-// delivery.
+// keep adds entries to rest, except those that are already in rest or in flight here. Nil counts say that this is their
+// first delivery.
 func (f *fetch) keep(key string, all []redis.Entry, counts map[string]int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	waiting := map[spot]bool{}
+	waiting := map[entryKey]bool{}
 	for _, e := range f.rest {
-		waiting[spot{e.key, e.ID}] = true
+		waiting[entryKey{e.key, e.ID}] = true
 	}
 	for _, e := range all {
-		if waiting[spot{key, e.ID}] {
+		if waiting[entryKey{key, e.ID}] {
 			continue
 		}
-		if ref, here := f.refs[spot{key, e.ID}]; here {
+		if ref, here := f.refs[entryKey{key, e.ID}]; here {
 			f.held[ref].renewed = now
 			continue
 		}
@@ -353,23 +356,24 @@ func (f *fetch) keep(key string, all []redis.Entry, counts map[string]int) {
 	}
 }
 
-// parts are the two numbers of an id.
-func parts(id string) (ms, n uint64) {
+// splitID returns the two numbers of an id.
+func splitID(id string) (ms, n uint64) {
 	first, second, _ := strings.Cut(id, "-")
 	ms, _ = strconv.ParseUint(first, 10, 64)
 	n, _ = strconv.ParseUint(second, 10, 64)
 	return ms, n
 }
 
+// less reports whether id a is before id b in a stream.
 func less(a, b string) bool {
-	ams, an := parts(a)
-	bms, bn := parts(b)
+	ams, an := splitID(a)
+	bms, bn := splitID(b)
 	return ams < bms || ams == bms && an < bn
 }
 
-// before is the id before another.
+// before returns the greatest id that is less than id.
 func before(id string) string {
-	ms, n := parts(id)
+	ms, n := splitID(id)
 	switch {
 	case n > 0:
 		n--

@@ -12,8 +12,8 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/queue/redis"
 )
 
-// mostFetched bounds what one read asks for.
-const mostFetched = 1000
+// maxFetched is the maximum number of entries that one read asks for.
+const maxFetched = 1000
 
 type input struct {
 	*source.Session[*conn]
@@ -21,23 +21,23 @@ type input struct {
 	log      *slog.Logger
 	consumer string
 
-	mu    sync.Mutex // guards the fields below
-	next  uint64
-	held  map[uint64]*entry // read and not settled, by Ref
-	refs  map[spot]uint64   // of them
-	rest  []*entry          // fetched and not yet read; they have no Ref
-	place map[string]string // the last new entry of each stream
+	mu       sync.Mutex // guards the fields below
+	next     uint64
+	held     map[uint64]*entry   // entries that were read and are not settled, by Ref
+	refs     map[entryKey]uint64 // their Refs
+	rest     []*entry            // entries that were fetched and not yet read; they have no Ref
+	lastRead map[string]string   // the id of the last new entry of each stream
 }
 
-// spot names an entry.
-type spot struct{ key, id string }
+// entryKey identifies an entry.
+type entryKey struct{ key, id string }
 
-// entry is one that this consumer has.
+// entry is an entry that is delivered to this consumer and not settled.
 type entry struct {
 	redis.Entry
 	key     string
 	count   int       // deliveries
-	renewed time.Time // since when it is idle, for Redis
+	renewed time.Time // Redis counts its idle time from then
 	ref     uint64
 }
 
@@ -56,16 +56,16 @@ var (
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	in := &input{cfg: c, log: env.Log, consumer: redis.Consumer(c.Consumer, env), held: map[uint64]*entry{},
-		refs:  map[spot]uint64{},
-		place: map[string]string{}}
+		refs:     map[entryKey]uint64{},
+		lastRead: map[string]string{}}
 	in.Session = source.NewSession(in.connect)
 	return in, nil
 }
 
-// Traits says that each entry is acknowledged by itself.
+// Traits says that the source settles each entry separately.
 func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
-// connect finds the group of each stream, or creates it.
+// connect makes a connection, and creates missing groups.
 func (in *input) connect(ctx context.Context) (*conn, error) {
 	s, err := in.cfg.Session()
 	if err != nil {
@@ -74,7 +74,7 @@ func (in *input) connect(ctx context.Context) (*conn, error) {
 	c := &conn{Session: s, in: in}
 	c.fetch = fetch{input: in, conn: c, own: map[string]string{}, cursor: map[string]string{}}
 	for _, key := range in.cfg.Key {
-		if err := in.ensure(ctx, c.Client, key, in.cfg.from()); err != nil {
+		if err := in.ensure(ctx, c.Client, key, in.cfg.startID()); err != nil {
 			return nil, errors.Join(err, c.Close(ctx, false))
 		}
 		c.fetch.own[key] = "0"
@@ -82,10 +82,10 @@ func (in *input) connect(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// ensure creates the group of a stream if it is missing, unless somebody else is to do that.
+// ensure creates the group of a stream if it is missing and create is set. Otherwise it checks that the server answers.
 func (in *input) ensure(ctx context.Context, client *redis.Client, key, from string) error {
 	if !in.cfg.Create {
-		return redis.Explain(client.Ping(ctx).Err(), "reach the server") // the first read says whether it is there
+		return redis.Explain(client.Ping(ctx).Err(), "reach the server") // the first read reports a missing group
 	}
 	_, err := client.Ask(ctx, 2, "xgroup", "create", key, in.cfg.Group, from, "mkstream")
 	if redis.Says(err, "BUSYGROUP") {
@@ -94,60 +94,60 @@ func (in *input) ensure(ctx context.Context, client *redis.Client, key, from str
 	return redis.Explain(err, "create group "+in.cfg.Group+" of stream "+key)
 }
 
-// Read gives what was fetched, and fetches if there is nothing. What is fetched and not read stays with this consumer.
+// Read returns fetched entries, and fetches if there are none.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	c, room := in.Conn(), min(b.Room(), mostFetched)
-	for !in.give(b) && ctx.Err() == nil {
-		if err := c.Fetch(ctx, func(ctx context.Context) error { return c.fetch.some(ctx, room) }); err != nil {
-			in.give(b)
+	c, room := in.Conn(), min(b.Room(), maxFetched)
+	for !in.addFetched(b) && ctx.Err() == nil {
+		if err := c.Fetch(ctx, func(ctx context.Context) error { return c.fetch.fetch(ctx, room) }); err != nil {
+			in.addFetched(b)
 			return in, err
 		}
 	}
 	return in, nil
 }
 
-// give adds what was fetched, as far as there is room; false: there was nothing.
-func (in *input) give(b *engine.Batch) bool {
+// addFetched adds fetched entries to b, as many as there is room for. It reports whether it has added any.
+func (in *input) addFetched(b *engine.Batch) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	var s *redis.Source
-	key, given, now := "", 0, time.Now()
+	key, added, now := "", false, time.Now()
 	for ; len(in.rest) > 0 && b.Room() > 0; in.rest = in.rest[1:] {
 		e := in.rest[0]
-		if now.Sub(e.renewed) >= in.cfg.ClaimAfter { // another consumer may have it; who looks next finds it
+		if now.Sub(e.renewed) >= in.cfg.ClaimAfter { // another consumer may have claimed it; if not, the next scan finds it
 			continue
 		}
 		if s == nil || key != e.key {
 			key, s = e.key, redis.SourceOf(e.key, in.cfg.Field, len(in.rest))
 		}
-		given++
+		added = true
 		in.add(b, s, e)
 	}
 	if len(in.rest) == 0 {
 		in.rest = nil
 	}
-	return given > 0
+	return added
 }
 
-// add makes a message of an entry. in.mu is held.
+// add adds a message for an entry. in.mu is held.
 func (in *input) add(b *engine.Batch, s *redis.Source, e *entry) {
 	payload, err := e.Payload(in.cfg.Field)
 	m := b.Add(payload)
 	in.next++
 	e.ref = in.next
-	in.held[e.ref], in.refs[spot{e.key, e.ID}] = e, e.ref
+	in.held[e.ref], in.refs[entryKey{e.key, e.ID}] = e, e.ref
 	m.Ref, m.Attempt, m.Meta = e.ref, e.count, s.Add(e.Entry, e.count)
 	e.Fields = nil // the metadata has them
-	switch most := in.cfg.MaxDeliver; {
+	switch limit := in.cfg.MaxDeliver; {
 	case err != nil:
 		m.Fail(err)
-	case most > 0 && e.count > most:
+	case limit > 0 && e.count > limit:
 		m.Fail(engine.Errorf(engine.Rejected, "entry %s of stream %s was delivered %d times, more than max_deliver, %d",
-			e.ID, e.key, e.count, most))
+			e.ID, e.key, e.count, limit))
 	}
 }
 
-// Close ends the connection. After the last one, what was fetched and not read is handed back.
+// Close closes the connection. If it is the last one, entries that were fetched and not read are handed back.
 func (c *conn) Close(ctx context.Context, last bool) error {
 	in := c.in
 	c.Leave()

@@ -16,7 +16,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// made is an input for the stream of a test, with more fields.
+// made returns an input for a stream, with more fields.
 func made(t testing.TB, url, key, more string) *input {
 	t.Helper()
 	for name, value := range map[string]string{"group": "g", "consumer": "me"} {
@@ -27,7 +27,7 @@ func made(t testing.TB, url, key, more string) *input {
 	return enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"redis_stream": {"url": %q, "key": %q%s}}`, url, key, more)).(*input)
 }
 
-// opened is an input that is open until the test ends.
+// opened returns an open input. It is closed when the test ends.
 func opened(t testing.TB, url, key, more string) *input {
 	t.Helper()
 	in := made(t, url, key, more)
@@ -102,7 +102,7 @@ func add(t testing.TB, c *goredis.Client, key string, payloads ...string) (ids [
 	return ids
 }
 
-// left is how many entries of the group are not settled.
+// left returns the number of entries of the group that are not settled.
 func left(t testing.TB, c *goredis.Client, key string) int64 {
 	t.Helper()
 	p, err := c.XPending(t.Context(), key, "g").Result()
@@ -119,7 +119,7 @@ func equal(t testing.TB, what string, got, want any) {
 	}
 }
 
-// ending is an input that ends when it has given so many messages.
+// ending is an input that ends after a number of messages.
 type ending struct {
 	*input
 	left int
@@ -152,9 +152,9 @@ func TestConfig(t *testing.T) {
 		{"a parameter", `{"url": "redis://h?x=1", "key": "a", "group": "g"}`, "parameters"},
 		{"a key twice", `{"url": "redis://h", "key": ["a", "a"], "group": "g"}`, "twice"},
 		{"keys of several slots", `{"cluster": "h:1", "key": ["a", "b"], "group": "g"}`, "{tag}"},
-		{"a place that is none", `{"url": "redis://h", "key": "a", "group": "g", "start": "first"}`, "earliest, latest"},
+		{"an invalid start", `{"url": "redis://h", "key": "a", "group": "g", "start": "first"}`, "earliest, latest"},
 		{"TLS without a URL for it", `{"url": "redis://h", "key": "a", "group": "g", "tls": {}}`, "rediss://"},
-		{"a word of others", `{"url": "redis://h", "streams": "a", "group": "g"}`, "write `key`"},
+		{"a field of another product", `{"url": "redis://h", "streams": "a", "group": "g"}`, "write `key`"},
 		{"a node that is a URL", `{"cluster": "redis://h", "key": "a", "group": "g"}`, "HOST:PORT"},
 		{"a sentinel without a master", `{"sentinel": {"addresses": "h"}, "key": "a", "group": "g"}`, "master"},
 	}
@@ -175,7 +175,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestWhatIsSettledIsAcknowledged(t *testing.T) {
+func TestSettledEntriesAreAcknowledged(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	add(t, c, key, "a", "b", "c")
 	in := opened(t, redistest.URL(t), key, `, "delete": true`)
@@ -187,13 +187,13 @@ func TestWhatIsSettledIsAcknowledged(t *testing.T) {
 	equal(t, "in the stream", c.XLen(t.Context(), key).Val(), 1)
 }
 
-// What a consumer has not settled is read first when it starts again; what has been trimmed meanwhile is forgotten.
+// Entries that a consumer has not settled are read first after a restart, except those that were deleted meanwhile.
 func TestARestartReadsItsOwnEntriesFirst(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	ids := add(t, c, key, "a", "b", "c")
 	first := opened(t, redistest.URL(t), key, "")
 	settle(t, first, engine.Delivered, nil, read(t, first, 3)[0])
-	first.Conn().Client.Close() // it is killed
+	first.Conn().Client.Close() // as if the process were killed
 	c.XDel(t.Context(), key, ids[1])
 	add(t, c, key, "d")
 	second := opened(t, redistest.URL(t), key, "")
@@ -204,7 +204,7 @@ func TestARestartReadsItsOwnEntriesFirst(t *testing.T) {
 	equal(t, "not settled", left(t, c, key), 0)
 }
 
-// More entries than a reply may take are read in several replies, and none is lost that the server has handed out.
+// Entries that exceed max_reply together are read in several replies. Entries of the reply that was too large are not lost.
 func TestEntriesThatAreTooLargeTogether(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	var want []string
@@ -232,12 +232,12 @@ func TestIdleEntriesAreClaimed(t *testing.T) {
 	equal(t, "deliveries", all[0].count, 2)
 	lost, _, err := dead.Renew(t.Context(), nil)
 	if err != nil || len(lost) != 0 {
-		// Less than half of its own claim_after, a minute, is over: nobody else may claim by then.
+		// Its own claim_after is a minute. Before half of that is over, it assumes that no other consumer has claimed its entries.
 		t.Errorf("lost %v, %v", lost, err)
 	}
 }
 
-// A consumer that has stood still for too long learns that it has lost its entries, and does not take them back.
+// A consumer that was stalled for too long learns that it has lost its entries, and does not claim them again.
 func TestALostEntryIsNotTakenBack(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	add(t, c, key, "a", "b")
@@ -258,14 +258,14 @@ func TestALostEntryIsNotTakenBack(t *testing.T) {
 	equal(t, "not settled", left(t, c, key), 0)
 }
 
-// What is in flight stays with its consumer as long as that renews it.
+// Entries in flight stay with their consumer as long as it renews them.
 func TestEntriesInFlightAreRenewed(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	add(t, c, key, "a")
 	slow := opened(t, redistest.URL(t), key, `, "consumer": "slow", "claim_after": "2s"`)
 	read(t, slow, 1)
 	in := opened(t, redistest.URL(t), key, `, "claim_after": "2s"`)
-	for began := time.Now(); time.Since(began) < 3*time.Second; { // the server's clock can't be turned
+	for began := time.Now(); time.Since(began) < 3*time.Second; { // the server's clock can't be faked
 		if _, _, err := slow.Renew(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +278,7 @@ func TestEntriesInFlightAreRenewed(t *testing.T) {
 	}
 }
 
-func TestWhatIsReturnedComesAgain(t *testing.T) {
+func TestReturnedEntriesAreRedelivered(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	add(t, c, key, "a", "b")
 	in := opened(t, redistest.URL(t), key, `, "max_deliver": 2, "claim_after": "1s"`)

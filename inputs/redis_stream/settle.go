@@ -11,17 +11,18 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// mostIDs is how many ids a command has.
-const mostIDs = 500
+// maxIDs is the maximum number of ids in a command.
+const maxIDs = 500
 
-// order is a command about entries of one stream.
-type order struct {
+// request is the commands about some entries of one stream.
+type request struct {
 	entries []*entry
 	cmds    []*goredis.Cmd
 }
 
-func (o *order) err() error {
-	for _, c := range o.cmds {
+// err returns the first error of the commands.
+func (q *request) err() error {
+	for _, c := range q.cmds {
 		if err := c.Err(); err != nil {
 			return err
 		}
@@ -29,8 +30,8 @@ func (o *order) err() error {
 	return nil
 }
 
-// orders makes commands about entries, each about some of one stream.
-func orders(all []*entry, of func(key string, ids []any) []*goredis.Cmd) (made []order, cmds []*goredis.Cmd) {
+// requests groups entries by stream, up to maxIDs in each group, and calls commands for each. It also returns all commands.
+func requests(all []*entry, commands func(key string, ids []any) []*goredis.Cmd) (rs []request, cmds []*goredis.Cmd) {
 	byKey := map[string][]*entry{}
 	var keys []string
 	for _, e := range all {
@@ -40,19 +41,19 @@ func orders(all []*entry, of func(key string, ids []any) []*goredis.Cmd) (made [
 		byKey[e.key] = append(byKey[e.key], e)
 	}
 	for _, key := range keys {
-		for some := range slices.Chunk(byKey[key], mostIDs) {
+		for some := range slices.Chunk(byKey[key], maxIDs) {
 			ids := make([]any, len(some))
 			for i, e := range some {
 				ids[i] = e.ID
 			}
-			o := order{some, of(key, ids)}
-			made, cmds = append(made, o), append(cmds, o.cmds...)
+			q := request{some, commands(key, ids)}
+			rs, cmds = append(rs, q), append(cmds, q.cmds...)
 		}
 	}
-	return made, cmds
+	return rs, cmds
 }
 
-// Ack acknowledges what is settled, and hands back the rest.
+// Ack acknowledges settled entries, and hands returned ones back.
 func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Result, err error) {
 	c := in.Conn()
 	byRef := make(map[uint64]engine.Result, len(rs))
@@ -70,22 +71,22 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 		case r.Err == nil || r.Err.Unfinished() || in.Stopping():
 			back = append(back, e)
 		default:
-			failed = append(failed, e) // it comes again when it has been idle for long enough
+			failed = append(failed, e) // it is redelivered after claim_after
 		}
 	}
 	in.mu.Unlock()
 	ended := failed
-	acked, cmds := orders(done, func(key string, ids []any) []*goredis.Cmd { return in.acknowledge(ctx, key, ids) })
+	acked, cmds := requests(done, func(key string, ids []any) []*goredis.Cmd { return in.acknowledge(ctx, key, ids) })
 	ctx, cancel := c.Within(ctx)
 	defer cancel()
 	c.Send(ctx, cmds)
-	for _, o := range acked {
-		if e := o.err(); e != nil {
-			err = redis.Explain(e, "acknowledge entries of stream "+o.entries[0].key)
-			again = append(again, resultsOf(o.entries, byRef)...)
+	for _, q := range acked {
+		if e := q.err(); e != nil {
+			err = redis.Explain(e, "acknowledge entries of stream "+q.entries[0].key)
+			again = append(again, resultsOf(q.entries, byRef)...)
 			continue
 		}
-		ended = append(ended, o.entries...)
+		ended = append(ended, q.entries...)
 	}
 	gone, kept, backErr := in.handBack(ctx, c, back)
 	if backErr != nil {
@@ -96,8 +97,8 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 	return again, err
 }
 
-// acknowledge is what ends entries. They are deleted first: what is left of an entry that is only deleted is found
-// again, and one that is only acknowledged would stay.
+// acknowledge returns the commands that settle entries. It deletes them first: if XACK fails afterwards, the entry is still
+// pending and is acknowledged later. An entry that was only acknowledged would stay in the stream.
 func (in *input) acknowledge(ctx context.Context, key string, ids []any) (cmds []*goredis.Cmd) {
 	if in.cfg.Delete {
 		cmds = append(cmds, redis.Cmd(ctx, 1, append([]any{"xdel", key}, ids...)...))
@@ -105,6 +106,7 @@ func (in *input) acknowledge(ctx context.Context, key string, ids []any) (cmds [
 	return append(cmds, redis.Cmd(ctx, 1, append([]any{"xack", key, in.cfg.Group}, ids...)...))
 }
 
+// resultsOf returns the results of entries.
 func resultsOf(entries []*entry, byRef map[uint64]engine.Result) (rs []engine.Result) {
 	for _, e := range entries {
 		rs = append(rs, byRef[e.ref])
@@ -112,43 +114,43 @@ func resultsOf(entries []*entry, byRef map[uint64]engine.Result) (rs []engine.Re
 	return rs
 }
 
-// handBack lets any consumer take entries at its next look: they are as idle as that needs. Those for which that did
-// not work are kept.
+// handBack lets any consumer claim the entries at its next scan: it sets their idle time to claim_after. It returns the
+// entries that were handed back, and those for which that failed.
 func (in *input) handBack(ctx context.Context, c *conn, all []*entry) (gone, kept []*entry, err error) {
-	made, cmds := orders(all, func(key string, ids []any) []*goredis.Cmd {
+	rs, cmds := requests(all, func(key string, ids []any) []*goredis.Cmd {
 		return []*goredis.Cmd{in.xclaim(ctx, key, ids, 0, in.cfg.ClaimAfter)}
 	})
 	ctx, cancel := c.Within(ctx)
 	defer cancel()
 	c.Send(ctx, cmds)
-	for _, o := range made {
-		if e := o.err(); e != nil && !redis.Says(e, "NOGROUP") {
-			err = redis.Explain(e, "hand back entries of stream "+o.entries[0].key)
-			kept = append(kept, o.entries...)
+	for _, q := range rs {
+		if e := q.err(); e != nil && !redis.Says(e, "NOGROUP") {
+			err = redis.Explain(e, "hand back entries of stream "+q.entries[0].key)
+			kept = append(kept, q.entries...)
 			continue
 		}
-		gone = append(gone, o.entries...)
+		gone = append(gone, q.entries...)
 	}
 	return gone, kept, err
 }
 
-// xclaim claims entries that have been idle for long enough, and says since when they are idle then. It is no delivery.
-func (in *input) xclaim(ctx context.Context, key string, ids []any, least, idle time.Duration) *goredis.Cmd {
-	args := append([]any{"xclaim", key, in.cfg.Group, in.consumer, least.Milliseconds()}, ids...)
+// xclaim claims entries that have been idle for minIdle, and sets their idle time. It does not count as a delivery.
+func (in *input) xclaim(ctx context.Context, key string, ids []any, minIdle, idle time.Duration) *goredis.Cmd {
+	args := append([]any{"xclaim", key, in.cfg.Group, in.consumer, minIdle.Milliseconds()}, ids...)
 	return redis.Cmd(ctx, 1, append(args, "idle", idle.Milliseconds(), "justid")...)
 }
 
-// forget ends entries here.
+// forget removes entries from held.
 func (in *input) forget(all []*entry) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, e := range all {
 		delete(in.held, e.ref)
-		delete(in.refs, spot{e.key, e.ID})
+		delete(in.refs, entryKey{e.key, e.ID})
 	}
 }
 
-// Renew keeps entries from being idle. One that another consumer has claimed is lost.
+// Renew resets the idle time of the entries in flight. Those that another consumer has claimed are lost.
 func (in *input) Renew(ctx context.Context, _ []uint64) (lost []uint64, next time.Duration, err error) {
 	c := in.Conn()
 	next = in.cfg.ClaimAfter / 4
@@ -163,43 +165,44 @@ func (in *input) Renew(ctx context.Context, _ []uint64) (lost []uint64, next tim
 		}
 	}
 	in.mu.Unlock()
-	made, cmds := orders(fresh, func(key string, ids []any) []*goredis.Cmd {
+	rs, cmds := requests(fresh, func(key string, ids []any) []*goredis.Cmd {
 		return []*goredis.Cmd{in.xclaim(ctx, key, ids, 0, 0)}
 	})
-	// Who has claimed a stale one has done so claim_after after its renewal or later: it is less idle than this asks for.
+	// Another consumer can have claimed a stale entry claim_after after its renewal at the earliest. Its idle time is then less
+	// than minIdle, and XCLAIM does not take it back.
 	for _, e := range stale {
-		least := now.Sub(e.renewed) - in.cfg.ClaimAfter/2
-		o := order{[]*entry{e}, []*goredis.Cmd{in.xclaim(ctx, e.key, []any{e.ID}, max(0, least), 0)}}
-		made, cmds = append(made, o), append(cmds, o.cmds...)
+		minIdle := now.Sub(e.renewed) - in.cfg.ClaimAfter/2
+		q := request{[]*entry{e}, []*goredis.Cmd{in.xclaim(ctx, e.key, []any{e.ID}, max(0, minIdle), 0)}}
+		rs, cmds = append(rs, q), append(cmds, q.cmds...)
 	}
 	ctx, cancel := c.Within(ctx)
 	defer cancel()
 	c.Send(ctx, cmds)
 	var missing []*entry
-	for _, o := range made {
-		if e := o.err(); e != nil {
+	for _, q := range rs {
+		if e := q.err(); e != nil {
 			if !redis.Says(e, "NOGROUP") {
-				err = redis.Explain(e, "renew entries of stream "+o.entries[0].key)
+				err = redis.Explain(e, "renew entries of stream "+q.entries[0].key)
 				next = in.cfg.ClaimAfter / 16
 			}
 			continue
 		}
-		missing = append(missing, in.renewed(o, now)...)
+		missing = append(missing, in.renewed(q, now)...)
 	}
-	lost, e := in.taken(ctx, c, missing)
+	lost, e := in.claimedByOthers(ctx, c, missing)
 	return lost, next, errors.Join(err, e)
 }
 
-// renewed notes what a command has claimed, and gives the others.
-func (in *input) renewed(o order, now time.Time) (missing []*entry) {
-	ids, _ := o.cmds[0].StringSlice()
+// renewed notes the entries that a command has renewed, and returns the others.
+func (in *input) renewed(q request, now time.Time) (missing []*entry) {
+	ids, _ := q.cmds[0].StringSlice()
 	claimed := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		claimed[id] = true
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for _, e := range o.entries {
+	for _, e := range q.entries {
 		switch {
 		case in.held[e.ref] != e: // settled meanwhile
 		case claimed[e.ID]:
@@ -211,9 +214,9 @@ func (in *input) renewed(o order, now time.Time) (missing []*entry) {
 	return missing
 }
 
-// taken are those that another consumer has. One that nobody has was trimmed, or the group was dropped: it goes on
-// here.
-func (in *input) taken(ctx context.Context, c *conn, missing []*entry) (lost []uint64, err error) {
+// claimedByOthers returns the Refs of entries that another consumer has claimed, and forgets them. An entry that no consumer has
+// was trimmed, or its group was dropped; this input keeps it.
+func (in *input) claimedByOthers(ctx context.Context, c *conn, missing []*entry) (lost []uint64, err error) {
 	cmds := make([]*goredis.Cmd, len(missing))
 	for i, e := range missing {
 		cmds[i] = redis.Cmd(ctx, 1, "xpending", e.key, in.cfg.Group, e.ID, e.ID, 1)
@@ -225,7 +228,7 @@ func (in *input) taken(ctx context.Context, c *conn, missing []*entry) (lost []u
 		if err != nil {
 			return lost, redis.Explain(err, "ask for entries of stream "+e.key)
 		}
-		if o, ok := pending(answer)[e.ID]; ok && o.consumer != in.consumer {
+		if p, ok := pending(answer)[e.ID]; ok && p.consumer != in.consumer {
 			lost, gone = append(lost, e.ref), append(gone, e)
 		}
 	}
