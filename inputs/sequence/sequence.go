@@ -37,9 +37,9 @@ type input struct {
 	names   []string
 	parts   []engine.Input
 	takes   engine.TakesBack
-	at      int          // the part that is read
-	reached atomic.Int64 // how many have been opened ever
-	opened  int          // how many are open
+	current int          // index of the part that is read
+	reached atomic.Int64 // number of parts that were ever opened
+	opened  int          // number of parts that are open
 }
 
 var (
@@ -52,7 +52,7 @@ var (
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if env.Index > 0 {
-		return nil, errors.New("several instances would not read one after the other (remove concurrency)")
+		return nil, errors.New("several instances would read side by side (remove concurrency)")
 	}
 	in := &input{}
 	var errs []error
@@ -68,11 +68,11 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return in, errors.Join(errs...)
 }
 
-// add takes a part that was built.
+// add adds a part.
 func (in *input) add(name string, part engine.Input) error {
 	traits := engine.TraitsOf(part)
 	if traits.Follows != "" {
-		return errors.New("it ends with its writers, not before the next input (give it its own pipeline)")
+		return errors.New("it only ends when the pipelines that write to it have ended (give it a pipeline of its own)")
 	}
 	if _, lists := part.(engine.Lister); lists {
 		return errors.New("a pattern matches any number of queues, but an input reads one " +
@@ -87,14 +87,14 @@ func (in *input) add(name string, part engine.Input) error {
 	return nil
 }
 
-// Traits is that all parts take back the same; where they differ, nothing is taken back.
+// Traits returns how messages are settled if that is the same for all parts. Otherwise nothing can be returned.
 func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: in.takes} }
 
-// Trouble is that of the first part which has any.
+// Trouble returns the trouble of the first part that has any.
 func (in *input) Trouble() *engine.Trouble {
 	for _, part := range in.parts[:in.reached.Load()] {
-		if of, ok := part.(engine.Troubled); ok {
-			if t := of.Trouble(); t != nil {
+		if troubled, ok := part.(engine.Troubled); ok {
+			if t := troubled.Trouble(); t != nil {
 				return t
 			}
 		}
@@ -102,23 +102,22 @@ func (in *input) Trouble() *engine.Trouble {
 	return nil
 }
 
-// Open reopens the parts that a Close has closed: acks may still arrive for those that have
-// ended.
+// Open reopens the parts that Close has closed, including those that have ended: acks may still arrive for them.
 func (in *input) Open(ctx context.Context) error {
 	for in.opened < int(in.reached.Load()) {
-		if err := in.open(ctx); err != nil {
+		if err := in.openNext(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Read reads the current part; the next is opened when it ends.
+// Read reads the current part. When it ends, Read opens the next.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	for in.at < len(in.parts) {
-		part, room := in.parts[in.at], b.Room()
-		if in.opened == in.at {
-			if err := in.open(ctx); err != nil {
+	for in.current < len(in.parts) {
+		part, room := in.parts[in.current], b.Room()
+		if in.opened == in.current {
+			if err := in.openNext(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -126,7 +125,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 		if err != engine.ErrEnd {
 			return acker, err
 		}
-		in.at++
+		in.current++
 		if b.Room() < room {
 			return acker, nil
 		}
@@ -134,8 +133,8 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return nil, engine.ErrEnd
 }
 
-// open opens the next part.
-func (in *input) open(ctx context.Context) error {
+// openNext opens the next part.
+func (in *input) openNext(ctx context.Context) error {
 	if o, ok := in.parts[in.opened].(engine.Opener); ok {
 		if err := o.Open(ctx); err != nil {
 			return fmt.Errorf("%s: %w", in.names[in.opened], err)
@@ -146,18 +145,18 @@ func (in *input) open(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops the part that is read.
+// Stop stops the current part.
 func (in *input) Stop(ctx context.Context) error {
-	if in.at >= in.opened {
+	if in.current >= in.opened {
 		return nil
 	}
-	if s, ok := in.parts[in.at].(engine.Stopper); ok {
+	if s, ok := in.parts[in.current].(engine.Stopper); ok {
 		return s.Stop(ctx)
 	}
 	return nil
 }
 
-// Close closes all open parts: until now, acks may have arrived for them.
+// Close closes all open parts. Parts that have ended stay open until then, since acks may arrive for them.
 func (in *input) Close(ctx context.Context) error {
 	var errs []error
 	for _, p := range in.parts[:in.opened] {

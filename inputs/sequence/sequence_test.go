@@ -24,7 +24,7 @@ func TestInput(t *testing.T) {
 	}, "1", "2", "x")
 }
 
-// fake records what is done to it.
+// fake records calls of its methods.
 type fake struct {
 	name  string
 	n     int // messages
@@ -69,7 +69,7 @@ func (p *fake) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
 	return p, nil
 }
 
-func of(parts ...*fake) (in *input, log *[]string) {
+func newSequence(parts ...*fake) (in *input, log *[]string) {
 	in, log = &input{}, new([]string)
 	for _, p := range parts {
 		p.log = log
@@ -81,7 +81,7 @@ func of(parts ...*fake) (in *input, log *[]string) {
 }
 
 func TestPartsAreOpenedInTurnAndClosedTogether(t *testing.T) {
-	in, log := of(&fake{name: "a", n: 1}, &fake{name: "b", n: 1}, &fake{name: "c", n: 1})
+	in, log := newSequence(&fake{name: "a", n: 1}, &fake{name: "b", n: 1}, &fake{name: "c", n: 1})
 	for range 2 {
 		acker, err := in.Read(t.Context(), engine.NewBatch(1))
 		if err != nil || acker == nil {
@@ -97,8 +97,8 @@ func TestPartsAreOpenedInTurnAndClosedTogether(t *testing.T) {
 	}
 }
 
-func TestOpenedAgainItGoesOnWhereItWas(t *testing.T) {
-	in, log := of(&fake{name: "a", n: 1}, &fake{name: "b", n: 2})
+func TestReopenedItContinuesWhereItWas(t *testing.T) {
+	in, log := newSequence(&fake{name: "a", n: 1}, &fake{name: "b", n: 2})
 	for range 2 {
 		if _, err := in.Read(t.Context(), engine.NewBatch(1)); err != nil {
 			t.Fatal(err)
@@ -120,8 +120,8 @@ func TestOpenedAgainItGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-func TestACutConnectionIsNotTheEndOfAPart(t *testing.T) {
-	in, log := of(&fake{name: "a", n: 1, cut: io.EOF}, &fake{name: "b", n: 1})
+func TestALostConnectionDoesNotEndAPart(t *testing.T) {
+	in, log := newSequence(&fake{name: "a", n: 1, cut: io.EOF}, &fake{name: "b", n: 1})
 	if _, err := in.Read(t.Context(), engine.NewBatch(1)); !errors.Is(err, io.EOF) {
 		t.Fatalf("got %v, want the error of the connection", err)
 	}
@@ -137,8 +137,8 @@ func TestACutConnectionIsNotTheEndOfAPart(t *testing.T) {
 
 func (p *fake) Trouble() *engine.Trouble { return &engine.Trouble{Cause: p.name} }
 
-func TestTroubleIsThatOfPartsThatWereOpened(t *testing.T) {
-	in, _ := of(&fake{name: "a", n: 1}, &fake{name: "b", n: 1})
+func TestTroubleOfOpenedParts(t *testing.T) {
+	in, _ := newSequence(&fake{name: "a", n: 1}, &fake{name: "b", n: 1})
 	if tr := in.Trouble(); tr != nil {
 		t.Errorf("before anything is open: %+v", tr)
 	}
@@ -151,18 +151,18 @@ func TestTroubleIsThatOfPartsThatWereOpened(t *testing.T) {
 }
 
 func TestAPartThatDoesNotOpenIsNamed(t *testing.T) {
-	in, _ := of(&fake{name: "a"}, &fake{name: "b", fail: errors.New("no such thing")})
+	in, _ := newSequence(&fake{name: "a"}, &fake{name: "b", fail: errors.New("no such thing")})
 	if _, err := in.Read(t.Context(), engine.NewBatch(1)); err == nil || err.Error() != "b: no such thing" {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestWhatIsTakenBack(t *testing.T) {
+func TestTraits(t *testing.T) {
 	one, other := &fake{takes: engine.TakesOne}, &fake{takes: engine.TakesPosition}
-	if in, _ := of(one, one); in.Traits().TakesBack != engine.TakesOne {
+	if in, _ := newSequence(one, one); in.Traits().TakesBack != engine.TakesOne {
 		t.Error("equal parts take back what each does")
 	}
-	if in, _ := of(one, other); in.Traits().TakesBack != engine.TakesNothing {
+	if in, _ := newSequence(one, other); in.Traits().TakesBack != engine.TakesNothing {
 		t.Error("unequal parts take back nothing")
 	}
 }
@@ -172,7 +172,7 @@ func TestConfiguration(t *testing.T) {
 		`[]`:             "empty",
 		`[{"nope": {}}]`: "nope",
 		`[{"file": {"path": "x", "framing": "bad"}}]`:  "bad",
-		`[{"generate": {"body": "1"}}, {"pipe": "x"}]`: "pipe, number 2: it ends with its writers",
+		`[{"generate": {"body": "1"}}, {"pipe": "x"}]`: "pipe, number 2: it only ends when the pipelines that write to it have ended",
 	} {
 		got := strings.Join(enginetest.Problems(t, engine.Inputs, `{"sequence": `+config+`}`), "\n")
 		if !strings.Contains(got, want) {
@@ -181,7 +181,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// lister is an input that names queues by a pattern.
+// lister is an input whose queue is a pattern.
 type lister struct{ fake }
 
 func (*lister) List(context.Context) ([]string, error) { return nil, nil }
@@ -192,7 +192,7 @@ func init() {
 		func(struct{}, engine.Env) (engine.Input, error) { return &lister{}, nil })
 }
 
-func TestAPatternOfQueuesIsNoPart(t *testing.T) {
+func TestAPatternOfQueuesCannotBeAPart(t *testing.T) {
 	c := Config{Inputs: []part{{engine.Plugin[engine.Input]{Name: "test_pattern"}}}}
 	_, err := newInput(c, enginetest.Env())
 	if err == nil || !strings.Contains(err.Error(), "test_pattern, number 1: a pattern matches any number of queues") ||

@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/sqltest"
 )
 
-// What a server says behind rows, and a server that goes away, is no end; no row is lost or made of it.
-func TestABrokenAnswerOfClickHouseIsNoEnd(t *testing.T) {
+// An error after some rows, or a server that stops, does not end the input. No row is lost, and no message is made of the error.
+func TestABrokenAnswerOfClickHouseIsAnError(t *testing.T) {
 	t.Parallel()
 	s := clickhousetest.Own(t, clickhousetest.Settings{})
 	conn := sqltest.Connect(t, "clickhouse", s.URL(), create("clickhouse"))
@@ -22,10 +22,10 @@ func TestABrokenAnswerOfClickHouseIsNoEnd(t *testing.T) {
 		cut        bool
 		want       string
 	}{
-		{"an error behind rows",
+		{"an error after rows",
 			`"query": "SELECT number AS id, throwIf(number = 100000) AS b FROM system.numbers SETTINGS max_block_size = 1000"`,
 			false, "(code 395)"},
-		{"a server that is gone", `"query": "SELECT number AS id, sleepEachRow(0.0001) AS s FROM system.numbers SETTINGS max_block_size = 1000"`,
+		{"a server that stops", `"query": "SELECT number AS id, sleepEachRow(0.0001) AS s FROM system.numbers SETTINGS max_block_size = 1000"`,
 			true, ""},
 	}
 	for _, tt := range tests {

@@ -1,5 +1,5 @@
-// Package sql reads rows of a database by a query. Start at [input.Read]; the query runs in fetch.go, and how far its rows
-// are settled is in places.go.
+// Package sql reads the rows of a database query. Start at [input.Read]. fetch.go runs the query; places.go tracks up to
+// which cursor rows are settled.
 package sql
 
 import (
@@ -17,7 +17,7 @@ type Config struct {
 	Query        string        `yaml:"query" check:"required,nonempty" doc:"Query whose rows are read. Parameters are $1, $2 in PostgreSQL and ? elsewhere."`
 	Args         []expr.Value  `yaml:"args" scope:"cursor" doc:"Values of the parameters, in order; cursor() is available in them."`
 	Cursor       expr.Value    `yaml:"cursor" doc:"Position of a row, such as id, or [changed, id], from its fields. The query begins after it and orders by it; no two pages of a query may share one."`
-	Checkpoint   string        `yaml:"checkpoint" doc:"File that records the cursor of the last row that is settled along with all before it. A restart continues after it."`
+	Checkpoint   string        `yaml:"checkpoint" doc:"File that records a cursor: all rows up to it are settled. A restart continues after it."`
 	Interval     time.Duration `yaml:"interval" check:"min=1ms" doc:"How long to wait before the query is run again; without it, and without listen, the input ends when there are no more rows."`
 	Listen       string        `yaml:"listen" doc:"PostgreSQL channel (NOTIFY): an event on it ends the wait for the next query."`
 	QueryTimeout time.Duration `yaml:"query_timeout" check:"min=10ms" doc:"How long to wait for the first row of a query, and for each further one."`
@@ -31,10 +31,10 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 			report("checkpoint", "there is no cursor to record", "add cursor, or remove it")
 		}
 	} else if !strings.Contains(strings.Join(strings.Fields(strings.ToLower(c.Query)), " "), "order by") {
-		report("query", "has no ORDER BY: the cursor of its last row would not be the furthest", "order by the cursor")
+		report("query", "has no ORDER BY: rows may be missed, since the query continues after the cursor of its last row", "order by the cursor")
 	}
 	if c.Listen != "" && !c.Postgres() {
-		report("listen", "only PostgreSQL notifies", "remove it, and write interval")
+		report("listen", "only PostgreSQL has channels", "remove it, and write interval")
 	} else if why := c.CheckName(c.Listen); c.Listen != "" && why != "" {
 		report("listen", why, "write the name of a channel")
 	}

@@ -15,18 +15,18 @@ import (
 const (
 	aheadRows  = 1024
 	aheadBytes = 1 << 20
-	block      = 64 << 10 // rows share memory
+	blockSize  = 64 << 10 // bytes that several rows share
 )
 
-// fetch is a query under way. It reads a little ahead of what Read takes.
+// fetch is a running query. It reads a little ahead of Read.
 type fetch struct {
-	more source.Signal // there are rows, or the end
-	room source.Signal // rows were taken
+	more source.Signal // set when a row has arrived, or the query has ended
+	room source.Signal // set when Read has taken rows
 
 	mu    sync.Mutex // guards the fields below
 	rows  [][]byte
 	bytes int
-	err   error // at the end: errNoMore, or why it failed
+	err   error // set when the query has ended: errNoMore, or why it failed
 }
 
 func newFetch() *fetch { return &fetch{more: source.NewSignal(), room: source.NewSignal()} }
@@ -39,9 +39,9 @@ var errSlow = errors.New("no row within query_timeout (raise it, or make the que
 func (f *fetch) run(ctx context.Context, db sqldb.DB, query string, args []sqldb.Value, timeout time.Duration) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := time.AfterFunc(timeout, func() { cancel(errSlow) })
-	defer late.Stop()
-	err := f.all(ctx, db, query, args, func() { late.Reset(timeout) }, func() { late.Stop() })
+	limit := time.AfterFunc(timeout, func() { cancel(errSlow) })
+	defer limit.Stop()
+	err := f.queryRows(ctx, db, query, args, limit, timeout)
 	if errors.Is(context.Cause(ctx), errSlow) {
 		err = engine.WithClass(engine.Timeout, errSlow)
 	}
@@ -54,9 +54,10 @@ func (f *fetch) run(ctx context.Context, db sqldb.DB, query string, args []sqldb
 	f.more.Set()
 }
 
-// all puts the rows into f. waits and waited say when it waits for the database.
-func (f *fetch) all(ctx context.Context, db sqldb.DB, query string, args []sqldb.Value, waits,
-	waited func()) (err error) {
+// queryRows runs the query and adds its rows to f. limit only runs while it waits for the database, not while it waits for
+// room.
+func (f *fetch) queryRows(ctx context.Context, db sqldb.DB, query string, args []sqldb.Value, limit *time.Timer,
+	timeout time.Duration) (err error) {
 	defer engine.Recovered(&err)
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -71,22 +72,22 @@ func (f *fetch) all(ctx context.Context, db sqldb.DB, query string, args []sqldb
 	var text []byte
 	size := 0
 	for rows.Next() {
-		waited()
+		limit.Stop()
 		if cap(text)-len(text) < size {
-			text = make([]byte, 0, block)
+			text = make([]byte, 0, blockSize)
 		}
 		from := len(text)
 		if text, err = rows.Append(text); err != nil {
 			return err
 		}
 		size = len(text) - from
-		if err := f.put(ctx, text[from:len(text):len(text)]); err != nil {
+		if err := f.addRow(ctx, text[from:len(text):len(text)]); err != nil {
 			return err
 		}
-		if size > block/8 {
+		if size > blockSize/8 { // a large row must not keep small ones in memory
 			text = nil
 		}
-		waits()
+		limit.Reset(timeout)
 	}
 	if rows.Err() != nil {
 		return fmt.Errorf("query: %w", rows.Err())
@@ -94,8 +95,8 @@ func (f *fetch) all(ctx context.Context, db sqldb.DB, query string, args []sqldb
 	return nil
 }
 
-// put waits for room.
-func (f *fetch) put(ctx context.Context, row []byte) error {
+// addRow adds a row. It waits until there is room.
+func (f *fetch) addRow(ctx context.Context, row []byte) error {
 	for {
 		f.mu.Lock()
 		fits := len(f.rows) < aheadRows && (f.bytes+len(row) <= aheadBytes || len(f.rows) == 0)
@@ -116,11 +117,11 @@ func (f *fetch) put(ctx context.Context, row []byte) error {
 	}
 }
 
-// get waits for the first rows, and takes up to n. The error comes with, or after, the last ones.
-func (f *fetch) get(ctx context.Context, n int) (rows [][]byte, err error) {
+// next returns up to n rows, and waits until there are some. The error comes with the last rows, or after them.
+func (f *fetch) next(ctx context.Context, n int) (rows [][]byte, err error) {
 	for {
 		f.mu.Lock()
-		rows = f.take(n)
+		rows = f.takeRows(n)
 		if len(f.rows) == 0 {
 			err = f.err
 		}
@@ -137,8 +138,8 @@ func (f *fetch) get(ctx context.Context, n int) (rows [][]byte, err error) {
 	}
 }
 
-// take takes up to n rows.
-func (f *fetch) take(n int) [][]byte {
+// takeRows removes and returns up to n rows. f.mu is held.
+func (f *fetch) takeRows(n int) [][]byte {
 	n = min(n, len(f.rows))
 	taken := f.rows[:n:n]
 	f.rows = f.rows[n:]

@@ -23,19 +23,19 @@ type input struct {
 	owner  string
 	places places
 
-	// From Open to Close.
-	db    sqldb.DB
-	ctx   context.Context //nolint:containedctx // of what runs beside Read
-	end   func()
-	wake  source.Signal // an event
-	tasks sync.WaitGroup
+	// Set from Open to Close.
+	db     sqldb.DB
+	ctx    context.Context //nolint:containedctx // of the goroutines that run beside Read
+	cancel func()
+	wake   source.Signal // set at an event on the channel
+	tasks  sync.WaitGroup
 
-	// Of Read.
-	query *fetch // that is under way; nil: none
-	rows  int    // of it, so far
-	due   time.Time
-	idle  bool // the next query waits until due, or an event
-	over  bool
+	// Only Read uses the fields below.
+	query *fetch    // the running query; nil: none
+	rows  int       // number of rows it has returned so far
+	due   time.Time // when the next query is due
+	idle  bool      // the next query waits until due, or for an event
+	ended bool      // there is no next query
 }
 
 var (
@@ -67,7 +67,7 @@ func (in *input) Traits() engine.Traits {
 	return engine.Traits{TakesBack: engine.TakesPosition}
 }
 
-// Open connects, and reads the checkpoint.
+// Open connects to the database, and reads the checkpoint.
 func (in *input) Open(ctx context.Context) error {
 	db, err := in.cfg.Open()
 	if err != nil {
@@ -88,23 +88,23 @@ func (in *input) Open(ctx context.Context) error {
 		}
 	}
 	in.db, in.wake = db, source.NewSignal()
-	in.ctx, in.end = context.WithCancel(context.WithoutCancel(ctx))
+	in.ctx, in.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if in.cfg.Listen != "" {
 		in.tasks.Go(func() { in.listen(in.ctx) })
 	}
 	return nil
 }
 
-// Close ends the query and saves the cursor; opened again, the input continues after what it has read.
+// Close ends the query and saves the cursor. If the input is opened again, it continues after the last row that it has read.
 func (in *input) Close(context.Context) error {
 	if in.db == nil {
 		return nil
 	}
-	in.end()
+	in.cancel()
 	in.tasks.Wait()
 	if in.query != nil {
 		in.query = nil
-		in.places.broken()
+		in.places.interrupted()
 	}
 	in.idle = false
 	err := errors.Join(in.db.Close(), in.places.Leave())
@@ -112,13 +112,13 @@ func (in *input) Close(context.Context) error {
 	return err
 }
 
-// Read adds the rows that have arrived, and waits for the first.
+// Read adds the rows that have arrived, and waits until there are some.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	for {
-		if err := in.begin(ctx); err != nil {
+		if err := in.startQuery(ctx); err != nil {
 			return in.acker(), err
 		}
-		rows, err := in.query.get(ctx, b.Room())
+		rows, err := in.query.next(ctx, b.Room())
 		if ctx.Err() != nil && rows == nil {
 			return in.acker(), ctx.Err()
 		}
@@ -127,11 +127,11 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 		}
 		switch {
 		case err == errNoMore:
-			in.ended()
+			in.queryEnded()
 			err = nil
 		case err != nil:
 			in.query = nil
-			in.places.broken()
+			in.places.interrupted()
 		}
 		if len(rows) > 0 || err != nil {
 			return in.acker(), err
@@ -146,12 +146,12 @@ func (in *input) acker() engine.Acker {
 	return &in.places
 }
 
-// begin sees to it that a query is under way; [engine.ErrEnd]: there is none any more.
-func (in *input) begin(ctx context.Context) error {
+// startQuery starts the next query when it is due, unless one is running. It returns [engine.ErrEnd] after the last query.
+func (in *input) startQuery(ctx context.Context) error {
 	switch {
 	case in.query != nil:
 		return nil
-	case in.over:
+	case in.ended:
 		return engine.ErrEnd
 	}
 	if in.idle {
@@ -193,7 +193,7 @@ func (in *input) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// add makes messages of rows.
+// add adds a message for each row. If the cursor of a row can't be computed, its message fails, and add returns the error.
 func (in *input) add(b *engine.Batch, rows [][]byte) error {
 	in.rows += len(rows)
 	for _, row := range rows {
@@ -207,46 +207,47 @@ func (in *input) add(b *engine.Batch, rows [][]byte) error {
 		}
 		if err != nil {
 			m.Fail(engine.WithClass(engine.Permanent, fmt.Errorf("cursor: %w", err)))
-			m.Ref = in.places.read(nil)
+			m.Ref = in.places.noteRow(nil)
 			return engine.WithClass(engine.Permanent, fmt.Errorf("cursor: %w", err))
 		}
-		m.Ref = in.places.read(v.JSON())
+		m.Ref = in.places.noteRow(v.JSON())
 	}
 	return nil
 }
 
-// ended decides what follows when a query has given all its rows.
-func (in *input) ended() {
+// queryEnded decides what follows when a query has returned all its rows: the next page at once, the next query later, or
+// the end of the input.
+func (in *input) queryEnded() {
 	in.query = nil
-	in.places.end()
+	in.places.queryEnded()
 	if in.rows > 0 && !in.cfg.Cursor.IsZero() {
 		return // the next page
 	}
 	in.idle = true
-	in.over = in.cfg.Interval == 0 && in.cfg.Listen == ""
+	in.ended = in.cfg.Interval == 0 && in.cfg.Listen == ""
 	in.due = time.Now().Add(in.cfg.Interval)
 }
 
 const (
-	heartbeat = time.Minute // between two looks at a connection on which nothing happens
-	answer    = 10 * time.Second
-	reconnect = 2 * time.Second // on the average
+	checkInterval = time.Minute      // between two checks of an idle connection
+	answerTimeout = 10 * time.Second // of such a check
+	reconnect     = 2 * time.Second  // mean delay before a lost connection is reopened
 )
 
-// listen passes events on until ctx ends. After an interruption there may have been some.
+// listen sets wake at each event, until ctx ends. It reopens a lost connection.
 func (in *input) listen(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := in.heed(ctx)
+		err := in.listenOnce(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		in.log.Warn("the channel is not listened to at present", "channel", in.cfg.Listen, "err", err)
+		in.log.Warn("can't listen on the channel, will try again", "channel", in.cfg.Listen, "err", err)
 		_ = timing.Sleep(ctx, reconnect/2+rand.N(reconnect)) // #nosec G404 -- jitter
 	}
 }
 
-// heed listens on one connection.
-func (in *input) heed(ctx context.Context) (err error) {
+// listenOnce listens on one connection until it is lost. It sets wake first, since events may have been missed before.
+func (in *input) listenOnce(ctx context.Context) (err error) {
 	defer engine.Recovered(&err)
 	conn, err := in.db.Conn(ctx)
 	if err != nil {
@@ -256,7 +257,7 @@ func (in *input) heed(ctx context.Context) (err error) {
 	l := conn.(sqldb.Listener)
 	for err = in.within(ctx, func(ctx context.Context) error { return l.Listen(ctx, in.cfg.Listen) }); err == nil; {
 		in.wake.Set()
-		quiet, cancel := context.WithTimeout(ctx, heartbeat)
+		quiet, cancel := context.WithTimeout(ctx, checkInterval)
 		err = l.Notified(quiet)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -269,9 +270,9 @@ func (in *input) heed(ctx context.Context) (err error) {
 	return err
 }
 
-// within calls do with the deadline of an answer.
+// within calls do with a timeout of answerTimeout.
 func (*input) within(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, answer)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return do(ctx)
 }

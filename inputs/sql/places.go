@@ -7,25 +7,25 @@ import (
 	"github.com/flowd-io/flowd/internal/state/cursor"
 )
 
-// state is what a checkpoint has.
+// state is the content of a checkpoint.
 type state struct {
 	Cursor json.RawMessage `json:"cursor"`
 }
 
-// places follows which rows are settled. Rows with equal cursors count together: a query that begins after one would
-// leave out the others.
+// places tracks up to which cursor rows are settled. Rows with equal cursors count as one position: a query that begins after
+// one of them would miss the others.
 type places struct {
 	saves bool // there is a checkpoint
 	cursor.Places[state]
 
-	newest []byte // the cursor of the last row that was read; nil: none since the query began
-	next   []byte // where the next query begins; nil: there is no cursor yet
+	newest []byte // cursor of the last row that was read; nil: none since the query began
+	next   []byte // cursor after which the next query begins; nil: there is none yet
 }
 
-// read notes a row that was read, and gives its Ref.
-func (p *places) read(cursor []byte) (ref uint64) {
+// noteRow notes a row that was read, and returns its Ref.
+func (p *places) noteRow(cursor []byte) (ref uint64) {
 	if p.newest != nil && !bytes.Equal(p.newest, cursor) {
-		p.finish()
+		p.finishCursor()
 	}
 	p.newest = cursor
 	if !p.saves {
@@ -34,22 +34,22 @@ func (p *places) read(cursor []byte) (ref uint64) {
 	return p.Read(1)
 }
 
-// end says that a query has given all its rows.
-func (p *places) end() {
+// queryEnded notes that a query has returned all its rows.
+func (p *places) queryEnded() {
 	if p.newest != nil {
-		p.finish()
+		p.finishCursor()
 		p.newest = nil
 	}
 }
 
-// finish says that no row follows with the cursor of the last one.
-func (p *places) finish() {
+// finishCursor notes that no other row has the cursor of the last one.
+func (p *places) finishCursor() {
 	p.next = p.newest
 	if p.saves {
 		p.Mark(state{p.newest})
 	}
 }
 
-// broken says that a query was interrupted: rows with the cursor of the last one may be missing, and are read again with
-// it.
-func (p *places) broken() { p.newest = nil }
+// interrupted notes that a query was interrupted. More rows may have the cursor of the last one, so the next query begins
+// before that cursor, and reads all of its rows again.
+func (p *places) interrupted() { p.newest = nil }

@@ -20,7 +20,7 @@ func made(t *testing.T, driver, dsn, more string) *input {
 	return enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"sql": {"driver": %q, "dsn": %q, %s}}`, driver, dsn, more)).(*input)
 }
 
-// opened is an input that is open until the test ends.
+// opened returns an open input. It is closed when the test ends.
 func opened(t *testing.T, driver, dsn, more string) *input {
 	t.Helper()
 	in := made(t, driver, dsn, more)
@@ -31,7 +31,7 @@ func opened(t *testing.T, driver, dsn, more string) *input {
 	return in
 }
 
-// read is one Read with room for n: its documents and Refs.
+// read calls Read once, with room for n messages, and returns their documents and Refs.
 func read(t *testing.T, in *input, n int) (docs []string, refs []uint64, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -44,7 +44,7 @@ func read(t *testing.T, in *input, n int) (docs []string, refs []uint64, err err
 	return docs, refs, err
 }
 
-// rest reads to the end.
+// rest reads and settles all rows until the input ends.
 func rest(t *testing.T, in *input) (all []string) {
 	t.Helper()
 	for {
@@ -71,7 +71,7 @@ func settle(t *testing.T, in *input, refs ...uint64) {
 	}
 }
 
-// ids are {"id":from} to {"id":to}.
+// ids returns the documents {"id":from} to {"id":to}.
 func ids(from, to int) (all []string) {
 	for i := from; i <= to; i++ {
 		all = append(all, fmt.Sprintf(`{"id":%d}`, i))
@@ -96,10 +96,10 @@ func insert(t *testing.T, conn sqldb.Conn, from, to int) {
 	sqltest.Exec(t, conn, "INSERT INTO t (id) VALUES "+strings.Join(values, ", "))
 }
 
-// databases are of all kinds.
+// databases are the drivers to test.
 var databases = append(sqltest.Drivers[:len(sqltest.Drivers):len(sqltest.Drivers)], "clickhouse")
 
-// create is a statement for a table of ids.
+// create returns a statement that creates a table of ids.
 func create(driver string) string {
 	if driver == "clickhouse" {
 		return "CREATE TABLE t (id Int32) ENGINE = MergeTree ORDER BY id"
@@ -107,7 +107,7 @@ func create(driver string) string {
 	return "CREATE TABLE t (id int PRIMARY KEY)"
 }
 
-// after is a query for what comes after the cursor.
+// after returns the fields of a query for rows after the cursor.
 func after(driver, more string) string {
 	mark := map[bool]string{true: "$1", false: "?"}[driver == "postgres"]
 	return `"query": "SELECT id FROM t WHERE id > ` + mark + ` ORDER BY id ` + more + `", "args": ["cursor() ?? 0"], "cursor": "id"`
@@ -142,7 +142,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestACheckpointIsOfWhatIsSettled(t *testing.T) {
+func TestACheckpointCoversSettledRowsOnly(t *testing.T) {
 	for _, driver := range databases {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
@@ -158,7 +158,7 @@ func TestACheckpointIsOfWhatIsSettled(t *testing.T) {
 				}
 				refs = append(refs, more...)
 			}
-			settle(t, in, append(refs[:5:5], refs[6:]...)...) // all but the sixth, which goes back
+			settle(t, in, append(refs[:5:5], refs[6:]...)...) // all but the sixth, which is returned
 			if _, err := in.places.Ack(t.Context(), []engine.Result{{Ref: refs[5], Fate: engine.Returned}}); err != nil {
 				t.Fatal(err)
 			}
@@ -175,8 +175,8 @@ func TestACheckpointIsOfWhatIsSettled(t *testing.T) {
 	}
 }
 
-// A query that begins after a cursor leaves out other rows that have it.
-func TestRowsWithOneCursorCountTogether(t *testing.T) {
+// A query that begins after a cursor misses other rows with the same cursor.
+func TestRowsWithEqualCursorsCountAsOnePosition(t *testing.T) {
 	t.Parallel()
 	dsn := sqltest.Database(t, "sqlite")
 	sqltest.Connect(t, "sqlite", dsn, "CREATE TABLE t (id int, at int)", "INSERT INTO t VALUES (1, 1), (2, 5), (3, 5), (4, 5), (5, 6)")
@@ -238,7 +238,7 @@ func TestAnEventEndsTheWait(t *testing.T) {
 			sqltest.Exec(t, conn, `NOTIFY "New Rows"`)
 		}
 		if i == 0 {
-			continue // found when listening begins
+			continue // found without an event: starting to listen ends the wait
 		}
 		docs, _, err := read(t, in, 10)
 		if err != nil {
@@ -280,7 +280,7 @@ func TestAFailureLosesNothing(t *testing.T) {
 		note(docs)
 	}
 	if err == engine.ErrEnd {
-		t.Fatal("the input has ended although the server has")
+		t.Fatal("the input has ended because the server has stopped")
 	}
 	if err := in.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -300,10 +300,10 @@ func TestAFailureLosesNothing(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	tests := []struct{ name, more, want string }{
-		{"a table that is not there", `"query": "SELECT * FROM u"`, "no such table: u"},
-		{"no SQL", `"query": "SELEC"`, "syntax error"},
+		{"a missing table", `"query": "SELECT * FROM u"`, "no such table: u"},
+		{"invalid SQL", `"query": "SELEC"`, "syntax error"},
 		{"too few args", `"query": "SELECT ?, ?", "args": ["1"]`, "missing argument"},
-		{"a cursor that is not there", `"query": "SELECT 1 AS a ORDER BY 1", "cursor": "id"`, "cursor: is null in a row"},
+		{"a missing cursor field", `"query": "SELECT 1 AS a ORDER BY 1", "cursor": "id"`, "cursor: is null in a row"},
 		{"an arg that fails", `"query": "SELECT ?", "args": ["1 / len(this)"]`, "args[0]: "},
 		{"a slow query",
 			`"query": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0", "query_timeout": "100ms"`,
@@ -321,14 +321,14 @@ func TestFaults(t *testing.T) {
 }
 
 func TestLint(t *testing.T) {
-	const at = `"driver": "postgres", "dsn": "postgres://h/d", `
+	const server = `"driver": "postgres", "dsn": "postgres://h/d", `
 	tests := []struct{ name, config, want string }{
-		{"a query", at + `"query": "SELECT 1"`, ""},
-		{"with a cursor", at + after("postgres", "") + `, "checkpoint": "c", "listen": "x"`, ""},
-		{"a checkpoint without cursor", at + `"query": "SELECT 1", "checkpoint": "c"`, "no cursor to record"},
-		{"a cursor without order", at + `"query": "SELECT 1", "cursor": "a"`, "order by the cursor"},
-		{"events elsewhere", `"driver": "sqlite", "dsn": "x.db", "query": "SELECT 1", "listen": "x"`, "only PostgreSQL notifies"},
-		{"cursor() elsewhere", at + `"query": "SELECT 1 ORDER BY 1", "cursor": "cursor()"`, "cursor"},
+		{"a query", server + `"query": "SELECT 1"`, ""},
+		{"with a cursor", server + after("postgres", "") + `, "checkpoint": "c", "listen": "x"`, ""},
+		{"a checkpoint without cursor", server + `"query": "SELECT 1", "checkpoint": "c"`, "no cursor to record"},
+		{"a cursor without order", server + `"query": "SELECT 1", "cursor": "a"`, "order by the cursor"},
+		{"listen without PostgreSQL", `"driver": "sqlite", "dsn": "x.db", "query": "SELECT 1", "listen": "x"`, "only PostgreSQL has channels"},
+		{"cursor() in cursor", server + `"query": "SELECT 1 ORDER BY 1", "cursor": "cursor()"`, "cursor"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

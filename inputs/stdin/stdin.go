@@ -51,8 +51,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return &input{cfg: c, file: os.Stdin, meta: engine.Meta{}.WithIndex("line")}, nil
 }
 
-// Open starts to read: standard input is read in a separate goroutine, since a read of it
-// can't be cancelled.
+// Open starts a goroutine that reads standard input, since such a read can't be cancelled.
 func (in *input) Open(context.Context) error {
 	in.pump = framing.NewPump(in.file, func(r io.Reader) (framing.Reader, error) {
 		return in.cfg.Decompressed(compression.Format(in.cfg.Compression), r)
@@ -60,7 +59,7 @@ func (in *input) Open(context.Context) error {
 	return nil
 }
 
-// Read adds the records that have arrived. A stream that has failed can't be read again, so
+// Read adds the records that have arrived, and waits until there are some. A stream that has failed can't be read again, so
 // its errors are permanent.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	err := in.pump.Fill(ctx, b, in.meta)

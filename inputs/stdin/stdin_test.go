@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// on is the input on a pipe, and the pipe's other end.
+// on returns an input that reads a pipe, and the pipe's other end.
 func on(t *testing.T, component string) (*input, *os.File) {
 	t.Helper()
 	in := enginetest.New(t, engine.Inputs, component).(*input)
@@ -54,7 +54,7 @@ func TestReadWaitsForTheFirstLineOnly(t *testing.T) {
 		t.Errorf("got %d messages, want the 2 whole lines", b.Len())
 	}
 
-	// Nothing more arrives: a Read ends with its context, and so does the input.
+	// Nothing more arrives, so Read waits until its context ends.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	b = engine.NewBatch(10)
@@ -90,9 +90,9 @@ func TestACompressedStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := []struct{ name, in, want string }{
-		{"a whole one", string(packed), ""},
-		{"one that is cut off", string(packed[:len(packed)-4]), "standard input: gzip data ends too early"},
-		{"one that is none", "plain", "standard input: gzip data"},
+		{"a complete stream", string(packed), ""},
+		{"a truncated stream", string(packed[:len(packed)-4]), "standard input: gzip data ends too early"},
+		{"an uncompressed stream", "plain", "standard input: gzip data"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
