@@ -20,14 +20,14 @@ import (
 )
 
 var (
-	rounds  = flag.Int("rounds", 12, "`N` rounds of the chaos tests, 200 for the whole")
-	session = flag.Duration("session", 3*time.Second, "session `TIMEOUT` of the chaos test; members outlive short ones")
+	rounds  = flag.Int("rounds", 12, "`N` rounds of the chaos tests; 200 for a thorough run")
+	session = flag.Duration("session", 3*time.Second, "session `TIMEOUT` of the chaos test; members may exceed a short one")
 	seeds   = flag.Uint64("seed", 0, "`SEED` of the chaos tests; by default one from the clock")
 )
 
-// dies ends a member as a crash does: it neither commits nor leaves its group, which waits for it until its session
-// ends. One that is joining leaves all the same: the fake never ends its session.
-func (m *member) dies(c *kfake.Cluster) {
+// crash ends a member as a crash does: it neither commits nor leaves its group, so the group waits until its session times
+// out. A member that is joining leaves nevertheless, since the fake broker would never end its session.
+func (m *member) crash(c *kfake.Cluster) {
 	id, _ := m.in.client.GroupMetadata()
 	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit, kmsg.LeaveGroup, kmsg.ConsumerGroupHeartbeat},
 		Group: "g", Err: kerr.UnknownMemberID, Count: -1, TopLevel: false, When: func(r kmsg.Request) bool {
@@ -49,9 +49,9 @@ func (m *member) dies(c *kfake.Cluster) {
 	m.end()
 }
 
-// TestChaos has three members of a group join, leave and die at random under load, while leaders and coordinators
-// move and connections are cut: nothing is lost, keys keep their order at each member, and what is written twice was
-// written by members that died, or is no more than what the others have counted.
+// TestChaos lets three members of a group join, leave and crash at random under load, while leaders and coordinators move and
+// connections are cut. No message is lost, and each member writes the messages of a key in order. A message is written twice only
+// if a member crashed, or if another member has counted it as read again.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"classic", "consumer"} {
@@ -65,7 +65,7 @@ func TestChaos(t *testing.T) {
 func chaos(t *testing.T, protocol string) {
 	seed := cmp.Or(*seeds, uint64(time.Now().UnixNano()))
 	t.Logf("-seed %d -rounds %d", seed, *rounds)
-	dice := rand.New(rand.NewPCG(seed, 0))
+	random := rand.New(rand.NewPCG(seed, 0))
 	const partitions = 6
 	c := kafkatest.Start(t, kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(time.Second),
 		kfake.BrokerConfigs(map[string]string{"group.consumer.heartbeat.interval.ms": "100",
@@ -75,7 +75,7 @@ func chaos(t *testing.T, protocol string) {
 	cfg := config(c, topic)
 	cfg.Protocol, cfg.SessionTimeout = protocol, *session
 	cfg.RevokeTimeout, cfg.RebalanceTimeout = 5*time.Second, 10*time.Second
-	cfg.CommitInterval = time.Minute // what moves is committed when it moves, or is written twice
+	cfg.CommitInterval = time.Minute // messages of a partition that moves are committed then, or written twice
 	join := func() *member {
 		m := start(t, cfg, func(p *engine.Pipeline) { p.Engine.OrderBy = expr.MustCompile(`meta("key")`) },
 			&enginetest.Sink{Delay: time.Millisecond, Ordered: true})
@@ -95,13 +95,13 @@ func chaos(t *testing.T, protocol string) {
 	for range *rounds {
 		c.Send(t, kafkatest.Numbered(topic, partitions, total, 600)...)
 		total += 600
-		i := dice.IntN(len(alive))
-		switch event := dice.IntN(6); event {
+		i := random.IntN(len(alive))
+		switch event := random.IntN(6); event {
 		case 0, 1:
 			if event == 0 {
 				alive[i].end()
 			} else {
-				alive[i].dies(c.Fake)
+				alive[i].crash(c.Fake)
 				dead = append(dead, alive[i])
 			}
 			alive[i] = join()
@@ -113,12 +113,12 @@ func chaos(t *testing.T, protocol string) {
 		case 4:
 			c.Cut()
 		}
-		goal := total - dice.IntN(600) // some are under way in the next round
+		goal := total - random.IntN(600) // some are still in flight in the next round
 		until(t, "most of a round", func() bool { return len(written(all)) >= goal })
 	}
 	until(t, "all", func() bool { return len(written(all)) == total })
 	for _, m := range all {
-		m.end() // members count what they have lost when they notice
+		m.end() // a member counts the partitions that it has lost when it notices the loss
 	}
 	lost, times, twice := written(dead), written(all), 0
 	for body, n := range times {
@@ -130,12 +130,12 @@ func chaos(t *testing.T, protocol string) {
 	for i, m := range all {
 		n := int(m.counted())
 		if counted += n; n > 0 {
-			t.Logf("member %d has counted %d that others read again, of partitions that were lost: %t", i, n,
+			t.Logf("member %d has counted %d messages that others read again; it has lost partitions: %t", i, n,
 				strings.Contains(m.log.String(), "partitions were lost"))
 		}
 	}
 	if twice > counted {
-		t.Errorf("%d messages were written twice, by members that had not died and have counted %d", twice, counted)
+		t.Errorf("%d messages were written twice by members that did not crash, which have counted %d", twice, counted)
 	}
 	for _, m := range all {
 		inOrder(t, m.sink, 7*partitions, func(body string) bool { return times[body] > 1 })
@@ -153,7 +153,7 @@ func written(members []*member) map[string]int {
 	return seen
 }
 
-// counted is how many messages a member has counted that others read again.
+// counted returns the number of messages that, as the member has counted, others read again.
 func (m *member) counted() int64 {
 	m.in.mu.Lock()
 	defer m.in.mu.Unlock()

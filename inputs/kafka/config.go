@@ -81,17 +81,17 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 	switch {
 	case len(c.Partitions) > 0 && c.Group != "":
-		report("partitions", "a group shares partitions among its members by itself", "remove `group` or `partitions`")
+		report("partitions", "can't be chosen in a group, which assigns partitions to its members", "remove `group` or `partitions`")
 	case slices.ContainsFunc(c.Partitions, func(p int) bool { return p < 0 || p > 1<<20 }):
-		report("partitions", "has a number that no partition has", "count from 0")
+		report("partitions", "has a number that is not valid for a partition", "count from 0")
 	case len(c.Partitions) > 0 && c.pattern():
-		report("partitions", "can't be chosen of topics that are not known", "name the topics")
+		report("partitions", "can't be chosen if topics are given by a pattern", "name the topics")
 	case c.InstanceID != "" && c.Group == "":
-		report("instance_id", "means nothing without a group", "set `group`, or remove it")
+		report("instance_id", "has no effect without a group", "set `group`, or remove it")
 	case c.Transaction.Interval >= c.Transaction.Timeout:
 		report("transaction.interval", "is not less than the timeout: every transaction would be aborted", "make it shorter")
 	case c.RevokeTimeout >= c.RebalanceTimeout:
-		report("revoke_timeout", "is not less than rebalance_timeout: the group would go on without this member",
+		report("revoke_timeout", "is not less than rebalance_timeout: the group would remove this member",
 			"make it shorter, or rebalance_timeout longer")
 	}
 	if c.Fetch.MaxBytes > 0 && c.Fetch.MaxPartitionBytes > c.Fetch.MaxBytes {
@@ -107,7 +107,7 @@ func checkTopic(t string) string {
 	if isPattern(t) {
 		_, err := path.Match(t, "")
 		if _, wrong := regexp.Compile(expression(t)); err != nil || wrong != nil { // such as [z-a]
-			return "is not a pattern"
+			return "is not a valid pattern"
 		}
 		return ""
 	}
@@ -139,7 +139,7 @@ func (c *Config) offset(now time.Time) (kgo.Offset, error) {
 	if d, err := time.ParseDuration(c.Start); err == nil && d > 0 {
 		return kgo.NewOffset().AfterMilli(now.Add(-d).UnixMilli()), nil
 	}
-	return kgo.Offset{}, fmt.Errorf("%q is not a place to begin", c.Start)
+	return kgo.Offset{}, fmt.Errorf("%q is not a position to begin at", c.Start)
 }
 
 // Traits says that each partition keeps a position, in the order of its records.
@@ -158,7 +158,7 @@ const about = `
 Reads Kafka topics, as a member of a consumer group or alone.
 
 Each partition is committed up to the first message that is not settled. If the oldest
-message of a partition waits (for a retry, or for an output that does not work), the
+message of a partition waits (for a retry, or for an output that is down), the
 input reads at most engine.max_replay ahead of it. Then the partition waits, and the
 others continue. A restart repeats no more than that. A message that fails and is not
 dead-lettered stops the pipeline, since a single message can't be returned to a
@@ -188,18 +188,18 @@ of the names above becomes header_NAME. Outputs send headers on.
 
 func init() { engine.Register(engine.Inputs, "kafka", about, defaults, newInput) }
 
-// partitionBytes bounds what a broker sends of one partition at once. times is how many bytes of memory each byte becomes. A message
-// in flight keeps its whole batch of records in memory, for each partition.
-func (c *Config) partitionBytes(inFlight int, times float64, partitions int) int32 {
-	share := int(float64(inFlight/4/max(1, partitions)) / times)
-	return int32(min(int(c.Fetch.MaxPartitionBytes), max(share, leastFetch), int(c.maxBytes(inFlight, times))))
+// partitionBytes returns the limit on the bytes of one partition in a response. A byte needs ratio bytes of memory. The limit is
+// shared among partitions, since a message in flight keeps its whole batch of records in memory.
+func (c *Config) partitionBytes(inFlight int, ratio float64, partitions int) int32 {
+	share := int(float64(inFlight/4/max(1, partitions)) / ratio)
+	return int32(min(int(c.Fetch.MaxPartitionBytes), max(share, minFetch), int(c.maxBytes(inFlight, ratio))))
 }
 
-// maxBytes bounds what a broker sends at once. times is how many bytes of memory each byte becomes.
-func (c *Config) maxBytes(inFlight int, times float64) int32 {
-	share := int(float64(min(inFlight/4, 8<<20)) / times)
-	return int32(cmp.Or(int(c.Fetch.MaxBytes), max(share, leastFetch)))
+// maxBytes returns the limit on the bytes in one response. A byte needs ratio bytes of memory.
+func (c *Config) maxBytes(inFlight int, ratio float64) int32 {
+	share := int(float64(min(inFlight/4, 8<<20)) / ratio)
+	return int32(cmp.Or(int(c.Fetch.MaxBytes), max(share, minFetch)))
 }
 
-// leastFetch is how many bytes are worth a request.
-const leastFetch = 32 << 10
+// minFetch is the smallest limit, in bytes: a smaller response is not worth a request.
+const minFetch = 32 << 10

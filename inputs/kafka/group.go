@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Holds gives the input access to the pipeline's messages in flight.
+// Holds receives access to the pipeline's messages in flight.
 func (in *input) Holds(h engine.Holding) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -24,30 +24,31 @@ func (in *input) Holds(h engine.Holding) {
 	h.Take(func(ref uint64) bool { return slotOf(ref) <= last && live[slotOf(ref)] == nil })
 }
 
-// assign begins to follow a partition; in.mu is held.
+// assign starts to track a partition. in.mu is held.
 func (in *input) assign(tp topicPartition) *partition {
 	in.serial++
-	p := &partition{topic: tp.topic, id: tp.id, slot: in.serial, from: -1, sent: -1}
+	p := &partition{topic: tp.topic, id: tp.id, slot: in.serial, from: -1, committed: -1}
 	in.assigned[tp], in.slots[p.slot] = p, p
-	in.share()
+	in.limitFetches()
 	return p
 }
 
-// share divides what may be fetched among the partitions; in.mu is held.
-func (in *input) share() {
+// limitFetches divides the bytes that may be fetched among the partitions. in.mu is held.
+func (in *input) limitFetches() {
 	if in.client != nil {
-		in.client.UpdateFetchMaxBytes(in.cfg.maxBytes(in.inFlight, in.times),
-			in.cfg.partitionBytes(in.inFlight, in.times, len(in.assigned)))
+		in.client.UpdateFetchMaxBytes(in.cfg.maxBytes(in.inFlight, in.ratio),
+			in.cfg.partitionBytes(in.inFlight, in.ratio, len(in.assigned)))
 	}
 }
 
+// onAssigned starts to track partitions that were assigned.
 func (in *input) onAssigned(_ context.Context, _ *kgo.Client, all map[string][]int32) {
-	in.interrupt()
+	in.interruptPoll()
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	n := 0
-	for tp := range each(all) {
-		if old := in.assigned[tp]; old != nil && in.tx != nil { // until a transaction has ended, only the first move is told
+	for tp := range eachPartition(all) {
+		if old := in.assigned[tp]; old != nil && in.tx != nil { // until a transaction has ended, the client reports only the first revocation
 			delete(in.slots, old.slot)
 			in.assign(tp)
 		} else if old == nil {
@@ -60,9 +61,9 @@ func (in *input) onAssigned(_ context.Context, _ *kgo.Client, all map[string][]i
 	}
 }
 
-// adjust has partitions that were not there when this input was opened read from their beginning: what was written
-// before the group has noticed them is new as well.
-func (in *input) adjust(_ context.Context, all map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+// adjustOffsets makes the client read partitions from their beginning if they did not exist when this input was opened: all of
+// their messages are new, including those that were written before the group noticed the partition.
+func (in *input) adjustOffsets(_ context.Context, all map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for topic, partitions := range all {
@@ -76,46 +77,46 @@ func (in *input) adjust(_ context.Context, all map[string]map[int32]kgo.Offset) 
 	return all, nil
 }
 
-// onRevoked gives up partitions, as soon as their messages in flight are settled or the time for that is over.
+// onRevoked gives up partitions once their messages in flight are settled, or after revoke_timeout.
 func (in *input) onRevoked(ctx context.Context, _ *kgo.Client, all map[string][]int32) {
-	in.interrupt()
-	leaving := in.leave(all)
+	in.interruptPoll()
+	leaving := in.markLeaving(all)
 	if len(leaving) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, in.cfg.RevokeTimeout)
 	defer cancel()
-	in.finish(ctx, leaving)
+	in.awaitSettled(ctx, leaving)
 	unfinished, again := in.giveUp(ctx, leaving)
 	in.log.Info("partitions were given up", "partitions", len(leaving), "now", in.count(), "unfinished", unfinished,
 		"read again", again)
 }
 
-// giveUp stops reading partitions that leave, and commits what is settled. It returns how many messages were not finished, and how
-// many others read again: these, and settled messages after an unsettled one.
+// giveUp stops tracking partitions, and commits their settled offsets. It returns how many messages were not finished, and how
+// many another member reads again: these, and settled messages after an unsettled one.
 func (in *input) giveUp(ctx context.Context, leaving []*partition) (unfinished, again int) {
 	unfinished = in.takeAway(leaving)
 	if err := in.commitLast(ctx, leaving); err != nil {
-		in.log.Warn("settled messages of partitions that move could not be committed: they will be read again", "err", err)
+		in.log.Warn("could not commit settled messages of partitions that move: they will be read again", "err", err)
 	}
 	again = in.forget(leaving)
-	in.moved(len(leaving), again)
+	in.countMoved(len(leaving), again)
 	return unfinished, again
 }
 
-// commitLast commits what is settled of partitions that leave, or of all, at the end. What may pass is tried again until
-// ctx ends: a coordinator that moves, or an epoch that the group has raised since the last heartbeat (brokers before 4.3
-// refuse that). Where partitions leave, an attempt that has begun may end after ctx.
+// commitLast commits the settled offsets of partitions that are given up or, if leaving is nil, of all. It repeats a commit after a
+// transient error until ctx ends. Such errors are a coordinator that moves, and an epoch that the group has raised since the last
+// heartbeat (refused by brokers before 4.3). If partitions are given up, the last attempt may end after ctx.
 func (in *input) commitLast(ctx context.Context, leaving []*partition) error {
-	t := time.NewTicker(commitAgain)
+	t := time.NewTicker(commitRetryDelay)
 	defer t.Stop()
-	ask := ctx
+	requests := ctx
 	if leaving != nil {
-		ask = context.WithoutCancel(ctx)
+		requests = context.WithoutCancel(ctx)
 	}
 	for {
-		err := in.commit(ask, leaving)
-		if err == nil || in.shutOut(err) || engine.ErrorOf(err, engine.Transient).Class != engine.Transient {
+		err := in.commit(requests, leaving)
+		if err == nil || in.fenced(err) || engine.ErrorOf(err, engine.Transient).Class != engine.Transient {
 			return err
 		}
 		select {
@@ -126,49 +127,49 @@ func (in *input) commitLast(ctx context.Context, leaving []*partition) error {
 	}
 }
 
-// commitAgain is how long to wait before a commit is tried again that can't wait for the next.
-const commitAgain = 100 * time.Millisecond
+// commitRetryDelay is the delay before commitLast repeats a commit.
+const commitRetryDelay = 100 * time.Millisecond
 
-// shutOut reports whether the group accepts no more commits of this member, or the client is closed.
-func (in *input) shutOut(err error) bool {
+// fenced reports whether the group accepts no more commits from this member, or the client is closed.
+func (in *input) fenced(err error) bool {
 	final := []error{kerr.UnknownMemberID, kerr.FencedMemberEpoch, kerr.GroupIDNotFound, kgo.ErrClientClosed,
 		context.Canceled}
-	if _, _, waits := in.joins.waiting(); !waits { // else this member is about to have the group's generation
+	if _, _, waits := in.joins.waiting(); !waits { // otherwise this member is about to join the group's new generation
 		final = append(final, kerr.IllegalGeneration, kerr.RebalanceInProgress)
 	}
 	return slices.ContainsFunc(final, func(e error) bool { return errors.Is(err, e) })
 }
 
-// onLost is told when the group goes on without this member. Often it is a connection that was lost, and the group does
-// not know yet: then it still takes a commit. If others have the partitions, it refuses.
+// onLost is called when the client assumes that the group has removed this member. Often only a connection was lost, and the
+// group has not noticed. Then it still accepts a commit. If other members have the partitions, it refuses.
 func (in *input) onLost(ctx context.Context, _ *kgo.Client, all map[string][]int32) {
-	in.interrupt()
-	leaving := in.leave(all)
+	in.interruptPoll()
+	leaving := in.markLeaving(all)
 	if len(leaving) == 0 {
 		return
 	}
 	once, cancel := context.WithCancel(ctx)
-	cancel()
+	cancel() // commitLast makes one attempt
 	unfinished, again := in.giveUp(once, leaving)
-	in.log.Warn("partitions were lost: the group has gone on without this member", "partitions", len(leaving), "now",
+	in.log.Warn("partitions were lost: the group has removed this member", "partitions", len(leaving), "now",
 		in.count(), "unfinished", unfinished, "read again", again)
 }
 
-// leave marks partitions: nothing more is read of them.
-func (in *input) leave(all map[string][]int32) (leaving []*partition) {
+// markLeaving marks partitions that are given up, so that no more of their records are read. It returns those that were assigned.
+func (in *input) markLeaving(all map[string][]int32) (leaving []*partition) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for tp := range each(all) {
+	for tp := range eachPartition(all) {
 		if p := in.assigned[tp]; p != nil {
-			p.leaves = true
+			p.leaving = true
 			leaving = append(leaving, p)
 		}
 	}
 	return leaving
 }
 
-// finish waits until all messages of partitions are settled, or ctx ends.
-func (in *input) finish(ctx context.Context, leaving []*partition) {
+// awaitSettled waits until all messages of partitions are settled, or ctx ends.
+func (in *input) awaitSettled(ctx context.Context, leaving []*partition) {
 	in.mu.Lock()
 	holding := in.holding
 	in.mu.Unlock()
@@ -183,33 +184,34 @@ func (in *input) finish(ctx context.Context, leaving []*partition) {
 			in.mu.Unlock()
 			return
 		}
-		news := in.newsOf()
+		changed := in.nextChange()
 		in.mu.Unlock()
 		select {
-		case <-news:
+		case <-changed:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// newsOf is closed when something changes; in.mu is held.
-func (in *input) newsOf() chan struct{} {
-	if in.news == nil {
-		in.news = make(chan struct{})
+// nextChange returns a channel that is closed at the next change of settled messages or of the round. in.mu is held.
+func (in *input) nextChange() chan struct{} {
+	if in.changed == nil {
+		in.changed = make(chan struct{})
 	}
-	return in.news
+	return in.changed
 }
 
-// wake wakes goroutines that wait for settled messages. in.mu is held.
-func (in *input) wake() {
-	if in.news != nil {
-		close(in.news)
-		in.news = nil
+// signalChanged wakes goroutines that wait for the next change. in.mu is held.
+func (in *input) signalChanged() {
+	if in.changed != nil {
+		close(in.changed)
+		in.changed = nil
 	}
 }
 
-// takeAway takes messages in flight of partitions, or of all, away from the pipeline.
+// takeAway takes the messages in flight of partitions away from the pipeline or, if leaving is nil, those of all partitions. It
+// returns their number.
 func (in *input) takeAway(leaving []*partition) (unfinished int) {
 	in.mu.Lock()
 	holding := in.holding
@@ -229,7 +231,7 @@ func (in *input) takeAway(leaving []*partition) (unfinished int) {
 	return holding.Take(func(ref uint64) bool { return gone[slotOf(ref)] })
 }
 
-// forget stops following partitions, and returns how many messages are read again.
+// forget stops tracking partitions, and returns how many of their messages another member reads again.
 func (in *input) forget(leaving []*partition) (again int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -239,14 +241,14 @@ func (in *input) forget(leaving []*partition) (again int) {
 		delete(in.assigned, topicPartition{p.topic, p.id})
 		delete(in.blocked, topicPartition{p.topic, p.id})
 		in.span -= p.span()
-		again += p.again()
+		again += p.uncommitted()
 		if p.paused {
 			resume[p.topic] = append(resume[p.topic], p.id)
 			in.paused--
 		}
 	}
-	in.share()
-	if len(resume) > 0 && in.client != nil { // it may come back
+	in.limitFetches()
+	if len(resume) > 0 && in.client != nil { // a partition may be assigned again
 		in.client.ResumeFetchPartitions(resume)
 	}
 	if in.tx == nil {
@@ -255,6 +257,7 @@ func (in *input) forget(leaving []*partition) (again int) {
 	return again
 }
 
+// count returns the number of assigned partitions.
 func (in *input) count() int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -266,19 +269,19 @@ func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Resul
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for len(results) > 0 {
-		n := together(results)
+		n := consecutive(results)
 		in.settle(&results[0], n)
 		results = results[n:]
 	}
-	in.wake()
+	in.signalChanged()
 	if in.tx == nil {
 		in.pace()
 	}
 	return nil, nil
 }
 
-// together is how many results, the first, are alike and of consecutive messages of a partition.
-func together(results []engine.Result) (n int) {
+// consecutive returns how many of the first results have the same fate and belong to consecutive messages of one partition.
+func consecutive(results []engine.Result) (n int) {
 	for n = 1; n < len(results); n++ {
 		if results[n].Ref != results[0].Ref+uint64(n) || results[n].Fate != results[0].Fate {
 			break
@@ -294,7 +297,7 @@ func (in *input) settle(r *engine.Result, n int) {
 		return
 	}
 	if in.round != nil {
-		in.round.ended(r.Fate, n)
+		in.round.countEnded(r.Fate, n)
 	}
 	if r.Fate == engine.Returned {
 		return
@@ -306,7 +309,7 @@ func (in *input) settle(r *engine.Result, n int) {
 }
 
 // pace pauses partitions that are too far ahead of their settled messages, and resumes the others. All partitions together may be
-// ahead by max_replay. Below that, each may use what it needs. in.mu is held.
+// ahead by max_replay. Below half of that, no partition is limited. in.mu is held.
 func (in *input) pace() {
 	full := in.span >= in.replay/2
 	if in.client == nil || len(in.assigned) == 0 || !full && in.paused == 0 && !in.waits {
@@ -317,10 +320,10 @@ func (in *input) pace() {
 	for _, p := range in.assigned {
 		switch far := full && p.span() >= share; {
 		case far && !p.paused:
-			stop = with(stop, p)
+			stop = togglePaused(stop, p)
 			in.paused++
 		case !far && p.paused && (!full || p.span() <= share/2):
-			resume = with(resume, p)
+			resume = togglePaused(resume, p)
 			in.paused--
 		}
 	}
@@ -336,8 +339,8 @@ func (in *input) pace() {
 	}
 }
 
-// with adds a partition, whose state changes.
-func with(all map[string][]int32, p *partition) map[string][]int32 {
+// togglePaused changes p.paused, and adds p to all.
+func togglePaused(all map[string][]int32, p *partition) map[string][]int32 {
 	p.paused = !p.paused
 	if all == nil {
 		all = map[string][]int32{}
@@ -346,8 +349,8 @@ func with(all map[string][]int32, p *partition) map[string][]int32 {
 	return all
 }
 
-// commits commits what is settled, again and again until ctx ends; what it asks brokers then ends with asks.
-func (in *input) commits(ctx, asks context.Context) {
+// commitLoop commits settled offsets at intervals, until ctx ends. A commit that is running then ends with requests.
+func (in *input) commitLoop(ctx, requests context.Context) {
 	t := time.NewTicker(in.cfg.CommitInterval)
 	defer t.Stop()
 	failed := 0
@@ -358,34 +361,34 @@ func (in *input) commits(ctx, asks context.Context) {
 		case <-t.C:
 		}
 		if _, _, waits := in.joins.waiting(); waits {
-			continue // the client would wait, and the end for it
+			continue // the client would wait for the other members, and shutDown for the client
 		}
-		err := in.commit(asks, nil)
+		err := in.commit(requests, nil)
 		if failed++; err == nil || ctx.Err() != nil {
 			failed = 0
-		} else if failed&(failed-1) == 0 {
-			in.log.Warn("commit", "err", err, "times", failed)
+		} else if failed&(failed-1) == 0 { // log powers of two
+			in.log.Warn("commit failed", "err", err, "times", failed)
 		}
 	}
 }
 
-// commit commits the settled offsets of partitions, or of all that stay.
+// commit commits the settled offsets of partitions or, if only is nil, of all that are not given up.
 func (in *input) commit(ctx context.Context, only []*partition) error {
 	if in.cfg.Group == "" {
 		return nil
 	}
 	in.mu.Lock()
 	client, closing := in.client, in.closing
-	due, kept := map[string]map[int32]kgo.EpochOffset{}, map[topicPartition]uint64{}
+	due, counts := map[string]map[int32]kgo.EpochOffset{}, map[topicPartition]uint64{}
 	for _, p := range in.assigned {
-		if only == nil && p.leaves || only != nil && !slices.Contains(only, p) {
+		if only == nil && p.leaving || only != nil && !slices.Contains(only, p) {
 			continue
 		}
-		if at, ok := p.due(); ok {
+		if at, ok := p.commitOffset(); ok {
 			if due[p.topic] == nil {
 				due[p.topic] = map[int32]kgo.EpochOffset{}
 			}
-			due[p.topic][p.id], kept[topicPartition{p.topic, p.id}] = at, p.low.Low()
+			due[p.topic][p.id], counts[topicPartition{p.topic, p.id}] = at, p.low.Low()
 		}
 	}
 	in.mu.Unlock()
@@ -396,23 +399,24 @@ func (in *input) commit(ctx context.Context, only []*partition) error {
 	defer cancel()
 	var failed error
 	if member, generation, waits := in.joins.waiting(); waits && closing {
-		answer, err := in.commitBeside(ctx, member, generation, due)
+		answer, err := in.commitWithSecondClient(ctx, member, generation, due)
 		if failed = err; err == nil {
-			failed = in.committed(due, kept, answer)
+			failed = in.noteCommitted(due, counts, answer)
 		}
 	} else {
 		client.CommitOffsetsSync(ctx, due,
 			func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
 				if failed = err; err == nil {
-					failed = in.committed(due, kept, answer)
+					failed = in.noteCommitted(due, counts, answer)
 				}
 			})
 	}
 	return kafka.Explain(failed, "commit of group "+in.cfg.Group)
 }
 
-// committed notes what the group remembers now.
-func (in *input) committed(due map[string]map[int32]kgo.EpochOffset, kept map[topicPartition]uint64,
+// noteCommitted records the offsets that an answer confirms, and returns the last error in it. counts are the numbers of messages
+// before these offsets.
+func (in *input) noteCommitted(due map[string]map[int32]kgo.EpochOffset, counts map[topicPartition]uint64,
 	answer *kmsg.OffsetCommitResponse) (failed error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -421,15 +425,15 @@ func (in *input) committed(due map[string]map[int32]kgo.EpochOffset, kept map[to
 			if err := kerr.ErrorForCode(a.ErrorCode); err != nil {
 				failed = err
 			} else if tp := (topicPartition{t.Topic, a.Partition}); in.assigned[tp] != nil {
-				in.assigned[tp].sent, in.assigned[tp].kept = due[t.Topic][a.Partition].Offset, kept[tp]
+				in.assigned[tp].committed, in.assigned[tp].committedCount = due[t.Topic][a.Partition].Offset, counts[tp]
 			}
 		}
 	}
 	return failed
 }
 
-// each yields partitions in a form that can be a key.
-func each(all map[string][]int32) func(yield func(topicPartition) bool) {
+// eachPartition yields all partitions, in the order of their topics.
+func eachPartition(all map[string][]int32) func(yield func(topicPartition) bool) {
 	return func(yield func(topicPartition) bool) {
 		for _, topic := range slices.Sorted(maps.Keys(all)) {
 			for _, id := range all[topic] {

@@ -18,47 +18,47 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// input is a client, and the acker of all that it reads.
+// input reads with one client, and acknowledges the messages that it has read.
 type input struct {
 	cfg      Config
 	log      *slog.Logger
-	name     string // of the client, where none is configured
-	member   string // of a static member; "": this is not one
-	replay   int    // how far to read ahead of what is settled, in all partitions
-	inFlight int    // bytes
-	swell    swell
+	name     string // default client id
+	member   string // instance id of a static member; "": the member is not static
+	replay   int    // maximum number of messages to read ahead of unsettled ones, in all partitions together
+	inFlight int    // maximum bytes of messages in flight
+	growth   growth
 	joins    joins
 
-	stop  context.CancelFunc // ends the loop that commits
-	cut   context.CancelFunc // ends what that loop still asks brokers
-	quits context.CancelFunc // ends all that the client asks brokers
-	loop  sync.WaitGroup
+	stopLoops   context.CancelFunc // ends the goroutines of loops
+	cutRequests context.CancelFunc // ends their requests
+	cutClient   context.CancelFunc // ends all requests of the client
+	loops       sync.WaitGroup
 
 	tx *kafka.Session // nil: messages are delivered at least once
 
-	poll sync.Mutex // held by Read: what was fetched and is not noted yet
+	poll sync.Mutex // held by Read from fetching records until they are added to a batch
 
-	mu       sync.Mutex         // guards the fields below
-	client   *kafka.Client      // nil: not connected; only Open and Close change it
-	quit     context.CancelFunc // makes the call that fetches return; nil: none is running
-	breaks   int                // how many wait for that call to end
-	holding  engine.Holding     // nil: nothing was read
-	waits    bool               // holding knows that partitions wait
-	slots    map[uint64]*partition
-	assigned map[topicPartition]*partition
-	serial   uint64           // of the last assignment
-	counts   map[string]int32 // how many partitions topics had when this input was opened
-	times    float64          // of swell, when fetches were last made to fit
-	span     int              // of all partitions
-	paused   int              // partitions that are not fetched
-	news     chan struct{}    // closed when something is settled; nil: nothing waits for it
-	closing  bool
-	round    *round                   // the transaction that is open; nil: none is
-	ending   chan struct{}            // closed when it has ended; nil: it does not end yet
-	broken   error                    // why there can be no more transactions
-	blocked  map[topicPartition]block // partitions that can't be read
+	mu        sync.Mutex         // guards the fields below
+	client    *kafka.Client      // nil: not connected; only Open and Close change it
+	stopPoll  context.CancelFunc // makes the running PollRecords return; nil: none has run
+	pollStops int                // number of goroutines that wait for PollRecords to return
+	holding   engine.Holding     // nil: nothing was read
+	waits     bool               // holding knows that partitions wait
+	slots     map[uint64]*partition
+	assigned  map[topicPartition]*partition
+	serial    uint64           // number of the last assignment
+	counts    map[string]int32 // number of partitions of each topic when this input was opened
+	ratio     float64          // growth.ratio when the limits of fetches were last set
+	span      int              // of all partitions together
+	paused    int              // number of partitions that are not fetched
+	changed   chan struct{}    // closed when a message is settled, or a round begins or ends; nil: no goroutine waits
+	closing   bool
+	round     *round                   // the open transaction; nil: there is none
+	ending    chan struct{}            // closed when the transaction has ended; nil: it is not ending
+	broken    error                    // why there can be no more transactions
+	blocked   map[topicPartition]block // partitions that can't be read
 
-	revoked, takenAway int64 // partitions, and messages of them that others read again
+	revoked, takenAway int64 // number of partitions that moved, and of their messages that other members read again
 }
 
 // block is why a partition can't be read, and since when.
@@ -85,7 +85,7 @@ var (
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	in := &input{cfg: c, log: env.Log, name: strings.Trim(env.Pipeline+"."+env.Name, "."), member: c.InstanceID,
 		replay: max(1, env.MaxReplay/max(1, env.Instances)), inFlight: env.MaxBytes / max(1, env.Instances),
-		times: atFirst}
+		ratio: initialRatio}
 	if env.ExactlyOnce {
 		in.tx = kafka.SessionOf(env.Shared, env.Pipeline)
 	}
@@ -104,10 +104,10 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 // Traits returns what the configuration implies.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-// Open connects, looks for the topics and joins the group.
+// Open connects, checks the topics, and joins the group.
 func (in *input) Open(ctx context.Context) error {
 	if err := in.open(ctx); err != nil {
-		in.shut(ctx)
+		in.shutDown(ctx)
 		return err
 	}
 	in.log.Info("reading", "topics", strings.Join(in.cfg.Topics, ", "), "group", in.cfg.Group)
@@ -119,34 +119,34 @@ func (in *input) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	counts, err := in.look(ctx)
+	counts, err := in.partitionCounts(ctx)
 	if err != nil {
 		return err
 	}
-	in.mu.Lock() // the client begins at once
+	in.mu.Lock() // the client starts to fetch at once
 	in.closing, in.span, in.paused, in.counts = false, 0, 0, counts
 	in.round, in.ending, in.broken = nil, nil, nil
 	in.slots, in.assigned = map[uint64]*partition{}, map[topicPartition]*partition{}
 	in.blocked = map[topicPartition]block{}
-	life, quits := context.WithCancel(context.WithoutCancel(ctx))
-	in.quits = quits
-	in.joins = joins{now: in.membership}
+	life, cutClient := context.WithCancel(context.WithoutCancel(ctx))
+	in.cutClient = cutClient
+	in.joins = joins{membership: in.membership}
 	in.client, err = in.connect(append(opts, kgo.WithContext(life)))
 	in.mu.Unlock()
 	if err != nil {
-		quits()
+		cutClient()
 		return err
 	}
-	asks, cut := context.WithCancel(life)
-	loop, stop := context.WithCancel(asks)
-	in.stop, in.cut = stop, cut
+	requests, cutRequests := context.WithCancel(life)
+	loop, stop := context.WithCancel(requests)
+	in.stopLoops, in.cutRequests = stop, cutRequests
 	switch {
 	case in.tx != nil:
-		in.loop.Go(func() { in.rounds(loop, asks) })
+		in.loops.Go(func() { in.endRounds(loop, requests) })
 	case in.cfg.Group != "":
-		in.loop.Go(func() { in.commits(loop, asks) })
+		in.loops.Go(func() { in.commitLoop(loop, requests) })
 	}
-	in.loop.Go(func() { in.ends(loop) })
+	in.loops.Go(func() { in.endOffsetsLoop(loop) })
 	return nil
 }
 
@@ -154,10 +154,10 @@ func (in *input) connect(opts []kgo.Opt) (*kafka.Client, error) {
 	if in.tx == nil {
 		return in.cfg.Client(in.log, in.name, opts...)
 	}
-	return in.tx.Open(&in.cfg.Connect, in.log, in.name, in.doom, append(opts, in.transactional()...)...)
+	return in.tx.Open(&in.cfg.Connect, in.log, in.name, in.failRound, append(opts, in.transactional()...)...)
 }
 
-// membership is as whom the client asks its group.
+// membership returns the member id and generation that the client uses in its group.
 func (in *input) membership() (member string, generation int32) {
 	in.mu.Lock()
 	client := in.client
@@ -168,7 +168,7 @@ func (in *input) membership() (member string, generation int32) {
 	return client.GroupMetadata()
 }
 
-// options are those of the client that consumes.
+// options returns the options of the consuming client.
 func (in *input) options() ([]kgo.Opt, error) {
 	c := &in.cfg
 	start, err := c.offset(time.Now())
@@ -181,8 +181,8 @@ func (in *input) options() ([]kgo.Opt, error) {
 	}
 	opts := []kgo.Opt{
 		kgo.ConsumeStartOffset(start), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchIsolationLevel(isolation),
-		kgo.FetchMaxBytes(c.maxBytes(in.inFlight, in.times)),
-		kgo.FetchMaxPartitionBytes(c.partitionBytes(in.inFlight, in.times, 1)), kgo.WithHooks(&in.swell, &in.joins),
+		kgo.FetchMaxBytes(c.maxBytes(in.inFlight, in.ratio)),
+		kgo.FetchMaxPartitionBytes(c.partitionBytes(in.inFlight, in.ratio, 1)), kgo.WithHooks(&in.growth, &in.joins),
 		kgo.FetchMinBytes(int32(c.Fetch.MinBytes)), kgo.FetchMaxWait(c.Fetch.MaxWait),
 		kgo.MetadataMaxAge(time.Minute), kgo.Rack(c.Rack),
 	}
@@ -210,7 +210,7 @@ func (in *input) options() ([]kgo.Opt, error) {
 	}
 	opts = append(opts, kgo.ConsumerGroup(c.Group), kgo.DisableAutoCommit(), kgo.SessionTimeout(c.SessionTimeout),
 		kgo.RebalanceTimeout(c.RebalanceTimeout), kgo.HeartbeatInterval(min(3*time.Second, c.SessionTimeout/4)),
-		kgo.OnPartitionsAssigned(in.onAssigned), kgo.AdjustFetchOffsetsFn(in.adjust))
+		kgo.OnPartitionsAssigned(in.onAssigned), kgo.AdjustFetchOffsetsFn(in.adjustOffsets))
 	if in.tx != nil {
 		opts = append(opts, kgo.OnPartitionsRevoked(in.onMoved), kgo.OnPartitionsLost(in.onMoved))
 	} else {
@@ -227,9 +227,9 @@ func (in *input) options() ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// look asks how many partitions topics have, before the client begins: that would wait for a topic that is not there,
-// and say nothing.
-func (in *input) look(ctx context.Context) (counts map[string]int32, err error) {
+// partitionCounts returns the number of partitions of each topic. It runs before the consuming client starts, since that client
+// waits for a missing topic without an error.
+func (in *input) partitionCounts(ctx context.Context) (counts map[string]int32, err error) {
 	client, err := in.cfg.Client(in.log, in.name)
 	if err != nil {
 		return nil, err
@@ -270,6 +270,7 @@ func (in *input) look(ctx context.Context) (counts map[string]int32, err error) 
 	return counts, nil
 }
 
+// matches reports whether a topic is named or matches a pattern.
 func (in *input) matches(topic string) bool {
 	for _, t := range in.cfg.Topics {
 		if t == topic {
@@ -282,12 +283,12 @@ func (in *input) matches(topic string) bool {
 	return false
 }
 
-// Read adds records as they come.
+// Read waits for records, and adds all that have arrived.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	room := b.Room()
 	if in.tx != nil {
 		var err error
-		if room, err = in.turn(ctx, room); room == 0 || err != nil {
+		if room, err = in.readable(ctx, room); room == 0 || err != nil {
 			return in, err
 		}
 	}
@@ -296,39 +297,39 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	in.mu.Lock()
-	in.quit = cancel
-	if in.breaks > 0 || in.ending != nil {
+	in.stopPoll = cancel
+	if in.pollStops > 0 || in.ending != nil {
 		cancel()
 	}
 	in.mu.Unlock()
 	fetches := in.client.PollRecords(ctx, room)
 	if in.tx != nil && fetches.NumRecords() > 0 {
-		if err := in.begin(); err != nil {
+		if err := in.beginRound(); err != nil {
 			return in, err
 		}
 	}
-	err := in.faults(ctx, fetches)
-	in.note(b, fetches)
+	err := in.fetchErrors(ctx, fetches)
+	in.addFetches(b, fetches)
 	return in, err
 }
 
-// interrupt waits until all that was fetched is noted.
-func (in *input) interrupt() {
+// interruptPoll makes PollRecords return, and waits until all records that were fetched are added to a batch.
+func (in *input) interruptPoll() {
 	in.mu.Lock()
-	in.breaks++
-	if in.quit != nil {
-		in.quit()
+	in.pollStops++
+	if in.stopPoll != nil {
+		in.stopPoll()
 	}
 	in.mu.Unlock()
 	in.poll.Lock()
 	defer in.poll.Unlock()
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.breaks--
+	in.pollStops--
 }
 
-// note adds what was fetched to b, of partitions that this member still has.
-func (in *input) note(b *engine.Batch, fetches kgo.Fetches) {
+// addFetches adds fetched records to b, except those of partitions that this member has given up.
+func (in *input) addFetches(b *engine.Batch, fetches kgo.Fetches) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for i := range fetches {
@@ -336,14 +337,14 @@ func (in *input) note(b *engine.Batch, fetches kgo.Fetches) {
 			topic := &fetches[i].Topics[t]
 			for j := range topic.Partitions {
 				if f := &topic.Partitions[j]; len(f.Records) > 0 {
-					in.noteOne(b, topic.Topic, f)
+					in.addRecords(b, topic.Topic, f)
 				}
 			}
 		}
 	}
-	if now := in.swell.times(); now > 1.25*in.times || now < in.times/1.25 {
-		in.times = now
-		in.share()
+	if now := in.growth.ratio(); now > 1.25*in.ratio || now < in.ratio/1.25 {
+		in.ratio = now
+		in.limitFetches()
 	}
 	if in.tx == nil {
 		in.pace()
@@ -352,24 +353,24 @@ func (in *input) note(b *engine.Batch, fetches kgo.Fetches) {
 	}
 }
 
-// noteOne adds the records of a partition; in.mu is held.
-func (in *input) noteOne(b *engine.Batch, topic string, f *kgo.FetchPartition) {
+// addRecords adds the records of a partition. in.mu is held.
+func (in *input) addRecords(b *engine.Batch, topic string, f *kgo.FetchPartition) {
 	tp := topicPartition{topic, f.Partition}
 	p := in.assigned[tp]
 	if p == nil {
 		if in.cfg.Group != "" {
-			return // it was given up, and these were not read
+			return // the partition was given up, and another member reads these records
 		}
 		p = in.assign(tp)
 	}
-	if p.leaves {
+	if p.leaving {
 		return
 	}
 	p.end = max(p.end, f.HighWatermark)
 	delete(in.blocked, tp)
 	records := f.Records
 	for p.read > 0 && len(records) > 0 && records[0].Offset < p.next {
-		records = records[1:] // it was read before
+		records = records[1:] // it was already read
 	}
 	ref, meta := p.add(records), engine.MetaFrom(kafka.RecordsOf(topic, f.Partition, records))
 	for i, r := range records {
@@ -383,8 +384,8 @@ func (in *input) noteOne(b *engine.Batch, topic string, f *kgo.FetchPartition) {
 	}
 }
 
-// faults are errors of what was fetched. One that ends the input is returned.
-func (in *input) faults(ctx context.Context, fetches kgo.Fetches) (fatal error) {
+// fetchErrors handles the errors of a fetch. It returns those for which the input must be reopened, or ends.
+func (in *input) fetchErrors(ctx context.Context, fetches kgo.Fetches) (fatal error) {
 	fetches.EachError(func(topic string, id int32, err error) {
 		tp := topicPartition{topic, id}
 		switch {
@@ -398,13 +399,13 @@ func (in *input) faults(ctx context.Context, fetches kgo.Fetches) (fatal error) 
 		case topic == "":
 			err = kafka.Explain(err, "group "+in.cfg.Group)
 			if engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
-				in.log.Warn("the group", "err", err)
+				in.log.Warn("the group reports an error", "err", err)
 				err = nil
 			}
 		case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition):
-			err = kafka.Explain(err, "topic "+topic) // it was deleted: Open finds out whether there is a new one
+			err = kafka.Explain(err, "topic "+topic) // it was deleted; Open finds out whether it was recreated
 		default:
-			err = in.partitionFault(tp, kafka.Explain(err, "read "+tp.String()))
+			err = in.blockPartition(tp, kafka.Explain(err, "read "+tp.String()))
 		}
 		if err != nil && !errors.Is(err, ctx.Err()) {
 			fatal = errors.Join(fatal, err)
@@ -413,8 +414,9 @@ func (in *input) faults(ctx context.Context, fetches kgo.Fetches) (fatal error) 
 	return fatal
 }
 
-// partitionFault notes why a partition can't be read. Others go on, unless it is a matter of rights.
-func (in *input) partitionFault(tp topicPartition, err error) error {
+// blockPartition records why a partition can't be read, so that the others are still read. It returns err if a permission is
+// missing.
+func (in *input) blockPartition(tp topicPartition, err error) error {
 	if engine.ErrorOf(err, engine.Transient).Class == engine.Auth {
 		return err
 	}
@@ -429,13 +431,13 @@ func (in *input) partitionFault(tp topicPartition, err error) error {
 	return nil
 }
 
-// Close commits what is settled, and leaves the group.
+// Close commits settled offsets, and leaves the group.
 func (in *input) Close(ctx context.Context) error {
-	in.shut(ctx)
+	in.shutDown(ctx)
 	return nil
 }
 
-// expression is a pattern as a regular expression, which is how the client takes it.
+// expression returns a pattern as a regular expression, since the client expects one.
 func expression(pattern string) string {
 	var b strings.Builder
 	b.WriteByte('^')

@@ -21,7 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// member is a pipeline that reads with the input.
+// member is a pipeline whose input is a member of a group.
 type member struct {
 	t    *testing.T
 	log  enginetest.Transcript
@@ -34,7 +34,7 @@ type member struct {
 	in   *input
 }
 
-// config is a quick one.
+// config returns a configuration with short intervals.
 func config(c *kafkatest.Cluster, topics ...string) Config {
 	cfg := defaults
 	cfg.Brokers, cfg.Topics, cfg.Group = strings.Split(c.Brokers, ","), topics, "g"
@@ -88,7 +88,7 @@ func (m *member) end() runtime.Report {
 	return m.rep
 }
 
-// until waits for what is to happen soon.
+// until waits until f returns true.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -102,7 +102,7 @@ func until(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// distinct counts what sinks have got.
+// distinct counts the distinct messages that sinks have received, and those received more than once.
 func distinct(sinks ...*enginetest.Sink) (n, twice int) {
 	seen := map[string]bool{}
 	for _, s := range sinks {
@@ -167,8 +167,8 @@ func TestReadsAllAndCommits(t *testing.T) {
 	}
 }
 
-// TestPartitionsMoveWithoutRepetition has members join and leave under load: each message is written once, and those of
-// a key in order, since what is under way is finished before a partition moves.
+// TestPartitionsMoveWithoutRepetition lets members join and leave under load. Each message is written once, and those of a key in
+// order, since messages in flight are finished before a partition moves.
 func TestPartitionsMoveWithoutRepetition(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"classic", "consumer"} {
@@ -223,8 +223,8 @@ func TestPartitionsMoveWithoutRepetition(t *testing.T) {
 	}
 }
 
-// inOrder checks that a sink has got the messages of each key of kafkatest.Numbered in the order of their numbers,
-// but for those that are read again.
+// inOrder checks that a sink has received the messages of each key of kafkatest.Numbered in the order of their numbers, except for
+// those that are read again.
 func inOrder(t *testing.T, sink *enginetest.Sink, keys int, again func(body string) bool) {
 	t.Helper()
 	last := map[int]int{}
@@ -243,9 +243,9 @@ func inOrder(t *testing.T, sink *enginetest.Sink, keys int, again func(body stri
 	}
 }
 
-// TestWhatIsNotFinishedIsTakenAway moves a partition while a write hangs: the other member gets its message, and this
-// one never acks it.
-func TestWhatIsNotFinishedIsTakenAway(t *testing.T) {
+// TestUnfinishedMessagesAreTakenAway moves a partition while a write hangs. The other member gets its message, and this one never
+// acknowledges it.
+func TestUnfinishedMessagesAreTakenAway(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
 	topic := c.Topic(t, 2)
@@ -269,8 +269,8 @@ func TestWhatIsNotFinishedIsTakenAway(t *testing.T) {
 	}
 }
 
-// TestOpenBatchesLeaveWhenAPartitionMoves would wait for the batch's timeout of an hour otherwise.
-func TestOpenBatchesLeaveWhenAPartitionMoves(t *testing.T) {
+// TestOpenBatchesAreFlushedWhenAPartitionMoves checks that a move does not wait for the timeout of a batch, an hour.
+func TestOpenBatchesAreFlushedWhenAPartitionMoves(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*testing.T, *engine.Pipeline){"batch": batches, "group": groups} {
 		t.Run(name, func(t *testing.T) {
@@ -292,8 +292,8 @@ func TestOpenBatchesLeaveWhenAPartitionMoves(t *testing.T) {
 	}
 }
 
-// TestOnePartitionWaits has one partition's first message fail again and again: it is read ahead by a bounded number,
-// and the other goes on to its end.
+// TestOnePartitionWaits makes the first message of a partition fail repeatedly. Reading ahead in this partition is limited, and the
+// other partition is read to its end.
 func TestOnePartitionWaits(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
@@ -330,7 +330,7 @@ func TestOnePartitionWaits(t *testing.T) {
 	}
 }
 
-func TestWhatComesToMatchIsRead(t *testing.T) {
+func TestTopicsThatMatchLaterAreRead(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
 	for _, protocol := range []string{"classic", "consumer"} {
@@ -357,13 +357,13 @@ func TestWhatComesToMatchIsRead(t *testing.T) {
 	}
 }
 
-// refresh has a member's client look for topics now, which it does once a minute.
+// refresh makes the client of a member look for topics now rather than after a minute.
 func refresh(t *testing.T, m *member) {
 	t.Helper()
 	m.in.client.ForceMetadataRefresh()
 }
 
-func TestWhatIsGone(t *testing.T) {
+func TestDeletedMessages(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string]string{earliest: `[{"id":3} {"id":4} {"id":5}]`, latest: `[{"id":5}]`,
 		"fail": "[]"} {
@@ -407,7 +407,7 @@ func TestWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestAMissingTopicIsWaitedFor: the log names it, and it is read once it is there.
+// TestAMissingTopicIsWaitedFor starts without the topic. The log names it, and it is read once it exists.
 func TestAMissingTopicIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
@@ -419,8 +419,8 @@ func TestAMissingTopicIsWaitedFor(t *testing.T) {
 	until(t, "the message", func() bool { return len(m.sink.Bodies()) == 1 })
 }
 
-// TestACommitThatFailsIsTriedAgain also when nothing else is read.
-func TestACommitThatFailsIsTriedAgain(t *testing.T) {
+// TestAFailedCommitIsRepeated checks that a failed commit is repeated, even if no more messages are read.
+func TestAFailedCommitIsRepeated(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
 	topic := c.Topic(t, 1)
@@ -450,8 +450,8 @@ func TestACommitThatFailsIsTriedAgain(t *testing.T) {
 	m.end()
 }
 
-// TestTheLastCommitOfAPartition is tried again where that may help, so that nothing is read twice. Where the group
-// takes none any more, what others read again is counted.
+// TestTheLastCommitOfAPartition checks that this commit is repeated after a transient error, so that no message is read twice. If
+// the group accepts no more commits, messages that others read again are counted.
 func TestTheLastCommitOfAPartition(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -461,8 +461,8 @@ func TestTheLastCommitOfAPartition(t *testing.T) {
 		counts int64 // of the 20 messages in each of two partitions
 	}{
 		{"an epoch that was raised", kerr.StaleMemberEpoch, 3, 0},
-		{"a coordinator that begins", kerr.CoordinatorLoadInProgress, 3, 0},
-		{"a member that is shut out", kerr.UnknownMemberID, -1, 20},
+		{"a coordinator that starts", kerr.CoordinatorLoadInProgress, 3, 0},
+		{"a member that is removed", kerr.UnknownMemberID, -1, 20},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -486,9 +486,9 @@ func TestTheLastCommitOfAPartition(t *testing.T) {
 	}
 }
 
-// TestAnEndDuringARebalance has a group wait for a member that is slow to join, as all rebalances do for a while: who
-// ends then commits what is settled, leaves at once, and ends cleanly.
-func TestAnEndDuringARebalance(t *testing.T) {
+// TestAStopDuringARebalance stops a member while the group waits for another one that is slow to join. It commits settled
+// messages, leaves at once, and ends cleanly.
+func TestAStopDuringARebalance(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
 	topic := c.Topic(t, 4)
@@ -536,7 +536,7 @@ func TestAnEndDuringARebalance(t *testing.T) {
 	}
 }
 
-// batches and groups keep messages for an hour.
+// batches and groups add a stage that keeps messages for an hour.
 func batches(t *testing.T, p *engine.Pipeline) {
 	p.Batchers = enginetest.Named("b", engine.BatcherSpec{Output: engine.Names{"out"}, Use: engine.Use(
 		func(engine.Env) (engine.Batcher, error) {

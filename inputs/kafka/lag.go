@@ -13,8 +13,8 @@ import (
 
 var _ engine.Positioned = (*input)(nil)
 
-// Progress returns the progress of the partitions that this input reads now. Where reading begins is unknown for a partition of which
-// nothing was read or committed yet.
+// Progress returns the progress of all assigned partitions. A partition of which no message was read or committed yet has no
+// settled position.
 func (in *input) Progress() engine.Progress {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -31,11 +31,11 @@ func (in *input) Progress() engine.Progress {
 	return all
 }
 
-// settled returns the offset up to which all messages are settled; -1 means that it is unknown.
+// settled returns the offset before which all messages are settled; -1: it is unknown.
 func (p *partition) settled() int64 {
 	switch {
 	case p.low.Low() > 0:
-		at, _ := p.due()
+		at, _ := p.commitOffset()
 		return at.Offset
 	case p.read > 0:
 		return p.runs[0].offset
@@ -43,18 +43,19 @@ func (p *partition) settled() int64 {
 	return p.from
 }
 
-// moved counts partitions that others read now, and messages that they read again.
-func (in *input) moved(partitions, again int) {
+// countMoved counts partitions that other members read now, and messages that they read again.
+func (in *input) countMoved(partitions, again int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if !in.closing { // else it leaves the group by itself
+	if !in.closing { // partitions do not count if this member leaves
 		in.revoked += int64(partitions)
 	}
 	in.takenAway += int64(again)
 }
 
-// ends asks for the ends of partitions, again and again until ctx ends: those that are not fetched grow as well.
-func (in *input) ends(ctx context.Context) {
+// endOffsetsLoop asks for the end offsets of partitions at intervals, until ctx ends. Fetches report them as well, but not for
+// paused partitions.
+func (in *input) endOffsetsLoop(ctx context.Context) {
 	t := time.NewTicker(min(10*in.cfg.CommitInterval, 10*time.Second))
 	defer t.Stop()
 	for {
@@ -63,20 +64,21 @@ func (in *input) ends(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		if err := in.askEnds(ctx); err != nil && ctx.Err() == nil {
+		if err := in.updateEnds(ctx); err != nil && ctx.Err() == nil {
 			in.log.Debug("the end offsets of partitions are unknown", "err", err)
 		}
 	}
 }
 
-func (in *input) askEnds(ctx context.Context) error {
+// updateEnds asks the brokers for the end offsets of all assigned partitions.
+func (in *input) updateEnds(ctx context.Context) error {
 	in.mu.Lock()
 	client, topics := in.client, map[string]bool{}
 	for tp := range in.assigned {
 		topics[tp.topic] = true
 	}
 	in.mu.Unlock()
-	if client == nil || len(topics) == 0 { // without a name, all topics would be asked for
+	if client == nil || len(topics) == 0 { // a request without a topic would be about all topics
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
@@ -87,11 +89,11 @@ func (in *input) askEnds(ctx context.Context) error {
 	defer in.mu.Unlock()
 	for tp, p := range in.assigned {
 		if end, ok := ends.Lookup(tp.topic, tp.id); ok && end.Err == nil {
-			p.end = max(end.Offset, p.next) // what was read since the answer is there, too
+			p.end = max(end.Offset, p.next) // records may have been read since the answer
 		}
-		if at := committed[tp.topic][tp.id].Offset; at > 0 && p.from < 0 { // the client says 0 where nothing is committed
+		if at := committed[tp.topic][tp.id].Offset; at > 0 && p.from < 0 { // the client returns 0 if nothing is committed
 			p.from = at
 		}
 	}
-	return err // of some brokers, maybe
+	return err // possibly of some brokers only
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// progress is what a member's pipeline shows of its input.
+// progress returns the progress of a member's input as its pipeline reports it.
 func (m *member) progress() engine.Progress {
-	for _, in := range m.plan.Snapshot().Inputs { // none before it runs
+	for _, in := range m.plan.Snapshot().Inputs { // none until the pipeline runs
 		if in.Progress != nil {
 			return *in.Progress
 		}
@@ -20,7 +20,7 @@ func (m *member) progress() engine.Progress {
 	return engine.Progress{}
 }
 
-// shows waits until that is so.
+// shows waits until the member reports these positions.
 func (m *member) shows(want ...engine.Position) {
 	m.t.Helper()
 	var got []engine.Position
@@ -35,9 +35,9 @@ func (m *member) shows(want ...engine.Position) {
 	})
 }
 
-// TestLagGrowsWhereNothingIsFetched has one partition wait for its first message: what is sent after it is seen,
-// although it is not read.
-func TestLagGrowsWhereNothingIsFetched(t *testing.T) {
+// TestLagGrowsWhileNothingIsFetched blocks the first messages, so that fetching pauses. The lag includes messages sent after that,
+// although they are not read.
+func TestLagGrowsWhileNothingIsFetched(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Any(t)
 	topic := c.Topic(t, 2)
@@ -64,8 +64,8 @@ func TestLagGrowsWhereNothingIsFetched(t *testing.T) {
 		engine.Position{Name: topic + "/1", Settled: 1505, Read: 1505, End: 1505})
 }
 
-// TestAGroupsPlaceIsKnownBeforeItReads restarts where nothing is new, and where nothing was ever read.
-func TestAGroupsPlaceIsKnownBeforeItReads(t *testing.T) {
+// TestCommittedOffsetsAreKnownBeforeReading restarts with a partition without new messages, and one that was never read.
+func TestCommittedOffsetsAreKnownBeforeReading(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Any(t)
 	topic := c.Topic(t, 2)
@@ -83,12 +83,12 @@ func TestAGroupsPlaceIsKnownBeforeItReads(t *testing.T) {
 		t.Errorf("%d messages were read again", n)
 	}
 	if lag := none.Lag(); lag != 0 {
-		t.Errorf("a place that is not known has lag %d", lag)
+		t.Errorf("an unknown position has lag %d", lag)
 	}
 }
 
-// TestWhatMovesIsCounted has a second member take one of two partitions, of which a message is under way.
-func TestWhatMovesIsCounted(t *testing.T) {
+// TestMovesAreCounted moves one of two partitions to a second member while one of its messages is in flight.
+func TestMovesAreCounted(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
 	topic := c.Topic(t, 2)
@@ -97,7 +97,7 @@ func TestWhatMovesIsCounted(t *testing.T) {
 	c.Send(t, kafkatest.Numbered(topic, 2, 0, 2)...)
 	block := make(chan struct{})
 	a := start(t, cfg, nil, &enginetest.Sink{Block: block})
-	until(t, "both under way", func() bool { return a.plan.Snapshot().Messages == 2 })
+	until(t, "both in flight", func() bool { return a.plan.Snapshot().Messages == 2 })
 	b := start(t, cfg, nil, &enginetest.Sink{})
 	until(t, "the move", func() bool { return a.progress().Revoked > 0 })
 	if p := a.progress(); p.Revoked != 1 || p.TakenAway != 1 || len(p.Positions) != 1 {
@@ -106,6 +106,6 @@ func TestWhatMovesIsCounted(t *testing.T) {
 	close(block)
 	b.end()
 	if p := b.in.Progress(); p.Revoked != 0 || len(p.Positions) != 0 {
-		t.Errorf("after its end a member shows %+v", p)
+		t.Errorf("a member that has ended reports %+v", p)
 	}
 }

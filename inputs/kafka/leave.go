@@ -11,15 +11,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
-// joins knows whether this member has joined a round of its group (classic protocol) and waits for the other members.
-// That can take the rebalance_timeout of one of them, and meanwhile the client neither commits nor leaves.
+// joins tracks whether this member has joined a rebalance (classic protocol) and waits for the other members. That can take
+// the rebalance_timeout of one of them, and meanwhile the client can neither commit nor leave.
 type joins struct {
-	now func() (member string, generation int32)
+	membership func() (member string, generation int32)
 
 	mu         sync.Mutex // guards the fields below
 	waits      bool
-	member     string // as which its partitions were assigned
-	generation int32
+	member     string // member id with which the current partitions were assigned
+	generation int32  // generation in which they were assigned
 }
 
 var (
@@ -27,8 +27,8 @@ var (
 	_ kgo.HookBrokerRead  = (*joins)(nil)
 )
 
-// OnBrokerWrite is told of each request. A round may need several: then the first one is by the member that has the
-// partitions, and others may be by one that the group does not take for the same.
+// OnBrokerWrite is called for each request. One rebalance may need several JoinGroup requests. The first has the member id with
+// which partitions are assigned; later ones may have another.
 func (j *joins) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
 	if key != int16(kmsg.JoinGroup) {
 		return
@@ -37,11 +37,11 @@ func (j *joins) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.
 	defer j.mu.Unlock()
 	if !j.waits {
 		j.waits = true
-		j.member, j.generation = j.now()
+		j.member, j.generation = j.membership()
 	}
 }
 
-// OnBrokerRead is told of each answer.
+// OnBrokerRead is called for each response.
 func (j *joins) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
 	if key == int16(kmsg.SyncGroup) && err == nil {
 		j.mu.Lock()
@@ -50,39 +50,40 @@ func (j *joins) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.D
 	}
 }
 
-// waiting reports whether this member waits for others, and as whom it has had its partitions since the round before.
+// waiting reports whether this member waits for others, and the member id and generation with which its partitions were
+// assigned before.
 func (j *joins) waiting() (member string, generation int32, waits bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.member, j.generation, j.waits
 }
 
-// shut commits what is settled, and leaves the group. The loop that commits, the last commit and the leave share the
-// time that ctx leaves.
-func (in *input) shut(ctx context.Context) {
+// shutDown commits settled offsets, and leaves the group. The end of the loops, the last commit, and leaving share the time
+// until the deadline of ctx.
+func (in *input) shutDown(ctx context.Context) {
 	if in.client == nil {
 		return
 	}
 	in.mu.Lock()
 	in.closing = true
-	in.wake()
+	in.signalChanged()
 	in.mu.Unlock()
-	if in.stop != nil {
-		in.stop()
-		first, cancel := part(ctx, 3)
-		stop := context.AfterFunc(first, in.cut)
-		in.loop.Wait()
+	if in.stopLoops != nil {
+		in.stopLoops()
+		first, cancel := fraction(ctx, 3)
+		stop := context.AfterFunc(first, in.cutRequests)
+		in.loops.Wait()
 		stop()
 		cancel()
-		in.stop = nil
+		in.stopLoops = nil
 	}
 	in.takeAway(nil)
 	if in.tx != nil {
 		in.tx.Close()
 	} else {
-		last, cancel := part(ctx, 2)
+		last, cancel := fraction(ctx, 2)
 		if err := in.commitLast(last, nil); err != nil {
-			in.log.Warn("what was settled last could not be committed: it will be read again", "err", err)
+			in.log.Warn("could not commit the offsets settled last: their messages will be read again", "err", err)
 		}
 		cancel()
 	}
@@ -92,8 +93,8 @@ func (in *input) shut(ctx context.Context) {
 	in.client = nil
 }
 
-// part is a context that ends after one of n parts of the time that ctx leaves.
-func part(ctx context.Context, n int) (context.Context, context.CancelFunc) {
+// fraction returns a context that ends after one nth of the time until the deadline of ctx.
+func fraction(ctx context.Context, n int) (context.Context, context.CancelFunc) {
 	at, ok := ctx.Deadline()
 	if !ok {
 		return context.WithCancel(ctx)
@@ -101,19 +102,19 @@ func part(ctx context.Context, n int) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, time.Until(at)/time.Duration(n))
 }
 
-// leaveGroup closes the client. One that waits for other members is cut off, and its member leaves by another
-// connection.
+// leaveGroup closes the client, which leaves the group. If the client waits for other members, its requests are cut off, and a
+// second client reports that the member leaves.
 func (in *input) leaveGroup(ctx context.Context) {
 	client := in.client
 	member, _ := client.GroupMetadata()
 	if _, _, waits := in.joins.waiting(); waits {
-		in.quits()
-		if err := in.leaveBeside(ctx, member); err != nil {
-			in.log.Warn("the group was not told that this member leaves: it notices after session_timeout", "err", err)
+		in.cutClient()
+		if err := in.leaveWithSecondClient(ctx, member); err != nil {
+			in.log.Warn("could not leave the group: it notices after session_timeout", "err", err)
 		}
 	}
 	done := make(chan struct{})
-	go func() { // leaving asks brokers, which may not answer
+	go func() { // leaving sends requests to brokers, which may not answer
 		defer close(done)
 		client.CloseAllowingRebalance()
 	}()
@@ -121,14 +122,14 @@ func (in *input) leaveGroup(ctx context.Context) {
 	case <-done:
 	case <-ctx.Done():
 	}
-	in.quits()
+	in.cutClient()
 }
 
-func (in *input) leaveBeside(ctx context.Context, member string) error {
-	if member == "" || in.member != "" { // it is none yet, or one that stays
+func (in *input) leaveWithSecondClient(ctx context.Context, member string) error {
+	if member == "" || in.member != "" { // it is not a member yet, or a static one, which does not leave
 		return nil
 	}
-	client, err := in.beside()
+	client, err := in.secondClient()
 	if err != nil {
 		return err
 	}
@@ -142,11 +143,11 @@ func (in *input) leaveBeside(ctx context.Context, member string) error {
 	return kafka.Explain(err, "leave group "+in.cfg.Group)
 }
 
-// commitBeside commits by another connection, as a member of the generation before. Brokers take that until all have
-// joined the next.
-func (in *input) commitBeside(ctx context.Context, member string, generation int32,
+// commitWithSecondClient commits with a second client, as a member of the previous generation. Brokers accept that until all
+// members have joined the next one.
+func (in *input) commitWithSecondClient(ctx context.Context, member string, generation int32,
 	due map[string]map[int32]kgo.EpochOffset) (*kmsg.OffsetCommitResponse, error) {
-	client, err := in.beside()
+	client, err := in.secondClient()
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +170,9 @@ func (in *input) commitBeside(ctx context.Context, member string, generation int
 	return req.RequestWith(ctx, client.Client)
 }
 
-// beside is a client that is no member of the group. It names topics: their ids are known to the other one.
-func (in *input) beside() (*kafka.Client, error) {
+// secondClient returns a client that is not a member of the group. Its requests name topics (OffsetCommit up to version 9), since
+// only the first client knows their ids.
+func (in *input) secondClient() (*kafka.Client, error) {
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(int16(kmsg.OffsetCommit), 9)
 	return in.cfg.Client(in.log, in.name, kgo.MaxVersions(versions))

@@ -13,17 +13,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// soon has inputs that have failed be opened again soon.
-func soon(p *engine.Pipeline) { p.Engine.Restart.Backoff = 10 * time.Millisecond }
+// restartSoon makes failed inputs reopen after a short back-off.
+func restartSoon(p *engine.Pipeline) { p.Engine.Restart.Backoff = 10 * time.Millisecond }
 
-// TestBrokersThatComeLaterAreFound and those that go away for a time are found again: nothing is lost.
-func TestBrokersThatComeLaterAreFound(t *testing.T) {
+// TestOutagesLoseNothing starts without brokers, and stops them for a while.
+func TestOutagesLoseNothing(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
 	topic := c.Topic(t, 2)
 	c.Send(t, kafkatest.Numbered(topic, 2, 0, 100)...)
 	c.Down()
-	m := start(t, config(c, topic), soon, &enginetest.Sink{})
+	m := start(t, config(c, topic), restartSoon, &enginetest.Sink{})
 	until(t, "the remedy", func() bool { return strings.Contains(m.log.String(), "check that the broker runs") })
 	c.Up(t)
 	until(t, "the first", func() bool { return c.Committed(t, "g", topic) == 100 })
@@ -38,8 +38,9 @@ func TestBrokersThatComeLaterAreFound(t *testing.T) {
 	}
 }
 
-// TestATopicThatIsDeletedWhileItRuns is named in the log, and read from its beginning when it is there again.
-func TestATopicThatIsDeletedWhileItRuns(t *testing.T) {
+// TestADeletedTopic deletes a topic while it is read. The log names it, and the topic is read from its beginning once it is
+// recreated.
+func TestADeletedTopic(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"classic", "consumer"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -49,7 +50,7 @@ func TestATopicThatIsDeletedWhileItRuns(t *testing.T) {
 			c.Send(t, kafkatest.Numbered("orders", 1, 0, 3)...)
 			cfg := config(c, "orders")
 			cfg.Protocol = protocol
-			m := start(t, cfg, soon, &enginetest.Sink{})
+			m := start(t, cfg, restartSoon, &enginetest.Sink{})
 			until(t, "committed", func() bool { return c.Committed(t, "g", "orders") == 3 })
 			if err := c.Fake.DeleteTopic("orders"); err != nil {
 				t.Fatal(err)
@@ -65,7 +66,7 @@ func TestATopicThatIsDeletedWhileItRuns(t *testing.T) {
 	}
 }
 
-// TestAStartByTimeWhereClocksHaveJumped begins with the first message that is not older, whatever comes after it.
+// TestAStartByTimeWhereClocksHaveJumped begins with the first message that is new enough, and reads all after it, even older ones.
 func TestAStartByTimeWhereClocksHaveJumped(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)

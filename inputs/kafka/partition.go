@@ -8,33 +8,36 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// partition is one that is assigned, from its assignment until it is given up. Its messages are numbered in the order
-// in which they were read: offsets have gaps, where records were compacted away or mark transactions.
+// partition is one assignment of a partition. Its messages are numbered in read order, because offsets have gaps: compacted
+// records, and markers of transactions.
 type partition struct {
 	topic string
 	id    int32
 	slot  uint64 // its number among all assignments
 
-	low    watermark.Watermark
-	runs   []run  // consecutive offsets, from that of the first message that is not settled
-	read   uint64 // messages
-	next   int64  // the offset behind the last that was read
-	from   int64  // the offset at which the group was when it was assigned; -1: it is not known
-	end    int64  // the offset behind the last that there is, as far as is known
-	sent   int64  // the offset that is committed; -1: none yet
-	kept   uint64 // messages before it that were read since the assignment
-	paused bool   // it is not fetched, since it is too far ahead of what is settled
-	leaves bool   // it is being given up
+	low  watermark.Watermark
+	runs []run  // from the run of the last settled message on
+	read uint64 // number of messages read
+	next int64  // the offset after the last message read
+	from int64  // the group's committed offset at the assignment; -1: unknown
+	end  int64  // the offset after the last record, as far as is known
+
+	committed      int64  // the committed offset; -1: none since the assignment
+	committedCount uint64 // number of messages read since the assignment that are before it
+
+	paused  bool // it is not fetched, since it is too far ahead of its settled messages
+	leaving bool // it is being given up
 }
 
-// run are messages with consecutive offsets.
+// run is a sequence of messages with consecutive offsets.
 type run struct {
-	first  uint64 // number of the first
-	offset int64
-	epoch  int32 // of the leader that has written them
+	first  uint64 // number of its first message
+	offset int64  // of its first message
+	epoch  int32  // of the leader that has written them
 }
 
-// seqBits leave room for 16 million assignments, and a trillion messages of each.
+// seqBits is the number of bits for the number of a message in a Ref. It leaves room for 16 million assignments, with a trillion
+// messages each.
 const seqBits = 40
 
 func refOf(slot, seq uint64) uint64 { return slot<<seqBits | seq }
@@ -43,7 +46,7 @@ func slotOf(ref uint64) uint64 { return ref >> seqBits }
 
 func seqOf(ref uint64) uint64 { return ref & (1<<seqBits - 1) }
 
-// add notes that records were read, and returns the handle of the first; those of the others follow it.
+// add records that records were read, and returns the Ref of the first. Those of the others follow it.
 func (p *partition) add(records []*kgo.Record) (ref uint64) {
 	first := p.low.Read(len(records))
 	for i, r := range records {
@@ -56,17 +59,17 @@ func (p *partition) add(records []*kgo.Record) (ref uint64) {
 	return refOf(p.slot, first)
 }
 
-// settle notes that n messages are settled, and says whether there is more to commit.
+// settle settles n messages, and reports whether that raised the offset to commit.
 func (p *partition) settle(first uint64, n int) (raised bool) { return p.low.SettleAll(first, n) }
 
-// span is how many messages lie between the first that is not settled and the last that was read.
+// span returns the number of messages from the first unsettled one to the last one read.
 func (p *partition) span() int { return p.low.Span() }
 
-// again is how many messages were read that another member reads again.
-func (p *partition) again() int { return int(p.read - p.kept) }
+// uncommitted returns the number of messages read that are not committed. Another member would read them again.
+func (p *partition) uncommitted() int { return int(p.read - p.committedCount) }
 
-// due is the offset to commit, behind all that is settled; ok is false where nothing is new.
-func (p *partition) due() (at kgo.EpochOffset, ok bool) {
+// commitOffset returns the offset to commit: before it, all messages are settled. ok is false if it is already committed.
+func (p *partition) commitOffset() (at kgo.EpochOffset, ok bool) {
 	low := p.low.Low()
 	if low == 0 {
 		return at, false
@@ -78,5 +81,5 @@ func (p *partition) due() (at kgo.EpochOffset, ok bool) {
 	r := p.runs[i]
 	p.runs = slices.Delete(p.runs, 0, i)
 	at = kgo.EpochOffset{Epoch: r.epoch, Offset: r.offset + int64(low-1-r.first) + 1}
-	return at, at.Offset != p.sent
+	return at, at.Offset != p.committed
 }

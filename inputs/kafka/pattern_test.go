@@ -15,10 +15,10 @@ var patterns = []struct{ pattern, topic string }{
 	{"]*", "a"}, {"[z-a]*", "b"}, {"\x9b*", "b"},
 }
 
-// TestPatternsMeanTheSameToTheClient, which takes regular expressions.
-func TestPatternsMeanTheSameToTheClient(t *testing.T) {
+// TestPatternsAndTheirExpressionsMatchTheSameTopics compares patterns with the regular expressions for the client.
+func TestPatternsAndTheirExpressionsMatchTheSameTopics(t *testing.T) {
 	for _, tt := range patterns {
-		sameToTheClient(t, tt.pattern, tt.topic)
+		expressionMatchesSame(t, tt.pattern, tt.topic)
 	}
 }
 
@@ -26,10 +26,10 @@ func FuzzPatterns(f *testing.F) {
 	for _, tt := range patterns {
 		f.Add(tt.pattern, tt.topic)
 	}
-	f.Fuzz(sameToTheClient)
+	f.Fuzz(expressionMatchesSame)
 }
 
-func sameToTheClient(t *testing.T, pattern, topic string) {
+func expressionMatchesSame(t *testing.T, pattern, topic string) {
 	if !isPattern(pattern) || checkTopic(pattern) != "" || kafka.CheckTopic(topic) != nil {
 		return
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestWhatBrokersRefuseIsExplained has users without a password or a right: the log says what to do, and the pipeline
-// goes on trying, since rights may be given.
-func TestWhatBrokersRefuseIsExplained(t *testing.T) {
+// TestRefusalsAreExplained uses logins that brokers refuse, or that lack a permission. The log says what to do, and the pipeline
+// retries, since permissions may be granted.
+func TestRefusalsAreExplained(t *testing.T) {
 	t.Parallel()
 	all := func(kind kmsg.ACLResourceType, name string) kfake.ACL {
 		return kfake.ACL{Resource: kind, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral,
@@ -31,7 +31,7 @@ func TestWhatBrokersRefuseIsExplained(t *testing.T) {
 		want string
 	}{
 		"no login": {kafka.SASL{}, "the broker closed the connection"},
-		// A real broker says why; this one hangs up.
+		// A real broker says why. The fake one closes the connection.
 		"a wrong password": {kafka.SASL{Mechanism: "PLAIN", User: "topic-only", Password: schema.NewSecret("y")},
 			"check the port, `tls` and `sasl`"},
 		"a mechanism that is not offered": {kafka.SASL{Mechanism: "OAUTHBEARER", Token: schema.NewSecret("y")},

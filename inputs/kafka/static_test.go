@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestAStaticMemberComesBack to the partitions that it had: meanwhile nobody reads them, and the other member is not
-// disturbed.
+// TestAStaticMemberComesBack restarts a static member. It gets its partitions back. No other member reads them meanwhile, and the
+// assignment of the other member does not change.
 func TestAStaticMemberComesBack(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"classic", "consumer"} {
@@ -58,8 +58,8 @@ func TestAStaticMemberComesBack(t *testing.T) {
 // moved counts how often partitions of a member have come or gone.
 func moved(m *member) int { return strings.Count(m.log.String(), "partitions were ") }
 
-// TestBrokersAreToldTheRack, so that those of it can answer.
-func TestBrokersAreToldTheRack(t *testing.T) {
+// TestRequestsNameTheRack checks that brokers can choose the nearest replica.
+func TestRequestsNameTheRack(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
 	topic := c.Topic(t, 1)

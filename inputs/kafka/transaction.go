@@ -12,15 +12,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// round is the content of one transaction: messages are read until it is full or old, then none until all of them have ended. So
-// everything written in a transaction comes from the messages that it settles.
+// round is the messages of one transaction. Messages are read until the round is full or transaction.interval is over, and then
+// none until all of them have ended. Everything written in a transaction therefore comes from messages that it settles. The
+// input's lock guards the fields.
 type round struct {
-	read, left int           // messages, and those that have not ended
-	failed     error         // why it can't be committed; nil: it can
-	full       chan struct{} // closed when it is to end
+	read, left int           // number of messages, and of those that have not ended
+	failed     error         // why it must be aborted; nil: it can be committed
+	full       chan struct{} // closed when no more messages are read
 }
 
-// finish has the round end; the input's lock is held, as in ended.
+// finish lets the round end without more messages.
 func (r *round) finish() {
 	select {
 	case <-r.full:
@@ -29,15 +30,15 @@ func (r *round) finish() {
 	}
 }
 
-// ended counts n messages that have. Those that are returned were not worked on.
-func (r *round) ended(f engine.Fate, n int) {
+// countEnded counts n messages that have ended. A message that is returned was not processed, so the round fails.
+func (r *round) countEnded(f engine.Fate, n int) {
 	r.left -= n
 	if f == engine.Returned {
 		r.fail(errReturned)
 	}
 }
 
-// fail has the round aborted; the first cause counts.
+// fail makes the round abort. The first cause is kept.
 func (r *round) fail(why error) {
 	if r.failed == nil {
 		r.failed = why
@@ -46,12 +47,12 @@ func (r *round) fail(why error) {
 }
 
 var (
-	errReturned = errors.New("a message was given back: it has failed and no dead letter takes it, or the pipeline stops")
+	errReturned = errors.New("a message was returned: it has failed and is not dead-lettered, or the pipeline stops")
 	errMoved    = errors.New("a partition has moved to another member")
 	errStopped  = errors.New("the pipeline stops before all messages have ended")
 )
 
-// transactional are the options of a client that writes, too.
+// transactional returns the options of a client that also writes, in transactions.
 func (in *input) transactional() []kgo.Opt {
 	t := &in.cfg.Transaction
 	id := cmp.Or(t.ID, in.member)
@@ -61,8 +62,8 @@ func (in *input) transactional() []kgo.Opt {
 	return []kgo.Opt{kgo.TransactionalID(id), kgo.TransactionTimeout(t.Timeout)}
 }
 
-// turn waits until messages may be read, and says how many.
-func (in *input) turn(ctx context.Context, room int) (int, error) {
+// readable waits until no transaction is ending, and returns how many messages may be read.
+func (in *input) readable(ctx context.Context, room int) (int, error) {
 	for {
 		in.mu.Lock()
 		ending, broken := in.ending, in.broken
@@ -86,8 +87,8 @@ func (in *input) turn(ctx context.Context, room int) (int, error) {
 	}
 }
 
-// begin begins a transaction for what was fetched, if none is open.
-func (in *input) begin() error {
+// beginRound begins a transaction for fetched messages, unless one is open.
+func (in *input) beginRound() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.round != nil {
@@ -97,30 +98,30 @@ func (in *input) begin() error {
 		return err
 	}
 	in.round = &round{full: make(chan struct{})}
-	in.wake()
+	in.signalChanged()
 	return nil
 }
 
-// doom makes the open transaction abort.
-func (in *input) doom(why error) {
+// failRound makes the open transaction abort.
+func (in *input) failRound(why error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.round != nil {
 		in.round.fail(why)
-		in.wake()
+		in.signalChanged()
 	}
 }
 
-// rounds ends one transaction after the other, until ctx ends, and with it the last; what it asks brokers then ends with
-// asks.
-func (in *input) rounds(ctx, asks context.Context) {
+// endRounds ends each transaction when it is due, until ctx ends, which also ends the last one. Requests to brokers then end with
+// requests.
+func (in *input) endRounds(ctx, requests context.Context) {
 	for {
 		in.mu.Lock()
-		r, news := in.round, in.newsOf()
+		r, changed := in.round, in.nextChange()
 		in.mu.Unlock()
 		if r == nil {
 			select {
-			case <-news:
+			case <-changed:
 				continue
 			case <-ctx.Done():
 				return
@@ -134,22 +135,23 @@ func (in *input) rounds(ctx, asks context.Context) {
 		case <-ctx.Done():
 		}
 		t.Stop()
-		in.end(ctx, asks, r, began)
+		in.endRound(ctx, requests, r, began)
 	}
 }
 
-// end ends a transaction: committed if all of its messages have ended in time, and no partition has moved.
-func (in *input) end(ctx, asks context.Context, r *round, began time.Time) {
+// endRound ends a transaction. It is committed if all of its messages have ended in time and no partition has moved, and aborted
+// otherwise.
+func (in *input) endRound(ctx, requests context.Context, r *round, began time.Time) {
 	in.mu.Lock()
 	ending := make(chan struct{})
 	in.ending = ending
 	in.mu.Unlock()
-	in.interrupt()
-	why := in.settled(ctx, r, began)
+	in.interruptPoll()
+	why := in.awaitRound(ctx, r, began)
 	if why != nil {
 		in.takeAway(nil)
 	}
-	call, cancel := context.WithTimeout(asks, in.cfg.Transaction.Timeout)
+	call, cancel := context.WithTimeout(requests, in.cfg.Transaction.Timeout)
 	defer cancel()
 	committed, err := in.tx.End(call, why == nil)
 	in.mu.Lock()
@@ -166,36 +168,36 @@ func (in *input) end(ctx, asks context.Context, r *round, began time.Time) {
 	close(ending)
 }
 
-// settled waits until all messages of a transaction have ended, and returns why it can't be committed, or nil.
-func (in *input) settled(ctx context.Context, r *round, began time.Time) error {
+// awaitRound waits until all messages of a transaction have ended, and returns why it must be aborted, or nil.
+func (in *input) awaitRound(ctx context.Context, r *round, began time.Time) error {
 	in.mu.Lock()
 	holding := in.holding
 	in.mu.Unlock()
 	if holding != nil {
 		defer holding.Hurry()()
 	}
-	// The brokers' clock runs since a little earlier.
+	// The timeout of the brokers has started a little earlier.
 	late := time.NewTimer(time.Until(began.Add(in.cfg.Transaction.Timeout * 8 / 10)))
 	defer late.Stop()
 	for {
 		in.mu.Lock()
-		left, failed, news := r.left, r.failed, in.newsOf()
+		left, failed, changed := r.left, r.failed, in.nextChange()
 		in.mu.Unlock()
 		if failed != nil || left == 0 {
 			return failed
 		}
 		select {
-		case <-news:
+		case <-changed:
 		case <-late.C:
 			return fmt.Errorf("%d messages have not ended after four fifths of transaction.timeout, which is %v (raise it, or "+
-				"let fewer attempts be made: each transaction begins with the first)", left, in.cfg.Transaction.Timeout)
+				"allow fewer attempts: each transaction starts with the first attempt again)", left, in.cfg.Transaction.Timeout)
 		case <-ctx.Done():
 			return errStopped
 		}
 	}
 }
 
-// rewind follows all partitions again from their committed offsets: messages read since are read again. in.mu is held.
+// rewind tracks all partitions from their committed offsets again, since the client reads on from there. in.mu is held.
 func (in *input) rewind() {
 	for tp, p := range in.assigned {
 		delete(in.slots, p.slot)
@@ -204,14 +206,14 @@ func (in *input) rewind() {
 	in.span = 0
 }
 
-// onMoved gives partitions up, and with them the transaction that is open: the client aborts it in any case.
+// onMoved gives up partitions, and the open transaction with them: the client aborts it in any case.
 func (in *input) onMoved(_ context.Context, _ *kgo.Client, all map[string][]int32) {
-	leaving := in.leave(all)
+	leaving := in.markLeaving(all)
 	if len(leaving) == 0 {
 		return
 	}
-	in.doom(errMoved)
-	in.moved(len(leaving), in.takeAway(nil))
+	in.failRound(errMoved)
+	in.countMoved(len(leaving), in.takeAway(nil))
 	in.forget(leaving)
 	in.log.Info("partitions were given up", "partitions", len(leaving), "now", in.count())
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestARefusedRecordDoesNotEndATransaction has brokers refuse the batches with one record: it becomes a dead letter in
-// the same transaction, and all others are there once, in the order of their keys where one is asked for.
+// TestARefusedRecordDoesNotEndATransaction makes brokers refuse all batches that contain one record. It is dead-lettered in the
+// same transaction. All others are written once, and with order_by in the order of their keys.
 func TestARefusedRecordDoesNotEndATransaction(t *testing.T) {
 	t.Parallel()
 	for _, orderBy := range []string{"", `meta("key")`} {
@@ -61,9 +61,9 @@ func TestARefusedRecordDoesNotEndATransaction(t *testing.T) {
 	}
 }
 
-// TestATransactionThatBrokersHaveEnded is read again, as one is that has taken too long: its messages are not to blame, and
-// are there once.
-func TestATransactionThatBrokersHaveEnded(t *testing.T) {
+// TestATransactionThatBrokersAbort lets brokers abort a transaction, such as after its timeout. Its messages do not fail. They are
+// read again, and written once.
+func TestATransactionThatBrokersAbort(t *testing.T) {
 	t.Parallel()
 	for _, why := range []*kerr.Error{kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.TransactionAbortable} {
 		t.Run(why.Message, func(t *testing.T) {

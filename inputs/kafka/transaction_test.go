@@ -19,7 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// relays is a pipeline from a topic to another in transactions.
+// relays turns a pipeline into one that copies a topic to another in transactions.
 func relays(c *kafkatest.Cluster, to string, steps ...engine.StepSpec) func(p *engine.Pipeline) {
 	return func(p *engine.Pipeline) {
 		p.Engine.ExactlyOnce = true
@@ -35,7 +35,7 @@ func output(c *kafkatest.Cluster, to string) engine.Plugin[engine.Output] {
 	return engine.Plugin[engine.Output]{Name: "kafka", Config: cfg}
 }
 
-// ids are how often numbered messages are in a topic, for a reader of committed records.
+// ids counts each numbered message in a topic, as a reader of committed records sees them.
 func ids(t *testing.T, c *kafkatest.Cluster, topic string) map[string]int {
 	t.Helper()
 	n := map[string]int{}
@@ -45,7 +45,7 @@ func ids(t *testing.T, c *kafkatest.Cluster, topic string) map[string]int {
 	return n
 }
 
-// once checks that numbered messages are in a topic once each.
+// once checks that each numbered message is in a topic once.
 func once(t *testing.T, c *kafkatest.Cluster, topic string, total int) {
 	t.Helper()
 	got := ids(t, c, topic)
@@ -79,9 +79,9 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-// TestNothingOfAnAbortedTransactionIsSeen has a step fail for good in the middle: the pipeline stops, and what was
-// written with that message before is not there. When the step works, everything is there once.
-func TestNothingOfAnAbortedTransactionIsSeen(t *testing.T) {
+// TestWritesOfAnAbortedTransactionAreInvisible makes a step fail permanently in the middle of a transaction. The pipeline stops,
+// and readers see none of the transaction's writes. Once the step works, each message is there once.
+func TestWritesOfAnAbortedTransactionAreInvisible(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Any(t)
 	in, out := c.Topic(t, 1), c.Topic(t, 1)
@@ -107,9 +107,9 @@ func TestNothingOfAnAbortedTransactionIsSeen(t *testing.T) {
 	once(t, c, out, 500)
 }
 
-// TestTransactionsWhileMembersComeGoAndDie has three members join, leave and die at random, and brokers move partitions
-// and coordinators: a reader of committed records sees each message once.
-func TestTransactionsWhileMembersComeGoAndDie(t *testing.T) {
+// TestTransactionsWhileMembersComeGoAndCrash lets three members join, leave and crash at random, and brokers move partitions and
+// coordinators. A reader of committed records sees each message once.
+func TestTransactionsWhileMembersComeGoAndCrash(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"classic", "consumer"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestTransactionsWhileMembersComeGoAndDie(t *testing.T) {
 	}
 }
 
-// belated is an output whose first write reaches the other only while its second is under way.
+// belated is an output that holds back its first write until its second is running.
 type belated struct {
 	engine.Output
 	calls       atomic.Int32
@@ -185,8 +185,8 @@ func (b *belated) Write(ctx context.Context, batch *engine.Batch) error {
 	return b.Output.Write(ctx, batch)
 }
 
-// TestALateWriteIsNotInALaterTransaction has a transaction be aborted while its write hangs. When that write goes on,
-// another transaction is open, in which the same message is read again.
+// TestALateWriteIsNotInALaterTransaction aborts a transaction while one of its writes hangs. The write continues when another
+// transaction is open, in which the same message is read again.
 func TestALateWriteIsNotInALaterTransaction(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// outOfRange continues with a partition of which messages were deleted before they were read, as the configuration
-// says, and says how many these are.
+// outOfRange handles a partition whose messages were deleted before they were read. As out_of_range says, it continues after the
+// gap and logs the number of missing messages, or returns an error.
 func (in *input) outOfRange(ctx context.Context, tp topicPartition) error {
 	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
 	defer cancel()
@@ -39,7 +39,7 @@ func (in *input) outOfRange(ctx context.Context, tp topicPartition) error {
 	}
 	if in.cfg.OutOfRange == "fail" {
 		return engine.Errorf(engine.Permanent, "partition %s: messages were deleted before they were read: %s (set "+
-			"`out_of_range: earliest` to go on with what is left, or reset the group)", tp, gone)
+			"`out_of_range: earliest` to continue with the remaining messages, or reset the group)", tp, gone)
 	}
 	to := start.Offset
 	if in.cfg.OutOfRange == latest {
@@ -55,7 +55,7 @@ func (in *input) outOfRange(ctx context.Context, tp topicPartition) error {
 	return nil
 }
 
-// position is where the input was in a partition.
+// position returns the offset at which the input was in a partition.
 func (in *input) position(ctx context.Context, admin *kadm.Client, tp topicPartition) (at int64, known bool) {
 	in.mu.Lock()
 	p := in.assigned[tp]
@@ -98,6 +98,6 @@ func (in *input) Trouble() *engine.Trouble {
 	slices.Sort(names)
 	return &engine.Trouble{Indicator: "partition_blocked", Impact: "nothing is read of " + strings.Join(names, ", "),
 		Cause:  first.err.Error(),
-		Action: "look at what is at that place, and skip it with kafka-consumer-groups --reset-offsets",
+		Action: "inspect the record at that offset, and skip it with kafka-consumer-groups --reset-offsets",
 		Since:  first.since}
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestFetchesFit has records that compress well, and some that do not: brokers are asked for as many bytes as become
-// about the same in memory.
+// TestFetchesFit sends records that compress well, and others that do not. Requests ask for fewer bytes the more memory a byte
+// needs.
 func TestFetchesFit(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 1_000_000)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
 	for _, tt := range []struct {
-		name        string
-		value       func(i int) []byte
-		least, most int32 // that are asked for
+		name     string
+		value    func(i int) []byte
+		min, max int32 // bytes that requests ask for
 	}{
 		{"not compressed", func(i int) []byte { return noise[10_000*i:][:10_000] }, 4 << 20, 8 << 20},
-		{"compressed well", func(int) []byte { return make([]byte, 10_000) }, leastFetch, 128 << 10},
-		{"records so small that noting them takes more", func(int) []byte { return nil }, leastFetch, 1 << 20},
+		{"compressed well", func(int) []byte { return make([]byte, 10_000) }, minFetch, 128 << 10},
+		{"records smaller than their bookkeeping", func(int) []byte { return nil }, minFetch, 1 << 20},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := kafkatest.Start(t, kfake.SeedTopics(1, "t"))
@@ -52,11 +52,11 @@ func TestFetchesFit(t *testing.T) {
 			}
 			m := start(t, config(c, "t"), nil, &enginetest.Sink{})
 			defer m.end()
-			for sent := 100; sent <= 300; sent += 100 { // it learns with the first
+			for sent := 100; sent <= 300; sent += 100 { // the first records change the ratio
 				send()
 				until(t, "all", func() bool { return len(m.sink.Bodies()) == sent })
 			}
-			until(t, "a request that fits", func() bool { n := asked.Load(); return n >= tt.least && n <= tt.most })
+			until(t, "a request that fits", func() bool { n := asked.Load(); return n >= tt.min && n <= tt.max })
 		})
 	}
 }
