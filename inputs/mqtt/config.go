@@ -24,19 +24,19 @@ type Config struct {
 	MaxPacket     schema.Size   `yaml:"max_packet" check:"min=128,max=268435455" doc:"Largest message to accept, including its topic and properties; version 5 only. The server discards larger ones. By default 256MiB, the limit of the protocol."`
 }
 
-// Topics are filters, with their own QoS, or -1.
+// Topics is a list of filters.
 type Topics []Topic
 
 // Topic is one filter.
 type Topic struct {
 	Filter string
-	QoS    int
+	QoS    int // or unset
 }
 
 // unset is the QoS of a filter that has none of its own.
 const unset = -1
 
-// UnmarshalConfig reads a filter, a list of them, or a map of filters and their QoS.
+// UnmarshalConfig reads a filter, a list of filters, or a map of filters to QoS.
 func (t *Topics) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	*t = nil
 	switch n.Kind {
@@ -59,12 +59,12 @@ func (t *Topics) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is a text, a list or a map.
+// DescribeConfig describes a filter, a list or a map.
 func (t *Topics) DescribeConfig() *schema.Type {
 	return schema.AnyOf("filter, list of filters, or map of filters and QoS", "", []string(nil), schema.Map[int]{})
 }
 
-// ShowConfig shows the filters with the QoS that they have of their own.
+// ShowConfig shows a list of filters, or a map of them to their own QoS.
 func (t Topics) ShowConfig() (instead any, comment string) {
 	var filters []string
 	var own []schema.Entry[int]
@@ -86,13 +86,13 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		if problem, remedy := mqtt.BadFilter(t.Filter); problem != "" {
 			report("topics", fmt.Sprintf("%q %s", t.Filter, problem), remedy)
 		} else if c.Share != "" && mqtt.IsShared(t.Filter) {
-			report("topics", fmt.Sprintf("%q names a group, and so does share", t.Filter), "remove one of them")
+			report("topics", fmt.Sprintf("%q names a group, and share names another", t.Filter), "remove one of them")
 		}
 		if t.QoS != unset && (t.QoS < 0 || t.QoS > 2) {
 			report("topics", fmt.Sprintf("%q has QoS %d", t.Filter, t.QoS), "write 0, 1 or 2")
 		}
 		if seen[t.Filter] {
-			report("topics", fmt.Sprintf("%q is there twice", t.Filter), "remove one")
+			report("topics", fmt.Sprintf("%q occurs twice", t.Filter), "remove one")
 		}
 		seen[t.Filter] = true
 	}
@@ -101,24 +101,24 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 	if c.Old() && c.Share != "" {
 		report("share", "version 3.1.1 has no shared subscriptions",
-			"write `version: 5`, or, if this server has them all the same, $share/GROUP/FILTER in `topics`")
+			"write `version: 5`, or, if this server has them nevertheless, $share/GROUP/FILTER in `topics`")
 	}
 	if c.Old() && c.MaxPacket > 0 {
-		report("max_packet", "version 3.1.1 can't tell the server", "remove it, or write `version: 5`")
+		report("max_packet", "can't be sent to the server with version 3.1.1", "remove it, or write `version: 5`")
 	}
 	if c.ClientID == "" && c.acknowledges() {
 		report("client_id", "without a client_id the server can't keep messages for this client",
-			"name this client, and no other, or write `qos: 0`, or `session_expiry: 0s`")
+			"give this client a name that no other client has, or write `qos: 0` or `session_expiry: 0s`")
 	}
 	if c.AtMostOnce && c.acknowledges() {
-		report("at_most_once", "messages are acknowledged when they are settled", "remove it, or write `qos: 0`")
+		report("at_most_once", "messages are redelivered until they are settled", "remove it, or write `qos: 0`")
 	}
 	if c.SessionExpiry%time.Second != 0 {
 		report("session_expiry", "has a fraction of a second", "write whole seconds: MQTT counts in seconds")
 	}
 }
 
-// qos is that of a filter.
+// qos returns the QoS of a filter.
 func (c *Config) qos(t Topic) int {
 	if t.QoS == unset {
 		return c.QoS
@@ -126,7 +126,7 @@ func (c *Config) qos(t Topic) int {
 	return t.QoS
 }
 
-// acknowledges says that the server keeps what is not acknowledged, also without a connection.
+// acknowledges reports whether the server keeps unacknowledged messages, even while this client is not connected.
 func (c *Config) acknowledges() bool {
 	if c.SessionExpiry == 0 {
 		return false
@@ -139,7 +139,7 @@ func (c *Config) acknowledges() bool {
 	return false
 }
 
-// shares says that each message goes to one client of several.
+// shares reports whether all subscriptions are shared, so that each message goes to one client of several.
 func (c *Config) shares() bool {
 	for _, t := range c.Topics {
 		if c.Share == "" && !mqtt.IsShared(t.Filter) {
@@ -149,8 +149,8 @@ func (c *Config) shares() bool {
 	return true
 }
 
-// Traits says that a server takes messages back only all at once, with the connection, and what it does not keep not at
-// all; and that it keeps the order of a topic, unless others get some of its messages.
+// Traits says that messages are settled up to a position, since MQTT acknowledges in order, and that they can't be redelivered
+// if the server does not keep them. The server keeps the order of a topic, unless the subscription is shared.
 func (c Config) Traits() engine.Traits {
 	t := engine.Traits{Unsettled: c.Prefetch}
 	if c.acknowledges() {
@@ -178,14 +178,14 @@ func (c *Config) Words() map[string]string {
 	return words
 }
 
-// The words of retained.
+// The values of retained.
 const (
 	whenNew = "new"
 	always  = "always"
 	never   = "never"
 )
 
-// subscriptions are what to ask the server for.
+// subscriptions returns the subscriptions to request.
 func (c *Config) subscriptions() []mqtt.Subscription {
 	handling := map[string]byte{always: 0, whenNew: 1, never: 2}[c.Retained]
 	all := make([]mqtt.Subscription, 0, len(c.Topics))
@@ -199,7 +199,7 @@ func (c *Config) subscriptions() []mqtt.Subscription {
 	return all
 }
 
-// expiry is for how long the server keeps a session, in seconds.
+// expiry returns how long the server keeps the session, in seconds.
 func (c *Config) expiry() uint32 {
 	if !c.acknowledges() {
 		return 0

@@ -63,12 +63,12 @@ type input struct {
 	log      *slog.Logger
 	clientID string
 	dialer   *mqtt.Dialer
-	mostSize int // bytes that are prefetched
+	maxBytes int // about how many bytes are prefetched at most
 
-	cleaned    bool            // clean_start was heeded
-	subscribed bool            // in the session that the server has; session.ask sets it
-	rivals     mqtt.Rivals     // who else has this client id
-	settled    map[uint16]bool // messages of QoS 2 that are settled, and of which the server may not know that
+	cleaned    bool            // clean_start was applied
+	subscribed bool            // the server's session has the subscriptions; sendSubscribe sets it
+	rivals     mqtt.Rivals     // detects other clients with this client id
+	settled    map[uint16]bool // packet ids of QoS 2 messages that are settled, without a PUBREL from the server yet
 }
 
 var (
@@ -80,26 +80,26 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if env.Instances > 1 && !c.shares() {
 		return nil, errors.New("each instance would read all messages (write `share: GROUP`, or remove `concurrency`)")
 	}
-	in := &input{cfg: c, log: env.Log, mostSize: max(1<<20, env.MaxBytes/4)}
+	in := &input{cfg: c, log: env.Log, maxBytes: max(1<<20, env.MaxBytes/4)}
 	in.clientID = cmp.Or(c.ClientID, "flowd-"+strings.ToLower(rand.Text()[:16]))
 	if env.Index > 0 {
 		in.clientID = fmt.Sprintf("%s-%d", in.clientID, env.Index)
 	}
 	in.dialer = mqtt.NewDialer(&in.cfg.Connect)
-	in.Session = source.NewSession(in.open)
+	in.Session = source.NewSession(in.connect)
 	return in, nil
 }
 
 // Traits returns what the configuration implies.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-// open connects and subscribes.
-func (in *input) open(ctx context.Context) (*session, error) {
+// connect makes a connection and subscribes. If another client may use the same client id, it waits first.
+func (in *input) connect(ctx context.Context) (*session, error) {
 	wait, _ := in.rivals.Wait(time.Now())
 	if err := timing.Sleep(ctx, wait); err != nil {
 		return nil, err
 	}
-	s, err := in.connect(ctx)
+	s, err := in.newSession(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +108,10 @@ func (in *input) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// Read adds messages.
+// Read waits for a message, and adds all that have arrived.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	s := in.Conn()
-	err := s.read(ctx, b)
+	err := s.readQueue(ctx, b)
 	if err == nil || ctx.Err() != nil {
 		return s, err
 	}
@@ -121,5 +121,5 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return s, err
 }
 
-// longWait is a wait whose reason operators should know.
+// longWait is how long a wait before reconnecting must be to be logged.
 const longWait = time.Second

@@ -21,14 +21,14 @@ import (
 
 var versions = []string{"5", "3.1.1"}
 
-// reader is an input at a server.
+// reader returns an input.
 func reader(t *testing.T, url, topics, id, more string) *input {
 	t.Helper()
 	return enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"mqtt": {"url": %q, "topics": %q, "client_id": %q%s}}`,
 		url, topics, id, more)).(*input)
 }
 
-// open opens an input, which is closed with the test.
+// open opens an input. It is closed when the test ends.
 func open(t *testing.T, in *input) *input {
 	t.Helper()
 	if err := in.Open(t.Context()); err != nil {
@@ -115,7 +115,7 @@ func atEach(t *testing.T, test func(t *testing.T, topic string, qos byte, in fun
 	}
 }
 
-func TestWhatIsNotSettledComesAgain(t *testing.T) {
+func TestUnsettledMessagesAreRedelivered(t *testing.T) {
 	atEach(t, func(t *testing.T, topic string, qos byte, make func(string) *input) {
 		in := open(t, make(""))
 		mqtttest.Shared(t).Client(t).Publish(t, topic+"/a", qos, numbered(5)...)
@@ -162,7 +162,7 @@ func TestTheServerKeepsMessagesOfASession(t *testing.T) {
 	})
 }
 
-func TestPrefetchBoundsWhatIsNotSettled(t *testing.T) {
+func TestPrefetchLimitsUnsettledMessages(t *testing.T) {
 	atEach(t, func(t *testing.T, topic string, qos byte, make func(string) *input) {
 		in := open(t, make(`, "prefetch": 3`))
 		mqtttest.Shared(t).Client(t).Publish(t, topic, qos, numbered(10)...)
@@ -345,8 +345,8 @@ func TestASubscriptionThatIsRefused(t *testing.T) {
 	}
 }
 
-// The answer to SUBSCRIBE stands behind what the session has kept.
-func TestMoreMessagesThanThereIsRoomForComeBeforeTheAnswer(t *testing.T) {
+// The session's messages arrive before the answer to SUBSCRIBE.
+func TestMoreMessagesThanThereIsRoomForArriveBeforeTheAnswer(t *testing.T) {
 	const kept = 7
 	for _, refused := range []bool{false, true} {
 		t.Run(fmt.Sprintf("refused %v", refused), func(t *testing.T) {
@@ -395,7 +395,7 @@ func TestMoreMessagesThanThereIsRoomForComeBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-func TestADuplicateOfQoS2IsEnded(t *testing.T) {
+func TestADuplicateOfQoS2IsAcknowledgedOnly(t *testing.T) {
 	acks := make(chan byte, 10)
 	message := func(id uint16, dup bool) packets.Packet {
 		return &packets.Publish{Topic: "a", PacketID: id, QoS: 2, Duplicate: dup, Payload: []byte(strconv.Itoa(int(id))),

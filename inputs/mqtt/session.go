@@ -13,45 +13,45 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/mqtt"
 )
 
-// session is one connection. It gets the acks of its own messages, because packet numbers belong to a connection.
+// session is one connection. It acknowledges its own messages, because packet ids are only valid on their connection.
 type session struct {
-	in   *input
-	conn *mqtt.Conn
-	some source.Signal // something is queued
-	room source.Signal // something was read, or settled
-	full source.Signal // a message waits for room
-	asks sync.WaitGroup
+	in          *input
+	conn        *mqtt.Conn
+	some        source.Signal // set when a message is queued
+	room        source.Signal // set when messages were read or settled
+	full        source.Signal // set when a message waits for room
+	subscribing sync.WaitGroup
 
-	mu      sync.Mutex // guards the fields below
-	queue   []delivery
-	size    int                     // of their payloads
-	out     watermark.Marks[answer] // what was read
-	next    uint64                  // the position of what is read next
-	unacked int                     // how many were read and are not settled up to where all before them are
-	replies []mqtt.Reply
-	settled map[uint16]bool // messages of QoS 2, by number, of which the server has not yet said that it knows
+	mu      sync.Mutex             // guards the fields below
+	queue   []delivery             // messages that were not read yet
+	size    int                    // bytes of their payloads
+	read    watermark.Marks[ackOf] // acknowledgements of messages that were read
+	next    uint64                 // position of the next message to read
+	unacked int                    // number of messages that were read and not acknowledged
+	replies []mqtt.Reply           // acknowledgements to send
+	settled map[uint16]bool        // packet ids of QoS 2 messages that are settled, without a PUBREL from the server yet
 }
 
-// delivery is what has come.
+// delivery is a message that has arrived.
 type delivery struct {
 	*mqtt.Message
-	skip bool // it is only acknowledged
+	skip bool // it is acknowledged, but not read
 }
 
-// answer is how a delivery is acknowledged.
-type answer struct {
+// ackOf is the acknowledgement of a delivery.
+type ackOf struct {
 	mqtt.Reply
 	skip bool
 }
 
-// connect makes a session.
-func (in *input) connect(ctx context.Context) (*session, error) {
+// newSession makes a connection and subscribes.
+func (in *input) newSession(ctx context.Context) (*session, error) {
 	who := mqtt.Session{ClientID: in.clientID, Expiry: in.cfg.expiry(), Receive: uint16(in.cfg.Prefetch),
 		MaxPacket: uint32(in.cfg.MaxPacket)}
 	if in.cfg.CleanStart && !in.cleaned {
 		if who.Clean = true; in.cfg.Old() && who.Expiry > 0 {
-			// A clean session of version 3.1.1 ends with its connection, so it only clears the way.
-			if err := in.clear(ctx, who); err != nil {
+			// A clean session of version 3.1.1 ends with its connection. A first connection therefore only discards the old session.
+			if err := in.discardSession(ctx, who); err != nil {
 				return nil, err
 			}
 			who.Clean = false
@@ -67,15 +67,15 @@ func (in *input) connect(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s.conn, in.cleaned = conn, true
-	if err := s.begin(ctx); err != nil {
+	if err := s.resume(ctx); err != nil {
 		s.close(ctx)
 		return nil, err
 	}
 	return s, nil
 }
 
-// clear ends the session that the server has for this client.
-func (in *input) clear(ctx context.Context, who mqtt.Session) error {
+// discardSession makes the server discard its session for this client.
+func (in *input) discardSession(ctx context.Context, who mqtt.Session) error {
 	who.Expiry = 0
 	conn, err := in.dialer.Dial(ctx, who, func(*mqtt.Conn, *mqtt.Packet) bool { return true })
 	if err == nil {
@@ -84,8 +84,8 @@ func (in *input) clear(ctx context.Context, who mqtt.Session) error {
 	return err
 }
 
-// begin subscribes, unless the server's session has the subscriptions of this process.
-func (s *session) begin(ctx context.Context) error {
+// resume subscribes, unless the server's session already has the subscriptions of this process.
+func (s *session) resume(ctx context.Context) error {
 	in, server := s.in, &s.conn.Server
 	if !server.Present {
 		s.mu.Lock()
@@ -93,7 +93,7 @@ func (s *session) begin(ctx context.Context) error {
 		s.mu.Unlock()
 	}
 	if !server.Present && in.subscribed && in.cfg.acknowledges() {
-		in.log.Error("the server has lost the session: messages that it had for this client, or got meanwhile, are gone",
+		in.log.Error("the server has lost the session: messages that it kept for this client, or received meanwhile, are lost",
 			"client_id", in.clientID)
 	}
 	if server.Expiry < in.cfg.expiry() && !in.subscribed {
@@ -105,18 +105,18 @@ func (s *session) begin(ctx context.Context) error {
 	return s.subscribe(ctx)
 }
 
-// subscribe asks for the subscriptions. The answer can stand behind more of the session's messages than there is room
-// for: then those are read first, and a refusal ends the connection when it comes.
+// subscribe requests the subscriptions. Messages of the session may arrive before the answer. If there are more than there is
+// room for, subscribe returns so that they can be read. A refusal then ends the connection later.
 func (s *session) subscribe(ctx context.Context) error {
 	answer := make(chan error, 1)
-	s.asks.Go(func() {
-		err := s.ask(context.WithoutCancel(ctx))
+	s.subscribing.Go(func() {
+		err := s.sendSubscribe(context.WithoutCancel(ctx))
 		if answer <- err; err != nil {
 			s.conn.Fail(err)
 		}
 	})
 	limit := s.in.cfg.Timeout
-	soon, cancel := context.WithTimeoutCause(ctx, limit,
+	short, cancel := context.WithTimeoutCause(ctx, limit,
 		engine.Errorf(engine.Transient, "subscribe: the server does not answer within %v", limit))
 	defer cancel()
 	select {
@@ -124,63 +124,65 @@ func (s *session) subscribe(ctx context.Context) error {
 		return err
 	case <-s.full:
 		return nil
-	case <-soon.Done():
-		return context.Cause(soon)
+	case <-short.Done():
+		return context.Cause(short)
 	}
 }
 
-// ask waits for the answer of the server.
-func (s *session) ask(ctx context.Context) error {
-	in, asked := s.in, s.in.cfg.subscriptions()
-	codes, err := s.conn.Subscribe(ctx, asked)
+// sendSubscribe requests the subscriptions, and waits for the answer.
+func (s *session) sendSubscribe(ctx context.Context) error {
+	in, requested := s.in, s.in.cfg.subscriptions()
+	codes, err := s.conn.Subscribe(ctx, requested)
 	if err != nil {
 		return err
 	}
 	for i, code := range codes {
 		if err := mqtt.RefusalOf(code); err != nil {
-			return mqtt.Explain(err, "subscribe to "+asked[i].Filter)
+			return mqtt.Explain(err, "subscribe to "+requested[i].Filter)
 		}
-		if code < asked[i].QoS {
-			in.log.Warn(fmt.Sprintf("the server grants a lower QoS than asked for: %d", code), "filter", asked[i].Filter)
+		if code < requested[i].QoS {
+			in.log.Warn(fmt.Sprintf("the server grants a lower QoS than asked for: %d", code), "filter", requested[i].Filter)
 		}
 	}
 	in.subscribed = true
 	return nil
 }
 
-// Close ends the connection. The server keeps what is not acknowledged.
+// Close closes the connection. The server keeps unacknowledged messages.
 func (s *session) Close(ctx context.Context, _ bool) error {
 	s.close(ctx)
-	s.in.settled = s.remembered()
+	s.in.settled = s.settledIDs()
 	return nil
 }
 
 func (s *session) close(ctx context.Context) {
 	s.conn.Close(ctx)
-	s.asks.Wait()
+	s.subscribing.Wait()
 }
 
-// arrived handles what the server sends. It waits while there is no room, so that the server has to wait, too.
-func (s *session) arrived(c *mqtt.Conn, p *mqtt.Packet) (asked bool) {
+// arrived handles a packet of the server, and reports whether the packet was expected. While there is no room for a message, it
+// blocks, so that the server must wait as well.
+func (s *session) arrived(c *mqtt.Conn, p *mqtt.Packet) (expected bool) {
 	switch p.Kind {
 	case packets.PUBLISH:
 		s.enqueue(c, p.Message)
 		return true
 	case packets.PUBREL:
 		s.mu.Lock()
-		asked = s.settled[p.ID]
+		expected = s.settled[p.ID]
 		delete(s.settled, p.ID)
 		s.mu.Unlock()
 		_ = c.Reply(mqtt.Reply{Kind: packets.PUBCOMP, ID: p.ID})
 	}
-	return asked
+	return expected
 }
 
+// enqueue adds a message to the queue. It waits until there is room.
 func (s *session) enqueue(c *mqtt.Conn, m *mqtt.Message) {
 	for {
 		s.mu.Lock()
-		if len(s.queue)+s.unacked < s.in.cfg.Prefetch && (len(s.queue) == 0 || s.size < s.in.mostSize) {
-			s.queue = append(s.queue, delivery{m, s.unwanted(m)})
+		if len(s.queue)+s.unacked < s.in.cfg.Prefetch && (len(s.queue) == 0 || s.size < s.in.maxBytes) {
+			s.queue = append(s.queue, delivery{m, s.skipped(m)})
 			s.size += len(m.Payload)
 			s.mu.Unlock()
 			s.some.Set()
@@ -196,9 +198,10 @@ func (s *session) enqueue(c *mqtt.Conn, m *mqtt.Message) {
 	}
 }
 
-// unwanted says that a message is one that the server sends again although it is settled, or that it has retained; s.mu
-// is held. A number of QoS 2 that is not a duplicate's is that of a new message: the server has given up the old one.
-func (s *session) unwanted(m *mqtt.Message) bool {
+// skipped reports whether a message is acknowledged without being read: it is settled and the server sends it again, or it is
+// retained and retained is never. A QoS 2 message that is not a duplicate is new, even if its packet id was in use: the server has
+// given up the old message. s.mu is held.
+func (s *session) skipped(m *mqtt.Message) bool {
 	if m.QoS == 2 && s.settled[m.ID] {
 		if m.Dup {
 			return true
@@ -208,15 +211,15 @@ func (s *session) unwanted(m *mqtt.Message) bool {
 	return m.Retain && s.in.cfg.Retained == never
 }
 
-// ack is how a message is acknowledged; with QoS 0 it is not.
-func ack(m *mqtt.Message) mqtt.Reply {
+// replyTo returns the acknowledgement of a message. With QoS 0, its Kind is 0, and it is not sent.
+func replyTo(m *mqtt.Message) mqtt.Reply {
 	return mqtt.Reply{Kind: [...]byte{0, packets.PUBACK, packets.PUBREC}[m.QoS], ID: m.ID}
 }
 
-// read waits for a message and adds all that have arrived.
-func (s *session) read(ctx context.Context, b *engine.Batch) error {
+// readQueue waits for a message, and adds all that have arrived.
+func (s *session) readQueue(ctx context.Context, b *engine.Batch) error {
 	for {
-		if s.take(b) {
+		if s.addQueued(b) {
 			return nil
 		}
 		select {
@@ -229,12 +232,12 @@ func (s *session) read(ctx context.Context, b *engine.Batch) error {
 	}
 }
 
-// take adds what is queued, and says whether that was anything.
-func (s *session) take(b *engine.Batch) bool {
+// addQueued adds queued messages to b, as many as there is room for. It reports whether it has added any.
+func (s *session) addQueued(b *engine.Batch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.conn.Alive() {
-		s.queue = slices.DeleteFunc(s.queue, s.comesAgain)
+		s.queue = slices.DeleteFunc(s.queue, s.redelivered)
 	}
 	n := min(len(s.queue), b.Room())
 	if n == 0 {
@@ -242,46 +245,46 @@ func (s *session) take(b *engine.Batch) bool {
 	}
 	records := make(mqtt.Records, 0, n)
 	meta := engine.MetaFrom(&records)
-	answers := make([]answer, 0, n)
-	for len(answers) < len(s.queue) && b.Room() > 0 {
-		d := s.queue[len(answers)]
+	acks := make([]ackOf, 0, n)
+	for len(acks) < len(s.queue) && b.Room() > 0 {
+		d := s.queue[len(acks)]
 		if !d.skip {
 			m := b.Add(d.Payload)
-			m.Meta, m.Ref = meta.At(len(records)), s.next+uint64(len(answers))
+			m.Meta, m.Ref = meta.At(len(records)), s.next+uint64(len(acks))
 			records = append(records, mqtt.RecordOf(d.Message))
 		}
-		answers = append(answers, answer{ack(d.Message), d.skip})
+		acks = append(acks, ackOf{replyTo(d.Message), d.skip})
 		s.size -= len(d.Payload)
 	}
-	s.next += uint64(len(answers))
-	s.unacked += len(answers)
+	s.next += uint64(len(acks))
+	s.unacked += len(acks)
 	s.replies = s.replies[:0]
-	s.out.Read(answers, func(a answer) bool { return a.skip }, s.note)
-	s.reply()
-	left := copy(s.queue, s.queue[len(answers):])
+	s.read.Read(acks, func(a ackOf) bool { return a.skip }, s.noteSettled)
+	s.sendReplies()
+	left := copy(s.queue, s.queue[len(acks):])
 	clear(s.queue[left:])
 	s.queue = s.queue[:left]
 	s.room.Set()
 	return len(records) > 0
 }
 
-// comesAgain reports whether the server delivers a message again.
-func (s *session) comesAgain(d delivery) bool { return d.skip || d.QoS > 0 && s.in.cfg.acknowledges() }
+// redelivered reports whether the server will redeliver a message on the next connection.
+func (s *session) redelivered(d delivery) bool { return d.skip || d.QoS > 0 && s.in.cfg.acknowledges() }
 
-// Ack acknowledges messages up to the first one that is not settled. Nothing can be acknowledged on a lost connection: its messages
-// are delivered again.
+// Ack acknowledges messages up to the first one that is not settled. On a lost connection, nothing is sent: the server redelivers its
+// messages.
 func (s *session) Ack(_ context.Context, results []engine.Result) ([]engine.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replies = s.replies[:0]
-	s.out.Ack(results, s.note)
-	s.reply()
+	s.read.Ack(results, s.noteSettled)
+	s.sendReplies()
 	s.room.Set()
 	return nil, nil
 }
 
-// note notes what is to be acknowledged; s.mu is held.
-func (s *session) note(all []answer) {
+// noteSettled adds acknowledgements to replies. s.mu is held.
+func (s *session) noteSettled(all []ackOf) {
 	s.unacked -= len(all)
 	for _, a := range all {
 		if a.Kind == 0 {
@@ -294,19 +297,19 @@ func (s *session) note(all []answer) {
 	}
 }
 
-// reply sends what was noted; s.mu is held.
-func (s *session) reply() {
+// sendReplies sends replies. s.mu is held.
+func (s *session) sendReplies() {
 	if len(s.replies) == 0 || !s.conn.Alive() {
 		return
 	}
 	if err := s.conn.Reply(s.replies...); err != nil {
-		s.in.log.Debug("acknowledgements are lost with their connection: the server delivers these messages again",
+		s.in.log.Debug("acknowledgements are lost with their connection: the server redelivers these messages",
 			"err", err)
 	}
 }
 
-// remembered are the messages of QoS 2 that are settled.
-func (s *session) remembered() map[uint16]bool {
+// settledIDs returns the packet ids of settled QoS 2 messages.
+func (s *session) settledIDs() map[uint16]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.settled

@@ -41,7 +41,8 @@ type consumer struct {
 	Replicas      int           `yaml:"replicas" check:"min=1,max=5" doc:"Servers in a cluster that keep the position; by default as many as keep the stream."`
 }
 
-const usualPending = 1000 // of a consumer without max_ack_pending
+// defaultAckPending is the server's max_ack_pending of a consumer that has none.
+const defaultAckPending = 1000
 
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
@@ -52,12 +53,12 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 	switch {
 	case len(c.Subject) > 0:
-		report("subject", "a stream is read by its consumer",
+		report("subject", "has no effect on a stream, which is read by its consumer",
 			"remove `stream`, or write `declare: {consumer: {filter: …}}` instead of `subject`")
 	case c.QueueGroup != "":
-		report("queue_group", "all that name a consumer share its messages", "remove it")
+		report("queue_group", "has no effect on a stream: all readers of a consumer share its messages", "remove it")
 	case c.AtMostOnce:
-		report("at_most_once", "a stream keeps its messages", "remove it")
+		report("at_most_once", "has no effect on a stream, which keeps its messages", "remove it")
 	case c.Consumer == "":
 		report("consumer", "required", "name a durable consumer; it is created with `declare: {consumer: {}}`")
 	}
@@ -76,9 +77,10 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
+// checkCore checks a configuration without a stream.
 func (c *Config) checkCore(report func(path, message, remedy string)) {
 	if len(c.Subject) == 0 {
-		report("subject", "there is nothing to read", "write `subject`, or `stream` and `consumer`")
+		report("subject", "required", "write `subject`, or `stream` and `consumer`")
 	}
 	for _, s := range c.Subject {
 		if problem := nats.CheckSubject(s, true); problem != "" {
@@ -93,7 +95,7 @@ func (c *Config) checkCore(report func(path, message, remedy string)) {
 		set  bool
 	}{{"consumer", c.Consumer != ""}, {"declare", c.Declare != nil}, {"prefetch", c.Prefetch > 0}} {
 		if f.set {
-			report(f.name, "is for a stream", "write `stream`, or remove it")
+			report(f.name, "has no effect without a stream", "write `stream`, or remove it")
 		}
 	}
 }
@@ -104,15 +106,15 @@ func (c *consumer) check(report func(path, message, remedy string)) {
 			report("declare.consumer.filter", fmt.Sprintf("%q %s", s, problem), "write a subject such as orders.*")
 		}
 	}
-	if err := c.begin(&jetstream.ConsumerConfig{}, time.Now()); err != nil {
+	if err := c.setStart(&jetstream.ConsumerConfig{}, time.Now()); err != nil {
 		report("declare.consumer.start", err.Error(),
 			"write all, new, last, last_per_subject, a number from 1 on, a time such as 2026-01-31T12:00:00Z, or an "+
 				"interval such as 2h")
 	}
 }
 
-// begin says where a new consumer begins.
-func (c *consumer) begin(to *jetstream.ConsumerConfig, now time.Time) error {
+// setStart sets where a new consumer begins.
+func (c *consumer) setStart(to *jetstream.ConsumerConfig, now time.Time) error {
 	switch c.Start {
 	case "", "all":
 		return nil
@@ -125,7 +127,7 @@ func (c *consumer) begin(to *jetstream.ConsumerConfig, now time.Time) error {
 	case "last_per_subject":
 		to.DeliverPolicy = jetstream.DeliverLastPerSubjectPolicy
 		if len(c.Filter) == 0 {
-			to.FilterSubject = ">" // the server insists
+			to.FilterSubject = ">" // the server requires a filter
 		}
 		return nil
 	}
@@ -138,7 +140,7 @@ func (c *consumer) begin(to *jetstream.ConsumerConfig, now time.Time) error {
 		at, err = now.Add(-d), nil
 	}
 	if err != nil {
-		return fmt.Errorf("%q is not a place to start", c.Start)
+		return fmt.Errorf("%q is not a position to start at", c.Start)
 	}
 	at = at.UTC()
 	to.DeliverPolicy, to.OptStartTime = jetstream.DeliverByStartTimePolicy, &at
@@ -150,25 +152,25 @@ func (c *consumer) config(name string, now time.Time) (to jetstream.ConsumerConf
 	to = jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.AckWait,
 		MaxDeliver: cmp.Or(c.MaxDeliver, -1), MaxAckPending: c.MaxAckPending, Replicas: c.Replicas}
 	if len(c.Filter) == 1 {
-		to.FilterSubject = c.Filter[0] // which servers before NATS 2.10 understand, too
+		to.FilterSubject = c.Filter[0] // servers before NATS 2.10 understand one filter only
 	} else {
 		to.FilterSubjects = c.Filter
 	}
-	return to, c.begin(&to, now)
+	return to, c.setStart(&to, now)
 }
 
-// Traits says that a stream takes back each message by itself, and that a subject has no memory.
+// Traits says that a stream settles each message separately, and that messages of a subject can't be redelivered.
 func (c Config) Traits() engine.Traits {
 	if c.Stream == "" {
 		return engine.Traits{TakesBack: engine.TakesNothing, Forgets: !c.AtMostOnce}
 	}
-	t := engine.Traits{TakesBack: engine.TakesOne, Delays: longest, OrderBy: `meta("subject")`, HandsBack: c.Prefetch}
+	t := engine.Traits{TakesBack: engine.TakesOne, Delays: maxDelay, OrderBy: `meta("subject")`, HandsBack: c.Prefetch}
 	if c.Declare != nil {
 		own := consumer{}
 		if c.Declare.Consumer != nil {
 			own = *c.Declare.Consumer
 		}
-		t.Unsettled, t.DeliveryLimit = cmp.Or(own.MaxAckPending, usualPending), own.MaxDeliver
+		t.Unsettled, t.DeliveryLimit = cmp.Or(own.MaxAckPending, defaultAckPending), own.MaxDeliver
 	}
 	return t
 }
@@ -219,8 +221,8 @@ ones as a list. A header with one of the names above becomes header_NAME.
     engine: {order_by: meta("subject")}
 `
 
-// longest is for how long a message may be delayed. It counts as one of max_ack_pending meanwhile.
-const longest = 24 * time.Hour
+// maxDelay is the longest delay before a returned message is redelivered. Meanwhile the message counts towards max_ack_pending.
+const maxDelay = 24 * time.Hour
 
 func init() {
 	engine.Register(engine.Inputs, "nats", about, Config{Connect: nats.Defaults, Buffer: 64 << 20}, newInput)

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// consumer finds the consumer, or creates it. One that exists is never changed.
+// consumer finds the consumer. If there is none and declare is set, it creates one. It never changes a consumer.
 func (in *input) consumer(ctx context.Context, conn *nats.Conn) (*jetstream.ConsumerInfo, error) {
 	c := &in.cfg
 	what := "consumer " + c.Consumer + " of stream " + c.Stream
@@ -27,13 +27,13 @@ func (in *input) consumer(ctx context.Context, conn *nats.Conn) (*jetstream.Cons
 		return nil, err
 	}
 	var found jetstream.Consumer
-	look := func(ctx context.Context) (err error) {
+	find := func(ctx context.Context) (err error) {
 		found, err = s.Consumer(ctx, c.Consumer)
 		return err
 	}
-	err = conn.API(ctx, what, look)
+	err = conn.API(ctx, what, find)
 	if c.Declare != nil && errors.Is(err, jetstream.ErrConsumerNotFound) {
-		want, bad := in.wanted(conn, s.CachedInfo())
+		want, bad := in.newConsumer(conn, s.CachedInfo())
 		if bad != nil {
 			return nil, engine.WithClass(engine.Permanent, fmt.Errorf("%s: %w", what, bad))
 		}
@@ -41,8 +41,8 @@ func (in *input) consumer(ctx context.Context, conn *nats.Conn) (*jetstream.Cons
 			found, err = s.CreateConsumer(ctx, want)
 			return err
 		})
-		if errors.Is(err, jetstream.ErrConsumerExists) { // made meanwhile
-			err = conn.API(ctx, what, look)
+		if errors.Is(err, jetstream.ErrConsumerExists) { // another client has just created it
+			err = conn.API(ctx, what, find)
 		}
 	}
 	if err != nil {
@@ -58,15 +58,16 @@ func (in *input) consumer(ctx context.Context, conn *nats.Conn) (*jetstream.Cons
 	if c.Declare == nil || c.Declare.Consumer == nil {
 		return info, nil
 	}
-	if other := c.Declare.Consumer.differs(&info.Config); other != "" {
-		return nil, engine.Errorf(engine.Permanent, "%s was made with other settings: %s (change `declare` to match it, or "+
+	if other := c.Declare.Consumer.difference(&info.Config); other != "" {
+		return nil, engine.Errorf(engine.Permanent, "%s was created with other settings: %s (change `declare` to match it, or "+
 			"the consumer with `nats consumer edit`)", what, other)
 	}
 	return info, nil
 }
 
-// wanted is the consumer to create: as it is declared, or as it was before somebody deleted it.
-func (in *input) wanted(conn *nats.Conn, s *jetstream.StreamInfo) (want jetstream.ConsumerConfig, err error) {
+// newConsumer returns the configuration of the consumer to create, as declared. If the consumer was deleted while it was read, the
+// new one continues after the acknowledged messages.
+func (in *input) newConsumer(conn *nats.Conn, s *jetstream.StreamInfo) (want jetstream.ConsumerConfig, err error) {
 	var own consumer
 	if d := in.cfg.Declare.Consumer; d != nil {
 		own = *d
@@ -74,20 +75,20 @@ func (in *input) wanted(conn *nats.Conn, s *jetstream.StreamInfo) (want jetstrea
 	if want, err = own.config(in.cfg.Consumer, time.Now()); err != nil {
 		return want, err
 	}
-	if version := conn.ConnectedServerVersion(); len(want.FilterSubjects) > 0 && !newer(version, 2, 10) {
+	if version := conn.ConnectedServerVersion(); len(want.FilterSubjects) > 0 && !atLeast(version, 2, 10) {
 		return want, fmt.Errorf("several filters need NATS 2.10, and the server has %s (upgrade it, or write one filter)",
 			version)
 	}
 	if from := in.from.Load(); from > 0 && s.Created.Equal(in.created) {
-		in.log.Warn("the consumer was deleted: it is made again, and continues after what was settled", "consumer",
+		in.log.Warn("the consumer was deleted: recreating it after the last acknowledged message", "consumer",
 			in.cfg.Consumer, "sequence", from)
 		want.DeliverPolicy, want.OptStartSeq, want.OptStartTime = jetstream.DeliverByStartSequencePolicy, from, nil
 	}
 	return want, nil
 }
 
-// differs says in which of the settings that are written a consumer differs; where it began does not matter any more.
-func (c *consumer) differs(has *jetstream.ConsumerConfig) string {
+// difference returns the declared settings in which a consumer differs, or "". Its start position no longer matters.
+func (c *consumer) difference(has *jetstream.ConsumerConfig) string {
 	var all []string
 	compare := func(written bool, name string, has, want any) {
 		if written && has != want {
@@ -108,8 +109,8 @@ func (c *consumer) differs(has *jetstream.ConsumerConfig) string {
 	return strings.Join(all, ", ")
 }
 
-// newer says that a version is at least another.
-func newer(version string, want ...int) bool {
+// atLeast reports whether a version is at least want.
+func atLeast(version string, want ...int) bool {
 	for i, part := range strings.SplitN(strings.TrimPrefix(version, "v"), ".", len(want)) {
 		digits := strings.IndexFunc(part, func(r rune) bool { return r < '0' || r > '9' })
 		if digits >= 0 {

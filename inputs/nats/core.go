@@ -17,17 +17,17 @@ type core struct {
 	in   *input
 	conn *nats.Conn
 	subs []*client.Subscription
-	wake source.Signal // there is something to read, or to report
+	wake source.Signal // set when a message has arrived or was dropped
 
 	mu      sync.Mutex // guards the fields below
 	waiting []*client.Msg
-	bytes   int
-	dropped int64     // in all
-	told    int64     // of them, in the log
-	last    time.Time // when one was
+	bytes   int       // size of waiting
+	dropped int64     // number of messages dropped so far
+	logged  int64     // how many of them were logged
+	last    time.Time // when the last one was dropped
 }
 
-// overhead is about what a message needs beside its payload.
+// overhead is about how many bytes a message needs besides its payload.
 const overhead = 256
 
 // subscribe subscribes to the subjects.
@@ -36,7 +36,7 @@ func (in *input) subscribe(conn *nats.Conn) (reader, error) {
 	for _, subject := range in.cfg.Subject {
 		sub, err := conn.QueueSubscribe(subject, in.cfg.QueueGroup, c.arrive)
 		if err == nil {
-			err = sub.SetPendingLimits(-1, -1) // they are kept here
+			err = sub.SetPendingLimits(-1, -1) // buffer limits waiting messages instead
 		}
 		if err != nil {
 			return nil, nats.Explain(err, "subscribe to "+subject)
@@ -46,14 +46,14 @@ func (in *input) subscribe(conn *nats.Conn) (reader, error) {
 	if err := conn.FlushTimeout(conn.Timeout); err != nil {
 		return nil, nats.Explain(err, "subscribe")
 	}
-	if err := c.denied(); err != nil {
+	if err := c.deniedError(); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// denied is that the server does not let this user subscribe, or nil.
-func (c *core) denied() error {
+// deniedError returns an error if the server has denied this user the subscription.
+func (c *core) deniedError() error {
 	err := c.conn.LastError()
 	if nats.DeniedSubscription(err) {
 		return nats.Explain(err, "subscribe")
@@ -61,7 +61,7 @@ func (c *core) denied() error {
 	return nil
 }
 
-// arrive takes a message, unless too many wait.
+// arrive adds a message to waiting. If the buffer is full, it drops the message.
 func (c *core) arrive(m *client.Msg) {
 	size := len(m.Data) + overhead
 	c.mu.Lock()
@@ -76,9 +76,10 @@ func (c *core) arrive(m *client.Msg) {
 	c.wake.Set()
 }
 
+// read waits for a message, and adds all that have arrived.
 func (c *core) read(ctx context.Context, b *engine.Batch) error {
 	for {
-		if got := c.take(b.Room()); len(got) > 0 {
+		if got := c.takeWaiting(b.Room()); len(got) > 0 {
 			from := &nats.Arrivals{All: got}
 			meta := engine.MetaFrom(from)
 			for i, m := range got {
@@ -91,18 +92,18 @@ func (c *core) read(ctx context.Context, b *engine.Batch) error {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(time.Second):
-			if err := c.denied(); err != nil { // which a server may say of one that was allowed before
+			if err := c.deniedError(); err != nil { // a server may revoke a permission
 				return err
 			}
 		}
 	}
 }
 
-// take is what waits, and tells of what was dropped.
-func (c *core) take(most int) []*client.Msg {
+// takeWaiting removes and returns up to limit waiting messages, and logs dropped ones.
+func (c *core) takeWaiting(limit int) []*client.Msg {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := min(most, len(c.waiting))
+	n := min(limit, len(c.waiting))
 	got := c.waiting[:n:n]
 	if c.waiting = c.waiting[n:]; len(c.waiting) == 0 {
 		c.waiting = nil
@@ -110,19 +111,19 @@ func (c *core) take(most int) []*client.Msg {
 	for _, m := range got {
 		c.bytes -= len(m.Data) + overhead
 	}
-	if c.dropped > c.told {
+	if c.dropped > c.logged {
 		c.in.log.Error("messages were dropped: they arrive faster than they are read (raise `buffer`, make the "+
 			"pipeline faster, or read a stream)",
-			"messages", c.dropped-c.told, "in all", c.dropped)
-		c.told = c.dropped
+			"messages", c.dropped-c.logged, "total", c.dropped)
+		c.logged = c.dropped
 	}
 	return got
 }
 
-// Ack is never called: a subject takes nothing back.
+// Ack is never called: messages of a subject are not acknowledged.
 func (c *core) Ack(context.Context, []engine.Result) ([]engine.Result, error) { return nil, nil }
 
-// stop ends the subscriptions. What has arrived is lost with the process, as nobody else has it.
+// stop ends the subscriptions. Messages that have arrived and were not read are lost, since the server does not keep them.
 func (c *core) stop(context.Context) {
 	for _, s := range c.subs {
 		_ = s.Unsubscribe()
@@ -130,13 +131,13 @@ func (c *core) stop(context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting) > 0 {
-		c.in.log.Warn("messages that had arrived were not read, and are lost: a subject keeps none", "messages", len(c.waiting))
+		c.in.log.Warn("messages that had arrived but were not read are lost: the server does not keep them", "messages", len(c.waiting))
 	}
 }
 
 func (*core) close(context.Context) {}
 
-// recent is for how long drops are shown.
+// recent is how long after a drop trouble reports it.
 const recent = time.Minute
 
 func (c *core) trouble() *engine.Trouble {

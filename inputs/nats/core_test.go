@@ -55,7 +55,7 @@ func TestSubject(t *testing.T) {
 	})
 }
 
-// A group shares messages: each goes to one.
+// The members of a group share messages: each message goes to one member.
 func TestQueueGroup(t *testing.T) {
 	s := natstest.Start(t, nil)
 	x, y := opened(t, s, `"subject": "a", "queue_group": "g"`), opened(t, s, `"subject": "a", "queue_group": "g"`)
@@ -76,8 +76,8 @@ func TestQueueGroup(t *testing.T) {
 	}
 }
 
-// What does not fit is dropped, and told.
-func TestDropsAreTold(t *testing.T) {
+// Messages beyond the buffer are dropped, counted and reported.
+func TestDropsAreReported(t *testing.T) {
 	s := natstest.Start(t, nil)
 	in := opened(t, s, `"subject": "a", "buffer": "64KiB"`)
 	for range 10 {
@@ -91,17 +91,17 @@ func TestDropsAreTold(t *testing.T) {
 	}
 }
 
-func TestMistakesAreFound(t *testing.T) {
+func TestConfigMistakes(t *testing.T) {
 	for conf, want := range map[string]string{
-		`"url": "nats://x"`: "there is nothing to read",
-		`"url": "nats://x", "subject": "a", "stream": "S"`:                                                   "a stream is read by its consumer",
+		`"url": "nats://x"`: "subject: required",
+		`"url": "nats://x", "subject": "a", "stream": "S"`:                                                   "which is read by its consumer",
 		`"url": "nats://x", "stream": "S"`:                                                                   "consumer: required",
-		`"url": "nats://x", "subject": "a", "consumer": "c"`:                                                 "is for a stream",
+		`"url": "nats://x", "subject": "a", "consumer": "c"`:                                                 "has no effect without a stream",
 		`"url": "nats://x", "subject": "a.>.b"`:                                                              "has > before its end",
 		`"url": "nats://x", "stream": "a b", "consumer": "c"`:                                                "names can't have",
 		`"embedded": {"listen": "0.0.0.0:4222"}, "subject": "a"`:                                             "anyone could connect",
 		`"embedded": false, "subject": "a"`:                                                                  "url: required",
-		`"url": "nats://x", "stream": "S", "consumer": "c", "declare": {"consumer": {"start": "yesterday"}}`: "is not a place to start",
+		`"url": "nats://x", "stream": "S", "consumer": "c", "declare": {"consumer": {"start": "yesterday"}}`: "is not a position to start at",
 		`"url": "nats://u:s3cret@ho st", "subject": "a"`:                                                     "is not the URL of a NATS server",
 	} {
 		got := strings.Join(enginetest.Problems(t, engine.Inputs, `{"nats": {`+conf+`}}`), "\n")
@@ -111,7 +111,7 @@ func TestMistakesAreFound(t *testing.T) {
 	}
 }
 
-// Each way to log in works, and a wrong one is told.
+// Each way to log in works, and a wrong login is explained.
 func TestLogin(t *testing.T) {
 	const seed, public = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY",
 		"UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4" // those of NATS's own documentation
@@ -147,7 +147,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// A user who may not subscribe, or not read the stream, is told.
+// A user without permission to subscribe or to read the stream gets an error that says so.
 func TestPermissions(t *testing.T) {
 	s := streams(t, func(o *server.Options) {
 		o.NoAuthUser = "all"

@@ -15,16 +15,16 @@ import (
 
 type input struct {
 	*source.Session[*session]
-	cfg   Config
-	hands int // messages that the pipeline has in hand at once
-	most  int // about how many bytes are prefetched
-	log   *slog.Logger
-	tries *attempts.Book
-	name  string
-	order bool // the pipeline keeps one
+	cfg      Config
+	hands    int // messages that the pipeline processes at once
+	maxBytes int // about how many bytes are prefetched at most
+	log      *slog.Logger
+	tries    *attempts.Book
+	name     string
+	order    bool // the pipeline keeps the order of messages
 
-	created time.Time     // the stream
-	from    atomic.Uint64 // sequence after all that is acknowledged; 0: unknown
+	created time.Time     // when the stream was created
+	from    atomic.Uint64 // sequence after the last one up to which all messages are acknowledged; 0: unknown
 }
 
 // session is one connection.
@@ -49,7 +49,7 @@ var (
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	n := max(1, env.Instances)
-	in := &input{cfg: c, hands: max(1, env.Hands/n), most: max(1<<20, env.MaxBytes/4/n), log: env.Log, tries: attempts.Of(env),
+	in := &input{cfg: c, hands: max(1, env.Hands/n), maxBytes: max(1<<20, env.MaxBytes/4/n), log: env.Log, tries: attempts.Of(env),
 		order: env.Ordered && env.Instances <= 1,
 		name:  strings.Trim(env.Pipeline+"."+env.Name, ".")}
 	in.Session = source.NewSession(in.connect)
@@ -59,7 +59,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 // Traits returns what the configuration implies.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-// connect connects and begins to read.
+// connect makes a connection, and subscribes to the subjects or finds the consumer.
 func (in *input) connect(ctx context.Context) (*session, error) {
 	conn, err := in.cfg.Dial(ctx, in.log, in.name)
 	if err != nil {
@@ -78,7 +78,7 @@ func (in *input) connect(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// Read adds messages that have arrived.
+// Read waits for a message, and adds all that have arrived.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	s := in.Conn()
 	err := s.read(ctx, b)
@@ -88,13 +88,13 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return s.reader, err
 }
 
-// Stop ends reading, and hands back what was not read.
+// Stop ends reading, and returns messages that were not read.
 func (s *session) Stop(ctx context.Context) error {
 	s.stop(ctx)
 	return nil
 }
 
-// Close ends the connection. The server delivers again what is not acknowledged.
+// Close closes the connection. The server redelivers everything that is not acknowledged.
 func (s *session) Close(ctx context.Context, _ bool) error {
 	s.close(ctx)
 	s.conn.Close()

@@ -15,27 +15,27 @@ import (
 var _ engine.Leaser = (*pull)(nil)
 
 const (
-	firstBackoff = time.Second
-	mostBackoff  = 15 * time.Minute // of a message that was returned without a delay
-	givenUp      = 2 * time.Minute  // after which the server is not kept waiting for the end of a message
+	firstBackoff = time.Second      // before a message that was returned without a delay is redelivered
+	maxBackoff   = 15 * time.Minute // likewise, after several deliveries
+	settleLimit  = 2 * time.Minute  // how long to extend the lease of a message whose acknowledgement can't be sent
 )
 
-// words to the server about messages.
+// The acknowledgements of the protocol.
 var (
-	ackWord      = []byte("+ACK")
-	nakWord      = []byte("-NAK")
-	progressWord = []byte("+WPI")
+	ack      = []byte("+ACK")
+	nak      = []byte("-NAK")
+	progress = []byte("+WPI") // it extends ack_wait
 )
 
-// word is one, about one message.
-type word struct {
+// reply is an acknowledgement of one message.
+type reply struct {
 	ref  uint64
 	a    *arrival
 	text []byte
 }
 
-// tell sends words. The server handles those of a consumer in order, so its answer to the last one stands for all.
-func (p *pull) tell(ctx context.Context, all []word) error {
+// send sends acknowledgements. The server handles those for a consumer in order, so its answer to the last one confirms all.
+func (p *pull) send(ctx context.Context, all []reply) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -43,8 +43,8 @@ func (p *pull) tell(ctx context.Context, all []word) error {
 		return err
 	}
 	final := all[len(all)-1]
-	for _, w := range all[:len(all)-1] {
-		if err := p.conn.Publish(w.a.Reply, w.text); err != nil {
+	for _, r := range all[:len(all)-1] {
+		if err := p.conn.Publish(r.a.Reply, r.text); err != nil {
 			return nats.Explain(err, "acknowledge messages")
 		}
 	}
@@ -58,33 +58,33 @@ func (p *pull) tell(ctx context.Context, all []word) error {
 
 // Ack reports how messages ended.
 func (p *pull) Ack(ctx context.Context, rs []engine.Result) (again []engine.Result, err error) {
-	if p.ended() {
+	if p.closed() {
 		return nil, nil
 	}
 	p.mu.Lock()
 	now := time.Now()
-	var words []word
+	var replies []reply
 	for i := range rs {
 		r := &rs[i]
 		a := p.held[r.Ref]
 		if a == nil { // lost
 			continue
 		}
-		if a.settling = true; a.asked.IsZero() {
-			a.asked = now
+		if a.settling = true; a.settled.IsZero() {
+			a.settled = now
 		}
-		if text := p.judge(r, a, now); text != nil {
-			words = append(words, word{r.Ref, a, text})
+		if text := p.decide(r, a, now); text != nil {
+			replies = append(replies, reply{r.Ref, a, text})
 		}
 	}
 	p.mu.Unlock()
 	p.wake.Set()
-	slices.SortFunc(words, func(x, y word) int { // so that returned messages keep their order
+	slices.SortFunc(replies, func(x, y reply) int { // so that returned messages keep their order
 		return int(int64(x.a.Delivery) - int64(y.a.Delivery))
 	})
-	err = p.tell(ctx, words)
+	err = p.send(ctx, replies)
 	if errors.Is(err, client.ErrNoResponders) {
-		p.in.log.Debug("acknowledgements are dropped: the consumer is gone", "messages", len(words))
+		p.in.log.Debug("acknowledgements are dropped: the consumer no longer exists", "messages", len(replies))
 		err = nil
 	}
 	if err != nil {
@@ -92,29 +92,28 @@ func (p *pull) Ack(ctx context.Context, rs []engine.Result) (again []engine.Resu
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, w := range words {
-		p.forget(w.ref)
+	for _, r := range replies {
+		p.forget(r.ref)
 	}
 	return nil, nil
 }
 
-// ended says that this opening of the input has ended. The server delivers again what it had out, and nothing that is
-// said of it any more counts.
-func (p *pull) ended() bool { return p.conn.IsClosed() }
+// closed reports whether the connection was closed. The server redelivers its messages, so acknowledgements no longer matter.
+func (p *pull) closed() bool { return p.conn.IsClosed() }
 
-// judge is what to tell the server about a message; nil: nothing. p.mu is held.
-func (p *pull) judge(r *engine.Result, a *arrival, now time.Time) []byte {
+// decide returns the acknowledgement of a message, or nil if none is due. p.mu is held.
+func (p *pull) decide(r *engine.Result, a *arrival, now time.Time) []byte {
 	switch {
 	case r.Fate == engine.DeadLettered || r.Fate == engine.Dropped && r.Err != nil:
 		return p.terminate(r)
 	case r.Fate != engine.Returned:
-		return ackWord
+		return ack
 	}
 	unfinished := r.Err == nil || r.Err.Unfinished()
-	if p.last > 0 && a.Deliveries >= p.last {
+	if p.maxDeliver > 0 && a.Deliveries >= p.maxDeliver {
 		switch {
 		case p.stopped || unfinished:
-			p.strand(a)
+			p.logIfStranded(a)
 			p.forget(r.Ref)
 			return nil
 		case r.Delay == 0:
@@ -123,9 +122,9 @@ func (p *pull) judge(r *engine.Result, a *arrival, now time.Time) []byte {
 			return p.terminate(r)
 		}
 		p.forget(r.Ref)
-		a.due, a.settling, a.asked = now.Add(r.Delay), false, time.Time{}
-		if a.more++; r.Err != nil {
-			a.more = max(a.more, r.Err.Attempt+1-a.Deliveries)
+		a.due, a.settling, a.settled = now.Add(r.Delay), false, time.Time{}
+		if a.retries++; r.Err != nil {
+			a.retries = max(a.retries, r.Err.Attempt+1-a.Deliveries)
 		}
 		p.waiting = append(p.waiting, a)
 		return nil
@@ -133,25 +132,25 @@ func (p *pull) judge(r *engine.Result, a *arrival, now time.Time) []byte {
 	d := r.Delay
 	switch {
 	case p.stopped || unfinished:
-		return nakWord
+		return nak
 	case d == 0:
-		d = min(firstBackoff<<min(max(a.Deliveries-1, 0), 20), mostBackoff)
+		d = min(firstBackoff<<min(max(a.Deliveries-1, 0), 20), maxBackoff)
 	}
 	p.in.tries.Returned(a.id(), *r, a.Deliveries)
-	return fmt.Appendf(nil, `-NAK {"delay": %d}`, min(d, longest))
+	return fmt.Appendf(nil, `-NAK {"delay": %d}`, min(d, maxDelay))
 }
 
-// strand logs that the consumer gives a message to nobody any more.
-func (p *pull) strand(a *arrival) bool {
-	if p.last == 0 || a.Deliveries < p.last {
+// logIfStranded logs that the consumer will not deliver a message again, and reports whether that is so.
+func (p *pull) logIfStranded(a *arrival) bool {
+	if p.maxDeliver == 0 || a.Deliveries < p.maxDeliver {
 		return false
 	}
-	p.in.log.Error("a message was not settled at its last delivery: it stays in the stream, and the consumer gives it to "+
-		"nobody (raise max_deliver)", "stream", a.Stream, "sequence", a.Sequence)
+	p.in.log.Error("a message was not settled at its last delivery: it stays in the stream, and the consumer will not "+
+		"deliver it again (raise max_deliver)", "stream", a.Stream, "sequence", a.Sequence)
 	return true
 }
 
-// terminate ends a message, which an advisory of the server reports.
+// terminate returns the acknowledgement that ends redelivery of a message. The server publishes an advisory about it.
 func (p *pull) terminate(r *engine.Result) []byte {
 	if !p.reasons {
 		return []byte("+TERM")
@@ -163,7 +162,7 @@ func (p *pull) terminate(r *engine.Result) []byte {
 	return []byte("+TERM " + reason)
 }
 
-// forget ends the lease of a message. p.mu is held.
+// forget removes a message from held. p.mu is held.
 func (p *pull) forget(ref uint64) {
 	a := p.held[ref]
 	if a == nil {
@@ -175,14 +174,14 @@ func (p *pull) forget(ref uint64) {
 	}
 }
 
-// Renew sends signs of life for messages when half of their time has passed, including those that wait to be read.
+// Renew extends the ack_wait of messages when half of it has passed, including those that wait to be read.
 func (p *pull) Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error) {
-	if p.ended() { // what is in flight comes again
+	if p.closed() { // messages in flight are redelivered
 		return refs, p.ackWait, nil
 	}
 	next = p.ackWait / 4
-	if err = p.prolong(ctx, p.held); err == nil {
-		p.floor(ctx)
+	if err = p.extend(ctx, p.held); err == nil {
+		p.noteAckFloor(ctx)
 	} else {
 		next = p.ackWait / 16
 	}
@@ -199,76 +198,76 @@ func (p *pull) Renew(ctx context.Context, refs []uint64) (lost []uint64, next ti
 	return lost, next, err
 }
 
-// prolong gives the signs of life that are due, of what waits to be read, and of what is held.
-func (p *pull) prolong(ctx context.Context, held map[uint64]*arrival) error {
+// extend extends the ack_wait of messages that need it: of those that wait to be read, and of held.
+func (p *pull) extend(ctx context.Context, held map[uint64]*arrival) error {
 	now := time.Now()
 	p.mu.Lock()
-	var due []word
+	var due []reply
 	for ref, a := range held {
-		if a.settling && now.Sub(a.asked) > givenUp {
+		if a.settling && now.Sub(a.settled) > settleLimit {
 			p.forget(ref)
 		} else if a.until.Sub(now) < p.ackWait/2 {
-			due = append(due, word{ref, a, progressWord})
+			due = append(due, reply{ref, a, progress})
 		}
 	}
 	p.waiting = slices.DeleteFunc(p.waiting, func(a *arrival) bool {
 		late := !now.Before(a.until)
 		if late {
-			p.strand(a)
+			p.logIfStranded(a)
 		}
 		return late
 	})
 	for _, a := range p.waiting {
 		if a.until.Sub(now) < p.ackWait/2 {
-			due = append(due, word{0, a, progressWord})
+			due = append(due, reply{0, a, progress})
 		}
 	}
 	p.mu.Unlock()
-	if err := p.tell(ctx, due); err != nil {
+	if err := p.send(ctx, due); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, w := range due {
-		w.a.until = now.Add(p.ackWait)
+	for _, r := range due {
+		r.a.until = now.Add(p.ackWait)
 	}
 	return nil
 }
 
-// stop hands back messages that were not read. Before that, it asks about the consumer, so that the server forgets requests without a
-// listener. Otherwise the server would try to deliver a message to such a request, and put it behind others that go back.
+// stop returns messages that were not read. Before that, it queries the consumer, so that the server forgets pull requests without a
+// listener. Otherwise the server might deliver a returned message to such a request, and then redeliver it after later ones.
 func (p *pull) stop(ctx context.Context) {
 	p.conn.Unsubscribe(ctx, p.sub)
 	_, _ = p.info(ctx)
 	p.mu.Lock()
 	p.stopped = true
-	var words []word
+	var replies []reply
 	for _, a := range p.waiting {
-		if p.strand(a) {
+		if p.logIfStranded(a) {
 			continue
 		}
-		words = append(words, word{0, a, nakWord})
+		replies = append(replies, reply{0, a, nak})
 	}
 	p.waiting = nil
 	p.mu.Unlock()
-	if err := p.tell(ctx, words); err != nil {
-		p.in.log.Debug("messages that were not read come again after ack_wait", "messages", len(words), "err", err)
+	if err := p.send(ctx, replies); err != nil {
+		p.in.log.Debug("messages that were not read are redelivered after ack_wait", "messages", len(replies), "err", err)
 	}
 }
 
-// close does nothing: messages that are not acknowledged are delivered again.
+// close does nothing: the server redelivers messages that are not acknowledged.
 func (*pull) close(context.Context) {}
 
-// floorEvery is how often the consumer is asked how far it is.
-const floorEvery = 10 * time.Second
+// ackFloorInterval is the time between two calls of noteAckFloor that query the consumer.
+const ackFloorInterval = 10 * time.Second
 
-// floor notes up to where all is acknowledged, by this and other readers: so a consumer that is deleted can be made
-// again without a loss.
-func (p *pull) floor(ctx context.Context) {
-	if p.in.cfg.Declare == nil || time.Since(p.asked) < floorEvery {
+// noteAckFloor records up to which sequence all readers have acknowledged the messages. With that, a consumer that is deleted can
+// be recreated without a loss.
+func (p *pull) noteAckFloor(ctx context.Context) {
+	if p.in.cfg.Declare == nil || time.Since(p.floorAsked) < ackFloorInterval {
 		return
 	}
-	p.asked = time.Now()
+	p.floorAsked = time.Now()
 	if info, err := p.info(ctx); err == nil {
 		p.in.from.Store(info.AckFloor.Stream + 1)
 	}

@@ -37,13 +37,13 @@ func (f *finite) Close(ctx context.Context) error { return f.Input.(engine.Close
 func (f *finite) Stop(ctx context.Context) error  { return f.Input.(engine.Stopper).Stop(ctx) }
 func (f *finite) Traits() engine.Traits           { return engine.TraitsOf(f.Input) }
 
-// build makes an input of a configuration without its braces.
+// build returns an input with conf, which is a configuration without its braces.
 func build(t testing.TB, s *natstest.Server, conf string) engine.Input {
 	t.Helper()
 	return enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"nats": {"url": %q, %s}}`, s.URL, conf))
 }
 
-// opened is an open input, which is closed with the test.
+// opened returns an open input. It is closed when the test ends.
 func opened(t testing.TB, s *natstest.Server, conf string) *input {
 	t.Helper()
 	in := build(t, s, conf).(*input)
@@ -54,7 +54,7 @@ func opened(t testing.TB, s *natstest.Server, conf string) *input {
 	return in
 }
 
-// orderly is opened, in a pipeline with order_by.
+// orderly is like opened, for a pipeline with order_by.
 func orderly(t testing.TB, s *natstest.Server, conf string) *input {
 	t.Helper()
 	in := build(t, s, conf).(*input)
@@ -74,7 +74,7 @@ type got struct {
 	meta    map[string]any
 }
 
-// read reads n messages at least.
+// read reads at least n messages.
 func read(t testing.TB, in *input, n int) (all []got, acker engine.Acker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -96,8 +96,8 @@ func read(t testing.TB, in *input, n int) (all []got, acker engine.Acker) {
 	return all, acker
 }
 
-// ack reports a fate of messages.
-func ack(t testing.TB, a engine.Acker, fate engine.Fate, why *engine.Error, all ...got) {
+// settle reports how messages ended.
+func settle(t testing.TB, a engine.Acker, fate engine.Fate, why *engine.Error, all ...got) {
 	t.Helper()
 	var rs []engine.Result
 	for _, g := range all {
@@ -163,8 +163,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// What is settled is not delivered again; what is returned comes again, in its order and with its attempts; what is
-// dead-lettered is terminated.
+// A settled message is not redelivered. Returned messages are redelivered in order, with their attempts. A dead-lettered message
+// is terminated.
 func TestFates(t *testing.T) {
 	s := streams(t, nil)
 	advisories, err := s.Conn.SubscribeSync("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.>")
@@ -174,14 +174,14 @@ func TestFates(t *testing.T) {
 	s.Send(t, "s.a", "0", "1", "2", "3", "4")
 	in := opened(t, s, durable)
 	all, a := read(t, in, 5)
-	ack(t, a, engine.Delivered, nil, all[0])
-	ack(t, a, engine.DeadLettered, engine.Errorf(engine.Decode, "bad"), all[1])
-	ack(t, a, engine.Returned, nil, all[4], all[2], all[3])
+	settle(t, a, engine.Delivered, nil, all[0])
+	settle(t, a, engine.DeadLettered, engine.Errorf(engine.Decode, "bad"), all[1])
+	settle(t, a, engine.Returned, nil, all[4], all[2], all[3])
 	again, _ := read(t, in, 3)
 	if text := bodies(again); text != "2 3 4" || again[0].attempt != 2 {
 		t.Errorf("returned are %s, with attempt %d", text, again[0].attempt)
 	}
-	ack(t, a, engine.Filtered, nil, again...)
+	settle(t, a, engine.Filtered, nil, again...)
 	if i := s.Info(t, "S", "c"); i.NumAckPending != 0 || i.AckFloor.Stream != 5 {
 		t.Errorf("%d are pending, all up to %d are acknowledged", i.NumAckPending, i.AckFloor.Stream)
 	}
@@ -191,7 +191,7 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// A message that has failed comes again after its delay, and not before.
+// A failed message is redelivered after its delay, not before.
 func TestADelayIsKept(t *testing.T) {
 	s := streams(t, nil)
 	s.Send(t, "s.a", "failed")
@@ -204,11 +204,11 @@ func TestADelayIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if read(t, in, 1); time.Since(began) < 300*time.Millisecond {
-		t.Errorf("it came after %v", time.Since(began))
+		t.Errorf("it was redelivered after %v", time.Since(began))
 	}
 }
 
-// Renew keeps messages that are in flight, and those that wait to be read.
+// Renew extends the ack_wait of messages in flight, and of those that wait to be read.
 func TestRenew(t *testing.T) {
 	s := streams(t, nil)
 	s.Send(t, "s.a", "0", "1")
@@ -233,14 +233,14 @@ func TestRenew(t *testing.T) {
 	if rest[0].attempt != 1 || rest[0].body != "1" {
 		t.Errorf("read %+v", rest)
 	}
-	ack(t, a, engine.Delivered, nil, got{ref: ref}, rest[0])
+	settle(t, a, engine.Delivered, nil, got{ref: ref}, rest[0])
 	if n := s.Info(t, "S", "c").NumRedelivered; n != 0 {
-		t.Errorf("%d were delivered again", n)
+		t.Errorf("%d were redelivered", n)
 	}
 }
 
-// What the server has given to another reader, since no sign of life reached it, is lost.
-func TestWhatComesAgainIsLost(t *testing.T) {
+// A message is lost if its ack_wait is over and the server redelivers it.
+func TestARedeliveredMessageIsLost(t *testing.T) {
 	s := streams(t, nil)
 	s.Send(t, "s.a", "0")
 	in := opened(t, s, `"stream": "S", "consumer": "c", "declare": {"consumer": {"ack_wait": "1s"}}`)
@@ -252,7 +252,7 @@ func TestWhatComesAgainIsLost(t *testing.T) {
 	}
 }
 
-// At its last delivery a message that is to be tried again later is kept, and one that has failed for good is terminated.
+// A message at its last delivery is kept here until its retry. If it has failed permanently, it is terminated.
 func TestLastDelivery(t *testing.T) {
 	s := streams(t, nil)
 	s.Send(t, "s.a", "0", "1")
@@ -267,14 +267,14 @@ func TestLastDelivery(t *testing.T) {
 	if again[0].body != "0" || again[0].attempt != 2 {
 		t.Errorf("tried again is %+v", again)
 	}
-	ack(t, a, engine.Returned, failed, again[0], all[1])
+	settle(t, a, engine.Returned, failed, again[0], all[1])
 	if i := s.Info(t, "S", "c"); i.NumAckPending != 0 {
 		t.Errorf("%d are pending", i.NumAckPending)
 	}
 }
 
-// What a stop finds unread goes to another reader at once, in its order.
-func TestAStopHandsBack(t *testing.T) {
+// A stop returns unread messages. Another reader gets them at once, in order.
+func TestAStopReturnsUnreadMessages(t *testing.T) {
 	s := streams(t, nil)
 	s.Fill(t, 100, "s.a")
 	in := opened(t, s, durable)
@@ -288,7 +288,7 @@ func TestAStopHandsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for m := range b.All() {
-		ack(t, a, engine.Delivered, nil, got{ref: m.Ref})
+		settle(t, a, engine.Delivered, nil, got{ref: m.Ref})
 	}
 	if err := in.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -301,32 +301,32 @@ func TestAStopHandsBack(t *testing.T) {
 	}
 }
 
-// Messages go on after the connection was cut, and after the server was started again; acknowledgements arrive that
-// were made meanwhile.
+// Reading continues after a lost connection, and after a restart of the server. Acknowledgements that failed meanwhile are repeated
+// and arrive.
 func TestOutages(t *testing.T) {
 	s := streams(t, nil)
 	s.Fill(t, 10, "s.a")
 	in := opened(t, s, durable)
 	all, a := read(t, in, 10)
 	s.Cut(t)
-	ackAgain(t, a, all[:5])
+	settleWithRetries(t, a, all[:5])
 	s.Stop()
 	natstest.Until(t, "in trouble", func() bool { return in.Trouble() != nil })
 	if again, err := a.Ack(t.Context(), []engine.Result{{Ref: all[5].ref, Fate: engine.Delivered}}); err == nil || len(again) != 1 {
 		t.Errorf("without a server: %v, %v", again, err)
 	}
 	s.Restart(t, nil)
-	ackAgain(t, a, all[5:])
+	settleWithRetries(t, a, all[5:])
 	s.Fill(t, 1, "s.a")
 	more, _ := read(t, in, 1)
-	ackAgain(t, a, more)
+	settleWithRetries(t, a, more)
 	if i := s.Info(t, "S", "c"); i.NumAckPending != 0 || i.NumRedelivered != 0 || i.AckFloor.Stream != 11 {
 		t.Errorf("%+v", i)
 	}
 }
 
-// ackAgain acknowledges until it works.
-func ackAgain(t testing.TB, a engine.Acker, all []got) {
+// settleWithRetries reports messages as delivered until that succeeds.
+func settleWithRetries(t testing.TB, a engine.Acker, all []got) {
 	t.Helper()
 	var rs []engine.Result
 	for _, g := range all {
@@ -338,7 +338,7 @@ func ackAgain(t testing.TB, a engine.Acker, all []got) {
 	})
 }
 
-// What is new waits until what a reader before had out, which has crashed, comes again.
+// New messages wait until those of a reader that has crashed are redelivered.
 func TestAfterACrashNothingOvertakes(t *testing.T) {
 	s := streams(t, nil)
 	s.Fill(t, 20, "s.a")
@@ -357,8 +357,8 @@ func TestAfterACrashNothingOvertakes(t *testing.T) {
 	}
 }
 
-// However large messages are, no more of them are prefetched than there is room for.
-func TestBytesAreBounded(t *testing.T) {
+// The bytes of prefetched messages are limited, however large messages are.
+func TestBytesAreLimited(t *testing.T) {
 	s := streams(t, nil)
 	for range 60 {
 		s.Send(t, "s.a", strings.Repeat("x", 100<<10))
@@ -370,8 +370,8 @@ func TestBytesAreBounded(t *testing.T) {
 			t.Fatalf("read %d: %v", b.Len(), err)
 		}
 		ahead := int(s.Info(t, "S", "c").Delivered.Stream) - int(in.Conn().reader.(*pull).next)
-		if ahead > in.most/(100<<10) {
-			t.Fatalf("%d messages of 100 KiB wait, of which %d bytes may be prefetched", ahead, in.most)
+		if ahead > in.maxBytes/(100<<10) {
+			t.Fatalf("%d messages of 100 KiB wait, want %d bytes at most", ahead, in.maxBytes)
 		}
 	}
 }
@@ -402,13 +402,13 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A consumer that is deleted while it is read is made again, without a loss.
+// A consumer that is deleted while it is read is recreated, without a loss.
 func TestDeletedConsumer(t *testing.T) {
 	s := streams(t, nil)
 	s.Send(t, "s.a", "0", "1", "2")
 	in := opened(t, s, durable)
 	all, a := read(t, in, 3)
-	ack(t, a, engine.Delivered, nil, all[:2]...)
+	settle(t, a, engine.Delivered, nil, all[:2]...)
 	if err := s.JS.DeleteConsumer(t.Context(), "S", "c"); err != nil {
 		t.Fatal(err)
 	}
@@ -426,7 +426,7 @@ func TestDeletedConsumer(t *testing.T) {
 	if lost, _, err := a.(engine.Leaser).Renew(t.Context(), refs); err != nil || !slices.Equal(lost, refs) {
 		t.Errorf("lost %v: %v", lost, err)
 	}
-	ack(t, a, engine.Delivered, nil, all[2])
+	settle(t, a, engine.Delivered, nil, all[2])
 	s.Send(t, "s.a", "3")
 	rest, _ := read(t, in, 1)
 	for len(rest) < 4 && rest[len(rest)-1].body != "3" { // what was read before may come again
@@ -454,9 +454,9 @@ func TestMistakesAreExplained(t *testing.T) {
 		{`"stream": "S", "consumer": "nope"`, engine.Transient, "consumer nope of stream S: consumer not found (create the consumer"},
 		{`"stream": "S", "consumer": "none"`, engine.Permanent, "its ack policy is AckNone (name a consumer whose policy is explicit)"},
 		{`"stream": "S", "consumer": "other", "declare": {"consumer": {"filter": "s.y", "max_ack_pending": 6}}`, engine.Permanent,
-			"was made with other settings: filter is s.x, not s.y, max_ack_pending is 5, not 6 (change `declare`"},
+			"was created with other settings: filter is s.x, not s.y, max_ack_pending is 5, not 6 (change `declare`"},
 		{`"stream": "S", "consumer": "c", "declare": {"stream": {"subjects": ["t.>"], "retention": "work_queue"}}`, engine.Permanent,
-			"stream S was made with other settings: subjects is s.>, not t.>, retention is limits, not work_queue"},
+			"stream S was created with other settings: subjects is s.>, not t.>, retention is limits, not work_queue"},
 		{`"stream": "S", "consumer": "c", "declare": {"stream": {"storage": "memory", "discard": "new", "max_msgs": 5}}`,
 			engine.Permanent, "storage is file, not memory, max_msgs is unlimited, not 5, discard is old, not new (change"},
 		{`"stream": "T", "consumer": "c", "declare": {"stream": {"subjects": ["s.a"]}}`, engine.Permanent,
@@ -492,8 +492,8 @@ func TestServersThatCannot(t *testing.T) {
 	}
 }
 
-// Attempts that were made between two deliveries count: with four allowed, no fifth one is made.
-func TestAttemptsGoOnAfterADelay(t *testing.T) {
+// Attempts that were made between two deliveries count. With four allowed, there is no fifth one.
+func TestAttemptsContinueAfterADelay(t *testing.T) {
 	s := streams(t, nil)
 	s.Send(t, "s.a", "failed")
 	in := opened(t, s, durable)
@@ -515,7 +515,7 @@ func TestConnectionsThatBreak(t *testing.T) {
 		Reach: func(t *testing.T, wire *enginetest.Wire) string {
 			s = streams(t, nil)
 			return fmt.Sprintf(`{"nats": {"url": %q, "stream": "S", "consumer": "c", "timeout": "1s",
-				"declare": {"consumer": {"start": "all", "ack_wait": "1s"}}}}`, wire.Over(s.URL)) // what was lost comes again soon
+				"declare": {"consumer": {"start": "all", "ack_wait": "1s"}}}}`, wire.Over(s.URL)) // lost messages are redelivered soon
 		},
 		Send: func(t *testing.T, payloads ...string) { s.Send(t, "s.a", payloads...) },
 		Left: func(t *testing.T) int {

@@ -19,69 +19,69 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// pull reads a consumer. What it asks for beyond what is read waits here.
+// pull reads a consumer with pull requests. Messages that were requested and not yet read wait here.
 type pull struct {
-	in       *input
-	conn     *nats.Conn
-	name     string // of stream and consumer, in errors
-	api      string // subject of requests for messages
-	inbox    string // of the subjects to which messages come; the number of the request follows
-	sub      *client.Subscription
-	ackWait  time.Duration
-	last     int // delivery, after which there is none; 0: there always is another
-	prefetch int
-	bytes    int           // of what one request asks for
-	reasons  bool          // the server takes a reason with what is terminated
-	wake     source.Signal // there is something to look at
-	asked    time.Time     // when the consumer was asked how far it is; of Renew
+	in         *input
+	conn       *nats.Conn
+	name       string // of stream and consumer, for errors
+	api        string // subject of pull requests
+	inbox      string // prefix of the subjects of replies; the number of the request follows
+	sub        *client.Subscription
+	ackWait    time.Duration
+	maxDeliver int // number of the last delivery of a message; 0: no limit
+	prefetch   int
+	bytes      int           // maximum bytes of a request
+	reasons    bool          // the server accepts a reason with +TERM
+	wake       source.Signal // wakes read
+	floorAsked time.Time     // when noteAckFloor last queried the consumer; only Renew uses it
 
-	mu       sync.Mutex // guards the fields below
-	waiting  []*arrival // to be read
-	requests []request  // that are not over, oldest first
-	serial   int        // of requests
-	heard    time.Time  // the last sign of life of a request
-	pause    time.Time  // no request before
-	awaited  int        // messages that a reader before has left, and that come again: see await
-	back     int        // of them, that have
-	ahead    bool       // new ones have come before them
-	grace    time.Time  // when the server has given up waiting for them at the latest
-	single   bool       // the next message is larger than a request takes: ask for it alone
-	failed   error      // nothing more comes
-	stopped  bool       // no read follows
-	next     uint64     // Ref
-	held     map[uint64]*arrival
-	refs     map[uint64]uint64 // of what is held, by sequence
-	lost     []uint64          // came again while they were held
+	mu          sync.Mutex          // guards the fields below
+	waiting     []*arrival          // messages to be read
+	requests    []request           // open requests, oldest first
+	serial      int                 // number of the last request
+	heard       time.Time           // when the server last replied to a request
+	pause       time.Time           // no request is sent before
+	awaited     int                 // unacknowledged messages of an earlier reader, which are redelivered: see awaitOlder
+	redelivered int                 // how many of them have arrived since the last check
+	newArrived  bool                // new messages have arrived before them
+	grace       time.Time           // when their ack_wait is over at the latest
+	single      bool                // the next message is larger than the bytes of a request, so it must be requested alone
+	failed      error               // why no more messages will arrive
+	stopped     bool                // no read follows
+	next        uint64              // the last Ref
+	held        map[uint64]*arrival // messages that were read and are not settled, by Ref
+	refs        map[uint64]uint64   // their Refs, by sequence
+	lost        []uint64            // Refs of messages that were redelivered while they were held
 }
 
-// request is one for messages.
+// request is an open pull request; left is the number of messages that it can still bring.
 type request struct{ id, left int }
 
 // arrival is a message that was delivered and is not acknowledged.
 type arrival struct {
 	*client.Msg
 	nats.Place
-	until    time.Time // the server waits for a sign of life
-	due      time.Time // it is not to be read before
-	more     int       // attempts that the server has not counted
-	settling bool      // its end is known
-	asked    time.Time // when the server was told of its end first
+	until    time.Time // when its ack_wait is over
+	due      time.Time // it must not be read before
+	retries  int       // attempts that the server has not counted as deliveries
+	settling bool      // its result is known
+	settled  time.Time // when its result was first known
 }
 
-// id is the name of the message for [attempts.Book].
+// id identifies the message in an [attempts.Book].
 func (a *arrival) id() string { return fmt.Sprint(a.Stream, " ", a.Sequence) }
 
 const (
-	usualPrefetch = 1000
-	expires       = 30 * time.Second
-	heartbeat     = 5 * time.Second
-	silence       = 12 * time.Second // after which a request is given up
-	retryPause    = 250 * time.Millisecond
-	graceMargin   = 500 * time.Millisecond
-	graceMore     = 5 * time.Second // after which another reader seems to have them
+	defaultPrefetch = 1000
+	expires         = 30 * time.Second       // of a request
+	heartbeat       = 5 * time.Second        // between two signs of life of an idle request
+	silence         = 12 * time.Second       // after which a request without a sign of life is given up
+	retryPause      = 250 * time.Millisecond // before the next request after a failed one
+	graceMargin     = 500 * time.Millisecond // for the server to notice that an ack_wait is over
+	graceExtra      = 5 * time.Second        // after grace, before another reader is assumed to have the awaited messages
 )
 
-// pull finds the consumer, and begins to listen.
+// pull finds or creates the consumer, and subscribes to the replies to its requests.
 func (in *input) pull(ctx context.Context, conn *nats.Conn) (reader, error) {
 	c := &in.cfg
 	if d := c.Declare; d != nil && d.Stream != nil {
@@ -95,8 +95,8 @@ func (in *input) pull(ctx context.Context, conn *nats.Conn) (reader, error) {
 	}
 	p := &pull{in: in, conn: conn, name: "consumer " + c.Consumer + " of stream " + c.Stream,
 		api:   "$JS.API.CONSUMER.MSG.NEXT." + c.Stream + "." + c.Consumer,
-		inbox: conn.NewInbox() + ".", ackWait: info.Config.AckWait, prefetch: c.Prefetch, bytes: in.most / 2,
-		reasons: newer(conn.ConnectedServerVersion(), 2, 10, 4),
+		inbox: conn.NewInbox() + ".", ackWait: info.Config.AckWait, prefetch: c.Prefetch, bytes: in.maxBytes / 2,
+		reasons: atLeast(conn.ConnectedServerVersion(), 2, 10, 4),
 		wake:    source.NewSignal(), held: map[uint64]*arrival{}, refs: map[uint64]uint64{}}
 	if in.order {
 		p.awaited, p.grace = info.NumAckPending, time.Now().Add(p.ackWait+graceMargin)
@@ -104,14 +104,14 @@ func (in *input) pull(ctx context.Context, conn *nats.Conn) (reader, error) {
 	for _, w := range info.Config.BackOff {
 		p.ackWait = min(p.ackWait, w)
 	}
-	if p.last = max(info.Config.MaxDeliver, 0); p.last > 0 {
+	if p.maxDeliver = max(info.Config.MaxDeliver, 0); p.maxDeliver > 0 {
 		in.log.Warn("the consumer has a max_deliver: a message that is not settled at its last delivery stays in the "+
 			"stream, and no reader gets it (remove that limit, and let on_failure limit attempts)",
-			"consumer", c.Consumer, "max_deliver", p.last)
+			"consumer", c.Consumer, "max_deliver", p.maxDeliver)
 	}
 	if p.prefetch == 0 {
-		if p.prefetch = usualPrefetch; p.last > 0 {
-			p.prefetch = min(in.hands, usualPrefetch)
+		if p.prefetch = defaultPrefetch; p.maxDeliver > 0 {
+			p.prefetch = min(in.hands, defaultPrefetch)
 		}
 	}
 	if n := info.Config.MaxRequestBatch; n > 0 {
@@ -121,12 +121,12 @@ func (in *input) pull(ctx context.Context, conn *nats.Conn) (reader, error) {
 		p.bytes = min(p.bytes, n)
 	}
 	if p.sub, err = conn.Subscribe(p.inbox+"*", p.arrive); err == nil {
-		err = p.sub.SetPendingLimits(-1, -1) // what is asked for is the limit
+		err = p.sub.SetPendingLimits(-1, -1) // requests limit waiting messages instead
 	}
 	if err != nil {
 		return nil, nats.Explain(err, "listen for messages")
 	}
-	conn.Watch(p.cut, func(string, error) {})
+	conn.Watch(p.connectionLost, func(string, error) {})
 	in.log.Info("reading "+p.name, "from", conn.Address)
 	return p, nil
 }
@@ -136,22 +136,21 @@ func (p *pull) read(ctx context.Context, b *engine.Batch) error {
 	tick := time.NewTicker(min(time.Second, p.ackWait/4))
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		ask, err := p.add(b)
-		if ask != nil {
-			if e := p.conn.PublishRequest(p.api, p.inbox+strconv.Itoa(ask.id), ask.body); e != nil {
-				p.over(ask.id)
-				p.hold()
+		req, err := p.addWaiting(b)
+		if req != nil {
+			if e := p.conn.PublishRequest(p.api, p.inbox+strconv.Itoa(req.id), req.body); e != nil {
+				p.requestFailed(req.id)
 			}
 		}
 		if err != nil || b.Len() > 0 {
 			return err
 		}
-		p.complete(ctx, true)
+		p.releaseIfComplete(ctx, true)
 		select {
 		case <-p.wake:
 		case <-ctx.Done():
 		case <-tick.C:
-			if err := p.look(ctx); err != nil {
+			if err := p.checkConsumer(ctx); err != nil {
 				return err
 			}
 		}
@@ -159,19 +158,19 @@ func (p *pull) read(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// asking is a request to send.
-type asking struct {
+// pullRequest is a request to send.
+type pullRequest struct {
 	id   int
 	body []byte
 }
 
-// add adds what waits, as far as there is room, and says what to ask for.
-func (p *pull) add(b *engine.Batch) (*asking, error) {
+// addWaiting adds waiting messages to b, as many as there is room for. It returns the next request to send, or nil.
+func (p *pull) addWaiting(b *engine.Batch) (*pullRequest, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, all := time.Now(), &nats.Arrivals{}
-	if p.awaited > 0 && !now.Before(p.grace.Add(graceMore)) { // another reader seems to have the rest
-		p.release()
+	if p.awaited > 0 && !now.Before(p.grace.Add(graceExtra)) { // another reader seems to have the rest
+		p.releaseAll()
 	}
 	var taken []*arrival
 	left := p.waiting[:0]
@@ -188,46 +187,46 @@ func (p *pull) add(b *engine.Batch) (*asking, error) {
 	for i, a := range taken {
 		m := b.Add(a.Data)
 		p.next++
-		m.Ref, m.Attempt, m.Meta = p.next, p.in.tries.Attempt(a.Deliveries, a.id)+a.more, meta.At(i)
+		m.Ref, m.Attempt, m.Meta = p.next, p.in.tries.Attempt(a.Deliveries, a.id)+a.retries, meta.At(i)
 		p.held[m.Ref], p.refs[a.Sequence] = a, m.Ref
 	}
 	if p.failed != nil {
 		return nil, p.failed
 	}
-	return p.ask(now), nil
+	return p.nextRequest(now), nil
 }
 
-// ask makes a request, if there is room for what it brings. p.mu is held.
-func (p *pull) ask(now time.Time) *asking {
-	asked := 0
+// nextRequest returns a request if there is room for its messages, or nil. p.mu is held.
+func (p *pull) nextRequest(now time.Time) *pullRequest {
+	requested := 0
 	for _, r := range p.requests {
-		asked += r.left
+		requested += r.left
 	}
-	n := p.prefetch - len(p.waiting) - asked
+	n := p.prefetch - len(p.waiting) - requested
 	switch {
 	case now.Before(p.pause) || p.conn.Down() != nil:
 		return nil
-	case p.awaited > 0 && now.Before(p.grace.Add(graceMore)):
-		if asked > 0 || p.ahead && now.Before(p.grace) {
+	case p.awaited > 0 && now.Before(p.grace.Add(graceExtra)):
+		if requested > 0 || p.newArrived && now.Before(p.grace) {
 			return nil
 		}
 		n = p.awaited
-	case n < max(1, p.prefetch/2) || p.size() >= p.in.most/2:
+	case n < max(1, p.prefetch/2) || p.waitingBytes() >= p.in.maxBytes/2:
 		return nil
 	}
-	return p.request(n, now)
+	return p.newRequest(n, now)
 }
 
-// size is how many bytes wait to be read. p.mu is held.
-func (p *pull) size() (n int) {
+// waitingBytes returns the size of the messages that wait to be read. p.mu is held.
+func (p *pull) waitingBytes() (n int) {
 	for _, a := range p.waiting {
 		n += len(a.Data)
 	}
 	return n
 }
 
-// request is one for n messages. p.mu is held.
-func (p *pull) request(n int, now time.Time) *asking {
+// newRequest returns a request for n messages. p.mu is held.
+func (p *pull) newRequest(n int, now time.Time) *pullRequest {
 	r := struct {
 		Batch     int           `json:"batch"`
 		Bytes     int           `json:"max_bytes,omitempty"`
@@ -241,40 +240,37 @@ func (p *pull) request(n int, now time.Time) *asking {
 	p.requests = append(p.requests, request{p.serial, r.Batch})
 	p.heard = now
 	body, err := json.Marshal(r)
-	if err != nil { // of numbers
+	if err != nil { // can't happen: the fields are numbers
 		panic(err)
 	}
-	return &asking{p.serial, body}
+	return &pullRequest{p.serial, body}
 }
 
-// cut is told that the connection is lost, and with it what was asked for.
-func (p *pull) cut(error) {
+// connectionLost is called when the connection is lost, and the open requests with it.
+func (p *pull) connectionLost(error) { p.dropRequests() }
+
+// dropRequests forgets all requests, so that new ones are sent.
+func (p *pull) dropRequests() {
 	p.mu.Lock()
 	p.requests = nil
 	p.mu.Unlock()
 	p.wake.Set()
 }
 
-// hold has the next request wait for a while.
-func (p *pull) hold() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.pause = time.Now().Add(retryPause)
-}
-
-// over forgets a request.
-func (p *pull) over(id int) {
+// requestFailed forgets a request that could not be sent, and delays the next one.
+func (p *pull) requestFailed(id int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.requests = slices.DeleteFunc(p.requests, func(r request) bool { return r.id == id })
+	p.pause = time.Now().Add(retryPause)
 }
 
-// look asks whether the consumer is still there, when a request gets no sign of life.
-func (p *pull) look(ctx context.Context) error {
-	if err := p.prolong(ctx, nil); err != nil { // while nothing is in flight nobody calls Renew
-		p.in.log.Debug("no sign of life of messages that wait to be read", "err", err)
+// checkConsumer runs at intervals. It checks that the consumer exists if requests have had no reply for too long.
+func (p *pull) checkConsumer(ctx context.Context) error {
+	if err := p.extend(ctx, nil); err != nil { // Renew is not called while nothing is in flight
+		p.in.log.Debug("can't extend the ack_wait of messages that wait to be read", "err", err)
 	}
-	p.complete(ctx, false)
+	p.releaseIfComplete(ctx, false)
 	p.mu.Lock()
 	silent := len(p.requests) > 0 && time.Since(p.heard) > silence
 	p.mu.Unlock()
@@ -287,11 +283,11 @@ func (p *pull) look(ctx context.Context) error {
 		}
 		return err
 	}
-	p.cut(nil)
+	p.dropRequests()
 	return nil
 }
 
-// info is what the consumer says of itself.
+// info queries the consumer.
 func (p *pull) info(ctx context.Context) (info *jetstream.ConsumerInfo, err error) {
 	err = p.conn.API(ctx, p.name, func(ctx context.Context) error {
 		c, err := p.conn.JS.Consumer(ctx, p.in.cfg.Stream, p.in.cfg.Consumer)
@@ -303,7 +299,7 @@ func (p *pull) info(ctx context.Context) (info *jetstream.ConsumerInfo, err erro
 	return info, err
 }
 
-// arrive takes a message, or what the server says of a request.
+// arrive handles a message, or the status of a request.
 func (p *pull) arrive(m *client.Msg) {
 	defer p.wake.Set()
 	place, ok := nats.PlaceOf(m.Reply)
@@ -311,7 +307,7 @@ func (p *pull) arrive(m *client.Msg) {
 	defer p.mu.Unlock()
 	p.heard = time.Now()
 	if !ok {
-		p.status(m)
+		p.handleStatus(m)
 		return
 	}
 	if len(p.requests) > 0 {
@@ -320,11 +316,11 @@ func (p *pull) arrive(m *client.Msg) {
 		}
 	}
 	a := &arrival{Msg: m, Place: place, until: p.heard.Add(p.ackWait)}
-	if ref, ok := p.refs[a.Sequence]; ok { // the server has given up waiting for the one before
+	if ref, ok := p.refs[a.Sequence]; ok { // the ack_wait of the earlier delivery is over
 		p.lost = append(p.lost, ref)
 		p.forget(ref)
 	}
-	if a.Deliveries > 1 { // it may wait still
+	if a.Deliveries > 1 { // the earlier delivery may still wait to be read
 		p.waiting = slices.DeleteFunc(p.waiting, func(w *arrival) bool { return w.Sequence == a.Sequence })
 	}
 	if p.stopped {
@@ -332,47 +328,47 @@ func (p *pull) arrive(m *client.Msg) {
 		return
 	}
 	p.waiting = append(p.waiting, a)
-	p.await(a)
+	p.awaitOlder(a)
 }
 
-// await holds messages back until all have come again that a reader before had out, so that none overtakes another: a
-// server sends those that were handed back at once, but those of a crash only after ack_wait, in the order of their
-// last signs of life. p.mu is held.
-func (p *pull) await(a *arrival) {
-	if p.awaited <= 0 || !p.heard.Before(p.grace.Add(graceMore)) {
+// awaitOlder holds a message back until all unacknowledged messages of an earlier reader are redelivered, so that none overtakes
+// another. A server redelivers returned messages at once, but those of a reader that crashed only after ack_wait, in the order in
+// which their ack_wait was last extended. p.mu is held.
+func (p *pull) awaitOlder(a *arrival) {
+	if p.awaited <= 0 || !p.heard.Before(p.grace.Add(graceExtra)) {
 		return
 	}
-	a.due = p.grace.Add(graceMore)
+	a.due = p.grace.Add(graceExtra)
 	if a.Deliveries == 1 {
-		p.ahead = true
+		p.newArrived = true
 		return
 	}
-	p.back++
+	p.redelivered++
 }
 
-// complete releases what is held back when nothing is out that is not here. Of what was out, as many have come again as
-// there were, or some time has passed.
-func (p *pull) complete(ctx context.Context, hint bool) {
+// releaseIfComplete releases the messages that awaitOlder holds back if all unacknowledged messages of the consumer are here. It
+// asks the server. If onlyIfLikely is set, it does so only after enough messages were redelivered.
+func (p *pull) releaseIfComplete(ctx context.Context, onlyIfLikely bool) {
 	p.mu.Lock()
-	due := p.awaited > 0 && (!hint || p.back >= p.awaited)
+	due := p.awaited > 0 && (!onlyIfLikely || p.redelivered >= p.awaited)
 	p.mu.Unlock()
 	if !due || p.conn.Down() != nil {
 		return
 	}
 	info, err := p.info(ctx)
 	if err != nil {
-		return // look says why
+		return // checkConsumer reports the error
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.awaited = info.NumAckPending; p.awaited <= len(p.waiting)+len(p.held) {
-		p.release()
+		p.releaseAll()
 	}
-	p.back = 0
+	p.redelivered = 0
 }
 
-// release has all that was held back read, in the order of the stream. p.mu is held.
-func (p *pull) release() {
+// releaseAll makes all messages that were held back due, in the order of the stream. p.mu is held.
+func (p *pull) releaseAll() {
 	p.awaited = 0
 	p.wake.Set()
 	slices.SortFunc(p.waiting, func(x, y *arrival) int { return cmp.Compare(x.Sequence, y.Sequence) })
@@ -381,10 +377,10 @@ func (p *pull) release() {
 	}
 }
 
-// status takes what the server says of a request. p.mu is held.
-func (p *pull) status(m *client.Msg) {
+// handleStatus handles the status of a request. p.mu is held.
+func (p *pull) handleStatus(m *client.Msg) {
 	code, text := m.Header.Get("Status"), m.Header.Get("Description")
-	if code == "100" { // it lives
+	if code == "100" { // a heartbeat
 		return
 	}
 	id, err := strconv.Atoi(strings.TrimPrefix(m.Subject, p.inbox))
@@ -396,16 +392,16 @@ func (p *pull) status(m *client.Msg) {
 	switch {
 	case code == "404" || code == "408" || strings.Contains(low, "batch completed"):
 	case code == "503":
-		p.failed = engine.Errorf(engine.Transient, "%s: it is gone, or JetStream is (create it, or write `declare`)", p.name)
+		p.failed = engine.Errorf(engine.Transient, "%s: it no longer exists, or JetStream is down (create it, or write `declare`)", p.name)
 	case strings.Contains(low, "consumer deleted"):
 		p.failed = engine.Errorf(engine.Transient, "%s was deleted (create it, or write `declare`)", p.name)
 	case strings.Contains(low, "exceeds maxbytes"):
 		p.single = true
 	case strings.Contains(low, "push based"), strings.Contains(low, "exceeded maxrequest"):
 		p.failed = engine.Errorf(engine.Transient, "%s was changed: %s", p.name, text)
-	default: // shutdown, another leader, too many requests
+	default: // such as a shutdown, a new leader, or too many requests
 		p.pause = time.Now().Add(retryPause)
-		p.in.log.Debug("the server ends a request for messages", "status", code, "says", text)
+		p.in.log.Debug("the server has ended a request for messages", "status", code, "description", text)
 	}
 }
 

@@ -86,7 +86,7 @@ func (d *Declare) Do(ctx context.Context, c *Conn, name string) error {
 		return err
 	}
 	if other := d.differs(&s.CachedInfo().Config); other != "" {
-		return engine.Errorf(engine.Permanent, "stream %s was made with other settings: %s (change `declare` to match it, "+
+		return engine.Errorf(engine.Permanent, "stream %s was created with other settings: %s (change `declare` to match it, "+
 			"or the stream with `nats stream edit`)", name, other)
 	}
 	return nil
