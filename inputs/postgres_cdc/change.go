@@ -24,13 +24,13 @@ const (
 	opCommit    = "commit"
 )
 
-// transaction is one that is being read; nil: that is the snapshot.
+// transaction is a transaction of the stream. A nil *transaction is the snapshot.
 type transaction struct {
 	xid  uint32
-	at   place // of what was read last
+	at   place // of the last change that was read
 	time time.Time
-	rows int    // that were read
-	tail []byte // `,"xid":…` to the end of each message
+	rows int    // number of changes that were read
+	tail []byte // the end of each message, from `,"xid":` on
 }
 
 func newTransaction(m *pgoutput.Message) *transaction {
@@ -41,25 +41,25 @@ func newTransaction(m *pgoutput.Message) *transaction {
 	return tx
 }
 
-// change is a message that is not in a batch yet.
+// change is a message that was not read into a batch yet.
 type change struct {
 	body  []byte
 	op    string
 	key   string
-	table *table       // nil: it is about a transaction
+	table *table       // nil: it is the begin or commit of a transaction
 	tx    *transaction // nil: it is a row of the snapshot
 	at    place
-	row   int          // its number in the transaction, from 1; 0: it is not a change of a row or a table
-	last  bool         // of its transaction
-	reach pgoutput.LSN // when it is read, all before this is; 0: there is more of its transaction
+	row   int          // its number in the transaction, from 1; 0: it is a begin, a commit or a row of the snapshot
+	last  bool         // it is the last change of its transaction
+	reach pgoutput.LSN // with this change, everything before this position was read; 0: the transaction continues
 }
 
-// block is where bodies and keys are written, one after the other; what is in it never changes.
+// block is a buffer to which bodies and keys are appended. Its content never changes.
 type block []byte
 
 const blockSize = 64 << 10
 
-// room makes room for a body of about n bytes.
+// room returns an empty slice at the end of the block with room for about n bytes.
 func (b *block) room(n int) []byte {
 	if cap(*b)-len(*b) < n {
 		*b = make([]byte, 0, max(blockSize, n))
@@ -67,7 +67,7 @@ func (b *block) room(n int) []byte {
 	return (*b)[len(*b):]
 }
 
-// keep keeps what was appended to room.
+// keep makes body, which was appended to the result of room, a part of the block.
 func (b *block) keep(body []byte) []byte {
 	n := len(*b)
 	if cap(*b)-n >= len(body) && len(body) > 0 && unsafe.SliceData((*b)[n:n+1]) == unsafe.SliceData(body) {
@@ -76,10 +76,10 @@ func (b *block) keep(body []byte) []byte {
 	return body[:len(body):len(body)]
 }
 
-// text is what was kept, as a string.
+// text returns kept bytes as a string, without a copy.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// key is the key of a row.
+// key returns the key of a row, as a JSON object.
 func (b *block) key(t *table, row []pgoutput.Value) string {
 	out := append(b.room(64), '{')
 	for i, k := range t.keys {
@@ -91,7 +91,7 @@ func (b *block) key(t *table, row []pgoutput.Value) string {
 	return text(b.keep(append(out, '}')))
 }
 
-// sizeOf is about how many bytes a row takes.
+// sizeOf returns about how many bytes a row needs.
 func sizeOf(t *table, row []pgoutput.Value) (n int) {
 	for i := range row {
 		n += len(t.columns[i].json) + len(row[i].Text) + len(row[i].Text)/8 + 8
@@ -99,8 +99,8 @@ func sizeOf(t *table, row []pgoutput.Value) (n int) {
 	return n
 }
 
-// body writes the document of a change of a table. before and after may be empty; whole says that before is a row, not
-// only its key. other, a field or nothing, is the key of the same row in the other half of a pair.
+// body returns the document of a change of a table. before and after may be empty. whole says that before is a whole row, not only
+// its key. If an update was split into a delete and an insert, other is the field with the row's key in the other one.
 func (b *block) body(op string, t *table, before []pgoutput.Value, whole bool, after []pgoutput.Value, other string,
 	lsn pgoutput.LSN, row int, tail []byte) []byte {
 	out := append(b.room(256+len(t.head)+sizeOf(t, before)+sizeOf(t, after)), `{"op":"`...)
@@ -129,7 +129,7 @@ func (b *block) body(op string, t *table, before []pgoutput.Value, whole bool, a
 	return b.keep(append(appendPlace(append(out, other...), lsn, row), tail...))
 }
 
-// appendPlace appends where a change is.
+// appendPlace appends the position of a change.
 func appendPlace(out []byte, lsn pgoutput.LSN, row int) []byte {
 	out = append(lsn.Append(append(out, `,"lsn":"`...)), '"')
 	if row > 0 {
@@ -164,8 +164,8 @@ func appendValue(out []byte, s pgoutput.Shape, v pgoutput.Value) []byte {
 	return s.Append(out, v.Text)
 }
 
-// appendBytes appends text that is not UTF-8, as a database in SQL_ASCII may have it, as it is: the payload keeps it, and
-// what reads the document fails.
+// appendBytes appends text that is not UTF-8, as in a database with the encoding SQL_ASCII, without changing it. The payload keeps
+// the bytes, and steps that read the document fail.
 func appendBytes(out, text []byte) []byte {
 	out = append(out, '"')
 	for _, c := range text {
@@ -181,7 +181,7 @@ func appendBytes(out, text []byte) []byte {
 	return append(out, '"')
 }
 
-// appendUnchanged names the columns that were not sent.
+// appendUnchanged appends the names of columns that were not sent.
 func appendUnchanged(out []byte, t *table, row []pgoutput.Value) []byte {
 	open := false
 	for i, v := range row {
@@ -202,13 +202,13 @@ func appendUnchanged(out []byte, t *table, row []pgoutput.Value) []byte {
 	return out
 }
 
-// lacks says that the server has not sent all of a row.
-func lacks(row []pgoutput.Value) bool {
+// incomplete reports whether the server has not sent all values of a row.
+func incomplete(row []pgoutput.Value) bool {
 	return slices.ContainsFunc(row, func(v pgoutput.Value) bool { return v.Kind == pgoutput.Unchanged })
 }
 
-// fill takes what an update did not send from the row as it was.
-func fill(before, after []pgoutput.Value) {
+// fillUnchanged copies values that an update did not send from the row before it.
+func fillUnchanged(before, after []pgoutput.Value) {
 	for i := range before {
 		if after[i].Kind == pgoutput.Unchanged && before[i].Kind == pgoutput.Text {
 			after[i] = before[i]

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// everything is a table with a column of each kind, and rows with what is hard about them.
+// everything creates a table with a column of each type, and rows with difficult values.
 const everything = `CREATE TYPE mood AS ENUM ('sad', 'ok');
 CREATE DOMAIN cents AS int8 CHECK (value >= 0);
 CREATE TYPE pair AS (a int, b text);
@@ -37,13 +37,13 @@ const wanted = `{"id":9223372036854775806,"s":-32768,"i":2147483647,"n":12345678
 
 const odd = `"n":"NaN","f4":"Infinity","f8":"-Infinity",`
 
-// after is the text of a field of a message, to its end.
+// after returns the text of a message from the value of a field on.
 func after(body, field string) string {
 	_, rest, _ := strings.Cut(body, `"`+field+`":`)
 	return rest
 }
 
-// A row looks the same in the snapshot and as a change, and nothing of it is lost.
+// A row is the same document in the snapshot and as a change, and keeps all of its values.
 func TestEveryType(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, nil, everything, values)
@@ -72,7 +72,7 @@ func TestEveryType(t *testing.T) {
 	}
 }
 
-func TestWhatIsSent(t *testing.T) {
+func TestChanges(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, nil, `CREATE TABLE a (id int PRIMARY KEY, v text, big text);
 ALTER TABLE a ALTER big SET STORAGE EXTERNAL`, `CREATE TABLE f (id int PRIMARY KEY, v text, big text);
@@ -131,7 +131,7 @@ CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10); CREATE TABLE p2 PART
 	}
 }
 
-// A value that an update does not send is taken from the row as it was, where that was sent.
+// A value that an update does not send is copied from the row before it, if the server sent that row.
 func TestFullIdentityHasUnchangedValues(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, nil, `CREATE TABLE f (id int PRIMARY KEY, v text, big text); ALTER TABLE f REPLICA IDENTITY FULL;
@@ -179,7 +179,7 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-// Columns that come, go and change are seen at the first change after.
+// Added, dropped and altered columns take effect with the first change after them.
 func TestTheTableChanges(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, nil, `CREATE TABLE a (id int PRIMARY KEY, v text)`, `INSERT INTO a VALUES (1, 'x')`)
@@ -198,8 +198,9 @@ func TestTheTableChanges(t *testing.T) {
 	}
 }
 
-// A role that may only replicate and read has what a publication of somebody else has, in the snapshot as in changes.
-func TestAPublicationThatChooses(t *testing.T) {
+// A role without permission to create publications reads one of another role. Its column lists and row filters apply to the
+// snapshot as well as to changes.
+func TestAPublicationWithFilters(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, nil, `CREATE TABLE a (id int PRIMARY KEY, v text, hidden text)`,
 		`INSERT INTO a SELECT i, 'v', 'secret' FROM generate_series(1, 4) i`,

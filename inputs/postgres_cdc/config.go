@@ -37,8 +37,8 @@ var defaults = Config{
 	MaxSlotLag: 1 << 30, MaxRow: 64 << 20, Timeout: 10 * time.Second,
 }
 
-// longestSlot leaves room for the name of the slot that a snapshot has: PostgreSQL allows 63.
-const longestSlot = 63 - len(snapshotSuffix)
+// maxSlotName leaves room for the suffix of the snapshot's slot: PostgreSQL allows 63 characters.
+const maxSlotName = 63 - len(snapshotSuffix)
 
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
@@ -47,17 +47,17 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		report("dsn", "is neither a URL nor a list of settings", "write postgres://USER:PASSWORD@HOST:5432/DATABASE")
 	}
 	switch {
-	case len(c.Slot) > longestSlot:
-		report("slot", fmt.Sprintf("is longer than %d characters", longestSlot), "choose a shorter name")
+	case len(c.Slot) > maxSlotName:
+		report("slot", fmt.Sprintf("is longer than %d characters", maxSlotName), "choose a shorter name")
 	case c.Slot == "" || strings.Trim(c.Slot, "abcdefghijklmnopqrstuvwxyz0123456789_") != "":
-		report("slot", fmt.Sprintf("%q is not the name of a slot", c.Slot), "use lower-case letters, digits and underscores")
+		report("slot", fmt.Sprintf("%q is not a valid slot name", c.Slot), "use lower-case letters, digits and underscores")
 	}
 	if len(c.Publication) > 63 {
 		report("publication", "is longer than 63 characters", "choose a shorter name")
 	}
 	for _, t := range c.Tables {
 		if schema, name, ok := strings.Cut(t, "."); !ok || schema == "" || name == "" {
-			report("tables", fmt.Sprintf("%q is not SCHEMA.TABLE", t), "write the schema, too, such as public."+cmp.Or(t, "orders"))
+			report("tables", fmt.Sprintf("%q is not SCHEMA.TABLE", t), "add the schema, such as public."+cmp.Or(t, "orders"))
 		}
 	}
 }
@@ -69,14 +69,14 @@ func (*Config) Words() map[string]string {
 		"stream_snapshot": "write `snapshot: initial` or `snapshot: never`", "snapshot_mode": "write `snapshot`",
 		"publication_name": "write `publication`", "include_transaction_markers": "write `transactions: true`",
 		"schema": "name it in `tables`: SCHEMA.TABLE", "checkpoint_limit": "write `engine.max_replay`",
-		"table_include_list": "write `tables`", "temporary_slot": "remove it: what is settled would be forgotten",
+		"table_include_list": "write `tables`", "temporary_slot": "remove it: the server would forget which changes are settled",
 	}
 }
 
-// publication is its name.
+// publication returns the name of the publication.
 func (c *Config) publication() string { return cmp.Or(c.Publication, c.Slot) }
 
-// Traits says that the slot keeps one position, and that changes of a row are in order.
+// Traits says that changes are settled up to one position, and that the changes of a row arrive in order.
 func (c Config) Traits() engine.Traits {
 	return engine.Traits{TakesBack: engine.TakesPosition, OrderBy: `meta("key")`}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// settings determine how values are written as text, and when the server ends statements that take long.
+// settings determine how the server writes values as text, and turn off its timeouts.
 var settings = map[string]string{
 	"client_encoding": "UTF8", "DateStyle": "ISO", "TimeZone": "UTC", "IntervalStyle": "iso_8601",
 	"extra_float_digits": "3", "bytea_output": "hex", "standard_conforming_strings": "on", "statement_timeout": "0",
@@ -28,14 +28,14 @@ type link struct {
 	watch   *pgwire.Watch
 }
 
-// mostConns is how many connections are open at once: two are needed, and the library takes up to 15 s for each that a
-// server ends in the middle of an answer.
-const mostConns = 8
+// maxConns is the maximum number of open connections. Two are in use. The library may need up to 15 s to close one that the server
+// has ended in the middle of an answer.
+const maxConns = 8
 
 // bufferSize is how much of the stream is read from the network at once.
 const bufferSize = 64 << 10
 
-// connect makes a connection; one for replication takes its commands, and simple queries.
+// connect makes a connection. One for replication accepts replication commands and simple queries.
 func (in *input) connect(ctx context.Context, replication bool) (*link, error) {
 	conf, err := pgconn.ParseConfig(in.cfg.DSN.Reveal())
 	if err != nil {
@@ -50,8 +50,8 @@ func (in *input) connect(ctx context.Context, replication bool) (*link, error) {
 	conf.RuntimeParams["application_name"] = cmp.Or(conf.RuntimeParams["application_name"], "flowd "+in.name)
 	if replication {
 		conf.RuntimeParams["replication"] = "database"
-		if conf.ValidateConnect != nil { // of target_session_attrs: it asks in a way that replication does not know
-			conf.ValidateConnect = primary
+		if conf.ValidateConnect != nil { // of target_session_attrs; its query does not work on a replication connection
+			conf.ValidateConnect = refuseStandby
 		}
 	}
 	conf.DialFunc = in.conns.Dial(conf.DialFunc)
@@ -71,8 +71,8 @@ func (in *input) connect(ctx context.Context, replication bool) (*link, error) {
 	return l, nil
 }
 
-// primary refuses a standby server.
-func primary(ctx context.Context, conn *pgconn.PgConn) error {
+// refuseStandby returns an error if the server is a standby.
+func refuseStandby(ctx context.Context, conn *pgconn.PgConn) error {
 	rows, err := answer(ctx, conn, one, "SELECT pg_is_in_recovery()")
 	if err == nil && rows[0][0] == "t" {
 		err = errors.New("the server is a standby")
@@ -80,7 +80,7 @@ func primary(ctx context.Context, conn *pgconn.PgConn) error {
 	return err
 }
 
-// secure makes all connections use TLS as `tls` says, if it is set.
+// secure makes all connections use TLS if `tls` is set.
 func (in *input) secure(conf *pgconn.Config) error {
 	if in.cfg.TLS == nil {
 		return nil
@@ -95,7 +95,7 @@ func (in *input) secure(conf *pgconn.Config) error {
 	conf.TLSConfig = &secured
 	var others []*pgconn.FallbackConfig
 	seen := map[string]bool{conf.Host + "/" + itoa(int(conf.Port)): true}
-	for _, f := range conf.Fallbacks { // several hosts, and each without encryption
+	for _, f := range conf.Fallbacks { // one for each further host, and for each host without encryption
 		if at := f.Host + "/" + itoa(int(f.Port)); !seen[at] {
 			seen[at] = true
 			other := tls.Clone()
@@ -107,15 +107,15 @@ func (in *input) secure(conf *pgconn.Config) error {
 	return nil
 }
 
-// shape is what an answer must have: the library passes on whatever a server sends.
-type shape struct{ least, columns int }
+// shape is the minimum number of rows, and the number of columns, that an answer must have. The library does not check them.
+type shape struct{ minRows, columns int }
 
 var (
 	any1, any2, any4, any6, any8 = shape{0, 1}, shape{0, 2}, shape{0, 4}, shape{0, 6}, shape{0, 8}
 	one, one2, one3, one4        = shape{1, 1}, shape{1, 2}, shape{1, 3}, shape{1, 4}
 )
 
-// rows are those of an answer; a NULL is "".
+// rows runs a query and returns its rows. A NULL is "".
 func (in *input) rows(ctx context.Context, l *link, s shape, doing, sql string) (all [][]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
 	defer cancel()
@@ -123,19 +123,19 @@ func (in *input) rows(ctx context.Context, l *link, s shape, doing, sql string) 
 	return all, explain(err, doing)
 }
 
-// answer is what a connection answers, in its shape.
+// answer runs a query, and checks the shape of the answer.
 func answer(ctx context.Context, conn *pgconn.PgConn, s shape, sql string) ([][]string, error) {
 	all, err := pgwire.Rows(ctx, conn, sql, s.columns)
-	if err == nil && len(all) < s.least {
+	if err == nil && len(all) < s.minRows {
 		err = errors.New("the server's answer is empty")
 	}
 	return all, err
 }
 
-// ask is rows from the connection for questions, which is made again when it is lost.
-func (in *input) ask(ctx context.Context, s shape, doing, sql string) ([][]string, error) {
-	in.asking.Lock()
-	defer in.asking.Unlock()
+// query runs a query on the catalog connection, which is reopened when it is lost.
+func (in *input) query(ctx context.Context, s shape, doing, sql string) ([][]string, error) {
+	in.querying.Lock()
+	defer in.querying.Unlock()
 	if in.catalog == nil || in.catalog.IsClosed() {
 		var err error
 		if in.catalog, err = in.connect(ctx, false); err != nil {

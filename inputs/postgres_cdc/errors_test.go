@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// A server without TLS that ends the second attempt is restarting; one that refuses the only attempt has no TLS.
+// If the server refuses TLS and the attempt without TLS loses its connection, it is restarting. If it only refuses TLS, it has none.
 func TestARestartIsNotARefusal(t *testing.T) {
 	refused := errors.New("server refused TLS connection")
 	reset := &net.OpError{Op: "read", Err: syscall.ECONNRESET}

@@ -17,20 +17,20 @@ import (
 
 const numbers = `CREATE TABLE a (id int PRIMARY KEY, v text)`
 
-// insert writes rows, in as many transactions.
+// insert inserts rows, each in its own transaction.
 func (d *database) insert(t *testing.T, from, to int) {
 	t.Helper()
 	d.exec(t, fmt.Sprintf(`DO $$ BEGIN FOR i IN %d..%d LOOP INSERT INTO a VALUES (i, 'x'); COMMIT; END LOOP; END $$`, from, to))
 }
 
-// behind reports whether the server knows that all is settled: t or f.
-func (d *database) behind(t *testing.T) string {
+// confirmed returns t if the server knows that everything is settled, and f otherwise.
+func (d *database) confirmed(t *testing.T) string {
 	t.Helper()
 	return d.exec(t, `SELECT confirmed_flush_lsn >= '`+d.exec(t, `SELECT pg_current_wal_lsn()`)+
 		`' FROM pg_replication_slots WHERE slot_name = '`+d.slot+`'`)
 }
 
-// caughtUp waits until the server knows that all is settled.
+// caughtUp waits until the server knows that everything is settled.
 func (d *database) caughtUp(t *testing.T) {
 	t.Helper()
 	at := d.exec(t, `SELECT pg_current_wal_lsn()`)
@@ -39,7 +39,7 @@ func (d *database) caughtUp(t *testing.T) {
 	})
 }
 
-// once checks that rows 1 to n were inserted once each, in their order.
+// once checks that there is one insert of each of the rows 1 to n, in order.
 func once(t *testing.T, bodies []string, n int) {
 	t.Helper()
 	var got []string
@@ -71,7 +71,7 @@ func TestAStopRepeatsNothing(t *testing.T) {
 	once(t, r.has(200), 200)
 }
 
-// cut ends the connections of a slot, as a network that breaks.
+// cut ends the connections of a slot, as a network failure would.
 func (d *database) cut(t *testing.T) {
 	t.Helper()
 	d.exec(t, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name LIKE '`+d.slot+`%' AND active`)
@@ -115,8 +115,8 @@ func TestTheServerIsRestarted(t *testing.T) {
 	once(t, r.has(900), 900)
 }
 
-// A server waits for the output, and takes nobody for dead meanwhile.
-func TestAnOutputThatWaits(t *testing.T) {
+// A server waits for a slow output, and does not end the connection meanwhile.
+func TestASlowOutput(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, pgtest.Own(t, "wal_sender_timeout=900ms"), numbers)
 	sink := &enginetest.Sink{Block: make(chan struct{})}
@@ -128,7 +128,7 @@ func TestAnOutputThatWaits(t *testing.T) {
 	if got := d.exec(t, `SELECT active_pid FROM pg_replication_slots`); got != before || got == "" {
 		t.Errorf("the connection was lost: %s instead of %s\n%s", got, before, r.log.String())
 	}
-	if got := d.behind(t); got != "f" {
+	if got := d.confirmed(t); got != "f" {
 		t.Error("the server was told of what is not delivered")
 	}
 	close(sink.Block)
@@ -136,8 +136,8 @@ func TestAnOutputThatWaits(t *testing.T) {
 	d.caughtUp(t)
 }
 
-// The log of a database is not kept for tables that nobody reads.
-func TestAnIdleTableHoldsNothing(t *testing.T) {
+// Changes of other tables do not make the server keep its log.
+func TestAnIdleTableKeepsNoLog(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, pgtest.Own(t, "wal_sender_timeout=1s"), numbers, `CREATE TABLE b (id int)`)
 	cfg := d.config()
@@ -206,7 +206,7 @@ func TestASlotThatGrows(t *testing.T) {
 	}
 }
 
-func TestASlotThatAnotherReads(t *testing.T) {
+func TestASlotThatAnotherProcessReads(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, nil, numbers)
 	first := start(t, d.config(), &enginetest.Sink{})
@@ -220,7 +220,7 @@ func TestASlotThatAnotherReads(t *testing.T) {
 	once(t, append(first.sink.Bodies(), second.has(10)...), 20)
 }
 
-// A snapshot that is interrupted begins again, and leaves no slot behind.
+// An interrupted snapshot starts again, and leaves no slot behind.
 func TestASnapshotIsInterrupted(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, nil, numbers, `INSERT INTO a SELECT i, repeat('x', 1000) FROM generate_series(1, 5000) i`)
@@ -252,8 +252,8 @@ func TestASnapshotIsInterrupted(t *testing.T) {
 	}
 }
 
-// A stop before the rows are delivered leaves no slot; one after they are does, even if no change was read.
-func TestASlotIsThatOfAWholeSnapshot(t *testing.T) {
+// A stop before all rows are delivered leaves no slot. A stop after that leaves one, even if no change was read.
+func TestASlotHasACompleteSnapshot(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, nil, numbers, `INSERT INTO a VALUES (1, 'x'), (2, 'x')`)
 	refused := &enginetest.Sink{Fail: func(string) error { return engine.Errorf(engine.Rejected, "no") }}
@@ -274,7 +274,7 @@ func TestASlotIsThatOfAWholeSnapshot(t *testing.T) {
 	}
 }
 
-// A stop keeps the slot once all rows are settled, also where nothing was read after them.
+// A stop keeps the slot once all rows are settled, even if no Read followed.
 func TestAStopKeepsTheSlot(t *testing.T) {
 	t.Parallel()
 	for _, settled := range []bool{false, true} {
@@ -313,7 +313,7 @@ func TestAStopKeepsTheSlot(t *testing.T) {
 	}
 }
 
-func TestWhatIsSettledIsTold(t *testing.T) {
+func TestTheSettledPositionIsReported(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, nil, numbers)
 	cfg := d.config()
@@ -326,7 +326,7 @@ func TestWhatIsSettledIsTold(t *testing.T) {
 	until(t, "twenty told", func() bool {
 		return d.exec(t, `SELECT confirmed_flush_lsn > '`+before+`' FROM pg_replication_slots WHERE slot_name = '`+d.slot+`'`) == "t"
 	})
-	if d := time.Since(began); d >= often { // by then the server is told in any case
+	if d := time.Since(began); d >= checkInterval { // by then, the position is reported in any case
 		t.Errorf("it took %s", d)
 	}
 }
@@ -348,8 +348,8 @@ func TestARowThatIsTooLarge(t *testing.T) {
 	once(t, r.sink.Bodies(), 1)
 }
 
-// What is settled out of order is told in order.
-func TestOneChangeThatWaits(t *testing.T) {
+// Changes that are settled out of order are reported in order.
+func TestOneUnsettledChange(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, nil, numbers)
 	open := make(chan struct{})
@@ -372,7 +372,7 @@ func TestOneChangeThatWaits(t *testing.T) {
 	r.has(49)
 	d.exec(t, `SELECT pg_sleep(0.3)`)
 	row := d.exec(t, `SELECT confirmed_flush_lsn >= '`+before+`' FROM pg_replication_slots WHERE slot_name = '`+d.slot+`'`)
-	if got := d.behind(t); got != "f" || row == "" {
+	if got := d.confirmed(t); got != "f" || row == "" {
 		t.Error("the server was told of a change that waits")
 	}
 	close(open)
@@ -380,8 +380,8 @@ func TestOneChangeThatWaits(t *testing.T) {
 	d.caughtUp(t)
 }
 
-// However many changes there is room for, no more is read ahead than a few of them where they are large.
-func TestAReadIsBounded(t *testing.T) {
+// A Read returns only a few changes if they are large, even if there is room for more.
+func TestAReadIsLimitedInBytes(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, nil, numbers)
 	cfg := d.config()
@@ -395,7 +395,7 @@ func TestAReadIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = in.Close(context.Background()) })
-	<-in.birth.done
+	<-in.creation.done
 	const row = 20000
 	d.exec(t, fmt.Sprintf(`INSERT INTO a SELECT i, repeat('y', %d) FROM generate_series(1, 2000) i`, row))
 	for n := 0; n < 2000; {

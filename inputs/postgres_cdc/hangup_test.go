@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// hangsUp is a server that lets everyone in, gives an answer to the first question, ends the connection, and never
-// answers those who would cancel it. most is how many connections it has at once.
+// hangsUp starts a server that accepts each login, answers the first query, and then ends the connection. It never answers requests
+// to cancel a query. came is the number of connections, most how many were open at once.
 func hangsUp(t *testing.T, answer ...pgproto3.BackendMessage) (address string, came, most *atomic.Int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,15 +70,15 @@ func TestAServerThatHangsUpGetsFewConnections(t *testing.T) {
 	cfg.Timeout = time.Second
 	r := start(t, cfg, &enginetest.Sink{})
 	until(t, "no more connections", func() bool {
-		return came.Load() > 20*mostConns || strings.Contains(r.log.String(), "dial error: timeout")
+		return came.Load() > 20*maxConns || strings.Contains(r.log.String(), "dial error: timeout")
 	}, r.log.String)
 	r.stop()
-	if n := most.Load(); n > mostConns {
+	if n := most.Load(); n > maxConns {
 		t.Errorf("%d connections are open at once", n)
 	}
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestInvalidAnswers(t *testing.T) {
 	column := pgproto3.FieldDescription{Name: []byte("a"), DataTypeOID: 25}
 	for name, answer := range map[string][]pgproto3.BackendMessage{
 		"is empty": {&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{column}},

@@ -18,14 +18,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-// database is one of a server, with a slot named s.
+// database is a database of a server, and the name of its slot.
 type database struct {
 	*pgtest.Postgres
 	url, slot string
 }
 
-// fresh is a new database of a server, or of the shared one, with tables; slots belong to the whole server, so theirs
-// has the name of the database.
+// fresh creates a database with tables, on p or on the shared server. Slots belong to the whole server, so the slot is named after
+// the database.
 func fresh(t *testing.T, p *pgtest.Postgres, tables ...string) *database {
 	t.Helper()
 	if p == nil {
@@ -45,7 +45,7 @@ func (d *database) exec(t *testing.T, statements ...string) string {
 	return d.Exec(t, d.url, statements...)
 }
 
-// config is a quick one.
+// config returns a configuration with short intervals.
 func (d *database) config() Config {
 	cfg := defaults
 	cfg.DSN, cfg.Slot, cfg.AckInterval = schema.NewSecret(d.url), d.slot, 20*time.Millisecond
@@ -53,7 +53,7 @@ func (d *database) config() Config {
 	return cfg
 }
 
-// reader is a pipeline that reads with the input.
+// reader is a pipeline that reads the database.
 type reader struct {
 	t    *testing.T
 	log  enginetest.Transcript
@@ -70,7 +70,7 @@ func start(t *testing.T, cfg Config, sink *enginetest.Sink) *reader {
 	return startTo(t, cfg, sink, sink.Output())
 }
 
-// startTo is start with more of an output than its sink.
+// startTo is like start, with further settings of the output.
 func startTo(t *testing.T, cfg Config, sink *enginetest.Sink, out engine.OutputSpec) *reader {
 	t.Helper()
 	r := &reader{t: t, sink: sink, done: make(chan struct{})}
@@ -105,14 +105,14 @@ func (r *reader) end() runtime.Report {
 	return r.rep
 }
 
-// has waits until so many messages have arrived, and returns all.
+// has waits until n messages have arrived, and returns all.
 func (r *reader) has(n int) []string {
 	r.t.Helper()
 	until(r.t, fmt.Sprintf("%d messages", n), func() bool { return len(r.sink.Bodies()) >= n }, func() string { return r.log.String() })
 	return r.sink.Bodies()
 }
 
-// until waits for what is to happen soon.
+// until waits until f returns true.
 func until(t *testing.T, what string, f func() bool, why ...func() string) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -136,7 +136,7 @@ func (r *reader) ready() {
 		func() string { return r.log.String() })
 }
 
-// event is a message, as far as tests look at it.
+// event is the part of a message that tests check.
 type event struct {
 	Op, Schema, Table, LSN string
 	Before, After          map[string]json.RawMessage
@@ -147,7 +147,7 @@ type event struct {
 	CommitTime             string `json:"commit_time"`
 }
 
-// docs are messages.
+// docs parses messages.
 func docs(t *testing.T, bodies []string) []event {
 	t.Helper()
 	all := make([]event, len(bodies))
@@ -159,7 +159,7 @@ func docs(t *testing.T, bodies []string) []event {
 	return all
 }
 
-// short is a message as a test writes it: op table before>after !unchanged.
+// short returns a message in short form: op table before>after !unchanged.
 func (d event) short() string {
 	row := func(r map[string]json.RawMessage) string {
 		if r == nil {

@@ -14,37 +14,37 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
-// input reads a slot, over all of its connections. While it is open, exactly one of birth and stream is not nil.
+// input reads a slot, over several connections in turn. While it is open, exactly one of creation and stream is not nil.
 type input struct {
 	cfg  Config
 	log  *slog.Logger
 	name string
 
-	began     bool                      // the slot existed: it is an error if it no longer does
-	server    server                    // what the server is
-	types     map[uint32]pgoutput.Shape // of the database's own types
+	began     bool                      // the slot has existed: it is an error if it no longer does
+	server    server                    // the server's version and settings
+	types     map[uint32]pgoutput.Shape // how values of types are written, as far as they differ from PostgreSQL's own types
 	typeNames map[uint32]string
-	tables    map[string]bool    // to read, as SCHEMA.TABLE; nil: all
-	known     map[uint32]*table  // as the server has described them last, on any connection
-	columns   int                // of known, and one for each table
-	birth     *birth             // makes the slot, and reads the snapshot
+	tables    map[string]bool    // tables to read, as SCHEMA.TABLE; nil: all
+	known     map[uint32]*table  // tables as the server has last described them, on any connection
+	columns   int                // number of columns in known, plus one for each table
+	creation  *creation          // creates the slot, and reads the snapshot
 	stream    *stream            // reads changes
-	queue     queue              // what was read and is not in a batch yet
-	at        place              // of the last change that is in a batch
-	watch     sync.WaitGroup     // the loop that watches the slot
-	unwatch   context.CancelFunc // ends it
+	queue     queue              // changes that were received and are not in a batch yet
+	at        place              // position of the last change that is in a batch
+	watch     sync.WaitGroup     // the goroutine of watchLoop
+	stopWatch context.CancelFunc // ends it
 
-	conns   bounds.Few // all of them
-	asking  sync.Mutex // held during a question
-	catalog *link      // for questions; nil: it is not connected
+	conns    bounds.Few // limits open connections
+	querying sync.Mutex // held during a query on catalog
+	catalog  *link      // for queries about the catalog; nil: not connected
 
 	mu      sync.Mutex     // guards the fields below
-	due     progress       // what is settled
+	due     progress       // which changes are settled
 	holding engine.Holding // nil: nothing was read
-	news    chan struct{}  // closed when something is settled; nil: nobody waits for that
+	changed chan struct{}  // closed when a message is settled; nil: no goroutine waits
 }
 
-// place is the place of a change: the commit of its transaction, and its number in the transaction.
+// place is the position of a change: the commit of its transaction, and its number in the transaction.
 type place struct {
 	commit pgoutput.LSN
 	number int
@@ -62,7 +62,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if env.Instances > 1 {
 		return nil, errors.New("a slot has one reader at a time (remove `concurrency`)")
 	}
-	in := &input{cfg: c, log: env.Log, conns: make(bounds.Few, mostConns),
+	in := &input{cfg: c, log: env.Log, conns: make(bounds.Few, maxConns),
 		name:  strings.Trim(env.Pipeline+"."+env.Name, "."),
 		known: map[uint32]*table{}, types: map[uint32]pgoutput.Shape{}}
 	for _, t := range c.Tables {
@@ -77,11 +77,11 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 // Traits returns what the configuration implies.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-// Open connects, and looks for what it reads.
+// Open connects, checks the server and its tables, and starts to read.
 func (in *input) Open(ctx context.Context) error {
 	err := in.open(ctx)
 	if err != nil {
-		in.shut(ctx)
+		in.shutDown(ctx)
 	}
 	return err
 }
@@ -97,27 +97,27 @@ func (in *input) open(ctx context.Context) error {
 		return err
 	}
 	if slot == nil {
-		in.birth = in.beBorn(context.WithoutCancel(ctx), replication)
+		in.creation = in.startCreation(context.WithoutCancel(ctx), replication)
 	} else if err := in.follow(ctx, replication, slot.confirmed); err != nil {
 		_ = replication.Close(ctx)
 		return err
 	}
-	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
-	in.unwatch = unwatch
-	in.watch.Go(func() { in.watches(watching) })
+	watching, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
+	in.stopWatch = stopWatch
+	in.watch.Go(func() { in.watchLoop(watching) })
 	return nil
 }
 
-// follow begins to read changes after the settled ones, or after from if the server has recorded more as settled.
+// follow starts to read changes, after the settled ones or, if the server has recorded more as settled, after from.
 func (in *input) follow(ctx context.Context, l *link, from pgoutput.LSN) error {
 	in.mu.Lock()
-	told := in.due.told
-	in.due.begin(from)
+	reported := in.due.reported
+	in.due.startAt(from)
 	from = in.due.flushed
 	in.mu.Unlock()
-	if in.began && from > told {
+	if in.began && from > reported {
 		in.log.Error("another process has read this slot meanwhile: changes that it settled were not read here", "slot", in.cfg.Slot,
-			"from", told, "to", from)
+			"from", reported, "to", from)
 	}
 	s, err := in.startStream(ctx, l, from)
 	if err != nil {
@@ -128,44 +128,44 @@ func (in *input) follow(ctx context.Context, l *link, from pgoutput.LSN) error {
 	return nil
 }
 
-// Read adds the rows of the snapshot, then changes as they come.
+// Read adds the rows of the snapshot, and then changes as they arrive.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	if in.birth != nil {
-		return in, in.readBirth(ctx, b)
+	if in.creation != nil {
+		return in, in.readSnapshot(ctx, b)
 	}
 	return in, in.stream.read(ctx, b)
 }
 
-// Holds gives the input what it can ask of the pipeline.
+// Holds receives access to the pipeline's messages in flight.
 func (in *input) Holds(h engine.Holding) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.holding = h
 }
 
-// Close tells the server what is settled, and disconnects.
+// Close reports the settled position to the server, and disconnects.
 func (in *input) Close(ctx context.Context) error {
-	in.shut(ctx)
+	in.shutDown(ctx)
 	return nil
 }
 
-func (in *input) shut(ctx context.Context) {
+func (in *input) shutDown(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
 	defer cancel()
-	if in.unwatch != nil {
-		in.unwatch()
+	if in.stopWatch != nil {
+		in.stopWatch()
 		in.watch.Wait()
-		in.unwatch = nil
+		in.stopWatch = nil
 	}
-	if in.birth != nil {
-		in.endBirth(ctx)
+	if in.creation != nil {
+		in.endCreation(ctx)
 	}
 	if in.stream != nil {
 		in.stream.close(ctx)
 		in.stream = nil
 	}
-	in.asking.Lock()
-	defer in.asking.Unlock()
+	in.querying.Lock()
+	defer in.querying.Unlock()
 	if in.catalog != nil {
 		_ = in.catalog.Close(ctx)
 		in.catalog = nil
@@ -174,5 +174,5 @@ func (in *input) shut(ctx context.Context) {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// often is how often the slot is watched, and the server asked for a sign of life.
-const often = 10 * time.Second
+// checkInterval is the longest time between two checks of the slot, and between two pings of the server.
+const checkInterval = 10 * time.Second

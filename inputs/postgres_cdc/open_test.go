@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// edited is the URL of a database after an edit.
+// edited returns the URL of a database after an edit.
 func edited(t *testing.T, address string, edit func(u *url.URL)) schema.Secret {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -27,7 +27,7 @@ func edited(t *testing.T, address string, edit func(u *url.URL)) schema.Secret {
 	return schema.NewSecret(u.String())
 }
 
-// opened is what opening gives, and the first Read where that is what reports.
+// opened returns the error of Open or, if there is none, of the first Read.
 func opened(t *testing.T, cfg Config) error {
 	t.Helper()
 	in, err := newInput(cfg, engine.Env{Log: slog.New(slog.DiscardHandler), Instances: 1})
@@ -46,7 +46,7 @@ func opened(t *testing.T, cfg Config) error {
 	}
 }
 
-func TestWhatIsWrongAtTheStart(t *testing.T) {
+func TestErrorsOfOpen(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, nil, `CREATE TABLE a (id int PRIMARY KEY)`, `CREATE TABLE b (id int PRIMARY KEY)`,
 		`CREATE PUBLICATION only_a FOR TABLE a`)
@@ -75,19 +75,19 @@ func TestWhatIsWrongAtTheStart(t *testing.T) {
 			c.DSN = edited(t, d.url, func(u *url.URL) { u.User = url.UserPassword("plain_"+d.slot, "x") })
 			c.Publication = "only_a"
 		}, engine.Auth, "ALTER ROLE … REPLICATION"},
-		{"a publication that it may not make", func(c *Config) {
+		{"no permission to create the publication", func(c *Config) {
 			c.DSN = edited(t, d.url, func(u *url.URL) { u.User = url.UserPassword("plain_"+d.slot, "x") })
 			c.Tables = []string{"public.a"}
-		}, engine.Auth, `by CREATE PUBLICATION "` + d.slot + `" FOR TABLE "public"."a"`},
+		}, engine.Auth, `with CREATE PUBLICATION "` + d.slot + `" FOR TABLE "public"."a"`},
 		{"a table that does not exist", func(c *Config) { c.Tables = []string{"public.A"} }, engine.Permanent,
 			"table public.A does not exist"},
 		{"a table that is not published", func(c *Config) {
 			c.Publication, c.Tables = "only_a", []string{"public.a", "public.b"}
 		}, engine.Permanent, `ALTER PUBLICATION "only_a" ADD TABLE "public"."b"`},
-		{"no publication, and none is to be made", func(c *Config) { c.Publication, c.Create = "nope", false },
+		{"no publication with create: false", func(c *Config) { c.Publication, c.Create = "nope", false },
 			engine.Permanent, "slot " + d.slot + " does not exist"},
 		{"a slot that is older than its publication", func(c *Config) { c.Slot, c.Publication = "ours_"+d.slot, "nope" },
-			engine.Permanent, "can't read with one that is newer"},
+			engine.Permanent, "can't use one that is newer"},
 		{"a slot of another plugin", func(c *Config) { c.Slot = "other_" + d.slot }, engine.Permanent, `of plugin "test_decoding"`},
 		{"a slot of another database", func(c *Config) {
 			c.DSN, c.Slot = schema.NewSecret(away.url), "ours_"+d.slot
@@ -118,7 +118,7 @@ func TestAServerThatIsNotLogical(t *testing.T) {
 	}
 }
 
-// A server says that it is older than it is: a function of its own hides PostgreSQL's.
+// The server claims to be older than it is: a function of the database hides PostgreSQL's own.
 func TestAnOlderServer(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, nil, `CREATE SCHEMA old`, `CREATE FUNCTION old.current_setting(name text) RETURNS text LANGUAGE sql AS $$ `+
@@ -165,7 +165,7 @@ func TestConfiguration(t *testing.T) {
 		{"a long publication", func(c *Config) { c.Publication = strings.Repeat("x", 64) }, "publication"},
 		{"a table without a schema", func(c *Config) { c.Tables = []string{"orders"} }, "tables"},
 		{"a table without a name", func(c *Config) { c.Tables = []string{"public."} }, "tables"},
-		{"all is well", func(*Config) {}, ""},
+		{"valid", func(*Config) {}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

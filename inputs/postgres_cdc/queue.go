@@ -5,16 +5,16 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
-// queue is what was read and is not in a batch. While a transaction is open, its newest change stays: only what follows
-// tells whether it is the last.
+// queue has the changes that were received and are not in a batch yet. While a transaction is open, its newest change stays here:
+// only the next message says whether it is the last one.
 type queue struct {
 	all   []change
-	size  int          // of all, in bytes
-	tx    *transaction // that is open
+	size  int          // bytes of all bodies
+	tx    *transaction // the open transaction; nil: there is none
 	block block
 }
 
-// reset forgets all: the server sends it again.
+// reset removes everything, since the server sends it again.
 func (q *queue) reset() {
 	clear(q.all)
 	q.all, q.size, q.tx = q.all[:0], 0, nil
@@ -27,7 +27,7 @@ func (q *queue) add(all ...change) {
 	}
 }
 
-// ready is how many changes may go into a batch.
+// ready returns the number of changes that may go into a batch.
 func (q *queue) ready() int {
 	if q.tx != nil {
 		return max(0, len(q.all)-1)
@@ -35,7 +35,7 @@ func (q *queue) ready() int {
 	return len(q.all)
 }
 
-// emit adds what is ready to a batch, as far as there is room.
+// emit adds ready changes to a batch, as many as there is room for.
 func (in *input) emit(b *engine.Batch) {
 	q := &in.queue
 	n := min(q.ready(), b.Room())
@@ -51,9 +51,9 @@ func (in *input) emit(b *engine.Batch) {
 		c := &q.all[done]
 		m := b.Add(c.body)
 		q.size -= len(c.body)
-		m.Meta, m.Ref = meta.At(done), in.due.add()
+		m.Meta, m.Ref = meta.At(done), in.due.nextRef()
 		if c.reach > 0 {
-			in.due.reach(c.reach)
+			in.due.noteRead(c.reach)
 		}
 		if in.at.before(c.at) {
 			in.at = c.at
@@ -67,19 +67,19 @@ func (in *input) emit(b *engine.Batch) {
 	q.all = q.all[:left]
 }
 
-// before reports whether a place is before another.
+// before reports whether p is before o.
 func (p place) before(o place) bool {
 	return p.commit < o.commit || p.commit == o.commit && p.number < o.number
 }
 
-// records are changes, as the source of their metadata; all of it is the input's own.
+// records provides the metadata of changes. The input owns all of it, so outputs don't pass it on.
 type records struct{ all []change }
 
 var _ engine.MetaSource = (*records)(nil)
 
 var names = []string{"op", "schema", "table", "key", "columns", "lsn", "position", "xid", "commit_time", "last"}
 
-// Get is a value of change i.
+// Get returns a value of change i.
 func (r *records) Get(i int, name string) (any, bool) {
 	c := &r.all[i]
 	switch name {
@@ -120,7 +120,7 @@ func (r *records) Get(i int, name string) (any, bool) {
 	return nil, false
 }
 
-// Meta is all of change i.
+// Meta returns all metadata of change i.
 func (r *records) Meta(i int) engine.Meta {
 	var found []string
 	var values []any
@@ -132,8 +132,8 @@ func (r *records) Meta(i int) engine.Meta {
 	return engine.MetaOf(found, values, len(found))
 }
 
-// mark adds a message that says that a transaction begins or ends.
-func (q *queue) mark(op string, tx *transaction) change {
+// marker returns a message that says that a transaction begins or ends.
+func (q *queue) marker(op string, tx *transaction) change {
 	out := append(append(append(q.block.room(256), `{"op":"`...), op...), '"')
 	out = appendPlace(out, tx.at.commit, 0)
 	if op == opCommit {
@@ -142,8 +142,8 @@ func (q *queue) mark(op string, tx *transaction) change {
 	return change{op: op, body: q.block.keep(append(out, tx.tail...)), tx: tx}
 }
 
-// take adds a change of the open transaction, unless it was read before, on another connection.
-func (in *input) take(c change) {
+// addChange adds a change of the open transaction, unless it was already read on an earlier connection.
+func (in *input) addChange(c change) {
 	tx := in.queue.tx
 	tx.at.number++
 	c.tx, c.at = tx, tx.at
@@ -152,13 +152,13 @@ func (in *input) take(c change) {
 	}
 }
 
-// change takes a message of the stream.
-func (in *input) change(m *pgoutput.Message) error {
+// handle handles a message of the stream.
+func (in *input) handle(m *pgoutput.Message) error {
 	q := &in.queue
 	switch m.Kind {
 	case pgoutput.Begin:
 		if q.tx = newTransaction(m); in.cfg.Transactions {
-			in.take(q.mark(opBegin, q.tx))
+			in.addChange(q.marker(opBegin, q.tx))
 		}
 		return nil
 	case pgoutput.Commit:
@@ -177,7 +177,7 @@ func (in *input) change(m *pgoutput.Message) error {
 				return err
 			}
 			if t.wanted {
-				in.row(opTruncate, t, "", nil, false, nil, "")
+				in.addRow(opTruncate, t, "", nil, false, nil, "")
 			}
 		}
 		return nil
@@ -186,42 +186,44 @@ func (in *input) change(m *pgoutput.Message) error {
 	if err != nil || !t.wanted {
 		return err
 	}
-	in.rowChange(m, t)
+	in.handleRow(m, t)
 	return nil
 }
 
-func (in *input) rowChange(m *pgoutput.Message, t *table) {
+// handleRow adds the changes of an insert, an update or a delete.
+func (in *input) handleRow(m *pgoutput.Message, t *table) {
 	block := &in.queue.block
 	switch m.Kind {
 	case pgoutput.Insert:
-		in.row(opInsert, t, block.key(t, m.New), nil, false, m.New, "")
+		in.addRow(opInsert, t, block.key(t, m.New), nil, false, m.New, "")
 	case pgoutput.Delete:
-		in.row(opDelete, t, block.key(t, m.Old), m.Old, m.All, nil, "")
+		in.addRow(opDelete, t, block.key(t, m.Old), m.Old, m.All, nil, "")
 	default:
-		fill(m.Old, m.New)
+		fillUnchanged(m.Old, m.New)
 		key := block.key(t, m.New)
 		if len(m.Old) > 0 && len(t.keys) > 0 {
 			switch before := block.key(t, m.Old); {
 			case before == key:
-			case lacks(m.New): // an insert would not be the row
-				in.row(opKeyChange, t, before, m.Old, m.All, m.New, "")
+			case incomplete(m.New): // an insert would not have the whole row
+				in.addRow(opKeyChange, t, before, m.Old, m.All, m.New, "")
 				return
-			default: // for each key, what happens to it
-				in.row(opDelete, t, before, m.Old, m.All, nil, `,"new_key":`+key)
-				in.row(opInsert, t, key, nil, false, m.New, `,"old_key":`+before)
+			default: // a change for each of the two keys
+				in.addRow(opDelete, t, before, m.Old, m.All, nil, `,"new_key":`+key)
+				in.addRow(opInsert, t, key, nil, false, m.New, `,"old_key":`+before)
 				return
 			}
 		}
-		in.row(opUpdate, t, key, m.Old, m.All, m.New, "")
+		in.addRow(opUpdate, t, key, m.Old, m.All, m.New, "")
 	}
 }
 
-func (in *input) row(op string, t *table, key string, before []pgoutput.Value, whole bool, after []pgoutput.Value,
+// addRow adds a change of a table.
+func (in *input) addRow(op string, t *table, key string, before []pgoutput.Value, whole bool, after []pgoutput.Value,
 	other string) {
 	tx := in.queue.tx
 	tx.rows++
 	body := in.queue.block.body(op, t, before, whole, after, other, tx.at.commit, tx.rows, tx.tail)
-	in.take(change{op: op, body: body, key: key, table: t, row: tx.rows})
+	in.addChange(change{op: op, body: body, key: key, table: t, row: tx.rows})
 }
 
 // commit ends the open transaction.
@@ -234,7 +236,7 @@ func (in *input) commit(m *pgoutput.Message) {
 		q.all[n-1].last = true
 	}
 	if in.cfg.Transactions {
-		in.take(q.mark(opCommit, q.tx))
+		in.addChange(q.marker(opCommit, q.tx))
 	}
 	q.tx = nil
 	if n := len(q.all); n > 0 {
@@ -243,15 +245,15 @@ func (in *input) commit(m *pgoutput.Message) {
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.due.reach(m.End)
+	in.due.noteRead(m.End)
 }
 
-// alive notes how far the server has read its log.
-func (in *input) alive(end pgoutput.LSN) {
+// noteEnd notes up to which position the server has read its log.
+func (in *input) noteEnd(end pgoutput.LSN) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.due.end = max(in.due.end, end)
 	if in.queue.tx == nil && len(in.queue.all) == 0 {
-		in.due.reach(end)
+		in.due.noteRead(end)
 	}
 }

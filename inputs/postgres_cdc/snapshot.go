@@ -10,61 +10,62 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
-// birth makes the slot. With a snapshot it first makes a temporary one, which the server drops when the connection ends,
-// and copies it once all rows are delivered: so a slot that exists is one whose snapshot is complete.
-type birth struct {
+// creation creates the slot. With a snapshot, it first creates a temporary slot, which the server drops when the connection ends. It
+// copies this slot once all rows are delivered. A permanent slot therefore always has a complete snapshot.
+type creation struct {
 	link   *link
 	cancel context.CancelFunc
-	rows   chan []change // closed when all have been read
-	done   chan struct{} // closed when nothing runs any more
-	err    error         // once rows is closed: why it failed
-	at     pgoutput.LSN  // once rows is closed: where changes begin
+	rows   chan []change // closed after the last row
+	done   chan struct{} // closed when the goroutine has ended
+	err    error         // why it failed; valid once rows is closed
+	at     pgoutput.LSN  // where changes begin; valid once rows is closed
 	read   bool          // all rows are in the queue
 }
 
-// snapshotSuffix makes the name of the temporary slot.
+// snapshotSuffix is the suffix of the temporary slot's name.
 const snapshotSuffix = "_snapshot"
 
-// Rows are handed over when there are so many, or so many bytes.
+// A chunk of rows is sent to Read when it has this many rows or bytes.
 const (
 	chunkRows  = 256
 	chunkBytes = 256 << 10
 )
 
-// slow is how long the server may take to make a slot before it is said why.
-const slow = 5 * time.Second
+// explainAfter is how long the creation of a slot may take before the log says why.
+const explainAfter = 5 * time.Second
 
-// beBorn begins to make the slot. That takes as long as the transactions that run at the time.
-func (in *input) beBorn(ctx context.Context, l *link) *birth {
+// startCreation starts to create the slot. The server waits for the transactions that are running.
+func (in *input) startCreation(ctx context.Context, l *link) *creation {
 	ctx, cancel := context.WithCancel(ctx)
-	v := &birth{link: l, cancel: cancel, rows: make(chan []change), done: make(chan struct{})}
+	v := &creation{link: l, cancel: cancel, rows: make(chan []change), done: make(chan struct{})}
 	go func() {
 		defer close(v.done)
 		defer close(v.rows)
 		defer engine.Recovered(&v.err)
-		v.err = in.bear(ctx, v)
+		v.err = in.createSlot(ctx, v)
 	}()
 	return v
 }
 
-func (in *input) bear(ctx context.Context, v *birth) error {
-	late := time.AfterFunc(slow, func() {
-		in.log.Info("the slot is being made: the server waits for transactions that began before", "slot", in.cfg.Slot)
+// createSlot creates the slot. With a snapshot, it creates the temporary slot, and reads the rows of all tables.
+func (in *input) createSlot(ctx context.Context, v *creation) error {
+	late := time.AfterFunc(explainAfter, func() {
+		in.log.Info("creating the slot: the server waits for transactions that began earlier", "slot", in.cfg.Slot)
 	})
 	defer late.Stop()
 	if in.cfg.Snapshot != initial {
 		var err error
-		v.at, err = v.make(ctx, ident(in.cfg.Slot)+" LOGICAL pgoutput NOEXPORT_SNAPSHOT")
+		v.at, err = v.sendCreateSlot(ctx, ident(in.cfg.Slot)+" LOGICAL pgoutput NOEXPORT_SNAPSHOT")
 		return err
 	}
-	if err := in.roomForTwo(ctx); err != nil {
+	if err := in.checkRoomForTwo(ctx); err != nil {
 		return err
 	}
 	if _, err := answer(ctx, v.link.PgConn, shape{}, "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ"); err != nil {
 		return explain(err, "begin the snapshot")
 	}
 	var err error
-	v.at, err = v.make(ctx, ident(in.cfg.Slot+snapshotSuffix)+" TEMPORARY LOGICAL pgoutput USE_SNAPSHOT")
+	v.at, err = v.sendCreateSlot(ctx, ident(in.cfg.Slot+snapshotSuffix)+" TEMPORARY LOGICAL pgoutput USE_SNAPSHOT")
 	if err != nil {
 		return err
 	}
@@ -88,39 +89,39 @@ func (in *input) bear(ctx context.Context, v *birth) error {
 	return nil
 }
 
-// make makes a slot, and returns where its changes begin.
-func (v *birth) make(ctx context.Context, what string) (pgoutput.LSN, error) {
+// sendCreateSlot creates a slot, and returns the position where its changes begin.
+func (v *creation) sendCreateSlot(ctx context.Context, what string) (pgoutput.LSN, error) {
 	rows, err := answer(ctx, v.link.PgConn, one2, "CREATE_REPLICATION_SLOT "+what)
 	if err != nil {
-		return 0, explain(err, "make slot "+what)
+		return 0, explain(err, "create slot "+what)
 	}
 	return pgoutput.ParseLSN(rows[0][1])
 }
 
-// roomForTwo says so before rows are read in vain.
-func (in *input) roomForTwo(ctx context.Context) error {
-	rows, err := in.ask(ctx, one3, "count slots", `SELECT current_setting('max_replication_slots')::int - count(*) >= 2, count(*), `+
+// checkRoomForTwo checks that the server can have two more slots. Otherwise all rows would be read in vain.
+func (in *input) checkRoomForTwo(ctx context.Context) error {
+	rows, err := in.query(ctx, one3, "count slots", `SELECT current_setting('max_replication_slots')::int - count(*) >= 2, count(*), `+
 		`current_setting('max_replication_slots') FROM pg_replication_slots`)
 	if err != nil || rows[0][0] == "t" {
 		return err
 	}
-	return engine.Errorf(engine.Permanent, "the server has %s slots, of %s that it may have: a snapshot needs room for two "+
+	return engine.Errorf(engine.Permanent, "the server has %s slots of at most %s, and a snapshot needs room for two "+
 		"(raise max_replication_slots, or drop slots that nobody reads: see pg_replication_slots)", rows[0][1], rows[0][2])
 }
 
-// snapshotTable is what to read of a table.
+// snapshotTable is a table, with the query for its rows.
 type snapshotTable struct {
 	*table
 	query string
 }
 
-// snapshotTables are those of the publication, as the snapshot has them: with its lists of columns and its filters.
-func (in *input) snapshotTables(ctx context.Context, v *birth) (all []snapshotTable, err error) {
+// snapshotTables returns the tables of the publication as of the snapshot, with the column lists and row filters of the publication.
+func (in *input) snapshotTables(ctx context.Context, v *creation) (all []snapshotTable, err error) {
 	lists := `NULL, ''`
 	if in.server.version >= 150000 {
 		lists = `p.attnames, coalesce(p.rowfilter, '')`
 	}
-	rows, err := in.rows(ctx, v.link, any8, "look at the tables of publication "+in.cfg.publication(),
+	rows, err := in.rows(ctx, v.link, any8, "read the tables of publication "+in.cfg.publication(),
 		`SELECT c.oid, n.nspname, c.relname, c.relkind = 'p', a.attname, a.atttypid, `+
 			`a.attname = ANY(x.attnames) OR x.attnames IS NULL, x.filter FROM (SELECT p.schemaname, p.tablename, `+lists+
 			` FROM pg_publication_tables p WHERE p.pubname = `+literal(in.cfg.publication())+`) x(schemaname, tablename, attnames, filter) `+
@@ -168,11 +169,11 @@ func (in *input) snapshotTable(ctx context.Context, columns [][]string) (s snaps
 				s.keys = append(s.keys, len(list))
 			}
 		}
-		s.add(c[4], oid(c[5]), in.typeNames[oid(c[5])], shape)
+		s.addColumn(c[4], oid(c[5]), in.typeNames[oid(c[5])], shape)
 		list = append(list, ident(c[4]))
 	}
 	only := "ONLY "
-	if first[3] == "t" { // rows are in its partitions
+	if first[3] == "t" { // a partitioned table has its rows in its partitions
 		only = ""
 	}
 	s.query = fmt.Sprintf("SELECT %s FROM %s%s.%s", strings.Join(list, ", "), only, ident(first[1]), ident(first[2]))
@@ -182,8 +183,8 @@ func (in *input) snapshotTable(ctx context.Context, columns [][]string) (s snaps
 	return s, nil
 }
 
-// readTable hands rows over as they come: the server waits while nobody takes them.
-func (in *input) readTable(ctx context.Context, v *birth, t snapshotTable) (n int, err error) {
+// readTable sends rows to Read as they arrive. While Read does not receive them, the server waits.
+func (in *input) readTable(ctx context.Context, v *creation, t snapshotTable) (n int, err error) {
 	answer := v.link.Exec(ctx, t.query)
 	defer answer.Close()
 	var b block
@@ -208,7 +209,7 @@ func (in *input) readTable(ctx context.Context, v *birth, t snapshotTable) (n in
 				table: t.table, at: place{commit: v.at}}
 			chunk = append(chunk, c)
 			if size += len(c.body); len(chunk) >= chunkRows || size >= chunkBytes || v.link.arrived.Buffered() == 0 {
-				if err := v.hand(ctx, chunk); err != nil {
+				if err := v.sendChunk(ctx, chunk); err != nil {
 					return n, err
 				}
 				chunk, size = nil, 0
@@ -218,10 +219,11 @@ func (in *input) readTable(ctx context.Context, v *birth, t snapshotTable) (n in
 	if err := answer.Close(); err != nil {
 		return n, explain(err, "read table "+t.schema+"."+t.name)
 	}
-	return n, v.hand(ctx, chunk)
+	return n, v.sendChunk(ctx, chunk)
 }
 
-func (v *birth) hand(ctx context.Context, chunk []change) error {
+// sendChunk sends rows to Read.
+func (v *creation) sendChunk(ctx context.Context, chunk []change) error {
 	if len(chunk) == 0 {
 		return nil
 	}
@@ -233,9 +235,9 @@ func (v *birth) hand(ctx context.Context, chunk []change) error {
 	}
 }
 
-// readBirth adds rows of the snapshot. When all of them are delivered, changes are read.
-func (in *input) readBirth(ctx context.Context, b *engine.Batch) error {
-	v := in.birth
+// readSnapshot adds rows of the snapshot. When all of them are delivered, it makes the slot permanent and starts to read changes.
+func (in *input) readSnapshot(ctx context.Context, b *engine.Batch) error {
+	v := in.creation
 	if in.queue.ready() == 0 && !v.read {
 		select {
 		case chunk, more := <-v.rows:
@@ -249,14 +251,14 @@ func (in *input) readBirth(ctx context.Context, b *engine.Batch) error {
 		return v.err
 	}
 	in.emit(b)
-	if !v.read || in.queue.ready() > 0 || !in.delivered(ctx) {
+	if !v.read || in.queue.ready() > 0 || !in.awaitSettled(ctx) {
 		return nil
 	}
-	return in.grow(context.WithoutCancel(ctx))
+	return in.finishCreation(context.WithoutCancel(ctx))
 }
 
-// delivered waits until all rows are, and says whether they are.
-func (in *input) delivered(ctx context.Context) bool {
+// awaitSettled waits until all rows are settled. It returns false if ctx ends before.
+func (in *input) awaitSettled(ctx context.Context) bool {
 	in.mu.Lock()
 	holding := in.holding
 	in.mu.Unlock()
@@ -264,58 +266,60 @@ func (in *input) delivered(ctx context.Context) bool {
 		defer holding.Hurry()()
 	}
 	for {
-		all, news := in.settled()
+		all, changed := in.settled()
 		if all {
 			return true
 		}
 		select {
-		case <-news:
+		case <-changed:
 		case <-ctx.Done():
 			return false
 		}
 	}
 }
 
-// grow makes the slot of the temporary one, and begins to read changes.
-func (in *input) grow(ctx context.Context) error {
-	v := in.birth
-	if err := in.keepSlot(ctx, v); err != nil {
+// finishCreation copies the temporary slot, and starts to read changes.
+func (in *input) finishCreation(ctx context.Context) error {
+	v := in.creation
+	if err := in.copySlot(ctx, v); err != nil {
 		return err
 	}
 	in.mu.Lock()
-	in.due.reach(v.at)
+	in.due.noteRead(v.at)
 	in.mu.Unlock()
 	if err := in.follow(ctx, v.link, v.at); err != nil {
 		return err
 	}
 	v.cancel()
-	in.birth = nil
+	in.creation = nil
 	return nil
 }
 
-func (in *input) keepSlot(ctx context.Context, v *birth) error {
+// copySlot copies the temporary slot to the permanent one, and drops it.
+func (in *input) copySlot(ctx context.Context, v *creation) error {
 	if in.cfg.Snapshot != initial {
 		return nil
 	}
 	from, to := literal(in.cfg.Slot+snapshotSuffix), literal(in.cfg.Slot)
-	_, err := in.rows(ctx, v.link, shape{}, "make slot "+in.cfg.Slot, `SELECT pg_copy_logical_replication_slot(`+from+`, `+to+
+	_, err := in.rows(ctx, v.link, shape{}, "create slot "+in.cfg.Slot, `SELECT pg_copy_logical_replication_slot(`+from+`, `+to+
 		`, false, 'pgoutput'); SELECT pg_drop_replication_slot(`+from+`)`)
 	return err
 }
 
-// endBirth ends the making of a slot. Where all rows are delivered already, the slot is kept.
-func (in *input) endBirth(ctx context.Context) {
-	v := in.birth
+// endCreation ends the creation of the slot. If all rows are delivered, the slot is made permanent.
+func (in *input) endCreation(ctx context.Context) {
+	v := in.creation
 	if !v.read && in.queue.ready() == 0 {
-		select { // what is read last may have been all there is
+		select { // the rows read last may have been the last ones
 		case _, more := <-v.rows:
 			v.read = !more
 		case <-time.After(time.Second):
 		}
 	}
 	if all, _ := in.settled(); v.read && v.err == nil && all && in.queue.ready() == 0 && !v.link.IsClosed() {
-		if err := in.keepSlot(ctx, v); err != nil {
-			in.log.Warn("the snapshot is delivered, but its slot could not be kept: it is read again", "err", err)
+		if err := in.copySlot(ctx, v); err != nil {
+			in.log.Warn("the snapshot is delivered, but its slot could not be made permanent: the snapshot will be read again", "err",
+				err)
 		}
 	}
 	v.cancel()
@@ -323,5 +327,5 @@ func (in *input) endBirth(ctx context.Context) {
 	}
 	<-v.done
 	_ = v.link.Close(ctx)
-	in.birth = nil
+	in.creation = nil
 }

@@ -16,27 +16,27 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// stream is a connection on which the server sends changes. Read receives; a loop tells the server what is settled, also
-// while nothing is read: so a server that waits for room does not take this side for dead.
+// stream is a connection on which the server sends changes. Read receives them. A goroutine reports the settled position to the
+// server, even while nothing is read. Otherwise a server that waits for room would assume that this side is dead.
 type stream struct {
-	in      *input
-	conn    net.Conn
-	front   *pgproto3.Frontend
-	link    *link
-	message pgoutput.Message
-	asked   time.Time   // when the server was answered last
-	signs   bounds.Rate // of life
+	in         *input
+	conn       net.Conn
+	front      *pgproto3.Frontend
+	link       *link
+	message    pgoutput.Message
+	replied    time.Time   // when a keepalive of the server was last answered
+	keepalives bounds.Rate // rate of the server's keepalives
 
-	stop func() // ends the loop, and waits for its end
+	stop func() // ends the goroutine of reportLoop, and waits for it
 
-	mu     sync.Mutex // held while something is written
-	report []byte
+	mu     sync.Mutex // held during a write
+	buffer []byte     // reused by report
 }
 
-// undefinedObject is the code of an error.
+// undefinedObject is the SQLSTATE of a missing slot or publication.
 const undefinedObject = "42704"
 
-// startStream begins at a place.
+// startStream starts to receive changes after a position.
 func (in *input) startStream(ctx context.Context, l *link, from pgoutput.LSN) (*stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
 	defer cancel()
@@ -58,7 +58,7 @@ func (in *input) startStream(ctx context.Context, l *link, from pgoutput.LSN) (*
 			begun = true
 		case *pgproto3.ErrorResponse:
 			if m.Code == undefinedObject {
-				return nil, in.gone() // since it was looked for: a publication is missed later
+				return nil, in.droppedError() // since it was looked for: a publication is missed later
 			}
 			return nil, explain(pgconn.ErrorResponseToPgError(m), doing)
 		}
@@ -70,18 +70,18 @@ func (in *input) startStream(ctx context.Context, l *link, from pgoutput.LSN) (*
 	s := &stream{in: in, conn: raw.Conn, front: raw.Frontend, link: l}
 	var wg sync.WaitGroup
 	loop, end := context.WithCancel(context.WithoutCancel(ctx))
-	wg.Go(func() { s.reports(loop) })
+	wg.Go(func() { s.reportLoop(loop) })
 	s.stop = func() { end(); wg.Wait() }
 	return s, nil
 }
 
-// partly is how long the rest of a message may take, of which a part has come, before what was read is sent on.
-const partly = 50 * time.Millisecond
+// partWait is how long Read waits for the rest of a message before it returns earlier changes.
+const partWait = 50 * time.Millisecond
 
-// read waits for the first change, and adds what has arrived.
+// read waits for a change, and adds all that have arrived.
 func (s *stream) read(ctx context.Context, b *engine.Batch) error {
 	in := s.in
-	if in.queue.ready() > 0 { // there was no room for it
+	if in.queue.ready() > 0 { // the last batch had no room for it
 		in.emit(b)
 		return nil
 	}
@@ -102,9 +102,9 @@ func (s *stream) read(ctx context.Context, b *engine.Batch) error {
 		if some := in.queue.ready() > 0; some && s.buffered() == 0 {
 			break
 		} else if some && ctx.Err() == nil {
-			_ = s.conn.SetReadDeadline(time.Now().Add(partly))
+			_ = s.conn.SetReadDeadline(time.Now().Add(partWait))
 		}
-		err := s.next(ctx)
+		err := s.receive(ctx)
 		if errors.Is(err, os.ErrDeadlineExceeded) && (ctx.Err() != nil || in.queue.ready() > 0) {
 			break
 		}
@@ -121,18 +121,18 @@ func (s *stream) read(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// buffered is how much has arrived that was not read.
+// buffered returns the number of bytes that have arrived and were not read.
 func (s *stream) buffered() int { return s.front.ReadBufferLen() + s.link.arrived.Buffered() }
 
-// next receives one message.
-func (s *stream) next(ctx context.Context) error {
+// receive receives one message.
+func (s *stream) receive(ctx context.Context) error {
 	m, err := s.front.Receive()
 	if err != nil {
 		return err
 	}
 	switch m := m.(type) {
 	case *pgproto3.CopyData:
-		return s.frame(ctx, m.Data)
+		return s.handleFrame(ctx, m.Data)
 	case *pgproto3.ErrorResponse:
 		return pgconn.ErrorResponseToPgError(m)
 	case *pgproto3.CopyDone:
@@ -143,133 +143,135 @@ func (s *stream) next(ctx context.Context) error {
 	return fmt.Errorf("the server has sent a %T within the stream", m)
 }
 
-func (s *stream) frame(ctx context.Context, data []byte) error {
+// handleFrame handles a keepalive, the description of a table, or a change.
+func (s *stream) handleFrame(ctx context.Context, data []byte) error {
 	f, err := pgoutput.ParseFrame(data)
 	if err != nil {
 		return err
 	}
 	if f.Data == nil {
-		return s.alive(f)
+		return s.handleKeepalive(f)
 	}
 	m := &s.message
 	if err := m.Decode(f.Data); err != nil {
-		return engine.Errorf(engine.Permanent, "slot %s: the server has sent what flowd can't read: %w", s.in.cfg.Slot, err)
+		return engine.Errorf(engine.Permanent, "slot %s: the server has sent a message that flowd can't read: %w", s.in.cfg.Slot, err)
 	}
 	if m.Kind == pgoutput.Relation {
 		return s.in.describe(ctx, m)
 	}
-	return s.in.change(m)
+	return s.in.handle(m)
 }
 
 const (
-	mostSigns   = 200_000                // of life, a second: a server sends one for each transaction that it leaves out
-	betweenAsks = 100 * time.Millisecond // an answer holds for as long; reports are sent anyway
+	maxKeepalives = 200_000                // per second; a server sends one for each transaction that it skips
+	replyInterval = 100 * time.Millisecond // between two answers to keepalives; reportLoop sends reports anyway
 )
 
-// alive notes a sign of life.
-func (s *stream) alive(f pgoutput.Frame) error {
-	if s.signs.Over(mostSigns) {
-		return fmt.Errorf("the server sends more than %d signs of life a second", mostSigns)
+// handleKeepalive handles a keepalive of the server, and answers it if the server asks for that.
+func (s *stream) handleKeepalive(f pgoutput.Frame) error {
+	if s.keepalives.Over(maxKeepalives) {
+		return fmt.Errorf("the server sends more than %d keepalives a second", maxKeepalives)
 	}
-	s.in.alive(f.End)
-	if !f.Reply || time.Since(s.asked) < betweenAsks {
+	s.in.noteEnd(f.End)
+	if !f.Reply || time.Since(s.replied) < replyInterval {
 		return nil
 	}
-	s.asked = time.Now()
-	return s.tell(false)
+	s.replied = time.Now()
+	return s.report(false)
 }
 
-// reports tells the server what is settled, again and again until ctx ends.
-func (s *stream) reports(ctx context.Context) {
+// reportLoop reports the settled position to the server at intervals, until ctx ends.
+func (s *stream) reportLoop(ctx context.Context) {
 	in := s.in
-	every := min(in.cfg.AckInterval, often)
-	beat := often
+	every := min(in.cfg.AckInterval, checkInterval)
+	pingEvery := checkInterval
 	if t := in.server.silence; t > 0 {
-		beat = min(beat, t/3)
-		every = min(every, beat)
+		pingEvery = min(pingEvery, t/3)
+		every = min(every, pingEvery)
 	}
 	t := time.NewTicker(every)
 	defer t.Stop()
 	last := time.Now()
 	for {
 		in.mu.Lock()
-		news := in.newsOf()
+		changed := in.nextChange()
 		in.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return
-		case <-news:
-			if !in.many() {
+		case <-changed:
+			if !in.replayFull() {
 				continue
 			}
 		case <-t.C:
 		}
-		beats := time.Since(last) >= beat
-		if !beats && !in.more() {
+		ping := time.Since(last) >= pingEvery
+		if !ping && !in.unreported() {
 			continue
 		}
-		if beats {
+		if ping {
 			last = time.Now()
 		}
-		if s.tell(beats) != nil {
-			s.conn.Close() // Read says so
+		if s.report(ping) != nil {
+			s.conn.Close() // Read reports the error
 			return
 		}
 	}
 }
 
-// many says that so much is settled that the server is to be told at once; more, that it does not know of something.
-func (in *input) many() bool {
+// replayFull reports whether max_replay messages are settled that the server does not know of, so that it must be told at once.
+func (in *input) replayFull() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.due.flushed > in.due.told && in.due.low.Low()-in.due.since >= uint64(in.cfg.MaxReplay)
+	return in.due.flushed > in.due.reported && in.due.low.Low()-in.due.reportedLow >= uint64(in.cfg.MaxReplay)
 }
 
-func (in *input) more() bool {
+// unreported reports whether the server does not know the settled position.
+func (in *input) unreported() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.due.flushed > in.due.told
+	return in.due.flushed > in.due.reported
 }
 
-// tell tells the server what is settled; reply asks for a sign of life.
-func (s *stream) tell(reply bool) error {
+// report reports the settled position to the server. ping asks for an answer.
+func (s *stream) report(ping bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.in
 	in.mu.Lock()
 	flushed, low := in.due.flushed, in.due.low.Low()
 	in.mu.Unlock()
-	m := pgproto3.CopyData{Data: pgoutput.AppendStatus(nil, flushed, time.Now(), reply)}
+	m := pgproto3.CopyData{Data: pgoutput.AppendStatus(nil, flushed, time.Now(), ping)}
 	var err error
-	if s.report, err = m.Encode(s.report[:0]); err != nil {
+	if s.buffer, err = m.Encode(s.buffer[:0]); err != nil {
 		return err
 	}
 	_ = s.conn.SetWriteDeadline(time.Now().Add(in.cfg.Timeout))
-	if _, err := s.conn.Write(s.report); err != nil {
+	if _, err := s.conn.Write(s.buffer); err != nil {
 		return err
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.due.told, in.due.since = max(in.due.told, flushed), low
+	in.due.reported, in.due.reportedLow = max(in.due.reported, flushed), low
 	return nil
 }
 
-// farewell is how long the server may take to end the stream. It first ends the transaction that it is sending.
-const farewell = 2 * time.Second
+// endTimeout is how long the server may take to end the stream. It first finishes the transaction that it is sending.
+const endTimeout = 2 * time.Second
 
-// close tells the server what is settled, and waits until it knows: unread data would have the connection reset, and the
-// report lost with it.
+// close reports the settled position, and reads until the server has ended the stream. Closing a connection with unread data would
+// reset it, and might lose the report.
 func (s *stream) close(ctx context.Context) {
 	s.stop()
 	defer s.conn.Close()
-	if s.tell(false) != nil {
+	if s.report(false) != nil {
 		return
 	}
 	end, err := (&pgproto3.CopyDone{}).Encode(nil)
 	if err != nil {
 		return
 	}
-	_ = s.conn.SetDeadline(time.Now().Add(farewell))
+	_ = s.conn.SetDeadline(time.Now().Add(endTimeout))
 	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if _, err := s.conn.Write(end); err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
-// table is what the server has said of one. It never changes: another description makes another.
+// table is a table as the server has described it. It never changes: a new description makes a new table.
 type table struct {
 	schema, name string
 	head         []byte // `"schema":…,"table":…` of each message
 	columns      []column
-	keys         []int  // columns
-	described    []byte // the types of columns by name, as a document without its last bracket
-	wanted       bool
+	keys         []int  // indexes of key columns
+	described    []byte // the types of columns by name, as a JSON object without its closing brace
+	wanted       bool   // it is to be read
 }
 
 type column struct {
@@ -34,7 +34,8 @@ func newTable(schema, name string) *table {
 	return t
 }
 
-func (t *table) add(name string, typ uint32, typeName string, shape pgoutput.Shape) {
+// addColumn adds a column.
+func (t *table) addColumn(name string, typ uint32, typeName string, shape pgoutput.Shape) {
 	open := byte(',')
 	if len(t.columns) == 0 {
 		open = '{'
@@ -44,7 +45,7 @@ func (t *table) add(name string, typ uint32, typeName string, shape pgoutput.Sha
 	t.columns = append(t.columns, column{name, append(doc.AppendString(nil, name), ':'), typ, shape})
 }
 
-// same reports whether two descriptions are the same.
+// same reports whether two descriptions are equal.
 func (t *table) same(o *table) bool {
 	return t.name == o.name && t.schema == o.schema && slices.Equal(t.keys, o.keys) &&
 		slices.EqualFunc(t.columns, o.columns, func(a, b column) bool { return a.name == b.name && a.typ == b.typ })
@@ -57,10 +58,10 @@ func (t *table) names() (all []string) {
 	return all
 }
 
-// mostColumns bounds what is known of tables: about 100 MiB.
-const mostColumns = 1_000_000
+// maxColumns limits the number of known columns, which need up to about 100 MiB.
+const maxColumns = 1_000_000
 
-// describe notes what a message says of a table.
+// describe handles the description of a table.
 func (in *input) describe(ctx context.Context, m *pgoutput.Message) error {
 	t := newTable(m.Namespace, m.Name)
 	t.wanted = in.tables == nil || in.tables[m.Namespace+"."+m.Name]
@@ -69,11 +70,11 @@ func (in *input) describe(ctx context.Context, m *pgoutput.Message) error {
 		if err != nil {
 			return err
 		}
-		if t.add(c.Name, c.Type, in.typeNames[c.Type], shape); c.Key && m.Identity != 'f' {
+		if t.addColumn(c.Name, c.Type, in.typeNames[c.Type], shape); c.Key && m.Identity != 'f' {
 			t.keys = append(t.keys, i)
 		}
 	}
-	if m.Identity == 'f' { // which marks all columns
+	if m.Identity == 'f' { // REPLICA IDENTITY FULL marks all columns as key
 		names, err := in.keysOf(ctx, m.ID)
 		if err != nil {
 			return err
@@ -93,17 +94,17 @@ func (in *input) describe(ctx context.Context, m *pgoutput.Message) error {
 	if in.columns += len(t.columns) + 1; before != nil {
 		in.columns -= len(before.columns) + 1
 	}
-	if in.columns > mostColumns {
+	if in.columns > maxColumns {
 		clear(in.known)
 		in.columns = 0
-		return engine.Errorf(engine.Transient, "the server has described more than %d columns of tables", mostColumns)
+		return engine.Errorf(engine.Transient, "the server has described more than %d columns of tables", maxColumns)
 	}
 	return nil
 }
 
-// keysOf are the columns of a table that identify its rows: those of its replica identity, or of the primary key.
+// keysOf returns the columns that identify the rows of a table: those of its replica identity index, or of its primary key.
 func (in *input) keysOf(ctx context.Context, id uint32) (names []string, err error) {
-	rows, err := in.ask(ctx, any1, "look for the key of a table", fmt.Sprintf(`SELECT a.attname FROM pg_class c `+
+	rows, err := in.query(ctx, any1, "read the key of a table", fmt.Sprintf(`SELECT a.attname FROM pg_class c `+
 		`JOIN pg_index i ON i.indrelid = c.oid JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY(i.indkey) `+
 		`WHERE c.oid = %d AND CASE c.relreplident WHEN 'i' THEN i.indisreplident WHEN 'n' THEN false ELSE i.indisprimary END`, id))
 	for _, r := range rows {
@@ -112,7 +113,7 @@ func (in *input) keysOf(ctx context.Context, id uint32) (names []string, err err
 	return names, err
 }
 
-// tableOf is the table of a change.
+// tableOf returns the table of a change, and checks that the rows have its columns.
 func (in *input) tableOf(id uint32, rows ...[]pgoutput.Value) (*table, error) {
 	t := in.known[id]
 	if t == nil {

@@ -7,19 +7,19 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
-// mostDomains is how many domains are followed, one of another, to their base.
-const mostDomains = 32
+// maxDomains limits how many domains and arrays are followed to their base type.
+const maxDomains = 32
 
-// typeRow is a type of the catalog whose values have the shape of another's.
+// typeRow is an array or a domain of the catalog, whose values have the shape of another type.
 type typeRow struct {
-	of        uint32 // its elements, or the base of a domain
+	base      uint32 // type of the elements, or base type of the domain
 	list      bool
 	delimiter byte
 }
 
-// loadTypes reads the names of types, which of them are lists, and which are domains.
+// loadTypes reads the names of all types, and which of them are arrays or domains.
 func (in *input) loadTypes(ctx context.Context) error {
-	rows, err := in.ask(ctx, any6, "look at types", `SELECT t.oid, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END, `+
+	rows, err := in.query(ctx, any6, "read the types", `SELECT t.oid, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END, `+
 		`t.typtype = 'd', e.typdelim, format_type(t.oid, NULL), `+
 		`t.typtype = 'd' OR t.typelem <> 0 AND t.typcategory = 'A' AND t.typlen = -1 `+
 		`FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem WHERE t.typtype <> 'c'`)
@@ -32,7 +32,7 @@ func (in *input) loadTypes(ctx context.Context) error {
 		if r[5] != "t" {
 			continue
 		}
-		t := typeRow{of: oid(r[1]), list: r[2] == "f", delimiter: ','}
+		t := typeRow{base: oid(r[1]), list: r[2] == "f", delimiter: ','}
 		if r[3] != "" {
 			t.delimiter = r[3][0]
 		}
@@ -40,26 +40,27 @@ func (in *input) loadTypes(ctx context.Context) error {
 	}
 	in.typeNames, in.types = names, make(map[uint32]pgoutput.Shape, len(all))
 	for id := range all {
-		in.types[id] = shapeOf(all, id, mostDomains)
+		in.types[id] = shapeOf(all, id, maxDomains)
 	}
 	return nil
 }
 
+// shapeOf returns the shape of a type.
 func shapeOf(all map[uint32]typeRow, id uint32, depth int) pgoutput.Shape {
 	t, ok := all[id]
 	switch {
 	case !ok || depth == 0:
 		return pgoutput.ShapeOf(id)
 	case t.list:
-		return shapeOf(all, t.of, depth-1).List(t.delimiter)
+		return shapeOf(all, t.base, depth-1).List(t.delimiter)
 	}
-	return shapeOf(all, t.of, depth-1)
+	return shapeOf(all, t.base, depth-1)
 }
 
-// firstOwn is the first number of a type that is not PostgreSQL's own.
+// firstOwn is the lowest oid of a type that is not built into PostgreSQL.
 const firstOwn = 16384
 
-// shape is that of a type, which may be newer than what was read of types.
+// shape returns the shape of a type. If the type is not known, it reads the types again.
 func (in *input) shape(ctx context.Context, id uint32) (pgoutput.Shape, error) {
 	s, ok := in.types[id]
 	if ok || id < firstOwn {
@@ -71,7 +72,7 @@ func (in *input) shape(ctx context.Context, id uint32) (pgoutput.Shape, error) {
 	if err := in.loadTypes(ctx); err != nil {
 		return s, err
 	}
-	if s, ok = in.types[id]; !ok { // an enum, or another type of its own: text
+	if s, ok = in.types[id]; !ok { // an enum, or another type whose values are text
 		in.types[id] = s
 	}
 	return s, nil

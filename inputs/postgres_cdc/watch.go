@@ -9,9 +9,9 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/pgoutput"
 )
 
-// watches asks how much the server keeps for the slot, again and again until ctx ends.
-func (in *input) watches(ctx context.Context) {
-	t := time.NewTicker(min(10*in.cfg.AckInterval, often))
+// watchLoop checks at intervals how much log the server keeps for the slot, until ctx ends.
+func (in *input) watchLoop(ctx context.Context) {
+	t := time.NewTicker(min(10*in.cfg.AckInterval, checkInterval))
 	defer t.Stop()
 	var w watcher
 	for {
@@ -21,20 +21,21 @@ func (in *input) watches(ctx context.Context) {
 		case <-t.C:
 		}
 		if err := in.watchSlot(ctx, &w); err != nil && ctx.Err() == nil {
-			in.log.Debug("how much the server keeps is not known", "err", err)
+			in.log.Debug("can't find out how much log the server keeps", "err", err)
 		}
 	}
 }
 
-// watcher remembers what was said.
+// watcher remembers what was logged.
 type watcher struct {
-	warned  int64 // bytes
-	nearEnd bool
+	warned  int64 // bytes at the last warning; 0: none since the slot shrank
+	nearEnd bool  // the server is about to remove log
 }
 
+// watchSlot checks once.
 func (in *input) watchSlot(ctx context.Context, w *watcher) (err error) {
 	defer engine.Recovered(&err)
-	rows, err := in.ask(ctx, any4, "look at slot "+in.cfg.Slot, `SELECT now.lsn, now.lsn - restart_lsn, coalesce(wal_status, ''), `+
+	rows, err := in.query(ctx, any4, "check slot "+in.cfg.Slot, `SELECT now.lsn, now.lsn - restart_lsn, coalesce(wal_status, ''), `+
 		`coalesce(safe_wal_size::text, '') FROM pg_replication_slots, (SELECT CASE WHEN pg_is_in_recovery() THEN `+
 		`pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END) now(lsn) WHERE slot_name IN (`+literal(in.cfg.Slot)+`, `+
 		literal(in.cfg.Slot+snapshotSuffix)+`) ORDER BY length(slot_name) LIMIT 1`)
@@ -48,20 +49,20 @@ func (in *input) watchSlot(ctx context.Context, w *watcher) (err error) {
 	in.mu.Lock()
 	in.due.end = max(in.due.end, end)
 	in.mu.Unlock()
-	in.judge(w, bytes(rows[0][1]), rows[0][2], rows[0][3])
+	in.warnOfLag(w, bytes(rows[0][1]), rows[0][2], rows[0][3])
 	return nil
 }
 
-// judge warns when the slot has the server keep too much, once, and again whenever that has doubled.
-func (in *input) judge(w *watcher, kept int64, status, safe string) {
-	most := int64(in.cfg.MaxSlotLag)
+// warnOfLag logs a warning if the server keeps more than max_slot_lag for the slot, and again whenever that has doubled.
+func (in *input) warnOfLag(w *watcher, kept int64, status, safe string) {
+	limit := int64(in.cfg.MaxSlotLag)
 	switch {
-	case most == 0:
-	case kept > most && kept >= 2*w.warned:
+	case limit == 0:
+	case kept > limit && kept >= 2*w.warned:
 		w.warned = kept
 		in.log.Warn("the server keeps much of its log for the slot: outputs are slow or fail, or a transaction is long",
-			"slot", in.cfg.Slot, "bytes", kept, "max_slot_lag", most, "wal_status", status)
-	case kept <= most && w.warned > 0:
+			"slot", in.cfg.Slot, "bytes", kept, "max_slot_lag", limit, "wal_status", status)
+	case kept <= limit && w.warned > 0:
 		w.warned = 0
 		in.log.Info("the server keeps less of its log for the slot", "slot", in.cfg.Slot, "bytes", kept)
 	}
@@ -73,7 +74,7 @@ func (in *input) judge(w *watcher, kept int64, status, safe string) {
 	}
 }
 
-// bytes is a number of bytes that the server has counted.
+// bytes parses a number of bytes.
 func bytes(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n
