@@ -30,9 +30,6 @@ func (l *loader) build(set *Set) {
 			}
 		}
 		maps.Insert(limits, f.spec.Resources.RateLimits.All())
-		if f.root.Lookup("service") != nil {
-			set.Service = f.spec.Service
-		}
 	}
 	set.Shared = l.shared(set.Service)
 	for _, f := range l.files {

@@ -21,6 +21,7 @@ func (l *loader) check() {
 	l.checkNames()
 	l.checkProcess("resources")
 	l.checkProcess("service")
+	l.checkLog()
 	for _, s := range sectionsOfResources {
 		l.checkResources(s)
 	}

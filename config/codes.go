@@ -13,6 +13,7 @@ func init() {
 		"literal-secret":       "A password, token or key is written in the file itself.",
 		"no-file":              "A file or directory does not exist, can't be read, or contains no pipeline.",
 		"no-name":              "A function is called without a name that it needs.",
+		"unknown-component":    "No component has this name.",
 		"unknown-env":          "An expression reads an environment variable that engine.env does not name.",
 		"unknown-var":          "An expression reads a value that no step `let` keeps.",
 		"no-request":           "An output sends replies, but no message comes from an http_server.",

@@ -43,7 +43,7 @@ type Options struct {
 // Set is the content of files and directories: the pipelines of one process.
 type Set struct {
 	Pipelines []Loaded
-	Service   Service // of the process
+	Service   Service // of the process, also if there are errors
 	Shared    *engine.Shared
 
 	// Included are the files that these files include, and patterns of such files.
@@ -96,7 +96,7 @@ func (l *loader) finish() (*Set, []schema.Problem) {
 		l.decode(f)
 	}
 	l.check()
-	set := &Set{loader: l, Included: l.includes}
+	set := &Set{loader: l, Included: l.includes, Service: l.service()}
 	switch {
 	case l.options.Testing:
 		l.toTest(set)
@@ -115,6 +115,16 @@ func (l *loader) finish() (*Set, []schema.Problem) {
 		p.Message, p.Remedy = l.options.Secrets.Mask(p.Message), l.options.Secrets.Mask(p.Remedy)
 	}
 	return set, sorted(l.problems)
+}
+
+// service returns the section `service`, which one of the files has.
+func (l *loader) service() (s Service) {
+	for _, f := range l.files {
+		if f.root.Lookup("service") != nil {
+			s = f.spec.Service
+		}
+	}
+	return s
 }
 
 func (l *loader) report(p ...schema.Problem) { l.problems = append(l.problems, p...) }

@@ -59,7 +59,7 @@ type Service struct {
 	Listen    string         `yaml:"listen" doc:"Address of the admin API, such as 127.0.0.1:9600: metrics, health, and requests from flowd ctl. It must be a loopback address unless tls and token_file are set."`
 	TokenFile string         `yaml:"token_file" doc:"File with the token that flowd ctl sends, readable only by its owner; it is created if missing. By default it is in the user's runtime or configuration directory, named after the port."`
 	TLS       tlsconf.Server `yaml:"tls" doc:"TLS of the admin API. An address other than loopback requires it, with token_file."`
-	Log       Log            `yaml:"log" doc:"The log: level and format."`
+	Log       Log            `yaml:"log" doc:"The log, on standard error: levels and format."`
 	Metrics   *schema.Node   `yaml:"metrics" pending:"settings of metrics" doc:"How metrics are exposed, other than as /metrics at listen."`
 	Tracing   *schema.Node   `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
 	Cluster   *wire.Config   `yaml:"cluster" doc:"The address where pool workers join this process."`
@@ -84,12 +84,6 @@ func (s *Service) CheckConfig(report func(path, message, remedy string)) {
 	_, port, _ := net.SplitHostPort(s.Listen)
 	report("listen", fmt.Sprintf("%q is not a loopback address: others could control this process", s.Listen),
 		fmt.Sprintf(`write "127.0.0.1:%s", or also set tls and token_file`, port))
-}
-
-// Log is `service.log`.
-type Log struct {
-	Level  string `yaml:"level" check:"oneof=debug|info|warn|error" pending:"log settings" doc:"The lowest level that is logged."`
-	Format string `yaml:"format" check:"oneof=text|json" pending:"log settings" doc:"text for people, json for programs."`
 }
 
 // decode turns a file's nodes into its spec.

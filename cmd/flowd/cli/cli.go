@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -64,11 +65,26 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	case understood && !errors.As(err, &wrong):
-		fmt.Fprintf(errs, "flowd: %v\n", err)
+		reportError(cmd, errs, err, "")
 		return failed
 	}
-	fmt.Fprintf(errs, "flowd: %v\nRun '%s --help' to see its arguments and flags.\n", err, cmd.CommandPath())
+	reportError(cmd, errs, err, fmt.Sprintf("Run '%s --help' to see its arguments and flags.", cmd.CommandPath()))
 	return invalid
+}
+
+// reportError writes why a command has failed, in the format of --log-format if the command has this flag.
+func reportError(cmd *cobra.Command, w io.Writer, err error, hint string) {
+	con := newConsole(w)
+	if f := cmd.Flags().Lookup(formatFlag); f != nil {
+		newLogging(con, nil, logFlags{format: oneOf{value: f.Value.String()}})
+	}
+	if con.record(slog.LevelError, err.Error(), slog.String("hint", hint)) {
+		return
+	}
+	fmt.Fprintf(con, "flowd: %v\n", err)
+	if hint != "" {
+		fmt.Fprintln(con, hint)
+	}
 }
 
 // Command returns the command line, for manual pages and completions.

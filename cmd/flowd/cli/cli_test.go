@@ -147,6 +147,7 @@ func TestDocsKnowsSectionsGuidesAndCodes(t *testing.T) {
 		"expressions":   {"a name is a field of the document", "uniq(list) list"},
 		"engine":        {"order_by", "on_failure.dead_letter"},
 		"tests":         {"expect", "until"},
+		"service":       {"listen", "log.format", "log.components"},
 		"testing":       {"# Testing pipelines"},
 		"unknown-field": {"A key is not known here"},
 		"codes":         {"unknown-field", "literal-secret"},

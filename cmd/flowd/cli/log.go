@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"log"
 	"log/slog"
+	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -16,31 +17,103 @@ import (
 	"github.com/flowd-io/flowd/internal/operations/logsum"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/lmittmann/tint"
+	"github.com/spf13/cobra"
 )
 
-// logging is the process's log on a console. Components have their loggers before the configuration sets the
-// format, so it can change later.
+// The formats of the log.
+const (
+	formatText   = "text"
+	formatJSON   = "json"
+	formatLogfmt = "logfmt"
+)
+
+// logFlags are the flags that override the section service.log.
+type logFlags struct {
+	level  oneOf
+	format oneOf
+}
+
+const formatFlag = "log-format"
+
+// add adds the flags to a command.
+func (f *logFlags) add(cmd *cobra.Command) {
+	f.level.allowed = []string{"debug", "info", "warn", "error"}
+	f.format.allowed = []string{formatText, formatJSON, formatLogfmt}
+	for name, flag := range map[string]*oneOf{"log-level": &f.level, formatFlag: &f.format} {
+		cmd.Flags().Var(flag, name, map[string]string{
+			"log-level": "lowest `LEVEL` that is logged: ", formatFlag: "`FORMAT` of the log, and with json or logfmt of all of stderr: ",
+		}[name]+strings.Join(flag.allowed, ", "))
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(flag.allowed, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// oneOf is the value of a flag that is one of several words, or "".
+type oneOf struct {
+	value   string
+	allowed []string
+}
+
+func (o *oneOf) String() string { return o.value }
+func (o *oneOf) Type() string   { return "string" }
+
+// Set sets the value.
+func (o *oneOf) Set(word string) error {
+	if !slices.Contains(o.allowed, word) {
+		return fmt.Errorf("must be one of %s", strings.Join(o.allowed, ", "))
+	}
+	o.value = word
+	return nil
+}
+
+// logging is the process's log on a console. Components have their loggers before the configuration is read, so its
+// levels and format can change later.
 type logging struct {
-	level slog.LevelVar
-	json  atomic.Bool
-	sums  *logsum.Handler
-	log   *slog.Logger
+	con    *console
+	flags  logFlags
+	levels levels
+	format atomic.Pointer[string]
+	sums   *logsum.Handler
+	log    *slog.Logger
+
+	formats slog.Handler // writes a record in the format, whatever its level
 }
 
 // newLogging makes a log that masks secrets.
-func newLogging(con *console, secrets *schema.Secrets) *logging {
-	l := &logging{}
-	options := &slog.HandlerOptions{Level: &l.level}
-	asJSON := editor{slog.NewJSONHandler(con, options), secrets.Mask, l.json.Load}
-	asText := editor{slog.NewTextHandler(con, options), secrets.Mask, func() bool { return !l.json.Load() }}
+func newLogging(con *console, secrets *schema.Secrets, flags logFlags) *logging {
+	l := &logging{con: con, flags: flags}
+	in := func(format string) func() bool { return func() bool { return *l.format.Load() == format } }
+	all := &slog.HandlerOptions{Level: slog.Level(math.MinInt)} // levels decides
+	text := &tint.Options{Level: all.Level, TimeFormat: time.RFC3339, NoColor: !con.color}
 	if con.terminal {
-		asText.Handler = tint.NewTextHandler(painter{con},
-			&tint.Options{Level: &l.level, TimeFormat: time.TimeOnly, NoColor: !con.color})
-		asText.edit = func(text string) string { return plain(secrets.Mask(text)) }
+		text.TimeFormat = time.TimeOnly
 	}
-	l.sums = logsum.New(slog.NewMultiHandler(asJSON, asText))
-	l.log = slog.New(l.sums)
+	to := lines{con}
+	l.formats = slog.NewMultiHandler(
+		editor{slog.NewJSONHandler(to, all), secrets.Mask, in(formatJSON)},
+		editor{slog.NewTextHandler(to, all), secrets.Mask, in(formatLogfmt)},
+		editor{tint.NewTextHandler(painter{to}, text),
+			func(text string) string { return plain(secrets.Mask(text)) }, in(formatText)})
+	l.configure(config.Log{})
+	l.sums = logsum.New(l.formats)
+	l.log = slog.New(leveled{l.sums, &l.levels, ""})
 	return l
+}
+
+// configure applies the section service.log.
+func (l *logging) configure(c config.Log) {
+	l.levels.set(cmp.Or(l.flags.level.value, c.Level), c.Components)
+	usual := formatLogfmt
+	if l.con.terminal {
+		usual = formatText
+	}
+	chosen := cmp.Or(l.flags.format.value, c.Format)
+	format := cmp.Or(chosen, usual)
+	l.format.Store(&format)
+	var records slog.Handler
+	if chosen == formatJSON || chosen == formatLogfmt {
+		records = l.formats
+	}
+	l.con.useRecords(records)
 }
 
 // libraries makes Go's standard logger part of this log. Libraries write to it unasked, and what they quote of a
@@ -64,85 +137,99 @@ func (s said) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// painter is the screen that tint writes to. Its escape sequences are all tint's own, since plain removes
-// others.
-type painter struct{ to io.Writer }
+// levels are the lowest levels that are logged. They can be read while they change.
+type levels struct{ now atomic.Pointer[levelSet] }
 
-func (p painter) Write(text []byte) (int, error) {
-	if _, err := p.to.Write(bytes.ReplaceAll(text, []byte("\x1b["), []byte(ink))); err != nil {
-		return 0, err
+type levelSet struct {
+	rest   slog.Level            // of everything that is not listed
+	lowest slog.Level            // of all
+	of     map[string]slog.Level // of components, by name
+}
+
+// set sets the levels. Unknown words mean info, since config has reported them.
+func (l *levels) set(rest string, components map[string]string) {
+	s := &levelSet{rest: levelOf(rest), lowest: levelOf(rest), of: map[string]slog.Level{}}
+	for name, word := range components {
+		s.of[name] = levelOf(word)
+		s.lowest = min(s.lowest, s.of[name])
 	}
-	return len(text), nil
+	l.now.Store(s)
 }
 
-// plain removes what tint would pass to the terminal: control characters, and \x1b, which tint takes for its own
-// quoting.
-func plain(text string) string {
-	return strings.ReplaceAll(string(shownBytes(nil, []byte(text))), `\x1b`, `\u001b`)
+func levelOf(word string) (level slog.Level) {
+	_ = level.UnmarshalText([]byte(word))
+	return level
 }
 
-// editor masks secrets in a log's text before it is quoted.
-type editor struct {
+// lowestOf returns the lowest level of a component. A step in a named list is known by its name in the list, too.
+func (s *levelSet) lowestOf(component string) slog.Level {
+	if level, ok := s.of[component]; ok {
+		return level
+	}
+	if level, ok := s.of[component[strings.LastIndexByte(component, '/')+1:]]; ok {
+		return level
+	}
+	return s.rest
+}
+
+// leveled passes on records that have the lowest level of their component, or a higher one.
+type leveled struct {
 	slog.Handler
-	edit   func(string) string
-	chosen func() bool // false: another handler writes the record
+	levels    *levels
+	component string // of the logger; "": only a record's attributes may name one
 }
 
-// Enabled reports whether this handler writes the record.
-func (h editor) Enabled(ctx context.Context, l slog.Level) bool {
-	return h.chosen() && h.Handler.Enabled(ctx, l)
-}
-
-// Handle writes the record with edited text.
-func (h editor) Handle(ctx context.Context, r slog.Record) error {
-	edited := slog.NewRecord(r.Time, r.Level, h.edit(r.Message), r.PC)
-	r.Attrs(func(a slog.Attr) bool {
-		edited.AddAttrs(h.attr(a))
-		return true
-	})
-	return h.Handler.Handle(ctx, edited)
-}
-
-// WithAttrs edits attributes that all records share.
-func (h editor) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return editor{h.Handler.WithAttrs(h.attrs(attrs)), h.edit, h.chosen}
-}
-
-// WithGroup edits the attributes of the group, too.
-func (h editor) WithGroup(name string) slog.Handler {
-	return editor{h.Handler.WithGroup(name), h.edit, h.chosen}
-}
-
-func (h editor) attrs(attrs []slog.Attr) []slog.Attr {
-	edited := make([]slog.Attr, len(attrs))
-	for i, a := range attrs {
-		edited[i] = h.attr(a)
+// Enabled reports whether records of a level may be passed on.
+func (h leveled) Enabled(_ context.Context, l slog.Level) bool {
+	s := h.levels.now.Load()
+	if h.component != "" {
+		return l >= s.lowestOf(h.component)
 	}
-	return edited
+	return l >= s.lowest
 }
 
-func (h editor) attr(a slog.Attr) slog.Attr {
-	a.Key, a.Value = h.edit(a.Key), a.Value.Resolve()
-	switch a.Value.Kind() {
-	case slog.KindString:
-		text := h.edit(a.Value.String())
-		if after, found := strings.CutPrefix(h.edit(a.Key+"="+text), a.Key+"="); found {
-			text = after // some secrets are recognized only after their key
-		}
-		a.Value = slog.StringValue(text)
-	case slog.KindGroup:
-		a.Value = slog.GroupValue(h.attrs(a.Value.Group())...)
-	case slog.KindAny: // keeps the value's own formatting unless its text changes
-		text := fmt.Sprintf("%+v", a.Value.Any())
-		if edited := h.edit(text); edited != text {
-			a.Value = slog.StringValue(edited)
+// Handle passes a record on.
+func (h leveled) Handle(ctx context.Context, r slog.Record) error {
+	if s := h.levels.now.Load(); h.component == "" && len(s.of) > 0 {
+		lowest := s.rest
+		r.Attrs(func(a slog.Attr) bool {
+			name := componentOf(a)
+			if name != "" {
+				lowest = s.lowestOf(name)
+			}
+			return name == ""
+		})
+		if r.Level < lowest {
+			return nil
 		}
 	}
-	return a
+	return h.Handler.Handle(ctx, r)
 }
 
-// configure applies the section service.log.
-func (l *logging) configure(c config.Log) {
-	l.json.Store(c.Format == "json")
-	_ = l.level.UnmarshalText([]byte(c.Level)) // checked by config; "" leaves info
+// WithAttrs finds the component of a logger.
+func (h leveled) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, a := range attrs {
+		h.component = cmp.Or(h.component, componentOf(a))
+	}
+	return leveled{h.Handler.WithAttrs(attrs), h.levels, h.component}
+}
+
+// WithGroup adds a group.
+func (h leveled) WithGroup(name string) slog.Handler {
+	return leveled{h.Handler.WithGroup(name), h.levels, h.component}
+}
+
+// componentOf returns the name of the component that an attribute names, or "".
+func componentOf(a slog.Attr) string {
+	if a.Value.Kind() != slog.KindString {
+		return ""
+	}
+	switch a.Key {
+	case "name", "input", "output":
+		return a.Value.String()
+	case "place": // "step check", "output lake"
+		_, name, _ := strings.Cut(a.Value.String(), " ")
+		return name
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/flowd-io/flowd/config"
@@ -39,13 +40,28 @@ func printProblems(w io.Writer, problems []schema.Problem) error {
 // load reads files and shows their problems. If one is an error, it returns an exit code as its error.
 func load(w io.Writer, files []string, o config.Options) (*config.Set, error) {
 	set, problems := config.Load(files, o)
-	if err := printProblems(w, problems); err != nil {
-		return nil, err
+	return set, showProblems(newConsole(w), problems)
+}
+
+// showProblems writes problems as text or as records. If one is an error, it returns an exit code as its error.
+func showProblems(con *console, problems []schema.Problem) error {
+	if con.handler() == nil {
+		if err := printProblems(con, problems); err != nil {
+			return err
+		}
+	}
+	for _, p := range problems {
+		level := slog.LevelError
+		if p.Warning {
+			level = slog.LevelWarn
+		}
+		con.record(level, p.Message, slog.String("remedy", p.Remedy), slog.String("file", p.Pos.File),
+			slog.Int("line", p.Pos.Line), slog.Int("column", p.Pos.Col), slog.String("path", p.Path), slog.String("code", p.Code))
 	}
 	if n, _ := count(problems); n > 0 {
-		return nil, exit(invalid)
+		return exit(invalid)
 	}
-	return set, nil
+	return nil
 }
 
 // count counts errors and warnings.

@@ -25,6 +25,7 @@ import (
 type process struct {
 	con        *console
 	log        *slog.Logger
+	logs       *logging
 	files      []string
 	options    config.Options
 	stop, kill context.Context
@@ -242,9 +243,11 @@ func (p *process) Reload() error {
 	p.parts = set.Included
 	p.mu.Unlock()
 	if n, _ := count(problems); n > 0 {
-		_ = printProblems(p.con, problems)
-		return fmt.Errorf("the files have %d errors, so the running pipelines stay as they are (flowd lint shows the errors)", n)
+		_ = showProblems(p.con, problems)
+		return fmt.Errorf("%s in the files: the running pipelines stay as they are (flowd lint shows the errors)",
+			plural(n, "error"))
 	}
+	p.logs.configure(set.Service.Log)
 	p.log.Info("reloading", "pipelines", len(set.Pipelines))
 	if is, was := set.Service, p.service; is.Listen != was.Listen || is.TokenFile != was.TokenFile ||
 		is.TLS != was.TLS || !reflect.DeepEqual(is.Cluster, was.Cluster) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,44 +16,103 @@ import (
 // shownGroups bounds the kinds of failure that a report lists.
 const shownGroups = 10
 
-// report writes the outcome of a run: failures first, the summary last.
+// report writes the outcome of a run: failures first, the summary last. As a record, it is one.
 func (c *console) report(r runtime.Report, took time.Duration) {
-	var b strings.Builder
 	groups := slices.Clone(r.Failures)
 	slices.SortStableFunc(groups, func(a, b runtime.FailureGroup) int { return int(b.Count - a.Count) })
-	lost, late, remedy := false, false, "name an output in engine.on_failure.dead_letter to keep them"
-	for i, g := range groups {
-		lost = lost || g.Fate == engine.Dropped && !g.First.Unfinished
-		late = late || g.Fate == engine.Dropped && g.First.Unfinished
-		if g.Fate == engine.DeadLettered {
-			remedy = "the dead-letter output could not take them, or `then: drop` applies where they failed"
-		}
-		if i < shownGroups {
-			b.WriteString(paint(c.color, red, r.Pipeline+": ") + failure(g))
-		}
+	left := max(0, len(groups)-shownGroups)
+	groups = groups[:len(groups)-left]
+	if c.handler() != nil {
+		c.recordReport(r, took, groups, left)
+		return
 	}
-	if n := len(groups) - shownGroups; n > 0 {
-		fmt.Fprintf(&b, "%s: and %d more kinds of failure\n", r.Pipeline, n)
+	var b strings.Builder
+	for _, g := range groups {
+		b.WriteString(paint(c.color, red, r.Pipeline+": ") + failure(g))
 	}
-	if lost {
-		fmt.Fprintf(&b, "%s: failed messages were dropped (%s)\n", r.Pipeline, remedy)
+	if left > 0 {
+		fmt.Fprintf(&b, "%s: and %d more kinds of failure\n", r.Pipeline, left)
 	}
-	if late {
-		fmt.Fprintf(&b, "%s: unfinished messages were lost (a longer engine.drain.timeout finishes more)\n", r.Pipeline)
-	}
-	for _, e := range r.Early {
-		fmt.Fprintf(&b, "%s: %s: %s of %s batches left before they were complete (%s)\n", r.Pipeline, e.Place,
-			amount(e.Cut), amount(e.Sent), runtime.EarlyRemedy)
-	}
-	if r.Untold > 0 {
-		fmt.Fprintf(&b, "%s: %s not acknowledged: their sources will redeliver them\n", r.Pipeline,
-			agreeing(r.Untold, "message was", "messages were"))
+	for _, note := range notes(r) {
+		fmt.Fprintf(&b, "%s: %s\n", r.Pipeline, note)
 	}
 	if r.Err != nil {
 		b.WriteString(paint(c.color, red, r.Pipeline+": ") + printable(r.Err.Error()) + "\n")
 	}
 	b.WriteString(summary(r, took))
 	_, _ = c.Write([]byte(b.String()))
+}
+
+// notes returns what there is to say about a run besides its failures and counts.
+func notes(r runtime.Report) (all []string) {
+	lost, late, remedy := false, false, "name an output in engine.on_failure.dead_letter to keep them"
+	for _, g := range r.Failures {
+		lost = lost || g.Fate == engine.Dropped && !g.First.Unfinished
+		late = late || g.Fate == engine.Dropped && g.First.Unfinished
+		if g.Fate == engine.DeadLettered {
+			remedy = "the dead-letter output could not take them, or `then: drop` applies where they failed"
+		}
+	}
+	if lost {
+		all = append(all, "failed messages were dropped ("+remedy+")")
+	}
+	if late {
+		all = append(all, "unfinished messages were lost (a longer engine.drain.timeout finishes more)")
+	}
+	for _, e := range r.Early {
+		all = append(all, fmt.Sprintf("%s: %s of %s batches left before they were complete (%s)", e.Place,
+			amount(e.Cut), amount(e.Sent), runtime.EarlyRemedy))
+	}
+	if r.Untold > 0 {
+		all = append(all, agreeing(r.Untold, "message was", "messages were")+
+			" not acknowledged: their sources will redeliver them")
+	}
+	return all
+}
+
+// failureRecord is a kind of failed message in a record.
+type failureRecord struct {
+	Count   int64  `json:"count"`
+	Fate    string `json:"fate"`
+	Class   string `json:"class"`
+	Place   string `json:"place,omitempty"`
+	Message string `json:"message"`
+	From    string `json:"first_from,omitempty"`
+	Payload string `json:"payload,omitempty"`
+}
+
+// recordReport writes the outcome as one record. left counts kinds of failure beyond groups.
+func (c *console) recordReport(r runtime.Report, took time.Duration, groups []runtime.FailureGroup, left int) {
+	roots := r.Stats.Roots
+	attrs := []slog.Attr{slog.String("pipeline", r.Pipeline), slog.Int64("received", roots.Received)}
+	for _, f := range []engine.Fate{engine.Delivered, engine.Filtered, engine.DeadLettered, engine.Dropped,
+		engine.Returned} {
+		attrs = append(attrs, slog.Int64(f.String(), roots.Ended[f]))
+	}
+	attrs = append(attrs, slog.Int64("in_flight", roots.InFlight), slog.Float64("seconds", took.Seconds()),
+		slog.Int("exit_code", r.Code()))
+	var failures []failureRecord
+	for _, g := range groups {
+		failures = append(failures, failureRecord{g.Count, g.Fate.String(), string(g.First.Class), g.First.Place,
+			g.First.Message, g.First.From, g.First.Sample})
+	}
+	if failures != nil {
+		attrs = append(attrs, slog.Any("failures", failures))
+	}
+	if left > 0 {
+		attrs = append(attrs, slog.Int("more_failures", left))
+	}
+	if all := notes(r); all != nil {
+		attrs = append(attrs, slog.Any("notes", all))
+	}
+	level := slog.LevelInfo
+	if r.Code() != clean {
+		level = slog.LevelError
+	}
+	if r.Err != nil {
+		attrs = append(attrs, slog.String("error", r.Err.Error()))
+	}
+	c.record(level, "pipeline has ended", attrs...)
 }
 
 // failure describes one kind of failed message: how many, why, and the origin of the first.

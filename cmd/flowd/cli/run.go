@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"strings"
@@ -24,6 +25,7 @@ import (
 func newRun(use string) *cobra.Command {
 	var files, set []string
 	var watch bool
+	var flags logFlags
 	cmd := &cobra.Command{
 		Use:               use,
 		Args:              cobra.ArbitraryArgs,
@@ -37,12 +39,13 @@ func newRun(use string) *cobra.Command {
 				_ = cmd.Help() // more helpful than an error
 				return exit(invalid)
 			}
-			return run(cmd, files, set, watch)
+			return run(cmd, files, set, watch, flags)
 		},
 	}
 	addFiles(cmd, &files)
 	cmd.Flags().BoolVar(&watch, "watch", false, "reload the files when they change")
 	addSet(cmd, &set)
+	flags.add(cmd)
 	return cmd
 }
 
@@ -75,15 +78,15 @@ func mistyped(root *cobra.Command, args []string) error {
 	return nil
 }
 
-func run(cmd *cobra.Command, files, set []string, watch bool) error {
+func run(cmd *cobra.Command, files, set []string, watch bool, flags logFlags) error {
 	headroom.Set(usualInFlight) // until the files are read
 	con := newConsole(cmd.ErrOrStderr())
-	// First of all, since a SIGHUP that arrives while the files are read must not end the process.
+	secrets := &schema.Secrets{}
+	logs := newLogging(con, secrets, flags)
+	// Before the files are read, since a SIGHUP that arrives meanwhile must not end the process.
 	stop, kill, release := signals(cmd.Context(), con)
 	defer release()
 	caught := catch()
-	secrets := &schema.Secrets{}
-	logs := newLogging(con, secrets)
 	logs.libraries(secrets)
 	defer logs.sums.Flush()
 	o := config.Options{Set: set, Log: logs.log, Secrets: secrets}
@@ -93,7 +96,9 @@ func run(cmd *cobra.Command, files, set []string, watch bool) error {
 			os.Exit(clean)
 		}
 	})
-	loaded, err := load(con, files, o)
+	loaded, problems := config.Load(files, o)
+	logs.configure(loaded.Service.Log)
+	err := showProblems(con, problems)
 	if !starts() && signalled() {
 		select {} // the process exits
 	}
@@ -101,12 +106,14 @@ func run(cmd *cobra.Command, files, set []string, watch bool) error {
 		return err
 	}
 
-	logs.configure(loaded.Service.Log)
-	p := &process{con: con, log: logs.log, files: files, options: o, stop: stop, kill: kill, set: loaded,
+	p := &process{con: con, log: logs.log, logs: logs, files: files, options: o, stop: stop, kill: kill, set: loaded,
 		parts: loaded.Included, service: loaded.Service, wake: make(chan struct{}, 1)}
 	p.systemd = systemd.New(p.Snapshots, p.log)
 	code, err := p.serve(watch, caught)
 	if err != nil {
+		if con.record(slog.LevelError, err.Error()) {
+			return exit(failed)
+		}
 		return err
 	}
 	if code != clean {

@@ -70,6 +70,7 @@ func newWorker() *cobra.Command {
 	var to joining
 	var allow []string
 	c := worker.Config{}
+	var flags logFlags
 	cmd := &cobra.Command{
 		Use:   "worker --join ADDRESS --pool NAME",
 		Short: "Run the steps of pools for flowd processes elsewhere",
@@ -118,7 +119,7 @@ after --grace, or at a second signal.`,
 				c.Secrets.Add(t.Token)
 				c.Secrets.AddURL(t.URL)
 			}
-			logs := newLogging(con, c.Secrets)
+			logs := newLogging(con, c.Secrets, flags)
 			logs.libraries(c.Secrets)
 			defer logs.sums.Flush()
 			c.Log = logs.log
@@ -128,6 +129,7 @@ after --grace, or at a second signal.`,
 		},
 	}
 	to.flags(cmd)
+	flags.add(cmd)
 	f := cmd.Flags()
 	f.StringArrayVar(&c.Pools, "pool", nil, "`NAME` of the pool to join; may repeat")
 	f.IntVar(&c.Slots, "slots", runtime.GOMAXPROCS(0), "jobs of each pool at a time")
