@@ -41,7 +41,7 @@ var codes = struct {
 	DuplicateKey:          "A mapping has the same key twice; only the first one counts.",
 	MissingChoice:         "A mapping must have one of several keys and has none.",
 	MissingType:           "A component has no type key, so its type is not known.",
-	Pending:               "A field is known and checked, but this version does not act on it.",
+	Pending:               "A field is known, but this version does not act on it: remove it.",
 	PlaceholderInKey:      "Placeholders are replaced in values only, never in keys.",
 	Required:              "A field without a default is missing.",
 	TooDeep:               "The configuration is nested deeper than flowd reads.",

@@ -282,7 +282,7 @@ func TestProblems(t *testing.T) {
 		{"a rule of a struct's own", `{"tls": {"cert": "c"}}`,
 			`1:10: tls.cert: needs a key (write ` + "`key`" + ` too) [bad-value]`},
 		{"pending", `{"retry": {"messages": 1}}`,
-			`1:2: retry: warning: retry has no effect in this version (retries come later) [pending]`},
+			`1:2: retry: retry has no effect in this version (remove it: retries come later) [pending]`},
 		{"two choices", `{"format": {"json": {}, "csv": {}}}`,
 			`1:25: format: "csv" and "json" (1:13) exclude each other (keep one) [two-choices]`},
 		{"no choice", `{"format": {"from": "x"}}`,

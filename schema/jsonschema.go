@@ -182,7 +182,7 @@ func (b *schemaBuilder) field(f *field, v reflect.Value) map[string]any {
 	}
 	doc := f.doc
 	if f.pending != "" {
-		doc = strings.TrimSpace(doc + " Has no effect in this version: " + f.pending + " come later.")
+		doc = strings.TrimSpace(doc + " An error in this version: " + f.pending + " come later.")
 	}
 	if doc != "" {
 		m["description"] = doc

@@ -219,8 +219,8 @@ func (r *recordDecoder) assign(f *field, key, item *Node, path string) {
 		}
 		if f.pending != "" {
 			r.add(Problem{
-				Pos: at.Pos, Path: path, Code: Pending, Warning: true,
-				Message: f.name + " has no effect in this version", Remedy: f.pending + " come later",
+				Pos: at.Pos, Path: path, Code: Pending,
+				Message: f.name + " has no effect in this version", Remedy: "remove it: " + f.pending + " come later",
 			})
 		}
 	})

@@ -15,7 +15,7 @@
 //	default:"30s"           the default where no typed value can give it
 //	oneof:"group"           on pointers: exactly one member of the group is written
 //	oneof:"group,optional"  at most one
-//	pending:"retries"       accepted, but reported as not in force
+//	pending:"retries"       an error: this version does not act on the field
 //
 // min, max and oneof apply to the scalars in a field, including those of a list or mapping. nonempty applies to the
 // field itself. Other tags are for the field's type, which reads them with [Decoder.Tag].
