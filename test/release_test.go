@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/flowd-io/flowd/internal/testing/debian"
 	"gopkg.in/yaml.v3"
 )
 
@@ -78,6 +79,35 @@ func TestReleasesAreReproducible(t *testing.T) {
 	}
 	if version.Version == "" || len(version.Revision) < 7 || version.Date == "" {
 		t.Errorf("flowd version shows %+v, want a version, a commit and a date", version)
+	}
+}
+
+// TestSignature signs checksums and checks the signature as docs/operations.md says.
+func TestSignature(t *testing.T) {
+	t.Parallel()
+	debian.Program(t, "ssh-keygen", "openssh-client")
+	dir := t.TempDir()
+	command(t, dir, "", "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "key").Want(t, 0)
+	write(t, dir, "allowed_signers", "releases "+read(t, dir, "key.pub"))
+	write(t, dir, "file", "content")
+	write(t, dir, "checksums.txt", "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73  file\n")
+	script := filepath.Join(repo, "packaging", "sign.sh")
+	command(t, dir, "", "env", "FLOWD_SIGNING_KEY="+read(t, dir, "key"), "sh", script, "checksums.txt", "checksums.txt.sig").Want(t, 0)
+
+	verify := ""
+	for _, b := range blocks(read(t, repo, "docs", "operations.md")) {
+		if strings.Contains(b.text, "checksums.txt.sig") {
+			verify = b.text
+		}
+	}
+	got := command(t, dir, "", "sh", "-ec", verify)
+	got.Want(t, 0)
+	if want := "file: OK\n"; !strings.HasSuffix(got.Stdout, want) {
+		t.Errorf("stdout %q, want it to end with %q", got.Stdout, want)
+	}
+	write(t, dir, "checksums.txt", read(t, dir, "checksums.txt")+"\n")
+	if got := command(t, dir, "", "sh", "-ec", verify); got.Code == 0 {
+		t.Error("changed checksums pass with the old signature")
 	}
 }
 
