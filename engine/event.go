@@ -9,13 +9,13 @@ type EventKind string
 
 // The events of a pipeline.
 const (
-	EventStartup     EventKind = "startup"     // everything is open
-	EventConnected   EventKind = "connected"   // an input or output is up again
-	EventLost        EventKind = "lost"        // an input has failed and is opened again, or an output's breaker has opened
+	EventStartup     EventKind = "startup"     // all inputs and outputs are open
+	EventConnected   EventKind = "connected"   // an input was reopened after it failed, or an output is up again
+	EventLost        EventKind = "lost"        // an input has failed and will be reopened, or an output is down
 	EventDispatch    EventKind = "dispatch"    // an input has handed over N messages
 	EventUtilization EventKind = "utilization" // N lanes have work
 	EventBatch       EventKind = "batch"       // a batcher has sent N messages; Reason is the trigger
-	EventRetry       EventKind = "retry"       // N messages wait to be tried again
+	EventRetry       EventKind = "retry"       // N messages wait for a retry
 	EventDeadLetter  EventKind = "dead_letter" // N messages go to the dead letters
 	EventPaused      EventKind = "paused"      // reading is paused, or (Reason "resumed") continues
 	EventQuiet       EventKind = "quiet"       // nothing is in flight
@@ -34,6 +34,6 @@ type Event struct {
 	Err      error
 }
 
-// Hook gets the events of pipelines. It is called from the goroutine in which an event happens, at most once per batch,
+// Hook receives the events of pipelines. It is called from the goroutine in which an event happens, at most once per batch,
 // possibly from several goroutines at once, and must not block.
 type Hook func(Event)
