@@ -21,7 +21,7 @@ type Check struct {
 	Indicator string    `json:"indicator"`           // for machines: output_failing
 	Pipeline  string    `json:"pipeline,omitempty"`  // its name
 	Component string    `json:"component,omitempty"` // "output lake"
-	Impact    string    `json:"impact"`              // what does not work
+	Impact    string    `json:"impact"`              // the consequences
 	Cause     string    `json:"cause"`               // why
 	Action    string    `json:"action"`              // what a person can do
 	Error     string    `json:"error,omitempty"`     // may show data, like position: only with the token
@@ -59,7 +59,7 @@ func Live(all []engine.Snapshot) Health {
 				Indicator: pipelineFailed, Pipeline: s.Pipeline, Error: s.Err,
 				Impact: "This pipeline reads and writes nothing; the others continue.",
 				Cause:  "It has ended with an error.",
-				Action: "Read the log for the error and remove its cause; then reload (`flowd ctl reload`) or restart flowd, which starts the " +
+				Action: "Find the error in the log and fix its cause. Then reload (`flowd ctl reload`) or restart flowd, which starts the " +
 					"pipeline again.",
 			})
 		}
@@ -76,8 +76,8 @@ func Ready(all []engine.Snapshot) Health {
 			Indicator: noPipeline,
 			Impact:    "No message is processed.",
 			Cause:     "No pipeline runs: the process is starting, or all its pipelines have ended or were drained.",
-			Action: "After a drain, `flowd ctl resume` starts the pipelines again. If this does not pass within a minute otherwise, read the " +
-				"log: the last lines say why a pipeline did not start or has ended.",
+			Action: "After a drain, `flowd ctl resume` starts the pipelines again. Otherwise, if this lasts longer than a minute, " +
+				"read the last lines of the log: they say why a pipeline did not start or has ended.",
 		})
 	}
 	for _, s := range all {
@@ -107,34 +107,34 @@ func NewHealth(checks []Check) Health {
 
 func stuck(pipeline string, x engine.Stuck) Check {
 	c := Check{Indicator: callStuck, Pipeline: pipeline, Component: x.Place, Since: x.Since}
-	const restart = "Restart flowd if this does not pass: sources deliver unsettled messages again."
+	const restart = "If this persists, restart flowd: sources redeliver unsettled messages."
 	switch x.What {
 	case "write":
 		c.Impact = "Messages for " + x.Place +
 			" are not written; they are kept, and reading stops when the memory for them is used up."
-		c.Cause = "A write has not returned although its deadline has passed: the system behind the output neither answers nor refuses."
+		c.Cause = "A write has not returned although its deadline has passed: the system behind the output does not respond."
 		c.Action = "Check that this system and the network to it work. " + restart +
-			" If such writes do succeed in the end, raise the output's `timeout`."
+			" If such writes eventually succeed, raise the output's `timeout`."
 	case "step":
 		c.Impact = "The messages in this call make no progress, and it occupies one worker."
 		c.Cause = "A run of this step has not returned although its deadline has passed."
 		c.Action = "Check what the step calls or computes; `kill -TTIN` with the process id prints what every stage is doing. " + restart +
-			" If such runs do end, raise the step's `timeout`."
+			" If such runs eventually end, raise the step's `timeout`."
 	case "lane":
 		c.Impact = "No message gets through " + x.Place + ", although workers are busy."
-		c.Cause = "Nothing has come out of the steps for longer than all their timeouts together."
+		c.Cause = "The steps have returned no message for longer than the sum of their timeouts."
 		c.Action = "`kill -TTIN` with the process id prints what every stage is doing. " + restart +
 			" If it happens again with the same messages, report it as a bug."
 	case "batcher":
-		c.Impact = "No batches leave it, and messages for it wait."
+		c.Impact = "It sends no batches, and messages for it wait."
 		c.Cause = "A call in the batcher's loop has not returned although its deadline has passed."
 		c.Action = restart + " If it happens again with the same messages, report it as a bug."
 	case "ack":
 		c.Impact = "Finished messages are not acknowledged; their source may deliver them again, or stop delivering."
-		c.Cause = "The source has not answered an acknowledgement although its deadline has passed."
+		c.Cause = "The source has not confirmed an acknowledgement although its deadline has passed."
 		c.Action = "Check that the source of this input and the network to it work. " + restart
 	default:
-		c.Impact = "Whatever waits for this call makes no progress."
+		c.Impact = "Messages that wait for this call make no progress."
 		c.Cause = "A call (" + x.What + ") has not returned although its deadline has passed."
 		c.Action = restart
 	}
@@ -146,17 +146,17 @@ func lifecycle(s engine.Snapshot) []Check {
 	case engine.Starting:
 		return []Check{{
 			Indicator: pipelineStarting, Pipeline: s.Pipeline,
-			Impact: "The pipeline reads nothing yet.",
-			Cause:  "Its outputs or inputs are not all open.",
-			Action: "If this does not pass within a minute, read the log for the component that does not connect, and check its address and " +
+			Impact: "The pipeline reads no messages yet.",
+			Cause:  "Some of its inputs or outputs are not open yet.",
+			Action: "If this lasts longer than a minute, find the component that does not connect in the log, and check its address and " +
 				"credentials.",
 		}}
 	case engine.Draining:
 		return []Check{{
 			Indicator: pipelineDraining, Pipeline: s.Pipeline,
-			Impact: "The pipeline reads nothing new and finishes what is in flight.",
+			Impact: "The pipeline reads no new messages, and finishes those in flight.",
 			Cause:  "The process was asked to stop, an operator asked for a drain, or the files are being reloaded.",
-			Action: "Send nothing more here. The drain ends by itself, at the latest when engine.drain.timeout has passed; that of a reload ends " +
+			Action: "Send no more requests here. The drain ends by itself, at the latest after engine.drain.timeout; that of a reload ends " +
 				"within seconds.",
 		}}
 	}
@@ -169,7 +169,7 @@ func input(pipeline string, in engine.InputState) (checks []Check) {
 			Indicator: inputAckFailing, Pipeline: pipeline, Component: "input " + in.Name, Error: in.AckErr, Since: in.AckSince,
 			Impact: "Finished messages are not acknowledged; their source may deliver them again, or stop delivering.",
 			Cause:  fmt.Sprintf("Acknowledgements fail; %d are waiting.", in.Unacked),
-			Action: "Check that its source, or the file of its checkpoint, can be reached and written; flowd retries by itself.",
+			Action: "Check that its source can be reached, or that its checkpoint file can be written. flowd retries by itself.",
 		})
 	}
 	if in.State != "restarting" {
@@ -177,9 +177,9 @@ func input(pipeline string, in engine.InputState) (checks []Check) {
 	}
 	return append(checks, Check{
 		Indicator: inputRestarting, Pipeline: pipeline, Component: "input " + in.Name, Error: in.Err,
-		Impact: "Nothing is read from this input; the other inputs continue.",
-		Cause:  fmt.Sprintf("Its connection was lost or can't be made; restarts so far: %d.", in.Restarts),
-		Action: "Check that its source can be reached and accepts the credentials; flowd retries by itself, with growing waits.",
+		Impact: "No messages are read from this input; the other inputs continue.",
+		Cause:  fmt.Sprintf("Its connection was lost or can't be established; restarts so far: %d.", in.Restarts),
+		Action: "Check that its source can be reached and accepts the credentials. flowd retries by itself, with increasing delays.",
 	})
 }
 
@@ -195,10 +195,11 @@ func output(pipeline string, out engine.OutputState) []Check {
 	case out.Breaker == "auth":
 		c.Indicator = credentialsRefused
 		c.Cause = "The system behind the output refuses the credentials. Nothing is discarded."
-		c.Action = "Renew the credentials, or their rights, and reload (flowd ctl reload) if they are in the configuration." + itself
+		c.Action = "Renew the credentials, or grant the missing permissions. If the credentials are in the configuration, reload it " +
+			"(`flowd ctl reload`)." + itself
 	case out.Breaker != "" && out.Breaker != "closed":
 		c.Indicator = breakerOpen
-		c.Cause = "Write after write failed, so the output is only probed from time to time until a write works."
+		c.Cause = "Writes have failed repeatedly, so the output is only probed from time to time until a write succeeds."
 		c.Action = "Check that the system behind the output works and can be reached." + itself
 	case out.Err != "":
 		c.Indicator = outputFailing
@@ -206,15 +207,15 @@ func output(pipeline string, out engine.OutputState) []Check {
 		c.Action = "Check that the system behind the output works and can be reached." + itself
 	case out.Stalled != "":
 		c.Indicator, c.Error = outputStalled, out.Stalled
-		c.Cause = "The system behind the output reports that it accepts nothing at present, as a message broker does when it is short of " +
-			"memory or disk space."
-		c.Action = "Free memory and disk space there, or let consumers take the messages that wait there." + itself
+		c.Cause = "The system behind the output reports that it accepts no messages at present. A message broker does that when it is short " +
+			"of memory or disk space."
+		c.Action = "Free memory or disk space there, or let consumers read the messages that are queued there." + itself
 	case out.Refused >= manyRefused:
 		c.Indicator, c.Error = outputRefusing, out.Refusal
-		c.Impact = "Messages for this output fail for good and go where on_failure says."
+		c.Impact = "Messages for this output fail permanently and go where on_failure says."
 		c.Cause = fmt.Sprintf("It has refused the last %d messages, and accepted none in between.", out.Refused)
-		c.Action = "The log says why: correct the output's configuration, what it writes to, or the messages. The next message that is " +
-			"accepted clears this."
+		c.Action = "The log says why. Correct the output's configuration, the system that it writes to, or the messages. The next message " +
+			"that is accepted clears this."
 	default:
 		return nil
 	}
@@ -225,7 +226,7 @@ func output(pipeline string, out engine.OutputState) []Check {
 // be at fault.
 const manyRefused = 10
 
-// held checks messages that wait outside the queues: when they hold half of the credits, reading pauses.
+// held checks messages that wait outside the queues. Once they hold half of the credits, reading pauses.
 func held(s engine.Snapshot) []Check {
 	if s.MaxMessages <= 0 || s.Waiting*2 < s.MaxMessages {
 		return nil
@@ -238,7 +239,7 @@ func held(s engine.Snapshot) []Check {
 			s.Waiting, s.MaxMessages, s.Retries, s.Waiting-s.Retries, s.OldestUnsettled.Round(time.Second)),
 	}
 	if h := s.Held; h != nil {
-		c.Cause += fmt.Sprintf(" The oldest of those that wait is %s old, waits for %s and continues in %s.",
+		c.Cause += fmt.Sprintf(" The oldest waiting message is %s old. It waits for %s, and continues in %s.",
 			h.Age.Round(time.Second), h.For, h.Due.Round(time.Second))
 		c.Position, c.Error = h.At, h.Err
 	}
@@ -252,23 +253,23 @@ func held(s engine.Snapshot) []Check {
 	case len(places) > 0:
 		c.Action = "First fix what they wait for: " + strings.Join(places, ", ") + "."
 	case s.Retries*2 > s.Waiting:
-		c.Action = "See which step or output fails (failures in flowd ctl state, and the log); fix it, or give up sooner with fewer " +
+		c.Action = "Find the step or output that fails in the log and in `flowd ctl state` (failures). Fix it, or give up sooner with fewer " +
 			"max_attempts or a max_age under `retry`."
 	case s.Held != nil && strings.HasPrefix(s.Held.For, "a retry"):
-		c.Action = "With order_by, one failing message holds all later ones of its key: fix the cause (failures in flowd ctl state, and the " +
-			"log), or give it up sooner with fewer max_attempts or a max_age under `retry`."
+		c.Action = "With order_by, one failing message holds up all later messages with its key. Find the cause in the log and in `flowd ctl " +
+			"state` (failures). Fix it, or give up sooner with fewer max_attempts or a max_age under `retry`."
 	default:
-		c.Action = "See which limit makes messages wait (flowd ctl state) and raise it with flowd ctl limit; with order_by, a message that " +
-			"waits holds all later ones of its key."
+		c.Action = "Find the limit that messages wait for in `flowd ctl state`, and raise it with `flowd ctl limit`. With order_by, a waiting " +
+			"message holds up all later messages with its key."
 	}
 	return []Check{c}
 }
 
 // health answers a probe. Without the token, it shows names only on loopback, and never the text of errors, which may
 // contain data.
-func (g *guard) health(local bool, p Process, judge func([]engine.Snapshot) Health) http.Handler {
+func (g *guard) health(local bool, p Process, check func([]engine.Snapshot) Health) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := judge(p.Snapshots())
+		h := check(p.Snapshots())
 		switch {
 		case g.token.shown(r):
 		case local:

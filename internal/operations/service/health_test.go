@@ -121,7 +121,7 @@ func TestAStuckCallSaysWhatCanBeDone(t *testing.T) {
 	seen := map[string]string{}
 	for what, word := range map[string]string{
 		"write": "raise the output's `timeout`", "step": "kill -TTIN", "batcher": "report it as a bug",
-		"ack": "the source of this input", "lane": "prints what every stage is doing", "probe": "Restart flowd",
+		"ack": "the source of this input", "lane": "prints what every stage is doing", "probe": "restart flowd",
 	} {
 		c := stuck("orders", engine.Stuck{Place: "output lake", What: what, Since: since})
 		if !strings.Contains(c.Action, word) || c.Since != since || c.Pipeline != "orders" {
@@ -148,12 +148,12 @@ func TestHeldMessagesSayWhatTheyWaitFor(t *testing.T) {
 	s.Held = &engine.Held{At: "input log, path a.log, line 17", For: "a retry of output lake", Err: "refused",
 		Age: 80 * time.Second, Due: 5 * time.Second}
 	c = held(s)[0]
-	if want := " The oldest of those that wait is 1m20s old, waits for a retry of output lake and continues in 5s."; !strings.HasSuffix(
+	if want := " The oldest waiting message is 1m20s old. It waits for a retry of output lake, and continues in 5s."; !strings.HasSuffix(
 		c.Cause, want) || c.Position != s.Held.At || c.Error != "refused" {
 		t.Errorf("%+v, want %q", c, want)
 	}
 	s.Retries = 1
-	if c = held(s)[0]; !strings.Contains(c.Action, "one failing message holds all later ones of its key") {
+	if c = held(s)[0]; !strings.Contains(c.Action, "one failing message holds up all later messages with its key") {
 		t.Errorf("of keys: %s", c.Action)
 	}
 	s.Retries, s.Held = 0, nil

@@ -55,7 +55,7 @@ func (l *onceLog) Println(v ...any) {
 	}
 }
 
-// collector turns snapshots into metrics at each scrape. What snapshots do not contain any more is not exposed.
+// collector turns snapshots into metrics at each scrape. Components that are no longer in a snapshot have no metrics.
 // Labels are names from the configuration, or words from fixed lists, so that data can't create series. Names of
 // positions come from brokers, and their number is limited.
 type collector struct {

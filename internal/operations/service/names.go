@@ -12,7 +12,7 @@ type metric struct {
 	kind prometheus.ValueType
 }
 
-// allMetrics are the families made by the functions below.
+// allMetrics has all families that the functions below have made.
 var allMetrics []metric
 
 func family(kind prometheus.ValueType, name, help string, labels []string) metric {
@@ -29,75 +29,75 @@ func gauge(name, help string, labels ...string) metric {
 	return family(prometheus.GaugeValue, name, help, append([]string{"pipeline"}, labels...))
 }
 
-// histogram makes a family that becomes a histogram through its metrics.
+// histogram makes a family of histograms. Its kind is not used: emitter.histogram sends histograms.
 func histogram(name, help string, labels ...string) metric { return gauge(name, help, labels...) }
 
-var buildInfo = family(prometheus.GaugeValue, "build_info", "The build that runs; always 1.",
+var buildInfo = family(prometheus.GaugeValue, "build_info", "The running build; always 1.",
 	[]string{"version", "revision", "goversion"})
 
 // Metrics of pipelines.
 var (
-	pipelineState = gauge("pipeline_state", "1 for the state that the pipeline is in.", "state")
-	startTime     = gauge("pipeline_start_time_seconds", "When the pipeline started, in seconds since 1970.")
+	pipelineState = gauge("pipeline_state", "1 for the current state of the pipeline, 0 for the others.", "state")
+	startTime     = gauge("pipeline_start_time_seconds", "Start time of the pipeline, in seconds since the Unix epoch.")
 
 	received       = counter("messages_received_total", "Messages read.")
-	ended          = counter("messages_total", "Messages that have ended, by fate: the worst among their pieces.", "fate")
-	inFlight       = gauge("messages_in_flight", "Messages read that have not ended.")
-	piecesReceived = counter("pieces_received_total", "Pieces that were read: each message is one.")
-	piecesMade     = counter("pieces_made_total", "Pieces made by splits, merges and copies.")
-	piecesConsumed = counter("pieces_consumed_total", "Pieces that others, made from them, replaced.")
+	ended          = counter("messages_total", "Messages that have ended, by fate, which is the worst fate of their pieces.", "fate")
+	inFlight       = gauge("messages_in_flight", "Messages that were read and have not ended.")
+	piecesReceived = counter("pieces_received_total", "Pieces read; each message is one.")
+	piecesMade     = counter("pieces_made_total", "Pieces created by splits, merges and copies.")
+	piecesConsumed = counter("pieces_consumed_total", "Pieces replaced by others that were made from them.")
 	piecesEnded    = counter("pieces_total", "Pieces that have ended, by fate.", "fate")
 	piecesInFlight = gauge("pieces_in_flight", "Pieces that have not ended.")
 	deadLetters    = counter("dead_letters_total", "Messages written to a dead-letter output.")
-	failures       = counter("failures_total", "Failures of messages by class, including those repaired or retried.",
+	failures       = counter("failures_total", "Failures of messages, by class, including those that were repaired or retried.",
 		"class")
 
-	creditMessages    = gauge("credit_messages", "Messages in flight, charged to the allowance.")
-	creditMessagesMax = gauge("credit_messages_max", "Messages that may be in flight: engine.max_in_flight.messages.")
-	creditBytes       = gauge("credit_bytes", "Bytes in flight, charged to the allowance.")
-	creditBytesMax    = gauge("credit_bytes_max", "Bytes that may be in flight: engine.max_in_flight.bytes.")
+	creditMessages    = gauge("credit_messages", "Messages in flight that count towards credit_messages_max.")
+	creditMessagesMax = gauge("credit_messages_max", "Maximum number of messages in flight: engine.max_in_flight.messages.")
+	creditBytes       = gauge("credit_bytes", "Bytes in flight that count towards credit_bytes_max.")
+	creditBytesMax    = gauge("credit_bytes_max", "Maximum number of bytes in flight: engine.max_in_flight.bytes.")
 	lanes             = gauge("lanes", "Lanes that run steps.")
 	lanesBusy         = gauge("lanes_busy", "Lanes that are busy.")
 	waiting           = gauge("waiting_messages", "Messages that wait for a retry, a key or a limit.")
 	retrying          = gauge("retrying_messages", "Messages that wait for a retry.")
-	oldest            = gauge("oldest_unsettled_seconds", "Age of the oldest message in flight; 0 when there is none.")
+	oldest            = gauge("oldest_unsettled_seconds", "Age of the oldest message in flight; 0 if there is none.")
 	oldestWaiting     = gauge("oldest_waiting_seconds",
-		"Age of the oldest message that waits for a retry or a limit; 0 when there is none.")
-	stuckCalls = gauge("stuck_calls", "Loops, steps and writes that are past their own deadline.")
+		"Age of the oldest message that waits for a retry or a limit; 0 if there is none.")
+	stuckCalls = gauge("stuck_calls", "Loops, steps and writes that have exceeded their own deadline.")
 
 	component = gauge("component_info", "The type of an input or output; always 1.", "kind", "name", "type")
 )
 
 // Metrics of inputs.
 var (
-	inputState    = gauge("input_state", "1 for the state that the input is in.", "input", "state")
-	inputFailing  = gauge("input_failing", "1 when the input's last attempt failed.", "input")
+	inputState    = gauge("input_state", "1 for the current state of the input, 0 for the others.", "input", "state")
+	inputFailing  = gauge("input_failing", "1 if the input's last attempt failed.", "input")
 	inputMessages = counter("input_messages_total", "Messages read.", "input")
 	inputBytes    = counter("input_bytes_total", "Bytes read.", "input")
-	inputRestarts = counter("input_restarts_total", "Times that the input was opened again.", "input")
+	inputRestarts = counter("input_restarts_total", "Restarts of the input after failures.", "input")
 	inputUnacked  = gauge("input_unacked_messages", "Messages whose result has not been reported to the source.",
 		"input")
 )
 
 // Metrics of inputs that know the end of their source.
 var (
-	inputPositions = gauge("input_positions", "Parts of the source that the input reads now, such as partitions.",
+	inputPositions = gauge("input_positions", "Parts of the source that the input currently reads, such as partitions.",
 		"input")
-	inputLag = gauge("input_lag_messages", "Lag of a part of the source: what is not settled, in the source's own units.",
+	inputLag = gauge("input_lag_messages", "Lag of a part of the source: from its settled position to its end, in the source's units.",
 		"input", "position")
 	inputRevoked = counter("input_revoked_positions_total", "Parts of the source that have moved to other readers.",
 		"input")
 	inputTakenAway = counter("input_taken_away_messages_total",
-		"Messages of parts that moved which other readers read again.", "input")
+		"Messages of moved parts that other readers read again.", "input")
 )
 
-// mostPositions bounds the parts of a source with metrics of their own, since brokers choose their names.
+// mostPositions limits the parts of a source with metrics of their own, since brokers choose their names.
 const mostPositions = 1000
 
 // Metrics of steps.
 var (
 	stepMessages = counter("step_messages_total", "Messages that reached the step.", "place", "step")
-	stepFailed   = counter("step_failures_total", "Messages that the step failed.", "place", "step")
+	stepFailed   = counter("step_failures_total", "Messages that failed in the step.", "place", "step")
 	stepRetries  = counter("step_retries_total", "Messages that the step retried.", "place", "step")
 	stepDuration = histogram("step_duration_seconds", "Duration of calls of the step; one call has several messages.",
 		"place", "step")
@@ -112,37 +112,37 @@ var (
 
 // Metrics of outputs.
 var (
-	outputFailingNow = gauge("output_failing", "1 when the output's last write or probe failed.", "output")
-	breaker          = gauge("output_breaker_state", "1 for the state that the output's breaker is in.", "output",
+	outputFailingNow = gauge("output_failing", "1 if the output's last write or probe failed.", "output")
+	breaker          = gauge("output_breaker_state", "1 for the current state of the output's breaker, 0 for the others.", "output",
 		"state")
 	outputQueued      = gauge("output_queued_messages", "Messages that wait to be written.", "output")
 	outputQueuedBytes = gauge("output_queued_bytes", "Bytes that wait to be written.", "output")
 	outputWriting     = gauge("output_writes_in_flight", "Writes in flight.", "output")
-	outputConcurrency = gauge("output_concurrency", "Writes that may be in flight.", "output")
+	outputConcurrency = gauge("output_concurrency", "Maximum number of writes in flight.", "output")
 	outputWritten     = counter("output_messages_total", "Messages written.", "output")
-	outputFailed      = counter("output_failures_total", "Messages that a write failed, including those retried.",
+	outputFailed      = counter("output_failures_total", "Messages that failed in a write, including those retried.",
 		"output")
-	outputRetries   = counter("output_retries_total", "Messages that were written again.", "output")
-	outputAbandoned = counter("output_abandoned_writes_total", "Writes that did not return.", "output")
+	outputRetries   = counter("output_retries_total", "Messages that were written again after a failure.", "output")
+	outputAbandoned = counter("output_abandoned_writes_total", "Writes that did not return in time and were abandoned.", "output")
 	outputDuration  = histogram("output_write_duration_seconds", "Duration of writes.", "output")
 )
 
 // Metrics of limits.
 var (
-	limitMessages = gauge("limit_messages", "Messages that the limit lets pass in its period.", "limit")
+	limitMessages = gauge("limit_messages", "Messages that the limit allows in each period.", "limit")
 	limitPeriod   = gauge("limit_period_seconds", "The period of the limit.", "limit")
-	limitKeys     = gauge("limit_keys", "Keys that have their own allowance.", "limit")
+	limitKeys     = gauge("limit_keys", "Keys with an allowance of their own.", "limit")
 	limitWaits    = counter("limit_waits_total", "Times that a read, a message in a step, or the rest of a write waited for the limit.",
 		"limit")
 )
 
 // Metrics of tables.
 var (
-	tableRows     = gauge("table_rows", "Rows of the table; 0 where that is not known.", "table")
-	tableBytes    = gauge("table_bytes", "Memory that the table takes, about.", "table")
-	tableRead     = gauge("table_read_time_seconds", "When the version in use was read, in seconds since 1970.", "table")
+	tableRows     = gauge("table_rows", "Rows of the table; 0 if unknown.", "table")
+	tableBytes    = gauge("table_bytes", "Approximate memory use of the table, in bytes.", "table")
+	tableRead     = gauge("table_read_time_seconds", "When the version in use was read, in seconds since the Unix epoch.", "table")
 	tableReloads  = counter("table_reloads_total", "Versions of the table that were read after the first.", "table")
-	tableFailures = counter("table_reload_failures_total", "Versions of the table that could not be used.", "table")
+	tableFailures = counter("table_reload_failures_total", "New versions of the table that could not be used.", "table")
 )
 
 // The values of labels.
