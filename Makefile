@@ -37,11 +37,13 @@ packages: ## archives, deb, rpm, formula and images of this commit, in dist/; no
 	$(GORELEASER) --snapshot
 	@$(MAKE) --no-print-directory images signed
 
-release: ## the same for the commit's tag; uploads a draft to GitHub, and the images to REGISTRY
+release: ## the same for the tag of this commit; uploads a draft to GitHub, and the images to REGISTRY
+	@test -n "$(REGISTRY)" || { echo 'set REGISTRY, such as ghcr.io/flowd-io/flowd' >&2; exit 1; }
 	$(GORELEASER)
 	@$(MAKE) --no-print-directory images signed
-	$(TOOL) crane push --index dist/image $(REGISTRY):$$(git describe --tags --exact-match)
-	$(TOOL) crane push --index dist/image-slim $(REGISTRY):$$(git describe --tags --exact-match)-slim
+	tag=$$(git describe --tags --exact-match) && \
+		$(TOOL) crane push --index dist/image $(REGISTRY):$$tag && \
+		$(TOOL) crane push --index dist/image-slim $(REGISTRY):$$tag-slim
 
 images:
 	$(IMAGE) dist/image flowd:latest dist/flowd_linux_*/flowd
