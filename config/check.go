@@ -22,6 +22,7 @@ func (l *loader) check() {
 	l.checkProcess("resources")
 	l.checkProcess("service")
 	l.checkLog()
+	l.checkMetrics()
 	for _, s := range sectionsOfResources {
 		l.checkResources(s)
 	}
@@ -67,6 +68,20 @@ func (l *loader) checkProcess(section string) {
 		l.complain(key, schema.Problem{Code: "declared-twice",
 			Message: fmt.Sprintf("`%s` belongs to the process and is already declared, at %v", section, first.Pos),
 			Remedy:  "keep it in one file: all pipelines of the process share it"})
+	}
+}
+
+// checkMetrics warns of metrics that nobody can read: without service.listen, only those of flowd itself are shown.
+func (l *loader) checkMetrics() {
+	if s := l.service(); s.Metrics == nil || s.Listen != "" {
+		return
+	}
+	for _, f := range l.files {
+		for _, step := range f.components(engine.Processors.Kind(), "metric") {
+			l.complain(step.Place, schema.Problem{Code: "unseen-metrics", Warning: true,
+				Message: "service.metrics does not show this metric, since its labels may be data",
+				Remedy:  "set service.listen, whose /metrics shows it"})
+		}
 	}
 }
 

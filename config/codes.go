@@ -42,6 +42,7 @@ func init() {
 		"unknown-override":     "An override names a component that no file contains.",
 		"unknown-step":         "No step has this name.",
 		"unknown-steps":        "No list of this name is in resources.steps.",
+		"unseen-metrics":       "Metrics of steps are not shown anywhere: their labels may be data, which service.metrics does not show.",
 		"unused-cache":         "No step uses a cache.",
 		"unused-limit":         "Nothing uses a rate limit.",
 		"unused-parameter":     "No step of a list uses one of its parameters.",

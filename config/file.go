@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,13 +57,18 @@ type CacheSpec struct {
 
 // Service is the section `service`.
 type Service struct {
-	Listen    string         `yaml:"listen" doc:"Address of the admin API, such as 127.0.0.1:9600: metrics, health, and requests from flowd ctl. It must be a loopback address unless tls and token_file are set."`
+	Listen    string         `yaml:"listen" doc:"Address of the admin API, such as 127.0.0.1:9600: metrics, health, and requests from flowd ctl. It must be a loopback address unless tls and token_file are set. For scrapers and probes on other machines, metrics.listen is simpler."`
 	TokenFile string         `yaml:"token_file" doc:"File with the token that flowd ctl sends, readable only by its owner; it is created if missing. By default it is in the user's runtime or configuration directory, named after the port."`
 	TLS       tlsconf.Server `yaml:"tls" doc:"TLS of the admin API. An address other than loopback requires it, with token_file."`
 	Log       Log            `yaml:"log" doc:"The log, on standard error: levels and format."`
-	Metrics   *schema.Node   `yaml:"metrics" pending:"settings of metrics" doc:"How metrics are exposed, other than as /metrics at listen."`
+	Metrics   *Metrics       `yaml:"metrics" doc:"A second listener, only for scrapers and probes."`
 	Tracing   *schema.Node   `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
 	Cluster   *wire.Config   `yaml:"cluster" doc:"The address where pool workers join this process."`
+}
+
+// Metrics is `service.metrics`.
+type Metrics struct {
+	Listen string `yaml:"listen" check:"required" doc:"Address such as 0.0.0.0:9601, for Prometheus and kubelets. It has /metrics, /live and /ready without a token and TLS, shows no data and no errors, and changes nothing. Metrics of steps metric are only at service.listen, since their labels may be data."`
 }
 
 // ConfigFiles returns the files that are read.
@@ -70,6 +76,7 @@ func (s Service) ConfigFiles() []string { return []string{s.TokenFile} }
 
 // CheckConfig reports settings that can't work together.
 func (s *Service) CheckConfig(report func(path, message, remedy string)) {
+	s.checkMetrics(report)
 	if s.Listen == "" {
 		return
 	}
@@ -83,7 +90,32 @@ func (s *Service) CheckConfig(report func(path, message, remedy string)) {
 	}
 	_, port, _ := net.SplitHostPort(s.Listen)
 	report("listen", fmt.Sprintf("%q is not a loopback address: others could control this process", s.Listen),
-		fmt.Sprintf(`write "127.0.0.1:%s", or also set tls and token_file`, port))
+		fmt.Sprintf(`for scrapers and probes, write "metrics: {listen: 0.0.0.0:9601}"; for flowd ctl, write "127.0.0.1:%s", `+
+			"or also set tls and token_file", port))
+}
+
+// checkMetrics reports an address of the metrics listener that can't work.
+func (s *Service) checkMetrics(report func(path, message, remedy string)) {
+	if s.Metrics == nil || s.Metrics.Listen == "" {
+		return
+	}
+	host, message, remedy := tlsconf.Listening(s.Metrics.Listen, "0.0.0.0:9601")
+	if message != "" {
+		report("metrics.listen", message, remedy)
+		return
+	}
+	_, port, _ := net.SplitHostPort(s.Metrics.Listen)
+	if adminHost, adminPort, err := net.SplitHostPort(s.Listen); err == nil && port == adminPort && port != "0" &&
+		(host == adminHost || anyHost(host) || anyHost(adminHost)) {
+		report("metrics.listen", fmt.Sprintf("service.listen has port %s already", port),
+			"use another port, such as 9601, or leave out service.metrics: service.listen has /metrics, /live and /ready, too")
+	}
+}
+
+// anyHost reports whether a listener's host stands for all addresses of the machine.
+func anyHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
 }
 
 // decode turns a file's nodes into its spec.

@@ -10,13 +10,28 @@ import (
 )
 
 // Reload is like Load for a process that already runs a set. It keeps what has not changed, and the new plans replace
-// those of the same name. If one of the problems is an error, nothing is changed.
-func (s *Set) Reload(paths []string, o Options) (*Set, []schema.Problem) {
-	if set, problems := Load(paths, o); failed(problems) {
-		return set, problems // built separately, so that nothing of it remains
+// those of the same name. If one of the problems is an error, nothing is changed. accept is called with valid files before
+// anything changes, and its error is a problem, too.
+func (s *Set) Reload(paths []string, o Options, accept func(Service) error) (*Set, []schema.Problem) {
+	set, problems := Load(paths, o) // built separately, so that nothing of it remains
+	if failed(problems) {
+		return set, problems
+	}
+	if err := accept(set.Service); err != nil {
+		return set, append(problems, set.loader.placeOf("service").Problem(schema.Problem{Code: "bad-config", Message: err.Error()}))
 	}
 	o.instead = s
 	return Load(paths, o)
+}
+
+// placeOf returns the place of a section that belongs to the process.
+func (l *loader) placeOf(section string) (at schema.Place) {
+	for _, f := range l.files {
+		if f.root.Lookup(section) != nil {
+			at = f.place().Key(section)
+		}
+	}
+	return at
 }
 
 func failed(problems []schema.Problem) bool {

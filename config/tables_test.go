@@ -30,7 +30,7 @@ resources:
 	if err := os.WriteFile(path, []byte(strings.Replace(text, "key: id", "key: n", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	after, problems := before.Reload([]string{path}, Options{})
+	after, problems := before.Reload([]string{path}, Options{}, func(Service) error { return nil })
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

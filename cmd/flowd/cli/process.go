@@ -34,7 +34,9 @@ type process struct {
 
 	wake chan struct{} // room for one: something has ended
 
-	reloading sync.Mutex // held during a reload
+	reloading sync.Mutex      // held during a reload; guards the fields below
+	metrics   *service.Server // the listener for scrapers; nil: there is none
+	metricsAt string          // its address in the configuration
 
 	mu     sync.Mutex // guards the fields below
 	set    *config.Set
@@ -238,7 +240,7 @@ func (p *process) Reload() error {
 	if p.stop.Err() != nil {
 		return errors.New("the process is draining (it is too late to reload)")
 	}
-	set, problems := p.set.Reload(p.files, p.options)
+	set, problems := p.set.Reload(p.files, p.options, p.serveMetrics)
 	p.mu.Lock()
 	p.parts = set.Included
 	p.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/internal/operations/headroom"
@@ -124,6 +123,10 @@ func run(cmd *cobra.Command, files, set []string, watch bool, flags logFlags) er
 
 // serve runs the pipelines, and everything that concerns the process as a whole.
 func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error) {
+	if err := p.serveMetrics(p.set.Service); err != nil {
+		return failed, err
+	}
+	defer func() { err = errors.Join(err, p.closeMetrics()) }()
 	if c := p.set.Service; c.Listen != "" {
 		info := version()
 		s, err := service.Start(context.WithoutCancel(p.stop), service.Config{Listen: c.Listen, TokenFile: c.TokenFile,
@@ -132,11 +135,7 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 		if err != nil {
 			return failed, err
 		}
-		defer func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			err = errors.Join(err, s.Close(ctx))
-		}()
+		defer func() { err = errors.Join(err, closeServer(s)) }()
 	}
 	if p.set.Service.Cluster != nil {
 		var names []string

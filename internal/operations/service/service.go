@@ -1,5 +1,5 @@
 // Package service is the admin API of a process: metrics, health, profiles, and the requests of flowd ctl, on one
-// listener. Start at [Start].
+// listener. Start at [Start]. [StartMetrics] opens a second one, which only shows metrics and health.
 //
 // Every request passes guard.go. metrics.go, health.go, profile.go and api.go answer it. [Client] is the other end.
 package service
@@ -79,15 +79,51 @@ func Start(ctx context.Context, cfg Config, p Process, user prometheus.Gatherer,
 	if err != nil {
 		return nil, fmt.Errorf("service.%w", err)
 	}
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", cfg.Listen)
+	ln, err := listen(ctx, "service.listen", cfg.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("service.listen %q: %w (give a free address, such as 127.0.0.1:9600)", cfg.Listen, err)
+		return nil, err
 	}
 	s, err := newServer(cfg, conf, ln, p, user, log)
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
+	s.serve(ln, conf, log)
+	log.Info("admin API listening", "address", s.Addr(), "token_file", s.token.file)
+	return s, nil
+}
+
+// StartMetrics listens for scrapers and probes, and serves until Close: /metrics, /live and /ready, without a token. It
+// shows numbers and names, and no data: neither the reasons why /live and /ready fail nor the metrics of `metric`
+// steps, whose labels come from messages. ctx bounds only the start. Of cfg, Listen and the build count.
+func StartMetrics(ctx context.Context, cfg Config, p Process, log *slog.Logger) (*Server, error) {
+	ln, err := listen(ctx, "service.metrics.listen", cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	local := loopback(ln.Addr())
+	g := &guard{names: func(string) bool { return !local }, anyIP: !local, scheme: "http"}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metricsHandler(cfg, p, nil, log))
+	mux.Handle("GET /live", g.health(false, p, Live))
+	mux.Handle("GET /ready", g.health(false, p, Ready))
+	s := &Server{addr: ln.Addr(), closed: make(chan struct{}), http: newHTTP(g, mux, log)}
+	s.serve(ln, nil, log)
+	log.Info("metrics listening", "address", s.Addr())
+	return s, nil
+}
+
+// listen opens a listener at the address in a field.
+func listen(ctx context.Context, field, address string) (net.Listener, error) {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: %w (give a free address or port)", field, address, err)
+	}
+	return ln, nil
+}
+
+// serve accepts connections until Close.
+func (s *Server) serve(ln net.Listener, conf *tls.Config, log *slog.Logger) {
 	open := newCrowd(ln, maxConnections)
 	ln, s.http.ConnState = open, open.changed
 	if conf != nil {
@@ -96,11 +132,19 @@ func Start(ctx context.Context, cfg Config, p Process, user prometheus.Gatherer,
 	go func() {
 		defer close(s.closed)
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("admin API stopped", "error", err)
+			log.Error("listener stopped", "address", s.Addr(), "error", err)
 		}
 	}()
-	log.Info("admin API listening", "address", s.Addr(), "token_file", s.token.file)
-	return s, nil
+}
+
+// newHTTP makes a server within the limits.
+func newHTTP(g *guard, h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           g.around(survive(h, log)),
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: answerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: httpx.ErrorLog(log),
+	}
 }
 
 func newServer(cfg Config, conf *tls.Config, ln net.Listener, p Process, user prometheus.Gatherer,
@@ -123,15 +167,8 @@ func newServer(cfg Config, conf *tls.Config, ln net.Listener, p Process, user pr
 		g.scheme = "https"
 		conf.NextProtos = []string{"http/1.1"}
 	}
-	return &Server{
-		addr: ln.Addr(), token: tok, closed: make(chan struct{}),
-		http: &http.Server{
-			Handler:           g.around(survive(routes(cfg, g, local, p, user, log), log)),
-			ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
-			WriteTimeout: answerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-			ErrorLog: httpx.ErrorLog(log),
-		},
-	}, nil
+	return &Server{addr: ln.Addr(), token: tok, closed: make(chan struct{}),
+		http: newHTTP(g, routes(cfg, g, local, p, user, log), log)}, nil
 }
 
 // routes lists the endpoints and who may use them. On loopback, anyone on the machine may see names and numbers.

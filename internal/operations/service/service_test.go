@@ -397,3 +397,50 @@ func TestAClosedListenerFreesItsAddress(t *testing.T) {
 	}
 	serve(t, cfg, &fake{})
 }
+
+func TestTheListenerForScrapersShowsNoData(t *testing.T) {
+	p := &fake{snapshots: []engine.Snapshot{full()}}
+	s, err := StartMetrics(t.Context(), Config{Listen: "0.0.0.0:0"}, p, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, tt := range []struct {
+		method, path string
+		status       int
+		body         string // the whole body, or a part of the metrics
+	}{
+		{"GET", "/metrics", 200, "\nflowd_messages_received_total{pipeline=\"orders\"} 100\n"},
+		{"GET", "/live", 503, "{\"status\":\"fail\"}\n"},
+		{"GET", "/ready", 503, "{\"status\":\"fail\"}\n"},
+		{"POST", "/metrics", 405, ""},
+		{"GET", "/api/v1/state", 404, ""},
+		{"POST", "/api/v1/drain", 404, ""},
+		{"GET", "/debug/pprof/heap", 404, ""},
+	} {
+		for _, headers := range [][]string{nil, {"Host", "flowd.monitoring.svc:9601"}, {"Authorization", "Bearer "}} {
+			status, body, _ := send(t, s, tt.method, tt.path, "", headers...)
+			if status != tt.status || !strings.Contains(body, tt.body) || tt.status == 503 && body != tt.body {
+				t.Errorf("%s %s with %q: got %d %s, want %d %s", tt.method, tt.path, headers, status, body, tt.status, tt.body)
+			}
+			if strings.Contains(body, "secret") {
+				t.Errorf("%s shows data: %s", tt.path, body)
+			}
+		}
+	}
+	if status, _, _ := send(t, s, "GET", "/metrics", "", "Origin", "https://evil.example"); status != 403 {
+		t.Errorf("a page of another site gets %d", status)
+	}
+	if calls := p.took(); calls != nil {
+		t.Errorf("the process was asked to %q", calls)
+	}
+	_, err = StartMetrics(t.Context(), Config{Listen: s.Addr()}, p, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "service.metrics.listen") ||
+		!strings.Contains(err.Error(), "address already in use (give a free address or port)") {
+		t.Errorf("a port in use: %v", err)
+	}
+}

@@ -26,11 +26,11 @@ type token struct {
 // minToken is the minimum length of a token. Tokens that flowd creates have 43 characters, which are 256 random bits.
 const minToken = 32
 
-// shown reports whether a request has the token, in constant time.
+// shown reports whether a request has the token, in constant time. No request has a token that is empty.
 func (t token) shown(r *http.Request) bool {
 	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(t.text))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && strings.EqualFold(scheme, "Bearer")
+	return t.text != "" && subtle.ConstantTimeCompare(a[:], b[:]) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
 // serverToken reads the token from its file, or creates the file.
