@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -115,7 +116,7 @@ func TestCtlMistakes(t *testing.T) {
 		says string
 	}{
 		{[]string{"puase"}, invalid, `ctl has no command "puase" (did you mean "pause"?)`},
-		{[]string{"frobnicate"}, invalid, "(there are drain, limit, live, pause, ready, reload, resume, state)"},
+		{[]string{"frobnicate"}, invalid, "(there are drain, limit, live, pause, profile, ready, reload, resume, state)"},
 		{nil, invalid, "Usage:"},
 		{[]string{"pause", ""}, invalid, "the name of the pipeline is empty (leave it out to mean all)"},
 		{[]string{"pause", "a", "b"}, invalid, "accepts at most 1 arg"},
@@ -126,6 +127,11 @@ func TestCtlMistakes(t *testing.T) {
 		{[]string{"limit", "engine", "1/1"}, invalid, "is not a rate"},
 		{[]string{"limit", "engine", "1/-1s"}, invalid, "is not a rate"},
 		{[]string{"limit", "engine", "1/s", "--burst", "0"}, invalid, "--burst must be at least 1"},
+		{[]string{"profile"}, invalid, "accepts 1 arg"},
+		{[]string{"profile", "gpu"}, invalid, `invalid argument "gpu"`},
+		{[]string{"profile", "cpu", "--seconds", "0"}, invalid, "--seconds must be at least 1"},
+		{[]string{"profile", "cpu", "--seconds", "301"}, failed, `seconds: "301" is not a whole number from 1 to 300`},
+		{[]string{"profile", "heap", "--token-file", "/nope"}, failed, "open /nope: no such file"},
 		{[]string{"limit", "engine", "1/s"}, failed,
 			"several pipelines have a limit \"engine\" (name one of them: orders, audit)"},
 		{[]string{"limit", "lake", "1/s"}, failed, `there is no limit "lake" (there is engine)`},
@@ -146,6 +152,32 @@ func TestCtlMistakes(t *testing.T) {
 	}
 	if calls := p.took(); calls != "reload" {
 		t.Errorf("the process was asked to %s", calls)
+	}
+}
+
+func TestCtlSavesProfiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctl := ctlTo(t, &shownProcess{})
+	isProfile := func(text []byte) bool { return bytes.HasPrefix(text, []byte("\x1f\x8b")) } // gzip
+	for _, kind := range []string{"heap", "goroutines"} {
+		_, stderr, code := ctl("profile", kind)
+		files, _ := filepath.Glob("flowd-" + kind + "-2*.pprof")
+		if code != clean || len(files) != 1 || !strings.Contains(stderr, "saved "+files[0]) {
+			t.Fatalf("%s: code %d, files %q: %s", kind, code, files, stderr)
+		}
+		text, err := os.ReadFile(files[0])
+		if info, statErr := os.Stat(files[0]); err != nil || statErr != nil || !isProfile(text) || info.Mode() != 0o600 {
+			t.Errorf("%s: %v, %v, %.100q", kind, err, statErr, text)
+		}
+	}
+	if _, stderr, code := ctl("profile", "cpu", "--seconds", "1", "--output", "cpu.pprof"); code != clean {
+		t.Errorf("cpu: code %d: %s", code, stderr)
+	}
+	if text, err := os.ReadFile("cpu.pprof"); err != nil || !isProfile(text) {
+		t.Errorf("cpu: %v, %.100q", err, text)
+	}
+	if stdout, stderr, code := ctl("profile", "heap", "-o", "-"); code != clean || !isProfile([]byte(stdout)) || stderr != "" {
+		t.Errorf("to stdout: code %d: %s", code, stderr)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -152,19 +153,28 @@ func (c *Client) change(ctx context.Context, name string, body any) ([]string, e
 const maxAnswer = 64 << 20
 
 func (c *Client) ask(ctx context.Context, method, path string, body, into any) error {
-	var send io.Reader
+	var send []byte
 	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
+		var err error
+		if send, err = json.Marshal(body); err != nil {
 			return err
 		}
-		send = bytes.NewReader(raw)
 	}
-	to := c.url
-	to.Path = path
-	r, err := http.NewRequestWithContext(ctx, method, to.String(), send)
+	res, answer, err := c.send(ctx, c.http, method, path, nil, send)
 	if err != nil {
 		return err
+	}
+	return c.understand(res, answer, into)
+}
+
+// send sends a request. Its body is JSON; nil: there is none. It returns the response, which is closed, and its body.
+func (c *Client) send(ctx context.Context, by *http.Client, method, path string, query url.Values,
+	body []byte) (*http.Response, []byte, error) {
+	to := c.url
+	to.Path, to.RawQuery = path, query.Encode()
+	r, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, err
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -172,16 +182,37 @@ func (c *Client) ask(ctx context.Context, method, path string, body, into any) e
 	if c.lack == nil {
 		r.Header.Set("Authorization", "Bearer "+c.token.text)
 	}
-	res, err := c.http.Do(r)
+	res, err := by.Do(r)
 	if err != nil {
-		return c.unreached(err)
+		return nil, nil, c.unreached(err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return fmt.Errorf("the answer of %s: %w", c.url.Host, err)
+		return nil, nil, fmt.Errorf("the answer of %s: %w", c.url.Host, err)
 	}
-	return c.understand(res, answer, into)
+	return res, answer, nil
+}
+
+// Profile requests a profile by its name in net/http/pprof, such as heap. It is recorded for some seconds; 0: a CPU
+// profile for 30, and others as they are at the moment.
+func (c *Client) Profile(ctx context.Context, name string, seconds int) ([]byte, error) {
+	query := url.Values{}
+	if seconds > 0 {
+		query.Set("seconds", strconv.Itoa(seconds))
+	}
+	patient := *c.http
+	patient.Timeout += time.Duration(max(seconds, 30)) * time.Second
+	res, answer, err := c.send(ctx, &patient, http.MethodGet, "/debug/pprof/"+name, query, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case res.StatusCode == http.StatusOK:
+		return answer, nil
+	case res.Header.Get("X-Go-Pprof") != "": // an error of net/http/pprof
+		return nil, errors.New(strings.TrimSpace(shorten(string(answer))))
+	}
+	return nil, c.understand(res, answer, nil)
 }
 
 func (c *Client) understand(res *http.Response, answer []byte, into any) error {

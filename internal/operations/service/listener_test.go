@@ -85,6 +85,41 @@ func TestWhoDribblesIsCutOff(t *testing.T) {
 	}
 }
 
+// TestAProfileMayTakeLongerThanARequest: the timeouts of other requests must not end it.
+func TestAProfileMayTakeLongerThanARequest(t *testing.T) {
+	file := tokenFile(t)
+	synctest.Test(t, func(t *testing.T) {
+		ln := newPipes()
+		s, err := newServer(Config{Listen: "127.0.0.1:9600", TokenFile: file}, nil, ln, &fake{}, nil,
+			slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- s.http.Serve(ln) }()
+		c := ln.dial()
+		start := time.Now()
+		go func() {
+			_, _ = io.WriteString(c, "GET /debug/pprof/goroutine?seconds=200 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+
+				"Authorization: Bearer "+tokenText+"\r\n\r\n")
+		}()
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != http.StatusOK || time.Since(start) < 200*time.Second {
+			t.Errorf("got %s after %v, %v: %.200q", res.Status, time.Since(start), err, text)
+		}
+		if err := s.http.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAFurtherConnectionTakesThePlaceOfTheOneMissedLeast(t *testing.T) {
 	const fresh, idle, active = http.StateNew, http.StateIdle, http.StateActive
 	tests := []struct {
