@@ -80,7 +80,7 @@ func TestMetadataOfTheInputsOwn(t *testing.T) {
 	}
 }
 
-// The bytes of a Read are charged when it returns, so it must not bring very many.
+// The bytes of a Read are charged when it returns, so one Read must not add very many.
 func TestLongMessagesLeaveNoRoomForMore(t *testing.T) {
 	for _, b := range []*engine.Batch{engine.NewBatch(256), engine.NewBatch(256).Reset(256)} {
 		for range 100 {

@@ -17,7 +17,7 @@ func TestPathsThatMayBeConfiguration(t *testing.T) {
 	tests := []struct {
 		name, path string
 		whole      bool
-		read       string // what is read
+		read       string // the code of the expression
 		want       bool
 	}{
 		{"a folder of its own", "out/", false, "p.yaml", false},

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// Vars are what a map would hold, and stay what they were.
+// Vars have the same content as a map, and later changes do not affect earlier copies.
 func TestVarsAreLikeAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	names := []string{"a", "b", "c", "d", "e"}

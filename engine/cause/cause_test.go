@@ -15,7 +15,7 @@ import (
 	"github.com/flowd-io/flowd/engine/cause"
 )
 
-// answer is an error of a system that has codes.
+// answer is an error of a system with error codes.
 type answer struct{ code, text string }
 
 func (a answer) Error() string { return "library: " + a.text }

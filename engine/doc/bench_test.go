@@ -16,7 +16,7 @@ const event = `{"ts":"2025-03-14T09:26:53.589793Z","level":"info","service":"che
 	`"path":"/api/v1/orders/81723","status":503,"bytes":18234,"duration_ms":12.75,"user":{"id":71234,"plan":"enterprise","country":"SG"},` +
 	`"tags":["edge","tls"],"agent":"Mozilla/5.0 (X11; Linux x86_64)","trace":"4bf92f3577b34da6a3ce"}`
 
-// large is a document of about n bytes made of events.
+// large returns a document of about n bytes that consists of events.
 func large(n int) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"batch":7,"events":[`)
@@ -65,8 +65,8 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// events are records like event whose values differ in length and kind, so that
-// no branch can be foretold from the message before.
+// events returns records like event whose values differ in length and kind, so that the CPU can't predict branches from the
+// previous message.
 func events(n int) [][]byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	word := func(min, max int) string {
@@ -132,7 +132,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// step filters, sets two fields and gives the payload, if it passes.
+// step filters, sets two fields, and returns the payload if the message passes.
 func step(d *doc.Doc) ([]byte, error) {
 	raw, _, err := d.Raw(status)
 	if err != nil {

@@ -197,7 +197,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 				d.Detach()
 			}
 		})
-		// The average is rounded down, so that a chunk of text now and then is free.
+		// AllocsPerRun rounds down, so an occasional new chunk of text counts as no allocation.
 		if n > 0 {
 			t.Errorf("%s allocates %v times in ten messages, want 0", name, n)
 		}

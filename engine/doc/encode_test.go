@@ -147,7 +147,7 @@ func TestFloatsAreAsShortAsStrconvMakesThem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f == math.Trunc(f) && math.Abs(f) < 1e21 { // it is read as an integer, which is this one
+		if f == math.Trunc(f) && math.Abs(f) < 1e21 { // it is read back as this integer
 			whole, _ := big.NewFloat(f).Int(nil)
 			want = whole.Append(nil, 10)
 		}

@@ -26,7 +26,7 @@ func seed(f *testing.F, add func(string)) {
 	}
 }
 
-// depth is how deep brackets nest outside strings.
+// depth returns how deep brackets nest outside of strings.
 func depth(data []byte) (deepest int) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	for n := 0; ; {
@@ -86,7 +86,7 @@ func goValue(v any) (any, bool) {
 	return v, all
 }
 
-// FuzzDecode compares what is valid, and what it means, with encoding/json.
+// FuzzDecode compares validity and values with encoding/json.
 func FuzzDecode(f *testing.F) {
 	seed(f, func(s string) { f.Add([]byte(s)) })
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -138,7 +138,7 @@ func FuzzCanonical(f *testing.F) {
 			t.Fatalf("nothing is to be appended, got %q", got)
 		}
 		if open(string(data)).Valid() != nil {
-			return // but it must not panic
+			return // it must not panic, though
 		}
 		v, err := doc.DecodeRaw([]byte(strings.Trim(string(data), " \t\r\n")))
 		if err != nil {
@@ -154,7 +154,7 @@ func FuzzCanonical(f *testing.F) {
 	})
 }
 
-// canonical are texts that are not yet in the form that Append gives them.
+// canonical has texts that are not in the form that Append writes.
 var canonical = []string{
 	`{"b":1,"a":{"d":[1.50,-0.0,-0,1e3,1E-7],"c":null},"a":true}`, `{"long key one":1,"long key 0":2,"":3,"k":4}`,
 	`{"\u0061":1,"a":2,"\"":3,"!":4,"é":5}`, ` { "x" : [ ] , "w" : { } } `,
@@ -180,12 +180,12 @@ func TestCanonicalIsWhatAppendMakes(t *testing.T) {
 	}
 }
 
-// deep is a document with n containers within each other, none in order.
+// deep returns a document with n nested containers, none of which is sorted.
 func deep(n int) string {
 	return strings.Repeat(`{"b":`, n) + "1" + strings.Repeat(`,"a":[2]}`, n)
 }
 
-// normal makes whole floats that JSON has no other spelling for integers.
+// normal turns floats without a fraction into integers, since JSON does not distinguish them.
 func normal(v any) any {
 	switch v := v.(type) {
 	case float64:
@@ -284,7 +284,7 @@ func FuzzEdit(f *testing.F) {
 	})
 }
 
-// FuzzSearch searches text that nobody checked, as SetRaw lets in.
+// FuzzSearch searches unchecked text, which SetRaw accepts.
 func FuzzSearch(f *testing.F) {
 	seed(f, func(s string) { f.Add([]byte(s)) })
 	paths := []doc.Path{doc.MustParsePath("x.a"), doc.MustParsePath("x[1]"), doc.MustParsePath("x.a[0].b"),
@@ -309,7 +309,7 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
-// FuzzPeek looks into text that may be no document: where it is one, the answer holds.
+// FuzzPeek peeks into text that may not be a valid document. If it is valid, the answer must be right.
 func FuzzPeek(f *testing.F) {
 	seed(f, func(s string) { f.Add([]byte(s)) })
 	for _, s := range []string{`{"a":1,"b":{"a":2},"a":3}`, `{"c":"\"a\":1","a":{"b":2}}`,

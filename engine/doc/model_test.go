@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// modelSet is v with a value at keys, which are known to lead somewhere.
+// modelSet returns v with a value at keys. modelFits must have reported that this is possible.
 func modelSet(v any, keys []any, value any) any {
 	if len(keys) == 0 {
 		return value
@@ -31,7 +31,7 @@ func modelSet(v any, keys []any, value any) any {
 	return out
 }
 
-// modelUnset is v without what is at keys.
+// modelUnset returns v without the value at keys.
 func modelUnset(v any, keys []any) any {
 	switch k := keys[0].(type) {
 	case int:
@@ -83,7 +83,7 @@ var (
 		`"\n\u00e9"`, `true`, `null`, `"longer than eight"`})
 )
 
-// genValue draws JSON text: with white space, equal keys, odd spellings.
+// genValue draws JSON text with white space, equal keys, and unusual spellings.
 func genValue(t *rapid.T, deep int) string {
 	sp := func() string { return genSpace.Draw(t, "space") }
 	kind := 0
@@ -133,10 +133,10 @@ var genPath = rapid.Custom(func(t *rapid.T) doc.Path {
 	return doc.MakePath(parts...)
 })
 
-// entry is a field by its source text.
+// entry is a field with its source text.
 type entry struct{ key, raw string }
 
-// fields reads a document's fields in order; of equal keys, the last.
+// fields returns the fields of a document in order. If keys are equal, only the last one counts.
 func fields(t *rapid.T, data []byte) (list []entry) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
@@ -165,12 +165,12 @@ func last(list []entry, key string) int {
 	return -1
 }
 
-// others are the entries with other keys.
+// others returns the entries with other keys.
 func others(list []entry, key string) []entry {
 	return slices.DeleteFunc(slices.Clone(list), func(e entry) bool { return e.key == key })
 }
 
-// TestEditSequencesMatchAModel does random edits to a document and to maps.
+// TestEditSequencesMatchAModel applies random edits to a document and to maps.
 func TestEditSequencesMatchAModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := genSpace.Draw(t, "before") + genObject(t, 3, rapid.IntRange(0, 5).Draw(t, "fields"))
@@ -227,7 +227,7 @@ func TestEditSequencesMatchAModel(t *testing.T) {
 				m := model.(map[string]any)
 				m[to] = m[from]
 				delete(m, from)
-				// What had the new name goes; of equal keys only the last stays.
+				// The old field with the new name is removed. Of equal keys, only the last one stays.
 				shape[i].key = "\x00"
 				shape = others(others(shape, from), to)
 				shape[last(shape, "\x00")].key = to
@@ -269,7 +269,7 @@ func decode(t *rapid.T, data []byte) any {
 	return v
 }
 
-// modelHas reports whether there is something at keys: a text has no elements.
+// modelHas reports whether there is a value at keys. A text has no elements.
 func modelHas(v any, keys []any) bool {
 	for _, key := range keys {
 		there := false
@@ -291,7 +291,7 @@ func modelHas(v any, keys []any) bool {
 	return true
 }
 
-// setEntry puts raw where key is, or last.
+// setEntry sets the entry of key to raw, or adds one at the end.
 func setEntry(list []entry, key, raw string) []entry {
 	i := last(list, key)
 	if i < 0 {
@@ -303,7 +303,7 @@ func setEntry(list []entry, key, raw string) []entry {
 	return list
 }
 
-// TestUntouchedBytesStay sets one field and compares all that lies around it.
+// TestUntouchedBytesStay sets one field, and checks that everything around it is unchanged.
 func TestUntouchedBytesStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		head, tail := genObject(t, 2, rapid.IntRange(0, 4).Draw(t, "n")),

@@ -36,7 +36,7 @@ var accepted = []string{
 	"[" + strings.Repeat("[],", 2000) + "[]]",
 }
 
-// refused texts, with the offset at which they are wrong and what is said.
+// refused has invalid texts, with the offset and the text of the error.
 var refused = []struct {
 	text   string
 	offset int
@@ -131,12 +131,12 @@ var refused = []struct {
 	{"\"a\xc3\"", 2, "invalid UTF-8"},
 	{"\"é\xe6\x97\"", 3, "invalid UTF-8"},
 	{"\"\xed\xa0\x80\"", 1, "invalid UTF-8"},           // a surrogate
-	{"\"\xc0\xaf\"", 1, "invalid UTF-8"},               // longer than need be
+	{"\"\xc0\xaf\"", 1, "invalid UTF-8"},               // an overlong encoding
 	{"\"\xf4\x90\x80\x80\"", 1, "invalid UTF-8"},       // beyond Unicode
-	{"\"12345678\x80345678\"", 9, "invalid UTF-8"},     // no beginning
+	{"\"12345678\x80345678\"", 9, "invalid UTF-8"},     // a continuation byte without a first byte
 	{"{\"\xff\":1}", 2, "invalid UTF-8"},               // in a key
 	{"[1,\xff]", 3, "expected a value"},                // outside strings
-	{"{\"a\"\u00a0:1}", 4, "expected ':' after a key"}, // white space of other kinds
+	{"{\"a\"\u00a0:1}", 4, "expected ':' after a key"}, // white space that JSON does not allow
 	{"[1\v]", 2, "expected ',' or ']' after a value"},
 	{"\f1", 0, "expected a value"},
 	{nested("[", "]", 513), 512, "nested deeper than 512"},

@@ -13,7 +13,7 @@ import (
 	. "github.com/flowd-io/flowd/engine/enginetest"
 )
 
-// deaf is a source that can't be told anything before a time.
+// deaf is a source whose Ack fails until some time.
 type deaf struct {
 	Source
 	until time.Time
@@ -79,7 +79,7 @@ func TestWhatCanNotBeAcknowledgedIsReported(t *testing.T) {
 	})
 }
 
-// archive is a step that saves what it has committed only when it can.
+// archive is a step whose saves fail until some time.
 type archive struct {
 	from  time.Time
 	saved atomic.Bool
@@ -101,7 +101,7 @@ func (a *archive) Save(then func()) {
 	})
 }
 
-// What a step has to save keeps the message's source waiting, and its lease alive; a run does not end before.
+// A message is acknowledged only after its step has saved. Meanwhile its lease is renewed, and the run does not end.
 func TestSourcesWaitForWhatStepsSave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &archive{from: time.Now().Add(time.Minute)}
@@ -126,12 +126,11 @@ func TestADrainDoesNotWaitForEverForWhatStepsSave(t *testing.T) {
 		if rep.Untold != 2 || rep.Code() != 3 || len(src.Results()) != 0 {
 			t.Errorf("untold %d, code %d, told %v", rep.Untold, rep.Code(), src.Results())
 		}
-		time.Sleep(time.Hour) // the save that comes too late harms nothing
+		time.Sleep(time.Hour) // the late save changes nothing
 	})
 }
 
-// A reload while something can't be saved leaves messages unacknowledged: the input is opened again, so that its source
-// delivers them again.
+// A reload while a step can't save leaves messages unacknowledged. The input is reopened, so that its source redelivers them.
 func TestAReloadReopensAnInputThatCouldNotAcknowledge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &archive{from: time.Now().Add(time.Hour)}

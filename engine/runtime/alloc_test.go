@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 )
 
-// block is an input of n messages that share their bytes, and an output.
+// block is an input with n messages that share their bytes, and an output.
 type block struct{ n int }
 
 var payload = []byte(`{"n":1}`)
@@ -34,11 +34,11 @@ func (s *block) Ack(context.Context, []engine.Result) ([]engine.Result, error) {
 
 func (s *block) Write(context.Context, *engine.Batch) error { return nil }
 
-// From read to ack, the loops allocate per Read and per write, never per message. Slabs make bytes vary: a busy machine
-// needs more of them at once, and with the race detector, pools lose a quarter of what they are given. But
-// whatever is made anew for each message takes more than a message does.
+// From Read to Ack, the loops allocate per Read and per write, never per message. The bytes vary with the number of slabs: a busy
+// machine needs more of them at once, and with the race detector, pools drop a quarter of them. An allocation per message would
+// nevertheless need more bytes.
 func TestTheLoopsAllocateNothingPerMessage(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties the pools: how often depends on the machine
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties the pools, at times that depend on the machine
 	allocated := func(n int) (objects, bytes float64) {
 		b := &block{n}
 		p := &engine.Pipeline{

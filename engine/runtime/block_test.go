@@ -17,7 +17,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 )
 
-// together is a switch with a single case that takes all.
+// together is a switch with a single case that matches all messages.
 func together(on engine.OnError, do ...engine.StepSpec) engine.StepSpec {
 	return engine.StepSpec{Name: "block", OnError: on, Use: engine.Use(func(engine.Env) (engine.Processor, error) {
 		return engine.Block{Cases: []engine.Case{{Do: do}}}, nil
@@ -169,7 +169,7 @@ func TestABlockWithAGroupIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-// Messages that leave a block early, late or by a repair keep the order of their key.
+// Messages that leave a block early, late or through a repair keep the order of their key.
 func TestBlocksKeepTheOrderOfAKey(t *testing.T) {
 	for seed := range 20 {
 		synctest.Test(t, func(t *testing.T) {

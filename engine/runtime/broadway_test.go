@@ -18,8 +18,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Behaviours that Broadway's own tests assert, by their number in its table,
-// translated to this engine.
+// These tests assert the behaviour of Broadway's own tests, by their number in its table, translated to this engine.
 func TestBroadway(t *testing.T) {
 	isOdd := expr.MustCond("n % 2 == 1")
 	for _, tt := range []struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// TestBulk has writes that take a while: where an output says so, the next one takes all that has come meanwhile.
+// TestBulk uses slow writes. If the output asks for bulk writes, the next one contains all messages that have arrived meanwhile.
 func TestBulk(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -64,8 +64,8 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// TestBulkKeepsTheOrderOfKeys has writes that take a while, with several keys in each: what has waited for a key goes
-// together, while other keys are being written.
+// TestBulkKeepsTheOrderOfKeys uses slow writes with several keys each. Messages that waited for their key are written together, while
+// other keys are being written.
 func TestBulkKeepsTheOrderOfKeys(t *testing.T) {
 	for _, keys := range []int{2, 7, 100, 5000} {
 		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {

@@ -274,7 +274,7 @@ func TestLinkedDrain(t *testing.T) {
 			link <- all
 			return nil
 		}}
-		// the reading pipeline: ends when the link is closed
+		// the reading pipeline ends when the link is closed
 		down := &linked{link: link}
 		dst := &Sink{}
 		srcA := &Source{Payloads: numbers(3), Takes: engine.TakesOne, Endless: true}
@@ -357,7 +357,7 @@ func TestAckersPerReadDoNotPileUp(t *testing.T) {
 	})
 }
 
-// A read that comes back after the run was handed back.
+// A Read that returns after the run has ended: its messages are handed back.
 type lateRead struct{ let chan struct{} }
 
 func (l *lateRead) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {

@@ -107,7 +107,7 @@ func TestStepsApartThatDontOpenAreClosed(t *testing.T) {
 	}
 }
 
-// checks is a step that looks at inner steps, as one does that sends them elsewhere.
+// checks is a step that inspects inner steps, as a step does that runs them in another process.
 type checks struct {
 	inner engine.Steps
 	types []string
@@ -131,11 +131,11 @@ func TestCheckedStepsAreNotOpened(t *testing.T) {
 	}
 }
 
-// patient tries what failed again by itself, if it is one.
+// patient is a step that may retry messages by itself.
 type patient struct {
 	is    bool
 	tries atomic.Int32
-	has   atomic.Int64 // until the deadline
+	has   atomic.Int64 // time until the deadline
 }
 
 func (p *patient) Traits() engine.Traits { return engine.Traits{TriesItself: p.is} }

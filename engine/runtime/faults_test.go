@@ -65,8 +65,7 @@ func TestBatcherStepsRunBeforeEveryConcurrentWrite(t *testing.T) {
 	})
 }
 
-// pairs merges messages two by two, as a step that groups them does: it takes
-// note of all and then merges.
+// pairs merges messages in pairs, as a step that groups them does: it first collects all, and then merges.
 func pairs(_ context.Context, b *engine.Batch) error {
 	all := slices.Collect(b.All())
 	for pair := range slices.Chunk(all, 2) {
@@ -256,8 +255,8 @@ func TestASplitEndsWithTheRun(t *testing.T) {
 	})
 }
 
-// A batch's step that comes back when the run is over, and has split a message that was
-// handed back meanwhile, brings no root to a second end: loops that owe its result end.
+// A step of a batch returns after the run has ended, and has split a message that was handed back meanwhile. Its root does not end
+// twice, and loops that wait for its result end.
 func TestAStepThatComesBackTooLateEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, dst := &Source{Payloads: []string{"x"}, Takes: engine.TakesOne, Endless: true}, &Sink{}
@@ -266,7 +265,7 @@ func TestAStepThatComesBackTooLateEndsNothing(t *testing.T) {
 			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return &slowlyTold{src}, nil })})
 		p.Batchers = Named("b", engine.BatcherSpec{Output: engine.Names{"out"}, Processors: engine.Steps{
 			proc("late", func(_ context.Context, b *engine.Batch) error {
-				time.Sleep(2900 * time.Millisecond) // when the source is being told, from 2.8 s on
+				time.Sleep(2900 * time.Millisecond) // while results are reported to the source, from 2.8 s on
 				for m := range b.All() {
 					b.Split(m, func(yield func([]byte, error) bool) { yield([]byte("part"), nil) })
 				}
@@ -283,7 +282,7 @@ func TestAStepThatComesBackTooLateEndsNothing(t *testing.T) {
 	})
 }
 
-// slowlyTold is a source that takes its time over results.
+// slowlyTold is a source whose Ack is slow.
 type slowlyTold struct{ *Source }
 
 func (s *slowlyTold) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
@@ -311,7 +310,7 @@ func (r *resumer) Settle(context.Context, []uint64, []uint64) {
 	}
 }
 
-// A dedupe: the first message stakes its key, a later one waits for its fate.
+// As in a dedupe, the first message stakes its key, and a later one waits for its fate.
 func TestASettlerMayResumeWhatWaited(t *testing.T) {
 	s := &resumer{}
 	src := &Source{Payloads: []string{"a", "a"}, Takes: engine.TakesOne, Endless: true}
@@ -333,7 +332,7 @@ func TestASettlerMayResumeWhatWaited(t *testing.T) {
 	drains(t, p, "Settle runs under the fence")
 }
 
-// drains runs p, stops it soon, and fails, saying what is wrong, if its drain never ends.
+// drains runs p, stops it soon, and fails the test if the drain never ends.
 func drains(t *testing.T, p *engine.Pipeline, wrong string) {
 	t.Helper()
 	p.Engine.Drain.Timeout = 500 * time.Millisecond
@@ -357,7 +356,7 @@ func TestASettlerThatHangsDoesNotHoldTheDrain(t *testing.T) {
 	src, dst := &Source{Payloads: []string{"a", "b"}, Takes: engine.TakesOne, Endless: true}, &Sink{}
 	p := pipe(src, dst, Step("stake", func(_ context.Context, m *engine.Message) error {
 		if m.Ref == 1 {
-			m.Park() // for ever
+			m.Park() // forever
 			return nil
 		}
 		m.Stake(slowSettler{}, 0)

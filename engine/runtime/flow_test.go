@@ -22,7 +22,7 @@ import (
 
 func entry[V any](key string, v V) schema.Entry[V] { return schema.Entry[V]{Key: key, Value: v} }
 
-// batched is a batcher of the built-in type.
+// batched returns a batcher of the built-in type batch.
 func batched(t *testing.T, config string, out ...string) engine.BatcherSpec {
 	return engine.BatcherSpec{
 		Use: engine.Use(func(engine.Env) (engine.Batcher, error) {
@@ -155,7 +155,7 @@ func TestASlowOutputBoundsWhatIsRead(t *testing.T) {
 		done := make(chan runtime.Report, 1)
 		go func() { done <- plan.Run(stop, context.Background()) }()
 		synctest.Wait()
-		got := src.Taken() // readers may pause before all credits are used: what waits is enough
+		got := src.Taken() // readers may pause before all credits are used, if enough messages wait
 		if got > 700 || got < 500 {
 			t.Errorf("read %d messages, want at most the 700 credits", got)
 		}
@@ -191,8 +191,7 @@ func TestOneSlowOutputDoesNotBlockTheOther(t *testing.T) {
 	})
 }
 
-// The order that the promise is about: per key, through lanes, batches and
-// concurrent writes.
+// The order that is guaranteed: per key, through lanes, batches and concurrent writes.
 func TestEqualKeysKeepTheirOrder(t *testing.T) {
 	const keys, each = 17, 60
 	var payloads []string

@@ -25,7 +25,7 @@ func group(c engine.GroupConfig) engine.StepSpec {
 	})}
 }
 
-// joined makes one message of all.
+// joined merges all messages into one.
 var joined = proc("join", func(_ context.Context, b *engine.Batch) error {
 	var all []string
 	for m := range b.All() {
@@ -104,7 +104,7 @@ func TestWhatComesOfAGroupGoesOn(t *testing.T) {
 		do     engine.Steps
 		after  engine.Steps
 		want   []string
-		failed string // sources, each returned
+		failed string // messages that are returned to their sources
 	}{
 		{"edited", engine.Steps{mark}, nil, []string{"<a>", "<b>", "<c>"}, ""},
 		{"merged, and later steps see one message", engine.Steps{joined}, engine.Steps{mark}, []string{"<a+b+c>"}, ""},
@@ -261,7 +261,7 @@ func TestNothingOvertakesAMessageInAGroup(t *testing.T) {
 	})
 }
 
-// The merges have the keys of each other's parts, in opposite orders.
+// Each merged message has the keys of the other one's parts, in the opposite order.
 func TestMergesThatCrossDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cross := proc("cross", func(_ context.Context, b *engine.Batch) error {

@@ -16,8 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 )
 
-// Several pipelines of one process are processing groups: each has lanes, credits
-// and failures of its own; they share what has a name.
+// Several pipelines run in one process. Each has its own lanes, credits and failures. They share named resources.
 
 // busy is a step that takes a second, and counts how many of it run at once.
 type busy struct{ now, most, all atomic.Int64 }
@@ -34,15 +33,14 @@ func (b *busy) step() engine.StepSpec {
 	})
 }
 
-// group is a pipeline with so many lanes.
+// group returns a pipeline with a number of lanes.
 func processingGroup(name string, lanes int, src *Source, dst *Sink, steps ...engine.StepSpec) *engine.Pipeline {
 	p := pipe(src, dst, steps...)
 	p.Name, p.Engine.Workers = name, lanes
 	return p
 }
 
-// process runs pipelines as one process does: with shared options, until all have
-// ended.
+// process runs pipelines in one process, with shared options, until all have ended.
 func process(t *testing.T, o runtime.Options, stop, kill context.Context,
 	pipelines ...*engine.Pipeline) (reports []runtime.Report) {
 	t.Helper()
@@ -153,7 +151,7 @@ func TestOneNamedLimitHoldsForAllGroupsTogether(t *testing.T) {
 	})
 }
 
-// record takes down the kinds of events by pipeline.
+// record records the kinds of events by pipeline.
 type record struct {
 	mu     sync.Mutex // guards the field below
 	events []engine.Event
@@ -165,7 +163,7 @@ func (r *record) hook(e engine.Event) {
 	r.events = append(r.events, e)
 }
 
-// kinds are the events of a pipeline but for those that come with every batch or tick.
+// kinds returns the events of a pipeline, except those of each batch or tick.
 func (r *record) kinds(pipeline string) (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,7 +230,7 @@ func TestEventsTellWhatEachGroupDoes(t *testing.T) {
 	})
 }
 
-// receiving is an input whose receive is under way when it is told to stop.
+// receiving is an input that is still receiving when it is told to stop.
 type receiving struct {
 	results sync.Map
 	done    bool
@@ -370,7 +368,7 @@ func TestTheEndOfAGroupThatFailedSaysWhy(t *testing.T) {
 	})
 }
 
-// shut is an input that does not open.
+// shut is an input whose Open fails.
 type shut struct{}
 
 var errShut = errors.New("shut")

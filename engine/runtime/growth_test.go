@@ -18,8 +18,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// In a pipeline with room for 100,000 bytes, each message takes 30,000 more until it is
-// written.
+// In a pipeline with room for 100,000 bytes, each message needs 30,000 more until it is written.
 func TestWhatGrowsWaitsForRoom(t *testing.T) {
 	const room, grown = 100_000, 30_000
 	pad := strings.Repeat("x", grown)
@@ -77,7 +76,7 @@ func TestWhatGrowsWaitsForRoom(t *testing.T) {
 				failed := false
 				dst.FailAll = func([]string) error {
 					most.Store(max(most.Load(), int64(plan.Snapshot().Bytes)))
-					if !failed { // what it holds is not given back for a while
+					if !failed { // a failed message keeps its memory for a while
 						failed = true
 						return errors.New("not yet")
 					}

@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 )
 
-// replaced builds a plan that takes the place of another one.
+// replaced builds a plan that replaces another one.
 func replaced(t *testing.T, p *engine.Pipeline, old *runtime.Plan, same ...string) *runtime.Plan {
 	t.Helper()
 	plan, problems := runtime.Build(p, runtime.Options{Log: slog.New(slog.DiscardHandler), Instead: old,
@@ -119,8 +119,8 @@ func TestAReloadKeepsWhatIsUnchangedConnected(t *testing.T) {
 	})
 }
 
-// A plan that had ended by itself before another took its place has closed all it
-// had: its outputs are built anew, its inputs opened again.
+// A plan that has ended before it was replaced has closed all of its plugins. The new plan builds its outputs again, and reopens its
+// inputs.
 func TestAReloadAfterTheEndOpensAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &opened{Source: &Source{Payloads: numbers(20), Takes: engine.TakesOne, PerRead: 1, Every: time.Second}}
@@ -155,7 +155,7 @@ func TestAReloadAfterTheEndOpensAgain(t *testing.T) {
 	})
 }
 
-// closable is an output that takes nothing once it is closed.
+// closable is an output that accepts no write once it is closed.
 type closable struct{ closed bool }
 
 func (c *closable) Write(context.Context, *engine.Batch) error {
@@ -166,16 +166,15 @@ func (c *closable) Write(context.Context, *engine.Batch) error {
 }
 func (c *closable) Close(context.Context) error { c.closed = true; return nil }
 
-// make2 runs a plan beside the test.
+// make2 runs a plan in another goroutine.
 func make2(p *runtime.Plan) <-chan runtime.Report {
 	done := make(chan runtime.Report, 1)
 	go func() { done <- p.Run(context.Background(), context.Background()) }()
 	return done
 }
 
-// What an output did not take within five seconds goes on in the new plan: as it was
-// read, in order, ahead of what is read then, and once. A message that failed in
-// between is not lost either.
+// Messages that an output has not written within five seconds continue in the new plan: unchanged, in order, before messages that are
+// read then, and once. A message that failed in between is not lost either.
 func TestAReloadCarriesOverWhatIsUnsettled(t *testing.T) {
 	for _, takes := range []engine.TakesBack{engine.TakesOne, engine.TakesNothing} {
 		t.Run(fmt.Sprint(takes), func(t *testing.T) {
@@ -232,7 +231,7 @@ func TestAReloadCarriesOverWhatIsUnsettled(t *testing.T) {
 	}
 }
 
-// A stop that comes during a reload ends what the plan before has left, too.
+// A stop during a reload also ends the messages that the old plan has left.
 func TestAStopDuringAReloadEndsWhatIsUnsettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &opened{Source: &Source{Payloads: numbers(60), Takes: engine.TakesOne, PerRead: 10, Every: time.Second}}
@@ -261,7 +260,7 @@ func TestAStopDuringAReloadEndsWhatIsUnsettled(t *testing.T) {
 	})
 }
 
-// connects is a step that takes a while to be opened.
+// connects is a step whose Open is slow.
 type connects struct{}
 
 func (connects) Open(ctx context.Context) error {
@@ -275,7 +274,7 @@ func (connects) Open(ctx context.Context) error {
 
 func (connects) Process(context.Context, *engine.Batch) error { return nil }
 
-// An input that is another now gets back what is unsettled.
+// If a reload replaces an input, the old one gets its unsettled messages back.
 func TestAReloadHandsBackToAnInputThatHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &Source{Payloads: numbers(10), Takes: engine.TakesOne, Endless: true}
@@ -296,7 +295,7 @@ func TestAReloadHandsBackToAnInputThatHasChanged(t *testing.T) {
 	})
 }
 
-// sour is a step that may not close well.
+// sour is a step whose Close may fail.
 type sour struct {
 	engine.Processor
 	close error
@@ -304,7 +303,7 @@ type sour struct {
 
 func (s *sour) Close(context.Context) error { return s.close }
 
-// What was lost before a reload is still lost when the run ends.
+// Messages that were lost before a reload are still reported when the run ends.
 func TestAReloadForgetsNoFailure(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

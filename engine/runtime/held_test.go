@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lines is a source whose messages say where they lie, as those of a file do.
+// lines is a source whose messages know their position, as those of a file do.
 func lines(payloads ...string) *Source {
 	file := engine.Meta{}.With("path", "a.log").With("secret", "data").WithIndex("line")
 	return &Source{Payloads: payloads, PerRead: 1, Every: time.Second, Endless: true, Takes: engine.TakesOne,
@@ -114,7 +114,7 @@ func TestQueuesAreMeasured(t *testing.T) {
 		name        string
 		concurrency int
 		edit        func(p *engine.Pipeline)
-		writing     int // messages that are in a write
+		writing     int // number of messages in a write
 	}{
 		{"one write of what is there", 1, func(*engine.Pipeline) {}, 1},
 		{"batches of one key wait for each other", 2, func(p *engine.Pipeline) {

@@ -17,10 +17,10 @@ import (
 
 var manyKeys = flag.Int("keys", 12_000, "keys that TestManyKeys uses")
 
-// keyed is a source whose messages all have keys of their own.
+// keyed is a source whose messages have many different keys.
 type keyed struct {
 	n, most int
-	same    int // messages of one key
+	same    int // number of messages of each key
 }
 
 func (s *keyed) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
@@ -34,7 +34,7 @@ func (s *keyed) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
 	return nil, nil
 }
 
-// gauge is an output that measures the live heap now and then.
+// gauge is an output that measures the live heap from time to time.
 type gauge struct {
 	every int64
 	seen  atomic.Int64
@@ -63,14 +63,14 @@ func liveHeap() uint64 {
 	return ms.HeapAlloc
 }
 
-// Memory depends on what is under way, never on how many keys there have been.
+// Memory depends on the messages in flight, not on the number of keys so far.
 func TestManyKeys(t *testing.T) {
 	key := expr.MustCompile("k")
 	limit := &engine.RateLimit{Messages: 1000, Per: time.Millisecond, Key: key, MaxKeys: 10_000}
 	tests := []struct {
 		name string
 		edit func(t *testing.T, p *engine.Pipeline)
-		part int // of the keys; 0: all
+		part int // number of keys; 0: all
 	}{
 		{name: "batch keys that the credits bound", edit: func(t *testing.T, p *engine.Pipeline) {
 			b := batched(t, `{"size": 2, "timeout": "1h"}`, "out")
@@ -104,8 +104,7 @@ func TestManyKeys(t *testing.T) {
 	}
 }
 
-// keepFlat runs n messages, so many of each key, through a pipeline, and looks that
-// little of them is live at any time.
+// keepFlat runs n messages, with a number of messages for each key, through a pipeline, and checks that the live heap stays small.
 func keepFlat(t *testing.T, n, same int, edit func(*engine.Pipeline)) {
 	t.Helper()
 	const mib = 1 << 20

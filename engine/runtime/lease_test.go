@@ -15,7 +15,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 )
 
-// lender is a source whose messages are lent. Its acker is itself.
+// lender is a source that leases its messages. It is its own Acker.
 type lender struct {
 	Source
 	every time.Duration
@@ -23,7 +23,7 @@ type lender struct {
 	mu    sync.Mutex // guards the fields below
 	asked [][]uint64
 	at    []time.Time
-	take  []uint64 // reported lost at the next call
+	take  []uint64 // Refs to report as lost at the next call
 	fail  error
 }
 
@@ -210,7 +210,7 @@ func TestAnIntervalBeyondWhatTheSourceCanWaitIsRefused(t *testing.T) {
 	}
 }
 
-// orderly is a source that keeps an order.
+// orderly is a source whose messages have an order.
 type orderly struct{ Source }
 
 func (*orderly) Traits() engine.Traits { return engine.Traits{OrderBy: `meta("group")`} }
@@ -232,7 +232,7 @@ func TestAnOrderThatIsLostIsWarnedOf(t *testing.T) {
 	}
 }
 
-// delaying is a source that can deliver one message again later.
+// delaying is a source that can redeliver a single message after a delay.
 type delaying struct {
 	Source
 	most time.Duration

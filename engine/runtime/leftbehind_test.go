@@ -20,7 +20,7 @@ import (
 
 // wedged is an output whose writes hang, and whose Close waits for them.
 type wedged struct {
-	busy chan struct{} // has room for one: who has the output
+	busy chan struct{} // capacity 1: held during a write or Close
 	of   *wedges
 }
 
@@ -43,12 +43,11 @@ func (w *wedged) Close(context.Context) error {
 	return nil
 }
 
-// A write that hangs can't be closed under; the drain has handed its messages back,
-// which is no failure of the run.
+// An output can't be closed while a write hangs. The drain has handed the messages of that write back, so the run does not fail.
 func TestADrainLeavesAWriteThatHangsBehind(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		after time.Duration // of which the write is abandoned after 2 s
+		after time.Duration // how long the write hangs; it is abandoned after 2 s
 	}{{"before it is abandoned", time.Second}, {"after it was abandoned", time.Minute}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -84,19 +83,19 @@ func TestADrainLeavesAWriteThatHangsBehind(t *testing.T) {
 	}
 }
 
-// What a drain can't finish goes back to its source. What its source can't redeliver goes to the dead letter. Without one
-// that works it is lost, and the run says so.
+// Messages that a drain can't finish go back to their source. If the source can't redeliver them, they are dead-lettered. Without a
+// dead letter that works, they are lost, and the run reports that.
 func TestWhatADrainLeavesIsReturnedOrDeadLetteredOrLost(t *testing.T) {
 	const none, works, down, refuses = "", "works", "is down", "refuses"
 	for _, tt := range []struct {
 		name     string
 		takes    engine.TakesBack
-		retry    time.Duration // what waits for another attempt this long; 0: the step hangs
+		retry    time.Duration // delay before the next attempt; 0: the step hangs
 		kill     bool
-		dead     string // the dead letter
+		dead     string // name of the dead-letter output
 		code     int
 		fate     engine.Fate
-		reported int64 // as failures
+		reported int64 // number of failures in the report
 	}{
 		{"a step hangs, the source takes one back", engine.TakesOne, 0, false, none, 3, engine.Returned, 0},
 		{"a step hangs, the source keeps a position", engine.TakesPosition, 0, false, none, 3, engine.Returned, 0},
@@ -168,7 +167,7 @@ func TestWhatADrainLeavesIsReturnedOrDeadLetteredOrLost(t *testing.T) {
 	}
 }
 
-// Wherever messages are when a drain ends, all of them are in the dead letter afterwards, each as it was read.
+// Wherever messages are when a drain ends, each of them is dead-lettered, unchanged.
 func TestNothingIsLostWhereTheDeadLetterWorks(t *testing.T) {
 	split := proc("split", func(_ context.Context, b *engine.Batch) error {
 		for m := range b.All() {

@@ -16,26 +16,25 @@ import (
 	"github.com/flowd-io/flowd/internal/network/httpx"
 )
 
-// origin is a source whose acks fail once each, where it is flaky, and whose reads
-// fail where it says so.
+// origin is a source whose Reads fail as faults says. If it is flaky, each Ack fails once.
 type origin struct {
 	Source
 	w      *world
 	flaky  bool
-	faults map[int]int // by messages taken: how the next read fails, once
+	faults map[int]int // by number of messages read: how the next Read fails, once
 
 	mu             sync.Mutex // guards the fields below
 	tried          map[uint64]int
 	told           []engine.Result
 	before         int // of them, by the plan before a reload
 	acker          engine.Acker
-	lost           map[uint64]bool // leases that were taken away; nil: none is lent
+	lost           map[uint64]bool // leases that were taken away; nil: messages are not leased
 	ends           map[uint64]bool
-	oldest         uint64 // not told of
+	oldest         uint64 // message whose result was not reported
 	opens          int
 	opened, closed int
 
-	quiet            map[int]int // by messages taken: how often the connection is cut before the next
+	quiet            map[int]int // by number of messages read: how often the connection is cut before the next one
 	standing         time.Duration
 	connected, cutAt time.Time
 }
@@ -60,7 +59,7 @@ func (o *origin) Close(context.Context) error {
 
 func (o *origin) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	if !o.w.crowded {
-		time.Sleep(time.Nanosecond) // all that has ended is told
+		time.Sleep(time.Nanosecond) // all results are reported
 	}
 	if err := o.cut(ctx); err != nil || ctx.Err() != nil {
 		return nil, err
@@ -81,7 +80,7 @@ func (o *origin) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	case err == engine.ErrEnd:
 	case faulty && how == 2:
 		err = errors.New("scripted")
-	case faulty && o.Takes != engine.TakesNothing && told > 0: // the acker of what was added is known
+	case faulty && o.Takes != engine.TakesNothing && told > 0: // the Acker of the added messages is known
 		panic("scripted")
 	}
 	o.mu.Lock()
@@ -96,7 +95,7 @@ func (o *origin) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return o.acker, err
 }
 
-// lends is an origin that lends its messages, and takes some away.
+// lends is an origin that leases its messages, and revokes some leases.
 type lends struct{ *origin }
 
 func (l lends) Renew(_ context.Context, refs []uint64) (lost []uint64, next time.Duration, err error) {
@@ -129,7 +128,7 @@ func (o *origin) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 	return again, nil
 }
 
-// ledgerOfStakes notes what stakes were put and told.
+// ledgerOfStakes counts the stakes that were put, and those that were told their end.
 type ledgerOfStakes struct {
 	mu   sync.Mutex
 	put  map[uint64]int    // by root
@@ -147,7 +146,7 @@ func (l *ledgerOfStakes) Settle(_ context.Context, committed, rolledBack []uint6
 	}
 }
 
-// twice splits every third message in two, in an input's own steps.
+// twice splits every third message in two. It is one of the input's own steps.
 func twice(_ context.Context, b *engine.Batch) error {
 	for m := range b.All() {
 		if body := m.Bytes(); m.Ref%3 == 0 {
@@ -161,12 +160,12 @@ func twice(_ context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// script does what a message says.
+// script is the scripted step: it does what the message says.
 type script struct {
 	stakes *ledgerOfStakes
 
 	mu    sync.Mutex
-	tries map[string]int // of flaky messages
+	tries map[string]int // attempts of flaky messages
 }
 
 func (s *script) Process(_ context.Context, b *engine.Batch) error {
@@ -219,7 +218,7 @@ func (s *script) one(b *engine.Batch, m *engine.Message) {
 	}
 }
 
-// split makes parts, of which so many are good.
+// split makes parts. Only the first ones are valid.
 func split(b *engine.Batch, m *engine.Message, body string, parts, good int) {
 	b.Split(m, func(yield func([]byte, error) bool) {
 		for i := range parts {
@@ -239,7 +238,7 @@ func partOf(body string, i int) string {
 	return strings.Replace(body, fmt.Sprintf("%q", fmt.Sprint(do, n)), fmt.Sprintf("%q", fmt.Sprint("part", i)), 1)
 }
 
-// window is a stretch of time, from the beginning.
+// window is an interval of time since the world began.
 type window struct{ from, length time.Duration }
 
 func (w window) now(began time.Time) bool {
@@ -247,45 +246,44 @@ func (w window) now(began time.Time) bool {
 	return at >= w.from && at < w.from+w.length
 }
 
-// outFaults is how an output fails: one in so many writes (0: none), or for a while.
+// outFaults says how an output fails: one of n writes (0: none), or all in an interval.
 type outFaults struct {
 	transient, hang, slow int
-	auth, down, away      window // away: out of reach, so that nothing is written
+	auth, down, away      window // away: unreachable
 	reopen                bool   // the first attempt to open a new instance fails
 }
 
-// judge is an output: it fails as it says and as the messages say, and watches
-// order, payloads and how often each is tried.
+// judge is an output. It fails as faults and the messages say, and checks the order, the payloads and the number of attempts.
 type judge struct {
 	w          *world
 	name       string
 	sequential bool
 	probes     bool
 	delay      int
-	most       int // tries of a message; 0: no limit
+	most       int // maximum attempts of a message; 0: no limit
 	timeout    time.Duration
 	faults     outFaults
-	limited    *passages // nil: it is not
+	limited    *passages // nil: no limit
 	r          *rand.Rand
 
 	mu        sync.Mutex
 	instances []*instanceOf
 	took      int64
-	late      int              // writes that come back too late
+	late      int              // number of writes that return too late
 	last      map[string]place // by input, key and batch key
 	under     map[string]int   // writes in flight, by order key
 	keys      map[string]int   // and by batch key
-	failed    map[string]int   // tries that failed, by message
-	shaken    map[string]int   // of these, those that its script asked for
+	failed    map[string]int   // failed attempts, by message
+	shaken    map[string]int   // of these, those that its script demanded
 	parked    map[string]int   // likewise
-	dead      map[string]int   // refusals for good
-	heldAt    time.Time        // since when it has been out of reach and taken nothing; zero: it is not
+	dead      map[string]int   // permanent refusals, by message
+	heldAt    time.Time        // since when it has been unreachable; zero: it is reachable
 }
 
-// place is where a message stood in its input, and among its parts.
+// place is the position of a message in its input, and among the parts of its root.
 type place struct{ id, part int }
 
-// instanceOf is one life of a judge.
+// instanceOf is one instance of a judge.
 type instanceOf struct {
 	*judge
 	opened, closed int // guarded by the judge's lock
@@ -305,7 +303,7 @@ func (p probed) Probe(ctx context.Context) error {
 	return nil
 }
 
-// away is what a component says whose server is out of reach.
+// away returns the error of a component whose server is unreachable.
 func away(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://away.example", http.NoBody)
 	if err != nil {
@@ -315,7 +313,7 @@ func away(ctx context.Context) error {
 	return httpx.Lost(ctx, req, err)
 }
 
-// refuses is a network on which nobody answers.
+// refuses is a network on which no server is reachable.
 type refuses struct{}
 
 func (refuses) RoundTrip(*http.Request) (*http.Response, error) {
@@ -354,10 +352,10 @@ func (j *judge) Traits() engine.Traits {
 	return engine.Traits{Sequential: j.sequential, Bulk: j.delay%2 == 1}
 }
 
-// write is what a judge makes of one Write.
+// write is the content of one Write.
 type write struct {
 	all      []*engine.Message
-	pieces   [][]string // what each message stands for
+	pieces   [][]string // the pieces of each message
 	keys     map[string]bool
 	batchKey string
 }
@@ -386,7 +384,7 @@ func (i *instanceOf) Write(ctx context.Context, b *engine.Batch) error {
 		}
 		j.mu.Unlock()
 		return away(ctx)
-	case j.hits(j.faults.hang) && j.mayFail(wr): // without heed to the context
+	case j.hits(j.faults.hang) && j.mayFail(wr): // it ignores its context
 		j.late++
 		j.mu.Unlock()
 		time.Sleep(3 * j.timeout)
@@ -408,14 +406,14 @@ func (i *instanceOf) Write(ctx context.Context, b *engine.Batch) error {
 	time.Sleep(time.Duration(j.delay) * time.Millisecond)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.heldAt = time.Time{} // also where this write began before
+	j.heldAt = time.Time{} // even if this write began before the outage
 	j.leave(wr)
 	return nil
 }
 
 func (j *judge) hits(oneIn int) bool { return oneIn > 0 && j.r.IntN(oneIn) == 0 }
 
-// mayFail says whether all messages of a write have a try left, and counts this one.
+// mayFail reports whether all messages of a write have an attempt left, and counts this one.
 func (j *judge) mayFail(wr *write) bool {
 	for _, pieces := range wr.pieces {
 		for _, p := range pieces {
@@ -461,7 +459,7 @@ func (j *judge) judge(wr *write) {
 	}
 }
 
-// verdict is what becomes of a message; its worst piece decides.
+// verdict returns the result of a message. Its worst piece decides.
 func (j *judge) verdict(pieces []string) (err error, parks bool) {
 	for _, p := range pieces {
 		do, n := deed(p)
@@ -489,12 +487,12 @@ func (j *judge) verdict(pieces []string) (err error, parks bool) {
 	return err, false
 }
 
-// lasts says that each piece has another try.
+// lasts reports whether each piece has another attempt.
 func (j *judge) lasts(pieces []string) bool {
 	return j.most == 0 || !slices.ContainsFunc(pieces, func(p string) bool { return j.failed[p]+1 >= j.most })
 }
 
-// parks takes a message out of the write and ends it later, or fails it once.
+// parks parks a message of the write. Later it ends the message, or fails it once.
 func (j *judge) parks(m *engine.Message, pieces []string) {
 	resume := m.Park()
 	fails := false
@@ -524,7 +522,7 @@ func (j *judge) parks(m *engine.Message, pieces []string) {
 	}()
 }
 
-// enter and leave bracket a write: no order key and no batch key is in two at once.
+// enter and leave surround a write. They check that no order key and no batch key is in two writes at once.
 func (j *judge) enter(wr *write) {
 	for k := range wr.keys {
 		if j.under[k]++; j.under[k] > 1 {
@@ -543,7 +541,7 @@ func (j *judge) leave(wr *write) {
 	}
 }
 
-// look reads what a write is about, and checks it.
+// look reads the messages of a write, and checks them.
 func (j *judge) look(b *engine.Batch) *write {
 	wr := &write{keys: map[string]bool{}}
 	for m := range b.All() {
@@ -566,7 +564,7 @@ func (j *judge) look(b *engine.Batch) *write {
 	return wr
 }
 
-// see checks payload and order of what one message of a write stands for.
+// see checks the payload and the order of the pieces of one message.
 func (j *judge) see(wr *write, n int) {
 	mine := map[string]bool{}
 	for _, piece := range wr.pieces[n] {
@@ -591,7 +589,7 @@ func (j *judge) see(wr *write, n int) {
 
 func (wr *write) route(in, k int) string { return fmt.Sprint(in, " ", k, " ", wr.batchKey) }
 
-// wrote notes the order of what is written.
+// wrote notes the order of written messages.
 func (j *judge) wrote(wr *write, n int) {
 	j.keeps(wr.pieces[n])
 	for _, piece := range wr.pieces[n] {
@@ -600,14 +598,14 @@ func (j *judge) wrote(wr *write, n int) {
 	}
 }
 
-// keeps notes pieces that are written, for what keeps something of them.
+// keeps notes written pieces for the steps that keep something.
 func (j *judge) keeps(pieces []string) {
 	if j.w.keeping != nil {
 		j.w.keeping.wrote(pieces)
 	}
 }
 
-// parse finds a piece's place and checks that it is what was read, or a part of it.
+// parse returns the place of a piece, and checks that the piece is a message that was read, or a part of one.
 func (j *judge) parse(piece string) (in, key int, at place) {
 	if _, err := fmt.Sscanf(piece, `{"in":%d,"id":%d,"k":%d`, &in, &at.id, &key); err != nil {
 		j.w.t.Errorf("output %s: %q: %v", j.name, piece, err)

@@ -21,19 +21,19 @@ import (
 	_ "github.com/flowd-io/flowd/processors/state"
 )
 
-// keeping is what is true of a pipeline whose steps keep something by key: real ones, which wait for each other's
-// messages, in and around groups, of parts and of whole messages, in caches that are away for a while.
+// keeping has the properties of a pipeline whose steps keep something by key. These are real steps: they wait for each other's
+// messages, are in groups or outside of them, work on parts and on whole messages, and use caches that are unreachable for a while.
 type keeping struct {
 	caches map[string]*cachetest.Away
 	slow   bool          // a call of a cache takes time, for which a drain may be too short
 	shared engine.Shared // of a plan and its successor
-	splits bool          // each root is a list of pieces
-	early  bool          // what is scripted happens to roots, before they are split
+	splits bool          // each root is a list of pieces, which is split
+	early  bool          // the scripted step comes before roots are split
 	steps  []*keeper
-	ends   sightings           // behind all steps
-	pieces map[string][]string // by root: what outputs may see of it
+	ends   sightings           // after all steps
+	pieces map[string][]string // by root: pieces that outputs may see
 	places map[string]place    // by piece
-	text   []string            // of the steps, for who reads about a seed
+	text   []string            // description of the steps, for people who examine a seed
 
 	mu      sync.Mutex // guards the field below, and all sightings
 	written map[string]bool
@@ -42,24 +42,24 @@ type keeping struct {
 // keeper is a step that keeps something.
 type keeper struct {
 	name, field string
-	cache       string // "": its own memory
-	dedupes     bool   // else it is a state
+	cache       string // "": it keeps its own memory
+	dedupes     bool   // otherwise it is a step `state`
 	came, went  sightings
 }
 
-// sightings are the messages that were at a place.
+// sightings records the messages that passed a place.
 type sightings map[string]bool
 
-// Fields by which steps keep something, and how many values each has.
+// The key fields, and how many values each has.
 var keyFields = map[string]int{"k": 5, "a": 3, "d": 40}
 
-// What the scripted step does, and what outputs do.
+// The verbs of the scripted step, and those of outputs.
 var (
 	deedsOfSteps   = []string{"pass", "pass", "pass", "drop", "fail", "slow", "park", "delay", "flaky1", "flaky2"}
 	deedsOfOutputs = []string{"pass", "pass", "pass", "pass", "refuse", "reject", "shaky1", "outpark0", "outpark1"}
 )
 
-// newKeeping makes caches, some of which are away for a while.
+// newKeeping makes caches, some of which are unreachable for a while.
 func (w *world) newKeeping() *keeping {
 	k := &keeping{caches: map[string]*cachetest.Away{}, pieces: map[string][]string{}, places: map[string]place{},
 		written: map[string]bool{}, ends: sightings{}, splits: !w.maybe(3)}
@@ -77,7 +77,7 @@ func (w *world) newKeeping() *keeping {
 	return k
 }
 
-// plugins are the caches for a plan.
+// plugins returns the caches for a plan.
 func (k *keeping) plugins() map[string]engine.Plugin[engine.Cache] {
 	all := map[string]engine.Plugin[engine.Cache]{}
 	for name, c := range k.caches {
@@ -91,7 +91,7 @@ func (k *keeping) plugins() map[string]engine.Plugin[engine.Cache] {
 	return all
 }
 
-// away says whether a cache is out of reach, or was so lately that it is not tried again yet.
+// away reports whether a cache is unreachable, or was until so recently that it was not tried again yet.
 func (k *keeping) away() bool {
 	for _, c := range k.caches {
 		if now := time.Now(); c.Until.After(c.From) && !now.Before(c.From) && now.Before(c.Until.Add(6*time.Second)) {
@@ -101,7 +101,7 @@ func (k *keeping) away() bool {
 	return false
 }
 
-// payload makes a root. Those that are split have a list of its pieces.
+// payload makes a root. Roots that are split have a list of their pieces.
 func (k *keeping) payload(w *world, in, id, key int) string {
 	text := func(part int, deeds ...string) string {
 		return fmt.Sprintf(`{"in":%d,"id":%d,"k":%d,"part":%d,"a":%d,"d":%d,"do":%q`, in, id, key, part,
@@ -128,10 +128,10 @@ func (k *keeping) payload(w *world, in, id, key int) string {
 	return root
 }
 
-// remember makes the steps: in any order, each alone or some of them in a group.
+// remember makes the steps in a random order, some of them in a group.
 func (w *world) remember() {
 	k := w.keeping
-	var parts []engine.Steps // which stay together
+	var parts []engine.Steps // each of them stays together
 	var names []string
 	for range 1 + w.r.IntN(4) {
 		name, steps := w.keeper()
@@ -174,7 +174,7 @@ func (w *world) remember() {
 	w.p.Processors = append(w.swell(w.p.Processors), k.notes(k.ends))
 }
 
-// keeper makes a step that keeps something, between two that note who comes and who goes on.
+// keeper makes a step that keeps something, between two steps that note the messages before and after it.
 func (w *world) keeper() (text string, steps engine.Steps) {
 	k := w.keeping
 	s := &keeper{name: fmt.Sprint("s", len(k.steps)), field: []string{"k", "a", "d"}[w.r.IntN(3)], dedupes: w.maybe(3),
@@ -201,7 +201,7 @@ func (k *keeping) decoded(w *world, text string) engine.StepSpec {
 	return steps[0]
 }
 
-// notes is a step that notes who was there.
+// notes returns a step that notes messages.
 func (k *keeping) notes(who sightings) engine.StepSpec {
 	return proc("notes", func(_ context.Context, b *engine.Batch) error {
 		k.mu.Lock()
@@ -213,7 +213,7 @@ func (k *keeping) notes(who sightings) engine.StepSpec {
 	})
 }
 
-// wrote notes that an output has taken some pieces.
+// wrote notes that an output has written pieces.
 func (k *keeping) wrote(pieces []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -222,7 +222,7 @@ func (k *keeping) wrote(pieces []string) {
 	}
 }
 
-// fates are those that a root may come to: the worst of its pieces, each of which may be a duplicate.
+// fates returns the fates that a root may have: the worst fate of its pieces, each of which may be a duplicate.
 func (k *keeping) fates(w *world, root string) (all []engine.Fate) {
 	duplicates := slices.ContainsFunc(k.steps, func(s *keeper) bool { return s.dedupes })
 	worst := []engine.Fate{engine.Filtered}
@@ -256,7 +256,7 @@ func (k *keeping) fates(w *world, root string) (all []engine.Fate) {
 	return all
 }
 
-// well are the roots that their sources were told of as delivered or filtered.
+// well returns the roots that were reported to their sources as delivered or filtered.
 func (w *world) well() map[string]bool {
 	all := map[string]bool{}
 	for _, s := range w.sources {
@@ -271,7 +271,7 @@ func (w *world) well() map[string]bool {
 	return all
 }
 
-// again says that all roots begin again whose sources were told nothing.
+// again notes that all roots that were not reported to their sources are read again.
 func (k *keeping) again(w *world) {
 	told := map[string]bool{}
 	for _, s := range w.sources {
@@ -293,7 +293,7 @@ func (k *keeping) again(w *world) {
 	}
 }
 
-// kept compares what steps and caches have kept with what has become of the messages.
+// kept compares the content of steps and caches with the fates of the messages.
 func (k *keeping) kept(w *world, stopped bool) {
 	good := map[string]bool{} // roots that ended well, and their pieces
 	for root := range w.well() {
@@ -317,7 +317,7 @@ func (k *keeping) kept(w *world, stopped bool) {
 	}
 }
 
-// drops says whether a step had a reason to drop a message.
+// drops reports whether a step had a reason to drop a message.
 func (k *keeping) drops(body string) bool {
 	if do, _ := deed(body); do == "drop" {
 		return true
@@ -325,14 +325,14 @@ func (k *keeping) drops(body string) bool {
 	return slices.ContainsFunc(k.steps, func(s *keeper) bool { return s.dedupes && s.came[body] && !s.went[body] })
 }
 
-// key is what a step keeps something of a message by.
+// key returns the key of a message for a step.
 func (s *keeper) key(body string) string {
 	_, after, _ := strings.Cut(body, `"`+s.field+`":`)
 	return after[:strings.IndexAny(after, ",}")]
 }
 
-// once checks that of each key one message went on for good. None may, where all of a key failed, or where one that
-// failed was in flight, and those that would have waited for it in a circle were duplicates of it; its source has it.
+// once checks that one message of each key has passed. None has passed if all messages of the key failed, or if one that failed was
+// in flight and the messages that would have waited for it in a circle were its duplicates. That message is then with its source.
 func (s *keeper) once(w *world, good map[string]bool) {
 	went, came, failed := map[string][]string{}, map[string]bool{}, map[string]bool{}
 	for body := range s.came {
@@ -348,7 +348,7 @@ func (s *keeper) once(w *world, good map[string]bool) {
 	}
 	for key := range came {
 		switch n := len(went[key]); {
-		case n > 1 && (s.cache != "" || w.successor == nil): // which has a memory of its own
+		case n > 1 && (s.cache != "" || w.successor == nil): // a successor has a memory of its own
 			w.t.Errorf("%s: key %s went on %d times: %v", s.name, key, n, went[key])
 		case n == 0 && !failed[key] && w.replays == 0:
 			w.t.Errorf("%s: all of key %s were dropped", s.name, key)
@@ -356,8 +356,8 @@ func (s *keeper) once(w *world, good map[string]bool) {
 	}
 }
 
-// exact checks that the states in the cache are what the messages that ended well have made of them. Where the
-// run was cut short, some that did may not have been told to their sources.
+// exact checks that the states in the cache are the result of the messages that ended well. If the run was cut short, some of these
+// may not have been reported to their sources.
 func (s *keeper) exact(w *world, good map[string]bool, stopped bool) {
 	want := map[string][]string{}
 	for body := range s.came {

@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// passages are the messages that have passed a limit, by time since the world began.
+// passages counts the messages that have passed a limit, by time since the world began.
 type passages struct {
 	name  string
 	limit engine.RateLimit
@@ -35,7 +35,7 @@ func (p *passages) pass(n int) {
 	p.at[time.Since(p.began)] += n
 }
 
-// watched is the unkeyed limit l with its passages, or nil.
+// watched returns the limit l with its passages, or nil if l has keys.
 func (w *world) watched(name string, l *engine.RateLimit) *passages {
 	if l == nil || !l.Key.IsZero() {
 		return nil
@@ -45,7 +45,7 @@ func (w *world) watched(name string, l *engine.RateLimit) *passages {
 	return p
 }
 
-// enters is a step that counts what comes in as passing these limits.
+// enters returns a step that counts each message as passing these limits.
 func enters(limits ...*passages) engine.StepSpec {
 	return proc("enters", func(_ context.Context, b *engine.Batch) error {
 		n := 0
@@ -61,7 +61,7 @@ func enters(limits ...*passages) engine.StepSpec {
 	})
 }
 
-// held checks that in no window's length more has passed than allowed.
+// held checks that no interval of a window's length has more messages than the limit allows.
 func (p *passages) held(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,8 +70,7 @@ func (p *passages) held(t *testing.T) {
 	}
 }
 
-// used checks that at any time until an end as much has passed as could, but for the time
-// of a batcher.
+// used checks that until end, as many messages have passed as the limit allows. It leaves time for a batcher.
 func (p *passages) used(t *testing.T, end time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,8 +89,8 @@ func (p *passages) used(t *testing.T, end time.Duration) {
 	}
 }
 
-// quiet is a stretch in which a source has no messages and its connection is cut again
-// and again, each time after it has stood for a second or longer.
+// quiet is an interval in which a source has no messages, and its connection is cut repeatedly, each time after it has lasted for a
+// second or longer.
 func (o *origin) cut(ctx context.Context) (err error) {
 	o.mu.Lock()
 	taken, stands := o.Taken(), o.standing
@@ -113,8 +112,7 @@ func (o *origin) cut(ctx context.Context) (err error) {
 	return errors.New("the connection was cut")
 }
 
-// opens notes that it is opened, and checks that a connection that stood is replaced at
-// once: within the first back-off.
+// reopens notes that the input is opened. After a connection that lasted, this must happen within the first back-off.
 func (o *origin) reopens() {
 	first := o.w.p.Engine.Restart.Backoff
 	if down := time.Since(o.cutAt); !o.cutAt.IsZero() && down > first && !o.w.reloads {
@@ -124,9 +122,8 @@ func (o *origin) reopens() {
 	o.cutAt, o.connected = time.Time{}, time.Now()
 }
 
-// Whole pipelines made up from a seed, in virtual time, of sources that are fast, slow and
-// idle: no limit lets more pass than it allows in any stretch, and each lets as much pass
-// as long as one source has something to give. Seeds are those of
+// TestNoLimitIsBrokenOrWasted generates whole pipelines from seeds, and runs them in virtual time. Their sources are fast, slow and
+// idle. No limit is exceeded in any interval, and each is used up as long as a source has messages. The seeds are those of
 // TestEveryMessageIsAnObligation.
 func TestNoLimitIsBrokenOrWasted(t *testing.T) {
 	first, last := *from, uint64(*seeds)
@@ -181,7 +178,7 @@ func (w *world) hurried() {
 		sources = append(sources, &Source{Payloads: numbers(2000), PerRead: w.one(0, 1, 10),
 			Every: w.ms(1, w.one(50, 500, 100_000)), Endless: true})
 	}
-	if where == 1 { // one input, of several instances
+	if where == 1 { // one input with several instances
 		next := 0
 		in.Concurrency = len(sources)
 		in.Use = engine.Use(func(engine.Env) (engine.Input, error) { next++; return sources[next-1], nil })
@@ -203,7 +200,7 @@ func (w *world) hurried() {
 	passes.used(w.t, end)
 }
 
-// counting is an output that counts what it is given.
+// counting is an output that counts messages.
 type counting struct{ *passages }
 
 func (c counting) Write(_ context.Context, b *engine.Batch) error {

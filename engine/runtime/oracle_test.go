@@ -24,19 +24,18 @@ var (
 	seed   = flag.Uint64("seed", 0, "the one pipeline to run, 0: all")
 )
 
-// Whole pipelines made up from a seed, in virtual time: whatever inputs, steps,
-// batchers and outputs do, and whenever it is stopped, every message that was
-// read ends once, with a fate that its own script allows, its source and its
-// stakes are told once, equal keys keep their order, nothing is tried more often
-// than it may be, and nothing waits for ever.
+// TestEveryMessageIsAnObligation generates whole pipelines from seeds, and runs them in virtual time. Whatever inputs, steps, batchers
+// and outputs do, and whenever the pipeline is stopped: every message that was read ends once, with a fate that its script allows. Its
+// source and its stakes are told once. Messages with equal keys keep their order, no message is tried too often, and none waits
+// forever.
 func TestEveryMessageIsAnObligation(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // what a pipeline leaves is small, and soon garbage
+	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // a pipeline has little live memory, so collections may be rare
 	began := time.Now()
 	first, last, shards := *from, uint64(*seeds), uint64(goruntime.GOMAXPROCS(0))
 	if *seed > 0 {
 		first, last, shards = *seed, *seed, 1
 	}
-	t.Run("seed", func(t *testing.T) { // returns when all shards have
+	t.Run("seed", func(t *testing.T) { // returns when all shards have ended
 		for n := range shards {
 			t.Run(fmt.Sprint("shard ", n), func(t *testing.T) {
 				t.Parallel()
@@ -59,7 +58,7 @@ func (w *world) obligations() {
 	kill, hard := context.WithCancel(t.Context())
 	defer hard()
 	defer cancel()
-	if stopped { // at any time, and perhaps with too little time to finish
+	if stopped { // at any time, possibly with too little time to finish
 		for _, s := range w.sources {
 			s.Endless = true
 		}
@@ -84,7 +83,7 @@ func (w *world) obligations() {
 	}
 	rep := plan.Run(stop, kill)
 	reload()
-	unsaved := false // a cache is away when a plan ends, so that what ended well may not be told
+	unsaved := false // a cache is unreachable when a plan ends, so that its results may not be reported
 	if plan.Replaced() {
 		unsaved = w.keeping != nil && w.keeping.away()
 		w.replayed(rep.Stats.Roots.InFlight)
@@ -96,7 +95,7 @@ func (w *world) obligations() {
 	if took := time.Since(began); took > 3*time.Hour {
 		t.Errorf("took %v: something waited for a batch's timeout", took)
 	}
-	time.Sleep(time.Minute) // what comes back too late must change nothing
+	time.Sleep(time.Minute) // calls that return too late must change nothing
 	for _, c := range []engine.Counts{rep.Stats.Roots, rep.Stats.Pieces} {
 		if !c.Balanced() || c.InFlight != 0 {
 			t.Errorf("not accounted for: %+v", c)
@@ -132,15 +131,14 @@ func (w *world) obligations() {
 		w.keeping.kept(w, stopped || unsaved)
 	}
 	w.lives(stopped)
-	if !plan.Replaced() && w.successor == nil { // another plan has limits of its own
+	if !plan.Replaced() && w.successor == nil { // a new plan has its own limits
 		for _, l := range w.limits {
 			l.held(t)
 		}
 	}
 }
 
-// next builds the plan that takes the place of another one: the same pipeline, with
-// its inputs and some of its outputs still connected.
+// next builds the plan that replaces another one: the same pipeline, with its inputs and some of its outputs still connected.
 func (w *world) next(old *runtime.Plan) *runtime.Plan {
 	w.successor = w.build(runtime.Options{Instead: old,
 		Same: func(kind, name string) bool {
@@ -161,14 +159,14 @@ func (w *world) build(o runtime.Options) *runtime.Plan {
 	return plan
 }
 
-// replayed says that so many roots begin again: outputs may see them once more.
+// replayed notes that n roots are read again, so that outputs may see them once more.
 func (w *world) replayed(roots int64) {
 	for _, s := range w.sources {
 		s.mu.Lock()
 		s.before = len(s.told)
 		s.mu.Unlock()
 	}
-	for _, j := range w.outs { // a new plan finds out anew
+	for _, j := range w.outs { // a new plan has to find out again
 		j.mu.Lock()
 		j.heldAt = time.Time{}
 		j.mu.Unlock()
@@ -188,7 +186,7 @@ func (w *world) replayed(roots int64) {
 	}
 }
 
-// describe prints what the pipeline of a single seed is.
+// describe prints the pipeline of a seed.
 func (w *world) describe() {
 	for _, s := range w.sources {
 		w.t.Logf("input: takes %v, %d messages, %d a read, every %v, flaky acks %v, faults %v", s.Takes,
@@ -218,7 +216,7 @@ func (w *world) describe() {
 	}
 }
 
-// told compares what a source and the stakes were told with the scripts.
+// told compares the results that a source and the stakes were told with the scripts.
 func (w *world) told(in int, s *origin, stopped, unsaved bool) {
 	s.mu.Lock()
 	w.stakes.mu.Lock()
@@ -242,14 +240,14 @@ func (w *world) told(in int, s *origin, stopped, unsaved bool) {
 			w.t.Errorf("%s: its source was told %d times", s.Payloads[ref], n)
 		}
 		id := uint64(in)<<20 | uint64(ref)
-		// too late for a root that was handed back
+		// a stake may come too late for a root that was handed back
 		if put, got := w.stakes.put[id], len(w.stakes.ends[id]); put != got && !(stopped && got < put) {
 			w.t.Errorf("%s: %d stakes, %d told", s.Payloads[ref], put, got)
 		}
 	}
 }
 
-// deed is what a message's script says, with its number.
+// deed returns the verb of a message's script, and its number.
 func deed(body string) (do string, n int) {
 	_, do, _ = strings.Cut(body, `"do":"`)
 	do, _, _ = strings.Cut(do, `"`)
@@ -258,7 +256,7 @@ func deed(body string) (do string, n int) {
 	return name, n
 }
 
-// fates are those that a root may come to.
+// fates returns the fates that a root may have.
 func (w *world) fates(body string) []engine.Fate {
 	if w.keeping != nil {
 		return w.keeping.fates(w, body)
@@ -266,7 +264,7 @@ func (w *world) fates(body string) []engine.Fate {
 	return w.scripted(body)
 }
 
-// scripted are the fates of what goes through the steps and to the outputs as it is.
+// scripted returns the fates that a message may have if no step keeps anything.
 func (w *world) scripted(body string) (all []engine.Fate) {
 	do, n := deed(body)
 	failed := map[string]engine.Fate{"": w.then, "continue": engine.Delivered, "drop": engine.Dropped,
@@ -276,7 +274,7 @@ func (w *world) scripted(body string) (all []engine.Fate) {
 		all = append(all, engine.Filtered)
 	case do == "fail", do == "panic", do == "parkfail", do == "flaky" && w.stepTries > 0 && n >= w.stepTries:
 		all = append(all, failed)
-	case do == "cut": // two parts and then an error, which what goes on as a whole can't mend
+	case do == "cut": // two parts and then an error, which neither `continue` nor a repair can undo
 		if all = append(all, w.then); w.onError == "drop" {
 			all[0] = engine.Dropped
 		}
@@ -288,7 +286,7 @@ func (w *world) scripted(body string) (all []engine.Fate) {
 	if w.panics {
 		all = append(all, failed, max(all[0], failed))
 	}
-	if w.replays > 0 && do == "flaky" { // its tries are counted anew
+	if w.replays > 0 && do == "flaky" { // its attempts are counted again from 1
 		all = append(all, engine.Delivered)
 	}
 	if !w.merges {
@@ -296,7 +294,7 @@ func (w *world) scripted(body string) (all []engine.Fate) {
 	}
 	for _, f := range slices.Clone(all) {
 		for _, refused := range w.refusals(true) {
-			if f != engine.Filtered { // refused with what it was merged with
+			if f != engine.Filtered { // refused together with the messages that it was merged with
 				all = append(all, max(f, refused))
 			}
 		}
@@ -304,8 +302,7 @@ func (w *world) scripted(body string) (all []engine.Fate) {
 	return all
 }
 
-// refusals are the fates of what all routes refuse, or, with some, only some: the
-// worst of them.
+// refusals returns the fates of a message that all routes refuse or, if some is set, that some routes refuse. The worst fate counts.
 func (w *world) refusals(some bool) []engine.Fate {
 	worst := []engine.Fate{engine.Filtered}
 	for _, route := range w.refused {
@@ -324,7 +321,7 @@ func (w *world) refusals(some bool) []engine.Fate {
 	return worst
 }
 
-// confirmed compares the counts of pieces with what outputs have taken.
+// confirmed compares the counts of pieces with those of the outputs.
 func (w *world) confirmed(ended [5]int64) {
 	var took, dead int64
 	for _, o := range w.outs {
@@ -341,7 +338,7 @@ func (w *world) confirmed(ended [5]int64) {
 	}
 }
 
-// lives checks that what was opened was closed once.
+// lives checks that everything that was opened was closed once.
 func (w *world) lives(stopped bool) {
 	for i, s := range w.sources {
 		s.mu.Lock()

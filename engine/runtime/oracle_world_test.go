@@ -27,15 +27,14 @@ func init() {
 		})
 }
 
-// A message is {"in":0,"id":1,"k":2,"do":"split3"}; do says what the scripted
-// step, or the output, does to it.
+// A message is {"in":0,"id":1,"k":2,"do":"split3"}. do says what the scripted step or the output does with it.
 var deeds = []string{
 	"pass", "pass", "pass", "pass", "drop", "fail", "split0", "split3", "split400", "cut2", "slow", "park", "parkfail",
 	"delay", "panic",
 	"flaky1", "flaky2", "flaky4", "refuse", "reject", "shaky1", "shaky3", "outpark0", "outpark1",
 }
 
-// world is one pipeline and what is true of it.
+// world is one pipeline and its properties.
 type world struct {
 	t *testing.T
 	r *rand.Rand
@@ -48,15 +47,15 @@ type world struct {
 	outs      []*judge
 	dlqs      []*Sink
 	limits    []*passages
-	then      engine.Fate // of what a step fails
+	then      engine.Fate // fate of messages that a step fails
 	onError   string
 	stepTries int // 0: no limit
-	tries     int // of an output, where it says nothing
+	tries     int // attempts at an output without a policy of its own
 	repaired  bool
 	ordered   bool
-	edits     bool     // steps only edit messages, so that lanes take turns
+	edits     bool     // steps only edit messages, so that slabs leave the lanes in order
 	keeping   *keeping // nil: no step keeps anything
-	crowded   bool     // many messages go through groups at once, and nothing goes wrong
+	crowded   bool     // many messages go through groups at once, and none fails
 	merges    bool     // a message may share the fate of its neighbours
 	panics    bool     // likewise
 	swells    bool     // steps make messages longer for a while
@@ -64,7 +63,7 @@ type world struct {
 	refused   [][]engine.Fate
 	stakes    *ledgerOfStakes
 	reloads   bool  // in mid-stream
-	replays   int64 // roots that began again in the new plan
+	replays   int64 // roots that were read again in the new plan
 	successor *runtime.Plan
 }
 
@@ -116,8 +115,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// crowd makes a pipeline whose order only its own loops can break: what leaves groups
-// meets what comes to them, in lanes that never rest.
+// crowd makes a pipeline whose order only the engine's own loops can break: messages that leave groups meet messages that arrive, in
+// lanes that are always busy.
 func (w *world) crowd() {
 	w.p.Engine.Workers = 2 + w.r.IntN(3)
 	w.p.Engine.MaxInFlight.Messages, w.p.Engine.MaxInFlight.Bytes = 0, 0
@@ -156,15 +155,15 @@ func (w *world) crowd() {
 	w.refused = [][]engine.Fate{{engine.Returned}}
 }
 
-// restarts is more than the faults of an input in a row, and less than its cuts.
+// restarts is more than the consecutive faults of an input, and less than its cut connections.
 const restarts = 12
 
-// one picks.
+// one picks one of the values.
 func (w *world) one(of ...int) int { return of[w.r.IntN(len(of))] }
 
 func (w *world) maybe(in int) bool { return w.r.IntN(in) == 0 }
 
-// ms is a time from least to most milliseconds.
+// ms picks a duration from least to most milliseconds.
 func (w *world) ms(least, most int) time.Duration {
 	return time.Duration(least+w.r.IntN(most-least+1)) * time.Millisecond
 }
@@ -178,7 +177,7 @@ func (w *world) limit() *engine.RateLimit {
 	return l
 }
 
-// retry makes a policy with one of so many tries; 0 is no limit.
+// retry makes a policy with one of these numbers of attempts; 0 is no limit.
 func (w *world) retry(tries ...int) (*engine.Retry, int) {
 	r := &engine.Retry{MaxAttempts: w.one(tries...), Backoff: w.ms(1, 100)}
 	if r.MaxBackoff = w.ms(1, 2000); w.maybe(3) {
@@ -221,13 +220,13 @@ func (w *world) inputs() {
 		}
 		src := &origin{w: w, Source: Source{Payloads: payloads, Takes: engine.TakesOne, PerRead: w.r.IntN(60)},
 			flaky: w.maybe(3), tried: map[uint64]int{}, faults: map[int]int{}}
-		src.Prepare = func(i int, m *engine.Message) { // what a merge has, too: that of its first part
+		src.Prepare = func(i int, m *engine.Message) { // a merged message has that of its first part
 			m.Meta = m.Meta.With("root", in<<20|i).With("id", i).With("k", keys[i])
 		}
 		if w.maybe(3) {
 			src.Every = time.Duration(w.r.IntN(30)) * time.Millisecond
 		}
-		if w.then == engine.DeadLettered && w.keeping == nil && w.maybe(2) { // the others return what fails
+		if w.then == engine.DeadLettered && w.keeping == nil && w.maybe(2) { // the others return failed messages
 			src.Takes = engine.TakesBack(w.one(int(engine.TakesNothing), int(engine.TakesPosition)))
 		}
 		if src.acker = src; src.Takes == engine.TakesOne && w.keeping == nil && w.maybe(5) {
@@ -245,7 +244,7 @@ func (w *world) inputs() {
 			spec.RateLimit = w.limit()
 		}
 		l := w.watched(fmt.Sprint("input ", in), spec.RateLimit)
-		if keyed := spec.RateLimit != nil && l == nil; !keyed && (l != nil || overall != nil) { // that is a step before
+		if keyed := spec.RateLimit != nil && l == nil; !keyed && (l != nil || overall != nil) { // this limit is a step before the batcher
 			spec.Processors = append(spec.Processors, enters(l, overall))
 		}
 		if w.maybe(4) {
@@ -260,7 +259,7 @@ func (w *world) inputs() {
 	w.p.Inputs = schema.MapOf(all...)
 }
 
-// stumble is a step that some messages pass only at the second try.
+// stumble returns a step that some messages pass only at the second attempt.
 func (w *world) stumble(name string) engine.StepSpec {
 	var mu sync.Mutex
 	seen := map[string]bool{}
@@ -304,7 +303,7 @@ func (w *world) steps() {
 	if w.maybe(4) {
 		w.p.Processors = append(w.p.Processors, w.stumble("second"))
 	}
-	if w.maybe(2) { // what a repair may not skip
+	if w.maybe(2) { // a step that a repair must not skip
 		w.p.Processors = append(w.p.Processors, w.step("mark", func(_ context.Context, m *engine.Message) error {
 			m.Meta = m.Meta.With("marked", true)
 			return nil
@@ -317,7 +316,7 @@ func (w *world) steps() {
 	}
 }
 
-// step makes a step of a function that edits one message.
+// step makes a step from a function that edits one message.
 func (w *world) step(name string, f engine.ProcessorFunc) engine.StepSpec {
 	if w.edits {
 		return engine.StepSpec{Name: name, Use: Processing(engine.Edit{ProcessorFunc: f})}
@@ -325,15 +324,14 @@ func (w *world) step(name string, f engine.ProcessorFunc) engine.StepSpec {
 	return Step(name, f)
 }
 
-// swell adds steps between which messages are longer than they were. Some of those that
-// are in it together need more bytes than there are.
+// swell adds steps between which messages are longer. Together, some of them need more bytes than there are.
 func (w *world) swell(steps engine.Steps) engine.Steps {
 	if w.p.Engine.MaxInFlight.Bytes < 5000 || !w.maybe(3) {
 		return steps
 	}
 	pad, most := doc.MustParsePath("pad"), 1100+w.r.IntN(3000)
 	grow := w.step("swell", func(_ context.Context, m *engine.Message) error {
-		if m.Doc().Valid() != nil { // "half", or a merge
+		if m.Doc().Valid() != nil { // "half", or a merged message
 			return nil
 		}
 		if most%2 == 0 {
@@ -354,7 +352,7 @@ func (w *world) swell(steps engine.Steps) engine.Steps {
 	return append(engine.Steps{grow, nap, shrink}, steps...)
 }
 
-// groups puts some before and behind the scripted step.
+// groups adds groups before and after the scripted step.
 func (w *world) groups() {
 	for range 1 + w.r.IntN(2) {
 		do := engine.Steps{w.stumble("in a group")}
@@ -391,7 +389,7 @@ func (w *world) groups() {
 	}
 }
 
-// outputs makes routes, "out0" and so on: outputs, or composites of some.
+// outputs makes the routes "out0" and so on: outputs, or composite outputs.
 func (w *world) outputs() {
 	var all []schema.Entry[engine.OutputSpec]
 	for i := range 1 + w.r.IntN(3) {
@@ -411,7 +409,7 @@ func (w *world) outputs() {
 			all = append(all, entry(members[n], o))
 		}
 		kind := w.r.IntN(3)
-		if kind == 0 { // what all members refuse, the last one has refused
+		if kind == 0 { // if all members refuse a message, the last one decides
 			fates = fates[len(fates)-1:]
 		}
 		use := engine.Use(func(engine.Env) (engine.Output, error) {
@@ -431,12 +429,12 @@ func (w *world) outputs() {
 	w.p.Outputs = schema.MapOf(all...)
 }
 
-// members is the configuration of a composite.
+// members returns the configuration of a composite output.
 type members engine.Names
 
 func (m members) Traits() engine.Traits { return engine.Traits{Members: engine.Names(m)} }
 
-// deadLetters is an output that takes dead letters, not always at once.
+// deadLetters returns an output for dead letters, which may need several attempts.
 func (w *world) deadLetters() *Sink {
 	dlq := &Sink{Delay: time.Duration(w.r.IntN(3)) * time.Millisecond}
 	w.dlqs = append(w.dlqs, dlq)
@@ -455,7 +453,7 @@ func (w *world) deadLetters() *Sink {
 	return dlq
 }
 
-// output is one that is written to, and the fate of what it refuses.
+// output returns an output that is not composite, and the fate of messages that it refuses.
 func (w *world) output(name string, all *[]schema.Entry[engine.OutputSpec]) (engine.OutputSpec, engine.Fate) {
 	j := w.judge(name)
 	spec := engine.OutputSpec{
@@ -502,8 +500,7 @@ func (w *world) judge(name string) *judge {
 	return j
 }
 
-// break1 says how an output fails. What is down for a while only loses nothing
-// where tries have no limit.
+// break1 decides how an output fails. An outage may only last if attempts are not limited; otherwise messages would be lost.
 func (w *world) break1(f *outFaults, unlimited bool) {
 	if w.maybe(3) {
 		f.transient = w.one(0, 3, 10)
@@ -517,14 +514,13 @@ func (w *world) break1(f *outFaults, unlimited bool) {
 	if unlimited && w.maybe(2) {
 		f.down = window{w.ms(0, 50), w.ms(0, 2000)}
 	}
-	if w.maybe(3) { // no attempt is made, so that there may be any number
+	if w.maybe(3) { // an unreachable output uses up no attempts, so that may happen at any time
 		f.away = window{w.ms(0, 50), w.ms(0, 2000)}
 	}
 	f.reopen = w.maybe(3)
 }
 
-// batchers sends everything to all routes: as one list, or each but the last
-// as a copy.
+// batchers sends all messages to all routes: as one list of outputs, or as copies to all but the last.
 func (w *world) batchers() {
 	names := make(engine.Names, len(w.refused))
 	for i := range names {
@@ -548,7 +544,7 @@ func (w *world) batchers() {
 func (w *world) batcher(to engine.Names) (b engine.BatcherSpec) {
 	if b = (engine.BatcherSpec{Output: to}); !w.maybe(3) {
 		open := []string{"1000h", "10ms"}[w.r.IntN(2)]
-		if w.keeping != nil { // who waits for a delivery waits for the batch
+		if w.keeping != nil { // a message that waits for a delivery waits for its batch
 			open = "10ms"
 		}
 		b = batched(w.t, fmt.Sprintf(`{"size": %d, "timeout": "%s", "max_keys": %d}`, w.r.IntN(50),

@@ -14,13 +14,12 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// processor is a Processor made of a function.
+// processor is a function as a Processor.
 type processor func(b *engine.Batch) error
 
 func (p processor) Process(_ context.Context, b *engine.Batch) error { return p(b) }
 
-// What is behind a message that is tried again, or that has parked, reaches no later
-// step before it, whether it is in the same slab or comes later.
+// While a message is retried or parked, later messages of its key reach no further step, whether they are in the same slab or not.
 func TestLaterStepsSeeAKeyInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -75,8 +74,8 @@ func TestLaterStepsSeeAKeyInOrder(t *testing.T) {
 	})
 }
 
-// A key that can be seen makes no document of what is none.
-func TestAnOrderKeyInWhatIsNoDocument(t *testing.T) {
+// The order key can often be found in a payload that is not a valid document. Such a message fails nevertheless.
+func TestAnOrderKeyInAnInvalidDocument(t *testing.T) {
 	calls := Step("calls", func(context.Context, *engine.Message) error { return nil })
 	for name, steps := range map[string]engine.Steps{"lanes find the keys": nil, "the reader finds them": {calls}} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +102,7 @@ func TestAnOrderKeyInWhatIsNoDocument(t *testing.T) {
 	}
 }
 
-// Messages of one key go through steps that only edit them side by side, and leave them in their order.
+// If steps only edit messages, those of one key are processed in parallel, and leave the steps in order.
 func TestStepsThatEditKeepOrder(t *testing.T) {
 	n := expr.MustCompile("n")
 	slow := func(_ context.Context, m *engine.Message) error {
@@ -142,7 +141,7 @@ func TestStepsThatEditKeepOrder(t *testing.T) {
 	}
 }
 
-// Where the failure of a message stops the pipeline, what is behind it in its key goes back to the source with it.
+// If a failed message stops the pipeline, later messages of its key go back to the source with it.
 func TestNothingOvertakesAMessageThatStopsThePipeline(t *testing.T) {
 	broken := func(class engine.Class) func(string) error {
 		return func(body string) error {

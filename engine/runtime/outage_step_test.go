@@ -10,7 +10,8 @@ import (
 	. "github.com/flowd-io/flowd/engine/enginetest"
 )
 
-// Attempts that are not counted have no limit, so that a policy that does not wait would have them follow each other.
+// Attempts that are not counted are not limited. With a policy without back-off they must nevertheless not follow each other at
+// once.
 func TestAStepWhoseServerIsAwayIsNotCalledWithoutAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, calls := time.Now(), 0

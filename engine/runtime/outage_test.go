@@ -20,13 +20,13 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// unreached is what an output says that can't be reached.
+// unreached is the error of an output that can't be reached.
 func unreached(text string) error {
 	return &engine.Error{Class: engine.Transient, Holds: true, Err: fmt.Errorf("%s", text)}
 }
 
-// outage is an output that can't be reached for the first time, then refuses what it
-// gets, and works in the end. It notes how many messages each write had in the middle.
+// outage is an output that is unreachable at first, then refuses all messages, and finally accepts them. It notes how many messages
+// each refused write had.
 type outage struct {
 	Sink
 	began        time.Time
@@ -50,9 +50,8 @@ func newOutage(down, unwell time.Duration, ordered bool) *outage {
 	return o
 }
 
-// TestAnOutageLosesNothing has whole batches meet an output that can't be reached, and
-// that fails what it gets when it is back, for longer than the attempts of a message
-// would last: a probe risks one message, and only that is an attempt.
+// TestAnOutageLosesNothing writes whole batches to an output that is unreachable, and then refuses messages for longer than the
+// attempts of a message would last. A probe risks one message, and only that counts as an attempt.
 func TestAnOutageLosesNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name                string
@@ -81,7 +80,7 @@ func TestAnOutageLosesNothing(t *testing.T) {
 	}
 }
 
-// TestAHeldMessageMayGrowTooOld has an output that is never reached.
+// TestAHeldMessageMayGrowTooOld uses an output that is always unreachable.
 func TestAHeldMessageMayGrowTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -94,7 +93,7 @@ func TestAHeldMessageMayGrowTooOld(t *testing.T) {
 		if got := rep.Stats.Roots.Ended[engine.DeadLettered]; got != 100 {
 			t.Fatalf("%d dead letters", got)
 		}
-		for _, w := range dead.Writes() { // the run itself may end with the next probe, when its input is read again
+		for _, w := range dead.Writes() { // after that, the next probe may end the run, since its input is read again
 			if took := w.At.Sub(began); took < 3*time.Minute || took > 3*time.Minute+time.Second {
 				t.Errorf("took %v", took)
 			}
@@ -105,7 +104,7 @@ func TestAHeldMessageMayGrowTooOld(t *testing.T) {
 	})
 }
 
-// TestAFallbackPassesAHeldOutput has the first of two outputs out of reach.
+// TestAFallbackPassesAHeldOutput uses two outputs, the first of which is unreachable.
 func TestAFallbackPassesAHeldOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -126,8 +125,8 @@ func TestAFallbackPassesAHeldOutput(t *testing.T) {
 	})
 }
 
-// TestACallThatReachedNobodyIsNoAttempt has a step whose server is out of reach.
-func TestACallThatReachedNobodyIsNoAttempt(t *testing.T) {
+// TestACallToAnUnreachableServerIsNotAnAttempt uses a step whose server is unreachable.
+func TestACallToAnUnreachableServerIsNotAnAttempt(t *testing.T) {
 	tests := []struct {
 		name      string
 		then      string
@@ -163,12 +162,12 @@ func TestACallThatReachedNobodyIsNoAttempt(t *testing.T) {
 	}
 }
 
-// knocks is an output whose Probe always comes through.
+// knocks is an output whose Probe always succeeds.
 type knocks struct{ *outage }
 
 func (knocks) Probe(context.Context) error { return nil }
 
-// TestAProbeOpensForOneMessage has a Probe that can't know what becomes of a message.
+// TestAProbeOpensForOneMessage uses a Probe that succeeds although writes fail.
 func TestAProbeOpensForOneMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, dst := &Source{Payloads: numbers(300), Takes: engine.TakesOne},
@@ -187,7 +186,7 @@ func TestAProbeOpensForOneMessage(t *testing.T) {
 	})
 }
 
-// circle is a queue that delivers at once what comes back.
+// circle is a queue that redelivers returned messages at once.
 type circle struct {
 	Source
 	mu   sync.Mutex
@@ -216,8 +215,8 @@ func (c *circle) Ack(_ context.Context, rs []engine.Result) ([]engine.Result, er
 	return nil, nil
 }
 
-// TestADeadLetterThatIsRefusedDoesNotGoInCircles has dead letters that can't be written:
-// the messages return to their queue, which delivers them again.
+// TestADeadLetterThatIsRefusedDoesNotGoInCircles uses dead letters that can't be written. Their messages return to the queue, which
+// redelivers them.
 func TestADeadLetterThatIsRefusedDoesNotGoInCircles(t *testing.T) {
 	for _, n := range []int{1, 20} {
 		t.Run(fmt.Sprint(n, " messages"), func(t *testing.T) {
@@ -240,11 +239,11 @@ func TestADeadLetterThatIsRefusedDoesNotGoInCircles(t *testing.T) {
 					})},
 				}
 				p.Engine.OnFailure.DeadLetter = "dead"
-				p.Engine.Drain.Timeout = time.Hour // the next probe is in time, whatever was drawn
+				p.Engine.Drain.Timeout = time.Hour // the next probe is in time, whatever delay was drawn
 				stop, cancel := context.WithTimeout(t.Context(), 7*time.Second)
 				defer cancel()
 				Run(t, p, stop)
-				if refused > n+30 { // the waits between two are drawn at random
+				if refused > n+30 { // the delays between two attempts are random
 					t.Errorf("%d dead letters were refused in 7 seconds", refused)
 				}
 				if want := "no id; its dead letter can't be written: output dead: no queue takes it"; src.last.Err == nil ||
@@ -256,7 +255,7 @@ func TestADeadLetterThatIsRefusedDoesNotGoInCircles(t *testing.T) {
 	}
 }
 
-// TestAHeldDeadLetterShowsBothReasons has dead letters whose output is out of reach.
+// TestAHeldDeadLetterShowsBothReasons uses dead letters whose output is unreachable.
 func TestAHeldDeadLetterShowsBothReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead := newOutage(time.Minute, 0, false)
@@ -282,7 +281,7 @@ func TestAHeldDeadLetterShowsBothReasons(t *testing.T) {
 	})
 }
 
-// TestALogNamesEachCauseOnce has an output, or an input, whose trouble changes.
+// TestALogNamesEachCauseOnce uses an output, or an input, whose error changes.
 func TestALogNamesEachCauseOnce(t *testing.T) {
 	for _, place := range []string{"output=out", "input=in"} {
 		t.Run(place, func(t *testing.T) {
@@ -317,7 +316,7 @@ func TestALogNamesEachCauseOnce(t *testing.T) {
 					for line := range strings.Lines(log.String()) {
 						if strings.Contains(line, place) && strings.Contains(line, cause) {
 							n++
-							if strings.HasSuffix(line, "attempt=10\n") { // which is told in any case
+							if strings.HasSuffix(line, "attempt=10\n") { // which is logged in any case
 								most = 2
 							}
 						}
@@ -331,7 +330,7 @@ func TestALogNamesEachCauseOnce(t *testing.T) {
 	}
 }
 
-// troubled is a source that can't be read for some reason, which may change.
+// troubled is a source whose Reads fail with an error that may change.
 type troubled struct {
 	Source
 	cause func() error
@@ -344,13 +343,12 @@ func (s *troubled) Read(ctx context.Context, b *engine.Batch) (engine.Acker, err
 	return s.Source.Read(ctx, b)
 }
 
-// stalls is an output whose system takes nothing, and says so.
+// stalls is an output that reports that its system accepts no messages.
 type stalls struct{ Sink }
 
 func (*stalls) Stalled() string { return "low on memory" }
 
-// TestAStateSaysWhatAnOutputRefuses asks for the state while and after an output refuses
-// everything.
+// TestAStateSaysWhatAnOutputRefuses takes snapshots while an output refuses all messages, and after that.
 func TestAStateSaysWhatAnOutputRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dst := &stalls{}
@@ -379,7 +377,7 @@ func TestAStateSaysWhatAnOutputRefuses(t *testing.T) {
 	})
 }
 
-// A message that an output's own steps drop shows nothing of the output: the next one is the probe.
+// If the output's own steps drop the message of a probe, that says nothing about the output. The next message is the probe.
 func TestAProbeThatIsDroppedIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, dst := &Source{Payloads: []string{"1", "2", "3"}, PerRead: 1, Takes: engine.TakesOne}, &Sink{}
@@ -393,7 +391,7 @@ func TestAProbeThatIsDroppedIsNone(t *testing.T) {
 		}
 		slow := Step("slow", func(_ context.Context, m *engine.Message) error {
 			if string(m.Bytes()) == "2" {
-				time.Sleep(time.Millisecond) // it comes when the first has failed
+				time.Sleep(time.Millisecond) // it is read after the first has failed
 			}
 			return nil
 		})
@@ -417,17 +415,17 @@ func TestAProbeThatIsDroppedIsNone(t *testing.T) {
 	})
 }
 
-// unreachable is an output that can't be reached, and says so when it is probed.
+// unreachable is an output whose writes and probes report that it can't be reached.
 type unreachable struct{ *Sink }
 
 func (unreachable) Probe(context.Context) error { return engine.Errorf(engine.Transient, "away") }
 
-// What comes to an output that does not work, and is never tried, waits no longer than max_age, either.
+// A message for an output that is down waits no longer than max_age, even if it is never tried.
 func TestMaxAgeEndsWhatWasNeverTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, dst, dead := &Source{Payloads: []string{"1", "2"}, PerRead: 1, Takes: engine.TakesOne}, &Sink{}, &Sink{}
 		dst.FailAll = func([]string) error {
-			time.Sleep(100 * time.Millisecond) // both are read by then: readers of an output that is held pause
+			time.Sleep(100 * time.Millisecond) // both are read by then: later, readers pause because the output is down
 			return &engine.Error{Class: engine.Transient, Holds: true, Err: errors.New("away")}
 		}
 		slow := Step("slow", func(_ context.Context, m *engine.Message) error {

@@ -12,8 +12,7 @@ import (
 	. "github.com/flowd-io/flowd/engine/enginetest"
 )
 
-// TestAnOutputThatIsDownIsHeld has an output say that it can't be reached for a while:
-// that costs no attempt, however long it is.
+// TestAnOutputThatIsDownIsHeld uses an output that is unreachable for a while. However long that lasts, it uses up no attempts.
 func TestAnOutputThatIsDownIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -39,7 +38,7 @@ func TestAnOutputThatIsDownIsHeld(t *testing.T) {
 	})
 }
 
-// What is lost in a drain because the only output is held says why that was.
+// If a drain loses messages because the only output is down, the error says why.
 func TestWhatIsLostBehindAHeldOutputSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop, drain := context.WithCancel(t.Context())

@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 )
 
-// lagging is an input whose Read returns a second after it was told to.
+// lagging is an input whose Read returns a second after its context has ended.
 type lagging struct{}
 
 func (lagging) Read(ctx context.Context, _ *engine.Batch) (engine.Acker, error) {
@@ -25,7 +25,7 @@ func (lagging) Read(ctx context.Context, _ *engine.Batch) (engine.Acker, error) 
 
 func (lagging) Traits() engine.Traits { return engine.Traits{} }
 
-// saw is a log that notes whether it has said that reading is paused.
+// saw is a log that notes whether reading is paused.
 type saw struct{ atomic.Bool }
 
 func (s *saw) Write(line []byte) (int, error) {
@@ -35,7 +35,7 @@ func (s *saw) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Whoever sees the line may rely on it, such as to change what the input reads.
+// After the log line, no Read is running, so an operator may, for instance, change the files of the input.
 func TestTheLogSaysPausedWhenReadsHaveReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var paused saw

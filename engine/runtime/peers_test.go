@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// counted are the payloads {"n":1} to {"n":n}.
+// counted returns the payloads {"n":1} to {"n":n}.
 func counted(n int) []string { return numbers(n + 1)[1:] }
 
 // batchesOf lists writes as "1,3 size".
@@ -30,7 +30,7 @@ func batchesOf(ws []Write) (all []string) {
 	return all
 }
 
-// How batches are cut, by the numbers of the cases of Broadway (B) and Benthos (R).
+// How messages are batched, by the numbers of the cases of Broadway (B) and Benthos (R).
 func TestPeersBatches(t *testing.T) {
 	odd, even := expr.MustCond("n % 2 == 1"), expr.MustCond("n % 2 == 0")
 	parity, third := expr.MustCompile("n % 2"), expr.MustCompile("n % 3")
@@ -84,7 +84,7 @@ func TestPeersBatches(t *testing.T) {
 				rep := Run(t, p, nil)
 				got := batchesOf(dst.Writes())
 				slices.Sort(got)
-				if p.Batchers.Len() == 0 { // nothing says which are written together
+				if p.Batchers.Len() == 0 { // any messages may be written together
 					got = []string{strings.Join(got, ",")}
 				}
 				if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -98,7 +98,7 @@ func TestPeersBatches(t *testing.T) {
 	}
 }
 
-// What becomes of messages that fail, likewise.
+// What happens to messages that fail, likewise.
 func TestPeersFailures(t *testing.T) {
 	refuse := func(n int) func(string) error {
 		return func(body string) error {
@@ -125,13 +125,13 @@ func TestPeersFailures(t *testing.T) {
 	tests := []struct {
 		name  string
 		n     int
-		one   bool // message in a read
+		one   bool // each Read returns one message
 		takes engine.TakesBack
 		out   func(string) error
 		edit  func(p *engine.Pipeline)
 		dlq   engine.Steps // of the dead-letter output; nil: there is none
-		want  string       // how the messages ended, by number
-		dead  []string     // what the dead-letter output got
+		want  string       // fates of the messages, by number
+		dead  []string     // messages of the dead-letter output
 		code  int
 	}{
 		{name: "B52: a dead letter may be edited", n: 2, takes: engine.TakesOne, out: refuse(1),
@@ -145,7 +145,7 @@ func TestPeersFailures(t *testing.T) {
 			want: "returned delivered", code: 1},
 		{name: "B56: a batch that panics as a whole is put aside as a whole", n: 3, takes: engine.TakesOne,
 			out: func(string) error { panic("raised") }, dlq: engine.Steps{},
-			edit: func(p *engine.Pipeline) { p.Engine.Workers = 1 }, // else nothing orders the three
+			edit: func(p *engine.Pipeline) { p.Engine.Workers = 1 }, // with more workers, the three have no order
 			want: "dead_lettered dead_lettered dead_lettered", dead: []string{`{"n":1}`, `{"n":2}`, `{"n":3}`}},
 		{name: "B70: an input's own step that panics fails what it held; later reads go on", n: 3, one: true,
 			takes: engine.TakesOne,
@@ -234,7 +234,7 @@ func TestPeersFailures(t *testing.T) {
 	}
 }
 
-// What becomes of the parts of the engine, likewise.
+// What happens to other parts of the engine, likewise.
 func TestPeersParts(t *testing.T) {
 	for _, tt := range []struct {
 		name string

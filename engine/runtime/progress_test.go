@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// placed is a source that knows its end; each instance reads one part, which is settled as far as results came.
+// placed is a source that knows its end. Each instance reads one part, and reports results as settled.
 type placed struct {
 	*Source
 	part int
@@ -25,7 +25,7 @@ func (p placed) Progress() engine.Progress {
 		Positions: []engine.Position{{Name: fmt.Sprint("part/", p.part), Settled: settled, Read: 3, End: 10}}}
 }
 
-// TestProgressIsThatOfAllInstances has parts in another order than that of the instances.
+// TestProgressIsThatOfAllInstances uses parts whose order differs from that of the instances.
 func TestProgressIsThatOfAllInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block := make(chan struct{})
@@ -60,7 +60,7 @@ func TestProgressIsThatOfAllInstances(t *testing.T) {
 	})
 }
 
-// TestNoProgressWithoutAnEnd: an input that does not know where its source ends shows nothing of that.
+// TestNoProgressWithoutAnEnd uses an input that does not know where its source ends, and so has no progress.
 func TestNoProgressWithoutAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plan := Build(t, pipe(&Source{Payloads: numbers(3), Endless: true}, &Sink{}))

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// arrivals counts the messages of a sink by the time since began.
+// arrivals counts the messages of a sink by their time since began.
 func arrivals(dst *Sink, began time.Time) map[time.Duration]int {
 	all := map[time.Duration]int{}
 	for _, w := range dst.Writes() {
@@ -23,8 +23,7 @@ func arrivals(dst *Sink, began time.Time) map[time.Duration]int {
 	return all
 }
 
-// A pipeline whose step books far ahead shares a limit with one that reads by it:
-// each gets what its place in the line is worth.
+// A pipeline with a step that reserves far ahead shares a limit with a pipeline whose input is limited. Each gets its share.
 func TestAReaderStandsInLineWithSteps(t *testing.T) {
 	for _, kind := range []string{"window", "bucket"} {
 		t.Run(kind, func(t *testing.T) {
@@ -35,7 +34,7 @@ func TestAReaderStandsInLineWithSteps(t *testing.T) {
 				stop, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 
-				steady := &Source{Payloads: numbers(1000), PerRead: 1, Every: 100 * time.Millisecond} // all that may pass
+				steady := &Source{Payloads: numbers(1000), PerRead: 1, Every: 100 * time.Millisecond} // as many as the limit allows
 				stepwise := pipe(steady, &Sink{}, limitedBy(t, "api"))
 				read := pipe(&Source{Payloads: numbers(1000)}, &Sink{})
 				dst := &Sink{}
@@ -64,7 +63,7 @@ func TestAReaderStandsInLineWithSteps(t *testing.T) {
 	}
 }
 
-// limitedBy is a step that keeps a limit of `resources.rate_limits`.
+// limitedBy returns a step with a limit of `resources.rate_limits`.
 func limitedBy(t *testing.T, name string) engine.StepSpec {
 	t.Helper()
 	return engine.StepSpec{Name: "limit", Use: engine.Use(func(env engine.Env) (engine.Processor, error) {
@@ -134,7 +133,7 @@ func TestLimitsOfAReader(t *testing.T) {
 	}
 }
 
-// limitedSource notes until when it is told that it is limited.
+// limitedSource notes until when it was told to be limited.
 type limitedSource struct {
 	*Source
 	until []time.Time
@@ -159,8 +158,7 @@ func TestAnInputIsToldThatItIsLimited(t *testing.T) {
 	})
 }
 
-// A shared limit is used up as long as one of its readers has something to read, however
-// slowly the others read.
+// A shared limit is used up as long as one of its readers has messages, however slowly the others read.
 func TestASlowReaderLeavesItsLimitToOthers(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -16,15 +16,15 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// groups is a source that holds back a group while some of it is under way, and gives
-// up to ten messages of one in a read. What goes back takes up its place again.
+// groups is a source with message groups. It delivers up to ten messages of a group in a Read, and the next ones only after all of
+// these have ended. Returned messages are redelivered first, in order.
 type groups struct {
 	mu   sync.Mutex // guards the fields below
 	all  []string   // "group:number"
 	out  map[int]bool
 	done map[int]bool
 	wake chan struct{}
-	why  []error // of what went back behind others
+	why  []error // errors of messages that were returned because of an earlier one
 }
 
 func newGroups(n int, names ...string) *groups {
@@ -99,7 +99,7 @@ func groupOf(body string) string {
 	return name
 }
 
-// failsAtFirst fails every n-th message of a group, the first times that it comes.
+// failsAtFirst fails every nth message of a group at its first deliveries.
 func failsAtFirst(n, times int) func(body string) error {
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -115,7 +115,7 @@ func failsAtFirst(n, times int) func(body string) error {
 	}
 }
 
-// stopsAtIt is an output that does not write what is behind a failed message of its group.
+// stopsAtIt is an output that does not write messages after a failed message of their group.
 type stopsAtIt struct {
 	*Sink
 	fail func(body string) error
@@ -140,7 +140,7 @@ func (o stopsAtIt) Write(ctx context.Context, b *engine.Batch) error {
 func TestWhatIsBehindAReturnedMessageGoesBackToASourceThatWithholds(t *testing.T) {
 	step := func(fail func(string) error) engine.StepSpec {
 		return Step("check", func(ctx context.Context, m *engine.Message) error {
-			time.Sleep(time.Millisecond) // others of the slab are in other lanes
+			time.Sleep(time.Millisecond) // other messages of the slab are in other lanes
 			return fail(string(m.Bytes()))
 		})
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 )
 
-// brittle is an input that is lost at once and counts how it is opened and closed.
+// brittle is an input whose connection is lost at once. It counts Opens and Closes.
 type brittle struct {
 	opened, closed int
-	refuse         bool // Open fails, but for the first time
+	refuse         bool // Open fails, except for the first time
 }
 
 func (b *brittle) Open(context.Context) error {

@@ -15,17 +15,16 @@ import (
 	. "github.com/flowd-io/flowd/engine/enginetest"
 )
 
-// flapping is an input whose connection is cut again and again, so long after it was
-// opened, with a message on it or without.
+// flapping is an input whose connection is cut repeatedly, some time after it was opened, with a message on it or without.
 type flapping struct {
 	cuts    int
 	stands  time.Duration
 	speaks  bool // there is one message on each connection
 	spoken  bool
 	opened  time.Time
-	down    []time.Duration // how long it was closed
+	down    []time.Duration // how long it was closed each time
 	lost    time.Time
-	refuses int // times that it does not open
+	refuses int // number of times that Open fails
 }
 
 func (f *flapping) Open(context.Context) error {
@@ -65,7 +64,7 @@ func TestAnInputHasRecoveredWhenItsConnectionStands(t *testing.T) {
 		name    string
 		in      flapping
 		ends    bool
-		backoff time.Duration // the longest that it may be closed; 0: any
+		backoff time.Duration // the longest time that it may be closed; 0: any
 	}{
 		{"a quiet one that is cut now and then", flapping{cuts: 20, stands: s}, false, s},
 		{"one that stands for less than a second", flapping{cuts: 20, stands: s - 1}, true, 0},
@@ -98,7 +97,7 @@ func TestAnInputHasRecoveredWhenItsConnectionStands(t *testing.T) {
 	}
 }
 
-// An input is not healthy before its connection has stood, and then is, message or not.
+// An input becomes healthy once its connection has lasted for a while, with messages or without.
 func TestAQuietInputIsHealthyAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := &flapping{cuts: 1, stands: time.Minute}
@@ -129,7 +128,7 @@ func TestAQuietInputIsHealthyAgain(t *testing.T) {
 	})
 }
 
-// cutting is a source whose Reads fail with cuts, one after the other, before each message.
+// cutting is a source whose Reads fail with each of the errors in cuts before each message.
 type cutting struct {
 	*Source
 	cuts   []error
@@ -173,7 +172,7 @@ func TestOnlyErrEndEndsAnInput(t *testing.T) {
 	}
 }
 
-// idle is an input whose Read waits until its context ends, and then returns what end makes of it.
+// idle is an input whose Read waits until its context ends, and then returns the error of end.
 type idle struct {
 	end    func(ctx context.Context) error
 	opened atomic.Int32
@@ -223,7 +222,7 @@ func TestAnErrorThatCoincidesWithAPauseIsNotDropped(t *testing.T) {
 	}
 }
 
-// absent is an input and an output of a server that is not there for a while, or refuses what is asked.
+// absent is an input and an output whose server is missing for a while, or refuses requests.
 type absent struct {
 	until   time.Time
 	refuses error

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// revoked is a source that takes messages away which its Read has just added.
+// revoked is a source that takes away messages that its Read has just added.
 type revoked struct {
 	*Source
 	h engine.Holding
@@ -31,9 +31,9 @@ func (r *revoked) Read(ctx context.Context, b *engine.Batch) (engine.Acker, erro
 	return r, err
 }
 
-// TestWhatIsBeingReadCanBeTakenAway takes the third message away before the Read that has added it returns: it is
-// neither written nor acked.
-func TestWhatIsBeingReadCanBeTakenAway(t *testing.T) {
+// TestAMessageCanBeTakenAwayDuringItsRead takes away the third message before the Read that has added it returns. It is neither written
+// nor acknowledged.
+func TestAMessageCanBeTakenAwayDuringItsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, dst := &Source{Payloads: numbers(5), PerRead: 1, Takes: engine.TakesPosition}, &Sink{}
 		p := pipe(src, dst)

@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// pipe makes the simplest pipeline: one source, some steps, one sink.
+// pipe makes a simple pipeline: one source, some steps, one sink.
 func pipe(src *Source, dst *Sink, steps ...engine.StepSpec) *engine.Pipeline {
 	return &engine.Pipeline{
 		Name: "test", Inputs: Named("in", src.Input()), Processors: steps, Outputs: Named("out", dst.Output()),
@@ -363,7 +363,7 @@ func TestAWriteThatNeverReturnsDoesNotHoldTheDrain(t *testing.T) {
 		if rep.Code() != 3 || rep.HandedBack != 5 {
 			t.Errorf("code %d, handed back %d; want 3 and 5", rep.Code(), rep.HandedBack)
 		}
-		close(out.let) // the write comes back too late: nothing may be counted twice
+		close(out.let) // the write returns too late: it must not be counted twice
 		synctest.Wait()
 		if got := plan.Stats().Roots; !got.Balanced() || got.Ended[engine.Delivered] != 0 {
 			t.Errorf("after the late return: %+v", got)

@@ -13,11 +13,11 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// numbering notes the serials with which payloads come.
+// numbering is an output that notes the serials of payloads.
 type numbering struct {
 	mu      sync.Mutex // guards the fields below
 	seen    map[string][]uint32
-	hang    string // hangs at its first attempt
+	hang    string // payload whose first attempt hangs
 	hanging chan struct{}
 }
 

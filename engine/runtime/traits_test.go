@@ -26,7 +26,7 @@ func (*asked) Process(context.Context, *engine.Batch) error { return nil }
 
 func TestTraitsAreReadAtBuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &asked{Source: Source{Payloads: numbers(1000), PerRead: 10}} // its reads return no Acker
+		a := &asked{Source: Source{Payloads: numbers(1000), PerRead: 10}} // its Reads return no Acker
 		p := pipe(&a.Source, &a.Sink, engine.StepSpec{Use: Processing(a)})
 		in := engine.Use(func(engine.Env) (engine.Input, error) { return a, nil })
 		out := engine.Use(func(engine.Env) (engine.Output, error) { return a, nil })

@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 )
 
-// ill is a cache that says that something is wrong.
+// ill is a cache that reports a trouble.
 type ill struct{ engine.Cache }
 
 func (ill) Trouble() *engine.Trouble { return &engine.Trouble{Indicator: "ill", Cause: "fever"} }

@@ -16,8 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tooMany finds a stretch in which more has passed than a limit allows: of a window's
-// length, or of any length for a bucket.
+// tooMany finds an interval in which more messages passed than a limit allows: of a window's length or, for a bucket, of any length.
 func tooMany(l engine.RateLimit, passed map[time.Duration]int) string {
 	times := slices.Sorted(maps.Keys(passed))
 	for i, from := range times {
@@ -137,7 +136,7 @@ func mergeAll(_ context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// wantInOrder checks that messages with the same n % 3 came in order.
+// wantInOrder checks that messages with the same n % 3 are in order.
 func wantInOrder(t *testing.T, bodies []string) {
 	t.Helper()
 	last := map[int]int{}
@@ -176,7 +175,7 @@ func (s *stumbling) Write(_ context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// What fails holds its key, also when the rest of its write waits for the limit.
+// A failed message holds its key, even while the rest of its write waits for the limit.
 func TestAMessageThatFailsHoldsItsKeyInTheNextWrite(t *testing.T) {
 	for _, sequential := range []bool{false, true} {
 		t.Run(fmt.Sprint("sequential ", sequential), func(t *testing.T) {
@@ -200,7 +199,7 @@ func TestAMessageThatFailsHoldsItsKeyInTheNextWrite(t *testing.T) {
 	}
 }
 
-// A drain keeps the limit: what it lets pass in time is written, the rest goes back.
+// A drain respects the limit. Messages that pass in time are written, and the rest goes back.
 func TestADrainWritesWhatTheLimitGives(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -245,7 +244,7 @@ func TestADrainWritesWhatTheLimitGives(t *testing.T) {
 	}
 }
 
-// A limit that is raised at once lets the writers that wait go on.
+// If a limit is raised with immediate effect, waiting writers continue.
 func TestAWriterSeesARaisedLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dst := &Sink{}

@@ -7,7 +7,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// TestMarksCountInTheOrderInWhichTheyWereRead whatever the order of Acks.
+// TestMarksCountInTheOrderInWhichTheyWereRead acknowledges in other orders.
 func TestMarksCountInTheOrderInWhichTheyWereRead(t *testing.T) {
 	var got []string
 	a := &Acks[string]{Settled: func(marks []string) { got = append(got, marks...) },

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// page is how far something was read.
+// page is the reading position of an entry.
 type page struct {
 	Name string
 	At   int
@@ -46,14 +46,14 @@ func convert(state []byte) (all []page, err error) {
 	return all, err
 }
 
-// process is what the books of one process share.
+// process has what the books of one process share.
 type process struct{ engine.Env }
 
 func newProcess() process {
 	return process{engine.Env{Name: "in", Pipeline: "p", Shared: &engine.Shared{}}}
 }
 
-// book is that of an input which has just been loaded.
+// book returns the book of an input that has just been loaded.
 func (p process) book(t testing.TB, path string, remember time.Duration) *Book[string, page] {
 	t.Helper()
 	b := New(p.Env, Config[string, page]{Path: path, Kind: "test", Log: slog.New(slog.DiscardHandler), Remember: remember,
@@ -79,7 +79,7 @@ func put(b *Book[string, page], at int, names ...string) {
 	}
 }
 
-// has compares what a book knows, by name.
+// has checks the entries of a book, by name.
 func has(t *testing.T, b *Book[string, page], want map[string]int) {
 	t.Helper()
 	b.Lock()
@@ -120,7 +120,7 @@ func TestABookSurvivesItsProcess(t *testing.T) {
 	closed(t, b)
 }
 
-// TestABookSurvivesClosingAndReloading with a checkpoint or without.
+// TestABookSurvivesClosingAndReloading uses a book with a checkpoint, and one without.
 func TestABookSurvivesClosingAndReloading(t *testing.T) {
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "cp")} {
 		p := newProcess()
@@ -160,7 +160,7 @@ func TestABookSurvivesClosingAndReloading(t *testing.T) {
 	}
 }
 
-// TestACheckpointThatChangesHands as when an input is renamed, and named as before again, each with a reload.
+// TestACheckpointThatChangesHands renames an input and undoes that, each with a reload.
 func TestACheckpointThatChangesHands(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cp")
 	p, other := newProcess(), newProcess()
@@ -194,7 +194,7 @@ func TestOnlyACompleteListingForgets(t *testing.T) {
 		l.See("unknown")
 		b.Hold("held")
 	}
-	see(b.List(nil)) // and it fails
+	see(b.List(nil)) // the listing fails
 	has(t, b, all)
 	l := b.List(func(p page) bool { return p.Name != "other" })
 	see(l)
@@ -210,7 +210,7 @@ func TestOnlyACompleteListingForgets(t *testing.T) {
 	has(t, b, nil)
 }
 
-// TestListingsOfManyLetOthersWork while they forget.
+// TestListingsOfManyLetOthersWork checks that a large book does not block others while it forgets entries.
 func TestListingsOfManyLetOthersWork(t *testing.T) {
 	b := newProcess().book(t, "", 0)
 	defer closed(t, b)
@@ -312,8 +312,8 @@ func TestBooksThatAreDamagedAreRefused(t *testing.T) {
 	closed(t, b)
 }
 
-// TestWhatCanNotBeSavedIsSavedLater although it has not changed again.
-func TestWhatCanNotBeSavedIsSavedLater(t *testing.T) {
+// TestAFailedSaveIsRepeated checks that entries are saved later, even if they have not changed again.
+func TestAFailedSaveIsRepeated(t *testing.T) {
 	enginetest.InFullDisk(t, func(t *testing.T, limit func(bytes int64)) {
 		path := filepath.Join(t.TempDir(), "cp")
 		b := newProcess().book(t, path, 0)
@@ -331,7 +331,7 @@ func TestWhatCanNotBeSavedIsSavedLater(t *testing.T) {
 	})
 }
 
-// BenchmarkSave saves once, of a million entries, what changes in a second.
+// BenchmarkSave saves the changes of one second in a book of a million entries.
 func BenchmarkSave(bench *testing.B) {
 	for _, changes := range []int{0, 100} {
 		bench.Run(fmt.Sprintf("%d of a million", changes), func(bench *testing.B) {

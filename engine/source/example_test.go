@@ -33,7 +33,7 @@ func init() {
 	engine.Register(engine.Inputs, "tickets", "Reads a queue of a ticket server.", Config{}, newTickets)
 }
 
-// tickets is the input. It outlives its connections: results of messages come after a connection was lost, too.
+// tickets is the input. It outlives its connections: results of messages may arrive after a connection was lost.
 type tickets struct {
 	*source.Session[*conn]
 	cfg Config
@@ -48,17 +48,17 @@ var (
 	_ engine.Acker   = (*tickets)(nil)
 )
 
-// newTickets does no I/O.
+// newTickets makes the input, without I/O.
 func newTickets(c Config, _ engine.Env) (engine.Input, error) {
 	in := &tickets{cfg: c, held: map[uint64]string{}}
 	in.Session = source.NewSession(in.connect)
 	return in, nil
 }
 
-// Traits says that the server takes back each ticket by itself.
+// Traits says that the server takes back each ticket separately.
 func (*tickets) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
-// ticket is what the server sends.
+// ticket is a message of the server.
 type ticket struct{ ID, Text string }
 
 // conn is one connection to the server.
@@ -66,10 +66,10 @@ type conn struct {
 	in     *tickets
 	client *http.Client
 	take   source.Call[[]ticket]
-	rest   []ticket // taken, and not yet read
+	rest   []ticket // fetched, and not yet read
 }
 
-// connect makes sure that the server has the queue, so that Read need not.
+// connect checks that the server has the queue, so that Read need not.
 func (in *tickets) connect(ctx context.Context) (*conn, error) {
 	c := &conn{in: in, client: &http.Client{Transport: &http.Transport{}}}
 	_, err := c.ask(ctx, "look", nil)
@@ -83,7 +83,7 @@ func (in *tickets) Read(ctx context.Context, b *engine.Batch) (engine.Acker, err
 		all, err := c.take.Wait(ctx, func(ctx context.Context) ([]ticket, error) {
 			return c.ask(ctx, "take", url.Values{"most": {strconv.Itoa(room)}})
 		})
-		if err != nil { // if ctx has ended, the next Read takes what comes
+		if err != nil { // if ctx has ended, the next Read takes the answer
 			return in, err
 		}
 		c.rest = all
@@ -101,7 +101,7 @@ func (in *tickets) Read(ctx context.Context, b *engine.Batch) (engine.Acker, err
 	return in, nil
 }
 
-// Ack tells the server how messages have ended. What it does not confirm is tried again.
+// Ack reports to the server how messages have ended. Results that it does not confirm are reported again.
 func (in *tickets) Ack(ctx context.Context, results []engine.Result) (again []engine.Result, err error) {
 	c := in.Conn()
 	for _, r := range results {
@@ -123,12 +123,12 @@ func (in *tickets) Ack(ctx context.Context, results []engine.Result) (again []en
 	return again, err
 }
 
-// Close ends the connection. Tickets that were taken and not read go back.
+// Close ends the connection. Tickets that were fetched and not read go back.
 func (c *conn) Close(ctx context.Context, _ bool) error {
 	late, _ := c.take.Cancel()
 	for _, t := range append(c.rest, late...) {
 		if _, err := c.ask(ctx, "back", url.Values{"id": {t.ID}}); err != nil {
-			break // the server gives them to others when it notices that this client is gone
+			break // the server gives them to others once their lease is over
 		}
 	}
 	c.rest = nil
@@ -136,7 +136,7 @@ func (c *conn) Close(ctx context.Context, _ bool) error {
 	return nil
 }
 
-// causes say what the answers of the server mean.
+// causes classifies the answers of the server.
 var causes = cause.Table{Code: statusOf, Refused: cause.Rejected, Rows: []cause.Row{
 	{Codes: []string{"401", "403"}, Kind: cause.Credentials, Remedy: "check the user and password in `url`"},
 	{Codes: []string{"404"}, Kind: cause.Missing, Remedy: "create the queue, or correct its name"},
@@ -144,7 +144,7 @@ var causes = cause.Table{Code: statusOf, Refused: cause.Rejected, Rows: []cause.
 	{Codes: []string{"5*"}, Kind: cause.Busy},
 }}
 
-// status is an answer that is not 200.
+// status is the error of an answer other than 200.
 type status int
 
 func (s status) Error() string { return strconv.Itoa(int(s)) + " " + http.StatusText(int(s)) }
@@ -169,13 +169,13 @@ func (c *conn) ask(ctx context.Context, what string, query url.Values) (all []ti
 		if res.StatusCode != http.StatusOK {
 			err = status(res.StatusCode)
 		} else if err = json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&all); errors.Is(err, io.EOF) {
-			err = nil // nothing at present
+			err = nil // there are no tickets at present
 		}
 	}
 	return all, causes.Explain(err, what+" of queue "+c.in.cfg.Queue)
 }
 
-// This is a whole input, for a server that gives tickets to whoever asks, until they are reported done or given back.
+// This is a complete input, for a server that hands out tickets until they are reported as done or given back.
 // Its test is [github.com/flowd-io/flowd/engine/enginetest.RemoteInput].
 func Example() {
 	server := httptest.NewServer(&desk{waiting: []ticket{{"1", `{"text":"printer"}`}, {"2", `{"text":"coffee"}`}}})
@@ -203,7 +203,7 @@ func Example() {
 	// 2 delivered
 }
 
-// printer is an output that prints, and stops the pipeline after so many messages.
+// printer is an output that prints messages, and stops the pipeline after a number of them.
 type printer struct {
 	left int
 	stop context.CancelFunc
@@ -226,7 +226,7 @@ type desk struct {
 	taken   []lease
 }
 
-// lease is a ticket that was given to somebody. If nothing is heard of it until then, it is given to the next.
+// lease is a ticket that a client has. If the client does not report it in time, another client gets it.
 type lease struct {
 	ticket
 	until time.Time
@@ -278,7 +278,7 @@ func (d *desk) end(id string, back bool) {
 	defer d.mu.Unlock()
 	i := slices.IndexFunc(d.taken, func(l lease) bool { return l.ID == id })
 	switch {
-	case i < 0: // it is done
+	case i < 0: // it was already reported
 	case back:
 		d.taken[i].until = time.Time{}
 	default:

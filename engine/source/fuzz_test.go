@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzLoad reads lines of a checkpoint. What is understood is written as the next run reads it.
+// FuzzLoad reads lines of a checkpoint. Valid entries are written so that the next run reads the same.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{"=a@1", "-a@1", "1700000000=a@1", "x=a@1", "a@1", "=a", ""} {
 		f.Add([]byte(seed))

@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine/source"
 )
 
-// recorded records what a Session does with it.
+// recorded is a connection that records the calls of a Session.
 type recorded struct {
 	name string
 	did  *[]string
@@ -53,7 +53,7 @@ func TestASessionHasOneConnectionAtATime(t *testing.T) {
 	if err := s.Open(ctx); err != nil || s.Stopping() {
 		t.Fatalf("open: %v, stopping %t", err, s.Stopping())
 	}
-	if err := errors.Join(s.Close(ctx), s.Close(ctx)); err != nil { // the input has failed
+	if err := errors.Join(s.Close(ctx), s.Close(ctx)); err != nil { // as after a failure of the input
 		t.Fatal(err)
 	}
 	if _, ok := s.Connected(); ok || s.Conn().name != "1" {
@@ -130,7 +130,7 @@ func TestASignalWakesOnce(t *testing.T) {
 	}
 }
 
-// The input of the example, with a server whose answers are cut: what was taken with one comes again.
+// The input of the example reads from a server whose answers are cut. Tickets of a lost answer are delivered again.
 func TestTheExample(t *testing.T) {
 	t.Parallel()
 	var d *desk

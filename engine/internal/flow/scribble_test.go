@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// The test mode must itself be seen to find what it looks for.
+// The test mode must find the mistakes that it looks for.
 func TestAMessageThatIsUsedAfterItsSlabWasGivenBackIsFound(t *testing.T) {
 	edits := map[string]func(m *engine.Message){
 		"its state":    func(m *engine.Message) { m.Done() },

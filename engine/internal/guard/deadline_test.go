@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A deadline is to plugins what context.WithDeadline is, whatever they ask first.
+// Plugins see the same as with context.WithDeadline, whichever method they call first.
 func TestADeadlineIsAContextWithOne(t *testing.T) {
 	type key struct{}
 	boss := errors.New("the boss says so")

@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// moody is an acker that refuses some results now and then, and panics or is late at times.
+// moody is an acker that sometimes refuses results, panics or is late.
 type moody struct {
 	t    *testing.T
 	rnd  *rand.Rand
@@ -46,8 +46,8 @@ func (a *moody) Ack(_ context.Context, results []engine.Result) (again []engine.
 	return again, nil
 }
 
-// Roots end in any order, on several goroutines' accounts, while their source refuses results: each is reported once,
-// as it ended, and those of one call are in read order.
+// Roots end in any order and on several goroutines, while their source refuses results. Each result is reported once and is correct.
+// The results of one call are in read order.
 func TestEveryRootIsReportedOnceAsItEnded(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestEveryRootIsReportedOnceAsItEnded(t *testing.T) {
 	}
 }
 
-// away is an acker whose server can't be reached until back.
+// away is an acker whose server is unreachable until the time back.
 type away struct {
 	back time.Time
 	told int
@@ -110,7 +110,7 @@ func (a *away) Ack(ctx context.Context, results []engine.Result) ([]engine.Resul
 	return nil, nil
 }
 
-// A source that is there again is told at the end, although the next attempt would be much later.
+// When a pipeline ends, results are reported again at once, even if the next attempt would be much later.
 func TestTheEndDoesNotWaitForAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &away{back: time.Now().Add(time.Minute)}
@@ -124,8 +124,8 @@ func TestTheEndDoesNotWaitForAnAttempt(t *testing.T) {
 	})
 }
 
-// An outage of the source may last: neither a new connection of the input nor the end of the pipeline is a reason to
-// give up results before the deadline.
+// During a long outage of the source, results are kept until the deadline, even if the input gets a new connection or the pipeline
+// ends.
 func TestAnOutageOfTheSourceEndsWithTheDeadlineAlone(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestAnOutageOfTheSourceEndsWithTheDeadlineAlone(t *testing.T) {
 	}
 }
 
-// owed is an account that owes a source the result of one delivered message.
+// owed returns an account that owes a source the result of one delivered message.
 func owed(t *testing.T, source engine.Acker) (account *Account, acks *AckLoop, stop context.CancelFunc) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -166,7 +166,7 @@ func end(t *testing.T, r Root, f engine.Fate, to *Reports, want map[uint64]engin
 	to.Add(r)
 }
 
-// A step may still split a message when all roots have been handed back: the fence is closed, but for what waits there.
+// A step may split a message after all roots were handed back. The fence is closed by then, except for messages that wait there.
 func TestARootThatWasGivenUpDoesNotEndAgain(t *testing.T) {
 	l := new(Ledger)
 	l.Begin(1)

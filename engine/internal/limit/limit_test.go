@@ -25,14 +25,13 @@ var (
 	tenKeyed  = engine.RateLimit{Messages: 10, Per: time.Second, Key: expr.MustCompile("id")}
 )
 
-// TestLimiter plays calls: "take 3", "reserve 1" or "reserve 1 KEY" (one by one), "ask 5 A"
-// (who stands in line as A), "quit A", "change 5 1s" (at once) and "next 5 1s", "at 1.5s"
-// since noon.
+// TestLimiter plays calls: "take 3", "reserve 1" or "reserve 1 KEY" (one message after another), "ask 5 A" (A waits in line), "quit
+// A", "change 5 1s" (at once), "next 5 1s" (with the next window), and "at 1.5s" (since noon).
 func TestLimiter(t *testing.T) {
 	tests := []struct {
 		name string
 		spec engine.RateLimit
-		play string // a call per line, and what came of it
+		play string // a call and its result per line
 	}{
 		{"what has passed makes room a window later", tenWindow, `
 			take 4: 4
@@ -291,7 +290,7 @@ func duration(t *testing.T, s string) time.Duration {
 	return d
 }
 
-// player makes calls, for some who stand in line.
+// player makes calls for several callers in line.
 type player struct {
 	t     *testing.T
 	limit *Limiter
@@ -306,7 +305,7 @@ func (p *player) line(name string) *WaitLine {
 	return p.lines[name]
 }
 
-// play makes one call and returns what came of it.
+// play makes one call and returns its result.
 func (p *player) play(now time.Time, call string) string {
 	p.t.Helper()
 	f := append(strings.Fields(call), "", "", "")
@@ -349,16 +348,15 @@ func (p *player) play(now time.Time, call string) string {
 	return ""
 }
 
-// TestLimitHolds plays random traffic of callers whose clocks differ a little and who
-// stand in line at one or two limits. It knows when every message passed, and counts
-// them in every stretch of a window's length.
+// TestLimitHolds plays random traffic of callers whose clocks differ a little, and who wait in line at one or two limits. It records
+// when each message passed, and counts the messages in each interval of a window's length.
 func TestLimitHolds(t *testing.T) {
 	for _, kind := range []string{"window", "bucket"} {
 		t.Run(kind, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { checkLimit(t, kind) }) })
 	}
 }
 
-// watched is a limit and when messages passed it, in nanoseconds since noon.
+// watched is a limit, with the times at which messages passed it, in nanoseconds since noon.
 type watched struct {
 	*Limiter
 	spec   engine.RateLimit
@@ -404,7 +402,7 @@ func checkLimit(t *rapid.T, kind string) {
 		}
 		n := rapid.SampledFrom([]int{1, 2, 5, 9, 100}).Draw(t, "n")
 		w := rapid.SampledFrom([]*watched{own, shared}).Draw(t, "limit")
-		own.Free(latest) // both have heard of the time
+		own.Free(latest) // both know the time
 		shared.Free(latest)
 		switch rapid.IntRange(0, 3).Draw(t, "call") {
 		case 0:
@@ -431,7 +429,7 @@ func checkLimit(t *rapid.T, kind string) {
 	checkPassed(t, shared)
 }
 
-// checkTake takes, and what there is no room for could pass after the wait, no sooner.
+// checkTake calls Take, and checks that messages beyond the limit could pass after the returned wait, but not before.
 func checkTake(t *rapid.T, w *watched, now time.Time, n int) {
 	got := w.Take(now, n)
 	w.passed[now.Sub(noon)] += got
@@ -452,7 +450,7 @@ func checkTake(t *rapid.T, w *watched, now time.Time, n int) {
 	}
 }
 
-// clone is a copy of an unkeyed limit.
+// clone returns a copy of a limit without keys.
 func clone(l *Limiter) *Limiter {
 	c := &Limiter{spec: l.spec, rate: l.rate, clock: l.clock, all: l.all, changed: make(chan struct{})}
 	c.all.passes.runs = slices.Clone(l.all.passes.runs)
@@ -529,7 +527,7 @@ func TestBusyKeysDoNotHideIdleOnes(t *testing.T) {
 	l := NewLimiter("", engine.RateLimit{Messages: 1, Per: time.Second, Key: expr.MustCompile("id"), MaxKeys: 20})
 	for i := range 20 {
 		n := 1
-		if i < 15 { // the oldest are busy for long
+		if i < 15 { // the oldest keys stay busy for a long time
 			n = 1000
 		}
 		for range n {
@@ -545,8 +543,7 @@ func TestBusyKeysDoNotHideIdleOnes(t *testing.T) {
 	}
 }
 
-// TestAKeyThatFindsRoomBeginsAnew sends a key twice: when there is no room for it, and
-// when there is.
+// TestAKeyThatFindsRoomBeginsAnew uses a key twice: while there is no room for it, and when there is.
 func TestAKeyThatFindsRoomBeginsAnew(t *testing.T) {
 	l := NewLimiter("", engine.RateLimit{Messages: 1, Per: time.Second, Key: expr.MustCompile("id"), MaxKeys: 1})
 	l.Reserve(noon, []byte("a"))
@@ -604,7 +601,7 @@ func TestLimitState(t *testing.T) {
 	l.Take(noon, 10)
 	l.Take(noon, 10)
 	q := NewLine(l)
-	for range 3 { // keyed limits are kept by steps
+	for range 3 { // steps keep keyed limits
 		q.Ask(noon, 1)
 	}
 	want := engine.LimitState{Name: "api", Messages: 10, Per: time.Second, Keys: 2, Limited: 5}
@@ -666,7 +663,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkReserveKeys books for keys of which all fit, and tells what each takes.
+// BenchmarkReserveKeys reserves for keys that all fit, and reports the memory per key.
 func BenchmarkReserveKeys(b *testing.B) {
 	const keys = 100_000
 	var before, after runtime.MemStats

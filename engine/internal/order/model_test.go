@@ -12,8 +12,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/order"
 )
 
-// model is a pipeline that consists of an input, lanes and an output. Its messages fail, split and merge at random. It
-// knows what has been read of each key, and what must come out.
+// model simulates a pipeline with an input, lanes and an output. Its messages fail, split and merge at random. It records the
+// messages that were read, by key, and checks the messages that are written.
 type model struct {
 	*rig
 	rand    *rand.Rand
@@ -21,7 +21,7 @@ type model struct {
 	trouble bool // messages may still fail
 
 	lanes, output []*engine.Batch // queues
-	away          []func()        // messages that failed, to be tried again
+	away          []func()        // failed messages, to be retried
 
 	read    map[byte][]string // names of messages, by key
 	written map[byte][]string
@@ -37,7 +37,7 @@ func newModel(t *testing.T, seed uint64) *model {
 
 func (w *model) happens(percent int) bool { return w.trouble && w.rand.IntN(100) < percent }
 
-// live yields the live messages of a batch by index, since what is kept meanwhile changes the batch.
+// live yields the live messages of a batch. It iterates by index, since messages that are kept meanwhile change the batch.
 func live(b *engine.Batch, f func(i int, m *engine.Message)) {
 	for i := range slab(b).Msgs {
 		if m := slab(b).Nth(i); cell(m).State == inside.Live {
@@ -46,7 +46,7 @@ func live(b *engine.Batch, f func(i int, m *engine.Message)) {
 	}
 }
 
-// one moves a message into a batch of its own.
+// one moves a message into a new batch.
 func one(m *engine.Message) *engine.Batch {
 	b := engine.NewBatch(1)
 	slab(b).Take(m)
@@ -69,7 +69,7 @@ func (w *model) receive() {
 	w.lanes = append(w.lanes, b)
 }
 
-// asks lets live messages move on, and has failed ones hold their keys.
+// asks returns the role of a message: live messages ask to move on, and failed ones hold their keys.
 func asks(_ int, m *engine.Message) order.Role {
 	switch cell(m).State {
 	case inside.Live:
@@ -104,7 +104,7 @@ func (w *model) lane() {
 	w.h.Free(freed)
 }
 
-// fail has a step fail messages.
+// fail lets a step fail messages at random.
 func (w *model) fail(b *engine.Batch, at *order.Place) {
 	failed := false
 	live(b, func(_ int, m *engine.Message) {
@@ -117,7 +117,7 @@ func (w *model) fail(b *engine.Batch, at *order.Place) {
 	}
 }
 
-// split has a step split messages in two.
+// split lets a step split messages in two, at random.
 func (w *model) split(b *engine.Batch) *engine.Batch {
 	parts := engine.NewBatch(2 * len(slab(b).Msgs))
 	for i := range slab(b).Msgs {
@@ -142,7 +142,7 @@ func (w *model) split(b *engine.Batch) *engine.Batch {
 	return parts
 }
 
-// merge has a step merge the last messages of a batch, whose merge lies behind them.
+// merge lets a step merge the last messages of a batch, at random. The merged message follows them.
 func (w *model) merge(b *engine.Batch) {
 	from := w.rand.IntN(1 + len(slab(b).Msgs))
 	var of []*engine.Message
@@ -195,7 +195,7 @@ func (w *model) write() {
 	}
 }
 
-// step does something that can be done, at random, and says whether there was anything but reading.
+// step performs a random action. It reports whether any action other than reading was possible.
 func (w *model) step() bool {
 	can := []func(){}
 	if w.trouble {
@@ -222,8 +222,8 @@ func (w *model) step() bool {
 	return true
 }
 
-// Whatever fails, splits and merges, the messages of each key are written in the order in which they were read, all of
-// them, and in the end no key is held.
+// Messages fail, split and merge at random. All messages of a key are written in the order in which they were read, and no key is
+// held at the end.
 func TestEveryKeyKeepsItsOrder(t *testing.T) {
 	for seed := range uint64(150) {
 		w := newModel(t, seed)
@@ -237,7 +237,7 @@ func TestEveryKeyKeepsItsOrder(t *testing.T) {
 			}
 		}
 		for key, names := range w.read {
-			var got []string // parts as their message
+			var got []string // names of messages, without the numbers of parts
 			for _, name := range w.written[key] {
 				whole, part, _ := strings.Cut(name, ".")
 				if part != "2" {

@@ -28,7 +28,7 @@ func (*call) Moved(uint32, []byte, []byte)                      {}
 func (*call) Stake(uint32, engine.Settler, uint64, engine.Fate) {}
 func (*call) Taken(uint32) bool                                 { return false }
 
-// nameOf is the message that an origin belongs to.
+// nameOf returns the name of the message that an origin belongs to.
 func nameOf(o engine.Origin) string {
 	var c engine.Cell
 	c.Origin = o
@@ -36,8 +36,8 @@ func nameOf(o engine.Origin) string {
 	return read.(*call).name
 }
 
-// rig has messages that are named after their keys: a1 and a2 have key a, and the merge a1+b1 has both. Tests move them
-// by commands, and it notes what becomes of them.
+// rig has messages that are named after their keys: a1 and a2 have the key a, and the merged message a1+b1 has both keys. Tests
+// move them with commands, and rig notes the results.
 type rig struct {
 	t       *testing.T
 	h       *order.Holds
@@ -67,7 +67,7 @@ func (r *rig) releaseTo(place string) func(*engine.Batch) {
 
 func (r *rig) note(name, fate string) { r.notes = append(r.notes, name+" "+fate) }
 
-// message is the message of a name, made if it is new.
+// message returns the message with a name. It creates new ones.
 func (r *rig) message(name string) *engine.Message {
 	if m := r.msgs[name]; m != nil {
 		return m
@@ -104,7 +104,7 @@ func (r *rig) batch(names []string) *engine.Batch {
 	return b
 }
 
-// claims takes the claims of a message away, to be freed.
+// claims removes and returns the claims of a message, to be freed.
 func claims(m *engine.Message) (all []*order.Claim) {
 	order.EachLeafKey(m, func(leaf *engine.Message) {
 		if c := order.ClaimOf(leaf); c != nil {
@@ -115,7 +115,7 @@ func claims(m *engine.Message) (all []*order.Claim) {
 	return all
 }
 
-// noteKept notes which messages of a batch were kept, and which go on.
+// noteKept notes which messages of a batch were kept, and which move on.
 func (r *rig) noteKept(b *engine.Batch, names []string, on string) {
 	for i, name := range names {
 		switch cell(slab(b).Nth(i)).State {
@@ -127,7 +127,7 @@ func (r *rig) noteKept(b *engine.Batch, names []string, on string) {
 	}
 }
 
-// run carries out commands, which are a verb and names of messages.
+// run runs commands. A command is a verb and names of messages.
 func (r *rig) run(script string) {
 	for command := range strings.SplitSeq(script, ", ") {
 		verb, rest, _ := strings.Cut(command, " ")
@@ -154,13 +154,13 @@ func (r *rig) run(script string) {
 					r.h.Free([]*order.Claim{place})
 				}
 			}
-		case "gap": // it waits in the steps of its input
+		case "gap": // a message waits in the steps of its input
 			r.h.LeaveGap(r.message(names[0]))
-		case "leave": // the lanes
+		case "leave": // messages leave the lanes
 			b := r.batch(names)
 			r.h.Admit(b, nil, asks)
 			r.noteKept(b, names, "leaves")
-		case "behind": // a step in the lanes has failed some
+		case "behind": // a step in the lanes has failed some messages
 			b := r.batch(names)
 			r.h.Behind(b, inside.Fresh, nil)
 			r.noteKept(b, names, "goes on")
@@ -168,7 +168,7 @@ func (r *rig) run(script string) {
 			b := r.batch(names)
 			r.h.Admit(b, &r.out, asks)
 			r.noteKept(b, names, "written")
-		case "alone": // is written behind others of its batch
+		case "alone": // the last message is written after the others of its batch
 			b := r.batch(names)
 			i := len(names) - 1
 			if r.h.Passes(slab(b).Msgs[:i], slab(b).Nth(i), &r.out) {
@@ -176,13 +176,13 @@ func (r *rig) run(script string) {
 			} else {
 				r.note(names[i], "waits")
 			}
-		case "fail": // in the lanes
+		case "fail": // a message fails in the lanes
 			r.h.Own(r.message(names[0]), nil)
-		case "refuse": // at the output
+		case "refuse": // a message fails at the output
 			r.h.Own(r.message(names[0]), &r.out)
-		case "end": // it has left the place where it held its key
+		case "end": // a message has left the place where it held its key
 			r.h.Free(claims(r.message(names[0])))
-		case "split": // the first into the others
+		case "split": // the first message is split into the others
 			whole := r.message(names[0])
 			for _, name := range names[1:] {
 				p := r.message(name)
@@ -190,11 +190,11 @@ func (r *rig) run(script string) {
 				r.h.Share(p)
 			}
 			r.h.Free(claims(whole))
-		case "pass": // a message comes by a group
+		case "pass": // a message passes a group
 			r.h.Free(r.h.ComesBy(r.message(names[0]), 1))
 		case "rejoin": // messages leave a group
 			r.h.Free(r.h.Rejoin(r.batch(names), 1))
-		case "dead": // it becomes a dead letter
+		case "dead": // a message becomes a dead letter
 			cell(r.message(names[0])).Dead = true
 		case "each":
 			r.h.Each(func(waits, behind engine.Origin) { r.note(nameOf(waits), "behind "+nameOf(behind)) })
@@ -277,7 +277,7 @@ func TestMessagesWaitBehindThoseOfTheirKey(t *testing.T) {
 		{"a dead letter holds nothing", "dead a1, refuse a1, write a2", "a2 written"},
 		{"a dead letter waits for nothing", "refuse a1, dead a2, alone a2, write a2", "a2 written, a2 written"},
 
-		// What is shown.
+		// What snapshots show.
 		{"who waits for whom", "fail a1, leave a2 a3, read a4, read a5, each",
 			"a2 waits, a3 waits, a4 waits, a5 waits, a2 behind a1, a3 behind a2, a4 behind a3, a5 behind a4"},
 		{"behind all parts of a merge", "refuse a1+b1, write b2, each", "b2 waits, b2 behind b1"},
@@ -330,7 +330,7 @@ func TestHeldAtSaysWhereAKeyIsHeld(t *testing.T) {
 	}
 }
 
-// A message that waits counts as kept, so that readers pause when too many do. At an output it also no longer counts as
+// A waiting message counts as kept, so that readers pause when too many messages wait. At an output, it no longer counts as being
 // beyond the lanes.
 func TestMessagesThatWaitAreCounted(t *testing.T) {
 	for _, script := range []string{"fail a1, leave a2", "refuse a1, write a2"} {

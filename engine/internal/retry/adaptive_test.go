@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// server is a sink in virtual time that works on so many writes at once; others queue.
+// server simulates an output in virtual time. It handles a limited number of writes at once; the others queue.
 type server struct {
 	*testing.T
 	a   *Adaptive
 	now time.Time
 
 	latency time.Duration
-	spread  func(*rand.Rand) float64 // of latencies, around 1
+	spread  func(*rand.Rand) float64 // factor of a latency, around 1
 	failing bool
-	offered int // writes that there are at once; 0: as many as may be
+	offered int // number of concurrent writes that the pipeline has; 0: as many as the limit allows
 
-	places []time.Time // when each place of the server is free again, sorted
-	flying []flight    // by their end
+	places []time.Time // when each slot of the server is free again, sorted
+	flying []flight    // writes in flight, sorted by their end
 	random *rand.Rand
-	ran    time.Duration // of the last call of run
-	done   int           // writes since then
-	sum    int           // of the limits at their ends
-	lowest int           // of the limits, but for probes
+	ran    time.Duration // duration of the last call of run
+	done   int           // number of writes in it
+	sum    int           // sum of the limits at the end of each write
+	lowest int           // the lowest limit, except during probes
 	most   int
 }
 
@@ -42,7 +42,7 @@ func newServer(t *testing.T, capacity, most int) *server {
 	}
 }
 
-// run keeps the server busy for a time.
+// run writes to the server for a while.
 func (s *server) run(d time.Duration) {
 	s.ran, s.done, s.sum, s.lowest, s.most = d, 0, 0, s.a.Limit(), s.a.Limit()
 	for until := s.now.Add(d); s.now.Before(until); {
@@ -94,7 +94,7 @@ func (s *server) wantLimits(low, high int) {
 	}
 }
 
-// wantDone wants a share of what the server could do in the last call of run.
+// wantDone checks that the last call of run has used a share of the server's capacity.
 func (s *server) wantDone(share float64) {
 	s.Helper()
 	if got := float64(s.done) * float64(s.latency) / float64(len(s.places)) / float64(s.ran); got < share {
@@ -197,7 +197,7 @@ func TestAutoRecoversAfterASlowPhase(t *testing.T) {
 
 	places := s.places
 	s.places = places[:2]
-	s.run(3 * time.Minute) // the first probes find a queue that is still long
+	s.run(3 * time.Minute) // the queue is still long at the first probes
 	s.run(4 * time.Minute)
 	s.wantLimits(1, 6)
 

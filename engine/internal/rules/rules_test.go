@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// fake configures plugins of all kinds. Its fields become the traits that the rules ask for.
+// fake configures plugins of all kinds. Its fields become the traits that rules check.
 type fake struct {
 	EarlyAck  bool   `yaml:"early_ack" doc:"x."`
 	Listen    string `yaml:"listen" doc:"x."`
@@ -55,7 +55,7 @@ func init() {
 		func(engine.GroupConfig, engine.Env) (engine.Processor, error) { return nil, nil })
 }
 
-// decode reads a pipeline that is written as JSON, in a file f. An input and an output are added where it has none.
+// decode reads a pipeline from JSON, as if it were in a file f. It adds an input and an output if there are none.
 func decode(t *testing.T, text string) *engine.Pipeline {
 	t.Helper()
 	for _, section := range []string{`"inputs": {"in": {"source": {}}}`, `"outputs": {"a": {"sink": {}}}`} {
@@ -76,7 +76,7 @@ func decode(t *testing.T, text string) *engine.Pipeline {
 	return &p
 }
 
-// told is what a user is told about each problem: its place, its code and its remedy.
+// told returns what a user sees of each problem: its place, its code and its remedy.
 func told(problems []schema.Problem) (all []string) {
 	for _, p := range problems {
 		kind := ""
@@ -271,12 +271,12 @@ func TestProblemsHaveAPlaceAndARemedy(t *testing.T) {
 func retry(text string) string { return `"outputs": {"a": {"sink": {}, "retry": ` + text + `}}` }
 func limit(text string) string { return `"engine": {"rate_limit": ` + text + `}` }
 
-// once is a pipeline with transactions: its input in, and its outputs.
+// once returns a pipeline with transactions.
 func once(in, outputs string) string {
 	return `"inputs": {"in": {` + in + `}}, "outputs": {` + outputs + `}, "engine": {"exactly_once": true}`
 }
 
-// The limits and caches of a process are not in the pipeline.
+// The limits and caches of a process are not part of the pipeline.
 func TestNamedLimitsAreChecked(t *testing.T) {
 	n, err := schema.ParseJSON(`{"good": {"messages": 1, "per": "1s"}, "bad": {"per": "1s"}, "other": "good"}`)
 	if err != nil {
@@ -290,7 +290,7 @@ func TestNamedLimitsAreChecked(t *testing.T) {
 	}
 }
 
-// A pipeline that a program puts together has no places, and is judged like one from a file.
+// A pipeline that a program builds has no positions. The same rules apply to it.
 func TestPipelinesWithoutAFileAreJudged(t *testing.T) {
 	sink := engine.OutputSpec{Use: engine.Plugin[engine.Output]{Name: "sink", Config: fake{}}}
 	to := func(outputs ...string) schema.Map[engine.BatcherSpec] {
@@ -330,7 +330,7 @@ func TestPipelinesWithoutAFileAreJudged(t *testing.T) {
 	}
 }
 
-// Judge leaves out what a test of the pipeline replaces: its inputs and its limits.
+// Judge does not check what a test of the pipeline replaces: its inputs and its limits.
 func TestJudgeIgnoresInputsAndLimits(t *testing.T) {
 	p := decode(t, `"inputs": {"in": {"source": {"early_ack": true}, "rate_limit": {"messages": 1}}},
 		"engine": {"exactly_once": true, "middleware": ["none"]}`)

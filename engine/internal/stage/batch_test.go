@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// collect is a batcher of n messages, which lets them go after wait.
+// collect is a batcher that sends a batch of n messages, or after wait.
 type collect struct {
 	n    int
 	wait time.Duration
@@ -71,7 +71,7 @@ func TestWhyABatchLeaves(t *testing.T) {
 	}
 }
 
-// A batch leaves when its batcher says so, although nothing comes any more.
+// A batch is sent when its batcher says so, even if no more messages arrive.
 func TestABatchLeavesWhenItIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, engine.TakesOne)
@@ -87,7 +87,7 @@ func TestABatchLeavesWhenItIsDue(t *testing.T) {
 	})
 }
 
-// slow ends some time after its last message.
+// slow is an input that ends some time after its last message.
 type slow struct {
 	*source
 	wait time.Duration
@@ -101,7 +101,7 @@ func (s *slow) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) 
 	return s.source.Read(ctx, b)
 }
 
-// A batcher with `concurrency: 1` waits with the next batch until all outputs have written the one before.
+// A batcher with `concurrency: 1` sends the next batch after all outputs have written the previous one.
 func TestABatchWaitsForAPlaceInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, engine.TakesOne)

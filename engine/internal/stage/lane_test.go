@@ -17,7 +17,7 @@ func orderedBy(g *rig, key string) {
 	g.p.OrderBy, g.p.Ordered = &by, true
 }
 
-// keyed is a slab of messages whose order keys are their first letters.
+// keyed returns a slab of messages whose order keys are their first letters.
 func keyed(payloads ...string) *engine.Batch {
 	b := flow.NewSlab(len(payloads))
 	for _, p := range payloads {
@@ -33,7 +33,7 @@ func bodies(b *engine.Batch) (all []string) {
 	return all
 }
 
-// Where steps see what earlier messages of a key have written, messages of a key go one after the other.
+// If steps depend on what earlier messages of a key have written, the messages of a key are processed one after the other.
 func TestAWaveHasEachKeyOnce(t *testing.T) {
 	seen := map[string]bool{}
 	b := keyed("a1", "b1", "a2", "c1", "b2", "a3")
@@ -83,14 +83,14 @@ func TestTheFirstBatcherThatMatchesTakesAMessage(t *testing.T) {
 	})
 }
 
-// Each lane has keys of its own, and no message of a key overtakes another.
+// Each key belongs to one lane, and no message of a key overtakes another.
 func TestMessagesOfAKeyStayInOrderOnSeveralLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, engine.TakesOne)
 		orderedBy(g, "raw()[0:1]")
 		g.p.Workers = 4
 		g.step("uneven", func(_ context.Context, m *engine.Message) error {
-			if m.Bytes()[1]%2 == 1 { // else the next message would be done first
+			if m.Bytes()[1]%2 == 1 { // otherwise the next message would be done first
 				time.Sleep(time.Millisecond)
 			}
 			return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/retry"
 )
 
-// rejects fails the payload "bad" for good.
+// rejects fails the payload "bad" permanently.
 func rejects(payload string, _ int) error {
 	if payload == "bad" {
 		return engine.Errorf(engine.Rejected, "no good")
@@ -22,7 +22,7 @@ func TestWhatOnFailureSays(t *testing.T) {
 	tests := []struct {
 		name  string
 		then  string
-		dead  bool // a dead letter is named
+		dead  bool // a dead-letter output is configured
 		takes engine.TakesBack
 		fate  engine.Fate
 		stops bool
@@ -113,7 +113,7 @@ func TestAFallbackTakesWhatAnOutputRefuses(t *testing.T) {
 	})
 }
 
-// Dead letters are tried for as long as that can help, whatever the retries of their output.
+// Dead letters are retried as long as that can help, whatever the retries of their output are.
 func TestADeadLetterIsTriedUntilItIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, engine.TakesOne)

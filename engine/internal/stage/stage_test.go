@@ -14,8 +14,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// rig is a pipeline of one input, batchers and outputs, which tests change before it runs. It has no steps but those of
-// a test.
+// rig is a pipeline with one input, batchers and outputs. Tests change it before it runs, and may add steps.
 type rig struct {
 	t   *testing.T
 	src *source
@@ -33,7 +32,7 @@ func newRig(t *testing.T, takes engine.TakesBack) *rig {
 	}}
 }
 
-// output adds an output; unless it is only for dead letters, the last batcher leads to it, too.
+// output adds an output. Unless it is only for dead letters, the last batcher also sends to it.
 func (g *rig) output(name string, out engine.Output, feeds bool) *OutputPlan {
 	o := &OutputPlan{Name: name, Out: out, Feeds: feeds, Retry: &retry.Plan{MaxAttempts: 1}, Steps: &steps.Program{},
 		Concurrency: 1, Timeout: time.Second,
@@ -55,14 +54,14 @@ func (g *rig) batcher(name string) *BatcherPlan {
 	return b
 }
 
-// step gives the pipeline its only step.
+// step sets the only step of the pipeline.
 func (g *rig) step(name string, f engine.ProcessorFunc) {
 	p := g.p.Steps
 	p.Ops = []steps.Op{{Run: f, Name: name, Next: 1, Timeout: time.Minute, In: p,
 		Figures: steps.NewStepFigures(name, name, g.p.Log)}}
 }
 
-// runs carries payloads through the pipeline until all have ended, or the run fails.
+// runs runs the pipeline with payloads until all have ended, or the run fails.
 func (g *rig) runs(payloads ...string) *Run {
 	g.t.Helper()
 	g.src.payloads = payloads
@@ -135,13 +134,13 @@ func (s *source) Ack(_ context.Context, results []engine.Result) ([]engine.Resul
 	return nil, nil
 }
 
-// output records what it is given. fail says why a payload fails at its n-th attempt, from 1; nil: none does.
+// output records writes. fail returns the error of a payload at its nth attempt, from 1 on. If fail is nil, none fails.
 type output struct {
 	fail func(payload string, n int) error
 
 	mu       sync.Mutex // guards the fields below
 	attempts map[string]int
-	at       map[string]time.Time // of the last attempt, since the first write
+	at       map[string]time.Time // time of the last attempt, by payload
 	began    time.Time
 	writes   [][]string // what was stored, by write
 	triggers []engine.Trigger
@@ -175,7 +174,7 @@ func (o *output) Write(_ context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// stored is everything that was written, in order.
+// stored returns all payloads that were written, in order.
 func (o *output) stored() []string { return slices.Concat(o.writes...) }
 
 func wantWrites(t *testing.T, o *output, want ...[]string) {

@@ -12,7 +12,7 @@ func TestLanesThatWorkWithoutAResultAreNoticed(t *testing.T) {
 		after time.Duration
 		mark  int64
 		busy  bool
-		since time.Duration // that it says; below zero: nothing
+		since time.Duration // age of the stuck call that is reported; negative: none
 	}
 	tests := []struct {
 		name  string

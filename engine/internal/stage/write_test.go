@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/retry"
 )
 
-// Only the message that failed is written again, after its back-off.
+// Only the failed message is written again, after its back-off.
 func TestAFailedMessageIsTriedAgainAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, engine.TakesOne)
@@ -35,11 +35,11 @@ func TestAFailedMessageIsTriedAgainAlone(t *testing.T) {
 	})
 }
 
-// An outage is not a failure of messages: one probe after the other, and no message uses up its only attempt.
+// An outage is not a failure of messages. The output is probed repeatedly, and no message uses up its only attempt.
 func TestAnOutputThatIsDownIsProbedWithOneMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, engine.TakesOne)
-		probed := map[time.Time]int{} // messages, by the time of the write
+		probed := map[time.Time]int{} // number of messages, by the time of the write
 		out := &output{}
 		out.fail = func(string, int) error {
 			if time.Since(out.began) < 10*time.Second {
@@ -67,7 +67,7 @@ func TestAnOutputThatIsDownIsProbedWithOneMessage(t *testing.T) {
 	})
 }
 
-// A write that hangs is abandoned after twice its timeout. Its message fails, and other messages go on in a new instance.
+// A write that hangs is abandoned after twice its timeout. Its message fails, and a new instance writes the others.
 func TestAWriteThatHangsIsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, engine.TakesOne)
@@ -88,11 +88,11 @@ func TestAWriteThatHangsIsAbandoned(t *testing.T) {
 		if took := time.Since(began); took < 2*time.Second {
 			t.Errorf("abandoned after %v, want twice the timeout of 1s", took)
 		}
-		time.Sleep(time.Minute) // the call returns after all
+		time.Sleep(time.Minute) // the abandoned call returns
 	})
 }
 
-// Messages of a key that a failing one holds stay behind it; other keys go on.
+// Messages with the key of a failing message wait for it. Messages with other keys do not.
 func TestOtherKeysGoOnWhileOneIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, engine.TakesOne)

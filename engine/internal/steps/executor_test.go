@@ -24,7 +24,7 @@ func cell(m *engine.Message) *engine.Cell { return m.Inside(inside.Key{}) }
 
 func slab(b *engine.Batch) *engine.Slab { return b.Inside(inside.Key{}) }
 
-// owner keeps account of what an executor tells it.
+// owner records the calls of an executor.
 type owner struct {
 	steps.Owner
 	held     int
@@ -43,7 +43,7 @@ func (o *owner) Gather(b *engine.Batch, sel []int32, _ *steps.Op) {
 	}
 }
 
-// resume has messages that wait take up again.
+// resume lets waiting messages continue.
 func resume(b *engine.Batch) {
 	for i := range slab(b).Msgs {
 		if c := cell(slab(b).Nth(i)); c.State == inside.Waits {
@@ -201,8 +201,8 @@ type Func func(context.Context, *engine.Batch) error
 
 func (f Func) Process(ctx context.Context, b *engine.Batch) error { return f(ctx, b) }
 
-// TestALogTellsOfAStepThatWaits has a step whose server is out of reach, for two reasons, or that gets refusals.
-func TestALogTellsOfAStepThatWaits(t *testing.T) {
+// TestTheLogOfAWaitingStep uses a step whose server is unreachable, for two reasons, or refuses requests.
+func TestTheLogOfAWaitingStep(t *testing.T) {
 	tests := []struct {
 		name string
 		errs []string // every second; "" is success
@@ -253,8 +253,8 @@ func TestALogTellsOfAStepThatWaits(t *testing.T) {
 	}
 }
 
-// nested is a step that runs steps over the parts of a payload, and joins the results. One called "forgetful" does not give
-// their room back.
+// nested is a step that runs steps over the parts of a payload, and joins the results. If it is named "forgetful", it does not
+// release the memory of the parts.
 func nested(name string, do ...engine.StepSpec) engine.StepSpec {
 	return engine.StepSpec{Name: name, Use: engine.Use(func(env engine.Env) (engine.Processor, error) {
 		inner, err := engine.Steps(do).Build(env)
@@ -344,7 +344,7 @@ func TestStakesInsideAStepThatFailsAreTakenBack(t *testing.T) {
 	}
 }
 
-// room makes an executor of steps whose messages may take limit bytes in all, of which some are free.
+// room makes an executor of steps whose messages may use limit bytes together, of which some are free.
 func room(t *testing.T, limit, free int, list ...engine.StepSpec) (x *steps.Executor, b *engine.Batch, left func() int) {
 	c := &flow.Credits{Msgs: 1000, Bytes: free, Most: 1000, Starved: func() {}, Upstream: func() bool { return true }}
 	x = &steps.Executor{Prog: build(t, list...).Prog, Own: &owner{}, Room: &steps.Room{Credits: c, Limit: limit}}
@@ -356,7 +356,7 @@ func room(t *testing.T, limit, free int, list ...engine.StepSpec) (x *steps.Exec
 	return x, b, func() int { return free - c.Used(free) }
 }
 
-// grow asks for n bytes and takes them.
+// grow requests n bytes and uses them.
 func grow(n int) engine.StepSpec {
 	return Step("grow", func(_ context.Context, m *engine.Message) error {
 		if err := m.Grow(n); err != nil {
@@ -375,7 +375,7 @@ func TestWhatStepsAddTakesRoom(t *testing.T) {
 		name  string
 		steps []engine.StepSpec
 		state inside.State
-		left  int // KiB of 100, or less by what is below one
+		left  int // free KiB of 100, rounded down
 	}{
 		{"what it asks for", []engine.StepSpec{grow(50 * kib)}, inside.Live, 49},
 		{"what it takes without asking", []engine.StepSpec{takes}, inside.Live, 49},
@@ -400,7 +400,7 @@ func TestWhatStepsAddTakesRoom(t *testing.T) {
 	}
 }
 
-// A message that waits for room is as its step found it. What it gets is for the step, which takes no more then.
+// A message that waits for memory is unchanged. The memory that it gets is for its step, which then requests no more.
 func TestAMessageThatWaitedUsesItsRoom(t *testing.T) {
 	x, b, left := room(t, 200_000, 10_000, add("1"), grow(50_000))
 	x.Exec(t.Context(), b, 0)

@@ -21,7 +21,7 @@ type whole func(*engine.Batch) error
 
 func (f whole) Process(_ context.Context, b *engine.Batch) error { return f(b) }
 
-// build builds the runner of steps inside another.
+// build builds the runner of steps inside another step.
 func build(t *testing.T, list ...engine.StepSpec) *steps.Runner {
 	t.Helper()
 	r, err := engine.Steps(list).Build(Env())
@@ -31,7 +31,7 @@ func build(t *testing.T, list ...engine.StepSpec) *steps.Runner {
 	return r.(*steps.Runner)
 }
 
-// run runs steps over payloads and says what became of them: results in order, then the messages that ended.
+// run runs steps over payloads. It returns the results in order, and then the messages that ended.
 func run(t *testing.T, list []engine.StepSpec, payloads ...string) (all []string) {
 	t.Helper()
 	b := Batch(payloads...)
@@ -68,7 +68,7 @@ func add(text string) engine.StepSpec {
 	})
 }
 
-// breaks fails payloads that contain text, after it has changed them.
+// breaks changes payloads, and then fails those that contain text.
 func breaks(text string) engine.StepSpec {
 	return Step("breaks", func(_ context.Context, m *engine.Message) error {
 		if !bytes.Contains(m.Bytes(), []byte(text)) {
@@ -92,7 +92,7 @@ func use(name string, p engine.Processor) engine.StepSpec {
 	return engine.StepSpec{Name: name, Use: Processing(p)}
 }
 
-// split splits payloads at commas. It can't read beyond a part "broken", and panics at "panic".
+// split splits payloads at commas. It stops with an error at a part "broken", and panics at "panic".
 var split = use("split", whole(func(b *engine.Batch) error {
 	for m := range b.All() {
 		b.Split(m, parts(string(m.Bytes())))
@@ -143,7 +143,7 @@ func guarded(condition string, s engine.StepSpec) engine.StepSpec {
 	return s
 }
 
-// named are steps of a list.
+// named returns steps with names.
 func named(name string, on engine.OnError, do ...engine.StepSpec) engine.StepSpec {
 	return engine.StepSpec{Name: name, OnError: on, Use: Processing(engine.Block{Do: do})}
 }
