@@ -47,7 +47,7 @@ func BenchmarkTest(b *testing.B) {
 	})
 }
 
-// By hand: a program that searches the document for the field and matches it.
+// By hand: a loop that searches the document for the field and matches it.
 func BenchmarkTestByHand(b *testing.B) {
 	m, re, p := exprtest.NewMessage(event), regexp.MustCompile("^/api/v[0-9]+/"), doc.MakePath("path")
 	b.ReportAllocs()
@@ -114,7 +114,7 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode is what a step `set` does with hashes, beside a loop written by hand for that field.
+// BenchmarkEncode compares a step `set` with hashes with a loop written by hand for that field.
 func BenchmarkEncode(b *testing.B) {
 	m := exprtest.NewMessage(event)
 	for _, src := range []string{`to_hex(sha256(path))`, `to_hex(sha256(path + ""))`, `to_hex(hmac("sha256", "key", path))`,

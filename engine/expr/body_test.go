@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// bodyProblem is what lint says of a body, "" when nothing.
+// bodyProblem returns the problem that lint finds in a body, or "".
 func bodyProblem(t *testing.T, text string) string {
 	t.Helper()
 	d := schema.NewDecoder(nil)
@@ -22,7 +22,7 @@ func bodyProblem(t *testing.T, text string) string {
 	return d.Problems()[0].Message + " (" + d.Problems()[0].Remedy + ")"
 }
 
-// same says whether two bodies are equal, or equal JSON.
+// same reports whether two bodies are equal, or equal JSON.
 func same(a, b []byte) bool {
 	var x, y any
 	if json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil {
@@ -35,7 +35,7 @@ type document struct{ doc.Doc }
 
 func (d *document) Document() *doc.Doc { return &d.Doc }
 
-// A template is refused with an expression that gives the same body.
+// A template that is refused has a remedy: an expression with the same body.
 func TestATemplateIsRefusedWithTheExpressionToWrite(t *testing.T) {
 	var d document
 	d.Reset([]byte(`{"name": "Ada", "n": 1.5, "o": {"a": [1]}, "say": "it's"}`), nil)

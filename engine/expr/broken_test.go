@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 )
 
-// What a message must not show: how expr's parser and lexer call things.
+// Words of the parser and lexer of expr, which errors must not contain.
 var internals = regexp.MustCompile(
 	`\b(Bracket|Operator|Number|Identifier|String|Bytes|EOF)\b(\(|$)|EOF|strconv|parsing|token|literal|identifier|runtime error|compilation`)
 
@@ -48,8 +48,7 @@ func TestNoMessageShowsTheParser(t *testing.T) {
 	}
 }
 
-// Each of these is a word of another language, with what to write instead, and a
-// use of that.
+// Words of other languages, with the remedy, and a valid use of what it suggests.
 func TestHintsForWordsOfOtherLanguages(t *testing.T) {
 	for src, want := range map[string]struct{ hint, use string }{
 		`raise("a")`: {"throw(why)", ``},

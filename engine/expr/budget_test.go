@@ -21,8 +21,8 @@ func init() {
 		}})
 }
 
-// Whatever shares, copies or goes through much fails by its budget, at a place, with
-// what to do, and before it has taken much more than that.
+// Expressions that share, copy or visit too much data fail because of their budget. The error has a place and a remedy, and comes before
+// much more memory is used than the budget allows.
 func TestABudgetEndsWhatTakesTooMuch(t *testing.T) {
 	exprtest.Unraced(t)
 	const memory, steps = "engine.limits.expression.memory", "engine.limits.expression.steps"
@@ -88,7 +88,7 @@ func TestABudgetEndsWhatTakesTooMuch(t *testing.T) {
 				!strings.HasPrefix(tt.src[e.Offset:], tt.at) {
 				t.Fatalf("got %v, want %q at %q", got.Err, tt.want, tt.at)
 			}
-			// What is let go of is charged like what is kept, so this is not what is in use.
+			// Memory that was released counts like memory in use, so this is not the memory in use.
 			if got.Allocated > 32<<20 {
 				t.Errorf("allocated %d MiB", got.Allocated>>20)
 			}
@@ -99,8 +99,8 @@ func TestABudgetEndsWhatTakesTooMuch(t *testing.T) {
 	}
 }
 
-// A small grammar of what can grow. Whatever it makes ends within its budget, which is
-// small here, so that ten thousand of them take seconds.
+// A small grammar of expressions whose results can grow. All of them end within their budget, which is small here, so that ten thousand
+// of them need seconds only.
 func TestNoExpressionOutlivesItsBudget(t *testing.T) {
 	m := exprtest.NewMessage(`{"s": "` + strings.Repeat("xy", 500) + `", "l": [` + strings.Repeat(`{"a": "b"},`, 300) + `1], "n": 3}`)
 	limits := Limits{Memory: 1 << 20, Steps: 100_000}
@@ -111,7 +111,7 @@ func TestNoExpressionOutlivesItsBudget(t *testing.T) {
 		if got.Err != nil && strings.Contains(got.Err.Error(), "engine.limits.expression") {
 			ended++
 		}
-		// What is calculated is boxed: so much for each step, beside the budget.
+		// Each step may box its result, which does not count towards the budget.
 		if got.Allocated > 16<<20+64*100_000 {
 			rt.Errorf("%s\nallocated %d KiB and ended with %v", src, got.Allocated>>10, got.Err)
 		}
@@ -183,7 +183,7 @@ func (g growth) value(depth int) string {
 	return "map(" + list() + ", " + body + ")"
 }
 
-// ending is a message whose call ends after so many looks at it.
+// ending is a message whose call ends after a number of accesses.
 type ending struct {
 	*exprtest.Message
 	looks int

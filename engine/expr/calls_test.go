@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// callTexts are calls, each as its name, its arguments and the text from where it begins.
+// callTexts returns calls as their name, their arguments and the text from their beginning on.
 func callTexts(calls Calls, text string) (all []string) {
 	for _, c := range calls {
 		var args []string

@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// field is a configuration with one field of each kind.
+// field is a configuration struct with one field of each kind.
 type field struct {
 	Expr     Expr     `yaml:"expr"`
 	Cond     Cond     `yaml:"cond"`
@@ -25,7 +25,7 @@ var environment = map[string]string{
 	"MIN": "-9223372036854775808", "GROUP": "$hunter2", "VERB": "%hunter2", "PATTERN": "(hunter2",
 }
 
-// scalar is a node as a reader of files makes it, in line 7, column 11.
+// scalar returns a node as if read from line 7, column 11 of a file.
 func scalarNode(key, text string, edit ...func(*schema.Node)) *schema.Node {
 	n := &schema.Node{Kind: schema.TextNode, Text: text, Pos: schema.Pos{File: "p.yaml", Line: 7, Col: 11}}
 	for _, e := range edit {
@@ -132,7 +132,7 @@ func TestProblems(t *testing.T) {
 		n.Keys = []*schema.Node{{Kind: schema.TextNode, Text: "a"}}
 		n.Items = []*schema.Node{{Kind: schema.IntNode, Text: "1"}}
 	}
-	// lines says that a byte of the text stands in another line of the file.
+	// lines returns where bytes of the text are on another line of the file.
 	lines := func(breaks ...int) func(*schema.Node) {
 		return func(n *schema.Node) {
 			n.Offset = func(i int) schema.Pos {
@@ -149,7 +149,7 @@ func TestProblems(t *testing.T) {
 	tests := []struct {
 		name string
 		node *schema.Node
-		want string // "" is no problem
+		want string // "": no problem
 	}{
 		{"an error has its place", scalarNode("expr", `status = 500`),
 			`p.yaml:7:18: expr: unexpected = (write == to compare) [expression]`},

@@ -7,7 +7,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 )
 
-// What the docs say that a function gives, it gives. That each has an example is tested where all are.
+// The results in the docs of functions are right. Another test checks that each function has an example.
 func TestExamplesOfFunctions(t *testing.T) {
 	for _, f := range Functions(Scopes()...) {
 		for line := range strings.SplitSeq(f.Example, "\n") {

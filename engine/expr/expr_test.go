@@ -358,7 +358,7 @@ func TestEval(t *testing.T) {
 	}
 }
 
-// TestLengthsAreCounted has lists that are counted without being decoded, and some that must be: both say the same.
+// TestLengthsAreCounted counts lists without decoding them, and lists that must be decoded, with the same results.
 func TestLengthsAreCounted(t *testing.T) {
 	for _, list := range []string{
 		`[]`, `[ ]`, `["a"]`, `[1, -2.5, true, false, null, "x"]`, `["é", "\u00e9", "\ud800"]`, `[[1, 2], {"a": 1}]`,

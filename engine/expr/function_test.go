@@ -17,7 +17,7 @@ import (
 
 var errSource = errors.New("no topic")
 
-// init registers what a plugin might.
+// init registers functions as a plugin would.
 func init() {
 	Register(Func{Name: "test_meta", Doc: "A value of the source.", Types: []any{new(func(string) any)},
 		Call: func(src Source, args ...any) (any, error) {
@@ -100,7 +100,7 @@ func TestRegisteredFunctions(t *testing.T) {
 	}
 }
 
-// shared is what test_bound reads.
+// shared is the value that test_bound reads.
 type shared struct{ value any }
 
 func TestBoundFunctionsReadWhatTheirDecoderShares(t *testing.T) {
@@ -111,7 +111,7 @@ func TestBoundFunctionsReadWhatTheirDecoderShares(t *testing.T) {
 			&fields[i]) {
 			t.Fatal(d.Problems())
 		}
-		schema.Shared[shared](d).value = i + 7 // set later, as sections of a file are
+		schema.Shared[shared](d).value = i + 7 // set later, as when a later section of a file sets it
 	}
 	if v, err := fields[0].Expr.Eval(exprtest.NewMessage(exprtest.Sample)); v != 8 || err != nil {
 		t.Errorf("got %v, %v, want 8", v, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// seeds are expressions that between them use all of the language.
+// seeds has expressions that together use the whole language.
 var seeds = []string{
 	`status >= 500`, `status == "503" or ok and not none`, `name startsWith "A" && name contains "n"`,
 	`text in ["503", nil]`,
@@ -71,7 +71,7 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// FuzzEval compares the shortcuts with the evaluation proper on whatever compiles.
+// FuzzEval compares shortcuts with the normal evaluation, for any expression that compiles.
 func FuzzEval(f *testing.F) {
 	for _, s := range seeds {
 		f.Add(s, exprtest.Sample)
@@ -79,7 +79,7 @@ func FuzzEval(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, src, payload string) {
 		if strings.Contains(src, "now") || strings.Contains(src, "uuid") {
-			return // they differ by themselves
+			return // the results differ with each evaluation
 		}
 		exprtest.Agree(t, src, exprtest.NewMessage(payload))
 	})
@@ -100,7 +100,7 @@ func FuzzTemplate(f *testing.F) {
 				}
 			}
 		}
-		// A placeholder's value is never code, wherever it stands.
+		// The value of a placeholder is never code, wherever the placeholder is.
 		pieces := []schema.Piece{{Text: "a/"}, {Text: value, Offset: 2, Placeholder: true},
 			{Text: "/$(name)", Offset: 4}}
 		compiled, errs := lang.ParseTemplate(pieces, &codetext.Origin{Text: "a/${X}/$(name)"}, nil)
@@ -117,7 +117,7 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// FuzzPlaceholder puts a value into code: it must come out as that value.
+// FuzzPlaceholder inserts a value into code. The result must be that value.
 func FuzzPlaceholder(f *testing.F) {
 	for _, s := range []string{"", "a", `"`, `'`, "`", `\`, "\n", `") + x("`, "1", "-5", "1e5", "true", "null", "$(a)",
 		"//", "/*", "#", "é", "\x00", "\r\n"} {

@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 )
 
-// What the guide says that an expression gives, it gives.
+// The results in the guide are right.
 func TestExamplesOfTheGuide(t *testing.T) {
 	text, err := os.ReadFile("../../docs/expressions.md")
 	if err != nil {

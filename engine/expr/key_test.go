@@ -10,7 +10,7 @@ func TestAppendKey(t *testing.T) {
 	tests := []struct {
 		name string
 		src  string
-		want string // "" is no key
+		want string // "": the message has no key
 	}{
 		{"a text is quoted", `name`, `"Ann"`},
 		{"a computed text alike", `"An" + "n"`, `"Ann"`},

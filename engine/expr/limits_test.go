@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
-// Everything here ends in an error soon, whatever the expression and the message try.
+// Each of these expressions and messages soon ends with an error.
 func TestLoadIsBounded(t *testing.T) {
 	many := func(s string, n int) string { return strings.Repeat(s, n) }
 	tests := []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// bound decodes a field with parameters in force.
+// bound decodes a field with parameters.
 type bound struct {
 	field  *field
 	params *schema.Params
@@ -18,7 +18,7 @@ func (b *bound) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	d.DecodeAt(n, d.Bind(n, b.params), b.field)
 }
 
-// arg is the value of a parameter as a file has it.
+// arg returns the value of a parameter as if read from a file.
 func arg(text string, as schema.ParamType) schema.Param {
 	n := &schema.Node{Kind: schema.TextNode, Text: text, Pos: schema.Pos{File: "p.yaml", Line: 3, Col: 5}}
 	if unquoted, ok := strings.CutPrefix(text, `'`); ok {
@@ -145,7 +145,7 @@ func TestParametersHaveTheirPlace(t *testing.T) {
 	}
 }
 
-// FuzzParameter puts a value, a path and code into an expression: each stays one operand.
+// FuzzParameter inserts a value, a path and code into an expression. Each remains a single operand.
 func FuzzParameter(f *testing.F) {
 	for _, seed := range []string{"5", "a.b", "x) or (y", `"`, "1 // 2", "/*", "a[", "$(", "${param.x}", "let x = 1; x", "not", "'", "`"} {
 		f.Add(seed)
@@ -167,7 +167,7 @@ func FuzzParameter(f *testing.F) {
 			d := schema.NewDecoder(nil)
 			d.Decode(scalarNode("expr", src), &bound{&got, values})
 			if len(d.Problems()) > 0 {
-				continue // of its own, such as a type
+				continue // an error of its own, such as a wrong type
 			}
 			if v, err := got.Expr.Eval(exprtest.NewMessage(`{}`)); err == nil && v != 2 {
 				t.Errorf("%s with %q is %v", src, text, v)

@@ -11,8 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
-// grammar makes random expressions of the whole language, most of which fail
-// somewhere: errors have to agree as much as values.
+// grammar makes random expressions of the whole language. Most of them fail somewhere: errors must agree as well as values.
 type grammar struct {
 	t     *rapid.T
 	loops int
@@ -80,7 +79,7 @@ func (g *grammar) compound(depth int) string {
 	return name + "(" + of + ", " + g.expr(depth-1) + ")"
 }
 
-// Every operator meets every pair of kinds, as fields and as constants.
+// Every operator is used with every pair of kinds, as fields and as constants.
 func TestClosuresAndVMAgreeOnAllPairs(t *testing.T) {
 	m := exprtest.NewMessage(`{"zero": 0, "one": 1, "minus": -0, "float": 1.0, "half": 5e-1, "big": 18446744073709551616, 
 		"max": 9223372036854775807,

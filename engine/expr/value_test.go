@@ -8,13 +8,13 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 )
 
-// What becomes of bytes in a list or object must not depend on what they happen to be.
+// How bytes in a list or object are encoded must not depend on their value.
 func TestNoBytesOrZonesInsideADocument(t *testing.T) {
 	const bytesIn = "bytes are not a value that a document can contain (write string(x) where they are text, else to_base64(x) or to_hex(x))"
 	const zoneIn = "a time zone is not a value that a message can contain"
 	tests := []struct {
 		src, want string
-		load      bool // a field of a configuration is refused
+		load      bool // the error is already found when the configuration is loaded
 	}{
 		{`{v: xxhash64(name)}`, "at v: " + bytesIn, true},
 		{`[1, {b: [sha256(name)]}]`, "at [1].b[0]: " + bytesIn, true},
@@ -58,7 +58,7 @@ func TestNoBytesOrZonesInsideADocument(t *testing.T) {
 				t.Errorf("AppendBody: got %s, %q\nwant %q", body, exprtest.Short(err), tt.want)
 			}
 			_, problems := decodeField(scalarNode("expr", tt.src))
-			_, why, _ := strings.Cut(tt.want, ": ") // the caret is at the place
+			_, why, _ := strings.Cut(tt.want, ": ") // the caret shows the place
 			if got := strings.Join(problems, "\n"); strings.Contains(got, why) != tt.load {
 				t.Errorf("at load: got %q", got)
 			}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// FuzzParseTime compares ParseISO with package time, which knows RFC 3339, and reads again what layouts have written.
+// FuzzParseTime compares ParseISO with package time for RFC 3339, and reads texts that layouts have written.
 func FuzzParseTime(f *testing.F) {
 	for _, text := range []string{"2026-01-02T15:04:05Z", "2026-01-02T15:04:05.123456789+05:30", "2026-01-02", "2026-01-02 15:04",
 		"2026-01-02T15:04:05,5-0330", "9999-12-31T23:59:59z", "2016-12-31T23:59:60Z", "0000-02-29t00:00:00Z", "2026-01-02T15:04:05+24:00",
@@ -44,7 +44,7 @@ func FuzzParseTime(f *testing.F) {
 	})
 }
 
-// mustLayout is a layout that the test has written.
+// mustLayout returns a layout that is known to be valid.
 func mustLayout(text string) *Layout {
 	l, _ := CompileLayout(text)
 	if l == nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// python runs a program over a list of cases, one JSON value a line, and gives what it prints for each.
+// python runs a program over a list of cases, one JSON value per line, and returns what it prints for each.
 func python(t *testing.T, program string, cases [][]any) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -40,7 +40,7 @@ func python(t *testing.T, program string, cases [][]any) []string {
 var oracleZones = []string{"UTC", "Europe/Zurich", "America/New_York", "America/St_Johns", "Asia/Kolkata", "Australia/Lord_Howe",
 	"America/Sao_Paulo", "Pacific/Apia", "Africa/Casablanca", "America/Havana", "Atlantic/Azores", "Asia/Tehran"}
 
-// Clocks of zones show what Python's show, also where they skip an hour or show one twice.
+// Local times agree with Python's, even where a clock skips or repeats an hour.
 func TestLocalTimesAreThoseOfPython(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var cases [][]any
@@ -79,7 +79,7 @@ for wall, zone in json.load(sys.stdin):
 	}
 }
 
-// Every directive that Python has writes the same, and what it reads, flowd reads.
+// Each directive of Python writes the same text, and flowd reads what Python reads.
 func TestDirectivesAreThoseOfPython(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var cases [][]any
@@ -104,7 +104,7 @@ for at, layout in json.load(sys.stdin):
 	}
 }
 
-// What Python's strptime makes of texts, right or wrong, flowd makes of them.
+// flowd parses texts as Python's strptime does, including invalid ones.
 func TestTextsAreReadAsPythonDoes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	pairs := [][2]string{

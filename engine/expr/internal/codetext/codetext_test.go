@@ -7,7 +7,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Errors point into the text, whatever the length of a placeholder's value, and show nothing of it.
+// Errors point into the text, whatever the length of a placeholder's value is, and do not show the value.
 func TestAnOriginKnowsWhereCodeIsFrom(t *testing.T) {
 	const text = `a + ${X} + b`
 	c := &codetext.Coder{}

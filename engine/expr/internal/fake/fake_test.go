@@ -48,7 +48,7 @@ func TestEveryKindHasAValueThatASeedRepeats(t *testing.T) {
 	}
 }
 
-// Values are what their kinds say, as other code reads them.
+// Values are valid for their kinds, as independent code reads them.
 func TestValuesAreValid(t *testing.T) {
 	valid := map[string]func(v any) bool{
 		"email": func(v any) bool {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
-// number draws a number near one of the places where int64, float64 and larger integers meet, and its exact value.
+// number draws a number near a boundary between int64, float64 and larger integers, with its exact value.
 func number(t *rapid.T) (any, *big.Rat) {
 	near := rapid.SampledFrom([]float64{0, 1, -1, 1 << 53, -1 << 53, 1 << 63, -1 << 63, 1 << 64}).Draw(t, "near")
 	by := rapid.IntRange(-2, 2).Draw(t, "by")

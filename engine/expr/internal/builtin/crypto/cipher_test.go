@@ -54,7 +54,7 @@ func TestWhatIsEncryptedComesBack(t *testing.T) {
 	})
 }
 
-// Equal texts differ when they are encrypted, and are as long as the docs say.
+// Equal texts have different ciphertexts, which are as long as the docs say.
 func TestNoncesDiffer(t *testing.T) {
 	e := expr.MustCompile(`to_hex(encrypt_aes_gcm("the same", "0123456789abcdef"))`)
 	seen := map[any]bool{}
@@ -67,7 +67,7 @@ func TestNoncesDiffer(t *testing.T) {
 	}
 }
 
-// No bit of what is encrypted, of the key or of the additional data may change.
+// If a bit of the ciphertext, the key or the additional data changes, decryption fails.
 func TestWhatIsChangedCannotBeDecrypted(t *testing.T) {
 	e := expr.MustCompile(`to_hex(decrypt_aes_gcm(from_hex(sealed), from_hex(key), from_hex(data)))`)
 	all := map[string]string{"sealed": gcmBytes, "key": gcmKey, "data": gcmData}
@@ -110,7 +110,7 @@ func TestEncryptionOfWhatItDoesNotTake(t *testing.T) {
 			`uuid_v5`},
 		{`constant_time_equal(name, 5)`, `constant_time_equal() needs text or bytes, not number 5`, `constant`},
 	})
-	// Within try() even what is wrong with a constant is the message's failure.
+	// Within try(), even an invalid constant is a failure of the message.
 	v, err := exprtest.EvalBoth(t, `try(decrypt_aes_gcm("x", bytes("short")), "no")`, exprtest.NewMessage(exprtest.Sample))
 	if v != "no" || err != nil {
 		t.Errorf("got %v, %v", v, err)
@@ -134,7 +134,7 @@ func TestUUIDsOfNames(t *testing.T) {
 	}
 }
 
-// Whatever fails, a key from a placeholder is not in the error.
+// No error contains a key from a placeholder.
 func TestKeysOfPlaceholdersAreNotShown(t *testing.T) {
 	const key = "s3cr3t-of-more-than-32-bytes-here"
 	tests := []string{

@@ -24,7 +24,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
-// Vectors are those of RFC 1321, RFC 2202, RFC 4231, FIPS 180-4, RFC 3720 and of xxHash itself.
+// The vectors are from RFC 1321, RFC 2202, RFC 4231, FIPS 180-4, RFC 3720 and of xxHash itself.
 func TestHashesOfKnownVectors(t *testing.T) {
 	m := exprtest.NewMessage(`{"abc": "abc", "empty": "", "nine": "123456789", "what": "what do ya want for nothing?"}`)
 	for src, want := range map[string]any{
@@ -76,7 +76,7 @@ func TestHashesAreThoseOfOpenSSL(t *testing.T) {
 	}
 }
 
-// Whatever the text is, and whichever way it is hashed, the result is that of the standard library.
+// Whatever the text is and however it is hashed, the standard library has the same result.
 func TestEncodingsAndHashesOfAnyBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "data")
@@ -155,7 +155,7 @@ func TestHashesOfFieldsAreWrittenAtOnce(t *testing.T) {
 	for _, src := range []string{`to_hex(sha256(name))`, `to_base64(md5(name))`, `to_hex(hmac("sha512", "key", name))`,
 		`{id: to_base64url(sha1(name)), sum: crc32(word)}`, `to_base32(xxhash64(word))`, `crc32c(name)`} {
 		e := expr.MustCompile(src)
-		least := math.Inf(1) // with -race, a sync.Pool forgets at times
+		least := math.Inf(1) // with -race, a sync.Pool drops some of its items
 		for range 100 {
 			least = min(least, testing.AllocsPerRun(1, func() {
 				if err := e.Encode(m, func(any) error { return nil }); err != nil {
@@ -195,7 +195,7 @@ func TestHashesAreWithinTheirBudget(t *testing.T) {
 	})
 }
 
-// FuzzEncodings reads texts that encode nothing, or that other encoders would write otherwise.
+// FuzzEncodings decodes invalid texts, and texts that other encoders would write differently.
 func FuzzEncodings(f *testing.F) {
 	for _, s := range []string{"", "00ff", "AbC", "YQ==", "YQ", "YT8-", "MZWG65Y=", "mzwg65y", "A", "=",
 		"\r\n", "é", "\xff"} {

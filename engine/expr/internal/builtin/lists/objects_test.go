@@ -82,7 +82,7 @@ func TestObjects(t *testing.T) {
 	})
 }
 
-// What a redaction does not touch comes out as it was, however deep.
+// A redaction does not change other values, however deeply they are nested.
 func TestWalkGoesAsDeepAsDocumentsDo(t *testing.T) {
 	for depth, want := range map[int]string{510: "", 600: "nested"} {
 		m := exprtest.NewMessage(`{"a": ` + strings.Repeat("[", depth) + `"x"` + strings.Repeat("]", depth) + `}`)
@@ -126,7 +126,7 @@ func TestObjectsWithinTheBudget(t *testing.T) {
 	}
 }
 
-// anyValue is a random document's value; its keys have neither dots nor brackets, and are not indexes.
+// anyValue returns a random value of a document. Its keys have neither dots nor brackets, and are not indexes.
 func anyValue(depth int) *rapid.Generator[any] {
 	leaf := rapid.OneOf(rapid.Int().AsAny(), rapid.Bool().AsAny(), rapid.StringMatching(`[a-z]{0,3}`).AsAny())
 	if depth == 0 {
@@ -160,7 +160,7 @@ func TestObjectsAsProperties(t *testing.T) {
 		if got := call(t, "diff", a, a).([]any); len(got) != 0 {
 			t.Fatalf("a value differs from itself: %v", got)
 		}
-		// A diff of a and b is empty exactly if they are equal, and names values that are there.
+		// A diff of a and b is empty if and only if they are equal. It names values that exist.
 		changes := call(t, "diff", a, b).([]any)
 		if (len(changes) == 0) != reflect.DeepEqual(a, b) {
 			t.Fatalf("%v and %v differ by %v", a, b, changes)
@@ -184,7 +184,7 @@ func TestObjectsAsProperties(t *testing.T) {
 				}
 			}
 		}
-		// Merging is idempotent, and what the second has, the result has.
+		// Merging is idempotent, and the result has all values of the second object.
 		once := call(t, "merge", a, b)
 		if twice := call(t, "merge", once, b); !reflect.DeepEqual(once, twice) {
 			t.Fatalf("merged once %v, twice %v", once, twice)

@@ -114,7 +114,7 @@ func TestPatternFunctionsFail(t *testing.T) {
 	})
 }
 
-// What a message brings may make patterns slow and results large, up to the budget.
+// Values of messages may make patterns slow and results large, up to the budget.
 func TestPatternsStayWithinTheBudget(t *testing.T) {
 	exprtest.Unraced(t)
 	const memory, steps = "engine.limits.expression.memory", "engine.limits.expression.steps"

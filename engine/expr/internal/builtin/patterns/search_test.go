@@ -12,12 +12,12 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
-// plenty is a frame whose budget does not matter.
+// plenty returns a frame with an ample budget.
 func plenty() (*lang.Frame, *lang.Site) {
 	return lang.NewFrame(nil, &lang.Limits{Memory: 1 << 40, Steps: 1 << 40}), &lang.Site{Name: "re_find"}
 }
 
-// searchesAgree compares our search, together and one by one, with that of package regexp.
+// searchesAgree compares our searches for all matches, and for one after another, with package regexp.
 func searchesAgree(t rapid.TB, source, text string, n int) {
 	f, s := plenty()
 	p := lang.CompilePattern(s, source, lang.MaxProgram)
@@ -42,7 +42,7 @@ func searchesAgree(t rapid.TB, source, text string, n int) {
 		t.Errorf("%q in %q: the first is %q, %v, want it at %v", source, text, part, ok, at)
 	}
 	if source == "" {
-		return // package regexp has rules of its own for it
+		return // package regexp has its own rules for this case
 	}
 	parts := []any{}
 	for _, part := range p.Re.Split(text, -1) {

@@ -1,6 +1,6 @@
 package sources
 
-// What tests of IDs compare.
+// Exported for tests of IDs.
 const (
 	Crockford      = crockford
 	Base62         = base62

@@ -21,7 +21,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
-// seededMessage is a message with random numbers of its own.
+// seededMessage is a message with its own random numbers.
 type seededMessage struct {
 	*exprtest.Message
 	rng *rand.Rand
@@ -75,7 +75,7 @@ func TestAProcessCanRepeat(t *testing.T) {
 	}
 }
 
-// The time in an ID is that of the clock, also where that is virtual.
+// The time in an ID is that of the clock, even of a virtual one.
 func TestTimesOfIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(20*365*24*time.Hour + 1234567*time.Microsecond)
@@ -121,7 +121,7 @@ func TestTimesOfIDs(t *testing.T) {
 	})
 }
 
-// The texts are those that an independent computation gives.
+// An independent computation has the same results.
 func TestTextsOfIDs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	number := func(n *big.Int, base, digits int, alphabet string) string {
@@ -159,7 +159,7 @@ func TestTextsOfIDs(t *testing.T) {
 	}
 }
 
-// IDs of a node rise, whatever the clock does, and no two are the same.
+// The IDs of a node increase, whatever the clock does, and are unique.
 func TestSnowflakesRise(t *testing.T) {
 	defer expr.Seed(0)()
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)

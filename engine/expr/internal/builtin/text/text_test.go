@@ -190,7 +190,7 @@ func anyList(texts []string) any {
 	return list
 }
 
-// What is written is read again, and other implementations agree.
+// Encoded texts are decoded again, and other implementations agree.
 func FuzzTexts(f *testing.F) {
 	for _, s := range []string{"", "a b", "%41%zz+", "a=1&a=2&%ff", "http://u:p@[::1]:80/a%2Fb?c#d", "<p>a<script>b</p>&amp;",
 		"'a\\'", "\"\\ud800\"", "éß\u0301", "%5.2f %s%%", "\xff", "don't", "a\r\nb"} {
@@ -240,7 +240,7 @@ func FuzzTexts(f *testing.F) {
 	})
 }
 
-// wellFormed holds for whatever a message may bring.
+// wellFormed checks properties that hold for any value of a message.
 func wellFormed(t *testing.T, text string) {
 	for _, name := range []string{"unaccent", "slug", "title", "capitalize", "strip_html", "lines", "parse_url", "unquote",
 		"url_decode", "parse_query", "printf"} {
@@ -260,7 +260,7 @@ func wellFormed(t *testing.T, text string) {
 	}
 }
 
-// Formats of all kinds give what package fmt gives, and never its complaints.
+// Formats of all kinds have the results of package fmt, but never its error texts such as %!d.
 func TestPrintfAgreesWithPackageFmt(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		spec := "%" + rapid.StringMatching(`[-+# 0]{0,3}[0-9]{0,2}(\.[0-9]{0,2})?`).Draw(rt, "spec")

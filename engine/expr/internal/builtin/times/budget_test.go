@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/lang"
 )
 
-// Nothing that a message brings takes more than its budget: layouts and zones that are new each time, and long texts.
+// No value of a message exceeds its budget: layouts and zones that are always new, and long texts.
 func TestTimesStayWithinTheirBudget(t *testing.T) {
 	exprtest.Unraced(t)
 	limits := lang.Limits{Memory: 8 << 20, Steps: 1_250_000}

@@ -140,7 +140,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// What is wrong with a constant is seen at load, with a caret there; with a message's value, on that message.
+// An invalid constant is an error at load, with a caret; an invalid value of a message fails the message.
 func TestTimesThatAreNone(t *testing.T) {
 	const rfc = `parse_time(): text "%s" is not a time in RFC 3339: `
 	tests := []struct {
@@ -261,7 +261,7 @@ func TestTimesThatAreNone(t *testing.T) {
 	}
 }
 
-// No text that a placeholder brought is in an error.
+// No error contains the value of a placeholder.
 func TestErrorsOfTimesKeepSecrets(t *testing.T) {
 	for _, src := range []string{`parse_time("${X}", "%Y")`, `format_time(now(), "${X}")`, `in_zone(now(), "${X}")`,
 		`from_unix(1, "${X}")`, `truncate_time(now(), "${X}")`, `parse_time("2026 ${X}", "%Y %Z")`, `format_time(now(), "%i${X}")`} {

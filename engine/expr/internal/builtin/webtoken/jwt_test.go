@@ -15,7 +15,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 )
 
-// Tokens of RFC 7515, A.1 and A.3, which were valid until 2011, and the claims that they share.
+// Tokens of RFC 7515, A.1 and A.3, which were valid until 2011, with their common claims.
 const (
 	rfcClaims = `eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ`
 	rfcHS256  = `eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.` + rfcClaims + `.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk`
@@ -24,7 +24,7 @@ const (
 		`.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q`
 )
 
-// TestTokensOfTheRFC runs in the year 2000, as testing/synctest has it.
+// TestTokensOfTheRFC runs in the year 2000, in which the clock of testing/synctest starts.
 func TestTokensOfTheRFC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := exprtest.NewMessage(fmt.Sprintf(`{"hs": %q, "es": %q, "secret": %q, "pem": %s}`, rfcHS256, rfcES256, rfcSecret,
@@ -54,7 +54,7 @@ func TestTokensOfTheRFC(t *testing.T) {
 	})
 }
 
-// Each algorithm signs what the library verifies, and verifies what that signs. Claims stay exact.
+// The library verifies tokens that each algorithm signs, and each algorithm verifies tokens of the library. Claims stay exact.
 func TestTokensAreThoseOfTheLibrary(t *testing.T) {
 	const claims = `{"big":18446744073709551616,"id":9007199254740993,"list":[1.5,null,{"a":"é<"}],"sub":"ann"}`
 	for _, alg := range []string{"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512",
@@ -94,7 +94,7 @@ func TestTokensAreThoseOfTheLibrary(t *testing.T) {
 	}
 }
 
-// What somebody may try with a token, and what else it may be.
+// Attacks with tokens, and invalid tokens.
 func TestTokensThatAreRefused(t *testing.T) {
 	segment := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	_, public, rsaKeys := keysFor(t, "RS256")
@@ -234,7 +234,7 @@ func TestTokensAreWithinTheirBudget(t *testing.T) {
 	})
 }
 
-// FuzzJWT verifies whatever comes: only what the library accepts, too, and nothing without an error of ours.
+// FuzzJWT verifies any text. Only tokens that the library accepts as well are accepted, and others get one of our errors.
 func FuzzJWT(f *testing.F) {
 	for _, s := range []string{"", "..", "a.b.c", rfcHS256, rfcES256, "eyJhbGciOiJub25lIn0.e30."} {
 		f.Add(s, `{"alg":"HS256"}`, `{"exp": 1e10, "aud": ["a"]}`)

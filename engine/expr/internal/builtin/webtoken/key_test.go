@@ -24,7 +24,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 )
 
-// pair is a key of a test, as package crypto has it; other is another private one.
+// pair is a private key of package crypto and its public key; other is another private key.
 type pair struct{ private, public, other any }
 
 var rsaPairs = sync.OnceValue(func() [2]*rsa.PrivateKey {
@@ -35,7 +35,7 @@ var rsaPairs = sync.OnceValue(func() [2]*rsa.PrivateKey {
 	return keys
 })
 
-// keysFor are keys for an algorithm: what an expression takes, and what the library takes.
+// keysFor returns keys for an algorithm: as expressions accept them, and as the library does.
 func keysFor(t testing.TB, alg string) (private, public string, p pair) {
 	t.Helper()
 	var signer crypto.Signer
@@ -70,7 +70,7 @@ func rfcECKey(t *testing.T) string {
 	return inPEM("PUBLIC KEY", mustKey(x509.MarshalPKIXPublicKey(key)))
 }
 
-// signed is a token of any header and claims.
+// signed returns a token with any header and claims.
 func signed(t testing.TB, alg string, key any, header, claims string) string {
 	t.Helper()
 	segment := base64.RawURLEncoding.EncodeToString
@@ -82,14 +82,14 @@ func signed(t testing.TB, alg string, key any, header, claims string) string {
 	return text + "." + segment(signature)
 }
 
-// certificate is one for a key.
+// certificate returns a certificate for a key.
 func certificate(t *testing.T, key crypto.Signer) string {
 	t.Helper()
 	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(1<<31, 0)}
 	return inPEM("CERTIFICATE", mustKey(x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)))
 }
 
-// Keys come in all the forms in which OpenSSL and others write them.
+// Keys are read in all formats in which OpenSSL and others write them.
 func TestFormsOfKeys(t *testing.T) {
 	rsaKey, ecKey := rsaPairs()[0], mustKey(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	pkcs1 := inPEM("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey))
@@ -115,7 +115,7 @@ func TestFormsOfKeys(t *testing.T) {
 			}
 		}
 	}
-	exprtest.OpenSSL(t, nil, "version") // skips the rest where there is none
+	exprtest.OpenSSL(t, nil, "version") // skips the rest without OpenSSL
 	theirs := string(exprtest.OpenSSL(t, nil, "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384"))
 	public := string(exprtest.OpenSSL(t, []byte(theirs), "pkey", "-pubout"))
 	src := fmt.Sprintf(`jwt_verify(jwt_sign({a: 1}, %q, "ES384"), %q, "ES384").a`, theirs, public)
@@ -124,7 +124,7 @@ func TestFormsOfKeys(t *testing.T) {
 	}
 }
 
-// Keys and algorithms that are known fail at load, the caret at the argument; of a message, at the call.
+// Constant keys and algorithms fail at load, with the caret at the argument; those of a message fail at the call.
 func TestKeysThatAreRefused(t *testing.T) {
 	const remedy = ` (${file:/path} reads a key with its line breaks)`
 	const known = `knows the algorithms HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA, not `
@@ -218,7 +218,7 @@ func TestKeysThatAreRefused(t *testing.T) {
 	})
 }
 
-// FuzzPEM reads whatever is given as a key.
+// FuzzPEM reads any text as a key.
 func FuzzPEM(f *testing.F) {
 	for _, alg := range []string{"ES256", "EdDSA", "RS256"} {
 		private, public, _ := keysFor(f, alg)
