@@ -25,7 +25,7 @@ func made(t *testing.T, s *fakeazure.Server, fields string) engine.Input {
 			fields))
 }
 
-// run carries everything through a pipeline, which ends with the input.
+// run runs a pipeline until its input ends.
 func run(t *testing.T, in engine.Input, edit ...func(*engine.Pipeline)) ([]string, runtime.Report) {
 	t.Helper()
 	dst := &enginetest.Sink{}
@@ -42,7 +42,7 @@ func run(t *testing.T, in engine.Input, edit ...func(*engine.Pipeline)) ([]strin
 	return dst.Bodies(), rep
 }
 
-// lines are n numbered ones.
+// lines returns n numbered lines.
 func lines(n int) (text string, all []string) {
 	for i := range n {
 		all = append(all, fmt.Sprintf("line %06d %s", i, strings.Repeat("x", 40)))
@@ -229,7 +229,7 @@ func TestOpeningSaysWhatIsWrong(t *testing.T) {
 func TestDamagedContentIsNotDelivered(t *testing.T) {
 	s := fakeazure.Start(t)
 	s.Put("a", "1\n")
-	s.Get("a").MD5 = "1B2M2Y8AsgTpgAmY7PhCfg==" // of nothing
+	s.Get("a").MD5 = "1B2M2Y8AsgTpgAmY7PhCfg==" // of an empty text
 	s.Fault(fakeazure.Fault{Method: "GET", Path: "container/a", Hook: func() { s.Get("a").Body = "2\n" }})
 	dead := &enginetest.Sink{}
 	_, rep := run(t, made(t, s, `, "after": "delete"`), func(p *engine.Pipeline) {

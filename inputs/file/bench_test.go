@@ -9,8 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 )
 
-// BenchmarkRead reads lines as the engine does: plain, with a checkpoint, and
-// with a checkpoint that follows.
+// BenchmarkRead reads lines as the engine does: without a checkpoint, with one, and with one while following.
 func BenchmarkRead(b *testing.B) {
 	const lines = 100_000
 	b.Chdir(b.TempDir())

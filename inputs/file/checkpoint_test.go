@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// run is one run of an input that ends, which settles n messages, or with -1 all.
+// run runs an input to its end, and settles n messages; -1: all.
 func run(t *testing.T, component string, n int) (got []string) {
 	t.Helper()
 	in := make1(t, component)
@@ -103,7 +103,7 @@ func TestAFileThatIsDoneAndHasGrownIsReadOn(t *testing.T) {
 	}
 	for i, step := range steps {
 		step.does()
-		for _, settles := range []int{0, -1} { // a run that settled nothing has changed nothing
+		for _, settles := range []int{0, -1} { // a run that settles nothing must not change the checkpoint
 			if got := run(t, component, settles); !slices.Equal(got, step.want) {
 				t.Errorf("step %d, settling %d: got %q, want %q", i, settles, got, step.want)
 			}
@@ -217,7 +217,7 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 	s := following(t, `{"file": {"path": "*.log", "follow": true, "checkpoint": "cp"}}`)
 	s.tick()
 	s.ack()
-	must(t, os.Remove("a.log")) // seen: at once
+	must(t, os.Remove("a.log")) // the removal is seen, so the entry is forgotten at once
 	s.tick()
 	s.now = s.now.Add(patience)
 	s.tick()
@@ -235,13 +235,13 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 	}
 	remembers("b.log")
 	must(t, s.in.Close(t.Context()), os.Rename("b.log", "b"), os.Mkdir("elsewhere", 0o700),
-		os.Rename("b", "elsewhere/b")) // not seen: after some days
+		os.Rename("b", "elsewhere/b")) // the removal is not seen, so the entry is forgotten after some days
 	s.again()
 	s.tick()
 	remembers("b.log")
 	s.now = s.now.Add(remembered - time.Hour)
 	s.tick()
-	s.restart() // another process knows since when
+	s.restart() // another process knows since when the file is missing
 	s.tick()
 	remembers("b.log")
 	s.now = s.now.Add(2 * time.Hour)
@@ -261,7 +261,7 @@ func TestBadCheckpoints(t *testing.T) {
 			"record",
 		`{"file": {"path": "a.log", "checkpoint": "a.log/x", "follow": false}}`: "not a directory",
 	} {
-		for range 2 { // opened again, it is no better
+		for range 2 { // reopening it does not help
 			err := enginetest.New(t, engine.Inputs, component).(engine.Opener).Open(t.Context())
 			var classed *engine.Error
 			if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &classed) ||
@@ -367,11 +367,11 @@ func TestTwoInputsOnOneCheckpointAreRefused(t *testing.T) {
 	must(t, second.Close(t.Context()), first.Close(t.Context()), second.Open(t.Context()), second.Close(t.Context()))
 }
 
-// TestNothingIsLost appends, rotates, truncates, deletes, settles in any order, and kills,
-// at random. What is not read yet is not truncated: any follower of files loses that.
+// TestNothingIsLost appends, rotates, truncates, deletes, settles in any order, and kills, at random. It only truncates text that was
+// read, since any follower of files loses the rest.
 func TestNothingIsLost(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		must(t, f.Value.Set("25")) // each writes to the disk
+		must(t, f.Value.Set("25")) // each check writes to the disk
 		defer func() { must(t, f.Value.Set(f.DefValue)) }()
 	}
 	rapid.Check(t, func(r *rapid.T) {
@@ -415,7 +415,7 @@ func make2(t *testing.T, dir string) Config {
 		fmt.Sprintf(`{"file": {"path": "%s/*.log", "follow": true, "checkpoint": "%s/cp"}}`, dir, dir)).(*follower).cfg
 }
 
-// world is what happens to a file and its follower.
+// world is a file and its follower.
 type world struct {
 	t    *testing.T
 	r    *rapid.T
@@ -426,8 +426,8 @@ type world struct {
 	pending string   // a line without its end
 	written []string // whole lines
 	times   map[string]int
-	open    []string        // lines of this life, by position; "" means no line
-	low     map[string]bool // lines that the saved checkpoint is after
+	open    []string        // lines since the last restart, by position; "": no line
+	low     map[string]bool // lines before the saved checkpoint
 	done    []bool
 	saved   []byte
 }
@@ -436,7 +436,7 @@ func (w *world) start(cfg Config) {
 	in, err := newInput(cfg, enginetest.Env())
 	must(w.t, err)
 	w.s = &script{t: w.t, in: in.(*follower), now: time.Now(), room: rapid.IntRange(1, 4).Draw(w.r, "room")}
-	w.s.now = w.s.now.Add(time.Hour) // file times are never too young to be trusted
+	w.s.now = w.s.now.Add(time.Hour) // file times are old enough to be trusted
 	w.s.in.now = func() time.Time { return w.s.now }
 	w.s.in.listener, w.s.in.unwatched = noEvents, true
 	must(w.t, w.s.in.Open(context.Background()))
@@ -451,7 +451,7 @@ func (w *world) append(text string) {
 	must(w.t, err, f.Close(), w.touch())
 }
 
-// touch gives the file its own time, as if everything took longer.
+// touch sets the modification time of the file, as if time had passed.
 func (w *world) touch() error {
 	w.n++
 	return os.Chtimes(w.path, time.Time{}, time.Now().Add(time.Duration(w.n)*time.Millisecond))
@@ -481,7 +481,7 @@ func (w *world) finishLine() {
 
 func (w *world) rotate() {
 	w.finishLine()
-	w.s.in.due = true // what nobody has seen nobody can find under another name
+	w.s.in.due = true // the follower must see a file before it is renamed
 	w.s.in.keepUp(context.Background())
 	w.keep()
 	w.n++
@@ -493,7 +493,7 @@ func (w *world) rotate() {
 	}
 }
 
-// truncate is what copytruncate does, once all is safe.
+// truncate does what copytruncate does, once all text was read.
 func (w *world) truncate() {
 	if w.pending != "" || !w.allSettled() {
 		return
@@ -580,7 +580,7 @@ func (w *world) keep() {
 	w.saved = text
 }
 
-// kill leaves the checkpoint as it was saved last.
+// kill restarts the follower with the checkpoint that was last saved.
 func (w *world) kill() {
 	saved := w.saved
 	must(w.t, w.s.in.Close(context.Background()), os.WriteFile(w.s.in.cfg.Checkpoint, saved, 0o600))

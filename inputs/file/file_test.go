@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// tree makes files and moves to their folder.
+// tree creates files, and changes to their directory.
 func tree(t *testing.T, files map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -119,7 +119,7 @@ func TestRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			slices.SortStableFunc(got, func(a, b string) int { // live ones are first in a batch
+			slices.SortStableFunc(got, func(a, b string) int { // messages that have not failed come first in a batch
 				return slices.Index(tt.want, a) - slices.Index(tt.want, b)
 			})
 			if !slices.Equal(got, tt.want) {

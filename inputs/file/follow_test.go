@@ -17,18 +17,18 @@ import (
 	"go.uber.org/goleak"
 )
 
-// script is a follower with a clock, and without events, in the hands of a test.
+// script is a follower without file events, whose clock the test controls.
 type script struct {
 	t    *testing.T
 	in   *follower
 	log  strings.Builder
 	now  time.Time
-	got  []string // what was read and not asked for yet
-	refs []uint64 // of all that was read
+	got  []string // messages since the last call of wants
+	refs []uint64 // Refs of all messages
 	room int
 }
 
-// following opens an input that follows files in the current folder.
+// following opens an input that follows files in the working directory.
 func following(t *testing.T, component string) *script {
 	t.Helper()
 	s := &script{t: t, now: time.Now(), room: 3}
@@ -54,7 +54,7 @@ func (s *script) open() {
 	})
 }
 
-// tick lets a second pass and reads all there is.
+// tick lets a second pass, and reads all new lines.
 func (s *script) tick() {
 	s.t.Helper()
 	s.now = s.now.Add(poll)
@@ -70,7 +70,7 @@ func (s *script) readAll() {
 	}
 }
 
-// readOnce reads once; there has to be something to look at.
+// readOnce calls Read once. There must be a file to check.
 func (s *script) readOnce() {
 	b := engine.NewBatch(s.room)
 	s.in.read(s.t.Context(), b)
@@ -82,7 +82,7 @@ func (s *script) readOnce() {
 	}
 }
 
-// wants compares what was read since the last time, after a tick.
+// wants checks the messages since its last call, after a tick.
 func (s *script) wants(want ...string) {
 	s.t.Helper()
 	s.tick()
@@ -92,7 +92,7 @@ func (s *script) wants(want ...string) {
 	s.got = nil
 }
 
-// ack settles all that was read so far.
+// ack settles all messages that were read so far.
 func (s *script) ack() {
 	s.t.Helper()
 	for _, ref := range s.refs {
@@ -108,7 +108,7 @@ func (s *script) settle(ref uint64, fate engine.Fate) {
 	}
 }
 
-// restart closes the input and opens another one of the same configuration.
+// restart closes the input, and opens another one with the same configuration.
 func (s *script) restart() {
 	s.t.Helper()
 	if err := s.in.Close(s.t.Context()); err != nil {
@@ -185,7 +185,7 @@ func TestRotation(t *testing.T) {
 		rename(t, "a.log", "a.log.1")
 		appendTo(t, "a.log", "new\n")
 		s.wants("a.log:2 2", "a.log:1 new")
-		appendTo(t, "a.log.1", "3\n4") // by someone who has it open still
+		appendTo(t, "a.log.1", "3\n4") // by a process that still has it open
 		s.wants("a.log:3 3")
 		s.now = s.now.Add(patience)
 		s.wants("a.log:4 4")
@@ -292,8 +292,8 @@ func TestRotation(t *testing.T) {
 func TestFramingsAreFollowed(t *testing.T) {
 	tests := []struct {
 		framing string
-		steps   [][2]string // what is appended, and what is read then
-		late    string      // after patience
+		steps   [][2]string // text that is appended, and messages that are read then
+		late    string      // messages after patience
 	}{
 		{`"json"`, [][2]string{{`[{"a":1}, {"a"`, `{"a":1}`}, {`:2}`, `{"a":2}`}, {` , 3]`, `3`}}, ""},
 		{`"csv"`, [][2]string{{"a,b\n", ""}, {"1,", ""}, {"2\n", `{"a":"1","b":"2"}`}, {"\"3\n", ""},
@@ -325,7 +325,7 @@ func TestFramingsAreFollowed(t *testing.T) {
 				for _, step := range tt.steps {
 					appendTo(t, "f", step[0])
 					see(step[1])
-					if !keep { // a file that is opened again continues in the middle
+					if !keep { // a reopened file continues in the middle
 						s.in.close(s.in.files[0])
 					}
 				}
@@ -429,7 +429,7 @@ func TestAFileWithoutPermissionIsFollowedOnceItHasIt(t *testing.T) {
 	s.wants("a.log:1 1")
 }
 
-// TestEventsAndPollingWorkAlone reads for real: woken by events, or by ticks.
+// TestEventsAndPollingWorkAlone uses the real clock. The input is woken by file events only, or by ticks only.
 func TestEventsAndPollingWorkAlone(t *testing.T) {
 	for name, only := range map[string]func(f *follower){
 		"events": func(f *follower) { f.every = time.Hour },
@@ -480,7 +480,7 @@ func TestEventsAndPollingWorkAlone(t *testing.T) {
 	}
 }
 
-// TestAFollowerThatAReloadReplaces leaves off where the next one reads on, with a checkpoint or without.
+// TestAFollowerThatAReloadReplaces checks that the new input continues where the old one stopped, with a checkpoint and without.
 func TestAFollowerThatAReloadReplaces(t *testing.T) {
 	for _, fields := range []string{"", `, "start": "end"`, `, "checkpoint": "cp"`} {
 		tree(t, map[string]string{"a.log": "1\n"})
@@ -511,7 +511,7 @@ func TestAFollowerThatAReloadReplaces(t *testing.T) {
 	}
 }
 
-// line is the number that a line has where following began at the end of the first.
+// line returns the number of a line if following began after the first one.
 func (s *script) line(n int) int {
 	if s.in.cfg.Start == "end" {
 		return n - 1

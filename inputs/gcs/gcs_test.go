@@ -24,7 +24,7 @@ func made(t *testing.T, s *fakegcs.Server, fields string) engine.Input {
 		fmt.Sprintf(`{"gcs": {"bucket": "bucket", "endpoint": %q, "anonymous": true%s}}`, s.URL, fields))
 }
 
-// run carries everything through a pipeline, which ends with the input.
+// run runs a pipeline until its input ends.
 func run(t *testing.T, in engine.Input, edit ...func(*engine.Pipeline)) ([]string, runtime.Report) {
 	t.Helper()
 	dst := &enginetest.Sink{}
@@ -41,7 +41,7 @@ func run(t *testing.T, in engine.Input, edit ...func(*engine.Pipeline)) ([]strin
 	return dst.Bodies(), rep
 }
 
-// lines are n numbered ones.
+// lines returns n numbered lines.
 func lines(n int) (text string, all []string) {
 	for i := range n {
 		all = append(all, fmt.Sprintf("line %06d %s", i, strings.Repeat("x", 40)))

@@ -107,7 +107,7 @@ func TestABodyThatFailsIsAFailedMessage(t *testing.T) {
 func TestInterval(t *testing.T) {
 	tests := []struct {
 		name, interval string
-		want           time.Duration // of the fourth message
+		want           time.Duration // time of the fourth message
 	}{
 		{"the first message is due at once", "10s", 30 * time.Second},
 		{"short intervals are kept", "250us", 750 * time.Microsecond},

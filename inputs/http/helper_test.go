@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 )
 
-// api is a server that notes what it is asked.
+// api is a server that records its requests.
 type api struct {
 	url string
 
@@ -41,7 +41,7 @@ func serve(t *testing.T, answer http.HandlerFunc) *api {
 	return a
 }
 
-// uris are what was asked for.
+// uris returns the URIs of all requests.
 func (a *api) uris() (all []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,7 +51,7 @@ func (a *api) uris() (all []string) {
 	return all
 }
 
-// sent are the values of a header of all requests.
+// sent returns the values of a header in all requests.
 func (a *api) sent(name string) (all []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,7 +69,7 @@ func made(t *testing.T, url, more string) *input {
 	return enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"http": {"url": %q%s}}`, url, more)).(*input)
 }
 
-// opened is an input that is open until the test ends.
+// opened returns an open input. It is closed when the test ends.
 func opened(t *testing.T, url, more string) *input {
 	t.Helper()
 	in := made(t, url, more)
@@ -92,7 +92,7 @@ func closed(t *testing.T, in *input) {
 	}
 }
 
-// read is one Read with room for n.
+// read calls Read once, with room for n messages.
 func read(t *testing.T, in *input, n int) (docs []string, refs []uint64, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -105,7 +105,7 @@ func read(t *testing.T, in *input, n int) (docs []string, refs []uint64, err err
 	return docs, refs, err
 }
 
-// rest reads to the end and settles everything.
+// rest reads to the end, and settles all messages.
 func rest(t *testing.T, in *input) (all []string, err error) {
 	t.Helper()
 	for {
@@ -121,7 +121,7 @@ func rest(t *testing.T, in *input) (all []string, err error) {
 	}
 }
 
-// next reads n messages, which are not settled.
+// next reads n messages without settling them.
 func next(t *testing.T, in *input, n int) (all []string, refs []uint64) {
 	t.Helper()
 	for len(all) < n {
@@ -155,7 +155,7 @@ func equal(t *testing.T, got, want []string) {
 	}
 }
 
-// fails reports whether an error has a class and all of these words.
+// fails reports whether an error has a class and contains all of these words.
 func fails(t *testing.T, err error, class engine.Class, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -171,11 +171,11 @@ func fails(t *testing.T, err error, class engine.Class, words ...string) {
 	}
 }
 
-// backlog has documents of which a client asks for those after a number.
+// backlog serves the documents after the number that a client requests.
 type backlog struct {
 	mu   sync.Mutex // guards the fields below
 	docs []string
-	more chan struct{} // closed when there are more
+	more chan struct{} // closed when a document is added
 }
 
 func (b *backlog) add(docs []string) {
@@ -192,7 +192,7 @@ func (b *backlog) after(n int) (docs []string, more chan struct{}) {
 	return slices.Clone(b.docs[n+1:]), b.more
 }
 
-// answer answers with a page, or, if it is asked for a stream, with all documents that will ever come.
+// answer answers with a page. If a stream is requested, it sends all documents, including later ones.
 func (b *backlog) answer(w http.ResponseWriter, r *http.Request) {
 	n, err := strconv.Atoi(r.URL.Query().Get("after"))
 	if err != nil {

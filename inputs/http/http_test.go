@@ -21,7 +21,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/compression"
 )
 
-// orders answers with three orders after the one that is asked for, up to the last.
+// orders answers with the three orders after the requested one, up to the last.
 func orders(last *atomic.Int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		after, _ := strconv.Atoi(r.FormValue("after"))
@@ -124,7 +124,7 @@ func TestAnswersThatAreNotWhatWasAskedFor(t *testing.T) {
 	tests := []struct {
 		name, config string
 		answer       func(w http.ResponseWriter, r *http.Request)
-		class        engine.Class // with an interval; without one it is permanent, unless it is transient
+		class        engine.Class // of an input with an interval; without one it is permanent instead, unless it is transient
 		words        []string
 	}{
 		{"a web page", "", func(w http.ResponseWriter, _ *http.Request) {
@@ -136,7 +136,7 @@ func TestAnswersThatAreNotWhatWasAskedFor(t *testing.T) {
 			_, _ = io.WriteString(w, html)
 		}, engine.Decode, []string{"is not JSON: <!DOCTYPE html>"}},
 		{"a web page for lines", `"framing": "lines"`, func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, html) // the server finds the type out
+			_, _ = io.WriteString(w, html) // the server detects the content type
 		}, engine.Decode, []string{"text/html"}},
 		{"no JSON for items", `"items": "a"`, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"a": [1, `)
@@ -308,7 +308,7 @@ func TestAnswersThatHaveNotChanged(t *testing.T) {
 	}
 }
 
-// waits reads, which must give nothing, until a condition holds.
+// waits calls Read, which must return no messages, until a condition holds.
 func waits(t *testing.T, in *input, until func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -339,7 +339,7 @@ func TestAMomentOfTheSameSecondIdentifiesNothing(t *testing.T) {
 	}
 }
 
-// scripted is an input whose requests are answered without a network.
+// scripted returns an input whose requests are answered without a network.
 func scripted(t *testing.T, more string, answer http.HandlerFunc) *input {
 	in := opened(t, "http://a.example/", more)
 	in.get = func(ctx context.Context, method, url string, h http.Header, _ []byte, also ...int) (*http.Response, error) {
@@ -362,8 +362,8 @@ func scripted(t *testing.T, more string, answer http.HandlerFunc) *input {
 func TestIntervals(t *testing.T) {
 	tests := []struct {
 		name, interval string
-		takes          time.Duration // an answer
-		want           time.Duration // until the fourth answer is there
+		takes          time.Duration // duration of a response
+		want           time.Duration // time until the fourth response
 	}{
 		{"every so often, from the beginning of one poll to that of the next", "10s", time.Second, 31 * time.Second},
 		{"what was missed is not made up for", "10s", 15 * time.Second, 60 * time.Second},
@@ -492,7 +492,7 @@ func TestCompressedFiles(t *testing.T) {
 	equal(t, got, []string{"1", "2"})
 }
 
-// TestConnectionsThatBreak asks a server for what comes after a cursor: page by page, and as a stream.
+// TestConnectionsThatBreak requests the documents after a cursor, as pages and as a stream.
 func TestConnectionsThatBreak(t *testing.T) {
 	for _, tt := range []struct{ name, fields string }{
 		{"pages", `"items": "items", "cursor": "last(items)?.n", "pages": "cursor", "interval": "10ms"`},

@@ -37,7 +37,7 @@ http {
 }
 `
 
-// nginx serves the files of a folder.
+// nginx starts a server for the files of a directory.
 func nginx(t *testing.T) (url, home string, stop func()) {
 	t.Helper()
 	const program = "/usr/sbin/nginx"
@@ -50,7 +50,7 @@ func nginx(t *testing.T) (url, home string, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(home, 0o755); err != nil { //nolint:gosec // its worker may be somebody else
+	if err := os.Chmod(home, 0o755); err != nil { //nolint:gosec // its worker may run as another user
 		t.Fatal(err)
 	}
 	ports, err := daemon.Ports(1)
@@ -68,7 +68,7 @@ func nginx(t *testing.T) (url, home string, stop func()) {
 	return "http://" + address, home, p.End
 }
 
-// put puts a file in the place of another at once: a server that reads meanwhile sees one of them, and no half.
+// put replaces a file atomically: a server that reads it meanwhile sees the old file or the new one.
 func put(t *testing.T, path, text string, at time.Time) {
 	t.Helper()
 	half := path + ".half"
@@ -78,7 +78,7 @@ func put(t *testing.T, path, text string, at time.Time) {
 	}
 }
 
-// A server that is not ours, and compresses: answers are only sent again once they have changed.
+// A foreign server that compresses its responses: it sends a response again only if it has changed.
 func TestNginx(t *testing.T) {
 	url, home, stop := nginx(t)
 	file := filepath.Join(home, "a.json")
@@ -123,7 +123,7 @@ func TestNginx(t *testing.T) {
 	in = opened(t, url+"/a.json", "")
 	next(t, in, 2)
 	stop()
-	if _, _, err := read(t, in, 1); err != engine.ErrEnd { // it had everything
+	if _, _, err := read(t, in, 1); err != engine.ErrEnd { // the input has read everything
 		t.Errorf("got %v", err)
 	}
 	_, err = rest(t, opened(t, url+"/a.json", ""))

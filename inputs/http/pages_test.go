@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// linked answers with pages of two, the newest first, as many as there are.
+// linked answers with pages of two documents, the newest first.
 func linked(pages int, header bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		page := 1
@@ -69,7 +69,7 @@ func TestPagesByURL(t *testing.T) {
 	}
 }
 
-// With pages by URL the first may be the newest: its cursor counts only once the others are settled, too.
+// With pages by URL, the first page may be the newest. Its cursor counts only once the other pages are settled as well.
 func TestTheCursorOfPagesByURLIsThatOfTheWholePoll(t *testing.T) {
 	a := serve(t, linked(3, true))
 	config := `"items": "items", "pages": "link", "cursor": "max(cursor() ?? 0, items[0].id)", "checkpoint": "` +
@@ -189,7 +189,7 @@ func TestAPageThatStaysGoneIsOnlyAskedForAgainWhenAPollIsDue(t *testing.T) {
 			closed(t, in)
 			open(t, in)
 			if len(after) > 1 {
-				time.Sleep(time.Until(in.due)) // read waits for two minutes at most
+				time.Sleep(time.Until(in.due)) // the helper read waits for two minutes at most
 			}
 		}
 		if fmt.Sprint(after) != "[0s 0s 1h0m0s 2h0m0s]" {

@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// told is what a stream says, one line per event.
+// told returns the events of a stream, one per line.
 func told(r io.Reader, limit int) (all []string, retry time.Duration) {
 	e := newEvents(r, limit, "", func(d time.Duration) { retry = d })
 	for {

@@ -25,7 +25,7 @@ func parsed(t *testing.T, text string) *url.URL {
 	return u
 }
 
-// ticks sends n events after the last one that a client has.
+// ticks sends n events after the last event that the client has.
 func ticks(n int, end func(w http.ResponseWriter, r *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -34,7 +34,7 @@ func ticks(n int, end func(w http.ResponseWriter, r *http.Request)) http.Handler
 		for i := last + 1; i <= last+n; i++ {
 			fmt.Fprintf(w, "id: %d\ndata: {\"id\":%d}\n\n", i, i)
 		}
-		fmt.Fprintf(w, "id: %d\ndata: {\"id\":", last+n+1) // is not whole
+		fmt.Fprintf(w, "id: %d\ndata: {\"id\":", last+n+1) // an incomplete event
 		_ = http.NewResponseController(w).Flush()
 		end(w, r)
 	}
@@ -71,7 +71,7 @@ func TestAStreamResumesAfterWhatIsSettled(t *testing.T) {
 	}
 }
 
-// lines sends n lines after the one that is asked for.
+// lines sends n lines after the requested one.
 func lines(n int, end func(w http.ResponseWriter, r *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/x-ndjson")
@@ -79,7 +79,7 @@ func lines(n int, end func(w http.ResponseWriter, r *http.Request)) http.Handler
 		for i := after + 1; i <= after+n; i++ {
 			fmt.Fprintf(w, "{\"id\":%d}\n\n", i)
 		}
-		fmt.Fprint(w, `1`) // maybe of 12
+		fmt.Fprint(w, `1`) // possibly the beginning of 12
 		_ = http.NewResponseController(w).Flush()
 		end(w, r)
 	}
@@ -117,7 +117,7 @@ func TestALineThatIsCutOffIsNoMessage(t *testing.T) {
 				if _, err := in.Read(t.Context(), b); err != nil {
 					t.Fatal(err)
 				}
-				in.until = time.Time{} // the pause
+				in.until = time.Time{} // skip the pause
 			}
 			var got []string
 			for m := range b.All() {
@@ -196,7 +196,7 @@ func TestAStreamThatIsQuietForLongIsOpenedAgain(t *testing.T) {
 	equal(t, got, ids(1, 5))
 }
 
-// trickle is a body that gives a comment after each pause, and ends after some.
+// trickle is a body that returns a comment after each pause, and ends after a number of them.
 type trickle struct {
 	ctx   context.Context
 	pause time.Duration

@@ -57,7 +57,7 @@ func TestAFramingMakesNoMoreThanABodyMayHave(t *testing.T) {
 	}
 }
 
-// TestWhatWaitsIsCounted looks at a request as its records are read one after the other.
+// TestWhatWaitsIsCounted checks the counts of a request while its records are read one by one.
 func TestWhatWaitsIsCounted(t *testing.T) {
 	r := start(t, `{"listen": "127.0.0.1:0", "reply": "raw()", "timeout": "50ms"}`)
 	defer r.Close(context.Background())
@@ -149,7 +149,7 @@ func TestASummaryIsShortHoweverDifferentTheErrors(t *testing.T) {
 	}
 }
 
-// TestRepliesAreNotSummedUp: a client that asks many things gets as many answers.
+// TestRepliesAreNotSummedUp checks that a client gets as many replies as it has sent records.
 func TestRepliesAreNotSummedUp(t *testing.T) {
 	r := serve(t, `{"listen": "127.0.0.1:0", "reply": "raw()"}`)
 	res, answer := do(t, "POST", r.url, strings.Repeat("x\n", 500), isLines)
@@ -158,7 +158,7 @@ func TestRepliesAreNotSummedUp(t *testing.T) {
 	}
 }
 
-// deadlines is a client's connection that remembers what it is given.
+// deadlines is a connection that records its deadlines.
 type deadlines struct {
 	http.ResponseWriter
 	read, write []time.Time
@@ -167,7 +167,7 @@ type deadlines struct {
 func (d *deadlines) SetReadDeadline(t time.Time) error  { d.read = append(d.read, t); return nil }
 func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = append(d.write, t); return nil }
 
-// sent gives a chunk after each pause.
+// sent is a body that returns a chunk after each pause.
 type sent struct{ pauses []time.Duration }
 
 func (s *sent) Read(p []byte) (int, error) {
@@ -183,8 +183,8 @@ func TestABodyHasTimeForWhatItBrings(t *testing.T) {
 	tests := []struct {
 		name   string
 		pauses []time.Duration
-		read   []time.Duration // deadlines, from the beginning
-		write  bool            // the answer has a new one
+		read   []time.Duration // read deadlines, since the start
+		write  bool            // the response gets a write deadline
 	}{
 		{"a small body takes no deadline", []time.Duration{0}, nil, false},
 		{"each second's worth adds a second", []time.Duration{0, 0, 0, 0},
@@ -229,7 +229,7 @@ func TestABodyThatDoesNotComeIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatClientsAreTold has errors of which only some are the client's own.
+// TestWhatClientsAreTold uses errors. Clients see the text of their own errors only.
 func TestWhatClientsAreTold(t *testing.T) {
 	var said lockedBuffer
 	in := enginetest.New(t, engine.Inputs, `{"http_server": ":0"}`).(*input)

@@ -26,8 +26,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// running is an input that listens, and a pipeline after it that ends each message as its
-// payload says: "decode" fails with that class, and so on.
+// running is an input that listens, with a simulated pipeline that ends each message as its payload says: "decode" fails with that
+// class, and so on.
 type running struct {
 	*input
 	url string
@@ -37,7 +37,7 @@ type running struct {
 	meta map[string]any
 }
 
-// start opens the input; nothing reads from it yet.
+// start opens the input. No Read is running yet.
 func start(t *testing.T, config string) *running {
 	t.Helper()
 	var said bytes.Buffer
@@ -372,8 +372,7 @@ func TestTooManyBytesWait(t *testing.T) {
 	}
 }
 
-// TestReadsTakeAllThatWait: what has arrived together continues together, as far as there
-// is room, and oldest first.
+// TestReadsTakeAllThatWait checks that a Read returns all waiting requests, as many as there is room for, the oldest first.
 func TestReadsTakeAllThatWait(t *testing.T) {
 	r := start(t, `"127.0.0.1:0"`)
 	var wg sync.WaitGroup
@@ -415,8 +414,7 @@ func TestReadsTakeAllThatWait(t *testing.T) {
 	}
 }
 
-// TestAClientThatLeavesIsNotReadAnyMore: it takes no room in the queue, and its message
-// belongs to nobody.
+// TestAClientThatLeavesIsNotReadAnyMore checks that the request of a client that has disconnected leaves the queue, and is not read.
 func TestAClientThatLeavesIsNotReadAnyMore(t *testing.T) {
 	r := start(t, `"127.0.0.1:0"`)
 	c, err := net.Dial("tcp", r.door.listener.Addr().String())
@@ -435,7 +433,7 @@ func TestAClientThatLeavesIsNotReadAnyMore(t *testing.T) {
 		}
 		c.Close()
 	}
-	if n := r.waiting.Load(); n > 1 { // its handler may be about to let go
+	if n := r.waiting.Load(); n > 1 { // the handler of the disconnected client may still be running
 		t.Errorf("%d bytes are counted", n)
 	}
 	if err := r.Close(t.Context()); err != nil {
@@ -457,14 +455,14 @@ func TestAFateThatDoesNotComeIsTooSlow(t *testing.T) {
 	if res.StatusCode != 504 {
 		t.Errorf("got %d %s", res.StatusCode, answer)
 	}
-	for m := range b.All() { // its ack arrives late, and does no harm
+	for m := range b.All() { // its Ack comes too late, and has no effect
 		if _, err := r.Ack(t.Context(), []engine.Result{{Ref: m.Ref, Fate: engine.Delivered}}); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// TestNoSlipStays: whatever becomes of a request, its place for replies goes.
+// TestNoSlipStays checks that the reply slip of a request is removed, whatever happens to the request.
 func TestNoSlipStays(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	r := start(t, `{"listen": "127.0.0.1:0", "timeout": "20ms", "reply": "raw()"}`)
@@ -689,7 +687,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// address waits for the line that has it.
+// address waits for the log line with the address, and returns it.
 func (b *lockedBuffer) address(t *testing.T) string {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {

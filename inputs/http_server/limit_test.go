@@ -18,11 +18,11 @@ func TestWhatIsNotReadSoonIsRefused(t *testing.T) {
 		`{"error":"the pipeline takes no messages at present","status":503}`
 	tests := []struct {
 		name   string
-		limits []time.Duration // from now on, one after another; 0: no limit any more
-		waits  bool            // the last arrives while the request waits
+		limits []time.Duration // limits that are set one after another; 0: no limit
+		waits  bool            // the last limit is set while the request waits
 		status int
 		answer string
-		after  int // Retry-After, at least
+		after  int // minimum of Retry-After
 	}{
 		{"no limit, and no reader: full", nil, false, 503, full, 1},
 		{"a limit that is used up for an hour", []time.Duration{time.Hour}, false, 429, over, 3590},
@@ -75,7 +75,7 @@ func TestALimitThatIsRenewedSoonIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Two pass; the third is told to retry, until an operator raises the limit.
+// Two requests pass. The third gets Retry-After, until an operator raises the limit.
 func TestOverTheRateLimitOfAPipeline(t *testing.T) {
 	in := enginetest.New(t, engine.Inputs, `{"http_server": "127.0.0.1:0"}`).(*input)
 	var said lockedBuffer

@@ -16,27 +16,27 @@ import (
 	"github.com/flowd-io/flowd/internal/components/timing"
 )
 
-// queue is a fake input: a queue that is polled. A read gives at most ten
-// messages; when there is none it waits for one, for so long, and gives nothing.
+// queue is a fake input: a queue that is polled. A Read returns at most ten messages. If there are none, it waits for one, and may
+// return none.
 type queue struct {
 	name   string
-	wait   time.Duration // long polling; 0: answers at once
-	takes  time.Duration // of a read that finds something
+	wait   time.Duration // how long a Read waits (long polling); 0: it returns at once
+	takes  time.Duration // duration of a Read that returns messages
 	fifo   bool
 	early  bool
 	back   engine.TakesBack
 	delays time.Duration
-	again  bool  // what is returned is there again
-	end    error // when there are no messages left
+	again  bool  // returned messages are in the queue again
+	end    error // error of a Read when there are no messages left
 
 	mu      sync.Mutex // guards the fields below
 	msgs    []string
 	arrived chan struct{} // closed when messages arrive
-	fails   []error       // of the next reads
-	opens   []error       // of the next Opens
-	rooms   []int         // of all reads
+	fails   []error       // errors of the next Reads
+	opens   []error       // errors of the next Opens
+	rooms   []int         // rooms of all Reads
 	at      []time.Time
-	given   []string // by Ref
+	given   []string // messages that were read, by Ref
 	log     []string
 	results map[string]engine.Fate
 	panics  bool
@@ -201,13 +201,13 @@ func (q *queue) left() int {
 	return len(q.msgs)
 }
 
-// weights are the sources of a test, by the queue.
+// weights has the weights of sources, by their queue.
 type weights []struct {
 	q *queue
 	w int
 }
 
-// polling makes a poll of queues, without configuration.
+// polling makes a poll input for queues, without configuration.
 func pollOf(t *testing.T, strategy string, pause time.Duration, of weights) *input {
 	t.Helper()
 	s, err := polling.Name(strategy).New(enginetest.Env())
@@ -224,7 +224,7 @@ func pollOf(t *testing.T, strategy string, pause time.Duration, of weights) *inp
 	return in
 }
 
-// read is one Read with room.
+// read calls Read once, with room for a number of messages.
 func read(t *testing.T, in *input, room int) (bodies []string) {
 	t.Helper()
 	b := engine.NewBatch(room)
@@ -237,7 +237,7 @@ func read(t *testing.T, in *input, room int) (bodies []string) {
 	return bodies
 }
 
-// running opens a poll and closes it with the test.
+// running opens a poll input. It is closed when the test ends.
 func running(t *testing.T, in *input) *input {
 	t.Helper()
 	if err := in.Open(t.Context()); err != nil {
@@ -251,7 +251,7 @@ func running(t *testing.T, in *input) *input {
 	return in
 }
 
-// carry runs a pipeline from a poll to a sink until stop ends.
+// carry runs a pipeline from a poll input to a sink until stop ends.
 func carry(t *testing.T, in engine.Input, sink *enginetest.Sink, spec engine.EngineSpec, stop context.Context,
 	steps ...engine.StepSpec) runtime.Report {
 	t.Helper()

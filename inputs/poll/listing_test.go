@@ -18,7 +18,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 )
 
-// broker is a fake input that names its queues by a pattern.
+// broker is a fake input whose queues are given by a pattern.
 type broker struct {
 	mu     sync.Mutex // guards the fields below
 	queues map[string]*queue
@@ -111,7 +111,7 @@ func (in *input) names() (all []string) {
 	return all
 }
 
-// reading reads in the background until the test ends, and says what arrived.
+// reading reads in the background until the test ends, and reports messages.
 func reading(t *testing.T, in *input) (got func() []string) {
 	var mu sync.Mutex
 	var all []string
@@ -268,7 +268,7 @@ func TestAQueueOfAPatternThatDoesNotOpenHoldsUpNobody(t *testing.T) {
 		b.queues["orders-a"].opens = []error{errors.New("gone meanwhile")}
 		b.queues["orders-a"].msgs, b.queues["orders-b"].msgs = []string{"a0"}, []string{"b0"}
 		got := reading(t, running(t, listing1(t, b)))
-		synctest.Wait() // no time passes, so that nothing is tried again
+		synctest.Wait() // no time passes, so there is no retry
 		if got := got(); !slices.Equal(got, []string{"orders b0"}) {
 			t.Errorf("read %q", got)
 		}
@@ -279,7 +279,7 @@ func TestAQueueOfAPatternThatDoesNotOpenHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// inOrder is a source that keeps an order.
+// inOrder is a source that keeps the order of its messages.
 type inOrder struct {
 	*queue
 	by string
@@ -340,7 +340,7 @@ func init() {
 		})
 }
 
-// lastFirst is a strategy of a custom build: it has no more to say than Next.
+// lastFirst is a strategy of a custom build that only has the method Next.
 type lastFirst struct{ roundRobin }
 
 func (lastFirst) Next(_ time.Time, open []*polling.Source) *polling.Source {

@@ -147,7 +147,7 @@ func TestASlowSourceIsReadAllTheTimeAndHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A source that has a message now and then gets no more than it needs.
+// A source that rarely has a message is not read more often than it needs.
 func TestATrickleHoldsUpNoOther(t *testing.T) {
 	for _, strategy := range []string{weighted, strict} {
 		synctest.Test(t, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestASettledMessageEndsThePauseOfAFIFOQueue(t *testing.T) {
 				}
 				got <- bodies
 			}()
-			time.Sleep(time.Second) // it is found empty
+			time.Sleep(time.Second) // the poll finds it empty
 			a.put("y")
 			if _, err := acker.Ack(t.Context(), []engine.Result{{Fate: engine.Delivered}}); err != nil {
 				t.Fatal(err)
@@ -341,7 +341,7 @@ func TestAFailingSourceBacksOffAloneAndRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := numbered("a", 5), numbered("b", 3000)
 		for range 3 {
-			a.fails = append(a.fails, errors.New("500 internal error"), io.EOF) // a cut connection is not the end
+			a.fails = append(a.fails, errors.New("500 internal error"), io.EOF) // a lost connection does not end the source
 		}
 		a.opens = []error{nil, errors.New("still down")}
 		b.takes = 10 * time.Millisecond
@@ -440,7 +440,7 @@ func TestAStopGivesBackWhatWasReadAhead(t *testing.T) {
 		a, b := numbered("a", 40), numbered("b", 40)
 		in := running(t, pollOf(t, weighted, 0, weights{{a, 1}, {b, 1}}))
 		got := read(t, in, 20)
-		synctest.Wait() // the other has read, too
+		synctest.Wait() // the other instance has read as well
 		if err := in.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -600,7 +600,7 @@ func TestWhatTheEngineAsksBeforeItOpens(t *testing.T) {
 	}
 }
 
-// Whatever sources do, each message is delivered once and its own source gets the result.
+// Whatever sources do, each message is delivered once, and its own source gets the result.
 func TestNothingIsLostOrMixedUp(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
@@ -696,12 +696,12 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// A source whose connection has lasted for a second has recovered, message or not.
+// A source has recovered when its connection has lasted for a second, with messages or without.
 func TestAQuietSourceThatIsCutNowAndThenIsBackAtOnce(t *testing.T) {
 	tests := []struct {
 		name   string
 		stands time.Duration
-		longer bool // waits grow
+		longer bool // the delays increase
 	}{
 		{"a second", time.Second, false},
 		{"not so long", 900 * time.Millisecond, true},
@@ -726,7 +726,7 @@ func TestAQuietSourceThatIsCutNowAndThenIsBackAtOnce(t *testing.T) {
 	}
 }
 
-// cutOff is a queue without messages whose connection is cut so long after it was opened.
+// cutOff is a queue without messages whose connection is cut some time after it was opened.
 type cutOff struct {
 	*queue
 	stands       time.Duration
@@ -749,7 +749,7 @@ func (c *cutOff) Read(ctx context.Context, _ *engine.Batch) (engine.Acker, error
 	return nil, errors.New("connection reset")
 }
 
-// A source that has been idle since there was little room takes what there is by now.
+// If a source has been idle since the last Read had little room, the next Read uses all of its room.
 func TestAnIdleSourceTakesWhatIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newQueue("a", "a0"), newQueue("b", "b0")

@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// table plays a strategy without pollers: sources pause when they are found empty.
+// table runs a strategy without pollers. Sources pause when they are empty.
 type table struct {
 	t        *testing.T
 	strategy polling.Strategy
@@ -30,7 +30,7 @@ func play(t *testing.T, name string, pause time.Duration, sources ...*polling.So
 	return &table{t, s, sources, pause, map[string]time.Time{}, time.Now()}
 }
 
-// next selects a source; "none" when there is none.
+// next selects a source, or returns "none".
 func (p *table) next() string {
 	var open []*polling.Source
 	for _, s := range p.sources {
@@ -55,7 +55,7 @@ func (p *table) empty(name string) {
 	p.strategy.Empty(p.source(name))
 }
 
-// want selects once for each word.
+// want checks the selected sources, one for each word.
 func (p *table) want(order string, after func(name string)) {
 	p.t.Helper()
 	var got []string
@@ -77,7 +77,7 @@ const strict = "strict_priority"
 
 func TestWeightedRoundRobinIsSmooth(t *testing.T) {
 	p := play(t, weighted, 0, of("a", 2), of("b", 1))
-	p.want("a b a a b a", p.found) // as often as its weight in every cycle, hit or not
+	p.want("a b a a b a", p.found) // in every cycle as often as its weight, with messages or without
 	p = play(t, weighted, 0, of("a", 5), of("b", 1), of("c", 1))
 	p.want("a a b a c a a a a b a c a a", p.found)
 }
@@ -111,7 +111,7 @@ func TestASourceThatComesBackGetsNoBurst(t *testing.T) {
 	p.want("a", p.empty)
 	p.want("b b b b b b b b", p.found)
 	p.now = p.now.Add(time.Hour)
-	p.want("b a b a b a", p.found) // it is b's turn still
+	p.want("b a b a b a", p.found) // it is still b's turn
 }
 
 func TestAnEmptySourceSavesUpNoTurns(t *testing.T) {
@@ -135,7 +135,7 @@ func TestStrictPriority(t *testing.T) {
 	tests := []struct {
 		name    string
 		sources []*polling.Source
-		after   string // the outcome of each read: found or empty
+		after   string // the result of each read: found or empty
 		want    string
 	}{
 		{"never a hit: from the top down and round", []*polling.Source{of("a", 3), of("b", 2), of("c", 1)}, "empty",

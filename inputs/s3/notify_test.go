@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// notice is an event of S3 about keys.
+// notice returns an S3 event about keys.
 func notice(t *testing.T, keys ...string) string {
 	t.Helper()
 	var records []any
@@ -31,7 +31,7 @@ func notice(t *testing.T, keys ...string) string {
 	return string(text)
 }
 
-// notified is a store, a queue of notices, and an input on them.
+// notified has a store, a queue of notices, and an input that reads both.
 func notified(t *testing.T, fields string) (*fakes3.Server, *fakesqs.Server, engine.Input) {
 	t.Helper()
 	s, q := fakes3.Start(t), fakesqs.New()
@@ -40,7 +40,7 @@ func notified(t *testing.T, fields string) (*fakes3.Server, *fakesqs.Server, eng
 	return s, q, made(t, s, fmt.Sprintf(`, "notify": {"queue": "events", "endpoint": %q}%s`, q.Listen(), fields))
 }
 
-// until lets a pipeline run until something is so.
+// until runs a pipeline until a condition holds.
 func until(t *testing.T, in engine.Input, dst *enginetest.Sink, dead *enginetest.Sink, done func() bool) {
 	t.Helper()
 	stop, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -104,7 +104,7 @@ func TestNoticesThatMakeNoSenseBecomeDeadLetters(t *testing.T) {
 	}
 }
 
-// TestNoticesWaitForTheLastOfTheirObjects settles one of two objects.
+// TestNoticesWaitForTheLastOfTheirObjects settles the messages of one of two objects.
 func TestNoticesWaitForTheLastOfTheirObjects(t *testing.T) {
 	t.Parallel()
 	s, q, in := notified(t, "")
@@ -137,7 +137,7 @@ func TestNoticesWaitForTheLastOfTheirObjects(t *testing.T) {
 		t.Errorf("%d deletions after the first object", n)
 	}
 	settle(1)
-	for began := time.Now(); deletions() == 0 && time.Since(began) < 10*time.Second; { // a Read finds the object's end
+	for began := time.Now(); deletions() == 0 && time.Since(began) < 10*time.Second; { // a Read notices the end of the object
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if _, err := in.Read(ctx, engine.NewBatch(1)); err != nil {
 			t.Fatal(err)
@@ -152,7 +152,7 @@ func TestNoticesWaitForTheLastOfTheirObjects(t *testing.T) {
 	}
 }
 
-// TestNoticesOfUnsettledObjectsGoBack stops an input whose messages are not settled.
+// TestNoticesOfUnsettledObjectsGoBack stops an input with unsettled messages.
 func TestNoticesOfUnsettledObjectsGoBack(t *testing.T) {
 	t.Parallel()
 	s, q, in := notified(t, "")
@@ -166,7 +166,7 @@ func TestNoticesOfUnsettledObjectsGoBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for m := range b.All() { // the second is not
+	for m := range b.All() { // the second message is not settled
 		if _, err := acker.Ack(t.Context(), []engine.Result{{Ref: m.Ref, Fate: engine.Delivered}}); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// run carries everything through a pipeline, which ends with the input.
+// run runs a pipeline until its input ends.
 func run(t *testing.T, in engine.Input, dst *enginetest.Sink, edit ...func(*engine.Pipeline)) runtime.Report {
 	t.Helper()
 	p := &engine.Pipeline{
@@ -38,7 +38,7 @@ func run(t *testing.T, in engine.Input, dst *enginetest.Sink, edit ...func(*engi
 	return enginetest.Run(t, p, nil)
 }
 
-// lines are n numbered ones.
+// lines returns n numbered lines.
 func lines(n int) (text string, all []string) {
 	for i := range n {
 		all = append(all, fmt.Sprintf("line %06d %s", i, strings.Repeat("x", 40)))
@@ -210,7 +210,7 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// TestNothingIsDoneBeforeAllIsDelivered reads an object of which one message is not settled.
+// TestNothingIsDoneBeforeAllIsDelivered reads an object with one unsettled message.
 func TestNothingIsDoneBeforeAllIsDelivered(t *testing.T) {
 	t.Parallel()
 	s := fakes3.Start(t)
@@ -246,7 +246,7 @@ func TestNothingIsDoneBeforeAllIsDelivered(t *testing.T) {
 	}
 }
 
-// read reads to the end and gives the refs of all messages.
+// read reads to the end, and returns the Refs of all messages.
 func read(t *testing.T, in engine.Input) (acker engine.Acker, refs []uint64) {
 	t.Helper()
 	for {
@@ -282,9 +282,8 @@ func TestWhatWasMovedIsNotReadAgain(t *testing.T) {
 	}
 }
 
-// TestWhatHasReplacedAnObjectStays replaces an object between its last message and the
-// settlement of that.
-func TestWhatHasReplacedAnObjectStays(t *testing.T) {
+// TestAReplacedObjectStays replaces an object after its last message was read, and before that is settled.
+func TestAReplacedObjectStays(t *testing.T) {
 	t.Parallel()
 	for _, after := range []string{`"delete"`, `{"move": "done/"}`} {
 		s := fakes3.Start(t)
@@ -333,7 +332,7 @@ func TestContentThatDoesNotMatchItsChecksumIsTold(t *testing.T) {
 	}
 }
 
-// TestWhatCanNeverBeDoneKeepsTheObject tags with a store that does not know tags.
+// TestWhatCanNeverBeDoneKeepsTheObject tags objects in a store without support for tags.
 func TestWhatCanNeverBeDoneKeepsTheObject(t *testing.T) {
 	t.Parallel()
 	s := fakes3.Start(t)
@@ -366,7 +365,7 @@ func TestCheckpoint(t *testing.T) {
 				t.Fatal(err)
 			}
 			acker, refs := read(t, in)
-			const settled = 1 + 3000 // "first", and lines of the second
+			const settled = 1 + 3000 // "first", and lines of the second object
 			var results []engine.Result
 			for _, ref := range refs[:settled] {
 				results = append(results, engine.Result{Ref: ref, Fate: engine.Delivered})

@@ -21,7 +21,7 @@ type bench struct {
 	log enginetest.Transcript
 }
 
-// virtual runs a test in a bubble, with an input on a queue "orders", or another.
+// virtual runs a test in virtual time, with an input on the queue "orders" or another one.
 func virtual(t *testing.T, queue fakesqs.Queue, edit func(*Config), f func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -43,7 +43,7 @@ func virtual(t *testing.T, queue fakesqs.Queue, edit func(*Config), f func(t *te
 	})
 }
 
-// pipeline reads with the input and writes to dst.
+// pipeline returns a pipeline from the input to dst.
 func (b *bench) pipeline(dst *enginetest.Sink, steps ...engine.StepSpec) *engine.Pipeline {
 	return &engine.Pipeline{
 		Name: "test", Processors: steps, Outputs: enginetest.Named("out", dst.Output()),
@@ -53,7 +53,7 @@ func (b *bench) pipeline(dst *enginetest.Sink, steps ...engine.StepSpec) *engine
 	}
 }
 
-// run runs a pipeline and stops it after a time.
+// run runs a pipeline, and stops it after a while.
 func (b *bench) run(t *testing.T, p *engine.Pipeline, d time.Duration) runtime.Report {
 	t.Helper()
 	stop, cancel := context.WithTimeout(t.Context(), d)
@@ -69,7 +69,7 @@ func (b *bench) run(t *testing.T, p *engine.Pipeline, d time.Duration) runtime.R
 	return rep
 }
 
-// open opens the input, and closes it at the end.
+// open opens the input. It is closed when the test ends.
 func (b *bench) open(t *testing.T) {
 	t.Helper()
 	if err := b.in.Open(t.Context()); err != nil {
@@ -78,7 +78,7 @@ func (b *bench) open(t *testing.T) {
 	t.Cleanup(func() { _ = b.in.Close(context.Background()) })
 }
 
-// read makes one Read and gives the messages.
+// read calls Read once, and returns the messages.
 func (b *bench) read(t *testing.T, room int) []*engine.Message {
 	t.Helper()
 	batch := engine.NewBatch(room)

@@ -68,7 +68,7 @@ func TestOnlyTheEntriesThatFailedAreDeletedAgain(t *testing.T) {
 		b.Fault("DeleteMessageBatch", fakesqs.Fault{Code: "InternalError",
 			Entry: func(body string) bool { return body == "m3" || body == "m7" }})
 		p := b.pipeline(&enginetest.Sink{})
-		p.Batchers = enginetest.Named("all", tens(t)) // else as many calls delete them as chance has it
+		p.Batchers = enginetest.Named("all", tens(t)) // otherwise the number of delete calls is random
 		b.run(t, p, time.Minute)
 		if left := b.Bodies("orders"); len(left) != 0 {
 			t.Errorf("left: %q", left)
@@ -81,7 +81,7 @@ func TestOnlyTheEntriesThatFailedAreDeletedAgain(t *testing.T) {
 	})
 }
 
-// tens is a batcher: what is written together is reported together.
+// tens returns a batcher. Messages that are written together are reported together.
 func tens(t *testing.T) engine.BatcherSpec {
 	return engine.BatcherSpec{
 		Use: engine.Use(func(engine.Env) (engine.Batcher, error) {
@@ -147,7 +147,7 @@ func TestAHandleThatHasExpiredIsNotTriedAgain(t *testing.T) {
 		func(c *Config) { c.Lease.Renew = false; c.Wait = time.Second }, func(t *testing.T, b *bench) {
 			b.Put("orders", "a")
 			p := b.pipeline(&enginetest.Sink{Delay: 12 * time.Second})
-			b.run(t, p, 11*time.Second) // it is received again at 10s
+			b.run(t, p, 11*time.Second) // the message is received again at 10s
 			if n := len(b.Calls("DeleteMessageBatch")); n > 2 {
 				t.Errorf("%d calls", n)
 			}
@@ -414,7 +414,7 @@ func TestAFIFOQueueIsReadInOrderAndInParallel(t *testing.T) {
 			func(ctx context.Context, _ *engine.Message) error { _ = timing.Sleep(ctx, time.Second); return nil }))
 		p.Engine.OrderBy = expr.MustCompile(`meta("message_group_id")`)
 		began := time.Now()
-		p.Engine.Workers = 64 // groups that share a lane, which chance decides, wait for each other
+		p.Engine.Workers = 64 // groups that share a lane wait for each other, and lanes are assigned at random
 		b.run(t, p, time.Minute)
 		last := map[string]int{}
 		for _, body := range dst.Bodies() {
@@ -493,7 +493,7 @@ func TestAServiceThatDoesNotLockGroupsIsGivenBackWhatIsBehindAReturnedMessage(t 
 		})
 }
 
-// withDeadLetters adds an output for them.
+// withDeadLetters adds an output for dead letters.
 func withDeadLetters(p *engine.Pipeline, dst, dlq *enginetest.Sink) {
 	p.Outputs = outputs("out", dst, "dlq", dlq)
 	p.Engine.OnFailure.DeadLetter = "dlq"

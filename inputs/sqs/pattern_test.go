@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/fakesqs"
 )
 
-// matching is the input of a pattern on a service with queues.
+// matching returns the input for a pattern, on a service with queues.
 func matching(t *testing.T, queue string, queues ...string) (*pattern, *fakesqs.Server) {
 	t.Helper()
 	s := fakesqs.Start(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// ending is an input that ends when its queue is empty, as the suite wants it.
+// ending is an input that ends when its queue is empty, as the suite requires.
 type ending struct {
 	*input
 	*fakesqs.Server
@@ -29,7 +29,7 @@ func (e ending) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error)
 	return e.input.Read(ctx, b)
 }
 
-// Close also ends the service, for the suite counts goroutines.
+// Close also stops the service, since the suite counts goroutines.
 func (e ending) Close(ctx context.Context) error {
 	defer e.Server.Close()
 	return e.input.Close(ctx)
@@ -217,7 +217,7 @@ func TestMessagesWakeALongPoll(t *testing.T) {
 	})
 }
 
-// The pause after an empty receive is part of the caller's, as in poll.
+// After an empty receive, the caller pauses, as the input poll does.
 func TestAnEmptyReadThatDoesNotWaitReturnsAtOnce(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, func(c *Config) { c.Wait = 0 }, func(t *testing.T, b *bench) {
 		b.open(t)
@@ -311,7 +311,7 @@ func TestFailingReceivesAreTriedForEver(t *testing.T) {
 	tests := []struct {
 		name  string
 		fault fakesqs.Fault
-		calls int // at the most, in 10 minutes
+		calls int // maximum, in 10 minutes
 	}{
 		{"one bad answer", fakesqs.Fault{Code: "InternalError", Status: 500}, 40},
 		{"an outage of half an hour", fakesqs.Fault{Code: "InternalError", Status: 500, Times: 60}, 150},

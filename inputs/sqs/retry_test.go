@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/fakesqs"
 )
 
-// tried is when a message was tried, as which attempt, and how often it had been received.
+// tried is an attempt: its time, its number, and how often the message was received before.
 type tried struct {
 	at                time.Duration
 	attempt, receives int
@@ -45,7 +45,7 @@ func TestAttemptsGoOnFromThePipelineToTheQueueToTheDeadLetters(t *testing.T) {
 		name  string
 		retry engine.Retry
 		want  []tried
-		at    int // the attempt in the dead letter's history
+		at    int // number of the attempt in the history of the dead letter
 	}{
 		{
 			"a short wait in the pipeline, a long one in the queue",
