@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// of is a fallback of outputs.
+// of returns a fallback of outputs.
 func of(names ...string) engine.OutputSpec {
 	return engine.OutputSpec{Use: engine.Plugin[engine.Output]{Name: "fallback", Config: Config{Outputs: names}}}
 }
@@ -29,7 +29,7 @@ func out(name string, o engine.OutputSpec) schema.Entry[engine.OutputSpec] {
 	return schema.Entry[engine.OutputSpec]{Key: name, Value: o}
 }
 
-// failing fails these payloads, or all, with a class.
+// failing returns an output that fails these payloads, or all, with a class.
 func failing(class engine.Class, payloads ...string) *enginetest.Sink {
 	return &enginetest.Sink{Fail: func(body string) error {
 		if len(payloads) == 0 || slices.Contains(payloads, body) {
@@ -48,7 +48,7 @@ func steps(o engine.OutputSpec, text string) engine.OutputSpec {
 	return o
 }
 
-// run runs a pipeline in virtual time and says how long it took.
+// run runs a pipeline in virtual time, and returns how long it took.
 func run(t *testing.T, p *engine.Pipeline) (took time.Duration, rep runtime.Report) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -225,8 +225,8 @@ func TestADeadLetterMayBeAFallback(t *testing.T) {
 	}
 }
 
-// TestTheLastOfADeadLettersFallbackIsTriedForever: what it can't take for good is
-// treated as without a dead letter.
+// TestTheLastOfADeadLettersFallbackIsTriedForever checks that a message that it refuses permanently is treated as if there were no dead
+// letter.
 func TestTheLastOfADeadLettersFallbackIsTriedForever(t *testing.T) {
 	src := &enginetest.Source{Payloads: []string{"a", "b"}, Takes: engine.TakesOne}
 	tries := 0
@@ -275,8 +275,7 @@ func threes(t *testing.T) engine.Plugin[engine.Batcher] {
 	return b.Use
 }
 
-// TestAMergeGoesOnAsOne: what a batch step has joined is not taken apart between
-// two members.
+// TestAMergeGoesOnAsOne checks that a message that a batch step has merged stays merged for the second member.
 func TestAMergeGoesOnAsOne(t *testing.T) {
 	src := &enginetest.Source{Payloads: []string{"1", "2", "3"}, Takes: engine.TakesOne}
 	second := &enginetest.Sink{}
@@ -298,8 +297,8 @@ func TestAMergeGoesOnAsOne(t *testing.T) {
 	}
 }
 
-// TestAMergeOfTheFirstIsUndone: what the first one's own steps have joined is its affair; a
-// part that one of its own steps made continues as that part.
+// TestAMergeOfTheFirstIsUndone checks that a merge by the first member's own steps is undone for the second. A part that such a step has
+// made continues as that part.
 func TestAMergeOfTheFirstIsUndone(t *testing.T) {
 	src := &enginetest.Source{Payloads: []string{"1", "2", "3"}, Takes: engine.TakesOne}
 	second := &enginetest.Sink{}
@@ -347,8 +346,8 @@ func TestThousandsThroughAFallbackUnderOrder(t *testing.T) {
 	}
 }
 
-// TestWhileTheFirstIsDownTheSecondTakesAll: messages wait neither for the first
-// one's probes nor for its budget of retries; when it works again it is used.
+// TestWhileTheFirstIsDownTheSecondTakesAll checks that messages wait neither for the first member's probes nor for its retry budget. Once
+// it is up again, it is used.
 func TestWhileTheFirstIsDownTheSecondTakesAll(t *testing.T) {
 	var all []string
 	for i := range 3000 {
@@ -371,7 +370,7 @@ func TestWhileTheFirstIsDownTheSecondTakesAll(t *testing.T) {
 					return nil
 				}}
 				second, spec := &enginetest.Sink{}, steps(first.Output(), " x")
-				spec.Breaker = &engine.Breaker{Failures: 10, MaxBackoff: 2 * time.Second} // how soon it is seen to work again
+				spec.Breaker = &engine.Breaker{Failures: 10, MaxBackoff: 2 * time.Second} // how soon its recovery is noticed
 				p := pipeline(src, out("both", of("first", "second")), out("first", spec),
 					out("second", second.Output()))
 				if batched {
@@ -394,7 +393,7 @@ func TestWhileTheFirstIsDownTheSecondTakesAll(t *testing.T) {
 					enginetest.Run(t, p, nil)
 					took = time.Since(began)
 				})
-				if took > 40*time.Second { // reading takes 30
+				if took > 40*time.Second { // reading takes 30 s
 					t.Errorf("it took %s", took)
 				}
 				a, b := first.Bodies(), second.Bodies()

@@ -32,7 +32,7 @@ func make1(t testing.TB, component string) *output {
 	return o
 }
 
-// write writes one batch and gives the errors of the messages that failed.
+// write writes one batch, and returns the errors of the failed messages.
 func write(t testing.TB, o *output, payloads ...string) (failed []string) {
 	t.Helper()
 	b := enginetest.Batch(payloads...)
@@ -64,7 +64,7 @@ func TestNoMessageBecomesSeveralRecords(t *testing.T) {
 	}
 }
 
-// tree is everything below the working directory.
+// tree returns all files below the working directory.
 func tree(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -112,7 +112,7 @@ func TestFilesThatMoveAndDisksThatFillUp(t *testing.T) {
 		return strings.Fields(string(content))
 	}
 	for name, tt := range map[string]struct {
-		component string // DIR is the folder
+		component string // DIR is the directory
 		file      string
 		read      func(t *testing.T, content []byte) []string
 	}{
@@ -122,7 +122,7 @@ func TestFilesThatMoveAndDisksThatFillUp(t *testing.T) {
 		"begun anew":    {`{"path": "DIR/out", "append": false}`, "out", lines},
 		"atomic":        {`{"path": "DIR/out", "atomic": true}`, "out.part", lines},
 		"compressed": {`{"path": "DIR/out.gz"}`, "out.gz", func(t *testing.T, content []byte) []string {
-			if len(content) == 0 { // it was renamed before the first write
+			if len(content) == 0 { // the file was renamed before the first write
 				return nil
 			}
 			text, err := compression.Decompress(compression.Gzip, content, 1<<20)
@@ -188,7 +188,7 @@ func TestWrite(t *testing.T) {
 				}
 			}
 			o := make1(t, tt.component)
-			for _, payload := range tt.in { // in two writes, the second with all but the first
+			for _, payload := range tt.in { // in two writes: the first payload, and all others
 				if failed := write(t, o, payload); failed != nil {
 					t.Error(failed)
 				}
@@ -437,8 +437,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-// TestADiskThatFillsUp limits the size of files, for which the system gives an
-// error in the middle of a write, as for a disk that fills up.
+// TestADiskThatFillsUp limits the size of files. The system then fails in the middle of a write, as if a disk was full.
 func TestADiskThatFillsUp(t *testing.T) {
 	t.Chdir(t.TempDir())
 	o := make1(t, `{"file": "out"}`)
@@ -450,7 +449,7 @@ func TestADiskThatFillsUp(t *testing.T) {
 		t.Skip(err)
 	}
 	small := before
-	small.Cur = 16 // "before\n" and 9 bytes more
+	small.Cur = 16 // "before\n" and 9 more bytes
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
 		t.Skip(err)
 	}
@@ -470,8 +469,7 @@ func TestADiskThatFillsUp(t *testing.T) {
 	wantFiles(t, map[string]string{"out": "before\nfits\nagain\n"})
 }
 
-// What could not be cut off after a failed write, since the disk failed altogether, is cut
-// off before the next one.
+// If the remains of a failed write can't be cut off because the disk has failed, they are cut off before the next write.
 func TestATornRecordIsCutOffLater(t *testing.T) {
 	for name, tt := range map[string]struct{ behind, want string }{
 		"at the end":               {"", "a\nb\n"},
@@ -568,7 +566,7 @@ func TestWritingToOneFileAllocatesNothingEach(t *testing.T) {
 		}
 	}
 	write()
-	if n := testing.AllocsPerRun(10, write); n > 5 { // two look at the path
+	if n := testing.AllocsPerRun(10, write); n > 5 { // two of them check the path
 		t.Errorf("%v allocations for a write of 256 messages", n)
 	}
 }
@@ -601,16 +599,15 @@ func TestAPipeThatNobodyReadsEndsWithTheContext(t *testing.T) {
 	defer done(t, o)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	b := enginetest.Batch(strings.Repeat("x", 1<<20)) // more than a pipe holds
+	b := enginetest.Batch(strings.Repeat("x", 1<<20)) // larger than the buffer of a pipe
 	err = o.Write(ctx, b)
 	if fates := enginetest.WriteFates(b, err); !slices.Equal(fates, []string{"failed"}) {
 		t.Errorf("got %v and %v, want the message to fail", fates, err)
 	}
 }
 
-// TestOpenedAnewItGoesOnInItsFiles replaces an output by another, as the engine
-// does when a write hangs.
-func TestOpenedAnewItGoesOnInItsFiles(t *testing.T) {
+// TestANewInstanceContinuesItsFiles replaces an output by a new instance, as the engine does when a write hangs.
+func TestANewInstanceContinuesItsFiles(t *testing.T) {
 	for _, config := range []string{
 		`{"file": {"path": "all.txt", "append": false}}`,
 		`{"file": {"path": "./$('all').txt", "append": false}}`,

@@ -25,7 +25,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/webtest"
 )
 
-// make1 makes an output; URL is replaced by the server's in the component.
+// make1 makes an output. URL in the component is replaced by the URL of the server.
 func make1(t *testing.T, s *webtest.Server, component string) engine.Output {
 	t.Helper()
 	o := enginetest.New(t, engine.Outputs, strings.ReplaceAll(component, "URL", s.URL))
@@ -198,7 +198,7 @@ func TestMessagesFailSingly(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreKept: a second write needs no new ones.
+// TestConnectionsAreKept checks that a second write needs no new connections.
 func TestConnectionsAreKept(t *testing.T) {
 	const parallel = 100
 	var made atomic.Int64
@@ -206,7 +206,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	s := &webtest.Server{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		here <- struct{}{}
-		for len(here) < parallel { // all of a write are in flight at once
+		for len(here) < parallel { // all requests of a write are in flight at once
 			runtime.Gosched()
 		}
 	}))
@@ -389,7 +389,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestPayloadsOfAllKinds(t *testing.T) {
-	var got [][]byte // requests come one after another
+	var got [][]byte // requests arrive one after another
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		got = append(got, body)

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// headers are alternating names and values.
+// headers returns names and values in turn.
 func headers(all ...string) (h []kgo.RecordHeader) {
 	for i := 0; i < len(all); i += 2 {
 		h = append(h, kgo.RecordHeader{Key: all[i], Value: []byte(all[i+1])})
@@ -23,7 +23,7 @@ func headers(all ...string) (h []kgo.RecordHeader) {
 	return h
 }
 
-// metadata is what steps have set, in its order.
+// metadata returns metadata that steps have set, in order.
 func metadata(all ...any) (m engine.Meta) {
 	for i := 0; i < len(all); i += 2 {
 		m = m.With(all[i].(string), all[i+1])
@@ -31,7 +31,7 @@ func metadata(all ...any) (m engine.Meta) {
 	return m
 }
 
-// TestWhatARecordHas of what a message says, and the configuration. TOPIC is the topic's name.
+// TestWhatARecordHas checks the fields of a record for a message and a configuration. TOPIC is the topic's name.
 func TestWhatARecordHas(t *testing.T) {
 	c := kafkatest.Any(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
@@ -105,8 +105,8 @@ func TestWhatARecordHas(t *testing.T) {
 	}
 }
 
-// TestWhatNoRecordCanBeMadeOf fails alone, of a class that says whose fault it is.
-func TestWhatNoRecordCanBeMadeOf(t *testing.T) {
+// TestInvalidMessages checks that a message that can't become a record fails alone, with the right class.
+func TestInvalidMessages(t *testing.T) {
 	c := kafkatest.Start(t)
 	topic := c.Topic(t, 2)
 	tests := []struct {
@@ -142,7 +142,8 @@ func TestWhatNoRecordCanBeMadeOf(t *testing.T) {
 	}
 }
 
-// TestADeadLetterTellsOnceWhereItWasRead, also when it was a dead letter before: then where it was read last.
+// TestADeadLetterTellsOnceWhereItWasRead checks that a dead letter has its position once, even if it was a dead letter before. Then it
+// is the last position.
 func TestADeadLetterTellsOnceWhereItWasRead(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
 	source := kafka.RecordsOf("orders-dead", 2, []*kgo.Record{{Offset: 7, Timestamp: at, Headers: headers("tenant", "t",
@@ -170,7 +171,7 @@ func TestPayloadsOfAllKinds(t *testing.T) {
 	o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"kafka": {"brokers": %q, "topic": %q}}`, c.Brokers, topic))
 	enginetest.Carries(t, o, func(t *testing.T, _ int) (all [][]byte) {
 		for _, r := range c.Read(t, topic) {
-			all = append(all, r.Value) // nil is a tombstone, which deletes
+			all = append(all, r.Value) // nil is a tombstone
 		}
 		return all
 	})

@@ -23,7 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestLogins with the right password and with wrong ones: opening fails, says why, and does not say the password.
+// TestLogins logs in with the right password and with wrong ones. If Open fails, it says why, and does not show the password.
 func TestLogins(t *testing.T) {
 	t.Parallel()
 	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
@@ -43,7 +43,7 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// TestAPasswordThatIsRevokedHoldsTheOutput while it runs, and brokers are not flooded with logins.
+// TestAPasswordThatIsRevokedHoldsTheOutput revokes a password while the output runs. Brokers are not flooded with logins.
 func TestAPasswordThatIsRevokedHoldsTheOutput(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "admin", "admin"), kfake.SeedTopics(1, "orders"))
@@ -69,7 +69,7 @@ func TestAPasswordThatIsRevokedHoldsTheOutput(t *testing.T) {
 	}
 }
 
-// TestTLS of brokers whose certificate a private authority has signed.
+// TestTLS connects to brokers whose certificate is signed by a private authority.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	ca, conf := kafkatest.Authority(t)
@@ -119,7 +119,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestAnOutageLosesAndRepeatsNothing has all brokers be away while batches are written.
+// TestAnOutageLosesAndRepeatsNothing stops all brokers while batches are written.
 func TestAnOutageLosesAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	for _, ordered := range []bool{false, true} {
@@ -157,7 +157,7 @@ func TestAnOutageLosesAndRepeatsNothing(t *testing.T) {
 	}
 }
 
-// until waits for what is to happen soon.
+// until waits until f returns true.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -171,7 +171,7 @@ func until(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// written is how many records are in a topic.
+// written returns the number of records in a topic.
 func written(t *testing.T, c *kafkatest.Cluster, topic string) (n int) {
 	t.Helper()
 	ends, err := c.Admin.ListEndOffsets(t.Context(), topic)
@@ -182,7 +182,7 @@ func written(t *testing.T, c *kafkatest.Cluster, topic string) (n int) {
 	return n
 }
 
-// TestTooFewReplicas are waited for, also where a broker has kept the records already.
+// TestTooFewReplicas checks that the output waits for replicas, even if a broker has already stored the records.
 func TestTooFewReplicas(t *testing.T) {
 	t.Parallel()
 	for _, why := range []*kerr.Error{kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend, kerr.RequestTimedOut} {

@@ -18,13 +18,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// opened is an output with further fields of its configuration, as JSON.
+// opened returns an open output, with further fields of its configuration as JSON.
 func opened(t *testing.T, c *kafkatest.Cluster, fields string) engine.Output {
 	t.Helper()
 	return logged(t, c, io.Discard, fields)
 }
 
-// logged is opened, with a log.
+// logged is like opened, with a log.
 func logged(t *testing.T, c *kafkatest.Cluster, log io.Writer, fields string) *output {
 	t.Helper()
 	o := closed(t, c, fields)
@@ -35,7 +35,7 @@ func logged(t *testing.T, c *kafkatest.Cluster, log io.Writer, fields string) *o
 	return o
 }
 
-// closed is an output that is not open.
+// closed returns an output that is not open.
 func closed(t *testing.T, c *kafkatest.Cluster, fields string) *output {
 	t.Helper()
 	config := fmt.Sprintf(`{"kafka": {"brokers": %q, %s}}`, strings.Split(c.Brokers, ",")[0], fields)
@@ -44,7 +44,7 @@ func closed(t *testing.T, c *kafkatest.Cluster, fields string) *output {
 	return o
 }
 
-// sent is the error of each message, and that of the output.
+// sent writes messages, and returns their errors and that of the output.
 func sent(t *testing.T, o engine.Output, b *engine.Batch) (errs []error, err error) {
 	t.Helper()
 	all := slices.Collect(b.All())
@@ -90,7 +90,7 @@ func TestAServerThatIsAway(t *testing.T) {
 	}.Run(t)
 }
 
-// The hashes are those with which the Java client tests its own.
+// The hashes are from the tests of the Java client.
 func TestKeysGoWhereTheJavaClientSendsThem(t *testing.T) {
 	c := kafkatest.Any(t)
 	topic := c.Topic(t, 7)

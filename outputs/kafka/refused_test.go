@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// numbered is n messages, of which those whose numbers bad names are bad, with as many order keys.
+// numbered returns n messages, with a number of order keys. Those with the numbers in bad are invalid.
 func numbered(n, keys int, bad map[int]bool) *engine.Batch {
 	bodies := make([]string, n)
 	for i := range bodies {
@@ -34,7 +34,7 @@ func numbered(n, keys int, bad map[int]bool) *engine.Batch {
 	return b
 }
 
-// idOf is the number of a message.
+// idOf returns the number of a message.
 func idOf(t *testing.T, body []byte) (id int) {
 	t.Helper()
 	if _, err := fmt.Sscanf(string(body), `{"id": %d`, &id); err != nil {
@@ -43,8 +43,8 @@ func idOf(t *testing.T, body []byte) (id int) {
 	return id
 }
 
-// TestARefusedRecordFailsAlone sends more than one batch of records to each partition: brokers refuse whole batches,
-// and the client fails what waits for the partition with them.
+// TestARefusedRecordFailsAlone sends more than one batch of records to each partition. Brokers refuse whole batches, and the client also
+// fails the records that wait for the partition.
 func TestARefusedRecordFailsAlone(t *testing.T) {
 	const n, partitions, keys = 3000, 2, 10
 	bad := map[int]bool{0: true, 1234: true, 1235: true, 2999: true}
@@ -86,7 +86,7 @@ func TestARefusedRecordFailsAlone(t *testing.T) {
 	}
 }
 
-// arrivedInOrder checks that what was delivered is there once, and what failed is not; with an order, in it.
+// arrivedInOrder checks that delivered messages are there once, and failed ones are not. With an order, it checks the order as well.
 func arrivedInOrder(t *testing.T, c *kafkatest.Cluster, topic string, errs []error, ordered bool) {
 	t.Helper()
 	seen, last := map[int]bool{}, map[string]int{}
@@ -108,11 +108,11 @@ func arrivedInOrder(t *testing.T, c *kafkatest.Cluster, topic string, errs []err
 	}
 }
 
-// TestNothingOvertakesWhatFailedWithARefusedRecord has a broker refuse the first batch of a large write, while the rest
-// of it is being given to the client: what fails with it comes before what is given later.
+// TestNothingOvertakesWhatFailedWithARefusedRecord lets a broker refuse the first batch of a large write while the client still receives
+// the rest. Records that failed with the batch are written before those that the client received later.
 func TestNothingOvertakesWhatFailedWithARefusedRecord(t *testing.T) {
 	t.Parallel()
-	for _, known := range []bool{true, false} { // the client asks for the partitions of a topic when it gets a record
+	for _, known := range []bool{true, false} { // the client requests the partitions of a topic at its first record
 		t.Run(fmt.Sprintf("the client knows the topic: %t", known), func(t *testing.T) {
 			c := kafkatest.Start(t)
 			first, topic := c.Topic(t, 1), c.Topic(t, 1)
@@ -131,7 +131,7 @@ func TestNothingOvertakesWhatFailedWithARefusedRecord(t *testing.T) {
 			last, overtaken, arrived := map[string]int{}, 0, 0
 			for _, r := range c.Read(t, topic) {
 				id := idOf(t, r.Value)
-				if known && arrived == 10 { // those were of the first write
+				if known && arrived == 10 { // these were records of the first write
 					clear(last)
 				}
 				if last[string(r.Key)] > id {
@@ -147,7 +147,7 @@ func TestNothingOvertakesWhatFailedWithARefusedRecord(t *testing.T) {
 	}
 }
 
-// to has a batch say in its metadata where it is to be written.
+// to sets the topic of a batch's messages in their metadata.
 func to(topic string, b *engine.Batch) *engine.Batch {
 	for m := range b.All() {
 		m.Meta = m.Meta.With("to", topic)
@@ -155,9 +155,9 @@ func to(topic string, b *engine.Batch) *engine.Batch {
 	return b
 }
 
-// TestWhatIsTooLargeForTheTopic fails alone, also where the topic takes less than `max_bytes` says, so that batches of
-// what is not too large are refused as well.
-func TestWhatIsTooLargeForTheTopic(t *testing.T) {
+// TestRecordsTooLargeForTheTopic checks that they fail alone, even if the topic accepts less than `max_bytes`, so that batches of smaller
+// records are refused as well.
+func TestRecordsTooLargeForTheTopic(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
 	if err := c.Fake.CreateTopic("small", 1, map[string]string{"max.message.bytes": "1000"}); err != nil {

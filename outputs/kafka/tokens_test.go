@@ -22,8 +22,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// logins has the fake take logins that it does not know itself: check is given what a client sends, and says whether
-// that is right; says is what brokers answer then.
+// logins makes the fake broker accept logins of a mechanism that it does not have itself. check decides about the client's message, and
+// says is the answer of the broker.
 func logins(c *kafkatest.Cluster, mechanism, says string, check func(sent string) bool) {
 	c.Fake.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		c.Fake.KeepControl()
@@ -44,7 +44,7 @@ func logins(c *kafkatest.Cluster, mechanism, says string, check func(sent string
 	})
 }
 
-// TestTokens has brokers that take tokens (RFC 7628), and an authorization server that issues them.
+// TestTokens uses brokers that accept tokens (RFC 7628), and an authorization server that issues them.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	var issued atomic.Int32
@@ -76,7 +76,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("the client sent %q, want %q", last.Load(), first)
 	}
 	had := issued.Load()
-	c.Cut() // the token has nearly expired: another login takes another
+	c.Cut() // the token has nearly expired, so the next login uses a new one
 	if e, _ := failed(t, o, 10*time.Second, "x"); e != nil {
 		t.Fatal(e)
 	}
@@ -100,7 +100,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// signature is that of Signature Version 4 for a login to 127.0.0.1.
+// signature returns the signature (version 4) of a login to 127.0.0.1.
 func signature(secret, region string, signed map[string]string) string {
 	at, scope := signed["x-amz-date"], signed["x-amz-date"][:8]+"/"+region+"/kafka-cluster/aws4_request"
 	query := url.Values{"Action": {"kafka-cluster:Connect"}, "X-Amz-Algorithm": {"AWS4-HMAC-SHA256"}, "X-Amz-Date": {at},
@@ -117,7 +117,7 @@ func signature(secret, region string, signed map[string]string) string {
 	return fmt.Sprintf("%x", key)
 }
 
-// TestIAM has brokers that take logins that are signed as Amazon MSK wants them.
+// TestIAM uses brokers that accept logins with signatures as Amazon MSK expects them.
 func TestIAM(t *testing.T) {
 	t.Parallel()
 	ca, conf := kafkatest.Authority(t)

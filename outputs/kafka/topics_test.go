@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// failed is why a write failed, of the output or, where that is nil, of its only message.
+// failed returns the error of a write or, if there is none, that of its only message.
 func failed(t *testing.T, o engine.Output, within time.Duration, bodies ...string) (e *engine.Error, whole bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -41,8 +41,8 @@ func failed(t *testing.T, o engine.Output, within time.Duration, bodies ...strin
 	return nil, false
 }
 
-// TestAMissingTopicIsNotCreated even where brokers create what they are asked for. The one topic of an output holds it;
-// of several, the message fails.
+// TestAMissingTopicIsNotCreated checks that, even if brokers create topics on request. If the output has only one topic, it is held;
+// otherwise the message fails.
 func TestAMissingTopicIsNotCreated(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t, kfake.AllowAutoTopicCreation())
@@ -60,7 +60,7 @@ func TestAMissingTopicIsNotCreated(t *testing.T) {
 	}
 }
 
-// TestATopicThatIsDeletedWhileItRuns holds the output until it is there again; with declare, flowd creates it.
+// TestATopicThatIsDeletedWhileItRuns checks that the output is held until the topic exists again. With declare, flowd creates it.
 func TestATopicThatIsDeletedWhileItRuns(t *testing.T) {
 	t.Parallel()
 	for _, declare := range []bool{false, true} {
@@ -137,7 +137,7 @@ func setting(all kadm.ResourceConfigs, name string) string {
 	return ""
 }
 
-// TestDeclareLeavesATopicAsItIs says so in the log when it has another number of partitions.
+// TestDeclareLeavesATopicAsItIs checks that the log reports a different number of partitions.
 func TestDeclareLeavesATopicAsItIs(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
@@ -159,7 +159,7 @@ func TestDeclareLeavesATopicAsItIs(t *testing.T) {
 	}
 }
 
-// TestATopicThatCanNotBeCreated holds the output when rights are missing, and opening fails when it never can be.
+// TestATopicThatCanNotBeCreated checks that the output is held, whatever the reason is, and that the error names the reason.
 func TestATopicThatCanNotBeCreated(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -181,7 +181,7 @@ func TestATopicThatCanNotBeCreated(t *testing.T) {
 	}
 }
 
-// TestATopicThatMayNotBeWritten holds the output of one topic; of several, the message fails alone.
+// TestATopicThatMayNotBeWritten checks that the output is held if it has one topic, and that otherwise the message fails alone.
 func TestATopicThatMayNotBeWritten(t *testing.T) {
 	t.Parallel()
 	may := func(name string, op kmsg.ACLOperation) kfake.ACL {

@@ -44,14 +44,14 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// writer is an output.
+// writer returns an output.
 func writer(t *testing.T, url, topic, more string) *output {
 	t.Helper()
 	return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"mqtt": {"url": %q, "topic": %q%s}}`,
 		url, topic, more)).(*output)
 }
 
-// opened is an output that is closed with the test.
+// opened returns an open output. It is closed when the test ends.
 func opened(t *testing.T, o *output) *output {
 	t.Helper()
 	if err := o.Open(t.Context()); err != nil {
@@ -61,7 +61,7 @@ func opened(t *testing.T, o *output) *output {
 	return o
 }
 
-// fates are how a write ended, and the classes of what failed.
+// fates returns the error of a write, and the classes of failed messages.
 func fates(t *testing.T, o *output, payloads ...string) (all []string, err error) {
 	t.Helper()
 	b := enginetest.Batch(payloads...)
@@ -228,7 +228,7 @@ func TestTheServersLimits(t *testing.T) {
 		case *packets.Publish:
 			waiting = append(waiting, p.PacketID)
 			return nil
-		case *packets.Pingreq: // by then all has come that the client sends without an answer
+		case *packets.Pingreq: // by then, everything has arrived that the client sends without an answer
 			most.Store(max(most.Load(), int64(len(waiting))))
 			for _, id := range waiting {
 				all = append(all, &packets.Puback{PacketID: id, Properties: &packets.Properties{}})
@@ -433,7 +433,7 @@ func TestAWillIsPublishedUnlessItSaysGoodbye(t *testing.T) {
 		if failed, err := fates(t, o, "2"); failed != nil || err != nil {
 			t.Fatalf("failed: %q, %v", failed, err)
 		}
-		o.conn.End() // without a word
+		o.conn.End() // without a DISCONNECT
 		var got []string
 		for range 3 {
 			got = append(got, string(c.Next(t).Payload))
@@ -490,7 +490,7 @@ func TestPayloadsOfAllKinds(t *testing.T) {
 	}
 }
 
-// An empty payload would delete what the server retains.
+// An empty payload would delete the retained message.
 func TestARetainedMessageIsRemovedOnlyByATombstone(t *testing.T) {
 	s := mqtttest.Shared(t)
 	topic := mqtttest.Name()

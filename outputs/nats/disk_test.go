@@ -64,8 +64,7 @@ func TestTheFolderOfTheServerOfThisProcessMoves(t *testing.T) {
 	}
 }
 
-// JetStream gives up a stream for good when its disk is full. The server of this process
-// starts anew when there is room.
+// JetStream gives up a stream permanently when its disk is full. The embedded server is restarted once there is room.
 func TestAFullDiskUnderTheServerOfThisProcess(t *testing.T) {
 	enginetest.InFullDisk(t, func(t *testing.T, limit func(bytes int64)) {
 		o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"nats": {"embedded": {"store": %q, "sync": true}, "subject": "s.a",
@@ -74,7 +73,7 @@ func TestAFullDiskUnderTheServerOfThisProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer o.Close(context.Background()) //nolint:errcheck // the end of the process
-		// writes writes until all is well, or has failed in a way that blames nobody.
+		// writes repeats a write until it succeeds, or fails with an error that fails no message.
 		writes := func(payload string) bool {
 			b := enginetest.Batch(payload)
 			err := o.Write(t.Context(), b)

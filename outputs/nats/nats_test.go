@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// opened is an open output of a configuration without its braces; it is closed with the test.
+// opened returns an open output with a configuration without its braces. It is closed when the test ends.
 func opened(t testing.TB, s *natstest.Server, conf string) *output {
 	t.Helper()
 	o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"nats": {"url": %q, %s}}`, s.URL, conf)).(*output)
@@ -26,7 +26,7 @@ func opened(t testing.TB, s *natstest.Server, conf string) *output {
 	return o
 }
 
-// written says what became of messages: delivered, failed, or why the output is held.
+// written returns the results of messages: delivered, failed, or why the output is held.
 func written(t testing.TB, o engine.Output, payloads ...string) (all []string) {
 	t.Helper()
 	b := enginetest.Batch(payloads...)
@@ -89,7 +89,7 @@ func TestWhatIsPublished(t *testing.T) {
 	}
 }
 
-// A message that can't be published fails alone, and what concerns all holds the output.
+// A message that can't be published fails alone. An error that concerns all messages holds the output.
 func TestRefused(t *testing.T) {
 	login := client.UserInfo("all", "secret")
 	users := func(o *server.Options) {
@@ -157,7 +157,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// While there is no server the output is held, and goes on when there is one again; so after its connection was cut.
+// While there is no server, the output is held. It continues when the server is back, and after a lost connection.
 func TestOutages(t *testing.T) {
 	s := natstest.Start(t, nil)
 	s.Stream(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}})
@@ -185,7 +185,7 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// A stream that somebody deletes holds the output, and is made again where it is declared.
+// A deleted stream holds the output. With declare, the stream is recreated.
 func TestDeletedStream(t *testing.T) {
 	s := natstest.Start(t, nil)
 	o := opened(t, s, `"subject": "s.$(to)", "stream": "S", "declare": {"subjects": ["s.>"]}`)
@@ -206,7 +206,7 @@ func TestDeletedStream(t *testing.T) {
 	}
 }
 
-// A server that is not there when flowd starts is waited for.
+// If there is no server when flowd starts, the output waits for it.
 func TestLateServer(t *testing.T) {
 	s := natstest.Start(t, nil)
 	s.Stop()
@@ -224,7 +224,7 @@ func TestLateServer(t *testing.T) {
 	_ = o.Close(t.Context())
 }
 
-// Credentials that the server takes no more hold the output; ones that it takes again let it go on.
+// Credentials that the server no longer accepts hold the output. It continues once they are accepted again.
 func TestCredentialsThatChange(t *testing.T) {
 	with := func(password string) func(o *server.Options) {
 		return func(o *server.Options) { o.Username, o.Password = "u", password }

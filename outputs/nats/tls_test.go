@@ -17,7 +17,7 @@ import (
 	client "github.com/nats-io/nats.go"
 )
 
-// A server whose authority is named is trusted, another is not; where it has no TLS that is told.
+// A server is trusted if its authority is configured. If the server has no TLS, the error says so.
 func TestTLS(t *testing.T) {
 	ca, conf := kafkatest.Authority(t)
 	file := filepath.Join(t.TempDir(), "ca.pem")

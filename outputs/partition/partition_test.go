@@ -13,8 +13,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// run sends payloads through a partition by the field k and says what each of
-// three outputs got, and how the messages ended.
+// run sends payloads through a partition by the field k. It returns the messages of each of three outputs, and the fates.
 func run(t *testing.T, orderBy string, payloads []string) (got [3][]string, results map[string]engine.Result) {
 	t.Helper()
 	var sinks [3]*enginetest.Sink

@@ -22,7 +22,7 @@ func TestOutput(t *testing.T) {
 	}, "a", "b")
 }
 
-// read delivers what arrives, until the writers end.
+// read delivers messages until the writers end.
 func read(t *testing.T, link *pipe.Link) {
 	link.AddReader()
 	r := link.NewReader()

@@ -16,7 +16,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// opened is an output that is open until the test ends.
+// opened returns an open output. It is closed when the test ends.
 func opened(t testing.TB, url, key, more string) engine.Output {
 	t.Helper()
 	o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_stream": {"url": %q, "key": %q%s}}`, url, key, more))
@@ -27,7 +27,7 @@ func opened(t testing.TB, url, key, more string) engine.Output {
 	return o
 }
 
-// entries are the values of a stream's entries.
+// entries returns the values of a stream's entries.
 func entries(t testing.TB, c *goredis.Client, key string) (all []string) {
 	t.Helper()
 	answer, err := c.Do(t.Context(), "xrange", key, "-", "+").Slice()
@@ -76,7 +76,7 @@ func TestAServerThatIsAway(t *testing.T) {
 	}.Run(t)
 }
 
-// Metadata with the name of the payload's field does not replace it, and is not lost.
+// Metadata with the name of the payload's field does not replace the payload, and is not lost.
 func TestMetadataNamedLikeThePayload(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	b := enginetest.Batch("p")
@@ -132,9 +132,10 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// A message whose entry is there already, from an attempt of which the answer was lost, is delivered; another is refused.
+// If the entry already exists because the answer to an earlier attempt was lost, the message is delivered. Another message with
+// that id is refused.
 func TestIDsMakeWritesAgainHarmless(t *testing.T) {
-	key, c := strconv.Itoa(os.Getpid()), redistest.Client(t, redistest.URL(t)) // a number, as ids are
+	key, c := strconv.Itoa(os.Getpid()), redistest.Client(t, redistest.URL(t)) // a number, like the ids
 	t.Cleanup(func() { c.Del(context.Background(), key) })
 	o := opened(t, redistest.URL(t), key, `, "id": "$(id)-0"`)
 	for range 2 {
@@ -170,7 +171,7 @@ func TestMaxLenAndCreate(t *testing.T) {
 	}
 }
 
-// failed is the class of what a write fails with, and whether it holds the output.
+// failed returns the class of the error of a write, and whether it holds the output.
 func failed(t testing.TB, o engine.Output, payload string) (class engine.Class, holds bool, text string) {
 	t.Helper()
 	b := enginetest.Batch(payload)
@@ -187,7 +188,7 @@ func failed(t testing.TB, o engine.Output, payload string) (class engine.Class, 
 	return e.Class, e.Holds, err.Error()
 }
 
-// eventually waits until a write has failed as it should: the first may meet an old connection.
+// eventually waits until a write has failed as expected: the first one may use an old connection.
 func eventually(t testing.TB, o engine.Output, payload string, class engine.Class, holds bool, says string) {
 	t.Helper()
 	redistest.Until(t, func() error {
@@ -227,7 +228,7 @@ func TestErrorsHaveTheirClass(t *testing.T) {
 	eventually(t, app, `{"to":"b"}`, engine.Rejected, false, "NOPERM")
 	one := opened(t, r.URL(), "s-b", `, "user": "app", "password": "one"`)
 	eventually(t, one, `{}`, engine.Auth, true, "ACL SETUSER")
-	do(t, c, "acl", "setuser", "app", "resetpass", ">two") // flowd's connections stay, as Redis has it
+	do(t, c, "acl", "setuser", "app", "resetpass", ">two") // Redis keeps flowd's connections
 	do(t, c, "client", "kill", "user", "app")
 	eventually(t, app, `{"to":"a"}`, engine.Auth, true, "user and password")
 	do(t, c, "acl", "setuser", "app", ">one")

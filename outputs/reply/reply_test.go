@@ -21,7 +21,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// decoded is an output or input written as JSON.
+// decoded returns an output or input from JSON.
 func decoded[T any](t *testing.T, text string) (v T) {
 	t.Helper()
 	steptest.Decode(t, text, &v)
@@ -33,7 +33,7 @@ func spec(t *testing.T, text string) engine.OutputSpec {
 	return decoded[engine.OutputSpec](t, text)
 }
 
-// requests are messages of one request that waits on a desk.
+// requests returns messages of one request that waits on a desk.
 type requests struct {
 	*enginetest.Source
 	shared *engine.Shared
@@ -96,8 +96,7 @@ func TestEachMessageHasItsReply(t *testing.T) {
 	}
 }
 
-// TestAReplyOfWhatFailedIsTakenAway: after a pipe the message is delivered again, and then
-// counts once.
+// TestAReplyOfWhatFailedIsTakenAway uses a pipe that delivers a failed message again. Its reply counts once.
 func TestAReplyOfWhatFailedIsTakenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := waiting("a")

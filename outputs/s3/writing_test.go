@@ -18,7 +18,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/fakes3"
 )
 
-// write writes payloads with one call and gives what became of each.
+// write writes payloads with one call, and returns the result of each.
 func write(t *testing.T, o engine.Output, b *engine.Batch) (fates []string, errs []*engine.Error) {
 	t.Helper()
 	if err := o.(engine.Opener).Open(t.Context()); err != nil {
@@ -184,7 +184,7 @@ func TestObjectsOfOneKeyAreWrittenInOrder(t *testing.T) {
 			t.Errorf("%s is %s, want the last one, %s", key, got, payloads[18+i])
 		}
 	}
-	// A later one must not be replaced by an earlier one that is tried again.
+	// A retry of an earlier message must not replace a later one.
 	s.Fault(fakes3.Fault{Method: "PUT", Key: "/k0", Status: 400, Code: "OperationAborted"})
 	if fates, _ := write(t, o, enginetest.Batch(payloads[:4]...)); !slices.Equal(
 		fates,
@@ -212,8 +212,8 @@ func TestIfAbsent(t *testing.T) {
 	}
 }
 
-// The answer to a write may be lost after the object was stored. The next attempt finds it, and counts as written; the
-// object of somebody else does not.
+// The answer to a write may be lost after the object was stored. The next attempt finds the object, and it counts as written. A foreign
+// object does not.
 func TestIfAbsentWhenAnAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	small, big := `{"id": "new"}`, `{"id": "new", "x": "`+strings.Repeat("x", 6<<20)+`"}`
@@ -221,7 +221,7 @@ func TestIfAbsentWhenAnAnswerIsLost(t *testing.T) {
 		name   string
 		faults func(s *fakes3.Server) []fakes3.Fault
 		body   string
-		fates  []string // of writes one after another
+		fates  []string // fates of consecutive writes
 		want   string
 	}{
 		{"of the client's own attempts", func(*fakes3.Server) []fakes3.Fault {
@@ -305,7 +305,7 @@ func TestWhatErrorsMean(t *testing.T) {
 	}
 }
 
-// TestAnOutageHoldsTheOutput refuses connections, and then credentials, until they are others.
+// TestAnOutageHoldsTheOutput refuses connections, and then credentials until they are replaced.
 func TestAnOutageHoldsTheOutput(t *testing.T) {
 	t.Parallel()
 	s := fakes3.Start(t)

@@ -15,14 +15,14 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/fakesqs"
 )
 
-// topic is a service that knows one topic, over the Query protocol of SNS.
+// topic is a service with one topic and the Query protocol of SNS.
 type topic struct {
 	mu       sync.Mutex // guards the fields below
-	fail     string     // entries with this in their message fail
+	fail     string     // entries whose message contains this text fail
 	refuse   string     // the error code of all calls
-	requests []int      // entries of each
+	requests []int      // number of entries of each
 	messages []string
-	fields   []string // of all entries
+	fields   []string // fields of all entries
 }
 
 func (s *topic) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/sqltest"
 )
 
-// referring are 50 documents, of which each with an odd id refers to the next one, and one to a document that there is not.
+// referring returns 50 documents. Those with odd ids refer to the next one, and one refers to a document that does not exist.
 func referring() (all []string) {
 	for id := 1; id <= 50; id += 2 {
 		to := id + 1
@@ -23,8 +23,8 @@ func referring() (all []string) {
 	return all
 }
 
-// A database may find out at the end of a transaction alone, or row by row, that a row refers to one that is not there:
-// that row fails, and no row that refers to another one of the same write.
+// A row refers to a row that does not exist. A database reports that row by row, or only at the end of the transaction. Only that row
+// fails, but no row that refers to another row of the same write.
 func TestARowThatRefersToNothingFailsAlone(t *testing.T) {
 	const deferred = "CREATE TABLE t (id integer PRIMARY KEY, n integer REFERENCES t (id) DEFERRABLE INITIALLY DEFERRED)"
 	const at = "CREATE TABLE t (id integer PRIMARY KEY, n integer, FOREIGN KEY (n) REFERENCES t (id))"
@@ -73,7 +73,7 @@ func TestADeferredConstraintOfAQueryFailsOneRow(t *testing.T) {
 	}
 }
 
-// written writes payloads, of which none may fail; that they are to be tried again is no failure.
+// written writes payloads. None may fail, but the write may have to be repeated.
 func written(t *testing.T, o *output, payloads ...string) {
 	t.Helper()
 	for range 3 {
@@ -92,7 +92,7 @@ func written(t *testing.T, o *output, payloads ...string) {
 	t.Error("it is to be tried again and again")
 }
 
-// A column may become wider while the pipeline runs: what fits it now is written.
+// A column may become wider while the pipeline runs. Values that fit now are written.
 func TestAColumnThatWasAltered(t *testing.T) {
 	const create = "CREATE TABLE t (id int, n int)"
 	text := []string{"ALTER TABLE t ALTER COLUMN n TYPE text"}
@@ -125,7 +125,7 @@ func TestAColumnThatWasAltered(t *testing.T) {
 			written(t, o, tt.payloads...)
 			want := len(tt.payloads) + 1
 			if tt.driver == "sqlite" {
-				want-- // it is another table
+				want-- // the first row was in the old table
 			}
 			if got := len(sqltest.Rows(t, conn, "SELECT id FROM t")); got != want {
 				t.Errorf("%d rows in the table, want %d", got, want)
@@ -134,7 +134,7 @@ func TestAColumnThatWasAltered(t *testing.T) {
 				return
 			}
 			b := enginetest.Batch(`{"id":"none","n":1}`)
-			if o.Write(t.Context(), b) != nil { // not every failure before was because of the types
+			if o.Write(t.Context(), b) != nil { // some earlier failures had other causes than the types
 				b = enginetest.Batch(`{"id":"none","n":1}`)
 				if err := o.Write(t.Context(), b); err != nil {
 					t.Error(err)

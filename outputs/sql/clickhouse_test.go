@@ -17,7 +17,7 @@ import (
 
 const house = "clickhouse"
 
-// table is a fresh database of ClickHouse with a table, as a dsn.
+// table returns the dsn of a new ClickHouse database with a table.
 func table(t *testing.T, engine string) string {
 	t.Helper()
 	dsn := sqltest.Database(t, house)
@@ -35,7 +35,7 @@ func TestOutputToClickHouse(t *testing.T) {
 	}, `{"id":1,"n":1}`, `{"id":2}`, `{"id":3,"n":null}`)
 }
 
-// Without transactions, too, rows that are to blame fail alone, and the others are written once.
+// Even without transactions, invalid rows fail alone, and the others are written once.
 func TestABadRowFailsAloneInClickHouse(t *testing.T) {
 	const columns = `"table": "t", "columns": {"id": "id", "n": "n", "e": "e ?? \"a\""}`
 	tests := []struct {
@@ -131,7 +131,7 @@ func TestClickHouseHolds(t *testing.T) {
 	check("a table that is gone", "create it")
 	clickhousetest.Exec(t, dsn, "RENAME TABLE u TO t")
 	s.Stop()
-	_ = o.Probe(t.Context()) // which may find the connection that was kept open
+	_ = o.Probe(t.Context()) // the probe may find the connection that was kept open
 	check("no server", "refused")
 	s.Start(t)
 	if err := o.Probe(t.Context()); err != nil {

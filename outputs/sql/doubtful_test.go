@@ -14,8 +14,8 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/sqltest"
 )
 
-// The answer to a write may be lost after the rows were stored. The next attempt finds them, and they count as written;
-// a row of somebody else with the same key does not.
+// The answer to a write may be lost after the rows were stored. The next attempt finds them, and they count as written. A foreign row
+// with the same key does not.
 func TestAWriteWhoseAnswerIsLost(t *testing.T) {
 	for _, tt := range []struct {
 		name, driver, on string
@@ -41,11 +41,11 @@ func TestAWriteWhoseAnswerIsLost(t *testing.T) {
 				}
 				return servertest.Nothing
 			}), strings.Replace(tt.more, `"n": "n"`, `"n": "n", "s": "s"`, 1))
-			if failed, errs := write(t, o, `{"id":10,"n":0}`); failed != nil { // the statement is known
+			if failed, errs := write(t, o, `{"id":10,"n":0}`); failed != nil { // the statement is prepared
 				t.Fatal(errs)
 			}
 			rows := []string{`{"id":1,"n":1,"s":"a"}`, `{"id":2,"n":2}`, `{"id":3,"n":null,"s":"c"}`}
-			if strings.Contains(tt.more, "copy") { // a bad row takes a transaction
+			if strings.Contains(tt.more, "copy") { // an invalid row needs a transaction
 				rows = append(rows, `{"id":"x"}`)
 				tt.failed = []int{3}
 			}
@@ -70,7 +70,7 @@ func TestAWriteWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-// over is a dsn that leads to its server by way of [servertest.Losing].
+// over returns a dsn for the same server, through a proxy of [servertest.Losing].
 func over(t *testing.T, dsn string, lose func([]byte) servertest.Loss) string {
 	t.Helper()
 	if before, rest, ok := strings.Cut(dsn, "@tcp("); ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/sqltest"
 )
 
-// class is what an error says.
+// class returns the class of an error.
 func class(err error) (c engine.Class, holds bool) {
 	var e *engine.Error
 	if errors.As(err, &e) {
@@ -31,7 +31,7 @@ func TestARestartHoldsTheOutput(t *testing.T) {
 	o := opened(t, "postgres", p.URL(""), plain)
 	write(t, o, numbered(3)...)
 	p.Stop(t)
-	for i := range 2 { // an idle connection may break, then there is none
+	for i := range 2 { // the first write may find a broken connection, the second finds none
 		c, holds := class(o.Write(t.Context(), enginetest.Batch(`{"id":4,"n":1}`)))
 		if c != engine.Transient || i > 0 && !holds {
 			t.Errorf("write %d without a server: class %s, holds %t", i, c, holds)
@@ -49,7 +49,7 @@ func TestARestartHoldsTheOutput(t *testing.T) {
 	}
 }
 
-// After a failover, the server that was the primary takes no writes: the next write reaches the one that does.
+// After a failover, the old primary refuses writes. The next write reaches the new one.
 func TestAFailoverIsFollowed(t *testing.T) {
 	t.Parallel()
 	old, next := pgtest.Own(t), sqltest.Database(t, "postgres")
@@ -70,7 +70,7 @@ func TestAFailoverIsFollowed(t *testing.T) {
 	o := opened(t, "postgres", u.String(), plain)
 	write(t, o, numbered(3)...)
 	old.Exec(t, "", "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
-	for late := time.Now().Add(10 * time.Second); ; { // until the server has read its configuration
+	for late := time.Now().Add(10 * time.Second); ; { // until the server has reloaded its configuration
 		b := enginetest.Batch(`{"id":4,"n":1}`)
 		err := o.Write(t.Context(), b)
 		if c, holds := class(err); err != nil && (c != engine.Transient || !holds || !strings.Contains(err.Error(), "target_session_attrs")) {
@@ -125,7 +125,7 @@ func TestAMissingTableHoldsUntilItIsThere(t *testing.T) {
 	}
 }
 
-// Nobody is to blame for a disk that is full: all wait until there is room.
+// A full disk fails no message. All wait until there is room.
 func TestAFullDiskHoldsUntilThereIsRoom(t *testing.T) {
 	tests := map[string]struct {
 		dsn             func(t *testing.T) string
@@ -135,7 +135,7 @@ func TestAFullDiskHoldsUntilThereIsRoom(t *testing.T) {
 		"postgres": {func(t *testing.T) string { return pgtest.Cramped(t).URL("") },
 			"CREATE TABLE t (id int PRIMARY KEY, n int) TABLESPACE small", "CREATE TABLE filler (pad text) TABLESPACE small",
 			"INSERT INTO filler VALUES (repeat('x', 1000))", "DROP TABLE filler", "No space left on device (SQLSTATE 53100)"},
-		// A table in memory is full as a disk is, and says so with the same number.
+		// A full memory table has the same error number as a full disk.
 		"mariadb": {func(t *testing.T) string { return sqltest.Database(t, "mariadb") + "&max_heap_table_size=16384" },
 			"CREATE TABLE t (id int PRIMARY KEY, n int) ENGINE=MEMORY", "SELECT 1",
 			"INSERT INTO t (id) SELECT 1000 + count(*) FROM t", "DELETE FROM t", "is full (error 1114"},
@@ -171,7 +171,7 @@ func TestAFullDiskHoldsUntilThereIsRoom(t *testing.T) {
 	}
 }
 
-// Nobody is to blame for a lock: the whole write is tried again, and nothing of it is there before.
+// A lock fails no message. The whole write is repeated, and none of its rows were stored before.
 func TestALockEndsWithTheDeadline(t *testing.T) {
 	for _, driver := range sqltest.Drivers {
 		t.Run(driver, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestALockEndsWithTheDeadline(t *testing.T) {
 	}
 }
 
-// A connection that is cut while a transaction runs may have left something: the write is tried again, as an attempt.
+// A transaction whose connection is cut may have been committed. The write is repeated, which counts as an attempt.
 func TestACutConnectionIsAnAttempt(t *testing.T) {
 	t.Parallel()
 	dsn := sqltest.Database(t, "postgres")

@@ -12,8 +12,7 @@ import (
 
 const createTable = "CREATE TABLE t (id int, n int)"
 
-// holds writes and says whether the write failed in a way that holds the output; no message
-// may be to blame.
+// holds writes, and reports whether the error holds the output. No message may fail.
 func holds(t *testing.T, o *output, payloads ...string) bool {
 	t.Helper()
 	b := enginetest.Batch(payloads...)

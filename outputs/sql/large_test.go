@@ -8,13 +8,13 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/sqltest"
 )
 
-// A row that is larger than a statement may be fails alone, and is not tried again.
+// A row that is larger than a statement may be fails alone, and is not retried.
 func TestARowThatIsTooLargeFailsAlone(t *testing.T) {
 	t.Parallel()
 	dsn := sqltest.Database(t, "mariadb")
 	conn := sqltest.Connect(t, "mariadb", dsn, "CREATE TABLE t (id int, s longtext)")
 	o := opened(t, "mariadb", dsn, `"table": "t", "columns": {"id": "id", "s": "s"}`)
-	large := strings.Repeat("x", 17<<20) // a server takes 16 MiB by default
+	large := strings.Repeat("x", 17<<20) // a server accepts 16 MiB by default
 	failed, errs := write(t, o, `{"id":1}`, `{"id":2,"s":"`+large+`"}`, `{"id":3}`)
 	if !slices.Equal(failed, []int{1}) {
 		t.Fatalf("failed: %v, %.300v", failed, errs)

@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/sqltest"
 )
 
-// opened is an output that is open until the test ends.
+// opened returns an open output. It is closed when the test ends.
 func opened(t *testing.T, driver, dsn, more string) *output {
 	t.Helper()
 	o := made(t, driver, dsn, more)
@@ -32,7 +32,7 @@ func made(t *testing.T, driver, dsn, more string) *output {
 
 const plain = `"table": "t", "columns": {"id": "id", "n": "n"}`
 
-// numbered are documents with ids from 1 on.
+// numbered returns documents with ids from 1 on.
 func numbered(n int) (all []string) {
 	for i := range n {
 		all = append(all, fmt.Sprintf(`{"id":%d,"n":%d}`, i+1, i))
@@ -40,7 +40,7 @@ func numbered(n int) (all []string) {
 	return all
 }
 
-// write writes a batch and says which messages failed, by index, and why.
+// write writes a batch, and returns the indexes of failed messages, and their errors.
 func write(t *testing.T, o *output, payloads ...string) (failed []int, errs []error) {
 	t.Helper()
 	b := enginetest.Batch(payloads...)
@@ -101,7 +101,7 @@ func TestAServerThatIsAway(t *testing.T) {
 func TestABadRowOf500FailsAlone(t *testing.T) {
 	tests := []struct {
 		name, more string
-		bad        map[int]string // what is in place of the row
+		bad        map[int]string // payloads that replace rows
 	}{
 		{"one of another type", plain, map[int]string{77: `{"id":78,"n":"many"}`}},
 		{"a duplicate of one in the table", plain, map[int]string{0: `{"id":1000,"n":1}`}},
@@ -123,7 +123,7 @@ func TestABadRowOf500FailsAlone(t *testing.T) {
 				conn := sqltest.Connect(t, driver, dsn)
 				sqltest.Exec(t, conn, "CREATE TABLE t (id integer NOT NULL PRIMARY KEY, n integer NOT NULL CHECK (n < 500000))",
 					"INSERT INTO t VALUES (1000, 7)")
-				if driver == "sqlite" { // which takes any text for an integer
+				if driver == "sqlite" { // SQLite accepts any text as an integer
 					sqltest.Exec(t, conn, "DROP TABLE t", "CREATE TABLE t (id integer NOT NULL PRIMARY KEY, n integer NOT NULL) STRICT",
 						"INSERT INTO t VALUES (1000, 7)")
 				}
@@ -155,7 +155,7 @@ func TestABadRowOf500FailsAlone(t *testing.T) {
 	}
 }
 
-// A document without fields would be a row of nothing.
+// A document without fields would be a row without values.
 func TestADocumentWithoutFieldsIsNotARow(t *testing.T) {
 	dsn := sqltest.Database(t, "sqlite")
 	conn := sqltest.Connect(t, "sqlite", dsn)
@@ -200,7 +200,7 @@ func TestTheLastOfAKeyWins(t *testing.T) {
 				t.Errorf("got %s", got)
 			}
 			only := opened(t, driver, dsn, `"table": "t", "columns": {"id": "id", "n": "n"}, "upsert": ["id", "n"]`)
-			if driver != "mariadb" { // where any unique key counts
+			if driver != "mariadb" { // in MariaDB, any unique key counts
 				sqltest.Exec(t, conn, "DROP TABLE t", "CREATE TABLE t (id integer, n integer, UNIQUE (id, n))")
 			}
 			if failed, errs := write(t, only, `{"id":9,"n":1}`, `{"id":9,"n":1}`); failed != nil {

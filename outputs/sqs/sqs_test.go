@@ -20,8 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// virtual runs a test with an output on the fake service, in a bubble. The queue is
-// called orders, or orders.fifo.
+// virtual runs a test in virtual time, with an output on the fake service. The queue is named orders or orders.fifo.
 func virtual(t *testing.T, queue fakesqs.Queue, config string, f func(t *testing.T, s *fakesqs.Server, o *output)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -43,7 +42,7 @@ func numbers(n int) (all []string) {
 	return all
 }
 
-// write makes one Write and gives the errors of the messages.
+// write calls Write once, and returns the errors of the messages.
 func write(t *testing.T, o *output, b *engine.Batch) (errs []error) {
 	t.Helper()
 	var all []*engine.Message
@@ -63,7 +62,7 @@ func write(t *testing.T, o *output, b *engine.Batch) (errs []error) {
 	return errs
 }
 
-// fails says which messages have failed.
+// fails returns the indexes of failed messages.
 func fails(errs []error) (which []int) {
 	for i, err := range errs {
 		if err != nil {
@@ -99,7 +98,7 @@ func TestAServerThatIsAway(t *testing.T) {
 	}.Run(t)
 }
 
-// closing also ends the service, for the suite counts goroutines.
+// closing also stops the service, since the suite counts goroutines.
 type closing struct {
 	*output
 	s *fakesqs.Server
@@ -372,7 +371,7 @@ const fifo = `{"queue": "orders.fifo", "group_id": "g"}`
 func TestInAFIFOQueueGroupsKeepTheirOrder(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, fifo, func(t *testing.T, s *fakesqs.Server, o *output) {
 		sent := groups(10, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l")
-		for range 5 { // slow answers, for requests of one round to overtake each other
+		for range 5 { // slow answers let requests of one round overtake each other
 			s.Fault("SendMessageBatch", fakesqs.Fault{Delay: time.Second})
 			s.Fault("SendMessageBatch", fakesqs.Fault{})
 		}
@@ -386,7 +385,7 @@ func TestInAFIFOQueueGroupsKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// wantOrder checks that each group's messages are there once, in order.
+// wantOrder checks that the messages of each group are there once, in order.
 func wantOrder(t *testing.T, got []fakesqs.Message, n int) {
 	t.Helper()
 	next := map[string]int{}
@@ -420,7 +419,7 @@ func TestWhatIsBehindAFailedMessageOfItsGroupFails(t *testing.T) {
 	t.Run("also where it could not be sent at all", func(t *testing.T) {
 		virtual(t, fakesqs.Queue{}, fifo, func(t *testing.T, s *fakesqs.Server, o *output) {
 			errs := write(t, o, enginetest.Batch(`{"g":"a"}`, `{"g":"a","x":"`+"\x01"+`"}`, `{"g":"a"}`, `{"g":"b"}`))
-			if !slices.Equal(fails(errs), []int{1}) { // a control character is not JSON: it has no group
+			if !slices.Equal(fails(errs), []int{1}) { // JSON has no control characters, so the message has no group
 				t.Errorf("got %v", errs)
 			}
 			errs = write(t, o, enginetest.Batch(`{"g":"a"}`, `{"g":"a","x":"`+strings.Repeat("x", 1<<20)+`"}`,
@@ -483,7 +482,7 @@ func TestEqualMessagesAreSentUnlessAnIDSaysOtherwise(t *testing.T) {
 
 func TestWhatIsSentAgainAfterATimeoutIsTakenOnce(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, fifo, func(t *testing.T, s *fakesqs.Server, o *output) {
-		s.Fault("SendMessageBatch", fakesqs.Fault{Cut: true, Times: 5}) // it is carried out, and nobody knows
+		s.Fault("SendMessageBatch", fakesqs.Fault{Cut: true, Times: 5}) // the requests are carried out, but their answers are lost
 		sent := slices.Repeat([]string{`{"g":"a"}`, `{"g":"b"}`, `{"g":"c"}`}, 10)
 		src := &enginetest.Source{Payloads: sent, Takes: engine.TakesOne}
 		p := &engine.Pipeline{
@@ -524,7 +523,7 @@ func TestABatchGoesInOneRequestForEachTenGroups(t *testing.T) {
 	})
 }
 
-// batches is a batcher whose batches wait for nothing but the end.
+// batches returns a batcher that sends batches at the end only.
 func batches(t *testing.T) engine.BatcherSpec {
 	return engine.BatcherSpec{
 		Use: engine.Use(func(engine.Env) (engine.Batcher, error) {
@@ -544,7 +543,7 @@ func TestGroupsThatTheQueueWouldRefuseAreRejected(t *testing.T) {
 	})
 }
 
-// two are an output that takes what succeeds, and o for dead letters.
+// two returns two outputs: one for messages, and o for dead letters.
 func two(o *output) schema.Map[engine.OutputSpec] {
 	return schema.MapOf(
 		schema.Entry[engine.OutputSpec]{Key: "out", Value: (&enginetest.Sink{}).Output()},

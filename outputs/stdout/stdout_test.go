@@ -17,7 +17,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/framing"
 )
 
-// on is an output on a pipe, and the pipe's other end.
+// on returns an output that writes to a pipe, and the pipe's other end.
 func on(t *testing.T, c Config) (*output, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -183,7 +183,7 @@ func TestAWriteAllocatesNothingEach(t *testing.T) {
 func TestAWriteThatIsCutOffIsFinishedByTheNext(t *testing.T) {
 	t.Parallel() // it waits for a real pipe
 	o, r := on(t, Config{})
-	long := strings.Repeat("x", 1<<20) // more than a pipe holds
+	long := strings.Repeat("x", 1<<20) // larger than the buffer of a pipe
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if err := o.Write(ctx, enginetest.Batch("a", long)); err == nil {
