@@ -23,7 +23,7 @@ const event = `{"id":"9f1c2d3e-4b5a","time":"2026-10-10T13:55:36Z","level":"erro
 	`"method":"POST","path":"/api/v1/orders","status":503,"duration_ms":1284.5,"bytes":2326,"user":{"id":48211,"plan":"enterprise",` +
 	`"country":"SG"},"tags":["payment","retry"],"message":"upstream did not answer in time"}`
 
-// BenchmarkProcess is one event through one step.
+// BenchmarkProcess measures one event in one step.
 func BenchmarkProcess(b *testing.B) {
 	for _, step := range []string{
 		`{"filter": "status >= 500"}`,

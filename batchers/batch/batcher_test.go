@@ -13,10 +13,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// start is when the tests begin.
+// start is the time when the tests begin.
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// first is the key of a payload in these tests: what precedes its colon.
+// first returns the key of a payload in these tests: the text before its colon.
 func first(m *engine.Message) string {
 	key, _, ok := strings.Cut(string(m.Bytes()), ":")
 	if !ok {
@@ -25,7 +25,7 @@ func first(m *engine.Message) string {
 	return key
 }
 
-// bench is a batcher with a clock and a note of what it has sent.
+// bench is a batcher with a clock, and the batches that it has sent.
 type bench struct {
 	*batcher
 	now  time.Time
@@ -171,8 +171,8 @@ func TestFlushConditionCompletesABatch(t *testing.T) {
 	}
 }
 
-// TestEveryMessageLeavesOnceAndInOrder plays random traffic and checks what
-// config and engine promise of each batch that is sent.
+// TestEveryMessageLeavesOnceAndInOrder plays random traffic, and checks the guarantees of the configuration and the engine for each
+// batch.
 func TestEveryMessageLeavesOnceAndInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{
@@ -210,13 +210,13 @@ func TestEveryMessageLeavesOnceAndInOrder(t *testing.T) {
 	})
 }
 
-// model knows which messages wait, by key and in order.
+// model has the waiting messages, by key and in order.
 type model struct {
 	*rapid.T
 	Config
 	serial  int
 	waiting map[string][]waiting
-	due     int // messages that pressure still asks for
+	due     int // number of messages that pressure still requests
 }
 
 type waiting struct {
@@ -280,7 +280,7 @@ func (m *model) emit(now time.Time) engine.Emit {
 	}
 }
 
-// check is what holds between two calls.
+// check checks the invariants between two calls.
 func (m *model) check(now time.Time, b *batcher) {
 	if m.MaxKeys > 0 && len(b.open) > m.MaxKeys {
 		m.Fatalf("%d batches are open, want at most %d", len(b.open), m.MaxKeys)

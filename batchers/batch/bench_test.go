@@ -8,8 +8,7 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 )
 
-// BenchmarkAdd is one message into a batch of 500, of one key and of a million
-// recurring ones.
+// BenchmarkAdd adds a message to a batch of 500, with one key, and with a million recurring keys.
 func BenchmarkAdd(b *testing.B) {
 	for _, keys := range []int{1, 1_000_000} {
 		b.Run(strconv.Itoa(keys)+" keys", func(b *testing.B) {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Messages are written as "a7": key a, at seven seconds past the epoch.
+// A message "a7" has the key a and the time seven seconds past the epoch.
 
 func payload(message string) string {
 	return fmt.Sprintf(`{"k":%q,"t":%s}`, message[:1], message[1:])
@@ -42,10 +42,10 @@ func keyOf(m *engine.Message) string {
 
 var byEvent = expr.MustCompile("t")
 
-// second is a time by the clock or by the events, in seconds past the epoch.
+// second is a time of the clock or of events, in seconds past the epoch.
 func second(n float64) time.Time { return time.Unix(0, int64(n*1e9)) }
 
-// bench is a batcher with a clock and a note of what it has sent.
+// bench is a batcher with a clock, and the batches that it has sent.
 type bench struct {
 	*batcher
 	now    time.Time
@@ -60,7 +60,7 @@ func newBench(c Config) *bench {
 	return b
 }
 
-// add hands over messages; without Config.Time the clock goes along with them.
+// add adds messages. Without Config.Time, it sets the clock to their times.
 func (b *bench) add(messages ...string) {
 	for _, text := range messages {
 		if !b.timed {
@@ -291,7 +291,7 @@ func TestWindowsThatLeaveInPartsAreWarnedAboutOnceAMinute(t *testing.T) {
 	}
 }
 
-// TestNoPartIsSentTwice has more windows in parts than the batcher remembers.
+// TestNoPartIsSentTwice uses more windows in parts than the batcher remembers.
 func TestNoPartIsSentTwice(t *testing.T) {
 	b := newBench(Config{Every: 10 * sec, Time: byEvent, Lateness: 100 * sec})
 	b.maxLeft = 2
@@ -314,7 +314,7 @@ func TestNoPartIsSentTwice(t *testing.T) {
 		seen[id] = true
 	}
 	b.sent = nil
-	b.add("a200", "a310") // all windows before have closed
+	b.add("a200", "a310") // all earlier windows have closed
 	if diff := cmp.Diff([]string{"timeout [200,210) part 1: a200"}, b.sent); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 )
 
-// BenchmarkAdd is one message into windows of one key, and of a million open ones.
+// BenchmarkAdd adds a message to the windows of one key, and to one of a million open windows.
 func BenchmarkAdd(b *testing.B) {
 	for _, bb := range []struct {
 		name string
@@ -42,7 +42,7 @@ func BenchmarkAdd(b *testing.B) {
 				for i := 0; i < b.N; i += len(payloads) {
 					b.StopTimer()
 					in := enginetest.Batch(payloads...)
-					if i > 0 && i%1_000_000 < len(payloads) { // as credits would have it
+					if i > 0 && i%1_000_000 < len(payloads) { // as credits would limit it
 						s.Flush(now, engine.ByEnd, -1, emit)
 					}
 					now = now.Add(time.Millisecond)
@@ -54,7 +54,7 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// BenchmarkClose is one of a million windows that close at once.
+// BenchmarkClose measures one of a million windows that close at once.
 func BenchmarkClose(b *testing.B) {
 	const keys = 1_000_000
 	names := make([]string, keys)

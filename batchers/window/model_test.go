@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// event is a message of the model: what has arrived, and the part that it left in.
+// event is a message of the model, with the part in which it left.
 type event struct {
 	id   int
 	key  string
@@ -23,7 +23,7 @@ type event struct {
 	left map[int64]int // by group.slot
 }
 
-// group is a window as the model finds it: by looking at all events again.
+// group is a window. The model computes it from all events.
 type group struct {
 	key        string
 	start, end int64
@@ -41,7 +41,7 @@ func (g *group) waiting() (ids []int) {
 	return ids
 }
 
-// part is the number of what leaves next.
+// part returns the number of the next part.
 func (g *group) part() int {
 	most := 0
 	for _, e := range g.all {
@@ -50,14 +50,13 @@ func (g *group) part() int {
 	return most + 1
 }
 
-// model is the batcher as a definition would have it, slow and without state but
-// the events of windows that have not closed.
+// model is a slow batcher that follows the definition. Its only state is the events of windows that have not closed.
 type model struct {
 	*rapid.T
 	Config
 	timed bool
 	open  []*group // fixed windows
-	alive []*event // of sessions that have not closed
+	alive []*event // events of sessions that have not closed
 	seen  int64
 	used  []string // keys, least recently used first
 }
@@ -66,7 +65,7 @@ const never = -1 << 60
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// groups are all windows that have not closed.
+// groups returns all windows that have not closed.
 func (m *model) groups() []*group {
 	if m.Session == 0 {
 		return slices.Clone(m.open)
@@ -88,7 +87,7 @@ func (m *model) groups() []*group {
 	return all
 }
 
-// leaves is what is sent when g closes or leaves in part.
+// leaves returns the messages that are sent when g closes, or leaves in part.
 func (m *model) leaves(g *group, why engine.Trigger) []string {
 	ids := g.waiting()
 	if len(ids) == 0 {
@@ -120,12 +119,12 @@ func (m *model) advance(to int64) (sent []string) {
 	return sent
 }
 
-// has reports whether a key has anything that waits.
+// has reports whether messages of a key wait.
 func (m *model) has(key string) bool {
 	return slices.ContainsFunc(m.groups(), func(g *group) bool { return g.key == key && len(g.waiting()) > 0 })
 }
 
-// touch evicts the least recently used key when key is a new one too many.
+// touch notes the use of a key. If there are too many keys, it evicts the least recently used one.
 func (m *model) touch(key string) (sent []string) {
 	m.used = slices.DeleteFunc(m.used, func(k string) bool { return k == key || !m.has(k) })
 	if m.MaxKeys > 0 && !m.has(key) && len(m.used) == m.MaxKeys {
@@ -140,7 +139,7 @@ func (m *model) touch(key string) (sent []string) {
 	return sent
 }
 
-// add is what one message does.
+// add adds a message.
 func (m *model) add(e *event) (sent []string, late bool) {
 	if m.timed {
 		sent = m.advance(max(m.seen, e.at))
@@ -209,8 +208,7 @@ func drawConfig(t *rapid.T) Config {
 	return c
 }
 
-// TestWindowsAreThoseOfTheModel plays random traffic to the batcher and to the
-// model: each window is sent when, and as, the model says, and nothing else is.
+// TestWindowsAreThoseOfTheModel plays random traffic to the batcher and to the model. Both send the same windows at the same times.
 func TestWindowsAreThoseOfTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
@@ -301,7 +299,7 @@ func (m *model) told(out *engine.Batch, why engine.Trigger) string {
 	return describe(why, key, w.Start.Unix(), w.End.Unix(), w.Part, ids)
 }
 
-// pressed is what the model sends, when it is to send the windows that were sent.
+// pressed returns what the model sends under pressure, given the windows that the batcher has sent.
 func (m *model) pressed(got []string) (want []string) {
 	for _, text := range got {
 		for _, g := range m.groups() {
@@ -322,7 +320,7 @@ func (m *model) pressed(got []string) (want []string) {
 	return want
 }
 
-// check is what holds between two calls.
+// check checks the invariants between two calls.
 func (m *model) check(b *batcher) {
 	keys, first := map[string]bool{}, int64(never)
 	for _, g := range m.groups() {

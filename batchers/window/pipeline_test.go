@@ -21,7 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// events are payloads of key a and quantity 2 at this many seconds past noon.
+// events returns payloads with key a and quantity 2 at these seconds past noon.
 func events(at ...float64) (payloads []string) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, s := range at {
@@ -34,7 +34,7 @@ func events(at ...float64) (payloads []string) {
 const total = `{"aggregate": {"total": "sum(messages(), .qty)", "from": "format(window().start, \"15:04:05\")", "to": ` +
 	`"format(window().end, \"15:04:05\")", "part": "window().part", "key": "batch_key()"}}`
 
-// pipeline is src, a window batcher with a key, and dst.
+// pipeline returns a pipeline from src through a window batcher with a key to dst.
 func pipeline(t *testing.T, src *enginetest.Source, dst *enginetest.Sink, window, steps string) *engine.Pipeline {
 	t.Helper()
 	var b engine.BatcherSpec
@@ -125,8 +125,7 @@ func TestByTheClockWindowsCloseOnTheirMinute(t *testing.T) {
 	})
 }
 
-// TestAWindowLargerThanThePipelineLeavesInParts would hang if windows waited for messages
-// that there is no room to read.
+// TestAWindowLargerThanThePipelineLeavesInParts would hang if windows waited for messages for which there are no credits.
 func TestAWindowLargerThanThePipelineLeavesInParts(t *testing.T) {
 	for _, window := range []string{`{"every": "1h", "time": "at"}`, `{"every": "1h", "slide": "20m", "time": "at"}`,
 		`{"session": "1h", "time": "at"}`, `{"every": "1h"}`} {
@@ -165,8 +164,7 @@ func TestAWindowLargerThanThePipelineLeavesInParts(t *testing.T) {
 	}
 }
 
-// TestPartsOfASplitGoIntoWindowsWithoutRoom would hang if copies were not counted
-// among what can give credits back.
+// TestPartsOfASplitGoIntoWindowsWithoutRoom would hang if copies did not count as messages that can release credits.
 func TestPartsOfASplitGoIntoWindowsWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lists []string

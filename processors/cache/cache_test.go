@@ -24,17 +24,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rig is a pipeline with one memory cache, "c".
+// rig is a pipeline with a memory cache "c".
 type rig struct {
 	steps string // as JSON
 	in    []string
-	fail  func(body string) error // of the output
+	fail  func(body string) error // decides which writes fail
 	every time.Duration           // between messages
 }
 
 type outcome struct {
 	bodies []string // delivered
-	fates  []string // of the messages, in the order of reading
+	fates  []string // fates of the messages, in read order
 	report runtime.Report
 }
 

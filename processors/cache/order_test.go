@@ -24,7 +24,7 @@ import (
 const counting = `[{"cache": {"get": "c", "key": "k", "into": "n"}}, {"set": {"n": "(n ?? 0) + 1"}}, {"cache": {"set": "c", "key": "k", ` +
 	`"value": "n"}}]`
 
-// ordered runs a pipeline of several keys and returns what is delivered of each.
+// ordered runs a pipeline with several keys, and returns the delivered messages of each.
 func ordered(t *testing.T, in []string, perRead, workers int, then string,
 	steps ...engine.StepSpec) map[string][]string {
 	t.Helper()
@@ -85,7 +85,7 @@ func TestStepsSeeWhatEarlierMessagesOfTheirKeyHaveWritten(t *testing.T) {
 		name  string
 		third func() engine.StepSpec
 		then  string
-		want  string // of keys 1 and 3; in key 2 nothing happens
+		want  string // of the keys 1 and 3; nothing happens to key 2
 	}{
 		{"all go through", third(func(*engine.Message) error { return nil }), "", all},
 		{"one is tried again", third(func(*engine.Message) error { return engine.Errorf(engine.Transient, "once") }),
@@ -159,7 +159,7 @@ func TestPartsOfAMessageSeeWhatThoseBeforeThemHaveWritten(t *testing.T) {
 	}
 }
 
-// A dedupe and a step that sets are two that read and write, too.
+// A dedupe and a step that sets also count as two steps that read and write.
 func TestADedupeSeesWhatAnotherStepHasWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dedupe := `[{"dedupe": {"cache": "c", "key": "k"}, "when": "ask"}, {"cache": {"set": "c", "key": "k", "value": "1"}, "when": "not ask"}]`
@@ -172,7 +172,7 @@ func TestADedupeSeesWhatAnotherStepHasWritten(t *testing.T) {
 	})
 }
 
-// With all workers at once, and not in virtual time: none of the counts is lost.
+// With all workers at once, in real time, no count is lost.
 func TestCountsByKeyAreComplete(t *testing.T) {
 	const n, keys = 20_000, 20
 	var in []string

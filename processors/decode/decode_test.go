@@ -19,7 +19,7 @@ const parquetFile = "" +
 	"YhUAFgQWlAEWlAEmvAEmjAEcNgIoAXgYAXgAGSwVBBUAFQIAFQYVEBUCADw5JgICAAAWlgMVFhbWAhUqABaYAhYEGQwWCBaYAhQAABkMGBZmbG93ZCB2" +
 	"ZXJzaW9uIChidWlsZCApGSwcAAAcAAAA9QAAAFBBUjE="
 
-// avroStep reads or writes records of a number and a text.
+// avroStep reads or writes records with a number and a text.
 func avroStep(verb, rest string) string {
 	return `{"` + verb + `": {"avro": {"schema": {"type": "record", "name": "R", "fields": [
 		{"name": "id", "type": "long"}, {"name": "note", "type": "string"}]}}` + rest + `}}`
@@ -114,7 +114,7 @@ func TestDecode(t *testing.T) {
 	})
 }
 
-// protobufStep reads or writes messages of a number and a text.
+// protobufStep reads or writes messages with a number and a text.
 func protobufStep(step, rest string) string {
 	return `{"` + step + `": {"protobuf": {"schema": "syntax = \"proto3\"; message M { int64 id = 1; string note = 2; }"` + rest + `}}}`
 }

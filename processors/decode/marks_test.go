@@ -13,7 +13,7 @@ type records struct{}
 func (*records) Get(i int, name string) (any, bool) { return i, name == "offset" }
 func (*records) Meta(i int) engine.Meta             { return engine.Meta{}.With("offset", i).Own() }
 
-// TestTheIdIsAddedToEachMessage has messages share metadata, or have it from a source.
+// TestTheIdIsAddedToEachMessage uses messages that share metadata, or get it from a source.
 func TestTheIdIsAddedToEachMessage(t *testing.T) {
 	shared := engine.Meta{}.With("topic", "a").Own().WithIndex("offset")
 	for name, from := range map[string]engine.Meta{"shared": shared, "of a source": engine.MetaFrom(&records{})} {

@@ -13,7 +13,7 @@ import (
 	_ "github.com/flowd-io/flowd/processors/dedupe"
 )
 
-// numbers is an input of n messages with different ids, and an output.
+// numbers is an input with n messages that have different ids, and an output.
 type numbers struct{ n, at int }
 
 func (s *numbers) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
@@ -47,7 +47,7 @@ func (s *numbers) run(t testing.TB, step string) *runtime.Plan {
 	return plan
 }
 
-// BenchmarkDistinct is one message with its own key, from read to the key in memory.
+// BenchmarkDistinct measures one message with its own key, from the Read until the key is in memory.
 func BenchmarkDistinct(b *testing.B) {
 	b.ReportAllocs()
 	(&numbers{n: b.N}).run(b, `{"dedupe": "id"}`)

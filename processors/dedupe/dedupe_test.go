@@ -62,7 +62,7 @@ func TestDedupeConforms(t *testing.T) {
 	steptest.Conforms(t, `{"dedupe": "id"}`, `{"id":1}`, `{"id":2}`)
 }
 
-// pipeline is a source, steps written as JSON, and a sink.
+// pipeline has a source, steps as JSON, and a sink.
 type pipeline struct {
 	steps, batcher string
 	src            engine.Input
@@ -311,8 +311,7 @@ func TestWhereNothingCanWaitTheEngineSaysSo(t *testing.T) {
 	})
 }
 
-// TestOneOfEachIsDelivered lets split messages with shared keys fail again and
-// again, on many lanes.
+// TestOneOfEachIsDelivered lets split messages with shared keys fail repeatedly, on many lanes.
 func TestOneOfEachIsDelivered(t *testing.T) {
 	for seed := range uint64(15) {
 		r := rand.New(rand.NewPCG(seed, 2))

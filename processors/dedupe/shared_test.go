@@ -22,7 +22,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// process is a pipeline in a process of its own, with the cache "seen".
+// process is a pipeline in its own process, with the cache "seen".
 type process struct {
 	src   *steptest.Broker
 	from  engine.Input // src by default
@@ -40,7 +40,7 @@ type process struct {
 
 const byID = `[{"dedupe": {"key": "id", "cache": "seen"}}]`
 
-// sharing is a pipeline of a process that uses a server.
+// sharing returns a pipeline of a process that uses a server.
 func sharing(c engine.Cache, in ...string) *process {
 	return &process{src: steptest.NewBroker(in...), sink: &enginetest.Sink{}, steps: byID,
 		cache: engine.Use(func(engine.Env) (engine.Cache, error) { return c, nil })}
@@ -91,7 +91,7 @@ func wantFates(t *testing.T, p *process, want ...string) {
 	}
 }
 
-// together runs a test with the caches of two processes, in virtual time.
+// together runs a test in virtual time, with the caches of two processes.
 func together(t *testing.T, f func(t *testing.T, server *cachetest.Server, a, b *cachetest.Process)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -103,7 +103,7 @@ func together(t *testing.T, f func(t *testing.T, server *cachetest.Server, a, b 
 func TestProcessesDeliverAKeyOnce(t *testing.T) {
 	together(t, func(t *testing.T, _ *cachetest.Server, a, b *cachetest.Process) {
 		p, q := sharing(a, `{"id":1,"n":1}`), sharing(b, `{"id":1,"n":2}`)
-		p.sink.Delay = 10 * time.Minute // many leases
+		p.sink.Delay = 10 * time.Minute // for many lease periods
 		p.start(t)
 		synctest.Wait()
 		time.Sleep(time.Second)
@@ -123,7 +123,7 @@ func TestAKeyPassesToAnotherProcess(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		does   func(p *process, cache *cachetest.Process)
-		within time.Duration // from what p does to the delivery by the other
+		within time.Duration // time from the action of p to the delivery by the other process
 	}{
 		{"its message fails", func(p *process, _ *cachetest.Process) { close(p.sink.Block) }, 2 * time.Second},
 		{"its process stops", func(p *process, _ *cachetest.Process) { p.stop() }, 40 * time.Second},
@@ -218,7 +218,7 @@ func TestAClaimIsNotAValue(t *testing.T) {
 	})
 }
 
-// Two messages with two keys each, claimed in opposite order, wait for each other. Nobody sees the cycle.
+// Two messages with two keys each, claimed in opposite order, wait for each other. No process can see this cycle.
 func TestProcessesDoNotWaitForEachOtherForEver(t *testing.T) {
 	together(t, func(t *testing.T, _ *cachetest.Server, a, b *cachetest.Process) {
 		steps := `[{"split": "list"}, {"dedupe": {"key": "this", "cache": "seen"}, "when": "this == %d"}, ` +
@@ -247,7 +247,7 @@ func TestPipelinesOfOneProcessDeliverAKeyOnce(t *testing.T) {
 				p.name, p.with, q.name, q.with = "p", shared, "q", shared
 				p.src.Again = false
 				p.sink.Delay, p.sink.Fail = 2*time.Minute, failFirst(fails)
-				idle := sharing(cache) // so that there are two pipelines from the beginning
+				idle := sharing(cache) // so that there are two pipelines from the start
 				idle.name, idle.with, idle.from = "idle", shared, &enginetest.Source{Endless: true}
 				idle.start(t)
 				p.start(t)
@@ -269,7 +269,7 @@ func TestPipelinesOfOneProcessDeliverAKeyOnce(t *testing.T) {
 	}
 }
 
-// Inside another step a message can't park, so that the call waits.
+// Inside of another step, a message can't park, so the call waits.
 func TestAStepInsideAnotherWaitsForAnotherProcess(t *testing.T) {
 	for _, tt := range []struct {
 		takes time.Duration // to deliver a message
@@ -317,8 +317,8 @@ func TestABatchClaimsItsKeysInOneRoundTrip(t *testing.T) {
 	})
 }
 
-// TestProcessesShareKeys lets processes with the same messages fail, lose answers of the cache, and be cut off from it
-// for less than a lease.
+// TestProcessesShareKeys uses processes with the same messages. They fail, lose answers of the cache, and lose the connection to it for
+// less than a lease.
 func TestProcessesShareKeys(t *testing.T) {
 	const ids = 60
 	for seed := range uint64(20) {
@@ -379,7 +379,7 @@ func TestProcessesShareKeys(t *testing.T) {
 	}
 }
 
-// Two processes with one Redis, each with all messages, one after the other and at once.
+// Two processes with one Redis read all messages, one after the other, and at the same time.
 func TestProcessesShareKeysInRedis(t *testing.T) {
 	const ids = 2000
 	url, prefix := redistest.URL(t), redistest.Key(t)+":"

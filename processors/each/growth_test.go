@@ -20,8 +20,8 @@ import (
 	_ "github.com/flowd-io/flowd/processors/while"
 )
 
-// Steps whose inner steps make much of a message either find room for it or fail the message. They never try the same
-// again and again.
+// If the inner steps of a step make a message much larger, the step either finds memory for it or fails the message. It does not retry
+// forever.
 func TestWhatGrowsInInnerStepsEnds(t *testing.T) {
 	const limit = 1 << 20
 	inner := map[string]string{ // makes N pieces of 10,000 bytes of each message
@@ -61,7 +61,7 @@ func TestWhatGrowsInInnerStepsEnds(t *testing.T) {
 							t.Errorf("failed with class %s: %s", f.First.Class, f.First.Message)
 						}
 					}
-					// What a step makes on the way counts, too: while makes each piece again.
+					// Intermediate results of a step count as well: while makes each piece again.
 					fits, tooLarge := pieces <= 20 && name != "while", pieces > 104
 					if fits && delivered != 6 || tooLarge && delivered != 0 || delivered%6 != 0 {
 						t.Errorf("%d of 6 messages were delivered", delivered)

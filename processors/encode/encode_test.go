@@ -7,7 +7,7 @@ import (
 	_ "github.com/flowd-io/flowd/processors/encode"
 )
 
-// avroStep writes records of a number and a text.
+// avroStep writes records with a number and a text.
 func avroStep(rest string) string {
 	return `{"encode": {"avro": {"schema": {"type": "record", "name": "R", "fields": [
 		{"name": "id", "type": "long"}, {"name": "note", "type": "string"}]}}` + rest + `}}`
@@ -65,7 +65,7 @@ func TestEncode(t *testing.T) {
 	})
 }
 
-// protobufStep writes messages of a number and a text.
+// protobufStep writes messages with a number and a text.
 func protobufStep(rest string) string {
 	return `{"encode": {"protobuf": {"schema": "syntax = \"proto3\"; message M { int64 id = 1; string note = 2; }"` + rest + `}}}`
 }

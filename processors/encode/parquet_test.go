@@ -15,7 +15,7 @@ import (
 
 func step(schema string) string { return `{"encode": {"parquet": {"schema": ` + schema + `}}}` }
 
-// rowsOf is how many rows the file has that a step makes of documents, and why others failed.
+// rowsOf returns the number of rows in the file that a step makes from documents, and the errors of the others.
 func rowsOf(t *testing.T, step string, documents ...string) (rows int64, failures []string) {
 	t.Helper()
 	for _, o := range enginetest.Apply(t, enginetest.New(t, engine.Processors, step), documents...) {
@@ -105,7 +105,7 @@ func TestParquetFilesOfABatch(t *testing.T) {
 	}
 }
 
-// TestALittleTextIsNotManyValues: an item of a list takes a value in every column below it.
+// TestALittleTextIsNotManyValues checks a limit: an item of a list needs a value in each column below it.
 func TestALittleTextIsNotManyValues(t *testing.T) {
 	var fields []string
 	for i := range 500 {

@@ -20,7 +20,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestMain makes the test binary the program that the steps run.
+// TestMain lets the test binary act as the program that the steps run.
 func TestMain(m *testing.M) {
 	switch os.Getenv("FLOWD_TEST_PROGRAM") {
 	case "once":
@@ -52,7 +52,7 @@ func runOnce() {
 				os.Exit(1)
 			}
 		}
-	case "child": // leaves one behind that has its output, or hangs beside it
+	case "child": // leaves a child behind that has its output, or hangs beside it
 		child(rest)
 	case "parent":
 		child(rest)
@@ -97,7 +97,7 @@ func runStream() {
 			fmt.Println("said")
 		case "pid":
 			fmt.Println(os.Getpid())
-		case "last": // ends in good order after its answer
+		case "last": // exits with 0 after its answer
 			fmt.Println("bye")
 			os.Exit(0)
 		default:
@@ -112,7 +112,7 @@ func runStream() {
 	}
 }
 
-// hang shows addr that it hangs, by a connection that lasts as long as it does.
+// hang hangs. It keeps a connection to addr open, so that the witness knows.
 func hang(addr string) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -125,7 +125,7 @@ func hang(addr string) {
 	time.Sleep(time.Hour)
 }
 
-// child starts a program that hangs, and returns when it does.
+// child starts a program that hangs, and returns once it hangs.
 func child(addr string) {
 	hangs, tells, err := os.Pipe()
 	if err != nil {
@@ -141,7 +141,7 @@ func child(addr string) {
 	_, _ = hangs.Read(make([]byte, 1))
 }
 
-// witness hears of programs that hang, and of their end.
+// witness counts programs that hang, and those that have ended.
 type witness struct {
 	net.Listener
 	t *testing.T
@@ -158,7 +158,7 @@ func newWitness(t *testing.T) witness {
 
 func (w witness) addr() string { return w.Addr().String() }
 
-// sees waits for one more program that hangs; gone waits for its end.
+// sees waits for another program that hangs. gone waits for its end.
 func (w witness) sees() (gone func()) {
 	c, err := w.Accept()
 	if err != nil {
@@ -176,7 +176,7 @@ func (w witness) sees() (gone func()) {
 	}
 }
 
-// untilNow is a context whose deadline passes when the test says so.
+// untilNow is a context whose deadline the test controls.
 type untilNow struct {
 	context.Context
 	passed chan struct{}
@@ -195,15 +195,15 @@ func (c untilNow) Err() error {
 	}
 }
 
-// component is a step that runs the test program; more are further fields, with
-// variables in front: env:"A": "b"; and so on.
+// component returns a step that runs the test program. more has further fields, after variables: env:"A": "b"; and so on.
 func component(program, more string) string {
 	mode := perMessage
 	if program == "stream" || program == "idle stream" {
 		mode, program = stream, strings.TrimSuffix(program, " stream")
 	}
 	self, _ := json.Marshal(os.Args[0])
-	env := `"GORACE": "atexit_sleep_ms=0", "FLOWD_TEST_PROGRAM": "` + program + `"` // a race detector takes a second to end
+	// With the race detector, a program waits for a second before it exits.
+	env := `"GORACE": "atexit_sleep_ms=0", "FLOWD_TEST_PROGRAM": "` + program + `"`
 	if rest, ok := strings.CutPrefix(more, "env:"); ok {
 		var vars string
 		vars, more, _ = strings.Cut(rest, ";")
@@ -212,7 +212,7 @@ func component(program, more string) string {
 	return fmt.Sprintf(`{"exec": {"command": [%s], "mode": %q, "env": {%s} %s}}`, self, mode, env, more)
 }
 
-// opened makes a step, and closes it after the test.
+// opened returns an open step. It is closed when the test ends.
 func opened(t *testing.T, component string) engine.Processor {
 	t.Helper()
 	p := enginetest.New(t, engine.Processors, component)
@@ -229,7 +229,7 @@ func opened(t *testing.T, component string) engine.Processor {
 	return p
 }
 
-// outcomes are the payloads in order, "CLASS: error" for those that failed.
+// outcomes returns the payloads in order, or "CLASS: error" for failed ones.
 func outcomes(t *testing.T, ctx context.Context, p engine.Processor, payloads ...string) []string {
 	t.Helper()
 	b := enginetest.Batch(payloads...)
@@ -251,7 +251,7 @@ func outcomes(t *testing.T, ctx context.Context, p engine.Processor, payloads ..
 	return got
 }
 
-// match compares outcomes with patterns in which … matches anything.
+// match compares outcomes with patterns. … matches any text.
 func match(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -43,7 +43,7 @@ func TestLinesAreExchangedInOrder(t *testing.T) {
 	}
 }
 
-// TestAFullPipeBlocksNoOne has more lines in both directions than pipes hold.
+// TestAFullPipeBlocksNoOne sends more lines in both directions than pipes hold.
 func TestAFullPipeBlocksNoOne(t *testing.T) {
 	p := opened(t, component("stream", ""))
 	in, want := make([]string, 256), make([]string, 256)
@@ -70,7 +70,7 @@ func TestSeveralProgramsServeLanes(t *testing.T) {
 	hung := make(chan []string)
 	go func() { hung <- outcomes(t, ctx, p, "hang "+w.addr()) }()
 	gone := w.sees()
-	match(t, outcomes(t, t.Context(), p, "a"), "A") // by the other one
+	match(t, outcomes(t, t.Context(), p, "a"), "A") // the other program has answered
 	close(ctx.passed)
 	match(t, <-hung,
 		"timeout: the program did not answer in the step's time, and was killed; it has never answered, so it may hold lines back (make it "+
@@ -87,7 +87,7 @@ func TestALateProgramIsKilledAndStartedAgain(t *testing.T) {
 	done, waits := make(chan []string), make(chan []string)
 	go func() { done <- outcomes(t, ctx, p, "b", "hang "+w.addr(), "c") }()
 	gone := w.sees()
-	go func() { waits <- outcomes(t, ctx, p, "d") }() // for the program that hangs
+	go func() { waits <- outcomes(t, ctx, p, "d") }() // waits for the program that hangs
 	close(ctx.passed)
 	match(t, <-done, "B",
 		"timeout: the program did not answer in the step's time, and was killed (raise its `timeout`)…", "timeout: …")
@@ -100,7 +100,7 @@ func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
 	tests := []struct {
 		name, more string
 		in, want   []string
-		ends       bool // after its answers
+		ends       bool // the program ends after its answers
 	}{
 		{"a crash fails what it was at", "", []string{"a", "crash", "b", "crash", "c"},
 			[]string{"A", "transient: the program ended: exit status 2: can't go on", "B", "transient: …", "C"}, false},
@@ -203,7 +203,7 @@ func TestCloseEndsPrograms(t *testing.T) {
 	}
 }
 
-// logged is a log that can be read while it is written.
+// logged is a log that can be read during writes.
 type logged struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

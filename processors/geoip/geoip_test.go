@@ -17,7 +17,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// step is a geoip step of this configuration, JSON, with a table of cities.
+// step returns a geoip step with this configuration (JSON), and a table of cities.
 func step(t *testing.T, config string) engine.Processor {
 	t.Helper()
 	n, err := schema.ParseJSON(config)

@@ -22,7 +22,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// opened makes a step, and closes it after the test; URL is replaced by the server's.
+// opened returns an open step. URL is replaced by the URL of the server. The step is closed when the test ends.
 func opened(t *testing.T, s *webtest.Server, config string) engine.Processor {
 	t.Helper()
 	p := enginetest.New(t, engine.Processors, `{"http": `+strings.ReplaceAll(config, "URL", s.URL)+`}`)
@@ -33,7 +33,7 @@ func opened(t *testing.T, s *webtest.Server, config string) engine.Processor {
 	return p
 }
 
-// run runs a batch and returns its messages, in order.
+// run processes a batch, and returns its messages in order.
 func run(t *testing.T, ctx context.Context, p engine.Processor, payloads ...string) []*engine.Message {
 	t.Helper()
 	b := enginetest.Batch(payloads...)
@@ -47,7 +47,7 @@ func run(t *testing.T, ctx context.Context, p engine.Processor, payloads ...stri
 	return all
 }
 
-// outcomes are the payloads, "CLASS: error" for those that failed.
+// outcomes returns the payloads, or "CLASS: error" for failed ones.
 func outcomes(all []*engine.Message) (got []string) {
 	for _, m := range all {
 		if e := m.Err(); e != nil {
@@ -425,7 +425,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// until is a context that ends when the test says so, for the reason it gives.
+// until is a context that the test ends, with an error of its choice.
 type until struct {
 	context.Context
 	done chan struct{}

@@ -32,7 +32,7 @@ func TestLetConforms(t *testing.T) {
 	steptest.Conforms(t, `{"let": {"x": "this.a"}}`, `{"a":1}`, `{"c":2}`)
 }
 
-// show is a step that writes what vars there are into the payload.
+// show is a step that writes the vars into the payload.
 const show = `{"set": {"v": "vars()"}}`
 
 func TestWhoHasTheVars(t *testing.T) {
@@ -114,7 +114,7 @@ func TestLetNeedsALine(t *testing.T) {
 	}
 }
 
-// Messages without vars pay nothing for them; one with vars pays for what is kept.
+// Messages without vars need no memory for them. Those with vars need memory for the kept values only.
 func BenchmarkLet(b *testing.B) {
 	p := enginetest.New(b, engine.Processors, `{"let": {"x": "a"}}`)
 	in := make([]string, 256)

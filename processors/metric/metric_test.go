@@ -16,8 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// gathered is the registry as name{label=value} = number, one line per series;
-// of a histogram count and sum.
+// gathered returns the registry as name{label=value} = number, one line per series. A histogram has its count and sum.
 func gathered(t *testing.T, env engine.Env) []string {
 	t.Helper()
 	families, err := metrics.Registry(env.Shared).Gather()

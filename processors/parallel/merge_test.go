@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// objects draws the text of an object: with white space, duplicate keys, keys
-// that need escapes, and sometimes more fields than are edited in place.
+// objects draws the text of an object with white space, duplicate keys, and keys that need escapes. Some objects have more fields than
+// are edited in place.
 func objects(t *rapid.T, levels int) string {
 	space := rapid.SampledFrom([]string{"", " ", "\n\t"})
 	n := rapid.IntRange(0, 6).Draw(t, "fields")
@@ -48,7 +48,7 @@ func value(t *rapid.T, levels int) string {
 		"123456789012345678901234567890"}).Draw(t, "scalar")
 }
 
-// meaning is a text that equal documents share.
+// meaning returns a text that is the same for equal documents.
 func meaning(t *rapid.T, text []byte) string {
 	out, ok := canonical(text)
 	if !ok {
@@ -64,7 +64,7 @@ type put struct {
 }
 
 func (p put) apply(d *doc.Doc) {
-	// What can't be set, in a scalar, can't be set either way.
+	// A path inside of a scalar can't be set either way.
 	if p.raw == "" {
 		_ = d.Unset(p.path)
 	} else {
@@ -72,7 +72,7 @@ func (p put) apply(d *doc.Doc) {
 	}
 }
 
-// disjoint draws edits none of whose paths leads to another one's.
+// disjoint draws edits whose paths do not contain each other.
 func disjoint(t *rapid.T) (edits []put) {
 	taken := map[string]bool{}
 	for range rapid.IntRange(1, 8).Draw(t, "edits") {
@@ -137,8 +137,7 @@ func TestOneBranchAloneDecidesTheResult(t *testing.T) {
 	})
 }
 
-// TestALargeObjectIsMergedInTime would take minutes if each field were looked for
-// among all others.
+// TestALargeObjectIsMergedInTime would take minutes if each field were searched among all others.
 func TestALargeObjectIsMergedInTime(t *testing.T) {
 	object := func(value int) []byte {
 		b := []byte("{")

@@ -114,7 +114,7 @@ func TestMetadataIsMerged(t *testing.T) {
 		for name := range m.Meta.Added() {
 			added[name] = true
 		}
-		if !added["topic"] || added["part"] { // a step has set topic, so that it leaves as a header
+		if !added["topic"] || added["part"] { // a step has set topic, so outputs send it as a header
 			t.Errorf("added: %v", added)
 		}
 	}

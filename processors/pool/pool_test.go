@@ -36,7 +36,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stopped counts the naps that were told to end.
+// stopped counts the naps whose context has ended.
 var stopped atomic.Int32
 
 // nap waits for as many milliseconds as the field ms says.
@@ -76,7 +76,7 @@ func (c nap) wait(ctx context.Context, m *engine.Message) error {
 	return err
 }
 
-// line is a pipeline with one source and one sink, its parts written as JSON.
+// line is a pipeline with one source and one sink, and its parts as JSON.
 type line struct {
 	steps, batch, inSteps, outSteps, settings string
 
@@ -111,7 +111,7 @@ func read(t *testing.T, text string, into any) {
 	}
 }
 
-// run runs it to its end and says what was delivered, sorted, and what failed.
+// run runs the pipeline to its end, and returns the sorted messages that were delivered, and those that failed.
 func (l *line) run(t *testing.T) (bodies, failures []string) {
 	t.Helper()
 	rep := enginetest.Run(t, l.spec(t), nil)
@@ -248,7 +248,7 @@ func TestBatchesAreSplitAndMergedInAPool(t *testing.T) {
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				// One lane: two may pass each other on the way to the batcher.
+				// One lane only: with two, messages may overtake each other on the way to the batcher.
 				l := line{batch: r.batch, settings: `{"workers": 1}`,
 					src: &enginetest.Source{Payloads: r.in, Takes: engine.TakesOne}}
 				bodies, failures := l.run(t)
@@ -301,7 +301,7 @@ func TestARetryOnTheStepBeginsAllOver(t *testing.T) {
 	})
 }
 
-// TestTheEnginesTimeoutIsNotThePools has a pool wait in a batch longer than a step may.
+// TestTheEnginesTimeoutIsNotThePools lets a pool wait in a batch for longer than the timeout of a step.
 func TestTheEnginesTimeoutIsNotThePools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := line{
@@ -315,8 +315,7 @@ func TestTheEnginesTimeoutIsNotThePools(t *testing.T) {
 	})
 }
 
-// TestDedupeInAPoolNeedsASingleTry is about a step that takes the second try of a
-// message for a duplicate of the first.
+// TestDedupeInAPoolNeedsASingleTry uses a dedupe, which would drop the second attempt of a message as a duplicate of the first.
 func TestDedupeInAPoolNeedsASingleTry(t *testing.T) {
 	l := line{steps: `[{"pool": {"name": "p", "workers": 1, "do": [{"each": {"in": "l", "do": [{"dedupe": "n"}]}}]}}]`,
 		src: &enginetest.Source{}}
@@ -371,7 +370,7 @@ func TestADrainWaitsForJobs(t *testing.T) {
 			if synctest.Wait(); r.returned > 0 && stopped.Load() != 2 {
 				t.Errorf("%d jobs were stopped", stopped.Load())
 			}
-			time.Sleep(time.Hour) // what arrives late is dropped
+			time.Sleep(time.Hour) // a late result is dropped
 			if n := len(l.sink.Bodies()); n != r.delivered {
 				t.Errorf("%d are written", n)
 			}

@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// arrival is a message that came through, and when.
+// arrival is a message that has passed, with the time.
 type arrival struct {
 	Body string
 	At   time.Duration
@@ -63,7 +63,7 @@ func steps(t *testing.T, text string) (s engine.Steps) {
 	return s
 }
 
-// run runs the pipeline to its end and returns what came through, by time.
+// run runs the pipeline to its end, and returns the messages that have passed, in order of time.
 func (f *flow) run(t *testing.T, o runtime.Options) []arrival {
 	t.Helper()
 	start := time.Now()
@@ -87,7 +87,7 @@ func (f *flow) arrivals(start time.Time) (all []arrival) {
 	return all
 }
 
-// counts are how many messages came through at each time.
+// counts returns how many messages have passed at each time.
 func counts(all []arrival) map[time.Duration]int {
 	n := map[time.Duration]int{}
 	for _, a := range all {
@@ -147,7 +147,7 @@ func TestKeysDoNotHinderEachOther(t *testing.T) {
 			{`{"id":"a","n":3}`, 2 * time.Second},
 		}
 		got := f.run(t, runtime.Options{})
-		slices.SortFunc(got, func(x, y arrival) int { // at one time, keys have no order
+		slices.SortFunc(got, func(x, y arrival) int { // messages of different keys at the same time have no order
 			return 10*int(x.At-y.At) + strings.Compare(x.Body, y.Body)
 		})
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -218,7 +218,7 @@ func TestADrainHandsBackWhatWaitsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFlow(`[{"rate_limit": {"messages": 1, "per": "10s"}}]`, numbered(`{"n":%d}`, 5)...)
 		f.src.Endless = true
-		plan := f.build(t, runtime.Options{}) // drains for 25 s, of which it hands back in the last 5
+		plan := f.build(t, runtime.Options{}) // drains for 25 s; in the last 5 s, messages are handed back
 		stop, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		report := plan.Run(stop, context.Background())

@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/redistest"
 )
 
-// made is a step that is open until the test ends.
+// made returns an open step. It is closed when the test ends.
 func made(t *testing.T, fields string) engine.Processor {
 	t.Helper()
 	p := enginetest.New(t, engine.Processors, fmt.Sprintf(`{"redis": {"url": %q, %s}}`, redistest.URL(t), fields))
@@ -96,7 +96,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Each message has its own answer, and its own error.
+// Each message gets its own answer or error.
 func TestARunIsOnePipeline(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	c.RPush(t.Context(), key+"1", "x")
@@ -117,7 +117,7 @@ func TestARunIsOnePipeline(t *testing.T) {
 	}
 }
 
-// An answer that is too large fails its message alone.
+// An answer that is too large fails only its message.
 func TestAnAnswerThatEndsTheConnection(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	for i, n := range []int{10, 100 << 10, 20} {

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// kept are the payloads that a new instance of the step lets pass.
+// kept returns the payloads that a new instance of the step keeps.
 func kept(t testing.TB, step string, in []string) (bodies []string) {
 	t.Helper()
 	for _, o := range enginetest.Apply(t, enginetest.New(t, engine.Processors, step), in...) {
@@ -25,7 +25,7 @@ func kept(t testing.TB, step string, in []string) (bodies []string) {
 	return bodies
 }
 
-// users are n payloads, each with its own key.
+// users returns n payloads, each with its own key.
 func users(n int) (payloads []string) {
 	for i := range n {
 		payloads = append(payloads, fmt.Sprintf(`{"id":%d,"name":"user-%d"}`, i, i))
@@ -58,8 +58,7 @@ func TestSample(t *testing.T) {
 			Want: []string{"dropped", "dropped"}},
 		{Name: "a key that can't be told fails its message", Step: `{"sample": {"fraction": 1, "key": "k + 1"}}`,
 			In: []string{`{"k":"x"}`, `{"k":1}`}, Want: []string{`{"k":1}`, "failed expression: "}},
-		// These verdicts hold for every release: a change would break users that sample in
-		// two places.
+		// These results must be the same in all releases, for users that sample in two places.
 		{
 			Name: "verdicts of keys never change", Step: `{"sample": {"fraction": 0.5, "key": "k"}}`,
 			In: []string{`{"k":"a"}`, `{"k":"b"}`, `{"k":"c"}`, `{"k":"d"}`, `{"k":1}`, `{"k":2}`, `{"k":true}`,
@@ -103,7 +102,7 @@ func TestMessagesWithoutAKeyAreSampledOneByOne(t *testing.T) {
 	}
 }
 
-// TestEqualKeysShareTheirVerdict spells keys in several ways, and mixes batches.
+// TestEqualKeysShareTheirVerdict writes keys in several ways, and mixes batches.
 func TestEqualKeysShareTheirVerdict(t *testing.T) {
 	spellings := [][]string{
 		{`{"k":1}`, `{"k":1.0}`, `{"k":1e0}`, `{"other":[],"k": 1 }`},

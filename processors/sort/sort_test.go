@@ -121,7 +121,7 @@ func TestStepsBeforeAndBehindSort(t *testing.T) {
 	}
 }
 
-// TestSortAgreesWithAStableSort sorts values of all kinds that documents have.
+// TestSortAgreesWithAStableSort sorts values of all kinds of a document.
 func TestSortAgreesWithAStableSort(t *testing.T) {
 	values := []string{`null`, `false`, `true`, `-1`, `0`, `0.5`, `1`, `1.0`, `2`, `1e2`, `99999999999999999999`, `""`,
 		`"10"`, `"a"`, `"b"`}

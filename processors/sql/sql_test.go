@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/steptest"
 )
 
-// fresh is the dsn of a database with a table of customers.
+// fresh returns the dsn of a new database with a table of customers.
 func fresh(t *testing.T, driver string) string {
 	t.Helper()
 	dsn := sqltest.Database(t, driver)
@@ -26,7 +26,7 @@ func configured(driver, dsn, more string) string {
 	return fmt.Sprintf(`{"sql": {"driver": %q, "dsn": %q, %s}}`, driver, dsn, more)
 }
 
-// outcomes are the payloads after a step, "CLASS: error" for those that failed.
+// outcomes returns the payloads after a step, or "CLASS: error" for failed ones.
 func outcomes(t *testing.T, ctx context.Context, config string, payloads ...string) (got []string) {
 	t.Helper()
 	p := enginetest.New(t, engine.Processors, config)
@@ -140,7 +140,7 @@ func TestAStatementEndsWithTheDeadline(t *testing.T) {
 	}
 }
 
-// What is UPDATE elsewhere, and a key, ClickHouse does not have.
+// ClickHouse has neither UPDATE as other databases do, nor unique keys.
 func TestAnswersOfClickHouse(t *testing.T) {
 	t.Parallel()
 	dsn := sqltest.Database(t, "clickhouse")

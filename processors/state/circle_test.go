@@ -17,8 +17,8 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/steptest"
 )
 
-// Parts of one message may wait at two steps for parts of another, and the other way round. Each pair of steps that wait
-// is tried, with order keys and without.
+// Parts of one message may wait at two steps for parts of another message, and vice versa. Each pair of steps that may wait is tested,
+// with order keys and without.
 func TestNoMessageWaitsForItselfByWayOfTwoSteps(t *testing.T) {
 	state := func(key, more string) string {
 		return fmt.Sprintf(`{"state": {"key": %q, "wait": true, "set": {"n": "(state(\"n\") ?? 0) + 1"}%s}}`, key, more)

@@ -8,8 +8,8 @@ import (
 	"github.com/flowd-io/flowd/internal/state/waits"
 )
 
-// TestACutDoesNotHideThoseBefore has one of several messages stop waiting: who waited behind it waits for those before it,
-// and that is known, so that no circle by way of them is closed.
+// TestACutDoesNotHideThoseBefore lets one of several messages stop waiting. The messages that waited for it still wait for those before
+// it, and the graph knows that, so that it detects circles through them.
 func TestACutDoesNotHideThoseBefore(t *testing.T) {
 	roots := enginetest.Origins(t, 4)
 	graph := waits.New()

@@ -29,14 +29,14 @@ func want[T any](t *testing.T, what string, got, want []T) {
 	}
 }
 
-// pipeline is a source, steps written as JSON, and a sink.
+// pipeline has a source, steps as JSON, and a sink.
 type pipeline struct {
 	steps, batcher, orderBy string
 	src                     engine.Input
 	sink, dead              *enginetest.Sink
 	cache                   engine.Cache // "c"
 	workers, attempts       int          // 0: one
-	room                    int          // messages that may be in flight; 0: as many as usual
+	room                    int          // maximum number of messages in flight; 0: the default
 }
 
 func (p *pipeline) run(t testing.TB, stop context.Context) runtime.Report {
@@ -82,7 +82,7 @@ func (p *pipeline) run(t testing.TB, stop context.Context) runtime.Report {
 
 var errScripted = errors.New("scripted")
 
-// failing fails the first n writes of messages that hold a text.
+// failing fails the first n writes of messages that contain a text.
 func failing(n int, text string) func(string) error {
 	return func(body string) error {
 		if contains(body, text) {

@@ -23,7 +23,7 @@ type slowCache struct {
 	mu     sync.Mutex // guards the fields below
 	r      *rand.Rand
 	values map[string][]byte
-	fails  int // of a hundred calls
+	fails  int // percentage of calls
 }
 
 func (c *slowCache) call() error {
@@ -69,9 +69,9 @@ func (c *slowCache) Delete(_ context.Context, key string) error {
 	return err
 }
 
-// TestTheStateIsWhatDeliveredMessagesMakeOfIt has messages fail in steps and at the output, come again, become dead
-// letters, and be filtered while others are written: afterwards each key has those that ended well, each once, and
-// with order_by in the order in which they were read. What a source was told is in the cache by then.
+// TestTheStateIsWhatDeliveredMessagesMakeOfIt lets messages fail in steps and at the output, be redelivered, dead-lettered, and filtered
+// while others are written. Afterwards the state of each key contains the messages that ended well, each once, and with order_by in read
+// order. When a result is reported to a source, the cache has the state.
 func TestTheStateIsWhatDeliveredMessagesMakeOfIt(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

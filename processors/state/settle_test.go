@@ -19,7 +19,7 @@ import (
 
 func contains(body, text string) bool { return strings.Contains(body, text) }
 
-// list is a step that gathers the v of the messages of each k.
+// list is a step that collects the v of the messages with each k.
 const list = `{"state": {"key": "k", "set": {"all": "concat(state(\"all\") ?? [], [v])"}, "into": "all"}}`
 
 func with(step, more string) string { return strings.Replace(step, `"key"`, more+`, "key"`, 1) }
@@ -29,7 +29,7 @@ func TestWhatAMessageLeavesIsDecidedByItsFate(t *testing.T) {
 		name  string
 		p     pipeline
 		in    []string
-		out   []string // in the order in which they were delivered
+		out   []string // messages in the order of their delivery
 		fates []string
 		state string // of k == 1 afterwards
 	}{
@@ -160,12 +160,12 @@ func TestWhatAMessageLeavesIsDecidedByItsFate(t *testing.T) {
 	}
 }
 
-// flakyConfig says how often messages fail.
+// flakyConfig configures how often messages fail.
 type flakyConfig struct {
 	Times expr.Expr `yaml:"times,main" doc:"How often."`
 }
 
-// flaky is how often messages have failed in test_flaky, by payload.
+// flaky counts how often messages have failed in test_flaky, by payload.
 var (
 	flakyMu sync.Mutex
 	flaky   map[string]int
@@ -189,8 +189,8 @@ func init() {
 		})
 }
 
-// TestWhoFailsAndGoesOnHoldsUpNobody has the second message fail in the step, and stay in a batch for a long time: the
-// third waits for the first alone, and is delivered before.
+// TestWhoFailsAndGoesOnHoldsUpNobody lets the second message fail in the step, continue, and stay in a batch for a long time. The third
+// message waits for the first only, and is delivered before the second.
 func TestWhoFailsAndGoesOnHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -206,7 +206,7 @@ func TestWhoFailsAndGoesOnHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// Parts that wait for their key give no room back: the parts that those before them still lack get theirs all the same.
+// Parts that wait for their key keep their credits. Parts of earlier messages that are still missing get credits nevertheless.
 func TestPartsThatWaitLeaveRoomForOthers(t *testing.T) {
 	for _, p := range []pipeline{{workers: 1}, {workers: 2}, {workers: 1, orderBy: "k"}, {workers: 2, orderBy: "k"}} {
 		synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	_ "github.com/flowd-io/flowd/processors/while"
 )
 
-// count is a step that counts the messages of each k.
+// count is a step that counts the messages with each k.
 const count = `{"state": {"key": "k", "set": {"n": "(state(\"n\") ?? 0) + 1"}, "into": "n"}}`
 
 func TestMessagesOfAKeyLeaveValuesToEachOther(t *testing.T) {

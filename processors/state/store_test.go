@@ -116,7 +116,7 @@ func TestAStateWaitsForItsCache(t *testing.T) {
 		})
 }
 
-// refusing is a cache that refuses each write for good.
+// refusing is a cache that refuses each write permanently.
 type refusing struct{ slowCache }
 
 func (*refusing) Set(context.Context, string, []byte, time.Duration) error {
@@ -155,7 +155,7 @@ func TestADrainHandsBackWhatWaits(t *testing.T) {
 	})
 }
 
-// TestMessagesDoNotWaitInACircle has messages with parts of which each waits for one of the other.
+// TestMessagesDoNotWaitInACircle uses two messages with parts, each of which waits for a part of the other.
 func TestMessagesDoNotWaitInACircle(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	_ "github.com/flowd-io/flowd/processors/validate"
 )
 
-// inline is a step with an inline schema.
+// inline returns a step with an inline schema.
 func inline(schema string) string { return `{"validate": {"schema": ` + schema + `}}` }
 
 func TestValidate(t *testing.T) {
@@ -93,7 +93,7 @@ func TestAnErrorShowsNoTextOfTheMessage(t *testing.T) {
 	}
 }
 
-// A number's exact fraction may be very much longer than its text.
+// The exact fraction of a number may be much longer than its text.
 func TestHugeNumbersAreNotCalculatedWith(t *testing.T) {
 	step := inline(`{"items": {"multipleOf": 0.01, "minimum": 0, "type": "integer"}, "uniqueItems": true}`)
 	steptest.Run(t, []steptest.Case{{Name: "each alone", Step: step,

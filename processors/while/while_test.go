@@ -151,7 +151,7 @@ func TestProcessor(t *testing.T) {
 		`{"n":2}`)
 }
 
-// loopOf is a while of one step.
+// loopOf returns a while loop with one step.
 func loopOf(tb testing.TB, when string, limit int, p engine.Processor) engine.Processor {
 	tb.Helper()
 	w, err := build(Config{When: expr.MustCond(when), Do: engine.Steps{{Name: "step", Use: enginetest.Processing(p)}},
