@@ -47,7 +47,7 @@ var table = cause.Table{
 	Refused: cause.Rejected,
 }
 
-func TestWhatErrorsMean(t *testing.T) {
+func TestClassesOfErrors(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	tests := []struct {
 		err    error

@@ -71,7 +71,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoJSONFormIsRefusedWithItsPlace(t *testing.T) {
+func TestValuesWithoutAJSONFormAreRefusedWithTheirPlace(t *testing.T) {
 	var deep any
 	for range 513 {
 		deep = []any{deep}

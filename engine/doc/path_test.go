@@ -45,7 +45,7 @@ func TestParsePath(t *testing.T) {
 	}
 }
 
-func TestTextThatIsNoPath(t *testing.T) {
+func TestInvalidPaths(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{`.a`, `path ".a": expected a name (quote a key that is not a name: ["x-y"]) at byte 0`},
 		{`a..b`, `path "a..b": expected a name (quote a key that is not a name: ["x-y"]) at byte 2`},

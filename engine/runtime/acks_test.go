@@ -67,7 +67,7 @@ func TestAnAcknowledgementIsTriedAsLongAsItsConnectionIsUsed(t *testing.T) {
 	})
 }
 
-func TestWhatCanNotBeAcknowledgedIsReported(t *testing.T) {
+func TestFailedAcknowledgementsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &deaf{Source: Source{Payloads: numbers(3)}, until: time.Now().Add(time.Hour)}
 		stop, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -147,7 +147,7 @@ func (p *patient) Process(ctx context.Context, b *engine.Batch) error {
 	return engine.Errorf(engine.Transient, "no")
 }
 
-func TestWhatTriesItselfIsTriedAgainOnlyWhenAsked(t *testing.T) {
+func TestAStepWithItsOwnRetriesIsRetriedOnlyIfConfigured(t *testing.T) {
 	for _, r := range []struct {
 		name         string
 		itself       bool

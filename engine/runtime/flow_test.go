@@ -427,7 +427,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-func TestParkedMessagesGoOnLater(t *testing.T) {
+func TestParkedMessagesContinueLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		waits := Step("wait", func(_ context.Context, m *engine.Message) error {
 			if m.Ref == 3 {

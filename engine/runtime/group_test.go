@@ -80,7 +80,7 @@ func TestGroupsCloseWhenTheyAreFullOrOld(t *testing.T) {
 	}
 }
 
-func TestWhatComesOfAGroupGoesOn(t *testing.T) {
+func TestMessagesThatLeaveAGroupContinue(t *testing.T) {
 	fails := func(class engine.Class, times int, bad string) engine.StepSpec {
 		return Step("fails", func(_ context.Context, m *engine.Message) error {
 			if string(m.Bytes()) == bad && times > 0 {
@@ -181,7 +181,7 @@ func TestCopiesOfAMergeEndEachForItself(t *testing.T) {
 	})
 }
 
-func TestAGroupLetsAFullPipelineGoOn(t *testing.T) {
+func TestAGroupLetsAFullPipelineContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, ordered := range []bool{false, true} {
 			src, dst := &Source{Payloads: numbers(100), Takes: engine.TakesOne}, &Sink{}

@@ -19,7 +19,7 @@ import (
 )
 
 // In a pipeline with room for 100,000 bytes, each message needs 30,000 more until it is written.
-func TestWhatGrowsWaitsForRoom(t *testing.T) {
+func TestAGrowingMessageWaitsForCredits(t *testing.T) {
 	const room, grown = 100_000, 30_000
 	pad := strings.Repeat("x", grown)
 	asks := Step("grow", func(_ context.Context, m *engine.Message) error {
@@ -109,7 +109,7 @@ func TestWhatGrowsWaitsForRoom(t *testing.T) {
 	}
 }
 
-func TestWhatGrowsBeyondAllFailsAlone(t *testing.T) {
+func TestAMessageThatNeedsMoreThanAllCreditsFailsAlone(t *testing.T) {
 	for _, asks := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			src, dst, dlq := &Source{Payloads: numbers(20), Takes: engine.TakesOne}, &Sink{}, &Sink{}

@@ -22,7 +22,7 @@ func lines(payloads ...string) *Source {
 		Prepare: func(i int, m *engine.Message) { m.Meta = file.At(i + 1) }}
 }
 
-func TestWhatIsHeldIsSeen(t *testing.T) {
+func TestHeldMessagesAreShown(t *testing.T) {
 	const second = time.Second
 	down := func(body string) error {
 		if strings.Contains(body, "bad") {

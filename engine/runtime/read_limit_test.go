@@ -141,7 +141,7 @@ type limitedSource struct {
 
 func (s *limitedSource) Limited(until time.Time) { s.until = append(s.until, until) }
 
-func TestAnInputIsToldThatItIsLimited(t *testing.T) {
+func TestAnInputLearnsThatItIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &limitedSource{Source: &Source{Payloads: numbers(5)}}
 		p := pipe(src.Source, &Sink{})

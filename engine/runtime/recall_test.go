@@ -210,7 +210,7 @@ func TestWhatIsBehindAReturnedMessageGoesBackToASourceThatWithholds(t *testing.T
 	}
 }
 
-func TestOtherKeysGoOnBesideAMessageThatIsReturned(t *testing.T) {
+func TestOtherKeysContinueBesideAReturnedMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, dst := newGroups(5, "a", "b"), &Sink{}
 		fail := failsAtFirst(5, 1)

@@ -50,7 +50,7 @@ func wantSame(t *testing.T, got, want []string) {
 
 func ended(r runtime.Report, f engine.Fate) int64 { return r.Stats.Roots.Ended[f] }
 
-func TestEveryMessageIsDeliveredAndTheSourceIsTold(t *testing.T) {
+func TestEveryMessageIsDeliveredAndReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &Source{Payloads: numbers(1000), Takes: engine.TakesOne, PerRead: 37}
 		dst := &Sink{}

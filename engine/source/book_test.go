@@ -232,7 +232,7 @@ func TestListingsOfManyLetOthersWork(t *testing.T) {
 	has(t, b, want)
 }
 
-func TestWhatIsGoneIsRememberedForAWhile(t *testing.T) {
+func TestMissingEntriesAreRememberedForAWhile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cp")
 	synctest.Test(t, func(t *testing.T) {
 		b := newProcess().book(t, path, time.Hour)
@@ -240,7 +240,7 @@ func TestWhatIsGoneIsRememberedForAWhile(t *testing.T) {
 		b.List(nil).Complete(time.Now())
 		time.Sleep(50 * time.Minute)
 		closed(t, b)
-		b = newProcess().book(t, path, time.Hour) // since when is saved
+		b = newProcess().book(t, path, time.Hour) // the time since when it is missing is saved
 		l := b.List(nil)
 		b.Lock()
 		l.See("b")

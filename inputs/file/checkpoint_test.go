@@ -48,7 +48,7 @@ func run(t *testing.T, component string, n int) (got []string) {
 	}
 }
 
-func TestARunGoesOnWhereTheLastOneStopped(t *testing.T) {
+func TestARunContinuesWhereTheLastOneStopped(t *testing.T) {
 	packed, err := compression.Compress(compression.Gzip, []byte("1\n2\n3\n4\n"), 0)
 	must(t, err)
 	tree(t, map[string]string{
@@ -111,7 +111,7 @@ func TestAFileThatIsDoneAndHasGrownIsReadOn(t *testing.T) {
 	}
 }
 
-func TestClosedAndOpenedAgainAnInputGoesOn(t *testing.T) {
+func TestAReopenedInputContinues(t *testing.T) {
 	for _, component := range []string{`{"file": "*.log"}`, `{"file": {"path": "*.log", "checkpoint": "cp"}}`} {
 		tree(t, map[string]string{"a.log": "1\n2\n3\n4\n5\n", "b.log": "6\n7\n"})
 		in := make1(t, component)
@@ -134,7 +134,7 @@ func TestClosedAndOpenedAgainAnInputGoesOn(t *testing.T) {
 	}
 }
 
-func TestFollowingGoesOnWhereItWas(t *testing.T) {
+func TestFollowingContinuesWhereItWas(t *testing.T) {
 	const component = `{"file": {"path": "*.log", "follow": true, "checkpoint": "cp"}}`
 	t.Run("behind the last message before which all are settled", func(t *testing.T) {
 		tree(t, map[string]string{"a.log": "1\n2\n3\n4\n"})
@@ -212,7 +212,7 @@ func TestFollowingGoesOnWhereItWas(t *testing.T) {
 	})
 }
 
-func TestWhatIsGoneIsForgotten(t *testing.T) {
+func TestDeletedFilesAreForgotten(t *testing.T) {
 	tree(t, map[string]string{"a.log": "1\n", "b.log": "1\n"})
 	s := following(t, `{"file": {"path": "*.log", "follow": true, "checkpoint": "cp"}}`)
 	s.tick()

@@ -154,7 +154,7 @@ func rename(t *testing.T, from, to string) {
 	must(t, os.Rename(from, to))
 }
 
-func TestWhatIsAppendedIsRead(t *testing.T) {
+func TestAppendedLinesAreRead(t *testing.T) {
 	tree(t, map[string]string{"a.log": "1\n2\n3\n4\n"})
 	s := following(t, `{"file": {"path": "*.log", "follow": true}}`)
 	s.wants("a.log:1 1", "a.log:2 2", "a.log:3 3", "a.log:4 4")
@@ -399,7 +399,7 @@ func TestALongFileDoesNotHoldUpOthers(t *testing.T) {
 	}
 }
 
-func TestWhatCanNotBeFollowed(t *testing.T) {
+func TestFilesThatCannotBeFollowed(t *testing.T) {
 	tree(t, map[string]string{"dir/x": "", "plain": ""})
 	for path, want := range map[string]string{
 		"dir": "dir: is a directory (write dir/* for the files in it)",

@@ -107,7 +107,7 @@ func TestAStreamOfLines(t *testing.T) {
 	}
 }
 
-func TestALineThatIsCutOffIsNoMessage(t *testing.T) {
+func TestATruncatedLineIsNotAMessage(t *testing.T) {
 	for name, end := range map[string]func(http.ResponseWriter, *http.Request){"it ends": ends, "it is cut off": breaks} {
 		t.Run(name, func(t *testing.T) {
 			a := serve(t, lines(1, end))

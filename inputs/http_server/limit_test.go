@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 )
 
-func TestWhatIsNotReadSoonIsRefused(t *testing.T) {
+func TestRequestsThatAreNotReadSoonAreRefused(t *testing.T) {
 	const over, full = `{"error":"the rate limit is used up","status":429}`,
 		`{"error":"the pipeline takes no messages at present","status":503}`
 	tests := []struct {

@@ -324,7 +324,7 @@ func TestResultsGoToTheSourceOfTheMessage(t *testing.T) {
 	})
 }
 
-func TestTheNameOfTheSourceIsNoHeader(t *testing.T) {
+func TestTheNameOfTheSourceIsNotAHeader(t *testing.T) {
 	in := running(t, pollOf(t, weighted, 0, weights{{newQueue("a", "x"), 1}}))
 	b := engine.NewBatch(1)
 	if _, err := in.Read(t.Context(), b); err != nil {
@@ -398,7 +398,7 @@ func TestAPanicInASourceIsAFailure(t *testing.T) {
 	})
 }
 
-func TestClosedInMidReadAndOpenedAgainItGoesOn(t *testing.T) {
+func TestReopenedDuringAReadItContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newQueue("a"), newQueue("b")
 		a.wait, b.fails = time.Hour, []error{errors.New("lost")}
@@ -435,7 +435,7 @@ func TestAllSourcesThatDoNotOpenAreReported(t *testing.T) {
 	}
 }
 
-func TestAStopGivesBackWhatWasReadAhead(t *testing.T) {
+func TestAStopReturnsPrefetchedMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := numbered("a", 40), numbered("b", 40)
 		in := running(t, pollOf(t, weighted, 0, weights{{a, 1}, {b, 1}}))
@@ -461,7 +461,7 @@ func TestAStopGivesBackWhatWasReadAhead(t *testing.T) {
 	})
 }
 
-func TestWhatNobodyTakesGoesBackAfterAWhile(t *testing.T) {
+func TestMessagesThatNoReadTakesGoBackAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := numbered("a", 10), numbered("b", 10)
 		in := running(t, pollOf(t, weighted, 0, weights{{a, 1}, {b, 1}}))
@@ -498,7 +498,7 @@ func TestAPauseEndsTheReadsUnderWayAndAResumeBeginsNewOnes(t *testing.T) {
 	})
 }
 
-func TestWhatCameWithTheEndOfAReadIsTaken(t *testing.T) {
+func TestMessagesThatArriveAtTheEndOfAReadAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := running(t, pollOf(t, weighted, 0, weights{{newQueue("a", "x"), 1}}))
 		done, cancel := context.WithCancel(t.Context())

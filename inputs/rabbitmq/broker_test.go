@@ -510,7 +510,7 @@ func TestDeclare(t *testing.T) {
 	}
 }
 
-func TestOpenSaysWhatIsWrong(t *testing.T) {
+func TestErrorsOfOpen(t *testing.T) {
 	b := brokertest.Managed(t)
 	q := b.Queue(t, nil)
 	nobody := b.User(t, "", "", "")

@@ -238,7 +238,7 @@ func TestIdleEntriesAreClaimed(t *testing.T) {
 }
 
 // A consumer that was stalled for too long learns that it has lost its entries, and does not claim them again.
-func TestALostEntryIsNotTakenBack(t *testing.T) {
+func TestALostEntryIsNotClaimedAgain(t *testing.T) {
 	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
 	add(t, c, key, "a", "b")
 	slow := opened(t, redistest.URL(t), key, `, "consumer": "slow", "claim_after": "1s"`)

@@ -267,7 +267,7 @@ func read(t *testing.T, in engine.Input) (acker engine.Acker, refs []uint64) {
 	}
 }
 
-func TestWhatWasMovedIsNotReadAgain(t *testing.T) {
+func TestMovedObjectsAreNotReadAgain(t *testing.T) {
 	t.Parallel()
 	s := fakes3.Start(t)
 	s.Put(t, "a", "1\n")
@@ -306,7 +306,7 @@ func TestAReplacedObjectStays(t *testing.T) {
 	}
 }
 
-func TestContentThatDoesNotMatchItsChecksumIsTold(t *testing.T) {
+func TestAWrongChecksumIsReported(t *testing.T) {
 	t.Parallel()
 	s := fakes3.Start(t)
 	s.Put(t, "a", "1\n2\n")
@@ -332,8 +332,8 @@ func TestContentThatDoesNotMatchItsChecksumIsTold(t *testing.T) {
 	}
 }
 
-// TestWhatCanNeverBeDoneKeepsTheObject tags objects in a store without support for tags.
-func TestWhatCanNeverBeDoneKeepsTheObject(t *testing.T) {
+// TestAnImpossibleActionKeepsTheObject tags objects in a store without support for tags.
+func TestAnImpossibleActionKeepsTheObject(t *testing.T) {
 	t.Parallel()
 	s := fakes3.Start(t)
 	s.Put(t, "a", "1\n")

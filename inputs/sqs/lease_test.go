@@ -36,7 +36,7 @@ func failing(which string, err error) engine.StepSpec {
 
 var errBad = errors.New("no good")
 
-func TestWhatHasItsFateIsDeletedInTens(t *testing.T) {
+func TestSettledMessagesAreDeletedInTens(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, nil, func(t *testing.T, b *bench) {
 		b.Put("orders", numbers(100)...)
 		dst := &enginetest.Sink{}
@@ -91,7 +91,7 @@ func tens(t *testing.T) engine.BatcherSpec {
 	}
 }
 
-func TestWhatCanNotBeDeletedYetIsKeptFromOthers(t *testing.T) {
+func TestMessagesThatCannotBeDeletedYetStayHidden(t *testing.T) {
 	tests := []struct {
 		name  string
 		fault fakesqs.Fault
@@ -120,7 +120,7 @@ func TestWhatCanNotBeDeletedYetIsKeptFromOthers(t *testing.T) {
 	}
 }
 
-func TestWhatCanNeverBeDeletedComesAgainAtItsLongest(t *testing.T) {
+func TestMessagesThatCanNeverBeDeletedAreRedeliveredAsLateAsPossible(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, func(c *Config) { c.Lease.Max = 10 * time.Minute }, func(t *testing.T, b *bench) {
 		b.Put("orders", "a")
 		b.Fault("DeleteMessageBatch", fakesqs.Fault{Code: "InternalError", Status: 500, Times: -1})
@@ -331,7 +331,7 @@ func TestAMessageThatIsReturnedForEverMakesNoStorm(t *testing.T) {
 	})
 }
 
-func TestADrainGivesBackAtOnce(t *testing.T) {
+func TestADrainReturnsMessagesAtOnce(t *testing.T) {
 	virtual(t, fakesqs.Queue{Visibility: 10 * time.Minute}, nil, func(t *testing.T, b *bench) {
 		b.Put("orders", numbers(25)...)
 		dst := &enginetest.Sink{Block: make(chan struct{})}
@@ -350,7 +350,7 @@ func TestADrainGivesBackAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhatWasReadAndNeverTakenIsReleased(t *testing.T) {
+func TestMessagesWithoutAResultAreReleased(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, nil, func(t *testing.T, b *bench) {
 		b.Put("orders", numbers(3)...)
 		if err := b.in.Open(t.Context()); err != nil {

@@ -40,7 +40,7 @@ func tries(t *testing.T, b *bench, retry engine.Retry, d time.Duration) (all []t
 	return all, dlq
 }
 
-func TestAttemptsGoOnFromThePipelineToTheQueueToTheDeadLetters(t *testing.T) {
+func TestAttemptsContinueFromThePipelineToTheQueueToTheDeadLetters(t *testing.T) {
 	tests := []struct {
 		name  string
 		retry engine.Retry

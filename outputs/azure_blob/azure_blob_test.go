@@ -43,7 +43,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-func TestWhatAnObjectGets(t *testing.T) {
+func TestPropertiesOfAnObject(t *testing.T) {
 	for name, body := range map[string]string{"whole": "x", "in parts": strings.Repeat("0123456789abcdef", storetest.Large/16)} {
 		t.Run(name, func(t *testing.T) {
 			s := fakeazure.Start(t)
@@ -80,7 +80,7 @@ func TestFailedUploadsLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestLargeUploadsGoOnAfterFaults(t *testing.T) {
+func TestLargeUploadsContinueAfterFaults(t *testing.T) {
 	s := fakeazure.Start(t)
 	s.Fault(fakeazure.Fault{Query: "comp=block&", Status: 503, Reason: "ServerBusy"})
 	s.Fault(fakeazure.Fault{Query: "comp=block&", Lose: true})

@@ -152,7 +152,7 @@ func TestOneInAnother(t *testing.T) {
 	}
 }
 
-func TestWhatAllHaveFailedGoesWhereOnFailureSays(t *testing.T) {
+func TestAMessageThatAllMembersFailGoesWhereOnFailureSays(t *testing.T) {
 	for _, then := range []string{"dead_letter", "drop", "return"} {
 		t.Run(then, func(t *testing.T) {
 			src := &enginetest.Source{Payloads: []string{"a", "b"}, Takes: engine.TakesOne}
@@ -275,8 +275,8 @@ func threes(t *testing.T) engine.Plugin[engine.Batcher] {
 	return b.Use
 }
 
-// TestAMergeGoesOnAsOne checks that a message that a batch step has merged stays merged for the second member.
-func TestAMergeGoesOnAsOne(t *testing.T) {
+// TestAMergedMessageStaysMerged checks that a message that a batch step has merged stays merged for the second member.
+func TestAMergedMessageStaysMerged(t *testing.T) {
 	src := &enginetest.Source{Payloads: []string{"1", "2", "3"}, Takes: engine.TakesOne}
 	second := &enginetest.Sink{}
 	p := pipeline(src, out("both", of("first", "second")), out("first", failing(engine.Rejected).Output()),

@@ -405,7 +405,7 @@ func TestEveryCompressedWriteIsComplete(t *testing.T) {
 	}
 }
 
-func TestWhatIsCompressedAlreadyIsNotCompressedAgain(t *testing.T) {
+func TestCompressedDataIsNotCompressedAgain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	o := make1(t, `{"file": "out.gz"}`)
 	defer done(t, o)

@@ -40,7 +40,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-func TestWhatAnObjectGets(t *testing.T) {
+func TestPropertiesOfAnObject(t *testing.T) {
 	for name, body := range map[string]string{"whole": "x", "in parts": strings.Repeat("0123456789abcdef", storetest.Large/16)} {
 		t.Run(name, func(t *testing.T) {
 			s := fakegcs.Start(t)
@@ -61,7 +61,7 @@ func TestWhatAnObjectGets(t *testing.T) {
 	}
 }
 
-func TestLargeUploadsGoOnAfterFaults(t *testing.T) {
+func TestLargeUploadsContinueAfterFaults(t *testing.T) {
 	s := fakegcs.Start(t)
 	s.Fault(fakegcs.Fault{Method: "PUT", Status: 503, Reason: "backendError", Times: 2})
 	s.Fault(fakegcs.Fault{Method: "PUT", Lose: true, After: 1})

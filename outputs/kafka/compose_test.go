@@ -31,8 +31,8 @@ func metadata(all ...any) (m engine.Meta) {
 	return m
 }
 
-// TestWhatARecordHas checks the fields of a record for a message and a configuration. TOPIC is the topic's name.
-func TestWhatARecordHas(t *testing.T) {
+// TestFieldsOfARecord checks the fields of a record for a message and a configuration. TOPIC is the topic's name.
+func TestFieldsOfARecord(t *testing.T) {
 	c := kafkatest.Any(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
 	tests := []struct {
@@ -142,9 +142,9 @@ func TestInvalidMessages(t *testing.T) {
 	}
 }
 
-// TestADeadLetterTellsOnceWhereItWasRead checks that a dead letter has its position once, even if it was a dead letter before. Then it
+// TestADeadLetterHasItsPositionOnce checks that a dead letter has its position once, even if it was a dead letter before. Then it
 // is the last position.
-func TestADeadLetterTellsOnceWhereItWasRead(t *testing.T) {
+func TestADeadLetterHasItsPositionOnce(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
 	source := kafka.RecordsOf("orders-dead", 2, []*kgo.Record{{Offset: 7, Timestamp: at, Headers: headers("tenant", "t",
 		"original_topic", "orders", "original_offset", "1", "original_topic", "older", "original_price", "5")}})

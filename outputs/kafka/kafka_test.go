@@ -134,7 +134,7 @@ func TestARecordOfKafkaPassesThroughAsItWas(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedFailsAlone(t *testing.T) {
+func TestARefusedMessageFailsAlone(t *testing.T) {
 	c := kafkatest.Any(t)
 	topic := c.Topic(t, 1)
 	o := opened(t, c, `"topic": "$(topic)", "max_bytes": 2000`)

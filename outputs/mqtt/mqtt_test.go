@@ -114,7 +114,7 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenArrives(t *testing.T) {
+func TestWrittenMessagesArrive(t *testing.T) {
 	s := mqtttest.Shared(t)
 	for _, v := range versions {
 		for qos := range 3 {

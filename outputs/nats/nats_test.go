@@ -69,7 +69,7 @@ func TestAServerThatIsAway(t *testing.T) {
 	}.Run(t)
 }
 
-func TestWhatIsPublished(t *testing.T) {
+func TestPublishedMessages(t *testing.T) {
 	s := natstest.Start(t, nil)
 	o := opened(t, s, `"subject": "s.$(id)", "stream": "S", "declare": {"subjects": ["s.>"]}, "dedupe_id": "id",
 		"headers": {"kind": "k$(id)"}`)

@@ -253,7 +253,7 @@ func TestErrorsHaveTheirClass(t *testing.T) {
 	}
 }
 
-func TestWrongCredentialsAreToldAtOnce(t *testing.T) {
+func TestWrongCredentialsAreReportedAtOnce(t *testing.T) {
 	r := redistest.Own(t, "--requirepass", "secret")
 	for more, want := range map[string]string{`, "password": "wrong"`: "user and password", ``: "wants a login"} {
 		o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_stream": {"url": %q, "key": "a"%s}}`, r.URL(), more))

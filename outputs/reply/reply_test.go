@@ -126,7 +126,7 @@ func TestAReplyOfWhatFailedIsTakenAway(t *testing.T) {
 	})
 }
 
-func TestWhatHasNoRequestFails(t *testing.T) {
+func TestAMessageWithoutARequestFails(t *testing.T) {
 	src := &enginetest.Source{Payloads: []string{"nothing", "invented", "set", "another index"}, Takes: engine.TakesOne}
 	r := waiting("x")
 	src.Prepare = func(i int, m *engine.Message) {

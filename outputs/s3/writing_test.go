@@ -99,7 +99,7 @@ func TestUploadsThatFailLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestWhatAnObjectHas(t *testing.T) {
+func TestPropertiesOfAnObject(t *testing.T) {
 	t.Parallel()
 	s := fakes3.Start(t)
 	o := made(t, s, `, "key": "out/$(id).ndjson.gz", "storage_class": "STANDARD_IA",
@@ -263,7 +263,7 @@ func TestIfAbsentWhenAnAnswerIsLost(t *testing.T) {
 	}
 }
 
-func TestWhatErrorsMean(t *testing.T) {
+func TestClassesOfErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		status int

@@ -214,7 +214,7 @@ func TestLintOfClickHouse(t *testing.T) {
 	}
 }
 
-func TestWhoMayNot(t *testing.T) {
+func TestRefusedUsers(t *testing.T) {
 	t.Parallel()
 	dsn := table(t, merge)
 	tests := []struct{ name, dsn, want string }{

@@ -404,7 +404,7 @@ func wantOrder(t *testing.T, got []fakesqs.Message, n int) {
 	}
 }
 
-func TestWhatIsBehindAFailedMessageOfItsGroupFails(t *testing.T) {
+func TestMessagesBehindAFailedMessageOfTheirGroupFail(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, fifo, func(t *testing.T, s *fakesqs.Server, o *output) {
 		s.Fault("SendMessageBatch", fakesqs.Fault{})
 		s.Fault("SendMessageBatch", fakesqs.Fault{Code: "InternalError",
@@ -480,7 +480,7 @@ func TestEqualMessagesAreSentUnlessAnIDSaysOtherwise(t *testing.T) {
 	}
 }
 
-func TestWhatIsSentAgainAfterATimeoutIsTakenOnce(t *testing.T) {
+func TestMessagesSentAgainAfterATimeoutAreStoredOnce(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, fifo, func(t *testing.T, s *fakesqs.Server, o *output) {
 		s.Fault("SendMessageBatch", fakesqs.Fault{Cut: true, Times: 5}) // the requests are carried out, but their answers are lost
 		sent := slices.Repeat([]string{`{"g":"a"}`, `{"g":"b"}`, `{"g":"c"}`}, 10)

@@ -193,7 +193,7 @@ func TestWritesOfMessagesThatFailAreForgotten(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoKeyFailsItsMessage(t *testing.T) {
+func TestAnInvalidKeyFailsItsMessage(t *testing.T) {
 	for in, want := range map[string]string{`{}`: "the key id is nil", `{"id":""}`: "the key id is empty", `nope`: "",
 		`{"id":1}`: "value v"} {
 		step := `{"set": "c", "key": "id", "value": "v + 1"}`

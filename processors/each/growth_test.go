@@ -22,7 +22,7 @@ import (
 
 // If the inner steps of a step make a message much larger, the step either finds memory for it or fails the message. It does not retry
 // forever.
-func TestWhatGrowsInInnerStepsEnds(t *testing.T) {
+func TestGrowthInInnerStepsEnds(t *testing.T) {
 	const limit = 1 << 20
 	inner := map[string]string{ // makes N pieces of 10,000 bytes of each message
 		"each": `{"each": {"in": "l", "do": [{"set": {"this": "repeat(\"x\", 10000)"}}]}}`,

@@ -32,7 +32,7 @@ func rowsOf(t *testing.T, step string, documents ...string) (rows int64, failure
 	return rows, failures
 }
 
-func TestWhatDoesNotFitAParquetFileFailsAlone(t *testing.T) {
+func TestAMessageThatDoesNotFitAParquetFileFailsAlone(t *testing.T) {
 	tests := []struct{ name, schema, document, want string }{
 		{"a number as text", `{"a": "text"}`, `{"a":1}`, "a: a number is not text"},
 		{"text as a number", `{"a": "int64"}`, `{"a":"1"}`, `a: the text "1" is not int64`},

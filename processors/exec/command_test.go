@@ -45,7 +45,7 @@ func TestACommandMayBeText(t *testing.T) {
 	}
 }
 
-func TestACommandThatIsNone(t *testing.T) {
+func TestAnInvalidCommand(t *testing.T) {
 	for command, want := range map[string]string{`[]`: "must not be empty", `""`: "must not be empty",
 		`" "`: "must not be empty", `{"a": 1}`: "expected a command, got a mapping", `"a > b"`: "no shell"} {
 		text, err := json.Marshal(enginetest.Problems(t, engine.Processors, `{"exec": {"command": `+command+`}}`))

@@ -55,7 +55,7 @@ func TestEachMessageIsARun(t *testing.T) {
 	}
 }
 
-func TestWhatAProgramStartedIsKilledWithIt(t *testing.T) {
+func TestChildrenOfAProgramAreKilledWithIt(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	w, ctx := newWitness(t), newDeadline(t)
 	p := opened(t, component("once", `, "concurrency": 2`))

@@ -157,7 +157,7 @@ func TestAProgramThatAlwaysEndsIsStartedEverLater(t *testing.T) {
 	}
 }
 
-func TestAProgramThatIsNoProgram(t *testing.T) {
+func TestAProgramThatCannotRun(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	p := opened(t, component("idle stream", ""))
 	match(t, outcomes(t, t.Context(), p, "a", "b"), "transient: the program ended: exit status 0", "transient: …")

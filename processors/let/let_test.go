@@ -35,7 +35,7 @@ func TestLetConforms(t *testing.T) {
 // show is a step that writes the vars into the payload.
 const show = `{"set": {"v": "vars()"}}`
 
-func TestWhoHasTheVars(t *testing.T) {
+func TestScopeOfVars(t *testing.T) {
 	tests := []struct {
 		name, steps, batch string
 		in, want           []string

@@ -110,7 +110,7 @@ func TestMetric(t *testing.T) {
 	}
 }
 
-func TestMetadataThatIsNoTextIsALabel(t *testing.T) {
+func TestMetadataOfAnyKindIsALabel(t *testing.T) {
 	env, name := enginetest.Env(), "m"
 	p := made(t, Config{Counter: &name, Labels: labels("a", `meta("k")`)}, env)
 	b := enginetest.Batch(`{}`)
@@ -125,7 +125,7 @@ func TestMetadataThatIsNoTextIsALabel(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoValueFailsTheMessageAlone(t *testing.T) {
+func TestAnInvalidValueFailsOnlyItsMessage(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
 		{Name: "text", Step: `{"metric": {"counter": "m", "value": "n"}}`, In: []string{`{"n":"1"}`, `{"n":1}`},
 			Want: []string{`{"n":1}`, "failed expression: value of metric m: n is a string, not a number"}},

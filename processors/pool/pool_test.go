@@ -378,7 +378,7 @@ func TestADrainWaitsForJobs(t *testing.T) {
 	}
 }
 
-func TestAReloadGoesOnWithJobs(t *testing.T) {
+func TestAReloadContinuesJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := line{
 			steps: `[{"pool": {"name": "p", "workers": 1, "timeout": "10m", "do": [{"test_nap": {}}]}}]`,
@@ -412,7 +412,7 @@ func TestAReloadGoesOnWithJobs(t *testing.T) {
 	})
 }
 
-func TestWhatARemotePoolCantHave(t *testing.T) {
+func TestStepsThatARemotePoolRefuses(t *testing.T) {
 	for do, hint := range map[string]string{
 		`{"dedupe": "n"}`: "dedupe can't run in another process (write it before the pool)",
 		`{"each": {"in": "l", "do": [{"dedupe": "n"}]}}`:                     "dedupe can't run",

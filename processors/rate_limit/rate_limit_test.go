@@ -203,7 +203,7 @@ func TestALimitWithANameIsShared(t *testing.T) {
 	}
 }
 
-func TestWhatWaitsHoldsUpNoLane(t *testing.T) {
+func TestWaitingMessagesHoldUpNoLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFlow(`[{"rate_limit": {"messages": 1, "per": "1h"}, "when": "slow"}]`,
 			`{"slow":true,"n":0}`, `{"slow":true,"n":1}`, `{"slow":false,"n":2}`)

@@ -54,7 +54,7 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestSleepFailsWhatIsNoTime(t *testing.T) {
+func TestSleepFailsInvalidDurations(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
 		{Name: "text that is no duration", Step: `{"sleep": "$(t)"}`, In: []string{`{"t":"soon"}`},
 			Want: []string{`failed permanent: "soon" is not a valid duration to sleep`}},

@@ -24,7 +24,7 @@ const list = `{"state": {"key": "k", "set": {"all": "concat(state(\"all\") ?? []
 
 func with(step, more string) string { return strings.Replace(step, `"key"`, more+`, "key"`, 1) }
 
-func TestWhatAMessageLeavesIsDecidedByItsFate(t *testing.T) {
+func TestTheFateOfAMessageDecidesAboutItsState(t *testing.T) {
 	tests := []struct {
 		name  string
 		p     pipeline

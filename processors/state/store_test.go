@@ -72,7 +72,7 @@ func TestAStateWithoutNamesIsDeleted(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoStateFailsTheMessage(t *testing.T) {
+func TestAnInvalidStateFailsTheMessage(t *testing.T) {
 	for _, value := range []string{`nope`, `[1]`, `true`, ``} {
 		synctest.Test(t, func(t *testing.T) {
 			cache := cachetest.New(t, `{"memory": {}}`)

@@ -32,7 +32,7 @@ func TestSwitch(t *testing.T) {
 	}
 }
 
-func TestAMessageThatNoCaseTakesGoesOn(t *testing.T) {
+func TestAMessageThatMatchesNoCaseContinues(t *testing.T) {
 	bodies, failures := steptest.Pipeline{
 		Steps: `[{"switch": [{"when": "s >= 500", "do": [{"filter": "false"}]}]}]`,
 		In:    []string{`{"s":200}`},

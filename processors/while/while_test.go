@@ -112,7 +112,7 @@ func TestStepsOfABatchSeeTheBatch(t *testing.T) {
 	}
 }
 
-func TestMergedMessagesCantGoOnByThemselves(t *testing.T) {
+func TestMergedMessagesCannotContinueSeparately(t *testing.T) {
 	bodies, failures := steptest.Pipeline{
 		Batch: `[{"while": {"when": "n < 3", "do": [{"archive": "lines"}]}}]`,
 		In:    []string{`{"n":0}`, `{"n":4}`, `{"n":1}`},

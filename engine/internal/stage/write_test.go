@@ -93,7 +93,7 @@ func TestAWriteThatHangsIsAbandoned(t *testing.T) {
 }
 
 // Messages with the key of a failing message wait for it. Messages with other keys do not.
-func TestOtherKeysGoOnWhileOneIsHeld(t *testing.T) {
+func TestOtherKeysContinueWhileOneIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, engine.TakesOne)
 		orderedBy(g, "raw()[0:1]")

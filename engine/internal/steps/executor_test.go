@@ -327,7 +327,7 @@ func (*staker) Traits() engine.Traits                      { return engine.Trait
 func (*staker) Settle(context.Context, []uint64, []uint64) {}
 func (s *staker) Undo(refs []uint64)                       { s.undone = append(s.undone, refs...) }
 
-func TestStakesInsideAStepThatFailsAreTakenBack(t *testing.T) {
+func TestStakesInsideAFailedStepAreUndone(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		fail engine.StepSpec
@@ -367,7 +367,7 @@ func grow(n int) engine.StepSpec {
 	})
 }
 
-func TestWhatStepsAddTakesRoom(t *testing.T) {
+func TestGrowthInStepsNeedsCredits(t *testing.T) {
 	const kib = 1 << 10
 	takes := Step("takes", func(_ context.Context, m *engine.Message) error { m.SetBytes(make([]byte, 50*kib)); return nil })
 	shrinks := Step("shrinks", func(_ context.Context, m *engine.Message) error { m.SetBytes(nil); return nil })

@@ -39,7 +39,7 @@ func TestDecryptReadsTheVectorOfGCM(t *testing.T) {
 	}
 }
 
-func TestWhatIsEncryptedComesBack(t *testing.T) {
+func TestEncryptedTextsAreDecrypted(t *testing.T) {
 	there := expr.MustCond(`decrypt_aes_gcm(encrypt_aes_gcm(from_hex(x), from_hex(key)), from_hex(key)) == from_hex(x) and
 		decrypt_aes_gcm(encrypt_aes_gcm(from_hex(x), from_hex(key), more), from_hex(key), more) == from_hex(x)`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -68,7 +68,7 @@ func TestNoncesDiffer(t *testing.T) {
 }
 
 // If a bit of the ciphertext, the key or the additional data changes, decryption fails.
-func TestWhatIsChangedCannotBeDecrypted(t *testing.T) {
+func TestChangedCiphertextsCannotBeDecrypted(t *testing.T) {
 	e := expr.MustCompile(`to_hex(decrypt_aes_gcm(from_hex(sealed), from_hex(key), from_hex(data)))`)
 	all := map[string]string{"sealed": gcmBytes, "key": gcmKey, "data": gcmData}
 	for name, good := range all {
