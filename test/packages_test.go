@@ -126,12 +126,15 @@ func TestPackages(t *testing.T) {
 	t.Run("rpm", func(t *testing.T) { testRPMPackage(newCleanRoot(t, made), b) })
 }
 
-// testReproduciblePackage makes a package twice, the second time from newer files.
+// testReproduciblePackage makes a package twice, the second time from newer files with other modes.
 func testReproduciblePackage(t *testing.T, b *packageBuilder) {
 	first := readBytes(t, b.build("deb", "1.0.0"))
 	later := time.Now().Add(time.Hour)
-	err := filepath.WalkDir(filepath.Join(b.dir, "pages"), func(path string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, os.Chtimes(path, later, later))
+	err := filepath.WalkDir(filepath.Join(b.dir, "pages"), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		return errors.Join(os.Chmod(path, 0o664), os.Chtimes(path, later, later)) //nolint:gosec // as with another umask
 	})
 	if err != nil {
 		t.Fatal(err)
