@@ -270,7 +270,7 @@ func TestDamagedContentIsNotDelivered(t *testing.T) {
 func TestConfigComplaints(t *testing.T) {
 	for _, tt := range []struct{ fields, want string }{
 		{`"bucket": "gs://b"`, "is a URL"},
-		{`"bucket": "b", "anonymous": true, "credentials": "x.json"`, "means without"},
+		{`"bucket": "b", "anonymous": true, "credentials": "x.json"`, "contradicts `credentials`"},
 		{`"bucket": "b", "endpoint": "http://storage.example"`, "clear text"},
 		{`"bucket": "b", "notify": "q"`, "write `interval`"},
 	} {

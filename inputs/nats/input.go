@@ -49,7 +49,7 @@ var (
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	n := max(1, env.Instances)
-	in := &input{cfg: c, hands: max(1, env.Hands/n), maxBytes: max(1<<20, env.MaxBytes/4/n), log: env.Log, tries: attempts.Of(env),
+	in := &input{cfg: c, hands: max(1, env.Hands/n), maxBytes: max(1<<20, env.MaxBytes/4/n), log: env.Log, tries: attempts.ForInput(env),
 		order: env.Ordered && env.Instances <= 1,
 		name:  strings.Trim(env.Pipeline+"."+env.Name, ".")}
 	in.Session = source.NewSession(in.connect)

@@ -60,7 +60,7 @@ func TestLint(t *testing.T) {
 			`"orders-[" is not a valid pattern of queue names (write letters`},
 		{"a pattern with a space", `{"sqs": "orders *"}`, "is not a valid pattern of queue names"},
 		{"a pattern in an ARN", `{"sqs": "arn:aws:sqs:eu-central-1:123456789012:orders-*"}`,
-			`"orders-*" is a pattern in an ARN or URL (write only the pattern of the names, and`},
+			`an ARN or URL can't contain a pattern such as "orders-*" (write only the pattern, and`},
 		{"a pattern in a URL", `{"sqs": "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-?"}`,
 			"is not a queue URL"},
 		{"a URL", `{"sqs": {"queue": "https://sqs.eu-central-1.amazonaws.com/123456789012/orders"}}`, ""},
@@ -265,7 +265,7 @@ func TestItDoesNotOpen(t *testing.T) {
 		{"without credentials", map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "orders",
 			fakesqs.Fault{}, engine.Auth, "no AWS credentials: "},
 		{"without a region", map[string]string{"AWS_REGION": ""}, "orders", fakesqs.Fault{}, engine.Permanent,
-			"no region is known (set `region`"},
+			"the region is unknown (set `region`"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -36,7 +36,7 @@ type Lease struct {
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if !aws.IsPattern(c.Queue) {
-		aws.Check(c.Queue, &c.Config, report)
+		aws.CheckQueue(c.Queue, &c.Config, report)
 	} else if message, remedy := aws.CheckPattern(c.Queue); message != "" {
 		report("queue", message, remedy)
 	}
@@ -144,7 +144,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &input{cfg: c, most: c.Max, queue: q, log: env.Log, tries: attempts.Of(env), held: map[uint64]*lease{},
+	in := &input{cfg: c, most: c.Max, queue: q, log: env.Log, tries: attempts.ForInput(env), held: map[uint64]*lease{},
 		hidden: map[string]time.Time{}, changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}
 	in.Session = source.NewSession(in.connect)
 	return in, nil

@@ -138,7 +138,7 @@ func TestLint(t *testing.T) {
 		{"two regions", `{"sns": {"topic": "arn:aws:sns:us-east-1:000000000000:events", "region": "eu-west-1"}}`,
 			"is eu-west-1, but the topic is in us-east-1"},
 		{"no group", `{"sns": "arn:aws:sns:us-east-1:000000000000:events.fifo"}`,
-			"each message of a FIFO topic belongs to a group"},
+			"each message of a FIFO topic needs a group"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -27,7 +27,7 @@ func (r *row) sum() uint64 {
 
 // noteDoubt remembers the rows of a write that ended with err if it is in doubt, and otherwise forgets them.
 func (o *output) noteDoubt(err error, rows []*row) {
-	if !doubt.Leaves(err) && o.doubt.IsEmpty() {
+	if !doubt.MayHaveWritten(err) && o.doubt.IsEmpty() {
 		return
 	}
 	sums := make([]uint64, len(rows))
@@ -53,7 +53,7 @@ func (w *writing) find(ctx context.Context) error {
 	for _, r := range w.doubtful {
 		found, err := w.isThere(ctx, r)
 		switch {
-		case doubt.Leaves(err):
+		case doubt.MayHaveWritten(err):
 			return err
 		case !found: // or the database can't compare the values
 			r.m.Fail(w.explain(r.err))

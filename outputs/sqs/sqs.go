@@ -27,7 +27,7 @@ type Config struct {
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Config.CheckConfig(report)
-	q, ok := aws.Check(c.Queue, &c.Config, report)
+	q, ok := aws.CheckQueue(c.Queue, &c.Config, report)
 	if !ok {
 		return
 	}

@@ -116,7 +116,7 @@ func TestLint(t *testing.T) {
 		{"a queue", `{"sqs": {"queue": "orders", "delay": "seconds"}}`, ""},
 		{"a FIFO queue", `{"sqs": {"queue": "orders.fifo", "group_id": "customer", "dedupe_id": "id"}}`, ""},
 		{"a group without FIFO: a fair queue", `{"sqs": {"queue": "orders", "group_id": "customer"}}`, ""},
-		{"no group", `{"sqs": {"queue": "orders.fifo"}}`, "each message of a FIFO queue belongs to a group"},
+		{"no group", `{"sqs": {"queue": "orders.fifo"}}`, "each message of a FIFO queue needs a group"},
 		{"delay in a FIFO queue", `{"sqs": {"queue": "orders.fifo", "group_id": "g", "delay": "\"5s\""}}`,
 			"a FIFO queue can't delay single messages"},
 		{"901 seconds", `{"sqs": {"queue": "orders", "delay": "901"}}`,

@@ -1,5 +1,5 @@
-// Package attempts remembers attempts that a source does not count: those made between two deliveries of a message that
-// waits in the source for the next one. Start at [Of].
+// Package attempts remembers attempts that a source does not count. A source counts deliveries, but flowd may try a message
+// several times between two deliveries. Start at [ForInput].
 package attempts
 
 import (
@@ -9,32 +9,32 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// most bounds the messages that are remembered, the least recently returned are forgotten first.
-const most = 10_000
+// maxRemembered bounds the messages that a Book remembers. The least recently returned are forgotten first.
+const maxRemembered = 10_000
 
-// Book has the attempts of one input, over all its instances. Its methods may be called from any goroutine. A process
-// does not know what others have tried.
+// Book counts the attempts of one input, over all its instances in this process. Attempts of other processes are unknown.
+// Its methods may be called from any goroutine.
 type Book struct {
 	mu    sync.Mutex // guards the field below
 	extra *simplelru.LRU[string, int]
 }
 
-// input is the key of its book.
+// input identifies an input among the values that a process shares.
 type input struct{ pipeline, name string }
 
-// Of is the book of an input.
-func Of(env engine.Env) *Book {
+// ForInput returns the book of an input, which its instances share.
+func ForInput(env engine.Env) *Book {
 	return engine.Common(env.Shared, input{env.Pipeline, env.Name}, func() *Book {
-		lru, err := simplelru.NewLRU[string, int](most, nil)
+		lru, err := simplelru.NewLRU[string, int](maxRemembered, nil)
 		if err != nil {
-			panic(err) // of a size below one
+			panic(err) // only a size below one is an error
 		}
 		return &Book{extra: lru}
 	})
 }
 
-// Returned remembers the attempts at a message that goes back to wait in its source, which has delivered it so many
-// times.
+// Returned remembers the attempts of a message that goes back to its source to be delivered again after a delay.
+// deliveries is how often the source has delivered it.
 func (b *Book) Returned(id string, r engine.Result, deliveries int) {
 	if r.Delay == 0 || r.Err == nil || r.Err.Attempt <= deliveries {
 		return
@@ -44,8 +44,8 @@ func (b *Book) Returned(id string, r engine.Result, deliveries int) {
 	b.extra.Add(id, r.Err.Attempt-deliveries)
 }
 
-// Attempt is the number of the attempt for a message that is delivered for the so-many-th time. id is called for one that
-// was delivered before.
+// Attempt returns the number of the attempt that starts with a delivery, and forgets the message. deliveries includes this
+// delivery. id returns the id of the message; it is called only if the message was delivered before.
 func (b *Book) Attempt(deliveries int, id func() string) int {
 	if deliveries <= 1 {
 		return deliveries
@@ -63,7 +63,7 @@ func (b *Book) Attempt(deliveries int, id func() string) int {
 	return deliveries + n
 }
 
-// Len is how many messages are remembered.
+// Len returns how many messages are remembered.
 func (b *Book) Len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,25 +19,25 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/metadata"
 )
 
-// mostDigits is how long a number may be.
+// mostDigits is how many digits an attribute of type Number may have.
 const mostDigits = 38
 
-// mostAttributes is how many message attributes SQS takes.
+// mostAttributes is how many attributes a message may have.
 const mostAttributes = 10
 
 // Attribute is a message attribute of SQS or SNS.
 type Attribute struct {
-	Name, Type string // of String, Number or Binary
+	Name, Type string // Type is String, Number or Binary, with an optional label as in Number.price
 	Text       string
 	Binary     []byte
 }
 
-// Size is what it counts towards the size of a message.
+// Size returns how many bytes the attribute adds to the size of a message.
 func (a *Attribute) Size() int { return len(a.Name) + len(a.Type) + len(a.Text) + len(a.Binary) }
 
-// Attributes is the metadata that is sent with a message: everything other than the input's
-// own, if its name can be an attribute's and it is not empty. There may be ten; of a dead
-// letter, error_* beyond that is left out.
+// Attributes returns the metadata of m as attributes, and their size in bytes. It leaves out the metadata that the input has
+// set itself, empty values, and names that are not valid for an attribute. A message may have ten attributes. If a dead
+// letter has more, its error_* metadata is left out as far as necessary.
 func Attributes(m *engine.Message) (all []Attribute, size int, err error) {
 	for name, v := range m.Meta.Added() {
 		a, ok, err := attribute(names.Out(name), v)
@@ -66,9 +66,9 @@ func Attributes(m *engine.Message) (all []Attribute, size int, err error) {
 	return all, size, nil
 }
 
-// attribute is a metadata value as it is sent; ok is false where there is nothing to send.
+// attribute returns a metadata value as an attribute. ok is false if the value is empty or the name is not valid.
 func attribute(name string, v any) (a Attribute, ok bool, err error) {
-	if !attributeName(name) {
+	if !isAttributeName(name) {
 		return a, false, nil
 	}
 	a = Attribute{Name: name, Type: "String"}
@@ -96,9 +96,9 @@ func attribute(name string, v any) (a Attribute, ok bool, err error) {
 	return a, a.Text != "" || a.Binary != nil, nil
 }
 
-// Exactly makes an outgoing message of one that was received, as it was sent: with its
-// attributes, of whatever type, and its group.
-func (f FIFO) Exactly(w *types.Message) (o Outgoing) {
+// FromReceived returns an outgoing message that repeats a received one, with all its attributes and their types, and its
+// group.
+func (f FIFO) FromReceived(w *types.Message) (o Outgoing) {
 	o.Body = aws.ToString(w.Body)
 	o.Size = len(o.Body)
 	for _, name := range slices.Sorted(maps.Keys(w.MessageAttributes)) {
@@ -109,17 +109,17 @@ func (f FIFO) Exactly(w *types.Message) (o Outgoing) {
 		o.Size += a.Size()
 	}
 	system := func(name types.MessageSystemAttributeName) string { return w.Attributes[string(name)] }
-	f.tell(&o, system(types.MessageSystemAttributeNameMessageGroupId), aws.ToString(w.MessageId),
+	f.finish(&o, system(types.MessageSystemAttributeNameMessageGroupId), aws.ToString(w.MessageId),
 		system(types.MessageSystemAttributeNameMessageDeduplicationId))
 	return o
 }
 
-// Again is Exactly for a message of which there is only the metadata: what it does not
-// contain, such as the label of a type, is lost.
-func (f FIFO) Again(payload []byte, meta map[string]any) (o Outgoing) {
+// FromMetadata is like [FIFO.FromReceived] for a message of which only payload and metadata are left. What metadata does not
+// contain, such as the label of an attribute's type, is lost.
+func (f FIFO) FromMetadata(payload []byte, meta map[string]any) (o Outgoing) {
 	o.Body = string(payload)
 	if !Printable(o.Body) || o.Body == "" {
-		o.Err = engine.Errorf(engine.Rejected, "the payload can't be a message's body: it is empty, or not text")
+		o.Err = engine.Errorf(engine.Rejected, "the payload can't be the body of a message: it is empty, or not text")
 	}
 	o.Size = len(o.Body)
 	for _, name := range slices.Sorted(maps.Keys(meta)) {
@@ -133,13 +133,13 @@ func (f FIFO) Again(payload []byte, meta map[string]any) (o Outgoing) {
 		}
 	}
 	text := func(name string) string { s, _ := meta[name].(string); return s }
-	f.tell(&o, text("message_group_id"), text("message_id"), text("dedupe_id"))
+	f.finish(&o, text("message_group_id"), text("message_id"), text("dedupe_id"))
 	return o
 }
 
-// tell says which group a message belongs to. In a FIFO queue its id identifies it: with
-// its own deduplication id the queue could drop it if it was there a moment ago.
-func (f FIFO) tell(o *Outgoing, group, id, dedupe string) {
+// finish sets the group of a message and checks its limits. In a FIFO queue, the message id becomes the deduplication id:
+// with the original deduplication id, the queue would drop a message that it contained less than five minutes ago.
+func (f FIFO) finish(o *Outgoing, group, id, dedupe string) {
 	if n := len(o.Attributes); n > mostAttributes && o.Err == nil {
 		o.Err = engine.Errorf(engine.Rejected, "%d metadata values would be sent, but a message may have %d", n,
 			mostAttributes)
@@ -153,7 +153,7 @@ func (f FIFO) tell(o *Outgoing, group, id, dedupe string) {
 	o.Lanes[1] = "group " + o.Group
 }
 
-// withoutErrors leaves out as many of error_* as there are too many attributes, the last first.
+// withoutErrors removes error_* attributes, the last first, until the number of attributes is within the limit.
 func withoutErrors(all []Attribute) []Attribute {
 	for i := len(all) - 1; i >= 0 && len(all) > mostAttributes; i-- {
 		if strings.HasPrefix(all[i].Name, "error_") {
@@ -163,16 +163,17 @@ func withoutErrors(all []Attribute) []Attribute {
 	return all
 }
 
-func attributeName(name string) bool {
-	if !only(name, inNames+".", 256) || name[0] == '.' || name[len(name)-1] == '.' || strings.Contains(name, "..") {
+// isAttributeName reports whether the services accept a name of an attribute.
+func isAttributeName(name string) bool {
+	if !consistsOf(name, inNames+".", 256) || name[0] == '.' || name[len(name)-1] == '.' || strings.Contains(name, "..") {
 		return false
 	}
 	low := strings.ToLower(name)
 	return !strings.HasPrefix(low, "aws.") && !strings.HasPrefix(low, "amazon.")
 }
 
-// Printable reports whether a text may be a body or a String: the services take what
-// XML can say, and nothing empty.
+// Printable reports whether all characters of a text are allowed in a body or an attribute of type String, which are those
+// that XML allows.
 func Printable(text string) bool {
 	if !utf8.ValidString(text) {
 		return false
@@ -185,33 +186,32 @@ func Printable(text string) bool {
 	return true
 }
 
-// Body is a payload as a message's body, which must be text.
+// Body returns the payload of m as the body of a message, which must be text and not empty.
 func Body(m *engine.Message) (string, error) {
 	body := string(m.Bytes())
 	switch {
 	case body == "":
 		return "", engine.Errorf(engine.Rejected,
-			"the payload is empty, and a message needs a body (filter it, or set something)")
+			"the payload is empty, but a message needs a body (filter such messages out, or set a payload)")
 	case !Printable(body):
 		return "", engine.Errorf(engine.Rejected,
-			"the payload has bytes that a message can't have (write `encode: base64` before it)")
+			"the payload has bytes that a message must not contain (write `encode: base64` before the output)")
 	}
 	return body, nil
 }
 
-// Fits says why a message of this many bytes is too large.
+// Fits returns an error if size, in bytes, is more than most.
 func Fits(size, most int) error {
 	if size > most {
 		return engine.Errorf(engine.Rejected,
-			"the message has %d bytes with its attributes, more than the %d that are allowed (write `compress: gzip` and `encode: base64` before "+
-				"it, or store it elsewhere and send a reference)", size, most)
+			"the message has %d bytes with its attributes, more than the allowed %d "+
+				"(write `compress: gzip` and `encode: base64` before the output, or store it elsewhere and send a reference)", size, most)
 	}
 	return nil
 }
 
-// Value is an attribute as metadata: a Number as int or float where that is exact, a Binary
-// as a string of its bytes, anything else as text. Types with a label, as Number.price, are
-// as without.
+// Value returns the metadata value of an attribute: a Number as int or float64 if that is exact, a Binary as a string of its
+// bytes, and anything else as text. A label of the type, as in Number.price, is ignored.
 func Value(kind, text string, binary []byte) any {
 	kind, _, _ = strings.Cut(kind, ".")
 	switch kind {
@@ -229,7 +229,7 @@ func Value(kind, text string, binary []byte) any {
 	return text
 }
 
-// number is a float in its shortest form.
+// number returns the shortest text of a float.
 func number(f float64) string {
 	if math.Abs(f) < 1e15 {
 		return strconv.FormatFloat(f, 'f', -1, 64)
@@ -237,7 +237,7 @@ func number(f float64) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
-// significant counts the digits of a number.
+// significant counts the significant digits of a number.
 func significant(text string) (n int) {
 	mantissa, _, _ := strings.Cut(strings.ToLower(text), "e")
 	for _, r := range strings.TrimLeft(mantissa, "+-0.") {
@@ -248,8 +248,8 @@ func significant(text string) (n int) {
 	return n
 }
 
-// Delay is the value of an output's expression `delay`: a duration, a text that gives one,
-// seconds, or the time until when. nil is no delay.
+// Delay returns the delay that an output's expression `delay` has evaluated to. v is a duration, the text of one, a number
+// of seconds, or the time at which the delay ends. nil means no delay.
 func Delay(v any, now time.Time, most time.Duration) (time.Duration, error) {
 	var d time.Duration
 	switch v := v.(type) {
@@ -258,9 +258,9 @@ func Delay(v any, now time.Time, most time.Duration) (time.Duration, error) {
 	case time.Duration:
 		d = v
 	case int:
-		d = time.Duration(min(v, math.MaxInt32)) * time.Second
+		d = time.Duration(min(max(v, 0), math.MaxInt32)) * time.Second
 	case float64:
-		d = time.Duration(min(v, math.MaxInt32) * float64(time.Second))
+		d = time.Duration(min(max(v, 0), math.MaxInt32) * float64(time.Second))
 	case time.Time:
 		d = v.Sub(now)
 	case string:
@@ -274,8 +274,8 @@ func Delay(v any, now time.Time, most time.Duration) (time.Duration, error) {
 	}
 	if d > most {
 		return 0,
-			fmt.Errorf("delay: %v is more than the %v that a queue can delay (let a retry or a scheduled job wait instead)", d.Round(time.Second),
-				most)
+			fmt.Errorf("delay: %v is more than the %v that a queue can delay a message (let a retry or a scheduled job wait instead)",
+				d.Round(time.Second), most)
 	}
 	return max(0, d), nil
 }

@@ -23,8 +23,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRequestsKeepTheirPromises makes calls that fail as chance has it and looks at
-// what was called.
+// TestRequestsKeepTheirPromises makes calls that fail at random and checks their entries.
 func TestRequestsKeepTheirPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 60).Draw(t, "entries")
@@ -55,7 +54,7 @@ func TestRequestsKeepTheirPromises(t *testing.T) {
 				}
 			}
 			if len(which) > 10 || len(which) > 1 && r.Bytes > 0 && size > r.Bytes {
-				t.Errorf("a call of %d entries and %d bytes", len(which), size)
+				t.Errorf("a call has %d entries and %d bytes", len(which), size)
 			}
 			results := make([]error, len(which))
 			for k, i := range which {
@@ -146,7 +145,7 @@ func TestParseQueue(t *testing.T) {
 		"arn:aws:s3:::bucket", "arn:aws:sqs:eu:1:q", "ftp://host/q", "http:///q", "https://u:p@host/q", "https://h:u:p@x@host/q",
 		"http://host/"} {
 		if got, err := ParseQueue(bad); err == nil {
-			t.Errorf("%q passes as %+v", bad, got)
+			t.Errorf("%q is accepted as %+v", bad, got)
 		} else if strings.Contains(err.Error(), "u:p") {
 			t.Errorf("a password shows: %v", err)
 		}
@@ -228,7 +227,7 @@ func TestAttributesComeBackAsTheyWere(t *testing.T) {
 			}
 			got := Value(all[0].Type, all[0].Text, all[0].Binary)
 			if f, ok := v.(float64); ok && f == math.Trunc(f) && math.Abs(f) < 1e15 {
-				v = int(f) // a number is a number
+				v = int(f) // a Number without a fraction is an int
 			}
 			if got != v {
 				t.Errorf("%#v came back as %#v", v, got)
@@ -237,7 +236,7 @@ func TestAttributesComeBackAsTheyWere(t *testing.T) {
 	})
 }
 
-func TestDelayIsWhatTheExpressionSays(t *testing.T) {
+func TestDelay(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	tests := []struct {
 		in   any
@@ -247,6 +246,7 @@ func TestDelayIsWhatTheExpressionSays(t *testing.T) {
 		{nil, 0, false}, {60, time.Minute, false}, {0.5, 500 * time.Millisecond, false},
 		{"90s", 90 * time.Second, false}, {90 * time.Second, 90 * time.Second, false},
 		{now.Add(time.Minute), time.Minute, false}, {now.Add(-time.Minute), 0, false}, {-3, 0, false},
+		{math.MinInt + 1, 0, false}, {-1e300, 0, false},
 		{900, 900 * time.Second, false},
 		{901, 0, true}, {1 << 62, 0, true}, {1e300, 0, true}, {"15m1s", 0, true}, {"soon", 0, true}, {true, 0, true},
 		{[]any{}, 0, true},
@@ -258,14 +258,14 @@ func TestDelayIsWhatTheExpressionSays(t *testing.T) {
 	}
 }
 
-// refusing is a network on which nobody answers.
+// refusing is a network on which all connections are refused.
 type refusing struct{}
 
 func (refusing) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 }
 
-func TestACallThatReachedNobodyHolds(t *testing.T) {
+func TestACallWithoutConnectionHoldsTheOutput(t *testing.T) {
 	c := Config{Region: "eu-central-1", Endpoint: "http://sqs.example",
 		Credentials: &Credentials{AccessKeyID: "id", SecretAccessKey: schema.NewSecret("key")}}
 	s, err := c.Open(t.Context(), "", &http.Client{Transport: refusing{}})

@@ -15,11 +15,11 @@ import (
 	"github.com/flowd-io/flowd/internal/network/httpx"
 )
 
-// Causes are what the errors of all services mean. A service with more rows puts its own before them.
+// Causes says what errors that all services share mean. A service with rows of its own puts them before these.
 var Causes = []cause.Row{
 	{If: wantsSSO, Kind: cause.Credentials,
-		Remedy: "sign in: aws sso login, with --profile for another than the default"},
-	{If: hasNone, Kind: cause.Credentials,
+		Remedy: "sign in: aws sso login, with --profile unless it is the default profile"},
+	{If: lacksCredentials, Kind: cause.Credentials,
 		Remedy: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `profile`, `role` or `credentials`"},
 	{If: httpx.IsUnsent, Kind: cause.Unreachable, Remedy: "check `endpoint` and `region`, and the network"},
 	{Codes: []string{"InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch",
@@ -42,7 +42,7 @@ var Causes = []cause.Row{
 var causes = cause.Table{Code: CodeOf, Delay: DelayOf, Refused: cause.Rejected,
 	Rows: append(slices.Clone(Causes), cause.Row{If: serverFault, Kind: cause.Lost})}
 
-// Explain gives an error of a call its class, says what it is about, such as "queue orders", and what to do about it.
+// Explain returns the error of a call with its class, its remedy, and what the call was about, such as "queue orders".
 func Explain(err error, about string) error { return causes.Explain(err, about) }
 
 var (
@@ -50,13 +50,13 @@ var (
 	errDenied  = errors.New("the credentials lack a permission")
 )
 
-// noCredentials is why there are no credentials to open a session with.
+// noCredentials is the error of a session for which no credentials were found.
 type noCredentials struct{ error }
 
 func (e *noCredentials) Unwrap() error { return e.error }
 
-// hasNone reports whether there are no credentials to sign a call with.
-func hasNone(err error) bool {
+// lacksCredentials reports whether a call failed because there were no credentials to sign it with.
+func lacksCredentials(err error) bool {
 	if _, ok := errors.AsType[*noCredentials](err); ok {
 		return true
 	}
@@ -64,16 +64,19 @@ func hasNone(err error) bool {
 	return !answered && !httpx.IsUnsent(err) && mentions(err, "get identity:", "get credentials:")
 }
 
-func wantsSSO(err error) bool { return hasNone(err) && mentions(err, "SSO token", "SSO session") }
+func wantsSSO(err error) bool {
+	return lacksCredentials(err) && mentions(err, "SSO token", "SSO session")
+}
 
 func mentions(err error, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(err.Error(), part) })
 }
 
-// CodeOf returns the code of an answer that is an error, without the prefix of older protocols, and what the service says.
+// CodeOf returns the code of a service's error, without the prefix that older protocols add, and the text of the error.
+// code is "" if the service has not answered.
 func CodeOf(err error) (code, text string) {
 	api, answered := errors.AsType[smithy.APIError](err)
-	if !answered || hasNone(err) {
+	if !answered || lacksCredentials(err) {
 		return "", withoutSDK(err)
 	}
 	code = api.ErrorCode()
@@ -90,8 +93,8 @@ func CodeOf(err error) (code, text string) {
 
 // withoutSDK returns the text of an error without what the SDK adds.
 func withoutSDK(err error) string {
-	if hasNone(err) { // the SDK lists all places that it has searched, in one long line
-		return cut("no AWS credentials: " + err.Error())
+	if lacksCredentials(err) { // the SDK lists all places that it has searched, in one long line
+		return shorten("no AWS credentials: " + err.Error())
 	}
 	if unsent, ok := errors.AsType[*httpx.Unsent](err); ok {
 		return "can't be reached: " + unsent.Error()
@@ -102,8 +105,8 @@ func withoutSDK(err error) string {
 	return ""
 }
 
-// cut returns a text without what is too much to read.
-func cut(text string) string {
+// shorten returns the beginning of a long text.
+func shorten(text string) string {
 	if len(text) > 300 {
 		return text[:300] + "…"
 	}
@@ -116,23 +119,23 @@ func throttled(err error) bool {
 	return ok
 }
 
-// serverFault reports whether a service does not blame the request for an error.
+// serverFault reports whether the service, and not the request, has caused an error.
 func serverFault(err error) bool {
 	api, answered := errors.AsType[smithy.APIError](err)
 	res, ok := errors.AsType[*smithyhttp.ResponseError](err)
 	return answered && (api.ErrorFault() != smithy.FaultClient || ok && res.Response != nil && res.HTTPStatusCode() >= 500)
 }
 
-// Missing reports whether an error is about a queue or a topic that does not exist.
+// Missing reports whether an error says that a queue or topic does not exist.
 func Missing(err error) bool { return errors.Is(Explain(err, ""), errMissing) }
 
-// Denied reports whether credentials lack a permission.
+// Denied reports whether an error says that the credentials lack a permission.
 func Denied(err error) bool { return errors.Is(Explain(err, ""), errDenied) }
 
-// longestHint bounds what a server may ask for.
+// longestHint bounds the delay that a server may ask for.
 const longestHint = 5 * time.Minute
 
-// DelayOf returns how long a service asks to wait; 0: it does not ask.
+// DelayOf returns how long the service asks the client to wait before the next try, or 0 if it does not ask.
 func DelayOf(err error) time.Duration {
 	if res, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && res.Response != nil {
 		return hint(res.Response.Header)
@@ -140,7 +143,7 @@ func DelayOf(err error) time.Duration {
 	return 0
 }
 
-// hint is how long a server asks to wait: 0 is no hint.
+// hint returns the delay that the headers of an answer ask for, or 0.
 func hint(h http.Header) time.Duration {
 	if ms, err := strconv.ParseInt(h.Get("X-Amz-Retry-After"), 10, 32); err == nil && ms > 0 {
 		return min(time.Duration(ms)*time.Millisecond, longestHint)

@@ -16,9 +16,9 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// identities is a fake of STS and of the portal of IAM Identity Center, and an environment
-// without credentials that reaches it.
-func identities(t *testing.T) (home string, asked *[]string) {
+// fakeIdentities starts a fake of STS and of the portal of IAM Identity Center, and sets the environment so that the SDK uses
+// it and finds no other credentials. asked are the requests that the fake has received.
+func fakeIdentities(t *testing.T) (home string, asked *[]string) {
 	t.Helper()
 	asked = new([]string)
 	keys := func(id string) string {
@@ -61,8 +61,8 @@ func identities(t *testing.T) (home string, asked *[]string) {
 	return home, asked
 }
 
-// put writes a file in a home.
-func put(t *testing.T, home, name, text string) string {
+// writeFile writes a file below the home directory, and returns its path.
+func writeFile(t *testing.T, home, name, text string) string {
 	t.Helper()
 	path := filepath.Join(home, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -74,7 +74,7 @@ func put(t *testing.T, home, name, text string) string {
 	return path
 }
 
-// wantKeys finds credentials and compares their id, and how they were asked for.
+// wantKeys checks the id of the credentials that are found, and the requests for them.
 func wantKeys(t *testing.T, c Config, asked *[]string, id string, how ...string) {
 	t.Helper()
 	keys, _, err := c.Keys(t.Context(), "")
@@ -87,24 +87,24 @@ func wantKeys(t *testing.T, c Config, asked *[]string, id string, how ...string)
 }
 
 func TestRoleOfTheConfiguration(t *testing.T) {
-	_, asked := identities(t)
+	_, asked := fakeIdentities(t)
 	wantKeys(t, Config{Credentials: &Credentials{AccessKeyID: "OWN", SecretAccessKey: schema.NewSecret("s")},
 		Role: &Role{ARN: "arn:aws:iam::123456789012:role/r", ExternalID: schema.NewSecret("ext")}}, asked,
 		"ROLE", "AssumeRole arn:aws:iam::123456789012:role/r OWN ext")
 }
 
 func TestWebIdentityOfTheEnvironment(t *testing.T) {
-	home, asked := identities(t)
+	home, asked := fakeIdentities(t)
 	t.Setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/pod")
-	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", put(t, home, "token", "jwt"))
+	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", writeFile(t, home, "token", "jwt"))
 	wantKeys(t, Config{}, asked, "WEB", "AssumeRoleWithWebIdentity arn:aws:iam::123456789012:role/pod  jwt")
 }
 
-// TestWebIdentityThenRole assumes a role of another account with that of a pod.
+// TestWebIdentityThenRole assumes a role of another account with the role of a pod.
 func TestWebIdentityThenRole(t *testing.T) {
-	home, asked := identities(t)
+	home, asked := fakeIdentities(t)
 	t.Setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/pod")
-	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", put(t, home, "token", "jwt"))
+	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", writeFile(t, home, "token", "jwt"))
 	wantKeys(t, Config{Role: &Role{ARN: "arn:aws:iam::210987654321:role/other"}}, asked, "ROLE",
 		"AssumeRoleWithWebIdentity arn:aws:iam::123456789012:role/pod  jwt",
 		"AssumeRole arn:aws:iam::210987654321:role/other WEB")
@@ -121,25 +121,25 @@ sso_region = eu-west-1
 sso_start_url = https://company.awsapps.com/start
 `
 
-// signedIn keeps a token of the session, as "aws sso login" does.
-func signedIn(t *testing.T, home string, until time.Time) {
+// signIn stores a token of the session, as "aws sso login" does.
+func signIn(t *testing.T, home string, until time.Time) {
 	t.Helper()
 	sum := sha1.Sum([]byte("company")) // #nosec G401
-	put(t, home, filepath.Join(".aws", "sso", "cache", hex.EncodeToString(sum[:])+".json"),
+	writeFile(t, home, filepath.Join(".aws", "sso", "cache", hex.EncodeToString(sum[:])+".json"),
 		fmt.Sprintf(`{"accessToken":"portal-token","expiresAt":%q}`, until.UTC().Format(time.RFC3339)))
 }
 
 func TestProfileOfSSO(t *testing.T) {
-	home, asked := identities(t)
-	put(t, home, "config", ssoProfile)
-	signedIn(t, home, time.Now().Add(time.Hour))
+	home, asked := fakeIdentities(t)
+	writeFile(t, home, "config", ssoProfile)
+	signIn(t, home, time.Now().Add(time.Hour))
 	wantKeys(t, Config{Profile: "work"}, asked, "SSO", "portal portal-token reader")
 }
 
-func TestSSOThatHasEndedIsOfClassAuthAndSaysWhatToDo(t *testing.T) {
-	home, _ := identities(t)
-	put(t, home, "config", ssoProfile)
-	signedIn(t, home, time.Now().Add(-time.Hour))
+func TestAnExpiredSSOSessionIsOfClassAuthAndHasARemedy(t *testing.T) {
+	home, _ := fakeIdentities(t)
+	writeFile(t, home, "config", ssoProfile)
+	signIn(t, home, time.Now().Add(-time.Hour))
 	_, _, err := (&Config{Profile: "work"}).Keys(t.Context(), "")
 	if engine.ErrorOf(err, "").Class != engine.Auth || !strings.Contains(err.Error(), "aws sso login") {
 		t.Errorf("error %v", err)

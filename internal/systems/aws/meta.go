@@ -10,9 +10,8 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/metadata"
 )
 
-// own are the system attributes, in a fixed order, by the names that they have as
-// metadata.
-var own = []struct {
+// systemAttributes are the attributes that the queue sets itself, and their names as metadata.
+var systemAttributes = []struct {
 	attribute types.MessageSystemAttributeName
 	name      string
 }{
@@ -27,32 +26,31 @@ var own = []struct {
 	{types.MessageSystemAttributeNameDeadLetterQueueSourceArn, "dead_letter_source"},
 }
 
-// reserved says which metadata is the queue's own.
+// reserved has the names of the metadata that the queue sets.
 var reserved = map[string]bool{"queue": true, "message_id": true}
 
 func init() {
-	for _, o := range own {
+	for _, o := range systemAttributes {
 		reserved[o.name] = true
 	}
 }
 
-// names are those of message attributes as metadata.
+// names converts the names of message attributes.
 var names = metadata.Names{Prefix: "attribute_", Own: func(name string) bool { return reserved[name] }}
 
-// Meta is the metadata of a message that was received, after that of its owner. Values that
-// a sender has set are never taken for those of the queue.
+// Meta returns the metadata of a received message, added to owner. A sender can't forge the values that the queue sets.
 func Meta(owner engine.Meta, w *types.Message) engine.Meta {
 	m := owner.With("message_id", aws.ToString(w.MessageId))
-	for _, o := range own {
+	for _, o := range systemAttributes {
 		text, ok := w.Attributes[string(o.attribute)]
 		if !ok {
 			continue
 		}
 		switch o.name {
 		case "sent_at", "first_received_at":
-			m = m.With(o.name, time.UnixMilli(int64(whole(text))).UTC())
+			m = m.With(o.name, time.UnixMilli(int64(toInt(text))).UTC())
 		case "receive_count":
-			m = m.With(o.name, whole(text))
+			m = m.With(o.name, toInt(text))
 		default:
 			m = m.With(o.name, text)
 		}
@@ -64,13 +62,13 @@ func Meta(owner engine.Meta, w *types.Message) engine.Meta {
 	return m
 }
 
-// Receives is how often a message was received, as far as the queue knows.
+// Receives returns how often a message was received, which is approximate.
 func Receives(w *types.Message) int {
-	return whole(w.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])
+	return toInt(w.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])
 }
 
-// whole is a number; 0 if it is not one.
-func whole(text string) int {
+// toInt returns a number, or 0 if text is not a number.
+func toInt(text string) int {
 	n, _ := strconv.Atoi(text)
 	return n
 }

@@ -14,31 +14,30 @@ import (
 
 const special = `*?[\`
 
-// inPatterns are the characters of patterns: those of names, and the special ones.
+// inPatterns are the characters that a pattern may have.
 const inPatterns = inNames + special + ".]^"
 
-// IsPattern reports whether a text is a pattern of names, as of [path.Match], and not a
-// name, URL or ARN: a name has none of the characters that are special in patterns.
+// IsPattern reports whether a text is a pattern of names in the syntax of [path.Match], and not a name, URL or ARN. Names
+// contain none of the special characters of patterns.
 func IsPattern(text string) bool {
 	return strings.ContainsAny(text, special) && !strings.HasPrefix(text, "arn:") && !strings.Contains(text, "://")
 }
 
-// CheckPattern says what is wrong with a pattern.
+// CheckPattern returns what is wrong with a pattern, or "".
 func CheckPattern(pattern string) (message, remedy string) {
-	if _, err := path.Match(pattern, ""); err != nil || !only(pattern, inPatterns, 200) {
+	if _, err := path.Match(pattern, ""); err != nil || !consistsOf(pattern, inPatterns, 200) {
 		return fmt.Sprintf("%q is not a valid pattern of queue names", pattern),
 			"write letters, digits, - and _, with * for any text, ? for one character and [a-z] for one of these"
 	}
 	return "", ""
 }
 
-// mostPages is how many pages of queues are asked for: a hundred thousand queues.
+// mostPages bounds the pages of a listing. A page has up to a thousand queues.
 const mostPages = 100
 
-// Queues are the URLs of the caller's queues whose names match a pattern. An error
-// is the last of them.
+// Queues lists the URLs of the caller's queues whose names match a pattern. It ends after the first error.
 func Queues(ctx context.Context, client *sqs.Client, pattern string) iter.Seq2[string, error] {
-	in := &sqs.ListQueuesInput{MaxResults: awssdk.Int32(1000)} // which also asks for pages
+	in := &sqs.ListQueuesInput{MaxResults: awssdk.Int32(1000)} // without MaxResults, the service does not send further pages
 	prefix := pattern
 	if i := strings.IndexAny(pattern, special); i >= 0 {
 		prefix = pattern[:i]
@@ -47,7 +46,8 @@ func Queues(ctx context.Context, client *sqs.Client, pattern string) iter.Seq2[s
 	return func(yield func(string, error) bool) {
 		for n, pages := 0, sqs.NewListQueuesPaginator(client, in); pages.HasMorePages(); n++ {
 			if n == mostPages {
-				yield("", engine.Errorf(engine.Permanent, "more than %d pages of queues begin with %q (write a longer beginning)",
+				yield("", engine.Errorf(engine.Permanent,
+					"more than %d pages of queues have names that begin with %q (let the pattern begin with more characters)",
 					mostPages, prefix))
 				return
 			}

@@ -17,31 +17,31 @@ import (
 // Queue is a queue as it is configured: by name, URL or ARN.
 type Queue struct {
 	Name    string
-	Account string // that owns it; "" is the caller's
-	Region  string // that it is in; "" is not said
-	URL     string // "" must be asked for
+	Account string // of its owner; "" is the caller's account
+	Region  string // "" is unknown
+	URL     string // "" is unknown; see [Queue.Find]
 }
 
-// inNames are the characters of names of queues and, with dots, of attributes.
+// inNames are the characters that the name of a queue may have. An attribute's name may have dots, too.
 const inNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
-// only reports whether text has 1 to most characters, of these only.
-func only(text, these string, most int) bool {
-	return text != "" && len(text) <= most && strings.TrimLeft(text, these) == ""
+// consistsOf reports whether text has 1 to most characters, all of them from allowed.
+func consistsOf(text, allowed string, most int) bool {
+	return text != "" && len(text) <= most && strings.TrimLeft(text, allowed) == ""
 }
 
-// inHost finds the region in the name of a host.
-var inHost = sync.OnceValue(func() *regexp.Regexp {
+// regionInHost matches Amazon's hosts and finds the region in their names.
+var regionInHost = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:sqs\.([a-z0-9-]+)|([a-z0-9-]+)\.queue)\.amazonaws\.com(?:\.cn)?$`)
 })
 
-// ParseQueue reads a name, URL or ARN; the error says what is wrong with it.
+// ParseQueue parses a name, URL or ARN.
 func ParseQueue(text string) (q Queue, err error) {
 	switch {
 	case strings.HasPrefix(text, "arn:"):
 		a, err := arn.Parse(text)
 		if err != nil || a.Service != "sqs" || a.Region == "" || len(a.AccountID) != 12 ||
-			!only(a.AccountID, "0123456789", 12) {
+			!consistsOf(a.AccountID, "0123456789", 12) {
 			return q, fmt.Errorf("%q is not a queue ARN (write arn:aws:sqs:REGION:ACCOUNT:NAME)", text)
 		}
 		q = Queue{Name: a.Resource, Account: a.AccountID, Region: a.Region}
@@ -53,24 +53,24 @@ func ParseQueue(text string) (q Queue, err error) {
 				redact(text))
 		}
 		q = Queue{Name: path.Base(u.Path), URL: text}
-		if m := inHost().FindStringSubmatch(u.Hostname()); m != nil {
+		if m := regionInHost().FindStringSubmatch(u.Hostname()); m != nil {
 			q.Region = m[1] + m[2]
 		}
 	default:
 		q = Queue{Name: text}
 	}
 	if strings.ContainsAny(q.Name, special) && q.Name != text {
-		return q, fmt.Errorf("%q is a pattern in an ARN or URL (write only the pattern of the names, and `region`)",
+		return q, fmt.Errorf("an ARN or URL can't contain a pattern such as %q (write only the pattern, and `region`)",
 			q.Name)
 	}
-	if len(q.Name) > 80 || !only(strings.TrimSuffix(q.Name, ".fifo"), inNames, 80) {
+	if len(q.Name) > 80 || !consistsOf(strings.TrimSuffix(q.Name, ".fifo"), inNames, 80) {
 		return q,
 			fmt.Errorf("%q is not a valid queue name (write up to 80 letters, digits, - and _; the name of a FIFO queue ends in .fifo)", q.Name)
 	}
 	return q, nil
 }
 
-// redact keeps a password in a URL out of messages.
+// redact removes the credentials from a URL that is shown.
 func redact(text string) string {
 	if at := strings.LastIndexByte(text, '@'); at >= 0 {
 		return "…" + text[at:]
@@ -78,14 +78,14 @@ func redact(text string) string {
 	return text
 }
 
-// FIFO reports whether the queue keeps the order of its groups: its name shows that.
+// FIFO reports whether this is a FIFO queue, which keeps the order within each group. Its name shows that.
 func (q Queue) FIFO() bool { return strings.HasSuffix(q.Name, ".fifo") }
 
-// String is what messages call it.
+// String returns the queue as errors and logs show it.
 func (q Queue) String() string { return "queue " + q.Name }
 
-// Check reports what is wrong with a queue's place, for CheckConfig.
-func Check(queue string, c *Config, report func(path, message, remedy string)) (q Queue, ok bool) {
+// CheckQueue parses the field `queue` of a configuration, for CheckConfig. ok is false if the queue is missing or not valid.
+func CheckQueue(queue string, c *Config, report func(path, message, remedy string)) (q Queue, ok bool) {
 	if queue == "" {
 		return q, false
 	}
@@ -102,7 +102,7 @@ func Check(queue string, c *Config, report func(path, message, remedy string)) (
 	return q, true
 }
 
-// Find asks for the queue's URL where it is not known.
+// Find returns the queue's URL. It asks the service if the URL is unknown.
 func (q Queue) Find(ctx context.Context, client *sqs.Client, region string) (address string, err error) {
 	if q.URL != "" {
 		return q.URL, nil

@@ -12,61 +12,60 @@ import (
 )
 
 const (
-	mostEntries = 10 // of a request, of all batch calls of SQS and SNS
+	mostEntries = 10 // in one batch call of SQS or SNS
 
-	// MaxMessage is the most that a message of SQS, and a request with several of
-	// them, may have in bytes, attributes included.
+	// MaxMessage is the largest size in bytes, including attributes, of a message of SQS and of a request with several
+	// messages.
 	MaxMessage = 1 << 20
-	// MaxNotification is that of SNS.
+	// MaxNotification is the same limit for SNS.
 	MaxNotification = 256 << 10
 )
 
 // Entry is one entry of a batch call.
 type Entry struct {
-	Size int // bytes; counted where Requests.Bytes bounds a request
-	// Lanes keep order: an entry never overtakes an earlier one that has one of its lanes,
-	// and fails with [engine.ErrBehind] if that one failed. "" means no lane.
+	Size int // in bytes, for Requests.Bytes
+	// Lanes keep order: an entry never overtakes an earlier entry with the same lane, and fails with [engine.ErrBehind] if
+	// the earlier one failed. "" means no lane.
 	Lanes [2]string
-	Err   error // not nil: it can't be sent, and fails in its place
+	Err   error // not nil: the entry fails with this error and is not sent
 }
 
-// Requests says how entries are packed into batch calls.
+// Requests sends entries in batch calls.
 type Requests struct {
-	Bytes    int           // of a request; 0: no limit
+	Bytes    int           // largest size of a request; 0: no limit
 	Parallel int           // calls at once; at least 1
 	Timeout  time.Duration // of one call; 0: callTimeout
 }
 
 const callTimeout = 20 * time.Second
 
-// Do makes calls of up to ten entries. call gets the indexes of its entries and
-// returns their errors (nil: all are safe), or one for the call as a whole. A call
-// that is refused as a whole is split, so that an entry fails only for its own
-// fault. Do returns the errors of all entries.
+// Do sends the entries in calls of up to ten, and returns the error of each entry. call gets the indexes of its entries and
+// returns their errors (nil: all have succeeded), or one error for the whole call. A call that is rejected as a whole is
+// split and tried again, so that no entry fails because of another.
 //
-// Two entries of one lane are never in one call: the service may fail the first
-// and take the second.
+// Two entries with the same lane are never in one call, since the service may reject the first and accept the second.
 func (r Requests) Do(ctx context.Context, entries []Entry,
-	call func(ctx context.Context, which []int) ([]error, error)) []error {
+	call func(ctx context.Context, which []int) ([]error, error),
+) []error {
 	d := &dispatch{Requests: r, entries: entries, call: call, errs: make([]error, len(entries))}
-	shut := map[string]bool{} // lanes with a failed entry
+	blocked := map[string]bool{} // lanes with a failed entry
 	for _, round := range d.rounds() {
-		var open []int
+		var ready []int
 		for _, i := range round {
 			switch lanes := entries[i].Lanes; {
-			case shut[lanes[0]] || shut[lanes[1]]:
+			case blocked[lanes[0]] || blocked[lanes[1]]:
 				d.errs[i] = engine.ErrBehind
 			case entries[i].Err != nil:
 				d.errs[i] = entries[i].Err
 			default:
-				open = append(open, i)
+				ready = append(ready, i)
 			}
 		}
-		d.round(ctx, open)
+		d.sendRound(ctx, ready)
 		for _, i := range round {
 			for _, l := range entries[i].Lanes {
 				if l != "" && d.errs[i] != nil {
-					shut[l] = true
+					blocked[l] = true
 				}
 			}
 		}
@@ -78,20 +77,21 @@ type dispatch struct {
 	Requests
 	entries []Entry
 	call    func(ctx context.Context, which []int) ([]error, error)
-	errs    []error // each is written by the one call that has its entry
+	errs    []error // of the entries; a call writes only the errors of its own entries
 
 	mu   sync.Mutex // guards the field below
-	stop error      // what makes further calls pointless
+	stop error      // why further calls are pointless; nil: they are not
 }
 
-// rounds parts the entries so that each has every lane once, in order.
+// rounds divides the entries so that no round has two entries with the same lane. Within a lane, rounds follow the order of
+// the entries.
 func (d *dispatch) rounds() (all [][]int) {
-	last := map[string]int{} // lane: its next round
+	next := map[string]int{} // lane: the first round that its next entry may be in
 	for i, e := range d.entries {
-		n := max(last[e.Lanes[0]], last[e.Lanes[1]])
+		n := max(next[e.Lanes[0]], next[e.Lanes[1]])
 		for _, l := range e.Lanes {
 			if l != "" {
-				last[l] = n + 1
+				next[l] = n + 1
 			}
 		}
 		if n == len(all) {
@@ -102,13 +102,13 @@ func (d *dispatch) rounds() (all [][]int) {
 	return all
 }
 
-// round sends entries of which none waits for another.
-func (d *dispatch) round(ctx context.Context, which []int) {
+// sendRound sends entries that need not wait for each other.
+func (d *dispatch) sendRound(ctx context.Context, which []int) {
 	requests := d.pack(which)
 	call.Beside(d.Parallel, len(requests), func(i int) { d.send(ctx, requests[i]) })
 }
 
-// pack fills requests by count and by size.
+// pack divides entries into requests, limited by count and size.
 func (d *dispatch) pack(which []int) (all [][]int) {
 	from, size := 0, 0
 	for n, i := range which {
@@ -124,6 +124,7 @@ func (d *dispatch) pack(which []int) (all [][]int) {
 	return all
 }
 
+// send makes one call, or two with half of the entries each if the call is rejected as a whole.
 func (d *dispatch) send(ctx context.Context, which []int) {
 	err := d.stopped(ctx)
 	var errs []error
@@ -154,8 +155,8 @@ func (d *dispatch) send(ctx context.Context, which []int) {
 	}
 }
 
-// stopped is why no further call is made: the time is over, there are no credentials, or
-// the service has asked for a pause.
+// stopped returns why no further call may be made: the context has ended, credentials are missing, the service is
+// unreachable or has asked for a pause. nil means that calls may be made.
 func (d *dispatch) stopped(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -165,7 +166,7 @@ func (d *dispatch) stopped(ctx context.Context) error {
 	return d.stop
 }
 
-// Seconds is a duration in the whole seconds that the services take, rounded up.
+// Seconds returns a duration in whole seconds, rounded up. A negative duration is 0.
 func Seconds(d time.Duration) int32 {
 	return int32((max(0, d) + time.Second - 1) / time.Second)
 }

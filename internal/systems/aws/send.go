@@ -17,7 +17,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// LongestDelay is how long a queue can hold back a message that is sent.
+// LongestDelay is the longest time by which a queue can delay a message.
 const LongestDelay = 15 * time.Minute
 
 // Outgoing is a message on its way to a queue or topic.
@@ -29,14 +29,14 @@ type Outgoing struct {
 	Entry
 }
 
-// FIFO is what a queue or topic that keeps order asks for.
+// FIFO says whether a queue or topic keeps order, and what it needs for that.
 type FIFO struct {
-	On      bool // it is one
-	Content bool // it recognises equal messages by their content
+	On      bool // this is a FIFO queue or topic
+	Content bool // content-based deduplication is enabled
 }
 
-// Prepare makes an outgoing message of m; what is wrong with it is in its Err. The
-// order key and the group are its lanes.
+// Prepare returns the outgoing message of m. Its Err says why it can't be sent. Its lanes are the order key and the group.
+// most is the largest size in bytes.
 func (f FIFO) Prepare(m *engine.Message, group, dedupe *expr.Expr, most int) (o Outgoing) {
 	var size int
 	o.Body, o.Err = Body(m)
@@ -54,7 +54,7 @@ func (f FIFO) Prepare(m *engine.Message, group, dedupe *expr.Expr, most int) (o 
 	o.Dedupe, err = ident("dedupe_id", dedupe, m)
 	o.Err = cmp.Or(o.Err, err)
 	if f.On && o.Dedupe == "" && !f.Content {
-		o.Dedupe = newID(m) // equal messages are different ones, unless configured otherwise
+		o.Dedupe = newID(m) // unless configured otherwise, two messages with the same content are no duplicates
 	}
 	if m.Key != nil {
 		o.Lanes[0] = "key " + string(m.Key)
@@ -65,13 +65,13 @@ func (f FIFO) Prepare(m *engine.Message, group, dedupe *expr.Expr, most int) (o 
 	return o
 }
 
-// thisProcess distinguishes its messages from those of others.
+// thisProcess is a random prefix of this process's ids.
 var thisProcess = sync.OnceValue(rand.Text)
 
-// newID is an id of a message that it keeps at every attempt: one that was sent before a
-// timeout is not taken twice.
+// newID returns a deduplication id that is the same in each attempt of a message. So a queue does not store a message twice
+// that is sent again after a timeout.
 func newID(m *engine.Message) string {
-	if m.Serial() == 0 { // it is not the engine that writes
+	if m.Serial() == 0 { // the message does not come from the engine
 		return rand.Text()
 	}
 	return thisProcess() + "-" + strconv.FormatUint(uint64(m.Serial()), 10)
@@ -97,17 +97,17 @@ func ident(name string, e *expr.Expr, m *engine.Message) (string, error) {
 	for _, c := range text {
 		if c <= ' ' || c > '~' {
 			return "", engine.Errorf(engine.Rejected,
-				"%s has the character %q, but may have only letters, digits and punctuation (write hash(…) around it)",
+				"%s has the character %q, but may have only ASCII letters, digits and punctuation (write hash(…) around it)",
 				name, c)
 		}
 	}
 	return string(text), nil
 }
 
-// Once is for calls that the engine itself retries.
-func Once(o *sqs.Options) { o.Retryer = aws.NopRetryer{} }
+// WithoutRetries is an option for calls that the engine retries.
+func WithoutRetries(o *sqs.Options) { o.Retryer = aws.NopRetryer{} }
 
-// Send sends messages to a queue, and returns their errors.
+// Send sends messages to a queue, and returns their errors. what is the queue's name in errors.
 func (r Requests) Send(ctx context.Context, client *sqs.Client, url, what string, all []Outgoing) []error {
 	entries := make([]Entry, len(all))
 	for i := range all {
@@ -119,7 +119,7 @@ func (r Requests) Send(ctx context.Context, client *sqs.Client, url, what string
 		for n, i := range which {
 			in.Entries[n] = all[i].entry(n)
 		}
-		out, err := client.SendMessageBatch(ctx, in, Once)
+		out, err := client.SendMessageBatch(ctx, in, WithoutRetries)
 		if err != nil {
 			return nil, Explain(err, what)
 		}
@@ -143,7 +143,7 @@ func (o *Outgoing) entry(n int) types.SendMessageBatchRequestEntry {
 	return e
 }
 
-// Optional is how requests have a text: not at all instead of empty.
+// Optional returns nil for "", and otherwise a pointer to s, as requests expect optional text.
 func Optional(s string) *string {
 	if s == "" {
 		return nil
@@ -151,17 +151,18 @@ func Optional(s string) *string {
 	return &s
 }
 
-// Hide has messages that were received from a queue stay hidden from now on, and returns
-// their errors. of gives the handle of each of the n, and for how many seconds.
+// Hide keeps n received messages invisible to other consumers for some time from now on, and returns their errors. handleOf
+// returns the receipt handle of message i, and the seconds for which it is to be invisible.
 func (r Requests) Hide(ctx context.Context, client *sqs.Client, url, what string, n int,
-	of func(i int) (handle *string, seconds int32)) []error {
+	handleOf func(i int) (handle *string, seconds int32),
+) []error {
 	return r.Do(ctx, make([]Entry, n), func(ctx context.Context, which []int) ([]error, error) {
 		in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &url,
 			Entries: make([]types.ChangeMessageVisibilityBatchRequestEntry, len(which))}
 		for n, i := range which {
 			e := &in.Entries[n]
 			e.Id = aws.String(strconv.Itoa(n))
-			e.ReceiptHandle, e.VisibilityTimeout = of(i)
+			e.ReceiptHandle, e.VisibilityTimeout = handleOf(i)
 		}
 		out, err := client.ChangeMessageVisibilityBatch(ctx, in)
 		if err != nil {
@@ -171,15 +172,16 @@ func (r Requests) Hide(ctx context.Context, client *sqs.Client, url, what string
 	})
 }
 
-// Delete removes messages that were received from a queue, and returns their errors. of
-// gives the handle of each of the n.
+// Delete deletes n received messages from a queue, and returns their errors. handleOf returns the receipt handle of
+// message i.
 func (r Requests) Delete(ctx context.Context, client *sqs.Client, url, what string, n int,
-	of func(i int) (handle *string)) []error {
+	handleOf func(i int) (handle *string),
+) []error {
 	return r.Do(ctx, make([]Entry, n), func(ctx context.Context, which []int) ([]error, error) {
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: &url,
 			Entries: make([]types.DeleteMessageBatchRequestEntry, len(which))}
 		for n, i := range which {
-			in.Entries[n] = types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(n)), ReceiptHandle: of(i)}
+			in.Entries[n] = types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(n)), ReceiptHandle: handleOf(i)}
 		}
 		out, err := client.DeleteMessageBatch(ctx, in)
 		if err != nil {
@@ -189,10 +191,11 @@ func (r Requests) Delete(ctx context.Context, client *sqs.Client, url, what stri
 	})
 }
 
-// Failure is an entry that failed. Those of other services have the same fields.
+// Failure is the error of one entry. The type of each other service has the same fields.
 type Failure = types.BatchResultErrorEntry
 
-// Failed are the errors of the n entries of a call whose ids count from 0.
+// Failed returns the errors of the n entries of a batch call, or nil if all have succeeded. The ids of the entries must count
+// from 0.
 func Failed(n, succeeded int, failed []Failure, what string) []error {
 	if len(failed) == 0 && succeeded == n {
 		return nil
@@ -217,11 +220,11 @@ func Failed(n, succeeded int, failed []Failure, what string) []error {
 	return errs
 }
 
-// CheckFIFO reports what a FIFO queue or topic needs, and what it can't have.
+// CheckFIFO reports a missing group_id of a FIFO queue or topic, and a dedupe_id of any other. kind is "queue" or "topic".
 func CheckFIFO(fifo bool, kind string, group, dedupe *expr.Expr, report func(path, message, remedy string)) {
 	switch {
 	case fifo && group.IsZero():
-		report("group_id", fmt.Sprintf("required: each message of a FIFO %s belongs to a group", kind),
+		report("group_id", fmt.Sprintf("required: each message of a FIFO %s needs a group", kind),
 			`write group_id: meta("message_group_id"), a field, or '"all"' for one group`)
 	case !fifo && !dedupe.IsZero():
 		report("dedupe_id", fmt.Sprintf("only a FIFO %s removes duplicates", kind),

@@ -1,6 +1,5 @@
-// Package aws is what the components for Amazon's services share: [Config] for
-// endpoint, region and credentials, [Session] for their clients, [Classify] for
-// errors, [Requests] for calls that take ten entries, [Attributes] for metadata.
+// Package aws has what the components for Amazon's services share: [Config] for endpoint, region and credentials, [Session]
+// for clients, [Explain] for errors, [Requests] for batch calls, and [Attributes] for metadata.
 package aws
 
 import (
@@ -29,9 +28,9 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Config says where a service is and which credentials to use. What it leaves open comes
-// from the environment (AWS_REGION, AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …), the shared
-// configuration files, or the machine's role, as with any other AWS tool.
+// Config says where a service is and which credentials to use. Fields that are not set come from the environment
+// (AWS_REGION, AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …), the shared configuration files, or the machine's role, as with any
+// other AWS tool.
 type Config struct {
 	Region      string         `yaml:"region" doc:"Region, such as eu-central-1; by default the one in a queue's ARN or URL, AWS_REGION, or the profile's."`
 	Endpoint    string         `yaml:"endpoint" doc:"URL of the service, for emulators and private endpoints; by default the region's, or AWS_ENDPOINT_URL."`
@@ -41,7 +40,7 @@ type Config struct {
 	TLS         tlsconf.Client `yaml:"tls" doc:"Certificates to trust and to present."`
 }
 
-// Credentials are keys.
+// Credentials are an access key.
 type Credentials struct {
 	AccessKeyID     string        `yaml:"access_key_id" check:"required,nonempty" doc:"Access key id."`
 	SecretAccessKey schema.Secret `yaml:"secret_access_key" check:"required,nonempty" doc:"Secret access key."`
@@ -54,7 +53,7 @@ type Role struct {
 	ExternalID schema.Secret `yaml:"external_id" doc:"External id that the role's owner requires."`
 }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports an endpoint that is not valid.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if c.Endpoint == "" {
 		return
@@ -87,18 +86,18 @@ func Words() map[string]string {
 	}
 }
 
-// Session is a connection's settings with credentials that were found.
+// Session makes clients of services, with the credentials that were found. It is safe for concurrent use.
 type Session struct {
 	cfg      aws.Config
 	http     *http.Client
-	own      bool // closes http
+	own      bool // Close closes the connections of http
 	endpoint *string
 }
 
-// Open finds region and credentials; region is used if the configuration names none. Over,
-// when not nil, carries the requests: it is for tests.
-func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*Session, error) {
-	s := &Session{http: over, endpoint: Optional(c.Endpoint)}
+// Open finds the region and the credentials. region is used if the configuration has none. A client that is not nil replaces
+// the session's own HTTP client, for tests.
+func (c *Config) Open(ctx context.Context, region string, client *http.Client) (*Session, error) {
+	s := &Session{http: client, endpoint: Optional(c.Endpoint)}
 	conf, err := c.TLS.Config()
 	if err != nil {
 		return nil, err
@@ -129,12 +128,12 @@ func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*S
 	if s.http == nil {
 		s.http, s.own = direct(s.cfg.HTTPClient), true
 	}
-	s.http = telling(s.http)
+	s.http = markUnsent(s.http)
 	s.cfg.HTTPClient = s.http
 	if s.cfg.Region == "" {
 		if c.Endpoint == "" {
 			return nil, engine.Errorf(engine.Permanent,
-				"no region is known (set `region`, AWS_REGION, or a profile that has one)")
+				"the region is unknown (set `region`, AWS_REGION, or a profile that has one)")
 		}
 		s.cfg.Region = "us-east-1" // what emulators expect
 	}
@@ -153,9 +152,9 @@ func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*S
 	return s, nil
 }
 
-// Keys are the credentials at present, and the region, for what is not a service of Amazon's but takes its keys. region
-// is used if the configuration names none.
-func (c *Config) Keys(ctx context.Context, region string) (keys aws.Credentials, in string, err error) {
+// Keys returns the current credentials and the region in use, for other services that accept Amazon's credentials, such as
+// Kafka brokers with IAM. region is used if the configuration has none.
+func (c *Config) Keys(ctx context.Context, region string) (keys aws.Credentials, inUse string, err error) {
 	s, err := c.Open(ctx, region, nil)
 	if err != nil {
 		return keys, "", err
@@ -165,8 +164,8 @@ func (c *Config) Keys(ctx context.Context, region string) (keys aws.Credentials,
 	return keys, s.cfg.Region, err
 }
 
-// direct is a client with the transport that the environment has been applied to
-// (AWS_CA_BUNDLE). A signed request is for one host: it follows no redirect.
+// direct returns a client with the transport that the SDK has configured from the environment (AWS_CA_BUNDLE). It follows no
+// redirects, since the signature of a request is valid for one host only.
 func direct(client aws.HTTPClient) *http.Client {
 	d := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	if b, ok := client.(*awshttp.BuildableClient); ok {
@@ -175,11 +174,12 @@ func direct(client aws.HTTPClient) *http.Client {
 	return d
 }
 
-// mostAnswer is how many bytes an answer has, which the client copies several times: one of the largest messages, with
-// the escapes of JSON, or a page of 1000 long keys.
+// mostAnswer bounds the bytes of an answer, which the client copies several times. It suffices for one of the largest
+// messages with the escapes of JSON, and for a page of 1000 long keys.
 const mostAnswer = 4 << 20
 
-// bound bounds the answers of all services, those that give credentials included: the client reads each to its end.
+// bound limits the size of the answers of all services, including those that issue credentials. Without it, the client would
+// read an answer of any size into memory.
 func bound(stack *middleware.Stack) error {
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("BoundAnswer", func(ctx context.Context,
 		in middleware.DeserializeInput, next middleware.DeserializeHandler) (out middleware.DeserializeOutput,
@@ -199,23 +199,24 @@ func bound(stack *middleware.Stack) error {
 	}), middleware.After)
 }
 
-// telling is a client whose errors mark requests of which nothing was sent.
-func telling(client *http.Client) *http.Client {
+// markUnsent returns a client whose errors show whether any part of the request was sent ([httpx.IsUnsent]).
+func markUnsent(client *http.Client) *http.Client {
 	c := *client
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}
-	c.Transport = httpx.Transport{RoundTripper: plain{c.Transport}}
+	c.Transport = httpx.Transport{RoundTripper: withoutWriteTo{c.Transport}}
 	return &c
 }
 
-// plain sends bodies by Read alone. Amazon's client closes a body as soon as an answer begins, when the transport may
-// have yet to look for its end. The WriteTo of a closed body gives [io.EOF], which the transport takes for a failure: it
-// drops the connection amid the answer, and the client makes a request twice that was carried out.
-type plain struct{ http.RoundTripper }
+// withoutWriteTo hides the WriteTo method of request bodies. Amazon's client closes a body as soon as the answer begins, when
+// the transport may not yet have reached the end of the body. WriteTo of a closed body returns [io.EOF], which the transport
+// takes for a failure: it closes the connection in the middle of the answer. The client then repeats a request that the
+// service has already carried out.
+type withoutWriteTo struct{ http.RoundTripper }
 
-// RoundTrip makes one request.
-func (p plain) RoundTrip(req *http.Request) (*http.Response, error) {
+// RoundTrip implements [http.RoundTripper].
+func (p withoutWriteTo) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil && req.Body != http.NoBody {
 		r := *req
 		r.Body = struct{ io.ReadCloser }{req.Body}
@@ -224,8 +225,8 @@ func (p plain) RoundTrip(req *http.Request) (*http.Response, error) {
 	return p.RoundTripper.RoundTrip(req)
 }
 
-// CloseIdleConnections closes those of what it wraps.
-func (p plain) CloseIdleConnections() {
+// CloseIdleConnections closes the idle connections of the wrapped transport.
+func (p withoutWriteTo) CloseIdleConnections() {
 	if c, ok := p.RoundTripper.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
@@ -234,18 +235,19 @@ func (p plain) CloseIdleConnections() {
 // Region returns the region of the session's services.
 func (s *Session) Region() string { return s.cfg.Region }
 
-// Config returns what the client of a service is made from. A client has [Session.Endpoint], unless that is nil.
+// Config returns the configuration from which the client of a service is made. The client must also be given
+// [Session.Endpoint], unless that is nil.
 func (s *Session) Config() aws.Config { return s.cfg }
 
 // Endpoint returns the URL of the service, or nil if the configuration names none.
 func (s *Session) Endpoint() *string { return s.endpoint }
 
-// SQS returns a client for queues.
+// SQS returns a client of SQS.
 func (s *Session) SQS() *sqs.Client {
 	return sqs.NewFromConfig(s.cfg, func(o *sqs.Options) { o.BaseEndpoint = cmp.Or(s.endpoint, o.BaseEndpoint) })
 }
 
-// Queues returns a client for queues with a region or an endpoint of their own. "" stands for the session's.
+// Queues returns a client of SQS with another region or endpoint. "" means that of the session.
 func (s *Session) Queues(region, endpoint string) *sqs.Client {
 	return sqs.NewFromConfig(s.cfg, func(o *sqs.Options) {
 		o.BaseEndpoint, o.Region = cmp.Or(Optional(endpoint), o.BaseEndpoint), cmp.Or(region, o.Region)

@@ -21,15 +21,16 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// late is a network on which a request's write returns when its answer is being read, after the client closed the body.
+// late is a network on which the write of a request returns only while its answer is being read, after the client has closed
+// the body.
 type late struct {
 	http.RoundTripper
-	reads chan struct{} // closed when the answer is read
+	reads chan struct{} // closed when reading of the answer begins
 	wrote chan error    // how the write ended
 	once  sync.Once
 }
 
-// lateConn holds the write of a JSON document's end.
+// lateConn blocks the write that ends a JSON document.
 type lateConn struct {
 	net.Conn
 	until chan struct{}
@@ -43,7 +44,7 @@ func (c lateConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// lateBody lets the write return, and waits for what follows it.
+// lateBody calls first before each Read.
 type lateBody struct {
 	io.ReadCloser
 	first func()
@@ -69,9 +70,9 @@ func (l *late) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// The service hides messages from the moment it answers: a request that is repeated because its answer was not read to
-// the end hides them from whoever asked.
-func TestABodyThatIsClosedEarlyEndsNoAnswer(t *testing.T) {
+// SQS makes messages invisible when it answers. If the client repeated a request because it could not read the whole answer,
+// nobody would get the messages until they become visible again.
+func TestABodyThatIsClosedEarlyDoesNotEndTheAnswer(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
@@ -97,11 +98,11 @@ func TestABodyThatIsClosedEarlyEndsNoAnswer(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-l.wrote; err != nil || asked.Load() != 1 {
-		t.Errorf("the transport takes a request that was sent for failed: %v; it is made %d times", err, asked.Load())
+		t.Errorf("the write of the request ends with %v, want no error; the request is made %d times, want once", err, asked.Load())
 	}
 }
 
-// What has no bound at all is a client's whole memory.
+// Without a limit, an answer could fill the memory of the client.
 func TestAnswersAreBounded(t *testing.T) {
 	for name, value := range map[string]string{"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
 		"AWS_ACCESS_KEY_ID": "", "AWS_PROFILE": "", "AWS_ENDPOINT_URL": ""} {

@@ -1,5 +1,5 @@
-// Package azure is how components call services of Azure: with the credentials that any of
-// its tools would find. Start at [Config].
+// Package azure configures clients of Azure's services with the credentials that any Azure tool would find. Start at
+// [Config].
 package azure
 
 import (
@@ -16,21 +16,21 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Config says who calls, where a service has no keys of its own.
+// Config says which identity to use for services that are not called with a key of their own.
 type Config struct {
 	Credentials *Credentials   `yaml:"credentials" doc:"Application to authenticate as, instead of the identity from the environment (AZURE_CLIENT_ID, …), a workload identity, the machine's managed identity or the Azure CLI."`
 	TLS         tlsconf.Client `yaml:"tls" doc:"Certificates to trust and to present."`
 }
 
-// Credentials are those of an application.
+// Credentials are the client secret of an application.
 type Credentials struct {
 	TenantID     string        `yaml:"tenant_id" check:"required,nonempty" doc:"Id of its tenant (directory)."`
 	ClientID     string        `yaml:"client_id" check:"required,nonempty" doc:"Client id."`
 	ClientSecret schema.Secret `yaml:"client_secret" check:"required,nonempty" doc:"Client secret."`
 }
 
-// Options are those of a client, and the HTTP client in them. Calls are tried again shortly,
-// as long as that is soon enough for who waits.
+// Options returns the options of a client, and the HTTP client in them. Clients retry a failed call twice, within a few
+// seconds.
 func (c *Config) Options() (azcore.ClientOptions, *http.Client, error) {
 	conf, err := c.TLS.Config()
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Config) Options() (azcore.ClientOptions, *http.Client, error) {
 	}, network, nil
 }
 
-// Token is the credential that tokens are asked for with, over the client of the options.
+// Token returns the credential that gets tokens. It uses the HTTP client of the options.
 func (c *Config) Token(o azcore.ClientOptions) (azcore.TokenCredential, error) {
 	var token azcore.TokenCredential
 	var err error
@@ -55,25 +55,25 @@ func (c *Config) Token(o azcore.ClientOptions) (azcore.TokenCredential, error) {
 		token, err = azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: o})
 	}
 	if err != nil {
-		return nil, Refused(err)
+		return nil, TokenError(err)
 	}
 	return token, nil
 }
 
-// IsIdentity reports whether an error is about getting a token.
+// IsIdentity reports whether an error says that no token could be got.
 func IsIdentity(err error) bool {
 	_, failed := errors.AsType[*azidentity.AuthenticationFailedError](err)
 	var unavailable interface{ NonRetriable() }
 	return failed || errors.As(err, &unavailable)
 }
 
-// Refused is the error of credentials with which there is no token. The cause lists all that
-// was tried, in several long lines.
-func Refused(cause error) error {
+// TokenError returns the error of credentials for which Azure issues no token. It shortens the text of cause, which lists
+// each kind of credentials that was tried.
+func TokenError(cause error) error {
 	text := cause.Error()
 	if len(text) > 300 {
 		text = text[:300] + "…"
 	}
-	return engine.Errorf(engine.Auth, "no Azure credentials: %s (set a key, `credentials`, or AZURE_CLIENT_ID and its like)",
+	return engine.Errorf(engine.Auth, "no Azure credentials: %s (set a key, `credentials`, or variables such as AZURE_CLIENT_ID)",
 		text)
 }

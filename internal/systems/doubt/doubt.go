@@ -1,5 +1,5 @@
 // Package doubt remembers writes in doubt: they failed, but the system may have carried them out, because only the answer
-// was lost. The next attempt finds what it is about to write, and the output compares. Start at [Set].
+// was lost. If the next attempt finds the data already there, the output compares it with its own. Start at [Set].
 package doubt
 
 import (
@@ -15,19 +15,19 @@ type Set[K comparable] struct {
 	keys map[K]struct{}
 }
 
-// most bounds the keys of a Set: about 10 MB with those of objects.
-const most = 100_000
+// maxKeys bounds the keys of a Set. With object keys, a full Set takes about 10 MB.
+const maxKeys = 100_000
 
-// Note remembers the keys of a write that ended with err if it is in doubt, and otherwise forgets them.
+// Note remembers the keys of a write that ended with err if the write is in doubt. Otherwise, it forgets the keys.
 func (s *Set[K]) Note(err error, keys ...K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range keys {
 		switch {
-		case !Leaves(err):
+		case !MayHaveWritten(err):
 			delete(s.keys, k)
 			continue
-		case s.keys == nil || len(s.keys) >= most:
+		case s.keys == nil || len(s.keys) >= maxKeys:
 			s.keys = map[K]struct{}{}
 		}
 		s.keys[k] = struct{}{}
@@ -49,8 +49,8 @@ func (s *Set[K]) IsEmpty() bool {
 	return len(s.keys) == 0
 }
 
-// Leaves reports whether err leaves a write in doubt: its class is transient or timeout.
-func Leaves(err error) bool {
+// MayHaveWritten reports whether a write that failed with err is in doubt. It is if the class of err is transient or timeout.
+func MayHaveWritten(err error) bool {
 	if err == nil {
 		return false
 	}

@@ -1,5 +1,5 @@
-// Package google is how components call services of Google Cloud: with the credentials that
-// any of its tools would find. Start at [Config].
+// Package google calls services of Google Cloud with the credentials that any of Google's tools would find. Start at
+// [Config].
 package google
 
 import (
@@ -30,7 +30,7 @@ type Config struct {
 	TLS         tlsconf.Client `yaml:"tls" doc:"Certificates to trust and to present."`
 }
 
-// ConfigFiles are the files that are read.
+// ConfigFiles returns the files that the configuration names.
 func (c *Config) ConfigFiles() []string {
 	if text := c.Credentials.Reveal(); !isJSON(text) {
 		return []string{text}
@@ -40,10 +40,10 @@ func (c *Config) ConfigFiles() []string {
 
 func isJSON(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports contradicting credentials, and an endpoint that is not valid or not safe.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if c.Anonymous && !c.Credentials.IsZero() {
-		report("anonymous", "means without `credentials`", "remove one of them")
+		report("anonymous", "contradicts `credentials`", "remove one of them")
 	}
 	if c.Endpoint == "" {
 		return
@@ -59,25 +59,25 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// mostAnswer is how many bytes an answer has, of which the decoder makes several copies: a page of 1000 long keys.
+// mostAnswer bounds the bytes of an answer, which the decoder copies several times. It suffices for a page of 1000 long keys.
 const mostAnswer = 6 << 20
 
-// callTimeout is the deadline of a call for a token.
+// callTimeout bounds a request for a token.
 const callTimeout = 30 * time.Second
 
-// scope is that of all services: what a token may do is for IAM to say.
+// scope covers all services. IAM limits what a token may do.
 const scope = "https://www.googleapis.com/auth/cloud-platform"
 
-// Client carries requests with tokens. It is safe for concurrent use.
+// Client makes requests with tokens. It is safe for concurrent use.
 type Client struct {
 	http *http.Client
-	find func() (oauth2.TokenSource, error) // nil: without tokens
+	find func() (oauth2.TokenSource, error) // finds the credentials; nil: requests have no tokens
 
-	mu     sync.Mutex // guards the field below
-	source oauth2.TokenSource
+	mu     sync.Mutex         // guards the field below
+	source oauth2.TokenSource // nil: must be found again
 }
 
-// Open finds the credentials, and gets a token.
+// Open finds the credentials, and gets a first token to check them. The caller closes the client.
 func (c *Config) Open(ctx context.Context) (*Client, error) {
 	conf, err := c.TLS.Config()
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *Config) Open(ctx context.Context) (*Client, error) {
 	if c.Anonymous {
 		return client, nil
 	}
-	// Tokens are renewed later, for as long as the client lives.
+	// Tokens are renewed as long as the client lives, so the end of ctx must not end the requests for them.
 	ctx = context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient,
 		&http.Client{Transport: client.http.Transport, Timeout: callTimeout})
 	client.find = func() (oauth2.TokenSource, error) { return c.source(ctx) }
@@ -101,7 +101,7 @@ func (c *Config) Open(ctx context.Context) (*Client, error) {
 	return client, nil
 }
 
-// source is where tokens come from.
+// source finds the credentials and returns the source of their tokens.
 func (c *Config) source(ctx context.Context) (oauth2.TokenSource, error) {
 	text := c.Credentials.Reveal()
 	if text == "" {
@@ -116,7 +116,7 @@ func (c *Config) source(ctx context.Context) (oauth2.TokenSource, error) {
 	}
 	var kind struct{ Type google.CredentialsType }
 	if err := json.Unmarshal(raw, &kind); err != nil {
-		return nil, errors.New("credentials: it is not JSON")
+		return nil, errors.New("credentials: not valid JSON")
 	}
 	found, err := google.CredentialsFromJSONWithType(ctx, raw, kind.Type, scope)
 	if err != nil {
@@ -125,23 +125,23 @@ func (c *Config) source(ctx context.Context) (oauth2.TokenSource, error) {
 	return found.TokenSource, nil
 }
 
-// causes are what the errors about credentials mean.
+// causes says what errors of credentials mean.
 var causes = cause.Table{Code: codeOf, Rows: []cause.Row{
-	{If: isAway, Kind: cause.Busy, Remedy: "flowd asks again"},
+	{If: isDown, Kind: cause.Busy, Remedy: "flowd tries again"},
 	{If: func(error) bool { return true }, Kind: cause.Credentials,
 		Remedy: "set `credentials` or GOOGLE_APPLICATION_CREDENTIALS, or `anonymous`"},
 }}
 
-// isAway reports whether the service that gives tokens can't be reached, or gives none at present.
-func isAway(err error) bool {
+// isDown reports whether the service that issues tokens is unreachable or overloaded.
+func isDown(err error) bool {
 	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
 	return httpx.IsUnsent(err) ||
 		answered && answer.Response != nil && (answer.Response.StatusCode >= 500 || answer.Response.StatusCode == 429)
 }
 
-// codeOf returns what the service that gives tokens says, without the whole answer.
+// codeOf returns the error text of the service that issues tokens, without the rest of its answer.
 func codeOf(err error) (code, text string) {
-	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok && !isAway(err) {
+	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok && !isDown(err) {
 		return "", fmt.Sprintf("%s: %s", answer.ErrorCode, answer.ErrorDescription)
 	}
 	return "", ""
@@ -149,8 +149,8 @@ func codeOf(err error) (code, text string) {
 
 func explain(err error) error { return causes.Explain(err, "no token from Google") }
 
-// Do makes a request with a token, and once more with a new one if that is refused. A body
-// must be one that can be read again. The caller closes the answer's body.
+// Do makes a request with a token, and repeats it once with a new token if the service refuses the first. A request with a
+// body needs GetBody for that. The caller closes the body of the answer.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	if c.find == nil {
 		return c.http.Do(req)
@@ -190,7 +190,7 @@ func (c *Client) token() (oauth2.TokenSource, *oauth2.Token, error) {
 	return c.source, t, err
 }
 
-// forget drops a source with the token that it would give again.
+// forget drops a token source, which would return the same refused token again.
 func (c *Client) forget(src oauth2.TokenSource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,5 +199,5 @@ func (c *Client) forget(src oauth2.TokenSource) {
 	}
 }
 
-// Close drops idle connections; calls that are late still work.
+// Close closes idle connections. Requests that are still running are not disturbed.
 func (c *Client) Close() { c.http.CloseIdleConnections() }

@@ -1,5 +1,5 @@
-// Package metadata turns metadata into headers, and back: values as text, for systems whose headers are text, and names.
-// Start at [Text] and [Names].
+// Package metadata converts between metadata and headers: [Text] converts values for systems whose headers are text, and
+// [Names] converts names.
 package metadata
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Text is a value as text: text and bytes as they are, nil as nothing, a time in RFC 3339, all else as JSON. Text in a list
-// or object that is not UTF-8 is {"$base64": "…"} there, since JSON can't contain it.
+// Text returns a value as text: strings and bytes unchanged, nil as "", a time in RFC 3339, and anything else as JSON. A
+// string inside a list or object that is not valid UTF-8 becomes {"$base64": "…"}, since JSON can't contain it.
 func Text(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -37,7 +37,7 @@ func Text(v any) string {
 	return string(b)
 }
 
-// encoded is a value with base64 in place of text that is not UTF-8.
+// encoded returns a copy of a value in which base64 replaces strings that are not valid UTF-8.
 func encoded(v any) any {
 	switch v := v.(type) {
 	case string:

@@ -27,7 +27,7 @@ func TestText(t *testing.T) {
 		got := Text(tt.value)
 		if _, unwritable := tt.value.(chan int); unwritable {
 			if got == "" {
-				t.Error("a value that JSON has no place for is nothing")
+				t.Error("a value that JSON can't represent has no text")
 			}
 		} else if got != tt.want {
 			t.Errorf("%#v is %q, want %q", tt.value, got, tt.want)

@@ -13,7 +13,7 @@ func TestNames(t *testing.T) {
 		}
 		seen[name] = true
 		if got := n.Out(name); got != sent {
-			t.Errorf("%s becomes %s again, want %s", name, got, sent)
+			t.Errorf("%s is converted back to %s, want %s", name, got, sent)
 		}
 	}
 	if got := n.Out("topic"); got != "topic" {

@@ -50,7 +50,7 @@ func compare(ctx context.Context, s Store, p *Put, exists error) error {
 		return exists
 	case errors.Is(err, ErrMissing): // it was deleted meanwhile, and can be written
 		return engine.Errorf(engine.Transient, "object %s is gone again", p.Key)
-	case doubt.Leaves(err):
+	case doubt.MayHaveWritten(err):
 		return err
 	}
 	return engine.Errorf(engine.Rejected, "%w: an attempt whose answer was lost may have written it, but it can't be read: %w "+

@@ -112,7 +112,7 @@ func (o *Output) write(ctx context.Context, s Store, all []*object, stop *atomic
 		if e := engine.ErrorOf(err, engine.Transient); e.HoldsOutput() || e.Delay > 0 {
 			stop.CompareAndSwap(nil, e)
 			before = err
-		} else if doubt.Leaves(err) {
+		} else if doubt.MayHaveWritten(err) {
 			before = err
 		}
 	}

@@ -52,7 +52,7 @@ var containerCauses = cause.Table{Code: codeOf, Delay: delayOf, Refused: cause.R
 func (s *Store) explain(err error, key string) error {
 	switch {
 	case azure.IsIdentity(err) && !httpx.IsUnsent(err):
-		return azure.Refused(err)
+		return azure.TokenError(err)
 	case key == "":
 		return containerCauses.Explain(err, "container "+s.name)
 	}

@@ -238,10 +238,10 @@ func (w *writer) Write(ctx context.Context, ms []queue.Message) []error {
 	out := make([]aws.Outgoing, len(ms))
 	for i, m := range ms {
 		if raw, ok := m.Raw.(*types.Message); ok {
-			out[i] = w.fifo.Exactly(raw)
+			out[i] = w.fifo.FromReceived(raw)
 			continue
 		}
-		out[i] = w.fifo.Again(m.Payload, m.Meta)
+		out[i] = w.fifo.FromMetadata(m.Payload, m.Meta)
 	}
 	errs := calls.Send(ctx, w.client, w.url, w.String(), out)
 	if errors.Join(errs...) == nil {
