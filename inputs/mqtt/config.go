@@ -99,11 +99,11 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if problem := mqtt.BadGroup(c.Share); problem != "" {
 		report("share", problem, "write another name")
 	}
-	if c.Old() && c.Share != "" {
+	if c.IsV311() && c.Share != "" {
 		report("share", "version 3.1.1 has no shared subscriptions",
 			"write `version: 5`, or, if this server has them nevertheless, $share/GROUP/FILTER in `topics`")
 	}
-	if c.Old() && c.MaxPacket > 0 {
+	if c.IsV311() && c.MaxPacket > 0 {
 		report("max_packet", "can't be sent to the server with version 3.1.1", "remove it, or write `version: 5`")
 	}
 	if c.ClientID == "" && c.acknowledges() {

@@ -19,7 +19,7 @@ func TestConfig(t *testing.T) {
 		{"no topics", `"client_id": "c"`, "topics: required"},
 		{"no filter", `"topics": [], "client_id": "c"`, "must not be empty"},
 		{"an empty filter", `"topics": "", "client_id": "c"`, "is empty"},
-		{"# in the middle", `"topics": "a/#/b", "client_id": "c"`, "a # that is not at its end"},
+		{"# in the middle", `"topics": "a/#/b", "client_id": "c"`, "a # that is not at the end"},
 		{"+ in a level", `"topics": ["a/b+"], "client_id": "c"`, `"a/b+" has a wildcard that is not a level of its own`},
 		{"a group without a filter", `"topics": "$share/g", "client_id": "c"`, "write $share/GROUP/FILTER"},
 		{"two groups", `"topics": "$share/g/a", "share": "h", "client_id": "c"`, "and share names another"},

@@ -49,7 +49,7 @@ func (in *input) newSession(ctx context.Context) (*session, error) {
 	who := mqtt.Session{ClientID: in.clientID, Expiry: in.cfg.expiry(), Receive: uint16(in.cfg.Prefetch),
 		MaxPacket: uint32(in.cfg.MaxPacket)}
 	if in.cfg.CleanStart && !in.cleaned {
-		if who.Clean = true; in.cfg.Old() && who.Expiry > 0 {
+		if who.Clean = true; in.cfg.IsV311() && who.Expiry > 0 {
 			// A clean session of version 3.1.1 ends with its connection. A first connection therefore only discards the old session.
 			if err := in.discardSession(ctx, who); err != nil {
 				return nil, err

@@ -85,7 +85,7 @@ const (
 func (in *input) pull(ctx context.Context, conn *nats.Conn) (reader, error) {
 	c := &in.cfg
 	if d := c.Declare; d != nil && d.Stream != nil {
-		if err := d.Stream.Do(ctx, conn, c.Stream); err != nil {
+		if err := d.Stream.Create(ctx, conn, c.Stream); err != nil {
 			return nil, err
 		}
 	}

@@ -197,7 +197,7 @@ func (in *input) handleRow(m *pgoutput.Message, t *table) {
 	case pgoutput.Insert:
 		in.addRow(opInsert, t, block.key(t, m.New), nil, false, m.New, "")
 	case pgoutput.Delete:
-		in.addRow(opDelete, t, block.key(t, m.Old), m.Old, m.All, nil, "")
+		in.addRow(opDelete, t, block.key(t, m.Old), m.Old, m.OldComplete, nil, "")
 	default:
 		fillUnchanged(m.Old, m.New)
 		key := block.key(t, m.New)
@@ -205,15 +205,15 @@ func (in *input) handleRow(m *pgoutput.Message, t *table) {
 			switch before := block.key(t, m.Old); {
 			case before == key:
 			case incomplete(m.New): // an insert would not have the whole row
-				in.addRow(opKeyChange, t, before, m.Old, m.All, m.New, "")
+				in.addRow(opKeyChange, t, before, m.Old, m.OldComplete, m.New, "")
 				return
 			default: // a change for each of the two keys
-				in.addRow(opDelete, t, before, m.Old, m.All, nil, `,"new_key":`+key)
+				in.addRow(opDelete, t, before, m.Old, m.OldComplete, nil, `,"new_key":`+key)
 				in.addRow(opInsert, t, key, nil, false, m.New, `,"old_key":`+before)
 				return
 			}
 		}
-		in.addRow(opUpdate, t, key, m.Old, m.All, m.New, "")
+		in.addRow(opUpdate, t, key, m.Old, m.OldComplete, m.New, "")
 	}
 }
 

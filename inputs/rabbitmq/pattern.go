@@ -24,7 +24,7 @@ func (c *Config) checkPattern(report func(path, message, remedy string)) {
 	if !c.Management.IsZero() && amqp.CheckManagement(c.Management.Reveal()) != nil {
 		report("management", "is not a URL", "write http://HOST:15672, or https://HOST:15671")
 	}
-	if _, isPattern := amqp.Named(c.Queue); !isPattern {
+	if _, isPattern := amqp.QueueName(c.Queue); !isPattern {
 		return
 	}
 	if _, err := path.Match(c.Queue, ""); err != nil {

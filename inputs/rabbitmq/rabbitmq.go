@@ -81,7 +81,7 @@ func (c Config) Traits() engine.Traits {
 	default:
 		t.TakesBack = engine.TakesOne
 	}
-	if _, isPattern := amqp.Named(c.Queue); !isPattern {
+	if _, isPattern := amqp.QueueName(c.Queue); !isPattern {
 		t.Unsettled = cmp.Or(c.Prefetch, defaultPrefetch)
 	}
 	return t
@@ -169,7 +169,7 @@ var (
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
-	queue, isPattern := amqp.Named(c.Queue)
+	queue, isPattern := amqp.QueueName(c.Queue)
 	if isPattern {
 		return &pattern{cfg: c, env: env}, nil
 	}

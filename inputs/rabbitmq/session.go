@@ -60,7 +60,7 @@ func (s *session) consume(ctx context.Context) error {
 	s.lost = s.ch.NotifyClose(make(chan *amqp091.Error, 1))
 	s.cancelled = s.ch.NotifyCancel(make(chan string, 1))
 	if s.describe.Queue = c.Queue; c.Declare != nil {
-		if s.describe.Queue, err = c.Declare.Do(ctx, s.conn, s.ch, c.Queue); err != nil {
+		if s.describe.Queue, err = c.Declare.Create(ctx, s.conn, s.ch, c.Queue); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ func (s *sending) apart(send func(which []int), failed []int) {
 			send(part)
 		}
 		if len(part) > 1 {
-			s.apart(send, slices.DeleteFunc(part, func(i int) bool { return !kafka.Blames(s.errs[i]) }))
+			s.apart(send, slices.DeleteFunc(part, func(i int) bool { return !kafka.BlamesRecord(s.errs[i]) }))
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (o *output) Traits() engine.Traits { return engine.Traits{Sequential: true,
 // Open connects, and creates the topic if that is configured.
 func (o *output) Open(ctx context.Context) (err error) {
 	if o.tx != nil {
-		o.tx.Offer(append(o.cfg.producing(), gated...)...)
+		o.tx.SetOptions(append(o.cfg.producing(), gated...)...)
 	}
 	if o.client, err = o.cfg.Client(o.log, o.name, o.cfg.options()...); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 
 // fault returns the error of a record: of the record itself, or of the output if all records would fail.
 func (o *output) fault(err error, r *kgo.Record) error {
-	if n, missing := kafka.Missing(r); missing {
+	if n, missing := kafka.MissingPartition(r); missing {
 		return engine.Errorf(engine.Rejected, "topic %s has no partition %d (correct `partition`, or add partitions: they "+
 			"are seen within a minute)", r.Topic, n)
 	}
@@ -135,7 +135,7 @@ func (o *output) fault(err error, r *kgo.Record) error {
 		return cause.Held(why)
 	case errors.Is(err, kerr.TopicAuthorizationFailed) && o.topic == "":
 		return engine.Errorf(engine.Rejected, "%w", e.Err)
-	case gone(err), e.Class == engine.Transient && kafka.Final(err):
+	case gone(err), e.Class == engine.Transient && kafka.IsPermanent(err):
 		return engine.Errorf(engine.Rejected, "%w", e.Err)
 	}
 	return why

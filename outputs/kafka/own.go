@@ -29,7 +29,7 @@ func (o *output) borrow() (*own, error) {
 		o.idle = o.idle[:n-1]
 		return c, nil
 	}
-	client, err := o.client.Another(gated...)
+	client, err := o.client.WithOptions(gated...)
 	if err != nil {
 		return nil, engine.WithClass(engine.Permanent, err)
 	}

@@ -130,7 +130,7 @@ func (s *sending) mixed() (which []int) {
 		return nil
 	}
 	for i := range s.records {
-		if kafka.Blames(s.errs[i]) {
+		if kafka.BlamesRecord(s.errs[i]) {
 			which = append(which, i)
 		}
 	}

@@ -50,15 +50,15 @@ func (o *output) fill(out *mqtt.Outgoing) (err error) {
 			}
 		}
 	}
-	if o.cfg.Old() {
+	if o.cfg.IsV311() {
 		return nil
 	}
 	out.Properties = &mqtt.Properties{}
-	mqtt.Passed(out.Properties, m.Meta, m.DeadLetter())
+	mqtt.SetProperties(out.Properties, m.Meta, m.DeadLetter())
 	if err := o.properties(out.Properties, m); err != nil {
 		return err
 	}
-	return mqtt.Check(out.Properties)
+	return mqtt.CheckProperties(out.Properties)
 }
 
 // properties sets the properties that the configuration names.

@@ -46,7 +46,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 			report("response_topic", problem, "write a name without + and #")
 		}
 	}
-	if !c.Old() {
+	if !c.IsV311() {
 		return
 	}
 	for _, f := range []struct {
@@ -203,10 +203,10 @@ func (o *output) publish(ctx context.Context, all []*mqtt.Outgoing) (left []*mqt
 	err = conn.Publish(ctx, all)
 	for _, out := range all {
 		switch {
-		case out.State != mqtt.Over:
+		case out.State != mqtt.Answered:
 			left = append(left, out)
-		case out.No != nil:
-			out.M.Fail(o.fault(out.No))
+		case out.Refused != nil:
+			out.M.Fail(o.fault(out.Refused))
 		default:
 			out.M.Done()
 		}
@@ -246,7 +246,7 @@ func (o *output) bisect(ctx context.Context, all []*mqtt.Outgoing) error {
 // blamed is the error of a message at which the server closes the connection.
 func blamed(err error) error {
 	class := engine.Transient
-	if no, ok := errors.AsType[*mqtt.Refusal](err); ok && no.OfMessage() {
+	if no, ok := errors.AsType[*mqtt.Refusal](err); ok && no.BlamesMessage() {
 		class = engine.Rejected
 	}
 	return engine.Errorf(class, "the connection was lost each time this message was published: %w",
@@ -275,7 +275,7 @@ func (o *output) fault(no *mqtt.Refusal) error {
 		topic = o.cfg.Topic.String()
 	}
 	e := engine.ErrorOf(mqtt.Explain(no, "publish to "+topic), engine.Transient)
-	if no.OfMessage() && !(no.Code == mqtt.NotAuthorized && o.constant) {
+	if no.BlamesMessage() && !(no.Code == mqtt.NotAuthorized && o.constant) {
 		e.Class = engine.Rejected
 	}
 	return e
@@ -344,7 +344,7 @@ func (o *output) forget(conn *mqtt.Publisher, why error) {
 	o.mu.Unlock()
 	if mine {
 		o.log.Warn("the connection is lost", "err", why)
-		conn.End()
+		conn.Abort()
 	}
 }
 

@@ -433,7 +433,7 @@ func TestAWillIsPublishedUnlessItSaysGoodbye(t *testing.T) {
 		if failed, err := fates(t, o, "2"); failed != nil || err != nil {
 			t.Fatalf("failed: %q, %v", failed, err)
 		}
-		o.conn.End() // without a DISCONNECT
+		o.conn.Abort() // without a DISCONNECT
 		var got []string
 		for range 3 {
 			got = append(got, string(c.Next(t).Payload))

@@ -65,7 +65,7 @@ func (o *output) ready(ctx context.Context) (*nats.Conn, *nats.Publisher, error)
 		return nil, nil, err
 	}
 	if o.cfg.Declare != nil {
-		err = o.cfg.Declare.Do(ctx, conn, o.cfg.Stream)
+		err = o.cfg.Declare.Create(ctx, conn, o.cfg.Stream)
 	}
 	var pub *nats.Publisher
 	if err == nil && o.cfg.stored() {
@@ -101,7 +101,7 @@ func (o *output) Probe(ctx context.Context) error {
 		return err
 	}
 	if o.cfg.Declare != nil {
-		return o.cfg.Declare.Do(ctx, conn, o.cfg.Stream)
+		return o.cfg.Declare.Create(ctx, conn, o.cfg.Stream)
 	}
 	ctx, cancel := limited(ctx, conn)
 	defer cancel()
@@ -186,7 +186,7 @@ func (o *output) compose(m *engine.Message) (*client.Msg, error) {
 		}
 	}
 	if m.Err() != nil {
-		out.Header = nats.Origin(out.Header, m.Meta)
+		out.Header = nats.AddOrigin(out.Header, m.Meta)
 	}
 	set := func(name, value string) {
 		if out.Header == nil {
@@ -245,7 +245,7 @@ func (o *output) conclude(ctx context.Context, conn *nats.Conn, msgs []*engine.M
 // fault returns the error of a message: of the message itself, or of the output if all messages would fail.
 func (o *output) fault(missing func() error, err error) error {
 	switch noStream, other := errors.Is(err, nats.ErrNoStream), nats.WrongStream(err); {
-	case nats.Full(err), (noStream || other) && o.subject != "":
+	case nats.IsFull(err), (noStream || other) && o.subject != "":
 		return cause.Held(err)
 	case noStream || other:
 		if e := missing(); e != nil {

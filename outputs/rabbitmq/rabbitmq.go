@@ -139,7 +139,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	for len(all) > 0 {
 		n := min(len(all), amqp.Window)
 		left, err := o.publish(ctx, all[:n])
-		if amqp.Singly(err) {
+		if amqp.BlamesMessage(err) {
 			err = o.singly(ctx, left)
 		}
 		if err != nil {
@@ -160,7 +160,7 @@ func (o *output) publish(ctx context.Context, all []*amqp.Outgoing) (left []*amq
 	o.release(ch)
 	for _, c := range all {
 		switch {
-		case !c.Over:
+		case !c.Done:
 		case c.Err != nil:
 			c.M.Fail(o.fault(c.Err))
 		default:
@@ -210,7 +210,7 @@ func (o *output) singly(ctx context.Context, all []*amqp.Outgoing) error {
 		_, err := o.publish(ctx, all[i:i+1])
 		switch {
 		case err == nil:
-		case amqp.Singly(err):
+		case amqp.BlamesMessage(err):
 			all[i].M.Fail(engine.WithClass(engine.Rejected, err))
 		default:
 			return err
@@ -305,7 +305,7 @@ func (o *output) prepare(ctx context.Context, conn *amqp.Conn) error {
 		return err
 	}
 	if o.cfg.Declare != nil {
-		err = o.cfg.Declare.Do(ctx, conn, ch.Channel, o.cfg.Exchange)
+		err = o.cfg.Declare.Create(ctx, conn, ch.Channel, o.cfg.Exchange)
 	} else {
 		err = conn.Within(ctx, "look for exchange "+o.cfg.Exchange, func() error {
 			return ch.ExchangeDeclarePassive(o.cfg.Exchange, "direct", true, false, false, false, nil)

@@ -7,32 +7,35 @@ import (
 	"github.com/flowd-io/flowd/engine/cause"
 )
 
-// Rivals keeps two clients with one client id from taking the session from each other as fast as they can.
+// Rivals delays connecting while another client uses the same client id. Each connection of one client makes the server
+// close the connection of the other, so without delays both would reconnect as fast as they can. It is not safe for
+// concurrent use.
 type Rivals struct {
-	losses int
-	since  time.Time // of the connection
+	losses int       // that may be due to a rival, one soon after another
+	since  time.Time // when the connection began
 	until  time.Time // when to connect again
-	sure   bool      // the server has said that there is another client
+	sure   bool      // the server has said that another client has connected
 }
 
-// How long to wait: at first and at most, where the server says that another client has come, and where it only closes
-// connections; and how long a connection must last for its loss to be the first again.
 const (
-	firstWait, longestWait   = 2 * time.Second, 2 * time.Minute
+	// The first and the longest delay if the server says that another client has connected.
+	firstWait, longestWait = 2 * time.Second, 2 * time.Minute
+	// The first and the longest delay if the server closes connections without a reason.
 	firstGuess, longestGuess = 100 * time.Millisecond, 5 * time.Second
-	peace                    = 5 * time.Minute
+	// A connection that lasts this long resets the delays.
+	peace = 5 * time.Minute
 )
 
-// RivalsText says what goes on, and what to do about it.
+// RivalsText is the problem and its remedy, for errors and logs.
 const RivalsText = "the server ends this client's connections: another client may have the same client_id " +
 	"(give each client its own, or stop the other one)"
 
-// Connected says that there is a connection now.
+// Connected records that a connection was made.
 func (r *Rivals) Connected(now time.Time) { r.since = now }
 
-// Lost is told why a connection was lost, and says how long to wait before the next one, and whether a rival is the
-// reason. Not all servers say so (those of version 3.1.1 can't), so one that closes several connections in a short time
-// without a reason is waited for, too.
+// Lost records that a connection was lost because of err. It returns how long to wait before connecting again, and whether
+// the server has said that a rival is the reason. Not all servers can say so (those of version 3.1.1 can't). So there is also
+// a delay after a server has closed several connections in a short time without a reason.
 func (r *Rivals) Lost(err error, now time.Time) (wait time.Duration, sure bool) {
 	r.sure = TakenOver(err)
 	if !r.sure && !cause.HungUp(err) {
@@ -56,7 +59,7 @@ func (r *Rivals) Lost(err error, now time.Time) (wait time.Duration, sure bool) 
 	return wait, r.sure
 }
 
-// Wait is how long to wait before connecting, and whether a rival is the reason.
+// Wait returns how long to wait before connecting, and whether the server has said that a rival is the reason.
 func (r *Rivals) Wait(now time.Time) (wait time.Duration, sure bool) {
 	return max(0, r.until.Sub(now)), r.sure
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Connect is what the configuration says of connections. Components have it inline.
+// Connect configures connections. The configs of components include it inline.
 type Connect struct {
 	URL       schema.URLs    `yaml:"url" check:"required,nonempty" doc:"URL of the server: mqtt://user:password@host:1883, mqtts:// for TLS (port 8883), ws://host:80/mqtt or wss://. In a list, the next is tried when one does not answer."`
 	Version   string         `yaml:"version" check:"oneof=5|3.1.1" doc:"Version of the protocol."`
@@ -24,7 +24,7 @@ type Connect struct {
 	Will      *Will          `yaml:"will" doc:"Message that the server publishes if this client disconnects without notice, as in a crash."`
 }
 
-// Will is what the server publishes in place of a client that has gone.
+// Will is a message that the server publishes when the connection is lost without a DISCONNECT.
 type Will struct {
 	Topic   string        `yaml:"topic" check:"required" doc:"Topic."`
 	Payload string        `yaml:"payload" doc:"Payload."`
@@ -33,7 +33,7 @@ type Will struct {
 	Delay   time.Duration `yaml:"delay" check:"min=0s" doc:"How long the server waits for the client to come back before it publishes it; version 5 only."`
 }
 
-// Defaults are those of [Connect].
+// Defaults are the default values of [Connect].
 var Defaults = Connect{Version: v5, KeepAlive: 30 * time.Second, Timeout: 10 * time.Second}
 
 // The versions of the protocol.
@@ -42,8 +42,8 @@ const (
 	v311 = "3.1.1"
 )
 
-// Old says that the version is 3.1.1, which has no properties and no reasons.
-func (c *Connect) Old() bool { return c.Version == v311 }
+// IsV311 reports whether the version is 3.1.1, which has no properties and few reason codes.
+func (c *Connect) IsV311() bool { return c.Version == v311 }
 
 // Words returns what users of other systems may write, and what to write instead.
 func (*Connect) Words() map[string]string {
@@ -57,14 +57,14 @@ func (*Connect) Words() map[string]string {
 	}
 }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports URLs and fields that are not valid, and fields that contradict each other.
 func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	secure := 0
 	for i, u := range c.URL {
-		at, err := parse(u.Reveal())
+		parsed, err := parse(u.Reveal())
 		if err != nil {
 			report("url", nth(c.URL, i)+err.message, err.remedy)
-		} else if at.tls() {
+		} else if parsed.tls() {
 			secure++
 		}
 	}
@@ -77,7 +77,7 @@ func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 		report("alpn", "the URL does not ask for TLS", "write mqtts://, or remove `alpn`")
 	}
 	if problem := badText(c.ClientID); problem != "" {
-		report("client_id", problem, "write another")
+		report("client_id", problem, "write another id")
 	}
 	if c.KeepAlive%time.Second != 0 {
 		report("keep_alive", "has a fraction of a second", "write whole seconds: MQTT counts in seconds")
@@ -94,66 +94,68 @@ func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	if c.Will.Delay%time.Second != 0 {
 		report("will.delay", "has a fraction of a second", "write whole seconds: MQTT counts in seconds")
 	}
-	if c.Old() && c.Will.Delay > 0 {
+	if c.IsV311() && c.Will.Delay > 0 {
 		report("will.delay", "version 3.1.1 can't delay a will", "remove it, or write `version: 5`")
 	}
 }
 
-// place is where a server is, and as whom to connect.
-type place struct {
+// address is a parsed URL: where a server is, and the credentials for it.
+type address struct {
 	scheme, host, port, path string
 	user, password           string
 }
 
-// ports are those of the schemes when a URL has none.
+// ports are the default ports by scheme.
 var ports = map[string]string{"mqtt": "1883", "mqtts": "8883", "ws": "80", "wss": "443"}
 
-func (p place) tls() bool  { return p.scheme == "mqtts" || p.scheme == "wss" }
-func (p place) web() bool  { return p.scheme == "ws" || p.scheme == "wss" }
-func (p place) at() string { return net.JoinHostPort(p.host, p.port) }
+func (a address) tls() bool        { return a.scheme == "mqtts" || a.scheme == "wss" }
+func (a address) webSocket() bool  { return a.scheme == "ws" || a.scheme == "wss" }
+func (a address) hostPort() string { return net.JoinHostPort(a.host, a.port) }
 
-// String is where, as logs and errors show it: a whole URL would be masked, as it is a secret.
-func (p place) String() string { return p.at() + p.path }
+// String returns the address as logs and errors show it, without credentials. They would mask the URL itself, as it is a
+// secret.
+func (a address) String() string { return a.hostPort() + a.path }
 
-// invalid is what is wrong with a URL. It never shows the URL, nor what a parser says of it: that quotes it.
+// invalid says what is wrong with a URL. It never contains the URL, nor the parser's error, which quotes the URL.
 type invalid struct{ message, remedy string }
 
 const example = "write mqtt://user:password@host:1883"
 
-// parse reads a URL without any I/O.
-func parse(text string) (place, *invalid) {
+// parse parses the URL of a server.
+func parse(text string) (address, *invalid) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return place{}, &invalid{"is not a URL",
+		return address{}, &invalid{"is not a URL",
 			example + "; in user and password write / : @ ? # % as %2F %3A %40 %3F %23 %25"}
 	case u.Scheme == "tcp":
-		return place{}, &invalid{"does not begin with mqtt://", "write mqtt:// instead of tcp://"}
+		return address{}, &invalid{"does not begin with mqtt://", "write mqtt:// instead of tcp://"}
 	case slices.Contains([]string{"ssl", "tls", "tcps"}, u.Scheme):
-		return place{}, &invalid{"does not begin with mqtts://", "write mqtts:// instead of " + u.Scheme + "://"}
+		return address{}, &invalid{"does not begin with mqtts://", "write mqtts:// instead of " + u.Scheme + "://"}
 	case ports[u.Scheme] == "":
-		return place{}, &invalid{"does not begin with mqtt://, mqtts://, ws:// or wss://", example}
+		return address{}, &invalid{"does not begin with mqtt://, mqtts://, ws:// or wss://", example}
 	case u.Hostname() == "":
-		return place{}, &invalid{"has no host", example}
+		return address{}, &invalid{"has no host", example}
 	}
-	p := place{scheme: u.Scheme, host: u.Hostname(), port: u.Port(), user: u.User.Username()}
+	p := address{scheme: u.Scheme, host: u.Hostname(), port: u.Port(), user: u.User.Username()}
 	p.password, _ = u.User.Password()
 	if p.port == "" {
 		p.port = ports[p.scheme]
 	}
 	switch {
 	case u.RawQuery != "" || u.Fragment != "":
-		return place{}, &invalid{"has parameters", "remove what follows ? or #, and write fields of the configuration"}
-	case p.web():
+		return address{}, &invalid{"has parameters", "remove what follows ? or #, and write fields of the configuration"}
+	case p.webSocket():
 		if p.path = u.EscapedPath(); p.path == "" {
 			p.path = "/mqtt"
 		}
 	case u.Path != "" && u.Path != "/":
-		return place{}, &invalid{"has a path", "remove it: topics are written in the configuration"}
+		return address{}, &invalid{"has a path", "remove it: topics are written in the configuration"}
 	}
 	return p, nil
 }
 
+// nth says which URL of several an error is about. It returns "" if there is only one.
 func nth(all schema.URLs, i int) string {
 	if len(all) < 2 {
 		return ""

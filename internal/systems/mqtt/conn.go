@@ -1,5 +1,5 @@
-// Package mqtt is what the MQTT components share: [Connect] in their configuration, a [Dialer] that makes connections
-// with it, and a [Publisher]. What differs between versions 5 and 3.1.1 is in five.go and three.go, behind protocol.
+// Package mqtt has what the MQTT components share: [Connect] for their configuration, [Dialer] for connections, and
+// [Publisher]. The differences between versions 5 and 3.1.1 are behind the interface protocol, in five.go and three.go.
 package mqtt
 
 import (
@@ -19,18 +19,22 @@ import (
 	"github.com/flowd-io/flowd/internal/network/bounds"
 )
 
-// Server is what the server has said about itself when it took the connection.
+// Server has what the server says about itself and the session when it accepts a connection.
 type Server struct {
-	Present   bool   // it knows the session
+	Present   bool   // it has kept the session of an earlier connection
 	ClientID  string // that it has assigned; "": none
 	Receive   int    // the most messages that may be in flight to it
-	MaxPacket int    // the largest packet that it takes
+	MaxPacket int    // the largest packet that it accepts, in bytes
 	MaxQoS    byte
-	NoRetain  bool
-	Expiry    uint32 // how long it keeps the session, in seconds
+	NoRetain  bool   // it does not support retained messages
+	Expiry    uint32 // how long it keeps the session after the connection, in seconds
 }
 
-// Conn is a connection.
+// Handler gets the packets that a server sends, one at a time, except the answers to pings and subscriptions. It reports
+// whether the packet was expected, such as an answer. It must return when the connection is gone.
+type Handler func(c *Conn, p *Packet) (expected bool)
+
+// Conn is a connection to a server. Its methods may be called from any goroutine.
 type Conn struct {
 	Server  Server
 	Address string // without user and password
@@ -38,28 +42,28 @@ type Conn struct {
 	proto   protocol
 	raw     net.Conn
 	in      *bufio.Reader
-	most    int // the largest packet that is read
-	alive   time.Duration
+	most    int           // the largest packet that is read, in bytes
+	alive   time.Duration // the keep-alive interval
 	timeout time.Duration
-	got     func(*Conn, *Packet) (asked bool)
-	unasked bounds.Rate // packets that answer nothing
+	handle  Handler
+	unasked bounds.Rate // counts packets that were not expected
 	loops   sync.WaitGroup
 
-	gone    chan struct{} // closed when the connection is lost, or closed
+	gone    chan struct{} // closed when the connection is lost or closed
 	end     sync.Once     // sets cause and closes gone
 	cause   error         // why it is gone
-	leaving atomic.Bool   // by Close: what still comes is thrown away
-	over    chan struct{} // closed when nothing is read any more
+	leaving atomic.Bool   // Close was called: packets are discarded
+	over    chan struct{} // closed when the reader has ended
 
-	mu   sync.Mutex // guards the fields below, and what is written
+	mu   sync.Mutex // guards the fields below, and keeps packets apart that are written
 	out  *bufio.Writer
-	asks map[uint16]chan *Packet // of subscriptions
+	asks map[uint16]chan *Packet // by packet id: who waits for the SUBACK
 }
 
-func newConn(raw net.Conn, address string, c *Connect, got func(*Conn, *Packet) (asked bool)) *Conn {
+func newConn(raw net.Conn, address string, c *Connect, handle Handler) *Conn {
 	conn := &Conn{Address: address, proto: five{}, raw: raw, timeout: c.Timeout, alive: c.KeepAlive,
-		got: got, most: frameLimit, gone: make(chan struct{}), over: make(chan struct{}), asks: map[uint16]chan *Packet{}}
-	if c.Old() {
+		handle: handle, most: frameLimit, gone: make(chan struct{}), over: make(chan struct{}), asks: map[uint16]chan *Packet{}}
+	if c.IsV311() {
 		conn.proto = three{}
 	}
 	const buffer = 32 << 10
@@ -76,7 +80,8 @@ type writeFunc func(p []byte) (int, error)
 
 func (f writeFunc) Write(p []byte) (int, error) { return f(p) }
 
-// receive reads from the network. The server is given up if it says nothing for too long: it answers pings.
+// receive reads from the network. Since the server answers pings, it is considered dead after one and a half keep-alive
+// intervals of silence.
 func (c *Conn) receive(p []byte) (int, error) {
 	_ = c.raw.SetReadDeadline(time.Now().Add(c.alive + c.alive/2))
 	n, err := c.raw.Read(p)
@@ -96,8 +101,8 @@ func (c *Conn) send(p []byte) (int, error) {
 	return n, err
 }
 
-// begin makes the handshake.
-func (c *Conn) begin(h *hello) error {
+// handshake sends the CONNECT and reads the server's answer.
+func (c *Conn) handshake(h *hello) error {
 	if h.session.MaxPacket > 0 {
 		c.most = int(h.session.MaxPacket)
 	}
@@ -107,26 +112,26 @@ func (c *Conn) begin(h *hello) error {
 	if err := c.out.Flush(); err != nil {
 		return err
 	}
-	p, err := c.next()
+	p, err := c.readPacket()
 	if err != nil {
 		return err
 	}
 	if p.Kind != packets.CONNACK {
-		return fmt.Errorf("the server answers with a packet of type %d", p.Kind)
+		return fmt.Errorf("the server answers the connection request with a packet of type %d", p.Kind)
 	}
 	if r := p.Refusal(); r != nil {
-		r.door = true
+		r.onConnect = true
 		return r
 	}
 	c.Server = Server{Present: p.Present, Receive: longest, MaxPacket: frameLimit, MaxQoS: 2, Expiry: h.session.Expiry}
 	if p.Props != nil {
-		c.learn(p.Props)
+		c.applyProperties(p.Props)
 	}
 	return nil
 }
 
-// learn takes what the server has said about itself.
-func (c *Conn) learn(p *Properties) {
+// applyProperties stores the properties of the server's CONNACK.
+func (c *Conn) applyProperties(p *Properties) {
 	s := &c.Server
 	s.ClientID = p.AssignedClientID
 	if v := p.ReceiveMaximum; v != nil && *v > 0 {
@@ -147,14 +152,14 @@ func (c *Conn) learn(p *Properties) {
 	s.NoRetain = p.RetainAvailable != nil && *p.RetainAvailable == 0
 }
 
-// run starts what goes on until the connection is gone.
+// run starts the goroutines that read and ping until the connection is gone.
 func (c *Conn) run() {
-	c.loops.Go(c.reads)
-	c.loops.Go(c.pings)
+	c.loops.Go(c.readLoop)
+	c.loops.Go(c.pingLoop)
 }
 
-// next reads a packet.
-func (c *Conn) next() (p *Packet, err error) {
+// readPacket reads a packet.
+func (c *Conn) readPacket() (p *Packet, err error) {
 	defer engine.Recovered(&err)
 	head, body, err := readFrame(c.in, c.most)
 	if err != nil {
@@ -163,17 +168,17 @@ func (c *Conn) next() (p *Packet, err error) {
 	return c.proto.decode(head, body)
 }
 
-// mostUnasked is how many packets that answer nothing a server may send within a second. One that has lost its memory
-// answers all that was under way, which are 65535 packets.
+// mostUnasked is how many unexpected packets a server may send within a second. A server that has lost its state may
+// answer up to 65535 packets that were in flight.
 const mostUnasked = 100_000
 
-var errUnasked = fmt.Errorf("the server has sent over %d packets within a second that nobody has asked for", mostUnasked)
+var errUnasked = fmt.Errorf("the server has sent over %d unexpected packets within a second", mostUnasked)
 
-// reads hands on what comes.
-func (c *Conn) reads() {
+// readLoop reads packets and hands them to whoever waits for them, until the connection is gone.
+func (c *Conn) readLoop() {
 	defer close(c.over)
 	for {
-		p, err := c.next()
+		p, err := c.readPacket()
 		if err != nil {
 			c.lose(err)
 			return
@@ -181,7 +186,7 @@ func (c *Conn) reads() {
 		if c.leaving.Load() {
 			continue
 		}
-		asked := false
+		expected := false
 		switch p.Kind {
 		case packets.PINGRESP:
 		case packets.DISCONNECT:
@@ -196,21 +201,21 @@ func (c *Conn) reads() {
 			ask := c.asks[p.ID]
 			delete(c.asks, p.ID)
 			c.mu.Unlock()
-			if asked = ask != nil; asked {
+			if expected = ask != nil; expected {
 				ask <- p
 			}
 		default:
-			asked = c.got(c, p)
+			expected = c.handle(c, p)
 		}
-		if !asked && c.unasked.Over(mostUnasked) {
+		if !expected && c.unasked.Over(mostUnasked) {
 			c.lose(errUnasked)
 			return
 		}
 	}
 }
 
-// pings has the server show that it is there.
-func (c *Conn) pings() {
+// pingLoop sends pings, so that each side hears from the other within the keep-alive interval.
+func (c *Conn) pingLoop() {
 	t := time.NewTicker(c.alive / 2)
 	defer t.Stop()
 	for {
@@ -226,7 +231,7 @@ func (c *Conn) pings() {
 	}
 }
 
-// lose ends a connection that does not work any more.
+// lose ends the connection because of err.
 func (c *Conn) lose(err error) {
 	c.end.Do(func() {
 		c.cause = err
@@ -235,13 +240,13 @@ func (c *Conn) lose(err error) {
 	c.raw.Close()
 }
 
-// Fail ends a connection that is of no use, for a reason that [Conn.Cause] then gives.
+// Fail ends the connection. [Conn.Cause] then returns err.
 func (c *Conn) Fail(err error) { c.lose(err) }
 
-// Gone is closed when the connection is.
+// Gone returns a channel that is closed when the connection is lost or closed.
 func (c *Conn) Gone() <-chan struct{} { return c.gone }
 
-// Alive says that the connection is not gone.
+// Alive reports whether the connection is neither lost nor closed.
 func (c *Conn) Alive() bool {
 	select {
 	case <-c.gone:
@@ -251,13 +256,13 @@ func (c *Conn) Alive() bool {
 	}
 }
 
-// Cause is why the connection is gone.
+// Cause waits until the connection is gone, and returns the reason.
 func (c *Conn) Cause() error {
 	<-c.gone
 	return Explain(c.cause, "connection to "+c.Address)
 }
 
-// write writes and flushes; an error is the end of the connection.
+// write calls f and flushes. An error ends the connection.
 func (c *Conn) write(f func(w *bufio.Writer) error) error {
 	c.mu.Lock()
 	err := f(c.out)
@@ -271,7 +276,7 @@ func (c *Conn) write(f func(w *bufio.Writer) error) error {
 	return err
 }
 
-// Reply sends acknowledgements, such as packets.PUBACK, of packets by their numbers.
+// Reply sends acknowledgements.
 func (c *Conn) Reply(all ...Reply) error {
 	return c.write(func(w *bufio.Writer) error {
 		for _, r := range all {
@@ -283,17 +288,17 @@ func (c *Conn) Reply(all ...Reply) error {
 	})
 }
 
-// Reply is an acknowledgement.
+// Reply is an acknowledgement of a packet.
 type Reply struct {
-	Kind byte
+	Kind byte // such as packets.PUBACK
 	ID   uint16
 }
 
 // Subscribe subscribes, and returns the reason code of each subscription. It waits for the answer until ctx ends or the
-// connection is gone. What the server sends before its answer goes to the function of [Dialer.Dial]; the answer is not
-// read while that waits.
+// connection is gone. The server may send messages before the answer, which is not read while the [Handler] waits. Only one
+// Subscribe may run at a time.
 func (c *Conn) Subscribe(ctx context.Context, all []Subscription) ([]byte, error) {
-	const id = 1 // nothing else of this client's has a number while it subscribes
+	const id = 1 // no other packet of this client has an id while it subscribes
 	ask := make(chan *Packet, 1)
 	err := c.write(func(w *bufio.Writer) error {
 		c.asks[id] = ask
@@ -307,7 +312,7 @@ func (c *Conn) Subscribe(ctx context.Context, all []Subscription) ([]byte, error
 	case answer = <-ask:
 	case <-c.gone:
 		select {
-		case answer = <-ask: // it came before the connection was lost, which its reader then finds
+		case answer = <-ask: // the answer came before the connection was lost
 		default:
 			return nil, c.Cause()
 		}
@@ -321,7 +326,7 @@ func (c *Conn) Subscribe(ctx context.Context, all []Subscription) ([]byte, error
 	return answer.Codes, nil
 }
 
-// RefusalOf is what a reason code of a subscription means, or nil if it was granted.
+// RefusalOf returns the error that a reason code of a subscription means, or nil if the subscription was granted.
 func RefusalOf(code byte) error { return asError((&Packet{Code: code}).Refusal()) }
 
 func asError(r *Refusal) error {
@@ -331,23 +336,23 @@ func asError(r *Refusal) error {
 	return r
 }
 
-var errClosed = errors.New("it is closed")
+var errClosed = errors.New("the connection is closed")
 
-// parting is how long the server may take to close its side after a goodbye.
-const parting = 2 * time.Second
+// closeTimeout is how long the server may take to close the connection after a DISCONNECT.
+const closeTimeout = 2 * time.Second
 
-// Close says goodbye, so that the server publishes no will, and waits until it has read that: data that nobody reads
-// would have the connection reset, and acknowledgements on their way lost.
+// Close sends a DISCONNECT, so that the server does not publish the will, and waits until the server closes the connection.
+// Without waiting, unread data from the server could reset the connection, and acknowledgements in transit would be lost.
 func (c *Conn) Close(ctx context.Context) {
 	c.leaving.Store(true)
 	c.end.Do(func() {
 		c.cause = errClosed
 		close(c.gone)
 	})
-	ctx, cancel := context.WithTimeout(ctx, parting)
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	if c.write(func(w *bufio.Writer) error {
-		_, err := w.Write(farewell)
+		_, err := w.Write(disconnect)
 		return err
 	}) == nil {
 		select {
@@ -359,8 +364,8 @@ func (c *Conn) Close(ctx context.Context) {
 	c.loops.Wait()
 }
 
-// End waits until nothing of a connection that is lost is running.
-func (c *Conn) End() {
+// Abort ends the connection without a DISCONNECT, and waits until its goroutines have ended.
+func (c *Conn) Abort() {
 	c.lose(errClosed)
 	c.loops.Wait()
 }

@@ -12,24 +12,24 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 )
 
-// pair is a connection, without a handshake, and the server's end of it.
-func pair(keepAlive time.Duration, got func(*Conn, *Packet) bool) (*Conn, net.Conn) {
+// pair returns a running connection, without a handshake, and the server's end of it.
+func pair(keepAlive time.Duration, handle Handler) (*Conn, net.Conn) {
 	client, server := net.Pipe()
-	c := newConn(client, "here", &Connect{Version: v5, KeepAlive: keepAlive, Timeout: 5 * time.Second}, got)
+	c := newConn(client, "here", &Connect{Version: v5, KeepAlive: keepAlive, Timeout: 5 * time.Second}, handle)
 	c.run()
 	return c, server
 }
 
-func TestASilentServerIsGivenUp(t *testing.T) {
+func TestASilentServerLosesTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		c, server := pair(20*time.Second, nil)
-		go io.Copy(io.Discard, server) //nolint:errcheck // it ends with the connection
+		go io.Copy(io.Discard, server) //nolint:errcheck // the copy ends with the connection
 		<-c.Gone()
 		if took := time.Since(began); took != 30*time.Second || !strings.Contains(c.Cause().Error(), "silent for 30s") {
 			t.Errorf("after %v: %v", took, c.Cause())
 		}
-		c.End()
+		c.Abort()
 	})
 }
 
@@ -47,7 +47,7 @@ func TestAServerThatAnswersPingsIsKept(t *testing.T) {
 					pings++
 					_, _ = server.Write([]byte{packets.PINGRESP << 4, 0})
 				} else {
-					server.Close() // as at a goodbye
+					server.Close() // as servers do after a DISCONNECT
 				}
 			}
 		}()
@@ -62,22 +62,22 @@ func TestAServerThatAnswersPingsIsKept(t *testing.T) {
 	})
 }
 
-func TestAServerThatReadsNothingIsGivenUp(t *testing.T) {
+func TestAServerThatReadsNothingLosesTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := pair(time.Hour, nil)
 		began := time.Now()
 		if err := c.Reply(Reply{packets.PUBACK, 1}); err == nil || time.Since(began) != 5*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		c.End()
+		c.Abort()
 	})
 }
 
-func TestAReaderThatIsFullIsNotTakenForASilentServer(t *testing.T) {
+func TestABlockedHandlerIsNotMistakenForASilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := make(chan struct{})
 		c, server := pair(2*time.Second, func(*Conn, *Packet) bool { <-full; return true })
-		go io.Copy(io.Discard, server) //nolint:errcheck // it ends with the connection
+		go io.Copy(io.Discard, server) //nolint:errcheck // the copy ends with the connection
 		go func() { _, _ = server.Write([]byte("\x30\x04\x00\x01a\x00")) }()
 		time.Sleep(time.Minute)
 		if !c.Alive() {
@@ -85,7 +85,7 @@ func TestAReaderThatIsFullIsNotTakenForASilentServer(t *testing.T) {
 		}
 		close(full)
 		<-c.Gone()
-		c.End()
+		c.Abort()
 	})
 }
 

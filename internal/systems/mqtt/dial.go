@@ -17,28 +17,28 @@ import (
 	"github.com/flowd-io/flowd/internal/network/httpx"
 )
 
-// Session is what a client tells the server about itself when it connects.
+// Session says which session a client asks for when it connects.
 type Session struct {
 	ClientID  string
-	Clean     bool   // what the server knows of an earlier session is forgotten
+	Clean     bool   // start a new session; the server discards an earlier one
 	Expiry    uint32 // seconds for which the server keeps the session after the connection; 0: it does not
 	Receive   uint16 // the most messages that the server may have in flight to this client; 0: the protocol's maximum
-	MaxPacket uint32 // the largest packet that the server may send; 0: the protocol's maximum
+	MaxPacket uint32 // the largest packet that the server may send, in bytes; 0: the protocol's maximum
 }
 
-// Dialer makes connections, each to the first URL that answers. One goroutine at a time uses it.
+// Dialer makes connections, each to the first URL that works. It is not safe for concurrent use.
 type Dialer struct {
 	cfg *Connect
 	tls *tls.Config
-	at  int // the URL that worked last
+	at  int // index of the URL that worked last, which is tried first
 }
 
-// NewDialer makes a dialer; c must not change afterwards.
+// NewDialer returns a dialer. c must not change afterwards.
 func NewDialer(c *Connect) *Dialer { return &Dialer{cfg: c} }
 
-// Dial connects. The error has a class and says what to do about it. What the server sends is given to got, by one
-// goroutine, but for answers to questions of the Conn itself; got returns when the Conn is gone at the latest.
-func (d *Dialer) Dial(ctx context.Context, s Session, got func(*Conn, *Packet) (asked bool)) (*Conn, error) {
+// Dial connects to a server. An error has a class and a remedy. The caller ends the connection with [Conn.Close] or
+// [Conn.Abort].
+func (d *Dialer) Dial(ctx context.Context, s Session, handle Handler) (*Conn, error) {
 	if d.tls == nil {
 		conf, err := d.cfg.TLS.Config()
 		if err != nil {
@@ -54,7 +54,7 @@ func (d *Dialer) Dial(ctx context.Context, s Session, got func(*Conn, *Packet) (
 		if problem != nil {
 			return nil, engine.Errorf(engine.Permanent, "url: %s (%s)", problem.message, problem.remedy)
 		}
-		c, err := d.dial(ctx, p, s, got)
+		c, err := d.dial(ctx, p, s, handle)
 		if err == nil {
 			d.at = at
 			return c, nil
@@ -64,20 +64,21 @@ func (d *Dialer) Dial(ctx context.Context, s Session, got func(*Conn, *Packet) (
 	return nil, cause.All(errs)
 }
 
-func (d *Dialer) dial(ctx context.Context, p place, s Session, got func(*Conn, *Packet) (asked bool)) (*Conn, error) {
+// dial connects to one server.
+func (d *Dialer) dial(ctx context.Context, p address, s Session, handle Handler) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
-	raw, err := d.reach(ctx, p)
+	raw, err := d.connect(ctx, p)
 	if err != nil {
 		return nil, tooSlow(ctx, err, d.cfg.Timeout)
 	}
-	stop := context.AfterFunc(ctx, func() { raw.Close() }) // the handshake knows no context
+	stop := context.AfterFunc(ctx, func() { raw.Close() }) // the handshake does not end with the context
 	h := &hello{cfg: d.cfg, user: p.user, password: p.password, session: s}
 	if d.cfg.User != "" {
 		h.user, h.password = d.cfg.User, d.cfg.Password.Reveal()
 	}
-	c := newConn(raw, p.String(), d.cfg, got)
-	err = c.begin(h)
+	c := newConn(raw, p.String(), d.cfg, handle)
+	err = c.handshake(h)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -92,11 +93,12 @@ func (d *Dialer) dial(ctx context.Context, p place, s Session, got func(*Conn, *
 	return c, nil
 }
 
-// errNoAnswer is what a server does, after a handshake of TLS 1.3, that misses a certificate.
+// errNoAnswer is the error of a connection that the server has closed right after the TLS handshake. With TLS 1.3, a server
+// rejects a missing client certificate only then.
 var errNoAnswer = errors.New("the server closes the connection instead of answering: " +
-	"it may want a client's certificate (set tls.cert and tls.key)")
+	"it may require a client certificate (set tls.cert and tls.key)")
 
-// tooSlow is err, unless time was up.
+// tooSlow returns a timeout error if ctx has ended and the server has not refused the connection. Otherwise, it returns err.
 func tooSlow(ctx context.Context, err error, limit time.Duration) error {
 	if _, said := errors.AsType[*Refusal](err); said || ctx.Err() == nil {
 		return err
@@ -104,8 +106,8 @@ func tooSlow(ctx context.Context, err error, limit time.Duration) error {
 	return engine.Errorf(engine.Transient, "no answer within %v: %w", limit, ctx.Err())
 }
 
-// reach makes the connection below MQTT.
-func (d *Dialer) reach(ctx context.Context, p place) (net.Conn, error) {
+// connect makes the network connection: TCP, TLS or a WebSocket.
+func (d *Dialer) connect(ctx context.Context, p address) (net.Conn, error) {
 	conf := d.tls.Clone()
 	if conf.ServerName == "" {
 		conf.ServerName = p.host
@@ -113,10 +115,10 @@ func (d *Dialer) reach(ctx context.Context, p place) (net.Conn, error) {
 	if d.cfg.ALPN != "" {
 		conf.NextProtos = []string{d.cfg.ALPN}
 	}
-	if p.web() {
-		return d.web(ctx, p, conf)
+	if p.webSocket() {
+		return d.webSocket(ctx, p, conf)
 	}
-	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.at())
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.hostPort())
 	if err != nil || !p.tls() {
 		return raw, err
 	}
@@ -128,20 +130,20 @@ func (d *Dialer) reach(ctx context.Context, p place) (net.Conn, error) {
 	return c, nil
 }
 
-// web makes a WebSocket.
-func (d *Dialer) web(ctx context.Context, p place, conf *tls.Config) (net.Conn, error) {
+// webSocket makes a WebSocket connection.
+func (d *Dialer) webSocket(ctx context.Context, p address, conf *tls.Config) (net.Conn, error) {
 	scheme := map[bool]string{true: "https", false: "http"}[p.tls()]
 	transport := httpx.Network(conf)
-	transport.ForceAttemptHTTP2 = false // a WebSocket is begun with HTTP/1.1
-	c, answer, err := websocket.Dial(ctx, scheme+"://"+p.at()+p.path, &websocket.DialOptions{
+	transport.ForceAttemptHTTP2 = false // a WebSocket begins with an HTTP/1.1 request
+	c, answer, err := websocket.Dial(ctx, scheme+"://"+p.hostPort()+p.path, &websocket.DialOptions{
 		HTTPClient: &http.Client{Transport: transport}, Subprotocols: []string{"mqtt"},
 		CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
 		if answer != nil {
-			return nil, fmt.Errorf("the server answers %s instead of a WebSocket (check the URL's path): %w", answer.Status, err)
+			return nil, fmt.Errorf("the server answers %s instead of opening a WebSocket (check the URL's path): %w", answer.Status, err)
 		}
 		return nil, err
 	}
-	c.SetReadLimit(-1) // packets have a limit of their own
+	c.SetReadLimit(-1) // readFrame limits packets
 	return websocket.NetConn(context.WithoutCancel(ctx), c, websocket.MessageBinary), nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 )
 
-// five is version 5.
+// five is version 5 of the protocol.
 type five struct{}
 
 func (five) connect(w io.Writer, h *hello) error {
@@ -67,21 +67,21 @@ func (five) decode(head byte, body []byte) (*Packet, error) {
 		err = ack.Unpack(r)
 		p.ID, p.Codes = ack.PacketID, ack.Reasons
 	case packets.PUBACK, packets.PUBREC, packets.PUBREL, packets.PUBCOMP:
-		ack := packets.Puback{Properties: props} // the four have one form
+		ack := packets.Puback{Properties: props} // the four have the same format
 		err = ack.Unpack(r)
 		p.ID, p.Code = ack.PacketID, ack.ReasonCode
 	case packets.DISCONNECT:
 		if len(body) > 0 {
-			end := packets.Disconnect{Properties: props}
-			err = end.Unpack(r)
-			p.Code = end.ReasonCode
+			bye := packets.Disconnect{Properties: props}
+			err = bye.Unpack(r)
+			p.Code = bye.ReasonCode
 		}
 	case packets.PINGRESP:
 	default:
 		return nil, fmt.Errorf("the server has sent a packet of type %d, which it may not send", p.Kind)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the server has sent a packet of type %d that can't be read: %w", p.Kind, midway(err))
+		return nil, fmt.Errorf("the server has sent a packet of type %d that can't be read: %w", p.Kind, unexpectedEOF(err))
 	}
 	p.Said, p.Props = props.ReasonString, props
 	return p, nil

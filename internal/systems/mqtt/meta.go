@@ -7,7 +7,7 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/metadata"
 )
 
-// The names of metadata.
+// Names of metadata that a sender can set.
 const (
 	topicName       = "topic"
 	contentType     = "content_type"
@@ -15,11 +15,11 @@ const (
 	correlationData = "correlation_data"
 )
 
-// Records are messages, as the source of their metadata. The input's own are facts of the delivery; what the sender has
-// set, outputs pass on.
+// Records provides the metadata of messages. Metadata about the delivery belongs to the input. Outputs pass on what the sender
+// has set.
 type Records []Record
 
-// Record is what is known of a message besides its payload.
+// Record is a message without its payload.
 type Record struct {
 	Topic      string
 	ID         uint16
@@ -29,21 +29,21 @@ type Record struct {
 	Properties *Properties
 }
 
-// RecordOf is what is known of a message.
+// RecordOf returns the record of m.
 func RecordOf(m *Message) Record { return Record{m.Topic, m.ID, m.QoS, m.Retain, m.Dup, m.Properties} }
 
-// sent are the names of user properties as metadata.
-var sent = metadata.Names{Prefix: "property_", Own: reserved}
+// userNames converts the names of user properties.
+var userNames = metadata.Names{Prefix: "property_", Own: reserved}
 
 var names = [...]string{topicName, "qos", "retained", "duplicate", "message_id", "expiry", "payload_format",
 	contentType, responseTopic, correlationData}
 
-// own is how many of the names, the first, are those of the delivery.
-const own = 7
+// deliveryNames is how many of names, from the first, are about the delivery.
+const deliveryNames = 7
 
 var _ engine.MetaSource = (*Records)(nil)
 
-// Get is a value of message i.
+// Get implements [engine.MetaSource].
 func (r *Records) Get(i int, name string) (any, bool) {
 	m := &(*r)[i]
 	switch name {
@@ -80,10 +80,10 @@ func (r *Records) Get(i int, name string) (any, bool) {
 	case correlationData:
 		return string(p.CorrelationData), len(p.CorrelationData) > 0
 	}
-	return userValue(p.User, sent.Out(name))
+	return userValue(p.User, userNames.Out(name))
 }
 
-// userValue is what a sender has set by a name: text, or a list where it has set several.
+// userValue returns the value of a user property: text, or a list if the sender has set the property several times.
 func userValue(all []User, name string) (v any, ok bool) {
 	for i := range all {
 		switch {
@@ -91,40 +91,40 @@ func userValue(all []User, name string) (v any, ok bool) {
 		case !ok:
 			v, ok = all[i].Value, true
 		default:
-			v = andValue(v, all[i].Value)
+			v = appendValue(v, all[i].Value)
 		}
 	}
 	return v, ok && name != ""
 }
 
-// andValue is a value with one more.
-func andValue(before any, text string) any {
+// appendValue adds a value to one or several earlier values.
+func appendValue(before any, text string) any {
 	if list, is := before.([]any); is {
 		return append(list, text)
 	}
 	return []any{before, text}
 }
 
-// Meta is all of message i.
+// Meta implements [engine.MetaSource].
 func (r *Records) Meta(i int) engine.Meta {
 	var found []string
 	var values []any
 	n := 0
-	for at, name := range names {
+	for j, name := range names {
 		if v, ok := r.Get(i, name); ok {
 			found, values = append(found, name), append(values, v)
 		}
-		if at == own-1 {
+		if j == deliveryNames-1 {
 			n = len(found)
 		}
 	}
 	if p := (*r)[i].Properties; p != nil {
-		found, values = users(p.User, found, values)
+		found, values = appendUsers(p.User, found, values)
 	}
 	return engine.MetaOf(found, values, n)
 }
 
-// reserved says that a name is one of the delivery or of the protocol, which no sender's property can have.
+// reserved reports whether a name belongs to the delivery or the protocol, so that no user property can have it.
 func reserved(name string) bool {
 	for _, n := range names {
 		if n == name {
@@ -134,25 +134,25 @@ func reserved(name string) bool {
 	return false
 }
 
-// users adds the user properties that can be metadata, each name once.
-func users(all []User, names []string, values []any) ([]string, []any) {
+// appendUsers appends the user properties, each name once. Metadata can't have an empty name.
+func appendUsers(all []User, names []string, values []any) ([]string, []any) {
 	at := make(map[string]int, len(all))
 	for _, u := range all {
 		i, seen := at[u.Key]
 		switch {
 		case seen:
-			values[i] = andValue(values[i], u.Value)
+			values[i] = appendValue(values[i], u.Value)
 		case u.Key != "":
 			at[u.Key] = len(values)
-			names, values = append(names, sent.In(u.Key)), append(values, u.Value)
+			names, values = append(names, userNames.In(u.Key)), append(values, u.Value)
 		}
 	}
 	return names, values
 }
 
-// Passed sets the properties that go along with a message from where it was read, or that steps have set as metadata.
-// Those of a dead letter, which must get through, lose what the protocol can't carry.
-func Passed(p *Properties, meta engine.Meta, dead bool) {
+// SetProperties sets the properties of a message from metadata that was read with it or that steps have set. Dead letters must
+// not be refused, so characters that the protocol does not allow are replaced in them.
+func SetProperties(p *Properties, meta engine.Meta, dead bool) {
 	if v, ok := meta.Get(contentType); ok {
 		if p.ContentType = metadata.Text(v); dead {
 			p.ContentType = clean(p.ContentType)
@@ -177,10 +177,10 @@ func Passed(p *Properties, meta engine.Meta, dead bool) {
 		if reserved(name) || name == "" || badText(name) != "" {
 			continue
 		}
-		name = sent.Out(name)
+		name = userNames.Out(name)
 		if list, is := v.([]any); is {
-			for _, one := range list {
-				add(name, one)
+			for _, e := range list {
+				add(name, e)
 			}
 		} else if v != nil {
 			add(name, v)
@@ -188,12 +188,12 @@ func Passed(p *Properties, meta engine.Meta, dead bool) {
 	}
 }
 
-// clean is a text as the protocol can carry it.
+// clean replaces the characters of a text that the protocol does not allow.
 func clean(s string) string {
 	if badText(s) == "" {
 		return s
 	}
-	return strings.Map(func(c rune) rune { // what is not UTF-8 becomes U+FFFD
+	return strings.Map(func(c rune) rune { // Map turns invalid UTF-8 into U+FFFD
 		switch {
 		case c == '\n' || c == '\r' || c == '\t':
 			return ' '
@@ -204,8 +204,8 @@ func clean(s string) string {
 	}, s)
 }
 
-// Check is what is wrong with a message's properties, or nil: the library would cut what is too long.
-func Check(p *Properties) error {
+// CheckProperties returns an error if a property is not valid. Without the check, the library would cut long properties.
+func CheckProperties(p *Properties) error {
 	for _, f := range []struct{ what, text string }{{"content_type", p.ContentType}, {"response_topic", p.ResponseTopic}} {
 		if problem := badText(f.text); problem != "" {
 			return engine.Errorf(engine.Rejected, "%s %s", f.what, problem)

@@ -10,36 +10,36 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 )
 
-// Properties are what a message of version 5 says about itself; nil: nothing.
+// Properties are the properties of a packet of version 5.
 type Properties = packets.Properties
 
-// User is a property that its sender has named.
+// User is a user property, whose name and value the sender has chosen.
 type User = packets.User
 
-// Message is what is published.
+// Message is a PUBLISH packet.
 type Message struct {
 	Topic      string
 	Payload    []byte
-	Properties *Properties
-	ID         uint16 // of the packet, with QoS 1 and 2
+	Properties *Properties // nil: none
+	ID         uint16      // of the packet, with QoS 1 and 2
 	QoS        byte
 	Retain     bool
 	Dup        bool
 }
 
-// Packet is what the server sends, whatever the version.
+// Packet is a packet from the server, in either version.
 type Packet struct {
-	Kind    byte // as packets has them
+	Kind    byte // such as packets.PUBACK
 	ID      uint16
-	Code    byte     // a reason code of version 5
-	Said    string   // the server's own words
-	Codes   []byte   // of a SUBACK
-	Present bool     // of a CONNACK: the session
-	Message *Message // of a PUBLISH
-	Props   *Properties
+	Code    byte        // a reason code of version 5
+	Said    string      // the server's explanation of Code; "": none
+	Codes   []byte      // of a SUBACK: the reason code of each subscription
+	Present bool        // of a CONNACK: the server has kept the session
+	Message *Message    // of a PUBLISH
+	Props   *Properties // nil with version 3.1.1
 }
 
-// Refusal is the packet's reason code if that says no, or nil.
+// Refusal returns the error that the packet's reason code means, or nil if the code is not an error.
 func (p *Packet) Refusal() *Refusal {
 	if p.Code < refused {
 		return nil
@@ -47,22 +47,22 @@ func (p *Packet) Refusal() *Refusal {
 	return &Refusal{Code: p.Code, said: p.Said}
 }
 
-// Subscription is one filter.
+// Subscription subscribes to the topics that a filter matches.
 type Subscription struct {
 	Filter  string
 	QoS     byte
-	Retains byte // the handling of retained messages; only in version 5
+	Retains byte // the retain handling option of version 5
 }
 
-// hello is what a CONNECT says.
+// hello has the content of a CONNECT packet.
 type hello struct {
 	cfg            *Connect
 	user, password string
 	session        Session
 }
 
-// protocol is how a version writes and reads packets. The paho libraries have the formats; their clients are not used,
-// as they send again, acknowledge and queue when they see fit, which is the engine's business here.
+// protocol encodes and decodes the packets of one version. The formats come from the paho libraries. Their clients are not
+// used, since they resend, acknowledge and queue messages on their own, which is the task of the engine.
 type protocol interface {
 	connect(w io.Writer, h *hello) error
 	publish(w io.Writer, m *Message) error
@@ -70,13 +70,13 @@ type protocol interface {
 	decode(head byte, body []byte) (*Packet, error)
 }
 
-// The same bytes in both versions.
+// Packets that are the same in both versions.
 var (
 	pingRequest = []byte{packets.PINGREQ << 4, 0}
-	farewell    = []byte{packets.DISCONNECT << 4, 0}
+	disconnect  = []byte{packets.DISCONNECT << 4, 0}
 )
 
-// reply writes a PUBACK, PUBREC, PUBREL or PUBCOMP that says yes: four bytes in both versions.
+// reply writes a PUBACK, PUBREC, PUBREL or PUBCOMP that reports success, which is the same in both versions.
 func reply(w io.Writer, kind byte, id uint16) error {
 	flags := byte(0)
 	if kind == packets.PUBREL {
@@ -86,12 +86,12 @@ func reply(w io.Writer, kind byte, id uint16) error {
 	return err
 }
 
-// frameLimit is the most bytes that the protocol lets a packet have.
+// frameLimit is the protocol's limit for the size of a packet, in bytes.
 const frameLimit = 1<<28 - 1
 
-var errTooLong = errors.New("the server has sent a packet that is larger than agreed")
+var errTooLong = errors.New("the server has sent a packet above the agreed size")
 
-// readFrame reads the first byte of a packet and what follows its length.
+// readFrame reads a packet of up to most bytes: its first byte, and what follows its length.
 func readFrame(r *bufio.Reader, most int) (head byte, body []byte, err error) {
 	if head, err = r.ReadByte(); err != nil {
 		return 0, nil, err
@@ -99,11 +99,11 @@ func readFrame(r *bufio.Reader, most int) (head byte, body []byte, err error) {
 	n := 0
 	for shift := 0; ; shift += 7 {
 		if shift > 21 {
-			return 0, nil, errors.New("the server has sent a length that is not valid: it may not speak MQTT")
+			return 0, nil, errors.New("the server has sent a length that is not valid (check that it is an MQTT server)")
 		}
 		b, err := r.ReadByte()
 		if err != nil {
-			return 0, nil, midway(err)
+			return 0, nil, unexpectedEOF(err)
 		}
 		n |= int(b&0x7f) << shift
 		if b < 0x80 {
@@ -117,23 +117,23 @@ func readFrame(r *bufio.Reader, most int) (head byte, body []byte, err error) {
 	case n <= atOnce:
 		body = make([]byte, n)
 		_, err = io.ReadFull(r, body)
-	default: // room is made for what comes, not for what is announced
-		var grows bytes.Buffer
-		_, err = io.CopyN(&grows, r, int64(n))
-		body = grows.Bytes()
+	default: // allocate for what arrives, not for what is announced
+		var buf bytes.Buffer
+		_, err = io.CopyN(&buf, r, int64(n))
+		body = buf.Bytes()
 	}
-	return head, body, midway(err)
+	return head, body, unexpectedEOF(err)
 }
 
-// midway is the error of a packet that ended too early.
-func midway(err error) error {
+// unexpectedEOF returns the error of reading in the middle of a packet.
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// decodePublish reads a PUBLISH up to its payload, which the libraries would copy.
+// decodePublish decodes a PUBLISH. Its payload is part of body, which the libraries would copy.
 func decodePublish(head byte, body []byte, properties bool) (*Packet, error) {
 	m := &Message{QoS: head >> 1 & 3, Retain: head&1 != 0, Dup: head&8 != 0}
 	if m.QoS > 2 {
@@ -155,7 +155,7 @@ func decodePublish(head byte, body []byte, properties bool) (*Packet, error) {
 			return nil, io.ErrUnexpectedEOF
 		}
 		if m.ID = uint16(body[0])<<8 | uint16(body[1]); m.ID == 0 {
-			return nil, errors.New("the server has sent a message with QoS and without a number")
+			return nil, errors.New("the server has sent a message with QoS 1 or 2, but without a packet id")
 		}
 		body = body[2:]
 	}
@@ -163,13 +163,13 @@ func decodePublish(head byte, body []byte, properties bool) (*Packet, error) {
 		if len(body) == 0 {
 			return nil, io.ErrUnexpectedEOF
 		}
-		if body[0] == 0 { // as most have it
+		if body[0] == 0 { // no properties
 			body = body[1:]
 		} else {
 			m.Properties = &Properties{}
 			rest := bytes.NewBuffer(body)
 			if err := m.Properties.Unpack(rest, packets.PUBLISH); err != nil {
-				return nil, midway(err)
+				return nil, unexpectedEOF(err)
 			}
 			body = rest.Bytes()
 		}

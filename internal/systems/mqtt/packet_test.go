@@ -70,7 +70,7 @@ func TestRefusalsOfBothVersionsMeanTheSame(t *testing.T) {
 	}
 }
 
-// FuzzDecode reads what a server may send.
+// FuzzDecode decodes arbitrary bytes from a server.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\x20\x03\x00\x00\x00"))
 	f.Add([]byte("\x20\x02\x01\x05"))
@@ -107,13 +107,13 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestErrorsSayWhatToDo(t *testing.T) {
+func TestReasonCodesAreErrorsFrom0x80On(t *testing.T) {
 	for code := 0; code < 256; code++ {
 		if r := (&Packet{Code: byte(code)}).Refusal(); (r != nil) != (code >= refused) {
 			t.Errorf("code %x: %v", code, r)
 		}
 	}
 	if err := Explain(&Refusal{Code: takenOver}, "read"); !TakenOver(err) || TakenOver(errors.New("x")) {
-		t.Errorf("%v is not seen as a loss to a rival", err)
+		t.Errorf("%v is not recognized as a takeover by another client", err)
 	}
 }

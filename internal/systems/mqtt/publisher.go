@@ -10,56 +10,56 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Outgoing is a message to publish, and how that ended.
+// Outgoing is a message to publish, and the result.
 type Outgoing struct {
 	Message
 	M *engine.Message
 
-	State State    // set by Publish, until it returns
-	No    *Refusal // why the server has not taken it; nil: it has
+	State   State    // set by Publish until it returns
+	Refused *Refusal // why the server has refused the message; nil: it has not
 }
 
-// State is how far a message has come.
+// State is the progress of a message.
 type State uint8
 
 // The states of a message.
 const (
-	Unsent State = iota // the server does not have it
-	Sent                // the server may have it
-	Over                // the server has answered
+	Unsent   State = iota // the server does not have the message
+	Sent                  // the server may have the message
+	Answered              // the server has accepted or refused the message
 )
 
-// Publisher publishes on a connection; several goroutines may use it at once.
+// Publisher publishes on a connection. It is safe for concurrent use.
 type Publisher struct {
 	*Conn
-	free chan uint16 // numbers of packets that may be sent; so many are in flight at most
+	free chan uint16 // packet ids that are not in use; their number limits the messages in flight
 
 	mu      sync.Mutex // guards the field below, and what it refers to
-	waiting []waiting  // by number
+	waiting []waiting  // by packet id
 }
 
-// waiting is who waits for the answer to a packet.
+// waiting is a message that waits for the server's answer.
 type waiting struct {
-	out *Outgoing // nil: nobody
-	of  *flight
+	out   *Outgoing // nil: none
+	batch *batch
 }
 
-// flight is one Publish.
-type flight struct {
-	left int // messages that are not over
-	all  bool
-	done chan struct{} // closed when all were sent and none is left
+// batch has the messages of one Publish.
+type batch struct {
+	left int           // messages with QoS 1 or 2 that were sent and not answered
+	all  bool          // all messages were sent
+	done chan struct{} // closed when all messages were sent and answered
 }
 
-// mostAnswer is the largest packet that a publisher reads, in bytes: a reason, and properties.
+// mostAnswer is the largest packet that a publisher reads, in bytes. Its answers have only a reason and properties.
 const mostAnswer = 1 << 20
 
-// Publisher connects, for publishing of up to window messages at a time, if the server takes as many. The session ends
-// with the connection, since what is not confirmed is the engine's to send again.
+// Publisher connects for publishing. Up to window messages may be in flight, or fewer if the server does not accept as many.
+// The session ends with the connection, since the engine resends messages that were not confirmed.
 func (d *Dialer) Publisher(ctx context.Context, clientID string, window int) (*Publisher, error) {
 	p := &Publisher{}
 	session := Session{ClientID: clientID, Clean: true, MaxPacket: mostAnswer}
-	conn, err := d.Dial(ctx, session, p.answered)
+	conn, err := d.Dial(ctx, session, p.handleAnswer)
 	if err != nil {
 		return nil, err
 	}
@@ -74,23 +74,23 @@ func (d *Dialer) Publisher(ctx context.Context, clientID string, window int) (*P
 	return p, nil
 }
 
-// Publish publishes messages and waits until the server has confirmed all of them, those of QoS 0 until they are on
-// their way. An error says why some of them are not over: their connection is gone.
+// Publish publishes messages and waits until the server has answered all of them. Messages with QoS 0 get no answer and need
+// only be written. An error means that the connection is gone, so that some messages were not answered.
 func (p *Publisher) Publish(ctx context.Context, all []*Outgoing) error {
-	f := &flight{done: make(chan struct{})}
-	err := p.send(ctx, f, all)
+	b := &batch{done: make(chan struct{})}
+	err := p.send(ctx, b, all)
 	p.mu.Lock()
-	if f.all = true; f.left == 0 {
-		close(f.done)
+	if b.all = true; b.left == 0 {
+		close(b.done)
 	}
 	p.mu.Unlock()
 	if err == nil {
-		err = p.await(ctx, f)
+		err = p.await(ctx, b)
 	}
-	if err != nil { // no answer changes a message from here on
+	if err != nil { // late answers must not change messages that were returned
 		p.mu.Lock()
 		for i := range p.waiting {
-			if p.waiting[i].of == f {
+			if p.waiting[i].batch == b {
 				p.waiting[i] = waiting{}
 			}
 		}
@@ -99,49 +99,49 @@ func (p *Publisher) Publish(ctx context.Context, all []*Outgoing) error {
 	return err
 }
 
-// await waits until nothing of a flight is left.
-func (p *Publisher) await(ctx context.Context, f *flight) error {
+// await waits until all messages of a batch are answered.
+func (p *Publisher) await(ctx context.Context, b *batch) error {
 	select {
-	case <-f.done:
+	case <-b.done:
 		return nil
 	case <-p.gone:
 	case <-ctx.Done():
 		p.lose(fmt.Errorf("the server did not confirm in time: %w", ctx.Err()))
 	}
 	select {
-	case <-f.done: // at the same time
+	case <-b.done: // the last answer came at the same time
 		return nil
 	default:
 		return p.Cause()
 	}
 }
 
-// send sends messages, as fast as the server lets it.
-func (p *Publisher) send(ctx context.Context, f *flight, all []*Outgoing) error {
-	var unconfirmed []*Outgoing // of QoS 0, and not flushed
+// send sends messages. It waits for answers whenever as many messages are in flight as the server accepts.
+func (p *Publisher) send(ctx context.Context, b *batch, all []*Outgoing) error {
+	var unflushed []*Outgoing // with QoS 0
 	flush := func() error {
 		if err := p.write(func(*bufio.Writer) error { return nil }); err != nil {
 			return p.Cause()
 		}
-		for _, o := range unconfirmed {
-			o.State = Over
+		for _, o := range unflushed {
+			o.State = Answered
 		}
-		unconfirmed = unconfirmed[:0]
+		unflushed = unflushed[:0]
 		return nil
 	}
 	for _, o := range all {
 		if o.QoS > 0 {
-			id, err := p.number(ctx, flush)
+			id, err := p.packetID(ctx, flush)
 			if err != nil {
 				return err
 			}
 			p.mu.Lock()
-			o.ID, o.State, f.left = id, Sent, f.left+1
-			p.waiting[id] = waiting{o, f}
+			o.ID, o.State, b.left = id, Sent, b.left+1
+			p.waiting[id] = waiting{o, b}
 			p.mu.Unlock()
 		} else {
 			o.State = Sent
-			unconfirmed = append(unconfirmed, o)
+			unflushed = append(unflushed, o)
 		}
 		p.Conn.mu.Lock()
 		err := p.proto.publish(p.out, &o.Message)
@@ -154,8 +154,8 @@ func (p *Publisher) send(ctx context.Context, f *flight, all []*Outgoing) error 
 	return flush()
 }
 
-// number is that of a packet that may be sent. Before it waits for one, what was written goes out.
-func (p *Publisher) number(ctx context.Context, flush func() error) (uint16, error) {
+// packetID returns an unused packet id. It flushes before it waits for one.
+func (p *Publisher) packetID(ctx context.Context, flush func() error) (uint16, error) {
 	select {
 	case id := <-p.free:
 		return id, nil
@@ -174,39 +174,40 @@ func (p *Publisher) number(ctx context.Context, flush func() error) (uint16, err
 	return 0, p.Cause()
 }
 
-// answered takes what the server says of a packet.
-func (p *Publisher) answered(c *Conn, got *Packet) (asked bool) {
-	no := got.Refusal()
-	if got.Kind == packets.PUBREC && no == nil {
+// handleAnswer is a [Handler] of the server's answers to messages.
+func (p *Publisher) handleAnswer(c *Conn, got *Packet) (expected bool) {
+	refusal := got.Refusal()
+	if got.Kind == packets.PUBREC && refusal == nil {
 		_ = c.Reply(Reply{packets.PUBREL, got.ID})
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.waits(got.ID)
+		return p.isWaiting(got.ID)
 	}
 	if got.Kind != packets.PUBACK && got.Kind != packets.PUBCOMP && got.Kind != packets.PUBREC {
 		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.waits(got.ID) {
+	if !p.isWaiting(got.ID) {
 		return false
 	}
 	w := p.waiting[got.ID]
 	p.waiting[got.ID] = waiting{}
-	w.out.State, w.out.No = Over, no
-	p.free <- got.ID // it has room for all
-	if w.of.left--; w.of.left == 0 && w.of.all {
-		close(w.of.done)
+	w.out.State, w.out.Refused = Answered, refusal
+	p.free <- got.ID // never waits: the channel has room for all ids
+	if w.batch.left--; w.batch.left == 0 && w.batch.all {
+		close(w.batch.done)
 	}
 	return true
 }
 
-// waits reports whether a message of that number waits for answers; p.mu is held.
-func (p *Publisher) waits(id uint16) bool {
+// isWaiting reports whether a message with this packet id waits for an answer. p.mu must be held.
+func (p *Publisher) isWaiting(id uint16) bool {
 	return int(id) < len(p.waiting) && p.waiting[id].out != nil
 }
 
-// Size is how many bytes the packet of a message has, if that may be more than the server takes.
+// Size reports whether the packet of a message is larger than the server accepts. n is the size of the packet in bytes, which
+// is exact if tooLarge is true.
 func (p *Publisher) Size(m *Message) (n int, tooLarge bool) {
 	if n = m.size(); n <= p.Server.MaxPacket {
 		return n, false
@@ -219,7 +220,7 @@ func (p *Publisher) Size(m *Message) (n int, tooLarge bool) {
 	return n, n > p.Server.MaxPacket
 }
 
-// size is no less than the bytes of a message's packet.
+// size returns an upper bound of the size of a message's packet, in bytes.
 func (m *Message) size() int {
 	n := 16 + len(m.Topic) + len(m.Payload)
 	if p := m.Properties; p != nil {

@@ -9,7 +9,7 @@ import (
 	old "github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// three is version 3.1.1.
+// three is version 3.1.1 of the protocol.
 type three struct{}
 
 func (three) connect(w io.Writer, h *hello) error {
@@ -40,7 +40,7 @@ func (three) subscribe(w io.Writer, id uint16, all []Subscription) error {
 	return p.Write(w)
 }
 
-// codes are the return codes of a CONNACK, from 1 on, as version 5 has them.
+// codes are the reason codes of version 5 for the return codes of a CONNACK, from 1 on.
 var codes = [...]byte{badVersion, badClientID, unavailable, badLogin, NotAuthorized}
 
 func (three) decode(head byte, body []byte) (*Packet, error) {

@@ -7,10 +7,10 @@ import (
 	"github.com/flowd-io/flowd/internal/components/controls"
 )
 
-// longest is how many bytes a topic, and any other text of the protocol, has at most.
+// longest is the largest size in bytes of a topic or any other text in the protocol.
 const longest = 65535
 
-// badText is what is wrong with a text that the protocol carries, or "".
+// badText returns what is wrong with a text of the protocol, or "".
 func badText(text string) string {
 	switch {
 	case len(text) > longest:
@@ -20,17 +20,17 @@ func badText(text string) string {
 	case strings.IndexByte(text, 0) >= 0:
 		return "contains a zero byte"
 	case strings.ContainsFunc(text, disallowed):
-		return "contains a control character or a noncharacter, for which a server may close the connection"
+		return "contains a control character or a Unicode noncharacter, for which a server may close the connection"
 	}
 	return ""
 }
 
-// disallowed are characters that the protocol's texts should not have.
+// disallowed reports whether a text should not contain a character: the standard lets servers close the connection for it.
 func disallowed(c rune) bool {
 	return controls.Is(c) || c&0xfffe == 0xfffe || c >= 0xfdd0 && c <= 0xfdef
 }
 
-// BadTopic is what is wrong with a topic to publish to, or "".
+// BadTopic returns what is wrong with a topic to publish to, or "".
 func BadTopic(topic string) string {
 	switch {
 	case topic == "":
@@ -41,18 +41,18 @@ func BadTopic(topic string) string {
 	return badText(topic)
 }
 
-// shared is how a filter of a shared subscription begins: $share/GROUP/FILTER.
+// shared is the prefix of a shared subscription, $share/GROUP/FILTER.
 const shared = "$share/"
 
-// IsShared says that a filter is that of a shared subscription.
+// IsShared reports whether a filter is a shared subscription. EMQX also accepts the prefix $queue/.
 func IsShared(filter string) bool {
 	return strings.HasPrefix(filter, shared) || strings.HasPrefix(filter, "$queue/")
 }
 
-// Shared is a filter of a group.
+// Shared returns the filter of a shared subscription.
 func Shared(group, filter string) string { return shared + group + "/" + filter }
 
-// BadGroup is what is wrong with the name of a group that shares a subscription, or "".
+// BadGroup returns what is wrong with the group of a shared subscription, or "".
 func BadGroup(group string) string {
 	if strings.ContainsAny(group, "/+#") {
 		return "contains /, + or #"
@@ -60,18 +60,18 @@ func BadGroup(group string) string {
 	return badText(group)
 }
 
-// BadFilter is what is wrong with a filter of topics, and what to do about it, or "".
+// BadFilter returns what is wrong with a filter of topics, or "", and the remedy.
 func BadFilter(filter string) (problem, remedy string) {
 	const wild = "write + alone between two slashes, for one level, or # alone at the end, for any number"
 	if problem := badText(filter); problem != "" {
-		return problem, "write another"
+		return problem, "write another filter"
 	}
 	if rest, is := strings.CutPrefix(filter, shared); is {
-		group, of, found := strings.Cut(rest, "/")
-		if group == "" || !found || of == "" || BadGroup(group) != "" {
+		group, topics, found := strings.Cut(rest, "/")
+		if group == "" || !found || topics == "" || BadGroup(group) != "" {
 			return "is not a shared subscription", "write $share/GROUP/FILTER, with a GROUP without + and #"
 		}
-		filter = of
+		filter = topics
 	}
 	if filter == "" {
 		return "is empty", "write a filter, such as sensors/+/temperature"
@@ -80,7 +80,7 @@ func BadFilter(filter string) (problem, remedy string) {
 	for i, level := range levels {
 		switch {
 		case level == "#" && i < len(levels)-1:
-			return "has a # that is not at its end", wild
+			return "has a # that is not at the end", wild
 		case level == "+" || level == "#":
 		case strings.ContainsAny(level, "+#"):
 			return "has a wildcard that is not a level of its own", wild

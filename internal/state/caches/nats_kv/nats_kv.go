@@ -185,7 +185,7 @@ func (c *cache) check(b *bucket, err error) error {
 	case errors.Is(err, client.ErrNoResponders), errors.Is(err, nats.ErrNoStream):
 		b.gone.Store(true)
 		return cause.Held(engine.Errorf(engine.Transient, "bucket %s, or JetStream, is gone", c.Bucket))
-	case nats.Full(err):
+	case nats.IsFull(err):
 		return cause.Held(err)
 	}
 	return err
