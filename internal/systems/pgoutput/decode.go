@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// mostColumns is how many columns a table of PostgreSQL can have; a partitioned or foreign one has no more.
+// mostColumns is PostgreSQL's limit for the columns of any table.
 const mostColumns = 1664
 
-// Decode reads a message. What is not of a kind that m has room for, such as Type and Origin, is only named. An error
-// says what is wrong; m is not to be used then.
+// Decode decodes a message into m. For the kinds Type, Origin and Logical, it sets only the kind. After an error, m must not be
+// used. m refers to b, and its slices are used again by the next Decode.
 func (m *Message) Decode(b []byte) error {
 	if len(b) == 0 {
 		return errors.New("an empty message")
@@ -23,7 +23,7 @@ func (m *Message) Decode(b []byte) error {
 	case Begin:
 		m.LSN, m.Time, m.XID = LSN(r.uint64()), r.time(), r.uint32()
 	case Commit:
-		r.byte() // flags, of which there are none
+		r.byte() // flags; the protocol defines none
 		m.LSN, m.End, m.Time = LSN(r.uint64()), LSN(r.uint64()), r.time()
 	case Relation:
 		m.relation(&r)
@@ -33,17 +33,17 @@ func (m *Message) Decode(b []byte) error {
 		m.New = r.tuple(m.New)
 	case Update:
 		m.ID = r.uint32()
-		if m.old(&r) {
+		if m.oldRow(&r) {
 			r.expect('N')
 		}
 		m.New = r.tuple(m.New)
 	case Delete:
-		if m.ID = r.uint32(); !m.old(&r) {
+		if m.ID = r.uint32(); !m.oldRow(&r) {
 			r.fail("a deleted row without its key")
 		}
 	case Truncate:
 		n := int(r.uint32())
-		r.byte() // options: they have taken effect
+		r.byte() // options, such as CASCADE: all affected tables are listed
 		if n > len(r.b)/4 {
 			r.fail("more tables than bytes")
 			n = 0
@@ -56,15 +56,14 @@ func (m *Message) Decode(b []byte) error {
 	default:
 		return fmt.Errorf("a message of the unknown kind %q", b[0])
 	}
-	return r.end(m.Kind)
+	return r.finish(m.Kind)
 }
 
-// old reads a row as it was, or its key, and says whether there is one; the mark of what follows is read, too, where
-// there is none.
-func (m *Message) old(r *reader) bool {
+// oldRow reads the old row, or its key, and reports whether there is one. Otherwise, the mark of the new row was read instead.
+func (m *Message) oldRow(r *reader) bool {
 	switch mark := r.byte(); mark {
 	case 'O', 'K':
-		m.All = mark == 'O'
+		m.OldComplete = mark == 'O'
 		m.Old = r.tuple(m.Old)
 		return true
 	case 'N':
@@ -78,7 +77,7 @@ func (m *Message) old(r *reader) bool {
 func (m *Message) relation(r *reader) {
 	m.ID, m.Namespace, m.Name, m.Identity = r.uint32(), r.text(), r.text(), r.byte()
 	if m.Namespace == "" {
-		m.Namespace = "pg_catalog" // which the server does not spell out
+		m.Namespace = "pg_catalog" // the server sends "" for it
 	}
 	for range r.count() {
 		c := Column{Key: r.byte()&1 != 0, Name: r.text(), Type: r.uint32(), Modifier: int32(r.uint32())}
@@ -89,7 +88,7 @@ func (m *Message) relation(r *reader) {
 	}
 }
 
-// reader takes a message apart. After an error it gives zeros.
+// reader reads the parts of a message. After an error, its methods return zero values.
 type reader struct {
 	b   []byte
 	err error
@@ -102,7 +101,8 @@ func (r *reader) fail(problem string) {
 	r.b = nil
 }
 
-func (r *reader) take(n int) []byte {
+// next returns the next n bytes, or nil after an error.
+func (r *reader) next(n int) []byte {
 	if n < 0 || n > len(r.b) {
 		r.fail("it ends too early")
 		return nil
@@ -113,21 +113,21 @@ func (r *reader) take(n int) []byte {
 }
 
 func (r *reader) byte() byte {
-	if b := r.take(1); b != nil {
+	if b := r.next(1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
 func (r *reader) uint32() uint32 {
-	if b := r.take(4); b != nil {
+	if b := r.next(4); b != nil {
 		return binary.BigEndian.Uint32(b)
 	}
 	return 0
 }
 
 func (r *reader) uint64() uint64 {
-	if b := r.take(8); b != nil {
+	if b := r.next(8); b != nil {
 		return binary.BigEndian.Uint64(b)
 	}
 	return 0
@@ -135,11 +135,11 @@ func (r *reader) uint64() uint64 {
 
 func (r *reader) time() time.Time { return timeOf(int64(r.uint64())) }
 
-// text reads a text that ends with a zero.
+// text reads a text that ends with a zero byte.
 func (r *reader) text() string {
 	n := bytes.IndexByte(r.b, 0)
 	if n < 0 {
-		r.fail("a name without an end")
+		r.fail("a name is not terminated")
 		return ""
 	}
 	s := string(r.b[:n])
@@ -147,9 +147,9 @@ func (r *reader) text() string {
 	return s
 }
 
-// count reads a number of columns.
+// count reads the number of columns.
 func (r *reader) count() int {
-	b := r.take(2)
+	b := r.next(2)
 	if b == nil {
 		return 0
 	}
@@ -174,7 +174,7 @@ func (r *reader) tuple(dst []Value) []Value {
 		switch v.Kind {
 		case Null, Unchanged:
 		case Text:
-			v.Text = r.take(int(int32(r.uint32())))
+			v.Text = r.next(int(int32(r.uint32())))
 		default:
 			r.fail("a value of an unknown kind")
 		}
@@ -186,9 +186,10 @@ func (r *reader) tuple(dst []Value) []Value {
 	return dst
 }
 
-func (r *reader) end(k Kind) error {
+// finish returns the error of the message, or an error if some of its bytes were not read.
+func (r *reader) finish(k Kind) error {
 	if r.err == nil && len(r.b) > 0 {
-		r.err = errors.New("something follows its end")
+		r.err = errors.New("it has extra bytes")
 	}
 	if r.err != nil {
 		return fmt.Errorf("a message of kind %q: %w", byte(k), r.err)

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// LSN is a place in the write-ahead log.
+// LSN is a log sequence number: a position in the write-ahead log.
 type LSN uint64
 
-// String is l as PostgreSQL writes it.
+// String returns l as PostgreSQL writes it, such as 16/B374D848.
 func (l LSN) String() string { return string(l.Append(nil)) }
 
 // Append appends l as PostgreSQL writes it.
@@ -33,33 +33,33 @@ func (l LSN) Append(dst []byte) []byte {
 	return dst
 }
 
-// ParseLSN reads what PostgreSQL writes.
+// ParseLSN parses an LSN as PostgreSQL writes it.
 func ParseLSN(s string) (LSN, error) {
 	high, low, ok := strings.Cut(s, "/")
 	h, err := strconv.ParseUint(high, 16, 32)
 	l, err2 := strconv.ParseUint(low, 16, 32)
 	if !ok || err != nil || err2 != nil {
-		return 0, fmt.Errorf("%q is not a place in the write-ahead log", s)
+		return 0, fmt.Errorf("%q is not a valid LSN", s)
 	}
 	return LSN(h<<32 | l), nil
 }
 
-// epoch is when PostgreSQL's clock begins.
+// epoch is the time from which PostgreSQL counts microseconds.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// timeOf is a time of PostgreSQL's clock, in microseconds.
+// timeOf converts PostgreSQL's microseconds since epoch.
 func timeOf(micros int64) time.Time {
 	return time.UnixMicro(micros + epoch.UnixMicro()).UTC()
 }
 
-// Frame is what the server sends within a stream.
+// Frame is one message of the streaming replication protocol.
 type Frame struct {
-	Data  []byte // a message; nil: this is a sign of life
-	End   LSN    // how far the server has read its log
-	Reply bool   // it wants an answer at once
+	Data  []byte // a message of pgoutput; nil: this is a keepalive
+	End   LSN    // current end of the server's log
+	Reply bool   // the server asks for a status at once
 }
 
-// ParseFrame reads one. Data is part of b.
+// ParseFrame parses a frame. Data is part of b.
 func ParseFrame(b []byte) (f Frame, err error) {
 	switch {
 	case len(b) >= 25 && b[0] == 'w': // start, end, time
@@ -67,13 +67,14 @@ func ParseFrame(b []byte) (f Frame, err error) {
 	case len(b) == 18 && b[0] == 'k': // end, time, reply
 		return Frame{End: LSN(binary.BigEndian.Uint64(b[1:])), Reply: b[17] != 0}, nil
 	}
-	return f, errors.New("a frame of replication that is none of the known ones")
+	return f, errors.New("a replication frame of an unknown kind")
 }
 
-// AppendStatus appends a report to the server: all before flushed is safe. Reply asks for a sign of life.
+// AppendStatus appends a status for the server: the client needs nothing before flushed again. reply asks the server for a
+// keepalive.
 func AppendStatus(dst []byte, flushed LSN, now time.Time, reply bool) []byte {
 	dst = append(dst, 'r')
-	for range 3 { // written, flushed, applied: a server that waits for a synchronous standby asks for one of them
+	for range 3 { // written, flushed, applied: synchronous_commit decides which of them commits wait for
 		dst = binary.BigEndian.AppendUint64(dst, uint64(flushed))
 	}
 	dst = binary.BigEndian.AppendUint64(dst, uint64(now.Sub(epoch).Microseconds()))

@@ -2,11 +2,11 @@ package pgoutput
 
 import "bytes"
 
-// mostDimensions is how many an array can have.
+// mostDimensions is PostgreSQL's limit for the dimensions of an array.
 const mostDimensions = 6
 
-// appendList appends an array, {1,2,NULL} or {{1},{2}}, as a list of lists; ok is false where it is not one. Lower
-// bounds other than 1, as in [0:1]={1,2}, are left out.
+// appendList appends an array, such as {1,2,NULL} or {{1},{2}}, as JSON arrays. ok is false if text is not a valid array. Bounds,
+// as in [0:1]={1,2}, are left out.
 func appendList(dst, text []byte, s Shape) (all []byte, ok bool) {
 	if len(text) > 0 && text[0] == '[' {
 		_, rest, found := bytes.Cut(text, []byte("]={"))
@@ -17,35 +17,36 @@ func appendList(dst, text []byte, s Shape) (all []byte, ok bool) {
 	}
 	l := list{text: text, shape: s}
 	dst = l.level(dst, 1)
-	return dst, !l.wrong && l.at == len(l.text)
+	return dst, !l.wrong && l.pos == len(l.text)
 }
 
+// list converts an array.
 type list struct {
 	text  []byte
-	at    int
+	pos   int
 	shape Shape
-	plain []byte // an element without its quotes
-	wrong bool
+	plain []byte // an element without quotes and escapes
+	wrong bool   // text is not a valid array
 }
 
 func (l *list) peek() byte {
-	if l.at < len(l.text) {
-		return l.text[l.at]
+	if l.pos < len(l.text) {
+		return l.text[l.pos]
 	}
 	l.wrong = true
 	return 0
 }
 
-// level appends what stands between braces.
+// level appends the array that begins at the current position. Its elements may be arrays, too.
 func (l *list) level(dst []byte, depth int) []byte {
 	if l.peek() != '{' || depth > mostDimensions {
 		l.wrong = true
 		return dst
 	}
-	l.at++
+	l.pos++
 	dst = append(dst, '[')
 	if l.peek() == '}' {
-		l.at++
+		l.pos++
 		return append(dst, ']')
 	}
 	for !l.wrong {
@@ -57,10 +58,10 @@ func (l *list) level(dst []byte, depth int) []byte {
 		switch c := l.peek(); {
 		case l.wrong:
 		case c == '}':
-			l.at++
+			l.pos++
 			return append(dst, ']')
-		case c == l.shape.delims:
-			l.at++
+		case c == l.shape.delimiter:
+			l.pos++
 			dst = append(dst, ',')
 		default:
 			l.wrong = true
@@ -73,27 +74,27 @@ func (l *list) element(dst []byte) []byte {
 	l.plain = l.plain[:0]
 	quoted := l.peek() == '"'
 	if quoted {
-		l.at++
+		l.pos++
 	}
 	for {
 		switch c := l.peek(); {
 		case l.wrong:
 			return dst
 		case quoted && c == '"':
-			l.at++
-			return l.shape.of.Append(dst, l.plain)
-		case !quoted && (c == l.shape.delims || c == '}'):
+			l.pos++
+			return l.shape.element.Append(dst, l.plain)
+		case !quoted && (c == l.shape.delimiter || c == '}'):
 			if string(l.plain) == "NULL" {
 				return append(dst, "null"...)
 			}
-			return l.shape.of.Append(dst, l.plain)
+			return l.shape.element.Append(dst, l.plain)
 		case c == '\\':
-			l.at++
+			l.pos++
 			c = l.peek()
 			fallthrough
 		default:
 			l.plain = append(l.plain, c)
-			l.at++
+			l.pos++
 		}
 	}
 }

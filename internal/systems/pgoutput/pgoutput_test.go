@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// wire builds messages as the server does.
+// wire encodes a message as the server does.
 func wire(parts ...any) (b []byte) {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -60,15 +60,15 @@ func TestDecode(t *testing.T) {
 		t.Errorf("insert %+v", m.New)
 	}
 	read(wire('U', uint32(9), 'O', 1, []byte("1"), 'N', 1, []byte("")))
-	if !m.All || string(m.Old[0].Text) != "1" || m.New[0].Kind != Text || len(m.New[0].Text) != 0 {
+	if !m.OldComplete || string(m.Old[0].Text) != "1" || m.New[0].Kind != Text || len(m.New[0].Text) != 0 {
 		t.Errorf("update %+v", m)
 	}
 	read(wire('U', uint32(9), 'N', 1, []byte("2")))
-	if len(m.Old) != 0 || m.All || string(m.New[0].Text) != "2" {
+	if len(m.Old) != 0 || m.OldComplete || string(m.New[0].Text) != "2" {
 		t.Errorf("update without the old row %+v", m)
 	}
 	read(wire('D', uint32(9), 'K', 1, []byte("2")))
-	if m.All || string(m.Old[0].Text) != "2" || len(m.New) != 0 {
+	if m.OldComplete || string(m.Old[0].Text) != "2" || len(m.New) != 0 {
 		t.Errorf("delete %+v", m)
 	}
 	read(wire('T', uint32(2), byte(3), uint32(9), uint32(10)))
@@ -91,13 +91,13 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a value that is longer than the message", append(wire('I', uint32(9), 'N', 1, 't'), 0x7f, 0xff, 0xff, 0xff, 'x'),
 			"ends too early"},
 		{"a negative length", append(wire('I', uint32(9), 'N', 1, 't'), 0xff, 0xff, 0xff, 0xff), "ends too early"},
-		{"more columns than there can be", wire('I', uint32(9), 'N', 60000), "more columns"},
+		{"more columns than a table can have", wire('I', uint32(9), 'N', 60000), "more columns"},
 		{"more tables than bytes", wire('T', uint32(0xffffff), byte(0)), "more tables"},
-		{"a name without an end", append(wire('R', uint32(9)), "public"...), "without an end"},
+		{"a name without an end", append(wire('R', uint32(9)), "public"...), "not terminated"},
 		{"a value in binary", wire('I', uint32(9), 'N', 1, 'b'), "unknown kind"},
 		{"a row of another kind", wire('U', uint32(9), 'X', 0), "unknown kind"},
-		{"a delete of nothing", wire('D', uint32(9), 'N', 0), "without its key"},
-		{"more than a message", append(wire('B', uint64(1), uint64(1), uint32(1)), 0), "follows its end"},
+		{"a delete without a row", wire('D', uint32(9), 'N', 0), "without its key"},
+		{"extra bytes", append(wire('B', uint64(1), uint64(1), uint32(1)), 0), "extra bytes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,11 +114,11 @@ func TestFrames(t *testing.T) {
 		t.Errorf("data: %+v, %v", f, err)
 	}
 	if f, err = ParseFrame(wire('k', uint64(5), uint64(3), byte(1))); err != nil || f.Data != nil || f.End != 5 || !f.Reply {
-		t.Errorf("a sign of life: %+v, %v", f, err)
+		t.Errorf("a keepalive: %+v, %v", f, err)
 	}
 	for _, b := range [][]byte{nil, wire('k'), wire('w', uint64(1)), wire('x', uint64(1), uint64(2), uint64(3), byte(1))} {
 		if _, err := ParseFrame(b); err == nil {
-			t.Errorf("%q is taken", b)
+			t.Errorf("%q is accepted", b)
 		}
 	}
 	status := AppendStatus(nil, 0x1122334455667788, epoch.Add(time.Second), true)
@@ -136,7 +136,7 @@ func TestLSN(t *testing.T) {
 	}
 	for _, s := range []string{"", "1", "1/", "/1", "1/100000000", "x/1"} {
 		if _, err := ParseLSN(s); err == nil {
-			t.Errorf("%q is taken", s)
+			t.Errorf("%q is accepted", s)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// A decoder that has read one message allocates nothing for the next ones of its kind.
+// After one message, Decode does not allocate for further messages of the same kind.
 func TestDecodeAllocatesNothing(t *testing.T) {
 	var m Message
 	b := wire('U', uint32(9), 'O', 2, []byte("1"), 'n', 'N', 2, []byte("1"), []byte("x"))
@@ -222,7 +222,7 @@ func FuzzValues(f *testing.F) {
 		for _, s := range shapes {
 			for _, s := range []Shape{s, s.List(','), s.List(';')} {
 				if got := s.Append(nil, []byte(text)); !json.Valid(got) {
-					t.Errorf("%q became %s, which is not JSON", text, got)
+					t.Errorf("%q became %s, which is not valid JSON", text, got)
 				}
 			}
 		}

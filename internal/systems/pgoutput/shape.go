@@ -10,45 +10,46 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// Shape is how the values of a type become JSON. The zero Shape makes them text.
+// Shape says how the values of a type become JSON. The zero Shape makes them strings.
 type Shape struct {
-	form   form
-	of     *Shape // of the elements of a list; nil: not a list
-	delims byte   // between them
+	form      form
+	element   *Shape // of an array; nil: not an array
+	delimiter byte   // between the elements of an array
 }
 
+// form is the kind of JSON value that a value becomes.
 type form uint8
 
 const (
 	asText form = iota
 	asBool
 	asFloat32
-	asNumber // NaN and Infinity are text
+	asNumber // NaN and Infinity become strings
 	asBytes
 	asJSON
 	asTimestamp
-	asZoned
+	asTimestampTZ
 )
 
-// builtin are the shapes of PostgreSQL's own types that are not text, by their numbers, which never change.
+// builtin are the shapes of PostgreSQL's built-in types that do not become strings, by OID. These OIDs never change.
 var builtin = map[uint32]Shape{
 	16: {form: asBool}, 17: {form: asBytes},
 	20: {form: asNumber}, 21: {form: asNumber}, 23: {form: asNumber}, 26: {form: asNumber}, 28: {form: asNumber},
 	700: {form: asFloat32}, 701: {form: asNumber}, 1700: {form: asNumber},
-	114: {form: asJSON}, 3802: {form: asJSON}, 1114: {form: asTimestamp}, 1184: {form: asZoned},
+	114: {form: asJSON}, 3802: {form: asJSON}, 1114: {form: asTimestamp}, 1184: {form: asTimestampTZ},
 }
 
-// ShapeOf is the shape of a base type of PostgreSQL's own.
-func ShapeOf(id uint32) Shape { return builtin[id] }
+// ShapeOf returns the shape of a built-in type by its OID.
+func ShapeOf(oid uint32) Shape { return builtin[oid] }
 
-// List is the shape of lists of s, whose elements stand between delimiters; it is usually a comma.
-func (s Shape) List(delimiter byte) Shape { return Shape{of: &s, delims: delimiter} }
+// List returns the shape of arrays of s. delimiter separates their elements, which is a comma for most types.
+func (s Shape) List(delimiter byte) Shape { return Shape{element: &s, delimiter: delimiter} }
 
-// Append appends a value as JSON: numbers as exact as they are, json as it is, lists as lists, bytea in base64, times as
-// of RFC 3339, all else as text. What does not look as its type should is text, too. It expects that the server writes
-// bytea in hexadecimal digits, times in ISO style, and UTC.
+// Append appends a value as JSON: numbers without loss, json and jsonb unchanged, arrays as arrays, bytea in base64, timestamps
+// in RFC 3339, and anything else as a string. A value that does not have the format of its type becomes a string, too. The
+// server must be set to bytea_output hex, DateStyle ISO, and the time zone UTC.
 func (s Shape) Append(dst, text []byte) []byte {
-	if s.of != nil {
+	if s.element != nil {
 		if all, ok := appendList(dst, text, s); ok {
 			return all
 		}
@@ -65,21 +66,21 @@ func (s Shape) Append(dst, text []byte) []byte {
 	case asFloat32:
 		return codec.AppendFloat32(dst, text)
 	case asNumber:
-		if number(text) {
+		if isNumber(text) {
 			return append(dst, text...)
 		}
 	case asBytes:
 		return appendBytes(dst, text)
 	case asJSON:
 		return appendJSON(dst, text)
-	case asTimestamp, asZoned:
-		return appendTime(dst, text, s.form == asZoned)
+	case asTimestamp, asTimestampTZ:
+		return appendTime(dst, text, s.form == asTimestampTZ)
 	}
 	return doc.AppendString(dst, text)
 }
 
-// number reports whether text is a number of JSON.
-func number(text []byte) bool {
+// isNumber reports whether text is a JSON number.
+func isNumber(text []byte) bool {
 	i := 0
 	digits := func() bool {
 		from := i
@@ -123,7 +124,7 @@ func appendBytes(dst, text []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendJSON appends a document, on one line: those of the type json keep how they were written.
+// appendJSON appends a document on one line. PostgreSQL keeps the line breaks in values of the type json.
 func appendJSON(dst, text []byte) []byte {
 	if bytes.ContainsAny(text, "\r\n") {
 		var line bytes.Buffer
@@ -136,19 +137,19 @@ func appendJSON(dst, text []byte) []byte {
 	return doc.AppendString(dst, text)
 }
 
-// appendTime appends 2006-01-02 15:04:05.123 as RFC 3339 writes it; the zone is UTC, and absent where the type has
-// none. Infinity, years before Christ, and those with five digits stay as they are.
+// appendTime appends a time such as 2006-01-02 15:04:05.123 in the format of RFC 3339. With a zone, the time is in UTC; without,
+// the result has no zone. Infinity, years before Christ and years with five digits stay unchanged.
 func appendTime(dst, text []byte, zoned bool) []byte {
 	const pattern = "dddd-dd-dd dd:dd:dd"
-	at := text
+	local := text // without the zone
 	if zoned {
 		var ok bool
-		if at, ok = bytes.CutSuffix(text, []byte("+00")); !ok {
+		if local, ok = bytes.CutSuffix(text, []byte("+00")); !ok {
 			return doc.AppendString(dst, text)
 		}
 	}
-	for i := range at {
-		c, want := at[i], byte('d')
+	for i := range local {
+		c, want := local[i], byte('d')
 		switch {
 		case i < len(pattern):
 			want = pattern[i]
@@ -159,11 +160,11 @@ func appendTime(dst, text []byte, zoned bool) []byte {
 			return doc.AppendString(dst, text)
 		}
 	}
-	if len(at) < len(pattern) {
+	if len(local) < len(pattern) {
 		return doc.AppendString(dst, text)
 	}
 	from := len(dst) + 1
-	dst = append(append(dst, '"'), at...)
+	dst = append(append(dst, '"'), local...)
 	dst[from+len("dddd-dd-dd")] = 'T'
 	if zoned {
 		dst = append(dst, 'Z')

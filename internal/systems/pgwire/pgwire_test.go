@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// message is one of a server, which announces more bytes than it has.
+// message returns a message of a server. Its announced length is by more larger than the message.
 func message(kind byte, body string, more int) string {
 	return string(binary.BigEndian.AppendUint32([]byte{kind}, uint32(4+len(body)+more))) + body
 }
@@ -30,26 +30,27 @@ func TestWhatAServerMaySend(t *testing.T) {
 		name, sent, want string
 		tooLarge         bool
 	}{
-		{"what is usual", message('R', "\x00\x00\x00\x0ar", 0) + hash("4096") + message('S', "a\x00b\x00", 0) + message('Z', "I", 0), "", false},
-		{"a row of some size", message('D', "", row), "", false},
+		{"the usual messages", message('R', "\x00\x00\x00\x0ar", 0) + hash("4096") + message('S', "a\x00b\x00", 0) + message('Z', "I", 0),
+			"", false},
+		{"the largest row", message('D', "", row), "", false},
 		{"a row that is too large", message('D', "", row+1), "larger than max_row, 1MiB", true},
 		{"a change that is too large", message('d', "", row+1), "larger than max_row, 1MiB", true},
 		{"the largest length", "D\x7f\xff\xff\xff", "larger than max_row", true},
 		{"the smallest length", "D\x80\x00\x00\x00", "does not speak PostgreSQL's protocol", false},
 		{"a length of nothing", "D\x00\x00\x00\x00", "does not speak PostgreSQL's protocol", false},
-		{"another protocol", "HTTP/1.1 400 Bad Request", "which has 65536 at most", false},
-		{"many columns", message('T', "", 9<<20), "which has 8388608 at most", false},
-		{"many parameters", message('t', "", 1<<20), "which has 524288 at most", false},
-		{"a long error", message('E', "", 2<<20), "which has 1048576 at most", false},
-		{"a long setting", message('S', "", 1<<20), "which has 65536 at most", false},
+		{"another protocol", "HTTP/1.1 400 Bad Request", "more than the allowed 65536", false},
+		{"many columns", message('T', "", 9<<20), "more than the allowed 8388608", false},
+		{"many parameters", message('t', "", 1<<20), "more than the allowed 524288", false},
+		{"a long error", message('E', "", 2<<20), "more than the allowed 1048576", false},
+		{"a long setting", message('S', "", 1<<20), "more than the allowed 65536", false},
 		{"many settings", settings, "more than 256 settings", false},
-		{"a password that is hashed for an hour", hash("2147483647"), "hashed 2147483647 times, and flowd does it 1000000 times at most", false},
-		{"a password that is hashed oddly", hash("99999999999999999999"), "hashed 99999999999999999999 times", false},
+		{"a password that is hashed for an hour", hash("2147483647"), "2147483647 iterations of the password's hash, but", false},
+		{"a password that is hashed oddly", hash("99999999999999999999"), "99999999999999999999 iterations", false},
 		{"a password that is hashed twice", hash("4096") + hash("4096"), "more than once", false},
 		{"an answer without end", strings.Repeat(message('1', "", 0), 200_000), "more than 100000 messages", false},
-		{"as many rows as it likes", strings.Repeat(message('D', "\x00\x00", 0), 200_000), "", false},
-		{"another answer", message('Z', "I", 0) + message('N', "\x00", 0) + message('A', "\x00", 0) + message('C', "\x00", 0),
-			"nobody has asked for", false},
+		{"many rows", strings.Repeat(message('D', "\x00\x00", 0), 200_000), "", false},
+		{"an answer without a request", message('Z', "I", 0) + message('N', "\x00", 0) + message('A', "\x00", 0) + message('C', "\x00", 0),
+			"an answer without a request", false},
 		{"notices without end", strings.Repeat(message('N', "\x00", 0), mostNotices+1), "more than 1000000 notices", false},
 	}
 	for _, test := range tests {
@@ -110,7 +111,7 @@ func TestRowsHaveTheColumnsThatAreAskedFor(t *testing.T) {
 	}
 }
 
-// However the bytes are cut up, they are judged alike, and the client is not given a byte that is refused.
+// However the bytes are divided, the result is the same, and the client gets no byte that is refused.
 func FuzzWatch(f *testing.F) {
 	for _, text := range []string{
 		message('R', "\x00\x00\x00\x0br=abc,s=QQ==,i=4096", 0), message('D', "abc", 0) + message('D', "", 1<<30),
@@ -128,10 +129,10 @@ func FuzzWatch(f *testing.F) {
 			}
 			return got, err.Error()
 		}
-		all, whole := read(bytes.NewReader(sent))
-		bit, pieces := read(iotest.OneByteReader(bytes.NewReader(sent)))
-		if whole != pieces || !bytes.HasPrefix(sent, bit) || whole == "" && !bytes.Equal(all, sent) {
-			t.Errorf("as a whole: %q; in pieces: %q", whole, pieces)
+		all, errAtOnce := read(bytes.NewReader(sent))
+		some, errBytewise := read(iotest.OneByteReader(bytes.NewReader(sent)))
+		if errAtOnce != errBytewise || !bytes.HasPrefix(sent, some) || errAtOnce == "" && !bytes.Equal(all, sent) {
+			t.Errorf("at once: %q; byte by byte: %q", errAtOnce, errBytewise)
 		}
 	})
 }
