@@ -97,12 +97,12 @@ func TestConfigMistakes(t *testing.T) {
 		`"url": "nats://x", "subject": "a", "stream": "S"`:                                                   "which is read by its consumer",
 		`"url": "nats://x", "stream": "S"`:                                                                   "consumer: required",
 		`"url": "nats://x", "subject": "a", "consumer": "c"`:                                                 "has no effect without a stream",
-		`"url": "nats://x", "subject": "a.>.b"`:                                                              "has > before its end",
+		`"url": "nats://x", "subject": "a.>.b"`:                                                              "has a > that is not at the end",
 		`"url": "nats://x", "stream": "a b", "consumer": "c"`:                                                "names can't have",
 		`"embedded": {"listen": "0.0.0.0:4222"}, "subject": "a"`:                                             "anyone could connect",
 		`"embedded": false, "subject": "a"`:                                                                  "url: required",
 		`"url": "nats://x", "stream": "S", "consumer": "c", "declare": {"consumer": {"start": "yesterday"}}`: "is not a position to start at",
-		`"url": "nats://u:s3cret@ho st", "subject": "a"`:                                                     "is not the URL of a NATS server",
+		`"url": "nats://u:s3cret@ho st", "subject": "a"`:                                                     "is not a valid URL of a NATS",
 	} {
 		got := strings.Join(enginetest.Problems(t, engine.Inputs, `{"nats": {`+conf+`}}`), "\n")
 		if !strings.Contains(got, want) || strings.Contains(got, "s3cret") {

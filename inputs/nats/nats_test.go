@@ -460,7 +460,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		{`"stream": "S", "consumer": "c", "declare": {"stream": {"storage": "memory", "discard": "new", "max_msgs": 5}}`,
 			engine.Permanent, "storage is file, not memory, max_msgs is unlimited, not 5, discard is old, not new (change"},
 		{`"stream": "T", "consumer": "c", "declare": {"stream": {"subjects": ["s.a"]}}`, engine.Permanent,
-			"create stream T: subjects overlap with an existing stream (another stream has one of the subjects"},
+			"create stream T: subjects overlap with an existing stream (one of the subjects belongs to another stream"},
 	} {
 		in := build(t, s, tt.conf).(*input)
 		err := in.Open(t.Context())

@@ -112,7 +112,7 @@ func TestRefused(t *testing.T) {
 			[]string{`{"to":"s.1"}`, `{"to":"none.x"}`, `{"to":"s 2"}`, big, `{"to":"small"}`, `{"to":"s.3"}`},
 			[]string{"safe", "rejected: no stream has this subject", `rejected: subject "s 2" has white space in it`,
 				"rejected: publish to s.big: maximum payload exceeded (make the message smaller, or raise max_payload",
-				"rejected: the stream refuses it: message size exceeds maximum allowed", "safe"}},
+				"rejected: the stream refuses the message: message size exceeds maximum allowed", "safe"}},
 		{"no permission for some", some + `"subject": "$(to)"`,
 			[]string{`{"to":"s.1"}`, `{"to":"secret.1"}`, `{"to":"s.2"}`},
 			[]string{"safe", "rejected: publish to secret.1: permissions violation", "safe"}},
@@ -120,15 +120,15 @@ func TestRefused(t *testing.T) {
 			[]string{`{"to":"s.1"}`, `{"to":"secret.1"}`, `{"to":"s.2"}`},
 			[]string{"safe", "rejected: publish to secret.1: permissions violation", "safe"}},
 		{"another stream", some + `"subject": "$(to)", "stream": "S"`, []string{`{"to":"full"}`, `{"to":"s.1"}`},
-			[]string{"rejected: the stream refuses it: expected stream does not match", "safe"}},
+			[]string{"rejected: the stream refuses the message: expected stream does not match", "safe"}},
 		{"no such stream", `"user": "all", "password": "secret", "subject": "$(to)", "stream": "NOPE"`,
 			[]string{`{"to":"none.x"}`, `{"to":"s.1"}`}, []string{"held: transient: look for stream NOPE: stream not found", "held"}},
 		{"wrong sequence", some + `"subject": "s.x", "stream": "S", "headers": {"Nats-Expected-Last-Subject-Sequence": "99"}`,
-			[]string{`{}`}, []string{"rejected: the stream refuses it: wrong last sequence"}},
+			[]string{`{}`}, []string{"rejected: the stream refuses the message: wrong last sequence"}},
 		{"no permission at all", some + `"subject": "secret.x", "jetstream": true`, []string{`{}`, `{}`},
 			[]string{"held: auth: publish to secret.x: permissions violation", "held"}},
 		{"full", some + `"subject": "full", "jetstream": true`, []string{`{}`, `{}`},
-			[]string{"safe", "held: transient: the stream refuses it: maximum messages exceeded (the stream is full"}},
+			[]string{"safe", "held: transient: the stream refuses the message: maximum messages exceeded (the stream is full"}},
 		{"no stream", some + `"subject": "none.x", "jetstream": true`, []string{`{}`},
 			[]string{"held: transient: no stream has this subject (create one"}},
 	} {
@@ -256,7 +256,7 @@ func TestMistakesAreFound(t *testing.T) {
 		`"url": "nats://x", "subject": "a", "declare": {}`:             "there is no stream to create",
 		`"url": "nats://x", "subject": "a", "stream": "a.b"`:           "names can't have",
 		`"url": "nats://x", "subject": "a", "token": "t", "nkey": "f"`: "more than one way to log in",
-		`"url": "nats://x", "subject": "a", "headers": {"a:b": "x"}`:   "is not the name of a header",
+		`"url": "nats://x", "subject": "a", "headers": {"a:b": "x"}`:   "is not a valid header name",
 	} {
 		got := strings.Join(enginetest.Problems(t, engine.Outputs, `{"nats": {`+conf+`}}`), "\n")
 		if !strings.Contains(got, want) {

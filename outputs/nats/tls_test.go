@@ -41,7 +41,7 @@ func TestTLS(t *testing.T) {
 	}{
 		{s, `, "tls": {}`, "name the authority in `tls: {ca: FILE}`"},
 		{s, fmt.Sprintf(`, "tls": {"ca": %q, "server_name": "other"}`, file), "set `tls: {server_name: …}`"},
-		{plain, `, "tls": {}`, "the server has no TLS: write nats:// and remove `tls`"},
+		{plain, `, "tls": {}`, "the server does not support TLS: write nats:// and remove `tls`"},
 	} {
 		bad := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"nats": {"url": %q, "subject": "a"%s}}`, tt.s.URL, tt.more))
 		err := bad.(engine.Opener).Open(t.Context())

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	mostPayload = 64 << 20 // bytes of one message, headers included: more than that no server can be set to
-	longestLine = 64 << 10 // bytes; the subjects of a message
-	longestInfo = 1 << 20  // bytes; what a server says of itself, with the addresses of its cluster
-	mostOthers  = 256      // addresses of its cluster
-	mostLines   = 10_000   // lines within a second other than messages
+	mostPayload = 64 << 20 // bytes of one message, including headers; no server can be configured to accept more
+	longestLine = 64 << 10 // bytes of the line before a message, which has its subjects
+	longestInfo = 1 << 20  // bytes of an INFO line, which has the addresses of the server's cluster
+	mostOthers  = 256      // addresses in an INFO line
+	mostLines   = 10_000   // lines within a second, other than messages
 )
 
 const lineEnd = "\r\n"
@@ -27,13 +27,13 @@ var (
 	errLonger  = fmt.Errorf("%w: a message is longer than announced", errNotNATS)
 )
 
-// messages is a [bounds.Check] of what a server sends. The client makes room for as long a message as is announced, and
-// panics in a goroutine of its own where that is more than there can be. See [newMessages].
+// messages is a [bounds.Check] of what a server sends. The client library allocates memory for the announced length of a
+// message, and panics in one of its own goroutines if the length is too large for that. See [newMessages].
 type messages struct {
 	bounds.Lines
-	most   int64       // bytes of a message: what the server has said itself
+	most   int64       // the largest message in bytes, as the server has announced it; 0: it has not
 	others bounds.Rate // lines other than messages
-	ends   bool        // the next line is the end of that of a message
+	ends   bool        // the next line is the line break that ends a message
 }
 
 func newMessages() *messages {
@@ -42,7 +42,7 @@ func newMessages() *messages {
 	return m
 }
 
-// first is [bounds.Lines.First].
+// first implements [bounds.Lines.First].
 func (m *messages) first(first byte) (most int, err error) {
 	switch {
 	case m.ends && first != '\r':
@@ -55,7 +55,7 @@ func (m *messages) first(first byte) (most int, err error) {
 	return longestLine, nil
 }
 
-// next is [bounds.Lines.Next]. It allocates nothing for a message.
+// next implements [bounds.Lines.Next]. It does not allocate for a message.
 func (m *messages) next(line []byte) (pass int64, err error) {
 	if m.ends {
 		if m.ends = false; string(line) != lineEnd {
@@ -63,22 +63,22 @@ func (m *messages) next(line []byte) (pass int64, err error) {
 		}
 		return 0, nil
 	}
-	verb, rest := word(line)
+	verb, rest := cutWord(line)
 	switch {
 	case len(verb) == 0:
 		return 0, fmt.Errorf("%w: an empty line", errNotNATS)
-	case is(verb, "MSG"), is(verb, "HMSG"):
+	case isVerb(verb, "MSG"), isVerb(verb, "HMSG"):
 		last := bytes.TrimSpace(rest)
-		n, err := size(last[bytes.LastIndexAny(last, " \t")+1:])
+		n, err := sizeIn(last[bytes.LastIndexAny(last, " \t")+1:])
 		if err != nil {
 			return 0, err
 		}
 		if n > m.limit() {
-			return 0, bounds.TooLarge("the server announces a message of %d bytes, and none may have more than %d", n, m.limit())
+			return 0, bounds.TooLarge("the server announces a message of %d bytes, but none may have more than %d", n, m.limit())
 		}
 		m.ends = true
 		return n, nil
-	case is(verb, "INFO"):
+	case isVerb(verb, "INFO"):
 		var info struct {
 			MaxPayload int64    `json:"max_payload"`
 			Others     []string `json:"connect_urls"`
@@ -87,22 +87,22 @@ func (m *messages) next(line []byte) (pass int64, err error) {
 			m.most = info.MaxPayload
 		}
 		if len(info.Others) > mostOthers {
-			return 0, bounds.TooLarge("the server names %d others, and the client would try them all", len(info.Others))
+			return 0, bounds.TooLarge("the server announces %d other servers, more than the client may try", len(info.Others))
 		}
-		return 0, m.counted()
-	case is(verb, "-ERR"):
+		return 0, m.countLine()
+	case isVerb(verb, "-ERR"):
 		if err := fatal(rest); err != nil {
 			return 0, err
 		}
-		return 0, m.counted()
-	case is(verb, "PING"), is(verb, "PONG"), is(verb, "+OK"):
-		return 0, m.counted()
+		return 0, m.countLine()
+	case isVerb(verb, "PING"), isVerb(verb, "PONG"), isVerb(verb, "+OK"):
+		return 0, m.countLine()
 	}
 	return 0, fmt.Errorf("%w: a line begins with %.20q", errNotNATS, verb)
 }
 
-// word is the first word of a line, and what follows it.
-func word(line []byte) (first, rest []byte) {
+// cutWord returns the first word of a line, and what follows it.
+func cutWord(line []byte) (first, rest []byte) {
 	line = bytes.TrimSpace(line)
 	end := bytes.IndexAny(line, " \t")
 	if end < 0 {
@@ -111,18 +111,19 @@ func word(line []byte) (first, rest []byte) {
 	return line[:end], line[end:]
 }
 
-// is compares a word in any case.
-func is(word []byte, verb string) bool {
+// isVerb reports whether a word is a verb in any case.
+func isVerb(word []byte, verb string) bool {
 	return len(word) == len(verb) && strings.EqualFold(string(word), verb)
 }
 
-// survived begin the errors of a server after which the client goes on, or connects again. After others it would close the
-// connection for good.
+// survived are the beginnings of server errors after which the client library continues, or connects again. After any other
+// error, it would close the connection for good.
 var survived = []string{"stale connection", "maximum connections exceeded", "maximum account active connections exceeded",
 	"unknown protocol operation", "permissions violation", "maximum subscriptions exceeded", "authorization violation",
 	"user authentication expired", "user authentication revoked", "account authentication expired"}
 
-// fatal makes an error of a server that of the connection, so that the client connects again.
+// fatal returns an error if the client library would close the connection for good because of a server error. The returned
+// error ends the connection instead, so that the client connects again.
 func fatal(said []byte) error {
 	text := strings.Trim(string(bytes.TrimSpace(said)), "'")
 	for _, s := range survived {
@@ -130,18 +131,18 @@ func fatal(said []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the server says %.200q, and ends the connection", text)
+	return fmt.Errorf("the server reports %.200q, and closes the connection", text)
 }
 
-// counted counts a line that is no message.
-func (m *messages) counted() error {
+// countLine counts a line other than a message.
+func (m *messages) countLine() error {
 	if m.others.Over(mostLines) {
-		return fmt.Errorf("%w: it sent over %d lines within a second", errNotNATS, mostLines)
+		return fmt.Errorf("%w: it has sent over %d lines within a second", errNotNATS, mostLines)
 	}
 	return nil
 }
 
-// limit is the most bytes of a message: as the server has said, up to what any server can be set to.
+// limit returns the largest size of a message in bytes: the server's own limit, up to mostPayload.
 func (m *messages) limit() int64 {
 	if m.most > 0 && m.most < mostPayload {
 		return m.most
@@ -149,7 +150,8 @@ func (m *messages) limit() int64 {
 	return mostPayload
 }
 
-func size(word []byte) (int64, error) {
+// sizeIn returns the length of a message that a word announces.
+func sizeIn(word []byte) (int64, error) {
 	for _, c := range word {
 		if c < '0' || c > '9' {
 			return 0, fmt.Errorf("%w: %.20q is not a length", errNotNATS, word)
@@ -162,12 +164,12 @@ func size(word []byte) (int64, error) {
 	return n, nil
 }
 
-// webSocket is a [bounds.Check] of a connection that becomes one of frames with messages in them, after a line and headers.
+// webSocket returns a [bounds.Check] of a WebSocket connection: an HTTP response, and then frames with parts of messages.
 func webSocket() bounds.Check {
 	inner, data := newMessages(), false
 	return &upgraded{frames: bounds.Frames{First: 2, Next: func(head []byte) (length int64, more int, err error) {
-		if head[0]&0x70 != 0 { // compression, that was not agreed upon
-			return 0, 0, fmt.Errorf("%w: a frame has bits that nobody has asked for", errNotNATS)
+		if head[0]&0x70 != 0 { // compression, which was not negotiated
+			return 0, 0, fmt.Errorf("%w: a frame uses an extension that was not negotiated", errNotNATS)
 		}
 		n := int64(head[1] & 0x7f)
 		switch {
@@ -192,10 +194,10 @@ func webSocket() bounds.Check {
 	}}}
 }
 
-// upgraded is what follows an HTTP response.
+// upgraded is a [bounds.Check] of an HTTP response followed by frames.
 type upgraded struct {
-	seen   int // bytes of the response
-	end    int // bytes of its empty line that were the last
+	seen   int // bytes of the response so far
+	end    int // how many of the last bytes may begin the empty line that ends the response
 	frames bounds.Frames
 }
 

@@ -14,17 +14,17 @@ import (
 
 const info = `INFO {"server_id":"x","max_payload":1000}` + "\r\n"
 
-var said = []struct {
+var wireCases = []struct {
 	name, text string
 	wrong      string // "": nothing
 }{
 	{"all kinds", info + "PING\r\nPONG\r\n+OK\r\n-ERR 'Permissions Violation for Publish to \"a\"'\r\nMSG a 1 0\r\n\r\nMSG a 1 r " +
 		"5\r\nhello\r\nHMSG a 1 12 14\r\nNATS/1.0\r\n\r\nab\r\nping\r\n", ""},
 	{"a message with lines", info + "MSG a 1 6\r\nPING\r\n\r\nPING\r\n", ""},
-	{"as long a message as the server takes", info + "MSG a 1 1000\r\n" + strings.Repeat("x", 1000) + "\r\n", ""},
-	{"a longer one", info + "MSG a 1 1001\r\n", "none may have more than 1000"},
-	{"one that is longer than any", "MSG a 1 4611686018427387904\r\n", "none may have more than 67108864"},
-	{"a server that takes more than any does", "INFO {\"max_payload\":4611686018427387904}\r\nMSG a 1 67108865\r\n", "67108864"},
+	{"a message of the longest size", info + "MSG a 1 1000\r\n" + strings.Repeat("x", 1000) + "\r\n", ""},
+	{"a longer message", info + "MSG a 1 1001\r\n", "none may have more than 1000"},
+	{"a message above any limit", "MSG a 1 4611686018427387904\r\n", "none may have more than 67108864"},
+	{"a server with a limit above any", "INFO {\"max_payload\":4611686018427387904}\r\nMSG a 1 67108865\r\n", "67108864"},
 	{"a length beyond any number", "MSG a 1 99999999999999999999\r\n", "not a length"},
 	{"a negative length", "MSG a 1 -1\r\n", "not a length"},
 	{"headers without end", "HMSG a 1 12 4611686018427387904\r\n", "none may have more"},
@@ -32,14 +32,15 @@ var said = []struct {
 	{"an endless line", "MSG " + strings.Repeat("a", 70<<10), "a line has over 65536 bytes"},
 	{"an endless first line", "INFO " + strings.Repeat("a", 2<<20), "a line has over 1048576 bytes"},
 	{"a flood", strings.Repeat("PING\r\n", 2*mostLines), "lines within a second"},
-	{"a thousand others", "INFO {\"connect_urls\":[" + strings.Repeat(`"a:1",`, 1000) + "\"a:1\"]}\r\n", "names 1001 others"},
-	{"an error that ends the connection", "-ERR 'Maximum Payload \x1bViolation'\r\n", `says "Maximum Payload \x1bViolation"`},
+	{"a thousand other servers", "INFO {\"connect_urls\":[" + strings.Repeat(`"a:1",`, 1000) + "\"a:1\"]}\r\n",
+		"announces 1001 other servers"},
+	{"an error that ends the connection", "-ERR 'Maximum Payload \x1bViolation'\r\n", `reports "Maximum Payload \x1bViolation"`},
 	{"an empty line", "\r\n", "an empty line"},
 	{"HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n", `begins with "HTTP/1.1"`},
 }
 
 func TestMessagesAreBounded(t *testing.T) {
-	for _, c := range said {
+	for _, c := range wireCases {
 		t.Run(c.name, func(t *testing.T) {
 			for _, n := range []int{1, 7, 4 << 20} {
 				err := boundstest.Feed(newMessages(), c.text, n)
@@ -51,7 +52,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// A message costs no allocation.
+// Checking a message does not allocate.
 func TestMessagesAreCheckedInPlace(t *testing.T) {
 	text := []byte(strings.Repeat("HMSG orders.new 12 _INBOX.abc.1 12 17\r\nNATS/1.0\r\n\r\nhello\r\n", 100))
 	m := newMessages()
@@ -64,7 +65,7 @@ func TestMessagesAreCheckedInPlace(t *testing.T) {
 	}
 }
 
-// frame is a frame of a WebSocket.
+// frame returns a frame of a WebSocket.
 func frame(kind byte, text string) string {
 	switch n := len(text); {
 	case n < 126:
@@ -78,9 +79,9 @@ func frame(kind byte, text string) string {
 
 const upgrade = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
 
-// What goes through WebSockets is the same, however it is cut into frames.
+// Messages in WebSocket frames are checked like others, however they are divided into frames.
 func TestMessagesInFramesAreBounded(t *testing.T) {
-	for _, c := range said {
+	for _, c := range wireCases {
 		t.Run(c.name, func(t *testing.T) {
 			for _, n := range []int{5, 200, 4 << 20} {
 				var text strings.Builder
@@ -99,7 +100,7 @@ func TestMessagesInFramesAreBounded(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"over 65536 bytes":        "HTTP/1.1 101 Switching\r\n" + strings.Repeat("A: b\r\n", 20<<10),
-		"nobody has asked for":    upgrade + "\xc2\x05abcde",
+		"was not negotiated":      upgrade + "\xc2\x05abcde",
 		"frame of more than":      upgrade + "\x82\x7f\x7f\xff\xff\xff\xff\xff\xff\xff",
 		"bytes":                   upgrade + "\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff",
 		`a line begins with "NO"`: upgrade + frame(0x82, "NO\r\n"),
@@ -110,8 +111,8 @@ func TestMessagesInFramesAreBounded(t *testing.T) {
 	}
 }
 
-// What a server may say is let through, in any pieces.
-func TestMessagesLetPassWhatIsValid(t *testing.T) {
+// Valid messages pass, however they are divided.
+func TestValidMessagesPass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := info
 		for range rapid.IntRange(0, 6).Draw(t, "messages") {
@@ -132,9 +133,9 @@ func TestMessagesLetPassWhatIsValid(t *testing.T) {
 	})
 }
 
-// Whatever is let through, a reader that believes all of it makes room for no more than is allowed.
+// A client that trusts every length that passes the check allocates no more than is allowed.
 func FuzzMessages(f *testing.F) {
-	for _, c := range said {
+	for _, c := range wireCases {
 		if len(c.text) < 1<<10 {
 			f.Add([]byte(c.text), 3)
 		}
@@ -142,7 +143,7 @@ func FuzzMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, n int) {
 		err := boundstest.Feed(newMessages(), string(text), len(text)+1)
 		if again := boundstest.Feed(newMessages(), string(text), max(1, n%1000)); (err == nil) != (again == nil) {
-			t.Fatalf("whole: %v, in parts: %v", err, again)
+			t.Fatalf("in one piece: %v, in parts: %v", err, again)
 		}
 		_ = boundstest.Feed(webSocket(), upgrade+string(text), max(1, n%1000))
 		if err != nil {

@@ -18,27 +18,27 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// dialer connects in place of the client, up to and including TLS, so that what a server sends can be checked. It may be
-// used by several goroutines.
+// dialer makes the connections of the client library, including TLS, so that the data of the server can be checked. It is safe
+// for concurrent use.
 type dialer struct {
 	conf    *tls.Config
-	timeout time.Duration // until TLS is there
-	secure  bool          // TLS is wanted, otherwise only where the server requires it
-	web     bool          // the client speaks HTTP first
-	known   map[string]bool
+	timeout time.Duration   // for the connection and the TLS handshake
+	secure  bool            // use TLS; otherwise, use it only if the server requires it
+	web     bool            // a WebSocket: the client begins with an HTTP request
+	known   map[string]bool // the hosts in the configured addresses
 
-	mu   sync.Mutex // guards the fields below
-	last string     // the known host that was reached last
+	mu   sync.Mutex // guards the field below
+	last string     // the host name that was used last
 }
 
-// dialer is an option, to be the last one.
+// dialer returns an option that installs a dialer. It must be the last option.
 func (t *Target) dialer(urls string, secure, web bool) nats.Option {
 	d := &dialer{conf: t.TLS, secure: secure, web: web, known: map[string]bool{}}
 	if d.conf == nil {
 		d.conf = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	for one := range strings.SplitSeq(urls, ",") {
-		if u, err := url.Parse(one); err == nil {
+	for address := range strings.SplitSeq(urls, ",") {
+		if u, err := url.Parse(address); err == nil {
 			d.known[u.Hostname()] = true
 		}
 	}
@@ -49,7 +49,7 @@ func (t *Target) dialer(urls string, secure, web bool) nats.Option {
 	}
 }
 
-// SkipTLSHandshake tells the client that there is nothing left to do.
+// SkipTLSHandshake tells the client library that the dialer has made the TLS handshake.
 func (*dialer) SkipTLSHandshake() bool { return true }
 
 // Dial implements [nats.CustomDialer].
@@ -60,8 +60,8 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, _ := ctx.Deadline()
-	_ = raw.SetDeadline(at)
+	deadline, _ := ctx.Deadline()
+	_ = raw.SetDeadline(deadline)
 	c, err := d.begin(ctx, raw, address)
 	if err != nil {
 		raw.Close()
@@ -71,23 +71,23 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return c, nil
 }
 
-// begin brings a connection to where the client goes on.
+// begin makes the TLS handshake if necessary, and adds the check of what the server sends.
 func (d *dialer) begin(ctx context.Context, raw net.Conn, address string) (net.Conn, error) {
-	var said []byte // by the server so far
+	var greeting []byte // what was read from the server
 	if !d.web {
 		var err error
-		if said, err = hello(raw); err != nil {
+		if greeting, err = readGreeting(raw); err != nil {
 			return nil, err
 		}
 	}
 	c := raw
-	if d.wanted(said) {
-		if end := bytes.IndexByte(said, '\n'); end+1 < len(said) {
-			return nil, fmt.Errorf("%w: the server says something between its first line and TLS", nats.ErrTLS)
+	if d.needsTLS(greeting) {
+		if end := bytes.IndexByte(greeting, '\n'); end+1 < len(greeting) {
+			return nil, fmt.Errorf("%w: the server has sent data between its first line and TLS", nats.ErrTLS)
 		}
 		conf := d.conf.Clone()
 		if conf.ServerName == "" {
-			conf.ServerName = d.name(address)
+			conf.ServerName = d.serverName(address)
 		}
 		client := tls.Client(raw, conf)
 		if err := client.HandshakeContext(ctx); err != nil {
@@ -98,11 +98,11 @@ func (d *dialer) begin(ctx context.Context, raw net.Conn, address string) (net.C
 	if d.web {
 		return bounds.Conn(c, webSocket()), nil
 	}
-	return bounds.Conn(&replayed{Conn: c, said: said}, newMessages()), nil
+	return bounds.Conn(&replayed{Conn: c, data: greeting}, newMessages()), nil
 }
 
-// hello reads a first line, which may be followed by others.
-func hello(raw net.Conn) (said []byte, err error) {
+// readGreeting reads the first line of a server, and possibly some data after it.
+func readGreeting(raw net.Conn) (said []byte, err error) {
 	for p := make([]byte, 4<<10); bytes.IndexByte(said, '\n') < 0; {
 		n, err := raw.Read(p)
 		if said = append(said, p[:n]...); len(said) > longestInfo {
@@ -121,9 +121,9 @@ func hello(raw net.Conn) (said []byte, err error) {
 	return said, nil
 }
 
-// wanted reports whether TLS comes next, after a server's first line. One that has none to offer is left to the client, which
-// refuses it.
-func (d *dialer) wanted(said []byte) bool {
+// needsTLS reports whether the TLS handshake comes next, after the server's first line. If TLS is configured and the server
+// does not offer it, the client library returns an error.
+func (d *dialer) needsTLS(greeting []byte) bool {
 	if d.web {
 		return d.secure
 	}
@@ -131,14 +131,14 @@ func (d *dialer) wanted(said []byte) bool {
 		Required  bool `json:"tls_required"`
 		Available bool `json:"tls_available"`
 	}
-	line, _, _ := bytes.Cut(said[len("INFO "):], []byte("\n"))
-	_ = json.Unmarshal(line, &info) // the client says what is wrong with it
+	line, _, _ := bytes.Cut(greeting[len("INFO "):], []byte("\n"))
+	_ = json.Unmarshal(line, &info) // the client library reports a line that is not valid
 	return info.Required || d.secure && info.Available
 }
 
-// name is the name that a server's certificate has to have. Of one that another has named by its IP address, as members
-// of a cluster do, it is that of the other.
-func (d *dialer) name(address string) string {
+// serverName returns the name that the server's certificate must have. A member of a cluster may be known only by the IP
+// address that another member has announced. Its certificate must have the host name that was used last.
+func (d *dialer) serverName(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		host = address
@@ -155,17 +155,17 @@ func (d *dialer) name(address string) string {
 	return host
 }
 
-// replayed is a connection from which something was read before.
+// replayed is a connection whose first data was already read.
 type replayed struct {
 	net.Conn
-	said []byte
+	data []byte
 }
 
-// Read reads what was read before first.
+// Read returns the data that was already read, and then reads from the connection.
 func (r *replayed) Read(p []byte) (int, error) {
-	if len(r.said) > 0 {
-		n := copy(p, r.said)
-		r.said = r.said[n:]
+	if len(r.data) > 0 {
+		n := copy(p, r.data)
+		r.data = r.data[n:]
 		return n, nil
 	}
 	return r.Conn.Read(p)

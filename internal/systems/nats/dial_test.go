@@ -19,12 +19,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Each kind of address reaches its server, whose name is checked, and what goes through is whole.
+// The client connects to each kind of address, checks the server's certificate, and gets messages unchanged.
 func TestEveryKindOfAddress(t *testing.T) {
 	ca, conf := kafkatest.Authority(t)
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(ca)
-	of := &tls.Config{Certificates: conf.Certificates, MinVersion: tls.VersionTLS12}
+	serverTLS := &tls.Config{Certificates: conf.Certificates, MinVersion: tls.VersionTLS12}
 	ports, err := daemon.Ports(2)
 	if err != nil {
 		t.Fatal(err)
@@ -33,32 +33,32 @@ func TestEveryKindOfAddress(t *testing.T) {
 		n, _ := strconv.Atoi(port)
 		o := server.WebsocketOpts{Host: "127.0.0.1", Port: n, NoTLS: !secure}
 		if secure {
-			o.TLSConfig = of
+			o.TLSConfig = serverTLS
 		}
 		return o
 	}
 	plain := natstest.Start(t, func(o *server.Options) { o.Websocket = web(ports[0], false) })
 	secured := natstest.Start(t, func(o *server.Options) {
-		o.TLSConfig, o.TLSTimeout, o.Websocket = of, 60, web(ports[1], true)
+		o.TLSConfig, o.TLSTimeout, o.Websocket = serverTLS, 60, web(ports[1], true)
 	}, nats.Secure(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}))
-	at := func(s *natstest.Server) string { return s.URL[strings.LastIndex(s.URL, "/")+1:] }
+	hostPort := func(s *natstest.Server) string { return s.URL[strings.LastIndex(s.URL, "/")+1:] }
 	trusts := &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}
 	for _, c := range []struct {
 		url   string
 		tls   *tls.Config
 		wrong string // "": nothing
 	}{
-		{at(plain), nil, ""},
-		{"nats://" + at(plain), nil, ""},
+		{hostPort(plain), nil, ""},
+		{"nats://" + hostPort(plain), nil, ""},
 		{"ws://127.0.0.1:" + ports[0], nil, ""},
-		{"nats://" + at(secured), trusts, ""},
-		{"tls://" + at(secured), trusts, ""},
+		{"nats://" + hostPort(secured), trusts, ""},
+		{"tls://" + hostPort(secured), trusts, ""},
 		{"wss://127.0.0.1:" + ports[1], trusts, ""},
-		{"nats://127.0.0.1:1," + at(plain), nil, ""},
-		{"nats://" + at(secured), nil, "unknown authority"},
-		{"tls://" + at(secured), nil, "unknown authority"},
+		{"nats://127.0.0.1:1," + hostPort(plain), nil, ""},
+		{"nats://" + hostPort(secured), nil, "unknown authority"},
+		{"tls://" + hostPort(secured), nil, "unknown authority"},
 		{"wss://127.0.0.1:" + ports[1], nil, "unknown authority"},
-		{"tls://" + at(plain), trusts, "secure connection not available"},
+		{"tls://" + hostPort(plain), trusts, "secure connection not available"},
 		{"wss://127.0.0.1:" + ports[0], trusts, "tls"},
 	} {
 		to := Target{URL: c.url, TLS: c.tls}
@@ -80,24 +80,24 @@ func TestEveryKindOfAddress(t *testing.T) {
 				t.Fatal(err)
 			}
 			if m, err := sub.NextMsg(time.Minute); err != nil || string(m.Data) != text {
-				t.Errorf("%s: %d bytes came as another message: %v", c.url, len(text), err)
+				t.Errorf("%s: a message of %d bytes was changed: %v", c.url, len(text), err)
 			}
 		}
 	}
 }
 
-// A member of a cluster that another has named by its address has the certificate of the cluster.
-func TestTheNameOfAMember(t *testing.T) {
+// The certificate of a cluster member that is known only by its IP address must have the name of the cluster.
+func TestServerName(t *testing.T) {
 	d := &dialer{known: map[string]bool{"nats.example.com": true, "10.0.0.9": true}}
 	for _, c := range [][2]string{{"10.0.0.1:4222", "10.0.0.1"}, {"nats.example.com:4222", "nats.example.com"},
 		{"10.0.0.1:4222", "nats.example.com"}, {"10.0.0.9:4222", "10.0.0.9"}} {
-		if got := d.name(c[0]); got != c[1] {
+		if got := d.serverName(c[0]); got != c[1] {
 			t.Errorf("%s: %s, want %s", c[0], got, c[1])
 		}
 	}
 }
 
-// What a server, or somebody on the way, says before TLS is not believed.
+// Somebody on the network could have inserted data before TLS, so it is not accepted.
 func TestNothingComesBetweenTheFirstLineAndTLS(t *testing.T) {
 	to := Target{URL: servertest.Serve(t, func(c net.Conn) {
 		_, _ = c.Write([]byte(`INFO {"tls_required":true}` + "\r\nPING\r\n"))

@@ -1,5 +1,4 @@
-// Package nats is how flowd connects to NATS servers, its own ones included: see [Target].
-// Those that run in this process are in package embed.
+// Package nats connects to NATS servers: see [Target]. Package embed runs servers in this process.
 package nats
 
 import (
@@ -12,26 +11,27 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Target is how to reach a server.
+// Target has the addresses of one server or cluster, and the credentials for it.
 type Target struct {
-	URL            string // HOST:PORT, nats://…, tls://…; several with commas between
+	URL            string // HOST:PORT, nats://…, tls://…, ws://… or wss://…; several are separated by commas
 	User, Password string
 	Token          string
 	NKey           string      // file with the seed of an NKey
 	Credentials    string      // file with a JWT and its seed
-	TLS            *tls.Config // nil: as the address says
+	TLS            *tls.Config // nil: TLS if the URL or the server asks for it
 }
 
-// urls are the addresses with a scheme. secure: TLS is wanted; web: they are of WebSockets, of which the dialer makes the
-// TLS, so that the client sees none.
+// urls returns the addresses with a scheme, separated by commas. secure means that TLS must be used, and web that the
+// addresses are WebSockets. Since the dialer makes the TLS handshake of a WebSocket, wss:// becomes ws:// for the client
+// library.
 func (t *Target) urls() (text string, secure, web bool) {
 	var all []string
 	secure = t.TLS != nil
-	for one := range strings.SplitSeq(t.URL, ",") {
-		if one = strings.TrimSpace(one); !strings.Contains(one, "://") {
-			one = "nats://" + one
+	for address := range strings.SplitSeq(t.URL, ",") {
+		if address = strings.TrimSpace(address); !strings.Contains(address, "://") {
+			address = "nats://" + address
 		}
-		if u, err := url.Parse(one); err == nil {
+		if u, err := url.Parse(address); err == nil {
 			switch u.Scheme {
 			case "tls":
 				secure = true
@@ -42,21 +42,21 @@ func (t *Target) urls() (text string, secure, web bool) {
 				if u.Scheme = "ws"; u.Port() == "" {
 					u.Host = net.JoinHostPort(u.Hostname(), "443")
 				}
-				one = u.String()
+				address = u.String()
 			}
 		}
-		all = append(all, one)
+		all = append(all, address)
 	}
 	return strings.Join(all, ","), secure, web
 }
 
-// String is the address without a password that is in it.
+// String returns the addresses without the credentials in them.
 func (t *Target) String() string {
 	all := strings.Split(t.URL, ",")
-	for i, one := range all {
-		scheme, rest, ok := strings.Cut(one, "://")
+	for i, address := range all {
+		scheme, rest, ok := strings.Cut(address, "://")
 		if !ok {
-			scheme, rest = "", one
+			scheme, rest = "", address
 		}
 		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 			rest = "***" + rest[at:]
@@ -68,8 +68,8 @@ func (t *Target) String() string {
 	return strings.Join(all, ",")
 }
 
-// Connect connects with these credentials. The files of credentials are read again at
-// each attempt. An error does not show the address.
+// Connect connects to a server. The client library reads the files of credentials again for each reconnect. The error does
+// not contain the URL, since that may have a password.
 func (t *Target) Connect(options ...nats.Option) (*nats.Conn, error) {
 	if t.User != "" {
 		options = append(options, nats.UserInfo(t.User, t.Password))
@@ -94,8 +94,8 @@ func (t *Target) Connect(options ...nats.Option) (*nats.Conn, error) {
 	// Without a handler, the library writes to stderr.
 	options = append([]nats.Option{nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}, options...)
 	nc, err := nats.Connect(urls, append(options, t.dialer(urls, secure, web))...)
-	if _, bad := errors.AsType[*url.Error](err); bad { // whose text has the address
-		err = errors.New("it is not a valid address")
+	if _, bad := errors.AsType[*url.Error](err); bad { // its text contains the URL
+		err = errors.New("the address is not valid")
 	}
 	return nc, err
 }

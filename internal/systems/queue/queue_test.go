@@ -44,7 +44,7 @@ func TestDialFindsTheBrokerOfAScheme(t *testing.T) {
 	queue.Register("test", func(context.Context, *url.URL) (queue.Server, error) { return nil, nil })
 }
 
-// The fake is what others are tested against: it hides, removes and returns as a broker does.
+// Other packages are tested with the fake, so it must hide, remove and return messages like a broker.
 func TestTheFakeHidesWhatIsRead(t *testing.T) {
 	ctx := t.Context()
 	b := queuetest.New("a")
@@ -67,7 +67,7 @@ func TestTheFakeHidesWhatIsRead(t *testing.T) {
 		t.Errorf("an empty queue: %v", err)
 	}
 	if err := second.Done(ctx, []uint64{ms[0].Ref}); err == nil {
-		t.Error("one reader removes what another has")
+		t.Error("a reader has removed a message of another")
 	}
 	if err := errors.Join(first.Done(ctx, []uint64{ms[1].Ref}), first.Return(ctx, []uint64{ms[2].Ref}), first.Close(),
 		second.Close(), s.Close()); err != nil {

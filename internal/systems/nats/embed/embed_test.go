@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// All who name a folder share a server, the last stops it, and what it has is there when it is started again.
+// All users of a folder share a server, and the last one stops it. Its streams are there when it starts again.
 func TestShared(t *testing.T) {
 	dir := t.TempDir()
 	conf := Config{Dir: dir, Listen: "127.0.0.1:0", Token: "sesame", Sync: true}
@@ -26,7 +26,7 @@ func TestShared(t *testing.T) {
 		t.Errorf("with other settings: %v", err)
 	}
 	if _, err := Lock(dir, "d"); !errors.Is(err, flock.ErrHeld) || !strings.Contains(err.Error(), ", a (stop that one") {
-		t.Errorf("another server would get: %v", err)
+		t.Errorf("the lock of another server: %v", err)
 	}
 	if _, err := nats.Connect(a.url()); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("without the token: %v", err)
@@ -35,11 +35,11 @@ func TestShared(t *testing.T) {
 	leaveA()
 	leaveA()
 	if !b.runs() {
-		t.Fatal("it is stopped, although it is used")
+		t.Fatal("the server is stopped although it is used")
 	}
 	leaveB()
 	if b.runs() {
-		t.Error("it runs, although nobody uses it")
+		t.Error("the server runs although nobody uses it")
 	}
 	again, leave, err := Use(Config{Dir: dir}, "e")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestShared(t *testing.T) {
 	}
 	defer leave()
 	if _, err := stream(t, "nats://127.0.0.1", nats.InProcessServer(again)).Stream(t.Context(), "S"); err != nil {
-		t.Errorf("what it had: %v", err)
+		t.Errorf("the stream is lost: %v", err)
 	}
 }
 
@@ -68,7 +68,7 @@ func stream(t *testing.T, url string, options ...nats.Option) jetstream.JetStrea
 	return js
 }
 
-func TestItCannotListen(t *testing.T) {
+func TestAServerThatCannotListenReleasesItsFolder(t *testing.T) {
 	_, leave, err := Use(Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"}, "a")
 	if err != nil {
 		t.Fatal(err)
@@ -79,11 +79,16 @@ func TestItCannotListen(t *testing.T) {
 	if _, _, err := Use(Config{Dir: dir, Listen: first}, "b"); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("%v", err)
 	}
-	lock, err := Lock(dir, "c") // it is free again
+	lock, err := Lock(dir, "c")
 	if err != nil {
 		t.Fatal(err)
 	}
 	lock.Close()
+}
+
+// A failure that JetStream reports while the server is starting must not stop a server that does not exist.
+func TestAFailureOfAServerThatDidNotStart(t *testing.T) {
+	(&Server{}).stopFailed(nil, errors.New("JetStream is disabled"))
 }
 
 func onlyKey() string {

@@ -11,16 +11,16 @@ import (
 	"github.com/flowd-io/flowd/internal/disk/flock"
 )
 
-// LockName is the file of a folder that says whose it is.
+// LockName is the name of the lock file of a folder, which names the owner.
 const LockName = "lock"
 
-// OpenLock opens the lock of a folder. To open a pipe does not wait.
+// OpenLock opens the lock file of a folder. It does not wait, even if the file is a pipe.
 func OpenLock(dir string, flags int) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|syscall.O_NONBLOCK|flags, 0o600)
 }
 
-// Lock takes a folder for this process, until the file is closed. owner names the process to
-// others that want the folder: the error that they get is a [flock.ErrHeld].
+// Lock locks a folder for this process until the returned file is closed. If another process has the lock, the error wraps
+// [flock.ErrHeld] and contains the owner that this process has given.
 func Lock(dir, owner string) (*os.File, error) {
 	f, err := OpenLock(dir, os.O_CREATE)
 	if err != nil {
@@ -29,7 +29,7 @@ func Lock(dir, owner string) (*os.File, error) {
 	if _, err = flock.Lock(f); errors.Is(err, flock.ErrHeld) {
 		err = held(fmt.Sprintf("%s belongs to %s (stop that one, or give each its own folder)", dir, holder(f)))
 	} else if err == nil {
-		err = own(f, owner)
+		err = writeOwner(f, owner)
 	}
 	if err != nil {
 		f.Close()
@@ -38,19 +38,19 @@ func Lock(dir, owner string) (*os.File, error) {
 	return f, nil
 }
 
-// held says who has the lock.
+// held is the error of a lock that another process has.
 type held string
 
 func (h held) Error() string { return string(h) }
 func (held) Unwrap() error   { return flock.ErrHeld }
 
-// own writes into a lock whose it is.
-func own(f *os.File, owner string) error {
+// writeOwner writes the owner into a lock file.
+func writeOwner(f *os.File, owner string) error {
 	here, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	if now, err := os.Stat(f.Name()); err != nil || !os.SameFile(here, now) { // removed just before it was locked
+	if now, err := os.Stat(f.Name()); err != nil || !os.SameFile(here, now) { // the file was removed just before it was locked
 		return flock.ErrHeld
 	}
 	if err := f.Truncate(0); err != nil {

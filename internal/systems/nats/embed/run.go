@@ -1,5 +1,5 @@
-// Package embed runs NATS servers in this process: [Start] any, [Use] one that components
-// share. [Lock] keeps a folder for one server.
+// Package embed runs NATS servers in this process. [Start] starts any server, and [Use] one that components share. [Lock]
+// reserves a folder for one server.
 package embed
 
 import (
@@ -12,9 +12,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// run starts a server, and waits until it accepts connections. When JetStream can't write to
-// its disk, it gives up the stream for good: fails is then called, from a goroutine of its own,
-// maybe more than once.
+// run starts a server, and waits until it accepts connections. If JetStream can't write to its disk, it disables the stream
+// for good. run then calls fails in another goroutine, possibly several times, and possibly before it returns.
 func run(o *server.Options, fails func(err error)) (*server.Server, error) {
 	s, err := server.NewServer(o)
 	if err != nil {
@@ -26,7 +25,7 @@ func run(o *server.Options, fails func(err error)) (*server.Server, error) {
 	ready := make(chan bool, 1)
 	go func() { ready <- s.ReadyForConnections(10 * time.Second) }()
 	select {
-	case err = <-fatal: // it can't listen
+	case err = <-fatal: // such as a port that is in use
 	case ok := <-ready:
 		if ok {
 			return s, nil
@@ -37,20 +36,20 @@ func run(o *server.Options, fails func(err error)) (*server.Server, error) {
 	return nil, err
 }
 
-// stop stops a server, and waits until it has written what it keeps.
+// stop stops a server, and waits until it has written its data.
 func stop(s *server.Server) {
 	s.Shutdown()
 	s.WaitForShutdown()
 }
 
-// quiet drops what the server logs, except why it can't start or has given up: the log of
-// those who use it says what matters.
+// quiet is a logger of the server that discards everything except why it can't start and why JetStream has failed. The users
+// of the server log what matters.
 type quiet struct {
 	fatal chan<- error
 	fails func(err error)
 }
 
-// Fatalf takes the error alone, which says it all.
+// Fatalf is called if the server can't start.
 func (q quiet) Fatalf(format string, v ...any) {
 	select {
 	case q.fatal <- errorIn(format, v):
@@ -58,10 +57,10 @@ func (q quiet) Fatalf(format string, v ...any) {
 	}
 }
 
-// givenUp are parts of what the server logs when it has given up a stream, or all.
+// givenUp are parts of log lines after which a stream or all of JetStream is disabled.
 var givenUp = []string{"ritical write error", "isabling JetStream", "will be DISABLED"}
 
-// Errorf is called with locks of the server held.
+// Errorf is called while locks of the server are held, so the failure is handled in another goroutine.
 func (q quiet) Errorf(format string, v ...any) {
 	if slices.ContainsFunc(givenUp, func(part string) bool { return strings.Contains(format, part) }) {
 		go q.fails(errorIn(format, v))
@@ -73,7 +72,7 @@ func (quiet) Noticef(string, ...any)          {}
 func (quiet) Debugf(string, ...any)           {}
 func (quiet) Tracef(string, ...any)           {}
 
-// errorIn is the error that is logged, or the text.
+// errorIn returns the error among the arguments of a log line, or the whole line as an error.
 func errorIn(format string, v []any) error {
 	for _, a := range slices.Backward(v) {
 		if cause, ok := a.(error); ok {

@@ -13,19 +13,19 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Config is a server that components of this process share.
+// Config configures a server that components of this process share.
 type Config struct {
-	Dir    string // with its streams
+	Dir    string // folder of its streams
 	Listen string // HOST:PORT for other processes; "": only this process connects
-	Token  string // of other processes
+	Token  string // that other processes must present; "": none
 	Sync   bool   // each message is on disk before it is confirmed
 }
 
-// shared is a server and how many use it.
+// shared is a server with several users.
 type shared struct {
 	*Server
-	conf Config
-	uses int
+	conf  Config
+	users int
 }
 
 var (
@@ -33,8 +33,8 @@ var (
 	running = map[string]*shared{} // by folder
 )
 
-// Use gives the server with a folder, which the first who uses it starts and the last
-// stops. owner names the process to others that want the folder.
+// Use returns the server of a folder. The first user starts it, and the release of the last user stops it. owner describes this
+// process in the errors of other processes that try to use the folder.
 func Use(c Config, owner string) (s *Server, release func(), err error) {
 	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
 		return nil, nil, err
@@ -50,16 +50,16 @@ func Use(c Config, owner string) (s *Server, release func(), err error) {
 		running[c.Dir] = r
 	case r.conf != c:
 		return nil, nil, fmt.Errorf("the server in %s runs in this process with other settings (write the same "+
-			"`embedded` wherever it is used)", c.Dir)
+			"`embedded` in all components that use it)", c.Dir)
 	}
-	r.uses++
-	return r.Server, sync.OnceFunc(func() { leave(r) }), nil
+	r.users++
+	return r.Server, sync.OnceFunc(func() { releaseUser(r) }), nil
 }
 
-func leave(r *shared) {
+func releaseUser(r *shared) {
 	mu.Lock()
 	defer mu.Unlock()
-	if r.uses--; r.uses > 0 {
+	if r.users--; r.users > 0 {
 		return
 	}
 	delete(running, r.conf.Dir)
@@ -68,8 +68,8 @@ func leave(r *shared) {
 
 func start(c Config, owner string) (*shared, error) {
 	o := &server.Options{ServerName: "flowd", NoLog: true, NoSigs: true, DontListen: c.Listen == "",
-		JetStream: true, StoreDir: c.Dir, SyncAlways: c.Sync, SyncInterval: syncing,
-		CustomClientAuthentication: gate(c.Token)}
+		JetStream: true, StoreDir: c.Dir, SyncAlways: c.Sync, SyncInterval: syncInterval,
+		CustomClientAuthentication: tokenAuth(c.Token)}
 	if c.Listen != "" {
 		host, text, err := net.SplitHostPort(c.Listen)
 		if err != nil {
@@ -95,16 +95,16 @@ func start(c Config, owner string) (*shared, error) {
 	return &shared{Server: s, conf: c}, nil
 }
 
-// syncing is how long a message may be in the memory of the system alone.
-const syncing = time.Second
+// syncInterval is how long a message may wait in the page cache before it is written to the disk.
+const syncInterval = time.Second
 
-// gate admits this process, and others that have the token.
-type gate string
+// tokenAuth admits connections of this process, and those of others that present the token.
+type tokenAuth string
 
 // Check reports whether a client may connect.
-func (g gate) Check(c server.ClientAuthentication) bool {
+func (want tokenAuth) Check(c server.ClientAuthentication) bool {
 	if a := c.RemoteAddress(); a != nil && a.Network() == "pipe" { // this process
 		return true
 	}
-	return g == "" || subtle.ConstantTimeCompare([]byte(c.GetOpts().Token), []byte(g)) == 1
+	return want == "" || subtle.ConstantTimeCompare([]byte(c.GetOpts().Token), []byte(want)) == 1
 }

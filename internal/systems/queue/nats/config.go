@@ -1,7 +1,6 @@
-// Package nats is what the NATS components share: [Connect] in their configuration, [Connect.Dial]
-// for connections, [Publisher] for messages that a stream confirms, [Declare] for
-// streams, [Explain] for errors, [Arrivals] between messages and metadata. It is also NATS behind
-// `flowd queue`.
+// Package nats has what the NATS components share: [Connect] for their configuration, [Connect.Dial] for connections, [Publisher]
+// for messages that a stream confirms, [Declare] for streams, [Explain] for errors, and [Arrivals] for metadata. It also implements
+// `flowd queue` for NATS.
 package nats
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Connect is what the configuration says of connections. Components have it inline.
+// Connect configures connections. The configs of components include it inline.
 type Connect struct {
 	URL         schema.URLs     `yaml:"url" doc:"URL of a NATS server, such as nats://localhost:4222, tls:// for TLS, ws:// or wss:// for WebSockets. In a list, the next is tried when one does not answer."`
 	Embedded    Embedded        `yaml:"embedded" doc:"A server in this process instead of url: true, or its settings. All components with the same store share it."`
@@ -30,13 +29,13 @@ type Connect struct {
 	Timeout     time.Duration   `yaml:"timeout" check:"min=100ms,max=10m" doc:"How long to wait for a connection, and for the response to a request."`
 }
 
-// Defaults are those of [Connect].
+// Defaults are the default values of [Connect].
 var Defaults = Connect{Timeout: 10 * time.Second}
 
-// Embedded reports whether there is a server in this process, and which.
+// Embedded has the settings of a server in this process. It is nil if the server runs elsewhere.
 type Embedded struct{ *Server }
 
-// Server is a server in this process.
+// Server configures a server in this process.
 type Server struct {
 	Store  string        `yaml:"store" check:"nonempty" default:"flowd-nats" doc:"Folder in which the server keeps streams. Only one process can use it at a time."`
 	Listen string        `yaml:"listen" doc:"Address at which other processes can connect, such as 127.0.0.1:4222; by default only this process can. An address other than loopback requires token."`
@@ -44,7 +43,7 @@ type Server struct {
 	Sync   bool          `yaml:"sync" doc:"Write each message to disk before it is confirmed. Without it a crash of the machine, not of flowd, can lose the last second."`
 }
 
-// UnmarshalConfig reads true, false or the settings.
+// UnmarshalConfig decodes true, false or the settings.
 func (e *Embedded) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if n.Kind != schema.MapNode {
 		var on bool
@@ -57,12 +56,12 @@ func (e *Embedded) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	d.Decode(n, e.Server)
 }
 
-// DescribeConfig is true or settings.
+// DescribeConfig describes true or settings.
 func (*Embedded) DescribeConfig() *schema.Type {
 	return schema.AnyOf("true, or settings of the server", false, Server{})
 }
 
-// ConfigFiles are the files that are read.
+// ConfigFiles returns the files that the configuration names.
 func (c Connect) ConfigFiles() []string { return []string{c.NKey, c.Credentials} }
 
 // Words returns what users of other systems may write, and what to write instead.
@@ -77,7 +76,7 @@ func (*Connect) Words() map[string]string {
 	}
 }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports fields that are not valid, and fields that contradict each other.
 func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	ways := 0
 	for _, set := range []bool{c.User != "", !c.Token.IsZero(), c.NKey != "", c.Credentials != ""} {
@@ -89,9 +88,9 @@ func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	case len(c.URL) == 0 && c.Embedded.Server == nil:
 		report("url", "required", "write nats://HOST:4222, or `embedded: true` for a server in this process")
 	case len(c.URL) > 0 && c.Embedded.Server != nil:
-		report("embedded", "the server is either in this process or elsewhere", "remove `url` or `embedded`")
+		report("embedded", "the server runs either in this process or elsewhere", "remove `url` or `embedded`")
 	case c.Embedded.Server != nil && (ways > 0 || c.TLS != nil):
-		report("embedded", "a server in this process asks for no login, and there is nothing to encrypt",
+		report("embedded", "a server in this process needs neither login nor encryption",
 			"remove user, token, nkey, credentials and tls")
 	case ways > 1:
 		report("user", "there is more than one way to log in", "leave one of user, token, nkey and credentials")
@@ -119,12 +118,11 @@ func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// checkURL is what is wrong with a URL, or "". It does not quote the URL, which may have a
-// password in it.
+// checkURL returns what is wrong with a URL, or "". It does not quote the URL, which may contain a password.
 func checkURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" {
-		return "is not the URL of a NATS server"
+		return "is not a valid URL of a NATS server"
 	}
 	switch u.Scheme {
 	case "nats", "tls", "ws", "wss":
@@ -132,12 +130,12 @@ func checkURL(text string) string {
 		return "does not begin with nats://, tls://, ws:// or wss://"
 	}
 	if strings.Contains(text, ",") {
-		return "has a comma in it: several URLs are a list"
+		return "has a comma in it: write several URLs as a list"
 	}
 	return ""
 }
 
-// CheckSubject is what is wrong with a subject, or "". wild says that it may have wildcards.
+// CheckSubject returns what is wrong with a subject, or "". wild means that wildcards are allowed.
 func CheckSubject(s string, wild bool) string {
 	if s == "" {
 		return "is empty"
@@ -153,13 +151,13 @@ func CheckSubject(s string, wild bool) string {
 		case (token == "*" || token == ">") && !wild:
 			return "has a wildcard"
 		case token == ">" && i < strings.Count(s, "."):
-			return "has > before its end"
+			return "has a > that is not at the end"
 		}
 	}
 	return ""
 }
 
-// CheckName is what is wrong with the name of a stream, consumer or bucket, or "".
+// CheckName returns what is wrong with the name of a stream, consumer or bucket, or "".
 func CheckName(s string) string {
 	switch {
 	case s == "":

@@ -30,18 +30,19 @@ type Declare struct {
 var retentions = map[string]jetstream.RetentionPolicy{"limits": jetstream.LimitsPolicy,
 	"interest": jetstream.InterestPolicy, "work_queue": jetstream.WorkQueuePolicy}
 
-// Check reports what can't work. at is the path of the section.
-func (d *Declare) Check(at string, report func(path, message, remedy string)) {
+// Check reports subjects that are not valid, and a work queue that would lose messages. section is the path of the section.
+func (d *Declare) Check(section string, report func(path, message, remedy string)) {
 	for _, s := range d.Subjects {
 		if problem := CheckSubject(s, true); problem != "" {
-			report(at+".subjects", fmt.Sprintf("%q %s", s, problem), "write a subject such as orders.>")
+			report(section+".subjects", fmt.Sprintf("%q %s", s, problem), "write a subject such as orders.>")
 		}
 	}
 	if d.Retention == "work_queue" && d.Discard == "old" && (d.MaxMsgs > 0 || d.MaxBytes > 0 || d.MaxAge > 0) {
-		report(at+".discard", "a full work queue would forget messages that nobody has read", "write `discard: new`")
+		report(section+".discard", "a full work queue would discard messages that nobody has read", "write `discard: new`")
 	}
 }
 
+// config returns the configuration of the stream. JetStream uses its defaults for fields that are zero.
 func (d *Declare) config(name string) jetstream.StreamConfig {
 	c := jetstream.StreamConfig{Name: name, Subjects: d.Subjects, Retention: retentions[d.Retention],
 		Replicas: max(d.Replicas, 1), MaxMsgs: d.MaxMsgs, MaxBytes: int64(d.MaxBytes), MaxAge: d.MaxAge, Duplicates: d.Dedupe,
@@ -64,8 +65,8 @@ func (d *Declare) config(name string) jetstream.StreamConfig {
 	return c
 }
 
-// Do creates the stream, or compares the one that there is: it is never changed.
-func (d *Declare) Do(ctx context.Context, c *Conn, name string) error {
+// Create creates the stream. If it exists, Create returns an error unless it has the declared settings, and never changes it.
+func (d *Declare) Create(ctx context.Context, c *Conn, name string) error {
 	var s jetstream.Stream
 	look := func(ctx context.Context) (err error) {
 		s, err = c.JS.Stream(ctx, name)
@@ -77,10 +78,10 @@ func (d *Declare) Do(ctx context.Context, c *Conn, name string) error {
 			_, err := c.JS.CreateStream(ctx, d.config(name))
 			return err
 		})
-		if Code(err) != jetstream.JSErrCodeStreamNameInUse {
+		if errorCode(err) != jetstream.JSErrCodeStreamNameInUse {
 			return err
 		}
-		err = c.API(ctx, "look for stream "+name, look) // another has just created it
+		err = c.API(ctx, "look for stream "+name, look) // another process has just created it
 	}
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func (d *Declare) Do(ctx context.Context, c *Conn, name string) error {
 	return nil
 }
 
-// differs says in which of the settings that are written a stream differs.
+// differs returns in which declared settings a stream differs, or "".
 func (d *Declare) differs(has *jetstream.StreamConfig) string {
 	want := d.config(has.Name)
 	var all []string

@@ -18,37 +18,37 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Conn is a connection that is made again when it is lost, for ever. What is sent meanwhile
-// fails: see [Conn.Down].
+// Conn is a connection that the client library makes again whenever it is lost. Messages that are sent meanwhile fail: see
+// [Conn.Down]. Its methods may be called from any goroutine.
 type Conn struct {
 	*client.Conn
 	JS      jetstream.JetStream
-	Address string // HOST:PORT: logs would mask a whole URL, as it may have a password in it
+	Address string // HOST:PORT; logs would mask a whole URL, since it may contain a password
 	Timeout time.Duration
 
 	log     *slog.Logger
-	server  *embed.Server // in this process; nil: there is none
-	release func()        // gives up the server
+	server  *embed.Server // the server in this process; nil: there is none
+	release func()        // releases the server
 
-	mu       sync.Mutex // guards the fields below
-	changed  sync.Cond  // heard has
-	down     error      // nil: it is connected
-	since    time.Time  // when it was lost
-	heard    error      // the last error that the server has sent
-	denied   map[string]time.Time
+	mu       sync.Mutex           // guards the fields below
+	changed  sync.Cond            // lastErr has changed
+	down     error                // why the connection is lost; nil: it is not
+	since    time.Time            // when it was lost
+	lastErr  error                // the last error that the server has sent
+	denied   map[string]time.Time // when the server has last refused a message, by subject
 	watch    []watcher
-	requests map[int]context.CancelCauseFunc // under way, by number
-	serial   int                             // of requests
+	requests map[int]context.CancelCauseFunc // requests without an answer, by number
+	serial   int                             // number of the last request
 }
 
-// watcher is told of what happens to a connection. Its functions must not wait.
+// watcher has the functions of [Conn.Watch].
 type watcher struct {
-	lost   func(err error)                 // and connects again
-	denied func(subject string, err error) // publishing to the subject
+	lost   func(err error)
+	denied func(subject string, err error)
 }
 
-// Watch has functions called when the connection is lost, and when the server refuses a
-// message because of its subject.
+// Watch adds functions that are called when the connection is lost, and when the server refuses a message because of its subject.
+// They must not wait.
 func (c *Conn) Watch(lost func(err error), denied func(subject string, err error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,14 +56,14 @@ func (c *Conn) Watch(lost func(err error), denied func(subject string, err error
 }
 
 const (
-	ping       = 10 * time.Second // between questions whether the server is still there
-	firstWait  = 100 * time.Millisecond
-	mostWait   = 5 * time.Second
-	mostDenied = 1000 // subjects that are remembered
+	ping       = 10 * time.Second       // interval of pings
+	firstWait  = 100 * time.Millisecond // before the first attempt to connect again
+	mostWait   = 5 * time.Second        // between attempts to connect again
+	mostDenied = 1000                   // refused subjects that are remembered
 )
 
-// Dial connects. owner names the component to the server, and the process to others that want
-// the folder of a server in this one.
+// Dial connects to a server. owner is the name of the connection. If the server runs in this process, owner also describes this
+// process to others that try to use the folder.
 func (c *Connect) Dial(ctx context.Context, log *slog.Logger, owner string) (*Conn, error) {
 	to := nats.Target{User: c.User, Password: c.Password.Reveal(), Token: c.Token.Reveal(), NKey: c.NKey,
 		Credentials: c.Credentials}
@@ -75,17 +75,17 @@ func (c *Connect) Dial(ctx context.Context, log *slog.Logger, owner string) (*Co
 		srv, release, err := embed.Use(embed.Config{Dir: e.Store, Listen: e.Listen, Token: e.Token.Reveal(), Sync: e.Sync},
 			owner)
 		if err != nil {
-			return nil, engine.Errorf(engine.Transient, "start the server of this process: %w", err)
+			return nil, engine.Errorf(engine.Transient, "start the NATS server of this process: %w", err)
 		}
 		conn.server, conn.release, to.URL = srv, release, "nats://127.0.0.1"
-		conn.Address = "the server of this process"
+		conn.Address = "the NATS server of this process"
 		options = append(options, client.InProcessServer(srv))
 	} else {
 		var urls, hosts []string
 		for _, u := range c.URL {
 			urls = append(urls, u.Reveal())
-			if at, err := url.Parse(u.Reveal()); err == nil {
-				hosts = append(hosts, at.Host)
+			if parsed, err := url.Parse(u.Reveal()); err == nil {
+				hosts = append(hosts, parsed.Host)
 			}
 		}
 		to.URL, conn.Address = strings.Join(urls, ","), strings.Join(hosts, ",")
@@ -97,13 +97,13 @@ func (c *Connect) Dial(ctx context.Context, log *slog.Logger, owner string) (*Co
 		}
 	}
 	if err := conn.connect(ctx, &to, options); err != nil {
-		conn.leave()
+		conn.releaseServer()
 		return nil, err
 	}
 	return conn, nil
 }
 
-// connect makes the first connection. One that takes longer than ctx is closed when it is made.
+// connect makes the first connection. If ctx ends first, the connection is closed as soon as it is made.
 func (c *Conn) connect(ctx context.Context, to *nats.Target, options []client.Option) error {
 	type answer struct {
 		nc  *client.Conn
@@ -142,29 +142,29 @@ func (c *Conn) options(name string) []client.Option {
 	return []client.Option{client.Name(name), client.Timeout(c.Timeout), client.MaxReconnects(-1),
 		client.ReconnectBufSize(-1), client.IgnoreAuthErrorAbort(), client.PingInterval(ping), client.MaxPingsOutstanding(2),
 		client.CustomReconnectDelay(func(attempts int) time.Duration { return jittered(wait(attempts)) }),
-		client.DisconnectErrHandler(func(nc *client.Conn, err error) { c.lost(nc, err) }),
-		client.ReconnectErrHandler(func(nc *client.Conn, err error) { c.lost(nc, err) }),
-		client.ReconnectHandler(func(*client.Conn) { c.found() }),
-		client.ErrorHandler(func(nc *client.Conn, _ *client.Subscription, err error) { c.says(nc, err) }),
+		client.DisconnectErrHandler(func(nc *client.Conn, err error) { c.onLost(nc, err) }),
+		client.ReconnectErrHandler(func(nc *client.Conn, err error) { c.onLost(nc, err) }),
+		client.ReconnectHandler(func(*client.Conn) { c.onReconnect() }),
+		client.ErrorHandler(func(nc *client.Conn, _ *client.Subscription, err error) { c.onError(nc, err) }),
 	}
 }
 
-// Close ends the connection, and with the last one the server of this process.
+// Close closes the connection. The last connection stops the server of this process.
 func (c *Conn) Close() {
 	if c.Conn != nil {
 		c.Conn.Close()
 	}
-	c.leave()
+	c.releaseServer()
 }
 
-func (c *Conn) leave() {
+func (c *Conn) releaseServer() {
 	if c.release != nil {
 		c.release()
 	}
 }
 
-// lost notes why there is no connection.
-func (c *Conn) lost(nc *client.Conn, err error) {
+// onLost records why there is no connection.
+func (c *Conn) onLost(nc *client.Conn, err error) {
 	if nc.IsClosed() {
 		return
 	}
@@ -174,15 +174,15 @@ func (c *Conn) lost(nc *client.Conn, err error) {
 	err = cause.Held(Explain(err, "connect to "+c.Address))
 	c.mu.Lock()
 	first := c.down == nil
-	news := first || c.down.Error() != err.Error()
+	changed := first || c.down.Error() != err.Error()
 	if c.down = err; first {
 		c.since = time.Now()
-		c.giveUp(err)
+		c.cancelRequests(err)
 	}
 	watch := c.watch
 	c.mu.Unlock()
-	if news {
-		c.log.Warn("the connection is lost, and made again", "err", err)
+	if changed {
+		c.log.Warn("connection lost, connecting again", "err", err)
 	}
 	if first {
 		for _, w := range watch {
@@ -191,14 +191,14 @@ func (c *Conn) lost(nc *client.Conn, err error) {
 	}
 }
 
-func (c *Conn) found() {
+func (c *Conn) onReconnect() {
 	c.mu.Lock()
 	c.down, c.since = nil, time.Time{}
 	c.mu.Unlock()
 	c.log.Info("connected again", "to", c.Address)
 }
 
-// Ask sends a message and waits for an answer.
+// Ask sends a message and waits for its answer.
 func (c *Conn) Ask(ctx context.Context, subject string, data []byte) error {
 	return c.request(ctx, func(ctx context.Context) error {
 		_, err := c.RequestWithContext(ctx, subject, data)
@@ -206,18 +206,18 @@ func (c *Conn) Ask(ctx context.Context, subject string, data []byte) error {
 	})
 }
 
-// API asks something of JetStream.
-func (c *Conn) API(ctx context.Context, doing string, do func(ctx context.Context) error) error {
-	return Explain(c.request(ctx, do), doing)
+// API makes a request to JetStream. doing is part of the error.
+func (c *Conn) API(ctx context.Context, doing string, call func(ctx context.Context) error) error {
+	return Explain(c.request(ctx, call), doing)
 }
 
-// request makes a request. It is given up when time is up, when the connection is lost, and when the server refuses
-// something that was sent to JetStream: to that it gives no other answer.
-func (c *Conn) request(ctx context.Context, do func(ctx context.Context) error) error {
+// request makes a request. It is cancelled after the timeout, when the connection is lost, and when the server refuses any message
+// to JetStream, since a refused request gets no other answer.
+func (c *Conn) request(ctx context.Context, call func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	ctx, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
+	ctx, cancelCause := context.WithCancelCause(ctx)
+	defer cancelCause(nil)
 	c.mu.Lock()
 	if c.down != nil {
 		defer c.mu.Unlock()
@@ -225,9 +225,9 @@ func (c *Conn) request(ctx context.Context, do func(ctx context.Context) error) 
 	}
 	c.serial++
 	id := c.serial
-	c.requests[id] = giveUp
+	c.requests[id] = cancelCause
 	c.mu.Unlock()
-	err := do(ctx)
+	err := call(ctx)
 	c.mu.Lock()
 	delete(c.requests, id)
 	c.mu.Unlock()
@@ -237,21 +237,21 @@ func (c *Conn) request(ctx context.Context, do func(ctx context.Context) error) 
 	return err
 }
 
-// giveUp ends all requests. c.mu is held.
-func (c *Conn) giveUp(why error) {
-	for _, end := range c.requests {
-		end(why)
+// cancelRequests cancels all requests. c.mu must be held.
+func (c *Conn) cancelRequests(why error) {
+	for _, cancel := range c.requests {
+		cancel(why)
 	}
 }
 
-// Down is why there is no connection now, or nil.
+// Down returns why there is no connection at present, or nil.
 func (c *Conn) Down() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.down
 }
 
-// Trouble reports that there is no connection; nil: there is one.
+// Trouble returns the trouble that there is no connection, or nil.
 func (c *Conn) Trouble(impact string) *engine.Trouble {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,27 +262,27 @@ func (c *Conn) Trouble(impact string) *engine.Trouble {
 		Action: "check that the server runs, its address, and the credentials", Since: c.since}
 }
 
-// says takes what the server says of what it was sent.
-func (c *Conn) says(nc *client.Conn, err error) {
-	if refused(err) { // it closes the connection, or does not let this one in
-		c.lost(nc, err)
+// onError handles an error that the server has sent.
+func (c *Conn) onError(nc *client.Conn, err error) {
+	if isLoginRefused(err) { // the server closes the connection, or has refused a new one
+		c.onLost(nc, err)
 	}
 	c.mu.Lock()
-	c.heard = err
+	c.lastErr = err
 	subject, denied := deniedSubject(err)
 	if denied {
 		if len(c.denied) >= mostDenied {
 			clear(c.denied)
 		}
 		if c.denied[subject] = time.Now(); strings.HasPrefix(subject, "$JS.") {
-			c.giveUp(err)
+			c.cancelRequests(err)
 		}
 	}
 	watch := c.watch
 	c.changed.Broadcast()
 	c.mu.Unlock()
 	if !denied {
-		c.log.Debug("the server says", "err", err)
+		c.log.Debug("error from the server", "err", err)
 		return
 	}
 	for _, w := range watch {
@@ -290,8 +290,8 @@ func (c *Conn) says(nc *client.Conn, err error) {
 	}
 }
 
-// refused says that a server takes the credentials no more.
-func refused(err error) bool {
+// isLoginRefused reports whether a server refuses the credentials.
+func isLoginRefused(err error) bool {
 	for _, e := range []error{client.ErrAuthorization, client.ErrAuthExpired, client.ErrAuthRevoked,
 		client.ErrAccountAuthExpired} {
 		if errors.Is(err, e) {
@@ -301,7 +301,7 @@ func refused(err error) bool {
 	return false
 }
 
-// deniedSubject is the subject to which the server does not let this user publish.
+// deniedSubject returns the subject to which the user must not publish, according to an error.
 func deniedSubject(err error) (subject string, ok bool) {
 	if !errors.Is(err, client.ErrPermissionViolation) {
 		return "", false
@@ -314,33 +314,33 @@ func deniedSubject(err error) (subject string, ok bool) {
 	return subject, ok
 }
 
-// Denied says of which subjects the server has refused a message since a time. It is
-// asked after a flush: what the server has said before the answer to that has arrived.
+// Denied returns a function that reports whether the server has refused a message to a subject since a time. The caller must have
+// flushed the connection, so that the errors of earlier messages have arrived. Denied waits until the library has reported them.
 func (c *Conn) Denied(ctx context.Context, since time.Time) func(subject string) bool {
 	last := c.LastError()
 	defer context.AfterFunc(ctx, func() { c.changed.Broadcast() })()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if errors.Is(last, client.ErrPermissionViolation) {
-		for c.heard != last && ctx.Err() == nil && !errors.Is(c.heard, last) {
+		for c.lastErr != last && ctx.Err() == nil && !errors.Is(c.lastErr, last) {
 			c.changed.Wait()
 		}
 	}
 	all := map[string]bool{}
-	for subject, at := range c.denied {
-		if !at.Before(since) {
+	for subject, t := range c.denied {
+		if !t.Before(since) {
 			all[subject] = true
 		}
 	}
 	return func(subject string) bool { return all[subject] }
 }
 
-// DeniedSubscription says that an error is that this user may not subscribe.
+// DeniedSubscription reports whether an error says that the user must not subscribe.
 func DeniedSubscription(err error) bool {
 	return errors.Is(err, client.ErrPermissionViolation) && strings.Contains(err.Error(), "Subscription to")
 }
 
-// Unsubscribe ends a subscription, and waits until its function has had what was on its way.
+// Unsubscribe ends a subscription, and waits until its handler has got all messages that were on their way.
 func (c *Conn) Unsubscribe(ctx context.Context, sub *client.Subscription) {
 	if c.Down() != nil || sub.Drain() != nil {
 		_ = sub.Unsubscribe()

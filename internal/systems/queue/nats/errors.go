@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Codes of JetStream's errors that its client has no names for.
+// JetStream's error codes for which its client has no names.
 const (
 	codeNoResources   jetstream.ErrorCode = 10023
 	codeMemoryFull    jetstream.ErrorCode = 10028
@@ -27,7 +27,7 @@ const (
 	codeTooManyStream jetstream.ErrorCode = 10027
 )
 
-// causes are the errors of the client, and of JetStream by their codes, that need more than their own text.
+// causes says what errors of the client and error codes of JetStream mean.
 var causes = cause.Table{Code: codeOf, Rows: []cause.Row{
 	{Codes: codes(jetstream.JSErrCodeStreamNotFound), Kind: cause.Awaited,
 		Remedy: "create the stream, write `declare`, or correct its name"},
@@ -36,23 +36,23 @@ var causes = cause.Table{Code: codeOf, Rows: []cause.Row{
 	{Codes: codes(jetstream.JSErrCodeStreamMessageExceedsMaximum), Kind: cause.Rejected,
 		Remedy: "make the message smaller, or raise max_msg_size of the stream"},
 	{Codes: codes(jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant,
-		codeWrongLastID), Kind: cause.Rejected, Remedy: "something else has written there since"},
+		codeWrongLastID), Kind: cause.Rejected, Remedy: "another writer has changed it meanwhile"},
 	{Codes: codes(codeWrongStream), Kind: cause.Rejected,
-		Remedy: "another stream has the subject: correct `subject` or `stream`"},
+		Remedy: "the subject belongs to another stream: correct `subject` or `stream`"},
 	{Codes: codes(codeOverlap), Kind: cause.Misconfigured,
-		Remedy: "another stream has one of the subjects: correct `declare`"},
+		Remedy: "one of the subjects belongs to another stream: correct `declare`"},
 	{Codes: codes(codeNoResources), Kind: cause.Busy,
 		Remedy: "the server has no room for it: give it more memory or disk"},
 	{Codes: codes(codeMemoryFull), Kind: cause.Busy,
 		Remedy: "the server has no memory left for streams: make room, or raise its limit"},
 	{Codes: codes(codeStorageFull), Kind: cause.Busy,
 		Remedy: "the server has no disk left for streams: make room, or raise its limit"},
-	{Codes: codes(codeStoreFailed), Kind: cause.Lost, // of one subject, or of the stream: see Full
+	{Codes: codes(codeStoreFailed), Kind: cause.Lost, // the limit of a subject or of the stream is reached: see IsFull
 		Remedy: "the stream is full: make room, raise its limits, or let it discard old messages"},
 	{Codes: codes(codeSealed), Kind: cause.Misconfigured, Remedy: "the stream is sealed, and accepts no more messages"},
 	{Codes: codes(codeNotAvailable), Kind: cause.Busy,
 		Remedy: "JetStream has no leader at present: start the missing servers"},
-	{Codes: codes(codeTooManyStream), Kind: cause.Misconfigured, Remedy: "the account has as many streams as it may have"},
+	{Codes: codes(codeTooManyStream), Kind: cause.Misconfigured, Remedy: "the account has reached its limit of streams"},
 
 	{Is: client.ErrAuthorization, Kind: cause.Credentials, Remedy: "check user and password, token, nkey or credentials"},
 	{Is: client.ErrAuthExpired, Kind: cause.Credentials, Remedy: "get new credentials: they have expired"},
@@ -61,17 +61,17 @@ var causes = cause.Table{Code: codeOf, Rows: []cause.Row{
 	{Is: client.ErrPermissionViolation, Kind: cause.Credentials, Remedy: "give the user the permission"},
 	{Is: client.ErrNkeysNotSupported, Kind: cause.Credentials,
 		Remedy: "the server does not support login by NKey: use another way"},
-	{Is: client.ErrSecureConnRequired, Kind: cause.Credentials, Remedy: "the server wants TLS: write tls:// or `tls: {}`"},
+	{Is: client.ErrSecureConnRequired, Kind: cause.Credentials, Remedy: "the server requires TLS: write tls:// or `tls: {}`"},
 	{Is: client.ErrSecureConnWanted, Kind: cause.Credentials,
-		Remedy: "the server has no TLS: write nats:// and remove `tls`"},
+		Remedy: "the server does not support TLS: write nats:// and remove `tls`"},
 	{Is: client.ErrMaxPayload, Kind: cause.Rejected,
 		Remedy: "make the message smaller, or raise max_payload of the server"},
 	{Is: client.ErrHeadersNotSupported, Kind: cause.Misconfigured,
 		Remedy: "the server is older than NATS 2.2: upgrade it"},
 	{Is: client.ErrBadSubject, Kind: cause.Rejected,
-		Remedy: "a subject has parts without white space, with single dots between"},
+		Remedy: "the parts of a subject are not empty, have no white space, and are separated by dots"},
 	{Is: client.ErrBadHeaderMsg, Kind: cause.Rejected,
-		Remedy: "a header's name has only visible letters, and no colon"},
+		Remedy: "the name of a header has only visible ASCII characters, and no colon"},
 	{Is: client.ErrNoServers, Kind: cause.Unreachable, Remedy: "check that the server runs, and its address"},
 	{Is: client.ErrNoResponders, Kind: cause.Awaited,
 		Remedy: "check that the server has JetStream, and that the account may use it"},
@@ -84,7 +84,7 @@ var causes = cause.Table{Code: codeOf, Rows: []cause.Row{
 	{If: cause.HungUp, Kind: cause.Lost, Says: "the server closed the connection"},
 }}
 
-// codes are codes of JetStream as the table has them.
+// codes converts error codes of JetStream to codes of the table.
 func codes(all ...jetstream.ErrorCode) (texts []string) {
 	for _, c := range all {
 		texts = append(texts, strconv.Itoa(int(c)))
@@ -92,7 +92,7 @@ func codes(all ...jetstream.ErrorCode) (texts []string) {
 	return texts
 }
 
-// codeOf returns JetStream's code of an error, and the text without the library's name.
+// codeOf returns JetStream's code of an error, and the text of the error without the library's prefix.
 func codeOf(err error) (code, text string) {
 	if e := apiError(err); e != nil {
 		return strconv.Itoa(int(e.ErrorCode)), e.Description
@@ -100,10 +100,10 @@ func codeOf(err error) (code, text string) {
 	return "", strings.TrimPrefix(err.Error(), "nats: ")
 }
 
-// Explain gives an error of the client its class, says what was being done, and what to do about it.
+// Explain returns an error with its class and remedy, and with what was being done.
 func Explain(err error, doing string) error { return causes.Explain(err, doing) }
 
-// apiError is what JetStream says, or nil.
+// apiError returns JetStream's error in err, or nil.
 func apiError(err error) *jetstream.APIError {
 	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return e
@@ -114,24 +114,24 @@ func apiError(err error) *jetstream.APIError {
 	return nil
 }
 
-// Code is the code of JetStream's error, or 0.
-func Code(err error) jetstream.ErrorCode {
+// errorCode returns the code of JetStream's error, or 0.
+func errorCode(err error) jetstream.ErrorCode {
 	if e := apiError(err); e != nil {
 		return e.ErrorCode
 	}
 	return 0
 }
 
-// Rejected makes an error one of a message.
+// Rejected returns an error with the class rejected: the message is to blame.
 func Rejected(err error) error {
 	return engine.Errorf(engine.Rejected, "%w", engine.ErrorOf(err, engine.Rejected).Err)
 }
 
-// jittered is between half of d and d.
+// jittered returns a random duration between half of d and d.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
-// Full says that a stream, or the server, has no room for any message.
-func Full(err error) bool {
+// IsFull reports whether an error says that the stream or the server accepts no messages at all.
+func IsFull(err error) bool {
 	e := apiError(err)
 	if e == nil {
 		return false
@@ -145,11 +145,11 @@ func Full(err error) bool {
 	return false
 }
 
-// WrongStream says that another stream than the expected one has the subject.
-func WrongStream(err error) bool { return Code(err) == codeWrongStream }
+// WrongStream reports whether an error says that the subject does not belong to the expected stream.
+func WrongStream(err error) bool { return errorCode(err) == codeWrongStream }
 
-// WrongSequence says that something else has written to a subject since.
+// WrongSequence reports whether an error says that another writer has written to a subject meanwhile.
 func WrongSequence(err error) bool {
-	code := Code(err)
+	code := errorCode(err)
 	return code == jetstream.JSErrCodeStreamWrongLastSequence || code == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }

@@ -12,24 +12,24 @@ import (
 	client "github.com/nats-io/nats.go"
 )
 
-// Place is where a message of a stream was read, as its acknowledgement's subject says.
+// Place says where a message was read, according to the subject to which it is acknowledged.
 type Place struct {
 	Stream, Consumer string
-	Sequence         uint64 // in the stream
-	Delivery         uint64 // of the consumer
-	Deliveries       int    // of this message, from 1
-	Pending          uint64 // messages that come after it
-	At               time.Time
+	Sequence         uint64    // in the stream
+	Delivery         uint64    // sequence of the delivery in the consumer
+	Deliveries       int       // of this message, from 1
+	Pending          uint64    // messages that the consumer has not delivered yet
+	At               time.Time // when the stream has stored the message
 }
 
-// PlaceOf reads the subject to which a message is acknowledged:
+// PlaceOf parses the subject to which a message is acknowledged:
 // $JS.ACK.[DOMAIN.ACCOUNT.]STREAM.CONSUMER.DELIVERIES.SEQUENCE.DELIVERY.TIME.PENDING[.TOKEN].
 func PlaceOf(reply string) (p Place, ok bool) {
 	rest, ok := strings.CutPrefix(reply, "$JS.ACK.")
 	if !ok {
 		return p, false
 	}
-	var all [10]string // no split: this is done for each message
+	var all [10]string // strings.Split would allocate for each message
 	t := all[:0]
 	for more := true; more && len(t) < len(all); {
 		var token string
@@ -57,19 +57,19 @@ func PlaceOf(reply string) (p Place, ok bool) {
 	return p, true
 }
 
-// Arrivals are messages, as the source of their metadata.
+// Arrivals provides the metadata of messages.
 type Arrivals struct{ All []*client.Msg }
 
 var _ engine.MetaSource = (*Arrivals)(nil)
 
-// own are the names that no header can have as metadata, so that no sender can pose as the server.
+// own has the names of the input's own metadata. No header can have them, so that a sender can't forge it.
 var own = []string{"subject", "reply", "stream", "consumer", "sequence", "delivery", "deliveries", "pending",
 	"timestamp"}
 
-// names are those of headers as metadata.
+// names converts the names of headers.
 var names = metadata.Names{Prefix: "header_", Own: func(name string) bool { return slices.Contains(own, name) }}
 
-// Get is one value of message i.
+// Get implements [engine.MetaSource].
 func (s *Arrivals) Get(i int, name string) (any, bool) {
 	m := s.All[i]
 	switch name {
@@ -103,7 +103,7 @@ func (s *Arrivals) Get(i int, name string) (any, bool) {
 	return headerValue(m.Header[names.Out(name)])
 }
 
-// headerValue is that of a header, or a list of all that have its name.
+// headerValue returns the value of a header, or a list if it has several.
 func headerValue(all []string) (any, bool) {
 	switch len(all) {
 	case 0:
@@ -118,7 +118,7 @@ func headerValue(all []string) (any, bool) {
 	return list, true
 }
 
-// Meta is all metadata of message i.
+// Meta implements [engine.MetaSource].
 func (s *Arrivals) Meta(i int) engine.Meta {
 	var found []string
 	var values []any
@@ -146,12 +146,12 @@ func sortedNames(h client.Header) []string {
 	return names
 }
 
-// Headers makes headers of what metadata says that is not its input's own: a list makes a header of each value. What
-// the server itself acts upon (Nats-…) is not passed on: in another stream it would mean something else.
+// Headers returns metadata as headers, except the input's own metadata. A list becomes several values of one header. Headers that
+// the server interprets (Nats-…) are left out, since they would have another meaning in another stream.
 func Headers(m engine.Meta) client.Header {
 	var h client.Header
 	for name, v := range m.Added() {
-		if name = names.Out(name); Reserved(name) || !validHeader(name) {
+		if name = names.Out(name); isServerHeader(name) || !validHeader(name) {
 			continue
 		}
 		if h == nil {
@@ -168,8 +168,8 @@ func Headers(m engine.Meta) client.Header {
 	return h
 }
 
-// CheckValues refuses headers with line breaks, which the client would make blanks of. In error_*, which is for people, it
-// may. The error has class rejected.
+// CheckValues returns an error of class rejected if a header has a line break, which the client would replace by a space. In
+// error_* headers that does no harm, since they are for people.
 func CheckValues(h client.Header) error {
 	for name, all := range h {
 		if strings.HasPrefix(name, "error_") {
@@ -185,12 +185,12 @@ func CheckValues(h client.Header) error {
 	return nil
 }
 
-// Reserved says that the server acts upon a header.
-func Reserved(name string) bool {
+// isServerHeader reports whether the server interprets a header.
+func isServerHeader(name string) bool {
 	return len(name) >= 5 && strings.EqualFold(name[:5], "nats-") || name == "Status" || name == "Description"
 }
 
-// validHeader says that a name can be that of a header.
+// validHeader reports whether a name is valid for a header.
 func validHeader(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c <= ' ' || c == ':' || c >= 0x7f {
@@ -200,20 +200,19 @@ func validHeader(name string) bool {
 	return name != ""
 }
 
-// CheckHeader is what is wrong with the name of a header, or "".
+// CheckHeader returns what is wrong with the name of a header, or "".
 func CheckHeader(name string) string {
 	if validHeader(name) {
 		return ""
 	}
-	return fmt.Sprintf("%q is not the name of a header", name)
+	return fmt.Sprintf("%q is not a valid header name", name)
 }
 
-// origins are the metadata of a message that say where it was read.
+// origins is the metadata that says where a message was read.
 var origins = [...]string{"subject", "stream", "sequence", "timestamp"}
 
-// Origin adds to the headers of a dead letter where it was read. It replaces what one says that was a dead letter
-// before.
-func Origin(h client.Header, m engine.Meta) client.Header {
+// AddOrigin adds headers that say where a dead letter was read. It replaces those of an earlier failure.
+func AddOrigin(h client.Header, m engine.Meta) client.Header {
 	if _, ok := m.Get("subject"); !ok {
 		return h
 	}

@@ -34,13 +34,13 @@ func FuzzPlaceOf(f *testing.F) {
 	})
 }
 
-func TestUsualAnswers(t *testing.T) {
+func TestIsPlainAck(t *testing.T) {
 	for answer, want := range map[string]bool{
 		`{"stream":"S", "seq":1}`: false, `{"stream":"S","seq":1}`: true, `{"stream":"S","seq":1,"duplicate":true}`: false,
 		`{"error":{"code":503},"stream":"S","seq":0}`: false, `{"stream":"","seq":1}`: false, `{"stream":"S","seq":}`: false,
 		`{"stream":"S","seq":1x}`: false, `{"stream":"S","error":"x","seq":1}`: false, ``: false,
 	} {
-		if got := usual([]byte(answer)); got != want {
+		if got := isPlainAck([]byte(answer)); got != want {
 			t.Errorf("%s: %v", answer, got)
 		}
 	}

@@ -14,23 +14,23 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Outgoing is a message for a stream, and what became of it.
+// Outgoing is a message for a stream, and the result.
 type Outgoing struct {
 	*client.Msg
-	Err error // nil: the stream has it
+	Err error // nil: the stream has confirmed the message
 
-	token uint64 // 0: nothing more is heard of it
+	token uint64 // identifies the message in confirmations
 }
 
-// Publisher publishes messages that a stream confirms, many at once. Its methods may be called from several goroutines.
+// Publisher publishes messages that a stream confirms. It is safe for concurrent use.
 type Publisher struct {
 	conn   *Conn
 	sub    *client.Subscription
-	prefix string // of the subjects to which streams confirm; a number follows
+	prefix string // of the subjects for confirmations; the token of a message follows
 
-	mu   sync.Mutex // guards the fields below
-	last uint64
-	out  map[uint64]*waiting
+	mu   sync.Mutex          // guards the fields below
+	last uint64              // token
+	out  map[uint64]*waiting // by token
 }
 
 // waiting is an unconfirmed message and the call that sent it.
@@ -39,27 +39,27 @@ type waiting struct {
 	round *round
 }
 
-// round is one Publish.
+// round is one call of Publish.
 type round struct {
-	left int
-	done chan struct{} // closed when nothing is left
+	left int           // messages without a result, plus one while the call still sends
+	done chan struct{} // closed when left is 0
 }
 
-// NewPublisher begins to listen for confirmations.
+// NewPublisher returns a publisher that listens for confirmations until it is closed.
 func NewPublisher(c *Conn) (*Publisher, error) {
 	p := &Publisher{conn: c, prefix: c.NewInbox() + ".", out: map[uint64]*waiting{}}
 	var err error
-	if p.sub, err = c.Subscribe(p.prefix+"*", p.confirmed); err != nil {
+	if p.sub, err = c.Subscribe(p.prefix+"*", p.onConfirmation); err != nil {
 		return nil, Explain(err, "listen for confirmations")
 	}
 	if err := p.sub.SetPendingLimits(-1, -1); err != nil {
 		return nil, err
 	}
-	c.Watch(p.lost, p.denied)
+	c.Watch(p.onLost, p.onDenied)
 	return p, nil
 }
 
-// Publish publishes messages, and waits until all are confirmed, have failed, or ctx ends.
+// Publish publishes messages, and waits until all are confirmed or have failed, or until ctx ends.
 func (p *Publisher) Publish(ctx context.Context, all []*Outgoing) {
 	if err := p.conn.Down(); err != nil {
 		for _, o := range all {
@@ -68,7 +68,7 @@ func (p *Publisher) Publish(ctx context.Context, all []*Outgoing) {
 		return
 	}
 	entries := make([]waiting, len(all))
-	c := &round{left: len(all) + 1, done: make(chan struct{})} // and this function
+	c := &round{left: len(all) + 1, done: make(chan struct{})}
 	p.mu.Lock()
 	for i, o := range all {
 		p.last++
@@ -80,28 +80,28 @@ func (p *Publisher) Publish(ctx context.Context, all []*Outgoing) {
 	p.mu.Unlock()
 	for _, o := range all {
 		if err := p.conn.PublishMsg(o.Msg); err != nil {
-			p.end(o.token, p.unsent(err, o.Subject))
+			p.setResult(o.token, p.sendError(err, o.Subject))
 		}
 	}
-	p.finish(c)
+	p.endSending(c)
 	select {
 	case <-c.done:
-		p.keeps(all)
+		p.checkStored(all)
 		return
 	case <-ctx.Done():
 	}
 	err := engine.Errorf(engine.Timeout, "not confirmed in time: %w", context.Cause(ctx))
 	for _, o := range all {
-		p.end(o.token, err)
+		p.setResult(o.token, err)
 	}
 }
 
-// keeps fails what the server of this process has confirmed if nobody will find it.
-func (p *Publisher) keeps(all []*Outgoing) {
+// checkStored fails messages that the server of this process has confirmed if its folder was renamed or deleted.
+func (p *Publisher) checkStored(all []*Outgoing) {
 	if p.conn.server == nil {
 		return
 	}
-	err := p.conn.server.Keeps()
+	err := p.conn.server.CheckFolder()
 	if err == nil {
 		return
 	}
@@ -112,29 +112,29 @@ func (p *Publisher) keeps(all []*Outgoing) {
 	}
 }
 
-// unsent is why a message was not even sent.
-func (p *Publisher) unsent(err error, subject string) error {
+// sendError returns the error of a message that could not be sent.
+func (p *Publisher) sendError(err error, subject string) error {
 	if down := p.conn.Down(); down != nil {
 		return cause.Held(down)
 	}
 	return Explain(err, "publish to "+shortened(subject))
 }
 
-func (p *Publisher) finish(c *round) {
+func (p *Publisher) endSending(c *round) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle(c)
+	p.countDown(c)
 }
 
-// settle counts one message of a call as heard of; p.mu is held.
-func (p *Publisher) settle(c *round) {
+// countDown reduces the messages of a round without a result by one. p.mu must be held.
+func (p *Publisher) countDown(c *round) {
 	if c.left--; c.left == 0 {
 		close(c.done)
 	}
 }
 
-// end gives a message that is still waiting its result.
-func (p *Publisher) end(token uint64, err error) {
+// setResult sets the result of a message if it is still waiting.
+func (p *Publisher) setResult(token uint64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := p.out[token]
@@ -143,57 +143,57 @@ func (p *Publisher) end(token uint64, err error) {
 	}
 	delete(p.out, token)
 	w.o.Err = err
-	p.settle(w.round)
+	p.countDown(w.round)
 }
 
-// endAll ends all messages that a function chooses.
-func (p *Publisher) endAll(err error, chosen func(o *Outgoing) bool) {
+// failAll fails all waiting messages that a function chooses.
+func (p *Publisher) failAll(err error, chosen func(o *Outgoing) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for token, w := range p.out {
 		if chosen(w.o) {
 			delete(p.out, token)
 			w.o.Err = err
-			p.settle(w.round)
+			p.countDown(w.round)
 		}
 	}
 }
 
-// lost ends what is not confirmed: what a stream has answered meanwhile does not arrive any more.
-func (p *Publisher) lost(err error) {
-	e := engine.Errorf(engine.Transient, "the connection was lost before the stream confirmed it: %w", err)
+// onLost fails all waiting messages: their confirmations can no longer arrive.
+func (p *Publisher) onLost(err error) {
+	e := engine.Errorf(engine.Transient, "the connection was lost before the stream confirmed the message: %w", err)
 	e.Holds = p.conn.server != nil // the server of this process has stopped: its disk failed
 	err = e
-	p.endAll(err, func(*Outgoing) bool { return true })
+	p.failAll(err, func(*Outgoing) bool { return true })
 }
 
-// denied ends the messages of a subject that this user may not use.
-func (p *Publisher) denied(subject string, err error) {
+// onDenied fails the waiting messages of a subject to which the user must not publish.
+func (p *Publisher) onDenied(subject string, err error) {
 	err = Explain(err, "publish to "+shortened(subject))
-	p.endAll(err, func(o *Outgoing) bool { return o.Subject == subject })
+	p.failAll(err, func(o *Outgoing) bool { return o.Subject == subject })
 }
 
-// confirmation is what a stream answers.
+// confirmation is the answer of a stream.
 type confirmation struct {
 	Stream string              `json:"stream"`
 	Error  *jetstream.APIError `json:"error"`
 }
 
-// confirmed takes an answer.
-func (p *Publisher) confirmed(m *client.Msg) {
+// onConfirmation handles the answer to a message.
+func (p *Publisher) onConfirmation(m *client.Msg) {
 	token, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, p.prefix), 36, 64)
 	if err != nil {
 		return
 	}
-	p.end(token, p.read(m))
+	p.setResult(token, resultOf(m))
 }
 
-// read is what an answer says.
-func (p *Publisher) read(m *client.Msg) error {
+// resultOf returns the error in an answer, or nil if the message is confirmed.
+func resultOf(m *client.Msg) error {
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 		return engine.WithClass(engine.Transient, ErrNoStream)
 	}
-	if usual(m.Data) {
+	if isPlainAck(m.Data) {
 		return nil
 	}
 	var c confirmation
@@ -202,15 +202,15 @@ func (p *Publisher) read(m *client.Msg) error {
 	}
 	switch {
 	case c.Error != nil:
-		return Explain(c.Error, "the stream refuses it")
+		return Explain(c.Error, "the stream refuses the message")
 	case c.Stream == "":
 		return engine.Errorf(engine.Rejected, "something other than a stream answers on this subject: %.100q", m.Data)
 	}
 	return nil
 }
 
-// usual says that an answer is {"stream":"NAME","seq":NUMBER}, as most are: that takes no parser.
-func usual(answer []byte) bool {
+// isPlainAck reports whether an answer is {"stream":"NAME","seq":NUMBER}. Most are, and need no JSON parser.
+func isPlainAck(answer []byte) bool {
 	rest, ok := bytes.CutPrefix(answer, []byte(`{"stream":"`))
 	if !ok {
 		return false
@@ -221,7 +221,7 @@ func usual(answer []byte) bool {
 		len(bytes.Trim(digits, "0123456789")) == 0
 }
 
-// ErrNoStream is wrapped by the error of a message that nobody has taken.
+// ErrNoStream is wrapped by the error of a message whose subject belongs to no stream.
 var ErrNoStream error = noStream{}
 
 type noStream struct{}
@@ -230,13 +230,13 @@ func (noStream) Error() string {
 	return "no stream has this subject (create one, write `declare`, or correct `subject`), or the server has no JetStream"
 }
 
-// Close ends listening; the connection is the caller's.
+// Close ends listening for confirmations, and fails all waiting messages. It leaves the connection open.
 func (p *Publisher) Close() {
 	_ = p.sub.Unsubscribe()
-	p.lost(client.ErrConnectionClosed)
+	p.onLost(client.ErrConnectionClosed)
 }
 
-// shortened is a subject for an error's text.
+// shortened returns a subject for the text of an error.
 func shortened(subject string) string {
 	if len(subject) > 100 {
 		return subject[:100] + "…"

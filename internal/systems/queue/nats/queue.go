@@ -23,8 +23,7 @@ func init() {
 	}
 }
 
-// server is a JetStream for `flowd queue`. A queue is a stream, or what a consumer of it has still to get:
-// STREAM/CONSUMER.
+// server is a NATS server for `flowd queue`. A queue is a stream, or the pending messages of a consumer: STREAM/CONSUMER.
 type server struct{ conn *Conn }
 
 var (
@@ -32,7 +31,7 @@ var (
 	_ queue.Origin = (*server)(nil)
 )
 
-// parameters are what the query of an address may have.
+// parameters are the query parameters that an address may have.
 var parameters = []string{"credentials", "nkey", "ca", "cert", "key", "server_name"}
 
 // openServer connects to a URL.
@@ -44,7 +43,7 @@ func openServer(ctx context.Context, u *url.URL) (queue.Server, error) {
 	q := u.Query()
 	for name := range q {
 		if !slices.Contains(parameters, name) {
-			return nil, fmt.Errorf("the address has the unknown parameter %q (there are %s)", name,
+			return nil, fmt.Errorf("the address has the unknown parameter %q (known are %s)", name,
 				strings.Join(parameters, ", "))
 		}
 	}
@@ -74,18 +73,18 @@ func openServer(ctx context.Context, u *url.URL) (queue.Server, error) {
 	return &server{conn}, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (s *server) Close() error {
 	s.conn.Close()
 	return nil
 }
 
-// within is ctx with the deadline of one question.
+// within returns ctx with the timeout of one request.
 func (s *server) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.conn.Timeout)
 }
 
-// stream finds that of a queue. consumer is "" where the queue is the stream.
+// stream returns the stream of a queue. consumer is "" if the queue is the stream itself.
 func (s *server) stream(ctx context.Context, name string) (st jetstream.Stream, consumer string, err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -94,7 +93,7 @@ func (s *server) stream(ctx context.Context, name string) (st jetstream.Stream, 
 	return st, consumer, Explain(err, "look for stream "+name)
 }
 
-// List is the streams and consumers that match.
+// List returns the streams and consumers that match.
 func (s *server) List(ctx context.Context, pattern string) (all []queue.Info, err error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, fmt.Errorf("%q is not a valid pattern: %w", pattern, err)
@@ -116,7 +115,7 @@ func (s *server) List(ctx context.Context, pattern string) (all []queue.Info, er
 		return nil, Explain(err, "list streams")
 	}
 	for _, name := range names {
-		if err := s.consumers(ctx, name, add); err != nil {
+		if err := s.addConsumers(ctx, name, add); err != nil {
 			return nil, err
 		}
 	}
@@ -127,12 +126,12 @@ func (s *server) List(ctx context.Context, pattern string) (all []queue.Info, er
 var kinds = map[jetstream.RetentionPolicy]string{jetstream.LimitsPolicy: "stream", jetstream.InterestPolicy: "interest",
 	jetstream.WorkQueuePolicy: "work queue"}
 
-// consumers adds those of a stream.
-func (s *server) consumers(ctx context.Context, stream string, add func(queue.Info)) error {
+// addConsumers calls add for the consumers of a stream.
+func (s *server) addConsumers(ctx context.Context, stream string, add func(queue.Info)) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	st, err := s.conn.JS.Stream(ctx, stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) { // it was deleted meanwhile
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // the stream was deleted meanwhile
 		return nil
 	}
 	if err != nil {
@@ -163,10 +162,10 @@ func (s *server) Purge(ctx context.Context, name string) (int64, error) {
 	return int64(st.CachedInfo().State.Msgs), nil
 }
 
-// Origin is the stream in which flowd has read a dead letter.
+// Origin returns the stream from which flowd has read a message before it became a dead letter.
 func (s *server) Origin(_ context.Context, _ string, m queue.Message) (string, error) {
 	if from, _ := m.Meta["original_stream"].(string); from != "" {
 		return from, nil
 	}
-	return "", errors.New("it has no header original_stream, so no output of flowd has made it a dead letter")
+	return "", errors.New("the message has no header original_stream, so flowd has not written it as a dead letter")
 }

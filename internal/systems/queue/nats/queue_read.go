@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Reader reads a stream, or takes messages from a consumer.
+// Reader reads a stream, or the messages of a consumer.
 func (s *server) Reader(ctx context.Context, name string) (queue.Reader, error) {
 	st, consumer, err := s.stream(ctx, name)
 	if err != nil {
@@ -36,12 +36,12 @@ func (s *server) Reader(ctx context.Context, name string) (queue.Reader, error) 
 	if p := c.CachedInfo().Config.AckPolicy; p != jetstream.AckExplicitPolicy {
 		return nil, fmt.Errorf("consumer %s can't be read: its ack policy is %s (name the stream)", name, p)
 	}
-	r := &consumerReader{server: s, consumer: c, name: name, held: map[uint64]jetstream.Msg{}, over: make(chan struct{})}
-	r.wait.Go(r.prolong)
+	r := &consumerReader{server: s, consumer: c, name: name, held: map[uint64]jetstream.Msg{}, closing: make(chan struct{})}
+	r.wait.Go(r.keepHeld)
 	return r, nil
 }
 
-// streamReader reads what was in a stream when it was made, by number: nothing is hidden from others.
+// streamReader reads the messages that a stream had when the reader was made, by sequence. It does not hide them from others.
 type streamReader struct {
 	*server
 	stream     jetstream.Stream
@@ -49,7 +49,7 @@ type streamReader struct {
 	next, last uint64
 }
 
-// Read gets one message after the other.
+// Read gets the messages one by one.
 func (r *streamReader) Read(ctx context.Context, most int) (all []queue.Message, err error) {
 	for len(all) < most && r.next <= r.last {
 		raw, err := r.get(ctx)
@@ -58,14 +58,14 @@ func (r *streamReader) Read(ctx context.Context, most int) (all []queue.Message,
 		}
 		if err != nil {
 			if len(all) > 0 && ctx.Err() == nil {
-				return all, nil // the next read says it
+				return all, nil // the next read returns the error
 			}
 			return nil, Explain(err, "read stream "+r.name)
 		}
 		if r.next = raw.Sequence + 1; raw.Sequence > r.last {
 			break
 		}
-		for _, name := range direct {
+		for _, name := range directHeaders {
 			raw.Header.Del(name)
 		}
 		meta := (&Arrivals{All: []*client.Msg{{Subject: raw.Subject, Header: raw.Header}}}).Meta(0).Map()
@@ -78,26 +78,26 @@ func (r *streamReader) Read(ctx context.Context, most int) (all []queue.Message,
 	return all, nil
 }
 
-// direct are headers that a server adds to what it gives from a stream.
-var direct = strings.Fields("Nats-Stream Nats-Subject Nats-Sequence Nats-Time-Stamp Nats-Num-Pending " +
+// directHeaders are headers that a server adds to the messages that it reads from a stream.
+var directHeaders = strings.Fields("Nats-Stream Nats-Subject Nats-Sequence Nats-Time-Stamp Nats-Num-Pending " +
 	"Nats-Last-Sequence")
 
-// get gets the next message that there is.
+// get returns the first message from sequence r.next on.
 func (r *streamReader) get(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 	ctx, cancel := r.within(ctx)
 	defer cancel()
 	return r.stream.GetMsg(ctx, r.next, jetstream.WithGetMsgSubject(">"))
 }
 
-// calls is how many are made at once.
-const calls = 16
+// parallelDeletes is how many messages are deleted at the same time.
+const parallelDeletes = 16
 
 // Done deletes messages.
 func (r *streamReader) Done(ctx context.Context, refs []uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, r.conn.Timeout+time.Duration(len(refs))*time.Millisecond)
 	defer cancel()
 	errs := make([]error, len(refs))
-	call.Beside(calls, len(refs), func(i int) {
+	call.Beside(parallelDeletes, len(refs), func(i int) {
 		if err := r.stream.DeleteMsg(ctx, refs[i]); !errors.Is(err, jetstream.ErrMsgNotFound) {
 			errs[i] = Explain(err, "delete from stream "+r.name)
 		}
@@ -105,34 +105,34 @@ func (r *streamReader) Done(ctx context.Context, refs []uint64) error {
 	return errors.Join(errs...)
 }
 
-// Return has nothing to do: messages are where they were.
+// Return does nothing, since reading leaves messages in the stream.
 func (*streamReader) Return(context.Context, []uint64) error { return nil }
 
-// Close has nothing to do.
+// Close does nothing.
 func (*streamReader) Close() error { return nil }
 
-// consumerReader takes messages from a consumer, which hides them from its other readers.
+// consumerReader reads messages of a consumer, which hides them from its other readers.
 type consumerReader struct {
 	*server
 	consumer jetstream.Consumer
 	name     string
-	over     chan struct{}
+	closing  chan struct{} // closed by Close
 	wait     sync.WaitGroup
 
-	mu   sync.Mutex // guards the fields below
-	next uint64
-	held map[uint64]jetstream.Msg
+	mu   sync.Mutex               // guards the fields below
+	next uint64                   // last handle
+	held map[uint64]jetstream.Msg // messages that are neither done nor returned, by handle
 }
 
-// empty is for how long a consumer has nothing that is at its end.
-const empty = time.Second
+// emptyWait is how long Read waits for messages before it considers a consumer empty.
+const emptyWait = time.Second
 
-// Read takes messages.
+// Read fetches messages.
 func (r *consumerReader) Read(ctx context.Context, most int) (all []queue.Message, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	batch, err := r.consumer.Fetch(most, jetstream.FetchMaxWait(empty))
+	batch, err := r.consumer.Fetch(most, jetstream.FetchMaxWait(emptyWait))
 	if err != nil {
 		return nil, Explain(err, "read consumer "+r.name)
 	}
@@ -154,14 +154,14 @@ func (r *consumerReader) Read(ctx context.Context, most int) (all []queue.Messag
 	return nil, engine.ErrEnd
 }
 
-// prolong gives signs of life of what is held.
-func (r *consumerReader) prolong() {
+// keepHeld tells the server regularly that the held messages are in progress, so that it does not redeliver them.
+func (r *consumerReader) keepHeld() {
 	tick := time.NewTicker(max(r.consumer.CachedInfo().Config.AckWait/4, time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-		case <-r.over:
+		case <-r.closing:
 			return
 		}
 		r.mu.Lock()
@@ -174,16 +174,17 @@ func (r *consumerReader) prolong() {
 
 // Done acknowledges messages.
 func (r *consumerReader) Done(ctx context.Context, refs []uint64) error {
-	return r.tell(ctx, refs, "+ACK")
+	return r.settle(ctx, refs, "+ACK")
 }
 
-// Return gives messages back.
+// Return returns messages to the consumer.
 func (r *consumerReader) Return(ctx context.Context, refs []uint64) error {
-	return r.tell(ctx, refs, "-NAK")
+	return r.settle(ctx, refs, "-NAK")
 }
 
-// tell says a word about messages. The answer to the last stands for all: see the input.
-func (r *consumerReader) tell(ctx context.Context, refs []uint64, word string) error {
+// settle sends an acknowledgement for messages. The server handles acknowledgements in order, so the answer to the last one confirms
+// all.
+func (r *consumerReader) settle(ctx context.Context, refs []uint64, ack string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, ref := range refs {
@@ -193,9 +194,9 @@ func (r *consumerReader) tell(ctx context.Context, refs []uint64, word string) e
 		}
 		var err error
 		if i < len(refs)-1 {
-			err = r.conn.Publish(m.Reply(), []byte(word))
+			err = r.conn.Publish(m.Reply(), []byte(ack))
 		} else {
-			err = r.conn.Ask(ctx, m.Reply(), []byte(word))
+			err = r.conn.Ask(ctx, m.Reply(), []byte(ack))
 		}
 		if err != nil {
 			return Explain(err, "acknowledge messages of consumer "+r.name)
@@ -207,9 +208,9 @@ func (r *consumerReader) tell(ctx context.Context, refs []uint64, word string) e
 	return nil
 }
 
-// Close returns what is left.
+// Close returns the messages that are still held.
 func (r *consumerReader) Close() error {
-	close(r.over)
+	close(r.closing)
 	r.wait.Wait()
 	return r.Return(context.Background(), slices.Sorted(maps.Keys(r.held)))
 }

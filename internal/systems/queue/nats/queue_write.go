@@ -19,11 +19,11 @@ func (s *server) Writer(ctx context.Context, name string) (queue.Writer, error) 
 	case err != nil:
 		return nil, err
 	case consumer != "":
-		return nil, fmt.Errorf("%s is a consumer: messages go into its stream", name)
+		return nil, fmt.Errorf("%s is a consumer, but messages are sent to a stream (name its stream)", name)
 	}
 	subjects := st.CachedInfo().Config.Subjects
 	if len(subjects) == 0 {
-		return nil, fmt.Errorf("stream %s has no subjects, so nothing can be sent to it (it copies another: send there)",
+		return nil, fmt.Errorf("stream %s has no subjects, so nothing can be sent to it (if it copies another stream, send to that)",
 			name)
 	}
 	p, err := NewPublisher(s.conn)
@@ -45,15 +45,15 @@ func (w *writer) Write(ctx context.Context, ms []queue.Message) []error {
 	ctx, cancel := w.within(ctx)
 	defer cancel()
 	errs := make([]error, len(ms))
-	out, all, at := make([]Outgoing, len(ms)), make([]*Outgoing, 0, len(ms)), make([]int, 0, len(ms))
+	out, all, index := make([]Outgoing, len(ms)), make([]*Outgoing, 0, len(ms)), make([]int, 0, len(ms))
 	for i := range ms {
-		if out[i].Msg, errs[i] = w.again(&ms[i]); errs[i] == nil {
-			all, at = append(all, &out[i]), append(at, i)
+		if out[i].Msg, errs[i] = w.message(&ms[i]); errs[i] == nil {
+			all, index = append(all, &out[i]), append(index, i)
 		}
 	}
 	w.publisher.Publish(ctx, all)
 	for i, o := range all {
-		errs[at[i]] = o.Err
+		errs[index[i]] = o.Err
 	}
 	if errors.Join(errs...) == nil {
 		return nil
@@ -61,10 +61,10 @@ func (w *writer) Write(ctx context.Context, ms []queue.Message) []error {
 	return errs
 }
 
-// again makes of a message what it was: with its subject and headers. A dead letter that goes back to its stream is
-// there what it was before. What the server acts upon is left out: with the id that it had, the stream could take it
-// for a copy of itself, and drop it.
-func (w *writer) again(m *queue.Message) (*client.Msg, error) {
+// message returns a message with its original subject and headers. A dead letter that returns to its stream becomes the message
+// that it was. Headers that the server interprets are left out: because of the message id, the stream could discard the message as
+// a duplicate of itself.
+func (w *writer) message(m *queue.Message) (*client.Msg, error) {
 	subject, err := w.subject(m)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (w *writer) again(m *queue.Message) (*client.Msg, error) {
 	out := &client.Msg{Subject: subject, Data: m.Payload, Header: client.Header{}}
 	if raw, ok := m.Raw.(client.Header); ok {
 		for name, values := range raw {
-			if !Reserved(name) {
+			if !isServerHeader(name) {
 				out.Header[name] = values
 			}
 		}
@@ -89,7 +89,7 @@ func (w *writer) again(m *queue.Message) (*client.Msg, error) {
 	}
 	if m.Meta["original_stream"] == w.stream {
 		for name := range out.Header {
-			if failure(name) {
+			if isFailureHeader(name) {
 				delete(out.Header, name)
 			}
 		}
@@ -98,35 +98,35 @@ func (w *writer) again(m *queue.Message) (*client.Msg, error) {
 	return out, nil
 }
 
-// failure reports whether a header is one of those that make a message a dead letter.
-func failure(name string) bool {
+// isFailureHeader reports whether flowd has added a header to a dead letter.
+func isFailureHeader(name string) bool {
 	rest, original := strings.CutPrefix(name, "original_")
-	return original && slices.Contains(origins[:], rest) || slices.Contains(failures, name)
+	return original && slices.Contains(origins[:], rest) || slices.Contains(failureHeaders, name)
 }
 
-var failures = strings.Fields("error_class error_message error_step error_output error_attempt error_first_failed " +
+var failureHeaders = strings.Fields("error_class error_message error_step error_output error_attempt error_first_failed " +
 	"error_part")
 
-// subject is the one that a message had, if the stream has it, or the only one of the stream.
+// subject returns the original subject of a message if the stream has it, or else the only subject of the stream.
 func (w *writer) subject(m *queue.Message) (string, error) {
-	had, _ := m.Meta["subject"].(string)
+	original, _ := m.Meta["subject"].(string)
 	if m.Meta["original_stream"] == w.stream {
 		if before, ok := m.Meta["original_subject"].(string); ok {
-			had = before
+			original = before
 		}
 	}
-	if had != "" && CheckSubject(had, false) == "" &&
-		slices.ContainsFunc(w.subjects, func(s string) bool { return Matches(s, had) }) {
-		return had, nil
+	if original != "" && CheckSubject(original, false) == "" &&
+		slices.ContainsFunc(w.subjects, func(s string) bool { return Matches(s, original) }) {
+		return original, nil
 	}
 	if len(w.subjects) == 1 && CheckSubject(w.subjects[0], false) == "" {
 		return w.subjects[0], nil
 	}
-	return "", fmt.Errorf("stream %s does not have the subject %q (it has %s)", w.stream, had,
+	return "", fmt.Errorf("stream %s does not have the subject %q (it has %s)", w.stream, original,
 		strings.Join(w.subjects, ", "))
 }
 
-// Matches reports whether a subject is one of a pattern's.
+// Matches reports whether a subject matches a pattern with wildcards.
 func Matches(pattern, subject string) bool {
 	ps, ss := strings.Split(pattern, "."), strings.Split(subject, ".")
 	for i, p := range ps {
