@@ -98,7 +98,7 @@ func TestRabbitMQMessagesFailIndividually(t *testing.T) {
 		name, config, bad, want string
 	}{
 		{"unroutable", `"routing_key": "$(q)"`, id("nowhere", ""),
-			`rejected: queue "nowhere": there is no such queue (create the queue`},
+			`rejected: queue "nowhere": it does not exist (create the queue`},
 		{"unroutable, but not mandatory", `"routing_key": "$(q)", "mandatory": false`, id("nowhere", ""), "safe"},
 		{"a full queue", `"routing_key": "$(q)"`, id(full, ""), "transient: the broker does not accept it"},
 		{"larger than the broker allows", `"routing_key": "$(q)"`, id(q, strings.Repeat("x", 1<<20)),
@@ -142,7 +142,7 @@ func TestRabbitMQManyUnroutable(t *testing.T) {
 		payloads[i] = fmt.Sprintf(`{"q":%q,"id":%d}`, []string{q, "nowhere"}[i%2], i)
 	}
 	for i, got := range writeFates(t, o, payloads...) {
-		if want := []string{"safe", `rejected: queue "nowhere": there is no such queue`}[i%2]; !strings.HasPrefix(got,
+		if want := []string{"safe", `rejected: queue "nowhere": it does not exist`}[i%2]; !strings.HasPrefix(got,
 			want) {
 			t.Fatalf("message %d: got %q, want %q", i, got, want)
 		}

@@ -416,9 +416,9 @@ engine:
 `, b.URL, in, out, dead))
 	b.Send(t, in, `{"id":1}`, `{"id":2,"poison":true}`, `{"id":3}`)
 	p := start(t, dir, "-c", file)
-	p.Says(fmt.Sprintf(`err="queue \"%s\": there is no such queue (create the queue, or correct routing_key)"`, out))
+	p.Says(fmt.Sprintf(`err="queue \"%s\": it does not exist (create the queue, or correct routing_key)"`, out))
 	p.Says(fmt.Sprintf(
-		`err="no good; its dead letter can't be written: queue \"%s\": there is no such queue (create the queue, or correct routing_key)"`, dead))
+		`err="no good; its dead letter can't be written: queue \"%s\": it does not exist (create the queue, or correct routing_key)"`, dead))
 	ch := b.Channel(t)
 	for _, name := range []string{out, dead} {
 		if _, err := ch.QueueDeclare(name, true, false, false, false, nil); err != nil {

@@ -80,7 +80,7 @@ func TestTLS(t *testing.T) {
 		{"the name of the certificate is configured", "localhost:" + port, fmt.Sprintf(`{"ca": %q, "server_name": "example.com"}`, ca), "",
 			""},
 		{"no verification", addr, `{"skip_verify": true}`, "", ""},
-		{"no TLS there", plain, `{}`, engine.Transient, "the server does not speak TLS there (write amqp://"},
+		{"no TLS there", plain, `{}`, engine.Transient, "the server does not use TLS on this port (write amqp://"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+var someTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestDescribe(t *testing.T) {
 	basics := map[string]any{"queue": "q", "exchange": "x", "routing_key": "k", "redelivered": false}
@@ -30,28 +30,28 @@ func TestDescribe(t *testing.T) {
 		attempt    int
 	}{
 		{"a bare delivery", amqp091.Delivery{}, basics, map[string]any{}, 1},
-		{"one that comes again", amqp091.Delivery{Redelivered: true}, with(map[string]any{"redelivered": true}),
+		{"a redelivery", amqp091.Delivery{Redelivered: true}, with(map[string]any{"redelivered": true}),
 			map[string]any{}, 2},
 		{
 			"properties keep their types", amqp091.Delivery{ContentType: "a/b", MessageId: "7", Priority: 3,
-				DeliveryMode: 2, Timestamp: at, Expiration: "60"},
+				DeliveryMode: 2, Timestamp: someTime, Expiration: "60"},
 			with(map[string]any{"content_type": "a/b", "message_id": "7", "priority": 3, "persistent": true,
-				"timestamp": at, "expiration": "60"}), map[string]any{}, 1,
+				"timestamp": someTime, "expiration": "60"}), map[string]any{}, 1,
 		},
 		{
 			"headers keep their types, and are passed on",
 			amqp091.Delivery{Headers: amqp091.Table{
-				"i": int64(1), "b": byte(2), "f": float32(1.5), "t": at, "s": "x", "raw": []byte("\xff"), "n": nil,
+				"i": int64(1), "b": byte(2), "f": float32(1.5), "t": someTime, "s": "x", "raw": []byte("\xff"), "n": nil,
 				"ok": true,
 				"d":  amqp091.Decimal{Scale: 2, Value: 150}, "l": []any{int32(1), amqp091.Table{"k": "v"}},
 			}},
-			with(map[string]any{"i": 1, "b": 2, "f": 1.5, "t": at, "s": "x", "raw": "\xff", "n": nil, "ok": true,
+			with(map[string]any{"i": 1, "b": 2, "f": 1.5, "t": someTime, "s": "x", "raw": "\xff", "n": nil, "ok": true,
 				"d": 1.5, "l": []any{1, map[string]any{"k": "v"}}}),
-			map[string]any{"i": 1, "b": 2, "f": 1.5, "t": at, "s": "x", "raw": "\xff", "n": nil, "ok": true, "d": 1.5,
+			map[string]any{"i": 1, "b": 2, "f": 1.5, "t": someTime, "s": "x", "raw": "\xff", "n": nil, "ok": true, "d": 1.5,
 				"l": []any{1, map[string]any{"k": "v"}}}, 1,
 		},
 		{
-			"a header can't pose as what the broker says",
+			"a header can't replace the metadata of the broker",
 			amqp091.Delivery{Headers: amqp091.Table{"routing_key": "forged", "deaths": int64(9), "type": "forged"}},
 			with(map[string]any{"header_routing_key": "forged", "header_deaths": 9, "header_type": "forged"}),
 			map[string]any{"header_routing_key": "forged", "header_deaths": 9, "header_type": "forged"}, 1,
@@ -74,11 +74,11 @@ func TestDescribe(t *testing.T) {
 				map[string]any{"queue": "q", "reason": "expired", "count": 7},
 			}}), map[string]any{}, 3,
 		},
-		{"junk in the broker's headers is no count",
+		{"invalid counts in the broker's headers are ignored",
 			amqp091.Delivery{Headers: amqp091.Table{"x-death": "x", "x-delivery-count": int64(-1)}},
 			with(map[string]any{"x-death": "x", "x-delivery-count": -1}), map[string]any{}, 1},
 	}
-	s := &Describer{Queue: "q"} // one for all: it must not mix them up
+	s := &Describer{Queue: "q"} // shared by all cases, which it must not mix up
 	for range 2 {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-func TestDescribeAllocatesNothingForWhatIsAlike(t *testing.T) {
+func TestDescribeAllocatesNothingForEqualDeliveries(t *testing.T) {
 	s, d := &Describer{Queue: "q"}, &amqp091.Delivery{Exchange: "x", RoutingKey: "k", ContentType: "a/b",
 		DeliveryMode: 2}
 	if n := testing.AllocsPerRun(100, func() { s.Describe(d) }); n > 0 {
@@ -110,7 +110,7 @@ func TestDescribeAllocatesNothingForWhatIsAlike(t *testing.T) {
 
 func TestFill(t *testing.T) {
 	received := (&Describer{Queue: "q"}).Describe(&amqp091.Delivery{
-		RoutingKey: "k", ContentType: "a/b", MessageId: "7", Priority: 3, Timestamp: at, Expiration: "60", UserId: "u",
+		RoutingKey: "k", ContentType: "a/b", MessageId: "7", Priority: 3, Timestamp: someTime, Expiration: "60", UserId: "u",
 		CorrelationId: "c",
 		Headers: amqp091.Table{"tenant": "t1", "n": int64(1), "priority": "high", "raw": []byte("\xff"), "x-death": []any{},
 			"CC":  []any{"elsewhere"},
@@ -124,27 +124,27 @@ func TestFill(t *testing.T) {
 		err  string
 	}{
 		{
-			"what was received goes on, but for what the broker set and what would route it", received,
-			amqp091.Publishing{ContentType: "a/b", MessageId: "7", Priority: 3, Timestamp: at, CorrelationId: "c",
+			"received metadata is passed on, except what the broker has set and what affects routing", received,
+			amqp091.Publishing{ContentType: "a/b", MessageId: "7", Priority: 3, Timestamp: someTime, CorrelationId: "c",
 				Headers: amqp091.Table{"tenant": "t1", "n": int64(1), "priority": "high", "raw": "\xff"}}, "",
 		},
 		{
-			"what steps set", engine.Meta{}.With("type", "order").With("priority", 9).With("deep",
-				map[string]any{"l": []any{1, 1.5, nil, at}}),
+			"metadata that steps have set", engine.Meta{}.With("type", "order").With("priority", 9).With("deep",
+				map[string]any{"l": []any{1, 1.5, nil, someTime}}),
 			amqp091.Publishing{Type: "order", Priority: 9,
-				Headers: amqp091.Table{"deep": amqp091.Table{"l": []any{int64(1), 1.5, nil, at}}}}, "",
+				Headers: amqp091.Table{"deep": amqp091.Table{"l": []any{int64(1), 1.5, nil, someTime}}}}, "",
 		},
-		{"a time as text", engine.Meta{}.With("timestamp", "2026-01-02T03:04:05Z"), amqp091.Publishing{Timestamp: at},
+		{"a time as text", engine.Meta{}.With("timestamp", "2026-01-02T03:04:05Z"), amqp091.Publishing{Timestamp: someTime},
 			""},
 		{"a property of the wrong type", engine.Meta{}.With("content_type", []any{}), amqp091.Publishing{},
 			"metadata content_type is []interface {}, but the property must be text"},
-		{"a priority that there is not", engine.Meta{}.With("priority", 256), amqp091.Publishing{},
+		{"a priority out of range", engine.Meta{}.With("priority", 256), amqp091.Publishing{},
 			"a number from 0 to 255"},
 		{"a property that is too long", engine.Meta{}.With("message_id", long), amqp091.Publishing{},
 			"message_id has 256 bytes"},
 		{"the name of a header that is too long", engine.Meta{}.With(long, 1), amqp091.Publishing{},
 			"has 256 bytes, more than the allowed 255"},
-		{"headers that fit into no frame", engine.Meta{}.With("h", strings.Repeat("x", 100<<10)), amqp091.Publishing{},
+		{"headers that do not fit into a frame", engine.Meta{}.With("h", strings.Repeat("x", 100<<10)), amqp091.Publishing{},
 			"the headers have"},
 	}
 	for _, tt := range tests {
@@ -182,7 +182,7 @@ func TestDeepHeadersAreCut(t *testing.T) {
 		got = list[0]
 	}
 	if depth != deepest+1 {
-		t.Errorf("%d levels came, want %d", depth, deepest+1)
+		t.Errorf("got %d levels, want %d", depth, deepest+1)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestWire(t *testing.T) {
 	write("b")
 	write("c")
 	if s.writes != 1 {
-		t.Errorf("%d writes while held, want the one before", s.writes)
+		t.Errorf("%d writes while held, want only the one before", s.writes)
 	}
 	large := strings.Repeat("x", wireBuffer)
 	write(large)

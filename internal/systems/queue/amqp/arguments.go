@@ -9,13 +9,13 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Arguments is a config field for the arguments of a declaration or consumer, such as
-// x-queue-type: numbers, truth values, texts and lists of them.
+// Arguments is a config field for the arguments of a declaration or consumer, such as x-queue-type. The values are numbers,
+// booleans, strings and lists of them.
 type Arguments map[string]any
 
-// UnmarshalConfig reads a mapping.
+// UnmarshalConfig decodes a mapping.
 func (a *Arguments) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
-	all := decoded[schema.Map[argument]](d, n)
+	all := valueOf[schema.Map[argument]](d, n)
 	*a = Arguments{}
 	for _, e := range all.Entries() {
 		if len(e.Key) > maxShort {
@@ -27,23 +27,23 @@ func (a *Arguments) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is a mapping of scalars.
+// DescribeConfig describes a mapping.
 func (a *Arguments) DescribeConfig() *schema.Type { return schema.Of(schema.Map[argument]{}) }
 
-// argument is one value. What it is follows from how it is written.
+// argument is one value. Its type follows from its YAML syntax.
 type argument struct{ value any }
 
-// UnmarshalConfig reads a scalar or a list of them.
+// UnmarshalConfig decodes a scalar or a list.
 func (a *argument) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	switch n.Kind {
 	case schema.BoolNode:
-		a.value = decoded[bool](d, n)
+		a.value = valueOf[bool](d, n)
 	case schema.IntNode:
-		a.value = decoded[int64](d, n)
+		a.value = valueOf[int64](d, n)
 	case schema.FloatNode:
-		a.value = decoded[float64](d, n)
+		a.value = valueOf[float64](d, n)
 	case schema.ListNode:
-		v := decoded[[]argument](d, n)
+		v := valueOf[[]argument](d, n)
 		list := make([]any, len(v))
 		for i := range v {
 			list[i] = v[i].value
@@ -54,13 +54,13 @@ func (a *argument) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// decoded is what a node says, as a T.
-func decoded[T any](d *schema.Decoder, n *schema.Node) (v T) {
+// valueOf decodes a node as a T.
+func valueOf[T any](d *schema.Decoder, n *schema.Node) (v T) {
 	d.Decode(n, &v)
 	return v
 }
 
-// text reads a text. One that a placeholder has replaced by a number is a number.
+// text decodes a text. If a placeholder stands for an integer, the value is a number.
 func (a *argument) text(d *schema.Decoder, n *schema.Node) {
 	text, ok := d.Text(n)
 	if !ok {
@@ -74,12 +74,13 @@ func (a *argument) text(d *schema.Decoder, n *schema.Node) {
 	}
 }
 
-// DescribeConfig is a scalar or a list.
+// DescribeConfig describes a scalar or a list.
 func (a *argument) DescribeConfig() *schema.Type {
 	return schema.AnyOf("number, truth value, text or list", int64(0), 0.0, false, "", []string(nil))
 }
 
-// Table is a as the client takes it.
+// Table returns the arguments for the client library.
 func (a Arguments) Table() amqp091.Table { return amqp091.Table(maps.Clone(a)) }
 
-const maxShort = math.MaxUint8 // bytes of a routing key, a property, the name of a header
+// maxShort is the protocol's limit, in bytes, for routing keys, properties and names of headers.
+const maxShort = math.MaxUint8

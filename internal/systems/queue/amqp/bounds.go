@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	frameSize = 128 << 10 // bytes; what a frame may have, by agreement
+	frameSize = 128 << 10 // negotiated limit of a frame, in bytes
 	mostBeats = 1000      // heartbeats within a second
-	mostCalls = 100_000   // methods within a second that bring no message and confirm none
-	mostBody  = 512 << 20 // bytes of a message: more than that no RabbitMQ can be set to
+	mostCalls = 100_000   // methods within a second, other than deliveries and confirms
+	mostBody  = 512 << 20 // bytes of a message; RabbitMQ can't be configured to accept more
 )
 
-// The parts of a frame.
+// Types and lengths of frames, and numbers of methods.
 const (
-	frameHead   = 7 // its type, channel and size
+	frameHead   = 7 // bytes: type, channel and size
 	frameMethod = 1
-	frameHeader = 2 // of the content of a method
+	frameHeader = 2 // the header of a message
 	frameBody   = 3
 	frameBeat   = 8
 
-	sizeOfBody   = frameHead + 12 // where the size of a content ends
+	sizeOfBody   = frameHead + 12 // bytes up to the end of the size of a message
 	classBasic   = 60
 	basicDeliver = 60
 	basicAck     = 80
@@ -33,16 +33,16 @@ const (
 
 var errNotAMQP = errors.New("the server does not speak AMQP 0-9-1 (check the address, and what listens there)")
 
-// deliveries bounds what the client queues: a server that keeps to the prefetch delivers no more than is taken.
+// deliveries limits the deliveries that the client library queues. A broker that respects the prefetch never exceeds it.
 type deliveries struct {
 	beats bounds.Rate
 	calls bounds.Rate
-	most  atomic.Int64 // that may wait; 0: none is expected
-	wait  atomic.Int64 // those that were delivered and not taken
+	most  atomic.Int64 // deliveries that may be queued; 0: none is expected
+	wait  atomic.Int64 // deliveries that are queued
 }
 
-// check is a [bounds.Check] of what a broker sends. The client grows a body for as long as it goes on, and queues what is
-// delivered without end.
+// check returns a [bounds.Check] of what a broker sends. The client library itself limits neither the size of a message nor
+// the number of queued deliveries.
 func (d *deliveries) check() bounds.Check {
 	return &bounds.Frames{First: frameHead, Next: func(head []byte) (length int64, more int, err error) {
 		size := int64(binary.BigEndian.Uint32(head[3:]))
@@ -50,16 +50,16 @@ func (d *deliveries) check() bounds.Check {
 		case kind != frameMethod && kind != frameHeader && kind != frameBody && kind != frameBeat:
 			return 0, 0, fmt.Errorf("%w: a frame has the type %d", errNotAMQP, kind)
 		case size > frameSize:
-			return 0, 0, bounds.TooLarge("the broker announces a frame of %d bytes, and none may have more than %d", size, frameSize)
+			return 0, 0, bounds.TooLarge("the broker announces a frame of %d bytes, but none may have more than %d", size, frameSize)
 		case kind == frameHeader && len(head) < sizeOfBody && size >= sizeOfBody-frameHead:
 			return 0, sizeOfBody - len(head), nil
 		case kind == frameMethod && len(head) < frameHead+4 && size >= 4:
 			return 0, frameHead + 4 - len(head), nil
 		case kind == frameBeat && d.beats.Over(mostBeats):
-			return 0, 0, fmt.Errorf("%w: it sent over %d heartbeats within a second", errNotAMQP, mostBeats)
+			return 0, 0, fmt.Errorf("%w: it has sent over %d heartbeats within a second", errNotAMQP, mostBeats)
 		case kind == frameHeader && len(head) == sizeOfBody:
 			if body := binary.BigEndian.Uint64(head[sizeOfBody-8:]); body > mostBody {
-				return 0, 0, bounds.TooLarge("the broker announces a message of %d bytes, and none may have more than %d", body, mostBody)
+				return 0, 0, bounds.TooLarge("the broker announces a message of %d bytes, but none may have more than %d", body, mostBody)
 			}
 		case kind == frameMethod && len(head) == frameHead+4:
 			class, method := binary.BigEndian.Uint16(head[frameHead:]), binary.BigEndian.Uint16(head[frameHead+2:])
@@ -70,15 +70,15 @@ func (d *deliveries) check() bounds.Check {
 				}
 			case class == classBasic && (method == basicAck || method == basicNack):
 			case d.calls.Over(mostCalls):
-				return 0, 0, fmt.Errorf("%w: it sent over %d methods within a second", errNotAMQP, mostCalls)
+				return 0, 0, fmt.Errorf("%w: it has sent over %d methods within a second", errNotAMQP, mostCalls)
 			}
 		}
 		return frameHead + size + 1, 0, nil
 	}}
 }
 
-// Expect says that n deliveries may wait until they are taken.
+// Expect allows n deliveries to be queued until [Conn.Took] is called for them.
 func (c *Conn) Expect(n int) { c.wire.deliveries.most.Store(int64(n)) }
 
-// Took says that n deliveries were taken.
+// Took records that n deliveries were taken from the queue.
 func (c *Conn) Took(n int) { c.wire.deliveries.wait.Add(-int64(n)) }

@@ -1,6 +1,5 @@
-// Package amqp is what the RabbitMQ components share: [Connect] in their
-// configuration, a [Dialer] that makes connections with it, [Describe] and
-// [Headers] between properties and metadata, and [Declare].
+// Package amqp has what the RabbitMQ components share: [Connect] for their configuration, [Dialer] for connections,
+// [Describer] and [Fill], which convert between properties and metadata, and [Declare].
 package amqp
 
 import (
@@ -17,7 +16,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Connect is what the configuration says of connections. Components have it inline.
+// Connect configures connections. The configs of components include it inline.
 type Connect struct {
 	URL       schema.URLs    `yaml:"url" check:"required" doc:"URL of RabbitMQ: amqp://user:password@host:5672/vhost, or amqps:// for TLS. In a list, the next is tried when one does not answer."`
 	VHost     string         `yaml:"vhost" doc:"Virtual host, instead of the URL's."`
@@ -28,7 +27,7 @@ type Connect struct {
 	Name      string         `yaml:"name" doc:"Name of the connection that RabbitMQ's own tools show; PIPELINE.COMPONENT by default."`
 }
 
-// Defaults are those of [Connect].
+// Defaults are the default values of [Connect].
 var Defaults = Connect{Heartbeat: 10 * time.Second}
 
 // Words returns what users of other systems may write, and what to write instead.
@@ -40,7 +39,7 @@ func (*Connect) Words() map[string]string {
 	}
 }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports URLs and fields that are not valid, and fields that contradict each other.
 func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	secure := 0
 	for i, u := range c.URL {
@@ -63,6 +62,7 @@ func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
+// nth says which URL of several an error is about. It returns "" if there is only one.
 func nth(all schema.URLs, i int) string {
 	if len(all) < 2 {
 		return ""
@@ -70,8 +70,7 @@ func nth(all schema.URLs, i int) string {
 	return fmt.Sprintf("number %d of them ", i+1)
 }
 
-// invalid is what is wrong with a URL. It never shows the URL, nor what a parser
-// says of it: that quotes it.
+// invalid says what is wrong with a URL. It never contains the URL, nor the parser's error, which quotes the URL.
 type invalid struct{ message, remedy string }
 
 func (e invalid) Error() string { return e.message }
@@ -81,10 +80,10 @@ func remedyOf(err error) string {
 	return e.remedy
 }
 
-// params are what a URL may ask for behind its "?".
+// params are the query parameters that a URL may have.
 var params = map[string]bool{"heartbeat": true, "connection_timeout": true, "channel_max": true, "auth_mechanism": true}
 
-// parse reads a URL without any I/O.
+// parse parses the URL of a broker.
 func parse(text string) (uri amqp091.URI, err error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found || scheme != "amqp" && scheme != "amqps" {
@@ -121,7 +120,7 @@ func parse(text string) (uri amqp091.URI, err error) {
 	return uri, nil
 }
 
-// uri is the URL at i with the configuration's other settings.
+// uri returns the URL with index i, combined with the other fields of the configuration.
 func (c *Connect) uri(i int) (amqp091.URI, error) {
 	uri, err := parse(c.URL[i].Reveal())
 	if err != nil {
@@ -138,7 +137,7 @@ func (c *Connect) uri(i int) (amqp091.URI, error) {
 
 func hostPort(uri amqp091.URI) string { return net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)) }
 
-// shown is a URL as logs and errors show it: where, but not as whom.
+// shown returns a URL as logs and errors show it, without user and password.
 func shown(uri amqp091.URI) string {
 	return uri.Scheme + "://" + hostPort(uri) + "/" + strings.TrimPrefix(uri.Vhost, "/")
 }

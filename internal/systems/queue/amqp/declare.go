@@ -7,7 +7,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Declare is the section `declare` of an input: what must exist before it consumes.
+// Declare is the section `declare` of an input: a queue, an exchange and bindings to create before it consumes.
 type Declare struct {
 	Queue     Queue     `yaml:"queue" doc:"How to create the queue, if it does not exist."`
 	Arguments Arguments `yaml:"arguments" doc:"Arguments of the queue, such as x-queue-type: quorum, x-dead-letter-exchange or x-message-ttl."`
@@ -15,20 +15,20 @@ type Declare struct {
 	Bindings  []Binding `yaml:"bindings" doc:"Bindings of the queue to exchanges."`
 }
 
-// Queue is how a queue is made.
+// Queue has the properties of a queue to create.
 type Queue struct {
 	Durable    bool `yaml:"durable" default:"true" doc:"It survives a restart of the broker."`
 	AutoDelete bool `yaml:"auto_delete" doc:"It is deleted with its last consumer."`
 	Exclusive  bool `yaml:"exclusive" doc:"It belongs to this connection alone, and is deleted with it."`
 }
 
-// Exchange is how an exchange is made.
+// Exchange is an exchange to create.
 type Exchange struct {
 	Name string `yaml:"name" check:"required,nonempty" doc:"Its name."`
 	Kind `yaml:",inline"`
 }
 
-// Kind is what an exchange is.
+// Kind has the properties of an exchange.
 type Kind struct {
 	Type       string    `yaml:"type" default:"direct" check:"nonempty" doc:"direct, fanout, topic, headers, or the type of a plugin."`
 	Durable    bool      `yaml:"durable" default:"true" doc:"It survives a restart of the broker."`
@@ -37,14 +37,14 @@ type Kind struct {
 	Arguments  Arguments `yaml:"arguments" doc:"Arguments, such as alternate-exchange."`
 }
 
-// Binding has a queue get messages from an exchange.
+// Binding routes messages from an exchange to a queue.
 type Binding struct {
 	Exchange   string    `yaml:"exchange" doc:"Exchange; that of declare.exchange by default."`
 	RoutingKey string    `yaml:"routing_key" doc:"Routing key, or its pattern."`
 	Arguments  Arguments `yaml:"arguments" doc:"Arguments, for a headers exchange."`
 }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports bindings without an exchange, and properties that a queue of its type can't have.
 func (d *Declare) CheckConfig(report func(path, message, remedy string)) {
 	for _, b := range d.Bindings {
 		if b.Exchange == "" && d.Exchange == nil {
@@ -57,10 +57,10 @@ func (d *Declare) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Stream reports whether the queue is made as a stream.
+// Stream reports whether the queue is declared as a stream.
 func (d *Declare) Stream() bool { return d != nil && d.Arguments["x-queue-type"] == "stream" }
 
-// DeliveryLimit is that of the queue as it is declared; 0: it has none.
+// DeliveryLimit returns the delivery limit with which the queue is declared, or 0 if it has none.
 func (d *Declare) DeliveryLimit() int {
 	if d == nil {
 		return 0
@@ -70,11 +70,11 @@ func (d *Declare) DeliveryLimit() int {
 	return l.limit(false)
 }
 
-// Do creates what must be created and returns the queue's name, which the broker chooses
-// for "".
-func (d *Declare) Do(ctx context.Context, c *Conn, ch *amqp091.Channel, queue string) (name string, err error) {
+// Create creates the queue, the exchange and the bindings if they do not exist. It returns the queue's name, which the broker
+// chooses if queue is "".
+func (d *Declare) Create(ctx context.Context, c *Conn, ch *amqp091.Channel, queue string) (name string, err error) {
 	if x := d.Exchange; x != nil {
-		if err := x.Kind.Do(ctx, c, ch, x.Name); err != nil {
+		if err := x.Kind.Create(ctx, c, ch, x.Name); err != nil {
 			return "", err
 		}
 	}
@@ -99,8 +99,8 @@ func (d *Declare) Do(ctx context.Context, c *Conn, ch *amqp091.Channel, queue st
 	return name, err
 }
 
-// Do makes an exchange of this kind.
-func (k *Kind) Do(ctx context.Context, c *Conn, ch *amqp091.Channel, name string) error {
+// Create creates an exchange of this kind if it does not exist.
+func (k *Kind) Create(ctx context.Context, c *Conn, ch *amqp091.Channel, name string) error {
 	return c.Within(ctx, "declare exchange "+strconv.Quote(name), func() error {
 		return ch.ExchangeDeclare(name, k.Type, k.Durable, k.AutoDelete, k.Internal, false, k.Arguments.Table())
 	})

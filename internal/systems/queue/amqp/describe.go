@@ -10,32 +10,31 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Describer makes metadata of deliveries from one queue. One goroutine uses it.
+// Describer returns the metadata of deliveries from one queue. It is not safe for concurrent use.
 type Describer struct {
 	Queue string
 
-	names  []string // of the last one, shared by all that have the same
-	last   amqp091.Delivery
-	meta   engine.Meta
-	some   bool // last and meta are set
-	fields []string
-	values []any
+	names  []string         // of the last metadata, shared by all metadata with the same names
+	last   amqp091.Delivery // without headers
+	meta   engine.Meta      // of last
+	some   bool             // last and meta are set
+	fields []string         // scratch space of Describe
+	values []any            // scratch space of Describe
 }
 
-// brokers are the headers that the broker itself sets. They are facts about where a
-// message has been; sent along again they would confuse the next broker.
+// brokers are the headers that the broker sets. They describe the way of a message through queues, so they must not be
+// published again: they would mislead the next broker.
 var brokers = map[string]bool{
 	"x-death": true, "x-delivery-count": true, "x-acquired-count": true, "x-stream-offset": true,
 	"x-first-death-exchange": true, "x-first-death-queue": true, "x-first-death-reason": true,
 	"x-last-death-exchange": true, "x-last-death-queue": true, "x-last-death-reason": true,
 }
 
-// Describe is a delivery's metadata: its own are queue, exchange, routing_key,
-// redelivered, deaths, the properties that it has and the headers that the broker
-// sets; its other headers are what outputs pass on. A header that has the name of
-// one of the former is called header_NAME, so that no sender can pose as the broker.
+// Describe returns the metadata of a delivery. The input's own metadata is queue, exchange, routing_key, redelivered, deaths, the
+// properties, and the headers that the broker sets. Outputs pass on all other headers. A header with the name of the input's
+// own metadata is called header_NAME, so that a sender can't forge it.
 func (s *Describer) Describe(d *amqp091.Delivery) engine.Meta {
-	if s.some && len(d.Headers) == 0 && like(d, &s.last) {
+	if s.some && len(d.Headers) == 0 && sameMetadata(d, &s.last) {
 		return s.meta
 	}
 	s.fields, s.values = s.fields[:0], s.values[:0]
@@ -56,8 +55,8 @@ func (s *Describer) Describe(d *amqp091.Delivery) engine.Meta {
 	return m
 }
 
-// like says that two deliveries without headers have the same metadata.
-func like(a, b *amqp091.Delivery) bool {
+// sameMetadata reports whether two deliveries without headers have the same metadata.
+func sameMetadata(a, b *amqp091.Delivery) bool {
 	return a.RoutingKey == b.RoutingKey && a.Exchange == b.Exchange && a.Redelivered == b.Redelivered &&
 		a.MessageId == b.MessageId && a.CorrelationId == b.CorrelationId && a.Timestamp.Equal(b.Timestamp) &&
 		a.ContentType == b.ContentType && a.ContentEncoding == b.ContentEncoding && a.DeliveryMode == b.DeliveryMode &&
@@ -90,10 +89,10 @@ func (s *Describer) properties(d *amqp091.Delivery) {
 	}
 }
 
-// names are those of headers as metadata.
+// names converts the names of headers.
 var names = metadata.Names{Prefix: "header_", Own: func(name string) bool { return reserved[name] }}
 
-// reserved are the names that no header can have as metadata.
+// reserved has the names of metadata that no header can have.
 var reserved = map[string]bool{
 	"queue": true, "exchange": true, "routing_key": true, "redelivered": true, "deaths": true,
 	"content_type": true, "content_encoding": true, "correlation_id": true, "reply_to": true, "expiration": true,
@@ -101,8 +100,8 @@ var reserved = map[string]bool{
 	"type":       true, "user_id": true, "app_id": true, "priority": true, "persistent": true, "timestamp": true,
 }
 
-// headers adds the broker's headers and then the others, sorted, and says how many
-// fields are the input's own.
+// headers adds the broker's headers and then the others, both sorted. It returns how many fields, from the first, are the
+// input's own.
 func (s *Describer) headers(h amqp091.Table) (own int) {
 	if len(h) == 0 {
 		return len(s.fields)
@@ -133,9 +132,9 @@ func (s *Describer) headers(h amqp091.Table) (own int) {
 	return own
 }
 
-// Attempt is the count of deliveries from a queue, from 1: the broker's own count for a
-// quorum queue, otherwise whether it is the first; plus how often the message was rejected
-// there and returned by way of a dead-letter exchange.
+// Attempt returns the number of a delivery from the queue, from 1. A quorum queue counts its deliveries. Other queues only say
+// whether a message is redelivered, which counts as 2. In addition, it counts how often the message was rejected in this queue
+// and came back through a dead-letter exchange.
 func (s *Describer) Attempt(d *amqp091.Delivery) int {
 	n := 1
 	if count, ok := number(d.Headers["x-delivery-count"]); ok {
@@ -146,8 +145,8 @@ func (s *Describer) Attempt(d *amqp091.Delivery) int {
 	return n + deaths(d.Headers, s.Queue)
 }
 
-// deaths is how often a message was dead-lettered: in one queue, except by expiring there,
-// or at all.
+// deaths counts how often a message was dead-lettered, in any queue if queue is "". Otherwise, it counts only this queue, and
+// leaves out that the message has expired there.
 func deaths(h amqp091.Table, queue string) (n int) {
 	list, _ := h["x-death"].([]any)
 	for _, v := range list {
@@ -162,20 +161,21 @@ func deaths(h amqp091.Table, queue string) (n int) {
 	return n
 }
 
-// StreamOffset is the place of a delivery in its stream.
+// StreamOffset returns the offset of a delivery in its stream.
 func StreamOffset(d *amqp091.Delivery) (offset int, ok bool) {
 	return number(d.Headers["x-stream-offset"])
 }
 
+// number returns the integer in a header. ok is false if the value is not an integer or is negative.
 func number(v any) (int, bool) {
 	n, ok := fromTable(v, 0).(int)
 	return n, ok && n >= 0
 }
 
-// deepest is how far headers are looked into.
+// deepest limits the nesting of lists and tables in headers.
 const deepest = 32
 
-// fromTable is a header's value as metadata has it.
+// fromTable converts the value of a header to metadata.
 func fromTable(v any, depth int) any {
 	if depth > deepest {
 		return nil

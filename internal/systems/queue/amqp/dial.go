@@ -18,20 +18,18 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// dialTimeout is for one URL, until the connection is ready to use.
+// dialTimeout bounds the time until a connection to one URL is ready to use.
 const dialTimeout = 10 * time.Second
 
-// Dialer makes connections, each to the first URL that answers. One goroutine at a
-// time uses it.
+// Dialer makes connections, each to the first URL that works. It is not safe for concurrent use.
 type Dialer struct {
 	cfg  *Connect
 	name string
 	tls  *tls.Config
-	at   int // the URL that worked last
+	at   int // index of the URL that worked last, which is tried first
 }
 
-// NewDialer makes a dialer; c must not change afterwards. A connection is called
-// name unless the configuration names it.
+// NewDialer returns a dialer. c must not change afterwards. name is the name of its connections unless c has another.
 func NewDialer(c *Connect, name string) *Dialer {
 	if c.Name != "" {
 		name = c.Name
@@ -39,7 +37,8 @@ func NewDialer(c *Connect, name string) *Dialer {
 	return &Dialer{cfg: c, name: name}
 }
 
-// Dial connects. The error has a class and says what to do about it.
+// Dial connects to a broker. An error has a class and a remedy. The caller ends the connection with [Conn.Close] or
+// [Conn.Kill].
 func (d *Dialer) Dial(ctx context.Context) (*Conn, error) {
 	if d.tls == nil {
 		conf, err := d.cfg.TLS.Config()
@@ -66,7 +65,7 @@ func (d *Dialer) Dial(ctx context.Context) (*Conn, error) {
 	return nil, cause.All(errs)
 }
 
-// ClassOf is the class of an error of this package.
+// ClassOf returns the class of an error.
 func ClassOf(err error) engine.Class {
 	if e, ok := errors.AsType[*engine.Error](err); ok {
 		return e.Class
@@ -85,7 +84,7 @@ func (d *Dialer) dial(ctx context.Context, uri amqp091.URI, heartbeat time.Durat
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { raw.Close() }) // the handshakes know no context
+	stop := context.AfterFunc(ctx, func() { raw.Close() }) // the handshakes do not end with the context
 	conn, err := d.open(ctx, raw, uri, heartbeat)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
@@ -100,7 +99,7 @@ func (d *Dialer) dial(ctx context.Context, uri amqp091.URI, heartbeat time.Durat
 	return conn, nil
 }
 
-// open makes the handshakes.
+// open makes the TLS and AMQP handshakes.
 func (d *Dialer) open(ctx context.Context, raw net.Conn, uri amqp091.URI, heartbeat time.Duration) (*Conn, error) {
 	w := &wire{Conn: raw}
 	if uri.Scheme == "amqps" {
@@ -130,8 +129,8 @@ func (d *Dialer) open(ctx context.Context, raw net.Conn, uri amqp091.URI, heartb
 	return c, nil
 }
 
-// heartbeatOf is what a URL says, in seconds, else what the configuration does. The
-// client's parser keeps its own reading of it to itself.
+// heartbeatOf returns the heartbeat of a URL, or fallback if the URL has none. The client library parses it, too, but does not
+// export the result.
 func heartbeatOf(text string, fallback time.Duration) time.Duration {
 	u, err := url.Parse(text)
 	if err != nil || !u.Query().Has("heartbeat") {
@@ -158,19 +157,19 @@ func mechanisms(uri amqp091.URI) (all []amqp091.Authentication) {
 	return all
 }
 
-// Conn is a connection.
+// Conn is a connection to a broker. Its methods may be called from any goroutine.
 type Conn struct {
 	*amqp091.Connection
 	Address string // without user and password
 
 	raw    net.Conn
 	wire   *wire
-	closed chan *amqp091.Error // has room for the one error
+	closed chan *amqp091.Error // gets the error that closes the connection
 
-	mu      sync.Mutex // guards the fields below
-	reason  string     // why the broker takes nothing that is published; "": it does
-	blocked bool
-	told    func(reason string, blocked bool) // nil: nobody
+	mu      sync.Mutex                        // guards the fields below
+	reason  string                            // why the broker blocks publishers
+	blocked bool                              // the broker blocks publishers
+	notify  func(reason string, blocked bool) // nil: nobody wants to know
 }
 
 // watch follows whether the broker blocks publishers, until the connection is closed.
@@ -178,38 +177,37 @@ func (c *Conn) watch(blocks <-chan amqp091.Blocking) {
 	for b := range blocks {
 		c.mu.Lock()
 		c.blocked, c.reason = b.Active, b.Reason
-		told := c.told
+		notify := c.notify
 		c.mu.Unlock()
-		if told != nil {
-			told(b.Reason, b.Active)
+		if notify != nil {
+			notify(b.Reason, b.Active)
 		}
 	}
 }
 
-// OnBlocked has a function called whenever the broker blocks publishers, and when it
-// does no more.
-func (c *Conn) OnBlocked(told func(reason string, blocked bool)) {
+// OnBlocked sets a function that is called whenever the broker begins or ceases to block publishers.
+func (c *Conn) OnBlocked(notify func(reason string, blocked bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.told = told
+	c.notify = notify
 }
 
-// Blocked reports whether the broker takes nothing that is published at present, and why.
+// Blocked reports whether the broker currently blocks publishers, and why.
 func (c *Conn) Blocked() (reason string, blocked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.reason, c.blocked
 }
 
-// Hold keeps what is written back until Release, so that it leaves together. Nothing
-// that waits for an answer may be called in between.
+// Hold buffers what is written until Release, so that it is sent at once. In between, nothing may be called that waits for an
+// answer.
 func (c *Conn) Hold() { c.wire.hold() }
 
-// Release sends what was held.
+// Release sends what was written since Hold.
 func (c *Conn) Release() error { return c.wire.release() }
 
-// Within makes a call that waits for the broker's answer. When ctx ends before it arrives,
-// the connection is dropped: there is no other way to end such a call.
+// Within makes a call that waits for the broker's answer. If ctx ends first, it closes the connection, since there is no other
+// way to end such a call.
 func (c *Conn) Within(ctx context.Context, doing string, call func() error) error {
 	stop := context.AfterFunc(ctx, c.Kill)
 	err := call()
@@ -222,12 +220,12 @@ func (c *Conn) Within(ctx context.Context, doing string, call func() error) erro
 	return nil
 }
 
-// Kill ends the connection without a word.
+// Kill closes the network connection without the closing handshake.
 func (c *Conn) Kill() { c.raw.Close() }
 
-// Close says goodbye, until ctx ends.
+// Close makes the closing handshake until ctx ends, and closes the connection.
 func (c *Conn) Close(ctx context.Context) {
 	defer context.AfterFunc(ctx, c.Kill)()
-	_ = c.Connection.CloseDeadline(time.Now().Add(dialTimeout)) // of one that is closed already
+	_ = c.Connection.CloseDeadline(time.Now().Add(dialTimeout)) // the error is that the connection is already closed
 	c.Kill()
 }

@@ -11,8 +11,8 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// causes are the errors of the client, and the reply codes of the broker, that need more than their own text. An answer
-// without a row is about the configuration, as far as the start of a pipeline is concerned.
+// causes says what errors of the client library and reply codes of the broker mean. A reply code without a row counts as a
+// mistake in the configuration when a pipeline starts.
 var causes = cause.Table{Code: replyOf, Refused: cause.Mismatched, Rows: []cause.Row{
 	{If: refusal(amqp091.ErrCredentials, "Login was refused"), Kind: cause.Credentials, Says: "the broker refuses the login",
 		Remedy: "check user and password, and that this user may log in from here"},
@@ -33,22 +33,22 @@ var causes = cause.Table{Code: replyOf, Refused: cause.Mismatched, Rows: []cause
 		Remedy: "change `declare` to match the broker, or delete what the broker has"},
 	{If: reason(amqp091.PreconditionFailed, "timed out"), Kind: cause.Lost,
 		Remedy: "messages were in flight for longer than the broker's consumer_timeout; raise it, or make the pipeline faster"},
-	{If: ofClient, Kind: cause.Lost},
+	{If: fromClient, Kind: cause.Lost},
 	{If: reason(amqp091.ConnectionForced, ""), Kind: cause.Lost},
 	{If: reason(amqp091.ResourceError, ""), Kind: cause.Lost},
 	{If: reason(amqp091.InternalError, ""), Kind: cause.Lost},
-	{If: cause.NotTLS, Kind: cause.Lost, Says: "the server does not speak TLS there",
+	{If: cause.NotTLS, Kind: cause.Lost, Says: "the server does not use TLS on this port",
 		Remedy: "write amqp://, or the port of the TLS listener, usually 5671"},
 }}
 
-// refusal matches what the broker refuses for want of a right: a certain error of the client, or with a text in its
-// reason.
+// refusal returns a condition for a missing permission: a certain error of the client library, or a reply whose reason has a
+// text.
 func refusal(is error, text string) func(error) bool {
 	matches := reason(amqp091.AccessRefused, text)
 	return func(err error) bool { return is != nil && errors.Is(err, is) || matches(err) }
 }
 
-// reason matches a reply code whose reason has a text.
+// reason returns a condition for a reply code whose reason has a text.
 func reason(code int, text string) func(error) bool {
 	return func(err error) bool {
 		e, ok := errors.AsType[*amqp091.Error](err)
@@ -56,13 +56,13 @@ func reason(code int, text string) func(error) bool {
 	}
 }
 
-// ofClient matches errors that the client makes: the broker did not say so.
-func ofClient(err error) bool {
+// fromClient reports whether the client library has made an error, and not the broker.
+func fromClient(err error) bool {
 	e, ok := errors.AsType[*amqp091.Error](err)
 	return ok && !e.Server
 }
 
-// replyOf returns a reply code, and what the broker says.
+// replyOf returns the reply code in an error, and its text.
 func replyOf(err error) (code, text string) {
 	e, ok := errors.AsType[*amqp091.Error](err)
 	switch {
@@ -78,10 +78,10 @@ func replyOf(err error) (code, text string) {
 	return strconv.Itoa(e.Code), text
 }
 
-// Explain gives an error of the client its class, says what was being done, and what to do about it.
+// Explain returns an error with its class and remedy, and with what was being done.
 func Explain(err error, doing string) error { return causes.Explain(err, doing) }
 
-// Lost is why a channel or connection is no longer there.
+// Lost returns the error of a channel or connection that was closed because of e.
 func Lost(e *amqp091.Error, what string) error {
 	if e == nil {
 		return engine.Errorf(engine.Transient, "%s: closed", what)
@@ -89,21 +89,21 @@ func Lost(e *amqp091.Error, what string) error {
 	return Explain(e, what)
 }
 
-// Code is the reply code in an error, or 0.
-func Code(err error) int {
+// replyCode returns the reply code in an error, or 0.
+func replyCode(err error) int {
 	if e, ok := errors.AsType[*amqp091.Error](err); ok {
 		return e.Code
 	}
 	return 0
 }
 
-// Singly says that one message may be why the broker has closed a channel: it is too
-// large, has a property that it may not have, or a topic that the user may not use.
-func Singly(err error) bool {
+// BlamesMessage reports whether the broker may have closed a channel because of a single message: it is too large, has a
+// property that is not allowed, or a topic that the user must not use.
+func BlamesMessage(err error) bool {
 	if e, ok := errors.AsType[*engine.Error](err); ok && e.Holds {
 		return false
 	}
-	switch Code(err) {
+	switch replyCode(err) {
 	case amqp091.PreconditionFailed, amqp091.ContentTooLarge:
 		return true
 	case amqp091.AccessRefused:

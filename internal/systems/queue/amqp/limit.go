@@ -13,18 +13,18 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// defaultLimit is the delivery limit that a quorum queue has in RabbitMQ 4.
+// defaultLimit is the delivery limit of a quorum queue in RabbitMQ 4, unless it is set.
 const defaultLimit = 20
 
-// asking is how long a question is worth that the management interface may not answer.
-const asking = 2 * time.Second
+// limitTimeout bounds a request for the delivery limit, since the management interface may not be available.
+const limitTimeout = 2 * time.Second
 
-// DeliveryLimit is how often a queue delivers a message before it dead-letters it, if it
-// also counts messages that go back unread; 0: no limit is known. AMQP does not report it:
-// it is what was declared, or what the management interface says, if it answers.
+// DeliveryLimit returns how often a queue delivers a message before it dead-letters it, provided that messages count which are
+// returned unprocessed. 0 means that no limit is known. AMQP does not report the limit, so it comes from the management
+// interface, or from the declaration if the interface does not answer.
 func (d *Dialer) DeliveryLimit(ctx context.Context, c *Conn, management schema.Secret, declared *Declare,
 	queue string) (int, error) {
-	counts, always := counting(c.version())
+	counts, always := countsReturns(c.version())
 	if !counts {
 		return 0, nil
 	}
@@ -33,13 +33,13 @@ func (d *Dialer) DeliveryLimit(ctx context.Context, c *Conn, management schema.S
 	if err != nil {
 		return limit, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, asking)
+	ctx, cancel := context.WithTimeout(ctx, limitTimeout)
 	defer cancel()
-	at := directory{uri, management.Reveal(), d.tls}
-	client := at.client()
+	dir := directory{uri, management.Reveal(), d.tls}
+	client := dir.client()
 	defer client.CloseIdleConnections()
 	var answer listed
-	if err := at.get(ctx, client, nil, &answer, url.PathEscape(queue)); err != nil {
+	if err := dir.get(ctx, client, nil, &answer, url.PathEscape(queue)); err != nil {
 		return limit, err
 	}
 	return answer.limit(always), nil
@@ -50,16 +50,16 @@ func (c *Conn) version() string {
 	return v
 }
 
-// CountsReturns says that the broker's quorum queues count a message that is handed back unread as they count one whose
-// channel is gone: towards the delivery limit.
+// CountsReturns reports whether a message that is returned unprocessed counts towards the delivery limit of a quorum queue, as
+// it does when a channel is lost.
 func (c *Conn) CountsReturns() bool {
-	counts, _ := counting(c.version())
+	counts, _ := countsReturns(c.version())
 	return counts
 }
 
-// counting reports whether a broker of a version counts a message that goes back unread
-// towards the limit (4.3 does no longer), and whether every quorum queue has one.
-func counting(version string) (yes, always bool) {
+// countsReturns reports whether a version of the broker counts messages that are returned unprocessed towards the delivery
+// limit, which 4.3 no longer does. always reports whether every quorum queue has a limit by default.
+func countsReturns(version string) (counts, always bool) {
 	parts := strings.SplitN(version, ".", 3)
 	major, err := strconv.Atoi(parts[0])
 	if err != nil || len(parts) < 2 {
@@ -69,7 +69,7 @@ func counting(version string) (yes, always bool) {
 	return major < 4 || major == 4 && minor < 3, major >= 4
 }
 
-// limit is the delivery limit of a quorum queue, 0 if there is none.
+// limit returns the delivery limit of a queue, or 0 if it has none. always means that quorum queues have one by default.
 func (l *listed) limit(always bool) int {
 	if l.Type != "quorum" {
 		return 0
@@ -77,7 +77,7 @@ func (l *listed) limit(always bool) int {
 	least := math.MaxInt
 	for _, v := range []any{l.Arguments["x-delivery-limit"], l.Policy["delivery-limit"]} {
 		switch n := v.(type) {
-		case float64: // of JSON
+		case float64: // from JSON
 			least = min(least, int(n))
 		case int64:
 			least = min(least, int(n))
@@ -92,7 +92,7 @@ func (l *listed) limit(always bool) int {
 	return max(1, least)
 }
 
-// client is one for a few questions.
+// client returns a new client for a few requests.
 func (d *directory) client() *http.Client {
-	return httpx.Direct(httpx.Network(d.tls.Clone()), httpx.MostAnswer) // nil is the default
+	return httpx.Direct(httpx.Network(d.tls.Clone()), httpx.MostAnswer) // a nil Config means the defaults
 }

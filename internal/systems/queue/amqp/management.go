@@ -19,19 +19,19 @@ import (
 )
 
 const (
-	pageSize  = 500 // queues of an answer
-	mostAsked = 200 // answers
+	pageSize  = 500 // queues in a page
+	mostPages = 200
 )
 
-// directory is the management interface that lists the queues of a virtual host. Client
-// libraries for it end with no context, and bound no answer.
+// directory is a client of the management interface, for the queues of a virtual host. The available libraries neither
+// support contexts nor limit answers.
 type directory struct {
 	uri        amqp091.URI
 	management string      // URL that the user gave, or ""
 	tls        *tls.Config // nil: the system's defaults
 }
 
-// listed is a queue as the management interface reports it. A new queue has no counts.
+// listed is a queue as the management interface reports it. The counts of a new queue are nil.
 type listed struct {
 	Name      string
 	Type      string
@@ -42,9 +42,9 @@ type listed struct {
 	Policy    map[string]any `json:"effective_policy_definition"`
 }
 
-// Named distinguishes a queue's name as it is configured from a pattern of names, as in
-// [path.Match]. A backslash before * ? [ \ in a name takes their meaning away.
-func Named(text string) (name string, pattern bool) {
+// QueueName returns the name in a configured queue, without escapes. pattern reports whether text is a pattern in the syntax of
+// [path.Match] instead. In a name, a backslash escapes the characters * ? [ \.
+func QueueName(text string) (name string, pattern bool) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -60,7 +60,7 @@ func Named(text string) (name string, pattern bool) {
 	return b.String(), false
 }
 
-// CheckManagement says what is wrong with the URL of a management interface.
+// CheckManagement returns an error if the URL of a management interface is not valid.
 func CheckManagement(text string) error {
 	_, err := parseManagement(text)
 	return err
@@ -75,9 +75,8 @@ func parseManagement(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Queues gives the names that match a pattern of the queues that anyone may consume:
-// those that are exclusive to a connection are not among them. They are streams, or
-// they are not. Of several URLs the first counts whose host answers.
+// Queues returns the names of the queues that match a pattern, without queues that are exclusive to a connection. It returns
+// either only streams, or only other queues. If there are several URLs, the first host that answers counts.
 func (c *Connect) Queues(ctx context.Context, management schema.Secret, pattern string, streams bool) (names []string,
 	err error) {
 	conf, err := c.TLS.Config()
@@ -86,7 +85,7 @@ func (c *Connect) Queues(ctx context.Context, management schema.Secret, pattern 
 	}
 	urls := len(c.URL)
 	if !management.IsZero() {
-		urls = min(1, urls) // the same would be asked again
+		urls = min(1, urls) // all URLs share one management interface
 	}
 	var errs []error
 	for i := range urls {
@@ -95,7 +94,7 @@ func (c *Connect) Queues(ctx context.Context, management schema.Secret, pattern 
 			return nil, err
 		}
 		d := directory{uri, management.Reveal(), conf}
-		all, err := d.ask(ctx, "name,type,exclusive")
+		all, err := d.list(ctx, "name,type,exclusive")
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -110,8 +109,8 @@ func (c *Connect) Queues(ctx context.Context, management schema.Secret, pattern 
 	return nil, cause.All(errs)
 }
 
-// ask gets all queues, and of each some columns.
-func (d *directory) ask(ctx context.Context, columns string) (all []listed, err error) {
+// list gets some columns of all queues.
+func (d *directory) list(ctx context.Context, columns string) (all []listed, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	client := d.client()
@@ -127,16 +126,16 @@ func (d *directory) ask(ctx context.Context, columns string) (all []listed, err 
 			return nil, err
 		}
 		all, pages = append(all, answer.Items...), answer.Pages
-		if pages > mostAsked || len(answer.Items) > pageSize {
+		if pages > mostPages || len(answer.Items) > pageSize {
 			return nil, engine.Errorf(engine.Permanent,
-				"the management interface lists more than %d queues (spread them over virtual hosts)", mostAsked*pageSize)
+				"the management interface lists more than %d queues (spread them over virtual hosts)", mostPages*pageSize)
 		}
 	}
 	return all, nil
 }
 
-// base is what the user gave, or the usual port of the same host: a password that
-// goes over TLS goes over TLS here, too.
+// base returns the configured URL, or the default port on the broker's host. It uses TLS if the connection to the broker does,
+// since the password is the same.
 func (d *directory) base() (*url.URL, error) {
 	switch {
 	case d.management != "":
@@ -147,19 +146,19 @@ func (d *directory) base() (*url.URL, error) {
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(d.uri.Host, "15672")}, nil
 }
 
-// get asks about the queues of the virtual host, or about what is below.
+// get gets the queues of the virtual host, or the resource below them, into v.
 func (d *directory) get(ctx context.Context, client *http.Client, query url.Values, v any, below ...string) error {
 	base, err := d.base()
 	if err != nil {
 		return err
 	}
-	where := base.Scheme + "://" + base.Host
+	shown := base.Scheme + "://" + base.Host
 	u := base.JoinPath("api", "queues", url.PathEscape(d.uri.Vhost)).JoinPath(below...)
 	u.User = nil
 	u.RawQuery = cmp.Or(query.Encode(), u.RawQuery)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return engine.Errorf(engine.Permanent, "the management interface at %s: not a URL", where)
+		return engine.Errorf(engine.Permanent, "the management interface at %s: the URL is not valid", shown)
 	}
 	user, password := d.uri.Username, d.uri.Password
 	if base.User != nil {
@@ -170,28 +169,28 @@ func (d *directory) get(ctx context.Context, client *http.Client, query url.Valu
 	res, err := client.Do(req)
 	if err != nil {
 		return engine.Errorf(engine.Transient,
-			"the management interface at %s does not answer (rabbitmq-plugins enable rabbitmq_management, or set its URL: `management`): %w", where,
+			"the management interface at %s does not answer (rabbitmq-plugins enable rabbitmq_management, or set its URL: `management`): %w", shown,
 			withoutURL(err))
 	}
 	defer res.Body.Close()
 	switch {
 	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
 		return engine.Errorf(engine.Auth,
-			"the management interface at %s refuses the user (give it the tag management: rabbitmqctl set_user_tags USER management)", where)
+			"the management interface at %s refuses the user (give it the tag management: rabbitmqctl set_user_tags USER management)", shown)
 	case res.StatusCode == http.StatusNotFound:
 		return engine.Errorf(engine.Auth,
-			"the management interface at %s has no virtual host %s (check the URL's path)", where,
+			"the management interface at %s has no virtual host %s (check the URL's path)", shown,
 			cmp.Or(d.uri.Vhost, "/"))
 	case res.StatusCode != http.StatusOK:
-		return engine.Errorf(engine.Transient, "the management interface at %s answers %s", where, res.Status)
+		return engine.Errorf(engine.Transient, "the management interface at %s answers %s", shown, res.Status)
 	}
 	if err := json.NewDecoder(res.Body).Decode(v); err != nil {
-		return engine.Errorf(engine.Transient, "the answer of %s: %w", where, err)
+		return engine.Errorf(engine.Transient, "the answer of %s: %w", shown, err)
 	}
 	return nil
 }
 
-// withoutURL is an error without the URL of the request, which is said already.
+// withoutURL returns an error without the URL of the request, which is part of the caller's text.
 func withoutURL(err error) error {
 	if u, ok := err.(*url.Error); ok { //nolint:errorlint // what http.Client returns
 		return u.Err

@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-func TestNamesAreToldFromPatterns(t *testing.T) {
+func TestQueueName(t *testing.T) {
 	tests := []struct {
 		text, name string
 		pattern    bool
@@ -26,13 +26,13 @@ func TestNamesAreToldFromPatterns(t *testing.T) {
 		{`end\`, `end\`, false},
 	}
 	for _, tt := range tests {
-		if name, pattern := Named(tt.text); name != tt.name || pattern != tt.pattern {
+		if name, pattern := QueueName(tt.text); name != tt.name || pattern != tt.pattern {
 			t.Errorf("%q: got %q, %v", tt.text, name, pattern)
 		}
 	}
 }
 
-func TestManagementIsWhereTheBrokerIs(t *testing.T) {
+func TestManagementIsOnTheHostOfTheBrokerByDefault(t *testing.T) {
 	tests := []struct{ broker, management, want string }{
 		{"amqp://h", "", "http://h:15672"},
 		{"amqp://h:5672/v", "", "http://h:15672"},

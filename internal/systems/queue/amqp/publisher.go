@@ -11,30 +11,30 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Window is how many messages one Publish takes.
+// Window is the largest number of messages in one Publish.
 const Window = 2000
 
-// Outgoing is a message to be published, and the result.
+// Outgoing is a message to publish, and the result.
 type Outgoing struct {
-	M    *engine.Message // the caller's
+	M    *engine.Message // for the caller
 	Key  string          // routing key
 	Pub  amqp091.Publishing
-	Over bool  // it is confirmed, or has failed
-	Err  error // of one that has failed
+	Done bool  // the message was confirmed or has failed
+	Err  error // why it has failed; nil: it was confirmed
 
 	confirm *amqp091.DeferredConfirmation // nil: not published
 }
 
-// Publisher is a channel in confirm mode; one goroutine at a time uses it.
+// Publisher is a channel in confirm mode. It is not safe for concurrent use.
 type Publisher struct {
 	*amqp091.Channel
 	Conn     *Conn
 	closed   chan *amqp091.Error
-	returned chan amqp091.Return // has room for all that is in flight: see Publish
-	broken   bool                // confirms are outstanding that no one waits for
+	returned chan amqp091.Return // has room for all messages of a Publish
+	broken   bool                // a Publish has ended before all confirms have arrived
 }
 
-// NewPublisher opens a channel.
+// NewPublisher opens a channel on conn.
 func NewPublisher(ctx context.Context, conn *Conn) (*Publisher, error) {
 	c := &Publisher{Conn: conn, returned: make(chan amqp091.Return, Window), closed: make(chan *amqp091.Error, 1)}
 	err := conn.Within(ctx, "open a channel", func() (err error) {
@@ -51,8 +51,8 @@ func NewPublisher(ctx context.Context, conn *Conn) (*Publisher, error) {
 	return c, nil
 }
 
-// Publish publishes up to Window messages and waits for their confirms. Each is then
-// finished, except those that are left: err says why.
+// Publish publishes up to [Window] messages and waits for their confirms. left are the messages without a result, and err says
+// why. All others are Done.
 func (c *Publisher) Publish(ctx context.Context, exchange string, mandatory bool, all []*Outgoing) (left []*Outgoing,
 	err error) {
 	c.Conn.Hold()
@@ -66,43 +66,43 @@ func (c *Publisher) Publish(ctx context.Context, exchange string, mandatory bool
 		err = e
 	}
 	c.wait(ctx, all)
-	back := c.unroutable()
+	back := c.takeReturned()
 	for _, o := range all {
 		switch {
 		case o.confirm == nil || !confirmed(o.confirm):
 			left = append(left, o)
-		case back.has(o):
-			o.Over, o.Err = true, unroutable(exchange, o.Key)
+		case back.remove(o):
+			o.Done, o.Err = true, unroutable(exchange, o.Key)
 		case o.confirm.Acked():
-			o.Over = true
-		case c.IsClosed(): // the client says so of all that it has not heard of
+			o.Done = true
+		case c.IsClosed(): // the client library reports all outstanding messages as not acknowledged
 			left = append(left, o)
 		default:
-			o.Over, o.Err = true, engine.Errorf(engine.Transient,
-				"the broker does not accept it: a queue is full, or has failed")
+			o.Done, o.Err = true, engine.Errorf(engine.Transient,
+				"the broker does not accept the message: a queue is full, or has failed")
 		}
 	}
 	if len(left) == 0 {
 		return nil, nil
 	}
-	return left, c.why(ctx, err)
+	return left, c.failure(ctx, err)
 }
 
-// ErrNoQueue is wrapped by the error of a message for a queue that is not there.
-var ErrNoQueue = errors.New("there is no such queue")
+// ErrNoQueue is wrapped by the error of a message for a queue that does not exist.
+var ErrNoQueue = errors.New("it does not exist")
 
-// unroutable is the error of a message that no queue takes.
+// unroutable returns the error of a message that was not routed to any queue.
 func unroutable(exchange, key string) error {
 	if exchange == "" {
 		return engine.Errorf(engine.Rejected, "queue %q: %w (create the queue, or correct routing_key)", key,
 			ErrNoQueue)
 	}
 	return engine.Errorf(engine.Rejected,
-		"no queue takes it: exchange %q has none for routing key %q (bind one, or write mandatory: false)", exchange,
+		"no queue gets the message: exchange %q has no binding for routing key %q (bind a queue, or write mandatory: false)", exchange,
 		key)
 }
 
-// wait waits for all confirms, or until ctx ends. A channel that is lost ends them.
+// wait waits for all confirms, or until ctx ends. If the channel is lost, the client library ends all confirms.
 func (c *Publisher) wait(ctx context.Context, all []*Outgoing) {
 	for _, o := range all {
 		if o.confirm == nil || confirmed(o.confirm) {
@@ -126,8 +126,8 @@ func confirmed(d *amqp091.DeferredConfirmation) bool {
 	}
 }
 
-// why says why messages are left.
-func (c *Publisher) why(ctx context.Context, err error) error {
+// failure returns why messages have no result.
+func (c *Publisher) failure(ctx context.Context, err error) error {
 	select {
 	case e := <-c.closed:
 		return Lost(e, "publish")
@@ -140,21 +140,21 @@ func (c *Publisher) why(ctx context.Context, err error) error {
 		return Explain(err, "publish")
 	}
 	if reason, blocked := c.Conn.Blocked(); blocked {
-		e := engine.Errorf(engine.Timeout, "not confirmed in time: the broker accepts nothing at present: %s", reason)
+		e := engine.Errorf(engine.Timeout, "not confirmed in time: the broker blocks publishers at present: %s", reason)
 		e.Holds = true
 		return e
 	}
 	return engine.Errorf(engine.Timeout, "not confirmed in time: %w", context.Cause(ctx))
 }
 
-// unroutable takes what the broker has returned. It does so before it confirms the
-// same message, and the room is enough, so that all of it is there.
-func (c *Publisher) unroutable() returns {
+// takeReturned takes the messages that the broker has returned. The broker returns a message before it confirms it, so all of
+// them have arrived.
+func (c *Publisher) takeReturned() returns {
 	var all returns
 	for {
 		select {
 		case r, ok := <-c.returned:
-			if !ok { // the channel is closed, and with it its listeners
+			if !ok { // the channel is closed
 				return all
 			}
 			all = append(all, r)
@@ -164,12 +164,12 @@ func (c *Publisher) unroutable() returns {
 	}
 }
 
-// returns are messages that came back. The broker does not say which they are, so they are
-// recognised by their content.
+// returns are messages that the broker has returned. It does not say which messages they are, so they are recognised by their
+// content.
 type returns []amqp091.Return
 
-// has finds a message among what came back, and takes it out.
-func (rs *returns) has(o *Outgoing) bool {
+// remove removes a message from the returned ones, and reports whether it was there.
+func (rs *returns) remove(o *Outgoing) bool {
 	for i := range *rs {
 		if r := &(*rs)[i]; r.RoutingKey == o.Key && r.MessageId == o.Pub.MessageId && bytes.Equal(r.Body, o.Pub.Body) &&
 			sameHeaders(r.Headers, o.Pub.Headers) {
@@ -181,8 +181,8 @@ func (rs *returns) has(o *Outgoing) bool {
 	return false
 }
 
-// sameHeaders compares what came back with what was sent: times have lost what is below a
-// second, so it is enough that everything else is the same.
+// sameHeaders compares the headers of a returned message with those of a sent one. It ignores times, which lose fractions of a
+// second on the wire.
 func sameHeaders(got, sent amqp091.Table) bool {
 	if len(got) != len(sent) {
 		return false

@@ -9,23 +9,22 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// mostHeaders is how many bytes the headers of a message may have: with the other
-// properties they must fit into one frame, and 128 KiB is the smallest that brokers are set
-// to in practice. A larger one costs the whole connection.
+// mostHeaders limits the headers of a message, in bytes. Together with the other properties they must fit into one frame, or the
+// broker closes the connection. In practice, brokers accept frames of 128 KiB or more.
 const mostHeaders = 96 << 10
 
-// free reports whether metadata may set a header: CC and BCC are further routing keys, and
-// no message chooses where it goes.
-func free(name string) bool {
+// maySetHeader reports whether metadata may set a header. CC and BCC are excluded, since they are further routing keys: only the
+// configuration decides where a message goes.
+func maySetHeader(name string) bool {
 	return !brokers[name] && name != "CC" && name != "BCC"
 }
 
-// Fill sets the properties and headers of p from metadata: properties by their names
-// wherever they come from, and as headers what is not the input's own. Headers that p
-// has already stay. The error has class rejected.
+// Fill sets the properties and headers of p from metadata. Metadata with the name of a property sets the property, whether or
+// not an input has set it. Other metadata becomes headers, except that of the input. Headers that p already has are kept. The
+// error has class rejected.
 func Fill(p *amqp091.Publishing, meta engine.Meta) error {
 	for name, v := range meta.All() {
-		if err := property(p, name, v); err != nil {
+		if err := setProperty(p, name, v); err != nil {
 			return err
 		}
 	}
@@ -34,7 +33,7 @@ func Fill(p *amqp091.Publishing, meta engine.Meta) error {
 			continue
 		}
 		name = names.Out(name)
-		if _, set := p.Headers[name]; set || !free(name) {
+		if _, set := p.Headers[name]; set || !maySetHeader(name) {
 			continue
 		}
 		if p.Headers == nil {
@@ -42,12 +41,12 @@ func Fill(p *amqp091.Publishing, meta engine.Meta) error {
 		}
 		p.Headers[name] = toTable(v, 0)
 	}
-	return Check(p)
+	return CheckPublishing(p)
 }
 
-// property sets a property, if name is one that goes along. expiration, user_id and
-// persistent do not: they are for the configuration to say.
-func property(p *amqp091.Publishing, name string, v any) error {
+// setProperty sets the property with this name, if there is one. Metadata can't set expiration, user_id and persistent: only the
+// configuration can.
+func setProperty(p *amqp091.Publishing, name string, v any) error {
 	var to *string
 	switch name {
 	case "content_type":
@@ -69,9 +68,9 @@ func property(p *amqp091.Publishing, name string, v any) error {
 			p.Priority = uint8(n)
 			return nil
 		}
-		return wrong(name, v, "a number from 0 to 255")
+		return wrongType(name, v, "a number from 0 to 255")
 	case "timestamp":
-		return timestamp(p, v)
+		return setTimestamp(p, v)
 	default:
 		return nil
 	}
@@ -82,36 +81,37 @@ func property(p *amqp091.Publishing, name string, v any) error {
 		*to = strconv.Itoa(v)
 	case nil:
 	default:
-		return wrong(name, v, "text")
+		return wrongType(name, v, "text")
 	}
 	return nil
 }
 
-func timestamp(p *amqp091.Publishing, v any) error {
+func setTimestamp(p *amqp091.Publishing, v any) error {
 	switch v := v.(type) {
 	case time.Time:
 		p.Timestamp = v
 		return nil
-	case int: // seconds, as AMQP counts them
+	case int: // seconds, as in AMQP
 		p.Timestamp = time.Unix(int64(v), 0)
 		return nil
 	case string:
-		if at, err := time.Parse(time.RFC3339, v); err == nil {
-			p.Timestamp = at
+		if t, err := time.Parse(time.RFC3339, v); err == nil {
+			p.Timestamp = t
 			return nil
 		}
 	case nil:
 		return nil
 	}
-	return wrong("timestamp", v, "a time")
+	return wrongType("timestamp", v, "a time")
 }
 
-func wrong(name string, v any, want string) error {
+func wrongType(name string, v any, want string) error {
 	return engine.Errorf(engine.Rejected, "metadata %s is %T, but the property must be %s", name, v, want)
 }
 
-// Check refuses what can't be sent: the client would give up the connection.
-func Check(p *amqp091.Publishing) error {
+// CheckPublishing returns an error if a message exceeds the limits of the protocol. The client library would close the
+// connection for it.
+func CheckPublishing(p *amqp091.Publishing) error {
 	for _, f := range [...]struct{ name, value string }{
 		{"content_type", p.ContentType}, {"content_encoding", p.ContentEncoding}, {"correlation_id", p.CorrelationId},
 		{"reply_to", p.ReplyTo},
@@ -135,7 +135,7 @@ func Check(p *amqp091.Publishing) error {
 	return nil
 }
 
-// CheckShort refuses a text that is longer than the protocol's short strings.
+// CheckShort returns an error if a text is longer than the protocol's short strings. what is its name in the error.
 func CheckShort(what, text string) error {
 	if len(text) > maxShort {
 		return engine.Errorf(engine.Rejected, "%s has %d bytes, more than the allowed 255", what, len(text))
@@ -143,7 +143,7 @@ func CheckShort(what, text string) error {
 	return nil
 }
 
-// toTable is metadata as a header's value.
+// toTable converts metadata to the value of a header.
 func toTable(v any, depth int) any {
 	if depth > deepest {
 		return nil
@@ -171,24 +171,24 @@ func toTable(v any, depth int) any {
 	return fmt.Sprint(v)
 }
 
-// sizeOf is how many bytes a value of toTable takes, or a little more.
+// sizeOf returns an upper bound of the encoded size of a value of toTable, in bytes.
 func sizeOf(v any) int {
-	const most = 16 // type, length, and a number or time
+	const fixed = 16 // type, length, and a number or time
 	switch v := v.(type) {
 	case string:
-		return most + len(v)
+		return fixed + len(v)
 	case []any:
-		n := most
+		n := fixed
 		for _, e := range v {
 			n += sizeOf(e)
 		}
 		return n
 	case amqp091.Table:
-		n := most
+		n := fixed
 		for name, e := range v {
 			n += len(name) + sizeOf(e)
 		}
 		return n
 	}
-	return most
+	return fixed
 }

@@ -16,11 +16,11 @@ func init() {
 	queue.Register("amqps", openServer)
 }
 
-// server is a RabbitMQ for `flowd queue`.
+// server is a RabbitMQ broker for `flowd queue`.
 type server struct {
 	conn       *Conn
 	uri        amqp091.URI
-	management string // URL that the user gave, or ""
+	management string // URL of the management interface; "": the default
 }
 
 var (
@@ -28,8 +28,8 @@ var (
 	_ queue.Origin = (*server)(nil)
 )
 
-// openServer connects to a URL. Its parameter management is where the management
-// interface is, if that is not at port 15672.
+// openServer connects to a URL. Its parameter management is the URL of the management interface, unless that listens on the
+// default port of the same host.
 func openServer(ctx context.Context, u *url.URL) (queue.Server, error) {
 	bare, query := *u, u.Query()
 	s := &server{management: query.Get("management")}
@@ -47,7 +47,7 @@ func openServer(ctx context.Context, u *url.URL) (queue.Server, error) {
 	return s, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (s *server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
@@ -55,7 +55,7 @@ func (s *server) Close() error {
 	return nil
 }
 
-// inspect is what the broker says of a queue to everyone.
+// inspect returns a queue's number of messages and consumers. It needs no permissions.
 func (s *server) inspect(ctx context.Context, name string) (q amqp091.Queue, err error) {
 	ch, err := s.channel(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *server) channel(ctx context.Context) (ch *amqp091.Channel, err error) {
 	return ch, err
 }
 
-// Purge removes the messages that are ready.
+// Purge removes the ready messages of a queue.
 func (s *server) Purge(ctx context.Context, name string) (int64, error) {
 	ch, err := s.channel(ctx)
 	if err != nil {
@@ -92,16 +92,16 @@ func (s *server) Purge(ctx context.Context, name string) (int64, error) {
 	return int64(n), err
 }
 
-// Origin is the queue in which a message died last.
+// Origin returns the queue that dead-lettered a message last.
 func (s *server) Origin(_ context.Context, _ string, m queue.Message) (string, error) {
 	history, _ := m.Meta["x-death"].([]any)
 	if len(history) == 0 {
-		return "", errors.New("it has no x-death header, so no queue has dead-lettered it")
+		return "", errors.New("the message has no x-death header, so no queue has dead-lettered it")
 	}
 	newest, _ := history[0].(map[string]any)
 	name, _ := newest["queue"].(string)
 	if name == "" {
-		return "", errors.New("its x-death header names no queue")
+		return "", errors.New("the message's x-death header names no queue")
 	}
 	return name, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/queue"
 )
 
-// List asks the management interface; AMQP itself lists nothing. One queue by its name
-// needs only AMQP, which does not report what is in flight.
+// List asks the management interface, since AMQP can't list queues. If the interface does not answer, List uses AMQP for a single
+// queue. AMQP does not report messages in flight.
 func (s *server) List(ctx context.Context, pattern string) ([]queue.Info, error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, fmt.Errorf("%q is not a valid pattern: %w", pattern, err)
@@ -21,12 +21,12 @@ func (s *server) List(ctx context.Context, pattern string) ([]queue.Info, error)
 	literal := pattern != "" && !strings.ContainsAny(pattern, `*?[\`)
 	limit := dialTimeout
 	if literal {
-		limit = 2 * time.Second // it is not worth more
+		limit = 2 * time.Second // AMQP can answer instead
 	}
 	asked, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	d := directory{uri: s.uri, management: s.management}
-	all, err := d.ask(asked, "name,type,messages_ready,messages_unacknowledged,arguments,effective_policy_definition")
+	all, err := d.list(asked, "name,type,messages_ready,messages_unacknowledged,arguments,effective_policy_definition")
 	switch {
 	case err != nil && literal:
 		q, err := s.inspect(ctx, pattern)
@@ -50,12 +50,12 @@ func (s *server) List(ctx context.Context, pattern string) ([]queue.Info, error)
 	return infos, nil
 }
 
-// recount asks the queues themselves: the interface knows how it was some seconds ago,
-// and a queue that is new not at all.
+// recount gets the number of ready messages by AMQP. The management interface reports counts that are some seconds old, and none
+// of new queues.
 func (s *server) recount(ctx context.Context, infos []queue.Info) {
 	for i := range infos {
 		q, err := s.inspect(ctx, infos[i].Name)
-		if err != nil { // it is gone, or another connection's alone
+		if err != nil { // the queue was deleted, or is exclusive to another connection
 			continue
 		}
 		infos[i].Ready = int64(q.Messages)
@@ -67,6 +67,7 @@ func (l *listed) info() queue.Info {
 		DeadLetters: l.deadLetters()}
 }
 
+// known returns a count, or -1 if it is unknown.
 func known(n *int64) int64 {
 	if n == nil {
 		return -1
@@ -74,8 +75,8 @@ func known(n *int64) int64 {
 	return *n
 }
 
-// deadLetters is the queue for dead letters where the default exchange brings them
-// there; to which queues another exchange does is not known here.
+// deadLetters returns the queue that gets the dead letters of a queue through the default exchange. It returns "" if another
+// exchange routes them, since the bindings of that exchange are unknown.
 func (l *listed) deadLetters() string {
 	get := func(name string) (string, bool) {
 		if v, ok := l.Arguments["x-"+name].(string); ok {
@@ -91,4 +92,5 @@ func (l *listed) deadLetters() string {
 	return key
 }
 
-const mostInspected = 100 // queues that are asked one by one
+// mostInspected limits the queues that are inspected one by one.
+const mostInspected = 100

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	moment = 300 * time.Millisecond // an empty queue may get something back for so long
-	pause  = 50 * time.Millisecond  // after which a broker has sent what it wanted to send
+	emptyWait = 300 * time.Millisecond // how long Read waits for messages that are being requeued into an empty queue
+	pause     = 50 * time.Millisecond  // a broker that sends nothing for this long has no more messages
 )
 
-// Reader takes no more messages than are asked for: each read consumes with a prefetch of
-// that many, and cancels. What is held does not count, so there is no end to it.
+// Reader reads a queue. Each Read consumes with a prefetch of as many messages as it may return, and then cancels the consumer.
+// Messages of earlier reads do not count towards the prefetch, so any number can be held unacknowledged.
 func (s *server) Reader(ctx context.Context, name string) (queue.Reader, error) {
 	if _, err := s.inspect(ctx, name); err != nil {
 		return nil, err
@@ -36,21 +36,21 @@ type reader struct {
 	s         *server
 	ch        *amqp091.Channel
 	queue     string
-	closed    chan *amqp091.Error // why the channel was
-	consumers int
-	prefetch  int  // that the channel is set to
-	began     bool // something was read, so it is not a stream
-	singly    bool // a consumer got nothing, though there was something
+	closed    chan *amqp091.Error // gets the error that closes the channel
+	consumers int                 // number of consumers so far
+	prefetch  int                 // of the channel
+	began     bool                // a message was read, so the queue is not a stream
+	oneByOne  bool                // a consumer got no messages although there were some; use basic.get
 	describe  Describer
 }
 
 // Read waits for the first message only.
 func (r *reader) Read(ctx context.Context, most int) (all []queue.Message, err error) {
 	for waited := time.Duration(0); ; waited += pause {
-		if all, err = r.take(ctx, most); len(all) > 0 || err != nil {
+		if all, err = r.readAvailable(ctx, most); len(all) > 0 || err != nil {
 			return all, err
 		}
-		if waited >= moment {
+		if waited >= emptyWait {
 			return nil, engine.ErrEnd
 		}
 		if err := timing.Sleep(ctx, pause); err != nil {
@@ -59,13 +59,13 @@ func (r *reader) Read(ctx context.Context, most int) (all []queue.Message, err e
 	}
 }
 
-// take gets what is there. basic.get says if there is nothing: it is certain, and it also
-// works when another consumer is the only active one.
-func (r *reader) take(ctx context.Context, most int) (all []queue.Message, err error) {
-	if ctx.Err() != nil { // what is taken stays takeable: the connection must live on
+// readAvailable returns the messages that are available. If a consumer gets none, basic.get reports reliably whether the queue is
+// empty. It also works if the queue has another single active consumer.
+func (r *reader) readAvailable(ctx context.Context, most int) (all []queue.Message, err error) {
+	if ctx.Err() != nil { // a call would close the connection, and with it all held messages would be requeued
 		return nil, ctx.Err()
 	}
-	if r.began && !r.singly {
+	if r.began && !r.oneByOne {
 		if all, err = r.consume(ctx, most); len(all) > 0 || err != nil {
 			return all, err
 		}
@@ -73,14 +73,14 @@ func (r *reader) take(ctx context.Context, most int) (all []queue.Message, err e
 	for len(all) < most && ctx.Err() == nil {
 		d, ok, err := r.get(ctx)
 		if err != nil {
-			return nil, err // what was taken goes back with the channel
+			return nil, err // the messages are requeued with the channel
 		}
 		if !ok {
 			break
 		}
 		all = append(all, r.message(&d))
-		r.singly, r.began = r.began, true
-		if !r.singly {
+		r.oneByOne, r.began = r.began, true
+		if !r.oneByOne {
 			break
 		}
 	}
@@ -88,13 +88,13 @@ func (r *reader) take(ctx context.Context, most int) (all []queue.Message, err e
 }
 
 func (r *reader) message(d *amqp091.Delivery) queue.Message {
-	d.Acknowledger = nil // it would hold on to the channel
+	d.Acknowledger = nil // it would keep the channel in memory
 	return queue.Message{Payload: d.Body, Meta: r.describe.Describe(d).Map(), Ref: d.DeliveryTag, Raw: d}
 }
 
-// consume takes what the broker sends without a pause.
+// consume returns the messages that a new consumer gets until the broker pauses.
 func (r *reader) consume(ctx context.Context, most int) (all []queue.Message, err error) {
-	r.consumers++ // a quorum queue remembers those whose messages are held, and hands them back in the order of this name
+	r.consumers++ // a quorum queue requeues the messages of closed consumers in the order of their tags
 	tag := fmt.Sprintf("flowd queue %09d", r.consumers)
 	var sent <-chan amqp091.Delivery
 	err = r.call(ctx, func() (err error) {
@@ -129,9 +129,9 @@ func (r *reader) consume(ctx context.Context, most int) (all []queue.Message, er
 		}
 	}
 	if err := r.call(ctx, func() error { return r.ch.Cancel(tag, false) }); err != nil {
-		return nil, err // what was taken goes back with the channel
+		return nil, err // the messages are requeued with the channel
 	}
-	for d := range sent { // what was on its way
+	for d := range sent { // deliveries that were on their way
 		r.s.conn.Took(1)
 		all = append(all, r.message(&d))
 	}
@@ -143,18 +143,18 @@ func (r *reader) get(ctx context.Context) (d amqp091.Delivery, ok bool, err erro
 		d, ok, err = r.ch.Get(r.queue, false)
 		return err
 	})
-	if Code(err) == amqp091.NotImplemented {
+	if replyCode(err) == amqp091.NotImplemented {
 		return d, false, fmt.Errorf("queue %s is a stream, which keeps its messages (read it with the input rabbitmq)",
 			r.queue)
 	}
 	return d, ok, err
 }
 
-// call waits for an answer even when the command should stop: messages that were taken can
-// only be handed back in order while the connection lives.
-func (r *reader) call(ctx context.Context, do func() error) error {
+// call makes a call and waits for its answer even if ctx ends. Otherwise, it would have to close the connection, and messages can
+// only be requeued in order while the connection is open.
+func (r *reader) call(ctx context.Context, request func() error) error {
 	doing := "read queue " + r.queue
-	err := r.s.conn.Within(context.WithoutCancel(ctx), doing, do)
+	err := r.s.conn.Within(context.WithoutCancel(ctx), doing, request)
 	if errors.Is(err, amqp091.ErrClosed) {
 		select {
 		case e := <-r.closed:
@@ -165,24 +165,23 @@ func (r *reader) call(ctx context.Context, do func() error) error {
 	return err
 }
 
-// Done removes messages.
+// Done acknowledges messages.
 func (r *reader) Done(ctx context.Context, refs []uint64) error {
-	return r.tell(ctx, refs, func(tag uint64) error { return r.ch.Ack(tag, false) })
+	return r.settle(ctx, refs, func(tag uint64) error { return r.ch.Ack(tag, false) })
 }
 
-// Return gives messages back.
+// Return requeues messages.
 func (r *reader) Return(ctx context.Context, refs []uint64) error {
-	return r.tell(ctx, refs, func(tag uint64) error { return r.ch.Nack(tag, false, true) })
+	return r.settle(ctx, refs, func(tag uint64) error { return r.ch.Nack(tag, false, true) })
 }
 
-// tell sends the verdicts on messages, followed by a question: when that is answered, the
-// broker has processed them.
-func (r *reader) tell(ctx context.Context, refs []uint64, say func(tag uint64) error) error {
+// settle sends acknowledgements, followed by a request. When that is answered, the broker has processed the acknowledgements.
+func (r *reader) settle(ctx context.Context, refs []uint64, send func(tag uint64) error) error {
 	r.s.conn.Hold()
 	var err error
 	for _, tag := range refs {
 		if err == nil {
-			err = say(tag)
+			err = send(tag)
 		}
 	}
 	if err = errors.Join(err, r.s.conn.Release()); err != nil {
@@ -194,11 +193,11 @@ func (r *reader) tell(ctx context.Context, refs []uint64, say func(tag uint64) e
 	})
 }
 
-// Close hands back what is neither done nor returned, explicitly: when a channel just ends,
-// a quorum queue requeues in no order.
+// Close requeues all messages that are neither done nor returned. When a channel just closes, a quorum queue requeues its
+// messages in no particular order.
 func (r *reader) Close() error {
 	if r.ch.IsClosed() {
-		return nil // and all went back
+		return nil // the broker has requeued all messages
 	}
 	const all = 0
 	if err := r.ch.Nack(all, true, true); err != nil {

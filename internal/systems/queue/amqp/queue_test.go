@@ -25,7 +25,7 @@ func readerOf(t *testing.T, s queue.Server, name string) queue.Reader {
 	return r
 }
 
-// readAll reads until the end, in bits.
+// readAll reads until the end, two messages at a time.
 func readAll(t *testing.T, r queue.Reader) (all []queue.Message) {
 	t.Helper()
 	for {
@@ -47,7 +47,7 @@ func payloads(ms []queue.Message) (all []string) {
 	return all
 }
 
-func TestQueueReaderTakesAndGivesBack(t *testing.T) {
+func TestQueueReader(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)
 	b.Send(t, q, "a", "b", "c", "d", "e")
@@ -69,7 +69,7 @@ func TestQueueReaderTakesAndGivesBack(t *testing.T) {
 	}
 	r = readerOf(t, s, q)
 	if got := strings.Join(payloads(readAll(t, r)), ""); got != "bce" {
-		t.Errorf("left are %q, want those that are not done, in order", got)
+		t.Errorf("left are %q, want the messages that are not done, in order", got)
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
@@ -79,7 +79,7 @@ func TestQueueReaderTakesAndGivesBack(t *testing.T) {
 	}
 }
 
-func TestQueueWriterSendsAgainAsItWas(t *testing.T) {
+func TestQueueWriterSendsMessagesUnchanged(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	dead, back := b.Queue(t, nil), b.Queue(t, nil)
 	q := b.Queue(t, amqp091.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead})
@@ -90,7 +90,7 @@ func TestQueueWriterSendsAgainAsItWas(t *testing.T) {
 	if err != nil || !ok || d.Reject(false) != nil {
 		t.Fatalf("get: %v %v", ok, err)
 	}
-	d = b.Take(t, dead, 1)[0] // and dead letters wait to be redriven
+	d = b.Take(t, dead, 1)[0] // dead letters have an expiration of their own
 	b.Publish(t, dead, amqp091.Publishing{Body: d.Body, MessageId: d.MessageId, Priority: d.Priority,
 		DeliveryMode: d.DeliveryMode, Headers: d.Headers, Expiration: "900000"})
 
@@ -140,7 +140,7 @@ func TestQueueList(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range all {
-		all[i].Ready, all[i].InFlight = 0, 0 // the interface counts late
+		all[i].Ready, all[i].InFlight = 0, 0 // the interface's counts lag behind
 	}
 	if diff := cmp.Diff([]queue.Info{{Name: q, Kind: "quorum", DeadLetters: dead}}, all); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

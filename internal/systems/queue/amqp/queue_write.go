@@ -11,7 +11,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Writer publishes to a queue by its name.
+// Writer publishes to a queue through the default exchange.
 func (s *server) Writer(ctx context.Context, name string) (queue.Writer, error) {
 	if _, err := s.inspect(ctx, name); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (s *server) Writer(ctx context.Context, name string) (queue.Writer, error) 
 type writer struct {
 	p     *Publisher
 	queue string
-	user  string // that the connection has
+	user  string // of the connection
 }
 
 // Write publishes and waits for the confirms.
@@ -44,29 +44,29 @@ func (w *writer) Write(ctx context.Context, ms []queue.Message) []error {
 // write sends up to Window messages, and sets their errors.
 func (w *writer) write(ctx context.Context, ms []queue.Message, errs []error) {
 	all := make([]*Outgoing, 0, len(ms))
-	at := make([]int, 0, len(ms))
+	index := make([]int, 0, len(ms)) // of each outgoing message in ms
 	for i := range ms {
 		o := &Outgoing{Key: w.queue}
-		if err := w.again(&o.Pub, &ms[i]); err != nil {
+		if err := w.prepare(&o.Pub, &ms[i]); err != nil {
 			errs[i] = err
 			continue
 		}
-		all, at = append(all, o), append(at, i)
+		all, index = append(all, o), append(index, i)
 	}
 	_, err := w.p.Publish(ctx, "", true, all)
 	for k, o := range all {
-		if errs[at[k]] = o.Err; !o.Over {
-			errs[at[k]] = err
+		if errs[index[k]] = o.Err; !o.Done {
+			errs[index[k]] = err
 		}
 	}
 }
 
-// again makes of a message what was published once. The history of dead letters goes
-// along; user_id must be the present user, and CC would send it elsewhere.
-func (w *writer) again(p *amqp091.Publishing, m *queue.Message) error {
+// prepare restores the publishing of a message, including its dead-letter history. user_id is kept only if it is the current user,
+// as the broker requires. CC is left out, since it would send the message to other queues.
+func (w *writer) prepare(p *amqp091.Publishing, m *queue.Message) error {
 	if d, ok := m.Raw.(*amqp091.Delivery); ok {
-		w.exactly(p, d)
-		return Check(p)
+		w.copyDelivery(p, d)
+		return CheckPublishing(p)
 	}
 	p.Body = m.Payload
 	p.DeliveryMode = amqp091.Persistent
@@ -76,7 +76,7 @@ func (w *writer) again(p *amqp091.Publishing, m *queue.Message) error {
 	p.Expiration, _ = m.Meta["expiration"].(string)
 	meta := engine.Meta{}
 	for name, v := range m.Meta {
-		if !historic(name) {
+		if !isDeathHeader(name) {
 			meta = meta.With(name, v)
 			continue
 		}
@@ -88,8 +88,8 @@ func (w *writer) again(p *amqp091.Publishing, m *queue.Message) error {
 	return Fill(p, meta)
 }
 
-// exactly is again for a message that has just come from a broker.
-func (w *writer) exactly(p *amqp091.Publishing, d *amqp091.Delivery) {
+// copyDelivery is prepare for a message that was just read from a broker.
+func (w *writer) copyDelivery(p *amqp091.Publishing, d *amqp091.Delivery) {
 	*p = amqp091.Publishing{
 		ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode,
 		Priority:      d.Priority,
@@ -100,11 +100,11 @@ func (w *writer) exactly(p *amqp091.Publishing, d *amqp091.Delivery) {
 	if d.UserId == w.user {
 		p.UserId = d.UserId
 	}
-	maps.DeleteFunc(p.Headers, func(name string, _ any) bool { return !free(name) && !historic(name) })
+	maps.DeleteFunc(p.Headers, func(name string, _ any) bool { return !maySetHeader(name) && !isDeathHeader(name) })
 }
 
-// historic are the headers that record a message's deaths.
-func historic(name string) bool {
+// isDeathHeader reports whether a header records that the message was dead-lettered.
+func isDeathHeader(name string) bool {
 	return name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
 }
 

@@ -7,26 +7,26 @@ import (
 )
 
 const (
-	wireBuffer   = 64 << 10         // bytes that are held back at most
+	wireBuffer   = 64 << 10         // bytes that are buffered before they are sent
 	writeTimeout = 30 * time.Second // of one write to the network
 )
 
-// wire is a network connection that can hold writes back for a moment, so that
-// hundreds of small frames leave together: the client writes each on its own.
+// wire is a network connection that can buffer writes for a moment. The client library writes each frame on its own, so this sends
+// hundreds of small frames at once.
 //
-// A write has a deadline. Without it, one to a broker that does not read would
-// hold the channel's lock for ever, for which the client's own shutdown waits.
+// Each write has a deadline. Otherwise, a broker that does not read would block the write for ever, with a lock for which the client
+// library waits when it closes the connection.
 type wire struct {
 	net.Conn
 	deliveries deliveries
 
 	mu   sync.Mutex // guards the fields below, and the order of writes
 	buf  []byte
-	held int // holds that were not released
-	err  error
+	held int   // calls of hold without release
+	err  error // of the first write that failed
 }
 
-// Write writes p, or keeps it while the wire is held.
+// Write writes p, or buffers it while the wire is held.
 func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,8 +49,7 @@ func (w *wire) hold() {
 	w.mu.Unlock()
 }
 
-// release releases what was held. Its error is also that of the next write, and ends the
-// connection.
+// release sends the buffered data. An error ends the connection, and all later writes return it.
 func (w *wire) release() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,25 +59,25 @@ func (w *wire) release() error {
 	return w.flush()
 }
 
-// flush sends what is held; w.mu is held.
+// flush sends the buffered data. w.mu must be held.
 func (w *wire) flush() error {
 	if len(w.buf) == 0 {
 		return nil
 	}
 	err := w.send(w.buf)
 	w.buf = w.buf[:0]
-	if cap(w.buf) > 4*wireBuffer { // of one large message
+	if cap(w.buf) > 4*wireBuffer { // a large message has grown it
 		w.buf = nil
 	}
 	return err
 }
 
-// send writes to the network; w.mu is held.
+// send writes to the network. w.mu must be held.
 func (w *wire) send(p []byte) error {
-	_ = w.Conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // of a connection that is closed: Write says so
+	_ = w.Conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // if the connection is closed, Write returns the error
 	if _, err := w.Conn.Write(p); err != nil {
 		w.err = err
-		w.Conn.Close() // the reader finds out
+		w.Conn.Close() // which ends the reader, too
 	}
 	return w.err
 }
