@@ -52,7 +52,7 @@ var fuzzed = map[string][]string{
 	"internal/pool/wire":           {"FuzzDecodeAnswer", "FuzzDecodeJob", "FuzzUnseal"},
 	"internal/formats/protobuf":    {"FuzzCompile", "FuzzDecode", "FuzzEncode"},
 	"internal/systems/queue/amqp":  {"FuzzFrames", "FuzzParse"},
-	"internal/systems/queue/kafka": {"FuzzNoted"},
+	"internal/systems/queue/kafka": {"FuzzDecodeProgress"},
 	"internal/systems/queue/nats":  {"FuzzPlaceOf"},
 	"internal/systems/queue/redis": {"FuzzEntries", "FuzzParse", "FuzzReplies"},
 	"internal/components/schedule": {"FuzzSchedule"},

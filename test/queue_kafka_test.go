@@ -78,7 +78,7 @@ func TestQueueRedriveOnKafka(t *testing.T) {
 		}
 		c.Send(t, r)
 	}
-	queue(t, "redrive", dead).Want(t, 1, "there is no topic no-such-topic (create it, or correct its name)",
+	queue(t, "redrive", dead).Want(t, 1, "the topic no-such-topic does not exist (create it, or correct its name)",
 		"it has no header original_topic", "2 sent back, 2 failed")
 	if got := strings.Join(topicValues(t, c, home), " "); got != "0 2" {
 		t.Errorf("sent back: %q", got)
@@ -97,7 +97,7 @@ func TestQueueErrorsOfKafka(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"dump", "kafka://" + c.Brokers, "nope", "-"}, "there is no topic nope"},
+		{[]string{"dump", "kafka://" + c.Brokers, "nope", "-"}, "the topic nope does not exist"},
 		{[]string{"ls", "kafka://me:s3cret@127.0.0.1:1/?mechanism=PLAIN"}, "check that the broker runs, and its address"},
 		{[]string{"ls", "kafka://me:s3cret@" + c.Brokers}, "write ?mechanism="},
 		{[]string{"ls", "kafka://me:s3cret@a:9092,b"}, "the broker's address is not a URL"},

@@ -115,7 +115,7 @@ func checkTopic(t string) string {
 	case len(t) > 249:
 		return "is longer than 249 characters"
 	case kafka.CheckTopic(t) != nil:
-		return "is not the name of a topic"
+		return "is not a valid topic name"
 	}
 	return ""
 }

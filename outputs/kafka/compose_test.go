@@ -120,7 +120,7 @@ func TestInvalidMessages(t *testing.T) {
 			"partition is 1, which is not"},
 		{"a negative partition", `"partition": "p"`, `{"p": -1}`, engine.Rejected, "partition is -1, which is not"},
 		{"a partition that the topic does not have", `"partition": "p"`, `{"p": 2}`, engine.Rejected, "has no partition 2"},
-		{"a topic that can't be", `"topic": "$(to)"`, `{"to": "a b"}`, engine.Rejected, `"a b" is not the name of a topic`},
+		{"a topic that can't be", `"topic": "$(to)"`, `{"to": "a b"}`, engine.Rejected, `"a b" is not a valid topic name`},
 		{"a key that can't be evaluated", `"key": "p + 1"`, `{"p": "x"}`, engine.Expression, ""},
 		{"a header that can't be evaluated", `"headers": {"h": "$(p + 1)"}`, `{"p": "x"}`, engine.Expression, ""},
 		{"too large", `"max_bytes": 2000`, `{"pad": "` + strings.Repeat("x", 2000) + `"}`, engine.Rejected,

@@ -17,13 +17,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Client is a connection to a cluster.
+// Client is a client of a cluster.
 type Client struct {
 	*kgo.Client
 	Link *Link
 }
 
-// Client makes a client, without any I/O but the reading of files; name is the client id where none is configured.
+// Client returns a client that connects when it is used. It reads files of the configuration, such as certificates. name is the
+// client id unless one is configured.
 func (c *Connect) Client(log *slog.Logger, name string, more ...kgo.Opt) (*Client, error) {
 	opts, link, err := c.options(log, name, more)
 	if err != nil {
@@ -36,8 +37,8 @@ func (c *Connect) Client(log *slog.Logger, name string, more ...kgo.Opt) (*Clien
 	return &Client{Client: client, Link: link}, nil
 }
 
-// Another is a client with the options of c, and more. Whether brokers can be reached is a matter of both.
-func (c *Client) Another(more ...kgo.Opt) (*Client, error) {
+// WithOptions returns another client with the options of c and further ones. Both clients share the Link.
+func (c *Client) WithOptions(more ...kgo.Opt) (*Client, error) {
 	client, err := kgo.NewClient(append(slices.Clone(c.Opts()), more...)...)
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func (c *Client) Another(more ...kgo.Opt) (*Client, error) {
 	return &Client{Client: client, Link: c.Link}, nil
 }
 
-// options are those of every client, and more.
+// options returns the options of every client, followed by more.
 func (c *Connect) options(log *slog.Logger, name string, more []kgo.Opt) ([]kgo.Opt, *Link, error) {
 	link := &Link{log: log}
 	opts := append([]kgo.Opt{
@@ -71,69 +72,69 @@ func (c *Connect) options(log *slog.Logger, name string, more []kgo.Opt) ([]kgo.
 	return opts, link, nil
 }
 
-// MostInBatch is how many bytes a compressed batch of records may become: more is an attack, or a mistake.
+// MostInBatch limits the size of a decompressed batch of records, in bytes. A larger one is an attack or a mistake.
 const MostInBatch = 128 << 20
 
-// Reach asks a broker for anything, so that an error says at once what is wrong with addresses or credentials.
+// Reach makes a request, so that wrong addresses or credentials are an error at once.
 func (c *Client) Reach(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, reaching)
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	err := c.Ping(ctx)
 	if err == nil {
 		return nil
 	}
-	if why := c.Link.Down(); why != nil && errors.Is(err, context.DeadlineExceeded) {
-		err = why // that it takes long says less
+	if down := c.Link.Down(); down != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = down // the cause of the timeout
 	}
 	return Explain(err, "reach a broker")
 }
 
-// reaching is how long all brokers together may take to answer.
-const reaching = 15 * time.Second
+// reachTimeout is how long all brokers together may take to answer.
+const reachTimeout = 15 * time.Second
 
-// Link knows whether brokers can be reached.
+// Link records whether brokers can be reached, as a hook of the client. Its methods may be called from any goroutine.
 type Link struct {
 	log *slog.Logger
 
 	mu       sync.Mutex          // guards the fields below
-	live     map[net.Conn]string // addresses of brokers
-	refused  map[string]bool     // addresses that refuse connections and have not answered since: nothing listens there
-	err      error               // of the last attempt to connect, since the last that worked
-	since    time.Time           // when the first of those failed
-	answered time.Time           // when a broker answered last, since then
+	live     map[net.Conn]string // open connections, with the addresses of their brokers
+	refused  map[string]bool     // addresses that have refused a connection and not answered since
+	err      error               // of the last attempt to connect; nil: it was successful
+	since    time.Time           // when attempts began to fail
+	answered time.Time           // when a broker answered last, after since
 }
 
-// OnBrokerConnect notes how an attempt to connect went.
-func (l *Link) OnBrokerConnect(at kgo.BrokerMetadata, _ time.Duration, conn net.Conn, err error) {
+// OnBrokerConnect records the result of an attempt to connect.
+func (l *Link) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, conn net.Conn, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
 		if l.live == nil {
 			l.live = map[net.Conn]string{}
 		}
-		l.live[conn] = address(at)
+		l.live[conn] = address(broker)
 		clear(l.refused)
 		if l.err != nil {
-			l.log.Info("a broker is reached again", "broker", address(at))
+			l.log.Info("a broker is reached again", "broker", address(broker))
 		}
 		l.err, l.since, l.answered = nil, time.Time{}, time.Time{}
 		return
 	}
 	if l.err == nil {
 		l.since, l.answered = time.Now(), time.Now()
-		l.log.Warn("a broker can't be reached", "broker", address(at), "err", err)
+		l.log.Warn("a broker can't be reached", "broker", address(broker), "err", err)
 	}
 	l.err = err
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		if l.refused == nil {
 			l.refused = map[string]bool{}
 		}
-		l.refused[address(at)] = true
+		l.refused[address(broker)] = true
 	}
 }
 
-// OnBrokerRead notes that a broker has answered.
-func (l *Link) OnBrokerRead(at kgo.BrokerMetadata, _ int16, _ int, _, _ time.Duration, err error) {
+// OnBrokerRead records that a broker has answered.
+func (l *Link) OnBrokerRead(broker kgo.BrokerMetadata, _ int16, _ int, _, _ time.Duration, err error) {
 	if err != nil {
 		return
 	}
@@ -141,31 +142,31 @@ func (l *Link) OnBrokerRead(at kgo.BrokerMetadata, _ int16, _ int, _, _ time.Dur
 	defer l.mu.Unlock()
 	if l.err != nil {
 		l.answered = time.Now()
-		delete(l.refused, address(at))
+		delete(l.refused, address(broker))
 	}
 }
 
-// OnBrokerDisconnect notes that a connection has ended. There may be none: one that could not log in.
+// OnBrokerDisconnect records that a connection has ended. conn is nil if the login failed.
 func (l *Link) OnBrokerDisconnect(_ kgo.BrokerMetadata, conn net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.live, conn)
 }
 
-// silent is how long brokers whose connections seem to be open may say nothing while others can't be reached. The end
-// of a connection is noticed only when it is used.
-const silent = 10 * time.Second
+// silenceLimit is how long the brokers of open connections may be silent while others can't be reached. Open connections may be
+// dead, since the client notices that only when it uses them.
+const silenceLimit = 10 * time.Second
 
-// Down is why no broker can be reached now, or nil.
+// Down returns why no broker can be reached at present, or nil.
 func (l *Link) Down() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.down()
 }
 
-// down is Down; l.mu is held.
+// down is Down. l.mu must be held.
 func (l *Link) down() error {
-	if time.Since(l.answered) < silent {
+	if time.Since(l.answered) < silenceLimit {
 		for _, address := range l.live {
 			if !l.refused[address] {
 				return nil
@@ -175,7 +176,7 @@ func (l *Link) down() error {
 	return l.err
 }
 
-// Trouble reports that no broker can be reached.
+// Trouble returns the trouble that no broker can be reached, or nil.
 func (l *Link) Trouble(impact string) *engine.Trouble {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,14 +190,14 @@ func (l *Link) Trouble(impact string) *engine.Trouble {
 		Since:  l.since}
 }
 
-func address(at kgo.BrokerMetadata) string {
-	return net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port)))
+func address(broker kgo.BrokerMetadata) string {
+	return net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port)))
 }
 
-// logger passes on what the client says. It gets only what flowd does not say in better words.
+// logger writes the client's log lines to the debug log, since flowd itself logs what matters.
 type logger struct{ log *slog.Logger }
 
-// Level is what is worth making a line for.
+// Level returns the level from which the client makes log lines. The client makes few lines if they are not logged.
 func (l logger) Level() kgo.LogLevel {
 	if l.log.Enabled(context.Background(), slog.LevelDebug) {
 		return kgo.LogLevelDebug
@@ -204,7 +205,7 @@ func (l logger) Level() kgo.LogLevel {
 	return kgo.LogLevelError
 }
 
-// Log logs everything for those who debug: what matters is reported elsewhere.
+// Log logs any line at level debug.
 func (l logger) Log(_ kgo.LogLevel, msg string, keyvals ...any) {
 	l.log.Debug("client: "+strings.TrimSuffix(msg, "."), keyvals...)
 }

@@ -1,5 +1,5 @@
-// Package kafka is what the Kafka components share: [Connect] in their configuration, [Connect.Client] for clients
-// made with it, [Explain] for errors, [Records] and [Headers] between records and metadata.
+// Package kafka has what the Kafka components share: [Connect] for their configuration, [Connect.Client] for clients, [Explain]
+// for errors, and [Records] and [Headers], which convert between records and metadata.
 package kafka
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Connect is what the configuration says of connections. Components have it inline.
+// Connect configures connections. The configs of components include it inline.
 type Connect struct {
 	Brokers  engine.Names    `yaml:"brokers" check:"required" doc:"Brokers to ask for the others (bootstrap servers), as HOST:PORT; the port is 9092 by default. One that answers is enough."`
 	TLS      *tlsconf.Client `yaml:"tls" doc:"Encrypt connections; {} trusts what the system trusts."`
@@ -24,7 +24,7 @@ type Connect struct {
 	Timeout  time.Duration   `yaml:"timeout" check:"min=1s,max=10m" doc:"How long to wait for a connection, and for a response to a request, beyond what the request itself may take."`
 }
 
-// Defaults are those of [Connect].
+// Defaults are the default values of [Connect].
 var Defaults = Connect{Timeout: 10 * time.Second}
 
 // SASL says how to log in.
@@ -37,7 +37,7 @@ type SASL struct {
 	AWS       *keys         `yaml:"aws" doc:"Credentials for AWS_MSK_IAM; by default those of the environment, the profile or the machine."`
 }
 
-// OAuth is a client of an authorization server.
+// OAuth says how to get tokens from an authorization server.
 type OAuth struct {
 	TokenURL     string             `yaml:"token_url" check:"required,nonempty" doc:"URL of the token endpoint."`
 	ClientID     string             `yaml:"client_id" check:"required,nonempty" doc:"Client id."`
@@ -61,7 +61,7 @@ func (*Connect) Words() map[string]string {
 	}
 }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports addresses that are not valid, and credentials that do not match the mechanism.
 func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	for _, b := range c.Brokers {
 		if problem := checkBroker(b); problem != "" {
@@ -76,14 +76,14 @@ func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// checkBroker is what is wrong with the address of a broker, or "".
+// checkBroker returns what is wrong with the address of a broker, or "".
 func checkBroker(address string) string {
 	if strings.Contains(address, "://") {
 		return "is a URL"
 	}
 	host, port, err := net.SplitHostPort(withPort(address))
 	if err != nil || host == "" || strings.ContainsAny(address, " ,/@") {
-		return "is not an address"
+		return "is not a valid address"
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return "has an invalid port"
@@ -91,7 +91,7 @@ func checkBroker(address string) string {
 	return ""
 }
 
-// withPort adds the usual port to an address without one.
+// withPort adds the default port to an address without a port.
 func withPort(address string) string {
 	if strings.HasSuffix(address, "]") || strings.Count(address, ":") != 1 && !strings.Contains(address, "]:") {
 		return net.JoinHostPort(strings.Trim(address, "[]"), "9092")
@@ -99,21 +99,21 @@ func withPort(address string) string {
 	return address
 }
 
-// CheckTopic is what is wrong with the name of a topic.
+// CheckTopic returns an error if a topic name is not valid.
 func CheckTopic(topic string) error {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	if len(topic) == 0 || len(topic) > 249 || topic == "." || topic == ".." || strings.Trim(topic, letters) != "" {
-		return fmt.Errorf("%.60q is not the name of a topic", topic)
+		return fmt.Errorf("%.60q is not a valid topic name", topic)
 	}
 	return nil
 }
 
-// Cluster names the cluster, as far as it can be told from its brokers.
+// Cluster returns a name of the cluster that is made of its configured brokers.
 func (c *Connect) Cluster() string {
 	return "kafka " + strings.Join(slices.Sorted(slices.Values(c.seeds())), ",")
 }
 
-// seeds are the brokers to ask first.
+// seeds returns the addresses of the bootstrap servers.
 func (c *Connect) seeds() []string {
 	all := make([]string, len(c.Brokers))
 	for i, b := range c.Brokers {
@@ -122,6 +122,7 @@ func (c *Connect) seeds() []string {
 	return all
 }
 
+// check reports credentials that do not match the mechanism.
 func (s *SASL) check(tls bool, report func(path, message, remedy string)) {
 	byPassword := s.Mechanism == "PLAIN" || strings.HasPrefix(s.Mechanism, "SCRAM")
 	switch {

@@ -9,31 +9,31 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// causes are the errors that need more than their own text.
+// causes says what errors of brokers and of the client mean. Any other error is a lost connection.
 var causes = cause.Table{Rows: []cause.Row{
 	{Is: kerr.SaslAuthenticationFailed, Kind: cause.Credentials, Remedy: "check user, password and mechanism in `sasl`"},
 	{Is: kerr.UnsupportedSaslMechanism, Kind: cause.Credentials, Remedy: "choose a mechanism in `sasl` that the listener allows"},
 	{Is: kerr.IllegalSaslState, Kind: cause.Credentials,
 		Remedy: "this listener expects no login, or another one: check port and `sasl`"},
 	{Is: kerr.TopicAuthorizationFailed, Kind: cause.Credentials,
-		Remedy: "give the user the right: kafka-acls --add --allow-principal User:NAME --operation READ or WRITE --topic TOPIC"},
+		Remedy: "give the user the permission: kafka-acls --add --allow-principal User:NAME --operation READ or WRITE --topic TOPIC"},
 	{Is: kerr.GroupAuthorizationFailed, Kind: cause.Credentials,
-		Remedy: "give the user the right: kafka-acls --add --allow-principal User:NAME --operation READ --group GROUP"},
+		Remedy: "give the user the permission: kafka-acls --add --allow-principal User:NAME --operation READ --group GROUP"},
 	{Is: kerr.TransactionalIDAuthorizationFailed, Kind: cause.Credentials,
-		Remedy: "give the user the right: kafka-acls --add --allow-principal User:NAME --operation WRITE --transactional-id ID"},
+		Remedy: "give the user the permission: kafka-acls --add --allow-principal User:NAME --operation WRITE --transactional-id ID"},
 	{Is: kerr.ClusterAuthorizationFailed, Kind: cause.Credentials,
-		Remedy: "give the user the right IDEMPOTENT_WRITE or ALTER on the cluster, as the operation needs it"},
+		Remedy: "give the user the permission IDEMPOTENT_WRITE or ALTER on the cluster, whichever the operation needs"},
 	{Is: kerr.UnknownTopicOrPartition, Kind: cause.Awaited, Remedy: "create the topic, write `declare`, or correct its name"},
-	{Is: kerr.UnknownTopicID, Kind: cause.Awaited, Remedy: "the topic was deleted, or deleted and created again: flowd looks again"},
+	{Is: kerr.UnknownTopicID, Kind: cause.Awaited, Remedy: "the topic was deleted, or deleted and created again: flowd looks it up again"},
 	{Is: kerr.MessageTooLarge, Kind: cause.Rejected,
 		Remedy: "make the message smaller, or raise max.message.bytes of the topic and `max_bytes` of the output"},
 	{Is: kerr.RecordListTooLarge, Kind: cause.Rejected, Remedy: "make the message smaller, or raise segment.bytes of the topic"},
 	{Is: kerr.InvalidTopicException, Kind: cause.Rejected,
 		Remedy: "a topic's name has 1 to 249 letters, digits, dots, underscores and hyphens"},
-	{Is: kerr.InvalidRecord, Kind: cause.Rejected, Remedy: "the topic refuses this record; a compacted topic takes none without a key"},
+	{Is: kerr.InvalidRecord, Kind: cause.Rejected, Remedy: "the topic refuses this record; records of a compacted topic need a key"},
 	{Is: kerr.InvalidTimestamp, Kind: cause.Rejected,
 		Remedy: "the timestamp is too far from the broker's clock: see message.timestamp.before.max.ms and after.max.ms of the topic"},
-	{Is: kerr.PolicyViolation, Kind: cause.Rejected, Remedy: "the cluster has a policy that forbids this: ask its administrators"},
+	{Is: kerr.PolicyViolation, Kind: cause.Rejected, Remedy: "a policy of the cluster forbids this: ask its administrators"},
 	{Is: kerr.UnsupportedCompressionType, Kind: cause.Misconfigured, Remedy: "choose another `compression`"},
 	{Is: kerr.UnsupportedVersion, Kind: cause.Misconfigured, Remedy: "the brokers are too old for this"},
 	{Is: kerr.UnsupportedForMessageFormat, Kind: cause.Misconfigured,
@@ -55,7 +55,7 @@ var causes = cause.Table{Rows: []cause.Row{
 	{Is: kgo.ErrClientClosed, Kind: cause.Lost},
 
 	{If: cause.NotTLS, Kind: cause.Misconfigured,
-		Remedy: "the broker does not speak TLS at this port: check the port, or remove `tls`"},
+		Remedy: "the broker does not use TLS on this port: check the port, or remove `tls`"},
 	{If: cause.Undialled, Kind: cause.Unreachable,
 		Remedy: "check that the broker runs, and its address; brokers name each other by advertised.listeners"},
 	{If: cause.HungUp, Kind: cause.Lost, Says: "the broker closed the connection",
@@ -63,24 +63,24 @@ var causes = cause.Table{Rows: []cause.Row{
 	{Is: context.DeadlineExceeded, Kind: cause.Lost, Says: "the brokers do not answer"},
 }}
 
-// Explain gives an error of the client its class, says what was being done, and what to do about it.
+// Explain returns an error of the client with its class and remedy, and with what was being done.
 func Explain(err error, doing string) error { return causes.Explain(err, doing) }
 
-// Fenced reports whether brokers have ended a transaction, and take no more of it.
+// Fenced reports whether the brokers have ended a transaction, so that it can't continue.
 func Fenced(err error) bool { return isFencing(err) }
 
 var isFencing = cause.AnyOf(kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidTxnState, kerr.TransactionAbortable,
 	kerr.InvalidProducerIDMapping, kerr.UnknownProducerID, kerr.OutOfOrderSequenceNumber)
 
-// Final reports whether a broker has refused something and will refuse it again.
-func Final(err error) bool {
+// IsPermanent reports whether a broker has refused a request that it will refuse again.
+func IsPermanent(err error) bool {
 	e, ok := errors.AsType[*kerr.Error](err)
 	return ok && !e.Retriable
 }
 
-// Blames reports whether a broker has refused a record. It then refuses the whole batch, and the client fails all records
-// that wait for the partition: any of these may be to blame.
-func Blames(err error) bool { return isBlaming(err) }
+// BlamesRecord reports whether a broker has refused a batch because of one of its records. The client then fails all records that
+// wait for the partition, and any of them may be to blame.
+func BlamesRecord(err error) bool { return isBlaming(err) }
 
 var isBlaming = cause.AnyOf(kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp,
 	kerr.PolicyViolation, kerr.CorruptMessage, kerr.UnknownServerError)

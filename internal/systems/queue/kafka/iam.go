@@ -19,20 +19,20 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl"
 )
 
-// iam logs in with AWS credentials: the client sends a signed URL, in parts, and the broker has it checked (Amazon MSK's
-// mechanism AWS_MSK_IAM, as its Java library has it). It is not franz-go's, which takes the region from the broker's
-// name alone, so that names of one's own can't be used.
+// iam logs in with AWS credentials (Amazon MSK's mechanism AWS_MSK_IAM, as in its Java library). The client sends the parts of a
+// signed URL, and the broker has the signature checked. franz-go has this mechanism, too, but takes the region only from the name
+// of the broker, so custom host names do not work.
 type iam struct{ config *aws.Config }
 
 // keys are the credentials to log in with.
 type keys = aws.Config
 
-// byKeys logs in with AWS credentials.
-func byKeys(k *keys) (sasl.Mechanism, error) { return iam{cmp.Or(k, &aws.Config{})}, nil }
+// withKeys returns the mechanism that logs in with AWS credentials.
+func withKeys(k *keys) (sasl.Mechanism, error) { return iam{cmp.Or(k, &aws.Config{})}, nil }
 
 func (iam) Name() string { return "AWS_MSK_IAM" }
 
-// Authenticate signs for a broker, which is HOST:PORT.
+// Authenticate returns the signed login for a broker with the address HOST:PORT.
 func (m iam) Authenticate(ctx context.Context, broker string) (sasl.Session, []byte, error) {
 	host, _, err := net.SplitHostPort(broker)
 	if err != nil {
@@ -47,8 +47,8 @@ func (m iam) Authenticate(ctx context.Context, broker string) (sasl.Session, []b
 	if err != nil {
 		return nil, nil, err
 	}
-	const nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" // SHA-256 of it
-	signed, _, err := v4.NewSigner().PresignHTTP(ctx, keys, request, nothing, "kafka-cluster", region, time.Now())
+	const emptyHash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" // SHA-256 of an empty body
+	signed, _, err := v4.NewSigner().PresignHTTP(ctx, keys, request, emptyHash, "kafka-cluster", region, time.Now())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,7 +66,7 @@ func (m iam) Authenticate(ctx context.Context, broker string) (sasl.Session, []b
 
 type iamSession struct{}
 
-// Challenge takes the broker's answer.
+// Challenge checks the broker's answer.
 func (iamSession) Challenge(answer []byte) (done bool, more []byte, err error) {
 	if len(answer) == 0 {
 		return false, nil, errors.New("the broker's answer to the login is empty")
@@ -74,7 +74,7 @@ func (iamSession) Challenge(answer []byte) (done bool, more []byte, err error) {
 	return true, nil, nil
 }
 
-// regionOf is the region in a broker's name, such as b-1.shop.abc123.c2.kafka.eu-west-1.amazonaws.com; "" is none.
+// regionOf returns the region in the host name of a broker, such as b-1.shop.abc123.c2.kafka.eu-west-1.amazonaws.com, or "".
 func regionOf(host string) string {
 	name, _, amazon := strings.Cut(strings.TrimSuffix(host, ".cn"), ".amazonaws.com")
 	if !amazon {

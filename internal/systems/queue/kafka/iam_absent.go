@@ -7,13 +7,13 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl"
 )
 
-// keys are a mistake here.
+// keys can't be configured in builds without AWS.
 type keys struct{ builds.Absent[family] }
 
 type family struct{}
 
 func (family) Family() string { return "aws" }
 
-func byKeys(*keys) (sasl.Mechanism, error) {
+func withKeys(*keys) (sasl.Mechanism, error) {
 	return nil, builds.Without("mechanism AWS_MSK_IAM", "aws")
 }

@@ -2,18 +2,18 @@ package kafka
 
 import "github.com/twmb/franz-go/pkg/kgo"
 
-// AnyPartition as a record's partition leaves the choice to the partitioner.
+// AnyPartition is the partition of a record for which the partitioner chooses one.
 const AnyPartition = -1
 
-// Partitioner is that of the Java client (murmur2 of the key, otherwise one partition until a batch is full), for
-// records without a partition of their own.
+// Partitioner returns a partitioner that respects the partition of a record. For other records it works like the Java client: it
+// uses the murmur2 hash of the key, or without a key, one partition until a batch is full.
 func Partitioner() kgo.Partitioner {
 	return partitioner{kgo.UniformBytesPartitioner(64<<10, true, true, nil)}
 }
 
 type partitioner struct{ kgo.Partitioner }
 
-// ForTopic wraps what the client's partitioner has for a topic.
+// ForTopic implements [kgo.Partitioner].
 func (p partitioner) ForTopic(topic string) kgo.TopicPartitioner {
 	inner := p.Partitioner.ForTopic(topic)
 	t := topicPartitioner{TopicPartitioner: inner}
@@ -28,13 +28,13 @@ type topicPartitioner struct {
 	backup kgo.TopicBackupPartitioner
 }
 
-// RequiresConsistency says that a record must go to its partition even while that has no leader.
+// RequiresConsistency reports whether a record must go to its partition even while that has no leader.
 func (t topicPartitioner) RequiresConsistency(r *kgo.Record) bool {
 	return r.Partition != AnyPartition || t.TopicPartitioner.RequiresConsistency(r)
 }
 
-// Partition is that of the record itself, or the one that its key gives. With one that the topic does not have, the
-// record fails: see [Missing].
+// Partition returns the partition of the record, or the one for its key. If the topic does not have the record's partition, the
+// record fails: see [MissingPartition].
 func (t topicPartitioner) Partition(r *kgo.Record, n int) int {
 	switch {
 	case r.Partition == AnyPartition:
@@ -45,12 +45,12 @@ func (t topicPartitioner) Partition(r *kgo.Record, n int) int {
 	return int(r.Partition)
 }
 
-// Missing is the partition for which a record was meant that has failed since its topic does not have it.
-func Missing(r *kgo.Record) (partition int32, ok bool) {
+// MissingPartition returns the partition of a record that has failed because its topic does not have that partition.
+func MissingPartition(r *kgo.Record) (partition int32, ok bool) {
 	return AnyPartition - 1 - r.Partition, r.Partition < AnyPartition
 }
 
-// PartitionByBackup is Partition by how much waits for each.
+// PartitionByBackup is like Partition, but takes the number of waiting records into account.
 func (t topicPartitioner) PartitionByBackup(r *kgo.Record, n int, backup kgo.TopicBackupIter) int {
 	if r.Partition != AnyPartition || t.backup == nil {
 		return t.Partition(r, n)
@@ -58,7 +58,7 @@ func (t topicPartitioner) PartitionByBackup(r *kgo.Record, n int, backup kgo.Top
 	return t.backup.PartitionByBackup(r, n, backup)
 }
 
-// OnNewBatch is told when a batch is full.
+// OnNewBatch implements [kgo.TopicPartitionerOnNewBatch].
 func (t topicPartitioner) OnNewBatch() {
 	if t.onNew != nil {
 		t.onNew.OnNewBatch()

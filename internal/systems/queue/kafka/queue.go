@@ -26,17 +26,17 @@ func init() {
 }
 
 const (
-	ownGroup    = "flowd-queue"    // of which the position is used, unless the address names another
-	callTimeout = 30 * time.Second // of one question to the brokers
+	defaultGroup = "flowd-queue"
+	callTimeout  = 30 * time.Second // of one request to the brokers
 )
 
-// server is a cluster for `flowd queue`. A topic is not emptied by reading it: what is done with is remembered as the
-// position of a consumer group, and what that group has not passed is what a queue has.
+// server is a cluster for `flowd queue`. Reading does not remove records from a topic. So the committed offsets of a consumer group
+// record which messages are done, and its lag is the content of the queue.
 type server struct {
 	connect *Connect
 	client  *Client
 	admin   *kadm.Client
-	group   string
+	group   string // the consumer group
 }
 
 var (
@@ -57,7 +57,7 @@ func openServer(ctx context.Context, u *url.URL) (queue.Server, error) {
 	if err := client.Reach(ctx); err != nil {
 		client.Close()
 		if engine.ErrorOf(err, engine.Transient).Class == engine.Auth {
-			return nil, fmt.Errorf("%w; in the address these are USER:PASSWORD@ and the parameters %s", err,
+			return nil, fmt.Errorf("%w; in the address, the credentials are USER:PASSWORD@ and the parameters %s", err,
 				strings.Join(parameters, ", "))
 		}
 		return nil, err
@@ -65,13 +65,14 @@ func openServer(ctx context.Context, u *url.URL) (queue.Server, error) {
 	return &server{c, client, kadm.NewClient(client.Client), group}, nil
 }
 
-// parameters are what the query of an address may have.
+// parameters are the query parameters that an address may have.
 var parameters = []string{"mechanism", "group", "tls", "ca", "cert", "key", "server_name"}
 
-// mechanisms are those that an address can have the credentials for.
+// mechanisms are the mechanisms whose credentials fit into an address.
 var mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "AWS_MSK_IAM"}
 
-// connectOf reads an address: kafka://USER:PASSWORD@HOST:PORT,HOST:PORT/?mechanism=…&group=…; kafkas:// is with TLS.
+// connectOf returns the configuration in an address: kafka://USER:PASSWORD@HOST:PORT,HOST:PORT/?mechanism=…&group=…, or kafkas://
+// with TLS.
 func connectOf(u *url.URL) (c *Connect, group string, err error) {
 	if p := strings.Trim(u.Path, "/"); p != "" {
 		return nil, "", fmt.Errorf("the address has the path %q, but topics are named separately (write %s://HOST:PORT/)",
@@ -80,7 +81,7 @@ func connectOf(u *url.URL) (c *Connect, group string, err error) {
 	q := u.Query()
 	for name := range q {
 		if !slices.Contains(parameters, name) {
-			return nil, "", fmt.Errorf("the address has the unknown parameter %q (there are %s)", name,
+			return nil, "", fmt.Errorf("the address has the unknown parameter %q (known are %s)", name,
 				strings.Join(parameters, ", "))
 		}
 	}
@@ -91,7 +92,7 @@ func connectOf(u *url.URL) (c *Connect, group string, err error) {
 		c.TLS = &tlsconf.Client{CA: q.Get("ca"), Cert: q.Get("cert"), Key: schema.NewSecret(q.Get("key")),
 			ServerName: q.Get("server_name")}
 	} else if q.Has("ca") || q.Has("cert") || q.Has("key") || q.Has("server_name") {
-		return nil, "", errors.New("the address says how to use TLS, but not to use it (write kafkas://)")
+		return nil, "", errors.New("the address has TLS parameters, but does not ask for TLS (write kafkas://)")
 	}
 	if v := q.Get("tls"); v != "" && v != "true" {
 		return nil, "", fmt.Errorf("the parameter tls is %q (write kafkas://, or leave it out)", v)
@@ -100,7 +101,7 @@ func connectOf(u *url.URL) (c *Connect, group string, err error) {
 		password, _ := u.User.Password()
 		c.SASL = &SASL{Mechanism: q.Get("mechanism"), User: u.User.Username(), Password: schema.NewSecret(password)}
 		if !slices.Contains(mechanisms, c.SASL.Mechanism) {
-			return nil, "", fmt.Errorf("the mechanism %q is not one to log in with (write ?mechanism= and one of %s)",
+			return nil, "", fmt.Errorf("the mechanism %q is not supported here (write ?mechanism= and one of %s)",
 				c.SASL.Mechanism, strings.Join(mechanisms, ", "))
 		}
 	}
@@ -112,17 +113,17 @@ func connectOf(u *url.URL) (c *Connect, group string, err error) {
 			err = cmp.Or(err, fmt.Errorf("the broker's address: %s %s (%s)", path, message, remedy))
 		})
 	}
-	return c, cmp.Or(q.Get("group"), ownGroup), err
+	return c, cmp.Or(q.Get("group"), defaultGroup), err
 }
 
-// Close ends the connection.
+// Close closes the connections.
 func (s *server) Close() error {
 	s.client.Close()
 	return nil
 }
 
-// List is the topics that match. Ready is what the group has not passed, transactions' markers and what compaction has
-// removed included; Delayed is what transactions hold that are under way.
+// List returns the topics that match. Ready is the lag of the group, in offsets. So it also counts the markers of transactions and
+// records that compaction has removed. Delayed counts the offsets from the first open transaction on.
 func (s *server) List(ctx context.Context, pattern string) ([]queue.Info, error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, fmt.Errorf("%q is not a valid pattern: %w", pattern, err)
@@ -139,7 +140,7 @@ func (s *server) List(ctx context.Context, pattern string) ([]queue.Info, error)
 			names = append(names, name)
 		}
 	}
-	all, err := s.places(ctx, names...)
+	all, err := s.partitionsOf(ctx, names...)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +151,7 @@ func (s *server) List(ctx context.Context, pattern string) ([]queue.Info, error)
 	return infos, nil
 }
 
-func info(name string, all map[int32]*place) queue.Info {
+func info(name string, all map[int32]*partition) queue.Info {
 	i := queue.Info{Name: name, Kind: fmt.Sprintf("%d partitions", len(all))}
 	if len(all) == 1 {
 		i.Kind = "1 partition"
@@ -168,9 +169,9 @@ func info(name string, all map[int32]*place) queue.Info {
 	return i
 }
 
-// Purge removes all records of a topic, those that the group has passed, too, and says how many offsets that were.
+// Purge removes all records of a topic, including those that are done, and returns how many offsets they had.
 func (s *server) Purge(ctx context.Context, name string) (int64, error) {
-	all, err := s.place(ctx, name)
+	all, err := s.lookUp(ctx, name)
 	if err != nil {
 		return -1, err
 	}
@@ -183,21 +184,21 @@ func (s *server) Purge(ctx context.Context, name string) (int64, error) {
 	defer cancel()
 	answers, err := s.admin.DeleteRecords(ctx, to)
 	if err = cmp.Or(err, answers.Error()); errors.Is(err, kerr.PolicyViolation) {
-		return -1, engine.Errorf(engine.Rejected, "%w (the topic is compacted: records of it can only be deleted when "+
+		return -1, engine.Errorf(engine.Rejected, "%w (the topic is compacted: its records can only be deleted if "+
 			"its cleanup.policy has delete)", err)
 	}
 	return n, Explain(err, "delete the records of topic "+name)
 }
 
-// Origin is the topic in which flowd has read a dead letter.
+// Origin returns the topic from which flowd has read a message before it became a dead letter.
 func (s *server) Origin(_ context.Context, _ string, m queue.Message) (string, error) {
 	if from := originOf(m.Meta); from != "" {
 		return from, nil
 	}
-	return "", errors.New("it has no header original_topic, so no output of flowd has made it a dead letter")
+	return "", errors.New("the message has no header original_topic, so flowd has not written it as a dead letter")
 }
 
-// originOf is the topic that a dead letter names, or "". The newest is the last.
+// originOf returns the original topic of a dead letter, or "". After several failures, the last header is the newest.
 func originOf(meta map[string]any) string {
 	v := meta["original_topic"]
 	if all, several := v.([]any); several && len(all) > 0 {

@@ -10,18 +10,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// place is a partition and what a group has done with in it.
-type place struct {
+// partition is a partition and the progress of the group in it.
+type partition struct {
 	progress
 	committed kadm.Offset // as the brokers have it; At -1: nothing
-	start     int64       // of the first record
-	stable    int64       // after the last that is not part of an open transaction
-	end       int64
-	err       error // why it is not known
+	start     int64       // offset of the first record
+	stable    int64       // last stable offset: open transactions begin here
+	end       int64       // offset after the last record
+	err       error       // why the offsets are unknown
 }
 
-// place is the partitions of a topic, all of them known.
-func (s *server) place(ctx context.Context, topic string) (map[int32]*place, error) {
+// lookUp returns the partitions of a topic. It is an error if any of them is unknown.
+func (s *server) lookUp(ctx context.Context, topic string) (map[int32]*partition, error) {
 	asked, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	known, err := s.admin.ListTopicsWithInternal(asked, topic)
@@ -29,12 +29,12 @@ func (s *server) place(ctx context.Context, topic string) (map[int32]*place, err
 		err = kerr.UnknownTopicOrPartition
 	}
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return nil, engine.Errorf(engine.Permanent, "there is no topic %s (create it, or correct its name)", topic)
+		return nil, engine.Errorf(engine.Permanent, "the topic %s does not exist (create it, or correct its name)", topic)
 	}
 	if err != nil {
 		return nil, Explain(err, "look for topic "+topic)
 	}
-	all, err := s.places(ctx, topic)
+	all, err := s.partitionsOf(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -46,11 +46,11 @@ func (s *server) place(ctx context.Context, topic string) (map[int32]*place, err
 	return all[topic], nil
 }
 
-// places is the partitions of topics. Those that can't be known have an error.
-func (s *server) places(ctx context.Context, topics ...string) (map[string]map[int32]*place, error) {
-	all := map[string]map[int32]*place{}
+// partitionsOf returns the partitions of topics. A partition whose offsets are unknown has an error.
+func (s *server) partitionsOf(ctx context.Context, topics ...string) (map[string]map[int32]*partition, error) {
+	all := map[string]map[int32]*partition{}
 	if len(topics) == 0 {
-		return all, nil // for the client no topic is all topics
+		return all, nil // the client would list all topics
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -58,26 +58,26 @@ func (s *server) places(ctx context.Context, topics ...string) (map[string]map[i
 	if err != nil {
 		return nil, err
 	}
-	// In this order, so that no later number is less than one before.
+	// The order ensures that start ≤ stable ≤ end although the topics may grow meanwhile.
 	for _, ask := range []struct {
-		of  func(context.Context, ...string) (kadm.ListedOffsets, error)
-		set func(*place, int64)
+		list func(context.Context, ...string) (kadm.ListedOffsets, error)
+		set  func(*partition, int64)
 	}{
-		{s.admin.ListStartOffsets, func(p *place, n int64) { p.start = n }},
-		{s.admin.ListCommittedOffsets, func(p *place, n int64) { p.stable = max(n, p.start) }},
-		{s.admin.ListEndOffsets, func(p *place, n int64) { p.end = max(n, p.stable) }},
+		{s.admin.ListStartOffsets, func(p *partition, n int64) { p.start = n }},
+		{s.admin.ListCommittedOffsets, func(p *partition, n int64) { p.stable = max(n, p.start) }},
+		{s.admin.ListEndOffsets, func(p *partition, n int64) { p.end = max(n, p.stable) }},
 	} {
-		listed, err := ask.of(ctx, topics...)
+		listed, err := ask.list(ctx, topics...)
 		if err != nil {
 			return nil, Explain(err, "ask for the offsets of topics")
 		}
 		listed.Each(func(o kadm.ListedOffset) {
 			if all[o.Topic] == nil {
-				all[o.Topic] = map[int32]*place{}
+				all[o.Topic] = map[int32]*partition{}
 			}
 			p := all[o.Topic][o.Partition]
 			if p == nil {
-				p = &place{}
+				p = &partition{}
 				all[o.Topic][o.Partition] = p
 			}
 			ask.set(p, o.Offset)
@@ -94,12 +94,12 @@ func (s *server) places(ctx context.Context, topics ...string) (map[string]map[i
 	return all, nil
 }
 
-// resume sets what is done with to what the group has committed, as far as that is still there.
-func (p *place) resume(done kadm.OffsetResponses, topic string, id int32) {
+// resume sets the progress to what the group has committed. Offsets that no longer exist count as done.
+func (p *partition) resume(done kadm.OffsetResponses, topic string, id int32) {
 	p.committed.At = -1
 	if o, ok := done.Lookup(topic, id); ok && o.At >= 0 {
 		p.committed = o.Offset
-		p.progress = noted(o.At, o.Metadata)
+		p.progress = decodeProgress(o.At, o.Metadata)
 	}
 	if p.last() > p.end { // the topic was deleted and created again
 		p.progress = progress{}
@@ -107,7 +107,7 @@ func (p *place) resume(done kadm.OffsetResponses, topic string, id int32) {
 	p.add(0, p.start)
 }
 
-// committed is what the group has committed.
+// committed returns the offsets that the group has committed.
 func (s *server) committed(ctx context.Context) (kadm.OffsetResponses, error) {
 	done, err := s.admin.FetchOffsets(ctx, s.group)
 	switch err = cmp.Or(err, done.Error()); {
@@ -119,8 +119,8 @@ func (s *server) committed(ctx context.Context) (kadm.OffsetResponses, error) {
 	return done, nil
 }
 
-// free is an error when the group has members: these would not notice that its position moves, and move it again.
-func (s *server) free(ctx context.Context) error {
+// checkUnused returns an error if the group has members. They would not notice changes of its offsets, and overwrite them.
+func (s *server) checkUnused(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	groups, err := s.admin.ListGroups(ctx)
@@ -131,7 +131,7 @@ func (s *server) free(ctx context.Context) error {
 	case "", "Empty", "Dead":
 		return nil
 	default:
-		return engine.Errorf(engine.Permanent, "the group %s is in use (%s): only its members may move its position "+
+		return engine.Errorf(engine.Permanent, "the group %s is in use (%s): only its members may commit offsets "+
 			"(stop them, or name another group in the address, ?group=NAME)", s.group, state)
 	}
 }

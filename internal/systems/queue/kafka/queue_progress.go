@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// progress is the offsets of a partition that are done with: all before at, and the spans after it. Spans are sorted
-// and do not touch.
+// progress has the offsets of a partition that are done: all before at, and those in spans. Spans are sorted, and there is a gap
+// before each of them.
 type progress struct {
 	at    int64
 	spans []span
 }
 
-// span is the offsets of a half-open interval.
+// span has the offsets from from up to, but not including, to.
 type span struct{ from, to int64 }
 
-// add notes that the offsets of a half-open interval are done with.
+// add records that the offsets from from up to, but not including, to are done.
 func (p *progress) add(from, to int64) {
 	if from = max(from, p.at); from >= to {
 		return
 	}
-	i := p.behind(from)
+	i := p.firstEndingFrom(from)
 	j := i
 	for ; j < len(p.spans) && p.spans[j].from <= to; j++ {
 		from, to = min(from, p.spans[j].from), max(to, p.spans[j].to)
@@ -36,22 +36,22 @@ func (p *progress) add(from, to int64) {
 	p.spans = slices.Replace(p.spans, i, j, span{from, to})
 }
 
-// behind is the index of the first span that ends at an offset or after it.
-func (p *progress) behind(offset int64) int {
+// firstEndingFrom returns the index of the first span that ends at an offset or after it.
+func (p *progress) firstEndingFrom(offset int64) int {
 	i, _ := slices.BinarySearchFunc(p.spans, offset, func(s span, offset int64) int { return cmp.Compare(s.to, offset) })
 	return i
 }
 
-// has reports whether an offset is done with.
-func (p *progress) has(offset int64) bool {
+// isDone reports whether an offset is done.
+func (p *progress) isDone(offset int64) bool {
 	if offset < p.at {
 		return true
 	}
-	i := p.behind(offset + 1)
+	i := p.firstEndingFrom(offset + 1)
 	return i < len(p.spans) && p.spans[i].from <= offset
 }
 
-// left is how many offsets before an end are not done with.
+// left returns how many offsets before end are not done.
 func (p *progress) left(end int64) int64 {
 	n := max(end-p.at, 0)
 	for _, s := range p.spans {
@@ -60,7 +60,7 @@ func (p *progress) left(end int64) int64 {
 	return n
 }
 
-// last is where the last offset that is done with ends.
+// last returns the offset after the last one that is done.
 func (p *progress) last() int64 {
 	if len(p.spans) > 0 {
 		return p.spans[len(p.spans)-1].to
@@ -69,22 +69,22 @@ func (p *progress) last() int64 {
 }
 
 const (
-	noteForm = "flowd" // begins a note
-	longest  = 4096    // bytes that brokers keep with a position (offset.metadata.max.bytes)
+	encodedPrefix  = "flowd"
+	longestEncoded = 4096 // bytes of metadata that brokers store with an offset (offset.metadata.max.bytes)
 )
 
-// note is the spans as what is kept with the position of a group: how many offsets are left out, how many are done
-// with, and so on. Spans for which there is no room are left out, and whole is false.
-func (p *progress) note() (text string, whole bool) {
+// encode returns the spans as metadata of a committed offset: alternately how many offsets are not done and how many are done.
+// Spans for which there is no room are left out, and complete is false.
+func (p *progress) encode() (text string, complete bool) {
 	if len(p.spans) == 0 {
 		return "", true
 	}
-	b, at := []byte(noteForm), p.at
+	b, at := []byte(encodedPrefix), p.at
 	for _, s := range p.spans {
 		n := len(b)
 		b = strconv.AppendInt(append(b, ' '), s.from-at, 36)
 		b = strconv.AppendInt(append(b, ' '), s.to-s.from, 36)
-		if len(b) > longest {
+		if len(b) > longestEncoded {
 			return string(b[:n]), false
 		}
 		at = s.to
@@ -92,17 +92,17 @@ func (p *progress) note() (text string, whole bool) {
 	return string(b), true
 }
 
-// noted is the progress that a group has committed. The note of another program is ignored.
-func noted(at int64, text string) progress {
+// decodeProgress returns the progress that a group has committed. It ignores the metadata of other programs.
+func decodeProgress(at int64, text string) progress {
 	p := progress{at: at}
 	words := strings.Fields(text)
-	if len(words)%2 == 0 || words[0] != noteForm || len(text) > longest {
+	if len(words)%2 == 0 || words[0] != encodedPrefix || len(text) > longestEncoded {
 		return p
 	}
 	for i := 1; i < len(words); i += 2 {
-		out, err := count(words[i], at)
+		skipped, err := count(words[i], at)
 		if err == nil {
-			at += out
+			at += skipped
 			var done int64
 			if done, err = count(words[i+1], at); err == nil {
 				p.add(at, at+done)
@@ -116,11 +116,11 @@ func noted(at int64, text string) progress {
 	return p
 }
 
-// count is a number of offsets after an offset.
-func count(text string, behind int64) (int64, error) {
+// count parses a number of offsets that follow the offset after.
+func count(text string, after int64) (int64, error) {
 	n, err := strconv.ParseInt(text, 36, 64)
-	if err == nil && (n < 1 || n > mostOffset-behind) {
-		err = fmt.Errorf("%d is not a number of offsets", n)
+	if err == nil && (n < 1 || n > mostOffset-after) {
+		err = fmt.Errorf("%d is not a valid number of offsets", n)
 	}
 	return n, err
 }

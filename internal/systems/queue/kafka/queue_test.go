@@ -75,7 +75,7 @@ func letters(topic string, partitions int, text string) (all []*kgo.Record) {
 	return all
 }
 
-func TestWhatIsDoneIsNotReadAgain(t *testing.T) {
+func TestDoneMessagesAreNotReadAgain(t *testing.T) {
 	c := kafkatest.Any(t)
 	topic := c.Topic(t, 2)
 	c.Send(t, letters(topic, 2, "abcdefgh")...)
@@ -97,7 +97,7 @@ func TestWhatIsDoneIsNotReadAgain(t *testing.T) {
 		t.Errorf("%d are ready and %d kept, want 5 and 4", n, kept)
 	}
 	if _, again := readSome(t, s, topic, 100); sortedPayloads(again) != "befhi" {
-		t.Errorf("read %q again, want what is not done and what is new", sortedPayloads(again))
+		t.Errorf("read %q again, want the messages that are not done, and the new one", sortedPayloads(again))
 	}
 	if _, others := readSome(t, queuetest.Dial(t, "kafka://"+c.Brokers), topic, 100); sortedPayloads(others) != "abcdefghi" {
 		t.Errorf("another group reads %q, want all", sortedPayloads(others))
@@ -113,7 +113,7 @@ func TestWhatIsDoneIsNotReadAgain(t *testing.T) {
 	}
 }
 
-func TestAReaderEndsBeforeWhatArrivesMeanwhile(t *testing.T) {
+func TestAReaderEndsBeforeLaterRecords(t *testing.T) {
 	c := kafkatest.Any(t)
 	topic := c.Topic(t, 1)
 	c.Send(t, letters(topic, 1, "abc")...)
@@ -129,7 +129,7 @@ func TestAReaderEndsBeforeWhatArrivesMeanwhile(t *testing.T) {
 	}
 }
 
-func TestTwoReadersDoNotBothMove(t *testing.T) {
+func TestOnlyOneOfTwoReadersCommits(t *testing.T) {
 	c := kafkatest.Any(t)
 	topic := c.Topic(t, 1)
 	c.Send(t, letters(topic, 1, "abc")...)
@@ -140,11 +140,11 @@ func TestTwoReadersDoNotBothMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := two.Done(t.Context(), refsOf(same, "a"))
-	if err == nil || !strings.Contains(err.Error(), "another command has moved the position of group two-") {
+	if err == nil || !strings.Contains(err.Error(), "another command has committed offsets of group two-") {
 		t.Errorf("the second: %v", err)
 	}
 	if _, left := readSome(t, s, topic, 3); sortedPayloads(left) != "ac" {
-		t.Errorf("left is %q", sortedPayloads(left))
+		t.Errorf("%q are left, want a and c", sortedPayloads(left))
 	}
 }
 
@@ -196,7 +196,7 @@ func TestTransactionsAreReadWhenTheyAreCommitted(t *testing.T) {
 	s := queuetest.Dial(t, "kafka://"+c.Brokers+"/?group=tx-"+topic)
 	began := time.Now()
 	r, all := readSome(t, s, topic, 100)
-	if got := sortedPayloads(all); got != "abc" || time.Since(began) > quiet {
+	if got := sortedPayloads(all); got != "abc" || time.Since(began) > pollTimeout {
 		t.Fatalf("read %q in %v", got, time.Since(began))
 	}
 	if err := r.Done(t.Context(), refsOf(all, "abc")); err != nil {
@@ -208,16 +208,16 @@ func TestTransactionsAreReadWhenTheyAreCommitted(t *testing.T) {
 	}
 }
 
-func TestRecordsMoveAsTheyWere(t *testing.T) {
+func TestRecordsAreMovedUnchanged(t *testing.T) {
 	c := kafkatest.Any(t)
 	from, to := c.Topic(t, 3), c.Topic(t, 3)
-	at := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
+	sentAt := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
 	want := []*kgo.Record{
-		{Topic: from, Partition: 2, Key: nil, Value: []byte("x\x00\xff"), Timestamp: at, Headers: []kgo.RecordHeader{
+		{Topic: from, Partition: 2, Key: nil, Value: []byte("x\x00\xff"), Timestamp: sentAt, Headers: []kgo.RecordHeader{
 			{Key: "a", Value: []byte("1")}, {Key: "b", Value: []byte("\xff")}, {Key: "a", Value: nil},
 			{Key: "topic", Value: []byte{}}}},
-		{Topic: from, Partition: 2, Key: nil, Value: nil, Timestamp: at.Add(time.Hour)},
-		{Topic: from, Partition: 2, Key: nil, Value: []byte{}, Timestamp: at},
+		{Topic: from, Partition: 2, Key: nil, Value: nil, Timestamp: sentAt.Add(time.Hour)},
+		{Topic: from, Partition: 2, Key: nil, Value: []byte{}, Timestamp: sentAt},
 	}
 	c.Send(t, want...)
 	s := queuetest.Dial(t, "kafka://"+c.Brokers)
@@ -230,7 +230,7 @@ func TestRecordsMoveAsTheyWere(t *testing.T) {
 	if errs := w.Write(t.Context(), all); errs != nil {
 		t.Fatal(errs)
 	}
-	for i := range all { // and as a dump has them, without the record itself
+	for i := range all { // as read from a dump, without the record itself
 		all[i].Raw = nil
 	}
 	if errs := w.Write(t.Context(), all); errs != nil {
@@ -249,7 +249,7 @@ func TestRecordsMoveAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestADeadLetterGoesHomeAsItWas(t *testing.T) {
+func TestADeadLetterReturnsUnchanged(t *testing.T) {
 	c := kafkatest.Any(t)
 	home, dead := c.Topic(t, 4), c.Topic(t, 1)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
@@ -289,13 +289,13 @@ func TestAddresses(t *testing.T) {
 	c.RefuseLogins()
 	for address, want := range map[string]string{
 		"kafka://" + c.Brokers + "/x":                                       "the path \"x\"",
-		"kafka://" + c.Brokers + "?mechanisme=PLAIN":                        "unknown parameter \"mechanisme\" (there are mechanism",
-		"kafka://me:s3cret@" + c.Brokers:                                    "the mechanism \"\" is not one to log in with (write ?mechanism=",
+		"kafka://" + c.Brokers + "?mechanisme=PLAIN":                        "unknown parameter \"mechanisme\" (known are mechanism",
+		"kafka://me:s3cret@" + c.Brokers:                                    "the mechanism \"\" is not supported here (write ?mechanism=",
 		"kafka://me@" + c.Brokers + "?mechanism=PLAIN":                      "PLAIN needs a user and a password",
 		"kafka://" + c.Brokers + "?ca=x":                                    "(write kafkas://)",
 		"kafka://" + c.Brokers + "?tls=no":                                  "the parameter tls is \"no\"",
 		"kafkas://" + c.Brokers + "?cert=x":                                 "key",
-		"kafka:///":                                                         "is not an address",
+		"kafka:///":                                                         "is not a valid address",
 		"kafka://me:wrong-s3cret@" + c.Brokers + "?mechanism=SCRAM-SHA-256": "USER:PASSWORD@ and the parameters mechanism",
 	} {
 		u, err := url.Parse(address)
@@ -317,7 +317,7 @@ func TestErrorsNameTheTopic(t *testing.T) {
 	_, writing := s.Writer(ctx, "nope")
 	_, purging := s.Purge(ctx, "nope")
 	for _, err := range []error{reading, writing, purging} {
-		if err == nil || err.Error() != "there is no topic nope (create it, or correct its name)" {
+		if err == nil || err.Error() != "the topic nope does not exist (create it, or correct its name)" {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -329,14 +329,14 @@ func TestErrorsNameTheTopic(t *testing.T) {
 	defer w.Close()
 	errs := w.Write(ctx, []queue.Message{{Payload: []byte("a")}, {Payload: make([]byte, 2<<20)}, {Payload: []byte("b")}})
 	if len(errs) != 3 || errs[0] != nil || errs[2] != nil || errs[1] == nil || !strings.Contains(errs[1].Error(), topic) {
-		t.Errorf("got %v, want an error of the second alone", errs)
+		t.Errorf("got %v, want an error of the second one only", errs)
 	}
 	if all, err := s.List(ctx, "no*"); err != nil || len(all) != 0 {
 		t.Errorf("%v: %v", all, err)
 	}
 }
 
-func TestProgressFitsBesideAPosition(t *testing.T) {
+func TestProgressFitsIntoTheMetadataOfACommit(t *testing.T) {
 	p := progress{at: 5}
 	for _, s := range []span{{7, 8}, {10, 12}, {8, 9}, {3, 6}, {20, 30}, {11, 21}} {
 		p.add(s.from, s.to)
@@ -344,24 +344,24 @@ func TestProgressFitsBesideAPosition(t *testing.T) {
 	if want := (progress{6, []span{{7, 9}, {10, 30}}}); !cmp.Equal(p, want, cmp.AllowUnexported(progress{}, span{})) {
 		t.Errorf("got %+v, want %+v", p, want)
 	}
-	if p.left(35) != 7 || p.left(28) != 2 || p.has(6) || !p.has(7) || p.has(9) || !p.has(29) || p.has(30) || !p.has(0) {
+	if p.left(35) != 7 || p.left(28) != 2 || p.isDone(6) || !p.isDone(7) || p.isDone(9) || !p.isDone(29) || p.isDone(30) || !p.isDone(0) {
 		t.Errorf("%+v: %d left", p, p.left(35))
 	}
-	text, whole := p.note()
-	if back := noted(6, text); !whole || !cmp.Equal(back, p, cmp.AllowUnexported(progress{}, span{})) {
+	text, complete := p.encode()
+	if back := decodeProgress(6, text); !complete || !cmp.Equal(back, p, cmp.AllowUnexported(progress{}, span{})) {
 		t.Errorf("%q is read as %+v", text, back)
 	}
 	for i := range int64(5000) {
 		p.add(100+2*i, 101+2*i)
 	}
-	text, whole = p.note()
-	back := noted(6, text)
-	if whole || len(text) > longest || back.has(10_001) || len(back.spans) < 900 {
+	text, complete = p.encode()
+	back := decodeProgress(6, text)
+	if complete || len(text) > longestEncoded || back.isDone(10_001) || len(back.spans) < 900 {
 		t.Errorf("%d bytes for %d spans", len(text), len(back.spans))
 	}
 }
 
-func FuzzNoted(f *testing.F) {
+func FuzzDecodeProgress(f *testing.F) {
 	f.Add(int64(6), "flowd 1 2 1 k")
 	f.Add(int64(1<<47), "flowd zzzzzzzzz 1 1 zzzzzzzzz")
 	f.Add(int64(0), "flowd 0 1")
@@ -369,7 +369,7 @@ func FuzzNoted(f *testing.F) {
 		if at < 0 || at > mostOffset {
 			return
 		}
-		p := noted(at, text)
+		p := decodeProgress(at, text)
 		if p.at != at || p.last() < at || p.last() > mostOffset {
 			t.Fatalf("%q at %d: %+v", text, at, p)
 		}
@@ -380,7 +380,7 @@ func FuzzNoted(f *testing.F) {
 			}
 			last = s.to
 		}
-		if again, whole := p.note(); whole && fmt.Sprint(noted(at, again)) != fmt.Sprint(p) {
+		if again, complete := p.encode(); complete && fmt.Sprint(decodeProgress(at, again)) != fmt.Sprint(p) {
 			t.Fatalf("%q at %d is written as %q", text, at, again)
 		}
 	})

@@ -14,14 +14,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Writer sends records to a topic, of the size that it takes.
+// Writer writes records to a topic, in batches of up to the size that the topic accepts.
 func (s *server) Writer(ctx context.Context, topic string) (queue.Writer, error) {
-	partitions, err := s.place(ctx, topic)
+	partitions, err := s.lookUp(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
 	client, err := s.connect.Client(slog.New(slog.DiscardHandler), "flowd queue", kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.ProducerBatchMaxBytes(s.mostBytes(ctx, topic)), kgo.RecordPartitioner(Partitioner()),
+		kgo.ProducerBatchMaxBytes(s.maxBatchBytes(ctx, topic)), kgo.RecordPartitioner(Partitioner()),
 		kgo.UnknownTopicRetries(4), kgo.AllowIdempotentProduceCancellation(), kgo.ProducerLinger(0))
 	if err != nil {
 		return nil, err
@@ -29,14 +29,14 @@ func (s *server) Writer(ctx context.Context, topic string) (queue.Writer, error)
 	return &writer{client, topic, int32(len(partitions))}, nil
 }
 
-// mostBytes is what a batch may have; the usual limit where the topic's may not be read.
-func (s *server) mostBytes(ctx context.Context, topic string) int32 {
-	const usual, most = 1_000_000, 100 << 20
+// maxBatchBytes returns the topic's limit for the size of a batch, or the default limit if it can't be read.
+func (s *server) maxBatchBytes(ctx context.Context, topic string) int32 {
+	const fallback, most = 1_000_000, 100 << 20
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	all, err := s.admin.DescribeTopicConfigs(ctx, topic)
 	if err != nil || len(all) != 1 {
-		return usual
+		return fallback
 	}
 	for _, c := range all[0].Configs {
 		if c.Key != "max.message.bytes" || c.Value == nil {
@@ -46,7 +46,7 @@ func (s *server) mostBytes(ctx context.Context, topic string) int32 {
 			return int32(min(n, most))
 		}
 	}
-	return usual
+	return fallback
 }
 
 type writer struct {
@@ -55,16 +55,16 @@ type writer struct {
 	partitions int32
 }
 
-// Write sends records and waits for what the brokers say.
+// Write writes records and waits until the brokers have confirmed them.
 func (w *writer) Write(ctx context.Context, ms []queue.Message) []error {
-	// Not the client's own timeout for records: it begins at their timestamps, which may be old.
+	// The client's own timeout for records is no use: it begins at their timestamps, which may be old.
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	errs := make([]error, len(ms))
 	var wait sync.WaitGroup
 	wait.Add(len(ms))
 	for i := range ms {
-		w.client.Produce(ctx, w.again(&ms[i]), func(_ *kgo.Record, err error) {
+		w.client.Produce(ctx, w.record(&ms[i]), func(_ *kgo.Record, err error) {
 			errs[i] = Explain(err, "write to topic "+w.topic)
 			wait.Done()
 		})
@@ -76,26 +76,26 @@ func (w *writer) Write(ctx context.Context, ms []queue.Message) []error {
 	return errs
 }
 
-// again makes of a message the record that it was: with its key, headers and time. A dead letter that goes back to its
-// topic is there what it was before, in its partition. Otherwise the key decides, and without one the record stays in
-// the partition with its number, after those that were there before.
-func (w *writer) again(m *queue.Message) *kgo.Record {
+// record returns the record of a message, with its original key, headers and timestamp. A dead letter that returns to its topic
+// becomes the record that it was, in the same partition. Otherwise, the key decides about the partition. Without a key, the record
+// keeps the number of its partition, so that records stay in order.
+func (w *writer) record(m *queue.Message) *kgo.Record {
 	r := &kgo.Record{Topic: w.topic, Partition: AnyPartition}
 	if raw, ok := m.Raw.(*kgo.Record); ok {
 		r.Key, r.Value, r.Headers, r.Timestamp = raw.Key, raw.Value, slices.Clone(raw.Headers), raw.Timestamp
 	} else {
-		described(r, m)
+		fillFromMetadata(r, m)
 	}
 	if originOf(m.Meta) == w.topic {
-		w.home(r, m.Meta)
+		w.restoreOriginal(r, m.Meta)
 	} else if r.Key == nil {
 		r.Partition = w.partition(m.Meta["partition"])
 	}
 	return r
 }
 
-// home makes a dead letter the record that it was.
-func (w *writer) home(r *kgo.Record, meta map[string]any) {
+// restoreOriginal turns a dead letter into the record that it was.
+func (w *writer) restoreOriginal(r *kgo.Record, meta map[string]any) {
 	newest := func(name string) any {
 		if all, several := meta[name].([]any); several && len(all) > 0 {
 			return all[len(all)-1]
@@ -103,21 +103,21 @@ func (w *writer) home(r *kgo.Record, meta map[string]any) {
 		return meta[name]
 	}
 	r.Partition = w.partition(newest("original_partition"))
-	if at, ok := Time(newest("original_timestamp")); ok {
-		r.Timestamp = at
+	if t, ok := Time(newest("original_timestamp")); ok {
+		r.Timestamp = t
 	}
-	r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return Failure(h.Key) })
+	r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return isFailureHeader(h.Key) })
 }
 
-// Failure reports whether a header is one of those that make a record a dead letter.
-func Failure(name string) bool {
-	return slices.Contains(failure, name)
+// isFailureHeader reports whether flowd has added a header to a dead letter.
+func isFailureHeader(name string) bool {
+	return slices.Contains(failureHeaders, name)
 }
 
-var failure = strings.Fields("original_topic original_partition original_offset original_timestamp error_class " +
+var failureHeaders = strings.Fields("original_topic original_partition original_offset original_timestamp error_class " +
 	"error_message error_step error_output error_attempt error_first_failed error_part")
 
-// partition is one that the topic has, or the choice of the partitioner.
+// partition returns a partition from metadata if the topic has it, and otherwise AnyPartition.
 func (w *writer) partition(v any) int32 {
 	n, ok := v.(int)
 	if text, is := v.(string); is {
@@ -130,13 +130,14 @@ func (w *writer) partition(v any) int32 {
 	return int32(n)
 }
 
-// described fills a record from metadata. The list of all headers is more exact than what has their names.
-func described(r *kgo.Record, m *queue.Message) {
+// fillFromMetadata fills a record from metadata. It prefers the list of all headers, which is more exact than the metadata with
+// their names.
+func fillFromMetadata(r *kgo.Record, m *queue.Message) {
 	r.Value = Value(m.Payload, m.Meta["tombstone"])
 	r.Key = Bytes(m.Meta["key"])
 	r.Timestamp, _ = Time(m.Meta["timestamp"])
 	if all, ok := m.Meta["headers"].([]any); ok {
-		if r.Headers, ok = listed(all); ok {
+		if r.Headers, ok = headersFrom(all); ok {
 			return
 		}
 	}
@@ -150,8 +151,8 @@ func described(r *kgo.Record, m *queue.Message) {
 	slices.SortStableFunc(r.Headers, func(a, b kgo.RecordHeader) int { return strings.Compare(a.Key, b.Key) })
 }
 
-// listed is the headers of a list as [Records] makes it.
-func listed(all []any) (headers []kgo.RecordHeader, ok bool) {
+// headersFrom converts a list of headers in metadata, as [Records] makes it. ok is false if the list has another form.
+func headersFrom(all []any) (headers []kgo.RecordHeader, ok bool) {
 	for _, v := range all {
 		h, _ := v.(map[string]any)
 		name, ok := h["name"].(string)
@@ -163,7 +164,7 @@ func listed(all []any) (headers []kgo.RecordHeader, ok bool) {
 	return headers, true
 }
 
-// Close ends the connection: all that was taken is confirmed.
+// Close closes the connections. Write has waited for all records.
 func (w *writer) Close() error {
 	w.client.Close()
 	return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Records are records of one partition, as the source of their metadata: topic, partition, offset, timestamp, key,
-// tombstone and headers are the input's own; each header is metadata by its name, too, which outputs pass on: see names.
+// Records provides the metadata of records of one partition. The input's own metadata is topic, partition, offset, timestamp, key,
+// tombstone and headers. In addition, each header is metadata with its own name, which outputs pass on: see names.
 type Records struct {
 	All              []*kgo.Record
 	topic, partition any
@@ -20,18 +20,18 @@ type Records struct {
 
 var _ engine.MetaSource = (*Records)(nil)
 
-// RecordsOf are records of a partition; it keeps the slice.
+// RecordsOf returns the metadata source of records. It keeps the slice.
 func RecordsOf(topic string, partition int32, all []*kgo.Record) *Records {
 	return &Records{All: all, topic: topic, partition: int(partition)}
 }
 
-// names are those of headers as metadata.
+// names converts the names of headers.
 var names = metadata.Names{Prefix: "header_", Own: func(name string) bool { return slices.Contains(reserved, name) }}
 
-// reserved are the names that no header can have as metadata, so that no sender can pose as the broker.
+// reserved has the names of the input's own metadata. No header can have them, so that a sender can't forge it.
 var reserved = []string{"topic", "partition", "offset", "timestamp", "key", "tombstone", "headers"}
 
-// Get is one value of record i.
+// Get implements [engine.MetaSource].
 func (s *Records) Get(i int, name string) (any, bool) {
 	r := s.All[i]
 	switch name {
@@ -57,12 +57,12 @@ func (s *Records) Get(i int, name string) (any, bool) {
 		if len(r.Headers) == 0 {
 			return nil, false
 		}
-		return list(r.Headers), true
+		return headerList(r.Headers), true
 	}
 	return header(r.Headers, names.Out(name))
 }
 
-// Meta is all metadata of record i.
+// Meta implements [engine.MetaSource].
 func (s *Records) Meta(i int) engine.Meta {
 	r := s.All[i]
 	found := make([]string, 0, len(reserved)+len(r.Headers))
@@ -84,7 +84,7 @@ func (s *Records) Meta(i int) engine.Meta {
 	return engine.MetaOf(found, values, own)
 }
 
-// header is the value of a header, or a list of all that have its name, in their order.
+// header returns the value of a header, or a list of values if several headers have this name.
 func header(all []kgo.RecordHeader, name string) (v any, found bool) {
 	for _, h := range all {
 		if h.Key != name {
@@ -102,8 +102,8 @@ func header(all []kgo.RecordHeader, name string) (v any, found bool) {
 	return v, found
 }
 
-// list is all headers in their order, as they were sent.
-func list(all []kgo.RecordHeader) []any {
+// headerList returns all headers in order, as the metadata headers.
+func headerList(all []kgo.RecordHeader) []any {
 	l := make([]any, len(all))
 	for i, h := range all {
 		l[i] = map[string]any{"name": h.Key, "value": value(h.Value)}
@@ -111,7 +111,7 @@ func list(all []kgo.RecordHeader) []any {
 	return l
 }
 
-// value is a header's as metadata; there may be none.
+// value converts the value of a header to metadata. A header without a value is nil.
 func value(b []byte) any {
 	if b == nil {
 		return nil
@@ -119,10 +119,11 @@ func value(b []byte) any {
 	return text(b)
 }
 
-// text is bytes of a record, which never change.
+// text returns the bytes of a record as a string without a copy, since they never change.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// RecordOf is the record whose metadata m is; nil: it is not from one, or a step has changed it.
+// RecordOf returns the record from which unchanged metadata comes. It returns nil if the metadata has another source, or if a step
+// has changed it.
 func RecordOf(m engine.Meta) *kgo.Record {
 	if s, i := m.Source(); s != nil {
 		if s, ok := s.(*Records); ok {
@@ -132,8 +133,8 @@ func RecordOf(m engine.Meta) *kgo.Record {
 	return nil
 }
 
-// Headers appends to dst what metadata says that is not its input's own: a list makes a header of each value. Records
-// that no step has changed keep their headers as they are.
+// Headers appends metadata to dst as headers, except the input's own metadata. A list becomes one header per value. If no step has
+// changed the metadata of a record, its headers are appended unchanged.
 func Headers(dst []kgo.RecordHeader, m engine.Meta) []kgo.RecordHeader {
 	if r := RecordOf(m); r != nil {
 		return append(dst, r.Headers...)
@@ -151,8 +152,8 @@ func Headers(dst []kgo.RecordHeader, m engine.Meta) []kgo.RecordHeader {
 	return dst
 }
 
-// Value is a payload as the value of a record. No value at all is a tombstone, which deletes what has its key, so only a
-// message that says that it is one has none.
+// Value returns the payload of a message as the value of a record. A record without a value is a tombstone, which deletes its key.
+// So an empty payload is an empty value, unless tombstone is true.
 func Value(payload []byte, tombstone any) []byte {
 	switch {
 	case len(payload) > 0:
@@ -163,16 +164,16 @@ func Value(payload []byte, tombstone any) []byte {
 	return []byte{}
 }
 
-// Bytes is a value as a key or a header has it: text as it is, all else as text or JSON; nil stays nil.
+// Bytes returns a value as the key or a header of a record: text unchanged, anything else as text or JSON. nil stays nil.
 func Bytes(v any) []byte {
 	switch v := v.(type) {
 	case nil:
 		return nil
 	case string:
-		if v == "" { // not nil, which is another key
+		if v == "" { // nil would mean that there is no key
 			return []byte{}
 		}
-		return unsafe.Slice(unsafe.StringData(v), len(v)) // a record only reads it
+		return unsafe.Slice(unsafe.StringData(v), len(v)) // records are only read
 	case int:
 		return strconv.AppendInt(nil, int64(v), 10)
 	case time.Time:
@@ -181,16 +182,16 @@ func Bytes(v any) []byte {
 	return []byte(metadata.Text(v))
 }
 
-// Time is a value as the time of a record: a time, text as of RFC 3339, or a number of milliseconds since 1970.
-func Time(v any) (at time.Time, ok bool) {
+// Time converts a value to the timestamp of a record. v is a time, text in RFC 3339, or milliseconds since 1970.
+func Time(v any) (t time.Time, ok bool) {
 	switch v := v.(type) {
 	case time.Time:
 		return v, true
 	case int:
 		return time.UnixMilli(int64(v)), true
 	case string:
-		at, err := time.Parse(time.RFC3339, v)
-		return at, err == nil
+		t, err := time.Parse(time.RFC3339, v)
+		return t, err == nil
 	}
 	return time.Time{}, false
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestAHeaderWithANameOfTheBroker is kept under another name, and leaves as what it was.
-func TestAHeaderWithANameOfTheBroker(t *testing.T) {
+// A header with a reserved name gets another name as metadata, and its own name again when it is sent.
+func TestAHeaderWithAReservedName(t *testing.T) {
 	sent := []kgo.RecordHeader{{Key: "topic", Value: []byte("a")}, {Key: "header_topic", Value: []byte("b")},
 		{Key: "topic", Value: []byte("c")}, {Key: "n", Value: []byte("\xff")}}
 	m := engine.MetaFrom(RecordsOf("t", 0, []*kgo.Record{{Headers: sent}}))
@@ -22,16 +22,16 @@ func TestAHeaderWithANameOfTheBroker(t *testing.T) {
 		}
 	}
 	var again []string
-	for _, h := range Headers(nil, m.With("n", "1")) { // what a step has changed
+	for _, h := range Headers(nil, m.With("n", "1")) { // changed by a step
 		again = append(again, h.Key+"="+string(h.Value))
 	}
 	if slices.Sort(again); !slices.Equal(again, []string{"header_topic=b", "n=1", "topic=a", "topic=c"}) {
-		t.Errorf("they leave as %q", again)
+		t.Errorf("the headers are sent as %q", again)
 	}
 }
 
-// TestWhatARecordDoesNotHaveIsNull to an expression, which does not see whether it is there.
-func TestWhatARecordDoesNotHaveIsNull(t *testing.T) {
+// An expression does not see whether metadata exists, only that it is null.
+func TestMissingMetadataIsNull(t *testing.T) {
 	s := RecordsOf("t", 0, []*kgo.Record{{Value: []byte{}}})
 	for _, name := range []string{"key", "tombstone", "headers", "other"} {
 		if v, ok := s.Get(0, name); ok || v != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 )
 
-// mechanism is how clients log in; its credentials are asked for at each login.
+// mechanism returns the mechanism with which clients log in. It gets current credentials at each login.
 func (c *Connect) mechanism() (sasl.Mechanism, error) {
 	s := c.SASL
 	switch s.Mechanism {
@@ -27,12 +27,12 @@ func (c *Connect) mechanism() (sasl.Mechanism, error) {
 	case "OAUTHBEARER":
 		return s.bearer(c), nil
 	case "AWS_MSK_IAM":
-		return byKeys(s.AWS)
+		return withKeys(s.AWS)
 	}
-	return nil, fmt.Errorf("mechanism %q is unknown", s.Mechanism)
+	return nil, fmt.Errorf("unknown mechanism %q", s.Mechanism)
 }
 
-// bearer logs in with a token, the one that is configured or one that is fetched before the last expires.
+// bearer returns the mechanism that logs in with a token. The token is configured, or fetched before the last one expires.
 func (s *SASL) bearer(c *Connect) sasl.Mechanism {
 	if s.OAuth == nil {
 		return oauth.Auth{Token: s.Token.Reveal()}.AsMechanism()

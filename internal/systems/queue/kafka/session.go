@@ -10,45 +10,44 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Session is what an input and the outputs of its pipeline share with `engine.exactly_once`: a client that reads and
-// writes, one transaction after the other (KIP-98, KIP-447). The input begins and ends them; outputs write in the one
-// that is open.
+// Session has what an input and the outputs of its pipeline share with `engine.exactly_once`: a client that reads and writes in
+// one transaction after another (KIP-98, KIP-447). The input begins and ends transactions. Outputs write in the open one.
 type Session struct {
-	// Alone is held by a write during which no other may give records to the client, read-held by all others. It is
-	// the outputs' own.
+	// Alone is locked by a write during which no other output may write records, and read-locked by all other writes. Only
+	// outputs use it.
 	Alone sync.RWMutex
 
-	offered sync.Mutex
-	offers  []kgo.Opt // how outputs want records written; the last counts
+	optsMu sync.Mutex
+	opts   []kgo.Opt // how outputs write records; the last output decides
 
-	mu     sync.RWMutex // read-held while records are given to the client, held while a transaction begins or ends
+	mu     sync.RWMutex // read-locked while records are written, and locked while a transaction begins or ends
 	tx     *kgo.GroupTransactSession
 	known  map[string]bool // see Known
-	within context.Context // of the transaction that is open; nil: none is
+	txCtx  context.Context // of the open transaction; nil: none is open
 	cancel context.CancelFunc
 	doomed func(why error) // see Doom
 }
 
 type sessionKey string
 
-// SessionOf is the session of a pipeline.
+// SessionOf returns the session of a pipeline.
 func SessionOf(shared *engine.Shared, pipeline string) *Session {
 	return engine.Common(shared, sessionKey(pipeline), func() *Session { return &Session{known: map[string]bool{}} })
 }
 
-// Offer says how an output wants records written: before the input opens, as outputs open first.
-func (s *Session) Offer(opts ...kgo.Opt) {
-	s.offered.Lock()
-	defer s.offered.Unlock()
-	s.offers = append(s.offers[:0], opts...)
+// SetOptions sets how outputs write records. It has an effect before Open, which the input calls after all outputs have opened.
+func (s *Session) SetOptions(opts ...kgo.Opt) {
+	s.optsMu.Lock()
+	defer s.optsMu.Unlock()
+	s.opts = append(s.opts[:0], opts...)
 }
 
-// Open makes the client. doomed is called when the transaction that is open can't be committed any more.
+// Open makes the client. doomed is called when the open transaction can no longer be committed.
 func (s *Session) Open(c *Connect, log *slog.Logger, name string, doomed func(why error), opts ...kgo.Opt) (*Client,
 	error) {
-	s.offered.Lock()
-	opts = append(opts, s.offers...)
-	s.offered.Unlock()
+	s.optsMu.Lock()
+	opts = append(opts, s.opts...)
+	s.optsMu.Unlock()
 	opts, link, err := c.options(log, name, opts)
 	if err != nil {
 		return nil, err
@@ -63,61 +62,61 @@ func (s *Session) Open(c *Connect, log *slog.Logger, name string, doomed func(wh
 	return &Client{Client: tx.Client(), Link: link}, nil
 }
 
-// Close forgets the client, which its owner closes.
+// Close removes the client from the session. The caller of Open closes it.
 func (s *Session) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tx = nil
 }
 
-// Begin begins a transaction; nothing is fetched meanwhile.
+// Begin begins a transaction. The caller must not fetch meanwhile.
 func (s *Session) Begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.tx.Begin(); err != nil {
 		return Explain(err, "begin a transaction")
 	}
-	s.within, s.cancel = context.WithCancel(context.Background())
+	s.txCtx, s.cancel = context.WithCancel(context.Background())
 	return nil
 }
 
-// End commits or aborts what was written and what was read since Begin, and says whether it is committed. Nothing is
-// fetched meanwhile. After an error the client is of no use any more.
+// End commits or aborts the transaction, and reports whether it is committed. The caller must not fetch meanwhile. After an error,
+// the client can't be used any more.
 func (s *Session) End(ctx context.Context, commit bool) (committed bool, err error) {
 	s.mu.RLock()
 	if !commit {
-		s.cancel() // writes that wait for room in the client give up
+		s.cancel() // ends writes that wait for room in the client
 	}
 	s.mu.RUnlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.cancel()
-	s.within = nil
+	s.txCtx = nil
 	committed, err = s.tx.End(ctx, kgo.TransactionEndTry(commit))
 	return committed, Explain(err, "end a transaction")
 }
 
 var errNone = errors.New("no transaction is open")
 
-// Write lets give give records to the transaction that is open: it waits for nothing but room in the client.
-func (s *Session) Write(give func(ctx context.Context, client *kgo.Client)) error {
+// Write calls produce, which writes records in the open transaction. produce must not wait for anything but room in the client.
+func (s *Session) Write(produce func(ctx context.Context, client *kgo.Client)) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if s.tx == nil || s.within == nil {
+	if s.tx == nil || s.txCtx == nil {
 		return engine.Errorf(engine.Transient, "%w", errNone)
 	}
-	give(s.within, s.tx.Client())
+	produce(s.txCtx, s.tx.Client())
 	return nil
 }
 
-// Known are topics of which the client knows the partitions; only the holder of Alone may use it.
+// Known returns the topics whose partitions the client knows. Only the holder of Alone may use the map.
 func (s *Session) Known() map[string]bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.known
 }
 
-// Doom has the transaction that is open aborted: it is not known what is in it.
+// Doom makes the input abort the open transaction, since it is unknown which records it contains.
 func (s *Session) Doom(why error) {
 	s.mu.RLock()
 	doomed := s.doomed
