@@ -28,7 +28,7 @@ type Config struct {
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Connect.CheckConfig(report)
-	if c.Clustered() && redis.Tag(redis.Beside(c.Key, ":x")) != redis.Tag(c.Key) {
+	if c.Clustered() && redis.Tag(redis.SiblingKey(c.Key, ":x")) != redis.Tag(c.Key) {
 		report("key", "has a brace, but no {tag}: elements in flight would be on another node of the cluster", "choose another name")
 	}
 }
@@ -111,8 +111,8 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	name := redis.Consumer(c.Consumer, env)
 	meta := engine.Meta{}.With("list", c.Key)
 	in := &input{cfg: c, log: env.Log, consumer: name, processing: redis.Processing(c.Key, name),
-		consumers: redis.Beside(c.Key, ":consumers"), side: strings.ToUpper(c.Side), held: map[uint64]string{},
-		once: redis.Once{Key: redis.Beside(c.Key, ":settled"), Member: name},
+		consumers: redis.SiblingKey(c.Key, ":consumers"), side: strings.ToUpper(c.Side), held: map[uint64]string{},
+		once: redis.Once{Key: redis.SiblingKey(c.Key, ":settled"), Member: name},
 		meta: meta.Own(), redeliveredMeta: meta.With("redelivered", true).Own()}
 	in.Session = source.NewSession(in.connect)
 	return in, nil

@@ -87,7 +87,7 @@ func (f *fetch) read(ctx context.Context, room int) error {
 // streams.
 func (f *fetch) recreating(ctx context.Context, key string, do func() error) error {
 	err := do()
-	if !redis.Says(err, "NOGROUP") && !redis.Says(err, "UNBLOCKED") {
+	if !redis.HasErrorPrefix(err, "NOGROUP") && !redis.HasErrorPrefix(err, "UNBLOCKED") {
 		return redis.Explain(err, "read "+f.name(key))
 	}
 	if !f.cfg.Create {
@@ -116,7 +116,7 @@ func (f *fetch) recreate(ctx context.Context, key string) error {
 	}
 	_, err = f.conn.Ask(ctx, 2, "xgroup", "create", key, f.cfg.Group, from, "mkstream")
 	switch {
-	case redis.Says(err, "BUSYGROUP"):
+	case redis.HasErrorPrefix(err, "BUSYGROUP"):
 		return nil
 	case err == nil:
 		f.log.Warn("the group or its stream was missing, and was recreated: entries that other consumers had in flight are "+

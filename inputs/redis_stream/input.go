@@ -88,7 +88,7 @@ func (in *input) ensure(ctx context.Context, client *redis.Client, key, from str
 		return redis.Explain(client.Ping(ctx).Err(), "reach the server") // the first read reports a missing group
 	}
 	_, err := client.Ask(ctx, 2, "xgroup", "create", key, in.cfg.Group, from, "mkstream")
-	if redis.Says(err, "BUSYGROUP") {
+	if redis.HasErrorPrefix(err, "BUSYGROUP") {
 		return nil
 	}
 	return redis.Explain(err, "create group "+in.cfg.Group+" of stream "+key)

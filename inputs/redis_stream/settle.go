@@ -124,7 +124,7 @@ func (in *input) handBack(ctx context.Context, c *conn, all []*entry) (gone, kep
 	defer cancel()
 	c.Send(ctx, cmds)
 	for _, q := range rs {
-		if e := q.err(); e != nil && !redis.Says(e, "NOGROUP") {
+		if e := q.err(); e != nil && !redis.HasErrorPrefix(e, "NOGROUP") {
 			err = redis.Explain(e, "hand back entries of stream "+q.entries[0].key)
 			kept = append(kept, q.entries...)
 			continue
@@ -181,7 +181,7 @@ func (in *input) Renew(ctx context.Context, _ []uint64) (lost []uint64, next tim
 	var missing []*entry
 	for _, q := range rs {
 		if e := q.err(); e != nil {
-			if !redis.Says(e, "NOGROUP") {
+			if !redis.HasErrorPrefix(e, "NOGROUP") {
 				err = redis.Explain(e, "renew entries of stream "+q.entries[0].key)
 				next = in.cfg.ClaimAfter / 16
 			}

@@ -64,7 +64,7 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	o := &output{c}
 	out := &redis.Output{Connect: &o.cfg.Connect, Key: &o.cfg.Key, What: "stream", Command: o.command}
 	if !c.ID.IsZero() || !c.Create {
-		out.Judge = o.judge
+		out.CheckError = o.checkError
 	}
 	return out, nil
 }
@@ -162,12 +162,12 @@ func origin(args []any, m *engine.Message) []any {
 	return args
 }
 
-// judge reports whether an entry that is refused was added by an earlier attempt.
-func (o *output) judge(ctx context.Context, c *redis.Client, cmd *goredis.Cmd) error {
+// checkError reports whether an entry that is refused was added by an earlier attempt.
+func (o *output) checkError(ctx context.Context, c *redis.Client, cmd *goredis.Cmd) error {
 	err := cmd.Err()
 	args := cmd.Args()
 	switch {
-	case redis.Says(err, "ERR The ID specified in XADD is equal or smaller"):
+	case redis.HasErrorPrefix(err, "ERR The ID specified in XADD is equal or smaller"):
 		at := 2 + slices.IndexFunc(args[2:], func(x any) bool { // only words and numbers precede it
 			id, ok := x.(string)
 			return ok && id != "" && strings.Trim(id, "0123456789-") == ""

@@ -95,7 +95,7 @@ func TestConfig(t *testing.T) {
 		`{"url": "redis://h", "key": ""}`:                                    "is empty",
 		`{"url": "redis://h", "key": "a", "fields": {"payload": "x"}}`:       "field with the payload",
 		`{"url": "redis://h", "key": "a", "user": "u"}`:                      "has no password",
-		`{"url": "redis://h/1", "key": "a", "db": 2}`:                        "names the database",
+		`{"url": "redis://h/1", "key": "a", "db": 2}`:                        "the URL has the database",
 		`{"cluster": "h", "key": "a", "db": 2}`:                              "only database 0",
 		`{"url": "redis://h", "key": "a", "max_length": 2}`:                  "write `max_len`",
 		`{"url": "redis://user:hunter22@h:70000", "key": "a", "max_len": 1}`: "host and port",
@@ -255,7 +255,7 @@ func TestErrorsHaveTheirClass(t *testing.T) {
 
 func TestWrongCredentialsAreReportedAtOnce(t *testing.T) {
 	r := redistest.Own(t, "--requirepass", "secret")
-	for more, want := range map[string]string{`, "password": "wrong"`: "user and password", ``: "wants a login"} {
+	for more, want := range map[string]string{`, "password": "wrong"`: "user and password", ``: "requires a login"} {
 		o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"redis_stream": {"url": %q, "key": "a"%s}}`, r.URL(), more))
 		err := o.(engine.Opener).Open(t.Context())
 		e, ok := errors.AsType[*engine.Error](err)

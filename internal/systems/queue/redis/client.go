@@ -14,34 +14,34 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Client is a server, the master that sentinels name, or a cluster. Connections are made when they are needed.
+// Client is a client of a server, of the master that sentinels report, or of a cluster. It connects when it is used.
 type Client struct {
 	goredis.UniversalClient
-	Watch *Watch // told how commands end; nil: nobody is
+	Watch *Watch // records the results of commands; nil: nothing does
 
-	timeout time.Duration
+	timeout time.Duration // of an answer
 }
 
-// quiet keeps the library from writing to stderr: what matters is an error of a command, too.
-var quiet = sync.OnceFunc(logging.Disable)
+// disableLog keeps the library from writing to stderr. What matters is also the error of a command.
+var disableLog = sync.OnceFunc(logging.Disable)
 
 const (
-	buffer  = 64 << 10         // of a connection, each way
-	idle    = 5 * time.Minute  // after which a connection is closed
-	mostRun = 10 * time.Minute // of a command without a deadline of its own
+	buffer      = 64 << 10         // bytes, for each direction of a connection
+	idleTimeout = 5 * time.Minute  // after which an unused connection is closed
+	mostRun     = 10 * time.Minute // for commands without a deadline
 )
 
-// Client makes a client without any I/O but the reading of files. block is how long its commands may wait by
-// themselves; conns is how many connections to a server it uses.
+// Client returns a client that connects when it is used. It reads files of the configuration, such as certificates. block is how
+// long blocking commands may wait on the server, and conns the largest number of connections to a server.
 func (c *Connect) Client(block time.Duration, conns int) (*Client, error) {
-	quiet()
+	disableLog()
 	o := goredis.UniversalOptions{
-		Protocol: 2, // the shapes of answers do not depend on the server's version
+		Protocol: 2, // so that the types of answers do not depend on the server's version
 		Username: c.User, Password: c.Password.Reveal(), DB: c.DB,
 		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
 		DialTimeout: c.Timeout, WriteTimeout: c.Timeout, ReadTimeout: c.Timeout + block,
 		PoolSize: conns, MaxActiveConns: conns, PipelinePoolSize: -1, PoolTimeout: c.Timeout + block,
-		ReadBufferSize: buffer, WriteBufferSize: buffer, ConnMaxIdleTime: idle, DisableIdentity: true,
+		ReadBufferSize: buffer, WriteBufferSize: buffer, ConnMaxIdleTime: idleTimeout, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if c.TLS != nil {
@@ -69,19 +69,19 @@ func (c *Connect) Client(block time.Duration, conns int) (*Client, error) {
 	return c.single(o)
 }
 
-// single is a client of one server.
+// single returns a client of one server.
 func (c *Connect) single(o goredis.UniversalOptions) (*Client, error) {
-	p, wrong := parse(c.URL.Reveal())
+	t, wrong := parse(c.URL.Reveal())
 	if wrong.message != "" {
 		return nil, engine.Errorf(engine.Permanent, "url %s (%s)", wrong.message, wrong.remedy)
 	}
-	o.Addrs, o.DB = []string{p.address}, p.db
+	o.Addrs, o.DB = []string{t.address}, t.db
 	if c.User == "" && c.Password.IsZero() {
-		o.Username, o.Password = p.user, p.password
+		o.Username, o.Password = t.user, t.password
 	}
 	s := o.Simple()
-	s.Network = p.network
-	if p.tls && s.TLSConfig == nil {
+	s.Network = t.network
+	if t.tls && s.TLSConfig == nil {
 		conf, err := (&tlsconf.Client{}).Config()
 		if err != nil {
 			return nil, engine.WithClass(engine.Permanent, err)
@@ -92,44 +92,44 @@ func (c *Connect) single(o goredis.UniversalOptions) (*Client, error) {
 	return &Client{UniversalClient: goredis.NewClient(s), timeout: c.Timeout}, nil
 }
 
-// Within is ctx with the deadline of one answer.
+// Within returns ctx with the timeout of one answer.
 func (c *Client) Within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.timeout)
 }
 
-// Cmd is a command whose key, if it has one, is at a place of args.
+// Cmd returns a command. key is the index of its first key in args; 0: it has none.
 func Cmd(ctx context.Context, key int, args ...any) *goredis.Cmd {
 	cmd := goredis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(int8(key))
 	return cmd
 }
 
-// Ask carries out one command.
+// Ask executes a command and returns its answer.
 func (c *Client) Ask(ctx context.Context, key int, args ...any) (any, error) {
 	ctx, cancel := c.Within(ctx)
 	defer cancel()
 	return c.Wait(ctx, key, args...)
 }
 
-// Wait carries out one command that may wait by itself.
+// Wait is like Ask for a command that blocks on the server. The caller limits its time with ctx.
 func (c *Client) Wait(ctx context.Context, key int, args ...any) (any, error) {
 	cmd := Cmd(ctx, key, args...)
 	_ = c.Process(ctx, cmd)
-	c.moved(ctx, cmd.Err())
-	c.Watch.note(cmd.Err())
+	c.reloadSlots(ctx, cmd.Err())
+	c.Watch.record(cmd.Err())
 	return cmd.Result()
 }
 
-// moved has the client ask a cluster again where its slots are when a node can't be reached: a replica may have taken
-// its place, and the library asks by itself only every ten seconds.
-func (c *Client) moved(ctx context.Context, err error) {
+// reloadSlots makes the client of a cluster load the assignment of slots if err says that a node is unreachable. A replica may have
+// become the master, and the library would load the assignment only every ten seconds.
+func (c *Client) reloadSlots(ctx context.Context, err error) {
 	cluster, ok := c.UniversalClient.(*goredis.ClusterClient)
 	if _, answered := errors.AsType[goredis.Error](err); ok && err != nil && !answered && ctx.Err() == nil {
 		cluster.ReloadState(ctx)
 	}
 }
 
-// Send carries out commands in one pipeline; each has its own error then.
+// Send executes commands in one pipeline. Each command then has its own answer or error.
 func (c *Client) Send(ctx context.Context, cmds []*goredis.Cmd) {
 	if len(cmds) == 0 {
 		return
@@ -141,11 +141,11 @@ func (c *Client) Send(ctx context.Context, cmds []*goredis.Cmd) {
 		_ = pipe.Process(ctx, cmd)
 	}
 	_, err := pipe.Exec(ctx)
-	c.moved(ctx, err)
-	c.Watch.note(err)
+	c.reloadSlots(ctx, err)
+	c.Watch.record(err)
 	for _, cmd := range cmds {
-		// The library does not note on commands that the login of a new connection was refused: they have no answer then,
-		// which an answer of nothing is not.
+		// If the login of a new connection is refused, the library sets no error on the commands. They have no answer then. A nil
+		// answer of the server would be the error Nil.
 		if cmd.Err() == nil && cmd.Val() == nil {
 			cmd.SetErr(cmp.Or(err, errSilent))
 		}
@@ -154,11 +154,11 @@ func (c *Client) Send(ctx context.Context, cmds []*goredis.Cmd) {
 
 var errSilent = errors.New("the command has no answer")
 
-// Reach asks the server for anything, so that an error says what is wrong with addresses or credentials.
+// Reach makes a request, so that wrong addresses or credentials are an error at once.
 func (c *Client) Reach(ctx context.Context) error {
 	ctx, cancel := c.Within(ctx)
 	defer cancel()
 	err := c.Ping(ctx).Err()
-	c.Watch.note(err)
+	c.Watch.record(err)
 	return Explain(err, "reach the server")
 }

@@ -1,5 +1,5 @@
-// Package redis is what the Redis components share: [Connect] in their configuration, [Connect.Client] for clients made
-// with it, [Explain] for errors, [Source] between entries of streams and messages, [Client.Send] for writes.
+// Package redis has what the Redis components share: [Connect] for their configuration, [Connect.Client] for clients, [Explain] for
+// errors, [Source] for the metadata of stream entries, and [Client.Send] for writes.
 package redis
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Connect is what the configuration says of connections. Components have it inline.
+// Connect configures connections. The configs of components include it inline.
 type Connect struct {
 	URL      schema.Secret   `yaml:"url" doc:"Server: redis://user:password@host:6379/0, where 0 is the database; rediss:// uses TLS, and unix:///run/redis.sock?db=0 a socket."`
 	Sentinel *Sentinel       `yaml:"sentinel" doc:"Sentinels that know which server is the master, instead of url."`
@@ -35,7 +35,7 @@ type Sentinel struct {
 	Password  schema.Secret `yaml:"password" doc:"Password of the sentinels themselves."`
 }
 
-// Defaults are those of [Connect].
+// Defaults are the default values of [Connect].
 var Defaults = Connect{Timeout: 5 * time.Second, MaxReply: 64 << 20}
 
 // Words returns what users of other systems may write, and what to write instead.
@@ -53,7 +53,7 @@ func (*Connect) Words() map[string]string {
 	}
 }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports addresses that are not valid, and fields that contradict each other.
 func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	ways := 0
 	for _, given := range []bool{!c.URL.IsZero(), c.Sentinel != nil, len(c.Cluster) > 0} {
@@ -62,9 +62,9 @@ func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 		}
 	}
 	if ways != 1 {
-		message := "the server is not named"
+		message := "no server is configured"
 		if ways > 1 {
-			message = "the server is named in several ways"
+			message = "the server is configured in several ways"
 		}
 		report("url", message, "write one of `url`, `sentinel` and `cluster`")
 	}
@@ -90,31 +90,31 @@ func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 }
 
 func (c *Connect) checkURL(report func(path, message, remedy string)) {
-	p, wrong := parse(c.URL.Reveal())
+	a, wrong := parse(c.URL.Reveal())
 	switch {
 	case wrong.message != "":
 		report("url", wrong.message, wrong.remedy)
-	case c.TLS != nil && !p.tls:
+	case c.TLS != nil && !a.tls:
 		report("tls", "the URL does not ask for TLS", "write rediss://, or remove `tls`")
 	case c.DB > 0:
-		report("db", "the URL names the database", "write redis://host:6379/"+strconv.Itoa(c.DB))
+		report("db", "the URL has the database", "write redis://host:6379/"+strconv.Itoa(c.DB))
 	}
 }
 
 func checkAddress(path, address string, report func(path, message, remedy string)) {
-	if why := badAddress(address); why != "" {
-		report(path, strconv.Quote(address)+" "+why, "write HOST:PORT, such as redis-1:6379")
+	if problem := badAddress(address); problem != "" {
+		report(path, strconv.Quote(address)+" "+problem, "write HOST:PORT, such as redis-1:6379")
 	}
 }
 
-// badAddress is what is wrong with HOST:PORT, or "".
+// badAddress returns what is wrong with HOST:PORT, or "".
 func badAddress(address string) string {
 	if strings.Contains(address, "://") {
 		return "is a URL"
 	}
 	host, port, err := net.SplitHostPort(withPort(address, "1"))
 	if err != nil || host == "" || strings.ContainsAny(address, " ,/@") {
-		return "is not an address"
+		return "is not a valid address"
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return "has an invalid port"
@@ -122,7 +122,7 @@ func badAddress(address string) string {
 	return ""
 }
 
-// withPort adds a port to an address without one.
+// withPort adds a port to an address without a port.
 func withPort(address, port string) string {
 	if strings.HasSuffix(address, "]") || strings.Count(address, ":") != 1 && !strings.Contains(address, "]:") {
 		return net.JoinHostPort(strings.Trim(address, "[]"), port)
@@ -130,61 +130,61 @@ func withPort(address, port string) string {
 	return address
 }
 
-// place is what a URL says.
-type place struct {
+// target is a parsed URL.
+type target struct {
 	network, address string
 	user, password   string
 	db               int
 	tls              bool
 }
 
-// invalid is what is wrong with a URL. It never shows the URL, which may have a password in it.
+// invalid says what is wrong with a URL. It never contains the URL, which may have a password.
 type invalid struct{ message, remedy string }
 
-var usual = "write redis://user:password@host:6379/0"
+const example = "write redis://user:password@host:6379/0"
 
-// parse reads a URL without any I/O.
-func parse(text string) (p place, wrong invalid) {
+// parse parses the URL of a server. wrong is zero if the URL is valid.
+func parse(text string) (t target, wrong invalid) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return p, invalid{"is not a URL", usual + "; in user and password write / : @ ? # % as %2F %3A %40 %3F %23 %25"}
+		return t, invalid{"is not a URL", example + "; in user and password write / : @ ? # % as %2F %3A %40 %3F %23 %25"}
 	}
-	p.user = u.User.Username()
-	p.password, _ = u.User.Password()
+	t.user = u.User.Username()
+	t.password, _ = u.User.Password()
 	db := strings.Trim(u.Path, "/")
 	switch u.Scheme {
 	case "redis", "rediss":
-		p.network, p.tls = "tcp", u.Scheme == "rediss"
-		p.address = withPort(u.Host, "6379")
-		if why := badAddress(p.address); why != "" {
-			return p, invalid{"has no valid host and port", usual}
+		t.network, t.tls = "tcp", u.Scheme == "rediss"
+		t.address = withPort(u.Host, "6379")
+		if badAddress(t.address) != "" {
+			return t, invalid{"has no valid host and port", example}
 		}
 	case "unix":
-		p.network, p.address, db = "unix", u.Path, u.Query().Get("db")
-		if u.Host != "" || p.address == "" {
-			return p, invalid{"has no absolute path of a socket", "write unix:///run/redis.sock"}
+		t.network, t.address, db = "unix", u.Path, u.Query().Get("db")
+		if u.Host != "" || t.address == "" {
+			return t, invalid{"has no absolute path to a socket", "write unix:///run/redis.sock"}
 		}
 	default:
-		return p, invalid{"does not begin with redis://, rediss:// or unix://", usual}
+		return t, invalid{"does not begin with redis://, rediss:// or unix://", example}
 	}
 	for name := range u.Query() {
-		if p.network != "unix" || name != "db" {
-			return p, invalid{"has parameters", "remove what follows ?: the component has fields for it"}
+		if t.network != "unix" || name != "db" {
+			return t, invalid{"has parameters", "remove what follows ?: the component has fields for it"}
 		}
 	}
 	if db == "" {
-		return p, wrong
+		return t, wrong
 	}
-	if p.db, err = strconv.Atoi(db); err != nil || p.db < 0 {
-		return p, invalid{"has a path that is not the number of a database", usual}
+	if t.db, err = strconv.Atoi(db); err != nil || t.db < 0 {
+		return t, invalid{"has a path that is not a database number", example}
 	}
-	return p, wrong
+	return t, wrong
 }
 
-// Clustered says that keys are spread over nodes: a command can only name several that have one slot.
+// Clustered reports whether the server is a cluster. There, all keys of a command must be in one slot.
 func (c *Connect) Clustered() bool { return len(c.Cluster) > 0 }
 
-// Tag is the part of a key that decides on its slot in a cluster.
+// Tag returns the part of a key that determines its slot in a cluster.
 func Tag(key string) string {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
@@ -194,16 +194,16 @@ func Tag(key string) string {
 	return key
 }
 
-// Beside is the name of another key in the slot of key; that of each key differs.
-func Beside(key, suffix string) string {
+// SiblingKey returns another key in the same slot, with a suffix. Different keys have different siblings.
+func SiblingKey(key, suffix string) string {
 	if strings.ContainsAny(key, "{}") {
 		return key + "~" + suffix
 	}
 	return "{" + key + "}" + suffix
 }
 
-// beside is the key for which [Beside] gives a name.
-func beside(name string) string {
+// siblingOf is the inverse of [SiblingKey] without the suffix.
+func siblingOf(name string) string {
 	if key, ok := strings.CutSuffix(name, "~"); ok {
 		return key
 	}

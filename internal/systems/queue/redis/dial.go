@@ -12,9 +12,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// dialer connects as the library does. A connection that ends before the server has answered anything fails as one that
-// could not be made: the library begins each with a HELLO and sends no command before its answer. A reply takes no more
-// than most bytes.
+// dialer returns a function that connects like the library, and limits replies to most bytes. If a connection ends before the server
+// has answered anything, the error says that the connection could not be made: the library begins with a HELLO, and sends no command
+// before its answer.
 func dialer(timeout time.Duration, most int64, conf *tls.Config) func(ctx context.Context, network,
 	address string) (net.Conn, error) {
 	dial := goredis.NewDialer(&goredis.Options{DialTimeout: timeout, TLSConfig: conf})
@@ -27,18 +27,19 @@ func dialer(timeout time.Duration, most int64, conf *tls.Config) func(ctx contex
 	}
 }
 
+// conn is a connection of [dialer].
 type conn struct {
 	net.Conn
-	answered atomic.Bool
+	answered atomic.Bool // something was read
 }
 
-// Read reads what the server says.
+// Read implements [net.Conn].
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 && !c.answered.Load() {
 		c.answered.Store(true)
 	}
-	if err != nil && !c.answered.Load() { // wrapped once more, for the library takes the first wrapping off
+	if err != nil && !c.answered.Load() { // wrapped twice, because the library unwraps the error once
 		err = fmt.Errorf("no answer: %w", &net.OpError{Op: "dial", Net: "tcp", Addr: c.RemoteAddr(), Err: err})
 	}
 	return n, err

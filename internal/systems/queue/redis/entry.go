@@ -12,15 +12,15 @@ import (
 	"github.com/flowd-io/flowd/internal/systems/metadata"
 )
 
-// Entry is one of a stream.
+// Entry is an entry of a stream.
 type Entry struct {
 	ID     string
-	Fields []string // names and values, in turn, as they were sent; nil: it was deleted, and only its id is left
+	Fields []string // names and values alternately, as they were sent; nil: the entry was deleted
 }
 
-var errAnswer = errors.New("the server's answer is not one of this command")
+var errAnswer = errors.New("the server's answer does not match the command")
 
-// Entries are those of an answer: a list of pairs.
+// Entries returns the entries in an answer, which is a list of pairs.
 func Entries(answer any) ([]Entry, error) {
 	list, ok := answer.([]any)
 	if !ok && answer != nil {
@@ -28,7 +28,7 @@ func Entries(answer any) ([]Entry, error) {
 	}
 	all := make([]Entry, 0, len(list))
 	for _, x := range list {
-		if x == nil { // deleted, as XAUTOCLAIM of Redis 6 says
+		if x == nil { // XAUTOCLAIM of Redis 6 returns nil for a deleted entry
 			continue
 		}
 		pair, ok := x.([]any)
@@ -55,7 +55,7 @@ func Entries(answer any) ([]Entry, error) {
 	return all, nil
 }
 
-// Time is when an entry was added, which its id says, unless its sender chose that.
+// Time returns when an entry was added, according to its id. If the sender has chosen the id, the time may be wrong.
 func (e *Entry) Time() time.Time {
 	ms, _, _ := strings.Cut(e.ID, "-")
 	n, err := strconv.ParseInt(ms, 10, 64)
@@ -65,7 +65,7 @@ func (e *Entry) Time() time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// Payload is the value of a field, or all fields as a JSON object with "".
+// Payload returns the value of a field. If field is "", it returns all fields as a JSON object.
 func (e *Entry) Payload(field string) ([]byte, error) {
 	if field == "" {
 		return e.document()
@@ -80,12 +80,12 @@ func (e *Entry) Payload(field string) ([]byte, error) {
 		e.ID, field)
 }
 
-// document is all fields as a JSON object; those of one name are a list.
+// document returns all fields as a JSON object. Fields with the same name become a list.
 func (e *Entry) document() ([]byte, error) {
 	d := []byte{'{'}
 	for i := 0; i < len(e.Fields); i += 2 {
 		name := e.Fields[i]
-		if e.before(i, name) {
+		if e.hasBefore(i, name) {
 			continue
 		}
 		if len(d) > 1 {
@@ -115,8 +115,8 @@ func (e *Entry) document() ([]byte, error) {
 	return append(d, '}'), nil
 }
 
-// before reports whether a field before number i has a name.
-func (e *Entry) before(i int, name string) bool {
+// hasBefore reports whether a field before index i has a name.
+func (e *Entry) hasBefore(i int, name string) bool {
 	for j := 0; j < i; j += 2 {
 		if e.Fields[j] == name {
 			return true
@@ -125,36 +125,35 @@ func (e *Entry) before(i int, name string) bool {
 	return false
 }
 
-// Source is entries of one stream as the source of their metadata: stream, id, timestamp, delivery_count and
-// redelivered are the input's own; each field but that with the payload is metadata by its name, too, which outputs
-// pass on.
+// Source provides the metadata of entries of one stream. The input's own metadata is stream, id, timestamp, delivery_count and
+// redelivered. Each field except the one with the payload is metadata with its own name, which outputs pass on.
 type Source struct {
 	stream any
-	field  string
+	field  string // with the payload
 	all    []Entry
-	counts []int // deliveries of them
+	counts []int // deliveries of each entry
 }
 
 var _ engine.MetaSource = (*Source)(nil)
 
-// SourceOf has room for n entries of a stream; field is that with the payload.
+// SourceOf returns a source with room for n entries of a stream. field is the field with the payload.
 func SourceOf(stream, field string, n int) *Source {
 	return &Source{stream: stream, field: field, all: make([]Entry, 0, n), counts: make([]int, 0, n)}
 }
 
-// Add adds an entry, and gives its metadata. Metadata of those before stays as it is.
+// Add adds an entry, and returns its metadata. The metadata of earlier entries stays valid.
 func (s *Source) Add(e Entry, deliveries int) engine.Meta {
 	s.all, s.counts = append(s.all, e), append(s.counts, deliveries)
 	return engine.MetaFrom(s).At(len(s.all) - 1)
 }
 
-// Names are those of fields as metadata.
-var Names = metadata.Names{Prefix: "field_", Own: reserves}
+// Names converts the names of fields.
+var Names = metadata.Names{Prefix: "field_", Own: isReserved}
 
-// reserved are the input's own names. A field of such a name is called field_NAME.
+// reserved has the names of the input's own metadata. A field with such a name is called field_NAME.
 var reserved = [...]string{"stream", "id", "timestamp", "delivery_count", "redelivered"}
 
-// Get is one value of entry i.
+// Get implements [engine.MetaSource].
 func (s *Source) Get(i int, name string) (any, bool) {
 	switch e := &s.all[i]; name {
 	case "stream":
@@ -171,7 +170,7 @@ func (s *Source) Get(i int, name string) (any, bool) {
 	return s.value(i, Names.Out(name))
 }
 
-func reserves(name string) bool {
+func isReserved(name string) bool {
 	for _, r := range reserved {
 		if r == name {
 			return true
@@ -180,7 +179,7 @@ func reserves(name string) bool {
 	return false
 }
 
-// value is that of a field, or a list of all that have its name.
+// value returns the value of a field, or a list of values if several fields have this name.
 func (s *Source) value(i int, name string) (v any, found bool) {
 	if s.field == "" || name == s.field {
 		return nil, false
@@ -202,7 +201,7 @@ func (s *Source) value(i int, name string) (v any, found bool) {
 	return v, found
 }
 
-// Meta is all metadata of entry i.
+// Meta implements [engine.MetaSource].
 func (s *Source) Meta(i int) engine.Meta {
 	fields := s.all[i].Fields
 	names := make([]string, 0, len(reserved)+len(fields)/2)
@@ -214,7 +213,7 @@ func (s *Source) Meta(i int) engine.Meta {
 	}
 	n := len(names)
 	for j := 0; j < len(fields) && s.field != ""; j += 2 {
-		if fields[j] == s.field || s.all[i].before(j, fields[j]) {
+		if fields[j] == s.field || s.all[i].hasBefore(j, fields[j]) {
 			continue
 		}
 		v, _ := s.value(i, fields[j])

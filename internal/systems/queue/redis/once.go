@@ -9,60 +9,59 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Once sends transactions that must not take effect twice. An answer may be lost after the server has carried out a
-// transaction. Each transaction therefore leaves its number as a score in a sorted set, and a repetition looks there
-// first. A server that gets the lost request only after the repetition still carries out both. One goroutine at a time
-// may use a Once.
+// Once sends transactions that must not take effect twice, although their answers may be lost. Each transaction stores its number as
+// a score in a sorted set, and a repetition looks there first. If the lost request reaches the server only after the repetition, the
+// server still executes both. Once is not safe for concurrent use.
 type Once struct {
 	Key    string // of the sorted set, in the slot of all other keys
 	Member string // of this client
 
-	lost *transaction // whose answer was lost; nil: none
+	lost *transaction // the transaction whose answer was lost; nil: none
 }
 
 type transaction struct {
 	number   int64
 	commands [][]any
-	frees    bool
+	frees    bool // the commands only remove elements
 	done     func()
 }
 
-// Do sends commands as one transaction, and then calls done. If the server does not answer, nobody knows whether it has
-// carried them out. The next Do calls [Once.Resume], which finds out. frees says that the commands only remove elements:
-// a server that is out of memory accepts removals, but no transactions.
+// Do sends commands as one transaction, and then calls done. If the answer is lost, it is unknown whether the server has executed
+// them. The next Do calls [Once.Resume], which finds out. frees means that the commands only remove elements: a server that is out of
+// memory accepts removals, but no transactions.
 func (o *Once) Do(ctx context.Context, c *Client, commands [][]any, frees bool, done func()) error {
 	if err := o.Resume(ctx, c); err != nil {
 		return err
 	}
 	t := &transaction{rand.Int64N(1 << 53), commands, frees, done} // #nosec G404 -- not a secret
-	return o.ended(ctx, c, t, o.send(ctx, c, t))
+	return o.finish(ctx, c, t, o.send(ctx, c, t))
 }
 
-// Resume finishes the transaction whose answer was lost, if there is one. It repeats the transaction unless the server has
-// carried it out, and then calls its done.
+// Resume finishes the transaction whose answer was lost, if there is one. It repeats the transaction unless the server has executed
+// it, and then calls its done.
 func (o *Once) Resume(ctx context.Context, c *Client) error {
 	t := o.lost
 	if t == nil {
 		return nil
 	}
-	asked := errUnasked
+	sendErr := errNotRepeated
 	err := c.UniversalClient.Watch(ctx, func(tx *goredis.Tx) error {
-		carriedOut, err := tx.Do(ctx, "zrangebyscore", o.Key, t.number, t.number).StringSlice()
-		if err != nil || slices.Contains(carriedOut, o.Member) {
+		executed, err := tx.Do(ctx, "zrangebyscore", o.Key, t.number, t.number).StringSlice()
+		if err != nil || slices.Contains(executed, o.Member) {
 			return err
 		}
-		asked = o.send(ctx, tx, t)
-		return asked
-	}, o.Key) // which fails if the lost transaction is carried out meanwhile
-	if err != nil && (asked == errUnasked || errors.Is(asked, goredis.TxFailedErr)) {
-		c.moved(ctx, err)
-		c.Watch.note(err)
+		sendErr = o.send(ctx, tx, t)
+		return sendErr
+	}, o.Key) // the repetition fails if the lost transaction is executed meanwhile
+	if err != nil && (sendErr == errNotRepeated || errors.Is(sendErr, goredis.TxFailedErr)) {
+		c.reloadSlots(ctx, err)
+		c.Watch.record(err)
 		return err
 	}
-	return o.ended(ctx, c, t, err)
+	return o.finish(ctx, c, t, err)
 }
 
-var errUnasked = errors.New("the transaction was not repeated")
+var errNotRepeated = errors.New("the transaction was not repeated")
 
 // pipeliner is a client, or a connection that watches a key.
 type pipeliner interface {
@@ -70,8 +69,8 @@ type pipeliner interface {
 	TxPipelined(ctx context.Context, fill func(goredis.Pipeliner) error) ([]goredis.Cmder, error)
 }
 
-// send sends a transaction. A server without memory for the number gets the removals alone: if their answer is lost, they
-// may be repeated.
+// send sends a transaction. If the server has no memory for the number, it gets only the removals. If their answer is lost, they may
+// be repeated.
 func (o *Once) send(ctx context.Context, to pipeliner, t *transaction) error {
 	fill := func(pipe goredis.Pipeliner) error {
 		for _, args := range t.commands {
@@ -85,7 +84,7 @@ func (o *Once) send(ctx context.Context, to pipeliner, t *transaction) error {
 		return nil
 	})
 	err = firstError(cmds, err)
-	if t.frees && Says(err, "OOM ") {
+	if t.frees && HasErrorPrefix(err, "OOM ") {
 		err = firstError(to.Pipelined(ctx, fill))
 	}
 	return err
@@ -96,24 +95,24 @@ func (o *Once) send(ctx context.Context, to pipeliner, t *transaction) error {
 func firstError(cmds []goredis.Cmder, err error) error {
 	const discarded = "EXECABORT "
 	for _, cmd := range cmds {
-		if e := cmd.Err(); err == nil || Says(err, discarded) && !Says(e, discarded) {
+		if e := cmd.Err(); err == nil || HasErrorPrefix(err, discarded) && !HasErrorPrefix(e, discarded) {
 			err = e
 		}
 	}
 	return err
 }
 
-// ended notes how an attempt of a transaction has ended.
-func (o *Once) ended(ctx context.Context, c *Client, t *transaction, err error) error {
-	c.moved(ctx, err)
-	c.Watch.note(err)
+// finish records the result of an attempt of a transaction.
+func (o *Once) finish(ctx context.Context, c *Client, t *transaction, err error) error {
+	c.reloadSlots(ctx, err)
+	c.Watch.record(err)
 	o.lost = nil
 	if err == nil {
 		t.done()
 	} else if _, answered := errors.AsType[goredis.Error](err); !answered {
 		o.lost = t
 	}
-	if Says(err, "READONLY ") { // the library closes the connection to a replica after a plain command only
+	if HasErrorPrefix(err, "READONLY ") { // the library closes the connection to a replica only after a plain command, not after a transaction
 		_, _ = c.Wait(ctx, 1, "zrem", o.Key, "")
 	}
 	return err

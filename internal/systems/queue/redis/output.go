@@ -9,16 +9,19 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// connections is how many an output uses to one server: more writes at once wait for each other.
+// connections is how many connections an output uses to one server. Writes beyond that wait for each other.
 const connections = 16
 
-// Output is what the outputs share. Each makes one command of a message.
+// Output implements the outputs of this family. Each of them makes one command from a message.
 type Output struct {
 	Connect *Connect
-	Key     *expr.Template // or channel
-	What    string         // the key is: "stream"
+	Key     *expr.Template // or the channel
+	What    string         // what the key is, such as "stream"
+	// Command returns the command that writes a message.
 	Command func(ctx context.Context, key string, m *engine.Message) (*goredis.Cmd, error)
-	Judge   func(ctx context.Context, c *Client, cmd *goredis.Cmd) error // what an error of a command means; may be nil
+	// CheckError returns the result of a command that has failed, which is nil if the message was written after all. nil: the
+	// result is the error.
+	CheckError func(ctx context.Context, c *Client, cmd *goredis.Cmd) error
 
 	client *Client
 }
@@ -31,10 +34,10 @@ var (
 	_ engine.Traited = (*Output)(nil)
 )
 
-// Traits says that a write costs about the same for many messages as for few.
+// Traits declares that a write costs about the same for many messages as for few.
 func (*Output) Traits() engine.Traits { return engine.Traits{Bulk: true} }
 
-// Open connects.
+// Open connects to the server.
 func (o *Output) Open(ctx context.Context) (err error) {
 	if o.client, err = o.Connect.Client(0, connections); err != nil {
 		return err
@@ -45,7 +48,7 @@ func (o *Output) Open(ctx context.Context) (err error) {
 	return err
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (o *Output) Close(context.Context) error {
 	if o.client == nil {
 		return nil
@@ -53,7 +56,7 @@ func (o *Output) Close(context.Context) error {
 	return o.client.Close()
 }
 
-// Probe asks the server for anything.
+// Probe checks whether the server answers.
 func (o *Output) Probe(ctx context.Context) error { return o.client.Reach(ctx) }
 
 // Write sends the batch in one pipeline.
@@ -71,15 +74,15 @@ func (o *Output) Write(ctx context.Context, b *engine.Batch) error {
 		}
 		w.Add(m, cmd)
 	}
-	if o.Judge == nil {
+	if o.CheckError == nil {
 		return w.Run(ctx, o.client, nil)
 	}
-	return w.Run(ctx, o.client, func(cmd *goredis.Cmd) error { return o.Judge(ctx, o.client, cmd) })
+	return w.Run(ctx, o.client, func(cmd *goredis.Cmd) error { return o.CheckError(ctx, o.client, cmd) })
 }
 
 func (o *Output) command(ctx context.Context, key string, m *engine.Message) (*goredis.Cmd, error) {
 	if n := m.Size(); n > largest {
-		return nil, engine.Errorf(engine.Rejected, "the payload has %d bytes, but Redis takes %d", n, largest)
+		return nil, engine.Errorf(engine.Rejected, "the payload has %d bytes, but Redis accepts at most %d", n, largest)
 	}
 	if key == "" {
 		var err error
@@ -96,7 +99,7 @@ func (o *Output) command(ctx context.Context, key string, m *engine.Message) (*g
 	return o.Command(ctx, key, m)
 }
 
-// CheckKey reports a key without a name.
+// CheckKey reports an empty key.
 func CheckKey(field string, key *expr.Template, report func(path, message, remedy string)) {
 	if text, constant := key.Const(); constant && text == "" && !key.IsZero() {
 		report(field, "is empty", "write a name")

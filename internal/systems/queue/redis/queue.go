@@ -30,17 +30,17 @@ const (
 	stream = "stream"
 	list   = "list"
 
-	own         = "flowd-queue"    // the consumer that reads
-	callTimeout = 30 * time.Second // of one question to the server
-	mostReply   = 512 << 20        // bytes; of an answer with several entries
+	consumerName = "flowd-queue"
+	callTimeout  = 30 * time.Second // of one request to the server
+	mostReply    = 512 << 20        // bytes of an answer, which may have several entries
 )
 
-// server is a database for `flowd queue`: its streams and lists are the queues.
+// server is a database for `flowd queue`. Its streams and lists are the queues.
 type server struct {
 	client *Client
-	group  string // of streams that are read; "": all entries are
-	field  string // of the payload
-	kind   string // of a queue that is not there
+	group  string // the consumer group that reads streams; "": all entries are read
+	field  string // with the payload
+	kind   string // of a queue that does not exist: stream or list
 }
 
 var (
@@ -65,16 +65,16 @@ func openServer(ctx context.Context, u *url.URL) (queue.Server, error) {
 	return s, nil
 }
 
-// parameters are what the query of an address may have.
+// parameters are the query parameters that an address may have.
 var parameters = []string{"group", "field", "type", "sentinel", "cluster", "ca", "cert", "key", "server_name"}
 
-// connectOf reads an address: redis://USER:PASSWORD@HOST:PORT/DB?group=…; rediss:// is with TLS. With sentinel=MASTER
-// or cluster=true there may be several HOST:PORT, separated by commas.
+// connectOf returns the configuration in an address: redis://USER:PASSWORD@HOST:PORT/DB?group=…, or rediss:// with TLS. With
+// sentinel=MASTER or cluster=true, the address may have several HOST:PORT, separated by commas.
 func connectOf(u *url.URL) (*server, *Connect, error) {
 	q := u.Query()
 	for name := range q {
 		if !slices.Contains(parameters, name) {
-			return nil, nil, fmt.Errorf("the address has the unknown parameter %q (there are %s)", name,
+			return nil, nil, fmt.Errorf("the address has the unknown parameter %q (known are %s)", name,
 				strings.Join(parameters, ", "))
 		}
 	}
@@ -91,7 +91,7 @@ func connectOf(u *url.URL) (*server, *Connect, error) {
 		c.TLS = &tlsconf.Client{CA: q.Get("ca"), Cert: q.Get("cert"), Key: schema.NewSecret(q.Get("key")),
 			ServerName: q.Get("server_name")}
 	} else if q.Has("ca") || q.Has("cert") || q.Has("key") || q.Has("server_name") {
-		return nil, nil, errors.New("the address says how to use TLS, but not to use it (write rediss://)")
+		return nil, nil, errors.New("the address has TLS parameters, but does not ask for TLS (write rediss://)")
 	}
 	cluster, err := strconv.ParseBool(cmp.Or(q.Get("cluster"), "false"))
 	if err != nil {
@@ -118,11 +118,11 @@ func connectOf(u *url.URL) (*server, *Connect, error) {
 	return s, &c, err
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (s *server) Close() error { return s.client.UniversalClient.Close() }
 
-// List is the streams and lists that match. What consumers of a list have in flight is in lists of their own, which are
-// not queues.
+// List returns the streams and lists that match. The elements of a list that are in flight are in other lists, which are not queues
+// themselves.
 func (s *server) List(ctx context.Context, pattern string) ([]queue.Info, error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, fmt.Errorf("%q is not a valid pattern: %w", pattern, err)
@@ -134,20 +134,20 @@ func (s *server) List(ctx context.Context, pattern string) ([]queue.Info, error)
 			return nil, err
 		}
 		for _, name := range names {
-			of := name
+			queueName := name
 			if kind == list {
-				of, _ = processes(name)
+				queueName, _ = processedList(name)
 			}
-			if ok, _ := path.Match(pattern, of); !ok && pattern != "" {
+			if ok, _ := path.Match(pattern, queueName); !ok && pattern != "" {
 				continue
 			}
-			if all[of] == nil {
-				all[of] = &queue.Info{Name: of, Kind: kind}
+			if all[queueName] == nil {
+				all[queueName] = &queue.Info{Name: queueName, Kind: kind}
 			}
 			if kind == stream {
-				err = s.streamInfo(ctx, all[of])
+				err = s.streamInfo(ctx, all[queueName])
 			} else {
-				err = s.listInfo(ctx, all[of], name)
+				err = s.listInfo(ctx, all[queueName], name)
 			}
 			if err != nil {
 				return nil, err
@@ -161,7 +161,7 @@ func (s *server) List(ctx context.Context, pattern string) ([]queue.Info, error)
 	return infos, nil
 }
 
-// names are the keys of a type.
+// names returns the keys of a type.
 func (s *server) names(ctx context.Context, kind string) (all []string, err error) {
 	var mu sync.Mutex // guards all
 	scan := func(ctx context.Context, c goredis.Cmdable) error {
@@ -182,25 +182,26 @@ func (s *server) names(ctx context.Context, kind string) (all []string, err erro
 	return slices.Compact(all), Explain(err, "list keys")
 }
 
-// Processing is the list of what a consumer of a list has in flight.
-func Processing(key, consumer string) string { return Beside(key, ":processing:"+consumer) }
+// Processing returns the list of the elements that a consumer of a list has in flight.
+func Processing(key, consumer string) string { return SiblingKey(key, ":processing:"+consumer) }
 
-// processes is the list of which another has what is in flight.
-func processes(name string) (of string, is bool) {
+// processedList is the inverse of [Processing]: it returns the list whose elements in flight are in the list with this name. ok is
+// false, and key is name, if the list has another purpose.
+func processedList(name string) (key string, ok bool) {
 	const mark = ":processing:"
-	at := strings.LastIndex(name, mark)
-	if at < 0 {
+	i := strings.LastIndex(name, mark)
+	if i < 0 {
 		return name, false
 	}
-	if of = beside(name[:at]); Processing(of, name[at+len(mark):]) != name {
+	if key = siblingOf(name[:i]); Processing(key, name[i+len(mark):]) != name {
 		return name, false
 	}
-	return of, true
+	return key, true
 }
 
-// listInfo adds what one of the lists of a queue has.
+// listInfo adds the length of one list of a queue.
 func (s *server) listInfo(ctx context.Context, i *queue.Info, name string) error {
-	n, err := s.number(ctx, "llen", name)
+	n, err := s.length(ctx, "llen", name)
 	if name == i.Name {
 		i.Ready += n
 	} else {
@@ -209,9 +210,9 @@ func (s *server) listInfo(ctx context.Context, i *queue.Info, name string) error
 	return err
 }
 
-// streamInfo fills in what a stream has: for the group, or all of it.
+// streamInfo sets the counts of a stream: those of the configured group, or else of the whole stream.
 func (s *server) streamInfo(ctx context.Context, i *queue.Info) (err error) {
-	if i.Ready, err = s.number(ctx, "xlen", i.Name); err != nil {
+	if i.Ready, err = s.length(ctx, "xlen", i.Name); err != nil {
 		return err
 	}
 	groups, err := s.groups(ctx, i.Name)
@@ -237,7 +238,7 @@ func (s *server) streamInfo(ctx context.Context, i *queue.Info) (err error) {
 	return nil
 }
 
-// groups are those of a stream. The lag of one is -1 where the server does not know it.
+// groups returns the groups of a stream by name. The lag of a group is -1 if the server does not know it.
 func (s *server) groups(ctx context.Context, name string) (map[string]goredis.XInfoGroup, error) {
 	ctx, cancel := s.client.Within(ctx)
 	defer cancel()
@@ -245,20 +246,21 @@ func (s *server) groups(ctx context.Context, name string) (map[string]goredis.XI
 	if err != nil {
 		return nil, Explain(err, "ask for the groups of stream "+name)
 	}
-	by := map[string]goredis.XInfoGroup{}
+	byName := map[string]goredis.XInfoGroup{}
 	for _, g := range all {
-		by[g.Name] = g
+		byName[g.Name] = g
 	}
-	return by, nil
+	return byName, nil
 }
 
-func (s *server) number(ctx context.Context, command, name string) (int64, error) {
+// length returns the answer to a command that returns the length of a queue.
+func (s *server) length(ctx context.Context, command, name string) (int64, error) {
 	v, err := s.client.Ask(ctx, 1, command, name)
 	n, _ := v.(int64)
 	return n, Explain(err, "ask for the length of "+name)
 }
 
-// typeOf is the type of a queue; "" is none that there is.
+// typeOf returns the type of a queue, or "" if the key does not exist.
 func (s *server) typeOf(ctx context.Context, name string) (string, error) {
 	v, err := s.client.Ask(ctx, 1, "type", name)
 	if err != nil {
@@ -274,7 +276,7 @@ func (s *server) typeOf(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// Purge removes what is in a queue. The groups of a stream stay.
+// Purge removes all messages of a queue. The groups of a stream stay.
 func (s *server) Purge(ctx context.Context, name string) (n int64, err error) {
 	kind, err := s.typeOf(ctx, name)
 	switch {
@@ -287,26 +289,26 @@ func (s *server) Purge(ctx context.Context, name string) (n int64, err error) {
 	case kind == "":
 		return -1, missing(name)
 	}
-	if n, err = s.number(ctx, "llen", name); err == nil {
+	if n, err = s.length(ctx, "llen", name); err == nil {
 		_, err = s.client.Ask(ctx, 1, "del", name)
 	}
 	return n, Explain(err, "delete list "+name)
 }
 
 func missing(name string) error {
-	return engine.Errorf(engine.Permanent, "there is no stream or list %s (an empty list does not exist)", name)
+	return engine.Errorf(engine.Permanent, "the stream or list %s does not exist (a list that is empty does not exist, either)", name)
 }
 
-// Origin is the stream in which flowd has read a dead letter.
+// Origin returns the stream from which flowd has read a message before it became a dead letter.
 func (s *server) Origin(_ context.Context, _ string, m queue.Message) (string, error) {
 	if from := originOf(m.Meta); from != "" {
 		return from, nil
 	}
-	return "", errors.New("it has no field original_stream, so no output redis_stream of flowd has made it a dead " +
+	return "", errors.New("the message has no field original_stream, so the output redis_stream has not written it as a dead " +
 		"letter of a stream (flowd queue mv moves messages to a queue that you name)")
 }
 
-// originOf is the stream that a dead letter names, or "".
+// originOf returns the original stream of a dead letter, or "".
 func originOf(meta map[string]any) string {
 	from, _ := meta["original_stream"].(string)
 	return from

@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -11,14 +10,14 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Reader reads what is in a queue now.
+// Reader reads the messages that a queue has now.
 func (s *server) Reader(ctx context.Context, name string) (queue.Reader, error) {
 	kind, err := s.typeOf(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	if kind != stream { // a list that has nothing may still have something in flight
-		r := &listReader{server: s, name: name, taken: Processing(name, own), held: map[uint64]string{}}
+	if kind != stream { // a list that does not exist may still have elements in flight
+		r := &listReader{server: s, name: name, processing: Processing(name, consumerName), held: map[uint64]string{}}
 		n, err := r.putBack(ctx)
 		if err == nil && kind == "" && n == 0 {
 			err = missing(name)
@@ -44,24 +43,24 @@ func (s *server) Reader(ctx context.Context, name string) (queue.Reader, error) 
 	if err != nil {
 		return nil, err
 	}
-	if r.at, r.last = "-", ""; len(last) > 0 {
+	if r.next, r.last = "-", ""; len(last) > 0 {
 		r.last = last[0].ID
 	}
 	return r, nil
 }
 
-// streamReader reads a stream: its new entries for a group, or all entries that it has when reading begins. Redis hides
-// those from nobody then.
+// streamReader reads a stream: the new entries of a group, or without a group, all entries that the stream has when reading begins.
+// Without a group, Redis does not hide them from others.
 type streamReader struct {
 	*server
-	name     string
-	at, last string // of a stream that is read without a group: from where, and to where; "": nothing is left
-	mine     bool   // what an earlier command has left with this consumer is read
-	ref      uint64
-	ids      map[uint64]string // read and not done
+	name       string
+	next, last string            // ids of the next entry and, without a group, of the last one; last "": the stream is empty
+	resumed    bool              // the entries that an earlier command has left pending were read
+	ref        uint64            // last handle
+	ids        map[uint64]string // of the entries that are not done, by handle
 }
 
-// Read gives what there is.
+// Read returns the entries that are available.
 func (r *streamReader) Read(ctx context.Context, most int) (all []queue.Message, err error) {
 	var entries []Entry
 	if r.group != "" {
@@ -101,13 +100,13 @@ func (r *streamReader) readAll(ctx context.Context, most int) ([]Entry, error) {
 	if r.last == "" {
 		return nil, nil
 	}
-	answer, err := r.client.Ask(ctx, 1, "xrange", r.name, r.at, r.last, "count", most)
+	answer, err := r.client.Ask(ctx, 1, "xrange", r.name, r.next, r.last, "count", most)
 	if err != nil {
 		return nil, Explain(err, "read stream "+r.name)
 	}
 	entries, err := Entries(answer)
 	if len(entries) > 0 {
-		r.at = "(" + entries[len(entries)-1].ID
+		r.next = "(" + entries[len(entries)-1].ID
 	}
 	return entries, err
 }
@@ -115,12 +114,12 @@ func (r *streamReader) readAll(ctx context.Context, most int) ([]Entry, error) {
 func (r *streamReader) readGroup(ctx context.Context, most int) ([]Entry, error) {
 	for {
 		from := ">"
-		if !r.mine {
-			if from = r.at; from == "" {
+		if !r.resumed {
+			if from = r.next; from == "" {
 				from = "0"
 			}
 		}
-		answer, err := r.client.Ask(ctx, 7, "xreadgroup", "group", r.group, own, "count", most, "streams", r.name, from)
+		answer, err := r.client.Ask(ctx, 7, "xreadgroup", "group", r.group, consumerName, "count", most, "streams", r.name, from)
 		if err != nil && !errors.Is(err, goredis.Nil) {
 			return nil, Explain(err, "read stream "+r.name)
 		}
@@ -132,8 +131,8 @@ func (r *streamReader) readGroup(ctx context.Context, most int) ([]Entry, error)
 				}
 			}
 		}
-		if len(entries) > 0 && !r.mine {
-			r.at = entries[len(entries)-1].ID
+		if len(entries) > 0 && !r.resumed {
+			r.next = entries[len(entries)-1].ID
 		}
 		var left []Entry
 		for _, e := range entries {
@@ -141,10 +140,10 @@ func (r *streamReader) readGroup(ctx context.Context, most int) ([]Entry, error)
 				left = append(left, e)
 			}
 		}
-		if len(left) > 0 || r.mine {
+		if len(left) > 0 || r.resumed {
 			return left, nil
 		}
-		r.mine = len(entries) == 0
+		r.resumed = len(entries) == 0
 	}
 }
 
@@ -154,7 +153,7 @@ func (r *streamReader) Done(ctx context.Context, refs []uint64) error {
 	for i, ref := range refs {
 		id, ok := r.ids[ref]
 		if !ok {
-			return fmt.Errorf("a handle is not of an entry that was read")
+			return errors.New("an entry was not read by this reader")
 		}
 		ids[i] = id
 	}
@@ -171,35 +170,35 @@ func (r *streamReader) Done(ctx context.Context, refs []uint64) error {
 	return nil
 }
 
-// Return has nothing to do until Close: what is returned would be read again.
+// Return leaves everything to Close, so that this reader does not read returned messages again.
 func (r *streamReader) Return(context.Context, []uint64) error { return nil }
 
-// Close lets the consumers of the group claim at once what is not done.
+// Close makes the entries that are not done look idle for a day, so that other consumers of the group claim them at once.
 func (r *streamReader) Close() error {
 	if r.group == "" || len(r.ids) == 0 {
 		return nil
 	}
-	const long = 24 * time.Hour
-	args := []any{"xclaim", r.name, r.group, own, 0}
+	const idle = 24 * time.Hour
+	args := []any{"xclaim", r.name, r.group, consumerName, 0}
 	for _, id := range r.ids {
 		args = append(args, id)
 	}
-	_, err := r.client.Ask(context.Background(), 1, append(args, "idle", long.Milliseconds(), "justid")...)
-	return Explain(err, "hand back entries of stream "+r.name)
+	_, err := r.client.Ask(context.Background(), 1, append(args, "idle", idle.Milliseconds(), "justid")...)
+	return Explain(err, "return entries of stream "+r.name)
 }
 
-// listReader takes elements of a list: they move to another one until they are done.
+// listReader reads elements of a list. They are in another list, processing, until they are done.
 type listReader struct {
 	*server
-	name, taken string
-	ref         uint64
-	held        map[uint64]string // read and not done
+	name, processing string
+	ref              uint64            // last handle
+	held             map[uint64]string // the elements that are not done, by handle
 }
 
-// putBack puts back what is in the other list.
+// putBack moves all elements from the list processing back.
 func (r *listReader) putBack(ctx context.Context) (n int, err error) {
 	for ; ; n++ {
-		_, err := r.client.Ask(ctx, 1, "lmove", r.taken, r.name, "RIGHT", "LEFT")
+		_, err := r.client.Ask(ctx, 1, "lmove", r.processing, r.name, "RIGHT", "LEFT")
 		if errors.Is(err, goredis.Nil) {
 			return n, nil
 		}
@@ -209,11 +208,11 @@ func (r *listReader) putBack(ctx context.Context) (n int, err error) {
 	}
 }
 
-// Read takes what there is from the left.
+// Read takes elements from the left.
 func (r *listReader) Read(ctx context.Context, most int) (all []queue.Message, err error) {
 	cmds := make([]*goredis.Cmd, most)
 	for i := range cmds {
-		cmds[i] = Cmd(ctx, 1, "lmove", r.name, r.taken, "LEFT", "RIGHT")
+		cmds[i] = Cmd(ctx, 1, "lmove", r.name, r.processing, "LEFT", "RIGHT")
 	}
 	ctx, cancel := r.client.Within(ctx)
 	defer cancel()
@@ -242,26 +241,26 @@ func (r *listReader) Done(ctx context.Context, refs []uint64) error {
 	for i, ref := range refs {
 		text, ok := r.held[ref]
 		if !ok {
-			return fmt.Errorf("a handle is not of an element that was read")
+			return errors.New("an element was not read by this reader")
 		}
-		cmds[i] = Cmd(ctx, 1, "lrem", r.taken, 1, text)
+		cmds[i] = Cmd(ctx, 1, "lrem", r.processing, 1, text)
 	}
 	ctx, cancel := r.client.Within(ctx)
 	defer cancel()
 	r.client.Send(ctx, cmds)
 	for i, ref := range refs {
 		if err := cmds[i].Err(); err != nil {
-			return Explain(err, "remove elements of list "+r.taken)
+			return Explain(err, "remove elements of list "+r.processing)
 		}
 		delete(r.held, ref)
 	}
 	return nil
 }
 
-// Return has nothing to do until Close: what is returned would be read again.
+// Return leaves everything to Close, so that this reader does not read returned messages again.
 func (r *listReader) Return(context.Context, []uint64) error { return nil }
 
-// Close puts back what is not done.
+// Close puts back the elements that are not done.
 func (r *listReader) Close() error {
 	_, err := r.putBack(context.Background())
 	return err

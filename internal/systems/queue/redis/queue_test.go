@@ -13,8 +13,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// all reads a queue to its end, in small reads.
-func all(t testing.TB, r queue.Reader) (ms []queue.Message) {
+// readAll reads a queue to its end, two messages at a time.
+func readAll(t testing.TB, r queue.Reader) (ms []queue.Message) {
 	t.Helper()
 	for {
 		some, err := r.Read(t.Context(), 2)
@@ -72,7 +72,7 @@ func send(t testing.TB, s queue.Server, name string, ms ...queue.Message) {
 	}
 }
 
-// values are the fields of a stream's entries.
+// values returns the fields of a stream's entries.
 func values(t testing.TB, c *goredis.Client, key string) string {
 	t.Helper()
 	entries, err := c.Do(t.Context(), "xrange", key, "-", "+").Slice()
@@ -105,7 +105,7 @@ func TestLists(t *testing.T) {
 	c.RPush(t.Context(), Processing(key, "worker"), "x")
 	equal(t, "list", info(t, s, key+"*"), []string{key + " list 3/1/0"})
 	r := reader(t, s, key)
-	ms := all(t, r)
+	ms := readAll(t, r)
 	equal(t, "read", payloads(ms), []string{"a", "b", "c"})
 	equal(t, "list", info(t, s, key), []string{key + " list 0/4/0"})
 	if err := r.Done(t.Context(), refs(ms[1:2])); err != nil {
@@ -117,20 +117,20 @@ func TestLists(t *testing.T) {
 	equal(t, "left", c.LRange(t.Context(), key, 0, -1).Val(), []string{"a", "c"})
 	send(t, s, key+"2", ms...)
 	equal(t, "written", c.LRange(t.Context(), key+"2", 0, -1).Val(), []string{"a", "b", "c"})
-	// A command that was killed has left what it had taken.
-	equal(t, "read", payloads(all(t, reader(t, s, key))), []string{"a", "c"})
+	// A command that was killed has left its elements in the list processing.
+	equal(t, "read", payloads(readAll(t, reader(t, s, key))), []string{"a", "c"})
 	again := reader(t, s, key)
-	equal(t, "read", payloads(all(t, again)), []string{"a", "c"})
+	equal(t, "read", payloads(readAll(t, again)), []string{"a", "c"})
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
 	n, err := s.Purge(t.Context(), key)
 	equal(t, "purged", fmt.Sprint(n, err), "2 <nil>")
 	if _, err := s.Reader(t.Context(), key); err == nil {
-		t.Error("a list that is empty is not missing")
+		t.Error("an empty list exists")
 	}
 	if _, err := s.(queue.Origin).Origin(t.Context(), key, ms[0]); err == nil {
-		t.Error("an element of a list knows where it came from")
+		t.Error("an element of a list has an origin")
 	}
 }
 
@@ -145,16 +145,16 @@ func TestStreams(t *testing.T) {
 	add("payload", "\xff")
 	equal(t, "list", info(t, s, key), []string{key + " stream 3/0/0"})
 	r := reader(t, s, key)
-	ms := all(t, r)
+	ms := readAll(t, r)
 	equal(t, "read", payloads(ms), []string{"a", `{"other":"b"}`, "\xff"})
 	want := values(t, c, key)
 	send(t, s, key+"2", ms...)
-	equal(t, "as it was", values(t, c, key+"2"), want)
-	for i := range ms { // as in a file
+	equal(t, "written from entries", values(t, c, key+"2"), want)
+	for i := range ms { // as read from a dump
 		ms[i].Raw = nil
 	}
 	send(t, s, key+"3", ms...)
-	equal(t, "of metadata", values(t, c, key+"3"), "[payload a colour red colour blue id mine] [other b] [payload \xff]")
+	equal(t, "written from metadata", values(t, c, key+"3"), "[payload a colour red colour blue id mine] [other b] [payload \xff]")
 	add("payload", "new")
 	if err := r.Done(t.Context(), refs(ms)); err != nil {
 		t.Fatal(err)
@@ -167,10 +167,10 @@ func TestStreams(t *testing.T) {
 	n, err := s.Purge(t.Context(), key)
 	equal(t, "purged", fmt.Sprint(n, err), "1 <nil>")
 	equal(t, "list", info(t, s, key), []string{key + " stream, 1 group 0/0/0"})
-	equal(t, "read", len(all(t, reader(t, s, key))), 0)
+	equal(t, "read", len(readAll(t, reader(t, s, key))), 0)
 }
 
-func TestAGroupsShareOfAStream(t *testing.T) {
+func TestAGroupOfAStream(t *testing.T) {
 	url, key := redistest.URL(t), redistest.Key(t)
 	c, s := redistest.Client(t, url), queuetest.Dial(t, url+"?group=g")
 	for _, p := range []string{"a", "b", "c", "d"} {
@@ -188,11 +188,11 @@ func TestAGroupsShareOfAStream(t *testing.T) {
 	take(1)
 	equal(t, "list", info(t, s, key), []string{key + " stream, 1 group 2/1/1"})
 	r := reader(t, s, key)
-	ms := all(t, r)
+	ms := readAll(t, r)
 	equal(t, "read", payloads(ms), []string{"c", "d"})
-	// A command that was killed has left both with its consumer.
+	// A command that was killed has left both pending for its consumer.
 	r = reader(t, s, key)
-	ms = all(t, r)
+	ms = readAll(t, r)
 	equal(t, "read again", payloads(ms), []string{"c", "d"})
 	if err := r.Done(t.Context(), refs(ms[:1])); err != nil {
 		t.Fatal(err)
@@ -203,17 +203,17 @@ func TestAGroupsShareOfAStream(t *testing.T) {
 	claimed, _, err := c.XAutoClaim(t.Context(), &goredis.XAutoClaimArgs{Stream: key, Group: "g", Consumer: "w",
 		MinIdle: 3600e9, Start: "0"}).Result()
 	if err != nil || len(claimed) != 1 || claimed[0].Values["payload"] != "d" {
-		t.Errorf("handed back: %v, %v", claimed, err)
+		t.Errorf("claimed after Close: %v, %v", claimed, err)
 	}
 	equal(t, "left", values(t, c, key), "[payload a] [payload b] [payload d]")
 }
 
-func TestDeadLettersGoHome(t *testing.T) {
+func TestDeadLettersReturnToTheirStream(t *testing.T) {
 	url, key := redistest.URL(t), redistest.Key(t)
 	c, s := redistest.Client(t, url), queuetest.Dial(t, url)
 	c.XAdd(t.Context(), &goredis.XAddArgs{Stream: key + "dead", Values: []string{"payload", "a", "kind", "k",
 		"error_class", "rejected", "error_message", "no", "original_stream", key, "original_id", "1-1"}})
-	ms := all(t, reader(t, s, key+"dead"))
+	ms := readAll(t, reader(t, s, key+"dead"))
 	from, err := s.(queue.Origin).Origin(t.Context(), key+"dead", ms[0])
 	if err != nil || from != key {
 		t.Errorf("origin %q, %v", from, err)
@@ -221,9 +221,9 @@ func TestDeadLettersGoHome(t *testing.T) {
 	send(t, s, key, ms...)
 	ms[0].Raw = nil
 	send(t, s, key, ms...)
-	equal(t, "at home", values(t, c, key), "[payload a kind k] [payload a kind k]")
+	equal(t, "returned", values(t, c, key), "[payload a kind k] [payload a kind k]")
 	if _, err := s.(queue.Origin).Origin(t.Context(), key, queue.Message{}); err == nil {
-		t.Error("what is no dead letter has an origin")
+		t.Error("a message that is not a dead letter has an origin")
 	}
 }
 
@@ -250,11 +250,11 @@ func TestAddresses(t *testing.T) {
 		t.Errorf("a key of another type: %v", err)
 	}
 	if _, err := s.List(t.Context(), "["); err == nil {
-		t.Error("a wrong pattern is taken")
+		t.Error("a pattern that is not valid is accepted")
 	}
 }
 
-// Queues of a cluster are on all its nodes.
+// The queues of a cluster are spread over all its nodes.
 func TestACluster(t *testing.T) {
 	nodes := redistest.Cluster(t)
 	s := queuetest.Dial(t, "redis://"+strings.Join(nodes.Addresses()[:2], ",")+"/?cluster=true&type=list")
@@ -270,7 +270,7 @@ func TestACluster(t *testing.T) {
 	}
 	for _, name := range names {
 		r := reader(t, s, name)
-		ms := all(t, r)
+		ms := readAll(t, r)
 		equal(t, name, payloads(ms), []string{"a", "b"})
 		if err := r.Done(t.Context(), refs(ms)); err != nil {
 			t.Fatal(err)

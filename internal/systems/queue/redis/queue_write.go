@@ -13,7 +13,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Writer adds to a queue. One that is not there is made, as what the first message was, or as the address says.
+// Writer adds messages to a queue. If the queue does not exist, the first message creates it: a list if the message comes from a list,
+// and otherwise the type that the address has.
 func (s *server) Writer(ctx context.Context, name string) (queue.Writer, error) {
 	kind, err := s.typeOf(ctx, name)
 	return &writer{s, name, kind}, err
@@ -31,7 +32,7 @@ func (w *writer) Write(ctx context.Context, ms []queue.Message) []error {
 	}
 	if w.kind == "" {
 		w.kind = w.server.kind
-		if _, was := ms[0].Meta["list"]; was {
+		if _, fromList := ms[0].Meta["list"]; fromList {
 			w.kind = list
 		}
 	}
@@ -67,12 +68,13 @@ func (w *writer) Write(ctx context.Context, ms []queue.Message) []error {
 	return errs
 }
 
-// fields are those of the entry that a message was. A dead letter that goes back to its stream is what it was before.
+// fields returns the fields of the entry that a message was. A dead letter that returns to its stream loses the fields that flowd has
+// added.
 func (w *writer) fields(m *queue.Message) (fields []string, err error) {
-	home := originOf(m.Meta) == w.name
+	returns := originOf(m.Meta) == w.name
 	if raw, ok := m.Raw.(*Entry); ok {
 		for i := 0; i < len(raw.Fields); i += 2 {
-			if !home || !failure(raw.Fields[i]) {
+			if !returns || !isFailureField(raw.Fields[i]) {
 				fields = append(fields, raw.Fields[i], raw.Fields[i+1])
 			}
 		}
@@ -84,12 +86,12 @@ func (w *writer) fields(m *queue.Message) (fields []string, err error) {
 	}
 	if field != "" {
 		fields = append(fields, field, string(m.Payload))
-	} else if fields, err = members(m.Payload); err != nil {
+	} else if fields, err = membersOf(m.Payload); err != nil {
 		return nil, err
 	}
 	names := make([]string, 0, len(m.Meta))
 	for name := range m.Meta {
-		if !apart(name) && (!home || !failure(name)) {
+		if !isQueueMeta(name) && (!returns || !isFailureField(name)) {
 			names = append(names, name)
 		}
 	}
@@ -106,16 +108,16 @@ func (w *writer) fields(m *queue.Message) (fields []string, err error) {
 	return fields, nil
 }
 
-// apart says that metadata is of the queue, and no field.
-func apart(name string) bool { return reserves(name) || name == "field" || name == "list" }
+// isQueueMeta reports whether metadata is about the queue, and not a field.
+func isQueueMeta(name string) bool { return isReserved(name) || name == "field" || name == "list" }
 
-// failure reports whether a field is one of those that make an entry a dead letter.
-func failure(name string) bool {
+// isFailureField reports whether flowd has added a field to a dead letter.
+func isFailureField(name string) bool {
 	return name == "original_stream" || name == "original_id" || strings.HasPrefix(name, "error_")
 }
 
-// members are those of a JSON object, as fields.
-func members(payload []byte) (fields []string, err error) {
+// membersOf returns the members of a JSON object as fields.
+func membersOf(payload []byte) (fields []string, err error) {
 	var d doc.Doc
 	d.Reset(payload, nil)
 	v, err := d.Value()
@@ -124,12 +126,12 @@ func members(payload []byte) (fields []string, err error) {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return nil, engine.Errorf(engine.Rejected, "the payload is not an object, whose members could be fields")
+		return nil, engine.Errorf(engine.Rejected, "the payload is not a JSON object, so it can't become fields")
 	}
 	return Members(object)
 }
 
-// Members are the members of an object as fields, sorted by name: text as it is, all else as JSON.
+// Members returns the members of an object as fields, sorted by name. Strings are unchanged, anything else is JSON.
 func Members(object map[string]any) (fields []string, err error) {
 	names := make([]string, 0, len(object))
 	for name := range object {
@@ -150,5 +152,5 @@ func Members(object map[string]any) (fields []string, err error) {
 	return fields, nil
 }
 
-// Close has nothing to do: what was taken is confirmed.
+// Close does nothing, since Write waits for the server.
 func (w *writer) Close() error { return nil }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	for text, want := range map[string]place{
+	for text, want := range map[string]target{
 		"redis://h":                        {network: "tcp", address: "h:6379"},
 		"redis://u:p%40@h:1/3":             {network: "tcp", address: "h:1", user: "u", password: "p@", db: 3},
 		"rediss://:secret@[::1]:6380":      {network: "tcp", address: "[::1]:6380", password: "secret", tls: true},
@@ -24,26 +24,26 @@ func TestParse(t *testing.T) {
 	for _, text := range []string{"", "h:1", "http://h", "redis://", "redis://h:x", "redis://h:70000", "redis://h/a", "redis://h?a=b",
 		"unix://h/run", "unix:///run?x=1", "redis://h/-1", "redis://a,b"} {
 		if got, wrong := parse(text); wrong.message == "" || wrong.remedy == "" {
-			t.Errorf("%s is taken for %+v", text, got)
+			t.Errorf("%s is accepted as %+v", text, got)
 		}
 	}
 }
 
-func TestKeysBesideOthersHaveTheirSlot(t *testing.T) {
+func TestSiblingKeysAreInTheSameSlot(t *testing.T) {
 	for key, want := range map[string]string{"a": "{a}:x", "a{b}c": "a{b}c~:x", "{a}": "{a}~:x"} {
-		if got := Beside(key, ":x"); got != want || Tag(got) != Tag(key) {
+		if got := SiblingKey(key, ":x"); got != want || Tag(got) != Tag(key) {
 			t.Errorf("%s: got %s, want %s", key, got, want)
 		}
 	}
 	for _, key := range []string{"a", "a{b}c", "x:processing:y", "{x}"} {
 		name := Processing(key, "me")
-		if of, is := processes(name); of != key || !is {
-			t.Errorf("%s: got %s", name, of)
+		if got, ok := processedList(name); got != key || !ok {
+			t.Errorf("%s: got %s", name, got)
 		}
 	}
 	for _, key := range []string{"a", "a:processing:b", "{a}:processing"} {
-		if _, is := processes(key); is {
-			t.Errorf("%s is taken for a list of what is in flight", key)
+		if _, ok := processedList(key); ok {
+			t.Errorf("%s is mistaken for a list of elements in flight", key)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func FuzzParse(f *testing.F) {
 		if wrong.message != "" {
 			if u, err := url.Parse(text); err == nil && u.User != nil && len(u.User.String()) > 8 &&
 				strings.Contains(wrong.message+wrong.remedy, u.User.String()) {
-				t.Errorf("%q is shown by %v", text, wrong)
+				t.Errorf("%q is part of %v", text, wrong)
 			}
 			return
 		}
@@ -67,7 +67,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What a server answers is entries or an error, and entries are a document that says what they say.
+// An answer is a list of entries or an error, and the document of an entry has the values of its fields.
 func FuzzEntries(f *testing.F) {
 	for _, s := range []string{`[["1-1",["a","b"]]]`, `[["1-1",null],null]`, `[["1-1",["a","b","a","c"]]]`, `[1]`, `[[1,[]]]`,
 		`[["1",["a"]]]`, `{}`, `[["1-1",["\u0000","\"\\"]]]`} {
@@ -98,7 +98,7 @@ func FuzzEntries(f *testing.F) {
 			for i := 0; i < len(e.Fields); i += 2 {
 				got := object[e.Fields[i]]
 				several, is := got.([]any)
-				if got != e.Fields[i+1] && (!is || !contains(several, e.Fields[i+1])) {
+				if got != e.Fields[i+1] && (!is || !hasValue(several, e.Fields[i+1])) {
 					t.Errorf("field %q is %v in %q", e.Fields[i], got, body)
 				}
 			}
@@ -106,7 +106,7 @@ func FuzzEntries(f *testing.F) {
 	})
 }
 
-func contains(all []any, text string) bool {
+func hasValue(all []any, text string) bool {
 	for _, v := range all {
 		if v == text {
 			return true

@@ -10,14 +10,14 @@ import (
 	"github.com/flowd-io/flowd/internal/network/bounds"
 )
 
-// replies is a [bounds.Check] of the answers of a server, in version 2 of its protocol, or in version 3, which the client
-// speaks with sentinels. The client would make room for as many parts as a list announces, and read lists in lists until
-// the stack overflows. See [newReplies].
+// replies is a [bounds.Check] of the answers of a server, in version 2 or 3 of the protocol. The client library uses version 3 with
+// sentinels. It would allocate memory for as many parts as a list announces, and read nested lists until the stack overflows. See
+// [newReplies].
 type replies struct {
 	bounds.Lines
-	most int64   // what one reply may take, in bytes
-	open []int64 // parts that are still to come, of each list that is open
-	size int64   // what this reply takes so far
+	most int64   // largest size of a reply, in bytes
+	open []int64 // of each list that has begun: how many parts are missing
+	size int64   // size of the current reply so far
 }
 
 func newReplies(most int64) *replies {
@@ -26,7 +26,7 @@ func newReplies(most int64) *replies {
 	return r
 }
 
-// How answers begin: lines, texts, lists, and maps. Attributes, which come before answers, are not asked for.
+// The first bytes of answers: lines, texts, lists, and maps. The client does not ask for attributes, which come before answers.
 const (
 	kindsOfText = "$=!"
 	kindsOfList = "*~>"
@@ -35,28 +35,28 @@ const (
 )
 
 const (
-	longestLine = 64 << 10 // an error, or a number
-	deepestList = 128      // lists in lists
-	perPart     = 32       // bytes that the client needs for a part of a list, beside its text
+	longestLine = 64 << 10 // bytes of an error or a number
+	deepestList = 128      // nesting of lists
+	perPart     = 32       // bytes that the client needs for a part of a list in addition to its text
 )
 
 var errNotRedis = errors.New("the server does not speak the protocol of Redis")
 
-// first is [bounds.Lines.First].
+// first implements [bounds.Lines.First].
 func first(kind byte) (most int, err error) {
 	if strings.IndexByte(kinds, kind) < 0 {
-		return 0, fmt.Errorf("%w: it begins an answer with %q", errNotRedis, kind)
+		return 0, fmt.Errorf("%w: an answer begins with %q", errNotRedis, kind)
 	}
 	return longestLine, nil
 }
 
-// next is [bounds.Lines.Next].
+// next implements [bounds.Lines.Next].
 func (r *replies) next(line []byte) (pass int64, err error) {
 	kind, rest := line[0], bytes.TrimSuffix(line[1:], []byte("\r\n"))
 	if len(rest) == len(line)-1 {
 		return 0, fmt.Errorf("%w: a line does not end with CR and LF", errNotRedis)
 	}
-	n := int64(-1) // there is nothing else
+	n := int64(-1) // the reply has no further bytes or parts
 	if strings.IndexByte(kindsOfText+kindsOfList+kindsOfMap, kind) < 0 {
 		r.size += int64(len(rest))
 	} else if n, err = strconv.ParseInt(string(rest), 10, 64); err != nil || n < -1 {
@@ -73,7 +73,7 @@ func (r *replies) next(line []byte) (pass int64, err error) {
 		r.size += n
 		pass = n + int64(len("\r\n"))
 	case strings.IndexByte(kindsOfMap, kind) >= 0:
-		parts = 2 * min(n, r.most) // which is too many
+		parts = 2 * min(n, r.most) // min avoids an overflow, and r.most parts are too many
 	default:
 		parts = n
 	}
@@ -81,7 +81,7 @@ func (r *replies) next(line []byte) (pass int64, err error) {
 	case r.size > r.most, parts > (r.most-r.size)/perPart:
 		return 0, r.tooLarge()
 	case parts == 0:
-		r.ended()
+		r.endPart()
 	case len(r.open) == deepestList:
 		return 0, fmt.Errorf("%w: lists are nested more than %d deep", errNotRedis, deepestList)
 	default:
@@ -90,8 +90,8 @@ func (r *replies) next(line []byte) (pass int64, err error) {
 	return pass, nil
 }
 
-// ended notes that a part is complete, and with it perhaps the lists that it is the last part of.
-func (r *replies) ended() {
+// endPart records that a part is complete, and with it the lists of which it is the last part.
+func (r *replies) endPart() {
 	for len(r.open) > 0 {
 		last := len(r.open) - 1
 		if r.open[last]--; r.open[last] > 0 {
@@ -103,6 +103,6 @@ func (r *replies) ended() {
 }
 
 func (r *replies) tooLarge() error {
-	return bounds.TooLarge("the server's reply needs more than max_reply, %d bytes (raise it, if replies may be that large)",
+	return bounds.TooLarge("the server's reply needs more than max_reply, %d bytes (raise max_reply if replies may be that large)",
 		r.most)
 }

@@ -21,8 +21,8 @@ func TestRepliesAreBounded(t *testing.T) {
 	}{
 		{"all kinds", "+OK\r\n-ERR no\r\n:12\r\n$-1\r\n*-1\r\n$0\r\n\r\n*0\r\n$3\r\na\r\n\r\n*2\r\n*1\r\n$1\r\nx\r\n:1\r\n+OK\r\n", ""},
 		{"many small replies", strings.Repeat("$5\r\nhello\r\n", 1000), ""},
-		{"a list of as many as there is room for", "*30\r\n" + strings.Repeat(":1\r\n", 30), ""},
-		{"a list of more", "*2147483647\r\n", "max_reply"},
+		{"the longest list", "*30\r\n" + strings.Repeat(":1\r\n", 30), ""},
+		{"a longer list", "*2147483647\r\n", "max_reply"},
 		{"a list beyond any number", "*99999999999999999999\r\n", "not a length"},
 		{"a text that is too long", "$1025\r\n", "max_reply"},
 		{"a text of a negative length", "$-2\r\n", "not a length"},
@@ -33,8 +33,8 @@ func TestRepliesAreBounded(t *testing.T) {
 		{"a line without CR", "+OK\n", "does not end with CR"},
 		{"version 3", "%2\r\n+a\r\n~1\r\n#t\r\n$1\r\nb\r\n_\r\n>2\r\n+a\r\n,1.5\r\n=7\r\ntxt:abc\r\n(12\r\n!3\r\nERR\r\n", ""},
 		{"a map of many", "%2147483647\r\n", "max_reply"},
-		{"attributes", "|1\r\n", "begins an answer with '|'"},
-		{"HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n", "begins an answer with 'H'"},
+		{"attributes", "|1\r\n", "an answer begins with '|'"},
+		{"HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n", "an answer begins with 'H'"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, n := range []int{1, 7, 1 << 20} {
@@ -54,7 +54,7 @@ func TestRepliesAreBounded(t *testing.T) {
 	}
 }
 
-// A reply costs no allocation.
+// Checking a reply does not allocate.
 func TestRepliesAreCheckedInPlace(t *testing.T) {
 	text := []byte(strings.Repeat("*2\r\n$5\r\nhello\r\n*2\r\n:12\r\n$2\r\nab\r\n", 100))
 	r := newReplies(1 << 20)
@@ -67,8 +67,8 @@ func TestRepliesAreCheckedInPlace(t *testing.T) {
 	}
 }
 
-// Whatever is let through, a reader that believes all of it needs no more memory and no deeper a stack than is allowed;
-// and it is let through or not however it is cut up.
+// A client that trusts every reply that passes the check needs no more memory and stack than is allowed. The result does not depend on
+// how the bytes are divided.
 func FuzzReplies(f *testing.F) {
 	for _, seed := range []string{"*2\r\n$3\r\nabc\r\n:1\r\n", "*2147483647\r\n", "$99\r\n", "-ERR\r\n", "*1\r\n*1\r\n*1\r\n",
 		"$-1\r\n*-1\r\n"} {
@@ -76,10 +76,10 @@ func FuzzReplies(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, n int) {
 		const most = 4096
-		whole, parts := newReplies(most), newReplies(most)
-		err := boundstest.Feed(whole, string(text), len(text)+1)
-		if again := boundstest.Feed(parts, string(text), max(1, n%1000)); (err == nil) != (again == nil) {
-			t.Fatalf("whole: %v, in parts: %v", err, again)
+		atOnce, inParts := newReplies(most), newReplies(most)
+		err := boundstest.Feed(atOnce, string(text), len(text)+1)
+		if again := boundstest.Feed(inParts, string(text), max(1, n%1000)); (err == nil) != (again == nil) {
+			t.Fatalf("in one piece: %v, in parts: %v", err, again)
 		}
 		if err != nil {
 			return
@@ -87,7 +87,7 @@ func FuzzReplies(f *testing.F) {
 		in := bufio.NewReader(bytes.NewReader(text))
 		for {
 			used := 0
-			if believe(t, in, &used, 0) != nil {
+			if readTrusting(t, in, &used, 0) != nil {
 				return
 			}
 			if used > most {
@@ -97,8 +97,8 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// believe reads a reply as a client does that trusts the server.
-func believe(t *testing.T, in *bufio.Reader, used *int, depth int) error {
+// readTrusting reads a reply like a client that trusts the server.
+func readTrusting(t *testing.T, in *bufio.Reader, used *int, depth int) error {
 	line, err := in.ReadString('\n')
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func believe(t *testing.T, in *bufio.Reader, used *int, depth int) error {
 			t.Fatalf("%d bytes", *used)
 		}
 		for range n {
-			if err := believe(t, in, used, depth+1); err != nil {
+			if err := readTrusting(t, in, used, depth+1); err != nil {
 				return err
 			}
 		}
@@ -133,8 +133,8 @@ func believe(t *testing.T, in *bufio.Reader, used *int, depth int) error {
 	return err
 }
 
-// What a server may say is let through, in any pieces.
-func TestRepliesLetPassWhatIsValid(t *testing.T) {
+// Valid replies pass, however they are divided.
+func TestValidRepliesPass(t *testing.T) {
 	var reply func(t *rapid.T, depth int) string
 	reply = func(t *rapid.T, depth int) string {
 		switch kind := rapid.SampledFrom([]string{"+", "-", ":", "$", "*", "nil"}).Draw(t, "kind"); {
@@ -161,7 +161,7 @@ func TestRepliesLetPassWhatIsValid(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := boundstest.Feed(r, "?", 1); len(r.open) > 0 || r.size > 0 || err == nil { // which begins no other
+		if err := boundstest.Feed(r, "?", 1); len(r.open) > 0 || r.size > 0 || err == nil { // no reply begins with ?
 			t.Fatalf("a reply is still open: %+v", r)
 		}
 	})

@@ -12,10 +12,10 @@ import (
 	"github.com/flowd-io/flowd/engine/source"
 )
 
-// Block is how long an input waits for what is new, before it looks at what else is to do.
+// Block is how long an input waits for new messages before it looks for other work.
 const Block = time.Second
 
-// Consumer is the name by which Redis knows an instance of an input.
+// Consumer returns the consumer name of an instance of an input. name is the configured name, or "".
 func Consumer(name string, env engine.Env) string {
 	if name == "" {
 		host, _ := os.Hostname()
@@ -27,7 +27,7 @@ func Consumer(name string, env engine.Env) string {
 	return name
 }
 
-// Session is one connection of an input: a client for commands that are answered at once, and one for those that wait.
+// Session has the clients of an input: one for commands that are answered at once, and Reader for blocking commands.
 type Session struct {
 	*Client
 	Reader *Client
@@ -35,7 +35,7 @@ type Session struct {
 	fetch source.Call[struct{}]
 }
 
-// Session makes the clients, without any I/O but the reading of files.
+// Session returns the clients of an input. They connect when they are used.
 func (c *Connect) Session() (*Session, error) {
 	client, err := c.Client(0, 4)
 	if err != nil {
@@ -49,8 +49,8 @@ func (c *Connect) Session() (*Session, error) {
 	return &Session{Client: client, Reader: reader}, nil
 }
 
-// Fetch waits for the fetch that is under way, or begins one. Redis can't be asked to give up a command that waits, so a
-// fetch goes on when ctx ends, and Fetch returns nil. Only Read and Leave use it.
+// Fetch starts a fetch unless one is running, and waits until it has ended. A blocking command can't be cancelled. So if ctx ends, the
+// fetch continues, and Fetch returns nil. It must not be called concurrently.
 func (s *Session) Fetch(ctx context.Context, fetch func(ctx context.Context) error) error {
 	_, err := s.fetch.Wait(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, fetch(ctx) })
 	if ctx.Err() != nil {
@@ -59,7 +59,7 @@ func (s *Session) Fetch(ctx context.Context, fetch func(ctx context.Context) err
 	return err
 }
 
-// Leave ends the fetch that is under way. The client for commands that are answered at once stays open.
+// Leave closes Reader and ends a running fetch. The client for other commands stays open.
 func (s *Session) Leave() {
 	s.Reader.Close()
 	_, _ = s.fetch.Cancel()

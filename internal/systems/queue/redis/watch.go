@@ -10,22 +10,23 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Watch knows whether a server can be used, from how commands end: for the status of a cache or a step whose messages
-// wait. The zero value is ready. Its methods may be called from several goroutines.
+// Watch derives from the results of commands whether a server is usable, for the status of a cache or step whose messages wait. The
+// zero value is ready. Its methods may be called from any goroutine.
 type Watch struct {
 	mu    sync.Mutex // guards the fields below
-	cause string     // "": it can be used
-	since time.Time
+	cause string     // why the server is unusable; "": it is usable
+	since time.Time  // when it became unusable
 }
 
-// note takes how a command ended.
-func (w *Watch) note(err error) {
+// record records the result of a command.
+func (w *Watch) record(err error) {
 	if w == nil {
 		return
 	}
 	_, answered := errors.AsType[goredis.Error](err)
 	holds := err != nil && engine.ErrorOf(Explain(err, ""), "").HoldsOutput()
-	if err != nil && !answered && !holds || errors.Is(err, context.Canceled) { // cut or late: the next command knows more
+	if err != nil && !answered && !holds || errors.Is(err, context.Canceled) {
+		// A lost or late answer says nothing about the server. The next command does.
 		return
 	}
 	w.mu.Lock()
@@ -34,11 +35,11 @@ func (w *Watch) note(err error) {
 	case !holds && w.cause != "":
 		w.cause = ""
 	case holds && w.cause == "":
-		w.cause, w.since = Explain(err, "ask the server").Error(), time.Now()
+		w.cause, w.since = Explain(err, "send a command").Error(), time.Now()
 	}
 }
 
-// Trouble reports that the server can't be used; nil: it can.
+// Trouble returns the trouble that the server is unusable, or nil.
 func (w *Watch) Trouble() *engine.Trouble {
 	w.mu.Lock()
 	defer w.mu.Unlock()
