@@ -143,7 +143,7 @@ func TestQueueKeepsTheOrderOfGroups(t *testing.T) {
 	queue(t, "mv", "g-one.fifo", "g-two.fifo", "--yes").Want(t, 0, "60 moved")
 	file := filepath.Join(t.TempDir(), "saved.jsonl")
 	queue(t, "dump", "g-two.fifo", file).Want(t, 1,
-		"messages can't be read: a FIFO queue gives the next ones of a group when those before are removed (dump with --delete")
+		"messages can't be read: a FIFO queue delivers the next messages of a group when the earlier ones are removed (dump with --delete")
 	queue(t, "dump", "g-two.fifo", file+"2", "--delete", "--yes").Want(t, 0, "60 written")
 	queue(t, "load", "g-one.fifo", file+"2").Want(t, 0, "60 sent")
 	e.wantCounts(t, two, 0, 0)
@@ -172,7 +172,7 @@ func TestQueueRedriveOnSQS(t *testing.T) {
 	e.queue(t, "r-two", policy)
 	e.send(t, dead, "d")
 	queue(t, "redrive", "r-dead").Want(t, 1,
-		"r-dead gets the dead letters of several queues: r-one, r-two (say where to: --to QUEUE)",
+		"r-dead gets the dead letters of several queues: r-one, r-two (write --to QUEUE)",
 		"0 sent back, 1 failed")
 	queue(t, "redrive", "r-dead", "--to", "r-two").Want(t, 0, "1 sent back")
 }
@@ -224,7 +224,7 @@ func TestQueueErrorsOfSQS(t *testing.T) {
 		{[]string{"mv", "e-one", "nope", "--yes"}, "queue nope in us-east-1: it does not exist"},
 		{[]string{"purge", "nope", "--yes"}, "queue nope in us-east-1: it does not exist"},
 		{[]string{"dump", "nope", "-"}, "queue nope in us-east-1: it does not exist"},
-		{[]string{"redrive", "e-one"}, "no queue sends its dead letters to e-one (say where to: --to QUEUE)"},
+		{[]string{"redrive", "e-one"}, "no queue sends its dead letters to e-one (write --to QUEUE)"},
 		{[]string{"dump", "a b", "-"}, `"a b" is not a valid queue name`},
 		{[]string{"ls", "sqs://me:s3cret@us-east-1/"}, "the address contains credentials (set AWS_ACCESS_KEY_ID"},
 		{[]string{"ls", "sqs://?region=us-east-1&endpoint=http://127.0.0.1:1"}, "127.0.0.1:1"},

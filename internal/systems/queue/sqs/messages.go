@@ -20,62 +20,63 @@ import (
 )
 
 const (
-	hidden = 5 * time.Minute  // what was read, unless it is prolonged
-	look   = 30 * time.Second // how often what is held is checked
-	empty  = 2 * time.Second  // after so long without messages the end is reached
-	little = time.Second      // that a further receive waits
+	visibility  = 5 * time.Minute  // how long messages that were read are hidden before their lease is renewed
+	renewEvery  = 30 * time.Second // interval in which leases are checked
+	emptyWait   = 2 * time.Second  // how long a receive waits before a queue is considered empty
+	furtherWait = time.Second      // how long further receives of the same read wait
 
-	mostHeld   = 120_000  // messages of a queue that the service hides at once
-	mostAnswer = 64 << 20 // bytes: ten of the largest messages, with the escapes of JSON
+	mostHeld   = 120_000  // SQS's limit for the messages of a queue that are in flight
+	mostAnswer = 64 << 20 // bytes; suffices for ten of the largest messages with the escapes of JSON
 )
 
-// reader holds what it has read until it is done, returned, or the reader closed.
+// reader hides the messages that it has read until they are done or returned, or until it is closed.
 type reader struct {
-	place
-	next   uint64
-	held   map[uint64]*hold
-	looked time.Time
+	foundQueue
+	next    uint64            // last handle
+	held    map[uint64]*lease // messages that are neither done nor returned, by handle
+	checked time.Time         // when leases were checked last
 }
 
-type hold struct {
-	handle string
+// lease is a message that is hidden.
+type lease struct {
+	handle string // receipt handle
 	until  time.Time
 }
 
-// Reader takes messages from a queue.
+// Reader returns a reader of a queue.
 func (s *server) Reader(ctx context.Context, name string) (queue.Reader, error) {
-	p, err := s.find(ctx, name)
+	q, err := s.find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return &reader{place: p, held: map[uint64]*hold{}}, nil
+	return &reader{foundQueue: q, held: map[uint64]*lease{}}, nil
 }
 
-// Read receives messages, and prolongs the leases of what is held.
+// Read receives messages, and renews the leases of held messages.
 func (r *reader) Read(ctx context.Context, most int) ([]queue.Message, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := r.prolong(ctx); err != nil {
+	if err := r.renewLeases(ctx); err != nil {
 		return nil, err
 	}
-	out, err := r.receive(ctx, most, empty)
+	out, err := r.receive(ctx, most, emptyWait)
 	if err != nil {
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, r.end(ctx)
+		return nil, r.endOfQueue(ctx)
 	}
 	if len(out) == mostReceived && ctx.Err() == nil {
-		out = append(out, r.more(ctx, most-len(out))...)
+		out = append(out, r.receiveMore(ctx, most-len(out))...)
 	}
-	until := time.Now().Add(hidden)
+	until := time.Now().Add(visibility)
 	owner := engine.Meta{}.With("queue", r.Name)
 	all := make([]queue.Message, len(out))
 	for i := range out {
 		w := &out[i]
 		r.next++
-		r.held[r.next] = &hold{awssdk.ToString(w.ReceiptHandle), until}
+		r.held[r.next] = &lease{awssdk.ToString(w.ReceiptHandle), until}
 		w.ReceiptHandle = nil
 		all[i] = queue.Message{Payload: []byte(awssdk.ToString(w.Body)), Meta: aws.Meta(owner, w).Map(), Ref: r.next,
 			Raw: w}
@@ -85,21 +86,21 @@ func (r *reader) Read(ctx context.Context, most int) ([]queue.Message, error) {
 
 const mostReceived = 10 // messages of one call
 
-// receive makes one call. A signal does not cut it off: what the service had already
-// taken from the queue would stay hidden for minutes.
+// receive makes one call. If ctx ends, the call may still finish: messages that the service has already hidden would otherwise stay
+// hidden for minutes.
 func (r *reader) receive(ctx context.Context, most int, wait time.Duration) ([]types.Message, error) {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
 		select {
-		case <-time.After(2 * empty):
+		case <-time.After(2 * emptyWait):
 			cancel()
 		case <-call.Done():
 		}
 	})()
 	out, err := r.client.ReceiveMessage(httpx.Most(call, mostAnswer), &sqs.ReceiveMessageInput{
 		QueueUrl: &r.url, MaxNumberOfMessages: int32(min(most, mostReceived)), WaitTimeSeconds: aws.Seconds(wait),
-		VisibilityTimeout:           aws.Seconds(hidden),
+		VisibilityTimeout:           aws.Seconds(visibility),
 		MessageAttributeNames:       []string{"All"},
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 	})
@@ -109,29 +110,28 @@ func (r *reader) receive(ctx context.Context, most int, wait time.Duration) ([]t
 	return out.Messages, nil
 }
 
-// more receives up to n messages, with several calls at once. A group of a FIFO queue is in
-// only one of them: none of its messages arrive while earlier ones are hidden. The first
-// that gets nothing ends it, so that a queue that is empty is not waited for again and
-// again; an error is for the next read to find.
-func (r *reader) more(ctx context.Context, n int) (all []types.Message) {
+// receiveMore receives up to n messages, with several calls at the same time. A call that gets no messages ends it, since the queue is
+// empty. The next read returns a permanent error. Only one of the calls gets messages of a FIFO group, since the service does not
+// deliver further messages of a group while earlier ones are hidden.
+func (r *reader) receiveMore(ctx context.Context, n int) (all []types.Message) {
 	parts := make([][]types.Message, (n+mostReceived-1)/mostReceived)
 	var dry atomic.Bool
 	call.Beside(calls.Parallel, len(parts), func(i int) {
 		if ctx.Err() != nil || dry.Load() {
 			return
 		}
-		if parts[i], _ = r.receive(ctx, min(mostReceived, n-i*mostReceived), little); len(parts[i]) == 0 {
+		if parts[i], _ = r.receive(ctx, min(mostReceived, n-i*mostReceived), furtherWait); len(parts[i]) == 0 {
 			dry.Store(true)
 		}
 	})
 	return slices.Concat(parts...)
 }
 
-// end is [engine.ErrEnd], unless there is more that can't be had while what was read is held.
-func (r *reader) end(ctx context.Context) error {
+// endOfQueue returns [engine.ErrEnd], or an error if the queue has messages that can't be read while others are held.
+func (r *reader) endOfQueue(ctx context.Context) error {
 	if len(r.held) >= mostHeld {
 		return fmt.Errorf(
-			"%d messages are read, and the service can't hide more of a queue at once (remove them, as dump --delete does, or read fewer with -n)",
+			"%d messages of the queue are in flight, which is the service's limit (remove them, as dump --delete does, or read fewer with -n)",
 			len(r.held))
 	}
 	if !r.FIFO() || len(r.held) == 0 {
@@ -145,29 +145,29 @@ func (r *reader) end(ctx context.Context) error {
 		return aws.Explain(err, r.String())
 	}
 	if n := out.Attributes[string(types.QueueAttributeNameApproximateNumberOfMessages)]; n != "" && n != "0" {
-		return fmt.Errorf("about %s messages can't be read: a FIFO queue gives the next ones of a group when those before are removed (dump "+
-			"with --delete, and load them again)", n)
+		return fmt.Errorf("about %s messages can't be read: a FIFO queue delivers the next messages of a group when the earlier "+
+			"ones are removed (dump with --delete, and load them again)", n)
 	}
 	return engine.ErrEnd
 }
 
-// prolong renews what is held before others see it.
-func (r *reader) prolong(ctx context.Context) error {
+// renewLeases renews the leases of held messages before they become visible to others.
+func (r *reader) renewLeases(ctx context.Context) error {
 	now := time.Now()
-	if now.Sub(r.looked) < look {
+	if now.Sub(r.checked) < renewEvery {
 		return nil
 	}
-	r.looked = now
+	r.checked = now
 	var due []uint64
 	for ref, h := range r.held {
-		if h.until.Sub(now) < hidden/2 {
+		if h.until.Sub(now) < visibility/2 {
 			due = append(due, ref)
 		}
 	}
-	errs := r.hide(ctx, due, hidden)
+	errs := r.hide(ctx, due, visibility)
 	for i, ref := range due {
 		if errs[i] == nil {
-			r.held[ref].until = now.Add(hidden)
+			r.held[ref].until = now.Add(visibility)
 		}
 	}
 	return errors.Join(errs...)
@@ -175,18 +175,18 @@ func (r *reader) prolong(ctx context.Context) error {
 
 // Done deletes messages.
 func (r *reader) Done(ctx context.Context, refs []uint64) error {
-	return r.settled(refs, calls.Delete(ctx, r.client, r.url, r.String(), len(refs), func(i int) *string {
+	return r.forget(refs, calls.Delete(ctx, r.client, r.url, r.String(), len(refs), func(i int) *string {
 		return r.handle(refs[i])
 	}))
 }
 
 // Return makes messages visible again at once.
 func (r *reader) Return(ctx context.Context, refs []uint64) error {
-	return r.settled(refs, r.hide(ctx, refs, 0))
+	return r.forget(refs, r.hide(ctx, refs, 0))
 }
 
-// settled forgets what went well, and is the errors of the rest.
-func (r *reader) settled(refs []uint64, errs []error) error {
+// forget removes the messages without an error from the held ones, and returns the errors of the others.
+func (r *reader) forget(refs []uint64, errs []error) error {
 	for i, ref := range refs {
 		if errs[i] == nil {
 			delete(r.held, ref)
@@ -208,32 +208,33 @@ func (r *reader) handle(ref uint64) *string {
 	return new(string)
 }
 
+// calls are the batch calls of readers and writers.
 var calls = aws.Requests{Bytes: aws.MaxMessage, Parallel: 4}
 
-// Close returns what is left, also when the command was interrupted.
+// Close returns all held messages, even if the command was interrupted.
 func (r *reader) Close() error {
-	perMessage := 10 * time.Millisecond // a call has ten
+	perMessage := 10 * time.Millisecond // a call returns ten messages
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout+time.Duration(len(r.held))*perMessage)
 	defer cancel()
 	return r.Return(ctx, slices.Collect(maps.Keys(r.held)))
 }
 
-// writer sends messages as they were.
+// writer sends messages unchanged.
 type writer struct {
-	place
+	foundQueue
 	fifo aws.FIFO
 }
 
-// Writer sends messages to a queue.
+// Writer returns a writer to a queue.
 func (s *server) Writer(ctx context.Context, name string) (queue.Writer, error) {
-	p, err := s.find(ctx, name)
+	q, err := s.find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return &writer{p, aws.FIFO{On: p.FIFO()}}, nil
+	return &writer{q, aws.FIFO{On: q.FIFO()}}, nil
 }
 
-// Write sends messages, of each group of a FIFO queue one after the other.
+// Write sends messages. It keeps the order within each group of a FIFO queue.
 func (w *writer) Write(ctx context.Context, ms []queue.Message) []error {
 	out := make([]aws.Outgoing, len(ms))
 	for i, m := range ms {
@@ -250,5 +251,5 @@ func (w *writer) Write(ctx context.Context, ms []queue.Message) []error {
 	return errs
 }
 
-// Close has nothing to do.
+// Close does nothing.
 func (*writer) Close() error { return nil }

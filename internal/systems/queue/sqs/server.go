@@ -1,5 +1,5 @@
-// Package sqs lets `flowd queue` work on queues of Amazon SQS, at sqs://REGION/
-// or sqs://?endpoint=URL&region=REGION&profile=NAME. Start at [open].
+// Package sqs implements `flowd queue` for Amazon SQS, at sqs://REGION/ or sqs://?endpoint=URL&region=REGION&profile=NAME. Start at
+// [open].
 package sqs
 
 import (
@@ -27,20 +27,20 @@ func init() {
 	queue.Register("sqs", func(ctx context.Context, u *url.URL) (queue.Server, error) { return open(ctx, u, nil) })
 }
 
-// callTimeout is the deadline of one call.
+// callTimeout bounds one call.
 const callTimeout = 20 * time.Second
 
-// server is a region of the service.
+// server is SQS in one region.
 type server struct {
 	session *aws.Session
 	client  *sqs.Client
-	sources map[string][]string // queues by that of their dead letters, as far as asked
+	sources map[string][]string // cache of sourcesOf, by dead-letter queue
 }
 
 var _ queue.Origin = (*server)(nil)
 
-// open reads the address. over, when not nil, carries the requests: it is for tests.
-func open(ctx context.Context, u *url.URL, over *http.Client) (queue.Server, error) {
+// open connects to an address. A client that is not nil makes the requests, for tests.
+func open(ctx context.Context, u *url.URL, client *http.Client) (queue.Server, error) {
 	if u.User != nil {
 		return nil,
 			errors.New("the address contains credentials (set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile)")
@@ -51,7 +51,7 @@ func open(ctx context.Context, u *url.URL, over *http.Client) (queue.Server, err
 	q := u.Query()
 	for name := range q {
 		if !slices.Contains([]string{"region", "endpoint", "profile"}, name) {
-			return nil, fmt.Errorf("the address has the unknown parameter %q (there are region, endpoint and profile)",
+			return nil, fmt.Errorf("the address has the unknown parameter %q (known are region, endpoint and profile)",
 				name)
 		}
 	}
@@ -61,14 +61,14 @@ func open(ctx context.Context, u *url.URL, over *http.Client) (queue.Server, err
 	if wrong != nil {
 		return nil, wrong
 	}
-	session, err := c.Open(ctx, "", over)
+	session, err := c.Open(ctx, "", client)
 	if err != nil {
 		return nil, err
 	}
 	return &server{session, session.SQS(), map[string][]string{}}, nil
 }
 
-// List asks for the attributes of each queue whose name matches.
+// List returns the queues whose names match. It gets the attributes of each of them.
 func (s *server) List(ctx context.Context, pattern string) (all []queue.Info, err error) {
 	pattern = cmp.Or(pattern, "*")
 	if _, err := path.Match(pattern, ""); err != nil {
@@ -80,7 +80,7 @@ func (s *server) List(ctx context.Context, pattern string) (all []queue.Info, er
 		}
 		name := path.Base(address)
 		info, err := s.info(ctx, name, address)
-		if aws.Missing(err) { // it was deleted meanwhile
+		if aws.Missing(err) { // the queue was deleted meanwhile
 			continue
 		}
 		if err != nil {
@@ -123,40 +123,40 @@ func (s *server) info(ctx context.Context, name, address string) (queue.Info, er
 	return i, nil
 }
 
-// place is a queue that was found.
-type place struct {
+// foundQueue is a queue whose URL is known.
+type foundQueue struct {
 	aws.Queue
 	client *sqs.Client
 	url    string
 }
 
-func (s *server) find(ctx context.Context, name string) (p place, err error) {
-	if p.Queue, err = aws.ParseQueue(name); err != nil {
-		return p, err
+func (s *server) find(ctx context.Context, name string) (q foundQueue, err error) {
+	if q.Queue, err = aws.ParseQueue(name); err != nil {
+		return q, err
 	}
-	p.client = s.client
+	q.client = s.client
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	p.url, err = p.Find(ctx, s.client, s.session.Region())
-	return p, err
+	q.url, err = q.Find(ctx, s.client, s.session.Region())
+	return q, err
 }
 
-// Purge removes all messages, which takes the service up to a minute.
+// Purge removes all messages. The service takes up to a minute for it.
 func (s *server) Purge(ctx context.Context, name string) (int64, error) {
-	p, err := s.find(ctx, name)
+	q, err := s.find(ctx, name)
 	if err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if _, err := s.client.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: &p.url}); err != nil {
-		return 0, aws.Explain(err, p.String())
+	if _, err := s.client.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: &q.url}); err != nil {
+		return 0, aws.Explain(err, q.String())
 	}
 	return -1, nil
 }
 
-// Origin is the queue that a dead letter says it comes from, or the only one whose
-// dead letters go to dlq.
+// Origin returns the queue in the attribute DeadLetterQueueSourceArn of a dead letter, or else the only queue whose dead letters go to
+// dlq.
 func (s *server) Origin(ctx context.Context, dlq string, m queue.Message) (string, error) {
 	if source, ok := m.Meta["dead_letter_source"].(string); ok {
 		return source[strings.LastIndex(source, ":")+1:], nil
@@ -167,15 +167,15 @@ func (s *server) Origin(ctx context.Context, dlq string, m queue.Message) (strin
 	}
 	switch len(names) {
 	case 0:
-		return "", fmt.Errorf("no queue sends its dead letters to %s (say where to: --to QUEUE)", dlq)
+		return "", fmt.Errorf("no queue sends its dead letters to %s (write --to QUEUE)", dlq)
 	case 1:
 		return names[0], nil
 	}
-	return "", fmt.Errorf("%s gets the dead letters of several queues: %s (say where to: --to QUEUE)", dlq,
+	return "", fmt.Errorf("%s gets the dead letters of several queues: %s (write --to QUEUE)", dlq,
 		strings.Join(names, ", "))
 }
 
-// sourcesOf asks once for the queues whose dead letters go to dlq.
+// sourcesOf returns the queues whose dead letters go to dlq. It asks the service once for each dlq.
 func (s *server) sourcesOf(ctx context.Context, dlq string) (names []string, err error) {
 	if names, ok := s.sources[dlq]; ok {
 		return names, nil
@@ -191,7 +191,7 @@ func (s *server) sourcesOf(ctx context.Context, dlq string) (names []string, err
 		for _, address := range out.QueueUrls {
 			names = append(names, path.Base(address))
 		}
-	} else { // emulators do not know this call, and a user may not make it
+	} else { // emulators do not support this call, and users may lack the permission
 		all, listErr := s.List(ctx, "")
 		if listErr != nil {
 			return nil, aws.Explain(err, p.String())
@@ -206,7 +206,7 @@ func (s *server) sourcesOf(ctx context.Context, dlq string) (names []string, err
 	return names, nil
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (s *server) Close() error {
 	s.session.Close()
 	return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/fakesqs"
 )
 
-// virtual runs a test with the fake service, in a bubble.
+// virtual runs a test with the fake service in virtual time.
 func virtual(t *testing.T, f func(t *testing.T, s *fakesqs.Server, q queue.Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestListSaysWhatIsKnown(t *testing.T) {
+func TestList(t *testing.T) {
 	virtual(t, func(t *testing.T, s *fakesqs.Server, q queue.Server) {
 		s.Create("orders", fakesqs.Queue{DeadLetters: "orders-dead", MaxReceives: 3})
 		s.Create("orders-dead", fakesqs.Queue{})
@@ -68,7 +68,7 @@ func TestListSaysWhatIsKnown(t *testing.T) {
 			}
 		}
 		if _, err := q.List(t.Context(), "[a"); err == nil {
-			t.Error("a bad pattern passes")
+			t.Error("a pattern that is not valid is accepted")
 		}
 	})
 	virtual(t, func(t *testing.T, s *fakesqs.Server, q queue.Server) {
@@ -106,7 +106,7 @@ func TestAReaderHoldsWhatItReads(t *testing.T) {
 			for _, m := range all {
 				refs, got = append(refs, m.Ref), append(got, string(m.Payload))
 			}
-			time.Sleep(2 * time.Minute) // what is held is prolonged
+			time.Sleep(2 * time.Minute) // the reader renews the leases of held messages
 		}
 		if !slices.Equal(got, bodies) {
 			t.Errorf("read %q", got)
@@ -132,7 +132,7 @@ func TestAReaderHoldsWhatItReads(t *testing.T) {
 	})
 }
 
-func TestAReaderSaysWhatIsNotDone(t *testing.T) {
+func TestDoneReturnsTheErrorsOfMessages(t *testing.T) {
 	virtual(t, func(t *testing.T, s *fakesqs.Server, q queue.Server) {
 		s.Create("orders", fakesqs.Queue{})
 		s.Put("orders", "a", "b")
@@ -159,7 +159,7 @@ func TestAReaderSaysWhatIsNotDone(t *testing.T) {
 	})
 }
 
-func TestMessagesMoveAsTheyWere(t *testing.T) {
+func TestMessagesAreMovedUnchanged(t *testing.T) {
 	virtual(t, func(t *testing.T, s *fakesqs.Server, q queue.Server) {
 		s.Create("from", fakesqs.Queue{})
 		s.Create("to", fakesqs.Queue{})
@@ -176,7 +176,7 @@ func TestMessagesMoveAsTheyWere(t *testing.T) {
 	})
 }
 
-// move carries all messages over and gives the errors.
+// move moves all messages, and checks which of them can't be written.
 func move(t *testing.T, q queue.Server, from, to string, wantErrs []bool) {
 	t.Helper()
 	r, err := q.Reader(t.Context(), from)
@@ -232,12 +232,12 @@ func TestAFIFOQueueIsMovedInOrderThereAndBack(t *testing.T) {
 			next[m.Group]++
 		}
 		if n := len(s.Messages("a.fifo")); n != 5 {
-			t.Errorf("%d came back", n)
+			t.Errorf("%d messages came back", n)
 		}
 	})
 }
 
-func TestWhatTheQueueRefusesStays(t *testing.T) {
+func TestRefusedMessagesStayInTheirQueue(t *testing.T) {
 	virtual(t, func(t *testing.T, s *fakesqs.Server, q queue.Server) {
 		s.Create("from", fakesqs.Queue{})
 		s.Create("to", fakesqs.Queue{})
@@ -269,7 +269,7 @@ func TestDeadLettersKnowTheirOrigin(t *testing.T) {
 		}
 		s.Create("two", fakesqs.Queue{DeadLetters: "dead", MaxReceives: 1})
 		if got, err := origin.Origin(t.Context(), "dead", queue.Message{}); got != "one" || err != nil {
-			t.Errorf("it is asked for each message: got %q, %v", got, err)
+			t.Errorf("the sources are asked for again: got %q, %v", got, err)
 		}
 		later, err := open(t.Context(), &url.URL{Scheme: "sqs", Host: "us-east-1"}, s.Client())
 		if err != nil {
@@ -277,7 +277,7 @@ func TestDeadLettersKnowTheirOrigin(t *testing.T) {
 		}
 		defer later.Close()
 		if _, err := later.(queue.Origin).Origin(t.Context(), "dead", queue.Message{}); err == nil ||
-			!strings.Contains(err.Error(), "one, two (say where to") {
+			!strings.Contains(err.Error(), "one, two (write --to") {
 			t.Errorf("got %v", err)
 		}
 	})
