@@ -112,7 +112,7 @@ func TestImage(t *testing.T) {
 	if c.config.User != "65532:65532" {
 		t.Errorf("the image's user is %q, want a number other than root's", c.config.User)
 	}
-	wantImageSizes(t, c.root)
+	checkImageFiles(t, c.root)
 
 	received := make(chan string, 1)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -160,20 +160,26 @@ func trust(t *testing.T, file string, server *httptest.Server) {
 	write(t, filepath.Dir(file), filepath.Base(file), text+string(certificate))
 }
 
-// wantImageSizes checks the size of the slim image, and that of the image with all components, whose binary is larger.
-func wantImageSizes(t *testing.T, root string) {
+// checkImageFiles checks that the image has no other program than flowd, and nothing that others may write. It also checks
+// the size of the slim image, and that of the image with all components, whose binary is larger.
+func checkImageFiles(t *testing.T, root string) {
 	t.Helper()
 	var slim int64
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		info, err := e.Info()
+		info, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
 		slim += info.Size()
 		if perm := info.Mode().Perm(); perm&0o022 != 0 {
 			t.Errorf("%s can be written by others than its owner: %v", path, perm)
+		} else if !info.IsDir() && perm&0o111 != 0 && info.Name() != "flowd" {
+			t.Errorf("the image has another program: %s", path)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
