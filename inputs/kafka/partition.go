@@ -68,7 +68,7 @@ func (p *partition) span() int { return p.low.Span() }
 // uncommitted returns the number of messages read that are not committed. Another member would read them again.
 func (p *partition) uncommitted() int { return int(p.read - p.committedCount) }
 
-// commitOffset returns the offset to commit: before it, all messages are settled. ok is false if it is already committed.
+// commitOffset returns the offset to commit: before it, all messages are settled. ok is false if there is nothing new to commit.
 func (p *partition) commitOffset() (at kgo.EpochOffset, ok bool) {
 	low := p.low.Low()
 	if low == 0 {

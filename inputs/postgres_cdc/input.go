@@ -22,7 +22,7 @@ type input struct {
 
 	began     bool                      // the slot has existed: it is an error if it no longer does
 	server    server                    // the server's version and settings
-	types     map[uint32]pgoutput.Shape // how values of types are written, as far as they differ from PostgreSQL's own types
+	types     map[uint32]pgoutput.Shape // shapes of arrays, domains and the database's own types
 	typeNames map[uint32]string
 	tables    map[string]bool    // tables to read, as SCHEMA.TABLE; nil: all
 	known     map[uint32]*table  // tables as the server has last described them, on any connection
