@@ -70,6 +70,9 @@ func Load(paths []string, o Options) (*Set, []schema.Problem) {
 	l.read(paths)
 	l.include()
 	l.override()
+	for _, f := range slices.Concat(l.files, l.parts) {
+		l.inherit(f)
+	}
 	return l.finish()
 }
 

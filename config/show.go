@@ -15,7 +15,7 @@ import (
 func (l Loaded) Show() string {
 	d := l.file.spec
 	d.Tests = nil // not part of what runs
-	i := inheritor{origins: l.file.decoder.Origins(), timeout: d.Engine.Timeout, all: d.Engine.OnFailure.Retry}
+	i := inheritor{origins: l.file.decoder.Origins(), spec: d.Pipeline}
 	if i.origins["name"] == (schema.Origin{}) {
 		i.note("name", "from the file's name")
 	}
@@ -36,46 +36,63 @@ func (l Loaded) Show() string {
 	})
 	d.Outputs = eachEntry(d.Outputs, func(name string, out *engine.OutputSpec) {
 		at := schema.Join("outputs", name)
-		i.inherit(&out.Timeout, at+".timeout")
+		i.timeout(&out.Timeout, at)
 		if name != d.Engine.OnFailure.DeadLetter { // dead letters are retried without end
-			i.retry(&out.Retry, at+".retry")
+			i.retry(&out.Retry, at, inherited{d.Engine.OnFailure.Retry, "engine.on_failure.retry"})
 		}
 		out.Processors = i.steps(out.Processors, at+".processors")
 	})
 	return l.file.decoder.Dump(d)
 }
 
-// inheritor fills in what components inherit from the section `engine`.
+// inheritor fills in what components inherit from the sections `engine` and `defaults`.
 type inheritor struct {
 	origins map[string]schema.Origin // by path; nil if nothing was written
-	timeout time.Duration
-	all     *engine.Retry // of all steps and outputs; nil if not set
+	spec    engine.Pipeline
 }
 
-func (i inheritor) inherit(d *time.Duration, path string) {
+func (i inheritor) timeout(d *time.Duration, path string) {
 	if *d == 0 {
-		*d = i.timeout
-		i.note(path, "inherited from engine.timeout")
+		*d = i.spec.Engine.Timeout
+		i.note(path+".timeout", "inherited from engine.timeout")
 	}
 }
 
-// retry fills in fields that a retry does not set.
-func (i inheritor) retry(r **engine.Retry, path string) {
-	if i.all == nil {
+// inherited is a retry that others inherit, and its path.
+type inherited struct {
+	*engine.Retry
+	path string
+}
+
+// retry fills in the fields that a retry does not set, from the next one that sets them.
+func (i inheritor) retry(r **engine.Retry, path string, from ...inherited) {
+	from = slices.DeleteFunc(from, func(f inherited) bool { return f.Retry == nil })
+	if len(from) == 0 {
 		return
 	}
-	full, own := *i.all, (*schema.Node)(nil)
+	var all []*engine.Retry
+	own := (*schema.Node)(nil)
 	if *r != nil {
-		full, own = (*r).Over(*i.all), (*r).Place.Node
+		all, own = append(all, *r), (*r).Place.Node
 	}
+	for _, f := range from {
+		all = append(all, f.Retry)
+	}
+	full := engine.Inherited(all...)
 	keys := []string{"max_attempts", "backoff", "max_backoff", "max_age"}
 	for n := range full.Intervals {
 		keys = append(keys, "intervals["+strconv.Itoa(n)+"]")
 	}
 	for _, key := range keys {
 		field, _, _ := strings.Cut(key, "[")
-		if i.origins["engine.on_failure.retry."+key] != (schema.Origin{}) && (own == nil || own.Lookup(field) == nil) {
-			i.note(path+"."+key, "inherited from engine.on_failure.retry")
+		if own != nil && own.Lookup(field) != nil {
+			continue
+		}
+		for _, f := range from {
+			if i.origins[f.path+"."+key] != (schema.Origin{}) {
+				i.note(path+".retry."+key, "inherited from "+f.path)
+				break
+			}
 		}
 	}
 	*r = &full
@@ -91,11 +108,20 @@ func (i inheritor) steps(list engine.Steps, path string) engine.Steps {
 	list = slices.Clone(list)
 	for n := range list {
 		at := path + "[" + strconv.Itoa(n) + "]"
+		switch list[n].Use.Config.(type) {
+		case []engine.Case, engine.GroupConfig, engine.UsedSteps: // the steps in these inherit
+			continue
+		}
 		if engine.TraitsOf(list[n].Use.Config).TriesItself {
 			continue
 		}
-		i.inherit(&list[n].Timeout, at+".timeout")
-		i.retry(&list[n].Retry, at+".retry")
+		if own := i.spec.Defaults.Processors.Timeout; list[n].Timeout == 0 && own != 0 {
+			list[n].Timeout = own
+			i.note(at+".timeout", "inherited from defaults.processors.timeout")
+		}
+		i.timeout(&list[n].Timeout, at)
+		i.retry(&list[n].Retry, at, inherited{i.spec.Defaults.Processors.Retry, "defaults.processors.retry"},
+			inherited{i.spec.Engine.OnFailure.Retry, "engine.on_failure.retry"})
 	}
 	return list
 }

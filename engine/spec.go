@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,7 +19,36 @@ type Pipeline struct {
 	Batchers   schema.Map[BatcherSpec] `yaml:"batchers" doc:"Where messages go, by name: batchers are tried in this order, and the first match takes the message."`
 	Outputs    schema.Map[OutputSpec]  `yaml:"outputs" check:"required" scope:"batch" doc:"Where messages are written, by name."`
 	Engine     EngineSpec              `yaml:"engine" doc:"Parallelism, order, memory, failures and draining."`
+	Defaults   Defaults                `yaml:"defaults" doc:"What outputs, steps and batchers inherit."`
 	Place      schema.Place            `yaml:",place"`
+}
+
+// Defaults is the section `defaults`: what components inherit. Package config fills in what outputs and batchers inherit,
+// so programs that build a Pipeline set it in each of them. The engine does so for steps, which may be inside others.
+type Defaults struct {
+	Outputs    OutputDefaults  `yaml:"outputs" doc:"Fields that outputs inherit, each unless the output has it."`
+	Processors StepDefaults    `yaml:"processors" doc:"Fields that steps inherit, with priority over engine.timeout and engine.on_failure.retry."`
+	Batchers   BatcherDefaults `yaml:"batchers" doc:"What batchers inherit: concurrency, and the settings of a type such as batch. These apply to batchers of this type and to those without a type."`
+}
+
+// OutputDefaults is `defaults.outputs`.
+type OutputDefaults struct {
+	Concurrency Concurrency   `yaml:"concurrency" doc:"Writes in flight at once, or auto."`
+	Timeout     time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time limit for one write."`
+	Retry       *Retry        `yaml:"retry" doc:"How a failed write is retried. Outputs inherit it field by field."`
+	Breaker     *Breaker      `yaml:"breaker" doc:"When to stop writing to an output that fails. Outputs inherit it field by field."`
+}
+
+// StepDefaults is `defaults.processors`.
+type StepDefaults struct {
+	Timeout time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time limit for one run of a step."`
+	Retry   *Retry        `yaml:"retry" doc:"How a failed step is retried. Steps inherit it field by field."`
+}
+
+// BatcherDefaults is `defaults.batchers`.
+type BatcherDefaults struct {
+	Use         Plugin[Batcher] `yaml:",variant,optional"`
+	Concurrency int             `yaml:"concurrency" check:"min=1" doc:"Batches of a batcher in flight at once."`
 }
 
 // InputSpec is one entry of `inputs`.
@@ -152,6 +182,15 @@ func (r Retry) Over(from Retry) Retry {
 	}
 	if lacks("max_backoff") {
 		r.MaxBackoff = from.MaxBackoff
+	}
+	return r
+}
+
+// Inherited returns the first of some retries, with the fields that its file omits taken from the second, and so on.
+func Inherited(from ...*Retry) Retry {
+	r := *from[len(from)-1]
+	for _, own := range slices.Backward(from[:len(from)-1]) {
+		r = own.Over(r)
 	}
 	return r
 }

@@ -227,6 +227,10 @@ func (b *builder) outputs() {
 
 func (b *builder) timeout() time.Duration { return cmp.Or(b.spec.Engine.Timeout, 30*time.Second) }
 
+func (b *builder) stepTimeout() time.Duration {
+	return cmp.Or(b.spec.Defaults.Processors.Timeout, b.timeout())
+}
+
 // policy resolves an on_failure.
 func (b *builder) policy(f *engine.OnFailure) stage.Policy {
 	var dead *stage.OutputPlan

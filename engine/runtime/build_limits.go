@@ -119,17 +119,18 @@ func valid(s *engine.RateLimit) error {
 	return nil
 }
 
-// retry resolves the retry of a step or an output.
-func (b *builder) retry(own *engine.Retry) *retry.Plan {
-	r := cmp.Or(own, b.spec.Engine.OnFailure.Retry, &defaultRetry)
-	if !slices.Contains(b.retries, r) {
-		b.retries = append(b.retries, r)
+// retry resolves the retry of a step or an output: each takes what it omits from the next, and the last one from
+// engine.on_failure. nil has no fields.
+func (b *builder) retry(from ...*engine.Retry) *retry.Plan {
+	from = slices.DeleteFunc(append(from, b.spec.Engine.OnFailure.Retry), func(r *engine.Retry) bool { return r == nil })
+	if len(from) == 0 {
+		from = append(from, &defaultRetry)
 	}
-	if all := b.spec.Engine.OnFailure.Retry; own != nil && all != nil {
-		full := own.Over(*all)
-		r = &full
+	if !slices.Contains(b.retries, from[0]) {
+		b.retries = append(b.retries, from[0])
 	}
-	p := retry.Plan(*r)
+	r := engine.Inherited(from...)
+	p := retry.Plan(r)
 	p.Backoff = cmp.Or(p.Backoff, defaultRetry.Backoff)
 	p.MaxBackoff = max(p.Backoff, cmp.Or(p.MaxBackoff, defaultRetry.MaxBackoff))
 	return &p

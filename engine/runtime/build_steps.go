@@ -45,10 +45,10 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 		return // the decoder has reported it
 	}
 	at := len(p.Ops)
-	o := steps.Op{Name: b.called(s), Timeout: cmp.Or(s.Timeout, b.timeout()), Next: -1}
+	o := steps.Op{Name: b.called(s), Timeout: cmp.Or(s.Timeout, b.stepTimeout()), Next: -1}
 	env := b.named(o.Name)
 	o.Figures = steps.NewStepFigures(o.Name, s.Use.Name, env.Log)
-	env.Whole, env.Inside, env.Timeout = b.batch, b.inner, b.timeout()
+	env.Whole, env.Inside, env.Timeout = b.batch, b.inner, b.stepTimeout()
 	b.built = append(b.built, s.Use.Name)
 	outer := b.undoes
 	b.undoes = false
@@ -76,7 +76,7 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 	parts, block := plugin.(engine.Block)
 	if !b.inner {
 		if !patient && !block || s.Retry != nil {
-			o.Retry = b.retry(s.Retry)
+			o.Retry = b.retry(s.Retry, b.spec.Defaults.Processors.Retry)
 		}
 	} else if s.Retry != nil {
 		b.report(s.Retry.Place, "inner-retry", "a step inside another can't be retried alone",

@@ -691,3 +691,43 @@ func TestAFallbackGetsTheMessageAsTheFirstOutputFoundIt(t *testing.T) {
 		}
 	})
 }
+
+func TestStepsInheritDefaults(t *testing.T) {
+	step := func(p *engine.Pipeline) *engine.StepSpec { return &p.Processors[0] }
+	for _, tt := range []struct {
+		name  string
+		edit  func(p *engine.Pipeline)
+		calls int
+		took  time.Duration
+	}{
+		{"from defaults", func(*engine.Pipeline) {}, 3, 3 * time.Second},
+		{"not what the step has", func(p *engine.Pipeline) {
+			step(p).Timeout, step(p).Retry = 5*time.Second, &engine.Retry{MaxAttempts: 2, Intervals: []time.Duration{0}}
+		}, 2, 10 * time.Second},
+		{"inside a block", func(p *engine.Pipeline) {
+			block := engine.Block{Do: p.Processors}
+			p.Processors = engine.Steps{{Use: engine.Use(func(engine.Env) (engine.Processor, error) { return block, nil })}}
+		}, 3, 3 * time.Second},
+		{"from engine without them", func(p *engine.Pipeline) { p.Defaults = engine.Defaults{} }, 1, 30 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				p := pipe(&Source{Payloads: []string{"a"}, Takes: engine.TakesOne}, &Sink{},
+					Step("hang", func(ctx context.Context, _ *engine.Message) error {
+						calls++
+						<-ctx.Done()
+						return ctx.Err()
+					}))
+				p.Defaults.Processors = engine.StepDefaults{Timeout: time.Second,
+					Retry: &engine.Retry{MaxAttempts: 3, Intervals: []time.Duration{0}}}
+				tt.edit(p)
+				began := time.Now()
+				Run(t, p, nil)
+				if took := time.Since(began).Truncate(time.Second); calls != tt.calls || took != tt.took {
+					t.Errorf("%d calls in %v, want %d in %v", calls, took, tt.calls, tt.took)
+				}
+			})
+		})
+	}
+}

@@ -52,9 +52,10 @@ The binary is linked statically unless CGO_ENABLED is set.`,
 
 func newPlugin() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "plugin",
-		Short: "Start a module for a plugin of your own",
-		RunE:  needsCommand,
+		Use:     "plugin",
+		Short:   "Start a module for a plugin of your own",
+		Example: "  flowd plugin new processor mask",
+		RunE:    needsCommand,
 	}
 	cmd.AddCommand(newPluginNew())
 	return cmd

@@ -77,7 +77,10 @@ func referenceMarkdown(w io.Writer) error {
 	for _, kind := range kinds[:len(kinds)-1] {
 		fmt.Fprintf(&b, "- [%ss](#%ss): %s\n", title(kind), kind, strings.Join(links[kind], ", "))
 	}
-	b.WriteString("- [Functions](#functions)\n- [The section engine](#the-section-engine)\n")
+	b.WriteString("- [Functions](#functions)\n")
+	for _, s := range sections {
+		fmt.Fprintf(&b, "- [The section %s](#the-section-%[1]s)\n", s.name)
+	}
 
 	for _, kind := range kinds {
 		fmt.Fprintf(&b, "\n## %ss\n\n", title(kind))
@@ -95,8 +98,10 @@ func referenceMarkdown(w io.Writer) error {
 			section(&b, c)
 		}
 	}
-	b.WriteString("\n## The section engine\n\n")
-	fieldTable(&b, fieldsOf(schema.Of(engine.EngineSpec{})))
+	for _, s := range sections {
+		fmt.Fprintf(&b, "\n## The section %s\n\n%s.\n\n", s.name, title(s.summary))
+		fieldTable(&b, fieldsOf(schema.Of(s.of)))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -14,17 +14,27 @@ import (
 // guides, and lint codes.
 const topicKind = "topic"
 
+// sections are the sections of a file that are not lists of components.
+var sections = []struct {
+	name, summary string
+	of            any // a struct with its fields
+}{
+	{"engine", "parallelism, order, memory, failures, draining", engine.EngineSpec{}},
+	{"defaults", "what outputs, steps and batchers inherit", engine.Defaults{}},
+	{"resources", "what pipelines share", config.Resources{}},
+	{"service", "the process itself", config.Service{}},
+	{"tests", "messages, and what must become of them", config.Test{}},
+}
+
 // topics returns the sections and guides, in this order.
 func topics() (all []component) {
 	add := func(name, summary string, text func(width int, color bool) string) {
 		all = append(all, component{Kind: topicKind, Name: name, Summary: summary, text: text})
 	}
-	add("engine", "The section engine: parallelism, order, memory, failures, draining",
-		fieldsText("The section engine", engine.EngineSpec{}))
-	add("resources", "The section resources: what pipelines share",
-		fieldsText("The section resources", config.Resources{}))
-	add("service", "The section service: the process itself", fieldsText("The section service", config.Service{}))
-	add("tests", "The section tests: messages, and what must become of them", fieldsText("A test", config.Test{}))
+	for _, s := range sections {
+		title := "The section " + s.name
+		add(s.name, title+": "+s.summary, fieldsText(title, s.of))
+	}
 	add("codes", "The codes of problems that flowd lint finds", codeTable)
 	entries, _ := docs.Guides.ReadDir(".") // of what is built in
 	for _, e := range entries {

@@ -20,8 +20,9 @@ func Components(v any) (found []Component) {
 		if c, ok := reflect.TypeAssert[interface {
 			Component() (kind, name string, config any, at schema.Place)
 		}](x); ok {
-			kind, name, config, at := c.Component()
-			found = append(found, Component{kind, name, config, at})
+			if kind, name, config, at := c.Component(); name != "" || at.Node != nil {
+				found = append(found, Component{kind, name, config, at})
+			}
 		}
 	})
 	return found

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,14 +13,18 @@ import (
 
 // checkRetries finds fields of a retry, a breaker or a restart that contradict each other.
 func (r *checker) checkRetries() {
+	all, ofSteps := r.spec.Engine.OnFailure.Retry, r.spec.Defaults.Processors.Retry
 	schema.Walk(r.spec, func(v reflect.Value) {
-		if retry, ok := reflect.TypeAssert[engine.Retry](v); ok {
-			if all := r.spec.Engine.OnFailure.Retry; all != nil {
-				retry = retry.Over(*all)
-			}
-			r.checkRetry(retry)
+		if step, ok := reflect.TypeAssert[engine.StepSpec](v); ok {
+			r.checkRetry(step.Retry, ofSteps, all)
 		}
 	})
+	for _, o := range r.spec.Outputs.All() {
+		r.checkRetry(o.Retry, all)
+	}
+	r.checkRetry(ofSteps, all)
+	r.checkRetry(r.spec.Defaults.Outputs.Retry, all)
+	r.checkRetry(all)
 	for name, o := range r.spec.Outputs.All() {
 		if o.Breaker != nil {
 			r.checkBackoff(r.at("outputs", name, "breaker"), o.Breaker.Backoff, o.Breaker.MaxBackoff)
@@ -29,8 +34,12 @@ func (r *checker) checkRetries() {
 	r.checkReplay()
 }
 
-// checkRetry checks one `retry`. Fields that the file omits have their defaults in t.
-func (r *checker) checkRetry(t engine.Retry) {
+// checkRetry checks one `retry`, which takes the fields that the file omits from others, the next one first.
+func (r *checker) checkRetry(own *engine.Retry, from ...*engine.Retry) {
+	if own == nil {
+		return
+	}
+	t := engine.Inherited(append([]*engine.Retry{own}, slices.DeleteFunc(from, func(r *engine.Retry) bool { return r == nil })...)...)
 	n := t.Place.Node
 	if n == nil || n.Kind != schema.MapNode {
 		return // the decoder has complained
