@@ -165,7 +165,7 @@ func (in *input) startQuery(ctx context.Context) error {
 	}
 	args := make([]sqldb.Value, len(in.cfg.Args))
 	for i := range in.cfg.Args {
-		if args[i], err = sqldb.Of(&in.cfg.Args[i], src); err != nil {
+		if args[i], err = sqldb.ValueOf(&in.cfg.Args[i], src); err != nil {
 			return engine.WithClass(engine.Permanent, fmt.Errorf("args[%d]: %w", i, err))
 		}
 	}
@@ -201,7 +201,7 @@ func (in *input) add(b *engine.Batch, rows [][]byte) error {
 		if in.cfg.Cursor.IsZero() {
 			continue
 		}
-		v, err := sqldb.Of(&in.cfg.Cursor, m)
+		v, err := sqldb.ValueOf(&in.cfg.Cursor, m)
 		if err == nil && v.Kind == sqldb.Null {
 			err = errors.New("is null in a row (name a field that all rows have)")
 		}

@@ -33,10 +33,10 @@ func (w *writing) all(ctx context.Context, rows []*row) error {
 			return nil
 		})
 	}
-	if !sqldb.Mistaken(err) {
+	if !sqldb.BlamesStatement(err) {
 		return err
 	}
-	blame := sqldb.Blames(err)
+	blame := sqldb.BlamesValues(err)
 	rows, fitErr := w.fit(ctx, rows, true)
 	switch {
 	case fitErr != nil:
@@ -78,14 +78,14 @@ func (w *writing) halve(ctx context.Context, rows []*row) error {
 		return err
 	}
 	err := w.put(ctx, rows)
-	refers := sqldb.Refers(err)
+	refers := sqldb.LacksReference(err)
 	if err == nil {
 		if c, ok := w.conn.(sqldb.Checker); ok { // a deferred constraint would fail the whole transaction at its end
 			err = c.Check(ctx)
 			refers = true
 		}
 	}
-	if !sqldb.Blames(err) {
+	if !sqldb.BlamesValues(err) {
 		if err == nil {
 			_, err = w.conn.Exec(ctx, "RELEASE SAVEPOINT flowd", nil)
 		}
@@ -124,7 +124,7 @@ func (w *writing) blocks(ctx context.Context, rows []*row) error {
 // block writes rows with one statement, or with several that leave out rows to blame.
 func (w *writing) block(ctx context.Context, rows []*row) error {
 	err := w.put(ctx, rows)
-	if sqldb.Blames(err) && !w.anew {
+	if sqldb.BlamesValues(err) && !w.anew {
 		var fitErr error
 		if rows, fitErr = w.fit(ctx, rows, true); fitErr != nil {
 			return fitErr
@@ -139,7 +139,7 @@ func (w *writing) block(ctx context.Context, rows []*row) error {
 			r.m.Done()
 		}
 		return nil
-	case !sqldb.Blames(err):
+	case !sqldb.BlamesValues(err):
 		return err
 	case len(rows) == 1:
 		rows[0].m.Fail(w.explain(err))

@@ -40,7 +40,7 @@ func (o *output) noteDoubt(err error, rows []*row) {
 // refuse fails a row that the database has refused. If an earlier attempt may have stored the row, [writing.find] decides
 // after the transaction.
 func (w *writing) refuse(r *row, err error) {
-	if w.cfg.Table != "" && sqldb.Duplicates(err) && w.doubt.Has(r.sum()) {
+	if w.cfg.Table != "" && sqldb.IsDuplicate(err) && w.doubt.Has(r.sum()) {
 		r.err = err
 		w.doubtful = append(w.doubtful, r)
 		return

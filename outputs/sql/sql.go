@@ -144,7 +144,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 // evaluate computes the values of a row.
 func (o *output) evaluate(r *row) (err error) {
 	for i := range o.exprs {
-		if r.given[i], err = sqldb.Of(&o.exprs[i], r.m); err == nil {
+		if r.given[i], err = sqldb.ValueOf(&o.exprs[i], r.m); err == nil {
 			continue
 		}
 		if o.names != nil {

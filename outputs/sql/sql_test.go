@@ -265,9 +265,9 @@ func TestLint(t *testing.T) {
 		{"a key that is no column", at + `, ` + plain + `, "upsert": ["x"]`, `"x" is not one of columns`},
 		{"COPY and upsert", at + `, ` + plain + `, "upsert": ["id"], "copy": true`, "can't replace rows"},
 		{"COPY elsewhere", `"driver": "sqlite", "dsn": "x.db", "copy": true, ` + plain, "only PostgreSQL has COPY"},
-		{"a file by TLS", `"driver": "sqlite", "dsn": "x.db", "tls": {}, ` + plain, "not reached by TLS"},
+		{"a file by TLS", `"driver": "sqlite", "dsn": "x.db", "tls": {}, ` + plain, "a file, which has no TLS"},
 		{"a dsn of another kind", `"driver": "mysql", "dsn": "mysql://u:p@h/d", ` + plain, "USER:PASSWORD@tcp"},
-		{"a file that is none", `"driver": "sqlite", "dsn": ":memory:", ` + plain, "name a file"},
+		{"a file that is none", `"driver": "sqlite", "dsn": ":memory:", ` + plain, "write the path of a file"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -130,7 +130,7 @@ func (s *step) Prepare(m *engine.Message) (*request, error) {
 	}
 	r := &request{m: m, args: make([]sqldb.Value, len(s.cfg.Args))}
 	for i := range s.cfg.Args {
-		v, err := sqldb.Of(&s.cfg.Args[i], m)
+		v, err := sqldb.ValueOf(&s.cfg.Args[i], m)
 		if err != nil {
 			return nil, fmt.Errorf("args[%d]: %w", i, err)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// A statement whose parameter has another type by now is tried again with it, and works.
+// If the type of a parameter has changed, the statement fails once with a retryable error, and then works.
 func TestAParameterWhoseTypeHasChanged(t *testing.T) {
 	for _, statement := range []string{"SELECT n FROM t WHERE id = $1", "UPDATE t SET n = 'x' WHERE id = $1"} {
 		t.Run(statement[:6], func(t *testing.T) {
@@ -20,7 +20,7 @@ func TestAParameterWhoseTypeHasChanged(t *testing.T) {
 			}
 			exec(t, conn, "ALTER TABLE t ALTER COLUMN id TYPE text")
 			if err := run("a"); engine.ErrorOf(err, "").Class != engine.Transient {
-				t.Errorf("got %v, want it to be tried again", err)
+				t.Errorf("got %v, want a retryable error", err)
 			}
 			if err := run("a"); err != nil {
 				t.Errorf("the second attempt fails: %v", err)
@@ -29,8 +29,8 @@ func TestAParameterWhoseTypeHasChanged(t *testing.T) {
 	}
 }
 
-// A value may fit a column also as what it was for another type, such as text in quotes, which a column of JSON took. The
-// types are therefore asked for again before long.
+// A value that was made for the old type of a column may also fit the new type, such as quoted text for a json column. So flowd asks for
+// the types again regularly.
 func TestTypesAreAskedForAgain(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -69,8 +69,8 @@ func TestTypesAreAskedForAgain(t *testing.T) {
 	})
 }
 
-// A failover may leave connections that take no writes: after the first refusal none of them is used any more.
-func TestAServerThatTakesNoWritesIsLeft(t *testing.T) {
+// After a failover, connections may refuse writes. After the first refusal, the pool uses none of them any more.
+func TestConnectionsThatRefuseWritesAreReplaced(t *testing.T) {
 	for driver, demote := range map[string]string{"postgres": "SET default_transaction_read_only = on",
 		"mariadb": "SET SESSION TRANSACTION READ ONLY", "sqlite": "PRAGMA query_only = 1"} {
 		t.Run(driver, func(t *testing.T) {

@@ -23,7 +23,7 @@ type chException struct {
 
 func (e *chException) Error() string { return e.text }
 
-// chCode matches the beginning of an error, in all versions. Newer ones name the number at the end.
+// chCode matches the beginning of an error in all versions. Newer versions also have the name of the error at its end.
 var (
 	chCode  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Code: (\d+)[.,] `) })
 	chNoise = sync.OnceValue(func() *regexp.Regexp {
@@ -34,19 +34,19 @@ var (
 
 // exception returns the error in a text, or nil if the text is not an error.
 func (p *chPool) exception(text []byte) error {
-	at := chCode().FindSubmatchIndex(text)
-	if at == nil {
+	match := chCode().FindSubmatchIndex(text)
+	if match == nil {
 		return nil
 	}
-	code, err := strconv.Atoi(string(text[at[2]:at[3]]))
+	code, err := strconv.Atoi(string(text[match[2]:match[3]]))
 	if err != nil {
 		return nil
 	}
 	if code == unknownSetting || slices.Contains(chMissing, code) {
-		p.forget() // this is another server, or another table
+		p.forget() // the server was replaced, or the table altered
 	}
-	said, _, marked := strings.Cut(string(text[at[0]:]), "\n__exception__")
-	if marked { // the last line before has its length, and a tag
+	said, _, marked := strings.Cut(string(text[match[0]:]), "\n__exception__")
+	if marked { // the line before the mark has the length of the error and a tag
 		said = said[:max(0, strings.LastIndexByte(strings.TrimSpace(said), '\n'))]
 	}
 	said = strings.Join(strings.Fields(strings.ToValidUTF8(said, "\uFFFD")), " ")
@@ -58,28 +58,28 @@ func (p *chPool) exception(text []byte) error {
 }
 
 const (
-	chSaid         = 500 // bytes that are shown of an error: one of syntax lists all that might follow
+	chSaid         = 500 // bytes that are shown of an error; a syntax error lists all tokens that the parser expected
 	unknownSetting = 115
 )
 
-// refused returns the error that an answer means.
-func (p *chPool) refused(res *http.Response, text []byte) error {
+// answerError returns the error that an answer with a status other than 200 means.
+func (p *chPool) answerError(res *http.Response, text []byte) error {
 	if err := p.exception(text); err != nil {
 		return err
 	}
 	said := strings.ToValidUTF8(string(bytes.TrimSpace(text)), "\uFFFD")
-	says := fmt.Sprintf("%s: %s: %.300q", p.url.Host, res.Status, said)
+	shown := fmt.Sprintf("%s: %s: %.300q", p.url.Host, res.Status, said)
 	switch {
 	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden:
-		return engine.Errorf(engine.Auth, "%s (%s)", says, checkLogin)
+		return engine.Errorf(engine.Auth, "%s (%s)", shown, checkLogin)
 	case res.StatusCode >= 500, res.StatusCode == http.StatusTooManyRequests, res.StatusCode == http.StatusRequestTimeout:
-		return cause.Held(errors.New(says))
+		return cause.Held(errors.New(shown))
 	}
-	// It may be something in front of ClickHouse.
-	return cause.Held(fmt.Errorf("%s (this is not ClickHouse: name its port for HTTP in the dsn)", says))
+	// The answer may come from a proxy in front of ClickHouse.
+	return cause.Held(fmt.Errorf("%s (this is not ClickHouse: write its HTTP port in the dsn)", shown))
 }
 
-// clickhouseCauses goes by the number. What it does not know is tried again.
+// clickhouseCauses says what the error numbers of ClickHouse mean. Unknown errors are retried.
 var clickhouseCauses = sync.OnceValue(func() *cause.Table {
 	return &cause.Table{Code: chNumber, Rows: []cause.Row{
 		{Codes: codes(192, 193, 194, 195, 516), Kind: cause.Credentials, Remedy: checkLogin},
@@ -97,7 +97,7 @@ var clickhouseCauses = sync.OnceValue(func() *cause.Table {
 	}}
 })
 
-// chMissing are the errors about a database, a table or a column that does not exist.
+// chMissing are the numbers of errors about a database, table or column that does not exist.
 var chMissing = []int{8, 10, 16, 47, 60, 81}
 
 func chNumber(err error) (code, text string) {
@@ -107,7 +107,7 @@ func chNumber(err error) (code, text string) {
 	return "", ""
 }
 
-// chBlamesRow matches errors whose number alone does not say that a value is to blame.
+// chBlamesRow reports whether an error is about a value, where the number alone does not say so.
 func chBlamesRow(err error) bool {
 	e, ok := errors.AsType[*chException](err)
 	if !ok {

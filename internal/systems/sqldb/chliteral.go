@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// chBind puts values in place of the ? of a statement. Those of strings, names and comments are left alone.
+// chBind replaces each ? of a statement by a value. A ? in a string, name or comment is left alone.
 func chBind(query string, args []Value) (string, error) {
 	var b strings.Builder
 	n, from := 0, 0
@@ -29,14 +29,14 @@ func chBind(query string, args []Value) (string, error) {
 		i++
 	}
 	if n != len(args) {
-		return "", fmt.Errorf("the query has %d parameters, and args %d values (write a ? for each; "+
-			"if(a, b, c) instead of a ? b : c)", n, len(args))
+		return "", fmt.Errorf("the query has %d parameters, but args has %d values (write a ? for each value; "+
+			"write if(a, b, c) instead of a ? b : c)", n, len(args))
 	}
 	b.WriteString(query[from:])
 	return b.String(), nil
 }
 
-// chSkip is the end of the string, name or comment that begins at i, or i if none does.
+// chSkip returns the end of the string, name or comment that begins at i, or i if none begins there.
 func chSkip(query string, i int) int {
 	switch c := query[i]; {
 	case c == '\'' || c == '"' || c == '`':
@@ -45,7 +45,7 @@ func chSkip(query string, i int) int {
 			case '\\':
 				j++
 			case c:
-				return j + 1 // a doubled one begins another, which ends the same
+				return j + 1 // a doubled mark looks like the begin of another string, which is skipped next
 			}
 		}
 		return len(query)
@@ -63,8 +63,8 @@ func chSkip(query string, i int) int {
 	return i
 }
 
-// chLiteral is a value in a statement. A number that ClickHouse would read as a float, and that a float does not hold,
-// is text, which it compares with a column exactly.
+// chLiteral returns a value as part of a statement. A number that ClickHouse would read as a float, and that a float can't represent
+// exactly, becomes text. ClickHouse compares that with a column exactly.
 func chLiteral(v Value) string {
 	switch v.Kind {
 	case Null:
@@ -83,12 +83,12 @@ func chLiteral(v Value) string {
 			return text
 		}
 	case Time:
-		if at, err := time.Parse(time.RFC3339Nano, string(v.Text)); err == nil {
-			at = at.UTC()
-			if at.Nanosecond() == 0 {
-				return at.Format("toDateTime('2006-01-02 15:04:05', 'UTC')")
+		if t, err := time.Parse(time.RFC3339Nano, string(v.Text)); err == nil {
+			t = t.UTC()
+			if t.Nanosecond() == 0 {
+				return t.Format("toDateTime('2006-01-02 15:04:05', 'UTC')")
 			}
-			return at.Format("toDateTime64('2006-01-02 15:04:05.000000000', 9, 'UTC')")
+			return t.Format("toDateTime64('2006-01-02 15:04:05.000000000', 9, 'UTC')")
 		}
 	case JSON:
 		if v.Text[0] == '[' {
@@ -102,7 +102,7 @@ func chLiteral(v Value) string {
 	return chQuoted(string(v.Text), "'")
 }
 
-// chQuoted makes a text a string, or a name, of a statement.
+// chQuoted quotes a string or a name for a statement.
 func chQuoted(text, mark string) string {
 	text = strings.ReplaceAll(text, `\`, `\\`)
 	return mark + strings.ReplaceAll(text, mark, `\`+mark) + mark

@@ -12,15 +12,16 @@ import (
 	"github.com/flowd-io/flowd/internal/network/bounds"
 )
 
-// chRows are lines of JSON. What is none is the error that has ended the answer.
+// chRows are the rows of an answer, as lines of JSON. A line that is not JSON is the error with which the server has ended the
+// answer.
 type chRows struct {
 	conn  *chConn
 	ctx   context.Context //nolint:containedctx // of the request
 	body  io.ReadCloser
 	lines *bufio.Reader
 	line  []byte // the current row
-	some  bool   // there was one
-	blank int    // empty lines
+	some  bool   // a row was read
+	blank int    // empty lines so far
 	err   error
 }
 
@@ -33,7 +34,7 @@ func (r *chRows) Next() bool {
 		return false
 	}
 	for {
-		line, err := r.read()
+		line, err := r.readLine()
 		if err != nil && err != io.EOF {
 			r.err = explain(r.conn.lost(r.ctx, err), false)
 			return false
@@ -47,7 +48,7 @@ func (r *chRows) Next() bool {
 			}
 			return r.err == nil
 		case len(line) > 0:
-			r.err = r.broken(line)
+			r.err = r.errorIn(line)
 			return false
 		case err == io.EOF:
 			return false
@@ -62,8 +63,8 @@ func (r *chRows) Next() bool {
 // mostBlank bounds the empty lines of an answer.
 const mostBlank = 1_000_000
 
-// read reads a line, with its end.
-func (r *chRows) read() ([]byte, error) {
+// readLine reads a line, including its line break.
+func (r *chRows) readLine() ([]byte, error) {
 	line, err := r.lines.ReadSlice('\n')
 	if err != bufio.ErrBufferFull {
 		return line, err
@@ -79,8 +80,8 @@ func (r *chRows) read() ([]byte, error) {
 	return long, err
 }
 
-// broken is the error of an answer that ends with one, or of text that is not the server's JSON.
-func (r *chRows) broken(line []byte) error {
+// errorIn returns the error that ends an answer, or the error of an answer that is not JSON.
+func (r *chRows) errorIn(line []byte) error {
 	rest, _ := io.ReadAll(io.LimitReader(r.lines, chError))
 	text := append(bytes.Clone(line[:min(len(line), chError)]), append([]byte("\n"), rest...)...)
 	if err := r.conn.exception(text); err != nil {
@@ -89,10 +90,10 @@ func (r *chRows) broken(line []byte) error {
 	return engine.Errorf(engine.Permanent, "the answer is %.60q, not JSON (remove FORMAT from the query)", text)
 }
 
-// chDistinct reports whether the columns of an answer can be the fields of a document.
+// chDistinct returns an error if two columns of a row have the same name.
 func chDistinct(row []byte) error {
 	if !valid(row) {
-		return nil // Append says what is wrong
+		return nil // Append returns the error
 	}
 	var names []string
 	for name := range doc.Members(row) {
@@ -116,7 +117,7 @@ func (r *chRows) Append(dst []byte) ([]byte, error) {
 	return append(dst, r.line...), nil
 }
 
-// chNotText is the column of a row that is not UTF-8.
+// chNotText returns the first column of a row whose text is not UTF-8.
 func chNotText(row []byte) string {
 	row = bytes.ToValidUTF8(row, []byte("\uFFFD"))
 	if valid(row) {

@@ -10,11 +10,11 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// chKind is a kind of types of ClickHouse, as far as it matters for what is written.
+// chKind is the kind of a ClickHouse type. It determines how values are written.
 type chKind uint8
 
 const (
-	chOther chKind = iota // the server reads JSON by itself
+	chOther chKind = iota // values are written as JSON, which the server converts
 	chInteger
 	chFloat
 	chDecimal
@@ -22,7 +22,7 @@ const (
 	chText
 	chDate
 	chMoment
-	chWord // such as UUID, IPv4, Enum8: the server reads text
+	chWord // such as UUID, IPv4 or Enum8, which the server reads as text
 	chList
 	chTuple
 	chMap
@@ -35,20 +35,20 @@ type chType struct {
 	nullable bool
 	signed   bool
 	bits     int // of an integer or float
-	digits   int // of a decimal; how many bytes a text has at most, 0 is any number
-	scale    int // of a decimal, or a moment
-	of       []chType
-	fields   []string // of a tuple whose elements have names
+	digits   int // of a decimal; of a text: its largest size in bytes, or 0 without a limit
+	scale    int // digits after the point, of a decimal or of the seconds of a moment
+	elements []chType
+	fields   []string // the names of a tuple's elements, if they have names
 }
 
 // Limits of the names of types.
 const (
 	longestType = 64 << 10 // bytes
-	deepestType = 64       // types in types
-	shownOfType = 200      // bytes
+	deepestType = 64       // nesting
+	shownOfType = 200      // bytes that errors show
 )
 
-// parseCHType reads the name of a type. One that is not known, or beyond the limits, is left to the server.
+// parseCHType parses the name of a type. A type that is unknown, or beyond the limits, is of kind chOther.
 func parseCHType(text string) chType { return parseCHTypeIn(text, 1) }
 
 func parseCHTypeIn(text string, depth int) chType {
@@ -71,7 +71,7 @@ func parseCHTypeIn(text string, depth int) chType {
 	}
 	inner := func() {
 		for _, a := range args {
-			t.of = append(t.of, parseCHTypeIn(a, depth+1))
+			t.elements = append(t.elements, parseCHTypeIn(a, depth+1))
 		}
 	}
 	switch name {
@@ -111,11 +111,11 @@ func parseCHTypeIn(text string, depth int) chType {
 	case "UUID", "IPv4", "IPv6", "Enum8", "Enum16", "Time", "Time64":
 		t.kind = chWord
 	case "Array":
-		if inner(); len(t.of) == 1 {
+		if inner(); len(t.elements) == 1 {
 			t.kind = chList
 		}
 	case "Map":
-		if inner(); len(t.of) == 2 {
+		if inner(); len(t.elements) == 2 {
 			t.kind = chMap
 		}
 	case "Tuple":
@@ -124,13 +124,13 @@ func parseCHTypeIn(text string, depth int) chType {
 			if field, rest, named := chField(a); named {
 				t.fields, a = append(t.fields, field), rest
 			}
-			t.of = append(t.of, parseCHTypeIn(a, depth+1))
+			t.elements = append(t.elements, parseCHTypeIn(a, depth+1))
 		}
 	}
 	return t
 }
 
-// chField cuts the name of an element of a tuple off its type.
+// chField splits an element of a tuple into its name and its type. named is false if it has no name.
 func chField(text string) (name, rest string, named bool) {
 	if strings.HasPrefix(text, "`") {
 		end := chSkip(text, 0)
@@ -138,13 +138,13 @@ func chField(text string) (name, rest string, named bool) {
 		return strings.NewReplacer("\\`", "`", `\\`, `\`).Replace(name), rest, true
 	}
 	name, rest, named = strings.Cut(text, " ")
-	if strings.ContainsAny(name, "('") { // Decimal(18, 4)
+	if strings.ContainsAny(name, "('") { // a type such as Decimal(18, 4)
 		return "", text, false
 	}
 	return name, rest, named
 }
 
-// chArgs cuts what is between brackets at its commas.
+// chArgs splits the arguments between brackets at their commas.
 func chArgs(text string) (args []string) {
 	depth, from := 0, 0
 	for i := 0; i < len(text); {
@@ -170,12 +170,12 @@ func chArgs(text string) (args []string) {
 	return args
 }
 
-// chTypes make of values the JSON that their columns take, and refuse what the server would change: it wraps numbers
-// around, cuts digits off and takes null for a default.
+// chTypes converts values to the JSON for their columns. It refuses values that the server would change silently: the server lets
+// integers overflow, cuts off digits, and replaces null by a default.
 type chTypes []chType
 
 func (t chTypes) Fit(i int, v Value) (Value, error) {
-	const around = 8 // for what is added to most values
+	const around = 8 // bytes that are added to most values
 	text, err := t[i].append(make([]byte, 0, len(v.Text)+around), v)
 	if err != nil {
 		return Value{}, engine.WithClass(engine.Rejected, err)
@@ -183,15 +183,15 @@ func (t chTypes) Fit(i int, v Value) (Value, error) {
 	return Value{JSON, text}, nil
 }
 
-// misfit returns the error of a value that is not valid for the type.
-func (t *chType) misfit(v Value, why string) error {
-	if why == "" {
-		why = "is not a valid " + t.name
+// misfit returns the error of a value that is not valid for the type. problem "" means just that.
+func (t *chType) misfit(v Value, problem string) error {
+	if problem == "" {
+		problem = "is not a valid " + t.name
 	}
 	if v.Kind == Number || v.Kind == Bool {
-		return fmt.Errorf("%.60s %s", v.Text, why)
+		return fmt.Errorf("%.60s %s", v.Text, problem)
 	}
-	return fmt.Errorf("%.60q %s", v.Text, why)
+	return fmt.Errorf("%.60q %s", v.Text, problem)
 }
 
 func (t *chType) append(dst []byte, v Value) ([]byte, error) {
@@ -229,12 +229,13 @@ func (t *chType) append(dst []byte, v Value) ([]byte, error) {
 	case chDate, chMoment:
 		return t.appendTime(dst, v)
 	case chList, chTuple, chMap:
-		return t.appendMany(dst, v)
+		return t.appendElements(dst, v)
 	}
 	return append(dst, v.JSON()...), nil
 }
 
-func (t *chType) appendMany(dst []byte, v Value) (out []byte, err error) {
+// appendElements appends a list, tuple or map.
+func (t *chType) appendElements(dst []byte, v Value) (out []byte, err error) {
 	isObject := v.Kind == JSON && v.Text[0] == '{'
 	if v.Kind != JSON || isObject && t.kind == chList || !isObject && t.kind == chMap {
 		return nil, t.misfit(v, "")
@@ -245,11 +246,11 @@ func (t *chType) appendMany(dst []byte, v Value) (out []byte, err error) {
 			if dst[len(dst)-1] != '{' {
 				dst = append(dst, ',')
 			}
-			if _, err := t.of[0].append(nil, Value{Text, []byte(key)}); err != nil {
+			if _, err := t.elements[0].append(nil, Value{Text, []byte(key)}); err != nil {
 				return nil, err
 			}
 			dst = append(appendCHString(dst, []byte(key)), ':')
-			if dst, err = t.of[1].append(dst, OfJSON(raw)); err != nil {
+			if dst, err = t.elements[1].append(dst, OfJSON(raw)); err != nil {
 				return nil, err
 			}
 		}
@@ -263,7 +264,7 @@ func (t *chType) appendMany(dst []byte, v Value) (out []byte, err error) {
 	} else if all, err = t.inOrder(v); err != nil {
 		return nil, err
 	}
-	if t.kind == chTuple && len(all) != len(t.of) {
+	if t.kind == chTuple && len(all) != len(t.elements) {
 		return nil, t.misfit(v, "")
 	}
 	dst = append(dst, '[')
@@ -271,18 +272,18 @@ func (t *chType) appendMany(dst []byte, v Value) (out []byte, err error) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		of := &t.of[0]
+		element := &t.elements[0]
 		if t.kind == chTuple {
-			of = &t.of[i]
+			element = &t.elements[i]
 		}
-		if dst, err = of.append(dst, v); err != nil {
+		if dst, err = element.append(dst, v); err != nil {
 			return nil, err
 		}
 	}
 	return append(dst, ']'), nil
 }
 
-// inOrder are the fields of an object as elements of a tuple; those that are missing are null.
+// inOrder returns the fields of an object as the elements of a tuple. Missing fields are null.
 func (t *chType) inOrder(v Value) ([]Value, error) {
 	all := make([]Value, len(t.fields))
 	for name, raw := range doc.Members(v.Text) {
@@ -299,7 +300,7 @@ func (t *chType) inOrder(v Value) ([]Value, error) {
 	return all, nil
 }
 
-// appendCHString appends JSON text that may have bytes of any kind.
+// appendCHString appends a JSON string that may have arbitrary bytes, which ClickHouse accepts.
 func appendCHString(dst, text []byte) []byte {
 	dst = append(dst, '"')
 	from := 0
@@ -338,8 +339,8 @@ func (t *chType) appendFloat(dst []byte, v Value) ([]byte, error) {
 	return nil, t.misfit(v, "")
 }
 
-// most are the digits of the largest integers of a kind: -most-1 is the least one with a sign.
-var most = map[int][2]string{
+// largestInts has the largest unsigned and signed integers by number of bits. The least signed integer is -largest-1.
+var largestInts = map[int][2]string{
 	8:   {"255", "127"},
 	16:  {"65535", "32767"},
 	32:  {"4294967295", "2147483647"},
@@ -351,17 +352,17 @@ var most = map[int][2]string{
 
 func (t *chType) appendInteger(dst []byte, v Value) ([]byte, error) {
 	n, ok := plainNumber(v)
-	if !ok || n.part != "" {
+	if !ok || n.fraction != "" {
 		return nil, t.misfit(v, "")
 	}
-	limit := most[t.bits][0]
+	limit := largestInts[t.bits][0]
 	if t.signed {
-		limit = most[t.bits][1]
-		if n.minus { // one more, and none ends with 9
+		limit = largestInts[t.bits][1]
+		if n.minus { // the limit is one more, and no limit ends with 9
 			limit = limit[:len(limit)-1] + string(limit[len(limit)-1]+1)
 		}
 	}
-	if n.minus && !t.signed || len(n.whole) > len(limit) || len(n.whole) == len(limit) && n.whole > limit {
+	if n.minus && !t.signed || len(n.integer) > len(limit) || len(n.integer) == len(limit) && n.integer > limit {
 		return nil, t.misfit(v, "is out of the range of "+t.name)
 	}
 	return n.append(dst), nil
@@ -372,9 +373,9 @@ func (t *chType) appendDecimal(dst []byte, v Value) ([]byte, error) {
 	switch {
 	case !ok:
 		return nil, t.misfit(v, "")
-	case len(n.part) > t.scale:
+	case len(n.fraction) > t.scale:
 		return nil, t.misfit(v, "has more digits than "+t.name+" (write round(FIELD, DIGITS))")
-	case n.whole != "0" && len(n.whole) > t.digits-t.scale:
+	case n.integer != "0" && len(n.integer) > t.digits-t.scale:
 		return nil, t.misfit(v, "is out of the range of "+t.name)
 	}
 	return n.append(dst), nil
@@ -382,33 +383,33 @@ func (t *chType) appendDecimal(dst []byte, v Value) ([]byte, error) {
 
 // plain is a number without an exponent.
 type plain struct {
-	minus bool
-	whole string // without zeros before it, but for "0"
-	part  string // behind the point, without zeros at its end
+	minus    bool
+	integer  string // without leading zeros, except for "0"
+	fraction string // without trailing zeros
 }
 
 func (n plain) append(dst []byte) []byte {
 	if n.minus {
 		dst = append(dst, '-')
 	}
-	dst = append(dst, n.whole...)
-	if n.part != "" {
-		dst = append(append(dst, '.'), n.part...)
+	dst = append(dst, n.integer...)
+	if n.fraction != "" {
+		dst = append(append(dst, '.'), n.fraction...)
 	}
 	return dst
 }
 
-// mostExponent bounds what a number is written out to: no column has more digits.
+// mostExponent limits the exponent of a number that is written without one. No column has more digits.
 const mostExponent = 100
 
-// plainNumber is the number that a value is; true is 1.
+// plainNumber returns the number in a value, which may be text. true is 1 and false is 0.
 func plainNumber(v Value) (n plain, ok bool) {
 	text := string(v.Text)
 	switch {
 	case v.Kind == Bool && text == "true":
-		return plain{whole: "1"}, true
+		return plain{integer: "1"}, true
 	case v.Kind == Bool:
-		return plain{whole: "0"}, true
+		return plain{integer: "0"}, true
 	case v.Kind != Number && (v.Kind != Text || len(text) == 0 || !valid(v.Text) || doc.Kind(v.Text) != doc.Numeric):
 		return n, false
 	}
@@ -422,27 +423,27 @@ func plainNumber(v Value) (n plain, ok bool) {
 		}
 		text = text[:i]
 	}
-	n.whole, n.part, _ = strings.Cut(text, ".")
+	n.integer, n.fraction, _ = strings.Cut(text, ".")
 	switch {
 	case exponent > 0:
-		n.part += strings.Repeat("0", max(0, exponent-len(n.part)))
-		n.whole, n.part = n.whole+n.part[:exponent], n.part[exponent:]
+		n.fraction += strings.Repeat("0", max(0, exponent-len(n.fraction)))
+		n.integer, n.fraction = n.integer+n.fraction[:exponent], n.fraction[exponent:]
 	case exponent < 0:
-		n.whole = strings.Repeat("0", max(0, -exponent-len(n.whole))) + n.whole
-		at := len(n.whole) + exponent
-		n.whole, n.part = n.whole[:at], n.whole[at:]+n.part
+		n.integer = strings.Repeat("0", max(0, -exponent-len(n.integer))) + n.integer
+		point := len(n.integer) + exponent
+		n.integer, n.fraction = n.integer[:point], n.integer[point:]+n.fraction
 	}
-	n.whole, n.part = strings.TrimLeft(n.whole, "0"), strings.TrimRight(n.part, "0")
-	if n.whole == "" {
-		n.whole = "0"
+	n.integer, n.fraction = strings.TrimLeft(n.integer, "0"), strings.TrimRight(n.fraction, "0")
+	if n.integer == "" {
+		n.integer = "0"
 	}
-	if n.whole == "0" && n.part == "" {
+	if n.integer == "0" && n.fraction == "" {
 		n.minus = false
 	}
 	return n, true
 }
 
-// The times that columns have room for.
+// The times that columns can store: from the first up to, but not including, the second.
 var (
 	epoch  = time.Unix(0, 0).UTC()
 	ranges = map[string][2]time.Time{
@@ -453,40 +454,40 @@ var (
 	}
 )
 
-// appendTime appends a moment, or a date: the one that it is then in UTC. A number counts seconds since 1970. Text of
-// any other form is for the server to read.
+// appendTime appends a moment, or its date in UTC. A number counts seconds since 1970. For a moment, text in any other format is left
+// to the server.
 func (t *chType) appendTime(dst []byte, v Value) ([]byte, error) {
-	at, err := time.Parse(time.RFC3339Nano, string(v.Text))
+	moment, err := time.Parse(time.RFC3339Nano, string(v.Text))
 	if v.Kind != Number && err != nil && t.kind == chDate {
-		at, err = time.Parse(time.DateOnly, string(v.Text))
+		moment, err = time.Parse(time.DateOnly, string(v.Text))
 	}
 	switch {
 	case v.Kind == Number && t.kind == chMoment:
 		n, ok := plainNumber(v)
-		seconds, parseErr := strconv.ParseInt(n.whole, 10, 64)
-		if !ok || parseErr != nil || len(n.part) > 9 {
+		seconds, parseErr := strconv.ParseInt(n.integer, 10, 64)
+		if !ok || parseErr != nil || len(n.fraction) > 9 {
 			return nil, t.misfit(v, "")
 		}
-		nanos, _ := strconv.ParseInt((n.part + "000000000")[:9], 10, 64)
+		nanos, _ := strconv.ParseInt((n.fraction + "000000000")[:9], 10, 64)
 		if n.minus {
 			seconds, nanos = -seconds, -nanos
 		}
-		at = time.Unix(seconds, nanos)
+		moment = time.Unix(seconds, nanos)
 	case err != nil && v.Kind == Text && t.kind == chMoment:
 		return appendCHString(dst, v.Text), nil
 	case err != nil:
 		return nil, t.misfit(v, "")
 	}
 	name, _, _ := strings.Cut(t.name, "(")
-	if at.Before(ranges[name][0]) || !at.Before(ranges[name][1]) || t.scale == 9 && at.Year() > 2261 {
+	if moment.Before(ranges[name][0]) || !moment.Before(ranges[name][1]) || t.scale == 9 && moment.Year() > 2261 {
 		return nil, t.misfit(v, "is out of the range of "+t.name)
 	}
 	layout := "2006-01-02T15:04:05"
 	switch {
 	case t.kind == chDate:
-		return at.UTC().AppendFormat(dst, `"2006-01-02"`), nil
+		return moment.UTC().AppendFormat(dst, `"2006-01-02"`), nil
 	case t.scale > 0:
 		layout += "." + strings.Repeat("0", t.scale)
 	}
-	return at.UTC().AppendFormat(dst, `"`+layout+`Z"`), nil
+	return moment.UTC().AppendFormat(dst, `"`+layout+`Z"`), nil
 }

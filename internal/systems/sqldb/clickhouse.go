@@ -24,44 +24,43 @@ import (
 	"github.com/flowd-io/flowd/internal/network/tlsconf"
 )
 
-// chPool is a ClickHouse, which is asked over HTTP: rows travel as lines of JSON in both directions, which the server
-// itself makes of its types, and which show where an answer breaks off.
+// chPool is a ClickHouse server, which is called over HTTP. Rows are lines of JSON in both directions: the server converts its types
+// itself, and a truncated answer is recognised.
 //
-// It does not use github.com/ClickHouse/clickhouse-go/v2 (2.50.0), with which two promises would break:
+// It does not use github.com/ClickHouse/clickhouse-go/v2 (2.50.0), for two reasons:
 //
-//   - Old servers. Over HTTP every request has the setting client_protocol_version, and the first one asks for
-//     displayName(). ClickHouse 18.16, which is Debian's, answers "Unknown setting" before anything can be written.
-//   - Memory. An answer is decoded by whole blocks, of as many rows as the server likes, and a claim of a billion rows or
-//     of any number of columns is believed before they arrive. Here each row is bounded.
+//   - Old servers. Over HTTP, the library sends the setting client_protocol_version with each request, and asks for displayName()
+//     first. ClickHouse 18.16, which is in Debian, answers "Unknown setting".
+//   - Memory. The library decodes whole blocks, with as many rows as the server chooses. It allocates memory for the announced number
+//     of rows and columns before they arrive. Here, each row is bounded.
 //
-// A row that does not fit would fail when it is appended, by Go's type for the column, so what the server takes as text for
-// a type would still have to be known here (chtypes.go). The library's streams of JSONEachRow, which would be the same rows
-// as here, need the same first request.
+// The library checks each row against the Go types of the columns, so this package would still have to know what text the server
+// accepts for a type (chtypes.go). The library's streams of JSONEachRow, which are the rows used here, need the same first request.
 type chPool struct {
 	db     *Config
-	url    url.URL // without what is asked
+	url    url.URL // without parameters
 	user   *url.Userinfo
-	base   url.Values // what every request says
+	base   url.Values // parameters of every request
 	client *http.Client
-	slots  chan struct{} // one for each connection that is lent
+	slots  chan struct{} // one for each Conn that is in use
 
-	mu    sync.Mutex // guards the fields below
-	known map[string]bool
+	mu    sync.Mutex      // guards the fields below
+	known map[string]bool // settings that the server knows; nil: it must be asked
 	types map[string]chKnown
 }
 
-// chKnown are the types of a table, and when they were asked for.
+// chKnown has the types of a table, and when the server was asked for them.
 type chKnown struct {
 	types Types
 	asked time.Time
 }
 
 const (
-	chIdle  = 2 * time.Second // less than servers keep an idle connection: 3 s, or 10
-	chError = 16 << 10        // bytes that are read of an error
+	chIdle  = 2 * time.Second // servers close idle connections after 3 s or 10 s
+	chError = 16 << 10        // bytes of an error that are read
 )
 
-// What a server is asked for, as far as it knows it: the names of settings come and go with versions.
+// Settings of reads and writes. They are sent only if the server knows them, since they differ between versions.
 var (
 	chReads = map[string]string{
 		"output_format_json_quote_64bit_integers": "0", "output_format_json_quote_denormals": "1",
@@ -79,22 +78,22 @@ var (
 	}
 )
 
-const chForm = "write http://USER:PASSWORD@HOST:8123/DATABASE, or https://…:8443" // #nosec G101 -- what to write there
+const chForm = "write http://USER:PASSWORD@HOST:8123/DATABASE, or https://…:8443" // #nosec G101 -- an example
 
 func openClickHouse(c *Config) (DB, error) {
 	u, err := url.Parse(c.DSN.Reveal())
 	if err != nil {
-		return nil, fmt.Errorf("is not a valid URL (%s)", chForm) // the error has the password
+		return nil, fmt.Errorf("is not a valid URL (%s)", chForm) // the error contains the password
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%q is not spoken with ClickHouse here, but HTTP (%s)", u.Scheme, chForm)
+		return nil, fmt.Errorf("ClickHouse is called over HTTP, not with the protocol %q (%s)", u.Scheme, chForm)
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("it names no host (%s)", chForm)
+		return nil, fmt.Errorf("it has no host (%s)", chForm)
 	case strings.Contains(strings.Trim(u.Path, "/"), "/"):
-		return nil, fmt.Errorf("its path is more than the name of a database (%s)", chForm)
+		return nil, fmt.Errorf("its path is not a database name (%s)", chForm)
 	case c.TLS != nil && u.Scheme == "http":
-		return nil, errors.New("tls is for https alone (write https://, and the port of HTTPS, which is 8443 by default)")
+		return nil, errors.New("tls requires https (write https://, and the port of HTTPS, which is 8443 by default)")
 	}
 	base := u.Query()
 	if base.Get("async_insert") == "1" && base.Get("wait_for_async_insert") == "0" {
@@ -123,14 +122,14 @@ func openClickHouse(c *Config) (DB, error) {
 	return p, nil
 }
 
-// Conn lends the right to one request at a time. The first one asks the server what it knows.
+// Conn returns the right to make one request at a time. The first call asks the server which settings it knows.
 func (p *chPool) Conn(ctx context.Context) (Conn, error) {
 	select {
 	case p.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if _, err := p.settings(ctx); err != nil {
+	if _, err := p.knownSettings(ctx); err != nil {
 		<-p.slots
 		return nil, err
 	}
@@ -142,8 +141,8 @@ func (p *chPool) Close() error {
 	return nil
 }
 
-// settings are the names of those that the server knows, of chReads and chWrites.
-func (p *chPool) settings(ctx context.Context) (map[string]bool, error) {
+// knownSettings returns the names in chReads and chWrites that the server knows.
+func (p *chPool) knownSettings(ctx context.Context) (map[string]bool, error) {
 	p.mu.Lock()
 	known := p.known
 	p.mu.Unlock()
@@ -155,7 +154,7 @@ func (p *chPool) settings(ctx context.Context) (map[string]bool, error) {
 	dialing, cancel := context.WithTimeout(ctx, p.db.ConnectTimeout)
 	defer cancel()
 	query := "SELECT name FROM system.settings WHERE name IN ('" + strings.Join(names, "', '") + "') FORMAT TabSeparated"
-	res, err := p.ask(dialing, []byte(query), nil)
+	res, err := p.request(dialing, []byte(query), nil)
 	var text []byte
 	if err == nil {
 		text, err = io.ReadAll(io.LimitReader(res.Body, chError))
@@ -180,9 +179,9 @@ func (p *chPool) settings(ctx context.Context) (map[string]bool, error) {
 	return known, nil
 }
 
-// with are the settings that the server knows and the dsn does not set.
-func (p *chPool) with(ctx context.Context, settings map[string]string) (url.Values, error) {
-	known, err := p.settings(ctx)
+// supported returns those settings that the server knows and the dsn does not set.
+func (p *chPool) supported(ctx context.Context, settings map[string]string) (url.Values, error) {
+	known, err := p.knownSettings(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -195,8 +194,8 @@ func (p *chPool) with(ctx context.Context, settings map[string]string) (url.Valu
 	return asked, nil
 }
 
-// ask sends a statement, which may have data behind it, and gives an answer that is no error; its body is to be closed.
-func (p *chPool) ask(ctx context.Context, statement []byte, settings url.Values) (*http.Response, error) {
+// request sends a statement, which may be followed by data, and returns an answer with status 200. The caller closes its body.
+func (p *chPool) request(ctx context.Context, statement []byte, settings url.Values) (*http.Response, error) {
 	u := p.url
 	asked := url.Values{}
 	maps.Copy(asked, p.base)
@@ -225,10 +224,10 @@ func (p *chPool) ask(ctx context.Context, statement []byte, settings url.Values)
 		return nil, p.lost(ctx, err)
 	}
 	_ = httpx.Drain(res)
-	return nil, p.refused(res, text)
+	return nil, p.answerError(res, text)
 }
 
-// forget has the server be asked again what it knows: it may be another one.
+// forget discards what is known about the server, since another server may have taken its place.
 func (p *chPool) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,7 +235,7 @@ func (p *chPool) forget() {
 	clear(p.types)
 }
 
-// lost is the error of a connection. The URL is not in it: a dsn may have settings that are secret.
+// lost returns the error of a failed connection, without the URL: a dsn may have secret settings.
 func (p *chPool) lost(ctx context.Context, err error) error {
 	unsent := httpx.IsUnsent(err)
 	if e, ok := errors.AsType[*url.Error](err); ok {
@@ -256,27 +255,27 @@ func (p *chPool) lost(ctx context.Context, err error) error {
 	if unsent {
 		return cause.Held(err)
 	}
-	return engine.WithClass(engine.Transient, err) // it may have been carried out
+	return engine.WithClass(engine.Transient, err) // the server may have executed the statement
 }
 
-// chConn is the right to one request at a time: there is nothing else to a connection.
+// chConn is the right to make one request at a time. It has no state of its own.
 type chConn struct{ *chPool }
 
 func (c *chConn) Release() { <-c.slots }
 
-// Exec runs a statement to its end. How many rows it has changed is not known: a mutation goes on behind it.
+// Exec executes a statement. The number of changed rows is unknown, since a mutation continues in the background.
 func (c *chConn) Exec(ctx context.Context, query string, args []Value) (int64, error) {
-	settings, err := c.with(ctx, chWrites)
+	settings, err := c.supported(ctx, chWrites)
 	if err != nil {
 		return 0, err
 	}
-	settings.Set("wait_end_of_query", "1") // an error is not hidden behind the beginning of an answer
+	settings.Set("wait_end_of_query", "1") // so that an error can't follow after the beginning of an answer
 	res, err := c.statement(ctx, query, args, settings)
 	if err != nil {
 		return 0, err
 	}
 	defer res.Body.Close()
-	if err := httpx.Drain(res); err != nil { // what is behind that much is of no use
+	if err := httpx.Drain(res); err != nil { // Drain ends after some bytes, as the answer is not used
 		return 0, explain(c.lost(ctx, err), false)
 	}
 	return 0, nil
@@ -288,17 +287,17 @@ func (c *chConn) statement(ctx context.Context, query string, args []Value, sett
 	if err != nil {
 		return nil, engine.WithClass(engine.Permanent, err)
 	}
-	res, err := c.ask(ctx, []byte(query), settings)
+	res, err := c.request(ctx, []byte(query), settings)
 	return res, explain(err, false)
 }
 
-// Query gives rows as they come, each of which is bounded.
+// Query returns rows as they arrive. The size of each row is bounded.
 func (c *chConn) Query(ctx context.Context, query string, args []Value) (Rows, error) {
 	return c.query(httpx.Streams(ctx), query, args)
 }
 
 func (c *chConn) query(ctx context.Context, query string, args []Value) (Rows, error) {
-	settings, err := c.with(ctx, chReads)
+	settings, err := c.supported(ctx, chReads)
 	if err != nil {
 		return nil, err
 	}
@@ -310,10 +309,10 @@ func (c *chConn) query(ctx context.Context, query string, args []Value) (Rows, e
 	return &chRows{conn: c, ctx: ctx, body: res.Body, lines: bufio.NewReaderSize(res.Body, block)}, nil
 }
 
-// block is how much of an answer is read at once.
+// block is how many bytes of an answer are read at once.
 const block = 64 << 10
 
-// Types asks what the columns of a table are, now and then: nothing says that they have changed.
+// Types returns the types of a table's columns. It asks the server again from time to time, since the server does not report changes.
 func (c *chConn) Types(ctx context.Context, table string, columns []string, anew bool) (Types, error) {
 	key := table + "\x00" + strings.Join(columns, "\x00")
 	c.mu.Lock()
@@ -360,9 +359,9 @@ func (c *chConn) Types(ctx context.Context, table string, columns []string, anew
 	return types, nil
 }
 
-// Copy inserts rows, which [Types] have fitted, as one block: all of them or none.
+// Copy inserts rows in one block, so that all of them are stored or none. The values must come from [Types.Fit].
 func (c *chConn) Copy(ctx context.Context, table string, columns []string, rows [][]Value) error {
-	settings, err := c.with(ctx, chWrites)
+	settings, err := c.supported(ctx, chWrites)
 	if err != nil {
 		return err
 	}
@@ -394,7 +393,7 @@ func (c *chConn) Copy(ctx context.Context, table string, columns []string, rows 
 		}
 		data = append(data, "}\n"...)
 	}
-	res, err := c.ask(ctx, data, settings)
+	res, err := c.request(ctx, data, settings)
 	if err != nil {
 		return explain(err, false)
 	}
@@ -403,7 +402,7 @@ func (c *chConn) Copy(ctx context.Context, table string, columns []string, rows 
 	if err != nil {
 		return explain(c.lost(ctx, err), false)
 	}
-	if text = bytes.TrimSpace(text); len(text) == 0 { // which is what says that the rows are stored
+	if text = bytes.TrimSpace(text); len(text) == 0 { // an empty answer means that the rows are stored
 		return nil
 	}
 	if err := c.exception(text); err != nil {

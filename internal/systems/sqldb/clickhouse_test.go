@@ -19,15 +19,15 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// house is a ClickHouse, by its URL.
-func house(dsn string) *Config {
+// clickHouseAt returns the configuration of a ClickHouse server.
+func clickHouseAt(dsn string) *Config {
 	c := Defaults
 	c.Driver, c.DSN = clickhouse, schema.NewSecret(dsn)
 	return &c
 }
 
-// put writes a value of JSON to a column.
-func put(t *testing.T, conn Conn, table, in string) error {
+// insertJSON writes a JSON value to the column v.
+func insertJSON(t *testing.T, conn Conn, table, in string) error {
 	t.Helper()
 	types, err := conn.Types(t.Context(), table, []string{"v"}, false)
 	if err != nil {
@@ -40,10 +40,10 @@ func put(t *testing.T, conn Conn, table, in string) error {
 	return conn.(Copier).Copy(t.Context(), table, []string{"v"}, [][]Value{{v}})
 }
 
-// chValue is what is written to a column, and what is read back: what was written, where want is empty.
+// chValue is a value that is written to a column, and the value that is read back. An empty want means the same value.
 type chValue struct{ column, in, want string }
 
-// chExact are values that all versions have types for.
+// chExact are values whose types exist in all versions.
 var chExact = []chValue{
 	{"Int8", `-128`, ""}, {"Int64", `-9223372036854775808`, ""}, {"UInt64", `18446744073709551615`, ""},
 	{"Int32", `1e3`, `1000`}, {"Int16", `-5.0`, `-5`}, {"UInt8", `true`, `1`}, {"Int32", `"42"`, `42`},
@@ -60,7 +60,7 @@ var chExact = []chValue{
 	{"Array(Array(Decimal(9,2)))", `[[1.50],[]]`, ""}, {"Tuple(Int32, String)", `[1,"x"]`, ""},
 }
 
-// chNewer are values that a server of 2018 has no types for, or that it writes otherwise.
+// chNewer are values whose types do not exist in a server of 2018, or which it writes in another form.
 var chNewer = []chValue{
 	{"DateTime('Europe/Berlin')", `"2026-01-31T12:00:00+02:00"`, `"2026-01-31T10:00:00Z"`}, {"DateTime", `1767225600.9`,
 		`"2026-01-01T00:00:00Z"`},
@@ -78,7 +78,7 @@ var chNewer = []chValue{
 	{"SimpleAggregateFunction(sum, UInt64)", `7`, ""}, {"JSON", `{"a":{"b":[1,2]},"c":"x"}`, ""},
 }
 
-// chRefused are values that the server would change without a word.
+// chRefused are values that the server would change silently, or refuse.
 var chRefused = []chValue{
 	{"Float32", `1e-50`, "is not a valid Float32"}, {"Float64", `1e-400`, "is not a valid Float64"},
 	{"Float32", `1e39`, "is not a valid Float32"},
@@ -101,7 +101,7 @@ func checkExact(t *testing.T, conn Conn, values []chValue) {
 	for i, v := range values {
 		table := fmt.Sprint("e", i)
 		exec(t, conn, "CREATE TABLE "+table+" (v "+v.column+") ENGINE = Memory")
-		if err := put(t, conn, table, v.in); err != nil {
+		if err := insertJSON(t, conn, table, v.in); err != nil {
 			t.Errorf("%s in %s: %v", v.in, v.column, err)
 			continue
 		}
@@ -119,8 +119,8 @@ func checkRefused(t *testing.T, conn Conn) {
 	for i, v := range chRefused {
 		table := fmt.Sprint("r", i)
 		exec(t, conn, "CREATE TABLE "+table+" (v "+v.column+") ENGINE = Memory")
-		err := put(t, conn, table, v.in)
-		if !Blames(err) || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(v.want)) {
+		err := insertJSON(t, conn, table, v.in)
+		if !BlamesValues(err) || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(v.want)) {
 			t.Errorf("%s in %s: got %v, want %q of class rejected", v.in, v.column, err, v.want)
 		}
 		if got := documents(t, conn, "SELECT * FROM "+table); len(got) > 0 {
@@ -131,14 +131,14 @@ func checkRefused(t *testing.T, conn Conn) {
 
 func TestClickHouseValuesAreExact(t *testing.T) {
 	t.Parallel()
-	conn := connect(t, house(clickhousetest.Database(t)))
+	conn := connect(t, clickHouseAt(clickhousetest.Database(t)))
 	checkExact(t, conn, chExact)
 	checkRefused(t, conn)
 }
 
 func TestClickHouseBytesAndTimes(t *testing.T) {
 	t.Parallel()
-	conn := connect(t, house(clickhousetest.Database(t)))
+	conn := connect(t, clickHouseAt(clickhousetest.Database(t)))
 	exec(t, conn, "CREATE TABLE t (b String, t DateTime('Asia/Tokyo')) ENGINE = Memory")
 	all := []byte{0, 0xff, '"', '\\', '\n', 0xc3}
 	types, err := conn.Types(t.Context(), "t", []string{"b", "t"}, false)
@@ -178,7 +178,7 @@ func TestClickHouseBytesAndTimes(t *testing.T) {
 
 func TestClickHouseParameters(t *testing.T) {
 	t.Parallel()
-	conn := connect(t, house(clickhousetest.Database(t)))
+	conn := connect(t, clickHouseAt(clickhousetest.Database(t)))
 	values := []Value{{Text, []byte(`'; DROP TABLE t -- \' ? \\`)}, {Number, []byte("18446744073709551615")}, {}, {Bool, []byte("true")},
 		{JSON, []byte(`["a'b",null]`)}, {JSON, []byte(`{"a": "'"}`)}, {Number, []byte("12345678901234567890.5")}}
 	got := documents(t, conn, "SELECT /* ? */ ? AS a, ? AS b, -- ?\n? AS c, ? AS d, ? AS e, ? AS f, ? AS g, '?' AS `?`, 'it''s \\'?' AS h",
@@ -219,7 +219,7 @@ func checkFaults(t *testing.T, conn Conn) {
 	} {
 		err := try(t, conn, f.statement, nil)
 		if strings.Contains(f.name, "behind rows") {
-			err = last(t.Context(), conn, f.statement)
+			err = lastError(t.Context(), conn, f.statement)
 		}
 		var e *engine.Error
 		if !errors.As(err, &e) || e.Class != f.class || e.Holds != f.holds || !strings.Contains(err.Error(), f.want) {
@@ -234,8 +234,8 @@ func checkFaults(t *testing.T, conn Conn) {
 	}
 }
 
-// last is the error after the rows of a query.
-func last(ctx context.Context, conn Conn, query string) error {
+// lastError returns the error after the rows of a query.
+func lastError(ctx context.Context, conn Conn, query string) error {
 	rows, err := conn.Query(ctx, query, nil)
 	if err != nil {
 		return err
@@ -251,15 +251,15 @@ func last(ctx context.Context, conn Conn, query string) error {
 
 func TestClickHouseErrorsAreClassed(t *testing.T) {
 	t.Parallel()
-	checkFaults(t, connect(t, house(clickhousetest.Database(t))))
+	checkFaults(t, connect(t, clickHouseAt(clickhousetest.Database(t))))
 }
 
-// A type that has changed counts before long: until then, what does not fit any more is refused.
+// A changed type is noticed after some time. Until then, values that do not fit the old type are refused.
 func TestClickHouseTypesAreAskedForAgain(t *testing.T) {
 	t.Parallel()
-	conn := connect(t, house(clickhousetest.Database(t)))
+	conn := connect(t, clickHouseAt(clickhousetest.Database(t)))
 	exec(t, conn, "CREATE TABLE t (d Date, v UInt8) ENGINE = MergeTree ORDER BY d")
-	if err := put(t, conn, "t", `300`); !Blames(err) {
+	if err := insertJSON(t, conn, "t", `300`); !BlamesValues(err) {
 		t.Errorf("300 in UInt8: %v", err)
 	}
 	exec(t, conn, "ALTER TABLE t MODIFY COLUMN v UInt16")
@@ -270,13 +270,13 @@ func TestClickHouseTypesAreAskedForAgain(t *testing.T) {
 		p.types[key] = known
 	}
 	p.mu.Unlock()
-	if err := put(t, conn, "t", `300`); err != nil {
+	if err := insertJSON(t, conn, "t", `300`); err != nil {
 		t.Errorf("300 in UInt16: %v", err)
 	}
 }
 
-// A write is done when the server says nothing.
-func TestClickHouseAnswersThatAreNone(t *testing.T) {
+// Only an empty answer means that rows are stored.
+func TestClickHouseAnswersToWrites(t *testing.T) {
 	for body, class := range map[string]engine.Class{"<html>": engine.Transient, "Code: 241. DB::Exception: Memory limit": engine.Transient,
 		"Code: 27. DB::Exception: Cannot parse": engine.Rejected, "\n": "none"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -284,7 +284,7 @@ func TestClickHouseAnswersThatAreNone(t *testing.T) {
 				_, _ = io.WriteString(w, body)
 			}
 		}))
-		conn := connect(t, house(server.URL))
+		conn := connect(t, clickHouseAt(server.URL))
 		err := conn.(Copier).Copy(t.Context(), "t", []string{"v"}, [][]Value{{{Number, []byte("1")}}})
 		if engine.ErrorOf(err, "none").Class != class && (err != nil || class != "none") {
 			t.Errorf("%q: got error %v, want one of class %s", body, err, class)
@@ -293,7 +293,7 @@ func TestClickHouseAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-// However an answer breaks off, it is no row and no end: as newer servers do that, and as networks do.
+// A truncated answer is neither a row nor the end of the rows, whether the server or the network has cut it off.
 func TestClickHouseAnswersThatBreakOff(t *testing.T) {
 	t.Parallel()
 	const failed = "Code: 395. DB::Exception: Value passed to 'throwIf': while executing. (FUNCTION_THROW_IF_VALUE_IS_NON_ZERO) " +
@@ -319,7 +319,7 @@ func TestClickHouseAnswersThatBreakOff(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		}))
-		conn := connect(t, house(server.URL))
+		conn := connect(t, clickHouseAt(server.URL))
 		rows, err := conn.Query(t.Context(), "SELECT a FROM t", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -355,7 +355,7 @@ func TestClickHouseByTLS(t *testing.T) {
 		{"another port", "https://default:secret@" + server.Address, ca, "write http:// in the dsn"},
 		{"nobody there", "https://default:secret@127.0.0.1:1", ca, "refused"},
 	} {
-		c := house(tt.dsn)
+		c := clickHouseAt(tt.dsn)
 		c.TLS = &tlsconf.Client{CA: tt.ca}
 		db, err := c.Open()
 		if err != nil {
@@ -376,7 +376,7 @@ func TestClickHouseByTLS(t *testing.T) {
 	}
 }
 
-// FuzzBind: whatever the statement and the values are, no value ends a string, or is left out.
+// FuzzBind checks that no value can end its own string literal, and that no value is left out.
 func FuzzBind(f *testing.F) {
 	for _, seed := range []string{"SELECT ?", "'?' ?", "`?` -- ?\n?", "/* ? */ ?", `'\'?' ?`, `"`, "--", "/*", "'"} {
 		f.Add(seed, `it's \`)
@@ -403,7 +403,7 @@ func FuzzBind(f *testing.F) {
 		}
 		literal := chLiteral(Value{Text, []byte(value)})
 		if end := chSkip(literal, 0); end != len(literal) {
-			t.Errorf("%q is a string until %d", literal, end)
+			t.Errorf("the string %q ends at %d", literal, end)
 		}
 		if want := len(query) + n*(len(literal)-1); len(got) != want {
 			t.Errorf("%q became %q, of %d bytes, want %d", query, got, len(got), want)
@@ -411,8 +411,8 @@ func FuzzBind(f *testing.F) {
 	})
 }
 
-// A server can't make flowd read names of types for hours, or deeper than the stack.
-func TestANameOfATypeHasLimits(t *testing.T) {
+// A server can't keep flowd busy for hours, or overflow its stack, with the name of a type.
+func TestTypeNamesAreBounded(t *testing.T) {
 	for _, part := range []string{"Array(", "LowCardinality(", "Tuple(a ", "Map(Int8, ", "Tuple(", ",", "Nullable(("} {
 		for _, n := range []int{60 << 10, 8 << 20} {
 			if got := parseCHType("Tuple(" + strings.Repeat(part, n/len(part))); len(got.name) > shownOfType+len("…") {
@@ -427,7 +427,7 @@ func TestANameOfATypeHasLimits(t *testing.T) {
 	}
 }
 
-// FuzzColumn: whatever a server calls a type and a message has for it, what is written is JSON, or refused.
+// FuzzColumn checks that for any type and value, the result is JSON or an error.
 func FuzzColumn(f *testing.F) {
 	for _, v := range append(append(chExact[:len(chExact):len(chExact)], chNewer...), chRefused...) {
 		f.Add(v.column, []byte(v.in))
@@ -448,10 +448,10 @@ func FuzzColumn(f *testing.F) {
 	})
 }
 
-// The same holds for a ClickHouse of today, and for the types that came since.
-func TestAClickHouseOfToday(t *testing.T) {
+// A current ClickHouse behaves the same, and has more types.
+func TestACurrentClickHouse(t *testing.T) {
 	t.Parallel()
-	conn := connect(t, house(clickhousetest.Newer(t)))
+	conn := connect(t, clickHouseAt(clickhousetest.Newer(t)))
 	t.Run("exact", func(t *testing.T) { checkExact(t, conn, append(chExact[:len(chExact):len(chExact)], chNewer...)) })
 	t.Run("refused", func(t *testing.T) { checkRefused(t, conn) })
 	t.Run("faults", func(t *testing.T) { checkFaults(t, conn) })

@@ -1,6 +1,5 @@
-// Package sqldb is what the SQL components share: [Config] in their configuration, [Config.Open] for a database, [Conn]
-// for statements, [Value] for what goes into them and [Rows] for what comes out, exactly. Errors are classed in
-// errors.go.
+// Package sqldb has what the SQL components share: [Config] for their configuration, [Config.Open] for a database, [Conn] for
+// statements, [Value] for parameters and [Rows] for results, both without loss. The classes of errors are in errors.go.
 package sqldb
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Config is what the configuration says of a database. Components have it inline.
+// Config configures a database. The configs of components include it inline.
 type Config struct {
 	Driver         string          `yaml:"driver" check:"required,oneof=postgres|mysql|mariadb|sqlite|clickhouse" doc:"Kind of database."`
 	DSN            schema.Secret   `yaml:"dsn" check:"required,nonempty" doc:"Connection string: postgres://USER:PASSWORD@HOST/DATABASE, USER:PASSWORD@tcp(HOST:3306)/DATABASE for MySQL and MariaDB, http://USER:PASSWORD@HOST:8123/DATABASE for ClickHouse, or the path of a file for SQLite."`
@@ -25,7 +24,7 @@ type Config struct {
 	MaxRow         schema.Size     `yaml:"max_row" default:"64MiB" check:"min=64KiB,max=1GiB" doc:"Largest row that the database may send."`
 }
 
-// Defaults are those of [Config].
+// Defaults are the default values of [Config].
 var Defaults = Config{ConnectTimeout: 10 * time.Second, Connections: 8, MaxRow: 64 << 20}
 
 const (
@@ -37,16 +36,16 @@ const (
 // Postgres reports whether the database is PostgreSQL.
 func (c *Config) Postgres() bool { return c.Driver == postgres }
 
-// SQLite reports whether the database is a file.
+// SQLite reports whether the database is SQLite, which is a file.
 func (c *Config) SQLite() bool { return c.Driver == sqlite }
 
 // ClickHouse reports whether the database is ClickHouse, which has neither transactions nor unique keys.
 func (c *Config) ClickHouse() bool { return c.Driver == clickhouse }
 
-// CheckConfig reports what can't work.
+// CheckConfig reports a dsn that is not valid.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if c.SQLite() && c.TLS != nil {
-		report("tls", "a file is not reached by TLS", "remove it")
+		report("tls", "SQLite is a file, which has no TLS", "remove it")
 	}
 	if c.DSN.IsZero() || c.Driver == "" {
 		return
@@ -68,7 +67,7 @@ func (*Config) Words() map[string]string {
 	}
 }
 
-// Open makes a database, without I/O: connections are made when they are needed.
+// Open returns a database. It makes connections when they are needed.
 func (c *Config) Open() (DB, error) {
 	db, err := c.open()
 	if err != nil {
@@ -91,46 +90,47 @@ func (c *Config) open() (DB, error) {
 
 // DB is a database with a pool of connections. It is safe for concurrent use.
 type DB interface {
-	// Conn lends a connection, which one goroutine uses until it releases it.
+	// Conn takes a connection from the pool. Only one goroutine at a time may use it. The caller releases it.
 	Conn(ctx context.Context) (Conn, error)
-	// Close closes idle connections now and lent ones when they are released.
+	// Close closes idle connections now, and connections in use when they are released.
 	Close() error
 }
 
-// Conn is a connection. Errors are of class [engine.Error]; how a statement ends that was interrupted by ctx is open.
+// Conn is a connection. Its errors are [engine.Error]. If ctx ends during a statement, it is unknown whether the statement was
+// executed.
 type Conn interface {
-	// Exec runs a statement, and gives how many rows it has changed.
+	// Exec executes a statement, and returns how many rows it has changed.
 	Exec(ctx context.Context, query string, args []Value) (int64, error)
-	// Query runs a statement that gives rows. They are to be closed before the next call.
+	// Query executes a statement that returns rows. The caller closes them before the next call.
 	Query(ctx context.Context, query string, args []Value) (Rows, error)
-	// Types says what the columns of a table are, or nil if values need not be fitted. It asks the database unless it has
-	// done so lately; anew: in any case.
+	// Types returns the types of columns, or nil if values need not be converted. It asks the database unless it has done so a
+	// few seconds ago. If anew is true, it always asks.
 	Types(ctx context.Context, table string, columns []string, anew bool) (Types, error)
-	// Release gives the connection back. One that is broken is closed.
+	// Release returns the connection to the pool, or closes it if it is broken.
 	Release()
 }
 
 // Rows are the rows of an answer, as they arrive.
 type Rows interface {
-	// Next goes to the next row; false: there is none, or Err says why it can't be read.
+	// Next goes to the next row. It returns false after the last row, and if Err returns an error.
 	Next() bool
 	// Append appends the current row as a JSON object.
 	Append(dst []byte) ([]byte, error)
-	// Err is why Next was false, or nil at the end.
+	// Err returns why Next has returned false, or nil after the last row.
 	Err() error
-	// Close gives up what is left.
+	// Close discards the remaining rows.
 	Close()
 }
 
-// Copier is a Conn with a fast way to insert rows into a table. ClickHouse has no other; its rows are those that
-// [Conn.Types] have fitted.
+// Copier is a Conn with a fast way to insert rows into a table. For ClickHouse, it is the only one, and the values must come from
+// [Types.Fit].
 type Copier interface {
 	Copy(ctx context.Context, table string, columns []string, rows [][]Value) error
 }
 
-// Inserter is a Conn that knows the types of columns better than the text of many rows says.
+// Inserter is a Conn that finds the types of the parameters of an insert with many rows from an insert with one row.
 type Inserter interface {
-	// Insert runs a statement with many rows of values, of which like is the form with one row.
+	// Insert executes an insert with several rows. like is the same statement with one row.
 	Insert(ctx context.Context, like, query string, args []Value) error
 }
 
@@ -141,15 +141,15 @@ type Checker interface {
 	Check(ctx context.Context) error
 }
 
-// Listener is a Conn that is told of events.
+// Listener is a Conn that receives notifications.
 type Listener interface {
-	// Listen begins to listen to a channel.
+	// Listen subscribes to a channel.
 	Listen(ctx context.Context, channel string) error
-	// Notified waits for an event.
+	// Notified waits for a notification.
 	Notified(ctx context.Context) error
 }
 
-// Quote makes an identifier, such as a column, part of a statement.
+// Quote returns an identifier, such as a column, as part of a statement.
 func (c *Config) Quote(name string) string {
 	switch {
 	case c.Postgres(), c.SQLite():
@@ -162,7 +162,7 @@ func (c *Config) Quote(name string) string {
 
 func quote(name, mark string) string { return mark + strings.ReplaceAll(name, mark, mark+mark) + mark }
 
-// Table makes the name of a table part of a statement; dots separate a schema or database.
+// Table returns the name of a table as part of a statement. Dots separate the schema or database from the table.
 func (c *Config) Table(name string) string {
 	parts := strings.Split(name, ".")
 	for i, p := range parts {
@@ -174,13 +174,13 @@ func (c *Config) Table(name string) string {
 // CheckTable reports what is wrong with the name of a table.
 func (c *Config) CheckTable(name string, report func(path, message, remedy string)) {
 	for part := range strings.SplitSeq(name, ".") {
-		if why := c.CheckName(part); name != "" && why != "" {
-			report("table", strconv.Quote(part)+" "+why, "write the name of the table, or SCHEMA.TABLE")
+		if problem := c.CheckName(part); name != "" && problem != "" {
+			report("table", strconv.Quote(part)+" "+problem, "write the name of the table, or SCHEMA.TABLE")
 		}
 	}
 }
 
-// CheckName is what is wrong with an identifier, or "".
+// CheckName returns what is wrong with an identifier, or "".
 func (c *Config) CheckName(name string) string {
 	most := 64 // MySQL
 	if c.Postgres() {
@@ -197,14 +197,14 @@ func (c *Config) CheckName(name string) string {
 	return ""
 }
 
-var errTwice = errors.New("two columns have the same name (give one another with AS)")
+var errSameName = errors.New("two columns have the same name (rename one with AS)")
 
-// distinct reports whether the columns of an answer can be the fields of a document.
+// distinct returns an error if two columns have the same name, since they could not be the fields of a document.
 func distinct(columns []string) error {
 	seen := make(map[string]bool, len(columns))
 	for _, c := range columns {
 		if seen[c] {
-			return fmt.Errorf("%q: %w", c, errTwice)
+			return fmt.Errorf("%q: %w", c, errSameName)
 		}
 		seen[c] = true
 	}

@@ -20,52 +20,51 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// Blames reports whether an error is about the values of a statement: others may work.
-func Blames(err error) bool {
+// BlamesValues reports whether an error is about the values of a statement, so that other values may work.
+func BlamesValues(err error) bool {
 	e, ok := errors.AsType[*engine.Error](err)
 	return ok && e.Class == engine.Rejected
 }
 
-// Mistaken reports whether an error is about a statement or its values. The values may have been made for types that the
-// columns no longer have.
-func Mistaken(err error) bool {
+// BlamesStatement reports whether an error is about a statement or its values. The values may have been made for types that the columns
+// no longer have.
+func BlamesStatement(err error) bool {
 	e, ok := errors.AsType[*engine.Error](err)
 	return ok && (e.Class == engine.Rejected || e.Class == engine.Permanent)
 }
 
-// Missing reports whether an error is about a table or column that does not exist. Somebody may still create it.
+// Missing reports whether an error is about a table or column that does not exist. It may be created later.
 func Missing(err error) bool { return errors.Is(err, errMissing) }
 
-// Refers reports whether a row was refused because the row that it refers to does not exist. That row may be written
-// later.
-func Refers(err error) bool { return errors.Is(err, errReference) }
+// LacksReference reports whether a row was refused because it refers to a row that does not exist. That row may be written later.
+func LacksReference(err error) bool { return errors.Is(err, errReference) }
 
-// Duplicates reports whether a row was refused because another row has its key.
-func Duplicates(err error) bool { return errors.Is(err, errDuplicate) }
+// IsDuplicate reports whether a row was refused because another row has the same key.
+func IsDuplicate(err error) bool { return errors.Is(err, errDuplicate) }
 
-// What an error is, where its class does not say enough.
+// Errors that a class alone does not distinguish.
 var (
 	errMissing   = errors.New("a table or column does not exist")
-	errReadOnly  = errors.New("the server or the session takes no writes")
+	errReadOnly  = errors.New("the server or the session accepts no writes")
 	errReference = errors.New("a foreign key refers to a row that does not exist")
 	errDuplicate = errors.New("a row with this key exists")
 )
 
-// missingColumn is a column that a table does not have.
+// missingColumn is the error of a column that a table does not have.
 type missingColumn string
 
-func (c missingColumn) Error() string { return fmt.Sprintf("it has no column %q", string(c)) }
+func (c missingColumn) Error() string { return fmt.Sprintf("the table has no column %q", string(c)) }
 
 const (
 	checkLogin   = "check the user and password of the dsn"
 	grant        = "give the user of the dsn the privilege"
 	largerPacket = "raise it on the server"
 	createTable  = "create it: until then, all messages wait"
-	replica      = "a failover is under way, or the dsn names a replica"
-	pgReplica    = replica + "; of several hosts, target_session_attrs=read-write chooses the primary"
+	replica      = "a failover is in progress, or the dsn names a replica"
+	pgReplica    = replica + "; with several hosts, target_session_attrs=read-write chooses the primary"
 )
 
-// explain gives an error of a driver its class and a remedy. connecting says that nothing was sent yet.
+// explain returns an error of a driver with its class and remedy. connecting means that no statement was sent yet.
 func explain(err error, connecting bool) error {
 	table := &causes
 	switch {
@@ -83,30 +82,30 @@ func explain(err error, connecting bool) error {
 	return table.Explain(err, "")
 }
 
-// causes are the errors that no server has sent.
+// causes says what errors mean that do not come from a server.
 var causes = cause.Table{Rows: []cause.Row{
-	{Is: bounds.ErrTooLarge, Kind: cause.TooLarge, Remedy: "raise it, or ask for less"},
+	{Is: bounds.ErrTooLarge, Kind: cause.TooLarge, Remedy: "raise max_row, or query less"},
 	{Is: mysql.ErrPktTooLarge, Kind: cause.Rejected, Says: "the row is larger than max_allowed_packet", Remedy: largerPacket},
 	{Is: driver.ErrBadConn, Kind: cause.Unreachable, Says: "the connection is lost"}, // nothing was sent
 	{If: as[missingColumn], Kind: cause.Awaited, Remedy: createTable, Means: errMissing},
 	{If: unsent, Kind: cause.Unreachable},
 }}
 
-// connectCauses are errors of the same kind while a connection is made.
+// connectCauses says what these errors mean while a connection is made.
 var connectCauses = sync.OnceValue(func() *cause.Table {
 	return &cause.Table{Code: oneLine, Rows: append(slices.Clone(causes.Rows),
-		cause.Row{Is: context.DeadlineExceeded, Kind: cause.Unreachable, Remedy: "there was no connection in time"},
+		cause.Row{Is: context.DeadlineExceeded, Kind: cause.Unreachable, Remedy: "the connection was not made in time"},
 		cause.Row{If: func(error) bool { return true }, Kind: cause.Unreachable},
 	)}
 })
 
-// unsent reports whether a statement can't have been carried out.
+// unsent reports whether the server can't have executed a statement.
 func unsent(err error) bool {
 	_, ok := errors.AsType[net.Error](err)
 	return ok && pgconn.SafeToRetry(err)
 }
 
-// oneLine returns the text of an error that has several lines, one for each attempt.
+// oneLine returns the text of a connection error on one line. It has a line for each attempt.
 func oneLine(err error) (code, text string) {
 	if c, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return "", strings.Join(strings.Fields(c.Error()), " ")
@@ -119,10 +118,10 @@ func as[T error](err error) bool {
 	return ok
 }
 
-// mostSaid is how much is shown of the text of an error, in bytes.
+// mostSaid limits the text of a server in an error, in bytes.
 const mostSaid = 4 << 10
 
-// said is a text of a server, for an error.
+// said returns a text of a server for an error.
 func said(text string) string {
 	if len(text) > mostSaid {
 		text = text[:mostSaid] + "…"
@@ -130,7 +129,7 @@ func said(text string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// codes are numbers as a table has them.
+// codes converts numbers to codes of a [cause.Table].
 func codes(all ...int) (texts []string) {
 	for _, c := range all {
 		texts = append(texts, strconv.Itoa(c))
@@ -138,7 +137,7 @@ func codes(all ...int) (texts []string) {
 	return texts
 }
 
-// postgresCauses goes by the SQLSTATE, and what it does not know, such as 40001, is tried again.
+// postgresCauses says what SQLSTATEs mean. Unknown errors, such as 40001, are retried.
 var postgresCauses = cause.Table{Code: sqlState, Rows: []cause.Row{
 	{Codes: []string{"42501"}, Kind: cause.Credentials, Remedy: grant},
 	{Codes: []string{"28*"}, Kind: cause.Credentials, Remedy: checkLogin},
@@ -173,8 +172,8 @@ func stalePlan(err error) bool {
 	return ok && e.Code == "0A000" && strings.Contains(e.Message, "cached plan")
 }
 
-// mysqlCauses goes by the number of the error, then by its SQLSTATE. Like the next, it is made on first use: a program that
-// only starts does not need it.
+// mysqlCauses says what error numbers and SQLSTATEs mean. Like sqliteCauses, it is made at its first use, which keeps the start of the
+// program fast.
 var mysqlCauses = sync.OnceValue(func() *cause.Table {
 	return &cause.Table{Code: mysqlNumber, Rows: []cause.Row{
 		{Codes: codes(1153), If: mysqlSays(1105, "max_allowed_packet"), Kind: cause.Rejected, Remedy: largerPacket},
@@ -220,18 +219,18 @@ func mysqlState(classes ...string) func(error) bool {
 	}
 }
 
-// sqliteCauses goes by the result code, which has the kind of error in its last byte. What it does not know, such as a
-// busy database, is tried again.
+// sqliteCauses says what result codes mean, whose last byte is the kind of error. Unknown errors, such as a busy database, are
+// retried.
 var sqliteCauses = sync.OnceValue(func() *cause.Table {
 	return &cause.Table{Code: sqliteCode, Rows: []cause.Row{
 		{If: sqliteIs(lib.SQLITE_CONSTRAINT_FOREIGNKEY), Kind: cause.Rejected, Means: errReference},
 		{If: sqliteIs(lib.SQLITE_CONSTRAINT_PRIMARYKEY, lib.SQLITE_CONSTRAINT_UNIQUE), Kind: cause.Rejected, Means: errDuplicate},
 		{Codes: codes(lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH, lib.SQLITE_TOOBIG, lib.SQLITE_RANGE), Kind: cause.Rejected},
-		// Which file is in dsn, and may be secret there.
+		// The texts do not name the file: the dsn is secret.
 		{Codes: codes(lib.SQLITE_CANTOPEN), Kind: cause.Busy,
-			Remedy: "the folder of the file in dsn has to exist, and flowd has to be permitted to write there"},
+			Remedy: "the folder of the file in dsn must exist, and flowd must have permission to write there"},
 		{Codes: codes(lib.SQLITE_READONLY), Kind: cause.Busy, Means: errReadOnly,
-			Remedy: "flowd has to be permitted to write the file in dsn"},
+			Remedy: "flowd must have permission to write the file in dsn"},
 		{Codes: codes(lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_NOMEM), Kind: cause.Busy},
 		{Codes: codes(lib.SQLITE_AUTH, lib.SQLITE_PERM), Kind: cause.Credentials},
 		{Codes: codes(lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB), Kind: cause.Busy, Remedy: "restore the file"},

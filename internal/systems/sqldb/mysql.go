@@ -13,7 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// strict has the server refuse values that do not fit instead of cutting them off.
+// strict makes the server refuse values that do not fit. Otherwise, it would cut them off.
 const strict = "CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')"
 
 func openMySQL(c *Config) (DB, error) {
@@ -26,8 +26,8 @@ func openMySQL(c *Config) (DB, error) {
 	}
 	cfg.Timeout = c.ConnectTimeout
 	cfg.InterpolateParams, cfg.ParseTime, cfg.MultiStatements = true, false, false
-	cfg.MaxAllowedPacket = 0                                          // the server's
-	if err := cfg.Apply(mysql.EnableCompression(false)); err != nil { // the driver inflates packets of any size
+	cfg.MaxAllowedPacket = 0                                          // use the server's limit
+	if err := cfg.Apply(mysql.EnableCompression(false)); err != nil { // the driver would decompress packets of any size
 		return nil, err
 	}
 	cfg.Logger = log.New(io.Discard, "", 0)
@@ -56,15 +56,15 @@ func openMySQL(c *Config) (DB, error) {
 	return s, nil
 }
 
-// unpreparable says that a statement, such as LOCK TABLES, can only be sent as text.
+// unpreparable reports whether a statement, such as LOCK TABLES, can only be sent as text.
 func unpreparable(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	return ok && e.Number == 1295
 }
 
 func host(address string) string {
-	if at := strings.LastIndexByte(address, ':'); at > 0 {
-		address = address[:at]
+	if i := strings.LastIndexByte(address, ':'); i > 0 {
+		address = address[:i]
 	}
 	return strings.Trim(address, "[]")
 }
@@ -72,7 +72,8 @@ func host(address string) string {
 // mysqlTime is how the server writes times.
 const mysqlTime = "2006-01-02 15:04:05.999999"
 
-// bindMySQL gives text as text, since the server converts what fits a column; numbers keep their digits.
+// bindMySQL returns a value as an argument. Text stays text, since the server converts it to the type of the column. Numbers keep their
+// digits.
 func bindMySQL(v Value) any {
 	switch v.Kind {
 	case Null:
@@ -82,10 +83,10 @@ func bindMySQL(v Value) any {
 	case Bytes:
 		return v.Text
 	case Number:
-		return servable(v)
+		return numberText(v)
 	case Time:
-		if at, err := time.Parse(time.RFC3339Nano, string(v.Text)); err == nil {
-			return at.UTC().Format(mysqlTime)
+		if t, err := time.Parse(time.RFC3339Nano, string(v.Text)); err == nil {
+			return t.UTC().Format(mysqlTime)
 		}
 	}
 	return string(v.Text)
@@ -106,7 +107,7 @@ func typeOfMySQL(t *sql.ColumnType) Type {
 	return AnyType
 }
 
-func appendMySQL(dst []byte, v any, of *sql.ColumnType) ([]byte, error) {
+func appendMySQL(dst []byte, v any, column *sql.ColumnType) ([]byte, error) {
 	dst, ok := appendCommon(dst, v)
 	if ok {
 		return dst, nil
@@ -116,10 +117,10 @@ func appendMySQL(dst []byte, v any, of *sql.ColumnType) ([]byte, error) {
 		text, isBytes = []byte(s), true
 	}
 	if !isBytes {
-		return dst, fmt.Errorf("column %s: %w: %T", of.Name(), errValue, v)
+		return dst, fmt.Errorf("column %s: %w: %T", column.Name(), errValue, v)
 	}
-	switch of.DatabaseTypeName() {
-	case "DECIMAL", "UNSIGNED BIGINT": // beyond 63 bits as text
+	switch column.DatabaseTypeName() {
+	case "DECIMAL", "UNSIGNED BIGINT": // an unsigned integer beyond 63 bits is text
 		return appendNumber(dst, text), nil
 	case "JSON":
 		return appendJSON(dst, text), nil
@@ -136,16 +137,16 @@ func appendMySQL(dst []byte, v any, of *sql.ColumnType) ([]byte, error) {
 	case "BLOB", "TINYBLOB", "MEDIUMBLOB", "LONGBLOB", "BINARY", "VARBINARY", "GEOMETRY", "VECTOR":
 		return appendBase64(dst, text), nil
 	}
-	return appendText(dst, text, of)
+	return appendText(dst, text, column)
 }
 
-// appendMoment appends a date and a time as RFC 3339 writes them.
+// appendMoment appends a date and time in the format of RFC 3339.
 func appendMoment(dst, text []byte, zone string) []byte {
 	if len(text) < 19 || text[10] != ' ' {
 		return doc.AppendString(dst, text)
 	}
-	at := len(dst) + 1 + 10
+	separator := len(dst) + 1 + 10
 	dst = append(append(append(append(dst, '"'), text...), zone...), '"')
-	dst[at] = 'T'
+	dst[separator] = 'T'
 	return dst
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// myPacket is a packet with a number.
+// myPacket returns a packet with a sequence number.
 func myPacket(number byte, body ...byte) []byte {
 	n := len(body)
 	return append([]byte{byte(n), byte(n >> 8), byte(n >> 16), number}, body...)
@@ -31,19 +31,19 @@ const (
 		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00abcdefghijkl\x00mysql_native_password\x00"
 	myFine = "\x00\x00\x00\x02\x00\x00\x00"
 	myEOF  = "\xfe\x00\x00\x02\x00\x00\x00"
-	// myStatement prepares a statement with one column.
+	// myStatement is the answer to a prepare: a statement with one column.
 	myStatement = "\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00"
 	myColumn    = "\x03def\x00\x00\x00\x01v\x00\x0c\x3f\x00\xff\x00\x00\x00\xfd\x00\x00\x00\x00\x00"
 )
 
-// myKey is a public key that is not of RSA.
+// myKey is a public key that is not an RSA key.
 const myKey = `-----BEGIN PUBLIC KEY-----
 MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
 -----END PUBLIC KEY-----
 `
 
-// myServer is a server that answers each packet with the next of its answers, of which each is the packets' bodies; then
-// it waits.
+// myServer starts a server that sends the first of its answers, and then one more after each packet from the client. An answer consists
+// of the bodies of its packets. After the last answer, the server waits.
 func myServer(t *testing.T, answers ...[]string) *Config {
 	t.Helper()
 	address := servertest.Serve(t, func(c net.Conn) { myServe(c, answers) })
@@ -76,13 +76,13 @@ func myServe(c net.Conn, answers [][]string) {
 	_, _ = io.Copy(io.Discard, c)
 }
 
-// myReady are the answers until a connection is ready: to the greeting, the login, and the questions of the driver.
+// myReady returns the answers until a connection is ready: the greeting, and those to the login and the driver's first statements.
 func myReady(more ...[]string) [][]string {
 	return append([][]string{{myGreeting}, {myFine},
 		{"\x01", myColumn, "\x0867108864", myEOF}, {myFine}}, more...)
 }
 
-func TestAMySQLServerBreaksNothing(t *testing.T) {
+func TestAHostileMySQLServer(t *testing.T) {
 	more := "\x00\x00\x00\x0a\x00\x00\x00"
 	long := strings.Repeat("x", 1<<20+1)
 	tests := []struct {
@@ -90,16 +90,16 @@ func TestAMySQLServerBreaksNothing(t *testing.T) {
 		answers [][]string
 		want    string
 	}{
-		{"a greeting of one byte", [][]string{{"\x0a"}}, "does not greet as"},
+		{"a greeting of one byte", [][]string{{"\x0a"}}, "is not a MySQL or MariaDB server"},
 		{"a greeting that ends early", [][]string{{myGreeting[:40]}}, "malformed packet: greeting"},
 		{"an error that ends early", [][]string{{"\xff\x01"}}, "malformed packet: error"},
 		{"a challenge that is too short", [][]string{{myGreeting}, {"\xfemysql_native_password\x00abc\x00"}}, "malformed packet: challenge"},
 		{"a key of another kind", [][]string{{strings.Replace(myGreeting, "mysql_native_password", "sha256_password", 1)}, {"\x01" + myKey}},
 			"malformed packet: public key"},
 		{"a login without its end", [][]string{{myGreeting}, {"\x00"}}, "malformed packet: end"},
-		{"more than a connection takes", [][]string{{myGreeting}, {"\x01" + long}}, "64 KiB before"},
+		{"too many bytes before the connection is ready", [][]string{{myGreeting}, {"\x01" + long}}, "64 KiB before"},
 		{"a variable without a value", [][]string{{myGreeting}, {myFine}, {"\x01", myColumn, "\xfb"}}, "variable without"},
-		{"more than was asked for", myReady([]string{myStatement, myColumn, myFine}), "nobody has asked for"},
+		{"an answer without a request", myReady([]string{myStatement, myColumn, myFine}), "an answer without a request"},
 		{"so many columns that there is no memory", myReady([]string{myStatement, myColumn}, []string{"\xfe\xff\xff\xff\xff\x0f\x00\x00\x00"}),
 			"announces an answer of 68719476735 columns"},
 		{"so many columns in a second answer", myReady([]string{myStatement, myColumn}, []string{more, "\xfd\xff\xff\xff"}),
@@ -120,7 +120,7 @@ func TestAMySQLServerBreaksNothing(t *testing.T) {
 			}
 			defer db.Close()
 			running := runtime.NumGoroutine()
-			for range 2 * Defaults.Connections { // no attempt costs the pool a connection
+			for range 2 * Defaults.Connections { // a failed attempt must not occupy a connection of the pool
 				err := myAsk(t.Context(), db)
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Fatalf("got error %v, want one with %q", err, test.want)
@@ -135,8 +135,8 @@ func TestAMySQLServerBreaksNothing(t *testing.T) {
 	}
 }
 
-// What is hidden by TLS is followed, too.
-func TestAMySQLServerBreaksNothingByTLS(t *testing.T) {
+// The check also follows a connection inside TLS.
+func TestAHostileMySQLServerWithTLS(t *testing.T) {
 	files := mqtttest.Certificates(t)
 	certificate, err := tls.X509KeyPair([]byte(files["server.pem"]), []byte(files["server.key"]))
 	if err != nil {
@@ -153,7 +153,7 @@ func TestAMySQLServerBreaksNothingByTLS(t *testing.T) {
 		{"a good one", ask("\x01"), [2]string{}},
 		{"so many columns that there is no memory", ask("\xfd\xff\xff\xff"), [2]string{"answer of 16777215 columns",
 			"answer of 16777215 columns"}},
-		// The driver leaves something behind each time.
+		// The driver leaks a goroutine each time, so attempts are delayed.
 		{"a challenge that is too short", [][]string{{"\xfemysql_native_password\x00abc\x00"}}, [2]string{"panic", "the next attempt is in"}},
 	} {
 		address := servertest.Serve(t, func(c net.Conn) {
@@ -175,7 +175,7 @@ func TestAMySQLServerBreaksNothingByTLS(t *testing.T) {
 				t.Errorf("%s: got error %v, want %q", test.name, err, want)
 			}
 			if want == "" {
-				break // the server has said all that it has to say
+				break // the server has sent all its answers
 			}
 		}
 		db.Close()
@@ -190,11 +190,11 @@ func myAsk(ctx context.Context, db DB) error {
 		return err
 	}
 	defer conn.Release()
-	return last(ctx, conn, "SELECT v")
+	return lastError(ctx, conn, "SELECT v")
 }
 
-// Whatever a server sends, the driver neither panics while it connects, for what it started then would be left, nor
-// allocates what is only announced.
+// Whatever a server sends, the driver must not panic while it connects, since it would leak a goroutine. It must not allocate memory for
+// what is only announced.
 func FuzzMySQL(f *testing.F) {
 	var all []byte
 	for _, answer := range myReady([]string{myStatement, myColumn},
@@ -245,7 +245,7 @@ func FuzzMySQL(f *testing.F) {
 	})
 }
 
-// myRecording is a connection to what a server has once sent.
+// myRecording is a connection that replays the bytes of a server.
 type myRecording struct {
 	net.Conn
 	*bytes.Reader

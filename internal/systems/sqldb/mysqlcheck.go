@@ -14,15 +14,15 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Limits of what a MySQL server may send. The driver believes counts before it has what they count, joins packets without
-// end, and reads packets without looking how long they are.
+// Limits of what a MySQL server may send. The driver trusts announced counts, joins packets without a limit, and reads fields without
+// checking the length of the packet.
 const (
-	mostGreeting = 64 << 10 // bytes until a connection is ready, those of TLS included
+	mostGreeting = 64 << 10 // bytes until a connection is ready, including those of TLS
 	mostColumns  = 1 << 16  // of an answer; servers allow 4096
-	mostResults  = 10_000   // of one statement: a procedure has one for each of its queries
+	mostResults  = 10_000   // of one statement; a procedure has one result for each of its queries
 )
 
-// mostUnread are the rows that are read of an answer that nobody wants, to keep its connection.
+// mostUnread is how many unwanted rows are read to keep a connection. If there are more, the connection is closed.
 const mostUnread = 16
 
 // myState is what a server may send next.
@@ -31,11 +31,11 @@ type myState uint8
 const (
 	sendsGreeting myState = iota
 	sendsLogin            // packets until the first command; TLS hides them
-	sendsIdle             // nothing but an error, such as that of a shutdown
+	sendsIdle             // nothing but an error, such as a shutdown
 	sendsSingle           // one packet
-	sendsPrepared         // the answer to a statement to be prepared
+	sendsPrepared         // the answer to a prepare
 	sendsHeader           // the beginning of an answer
-	sendsColumns          // so many descriptions
+	sendsColumns          // descriptions of columns or parameters
 	sendsRows
 )
 
@@ -44,9 +44,9 @@ const (
 	flagMySQL        = 1 << 0 // MariaDB leaves it out, and has more flags
 	flagTLS          = 1 << 11
 	flagDeprecateEOF = 1 << 24
-	flagCacheColumns = 1 << 4 // of MariaDB's own
+	flagCacheColumns = 1 << 4 // only MariaDB
 
-	moreResults = 8 // of a status
+	moreResults = 8 // a flag of a status
 )
 
 // The first bytes of packets.
@@ -59,29 +59,29 @@ const (
 	myErr  = 0xff
 )
 
-// longestPacket is a packet that another one continues.
+// longestPacket is the size of a packet that the next packet continues.
 const longestPacket = 1<<24 - 1
 
-// myCheck follows a connection to a MySQL server, in both directions. It is used by one goroutine at a time.
+// myCheck checks both directions of a connection to a MySQL server. It is not safe for concurrent use.
 type myCheck struct {
 	frames bounds.Frames
 	row    schema.Size // max_row
 
 	state     myState
-	next      myState // after the columns
-	left      int     // packets of sendsColumns
-	results   int     // of the statement
-	budget    int64   // bytes that may come yet before the connection is ready, or of an answer that nobody reads; -1: no limit
-	over      error   // that the budget is spent
-	joined    int64   // bytes of the packet, if it consists of several; 0: it does not
-	endOrRow  bool    // its first byte is one of a row only if it continues
-	noEOF     bool    // packets that end a list are left out
-	caches    bool    // the server knows that descriptions of prepared statements' columns are kept
-	again     bool    // it says whether it describes the columns of this statement again
-	ready     bool    // the connection is
-	encrypted bool    // by TLS, which another check is above
-	wrong     error   // what the check has objected to
-	panicked  bool    // the driver has
+	next      myState // the state after sendsColumns
+	left      int     // packets that are missing in the state sendsColumns
+	results   int     // of the statement so far
+	budget    int64   // bytes that may still arrive before the connection is ready, or for a discarded answer; -1: no limit
+	over      error   // the error when the budget is exceeded
+	joined    int64   // bytes so far of a message that consists of several packets; 0: it consists of one
+	endOrRow  bool    // the first byte means a row only if the next packet is not empty
+	noEOF     bool    // the protocol has no packets that end a list
+	caches    bool    // the client caches the column descriptions of prepared statements
+	again     bool    // the answer says whether it describes the columns again
+	ready     bool    // the connection is ready
+	encrypted bool    // the connection uses TLS, so another check is needed inside
+	wrong     error   // the error of the check
+	panicked  bool    // the driver has panicked
 }
 
 func newMyCheck(row schema.Size) *myCheck {
@@ -91,21 +91,22 @@ func newMyCheck(row schema.Size) *myCheck {
 	return m
 }
 
-// above is the check of what m's connection carries within TLS.
-func (m *myCheck) above() *myCheck {
+// insideTLS returns the check of what m's connection carries inside TLS.
+func (m *myCheck) insideTLS() *myCheck {
 	a := newMyCheck(m.row)
 	a.noEOF, a.caches = m.noEOF, m.caches
 	a.opened()
 	return a
 }
 
-// opened says that the connection is ready.
+// opened records that the connection is ready.
 func (m *myCheck) opened() { m.state, m.ready, m.budget = sendsIdle, true, -1 }
 
-// unread bounds the next answer, which nobody reads.
+// unread limits the next answer, which is discarded.
 func (m *myCheck) unread() {
 	m.budget = int64(m.row)
-	m.over = fmt.Errorf("the answer to a statement that is only carried out is larger than max_row, %s (write one without rows)", m.row)
+	m.over = fmt.Errorf("the answer to a statement whose rows are not used is larger than max_row, %s "+
+		"(write a statement that returns no rows)", m.row)
 }
 
 // Check implements [bounds.Check].
@@ -123,9 +124,9 @@ func (m *myCheck) Check(p []byte) error {
 	return m.wrong
 }
 
-// wrote is told what the client writes: whole packets.
+// wrote checks what the client writes, which are whole packets.
 func (m *myCheck) wrote(p []byte) error {
-	const command, tls = 0, 1 // the number of a packet
+	const command, tls = 0, 1 // sequence numbers of packets
 	switch {
 	case m.encrypted || len(p) < 5:
 		return nil
@@ -133,11 +134,11 @@ func (m *myCheck) wrote(p []byte) error {
 		m.encrypted = true
 		return nil
 	case p[3] != command:
-		return nil // it continues another one
+		return nil // the packet does not begin a command
 	}
 	const quit, query, ping, prepare, execute = 0x01, 0x03, 0x0e, 0x16, 0x17
 	if (m.state > sendsIdle || m.joined > 0) && p[4] != quit {
-		return errors.New("the answer before has not ended")
+		return errors.New("the last answer has not ended")
 	}
 	m.results = 0
 	switch p[4] {
@@ -151,7 +152,7 @@ func (m *myCheck) wrote(p []byte) error {
 	return nil
 }
 
-// frame is [bounds.Frames.Next]: it looks at the beginning of each packet.
+// frame implements [bounds.Frames.Next]. It checks the beginning of each packet.
 func (m *myCheck) frame(head []byte) (length int64, more int, err error) {
 	n := int64(head[0]) | int64(head[1])<<8 | int64(head[2])<<16
 	if m.joined > 0 {
@@ -172,9 +173,9 @@ func (m *myCheck) frame(head []byte) (length int64, more int, err error) {
 	if n > int64(m.row) {
 		return 0, 0, m.tooLarge()
 	}
-	need := n // of the packet
+	need := n // bytes of the packet
 	if m.state > sendsLogin {
-		const status = 1 + 9 + 9 + 2 // the end of what is looked at in other packets
+		const status = 1 + 9 + 9 + 2 // other packets are checked up to their status
 		need = min(n, status)
 	}
 	if more := 4 + need - int64(len(head)); more > 0 {
@@ -189,7 +190,7 @@ func (m *myCheck) frame(head []byte) (length int64, more int, err error) {
 	return 4 + n, 0, err
 }
 
-// tooLarge blames a statement only for rows that it asks for.
+// tooLarge returns the error of a packet above max_row. It is a [bounds.ErrTooLarge] only if the packet is a row of a query.
 func (m *myCheck) tooLarge() error {
 	if m.state != sendsRows || m.budget >= 0 {
 		return fmt.Errorf("the server has sent a packet larger than max_row, %s, which is not a row", m.row)
@@ -201,7 +202,7 @@ func malformed(packet string) error {
 	return fmt.Errorf("the server has sent a malformed packet: %s", packet)
 }
 
-// packet is told of a packet of n bytes, which begins with p.
+// packet checks a packet of n bytes that begins with p.
 func (m *myCheck) packet(p []byte, n int64) error {
 	switch m.state {
 	case sendsGreeting:
@@ -211,84 +212,86 @@ func (m *myCheck) packet(p []byte, n int64) error {
 		return login(p)
 	case sendsIdle:
 		if p[0] != myErr {
-			return errors.New("the server has sent what nobody has asked for")
+			return errors.New("the server has sent an answer without a request")
 		}
 	case sendsSingle:
 		m.state = sendsIdle
 	case sendsPrepared:
-		m.prepared(p)
+		m.expectPrepared(p)
 	case sendsHeader:
 		return m.header(p)
 	case sendsColumns:
-		m.described()
+		m.countDescription()
 	case sendsRows:
 		switch {
 		case p[0] == myErr:
 			m.state = sendsIdle
 		case p[0] == myEnd && n < longestPacket:
-			return m.ended(p, !m.noEOF)
+			return m.endResult(p, !m.noEOF)
 		case p[0] == myNull && !m.ready:
-			return malformed("variable without a value") // the driver asks for one
+			return malformed("variable without a value") // of the driver's own query
 		}
 		return nil
 	}
 	if p[0] == myErr {
-		return failed(p)
+		return checkError(p)
 	}
 	return nil
 }
 
-// prepared goes on with the descriptions of parameters and columns, each list with its end.
-func (m *myCheck) prepared(p []byte) {
+// expectPrepared expects the descriptions of the parameters and columns of a prepared statement.
+func (m *myCheck) expectPrepared(p []byte) {
 	m.state = sendsIdle
 	if p[0] != myOK || len(p) < 9 {
 		return
 	}
-	for _, at := range []int{5, 7} {
-		if n := int(binary.LittleEndian.Uint16(p[at:])); n > 0 {
-			m.list(n)
+	for _, offset := range []int{5, 7} {
+		if n := int(binary.LittleEndian.Uint16(p[offset:])); n > 0 {
+			m.expectDescriptions(n)
 		}
 	}
 	m.next = sendsIdle
 }
 
-// list expects n more descriptions.
-func (m *myCheck) list(n int) {
+// expectDescriptions expects n more descriptions, and the packet that ends them.
+func (m *myCheck) expectDescriptions(n int) {
 	m.state = sendsColumns
 	if m.left += n; !m.noEOF {
 		m.left++
 	}
 }
 
-func (m *myCheck) described() {
+// countDescription counts a packet of the state sendsColumns.
+func (m *myCheck) countDescription() {
 	if m.left--; m.left == 0 {
 		m.state = m.next
 	}
 }
 
+// header checks the first packet of a result.
 func (m *myCheck) header(p []byte) error {
 	switch p[0] {
 	case myOK:
-		return m.ended(p, false)
+		return m.endResult(p, false)
 	case myErr:
 		m.state = sendsIdle
-		return failed(p)
+		return checkError(p)
 	case myFile:
-		return errors.New("the server has asked for a file of this machine, which LOAD DATA LOCAL INFILE permits and flowd does not")
+		return errors.New("the server has asked for a file of this machine (LOAD DATA LOCAL INFILE), which flowd does not allow")
 	}
 	n, size := lenenc(p)
 	switch {
 	case size == 0 || n == 0:
 		return malformed("number of columns")
 	case n > mostColumns:
-		return fmt.Errorf("the server announces an answer of %d columns, of which there are %d at most", n, mostColumns)
+		return fmt.Errorf("the server announces an answer of %d columns, more than the allowed %d", n, mostColumns)
 	case m.again && len(p) <= size:
 		return malformed("number of columns")
 	}
 	m.next = sendsRows
 	switch {
 	case !m.again || p[size] == 1:
-		m.list(int(n))
+		m.expectDescriptions(int(n))
 	case m.noEOF:
 		m.state = sendsRows
 	default:
@@ -297,24 +300,25 @@ func (m *myCheck) header(p []byte) error {
 	return nil
 }
 
-// ended ends an answer; after some, another one follows. short is the form without counts.
-func (m *myCheck) ended(p []byte, short bool) error {
-	at := 3
+// endResult checks the packet that ends a result. Its status says whether another result follows. short means that the packet has no
+// counts.
+func (m *myCheck) endResult(p []byte, short bool) error {
+	status := 3 // offset
 	if !short {
-		at = 1
+		status = 1
 		for range 2 {
-			_, size := lenenc(p[min(at, len(p)):])
+			_, size := lenenc(p[min(status, len(p)):])
 			if size == 0 {
 				return malformed("end of an answer")
 			}
-			at += size
+			status += size
 		}
 	}
-	if len(p) < at+2 {
+	if len(p) < status+2 {
 		return malformed("end of an answer")
 	}
 	m.state = sendsIdle
-	if p[at]&moreResults == 0 {
+	if p[status]&moreResults == 0 {
 		return nil
 	}
 	m.state = sendsHeader
@@ -324,7 +328,7 @@ func (m *myCheck) ended(p []byte, short bool) error {
 	return nil
 }
 
-// lenenc reads a number of one to nine bytes; size is 0 if it is not all there.
+// lenenc decodes a length-encoded integer of one to nine bytes. size is 0 if p is too short.
 func lenenc(p []byte) (n uint64, size int) {
 	if len(p) == 0 {
 		return 0, 0
@@ -343,15 +347,15 @@ func lenenc(p []byte) (n uint64, size int) {
 	return binary.LittleEndian.Uint64(all[:]), 1 + more
 }
 
-// greeting reads the first packet of a server.
+// greeting checks the first packet of a server.
 func (m *myCheck) greeting(p []byte) error {
 	if p[0] == myErr {
-		return failed(p)
+		return checkError(p)
 	}
 	const oldest = 10
 	end := bytes.IndexByte(p, 0)
 	if p[0] < oldest || end < 0 || len(p) < end+1+4+8+1+2 {
-		return errors.New("the server does not greet as a MySQL or MariaDB server does (check the address in the dsn)")
+		return errors.New("the server is not a MySQL or MariaDB server (check the address in the dsn)")
 	}
 	p = p[end+1+4+8+1:]
 	flags := uint32(binary.LittleEndian.Uint16(p))
@@ -367,13 +371,13 @@ func (m *myCheck) greeting(p []byte) error {
 	return nil
 }
 
-// login reads a packet of a login.
+// login checks a packet of the login.
 func login(p []byte) error {
 	switch p[0] {
 	case myErr:
-		return failed(p)
+		return checkError(p)
 	case myOK:
-		return (&myCheck{}).ended(p, false)
+		return (&myCheck{}).endResult(p, false)
 	case myMore:
 		if block, _ := pem.Decode(p[1:]); block != nil {
 			key, err := x509.ParsePKIXPublicKey(block.Bytes)
@@ -393,15 +397,15 @@ func login(p []byte) error {
 	return nil
 }
 
-// failed reads the packet of an error.
-func failed(p []byte) error {
+// checkError checks an error packet.
+func checkError(p []byte) error {
 	if len(p) < 4 || p[3] == '#' && len(p) < 9 {
 		return malformed("error")
 	}
 	return nil
 }
 
-// myWire tells a check what is written to a connection.
+// myWire checks what is written to a connection.
 type myWire struct {
 	net.Conn
 	check *myCheck
@@ -414,7 +418,7 @@ func (w myWire) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// wired is c with a check in both directions.
-func (m *myCheck) wired(c net.Conn) net.Conn {
+// wrap returns c with the check in both directions.
+func (m *myCheck) wrap(c net.Conn) net.Conn {
 	return bounds.Conn(bounds.Raw(myWire{c, m}, c), m)
 }

@@ -14,26 +14,26 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// myConnector makes connections that a server can't break the process with: [myCheck] follows what it sends, and where
-// the driver panics all the same, the connection is lost, and nothing else.
+// myConnector makes connections over which a hostile server can't crash the process: [myCheck] checks what the server sends, and if
+// the driver panics nevertheless, only the connection is lost.
 type myConnector struct {
 	driver.Connector
 	row schema.Size
 
-	mu      sync.Mutex // guards the fields below
-	wait    time.Duration
-	until   time.Time // no connection is made before
-	because error
+	mu      sync.Mutex    // guards the fields below
+	wait    time.Duration // before the next attempt to connect
+	until   time.Time     // when the next attempt may be made
+	lastErr error         // of the last attempt
 }
 
-// A driver that panics while it connects leaves a goroutine behind. Without TLS the check sees to it that it does not;
-// within TLS such attempts are few.
+// The driver leaks a goroutine if it panics while it connects. Without TLS, the check prevents such panics. With TLS, it can't see the
+// login, so attempts are delayed after a panic.
 const (
 	firstWait = time.Second
 	mostWait  = 5 * time.Minute
 )
 
-// myDialed is the value of a context: the connection that the driver has dialed.
+// myDialed has the connection that the driver has dialed. It is the value of a context.
 type myDialed struct {
 	conn  net.Conn
 	check *myCheck
@@ -52,14 +52,14 @@ func newMyConnector(cfg *mysql.Config, row schema.Size) (driver.Connector, error
 			return nil, err
 		}
 		d := ctx.Value(myDialedKey{}).(*myDialed)
-		d.conn = d.check.wired(raw)
+		d.conn = d.check.wrap(raw)
 		return d.conn, nil
 	}
 	c, err := mysql.NewConnector(cfg)
 	return &myConnector{Connector: c, row: row}, err
 }
 
-// myPlain is what the driver's connections are.
+// myPlain has the interfaces of the driver's connections.
 type myPlain interface {
 	driver.Conn
 	driver.ConnPrepareContext
@@ -73,10 +73,10 @@ type myPlain interface {
 
 func (c *myConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	c.mu.Lock()
-	wait, because := time.Until(c.until), c.because
+	wait, lastErr := time.Until(c.until), c.lastErr
 	c.mu.Unlock()
 	if wait > 0 {
-		return nil, fmt.Errorf("%w (the next attempt is in %v)", because, wait.Round(time.Second))
+		return nil, fmt.Errorf("%w (the next attempt is in %v)", lastErr, wait.Round(time.Second))
 	}
 	d := &myDialed{check: newMyCheck(c.row)}
 	var plain driver.Conn
@@ -85,7 +85,7 @@ func (c *myConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		return err
 	})
 	c.mu.Lock()
-	c.wait, c.because = min(max(2*c.wait, firstWait), mostWait), err
+	c.wait, c.lastErr = min(max(2*c.wait, firstWait), mostWait), err
 	if !d.check.panicked {
 		c.wait = 0
 	}
@@ -93,27 +93,28 @@ func (c *myConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	c.mu.Unlock()
 	if err != nil {
 		if d.conn != nil {
-			_ = d.conn.Close() // the driver has not, if it has panicked
+			_ = d.conn.Close() // if the driver has panicked, it has not closed it
 		}
 		return nil, err
 	}
 	conn := &myConn{plain.(myPlain), d}
 	if !conn.IsValid() {
 		_ = conn.Close()
-		return nil, driver.ErrBadConn // something has followed the answers to the login
+		return nil, driver.ErrBadConn // the server has sent more than the answers to the login
 	}
 	d.check.opened()
 	if d.check.encrypted {
-		// The driver has no option for what is to be between itself and TLS, but keeps the connection in a field.
-		within := reflect.ValueOf(plain).Elem().FieldByName("netConn")
-		field := (*net.Conn)(within.Addr().UnsafePointer())
-		d.check = d.check.above()
-		*field = d.check.wired(*field)
+		// The driver has no option to wrap the connection inside TLS, but it has the connection in a field.
+		inside := reflect.ValueOf(plain).Elem().FieldByName("netConn")
+		field := (*net.Conn)(inside.Addr().UnsafePointer())
+		d.check = d.check.insideTLS()
+		*field = d.check.wrap(*field)
 	}
 	return conn, nil
 }
 
-// do makes a call of the driver. Its error is the check's objection, if there is one: the driver has swallowed it.
+// do makes a call of the driver, and recovers from a panic. If the check has failed, do returns its error, since the driver returns
+// another one.
 func (m *myCheck) do(call func() error) error {
 	err := func() (err error) {
 		defer bounds.Recover(&err)
@@ -133,13 +134,13 @@ func (m *myCheck) do(call func() error) error {
 	return err
 }
 
-// myConn is a connection.
+// myConn is a connection of the driver with a check.
 type myConn struct {
 	myPlain
 	*myDialed
 }
 
-// do makes a call of the driver; after a panic, the connection is closed.
+// do is like [myCheck.do]. After a panic, it closes the connection.
 func (c *myConn) do(call func() error) error {
 	err := c.check.do(call)
 	if c.check.panicked {
@@ -150,7 +151,7 @@ func (c *myConn) do(call func() error) error {
 
 func (c *myConn) IsValid() bool { return !c.check.panicked && c.myPlain.IsValid() }
 
-// Close says goodbye, and does not mind if there is nobody left to say it to.
+// Close closes the connection. It ignores errors, since the connection may already be lost.
 func (c *myConn) Close() error {
 	_ = c.check.do(c.myPlain.Close)
 	return nil
@@ -198,7 +199,7 @@ func (c *myConn) PrepareContext(ctx context.Context, query string) (driver.Stmt,
 	return &myStmt{stmt.(myPlainStmt), c}, nil
 }
 
-// myPlainStmt is what the driver's statements are.
+// myPlainStmt has the interfaces of the driver's statements.
 type myPlainStmt interface {
 	driver.Stmt
 	driver.NamedValueChecker
@@ -236,7 +237,7 @@ func (s *myStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (dr
 	return &myRows{myPlainRows: rows.(myPlainRows), conn: s.conn}, nil
 }
 
-// myPlainRows is what the driver's rows are.
+// myPlainRows has the interfaces of the driver's rows.
 type myPlainRows interface {
 	driver.RowsColumnTypeDatabaseTypeName
 	driver.RowsColumnTypeNullable
@@ -263,7 +264,7 @@ func (r *myRows) NextResultSet() error {
 	return r.conn.do(r.myPlainRows.NextResultSet)
 }
 
-// Close ends the connection instead of reading an answer of any length to its end.
+// Close closes the connection if many rows are left. Otherwise, the driver would read all of them.
 func (r *myRows) Close() error {
 	row := make([]driver.Value, len(r.Columns()))
 	for n := 0; !r.ended && n < mostUnread; n++ {

@@ -13,7 +13,7 @@ func (c *pgConn) Copy(ctx context.Context, table string, columns []string, rows 
 		quoted[i], params[i] = c.pool.db.Quote(name), placeholder(i+1)
 	}
 	into := c.pool.db.Table(table) + " (" + strings.Join(quoted, ", ") + ")"
-	s, err := c.prepare(ctx, "INSERT INTO "+into+" VALUES ("+strings.Join(params, ", ")+")") // for the types
+	s, err := c.prepare(ctx, "INSERT INTO "+into+" VALUES ("+strings.Join(params, ", ")+")") // for the types of its parameters
 	if err != nil {
 		return err
 	}
@@ -39,11 +39,11 @@ func (c *pgConn) Copy(ctx context.Context, table string, columns []string, rows 
 		text = append(text, '\n')
 	}
 	defer c.watch.Unread()()
-	// The count does not matter: a trigger may leave rows out.
-	return c.result(ctx, s, done(c.pg.CopyFrom(ctx, bytes.NewReader(text), "COPY "+into+" FROM STDIN")))
+	// The count of rows is not checked, since a trigger may leave rows out.
+	return c.result(ctx, s, checkTag(c.pg.CopyFrom(ctx, bytes.NewReader(text), "COPY "+into+" FROM STDIN")))
 }
 
-// appendCopied escapes what COPY takes for the end of a field or row, and the character that escapes.
+// appendCopied appends a field of COPY. It escapes backslashes and the characters that end a field or row.
 func appendCopied(dst, field []byte) []byte {
 	for _, c := range field {
 		switch c {

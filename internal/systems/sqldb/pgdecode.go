@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// append appends a value that the server has written as text; nil is null.
+// append appends a value that the server has sent as text, as JSON. nil is null.
 func (t pgType) append(dst, text []byte) []byte {
 	if text == nil {
 		return append(dst, "null"...)
@@ -51,39 +51,40 @@ func appendScalar(dst, text []byte, oid uint32) []byte {
 	return doc.AppendString(dst, text)
 }
 
-var errArray = errors.New("not the text of an array")
+var errArray = errors.New("the text is not a valid array")
 
-// mostDimensions are those that the server allows.
+// mostDimensions is the server's limit for the dimensions of an array.
 const mostDimensions = 6
 
-// appendArray appends the text of an array, such as {1,"a b",NULL,{2}}, as a list. Bounds, as in [0:1]={1,2}, are left
-// out. On an error dst is unharmed.
+// appendArray appends an array, such as {1,"a b",NULL,{2}}, as a JSON array. Bounds, as in [0:1]={1,2}, are left out. After an error,
+// dst is unchanged.
 func appendArray(dst, text []byte, oid uint32) ([]byte, error) {
 	if len(text) > 0 && text[0] == '[' {
-		at := 0
-		for at < len(text) && text[at] != '=' {
-			at++
+		i := 0
+		for i < len(text) && text[i] != '=' {
+			i++
 		}
-		text = text[min(at+1, len(text)):]
+		text = text[min(i+1, len(text)):]
 	}
 	a := arrayText{text: text, oid: oid}
 	out, err := a.list(dst, 1)
-	if err != nil || a.at != len(text) {
+	if err != nil || a.pos != len(text) {
 		return dst, errArray
 	}
 	return out, nil
 }
 
+// arrayText converts the text of an array.
 type arrayText struct {
 	text []byte
-	at   int
-	oid  uint32
-	word []byte // of an element without its escapes
+	pos  int
+	oid  uint32 // of the elements
+	word []byte // an element without quotes and escapes
 }
 
 func (a *arrayText) peek() byte {
-	if a.at < len(a.text) {
-		return a.text[a.at]
+	if a.pos < len(a.text) {
+		return a.text[a.pos]
 	}
 	return 0
 }
@@ -92,10 +93,10 @@ func (a *arrayText) list(dst []byte, depth int) ([]byte, error) {
 	if a.peek() != '{' || depth > mostDimensions {
 		return dst, errArray
 	}
-	a.at++
+	a.pos++
 	dst = append(dst, '[')
 	if a.peek() == '}' {
-		a.at++
+		a.pos++
 		return append(dst, ']'), nil
 	}
 	for {
@@ -109,7 +110,7 @@ func (a *arrayText) list(dst []byte, depth int) ([]byte, error) {
 			return dst, err
 		}
 		next := a.peek()
-		a.at++
+		a.pos++
 		switch next {
 		case '}':
 			return append(dst, ']'), nil
@@ -125,15 +126,15 @@ func (a *arrayText) element(dst []byte) ([]byte, error) {
 	a.word = a.word[:0]
 	quoted := a.peek() == '"'
 	if quoted {
-		a.at++
+		a.pos++
 	}
-	for ; ; a.at++ {
+	for ; ; a.pos++ {
 		c := a.peek()
 		switch {
-		case a.at >= len(a.text):
+		case a.pos >= len(a.text):
 			return dst, errArray
 		case quoted && c == '"':
-			a.at++
+			a.pos++
 			return appendScalar(dst, a.word, a.oid), nil
 		case !quoted && (c == ',' || c == '}'):
 			if string(a.word) == "NULL" {
@@ -144,11 +145,11 @@ func (a *arrayText) element(dst []byte) ([]byte, error) {
 			}
 			return appendScalar(dst, a.word, a.oid), nil
 		case c == '\\':
-			a.at++
-			if a.at >= len(a.text) {
+			a.pos++
+			if a.pos >= len(a.text) {
 				return dst, errArray
 			}
-			c = a.text[a.at]
+			c = a.text[a.pos]
 		case !quoted && (c == '{' || c == '"'):
 			return dst, errArray
 		}

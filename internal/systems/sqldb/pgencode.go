@@ -11,10 +11,10 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// encode makes parameters of values: text that the server reads as the types it has named.
+// encode returns values as parameters: text that the server reads as the types of the parameters.
 func (p *pgPool) encode(args []Value, oids []uint32) ([][]byte, error) {
 	if len(args) != len(oids) {
-		return nil, engine.Errorf(engine.Permanent, "the statement has %d parameters, but there are %d args", len(oids),
+		return nil, engine.Errorf(engine.Permanent, "the statement has %d parameters, but args has %d values", len(oids),
 			len(args))
 	}
 	all := make([][]byte, len(args))
@@ -30,7 +30,7 @@ func (p *pgPool) encode(args []Value, oids []uint32) ([][]byte, error) {
 	return all, nil
 }
 
-// text is a value, other than null, as the server reads a type.
+// text returns a value other than null in the server's format of a type.
 func (p *pgPool) text(v Value, oid uint32) ([]byte, error) {
 	t := p.typeOf(oid)
 	if !t.isArray {
@@ -65,7 +65,8 @@ func pgScalar(v Value, oid uint32) ([]byte, error) {
 	return v.Text, nil
 }
 
-// integer spells a number that is one, such as 1.0 or 1e3, as integers are; the server refuses any other.
+// integer returns a number without a fraction, such as 1.0 or 1e3, in the format of integers. It leaves other numbers to the server,
+// which refuses them.
 func integer(text []byte) []byte {
 	if !bytes.ContainsAny(text, ".eE") {
 		return text
@@ -77,7 +78,7 @@ func integer(text []byte) []byte {
 	return strconv.AppendInt(nil, int64(f), 10)
 }
 
-// appendArrayOf writes a list as an array.
+// appendArrayOf appends a JSON array as an array of PostgreSQL.
 func appendArrayOf(dst, list []byte, oid uint32, depth int) ([]byte, error) {
 	if depth > mostDimensions {
 		return dst, fmt.Errorf("a list has more than the %d dimensions that an array can have", mostDimensions)

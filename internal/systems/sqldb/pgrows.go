@@ -14,7 +14,7 @@ import (
 
 func placeholder(n int) string { return "$" + strconv.Itoa(n) }
 
-// statementName is short, and the same for the same text.
+// statementName returns a short name for a prepared statement. Equal statements have equal names.
 func statementName(query string) string {
 	h := fnv.New128a()
 	h.Write([]byte(query))
@@ -73,7 +73,7 @@ func (r *pgRows) Close() {
 	r.ended = true
 	for n := 0; n < mostUnread && r.res.NextRow(); n++ {
 	}
-	if r.res.NextRow() { // the connection ends instead of reading an answer of any length to its end
+	if r.res.NextRow() { // close the connection rather than read all rows
 		r.conn.pg.Conn().Close()
 	}
 	_, err := r.res.Close()

@@ -15,16 +15,15 @@ var unzoned = map[uint32]string{
 }
 
 var (
-	// moment is a time with what follows its seconds.
+	// moment matches a date, a time, and what follows the time.
 	moment = regexp.MustCompile(`^(\d{4,}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)? ?(.*)$`)
-	// offset is that of a zone.
+	// offset matches the offset of a time zone.
 	offset = regexp.MustCompile(`^(?:[Zz]|([+-]\d\d)(?::?(\d\d))?)$`)
-	// era is what may follow that is not a zone.
+	// era matches what may follow a time and is not a time zone.
 	era = regexp.MustCompile(`^(?i)(?:AD|BC|AM|PM)?$`)
 )
 
-// inUTC makes UTC of a time with a zone, for a type that has none. The server would drop the zone and keep the
-// clock, which is then another time.
+// inUTC converts a time with a zone to UTC, for a type without a zone. The server would drop the zone without a conversion.
 func inUTC(text []byte, layout string) ([]byte, error) {
 	m := moment.FindSubmatch(text)
 	if m == nil || era.Match(m[4]) {
@@ -35,7 +34,7 @@ func inUTC(text []byte, layout string) ([]byte, error) {
 		return nil, engine.Errorf(engine.Rejected,
 			"%.60q has a time zone, which the column does not keep (write the time in UTC, or with an offset such as +02:00)", text)
 	}
-	seconds, east := string(m[3]), "Z"
+	seconds, zoneOffset := string(m[3]), "Z"
 	if seconds == "" {
 		seconds = ":00"
 	}
@@ -44,11 +43,11 @@ func inUTC(text []byte, layout string) ([]byte, error) {
 		if minutes == "" {
 			minutes = "00"
 		}
-		east = string(zone[1]) + ":" + minutes
+		zoneOffset = string(zone[1]) + ":" + minutes
 	}
-	at, err := time.Parse(time.RFC3339Nano, string(m[1])+"T"+string(m[2])+seconds+east)
+	t, err := time.Parse(time.RFC3339Nano, string(m[1])+"T"+string(m[2])+seconds+zoneOffset)
 	if err != nil {
-		return nil, engine.Errorf(engine.Rejected, "%.60q is not a time (write it as in 2006-01-02T15:04:05Z)", text)
+		return nil, engine.Errorf(engine.Rejected, "%.60q is not a valid time (write it as in 2006-01-02T15:04:05Z)", text)
 	}
-	return at.UTC().AppendFormat(nil, layout), nil
+	return t.UTC().AppendFormat(nil, layout), nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The numbers of built-in types that are not simply text.
+// The OIDs of built-in types that are not treated as text.
 const (
 	oidBool        = 16
 	oidBytea       = 17
@@ -27,10 +27,10 @@ const (
 	oidNumeric     = 1700
 	oidJSONB       = 3802
 
-	firstOwn = 16384 // from here on types are users'
+	firstUserOID = 16384 // OIDs from here on belong to types of users
 )
 
-// arrays are the built-in types of arrays, with that of their elements.
+// arrays has the OIDs of built-in array types, each with the OID of the elements.
 var arrays = [][2]uint32{
 	{1000, oidBool}, {1001, oidBytea}, {1005, oidInt2}, {1007, oidInt4}, {1016, oidInt8}, {1028, oidOID},
 	{1021, oidFloat4}, {1022, oidFloat8}, {1231, oidNumeric}, {199, oidJSON}, {3807, oidJSONB},
@@ -38,15 +38,15 @@ var arrays = [][2]uint32{
 	{1009, 25}, {1015, 1043}, {1014, 1042}, {1002, 18}, {1003, 19}, {2951, 2950}, {1041, 869}, {651, 650}, {1040, 829},
 }
 
-// pgType is how values of a type are written: as base, or as an array of it.
+// pgType is a type: a base type, or an array of it.
 type pgType struct {
 	base    uint32
 	isArray bool
 }
 
-// typeOf is a type by its number. One that is not known is text.
+// typeOf returns a type by its OID. Unknown types are treated as text.
 func (p *pgPool) typeOf(oid uint32) pgType {
-	if oid >= firstOwn {
+	if oid >= firstUserOID {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.types[oid]
@@ -57,11 +57,11 @@ func (p *pgPool) typeOf(oid uint32) pgType {
 	return pgType{base: oid}
 }
 
-// mostTypes bounds the types of users that are remembered.
+// mostTypes limits the types of users that are remembered.
 const mostTypes = 10_000
 
-// learn asks what the types of users are that a statement has: domains stand for what they are based on.
-func (p *pgPool) learn(ctx context.Context, pg *pgconn.PgConn, s *pgconn.StatementDescription) error {
+// lookUpTypes asks the server for the types of users in a statement. A domain is replaced by its base type.
+func (p *pgPool) lookUpTypes(ctx context.Context, pg *pgconn.PgConn, s *pgconn.StatementDescription) error {
 	oids := slices.Clone(s.ParamOIDs)
 	for _, f := range s.Fields {
 		oids = append(oids, f.DataTypeOID)
@@ -70,10 +70,10 @@ func (p *pgPool) learn(ctx context.Context, pg *pgconn.PgConn, s *pgconn.Stateme
 		p.mu.Lock()
 		_, known := p.types[oid]
 		p.mu.Unlock()
-		if oid < firstOwn || known {
+		if oid < firstUserOID || known {
 			continue
 		}
-		t, err := p.ask(ctx, pg, oid, 0)
+		t, err := p.lookUpType(ctx, pg, oid, 0)
 		if err != nil {
 			return explain(err, false)
 		}
@@ -90,8 +90,8 @@ func (p *pgPool) learn(ctx context.Context, pg *pgconn.PgConn, s *pgconn.Stateme
 const askType = "SELECT CASE WHEN typtype = 'd' THEN typbasetype ELSE 0 END, " +
 	"CASE WHEN typcategory = 'A' THEN typelem ELSE 0 END FROM pg_catalog.pg_type WHERE oid = "
 
-func (p *pgPool) ask(ctx context.Context, pg *pgconn.PgConn, oid uint32, depth int) (pgType, error) {
-	if oid < firstOwn {
+func (p *pgPool) lookUpType(ctx context.Context, pg *pgconn.PgConn, oid uint32, depth int) (pgType, error) {
+	if oid < firstUserOID {
 		return p.typeOf(oid), nil
 	}
 	rows, err := pgwire.Rows(ctx, pg, askType+strconv.FormatUint(uint64(oid), 10), 2)
@@ -99,11 +99,11 @@ func (p *pgPool) ask(ctx context.Context, pg *pgconn.PgConn, oid uint32, depth i
 		return pgType{}, err
 	}
 	for i, text := range rows[0] {
-		of, err := strconv.ParseUint(text, 10, 32)
-		if err != nil || of == 0 {
+		base, err := strconv.ParseUint(text, 10, 32)
+		if err != nil || base == 0 {
 			continue
 		}
-		t, askErr := p.ask(ctx, pg, uint32(of), depth+1)
+		t, askErr := p.lookUpType(ctx, pg, uint32(base), depth+1)
 		return pgType{t.base, t.isArray || i == 1}, askErr
 	}
 	return pgType{}, nil

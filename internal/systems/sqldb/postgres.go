@@ -17,17 +17,17 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// pgPool is a PostgreSQL database. Values travel as text in both directions, which loses nothing.
+// pgPool is a PostgreSQL database. Values are transferred as text in both directions, without loss.
 type pgPool struct {
 	cfg   *pgconn.Config
 	db    *Config
-	slots chan struct{} // one for each connection that is lent
+	slots chan struct{} // one for each connection in use
 
 	mu     sync.Mutex // guards the fields below
 	idle   []*pgConn
-	epoch  int // of connections that may be used again; see renew
+	epoch  int // increased by renew; connections of an earlier epoch are not used again
 	closed bool
-	types  map[uint32]pgType // those that are not built in
+	types  map[uint32]pgType // of users, by OID
 }
 
 func openPostgres(c *Config) (DB, error) {
@@ -35,8 +35,8 @@ func openPostgres(c *Config) (DB, error) {
 	if err != nil {
 		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " "))
 	}
-	// Each connection that is lent may be cancelled over another; some are on their way out, for which the library takes
-	// up to 15 s where a server does not answer.
+	// A statement is cancelled over a second connection. In addition, some connections may still be closing, which takes up to 15 s if
+	// the server does not answer.
 	cfg.DialFunc = make(bounds.Few, 2*c.Connections+8).Dial(cfg.DialFunc)
 	cfg.ConnectTimeout = c.ConnectTimeout
 	cfg.BuildContextWatcherHandler = func(pg *pgconn.PgConn) ctxwatch.Handler {
@@ -58,16 +58,16 @@ func openPostgres(c *Config) (DB, error) {
 }
 
 const (
-	fresh     = time.Second            // an idle connection is tried before it is used if it is older
-	canceling = 500 * time.Millisecond // for the server to end a statement; then the connection is closed
+	fresh     = time.Second            // a connection that was idle for longer is checked before it is used
+	canceling = 500 * time.Millisecond // how long the server may take to cancel a statement; then the connection is closed
 )
 
-// session has the server write values the way they are read here; a zone that the dsn or the user's role has set does
-// not change which moment is meant.
+// session sets the formats in which the server writes values. The time zone of the dsn or the user's role has no effect, since times
+// with a zone keep their meaning in UTC.
 const session = "SET DateStyle = 'ISO, YMD'; SET IntervalStyle = iso_8601; SET bytea_output = hex; " +
 	"SET extra_float_digits = 3; SET TimeZone = 'UTC'; SET client_encoding = 'UTF8'"
 
-// secure has all hosts of the dsn be reached by TLS alone.
+// secure makes all connections use TLS.
 func secure(cfg *pgconn.Config, c *Config) error {
 	conf, err := c.TLS.Config()
 	if err != nil {
@@ -78,7 +78,7 @@ func secure(cfg *pgconn.Config, c *Config) error {
 	}
 	cfg.TLSConfig = conf
 	seen, others := []string{cfg.Host}, []*pgconn.FallbackConfig(nil)
-	for _, f := range cfg.Fallbacks { // the same host again means without TLS
+	for _, f := range cfg.Fallbacks { // the second entry of a host is the fallback without TLS
 		if slices.Contains(seen, f.Host) {
 			continue
 		}
@@ -144,7 +144,7 @@ func (p *pgPool) Close() error {
 	return nil
 }
 
-// renew closes idle connections now, and lent ones when they are released. New connections may reach another server.
+// renew closes idle connections now, and connections in use when they are released. New connections may reach another server.
 func (p *pgPool) renew() {
 	p.mu.Lock()
 	all := p.idle
@@ -156,29 +156,29 @@ func (p *pgPool) renew() {
 	}
 }
 
-// pgConn is a connection; the statements that it has prepared are known by their text.
+// pgConn is a connection.
 type pgConn struct {
 	pool       *pgPool
-	epoch      int // of the pool, when it was dialed
+	epoch      int // of the pool, when the connection was made
 	pg         *pgconn.PgConn
 	watch      *pgwire.Watch
-	statements map[string]*pgStatement
-	used       time.Time
-	stale      bool
+	statements map[string]*pgStatement // prepared statements, by their text
+	used       time.Time               // when it was released last
+	stale      bool                    // its prepared statements no longer work
 }
 
 // pgStatement is a prepared statement, with the types that its parameters and columns had when the server was asked.
 type pgStatement struct {
 	*pgconn.StatementDescription
 	asked  time.Time
-	worked bool // since then
+	worked bool // the last execution was successful
 }
 
-// goodbye is how long closing a connection may take.
-const goodbye = time.Second
+// closeTimeout is how long closing a connection may take.
+const closeTimeout = time.Second
 
 func (c *pgConn) discard() {
-	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	_ = c.pg.Close(ctx)
 }
@@ -197,14 +197,15 @@ func (c *pgConn) Release() {
 	}
 }
 
-// mostPrepared bounds the statements that a connection keeps prepared.
+// mostPrepared limits the statements that a connection keeps prepared.
 const mostPrepared = 100
 
 // believed is how long flowd uses the types of parameters and columns before it asks for them again. A server does not
 // report that a table was altered, and a value that was made for the old type may fit the new one with another meaning.
 const believed = 10 * time.Second
 
-// prepare prepares a statement, which gives the types of its parameters and columns, unless it was prepared lately.
+// prepare returns a prepared statement with the types of its parameters and columns. It prepares the statement again if it was not
+// prepared recently.
 func (c *pgConn) prepare(ctx context.Context, query string) (*pgStatement, error) {
 	s := c.statements[query]
 	if s != nil && time.Since(s.asked) < believed {
@@ -226,10 +227,10 @@ func (c *pgConn) prepare(ctx context.Context, query string) (*pgStatement, error
 	if err != nil {
 		return nil, c.result(ctx, nil, err)
 	}
-	if d.ParamOIDs == nil { // it has said nothing, not that there are none
+	if d.ParamOIDs == nil { // the server has not described them; a statement without parameters has an empty slice
 		return nil, errParameters
 	}
-	if err := c.pool.learn(ctx, c.pg, d); err != nil {
+	if err := c.pool.lookUpTypes(ctx, c.pg, d); err != nil {
 		return nil, err
 	}
 	s = &pgStatement{StatementDescription: d, asked: time.Now()}
@@ -243,15 +244,15 @@ func (c *pgConn) forget(ctx context.Context, query string) error {
 	return explain(c.pg.Deallocate(ctx, statementName(query)), false)
 }
 
-// done is the error of a statement. The client library does not mind a server that answers without an answer.
-func done(tag pgconn.CommandTag, err error) error {
+// checkTag returns the error of a statement. The client library itself does not notice if the server has not confirmed the statement.
+func checkTag(tag pgconn.CommandTag, err error) error {
 	if err == nil && tag.String() == "" {
-		return engine.Errorf(engine.Transient, "the server has not said that the statement was carried out")
+		return engine.Errorf(engine.Transient, "the server has not confirmed that it has executed the statement")
 	}
 	return err
 }
 
-// errParameters is what flowd's own statements can't have.
+// errParameters is the error of a server whose description of flowd's own statements is not valid.
 var errParameters = engine.Errorf(engine.Transient, "the server has not described the parameters of a statement")
 
 // result classifies the error of a statement; s is nil if it was not prepared. A connection whose prepared statements no
@@ -267,16 +268,15 @@ func (c *pgConn) result(ctx context.Context, s *pgStatement, err error) error {
 		return err
 	}
 	worked := s.worked
-	if s.worked = err == nil; !worked || !Mistaken(err) {
+	if s.worked = err == nil; !worked || !BlamesStatement(err) {
 		return err
 	}
-	return c.again(ctx, s, err)
+	return c.reprepare(ctx, s, err)
 }
 
-// again prepares a statement again that failed after it had worked: its table may have been altered. If its parameters
-// have other types now, the error says that the statement is to be retried. A failed transaction accepts no statement: then
-// the next use prepares it.
-func (c *pgConn) again(ctx context.Context, s *pgStatement, err error) error {
+// reprepare prepares a statement again that has failed after it had worked, since its table may have been altered. If its parameters
+// have other types now, the returned error is retryable. In a failed transaction, the statement is prepared at its next use.
+func (c *pgConn) reprepare(ctx context.Context, s *pgStatement, err error) error {
 	if c.forget(ctx, s.SQL) != nil || c.pg.TxStatus() != 'I' {
 		return err
 	}
@@ -306,10 +306,10 @@ func (c *pgConn) Exec(ctx context.Context, query string, args []Value) (int64, e
 	}
 	defer c.watch.Unread()()
 	tag, err := c.pg.ExecPrepared(ctx, s.Name, params, nil, nil).Close()
-	return tag.RowsAffected(), c.result(ctx, s, done(tag, err))
+	return tag.RowsAffected(), c.result(ctx, s, checkTag(tag, err))
 }
 
-// Insert prepares only the form with one row: there would be a statement for each number of rows.
+// Insert prepares only the statement with one row. Otherwise, there would be a prepared statement for each number of rows.
 func (c *pgConn) Insert(ctx context.Context, like, query string, args []Value) error {
 	s, err := c.prepare(ctx, like)
 	if err != nil {
@@ -327,27 +327,26 @@ func (c *pgConn) Insert(ctx context.Context, like, query string, args []Value) e
 		return err
 	}
 	defer c.watch.Unread()()
-	return c.result(ctx, s, done(c.pg.ExecParams(ctx, query, params, oids, nil, nil).Close()))
+	return c.result(ctx, s, checkTag(c.pg.ExecParams(ctx, query, params, oids, nil, nil).Close()))
 }
 
-// Types says that values are fitted by the types that the server gives for parameters.
+// Types returns nil, since values are converted to the types that the server reports for parameters.
 func (*pgConn) Types(context.Context, string, []string, bool) (Types, error) { return nil, nil }
 
-// Check has the server check the deferred constraints of the transaction. Rolling back to the savepoint defers them again
-// for the statements that follow.
+// Check makes the server check the deferred constraints of the transaction. Rolling back to the savepoint defers them again.
 func (c *pgConn) Check(ctx context.Context) error {
 	_, err := c.Exec(ctx, "SAVEPOINT flowd_check; SET CONSTRAINTS ALL IMMEDIATE; ROLLBACK TO SAVEPOINT flowd_check; "+
 		"RELEASE SAVEPOINT flowd_check", nil)
 	return err
 }
 
-// Listen begins to listen to a channel.
+// Listen subscribes to a channel.
 func (c *pgConn) Listen(ctx context.Context, channel string) error {
 	_, err := c.Exec(ctx, "LISTEN "+c.pool.db.Quote(channel), nil)
 	return err
 }
 
-// Notified waits for an event on a channel that the connection listens to.
+// Notified waits for a notification on a channel of Listen.
 func (c *pgConn) Notified(ctx context.Context) error {
 	err := c.pg.WaitForNotification(ctx)
 	if err != nil && ctx.Err() != nil {

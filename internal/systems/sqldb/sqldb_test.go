@@ -17,7 +17,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// database is a fresh database of a kind.
+// database returns the configuration of a new database.
 func database(t *testing.T, driver string) *Config {
 	t.Helper()
 	c := Defaults
@@ -33,7 +33,7 @@ func database(t *testing.T, driver string) *Config {
 	return &c
 }
 
-// connect opens a database, and gives a connection for the test.
+// connect opens a database, and returns a connection for the test.
 func connect(t *testing.T, c *Config) Conn {
 	t.Helper()
 	db, err := c.Open()
@@ -60,7 +60,7 @@ func exec(t *testing.T, conn Conn, query string, args ...Value) {
 	}
 }
 
-// documents are the rows of a query.
+// documents returns the rows of a query.
 func documents(t *testing.T, conn Conn, query string, args ...Value) (all []string) {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), query, args)
@@ -84,9 +84,9 @@ func documents(t *testing.T, conn Conn, query string, args ...Value) (all []stri
 	return all
 }
 
-// What is written is read back as it was.
+// Values that are written are read back unchanged.
 func TestValuesAreExactBothWays(t *testing.T) {
-	type value struct{ column, in, want string } // want is as in where it is empty
+	type value struct{ column, in, want string } // an empty want means the same as in
 	tests := map[string][]value{
 		"postgres": {
 			{"numeric", `12345678901234567890.12345678901234567890`, ""}, {"numeric(10,2)", `12.50`, ""},
@@ -191,7 +191,7 @@ func TestBytesAndTimesOfExpressions(t *testing.T) {
 	}
 }
 
-func TestANameOfAZoneIsRefused(t *testing.T) {
+func TestATimeZoneNameIsRefused(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, database(t, "postgres"))
 	exec(t, conn, "CREATE TABLE t (v timestamp)")
@@ -202,8 +202,8 @@ func TestANameOfAZoneIsRefused(t *testing.T) {
 	exec(t, conn, "INSERT INTO t VALUES ($1)", Value{Text, []byte("0044-03-15 12:00:00 BC")})
 }
 
-// Bytes that are no text can't be in a document, and a lone surrogate in no column.
-func TestWhatIsNotUTF8(t *testing.T) {
+// A document can't contain bytes that are not UTF-8, and a column can't contain a lone surrogate.
+func TestTextThatIsNotUTF8(t *testing.T) {
 	for driver, expression := range map[string]string{"sqlite": "CAST(x'61ff' AS TEXT)"} {
 		conn := connect(t, database(t, driver))
 		rows, err := conn.Query(t.Context(), "SELECT "+expression+" AS v", nil)
@@ -222,7 +222,7 @@ func TestWhatIsNotUTF8(t *testing.T) {
 			t.Fatal(err)
 		}
 		for m := range enginetest.Batch(map[string]string{"raw()": "\xff", "a": `{"a":"\ud800"}`}[src]).All() {
-			v, err := Of(&expr.Value{Expr: e}, m)
+			v, err := ValueOf(&expr.Value{Expr: e}, m)
 			if want != "" && (v.Kind != Bytes || string(v.Text) != want || err != nil) {
 				t.Errorf("%s is %v, %v", src, v, err)
 			}
@@ -269,7 +269,7 @@ func TestANumberThatWouldBeZeroIsRefused(t *testing.T) {
 	}
 }
 
-// Many rows in one statement, and by COPY, have the types of their columns.
+// Rows of an insert with several rows, and of COPY, are converted to the types of their columns.
 func TestManyRowsHaveTheirTypes(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, database(t, "postgres"))
@@ -399,13 +399,13 @@ func TestAPostgreSQLServerThatAnswersSomethingElse(t *testing.T) {
 	}
 }
 
-// A file may be from anybody.
-func TestAFileOfSomebodyElse(t *testing.T) {
+// A database file from somebody else is not trusted.
+func TestAnUntrustedFile(t *testing.T) {
 	c := database(t, "sqlite")
 	c.MaxRow = 64 << 10
 	conn := connect(t, c)
 	if got := documents(t, conn, "PRAGMA trusted_schema"); got[0] != `{"trusted_schema":0}` {
-		t.Errorf("what is in the file is trusted: %s", got[0])
+		t.Errorf("the schema of the file is trusted: %s", got[0])
 	}
 	if got := documents(t, conn, "PRAGMA busy_timeout"); got[0] != `{"timeout":10000}` {
 		t.Errorf("got %s", got[0])
@@ -417,7 +417,7 @@ func TestAFileOfSomebodyElse(t *testing.T) {
 	}
 	defer rows.Close()
 	if _, err := rows.Append(nil); engine.ErrorOf(err, "?").Class != engine.TooLarge || !strings.Contains(err.Error(),
-		"max_row, 64KiB (raise it") {
+		"max_row, 64KiB (raise max_row") {
 		t.Errorf("got error %v", err)
 	}
 }
@@ -438,7 +438,7 @@ func TestNoConnection(t *testing.T) {
 		{"no such database", "postgres", pg.DSN.Reveal() + "_none", engine.Transient, true, "3D000"},
 		{"no such database", "mariadb", strings.Replace(my.DSN.Reveal(), "/flowd", "/none_flowd", 1), engine.Transient, true, "1049"},
 		{"no such folder", "sqlite", filepath.Join(t.TempDir(), "none", "x.db"), engine.Transient, true,
-			"(14) (the folder of the file in dsn has to exist"},
+			"(14) (the folder of the file in dsn must exist"},
 		{"no TLS there", "postgres", pg.DSN.Reveal() + "?sslmode=require", engine.Transient, true, "TLS"},
 		{"no TLS, which tls asks for", "postgres", pg.DSN.Reveal() + "?sslmode=disable", engine.Transient, true, "TLS"},
 		{"no TLS, which tls asks for", "mariadb", my.DSN.Reveal(), engine.Transient, true, "TLS"},
@@ -471,7 +471,7 @@ func TestNoConnection(t *testing.T) {
 	}
 }
 
-// FuzzArray: whatever a server sends as an array becomes JSON.
+// FuzzArray checks that any text of an array becomes JSON.
 func FuzzArray(f *testing.F) {
 	for _, seed := range []string{`{}`, `{1,NULL}`, `{"a\"b",c}`, `{{1,2},{3,4}}`, `[0:1]={1,2}`, `{`, `{"`, `{a\`, `x`, `{,}`} {
 		f.Add([]byte(seed), uint32(25))
@@ -488,7 +488,7 @@ func FuzzArray(f *testing.F) {
 	})
 }
 
-// FuzzArrayText: a list that is written as an array is read back as it was.
+// FuzzArrayText checks that a list that is written as an array is read back unchanged.
 func FuzzArrayText(f *testing.F) {
 	f.Add("a", `"\{}`)
 	f.Add("", "NULL")

@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// busy is how long a statement waits while others write.
+	// busy sets how long a statement waits while others write.
 	busy = "_busy_timeout=10000"
-	// wary has a file that somebody else has made be read with care: what its views, triggers and indexes call is limited
-	// to functions that have no effects, and damaged pages are noticed.
+	// wary protects against files from others: views, triggers and indexes can only call functions without side effects, and
+	// damaged pages are detected.
 	wary = "_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"
 )
 
 func openSQLite(c *Config) (DB, error) {
 	dsn := c.DSN.Reveal()
 	if strings.Contains(dsn, ":memory:") || strings.Contains(dsn, "mode=memory") {
-		return nil, fmt.Errorf("a database in memory ends with its connection (name a file)")
+		return nil, fmt.Errorf("a database in memory is lost with its connection (write the path of a file)")
 	}
 	sep := "?"
 	if strings.Contains(dsn, "?") {
@@ -51,11 +51,11 @@ func openSQLite(c *Config) (DB, error) {
 	return s, nil
 }
 
-// fileConnector makes connections that know their file. SQLite would write on into one that was renamed or deleted,
-// depending on its journal, and a connection never finds the one that its path names now.
+// fileConnector makes connections that notice when their file is renamed or deleted. Depending on its journal, SQLite would continue to
+// write to the old file. A connection never changes to the file that has the path now.
 type fileConnector struct{ driver.Connector }
 
-// fileConn is what the driver's connections are.
+// fileConn has the interfaces of the driver's connections.
 type fileConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -83,13 +83,14 @@ func (c fileConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
+// liteConn is a connection of fileConnector.
 type liteConn struct {
 	fileConn
-	path string // "" if it has no file
-	info os.FileInfo
+	path string      // "" if the database has no file
+	info os.FileInfo // of the file when it was opened
 }
 
-// mainFile asks the database for its file.
+// mainFile returns the path of the database's file.
 func (c *liteConn) mainFile(ctx context.Context) (path string, err error) {
 	rows, err := c.fileConn.QueryContext(ctx, "PRAGMA database_list", nil)
 	if err != nil {
@@ -107,7 +108,7 @@ func (c *liteConn) mainFile(ctx context.Context) (path string, err error) {
 	return path, errors.Join(err, rows.Close())
 }
 
-// moved is an error if the path does not name the file any more.
+// moved returns an error if the path no longer names the file.
 func (c *liteConn) moved() error {
 	if c.path == "" {
 		return nil
@@ -115,7 +116,7 @@ func (c *liteConn) moved() error {
 	if now, err := os.Stat(c.path); err == nil && os.SameFile(c.info, now) {
 		return nil
 	}
-	return cause.Held(errors.New("the file of the database was renamed or deleted while it was open: it is opened anew"))
+	return cause.Held(errors.New("the file of the database was renamed or deleted while it was open; flowd opens it again"))
 }
 
 func (c *liteConn) ResetSession(ctx context.Context) error {
@@ -127,7 +128,7 @@ func (c *liteConn) ResetSession(ctx context.Context) error {
 
 func (c *liteConn) IsValid() bool { return c.moved() == nil && c.fileConn.IsValid() }
 
-// ExecContext fails also when the file was moved meanwhile: what was committed is not where it is looked for.
+// ExecContext also fails if the file was moved meanwhile, since the changes are not in the file that the path names.
 func (c *liteConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	if err := c.moved(); err != nil {
 		return nil, err
@@ -159,15 +160,15 @@ func (c *liteConn) QueryContext(ctx context.Context, query string, args []driver
 	}
 	rows, err := c.fileConn.QueryContext(ctx, query, args)
 	if err == nil {
-		asStored(rows)
+		keepStoredText(rows)
 	}
 	return rows, err
 }
 
-// asStored makes rows give text as it is stored. In columns that are declared as times the driver would parse it, give
-// a zone to a time without one, and cut a date off what follows it: a cursor would then be compared with other text.
-// The driver has no option for that. It goes by the names of types that the rows keep, which a blank changes.
-func asStored(rows driver.Rows) {
+// keepStoredText makes rows return text as it is stored. In columns that are declared as times, the driver would parse the text, add a
+// zone to times without one, and cut off what follows a date. A cursor would then be compared with different text. The driver has no
+// option against that. It depends on type names in a field of the rows, so a space is added to the names.
+func keepStoredText(rows driver.Rows) {
 	types := reflect.ValueOf(rows).Elem().FieldByName("decltypes")
 	for i := range types.Len() {
 		name := (*string)(types.Index(i).Addr().UnsafePointer())
@@ -186,8 +187,8 @@ func typeOfSQLite(t *sql.ColumnType) Type {
 	return AnyType
 }
 
-// bindSQLite gives numbers in a form that loses nothing: one that is not spelled as an integer or a float would be, such as
-// 12.50, is text, which a column with the affinity of numbers converts, and one of text keeps.
+// bindSQLite returns a value as an argument, without loss. A number that integers and floats can't reproduce exactly, such as 12.50,
+// becomes text. A column with numeric affinity converts it, and a column with text affinity keeps it.
 func bindSQLite(v Value) any {
 	switch v.Kind {
 	case Null:
@@ -203,13 +204,13 @@ func bindSQLite(v Value) any {
 		if f, err := strconv.ParseFloat(string(v.Text), 64); err == nil && string(doc.AppendFloat(nil, f)) == string(v.Text) {
 			return f
 		}
-		return servable(v)
+		return numberText(v)
 	}
 	return string(v.Text)
 }
 
-func appendSQLite(dst []byte, v any, of *sql.ColumnType) ([]byte, error) {
-	declared := strings.ToUpper(of.DatabaseTypeName())
+func appendSQLite(dst []byte, v any, column *sql.ColumnType) ([]byte, error) {
+	declared := strings.ToUpper(column.DatabaseTypeName())
 	if n, ok := v.(int64); ok && (declared == "BOOLEAN" || declared == "BOOL") && (n == 0 || n == 1) {
 		return strconv.AppendBool(dst, n == 1), nil
 	}
@@ -222,11 +223,11 @@ func appendSQLite(dst []byte, v any, of *sql.ColumnType) ([]byte, error) {
 		if declared == "JSON" || declared == "JSONB" {
 			return appendJSON(dst, []byte(v)), nil
 		}
-		return appendText(dst, v, of)
+		return appendText(dst, v, column)
 	case []byte:
 		return appendBase64(dst, v), nil
-	case time.Time: // a number, if the DSN asks for it
+	case time.Time: // the driver converts numbers to times if the dsn asks for it
 		return doc.AppendString(dst, v.Format(time.RFC3339Nano)), nil
 	}
-	return dst, fmt.Errorf("column %s: %w: %T", of.Name(), errValue, v)
+	return dst, fmt.Errorf("column %s: %w: %T", column.Name(), errValue, v)
 }

@@ -19,22 +19,22 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// standard is a database behind database/sql.
+// standard is a database with a driver of database/sql.
 type standard struct {
 	cfg     *Config
 	db      *sql.DB
-	bind    func(Value) any                                             // as an argument of the driver
-	append  func(dst []byte, v any, of *sql.ColumnType) ([]byte, error) // as JSON
+	bind    func(Value) any                                                 // returns a value as an argument for the driver
+	append  func(dst []byte, v any, column *sql.ColumnType) ([]byte, error) // appends a value of the driver as JSON
 	typeOf  func(*sql.ColumnType) Type
 	connect time.Duration
-	binary  bool // queries without parameters are prepared, too: as text, the server rounds floats
+	binary  bool // prepare queries without parameters, too: in the text protocol, the server rounds floats
 
 	mu    sync.Mutex // guards the fields below
 	types map[string]knownTypes
-	epoch int // of connections that may be used again; see renew
+	epoch int // increased by renew; connections of an earlier epoch are not used again
 }
 
-// knownTypes are the types of a table's columns when the database was asked for them.
+// knownTypes has the types of a table's columns, and when the database was asked for them.
 type knownTypes struct {
 	types types
 	asked time.Time
@@ -64,12 +64,12 @@ func (s *standard) Conn(ctx context.Context) (Conn, error) {
 	return &standardConn{s, c, epoch}, nil
 }
 
-// renew closes idle connections now, and lent ones when they are released. New connections may reach another server.
+// renew closes idle connections now, and connections in use when they are released. New connections may reach another server.
 func (s *standard) renew() {
 	s.mu.Lock()
 	s.epoch++
 	s.mu.Unlock()
-	s.db.SetMaxIdleConns(0) // closes them
+	s.db.SetMaxIdleConns(0) // closes idle connections
 	s.db.SetMaxIdleConns(s.cfg.Connections)
 }
 
@@ -78,7 +78,7 @@ func (s *standard) Close() error { return s.db.Close() }
 type standardConn struct {
 	*standard
 	conn  *sql.Conn
-	epoch int // of the pool, when it was lent
+	epoch int // of the pool, when the connection was taken
 }
 
 func (c *standardConn) Release() {
@@ -86,7 +86,7 @@ func (c *standardConn) Release() {
 	old := c.epoch != c.standard.epoch
 	c.mu.Unlock()
 	if old {
-		_ = c.conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
+		_ = c.conn.Raw(func(any) error { return driver.ErrBadConn }) // closes the connection
 	}
 	_ = c.conn.Close()
 }
@@ -103,7 +103,7 @@ func (c *standardConn) args(args []Value) []any {
 	all := make([]any, len(args))
 	for i, v := range args {
 		if v.Text == nil {
-			v.Text = []byte{} // nil would be null to the driver
+			v.Text = []byte{} // the driver would take nil for null
 		}
 		all[i] = c.bind(v)
 	}
@@ -144,14 +144,14 @@ func (c *standardConn) Query(ctx context.Context, query string, args []Value) (R
 	return r, nil
 }
 
-// query runs a query; the statement, which may be nil, is to be closed after the rows.
+// query executes a query. The caller closes the rows, and then the statement if it is not nil.
 func (c *standardConn) query(ctx context.Context, query string, args []any) (*sql.Rows, *sql.Stmt, error) {
 	if c.binary && len(args) == 0 {
 		stmt, err := c.conn.PrepareContext(ctx, query)
 		if err == nil {
 			rows, err := stmt.QueryContext(ctx)
 			if err != nil {
-				_ = stmt.Close() // the error is that of the query
+				_ = stmt.Close() // the error of the query is returned
 			}
 			return rows, stmt, err
 		}
@@ -163,7 +163,7 @@ func (c *standardConn) query(ctx context.Context, query string, args []any) (*sq
 	return rows, nil, err
 }
 
-// Types asks for an empty answer with these columns.
+// Types finds the types with a query for these columns that returns no rows.
 func (c *standardConn) Types(ctx context.Context, table string, columns []string, anew bool) (Types, error) {
 	quoted := make([]string, len(columns))
 	for i, name := range columns {
@@ -202,7 +202,7 @@ type standardRows struct {
 	*sql.Rows
 	conn   *standardConn
 	stmt   *sql.Stmt // of the rows, or nil
-	append func(dst []byte, v any, of *sql.ColumnType) ([]byte, error)
+	append func(dst []byte, v any, column *sql.ColumnType) ([]byte, error)
 	most   schema.Size // max_row
 	names  []string
 	types  []*sql.ColumnType
@@ -249,21 +249,21 @@ func (r *standardRows) Append(dst []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// notText is the error of a column whose text has bytes that no document can contain.
+// notText returns the error of a column whose text is not UTF-8, so that a document can't contain it.
 func notText(column string) error {
 	return engine.Errorf(engine.Permanent,
 		"column %s has text that is not UTF-8 (convert it in the query, as with hex(%[1]s))", column)
 }
 
 // appendText appends the text of a column.
-func appendText[T string | []byte](dst []byte, text T, of *sql.ColumnType) ([]byte, error) {
+func appendText[T string | []byte](dst []byte, text T, column *sql.ColumnType) ([]byte, error) {
 	if !utf8.ValidString(string(text)) {
-		return dst, notText(of.Name())
+		return dst, notText(column.Name())
 	}
 	return doc.AppendString(dst, text), nil
 }
 
-// appendCommon appends what all drivers have alike; ok is false for text, bytes and times.
+// appendCommon appends values that are the same with all drivers. ok is false for text, bytes and times.
 func appendCommon(dst []byte, v any) (out []byte, ok bool) {
 	switch v := v.(type) {
 	case nil:
@@ -282,24 +282,24 @@ func appendCommon(dst []byte, v any) (out []byte, ok bool) {
 	return dst, false
 }
 
-// servable is the text of a number for a server that makes a float of it where it can't keep
-// the digits: one that would become 0 or infinite is refused.
-func servable(v Value) any {
+// numberText returns a number as text for a server that may convert it to a float. A number that would become 0 or infinite is
+// refused.
+func numberText(v Value) any {
 	if _, ok := doc.ParseFloat(v.Text); !ok {
-		return unfit(v.Text)
+		return outOfRange(v.Text)
 	}
 	return string(v.Text)
 }
 
-// unfit is a number that no parameter can be.
-type unfit string
+// outOfRange is an argument whose conversion fails, so that the statement fails.
+type outOfRange string
 
-// Value is the error that a call of the database returns.
-func (u unfit) Value() (driver.Value, error) {
-	return nil, engine.Errorf(engine.Rejected, "the number %.40s is beyond what a float can hold (write it as text)", string(u))
+// Value implements [driver.Valuer].
+func (n outOfRange) Value() (driver.Value, error) {
+	return nil, engine.Errorf(engine.Rejected, "the number %.40s is out of the range of a float (write it as text)", string(n))
 }
 
-// appendNumber appends a number as it is spelled; what JSON has no number for is text.
+// appendNumber appends a number unchanged. If it is not a valid JSON number, it becomes a string.
 func appendNumber(dst, text []byte) []byte {
 	if _, err := strconv.ParseInt(string(text), 10, 64); err == nil && text[0] != '+' {
 		return append(dst, text...)
@@ -322,7 +322,7 @@ func appendBase64(dst, b []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode(dst, b), '"')
 }
 
-// appendJSON appends JSON text as a document, any other as text.
+// appendJSON appends text that is valid JSON unchanged, and any other text as a string.
 func appendJSON(dst, text []byte) []byte {
 	if len(text) > 0 && valid(text) {
 		return append(dst, text...)
@@ -330,4 +330,4 @@ func appendJSON(dst, text []byte) []byte {
 	return doc.AppendString(dst, text)
 }
 
-var errValue = errors.New("a value of a kind that is not known")
+var errValue = errors.New("a value of an unknown type")

@@ -12,33 +12,33 @@ import (
 	"github.com/flowd-io/flowd/internal/formats/codec"
 )
 
-// Kind is what a [Value] is.
+// Kind is the kind of a [Value].
 type Kind uint8
 
 // The kinds of values.
 const (
 	Null   Kind = iota
 	Bool        // Text is true or false
-	Number      // as it is spelled in JSON
+	Number      // in the syntax of JSON
 	Text        // UTF-8
-	Bytes       // anything
+	Bytes       // any bytes
 	JSON        // a list or an object
 	Time        // RFC 3339
 )
 
-// Value is what goes into a column or in place of a parameter. Numbers keep their digits.
+// Value is a value for a column or parameter. Numbers keep their digits.
 type Value struct {
 	Kind Kind
-	Text []byte // never changes
+	Text []byte // must not be changed
 }
 
-// Equal reports whether v is written as other is.
+// Equal reports whether two values have the same kind and text.
 func (v Value) Equal(other Value) bool {
 	return v.Kind == other.Kind && bytes.Equal(v.Text, other.Text)
 }
 
-// Of is the value of an expression for a message. A bare path keeps the source text.
-func Of(e *expr.Value, src expr.Source) (Value, error) {
+// ValueOf returns the value of an expression for a message. An expression that is only a path keeps the source text of the value.
+func ValueOf(e *expr.Value, src expr.Source) (Value, error) {
 	if err := e.Fits(src); err != nil {
 		return Value{}, engine.WithClass(engine.Permanent, err)
 	}
@@ -79,7 +79,7 @@ func Of(e *expr.Value, src expr.Source) (Value, error) {
 	return OfJSON(raw), nil
 }
 
-// OfJSON is the value of JSON text, which has been checked.
+// OfJSON returns the value of a valid JSON text.
 func OfJSON(raw []byte) Value {
 	raw = bytes.TrimSpace(raw)
 	switch raw[0] {
@@ -95,7 +95,7 @@ func OfJSON(raw []byte) Value {
 	return Value{Number, raw}
 }
 
-// JSON is the value as JSON text.
+// JSON returns the value as JSON text.
 func (v Value) JSON() []byte {
 	switch v.Kind {
 	case Null:
@@ -108,26 +108,26 @@ func (v Value) JSON() []byte {
 	return v.Text
 }
 
-// Type is what a column holds, as far as it matters for values.
+// Type is the type of a column, as far as values are converted for it.
 type Type uint8
 
-// The types of columns that values are fitted to.
+// The types of columns for which values are converted or checked.
 const (
 	AnyType Type = iota
 	JSONType
 	DateTimeType
 	BoolType
-	IntType     // of a server that rounds what is not whole
-	Float32Type // of a server that makes 0 of what is too small
+	IntType     // of a server that rounds numbers with a fraction
+	Float32Type // of a server that stores 0 for numbers that are too small
 )
 
-// Types are those of the columns of a table.
+// Types has the types of columns of a table.
 type Types interface {
-	// Fit makes of a value what the i-th column takes it for. An error says that it has no room for it.
+	// Fit converts a value for column i. It returns an error if the column can't store the value.
 	Fit(i int, v Value) (Value, error)
 }
 
-// types are Types of databases that refuse most of what does not fit by themselves.
+// types is the Types of databases that refuse most values that do not fit.
 type types []Type
 
 func (t types) Fit(i int, v Value) (Value, error) {
@@ -141,18 +141,18 @@ func (t types) Fit(i int, v Value) (Value, error) {
 		}
 	case IntType:
 		if d, err := codec.ParseDigits(string(v.Text)); v.Kind == Number && err == nil {
-			if _, whole := d.Scaled(0); !whole {
-				return v, engine.Errorf(engine.Rejected, "%.40s is not a whole number, and the server would round it", v.Text)
+			if _, isInteger := d.Scaled(0); !isInteger {
+				return v, engine.Errorf(engine.Rejected, "%.40s is not an integer, and the server would round it", v.Text)
 			}
 		}
 	case Float32Type:
 		if f, err := strconv.ParseFloat(string(v.Text), 32); v.Kind == Number && err == nil && f == 0 && !doc.SpellsZero(v.Text) {
-			return v, engine.Errorf(engine.Rejected, "%.40s is too small for a float of 32 bits, and would be 0", v.Text)
+			return v, engine.Errorf(engine.Rejected, "%.40s is too small for a 32-bit float, and would become 0", v.Text)
 		}
 	case DateTimeType:
 		if v.Kind == Text {
-			if at, err := time.Parse(time.RFC3339, string(v.Text)); err == nil {
-				return Value{Time, at.AppendFormat(nil, time.RFC3339Nano)}, nil
+			if parsed, err := time.Parse(time.RFC3339, string(v.Text)); err == nil {
+				return Value{Time, parsed.AppendFormat(nil, time.RFC3339Nano)}, nil
 			}
 		}
 	}
