@@ -35,7 +35,7 @@ type declare struct {
 type consumer struct {
 	Start         string        `yaml:"start" doc:"Where a new consumer begins: all; new, messages that arrive after it was created; last, the newest message; last_per_subject; a sequence number; a time such as 2026-01-31T12:00:00Z; or an interval before now, such as 2h. By default all."`
 	Filter        engine.Names  `yaml:"filter" doc:"Subjects to read, with * and >; all of the stream by default."`
-	AckWait       time.Duration `yaml:"ack_wait" check:"min=1s,max=24h" doc:"Time without a sign of life after which a message is redelivered. The input gives one while a message is in flight. By default 30s."`
+	AckWait       time.Duration `yaml:"ack_wait" check:"min=1s,max=24h" doc:"Time after which a message that is not acknowledged is redelivered. The input extends it while a message is in flight. By default 30s."`
 	MaxDeliver    int           `yaml:"max_deliver" check:"min=1" doc:"Maximum number of deliveries of a message; no limit by default, which is best: on_failure limits attempts without losing anything."`
 	MaxAckPending int           `yaml:"max_ack_pending" check:"min=1" doc:"Maximum number of messages delivered but not acknowledged; by default 1000."`
 	Replicas      int           `yaml:"replicas" check:"min=1,max=5" doc:"Servers in a cluster that keep the position; by default as many as keep the stream."`
@@ -194,8 +194,8 @@ const about = `
 Reads NATS subjects, or a JetStream stream.
 
 With stream and consumer, each message is acknowledged when it is settled, and redelivered after a crash. The
-server confirms the last acknowledgement of a group, and with it those before; they are resent until it does. While
-a message is in flight, the server is told so well within the consumer's ack_wait. A dead-lettered message is
+server confirms the last acknowledgement of a group, and with it those before; they are resent until it does.
+While a message is in flight, its ack_wait is extended well before it ends. A dead-lettered message is
 terminated, which the server reports in an advisory. A returned message is redelivered after the interval of a
 retry, otherwise after 1s, 2s, 4s and so on. attempt() counts deliveries.
 

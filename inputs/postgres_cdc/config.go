@@ -23,8 +23,8 @@ type Config struct {
 	Create       bool            `yaml:"create" doc:"Create the slot and the publication if they are missing. With false, that is an error: changes written since a slot was dropped would never be read."`
 	Snapshot     string          `yaml:"snapshot" check:"oneof=initial|never" doc:"What to read before the changes, when the slot is created: initial, all rows then in the tables; or never."`
 	Transactions bool            `yaml:"transactions" doc:"Also emit messages when a transaction begins and when it ends, with op begin and commit."`
-	AckInterval  time.Duration   `yaml:"ack_interval" check:"min=10ms,max=10m" doc:"How often the server is told what is settled. If the process is killed, changes settled since are read again."`
-	MaxReplay    int             `yaml:"max_replay" check:"min=1" doc:"Settled changes after which the server is told at once: if the process is killed, no more than these are read again, apart from the transaction in progress."`
+	AckInterval  time.Duration   `yaml:"ack_interval" check:"min=10ms,max=10m" doc:"How often the settled position is reported to the server. If the process is killed, changes settled since are read again."`
+	MaxReplay    int             `yaml:"max_replay" check:"min=1" doc:"Number of settled changes after which the position is reported at once. If the process is killed, no more than these are read again, apart from the transaction in progress."`
 	MaxSlotLag   schema.Size     `yaml:"max_slot_lag" doc:"Bytes of log that the server may keep for the slot before flowd warns; 0 means never."`
 	MaxRow       schema.Size     `yaml:"max_row" check:"min=64KiB,max=1GiB" doc:"Largest change, or row. A larger one ends the pipeline, since nothing after it can be settled."`
 	Timeout      time.Duration   `yaml:"timeout" check:"min=1s,max=10m" doc:"How long to wait for a connection, and for the response to a request. A server that is silent for six times as long is given up."`
@@ -85,11 +85,11 @@ const about = `
 Reads changes to PostgreSQL tables, from version 13 on, as they are committed.
 
 The server decodes its log for a replication slot (plugin pgoutput), and keeps what is not
-settled. It is told of a transaction when all of its changes, and those of all transactions
-before it, are settled. When the slot is created, the rows then in the tables are read first;
-the slot only becomes permanent when all of these are delivered, so an interrupted start begins
-again. The postgres guide explains what the server needs, what is guaranteed, and how large a
-slot can grow.
+settled. A transaction is reported as settled when all of its changes, and those of all
+transactions before it, are settled. When the slot is created, the rows then in the tables are
+read first. The slot only becomes permanent when all of these are delivered, so an interrupted
+start begins again. The postgres guide explains what the server needs, what is guaranteed, and
+how large a slot can grow.
 
 Each change is a document, as the example below shows. Its op is insert, update, delete,
 key_change, truncate, or read for a row of the snapshot. before is what REPLICA IDENTITY provides: the key
