@@ -18,11 +18,10 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// tries is an output that notes when each message was tried, and fails it as fail
-// says: n counts from 1.
+// tries is an output that notes the time of each attempt. fail decides which attempts fail; n counts from 1.
 type tries struct {
 	fail  func(body string, n int) error
-	write func(ctx context.Context, n int) error // instead, of a whole write
+	write func(ctx context.Context, n int) error // if set, decides about whole writes instead
 
 	mu     sync.Mutex
 	writes int
@@ -85,7 +84,7 @@ func (o *tries) output() engine.OutputSpec {
 		Breaker: &engine.Breaker{}}
 }
 
-// trying makes a pipeline with that output and a retry policy, without a breaker.
+// trying makes a pipeline with this output and a retry policy, without a breaker.
 func trying(src *Source, o *tries, r engine.Retry) *engine.Pipeline {
 	p := pipe(src, &Sink{})
 	p.Engine.OnFailure.Retry = &r
@@ -218,7 +217,7 @@ func TestTheRetryBudgetOnlyDelays(t *testing.T) {
 			return nil
 		}}
 		p := trying(src, out, engine.Retry{MaxAttempts: 2, Intervals: []time.Duration{time.Millisecond}})
-		p.Batchers = Named("one", batched(t, `{"size": 1}`, "out")) // each try is a write
+		p.Batchers = Named("one", batched(t, `{"size": 1}`, "out")) // each attempt is a write
 		began := time.Now()
 		Run(t, p, nil)
 		wantSame(t, out.bodies(), src.Payloads)
@@ -229,7 +228,7 @@ func TestTheRetryBudgetOnlyDelays(t *testing.T) {
 }
 
 func TestOnePoisonousMessageDelaysNoOther(t *testing.T) {
-	const poison, n = `{"n":777}`, 24_000 // written in 5 ms for each 256, as is each further try of one
+	const poison, n = `{"n":777}`, 24_000 // 256 messages are written in 5 ms, as is each retry of one
 	run := func(t *testing.T, bad string) (took time.Duration, out *tries) {
 		synctest.Test(t, func(t *testing.T) {
 			src := &Source{Payloads: numbers(n), Takes: engine.TakesOne}
@@ -320,7 +319,7 @@ func TestABreakerOpensAndProbes(t *testing.T) {
 	}
 }
 
-func TestReadingGoesOnWhileAnotherOutputWorks(t *testing.T) {
+func TestReadingContinuesWhileAnotherOutputIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, good := &Source{Payloads: numbers(100), PerRead: 1, Every: 100 * time.Millisecond, Takes: engine.TakesOne},
 			&Sink{}
@@ -398,14 +397,14 @@ func TestADeadLetterIsTriedWithoutLimitUntilItIsRefusedForGood(t *testing.T) {
 	}
 }
 
-// lives is an output of which the first instances hang.
+// lives is an output whose first instances hang.
 type lives struct {
 	mu           sync.Mutex
 	made, closed int
-	hang         int // instances that do
+	hang         int // number of instances that hang
 	let          chan struct{}
 	out          *tries
-	late         []string // what hung writes see in the end
+	late         []string // messages of hung writes when they return
 }
 
 type life struct {
@@ -507,7 +506,7 @@ func TestHungWritesAreBoundedAndADrainEndsOnTime(t *testing.T) {
 	})
 }
 
-// failing is an input that fails before each of its reads, so many times.
+// failing is an input that fails a number of times before each of its Reads.
 type failing struct {
 	Source
 	fails          int
