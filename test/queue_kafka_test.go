@@ -79,7 +79,7 @@ func TestQueueRedriveOnKafka(t *testing.T) {
 		c.Send(t, r)
 	}
 	queue(t, "redrive", dead).Want(t, 1, "the topic no-such-topic does not exist (create it, or correct its name)",
-		"it has no header original_topic", "2 sent back, 2 failed")
+		"the message has no header original_topic", "2 sent back, 2 failed")
 	if got := strings.Join(topicValues(t, c, home), " "); got != "0 2" {
 		t.Errorf("sent back: %q", got)
 	}

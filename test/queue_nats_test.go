@@ -99,7 +99,7 @@ func TestQueueRedriveOnNATS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	queue(t, "redrive", s.URL, "DEAD").Want(t, 1, "look for stream NOPE: stream not found", "it has no header original_stream",
+	queue(t, "redrive", s.URL, "DEAD").Want(t, 1, "look for stream NOPE: stream not found", "the message has no header original_stream",
 		"2 sent back, 2 failed")
 	all := s.All(t, "HOME")
 	if len(all) != 2 || all[1].Subject != "home.of.2" || all[1].Header.Get("kind") != "k" || all[1].Header.Get("error_class") != "" ||

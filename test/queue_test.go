@@ -160,7 +160,7 @@ func TestQueueRedriveOnRabbitMQ(t *testing.T) {
 	b.Take(t, dead, 1) // waits until all have arrived
 	b.Send(t, dead, "of nowhere")
 	queue(t, "redrive", dead, "-n", "10").Want(t, 0, dead+": 10 sent back in ")
-	queue(t, "redrive", dead).Want(t, 1, "message 290: it has no x-death header", dead+": 289 sent back, 1 failed in ")
+	queue(t, "redrive", dead).Want(t, 1, "message 290: the message has no x-death header", dead+": 289 sent back, 1 failed in ")
 	back := b.Take(t, one, 149)
 	if got := append(brokertest.Bodies(back),
 		brokertest.Bodies(b.Take(t, two, 150))...); len(slices.Compact(got)) != 299 {

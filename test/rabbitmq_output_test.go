@@ -100,7 +100,7 @@ func TestRabbitMQMessagesFailIndividually(t *testing.T) {
 		{"unroutable", `"routing_key": "$(q)"`, id("nowhere", ""),
 			`rejected: queue "nowhere": it does not exist (create the queue`},
 		{"unroutable, but not mandatory", `"routing_key": "$(q)", "mandatory": false`, id("nowhere", ""), "safe"},
-		{"a full queue", `"routing_key": "$(q)"`, id(full, ""), "transient: the broker does not accept it"},
+		{"a full queue", `"routing_key": "$(q)"`, id(full, ""), "transient: the broker does not accept the message"},
 		{"larger than the broker allows", `"routing_key": "$(q)"`, id(q, strings.Repeat("x", 1<<20)),
 			"rejected: publish: the broker says 406 PRECONDITION_FAILED"},
 		{"headers larger than a frame", `"routing_key": "$(q)", "headers": {"pad": "$(pad)"}`,
