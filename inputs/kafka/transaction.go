@@ -94,7 +94,7 @@ func (in *input) beginRound() error {
 	if in.round != nil {
 		return nil
 	}
-	if err := in.tx.Begin(); err != nil {
+	if err := in.tx.BeginTransaction(); err != nil {
 		return err
 	}
 	in.round = &round{full: make(chan struct{})}
@@ -153,7 +153,7 @@ func (in *input) endRound(ctx, requests context.Context, r *round, began time.Ti
 	}
 	call, cancel := context.WithTimeout(requests, in.cfg.Transaction.Timeout)
 	defer cancel()
-	committed, err := in.tx.End(call, why == nil)
+	committed, err := in.tx.EndTransaction(call, why == nil)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if err != nil {

@@ -60,7 +60,7 @@ func (c *Config) Token(o azcore.ClientOptions) (azcore.TokenCredential, error) {
 	return token, nil
 }
 
-// IsIdentity reports whether an error says that no token could be got.
+// IsIdentity reports whether an error says that no token could be obtained.
 func IsIdentity(err error) bool {
 	_, failed := errors.AsType[*azidentity.AuthenticationFailedError](err)
 	var unavailable interface{ NonRetriable() }

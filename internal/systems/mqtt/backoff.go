@@ -11,7 +11,7 @@ import (
 // close the connection of the other, so without delays both would reconnect as fast as they can. It is not safe for
 // concurrent use.
 type Rivals struct {
-	losses int       // that may be due to a rival, one soon after another
+	losses int       // losses in a row that a rival may have caused
 	since  time.Time // when the connection began
 	until  time.Time // when to connect again
 	sure   bool      // the server has said that another client has connected

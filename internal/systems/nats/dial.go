@@ -62,7 +62,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	}
 	deadline, _ := ctx.Deadline()
 	_ = raw.SetDeadline(deadline)
-	c, err := d.begin(ctx, raw, address)
+	c, err := d.secureConn(ctx, raw, address)
 	if err != nil {
 		raw.Close()
 		return nil, err
@@ -71,8 +71,8 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return c, nil
 }
 
-// begin makes the TLS handshake if necessary, and adds the check of what the server sends.
-func (d *dialer) begin(ctx context.Context, raw net.Conn, address string) (net.Conn, error) {
+// secureConn makes the TLS handshake if necessary, and adds the check of what the server sends.
+func (d *dialer) secureConn(ctx context.Context, raw net.Conn, address string) (net.Conn, error) {
 	var greeting []byte // what was read from the server
 	if !d.web {
 		var err error

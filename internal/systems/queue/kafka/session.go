@@ -69,8 +69,8 @@ func (s *Session) Close() {
 	s.tx = nil
 }
 
-// Begin begins a transaction. The caller must not fetch meanwhile.
-func (s *Session) Begin() error {
+// BeginTransaction begins a transaction. The caller must not fetch meanwhile.
+func (s *Session) BeginTransaction() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.tx.Begin(); err != nil {
@@ -80,9 +80,9 @@ func (s *Session) Begin() error {
 	return nil
 }
 
-// End commits or aborts the transaction, and reports whether it is committed. The caller must not fetch meanwhile. After an error,
+// EndTransaction commits or aborts the transaction, and reports whether it is committed. The caller must not fetch meanwhile. After an error,
 // the client can't be used any more.
-func (s *Session) End(ctx context.Context, commit bool) (committed bool, err error) {
+func (s *Session) EndTransaction(ctx context.Context, commit bool) (committed bool, err error) {
 	s.mu.RLock()
 	if !commit {
 		s.cancel() // ends writes that wait for room in the client

@@ -62,12 +62,12 @@ type Arrivals struct{ All []*client.Msg }
 
 var _ engine.MetaSource = (*Arrivals)(nil)
 
-// own has the names of the input's own metadata. No header can have them, so that a sender can't forge it.
-var own = []string{"subject", "reply", "stream", "consumer", "sequence", "delivery", "deliveries", "pending",
+// reserved has the names of the input's own metadata. No header can have them, so that a sender can't forge it.
+var reserved = []string{"subject", "reply", "stream", "consumer", "sequence", "delivery", "deliveries", "pending",
 	"timestamp"}
 
 // names converts the names of headers.
-var names = metadata.Names{Prefix: "header_", Own: func(name string) bool { return slices.Contains(own, name) }}
+var names = metadata.Names{Prefix: "header_", Own: func(name string) bool { return slices.Contains(reserved, name) }}
 
 // Get implements [engine.MetaSource].
 func (s *Arrivals) Get(i int, name string) (any, bool) {
@@ -79,7 +79,7 @@ func (s *Arrivals) Get(i int, name string) (any, bool) {
 		_, stored := PlaceOf(m.Reply)
 		return m.Reply, m.Reply != "" && !stored
 	}
-	if slices.Contains(own, name) {
+	if slices.Contains(reserved, name) {
 		p, ok := PlaceOf(m.Reply)
 		if !ok {
 			return nil, false
@@ -122,7 +122,7 @@ func headerValue(all []string) (any, bool) {
 func (s *Arrivals) Meta(i int) engine.Meta {
 	var found []string
 	var values []any
-	for _, name := range own {
+	for _, name := range reserved {
 		if v, ok := s.Get(i, name); ok {
 			found, values = append(found, name), append(values, v)
 		}

@@ -79,7 +79,7 @@ func (w *writer) message(m *queue.Message) (*client.Msg, error) {
 	} else {
 		meta := engine.Meta{}
 		for name, v := range m.Meta {
-			if !slices.Contains(own, name) {
+			if !slices.Contains(reserved, name) {
 				meta = meta.With(name, v)
 			}
 		}

@@ -97,7 +97,7 @@ func (c *Client) Within(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, c.timeout)
 }
 
-// Cmd returns a command. key is the index of its first key in args; 0: it has none.
+// Cmd returns a command. key is the index of its first key in args, from which the client of a cluster finds the slot.
 func Cmd(ctx context.Context, key int, args ...any) *goredis.Cmd {
 	cmd := goredis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(int8(key))
