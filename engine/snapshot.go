@@ -28,6 +28,7 @@ type Snapshot struct {
 	OldestUnsettled       time.Duration // age of the oldest message in flight; 0: none
 	OldestAt              string        // its place in its source: "input log, path access.log, line 17"; may show data
 	Held                  *Held         // the oldest message that waits for a retry or a limit; nil: none does
+	Latency               Histogram     // of messages, from read to settled; since the pipeline has started
 	DeadLettered          int64
 	Failed                map[Class]int64 // failures by class, including those that were repaired or tried again
 
@@ -81,8 +82,12 @@ type InputState struct {
 	AckErr     string    // why acknowledgements have been failing for some time; "": they have not
 	AckSince   time.Time // when they began to fail
 	Progress   *Progress // nil: it does not know the end of its source
-	Limit      *LimitState
-	Steps      []StepState
+
+	// Behind is how old the last message was when it was read, by the source's timestamp; while the input does not read, how
+	// old the message is now. Nil: the source has no timestamps, or nothing was read.
+	Behind *time.Duration
+	Limit  *LimitState
+	Steps  []StepState
 }
 
 // Progress is how far an input has read a source whose end it knows; see [Positioned].
@@ -142,12 +147,13 @@ type OutputState struct {
 	Writing      int // writes in flight
 	Concurrency  int // writes allowed at once
 	Written      int64
-	Failed       int64 // messages that a write failed, including those that were tried again
-	Retries      int64 // messages that were tried again
-	Abandoned    int64 // writes that did not return
-	Latency      Histogram
-	Breaker      string // closed, open, probing, auth
-	Err          string // of the last attempt or probe; "": it succeeded
+	Failed       int64     // messages that a write failed, including those that were tried again
+	Retries      int64     // messages that were tried again
+	Abandoned    int64     // writes that did not return
+	Latency      Histogram // of writes
+	Delivery     Histogram // of messages, from read to written
+	Breaker      string    // closed, open, probing, auth
+	Err          string    // of the last attempt or probe; "": it succeeded
 	FailingSince time.Time
 	Refused      int64  // messages that it has failed for good since it last wrote one
 	Refusal      string // why it failed the last of them; may show data
@@ -189,7 +195,14 @@ type Histogram struct {
 	Counts []uint64 // one more than Bounds: the last one counts what is beyond all bounds
 	Sum    float64
 	Count  uint64
+
+	// Native has the same counts by bucket of Prometheus' native histograms in the schema [NativeSchema]: bucket i is for
+	// values above 2^((i-1)/8), up to 2^(i/8), and the first one for all that are smaller, too. Nil: they are not counted.
+	Native map[int]int64
 }
+
+// NativeSchema is the schema of native histograms: eight buckets per power of two.
+const NativeSchema = 3
 
 // Stats counts messages. Roots are messages as they were read, pieces are what became of them.
 type Stats struct {

@@ -186,12 +186,14 @@ func TestAPipelineThatHasEndedKeepsItsCounts(t *testing.T) {
 		for range 3 {
 			s.reload()
 			x := s.shows("fin")
-			if c := x.Stats.Roots; c.Received != 2 || c.Ended[engine.Delivered] != 2 || !x.Started.Equal(before.Started) {
-				t.Errorf("since %v: %+v, before: %v", x.Started, c, before.Started)
+			if c := x.Stats.Roots; c.Received != 2 || c.Ended[engine.Delivered] != 2 || !x.Started.Equal(before.Started) ||
+				x.Latency.Count != 2 {
+				t.Errorf("since %v: %+v, %d timed, before: %v", x.Started, c, x.Latency.Count, before.Started)
 			}
 		}
-		if x := s.shows("slow"); x.Stats.Roots.Received < 6 || !x.Started.Equal(before.Started) {
-			t.Errorf("since %v: %+v", x.Started, x.Stats.Roots)
+		if x := s.shows("slow"); x.Stats.Roots.Received < 6 || !x.Started.Equal(before.Started) ||
+			int64(x.Latency.Count) != x.Stats.Roots.Received-x.Stats.Roots.InFlight {
+			t.Errorf("since %v: %+v, %d timed", x.Started, x.Stats.Roots, x.Latency.Count)
 		}
 		if got, want := s.says.String(), "fin: 2 received: 2 delivered in 1ms (2 k/s)\n"; got != want {
 			t.Errorf("it says %q, want %q", got, want)

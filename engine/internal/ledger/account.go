@@ -19,10 +19,11 @@ type Account struct {
 	Open          ledgers
 	Failures      failures
 	Roots, Pieces law
-	Handed        atomic.Int64 // roots that were handed back unfinished
-	Untold        atomic.Int64 // results that sources will not get
-	Lost          atomic.Int64 // roots in flight whose lease is lost
-	Recalls       atomic.Int64 // order keys in open ledgers whose later messages must be returned; see Recall
+	Latency       guard.Latency // of roots, from read to settled
+	Handed        atomic.Int64  // roots that were handed back unfinished
+	Untold        atomic.Int64  // results that sources will not get
+	Lost          atomic.Int64  // roots in flight whose lease is lost
+	Recalls       atomic.Int64  // order keys in open ledgers whose later messages must be returned; see Recall
 	withheld      withheld
 	Settling      *settleLoop
 	Holding       func(*AckLoop) engine.Holding

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/guard"
 	"github.com/flowd-io/flowd/engine/internal/inside"
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 )
@@ -17,6 +18,7 @@ import (
 type Handover struct {
 	roots  []unsettled
 	law    [2]engine.Counts
+	took   *guard.Latency // of all roots that have ended
 	failed []ledger.FailureGroup
 	err    error              // of closing, such as of a cache whose writes were lost
 	broken []string           // outputs in which a call has not returned
@@ -96,7 +98,8 @@ func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 	if h == nil {
 		h = &Handover{law: [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}}
 	}
-	h.failed, h.err, h.read = r.Failures.All(), closing, map[reading]uint64{}
+	h.failed, h.err, h.read, h.took = r.Failures.All(), closing, map[reading]uint64{}, new(guard.Latency)
+	h.took.Set(&r.Latency)
 	for _, rd := range r.readers {
 		h.read[reading{rd.plan.Name, rd.index}] = rd.read.Load()
 		if rd.acks != nil && rd.acks.LeavesUntold() { // on a new connection the source delivers them again
@@ -132,6 +135,7 @@ func (r *Run) inherit(h *Handover) {
 	}
 	r.Roots.Set(h.law[0])
 	r.Pieces.Set(h.law[1])
+	r.Latency.Set(h.took)
 	r.Failures.Set(h.failed)
 	r.err = h.err
 	for _, name := range h.broken {

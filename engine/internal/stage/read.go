@@ -205,7 +205,9 @@ func (rd *reader) receive(ctx, work context.Context, b *engine.Batch, acker engi
 	rd.Leave()
 	rd.layout.EmitEvent(engine.Event{Kind: engine.EventDispatch, Name: rd.plan.Name, N: n})
 	rd.figures.received.Add(int64(n))
-	rd.openLedger(b, acker, time.Now())
+	now := time.Now()
+	rd.figures.sees(&slab(b).Msgs[n-1], now)
+	rd.openLedger(b, acker, now)
 	rd.admit(ctx, work, b)
 }
 

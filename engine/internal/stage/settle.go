@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/flow"
@@ -57,6 +58,7 @@ type outcome struct {
 	reports        ledger.Reports      // results for sources
 	led            *ledger.Ledger      // of the root that ended last
 	left           int32               // roots of led that have ended and are not counted yet
+	now            time.Time           // when the first of these roots ended; zero: not known yet
 	settled        []ledger.Settlement // for steps that have a stake
 	onward         []sending           // messages that go on
 	waiting        []*engine.Batch     // messages that wait for another attempt
@@ -154,11 +156,20 @@ func (out *outcome) endRoot(r ledger.Root) {
 	out.left++
 }
 
-// countEnds tells a ledger how many of its roots have ended.
+// countEnds tells a ledger how many of its roots have ended, and counts how long they took.
 func (out *outcome) countEnds() {
 	l, n := out.led, out.left
 	out.led, out.left = nil, 0
-	if n > 0 && l.Open.Add(-n) == 0 {
+	if n == 0 {
+		return
+	}
+	if out.now.IsZero() {
+		out.now = time.Now()
+	}
+	out.Latency.Lock()
+	out.Latency.Add(out.now.Sub(l.ReadAt), int(n))
+	out.Latency.Unlock()
+	if l.Open.Add(-n) == 0 {
 		out.Open.Remove(l)
 		out.Recalls.Add(-int64(l.Recalls()))
 		if l.Replay != nil {
@@ -292,7 +303,7 @@ func (out *outcome) apply() {
 		r.credits.Put(out.msgs, out.bytes, out.beyond)
 	}
 	out.pieces, out.roots, out.made, out.consumed = [ledger.HowMany]int64{}, [ledger.HowMany]int64{}, 0, 0
-	out.msgs, out.bytes, out.beyond = 0, 0, 0
+	out.msgs, out.bytes, out.beyond, out.now = 0, 0, 0, time.Time{}
 	out.push()
 	if len(out.waiting) > 0 {
 		out.arm()

@@ -11,6 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/flow"
 	"github.com/flowd-io/flowd/engine/internal/guard"
 	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/limit"
 	"github.com/flowd-io/flowd/engine/internal/retry"
 	"github.com/flowd-io/flowd/engine/internal/steps"
@@ -29,6 +30,8 @@ type sink struct {
 	feeding *feeding
 	starved bool // readers need not read for it
 	figures outFigures
+
+	delivery guard.Latency // of messages, from read to written
 }
 
 func newSink(s *settlement, f *feeding, plan *OutputPlan) *sink {
@@ -189,6 +192,30 @@ func (o *sink) wrote(s written) {
 		o.works()
 	case s.err.Class != engine.Permanent:
 		o.fails(s.err, s.said, s.err.HoldsOutput(), s.probe)
+	}
+}
+
+// delivered counts how long the messages of a write took that did not fail, from read to written.
+func (o *sink) delivered(b *engine.Batch, in []int32, at time.Time) {
+	var led *ledger.Ledger
+	n := 0
+	o.delivery.Lock()
+	defer o.delivery.Unlock()
+	for _, i := range in {
+		m := &slab(b).Msgs[i]
+		if msg(m).State == inside.Failed {
+			continue
+		}
+		if of := ledger.FirstRoot(m).Led; of != led {
+			if led != nil {
+				o.delivery.Add(at.Sub(led.ReadAt), n)
+			}
+			led, n = of, 0
+		}
+		n++
+	}
+	if led != nil {
+		o.delivery.Add(at.Sub(led.ReadAt), n)
 	}
 }
 

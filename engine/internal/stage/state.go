@@ -27,6 +27,7 @@ func (r *Run) Snapshot() engine.Snapshot {
 	}
 	s.Messages, s.DeadLettered = int(s.Stats.Pieces.InFlight), s.Stats.Pieces.Ended[engine.DeadLettered]
 	s.OldestUnsettled, s.OldestAt = r.Open.Oldest()
+	s.Latency = r.Latency.Read()
 	r.Failures.Count(s.Failed)
 	if err := r.Failed(); err != nil && s.State == engine.Stopped {
 		s.Err = err.Error()
@@ -97,6 +98,9 @@ func (r *Run) input(in *InputPlan) engine.InputState {
 		if x, ok := rd.in.(engine.Positioned); ok && r.IsOpen() {
 			s.Progress = sum(s.Progress, x.Progress())
 		}
+		if behind := f.behind(time.Now()); behind != nil && (s.Behind == nil || *behind > *s.Behind) {
+			s.Behind = behind
+		}
 	}
 	for _, a := range r.Acking() {
 		if a.Input == in.Name {
@@ -165,7 +169,7 @@ func (o *sink) stateOf() (engine.OutputState, engine.Output) {
 		Name: o.plan.Name, Type: o.plan.Type, DeadLetter: !o.plan.Feeds,
 		Queued: msgs, QueuedBytes: bytes, Writing: o.working, Concurrency: o.most,
 		Written: f.written, Failed: f.failed, Retries: f.retries, Abandoned: f.abandoned,
-		Latency: f.took.Read(), Breaker: o.gate.State(), Err: f.err, FailingSince: f.since,
+		Latency: f.took.Read(), Delivery: o.delivery.Read(), Breaker: o.gate.State(), Err: f.err, FailingSince: f.since,
 		Steps:   statesOf(o.plan.Steps, nil),
 		Refused: f.refused, Refusal: f.refusal,
 	}
@@ -254,7 +258,40 @@ type readFigures struct {
 	state                     atomic.Pointer[string]
 	err                       atomic.Pointer[string]    // why it was restarted last; nil: it never was
 	since                     atomic.Pointer[time.Time] // when it was opened; nil: it is not open
+	newest                    atomic.Pointer[newest]    // message that was read; nil: the source has no timestamps
 }
+
+// newest is the last message that was read: its timestamp at the source, and when it was read.
+type newest struct{ stamped, read time.Time }
+
+// behind is how old the last message was when it was read or, while nothing is read, is now; nil: it is not known.
+func (f *readFigures) behind(now time.Time) *time.Duration {
+	last := f.newest.Load()
+	if last == nil {
+		return nil
+	}
+	at := now
+	if state := *f.state.Load(); state == "reading" || state == "ended" {
+		at = last.read
+	}
+	behind := max(0, at.Sub(last.stamped))
+	return &behind
+}
+
+// sees records the last message of a Read.
+func (f *readFigures) sees(m *engine.Message, read time.Time) {
+	for _, name := range stampNames {
+		if v, ok := m.Meta.Get(name); ok {
+			if at, ok := v.(time.Time); ok {
+				f.newest.Store(&newest{at, read})
+				return
+			}
+		}
+	}
+}
+
+// stampNames are the names of metadata in which sources say when a message was sent.
+var stampNames = []string{"timestamp", "sent_at", "commit_time"}
 
 func (f *readFigures) setState(state string) { f.state.Store(&state) }
 

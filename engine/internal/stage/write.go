@@ -204,7 +204,8 @@ func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe 
 	}
 	w.arena.Call = nil
 	w.undo(b)
-	res := written{took: time.Since(began), probe: probe}
+	ended := time.Now()
+	res := written{took: ended.Sub(began), probe: probe}
 	for _, i := range w.in {
 		m := &slab(b).Msgs[i]
 		if msg(m).State == inside.Live {
@@ -219,6 +220,7 @@ func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe 
 		}
 		res.count(m)
 	}
+	w.sink.delivered(b, w.in, ended)
 	w.sink.wrote(res)
 	return true
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -9,11 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // metricsHandler answers scrapes: metrics of the pipelines, of the process, and of `metric` steps.
@@ -145,6 +148,7 @@ func (e emitter) pipeline(s engine.Snapshot) {
 	} else {
 		e.put(oldestWaiting, 0)
 	}
+	e.histogram(messageLatency, s.Latency)
 	e.put(stuckCalls, float64(len(s.Stuck)))
 }
 
@@ -156,6 +160,9 @@ func (e emitter) input(in engine.InputState) {
 	e.put(inputBytes, float64(in.Bytes), in.Name)
 	e.put(inputRestarts, float64(in.Restarts), in.Name)
 	e.put(inputUnacked, float64(in.Unacked), in.Name)
+	if in.Behind != nil {
+		e.put(inputLagSeconds, in.Behind.Seconds(), in.Name)
+	}
 	if in.Progress != nil {
 		e.progress(in.Name, in.Progress)
 	}
@@ -213,6 +220,7 @@ func (e emitter) output(out engine.OutputState) {
 	e.put(outputRetries, float64(out.Retries), out.Name)
 	e.put(outputAbandoned, float64(out.Abandoned), out.Name)
 	e.histogram(outputDuration, out.Latency, out.Name)
+	e.histogram(outputLatency, out.Delivery, out.Name)
 }
 
 func (e emitter) put(m metric, v float64, labels ...string) {
@@ -238,7 +246,27 @@ func (e emitter) histogram(m metric, h engine.Histogram, labels ...string) {
 		}
 	}
 	got, err := prometheus.NewConstHistogram(m.desc, sum, h.Sum, buckets, e.labels(labels)...)
+	if err == nil && h.Native != nil {
+		var native prometheus.Metric
+		native, err = prometheus.NewConstNativeHistogram(m.desc, sum, h.Sum, h.Native, nil, 0, engine.NativeSchema, 0, time.Time{},
+			e.labels(labels)...)
+		got = bothHistograms{got, native}
+	}
 	e.send(m, got, err)
+}
+
+// bothHistograms has classic buckets for scrapers that ask for text, and a native histogram for the others.
+type bothHistograms struct{ classic, native prometheus.Metric }
+
+func (b bothHistograms) Desc() *prometheus.Desc { return b.classic.Desc() }
+
+func (b bothHistograms) Write(to *dto.Metric) error {
+	var classic dto.Metric
+	if err := errors.Join(b.classic.Write(&classic), b.native.Write(to)); err != nil {
+		return err
+	}
+	to.Histogram.Bucket, to.Histogram.CreatedTimestamp = classic.Histogram.Bucket, nil
+	return nil
 }
 
 func (e emitter) send(m metric, got prometheus.Metric, err error) {

@@ -23,6 +23,9 @@ var update = flag.Bool("update", false, "write testdata anew")
 // full is a snapshot that has something everywhere.
 func full() engine.Snapshot {
 	latency := engine.Histogram{Bounds: []float64{0.01, 0.1}, Counts: []uint64{3, 2, 1}, Sum: 1.5, Count: 6}
+	took := engine.Histogram{Bounds: []float64{0.01, 0.1}, Counts: []uint64{3, 2, 1}, Sum: 1.5, Count: 6,
+		Native: map[int]int64{-60: 3, -40: 2, 1: 1}}
+	behind := 2500 * time.Millisecond
 	ended := [5]int64{10, 80, 3, 1, 1} // filtered, delivered, dead-lettered, dropped, returned
 	step := func(name, typ string) engine.StepState {
 		return engine.StepState{Name: name, Type: typ, In: 40, Failed: 4, Retries: 2, Latency: latency}
@@ -39,7 +42,7 @@ func full() engine.Snapshot {
 			Limit: &engine.LimitState{Name: "api", Messages: 50, Per: time.Minute, Limited: 9},
 			Steps: []engine.StepState{step("decode", "decode")},
 		}, {
-			Name: "orders", Type: "kafka", State: "reading", Progress: &engine.Progress{Revoked: 2, TakenAway: 7,
+			Name: "orders", Type: "kafka", State: "reading", Behind: &behind, Progress: &engine.Progress{Revoked: 2, TakenAway: 7,
 				Positions: []engine.Position{{Name: "orders/0", Settled: 40, Read: 45, End: 60},
 					{Name: "orders/1", Settled: -1, End: 9}, {Name: "orders/2", Settled: 60, Read: 60, End: 60}}},
 		}},
@@ -54,7 +57,7 @@ func full() engine.Snapshot {
 			{
 				Name: "lake", Type: "s3", Queued: 12, QueuedBytes: 960, Writing: 3, Concurrency: 4, Written: 80,
 				Failed: 6, Retries: 5, Abandoned: 1,
-				Latency: latency, Breaker: "open", Err: "503 \x1b[31m", FailingSince: time.Unix(1_750_000_100, 0).UTC(),
+				Latency: latency, Delivery: took, Breaker: "open", Err: "503 \x1b[31m", FailingSince: time.Unix(1_750_000_100, 0).UTC(),
 				Limit: &engine.LimitState{Name: "output lake", Messages: 5, Per: time.Second, Limited: 2},
 				Steps: []engine.StepState{step("map", "map")},
 			},
@@ -66,7 +69,7 @@ func full() engine.Snapshot {
 		Tables: []engine.TableState{{Name: "items", Format: "csv", Rows: 3, Bytes: 308,
 			Read: time.UnixMilli(1_750_000_300_500).UTC(), Reloads: 2, Failed: 1, Err: "line 3: secret"}},
 		Lanes: 4, LanesBusy: 1, Messages: 5, MaxMessages: 10000, Bytes: 2048, MaxBytes: 64 << 20,
-		Waiting: 4, Retries: 3, OldestUnsettled: 1500 * time.Millisecond, DeadLettered: 3,
+		Latency: took, Waiting: 4, Retries: 3, OldestUnsettled: 1500 * time.Millisecond, DeadLettered: 3,
 		OldestAt: "input web, secret-path",
 		Held: &engine.Held{At: "input web, secret-path", For: "a retry of output lake", Err: "secret",
 			Age: time.Second, Due: 3 * time.Second},
@@ -214,6 +217,35 @@ func TestHistogramsHoldWhileMessagesMove(t *testing.T) {
 		if !strings.Contains(got, "flowd_output_write_duration_seconds_"+want) {
 			t.Errorf("%s is missing:\n%s", want, got)
 		}
+	}
+}
+
+// TestLatenciesAreNativeHistogramsToo: Prometheus rejects a native histogram whose count is not the sum of its buckets.
+func TestLatenciesAreNativeHistogramsToo(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collector{snapshots: (&fake{snapshots: []engine.Snapshot{full()}}).Snapshots})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, f := range families {
+		if name := f.GetName(); name != "flowd_message_latency_seconds" && name != "flowd_output_message_latency_seconds" {
+			continue
+		}
+		h := f.Metric[len(f.Metric)-1].GetHistogram()
+		var sum, at int64
+		for _, delta := range h.PositiveDelta {
+			at += delta
+			sum += at
+		}
+		if found++; h.GetSchema() != engine.NativeSchema || sum != 6 || h.GetSampleCount() != 6 || len(h.Bucket) != 2 ||
+			h.CreatedTimestamp != nil {
+			t.Errorf("%s: %v", f.GetName(), h)
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d of 2 are there", found)
 	}
 }
 

@@ -63,7 +63,8 @@ var (
 	oldest            = gauge("oldest_unsettled_seconds", "Age of the oldest message in flight; 0 if there is none.")
 	oldestWaiting     = gauge("oldest_waiting_seconds",
 		"Age of the oldest message that waits for a retry or a limit; 0 if there is none.")
-	stuckCalls = gauge("stuck_calls", "Loops, steps and writes that have exceeded their own deadline.")
+	messageLatency = histogram("message_latency_seconds", "Time from when a message is read until it is settled.")
+	stuckCalls     = gauge("stuck_calls", "Loops, steps and writes that have exceeded their own deadline.")
 
 	component = gauge("component_info", "The type of an input or output; always 1.", "kind", "name", "type")
 )
@@ -85,6 +86,8 @@ var (
 		"input")
 	inputLag = gauge("input_lag_messages", "Lag of a part of the source: from its settled position to its end, in the source's units.",
 		"input", "position")
+	inputLagSeconds = gauge("input_lag_seconds",
+		"Age of the last message when it was read, by its source's timestamp; while nothing is read, its age now.", "input")
 	inputRevoked = counter("input_revoked_positions_total", "Parts of the source that have moved to other readers.",
 		"input")
 	inputTakenAway = counter("input_taken_away_messages_total",
@@ -125,6 +128,8 @@ var (
 	outputRetries   = counter("output_retries_total", "Messages that were written again after a failure.", "output")
 	outputAbandoned = counter("output_abandoned_writes_total", "Writes that did not return in time and were abandoned.", "output")
 	outputDuration  = histogram("output_write_duration_seconds", "Duration of writes.", "output")
+	outputLatency   = histogram("output_message_latency_seconds",
+		"Time from when a message is read until the output has written it.", "output")
 )
 
 // Metrics of limits.
