@@ -62,8 +62,8 @@ const (
 	mostDenied = 1000                   // refused subjects that are remembered
 )
 
-// Dial connects to a server. owner is the name of the connection. If the server runs in this process, owner also describes this
-// process to others that try to use the folder.
+// Dial connects to a server. owner is the name of the connection unless c has one. If the server runs in this process, owner also
+// describes this process to others that try to use the folder.
 func (c *Connect) Dial(ctx context.Context, log *slog.Logger, owner string) (*Conn, error) {
 	to := nats.Target{User: c.User, Password: c.Password.Reveal(), Token: c.Token.Reveal(), NKey: c.NKey,
 		Credentials: c.Credentials}
