@@ -80,8 +80,8 @@ func (s *Session) BeginTransaction() error {
 	return nil
 }
 
-// EndTransaction commits or aborts the transaction, and reports whether it is committed. The caller must not fetch meanwhile. After an error,
-// the client can't be used any more.
+// EndTransaction commits or aborts the transaction, and reports whether it is committed. The caller must not fetch meanwhile.
+// After an error, the client can't be used any more.
 func (s *Session) EndTransaction(ctx context.Context, commit bool) (committed bool, err error) {
 	s.mu.RLock()
 	if !commit {
