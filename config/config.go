@@ -125,6 +125,9 @@ func (l *loader) service() (s Service) {
 	for _, f := range l.files {
 		if f.root.Lookup("service") != nil {
 			s = f.spec.Service
+			if n := f.root.Find("service", "notify"); n != nil && s.Notify != nil {
+				s.Notify.print = connection(n, f.decoder)
+			}
 		}
 	}
 	return s

@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flowd-io/flowd/config/yamltext"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/formats/registry"
+	"github.com/flowd-io/flowd/internal/network/httpx"
 	"github.com/flowd-io/flowd/internal/network/tlsconf"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/internal/state/tables"
@@ -62,6 +64,7 @@ type Service struct {
 	TLS       tlsconf.Server `yaml:"tls" doc:"TLS of the admin API. An address other than loopback requires it, with token_file."`
 	Log       Log            `yaml:"log" doc:"The log, on standard error: levels and format."`
 	Metrics   *Metrics       `yaml:"metrics" doc:"A second listener, only for scrapers and probes."`
+	Notify    *Notify        `yaml:"notify" doc:"A webhook that learns what becomes of pipelines."`
 	Tracing   *schema.Node   `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
 	Cluster   *wire.Config   `yaml:"cluster" doc:"The address where pool workers join this process."`
 }
@@ -69,6 +72,27 @@ type Service struct {
 // Metrics is `service.metrics`.
 type Metrics struct {
 	Listen string `yaml:"listen" check:"required" doc:"Address such as 0.0.0.0:9601, for Prometheus and kubelets. It has /metrics, /live and /ready without a token and TLS, shows no data and no errors, and changes nothing. Metrics of steps metric are only at service.listen, since their labels may be data."`
+}
+
+// Notify is `service.notify`.
+type Notify struct {
+	On    []string      `yaml:"on" check:"required,oneof=failed|stopped|not_ready|ready" doc:"The events to send: failed and stopped (a pipeline has ended, with or without an error), not_ready (it has not been ready for the time after), and ready (at the start, and after not_ready)."`
+	After time.Duration `yaml:"after" check:"min=0s,max=24h" default:"10s" doc:"How long a pipeline must not be ready before not_ready is sent, so that short interruptions are not."`
+	print string        // of all settings
+
+	HTTP Webhook `yaml:"http" check:"required" doc:"The request that sends an event, a POST. It is retried for 15 minutes unless the server rejects it."`
+}
+
+// Same reports whether two sections have the same settings. nil stands for no section.
+func (n *Notify) Same(other *Notify) bool {
+	return n == nil && other == nil || n != nil && other != nil && n.print == other.print
+}
+
+// Webhook is `service.notify.http`.
+type Webhook struct {
+	httpx.Calls `yaml:",inline"`
+	Body        expr.Body     `yaml:"body" doc:"The body, from the event's fields event, pipeline, host, time, reason and checks, such as '{text: host + \": \" + pipeline + \" \" + event}'; the event as JSON by default. url and headers may use the fields, too."`
+	Timeout     time.Duration `yaml:"timeout" check:"min=1ms,max=5m" default:"10s" doc:"Time limit for one request."`
 }
 
 // ConfigFiles returns the files that are read.

@@ -16,6 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/operations/headroom"
+	"github.com/flowd-io/flowd/internal/operations/notify"
 	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/flowd-io/flowd/internal/operations/systemd"
 )
@@ -31,6 +32,7 @@ type process struct {
 	stop, kill context.Context
 	service    config.Service // as read at the start
 	systemd    *systemd.Notifier
+	notify     *notify.Notifier // nil: nobody is notified
 
 	wake chan struct{} // room for one: something has ended
 
@@ -104,6 +106,7 @@ func (p *process) run(plan *runtime.Plan, old *pipelineRun) {
 		if news {
 			p.con.report(report, r.took)
 		}
+		p.notify.Ended(plan.Name, report.Err)
 		p.end(report.Code())
 	}()
 }
@@ -252,7 +255,7 @@ func (p *process) Reload() error {
 	p.logs.configure(set.Service.Log)
 	p.log.Info("reloading", "pipelines", len(set.Pipelines))
 	if is, was := set.Service, p.service; is.Listen != was.Listen || is.TokenFile != was.TokenFile ||
-		is.TLS != was.TLS || !reflect.DeepEqual(is.Cluster, was.Cluster) {
+		is.TLS != was.TLS || !is.Notify.Same(was.Notify) || !reflect.DeepEqual(is.Cluster, was.Cluster) {
 		p.log.Warn("the changed section service is not applied (restart flowd to apply it)")
 	}
 	p.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/internal/operations/headroom"
 	"github.com/flowd-io/flowd/internal/operations/metrics"
+	"github.com/flowd-io/flowd/internal/operations/notify"
 	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/flowd-io/flowd/internal/operations/systemd"
 	"github.com/flowd-io/flowd/internal/pool/wire"
@@ -153,9 +154,15 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 		defer release()
 	}
 	headroom.Set(inFlight(p.set))
-	around, done := context.WithCancel(p.stop)
+	if err := p.notifies(p.set.Service.Notify); err != nil {
+		return failed, err
+	}
 	var loops sync.WaitGroup
 	defer loops.Wait()
+	told, tell := context.WithCancel(context.WithoutCancel(p.stop)) // it also tells of the end
+	defer tell()
+	loops.Go(func() { p.notify.Run(told, p.kill) })
+	around, done := context.WithCancel(p.stop)
 	defer done()
 	p.start()
 	loops.Go(func() { p.systemd.Run(around) })
@@ -167,6 +174,15 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 		loops.Go(func() { p.con.progress(around, p.Snapshots) })
 	}
 	return p.wait(), nil // the watcher, the API and the signals end with the process
+}
+
+// notifies makes the notifier of service.notify, if there is one.
+func (p *process) notifies(c *config.Notify) (err error) {
+	if c != nil {
+		p.notify, err = notify.New(notify.Config{On: c.On, After: c.After, Calls: c.HTTP.Calls, Body: c.HTTP.Body,
+			Timeout: c.HTTP.Timeout}, p.Snapshots, p.options.Secrets, p.log)
+	}
+	return err
 }
 
 // usualInFlight is the default limit of bytes in flight per pipeline.
