@@ -87,6 +87,7 @@ var importRules = []importRule{
 	{"engine/expr/internal/exprtest", "engine/doc engine/expr/internal/builtin engine/expr/internal/codetext " +
 		"engine/expr/internal/lang engine/expr/internal/value schema"},
 	{"packaging/pages", "cmd/flowd/cli"},
+	{"packaging/dashboard", ""},
 	{"internal/testing/*", "engine engine/enginetest engine/runtime schema internal/network/* internal/systems/* internal/testing/*"},
 	{"test test/*", "config engine engine/runtime schema inputs processors batchers outputs internal/migrate internal/migrate/* " +
 		"internal/operations/headroom internal/systems/pgoutput internal/testing/*"},

@@ -200,6 +200,7 @@ func testDebianPackage(r *cleanRoot, b *packageBuilder) {
 		"ls /usr/share/bash-completion/completions/flowd | wc -l": "1",
 		"grep -c TH /usr/share/man/man1/flowd-lint.1":             "1",
 		"ls /usr/lib/systemd/system/flowd.service | wc -l":        "1",
+		"ls /usr/share/flowd":                                     "alerts.yaml\nflowd.json",
 		"dpkg-query -W -f '${Status} ${Version}' flowd":           "install ok installed 1.0.0",
 		"dpkg-query -W -f '${Conffiles}' flowd | grep -c /etc":    "2",
 	} {

@@ -74,9 +74,15 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	emitter{ch: ch}.put(buildInfo, 1, c.version, c.revision, runtime.Version())
-	for _, s := range c.snapshots() {
+	snapshots := c.snapshots()
+	unready := map[string]bool{}
+	for _, check := range Ready(snapshots).Checks {
+		unready[check.Pipeline] = true
+	}
+	for _, s := range snapshots {
 		e := emitter{ch, []string{s.Pipeline}}
 		e.pipeline(s)
+		e.put(pipelineReady, truth(!unready[s.Pipeline]))
 		e.steps("processors", s.Steps)
 		for _, in := range s.Inputs {
 			e.input(in)
@@ -116,6 +122,7 @@ type emitter struct {
 
 func (e emitter) pipeline(s engine.Snapshot) {
 	e.oneOf(pipelineState, string(s.State), pipelineStates)
+	e.put(hasFailed, truth(s.State == engine.Stopped && s.Err != ""))
 	if !s.Started.IsZero() {
 		e.put(startTime, float64(s.Started.UnixMilli())/1e3)
 	}

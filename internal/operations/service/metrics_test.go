@@ -143,6 +143,26 @@ func TestMetricsKeepToTheConventions(t *testing.T) {
 	}
 }
 
+func TestMetricsSayWhetherAPipelineWorks(t *testing.T) {
+	got := scrape(t, &fake{snapshots: []engine.Snapshot{
+		{Pipeline: "works", State: engine.Running},
+		{Pipeline: "starts", State: engine.Starting},
+		{Pipeline: "failed", State: engine.Stopped, Err: "refused"},
+		{Pipeline: "ended", State: engine.Stopped},
+	}}, nil)
+	for pipeline, want := range map[string]string{"works": "1 0", "starts": "0 0", "failed": "0 1", "ended": "1 0"} {
+		ready, failed, _ := strings.Cut(want, " ")
+		for _, line := range []string{
+			fmt.Sprintf("flowd_pipeline_ready{pipeline=%q} %s\n", pipeline, ready),
+			fmt.Sprintf("flowd_pipeline_failed{pipeline=%q} %s\n", pipeline, failed),
+		} {
+			if !strings.Contains(got, line) {
+				t.Errorf("the metrics lack %s", line)
+			}
+		}
+	}
+}
+
 func TestThePipelinesThatAreGoneVanish(t *testing.T) {
 	p := &fake{snapshots: []engine.Snapshot{{Pipeline: "orders"}, {Pipeline: "audit"}}}
 	if got := scrape(t, p, nil); !strings.Contains(got, `pipeline="audit"`) {

@@ -38,6 +38,8 @@ var buildInfo = family(prometheus.GaugeValue, "build_info", "The running build; 
 // Metrics of pipelines.
 var (
 	pipelineState = gauge("pipeline_state", "1 for the current state of the pipeline, 0 for the others.", "state")
+	pipelineReady = gauge("pipeline_ready", "1 if the pipeline is ready, as /ready says; 0 if it is not.")
+	hasFailed     = gauge("pipeline_failed", "1 if the pipeline has ended with an error; 0 otherwise.")
 	startTime     = gauge("pipeline_start_time_seconds", "Start time of the pipeline, in seconds since the Unix epoch.")
 
 	received       = counter("messages_received_total", "Messages read.")
