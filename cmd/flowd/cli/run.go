@@ -159,9 +159,9 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 	}
 	var loops sync.WaitGroup
 	defer loops.Wait()
-	told, tell := context.WithCancel(context.WithoutCancel(p.stop)) // it also tells of the end
-	defer tell()
-	loops.Go(func() { p.notify.Run(told, p.kill) })
+	notifying, stopNotifying := context.WithCancel(context.WithoutCancel(p.stop)) // lasts until all pipelines have ended
+	defer stopNotifying()
+	loops.Go(func() { p.notify.Run(notifying, p.kill) })
 	around, done := context.WithCancel(p.stop)
 	defer done()
 	p.start()

@@ -51,8 +51,8 @@ func (r *Account) Take(a *AckLoop, gone func(ref uint64) bool) int {
 	return n
 }
 
-// Reads is called when a Read begins whose results go to a. Its messages have no ledger until it returns, so what the
-// source takes away in the meantime is taken from them then.
+// Reads is called when a Read begins whose results go to a. Its messages have no ledger until it returns. If the source
+// takes some of them away meanwhile, they are removed when the Read returns.
 func (r *Account) Reads(a *AckLoop) {
 	r.Open.mu.Lock()
 	defer r.Open.mu.Unlock()

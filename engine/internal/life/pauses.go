@@ -15,7 +15,7 @@ type Pauses struct {
 	cancel  context.CancelFunc
 	resumed chan struct{} // closed by the next resume
 	reads   int           // Reads that may be under way
-	rests   func()        // called when there is none any more; nil: nothing is
+	rests   func()        // called when the last of these Reads has returned; may be nil
 }
 
 // NewPauses makes a Pauses whose readers read.

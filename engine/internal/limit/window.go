@@ -1,8 +1,8 @@
 package limit
 
 // passes are the messages that a window has let pass or has booked ahead, in the order of their times. Each occupies a place
-// from its time on for the length of the window. A message for which there is no place succeeds to the oldest one: it is
-// booked for the time at which that place becomes free. So no interval of the window's length has too many.
+// for the length of the window, from its time on. If all places are taken, the next message is booked for the time at which
+// the oldest one leaves its place. So no interval of the window's length has too many messages.
 type passes struct {
 	runs []passed
 	head int // the first that counts

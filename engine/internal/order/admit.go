@@ -88,8 +88,8 @@ func (h *Holds) Behind(b *engine.Batch, at inside.Stage, out *Place) {
 	})
 }
 
-// Foresee returns the keys of messages that have failed or wait, and all keys of merges that have one of those. Messages
-// of b with such a key must hold it before they are written, so that the failed ones come behind them.
+// Foresee returns the keys of messages in b that have failed or wait. If a merge has such a key, it returns all keys of the
+// merge. Other messages with these keys must hold them before they are written, so that the failed ones come behind them.
 func Foresee(b *engine.Batch) (troubled map[string]bool) {
 	for i := range slab(b).Msgs {
 		if m := &slab(b).Msgs[i]; msg(m).State == inside.Failed || msg(m).State == inside.Waits ||

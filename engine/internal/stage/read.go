@@ -148,8 +148,8 @@ func (rd *reader) session(ctx, work context.Context) error {
 	return nil
 }
 
-// readOnce makes one Read, with credits and within the limits, and sends on what it brings. A Read that a pause has
-// interrupted is no error.
+// readOnce makes one Read, with credits and within the limits, and sends on what it brings. It returns no error for a Read
+// that a pause has interrupted.
 func (rd *reader) readOnce(ctx, work context.Context) error {
 	active, over := rd.layout.Pauses.Wait(ctx, rd.figures.setState)
 	rd.keepPace(active)

@@ -45,7 +45,7 @@ func (out *outcome) rescue(m *engine.Message, at *stage) bool {
 }
 
 // fallBack sends a message that an output has failed for good to the next output of its fallback, with the payload that
-// the failed output received. False: there is no next output, or no error of an output.
+// the failed output received. It returns false if there is no next output, or if the message failed elsewhere.
 func (out *outcome) fallBack(m *engine.Message, at *stage) bool {
 	if at == nil || msg(m).Err.Output == "" || out.Handing() {
 		return false

@@ -39,7 +39,7 @@ func (p *Layout) lastResort() (to *OutputPlan) {
 }
 
 // strand sends a message that has no time left, and that no source takes back, to the dead letter. If the run no longer
-// writes, or the dead letter has failed, the message is left for endStranded. False: there is no dead letter.
+// writes, or the dead letter has failed, the message is left for endStranded. strand returns false if there is no dead letter.
 func (out *outcome) strand(m *engine.Message) bool {
 	to := out.layout.lastResort()
 	if to == nil {

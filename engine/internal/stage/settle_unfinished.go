@@ -58,8 +58,9 @@ func (out *outcome) handBack(m *engine.Message) {
 	out.giveBack(m, false)
 }
 
-// giveBack hands m back to its source, because it has failed or is unfinished. What no source takes back goes to the
-// dead letter, unless it has failed, and is lost where there is none: it ends as dropped, and is reported in either case.
+// giveBack hands m back to its source, because it has failed or is unfinished. If the source can't take it back, an
+// unfinished message goes to the dead letter. A failed one, or one without a dead letter, is lost: it ends as dropped and is
+// reported.
 func (out *outcome) giveBack(m *engine.Message, failed bool) {
 	f := engine.Returned
 	if !returnable(m) {

@@ -193,8 +193,8 @@ func (w *worker) conclude(b *engine.Batch) {
 	}
 }
 
-// passes says whether a message goes on now. If it failed or waits, it holds its key from now on; if an earlier message
-// holds its key, it waits.
+// passes decides whether a message may leave the lane now. A message that failed or waits holds its key from now on. A
+// message whose key is held by an earlier one waits.
 func (w *worker) passes(b *engine.Batch, i int) bool {
 	r, m := w.stage.settlement, &slab(b).Msgs[i]
 	switch msg(m).State {

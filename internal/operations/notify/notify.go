@@ -51,7 +51,7 @@ type Event struct {
 }
 
 const (
-	look     = time.Second      // how often readiness is looked at
+	look     = time.Second      // how often readiness is checked
 	most     = 256              // events that wait; more are lost
 	longest  = time.Minute      // between two attempts
 	giveUp   = 15 * time.Minute // after the first attempt
@@ -129,7 +129,7 @@ func (n *Notifier) Run(ctx, kill context.Context) {
 	n.caller.Close()
 }
 
-// watch notices when pipelines become ready or are no longer.
+// watch adds an event when a pipeline becomes ready, or stops being ready.
 func (n *Notifier) watch(ctx context.Context) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
@@ -142,7 +142,7 @@ func (n *Notifier) watch(ctx context.Context) {
 		}
 		for _, s := range all {
 			if s.State == engine.Stopped {
-				delete(pipelines, s.Pipeline) // Ended has told so
+				delete(pipelines, s.Pipeline) // Ended has added an event
 				continue
 			}
 			p := pipelines[s.Pipeline]

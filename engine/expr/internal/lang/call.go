@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr/internal/value"
 )
 
-// called compiles f(...), where f is none of expr's own.
+// called compiles f(...), where f is not a function of the expr library.
 func (c *compiler) called(n *ast.CallNode) Node {
 	switch callee := n.Callee.(type) {
 	case *ast.IdentifierNode:

@@ -265,7 +265,7 @@ func ksuidText(id [20]byte) string {
 var lastSnowflake [maxNode + 1]atomic.Int64
 
 // snowflake is the next ID of a node. If IDs are ahead of the clock, because there were more than 4,096 in a millisecond or the
-// clock was set back, it goes on counting from the last one.
+// clock was set back, it continues from the last one.
 func snowflake(t time.Time, node int) int {
 	at := max(t.UnixMilli()-snowflakeEpoch, 0) << 12
 	for {
