@@ -19,7 +19,11 @@ func (l *loader) inherit(f *file) {
 	if slices.ContainsFunc(d.Problems(), func(p schema.Problem) bool { return !p.Warning }) {
 		return // reported once, where they are written, and not for each component
 	}
-	eachMapping(f.root, "outputs", func(out *schema.Node) { merge(out, n.Lookup("outputs"), "defaults.outputs") })
+	eachMapping(f.root, "outputs", func(out *schema.Node) {
+		if !l.isComposite(out) {
+			merge(out, n.Lookup("outputs"), "defaults.outputs")
+		}
+	})
 	types := engine.Batchers.Names()
 	has := func(n *schema.Node, name string) bool { return n.Lookup(name) != nil }
 	eachMapping(f.root, "batchers", func(b *schema.Node) {
@@ -35,6 +39,17 @@ func (l *loader) inherit(f *file) {
 		}
 		merge(b, &from, "defaults.batchers")
 	})
+}
+
+// isComposite reports whether an output consists of others, which inherit in its place.
+func (l *loader) isComposite(out *schema.Node) bool {
+	for i, key := range out.Keys {
+		if spec := engine.Outputs.Lookup(key.Text); spec != nil {
+			config := spec.Type.Decode(schema.NewDecoder(l.options.Lookup), out.Items[i])
+			return len(engine.TraitsOf(config).Members) > 0
+		}
+	}
+	return false
 }
 
 // eachMapping calls edit with a copy of each mapping in a section, which takes its place: nodes may be shared by aliases.

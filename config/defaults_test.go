@@ -29,6 +29,7 @@ outputs:
   b: *shared
   c: *shared
   d: {file: {path: /tmp/x}, retry: {backoff: 50ms, max_backoff: 1s}}
+  e: {fallback: [a, b]}
 engine:
   on_failure: {retry: {max_age: 1h}}
 defaults:
@@ -76,8 +77,11 @@ defaults:
 	if got := section("\n  other:", "\n  empty:"); strings.Contains(got, "batch:") {
 		t.Errorf("a window inherited the settings of batch:\n%s", got)
 	}
-	if got := section("\n  d:", "\nengine:"); strings.Contains(got, "intervals") {
+	if got := section("\n  d:", "\n  e:"); strings.Contains(got, "intervals") {
 		t.Errorf("a retry with a back-off inherited intervals:\n%s", got)
+	}
+	if got := section("\n  e:", "\nengine:"); strings.Contains(got, "defaults") {
+		t.Errorf("an output that consists of others inherited what has no effect on it:\n%s", got)
 	}
 	if got := section("switch:", "\nbatchers:"); strings.Contains(got, "inherited") {
 		t.Errorf("a switch, whose steps are what may fail, inherited:\n%s", got)
