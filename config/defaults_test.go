@@ -23,7 +23,7 @@ batchers:
   own: {match: a, output: a, batch: {size: 3}}
   bare: {match: b, output: b, concurrency: 9}
   other: {match: c, output: c, window: {every: 1m}}
-  empty: {output: d, batch: }
+  empty: {output: [d, e], batch: }
 outputs:
   a: {stdout: {}, concurrency: 5, timeout: 6s, breaker: {failures: 2}, retry: {max_attempts: 8}}
   b: *shared

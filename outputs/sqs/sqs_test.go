@@ -168,7 +168,7 @@ func TestRequestsAreBoundedBySizeWithAttributes(t *testing.T) {
 		}
 		errs = write(t, o, enginetest.Batch("ok", strings.Repeat("x", 1<<20+1)))
 		if !slices.Equal(fails(errs), []int{1}) ||
-			!strings.Contains(errs[1].Error(), "more than the 1048576 that are allowed") {
+			!strings.Contains(errs[1].Error(), "more than the allowed 1048576") {
 			t.Errorf("got %v", errs)
 		}
 	})
@@ -327,7 +327,7 @@ func TestBodiesThatAreNoTextAreRejected(t *testing.T) {
 		if !slices.Equal(fails(errs), []int{1, 2, 3, 4}) {
 			t.Errorf("got %v", errs)
 		}
-		if !strings.Contains(errs[2].Error(), "write `encode: base64` before it") {
+		if !strings.Contains(errs[2].Error(), "write `encode: base64` before the output") {
 			t.Errorf("got %v", errs[2])
 		}
 	})
