@@ -76,23 +76,9 @@ pipeline that uses it. Change it step by step; docs/plugins.md is the guide.`,
 			if !slices.Contains(plugins.Kinds, m.Kind) {
 				return usage(fmt.Sprintf("%q is not a kind of plugin (there are %s)", m.Kind, strings.Join(plugins.Kinds, ", ")))
 			}
-			again := ""
-			if m.Flowd != "" {
-				again = " --flowd " + m.Flowd
-			}
-			dir, err := plugins.New(m)
-			if err != nil {
-				return err
-			}
-			cmd.Printf(`%[1]s/ has the %[2]s %[3]q. Next:
-
-  cd %[1]s
-  go mod tidy
-  go test ./...
-  flowd build --with .%[4]s
-  ./flowd -c pipeline.yaml
-`, dir, m.Kind, m.Name, again)
-			return nil
+			next, err := plugins.New(m)
+			cmd.Print(next)
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&m.Path, "module", "", "`PATH` of the module (default example.com/NAME)")

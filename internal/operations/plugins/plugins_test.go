@@ -37,14 +37,14 @@ func TestNewModules(t *testing.T) {
 		{kind: "input", name: "Tickets", err: "use lower-case letters"},
 		{kind: "input", name: "../x", err: "use lower-case letters"},
 		{kind: "processor", name: "set", err: `flowd has the processor "set" already`},
-		{kind: "input", name: "a", flowd: "./nowhere", err: "--flowd ./nowhere has no go.mod"},
+		{kind: "input", name: "a", flowd: "./nowhere", err: "/nowhere has no go.mod"},
 	} {
 		t.Run(tt.kind+" "+tt.name, func(t *testing.T) {
 			m := Module{Kind: tt.kind, Name: tt.name, Flowd: "v1.2.3", Dir: filepath.Join(t.TempDir(), "new")}
 			if tt.flowd != "" {
 				m.Flowd = tt.flowd
 			}
-			dir, err := New(m)
+			next, err := New(m)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("err %v, want %s", err, tt.err)
@@ -57,9 +57,12 @@ func TestNewModules(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if !strings.Contains(next, "cd "+m.Dir+"\n") || strings.Contains(next, "--flowd ..") {
+				t.Errorf("the next steps are\n%s", next)
+			}
 			for name, want := range map[string]string{
 				"go.mod": tt.mod, tt.name + ".go": tt.pkg, tt.name + "_test.go": tt.pkg, "pipeline.yaml": tt.name + ": {"} {
-				text, err := os.ReadFile(filepath.Join(dir, name))
+				text, err := os.ReadFile(filepath.Join(m.Dir, name))
 				if err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), placeholder) {
 					t.Errorf("%s (%v) has no %q, or still the placeholder:\n%s", name, err, want, text)
 				}

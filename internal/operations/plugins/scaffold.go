@@ -49,15 +49,24 @@ func (m Module) taken() bool {
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// New writes a module with one plugin, its conformance test and a pipeline that uses it. It returns the folder.
-func New(m Module) (dir string, err error) {
+// New writes a module with one plugin, its conformance test and a pipeline that uses it. It returns what to do next.
+func New(m Module) (next string, err error) {
+	choice := "" // of flowd
+	if isDir(m.Flowd) {
+		if m.Flowd, err = filepath.Abs(m.Flowd); err != nil {
+			return "", err
+		}
+	}
+	if m.Flowd != "" {
+		choice = " --flowd " + m.Flowd
+	}
 	switch {
 	case !validName.MatchString(m.Name):
 		return "", fmt.Errorf("%q can't be the name of a plugin (use lower-case letters, digits and _, and begin with a letter)", m.Name)
 	case m.taken():
 		return "", fmt.Errorf("flowd has the %s %q already (choose another name)", m.Kind, m.Name)
 	}
-	dir = cmp.Or(m.Dir, m.Name)
+	dir := cmp.Or(m.Dir, m.Name)
 	if found, err := os.ReadDir(dir); err == nil && len(found) > 0 {
 		return "", fmt.Errorf("%s has files in it (choose another folder with --dir, or remove them)", dir)
 	}
@@ -86,7 +95,14 @@ func New(m Module) (dir string, err error) {
 			return "", err
 		}
 	}
-	return dir, nil
+	return fmt.Sprintf(`%[1]s/ has the %[2]s %[3]q. Next:
+
+  cd %[1]s
+  go mod tidy
+  go test ./...
+  flowd build --with .%[4]s
+  ./flowd -c pipeline.yaml
+`, dir, m.Kind, m.Name, choice), nil
 }
 
 // fill replaces the placeholder: the name of the package can't have underscores or be a keyword, that of the plugin can.
@@ -104,12 +120,8 @@ func (m Module) goMod() (string, error) {
 		v, err := version(m.Flowd)
 		return text + fmt.Sprintf("\nrequire %s %s\n", flowd, v), err
 	}
-	dir, err := filepath.Abs(m.Flowd)
-	if err != nil {
-		return "", err
-	}
-	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+	if _, err := os.Stat(filepath.Join(m.Flowd, "go.mod")); err != nil {
 		return "", errors.New("--flowd " + m.Flowd + " has no go.mod (give the folder of a checkout of flowd, or a version)")
 	}
-	return text + fmt.Sprintf("\nrequire %s v0.0.0\n\nreplace %[1]s => %s\n", flowd, dir), nil
+	return text + fmt.Sprintf("\nrequire %s v0.0.0\n\nreplace %[1]s => %s\n", flowd, m.Flowd), nil
 }
