@@ -15,6 +15,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/state/tables"
+	"github.com/flowd-io/flowd/internal/systems/secrets"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -32,6 +33,10 @@ type Options struct {
 	// Secrets collects the secrets that are read, for masking. Callers may read it while pipelines run. nil: a
 	// private collection.
 	Secrets *schema.Secrets
+
+	// Managers has the secrets of secrets managers, such as ${vault:PATH#FIELD}, and reads those of the files. nil: no
+	// manager is asked. Such a placeholder then counts as set, but plans that need its value are nil.
+	Managers *secrets.Store
 
 	instead *Set // the set that runs; see Set.Reload
 
@@ -63,13 +68,16 @@ type Loaded struct {
 }
 
 // Load reads and builds everything, and reports all problems sorted by place. It does no I/O beyond the files
-// themselves. A file that can't be read or parsed has problems, but is not in the set.
+// themselves, and requests for secrets (see Options.Managers). A file that can't be read or parsed has problems, but is
+// not in the set.
 func Load(paths []string, o Options) (*Set, []schema.Problem) {
 	l := loader{options: o}
 	l.options.Lookup = l.notedLookup(o.Lookup)
+	l.managed.testing, l.managed.lint = o.Testing, o.Managers == nil
 	l.read(paths)
 	l.include()
 	l.override()
+	l.manage()
 	for _, f := range slices.Concat(l.files, l.parts) {
 		l.inherit(f)
 	}
@@ -84,6 +92,7 @@ type loader struct {
 	reads    []string // files and directories that are configuration
 	problems []schema.Problem
 
+	managed  managed
 	lists    map[string]*engine.StepListNode // of all files; nil: not collected yet
 	included []included
 	includes []string // files that are included, and patterns of them
@@ -110,6 +119,7 @@ func (l *loader) finish() (*Set, []schema.Problem) {
 	default:
 		l.build(set)
 	}
+	l.withoutUnread()
 	l.placed()
 	l.improve()
 	l.show()

@@ -13,7 +13,8 @@ import (
 // certificates, programs.
 type configFiles interface{ ConfigFiles() []string }
 
-// notedLookup wraps the lookup of placeholders, and records the files that placeholders name.
+// notedLookup wraps the lookup of placeholders: it records the files that placeholders name, and has the secrets that
+// have been read.
 func (l *loader) notedLookup(lookup schema.Lookup) schema.Lookup {
 	if lookup == nil {
 		lookup = schema.Environment
@@ -21,6 +22,9 @@ func (l *loader) notedLookup(lookup schema.Lookup) schema.Lookup {
 	return func(name string) (string, bool, error) {
 		if path, ok := strings.CutPrefix(name, "file:"); ok {
 			l.reads = append(l.reads, path)
+		}
+		if schema.Managed(name) {
+			return l.managed.lookup(name)
 		}
 		return lookup(name)
 	}

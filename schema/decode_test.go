@@ -3,6 +3,7 @@ package schema_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -162,10 +163,16 @@ type everything struct {
 func lookup(name string) (string, bool, error) {
 	v, ok := map[string]string{
 		"NAME": "orders", "PORT": "8080", "EMPTY": "", "MAP": "{a: 1}", "WORD": "hello",
-		"file:/run/pw": "hunter2!", "file:/run/seven": "7",
+		"file:/run/pw": "hunter2!", "file:/run/seven": "7", "vault:kv/a#pw": "hunter2!",
 	}[name]
 	if name == "file:/locked" {
 		return "", false, errors.New("permission denied")
+	}
+	if name == "vault:kv/none#pw" {
+		return "", false, &schema.LookupError{Err: fs.ErrNotExist, Remedy: "create it"}
+	}
+	if name == "vault:sealed#pw" {
+		return "", false, &schema.LookupError{Err: errors.New("sealed"), Code: "sealed-vault", Remedy: "unseal it"}
 	}
 	return v, ok, nil
 }

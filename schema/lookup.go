@@ -6,18 +6,42 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 )
 
-// Lookup returns the value of a placeholder's name: an environment variable, or "file:PATH". An error says why an
-// existing value can't be read.
+// Lookup returns the value of a placeholder's name: an environment variable, "file:PATH", or a secret (see [Managed]).
+// An error says why an existing value can't be read. It may be a [*LookupError]. With an error that is fs.ErrNotExist,
+// the default of the placeholder applies, if there is one.
 type Lookup func(name string) (value string, ok bool, err error)
+
+// LookupError is an error of a [Lookup] that has a code or a remedy.
+type LookupError struct {
+	Err    error
+	Code   string // "": UnresolvedPlaceholder
+	Remedy string
+}
+
+func (e *LookupError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *LookupError) Unwrap() error { return e.Err }
+
+// managers are the secrets managers that placeholders can name.
+var managers = []string{"vault"}
+
+// Managed reports whether the name of a placeholder refers to a secret in a secrets manager, such as
+// "vault:PATH#FIELD".
+func Managed(name string) bool {
+	kind, _, ok := strings.Cut(name, ":")
+	return ok && slices.Contains(managers, kind)
+}
 
 // maxFile bounds the files of ${file:…}, in bytes.
 const maxFile = 1 << 20
 
 // Environment looks up names in the environment, and reads regular files of at most 1 MiB without the newline at
-// their end.
+// their end. It knows no secrets managers.
 func Environment(name string) (value string, ok bool, err error) {
 	path, isFile := strings.CutPrefix(name, "file:")
 	if !isFile {

@@ -1,7 +1,10 @@
 package schema
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 )
@@ -11,7 +14,7 @@ type Piece struct {
 	Text        string // literal text, or the placeholder's value
 	Offset      int    // in the node's text
 	Placeholder bool
-	Secret      bool   // from a file: must be masked in messages
+	Secret      bool   // from a file or a secrets manager: must be masked in messages
 	Source      string // of a placeholder: as written
 
 	// Of a parameter only:
@@ -166,7 +169,7 @@ func closed(text string) string {
 		end++
 	}
 	if rest := text[end:]; strings.HasPrefix(rest, ":-") || strings.HasPrefix(rest, ":?") ||
-		strings.HasPrefix(text, "${file:") {
+		strings.HasPrefix(text, "${file:") || Managed(text[len("${"):]) {
 		if end = strings.IndexAny(text, " \t\n\"',)]"); end < 0 {
 			end = len(text)
 		}
@@ -189,11 +192,18 @@ func (r *resolver) value(body string, offset, depth int) (value string, secret b
 			"write ${NAME}, ${file:/path}, or $${ for a literal ${")
 		return "", false
 	}
-	secret = strings.HasPrefix(name, "file:")
+	secret = strings.HasPrefix(name, "file:") || Managed(name)
 	value, found, err := r.d.lookup(name)
+	if op != "" && errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
 	switch {
 	case err != nil:
-		r.complain(offset, UnresolvedPlaceholder, fmt.Sprintf("${%s}: %v", name, err), "")
+		why, ok := errors.AsType[*LookupError](err)
+		if !ok {
+			why = &LookupError{}
+		}
+		r.complain(offset, cmp.Or(why.Code, UnresolvedPlaceholder), fmt.Sprintf("${%s}: %v", name, err), why.Remedy)
 	case found && (value != "" || op == ""):
 		return value, secret
 	case op == ":-":
@@ -269,7 +279,7 @@ func split(body string) (name, op, arg string) {
 }
 
 func validName(name string) bool {
-	if path, ok := strings.CutPrefix(name, "file:"); ok {
+	if kind, path, ok := strings.Cut(name, ":"); ok && (kind == "file" || Managed(name)) {
 		return path != "" && !strings.ContainsAny(path, "\x00\n${")
 	}
 	for i, r := range name {

@@ -50,7 +50,7 @@ var importRules = []importRule{
 	{"engine/cause", "engine"},
 	{"engine/enginetest", "engine engine/expr engine/internal/inside engine/runtime schema"},
 	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema internal/formats/* internal/network/* " +
-		"internal/pool/wire internal/state/tables"},
+		"internal/pool/wire internal/state/tables internal/systems/secrets"},
 	{"config/yamltext", "schema internal/formats/codec"},
 
 	// A root package imports the plugins of its kind. A plugin never imports another one.
@@ -81,7 +81,8 @@ var importRules = []importRule{
 
 	{"cmd/flowd", "cmd/flowd/cli inputs processors batchers outputs"},
 	{"cmd/flowd/cli", "config docs engine engine/expr engine/polling engine/runtime schema internal/components/* internal/disk/* " +
-		"internal/formats/* internal/migrate internal/network/* internal/operations/* internal/pool/* internal/systems/queue"},
+		"internal/formats/* internal/migrate internal/network/* internal/operations/* internal/pool/* internal/systems/queue " +
+		"internal/systems/secrets"},
 
 	// The following packages are for tests, and for programs that test.
 	{"engine/expr/internal/exprtest", "engine/doc engine/expr/internal/builtin engine/expr/internal/codetext " +

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/flowd-io/flowd/config"
+	managers "github.com/flowd-io/flowd/internal/systems/secrets"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -43,7 +45,8 @@ func load(w io.Writer, files []string, o config.Options) (*config.Set, error) {
 	return set, showProblems(newConsole(w), problems)
 }
 
-// showProblems writes problems as text or as records. If one is an error, it returns an exit code as its error.
+// showProblems writes problems as text or as records. If one is an error, it returns an exit code as its error: invalid,
+// or failed if only secrets managers are down.
 func showProblems(con *console, problems []schema.Problem) error {
 	if con.handler() == nil {
 		if err := printProblems(con, problems); err != nil {
@@ -58,8 +61,12 @@ func showProblems(con *console, problems []schema.Problem) error {
 		con.record(level, p.Message, slog.String("remedy", p.Remedy), slog.String("file", p.Pos.File),
 			slog.Int("line", p.Pos.Line), slog.Int("column", p.Pos.Col), slog.String("path", p.Path), slog.String("code", p.Code))
 	}
-	if n, _ := count(problems); n > 0 {
+	wrong := func(p schema.Problem) bool { return !p.Warning && p.Code != managers.Unavailable }
+	switch n, _ := count(problems); {
+	case slices.ContainsFunc(problems, wrong):
 		return exit(invalid)
+	case n > 0:
+		return exit(failed) // the files may be valid
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/flowd-io/flowd/internal/operations/systemd"
 	"github.com/flowd-io/flowd/internal/pool/wire"
+	managers "github.com/flowd-io/flowd/internal/systems/secrets"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )
@@ -89,7 +90,7 @@ func run(cmd *cobra.Command, files, set []string, watch bool, flags logFlags) er
 	caught := catch()
 	logs.libraries(secrets)
 	defer logs.sums.Flush()
-	o := config.Options{Set: set, Log: logs.log, Secrets: secrets}
+	o := config.Options{Set: set, Log: logs.log, Secrets: secrets, Managers: &managers.Store{}}
 	signalled := func() bool { return context.Cause(stop) == errSignal }
 	starts := context.AfterFunc(stop, func() {
 		if signalled() { // nothing has been read yet

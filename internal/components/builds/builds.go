@@ -42,6 +42,7 @@ var Families = []Family{
 		Queues: []string{"redis", "rediss"}},
 	{Name: "sql", Inputs: []string{"postgres_cdc", "sql"}, Processors: []string{"sql"}, Outputs: []string{"sql"},
 		Caches: []string{"sql"}, More: []string{"tables by sql"}},
+	{Name: "vault", More: []string{"secrets in Vault (${vault:PATH#FIELD})"}},
 }
 
 // Missing returns the families that this build leaves out.

@@ -1,0 +1,106 @@
+package test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// vaultPipeline adds a hash of a secret to every message.
+const vaultPipeline = `
+inputs: {in: {stdin: {}}}
+processors:
+  - set: {sum: 'to_hex(sha256("${vault:secret/orders#pw}"))'}
+outputs: {out: {stdout: {}}}
+resources:
+  secrets: {main: {vault: {address: %s, token_file: token}}}
+`
+
+// vaultServer is a fake of Vault with one secret. Without a value it is sealed.
+type vaultServer struct {
+	value atomic.Value
+	asked atomic.Int64
+}
+
+func (v *vaultServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v.asked.Add(1)
+	refuse := func(status int, errors string) {
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"errors":[%s]}`, errors)
+	}
+	switch value := v.value.Load(); {
+	case value == "":
+		refuse(http.StatusServiceUnavailable, `"Vault is sealed"`)
+	case r.Header.Get("X-Vault-Token") != "hvs.token":
+		refuse(http.StatusForbidden, `"permission denied"`)
+	case r.URL.Path == "/v1/sys/internal/ui/mounts/secret/orders":
+		fmt.Fprint(w, `{"data":{"path":"secret/","type":"kv","options":{"version":"2"}}}`)
+	case r.URL.Path == "/v1/secret/data/orders":
+		fmt.Fprintf(w, `{"data":{"data":{"pw":%q},"metadata":{"version":1}}}`, value)
+	default:
+		refuse(http.StatusNotFound, "")
+	}
+}
+
+// startVault starts a fake of Vault, and writes a pipeline that uses its secret.
+func startVault(t *testing.T, value string) (v *vaultServer, dir string) {
+	t.Helper()
+	v, dir = &vaultServer{}, t.TempDir()
+	v.value.Store(value)
+	s := httptest.NewServer(v)
+	t.Cleanup(s.Close)
+	write(t, dir, "token", "hvs.token\n")
+	write(t, dir, "p.yaml", fmt.Sprintf(vaultPipeline, s.URL))
+	return v, dir
+}
+
+func TestAReloadReadsSecretsAgainUnlessTheirManagerIsDown(t *testing.T) {
+	t.Parallel()
+	v, dir := startVault(t, "correct horse")
+	p := start(t, dir, "-c", "p.yaml")
+	step := func(value string) {
+		t.Helper()
+		p.Send("{}\n")
+		if got, want := p.Line(), fmt.Sprintf(`{"sum":"%x"}`, sha256.Sum256([]byte(value))); got != want {
+			t.Errorf("stdout %s, want %s", got, want)
+		}
+	}
+	step("correct horse")
+	v.value.Store("battery staple")
+	p.Signal(syscall.SIGHUP)
+	p.Says("reloaded")
+	step("battery staple")
+	v.value.Store("")
+	p.Signal(syscall.SIGHUP)
+	p.Says("its earlier value stays in use")
+	p.Says("reloaded")
+	step("battery staple")
+	p.Signal(syscall.SIGTERM)
+	end := p.Wait()
+	end.Want(t, 0, "3 received: 3 delivered")
+	for _, secret := range []string{"horse", "staple", "hvs."} {
+		if strings.Contains(end.Stderr, secret) {
+			t.Errorf("stderr shows a secret:\n%s", end.Stderr)
+		}
+	}
+}
+
+func TestAStartWithoutTheSecretsManagerFailsInTime(t *testing.T) {
+	t.Parallel()
+	v, dir := startVault(t, "")
+	command(t, dir, "", binary, "lint", "p.yaml").Want(t, 0)
+	if n := v.asked.Load(); n > 0 {
+		t.Errorf("lint sent %d requests", n)
+	}
+	command(t, dir, "{}\n", binary, "-c", "p.yaml").Want(t, 1,
+		"p.yaml:4:32: processors[0].set.sum: ${vault:secret/orders#pw}: Vault at http://127.0.0.1",
+		"503 Service Unavailable: Vault is sealed (unseal it", "[secret-unavailable]")
+	if n := v.asked.Load(); n != 4 {
+		t.Errorf("a start sent %d requests, want 4", n)
+	}
+}
