@@ -41,8 +41,14 @@ func (l *loader) build(set *Set) {
 		Secrets: l.options.Secrets,
 		Caches:  caches, Registries: registries, Prints: prints, Limits: limits, Tables: used, Known: l.problems,
 	}
-	for _, f := range l.files {
+	for _, f := range l.pipelines() {
 		p := loaded(f)
+		if c := l.options.change; c != nil && f.path != c.File {
+			if old := l.options.instead.before(f.spec.Name); old != nil {
+				set.Pipelines = append(set.Pipelines, *old)
+				continue
+			}
+		}
 		var problems []schema.Problem
 		p.Plan, problems = runtime.Build(p.Spec, l.instead(f, o))
 		l.report(problems...)

@@ -23,6 +23,7 @@ func (l *loader) check() {
 	l.checkProcess("service")
 	l.checkLog()
 	l.checkMetrics()
+	l.checkManaged()
 	for _, s := range sectionsOfResources {
 		l.checkResources(s)
 	}
@@ -31,6 +32,7 @@ func (l *loader) check() {
 	l.checkReplies()
 	l.checkStdin()
 	l.checkOwn()
+	l.checkPorts()
 }
 
 // place returns the place of the file as a whole.
@@ -41,7 +43,7 @@ func (l *loader) complain(at schema.Place, p schema.Problem) { l.report(at.Probl
 // checkNames rejects two pipelines with the same name, since metrics and logs tell them apart by it.
 func (l *loader) checkNames() {
 	first := map[string]*file{}
-	for _, f := range l.files {
+	for _, f := range l.pipelines() {
 		other := first[f.spec.Name]
 		if other == nil {
 			first[f.spec.Name] = f
@@ -57,7 +59,7 @@ func (l *loader) checkNames() {
 func (l *loader) checkProcess(section string) {
 	var first *schema.Node
 	for _, f := range l.files {
-		if f.root.Lookup(section) == nil || section == "resources" && f.resourcesOnlyIncluded {
+		if f.root.Lookup(section) == nil || f.managed || section == "resources" && f.resourcesOnlyIncluded {
 			continue
 		}
 		key := f.place().Key(section)

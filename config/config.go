@@ -38,7 +38,8 @@ type Options struct {
 	// manager is asked. Such a placeholder then counts as set, but plans that need its value are nil.
 	Managers *secrets.Store
 
-	instead *Set // the set that runs; see Set.Reload
+	instead *Set      // the set that runs; see Set.Reload
+	change  *changing // see Set.Change
 
 	// Testing reads the files for their tests: each file is read alone, no plans are built,
 	// and no placeholder has to be set yet. See Set.Rehearse.
@@ -54,8 +55,9 @@ type Set struct {
 	// Included are the files that these files include, and patterns of such files.
 	Included []string
 
-	tables map[string]*tables.Table
-	loader *loader
+	sources []source
+	tables  map[string]*tables.Table
+	loader  *loader
 }
 
 // Loaded is one pipeline of a set.
@@ -77,6 +79,7 @@ func Load(paths []string, o Options) (*Set, []schema.Problem) {
 	l.read(paths)
 	l.include()
 	l.override()
+	l.readManaged()
 	l.manage()
 	for _, f := range slices.Concat(l.files, l.parts) {
 		l.inherit(f)
@@ -89,6 +92,7 @@ type loader struct {
 	options  Options
 	files    []*file
 	parts    []*file  // readable parts of files that are not valid YAML; only checked
+	sources  []source // of files and parts
 	reads    []string // files and directories that are configuration
 	problems []schema.Problem
 
@@ -108,12 +112,12 @@ func (l *loader) finish() (*Set, []schema.Problem) {
 		l.decode(f)
 	}
 	l.check()
-	set := &Set{loader: l, Included: l.includes, Service: l.service()}
+	set := &Set{loader: l, sources: l.sources, Included: l.includes, Service: l.service()}
 	switch {
 	case l.options.Testing:
 		l.toTest(set)
 	case l.torn:
-		for _, f := range l.files {
+		for _, f := range l.pipelines() {
 			set.Pipelines = append(set.Pipelines, loaded(f))
 		}
 	default:
@@ -133,7 +137,7 @@ func (l *loader) finish() (*Set, []schema.Problem) {
 // service returns the section `service`, which one of the files has.
 func (l *loader) service() (s Service) {
 	for _, f := range l.files {
-		if f.root.Lookup("service") != nil {
+		if f.root.Lookup("service") != nil && !f.managed {
 			s = f.spec.Service
 			if n := f.root.Find("service", "notify"); n != nil && s.Notify != nil {
 				s.Notify.print = connection(n, f.decoder)
@@ -141,6 +145,11 @@ func (l *loader) service() (s Service) {
 		}
 	}
 	return s
+}
+
+// pipelines returns the files that are pipelines.
+func (l *loader) pipelines() []*file {
+	return slices.DeleteFunc(slices.Clone(l.files), func(f *file) bool { return f.onlyProcess })
 }
 
 func (l *loader) report(p ...schema.Problem) { l.problems = append(l.problems, p...) }

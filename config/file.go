@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/config/yamltext"
@@ -33,6 +31,8 @@ type file struct {
 	tables  map[string]string // resources of the tables that were read, by name
 
 	resourcesOnlyIncluded bool // its resources all come from files that it includes
+	managed               bool // in the directory of service.pipelines
+	onlyProcess           bool // it configures the process, and is not a pipeline
 }
 
 // document is the whole content of a pipeline file.
@@ -64,6 +64,7 @@ type Service struct {
 	Listen    string         `yaml:"listen" doc:"Address of the admin API, such as 127.0.0.1:9600: metrics, health, and requests from flowd ctl. It must be a loopback address unless tls and token_file are set. For scrapers and probes on other machines, metrics.listen is simpler."`
 	TokenFile string         `yaml:"token_file" doc:"File with the token that flowd ctl sends, readable only by its owner; it is created if missing. By default it is in the user's runtime or configuration directory, named after the port."`
 	TLS       tlsconf.Server `yaml:"tls" doc:"TLS of the admin API. An address other than loopback requires it, with token_file."`
+	Pipelines string         `yaml:"pipelines" doc:"Directory for pipelines that are managed over the admin API. Its .yaml files are pipelines of the process, which keeps running without any; it is created if missing. -s does not apply to them."`
 	Log       Log            `yaml:"log" doc:"The log, on standard error: levels and format."`
 	Metrics   *Metrics       `yaml:"metrics" doc:"A second listener, only for scrapers and probes."`
 	Notify    *Notify        `yaml:"notify" doc:"A webhook that learns what becomes of pipelines."`
@@ -103,6 +104,9 @@ func (s Service) ConfigFiles() []string { return []string{s.TokenFile} }
 // CheckConfig reports settings that can't work together.
 func (s *Service) CheckConfig(report func(path, message, remedy string)) {
 	s.checkMetrics(report)
+	if s.Pipelines != "" && s.Listen == "" {
+		report("pipelines", "has no effect without service.listen", `write "listen: 127.0.0.1:9600", where the API listens`)
+	}
 	if s.Listen == "" {
 		return
 	}
@@ -148,9 +152,12 @@ func anyHost(host string) bool {
 func (l *loader) decode(f *file) {
 	f.decoder = l.decoder(f)
 	l.top(f)
+	f.onlyProcess = !f.managed && onlyProcess(f.root)
 	l.secrets(f)
 	f.read()
-	l.report(f.cuts.Without(f.decoder.Problems())...)
+	l.report(slices.DeleteFunc(f.cuts.Without(f.decoder.Problems()), func(p schema.Problem) bool {
+		return f.onlyProcess && p.Code == schema.Required && (p.Path == "inputs" || p.Path == "outputs")
+	})...)
 }
 
 // decoder makes a decoder for a file. All files of a process share its secrets.
@@ -167,7 +174,7 @@ func (f *file) read() {
 	*schema.Shared[expr.Limits](f.decoder) = f.spec.Engine.Limits.Expression
 	*schema.Shared[engine.Environment](f.decoder) = f.environment()
 	if f.spec.Name == "" {
-		f.spec.Name = strings.TrimSuffix(filepath.Base(f.path), filepath.Ext(f.path))
+		f.spec.Name = baseName(f.path)
 	}
 }
 

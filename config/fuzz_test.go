@@ -36,7 +36,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		l := loader{options: Options{Lookup: lookup}}
-		l.parseFile("f.yaml", data)
+		l.parse(source{path: "f.yaml", text: data})
 		if len(l.files) == 0 && len(l.problems) == 0 {
 			t.Error("neither nodes nor a problem")
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
@@ -44,6 +45,51 @@ func (l *loader) checkOwn() {
 				}
 			}
 			owners = append(owners, owner{engine.ReadFrom([]string{path}), at})
+		}
+	}
+}
+
+// ownAddress is a config struct with an address that the component listens on. OwnAddress returns the field that has the
+// address, and the address.
+type ownAddress interface {
+	OwnAddress() (field, address string)
+}
+
+// checkPorts rejects a second listener on the port of another one: whichever opened it first would have it.
+func (l *loader) checkPorts() {
+	type owner struct {
+		host string
+		at   schema.Place
+	}
+	owners := map[string][]owner{} // by port
+	check := func(at schema.Place, address string) {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil || port == "" || port == "0" || at.Node == nil {
+			return
+		}
+		for _, o := range owners[port] {
+			if o.host == host || anyHost(o.host) || anyHost(host) {
+				l.complain(at, schema.Problem{Code: "shared-port",
+					Message: fmt.Sprintf("port %s is already used at %v", port, o.at.Node.Pos),
+					Remedy:  "give each listener its own port"})
+				return
+			}
+		}
+		owners[port] = append(owners[port], owner{host, at})
+	}
+	if s := l.service(); s.Listen != "" {
+		check(l.placeOf("service").At("listen"), s.Listen)
+	}
+	for _, f := range l.files {
+		for _, c := range runtime.Components(f.spec.Pipeline) {
+			if own, ok := c.Config.(ownAddress); ok {
+				field, address := own.OwnAddress()
+				at := c.Place
+				if at.Node != nil && at.Node.Find(field) != nil {
+					at = at.At(field)
+				}
+				check(at, address)
+			}
 		}
 	}
 }

@@ -15,6 +15,15 @@ import (
 
 // read finds and parses all files.
 func (l *loader) read(paths []string) {
+	if c := l.options.change; c != nil {
+		for _, s := range c.set.sources {
+			if !s.managed {
+				l.readsGiven(s.path)
+				l.parse(s)
+			}
+		}
+		return
+	}
 	if len(paths) == 0 {
 		l.report(schema.Problem{Code: "no-file", Message: "no pipeline file is given",
 			Remedy: "name one: flowd -c pipeline.yaml"})
@@ -26,41 +35,42 @@ func (l *loader) read(paths []string) {
 			abs, err := filepath.Abs(path)
 			if err != nil || !seen[abs] {
 				l.readsGiven(path) // a link in the directory may lead out of it
-				l.readFile(path)
+				l.readFile(path, false)
 			}
 			seen[abs] = true
 		}
 	}
 }
 
-func (l *loader) readFile(path string) {
+func (l *loader) readFile(path string, managed bool) {
 	data, err := readCapped(path, yamltext.MaxFile+1)
 	if err != nil {
 		l.unreadable(path, err)
 		return
 	}
-	l.parseFile(path, data)
+	l.parse(source{path, data, managed})
 }
 
-// parseFile parses a file.
-func (l *loader) parseFile(path string, data []byte) {
+// parse parses the text of a file.
+func (l *loader) parse(s source) {
+	l.sources = append(l.sources, s)
+	path, data := s.path, s.text
 	root, problems := yamltext.Parse(path, data)
 	l.report(problems...)
 	if root != nil {
-		l.files = append(l.files, &file{path: path, root: root})
+		l.files = append(l.files, &file{path: path, root: root, managed: s.managed})
 		return
 	}
 	if p := problems[0]; p.Code == "yaml-syntax" {
 		root, cuts, more := yamltext.Salvage(path, data, p.Pos.Line)
 		l.report(more...)
 		if root != nil {
-			l.parts = append(l.parts, &file{path: path, root: root, cuts: cuts})
+			l.parts = append(l.parts, &file{path: path, root: root, cuts: cuts, managed: s.managed})
 		}
 	}
 }
 
-// expand returns the file that a path names or, for a directory, its files by name. It does not search
-// subdirectories.
+// expand returns the file that a path names or, for a directory, its pipeline files.
 func (l *loader) expand(path string) []string {
 	info, err := os.Stat(path)
 	switch {
@@ -74,24 +84,10 @@ func (l *loader) expand(path string) []string {
 	case !info.IsDir():
 		return []string{path}
 	}
-	entries, err := os.ReadDir(path)
+	files, err := pipelineFiles(path)
 	if err != nil {
 		l.unreadable(path, err)
 		return nil
-	}
-	var files []string
-	for _, e := range entries {
-		name := e.Name()
-		ext := filepath.Ext(name)
-		if strings.HasPrefix(name, ".") || ext != ".yaml" && ext != ".yml" {
-			continue
-		}
-		// Stat follows links. A broken link counts as a file that can't be read.
-		file := filepath.Join(path, name)
-		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
-			continue
-		}
-		files = append(files, file)
 	}
 	if len(files) == 0 {
 		l.report(schema.Problem{Pos: schema.Pos{File: path}, Code: "no-file",
@@ -99,6 +95,25 @@ func (l *loader) expand(path string) []string {
 			Remedy:  "put files that end in .yaml or .yml into it; subdirectories are not searched"})
 	}
 	return files
+}
+
+// pipelineFiles returns the pipeline files of a directory by name. It does not search subdirectories.
+func pipelineFiles(dir string) (files []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		name := e.Name()
+		ext := filepath.Ext(name)
+		if strings.HasPrefix(name, ".") || ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		// Stat follows links. A broken link counts as a file that can't be read.
+		file := filepath.Join(dir, name)
+		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+			continue
+		}
+		files = append(files, file)
+	}
+	return files, err
 }
 
 // unreadable reports a file that can't be opened or read.

@@ -99,7 +99,7 @@ func (l *loader) toTest(set *Set) {
 		}
 		return p.Code == schema.UnresolvedPlaceholder
 	})
-	for _, f := range l.files {
+	for _, f := range l.pipelines() {
 		set.Pipelines = append(set.Pipelines, loaded(f))
 		l.report(runtime.Judge(&f.spec.Pipeline)...)
 		if len(unresolved) == 0 {

@@ -66,6 +66,9 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
+// OwnAddress returns the address that no other component can listen on.
+func (c Config) OwnAddress() (field, address string) { return "listen", c.Listen }
+
 // Traits says that each request is answered by itself, or with early_ack when it is
 // read, and whether clients on other machines need no credentials.
 func (c Config) Traits() engine.Traits {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/config"
-	"github.com/flowd-io/flowd/schema"
+	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/spf13/cobra"
 )
 
@@ -36,7 +36,7 @@ give 0.`,
 			var err error
 			switch {
 			case asJSON:
-				err = writeJSON(out, jsonProblems(problems))
+				err = writeJSON(out, service.ProblemsOf(problems))
 			case show:
 				err = errors.Join(printProblems(note, problems), showAll(out, loaded))
 			default:
@@ -72,30 +72,6 @@ func showAll(w io.Writer, set *config.Set) error {
 		}
 	}
 	return nil
-}
-
-// problemJSON is the JSON form of a problem.
-type problemJSON struct {
-	Code     string `json:"code"`
-	Severity string `json:"severity"` // "error" or "warning"
-	File     string `json:"file"`
-	Line     int    `json:"line"` // from 1; 0: the file as a whole
-	Col      int    `json:"col"`  // in characters, from 1
-	Path     string `json:"path"`
-	Message  string `json:"message"`
-	Remedy   string `json:"remedy,omitempty"`
-}
-
-func jsonProblems(problems []schema.Problem) []problemJSON {
-	all := make([]problemJSON, 0, len(problems)) // [] instead of null
-	for _, p := range problems {
-		severity := "error"
-		if p.Warning {
-			severity = "warning"
-		}
-		all = append(all, problemJSON{p.Code, severity, p.Pos.File, p.Pos.Line, p.Pos.Col, p.Path, p.Message, p.Remedy})
-	}
-	return all
 }
 
 func addJSON(cmd *cobra.Command, asJSON *bool) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/internal/migrate"
+	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/spf13/cobra"
 )
 
@@ -80,7 +81,7 @@ type migrated struct {
 	Written   []string `json:"written"`
 	Unwritten []string `json:"unwritten,omitempty"` // only written with --out
 
-	Refused []problemJSON `json:"refused,omitempty"` // problems that lint finds in what was written
+	Refused []service.Problem `json:"refused,omitempty"` // problems that lint finds in what was written
 }
 
 // toStdout is the name of a translation that went to standard output.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -29,7 +30,7 @@ func (m *migrated) check() error {
 		if err != nil {
 			return err
 		}
-		m.Refused = append(m.Refused, jsonProblems(problems)...)
+		m.Refused = append(m.Refused, service.ProblemsOf(problems)...)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ type process struct {
 	runs   map[string]*pipelineRun // by name
 	active int                     // runs and reloads in progress
 	worst  int
-	stays  bool // an operator drained it: the process continues without pipelines
+	stays  bool // the process continues without pipelines: an operator drained them, or may add some
 }
 
 // pipelineRun is the run of a plan. ended is closed when it has ended.
@@ -176,6 +176,11 @@ func (p *process) each(pipeline string, f func(*runtime.Plan)) error {
 
 // Snapshots returns the current state of each pipeline.
 func (p *process) Snapshots() (all []engine.Snapshot) {
+	p.mu.Lock()
+	if p.runs != nil {
+		all = []engine.Snapshot{}
+	}
+	p.mu.Unlock()
 	_ = p.each("", func(plan *runtime.Plan) { all = append(all, plan.Snapshot()) })
 	slices.SortFunc(all, func(a, b engine.Snapshot) int { return strings.Compare(a.Pipeline, b.Pipeline) })
 	return all
@@ -243,7 +248,7 @@ func (p *process) Reload() error {
 	if p.stop.Err() != nil {
 		return errors.New("the process is draining (it is too late to reload)")
 	}
-	set, problems := p.set.Reload(p.files, p.options, p.serveMetrics)
+	set, problems := p.set.Reload(p.files, p.options, p.accept)
 	p.mu.Lock()
 	p.parts = set.Included
 	p.mu.Unlock()
@@ -258,8 +263,16 @@ func (p *process) Reload() error {
 		is.TLS != was.TLS || !is.Notify.Same(was.Notify) || !reflect.DeepEqual(is.Cluster, was.Cluster) {
 		p.log.Warn("the changed section service is not applied (restart flowd to apply it)")
 	}
+	p.replace(set, func(string) bool { return true })
+	p.log.Info("reloaded")
+	return nil
+}
+
+// replace puts a new set in the place of the running one. It replaces the runs of the pipelines that have changed, drains
+// those that are not in the new set, and starts those that are new. p.reloading is held.
+func (p *process) replace(set *config.Set, changed func(pipeline string) bool) {
 	p.mu.Lock()
-	p.stays = false
+	p.stays = set.Service.Pipelines != ""
 	p.begin()
 	defer p.end(clean)
 	before, was := maps.Clone(p.runs), p.set
@@ -272,18 +285,20 @@ func (p *process) Reload() error {
 	headroom.Set(inFlight(set))
 	var swaps sync.WaitGroup
 	for _, l := range set.Pipelines {
-		swaps.Go(func() { p.swap(l.Plan, before[l.Plan.Name]) })
+		if changed(l.Plan.Name) {
+			swaps.Go(func() { p.swap(l.Plan, before[l.Plan.Name]) })
+		}
 	}
 	for name, r := range before {
-		if r.gone {
+		switch {
+		case r.gone:
 			r.plan.Drain()
-			continue
+		case changed(name):
+			upstream := slices.DeleteFunc(was.Upstream(name), func(up string) bool { return !changed(up) })
+			swaps.Go(func() { yield(r, upstream, before) })
 		}
-		swaps.Go(func() { yield(r, was.Upstream(name), before) })
 	}
 	swaps.Wait()
-	p.log.Info("reloaded")
-	return nil
 }
 
 // swap replaces a run by a plan. The old run stays visible until it has ended. old is nil for a new pipeline.

@@ -108,7 +108,7 @@ func run(cmd *cobra.Command, files, set []string, watch bool, flags logFlags) er
 	}
 
 	p := &process{con: con, log: logs.log, logs: logs, files: files, options: o, stop: stop, kill: kill, set: loaded,
-		parts: loaded.Included, service: loaded.Service, wake: make(chan struct{}, 1)}
+		parts: loaded.Included, service: loaded.Service, wake: make(chan struct{}, 1), stays: loaded.Service.Pipelines != ""}
 	p.systemd = systemd.New(p.Snapshots, p.log)
 	code, err := p.serve(watch, caught)
 	if err != nil {
@@ -125,6 +125,11 @@ func run(cmd *cobra.Command, files, set []string, watch bool, flags logFlags) er
 
 // serve runs the pipelines, and everything that concerns the process as a whole.
 func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error) {
+	release, err := p.ownPipelines()
+	if err != nil {
+		return failed, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	if err := p.serveMetrics(p.set.Service); err != nil {
 		return failed, err
 	}
@@ -132,7 +137,7 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 	if c := p.set.Service; c.Listen != "" {
 		info := version()
 		s, err := service.Start(context.WithoutCancel(p.stop), service.Config{Listen: c.Listen, TokenFile: c.TokenFile,
-			TLS: c.TLS, Version: info.Version, Revision: info.Revision},
+			TLS: c.TLS, Pipelines: p.pipelines(), Version: info.Version, Revision: info.Revision},
 			p, metrics.Registry(p.set.Shared), p.log)
 		if err != nil {
 			return failed, err

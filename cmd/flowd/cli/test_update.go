@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/internal/disk/files"
 	"github.com/flowd-io/flowd/internal/operations/pipetest"
 )
 
@@ -163,14 +164,5 @@ func replaceFile(path, text string) (err error) {
 	if err := errors.Join(err, old.Close()); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // after the rename there is nothing to remove
-	_, err = f.WriteString(text)
-	if err := errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return files.Replace(path, []byte(text), info.Mode().Perm())
 }

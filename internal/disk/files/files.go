@@ -1,8 +1,9 @@
-// Package files is shared by components that write files: it recognizes errors of the system that are outages ([Outage]),
-// and whether a path still names the open file ([Held]).
+// Package files is shared by everything that writes files: it recognizes errors of the system that are outages ([Outage]),
+// and whether a path still names the open file ([Held]), and it replaces files in one step ([Replace]).
 package files
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -75,4 +76,26 @@ func SyncDir(dir string) error {
 	}
 	_ = d.Sync()
 	return d.Close()
+}
+
+// Replace writes a file in one step: after a crash, the path has either its old content or all of data. A file that
+// cannot be written in full leaves the old one in place. Calls for the same path must not overlap.
+func Replace(path string, data []byte, mode fs.FileMode) (err error) {
+	dir, name := filepath.Split(path)
+	next := filepath.Join(dir, "."+name+".new")
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // it is left from a crash
+		return err
+	}
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil { // the umask may have taken bits of mode
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(next))
+	}
+	return SyncDir(cmp.Or(dir, "."))
 }

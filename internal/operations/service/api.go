@@ -22,27 +22,30 @@ const maxBody = 64 << 10
 
 // api serves flowd ctl.
 type api struct {
-	process Process
-	log     *slog.Logger
+	process   Process
+	pipelines Pipelines // nil: they are not managed over the API
+	log       *slog.Logger
 
 	mu sync.Mutex // one change at a time
 }
 
 // problem is a refusal with its HTTP status.
 type problem struct {
-	status int
-	text   string
+	status   int
+	text     string
+	problems []Problem // of a pipeline
 }
 
 func (p *problem) Error() string { return p.text }
 
 func problemf(status int, format string, args ...any) error {
-	return &problem{status, fmt.Sprintf(format, args...)}
+	return &problem{status: status, text: fmt.Sprintf(format, args...)}
 }
 
 // done is the answer to a change: the pipelines that it applied to.
 type done struct {
-	Done []string `json:"done"`
+	Done     []string  `json:"done"`
+	Problems []Problem `json:"problems,omitempty"` // warnings
 }
 
 // action serves a request that changes something, and logs it.
@@ -55,20 +58,48 @@ func (a *api) action(name string, do func(*http.Request) ([]string, error)) http
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		on, err := do(r)
-		log := a.log.With("request", name, "from", r.RemoteAddr)
-		var p *problem
-		switch {
-		case errors.As(err, &p):
-			log.Info("admin request rejected", "error", p.text)
-			refuse(w, p.status, p.text)
-		case err != nil:
-			log.Warn("admin request failed", "on", on, "error", err)
-			refuse(w, http.StatusConflict, err.Error())
-		default:
-			log.Info("admin request completed", "on", on)
-			respond(w, http.StatusOK, done{on})
+		if p := (*problem)(nil); err != nil && !errors.As(err, &p) {
+			err = failed{http.StatusConflict, err}
 		}
+		a.finish(w, r, name, http.StatusOK, done{Done: on}, err)
 	})
+}
+
+// failed is an error of the process, with the status that the request gets.
+type failed struct {
+	status int
+	error
+}
+
+// finish answers a request that changes something, and logs it.
+func (a *api) finish(w http.ResponseWriter, r *http.Request, name string, status int, what done, err error) {
+	log := a.log.With("request", name, "from", r.RemoteAddr)
+	var p *problem
+	switch {
+	case err == nil:
+		log.Info("admin request completed", "on", what.Done)
+		respond(w, status, what)
+		return
+	case errors.As(err, &p):
+		log.Info("admin request rejected", "error", p.text)
+	default:
+		log.Warn("admin request failed", "on", what.Done, "error", err)
+	}
+	status, body := answerTo(err)
+	respond(w, status, body)
+}
+
+// answerTo returns the answer to a request that has failed.
+func answerTo(err error) (status int, body refusal) {
+	var p *problem
+	var f failed
+	switch {
+	case errors.As(err, &p):
+		return p.status, refusal{p.text, p.problems}
+	case errors.As(err, &f):
+		return f.status, refusal{Error: err.Error()}
+	}
+	return http.StatusInternalServerError, refusal{Error: err.Error()}
 }
 
 func (a *api) state(w http.ResponseWriter, _ *http.Request) {
@@ -165,7 +196,12 @@ func choose(all []engine.Snapshot, pipeline string) ([]engine.Snapshot, error) {
 			return all[i : i+1], nil
 		}
 	}
-	return nil, problemf(http.StatusNotFound, "there is no pipeline %q (%s)", shorten(pipeline), thereAre(names(all)))
+	return nil, NoPipeline(pipeline, names(all))
+}
+
+// NoPipeline returns the error for a pipeline that is not among the existing ones. A request gets it with status 404.
+func NoPipeline(name string, existing []string) error {
+	return problemf(http.StatusNotFound, "there is no pipeline %q (%s)", shorten(name), thereAre(existing))
 }
 
 // whose returns the pipeline whose limit changes, or "" for a shared limit, which is the same for all.

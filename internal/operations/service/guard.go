@@ -112,10 +112,11 @@ func hostOf(hostport string) string {
 }
 
 type refusal struct {
-	Error string `json:"error"`
+	Error    string    `json:"error"`
+	Problems []Problem `json:"problems,omitempty"` // of a pipeline
 }
 
-func refuse(w http.ResponseWriter, status int, why string) { respond(w, status, refusal{why}) }
+func refuse(w http.ResponseWriter, status int, why string) { respond(w, status, refusal{Error: why}) }
 
 func respond(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")

@@ -68,10 +68,12 @@ func Live(all []engine.Snapshot) Health {
 }
 
 // Ready fails if the last write or probe of an output failed, if reading can't continue, or if a pipeline has not
-// started or has ended. A pipeline that is idle, or paused by an operator, is ready.
+// started or has ended. A pipeline that is idle, or paused by an operator, is ready. So is a process that waits for its
+// first pipeline, unless all is nil.
 func Ready(all []engine.Snapshot) Health {
 	checks := Live(all).Checks
-	if !slices.ContainsFunc(all, func(s engine.Snapshot) bool { return s.State != engine.Stopped }) {
+	waits := all != nil && len(all) == 0
+	if !waits && !slices.ContainsFunc(all, func(s engine.Snapshot) bool { return s.State != engine.Stopped }) {
 		checks = append(checks, Check{
 			Indicator: noPipeline,
 			Impact:    "No message is processed.",

@@ -1,7 +1,7 @@
 // Package service is the admin API of a process: metrics, health, profiles, and the requests of flowd ctl, on one
 // listener. Start at [Start]. [StartMetrics] opens a second one, which only shows metrics and health.
 //
-// Every request passes guard.go. metrics.go, health.go, profile.go and api.go answer it. [Client] is the other end.
+// Every request passes guard.go. metrics.go, health.go, profile.go, api.go and pipelines.go answer it. [Client] is the other end.
 package service
 
 import (
@@ -23,7 +23,7 @@ import (
 // Process is what the listener shows and controls. Its methods are called concurrently. They return once the
 // operation has begun; snapshots show its progress.
 type Process interface {
-	// Snapshots returns the current pipelines. It never waits for a pipeline.
+	// Snapshots returns the current pipelines. It never waits for a pipeline. Before pipelines are started, it returns nil.
 	Snapshots() []engine.Snapshot
 	// Pause makes the inputs of a pipeline stop reading; "" means all pipelines, here and below.
 	Pause(pipeline string) error
@@ -51,6 +51,7 @@ type Config struct {
 	Listen    string // other than loopback it needs TLS and TokenFile
 	TokenFile string // "": a file of the user, by port, which [Client] finds
 	TLS       tlsconf.Server
+	Pipelines Pipelines // nil: the API does not manage pipelines
 
 	Version, Revision string // of the build, for metrics
 }
@@ -185,12 +186,20 @@ func routes(cfg Config, g *guard, local bool, p Process, user prometheus.Gathere
 
 	mux.Handle("GET /debug/pprof/{profile}", g.tokenOnly(http.HandlerFunc(profile)))
 
-	a := &api{process: p, log: log}
+	a := &api{process: p, pipelines: cfg.Pipelines, log: log}
 	mux.Handle("GET /api/v1/state", g.tokenOnly(http.HandlerFunc(a.state)))
 	for name, do := range map[string]func(*http.Request) ([]string, error){
 		"pause": a.pause, "resume": a.resume, "drain": a.drain, "reload": a.reload, "limit": a.limit,
 	} {
 		mux.Handle("POST /api/v1/"+name, g.tokenOnly(a.action(name, do)))
+	}
+	for pattern, serve := range map[string]http.HandlerFunc{
+		"GET /api/v1/pipelines":           a.listPipelines,
+		"GET /api/v1/pipelines/{name}":    a.readPipeline,
+		"PUT /api/v1/pipelines/{name}":    a.putPipeline,
+		"DELETE /api/v1/pipelines/{name}": a.deletePipeline,
+	} {
+		mux.Handle(pattern, g.tokenOnly(a.managing(serve)))
 	}
 	return mux
 }

@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/internal/disk/files"
+	"github.com/flowd-io/flowd/internal/disk/flock"
+	"github.com/flowd-io/flowd/internal/operations/service"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// managed is a process whose pipelines are managed over the admin API.
+type managed struct{ *process }
+
+var _ service.Pipelines = managed{}
+
+// List returns the pipelines of the process, sorted by name.
+func (m managed) List() []service.PipelineFile {
+	m.mu.Lock()
+	set := m.set
+	m.mu.Unlock()
+	all := []service.PipelineFile{}
+	states := m.states()
+	for _, l := range set.Pipelines {
+		name := l.Plan.Name
+		file, managed := set.FileOf(name)
+		all = append(all, service.PipelineFile{Name: name, State: states[name], File: file, Managed: managed})
+	}
+	slices.SortFunc(all, func(a, b service.PipelineFile) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// states returns the state of each pipeline. One that has no run yet is starting.
+func (m managed) states() map[string]string {
+	states := map[string]string{}
+	for _, s := range m.Snapshots() {
+		states[s.Pipeline] = string(s.State)
+	}
+	return states
+}
+
+// Text returns the YAML of a pipeline.
+func (m managed) Text(name string) ([]byte, error) {
+	m.mu.Lock()
+	set := m.set
+	m.mu.Unlock()
+	file, _ := set.FileOf(name)
+	if file == "" {
+		return nil, m.missing(set, name)
+	}
+	return os.ReadFile(file)
+}
+
+func (m managed) missing(set *config.Set, name string) error {
+	var names []string
+	for _, l := range set.Pipelines {
+		names = append(names, l.Plan.Name)
+	}
+	return service.NoPipeline(name, names)
+}
+
+// Put saves a pipeline and runs it.
+func (m managed) Put(name string, text []byte) (created bool, problems []schema.Problem, err error) {
+	if text == nil {
+		text = []byte{} // nil means to remove the pipeline
+	}
+	return m.change(name, text)
+}
+
+// Remove removes a pipeline and drains it.
+func (m managed) Remove(name string) error {
+	_, _, err := m.change(name, nil)
+	return err
+}
+
+// change saves a change of one pipeline and applies it. text is nil to remove it. The problems are warnings.
+func (m managed) change(name string, text []byte) (created bool, problems []schema.Problem, err error) {
+	m.reloading.Lock()
+	defer m.reloading.Unlock()
+	if m.stop.Err() != nil {
+		return false, nil, service.Refused(http.StatusConflict, "the process is draining (it is too late to change pipelines)")
+	}
+	file, err := m.fileFor(name, text != nil)
+	if err != nil {
+		return false, nil, err
+	}
+	before, err := os.ReadFile(file)
+	if created = errors.Is(err, fs.ErrNotExist); created {
+		before, err = nil, nil
+	}
+	if err != nil {
+		return false, nil, err
+	}
+	set, problems, err := m.set.Change(config.Change{Name: name, File: file, Text: text}, m.options,
+		func() error {
+			if err := save(file, text); err != nil {
+				return fmt.Errorf("nothing has changed, since the file can't be saved: %w", err)
+			}
+			what := "pipeline saved"
+			if text == nil {
+				what = "pipeline removed"
+			}
+			m.log.Info(what, "pipeline", name, "file", file)
+			return nil
+		})
+	if err != nil {
+		return false, nil, err
+	}
+	// The warnings of other files are not news.
+	problems = slices.DeleteFunc(problems, func(p schema.Problem) bool { return p.Warning && p.Pos.File != file })
+	if n, _ := count(problems); n > 0 {
+		return false, nil, errors.Join(service.Invalid(problems), save(file, before))
+	}
+	m.replace(set, func(pipeline string) bool { return pipeline == name })
+	return created, problems, nil
+}
+
+// fileFor returns the file of a pipeline that a request may change. It need not exist if the request may create it.
+func (m managed) fileFor(name string, create bool) (string, error) {
+	file, managed := m.set.FileOf(name)
+	switch {
+	case file != "" && managed:
+		return file, nil
+	case file != "":
+		return "", service.Refused(http.StatusConflict, "pipeline %q is in %s, which flowd was started with, and not in "+
+			"service.pipelines (change this file and reload)", name, file)
+	case !create:
+		return "", m.missing(m.set, name)
+	}
+	dir := m.service.Pipelines
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		is, ext := e.Name(), filepath.Ext(e.Name())
+		if base := strings.TrimSuffix(is, ext); (ext == ".yaml" || ext == ".yml") && strings.EqualFold(base, name) {
+			if base == name {
+				return "", service.Refused(http.StatusConflict, "%s exists already, but is not loaded (reload, or remove it)",
+					filepath.Join(dir, is))
+			}
+			return "", service.Refused(http.StatusConflict, "pipeline %q differs from %q only in case, which not all file "+
+				"systems tell apart (choose another name)", name, base)
+		}
+	}
+	return filepath.Join(dir, name+".yaml"), nil
+}
+
+// save writes the file of a pipeline in one step, or removes it if text is nil.
+func save(file string, text []byte) error {
+	if text != nil {
+		return files.Replace(file, text, 0o600)
+	}
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return files.SyncDir(filepath.Dir(file))
+}
+
+// ownPipelines makes the directory of service.pipelines, if there is one, and keeps other processes out of it until
+// release is called.
+func (p *process) ownPipelines() (release func() error, err error) {
+	dir := p.service.Pipelines
+	if dir == "" {
+		return func() error { return nil }, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("service.pipelines: %w (give a directory that can be written)", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("service.pipelines: %w (give a directory that can be written)", err)
+	}
+	if _, err := flock.Lock(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("service.pipelines: %s belongs to another flowd that runs (give each its own directory)",
+			dir), f.Close())
+	}
+	return f.Close, nil
+}
+
+// accept checks what a reload can't change, and applies what it changes first.
+func (p *process) accept(c config.Service) error {
+	if c.Pipelines != p.service.Pipelines {
+		return fmt.Errorf("service.pipelines was %q at the start, and can't change while flowd runs (restart flowd)",
+			p.service.Pipelines)
+	}
+	return p.serveMetrics(c)
+}
+
+// pipelines returns what the API manages pipelines with; nil: service.pipelines is not set.
+func (p *process) pipelines() service.Pipelines {
+	if p.service.Pipelines == "" {
+		return nil
+	}
+	return managed{p}
+}
