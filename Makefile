@@ -38,7 +38,7 @@ packages: ## archives, deb, rpm, formula and images of this commit, in dist/; no
 	@$(MAKE) --no-print-directory images signed
 
 release: ## the same for the tag of this commit; uploads a draft to GitHub, and the images to REGISTRY
-	@test -n "$(REGISTRY)" || { echo 'set REGISTRY, such as ghcr.io/flowd-io/flowd' >&2; exit 1; }
+	@test -n "$(REGISTRY)" || { echo 'set REGISTRY, such as registry.example/flowd' >&2; exit 1; }
 	$(GORELEASER)
 	@$(MAKE) --no-print-directory images signed
 	tag=$$(git describe --tags --exact-match) && \
