@@ -22,6 +22,16 @@ type Change struct {
 	Name string
 	File string // in that directory, named after the pipeline
 	Text []byte // nil: the file is removed
+
+	afresh bool // nothing is written or removed: the pipeline only gets a new plan
+}
+
+// Again returns the set with a new plan for one pipeline, which adopts nothing of its present plan. Otherwise it is like
+// Change.
+func (s *Set) Again(pipeline string, o Options) (*Set, []schema.Problem) {
+	file, _ := s.FileOf(pipeline)
+	set, problems, _ := s.Change(Change{Name: pipeline, File: file, afresh: true}, o, func() error { return nil })
+	return set, problems
 }
 
 // Change returns the set with one pipeline added, replaced or removed. It reads no other pipeline file again, and all
@@ -91,7 +101,9 @@ func (l *loader) readManaged() {
 
 // sources returns the texts of the directory after the change.
 func (c *changing) sources() []source {
-	all := slices.DeleteFunc(slices.Clone(c.set.sources), func(s source) bool { return !s.managed || s.path == c.File })
+	all := slices.DeleteFunc(slices.Clone(c.set.sources), func(s source) bool {
+		return !s.managed || s.path == c.File && !c.afresh
+	})
 	if c.Text != nil {
 		all = append(all, source{c.File, c.Text, true})
 	}

@@ -44,6 +44,17 @@ func (s *Set) Upstream(pipeline string) (names []string) {
 	return names
 }
 
+// Linked returns a pipeline at the other end of a pipe that pipeline reads or writes, or "".
+func (s *Set) Linked(pipeline string) string {
+	for _, l := range s.Pipelines {
+		other := l.Spec.Name
+		if other != pipeline && (slices.Contains(s.Upstream(pipeline), other) || slices.Contains(s.Upstream(other), pipeline)) {
+			return other
+		}
+	}
+	return ""
+}
+
 // checkPipes checks that every pipe has both ends and that pipes form no loop: a message in a loop would wait for
 // itself.
 func (l *loader) checkPipes() {

@@ -58,6 +58,9 @@ func (l *loader) instead(f *file, o runtime.Options) runtime.Options {
 		return o
 	}
 	o.Instead = old.Plan
+	if c := l.options.change; c != nil && c.afresh {
+		return o
+	}
 	o.Same = func(kind, name string) bool {
 		section := kind + "s"
 		was, is := old.file.root.Find(section, name), f.root.Find(section, name)

@@ -395,3 +395,104 @@ func TestClientsTakeTurns(t *testing.T) {
 	second.Want(t, 1, "belongs to another flowd that runs")
 	m.stop()
 }
+
+// ctl runs flowd ctl pipelines.
+func (m *managing) ctl(stdin string, args ...string) result {
+	m.T.Helper()
+	return flowd(m.T, m.dir, stdin, append([]string{"ctl", "--addr", strings.TrimPrefix(m.admin, "http://"), "--token-file", "token",
+		"pipelines"}, args...)...)
+}
+
+func TestAStoppedPipelineStaysStopped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	m := startManaging(t, dir, write(t, dir, "given.yaml", idlePipeline))
+	m.ctl(idlePipeline, "put", "-", "--name", "idle").Want(t, 0, "saved idle")
+	m.ctl("", "stop", "idle").Want(t, 0, "stopping idle")
+	const stopped = "given: given, running; idle: managed, stopped"
+	m.eventually(stopped)
+	m.Signal(syscall.SIGHUP)
+	m.Says("reloaded")
+	m.put("idle", "# changed\n"+idlePipeline)
+	m.put("other", idlePipeline)
+	m.ctl("", "rm", "other").Want(t, 0, "removed other")
+	m.eventually(stopped)
+	m.stop()
+
+	m = startManaging(t, dir, "given.yaml")
+	m.Says("pipeline stays stopped")
+	m.eventually(stopped)
+	if got := m.ctl("", "get", "idle"); got.Stdout != "# changed\n"+idlePipeline {
+		t.Errorf("the pipeline is %s", got.Stdout)
+	}
+	if got := m.ctl("", "ls").Stdout; !strings.Contains(got, "\nidle      stopped  yes      managed/idle.yaml\n") {
+		t.Errorf("flowd ctl pipelines ls shows\n%s", got)
+	}
+	m.ctl("", "stop", "given").Want(t, 0)
+	m.eventually("given: given, stopped; idle: managed, stopped")
+	if res, err := http.Get(m.admin + "/ready"); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("a process whose pipelines an operator has stopped is not ready: %v, %v", res, err)
+	} else {
+		res.Body.Close()
+	}
+	m.ctl("", "start", "given").Want(t, 0, "started given")
+	m.ctl("", "start", "idle").Want(t, 0, "started idle")
+	m.ctl("", "start", "idle").Want(t, 0, "started idle")
+	m.eventually("given: given, running; idle: managed, running")
+	if got := m.files(); len(got) != 1 {
+		t.Errorf("files are %v", got)
+	}
+
+	m.ctl("", "stop", "idle").Want(t, 0)
+	m.ctl("", "rm", "idle").Want(t, 0)
+	m.ctl("", "start", "idle").Want(t, 1, `there is no pipeline "idle" (there is given)`)
+	m.put("idle", idlePipeline)
+	m.eventually("given: given, running; idle: managed, running")
+	m.stop()
+}
+
+func TestAPipelineAtAPipeIsNotStopped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	m := startManaging(t, dir,
+		write(t, dir, "reader.yaml", "inputs: {in: {pipe: p}}\noutputs: {out: {drop: {}}}\n"),
+		write(t, dir, "writer.yaml", "inputs: {in: {generate: {interval: 1h, body: '{}'}}}\noutputs: {out: {pipe: p}}\n"))
+	const all = "reader: given, running; writer: given, running"
+	m.eventually(all)
+	m.ctl("", "stop", "reader").Want(t, 1, `pipeline "reader" is connected to "writer" by a pipe`)
+	m.ctl("", "stop", "writer").Want(t, 1, `pipeline "writer" is connected to "reader" by a pipe`)
+	for _, name := range []string{"reader", "writer"} {
+		m.ctl("", "restart", name).Want(t, 0)
+		m.eventually(all)
+	}
+	m.stop()
+}
+
+func TestARestartOpensEverythingAnew(t *testing.T) {
+	t.Parallel()
+	m := startManaging(t, t.TempDir())
+	m.put("job", writing("a"))
+	m.eventually("job: managed, stopped")
+	for _, action := range []string{"restart", "start"} { // it has ended, so both run it again
+		m.ctl("", action, "job").Want(t, 0, action+"ed job")
+		m.eventually("job: managed, stopped")
+	}
+	if got, want := read(t, m.dir, "a.ndjson"), strings.Repeat("{\"word\":\"a\"}\n", 3); got != want {
+		t.Errorf("three runs write %q", got)
+	}
+
+	write(t, m.dir, "web.yaml", "inputs: {in: {http_server: \"127.0.0.1:0\"}}\noutputs: {out: {drop: {}}}\n")
+	m.ctl("", "put", "web.yaml").Want(t, 0, "saved web")
+	first := m.Says("listening on http://")
+	m.eventually("job: managed, stopped; web: managed, running")
+	m.ctl("", "restart", "web").Want(t, 0, "restarted web")
+	for late := time.Now().Add(deadline); strings.Count(m.Stderr.Text(), "listening on http://") < 2; <-time.After(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("after %s it does not listen again", first)
+		}
+	}
+
+	m.ctl("{inputs: {in: {stdn: {}}}, outputs: {out: {drop: {}}}}\n", "put", "-", "--name", "job").Want(t, 2,
+		`managed/job.yaml:1:16: `, `did you mean "stdin"?`, "1 error: nothing has changed")
+	m.stop()
+}

@@ -43,6 +43,7 @@ only its user can read. For that user, ctl finds it by the port.`,
 		newCtlChange(&to, "drain", "Finish what is in flight, and stay up", "draining", (*service.Client).Drain),
 		newCtlReload(&to),
 		newCtlLimit(&to),
+		newCtlPipelines(&to),
 		newCtlProfile(&to),
 	)
 	return cmd

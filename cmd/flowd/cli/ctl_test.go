@@ -116,7 +116,7 @@ func TestCtlMistakes(t *testing.T) {
 		says string
 	}{
 		{[]string{"puase"}, invalid, `ctl has no command "puase" (did you mean "pause"?)`},
-		{[]string{"frobnicate"}, invalid, "(there are drain, limit, live, pause, profile, ready, reload, resume, state)"},
+		{[]string{"frobnicate"}, invalid, "(there are drain, limit, live, pause, pipelines, profile, ready, reload, resume, state)"},
 		{nil, invalid, "Usage:"},
 		{[]string{"pause", ""}, invalid, "the name of the pipeline is empty (leave it out to mean all)"},
 		{[]string{"pause", "a", "b"}, invalid, "accepts at most 1 arg"},

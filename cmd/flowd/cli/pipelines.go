@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/disk/files"
 	"github.com/flowd-io/flowd/internal/disk/flock"
 	"github.com/flowd-io/flowd/internal/operations/service"
@@ -25,14 +27,18 @@ var _ service.Pipelines = managed{}
 // List returns the pipelines of the process, sorted by name.
 func (m managed) List() []service.PipelineFile {
 	m.mu.Lock()
-	set := m.set
+	set, held := m.set, maps.Clone(m.held)
 	m.mu.Unlock()
 	all := []service.PipelineFile{}
 	states := m.states()
 	for _, l := range set.Pipelines {
 		name := l.Plan.Name
+		state := states[name]
+		if state == "" && held[name] {
+			state = string(engine.Stopped)
+		}
 		file, managed := set.FileOf(name)
-		all = append(all, service.PipelineFile{Name: name, State: states[name], File: file, Managed: managed})
+		all = append(all, service.PipelineFile{Name: name, State: state, File: file, Managed: managed, Held: held[name]})
 	}
 	slices.SortFunc(all, func(a, b service.PipelineFile) int { return strings.Compare(a.Name, b.Name) })
 	return all
@@ -119,8 +125,106 @@ func (m managed) change(name string, text []byte) (created bool, problems []sche
 	if n, _ := count(problems); n > 0 {
 		return false, nil, errors.Join(service.Invalid(problems), save(file, before))
 	}
+	if text == nil {
+		err = m.hold(name, false)
+	}
 	m.replace(set, func(pipeline string) bool { return pipeline == name })
-	return created, problems, nil
+	return created, problems, err
+}
+
+// Start runs a pipeline unless it runs.
+func (m managed) Start(name string) error {
+	m.mu.Lock()
+	run := m.runs[name]
+	runs := run != nil && !m.held[name] && !run.drained
+	m.mu.Unlock()
+	if runs {
+		select {
+		case <-run.ended:
+		default:
+			return nil
+		}
+	}
+	return m.Restart(name)
+}
+
+// Stop drains a pipeline, which does not run until it is started.
+func (m managed) Stop(name string) error {
+	m.reloading.Lock()
+	defer m.reloading.Unlock()
+	file, _ := m.set.FileOf(name)
+	if file == "" {
+		return m.missing(m.set, name)
+	}
+	if other := m.set.Linked(name); other != "" {
+		return service.Refused(http.StatusConflict, "pipeline %q is connected to %q by a pipe, which would have no other end "+
+			"(pause it instead)", name, other)
+	}
+	if err := m.hold(name, true); err != nil {
+		return err
+	}
+	m.replace(m.set, func(string) bool { return false })
+	return nil
+}
+
+// Restart ends a pipeline if it runs, and starts it.
+func (m managed) Restart(name string) error {
+	m.reloading.Lock()
+	defer m.reloading.Unlock()
+	if m.stop.Err() != nil {
+		return service.Refused(http.StatusConflict, "the process is draining (it is too late to start pipelines)")
+	}
+	if file, _ := m.set.FileOf(name); file == "" {
+		return m.missing(m.set, name)
+	}
+	set, problems := m.set.Again(name, m.options)
+	if n, _ := count(problems); n > 0 {
+		return service.Invalid(problems)
+	}
+	if err := m.hold(name, false); err != nil {
+		return err
+	}
+	m.replace(set, func(pipeline string) bool { return pipeline == name })
+	return nil
+}
+
+// hold records that a pipeline is stopped, or no longer. The record is a file, for the next process.
+func (m managed) hold(name string, held bool) error {
+	switch {
+	case service.ValidName(name):
+		var record []byte // nil: the file is removed
+		if held {
+			record = []byte{}
+		}
+		if err := save(filepath.Join(m.service.Pipelines, name+stoppedExt), record); err != nil {
+			return err
+		}
+	case held:
+		return service.Refused(http.StatusConflict, "pipeline %q can't be stopped, since its name can't be that of a file "+
+			"(rename it, or pause it instead)", name)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.held == nil {
+		m.held = map[string]bool{}
+	}
+	m.held[name] = held
+	return nil
+}
+
+// stoppedExt ends the names of files that record stopped pipelines.
+const stoppedExt = ".stopped"
+
+// readHeld finds out which pipelines an operator stopped in an earlier process.
+func (p *process) readHeld() {
+	p.held = map[string]bool{}
+	for _, l := range p.set.Pipelines {
+		name := l.Plan.Name
+		if _, err := os.Stat(filepath.Join(p.service.Pipelines, name+stoppedExt)); err == nil && service.ValidName(name) {
+			p.held[name] = true
+			p.log.Info("pipeline stays stopped (start it with: flowd ctl pipelines start "+name+")", "pipeline", name)
+		}
+	}
 }
 
 // fileFor returns the file of a pipeline that a request may change. It need not exist if the request may create it.
@@ -183,6 +287,7 @@ func (p *process) ownPipelines() (release func() error, err error) {
 		return nil, errors.Join(fmt.Errorf("service.pipelines: %s belongs to another flowd that runs (give each its own directory)",
 			dir), f.Close())
 	}
+	p.readHeld()
 	return f.Close, nil
 }
 

@@ -46,7 +46,8 @@ type process struct {
 	runs   map[string]*pipelineRun // by name
 	active int                     // runs and reloads in progress
 	worst  int
-	stays  bool // the process continues without pipelines: an operator drained them, or may add some
+	held   map[string]bool // pipelines that an operator has stopped, by name
+	stays  bool            // the process continues without pipelines: an operator drained them, or may add some
 }
 
 // pipelineRun is the run of a plan. ended is closed when it has ended.
@@ -70,7 +71,9 @@ func (p *process) start() {
 	defer p.mu.Unlock()
 	p.runs = map[string]*pipelineRun{}
 	for _, l := range p.set.Pipelines {
-		p.run(l.Plan, nil)
+		if !p.held[l.Plan.Name] {
+			p.run(l.Plan, nil)
+		}
 	}
 }
 
@@ -277,15 +280,16 @@ func (p *process) replace(set *config.Set, changed func(pipeline string) bool) {
 	defer p.end(clean)
 	before, was := maps.Clone(p.runs), p.set
 	p.set = set
-	for _, r := range before {
-		r.gone = !slices.ContainsFunc(set.Pipelines, func(l config.Loaded) bool { return l.Plan.Name == r.plan.Name })
+	held := maps.Clone(p.held)
+	for name, r := range before {
+		r.gone = held[name] || !slices.ContainsFunc(set.Pipelines, func(l config.Loaded) bool { return l.Plan.Name == r.plan.Name })
 		p.forget(r)
 	}
 	p.mu.Unlock()
 	headroom.Set(inFlight(set))
 	var swaps sync.WaitGroup
 	for _, l := range set.Pipelines {
-		if changed(l.Plan.Name) {
+		if changed(l.Plan.Name) && !held[l.Plan.Name] {
 			swaps.Go(func() { p.swap(l.Plan, before[l.Plan.Name]) })
 		}
 	}

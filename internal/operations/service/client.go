@@ -160,24 +160,29 @@ func (c *Client) ask(ctx context.Context, method, path string, body, into any) e
 			return err
 		}
 	}
-	res, answer, err := c.send(ctx, c.http, method, path, nil, send)
+	res, answer, err := c.send(ctx, c.http, method, path, nil, jsonType, send)
 	if err != nil {
 		return err
 	}
 	return c.understand(res, answer, into)
 }
 
-// send sends a request. Its body is JSON; nil: there is none. It returns the response, which is closed, and its body.
-func (c *Client) send(ctx context.Context, by *http.Client, method, path string, query url.Values,
+// send sends a request to an escaped path, with a body of a media type; nil: there is none. It returns the response, which
+// is closed, and its body.
+func (c *Client) send(ctx context.Context, by *http.Client, method, path string, query url.Values, media string,
 	body []byte) (*http.Response, []byte, error) {
 	to := c.url
-	to.Path, to.RawQuery = path, query.Encode()
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	to.Path, to.RawPath, to.RawQuery = plain, path, query.Encode()
 	r, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, nil, err
 	}
 	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Content-Type", media)
 	}
 	if c.lack == nil {
 		r.Header.Set("Authorization", "Bearer "+c.token.text)
@@ -203,7 +208,7 @@ func (c *Client) Profile(ctx context.Context, name string, seconds int) ([]byte,
 	}
 	patient := *c.http
 	patient.Timeout += time.Duration(max(seconds, 30)) * time.Second
-	res, answer, err := c.send(ctx, &patient, http.MethodGet, "/debug/pprof/"+name, query, nil)
+	res, answer, err := c.send(ctx, &patient, http.MethodGet, "/debug/pprof/"+name, query, "", nil)
 	switch {
 	case err != nil:
 		return nil, err
@@ -217,7 +222,7 @@ func (c *Client) Profile(ctx context.Context, name string, seconds int) ([]byte,
 
 func (c *Client) understand(res *http.Response, answer []byte, into any) error {
 	h, isHealth := into.(*Health)
-	if res.StatusCode == http.StatusOK || isHealth && res.StatusCode == http.StatusServiceUnavailable {
+	if res.StatusCode == http.StatusOK || res.StatusCode == http.StatusCreated || isHealth && res.StatusCode == http.StatusServiceUnavailable {
 		if json.Unmarshal(answer, into) == nil && (!isHealth || h.Status != "") {
 			return nil
 		}
@@ -235,6 +240,8 @@ func (c *Client) understand(res *http.Response, answer []byte, into any) error {
 	case res.StatusCode == http.StatusUnauthorized:
 		return fmt.Errorf("%s does not accept the token in %s (flowd logs the right file when it starts)",
 			c.url.Host, c.token.file)
+	case len(no.Problems) > 0:
+		return &InvalidError{no.Error, no.Problems}
 	}
 	return errors.New(no.Error)
 }

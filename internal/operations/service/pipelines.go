@@ -16,7 +16,7 @@ import (
 const MaxPipeline = 1 << 20
 
 // Pipelines manages the pipelines of a process. Errors made by [Refused] and [Invalid] say which status a request gets;
-// any other error is a 500. At most one of Put and Remove is called at a time, and others meanwhile.
+// any other error is a 500. List and Text are called at any time, the other methods one at a time.
 type Pipelines interface {
 	// List returns the pipelines of the process, sorted by name.
 	List() []PipelineFile
@@ -27,6 +27,12 @@ type Pipelines interface {
 	Put(name string, text []byte) (created bool, problems []schema.Problem, err error)
 	// Remove removes a pipeline and drains it.
 	Remove(name string) error
+	// Start runs a pipeline unless it runs.
+	Start(name string) error
+	// Stop drains a pipeline, which then does not run until Start or Restart, also in later processes.
+	Stop(name string) error
+	// Restart ends a pipeline, closes everything that it has open, and runs it again.
+	Restart(name string) error
 }
 
 // PipelineFile is a pipeline with its file, in the answer to GET /api/v1/pipelines.
@@ -35,6 +41,7 @@ type PipelineFile struct {
 	State   string `json:"state"` // as in a [State]
 	File    string `json:"file"`
 	Managed bool   `json:"managed"` // in the directory of service.pipelines, so that the API can change it
+	Held    bool   `json:"held"`    // an operator has stopped it
 }
 
 // PipelineList is the answer to GET /api/v1/pipelines.
@@ -87,6 +94,9 @@ func Invalid(problems []schema.Problem) error {
 
 // pipelineName is what the name of a managed pipeline may be, since it is also the name of its file.
 var pipelineName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// ValidName reports whether a name can be that of a file in the directory of service.pipelines.
+func ValidName(name string) bool { return pipelineName.MatchString(name) }
 
 // yamlTypes are the media types of YAML.
 var yamlTypes = []string{"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"}
@@ -145,6 +155,19 @@ func (a *api) deletePipeline(w http.ResponseWriter, r *http.Request) {
 // maxDiscarded is how much of a body that is too large is read and discarded, in bytes. Many clients read an answer only
 // after they have sent everything.
 const maxDiscarded = 64 << 20
+
+// operatePipeline returns a handler that starts, stops or restarts a pipeline.
+func (a *api) operatePipeline(action string, do func(Pipelines, string) error) http.HandlerFunc {
+	return a.action(action+" pipeline", func(r *http.Request) ([]string, error) {
+		var q struct{}
+		if err := decodeBody(r.Body, &q); err != nil {
+			return nil, err
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return []string{r.PathValue("name")}, do(a.pipelines, r.PathValue("name"))
+	}).ServeHTTP
+}
 
 // receivePipeline returns the YAML in a request. It keeps no more than MaxPipeline.
 func receivePipeline(w http.ResponseWriter, r *http.Request, name string) ([]byte, error) {

@@ -198,6 +198,10 @@ func routes(cfg Config, g *guard, local bool, p Process, user prometheus.Gathere
 		"GET /api/v1/pipelines/{name}":    a.readPipeline,
 		"PUT /api/v1/pipelines/{name}":    a.putPipeline,
 		"DELETE /api/v1/pipelines/{name}": a.deletePipeline,
+
+		"POST /api/v1/pipelines/{name}/start":   a.operatePipeline("start", Pipelines.Start),
+		"POST /api/v1/pipelines/{name}/stop":    a.operatePipeline("stop", Pipelines.Stop),
+		"POST /api/v1/pipelines/{name}/restart": a.operatePipeline("restart", Pipelines.Restart),
 	} {
 		mux.Handle(pattern, g.tokenOnly(a.managing(serve)))
 	}
