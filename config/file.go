@@ -49,7 +49,7 @@ type Resources struct {
 	Caches     schema.Map[CacheSpec]        `yaml:"caches" doc:"Caches by name."`
 	RateLimits schema.Map[engine.RateLimit] `yaml:"rate_limits" doc:"Rate limits by name. Everything that names a limit shares it."`
 	Registries schema.Map[registry.Config]  `yaml:"registries" doc:"Schema registries by name."`
-	Secrets    schema.Map[secrets.Config]   `yaml:"secrets" doc:"Secrets managers by name, for placeholders such as ${vault:PATH#FIELD}. A manager without an entry is configured by the variables that its own tools use, such as VAULT_ADDR and VAULT_TOKEN."`
+	Secrets    schema.Map[secrets.Config]   `yaml:"secrets" doc:"Secrets managers by name, for placeholders such as ${vault:PATH#FIELD}. A manager without an entry is configured by the variables that its own tools use, such as VAULT_ADDR and VAULT_TOKEN, or AWS_REGION."`
 	Tables     schema.Map[tables.Config]    `yaml:"tables" doc:"Tables by name, in which lookup() and geoip look up rows. They are read before anything else, and again when they change."`
 	Steps      schema.Map[engine.StepList]  `yaml:"steps" scope:"batch" doc:"Lists of steps by name, used by - steps: NAME or, with values for parameters, - steps: {NAME: {PARAMETER: value}}."`
 }

@@ -25,7 +25,7 @@ type Family struct {
 var Families = []Family{
 	{Name: "avro", More: []string{"format avro"}},
 	{Name: "aws", Inputs: []string{"s3", "sqs"}, Outputs: []string{"s3", "sns", "sqs"}, Queues: []string{"sqs"},
-		More: []string{"mechanism AWS_MSK_IAM of kafka"}},
+		More: []string{"mechanism AWS_MSK_IAM of kafka", "secrets of AWS (${aws_secret:NAME#FIELD})"}},
 	{Name: "azure", Inputs: []string{"azure_blob"}, Outputs: []string{"azure_blob"}},
 	{Name: "google", Inputs: []string{"gcs"}, Outputs: []string{"gcs"}},
 	{Name: "kafka", Inputs: []string{"kafka"}, Outputs: []string{"kafka"}, Queues: []string{"kafka"}},

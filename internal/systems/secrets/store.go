@@ -39,8 +39,11 @@ func (s *Store) Read(configs map[string]*Config, names []string, again bool, log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	r := s.newReading(names, again, log, func(kind string) (manager, error) { return open(kind, configs[kind]) })
+	r := s.newReading(names, again, log, func(kind string) (manager, error) { return openers[kind](configs[kind]) })
 	r.run(ctx)
+	for _, m := range r.managers {
+		m.close()
+	}
 	return r.lookup
 }
 
@@ -70,6 +73,8 @@ func (s *Store) newReading(names []string, again bool, log *slog.Logger, open fu
 type broken struct{ err error }
 
 func (broken) origin() string { return "" }
+
+func (broken) close() {}
 
 func (b broken) read(context.Context, string) (map[string]string, error) { return nil, b.err }
 

@@ -22,6 +22,8 @@ type fake struct {
 
 func (*fake) origin() string { return "here" }
 
+func (*fake) close() {}
+
 func (f *fake) read(ctx context.Context, path string) (map[string]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

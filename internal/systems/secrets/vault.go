@@ -48,16 +48,10 @@ func isAddress(text string) bool {
 		u.RawQuery == "" && u.Fragment == ""
 }
 
-const (
-	mostAnswer = 2 << 20 // bytes; Vault itself stores at most 1 MiB by default
-	mostQuoted = 300     // bytes of an error
-)
+func init() { openers["vault"] = openVault }
 
-// lacks returns an error if this build lacks a manager.
-func lacks(string) error { return nil }
-
-// open makes the client of a manager. It reads the files of its configuration, but does not connect.
-func open(_ string, c *Config) (manager, error) {
+// openVault makes a client of Vault. It reads the files of its configuration, but does not connect.
+func openVault(c *Config) (manager, error) {
 	conf := Vault{}
 	if c != nil && c.Vault != nil {
 		conf = *c.Vault
@@ -130,6 +124,8 @@ type vault struct {
 
 func (v *vault) origin() string { return v.address + " " + v.namespace }
 
+func (v *vault) close() { v.client.CloseIdleConnections() }
+
 // read returns the fields of a secret of the key-value engine, version 1 or 2. The path is as in `vault kv get`, or as
 // in the API, with data/ after the mount.
 func (v *vault) read(ctx context.Context, path string) (map[string]string, error) {
@@ -137,7 +133,7 @@ func (v *vault) read(ctx context.Context, path string) (map[string]string, error
 	if err != nil {
 		return nil, err
 	}
-	var answer struct{ Data map[string]any }
+	var answer struct{ Data map[string]json.RawMessage }
 	found, err := v.get(ctx, at, &answer)
 	if err != nil {
 		return nil, err
@@ -147,32 +143,22 @@ func (v *vault) read(ctx context.Context, path string) (map[string]string, error
 		return nil, v.foreign("200 OK")
 	}
 	if version == "2" || version == "" && isVersioned(data) {
-		data, _ = data["data"].(map[string]any)
+		var inner map[string]json.RawMessage
+		if found && json.Unmarshal(data["data"], &inner) != nil {
+			return nil, v.foreign("200 OK")
+		}
+		data = inner
 	}
 	if data == nil {
 		return nil, Missing("Vault has no secret with this path", "create it, correct the path, or give a default with :-")
 	}
-	fields := make(map[string]string, len(data))
-	for name, value := range data {
-		switch value := value.(type) {
-		case nil:
-		case string:
-			fields[name] = value
-		default: // numbers keep their spelling
-			text, err := json.Marshal(value)
-			if err != nil {
-				return nil, refused("correct the secret", "the field %q is neither text nor JSON", name)
-			}
-			fields[name] = string(text)
-		}
-	}
-	return fields, nil
+	return textsOf(data), nil
 }
 
 // isVersioned reports whether data is that of an engine of version 2: the fields are in data, beside metadata.
-func isVersioned(data map[string]any) bool {
-	metadata, ok := data["metadata"].(map[string]any)
-	return ok && len(data) == 2 && metadata["version"] != nil
+func isVersioned(data map[string]json.RawMessage) bool {
+	var metadata struct{ Version *int }
+	return len(data) == 2 && data["data"] != nil && json.Unmarshal(data["metadata"], &metadata) == nil && metadata.Version != nil
 }
 
 // locate returns the path of a secret in the API, and the version of the engine there. Without the permission to ask for
@@ -252,8 +238,6 @@ func (v *vault) foreign(status string) error {
 // understand decodes an answer.
 func (v *vault) understand(res *http.Response, body []byte, into any) (found bool, err error) {
 	var refusal struct{ Errors *[]string }
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
 	status, said := res.StatusCode, ""
 	if status != http.StatusOK && json.Unmarshal(body, &refusal) == nil && refusal.Errors != nil {
 		said = call.Head([]byte(strings.Join(*refusal.Errors, "; ")), mostQuoted, v.secrets)
@@ -264,7 +248,7 @@ func (v *vault) understand(res *http.Response, body []byte, into any) (found boo
 	}
 	switch {
 	case status == http.StatusOK:
-		if decoder.Decode(into) != nil { // the error may quote a value
+		if json.Unmarshal(body, into) != nil { // the error may quote a value
 			return false, v.foreign("200 OK")
 		}
 		return true, nil

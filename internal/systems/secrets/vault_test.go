@@ -88,7 +88,7 @@ func vaultOf(t *testing.T, token string) manager {
 	t.Setenv("VAULT_ADDR", server.URL+"/")
 	t.Setenv("VAULT_NAMESPACE", "team")
 	t.Setenv("VAULT_TOKEN", token)
-	m, err := open("vault", nil)
+	m, err := openVault(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestSettingsOfVault(t *testing.T) {
 			for name, value := range tt.env {
 				t.Setenv(name, value)
 			}
-			m, err := open("vault", tt.conf)
+			m, err := openVault(tt.conf)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) || strings.Contains(err.Error(), "two words") {
 					t.Errorf("got %v, want %q", err, tt.err)
