@@ -117,7 +117,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 }
 
 type onPipeline struct {
-	Pipeline text `json:"pipeline"` // missing or "": all
+	Pipeline text `json:"pipeline,omitempty"` // "": all
 }
 
 func (a *api) pause(r *http.Request) ([]string, error)  { return a.each(r, Process.Pause) }
@@ -153,12 +153,12 @@ func (a *api) reload(r *http.Request) ([]string, error) {
 }
 
 type limitRequest struct {
-	Pipeline text `json:"pipeline"` // missing or "": the pipeline that has the limit
+	Pipeline text `json:"pipeline,omitempty"` // "": the pipeline that has the limit
 	Name     text `json:"name"`
 	Messages int  `json:"messages"`
-	Per      text `json:"per"`   // "1s"
-	Burst    int  `json:"burst"` // 0: as many as messages
-	Now      bool `json:"now"`   // false: from the next window
+	Per      text `json:"per"`             // "1s"
+	Burst    int  `json:"burst,omitempty"` // 0: as many as messages
+	Now      bool `json:"now,omitempty"`   // false: from the next window
 }
 
 func (a *api) limit(r *http.Request) ([]string, error) {

@@ -1,7 +1,8 @@
 // Package service is the admin API of a process: metrics, health, profiles, and the requests of flowd ctl, on one
 // listener. Start at [Start]. [StartMetrics] opens a second one, which only shows metrics and health.
 //
-// Every request passes guard.go. metrics.go, health.go, profile.go, api.go and pipelines.go answer it. [Client] is the other end.
+// Every request passes guard.go. metrics.go, health.go, profile.go, api.go and pipelines.go answer it.
+// openapi.go describes the answers. [Client] is the other end.
 package service
 
 import (
@@ -175,37 +176,61 @@ func newServer(cfg Config, conf *tls.Config, ln net.Listener, p Process, user pr
 // routes lists the endpoints and who may use them. On loopback, anyone on the machine may see names and numbers.
 // Elsewhere, they only see one word about health.
 func routes(cfg Config, g *guard, local bool, p Process, user prometheus.Gatherer, log *slog.Logger) http.Handler {
-	m := metricsHandler(cfg, p, user, log)
-	if !local {
-		m = g.tokenOnly(m)
-	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m)
-	mux.Handle("GET /live", g.health(local, p, Live))
-	mux.Handle("GET /ready", g.health(local, p, Ready))
-
-	mux.Handle("GET /debug/pprof/{profile}", g.tokenOnly(http.HandlerFunc(profile)))
-
-	a := &api{process: p, pipelines: cfg.Pipelines, log: log}
-	mux.Handle("GET /api/v1/state", g.tokenOnly(http.HandlerFunc(a.state)))
-	for name, do := range map[string]func(*http.Request) ([]string, error){
-		"pause": a.pause, "resume": a.resume, "drain": a.drain, "reload": a.reload, "limit": a.limit,
-	} {
-		mux.Handle("POST /api/v1/"+name, g.tokenOnly(a.action(name, do)))
-	}
-	for pattern, serve := range map[string]http.HandlerFunc{
-		"GET /api/v1/pipelines":           a.listPipelines,
-		"GET /api/v1/pipelines/{name}":    a.readPipeline,
-		"PUT /api/v1/pipelines/{name}":    a.putPipeline,
-		"DELETE /api/v1/pipelines/{name}": a.deletePipeline,
-
-		"POST /api/v1/pipelines/{name}/start":   a.operatePipeline("start", Pipelines.Start),
-		"POST /api/v1/pipelines/{name}/stop":    a.operatePipeline("stop", Pipelines.Stop),
-		"POST /api/v1/pipelines/{name}/restart": a.operatePipeline("restart", Pipelines.Restart),
-	} {
-		mux.Handle(pattern, g.tokenOnly(a.managing(serve)))
+	for _, e := range endpoints(cfg, g, local, p, user, log) {
+		h := e.serve
+		if e.token {
+			h = g.tokenOnly(h)
+		}
+		mux.Handle(e.pattern, h)
 	}
 	return mux
+}
+
+// endpoints returns what the listener answers.
+func endpoints(cfg Config, g *guard, local bool, p Process, user prometheus.Gatherer, log *slog.Logger) []endpoint {
+	a := &api{process: p, pipelines: cfg.Pipelines, log: log}
+	action := func(name, summary string, body any, do func(*http.Request) ([]string, error)) endpoint {
+		return endpoint{pattern: "POST /api/v1/" + name, token: true, serve: a.action(name, do), summary: summary, body: body,
+			answers: map[int]any{http.StatusOK: done{}}}
+	}
+	operate := func(action, summary string, do func(Pipelines, string) error) endpoint {
+		return endpoint{pattern: "POST /api/v1/pipelines/{name}/" + action, token: true,
+			serve: a.managing(a.operatePipeline(action, do)), summary: summary, body: struct{}{},
+			answers: map[int]any{http.StatusOK: done{}}}
+	}
+	health := map[int]any{http.StatusOK: Health{}, http.StatusServiceUnavailable: Health{}}
+	return documented([]endpoint{
+		{pattern: "GET /metrics", token: !local, serve: metricsHandler(cfg, p, user, log), summary: "Metrics for Prometheus.",
+			answers: map[int]any{http.StatusOK: media("text/plain")}},
+		{pattern: "GET /live", serve: g.health(local, p, Live), answers: health,
+			summary: "Whether all loops, steps and writes keep their deadlines."},
+		{pattern: "GET /ready", serve: g.health(local, p, Ready), answers: health, summary: "Whether all inputs and outputs work."},
+		{pattern: "GET /debug/pprof/{profile}", token: true, serve: http.HandlerFunc(profile), query: []string{"seconds", "debug"},
+			summary: "A profile of the process for go tool pprof: profile, heap, goroutine, trace and others.",
+			answers: map[int]any{http.StatusOK: media("application/octet-stream")}},
+
+		{pattern: "GET /api/v1/state", token: true, serve: http.HandlerFunc(a.state), summary: "What all pipelines are doing.",
+			answers: map[int]any{http.StatusOK: State{}}},
+		action("pause", "Makes inputs stop reading, of one pipeline or of all.", onPipeline{}, a.pause),
+		action("resume", "Makes inputs read again.", onPipeline{}, a.resume),
+		action("drain", "Finishes what is in flight, and stays up.", onPipeline{}, a.drain),
+		action("reload", "Reads the pipeline files again. Nothing changes if one has an error.", struct{}{}, a.reload),
+		action("limit", "Changes a rate limit.", limitRequest{}, a.limit),
+
+		{pattern: "GET /api/v1/pipelines", token: true, serve: a.managing(a.listPipelines), summary: "Lists all pipelines.",
+			answers: map[int]any{http.StatusOK: PipelineList{}}},
+		{pattern: "GET /api/v1/pipelines/{name}", token: true, serve: a.managing(a.readPipeline),
+			summary: "Returns the YAML of a pipeline.", answers: map[int]any{http.StatusOK: media(yamlTypes[0])}},
+		{pattern: "PUT /api/v1/pipelines/{name}", token: true, serve: a.managing(a.putPipeline), body: media(yamlTypes[0]),
+			summary: "Creates or replaces a pipeline. Nothing changes if it is not valid.",
+			answers: map[int]any{http.StatusOK: done{}, http.StatusCreated: done{}, http.StatusUnprocessableEntity: refusal{}}},
+		{pattern: "DELETE /api/v1/pipelines/{name}", token: true, serve: a.managing(a.deletePipeline),
+			summary: "Deletes a pipeline. Its messages in flight finish.", answers: map[int]any{http.StatusOK: done{}}},
+		operate("start", "Runs a pipeline unless it runs.", Pipelines.Start),
+		operate("stop", "Finishes what is in flight of a pipeline, which stays stopped until it is started.", Pipelines.Stop),
+		operate("restart", "Closes everything that a pipeline has open, and runs it again.", Pipelines.Restart),
+	}, cfg.Version)
 }
 
 // Addr returns the address of the listener, with the actual port if port 0 was configured.
