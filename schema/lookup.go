@@ -28,7 +28,7 @@ func (e *LookupError) Error() string { return e.Err.Error() }
 func (e *LookupError) Unwrap() error { return e.Err }
 
 // managers are the secrets managers that placeholders can name.
-var managers = []string{"aws_secret", "vault"}
+var managers = []string{"aws_secret", "azure_secret", "gcp_secret", "vault"}
 
 // Managed reports whether the name of a placeholder refers to a secret in a secrets manager, such as
 // "vault:PATH#FIELD".

@@ -30,6 +30,8 @@ func init() {
 // Config configures one secrets manager, an entry of `resources.secrets`.
 type Config struct {
 	Vault *Vault `yaml:"vault" oneof:"manager" doc:"HashiCorp Vault or OpenBao: the values of ${vault:PATH#FIELD}."`
+	GCP   *GCP   `yaml:"gcp_secret" oneof:"manager" doc:"Google Cloud's Secret Manager: the values of ${gcp_secret:NAME} and ${gcp_secret:NAME#FIELD}."`
+	Azure *Azure `yaml:"azure_secret" oneof:"manager" doc:"Azure Key Vault: the values of ${azure_secret:VAULT/NAME} and ${azure_secret:VAULT/NAME#FIELD}."`
 	AWS   *AWS   `yaml:"aws_secret" oneof:"manager" doc:"AWS Secrets Manager: the values of ${aws_secret:NAME} and ${aws_secret:NAME#FIELD}."`
 }
 
@@ -41,12 +43,16 @@ func (c *Config) Kind() string {
 		return "vault"
 	case c.AWS != nil:
 		return "aws_secret"
+	case c.GCP != nil:
+		return "gcp_secret"
+	case c.Azure != nil:
+		return "azure_secret"
 	}
 	return ""
 }
 
 // families are the build tags of managers, by kind.
-var families = map[string]string{"vault": "vault", "aws_secret": "aws"}
+var families = map[string]string{"vault": "vault", "aws_secret": "aws", "gcp_secret": "google", "azure_secret": "azure"}
 
 // openers make the clients of the managers in this build, by kind. They do no network I/O. The configuration may be nil.
 var openers = map[string]func(*Config) (manager, error){}
