@@ -18,7 +18,7 @@ processors:
   - set: {sum: 'to_hex(sha256("${vault:secret/orders#pw}"))'}
 outputs: {out: {stdout: {}}}
 resources:
-  secrets: {main: {vault: {address: %s, token_file: token}}}
+  secrets: {main: {vault: {address: %s, token_file: token}, refresh: %s}}
 `
 
 // vaultServer is a fake of Vault with one secret. Without a value it is sealed.
@@ -48,20 +48,20 @@ func (v *vaultServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // startVault starts a fake of Vault, and writes a pipeline that uses its secret.
-func startVault(t *testing.T, value string) (v *vaultServer, dir string) {
+func startVault(t *testing.T, value, refresh string) (v *vaultServer, dir string) {
 	t.Helper()
 	v, dir = &vaultServer{}, t.TempDir()
 	v.value.Store(value)
 	s := httptest.NewServer(v)
 	t.Cleanup(s.Close)
 	write(t, dir, "token", "hvs.token\n")
-	write(t, dir, "p.yaml", fmt.Sprintf(vaultPipeline, s.URL))
+	write(t, dir, "p.yaml", fmt.Sprintf(vaultPipeline, s.URL, refresh))
 	return v, dir
 }
 
 func TestAReloadReadsSecretsAgainUnlessTheirManagerIsDown(t *testing.T) {
 	t.Parallel()
-	v, dir := startVault(t, "correct horse")
+	v, dir := startVault(t, "correct horse", "1h")
 	p := start(t, dir, "-c", "p.yaml")
 	step := func(value string) {
 		t.Helper()
@@ -92,7 +92,7 @@ func TestAReloadReadsSecretsAgainUnlessTheirManagerIsDown(t *testing.T) {
 
 func TestAStartWithoutTheSecretsManagerFailsInTime(t *testing.T) {
 	t.Parallel()
-	v, dir := startVault(t, "")
+	v, dir := startVault(t, "", "1h")
 	command(t, dir, "", binary, "lint", "p.yaml").Want(t, 0)
 	if n := v.asked.Load(); n > 0 {
 		t.Errorf("lint sent %d requests", n)
@@ -103,4 +103,21 @@ func TestAStartWithoutTheSecretsManagerFailsInTime(t *testing.T) {
 	if n := v.asked.Load(); n != 4 {
 		t.Errorf("a start sent %d requests, want 4", n)
 	}
+}
+
+func TestAChangedSecretReloads(t *testing.T) {
+	t.Parallel()
+	v, dir := startVault(t, "correct horse", "1s")
+	p := start(t, dir, "-c", "p.yaml")
+	p.Send("{}\n")
+	p.Line()
+	v.value.Store("battery staple")
+	p.Says("a secret has changed")
+	p.Says("reloaded")
+	p.Send("{}\n")
+	if got, want := p.Line(), fmt.Sprintf(`{"sum":"%x"}`, sha256.Sum256([]byte("battery staple"))); got != want {
+		t.Errorf("stdout %s, want %s", got, want)
+	}
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "2 received: 2 delivered")
 }

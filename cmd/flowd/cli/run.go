@@ -173,6 +173,7 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 	p.start()
 	loops.Go(func() { p.systemd.Run(around) })
 	loops.Go(func() { p.operate(around, caught) })
+	loops.Go(func() { p.followSecrets(around) })
 	if watch {
 		loops.Go(func() { p.watch(around) })
 	}

@@ -55,6 +55,24 @@ func (p *process) watch(ctx context.Context) {
 	}
 }
 
+// followSecrets reloads when a renewed secret has another value, until ctx ends.
+func (p *process) followSecrets(ctx context.Context) {
+	if p.options.Managers == nil {
+		return
+	}
+	for changed := p.options.Managers.Changed(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			p.log.Info("a secret has changed")
+			if err := p.Reload(); err != nil {
+				p.log.Error("reload", "err", err)
+			}
+		}
+	}
+}
+
 // alsoSeen returns the fingerprints from before a reload, plus those of files that were not included then.
 func (p *process) alsoSeen(seen map[string]fingerprint) map[string]fingerprint {
 	all := p.fingerprints()

@@ -15,6 +15,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flowd-io/flowd/internal/components/builds"
 	"github.com/flowd-io/flowd/schema"
@@ -33,6 +34,8 @@ type Config struct {
 	GCP   *GCP   `yaml:"gcp_secret" oneof:"manager" doc:"Google Cloud's Secret Manager: the values of ${gcp_secret:NAME} and ${gcp_secret:NAME#FIELD}."`
 	Azure *Azure `yaml:"azure_secret" oneof:"manager" doc:"Azure Key Vault: the values of ${azure_secret:VAULT/NAME} and ${azure_secret:VAULT/NAME#FIELD}."`
 	AWS   *AWS   `yaml:"aws_secret" oneof:"manager" doc:"AWS Secrets Manager: the values of ${aws_secret:NAME} and ${aws_secret:NAME#FIELD}."`
+
+	Refresh time.Duration `yaml:"refresh" check:"min=1s" doc:"How often secrets are read again while pipelines run. If a value has changed, the files are reloaded. By default, secrets are read only at the start and at reloads."`
 }
 
 // Kind returns the word with which placeholders begin that refer to this manager, or "" if the configuration is not

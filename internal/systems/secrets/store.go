@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,8 +24,10 @@ const (
 // Store has the secrets that a process has read, so that a reload succeeds while a manager is down. The zero Store is
 // empty. All methods are safe for concurrent use.
 type Store struct {
-	mu    sync.Mutex // guards the field below
-	known map[place]map[string]string
+	mu      sync.Mutex // guards the fields below
+	known   map[place]map[string]string
+	renewal *time.Timer // nil: nothing is renewed
+	changed chan struct{}
 }
 
 // place is where a secret was read.
@@ -41,10 +45,76 @@ func (s *Store) Read(configs map[string]*Config, names []string, again bool, log
 	}
 	r := s.newReading(names, again, log, func(kind string) (manager, error) { return openers[kind](configs[kind]) })
 	r.run(ctx)
-	for _, m := range r.managers {
-		m.close()
-	}
+	s.renewLater(configs, names, log)
 	return r.lookup
+}
+
+// Changed returns a channel that receives after a renewal has found a new value (see Config.Refresh). The next Read
+// returns it.
+func (s *Store) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.news()
+}
+
+// news returns the channel of Changed, which has room for one.
+func (s *Store) news() chan struct{} {
+	if s.changed == nil {
+		s.changed = make(chan struct{}, 1)
+	}
+	return s.changed
+}
+
+// renewLater reads secrets again once the shortest interval of their managers has passed. It replaces an earlier renewal.
+func (s *Store) renewLater(configs map[string]*Config, names []string, log *slog.Logger) {
+	every := time.Duration(0)
+	for _, c := range configs {
+		if c.Refresh > 0 && (every == 0 || c.Refresh < every) {
+			every = c.Refresh
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.renewal != nil {
+		s.renewal.Stop()
+		s.renewal = nil
+	}
+	if every > 0 {
+		s.renewal = time.AfterFunc(every, func() { s.renew(configs, names, log) })
+	}
+}
+
+// renew reads secrets again, and tells if one of the values that are in use has changed.
+func (s *Store) renew(configs map[string]*Config, names []string, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), mostTime)
+	defer cancel()
+	// Only managers with an interval are asked.
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		kind, _, _ := strings.Cut(name, ":")
+		return configs[kind] == nil || configs[kind].Refresh == 0
+	})
+	open := func(kind string) (manager, error) { return openers[kind](configs[kind]) }
+	before := s.newReading(names, true, log, open)
+	before.stored()
+	now := s.newReading(names, false, log, open)
+	now.run(ctx)
+	changed := slices.ContainsFunc(names, func(name string) bool {
+		was, had, _ := before.lookup(name)
+		is, has, err := now.lookup(name)
+		if err != nil && (had || !errors.Is(err, fs.ErrNotExist)) {
+			log.Warn("secret can't be renewed", "secret", name, "err", err)
+		}
+		return has && (!had || was != is)
+	})
+	s.renewLater(configs, names, log)
+	if changed {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		select {
+		case s.news() <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // newReading makes a reading of the secrets that placeholders name.
@@ -108,8 +178,22 @@ func (r *reading) lookup(name string) (string, bool, error) {
 	return value, err == nil, err
 }
 
-// run reads all secrets.
+// stored takes all secrets from the store.
+func (r *reading) stored() {
+	for at, one := range r.all {
+		m := r.managers[at.kind]
+		one.fields, _ = r.store.get(place{at.kind, m.origin(), at.path})
+		m.close()
+	}
+}
+
+// run reads all secrets. Then it closes the clients.
 func (r *reading) run(ctx context.Context) {
+	defer func() {
+		for _, m := range r.managers {
+			m.close()
+		}
+	}()
 	var wg sync.WaitGroup
 	turns := make(chan struct{}, atOnce)
 	for at, one := range r.all {

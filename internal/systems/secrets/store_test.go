@@ -133,3 +133,27 @@ func TestPlaceholdersNameAFieldOfASecret(t *testing.T) {
 		}
 	}
 }
+
+func TestFailedRenewalsAreLogged(t *testing.T) {
+	if lacks("vault") != nil {
+		t.Skip("this build lacks Vault")
+	}
+	t.Setenv("VAULT_ADDR", "not a URL")
+	synctest.Test(t, func(t *testing.T) {
+		var s Store
+		var logged bytes.Buffer
+		configs := map[string]*Config{"vault": {Vault: &Vault{}, Refresh: time.Minute}}
+		s.Read(configs, []string{"vault:a#pw"}, false, slog.New(slog.NewTextHandler(&logged, nil)))
+		time.Sleep(2*time.Minute + time.Second)
+		synctest.Wait()
+		if got := strings.Count(logged.String(), "secret can't be renewed"); got != 2 {
+			t.Errorf("the log has\n%s", logged.String())
+		}
+		select {
+		case <-s.Changed():
+			t.Error("a reload is due, although nothing is known to have changed")
+		default:
+		}
+		s.Read(nil, nil, false, nil) // ends the renewals
+	})
+}
