@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -64,7 +65,7 @@ func openAPI(all []endpoint, version string) map[string]any {
 // schemas are the JSON Schemas of Go types, by their names in the document.
 type schemas map[string]any
 
-var inPath = regexp.MustCompile(`\{(\w+)\}`)
+var inPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{(\w+)\}`) })
 
 // operation describes one endpoint.
 func (s schemas) operation(e endpoint, method, path string) map[string]any {
@@ -76,7 +77,7 @@ func (s schemas) operation(e endpoint, method, path string) map[string]any {
 	o := map[string]any{"summary": e.summary, "responses": answers,
 		"operationId": strings.Join(append([]string{strings.ToLower(method)}, words...), "_")}
 	var parameters []any
-	for _, m := range inPath.FindAllStringSubmatch(path, -1) {
+	for _, m := range inPath().FindAllStringSubmatch(path, -1) {
 		parameters = append(parameters, map[string]any{"name": m[1], "in": "path", "required": true,
 			"schema": map[string]any{"type": "string"}})
 	}

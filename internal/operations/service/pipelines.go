@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/flowd-io/flowd/schema"
 )
@@ -93,10 +94,10 @@ func Invalid(problems []schema.Problem) error {
 }
 
 // pipelineName is what the name of a managed pipeline may be, since it is also the name of its file.
-var pipelineName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var pipelineName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`) })
 
 // ValidName reports whether a name can be that of a file in the directory of service.pipelines.
-func ValidName(name string) bool { return pipelineName.MatchString(name) }
+func ValidName(name string) bool { return pipelineName().MatchString(name) }
 
 // yamlTypes are the media types of YAML.
 var yamlTypes = []string{"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"}
@@ -173,7 +174,7 @@ func (a *api) operatePipeline(action string, do func(Pipelines, string) error) h
 func receivePipeline(w http.ResponseWriter, r *http.Request, name string) ([]byte, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
-	case !pipelineName.MatchString(name):
+	case !pipelineName().MatchString(name):
 		return nil, problemf(http.StatusBadRequest, "%q is not a valid name of a pipeline (begin with a letter or digit, "+
 			"and use only letters, digits, -, _ and ., up to 100)", shorten(name))
 	case err != nil || !slices.Contains(yamlTypes, media):

@@ -71,7 +71,7 @@ func check(file, to string) error {
 				continue
 			}
 			fmt.Printf("---\n%s\n", text)
-			if err := decode(text, to); err != nil {
+			if err := strictly(text, to); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
@@ -79,7 +79,7 @@ func check(file, to string) error {
 	return nil
 }
 
-func decode(text, to string) error {
+func strictly(text, to string) error {
 	var kind struct{ Kind string }
 	if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
 		return err
