@@ -86,12 +86,12 @@ func placeholders(n, skip *schema.Node, found func(n *schema.Node, name string))
 	if n.Kind == schema.ListNode || n.Kind == schema.MapNode || !strings.Contains(n.Text, "${") {
 		return
 	}
-	// Nothing is set, so that defaults are looked up, too.
+	// Everything is empty, so that defaults are looked up, too. If it were missing, each placeholder would be a problem.
 	d := schema.NewDecoder(func(name string) (string, bool, error) {
 		if schema.Managed(name) {
 			found(n, name)
 		}
-		return "", false, nil
+		return "", true, nil
 	})
 	d.Glance(n)
 }
