@@ -41,11 +41,15 @@ func (b Build) Run(ctx context.Context) error {
 	if _, err := exec.LookPath("go"); err != nil {
 		return errors.New("flowd is built by the go command, which is not in PATH (install Go from https://go.dev/dl)")
 	}
-	dir, err := os.MkdirTemp("", "flowd-build")
+	// The module is beside the output, so that a rename can put the binary in its place.
+	dir, err := os.MkdirTemp(filepath.Dir(b.Output), ".flowd-build")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if dir, err = filepath.Abs(dir); err != nil { // the go command runs in it
+		return err
+	}
 	sources, err := b.sources(ctx)
 	if err != nil {
 		return err
@@ -59,8 +63,9 @@ func (b Build) Run(ctx context.Context) error {
 				strings.Join(get, ", "), err)
 		}
 	}
-	program := filepath.Join(dir, "program")
-	if err := b.run(ctx, dir, "build", "-mod=mod", "-trimpath", "-ldflags=-s -w", "-tags="+b.Tags, "-o", program, "."); err != nil {
+	program := filepath.Join(dir, "program"+filepath.Ext(b.Output))
+	if err := b.run(ctx, dir, "build", "-mod=mod", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-tags="+b.Tags,
+		"-o", program, "."); err != nil {
 		return fmt.Errorf("go build: %w (the reason stands above)", err)
 	}
 	if cmp.Or(os.Getenv("GOOS"), runtime.GOOS) == runtime.GOOS && cmp.Or(os.Getenv("GOARCH"), runtime.GOARCH) == runtime.GOARCH {
@@ -68,7 +73,7 @@ func (b Build) Run(ctx context.Context) error {
 			return fmt.Errorf("the new flowd does not start: %w\n%s", err, out)
 		}
 	}
-	return install(program, b.Output)
+	return os.Rename(program, b.Output)
 }
 
 // sources returns flowd and the plugins.
@@ -219,28 +224,4 @@ func environment() []string {
 		env = append(env, "CGO_ENABLED=0")
 	}
 	return env
-}
-
-// install moves the program to where it is wanted. The file is complete at every moment.
-func install(program, to string) error {
-	next, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(next.Name()) // after an error
-	err = copyTo(next, program)
-	if err := errors.Join(err, next.Chmod(0o755), next.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", to, err)
-	}
-	return os.Rename(next.Name(), to)
-}
-
-func copyTo(to io.Writer, name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = io.Copy(to, f)
-	return err
 }
