@@ -76,7 +76,7 @@ func (p *Plan) continues(r *stage.Run, old *Plan) {
 	if s := old.Stats(); old.over.Load() && s.Roots.InFlight == 0 && s.Pieces.InFlight == 0 {
 		r.Roots.Set(s.Roots)
 		r.Pieces.Set(s.Pieces)
-		r.Latency.Set(&old.current.Load().Latency)
+		r.Latency.Set(old.current.Load().Latency.Get())
 	}
 }
 

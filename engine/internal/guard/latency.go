@@ -2,7 +2,6 @@ package guard
 
 import (
 	"math"
-	"sync"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -19,17 +18,22 @@ const (
 	lastNative  = 24 * perDoubling
 )
 
-// Latency counts how long messages take, in groups: the caller locks it, adds each group, and unlocks it. The zero value
-// is ready for use.
-type Latency struct {
-	sync.Mutex // guards the fields below
+// nativeBounds are the upper bounds of the native buckets from 0.5 up to, not including, 1.
+var nativeBounds = func() (bounds [perDoubling]float64) {
+	for i := range bounds {
+		bounds[i] = math.Exp2(float64(i)/perDoubling - 1)
+	}
+	return bounds
+}()
 
+// Latency counts how long messages take. The zero value is ready for use. Its users guard it with a lock of their own.
+type Latency struct {
 	counts [15]uint64                           // by messageBounds, and one more
 	native [lastNative - firstNative + 1]uint64 // from firstNative
 	sum    float64
 }
 
-// Add counts n messages that took d. The caller has locked h.
+// Add counts n messages that took d.
 func (h *Latency) Add(d time.Duration, n int) {
 	v := max(d, 0).Seconds()
 	i := 0
@@ -37,28 +41,30 @@ func (h *Latency) Add(d time.Duration, n int) {
 		i++
 	}
 	h.counts[i] += uint64(n)
-	bucket := firstNative
-	if v > 0 {
-		bucket = min(max(int(math.Ceil(math.Log2(v)*perDoubling)), firstNative), lastNative)
-	}
-	h.native[bucket-firstNative] += uint64(n)
+	h.native[nativeBucket(v)-firstNative] += uint64(n)
 	h.sum += v * float64(n)
 }
 
-// Set takes over the counts of another histogram.
-func (h *Latency) Set(from *Latency) {
-	from.Lock()
-	counts, native, sum := from.counts, from.native, from.sum
-	from.Unlock()
-	h.Lock()
-	defer h.Unlock()
-	h.counts, h.native, h.sum = counts, native, sum
+// nativeBucket returns the native bucket of v seconds. It compares with bounds, since a logarithm takes several times as long.
+func nativeBucket(v float64) int {
+	fraction, exponent := math.Frexp(v) // v = fraction × 2^exponent, and fraction is from 0.5 up to 1
+	i := 0
+	for step := perDoubling / 2; step > 0; step /= 2 {
+		if fraction > nativeBounds[i+step-1] {
+			i += step
+		}
+	}
+	if fraction > nativeBounds[i] {
+		i++
+	}
+	if v <= 0 {
+		return firstNative
+	}
+	return min(max((exponent-1)*perDoubling+i, firstNative), lastNative)
 }
 
 // Read returns the present counts.
 func (h *Latency) Read() engine.Histogram {
-	h.Lock()
-	defer h.Unlock()
 	r := engine.Histogram{Bounds: messageBounds, Counts: append([]uint64(nil), h.counts[:]...), Sum: h.sum,
 		Native: map[int]int64{}}
 	for i, n := range h.native {

@@ -8,7 +8,6 @@ import (
 
 func TestLatenciesAreCountedInBothKindsOfBuckets(t *testing.T) {
 	var h Latency
-	h.Lock()
 	for _, x := range []struct {
 		d time.Duration
 		n int
@@ -16,10 +15,7 @@ func TestLatenciesAreCountedInBothKindsOfBuckets(t *testing.T) {
 		{1000 * time.Hour, 7}, {math.MaxInt64, 8}} {
 		h.Add(x.d, x.n)
 	}
-	h.Unlock()
-	var copied Latency
-	copied.Set(&h)
-	got := copied.Read()
+	got := h.Read()
 	if got.Count != 36 {
 		t.Errorf("%d observations, want 36", got.Count)
 	}
@@ -43,5 +39,15 @@ func TestLatenciesAreCountedInBothKindsOfBuckets(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { h.Add(time.Second, 1) }); n > 0 {
 		t.Errorf("Add allocates %v times", n)
+	}
+}
+
+func TestNativeBucketsHoldTheirValues(t *testing.T) {
+	for d := time.Duration(8_000); d < 1<<53; d += d/97 + 1 {
+		v := d.Seconds()
+		i := nativeBucket(v)
+		if low, high := math.Exp2(float64(i-1)/perDoubling), math.Exp2(float64(i)/perDoubling); v <= low*(1-1e-12) || v > high*(1+1e-12) {
+			t.Errorf("%v is in bucket %d, which is for values above %v, up to %v", d, i, low, high)
+		}
 	}
 }

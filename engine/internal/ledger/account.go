@@ -19,11 +19,11 @@ type Account struct {
 	Open          ledgers
 	Failures      failures
 	Roots, Pieces law
-	Latency       guard.Latency // of roots, from read to settled
-	Handed        atomic.Int64  // roots that were handed back unfinished
-	Untold        atomic.Int64  // results that sources will not get
-	Lost          atomic.Int64  // roots in flight whose lease is lost
-	Recalls       atomic.Int64  // order keys in open ledgers whose later messages must be returned; see Recall
+	Latency       latency      // of roots, from read to settled
+	Handed        atomic.Int64 // roots that were handed back unfinished
+	Untold        atomic.Int64 // results that sources will not get
+	Lost          atomic.Int64 // roots in flight whose lease is lost
+	Recalls       atomic.Int64 // order keys in open ledgers whose later messages must be returned; see Recall
 	withheld      withheld
 	Settling      *settleLoop
 	Holding       func(*AckLoop) engine.Holding
@@ -31,6 +31,33 @@ type Account struct {
 
 	acksMu sync.Mutex // guards the field below
 	acks   []*AckLoop
+}
+
+// latency is a [guard.Latency] with a lock.
+type latency struct {
+	mu   sync.Mutex // guards took
+	took guard.Latency
+}
+
+// Add counts n messages that took d.
+func (l *latency) Add(d time.Duration, n int) {
+	l.mu.Lock()
+	l.took.Add(d, n)
+	l.mu.Unlock()
+}
+
+// Get returns a copy of the counts.
+func (l *latency) Get() guard.Latency {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.took
+}
+
+// Set takes over the counts of another run.
+func (l *latency) Set(took guard.Latency) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.took = took
 }
 
 // Start starts the loops that tell sources and steps how messages ended. They run until ctx ends.

@@ -216,21 +216,21 @@ func (b *batcher) leftover(s *engine.Batch) {
 // emit sends a batch that the plugin has closed to its outputs.
 func (b *batcher) emit(s *engine.Batch, why engine.Trigger) {
 	b.copied()
-	b.opened(-len(slab(s).Msgs))
+	n := len(slab(s).Msgs)
 	slab(s).Open, slab(s).Copy = nil, nil
-	if len(slab(s).Msgs) == 0 {
+	if n == 0 {
 		return
 	}
-	slab(s).Trigger, slab(s).Size, slab(s).From, slab(s).Way.Batcher = why, len(slab(s).Msgs), b.plan.Name, b
 	b.mu.Lock()
+	b.open -= n
 	cut := b.sent.add(why)
 	b.mu.Unlock()
+	slab(s).Trigger, slab(s).Size, slab(s).From, slab(s).Way.Batcher = why, n, b.plan.Name, b
 	if cut {
 		b.warnEarly(b.place())
 	}
-	b.fill.Observe(float64(len(slab(s).Msgs)))
-	b.layout.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: b.plan.Name, N: len(slab(s).Msgs),
-		Reason: string(why)})
+	b.fill.Observe(float64(n))
+	b.layout.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: b.plan.Name, N: n, Reason: string(why)})
 	b.sendWhenFree(s)
 }
 

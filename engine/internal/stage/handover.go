@@ -18,7 +18,7 @@ import (
 type Handover struct {
 	roots  []unsettled
 	law    [2]engine.Counts
-	took   *guard.Latency // of all roots that have ended
+	took   guard.Latency // of all roots that have ended
 	failed []ledger.FailureGroup
 	err    error              // of closing, such as of a cache whose writes were lost
 	broken []string           // outputs in which a call has not returned
@@ -98,8 +98,7 @@ func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 	if h == nil {
 		h = &Handover{law: [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}}
 	}
-	h.failed, h.err, h.read, h.took = r.Failures.All(), closing, map[reading]uint64{}, new(guard.Latency)
-	h.took.Set(&r.Latency)
+	h.failed, h.err, h.read, h.took = r.Failures.All(), closing, map[reading]uint64{}, r.Latency.Get()
 	for _, rd := range r.readers {
 		h.read[reading{rd.plan.Name, rd.index}] = rd.read.Load()
 		if rd.acks != nil && rd.acks.LeavesUntold() { // on a new connection the source delivers them again

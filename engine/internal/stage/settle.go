@@ -58,7 +58,7 @@ type outcome struct {
 	reports        ledger.Reports      // results for sources
 	led            *ledger.Ledger      // of the root that ended last
 	left           int32               // roots of led that have ended and are not counted yet
-	now            time.Time           // when the first of these roots ended; zero: not known yet
+	now            time.Time           // when these roots ended, or the write that they were in; zero: not known yet
 	settled        []ledger.Settlement // for steps that have a stake
 	onward         []sending           // messages that go on
 	waiting        []*engine.Batch     // messages that wait for another attempt
@@ -166,9 +166,7 @@ func (out *outcome) countEnds() {
 	if out.now.IsZero() {
 		out.now = time.Now()
 	}
-	out.Latency.Lock()
 	out.Latency.Add(out.now.Sub(l.ReadAt), int(n))
-	out.Latency.Unlock()
 	if l.Open.Add(-n) == 0 {
 		out.Open.Remove(l)
 		out.Recalls.Add(-int64(l.Recalls()))

@@ -11,7 +11,6 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/flow"
 	"github.com/flowd-io/flowd/engine/internal/guard"
 	"github.com/flowd-io/flowd/engine/internal/inside"
-	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/limit"
 	"github.com/flowd-io/flowd/engine/internal/retry"
 	"github.com/flowd-io/flowd/engine/internal/steps"
@@ -30,8 +29,6 @@ type sink struct {
 	feeding *feeding
 	starved bool // readers need not read for it
 	figures outFigures
-
-	delivery guard.Latency // of messages, from read to written
 }
 
 func newSink(s *settlement, f *feeding, plan *OutputPlan) *sink {
@@ -175,10 +172,10 @@ func (o *sink) crowded(msgs, bytes int) bool {
 	return o.ready.Crowded(msgs*o.plan.writes()/inside.SlabSize*o.most, bytes) && !o.gate.Shut
 }
 
-// wrote records the outcome of a write.
-func (o *sink) wrote(s written) {
+// wrote records the outcome of a write by the instance at.
+func (o *sink) wrote(at *instance, s written) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
+	defer o.released(at)
 	o.figures.wrote(s)
 	o.budget.Earn(s.done)
 	if o.auto != nil {
@@ -195,28 +192,12 @@ func (o *sink) wrote(s written) {
 	}
 }
 
-// delivered counts how long the messages of a write took that did not fail, from read to written.
-func (o *sink) delivered(b *engine.Batch, in []int32, at time.Time) {
-	var led *ledger.Ledger
-	n := 0
-	o.delivery.Lock()
-	defer o.delivery.Unlock()
-	for _, i := range in {
-		m := &slab(b).Msgs[i]
-		if msg(m).State == inside.Failed {
-			continue
-		}
-		if of := ledger.FirstRoot(m).Led; of != led {
-			if led != nil {
-				o.delivery.Add(at.Sub(led.ReadAt), n)
-			}
-			led, n = of, 0
-		}
-		n++
+// shut returns why nothing may be written now; nil: writes may be made. o.mu is held.
+func (o *sink) shut() *engine.Error {
+	if !o.gate.Shut {
+		return nil
 	}
-	if led != nil {
-		o.delivery.Add(at.Sub(led.ReadAt), n)
-	}
+	return o.gate.Err
 }
 
 // works opens the gate after a successful write or probe; o.mu is held.

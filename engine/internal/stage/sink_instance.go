@@ -16,16 +16,20 @@ type instance struct {
 	replaced bool
 }
 
-// acquire takes the instance that a write is to use; release gives it back.
-func (o *sink) acquire() *instance {
+// acquire takes the instance that a write is to use; wrote or abandoned gives it back. Unless the write is a probe, it
+// fails if nothing may be written now.
+func (o *sink) acquire(probe bool) (*instance, *engine.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if cause := o.shut(); cause != nil && !probe {
+		return nil, cause
+	}
 	o.at.calls++
-	return o.at
+	return o.at, nil
 }
 
-func (o *sink) release(at *instance) {
-	o.mu.Lock()
+// released gives an instance back after a call, and closes it if it has been replaced. o.mu is held; released unlocks it.
+func (o *sink) released(at *instance) {
 	at.calls--
 	last := at.replaced && at.calls == 0
 	o.mu.Unlock()

@@ -27,7 +27,8 @@ func (r *Run) Snapshot() engine.Snapshot {
 	}
 	s.Messages, s.DeadLettered = int(s.Stats.Pieces.InFlight), s.Stats.Pieces.Ended[engine.DeadLettered]
 	s.OldestUnsettled, s.OldestAt = r.Open.Oldest()
-	s.Latency = r.Latency.Read()
+	took := r.Latency.Get()
+	s.Latency = took.Read()
 	r.Failures.Count(s.Failed)
 	if err := r.Failed(); err != nil && s.State == engine.Stopped {
 		s.Err = err.Error()
@@ -169,7 +170,7 @@ func (o *sink) stateOf() (engine.OutputState, engine.Output) {
 		Name: o.plan.Name, Type: o.plan.Type, DeadLetter: !o.plan.Feeds,
 		Queued: msgs, QueuedBytes: bytes, Writing: o.working, Concurrency: o.most,
 		Written: f.written, Failed: f.failed, Retries: f.retries, Abandoned: f.abandoned,
-		Latency: f.took.Read(), Delivery: o.delivery.Read(), Breaker: o.gate.State(), Err: f.err, FailingSince: f.since,
+		Latency: f.took.Read(), Delivery: f.delivery.Read(), Breaker: o.gate.State(), Err: f.err, FailingSince: f.since,
 		Steps:   statesOf(o.plan.Steps, nil),
 		Refused: f.refused, Refusal: f.refusal,
 	}
@@ -319,6 +320,7 @@ func (f *readFigures) stands(at time.Time) bool {
 type outFigures struct {
 	written, failed, retries, abandoned int64
 	took                                *guard.Histogram
+	delivery                            guard.Latency // of messages, from read to written
 	err                                 string
 	since                               time.Time // of the failing
 	refused                             int64     // messages in a row that it has failed for good
@@ -329,6 +331,9 @@ func (f *outFigures) wrote(s written) {
 	f.written += int64(s.done)
 	f.failed += int64(s.failed)
 	f.took.Observe(s.took.Seconds())
+	for _, r := range s.read {
+		f.delivery.Add(s.at.Sub(r.at), r.n)
+	}
 	switch {
 	case s.done > 0:
 		f.refused, f.refusal = 0, ""

@@ -26,6 +26,7 @@ type writer struct {
 	since atomic.Int64 // unix nanoseconds; 0: none
 	batch *engine.Batch
 	in    []int32 // the messages that the call is about
+	read  []readAt
 
 	line limit.WaitLine // at the output's limit
 	let  []int32        // messages that are to be written as the limit lets them
@@ -152,17 +153,20 @@ func first(b *engine.Batch) []int32 {
 // spared says whether nothing may be written now, since a probe or another write has failed. The messages then wait, and
 // no attempt is counted.
 func (w *writer) spared(b *engine.Batch) bool {
-	o := w.sink
-	o.mu.Lock()
-	shut, cause := o.gate.Shut, o.gate.Err
-	o.mu.Unlock()
-	if !shut || cause == nil {
-		return false
+	w.sink.mu.Lock()
+	cause := w.sink.shut()
+	w.sink.mu.Unlock()
+	if cause != nil {
+		spare(b, cause)
 	}
+	return cause != nil
+}
+
+// spare makes the messages of b wait until the gate opens, which is shut for this cause.
+func spare(b *engine.Batch, cause *engine.Error) {
 	for m := range b.All() {
 		m.Fail(&engine.Error{Class: cause.Class, Holds: true, Err: cause})
 	}
-	return true
 }
 
 // write makes one write and records the result in each message. It is false if the write was abandoned.
@@ -191,21 +195,25 @@ func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe 
 		}
 		return true
 	}
-	if !probe && w.spared(b) { // the gate may have been shut during the steps, or while waiting for the limit
+	at, cause := w.sink.acquire(probe)
+	if cause != nil { // the gate may have been shut during the steps, or while waiting for the limit
+		spare(b, cause)
 		return true
 	}
 	began := time.Now()
 	within := &guard.Deadline{Parent: ctx, At: began.Add(w.sink.plan.Timeout)}
 	defer within.End()
 	w.arena.Call = within
-	err, back := w.call(within, b, began)
+	err, back := w.call(within, at.out, b, began)
 	if !back {
+		w.sink.mu.Lock()
+		w.sink.released(at)
 		return false
 	}
 	w.arena.Call = nil
 	w.undo(b)
-	ended := time.Now()
-	res := written{took: ended.Sub(began), probe: probe}
+	res := written{took: time.Since(began), probe: probe, read: w.read[:0]}
+	res.at = began.Add(res.took)
 	for _, i := range w.in {
 		m := &slab(b).Msgs[i]
 		if msg(m).State == inside.Live {
@@ -220,8 +228,8 @@ func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe 
 		}
 		res.count(m)
 	}
-	w.sink.delivered(b, w.in, ended)
-	w.sink.wrote(res)
+	w.out.now, w.read = res.at, res.read
+	w.sink.wrote(at, res)
 	return true
 }
 
@@ -244,17 +252,15 @@ func live(b *engine.Batch, sel []int32) []int32 {
 }
 
 // call calls the plugin. back is false if the call was abandoned, and its messages have continued without it.
-func (w *writer) call(ctx context.Context, b *engine.Batch, now time.Time) (err error, back bool) {
-	at := w.sink.acquire()
+func (w *writer) call(ctx context.Context, to engine.Output, b *engine.Batch, now time.Time) (err error, back bool) {
 	w.batch = b
 	w.since.Store(now.UnixNano())
 	w.state.Store(calling)
-	err = writeTo(ctx, at.out, b)
+	err = writeTo(ctx, to, b)
 	if back = w.state.CompareAndSwap(calling, between); back {
 		w.batch = nil // a large one must not stay until the next
 	}
 	w.since.Store(0)
-	w.sink.release(at)
 	return err, back
 }
 
@@ -335,15 +341,24 @@ func (w *writer) nextSerial() uint32 {
 	return w.serial
 }
 
+// readAt is how many messages were read at a time.
+type readAt struct {
+	at time.Time
+	n  int
+}
+
 // written is the outcome of one write.
 type written struct {
 	done, failed int
+	at           time.Time // when it ended
 	took         time.Duration
 	probe        bool
-	err          *engine.Error // of the first message that failed
-	said         error         // err as it is shown
-	stays        *engine.Error // of a refused dead letter whose source would redeliver it at once
-	refused      int           // messages that are not to be tried again
+	read         []readAt       // the messages that were written
+	of           *ledger.Ledger // of the last of them
+	err          *engine.Error  // of the first message that failed
+	said         error          // err as it is shown
+	stays        *engine.Error  // of a refused dead letter whose source would redeliver it at once
+	refused      int            // messages that are not to be tried again
 }
 
 func (s *written) count(m *engine.Message) {
@@ -366,6 +381,10 @@ func (s *written) count(m *engine.Message) {
 		}
 	default:
 		s.done++
+		if of := ledger.FirstRoot(m).Led; of != s.of {
+			s.of, s.read = of, append(s.read, readAt{at: of.ReadAt})
+		}
+		s.read[len(s.read)-1].n++
 	}
 }
 
