@@ -5,6 +5,9 @@
 // of times a second under load. A heap full of waiting messages, however, must not grow to several times its size. So
 // the heap may grow by a multiple of itself, up to a memory limit for the process.
 //
+// A live heap of a few MiB doubles and halves all the time. If the whole heap followed it, the runtime would return memory to
+// the system only to fault it in again. So there is always room for a constant amount of garbage.
+//
 // Tables, caches and windows take memory, too, and max_in_flight does not bound all of them. A process that needs
 // more than its limit would collect garbage all the time, so the limit rises with what a collection leaves in use.
 package headroom
@@ -18,7 +21,9 @@ import (
 )
 
 const (
-	mostPercent  = 400       // by which the live heap may grow
+	leastGarbage = 24 << 20  // bytes, however small the live heap is
+	leastHeap    = 4 << 20   // bytes of the live heap below which Go's collector assumes as many
+	mostPercent  = 400       // by which the live heap may grow otherwise
 	leastPercent = 100       // Go's default
 	mostGarbage  = 256 << 20 // bytes, if max_in_flight is used up; with leastPercent it may be more
 	leastLimit   = 64 << 20  // bytes of memory that the limit always allows
@@ -29,6 +34,8 @@ const (
 var heap struct {
 	mu      sync.Mutex // guards the fields below
 	watched bool       // adjust runs after every collection
+	most    int        // GOGC for a live heap that leaves room for enough garbage
+	percent int        // current GOGC
 	least   int        // bytes of the limit, unless more are in use
 	limit   int        // current limit in bytes
 }
@@ -42,7 +49,7 @@ func Set(inFlight int) {
 	inFlight = min(inFlight, 1<<40) // more than any machine's memory
 	heap.mu.Lock()
 	defer heap.mu.Unlock()
-	debug.SetGCPercent(percent(inFlight))
+	heap.most, heap.percent = percent(inFlight), 0
 	heap.least = max(2*inFlight, leastLimit)
 	adjust()
 	if !heap.watched {
@@ -54,6 +61,11 @@ func Set(inFlight int) {
 // percent returns how much the heap may grow before a collection, in percent.
 func percent(inFlight int) int {
 	return min(max(100*mostGarbage/max(inFlight, 1), leastPercent), mostPercent)
+}
+
+// growth returns GOGC for a live heap of so many bytes.
+func growth(most, live int) int {
+	return max(most, 100*leastGarbage/max(live, leastHeap))
 }
 
 // limit returns the limit for a process whose last collection has left this many bytes in use.
@@ -70,11 +82,16 @@ func watch() {
 	}, struct{}{})
 }
 
-// adjust sets the limit if it has changed noticeably, since setting it stops the world. heap.mu is held.
+// adjust sets GOGC and the limit, each if it has changed noticeably, since setting it stops the world. heap.mu is held.
 func adjust() {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	is := limit(heap.least, int(live[0].Value.Uint64()))
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	live := int(sample[0].Value.Uint64())
+	if is := growth(heap.most, live); max(is-heap.percent, heap.percent-is) > heap.percent/32 {
+		heap.percent = is
+		debug.SetGCPercent(is)
+	}
+	is := limit(heap.least, live)
 	if is == heap.limit || is > heap.least && max(is-heap.limit, heap.limit-is) < heap.limit/8 {
 		return
 	}

@@ -21,10 +21,33 @@ func TestTheHeapGrowsByWhatMayBeInFlight(t *testing.T) {
 		if got := debug.SetMemoryLimit(-1); got != int64(tt.limit) {
 			t.Errorf("with %d bytes in flight the limit is %d, want %d", tt.inFlight, got, tt.limit)
 		}
-		if got := debug.SetGCPercent(100); got != tt.percent {
+		if got := growth(percent(tt.inFlight), 1<<30); got != tt.percent {
 			t.Errorf("with %d bytes in flight GOGC is %d, want %d", tt.inFlight, got, tt.percent)
 		}
 	}
+}
+
+// A heap that follows a live heap of a few MiB up and down would be returned to the system and faulted in all the time.
+func TestASmallLiveHeapLeavesRoomForAConstantAmountOfGarbage(t *testing.T) {
+	for live := leastHeap; live <= 16<<20; live += 1 << 18 {
+		goal := live * growth(100, live) / 100
+		if off := goal - max(live, leastGarbage); off > 0 || off < -leastGarbage/20 {
+			t.Errorf("with a live heap of %d bytes there is room for %d bytes of garbage", live, goal)
+		}
+	}
+	Set(0)
+	keep := make([]byte, 5<<20)
+	runtime.GC()
+	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}, {Name: "/gc/heap/live:bytes"}}
+	for range 100 { // until the cleanup has run, which each collection starts
+		metrics.Read(sample)
+		if got := int(sample[0].Value.Uint64()*sample[1].Value.Uint64()) / 100; got > leastGarbage*3/4 && got < leastGarbage*5/4 {
+			return
+		}
+		runtime.GC()
+	}
+	runtime.KeepAlive(keep)
+	t.Errorf("GOGC is %d with %d bytes in use", sample[0].Value.Uint64(), sample[1].Value.Uint64())
 }
 
 // A limit below what is in use would make the process collect all the time.
