@@ -37,6 +37,26 @@ func wantSize(t *testing.T, program string, most int64) {
 	}
 }
 
+// TestSlimCompilesLittle keeps README's first command short: it says how much that downloads and how long it takes.
+func TestSlimCompilesLittle(t *testing.T) {
+	t.Parallel()
+	got := command(t, repo, "", "go", "list", "-tags=slim", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./cmd/flowd")
+	got.Want(t, 0)
+	own, foreign, modules := 0, 0, map[string]bool{}
+	for _, module := range strings.Fields(got.Stdout) {
+		if module == "github.com/flowd-io/flowd" {
+			own++
+			continue
+		}
+		foreign++
+		modules[module] = true
+	}
+	if own > 160 || foreign > 125 || len(modules) > 34 {
+		t.Errorf("a slim build compiles %d packages of this module, and %d packages of %d others, "+
+			"want at most 160, and 125 of 34", own, foreign, len(modules))
+	}
+}
+
 // TestSlimBuild builds with the tag slim, which must leave out the components in builds.Families and no others.
 func TestSlimBuild(t *testing.T) {
 	t.Parallel()
