@@ -67,7 +67,7 @@ type Service struct {
 	Pipelines string         `yaml:"pipelines" doc:"Directory for pipelines that are managed over the admin API. Its .yaml files are pipelines of the process, which keeps running without any; it is created if missing. -s does not apply to them."`
 	Log       Log            `yaml:"log" doc:"The log, on standard error: levels and format."`
 	Metrics   *Metrics       `yaml:"metrics" doc:"A second listener, only for scrapers and probes."`
-	Notify    *Notify        `yaml:"notify" doc:"A webhook that learns what becomes of pipelines."`
+	Notify    *Notify        `yaml:"notify" doc:"A webhook that is told when a pipeline fails, stops, or is not ready."`
 	Tracing   *schema.Node   `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
 	Cluster   *wire.Config   `yaml:"cluster" doc:"The address where pool workers join this process."`
 }
@@ -80,7 +80,7 @@ type Metrics struct {
 // Notify is `service.notify`.
 type Notify struct {
 	On    []string      `yaml:"on" check:"required,oneof=failed|stopped|not_ready|ready" doc:"The events to send: failed and stopped (a pipeline has ended, with or without an error), not_ready (it has not been ready for the time after), and ready (at the start, and after not_ready)."`
-	After time.Duration `yaml:"after" check:"min=0s,max=24h" default:"10s" doc:"How long a pipeline must not be ready before not_ready is sent, so that short interruptions are not."`
+	After time.Duration `yaml:"after" check:"min=0s,max=24h" default:"10s" doc:"How long a pipeline must not be ready before not_ready is sent. Shorter interruptions are not reported."`
 	print string        // of all settings
 
 	HTTP Webhook `yaml:"http" check:"required" doc:"The request that sends an event, a POST. It is retried for 15 minutes unless the server rejects it."`

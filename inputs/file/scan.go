@@ -222,7 +222,7 @@ func (f *follower) recall(ctx context.Context) (fresh []*tail) {
 		path, info := search(filepath.Dir(e.Path), e)
 		if path == "" {
 			if e.Size > e.Offset {
-				f.log.Warn("file is gone: the part that was not read is lost", "path", e.Path, "read", e.Offset, "size",
+				f.log.Warn("file was deleted: the part that was not read is lost", "path", e.Path, "read", e.Offset, "size",
 					e.Size)
 			}
 			continue
@@ -283,7 +283,7 @@ func (f *follower) lost(t *tail) {
 	t.gone = true
 	f.lookAgain(t)
 	if t.file == nil && t.size > t.known {
-		f.log.Warn("file is gone: the part that was not read is lost", "path", t.path, "read", t.place.Offset, "size",
+		f.log.Warn("file was deleted: the part that was not read is lost", "path", t.path, "read", t.place.Offset, "size",
 			t.size)
 	}
 }

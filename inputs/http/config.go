@@ -48,10 +48,10 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		c.checkStream(report)
 	}
 	if c.Pages != "" && !c.Next.IsZero() {
-		report("pages", "next says already where the next page is", "remove one")
+		report("pages", "next already says where the next page is", "remove one")
 	}
 	if c.Pages == "cursor" && c.Cursor.IsZero() {
-		report("pages", "there is no cursor to ask with", "add cursor")
+		report("pages", "the next page is requested with the cursor, and there is none", "add cursor")
 	}
 	if !c.Cursor.IsZero() && !c.asksWith("cursor") {
 		report("cursor", "no request depends on it", "write $(cursor()) in url or headers, or cursor() in body")
@@ -78,7 +78,7 @@ func (c *Config) checkStream(report func(path, message, remedy string)) {
 		{"compression", c.Compression.Compression != ""},
 	} {
 		if f.set {
-			report(f.name, "a stream has none", "remove it, or stream")
+			report(f.name, "a stream has no pages", "remove it, or stream")
 		}
 	}
 	if c.Stream == "ndjson" && c.Cursor.IsZero() && c.Checkpoint != "" {
@@ -160,21 +160,21 @@ input.
 func init() {
 	expr.Register(expr.Func{Name: "header", Group: "sources", Scope: "answer", Usage: "header(text) text|nil",
 		Types: []any{new(func(string) any)}, Example: `header("X-Next") → "12"`,
-		Doc: "A header of the answer that an input has got, or nil.",
+		Doc: "A header of the response, or nil; only in the input http.",
 		Call: func(src expr.Source, args ...any) (any, error) {
 			a, ok := src.(*answer)
 			if !ok {
-				return nil, fmt.Errorf("header() is only known of an answer")
+				return nil, fmt.Errorf("header() is a header of the response, and there is no response here")
 			}
 			return a.value(args[0].(string)), nil
 		}})
 	expr.Register(expr.Func{Name: "last_record", Group: "sources", Scope: "answer", Usage: "last_record() any",
 		Types: []any{new(func() any)}, Example: `last_record()?.id → 7`,
-		Doc: "The last record of the answer that an input has got: a document, or text; nil: it has none.",
+		Doc: "The last record of the response: a document or text, or nil if there is none; only in the input http.",
 		Call: func(src expr.Source, _ ...any) (any, error) {
 			a, ok := src.(*answer)
 			if !ok {
-				return nil, fmt.Errorf("last_record() is only known of an answer")
+				return nil, fmt.Errorf("last_record() is a record of the response, and there is no response here")
 			}
 			return a.lastRecord()
 		}})

@@ -68,9 +68,9 @@ func TestConfiguration(t *testing.T) {
 	tests := []struct{ config, want string }{
 		{`"url": "http://$(cursor())/"`, "data must not choose the host"},
 		{`"url": "http://a/", "cursor": "id"`, "no request depends on it"},
-		{`"url": "http://a/", "pages": "cursor"`, "there is no cursor to ask with"},
-		{`"url": "http://a/", "pages": "link", "next": "next"`, "next says already"},
-		{`"url": "http://a/", "stream": "sse", "interval": "1s"`, "a stream has none"},
+		{`"url": "http://a/", "pages": "cursor"`, "the next page is requested with the cursor, and there is none"},
+		{`"url": "http://a/", "pages": "link", "next": "next"`, "next already says"},
+		{`"url": "http://a/", "stream": "sse", "interval": "1s"`, "a stream has no pages"},
 		{`"url": "http://a/", "stream": "ndjson", "checkpoint": "c"`, "there is no cursor to record"},
 		{`"url": "http://a/", "items": "x", "framing": "lines"`, "the elements of items are the records"},
 		{`"url": "http://a/", "method": "GET", "body": "'x'"`, "few servers read the body"},
@@ -130,7 +130,7 @@ func TestAnswersThatAreNotWhatWasAskedFor(t *testing.T) {
 		{"a web page", "", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			_, _ = io.WriteString(w, html)
-		}, engine.Decode, []string{"the answer, text/html; charset=utf-8, is a web page: <!DOCTYPE html> <title>"}},
+		}, engine.Decode, []string{"the response, text/html; charset=utf-8, is a web page: <!DOCTYPE html> <title>"}},
 		{"a web page that says it is JSON", "", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, html)
@@ -143,7 +143,7 @@ func TestAnswersThatAreNotWhatWasAskedFor(t *testing.T) {
 		}, engine.Decode, []string{"is not one JSON document, which items reads: {\"a\": [1,"}},
 		{"another envelope", `"items": "a"`, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"error": "quota"}`)
-		}, engine.Decode, []string{"items: is not a list in the answer", "quota"}},
+		}, engine.Decode, []string{"items: is not a list in the response", "quota"}},
 		{"not found", "", http.NotFound, engine.Rejected, []string{"404 Not Found"}},
 		{"not allowed", "", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "who are you?", http.StatusForbidden)
@@ -163,7 +163,7 @@ func TestAnswersThatAreNotWhatWasAskedFor(t *testing.T) {
 		{"a strange coding", "", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "br")
 			_, _ = io.WriteString(w, "x")
-		}, engine.Decode, []string{`content encoding "br" is not known`}},
+		}, engine.Decode, []string{`content encoding "br" is not supported`}},
 		{"less than announced", "", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, `[1, 2, 3`)

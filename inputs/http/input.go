@@ -69,7 +69,7 @@ var (
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if env.Instances > 1 {
-		return nil, errors.New("several instances would all read the same answers (remove `concurrency`)")
+		return nil, errors.New("several instances would all read the same responses (remove `concurrency`)")
 	}
 	in := &input{cfg: c, method: c.Method, log: env.Log, owner: "input " + env.Name, secrets: env.Secrets,
 		cut: framing.Config{Framing: c.Framing, MaxRecord: c.MaxRecord}}

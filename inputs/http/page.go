@@ -171,7 +171,7 @@ func (p *page) find(in *input, a *answer) error {
 			return err
 		}
 		if !found || doc.Kind(raw) != doc.Array {
-			return errors.New("is not a list in the answer")
+			return errors.New("is not a list in the response")
 		}
 		for item := range doc.Elements(raw) {
 			p.items = append(p.items, item)
@@ -232,7 +232,7 @@ func (p *page) wrong(in *input, why string, body []byte) error {
 	if kind == "" {
 		kind = "without a content type"
 	}
-	return engine.Errorf(engine.Decode, "%s: the answer, %s, %s: %s (check url and auth)", p.shown,
+	return engine.Errorf(engine.Decode, "%s: the response, %s, %s: %s (check url and auth)", p.shown,
 		call.Head([]byte(kind), 100, in.secrets), why, call.Head(body[:min(len(body), 4*excerpt)], excerpt, in.secrets))
 }
 
@@ -241,7 +241,7 @@ func (p *page) explain(in *input, field string, err error, body []byte) error {
 	if _, ok := errors.AsType[*doc.SyntaxError](err); ok {
 		return p.wrong(in, "is not one JSON document, which "+field+" reads", body)
 	}
-	return engine.Errorf(engine.Decode, "%s: the answer is %s; %s: %w", p.shown,
+	return engine.Errorf(engine.Decode, "%s: the response is %s; %s: %w", p.shown,
 		call.Head(body[:min(len(body), 4*excerpt)], excerpt, in.secrets), field, err)
 }
 

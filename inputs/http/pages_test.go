@@ -119,7 +119,7 @@ func TestPagesWithoutEnd(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a := serve(t, tt.answer)
 			got, err := rest(t, opened(t, a.url+tt.path, tt.config))
-			fails(t, err, engine.Permanent, "its pages have no end")
+			fails(t, err, engine.Permanent, "its pages would never end")
 			if len(got) > tt.pages {
 				t.Errorf("%d pages were read, want %d at most", len(got), tt.pages)
 			}

@@ -199,9 +199,8 @@ func (in *input) ended() error {
 	if in.poll.looped = next != nil; !in.poll.looped {
 		return nil
 	}
-	err = engine.Errorf(engine.Permanent, "%s: page %d is one that this poll has read already: its pages have no end "+
-		"(check what gives the next page, and ask for what is after the cursor, without what is at it)", p.shown,
-		in.poll.page)
+	err = engine.Errorf(engine.Permanent, "%s: page %d was read before in this poll, so its pages would never end "+
+		"(check the expression for the next page: a page must begin after the cursor, not at it)", p.shown, in.poll.page)
 	if in.over {
 		return err
 	}
@@ -313,8 +312,8 @@ func (in *input) body(ctx context.Context, res *http.Response) ([]byte, error) {
 	coding := res.Header.Get("Content-Encoding")
 	format, known := compression.FromCoding(coding) // the transport usually decompresses gzip
 	if !known {
-		return nil, engine.Errorf(engine.Decode, "%s: content encoding %.20q is not known (ask for another by the header "+
-			"Accept-Encoding)", httpx.Shown(res.Request.URL), coding)
+		return nil, engine.Errorf(engine.Decode, "%s: content encoding %.20q is not supported (request another with the "+
+			"header Accept-Encoding)", httpx.Shown(res.Request.URL), coding)
 	}
 	body, err := in.whole(ctx, res, format, res.Body)
 	if err != nil || format != compression.None {
@@ -344,7 +343,7 @@ func (in *input) whole(ctx context.Context, res *http.Response, format compressi
 	case err == nil:
 		return buf.Bytes(), nil
 	case errors.Is(err, compression.ErrTooLarge):
-		return nil, engine.Errorf(engine.TooLarge, "%s: the answer is longer than max_body, %s (raise it, ask for smaller "+
+		return nil, engine.Errorf(engine.TooLarge, "%s: the response is longer than max_body, %s (raise it, ask for smaller "+
 			"pages, or write stream: ndjson)", httpx.Shown(res.Request.URL), in.cfg.MaxBody)
 	}
 	return nil, httpx.Lost(ctx, res.Request, err)

@@ -25,7 +25,7 @@ const (
 )
 
 var (
-	errSlow = errors.New("no answer within timeout (raise it, or is this not a stream?)")
+	errSlow = errors.New("no response within timeout (raise it, or remove `stream` if this is not a stream)")
 	errIdle = errors.New("the stream sent nothing within idle_timeout")
 )
 
@@ -178,7 +178,7 @@ func (in *input) notStream(res *http.Response) string {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
 	case res.Header.Get("Content-Encoding") != "":
-		return "is compressed in a way that is not known"
+		return "has an unsupported compression"
 	case in.cfg.Stream == "sse" && kind != "text/event-stream":
 		return "is not a stream of events"
 	case kind == "text/html" || kind == "application/xhtml+xml":

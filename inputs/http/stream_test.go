@@ -166,7 +166,7 @@ func TestStreamsThatAreNone(t *testing.T) {
 			"401 Unauthorized: no"},
 		{"an outage", "sse", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusBadGateway) }, engine.Transient,
 			"502 Bad Gateway"},
-		{"no answer", "sse", stays, engine.Timeout, "no answer within timeout"},
+		{"no answer", "sse", stays, engine.Timeout, "no response within timeout"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

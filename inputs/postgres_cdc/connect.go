@@ -127,7 +127,7 @@ func (in *input) rows(ctx context.Context, l *link, s shape, doing, sql string) 
 func answer(ctx context.Context, conn *pgconn.PgConn, s shape, sql string) ([][]string, error) {
 	all, err := pgwire.Rows(ctx, conn, sql, s.columns)
 	if err == nil && len(all) < s.minRows {
-		err = errors.New("the server's answer is empty")
+		err = errors.New("the server's response is empty")
 	}
 	return all, err
 }

@@ -181,7 +181,7 @@ func (f *fetch) readNew(ctx context.Context, room int) error {
 	})
 }
 
-var errAnswer = errors.New("the server's answer is not a valid answer to XREADGROUP or XAUTOCLAIM")
+var errAnswer = errors.New("the server's reply is not a valid reply to XREADGROUP or XAUTOCLAIM")
 
 // eachStream calls do with the entries of each stream of an answer.
 func (f *fetch) eachStream(answer any, do func(key string, all []redis.Entry) error) error {

@@ -90,7 +90,7 @@ func (in *input) fewer(p *poll) {
 		return
 	}
 	in.most = int(p.n) / 2
-	in.log.Warn("the answer to a receive is too long: receiving fewer messages at once, and these are redelivered", "queue",
+	in.log.Warn("the response to a receive is too long: fewer messages are received at once, and these are redelivered", "queue",
 		in.queue.Name, "messages", p.n, "from_now_on", in.most, "err", p.err)
 }
 

@@ -28,7 +28,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Config.CheckConfig(report)
 	if c.Query != "" {
 		if c.Table != "" || c.Columns.Len() > 0 || len(c.Upsert) > 0 || c.Copy {
-			report("query", "is instead of table, columns, upsert and copy", "remove it, or them")
+			report("query", "replaces table, columns, upsert and copy", "keep the query, or what it replaces")
 		}
 		return
 	}

@@ -261,7 +261,7 @@ func TestLint(t *testing.T) {
 		{"a query", at + `, "query": "SELECT $1", "args": ["id"]`, ""},
 		{"no table", at + `, "columns": {"a": "a"}`, "name the table"},
 		{"no columns", at + `, "table": "t"`, "write columns"},
-		{"both", at + `, ` + plain + `, "query": "x"`, "is instead of table"},
+		{"both", at + `, ` + plain + `, "query": "x"`, "replaces table"},
 		{"a key that is no column", at + `, ` + plain + `, "upsert": ["x"]`, `"x" is not one of columns`},
 		{"COPY and upsert", at + `, ` + plain + `, "upsert": ["id"], "copy": true`, "can't replace rows"},
 		{"COPY elsewhere", `"driver": "sqlite", "dsn": "x.db", "copy": true, ` + plain, "only PostgreSQL has COPY"},

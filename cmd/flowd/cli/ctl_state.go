@@ -141,7 +141,7 @@ func componentRows(p service.Pipeline, row func(...string)) {
 	}
 	for _, x := range p.Tables {
 		row("table", x.Name, x.Format, facts(some(int64(x.Rows), "rows"), volume(x.Bytes), some(x.Reloads, "reloads"),
-			some(x.Failures, "versions that can't be used"), x.Error))
+			some(x.Failures, "unusable versions"), x.Error))
 	}
 }
 
@@ -151,7 +151,7 @@ const mostPositions = 10
 // progressRows adds a row for each part of a source that has a lag.
 func progressRows(p *service.Progress, row func(...string)) {
 	row("", "positions", "", facts(amount(int64(p.Count)), "lag "+amount(p.Lag), some(p.Revoked, "revoked"),
-		some(p.TakenAway, "messages taken away")))
+		some(p.TakenAway, "messages moved to other readers")))
 	behind := slices.DeleteFunc(slices.Clone(p.Positions), func(at service.Position) bool { return at.Lag == 0 })
 	slices.SortStableFunc(behind, func(a, b service.Position) int { return cmp.Compare(b.Lag, a.Lag) })
 	for _, at := range behind[:min(len(behind), mostPositions)] {

@@ -242,7 +242,7 @@ func TestCtlStateForPeople(t *testing.T) {
   failures: 4 decode, 9 transient
   input    web                    http_server  waiting, 20,000 received, 2MiB, 5 unacked, 1 restarts
   input    bus                    kafka        reading, 900 received, 4KiB
-           positions                           14, lag 1,210, 2 revoked, 7 messages taken away
+           positions                           14, lag 1,210, 2 revoked, 7 messages moved to other readers
            a/1                                 lag 1,000, settled 10, read 40, end 1010
            c/0                                 lag 27, settled 0, read 0, end 27
            b/1                                 lag 22, settled 7, read 8, end 29
@@ -259,7 +259,7 @@ func TestCtlStateForPeople(t *testing.T) {
   batcher  archive                             12 in open batches, 38 size, 2 timeout, 500 messages in one
   output   lake\x1b[2J two lines  s3           breaker open, 19,990 written, 40 queued (2KiB), 2 of 8 writes, 9 failed, 7 retried, 1 abandoned, 30ms a write
   limit    engine                 500/1s       12 waits, 3 keys
-  table    items                  csv          2,000 rows, 3KiB, 4 reloads, 1 versions that can't be used, items.csv: line 3
+  table    items                  csv          2,000 rows, 3KiB, 4 reloads, 1 unusable versions, items.csv: line 3
 
 ok
 `

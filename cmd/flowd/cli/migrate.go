@@ -68,8 +68,8 @@ file that can't be read.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "output", "o", "", "write the translation of one file to `FILE`")
 	f.StringVar(&o.dir, "out", "", "write all translations into the directory `DIR`")
-	f.StringArrayVarP(&o.resources, "resources", "r", nil, "read the resources of another `FILE`, too; may repeat")
-	f.StringArrayVar(&o.files, "files", nil, "also read files that configurations name in `DIR`; may repeat")
+	f.StringArrayVarP(&o.resources, "resources", "r", nil, "read the resources of another `FILE`, too; may be repeated")
+	f.StringArrayVar(&o.files, "files", nil, "also read files that configurations name in `DIR`; may be repeated")
 	f.BoolVar(&o.force, "force", false, "replace files that exist")
 	addJSON(cmd, &o.json)
 	return cmd

@@ -168,7 +168,7 @@ func (d *dump) write() error {
 		err = d.file.Sync()
 	}
 	if _, named := d.file.Named(); err == nil && !named {
-		err = fmt.Errorf("%s was renamed or deleted while dump wrote to it: it ends here, and what it has not counted stays "+
+		err = fmt.Errorf("%s was renamed or deleted while dump wrote to it: dump stops, and what it has not counted stays "+
 			"in the queue", d.file.Name())
 	}
 	if err != nil { // remove half a line

@@ -51,11 +51,11 @@ func newRun(use string) *cobra.Command {
 }
 
 func addFiles(cmd *cobra.Command, files *[]string) {
-	cmd.Flags().StringArrayVarP(files, "config", "c", nil, "pipeline `FILE` or directory; may repeat")
+	cmd.Flags().StringArrayVarP(files, "config", "c", nil, "pipeline `FILE` or directory; may be repeated")
 }
 
 func addSet(cmd *cobra.Command, set *[]string) {
-	cmd.Flags().StringArrayVarP(set, "set", "s", nil, "override one value, as `path=value`; may repeat")
+	cmd.Flags().StringArrayVarP(set, "set", "s", nil, "override one value, as `path=value`; may be repeated")
 }
 
 func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -55,8 +55,8 @@ first pause.`,
 	addSet(cmd, &s.set)
 	f.IntVar(&s.steps, "steps", 20, "reads to print")
 	f.DurationVar(&s.every, "every", time.Second, "virtual time from one read to the next")
-	f.StringSliceVar(&s.found, "found", nil, "`NAME=N`: a read of this source finds this many messages; may repeat")
-	f.StringSliceVar(&s.empty, "empty", nil, "`NAME` of a source that never has messages; may repeat")
+	f.StringSliceVar(&s.found, "found", nil, "`NAME=N`: a read of this source finds this many messages; may be repeated")
+	f.StringSliceVar(&s.empty, "empty", nil, "`NAME` of a source that never has messages; may be repeated")
 	addJSON(cmd, &s.json)
 	return cmd
 }

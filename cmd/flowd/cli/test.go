@@ -40,7 +40,7 @@ Exit codes: 0 all passed; 1 a test failed; 2 invalid configuration or usage, or
 no tests.`,
 		Example: `  flowd test orders.yaml
   flowd test pipelines/ --run 'errors' --junit report.xml
-  flowd test orders.yaml --update           write what arrived as what is expected`,
+  flowd test orders.yaml --update           rewrite what failing tests expect with what arrived`,
 		ValidArgsFunction: completeFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.files = append(o.files, args...); len(o.files) == 0 {
@@ -58,7 +58,7 @@ no tests.`,
 	f.StringVar(&o.run, "run", "", "run only tests whose name matches the regular `EXPRESSION`")
 	addJSON(cmd, &o.json)
 	f.StringVar(&o.junit, "junit", "", "write a report in JUnit XML to `FILE`")
-	f.BoolVar(&o.update, "update", false, "write what arrived into the files, as what failing tests expect")
+	f.BoolVar(&o.update, "update", false, "rewrite what failing tests expect with what arrived")
 	f.BoolVar(&o.allowEmpty, "allow-empty", false, "pass when there is no test at all")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "real time that one test may take")
 	f.StringVar(&o.worker, "worker", "", "")

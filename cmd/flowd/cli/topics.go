@@ -23,7 +23,7 @@ var sections = []struct {
 	{"defaults", "what outputs, steps and batchers inherit", engine.Defaults{}},
 	{"resources", "what pipelines share", config.Resources{}},
 	{"service", "the process itself", config.Service{}},
-	{"tests", "messages, and what must become of them", config.Test{}},
+	{"tests", "messages and their expected results", config.Test{}},
 }
 
 // topics returns the sections and guides, in this order.

@@ -31,7 +31,7 @@ type joining struct {
 func (j *joining) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&j.join, "join", []string{"127.0.0.1:" + wire.Port},
-		"`ADDRESS` of a hub (service.cluster.listen) or a NATS server (nats://…, tls://…); may repeat")
+		"`ADDRESS` of a hub (service.cluster.listen) or a NATS server (nats://…, tls://…); may be repeated")
 	f.StringVar(&j.tokenFile, "token-file", "", "`FILE` with the token, instead of the variable FLOWD_TOKEN")
 	f.StringVar(&j.credentials, "credentials", "", "`FILE` with NATS credentials")
 	f.StringVar(&j.ca, "ca", "", "PEM `FILE` of the certificates to trust instead of the system's; requires TLS")
@@ -131,9 +131,9 @@ after --grace, or at a second signal.`,
 	to.flags(cmd)
 	flags.add(cmd)
 	f := cmd.Flags()
-	f.StringArrayVar(&c.Pools, "pool", nil, "`NAME` of the pool to join; may repeat")
+	f.StringArrayVar(&c.Pools, "pool", nil, "`NAME` of the pool to join; may be repeated")
 	f.IntVar(&c.Slots, "slots", runtime.GOMAXPROCS(0), "jobs of each pool at a time")
 	f.StringSliceVar(&allow, "allow", nil, "`TYPES` of steps that may run here, separated by commas; all by default")
-	f.DurationVar(&c.Grace, "grace", 25*time.Second, "time to finish jobs at the end")
+	f.DurationVar(&c.Grace, "grace", 25*time.Second, "time that jobs have to finish when the worker stops")
 	return cmd
 }

@@ -90,7 +90,7 @@ func (c *client) cause(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
 	}
-	return fmt.Errorf("the answer is not a schema registry's: %s", call.Head([]byte(err.Error()), maxQuoted, c.secrets))
+	return fmt.Errorf("the response is not that of a schema registry: %s", call.Head([]byte(err.Error()), maxQuoted, c.secrets))
 }
 
 // classOf returns the class of an answer. One without a registry's error code comes from a proxy or another server,

@@ -167,7 +167,7 @@ func TestWhatARegistrySaysHasAClass(t *testing.T) {
 		{"a failure of a proxy", says(502, `<html>bad gateway</html>`), engine.Transient, "502 Bad Gateway"},
 		{"another server's 404", says(404, `<html>`), engine.Transient, "404 Not Found"},
 		{"a redirect to where credentials have no business", says(307, ``), engine.Transient, "307 Temporary Redirect"},
-		{"a page", says(200, `<html>Welcome</html>`), engine.Transient, "the answer is not a schema registry's"},
+		{"a page", says(200, `<html>Welcome</html>`), engine.Transient, "the response is not that of a schema registry"},
 		{"an answer without end", says(200, `{"schema":"`+strings.Repeat("x", 5<<20)+`"}`), engine.Decode, "longer than 4 MiB"},
 		{"an error without end", says(500, strings.Repeat("x", 1<<20)), engine.Transient, "500 Internal"},
 		{"nothing in time", func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true },

@@ -31,9 +31,9 @@ type TooLong struct {
 
 func (e *TooLong) Error() string {
 	if e.What == "bytes" {
-		return fmt.Sprintf("the answer is longer than %d MiB", e.Most>>20)
+		return fmt.Sprintf("the response is longer than %d MiB", e.Most>>20)
 	}
-	return fmt.Sprintf("the answer has more than %d %s", e.Most, e.What)
+	return fmt.Sprintf("the response has more than %d %s", e.Most, e.What)
 }
 
 // Bounded limits answers to [MostAnswer] bytes and a number of values, and requests to a time. It is for clients that

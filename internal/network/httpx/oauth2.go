@@ -197,7 +197,7 @@ func (t *tokens) trouble(ctx context.Context, err error) error {
 		}
 	default:
 		e.Class = engine.Auth
-		e.Err = fmt.Errorf("%s: the answer has no token: %s (check token_url)", where,
+		e.Err = fmt.Errorf("%s: the response has no token: %s (check token_url)", where,
 			call.Head([]byte(strings.TrimPrefix(err.Error(), "oauth2: ")), maxQuoted, t.secrets))
 	}
 	return e

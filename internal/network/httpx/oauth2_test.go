@@ -138,7 +138,7 @@ func TestWhyThereIsNoToken(t *testing.T) {
 		}, nil, engine.Transient, "503 Service Unavailable: later"},
 		{"a page", func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "<html><body>Log in")
-		}, nil, engine.Auth, "the answer has no token"},
+		}, nil, engine.Auth, "the response has no token"},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://elsewhere.example/", http.StatusFound)
 		}, nil, engine.Auth, "302 Found"},

@@ -194,7 +194,7 @@ func (c *Client) send(ctx context.Context, by *http.Client, method, path string,
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return nil, nil, fmt.Errorf("the answer of %s: %w", c.url.Host, err)
+		return nil, nil, fmt.Errorf("the response of %s: %w", c.url.Host, err)
 	}
 	return res, answer, nil
 }

@@ -139,7 +139,7 @@ func (w *writer) err(e error) {
 	w.text(e.Error())
 }
 
-var errShort = errors.New("the data from the network ends too early, or is not from flowd")
+var errShort = errors.New("the data ends too early, or was not sent by flowd")
 
 // reader decodes the output of a writer. After an error, it returns zeros.
 type reader struct {

@@ -148,7 +148,7 @@ func TestErrorsOfVaultHaveACauseAndARemedyButNoValue(t *testing.T) {
 		{"an answer without a secret", "odd/empty#pw", "is not one of Vault: 200 OK", all, true, false},
 		{"another server", "odd/elsewhere#pw", "is not one of Vault: 404 Not Found", all, true, false},
 		{"half an answer", "odd/half#pw", "unexpected EOF", all, true, false},
-		{"an endless answer", "odd/endless#pw", "the answer is longer than 2 MiB", all, true, false},
+		{"an endless answer", "odd/endless#pw", "the response is longer than 2 MiB", all, true, false},
 		{"another shape", "odd/shape#pw", "is not one of Vault: 200 OK", all, true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

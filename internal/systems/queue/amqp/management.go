@@ -185,7 +185,7 @@ func (d *directory) get(ctx context.Context, client *http.Client, query url.Valu
 		return engine.Errorf(engine.Transient, "the management interface at %s answers %s", shown, res.Status)
 	}
 	if err := json.NewDecoder(res.Body).Decode(v); err != nil {
-		return engine.Errorf(engine.Transient, "the answer of %s: %w", shown, err)
+		return engine.Errorf(engine.Transient, "the response of %s: %w", shown, err)
 	}
 	return nil
 }
