@@ -23,8 +23,9 @@ fuzz: ## every fuzz target, one after the other, for FUZZTIME each: for a night
 		done; \
 	done
 
-reference: ## docs/reference.md, from the components themselves
-	go run ./cmd/flowd docs --markdown > docs/reference.md
+reference: ## docs/reference, from the components themselves
+	rm -rf docs/reference
+	go run ./cmd/flowd docs --markdown docs/reference
 
 notice: ## NOTICE, from the licences of what is linked
 	go run ./internal/operations/notice > NOTICE.new && mv NOTICE.new NOTICE

@@ -69,6 +69,16 @@ func listed(all []Field, prefix string, s *shape, v reflect.Value, open map[*sha
 		s = s.elem
 		v = reflect.New(s.rt).Elem()
 	}
+	if s.kind == customKind {
+		if t := s.described(); t != nil {
+			for _, alternative := range t.anyOf {
+				if one := alternative.shape(); one != nil {
+					all = listed(all, prefix, one, alternative.value(), open)
+				}
+			}
+		}
+		return all
+	}
 	if s.kind != recordKind || open[s] || s.variant != nil && len(open) > 0 {
 		return all
 	}

@@ -3,28 +3,29 @@ package test
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// TestTheReferenceIsUpToDate compares docs/reference.md with the output of flowd docs.
+// TestTheReferenceIsUpToDate compares docs/reference with what flowd docs writes.
 func TestTheReferenceIsUpToDate(t *testing.T) {
-	got := flowd(t, repo, "", "docs", "--markdown")
-	got.Want(t, 0)
-	if got.Stdout != read(t, repo, "docs", "reference.md") {
-		t.Error("docs/reference.md is stale: run make reference")
+	dir := t.TempDir()
+	flowd(t, repo, "", "docs", "--markdown", dir).Want(t, 0)
+	command(t, repo, "", "diff", "-r", filepath.Join("docs", "reference"), dir).Want(t, 0)
+	if t.Failed() {
+		t.Error("docs/reference is stale: run make reference")
 	}
 }
 
 // TestFunctionExamplesInTheReference evaluates the examples of functions that need a message, in the pipeline that the
 // reference shows. Examples of other functions are tested in their own package.
 func TestFunctionExamplesInTheReference(t *testing.T) {
-	_, reference, ok := strings.Cut(read(t, repo, "docs", "reference.md"), "\n## Functions\n")
-	all := blocks(reference)
-	if !ok || len(all) < 2 || all[0].language != "sh" || all[1].language != "yaml" {
-		t.Fatal("the section Functions of docs/reference.md does not begin with the files and the pipeline of the examples")
+	all := blocks(read(t, repo, "docs", "reference", "functions.md"))
+	if len(all) < 2 || all[0].language != "sh" || all[1].language != "yaml" {
+		t.Fatal("docs/reference/functions.md does not begin with the files and the pipeline of the examples")
 	}
 	dir := t.TempDir()
 	command(t, dir, "", "sh", "-c", all[0].text).Want(t, 0)

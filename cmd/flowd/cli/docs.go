@@ -12,7 +12,7 @@ import (
 )
 
 func newDocs() *cobra.Command {
-	var asMarkdown bool
+	var markdown string
 	cmd := &cobra.Command{
 		Use:   "docs [[KIND] NAME]",
 		Short: "Show the settings of a component, what a function does, or what a code means",
@@ -22,15 +22,15 @@ func newDocs() *cobra.Command {
   flowd docs function uniq
   flowd docs expressions              also engine, tests, codes and the guides
   flowd docs unknown-field            a code of flowd lint
-  flowd docs --markdown > reference.md`,
+  flowd docs --markdown reference     write the reference of everything to a folder`,
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
 			switch {
-			case asMarkdown && len(args) == 0:
-				return referenceMarkdown(out)
-			case asMarkdown:
+			case markdown != "" && len(args) == 0:
+				return writeReference(markdown)
+			case markdown != "":
 				return usage("docs takes a name, or --markdown alone")
 			case len(args) == 0:
 				_, err := io.WriteString(out, table(topics(), colored(out))+"\n"+table(components(), colored(out)))
@@ -56,7 +56,7 @@ func newDocs() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "write the reference of everything")
+	cmd.Flags().StringVar(&markdown, "markdown", "", "write the reference of everything to a `FOLDER`, as Markdown")
 	return cmd
 }
 

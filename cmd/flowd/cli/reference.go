@@ -2,8 +2,9 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -64,55 +65,96 @@ func commonKeys(kind string) []schema.Field {
 	return fieldsOf(schema.Of(specs[kind]))
 }
 
-// referenceMarkdown writes the reference of everything in this build.
-func referenceMarkdown(w io.Writer) error {
-	var b strings.Builder
-	b.WriteString("# Reference\n\nWritten by `flowd docs --markdown`; do not edit. [language.md](language.md) explains the language.\n\n")
-	byKind := map[string][]component{}
-	links := map[string][]string{}
-	for _, c := range components() {
-		byKind[c.Kind] = append(byKind[c.Kind], c)
-		links[c.Kind] = append(links[c.Kind], fmt.Sprintf("[`%s`](#%s)", c.Name, anchor(c)))
+// writeReference writes the reference of everything in this build to a folder: a page for each component, for each kind of
+// component, for each section of the file, for the functions and for the lint codes.
+func writeReference(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil { // #nosec G301 -- documentation is not secret
+		return err
 	}
-	for _, kind := range kinds[:len(kinds)-1] {
-		fmt.Fprintf(&b, "- [%ss](#%ss): %s\n", title(kind), kind, strings.Join(links[kind], ", "))
-	}
-	b.WriteString("- [Functions](#functions)\n")
-	for _, s := range sections {
-		fmt.Fprintf(&b, "- [The section %s](#the-section-%[1]s)\n", s.name)
-	}
-
-	for _, kind := range kinds {
-		fmt.Fprintf(&b, "\n## %ss\n\n", title(kind))
-		if kind == functionKind {
-			functionTable(&b, byKind[kind])
-			continue
-		}
-		if keys := commonKeys(kind); len(keys) > 0 {
-			fmt.Fprintf(&b, "Besides its type key, each %s takes these keys:\n\n", kind)
-			fieldTable(&b, keys)
-		} else {
-			fmt.Fprintf(&b, "They are written under `resources`, by name.\n")
-		}
-		for _, c := range byKind[kind] {
-			section(&b, c)
+	for name, text := range referencePages() {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { // #nosec G306 -- nor is a page
+			return err
 		}
 	}
-	for _, s := range sections {
-		fmt.Fprintf(&b, "\n## The section %s\n\n%s.\n\n", s.name, title(s.summary))
-		fieldTable(&b, fieldsOf(schema.Of(s.of)))
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return nil
 }
 
-func section(b *strings.Builder, c component) {
-	fmt.Fprintf(b, "\n<a id=\"%s\"></a>\n\n### %s\n\n%s\n\n", anchor(c), c.Name, strings.TrimSpace(c.doc))
-	if fields := fieldsOf(c.typ); len(fields) > 0 {
-		fieldTable(b, fields)
-		return
+// referencePages returns the pages of the reference by the names of their files.
+func referencePages() map[string]string {
+	pages := map[string]string{}
+	var index strings.Builder
+	index.WriteString("# Reference\n\nWritten by `flowd docs --markdown`; do not edit. [The language](../language.md) explains what is " +
+		"common to all.\n\n| | |\n|---|---|\n")
+	byKind := map[string][]component{}
+	for _, c := range components() {
+		byKind[c.Kind] = append(byKind[c.Kind], c)
 	}
-	fmt.Fprintf(b, "Takes: %s.\n", c.typ.Text())
+	for _, kind := range kinds {
+		if kind == functionKind {
+			continue
+		}
+		var links, page strings.Builder
+		fmt.Fprintf(&page, "# %ss\n\n", title(kind))
+		for i, c := range byKind[kind] {
+			if i > 0 {
+				links.WriteString(", ")
+			}
+			fmt.Fprintf(&links, "[`%s`](%s)", c.Name, fileOfPage(c))
+			fmt.Fprintf(&page, "- [`%s`](%s): %s\n", c.Name, fileOfPage(c), cell(c.Summary))
+			pages[fileOfPage(c)] = componentPage(c)
+		}
+		fmt.Fprintf(&index, "| [%ss](%[2]ss.md) | %s |\n", title(kind), kind, links.String())
+		if keys := commonKeys(kind); len(keys) > 0 {
+			fmt.Fprintf(&page, "\nBesides its type key, each %s takes these keys:\n\n", kind)
+			fieldTable(&page, keys)
+		} else {
+			page.WriteString("\nThey are written under `resources`, by name.\n")
+		}
+		pages[kind+"s.md"] = page.String()
+	}
+
+	var functions strings.Builder
+	functionTable(&functions, byKind[functionKind])
+	pages["functions.md"] = functions.String()
+	index.WriteString("| [Functions](functions.md) | of expressions |\n")
+	for _, s := range sections {
+		fmt.Fprintf(&index, "| [The section `%s`](%[1]s.md) | %s |\n", s.name, s.summary)
+		var page strings.Builder
+		fmt.Fprintf(&page, "# The section %s\n\n%s.\n\n", s.name, title(s.summary))
+		fieldTable(&page, fieldsOf(schema.Of(s.of)))
+		pages[s.name+".md"] = page.String()
+	}
+	index.WriteString("| [Codes](codes.md) | of problems that `flowd lint` finds |\n")
+	pages["codes.md"] = codesPage()
+	pages["README.md"] = index.String()
+	return pages
+}
+
+// fileOfPage returns the name of a component's page.
+func fileOfPage(c component) string { return c.Kind + "-" + c.Name + ".md" }
+
+func componentPage(c component) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# The %s %s\n\n%s\n\n", c.Kind, c.Name, strings.TrimSpace(c.doc))
+	if fields := fieldsOf(c.typ); len(fields) > 0 {
+		fieldTable(&b, fields)
+	} else {
+		fmt.Fprintf(&b, "Takes: %s.\n", c.typ.Text())
+	}
+	if len(commonKeys(c.Kind)) > 0 {
+		fmt.Fprintf(&b, "\nThe keys beside `%s` are those of [all %ss](%[2]ss.md).\n", c.Name, c.Kind)
+	}
+	return b.String()
+}
+
+func codesPage() string {
+	var b strings.Builder
+	b.WriteString("# Codes of flowd lint\n\nEach problem ends with its code in brackets. `flowd docs CODE` shows what it means.\n\n" +
+		"| code | problem |\n|---|---|\n")
+	for _, c := range codes() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", c.Name, cell(c.Summary))
+	}
+	return b.String()
 }
 
 // functionsIntro precedes all functions. A test evaluates the examples in its pipeline.
@@ -148,9 +190,9 @@ func functionTable(b *strings.Builder, functions []component) {
 	for _, f := range functions {
 		groups[f.group] = append(groups[f.group], f)
 	}
-	b.WriteString(strings.ReplaceAll(functionsIntro, "~~~", "```"))
+	b.WriteString("# Functions\n\n" + strings.ReplaceAll(functionsIntro, "~~~", "```"))
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
-		fmt.Fprintf(b, "\n### Functions: %s\n\n| function | meaning | example |\n|---|---|---|\n", group)
+		fmt.Fprintf(b, "\n## %s\n\n| function | meaning | example |\n|---|---|---|\n", title(group))
 		for _, f := range groups[group] {
 			call, meaning, _ := strings.Cut(f.doc, "\n\n")
 			meaning, example, _ := strings.Cut(meaning, "\n\n")
@@ -179,7 +221,5 @@ func fieldTable(b *strings.Builder, fields []schema.Field) {
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "&", "&amp;").Replace(text)
 }
-
-func anchor(c component) string { return c.Kind + "-" + c.Name }
 
 func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
