@@ -3,6 +3,7 @@ package test
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,36 +28,42 @@ func blocks(text string) []block {
 // fileName finds the name of the file that a block belongs to.
 var fileName = regexp.MustCompile("`([^`]+)`:$")
 
-// TestREADME follows README.md in a copy of the repository, verbatim and in order. It runs sh
-// blocks, writes other blocks to the file named before them, and compares text blocks with the
-// output of the last command.
+// TestREADME follows README.md in a copy of the repository.
 func TestREADME(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs go several times")
 	}
 	t.Parallel()
-	dir := clone(t)
+	follow(t, clone(t), "README.md", read(t, repo, "README.md"))
+}
+
+// follow follows a document in dir, verbatim and in order. It runs sh blocks with flowd on the path, writes other blocks to
+// the file named before them, and compares text blocks with the output of the last command: with stderr if there is text
+// before the block, else with stdout, in any order. Blocks with a word after their language are not followed.
+func follow(t *testing.T, dir, name, text string) {
+	t.Helper()
 	last := result{}
-	for _, b := range blocks(read(t, repo, "README.md")) {
+	for _, b := range blocks(text) {
 		switch {
 		case b.text == testCommand+"\n": // would run this test again
 		case b.language == "sh":
-			last = within(t, compiling, dir, "", "bash", "-euo", "pipefail", "-c", b.text)
+			last = within(t, compiling, dir, "", "env", "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"),
+				"bash", "-euo", "pipefail", "-c", b.text)
 			last.Want(t, 0)
 		case b.language == "text" && b.before == "":
-			if got, want := lines(last.Stdout), lines(b.text); !slices.Equal(got, want) {
-				t.Errorf("stdout\n%s\nREADME.md says\n%s", last.Stdout, b.text)
+			if got, want := lines(withoutTimes(last.Stdout)), lines(withoutTimes(b.text)); !slices.Equal(got, want) {
+				t.Errorf("stdout\n%s\n%s says\n%s", last.Stdout, name, b.text)
 			}
 		case b.language == "text":
 			if got, want := withoutTimes(last.Stderr), withoutTimes(b.text); got != want {
-				t.Errorf("stderr\n%s\nREADME.md says\n%s", got, want)
+				t.Errorf("stderr\n%s\n%s says\n%s", got, name, want)
 			}
 		default:
-			name := fileName.FindStringSubmatch(b.before)
-			if name == nil {
+			file := fileName.FindStringSubmatch(b.before)
+			if file == nil {
 				t.Fatalf("no file is named before the %s block\n%s", b.language, b.text)
 			}
-			write(t, dir, name[1], b.text)
+			write(t, dir, file[1], b.text)
 		}
 	}
 }
@@ -73,7 +80,7 @@ func TestCIRunsTheTestCommandOfTheREADME(t *testing.T) {
 	}
 }
 
-var runTime = regexp.MustCompile(` in \S+ \([^)]*\)`)
+var runTime = regexp.MustCompile(` in [\d.]+[a-zµ]+( \([^)]*\))?`)
 
 func withoutTimes(text string) string { return runTime.ReplaceAllString(text, "") }
 
