@@ -1,4 +1,4 @@
-// Package docs has the guides of this folder for `flowd docs`.
+// Package docs has the guides of this folder for `flowd docs`, and searches them: start at [NewIndex].
 package docs
 
 import "embed"

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/flowd-io/flowd/docs"
 )
 
 // yamlBlock matches a block of YAML in a guide that is a pipeline, a section of one, or steps.
@@ -47,15 +50,30 @@ func TestProgramsInDocsBuild(t *testing.T) {
 	}
 }
 
-var link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+var link = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 
-// TestLinksInDocsWork checks that linked files exist.
+// TestLinksInDocsWork checks that linked files and sections exist.
 func TestLinksInDocsWork(t *testing.T) {
-	for _, path := range append(guides(t), filepath.Join(repo, "README.md"), filepath.Join(repo, "CONTRIBUTING.md"),
-		filepath.Join(repo, "CHANGELOG.md")) {
+	reference, err := filepath.Glob(filepath.Join(repo, "docs", "reference", "*.md"))
+	if err != nil || len(reference) == 0 {
+		t.Fatalf("no reference: %v", err)
+	}
+	for _, path := range slices.Concat(guides(t), reference, []string{filepath.Join(repo, "README.md"),
+		filepath.Join(repo, "CONTRIBUTING.md"), filepath.Join(repo, "CHANGELOG.md")}) {
 		for _, m := range link.FindAllStringSubmatch(read(t, path), -1) {
-			if found, err := filepath.Glob(filepath.Join(filepath.Dir(path), m[1])); err != nil || len(found) == 0 {
+			target := path
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(path), m[1])
+			}
+			found, err := filepath.Glob(target)
+			if err != nil || len(found) == 0 {
 				t.Errorf("%s links to %s, which does not exist", filepath.Base(path), m[1])
+				continue
+			}
+			if m[2] != "" && !slices.ContainsFunc(docs.Sections("", read(t, target)), func(p docs.Passage) bool {
+				return docs.Anchor(p.Section) == m[2]
+			}) {
+				t.Errorf("%s links to %s, which has no section %s", filepath.Base(path), target, m[2])
 			}
 		}
 	}

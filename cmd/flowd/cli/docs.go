@@ -13,62 +13,102 @@ import (
 
 func newDocs() *cobra.Command {
 	var markdown string
+	var asSearch bool
 	cmd := &cobra.Command{
-		Use:   "docs [[KIND] NAME]",
-		Short: "Show the settings of a component, what a function does, or what a code means",
+		Use:   "docs [[KIND] NAME | WORDS]",
+		Short: "Show or search the documentation",
+		Long: `Shows the settings of a component, what a function does, what a code of flowd lint means,
+or a guide. Other words are searched for in all of them.`,
 		Example: `  flowd docs                          list all topics
   flowd docs stdin
   flowd docs input file               a name that is an input and an output
   flowd docs function uniq
   flowd docs expressions              also engine, tests, codes and the guides
+  flowd docs failures#retries         a section of a guide
   flowd docs unknown-field            a code of flowd lint
+  flowd docs dead letter              the passages about it
+  flowd docs --search kafka           also if a page has this name
   flowd docs --markdown reference     write the reference of everything to a folder`,
-		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout()
-			switch {
-			case markdown != "" && len(args) == 0:
+			if markdown != "" {
+				if len(args) > 0 || asSearch {
+					return usage("docs takes a name, or --markdown alone")
+				}
 				return writeReference(markdown)
-			case markdown != "":
-				return usage("docs takes a name, or --markdown alone")
-			case len(args) == 0:
-				_, err := io.WriteString(out, table(topics(), colored(out))+"\n"+table(components(), colored(out)))
-				return err
 			}
-			found, err := find(args)
+			out := cmd.OutOrStdout()
+			show := pages
+			if asSearch {
+				show = search
+			}
+			text, err := show(args, columns(out), colored(out))
 			if err != nil {
 				return err
 			}
-			var b strings.Builder
-			between := ""
-			for _, c := range found {
-				b.WriteString(between)
-				if c.text != nil {
-					b.WriteString(c.text(columns(out), colored(out)))
-					between = "\n"
-					continue
-				}
-				describe(&b, c, columns(out), colored(out))
-				between = "\n\n"
-			}
-			_, err = io.WriteString(out, b.String())
+			_, err = io.WriteString(out, text)
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&asSearch, "search", false, "search for words, even if they are the name of a page")
 	cmd.Flags().StringVar(&markdown, "markdown", "", "write the reference of everything to a `FOLDER`, as Markdown")
 	return cmd
 }
 
-// find returns the components with a name, or with a kind and a name. Topics come first.
+// pages returns the pages that the arguments name, or the list of all pages. It searches for words that name none.
+func pages(args []string, width int, color bool) (string, error) {
+	if len(args) == 0 {
+		return table(topics(), color) + "\n" + table(components(), color), nil
+	}
+	found, err := find(args)
+	if err != nil {
+		if text, none := search(args, width, color); none == nil && !namesComponent(args) {
+			return text, nil
+		}
+		return "", err
+	}
+	var b strings.Builder
+	between := ""
+	for _, c := range found {
+		b.WriteString(between)
+		if c.text != nil {
+			b.WriteString(c.text(width, color))
+			between = "\n"
+			continue
+		}
+		describe(&b, c, width, color)
+		between = "\n\n"
+	}
+	return b.String(), nil
+}
+
+// namesComponent reports whether arguments that name no page can only be meant as the name of a component: they are a kind and
+// a name, or name a component that this build leaves out. Then a search would not help.
+func namesComponent(args []string) bool {
+	_, err := kindOf(args[0])
+	_, missing := leftOutWith(args[len(args)-1])
+	return len(args) == 2 && err == nil || missing
+}
+
+// find returns the components with a name, or with a kind and a name. Topics come first. PAGE#SECTION is a section of a
+// topic.
 func find(args []string) ([]component, error) {
 	all, name := slices.Concat(components(), topics(), codes()), args[0]
-	if len(args) == 2 {
+	if page, anchor, ok := strings.Cut(name, "#"); ok && len(args) == 1 {
+		if section, ok := sectionOf(page, anchor); ok {
+			return []component{section}, nil
+		}
+	}
+	switch len(args) {
+	case 1:
+	case 2:
 		kind, err := kindOf(args[0])
 		if err != nil {
 			return nil, err
 		}
 		all, name = ofKind(all, kind), args[1]
+	default:
+		return nil, usage(unknownName(strings.Join(args, " "), nil))
 	}
 	var found []component
 	var names []string

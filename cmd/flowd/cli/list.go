@@ -168,12 +168,20 @@ func unknownName(name string, names []string) string {
 	if near := schema.Nearest(name, names); near != "" {
 		remedy = fmt.Sprintf("did you mean %q?", near)
 	}
-	for _, f := range builds.Missing() {
-		if slices.Contains(slices.Concat(f.Inputs, f.Processors, f.Outputs, f.Caches), name) {
-			remedy = builds.Remedy(f.Name)
-		}
+	if family, ok := leftOutWith(name); ok {
+		remedy = builds.Remedy(family)
 	}
 	return fmt.Sprintf("there is no %q in this build (%s)", name, remedy)
+}
+
+// leftOutWith returns the family of components that this build leaves out, and that has one of this name.
+func leftOutWith(name string) (family string, ok bool) {
+	for _, f := range builds.Missing() {
+		if slices.Contains(slices.Concat(f.Inputs, f.Processors, f.Outputs, f.Caches), name) {
+			return f.Name, true
+		}
+	}
+	return "", false
 }
 
 func completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

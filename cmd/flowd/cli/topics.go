@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flowd-io/flowd/config"
@@ -14,11 +15,13 @@ import (
 // guides, and lint codes.
 const topicKind = "topic"
 
-// sections are the sections of a file that are not lists of components.
-var sections = []struct {
+// fileSection is a section of a file that is not a list of components.
+type fileSection struct {
 	name, summary string
 	of            any // a struct with its fields
-}{
+}
+
+var sections = []fileSection{
 	{"engine", "parallelism, order, memory, failures, draining", engine.EngineSpec{}},
 	{"defaults", "what outputs, steps and batchers inherit", engine.Defaults{}},
 	{"resources", "what pipelines share", config.Resources{}},
@@ -33,12 +36,10 @@ func topics() (all []component) {
 	}
 	for _, s := range sections {
 		title := "The section " + s.name
-		add(s.name, title+": "+s.summary, fieldsText(title, s.of))
+		add(s.name, title+": "+s.summary, fieldsText(title, s.of, ""))
 	}
 	add("codes", "The codes of problems that flowd lint finds", codeTable)
-	entries, _ := docs.Guides.ReadDir(".") // of what is built in
-	for _, e := range entries {
-		name := strings.TrimSuffix(e.Name(), ".md")
+	for _, name := range guideNames() {
 		text := guide(name)
 		first, _, _ := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
 		add(name, "Guide: "+first, func(_ int, color bool) string {
@@ -62,15 +63,29 @@ func codes() (all []component) {
 	return all
 }
 
+// guideNames returns the names of the guides that are built in.
+func guideNames() (all []string) {
+	entries, _ := docs.Guides.ReadDir(".")
+	for _, e := range entries {
+		all = append(all, strings.TrimSuffix(e.Name(), ".md"))
+	}
+	return all
+}
+
 func guide(name string) string {
 	text, _ := docs.Guides.ReadFile(name + ".md")
 	return string(text)
 }
 
-func fieldsText(title string, of any) func(width int, color bool) string {
+// fieldsText describes the fields of a struct. With a key, only that field and those in it are described.
+func fieldsText(title string, of any, key string) func(width int, color bool) string {
 	return func(width int, color bool) string {
+		fields := fieldsOf(schema.Of(of))
+		if key != "" {
+			fields = slices.DeleteFunc(fields, func(f schema.Field) bool { return topKey(f.Path) != key })
+		}
 		var b strings.Builder
-		describeFields(&b, title, fieldsOf(schema.Of(of)), "", width, color)
+		describeFields(&b, title, fields, "", width, color)
 		return strings.TrimPrefix(b.String(), "\n")
 	}
 }
