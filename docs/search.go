@@ -95,24 +95,32 @@ type Hit struct {
 // Search returns the best passages for a question, which may be a few words: at most n, best first. Passages without any of
 // the words are not among them.
 func (x *Index) Search(question string, n int) (hits []Hit) {
-	query := unique(terms(question))
-	single := unique(words(question))
+	query := terms(question)
+	var asked [][]string // each word with those that mean the same
+	for _, word := range unique(words(question)) {
+		same := append([]string{word}, terms(synonyms[word])...)
+		asked = append(asked, same)
+		query = append(query, same...)
+	}
+	query = unique(query)
 	for i, p := range x.passages {
-		score, found := 0.0, 0.0
+		score := 0.0
 		for _, t := range query {
 			count := x.terms[i][t]
 			if count == 0 {
 				continue
 			}
-			if slices.Contains(single, t) {
-				found++
-			}
 			rarity := math.Log(1 + (float64(len(x.passages))-x.in[t]+0.5)/(x.in[t]+0.5))
 			score += rarity * count * (saturation + 1) / (count + saturation*(1-normalization+normalization*x.lengths[i]/x.mean))
 		}
 		if score > 0 {
-			share := max(found, 1) / float64(len(single))
-			hits = append(hits, Hit{Passage: p, score: score * share * p.Weight})
+			found := 0.0
+			for _, same := range asked {
+				if slices.ContainsFunc(same, func(t string) bool { return x.terms[i][t] > 0 }) {
+					found++
+				}
+			}
+			hits = append(hits, Hit{Passage: p, score: score * max(found, 1) / float64(len(asked)) * p.Weight})
 		}
 	}
 	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.score, a.score) })
@@ -193,8 +201,15 @@ func words(text string) (all []string) {
 	return all
 }
 
-var stopWords = strings.Fields("a an and are as at be by can do does for from how i if in into is it its me my of on or " +
+var stopWords = strings.Fields("a an and are as at be by can do does for from go goes how i if in into is it its me my of on or " +
 	"happens so t that the their them then there they this to what when where which will with you your")
+
+// synonyms are words of users, without their endings, and what the documentation says instead.
+var synonyms = map[string]string{
+	"dlq": "dead letter", "regex": "regular expression", "regexp": "regular expression", "string": "text", "k8": "kubernetes",
+	"deduplicat": "dedupe duplicates", "throttl": "rate limit", "shutdown": "stop drain", "postgresql": "postgres",
+	"elasticsearch": "search engine bulk", "opensearch": "search engine bulk", "tz": "time zone", "enrich": "lookup",
+}
 
 // stem removes the endings of plurals and verbs: retries, retried and retrying become retry.
 func stem(word string) string {
