@@ -11,6 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/components/programs"
 	"github.com/flowd-io/flowd/internal/formats/registry"
 	"github.com/flowd-io/flowd/internal/network/httpx"
 	"github.com/flowd-io/flowd/internal/network/tlsconf"
@@ -67,7 +68,7 @@ type Service struct {
 	Pipelines string         `yaml:"pipelines" doc:"Directory for pipelines that are managed over the admin API. Its .yaml files are pipelines of the process, which keeps running without any; it is created if missing. -s does not apply to them."`
 	Log       Log            `yaml:"log" doc:"The log, on standard error: levels and format."`
 	Metrics   *Metrics       `yaml:"metrics" doc:"A second listener, only for scrapers and probes."`
-	Notify    *Notify        `yaml:"notify" doc:"A webhook that is told when a pipeline fails, stops, or is not ready."`
+	Notify    *Notify        `yaml:"notify" doc:"A webhook or a program that is told when a pipeline fails, stops, or is not ready."`
 	Tracing   *schema.Node   `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
 	Cluster   *wire.Config   `yaml:"cluster" doc:"The address where pool workers join this process."`
 }
@@ -83,7 +84,15 @@ type Notify struct {
 	After time.Duration `yaml:"after" check:"min=0s,max=24h" default:"10s" doc:"How long a pipeline must not be ready before not_ready is sent. Shorter interruptions are not reported."`
 	print string        // of all settings
 
-	HTTP Webhook `yaml:"http" check:"required" doc:"The request that sends an event, a POST. It is retried for 15 minutes unless the server rejects it."`
+	HTTP *Webhook       `yaml:"http" doc:"The request that sends an event, a POST. It is retried for 15 minutes unless the server rejects it."`
+	Exec *NotifyProgram `yaml:"exec" doc:"The program that runs once for each event, beside http or instead of it."`
+}
+
+// CheckConfig reports that nothing receives the events.
+func (n *Notify) CheckConfig(report func(path, message, remedy string)) {
+	if n.HTTP == nil && n.Exec == nil {
+		report("", "nothing receives the events", "write `http: URL` or `exec: [program, argument, …]`")
+	}
 }
 
 // Same reports whether two sections have the same settings. nil stands for no section.
@@ -97,6 +106,15 @@ type Webhook struct {
 	Body        expr.Body     `yaml:"body" doc:"The body, from the event's fields event, pipeline, host, time, reason and checks, such as '{text: host + \": \" + pipeline + \" \" + event}'; the event as JSON by default. url and headers may use the fields, too."`
 	Timeout     time.Duration `yaml:"timeout" check:"min=1ms,max=5m" default:"10s" doc:"Time limit for one request."`
 }
+
+// NotifyProgram is `service.notify.exec`.
+type NotifyProgram struct {
+	Command programs.Command `yaml:"command,main" check:"required" doc:"The program and its arguments, without a shell. Its environment has FLOWD_EVENT, FLOWD_PIPELINE, FLOWD_HOST, FLOWD_TIME and FLOWD_REASON, in addition to flowd's own; its standard input is the event as JSON. It is run again for up to 15 minutes if it exits with status 75 or takes too long."`
+	Timeout time.Duration    `yaml:"timeout" check:"min=1ms,max=5m" default:"10s" doc:"Time limit for one run; then the program is killed, along with everything that it has started."`
+}
+
+// ConfigFiles returns the program, if it is given by a path.
+func (p NotifyProgram) ConfigFiles() []string { return []string{p.Command.File("")} }
 
 // ConfigFiles returns the files that are read.
 func (s Service) ConfigFiles() []string { return []string{s.TokenFile} }

@@ -64,11 +64,13 @@ var fuzzed = map[string][]string{
 
 // notFuzzed has packages with such functions but without a fuzz target, and the reason.
 var notFuzzed = map[string]string{
-	"internal/components/builds": "decodes nothing: it rejects any input",
-	"internal/formats":           "formats that are left out of a build decode nothing",
-	"config/yamltext":            "FuzzLoad in config uses it to read files",
-	"cmd/flowd/cli":              "arguments of its own user",
-	"engine":                     "lists of names, decoded by schema",
+	"internal/components/builds":   "decodes nothing: it rejects any input",
+	"internal/components/programs": "the configuration, decoded by schema",
+
+	"internal/formats": "formats that are left out of a build decode nothing",
+	"config/yamltext":  "FuzzLoad in config uses it to read files",
+	"cmd/flowd/cli":    "arguments of its own user",
+	"engine":           "lists of names, decoded by schema",
 
 	"engine/expr/internal/builtin/numbers": "a number in a text, read by package strconv",
 	"engine/expr/internal/builtin/times":   "engine/expr/internal/calendar",
@@ -83,7 +85,6 @@ var notFuzzed = map[string]string{
 	"internal/formats/registry":    "the configuration, decoded by schema",
 	"internal/testing/steptest":    "text in a test",
 	"processors/decode":            "internal/formats/codec",
-	"processors/exec":              "the configuration, decoded by schema",
 	"processors/map":               "the configuration, decoded by schema",
 	"processors/pool":              "the configuration, decoded by schema",
 	"processors/sleep":             "a duration, parsed by schema",

@@ -49,8 +49,8 @@ var importRules = []importRule{
 	{"engine/source", "engine internal/state/checkpoint internal/state/watermark"},
 	{"engine/cause", "engine"},
 	{"engine/enginetest", "engine engine/expr engine/internal/inside engine/runtime schema"},
-	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema internal/formats/* internal/network/* " +
-		"internal/pool/wire internal/state/tables internal/systems/secrets"},
+	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema internal/components/programs " +
+		"internal/formats/* internal/network/* internal/pool/wire internal/state/tables internal/systems/secrets"},
 	{"config/yamltext", "schema internal/formats/codec"},
 
 	// A root package imports the plugins of its kind. A plugin never imports another one.
@@ -64,6 +64,7 @@ var importRules = []importRule{
 
 	{"internal/disk/*", "engine"},
 	{"internal/network/*", public + " internal/network/*"},
+	{"internal/components/programs", "engine schema internal/network/call"},
 	{"internal/components/*", public},
 	{"internal/formats internal/formats/*", public + " internal/formats/* internal/network/*"},
 	{"internal/systems/* internal/systems/*/*", public + " internal/components/* internal/disk/* internal/formats/* " +
@@ -76,6 +77,8 @@ var importRules = []importRule{
 		"internal/state/caches/memory"},
 	{"internal/operations/plugins", "engine internal/components/builds"},
 	{"internal/operations/plugins/template/*", public},
+	{"internal/operations/notify", "engine engine/expr schema internal/components/programs internal/network/httpx " +
+		"internal/operations/service"},
 	{"internal/operations/*", public + " internal/network/* internal/operations/service"},
 	{"internal/migrate internal/migrate/*", public + " internal/migrate/*"},
 

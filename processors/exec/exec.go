@@ -3,27 +3,22 @@
 package exec
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/components/fields"
+	"github.com/flowd-io/flowd/internal/components/programs"
 	"github.com/flowd-io/flowd/internal/formats/codec"
-	"github.com/flowd-io/flowd/internal/network/call"
 	"github.com/flowd-io/flowd/schema"
 )
 
 // Config configures the exec processor.
 type Config struct {
-	Command     command                   `yaml:"command,main" check:"required" doc:"The program and its arguments, passed unchanged, without a shell and without data of messages. Text is split at blanks outside quotes. A name without a slash is looked up in PATH."`
+	Command     programs.Command          `yaml:"command,main" check:"required" doc:"The program and its arguments, passed unchanged, without a shell and without data of messages. Text is split at blanks outside quotes. A name without a slash is looked up in PATH."`
 	Mode        string                    `yaml:"mode" check:"oneof=per_message|stream" doc:"per_message starts the program for each message; stream keeps it running and exchanges lines."`
 	Into        fields.Path               `yaml:"into" doc:"Field for the output; without it the output replaces the payload."`
 	Env         schema.Map[schema.Secret] `yaml:"env" doc:"Environment variables, in addition to flowd's own."`
@@ -32,16 +27,11 @@ type Config struct {
 	Concurrency int                       `yaml:"concurrency" check:"min=1" doc:"Maximum number of programs running at once; the number of CPUs by default."`
 }
 
-// CheckConfig reports commands and variables that are not valid.
+// ConfigFiles returns the program, if it is given by a path.
+func (c Config) ConfigFiles() []string { return []string{c.Command.File(c.Dir)} }
+
+// CheckConfig reports variables that are not valid.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
-	if len(c.Command) > 0 && c.Command[0] == "" {
-		report("command", "the program has no name", "write [program, argument, …]")
-	}
-	for _, arg := range c.Command {
-		if strings.ContainsRune(arg, 0) {
-			report("command", "it contains a NUL byte", "remove it")
-		}
-	}
 	for name, value := range c.Env.All() {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value.Reveal(), 0) {
 			report("env", fmt.Sprintf("%q is not a valid environment variable", name), "write NAME: value")
@@ -95,9 +85,8 @@ const (
 	perMessage = "per_message"
 	stream     = "stream"
 
-	maxQuoted = 400             // bytes of standard error quoted in an error
-	ioDelay   = time.Second     // wait for output that other processes hold open after the program has ended
-	grace     = 2 * time.Second // for programs to end when the step closes
+	ioDelay = time.Second     // wait for output of a program that no longer reads or was cut off
+	grace   = 2 * time.Second // for programs to end when the step closes
 )
 
 // Traits reports that a program runs, which may have any effect.
@@ -108,12 +97,12 @@ func init() {
 }
 
 func build(c Config, env engine.Env) (engine.Processor, error) {
-	p := program{cfg: c, log: env.Log, secrets: env.Secrets}
+	p := program{Program: programs.Program{Command: c.Command, Dir: c.Dir, Secrets: env.Secrets}, cfg: c, log: env.Log}
 	if p.cfg.Concurrency == 0 {
 		p.cfg.Concurrency = runtime.GOMAXPROCS(0)
 	}
 	for name, value := range c.Env.All() {
-		p.env = append(p.env, name+"="+value.Reveal())
+		p.Env = append(p.Env, name+"="+value.Reveal())
 	}
 	if c.Mode == stream {
 		return newStream(p), nil
@@ -123,64 +112,9 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 
 // program is the configured program.
 type program struct {
-	cfg     Config
-	log     *slog.Logger
-	env     []string        // in addition to flowd's own
-	secrets *schema.Secrets // masked in errors and logs
-
-	path string // of the executable; set by find
-}
-
-// find locates the program.
-func (p *program) find() error {
-	name := p.cfg.Command[0]
-	if p.cfg.Dir != "" {
-		if info, err := os.Stat(p.cfg.Dir); err != nil {
-			return fmt.Errorf("dir: %w", err)
-		} else if !info.IsDir() {
-			return fmt.Errorf("dir: %s is not a directory", p.cfg.Dir)
-		}
-	}
-	at := name
-	if filepath.Base(name) != name && !filepath.IsAbs(name) {
-		at = filepath.Join(p.cfg.Dir, name) // the system resolves it relative to the working directory
-	}
-	path, err := exec.LookPath(at)
-	switch {
-	case errors.Is(err, exec.ErrNotFound):
-		return fmt.Errorf("program %q is not in PATH (install it, or write its path)", name)
-	case err != nil:
-		return fmt.Errorf("program %q: %w", name, cause(err))
-	}
-	p.path, err = filepath.Abs(path)
-	return err
-}
-
-// cause unwraps errors that repeat the program's name.
-func cause(err error) error {
-	if e, ok := errors.AsType[*exec.Error](err); ok {
-		err = e.Err
-	}
-	if at, ok := errors.AsType[*os.PathError](err); ok {
-		err = at.Err
-	}
-	return err
-}
-
-// started counts the programs of this process. Their marks contain the number.
-var started atomic.Uint64
-
-// prepare puts the command into a process group of its own, so that the whole group can be killed, and sets a mark in
-// its environment. The mark identifies processes that leave the group.
-func (p *program) prepare(cmd *exec.Cmd) (mark string) {
-	adopt()
-	mark = fmt.Sprintf("FLOWD_PROGRAM=%d.%d;", os.Getpid(), started.Add(1))
-	cmd.Args = p.cfg.Command
-	cmd.Env = append(append(os.Environ(), p.env...), mark)
-	cmd.Dir = p.cfg.Dir
-	cmd.SysProcAttr = ownGroup()
-	cmd.WaitDelay = ioDelay
-	return mark
+	programs.Program
+	cfg Config
+	log *slog.Logger
 }
 
 // ready reports whether a message can hold an answer.
@@ -202,18 +136,6 @@ func (p *program) put(m *engine.Message, answer []byte) error {
 		return err
 	}
 	return m.Doc().SetRaw(p.cfg.Into.Path, raw)
-}
-
-// described says how a program ended, with the end of its standard error.
-func (p *program) described(err error, said *tail) string {
-	text := "exit status 0"
-	if err != nil {
-		text = err.Error()
-	}
-	if quote := call.Tail(said.bytes(), maxQuoted, p.secrets); quote != "" {
-		text += ": " + quote
-	}
-	return text
 }
 
 func (p *program) tooLong() error {

@@ -26,24 +26,6 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// maxTail is how much of standard error is kept, in bytes. It is more than is shown, so that masking sees whole
-// secrets.
-const maxTail = 4 << 10
-
-// tail keeps the end of what is written to it.
-type tail struct{ buf []byte }
-
-// Write keeps the end of p.
-func (t *tail) Write(p []byte) (int, error) {
-	t.buf = append(t.buf, p[max(0, len(p)-maxTail):]...)
-	if len(t.buf) > 2*maxTail {
-		t.buf = append(t.buf[:0], t.buf[len(t.buf)-maxTail:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) bytes() []byte { return t.buf }
-
 // splitter splits what is written to it into lines.
 type splitter struct {
 	max int

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os/exec"
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
@@ -24,7 +23,7 @@ var (
 )
 
 // Open locates the program.
-func (o *once) Open(context.Context) error { return o.find() }
+func (o *once) Open(context.Context) error { return o.Find() }
 
 // Traits reports how many programs run at once.
 func (o *once) Traits() engine.Traits { return engine.Traits{Together: o.cfg.Concurrency} }
@@ -46,9 +45,6 @@ func (o *once) Prepare(m *engine.Message) (*task, error) {
 // Finish stores the answer in the message.
 func (o *once) Finish(m *engine.Message, t *task) error { return o.put(m, t.answer) }
 
-// exTempFail is the exit status that asks for a retry (EX_TEMPFAIL of sysexits.h).
-const exTempFail = 75
-
 // Call runs the program to its end.
 func (o *once) Call(ctx context.Context, t *task) error {
 	select {
@@ -59,16 +55,8 @@ func (o *once) Call(ctx context.Context, t *task) error {
 	}
 	run, cancel := context.WithCancel(ctx)
 	defer cancel()
-	out, said := &bounded{max: int(o.cfg.MaxOutput), over: cancel}, &tail{}
-	cmd := exec.CommandContext(run, o.path)
-	mark := o.prepare(cmd)
-	cmd.Cancel = func() error { return killGroup(cmd.Process) }
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(t.payload), out, said
-	err := cmd.Run()
-	if cmd.Process != nil {
-		endFamily(cmd.Process.Pid, mark)
-	}
-	var exit *exec.ExitError
+	out := &bounded{max: int(o.cfg.MaxOutput), over: cancel}
+	err := o.Run(run, bytes.NewReader(t.payload), out)
 	switch {
 	case out.full:
 		return o.tooLong()
@@ -77,16 +65,8 @@ func (o *once) Call(ctx context.Context, t *task) error {
 		return nil
 	case ctx.Err() != nil:
 		return late(ctx, "the program took longer than the step's timeout, and was killed")
-	case errors.Is(err, exec.ErrWaitDelay):
-		_ = killGroup(cmd.Process)
-		return engine.Errorf(engine.Permanent,
-			"the program has ended, but others that it started kept its output open, and were killed (redirect their output)")
-	case !errors.As(err, &exit):
-		return engine.Errorf(engine.Transient, "program %q: %w", o.cfg.Command[0], cause(err))
-	case exit.ExitCode() == exTempFail || stoppedFromOutside(exit.ProcessState):
-		return engine.Errorf(engine.Transient, "%s", o.described(err, said))
 	}
-	return engine.Errorf(engine.Permanent, "%s", o.described(err, said))
+	return err
 }
 
 // late returns the error of a call that ctx has cut off.

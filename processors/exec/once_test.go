@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,7 +119,7 @@ func TestProgramsThatAreNotThere(t *testing.T) {
 
 func TestAPathIsRelativeToTheDirectory(t *testing.T) {
 	p := opened(t, component("once", `, "dir": "`+filepath.Dir(os.Args[0])+`"`))
-	p.(*once).cfg.Command = []string{"./" + filepath.Base(os.Args[0])}
+	p.(*once).Command = []string{"./" + filepath.Base(os.Args[0])}
 	if err := p.(engine.Opener).Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -148,4 +149,23 @@ func TestOtherBytesThanTextAreLeftAlone(t *testing.T) {
 func TestArgumentsAreNoTemplates(t *testing.T) {
 	p := opened(t, `{"exec": ["echo", "$(id)", "${ID:-x}"]}`)
 	match(t, outcomes(t, t.Context(), p, `{"id":1}`), "$(id) x")
+}
+
+func TestACommandMayBeText(t *testing.T) {
+	for _, step := range []string{`"tr a-z A-Z"`, `["tr", "a-z", "A-Z"]`, `{"command": "tr a-z A-Z"}`,
+		`{"command": "tr 'a-z' A-Z", "mode": "per_message"}`} {
+		p := opened(t, `{"exec": `+step+`}`)
+		match(t, outcomes(t, t.Context(), p, "x"), "X")
+	}
+}
+
+func TestAnInvalidCommand(t *testing.T) {
+	for command, want := range map[string]string{`[]`: "must not be empty", `""`: "must not be empty",
+		`" "`: "must not be empty", `{"a": 1}`: "expected a command, got a mapping", `"a > b"`: "no shell", `"'' x"`: "no name",
+		`["x", "\u0000"]`: "NUL"} {
+		text, err := json.Marshal(enginetest.Problems(t, engine.Processors, `{"exec": {"command": `+command+`}}`))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %s, %v, want %q", command, text, err, want)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/components/programs"
 )
 
 // process is a program that is kept running. One goroutine at a time exchanges lines with it. Other goroutines read
@@ -20,7 +21,7 @@ type process struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	wr   *bufio.Writer // buffers in; only for the goroutine that exchanges lines
-	said *tail
+	said *programs.Tail
 	done chan struct{} // closed when the program has ended and all its output was read
 
 	mu      sync.Mutex // guards the fields below
@@ -34,8 +35,8 @@ type process struct {
 
 // start starts the program. It calls ended when the program has ended, before it closes done.
 func start(p *program, logged *stderrLog, ended func(*process)) (*process, error) {
-	s := &process{prog: p, said: &tail{}, done: make(chan struct{}), cmd: &exec.Cmd{Path: p.path}}
-	mark := p.prepare(s.cmd)
+	s := &process{prog: p, said: &programs.Tail{}, done: make(chan struct{}), cmd: &exec.Cmd{}}
+	mark := p.Prepare(s.cmd)
 	errs := logged.writer()
 	s.cmd.Stdout = &splitter{max: int(p.cfg.MaxOutput), handle: s.handleLine}
 	s.cmd.Stderr = io.MultiWriter(errs, s.said)
@@ -44,14 +45,14 @@ func start(p *program, logged *stderrLog, ended func(*process)) (*process, error
 		err = s.cmd.Start()
 	}
 	if err != nil {
-		return nil, engine.Errorf(engine.Transient, "program %q: %w", p.cfg.Command[0], cause(err))
+		return nil, engine.Errorf(engine.Transient, "program %q: %w", p.Command[0], programs.Cause(err))
 	}
 	s.in, s.wr = in, bufio.NewWriterSize(in, 64<<10)
 	go func() {
 		stop := reaping(s.cmd.Process.Pid)
 		s.wait()
 		stop()
-		endFamily(s.cmd.Process.Pid, mark)
+		programs.EndFamily(s.cmd.Process.Pid, mark)
 		errs.flush()
 		logged.logLeftOut()
 		ended(s)
@@ -71,7 +72,7 @@ func reaping(pid int) (stop func()) {
 			case <-end:
 				return
 			case <-time.After(every):
-				reapFamily(pid)
+				programs.ReapFamily(pid)
 			}
 		}
 	}()
@@ -82,14 +83,14 @@ func reaping(pid int) (stop func()) {
 func (s *process) wait() {
 	err := s.cmd.Wait()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		_ = killGroup(s.cmd.Process) // other processes hold its output open
+		_ = programs.Kill(s.cmd.Process) // other processes hold its output open
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.why == nil {
-		s.why = engine.Errorf(engine.Transient, "the program ended: %s", s.prog.described(err, s.said))
+		s.why = engine.Errorf(engine.Transient, "the program ended: %s", s.prog.Describe(err, s.said))
 		if !s.ending {
-			s.prog.log.Warn("the program ended", "reason", s.prog.described(err, s.said))
+			s.prog.log.Warn("the program ended", "reason", s.prog.Describe(err, s.said))
 		}
 	} else {
 		s.prog.log.Warn("the program was killed", "reason", s.why)
@@ -131,7 +132,7 @@ func (s *process) kill(why error) {
 	select {
 	case <-s.done:
 	default:
-		_ = killGroup(s.cmd.Process)
+		_ = programs.Kill(s.cmd.Process)
 	}
 }
 
@@ -154,7 +155,7 @@ func (s *process) exchange(ctx context.Context, lines [][]byte) ([][]byte, error
 		case <-s.done:
 		case <-ctx.Done():
 		case <-time.After(ioDelay):
-			s.kill(engine.Errorf(engine.Transient, "the program no longer reads: %w", cause(err)))
+			s.kill(engine.Errorf(engine.Transient, "the program no longer reads: %w", programs.Cause(err)))
 		}
 	}
 	select {

@@ -27,7 +27,7 @@ type stderrLog struct {
 }
 
 func newStderrLog(p *program) *stderrLog {
-	return &stderrLog{log: p.log.With("program", p.cfg.Command[0]), secrets: p.secrets,
+	return &stderrLog{log: p.log.With("program", p.Command[0]), secrets: p.Secrets,
 		limit: rate.NewLimiter(perSecond, 5*perSecond)}
 }
 

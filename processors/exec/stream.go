@@ -40,7 +40,7 @@ func newStream(p program) *pool { return &pool{program: p, logged: newStderrLog(
 
 // Open locates the program. The first message starts it.
 func (s *pool) Open(context.Context) error {
-	if err := s.find(); err != nil {
+	if err := s.Find(); err != nil {
 		return err
 	}
 	s.mu.Lock()

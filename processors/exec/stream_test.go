@@ -282,17 +282,3 @@ func TestSplitter(t *testing.T) {
 		})
 	}
 }
-
-func TestTailKeepsTheEnd(t *testing.T) {
-	var s tail
-	for i := range 10_000 {
-		fmt.Fprintln(&s, "line", i)
-	}
-	if len(s.bytes()) > 2*maxTail || !bytes.HasSuffix(s.bytes(), []byte("line 9998\nline 9999\n")) {
-		t.Errorf("%d bytes, ending in %q", len(s.bytes()), s.bytes()[len(s.bytes())-20:])
-	}
-	_, _ = s.Write(bytes.Repeat([]byte("x"), 10*maxTail))
-	if len(s.bytes()) > 2*maxTail {
-		t.Errorf("%d bytes", len(s.bytes()))
-	}
-}

@@ -185,10 +185,17 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 
 // notifies makes the notifier of service.notify, if there is one.
 func (p *process) notifies(c *config.Notify) (err error) {
-	if c != nil {
-		p.notify, err = notify.New(notify.Config{On: c.On, After: c.After, Calls: c.HTTP.Calls, Body: c.HTTP.Body,
-			Timeout: c.HTTP.Timeout}, p.Snapshots, p.options.Secrets, p.log)
+	if c == nil {
+		return nil
 	}
+	n := notify.Config{On: c.On, After: c.After}
+	if c.HTTP != nil {
+		n.HTTP = &notify.HTTP{Calls: c.HTTP.Calls, Body: c.HTTP.Body, Timeout: c.HTTP.Timeout}
+	}
+	if c.Exec != nil {
+		n.Exec = &notify.Exec{Command: c.Exec.Command, Timeout: c.Exec.Timeout}
+	}
+	p.notify, err = notify.New(n, p.Snapshots, p.options.Secrets, p.log)
 	return err
 }
 

@@ -1,7 +1,8 @@
-// Package notify tells a webhook what becomes of pipelines: service.notify. Start at [Notifier].
+// Package notify tells a webhook or a program what becomes of pipelines: service.notify. Start at [Notifier].
 package notify
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,11 +11,13 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/components/programs"
 	"github.com/flowd-io/flowd/internal/network/httpx"
 	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/flowd-io/flowd/schema"
@@ -31,13 +34,25 @@ const (
 // Kinds are all kinds of events.
 var Kinds = []string{Failed, Stopped, NotReady, Ready}
 
-// Config says what is sent, and where.
+// Config says which events are sent, and where to.
 type Config struct {
-	On      []string // of Kinds
-	After   time.Duration
+	On    []string // of Kinds
+	After time.Duration
+	HTTP  *HTTP // nil: no webhook
+	Exec  *Exec // nil: no program
+}
+
+// HTTP is a webhook.
+type HTTP struct {
 	Calls   httpx.Calls
 	Body    expr.Body     // of the event as a message; zero: the event itself
 	Timeout time.Duration // of one request
+}
+
+// Exec is a program that runs for each event.
+type Exec struct {
+	Command programs.Command
+	Timeout time.Duration // of one run
 }
 
 // Event is what is sent, as JSON.
@@ -59,27 +74,45 @@ const (
 	firstTry = time.Second      // the first wait
 )
 
-// Notifier sends the events of one process, in order. Its methods are safe for concurrent use and never wait for the
-// network. A nil Notifier does nothing.
+// Notifier sends the events of one process, in order. Its methods are safe for concurrent use and never wait for a
+// receiver. A nil Notifier does nothing.
 type Notifier struct {
 	cfg       Config
 	snapshots func() []engine.Snapshot
 	secrets   *schema.Secrets
 	log       *slog.Logger
-	caller    *httpx.Caller
-	send      func(ctx context.Context, e Event) error // one attempt
 	host      string
-	queue     chan Event
+	receivers []*receiver
 }
 
-// New makes a notifier for a process whose pipelines snapshots returns. It reads certificates.
+// receiver is where events are sent: the webhook or the program. A receiver that is down does not delay others.
+type receiver struct {
+	name    string // for the log
+	queue   chan Event
+	timeout time.Duration                            // of one attempt
+	send    func(ctx context.Context, e Event) error // one attempt
+	close   func()
+}
+
+// New makes a notifier for a process whose pipelines snapshots returns. It reads certificates, and locates the program.
 func New(c Config, snapshots func() []engine.Snapshot, secrets *schema.Secrets, log *slog.Logger) (*Notifier, error) {
-	n := &Notifier{cfg: c, snapshots: snapshots, secrets: secrets, log: log, queue: make(chan Event, most)}
-	n.send = n.post
+	n := &Notifier{cfg: c, snapshots: snapshots, secrets: secrets, log: log}
 	n.host, _ = os.Hostname() // "" says as much as an error would
-	n.caller = httpx.NewCaller(&n.cfg.Calls, secrets)
-	if err := n.caller.Open(false); err != nil {
-		return nil, fmt.Errorf("service.notify: %w", err)
+	if c.HTTP != nil {
+		caller := httpx.NewCaller(&c.HTTP.Calls, secrets)
+		if err := caller.Open(false); err != nil {
+			return nil, fmt.Errorf("service.notify.http: %w", err)
+		}
+		post := func(ctx context.Context, e Event) error { return c.HTTP.post(ctx, caller, e) }
+		n.receivers = append(n.receivers, &receiver{"http", make(chan Event, most), c.HTTP.Timeout, post, caller.Close})
+	}
+	if c.Exec != nil {
+		p := &programs.Program{Command: c.Exec.Command, Secrets: secrets}
+		if err := p.Find(); err != nil {
+			return nil, fmt.Errorf("service.notify.exec: %w", err)
+		}
+		run := func(ctx context.Context, e Event) error { return run(ctx, p, e) }
+		n.receivers = append(n.receivers, &receiver{"exec", make(chan Event, most), c.Exec.Timeout, run, func() {}})
 	}
 	return n, nil
 }
@@ -101,32 +134,39 @@ func (n *Notifier) Run(ctx, kill context.Context) {
 	if n == nil {
 		return
 	}
-	var watching sync.WaitGroup
-	watching.Go(func() { n.watch(ctx) })
-	var left []Event
-	for ctx.Err() == nil {
-		select {
-		case e := <-n.queue:
-			if err := n.deliver(ctx, e); ctx.Err() != nil && err != nil {
-				left = append(left, e)
-			} else if err != nil {
-				n.lost(e, err)
-			}
-		case <-ctx.Done():
-		}
-	}
-	watching.Wait()
-	for len(n.queue) > 0 {
-		left = append(left, <-n.queue)
-	}
-	last, cancel := context.WithTimeout(kill, goodbye)
+	last, cancel := context.WithCancel(kill)
 	defer cancel()
-	for _, e := range left {
-		if err := n.deliver(last, e); err != nil {
-			n.lost(e, err)
+	complete := make(chan struct{}) // closed when no more events are added
+	var sending sync.WaitGroup
+	for _, r := range n.receivers {
+		sending.Go(func() { n.serve(ctx, last, complete, r) })
+	}
+	n.watch(ctx)
+	close(complete)
+	end := time.AfterFunc(goodbye, cancel)
+	defer end.Stop()
+	sending.Wait()
+}
+
+// serve sends the events of one receiver until all of them are sent or lost.
+func (n *Notifier) serve(ctx, last context.Context, complete chan struct{}, r *receiver) {
+	defer r.close()
+	send := func(e Event) {
+		if err := r.deliver(ctx, last, e); err != nil {
+			n.lost(e, r, err)
 		}
 	}
-	n.caller.Close()
+	for {
+		select {
+		case e := <-r.queue:
+			send(e)
+		case <-complete:
+			for len(r.queue) > 0 {
+				send(<-r.queue)
+			}
+			return
+		}
+	}
 }
 
 // watch adds an event when a pipeline becomes ready, or stops being ready.
@@ -194,28 +234,33 @@ func (n *Notifier) masked(checks []service.Check) []service.Check {
 	return checks
 }
 
-// add puts an event into the queue if somebody wants to know.
+// add puts an event into the queues if somebody wants to know.
 func (n *Notifier) add(e Event) {
 	if !slices.Contains(n.cfg.On, e.Event) {
 		return
 	}
 	e.Host, e.Time = n.host, time.Now()
-	select {
-	case n.queue <- e:
-	default:
-		n.lost(e, fmt.Errorf("%d others wait to be sent", most))
+	for _, r := range n.receivers {
+		select {
+		case r.queue <- e:
+		default:
+			n.lost(e, r, fmt.Errorf("%d others wait to be sent", most))
+		}
 	}
 }
 
-func (n *Notifier) lost(e Event, err error) {
-	n.log.Error("a notification was lost", "event", e.Event, "of", e.Pipeline, "err", n.secrets.Mask(err.Error()))
+func (n *Notifier) lost(e Event, r *receiver, err error) {
+	n.log.Error("a notification was lost", "event", e.Event, "of", e.Pipeline, "to", r.name, "err", n.secrets.Mask(err.Error()))
 }
 
-// deliver tries to send an event until that succeeds, can't succeed, or ctx ends.
-func (n *Notifier) deliver(ctx context.Context, e Event) error {
-	began := time.Now()
+// deliver tries to send an event until that succeeds, can't succeed, or last ends. The end of ctx cuts a wait short, but not
+// an attempt, which might have an effect already.
+func (r *receiver) deliver(ctx, last context.Context, e Event) error {
+	began, ending := time.Now(), ctx.Done()
 	for wait := firstTry; ; wait = min(2*wait, longest) {
-		err := n.send(ctx, e)
+		attempt, cancel := context.WithTimeout(last, r.timeout)
+		err := r.send(attempt, e)
+		cancel()
 		if err == nil {
 			return nil
 		}
@@ -228,38 +273,58 @@ func (n *Notifier) deliver(ctx context.Context, e Event) error {
 			return err
 		}
 		select {
-		case <-ctx.Done():
+		case <-last.Done():
 			return err
+		case <-ending:
+			ending, wait = nil, firstTry/2 // the next wait is firstTry
 		case <-time.After(wait):
 		}
 	}
 }
 
-// post makes one attempt.
-func (n *Notifier) post(ctx context.Context, e Event) error {
-	ctx, cancel := context.WithTimeout(ctx, n.cfg.Timeout)
-	defer cancel()
+// post sends a request.
+func (h *HTTP) post(ctx context.Context, caller *httpx.Caller, e Event) error {
 	body, err := json.Marshal(e)
 	if err != nil {
 		return engine.WithClass(engine.Permanent, err)
 	}
 	m := engine.NewBatch(1).Add(body)
-	target, header, err := n.caller.Target(m)
+	target, header, err := caller.Target(m)
 	if err != nil {
 		return engine.WithClass(engine.Permanent, err)
 	}
-	if !n.cfg.Body.IsZero() {
-		if body, err = n.cfg.Body.AppendBody(nil, m); err != nil {
+	if !h.Body.IsZero() {
+		if body, err = h.Body.AppendBody(nil, m); err != nil {
 			return engine.WithClass(engine.Permanent, fmt.Errorf("service.notify.http.body: %w", err))
 		}
 	}
 	if header.Get("Content-Type") == "" {
 		header.Set("Content-Type", httpx.ContentType(body))
 	}
-	res, err := n.caller.Do(ctx, http.MethodPost, target, header, body)
+	res, err := caller.Do(ctx, http.MethodPost, target, header, body)
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
 	return httpx.Drain(res)
+}
+
+// maxVariable is the longest variable in the environment, in bytes. Linux allows 128 KiB.
+const maxVariable = 64 << 10
+
+// run runs the program for an event: its environment has the fields that are text, its standard input has all, as JSON.
+func run(ctx context.Context, p *programs.Program, e Event) error {
+	all, err := json.Marshal(e)
+	if err != nil {
+		return engine.WithClass(engine.Permanent, err)
+	}
+	env := []string{"FLOWD_EVENT=" + e.Event, "FLOWD_PIPELINE=" + e.Pipeline, "FLOWD_HOST=" + e.Host,
+		"FLOWD_TIME=" + e.Time.Format(time.RFC3339Nano), "FLOWD_REASON=" + e.Reason}
+	for i, v := range env {
+		env[i] = strings.ReplaceAll(v[:min(len(v), maxVariable)], "\x00", " ")
+	}
+	if err = p.Run(ctx, bytes.NewReader(append(all, '\n')), nil, env...); err != nil && ctx.Err() != nil {
+		return engine.Errorf(engine.Timeout, "the program was killed, since it did not end in time: %w", ctx.Err())
+	}
+	return err
 }

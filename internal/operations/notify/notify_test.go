@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -33,10 +35,13 @@ type hook struct {
 }
 
 // start runs a notifier in virtual time. stop ends it and waits.
-func start(t *testing.T, on ...string) (h *hook, stop func()) {
+func start(t *testing.T, on ...string) (h *hook, stop func()) { return startWith(t, nil, on...) }
+
+// startWith is start with more receivers.
+func startWith(t *testing.T, more []*receiver, on ...string) (h *hook, stop func()) {
 	began := time.Now()
 	h = &hook{state: engine.Running}
-	n, err := New(Config{On: on, After: 10 * time.Second, Timeout: time.Second}, func() []engine.Snapshot {
+	n, err := New(Config{On: on, After: 10 * time.Second}, func() []engine.Snapshot {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		s := engine.Snapshot{Pipeline: "orders", State: h.state}
@@ -49,7 +54,7 @@ func start(t *testing.T, on ...string) (h *hook, stop func()) {
 		t.Fatal(err)
 	}
 	h.Notifier = n
-	n.send = func(ctx context.Context, e Event) error {
+	send := func(ctx context.Context, e Event) error {
 		h.mu.Lock()
 		h.tries++
 		answer, i := h.answer, h.tries
@@ -71,6 +76,7 @@ func start(t *testing.T, on ...string) (h *hook, stop func()) {
 		h.got = append(h.got, text)
 		return nil
 	}
+	n.receivers = append(more, &receiver{"http", make(chan Event, most), 2 * time.Second, send, func() {}})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { n.Run(ctx, context.WithoutCancel(ctx)) })
@@ -171,24 +177,58 @@ func TestAnEventIsSentAgainUntilItArrives(t *testing.T) {
 func TestAtTheEndEventsAreSentForFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, stop := start(t, Stopped)
-		h.answer = func(ctx context.Context, _ int) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		h.Ended("orders", nil)
-		synctest.Wait()
 		h.answer = func(_ context.Context, n int) error {
-			if n < 4 {
+			if n < 8 {
 				return engine.Errorf(engine.Transient, "503")
 			}
 			return nil
 		}
+		h.Ended("orders", nil)
+		time.Sleep(20 * time.Second) // the sixth attempt is due after 31s
 		began := time.Now()
 		stop()
-		h.want(t, "stopped 3s")
+		h.want(t, "stopped 23s") // attempts after 20s, 21s and 23s
 		if took := time.Since(began); took > goodbye {
 			t.Errorf("the end took %v", took)
 		}
+	})
+}
+
+// An attempt may have an effect before it ends, such as a mail that a program sends.
+func TestTheEndOfTheProcessRepeatsNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, stop := start(t, Stopped)
+		h.answer = func(ctx context.Context, _ int) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Second):
+				return nil
+			}
+		}
+		h.Ended("orders", nil)
+		synctest.Wait()
+		stop()
+		h.want(t, "stopped 1s")
+		if h.tries != 1 {
+			t.Errorf("%d attempts, want 1", h.tries)
+		}
+	})
+}
+
+func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := func(ctx context.Context, _ Event) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		h, stop := startWith(t, []*receiver{{"exec", make(chan Event, most), time.Minute, hang, func() {}}}, Stopped)
+		for range 3 {
+			h.Ended("orders", nil)
+		}
+		time.Sleep(time.Second)
+		h.want(t, "stopped 0s", "stopped 0s", "stopped 0s")
+		stop()
 	})
 }
 
@@ -231,21 +271,64 @@ func TestARequest(t *testing.T) {
 		decode(t, text, &x)
 		return x
 	}
-	c := Config{On: Kinds, Timeout: 10 * time.Second, Calls: httpx.Calls{URL: template(server.URL + "/$(pipeline)"),
+	c := HTTP{Timeout: 10 * time.Second, Calls: httpx.Calls{URL: template(server.URL + "/$(pipeline)"),
 		Headers: schema.MapOf(schema.Entry[expr.Template]{Key: "X-Key", Value: template("k")})}}
 	decode(t, `{text: pipeline + " " + event + ": " + reason}`, &c.Body)
-	n, err := New(c, nil, &schema.Secrets{}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.caller.Close()
-	if err := n.post(t.Context(), Event{Event: Failed, Pipeline: "orders", Reason: "disk full"}); err != nil {
+	send := only(t, Config{On: Kinds, HTTP: &c})
+	if err := send(t.Context(), Event{Event: Failed, Pipeline: "orders", Reason: "disk full"}); err != nil {
 		t.Fatal(err)
 	}
 	r := <-got
 	if r.path != "/orders" || r.auth != "k" || !strings.HasPrefix(r.kind, "application/json") ||
 		r.body["text"] != "orders failed: disk full" {
 		t.Errorf("got %+v", r)
+	}
+}
+
+// only returns how the only receiver of a configuration is sent an event.
+func only(t *testing.T, c Config) func(context.Context, Event) error {
+	t.Helper()
+	n, err := New(c, nil, secretsOf("hunter2"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.receivers[0].close)
+	return n.receivers[0].send
+}
+
+func TestAProgramSeesTheEvent(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "seen")
+	e := Event{Event: Failed, Pipeline: "orders", Host: "h", Time: time.Unix(0, 0).UTC(),
+		Reason: "line 1\nNUL \x00 " + strings.Repeat("x", 1<<20)}
+	for _, tt := range []struct {
+		script, want string
+		class        engine.Class
+	}{
+		{script: `printf %s "$FLOWD_EVENT $FLOWD_PIPELINE $FLOWD_HOST $FLOWD_TIME" >$0`, want: "failed orders h 1970-01-01T00:00:00Z"},
+		{script: `printf %.12s "$FLOWD_REASON" >$0`, want: "line 1\nNUL  "},
+		{script: `head -c 37 >$0`, want: `{"event":"failed","pipeline":"orders"`},
+		{script: `echo hunter2 >&2; exit 3`, want: "exit status 3: ***", class: engine.Permanent},
+		{script: `exit 75`, want: "exit status 75", class: engine.Transient},
+		{script: `exec sleep 60`, want: "the program was killed", class: engine.Timeout},
+	} {
+		send := only(t, Config{On: Kinds, Exec: &Exec{Command: []string{"sh", "-c", tt.script, file}}})
+		limit := 10 * time.Second
+		if tt.class == engine.Timeout {
+			limit = 10 * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		err := send(ctx, e)
+		cancel()
+		why, _ := errors.AsType[*engine.Error](err)
+		if tt.class != "" {
+			if why == nil || why.Class != tt.class || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: got %v, want %s of class %s", tt.script, err, tt.want, tt.class)
+			}
+			continue
+		}
+		if got, _ := os.ReadFile(file); err != nil || string(got) != tt.want {
+			t.Errorf("%s: got %q and %v, want %q", tt.script, got, err, tt.want)
+		}
 	}
 }
 

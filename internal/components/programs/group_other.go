@@ -1,6 +1,6 @@
 //go:build !unix
 
-package exec
+package programs
 
 import (
 	"os"
@@ -10,8 +10,8 @@ import (
 // ownGroup returns nil: this system has no process groups.
 func ownGroup() *syscall.SysProcAttr { return nil }
 
-// killGroup kills only the program itself.
-func killGroup(p *os.Process) error { return p.Kill() }
+// Kill kills only the program itself.
+func Kill(p *os.Process) error { return p.Kill() }
 
 // stoppedFromOutside returns false: this system can't tell.
 func stoppedFromOutside(*os.ProcessState) bool { return false }

@@ -1,4 +1,4 @@
-package exec
+package programs
 
 import (
 	"path/filepath"
@@ -9,28 +9,31 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// command is a program and its arguments.
-type command []string
+// Command is a program and its arguments.
+type Command []string
 
-// ConfigFiles returns the program, if it is given by a path.
-func (c Config) ConfigFiles() []string {
-	if len(c.Command) == 0 || !strings.Contains(c.Command[0], "/") {
-		return nil
+// File returns the path of the program, relative to flowd's working directory, or "" if it is looked up in PATH. dir is the
+// working directory of the program.
+func (c Command) File(dir string) string {
+	switch {
+	case len(c) == 0 || !strings.Contains(c[0], "/"):
+		return ""
+	case filepath.IsAbs(c[0]):
+		return c[0]
 	}
-	if filepath.IsAbs(c.Command[0]) {
-		return c.Command[:1]
-	}
-	return []string{filepath.Join(c.Dir, c.Command[0])}
+	return filepath.Join(dir, c[0])
 }
 
 // UnmarshalConfig decodes a list, or a text of words.
-func (c *command) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+func (c *Command) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	const remedy = "write [program, argument, …]"
 	switch n.Kind {
 	case schema.ListNode:
-		d.Decode(n, (*[]string)(c))
+		if !d.Decode(n, (*[]string)(c)) {
+			return
+		}
 	case schema.MapNode:
-		d.Report(n, schema.Problem{Code: schema.WrongKind, Message: "expected a command, got " + n.Kind.String(),
-			Remedy: "write [program, argument, …]"})
+		d.Report(n, schema.Problem{Code: schema.WrongKind, Message: "expected a command, got " + n.Kind.String(), Remedy: remedy})
 		return
 	default:
 		text, ok := d.Text(n)
@@ -39,19 +42,27 @@ func (c *command) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		}
 		var message string
 		if *c, message = split(text); message != "" {
-			d.Report(n, schema.Problem{Code: schema.BadValue, Message: message,
-				Remedy: "write [program, argument, …], or [sh, -c, '…'] for a shell"})
+			d.Report(n, schema.Problem{Code: schema.BadValue, Message: message, Remedy: remedy + ", or [sh, -c, '…'] for a shell"})
 			return
 		}
 	}
-	if len(*c) == 0 {
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "must not be empty",
-			Remedy: "write [program, argument, …]"})
+	message := ""
+	switch {
+	case len(*c) == 0:
+		message = "must not be empty"
+	case (*c)[0] == "":
+		message = "the program has no name"
+	case slices.ContainsFunc(*c, func(arg string) bool { return strings.ContainsRune(arg, 0) }):
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "it contains a NUL byte", Remedy: "remove it"})
+		return
+	default:
+		return
 	}
+	d.Report(n, schema.Problem{Code: schema.BadValue, Message: message, Remedy: remedy})
 }
 
 // DescribeConfig describes a text or a list.
-func (c *command) DescribeConfig() *schema.Type {
+func (c *Command) DescribeConfig() *schema.Type {
 	return schema.AnyOf("text or list of text", "", []string(nil))
 }
 

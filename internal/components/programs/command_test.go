@@ -1,12 +1,11 @@
-package exec
+package programs
 
 import (
-	"encoding/json"
+	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -37,20 +36,16 @@ func TestACommandIsAListOrWords(t *testing.T) {
 	}
 }
 
-func TestACommandMayBeText(t *testing.T) {
-	for _, step := range []string{`"tr a-z A-Z"`, `["tr", "a-z", "A-Z"]`, `{"command": "tr a-z A-Z"}`,
-		`{"command": "tr 'a-z' A-Z", "mode": "per_message"}`} {
-		p := opened(t, `{"exec": `+step+`}`)
-		match(t, outcomes(t, t.Context(), p, "x"), "X")
+func TestTailKeepsTheEnd(t *testing.T) {
+	var s Tail
+	for i := range 10_000 {
+		fmt.Fprintln(&s, "line", i)
 	}
-}
-
-func TestAnInvalidCommand(t *testing.T) {
-	for command, want := range map[string]string{`[]`: "must not be empty", `""`: "must not be empty",
-		`" "`: "must not be empty", `{"a": 1}`: "expected a command, got a mapping", `"a > b"`: "no shell"} {
-		text, err := json.Marshal(enginetest.Problems(t, engine.Processors, `{"exec": {"command": `+command+`}}`))
-		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s: %s, %v, want %q", command, text, err, want)
-		}
+	if len(s.buf) > 2*maxTail || !bytes.HasSuffix(s.buf, []byte("line 9998\nline 9999\n")) {
+		t.Errorf("%d bytes, ending in %q", len(s.buf), s.buf[len(s.buf)-20:])
+	}
+	_, _ = s.Write(bytes.Repeat([]byte("x"), 10*maxTail))
+	if len(s.buf) > 2*maxTail {
+		t.Errorf("%d bytes", len(s.buf))
 	}
 }

@@ -1,4 +1,4 @@
-package exec
+package programs
 
 import (
 	"bytes"
@@ -17,13 +17,15 @@ import (
 // group for another session.
 var adopt = sync.OnceFunc(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
 
-// endingFamily is how long endFamily waits for killed processes.
+// endingFamily is how long EndFamily waits for killed processes.
 const endingFamily = time.Second
 
-// endFamily kills the processes that an ended program has left behind: those with its mark in their inherited
-// environment, or in its group. Each is a child of flowd by now, so its pid can't be reused before flowd waits for
-// it. Its own children are killed in the next round.
-func endFamily(program int, mark string) {
+// EndFamily kills the processes that an ended program, with a pid, has left behind: those with its mark in their inherited
+// environment, or in its group. It does nothing on systems other than Linux.
+//
+// Each is a child of flowd by now, so its pid can't be reused before flowd waits for it. Its own children are killed in the
+// next round.
+func EndFamily(program int, mark string) {
 	var info unix.Siginfo
 	if unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD {
 		return // no children
@@ -45,8 +47,9 @@ func endFamily(program int, mark string) {
 	}
 }
 
-// reapFamily waits for ended processes that a running program has started and left to flowd.
-func reapFamily(program int) {
+// ReapFamily waits for ended processes that a running program, with a pid, has started and left to flowd. It does nothing
+// on systems other than Linux.
+func ReapFamily(program int) {
 	for _, c := range children() {
 		if c.ended && c.pid != program && (c.group == program || c.session != session()) {
 			c.reap()

@@ -1,6 +1,6 @@
 //go:build unix
 
-package exec
+package programs
 
 import (
 	"os"
@@ -11,8 +11,8 @@ import (
 // be killed with everything that it has started.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// killGroup kills a program and its group.
-func killGroup(p *os.Process) error { return syscall.Kill(-p.Pid, syscall.SIGKILL) }
+// Kill kills a program and its group.
+func Kill(p *os.Process) error { return syscall.Kill(-p.Pid, syscall.SIGKILL) }
 
 // stoppedFromOutside reports whether an operator, or the system when it ran out of memory, has killed the program.
 func stoppedFromOutside(s *os.ProcessState) bool {

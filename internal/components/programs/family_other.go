@@ -1,10 +1,12 @@
 //go:build !linux
 
-package exec
+package programs
 
 // adopt does nothing: this system can't find a process that leaves its program's group.
 func adopt() {}
 
-func endFamily(int, string) {}
+// EndFamily does nothing.
+func EndFamily(int, string) {}
 
-func reapFamily(int) {}
+// ReapFamily does nothing.
+func ReapFamily(int) {}
