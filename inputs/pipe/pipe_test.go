@@ -36,6 +36,24 @@ func TestAPipeWithoutWritersDoesNotOpen(t *testing.T) {
 	}
 }
 
+// A writer without messages may be closed before the reader opens.
+func TestAReaderThatOpensAfterTheLastWriterEnds(t *testing.T) {
+	env := enginetest.Env()
+	in, err := newInput(Config{Name: "x"}, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := pipe.Of(env.Shared, "x")
+	link.AddWriter()
+	link.EndWriter()
+	if err := in.(engine.Opener).Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Read(t.Context(), engine.NewBatch(1)); !errors.Is(err, engine.ErrEnd) {
+		t.Errorf("got %v, want the end", err)
+	}
+}
+
 func TestOpenedAgainItIsWrittenTo(t *testing.T) {
 	env := enginetest.Env()
 	made, err := newInput(Config{Name: "x"}, env)

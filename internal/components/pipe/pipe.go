@@ -23,8 +23,9 @@ type Link struct {
 
 // side is the writers or the readers of a link.
 type side struct {
-	n    int           // built and not yet closed
-	none chan struct{} // closed when the last one is closed
+	n     int           // built and not yet closed
+	known bool          // one was built
+	none  chan struct{} // closed when the last one is closed
 }
 
 // Of returns the link with a name in this process.
@@ -48,6 +49,7 @@ func (l *Link) add(s *side) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.n++
+	s.known = true
 	select {
 	case <-s.none:
 		s.none = make(chan struct{})
@@ -76,16 +78,20 @@ func (l *Link) none(s *side) <-chan struct{} {
 	return s.none
 }
 
-// CheckWriters returns an error if nothing writes to the pipe.
-func (l *Link) CheckWriters() error { return l.check(&l.writers, "nothing writes to", "output") }
+// CheckWriters returns an error if nothing has ever written to the pipe. Writers that are closed make readers end.
+func (l *Link) CheckWriters() error {
+	return l.check("nothing writes to", "output", func() bool { return l.writers.known })
+}
 
 // CheckReaders returns an error if nothing reads from the pipe.
-func (l *Link) CheckReaders() error { return l.check(&l.readers, "nothing reads from", "input") }
+func (l *Link) CheckReaders() error {
+	return l.check("nothing reads from", "input", func() bool { return l.readers.n > 0 })
+}
 
-func (l *Link) check(s *side, nothing, kind string) error {
+func (l *Link) check(nothing, kind string, ok func() bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s.n > 0 {
+	if ok() {
 		return nil
 	}
 	return fmt.Errorf("%s pipe %q (a pipeline of the same process needs an %s pipe: %s)", nothing, l.name, kind, l.name)
