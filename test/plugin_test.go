@@ -90,6 +90,9 @@ func TestBuildNamesWhatIsWrong(t *testing.T) {
 			[]string{"a folder has no version"}},
 		{"nothing", []string{"--with", "", "--flowd", repo}, 1, []string{"the package is missing"}},
 		{"no flowd", []string{"--flowd", "./nowhere"}, 1, []string{"--flowd ./nowhere: ./nowhere has no go.mod"}},
+		{"an output in no folder", []string{"--flowd", repo, "-o", "nowhere/flowd"}, 1,
+			[]string{"nowhere/flowd can't be written: no such file or directory (write the binary elsewhere, with --output FILE)"}},
+		{"a folder as the output", []string{"--flowd", repo, "-o", "plain"}, 1, []string{"plain can't be written: it is a directory"}},
 		{"no proxy", []string{"--with", "example.com/acme/tickets@v1.0.0", "--flowd", repo}, 1,
 			[]string{"fetching example.com/acme/tickets@v1.0.0"}},
 	} {

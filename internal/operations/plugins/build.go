@@ -41,10 +41,13 @@ func (b Build) Run(ctx context.Context) error {
 	if _, err := exec.LookPath("go"); err != nil {
 		return errors.New("flowd is built by the go command, which is not in PATH (install Go from https://go.dev/dl)")
 	}
+	if info, err := os.Stat(b.Output); err == nil && info.IsDir() {
+		return b.unwritable(errors.New("it is a directory"))
+	}
 	// The module is beside the output, so that a rename can put the binary in its place.
 	dir, err := os.MkdirTemp(filepath.Dir(b.Output), ".flowd-build")
 	if err != nil {
-		return err
+		return b.unwritable(err)
 	}
 	defer os.RemoveAll(dir)
 	if dir, err = filepath.Abs(dir); err != nil { // the go command runs in it
@@ -73,7 +76,20 @@ func (b Build) Run(ctx context.Context) error {
 			return fmt.Errorf("the new flowd does not start: %w\n%s", err, out)
 		}
 	}
-	return os.Rename(program, b.Output)
+	return b.unwritable(os.Rename(program, b.Output))
+}
+
+// unwritable returns the error for an output that can't be written, or nil.
+func (b Build) unwritable(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		err = e.Err // it has the name of a temporary folder
+	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
+		err = e.Err
+	}
+	return fmt.Errorf("%s can't be written: %w (write the binary elsewhere, with --output FILE)", b.Output, err)
 }
 
 // sources returns flowd and the plugins.
