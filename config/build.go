@@ -41,9 +41,14 @@ func (l *loader) build(set *Set) {
 		Secrets: l.options.Secrets,
 		Caches:  caches, Registries: registries, Prints: prints, Limits: limits, Tables: used, Known: l.problems,
 	}
+	keeps := func(*file) bool { return false }
+	if c := l.options.change; c != nil {
+		linked := l.linked(c.Name)
+		keeps = func(f *file) bool { return f.path != c.File && !(linked[f.spec.Name] && c.Ended(f.spec.Name)) }
+	}
 	for _, f := range l.pipelines() {
 		p := loaded(f)
-		if c := l.options.change; c != nil && f.path != c.File {
+		if keeps(f) {
 			if old := l.options.instead.before(f.spec.Name); old != nil {
 				set.Pipelines = append(set.Pipelines, *old)
 				continue

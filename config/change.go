@@ -23,20 +23,25 @@ type Change struct {
 	File string // in that directory, named after the pipeline
 	Text []byte // nil: the file is removed
 
+	// Ended reports whether a pipeline does not run. If pipes connect it with the pipeline that changes, it gets a new
+	// plan, too, since one can't run without the other.
+	Ended func(pipeline string) bool
+
 	afresh bool // nothing is written or removed: the pipeline only gets a new plan
 }
 
 // Again returns the set with a new plan for one pipeline, which adopts nothing of its present plan. Otherwise it is like
 // Change.
-func (s *Set) Again(pipeline string, o Options) (*Set, []schema.Problem) {
+func (s *Set) Again(pipeline string, ended func(pipeline string) bool, o Options) (*Set, []schema.Problem) {
 	file, _ := s.FileOf(pipeline)
-	set, problems, _ := s.Change(Change{Name: pipeline, File: file, afresh: true}, o, func() error { return nil })
+	c := Change{Name: pipeline, File: file, Ended: ended, afresh: true}
+	set, problems, _ := s.Change(c, o, func() error { return nil })
 	return set, problems
 }
 
-// Change returns the set with one pipeline added, replaced or removed. It reads no other pipeline file again, and all
-// other pipelines keep their plans. accept is called once the change is known to be valid, before anything changes. If
-// accept returns an error, or one of the problems is an error, the set that runs stays as it is.
+// Change returns the set with one pipeline added, replaced or removed. It reads no other pipeline file again, and other
+// pipelines keep their plans, except as Change.Ended says. accept is called once the change is known to be valid, before
+// anything changes. If accept returns an error, or one of the problems is an error, the set that runs stays as it is.
 func (s *Set) Change(c Change, o Options, accept func() error) (*Set, []schema.Problem, error) {
 	o.change = &changing{c, s}
 	set, problems := Load(nil, o) // built separately, so that nothing of it remains

@@ -60,6 +60,14 @@ type Set struct {
 	loader  *loader
 }
 
+// Names returns the names of the pipelines, in the order of their files.
+func (s *Set) Names() (names []string) {
+	for _, l := range s.Pipelines {
+		names = append(names, l.Spec.Name)
+	}
+	return names
+}
+
 // Loaded is one pipeline of a set.
 type Loaded struct {
 	File string

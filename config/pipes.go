@@ -44,15 +44,34 @@ func (s *Set) Upstream(pipeline string) (names []string) {
 	return names
 }
 
-// Linked returns a pipeline at the other end of a pipe that pipeline reads or writes, or "".
+// Linked returns a pipeline that pipes connect with another one, or "".
 func (s *Set) Linked(pipeline string) string {
-	for _, l := range s.Pipelines {
-		other := l.Spec.Name
-		if other != pipeline && (slices.Contains(s.Upstream(pipeline), other) || slices.Contains(s.Upstream(other), pipeline)) {
-			return other
+	linked := s.loader.linked(pipeline)
+	delete(linked, pipeline)
+	for _, name := range s.Names() {
+		if linked[name] {
+			return name
 		}
 	}
 	return ""
+}
+
+// linked returns the names of a pipeline and of those that pipes connect with it, directly or by way of others.
+func (l *loader) linked(pipeline string) map[string]bool {
+	found := map[string]bool{pipeline: true}
+	readers, writers := l.pipeEnds(engine.Inputs.Kind()), l.pipeEnds(engine.Outputs.Kind())
+	for before := 0; before < len(found); {
+		before = len(found)
+		for pipe := range readers {
+			ends := slices.Concat(readers[pipe], writers[pipe])
+			if slices.ContainsFunc(ends, func(e end) bool { return found[e.file.spec.Name] }) {
+				for _, e := range ends {
+					found[e.file.spec.Name] = true
+				}
+			}
+		}
+	}
+	return found
 }
 
 // checkPipes checks that every pipe has both ends and that pipes form no loop: a message in a loop would wait for

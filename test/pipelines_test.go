@@ -468,6 +468,88 @@ func TestAPipelineAtAPipeIsNotStopped(t *testing.T) {
 	m.stop()
 }
 
+// TestPipesConnectManagedPipelines changes pipelines that need each other.
+func TestPipesConnectManagedPipelines(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const (
+		writer  = "inputs: {in: {generate: {interval: 1ms, body: '{n: counter()}'}}}\noutputs: {out: {pipe: p}}\n"
+		brief   = "inputs: {in: {generate: {count: 3, body: '{}'}}}\noutputs: {out: {pipe: q}}\n"
+		reader  = "inputs: {in: {pipe: p}}\noutputs: {out: {file: all.ndjson}}\n"
+		briefly = "inputs: {in: {pipe: q}}\noutputs: {out: {file: brief.ndjson}}\n"
+	)
+	for name, text := range map[string]string{"writer": writer, "reader": reader, "brief": brief, "briefly": briefly} {
+		write(t, dir, "managed/"+name+".yaml", text)
+	}
+	m := startManaging(t, dir)
+	const all = "brief: managed, stopped; briefly: managed, stopped; reader: managed, running; writer: managed, running"
+	m.eventually(all)
+
+	for _, name := range []string{"reader", "writer", "reader"} {
+		text := map[string]string{"reader": reader, "writer": writer}[name]
+		if a := m.put(name, "# changed\n"+text); a.Status != http.StatusOK {
+			t.Errorf("replacing %s gives %d %s", name, a.Status, a.Text)
+		}
+		m.ctl("", "restart", "reader").Want(t, 0)
+	}
+	m.eventually(all)
+	operate := func(name, action string) answer {
+		return m.ask(http.MethodPost, "/"+name+"/"+action, strings.NewReader("{}"), "Content-Type", "application/json")
+	}
+	for _, request := range []struct {
+		name string
+		send func() answer
+		want int // messages so far
+	}{
+		{"restarting the writer", func() answer { return operate("brief", "restart") }, 6},
+		{"starting the writer", func() answer { return operate("brief", "start") }, 9},
+		{"replacing the writer", func() answer { return m.put("brief", strings.Replace(brief, "3", "4", 1)) }, 13},
+		{"replacing the reader", func() answer { return m.put("briefly", "# changed\n"+briefly) }, 13}, // the input has ended
+	} {
+		if a := request.send(); a.Status != http.StatusOK {
+			t.Errorf("%s gives %d %s", request.name, a.Status, a.Text)
+		}
+		m.eventually(all)
+		if got := strings.Count(read(t, dir, "brief.ndjson"), "\n"); got != request.want {
+			t.Errorf("after %s %d messages have been passed on, want %d", request.name, got, request.want)
+		}
+	}
+
+	for name, a := range map[string]answer{
+		"deleting a writer":  m.ask(http.MethodDelete, "/writer", nil),
+		"deleting a reader":  m.ask(http.MethodDelete, "/reader", nil),
+		"another pipe":       m.put("writer", strings.Replace(writer, "pipe: p", "pipe: other", 1)),
+		"a new open pipe":    m.put("new", strings.Replace(writer, "pipe: p", "pipe: other", 1)),
+		"a loop of one pipe": m.put("new", "inputs: {in: {pipe: p}}\noutputs: {out: {pipe: p}}\n"),
+	} {
+		if a.Status != http.StatusUnprocessableEntity || len(a.Problems) == 0 ||
+			a.Problems[0].Code != "open-pipe" && a.Problems[0].Code != "pipe-cycle" || a.Problems[0].Line == 0 {
+			t.Errorf("%s gives %d %s", name, a.Status, a.Text)
+		}
+	}
+
+	m.put("third", idlePipeline)
+	m.ctl("", "stop", "third").Want(t, 0)
+	if a := m.put("third", brief); a.Status != http.StatusOK {
+		t.Errorf("connecting a stopped pipeline gives %d %s", a.Status, a.Text)
+	}
+	m.Says("a stopped pipeline runs again")
+	m.eventually(strings.Replace(all, "; writer", "; third: managed, stopped; writer", 1))
+	m.stop()
+	last, seen := 0, map[int]bool{}
+	for line := range strings.Lines(read(t, dir, "all.ndjson")) {
+		var n int
+		if _, err := fmt.Sscanf(line, "{\"n\":%d}\n", &n); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		last = max(last, n)
+		seen[n] = true
+	}
+	if len(seen) != last || last == 0 {
+		t.Errorf("%d of %d messages have arrived", len(seen), last)
+	}
+}
+
 func TestARestartOpensEverythingAnew(t *testing.T) {
 	t.Parallel()
 	m := startManaging(t, t.TempDir())

@@ -60,17 +60,9 @@ func (m managed) Text(name string) ([]byte, error) {
 	m.mu.Unlock()
 	file, _ := set.FileOf(name)
 	if file == "" {
-		return nil, m.missing(set, name)
+		return nil, service.NoPipeline(name, set.Names())
 	}
 	return os.ReadFile(file)
-}
-
-func (m managed) missing(set *config.Set, name string) error {
-	var names []string
-	for _, l := range set.Pipelines {
-		names = append(names, l.Plan.Name)
-	}
-	return service.NoPipeline(name, names)
 }
 
 // Put saves a pipeline and runs it.
@@ -105,7 +97,7 @@ func (m managed) change(name string, text []byte) (created bool, problems []sche
 	if err != nil {
 		return false, nil, err
 	}
-	set, problems, err := m.set.Change(config.Change{Name: name, File: file, Text: text}, m.options,
+	set, problems, err := m.set.Change(config.Change{Name: name, File: file, Text: text, Ended: m.ended}, m.options,
 		func() error {
 			if err := save(file, text); err != nil {
 				return fmt.Errorf("nothing has changed, since the file can't be saved: %w", err)
@@ -128,24 +120,32 @@ func (m managed) change(name string, text []byte) (created bool, problems []sche
 	if text == nil {
 		err = m.hold(name, false)
 	}
-	m.replace(set, func(pipeline string) bool { return pipeline == name })
+	m.replace(set)
 	return created, problems, err
 }
 
 // Start runs a pipeline unless it runs.
 func (m managed) Start(name string) error {
-	m.mu.Lock()
-	run := m.runs[name]
-	runs := run != nil && !m.held[name] && !run.drained
-	m.mu.Unlock()
-	if runs {
-		select {
-		case <-run.ended:
-		default:
-			return nil
-		}
+	if !m.ended(name) {
+		return nil
 	}
 	return m.Restart(name)
+}
+
+// ended reports whether a pipeline does not run, or is about to end.
+func (m managed) ended(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	run := m.runs[name]
+	if run == nil || m.held[name] || run.drained {
+		return true
+	}
+	select {
+	case <-run.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // Stop drains a pipeline, which does not run until it is started.
@@ -154,7 +154,7 @@ func (m managed) Stop(name string) error {
 	defer m.reloading.Unlock()
 	file, _ := m.set.FileOf(name)
 	if file == "" {
-		return m.missing(m.set, name)
+		return service.NoPipeline(name, m.set.Names())
 	}
 	if other := m.set.Linked(name); other != "" {
 		return service.Refused(http.StatusConflict, "pipeline %q is connected to %q by a pipe, which would have no other end "+
@@ -163,7 +163,7 @@ func (m managed) Stop(name string) error {
 	if err := m.hold(name, true); err != nil {
 		return err
 	}
-	m.replace(m.set, func(string) bool { return false })
+	m.replace(m.set)
 	return nil
 }
 
@@ -175,16 +175,16 @@ func (m managed) Restart(name string) error {
 		return service.Refused(http.StatusConflict, "the process is draining (it is too late to start pipelines)")
 	}
 	if file, _ := m.set.FileOf(name); file == "" {
-		return m.missing(m.set, name)
+		return service.NoPipeline(name, m.set.Names())
 	}
-	set, problems := m.set.Again(name, m.options)
+	set, problems := m.set.Again(name, m.ended, m.options)
 	if n, _ := count(problems); n > 0 {
 		return service.Invalid(problems)
 	}
 	if err := m.hold(name, false); err != nil {
 		return err
 	}
-	m.replace(set, func(pipeline string) bool { return pipeline == name })
+	m.replace(set)
 	return nil
 }
 
@@ -218,13 +218,38 @@ const stoppedExt = ".stopped"
 // readHeld finds out which pipelines an operator stopped in an earlier process.
 func (p *process) readHeld() {
 	p.held = map[string]bool{}
-	for _, l := range p.set.Pipelines {
-		name := l.Plan.Name
+	for _, name := range p.set.Names() {
 		if _, err := os.Stat(filepath.Join(p.service.Pipelines, name+stoppedExt)); err == nil && service.ValidName(name) {
 			p.held[name] = true
+		}
+	}
+	p.releaseLinked(p.set)
+	for name, held := range p.held {
+		if held {
 			p.log.Info("pipeline stays stopped (start it with: flowd ctl pipelines start "+name+")", "pipeline", name)
 		}
 	}
+}
+
+// releaseLinked marks a stopped pipeline as one that runs if pipes connect it with others, since these would wait for it.
+func (p *process) releaseLinked(set *config.Set) {
+	for _, name := range set.Names() {
+		other := set.Linked(name)
+		if !p.isHeld(name) || other == "" {
+			continue
+		}
+		if err := (managed{p}).hold(name, false); err != nil {
+			p.log.Error("a stopped pipeline can't be started", "pipeline", name, "err", err)
+			continue
+		}
+		p.log.Warn("a stopped pipeline runs again, since a pipe connects it with another one", "pipeline", name, "other", other)
+	}
+}
+
+func (p *process) isHeld(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held[name]
 }
 
 // fileFor returns the file of a pipeline that a request may change. It need not exist if the request may create it.
@@ -237,7 +262,7 @@ func (m managed) fileFor(name string, create bool) (string, error) {
 		return "", service.Refused(http.StatusConflict, "pipeline %q is in %s, which flowd was started with, and not in "+
 			"service.pipelines (change this file and reload)", name, file)
 	case !create:
-		return "", m.missing(m.set, name)
+		return "", service.NoPipeline(name, m.set.Names())
 	}
 	dir := m.service.Pipelines
 	entries, err := os.ReadDir(dir)

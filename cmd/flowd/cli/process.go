@@ -165,14 +165,15 @@ func (p *process) each(pipeline string, f func(*runtime.Plan)) error {
 	p.mu.Lock()
 	runs := maps.Clone(p.runs)
 	p.mu.Unlock()
-	if pipeline != "" && runs[pipeline] == nil {
-		return fmt.Errorf("there is no pipeline %q (there are %s)", pipeline,
-			strings.Join(slices.Sorted(maps.Keys(runs)), ", "))
-	}
-	for name, r := range runs {
-		if pipeline == "" || name == pipeline {
-			f(r.plan)
+	if pipeline != "" {
+		r := runs[pipeline]
+		if r == nil {
+			return service.NoPipeline(pipeline, slices.Sorted(maps.Keys(runs)))
 		}
+		runs = map[string]*pipelineRun{pipeline: r}
+	}
+	for _, r := range runs {
+		f(r.plan)
 	}
 	return nil
 }
@@ -266,40 +267,46 @@ func (p *process) Reload() error {
 		is.TLS != was.TLS || !is.Notify.Same(was.Notify) || !reflect.DeepEqual(is.Cluster, was.Cluster) {
 		p.log.Warn("the changed section service is not applied (restart flowd to apply it)")
 	}
-	p.replace(set, func(string) bool { return true })
+	p.replace(set)
 	p.log.Info("reloaded")
 	return nil
 }
 
-// replace puts a new set in the place of the running one. It replaces the runs of the pipelines that have changed, drains
+// replace puts a new set in the place of the running one. It replaces the runs of the pipelines that have new plans, drains
 // those that are not in the new set, and starts those that are new. p.reloading is held.
-func (p *process) replace(set *config.Set, changed func(pipeline string) bool) {
+func (p *process) replace(set *config.Set) {
+	p.releaseLinked(set)
 	p.mu.Lock()
 	p.stays = set.Service.Pipelines != ""
 	p.begin()
 	defer p.end(clean)
 	before, was := maps.Clone(p.runs), p.set
 	p.set = set
-	held := maps.Clone(p.held)
+	plans := map[string]*runtime.Plan{} // of the pipelines that are to run
+	for _, l := range set.Pipelines {
+		if !p.held[l.Plan.Name] {
+			plans[l.Plan.Name] = l.Plan
+		}
+	}
 	for name, r := range before {
-		r.gone = held[name] || !slices.ContainsFunc(set.Pipelines, func(l config.Loaded) bool { return l.Plan.Name == r.plan.Name })
+		r.gone = plans[name] == nil
 		p.forget(r)
 	}
 	p.mu.Unlock()
 	headroom.Set(inFlight(set))
+	stays := func(name string) bool { return before[name] != nil && before[name].plan == plans[name] }
 	var swaps sync.WaitGroup
-	for _, l := range set.Pipelines {
-		if changed(l.Plan.Name) && !held[l.Plan.Name] {
-			swaps.Go(func() { p.swap(l.Plan, before[l.Plan.Name]) })
+	for name, plan := range plans {
+		if !stays(name) {
+			swaps.Go(func() { p.swap(plan, before[name]) })
 		}
 	}
 	for name, r := range before {
 		switch {
 		case r.gone:
 			r.plan.Drain()
-		case changed(name):
-			upstream := slices.DeleteFunc(was.Upstream(name), func(up string) bool { return !changed(up) })
-			swaps.Go(func() { yield(r, upstream, before) })
+		case !stays(name):
+			swaps.Go(func() { yield(r, slices.DeleteFunc(was.Upstream(name), stays), before) })
 		}
 	}
 	swaps.Wait()

@@ -145,15 +145,11 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 		defer func() { err = errors.Join(err, closeServer(s)) }()
 	}
 	if p.set.Service.Cluster != nil {
-		var names []string
-		for _, l := range p.set.Pipelines {
-			names = append(names, l.Plan.Name)
-		}
 		hub, err := wire.HubOf(p.set.Shared)
 		if err != nil {
 			return failed, err
 		}
-		release, err := hub.Hold(p.stop, "pipeline "+strings.Join(names, ", "), p.log)
+		release, err := hub.Hold(p.stop, "pipeline "+strings.Join(p.set.Names(), ", "), p.log)
 		if err != nil {
 			return failed, err
 		}
