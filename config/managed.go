@@ -16,6 +16,9 @@ const unread = "unread-secret"
 
 // managed are the secrets of secrets managers that the files use.
 type managed struct {
+	configs map[string]*secrets.Config // by kind
+	names   []string                   // of placeholders
+
 	values  schema.Lookup // nil: none has been read
 	lint    bool          // no manager is asked, or its settings have an error that is reported
 	testing bool
@@ -37,19 +40,28 @@ func (m *managed) lookup(name string) (string, bool, error) {
 
 // manage reads the secrets that placeholders in the files refer to, if the options have a store for them.
 func (l *loader) manage() {
-	configs, names := map[string]*secrets.Config{}, []string(nil)
+	m := &l.managed
+	m.configs = map[string]*secrets.Config{}
 	for _, f := range slices.Concat(l.files, l.parts) {
 		settings := f.root.Find("resources", "secrets")
-		l.managers(f, settings, configs)
-		placeholders(f.root, settings, func(_ *schema.Node, name string) { names = append(names, name) })
+		l.managers(f, settings)
+		placeholders(f.root, settings, func(_ *schema.Node, name string) { m.names = append(m.names, name) })
 	}
-	if !l.managed.lint && len(names) > 0 {
-		l.managed.values = l.options.Managers.Read(configs, names, l.options.instead != nil, l.options.Log)
+	if !m.lint && len(m.names) > 0 {
+		m.values = l.options.Managers.Read(m.configs, m.names, l.options.instead != nil, l.options.Log)
+	}
+}
+
+// RenewSecrets makes Options.Managers read the secrets of this set again as often as `refresh` says, in place of those of the
+// set before it.
+func (s *Set) RenewSecrets() {
+	if l := s.loader; l.options.Managers != nil {
+		l.options.Managers.Renew(l.managed.configs, l.managed.names, l.options.Log)
 	}
 }
 
 // managers adds the configurations of secrets managers in a file, by their kind.
-func (l *loader) managers(f *file, settings *schema.Node, configs map[string]*secrets.Config) {
+func (l *loader) managers(f *file, settings *schema.Node) {
 	if settings == nil {
 		return
 	}
@@ -65,13 +77,13 @@ func (l *loader) managers(f *file, settings *schema.Node, configs map[string]*se
 		return
 	}
 	for name, c := range found.All() {
-		if configs[c.Kind()] != nil {
+		if l.managed.configs[c.Kind()] != nil {
 			l.managed.lint = true
 			l.complain(f.place().Key("resources", "secrets", name), schema.Problem{Code: "declared-twice",
 				Message: fmt.Sprintf("resources.secrets already has a manager of type %s", c.Kind()),
 				Remedy:  "remove one of them: placeholders can't tell them apart"})
 		}
-		configs[c.Kind()] = &c
+		l.managed.configs[c.Kind()] = &c
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // vaultPipeline adds a hash of a secret to every message.
@@ -18,7 +19,7 @@ processors:
   - set: {sum: 'to_hex(sha256("${vault:secret/orders#pw}"))'}
 outputs: {out: {stdout: {}}}
 resources:
-  secrets: {main: {vault: {address: %s, token_file: token}, refresh: %s}}
+  secrets: {main: {vault: {address: %s, token_file: vault-token}, refresh: %s}}
 `
 
 // vaultServer is a fake of Vault with one secret. Without a value it is sealed.
@@ -34,6 +35,8 @@ func (v *vaultServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"errors":[%s]}`, errors)
 	}
 	switch value := v.value.Load(); {
+	case value == "hang":
+		<-r.Context().Done()
 	case value == "":
 		refuse(http.StatusServiceUnavailable, `"Vault is sealed"`)
 	case r.Header.Get("X-Vault-Token") != "hvs.token":
@@ -54,7 +57,7 @@ func startVault(t *testing.T, value, refresh string) (v *vaultServer, dir string
 	v.value.Store(value)
 	s := httptest.NewServer(v)
 	t.Cleanup(s.Close)
-	write(t, dir, "token", "hvs.token\n")
+	write(t, dir, "vault-token", "hvs.token\n")
 	write(t, dir, "p.yaml", fmt.Sprintf(vaultPipeline, s.URL, refresh))
 	return v, dir
 }
@@ -111,13 +114,54 @@ func TestAChangedSecretReloads(t *testing.T) {
 	p := start(t, dir, "-c", "p.yaml")
 	p.Send("{}\n")
 	p.Line()
+	good := read(t, dir, "p.yaml")
+	write(t, dir, "p.yaml", "inputs: {") // a reload fails
 	v.value.Store("battery staple")
 	p.Says("a secret has changed")
-	p.Says("reloaded")
+	p.Says("in the files: the running pipelines stay")
+	write(t, dir, "p.yaml", good)
+	p.Says("reloaded") // after the next renewal
 	p.Send("{}\n")
 	if got, want := p.Line(), fmt.Sprintf(`{"sum":"%x"}`, sha256.Sum256([]byte("battery staple"))); got != want {
 		t.Errorf("stdout %s, want %s", got, want)
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0, "2 received: 2 delivered")
+}
+
+// TestAStopDoesNotWaitForTheSecretsManager stops a process whose reload waits for a manager that does not answer.
+func TestAStopDoesNotWaitForTheSecretsManager(t *testing.T) {
+	t.Parallel()
+	v, dir := startVault(t, "correct horse", "1h")
+	p := start(t, dir, "-c", "p.yaml")
+	p.Send("{}\n")
+	p.Line()
+	v.value.Store("hang")
+	before := v.asked.Load()
+	p.Signal(syscall.SIGHUP)
+	for v.asked.Load() == before {
+		<-time.After(time.Millisecond)
+	}
+	began := time.Now()
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "it is too late to reload", "1 received: 1 delivered")
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the stop took %v", took)
+	}
+}
+
+func TestAChangeWithoutTheSecretsManagerIsUnavailable(t *testing.T) {
+	t.Parallel()
+	v, dir := startVault(t, "correct horse", "1h")
+	m := startManaging(t, dir, "p.yaml")
+	v.value.Store("")
+	a := m.put("new", strings.Replace(idlePipeline, "{}", "${vault:secret/other#pw}", 1))
+	if a.Status != http.StatusServiceUnavailable || len(a.Problems) != 1 || a.Problems[0].Code != "secret-unavailable" ||
+		a.Problems[0].Line != 1 || a.Problems[0].Col == 0 {
+		t.Errorf("got %d %s", a.Status, a.Text)
+	}
+	if got := m.files(); len(got) > 0 {
+		t.Errorf("files are %v", got)
+	}
+	m.stop()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -166,6 +167,9 @@ func showRefusal(cmd *cobra.Command, err error) error {
 		return err
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), printable(refused.Error()))
+	if refused.Status == http.StatusServiceUnavailable {
+		return exit(failed)
+	}
 	return exit(invalid)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/flowd-io/flowd/internal/disk/files"
 	"github.com/flowd-io/flowd/internal/disk/flock"
 	"github.com/flowd-io/flowd/internal/operations/service"
+	managers "github.com/flowd-io/flowd/internal/systems/secrets"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -115,13 +116,22 @@ func (m managed) change(name string, text []byte) (created bool, problems []sche
 	// The warnings of other files are not news.
 	problems = slices.DeleteFunc(problems, func(p schema.Problem) bool { return p.Warning && p.Pos.File != file })
 	if n, _ := count(problems); n > 0 {
-		return false, nil, errors.Join(service.Invalid(problems), save(file, before))
+		return false, nil, errors.Join(notApplied(problems), save(file, before))
 	}
 	if text == nil {
 		err = m.hold(name, false)
 	}
 	m.replace(set)
 	return created, problems, err
+}
+
+// notApplied returns the error for a change with these problems. The same request may succeed later if all errors are those of
+// a secrets manager that is down.
+func notApplied(problems []schema.Problem) error {
+	if slices.ContainsFunc(problems, func(p schema.Problem) bool { return !p.Warning && p.Code != managers.Unavailable }) {
+		return service.Invalid(problems)
+	}
+	return service.Unavailable(problems)
 }
 
 // Start runs a pipeline unless it runs.
@@ -179,7 +189,7 @@ func (m managed) Restart(name string) error {
 	}
 	set, problems := m.set.Again(name, m.ended, m.options)
 	if n, _ := count(problems); n > 0 {
-		return service.Invalid(problems)
+		return notApplied(problems)
 	}
 	if err := m.hold(name, false); err != nil {
 		return err
@@ -318,6 +328,9 @@ func (p *process) ownPipelines() (release func() error, err error) {
 
 // accept checks what a reload can't change, and applies what it changes first.
 func (p *process) accept(c config.Service) error {
+	if p.stop.Err() != nil {
+		return errTooLate
+	}
 	if c.Pipelines != p.service.Pipelines {
 		return fmt.Errorf("service.pipelines was %q at the start, and can't change while flowd runs (restart flowd)",
 			p.service.Pipelines)

@@ -70,6 +70,7 @@ func (p *process) start() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.runs = map[string]*pipelineRun{}
+	p.set.RenewSecrets()
 	for _, l := range p.set.Pipelines {
 		if !p.held[l.Plan.Name] {
 			p.run(l.Plan, nil)
@@ -243,6 +244,8 @@ func (p *process) SetLimit(pipeline, name string, l service.Limit) error {
 	return errors.Join(errs...)
 }
 
+var errTooLate = errors.New("the process is draining (it is too late to reload)")
+
 // Reload reads the files again. If they are valid, new plans replace the running ones, pipelines that have left the
 // files are drained, and new pipelines start.
 func (p *process) Reload() error {
@@ -250,13 +253,16 @@ func (p *process) Reload() error {
 	defer p.reloading.Unlock()
 	defer p.systemd.Reload()()
 	if p.stop.Err() != nil {
-		return errors.New("the process is draining (it is too late to reload)")
+		return errTooLate
 	}
 	set, problems := p.set.Reload(p.files, p.options, p.accept)
 	p.mu.Lock()
 	p.parts = set.Included
 	p.mu.Unlock()
 	if n, _ := count(problems); n > 0 {
+		if p.stop.Err() != nil { // the process no longer reads secrets
+			return errTooLate
+		}
 		_ = showProblems(p.con, problems)
 		return fmt.Errorf("%s in the files: the running pipelines stay as they are (flowd lint shows the errors)",
 			plural(n, "error"))
@@ -294,6 +300,7 @@ func (p *process) replace(set *config.Set) {
 	}
 	p.mu.Unlock()
 	headroom.Set(inFlight(set))
+	set.RenewSecrets()
 	stays := func(name string) bool { return before[name] != nil && before[name].plan == plans[name] }
 	var swaps sync.WaitGroup
 	for name, plan := range plans {

@@ -90,7 +90,7 @@ func run(cmd *cobra.Command, files, set []string, watch bool, flags logFlags) er
 	caught := catch()
 	logs.libraries(secrets)
 	defer logs.sums.Flush()
-	o := config.Options{Set: set, Log: logs.log, Secrets: secrets, Managers: &managers.Store{}}
+	o := config.Options{Set: set, Log: logs.log, Secrets: secrets, Managers: managers.NewStore(stop)}
 	signalled := func() bool { return context.Cause(stop) == errSignal }
 	starts := context.AfterFunc(stop, func() {
 		if signalled() { // nothing has been read yet

@@ -55,7 +55,8 @@ func (p *process) watch(ctx context.Context) {
 	}
 }
 
-// followSecrets reloads when a renewed secret has another value, until ctx ends.
+// followSecrets reloads when a renewed secret has another value, until ctx ends. A reload that fails is repeated after the
+// next renewal.
 func (p *process) followSecrets(ctx context.Context) {
 	if p.options.Managers == nil {
 		return
@@ -68,6 +69,7 @@ func (p *process) followSecrets(ctx context.Context) {
 			p.log.Info("a secret has changed")
 			if err := p.Reload(); err != nil {
 				p.log.Error("reload", "err", err)
+				p.options.Managers.Again()
 			}
 		}
 	}

@@ -241,7 +241,7 @@ func (c *Client) understand(res *http.Response, answer []byte, into any) error {
 		return fmt.Errorf("%s does not accept the token in %s (flowd logs the right file when it starts)",
 			c.url.Host, c.token.file)
 	case len(no.Problems) > 0:
-		return &InvalidError{no.Error, no.Problems}
+		return &InvalidError{res.StatusCode, no.Error, no.Problems}
 	}
 	return errors.New(no.Error)
 }

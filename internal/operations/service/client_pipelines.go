@@ -13,6 +13,7 @@ func pipelinePath(name string) string { return "/api/v1/pipelines/" + url.PathEs
 
 // InvalidError is the error for a change that was refused because of problems in pipelines.
 type InvalidError struct {
+	Status   int // 422, or 503 if the change may be possible later
 	Text     string
 	Problems []Problem
 }

@@ -30,7 +30,10 @@ func (fakePipelines) Text(name string) ([]byte, error) {
 }
 
 func (fakePipelines) Put(name string, _ []byte) (bool, []schema.Problem, error) {
-	if name == "bad" {
+	switch name {
+	case "locked":
+		return false, nil, Unavailable([]schema.Problem{{Code: "secret-unavailable", Message: "sealed"}})
+	case "bad":
 		return false, nil, Invalid([]schema.Problem{{Code: "required", Message: "required", Pos: schema.Pos{File: "bad.yaml", Line: 1, Col: 1}}})
 	}
 	return name != "orders", []schema.Problem{{Code: "unused-cache", Warning: true}}, nil
@@ -138,7 +141,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 			if media == "application/json" && body == "" {
 				body = "{}"
 			}
-			names := []string{"orders", "bad", "new"}
+			names := []string{"orders", "bad", "locked", "new"}
 			if strings.Contains(path, "{profile}") {
 				names = []string{"heap", "bad"}
 			}

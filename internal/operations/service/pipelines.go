@@ -16,7 +16,7 @@ import (
 // MaxPipeline is the maximum size of a pipeline that a request may contain, in bytes.
 const MaxPipeline = 1 << 20
 
-// Pipelines manages the pipelines of a process. Errors made by [Refused] and [Invalid] say which status a request gets;
+// Pipelines manages the pipelines of a process. Errors made by [Refused], [Invalid] and [Unavailable] say which status a request gets;
 // any other error is a 500. List and Text are called at any time, the other methods one at a time.
 type Pipelines interface {
 	// List returns the pipelines of the process, sorted by name.
@@ -78,8 +78,18 @@ func ProblemsOf(problems []schema.Problem) []Problem {
 // Refused returns an error that a request gets with an HTTP status.
 func Refused(status int, format string, args ...any) error { return problemf(status, format, args...) }
 
+// Unavailable returns the error for a change that can't be checked now, as while a secrets manager is down. A request gets it
+// with status 503.
+func Unavailable(problems []schema.Problem) error {
+	return withProblems(http.StatusServiceUnavailable, problems)
+}
+
 // Invalid returns the error for a change that would make pipelines invalid. A request gets it with status 422.
 func Invalid(problems []schema.Problem) error {
+	return withProblems(http.StatusUnprocessableEntity, problems)
+}
+
+func withProblems(status int, problems []schema.Problem) error {
 	n := 0
 	for _, p := range problems {
 		if !p.Warning {
@@ -90,7 +100,7 @@ func Invalid(problems []schema.Problem) error {
 	if n != 1 {
 		text = fmt.Sprintf("%d errors", n)
 	}
-	return &problem{http.StatusUnprocessableEntity, text + ": nothing has changed (see problems)", ProblemsOf(problems)}
+	return &problem{status, text + ": nothing has changed (see problems)", ProblemsOf(problems)}
 }
 
 // pipelineName is what the name of a managed pipeline may be, since it is also the name of its file.

@@ -24,49 +24,51 @@ const (
 // Store has the secrets that a process has read, so that a reload succeeds while a manager is down. The zero Store is
 // empty. All methods are safe for concurrent use.
 type Store struct {
+	process context.Context // requests to managers end with it; nil: they end only by themselves
+
 	mu      sync.Mutex // guards the fields below
 	known   map[place]map[string]string
 	renewal *time.Timer // nil: nothing is renewed
+	again   bool        // the next renewal tells, whatever it reads
 	changed chan struct{}
 }
+
+// NewStore returns a store whose requests to managers end with process.
+func NewStore(process context.Context) *Store { return &Store{process: process} }
+
+// inTime returns a context for the requests of one reading.
+func (s *Store) inTime() (context.Context, context.CancelFunc) {
+	ctx := s.process
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return context.WithTimeout(ctx, mostTime)
+}
+
+// stopping reports whether the process is about to end.
+func (s *Store) stopping() bool { return s.process != nil && s.process.Err() != nil }
 
 // place is where a secret was read.
 type place struct{ kind, origin, path string }
 
 // Read reads the secrets that placeholders name, each secret once, and returns a lookup of their values. It asks the
 // managers in configs, and otherwise those that the environment names. A manager that is down is asked again for at most
-// 15 seconds, then Read uses the values that it read before, with a warning in the log. With again, it asks only for
-// secrets that it has not read yet.
+// 15 seconds, or until the process stops. Then Read uses the values that it read before, with a warning in the log. With
+// again, it asks only for secrets that it has not read yet.
 func (s *Store) Read(configs map[string]*Config, names []string, again bool, log *slog.Logger) schema.Lookup {
-	ctx, cancel := context.WithTimeout(context.Background(), mostTime)
+	ctx, cancel := s.inTime()
 	defer cancel()
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	r := s.newReading(names, again, log, func(kind string) (manager, error) { return openers[kind](configs[kind]) })
 	r.run(ctx)
-	s.renewLater(configs, names, log)
 	return r.lookup
 }
 
-// Changed returns a channel that receives after a renewal has found a new value (see Config.Refresh). The next Read
-// returns it.
-func (s *Store) Changed() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.news()
-}
-
-// news returns the channel of Changed, which has room for one.
-func (s *Store) news() chan struct{} {
-	if s.changed == nil {
-		s.changed = make(chan struct{}, 1)
-	}
-	return s.changed
-}
-
-// renewLater reads secrets again once the shortest interval of their managers has passed. It replaces an earlier renewal.
-func (s *Store) renewLater(configs map[string]*Config, names []string, log *slog.Logger) {
+// Renew reads secrets again from now on, whenever the shortest interval of their managers has passed. It replaces an earlier
+// renewal, and ends it if no manager has an interval.
+func (s *Store) Renew(configs map[string]*Config, names []string, log *slog.Logger) {
 	every := time.Duration(0)
 	for _, c := range configs {
 		if c.Refresh > 0 && (every == 0 || c.Refresh < every) {
@@ -79,14 +81,47 @@ func (s *Store) renewLater(configs map[string]*Config, names []string, log *slog
 		s.renewal.Stop()
 		s.renewal = nil
 	}
-	if every > 0 {
-		s.renewal = time.AfterFunc(every, func() { s.renew(configs, names, log) })
+	if every == 0 {
+		return
 	}
+	var renewal *time.Timer
+	renewal = time.AfterFunc(every, func() {
+		s.renew(configs, names, log)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.renewal == renewal && !s.stopping() {
+			renewal.Reset(every)
+		}
+	})
+	s.renewal = renewal
+}
+
+// Changed returns a channel that receives after a renewal has found a new value (see Config.Refresh). The next Read
+// returns it.
+func (s *Store) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.news()
+}
+
+// Again makes the next renewal tell, even if it finds no other value: the last value that was found is not in use.
+func (s *Store) Again() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.again = true
+}
+
+// news returns the channel of Changed, which has room for one.
+func (s *Store) news() chan struct{} {
+	if s.changed == nil {
+		s.changed = make(chan struct{}, 1)
+	}
+	return s.changed
 }
 
 // renew reads secrets again, and tells if one of the values that are in use has changed.
 func (s *Store) renew(configs map[string]*Config, names []string, log *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), mostTime)
+	ctx, cancel := s.inTime()
 	defer cancel()
 	// Only managers with an interval are asked.
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
@@ -98,6 +133,9 @@ func (s *Store) renew(configs map[string]*Config, names []string, log *slog.Logg
 	before.stored()
 	now := s.newReading(names, false, log, open)
 	now.run(ctx)
+	if s.stopping() {
+		return
+	}
 	changed := slices.ContainsFunc(names, func(name string) bool {
 		was, had, _ := before.lookup(name)
 		is, has, err := now.lookup(name)
@@ -106,10 +144,10 @@ func (s *Store) renew(configs map[string]*Config, names []string, log *slog.Logg
 		}
 		return has && (!had || was != is)
 	})
-	s.renewLater(configs, names, log)
-	if changed {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if changed || s.again {
+		s.again = false
 		select {
 		case s.news() <- struct{}{}:
 		default:

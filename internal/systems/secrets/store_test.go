@@ -45,6 +45,12 @@ func (f *fake) read(ctx context.Context, path string) (map[string]string, error)
 	return map[string]string{"pw": f.value + " of " + path}, nil
 }
 
+func (f *fake) set(value string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.value = value
+}
+
 // ask reads secrets from a fake, and returns the values or errors.
 func ask(s *Store, f *fake, again bool, log *slog.Logger, names ...string) (got []string) {
 	r := s.newReading(names, again, log, func(string) (manager, error) { return f, nil })
@@ -143,7 +149,7 @@ func TestFailedRenewalsAreLogged(t *testing.T) {
 		var s Store
 		var logged bytes.Buffer
 		configs := map[string]*Config{"vault": {Vault: &Vault{}, Refresh: time.Minute}}
-		s.Read(configs, []string{"vault:a#pw"}, false, slog.New(slog.NewTextHandler(&logged, nil)))
+		s.Renew(configs, []string{"vault:a#pw"}, slog.New(slog.NewTextHandler(&logged, nil)))
 		time.Sleep(2*time.Minute + time.Second)
 		synctest.Wait()
 		if got := strings.Count(logged.String(), "secret can't be renewed"); got != 2 {
@@ -154,6 +160,68 @@ func TestFailedRenewalsAreLogged(t *testing.T) {
 			t.Error("a reload is due, although nothing is known to have changed")
 		default:
 		}
-		s.Read(nil, nil, false, nil) // ends the renewals
+		s.Renew(nil, nil, nil) // ends it
+	})
+}
+
+// useFake makes a fake the manager of all secrets in Vault.
+func useFake(t *testing.T, f *fake) {
+	t.Helper()
+	real := openers["vault"]
+	openers["vault"] = func(*Config) (manager, error) { return f, nil }
+	t.Cleanup(func() { openers["vault"] = real })
+}
+
+func TestARenewedSecretThatIsNotInUseIsToldAgain(t *testing.T) {
+	f := &fake{value: "first"}
+	useFake(t, f)
+	synctest.Test(t, func(t *testing.T) {
+		var s Store
+		configs, names := map[string]*Config{"vault": {Vault: &Vault{}, Refresh: time.Minute}}, []string{"vault:a#pw"}
+		s.Read(configs, names, false, nil)
+		s.Renew(configs, names, slog.New(slog.DiscardHandler))
+		told := func() bool {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			select {
+			case <-s.Changed():
+				return true
+			default:
+				return false
+			}
+		}
+		if told() {
+			t.Error("nothing has changed, but a renewal tells")
+		}
+		f.set("second")
+		if !told() {
+			t.Error("a new value is not told")
+		}
+		s.Again() // the reload has failed
+		if !told() {
+			t.Error("a value that is not in use is not told again")
+		}
+		if told() {
+			t.Error("it is told once more, although it is in use")
+		}
+		s.Renew(nil, nil, nil)
+		f.set("third")
+		if told() {
+			t.Error("the renewals have not ended")
+		}
+	})
+}
+
+func TestAReadEndsWithTheProcess(t *testing.T) {
+	f := &fake{err: down("wait", "sealed")}
+	useFake(t, f)
+	synctest.Test(t, func(t *testing.T) {
+		process, stop := context.WithCancel(t.Context())
+		began := time.Now()
+		time.AfterFunc(100*time.Millisecond, stop)
+		_, ok, err := NewStore(process).Read(nil, []string{"vault:a#pw"}, false, nil)("vault:a#pw")
+		if took := time.Since(began); took != 100*time.Millisecond || ok || !isDown(err) {
+			t.Errorf("after %v: %v, %v", took, ok, err)
+		}
 	})
 }
