@@ -151,9 +151,15 @@ func (l *loader) checkManaged() {
 // baseName returns the name of a pipeline whose file has no `name`.
 func baseName(path string) string { return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)) }
 
-// onlyProcess reports whether a file configures a process whose pipelines are all in service.pipelines, and is not a
-// pipeline.
-func onlyProcess(root *schema.Node) bool {
-	return root.Find("service", "pipelines") != nil &&
+// onlyProcess reports whether a file has only sections that belong to the process, and is not a pipeline: the pipelines are in
+// other files, or in service.pipelines.
+func (l *loader) onlyProcess(f *file) bool {
+	return !f.managed && shared(f.root) && (f.root.Find("service", "pipelines") != nil ||
+		slices.ContainsFunc(slices.Concat(l.files, l.parts), func(other *file) bool { return !shared(other.root) }))
+}
+
+// shared reports whether all sections of a file belong to the process.
+func shared(root *schema.Node) bool {
+	return len(root.Keys) > 0 &&
 		!slices.ContainsFunc(root.Keys, func(k *schema.Node) bool { return k.Text != "service" && !includable(k.Text) })
 }

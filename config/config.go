@@ -164,7 +164,8 @@ func (l *loader) report(p ...schema.Problem) { l.problems = append(l.problems, p
 
 // JSONSchema returns the schema of a pipeline file for editors (draft-07).
 func JSONSchema() ([]byte, error) {
-	return schema.JSONSchema(schema.Of(document{}), "flowd pipeline", "^x-")
+	return schema.JSONSchema(schema.Of(document{}), "flowd pipeline",
+		schema.TopLevel{Ignored: "^x-", Shared: []string{"include", "resources", "service"}})
 }
 
 // sorted sorts problems by file, line and column, and removes duplicates.

@@ -170,7 +170,7 @@ func anyHost(host string) bool {
 func (l *loader) decode(f *file) {
 	f.decoder = l.decoder(f)
 	l.top(f)
-	f.onlyProcess = !f.managed && onlyProcess(f.root)
+	f.onlyProcess = l.onlyProcess(f)
 	l.secrets(f)
 	f.read()
 	l.report(slices.DeleteFunc(f.cuts.Without(f.decoder.Problems()), func(p schema.Problem) bool {

@@ -9,9 +9,14 @@ import (
 	"strings"
 )
 
+// TopLevel describes top-level keys of documents in [JSONSchema].
+type TopLevel struct {
+	Ignored string   // pattern of the keys that may have any value; "": there are none
+	Shared  []string // a document that has only these keys, and ignored ones, needs no other
+}
+
 // JSONSchema returns a JSON Schema document (draft-07) for a type, for editors. Equal types give equal bytes.
-// Top-level keys that match one of the ignored patterns may have any value.
-func JSONSchema(t *Type, title string, ignored ...string) ([]byte, error) {
+func JSONSchema(t *Type, title string, top TopLevel) ([]byte, error) {
 	b := schemaBuilder{definitions: map[string]any{}, names: map[reflect.Type]string{}}
 	root := b.typ(t)
 	if ref := root["$ref"]; ref != nil { // draft-07 ignores keywords next to a reference
@@ -19,8 +24,17 @@ func JSONSchema(t *Type, title string, ignored ...string) ([]byte, error) {
 	}
 	root["$schema"] = "http://json-schema.org/draft-07/schema#"
 	root["title"] = title
-	if len(ignored) > 0 {
-		root["patternProperties"] = map[string]any{strings.Join(ignored, "|"): map[string]any{}}
+	if top.Ignored != "" {
+		root["patternProperties"] = map[string]any{top.Ignored: map[string]any{}}
+	}
+	if len(top.Shared) > 0 && root["required"] != nil {
+		shared := []any{map[string]any{"enum": top.Shared}}
+		if top.Ignored != "" {
+			shared = append(shared, map[string]any{"pattern": top.Ignored})
+		}
+		root["if"] = map[string]any{"not": map[string]any{"propertyNames": anyOf(shared...)}}
+		root["then"] = map[string]any{"required": root["required"]}
+		delete(root, "required")
 	}
 	if len(b.definitions) > 0 {
 		root["definitions"] = b.definitions

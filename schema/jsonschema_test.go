@@ -15,7 +15,7 @@ import (
 // validator compiles the JSON Schema of a type.
 func validator(t testing.TB, of *schema.Type) *jsonschema.Schema {
 	t.Helper()
-	text, err := schema.JSONSchema(of, "test")
+	text, err := schema.JSONSchema(of, "test", schema.TopLevel{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,19 +107,19 @@ func TestJSONSchemaOfARecursiveType(t *testing.T) {
 }
 
 func TestJSONSchemaIsTheSameEachTime(t *testing.T) {
-	first, err := schema.JSONSchema(schema.Of(everything{}), "x")
+	first, err := schema.JSONSchema(schema.Of(everything{}), "x", schema.TopLevel{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
-		if again, _ := schema.JSONSchema(schema.Of(everything{}), "x"); !bytes.Equal(first, again) {
+		if again, _ := schema.JSONSchema(schema.Of(everything{}), "x", schema.TopLevel{}); !bytes.Equal(first, again) {
 			t.Fatal("two documents of one type differ")
 		}
 	}
 }
 
 func TestJSONSchemaTellsDocsAndDefaults(t *testing.T) {
-	text, err := schema.JSONSchema(schema.Of(limits{Bytes: 1 << 20}), "limits")
+	text, err := schema.JSONSchema(schema.Of(limits{Bytes: 1 << 20}), "limits", schema.TopLevel{})
 	if err != nil {
 		t.Fatal(err)
 	}

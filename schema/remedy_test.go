@@ -87,7 +87,7 @@ func TestAShownLineHidesSecretsBehindMisspeltKeys(t *testing.T) {
 }
 
 func TestWordsAreListedInJSONSchema(t *testing.T) {
-	text, err := schema.JSONSchema(schema.AnyOf("auto or number", schema.Words{"auto", "off"}, 1), "x")
+	text, err := schema.JSONSchema(schema.AnyOf("auto or number", schema.Words{"auto", "off"}, 1), "x", schema.TopLevel{})
 	if err != nil {
 		t.Fatal(err)
 	}
