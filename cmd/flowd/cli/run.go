@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -156,6 +157,10 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 		defer release()
 	}
 	headroom.Set(inFlight(p.set))
+	if limit, need, short := headroom.Shortage(inFlight(p.set)); short {
+		p.log.Warn("messages in flight may take more memory than the container has (raise its limit, or lower "+
+			"engine.max_in_flight.bytes)", "limit", inMiB(limit), "need", inMiB(need))
+	}
 	if err := p.notifies(p.set.Service.Notify); err != nil {
 		return failed, err
 	}
@@ -205,6 +210,8 @@ func inFlight(set *config.Set) (n int) {
 	}
 	return n
 }
+
+func inMiB(bytes int) string { return strconv.Itoa(bytes>>20) + "MiB" }
 
 // worse returns the more serious of two exit codes.
 func worse(a, b int) int {

@@ -9,7 +9,8 @@
 // the system only to fault it in again. So there is always room for a constant amount of garbage.
 //
 // Tables, caches and windows take memory, too, and max_in_flight does not bound all of them. A process that needs
-// more than its limit would collect garbage all the time, so the limit rises with what a collection leaves in use.
+// more than its limit would collect garbage all the time, so the limit rises with what a collection leaves in use, up to
+// nine tenths of the memory that a container allows: beyond that, the process would be killed.
 package headroom
 
 import (
@@ -28,6 +29,7 @@ const (
 	mostGarbage  = 256 << 20 // bytes, if max_in_flight is used up; with leastPercent it may be more
 	leastLimit   = 64 << 20  // bytes of memory that the limit always allows
 	beside       = 32 << 20  // bytes besides that heap: stacks, the runtime, and some garbage
+	mostInFlight = 1 << 40   // bytes, more than any machine has
 )
 
 // heap is the state of [Set].
@@ -37,6 +39,7 @@ var heap struct {
 	most    int        // GOGC for a live heap that leaves room for enough garbage
 	percent int        // current GOGC
 	least   int        // bytes of the limit, unless more are in use
+	allowed int        // bytes of the limit, whatever is in use: a container allows no more
 	limit   int        // current limit in bytes
 }
 
@@ -46,11 +49,11 @@ func Set(inFlight int) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	inFlight = min(inFlight, 1<<40) // more than any machine's memory
+	inFlight = min(inFlight, mostInFlight)
 	heap.mu.Lock()
 	defer heap.mu.Unlock()
 	heap.most, heap.percent = percent(inFlight), 0
-	heap.least = max(2*inFlight, leastLimit)
+	heap.least, heap.allowed = max(2*inFlight, leastLimit), container(root)/10*9
 	adjust()
 	if !heap.watched {
 		heap.watched = true
@@ -91,8 +94,8 @@ func adjust() {
 		heap.percent = is
 		debug.SetGCPercent(is)
 	}
-	is := limit(heap.least, live)
-	if is == heap.limit || is > heap.least && max(is-heap.limit, heap.limit-is) < heap.limit/8 {
+	is := min(limit(heap.least, live), heap.allowed)
+	if is == heap.limit || is > heap.least && is < heap.allowed && max(is-heap.limit, heap.limit-is) < heap.limit/8 {
 		return
 	}
 	heap.limit = is

@@ -13,6 +13,7 @@ func TestTheHeapGrowsByWhatMayBeInFlight(t *testing.T) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		t.Fatal("unset GOGC and GOMEMLIMIT: they replace what is tested here")
 	}
+	within(t, files())
 	for _, tt := range []struct{ inFlight, percent, limit int }{
 		{0, 400, 64 << 20}, {64 << 20, 400, 128 << 20}, {128 << 20, 200, 256 << 20}, {1 << 30, 100, 2 << 30},
 		{math.MaxInt, 100, 2 << 40},
@@ -52,6 +53,7 @@ func TestASmallLiveHeapLeavesRoomForAConstantAmountOfGarbage(t *testing.T) {
 
 // A limit below what is in use would make the process collect all the time.
 func TestTheLimitIsNeverWhatAProcessWorksAgainst(t *testing.T) {
+	within(t, files())
 	Set(1 << 20)
 	keep := make([]byte, 200<<20)
 	runtime.GC()
@@ -80,6 +82,7 @@ func TestTheLimitIsNeverWhatAProcessWorksAgainst(t *testing.T) {
 }
 
 func TestUsersDecide(t *testing.T) {
+	within(t, files())
 	Set(0)
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		t.Run(name, func(t *testing.T) {
