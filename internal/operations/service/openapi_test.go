@@ -68,6 +68,22 @@ func closeObjects(v any) {
 	}
 }
 
+func TestTheDocumentIsValidOpenAPI(t *testing.T) {
+	s := serve(t, Config{Pipelines: fakePipelines{}}, &fake{snapshots: twoPipelines()})
+	_, text, _ := send(t, s, http.MethodGet, "/openapi.json", "")
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := jsonschema.NewCompiler().Compile("testdata/openapi-3.1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(document); err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestAnswersAreAsDocumented sends each documented request, valid and not, and checks the answers against the document.
 func TestAnswersAreAsDocumented(t *testing.T) {
 	all := twoPipelines()
