@@ -160,7 +160,7 @@ func parts(text string) (all []string) {
 		switch {
 		case fence:
 			code, joins = !code, false
-		case trimmed == "" || strings.Trim(trimmed, "|- ") == "":
+		case trimmed == "", strings.Trim(trimmed, "|- ") == "", strings.HasSuffix(trimmed, "`:"): // the last names a file
 			joins = false
 		case joins && !code && !row && !strings.HasPrefix(trimmed, "- "):
 			all[len(all)-1] += " " + trimmed

@@ -27,15 +27,15 @@ func TestSectionsBeginAtHeadings(t *testing.T) {
 func TestSearchFindsFormsOfWords(t *testing.T) {
 	x := docs.NewIndex(append(docs.Sections("cats", guide), docs.Passage{Page: "dogs", Text: "Dogs run, and retry.", Weight: 1}))
 	for words, want := range map[string]string{
-		"sleeping":       "cats They sleep.",
-		"bird":           "cats#What they eat - Mice and birds.",
-		"timezone CET":   "cats#`Time zones` | CET | one |",
-		"the dog runs":   "dogs Dogs run, and retry.",
-		"retries":        "dogs Dogs run, and retry.",
-		"retried":        "dogs Dogs run, and retry.",
-		"heading":        "cats#What they eat # not a heading",
-		"elephants":      "",
-		"what is the":    "",
+		"sleeping":     "cats They sleep.",
+		"bird":         "cats#What they eat - Mice and birds.",
+		"timezone CET": "cats#`Time zones` | CET | one |",
+		"the dog runs": "dogs Dogs run, and retry.",
+		"retries":      "dogs Dogs run, and retry.",
+		"retried":      "dogs Dogs run, and retry.",
+		"heading":      "cats#What they eat # not a heading",
+		"elephants":    "",
+		"what is the":  "",
 	} {
 		got := ""
 		if hits := x.Search(words, 1); len(hits) > 0 {
