@@ -16,7 +16,7 @@ type instance struct {
 	replaced bool
 }
 
-// acquire takes the instance that a write is to use; wrote or abandoned gives it back. Unless the write is a probe, it
+// acquire takes the instance that a write is to use; released gives it back. Unless the write is a probe, it
 // fails if nothing may be written now.
 func (o *sink) acquire(probe bool) (*instance, *engine.Error) {
 	o.mu.Lock()
