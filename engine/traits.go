@@ -44,8 +44,8 @@ type Traits struct {
 	// configuration, and warns.
 	Exposed bool
 	// Forgets says that the source of an input keeps no messages: those that arrive while nobody reads, or that a crash
-	// loses, are gone. Lint asks the configuration, and warns.
-	Forgets bool
+	// loses, are gone. Lint asks the configuration, and warns unless Lossy says that the user knows.
+	Forgets, Lossy bool
 	// Unsettled is how many unsettled messages a source allows before it delivers no more; 0: no limit. Lint asks the
 	// configuration, and warns of batches that never fill.
 	Unsettled int

@@ -152,11 +152,10 @@ func (c *Config) shares() bool {
 // Traits says that messages are settled up to a position, since MQTT acknowledges in order, and that they can't be redelivered
 // if the server does not keep them. The server keeps the order of a topic, unless the subscription is shared.
 func (c Config) Traits() engine.Traits {
-	t := engine.Traits{Unsettled: c.Prefetch}
+	t := engine.Traits{Unsettled: c.Prefetch, Forgets: !c.acknowledges(), Lossy: c.AtMostOnce}
 	if c.acknowledges() {
 		t.TakesBack = engine.TakesPosition
 	}
-	t.Forgets = !c.acknowledges() && !c.AtMostOnce
 	if !c.shares() {
 		t.OrderBy = `meta("topic")`
 	}

@@ -162,7 +162,7 @@ func (c *consumer) config(name string, now time.Time) (to jetstream.ConsumerConf
 // Traits says that a stream settles each message separately, and that messages of a subject can't be redelivered.
 func (c Config) Traits() engine.Traits {
 	if c.Stream == "" {
-		return engine.Traits{TakesBack: engine.TakesNothing, Forgets: !c.AtMostOnce}
+		return engine.Traits{TakesBack: engine.TakesNothing, Forgets: true, Lossy: c.AtMostOnce}
 	}
 	t := engine.Traits{TakesBack: engine.TakesOne, Delays: maxDelay, OrderBy: `meta("subject")`, HandsBack: c.Prefetch}
 	if c.Declare != nil {

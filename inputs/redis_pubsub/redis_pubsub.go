@@ -49,7 +49,7 @@ func (c *Config) Words() map[string]string {
 
 // Traits says that messages can't be redelivered: Redis does not store them.
 func (c Config) Traits() engine.Traits {
-	return engine.Traits{TakesBack: engine.TakesNothing, Forgets: !c.AtMostOnce}
+	return engine.Traits{TakesBack: engine.TakesNothing, Forgets: true, Lossy: c.AtMostOnce}
 }
 
 const about = `

@@ -27,6 +27,9 @@ With framing, the stream is divided into records in another way. Metadata: line.
       log: {stdin: {}}
 `
 
+// Traits says that a crash loses the messages in flight, which everyone expects of a pipe.
+func (Config) Traits() engine.Traits { return engine.Traits{Forgets: true, Lossy: true} }
+
 func init() {
 	engine.Register(engine.Inputs, "stdin", about, Config{Config: framing.Defaults, Compression: "none"}, newInput)
 }

@@ -159,7 +159,7 @@ func (r *checker) checkSources() {
 				Message: "messages are acknowledged when they are read: one that fails later, or is lost in a crash, is not delivered again",
 				Remedy:  "remove it if every message counts"})
 		}
-		if t.Forgets {
+		if t.Forgets && !t.Lossy {
 			r.warn(c, "", schema.Problem{Code: "at-most-once",
 				Message: "messages are delivered at most once: the source keeps none, so messages that arrive while nothing reads, " +
 					"or that a crash loses, are gone",
