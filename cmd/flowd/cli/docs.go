@@ -58,7 +58,8 @@ or a guide. Other words are searched for in all of them.`,
 // pages returns the pages that the arguments name, or the list of all pages. It searches for words that name none.
 func pages(args []string, width int, color bool) (string, error) {
 	if len(args) == 0 {
-		return table(topics(), color) + "\n" + table(components(), color), nil
+		return table(topics(), color) + "\n" + table(components(), color) +
+			"\nflowd docs NAME shows a page. Any other words are searched for, as in: flowd docs dead letter\n", nil
 	}
 	found, err := find(args)
 	if err != nil {
