@@ -110,12 +110,21 @@ func isCatch(n *yaml.Node) bool { return has(n, "catch") }
 // group translates a processor that splits a batch by a value or by conditions. Later steps work on the parts.
 func (t *translator) group(c *component, at *yaml.Node, rest []*yaml.Node) {
 	t.res.Components.Of++
-	t.res.Components.Whole++
 	t.grouped = &grouping{at: at}
+	if len(t.behind) > 0 {
+		t.behind = append(t.behind, t.lost(at, "the steps before it see all messages of a window; here, those of one key"))
+	} else {
+		t.res.Components.Whole++
+	}
 	if c.key.Value == "group_by_value" {
 		head := mapping()
 		key := text(c.config, "value")
-		t.grouped.key = t.templateExpr(head, lookupOr(c.config, "value"), key, ctx{})
+		if t.windowed() { // all messages of a batch have the same end
+			key = endOfWindow().ReplaceAllString(key, "")
+		}
+		if !t.windowed() || strings.Contains(key, "${!") {
+			t.grouped.key = t.templateExpr(head, lookupOr(c.config, "value"), key, ctx{})
+		}
 		t.grouped.head = head.HeadComment
 	} else {
 		for _, one := range items(c.config) {
@@ -127,8 +136,10 @@ func (t *translator) group(c *component, at *yaml.Node, rest []*yaml.Node) {
 		}
 	}
 	t.grouped.head = join(lostComments(without(at, c.key.Value), nil), t.grouped.head)
-	t.behind = t.processors(seq(rest), ctx{batch: true})
+	t.behind = append(t.behind, t.processors(seq(rest), ctx{batch: true})...)
 }
+
+var endOfWindow = pattern(`\$\{!\s*(?:(?:meta|metadata)\(\s*"` + windowEnd + `"\s*\)|@` + windowEnd + `)\s*\}`)
 
 // grouping says how batches are split.
 type grouping struct {

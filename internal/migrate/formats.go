@@ -67,6 +67,9 @@ func unarchive(t *translator, c *component) ([]*yaml.Node, string) {
 		return []*yaml.Node{decode, short("split", code("this"))}, ""
 	case format == "json_documents":
 		return []*yaml.Node{short("split", code(`map(filter(split(raw(), "\n"), trim(#) != ""), from_json(#))`))}, ""
+	case format == "json_map": // a pair is its key and its value
+		return []*yaml.Node{short("split", code("to_pairs(this)")), short("meta", mapping("archive_key", code("this[0]"))),
+			short("map", code("this[1]"))}, ""
 	}
 	return nil, fmt.Sprintf("archives of the format %s are read by an input, with its framing, or not at all", format)
 }

@@ -114,9 +114,12 @@ func scan(t *translator, c *component, v *yaml.Node) (form *yaml.Node, compressi
 	return nil, "", ""
 }
 
+// lazyQuotes is the difference between CSV with lazy quotes and CSV here.
+const lazyQuotes = "a quote inside a field with quotes around it must be doubled"
+
 // csvOptions are options of the scanner csv without a counterpart, with the resulting difference.
 var csvOptions = map[string]string{
-	"lazy_quotes":               "a quote is text in a field without quotes around it, and otherwise must be doubled",
+	"lazy_quotes":               lazyQuotes,
 	"expected_headers":          "the names in the header are not checked (expected_headers)",
 	"expected_number_of_fields": "rows have as many fields as the header, which is not checked (expected_number_of_fields)",
 	"continue_on_error": "a row that can't be read is a failed message and goes where engine.on_failure says; " +

@@ -55,17 +55,10 @@ func (m *namedMap) walks() (leaf node, ok bool) {
 	if len(m.statements) != 1 {
 		return nil, false
 	}
-	a, ok := m.statements[0].(*assign)
-	if !ok || len(a.path) > 0 {
-		return nil, false
-	}
-	c, ok := a.value.(*match)
-	if !ok || c.subject != nil {
-		return nil, false
-	}
-	rest := &match{place: c.place}
+	cases := casesOf(m.statements[0])
+	rest := &match{place: place(m.pos)}
 	seen := map[string]bool{}
-	for _, one := range c.cases {
+	for _, one := range cases {
 		if of := typeAsked(one.when); (of == "object" || of == "array") && m.descends(one.value, of == "object") {
 			seen[of] = true
 			continue
@@ -77,11 +70,54 @@ func (m *namedMap) walks() (leaf node, ok bool) {
 	}
 	switch {
 	case len(rest.cases) == 0:
-		return &this{c.place}, true
+		return &this{rest.place}, true
 	case rest.cases[0].when == nil:
 		return rest.cases[0].value, true
 	}
 	return rest, true
+}
+
+// casesOf returns the cases of a statement that gives the root a value in each of them: a match without a subject, or an if with an
+// else, as a statement or an expression. It is nil for anything else.
+func casesOf(s Statement) []matchCase {
+	switch s := s.(type) {
+	case *assign:
+		switch value := s.value.(type) {
+		case *match:
+			if len(s.path) == 0 && value.subject == nil {
+				return value.cases
+			}
+		case *ifElse:
+			if len(s.path) > 0 || len(value.values) == len(value.whens) {
+				return nil
+			}
+			cases := make([]matchCase, len(value.values))
+			for i, v := range value.values {
+				cases[i].value = v
+				if i < len(value.whens) {
+					cases[i].when = value.whens[i]
+				}
+			}
+			return cases
+		}
+	case *branches:
+		if s.cases[len(s.cases)-1].when != nil {
+			return nil
+		}
+		var cases []matchCase
+		for _, b := range s.cases {
+			if len(b.do) != 1 {
+				return nil
+			}
+			a, ok := b.do[0].(*assign)
+			if !ok || len(a.path) > 0 {
+				return nil
+			}
+			cases = append(cases, matchCase{b.when, a.value})
+		}
+		return cases
+	}
+	return nil
 }
 
 // typeAsked returns the name in this.type() == "name".

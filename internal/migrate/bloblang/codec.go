@@ -91,8 +91,11 @@ func (p *planner) codecOptions(c *call, format string) ([]*yaml.Node, bool) {
 	a := &asked{translator: p.translator, n: c, e: p.env, params: names}
 	switch format {
 	case "csv":
-		if !a.truth(0, true) || a.truth(2, false) {
+		if !a.truth(0, true) {
 			return nil, false
+		}
+		if a.truth(2, false) {
+			p.differs(c, "A quote inside a field with quotes around it must be doubled.")
 		}
 		if d, ok := a.text(1); ok {
 			return []*yaml.Node{scalar("delimiter"), scalar(d)}, true
