@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-func TestEditorsGetASchemaThatAgreesWithTheLinter(t *testing.T) {
+// schemaOfFiles compiles the JSON Schema of pipeline files.
+func schemaOfFiles(t *testing.T) *jsonschema.Schema {
+	t.Helper()
 	text, err := JSONSchema()
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +32,11 @@ func TestEditorsGetASchemaThatAgreesWithTheLinter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return compiled
+}
+
+func TestEditorsGetASchemaThatAgreesWithTheLinter(t *testing.T) {
+	compiled := schemaOfFiles(t)
 	validate := func(path string) error {
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -66,4 +74,35 @@ func TestEditorsGetASchemaThatAgreesWithTheLinter(t *testing.T) {
 			t.Errorf("%s is taken, and should not be", name)
 		}
 	}
+}
+
+// Editors show one error for each leaf.
+func TestAnUnknownTypeIsOneError(t *testing.T) {
+	compiled := schemaOfFiles(t)
+	for _, text := range []string{
+		"inputs: {in: {stdim: {}}}\noutputs: {out: {stdout: {}}}",
+		"inputs: {in: {stdin: {}}}\nprocessors: [{filtre: a}]\noutputs: {out: {stdout: {}}}",
+		"inputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}, file: {path: x}}}",
+		"inputs: {in: {stdin: {}}}\noutputs: {out: {concurrency: 1}}",
+	} {
+		var v any
+		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		e, ok := errors.AsType[*jsonschema.ValidationError](compiled.Validate(v))
+		if !ok {
+			t.Errorf("%s is taken, and should not be", text)
+			continue
+		}
+		if n := leaves(e); n != 1 {
+			t.Errorf("%s: %d errors, want 1: %#v", text, n, e)
+		}
+	}
+}
+
+func leaves(e *jsonschema.ValidationError) (n int) {
+	for _, c := range e.Causes {
+		n += leaves(c)
+	}
+	return max(n, 1)
 }

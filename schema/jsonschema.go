@@ -150,7 +150,7 @@ func (b *schemaBuilder) record(s *shape, v reflect.Value) map[string]any {
 	if s.variant != nil {
 		variants := s.variants()
 		maps.Copy(properties, b.variants(variants))
-		rules = append(rules, exactlyOne(variants.Names(), s.optional))
+		rules = append(rules, oneType(s.names(), variants.Names(), s.optional))
 	}
 	if len(properties) > 0 {
 		long["properties"] = properties
@@ -260,9 +260,33 @@ func exactlyOne(names []string, optional bool) map[string]any {
 	return map[string]any{"oneOf": one}
 }
 
+// oneType requires exactly one type beside the fields, or at most one if optional. An unknown key counts as a type: it is an error
+// already, and editors would add one for each type that is missing.
+func oneType(fields, types []string, optional bool) map[string]any {
+	only := func(names []string) map[string]any {
+		if len(names) == 0 {
+			return map[string]any{"maxProperties": 0}
+		}
+		return map[string]any{"propertyNames": map[string]any{"enum": names}}
+	}
+	none := map[string]any{"not": only(fields)}
+	one := map[string]any{
+		"if":   map[string]any{"allOf": []any{only(slices.Concat(fields, types)), none}},
+		"then": exactlyOne(types, false),
+	}
+	if optional {
+		return one
+	}
+	return map[string]any{"allOf": []any{none, one}}
+}
+
 // orNull returns a schema that allows null, too.
 func orNull(m map[string]any) map[string]any {
 	m = maps.Clone(m)
+	if kind, ok := m["type"].(string); ok && m["allOf"] == nil && m["enum"] == nil {
+		m["type"] = []string{kind, "null"} // a second schema would be a second error for every mistake
+		return m
+	}
 	if forms, ok := m["anyOf"].([]any); ok {
 		m["anyOf"] = append(slices.Clone(forms), map[string]any{"type": "null"})
 		return m

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Piece is a part of a scalar's text.
@@ -188,8 +190,7 @@ func (r *resolver) value(body string, offset, depth int) (value string, secret b
 	}
 	name, op, arg := split(body)
 	if !validName(name) || depth > nested {
-		r.complain(offset, BadPlaceholder, fmt.Sprintf("${%s} names nothing", name),
-			"write ${NAME}, ${file:/path}, or $${ for a literal ${")
+		r.complain(offset, BadPlaceholder, fmt.Sprintf("${%s} names nothing", name), otherBraces(name))
 		return "", false
 	}
 	secret = strings.HasPrefix(name, "file:") || Managed(name)
@@ -214,11 +215,34 @@ func (r *resolver) value(body string, offset, depth int) (value string, secret b
 		r.complain(offset, UnresolvedPlaceholder, fmt.Sprintf("${%s} does not exist", name),
 			"create the file, or give a default: ${"+name+":-…}")
 	default:
-		r.complain(offset, UnresolvedPlaceholder, fmt.Sprintf("${%s} is not set", name),
-			"set it, or give a default: ${"+name+":-…}")
+		remedy := "set it, or give a default: ${" + name + ":-…}"
+		if name != strings.ToUpper(name) {
+			remedy += ofMessages(name)
+		}
+		r.complain(offset, UnresolvedPlaceholder, fmt.Sprintf("${%s} is not set", name), remedy)
 	}
 	return "", false
 }
+
+// ofMessages says how a field of messages is written, whose name is in the place of a variable's.
+func ofMessages(name string) string {
+	return fmt.Sprintf("; a field of the message is %s in an expression, and $(%[1]s) in a template", name)
+}
+
+// otherBraces is the remedy for a placeholder without a valid name.
+func otherBraces(name string) string {
+	switch {
+	case strings.HasPrefix(name, "!"):
+		return "${! } belongs to Benthos: a template has $( ) with an expression, and this value is fixed"
+	case fieldPath().MatchString(name):
+		return "write ${NAME} for a variable of the environment" + ofMessages(name)
+	}
+	return "write ${NAME}, ${file:/path}, or $${ for a literal ${"
+}
+
+var fieldPath = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z_]\w*(?:\.[a-z_]\w*|\[["']?[\w.-]+["']?\])+$`)
+})
 
 // fallback resolves a placeholder's default, which may contain placeholders.
 func (r *resolver) fallback(text string, offset, depth int) (value string, secret bool) {

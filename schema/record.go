@@ -135,9 +135,17 @@ func (r *recordDecoder) keys() {
 		r.meant[near] = true
 		r.unsure(r.s.by[near])
 		r.strange = r.strange || near == ""
-		remedy := cmp.Or(words[key.Text], r.elsewhere(key.Text), didYouMean(key.Text, names), known(names))
+		remedy := cmp.Or(words[key.Text], r.elsewhere(key.Text), didYouMean(key.Text, names), r.s.otherType(key.Text), known(names))
 		r.report(key, UnknownField, "unknown field "+strconv.Quote(key.Text), remedy)
 	}
+}
+
+// otherType is the remedy for a type of another system beside one of this kind, or "".
+func (s *shape) otherType(key string) string {
+	if s.variant == nil {
+		return ""
+	}
+	return s.variants().Remedy(key)
 }
 
 // known lists what may be written, if that is short.

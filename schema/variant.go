@@ -51,7 +51,7 @@ func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []
 		known := words[key.Text] != "" || r.elsewhere(key.Text) != ""
 		switch {
 		case lost && near == "" && !known:
-		case known, r.s.by[near] != nil, r.typed && near == "" && remedy == "":
+		case known, r.s.by[near] != nil, r.typed && !lost && near == "":
 			unknown = append(unknown, key)
 		default:
 			r.report(key, UnknownType, fmt.Sprintf("unknown %s type %q", variants.Kind(), key.Text),
