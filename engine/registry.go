@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -27,16 +28,9 @@ var Middlewares = NewRegistry[Middleware]("middleware", nil)
 // The registries, one per kind of plugin.
 var (
 	Inputs     = NewRegistry[Input]("input", nil)
-	Processors = NewRegistry[Processor]("processor", map[string]string{
-		"mapping": "write `set` or `map`", "bloblang": "write `set` or `map`", "remap": "write `set` or `map`",
-		"unarchive": "write `split`", "catch": "write `on_error` on the step that may fail",
-		"throttle": "write `dedupe` or `rate_limit`", "broker": "write `batchers`", "mutation": "write `set`",
-	})
-	Batchers = NewRegistry[Batcher]("batcher", nil)
-	Outputs  = NewRegistry[Output]("output", map[string]string{
-		"broker": "write `batchers`", "fan_out": "write `batchers`", "switch": "write `batchers` with `match`",
-		"nack": "write `on_failure: {then: return}`", "reject": "write `on_failure: {then: return}`",
-	})
+	Processors = NewRegistry[Processor]("processor", nil)
+	Batchers   = NewRegistry[Batcher]("batcher", nil)
+	Outputs    = NewRegistry[Output]("output", nil)
 )
 
 // NewRegistry makes a registry for a kind of plugin. words maps words of other systems to what to write instead.
@@ -176,7 +170,9 @@ func (r *Registry[T]) Variant(name string) *schema.Type {
 }
 
 // Remedy says what to write instead of a word of another system, or of a plugin that is left out; "": nothing is known.
-func (r *Registry[T]) Remedy(name string) string { return r.words[name] }
+func (r *Registry[T]) Remedy(name string) string {
+	return cmp.Or(r.words[name], peerTypes()[r.kind][name])
+}
 
 // Shared has values that the pipelines of one process share; see [Common]. The zero value is empty.
 type Shared struct {

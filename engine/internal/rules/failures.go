@@ -2,7 +2,9 @@ package rules
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
@@ -60,7 +62,12 @@ func (r *checker) getsMore(output string) bool {
 func (r *checker) checkOnFailure(at schema.Place, f engine.OnFailure, inherited string) {
 	switch {
 	case f.DeadLetter != "" && !slices.Contains(r.outputs, f.DeadLetter):
-		r.complain(at.At("dead_letter"), r.unknownOutput(f.DeadLetter))
+		p := r.unknownOutput(f.DeadLetter)
+		p.Remedy = fmt.Sprintf("add %q to `outputs`", f.DeadLetter)
+		if meant := r.meantDead(f.DeadLetter); meant != f.DeadLetter {
+			p.Remedy = fmt.Sprintf("did you mean %q?", meant)
+		}
+		r.complain(at.At("dead_letter"), p)
 	case f.DeadLetter != "" && f.Then != "" && f.Then != "dead_letter":
 		r.complain(at.At("dead_letter"), schema.Problem{Code: "unused-dead-letter",
 			Message: fmt.Sprintf("nothing goes to this dead letter, since `then` is %s", f.Then),
@@ -102,15 +109,39 @@ func (r *checker) onlyDead() map[string]bool {
 	}
 }
 
+// meantDead is the output that the name of a dead letter probably means, or the name itself. Outputs that get no other messages come
+// first, then those that are called like one.
+func (r *checker) meantDead(name string) string {
+	if slices.Contains(r.outputs, name) {
+		return name
+	}
+	free := slices.DeleteFunc(slices.Clone(r.outputs), r.getsMore)
+	if meant := schema.Meant(name, free); meant != name {
+		return meant
+	}
+	if r.spec.Batchers.Len() == 0 {
+		free = slices.DeleteFunc(free, func(o string) bool { return !deadNames().MatchString(o) })
+	}
+	if len(free) == 1 {
+		return free[0]
+	}
+	return schema.Meant(name, r.outputs)
+}
+
+// deadNames matches usual names of dead letters.
+var deadNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)dead|dl[qx]|fail|error|reject|invalid|poison|quarantine|broken`)
+})
+
 // deadLetters are the outputs that some on_failure names.
 func (r *checker) deadLetters() map[string]bool {
 	dead := map[string]bool{}
 	if name := r.spec.Engine.OnFailure.DeadLetter; name != "" {
-		dead[schema.Meant(name, r.outputs)] = true
+		dead[r.meantDead(name)] = true
 	}
 	for _, o := range r.spec.Outputs.All() {
 		if o.OnFailure != nil && o.OnFailure.DeadLetter != "" {
-			dead[schema.Meant(o.OnFailure.DeadLetter, r.outputs)] = true
+			dead[r.meantDead(o.OnFailure.DeadLetter)] = true
 		}
 	}
 	return dead

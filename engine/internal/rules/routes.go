@@ -65,9 +65,13 @@ func (r *checker) checkOnlyOutput(dead, members map[string]bool) {
 			}
 			fmt.Fprintf(&b, ", to_%s: {%soutput: %s}", o, match, o)
 		}
+		remedy := ""
+		if dead := slices.DeleteFunc(slices.Clone(normal), func(o string) bool { return !deadNames().MatchString(o) }); len(dead) == 1 {
+			remedy = fmt.Sprintf("if failed messages go to %s, write `engine: {on_failure: {dead_letter: %[1]s}}`; otherwise ", dead[0])
+		}
 		r.complain(r.key("outputs", normal[1]), schema.Problem{Code: "no-batchers",
 			Message: fmt.Sprintf("there are %d outputs, but no batchers to say which message goes where", len(normal)),
-			Remedy: "write `batchers: {" + b.String()[2:] + "}`, or `batchers: {all: {output: [" + strings.Join(normal,
+			Remedy: remedy + "write `batchers: {" + b.String()[2:] + "}`, or `batchers: {all: {output: [" + strings.Join(normal,
 				", ") + "]}}` to send every message to each"})
 	}
 }

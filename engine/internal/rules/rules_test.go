@@ -151,7 +151,7 @@ func TestProblemsHaveAPlaceAndARemedy(t *testing.T) {
 
 		// Failures.
 		{"a dead letter that does not exist", `"engine": {"on_failure": {"dead_letter": "c"}}`,
-			[]string{`engine.on_failure.dead_letter: unknown-output: write "a", or add "c" to ` + "`outputs`"}},
+			[]string{`engine.on_failure.dead_letter: unknown-output: add "c" to ` + "`outputs`"}},
 		{"no dead letter is named", `"engine": {"on_failure": {"then": "dead_letter"}}`,
 			[]string{"engine.on_failure.then: no-dead-letter: add `dead_letter: NAME`, the name of an output"}},
 		{"an output takes the engine's dead letter", `"outputs": {"a": {"sink": {}, "on_failure": {"then": "dead_letter"}}, "b": {"sink": {}}},
