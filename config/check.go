@@ -11,6 +11,7 @@ import (
 // check applies the rules for tests, and those that span files. The engine checks each pipeline by itself.
 func (l *loader) check() {
 	l.checkTests()
+	l.checkWords()
 	l.checkLists()
 	if len(l.parts) == 0 && !l.torn {
 		l.checkCalls()

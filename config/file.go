@@ -13,6 +13,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/components/programs"
 	"github.com/flowd-io/flowd/internal/formats/registry"
+	"github.com/flowd-io/flowd/internal/migrate/bloblang"
 	"github.com/flowd-io/flowd/internal/network/httpx"
 	"github.com/flowd-io/flowd/internal/network/tlsconf"
 	"github.com/flowd-io/flowd/internal/pool/wire"
@@ -183,8 +184,12 @@ func (l *loader) decoder(f *file) *schema.Decoder {
 	d := schema.NewDecoder(l.options.Lookup)
 	d.Hide(l.options.Secrets)
 	schema.Shared[engine.StepLists](d).Defined = l.listsFor(f)
+	*schema.Shared[expr.Translator](d) = translator
 	return d
 }
+
+// translator explains Bloblang in place of expressions.
+var translator = expr.Translator{Steps: bloblang.Flow, Query: bloblang.Counterpart, Template: bloblang.Interpolated}
 
 // read decodes the file's nodes with its decoder.
 func (f *file) read() {

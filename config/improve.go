@@ -19,10 +19,12 @@ func (l *loader) improve() {
 	for _, f := range slices.Concat(l.files, l.parts) {
 		at.collect(f.root)
 	}
-	left := map[schema.Pos]bool{} // keys that flowd migrate wrote in place of what it could not translate
-	typed := map[string]bool{}    // components whose type is a word of another system
+	left := map[schema.Pos]bool{}   // keys that flowd migrate wrote in place of what it could not translate
+	typed := map[string]bool{}      // components whose type is a word of another system
+	braces := map[schema.Pos]bool{} // {{ }} without quotes: the mapping that YAML reads is no second mistake
 	for i := range l.problems {
 		p := &l.problems[i]
+		braces[p.Pos] = braces[p.Pos] || p.Message == yamltext.Mustache
 		key, value := at.keys[p.Pos], at.values[p.Pos]
 		switch {
 		case key != nil && key.Text == untranslated && (p.Code == schema.UnknownField || p.Code == schema.UnknownType):
@@ -36,6 +38,7 @@ func (l *loader) improve() {
 			if peerWord(p, key.Text) {
 				typed[p.Pos.File+p.Path] = true
 			}
+			at.mapping(p, key)
 		case strings.Contains(p.Message, "there is no function "+untranslated+"()"):
 			p.Code, p.Message, p.Remedy = untranslated, "not translated: a part of this expression",
 				"the comment above says why; write it in flowd's words"
@@ -52,6 +55,11 @@ func (l *loader) improve() {
 		}
 	}
 	l.problems = slices.DeleteFunc(l.problems, func(p schema.Problem) bool {
+		inside := p.Pos
+		inside.Col++
+		if braces[inside] {
+			return true
+		}
 		return p.Code == schema.MissingType && typed[p.Pos.File+p.Path] || left[p.Pos] && p.Code != untranslated
 	})
 }
@@ -71,9 +79,6 @@ type places struct {
 // reason returns the text or texts of a key `untranslated`.
 func (at places) reason(key *schema.Node) string {
 	value := at.of[key]
-	if value == nil {
-		return ""
-	}
 	var all []string
 	for _, item := range append([]*schema.Node{value}, value.Items...) {
 		if item.Text != "" {
@@ -89,15 +94,24 @@ func (at places) collect(n *schema.Node) {
 	}
 	for i, k := range n.Keys {
 		at.keys[k.Pos] = k
-		if k.Text == untranslated {
-			at.of[k] = n.Items[i]
-		}
+		at.of[k] = n.Items[i]
 		if i > 0 && n.Items[i-1].Kind == schema.NullNode {
 			at.empty[k.Pos] = n.Keys[i-1]
 		}
 	}
 	for _, item := range n.Items {
 		at.collect(item)
+	}
+}
+
+// mapping says what the mapping of a processor of Benthos is in steps.
+func (at places) mapping(p *schema.Problem, key *schema.Node) {
+	value := at.of[key]
+	if value.Kind != schema.TextNode || key.Text != "mapping" && key.Text != "bloblang" && key.Text != "mutation" {
+		return
+	}
+	if _, remedy, _, ok := translator.Foreign(value.Text); ok {
+		p.Remedy = remedy
 	}
 }
 
@@ -131,6 +145,10 @@ func wrongKind(p *schema.Problem, n *schema.Node) {
 			return
 		}
 	}
+	if message, remedy, ok := assignment(p.Path, n); ok {
+		p.Message, p.Remedy = message, remedy
+		return
+	}
 	switch {
 	case strings.HasSuffix(p.Path, ".on_error") && n.Kind == schema.MapNode:
 		p.Message, p.Remedy = "expected fail, continue, drop or a list of steps, got a mapping",
@@ -140,6 +158,16 @@ func wrongKind(p *schema.Problem, n *schema.Node) {
 	case (p.Path == "inputs" || p.Path == "outputs" || p.Path == "batchers") && n.Kind == schema.ListNode:
 		p.Remedy = fmt.Sprintf("give each a name: `%s: {NAME: …}`", p.Path)
 	}
+}
+
+// assignment explains text in place of the mapping of a step that sets something.
+func assignment(path string, n *schema.Node) (message, remedy string, ok bool) {
+	step := path[strings.LastIndexByte(path, '.')+1:]
+	if n.Kind != schema.TextNode || !slices.Contains([]string{"set", "map", "meta", "let"}, step) {
+		return "", "", false
+	}
+	message, remedy, _, ok = translator.Foreign(n.Text)
+	return message, remedy, ok
 }
 
 // required says what to write in place of a missing value.

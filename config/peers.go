@@ -46,14 +46,14 @@ var peers = sync.OnceValue(func() []peer {
 		peerAt(`^inputs\.[^.]+$`, map[string]string{
 			"type": typeIsKey, "batching": "write `batchers` at the top level",
 			"label name": "the key in `inputs` is the name", "check": "write a step `filter`",
-			"workers": "write `concurrency`",
+			"workers": "write `concurrency`", "max_in_flight": "write `engine.max_in_flight`",
 		}),
 		peerAt(`\[\d+\]$`, map[string]string{
 			"type": typeIsKey, "nack": "write `on_failure: {then: return}` in `engine`",
 			"try": "write `on_error` on the step that may fail", "fan_out": "write `batchers`",
 			"for_each foreach": "write `each`", "branch": "write `switch`, or `set` with what it needs",
 			"jq jmespath jsonpath": "write `map` or `set`", "json": "write `decode: json` or `encode: json`",
-			"parse_json": "write `decode: json`", "grok": "write `decode: {regex: …}`",
+			"parse_json": "write `decode: json`", "grok": "write `decode: {grok: …}`",
 			"csv": "write `decode: csv` or `encode: csv`", "group_by": "write `batchers` with `key`",
 			"delete": "write `unset`, or `filter` for messages", "assert": "write `filter`, or `fail` with `when`",
 			"reduce": "write `aggregate` in a batcher", "check condition if match": "write `when`",

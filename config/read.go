@@ -56,12 +56,23 @@ func (l *loader) parse(s source) {
 	l.sources = append(l.sources, s)
 	path, data := s.path, s.text
 	root, problems := yamltext.Parse(path, data)
+	p, foreign := schema.Problem{}, false
+	if root == nil {
+		p, foreign = foreignText(path, data)
+	} else {
+		p, foreign = foreignRoot(path, root)
+	}
+	if foreign {
+		l.report(p)
+		l.torn = true // other files may name what this one was meant to contain
+		return
+	}
 	l.report(problems...)
 	if root != nil {
 		l.files = append(l.files, &file{path: path, root: root, managed: s.managed})
 		return
 	}
-	if p := problems[0]; p.Code == "yaml-syntax" {
+	if p = problems[0]; p.Code == "yaml-syntax" {
 		root, cuts, more := yamltext.Salvage(path, data, p.Pos.Line)
 		l.report(more...)
 		if root != nil {

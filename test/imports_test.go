@@ -24,7 +24,7 @@ var importRules = []importRule{
 	{"engine/expr/internal/fake engine/expr/internal/memo engine/expr/internal/calendar", ""},
 	{"engine/expr/internal/value", "engine/doc engine/expr/internal/calendar"},
 	{"engine/expr/internal/codetext", "engine/expr/internal/memo engine/expr/internal/value schema"},
-	{"engine/expr/internal/hints", "engine/expr/internal/codetext schema"},
+	{"engine/expr/internal/hints", "engine/expr/internal/codetext engine/expr/internal/memo schema"},
 	{"engine/expr/internal/lang", "engine/doc engine/expr/internal/calendar engine/expr/internal/codetext " +
 		"engine/expr/internal/hints engine/expr/internal/memo engine/expr/internal/value schema"},
 	{"engine/expr/internal/builtin", "engine/expr/internal/builtin/* engine/expr/internal/lang"},
@@ -50,7 +50,7 @@ var importRules = []importRule{
 	{"engine/cause", "engine"},
 	{"engine/enginetest", "engine engine/expr engine/internal/inside engine/runtime schema"},
 	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema internal/components/programs " +
-		"internal/formats/* internal/network/* internal/pool/wire internal/state/tables internal/systems/secrets"},
+		"internal/formats/* internal/migrate/bloblang internal/network/* internal/pool/wire internal/state/tables internal/systems/secrets"},
 	{"config/yamltext", "schema internal/formats/codec"},
 
 	// A root package imports the plugins of its kind. A plugin never imports another one.

@@ -42,6 +42,9 @@ func (c *converter) mapping(out *schema.Node, n *yaml.Node, depth int) {
 	}
 }
 
+// Mustache is the problem of {{ name }} without quotes.
+const Mustache = "{{ }} belongs to Jinja, Go and Vector, and YAML reads it as a mapping"
+
 // key converts a key, or reports a problem and returns nil.
 func (c *converter) key(k *yaml.Node) *schema.Node {
 	off := c.src.offset(k.Line, k.Column)
@@ -51,6 +54,10 @@ func (c *converter) key(k *yaml.Node) *schema.Node {
 	}
 	if k.Kind == yaml.AliasNode && k.Alias.Kind == yaml.ScalarNode {
 		return bad(fmt.Sprintf("the alias *%s can't be a key", k.Value), "write the key out")
+	}
+	if k.Kind == yaml.MappingNode && len(k.Content) == 2 && k.Content[0].Kind == yaml.ScalarNode && k.Content[1].Tag == "!!null" {
+		name := k.Content[0].Value
+		return bad(Mustache, fmt.Sprintf(`write %s in an expression, "$(%[1]s)" in a template`, name))
 	}
 	if k.Kind != yaml.ScalarNode {
 		return bad("a list or mapping can't be a key",

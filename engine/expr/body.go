@@ -26,6 +26,11 @@ func (b *Body) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 				Message: "this is an expression, not a template", Remedy: untemplated(n.Text, scopesOf(d))})
 			return
 		}
+		if likeTemplate(n.Text) && !compiles(n.Text, scopesOf(d)) {
+			d.Report(n, schema.Problem{Code: problemCode, Caret: n.At(0),
+				Message: "this is an expression, not a template", Remedy: untemplated(ours(n.Text), scopesOf(d))})
+			return
+		}
 		if prose(n.Text, scopesOf(d)) {
 			d.Report(n, schema.Problem{Code: problemCode, Caret: n.At(0),
 				Message: "this is an expression, and text in it must be in quotes",

@@ -53,6 +53,9 @@ func decode(d *schema.Decoder, n *schema.Node) *lang.Program {
 		d.Report(n, schema.Problem{Code: problemCode, Message: t.problem, Remedy: t.remedy, Caret: at})
 		return nil
 	}
+	if interpolated(d, n, false) {
+		return nil
+	}
 	shown, pieces, resolved := codeOf(d, n, false)
 	if !resolved {
 		return nil // which has been reported: compiling the text would only bring more errors
@@ -72,12 +75,13 @@ func decode(d *schema.Decoder, n *schema.Node) *lang.Program {
 		err = swallowed(shown, string(coder.Code), o)
 	}
 	if err != nil {
-		report(d, shown, tailed(n, err), false)
+		report(d, shown, tailed(n, foreign(d, shown.Text, err)), false)
 		return nil
 	}
 	for _, w := range p.Warnings() {
 		report(d, shown, w, true)
 	}
+	warnConstant(d, shown, p)
 	warnTail(d, n)
 	noteCalls(d, p)
 	return p
@@ -100,6 +104,9 @@ func (t *Template) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 			Remedy: `write "" for an empty one`})
 		return
 	}
+	if interpolated(d, n, true) {
+		return
+	}
 	shown, pieces, resolved := codeOf(d, n, true)
 	if !resolved {
 		return
@@ -109,7 +116,7 @@ func (t *Template) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	for _, err := range errs {
 		report(d, shown, tailed(n, err), false)
 	}
-	if len(errs) > 0 {
+	if len(errs) > 0 || !checkLiteral(d, shown, compiled) {
 		return
 	}
 	warnTail(d, n)

@@ -32,6 +32,8 @@ func trapOf(n *schema.Node) *trap {
 			fmt.Sprintf("YAML reads %s as a tag", n.Tag),
 			"write " + strings.TrimRight(strings.ReplaceAll("not "+n.Tag[1:]+" "+n.Text, "  ", " "), " "),
 		}
+	case n.Kind == schema.MapNode && len(n.Keys) == 1 && n.Items[0].Kind == schema.TextNode && wrappers[n.Keys[0].Text]:
+		return &trap{"expected an expression, got a mapping", "write " + n.Items[0].Text}
 	case n.Kind == schema.ListNode || n.Kind == schema.MapNode:
 		return &trap{
 			fmt.Sprintf("expected an expression, got %s", n.Kind),
@@ -48,6 +50,10 @@ func trapOf(n *schema.Node) *trap {
 		fmt.Sprintf(`write %s without quotes for the field, '"%s"' for text`, n.Text, n.Text),
 	}
 }
+
+// wrappers are keys of other systems around a condition or value.
+var wrappers = map[string]bool{"condition": true, "expression": true, "expr": true, "query": true, "check": true, "source": true,
+	"code": true, "if": true, "when": true, "match": true}
 
 // warnTail warns of a comment that may be meant as a part of the value: it has no blank after its #.
 func warnTail(d *schema.Decoder, n *schema.Node) {

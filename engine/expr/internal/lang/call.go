@@ -63,7 +63,7 @@ func (c *compiler) find(s *Site, name string) *Function {
 		f, ok = functions[camel[name]]
 	}
 	if !ok {
-		s.FailWith(hints.ForFunction(name, names(c.scopes)), "there is no function %s()", name)
+		s.FailWith(hints.ForFunction(name, Names(c.scopes)), "there is no function %s()", name)
 	}
 	if f.Scope != "" && !slices.Contains(c.scopes, f.Scope) {
 		where := "where there is a " + f.Scope

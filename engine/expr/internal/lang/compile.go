@@ -343,8 +343,8 @@ func (c *compiler) method(n *ast.MemberNode) {
 	if p, ok := n.Property.(*ast.StringNode); ok {
 		name = p.Value
 	}
-	remedy := ""
-	if slices.Contains(names(c.scopes), name) {
+	remedy := hints.ForFunction(name, Names(c.scopes))
+	if slices.Contains(Names(c.scopes), name) {
 		remedy = fmt.Sprintf("write %s(%s)", name, n.Node)
 	}
 	failWith(c.offset(n), remedy, "%s cannot be called on a value: there are functions, but no methods", name)

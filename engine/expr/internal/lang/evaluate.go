@@ -46,6 +46,19 @@ func (p *Program) Calls() Calls {
 	return p.calls
 }
 
+// ReadsDocument reports whether the code reads a field of the document by its name.
+func (p *Program) ReadsDocument() bool { return p.field != "" }
+
+// ConstantText returns the text that the code always gives; ok is false if it gives anything else.
+func (p *Program) ConstantText() (text string, ok bool) {
+	if !p.Const || p.kinds != value.Text {
+		return "", false
+	}
+	v, err := p.run(nil)
+	text, ok = v.(string)
+	return text, ok && err == nil
+}
+
 // CheckCondition refuses an expression that can't be true or false.
 func (p *Program) CheckCondition() error {
 	if p.kinds&value.Bool == 0 {

@@ -288,8 +288,8 @@ func (s *signature) admit(args []any) bool {
 	return true
 }
 
-// names are the names of all functions that a field of these scopes can call.
-func names(scopes []string) []string {
+// Names are the names of all functions that a field of these scopes can call.
+func Names(scopes []string) []string {
 	var all []string
 	for _, f := range Functions(scopes...) {
 		all = append(all, f.Name)

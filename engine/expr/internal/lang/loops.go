@@ -9,6 +9,9 @@ import (
 // loops are all loops by name.
 var loops = map[string]*loop{}
 
+// TakesPredicate reports whether a function has a predicate, in which .name is a field of the element.
+func TakesPredicate(name string) bool { return loops[Canonical(name)] != nil }
+
 func init() {
 	for _, l := range []loop{
 		{usage: "all(list, predicate) bool", doc: "Whether the predicate is true for all elements.",

@@ -147,7 +147,7 @@ func (c *compiler) reject(err error) {
 		switch {
 		case kind == "EOF":
 			code = strings.TrimRight(code, " \t\r\n")
-			msg, offset, remedy = "the expression ends too early", len(code), hints.ForEarlyEnd(code, names(c.scopes))
+			msg, offset, remedy = "the expression ends too early", len(code), hints.ForEarlyEnd(code, Names(c.scopes))
 		case strings.HasPrefix(m[1], "a map key"):
 			msg, remedy = fmt.Sprintf("this must be a key, not %s", token),
 				`a key is a name, a text in quotes, or an expression in brackets: {name: 1, "odd name": 2, (field): 3}`
@@ -169,7 +169,7 @@ func (c *compiler) reject(err error) {
 	case msg == "too large string":
 		msg = "a text is too long"
 	case msg == "unexpected end of expression":
-		msg, remedy = "the expression ends too early", hints.ForEarlyEnd(code, names(c.scopes))
+		msg, remedy = "the expression ends too early", hints.ForEarlyEnd(code, Names(c.scopes))
 	case strings.HasPrefix(msg, "expected at least"):
 		c.tooFew(offset)
 	case strings.HasPrefix(msg, "wrap predicate"):

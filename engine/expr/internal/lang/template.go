@@ -83,6 +83,17 @@ func (t *Template) Literal() string {
 	return b.String()
 }
 
+// Blanked is the source with blanks in place of the expressions, so that offsets stay the same.
+func (t *Template) Blanked() string {
+	b := []byte(t.Source())
+	for _, p := range t.parts {
+		if p.expr != nil {
+			copy(b[p.from:p.to], bytes.Repeat([]byte(" "), p.to-p.from))
+		}
+	}
+	return string(b)
+}
+
 // Text is the text for a message; a part that is nil is an error.
 func (t *Template) Text(s Source) (string, error) {
 	if text, ok := t.Const(); ok {

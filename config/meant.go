@@ -1,0 +1,88 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"sync"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// checkWords warns of `set: {env: prod}` where text was probably meant: the messages of the tests have no field prod, and no other
+// line mentions it.
+func (l *loader) checkWords() {
+	for _, f := range l.files {
+		if !f.testsDocuments() {
+			continue
+		}
+		for _, at := range bareWords(f.place(), nil) {
+			word := at.Node.Text
+			if mentions(f.root, word, at.Node) {
+				continue
+			}
+			l.complain(at, schema.Problem{Code: "unknown-word", Warning: true,
+				Message: fmt.Sprintf("%s is read as a field, which no message in the tests has", word),
+				Remedy:  fmt.Sprintf(`write '"%s"' for the text`, word)})
+		}
+	}
+}
+
+// testsDocuments reports whether the file has tests, and all their messages are documents.
+func (f *file) testsDocuments() bool {
+	any := false
+	for _, t := range f.spec.Tests {
+		for _, in := range t.Input {
+			if in.Place.Node == nil || in.Place.Node.Lookup("json") == nil {
+				return false
+			}
+			any = true
+		}
+	}
+	return any
+}
+
+var identifier = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z_]\w*`) })
+
+// bareWords adds the values of steps set and map below a place that are a single word without quotes.
+func bareWords(at schema.Place, found []schema.Place) []schema.Place {
+	for i, item := range at.Node.Items {
+		below := schema.Place{Path: fmt.Sprintf("%s[%d]", at.Path, i), Node: item}
+		if i < len(at.Node.Keys) {
+			key := at.Node.Keys[i].Text
+			below.Path = schema.Join(at.Path, key)
+			if key == "tests" {
+				continue
+			}
+			if (key == "set" || key == "map") && item.Kind == schema.MapNode {
+				for j, value := range item.Items {
+					if value.Kind == schema.TextNode && value.Style == schema.Plain && value.Text != "this" && value.Text != "nil" &&
+						identifier().FindString(value.Text) == value.Text {
+						found = append(found, schema.Place{Path: schema.Join(below.Path, item.Keys[j].Text), Node: value})
+					}
+				}
+			}
+		}
+		found = bareWords(below, found)
+	}
+	return found
+}
+
+// mentions reports whether a key is a word or a text contains it, other than in one node and in what tests expect.
+func mentions(n *schema.Node, word string, but *schema.Node) bool {
+	if n != but && len(n.Items) == 0 && slices.Contains(identifier().FindAllString(n.Text, -1), word) {
+		return true
+	}
+	for i, item := range n.Items {
+		if i < len(n.Keys) && (n.Keys[i].Text == "expect" || mentions(n.Keys[i], word, but)) {
+			if n.Keys[i].Text == "expect" {
+				continue
+			}
+			return true
+		}
+		if mentions(item, word, but) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,246 @@
+package expr
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/hints"
+	"github.com/flowd-io/flowd/engine/expr/internal/lang"
+	"github.com/flowd-io/flowd/engine/expr/internal/memo"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Translator translates Bloblang for the remedies of problems. Each function reports whether all of the code has a counterpart.
+// A decoder's shared value of this type is in force: see [schema.Shared].
+type Translator struct {
+	Steps    func(mapping string) (steps []string, ok bool) // each as an item of a list of steps
+	Query    func(query string) (code string, ok bool)
+	Template func(text string) (template string, ok bool) // a text with ${! … }
+}
+
+// guide is the remedy for what has no translation.
+const guide = "flowd docs migrate shows what is written how; flowd migrate benthos FILE translates whole configurations"
+
+// Foreign explains code that is not valid because it is written in the language of another system: what is wrong at a byte of the
+// code, and what to write instead. ok is false if the code does not look like another language.
+func (t *Translator) Foreign(code string, scopes ...string) (problem, remedy string, at int, ok bool) {
+	l := &hints.Language{
+		Functions: lang.Names(scopes), Predicate: lang.TakesPredicate, Canonical: lang.Canonical,
+		Compiles: func(code string) bool { return compiles(code, scopes) },
+	}
+	begin := len(code) - len(strings.TrimLeft(code, " \n"))
+	if hints.IsBloblang(code) {
+		const problem = "this is a mapping in Bloblang; an expression only computes a value"
+		if t.Steps != nil {
+			if steps, ok := t.Steps(code); ok {
+				return problem, writeSteps(steps), begin, true
+			}
+		}
+		return problem, guide, begin, true
+	}
+	if hints.IsVRL(code) {
+		const problem = "this is VRL, Vector's language; an expression only computes a value"
+		if steps := hints.FromVRL(code, l); steps != nil {
+			return problem, writeSteps(steps), begin, true
+		}
+		return problem, "write `set: {FIELD: value}`; flowd docs migrate shows what is written how", begin, true
+	}
+	found, ok := hints.Foreign(code, l)
+	if t.Query != nil && likeBloblang().MatchString(code) && (found.Code == "" || strings.Contains(code, "this")) {
+		if query, whole := t.Query(code); whole && compiles(query, scopes) {
+			return "this is Bloblang", "write " + hints.InYAML(query), begin, true
+		}
+	}
+	switch {
+	case !ok:
+		return "", "", 0, false
+	case found.Code != "":
+		return found.Problem, "write " + hints.InYAML(found.Code), found.Offset, true
+	}
+	return found.Problem, found.Remedy, found.Offset, true
+}
+
+// likeBloblang matches what may be a query of Bloblang.
+var likeBloblang = memo.Regexp(`\.[a-z_]\w*\(|->|\bmatch\b|\b(?:deleted|content|json|batch_index)\(`)
+
+// maxShown bounds steps in a remedy, in bytes.
+const maxShown = 400
+
+func writeSteps(steps []string) string {
+	text := "`- " + strings.Join(steps, "`, `- ") + "`"
+	switch {
+	case len(steps) == 0:
+		return "remove this step: it changes nothing"
+	case len(text) > maxShown:
+		return guide
+	case len(steps) == 1:
+		return "write the step " + text
+	}
+	return "write the steps " + text
+}
+
+// foreign replaces the error of code that is written in the language of another system.
+func foreign(d *schema.Decoder, code string, err error) error {
+	e, ok := err.(*Error)
+	if !ok {
+		return err
+	}
+	problem, remedy, at, ok := schema.Shared[Translator](d).Foreign(code, scopesOf(d)...)
+	if !ok {
+		return err
+	}
+	better := *e
+	better.Msg, better.Remedy, better.Offset = problem, remedy, at
+	return &better
+}
+
+// interpolated reports Benthos's ${! … }, which otherwise is a placeholder with an odd name.
+func interpolated(d *schema.Decoder, n *schema.Node, template bool) bool {
+	at := interpolation(n.Text)
+	if at < 0 || n.Kind == schema.ListNode || n.Kind == schema.MapNode {
+		return false
+	}
+	t, remedy := schema.Shared[Translator](d), "write $( ) with an expression in place of ${! }"
+	if !template {
+		remedy = "write the expression by itself"
+	}
+	if t.Template != nil {
+		text, ok := t.Template(n.Text)
+		compiled, err := CompileTemplate(text, scopesOf(d)...)
+		switch {
+		case !ok || err != nil:
+		case template:
+			remedy = "write " + text
+		default:
+			if code := inCode(compiled.t); compiles(code, scopesOf(d)) {
+				remedy = "write " + hints.InYAML(code)
+			}
+		}
+	}
+	d.Report(n, schema.Problem{Code: problemCode, Message: "${! } belongs to Benthos", Remedy: remedy, Caret: n.At(at)})
+	return true
+}
+
+// interpolation is where a text has a ${! that is not escaped, or -1.
+func interpolation(text string) int {
+	for from := 0; ; {
+		i := strings.Index(text[from:], "${!")
+		if i < 0 {
+			return -1
+		}
+		if at := from + i; at == 0 || text[at-1] != '$' {
+			return at
+		}
+		from += i + 1
+	}
+}
+
+// inCode is the expression for a text in which another language puts values: within quotes they become terms of a sum.
+func inCode(t *lang.Template) string {
+	if strings.ContainsAny(t.Literal(), "\"'`") {
+		return t.AsJSON()
+	}
+	return t.AsText()
+}
+
+// Literal text of a template that other systems replace, and the number of the group that is a name.
+var (
+	mustache = memo.Regexp(`\{\{-?\s*([\w.$@]+(?:\s*\|\s*\w+)*)\s*-?\}\}`)
+	logstash = memo.Regexp(`%\{(\+[^{}]*|\[[^{}]*\]|[\w.@-]+)\}`)
+	dated    = memo.Regexp(`%Y(?:[^%$(){}]{0,3}%[a-zA-Z]){1,6}`)
+)
+
+// checkLiteral reports text in a template that other systems replace and flowd does not, and a template that is an expression. It
+// returns false if it reports an error.
+func checkLiteral(d *schema.Decoder, n *schema.Node, t *lang.Template) bool {
+	text := t.Blanked()
+	for _, in := range []struct {
+		sign    string // which is looked for first, as patterns are compiled for mistakes only
+		pattern func() *regexp.Regexp
+		problem string
+		warning bool
+	}{
+		{"{{", mustache, "{{ }} belongs to Jinja, Go and Vector: here it is plain text", forPeople(d, n)},
+		{"%{", logstash, "%{ } belongs to Logstash: here it is plain text", forPeople(d, n)},
+		{"%Y", dated, "this is plain text: nothing replaces it by the time", true},
+	} {
+		if !strings.Contains(text, in.sign) {
+			continue
+		}
+		m := in.pattern().FindStringIndex(text)
+		if m == nil {
+			continue
+		}
+		fixed := ours(n.Text)
+		p := schema.Problem{Code: problemCode, Message: in.problem, Warning: in.warning, Remedy: "write " + fixed, Caret: n.At(m[0])}
+		if _, err := CompileTemplate(fixed, scopesOf(d)...); err != nil {
+			p.Remedy = "write $( ) around an expression"
+		}
+		d.Report(n, p)
+		return in.warning
+	}
+	if text == n.Text && strings.ContainsAny(text, `"'(`) && looksLikeCode(text) && compiles(text, scopesOf(d)) {
+		d.Report(n, schema.Problem{Code: problemCode, Warning: true, Caret: n.At(0),
+			Message: "this is text as it stands: only $( ) is an expression",
+			Remedy:  "write " + hints.InYAML("$("+text+")") + " for its value"})
+	}
+	return true
+}
+
+// forPeople reports whether the field is text for people, in which anything may stand.
+func forPeople(d *schema.Decoder, n *schema.Node) bool {
+	path := d.Place(n).Path
+	return strings.HasSuffix(path, ".fail") || strings.HasSuffix(path, ".log") || strings.HasSuffix(path, ".log.message")
+}
+
+// likeTemplate reports whether another system would put values into a text.
+func likeTemplate(text string) bool {
+	return strings.Contains(text, "{{") && mustache().MatchString(text) || strings.Contains(text, "%{") && logstash().MatchString(text)
+}
+
+var (
+	callAlone = memo.Regexp(`^[a-z]\w*\(.*\)$`)
+	sumOfText = memo.Regexp(`^\s*["'].*\+|\+\s*["']|["']\s*\+`)
+)
+
+// looksLikeCode says whether a text may be meant as an expression: a call, or texts in quotes that are joined.
+func looksLikeCode(text string) bool {
+	return callAlone().MatchString(text) || sumOfText().MatchString(text)
+}
+
+// ours is a template of another system as one of flowd.
+func ours(text string) string {
+	text = dated().ReplaceAllStringFunc(text, func(layout string) string {
+		return `$(format_time(now(), ` + codetext.Quote(layout) + `))`
+	})
+	of := func(pattern func() *regexp.Regexp) {
+		text = pattern().ReplaceAllStringFunc(text, func(match string) string {
+			l := &hints.Language{Compiles: func(string) bool { return true }, Predicate: lang.TakesPredicate, Canonical: lang.Canonical}
+			found, _ := hints.Foreign(match, l)
+			return "$(" + strings.TrimPrefix(found.Code, ".") + ")"
+		})
+	}
+	of(mustache)
+	of(logstash)
+	return text
+}
+
+// warnConstant warns of a text that other systems would fill in with fields.
+func warnConstant(d *schema.Decoder, n *schema.Node, p *lang.Program) {
+	if !p.Const || strings.Contains(n.Text, "${") || !strings.Contains(n.Text, "$(") && !strings.Contains(n.Text, "{{") {
+		return
+	}
+	text, ok := p.ConstantText()
+	if !ok {
+		return
+	}
+	t, errs := lang.ParseTemplate([]schema.Piece{{Text: ours(text)}}, &codetext.Origin{Text: ours(text)}, scopesOf(d))
+	if len(errs) > 0 || !slices.ContainsFunc(t.Programs(), (*lang.Program).ReadsDocument) {
+		return
+	}
+	d.Report(n, schema.Problem{Code: problemCode, Warning: true, Caret: n.At(0),
+		Message: "a text in quotes is not a template: it is kept as it is",
+		Remedy:  "join texts and fields with +: " + hints.InYAML(t.AsText())})
+}
