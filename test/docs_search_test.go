@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var shownBy = regexp.MustCompile(`(?m)^  flowd docs (.+)$`)
+var shownBy = regexp.MustCompile(`(?m)^  flowd (?:docs )?(\w.+)\n(?:\n|\z)`)
 
 // TestDocsAnswerQuestions searches for the words of users, and expects the page that answers among the first hits.
 func TestDocsAnswerQuestions(t *testing.T) {
@@ -45,6 +45,8 @@ func TestDocsAnswerQuestions(t *testing.T) {
 		"elasticsearch":                       "cookbook#bulk-requests-with-errors-per-item",
 		"set a constant string":               "language#constant-text",
 		"regex replace":                       "function re_replace",
+		"draw the routes of messages":         "graph --help",
+		"purge a queue":                       "queue purge --help",
 		"two machines":                        "tutorial#6-two-machines",
 		"what happens when an output is down": "failures#outputs-that-fail",
 	} {

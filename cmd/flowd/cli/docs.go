@@ -42,7 +42,7 @@ or a guide. Other words are searched for in all of them.`,
 			if asSearch {
 				show = search
 			}
-			text, err := show(args, columns(out), colored(out))
+			text, err := show(cmd.Root(), args, columns(out), colored(out))
 			if err != nil {
 				return err
 			}
@@ -56,14 +56,14 @@ or a guide. Other words are searched for in all of them.`,
 }
 
 // pages returns the pages that the arguments name, or the list of all pages. It searches for words that name none.
-func pages(args []string, width int, color bool) (string, error) {
+func pages(root *cobra.Command, args []string, width int, color bool) (string, error) {
 	if len(args) == 0 {
 		return table(topics(), color) + "\n" + table(components(), color) +
 			"\nflowd docs NAME shows a page. Any other words are searched for, as in: flowd docs dead letter\n", nil
 	}
 	found, err := find(args)
 	if err != nil {
-		if text, none := search(args, width, color); none == nil && !namesComponent(args) {
+		if text, none := search(root, args, width, color); none == nil && !namesComponent(args) {
 			return text, nil
 		}
 		return "", err

@@ -8,19 +8,21 @@ import (
 
 	"github.com/flowd-io/flowd/docs"
 	"github.com/flowd-io/flowd/schema"
+	"github.com/spf13/cobra"
 )
 
 // mostHits is how many passages a search shows.
 const mostHits = 6
 
-// search returns the passages of the documentation that have most of the words, each with the command that shows it.
-func search(args []string, width int, color bool) (string, error) {
+// search returns the passages of the documentation, and of the help of root's commands, that have most of the words, each
+// with the command that shows it.
+func search(root *cobra.Command, args []string, width int, color bool) (string, error) {
 	if len(args) == 0 {
 		return "", usage("--search takes words, such as dead letter")
 	}
 	question := strings.Join(args, " ")
 	var b strings.Builder
-	for i, hit := range docs.NewIndex(passages()).Search(question, mostHits) {
+	for i, hit := range docs.NewIndex(append(passages(), helpTexts(root)...)).Search(question, mostHits) {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
@@ -30,7 +32,11 @@ func search(args []string, width int, color bool) (string, error) {
 		}
 		b.WriteString(paint(color, bold, title) + "\n")
 		b.WriteString(indent(shorten(hit.Excerpt, question, width-2), "  "))
-		b.WriteString("  " + paint(color, dim, "flowd docs "+page) + "\n")
+		show := "flowd docs " + page
+		if strings.HasPrefix(page, root.Name()+" ") {
+			show = page + " --help"
+		}
+		b.WriteString("  " + paint(color, dim, show) + "\n")
 	}
 	if b.Len() == 0 {
 		return "", usage(fmt.Sprintf("no page has %q (flowd docs lists all pages)", question))
@@ -67,6 +73,18 @@ func passages() (all []docs.Passage) {
 	}
 	for _, c := range codes() {
 		all = append(all, docs.Passage{Page: c.Name, Text: c.Summary, Weight: 0.6})
+	}
+	return all
+}
+
+// helpTexts returns the help of the commands under cmd.
+func helpTexts(cmd *cobra.Command) (all []docs.Passage) {
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			text := strings.Join([]string{c.Short, c.Long, c.Example, c.LocalFlags().FlagUsages()}, "\n\n")
+			all = append(all, docs.Passage{Page: c.CommandPath(), Text: text, Weight: 0.8})
+			all = append(all, helpTexts(c)...)
+		}
 	}
 	return all
 }
