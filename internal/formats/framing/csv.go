@@ -76,7 +76,7 @@ func (t *table) record(row []byte) (Record, bool) {
 			err = t.setHeader()
 		}
 		if err != nil {
-			t.unusable = engine.Errorf(engine.Decode, "CSV header: %w; the rows can't be read", err)
+			t.unusable = engine.Errorf(engine.Decode, "the rows can't be read: CSV header: %w", err)
 			return Record{Body: row, Err: t.unusable}, true
 		}
 		return Record{}, false
@@ -101,7 +101,8 @@ func (t *table) setHeader() *engine.Error {
 	seen := map[string]bool{}
 	for _, name := range t.Fields() {
 		if seen[string(name)] {
-			return engine.Errorf(engine.Decode, "two columns are named %q", name)
+			return engine.Errorf(engine.Decode, "two columns are named %q (name all with `columns`; the header is then a row, which "+
+				"`filter: meta(\"line\") > 1` drops)", name)
 		}
 		seen[string(name)] = true
 		t.keys = append(t.keys, append(doc.AppendString(nil, name), ':'))
