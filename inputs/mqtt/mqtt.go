@@ -67,6 +67,7 @@ type input struct {
 
 	cleaned    bool            // clean_start was applied
 	subscribed bool            // the server's session has the subscriptions; sendSubscribe sets it
+	inherited  bool            // the server's session is of an earlier process, and may have other subscriptions; a session's lock guards it
 	rivals     mqtt.Rivals     // detects other clients with this client id
 	settled    map[uint16]bool // packet ids of QoS 2 messages that are settled, without a PUBREL from the server yet
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -158,6 +159,23 @@ func TestTheServerKeepsMessagesOfASession(t *testing.T) {
 		reopen(t, clean)
 		if all := read(t, clean, 1); all[0].body != "new" {
 			t.Errorf("a lost connection is a clean start: %q", all[0].body)
+		}
+	})
+}
+
+func TestAFilterThatWasRemovedIsReportedOnce(t *testing.T) {
+	atEach(t, func(t *testing.T, topic string, qos byte, make func(string) *input) {
+		if err := open(t, make("")).Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		in, log := make(""), &enginetest.Transcript{}
+		in.cfg.Topics[0].Filter, in.log = topic+"/kept", slog.New(slog.NewTextHandler(log, nil))
+		open(t, in)
+		mqtttest.Shared(t).Client(t).Publish(t, topic+"/removed", qos, "1", "2")
+		settle(t, read(t, in, 2)...)
+		n := strings.Count(log.String(), "a filter that is not in topics any more")
+		if n != 1 || !strings.Contains(log.String(), topic+"/removed") {
+			t.Errorf("%d warnings:\n%s", n, log)
 		}
 	})
 }

@@ -87,11 +87,12 @@ func (in *input) discardSession(ctx context.Context, who mqtt.Session) error {
 // resume subscribes, unless the server's session already has the subscriptions of this process.
 func (s *session) resume(ctx context.Context) error {
 	in, server := s.in, &s.conn.Server
+	s.mu.Lock()
+	in.inherited = in.inherited || server.Present && !in.subscribed
 	if !server.Present {
-		s.mu.Lock()
 		clear(s.settled)
-		s.mu.Unlock()
 	}
+	s.mu.Unlock()
 	if !server.Present && in.subscribed && in.cfg.acknowledges() {
 		in.log.Error("the server has lost the session: messages that it kept for this client, or received meanwhile, are lost",
 			"client_id", in.clientID)
@@ -182,6 +183,7 @@ func (s *session) enqueue(c *mqtt.Conn, m *mqtt.Message) {
 	for {
 		s.mu.Lock()
 		if len(s.queue)+s.unacked < s.in.cfg.Prefetch && (len(s.queue) == 0 || s.size < s.in.maxBytes) {
+			s.warnOfRemoved(m.Topic)
 			s.queue = append(s.queue, delivery{m, s.skipped(m)})
 			s.size += len(m.Payload)
 			s.mu.Unlock()
@@ -196,6 +198,18 @@ func (s *session) enqueue(c *mqtt.Conn, m *mqtt.Message) {
 			return
 		}
 	}
+}
+
+// warnOfRemoved logs once that the session of an earlier process has a subscription that the configuration lacks. s.mu is held.
+func (s *session) warnOfRemoved(topic string) {
+	in := s.in
+	matches := func(t Topic) bool { return mqtt.Matches(t.Filter, topic) }
+	if !in.inherited || slices.ContainsFunc(in.cfg.Topics, matches) {
+		return
+	}
+	in.inherited = false
+	in.log.Warn("the session still has a filter that is not in topics any more, and its messages arrive (set clean_start: true for one"+
+		" start, or choose another client_id)", "client_id", in.clientID, "topic", topic)
 }
 
 // skipped reports whether a message is acknowledged without being read: it is settled and the server sends it again, or it is

@@ -60,6 +60,33 @@ func BadGroup(group string) string {
 	return badText(group)
 }
 
+// Matches reports whether a filter, which may be a shared subscription, matches a topic.
+func Matches(filter, topic string) bool {
+	if rest, is := strings.CutPrefix(filter, shared); is {
+		_, filter, _ = strings.Cut(rest, "/")
+	}
+	filter = strings.TrimPrefix(filter, "$queue/")
+	if strings.HasPrefix(topic, "$") && !strings.HasPrefix(filter, "$") {
+		return false // wildcards do not match the first level of such topics
+	}
+	for {
+		level, deeper, more := strings.Cut(filter, "/")
+		if level == "#" {
+			return true
+		}
+		name, below, has := strings.Cut(topic, "/")
+		switch {
+		case level != "+" && level != name:
+			return false
+		case !has:
+			return !more || deeper == "#" // a/# matches a, too
+		case !more:
+			return false
+		}
+		filter, topic = deeper, below
+	}
+}
+
 // BadFilter returns what is wrong with a filter of topics, or "", and the remedy.
 func BadFilter(filter string) (problem, remedy string) {
 	const wild = "write + alone between two slashes, for one level, or # alone at the end, for any number"
