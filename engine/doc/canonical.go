@@ -15,17 +15,25 @@ const maxCanonical = 32
 // Canonical appends the form that [Append] gives to the decoded value of raw, which is JSON text as from [Doc.Raw].
 // It works on the text, without a decoder's maps and boxes. If ok is false, dst is unchanged, and [DecodeRaw] and
 // Append must do the work: for numbers out of range, odd keys and deep nesting.
-func Canonical(dst, raw []byte) (out []byte, ok bool) { return Rewrite(dst, raw, nil) }
+func Canonical(dst, raw []byte) (out []byte, ok bool) { return Rewrite(dst, raw, Edits{}) }
 
 // Leaf appends the replacement of a value that is not an object or a list. field is the name of the innermost field
 // around the value, and is only valid during the call. index is its place in a list. Leaf returns ok false to give
 // up.
 type Leaf func(dst []byte, field string, inField bool, index int, raw []byte) (out []byte, ok bool)
 
-// Rewrite is Canonical with each leaf replaced if leaf is not nil.
-func Rewrite(dst, raw []byte, leaf Leaf) (out []byte, ok bool) {
+// Edits are the replacements that [Rewrite] makes.
+type Edits struct {
+	Leaf Leaf
+	Key  func(dst, raw []byte) (out []byte, ok bool) // appends the replacement of a key; both are JSON text
+	Path *[]any                                      // if not nil: the keys and indexes around the value of a call of Leaf
+}
+
+// Rewrite is Canonical with replacements. If there are any, fields keep their order. It gives up if two keys of an object
+// become one.
+func Rewrite(dst, raw []byte, e Edits) (out []byte, ok bool) {
 	c := canonizers.Get().(*canonizer)
-	c.data, c.out, c.leaf, c.field, c.index = raw, dst, leaf, nil, 0
+	c.data, c.out, c.leaf, c.key, c.path, c.field, c.index = raw, dst, e.Leaf, e.Key, e.Path, nil, 0
 	end, ok := c.value(space(raw, 0), 0)
 	out, ok = c.out, ok && space(raw, end) == len(raw)
 	c.release()
@@ -41,7 +49,9 @@ type canonizer struct {
 	entries   []entry // fields of the open objects, as a stack
 	moved     []byte
 
-	leaf  Leaf
+	leaf  Leaf // nil: leaves stay as they are
+	key   func(dst, raw []byte) (out []byte, ok bool)
+	path  *[]any // of the current value; nil: it is not needed
 	field []byte // around the current value; nil: none
 	index int
 }
@@ -55,7 +65,7 @@ type entry struct {
 var canonizers = sync.Pool{New: func() any { return new(canonizer) }}
 
 func (c *canonizer) release() {
-	c.data, c.out, c.entries, c.leaf, c.field = nil, nil, c.entries[:0], nil, nil
+	c.data, c.out, c.entries, c.leaf, c.key, c.path, c.field = nil, nil, c.entries[:0], nil, nil, nil, nil
 	if cap(c.moved) <= chunkSize && cap(c.entries) <= maxFields {
 		canonizers.Put(c)
 	}
@@ -64,7 +74,7 @@ func (c *canonizer) release() {
 // value rewrites the value at i and returns the offset after it.
 func (c *canonizer) value(i, depth int) (end int, ok bool) {
 	data := c.data
-	if i >= len(data) || depth > maxCanonical {
+	if i >= len(data) || depth > maxCanonical && c.sorts() || depth > MaxDepth {
 		return i, false
 	}
 	switch data[i] {
@@ -112,9 +122,13 @@ func (c *canonizer) array(i, depth int) (end int, ok bool) {
 	}
 	for n := 0; ; n++ {
 		c.index = n
+		if c.path != nil {
+			*c.path = append(*c.path, n)
+		}
 		if i, ok = c.value(i, depth); !ok {
 			return i, false
 		}
+		c.leave()
 		if i = space(data, i); i < len(data) && data[i] == ']' {
 			c.out = append(c.out, ']')
 			return i + 1, true
@@ -130,16 +144,19 @@ func (c *canonizer) object(i, depth int) (end int, ok bool) {
 	sorted, field := true, c.field
 	for i = space(data, i+1); i < len(data) && data[i] == '"'; i = next(data, i) {
 		start := len(c.out)
-		var plain bool
-		if i, plain = c.text(i); !plain {
+		if i, ok = c.name(i); !ok {
 			return i, false
 		}
 		keyEnd := len(c.out) - 1
 		c.out = append(c.out, ':')
 		c.field, c.index = c.out[start+1:keyEnd:keyEnd], 0 // appending to out does not change it
+		if c.path != nil {
+			*c.path = append(*c.path, string(c.field))
+		}
 		if i, ok = c.value(space(data, space(data, i)+1), depth); !ok {
 			return i, false
 		}
+		c.leave()
 		c.out = append(c.out, ',')
 		e := entry{head(c.out, start+1, keyEnd), start, keyEnd, len(c.out)}
 		if n := len(c.entries); n > base && c.compare(c.entries[n-1], e) >= 0 {
@@ -150,8 +167,12 @@ func (c *canonizer) object(i, depth int) (end int, ok bool) {
 	if i >= len(data) || data[i] != '}' {
 		return i, false
 	}
-	if !sorted {
+	switch {
+	case sorted:
+	case c.sorts():
 		c.sort(c.entries[base:], open)
+	case !c.dropDuplicates(c.entries[base:], open):
+		return i, false
 	}
 	c.entries, c.field = c.entries[:base], field
 	if n := len(c.out); n > open {
@@ -160,6 +181,27 @@ func (c *canonizer) object(i, depth int) (end int, ok bool) {
 		c.out = append(c.out, '}')
 	}
 	return i + 1, true
+}
+
+// leave removes the last part of the path.
+func (c *canonizer) leave() {
+	if c.path != nil {
+		*c.path = (*c.path)[:len(*c.path)-1]
+	}
+}
+
+// sorts says whether fields are sorted.
+func (c *canonizer) sorts() bool { return c.leaf == nil && c.key == nil }
+
+// name rewrites the key at i.
+func (c *canonizer) name(i int) (end int, ok bool) {
+	if c.key == nil {
+		return c.text(i)
+	}
+	start := len(c.out)
+	end, _ = textEnd(c.data, i+1)
+	c.out, ok = c.key(c.out, c.data[i:end])
+	return end, ok && len(c.out) > start && c.out[start] == '"'
 }
 
 // sort sorts the fields written since open. Of equal keys, it keeps the last.
@@ -183,6 +225,30 @@ func (c *canonizer) sort(list []entry, open int) {
 		c.moved = append(c.moved, c.out[e.start:e.end]...)
 	}
 	c.out = append(c.out[:open], c.moved...)
+}
+
+// dropDuplicates keeps the last of equal keys among the fields written since open, in their order. It returns false if keys
+// may have become equal.
+func (c *canonizer) dropDuplicates(list []entry, open int) bool {
+	slices.SortStableFunc(list, c.compare)
+	duplicates := false
+	for i := range list[1:] {
+		if c.compare(list[i], list[i+1]) == 0 {
+			list[i].keyEnd, duplicates = 0, true
+		}
+	}
+	if !duplicates || c.key != nil {
+		return !duplicates
+	}
+	slices.SortFunc(list, func(a, b entry) int { return cmp.Compare(a.start, b.start) })
+	c.moved = c.moved[:0]
+	for _, e := range list {
+		if e.keyEnd > 0 {
+			c.moved = append(c.moved, c.out[e.start:e.end]...)
+		}
+	}
+	c.out = append(c.out[:open], c.moved...)
+	return true
 }
 
 func (c *canonizer) compare(a, b entry) int {

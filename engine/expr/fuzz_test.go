@@ -28,6 +28,7 @@ var seeds = []string{
 	`one(items, .qty > 2) ? find(items, .qty > 2).sku : findIndex(list, # == 2)`,
 	`whole == 2 and whole in [2]`, `user == {name: "ann"}`, `user[key] != list[whole]`, `hash([1, 1.0, nil])`,
 	`uniq(mixed)`, `walk(this, #key == "name" ? "***" : #)`, `walk(items, {k: #key, i: #index, v: #})`,
+	`walk_keys(this, upper(#))`, `walk_keys(items, # == "sku" ? name : #)`,
 	`walk(user, try(upper(#), # == 1))`, `walk(list, #index > 1 ? #path : #)`, `map_values(user, [#key, #])`,
 	`merge(user, {name: 1}) | without("tags") | pick("name")`,
 	`truncate_time(parse_time(date ?? name, "%Y-%m-%d", "Europe/Zurich"), "month").day + i`,

@@ -30,6 +30,7 @@ type body struct {
 	eval  func(*Frame) any
 	write WriteFunc // a shorter way to its JSON, for walk(); may be nil
 	slot  int       // of the element in Frame.elements
+	paths bool      // it reads #path
 }
 
 // element is the current element of a loop. Only the body of that loop reads it.
@@ -141,7 +142,7 @@ func walkWrite(s *Site, p doc.Path, b body) WriteFunc {
 		}
 		f.Step(s.Offset, len(raw)>>5)
 		e := &f.elements[b.slot]
-		return doc.Rewrite(dst, raw, func(dst []byte, field string, inField bool, index int, raw []byte) ([]byte, bool) {
+		leaf := func(dst []byte, field string, inField bool, index int, raw []byte) ([]byte, bool) {
 			e.raw, e.index, e.key = raw, index, nil
 			if inField {
 				e.key = field
@@ -149,7 +150,32 @@ func walkWrite(s *Site, p doc.Path, b body) WriteFunc {
 			out, ok := b.write(f, dst)
 			f.ChargeBytes(s.Offset, len(out)-len(dst), 1)
 			return out, ok
-		})
+		}
+		edits := doc.Edits{Leaf: leaf}
+		if b.paths {
+			e.path = e.path[:0]
+			edits.Path = &e.path
+		}
+		return doc.Rewrite(dst, raw, edits)
+	}
+}
+
+// walkKeysWrite is walk_keys() of the value at a path.
+func walkKeysWrite(s *Site, p doc.Path, b body) WriteFunc {
+	return func(f *Frame, dst []byte) ([]byte, bool) {
+		raw, there, err := f.src.Document().Raw(p)
+		if err != nil || !there {
+			return dst, false
+		}
+		f.ChargeBytes(s.Offset, len(raw), 1)
+		e := &f.elements[b.slot]
+		key := func(dst, raw []byte) ([]byte, bool) {
+			e.raw, e.index = raw, 0
+			out, ok := b.write(f, dst)
+			f.ChargeBytes(s.Offset, len(out)-len(dst), 1)
+			return out, ok
+		}
+		return doc.Rewrite(dst, raw, doc.Edits{Key: key})
 	}
 }
 
@@ -205,8 +231,8 @@ func (c *compiler) body(n *ast.BuiltinNode, s *Site, truth bool) (body, Node) {
 	}
 	steps := 1 + c.nodes - before
 	x.Const = false
-	b := body{slot: slot}
-	if write := x.writer(); write != nil && !c.loops[len(c.loops)-1].paths {
+	b := body{slot: slot, paths: c.loops[len(c.loops)-1].paths}
+	if write := x.writer(); write != nil {
 		b.write = func(f *Frame, dst []byte) ([]byte, bool) {
 			f.Step(s.Offset, steps)
 			return write(f, dst)

@@ -104,10 +104,17 @@ func init() {
 		{usage: "walk(any, expression) any",
 			doc: "The value with each leaf, anything that is neither an object nor a list, replaced by the" +
 				" expression's result. `#` is the leaf, `#key` the name of the field that it is in, nil if there is" +
-				" none, `#index` its index if it is in a list, and `#path` its path, such as items[0].sku.",
+				" none, `#index` its index if it is in a list, and `#path` its path, such as items[0].sku. Where the whole" +
+				" expression is a walk(), fields keep their order.",
 			example: `walk({user: {password: "x", tags: ["a"]}}, #key == "password" ? "***" : #) → {user: {password: "***", tags: ["a"]}}`,
 			form:    "map",
 			of:      value.Any, out: value.Any, run: walked, write: walkWrite},
+		{usage: "walk_keys(any, expression) any",
+			doc: "The value with each key of its objects, at any depth, replaced by the expression's result, a text; `#` is the" +
+				" key. Two keys of an object that become one are an error.",
+			example: `walk_keys({User: {ID: 1}}, lower(#)) → {user: {id: 1}}`,
+			form:    "map",
+			of:      value.Any, out: value.Any, run: keysWalked, write: walkKeysWrite},
 	} {
 		loops[nameOf(l.usage)] = &l
 	}
@@ -276,15 +283,7 @@ func mappedKeys(f *Frame, s *Site, in any, b body, _ []any) any {
 	f.ChargeObject(s.Offset, len(m))
 	results := make(map[string]any, len(m))
 	for i, k := range value.SortedKeys(m) {
-		v := b.of(f, k, m[k], i)
-		name, ok := v.(string)
-		if !ok {
-			s.Fail("%s() needs keys that are text, not %s", s.Name, s.Show(v))
-		}
-		if _, taken := results[name]; taken {
-			s.Fail("%s() makes the key %q of two keys", s.Name, value.Clip(name))
-		}
-		results[name] = m[k]
+		putRenamed(s, results, b.of(f, k, m[k], i), m[k])
 	}
 	return results
 }
@@ -334,6 +333,46 @@ func walkFrom(f *Frame, s *Site, v any, b body, key any, index int) any {
 	}
 	e.key, e.raw = key, nil
 	return b.at(f, v, index)
+}
+
+func keysWalked(f *Frame, s *Site, in any, b body, _ []any) any { return walkKeysFrom(f, s, in, b, 0) }
+
+// walkKeysFrom is a copy of v with its keys replaced.
+func walkKeysFrom(f *Frame, s *Site, v any, b body, depth int) any {
+	if depth > value.MaxDepth {
+		s.Fail("%s(): the value is nested more than %d deep", s.Name, value.MaxDepth)
+	}
+	switch v := v.(type) {
+	case []any:
+		f.ChargeList(s.Offset, len(v))
+		list := make([]any, len(v))
+		for i, inner := range v {
+			list[i] = walkKeysFrom(f, s, inner, b, depth+1)
+		}
+		return list
+	case map[string]any:
+		f.ChargeObject(s.Offset, len(v))
+		m := make(map[string]any, len(v))
+		for _, k := range value.SortedKeys(v) {
+			f.elements[b.slot].raw = nil
+			name := b.at(f, k, 0)
+			putRenamed(s, m, name, walkKeysFrom(f, s, v[k], b, depth+1))
+		}
+		return m
+	}
+	return v
+}
+
+// putRenamed adds a field under the name that a loop has given it.
+func putRenamed(s *Site, m map[string]any, name, v any) {
+	text, ok := name.(string)
+	if !ok {
+		s.Fail("%s() needs keys that are text, not %s", s.Name, s.Show(name))
+	}
+	if _, taken := m[text]; taken {
+		s.Fail("%s() makes the key %q of two keys", s.Name, value.Clip(text))
+	}
+	m[text] = v
 }
 
 // Distinct are the elements of a list whose keys differ from those of all elements before them.
