@@ -92,6 +92,7 @@ type InputState struct {
 
 // Progress is how far an input has read a source whose end it knows; see [Positioned].
 type Progress struct {
+	Bytes     bool       // positions count bytes; otherwise they count messages
 	Positions []Position // of the parts that this input reads now, sorted by name
 	Revoked   int64      // parts of the source that have moved to other readers since the start
 	TakenAway int64      // messages that were read here, and are read again by others
@@ -107,7 +108,7 @@ func (p *Progress) Lag() (lag int64) {
 
 // Position is how far one part of a source was read, in the units of the source, such as Kafka's offsets.
 type Position struct {
-	Name    string // of the part, such as "orders/3"; never data of messages
+	Name    string // of the part, such as "orders/3" or the path of a file; never data of messages
 	Settled int64  // the first position that is not settled; -1: it is not known where reading begins
 	Read    int64  // the first position that was not read
 	End     int64  // behind the last message, as far as the source has told

@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -44,6 +48,8 @@ type follower struct {
 	stop      context.CancelFunc
 	stopped   sync.WaitGroup
 
+	progress atomic.Pointer[[]engine.Position] // as it was returned last
+
 	mu    sync.Mutex // guards the fields below
 	marks []mark     // of the current Read
 	tails map[id]*tail
@@ -62,10 +68,11 @@ type follower struct {
 }
 
 var (
-	_ engine.Opener   = (*follower)(nil)
-	_ engine.Closer   = (*follower)(nil)
-	_ engine.Traited  = (*follower)(nil)
-	_ engine.Troubled = (*follower)(nil)
+	_ engine.Opener     = (*follower)(nil)
+	_ engine.Closer     = (*follower)(nil)
+	_ engine.Positioned = (*follower)(nil)
+	_ engine.Traited    = (*follower)(nil)
+	_ engine.Troubled   = (*follower)(nil)
 )
 
 func newFollower(c Config, log *slog.Logger, b book, index, instances int) *follower {
@@ -299,6 +306,34 @@ func (f *follower) Close(context.Context) error {
 		f.book.left(t.of, t.place)
 	}
 	return errors.Join(err, f.book.Close())
+}
+
+// Progress returns how far each file was read and settled, in bytes. Without a checkpoint, what was read counts as settled. Files
+// with the same name, such as deleted ones that are still open, are one position.
+func (f *follower) Progress() engine.Progress {
+	if !f.mu.TryLock() { // a scan of a slow disk takes long
+		if last := f.progress.Load(); last != nil {
+			return engine.Progress{Bytes: true, Positions: slices.Clone(*last)}
+		}
+		return engine.Progress{Bytes: true}
+	}
+	defer f.mu.Unlock()
+	f.book.Lock()
+	defer f.book.Unlock()
+	of := map[string]engine.Position{}
+	for _, t := range f.tails {
+		at := of[t.path]
+		at.Name = t.path
+		settled := t.place.Offset
+		if f.book.IsSaved() {
+			settled = t.of.Offset
+		}
+		at.Settled, at.Read, at.End = at.Settled+settled, at.Read+t.known, at.End+max(t.size, t.known)
+		of[t.path] = at
+	}
+	all := slices.SortedFunc(maps.Values(of), func(a, b engine.Position) int { return strings.Compare(a.Name, b.Name) })
+	f.progress.Store(&all)
+	return engine.Progress{Bytes: true, Positions: slices.Clone(all)}
 }
 
 // Trouble reports that the checkpoint can't be saved.

@@ -14,6 +14,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/fsnotify/fsnotify"
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 )
 
@@ -173,6 +174,23 @@ func TestAppendedLinesAreRead(t *testing.T) {
 	s.wants()
 	s.now = s.now.Add(time.Hour)
 	s.wants()
+}
+
+func TestProgressIsTheBacklogOfEachFile(t *testing.T) {
+	tree(t, map[string]string{"a.log": "1\n2\n", "b.log": "3\n"})
+	s := following(t, `{"file": {"path": "*.log", "follow": true, "checkpoint": "state"}}`)
+	wants := func(when string, want ...engine.Position) {
+		t.Helper()
+		if diff := cmp.Diff(engine.Progress{Bytes: true, Positions: want}, s.in.Progress()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	wants("before anything is read", engine.Position{Name: "a.log", End: 4}, engine.Position{Name: "b.log", End: 2})
+	s.readAll()
+	wants("before anything is settled", engine.Position{Name: "a.log", Read: 4, End: 4}, engine.Position{Name: "b.log", Read: 2, End: 2})
+	s.ack()
+	wants("at the end", engine.Position{Name: "a.log", Settled: 4, Read: 4, End: 4},
+		engine.Position{Name: "b.log", Settled: 2, Read: 2, End: 2})
 }
 
 func TestRotation(t *testing.T) {

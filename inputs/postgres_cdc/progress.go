@@ -103,5 +103,5 @@ func (in *input) Progress() engine.Progress {
 	if in.due.known {
 		at.Settled = int64(in.due.flushed)
 	}
-	return engine.Progress{Positions: []engine.Position{at}}
+	return engine.Progress{Bytes: true, Positions: []engine.Position{at}}
 }

@@ -73,6 +73,7 @@ var rows = []row{
 			quantile(0.99, "flowd_output_message_latency_seconds", "pipeline, output", byOutput+" p99")),
 		graph("Bytes read, by input", "Bps", query{`sum by (pipeline, input) (rate(flowd_input_bytes_total{S}[R]))`, byInput}),
 		graph("Lag in messages, by input", "short", query{`sum by (pipeline, input) (flowd_input_lag_messages{S})`, byInput}),
+		graph("Lag in bytes, by input", "bytes", query{`sum by (pipeline, input) (flowd_input_lag_bytes{S})`, byInput}),
 		graph("Lag in time, by input", "s", query{`max by (pipeline, input) (flowd_input_lag_seconds{S})`, byInput}),
 		graph("Oldest message in flight", "s", query{`max by (pipeline) (flowd_oldest_unsettled_seconds{S})`, byPipeline}),
 	}},

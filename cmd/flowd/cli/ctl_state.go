@@ -150,12 +150,18 @@ const mostPositions = 10
 
 // progressRows adds a row for each part of a source that has a lag.
 func progressRows(p *service.Progress, row func(...string)) {
-	row("", "positions", "", facts(amount(int64(p.Count)), "lag "+amount(p.Lag), some(p.Revoked, "revoked"),
+	lag := func(n int64) string {
+		if p.Unit == "bytes" {
+			return "lag " + volume(n)
+		}
+		return "lag " + amount(n)
+	}
+	row("", "positions", "", facts(amount(int64(p.Count)), lag(p.Lag), some(p.Revoked, "revoked"),
 		some(p.TakenAway, "messages moved to other readers")))
 	behind := slices.DeleteFunc(slices.Clone(p.Positions), func(at service.Position) bool { return at.Lag == 0 })
 	slices.SortStableFunc(behind, func(a, b service.Position) int { return cmp.Compare(b.Lag, a.Lag) })
 	for _, at := range behind[:min(len(behind), mostPositions)] {
-		row("", at.Name, "", facts("lag "+amount(at.Lag), fmt.Sprintf("settled %d, read %d, end %d", at.Settled, at.Read,
+		row("", at.Name, "", facts(lag(at.Lag), fmt.Sprintf("settled %d, read %d, end %d", at.Settled, at.Read,
 			at.End)))
 	}
 	if more := len(behind) - mostPositions; more > 0 {

@@ -60,7 +60,7 @@ func (l *onceLog) Println(v ...any) {
 
 // collector turns snapshots into metrics at each scrape. Components that are no longer in a snapshot have no metrics.
 // Labels are names from the configuration, or words from fixed lists, so that data can't create series. Names of
-// positions come from brokers, and their number is limited.
+// positions come from brokers and from paths of files, and their number is limited.
 type collector struct {
 	snapshots         func() []engine.Snapshot
 	version, revision string
@@ -180,14 +180,18 @@ func (e emitter) progress(input string, p *engine.Progress) {
 	e.put(inputPositions, float64(len(p.Positions)), input)
 	e.put(inputRevoked, float64(p.Revoked), input)
 	e.put(inputTakenAway, float64(p.TakenAway), input)
+	lag := inputLag
+	if p.Bytes {
+		lag = inputLagBytes
+	}
 	most := min(len(p.Positions), mostPositions)
 	for _, at := range p.Positions[:most] {
 		if at.Settled >= 0 {
-			e.put(inputLag, float64(at.Lag()), input, at.Name)
+			e.put(lag, float64(at.Lag()), input, at.Name)
 		}
 	}
 	if rest := (engine.Progress{Positions: p.Positions[most:]}); len(rest.Positions) > 0 {
-		e.put(inputLag, float64(rest.Lag()), input, "other")
+		e.put(lag, float64(rest.Lag()), input, "other")
 	}
 }
 

@@ -45,6 +45,9 @@ func full() engine.Snapshot {
 			Name: "orders", Type: "kafka", State: "reading", Behind: &behind, Progress: &engine.Progress{Revoked: 2, TakenAway: 7,
 				Positions: []engine.Position{{Name: "orders/0", Settled: 40, Read: 45, End: 60},
 					{Name: "orders/1", Settled: -1, End: 9}, {Name: "orders/2", Settled: 60, Read: 60, End: 60}}},
+		}, {
+			Name: "log", Type: "file", State: "reading", Progress: &engine.Progress{Bytes: true,
+				Positions: []engine.Position{{Name: "app.log", Settled: 100, Read: 200, End: 4196}}},
 		}},
 		Steps: []engine.StepState{step("filter", "filter"), step("filter", "filter"), step("check", "http")},
 		Batchers: []engine.BatcherState{{

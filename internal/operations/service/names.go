@@ -86,8 +86,10 @@ var (
 var (
 	inputPositions = gauge("input_positions", "Parts of the source that the input currently reads, such as partitions.",
 		"input")
-	inputLag = gauge("input_lag_messages", "Lag of a part of the source: from its settled position to its end, in the source's units.",
+	inputLag = gauge("input_lag_messages", "Messages between the settled position of a part of the source and its end.",
 		"input", "position")
+	inputLagBytes = gauge("input_lag_bytes",
+		"Bytes between the settled position and the end of a followed file, or of the log of a PostgreSQL server.", "input", "position")
 	inputLagSeconds = gauge("input_lag_seconds",
 		"Age of the last message when it was read, by its source's timestamp; while nothing is read, its age now.", "input")
 	inputRevoked = counter("input_revoked_positions_total", "Parts of the source that have moved to other readers.",

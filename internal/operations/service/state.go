@@ -87,6 +87,7 @@ type Input struct {
 
 // Progress is how far an input has read.
 type Progress struct {
+	Unit      string     `json:"unit"`      // of positions: messages or bytes
 	Lag       int64      `json:"lag"`       // sum of all positions
 	Count     int        `json:"count"`     // number of positions
 	Positions []Position `json:"positions"` // by name; only the first 1,000
@@ -94,7 +95,7 @@ type Progress struct {
 	TakenAway int64      `json:"taken_away"`
 }
 
-// Position is a place in a part of a source, in the source's units.
+// Position is a place in a part of a source.
 type Position struct {
 	Name    string `json:"name"`
 	Settled int64  `json:"settled"`
@@ -231,8 +232,11 @@ func progressOf(x *engine.Progress) *Progress {
 	if x == nil {
 		return nil
 	}
-	p := &Progress{Lag: x.Lag(), Count: len(x.Positions), Positions: []Position{}, Revoked: x.Revoked,
+	p := &Progress{Unit: "messages", Lag: x.Lag(), Count: len(x.Positions), Positions: []Position{}, Revoked: x.Revoked,
 		TakenAway: x.TakenAway}
+	if x.Bytes {
+		p.Unit = "bytes"
+	}
 	for _, at := range x.Positions[:min(len(x.Positions), mostPositions)] {
 		p.Positions = append(p.Positions, Position{at.Name, at.Settled, at.Read, at.End, at.Lag()})
 	}
