@@ -17,7 +17,8 @@ import (
 
 // Config configures the input.
 type Config struct {
-	Path                paths `yaml:"path,main" check:"required" doc:"File, pattern (*, ?, [a-z], ** for any folders), or a list of these. Files are read one after another, in natural order: a2 before a10."`
+	Path                paths `yaml:"path,main" check:"required" doc:"File, pattern (*, ?, [a-z], {a,b}, ** for any folders), or a list of these. ** skips hidden files and folders, unless the part after it names them: **/.*. Files are read one after another, in natural order: a2 before a10."`
+	Exclude             paths `yaml:"exclude" doc:"Pattern, or list of patterns, of files to leave out. A pattern without a slash is for file names in any folder: *.bak."`
 	framing.Config      `yaml:",inline"`
 	framing.Compression `yaml:",inline"`
 	Follow              bool   `yaml:"follow" doc:"At the end of the files, wait for appended data and new files, even across renames, truncation and deletion. Compressed files are skipped."`
@@ -29,6 +30,7 @@ type Config struct {
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"paths": "write `path`, which takes a list, too", "include": "write `path`, which takes a list, too",
+		"exclude_files": "write `exclude`, with patterns such as *.gz", "ignore": "write `exclude`",
 		"codec": "write `framing`", "scanner": "write `framing`",
 		"read_from": "write `start`", "tail": "write `follow: true`", "data_dir": "write `checkpoint: FILE`",
 	}
@@ -98,7 +100,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	log := cmp.Or(env.Log, slog.New(slog.DiscardHandler))
 	b := newBook(env, c.Checkpoint, log)
 	common := engine.Common(env.Shared, sharedKey{&c.Path[0]}, func() *shared {
-		return &shared{list{patterns: c.Path, checkpoint: c.Checkpoint}, b}
+		return &shared{list{patterns: c.Path, exclude: c.Exclude, checkpoint: c.Checkpoint}, b}
 	})
 	index, instances := env.Index, max(1, env.Instances)
 	if c.Follow {

@@ -88,7 +88,7 @@ func TestRead(t *testing.T) {
 	files := map[string]string{
 		"a10.log": "ten\n", "a2.log": "two\nzwei", "deep/er/b.log": "b\n", "deep/c.txt": "c\n", "empty": "",
 		"z.log.gz": string(packed), "packed": string(packed), "[x].log": "brackets\n", "long": strings.Repeat("l", 50) + "\nok\n",
-		"doc.json": `[{"a":1},{"a":`,
+		"doc.json": `[{"a":1},{"a":`, "{x}.log": "braces\n", "deep/.git/b.log": "hidden\n", "deep/.c.txt": "hidden\n",
 	}
 	tests := []struct {
 		name, component string
@@ -101,6 +101,12 @@ func TestRead(t *testing.T) {
 			[]string{"a10.log:1 ten", "a2.log:1 two", "a2.log:2 zwei"}},
 		{"two stars go into folders", `{"file": "**/[bc].*"}`, []string{"deep/c.txt:1 c", "deep/er/b.log:1 b"}},
 		{"two stars may stand behind a folder", `{"file": "deep/**/b.log"}`, []string{"deep/er/b.log:1 b"}},
+		{"two stars find what is hidden if they are told to", `{"file": "deep/**/.*"}`, []string{"deep/.c.txt:1 hidden"}},
+		{"braces have alternatives, and one of them is enough", `{"file": "deep/{c,nope,e{r,s}/*}{.txt,.log}"}`,
+			[]string{"deep/c.txt:1 c", "deep/er/b.log:1 b"}},
+		{"braces without a comma are characters", `{"file": "{x}.*"}`, []string{"{x}.log:1 braces"}},
+		{"exclude leaves files out, by name or path", `{"file": {"path": ["a*.log", "deep/**"], "exclude": ["*10*", "deep/e{r,s}/*"]}}`,
+			[]string{"a2.log:1 two", "a2.log:2 zwei", "deep/c.txt:1 c"}},
 		{"an empty file has no messages", `{"file": "empty"}`, nil},
 		{"the extension uncompresses", `{"file": "z.log.gz"}`, []string{"z.log.gz:1 z"}},
 		{"the first bytes uncompress", `{"file": "packed"}`, []string{"packed:1 z"}},
@@ -135,6 +141,8 @@ func TestOpenSaysWhatCanNotBeRead(t *testing.T) {
 			"nope.log: no such file (a relative path starts in the working directory)"},
 		{"a pattern without a match", `{"file": "*.nope"}`,
 			"*.nope: no file matches (a relative path starts in the working directory)"},
+		{"alternatives without a match", `{"file": "{a,b}.nope"}`,
+			"{a,b}.nope: no file matches (a relative path starts in the working directory)"},
 		{"a directory", `{"file": "dir"}`, "dir: is a directory (write dir/* for the files in it)"},
 		{"all problems at once", `{"file": {"path": ["nope", "dir"]}}`,
 			"nope: no such file (a relative path starts in the working directory)\ndir: is a directory (write dir/* for the files in it)"},
@@ -170,6 +178,8 @@ func TestConfiguration(t *testing.T) {
 		`{"file": ""}`: "a path is empty",
 		`{"file": "[a"}`: `[a: is not a valid pattern (close each [ with a ], or write \[ for ` +
 			`one in a name)`,
+		`{"file": "{a,[}"}`: "{a,[}: is not a valid pattern",
+		`{"file": "{a,b}` + strings.Repeat("{a,b}", 11) + `"}`:           "its braces stand for more than 1000 patterns",
 		`{"file": ["ok", "a**/b"]}`:                                      "a**/b: ** must stand alone as a folder (write a/**/*.log)",
 		`{"file": {"path": "**/a/**/b"}}`:                                "**/a/**/b: only one ** is allowed (list the patterns)",
 		`{"file": {"path": "x", "framing": "nope"}}`:                     "nope",

@@ -62,7 +62,8 @@ func (p *paths) DescribeConfig() *schema.Type {
 // list has the files to read. Each file goes to one instance: the first that asks.
 type list struct {
 	patterns   []string
-	checkpoint string // not one of the files
+	exclude    []string // patterns
+	checkpoint string   // not one of the files
 
 	once  sync.Once
 	err   error
@@ -73,7 +74,7 @@ type list struct {
 }
 
 func (l *list) open() error {
-	l.once.Do(func() { l.files, l.ids, l.err = expand(l.patterns, l.checkpoint) })
+	l.once.Do(func() { l.files, l.ids, l.err = expand(l.patterns, l.exclude, l.checkpoint) })
 	return engine.WithClass(engine.Permanent, l.err)
 }
 
@@ -98,8 +99,8 @@ func (l *list) next() (path string, ok bool) {
 	return l.files[i], true
 }
 
-// expand finds the files of all patterns, each once. It reports files that can't be read, before any is read.
-func expand(patterns []string, checkpoint string) (files []string, ids map[id]bool, err error) {
+// expand finds the files of all patterns that are not excluded, each once. It reports files that can't be read, before any is read.
+func expand(patterns, exclude []string, checkpoint string) (files []string, ids map[id]bool, err error) {
 	var errs []error
 	seen := map[string]bool{}
 	ids = map[id]bool{} // a place in a file is remembered once, whatever its names
@@ -109,7 +110,7 @@ func expand(patterns []string, checkpoint string) (files []string, ids map[id]bo
 			errs = append(errs, err)
 		}
 		for _, path := range found {
-			if seen[path] || isCheckpoint(path, checkpoint) {
+			if seen[path] || isCheckpoint(path, checkpoint) || excludes(exclude, path) {
 				continue
 			}
 			seen[path] = true
@@ -131,11 +132,12 @@ var errNone = errors.New("no file matches")
 
 // match returns the files that a pattern matches, in natural order.
 func match(pattern string) ([]string, error) {
-	if isThere(pattern) || !strings.ContainsAny(pattern, `*?[`) {
+	if isThere(pattern) || !strings.ContainsAny(pattern, `*?[{`) {
 		return []string{pattern}, nil
 	}
 	found, err := glob(pattern)
 	slices.SortFunc(found, natural)
+	found = slices.Compact(found)
 	if err != nil {
 		return found, fmt.Errorf("%s: %w", pattern, err)
 	}

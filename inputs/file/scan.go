@@ -69,7 +69,7 @@ func (f *follower) find(ctx context.Context) (fresh []*tail, whole bool) {
 				whole = false
 				f.complain(path, explain(path, err))
 				continue
-			case isCheckpoint(path, f.cfg.Checkpoint) || !f.follows(path, info):
+			case isCheckpoint(path, f.cfg.Checkpoint) || excludes(f.cfg.Exclude, path) || !f.follows(path, info):
 				continue
 			}
 			t := f.tails[idOf(path, info)]
@@ -216,7 +216,7 @@ func (f *follower) lastRecord(ctx context.Context, file *os.File, size int64) (f
 // recall finds files of the checkpoint that were renamed since.
 func (f *follower) recall(ctx context.Context) (fresh []*tail) {
 	for _, e := range f.book.missing() {
-		if !f.shares(e.Inode) || !matches(f.cfg.Path, e.Path) {
+		if !f.shares(e.Inode) || !matches(f.cfg.Path, e.Path) || excludes(f.cfg.Exclude, e.Path) {
 			continue
 		}
 		path, info := search(filepath.Dir(e.Path), e)
@@ -365,8 +365,10 @@ func (f *follower) listen() {
 		return
 	}
 	for _, p := range f.cfg.Path {
-		for _, dir := range folders(p) {
-			dirs[dir] = true
+		for _, one := range alternatives(p) {
+			for _, dir := range folders(one) {
+				dirs[dir] = true
+			}
 		}
 	}
 	for dir := range dirs {
@@ -394,9 +396,13 @@ func folders(pattern string) (all []string) {
 	for i := range parts {
 		prefix := strings.Join(parts[:i+1], "/") + "/"
 		if strings.Contains(prefix, "**") {
-			root := strings.Join(parts[:i], "/")
-			_ = filepath.WalkDir(root+"/.", func(path string, d fs.DirEntry, err error) error {
-				if err == nil && d.IsDir() {
+			root, hidden := strings.Join(parts[:i], "/")+"/.", namesHidden(strings.Join(parts[i:], "/"))
+			_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+				switch {
+				case err != nil || !d.IsDir():
+				case path != root && !hidden && strings.HasPrefix(d.Name(), "."):
+					return fs.SkipDir
+				default:
 					all = append(all, filepath.Clean(path))
 				}
 				return nil
