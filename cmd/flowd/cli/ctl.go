@@ -78,7 +78,10 @@ func newCtlReload(to *service.Target) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: withClient(to, func(cmd *cobra.Command, c *service.Client, _ []string) error {
 			on, err := c.Reload(cmd.Context())
-			return reportDone(cmd, err, "reloaded", on)
+			if err := showRefusal(cmd, err); err != nil {
+				return err
+			}
+			return reportDone(cmd, nil, "reloaded", on)
 		}),
 	}
 }

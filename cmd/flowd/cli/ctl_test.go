@@ -17,6 +17,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/operations/service"
+	"github.com/flowd-io/flowd/schema"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -152,6 +153,17 @@ func TestCtlMistakes(t *testing.T) {
 	}
 	if calls := p.took(); calls != "reload" {
 		t.Errorf("the process was asked to %s", calls)
+	}
+}
+
+func TestCtlReloadShowsProblems(t *testing.T) {
+	problem := schema.Problem{Pos: schema.Pos{File: "orders.yaml", Line: 3, Col: 5}, Path: "processors", Code: "unknown-field",
+		Message: "unknown processor \"sett\"", Remedy: "did you mean \"set\"?"}
+	ctl := ctlTo(t, &shownProcess{reload: service.Invalid([]schema.Problem{problem})})
+	const want = "orders.yaml:3:5: processors: unknown processor \"sett\" (did you mean \"set\"?) [unknown-field]\n" +
+		"1 error: nothing has changed (see problems)\n"
+	if stdout, stderr, code := ctl("reload"); code != invalid || stdout != "" || stderr != want {
+		t.Errorf("code %d, stdout %q, stderr %q, want %q", code, stdout, stderr, want)
 	}
 }
 

@@ -14,16 +14,17 @@ import (
 
 func newLint() *cobra.Command {
 	var set []string
-	var asJSON, show bool
+	var asJSON, show, strict bool
 	cmd := &cobra.Command{
 		Use:   "lint FILE...",
 		Short: "Show every problem of pipeline files at once",
 		Long: `Lint builds exactly what a run builds, without opening anything, and shows
 every problem at once: place, path, what is wrong, how to fix it, and a code that
 is stable across versions. The exit code is 2 if there is an error; warnings alone
-give 0.`,
+give 0, or 2 with --strict.`,
 		Example: `  flowd lint orders.yaml
   flowd lint pipelines/ --json | jq -r '.[].code'
+  flowd lint pipelines/ --strict            for CI: warnings fail, too
   flowd lint orders.yaml --show             every value in force, and where it comes from`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,
@@ -47,7 +48,7 @@ give 0.`,
 			}
 			wrong, doubtful := count(problems)
 			fmt.Fprintf(note, "%s, %s\n", plural(wrong, "error"), plural(doubtful, "warning"))
-			if wrong > 0 {
+			if wrong > 0 || strict && doubtful > 0 {
 				return exit(invalid)
 			}
 			return nil
@@ -55,6 +56,7 @@ give 0.`,
 	}
 	addSet(cmd, &set)
 	addJSON(cmd, &asJSON)
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with code 2 for warnings, too")
 	cmd.Flags().BoolVar(&show, "show", false, "write the configuration in force, with the origin of every value")
 	return cmd
 }

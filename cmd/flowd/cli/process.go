@@ -264,8 +264,7 @@ func (p *process) Reload() error {
 			return errTooLate
 		}
 		_ = showProblems(p.con, problems)
-		return fmt.Errorf("%s in the files: the running pipelines stay as they are (flowd lint shows the errors)",
-			plural(n, "error"))
+		return fmt.Errorf("the running pipelines stay as they are: %w", notApplied(problems))
 	}
 	p.logs.configure(set.Service.Log)
 	p.log.Info("reloading", "pipelines", len(set.Pipelines))
