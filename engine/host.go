@@ -14,7 +14,7 @@ type host interface {
 	// SchemaRegistry is a registry of `resources.registries`.
 	SchemaRegistry(name string) (SchemaRegistry, error)
 	// RateLimit makes a step that applies a rate limit.
-	RateLimit(spec RateLimit, env Env) (Processor, error)
+	RateLimit(spec RateLimitStep, env Env) (Processor, error)
 	// Steps builds inner steps, and returns the types of all of them.
 	Steps(s Steps, env Env) (r Runner, types []string, err error)
 	// Check is like Steps for steps that run in another process: they are checked, and never opened here.
@@ -63,9 +63,9 @@ func (e Env) SchemaRegistry(name RegistryName) (SchemaRegistry, error) {
 }
 
 // RateLimit returns a step that applies a rate limit: one of `resources.rate_limits`, shared by all components that name
-// it, or one of its own. Messages that exceed the limit wait outside the lanes. It is an error where messages can't wait,
-// as inside another step.
-func (e Env) RateLimit(spec RateLimit) (Processor, error) { return e.at().RateLimit(spec, e) }
+// it, or one of its own. Messages that exceed the limit wait outside the lanes, or are dropped. Waiting is an error where
+// messages can't wait, as inside another step.
+func (e Env) RateLimit(spec RateLimitStep) (Processor, error) { return e.at().RateLimit(spec, e) }
 
 // Emit passes an event to the hooks of the pipeline, for a plugin that consists of others, such as an input that reads
 // other inputs. Emit fills in Pipeline and At. It is safe for concurrent use.

@@ -259,6 +259,12 @@ func (s *Names) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		*s = Names{text}
 	}
 }
+// RateLimitStep configures the step `rate_limit`.
+type RateLimitStep struct {
+	RateLimit `yaml:",inline"`
+	OnLimit   string `yaml:"on_limit" check:"oneof=wait|drop" default:"wait" doc:"What happens to a message beyond the limit: it waits for its turn, or it is dropped, which counts as filtered."`
+}
+
 
 // DescribeConfig describes a string or a list of strings.
 func (s *Names) DescribeConfig() *schema.Type {

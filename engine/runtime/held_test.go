@@ -73,7 +73,7 @@ func TestHeldMessagesAreShown(t *testing.T) {
 			edit: func(p *engine.Pipeline, _ *Sink) {
 				p.Processors = engine.Steps{{Name: "slow",
 					Use: engine.Use(func(env engine.Env) (engine.Processor, error) {
-						return env.RateLimit(engine.RateLimit{Messages: 1, Per: time.Hour})
+						return env.RateLimit(engine.RateLimitStep{RateLimit: engine.RateLimit{Messages: 1, Per: time.Hour}})
 					})}}
 			},
 			want: &engine.Held{At: "input in, path a.log, line 2", For: "the limit of step slow", Age: 2 * second,

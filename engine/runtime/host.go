@@ -42,15 +42,19 @@ func (h host) Cache(name string) (engine.Cache, error) { return h.b.cache(name) 
 func (h host) SchemaRegistry(name string) (engine.SchemaRegistry, error) { return h.b.registry(name) }
 
 // RateLimit makes a rate limit, or finds the shared one of its name, and returns its step.
-func (h host) RateLimit(spec engine.RateLimit, env engine.Env) (engine.Processor, error) {
-	if h.b != nil && h.b.inner {
+func (h host) RateLimit(spec engine.RateLimitStep, env engine.Env) (engine.Processor, error) {
+	drops := spec.OnLimit == "drop"
+	if h.b != nil && h.b.inner && !drops {
 		return nil,
 			errors.New(
 				"messages can't wait inside another step (write this under the pipeline's `processors`, or use the `rate_limit` of an input or output)")
 	}
-	l, err := h.b.limiter(spec, "step "+env.Name)
+	l, err := h.b.limiter(spec.RateLimit, "step "+env.Name)
 	if err != nil {
 		return nil, err
+	}
+	if drops {
+		return limit.DropStep(l), nil
 	}
 	return limit.Step(l), nil
 }

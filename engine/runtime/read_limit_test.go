@@ -67,7 +67,7 @@ func TestAReaderStandsInLineWithSteps(t *testing.T) {
 func limitedBy(t *testing.T, name string) engine.StepSpec {
 	t.Helper()
 	return engine.StepSpec{Name: "limit", Use: engine.Use(func(env engine.Env) (engine.Processor, error) {
-		return env.RateLimit(engine.RateLimit{Name: name})
+		return env.RateLimit(engine.RateLimitStep{RateLimit: engine.RateLimit{Name: name}})
 	})}
 }
 

@@ -1,16 +1,18 @@
-// Package ratelimit is the processor `rate_limit`: it limits the messages per period. Start at [engine.RateLimit],
-// its configuration.
+// Package ratelimit is the processor `rate_limit`: it limits the messages per period. Start at
+// [engine.RateLimitStep], its configuration.
 package ratelimit
 
 import "github.com/flowd-io/flowd/engine"
 
 const help = `
 Limits how many messages pass per period; the others wait in order of arrival, while
-messages of other keys and other steps continue. None is dropped.
+messages of other keys and other steps continue. With on_limit: drop, the others are
+dropped instead, which throttles.
 
     processors:
       - rate_limit: {messages: 10, per: 1m, kind: bucket, burst: 3, key: customer}
       - rate_limit: api
+      - rate_limit: {messages: 1, per: 10s, key: sensor, on_limit: drop}
     resources:
       rate_limits:
         api: {messages: 500, per: 1s}
@@ -21,7 +23,7 @@ can't be evaluated fails its message. Inputs and outputs have their own rate_lim
 `
 
 func init() {
-	engine.Register(engine.Processors, "rate_limit", help, engine.RateLimit{}, build)
+	engine.Register(engine.Processors, "rate_limit", help, engine.RateLimitStep{}, build)
 }
 
-func build(c engine.RateLimit, env engine.Env) (engine.Processor, error) { return env.RateLimit(c) }
+func build(c engine.RateLimitStep, env engine.Env) (engine.Processor, error) { return env.RateLimit(c) }

@@ -156,6 +156,32 @@ func TestKeysDoNotHinderEachOther(t *testing.T) {
 	})
 }
 
+func TestMessagesBeyondTheLimitAreDropped(t *testing.T) {
+	tests := []struct{ name, step string }{
+		{"a window", `{"rate_limit": {"messages": 1, "per": "1s", "key": "id", "on_limit": "drop"}}`},
+		{"a bucket", `{"rate_limit": {"messages": 1, "per": "1s", "key": "id", "kind": "bucket", "on_limit": "drop"}}`},
+	}
+	in := []string{`{"id":"a","n":1}`, `{"id":"a","n":2}`, `{"id":"b","n":1}`, `{"n":1}`, `{"id":null,"n":2}`, `{"id":"a","n":3}`}
+	want := []string{`{"id":"a","n":1}`, `{"id":"b","n":1}`, `{"n":1}`}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFlow("["+tt.step+"]", in...)
+				start := time.Now()
+				f.finish(t, f.build(t, runtime.Options{}))
+				got := f.sink.Bodies()
+				slices.Sort(got)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				if took := time.Since(start); took >= time.Second {
+					t.Errorf("messages have waited: %v", took)
+				}
+			})
+		})
+	}
+}
+
 func TestMessagesOfAKeyKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := numbered(`{"id":"a","n":%d}`, 50)
@@ -314,6 +340,9 @@ func TestMessagesMustBeAbleToWait(t *testing.T) {
 		{"in another step", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
 			p.Processors = steps(t, each)
 		}, false},
+		{"in another step, if it drops", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
+			p.Processors = steps(t, strings.Replace(each, `"1s"`, `"1s", "on_limit": "drop"`, 1))
+		}, true},
 		{"in a list in another step", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
 			p.Processors = steps(t, strings.Replace(each, limit, `[{"steps": `+limit+`}]`, 1))
 		}, false},

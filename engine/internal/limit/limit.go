@@ -125,18 +125,35 @@ func (l *Limiter) Take(now time.Time, n int) (got int) {
 	return got
 }
 
+// Pass lets one message of a key pass now, and says whether it may. It never books ahead. A nil key means the unkeyed limit.
+func (l *Limiter) Pass(now time.Time, key []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.allowance(now, key)
+	if l.free(a) == 0 {
+		return false
+	}
+	l.book(a)
+	return true
+}
+
 // Reserve books one message of a key, in the order of the calls, and returns how long it must wait before it may pass. A nil
 // key means the unkeyed limit.
 func (l *Limiter) Reserve(now time.Time, key []byte) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.book(l.allowance(now, key))
+}
+
+// allowance returns the allowance of a key, renewed; nil means the unkeyed limit. l.mu is held.
+func (l *Limiter) allowance(now time.Time, key []byte) *allowance {
 	l.ask(now)
 	a := &l.all
 	if l.keys != nil && key != nil {
 		a = l.keys.get(key, l.idle)
 	}
 	l.renew(a)
-	return l.book(a)
+	return a
 }
 
 // Change sets a new rate, for all keys. With atOnce it applies immediately, as if no message had passed yet. Without it, a

@@ -10,6 +10,9 @@ import (
 // Step makes a step that applies a rate limit. Messages whose time has not come wait outside the lanes.
 func Step(l *Limiter) engine.Processor { return step{l} }
 
+// DropStep makes a step that drops the messages that exceed a rate limit.
+func DropStep(l *Limiter) engine.Processor { return dropStep{l} }
+
 type step struct{ limit *Limiter }
 
 // Process parks messages whose time has not come.
@@ -39,6 +42,29 @@ func (s step) Process(_ context.Context, b *engine.Batch) error {
 		}
 		if wait := s.limit.Reserve(now, key); wait > 0 {
 			m.Delay(wait)
+		}
+	}
+	return nil
+}
+
+type dropStep struct{ limit *Limiter }
+
+// Process drops messages that may not pass now.
+func (s dropStep) Process(_ context.Context, b *engine.Batch) error {
+	now := time.Now()
+	var buf []byte
+	for m := range b.All() {
+		key, ok, err := s.limit.AppendKey(buf[:0], m)
+		if err != nil {
+			m.Fail(err)
+			continue
+		}
+		buf = key
+		if !ok {
+			key = nil
+		}
+		if !s.limit.Pass(now, key) {
+			m.Drop()
 		}
 	}
 	return nil
