@@ -32,6 +32,7 @@ type GroupConfig struct {
 	Size    int           `yaml:"size" check:"min=1" doc:"Messages in a group. Without size and bytes, timeout alone closes it."`
 	Bytes   schema.Size   `yaml:"bytes" check:"min=1" doc:"Bytes of payload in a group: it closes before a message that would exceed them, and a larger message goes alone."`
 	Timeout time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time since a group's first message after which the steps run over the messages so far; 1s by default."`
+	AtOnce  bool          `yaml:"at_once" doc:"Do not wait for more messages: run the steps as soon as a worker is free, over the messages that have arrived by then. So groups are small while there is little to do, and grow to size under load."`
 	Do      Steps         `yaml:"do" check:"required,nonempty" scope:"batch" doc:"Steps that run over the whole group; those for batches work here."`
 }
 

@@ -201,7 +201,7 @@ func (b *builder) group(s *engine.StepSpec, name string, skipped bool, c engine.
 			"write `retry` on the steps inside")
 	}
 	g := &stage.GroupPlan{Name: name, Index: int8(len(b.plan.Groups)), Skipped: skipped, Size: c.Size,
-		Bytes: int(c.Bytes), Wait: cmp.Or(c.Timeout, time.Second)}
+		Bytes: int(c.Bytes), Wait: cmp.Or(c.Timeout, time.Second), AtOnce: c.AtOnce}
 	b.plan.Groups = append(b.plan.Groups, g)
 	b.lanes = false
 	g.Steps = b.assembleBatch(c.Do)

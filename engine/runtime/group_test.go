@@ -41,17 +41,22 @@ func TestGroupsCloseWhenTheyAreFullOrOld(t *testing.T) {
 		c     engine.GroupConfig
 		n     int
 		every time.Duration
-		want  []string // each as SIZE TRIGGER
+		works time.Duration // how long its step takes
+		want  []string      // each as SIZE TRIGGER
 		by    time.Duration
 	}{
-		{"by size, the rest at the end", engine.GroupConfig{Size: 4, Timeout: time.Hour}, 10, 0,
+		{"by size, the rest at the end", engine.GroupConfig{Size: 4, Timeout: time.Hour}, 10, 0, 0,
 			[]string{"4 size", "4 size", "2 end"}, 0},
 		{"by time since the first", engine.GroupConfig{Size: 100, Timeout: 25 * time.Millisecond}, 6,
-			10 * time.Millisecond, []string{"3 timeout", "3 timeout"}, 70 * time.Millisecond},
-		{"a second by default", engine.GroupConfig{Size: 100}, 4, 400 * time.Millisecond,
+			10 * time.Millisecond, 0, []string{"3 timeout", "3 timeout"}, 70 * time.Millisecond},
+		{"a second by default", engine.GroupConfig{Size: 100}, 4, 400 * time.Millisecond, 0,
 			[]string{"3 timeout", "1 end"}, 2 * time.Second},
-		{"before the message that would overflow", engine.GroupConfig{Bytes: 20, Timeout: time.Hour}, 5, 0,
+		{"before the message that would overflow", engine.GroupConfig{Bytes: 20, Timeout: time.Hour}, 5, 0, 0,
 			[]string{"2 bytes", "2 bytes", "1 end"}, 0},
+		{"at once, while the step works", engine.GroupConfig{Size: 20, AtOnce: true}, 10, 10 * time.Millisecond,
+			34 * time.Millisecond, []string{"1 timeout", "3 timeout", "3 timeout", "3 timeout"}, 150 * time.Millisecond},
+		{"at once, up to its size", engine.GroupConfig{Size: 2, AtOnce: true}, 5, 10 * time.Millisecond, 45 * time.Millisecond,
+			[]string{"1 timeout", "2 size", "2 size"}, 150 * time.Millisecond},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -59,6 +64,7 @@ func TestGroupsCloseWhenTheyAreFullOrOld(t *testing.T) {
 				var got []string
 				tt.c.Do = engine.Steps{proc("count", func(_ context.Context, b *engine.Batch) error {
 					got = append(got, fmt.Sprint(b.Len(), " ", b.Trigger()))
+					time.Sleep(tt.works)
 					return nil
 				})}
 				src, dst := &Source{Payloads: numbers(tt.n), Every: tt.every, PerRead: 1}, &Sink{}

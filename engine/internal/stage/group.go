@@ -37,6 +37,9 @@ func newGroup(s *settlement, in *intake, plan *GroupPlan) *group {
 	g := &group{settlement: s, intake: in, plan: plan, sent: sent{}}
 	g.stage = newStage(s, plan.Name, plan.Steps, s.layout.Workers, g)
 	g.stage.batched = true
+	if plan.AtOnce {
+		g.stage.rest = func() { g.flush(engine.ByTimeout) }
+	}
 	if s.layout.Workers > 1 || s.layout.Ordered {
 		g.stage.chains = map[string][]*entry{}
 	}
@@ -172,6 +175,8 @@ func (g *group) Push(b *engine.Batch) {
 		g.shut(engine.ByRevoke)
 	case g.open == nil && g.riders != nil:
 		g.shut(engine.BySize)
+	case g.plan.AtOnce && g.open != nil && g.stage.hasIdle():
+		g.shut(engine.ByTimeout)
 	}
 }
 
@@ -186,6 +191,9 @@ func (g *group) ride(m *engine.Message) {
 
 // arm sets the timer of the open batch; g.mu is held.
 func (g *group) arm(now time.Time) {
+	if g.plan.AtOnce {
+		return
+	}
 	g.due = now.Add(g.plan.Wait)
 	if !g.armed {
 		g.armed = true

@@ -134,6 +134,7 @@ type GroupPlan struct {
 	Size    int  // 0: no limit
 	Bytes   int  // 0: no limit
 	Wait    time.Duration
+	AtOnce  bool // a free worker takes the messages that have arrived, instead of Wait
 }
 
 // OutputPlan is an output, or a composite of outputs.

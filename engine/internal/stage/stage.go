@@ -22,6 +22,7 @@ type stage struct {
 	failure *Policy // nil: the pipeline's
 	place   order.Place
 	exit    exit
+	rest    func() // called when a worker has nothing to do; may be nil
 
 	works context.Context // set by start, as is loops
 	loops *sync.WaitGroup
@@ -183,6 +184,13 @@ func (s *stage) passTurn(t *entry) {
 	}
 }
 
+// hasIdle says whether a worker waits for work.
+func (s *stage) hasIdle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.idle > 0
+}
+
 // hasKey says whether a message with an order key is queued or being worked on.
 func (s *stage) hasKey(key []byte) bool {
 	s.mu.Lock()
@@ -200,6 +208,9 @@ func (s *stage) pop() (b *engine.Batch, probe bool) {
 		}
 		s.idle++
 		s.mu.Unlock()
+		if s.rest != nil {
+			s.rest()
+		}
 		s.balance.relieve()
 		s.mu.Lock()
 		if b, probe = s.next(); b != nil || probe {
