@@ -67,7 +67,7 @@ func TestEditorsGetASchemaThatAgreesWithTheLinter(t *testing.T) {
 	for _, name := range []string{
 		"unknown-section", "unknown-field", "unknown-processor", "unknown-input", "unknown-output-type", "two-types",
 		"no-type", "no-inputs", "no-outputs",
-		"outputs-as-list", "processors-as-map", "bad-then", "zero-workers", "unknown-file-field", "peer-top",
+		"outputs-as-list", "processors-as-map", "zero-workers", "unknown-file-field", "peer-top",
 		"list-at-top",
 	} {
 		if err := validate("testdata/" + name + ".yaml"); err == nil {

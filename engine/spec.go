@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/engine/expr"
@@ -141,9 +142,46 @@ type EngineFailure struct {
 
 // OnFailure says where failed messages go.
 type OnFailure struct {
-	Then       string       `yaml:"then" check:"oneof=dead_letter|return|drop|stop" doc:"dead_letter (to an output), return (to their source), drop (counted), or stop (the pipeline). By default dead_letter if one is named, otherwise what the source supports: return, stop or drop."`
+	Then       Then         `yaml:"then" doc:"dead_letter (to an output), return (to their source), drop (counted), or stop (the pipeline), or an expression with such a text for each message. By default dead_letter if one is named, otherwise what the source supports: return, stop or drop."`
 	DeadLetter string       `yaml:"dead_letter" doc:"The output that receives failed messages, with payload, metadata and error_*."`
 	Place      schema.Place `yaml:",place"`
+}
+
+// Then is what becomes of a failed message: a word, or an expression that chooses one for each message. The zero Then is
+// the default.
+type Then struct {
+	Word   string // dead_letter, return, drop or stop
+	Choose expr.Expr
+}
+
+var thenWords = schema.Words{"dead_letter", "return", "drop", "stop"}
+
+// UnmarshalConfig reads a word or an expression.
+func (t *Then) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	text, ok := d.Text(n)
+	if !ok {
+		return
+	}
+	operator := func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }
+	switch {
+	case slices.Contains(thenWords, text):
+		t.Word = text
+	case strings.ContainsFunc(text, operator): // otherwise it is a word that is not valid
+		d.Decode(n, &t.Choose)
+	default:
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is not a way to deal with a failed message", text),
+			Remedy: `write dead_letter, return, drop, stop, or an expression such as error().class == "rejected" ? "drop" : "return"`})
+	}
+}
+
+// DescribeConfig describes a word or an expression.
+func (t *Then) DescribeConfig() *schema.Type {
+	return schema.AnyOf("dead_letter, return, drop, stop or expression", thenWords, expr.Expr{})
+}
+
+// May reports whether the outcome may be word.
+func (t *Then) May(word string) bool {
+	return t.Word == word || strings.Contains(t.Choose.String(), `"`+word+`"`)
 }
 
 // Retry says how a failed step or write is tried again. The n-th wait is random between 0 and backoff × 2ⁿ⁻¹, at most

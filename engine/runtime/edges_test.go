@@ -122,7 +122,7 @@ func TestStopStopsFollowersToo(t *testing.T) {
 		p := pipe(&s.Source, dst)
 		p.Inputs = Named("in",
 			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return s, nil })})
-		p.Engine.OnFailure.Then = "stop"
+		p.Engine.OnFailure.Then.Word = "stop"
 		began := time.Now()
 		Run(t, p, nil)
 		if took := time.Since(began); took > time.Second || s.Taken() > 5 {

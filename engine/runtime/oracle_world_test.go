@@ -478,7 +478,7 @@ func (w *world) output(name string, all *[]schema.Entry[engine.OutputSpec]) (eng
 	fate := w.then
 	switch w.r.IntN(4) {
 	case 0:
-		spec.OnFailure, fate = &engine.OnFailure{Then: "drop"}, engine.Dropped
+		spec.OnFailure, fate = &engine.OnFailure{Then: engine.Then{Word: "drop"}}, engine.Dropped
 	case 1:
 		if w.then == engine.DeadLettered {
 			dlq := "dlq of " + name

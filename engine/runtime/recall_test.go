@@ -191,7 +191,7 @@ func TestWhatIsBehindAReturnedMessageGoesBackToASourceThatWithholds(t *testing.T
 					Engine: engine.EngineSpec{Workers: 4, OrderBy: expr.MustCompile(`split(raw(), ":")[0]`),
 						OnFailure: once},
 				}
-				p.Engine.OnFailure.Then = "return"
+				p.Engine.OnFailure.Then.Word = "return"
 				tt.edit(p, dst, failsAtFirst(4, 3))
 				rep := Run(t, p, context.Background())
 				next := map[string]int{}
@@ -223,7 +223,7 @@ func TestOtherKeysContinueBesideAReturnedMessage(t *testing.T) {
 		p := pipe(&Source{}, dst)
 		p.Inputs = Named("in",
 			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
-		p.Engine.OrderBy, p.Engine.OnFailure.Then = expr.MustCompile(`split(raw(), ":")[0]`), "return"
+		p.Engine.OrderBy, p.Engine.OnFailure.Then.Word = expr.MustCompile(`split(raw(), ":")[0]`), "return"
 		rep := Run(t, p, context.Background())
 		if c := rep.Stats.Roots; c.Ended[engine.Returned] != 1 || len(dst.Bodies()) != 10 {
 			t.Errorf("%+v, delivered %q", c, slices.Sorted(slices.Values(dst.Bodies())))

@@ -350,7 +350,7 @@ func TestRefusedCredentialsHoldTheOutputAndDiscardNothing(t *testing.T) {
 			return nil
 		}
 		p := trying(src, out, engine.Retry{MaxAttempts: 2})
-		p.Engine.OnFailure.Then = "drop"
+		p.Engine.OnFailure.Then.Word = "drop"
 		plan, seen := hooked(t, p)
 		rep := plan.Run(t.Context(), context.Background())
 		wantSame(t, out.bodies(), src.Payloads)

@@ -402,7 +402,7 @@ func TestStopReadsNoMoreAndReturnsTheRest(t *testing.T) {
 			return nil
 		}}
 		p := pipe(src, dst)
-		p.Engine.OnFailure.Then = "stop"
+		p.Engine.OnFailure.Then.Word = "stop"
 		rep := Run(t, p, nil)
 		if rep.Code() != 1 || rep.Err == nil || !strings.Contains(rep.Err.Error(), "poison") {
 			t.Errorf("code %d, err %v", rep.Code(), rep.Err)

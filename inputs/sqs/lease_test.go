@@ -311,7 +311,7 @@ func TestTheQueuesOwnRedriveTakesWhatIsReturned(t *testing.T) {
 		b.Create("dead", fakesqs.Queue{})
 		b.Put("orders", "bad", "good")
 		p := b.pipeline(&enginetest.Sink{}, failing("bad", errBad))
-		p.Engine.OnFailure.Then = "return"
+		p.Engine.OnFailure.Then.Word = "return"
 		b.run(t, p, time.Minute)
 		if got := b.Bodies("dead"); !slices.Equal(got, []string{"bad"}) || len(b.Messages("orders")) != 0 {
 			t.Errorf("dead letters %q, left %q", got, b.Bodies("orders"))
@@ -323,7 +323,7 @@ func TestAMessageThatIsReturnedForEverMakesNoStorm(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, nil, func(t *testing.T, b *bench) {
 		b.Put("orders", "bad")
 		p := b.pipeline(&enginetest.Sink{}, failing("bad", errBad))
-		p.Engine.OnFailure.Then = "return"
+		p.Engine.OnFailure.Then.Word = "return"
 		b.run(t, p, time.Hour)
 		if n := b.Messages("orders")[0].Receives; n > 15 {
 			t.Errorf("received %d times in an hour", n)
@@ -453,7 +453,7 @@ func TestAGroupKeepsItsOrderWhenAMessageIsReturned(t *testing.T) {
 			}
 			return nil
 		}))
-		p.Engine.OrderBy, p.Engine.OnFailure.Then = expr.MustCompile(`meta("message_group_id")`), "return"
+		p.Engine.OrderBy, p.Engine.OnFailure.Then.Word = expr.MustCompile(`meta("message_group_id")`), "return"
 		b.run(t, p, 5*time.Minute)
 		next := map[string]int{}
 		for _, body := range dst.Bodies() {

@@ -32,7 +32,7 @@ func tries(t *testing.T, b *bench, retry engine.Retry, d time.Duration) (all []t
 		return engine.WithClass(engine.Transient, errBad)
 	}))
 	withDeadLetters(p, dst, dlq)
-	p.Engine.OnFailure.Then, p.Engine.OnFailure.Retry = "dead_letter", &retry
+	p.Engine.OnFailure.Then.Word, p.Engine.OnFailure.Retry = "dead_letter", &retry
 	b.run(t, p, d)
 	if got := dst.Bodies(); !slices.Equal(got, []string{"good"}) {
 		t.Errorf("delivered %q", got)

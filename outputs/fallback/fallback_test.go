@@ -166,7 +166,7 @@ func TestAMessageThatAllMembersFailGoesWhereOnFailureSays(t *testing.T) {
 				outs = append(outs, out("dead", dead.Output()))
 			}
 			p := pipeline(src, outs...)
-			if p.Engine.OnFailure.Then = then; then == "dead_letter" {
+			if p.Engine.OnFailure.Then.Word = then; then == "dead_letter" {
 				p.Engine.OnFailure.DeadLetter = "dead"
 			}
 			run(t, p)
@@ -185,7 +185,7 @@ func TestAMessageThatAllMembersFailGoesWhereOnFailureSays(t *testing.T) {
 func TestTheLastMembersOwnOnFailureCounts(t *testing.T) {
 	src := &enginetest.Source{Payloads: []string{"a"}, Takes: engine.TakesOne}
 	first, second := failing(engine.Rejected).Output(), failing(engine.Rejected).Output()
-	first.OnFailure, second.OnFailure = &engine.OnFailure{Then: "stop"}, &engine.OnFailure{Then: "drop"}
+	first.OnFailure, second.OnFailure = &engine.OnFailure{Then: engine.Then{Word: "stop"}}, &engine.OnFailure{Then: engine.Then{Word: "drop"}}
 	_, rep := run(t, pipeline(src, out("both", of("first", "second")), out("first", first), out("second", second)))
 	if got := src.Results()["a"].Fate; got != engine.Dropped || rep.Err != nil {
 		t.Errorf("got %s, %v", got, rep.Err)

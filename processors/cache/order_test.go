@@ -37,7 +37,7 @@ func ordered(t *testing.T, in []string, perRead, workers int, then string,
 	}
 	spec.Batchers = enginetest.Named("all", engine.BatcherSpec{Output: engine.Names{"out"}})
 	spec.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 2, Backoff: time.Second}
-	if spec.Engine.OnFailure.Then = then; then == "dead_letter" {
+	if spec.Engine.OnFailure.Then.Word = then; then == "dead_letter" {
 		spec.Engine.OnFailure.DeadLetter = "dead"
 		spec.Outputs = schema.MapOf(append(spec.Outputs.Entries(),
 			schema.Entry[engine.OutputSpec]{Key: "dead", Value: dead.Output()})...)

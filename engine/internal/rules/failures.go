@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -68,11 +69,11 @@ func (r *checker) checkOnFailure(at schema.Place, f engine.OnFailure, inherited 
 			p.Remedy = fmt.Sprintf("did you mean %q?", meant)
 		}
 		r.complain(at.At("dead_letter"), p)
-	case f.DeadLetter != "" && f.Then != "" && f.Then != "dead_letter":
+	case f.DeadLetter != "" && f.Then != (engine.Then{}) && !f.Then.May("dead_letter"):
 		r.complain(at.At("dead_letter"), schema.Problem{Code: "unused-dead-letter",
-			Message: fmt.Sprintf("nothing goes to this dead letter, since `then` is %s", f.Then),
+			Message: fmt.Sprintf("nothing goes to this dead letter, since `then` is %s", cmp.Or(f.Then.Word, f.Then.Choose.String())),
 			Remedy:  "write `then: dead_letter`, or remove one of the two"})
-	case f.Then == "dead_letter" && f.DeadLetter == "" && inherited == "":
+	case f.Then.May("dead_letter") && f.DeadLetter == "" && inherited == "":
 		r.complain(at.At("then"), schema.Problem{Code: "no-dead-letter",
 			Message: "no dead letter is named", Remedy: "add `dead_letter: NAME`, the name of an output"})
 	}

@@ -309,7 +309,7 @@ func TestPipelinesWithoutAFileAreJudged(t *testing.T) {
 			[]string{"no-batchers"}},
 		{"a dead letter does not exist", func(p *engine.Pipeline) { p.Engine.OnFailure.DeadLetter = "c" },
 			[]string{"unknown-output"}},
-		{"no dead letter is named", func(p *engine.Pipeline) { p.Engine.OnFailure.Then = "dead_letter" },
+		{"no dead letter is named", func(p *engine.Pipeline) { p.Engine.OnFailure.Then.Word = "dead_letter" },
 			[]string{"no-dead-letter"}},
 		{"a middleware does not exist", func(p *engine.Pipeline) { p.Engine.Middleware = []string{"none"} },
 			[]string{"unknown-middleware"}},

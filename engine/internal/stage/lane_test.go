@@ -75,7 +75,7 @@ func TestTheFirstBatcherThatMatchesTakesAMessage(t *testing.T) {
 		g := newRig(t, engine.TakesOne)
 		g.batcher("a").Match = starts("a")
 		g.output("a", &output{}, true)
-		g.p.Failure = NewPolicy("drop", nil, nil)
+		g.p.Failure = NewPolicy(engine.Then{Word: "drop"}, nil, nil)
 		f := g.runs("c1").Failures.All()
 		if len(f) != 1 || f[0].First.Class != engine.Unrouted || g.src.fates["c1"] != engine.Dropped {
 			t.Errorf("failures %+v, fates %v; want an unrouted message", f, g.src.fates)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/order"
 	"github.com/flowd-io/flowd/engine/internal/retry"
@@ -35,24 +36,46 @@ var (
 
 // Policy is an on_failure: what becomes of a message that has failed for good.
 type Policy struct {
-	Then       *Then // nil: it depends on the source of the message
+	Then       *Then      // nil: choose decides or, if it can't, the source of the message
+	choose     *expr.Expr // nil: none
 	DeadLetter *OutputPlan
 }
 
 // sends says that failed messages go to an output.
-func (p *Policy) sends() bool { return p.Then != nil && p.Then.named }
+func (p *Policy) sends() bool { return p.DeadLetter != nil && (p.Then == nil || p.Then.named) }
 
 // NewPolicy makes the policy of an on_failure whose dead letter is to, or, if that is nil, engine.on_failure's.
-func NewPolicy(then string, to, inherited *OutputPlan) (p Policy) {
+func NewPolicy(then engine.Then, to, inherited *OutputPlan) (p Policy) {
+	if p.DeadLetter = to; to == nil && then.May(thenDeadLetter.name) {
+		p.DeadLetter = inherited
+	}
+	if !then.Choose.IsZero() {
+		p.choose = &then.Choose
+		return p
+	}
 	for _, t := range thens {
-		if t.name == then || then == "" && t.named && to != nil {
+		if t.name == then.Word || then.Word == "" && t.named && to != nil {
 			p.Then = t
 		}
 	}
-	if p.DeadLetter = to; to == nil && p.sends() {
-		p.DeadLetter = inherited
-	}
 	return p
+}
+
+// chosen evaluates the expression of then for a failed message. It returns nil if the result is not possible for the message.
+func (p *Policy) chosen(m *engine.Message) *Then {
+	word, err := p.choose.Eval(m)
+	for _, t := range thens {
+		switch {
+		case err != nil || t.name != word:
+		case t.named && p.DeadLetter == nil, t.TakenBack && ledger.FirstRoot(m).Led.Takes != engine.TakesOne:
+		default:
+			return t
+		}
+	}
+	if p.DeadLetter != nil {
+		return thenDeadLetter
+	}
+	return nil
 }
 
 // fail takes a failed message that is not to be tried again where it failed. From top to bottom: an on_error or a
@@ -92,7 +115,10 @@ func (out *outcome) policy(m *engine.Message, at *stage) (p Policy) {
 		p.Then = thenReturn
 	case errors.Is(msg(m).Err, engine.ErrGone):
 		p.Then = thenStop
-	case p.Then == nil:
+	case p.choose != nil:
+		p.Then = p.chosen(m)
+	}
+	if p.Then == nil {
 		p.Then = thenByDefault[ledger.FirstRoot(m).Led.Takes]
 	}
 	return p

@@ -45,7 +45,7 @@ func TestWhatOnFailureSays(t *testing.T) {
 				if tt.dead {
 					to = g.output("dead", dead, false)
 				}
-				g.p.Failure = NewPolicy(tt.then, to, nil)
+				g.p.Failure = NewPolicy(engine.Then{Word: tt.then}, to, nil)
 				r := g.runs("bad")
 				if got := r.Stats().Roots.Ended; got[tt.fate] != 1 {
 					t.Errorf("ended %v, want one %v", got, tt.fate)
@@ -66,7 +66,7 @@ func TestADeadLetterSaysWhy(t *testing.T) {
 		g := newRig(t, engine.TakesOne)
 		out, dead := &output{fail: rejects}, &output{}
 		g.output("out", out, true)
-		g.p.Failure = NewPolicy("", g.output("dead", dead, false), nil)
+		g.p.Failure = NewPolicy(engine.Then{}, g.output("dead", dead, false), nil)
 		r := g.runs("good", "bad")
 		wantWrites(t, out, []string{"good"})
 		wantWrites(t, dead, []string{"bad"})
@@ -85,7 +85,7 @@ func TestARefusedDeadLetterGoesToItsSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, engine.TakesOne)
 		g.output("out", &output{fail: rejects}, true)
-		g.p.Failure = NewPolicy("", g.output("dead", &output{fail: rejects}, false), nil)
+		g.p.Failure = NewPolicy(engine.Then{}, g.output("dead", &output{fail: rejects}, false), nil)
 		r := g.runs("bad")
 		if got := g.src.fates["bad"]; got != engine.Returned {
 			t.Errorf("ended %v, want returned", got)
@@ -105,7 +105,7 @@ func TestAFallbackTakesWhatAnOutputRefuses(t *testing.T) {
 		members[0].Feeds, members[1].Feeds = true, true
 		out := g.output("out", nil, true)
 		out.Route = &RoutePlan{Route: engine.Route{Fallback: true}, Members: members}
-		g.p.Failure = NewPolicy("", g.output("dead", dead, false), nil)
+		g.p.Failure = NewPolicy(engine.Then{}, g.output("dead", dead, false), nil)
 		g.runs("good", "bad")
 		wantWrites(t, first, []string{"good"})
 		wantWrites(t, second, []string{"bad"})
@@ -126,7 +126,7 @@ func TestADeadLetterIsTriedUntilItIsWritten(t *testing.T) {
 		}}
 		to := g.output("dead", dead, false)
 		to.Retry = &retry.Plan{MaxAttempts: 2, Intervals: []time.Duration{time.Second}}
-		g.p.Failure = NewPolicy("", to, nil)
+		g.p.Failure = NewPolicy(engine.Then{}, to, nil)
 		g.runs("bad")
 		wantWrites(t, dead, []string{"bad"})
 		if took := dead.at["bad"].Sub(dead.began); took != 4*time.Second {
