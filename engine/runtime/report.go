@@ -39,7 +39,7 @@ type Early = stage.Early
 // EarlyRemedy says how to avoid batches that leave early.
 const EarlyRemedy = stage.EarlyRemedy
 
-// FailureGroup counts failures of one class and fate at one place.
+// FailureGroup counts failures of one class and fate at one place, for the same reason.
 type FailureGroup = ledger.FailureGroup
 
 // Failure describes a failed message.

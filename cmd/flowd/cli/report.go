@@ -13,14 +13,17 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 )
 
-// shownGroups bounds the kinds of failure that a report lists.
+// shownGroups bounds the reasons of failures that a report lists.
 const shownGroups = 10
 
 // report writes the outcome of a run: failures first, the summary last. As a record, it is one.
 func (c *console) report(r runtime.Report, took time.Duration) {
 	groups := slices.Clone(r.Failures)
 	slices.SortStableFunc(groups, func(a, b runtime.FailureGroup) int { return int(b.Count - a.Count) })
-	left := max(0, len(groups)-shownGroups)
+	left, rest := max(0, len(groups)-shownGroups), int64(0)
+	for _, g := range groups[len(groups)-left:] {
+		rest += g.Count
+	}
 	groups = groups[:len(groups)-left]
 	if c.handler() != nil {
 		c.recordReport(r, took, groups, left)
@@ -31,7 +34,7 @@ func (c *console) report(r runtime.Report, took time.Duration) {
 		b.WriteString(paint(c.color, red, r.Pipeline+": ") + failure(g))
 	}
 	if left > 0 {
-		fmt.Fprintf(&b, "%s: and %d more kinds of failure\n", r.Pipeline, left)
+		fmt.Fprintf(&b, "%s: and %s for other reasons\n", r.Pipeline, agreeing(rest, "failed message", "failed messages"))
 	}
 	for _, note := range notes(r) {
 		fmt.Fprintf(&b, "%s: %s\n", r.Pipeline, note)
@@ -70,7 +73,7 @@ func notes(r runtime.Report) (all []string) {
 	return all
 }
 
-// failureRecord is a kind of failed message in a record.
+// failureRecord describes the messages that failed for one reason, in a record.
 type failureRecord struct {
 	Count   int64  `json:"count"`
 	Fate    string `json:"fate"`
@@ -81,7 +84,7 @@ type failureRecord struct {
 	Payload string `json:"payload,omitempty"`
 }
 
-// recordReport writes the outcome as one record. left counts kinds of failure beyond groups.
+// recordReport writes the outcome as one record. left counts reasons of failures beyond groups.
 func (c *console) recordReport(r runtime.Report, took time.Duration, groups []runtime.FailureGroup, left int) {
 	roots := r.Stats.Roots
 	attrs := []slog.Attr{slog.String("pipeline", r.Pipeline), slog.Int64("received", roots.Received)}
@@ -115,12 +118,15 @@ func (c *console) recordReport(r runtime.Report, took time.Duration, groups []ru
 	c.record(level, "pipeline has ended", attrs...)
 }
 
-// failure describes one kind of failed message: how many, why, and the origin of the first.
+// failure describes the messages that failed for one reason: how many, why, and the origin of the first.
 func failure(g runtime.FailureGroup) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s", amount(g.Count), fateName(g.Fate), g.First.Class)
 	if g.First.Place != "" {
 		b.WriteString(" in " + g.First.Place)
+	}
+	if g.Others {
+		b.WriteString(": for other reasons, such as")
 	}
 	b.WriteString(": " + strings.ReplaceAll(printable(g.First.Message), "\n", "\n    ") + "\n")
 	if g.First.From != "" {

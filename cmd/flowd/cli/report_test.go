@@ -107,7 +107,7 @@ func TestReportListsTheMostFrequentFailuresOnly(t *testing.T) {
 		t.Errorf("%d groups shown, want %d:\n%s", got, shownGroups, out.String())
 	}
 	if !strings.HasPrefix(out.String(), "p: 5 returned") ||
-		!strings.Contains(out.String(), "and 3 more kinds of failure") {
+		!strings.Contains(out.String(), "and 3 failed messages for other reasons") {
 		t.Error(out.String())
 	}
 }

@@ -16,41 +16,72 @@ type failures struct {
 	Log     *slog.Logger
 	Secrets *schema.Secrets
 
-	mu     sync.Mutex // guards the fields below
-	groups []*FailureGroup
-	index  map[failureKey]*FailureGroup
+	mu      sync.Mutex // guards the fields below
+	groups  []*FailureGroup
+	index   map[failureKey]*FailureGroup
+	reasons map[failureKind]int // groups
 }
 
+// maxReasons bounds the groups of a class, place and fate: further reasons share one more group.
+const maxReasons = 20
+
 type failureKey struct {
+	failureKind
+	reason uint64 // by [guard.Reason]; 0: the reasons beyond maxReasons
+}
+
+type failureKind struct {
 	class engine.Class
 	place string
 	fate  engine.Fate
 	late  bool // unfinished
 }
 
+func (g *FailureGroup) kind() failureKind {
+	return failureKind{g.First.Class, g.First.Place, g.Fate, g.First.Unfinished}
+}
+
 // Set takes over the failures of the plan that this one replaces.
 func (f *failures) Set(all []FailureGroup) {
-	f.index = map[failureKey]*FailureGroup{}
 	for _, g := range all {
-		f.groups = append(f.groups, &g)
-		f.index[failureKey{g.First.Class, g.First.Place, g.Fate, g.First.Unfinished}] = &g
+		f.put(&g)
 	}
+}
+
+// put adds a group. f.mu is held.
+func (f *failures) put(g *FailureGroup) {
+	if f.index == nil {
+		f.index, f.reasons = map[failureKey]*FailureGroup{}, map[failureKind]int{}
+	}
+	f.groups = append(f.groups, g)
+	f.index[failureKey{g.kind(), g.reason}] = g
+	f.reasons[g.kind()]++
+}
+
+// group finds or makes the group of a failed message. f.mu is held.
+func (f *failures) group(m *engine.Message, fate engine.Fate) *FailureGroup {
+	e := msg(m).Err
+	key := failureKey{failureKind: failureKind{e.Class, e.Place(), fate, e.Unfinished()}}
+	if e.Err != nil {
+		key.reason = guard.Reason(e.Err.Error())
+	}
+	if g := f.index[key]; g != nil {
+		return g
+	}
+	if f.reasons[key.failureKind] >= maxReasons {
+		if key.reason = 0; f.index[key] != nil {
+			return f.index[key]
+		}
+	}
+	f.put(&FailureGroup{Fate: fate, First: f.describe(m), reason: key.reason, Others: f.reasons[key.failureKind] >= maxReasons})
+	return f.index[key]
 }
 
 // Add counts a failed message. It logs the 1st, 10th, 100th … message of a group.
 func (f *failures) Add(m *engine.Message, fate engine.Fate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := failureKey{msg(m).Err.Class, msg(m).Err.Place(), fate, msg(m).Err.Unfinished()}
-	g := f.index[key]
-	if g == nil {
-		g = &FailureGroup{Fate: fate, First: f.describe(m)}
-		if f.index == nil {
-			f.index = map[failureKey]*FailureGroup{}
-		}
-		f.index[key] = g
-		f.groups = append(f.groups, g)
-	}
+	g := f.group(m, fate)
 	if g.Count++; guard.PowerOfTen(g.Count) {
 		d := f.describe(m)
 		line, _, _ := strings.Cut(d.Message, "\n")
@@ -136,9 +167,12 @@ type Failure struct {
 	Unfinished bool // it did not fail: the pipeline stopped, and its source can't redeliver it
 }
 
-// FailureGroup counts failures of one class and fate at one place.
+// FailureGroup counts failures of one class and fate at one place, for the same reason.
 type FailureGroup struct {
-	Count int64
-	Fate  engine.Fate
-	First Failure
+	Count  int64
+	Fate   engine.Fate
+	First  Failure
+	Others bool // they have different reasons: too many to count each
+
+	reason uint64
 }

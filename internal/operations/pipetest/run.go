@@ -206,6 +206,13 @@ func (s *stage) result(report runtime.Report) Result {
 		Dropped: ended[engine.Dropped], Returned: ended[engine.Returned],
 	}
 	for _, g := range report.Failures {
+		same := slices.IndexFunc(res.Failures, func(f CameFailure) bool { // with another reason
+			return f.Class == g.First.Class && f.Place == g.First.Place && f.Fate == g.Fate.String()
+		})
+		if same >= 0 {
+			res.Failures[same].Count += g.Count
+			continue
+		}
 		res.Failures = append(res.Failures, CameFailure{
 			Failure: Failure{g.First.Class, g.First.Place, g.First.Message}, Fate: g.Fate.String(), Count: g.Count,
 			From: g.First.From,
