@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -219,6 +220,9 @@ func TestAReloadCarriesOverWhatIsUnsettled(t *testing.T) {
 				}
 				if c := rep.Stats.Pieces; !c.Balanced() || c.InFlight != 0 {
 					t.Errorf("pieces %+v", c)
+				}
+				if in := next.Snapshot().Inputs[0]; in.Received != 30 || in.Bytes != int64(len(strings.Join(src.Payloads[30:], ""))) {
+					t.Errorf("after the reload, %d messages and %d bytes were read", in.Received, in.Bytes)
 				}
 				if takes == engine.TakesOne && len(src.Results()) != 60 {
 					t.Errorf("the source was told of %d", len(src.Results()))

@@ -208,6 +208,7 @@ func (rd *reader) receive(ctx, work context.Context, b *engine.Batch, acker engi
 	now := time.Now()
 	rd.figures.sees(&slab(b).Msgs[n-1], now)
 	rd.openLedger(b, acker, now)
+	rd.figures.bytes.Add(int64(slab(b).Bytes))
 	rd.admit(ctx, work, b)
 }
 
@@ -236,7 +237,6 @@ func (rd *reader) openLedger(b *engine.Batch, acker engine.Acker, at time.Time) 
 			steps.Complete(msg(m).Err, engine.Decode)
 		}
 	}
-	rd.figures.bytes.Add(int64(slab(b).Bytes))
 	rd.mean = max(slab(b).Bytes/n, 1)
 	if rd.plan.Early && led.Acks != nil {
 		led.Early()
