@@ -1,12 +1,9 @@
 package retry
 
 import (
-	"errors"
-	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/internal/guard"
 )
 
 // Gate is the circuit breaker of an output (see Nygard, Release It!). It shuts when writes keep failing, when credentials
@@ -20,7 +17,7 @@ type Gate struct {
 	Half     bool          // a Probe succeeded: one message is written to find out whether writes do
 	Reopen   bool          // a write hangs, so a new instance must be opened first
 	Err      *engine.Error // of the last write or probe that failed
-	Named    Causes        // causes that were logged since the gate was last open
+	Outage   Outage        // since the gate was last open
 	Probing  bool
 	Until    time.Time // of the next probe
 }
@@ -95,32 +92,4 @@ func (g *Gate) State() string {
 		return "open"
 	}
 	return "closed"
-}
-
-// Causes are the causes of failures that a log has named, so that it names each once.
-type Causes map[string]bool
-
-// mostCauses limits how many are named, since some errors differ each time.
-const mostCauses = 50
-
-// News says whether the root cause of an error is new. Errors that wrap the cause only say where it occurred, such as in a
-// write or a probe. Numbers are ignored, since times and sizes change from attempt to attempt.
-func (c *Causes) News(err error) bool {
-	for next := err; next != nil; next = errors.Unwrap(err) {
-		err = next
-	}
-	cause := strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return -1
-		}
-		return r
-	}, guard.FirstLine(err))
-	if *c == nil {
-		*c = Causes{}
-	}
-	if (*c)[cause] || len(*c) >= mostCauses {
-		return false
-	}
-	(*c)[cause] = true
-	return true
 }

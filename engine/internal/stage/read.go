@@ -36,7 +36,7 @@ type reader struct {
 	mean    int             // mean bytes of a message in the last Read; 0: there was none
 	began   bool            // there was a Read
 	figures readFigures
-	causes  retry.Causes // named in the log since the input worked last
+	outage  retry.Outage // since the input worked last
 	plain   bool         // messages go to the lanes as they are read: without steps or order keys
 	keyed   bool         // messages need only an order key before they go to the lanes
 }
@@ -96,9 +96,9 @@ func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 	rd.figures.restarts.Add(1)
 	rd.figures.lost(cause)
 	if failed == 1 {
-		rd.causes = retry.Causes{}
+		rd.outage = retry.Outage{}
 	}
-	if news := rd.causes.News(cause); news || guard.PowerOfTen(int64(failed)) {
+	if rd.outage.Fails(time.Now(), cause) != retry.Silent {
 		rd.Log.Error("input failed and is restarted", "input", rd.plan.Name, "err", guard.FirstLine(cause), "in",
 			wait.Round(time.Millisecond), "attempt", failed)
 	}

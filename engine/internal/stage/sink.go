@@ -222,16 +222,22 @@ func (o *sink) fails(err *engine.Error, said error, holds, probe bool) {
 	}
 }
 
-// shuts logs that the gate is shut, each cause once, and sets the timer of the next probe; o.mu is held.
+// shuts logs that the gate is shut, as often as [retry.Outage] says, and sets the timer of the next probe; o.mu is held.
 func (o *sink) shuts(was bool, wait time.Duration, why string, err error) {
-	o.timers.After(time.Now().Add(wait), nil, o.wake)
+	now := time.Now()
+	o.timers.After(now.Add(wait), nil, o.wake)
 	o.feed(false)
-	if news := o.gate.Named.News(o.gate.Err); was && news {
+	log := o.Log
+	switch report := o.gate.Outage.Fails(now, o.gate.Err); {
+	case !was:
+	case report == retry.Changes:
 		why = "output is still down: the error has changed"
-	} else if was {
+	case report == retry.Lasts:
+		why, log = "output is still down", log.With("for", o.gate.Outage.Lasted(now))
+	default:
 		return
 	}
-	o.Log.Error(why, "output", o.plan.Name, "err", err, "next_probe_in", wait.Round(time.Millisecond))
+	log.Error(why, "output", o.plan.Name, "err", err, "next_probe_in", wait.Round(time.Millisecond))
 	if !was {
 		o.layout.EmitEvent(engine.Event{Kind: engine.EventLost, Name: o.plan.Name, Err: err})
 	}

@@ -48,7 +48,7 @@ type outage struct {
 	mu     sync.Mutex // guards the fields below
 	logged time.Time  // when the log last said that the step waits
 	open   bool       // the log has not said since then that the server is reached again
-	causes retry.Causes
+	lasts  retry.Outage
 }
 
 // outageEvery is the least time between two log lines that a step waits. If messages choose the server, and only some
@@ -60,13 +60,16 @@ func (o *outage) noteUnreached(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.down.Store(true)
-	news := o.causes.News(err)
-	switch now := time.Now(); {
+	now := time.Now()
+	report := o.lasts.Fails(now, err)
+	switch {
 	case !o.open && now.Sub(o.logged) >= outageEvery:
 		o.logged, o.open = now, true
 		o.log.Error("step waiting: server unreachable (such calls do not count as attempts)", "err", guard.FirstLine(err))
-	case o.open && news:
+	case o.open && report == retry.Changes:
 		o.log.Error("step waiting: the error has changed", "err", guard.FirstLine(err))
+	case o.open && report == retry.Lasts:
+		o.log.Error("step still waiting: server unreachable", "err", guard.FirstLine(err), "for", o.lasts.Lasted(now))
 	}
 }
 
@@ -80,7 +83,7 @@ func (f *stepFigures) Reached() {
 	defer o.mu.Unlock()
 	o.down.Store(false)
 	if o.open {
-		o.open, o.causes = false, nil
+		o.open, o.lasts = false, retry.Outage{}
 		o.log.Info("step reaches its server again")
 	}
 }
