@@ -235,7 +235,7 @@ func Inherited(from ...*Retry) Retry {
 
 // Breaker says when to stop writing to an output that keeps failing, and how to probe it.
 type Breaker struct {
-	Failures   int           `yaml:"failures" check:"min=0" default:"10" doc:"Consecutive failed writes that open the breaker; 0 means never."`
+	Failures   int           `yaml:"failures" check:"min=0" default:"10" doc:"Consecutive failed writes that open the breaker; 0 means never. While it is open, messages wait; they go where on_failure says only once retry.max_age is over."`
 	Backoff    time.Duration `yaml:"backoff" check:"min=1ms" default:"1s" doc:"Wait before the first probe; doubles with each failed probe."`
 	MaxBackoff time.Duration `yaml:"max_backoff" check:"min=1ms" default:"30s" doc:"Longest wait between probes."`
 }
@@ -257,6 +257,12 @@ type RateLimit struct {
 	Key      expr.Expr     `yaml:"key" doc:"A separate limit for each value of this."`
 	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Values of key that have their own limit at once; further ones share one."`
 	Place    schema.Place  `yaml:",place"`
+}
+
+// RateLimitStep configures the step `rate_limit`.
+type RateLimitStep struct {
+	RateLimit `yaml:",inline"`
+	OnLimit   string `yaml:"on_limit" check:"oneof=wait|drop" default:"wait" doc:"What happens to a message beyond the limit: it waits for its turn, or it is dropped, which counts as filtered."`
 }
 
 // Plugin is a configured plugin: its type key and its configuration.
@@ -297,12 +303,6 @@ func (s *Names) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		*s = Names{text}
 	}
 }
-// RateLimitStep configures the step `rate_limit`.
-type RateLimitStep struct {
-	RateLimit `yaml:",inline"`
-	OnLimit   string `yaml:"on_limit" check:"oneof=wait|drop" default:"wait" doc:"What happens to a message beyond the limit: it waits for its turn, or it is dropped, which counts as filtered."`
-}
-
 
 // DescribeConfig describes a string or a list of strings.
 func (s *Names) DescribeConfig() *schema.Type {

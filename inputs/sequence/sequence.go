@@ -27,6 +27,8 @@ Reads inputs one after another: each begins when the one before has ended.
         sequence:
           - file: old.ndjson
           - stdin: {}
+
+Each input is written in its place: names of other inputs mean nothing here.
 `
 
 func init() {
