@@ -47,6 +47,7 @@ func TestDocsAnswerQuestions(t *testing.T) {
 		"regex replace":                       "function re_replace",
 		"draw the routes of messages":         "graph --help",
 		"purge a queue":                       "queue purge --help",
+		"rate limit drop":                     "limits#dropping-instead-of-waiting",
 		"two machines":                        "tutorial#6-two-machines",
 		"what happens when an output is down": "failures#outputs-that-fail",
 	} {
