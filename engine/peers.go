@@ -7,12 +7,11 @@ import (
 
 // Phrases that several remedies share.
 const (
-	bulkRequests = "write `http: {url: http://HOST:9200/_bulk}`, behind a batcher whose steps are a `payload` with each action line and " +
-		"`archive: lines`"
-	overHTTP  = "write `http` with the URL of its API"
-	asProgram = "write a program for it, and read its standard output: `program | flowd -c FILE`, with an input `stdin`"
-	byProgram = "hand messages to a program with a step `exec`"
-	pluginFor = "write a plugin: flowd plugin new"
+	bulkRequests = "send bulk requests with a step `http`: flowd docs elasticsearch shows the recipe"
+	overHTTP     = "write `http` with the URL of its API"
+	asProgram    = "write a program for it, and read its standard output: `program | flowd -c FILE`, with an input `stdin`"
+	byProgram    = "hand messages to a program with a step `exec`"
+	pluginFor    = "write a plugin: flowd plugin new"
 )
 
 // peerTypes are components of Benthos, Vector, Logstash and Fluent Bit, by kind and name, with what to write instead. It is built on
