@@ -162,7 +162,7 @@ func (w *world) remember() {
 			i++
 			continue
 		}
-		g := group(engine.GroupConfig{Size: 1 + w.r.IntN(30),
+		g := group(engine.GroupConfig{Size: 1 + w.r.IntN(30), AtOnce: w.maybe(3),
 			Timeout: []time.Duration{time.Second, 10 * time.Millisecond}[w.r.IntN(2)], Do: slices.Concat(parts[i:to]...)})
 		if w.maybe(2) && !slices.Contains(names[i:to], "script") && !slices.Contains(names[i:to], "split") {
 			g.When = expr.MustCond(`meta("id") % 3 != 0`)

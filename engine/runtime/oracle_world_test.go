@@ -141,7 +141,7 @@ func (w *world) crowd() {
 		if w.edits {
 			break
 		}
-		g := group(engine.GroupConfig{Size: w.one(1, 9, 256), Timeout: time.Hour,
+		g := group(engine.GroupConfig{Size: w.one(1, 9, 256), Timeout: time.Hour, AtOnce: w.maybe(3),
 			Do: engine.Steps{Step("nothing", func(context.Context, *engine.Message) error { return nil })}})
 		if w.maybe(3) {
 			g.When = expr.MustCond("id % 3 != 0")
@@ -372,7 +372,7 @@ func (w *world) groups() {
 				Step("nap", func(context.Context, *engine.Message) error { time.Sleep(time.Millisecond); return nil }))
 		}
 		do = w.swell(do)
-		g := group(engine.GroupConfig{Size: 1 + w.r.IntN(30),
+		g := group(engine.GroupConfig{Size: 1 + w.r.IntN(30), AtOnce: w.maybe(3),
 			Timeout: []time.Duration{1000 * time.Hour, 10 * time.Millisecond}[w.r.IntN(2)], Do: do})
 		if w.maybe(2) {
 			g.When = expr.MustCond(fmt.Sprintf(`meta("id") %% %d != 0`, 2+w.r.IntN(3)))
@@ -478,7 +478,11 @@ func (w *world) output(name string, all *[]schema.Entry[engine.OutputSpec]) (eng
 	fate := w.then
 	switch w.r.IntN(4) {
 	case 0:
-		spec.OnFailure, fate = &engine.OnFailure{Then: engine.Then{Word: "drop"}}, engine.Dropped
+		then := engine.Then{Word: "drop"}
+		if w.maybe(2) {
+			then = engine.Then{Choose: expr.MustCompile(`error() == nil ? "stop" : "drop"`)}
+		}
+		spec.OnFailure, fate = &engine.OnFailure{Then: then}, engine.Dropped
 	case 1:
 		if w.then == engine.DeadLettered {
 			dlq := "dlq of " + name
