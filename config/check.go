@@ -12,6 +12,7 @@ import (
 func (l *loader) check() {
 	l.checkTests()
 	l.checkWords()
+	l.checkShellNames()
 	l.checkLists()
 	if len(l.parts) == 0 && !l.torn {
 		l.checkCalls()

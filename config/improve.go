@@ -2,8 +2,10 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/flowd-io/flowd/config/yamltext"
 	"github.com/flowd-io/flowd/engine"
@@ -22,9 +24,13 @@ func (l *loader) improve() {
 	left := map[schema.Pos]bool{}   // keys that flowd migrate wrote in place of what it could not translate
 	typed := map[string]bool{}      // components whose type is a word of another system
 	braces := map[schema.Pos]bool{} // {{ }} without quotes: the mapping that YAML reads is no second mistake
+	paths := map[string]bool{}      // keys that are not paths: their values are not what was meant, either
 	for i := range l.problems {
 		p := &l.problems[i]
 		braces[p.Pos] = braces[p.Pos] || p.Message == yamltext.Mustache
+		if strings.HasSuffix(p.Message, "is not a valid path") {
+			paths[p.Pos.File+p.Path] = true
+		}
 		key, value := at.keys[p.Pos], at.values[p.Pos]
 		switch {
 		case key != nil && key.Text == untranslated && (p.Code == schema.UnknownField || p.Code == schema.UnknownType):
@@ -39,6 +45,7 @@ func (l *loader) improve() {
 				typed[p.Pos.File+p.Path] = true
 			}
 			at.mapping(p, key)
+			at.document(p, key)
 		case strings.Contains(p.Message, "there is no function "+untranslated+"()"):
 			p.Code, p.Message, p.Remedy = untranslated, "not translated: a part of this expression",
 				"the comment above says why; write it in flowd's words"
@@ -57,7 +64,7 @@ func (l *loader) improve() {
 	l.problems = slices.DeleteFunc(l.problems, func(p schema.Problem) bool {
 		inside := p.Pos
 		inside.Col++
-		if braces[inside] {
+		if braces[inside] || paths[p.Pos.File+p.Path] && p.Code != schema.BadValue {
 			return true
 		}
 		return p.Code == schema.MissingType && typed[p.Pos.File+p.Path] || left[p.Pos] && p.Code != untranslated
@@ -115,6 +122,22 @@ func (at places) mapping(p *schema.Problem, key *schema.Node) {
 	}
 }
 
+// wholeInput matches the places of messages in tests, and of the input generate.
+var wholeInput = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:tests\[\d+\]\.input\[\d+\]|inputs\.[^.]+\.generate)$`)
+})
+
+// document says where the fields of a message belong.
+func (at places) document(p *schema.Problem, key *schema.Node) {
+	switch {
+	case !wholeInput().MatchString(p.Path):
+	case strings.HasPrefix(p.Path, "tests") && (p.Remedy == `did you mean "at"?` || strings.HasPrefix(p.Remedy, "known here")):
+		p.Remedy = fmt.Sprintf("write {json: {%s: …}} for a message with this field", key.Text)
+	case strings.HasPrefix(p.Path, "inputs") && strings.HasPrefix(p.Remedy, "known here"):
+		p.Remedy = fmt.Sprintf("quote the message, which is an expression: generate: '{%s: …}'", key.Text)
+	}
+}
+
 // peerWord adds a remedy for an unknown key that is a word of another system, and reports whether the word stands for
 // a type.
 func peerWord(p *schema.Problem, word string) (isType bool) {
@@ -153,6 +176,8 @@ func wrongKind(p *schema.Problem, n *schema.Node) {
 	case strings.HasSuffix(p.Path, ".on_error") && n.Kind == schema.MapNode:
 		p.Message, p.Remedy = "expected fail, continue, drop or a list of steps, got a mapping",
 			"write a list of steps: [{…}]"
+	case strings.HasSuffix(p.Path, "on_failure.then") && n.Kind == schema.ListNode:
+		p.Remedy = "write one of dead_letter, return, drop, stop"
 	case p.Path == "processors" && n.Kind == schema.MapNode:
 		p.Remedy = "write each step as an item of a list: `- filter: …`"
 	case (p.Path == "inputs" || p.Path == "outputs" || p.Path == "batchers") && n.Kind == schema.ListNode:

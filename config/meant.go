@@ -28,6 +28,41 @@ func (l *loader) checkWords() {
 	}
 }
 
+// shellName matches a variable as shells write it, at the beginning of a part of a path or URL.
+var shellName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[/:@])\$([A-Z_][A-Z0-9_]+)`) })
+
+// checkShellNames warns of $NAME in the places that inputs and outputs name: only ${NAME} is a placeholder.
+func (l *loader) checkShellNames() {
+	for _, f := range l.files {
+		for _, section := range []string{"inputs", "outputs"} {
+			if f.root.Lookup(section) == nil {
+				continue
+			}
+			for _, at := range valuesOf(f.place().At(section), "path", "url", "dir") {
+				if m := shellName().FindStringSubmatch(at.Node.Text); m != nil {
+					l.complain(at, schema.Problem{Code: schema.BadPlaceholder, Warning: true,
+						Message: fmt.Sprintf("$%s is not replaced", m[1]), Remedy: fmt.Sprintf("write ${%s}", m[1])})
+				}
+			}
+		}
+	}
+}
+
+// valuesOf returns the texts of some keys below a section.
+func valuesOf(at schema.Place, keys ...string) (found []schema.Place) {
+	for i, item := range at.Node.Items {
+		below := schema.Place{Path: fmt.Sprintf("%s[%d]", at.Path, i), Node: item}
+		if i < len(at.Node.Keys) {
+			below.Path = schema.Join(at.Path, at.Node.Keys[i].Text)
+			if slices.Contains(keys, at.Node.Keys[i].Text) && item.Kind == schema.TextNode {
+				found = append(found, below)
+			}
+		}
+		found = append(found, valuesOf(below, keys...)...)
+	}
+	return found
+}
+
 // testsDocuments reports whether the file has tests, and all their messages are documents.
 func (f *file) testsDocuments() bool {
 	any := false

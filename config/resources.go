@@ -1,10 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
@@ -69,7 +72,8 @@ func (l *loader) checkResources(s section) {
 			if !slices.Contains(names, r.name) {
 				l.complain(r.at, schema.Problem{Code: s.unknown,
 					Message: fmt.Sprintf("resources.%s has no %q", s.name, r.name),
-					Remedy:  schema.Suggest(r.name, names, fmt.Sprintf("add %q to `resources.%s`", r.name, s.name))})
+					Remedy: cmp.Or(asRate(s.name, r.name),
+						schema.Suggest(r.name, names, fmt.Sprintf("add %q to `resources.%s`", r.name, s.name)))})
 			}
 		}
 	}
@@ -144,4 +148,16 @@ func limitUses(v any) (found []reference) {
 		}
 	})
 	return found
+}
+
+// rate matches a limit in short, which is not the name of one: 100/s.
+var rate = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d+)(?:\s*/\s*(?:(s)|(m)|(h))\w*)?$`) })
+
+// asRate is the remedy for a rate in place of the name of a rate limit, or "".
+func asRate(section, name string) string {
+	m := rate().FindStringSubmatch(name)
+	if section != "rate_limits" || m == nil {
+		return ""
+	}
+	return fmt.Sprintf("write {messages: %s, per: 1%s}", m[1], cmp.Or(m[2], m[3], m[4], "s"))
 }

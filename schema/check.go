@@ -55,7 +55,13 @@ func parseCheck(tag string, leaf *shape) (check, error) {
 // broken returns what is wrong with a scalar, given as text, and what to do about it.
 func (c *check) broken(kind kind, text string) (message, remedy string) {
 	if c.oneof != nil && !slices.Contains(c.oneof, text) {
-		return "must be one of " + strings.Join(c.oneof, ", "), didYouMean(text, c.oneof)
+		remedy := didYouMean(text, c.oneof)
+		for _, word := range c.oneof { // warning, for warn
+			if remedy == "" && len(word) > 3 && strings.HasPrefix(text, word) {
+				remedy = didYouMean(word, c.oneof)
+			}
+		}
+		return "must be one of " + strings.Join(c.oneof, ", "), remedy
 	}
 	if c.min != "" {
 		if order, err := compare(kind, text, c.min); err == nil && order < 0 {
@@ -68,6 +74,14 @@ func (c *check) broken(kind kind, text string) (message, remedy string) {
 		}
 	}
 	return "", ""
+}
+
+// oneOf is the remedy for a value of the wrong kind in a field that takes some words, or "".
+func oneOf(f *field) string {
+	if f == nil || f.check.oneof == nil {
+		return ""
+	}
+	return "write one of " + strings.Join(f.check.oneof, ", ")
 }
 
 // compare orders two scalars of a kind by their texts.

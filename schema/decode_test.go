@@ -253,7 +253,7 @@ func TestProblems(t *testing.T) {
 			`1:9: env: expected a mapping, got text (write {NAME: …}) [wrong-kind]`},
 		{"a text for a struct", `{"tls": "a"}`,
 			`1:9: tls: expected a mapping, got text (write {cert: …}) [wrong-kind]`},
-		{"null in a list", `{"list": [null]}`, `1:11: list[0]: expected text, got nothing [wrong-kind]`},
+		{"null in a list", `{"list": [null]}`, `1:11: list[0]: expected text, got nothing (write one of a, b, c) [wrong-kind]`},
 		{"yes for true", `{"flag": "yes"}`, `1:10: flag: "yes" is neither true nor false (write true) [bad-value]`},
 		{"a number without a unit", `{"wait": 2}`,
 			`1:10: wait: "2" is a duration without a unit (write 2s or 2ms) [bad-value]`},
@@ -301,7 +301,8 @@ func TestProblems(t *testing.T) {
 		{"no type", `{"steps": [{"name": "x"}]}`,
 			`1:12: steps[0]: no processor type is given (types are compress, decode, drop, each, filter, set, sleep, unset) [missing-type]`},
 		{"two types", `{"steps": [{"drop": {}, "unset": ["a"]}]}`,
-			`1:25: steps[0]: two types, "unset" and "drop" (1:13) (a processor has exactly one) [two-types]`},
+			`1:25: steps[0]: two types, "unset" and "drop" (1:13) (a processor has exactly one: begin another item with ` +
+				"`- unset: …`" + `) [two-types]`},
 		{"a misspelt type", `{"steps": [{"fliter": "x"}]}`,
 			`1:13: steps[0]: unknown processor type "fliter" (did you mean "filter"?) [unknown-type]`},
 		{"a peer's type", `{"steps": [{"mapping": "x"}]}`,

@@ -234,6 +234,9 @@ func otherBraces(name string) string {
 	switch {
 	case strings.HasPrefix(name, "!"):
 		return "${! } belongs to Benthos: a template has $( ) with an expression, and this value is fixed"
+	case shellDefault().MatchString(name):
+		m := shellDefault().FindStringSubmatch(name)
+		return fmt.Sprintf("write ${%s:-%s} for a default", m[1], m[2])
 	case fieldPath().MatchString(name):
 		return "write ${NAME} for a variable of the environment" + ofMessages(name)
 	}
@@ -242,6 +245,11 @@ func otherBraces(name string) string {
 
 var fieldPath = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[a-z_]\w*(?:\.[a-z_]\w*|\[["']?[\w.-]+["']?\])+$`)
+})
+
+// shellDefault matches defaults as shells and other systems write them: ${NAME-x}, ${NAME:x}, ${NAME:=x}.
+var shellDefault = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([A-Z_][A-Z0-9_]*)(?::=|:|-|=)([^:].*)$`)
 })
 
 // fallback resolves a placeholder's default, which may contain placeholders.

@@ -69,6 +69,8 @@ func (f *field) tells(text string) bool {
 func (r *recordDecoder) asMapping() string {
 	text := r.n.Text
 	switch {
+	case r.n.Kind == ListNode && len(r.n.Items) == 1:
+		return r.inList(r.n.Items[0])
 	case !r.n.scalar():
 		return ""
 	case r.s.variant != nil:
@@ -81,9 +83,25 @@ func (r *recordDecoder) asMapping() string {
 	return fmt.Sprintf("write {%s: …}", r.s.list[0].name)
 }
 
+// inList returns what the only item of a list may have meant in place of the list, or "".
+func (r *recordDecoder) inList(item *Node) string {
+	switch {
+	case item.Kind == MapNode && r.at.key == nil: // an item of a list itself
+		return "remove one of the two dashes"
+	case item.Kind == MapNode:
+		return "write it without brackets or dash"
+	case item.scalar() && r.s.by[item.Text] != nil && r.s.by[item.Text].group != "":
+		return "write " + item.Text
+	}
+	return ""
+}
+
 // asVariant returns the right form for the name of a type alone, or nearly alone.
 func asVariant(variants Variants, text string) string {
 	name := text
+	if first, rest, ok := strings.Cut(text, " "); ok && variants.Variant(first) != nil {
+		return fmt.Sprintf("write `%s: %s`", first, strings.TrimLeft(rest, " =:"))
+	}
 	if variants.Variant(name) == nil {
 		name = Nearest(text, variants.Names())
 	}
@@ -135,6 +153,8 @@ func asNamed(s *shape) string {
 // asList returns what a value may have meant in place of a list, or "".
 func asList(n *Node, s *shape) string {
 	switch {
+	case n.Kind == MapNode && len(n.Keys) == 1 && n.Items[0].Kind == ListNode:
+		return fmt.Sprintf("write the list here, without `%s`", n.Keys[0].Text)
 	case n.Kind == MapNode && s.elem.takesMap():
 		return "make it an item of a list: begin it with `- `"
 	case n.scalar() && len(n.Text) < 40 && (&field{shape: s.elem}).takes(n.Text):

@@ -18,7 +18,7 @@ func (d *Decoder) scalar(n *Node, v reflect.Value, s *shape) {
 		if s.kind == secretKind {
 			d.hideAll(n)
 		}
-		d.wrong(n, s, "")
+		d.wrong(n, s, oneOf(d.at.field))
 		return
 	}
 	pieces, ok := d.resolve(n)

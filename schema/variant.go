@@ -36,7 +36,7 @@ func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []
 	for _, second := range types[min(1, len(types)):] {
 		r.report(second, TwoTypes, fmt.Sprintf("two types, %q and %q%s", second.Text, types[0].Text,
 			lineOf(types[0].Pos)),
-			article(variants.Kind())+" has exactly one")
+			article(variants.Kind())+" has exactly one"+r.apart(second))
 	}
 	fields, names := r.s.names(), variants.Names()
 	all := append(append([]string{}, fields...), names...)
@@ -60,6 +60,14 @@ func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []
 		}
 	}
 	return unknown
+}
+
+// apart says how to write a second type by itself.
+func (r *recordDecoder) apart(second *Node) string {
+	if r.at.key == nil {
+		return ": begin another item with `- " + second.Text + ": …`"
+	}
+	return ": give the other a name of its own"
 }
 
 // meantAsType returns the first of the keys that look most like a type: a known word, a misspelt name, a key with a

@@ -127,6 +127,9 @@ func (s *scan) bare(off, end, col int) *finding {
 		return &finding{off + len(m[1]), "a space is missing after the colon",
 			fmt.Sprintf("write `%s: %s`", m[1], m[2])}
 	}
+	if strings.HasPrefix(rest, "```") {
+		return &finding{off, "``` belongs to Markdown", "remove the line"}
+	}
 	s.leave(col)
 	more := strings.TrimSpace(s.text[s.at:]) != ""
 	if top := s.top(); top == nil && (col > 0 || !more) || top != nil && top.open && top.col < col {

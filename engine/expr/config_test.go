@@ -197,7 +197,7 @@ func TestProblems(t *testing.T) {
 		{"an error in a template", scalarNode("template", `a/$(name = 1)`),
 			`p.yaml:7:20: template: unexpected = (write == to compare) [expression]`},
 		{"an open part of a template", scalarNode("template", `a/$(name`),
-			`p.yaml:7:13: template: this $( has no ) [expression]`},
+			`p.yaml:7:13: template: this $( has no ) (add the closing bracket) [expression]`},
 		{"a warning in a template", scalarNode("template", `a/$(any(items, qty > 1))`),
 			`p.yaml:7:26: template: warning: qty in a predicate is the document's field (write .qty for the element's field, this.qty for the ` +
 				`document's) [expression]`},

@@ -63,15 +63,15 @@ cannot add text "Ann" and number 503 (string(x) turns a number into text)
   a$(name + status)
           ^`},
 		{"an open part", `logs/$(name`, `
-this $( has no )
+this $( has no ) (add the closing bracket)
   logs/$(name
        ^`},
 		{"a part open in a quote", `logs/$(name + ")`, `
-this $( has no )
+this $( has no ) (add the closing bracket)
   logs/$(name + ")
        ^`},
 		{"an empty part", `logs/$( )`, `
-there is no expression in $( )
+there is no expression in $( ) (write one, or $$( for this text itself)
   logs/$( )
        ^`},
 		{"a part that does not compile", `é/$(name = 1)`, `

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
 	"github.com/flowd-io/flowd/engine/expr/internal/lang"
+	"github.com/flowd-io/flowd/engine/expr/internal/memo"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -34,6 +35,8 @@ func trapOf(n *schema.Node) *trap {
 		}
 	case n.Kind == schema.MapNode && len(n.Keys) == 1 && n.Items[0].Kind == schema.TextNode && wrappers[n.Keys[0].Text]:
 		return &trap{"expected an expression, got a mapping", "write " + n.Items[0].Text}
+	case n.Kind == schema.ListNode && len(n.Items) == 1 && n.Items[0].Kind == schema.TextNode:
+		return &trap{"expected an expression, got a list", fmt.Sprintf("write %s, or '[%[1]s]' for a list", n.Items[0].Text)}
 	case n.Kind == schema.ListNode || n.Kind == schema.MapNode:
 		return &trap{
 			fmt.Sprintf("expected an expression, got %s", n.Kind),
@@ -122,12 +125,18 @@ func tailed(n *schema.Node, err error) error {
 	if !ok || n.Tail == "" || n.Style != schema.Plain || !early(e) {
 		return err
 	}
-	full := strings.ReplaceAll(n.Text+" "+n.Tail, "'", "''")
+	code := n.Text + " " + n.Tail
+	if text := hashWord().ReplaceAllString(code, `"$0"`); !compiles(code, nil) && compiles(text, nil) {
+		code = text // #fff is a text
+	}
+	full := strings.ReplaceAll(code, "'", "''")
 	cut := *e
 	cut.Msg = fmt.Sprintf("%s; YAML takes what follows a blank and # for a comment", e.Msg)
 	cut.Remedy = fmt.Sprintf("quote it: '%s'", full)
 	return &cut
 }
+
+var hashWord = memo.Regexp(`#[\w-]+`)
 
 // early says whether a cut can be the cause of an error: it is at the end of the code, or at an open bracket, quote or $(.
 func early(e *Error) bool {

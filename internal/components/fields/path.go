@@ -99,6 +99,9 @@ func meant(text string) string {
 	if list := strings.Split(text, ","); len(list) > 1 && !slices.ContainsFunc(list, isNoPath) {
 		return "write a list: [" + text + "]"
 	}
+	if name, value, ok := strings.Cut(text, "="); ok && !isNoPath(name) {
+		return fmt.Sprintf("write `%s: %s`", strings.TrimSpace(name), strings.TrimSpace(value))
+	}
 	if strings.ContainsAny(text, ".[]\"'") {
 		return `write a path such as user.name, items[0] or user["odd name"]`
 	}

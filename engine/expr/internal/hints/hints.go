@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine/expr/internal/codetext"
+	"github.com/flowd-io/flowd/engine/expr/internal/memo"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -311,8 +312,14 @@ func ForEarlyEnd(code string, functions []string) string {
 	case open >= 0:
 		return fmt.Sprintf("the %c before it is not closed", code[open])
 	}
+	if operator := lastOperator().FindString(code); operator != "" {
+		return "write a value after " + operator
+	}
 	return ""
 }
+
+// lastOperator matches an operator at the end of code.
+var lastOperator = memo.Regexp(`(?:[-+*/%^<>=!?]+|&&|\|\||\b(?:and|or|not|in|contains|matches|startsWith|endsWith))$`)
 
 // ForFunction is the remedy for a call of a function that does not exist, or "". The functions are those that do.
 func ForFunction(name string, functions []string) string {

@@ -174,7 +174,7 @@ func ParseTemplate(pieces []schema.Piece, o *codetext.Origin, scopes []string) (
 		size += len(p.Text)
 	}
 	if size > MaxSource {
-		r.fail(0, "the template is longer than 64 KiB")
+		r.failWith(0, "", "the template is longer than 64 KiB")
 		return nil, r.errs
 	}
 	for _, p := range pieces {
@@ -188,7 +188,7 @@ func ParseTemplate(pieces []schema.Piece, o *codetext.Origin, scopes []string) (
 		}
 	}
 	if r.code != nil {
-		r.fail(r.open, "this $( has no )")
+		r.failWith(r.open, "add the closing bracket", "this $( has no )")
 	}
 	r.flush()
 	return &Template{o, r.parts}, r.errs
@@ -240,7 +240,7 @@ func (r *templateReader) close(at int) {
 	r.code = nil
 	o := &codetext.Origin{Text: r.origin.Text, Place: r.origin.Place, Decoder: r.origin.Decoder, Runs: code.Runs}
 	if len(bytes.TrimSpace(code.Code)) == 0 {
-		r.fail(r.open, "there is no expression in $( )")
+		r.failWith(r.open, "write one, or $$( for this text itself", "there is no expression in $( )")
 		return
 	}
 	p, err := Compile(string(code.Code), o, r.scopes)
@@ -251,6 +251,6 @@ func (r *templateReader) close(at int) {
 	r.parts = append(r.parts, part{expr: p, from: r.open, to: at + 1})
 }
 
-func (r *templateReader) fail(offset int, msg string) {
-	r.errs = append(r.errs, ErrorAt(r.origin, offset, msg, ""))
+func (r *templateReader) failWith(offset int, remedy, msg string) {
+	r.errs = append(r.errs, ErrorAt(r.origin, offset, msg, remedy))
 }
