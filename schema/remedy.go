@@ -108,7 +108,7 @@ func asVariant(variants Variants, text string) string {
 	t := variants.Variant(name)
 	switch {
 	case t == nil:
-		return listTypes(variants)
+		return "write the " + variants.Kind() + " itself, as {TYPE: …}; " + listTypes(variants)
 	case t.lackingWithout(t.value()) || t.shape().main != nil ||
 		slices.ContainsFunc(t.shape().list, func(f *field) bool { return f.check.required }):
 		return "write {" + name + ": …}"
