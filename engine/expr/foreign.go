@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func (t *Translator) Foreign(code string, scopes ...string) (problem, remedy str
 		return problem, "write `set: {FIELD: value}`; flowd docs migrate shows what is written how", begin, true
 	}
 	found, ok := hints.Foreign(code, l)
-	if t.Query != nil && likeBloblang().MatchString(code) && (found.Code == "" || strings.Contains(code, "this")) {
+	if t.Query != nil && likeBloblang().MatchString(code) && (found.Code == "" || ofBloblang().MatchString(code)) {
 		if query, whole := t.Query(code); whole && compiles(query, scopes) {
 			return "this is Bloblang", "write " + hints.InYAML(query), begin, true
 		}
@@ -57,10 +58,20 @@ func (t *Translator) Foreign(code string, scopes ...string) (problem, remedy str
 	case !ok:
 		return "", "", 0, false
 	case found.Code != "":
-		return found.Problem, "write " + hints.InYAML(found.Code), found.Offset, true
+		remedy = "write " + hints.InYAML(found.Code)
+		if m := atName().FindStringSubmatch(found.Code); m != nil {
+			remedy += fmt.Sprintf(` for a field, meta("%s") for metadata`, m[1])
+		}
+		return found.Problem, remedy, found.Offset, true
 	}
 	return found.Problem, found.Remedy, found.Offset, true
 }
+
+// ofBloblang matches the names of its two documents.
+var ofBloblang = memo.Regexp(`\b(?:this|root)\.`)
+
+// atName matches a field whose name begins with @: such a name is metadata in Bloblang.
+var atName = memo.Regexp(`this\["@(\w+)"\]`)
 
 // likeBloblang matches what may be a query of Bloblang.
 var likeBloblang = memo.Regexp(`\.[a-z_]\w*\(|->|\bmatch\b|\b(?:deleted|content|json|batch_index)\(`)
@@ -149,7 +160,7 @@ func inCode(t *lang.Template) string {
 var (
 	mustache = memo.Regexp(`\{\{-?\s*([\w.$@]+(?:\s*\|\s*\w+)*)\s*-?\}\}`)
 	logstash = memo.Regexp(`%\{(\+[^{}]*|\[[^{}]*\]|[\w.@-]+)\}`)
-	dated    = memo.Regexp(`%Y(?:[^%$(){}]{0,3}%[a-zA-Z]){1,6}`)
+	dated    = memo.Regexp(`%[YmdHMSj](?:[^%$(){}]{0,3}%[YmdHMSj])*`) // asked only where there is a %Y
 )
 
 // checkLiteral reports text in a template that other systems replace and flowd does not, and a template that is an expression. It
@@ -212,9 +223,11 @@ func looksLikeCode(text string) bool {
 
 // ours is a template of another system as one of flowd.
 func ours(text string) string {
-	text = dated().ReplaceAllStringFunc(text, func(layout string) string {
-		return `$(format_time(now(), ` + codetext.Quote(layout) + `))`
-	})
+	if strings.Contains(text, "%Y") {
+		text = dated().ReplaceAllStringFunc(text, func(layout string) string {
+			return `$(format_time(now(), ` + codetext.Quote(layout) + `))`
+		})
+	}
 	of := func(pattern func() *regexp.Regexp) {
 		text = pattern().ReplaceAllStringFunc(text, func(match string) string {
 			l := &hints.Language{Compiles: func(string) bool { return true }, Predicate: lang.TakesPredicate, Canonical: lang.Canonical}

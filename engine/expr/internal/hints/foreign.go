@@ -62,6 +62,7 @@ func group(code string, m []int, i int) string {
 const (
 	fieldsHaveNoDot = "a field of the document has no dot before it"
 	wordsOfSQL      = "this is SQL"
+	missingIsNil    = "a missing value is nil, and is compared with =="
 )
 
 // idioms are in the order in which they are looked for. The first that is found with a problem is the one that is reported.
@@ -69,6 +70,14 @@ var idioms = []idiom{
 	{memo.Regexp(`\{\{-?\s*([\w.$@]+(?:\[[^\]{}]*\][\w.]*)*(?:\s*\|\s*\w+)*)\s*-?\}\}`),
 		"{{ }} belongs to Jinja, Go and Vector", "name the field without braces", mustache},
 	{memo.Regexp(`%\{(\+?)([^{}]*)\}`), "%{ } belongs to Logstash", "name the field without %{ }", sprintf},
+	{memo.Regexp(`\b[fF]["']`), "f\"…\" belongs to Python", "join texts with +: \"Hello \" + name", with("f \"")},
+	{memo.Regexp(`(?i)\bcase\s+when\b`), wordsOfSQL, "write condition ? a : b", with("")},
+	{memo.Regexp(`\bevent\.get\(\s*["']( *)["']\s*\)`), "event.get() belongs to Logstash", "", eventGet},
+	{memo.Regexp(`\b(?:Math|JSON|Object|Array|Number|String)\.([a-z])`), "there are functions, but no methods", "", with("$1")},
+	{memo.Regexp(`\bnew\s+Date\(\)`), "there are no objects", "", with("now()")},
+	{memo.Regexp(`^\s*return\s+`), "an expression has no return", "", with("")},
+	{memo.Regexp(`\.?\b([A-Za-z_][\w.]*)\[\]\.([A-Za-z_]\w*)`), "[] belongs to jq", "", with("map($1, .$2)")},
+	{memo.Regexp(`//\s*("[^"]*"|'[^']*'|[\w.]+)\s*$`), "// begins a comment: a default is written ??", "", with("?? $1")},
 	{memo.Regexp(`\br'( *)'`), "r'…' belongs to VRL and Python", "write the text between backticks: `\\d+`", rawText},
 	{memo.Regexp(`\b([a-z]\w*)!\(`), "a function has no ! here: if a call fails, so does its message", "write the name without !",
 		with("$1(")},
@@ -78,15 +87,15 @@ var idioms = []idiom{
 	{memo.Regexp(`=~`), "=~ is written matches", "", with("matches")},
 	{memo.Regexp(`(^|[\s(!])((?:\[[A-Za-z_@][\w@.-]*\])+)(\s*(?:[=!<>]=|=~|[<>)]|matches\b|and\b|or\b|in\b|&&|\|\||$))`),
 		"[ ] around a field belongs to Logstash: here it is a list", "", references},
-	{memo.Regexp(`\$\.([A-Za-z_])`), "a path begins with the name of a field, without $", "", with("$1")},
+	{memo.Regexp(`\$(?:json)?\.([A-Za-z_])`), "a path begins with the name of a field, without $", "", with("$1")},
 	{memo.Regexp(`\$\[`), "a path begins with the name of a field, without $", "", with("this[")},
 	{memo.Regexp(`@([A-Za-z_]\w*)`), "@ does not begin the name of a field or of metadata", "", with(`this["@$1"]`)},
 	{memo.Regexp(`\b([A-Za-z_]\w*|\])\.(\d+)\b`), "an index is written in brackets", "", with("$1[$2]")},
 	{memo.Regexp(`(^|[^\w\])"'` + "`" + `.?])\.([A-Za-z_])`), fieldsHaveNoDot, "", undotted},
-	{memo.Regexp(`(?i)\bis\s+not\s+(?:null|none|nil)\b`), wordsOfSQL, "", with("!= nil")},
-	{memo.Regexp(`(?i)\bis\s+(?:null|none|nil)\b`), wordsOfSQL, "", with("== nil")},
+	{memo.Regexp(`(?i)\bis\s+not\s+(?:null|none|nil)\b`), missingIsNil, "", with("!= nil")},
+	{memo.Regexp(`(?i)\bis\s+(?:null|none|nil)\b`), missingIsNil, "", with("== nil")},
 	{memo.Regexp(`(?i)(\bnot\s+)?\blike\s+("[^"]*"|'[^']*')`), wordsOfSQL, "", like},
-	{memo.Regexp(`(?i)\bin\s*\(([^()]*)\)`), wordsOfSQL, "", with("in [$1]")},
+	{memo.Regexp(`(?i)\bin\s*\(([^()]*)\)`), "a list is written in brackets", "", with("in [$1]")},
 	{memo.Regexp(`\bAND\b`), wordsOfSQL, "", with("and")},
 	{memo.Regexp(`\bOR\b`), wordsOfSQL, "", with("or")},
 	{memo.Regexp(`\bNOT\b`), wordsOfSQL, "", with("not")},
@@ -206,6 +215,11 @@ func reference(text string) string {
 
 func references(_ *Language, code string, m []int) string {
 	return code[:m[0]] + group(code, m, 1) + reference(group(code, m, 2)) + group(code, m, 3) + code[m[1]:]
+}
+
+// eventGet takes Logstash's event.get("[a][b]").
+func eventGet(_ *Language, code string, m []int) string {
+	return code[:m[0]] + reference(group(code, m, 1)) + code[m[1]:]
 }
 
 func rawText(_ *Language, code string, m []int) string {
