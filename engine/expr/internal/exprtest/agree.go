@@ -1,8 +1,10 @@
 package exprtest
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 
 	"pgregory.net/rapid"
@@ -57,7 +59,8 @@ func Agree(t rapid.TB, src string, m *Message) (compiled bool) {
 	}
 	for form, write := range map[string]func(*lang.Program, *Message) string{"encoded": Encoded, "in a template": inTemplate,
 		"as a body": asBody} {
-		if got, want := write(direct, m), write(plain, m); got != want {
+		got, want := write(direct, m), write(plain, m)
+		if got != want && (!strings.Contains(src, "walk") || !sameDocument(got, want)) { // only shortcuts of walk() keep the order
 			t.Fatalf("%s, %s\nshortcuts: %s\nplain:    %s", src, form, got, want)
 		}
 	}
@@ -70,6 +73,19 @@ func Agree(t rapid.TB, src string, m *Message) (compiled bool) {
 		t.Fatalf("%s\nTest: %v %v\nplain:%v %v", src, is, err, was, plainErr)
 	}
 	return true
+}
+
+// sameDocument reports whether two texts are JSON that differs only in the order of fields.
+func sameDocument(a, b string) bool {
+	decode := func(text string) (v any, err error) {
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		err = d.Decode(&v)
+		return v, err
+	}
+	x, err := decode(a)
+	y, otherErr := decode(b)
+	return err == nil && otherErr == nil && reflect.DeepEqual(x, y)
 }
 
 // Encoded is the value as Encode gives it, or the error.
