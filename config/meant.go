@@ -16,9 +16,11 @@ func (l *loader) checkWords() {
 		if !f.testsDocuments() {
 			continue
 		}
+		mentioned := map[string]int{}
+		countWords(f.root, mentioned)
 		for _, at := range bareWords(f.place(), nil) {
 			word := at.Node.Text
-			if mentions(f.root, word, at.Node) {
+			if mentioned[word] > 1 {
 				continue
 			}
 			l.complain(at, schema.Problem{Code: "unknown-word", Warning: true,
@@ -103,21 +105,20 @@ func bareWords(at schema.Place, found []schema.Place) []schema.Place {
 	return found
 }
 
-// mentions reports whether a key is a word or a text contains it, other than in one node and in what tests expect.
-func mentions(n *schema.Node, word string, but *schema.Node) bool {
-	if n != but && len(n.Items) == 0 && slices.Contains(identifier().FindAllString(n.Text, -1), word) {
-		return true
+// countWords counts the words in keys and texts, without what tests expect.
+func countWords(n *schema.Node, count map[string]int) {
+	if len(n.Items) == 0 {
+		for _, word := range identifier().FindAllString(n.Text, -1) {
+			count[word]++
+		}
 	}
 	for i, item := range n.Items {
-		if i < len(n.Keys) && (n.Keys[i].Text == "expect" || mentions(n.Keys[i], word, but)) {
+		if i < len(n.Keys) {
 			if n.Keys[i].Text == "expect" {
 				continue
 			}
-			return true
+			countWords(n.Keys[i], count)
 		}
-		if mentions(item, word, but) {
-			return true
-		}
+		countWords(item, count)
 	}
-	return false
 }

@@ -31,6 +31,9 @@ func (t *Translator) Foreign(code string, scopes ...string) (problem, remedy str
 		Functions: lang.Names(scopes), Predicate: lang.TakesPredicate, Canonical: lang.Canonical,
 		Compiles: func(code string) bool { return compiles(code, scopes) },
 	}
+	if len(code) > lang.MaxSource {
+		return "", "", 0, false
+	}
 	begin := len(code) - len(strings.TrimLeft(code, " \n"))
 	if hints.IsBloblang(code) {
 		const problem = "this is a mapping in Bloblang; an expression only computes a value"
@@ -40,6 +43,9 @@ func (t *Translator) Foreign(code string, scopes ...string) (problem, remedy str
 			}
 		}
 		return problem, guide, begin, true
+	}
+	if len(code) > maxForeign {
+		return "", "", 0, false
 	}
 	if hints.IsVRL(code) {
 		const problem = "this is VRL, Vector's language; an expression only computes a value"
@@ -75,6 +81,9 @@ var atName = memo.Regexp(`this\["@(\w+)"\]`)
 
 // likeBloblang matches what may be a query of Bloblang.
 var likeBloblang = memo.Regexp(`\.[a-z_]\w*\(|->|\bmatch\b|\b(?:deleted|content|json|batch_index)\(`)
+
+// maxForeign bounds code in which idioms of other languages are looked for, in bytes: that takes time with the square of its length.
+const maxForeign = 2 << 10
 
 // maxShown bounds steps in a remedy, in bytes.
 const maxShown = 400

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flowd-io/flowd/engine/expr/internal/exprtest"
 )
@@ -267,6 +268,19 @@ func TestWarnings(t *testing.T) {
 		}
 		if strings.Join(got, "\n") != strings.Join(test.want, "\n") {
 			t.Errorf("%s: got warnings %q, want %q", test.src, got, test.want)
+		}
+	}
+}
+
+// Lint looks for idioms of other languages in code that is not valid, and must not take long for a hostile file.
+func TestExplainingCodeIsQuick(t *testing.T) {
+	var translator Translator
+	for _, code := range []string{strings.Repeat("f(", 1000) + ".a", strings.Repeat("x -> ", 400), strings.Repeat("(", 60_000) + ".a",
+		strings.Repeat("{{ a }}", 280), strings.Repeat("a.0.", 500)} {
+		start := time.Now()
+		translator.Foreign(code)
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("%.20s… takes %v", code, took)
 		}
 	}
 }
