@@ -167,6 +167,29 @@ func TestWhatADrainLeavesIsReturnedOrDeadLetteredOrLost(t *testing.T) {
 	}
 }
 
+// A message that waits for one of several outputs says which, and what is wrong with it.
+func TestADeadLetterOfAStopNamesTheOutputThatWasDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, works, dead := &Source{Payloads: numbers(3), Endless: true, Takes: engine.TakesNothing}, &Sink{}, &Sink{}
+		down := &Sink{FailAll: func([]string) error {
+			return &engine.Error{Class: engine.Transient, Holds: true, Err: errors.New("status 500")}
+		}}
+		p := pipe(src, works)
+		p.Outputs = schema.MapOf(entry("works", works.Output()), entry("broken", down.Output()), entry("dead", dead.Output()))
+		p.Batchers = Named("all", engine.BatcherSpec{Output: engine.Names{"works", "broken"}})
+		p.Engine.OnFailure.DeadLetter = "dead"
+		stop, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		rep := Build(t, p).Run(stop, context.Background())
+		if len(works.Bodies()) != 3 || len(dead.Bodies()) != 3 || len(rep.Failures) != 1 {
+			t.Fatalf("%d delivered, %d dead letters, failures %+v", len(works.Bodies()), len(dead.Bodies()), rep.Failures)
+		}
+		if f := rep.Failures[0].First; !strings.HasSuffix(f.Message, "output broken was down: status 500") || f.Place != "" {
+			t.Errorf("failure %+v", f)
+		}
+	})
+}
+
 // Wherever messages are when a drain ends, each of them is dead-lettered, unchanged.
 func TestNothingIsLostWhereTheDeadLetterWorks(t *testing.T) {
 	split := proc("split", func(_ context.Context, b *engine.Batch) error {

@@ -96,22 +96,25 @@ func lostWith(cause *engine.Error) *engine.Error {
 	return handedBack(cause, fmt.Errorf(why+": %w", cause))
 }
 
-// waitsFor is why the only output of the run is held, or nil.
-func (r *Run) waitsFor() *engine.Error {
-	if r.writing.feeding.outputs != 1 || r.writing.feeding.held.Load() != 1 {
-		return nil
-	}
+// waitsFor is why messages were not written in the end: the error of the only output or, if one of several outputs is down, an
+// error that names it without a place, since messages for other outputs may be among them. It is nil if no output is down,
+// or several are.
+func (r *Run) waitsFor() (why *engine.Error) {
 	for plan, o := range r.writing.sinks {
-		if plan.Feeds {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			if o.gate.Err == nil {
-				return nil
-			}
-			return &engine.Error{Class: o.gate.Err.Class, Output: plan.Name, Err: o.gate.Err.Err}
+		o.mu.Lock()
+		down := o.shut()
+		o.mu.Unlock()
+		switch {
+		case !plan.Feeds || down == nil:
+		case why != nil:
+			return nil
+		case r.writing.feeding.outputs == 1:
+			why = &engine.Error{Class: down.Class, Output: plan.Name, Err: down.Err}
+		default:
+			why = &engine.Error{Class: down.Class, Err: fmt.Errorf("output %s was down: %w", plan.Name, down)}
 		}
 	}
-	return nil
+	return why
 }
 
 // handedBack is err for a message that is unfinished, in the place and of the class of its cause.
