@@ -60,8 +60,23 @@ func TestASecondSignalStopsHard(t *testing.T) {
 	p.Says("arrived")
 	p.Signal(syscall.SIGTERM)
 	p.Says("draining")
-	p.Signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGINT)
 	p.Wait().Want(t, 1, "stopping at once", "1 received: 1 dropped")
+}
+
+// GNU timeout signals a process and then its group.
+func TestOneSignalThatComesTwiceDrains(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, dir, "-c", write(t, dir, "stuck.yaml", stuckPipeline), "-s", "engine.drain.timeout=300ms")
+	p.Send("one\n")
+	p.Says("arrived")
+	p.Signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGTERM)
+	got := p.Wait()
+	got.Want(t, 1, "draining", "1 received: 1 dropped")
+	if strings.Contains(got.Stderr, "stopping at once") {
+		t.Errorf("the signal counted twice:\n%s", got.Stderr)
+	}
 }
 
 // A reader that closes stdout ends the run, even though stdin is still open.

@@ -7,9 +7,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 var errSignal = errors.New("stopped by a signal")
+
+// sameSignal is how long a repeated signal counts as one: GNU timeout, for instance, signals a process and then its group.
+const sameSignal = 100 * time.Millisecond
 
 // signals returns two contexts. The first SIGTERM or SIGINT, or the end of ctx, ends stop; a second signal ends kill.
 // Until release is called, SIGPIPE does not end the process: a closed stdout becomes an error of the output, and
@@ -25,18 +29,25 @@ func signals(ctx context.Context, con *console) (stop, kill context.Context, rel
 	ended, quit := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
+		var first os.Signal
 		select {
-		case s := <-caught:
-			fmt.Fprintf(con, "flowd: %v: draining; a second signal stops at once\n", s)
+		case first = <-caught:
+			fmt.Fprintf(con, "flowd: %v: draining; a second signal stops at once\n", first)
 			endStop(errSignal)
 		case <-quit:
 			return
 		}
-		select {
-		case s := <-caught:
-			fmt.Fprintf(con, "flowd: %v again: stopping at once\n", s)
-			endKill(errSignal)
-		case <-quit:
+		for began := time.Now(); ; {
+			select {
+			case s := <-caught:
+				if s == first && time.Since(began) < sameSignal {
+					continue
+				}
+				fmt.Fprintf(con, "flowd: %v again: stopping at once\n", s)
+				endKill(errSignal)
+			case <-quit:
+			}
+			return
 		}
 	}()
 	return stop, kill, func() {

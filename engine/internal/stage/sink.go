@@ -237,10 +237,24 @@ func (o *sink) shuts(was bool, wait time.Duration, why string, err error) {
 	default:
 		return
 	}
-	log.Error(why, "output", o.plan.Name, "err", err, "next_probe_in", wait.Round(time.Millisecond))
+	args := []any{"output", o.plan.Name, "err", err, "next_probe_in", wait.Round(time.Millisecond)}
+	if !was && o.keepsDeadLetters() {
+		args = append(args, "hint", "its messages wait: set retry.max_age if they are to become dead letters")
+	}
+	log.Error(why, args...)
 	if !was {
 		o.layout.EmitEvent(engine.Event{Kind: engine.EventLost, Name: o.plan.Name, Err: err})
 	}
+}
+
+// keepsDeadLetters says whether failed messages of the output would become dead letters, but wait without limit while it is
+// down.
+func (o *sink) keepsDeadLetters() bool {
+	p := &o.layout.Failure
+	if o.failure != nil {
+		p = o.failure
+	}
+	return o.plan.Feeds && p.sends() && o.plan.Retry.MaxAge == 0
 }
 
 // feed says whether the output may be fed. While no output may, readers pause. o.mu is held.
