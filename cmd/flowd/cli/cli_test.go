@@ -144,6 +144,19 @@ func TestListAsJSONNamesKindAndSummary(t *testing.T) {
 	}
 }
 
+func TestExcerptsKeepAsterisksInCode(t *testing.T) {
+	for excerpt, want := range map[string]string{
+		"- **Budget**: see `logs/**/*.log`":      "Budget: see `logs/**/*.log`",
+		"**`one` of two** and **c**":             "`one` of two and c",
+		`? re_replace(#, "***@***") : 2 ** 3**2`: `? re_replace(#, "***@***") : 2 ** 3**2`,
+		"path: logs/**/*.log":                    "path: logs/**/*.log",
+	} {
+		if got := shorten(excerpt, "", 100); got != want {
+			t.Errorf("%s: %s, want %s", excerpt, got, want)
+		}
+	}
+}
+
 func TestDocsKnowsSectionsGuidesAndCodes(t *testing.T) {
 	for name, want := range map[string][]string{
 		"":              {"expressions", "engine", "tests", "failures", "test_drop", "uniq"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -120,12 +121,21 @@ func sectionOf(page, anchor string) (component, bool) {
 	return component{}, false
 }
 
-var links = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
+var (
+	links = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
+
+	// asterisks matches bold text, whose content is its group. What begins with code or with more asterisks is not bold:
+	// these alternatives come first, so that code keeps its asterisks.
+	asterisks = regexp.MustCompile("`[^`]*`|\\*{3,}|\\*\\*([^*\\s](?:[^*]*[^*\\s])?)\\*\\*")
+)
 
 // shorten writes an excerpt in Markdown as at most three lines of text. They begin near the first of the words.
 func shorten(excerpt, words string, width int) string {
 	excerpt = links.ReplaceAllString(strings.Trim(strings.TrimPrefix(excerpt, "- "), "| "), "$1")
-	excerpt = strings.NewReplacer("**", "", `\|`, "|", " | ", "  ").Replace(excerpt)
+	excerpt = asterisks.ReplaceAllStringFunc(excerpt, func(found string) string {
+		return cmp.Or(asterisks.FindStringSubmatch(found)[1], found)
+	})
+	excerpt = strings.NewReplacer(`\|`, "|", " | ", "  ").Replace(excerpt)
 	const most = 3
 	lines := strings.Split(wrap(excerpt, width), "\n")
 	first := 0
