@@ -75,7 +75,7 @@ func decode(d *schema.Decoder, n *schema.Node) *lang.Program {
 		err = swallowed(shown, string(coder.Code), o)
 	}
 	if err != nil {
-		report(d, shown, tailed(n, foreign(d, shown.Text, err)), false)
+		report(d, shown, tailed(n, foreign(d, shown, err)), false)
 		return nil
 	}
 	for _, w := range p.Warnings() {

@@ -27,6 +27,11 @@ const guide = "flowd docs migrate shows what is written how; flowd migrate benth
 // Foreign explains code that is not valid because it is written in the language of another system: what is wrong at a byte of the
 // code, and what to write instead. ok is false if the code does not look like another language.
 func (t *Translator) Foreign(code string, scopes ...string) (problem, remedy string, at int, ok bool) {
+	return t.explain(code, hints.InYAML, scopes)
+}
+
+// explain is Foreign with a function that quotes an expression for its place.
+func (t *Translator) explain(code string, quoted func(code string) string, scopes []string) (problem, remedy string, at int, ok bool) {
 	l := &hints.Language{
 		Functions: lang.Names(scopes), Predicate: lang.TakesPredicate, Canonical: lang.Canonical,
 		Compiles: func(code string) bool { return compiles(code, scopes) },
@@ -54,18 +59,21 @@ func (t *Translator) Foreign(code string, scopes ...string) (problem, remedy str
 		}
 		return problem, "write `set: {FIELD: value}`; flowd docs migrate shows what is written how", begin, true
 	}
+	if problem, remedy, at, ok := joined(code, quoted, scopes); ok {
+		return problem, remedy, at, true
+	}
 	found, ok := hints.Foreign(code, l)
 	if t.Query != nil && likeBloblang().MatchString(code) && (found.Code == "" || ofBloblang().MatchString(code)) {
 		if query, whole := t.Query(code); whole && compiles(query, scopes) {
-			return "this is Bloblang", "write " + hints.InYAML(query), begin, true
+			return "this is Bloblang", "write " + quoted(query), begin, true
 		}
 	}
 	switch {
 	case !ok:
 		return "", "", 0, false
 	case found.Code != "":
-		remedy = "write " + hints.InYAML(found.Code)
-		if m := atName().FindStringSubmatch(found.Code); m != nil {
+		remedy = "write " + quoted(found.Code) + orNow(found.Code)
+		if m := atName().FindStringSubmatch(found.Code); m != nil && !strings.Contains(code, "%{") {
 			remedy += fmt.Sprintf(` for a field, meta("%s") for metadata`, m[1])
 		}
 		return found.Problem, remedy, found.Offset, true
@@ -102,12 +110,12 @@ func writeSteps(steps []string) string {
 }
 
 // foreign replaces the error of code that is written in the language of another system.
-func foreign(d *schema.Decoder, code string, err error) error {
+func foreign(d *schema.Decoder, n *schema.Node, err error) error {
 	e, ok := err.(*Error)
 	if !ok {
 		return err
 	}
-	problem, remedy, at, ok := schema.Shared[Translator](d).Foreign(code, scopesOf(d)...)
+	problem, remedy, at, ok := schema.Shared[Translator](d).explain(n.Text, func(code string) string { return inPlace(n, code) }, scopesOf(d))
 	if !ok {
 		return err
 	}
@@ -132,10 +140,10 @@ func interpolated(d *schema.Decoder, n *schema.Node, template bool) bool {
 		switch {
 		case !ok || err != nil:
 		case template:
-			remedy = "write " + text
+			remedy = "write " + inPlace(n, text)
 		default:
 			if code := inCode(compiled.t); compiles(code, scopesOf(d)) {
-				remedy = "write " + hints.InYAML(code)
+				remedy = "write " + inPlace(n, code)
 			}
 		}
 	}
@@ -165,6 +173,65 @@ func inCode(t *lang.Template) string {
 	return t.AsText()
 }
 
+// Code is an expression with values put into it, not text, if it has one of these outside of quotes.
+var (
+	operator  = memo.Regexp("[\"'`]|[=!<>]=|=~|&&|\\|\\|| [+*<>?] |\\w\\(")
+	onlyWords = memo.Regexp(`^[()\s\d.]*(?:\b(?:and|or|not|in|contains|startsWith|endsWith|matches)\b[()\s\d.]*)+$`)
+)
+
+// joined explains a text with the placeholders of another system, or with $( ), in place of an expression: it says how to join the
+// text and the values. ok is false if the code around the placeholders is an expression.
+func joined(code string, quoted func(code string) string, scopes []string) (problem, remedy string, at int, ok bool) {
+	at = strings.Index(code, "$(")
+	problem = hints.Template
+	for sign, belongs := range map[string]string{"{{": hints.Mustache, "%{": hints.Logstash} {
+		if i := strings.Index(code, sign); i >= 0 && (at < 0 || i < at) && likeTemplate(code) {
+			at, problem = i, belongs
+		}
+	}
+	if at < 0 {
+		return "", "", 0, false
+	}
+	text := strings.TrimRight(ours(code), "\n")
+	t, errs := lang.ParseTemplate([]schema.Piece{{Text: text}}, &codetext.Origin{Text: text}, scopes)
+	if len(errs) > 0 || len(t.Programs()) == 0 || operator().MatchString(t.Literal()) {
+		return "", "", 0, false
+	}
+	sum := inCode(t)
+	if !compiles(sum, scopes) {
+		return "", "", 0, false
+	}
+	remedy = "write " + quoted(sum) + orNow(sum)
+	if onlyWords().MatchString(t.Literal()) {
+		remedy = fmt.Sprintf("write %s for a condition, %s for text", quoted(t.AsCode()), quoted(sum))
+	}
+	return problem, remedy, at, true
+}
+
+// orNow says in a remedy which time its code writes, if this is the time of the event.
+func orNow(code string) string {
+	if strings.Contains(code, "("+hints.LogstashTime) || strings.Contains(code, "("+hints.VectorTime) {
+		return "; now() in place of parse_time(…) is the present time"
+	}
+	return ""
+}
+
+// inPlace is an expression or template as the value of a node, in the quotes that the node has: it is right whether it replaces
+// them or only what is between them.
+func inPlace(n *schema.Node, text string) string {
+	switch plain := hints.InYAML(text); {
+	case n.Style == schema.Literal || n.Style == schema.Folded:
+		return text
+	case plain == text || n.Style != schema.DoubleQuoted || strings.Contains(text, `\`):
+		return plain
+	case !strings.Contains(text, `"`):
+		return `"` + text + `"`
+	case strings.Contains(text, "'") || strings.Contains(n.Text, `"`):
+		return plain
+	}
+	return `"` + strings.ReplaceAll(text, `"`, "'") + `"`
+}
+
 // Literal text of a template that other systems replace, and the number of the group that is a name.
 var (
 	mustache = memo.Regexp(`\{\{-?\s*([\w.$@]+(?:\s*\|\s*\w+)*)\s*-?\}\}`)
@@ -182,8 +249,8 @@ func checkLiteral(d *schema.Decoder, n *schema.Node, t *lang.Template) bool {
 		problem string
 		warning bool
 	}{
-		{"{{", mustache, "{{ }} belongs to Jinja, Go and Vector: here it is plain text", forPeople(d, n)},
-		{"%{", logstash, "%{ } belongs to Logstash: here it is plain text", forPeople(d, n)},
+		{"{{", mustache, hints.Mustache + ": here it is plain text", forPeople(d, n)},
+		{"%{", logstash, hints.Logstash + ": here it is plain text", forPeople(d, n)},
 		{"%Y", dated, "this is plain text: nothing replaces it by the time", true},
 	} {
 		if !strings.Contains(text, in.sign) {
@@ -194,7 +261,8 @@ func checkLiteral(d *schema.Decoder, n *schema.Node, t *lang.Template) bool {
 			continue
 		}
 		fixed := ours(n.Text)
-		p := schema.Problem{Code: problemCode, Message: in.problem, Warning: in.warning, Remedy: "write " + fixed, Caret: n.At(m[0])}
+		p := schema.Problem{Code: problemCode, Message: in.problem, Warning: in.warning, Caret: n.At(m[0]),
+			Remedy: "write " + inPlace(n, fixed) + orNow(fixed)}
 		if _, err := CompileTemplate(fixed, scopesOf(d)...); err != nil {
 			p.Remedy = "write $( ) around an expression"
 		}
@@ -234,7 +302,7 @@ func looksLikeCode(text string) bool {
 func ours(text string) string {
 	if strings.Contains(text, "%Y") {
 		text = dated().ReplaceAllStringFunc(text, func(layout string) string {
-			return `$(format_time(now(), ` + codetext.Quote(layout) + `))`
+			return `$(format_time(` + hints.VectorTime + `, ` + codetext.Quote(layout) + `))`
 		})
 	}
 	of := func(pattern func() *regexp.Regexp) {

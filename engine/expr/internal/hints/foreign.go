@@ -59,6 +59,19 @@ func group(code string, m []int, i int) string {
 	return code[m[2*i]:m[2*i+1]]
 }
 
+// Problems with placeholders.
+const (
+	Mustache = "{{ }} belongs to Jinja, Go and Vector"
+	Logstash = "%{ } belongs to Logstash"
+	Template = "$( ) belongs in templates; this is an expression"
+)
+
+// The time of an event, as other systems name it.
+const (
+	LogstashTime = `parse_time(this["@timestamp"])`
+	VectorTime   = `parse_time(timestamp)`
+)
+
 const (
 	fieldsHaveNoDot = "a field of the document has no dot before it"
 	wordsOfSQL      = "this is SQL"
@@ -68,8 +81,9 @@ const (
 // idioms are in the order in which they are looked for. The first that is found with a problem is the one that is reported.
 var idioms = []idiom{
 	{memo.Regexp(`\{\{-?\s*([\w.$@]+(?:\[[^\]{}]*\][\w.]*)*(?:\s*\|\s*\w+)*)\s*-?\}\}`),
-		"{{ }} belongs to Jinja, Go and Vector", "name the field without braces", mustache},
-	{memo.Regexp(`%\{(\+?)([^{}]*)\}`), "%{ } belongs to Logstash", "name the field without %{ }", sprintf},
+		Mustache, "name the field without braces", mustache},
+	{memo.Regexp(`%\{(\+?)([^{}]*)\}`), Logstash, "name the field without %{ }", sprintf},
+	{memo.Regexp(`\$\(([^()]*)\)`), Template, "write the expression by itself", unwrapped},
 	{memo.Regexp(`\b[fF]["']`), "f\"…\" belongs to Python", "join texts with +: \"Hello \" + name", with("f \"")},
 	{memo.Regexp(`(?i)\bcase\s+when\b`), wordsOfSQL, "write condition ? a : b", with("")},
 	{memo.Regexp(`\bevent\.get\(\s*["']( *)["']\s*\)`), "event.get() belongs to Logstash", "", eventGet},
@@ -173,6 +187,15 @@ func mustache(_ *Language, code string, m []int) string {
 	return code[:m[0]] + strings.Join(inside, " | ") + code[m[1]:]
 }
 
+// unwrapped takes $(code).
+func unwrapped(_ *Language, code string, m []int) string {
+	inside := strings.TrimSpace(group(code, m, 1))
+	if strings.Contains(inside, " ") {
+		inside = "(" + inside + ")"
+	}
+	return code[:m[0]] + inside + code[m[1]:]
+}
+
 // sprintf takes Logstash's %{[a][b]} and %{+YYYY.MM.dd}.
 func sprintf(_ *Language, code string, m []int) string {
 	if group(code, m, 1) == "+" {
@@ -184,9 +207,9 @@ func sprintf(_ *Language, code string, m []int) string {
 var jodaLetters = strings.NewReplacer("yyyy", "%Y", "YYYY", "%Y", "xxxx", "%G", "MM", "%m", "dd", "%d", "HH", "%H", "mm", "%M",
 	"ss", "%S", "ww", "%V", "DDD", "%j")
 
-// formatted is the present time in a layout of Logstash.
+// formatted is the time of the event in a layout of Logstash.
 func formatted(layout string) string {
-	return `format_time(now(), "` + jodaLetters.Replace(layout) + `")`
+	return `format_time(` + LogstashTime + `, "` + jodaLetters.Replace(layout) + `")`
 }
 
 var simpleName = memo.Regexp(`^[A-Za-z_]\w*$`)

@@ -34,6 +34,14 @@ func (t *Template) AsText() string {
 	return strings.Join(terms, " + ")
 }
 
+// AsCode is the source with the bare code of its expressions.
+func (t *Template) AsCode() string {
+	var b strings.Builder
+	write := func(text string) { b.WriteString(text) }
+	t.each(write, write)
+	return b.String()
+}
+
 // AsJSON is the expression that gives the JSON which the template writes. Expressions within texts are added to these; others are
 // values.
 func (t *Template) AsJSON() string {
