@@ -28,7 +28,9 @@ func init() {
 			"error()?.class → nil", []any{new(func() any)}, errorOf},
 		{"vars([text]) any", "One value that a `let` step has kept, or nil; without a name all of them.",
 			`vars("price") → 3` + "\n" + `vars() → {price: 3}`, []any{new(func() any), new(func(string) any)}, varsOf},
-		{"input() text", "The input that the message came from.", `input() → "orders"`, []any{new(func() string)},
+		{"input() text", "The input that the message came from. In aggregate, that is the batch's first message, also in " +
+			"predicates over messages(): a step in front of the batcher can keep it in a field, such as set: {kind: input()}.",
+			`input() → "orders"`, []any{new(func() string)},
 			func(m *Message, _ []any) (any, error) { return m.Input(), nil }},
 		{"batcher() text|nil", "The batcher that took the message, or nil.", `batcher() → "by_item"`,
 			[]any{new(func() any)}, batcherName},
@@ -45,7 +47,8 @@ func init() {
 		{"batch_trigger() text", "What closed the batch: size, bytes, timeout, flush, end, drain, evicted, pressure, " +
 			"revoke or key.", `batch_trigger() → "size"`, []any{new(func() string)},
 			ofBatch(func(b *Batch) (any, error) { return string(b.in.Trigger), nil })},
-		{"messages() list", "The documents of the batch.", "messages()[1].id → 8", []any{new(func() []any)},
+		{"messages() list", "The documents of the batch, without metadata. In a predicate, input() and meta() are those of the " +
+			"first message: find(messages(), .kind == \"orders\") asks for a field.", "messages()[1].id → 8", []any{new(func() []any)},
 			ofBatch(documents)},
 		{"window() object|nil", "{start, end, part} of the batch's window, or nil.", "window()?.start → nil",
 			[]any{new(func() any)}, ofBatch(windowOf)},
