@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/docs"
+	"github.com/flowd-io/flowd/engine"
 )
 
 // yamlBlock matches a block of YAML in a guide that is a pipeline, a section of one, or steps.
@@ -25,6 +26,36 @@ func TestExamplesInDocsLint(t *testing.T) {
 		for i, b := range yamlBlock.FindAllStringSubmatch(read(t, path), -1) {
 			t.Run(fmt.Sprintf("%s %d", filepath.Base(path), i+1), func(t *testing.T) { lint(t, b[1]) })
 		}
+	}
+}
+
+// rowCode matches a step or a section of a file in a row of a table.
+var rowCode = regexp.MustCompile("`([a-z_]+): ([^`…]+)`")
+
+// TestRowsOfMigrationsLint lints the steps that the guide names beside those of Logstash and Vector.
+func TestRowsOfMigrationsLint(t *testing.T) {
+	rows := 0
+	for line := range strings.Lines(read(t, repo, "docs", "migrate.md")) {
+		cells := strings.Split(strings.ReplaceAll(line, `\|`, "\x00"), " | ")
+		if !strings.HasPrefix(line, "| `") || len(cells) != 2 {
+			continue
+		}
+		steps, sections := "", ""
+		for _, m := range rowCode.FindAllStringSubmatch(strings.ReplaceAll(cells[1], "\x00", "|"), -1) {
+			switch {
+			case slices.Contains(engine.Processors.Names(), m[1]):
+				steps += "  - " + m[1] + ": " + m[2] + "\n"
+			case m[1] == "engine", m[1] == "resources":
+				sections += m[1] + ": " + m[2] + "\n"
+			}
+		}
+		if steps != "" {
+			rows++
+			t.Run(cells[0], func(t *testing.T) { lint(t, "processors:\n"+steps+sections) })
+		}
+	}
+	if rows < 20 {
+		t.Errorf("%d rows have steps, want at least 20", rows)
 	}
 }
 
