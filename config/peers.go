@@ -76,7 +76,16 @@ var peers = sync.OnceValue(func() []peer {
 			"max_in_flight workers": "write `concurrency`", "label name": "the key in `outputs` is the name",
 			"match": "write it in `batchers`", "check when": "write `match` in `batchers`",
 			"dead_letter fallback": "write `on_failure: {dead_letter: …}`",
-			"max_retries":          "write `retry: {max_attempts: …}`", "nack": "write `on_failure: {then: return}`",
+			"max_retries retries":  "write `retry: {max_attempts: …}`", "nack": "write `on_failure: {then: return}`",
+			"backoff_on drop_on successful_on": "remove it: `retry` covers every status that may pass",
+			"backoff":                          "write `retry: {backoff: …}`",
+		}),
+		peerAt(`^outputs\.[^.]+\.[^.]+$`, map[string]string{
+			"max_retries retries": "write `retry: {max_attempts: …}` beside the type", "backoff": "write `retry: {backoff: …}` beside the type",
+			"retry": "write it beside the type", "batching": "write `batchers` at the top level",
+			"batch":                            "write it in `batchers`, with `output` beside it",
+			"backoff_on drop_on successful_on": "remove it: `retry`, beside the type, covers every status that may pass",
+			"max_in_flight workers":            "write `concurrency` beside the type",
 		}),
 		peerAt(`^engine$`, map[string]string{
 			"threads concurrency": "write `workers`", "ordering": "write `order_by`",

@@ -17,8 +17,8 @@ const foreignFile = "foreign-file"
 // not pipelines.
 var textShapes = sync.OnceValue(func() []textShape {
 	return []textShape{
-		{"a Logstash configuration", regexp.MustCompile(`(?m)^(?:input|filter|output)\s*\{`), inWords},
-		{"a Vector configuration in TOML", regexp.MustCompile(`(?m)^\[(?:sources|transforms|sinks)\.`), inWords},
+		{"a Logstash configuration", regexp.MustCompile(`(?m)^(?:input|filter|output)\s*\{`), "flowd docs from-logstash shows what is written how"},
+		{"a Vector configuration in TOML", regexp.MustCompile(`(?m)^\[(?:sources|transforms|sinks)\.`), likeVector},
 		{"a Telegraf configuration", regexp.MustCompile(`(?m)^\[\[(?:inputs|outputs|processors|aggregators)\.`), inYAML},
 		{"a Fluent Bit configuration", regexp.MustCompile(`(?m)^\[(?:SERVICE|INPUT|FILTER|OUTPUT|PARSER)\]`), inYAML},
 		{"a Fluentd configuration", regexp.MustCompile(`(?m)^<(?:source|match|filter)\b`), inYAML},
@@ -32,8 +32,8 @@ type textShape struct {
 }
 
 const (
-	inWords = "flowd docs migrate shows what is written how"
-	inYAML  = "pipelines are YAML, with `inputs`, `processors` and `outputs`: flowd docs language"
+	likeVector = "flowd docs migrate#vector shows what is written how"
+	inYAML     = "pipelines are YAML, with `inputs`, `processors` and `outputs`: flowd docs language"
 )
 
 // foreignText returns the problem of a text that is a file of another system; ok is false for any other text.
@@ -69,7 +69,7 @@ func foreignRoot(path string, root *schema.Node) (p schema.Problem, ok bool) {
 	case unnamed(root.Lookup("output"), engine.Outputs):
 		at = "output"
 	case typed(root.Lookup("sources")), typed(root.Lookup("sinks")):
-		at, message, remedy = "sinks", "this is a Vector configuration", inWords
+		at, message, remedy = "sinks", "this is a Vector configuration", likeVector
 		if root.Lookup("sources") != nil {
 			at = "sources"
 		}

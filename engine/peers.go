@@ -77,7 +77,7 @@ var peerTypes = sync.OnceValue(func() map[string]map[string]string {
 		"processor": {
 			"mapping bloblang remap": "write `set` or `map`", "mutation mutate": "write `set`, `rename` or `unset`",
 			"unarchive": "write `split`", "catch": "write `on_error` on the step that may fail",
-			"throttle": "write `dedupe` or `rate_limit`", "broker fan_out": "write `batchers`",
+			"throttle": "write `rate_limit`", "broker fan_out": "write `batchers`",
 			"http_client": "write `http`", "command subprocess": "write `exec`",
 			"lua ruby javascript python wasm awk script": "write an expression in `set` or `map`, or a program in `exec`",
 			"parse_log":                    "write `decode: syslog`",

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // example says what to write for a scalar of the wrong kind: the field's default, or some value. v holds the default.
@@ -27,6 +29,17 @@ func example(f *field, s *shape, v reflect.Value) string {
 		text = cmp.Or(f.check.min, f.check.max)
 	}
 	return "write a number such as " + text
+}
+
+// zeroMeaning matches what docs say of the value 0.
+var zeroMeaning = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b0 means [^.;,:]+`) })
+
+// zeroMeans is what 0 means for a field that got a negative number, which stands for it in other systems, or "".
+func zeroMeans(f *field, text string) string {
+	if !strings.HasPrefix(text, "-") {
+		return ""
+	}
+	return zeroMeaning().FindString(f.doc)
 }
 
 // leftOut mentions the default of a field without a value.

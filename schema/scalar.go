@@ -51,7 +51,7 @@ func (d *Decoder) set(v reflect.Value, s *shape, text string, secret bool) (mess
 	}
 	message, remedy = f.check.broken(s.kind, text)
 	if message != "" && f.check.oneof == nil {
-		remedy = cmp.Or(leftOut(f, s, old), remedy)
+		remedy = cmp.Or(zeroMeans(f, text), leftOut(f, s, old), remedy)
 	}
 	if secret || s.kind == secretKind {
 		remedy = ""
@@ -153,6 +153,13 @@ func asWhole(text string) string {
 	}
 	if f, err := strconv.ParseFloat(text, 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
 		return fmt.Sprintf("write %.0f", f)
+	}
+	for unit, factor := range map[string]float64{"k": 1e3, "m": 1e6} {
+		digits, ok := strings.CutSuffix(strings.ToLower(text), unit)
+		f, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+		if ok && err == nil && math.Abs(f) < 1e6 && f*factor == math.Trunc(f*factor) {
+			return fmt.Sprintf("write %.0f", f*factor)
+		}
 	}
 	return ""
 }

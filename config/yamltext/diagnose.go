@@ -169,6 +169,10 @@ func (s *scan) enter(off, col int, item bool) *finding {
 			"indent what belongs to the line above, or begin it with `- ` as well"}
 	case top.col < col && closed == nil:
 		return tooFar(off, top)
+	case top.col < col && closed.line == top.line:
+		return &finding{off, fmt.Sprintf("this line is indented by %d, unlike any line above that it could belong to",
+			col), fmt.Sprintf("indent it by %d, to be beside what follows the - on line %d, or by %d for another item",
+			closed.col, top.line, top.col)}
 	case top.col < col:
 		return &finding{off, fmt.Sprintf("this line is indented by %d, unlike any line above that it could belong to",
 			col), fmt.Sprintf("indent it by %d like line %d, or by %d like line %d", closed.col, closed.line, top.col,

@@ -3,8 +3,10 @@ package fields
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
@@ -96,16 +98,36 @@ func parse(d *schema.Decoder, n *schema.Node, text string) doc.Path {
 
 // meant returns what an invalid path may have meant.
 func meant(text string) string {
+	if strings.HasPrefix(text, ",") { // {a, b}
+		return "each key between { } needs a colon and a value"
+	}
 	if list := strings.Split(text, ","); len(list) > 1 && !slices.ContainsFunc(list, isNoPath) {
 		return "write a list: [" + text + "]"
 	}
 	if name, value, ok := strings.Cut(text, "="); ok && !isNoPath(name) {
 		return fmt.Sprintf("write `%s: %s`", strings.TrimSpace(name), strings.TrimSpace(value))
 	}
+	if path := otherwise(text); !isNoPath(path) {
+		return fmt.Sprintf("write '%s'", path)
+	}
 	if strings.ContainsAny(text, ".[]\"'") {
 		return `write a path such as user.name, items[0] or user["odd name"]`
 	}
 	return fmt.Sprintf(`write '["%s"]' for a key of that name, or a path such as user.name`, text)
+}
+
+var (
+	dottedIndex = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.(\d+)(\.|\[|$)`) })
+	bracketed   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[([A-Za-z_]\w*)\]`) })
+)
+
+// otherwise is a path that is written as in other systems: a.0.b, .a.b, $.a.b or [a][b].
+func otherwise(text string) string {
+	for range 2 { // neighbours share a dot
+		text = dottedIndex().ReplaceAllString(text, "[$1]$2")
+	}
+	text = bracketed().ReplaceAllString(text, ".$1")
+	return strings.TrimPrefix(strings.TrimPrefix(text, "$"), ".")
 }
 
 func isNoPath(text string) bool {
