@@ -17,7 +17,7 @@ const foreignFile = "foreign-file"
 // not pipelines.
 var textShapes = sync.OnceValue(func() []textShape {
 	return []textShape{
-		{"a Logstash configuration", regexp.MustCompile(`(?m)^(?:input|filter|output)\s*\{`), "flowd docs from-logstash shows what is written how"},
+		{"a Logstash configuration", regexp.MustCompile(`(?m)^(?:input|filter|output)\s*\{`), likeLogstash},
 		{"a Vector configuration in TOML", regexp.MustCompile(`(?m)^\[(?:sources|transforms|sinks)\.`), likeVector},
 		{"a Telegraf configuration", regexp.MustCompile(`(?m)^\[\[(?:inputs|outputs|processors|aggregators)\.`), inYAML},
 		{"a Fluent Bit configuration", regexp.MustCompile(`(?m)^\[(?:SERVICE|INPUT|FILTER|OUTPUT|PARSER)\]`), inYAML},
@@ -32,8 +32,9 @@ type textShape struct {
 }
 
 const (
-	likeVector = "flowd docs migrate#vector shows what is written how"
-	inYAML     = "pipelines are YAML, with `inputs`, `processors` and `outputs`: flowd docs language"
+	likeLogstash = "flowd docs from-logstash shows what is written how"
+	likeVector   = "flowd docs migrate#vector shows what is written how"
+	inYAML       = "pipelines are YAML, with `inputs`, `processors` and `outputs`: flowd docs language"
 )
 
 // foreignText returns the problem of a text that is a file of another system; ok is false for any other text.
