@@ -40,7 +40,7 @@ func TestSIGHUPReloads(t *testing.T) {
 
 	write(t, dir, "mark.yaml", strings.Replace(markPipeline, "set:", "sett:", 1))
 	p.Signal(syscall.SIGHUP)
-	p.Says("the running pipelines stay as they are")
+	p.Says("nothing has changed")
 	step(`{"n":3}`, `{"n":3,"by":"second"}`)
 
 	p.Signal(syscall.SIGTERM)

@@ -118,7 +118,7 @@ func TestAChangedSecretReloads(t *testing.T) {
 	write(t, dir, "p.yaml", "inputs: {") // a reload fails
 	v.value.Store("battery staple")
 	p.Says("a secret has changed")
-	p.Says("in the files: the running pipelines stay")
+	p.Says("1 error: nothing has changed")
 	write(t, dir, "p.yaml", good)
 	p.Says("reloaded") // after the next renewal
 	p.Send("{}\n")

@@ -78,7 +78,7 @@ func TestAChangedTableIsReloaded(t *testing.T) {
 
 	// A reload keeps the table, unless its configuration has changed.
 	p.Signal(syscall.SIGHUP)
-	p.Says("the running pipelines stay as they are") // items.csv is still invalid
+	p.Says("nothing has changed") // items.csv is still invalid
 	ask("second")
 	write(t, dir, "items.csv", items(12, "fourth"))
 	p.Says("the table was read again")

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -264,7 +263,7 @@ func (p *process) Reload() error {
 			return errTooLate
 		}
 		_ = showProblems(p.con, problems)
-		return fmt.Errorf("the running pipelines stay as they are: %w", notApplied(problems))
+		return notApplied(problems)
 	}
 	p.logs.configure(set.Service.Log)
 	p.log.Info("reloading", "pipelines", len(set.Pipelines))
