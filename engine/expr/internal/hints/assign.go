@@ -10,8 +10,10 @@ import (
 var (
 	bloblang = memo.Regexp(`(?m)^\s*(?:root[\w.]*\s*=[^=]|meta(?:\s+[\w"]+)?\s*=[^=]|let\s+\w+\s*=[^;\n]*\n\s*(?:root|let|meta|map)\b|` +
 		`map\s+\w+\s*\{|(?:import|from)\s+")`)
-	vrl     = memo.Regexp(`^\s*(?:\.[\w."@\[\]]*\s*(?:\|?=[^=]|\?\?=)|del\(\s*\.|[a-z_]\w*\s*=\s*[a-z_]\w*!?\(\s*\.)`)
+	vrl = memo.Regexp(`^\s*(?:\.[\w."@\[\]]*\s*(?:\|?=[^=]|\?\?=)|del\(\s*\.|` +
+		`if\s[^{}]*\{\s*\.[\w.]+\s*=[^=]|[a-z_]\w*\s*=\s*[a-z_]\w*!?\(\s*\.)`)
 	setLine = memo.Regexp(`^\.([\w.]*)\s*=\s*([^=].*)$`)
+	ifLine  = memo.Regexp(`^if\s+([^{}]*?)\s*\{\s*\.([\w.]+)\s*=\s*([^={}][^{};\n]*?)\s*\}$`)
 	delLine = memo.Regexp(`^del\(\s*\.([\w.]+)\s*\)$`)
 )
 
@@ -24,6 +26,13 @@ func IsVRL(code string) bool { return vrl().MatchString(code) }
 // FromVRL gives the steps for assignments and deletions of VRL, each as an item of a list of steps. It is nil if some of the code
 // is anything else.
 func FromVRL(code string, l *Language) (steps []string) {
+	if m := ifLine().FindStringSubmatch(strings.TrimSpace(code)); m != nil {
+		condition, value := translated(m[1], l), translated(m[3], l)
+		if condition == "" || value == "" {
+			return nil
+		}
+		return []string{fmt.Sprintf("{set: {%s: %s}, when: %s}", m[2], InYAML(value), InYAML(condition))}
+	}
 	var sets []string
 	flush := func() {
 		if len(sets) > 0 {
@@ -45,12 +54,9 @@ func FromVRL(code string, l *Language) (steps []string) {
 		if m == nil {
 			return nil
 		}
-		value := m[2]
-		if !l.Compiles(value) {
-			found, _ := Foreign(value, l)
-			if value = found.Code; value == "" {
-				return nil
-			}
+		value := translated(m[2], l)
+		if value == "" {
+			return nil
 		}
 		if m[1] == "" {
 			flush()
@@ -61,6 +67,15 @@ func FromVRL(code string, l *Language) (steps []string) {
 	}
 	flush()
 	return steps
+}
+
+// translated is code in the language of expressions, or "".
+func translated(code string, l *Language) string {
+	if l.Compiles(code) {
+		return code
+	}
+	found, _ := Foreign(code, l)
+	return found.Code
 }
 
 var plainYAML = memo.Regexp(`^[A-Za-z_(][\w.()+*/<>=!?^ -]*$`)

@@ -84,6 +84,14 @@ var idioms = []idiom{
 		Mustache, "name the field without braces", mustache},
 	{memo.Regexp(`%\{(\+?)([^{}]*)\}`), Logstash, "name the field without %{ }", sprintf},
 	{memo.Regexp(`\$\(([^()]*)\)`), Template, "write the expression by itself", unwrapped},
+	{memo.Regexp(`(?:!|\bnot\s+)\s*(?:exists|defined)\(\s*\.?([A-Za-z_][\w.]*)\s*\)`), missingIsNil, "", with("$1 == nil")},
+	{memo.Regexp(`\b(?:exists|defined)\(\s*\.?([A-Za-z_][\w.]*)\s*\)`), missingIsNil, "", with("$1 != nil")},
+	{memo.Regexp(`([-+<>=]\s*)(\d+(?:ms|s|m|h))\b`), "a duration is written duration(\"1h\")", "", with(`$1duration("$2")`)},
+	{memo.Regexp(`(\b(?:now|parse_time|from_unix)\([^()]*\)\s*[-+]\s*)(\d+)\b`),
+		"a time and a number can't be added: a duration has a unit", "", with(`$1duration("$2s")`)},
+	{memo.Regexp(`^\s*([a-z]\w*://[^\s"'` + "`" + `]+)\s*$`), "a URL is a text, and needs quotes", "", with(`"$1"`)},
+	{memo.Regexp(`\bmeta\s+([A-Za-z_]\w*)\b`), "meta is a function", "", with(`meta("$1")`)},
+	{memo.Regexp(`(?:^|[(=+]\s*)([a-z]\w*) +([A-Za-z_][\w.]*)\s*$`), "the argument of a function is written in brackets", "", unbracketed},
 	{memo.Regexp(`\b[fF]["']`), "f\"…\" belongs to Python", "join texts with +: \"Hello \" + name", with("f \"")},
 	{memo.Regexp(`(?i)\bcase\s+when\b`), wordsOfSQL, "write condition ? a : b", with("")},
 	{memo.Regexp(`\bevent\.get\(\s*["']( *)["']\s*\)`), "event.get() belongs to Logstash", "", eventGet},
@@ -185,6 +193,14 @@ func mustache(_ *Language, code string, m []int) string {
 		}
 	}
 	return code[:m[0]] + strings.Join(inside, " | ") + code[m[1]:]
+}
+
+// unbracketed takes len items.
+func unbracketed(l *Language, code string, m []int) string {
+	if name := called(group(code, m, 1), l); slices.Contains(l.Functions, l.Canonical(name)) {
+		return code[:m[2]] + name + "(" + group(code, m, 2) + ")" + code[m[1]:]
+	}
+	return code
 }
 
 // unwrapped takes $(code).
