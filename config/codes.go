@@ -16,7 +16,7 @@ func init() {
 		"no-name":              "A function is called without a name that it needs.",
 		"unknown-component":    "No component has this name.",
 		"unknown-env":          "An expression reads an environment variable that engine.env does not name.",
-		"unknown-word":         "A step sets a field to a word without quotes that is not a field of any message in the tests.",
+		"unknown-word":         "A step sets a field to, or a condition compares one with, a word without quotes that is probably not a field.",
 		"unknown-var":          "An expression reads a value that no step `let` keeps.",
 		"no-request":           "An output sends replies, but no message comes from an http_server.",
 		"open-pipe":            "A pipe has no pipeline at its other end.",

@@ -4,31 +4,69 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/flowd-io/flowd/schema"
 )
 
-// checkWords warns of `set: {env: prod}` where text was probably meant: the messages of the tests have no field prod, and no other
-// line mentions it.
+// checkWords warns of `set: {env: prod}` and `filter: env == prod` where text was probably meant: no other line mentions prod. The
+// messages of the tests have no such field, or, without tests, the word is a usual value of the field.
 func (l *loader) checkWords() {
 	for _, f := range l.files {
-		if !f.testsDocuments() {
+		tested := f.testsDocuments()
+		found := bareWords(f.place(), nil)
+		if len(found) == 0 || !tested && !slices.ContainsFunc(found, bareWord.isUsual) {
 			continue
 		}
 		mentioned := map[string]int{}
 		countWords(f.root, mentioned)
-		for _, at := range bareWords(f.place(), nil) {
-			word := at.Node.Text
-			if mentioned[word] > 1 {
+		for _, at := range found {
+			if mentioned[at.word] > 1 || !tested && !at.isUsual() {
 				continue
 			}
-			l.complain(at, schema.Problem{Code: "unknown-word", Warning: true,
-				Message: fmt.Sprintf("%s is read as a field, which no message in the tests has", word),
-				Remedy:  fmt.Sprintf(`write '"%s"' for the text`, word)})
+			why := "which nothing else in this file mentions"
+			if tested {
+				why = "which no message in the tests has"
+			}
+			l.complain(at.place, schema.Problem{Code: "unknown-word", Warning: true,
+				Message: fmt.Sprintf("%s is read as a field, %s", at.word, why), Remedy: at.remedy()})
 		}
 	}
 }
+
+// bareWord is a word without quotes that a step sets, or that a condition compares with a field.
+type bareWord struct {
+	place       schema.Place
+	field, word string
+}
+
+// remedy puts the word into quotes.
+func (w bareWord) remedy() string {
+	text := w.place.Node.Text
+	if text == w.word {
+		return fmt.Sprintf(`write '"%s"' for the text`, w.word)
+	}
+	return fmt.Sprintf(`write "%s" for the text`, w.word)
+}
+
+// isUsual reports whether a field of this name usually has the word as its value.
+func (w bareWord) isUsual() bool {
+	return slices.Contains(usual().fields, strings.ToLower(w.field)) && slices.Contains(usual().words, strings.ToLower(w.word))
+}
+
+// usual are the fields that usually have one of a few words as their value, and these words.
+var usual = sync.OnceValue(func() (all struct{ fields, words []string }) {
+	all.fields = strings.Fields("level severity priority status state env environment method")
+	all.words = strings.Fields("error warn warning info debug critical fatal high medium low ok failed active inactive open closed " +
+		"prod production staging dev get post put delete")
+	return all
+})
+
+// comparison matches a field that is compared with a word.
+var comparison = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:^|[\s(])(?:\w+\.)*([A-Za-z_]\w*)\s*[!=]=\s*([A-Za-z_]\w*)(?:$|[\s)])`)
+})
 
 // shellName matches a variable as shells write it, at the beginning of a part of a path or URL.
 var shellName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[/:@])\$([A-Z_][A-Z0-9_]+)`) })
@@ -81,21 +119,28 @@ func (f *file) testsDocuments() bool {
 
 var identifier = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z_]\w*`) })
 
-// bareWords adds the values of steps set and map below a place that are a single word without quotes.
-func bareWords(at schema.Place, found []schema.Place) []schema.Place {
+// bareWords adds the values of steps set and map below a place that are a single word without quotes, and such words in conditions.
+func bareWords(at schema.Place, found []bareWord) []bareWord {
 	for i, item := range at.Node.Items {
 		below := schema.Place{Path: fmt.Sprintf("%s[%d]", at.Path, i), Node: item}
 		if i < len(at.Node.Keys) {
 			key := at.Node.Keys[i].Text
 			below.Path = schema.Join(at.Path, key)
-			if key == "tests" {
+			switch {
+			case key == "tests":
 				continue
-			}
-			if (key == "set" || key == "map") && item.Kind == schema.MapNode {
+			case (key == "set" || key == "map") && item.Kind == schema.MapNode:
 				for j, value := range item.Items {
-					if value.Kind == schema.TextNode && value.Style == schema.Plain && value.Text != "this" && value.Text != "nil" &&
+					if value.Kind == schema.TextNode && value.Style == schema.Plain && !isConstant(value.Text) &&
 						identifier().FindString(value.Text) == value.Text {
-						found = append(found, schema.Place{Path: schema.Join(below.Path, item.Keys[j].Text), Node: value})
+						field := item.Keys[j].Text
+						found = append(found, bareWord{schema.Place{Path: schema.Join(below.Path, field), Node: value}, field, value.Text})
+					}
+				}
+			case (key == "filter" || key == "when" || key == "match") && item.Kind == schema.TextNode:
+				for _, m := range comparison().FindAllStringSubmatch(item.Text, -1) {
+					if !isConstant(m[2]) {
+						found = append(found, bareWord{below, m[1], m[2]})
 					}
 				}
 			}
@@ -103,6 +148,11 @@ func bareWords(at schema.Place, found []schema.Place) []schema.Place {
 		found = bareWords(below, found)
 	}
 	return found
+}
+
+// isConstant reports whether a word of an expression is not the name of a field.
+func isConstant(word string) bool {
+	return slices.Contains([]string{"this", "nil", "true", "false", "not"}, word)
 }
 
 // countWords counts the words in keys and texts, without what tests expect.
