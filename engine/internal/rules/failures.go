@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
@@ -38,7 +39,7 @@ func (r *checker) checkFailures() {
 func (r *checker) warnRetryLimit(output string) {
 	at := r.at("outputs", output, "retry")
 	for _, key := range []string{"max_attempts", "max_age"} {
-		if at.Node.Find(key) != nil {
+		if n := at.Node.Find(key); n != nil && !strings.HasPrefix(n.Origin, "inherited from") { // others need that one
 			r.complain(at.At(key), schema.Problem{Code: "unused-retry", Warning: true,
 				Message: "dead letters are retried until they are written or refused for good, so this limit has no effect",
 				Remedy:  "remove it"})
