@@ -105,7 +105,7 @@ func init() {
 			doc: "The value with each leaf, anything that is neither an object nor a list, replaced by the" +
 				" expression's result. `#` is the leaf, `#key` the name of the field that it is in, nil if there is" +
 				" none, `#index` its index if it is in a list, and `#path` its path, such as items[0].sku. Where the whole" +
-				" expression is a walk(), fields keep their order.",
+				" expression is a walk() with no other loop in it, fields keep their order.",
 			example: `walk({user: {password: "x", tags: ["a"]}}, #key == "password" ? "***" : #) → {user: {password: "***", tags: ["a"]}}`,
 			form:    "map",
 			of:      value.Any, out: value.Any, run: walked, write: walkWrite},
