@@ -22,6 +22,9 @@ func TestBuildWithPlugins(t *testing.T) {
 		flowd(t, dir, "", "plugin", "new", kind, "my_"+kind, "--flowd", repo).Want(t, 0)
 		args = append(args, "--with", "./my_"+kind)
 	}
+	// A build in this module leaves go.mod files out of an empty module cache that another module needs. If they can't be
+	// fetched, they may be there.
+	command(t, repo, "", "go", "list", "-m", "all")
 	within(t, compiling, dir, "", "env", args...).Want(t, 0)
 	if t.Failed() {
 		t.FailNow()
