@@ -8,14 +8,17 @@ import (
 )
 
 // Step makes a step that applies a rate limit. Messages whose time has not come wait outside the lanes.
-func Step(l *Limiter) engine.Processor { return step{l} }
+func Step(l *Limiter) engine.Processor { return step{limit: l} }
 
 // DropStep makes a step that drops the messages that exceed a rate limit.
-func DropStep(l *Limiter) engine.Processor { return dropStep{l} }
+func DropStep(l *Limiter) engine.Processor { return step{limit: l, drops: true} }
 
-type step struct{ limit *Limiter }
+type step struct {
+	limit *Limiter
+	drops bool // messages that exceed the limit; otherwise they wait
+}
 
-// Process parks messages whose time has not come.
+// Process parks or drops messages whose time has not come.
 func (s step) Process(_ context.Context, b *engine.Batch) error {
 	now := time.Now()
 	pass := 0 // messages that may pass at once
@@ -40,31 +43,12 @@ func (s step) Process(_ context.Context, b *engine.Batch) error {
 		if !ok {
 			key = nil
 		}
-		if wait := s.limit.Reserve(now, key); wait > 0 {
+		if s.drops {
+			if !s.limit.Pass(now, key) {
+				m.Drop()
+			}
+		} else if wait := s.limit.Reserve(now, key); wait > 0 {
 			m.Delay(wait)
-		}
-	}
-	return nil
-}
-
-type dropStep struct{ limit *Limiter }
-
-// Process drops messages that may not pass now.
-func (s dropStep) Process(_ context.Context, b *engine.Batch) error {
-	now := time.Now()
-	var buf []byte
-	for m := range b.All() {
-		key, ok, err := s.limit.AppendKey(buf[:0], m)
-		if err != nil {
-			m.Fail(err)
-			continue
-		}
-		buf = key
-		if !ok {
-			key = nil
-		}
-		if !s.limit.Pass(now, key) {
-			m.Drop()
 		}
 	}
 	return nil
