@@ -105,7 +105,7 @@ func shallow(n *schema.Node) *schema.Node {
 // originating returns a copy of a node that says where its value comes from. Problems keep the place in the file.
 func originating(n *schema.Node, from string) *schema.Node {
 	own := shallow(n)
-	own.Origin = "inherited from " + from
+	own.Inherits(from)
 	for i, item := range own.Items {
 		at := from
 		if own.Kind == schema.MapNode {

@@ -15,7 +15,7 @@ import (
 func (l *loader) checkWords() {
 	for _, f := range l.files {
 		tested := f.testsDocuments()
-		found := bareWords(f.place(), nil)
+		found := bareWords(f.place())
 		if len(found) == 0 || !tested && !slices.ContainsFunc(found, bareWord.isUsual) {
 			continue
 		}
@@ -89,18 +89,29 @@ func (l *loader) checkShellNames() {
 }
 
 // valuesOf returns the texts of some keys below a section.
-func valuesOf(at schema.Place, keys ...string) (found []schema.Place) {
-	for i, item := range at.Node.Items {
-		below := schema.Place{Path: fmt.Sprintf("%s[%d]", at.Path, i), Node: item}
-		if i < len(at.Node.Keys) {
-			below.Path = schema.Join(at.Path, at.Node.Keys[i].Text)
-			if slices.Contains(keys, at.Node.Keys[i].Text) && item.Kind == schema.TextNode {
-				found = append(found, below)
-			}
+func valuesOf(section schema.Place, keys ...string) (found []schema.Place) {
+	eachBelow(section, func(key string, at schema.Place) bool {
+		if slices.Contains(keys, key) && at.Node.Kind == schema.TextNode {
+			found = append(found, at)
 		}
-		found = append(found, valuesOf(below, keys...)...)
-	}
+		return true
+	})
 	return found
+}
+
+// eachBelow calls f for each value below a place, with its key; that of an item of a list is "". If f returns false, what is
+// below that value is left out.
+func eachBelow(top schema.Place, f func(key string, at schema.Place) bool) {
+	for i, item := range top.Node.Items {
+		key, at := "", top.Item(i)
+		if i < len(top.Node.Keys) {
+			key = top.Node.Keys[i].Text
+			at = schema.Place{Path: schema.Join(top.Path, key), Node: item}
+		}
+		if f(key, at) {
+			eachBelow(at, f)
+		}
+	}
 }
 
 // testsDocuments reports whether the file has tests, and all their messages are documents.
@@ -119,34 +130,30 @@ func (f *file) testsDocuments() bool {
 
 var identifier = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z_]\w*`) })
 
-// bareWords adds the values of steps set and map below a place that are a single word without quotes, and such words in conditions.
-func bareWords(at schema.Place, found []bareWord) []bareWord {
-	for i, item := range at.Node.Items {
-		below := schema.Place{Path: fmt.Sprintf("%s[%d]", at.Path, i), Node: item}
-		if i < len(at.Node.Keys) {
-			key := at.Node.Keys[i].Text
-			below.Path = schema.Join(at.Path, key)
-			switch {
-			case key == "tests":
-				continue
-			case (key == "set" || key == "map") && item.Kind == schema.MapNode:
-				for j, value := range item.Items {
-					if value.Kind == schema.TextNode && value.Style == schema.Plain && !isConstant(value.Text) &&
-						identifier().FindString(value.Text) == value.Text {
-						field := item.Keys[j].Text
-						found = append(found, bareWord{schema.Place{Path: schema.Join(below.Path, field), Node: value}, field, value.Text})
-					}
+// bareWords returns the values of steps set and map below a place that are a single word without quotes, and such words in
+// conditions.
+func bareWords(file schema.Place) (found []bareWord) {
+	eachBelow(file, func(key string, at schema.Place) bool {
+		switch {
+		case key == "tests":
+			return false
+		case (key == "set" || key == "map") && at.Node.Kind == schema.MapNode:
+			for i, value := range at.Node.Items {
+				if value.Kind == schema.TextNode && value.Style == schema.Plain && !isConstant(value.Text) &&
+					identifier().FindString(value.Text) == value.Text {
+					field := at.Node.Keys[i].Text
+					found = append(found, bareWord{schema.Place{Path: schema.Join(at.Path, field), Node: value}, field, value.Text})
 				}
-			case (key == "filter" || key == "when" || key == "match") && item.Kind == schema.TextNode:
-				for _, m := range comparison().FindAllStringSubmatch(item.Text, -1) {
-					if !isConstant(m[2]) {
-						found = append(found, bareWord{below, m[1], m[2]})
-					}
+			}
+		case (key == "filter" || key == "when" || key == "match") && at.Node.Kind == schema.TextNode:
+			for _, m := range comparison().FindAllStringSubmatch(at.Node.Text, -1) {
+				if !isConstant(m[2]) {
+					found = append(found, bareWord{at, m[1], m[2]})
 				}
 			}
 		}
-		found = bareWords(below, found)
-	}
+		return true
+	})
 	return found
 }
 

@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -160,6 +161,15 @@ func (n *Node) Problem(p Problem) Problem {
 	}
 	return p
 }
+
+// inheritedFrom begins the origin of a value that another section gives.
+const inheritedFrom = "inherited from "
+
+// Inherits records that the value comes from the section at a path.
+func (n *Node) Inherits(from string) { n.Origin = inheritedFrom + from }
+
+// Inherited reports whether the value comes from another section.
+func (n *Node) Inherited() bool { return strings.HasPrefix(n.Origin, inheritedFrom) }
 
 // At returns the place of a field below at or, if that is not set, of what contains it.
 func (at Place) At(keys ...string) Place {
