@@ -24,6 +24,48 @@ type Pipeline struct {
 	Place      schema.Place            `yaml:",place"`
 }
 
+// Tried returns the batchers in the order in which they are tried: as written, those without a condition last.
+func (p *Pipeline) Tried() []schema.Entry[BatcherSpec] {
+	all := slices.Clone(p.Batchers.Entries())
+	takesAll := func(b BatcherSpec) int {
+		if b.Match.IsZero() {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(all, func(x, y schema.Entry[BatcherSpec]) int { return takesAll(x.Value) - takesAll(y.Value) })
+	return all
+}
+
+// Members returns the names of the outputs that are members of other outputs.
+func (p *Pipeline) Members() map[string]bool {
+	members := map[string]bool{}
+	for _, o := range p.Outputs.All() {
+		for _, name := range TraitsOf(o.Use.Config).Members {
+			members[name] = true
+		}
+	}
+	return members
+}
+
+// Unbatched returns the names of the outputs that get all messages if there are no batchers: those that are neither dead
+// letters nor members of others. Without a mistake it is one.
+func (p *Pipeline) Unbatched() (names []string) {
+	other := p.Members()
+	other[p.Engine.OnFailure.DeadLetter] = true
+	for _, o := range p.Outputs.All() {
+		if o.OnFailure != nil {
+			other[o.OnFailure.DeadLetter] = true
+		}
+	}
+	for name := range p.Outputs.All() {
+		if !other[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Defaults is the section `defaults`: what components inherit. Package config fills in what outputs and batchers inherit,
 // so programs that build a Pipeline set it in each of them. The engine does so for steps, which may be inside others.
 type Defaults struct {

@@ -265,14 +265,9 @@ func (b *builder) returns() {
 	}
 }
 
-// batchers puts the batchers into the order in which they are tried: as written, those without match last. Without
-// batchers, all messages go to the only output that is not for dead letters.
+// batchers resolves the batchers. Without batchers, all messages go to the only output that is not for dead letters.
 func (b *builder) batchers() {
-	specs := slices.Clone(b.spec.Batchers.Entries())
-	slices.SortStableFunc(specs, func(x, y schema.Entry[engine.BatcherSpec]) int {
-		return cmp.Compare(rank(x.Value), rank(y.Value))
-	})
-	for _, e := range specs {
+	for _, e := range b.spec.Tried() {
 		s := e.Value
 		p := &stage.BatcherPlan{Name: e.Key, GoesOn: s.Continue, Concurrency: s.Concurrency,
 			Steps: b.assembleBatch(s.Processors)}
@@ -293,36 +288,22 @@ func (b *builder) batchers() {
 				b.plan.Plugins.Add("batcher "+e.Key, plugin)
 			}
 		}
-		for _, name := range s.Output {
-			if o := b.plan.Output(name); o != nil {
-				p.Outputs = append(p.Outputs, o)
-			}
-		}
+		p.Outputs = b.outputsOf(s.Output)
 		b.plan.Batchers = append(b.plan.Batchers, p)
 	}
-	if len(specs) == 0 {
-		b.plan.Batchers = []*stage.BatcherPlan{{Steps: &steps.Program{}, Outputs: b.onlyOutput()}}
+	if b.spec.Batchers.Len() == 0 {
+		b.plan.Batchers = []*stage.BatcherPlan{{Steps: &steps.Program{}, Outputs: b.outputsOf(b.spec.Unbatched())}}
 	}
 }
 
-func rank(s engine.BatcherSpec) int {
-	if s.Match.IsZero() {
-		return 1
-	}
-	return 0
-}
-
-func (b *builder) onlyOutput() []*stage.OutputPlan {
-	dead := map[string]bool{b.spec.Engine.OnFailure.DeadLetter: true}
-	for _, o := range b.spec.Outputs.Entries() {
-		if f := o.Value.OnFailure; f != nil {
-			dead[f.DeadLetter] = true
+// outputsOf returns the outputs with these names that there are.
+func (b *builder) outputsOf(names []string) (found []*stage.OutputPlan) {
+	for _, name := range names {
+		if o := b.plan.Output(name); o != nil {
+			found = append(found, o)
 		}
 	}
-	members := rules.MembersOf(b.spec.Outputs)
-	normal := slices.DeleteFunc(slices.Clone(b.plan.Outputs),
-		func(o *stage.OutputPlan) bool { return dead[o.Name] || members[o.Name] })
-	return normal
+	return found
 }
 
 func (b *builder) inputs() {
@@ -386,12 +367,9 @@ func (b *builder) routes() {
 		if o.Route == nil {
 			continue
 		}
-		for _, name := range engine.TraitsOf(e.Value.Use.Config).Members {
-			if member := b.plan.Output(name); member != nil {
-				o.Route.Members = append(o.Route.Members, member)
-			}
-		}
-		if len(engine.TraitsOf(e.Value.Use.Config).Members) == 0 {
+		members := engine.TraitsOf(e.Value.Use.Config).Members
+		o.Route.Members = b.outputsOf(members)
+		if len(members) == 0 {
 			b.report(at, "no-output", "no output is named here", "name at least one of `outputs`")
 		}
 	}

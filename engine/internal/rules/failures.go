@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
@@ -39,7 +38,7 @@ func (r *checker) checkFailures() {
 func (r *checker) warnRetryLimit(output string) {
 	at := r.at("outputs", output, "retry")
 	for _, key := range []string{"max_attempts", "max_age"} {
-		if n := at.Node.Find(key); n != nil && !strings.HasPrefix(n.Origin, "inherited from") { // others need that one
+		if n := at.Node.Find(key); n != nil && !n.Inherited() { // others need that one
 			r.complain(at.At(key), schema.Problem{Code: "unused-retry", Warning: true,
 				Message: "dead letters are retried until they are written or refused for good, so this limit has no effect",
 				Remedy:  "remove it"})
@@ -49,7 +48,7 @@ func (r *checker) warnRetryLimit(output string) {
 
 // getsMore says whether an output gets other messages than dead letters.
 func (r *checker) getsMore(output string) bool {
-	if MembersOf(r.spec.Outputs)[output] {
+	if r.spec.Members()[output] {
 		return true
 	}
 	for _, b := range r.spec.Batchers.All() {

@@ -72,17 +72,6 @@ func All(p *engine.Pipeline, g *Given) []schema.Problem {
 	return r.problems
 }
 
-// MembersOf names the outputs that are members of other outputs.
-func MembersOf(outputs schema.Map[engine.OutputSpec]) map[string]bool {
-	members := map[string]bool{}
-	for _, o := range outputs.All() {
-		for _, name := range engine.TraitsOf(o.Use.Config).Members {
-			members[name] = true
-		}
-	}
-	return members
-}
-
 // Judge reports what is wrong with a pipeline apart from its inputs and resources, which a test of the pipeline
 // replaces. [All] reports the same, and what is wrong with those.
 func Judge(p *engine.Pipeline) []schema.Problem {

@@ -3,7 +3,6 @@
 package graph
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/flowd-io/flowd/config"
@@ -73,43 +72,21 @@ func Of(p config.Loaded, secrets *schema.Secrets) *Graph {
 		}
 		g.Outputs = append(g.Outputs, o)
 	}
-	for name, b := range spec.Batchers.All() {
-		g.Batchers = append(g.Batchers, Batch{Name: name, Match: secrets.Mask(b.Match.String()), Continue: b.Continue,
+	for _, e := range spec.Tried() {
+		b := e.Value
+		g.Batchers = append(g.Batchers, Batch{Name: e.Key, Match: secrets.Mask(b.Match.String()), Continue: b.Continue,
 			Key: secrets.Mask(b.Key.String()), Steps: stepNames(b.Processors), Outputs: b.Output})
 	}
-	slices.SortStableFunc(g.Batchers, func(x, y Batch) int { return cmp.Compare(last(x), last(y)) })
 	if len(g.Batchers) == 0 {
-		g.Batchers = []Batch{{Outputs: g.fed()}}
+		g.Batchers = []Batch{{Outputs: spec.Unbatched()}}
 	}
 	g.routes(spec, secrets)
 	return g
 }
 
-// last is 1 for a batcher that is tried after those with a condition.
-func last(b Batch) int {
-	if b.Match == "" {
-		return 1
-	}
-	return 0
-}
-
 func stepNames(steps engine.Steps) (names []string) {
 	for i := range steps {
 		names = append(names, config.StepName(&steps[i]))
-	}
-	return names
-}
-
-// fed returns the outputs that get messages without a batcher: those that are no dead letters and belong to no other output.
-func (g *Graph) fed() (names []string) {
-	other := []string{g.Failed}
-	for _, o := range g.Outputs {
-		other = append(append(other, o.Members...), o.Failed)
-	}
-	for _, o := range g.Outputs {
-		if !slices.Contains(other, o.Name) {
-			names = append(names, o.Name)
-		}
 	}
 	return names
 }
