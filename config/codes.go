@@ -31,6 +31,7 @@ func init() {
 		"state-unsettled":      "A filter depends on state of messages that may still fail.",
 		"test-expects-nothing": "A test does not say what it expects.",
 		"bad-lookup":           "A call of lookup(), or a step that looks up rows, does not fit its table.",
+		badPart:                "A sequence names an input that can't be a part of it.",
 		"bad-table":            "The file of a table can't be read, or does not match its configuration.",
 		"managed-name":         "The name of a pipeline in service.pipelines is not that of its file.",
 		"managed-section":      "A pipeline in service.pipelines has a section that is for the process.",

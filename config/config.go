@@ -91,6 +91,7 @@ func Load(paths []string, o Options) (*Set, []schema.Problem) {
 	l.manage()
 	for _, f := range slices.Concat(l.files, l.parts) {
 		l.inherit(f)
+		l.nameParts(f)
 	}
 	return l.finish()
 }

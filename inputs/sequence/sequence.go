@@ -8,15 +8,36 @@ import (
 	"sync/atomic"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // Config configures the input.
 type Config struct {
-	Inputs []part `yaml:"inputs,main" check:"required,nonempty" doc:"The inputs, in order."`
+	Inputs []part `yaml:"inputs,main" check:"required,nonempty" doc:"The inputs in order, or names of other inputs of the pipeline."`
 }
 
 type part struct {
 	Use engine.Plugin[engine.Input] `yaml:",variant"`
+}
+
+// UnmarshalConfig reads an input. Package config has put the inputs that parts name in the place of the names, so a name
+// that is left is wrong.
+func (p *part) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	type input part
+	if n.Kind != schema.TextNode {
+		d.Decode(n, (*input)(p))
+		return
+	}
+	if name, ok := d.Text(n); ok {
+		d.Report(n, schema.Problem{Code: "unknown-input", Message: fmt.Sprintf("there is no other input %q", name),
+			Remedy: "write the name of an input of this pipeline, or the input itself, as {TYPE: …}"})
+	}
+}
+
+// DescribeConfig describes a name or an input.
+func (p *part) DescribeConfig() *schema.Type {
+	type input part
+	return schema.AnyOf("NAME or input", "", input{})
 }
 
 const about = `
@@ -28,7 +49,13 @@ Reads inputs one after another: each begins when the one before has ended.
           - file: old.ndjson
           - stdin: {}
 
-Each input is written in its place: names of other inputs mean nothing here.
+Write each input in its place, or the name of another input of the pipeline. A named input is read only here, so its
+entry has no other keys than its type; processors, rate_limit and the like belong to the entry of the sequence.
+
+    inputs:
+      january: {file: january.ndjson}
+      february: {file: february.ndjson}
+      both: {sequence: [january, february]}
 `
 
 func init() {

@@ -18,6 +18,7 @@ func (r *checker) checkFailures() {
 		for name, o := range r.spec.Outputs.All() {
 			if o.OnFailure != nil {
 				r.checkOnFailure(r.at("outputs", name, "on_failure"), *o.OnFailure, r.spec.Engine.OnFailure.DeadLetter)
+				r.checkBreaker(name, o)
 			}
 		}
 	}
@@ -77,6 +78,24 @@ func (r *checker) checkOnFailure(at schema.Place, f engine.OnFailure, inherited 
 		r.complain(at.At("then"), schema.Problem{Code: "no-dead-letter",
 			Message: "no dead letter is named", Remedy: "add `dead_letter: NAME`, the name of an output"})
 	}
+}
+
+// checkBreaker warns if an output has a dead letter of its own, which its messages do not reach while its breaker is open.
+// A pipeline's dead letter is no reason to warn: it is for messages that fail, and not for an output that is down.
+func (r *checker) checkBreaker(name string, o engine.OutputSpec) {
+	dead := o.OnFailure.DeadLetter != "" || o.OnFailure.Then.May("dead_letter")
+	if !dead || o.Breaker != nil || len(engine.TraitsOf(o.Use.Config).Members) > 0 {
+		return
+	}
+	for _, retry := range []*engine.Retry{o.Retry, r.spec.Engine.OnFailure.Retry} {
+		if retry != nil && retry.MaxAge > 0 {
+			return
+		}
+	}
+	r.complain(r.key("outputs", name, "on_failure"), schema.Problem{Code: "breaker-holds", Warning: true,
+		Message: "after 10 failed writes in a row, the breaker opens: messages then wait, and do not go to the dead letter",
+		Remedy: "add `retry: {max_age: 10m}` to dead-letter messages that have waited so long, `breaker: {failures: 0}` to do without " +
+			"a breaker, or a `breaker` with the settings that you want"})
 }
 
 // onlyDead are the dead-letter outputs and their members, except members that other messages reach, too.

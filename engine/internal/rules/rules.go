@@ -17,6 +17,7 @@ func init() {
 		"at-most-once":           "Messages that a crash loses are gone: the source keeps none, or is told of success before delivery.",
 		"cache-order":            "Steps read and write the same cache entries, and nothing keeps their messages in order.",
 		"composite-key":          "An output that consists of others has a key that belongs to its members.",
+		"breaker-holds":          "The breaker of an output with a dead letter of its own holds messages back from it.",
 		"dead-letter-on-failure": "A dead-letter output has its own on_failure.",
 		"exactly-once":           "A component can't do what engine.exactly_once asks for.",
 		"inner-retry":            "A step inside another has its own retry.",

@@ -154,7 +154,7 @@ func TestProblemsHaveAPlaceAndARemedy(t *testing.T) {
 			[]string{`engine.on_failure.dead_letter: unknown-output: add "c" to ` + "`outputs`"}},
 		{"no dead letter is named", `"engine": {"on_failure": {"then": "dead_letter"}}`,
 			[]string{"engine.on_failure.then: no-dead-letter: add `dead_letter: NAME`, the name of an output"}},
-		{"an output takes the engine's dead letter", `"outputs": {"a": {"sink": {}, "on_failure": {"then": "dead_letter"}}, "b": {"sink": {}}},
+		{"an output takes the engine's dead letter", `"outputs": {"a": {"sink": {}, "on_failure": {"then": "dead_letter"}, "retry": {"max_age": "1m"}}, "b": {"sink": {}}},
 			"engine": {"on_failure": {"dead_letter": "b"}}`, nil},
 		{"a dead letter that gets nothing", two + ", " + toBoth + `, "engine": {"on_failure": {"then": "drop", "dead_letter": "b"}}`,
 			[]string{"engine.on_failure.dead_letter: unused-dead-letter: write `then: dead_letter`, or remove one of the two"}},
