@@ -79,6 +79,7 @@ var notFuzzed = map[string]string{
 
 	"engine/polling":               "a name, decoded by schema",
 	"inputs/file":                  "paths of the configuration, decoded by schema",
+	"inputs/sequence":              "the configuration, decoded by schema",
 	"inputs/mqtt":                  "filters of the configuration, decoded by schema",
 	"internal/components/fields":   "paths, parsed by engine/doc",
 	"internal/operations/pipetest": "tests that config has decoded",
