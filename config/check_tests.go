@@ -91,6 +91,11 @@ func (c *testChecker) test(t *Test) {
 			}
 		}
 	}
+	if n := len(t.Input); t.Acks != nil && len(t.Acks) != n {
+		c.complain(t.Place.At("acks"), schema.Problem{Code: schema.BadValue,
+			Message: fmt.Sprintf("the number of acks (%d) differs from the number of input messages (%d)", len(t.Acks), n),
+			Remedy:  "write one for each message of `input`; {} stands for any acknowledgement"})
+	}
 	if !t.Expects() {
 		at := t.Place.At("name")
 		at.Path = t.Place.Path
@@ -102,7 +107,7 @@ func (c *testChecker) test(t *Test) {
 
 // Expects reports whether the test expects anything.
 func (t *Test) Expects() bool {
-	return t.Expect != nil || t.Fates != nil || len(t.Failures) > 0 || t.Stops != ""
+	return t.Expect != nil || t.Fates != nil || t.Acks != nil || len(t.Failures) > 0 || t.Stops != ""
 }
 
 func (c *testChecker) input(t *Test, in TestInput) {

@@ -17,10 +17,11 @@ import (
 
 // Update is the outcome of a test, to be written into the file as its expectation.
 type Update struct {
-	Test     int                // index
-	Outputs  map[string][]Batch // by output whose expectation differs: what arrived, per write
-	Fates    *Fates             // nil: unchanged
-	Failures []ExpectedFailure  // nil: unchanged
+	Test     int                 // index
+	Outputs  map[string][]Batch  // by output whose expectation differs: what arrived, per write
+	Fates    *Fates              // nil: unchanged
+	Acks     map[int]ExpectedAck // by message whose acknowledgement differs
+	Failures []ExpectedFailure   // nil: unchanged
 }
 
 // Batch is the content of one write.
@@ -84,6 +85,21 @@ func (u Update) write(e *yamltext.Editor) error {
 	}
 	if u.Fates != nil {
 		if err := e.Set(test, "fates", u.Fates.value()); err != nil {
+			return err
+		}
+	}
+	if u.Acks != nil {
+		old, acks := test.Get("acks"), yamltext.List()
+		acks.CommentsOf(old)
+		for i := 0; old.Item(i).Exists(); i++ {
+			value := old.Item(i)
+			if ack, differs := u.Acks[i]; differs {
+				value = ack.value()
+				value.CommentsOf(old.Item(i))
+			}
+			acks.Append(value)
+		}
+		if err := e.Set(test, "acks", acks); err != nil {
 			return err
 		}
 	}
@@ -228,6 +244,18 @@ func (e ExpectedError) pairs() (pairs []yamltext.Value) {
 		}
 	}
 	return pairs
+}
+
+// value returns an acknowledgement: the fate, or a mapping if there is more.
+func (a ExpectedAck) value() yamltext.Value {
+	pairs := a.pairs()
+	if a.Delay != nil {
+		pairs = append([]yamltext.Value{yamltext.Text("delay"), yamltext.Text(a.Delay.String())}, pairs...)
+	}
+	if len(pairs) == 0 {
+		return yamltext.Text(a.Fate)
+	}
+	return yamltext.Mapping(append([]yamltext.Value{yamltext.Text("fate"), yamltext.Text(a.Fate)}, pairs...)...).OneLine()
 }
 
 func failuresValue(failures []ExpectedFailure) yamltext.Value {

@@ -16,13 +16,15 @@ type Test struct {
 	Until     time.Duration         `yaml:"until" check:"min=0s" doc:"When the inputs end, counted from the start; by default after the last message. With a later time, batches leave at their timeout."`
 	Seed      int64                 `yaml:"seed" default:"1" doc:"Seed of random numbers and IDs, which are then the same on each run."`
 	TakesBack string                `yaml:"takes_back" check:"oneof=one|position|nothing" default:"one" doc:"What the inputs can redeliver when a message fails: that message (one), everything from its position on, or nothing. It decides the default of on_failure.then."`
+	MaxDelay  time.Duration         `yaml:"max_delay" check:"min=0s" doc:"How long the inputs can delay a message that is returned, as SQS and NATS can. 0s: they can't."`
 	Env       schema.Map[string]    `yaml:"env" doc:"Environment variables of this test, for placeholders and env(), in addition to those of flowd test itself."`
 	Mocks     schema.Map[Mock]      `yaml:"mocks" doc:"Answers by name of a step (or type, if it has no name): the step is not built, and the answer replaces its work."`
 	Tables    schema.Map[JSON]      `yaml:"tables" doc:"Rows of tables, by table name, in place of the file or URL: a list of objects with the fields of the key, or an object by key (or IP address)."`
 	Fail      schema.Map[Fault]     `yaml:"fail" doc:"Failures by name of an output or step."`
 	Expect    *schema.Map[Expected] `yaml:"expect" doc:"The messages that arrive, by name of the output. What is not listed must not arrive."`
 	Fates     *Fates                `yaml:"fates" doc:"How the messages that were read ended. A fate that is not listed is 0."`
-	Failures  []ExpectedFailure     `yaml:"failures" doc:"The final failures, whatever became of the messages, one entry for each class and place. Without this and without fates, no message may be returned or dropped because it failed."`
+	Acks      []ExpectedAck         `yaml:"acks" doc:"How the inputs must acknowledge the messages of input: one entry for each message, in the same order."`
+	Failures  []ExpectedFailure     `yaml:"failures" doc:"The final failures, whatever became of the messages, one entry for each class and place. Without this, fates and acks, no message may be returned or dropped because it failed."`
 	Stops     string                `yaml:"stops" doc:"The pipeline stops with an error that contains this text."`
 	Within    time.Duration         `yaml:"within" check:"min=0s" doc:"Time limit for the whole run, in virtual time."`
 	Place     schema.Place          `yaml:",place"`
@@ -36,7 +38,7 @@ func (*Test) Words() map[string]string {
 		"output_batches": "write `expect: {OUTPUT: {batches: …}}`", "outputs": "write `expect`",
 		"output": "write `expect`", "then": "write `expect`",
 		"mock": "write `mocks`", "faults": "write `fail`", "inject": "write `fail`", "label": "write `name`",
-		"environment": "write `env`",
+		"environment": "write `env`", "ack": "write `acks`", "nacks": "write `acks`", "acknowledgements": "write `acks`",
 	}
 }
 
@@ -127,7 +129,7 @@ type ExpectedBatch struct {
 
 // ExpectedError is the expected failure of a message. A field that is not set may have any value.
 type ExpectedError struct {
-	Class   string `yaml:"class" check:"oneof=transient|permanent|auth|rejected|expression|decode|unrouted|timeout|late|panic" doc:"Its class."`
+	Class   string `yaml:"class" check:"oneof=transient|permanent|auth|rejected|expression|decode|unrouted|timeout|late|too_large|panic" doc:"Its class."`
 	Place   string `yaml:"place" doc:"Where it happened: step NAME or output NAME."`
 	Message string `yaml:"message" doc:"Text that its message contains."`
 }
@@ -138,6 +140,13 @@ type ExpectedFailure struct {
 	Fate          string       `yaml:"fate" check:"oneof=dead_lettered|dropped|returned" doc:"How they ended."`
 	Count         int64        `yaml:"count" check:"min=1" default:"1" doc:"How many messages."`
 	At            schema.Place `yaml:",place"`
+}
+
+// ExpectedAck is how one message of the input must be acknowledged. A field that is not set may have any value.
+type ExpectedAck struct {
+	Fate          string         `yaml:"fate,main" check:"oneof=delivered|filtered|dead_lettered|dropped|returned|none" doc:"How the message ended; none: it was not acknowledged, because the pipeline stopped before."`
+	Delay         *time.Duration `yaml:"delay" check:"min=0s" doc:"How long the source is asked to wait before it delivers a returned message again. It needs max_delay."`
+	ExpectedError `yaml:",inline"`
 }
 
 // Fates are numbers of messages by fate.

@@ -58,6 +58,8 @@ func updateOf(t *testRun) (config.Update, bool) {
 			name := outputNamed(t, rest)
 			outputs[name] = batches(t.result.Came[name])
 			u.Outputs = outputs
+		case "input":
+			u.Acks = acks(t)
 		case "fates":
 			u.Fates = &t.result.Fates
 		case "failures":
@@ -97,6 +99,17 @@ func batches(writes []pipetest.Write) []config.Batch {
 		all = append(all, b)
 	}
 	return all
+}
+
+// acks returns the acknowledgements that differ from those of the test, by message, with the fields that the test compares.
+func acks(t *testRun) map[int]config.ExpectedAck {
+	differs := map[int]config.ExpectedAck{}
+	for i, want := range t.test.Acks {
+		if got := t.result.Acks[i]; !got.Meets(want) {
+			differs[i] = got.Expected(want)
+		}
+	}
+	return differs
 }
 
 func failures(came []pipetest.CameFailure) (all []config.ExpectedFailure) {

@@ -44,6 +44,7 @@ func (s *stage) compare(res *Result, err error) (all []Difference) {
 		slices.SortStableFunc(all, func(a, b Difference) int { return strings.Compare(outputOf(a.At), outputOf(b.At)) })
 	}
 	all = append(all, s.fates(res)...)
+	all = append(all, s.acks(res)...)
 	all = append(all, s.failures(res)...)
 	if s.Test.Within > 0 && res.Took > s.Test.Within {
 		all = append(all, Difference{At: "time", Want: "at most " + s.Test.Within.String(), Got: res.Took.String()})
@@ -96,14 +97,12 @@ func (s *stage) fates(res *Result) (all []Difference) {
 	return all
 }
 
-// endedAs lists the input messages with a fate, as far as their source knows.
+// endedAs lists the input messages with a fate.
 func (s *stage) endedAs(fate engine.Fate) string {
 	var which []string
 	for i := range s.Test.Input {
-		for _, in := range s.sources {
-			if r, ok := in.results[i]; ok && r.Fate == fate {
-				which = append(which, strconv.Itoa(i+1))
-			}
+		if s.ackOf(i).Fate == fate.String() {
+			which = append(which, strconv.Itoa(i+1))
 		}
 	}
 	if len(which) == 0 {
@@ -115,7 +114,7 @@ func (s *stage) endedAs(fate engine.Fate) string {
 // failures compares final failures. A test without such an expectation requires that no failure loses a message.
 func (s *stage) failures(res *Result) (all []Difference) {
 	if len(s.Test.Failures) == 0 {
-		if s.Test.Fates != nil || s.Test.Stops != "" {
+		if s.Test.Fates != nil || s.Test.Acks != nil || s.Test.Stops != "" {
 			return nil
 		}
 		for _, f := range res.Failures {

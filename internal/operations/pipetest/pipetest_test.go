@@ -312,6 +312,66 @@ tests:
 	})
 }
 
+func TestEachMessageIsAcknowledgedAsExpected(t *testing.T) {
+	want(t, `
+inputs: {in: {file: x}}
+processors:
+  - {filter: n > 0, on_error: [{fail: no number}]}
+  - {name: pay, set: {paid: true}}
+batchers: {all: {batch: {size: 2, timeout: 1s}, output: out}}
+outputs:
+  out: {stdout: {}}
+tests:
+  - name: as they are
+    input: [{json: {n: 1}}, {json: {n: 0}}, {json: {n: x}}, {json: {n: 3}}]
+    fail: {pay: {match: n == 3, class: rejected, message: no money}}
+    acks: [delivered, filtered, {fate: returned, class: permanent, message: no number}, {fate: returned, class: rejected, place: step pay, message: money}]
+    expect: {out: [{}]}
+  - name: other than expected
+    input: [{json: {n: 1}}, {json: {n: 0}}, {json: {n: 3}}, {json: {n: 3}}]
+    fail: {pay: {match: n == 3, class: rejected, message: no money}}
+    acks: [returned, {delay: 5s}, delivered, {fate: returned, class: auth, delay: 5s}]
+  - name: any
+    input: [{json: {n: 1}}, {json: {n: x}}]
+    acks: [{}, {}]
+  - name: sources that take nothing back
+    takes_back: nothing
+    input: [{json: {n: 1}}, {json: {n: x}}]
+    acks: [delivered, dropped]
+  - name: a message that was not read
+    takes_back: position
+    input: [{json: {n: x}}, {json: {n: 1}, at: 5s}]
+    stops: no number
+    acks: [returned, none]
+`, map[string][]string{
+		"as they are": nil, "any": nil, "sources that take nothing back": nil, "a message that was not read": nil,
+		"other than expected": {
+			"input message 1 ack - returned + delivered", "input message 2 delay - 5s + 0s",
+			"input message 3 ack - delivered + returned: rejected in step pay: no money",
+			"input message 4 delay - 5s + 0s", "input message 4 class - auth + rejected",
+		},
+	})
+	want(t, orders+`
+  - name: dead letters
+    input: [{text: "no"}]
+    acks: [{fate: dead_lettered, place: step filter}]
+`, map[string][]string{"dead letters": nil})
+	want(t, `
+inputs: {in: {stdin: {}}}
+outputs: {out: {stdout: {}, retry: {intervals: [5s, 15m]}}}
+tests:
+  - name: a source that can delay
+    max_delay: 12h
+    input: [{json: {n: 1}}]
+    fail: {out: {}}
+    acks: [{fate: returned, delay: 15m, class: transient}]
+  - name: a source that can not
+    input: [{json: {n: 1}}]
+    fail: {out: 2}
+    acks: [{fate: delivered, delay: 0s}]
+`, map[string][]string{"a source that can delay": nil, "a source that can not": nil})
+}
+
 func TestWhatCannotBeBuiltIsSaid(t *testing.T) {
 	got := played(t, `
 inputs: {in: {stdin: {}}}

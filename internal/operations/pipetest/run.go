@@ -34,6 +34,7 @@ type Result struct {
 	Differences []Difference       `json:"differences,omitempty"` // none: the test has passed
 	Came        map[string][]Write `json:"came,omitempty"`        // by output, in order
 	Fates       config.Fates       `json:"fates"`
+	Acks        []Ack              `json:"acks,omitempty"` // by input message
 	Failures    []CameFailure      `json:"failures,omitempty"`
 	Took        time.Duration      `json:"took"` // virtual time
 	Log         string             `json:"log,omitempty"`
@@ -136,7 +137,7 @@ func (s *stage) set() {
 	p.Engine.Workers = 1
 	var inputs []schema.Entry[engine.InputSpec]
 	for _, e := range p.Inputs.Entries() {
-		in := newSource(takesBack[s.Test.TakesBack], s.Test.Input)
+		in := newSource(s.Test)
 		s.sources[e.Key] = in
 		use := engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })
 		use.Place = e.Value.Use.Place
@@ -204,6 +205,9 @@ func (s *stage) result(report runtime.Report) Result {
 	res.Fates = config.Fates{
 		Delivered: ended[engine.Delivered], Filtered: ended[engine.Filtered], DeadLettered: ended[engine.DeadLettered],
 		Dropped: ended[engine.Dropped], Returned: ended[engine.Returned],
+	}
+	for i := range s.Test.Input {
+		res.Acks = append(res.Acks, s.ackOf(i))
 	}
 	for _, g := range report.Failures {
 		same := slices.IndexFunc(res.Failures, func(f CameFailure) bool { // with another reason

@@ -33,6 +33,8 @@ type Failure struct {
 	Message string       `json:"message"`
 }
 
+func failureOf(e *engine.Error) *Failure { return &Failure{e.Class, e.Place(), e.Error()} }
+
 // sink replaces one output. It keeps what is written.
 type sink struct {
 	start time.Time
@@ -54,7 +56,7 @@ func (s *sink) Write(_ context.Context, b *engine.Batch) error {
 		}
 		got := Message{Body: m.Bytes(), Meta: m.Meta.Map()}
 		if e := m.Err(); e != nil {
-			got.Err = &Failure{e.Class, e.Place(), e.Error()}
+			got.Err = failureOf(e)
 		}
 		w.Messages = append(w.Messages, got)
 	}

@@ -20,9 +20,9 @@ var takesBack = map[string]engine.TakesBack{"one": engine.TakesOne, "position": 
 
 // source replaces one input. It reads what feed puts into it.
 type source struct {
-	takes engine.TakesBack
-	made  made
-	wake  chan struct{} // room for one
+	traits engine.Traits
+	made   made
+	wake   chan struct{} // room for one
 
 	mu      sync.Mutex // guards the fields below
 	queue   []int      // indexes of input
@@ -31,8 +31,9 @@ type source struct {
 	results map[int]engine.Result // by index of input
 }
 
-func newSource(takes engine.TakesBack, input []config.TestInput) *source {
-	s := &source{takes: takes, input: input, wake: make(chan struct{}, 1), results: map[int]engine.Result{}}
+func newSource(t config.Test) *source {
+	s := &source{traits: engine.Traits{TakesBack: takesBack[t.TakesBack], Delays: t.MaxDelay}, input: t.Input,
+		wake: make(chan struct{}, 1), results: map[int]engine.Result{}}
 	s.made.doc.Reset([]byte("{}"), nil)
 	s.made.counters = engine.CountersOf(nil, "")
 	return s
@@ -45,12 +46,12 @@ func (s *source) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	for {
 		n, err := s.take(b)
 		if n > 0 || err != nil {
-			return s.acker(), err
+			return s, err
 		}
 		select {
 		case <-s.wake:
 		case <-ctx.Done():
-			return s.acker(), nil
+			return s, nil
 		}
 	}
 }
@@ -117,15 +118,8 @@ func decoded(v config.JSON) any {
 	return value
 }
 
-func (s *source) acker() engine.Acker {
-	if s.takes == engine.TakesNothing {
-		return nil
-	}
-	return s
-}
-
 // Traits reports what the test says.
-func (s *source) Traits() engine.Traits { return engine.Traits{TakesBack: s.takes} }
+func (s *source) Traits() engine.Traits { return s.traits }
 
 // Ack records the fates of messages.
 func (s *source) Ack(_ context.Context, rs []engine.Result) ([]engine.Result, error) {
