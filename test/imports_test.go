@@ -80,7 +80,8 @@ var importRules = []importRule{
 	{"internal/operations/plugins/template/*", public},
 	{"internal/operations/notify", "engine engine/expr schema internal/components/programs internal/network/httpx " +
 		"internal/operations/service"},
-	{"internal/operations/*", public + " internal/network/* internal/operations/service"},
+	{"internal/operations/service", public + " internal/formats/framing internal/network/*"},
+	{"internal/operations/*", public + " internal/operations/service"},
 	{"internal/migrate internal/migrate/*", public + " internal/migrate/*"},
 
 	{"cmd/flowd", "cmd/flowd/cli inputs processors batchers outputs"},

@@ -357,7 +357,8 @@ func (b *builder) failed(at schema.Place, err error) {
 }
 
 func newPlan(l *stage.Layout) *Plan {
-	return &Plan{Layout: l, drained: make(chan struct{}), replaced: make(chan struct{}), yields: make(chan struct{})}
+	return &Plan{Layout: l, drained: make(chan struct{}), replaced: make(chan struct{}), yields: make(chan struct{}),
+		ended: make(chan struct{})}
 }
 
 // routes resolves the members of composites, once all outputs are known.

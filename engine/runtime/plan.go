@@ -31,6 +31,7 @@ type Plan struct {
 	over        atomic.Bool     // it has ended and was not replaced: everything is closed
 
 	current atomic.Pointer[stage.Run]
+	ended   chan struct{} // closed when Run returns
 }
 
 // Stats returns the counts so far. It may be called at any time.

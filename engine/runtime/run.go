@@ -15,6 +15,7 @@ import (
 // Run opens everything, runs until all inputs have ended or stop ends, drains, closes everything, and returns a report. When
 // kill ends, it hands unfinished messages back at once. Run must be called once.
 func (p *Plan) Run(stop, kill context.Context) Report {
+	defer close(p.ended)
 	old := p.before
 	p.before = nil
 	err := p.renew(old)

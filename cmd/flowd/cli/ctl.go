@@ -24,6 +24,7 @@ only its user can read. For that user, ctl finds it by the port.`,
 		Example: `  flowd ctl state                          what all pipelines are doing
   flowd ctl pause orders                   stop reading
   flowd ctl limit "input web" 500/1s       change a rate limit
+  flowd ctl push orders < messages.jsonl   send messages into a pipeline
   flowd ctl ready                          exit code 0 if it is ready, for probes`,
 		Args: cobra.ArbitraryArgs,
 		RunE: needsCommand,
@@ -43,6 +44,7 @@ only its user can read. For that user, ctl finds it by the port.`,
 		newCtlChange(&to, "drain", "Finish what is in flight, and stay up", "draining", (*service.Client).Drain),
 		newCtlReload(&to),
 		newCtlLimit(&to),
+		newCtlPush(&to),
 		newCtlPipelines(&to),
 		newCtlProfile(&to),
 	)
@@ -57,6 +59,8 @@ func newCtlChange(to *service.Target, name, short, done string,
 		Short:   short,
 		Example: fmt.Sprintf("  flowd ctl %s               all pipelines\n  flowd ctl %[1]s orders", name),
 		Args:    cobra.MaximumNArgs(1),
+
+		ValidArgsFunction: completePipelines(to),
 		RunE: withClient(to, func(cmd *cobra.Command, c *service.Client, args []string) error {
 			pipeline := ""
 			if len(args) > 0 {
@@ -168,7 +172,8 @@ func newCtlState(to *service.Target) *cobra.Command {
 		Example: `  flowd ctl state
   flowd ctl state orders
   flowd ctl state --json | jq '.pipelines[].messages'`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completePipelines(to),
 		RunE: withClient(to, func(cmd *cobra.Command, c *service.Client, args []string) error {
 			st, err := c.State(cmd.Context())
 			if err != nil {

@@ -25,6 +25,7 @@ import (
 type shownProcess struct {
 	snapshots []engine.Snapshot
 	reload    error
+	push      func(ctx context.Context, pipeline, input string, b *engine.Batch) ([]*engine.Result, error)
 
 	mu    sync.Mutex // guards calls
 	calls []string
@@ -51,6 +52,10 @@ func (p *shownProcess) Resume(name string) error     { return p.call("resume %q"
 func (p *shownProcess) Drain(name string) error      { return p.call("drain %q", name) }
 func (p *shownProcess) SetLimit(pipeline, name string, l service.Limit) error {
 	return p.call("limit %q %q %+v", pipeline, name, l)
+}
+
+func (p *shownProcess) Push(ctx context.Context, pipeline, input string, b *engine.Batch) ([]*engine.Result, error) {
+	return p.push(ctx, pipeline, input, b)
 }
 
 func (p *shownProcess) Reload() error {
@@ -117,7 +122,7 @@ func TestCtlMistakes(t *testing.T) {
 		says string
 	}{
 		{[]string{"puase"}, invalid, `ctl has no command "puase" (did you mean "pause"?)`},
-		{[]string{"frobnicate"}, invalid, "(there are drain, limit, live, pause, pipelines, profile, ready, reload, resume, state)"},
+		{[]string{"frobnicate"}, invalid, "(there are drain, limit, live, pause, pipelines, profile, push, ready, reload, resume, state)"},
 		{nil, invalid, "Usage:"},
 		{[]string{"pause", ""}, invalid, "the name of the pipeline is empty (leave it out to mean all)"},
 		{[]string{"pause", "a", "b"}, invalid, "accepts at most 1 arg"},

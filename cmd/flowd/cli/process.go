@@ -243,6 +243,15 @@ func (p *process) SetLimit(pipeline, name string, l service.Limit) error {
 	return errors.Join(errs...)
 }
 
+// Push has an input of a pipeline read messages, and waits for their fates.
+func (p *process) Push(ctx context.Context, pipeline, input string, b *engine.Batch) ([]*engine.Result, error) {
+	var plan *runtime.Plan
+	if err := p.each(pipeline, func(of *runtime.Plan) { plan = of }); err != nil {
+		return nil, err
+	}
+	return plan.Push(ctx, input, b)
+}
+
 var errTooLate = errors.New("the process is draining (it is too late to reload)")
 
 // Reload reads the files again. If they are valid, new plans replace the running ones, pipelines that have left the

@@ -46,6 +46,16 @@ func (p *Pauses) Set(paused bool, rests func()) bool {
 	return true
 }
 
+// Interrupt ends Reads under way, as a pause does, so that they give back the credits that they hold while nothing arrives.
+func (p *Pauses) Interrupt() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.paused {
+		p.cancel()
+		p.active, p.cancel = context.WithCancel(context.Background())
+	}
+}
+
 // unlock releases p.mu, and then calls rests, once, if reading is paused and no Read is under way.
 func (p *Pauses) unlock() {
 	var rests func()

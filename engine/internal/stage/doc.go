@@ -18,6 +18,7 @@
 //	                        └── what was held, and what is tried again in a lane
 //
 //	read.go, read_pace.go     a reader takes credits, reads, opens a ledger, runs the input's own steps
+//	push.go                   messages that are pushed into an input while it runs, by one more reader
 //	lane.go, lane_serial.go   a lane runs the pipeline's steps over a slab
 //	group.go                  a group gathers messages of the lanes, and gives them back
 //	route.go                  which batcher takes a message

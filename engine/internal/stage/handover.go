@@ -99,6 +99,9 @@ func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 		h = &Handover{law: [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}}
 	}
 	h.failed, h.err, h.read, h.took = r.Failures.All(), closing, map[reading]uint64{}, r.Latency.Get()
+	for _, x := range r.pushers {
+		h.read[reading{x.plan.Name, pushed}] = x.read.Load()
+	}
 	for _, rd := range r.readers {
 		h.read[reading{rd.plan.Name, rd.index}] = rd.read.Load()
 		if rd.acks != nil && rd.acks.LeavesUntold() { // on a new connection the source delivers them again
@@ -114,7 +117,7 @@ func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 func (r *Run) inherits(l *ledger.Ledger) bool {
 	for _, in := range r.Next.Inputs {
 		if in.Name == l.InputName {
-			return in.Adopted || l.Takes == engine.TakesNothing
+			return in.Adopted || l.Takes == engine.TakesNothing || l.Instance == pushed
 		}
 	}
 	return false
@@ -146,6 +149,14 @@ func (r *Run) inherit(h *Handover) {
 	}
 }
 
+// continues says whether the reader continues with the messages of an instance of its input in the plan before.
+func (rd *reader) continues(instance int) bool {
+	if rd.index == pushed || instance == pushed {
+		return rd.index == instance
+	}
+	return instance%len(rd.plan.Inputs) == rd.index
+}
+
 // reenter sends on the roots that the plan before has left to this reader, in reading order, ahead of new messages.
 func (rd *reader) reenter(ctx context.Context, h *Handover) {
 	if h == nil {
@@ -153,7 +164,7 @@ func (rd *reader) reenter(ctx context.Context, h *Handover) {
 	}
 	var mine []unsettled
 	for _, x := range h.roots {
-		if x.input == rd.plan.Name && x.instance%len(rd.plan.Inputs) == rd.index {
+		if x.input == rd.plan.Name && rd.continues(x.instance) {
 			mine = append(mine, x)
 		}
 	}

@@ -194,10 +194,11 @@ func (rd *reader) call(ctx context.Context, b *engine.Batch) (a engine.Acker, er
 	return a, err
 }
 
-// receive counts messages that were read and sends them on, as fast as the rate limits allow.
-func (rd *reader) receive(ctx, work context.Context, b *engine.Batch, acker engine.Acker) {
+// receive counts messages that were read and sends them on, as fast as the rate limits allow. It returns false if the run is
+// over; the source redelivers the messages then.
+func (rd *reader) receive(ctx, work context.Context, b *engine.Batch, acker engine.Acker) bool {
 	if !rd.Enter() {
-		return // the run is over; the source redelivers the messages
+		return false
 	}
 	n := len(slab(b).Msgs)
 	rd.Roots.Receive(n)
@@ -210,6 +211,7 @@ func (rd *reader) receive(ctx, work context.Context, b *engine.Batch, acker engi
 	rd.openLedger(b, acker, now)
 	rd.figures.bytes.Add(int64(slab(b).Bytes))
 	rd.admit(ctx, work, b)
+	return true
 }
 
 // openLedger opens a ledger for messages that have been counted, and charges their bytes.

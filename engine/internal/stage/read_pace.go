@@ -19,8 +19,12 @@ func (rd *reader) keepPace(ctx context.Context) {
 	rd.balance.intake.pace.Wait(ctx, rd.balance.ease)
 }
 
-// waits shows whether the reader waits for credits.
+// waits shows whether the reader waits for credits. Readers whose sources have nothing may hold all of them, and would keep
+// what is pushed waiting.
 func (rd *reader) waits(yes bool) {
+	if yes && rd.index == pushed {
+		rd.layout.Pauses.Interrupt()
+	}
 	if yes {
 		rd.figures.setState("waiting")
 	} else {

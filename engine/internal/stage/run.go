@@ -31,6 +31,7 @@ type Run struct {
 	// The parts, in the order in which messages come through them.
 	intake   intake
 	readers  []*reader
+	pushers  map[string]*pusher // by input
 	feed     laneFeed
 	lanes    []*lane
 	batching batching
@@ -117,7 +118,9 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 	for i := range p.Workers {
 		r.lanes = append(r.lanes, newLane(s, &r.batching, i))
 	}
+	r.pushers = map[string]*pusher{}
 	for _, in := range p.Inputs {
+		r.pushers[in.Name] = newPusher(&r.balance, in)
 		for i, instance := range in.Inputs {
 			rd := newReader(&r.balance, in, instance)
 			rd.index = i
@@ -189,6 +192,10 @@ func (r *Run) StartReaders(readers *sync.WaitGroup, reads context.Context) {
 		if in.Follows {
 			r.intake.following.Add(int64(len(in.Inputs)))
 		}
+	}
+	r.intake.reading.Add(int64(len(r.pushers))) // until they have read what the plan before has left
+	for _, x := range r.pushers {
+		readers.Go(func() { x.loop(reads, r.works, r.inherited) })
 	}
 	for _, rd := range r.readers {
 		readers.Go(func() {

@@ -82,6 +82,9 @@ func (r *Run) input(in *InputPlan) engine.InputState {
 		l := in.Limit.State()
 		s.Limit = &l
 	}
+	if x := r.pushers[in.Name]; x != nil {
+		s.Received, s.Bytes = x.figures.received.Load(), x.figures.bytes.Load()
+	}
 	for _, rd := range r.readers {
 		if rd.plan != in {
 			continue
@@ -199,6 +202,9 @@ func (r *Run) stuck(now time.Time) (all []engine.Stuck) {
 	add("the steps", "lane", r.idling.Load(), 0)
 	for _, rd := range r.readers {
 		step(&rd.own.x.Clock)
+	}
+	for _, x := range r.pushers {
+		step(&x.own.x.Clock)
 	}
 	for _, s := range r.writing.stages {
 		for _, w := range s.hired() {

@@ -26,6 +26,8 @@ type api struct {
 	pipelines Pipelines // nil: they are not managed over the API
 	log       *slog.Logger
 
+	pushes chan struct{} // has an element for each push that is being served
+
 	mu sync.Mutex // one change at a time
 }
 

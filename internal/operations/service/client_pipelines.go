@@ -9,7 +9,9 @@ import (
 // jsonType is the media type of JSON.
 const jsonType = "application/json"
 
-func pipelinePath(name string) string { return "/api/v1/pipelines/" + url.PathEscape(name) }
+func pipelinePath(name string) string { return "/api/v1/pipelines/" + escaped(name) }
+
+func escaped(name string) string { return url.PathEscape(name) }
 
 // InvalidError is the error for a change that was refused because of problems in pipelines.
 type InvalidError struct {

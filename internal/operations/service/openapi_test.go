@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -88,7 +89,10 @@ func TestTheDocumentIsValidOpenAPI(t *testing.T) {
 func TestAnswersAreAsDocumented(t *testing.T) {
 	all := twoPipelines()
 	all[0].State, all[1].State = engine.Stopped, engine.Stopped // so that /ready fails
-	s := serve(t, Config{Pipelines: fakePipelines{}}, &fake{snapshots: all})
+	push := func(context.Context, string, string, *engine.Batch) ([]*engine.Result, error) {
+		return []*engine.Result{{Fate: engine.Returned, Err: engine.Errorf(engine.Rejected, "no such table")}}, nil
+	}
+	s := serve(t, Config{Pipelines: fakePipelines{}}, &fake{snapshots: all, push: push})
 	_, text, _ := send(t, s, http.MethodGet, "/openapi.json", "")
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	if err != nil {
@@ -111,11 +115,13 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &api); err != nil {
 		t.Fatal(err)
 	}
-	bodies := map[string]string{"post_api_v1_limit": `{"name": "api", "messages": 5, "per": "1s"}`}
+	bodies := map[string]string{"post_api_v1_limit": `{"name": "api", "messages": 5, "per": "1s"}`,
+		"post_api_v1_pipelines_name_messages":              `{"payload": 1}`,
+		"post_api_v1_pipelines_name_inputs_input_messages": `{"payload": 1}`}
 	seen := map[string]bool{} // operations with the status of an answer
 	ask := func(method, path, at string, o operation, name, body, media string) {
 		t.Helper()
-		path = strings.NewReplacer("{name}", name, "{profile}", name).Replace(path)
+		path = strings.NewReplacer("{name}", name, "{profile}", name, "{input}", "web").Replace(path)
 		headers := []string{"Content-Type", media}
 		if status, _, _ := send(t, s, method, path, body, headers...); (status == http.StatusUnauthorized) != (len(o.Security) > 0) {
 			t.Errorf("%s %s: %d without the token, but its security is %v", method, path, status, o.Security)

@@ -2,7 +2,7 @@
 // listener. Start at [Start]. [StartMetrics] opens a second one, which only shows metrics and health.
 //
 // Every request passes guard.go. metrics.go, health.go, profile.go, api.go and pipelines.go answer it.
-// openapi.go describes the answers. [Client] is the other end.
+// push.go takes messages. openapi.go describes the answers. [Client] is the other end.
 package service
 
 import (
@@ -35,6 +35,8 @@ type Process interface {
 	// SetLimit changes the limit with that name, as in engine.LimitState. Pipeline and name are known to exist. The
 	// pipeline is "" for a limit that pipelines share.
 	SetLimit(pipeline, name string, l Limit) error
+	// Push has an input of a pipeline read messages, and waits for their fates, as Push of a plan does.
+	Push(ctx context.Context, pipeline, input string, b *engine.Batch) ([]*engine.Result, error)
 	// Reload reads the pipeline files again. The error says what is wrong in them.
 	Reload() error
 }
@@ -189,7 +191,7 @@ func routes(cfg Config, g *guard, local bool, p Process, user prometheus.Gathere
 
 // endpoints returns what the listener answers.
 func endpoints(cfg Config, g *guard, local bool, p Process, user prometheus.Gatherer, log *slog.Logger) []endpoint {
-	a := &api{process: p, pipelines: cfg.Pipelines, log: log}
+	a := &api{process: p, pipelines: cfg.Pipelines, log: log, pushes: make(chan struct{}, mostPushes)}
 	action := func(name, summary string, body any, do func(*http.Request) ([]string, error)) endpoint {
 		return endpoint{pattern: "POST /api/v1/" + name, token: true, serve: a.action(name, do), summary: summary, body: body,
 			answers: map[int]any{http.StatusOK: done{}}}
@@ -198,6 +200,10 @@ func endpoints(cfg Config, g *guard, local bool, p Process, user prometheus.Gath
 		return endpoint{pattern: "POST /api/v1/pipelines/{name}/" + action, token: true,
 			serve: a.managing(a.operatePipeline(action, do)), summary: summary, body: struct{}{},
 			answers: map[int]any{http.StatusOK: done{}}}
+	}
+	push := func(pattern, summary string) endpoint {
+		return endpoint{pattern: "POST /api/v1/pipelines/{name}/" + pattern, token: true, serve: http.HandlerFunc(a.push),
+			summary: summary, body: media(linesType), query: []string{"wait"}, answers: map[int]any{http.StatusOK: pushedList{}}}
 	}
 	health := map[int]any{http.StatusOK: Health{}, http.StatusServiceUnavailable: Health{}}
 	return documented([]endpoint{
@@ -217,6 +223,8 @@ func endpoints(cfg Config, g *guard, local bool, p Process, user prometheus.Gath
 		action("drain", "Finishes what is in flight, and stays up.", onPipeline{}, a.drain),
 		action("reload", "Reads the pipeline files again. Nothing changes if one has an error.", struct{}{}, a.reload),
 		action("limit", "Changes a rate limit.", limitRequest{}, a.limit),
+		push("messages", "Sends messages into the only input of a pipeline, and waits for their fates, up to `wait` seconds."),
+		push("inputs/{input}/messages", "Sends messages into an input of a pipeline, likewise."),
 
 		{pattern: "GET /api/v1/pipelines", token: true, serve: a.managing(a.listPipelines), summary: "Lists all pipelines.",
 			answers: map[int]any{http.StatusOK: PipelineList{}}},

@@ -29,6 +29,7 @@ type fake struct {
 	snapshots []engine.Snapshot
 	calls     []string
 	err       error
+	push      func(ctx context.Context, pipeline, input string, b *engine.Batch) ([]*engine.Result, error) // may be nil; set before the start
 }
 
 func (f *fake) call(format string, args ...any) error {
@@ -48,6 +49,12 @@ func (f *fake) Pause(p string) error  { return f.call("pause %q", p) }
 func (f *fake) Resume(p string) error { return f.call("resume %q", p) }
 func (f *fake) Drain(p string) error  { return f.call("drain %q", p) }
 func (f *fake) Reload() error         { return f.call("reload") }
+func (f *fake) Push(ctx context.Context, pipeline, input string, b *engine.Batch) ([]*engine.Result, error) {
+	if f.push == nil {
+		return nil, errors.New("the pipeline is starting")
+	}
+	return f.push(ctx, pipeline, input, b)
+}
 func (f *fake) SetLimit(p, name string, l Limit) error {
 	return f.call("limit %q %q %d/%s burst %d now %t", p, name, l.Messages, l.Per, l.Burst, l.AtOnce)
 }
