@@ -218,6 +218,9 @@ type Origin struct {
 	i    uint32
 }
 
+// OriginOf identifies a root by its Read and its number in it. It is for the engine.
+func OriginOf(_ inside.Key, r read, i uint32) Origin { return Origin{r, i} }
+
 // KeyWaits knows which messages of a pipeline wait for others with the same order key.
 type KeyWaits interface {
 	// Each calls f for each message that waits and each message that it waits for, with their roots.

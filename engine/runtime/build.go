@@ -31,8 +31,9 @@ type Options struct {
 
 	Tables map[string]Resource // resources.tables: opened before all plugins, closed after them
 
-	Hooks []engine.Hook // get the events of all pipelines
-	Reads *engine.Reads // of the process
+	Hooks    []engine.Hook   // get the events of all pipelines
+	Observer engine.Observer // sees their messages; nil: none
+	Reads    *engine.Reads   // of the process
 
 	Secrets *schema.Secrets // masked in errors
 
@@ -89,6 +90,7 @@ type builder struct {
 	plan       *Plan
 	problems   []schema.Problem
 	wrong      map[schema.Place]bool // components that aren't built; see rules.Wrong
+	of         string                // the component that the present steps belong to; "": the pipeline
 	within     string                // prefix of the names of steps: the use of a list that they are in
 	uses       map[string]int        // how often each named list is used
 	batch      bool                  // the present steps get whole batches
@@ -129,6 +131,7 @@ func (b *builder) build() *Plan {
 		b.plan.OrderBy, b.plan.Ordered = &e.OrderBy, true
 	}
 	b.plan.Hooks, b.plan.Timeout = allHooks(b.options.Hooks), b.timeout()
+	b.plan.Observer, b.plan.End = b.options.Observer, b.spot(engine.Spot{Kind: engine.EndSpot})
 	b.plan.MaxReplay = cmp.Or(e.MaxReplay, 10*b.plan.MaxMessages)
 	b.plan.ExactlyOnce = e.ExactlyOnce
 	b.plan.Restart = e.Restart
@@ -189,8 +192,10 @@ func (b *builder) middleware() {
 func (b *builder) outputs() {
 	for _, e := range b.spec.Outputs.Entries() {
 		s := e.Value
+		b.of = "output " + e.Key
 		o := &stage.OutputPlan{
 			Name: e.Key, Concurrency: max(1, int(s.Concurrency)),
+			Spot:    b.spot(spotOf(engine.OutputSpot, e.Key, s.Use)),
 			Timeout: cmp.Or(s.Timeout, b.timeout()),
 			Retry:   b.retry(s.Retry), Type: s.Use.Name,
 			Limit: b.limit(s.RateLimit, "output "+e.Key),
@@ -269,8 +274,9 @@ func (b *builder) returns() {
 func (b *builder) batchers() {
 	for _, e := range b.spec.Tried() {
 		s := e.Value
+		b.of = "batcher " + e.Key
 		p := &stage.BatcherPlan{Name: e.Key, GoesOn: s.Continue, Concurrency: s.Concurrency,
-			Steps: b.assembleBatch(s.Processors)}
+			Steps: b.assembleBatch(s.Processors), Spot: b.spot(spotOf(engine.BatcherSpot, e.Key, s.Use))}
 		if !s.Match.IsZero() {
 			p.Match = &s.Match
 		}
@@ -309,7 +315,8 @@ func (b *builder) outputsOf(names []string) (found []*stage.OutputPlan) {
 func (b *builder) inputs() {
 	for _, e := range b.spec.Inputs.Entries() {
 		s := e.Value
-		p := &stage.InputPlan{Name: e.Key, Type: s.Use.Name, Limit: b.limit(s.RateLimit, "input "+e.Key)}
+		b.of = "input " + e.Key
+		p := &stage.InputPlan{Name: e.Key, Type: s.Use.Name, Spot: b.spot(spotOf(engine.InputSpot, e.Key, s.Use)), Limit: b.limit(s.RateLimit, "input "+e.Key)}
 		b.limited(p.Limit, "input "+e.Key,
 			func(keyed engine.Steps) { p.Steps = b.assemble(append(keyed, s.Processors...)) })
 		env := b.named(e.Key)
@@ -347,6 +354,19 @@ func (b *builder) named(name string) engine.Env {
 	env := b.env
 	env.Name, env.Log, env.Pipeline = name, env.Log.With("name", name), b.spec.Name
 	return env
+}
+
+// spot returns a place that messages pass, or nil if nobody observes them.
+func (b *builder) spot(s engine.Spot) *engine.Spot {
+	if b.options.Observer == nil {
+		return nil
+	}
+	s.Pipeline = b.spec.Name
+	return &s
+}
+
+func spotOf[T any](kind engine.SpotKind, name string, use engine.Plugin[T]) engine.Spot {
+	return engine.Spot{Kind: kind, Name: name, Type: use.Name, Config: use.Config, Place: use.Place}
 }
 
 func (b *builder) failed(at schema.Place, err error) {

@@ -28,7 +28,7 @@ func (b *builder) assemble(list engine.Steps) *steps.Program {
 
 // own assembles the pipeline's own steps, behind the steps of its keyed limits.
 func (b *builder) own(keyed engine.Steps) {
-	b.lanes = true
+	b.lanes, b.of = true, ""
 	b.plan.Steps = b.assemble(append(keyed, b.spec.Processors...))
 	b.lanes = false
 }
@@ -46,6 +46,11 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 	}
 	at := len(p.Ops)
 	o := steps.Op{Name: b.called(s), Timeout: cmp.Or(s.Timeout, b.stepTimeout()), Next: -1}
+	spot := spotOf(engine.StepSpot, o.Name, s.Use)
+	spot.Place = cmp.Or(s.Place, spot.Place)
+	if spot.Of = b.of; !b.inner {
+		o.Spot = b.spot(spot)
+	}
 	env := b.named(o.Name)
 	o.Figures = steps.NewStepFigures(o.Name, s.Use.Name, env.Log)
 	env.Whole, env.Inside, env.Timeout = b.batch, b.inner, b.stepTimeout()
@@ -103,6 +108,8 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 		for i := range parts.Cases {
 			c := &parts.Cases[i]
 			br := steps.Branch{To: int32(len(p.Ops))}
+			br.Spot = b.spot(engine.Spot{Kind: engine.CaseSpot, Name: fmt.Sprintf("%s, case %d", o.Name, i+1), Of: b.of,
+				Config: *c, Place: c.When.Place()})
 			if !c.When.IsZero() {
 				br.When = &c.When
 				b.sideBySide(!c.When.Calls().Have("counter"))

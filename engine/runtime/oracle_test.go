@@ -104,6 +104,7 @@ func (w *world) obligations() {
 	if used := plan.Snapshot().Bytes; used != 0 && !stopped {
 		t.Errorf("%d bytes are charged for nothing", used)
 	}
+	w.observed.check(rep.Stats.Roots)
 	if rep.Err != nil && !unsaved {
 		t.Errorf("the run failed: %v", rep.Err)
 	}
@@ -149,6 +150,10 @@ func (w *world) next(old *runtime.Plan) *runtime.Plan {
 
 func (w *world) build(o runtime.Options) *runtime.Plan {
 	o.Log = slog.New(slog.DiscardHandler)
+	if w.observed == nil {
+		w.observed = &observed{world: w, open: map[engine.Origin]bool{}}
+	}
+	o.Observer = w.observed
 	if w.keeping != nil {
 		o.Caches, o.Shared = w.keeping.plugins(), &w.keeping.shared
 	}

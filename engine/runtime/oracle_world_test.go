@@ -65,6 +65,7 @@ type world struct {
 	reloads   bool  // in mid-stream
 	replays   int64 // roots that were read again in the new plan
 	successor *runtime.Plan
+	observed  *observed
 }
 
 func newWorld(t *testing.T, seed uint64) *world {

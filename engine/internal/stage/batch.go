@@ -54,6 +54,7 @@ func newBatcher(s *settlement, plan *BatcherPlan) *batcher {
 // Push adds messages. Any lane may call it.
 func (b *batcher) Push(s *engine.Batch) {
 	slab(s).From, slab(s).Way.Batcher = b.plan.Name, b
+	b.observe(s, engine.PassedOn)
 	if b.plan.Batcher == nil {
 		b.forward(s)
 		return
@@ -230,8 +231,15 @@ func (b *batcher) emit(s *engine.Batch, why engine.Trigger) {
 		b.warnEarly(b.place())
 	}
 	b.fill.Observe(float64(n))
+	b.observe(s, engine.BatchedThere)
 	b.layout.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: b.plan.Name, N: n, Reason: string(why)})
 	b.sendWhenFree(s)
+}
+
+// observe tells the observer of messages that enter the batcher, or leave it in a batch.
+func (b *batcher) observe(s *engine.Batch, how engine.Passage) {
+	sight := steps.Sight{Observer: b.layout.Observer}
+	sight.All(b.plan.Spot, s, how)
 }
 
 // sendWhenFree sends a batch on as soon as the batcher may have one more in flight.

@@ -47,6 +47,8 @@ type Layout struct {
 	Middleware  []engine.Middleware
 	Limits      []*limit.Limiter // all of them
 	Hooks       []engine.Hook
+	Observer    engine.Observer // nil: none
+	End         *engine.Spot
 }
 
 func (p *Layout) batcherNames() string {
@@ -96,6 +98,7 @@ func callHook(h engine.Hook, e engine.Event) {
 // InputPlan is an input with its instances.
 type InputPlan struct {
 	Name    string
+	Spot    *engine.Spot
 	Type    string
 	Inputs  []engine.Input // one per instance
 	Steps   *steps.Program
@@ -111,6 +114,7 @@ type InputPlan struct {
 // BatcherPlan is a batcher with the outputs to which it leads.
 type BatcherPlan struct {
 	Name    string
+	Spot    *engine.Spot
 	Match   *expr.Cond // nil: all
 	GoesOn  bool       // later batchers see the message too
 	Key     *expr.Expr
@@ -140,6 +144,7 @@ type GroupPlan struct {
 // OutputPlan is an output, or a composite of outputs.
 type OutputPlan struct {
 	Name        string
+	Spot        *engine.Spot
 	Type        string
 	Out         engine.Output
 	Route       *RoutePlan // nil: not a composite

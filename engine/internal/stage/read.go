@@ -239,6 +239,7 @@ func (rd *reader) openLedger(b *engine.Batch, acker engine.Acker, at time.Time) 
 			steps.Complete(msg(m).Err, engine.Decode)
 		}
 	}
+	rd.own.x.Sight.All(rd.plan.Spot, b, engine.PassedOn)
 	rd.mean = max(slab(b).Bytes/n, 1)
 	if rd.plan.Early && led.Acks != nil {
 		led.Early()

@@ -204,6 +204,7 @@ func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe 
 	within := &guard.Deadline{Parent: ctx, At: began.Add(w.sink.plan.Timeout)}
 	defer within.End()
 	w.arena.Call = within
+	observed := w.x.Sight.Begin(w.sink.plan.Spot, b, w.in)
 	err, back := w.call(within, at.out, b, began)
 	if !back {
 		w.sink.mu.Lock()
@@ -227,6 +228,9 @@ func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe 
 			msg(m).Err.Mask(w.stage.layout.Secrets)
 		}
 		res.count(m)
+	}
+	if observed {
+		w.x.Sight.Passed(w.sink.plan.Spot, b, w.in, engine.WrittenThere)
 	}
 	w.out.now, w.read = res.at, res.read
 	w.sink.wrote(at, res)
@@ -305,6 +309,7 @@ func (w *writer) salvage(err *engine.Error) (failing, rest *engine.Batch) {
 			to.Doc.Reset(msg(m).Doc.Payload(), nil)
 			e := *err
 			c.Fail(&e)
+			w.x.Sight.One(w.sink.plan.Spot, b, &c, engine.FailedThere)
 			w.stage.holds.Own(&c, w.stage.keyPlace())
 			slab(failing).Msgs = append(slab(failing).Msgs, c)
 			continue

@@ -44,14 +44,16 @@ type Op struct {
 	In      *Program    // the program that it is in
 	Retry   *retry.Plan // nil: failed messages are not tried again
 	Figures *stepFigures
-	Group   int8 // the group that takes the messages: its index, from 1; 0: none
-	Scoped  bool // stakes of steps inside it are taken back when it fails
+	Group   int8         // the group that takes the messages: its index, from 1; 0: none
+	Scoped  bool         // stakes of steps inside it are taken back when it fails
+	Spot    *engine.Spot // nil: nobody can observe it
 }
 
 // Branch is a case of a switch.
 type Branch struct {
 	When *expr.Cond // nil: always
 	To   int32
+	Spot *engine.Spot
 }
 
 type onError uint8
@@ -72,7 +74,8 @@ type Executor struct {
 	// before has the messages of sel as the step found them, if a failure may have to restore them.
 	before []inside.Mark[engine.Meta]
 	Clock  guard.Clock[Op] // of the current call
-	Room   *Room           // charges what steps add; nil: the executor of the step outside does
+	Sight  Sight
+	Room   *Room // charges what steps add; nil: the executor of the step outside does
 
 	Wrap    []engine.Middleware // around every run; the first is the outermost
 	wrapped engine.Processor    // the program within Wrap
@@ -137,9 +140,13 @@ func (x *Executor) Exec(ctx context.Context, b *engine.Batch, from int32) *engin
 			x.jump(b, sel, o)
 			continue
 		}
+		observed := x.Sight.Begin(o.Spot, b, sel)
 		slab(b).Sel = sel
 		x.call(ctx, b, o)
 		slab(b).Sel = nil
+		if observed {
+			x.Sight.Passed(o.Spot, b, sel, engine.PassedOn)
+		}
 		if x.conclude(b, sel, o) {
 			x.Own.Hold(b, x.Stage)
 		}
@@ -172,10 +179,13 @@ func (x *Executor) pick(b *engine.Batch, pc int32, o *Op) []int32 {
 			holds, err := o.When.Test(m)
 			if err != nil {
 				msg(m).Stage = x.Stage
+				m.Fail(err)
+				x.Sight.One(o.Spot, b, m, engine.FailedThere)
 				o.Failed(m, err)
 				continue
 			}
 			if !holds {
+				x.Sight.One(o.Spot, b, m, engine.SkippedStep)
 				msg(m).PC = o.Next
 				continue
 			}
@@ -208,11 +218,13 @@ func (x *Executor) jump(b *engine.Batch, sel []int32, o *Op) {
 			if err != nil {
 				msg(m).Stage = x.Stage
 				m.Fail(err)
+				x.Sight.One(o.Spot, b, m, engine.FailedThere)
 				stepError(msg(m).Err, o)
 				Rescue(m, o.In)
 				break
 			}
 			if holds {
+				x.Sight.One(c.Spot, b, m, engine.PassedOn)
 				msg(m).PC = c.To
 				break
 			}
