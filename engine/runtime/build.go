@@ -316,7 +316,8 @@ func (b *builder) inputs() {
 	for _, e := range b.spec.Inputs.Entries() {
 		s := e.Value
 		b.of = "input " + e.Key
-		p := &stage.InputPlan{Name: e.Key, Type: s.Use.Name, Spot: b.spot(spotOf(engine.InputSpot, e.Key, s.Use)), Limit: b.limit(s.RateLimit, "input "+e.Key)}
+		p := &stage.InputPlan{Name: e.Key, Type: s.Use.Name, Spot: b.spot(spotOf(engine.InputSpot, e.Key, s.Use)),
+			Limit: b.limit(s.RateLimit, "input "+e.Key)}
 		b.limited(p.Limit, "input "+e.Key,
 			func(keyed engine.Steps) { p.Steps = b.assemble(append(keyed, s.Processors...)) })
 		env := b.named(e.Key)
