@@ -76,6 +76,7 @@ var importRules = []importRule{
 	{"internal/operations/pipetest", public + " config engine/runtime internal/components/* internal/pool/wire " +
 		"internal/state/caches/memory"},
 	{"internal/operations/graph", public + " config engine/runtime"},
+	{"internal/operations/evaluate", public + " internal/formats/framing"},
 	{"internal/operations/plugins", "engine internal/components/builds"},
 	{"internal/operations/plugins/template/*", public},
 	{"internal/operations/notify", "engine engine/expr schema internal/components/programs internal/network/httpx " +
