@@ -176,6 +176,15 @@ type Tabled interface{ Table() TableState }
 // once the input is open, also during and after Close, and must not block. The caller owns the result.
 type Positioned interface{ Progress() Progress }
 
+// Scheduled is an optional ability of an Input that reads at certain times. Due returns for which time a Read waits; zero: it
+// does not wait for a time. It is called from any goroutine once the input is open, also during and after Close, and must
+// not block.
+type Scheduled interface{ Due() time.Time }
+
+// Sourced is an optional ability of an Input that reads several sources. Sources returns their states, up to a thousand,
+// those that fail first. It is called like Due of [Scheduled]. The caller owns the result.
+type Sourced interface{ Sources() []SourceState }
+
 // Limited is an optional ability of an Input to which others push messages. The goroutine that calls Read calls Limited
 // with the time until which it waits for a rate limit, so that the input can refuse messages meanwhile, and with the
 // zero time when the wait is over.

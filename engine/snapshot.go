@@ -13,6 +13,7 @@ type Snapshot struct {
 	Stats    Stats
 	Started  time.Time
 
+	Edges    []Edge // the ways that messages can go
 	Inputs   []InputState
 	Steps    []StepState // of the pipeline's own list, in order; inputs, batchers and outputs have theirs
 	Batchers []BatcherState
@@ -49,6 +50,13 @@ type Trouble struct {
 	Since     time.Time
 }
 
+// Edge is a way of messages from one component to another: "input web", "batcher archive", "output lake". Without batchers,
+// inputs lead to outputs. An output that consists of others leads to them.
+type Edge struct {
+	From, To string
+	Failed   bool // it is for messages that have failed, whose outputs dead letters go to
+}
+
 // Held is a message that waits outside the queues. Later messages with its order key wait for it.
 type Held struct {
 	At  string        // its place in its source; may show data
@@ -82,12 +90,35 @@ type InputState struct {
 	AckErr     string    // why acknowledgements have been failing for some time; "": they have not
 	AckSince   time.Time // when they began to fail
 	Progress   *Progress // nil: it does not know the end of its source
+	Due        time.Time // when it reads next, by its schedule; zero: it does not wait for a time
+
+	Instances []InstanceState
+	Sources   []SourceState // of an input that reads several; see [Sourced]
 
 	// Behind is how old the last message was when it was read, by the source's timestamp; while the input does not read, how
 	// old the message is now. Nil: the source has no timestamps, or nothing was read.
 	Behind *time.Duration
 	Limit  *LimitState
 	Steps  []StepState
+}
+
+// InstanceState describes one instance of an input, in the words of [InputState].
+type InstanceState struct {
+	State    string
+	Received int64
+	Restarts int64
+	Err      string // "": it works
+}
+
+// SourceState describes one source of an input that reads several.
+type SourceState struct {
+	Name     string
+	State    string // reading, held (what it has read waits for room), empty, restarting, ended, failed
+	Weight   int    // 0: they have no weights
+	Received int64
+	InFlight int
+	Due      time.Time // not read before; zero: at any time
+	Err      string    // why it failed last; "": it works
 }
 
 // Progress is how far an input has read a source whose end it knows; see [Positioned].

@@ -43,8 +43,9 @@ func init() {
 }
 
 type input struct {
-	cfg      Config
-	constant bool // the body is the same each time
+	schedule.Wait // for the next message
+	cfg           Config
+	constant      bool // the body is the same each time
 
 	made int64 // messages
 
@@ -56,6 +57,8 @@ type input struct {
 	block int    // size of the last such block
 	need  int    // what must be free for the next body
 }
+
+var _ engine.Scheduled = (*input)(nil)
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	in := &input{
@@ -115,7 +118,9 @@ func (in *input) pace(ctx context.Context, most int) int {
 		in.due = in.cfg.Interval.First(now)
 	}
 	if wait := in.due.Sub(now); wait > 0 {
-		if timing.Sleep(ctx, wait) != nil {
+		end := in.Begin(in.due)
+		err := timing.Sleep(ctx, wait)
+		if end(); err != nil {
 			return 0
 		}
 		now = time.Now()

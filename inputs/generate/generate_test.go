@@ -169,3 +169,26 @@ func TestConstantsAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations a message", n)
 	}
 }
+
+func TestItShowsWhenTheNextMessageIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := enginetest.New(t, engine.Inputs, `{"generate": {"interval": "0 2 * * *", "body": "1"}}`)
+		due := in.(engine.Scheduled).Due
+		if !due().IsZero() {
+			t.Errorf("due at %s before the first Read", due())
+		}
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			_, _ = in.Read(t.Context(), engine.NewBatch(1))
+		}()
+		synctest.Wait()
+		if want := time.Date(2000, 1, 1, 2, 0, 0, 0, time.UTC); !due().Equal(want) { // the bubble begins at midnight
+			t.Errorf("due at %s, want %s", due(), want)
+		}
+		<-read
+		if !due().IsZero() {
+			t.Errorf("due at %s after it", due())
+		}
+	})
+}

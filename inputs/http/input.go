@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/source"
+	"github.com/flowd-io/flowd/internal/components/schedule"
 	"github.com/flowd-io/flowd/internal/formats/framing"
 	"github.com/flowd-io/flowd/internal/network/httpx"
 	"github.com/flowd-io/flowd/internal/state/checkpoint"
@@ -25,6 +26,7 @@ type input struct {
 	log     *slog.Logger
 	owner   string
 	places  cursor.Places[state]
+	wait    schedule.Wait // for the next request
 
 	// From Open to Close.
 	open    bool
@@ -223,6 +225,7 @@ func (in *input) rest(ctx context.Context, due time.Time) error {
 	if wait <= 0 {
 		return ctx.Err()
 	}
+	defer in.wait.Begin(due)()
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
@@ -231,6 +234,9 @@ func (in *input) rest(ctx context.Context, due time.Time) error {
 	}
 	return ctx.Err()
 }
+
+// Due returns the time of the next request, if a Read waits for it.
+func (in *input) Due() time.Time { return in.wait.Due() }
 
 // mark has a state saved as soon as all messages read before are settled.
 func (in *input) mark() {

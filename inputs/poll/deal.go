@@ -153,6 +153,9 @@ func (in *input) answered(s *source, r result) {
 		}
 	}
 	s.waits = false
+	if s.received += int64(r.n); r.err == nil {
+		s.failure = nil
+	}
 	if r.err != nil {
 		if engine.FailedSince(r.err).Sub(s.connected) >= standing { // message or not
 			s.failures = 0

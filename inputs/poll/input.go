@@ -61,6 +61,7 @@ var (
 	_ engine.Closer  = (*input)(nil)
 	_ engine.Stopper = (*input)(nil)
 	_ engine.Traited = (*input)(nil)
+	_ engine.Sourced = (*input)(nil)
 )
 
 func newPoll(s polling.Strategy, env engine.Env) *input {

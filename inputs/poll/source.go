@@ -72,6 +72,8 @@ type source struct {
 	failures  int           // in a row
 	connected time.Time     // when it was opened
 	unsettled int           // messages in flight
+	received  int64         // messages
+	failure   error         // of the last read or opening; nil: it succeeded
 	held      *held         // what it has read and no Read has taken; nil: nothing
 }
 
@@ -247,6 +249,9 @@ func (s *source) letGo() {
 // failed records that a read failed, or the source has ended; in.mu is held.
 func (s *source) failed(err error) {
 	var e *engine.Error
+	if err != engine.ErrEnd {
+		s.failure = err
+	}
 	switch {
 	case s.state == retired:
 	case err == engine.ErrEnd:

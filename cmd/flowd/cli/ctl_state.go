@@ -43,9 +43,9 @@ func writeState(w io.Writer, st service.State, now time.Time) error {
 		if !p.Since.IsZero() {
 			b.WriteString(" for " + seconds(now.Sub(p.Since)))
 		}
-		b.WriteString("\n" + pipelineLines(p))
+		b.WriteString("\n" + pipelineLines(p) + waitLines(p.Waits))
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		componentRows(p, func(cells ...string) {
+		componentRows(p, now, func(cells ...string) {
 			for i, c := range cells {
 				cells[i] = oneLine(c)
 			}
@@ -95,20 +95,42 @@ func pipelineLines(p service.Pipeline) string {
 		fmt.Fprintf(&b, "  waits longest: %s, %s, for %s, continues in %s\n", oneLine(h.Position), span(h.Age),
 			oneLine(h.For), span(h.Due))
 	}
+	if p.Latency.Count > 0 {
+		b.WriteString("  from read to settled: " + quantiles(p.Latency) + "\n")
+	}
 	if n := counted(p.Failures); n != "" {
 		b.WriteString("  failures: " + oneLine(n) + "\n")
 	}
 	return b.String()
 }
 
+// waitLines says what holds up what, a line for each.
+func waitLines(all []service.Wait) string {
+	var b strings.Builder
+	for _, w := range all {
+		text := w.Who
+		if w.For != "" {
+			text += " waits for " + w.For
+		}
+		b.WriteString("  " + oneLine(text+": "+facts(strings.ReplaceAll(w.Why, "_", "-"), w.Detail)) + "\n")
+	}
+	return b.String()
+}
+
+// quantiles formats the quantiles of a latency.
+func quantiles(l service.Latency) string {
+	return fmt.Sprintf("p50 %s, p90 %s, p99 %s", span(l.P50), span(l.P90), span(l.P99))
+}
+
 // componentRows calls row for each component, with the cells kind, name, type and facts.
-func componentRows(p service.Pipeline, row func(...string)) {
+func componentRows(p service.Pipeline, now time.Time, row func(...string)) {
 	for _, in := range p.Inputs {
-		row("input", in.Name, in.Type, facts(in.State, amount(in.Received)+" received", volume(in.Bytes),
-			some(in.Unacked, "unacked"), some(in.Restarts, "restarts")))
+		row("input", in.Name, in.Type, facts(in.State, dueIn(in.Due, now), amount(in.Received)+" received", volume(in.Bytes),
+			some(in.Unacked, "unacked"), some(in.Restarts, "restarts"), instances(in.Instances)))
 		if in.Progress != nil {
 			progressRows(in.Progress, row)
 		}
+		sourceRows(in.Sources, now, row)
 	}
 	for _, s := range p.Steps {
 		name := s.Name
@@ -116,14 +138,14 @@ func componentRows(p service.Pipeline, row func(...string)) {
 			name += " of " + s.Place
 		}
 		row("step", name, s.Type, facts(amount(s.Received)+" received", some(s.Failed, "failed"),
-			some(s.Retries, "retried"), took(s.Mean, "a call")))
+			some(s.Retries, "retried"), took(s.Mean, s.Latency, "a call")))
 	}
 	for _, x := range p.Batchers {
 		mean := ""
 		if x.Mean > 0 {
 			mean = fmt.Sprintf("%.3g messages in one", x.Mean)
 		}
-		row("batcher", x.Name, "", facts(amount(int64(x.Open))+" in open batches", counted(x.Batches), mean))
+		row("batcher", x.Name, "", facts(amount(int64(x.Open))+" in open batches", counted(x.Batches), mean, leadsTo(p.Edges, "batcher "+x.Name)))
 	}
 	for _, x := range p.Outputs {
 		state := ""
@@ -133,7 +155,7 @@ func componentRows(p service.Pipeline, row func(...string)) {
 		row("output", x.Name, x.Type, facts(state, amount(x.Written)+" written", queued(x),
 			fmt.Sprintf("%d of %d writes", x.Writes.Used, x.Writes.Max), some(x.Failed, "failed"),
 			some(x.Retries, "retried"),
-			some(x.Abandoned, "abandoned"), took(x.Mean, "a write")))
+			some(x.Abandoned, "abandoned"), took(x.Mean, x.Latency, "a write")))
 	}
 	for _, x := range p.Limits {
 		row("limit", x.Name, fmt.Sprintf("%d/%s", x.Messages, time.Duration(x.Per*float64(time.Second))),
@@ -167,6 +189,54 @@ func progressRows(p *service.Progress, row func(...string)) {
 	if more := len(behind) - mostPositions; more > 0 {
 		row("", "…", "", amount(int64(more))+" more")
 	}
+}
+
+// mostSources bounds the sources of an input that are shown. Those that fail come first.
+const mostSources = 10
+
+// sourceRows adds a row for each source of an input that reads several.
+func sourceRows(all []service.Source, now time.Time, row func(...string)) {
+	for _, s := range all[:min(len(all), mostSources)] {
+		row("", s.Name, "source", facts(s.State, dueIn(s.Due, now), amount(s.Received)+" received",
+			some(int64(s.InFlight), "in flight"), some(int64(s.Weight), "weight"), s.Error))
+	}
+	if more := len(all) - mostSources; more > 0 {
+		row("", "…", "", amount(int64(more))+" more")
+	}
+}
+
+// dueIn says when something is due, or returns "" if it is due now.
+func dueIn(due, now time.Time) string {
+	if !due.After(now) {
+		return ""
+	}
+	return fmt.Sprintf("due in %s (%s)", seconds(due.Sub(now)), due.UTC().Format(time.RFC3339))
+}
+
+// instances counts the instances of an input by state, or returns "" for a single one.
+func instances(all []service.Instance) string {
+	if len(all) < 2 {
+		return ""
+	}
+	states := map[string]int64{}
+	for _, i := range all {
+		states[i.State]++
+	}
+	return fmt.Sprintf("%d instances (%s)", len(all), counted(states))
+}
+
+// leadsTo names the components to which messages go from one.
+func leadsTo(edges []service.Edge, from string) string {
+	var all []string
+	for _, e := range edges {
+		if e.From == from && !e.Failed {
+			all = append(all, e.To)
+		}
+	}
+	if all == nil {
+		return ""
+	}
+	return "to " + strings.Join(all, " and ")
 }
 
 // queued describes the queue of an output.
@@ -239,12 +309,16 @@ func volume(n int64) string {
 	return strconv.FormatFloat(size, 'g', 3, 64) + unit
 }
 
-// took formats a mean time, or returns "" for zero.
-func took(mean float64, per string) string {
+// took formats a mean time with the 99th percentile, if it is known, or returns "" for zero.
+func took(mean float64, l service.Latency, per string) string {
 	if mean <= 0 {
 		return ""
 	}
-	return span(mean) + " " + per
+	text := span(mean) + " " + per
+	if l.P99 > 0 {
+		text += " (p99 " + span(l.P99) + ")"
+	}
+	return text
 }
 
 // span formats seconds with few digits.

@@ -183,6 +183,44 @@ func (o *OutputPlan) LeadsTo(to *OutputPlan, seen []*OutputPlan) bool {
 	return false
 }
 
+// edges returns the ways that messages can go.
+func (p *Layout) edges() (all []engine.Edge) {
+	for _, b := range p.Batchers {
+		var from []string // without batchers, inputs
+		for _, in := range p.Inputs {
+			if b.Name == "" {
+				from = append(from, "input "+in.Name)
+				continue
+			}
+			all = append(all, engine.Edge{From: "input " + in.Name, To: "batcher " + b.Name})
+		}
+		if b.Name != "" {
+			from = []string{"batcher " + b.Name}
+		}
+		for _, at := range from {
+			for _, o := range b.Outputs {
+				all = append(all, engine.Edge{From: at, To: "output " + o.Name})
+			}
+		}
+	}
+	for _, o := range p.Outputs {
+		if o.Route != nil {
+			for _, m := range o.Route.Members {
+				all = append(all, engine.Edge{From: "output " + o.Name, To: "output " + m.Name})
+			}
+			continue
+		}
+		policy := &p.Failure
+		if o.Failure != nil {
+			policy = o.Failure
+		}
+		if policy.DeadLetter != nil && o.Feeds {
+			all = append(all, engine.Edge{From: "output " + o.Name, To: "output " + policy.DeadLetter.Name, Failed: true})
+		}
+	}
+	return all
+}
+
 // Leaves are the outputs that are written to.
 func (o *OutputPlan) Leaves() []*OutputPlan {
 	if o.Route == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/life"
 	"github.com/flowd-io/flowd/engine/internal/retry"
 	"github.com/flowd-io/flowd/engine/internal/steps"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // Snapshot is the pipeline as it is now. It waits for nothing but short locks.
@@ -23,7 +24,7 @@ func (r *Run) Snapshot() engine.Snapshot {
 		Pipeline: p.Name, State: r.state(), Started: r.started, Stats: r.Stats(),
 		MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Bytes: r.settlement.credits.Used(p.MaxBytes), Waiting: r.settlement.credits.Waits(),
 		Lanes: p.Workers, LanesBusy: r.feed.queue.Busy(), Retries: int(r.settlement.retrying.Load()),
-		Steps: statesOf(p.Steps, p.Groups), Held: r.held(now), Stuck: r.stuck(now), Failed: map[engine.Class]int64{},
+		Edges: p.edges(), Steps: statesOf(p.Steps, p.Groups), Held: r.held(now), Stuck: r.stuck(now), Failed: map[engine.Class]int64{},
 	}
 	s.Messages, s.DeadLettered = int(s.Stats.Pieces.InFlight), s.Stats.Pieces.Ended[engine.DeadLettered]
 	s.OldestUnsettled, s.OldestAt = r.Open.Oldest()
@@ -90,14 +91,24 @@ func (r *Run) input(in *InputPlan) engine.InputState {
 			continue
 		}
 		f := &rd.figures
-		s.Received += f.received.Load()
+		one := f.instance()
+		s.Instances = append(s.Instances, one)
+		s.Received += one.Received
 		s.Bytes += f.bytes.Load()
-		s.Restarts += f.restarts.Load()
-		if state := *f.state.Load(); state != "ended" {
-			s.State = state
+		s.Restarts += one.Restarts
+		if one.State != "ended" {
+			s.State = one.State
 		}
-		if err := f.err.Load(); err != nil && !f.stands(time.Now()) {
-			s.Err, s.State = *err, "restarting"
+		if one.Err != "" {
+			s.Err = one.Err
+		}
+		if x, ok := rd.in.(engine.Scheduled); ok && r.IsOpen() && one.State == "reading" {
+			if due := x.Due(); s.Due.IsZero() || due.Before(s.Due) {
+				s.Due = due
+			}
+		}
+		if x, ok := rd.in.(engine.Sourced); ok && r.IsOpen() {
+			s.Sources = append(s.Sources, maskedSources(x.Sources(), r.layout.Secrets)...)
 		}
 		if x, ok := rd.in.(engine.Positioned); ok && r.IsOpen() {
 			s.Progress = sum(s.Progress, x.Progress())
@@ -115,6 +126,14 @@ func (r *Run) input(in *InputPlan) engine.InputState {
 		}
 	}
 	return s
+}
+
+// maskedSources masks secrets in the errors of sources.
+func maskedSources(all []engine.SourceState, secrets *schema.Secrets) []engine.SourceState {
+	for i := range all {
+		all[i].Err = secrets.Mask(all[i].Err)
+	}
+	return all
 }
 
 // ackPatience is how long acknowledgements may fail before that is shown.
@@ -270,6 +289,15 @@ type readFigures struct {
 
 // newest is the last message that was read: its timestamp at the source, and when it was read.
 type newest struct{ stamped, read time.Time }
+
+// instance is the state of the reader as one instance of its input.
+func (f *readFigures) instance() engine.InstanceState {
+	s := engine.InstanceState{State: *f.state.Load(), Received: f.received.Load(), Restarts: f.restarts.Load()}
+	if err := f.err.Load(); err != nil && !f.stands(time.Now()) {
+		s.Err, s.State = *err, "restarting"
+	}
+	return s
+}
 
 // behind is how old the last message was when it was read or, while nothing is read, is now; nil: it is not known.
 func (f *readFigures) behind(now time.Time) *time.Duration {

@@ -3,6 +3,7 @@ package schedule
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/schema"
@@ -78,4 +79,22 @@ func (s *Schedule) Skip(due, earliest time.Time) time.Time {
 	}
 	missed := earliest.Sub(due) / s.every
 	return due.Add(missed * s.every)
+}
+
+// Wait shows for which time an input waits; it is that input's engine.Scheduled. The zero value waits for none. It is safe for
+// concurrent use.
+type Wait struct{ until atomic.Int64 } // unix nanoseconds; 0: no time
+
+// Begin says that the input waits until a time. It returns a function that ends the wait.
+func (w *Wait) Begin(until time.Time) (end func()) {
+	w.until.Store(until.UnixNano())
+	return func() { w.until.Store(0) }
+}
+
+// Due returns the time; zero: the input waits for none.
+func (w *Wait) Due() time.Time {
+	if at := w.until.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }

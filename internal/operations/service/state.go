@@ -33,7 +33,10 @@ type Pipeline struct {
 	OldestPosition  string  `json:"oldest_position,omitempty"` // of that message, in its source's terms
 	Held            *Held   `json:"held,omitempty"`            // the oldest message that waits for a retry or a limit
 	DeadLetters     int64   `json:"dead_letters"`
+	Latency         Latency `json:"latency"` // of messages, from read to settled
 
+	Edges    []Edge    `json:"edges"` // the ways that messages can go
+	Waits    []Wait    `json:"waits"` // what holds up what, causes first
 	Inputs   []Input   `json:"inputs"`
 	Steps    []Step    `json:"steps"` // in the order in which messages meet them
 	Batchers []Batcher `json:"batchers"`
@@ -41,6 +44,13 @@ type Pipeline struct {
 	Limits   []Rate    `json:"limits"`
 	Tables   []Table   `json:"tables"`
 	Stuck    []Stuck   `json:"stuck"`
+}
+
+// Edge is a way of messages from one component to another, such as "input web" and "output lake".
+type Edge struct {
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Failed bool   `json:"failed,omitempty"` // it is for dead letters
 }
 
 // Held is a message that waits for a retry or a limit.
@@ -83,6 +93,30 @@ type Input struct {
 	Error    string `json:"error,omitempty"`
 
 	Progress *Progress `json:"progress,omitempty"` // of a source that knows its end
+
+	Due       time.Time  `json:"due,omitzero"` // when it reads next, by its schedule
+	Behind    float64    `json:"behind_seconds,omitempty"`
+	Instances []Instance `json:"instances"`
+	Sources   []Source   `json:"sources"` // of an input that reads several
+}
+
+// Instance is one instance of an input.
+type Instance struct {
+	State    string `json:"state"` // as that of an [Input]
+	Received int64  `json:"received"`
+	Restarts int64  `json:"restarts"`
+	Error    string `json:"error,omitempty"`
+}
+
+// Source is one source of an input that reads several.
+type Source struct {
+	Name     string    `json:"name"`
+	State    string    `json:"state"`            // reading, held (for room), empty, restarting, ended or failed
+	Weight   int       `json:"weight,omitempty"` // 0: sources have no weights
+	Received int64     `json:"received"`
+	InFlight int       `json:"in_flight"`
+	Due      time.Time `json:"due,omitzero"` // not read before
+	Error    string    `json:"error,omitempty"`
 }
 
 // Progress is how far an input has read.
@@ -113,6 +147,7 @@ type Step struct {
 	Failed   int64   `json:"failed"`
 	Retries  int64   `json:"retries"`
 	Mean     float64 `json:"mean_seconds"` // of its calls
+	Latency  Latency `json:"latency"`      // of its calls
 }
 
 // Batcher is a batcher in a [State].
@@ -136,6 +171,8 @@ type Output struct {
 	Retries      int64     `json:"retries"`
 	Abandoned    int64     `json:"abandoned_writes"`
 	Mean         float64   `json:"mean_seconds"` // of its writes
+	Latency      Latency   `json:"latency"`      // of its writes
+	Delivery     Latency   `json:"delivery"`     // of messages, from read to written
 	Breaker      string    `json:"breaker"`
 	Error        string    `json:"error,omitempty"`
 	FailingSince time.Time `json:"failing_since,omitzero"`
@@ -185,6 +222,7 @@ func pipelineOf(s engine.Snapshot) Pipeline {
 		CreditMessages: Share{s.Messages, s.MaxMessages}, CreditBytes: Share{s.Bytes, s.MaxBytes},
 		Waiting: s.Waiting, Retrying: s.Retries,
 		OldestUnsettled: s.OldestUnsettled.Seconds(), OldestPosition: s.OldestAt, DeadLetters: s.DeadLettered,
+		Latency: latencyOf(s.Latency), Edges: []Edge{}, Waits: waitsOf(s),
 		// Lists are never null, so that scripts need no check.
 		Inputs: []Input{}, Steps: []Step{}, Batchers: []Batcher{}, Outputs: []Output{}, Limits: []Rate{},
 		Tables: []Table{}, Stuck: []Stuck{},
@@ -192,14 +230,17 @@ func pipelineOf(s engine.Snapshot) Pipeline {
 	if h := s.Held; h != nil {
 		p.Held = &Held{h.At, h.For, h.Err, h.Age.Seconds(), h.Due.Seconds()}
 	}
+	for _, x := range s.Edges {
+		p.Edges = append(p.Edges, Edge(x))
+	}
 	steps := func(place string, list []engine.StepState) {
 		for _, x := range list {
-			p.Steps = append(p.Steps, Step{place, x.Name, x.Type, x.In, x.Failed, x.Retries, mean(x.Latency)})
+			p.Steps = append(p.Steps, Step{place, x.Name, x.Type, x.In, x.Failed, x.Retries, mean(x.Latency),
+				latencyOf(x.Latency)})
 		}
 	}
 	for _, x := range s.Inputs {
-		p.Inputs = append(p.Inputs, Input{x.Name, x.Type, x.State, x.Received, x.Bytes, x.Restarts, x.Unacked, x.Err,
-			progressOf(x.Progress)})
+		p.Inputs = append(p.Inputs, inputOf(x))
 		steps("input "+x.Name, x.Steps)
 	}
 	steps("processors", s.Steps)
@@ -212,7 +253,7 @@ func pipelineOf(s engine.Snapshot) Pipeline {
 			Name: x.Name, Type: x.Type, DeadLetter: x.DeadLetter,
 			Queued: x.Queued, QueuedBytes: x.QueuedBytes, Writes: Share{x.Writing, x.Concurrency},
 			Written: x.Written, Failed: x.Failed, Retries: x.Retries, Abandoned: x.Abandoned,
-			Mean: mean(x.Latency), Breaker: x.Breaker, Error: x.Err, FailingSince: x.FailingSince,
+			Mean: mean(x.Latency), Latency: latencyOf(x.Latency), Delivery: latencyOf(x.Delivery), Breaker: x.Breaker, Error: x.Err, FailingSince: x.FailingSince,
 		})
 		steps("output "+x.Name, x.Steps)
 	}
@@ -226,6 +267,21 @@ func pipelineOf(s engine.Snapshot) Pipeline {
 		p.Stuck = append(p.Stuck, Stuck(x))
 	}
 	return p
+}
+
+func inputOf(x engine.InputState) Input {
+	in := Input{Name: x.Name, Type: x.Type, State: x.State, Received: x.Received, Bytes: x.Bytes, Restarts: x.Restarts, Unacked: x.Unacked,
+		Error: x.Err, Progress: progressOf(x.Progress), Due: x.Due, Instances: []Instance{}, Sources: []Source{}}
+	if x.Behind != nil {
+		in.Behind = x.Behind.Seconds()
+	}
+	for _, i := range x.Instances {
+		in.Instances = append(in.Instances, Instance{i.State, i.Received, i.Restarts, i.Err})
+	}
+	for _, s := range x.Sources {
+		in.Sources = append(in.Sources, Source{s.Name, s.State, s.Weight, s.Received, s.InFlight, s.Due, s.Err})
+	}
+	return in
 }
 
 func progressOf(x *engine.Progress) *Progress {
