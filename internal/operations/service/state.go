@@ -253,7 +253,8 @@ func pipelineOf(s engine.Snapshot) Pipeline {
 			Name: x.Name, Type: x.Type, DeadLetter: x.DeadLetter,
 			Queued: x.Queued, QueuedBytes: x.QueuedBytes, Writes: Share{x.Writing, x.Concurrency},
 			Written: x.Written, Failed: x.Failed, Retries: x.Retries, Abandoned: x.Abandoned,
-			Mean: mean(x.Latency), Latency: latencyOf(x.Latency), Delivery: latencyOf(x.Delivery), Breaker: x.Breaker, Error: x.Err, FailingSince: x.FailingSince,
+			Mean: mean(x.Latency), Latency: latencyOf(x.Latency), Delivery: latencyOf(x.Delivery), Breaker: x.Breaker,
+			Error: x.Err, FailingSince: x.FailingSince,
 		})
 		steps("output "+x.Name, x.Steps)
 	}
