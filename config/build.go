@@ -54,11 +54,22 @@ func (l *loader) build(set *Set) {
 				continue
 			}
 		}
+		if err := l.rewrite(p.Spec); err != nil {
+			l.report(schema.Problem{Pos: schema.Pos{File: f.path}, Code: "bad-config", Message: err.Error()})
+			o.Known = l.problems
+		}
 		var problems []schema.Problem
 		p.Plan, problems = runtime.Build(p.Spec, l.instead(f, o))
 		l.report(problems...)
 		set.Pipelines = append(set.Pipelines, p)
 	}
+}
+
+func (l *loader) rewrite(p *engine.Pipeline) error {
+	if l.options.Rewrite == nil {
+		return nil
+	}
+	return l.options.Rewrite(p)
 }
 
 // shared returns the state that the pipelines of a process share, and that a reload keeps.

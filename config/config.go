@@ -44,6 +44,10 @@ type Options struct {
 	// Testing reads the files for their tests: each file is read alone, no plans are built,
 	// and no placeholder has to be set yet. See Set.Rehearse.
 	Testing bool
+
+	// Rewrite changes each pipeline after it was read and checked, and before its plan is built. nil: none is changed. An
+	// error is a problem of the pipeline.
+	Rewrite func(*engine.Pipeline) error
 }
 
 // Set is the content of files and directories: the pipelines of one process.

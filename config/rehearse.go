@@ -30,6 +30,9 @@ func (r *Rehearsal) EachStep(f func(*engine.StepSpec)) {
 	eachStep(r.Pipeline, f)
 }
 
+// EachStep calls f for every step of a pipeline, including steps inside others.
+func EachStep(p *engine.Pipeline, f func(*engine.StepSpec)) { eachStep(p, f) }
+
 // eachStep calls f for every step in v, including steps inside others. f may change the steps, since it gets pointers
 // into lists.
 func eachStep(v any, f func(*engine.StepSpec)) {
@@ -57,8 +60,17 @@ func (l Loaded) Tests() []Test { return l.file.spec.Tests }
 // Rehearse decodes a pipeline again for its i-th test.
 func (s *Set) Rehearse(l Loaded, i int) Rehearsal {
 	own := s.loader.decodeAgain(l.file)
+	return s.rehearse(l, own, own.spec.Tests[i])
+}
+
+// RehearseWith decodes a pipeline again for a test that no file has.
+func (s *Set) RehearseWith(l Loaded, t Test) Rehearsal {
+	return s.rehearse(l, s.loader.decodeAgain(l.file), t)
+}
+
+func (s *Set) rehearse(l Loaded, own *file, t Test) Rehearsal {
 	r := Rehearsal{
-		Pipeline: &own.spec.Pipeline, Test: own.spec.Tests[i], Secrets: s.loader.options.Secrets,
+		Pipeline: &own.spec.Pipeline, Test: t, Secrets: s.loader.options.Secrets,
 		Caches: map[string]engine.Plugin[engine.Cache]{},
 		Limits: map[string]engine.RateLimit{},
 	}

@@ -36,9 +36,9 @@ var importRules = []importRule{
 	{"engine/internal/guard engine/internal/rules", "engine schema"},
 	{"engine/internal/limit", "engine engine/expr engine/internal/inside"},
 	{"engine/internal/flow", "engine engine/doc engine/internal/inside"},
-	{"engine/internal/ledger", "engine schema engine/internal/guard engine/internal/inside"},
+	{"engine/internal/ledger", "engine engine/cause schema engine/internal/guard engine/internal/inside"},
 	{"engine/internal/order", "engine engine/expr engine/internal/flow engine/internal/inside"},
-	{"engine/internal/retry", "engine engine/internal/guard engine/internal/inside engine/internal/ledger"},
+	{"engine/internal/retry", "engine engine/cause engine/internal/guard engine/internal/inside engine/internal/ledger"},
 	{"engine/internal/steps",
 		"engine engine/expr schema engine/internal/flow engine/internal/guard engine/internal/inside engine/internal/order " +
 			"engine/internal/retry"},
@@ -75,6 +75,8 @@ var importRules = []importRule{
 		"internal/pool internal/pool/wire internal/systems/nats internal/systems/nats/embed"},
 	{"internal/operations/pipetest", public + " config engine/runtime internal/components/* internal/pool/wire " +
 		"internal/state/caches/memory"},
+	{"internal/operations/deadletters", public + " internal/disk/* internal/formats/* internal/systems/metadata " +
+		"internal/systems/queue"},
 	{"internal/operations/graph", public + " config engine/runtime"},
 	{"internal/operations/evaluate", public + " internal/formats/framing"},
 	{"internal/operations/plugins", "engine internal/components/builds"},

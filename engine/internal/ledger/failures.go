@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/engine/internal/guard"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -27,7 +28,7 @@ const maxReasons = 20
 
 type failureKey struct {
 	failureKind
-	reason uint64 // by [guard.Reason]; 0: the reasons beyond maxReasons
+	reason uint64 // by [cause.Reason]; 0: the reasons beyond maxReasons
 }
 
 type failureKind struct {
@@ -63,7 +64,7 @@ func (f *failures) group(m *engine.Message, fate engine.Fate) *FailureGroup {
 	e := msg(m).Err
 	key := failureKey{failureKind: failureKind{e.Class, e.Place(), fate, e.Unfinished()}}
 	if e.Err != nil {
-		key.reason = guard.Reason(e.Err.Error())
+		key.reason = cause.Reason(e.Err.Error())
 	}
 	if g := f.index[key]; g != nil {
 		return g

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/flowd-io/flowd/engine/cause"
 	"github.com/flowd-io/flowd/engine/internal/guard"
 )
 
@@ -13,7 +14,7 @@ import (
 type Outage struct {
 	began    time.Time
 	reminded int             // of reminders, or of hours behind them
-	reported map[uint64]bool // reasons, by [guard.Reason]
+	reported map[uint64]bool // reasons, by [cause.Reason]
 }
 
 // Report is a reason to log a failure.
@@ -39,7 +40,7 @@ func (o *Outage) Fails(now time.Time, err error) Report {
 	for next := err; next != nil; next = errors.Unwrap(err) {
 		err = next
 	}
-	reason := guard.Reason(guard.FirstLine(err))
+	reason := cause.Reason(guard.FirstLine(err))
 	if o.reported == nil {
 		*o = Outage{began: now, reported: map[uint64]bool{reason: true}}
 		return Begins

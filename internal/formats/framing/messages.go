@@ -160,7 +160,7 @@ func (s messages) record(line []byte) (Record, bool) {
 	if len(line) == 0 {
 		return Record{}, false
 	}
-	rec, err := readMessage(line)
+	rec, err := ReadMessage(line)
 	switch {
 	case err != nil:
 		bad := engine.Errorf(engine.Decode, "not a message in the form that framing messages writes: %w", err)
@@ -174,7 +174,8 @@ func (s messages) record(line []byte) (Record, bool) {
 	return rec, true
 }
 
-func readMessage(line []byte) (Record, error) {
+// ReadMessage reads one line that the framing messages has written. The record keeps parts of the line.
+func ReadMessage(line []byte) (Record, error) {
 	var e envelope
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()

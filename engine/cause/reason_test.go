@@ -1,9 +1,9 @@
-package guard_test
+package cause_test
 
 import (
 	"testing"
 
-	"github.com/flowd-io/flowd/engine/internal/guard"
+	"github.com/flowd-io/flowd/engine/cause"
 )
 
 func TestReasonsAreToldApart(t *testing.T) {
@@ -16,7 +16,7 @@ func TestReasonsAreToldApart(t *testing.T) {
 		{"dial tcp 10.0.0.1:5432: refused", "dial tcp 10.0.0.27:5433: refused"},
 	}
 	for _, tt := range same {
-		if guard.Reason(tt[0]) != guard.Reason(tt[1]) {
+		if cause.Reason(tt[0]) != cause.Reason(tt[1]) {
 			t.Errorf("%q and %q have different reasons", tt[0], tt[1])
 		}
 	}
@@ -28,7 +28,7 @@ func TestReasonsAreToldApart(t *testing.T) {
 		{`a quote that stays open: "abc`, `a quote that stays open: "def`},
 	}
 	for _, tt := range different {
-		if guard.Reason(tt[0]) == guard.Reason(tt[1]) {
+		if cause.Reason(tt[0]) == cause.Reason(tt[1]) {
 			t.Errorf("%q and %q have the same reason", tt[0], tt[1])
 		}
 	}
@@ -36,7 +36,21 @@ func TestReasonsAreToldApart(t *testing.T) {
 
 func TestReasonAllocatesNothing(t *testing.T) {
 	text := `step check: cannot compare text "abc" with number 5` + "\n  total > 5\n        ^"
-	if n := testing.AllocsPerRun(100, func() { guard.Reason(text) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { cause.Reason(text) }); n > 0 {
 		t.Errorf("Reason allocates %v times", n)
+	}
+}
+
+func TestTemplateLeavesOutWhatVaries(t *testing.T) {
+	for text, want := range map[string]string{
+		`order "x 1" of 10.0.0.1:5432: refused`:    `order "…" of …:…: refused`,
+		"server answered 422 Unprocessable Entity": "server answered … Unprocessable Entity",
+		"it can't be read":                         "it can't be read",
+		`a quote that stays open: "abc`:            `a quote that stays open: "…"abc`,
+		"the field \"total\" is text\n  total > 5": "the field \"…\" is text\n  total > …",
+	} {
+		if got := cause.Template(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
 	}
 }
