@@ -14,6 +14,7 @@ func init() {
 		"literal-secret":       "A password, token or key is written in the file itself.",
 		"no-file":              "A file or directory does not exist, can't be read, or contains no pipeline.",
 		"no-name":              "A function is called without a name that it needs.",
+		"unsafe-format":        "flowd fmt can't format a file without a risk for its meaning.",
 		"unknown-component":    "No component has this name.",
 		"unknown-env":          "An expression reads an environment variable that engine.env does not name.",
 		"unknown-word":         "A step sets a field to, or a condition compares one with, a word without quotes that is probably not a field.",
