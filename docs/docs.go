@@ -6,7 +6,7 @@ import "embed"
 // Guides are the guides in Markdown; the reference is not among them, for flowd
 // writes it itself.
 //
-//go:embed clickhouse.md cookbook.md dead-letters.md expressions.md failures.md formats.md from-benthos.md from-logstash.md http.md
-//go:embed kafka.md language.md lifecycle.md limits.md migrate.md mqtt.md operations.md plugins.md pools.md postgres.md queues.md
-//go:embed schemas.md security.md states.md testing.md tutorial.md windows.md
+//go:embed clickhouse.md cookbook.md dead-letters.md debugging.md expressions.md failures.md formats.md from-benthos.md
+//go:embed from-logstash.md http.md kafka.md language.md lifecycle.md limits.md migrate.md mqtt.md operations.md
+//go:embed plugins.md pools.md postgres.md queues.md schemas.md security.md states.md testing.md tutorial.md windows.md
 var Guides embed.FS

@@ -84,6 +84,8 @@ var importRules = []importRule{
 	{"internal/operations/notify", "engine engine/expr schema internal/components/programs internal/network/httpx " +
 		"internal/operations/service"},
 	{"internal/operations/service", public + " internal/formats/framing internal/network/*"},
+	{"internal/operations/top", "internal/components/controls internal/operations/service"},
+	{"internal/operations/terminal", "internal/operations/top"},
 	{"internal/operations/*", public + " internal/operations/service"},
 	{"internal/migrate internal/migrate/*", public + " internal/migrate/*"},
 

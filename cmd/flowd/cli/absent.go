@@ -1,4 +1,4 @@
-//go:build no_migrate || no_nats || slim
+//go:build no_migrate || no_nats || no_top || slim
 
 package cli
 

@@ -116,7 +116,7 @@ Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
 	run.Short = "Run pipelines: the same as flowd -c FILE..."
 	run.Example = "  flowd run orders.yaml"
 	root.AddCommand(run, newLint(), newGraph(), newList(), newTest(), newSimulate(), newQueue(), newDlq(), newMigrate(), newEval(),
-		newFmt(), newDocs(), newSchema(), newCtl(), newWorker(), newPool(), newBuild(), newPlugin(), newVersion())
+		newFmt(), newDocs(), newSchema(), newCtl(), newTop(), newWorker(), newPool(), newBuild(), newPlugin(), newVersion())
 	root.SetHelpCommand(newHelp())
 	complete(root)
 	return root

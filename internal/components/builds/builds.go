@@ -44,6 +44,7 @@ var Families = []Family{
 		Queues: []string{"redis", "rediss"}},
 	{Name: "sql", Inputs: []string{"postgres_cdc", "sql"}, Processors: []string{"sql"}, Outputs: []string{"sql"},
 		Caches: []string{"sql"}, More: []string{"tables by sql"}},
+	{Name: "top", More: []string{"flowd top"}},
 	{Name: "vault", More: []string{"secrets in Vault (${vault:PATH#FIELD})"}},
 }
 

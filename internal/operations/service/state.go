@@ -1,6 +1,7 @@
 package service
 
 import (
+	"runtime/metrics"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -12,6 +13,7 @@ type State struct {
 	Pipelines []Pipeline `json:"pipelines"`
 	Live      Health     `json:"live"`
 	Ready     Health     `json:"ready"`
+	Memory    int64      `json:"memory_bytes"` // that the process has of the system
 }
 
 // Pipeline is a pipeline in a [State]. Counts begin at its start.
@@ -207,11 +209,19 @@ type Stuck struct {
 }
 
 func stateOf(all []engine.Snapshot) State {
-	st := State{Pipelines: make([]Pipeline, 0, len(all)), Live: Live(all), Ready: Ready(all)}
+	st := State{Pipelines: make([]Pipeline, 0, len(all)), Live: Live(all), Ready: Ready(all),
+		Memory: memory()}
 	for _, s := range all {
 		st.Pipelines = append(st.Pipelines, pipelineOf(s))
 	}
 	return st
+}
+
+// memory returns how much memory the process has of the system, in bytes, as far as the runtime of Go knows.
+func memory() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
 }
 
 func pipelineOf(s engine.Snapshot) Pipeline {
