@@ -62,6 +62,8 @@ type Set struct {
 	sources []source
 	tables  map[string]*tables.Table
 	loader  *loader
+
+	unresolved []schema.Problem // placeholders without a value, which not every test needs
 }
 
 // Names returns the names of the pipelines, in the order of their files.

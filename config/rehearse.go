@@ -68,6 +68,27 @@ func (s *Set) RehearseWith(l Loaded, t Test) Rehearsal {
 	return s.rehearse(l, s.loader.decodeAgain(l.file), t)
 }
 
+// Trial decodes a pipeline again to try it with messages. Steps have the mocks of the file's tests; if several tests mock a
+// step, those of the first. The problems are placeholders without a value that the messages need.
+func (s *Set) Trial(l Loaded, input []TestInput) (Rehearsal, []schema.Problem) {
+	own := s.loader.decodeAgain(l.file)
+	t := Test{Name: "try", Input: input, Seed: 1, TakesBack: "one", Place: schema.Place{Path: "try"}}
+	var mocks []schema.Entry[Mock]
+	for _, test := range own.spec.Tests {
+		for _, e := range test.Mocks.Entries() {
+			if !slices.ContainsFunc(mocks, func(m schema.Entry[Mock]) bool { return m.Key == e.Key }) {
+				mocks = append(mocks, e)
+			}
+		}
+	}
+	t.Mocks = schema.MapOf(mocks...)
+	needed := s.loader.needed(l.file, s.unresolved, t)
+	if other := s.loader.resourcesOf(l.file); other != l.file {
+		needed = append(needed, s.loader.needed(other, s.unresolved, t)...)
+	}
+	return s.rehearse(l, own, t), needed
+}
+
 func (s *Set) rehearse(l Loaded, own *file, t Test) Rehearsal {
 	r := Rehearsal{
 		Pipeline: &own.spec.Pipeline, Test: t, Secrets: s.loader.options.Secrets,
@@ -111,6 +132,7 @@ func (l *loader) toTest(set *Set) {
 		}
 		return p.Code == schema.UnresolvedPlaceholder
 	})
+	set.unresolved = unresolved
 	for _, f := range l.pipelines() {
 		set.Pipelines = append(set.Pipelines, loaded(f))
 		l.report(runtime.Judge(&f.spec.Pipeline)...)

@@ -1,16 +1,30 @@
 package config
 
 import (
+	"encoding/base64"
 	"fmt"
 	"math/big"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/schema"
 )
+
+// InputOf returns a message as one that an input of a test reads.
+func InputOf(m *engine.Message, input string) TestInput {
+	text := base64.StdEncoding.EncodeToString(m.Bytes())
+	var meta []schema.Entry[JSON]
+	for name, v := range m.Meta.All() {
+		if value, err := doc.Append(nil, v); err == nil { // what no JSON can express is left out
+			meta = append(meta, schema.Entry[JSON]{Key: name, Value: value})
+		}
+	}
+	return TestInput{Body: Body{Base64: &text}, Meta: schema.MapOf(meta...), Input: input}
+}
 
 // JSON is any value, written in YAML or JSON. It keeps the order of keys, and the spelling of numbers if JSON
 // has it.

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/flowd-io/flowd/schema"
+import (
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/schema"
+)
 
 // Spot is a place in a running pipeline that messages pass. Its pointer identifies it while its plan runs; a reload makes
 // new ones.
@@ -11,6 +14,7 @@ type Spot struct {
 	Of       string       // of a step: the component that it belongs to, such as "output lake"; "": the pipeline's own step
 	Type     string       // its type key, such as "filter"
 	Config   any          // its configuration, as in Plugin; only to be read
+	When     *expr.Cond   // of a step or a case; nil: none
 	Place    schema.Place // in the pipeline file
 }
 

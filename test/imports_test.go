@@ -74,9 +74,10 @@ var importRules = []importRule{
 	{"internal/pool internal/pool/*", public + " engine/runtime internal/components/* internal/disk/* internal/network/* " +
 		"internal/pool internal/pool/wire internal/systems/nats internal/systems/nats/embed"},
 	{"internal/operations/pipetest", public + " config engine/runtime internal/components/* internal/pool/wire " +
-		"internal/state/caches/memory"},
+		"internal/operations/difference internal/operations/observe internal/state/caches/memory"},
 	{"internal/operations/deadletters", public + " internal/disk/* internal/formats/* internal/systems/metadata " +
 		"internal/systems/queue"},
+	{"internal/operations/observe", public + " internal/operations/difference"},
 	{"internal/operations/graph", public + " config engine/runtime"},
 	{"internal/operations/evaluate", public + " internal/formats/framing"},
 	{"internal/operations/plugins", "engine internal/components/builds"},

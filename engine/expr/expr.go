@@ -99,6 +99,10 @@ func (c *Cond) Test(s Source) (bool, error) { return c.p.Test(s) }
 // Path is the path of an expression that is nothing but one, such as user.name.
 func (e *Expr) Path() (doc.Path, bool) { return e.p.Path() }
 
+// Reads are the fields of the document that the expression reads by constant paths, such as user.name, in the order in which
+// they are written. The caller does not change them.
+func (e *Expr) Reads() []doc.Path { return e.p.Reads() }
+
 // Fits is nil unless the expression names a field, and the document can't have fields because it is, say, a number or a
 // list. Expressions read nil from such a document. Outputs that make a row or a payload of fields ask first, so that they
 // do not write one without values. The error is a *[doc.ValueError]. A payload that is not a document is left to the

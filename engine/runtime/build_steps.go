@@ -48,6 +48,9 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 	o := steps.Op{Name: b.called(s), Timeout: cmp.Or(s.Timeout, b.stepTimeout()), Next: -1}
 	spot := spotOf(engine.StepSpot, o.Name, s.Use)
 	spot.Place = cmp.Or(s.Place, spot.Place)
+	if !s.When.IsZero() {
+		spot.When = &s.When
+	}
 	if spot.Of = b.of; !b.inner {
 		o.Spot = b.spot(spot)
 	}
@@ -108,12 +111,12 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 		for i := range parts.Cases {
 			c := &parts.Cases[i]
 			br := steps.Branch{To: int32(len(p.Ops))}
-			br.Spot = b.spot(engine.Spot{Kind: engine.CaseSpot, Name: fmt.Sprintf("%s, case %d", o.Name, i+1), Of: b.of,
-				Config: *c, Place: c.When.Place()})
 			if !c.When.IsZero() {
 				br.When = &c.When
 				b.sideBySide(!c.When.Calls().Have("counter"))
 			}
+			br.Spot = b.spot(engine.Spot{Kind: engine.CaseSpot, Name: fmt.Sprintf("%s, case %d", o.Name, i+1), Of: b.of,
+				When: br.When, Place: c.When.Place()})
 			p.Ops[at].Cases = append(p.Ops[at].Cases, br)
 			b.conditions++
 			b.steps(p, c.Do)

@@ -115,8 +115,12 @@ Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
 	run := newRun("run [-c] FILE...")
 	run.Short = "Run pipelines: the same as flowd -c FILE..."
 	run.Example = "  flowd run orders.yaml"
-	root.AddCommand(run, newLint(), newGraph(), newList(), newTest(), newSimulate(), newQueue(), newDlq(), newMigrate(), newEval(),
-		newFmt(), newDocs(), newSchema(), newCtl(), newTop(), newWorker(), newPool(), newBuild(), newPlugin(), newVersion())
+	root.AddCommand(
+		run, newLint(), newFmt(), newGraph(), newList(), newDocs(), newSchema(),
+		newTest(), newTry(), newEval(), newSimulate(),
+		newCtl(), newTop(),
+		newQueue(), newDlq(),
+		newMigrate(), newWorker(), newPool(), newBuild(), newPlugin(), newVersion())
 	root.SetHelpCommand(newHelp())
 	complete(root)
 	return root

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/operations/difference"
 )
 
 // output compares what arrived at one output.
@@ -161,97 +161,10 @@ func plain(v any) any {
 
 // values compares two values field by field.
 func values(at, path string, want, got any) (all []Difference) {
-	switch want := want.(type) {
-	case map[string]any:
-		got, ok := got.(map[string]any)
-		if !ok {
-			break
-		}
-		both := maps.Clone(want)
-		maps.Copy(both, got)
-		for _, key := range slices.Sorted(maps.Keys(both)) {
-			w, wanted := want[key]
-			g, came := got[key]
-			below := field(path, key)
-			switch {
-			case !came:
-				all = append(all, Difference{at, below, shown(w), ""})
-			case !wanted:
-				all = append(all, Difference{at, below, "", shown(g)})
-			default:
-				all = append(all, values(at, below, w, g)...)
-			}
-		}
-		return all
-	case []any:
-		got, ok := got.([]any)
-		if !ok {
-			break
-		}
-		for i := range max(len(want), len(got)) {
-			below := path + "[" + strconv.Itoa(i) + "]"
-			switch {
-			case i >= len(got):
-				all = append(all, Difference{at, below, shown(want[i]), ""})
-			case i >= len(want):
-				all = append(all, Difference{at, below, "", shown(got[i])})
-			default:
-				all = append(all, values(at, below, want[i], got[i])...)
-			}
-		}
-		return all
-	default:
-		if equal(want, got) {
-			return nil
-		}
+	for _, c := range difference.Of(path, want, got) {
+		all = append(all, Difference{at, c.Path, c.Old, c.New})
 	}
-	return []Difference{{at, path, shown(want), shown(got)}}
-}
-
-func field(path, key string) string {
-	name := doc.MakePath(key).String()
-	if path == "" || strings.HasPrefix(name, "[") {
-		return path + name
-	}
-	return path + "." + name
-}
-
-// equal compares two values that are not objects or lists. JSON has one kind of number: 1 and 1.0 are equal,
-// 9007199254740993 and 9007199254740992 are not.
-func equal(want, got any) bool {
-	a, ok := rational(want)
-	b, also := rational(got)
-	if ok && also {
-		return a.Cmp(b) == 0
-	}
-	switch want.(type) {
-	case nil, bool, string:
-		return want == got
-	}
-	return false
-}
-
-// rational returns the exact value of a number.
-func rational(v any) (*big.Rat, bool) {
-	switch v := v.(type) {
-	case int:
-		return new(big.Rat).SetInt64(int64(v)), true
-	case float64:
-		r := new(big.Rat).SetFloat64(v)
-		return r, r != nil
-	case doc.Number:
-		return new(big.Rat).SetString(string(v)) // an integer: no large exponent can blow it up
-	}
-	return nil, false
-}
-
-// shown formats a value on one line.
-func shown(v any) string {
-	text, err := doc.Append(nil, v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(text)
+	return all
 }
 
 // payload formats a body on one line.
@@ -263,7 +176,7 @@ func payload(body []byte) string {
 		return "base64 " + base64.StdEncoding.EncodeToString(body)
 	case bytes.ContainsFunc(body, func(r rune) bool { return r < ' ' }):
 		if v, err := doc.Decode(body); err == nil {
-			return shown(v)
+			return difference.Show(v)
 		}
 		return strconv.Quote(string(body))
 	}

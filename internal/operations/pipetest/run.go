@@ -52,20 +52,20 @@ type CameFailure struct {
 // Run runs one test. It changes the rehearsal. A process must run only one test: what plugins keep for later may
 // belong to the virtual time of the test, and goroutines that they leave behind stay. The error says why the test did
 // not end.
-func Run(r config.Rehearsal) (Result, error) {
-	type outcome struct {
-		res Result
-		err error
-	}
-	out := make(chan outcome, 1)
-	// The bubble may wait for ever for a connection that a plugin keeps open.
+func Run(r config.Rehearsal) (res Result, err error) {
+	err = apart(func() { res = run(r) })
+	return res, err
+}
+
+// apart runs f in virtual time, and returns when f has returned: connections that plugins keep open may keep the bubble.
+func apart(f func()) error {
+	done := make(chan error, 1)
 	go func() {
-		if err := bubble(func() { out <- outcome{res: run(r)} }); err != nil {
-			out <- outcome{err: err}
+		if err := bubble(func() { f(); done <- nil }); err != nil {
+			done <- err
 		}
 	}()
-	o := <-out
-	return o.res, o.err
+	return <-done
 }
 
 // stage is the pipeline of a test.
@@ -75,6 +75,8 @@ type stage struct {
 	sources map[string]*source
 	sinks   map[string]*sink
 	log     tail
+
+	unfinished time.Duration // virtual time after which the run was given up; 0: it has ended
 }
 
 // shared replaces remote workers by slots of this process.
@@ -84,19 +86,37 @@ func shared() *engine.Shared {
 	return s
 }
 
+func newStage(r config.Rehearsal) *stage {
+	return &stage{Rehearsal: r, start: time.Now(), sources: map[string]*source{}, sinks: map[string]*sink{}}
+}
+
 func run(r config.Rehearsal) Result {
-	defer expr.Seed(uint64(r.Test.Seed))()
-	s := &stage{Rehearsal: r, start: time.Now(), sources: map[string]*source{}, sinks: map[string]*sink{}}
+	s := newStage(r)
 	s.set()
+	report, problems := s.play(nil)
+	if report == nil {
+		return Result{Problems: problems}
+	}
+	res := s.result(*report)
+	if s.unfinished > 0 {
+		res.Differences = append([]Difference{{At: "run",
+			Got: fmt.Sprintf("not finished after %v of virtual time: something is retried without end, or never returns",
+				s.unfinished)}}, res.Differences...)
+	}
+	return res
+}
+
+// play builds the pipeline and runs it to its end. The report is nil if it can't be built.
+func (s *stage) play(o engine.Observer) (*runtime.Report, []schema.Problem) {
+	defer expr.Seed(uint64(s.Test.Seed))()
 	plan, problems := runtime.Build(s.Pipeline, runtime.Options{
 		Log: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{ReplaceAttr: s.attr})), Shared: shared(),
-		Caches: s.Caches, Limits: s.Limits, Secrets: s.Secrets,
+		Caches: s.Caches, Limits: s.Limits, Secrets: s.Secrets, Observer: o,
 		Registries: unasked(s.Registries), Tables: s.Tables,
 	})
 	if plan == nil {
-		return Result{Problems: problems}
+		return nil, problems
 	}
-
 	feed, stopFeeding := context.WithCancel(context.Background())
 	limit := longest + s.Test.Until
 	for _, in := range s.Test.Input {
@@ -109,14 +129,10 @@ func run(r config.Rehearsal) Result {
 	report := plan.Run(context.Background(), kill)
 	stopFeeding()
 	feeding.Wait()
-
-	res := s.result(report)
 	if kill.Err() != nil {
-		res.Differences = append([]Difference{{At: "run",
-			Got: fmt.Sprintf("not finished after %v of virtual time: something is retried without end, or never returns",
-				limit)}}, res.Differences...)
+		s.unfinished = limit
 	}
-	return res
+	return &report, problems
 }
 
 // attr shortens the log: times count from the start, and there is only one pipeline.

@@ -38,7 +38,8 @@ func failureOf(e *engine.Error) *Failure { return &Failure{e.Class, e.Place(), e
 // sink replaces one output. It keeps what is written.
 type sink struct {
 	start time.Time
-	fault *fault // nil: no fault
+	fault *fault                      // nil: no fault
+	fits  func(*engine.Message) error // nil: the output takes every message
 
 	mu     sync.Mutex // guards the field below
 	writes []Write
@@ -51,6 +52,12 @@ func (s *sink) Write(_ context.Context, b *engine.Batch) error {
 	}
 	w := Write{At: time.Since(s.start), Trigger: b.Trigger()}
 	for m := range b.All() {
+		if s.fits != nil {
+			if err := s.fits(m); err != nil {
+				m.Fail(err)
+				continue
+			}
+		}
 		if w.Messages == nil {
 			w.Key = m.BatchKey()
 		}

@@ -42,7 +42,7 @@ type compiler struct {
 	slots    map[string]int // for the paths that loops read
 	warnings []*Error       // about valid code that may not mean what it says
 	noted    Calls          // calls of registered functions so far
-	named    string         // the first field of the document that the code reads by name
+	reads    []doc.Path     // the fields of the document that the code reads by constant paths
 }
 
 // variable is a name that a let has declared.
@@ -228,10 +228,11 @@ func (c *compiler) field(n, root ast.Node, keys []any) Node {
 		c.warn(root, fmt.Sprintf("write %s, or this.%s for a field of this name", meant, name),
 			"%s is read as a field of the document", name)
 	}
-	if len(keys) > 0 && c.named == "" {
-		c.named, _ = keys[0].(string)
+	path := doc.MakePath(keys...)
+	if len(keys) > 0 && !slices.ContainsFunc(c.reads, path.Equal) {
+		c.reads = append(c.reads, path)
 	}
-	return c.read(n, c.offset(root), doc.MakePath(keys...))
+	return c.read(n, c.offset(root), path)
 }
 
 func (c *compiler) warn(at ast.Node, remedy, format string, args ...any) {

@@ -46,6 +46,14 @@ func (p *Program) Calls() Calls {
 	return p.calls
 }
 
+// Reads returns the fields of the document that the code reads by constant paths.
+func (p *Program) Reads() []doc.Path {
+	if p == nil {
+		return nil
+	}
+	return p.reads
+}
+
 // ReadsDocument reports whether the code reads a field of the document by its name.
 func (p *Program) ReadsDocument() bool { return p.field != "" }
 

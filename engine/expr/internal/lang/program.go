@@ -13,7 +13,8 @@ type Program struct {
 	site     *Site // of the whole expression
 	Const    bool  // the value does not depend on the message
 	path     *doc.Path
-	field    string     // a field of the document that it reads by its name, or ""
+	reads    []doc.Path // the fields of the document that it reads by constant paths, as far as they are written out
+	field    string     // one of them that it reads by its name, or ""
 	scalar   ScalarFunc // may give the value without a frame; nil: there is none
 	write    WriteFunc  // like scalar, of the encoded value
 	eval     func(*Frame) any
@@ -30,7 +31,7 @@ type Program struct {
 // program finishes the compilation.
 func (c *compiler) program(root Node) *Program {
 	p := &Program{
-		origin: c.origin, field: c.named, kinds: root.Kinds, Const: root.Const, path: root.Path, eval: root.eval,
+		origin: c.origin, field: named(c.reads), reads: c.reads, kinds: root.Kinds, Const: root.Const, path: root.Path, eval: root.eval,
 		slots: c.declared, elements: c.elems, shared: c.shared, foreign: c.foreign, unfit: root.misplaced(),
 		site: &Site{Offset: root.Offset, Name: "the expression", Secret: [2]bool{root.secret, root.secret},
 			foreign: c.foreign},
@@ -49,6 +50,16 @@ func (c *compiler) program(root Node) *Program {
 		p.write = root.writer()
 	}
 	return p
+}
+
+// named returns the first field that paths reach by its name, or "".
+func named(paths []doc.Path) string {
+	for _, p := range paths {
+		if name, ok := p.Keys()[0].(string); ok {
+			return name
+		}
+	}
+	return ""
 }
 
 // run runs the program with a budget of its own. The error is what users see.

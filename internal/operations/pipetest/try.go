@@ -1,0 +1,176 @@
+package pipetest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/operations/observe"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Journey is the way of one message through a pipeline.
+type Journey struct {
+	Message int              `json:"message"` // from 1
+	Input   string           `json:"input"`
+	Payload observe.Payload  `json:"payload"` // as it was read
+	Records []observe.Record `json:"records"`
+	Fate    string           `json:"fate"`
+	Error   *observe.Failure `json:"error,omitempty"`
+}
+
+// Delivers reports whether the message would end as intended.
+func (j *Journey) Delivers() bool {
+	return j.Fate == engine.Delivered.String() || j.Fate == engine.Filtered.String()
+}
+
+// Trial is the result of [Try].
+type Trial struct {
+	Journeys []Journey
+	Uncalled []string         // steps that call other systems, and did not, by name
+	Problems []schema.Problem // why the pipeline can't be built
+	Err      error            // why the pipeline has stopped
+}
+
+// Try runs the messages of a test, which name their inputs, through a pipeline in virtual time, and returns the way of each
+// message. Outputs write nothing, and fail only messages that their templates have no value for. Steps that call other systems and have no mock leave their messages as they are, unless live
+// is set. As with [Run], a process can do this once.
+func Try(r config.Rehearsal, live bool) (Trial, error) {
+	t := Trial{}
+	err := apart(func() { t = try(r, live) })
+	return t, err
+}
+
+func try(r config.Rehearsal, live bool) (t Trial) {
+	w := &watcher{spots: map[schema.Place]engine.Spot{}, notCalled: map[schema.Place]bool{},
+		journeys: make([]Journey, len(r.Test.Input))}
+	w.remember(r.Pipeline)
+	configs := map[string]any{} // of outputs
+	for name, out := range r.Pipeline.Outputs.All() {
+		configs[name] = out.Use.Config
+	}
+	s := newStage(r)
+	if !live {
+		w.replaceCalls(&r)
+	}
+	s.set()
+	for name, out := range s.sinks {
+		out.fits = func(m *engine.Message) error { return observe.Refuses(configs[name], m) }
+	}
+	report, problems := s.play(w)
+	t.Problems, t.Uncalled = problems, w.uncalled
+	if report == nil {
+		return t
+	}
+	t.Err = report.Err
+	for i := range w.journeys {
+		j, in := &w.journeys[i], r.Test.Input[i]
+		source := s.source(in.Input)
+		j.Message, j.Payload = i+1, in.Bytes()
+		j.Input = in.Input
+		end, ended := source.results[i]
+		if j.Fate = "unfinished"; ended {
+			j.Fate = end.Fate.String()
+		}
+		if end.Err != nil {
+			j.Error = &observe.Failure{Class: end.Err.Class, Message: end.Err.Error()}
+		}
+	}
+	t.Journeys = w.journeys
+	return t
+}
+
+// watcher records the way of each message. It is safe for concurrent use.
+type watcher struct {
+	spots     map[schema.Place]engine.Spot // what the file says of components that the trial replaces
+	uncalled  []string                     // the names of steps that do nothing
+	notCalled map[schema.Place]bool        // their places
+
+	mu       sync.Mutex // guards the fields below
+	journeys []Journey
+}
+
+// remember notes what is going to be replaced.
+func (w *watcher) remember(p *engine.Pipeline) {
+	for _, in := range p.Inputs.All() {
+		w.spots[in.Use.Place] = engine.Spot{Type: in.Use.Name, Config: in.Use.Config}
+	}
+	for _, out := range p.Outputs.All() {
+		w.spots[out.Use.Place] = engine.Spot{Type: out.Use.Name, Config: out.Use.Config}
+	}
+	r := config.Rehearsal{Pipeline: p}
+	r.EachStep(func(s *engine.StepSpec) {
+		w.spots[s.Place] = engine.Spot{Type: s.Use.Name, Config: s.Use.Config}
+	})
+}
+
+// replaceCalls replaces steps that call other systems, and have no mock, by steps that do nothing.
+func (w *watcher) replaceCalls(r *config.Rehearsal) {
+	r.EachStep(func(s *engine.StepSpec) {
+		name := config.StepName(s)
+		_, mocked := r.Test.Mocks.Get(name)
+		if mocked || engine.TraitsOf(s.Use.Config).Effects != engine.EffectsElsewhere {
+			return
+		}
+		w.uncalled, w.notCalled[s.Place] = append(w.uncalled, name), true
+		use := engine.Use(func(engine.Env) (engine.Processor, error) {
+			return engine.ProcessorFunc(func(context.Context, *engine.Message) error { return nil }), nil
+		})
+		use.Place, s.Name = s.Use.Place, name
+		s.Use = use
+	})
+}
+
+// Wants asks for every message.
+func (w *watcher) Wants(at *engine.Spot, n int) int {
+	if at.Kind == engine.EndSpot {
+		return 0
+	}
+	return n
+}
+
+// begun is a message as a spot got it.
+type begun struct {
+	was *observe.Snapshot
+	at  time.Duration // of the real clock
+}
+
+// Before copies the message.
+func (w *watcher) Before(_ *engine.Spot, m *engine.Message) any {
+	return &begun{observe.Before(m), realTime()}
+}
+
+// After adds a record to the messages that m consists of.
+func (w *watcher) After(at *engine.Spot, before any, b *engine.Batch, m *engine.Message, how engine.Passage) {
+	ended := realTime()
+	var was *observe.Snapshot
+	spot := *at
+	if known, ok := w.spots[at.Place]; ok {
+		spot.Type, spot.Config = known.Type, known.Config
+	}
+	begun, _ := before.(*begun)
+	if begun != nil {
+		was = begun.was
+	}
+	r := observe.After(&spot, was, b, m, how)
+	r.NotCalled = w.notCalled[at.Place]
+	if begun != nil {
+		r.Took = ended - begun.at
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := map[uint64]bool{} // of a merge of several parts of a message
+	for ref := range m.Parts() {
+		if seen[ref] {
+			continue
+		}
+		seen[ref] = true
+		j := &w.journeys[ref]
+		j.Records = append(j.Records, r)
+	}
+}
+
+// Ended is never called, since the sources know how their messages have ended.
+func (*watcher) Ended(engine.Origin, engine.Fate, *engine.Error) {}
