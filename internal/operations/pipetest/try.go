@@ -35,8 +35,8 @@ type Trial struct {
 }
 
 // Try runs the messages of a test, which name their inputs, through a pipeline in virtual time, and returns the way of each
-// message. Outputs write nothing, and fail only messages that their templates have no value for. Steps that call other systems and have no mock leave their messages as they are, unless live
-// is set. As with [Run], a process can do this once.
+// message. Outputs write nothing, and fail only messages that their templates have no value for. Steps that call other
+// systems and have no mock leave their messages as they are, unless live is set. As with [Run], a process can do this once.
 func Try(r config.Rehearsal, live bool) (Trial, error) {
 	t := Trial{}
 	err := apart(func() { t = try(r, live) })
