@@ -25,7 +25,8 @@ or a guide. Other words are searched for in all of them.`,
   flowd docs function uniq
   flowd docs expressions              also engine, tests, codes and the guides
   flowd docs failures#retries         a section of a guide
-  flowd docs unknown-field            a code of flowd lint
+  flowd docs unknown-field            a code of flowd lint, with an example
+  flowd docs class late               a class of failures
   flowd docs dead letter              the passages about it
   flowd docs --search kafka           also if a page has this name
   flowd docs --markdown reference     write the reference of everything to a folder`,
@@ -103,11 +104,15 @@ func find(args []string) ([]component, error) {
 	switch len(args) {
 	case 1:
 	case 2:
+		if name = args[1]; args[0] == codeKind || args[0] == classKind {
+			all = slices.DeleteFunc(codes(), func(c component) bool { return c.group != args[0] })
+			break
+		}
 		kind, err := kindOf(args[0])
 		if err != nil {
 			return nil, err
 		}
-		all, name = ofKind(all, kind), args[1]
+		all = ofKind(all, kind)
 	default:
 		return nil, usage(unknownName(strings.Join(args, " "), nil))
 	}

@@ -73,7 +73,11 @@ func passages() (all []docs.Passage) {
 		all = append(all, p)
 	}
 	for _, c := range codes() {
-		all = append(all, docs.Passage{Page: c.Name, Text: c.Summary, Weight: 0.6})
+		p := docs.Passage{Page: c.Name, Text: c.Summary + "\n\n" + c.doc, Weight: 0.6}
+		if c.group == classKind {
+			p.Page = classKind + " " + c.Name
+		}
+		all = append(all, p)
 	}
 	return all
 }

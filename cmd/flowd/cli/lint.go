@@ -47,7 +47,11 @@ give 0, or 2 with --strict.`,
 				return err
 			}
 			wrong, doubtful := count(problems)
-			fmt.Fprintf(note, "%s, %s\n", plural(wrong, "error"), plural(doubtful, "warning"))
+			hint := ""
+			if wrong+doubtful > 0 && isTerminal(note) {
+				hint = " (flowd docs CODE explains the code in brackets)"
+			}
+			fmt.Fprintf(note, "%s, %s%s\n", plural(wrong, "error"), plural(doubtful, "warning"), hint)
 			if wrong > 0 || strict && doubtful > 0 {
 				return exit(invalid)
 			}

@@ -147,16 +147,6 @@ func componentPage(c component) string {
 	return b.String()
 }
 
-func codesPage() string {
-	var b strings.Builder
-	b.WriteString("# Codes of flowd lint\n\nEach problem ends with its code in brackets. `flowd docs CODE` shows what it means.\n\n" +
-		"| code | problem |\n|---|---|\n")
-	for _, c := range codes() {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", c.Name, cell(c.Summary))
-	}
-	return b.String()
-}
-
 // functionsIntro precedes all functions. A test evaluates the examples in its pipeline.
 const functionsIntro = `Each function shows its arguments and its result; arguments in brackets are optional. Examples about
 messages use the first of the two that this pipeline reads, in a step of its output, with REGION=eu in the environment:

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -52,17 +51,6 @@ func topics() (all []component) {
 	return all
 }
 
-// codes returns the lint codes as topics. Lists of topics leave them out.
-func codes() (all []component) {
-	for _, c := range schema.Codes() {
-		all = append(all, component{Kind: topicKind, Name: c.Name, Summary: c.Doc,
-			text: func(width int, color bool) string {
-				return paint(color, bold, "code "+c.Name) + "\n\n" + indent(wrap(c.Doc, width-2), "  ")
-			}})
-	}
-	return all
-}
-
 // guideNames returns the names of the guides that are built in.
 func guideNames() (all []string) {
 	entries, _ := docs.Guides.ReadDir(".")
@@ -88,13 +76,4 @@ func fieldsText(title string, of any, key string) func(width int, color bool) st
 		describeFields(&b, title, fields, "", width, color)
 		return strings.TrimPrefix(b.String(), "\n")
 	}
-}
-
-func codeTable(_ int, color bool) string {
-	var b strings.Builder
-	b.WriteString(paint(color, bold, "codes") + "\n")
-	for _, c := range schema.Codes() {
-		fmt.Fprintf(&b, "  %-24s  %s\n", c.Name, c.Doc)
-	}
-	return b.String()
 }
