@@ -185,6 +185,10 @@ type Scheduled interface{ Due() time.Time }
 // those that fail first. It is called like Due of [Scheduled]. The caller owns the result.
 type Sourced interface{ Sources() []SourceState }
 
+// Pooled is an optional ability of a Processor that has workers do its work. Pool returns their state. It is called like
+// Trouble of [Troubled]. The caller owns the result.
+type Pooled interface{ Pool() PoolState }
+
 // Limited is an optional ability of an Input to which others push messages. The goroutine that calls Read calls Limited
 // with the time until which it waits for a rate limit, so that the input can refuse messages meanwhile, and with the
 // zero time when the wait is over.

@@ -158,7 +158,24 @@ type StepState struct {
 	Name, Type string
 	In, Failed int64 // messages
 	Retries    int64
-	Latency    Histogram // of its calls
+	Latency    Histogram  // of its calls
+	Pool       *PoolState // nil: it has no workers
+}
+
+// PoolState describes the workers of a step.
+type PoolState struct {
+	Waiting  int           // jobs that no worker has taken
+	InFlight int           // jobs that workers have
+	Slots    int           // of all workers
+	Workers  []WorkerState // in other processes, sorted by name; none: the slots are in this process
+}
+
+// WorkerState describes a worker in another process.
+type WorkerState struct {
+	Name, Version string
+	Slots, Busy   int
+	Heard         time.Duration // since its last heartbeat
+	Refused       string        // why it takes no jobs; "": it does
 }
 
 // BatcherState describes a batcher.

@@ -190,6 +190,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	if slices.Contains(used, "state") {
 		return nil, errors.New("state can't tell which attempt of a message counts (write it before or after the pool)")
 	}
+	s.slots = slots
 	s.start = func(context.Context) error {
 		s.pool = pool.New(policy, slots, func(p *pool.Pool) pool.Transport { return pool.NewLocal(p, steps, slots) })
 		return nil
@@ -198,6 +199,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 }
 
 type step struct {
+	slots int  // in this process; 0: workers are elsewhere
 	whole bool // a job is a whole batch
 	waits bool // Process waits for answers, where messages can't park
 	start func(context.Context) error
@@ -210,6 +212,7 @@ var (
 	_ engine.Closer   = (*step)(nil)
 	_ engine.Traited  = (*step)(nil)
 	_ engine.Troubled = (*step)(nil)
+	_ engine.Pooled   = (*step)(nil)
 )
 
 // Traits returns the traits of the configuration.
@@ -221,6 +224,24 @@ func (s *step) Trouble() *engine.Trouble {
 		return nil
 	}
 	return s.hub.Trouble(s.pool)
+}
+
+// Pool returns the state of the jobs and workers.
+func (s *step) Pool() (x engine.PoolState) {
+	if s.hub == nil {
+		x.Slots = s.slots
+		x.InFlight, x.Waiting = s.pool.Counts()
+		x.InFlight = min(x.InFlight, x.Slots) // others wait for a slot
+		return x
+	}
+	of := s.hub.State(s.pool)
+	x.InFlight, x.Waiting = of.InFlight, of.Waiting
+	for _, m := range of.Members {
+		x.Slots += m.Slots
+		x.Workers = append(x.Workers, engine.WorkerState{Name: m.Name, Version: m.Version, Slots: m.Slots, Busy: m.Busy, Heard: m.Heard,
+			Refused: m.Refused})
+	}
+	return x
 }
 
 // Open makes the pool. For the first remote pool, it starts to listen.

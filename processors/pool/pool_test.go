@@ -463,3 +463,21 @@ func TestBadSettingsAreProblems(t *testing.T) {
 		}
 	}
 }
+
+func TestASnapshotShowsTheJobsOfAPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := line{steps: `[{"pool": {"name": "p", "workers": 2, "do": [{"test_nap": {}}]}}]`,
+			src: &enginetest.Source{Payloads: numbered(5, `{"n":"N","ms":1000}`)}}
+		plan := enginetest.Build(t, l.spec(t))
+		done := make(chan struct{})
+		go func() { defer close(done); plan.Run(t.Context(), context.Background()) }()
+		time.Sleep(500 * time.Millisecond)
+		if p := plan.Snapshot().Steps[0].Pool; p == nil || p.Slots != 2 || p.InFlight != 2 || p.Waiting != 3 || p.Workers != nil {
+			t.Errorf("got %+v", p)
+		}
+		<-done
+		if p := plan.Snapshot().Steps[0].Pool; p == nil || p.InFlight+p.Waiting != 0 {
+			t.Errorf("at the end: %+v", p)
+		}
+	})
+}

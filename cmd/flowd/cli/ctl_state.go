@@ -139,6 +139,7 @@ func componentRows(p service.Pipeline, now time.Time, row func(...string)) {
 		}
 		row("step", name, s.Type, facts(amount(s.Received)+" received", some(s.Failed, "failed"),
 			some(s.Retries, "retried"), took(s.Mean, s.Latency, "a call")))
+		workerRows(s.Pool, row)
 	}
 	for _, x := range p.Batchers {
 		mean := ""
@@ -202,6 +203,18 @@ func sourceRows(all []service.Source, now time.Time, row func(...string)) {
 	}
 	if more := len(all) - mostSources; more > 0 {
 		row("", "…", "", amount(int64(more))+" more")
+	}
+}
+
+// workerRows adds a row for the pool of a step, and one for each worker.
+func workerRows(p *service.Pool, row func(...string)) {
+	if p == nil {
+		return
+	}
+	row("", "jobs", "", facts(fmt.Sprintf("%d of %d slots busy", p.InFlight, p.Slots), some(int64(p.Waiting), "waiting")))
+	for _, w := range p.Workers {
+		row("", w.Name, "worker", facts(fmt.Sprintf("%d of %d slots busy", w.Busy, w.Slots), "heard "+span(w.Heard)+" ago", w.Version,
+			w.Refused))
 	}
 }
 

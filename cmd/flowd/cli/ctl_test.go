@@ -280,6 +280,9 @@ func TestCtlStateForPeople(t *testing.T) {
            …                                   2 more
   step     check of input web     http         20,000 received, 3 failed, 12ms a call
   step     filter                 filter       20,000 received, 2µs a call
+  step     embed                  pool         9 received
+           jobs                                2 of 4 slots busy, 3 waiting
+           gpu\x1b1               worker       2 of 4 slots busy, heard 1.5s ago, v1.2.0, it has another version
   batcher  archive                             12 in open batches, 38 size, 2 timeout, 500 messages in one, to output lake and output disk
   output   lake\x1b[2J two lines  s3           breaker open, 19,990 written, 40 queued (2KiB), 2 of 8 writes, 9 failed, 7 retried, 1 abandoned, 30ms a write (p99 250ms)
   limit    engine                 500/1s       12 waits, 3 keys

@@ -24,7 +24,8 @@ func (r *Run) Snapshot() engine.Snapshot {
 		Pipeline: p.Name, State: r.state(), Started: r.started, Stats: r.Stats(),
 		MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Bytes: r.settlement.credits.Used(p.MaxBytes), Waiting: r.settlement.credits.Waits(),
 		Lanes: p.Workers, LanesBusy: r.feed.queue.Busy(), Retries: int(r.settlement.retrying.Load()),
-		Edges: p.edges(), Steps: statesOf(p.Steps, p.Groups), Held: r.held(now), Stuck: r.stuck(now), Failed: map[engine.Class]int64{},
+		Edges: p.edges(), Steps: statesOf(p.Steps, p.Groups, r.IsOpen()), Held: r.held(now), Stuck: r.stuck(now),
+		Failed: map[engine.Class]int64{},
 	}
 	s.Messages, s.DeadLettered = int(s.Stats.Pieces.InFlight), s.Stats.Pieces.Ended[engine.DeadLettered]
 	s.OldestUnsettled, s.OldestAt = r.Open.Oldest()
@@ -78,7 +79,7 @@ func (r *Run) state() engine.State {
 
 // input sums up the instances of an input.
 func (r *Run) input(in *InputPlan) engine.InputState {
-	s := engine.InputState{Name: in.Name, Type: in.Type, State: "ended", Steps: statesOf(in.Steps, nil)}
+	s := engine.InputState{Name: in.Name, Type: in.Type, State: "ended", Steps: statesOf(in.Steps, nil, r.IsOpen())}
 	if in.Limit != nil {
 		l := in.Limit.State()
 		s.Limit = &l
@@ -151,23 +152,29 @@ func sum(all *engine.Progress, more engine.Progress) *engine.Progress {
 	return all
 }
 
-// statesOf are those of a program's steps, and of the groups among them.
-func statesOf(p *steps.Program, groups []*GroupPlan) (all []engine.StepState) {
+// statesOf are those of a program's steps, and of the groups among them. Only when they are open they are asked for more than
+// the engine knows.
+func statesOf(p *steps.Program, groups []*GroupPlan, open bool) (all []engine.StepState) {
 	for i := range p.Ops {
 		o := &p.Ops[i]
 		if o.Figures == nil || o.Run == nil && o.Group == 0 {
 			continue
 		}
-		all = append(all, o.Figures.Read())
+		x := o.Figures.Read()
+		if of, ok := o.Run.(engine.Pooled); ok && open {
+			pool := of.Pool()
+			x.Pool = &pool
+		}
+		all = append(all, x)
 		if o.Group > 0 {
-			all = append(all, statesOf(groups[o.Group-1].Steps, nil)...)
+			all = append(all, statesOf(groups[o.Group-1].Steps, nil, open)...)
 		}
 	}
 	return all
 }
 
 func (b *batcher) state() engine.BatcherState {
-	s := engine.BatcherState{Name: b.plan.Name, Fill: b.fill.Read(), Steps: statesOf(b.plan.Steps, nil)}
+	s := engine.BatcherState{Name: b.plan.Name, Fill: b.fill.Read(), Steps: statesOf(b.plan.Steps, nil, b.IsOpen())}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.Open, s.Batches = b.open, maps.Clone(b.sent)
@@ -193,7 +200,7 @@ func (o *sink) stateOf() (engine.OutputState, engine.Output) {
 		Queued: msgs, QueuedBytes: bytes, Writing: o.working, Concurrency: o.most,
 		Written: f.written, Failed: f.failed, Retries: f.retries, Abandoned: f.abandoned,
 		Latency: f.took.Read(), Delivery: f.delivery.Read(), Breaker: o.gate.State(), Err: f.err, FailingSince: f.since,
-		Steps:   statesOf(o.plan.Steps, nil),
+		Steps:   statesOf(o.plan.Steps, nil, o.IsOpen()),
 		Refused: f.refused, Refusal: f.refusal,
 	}
 	if o.plan.Limit != nil {

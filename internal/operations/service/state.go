@@ -148,8 +148,27 @@ type Step struct {
 	Received int64   `json:"received"`
 	Failed   int64   `json:"failed"`
 	Retries  int64   `json:"retries"`
-	Mean     float64 `json:"mean_seconds"` // of its calls
-	Latency  Latency `json:"latency"`      // of its calls
+	Mean     float64 `json:"mean_seconds"`   // of its calls
+	Latency  Latency `json:"latency"`        // of its calls
+	Pool     *Pool   `json:"pool,omitempty"` // of a step that has workers
+}
+
+// Pool is the jobs and workers of a step.
+type Pool struct {
+	Waiting  int      `json:"waiting"`
+	InFlight int      `json:"in_flight"`
+	Slots    int      `json:"slots"`
+	Workers  []Worker `json:"workers"` // in other processes
+}
+
+// Worker is a worker in another process.
+type Worker struct {
+	Name    string  `json:"name"`
+	Version string  `json:"version"`
+	Slots   int     `json:"slots"`
+	Busy    int     `json:"busy"`
+	Heard   float64 `json:"heard_seconds"`     // since its last heartbeat
+	Refused string  `json:"refused,omitempty"` // why it takes no jobs
 }
 
 // Batcher is a batcher in a [State].
@@ -246,7 +265,7 @@ func pipelineOf(s engine.Snapshot) Pipeline {
 	steps := func(place string, list []engine.StepState) {
 		for _, x := range list {
 			p.Steps = append(p.Steps, Step{place, x.Name, x.Type, x.In, x.Failed, x.Retries, mean(x.Latency),
-				latencyOf(x.Latency)})
+				latencyOf(x.Latency), poolOf(x.Pool)})
 		}
 	}
 	for _, x := range s.Inputs {
@@ -276,6 +295,17 @@ func pipelineOf(s engine.Snapshot) Pipeline {
 	}
 	for _, x := range s.Stuck {
 		p.Stuck = append(p.Stuck, Stuck(x))
+	}
+	return p
+}
+
+func poolOf(x *engine.PoolState) *Pool {
+	if x == nil {
+		return nil
+	}
+	p := &Pool{x.Waiting, x.InFlight, x.Slots, []Worker{}}
+	for _, w := range x.Workers {
+		p.Workers = append(p.Workers, Worker{w.Name, w.Version, w.Slots, w.Busy, w.Heard.Seconds(), w.Refused})
 	}
 	return p
 }

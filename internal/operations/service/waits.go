@@ -42,6 +42,11 @@ func waitsOf(s engine.Snapshot) []Wait {
 			all = append(all, w)
 		}
 	}
+	for _, x := range s.Steps {
+		if w, yes := poolWaits(x); yes {
+			all = append(all, w)
+		}
+	}
 	if w, yes := lanesWait(s); yes {
 		all = append(all, w)
 	}
@@ -80,6 +85,23 @@ func outputWaits(o engine.OutputState) (w Wait, yes bool) {
 		w.Why, w.Detail = WhyBusy, fmt.Sprintf("%d of %d writes under way, %s", o.Writing, o.Concurrency, queued)
 	case o.Queued > 0 && o.Writing == 0 && o.Limit != nil:
 		w.For, w.Why, w.Detail = "limit "+o.Limit.Name, WhyLimit, queued
+	default:
+		return w, false
+	}
+	return w, true
+}
+
+// poolWaits says that the jobs of a step wait for workers.
+func poolWaits(x engine.StepState) (w Wait, yes bool) {
+	p := x.Pool
+	w = Wait{Who: "step " + cmp.Or(x.Name, x.Type)}
+	switch {
+	case p == nil || p.Waiting == 0:
+		return w, false
+	case p.Slots == 0:
+		w.Why, w.Detail = WhyStalled, fmt.Sprintf("no worker has joined, %d jobs wait", p.Waiting)
+	case p.InFlight >= p.Slots:
+		w.Why, w.Detail = WhyBusy, fmt.Sprintf("%d of %d slots busy, %d jobs wait", p.InFlight, p.Slots, p.Waiting)
 	default:
 		return w, false
 	}

@@ -94,6 +94,13 @@ func (d detail) step(x service.Step) {
 	d.add(Plain, "failed", some(x.Failed))
 	d.add(Plain, "retried", some(x.Retries))
 	d.latency("a call takes", x.Latency)
+	if p := x.Pool; p != nil {
+		d.add(Plain, "jobs", fmt.Sprintf("%d of %d slots busy, %d wait", p.InFlight, p.Slots, p.Waiting))
+		for _, w := range p.Workers {
+			d.add(Plain, "worker "+w.Name, fmt.Sprintf("%d of %d slots busy, heard %s ago, %s", w.Busy, w.Slots, span(w.Heard), w.Version))
+			d.add(Failure, "takes no jobs", w.Refused)
+		}
+	}
 }
 
 func (d detail) output(x service.Output) {

@@ -3,6 +3,7 @@
 package top
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -231,9 +232,17 @@ func steps(p *Pipeline, c change, old, now service.Pipeline) {
 		if x.Place != "processors" {
 			s.Place = x.Place
 		}
+		var notes []string
 		if failing := c.rate(o.Failed, x.Failed); failing > 0 {
-			s.note = short(failing) + "/s fail"
+			notes = append(notes, short(failing)+"/s fail")
 		}
+		if pool := x.Pool; pool != nil {
+			s.Queued, s.Busy = pool.Waiting, service.Share{Used: pool.InFlight, Max: pool.Slots}
+			if n := len(pool.Workers); n > 0 || pool.Slots == 0 {
+				notes = append(notes, fmt.Sprint(n, " workers"))
+			}
+		}
+		s.note = strings.Join(notes, ", ")
 		p.Components = append(p.Components, s)
 	}
 }

@@ -38,6 +38,8 @@ func orders(seconds int64) service.Pipeline {
 			{Place: "input web", Name: "check", Type: "http", Received: read, Latency: service.Latency{Count: read, Mean: 0.002, P99: 0.01}},
 			{Place: "processors", Name: "parse", Type: "set", Received: read, Failed: 3 * seconds,
 				Latency: service.Latency{Count: read, Mean: 0.00001, P99: 0.0001}},
+			{Place: "processors", Name: "embed", Type: "pool", Received: read, Pool: &service.Pool{Waiting: 7, InFlight: 3, Slots: 8,
+				Workers: []service.Worker{{Name: "gpu-1", Version: "v1.2.0", Slots: 8, Busy: 3, Heard: 1.5, Refused: "no \x1b memory"}}}},
 		},
 		Batchers: []service.Batcher{{Name: "archive", Open: 120, Batches: map[string]int64{"size": 9, "timeout": 2}}},
 		Outputs: []service.Output{
@@ -181,6 +183,7 @@ func TestText(t *testing.T) {
 	golden(t, "200.txt", textOf(f, View{}, 200))
 	golden(t, "sorted.txt", textOf(f, View{Sort: "queue", Filter: "OUTPUT"}, 80))
 	golden(t, "output.txt", joined(f.Detail(Key{Addr: "a:9600", Pipeline: "orders", Kind: "output", Name: "lake"}, 80)))
+	golden(t, "step.txt", joined(f.Detail(Key{Addr: "a:9600", Pipeline: "orders", Kind: "step", Name: "embed"}, 80)))
 	golden(t, "pipeline.txt", joined(f.Detail(Key{Addr: "a:9600", Pipeline: "orders"}, 80)))
 	if text := textOf(f, View{Filter: "nothing"}, 80); strings.Contains(text, "orders") {
 		t.Errorf("a filter leaves\n%s", text)

@@ -254,6 +254,16 @@ func (h *Hub) Trouble(p *pool.Pool) *engine.Trouble {
 	return nil
 }
 
+// State implements [wire.Hub].
+func (h *Hub) State(p *pool.Pool) wire.PoolState {
+	for _, r := range h.all() {
+		if r.pool == p {
+			return r.state()
+		}
+	}
+	return wire.PoolState{}
+}
+
 // all returns the open pools.
 func (h *Hub) all() []*remote {
 	h.poolsMu.RLock()

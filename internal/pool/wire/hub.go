@@ -20,6 +20,8 @@ type Hub interface {
 	Close(ctx context.Context, p *pool.Pool) error
 	// Trouble returns what keeps jobs of a pool from its workers, or nil.
 	Trouble(p *pool.Pool) *engine.Trouble
+	// State returns the jobs of a pool and its workers.
+	State(p *pool.Pool) PoolState
 }
 
 // Hubs makes the hub of a process. Package hub sets it, if the build includes it.
