@@ -6,21 +6,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
 // word is the path at the end of a line, of which the last name is to be completed.
-var word = regexp.MustCompile(`(?:[\pL_][\pL\pN_]*(?:\[\d+\])*\.)*(?:[\pL_][\pL\pN_]*)?$`)
+var word = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:[\pL_][\pL\pN_]*(?:\[\d+\])*\.)*(?:[\pL_][\pL\pN_]*)?$`)
+})
 
 // identifier is a name that can stand in an expression as it is, of a length that a prompt has room for.
-var identifier = regexp.MustCompile(`^[\pL_][\pL\pN_]{0,63}$`)
+var identifier = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL_][\pL\pN_]{0,63}$`) })
 
 // Complete returns what the last name of a line may be, of which the line has everything from byte from on: fields of the
 // sample, and functions, with their parenthesis. The sample is a payload.
 func Complete(line string, sample []byte) (names []string, from int) {
-	path := word.FindString(line)
+	path := word().FindString(line)
 	start := strings.LastIndexByte(path, '.') + 1
 	from = len(line) - len(path) + start
 	prefix := path[start:]
@@ -73,7 +76,7 @@ func fieldsAt(sample []byte, path string) (names []string) {
 	}
 	object, _ := v.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if identifier.MatchString(name) {
+		if identifier().MatchString(name) {
 			names = append(names, name)
 		}
 	}
