@@ -78,6 +78,9 @@ var importRules = []importRule{
 	{"internal/operations/deadletters", public + " internal/disk/* internal/formats/* internal/systems/metadata " +
 		"internal/systems/queue"},
 	{"internal/operations/observe", public + " internal/operations/difference"},
+		"internal/state/caches/memory"},
+	{"internal/operations/deadletters", public + " config internal/disk/* internal/formats/* internal/operations/pipetest " +
+		"internal/systems/metadata internal/systems/queue"},
 	{"internal/operations/graph", public + " config engine/runtime"},
 	{"internal/operations/evaluate", public + " internal/formats/framing"},
 	{"internal/operations/plugins", "engine internal/components/builds"},

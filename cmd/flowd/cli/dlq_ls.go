@@ -99,10 +99,7 @@ const dlqBars = 24
 
 func (c *dlqCall) writeSummary(s *deadletters.Summary, places dlqPlaces, more bool) error {
 	out := c.cmd.OutOrStdout()
-	color, columns := colored(out), width(out)
-	if columns < 20 {
-		columns = 80
-	}
+	color, columns := colored(out), columnsOf(out)
 	groups := s.Groups()
 	var b strings.Builder
 	line := func(indent, text string) {
@@ -146,6 +143,14 @@ func (c *dlqCall) writeSummary(s *deadletters.Summary, places dlqPlaces, more bo
 	}
 	_, err := out.Write([]byte(b.String()))
 	return err
+}
+
+// columnsOf returns the columns of a terminal, or 80.
+func columnsOf(out any) int {
+	if n := width(out); n >= 20 {
+		return n
+	}
+	return 80
 }
 
 // example describes a letter on one line.

@@ -27,6 +27,8 @@ type dlqReplay struct {
 	fromStart bool
 	rate      float64
 	dry       bool
+	live      bool
+	worker    bool // this is the process of a dry run
 	json      bool
 	logs      logFlags
 }
@@ -45,7 +47,8 @@ a new dead letter of it. Otherwise it stays. If a replay is killed, what was in
 flight is replayed again by the next one.
 
 With --dry-run nothing is sent and nothing is removed: outputs accept everything,
-and replay says how many letters would pass now.`,
+steps that call other systems do nothing, and replay says how many letters would
+pass now.`,
 		Example: `  flowd dlq replay dead.ndjson -c orders.yaml --dry-run
   flowd dlq replay dead.ndjson -c orders.yaml --group 7f3a9c --rate 50
   flowd dlq replay amqp://localhost/ orders-dead -c orders.yaml -n 1`,
@@ -55,8 +58,10 @@ and replay says how many letters would pass now.`,
 				return usage("no pipeline file is given (write -c FILE)")
 			case r.rate < 0:
 				return usage("--rate must not be negative")
-			case r.json && !r.dry:
-				return usage("--json is for --dry-run")
+			case (r.json || r.live) && !r.dry:
+				return usage("--json and --live are for --dry-run")
+			case r.worker:
+				return r.rehearse(cmd)
 			}
 			return onLetters(&r.pick, func() bool { return !r.dry }, r.run)(cmd, args)
 		},
@@ -70,6 +75,9 @@ and replay says how many letters would pass now.`,
 	f.BoolVar(&r.fromStart, "from-start", false, "send letters that an output failed to all outputs")
 	f.Float64Var(&r.rate, "rate", 0, "at most this many letters a `SECOND`")
 	f.BoolVar(&r.dry, "dry-run", false, "only say how many would pass now")
+	f.BoolVar(&r.live, "live", false, "in a dry run, make the calls of steps to other systems")
+	f.BoolVar(&r.worker, "worker", false, "")
+	_ = f.MarkHidden("worker")
 	addJSON(cmd, &r.json)
 	r.logs.add(cmd)
 	return cmd
@@ -81,8 +89,6 @@ func (c *dlqCall) load(files []string, o config.Options) (*config.Set, error) {
 	problems = slices.DeleteFunc(problems, func(p schema.Problem) bool { return p.Warning })
 	return set, showProblems(c.con, problems)
 }
-
-func (r *dlqReplay) dryRun(c *dlqCall) error { return errors.New("not yet") }
 
 func (r *dlqReplay) run(c *dlqCall) error {
 	if r.dry {
@@ -97,38 +103,33 @@ func (r *dlqReplay) run(c *dlqCall) error {
 	began := time.Now()
 	feed := &deadletters.Feed{Source: c.source, Limit: r.pick.n, Before: began, Pick: c.pick.matches}
 	o := config.Options{Set: r.set, Log: logs.log, Secrets: c.secrets, Managers: managers.NewStore(c.stop)}
-	entered, several := "", []string{}
+	chosen, err := r.loaded(c)
+	if err != nil {
+		return err
+	}
 	o.Rewrite = func(p *engine.Pipeline) error {
-		if several = append(several, p.Name); r.pipeline != "" && p.Name != r.pipeline {
+		if p.Name != chosen.Spec.Name {
 			return nil
 		}
-		entered = p.Name
 		if !r.fromStart {
 			feed.Target = targetIn(p)
 		}
 		return deadletters.Enter(p, r.input, feed, r.rate)
 	}
 	set, err := c.load(r.files, o)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case r.pipeline == "" && len(several) != 1:
-		return usage(fmt.Sprintf("the files have several pipelines (add --pipeline NAME: %s)", strings.Join(several, ", ")))
-	case entered == "":
-		return usage(fmt.Sprintf("there is no pipeline %q (there are %s)", r.pipeline, strings.Join(several, ", ")))
 	}
-	var plan *runtime.Plan
-	for _, p := range set.Pipelines {
-		if p.Spec.Name == entered {
-			plan = p.Plan
-		}
+	_, p, err := r.choose(set)
+	if err != nil {
+		return err
 	}
 	set.RenewSecrets()
 	total := c.source.Total(c.stop)
 	shown, hide := context.WithCancel(c.kill)
 	defer hide()
 	go r.progress(shown, c, feed, total, began)
-	report := plan.Run(c.stop, c.kill)
+	report := p.Plan.Run(c.stop, c.kill)
 	hide()
 	return r.report(c, feed, report, time.Since(began))
 }

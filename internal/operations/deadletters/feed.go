@@ -132,6 +132,11 @@ func (f *Feed) add(b *engine.Batch, l *Letter) (added bool, err error) {
 	return true, nil
 }
 
+// elsewhere is why a letter stays that goes to other outputs than the one that failed it.
+func elsewhere(output string) error {
+	return fmt.Errorf("the pipeline does not send it to output %s any more", output)
+}
+
 // leave counts a letter that can't be replayed.
 func (f *Feed) leave(l Letter, why error) {
 	f.tally.Left++
@@ -170,7 +175,7 @@ func (f *Feed) count(r engine.Result) {
 	target := f.targets[r.Ref]
 	delete(f.targets, r.Ref)
 	if r.Fate == engine.Filtered && target != "" {
-		f.leave(Letter{Message: queue.Message{Ref: r.Ref}}, fmt.Errorf("the pipeline does not send it to output %s any more", target))
+		f.leave(Letter{Message: queue.Message{Ref: r.Ref}}, elsewhere(target))
 		return
 	}
 	if r.Err != nil && r.Err.Unfinished() {
@@ -208,6 +213,12 @@ func Enter(p *engine.Pipeline, input string, feed engine.Input, rate float64) er
 		in.RateLimit = &engine.RateLimit{Messages: max(1, int(rate)), Per: per, Kind: "bucket", Burst: max(1, int(rate)/10)}
 	}
 	p.Inputs = schema.MapOf(at)
+	gate(p)
+	return nil
+}
+
+// gate gives each output of a pipeline a step that drops the messages for other outputs.
+func gate(p *engine.Pipeline) {
 	whole := *p // as it was
 	var outputs []schema.Entry[engine.OutputSpec]
 	for _, e := range p.Outputs.Entries() {
@@ -219,7 +230,6 @@ func Enter(p *engine.Pipeline, input string, feed engine.Input, rate float64) er
 		outputs = append(outputs, e)
 	}
 	p.Outputs = schema.MapOf(outputs...)
-	return nil
 }
 
 // entryOf returns the input of a name, or the only input if that is "".
