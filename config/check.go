@@ -34,6 +34,7 @@ func (l *loader) check() {
 	l.checkReplies()
 	l.checkStdin()
 	l.checkOwn()
+	l.checkFileLoops()
 	l.checkPorts()
 }
 

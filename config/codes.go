@@ -10,6 +10,7 @@ func init() {
 		"declared-twice":       "resources and service belong to the process; two files declare them.",
 		"duplicate-name":       "Two pipelines of one process have the same name.",
 		"duplicate-test":       "Two tests of a file have the same name.",
+		"file-loop":            "An output writes to a file that its own pipeline reads.",
 		foreignFile:            "The file is written for another system, such as Benthos, Vector or Logstash.",
 		"literal-secret":       "A password, token or key is written in the file itself.",
 		"no-file":              "A file or directory does not exist, can't be read, or contains no pipeline.",

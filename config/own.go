@@ -49,6 +49,48 @@ func (l *loader) checkOwn() {
 	}
 }
 
+// readsFiles is a config struct of an input that reads files. FilesRead returns their paths, without patterns.
+type readsFiles interface{ FilesRead() []string }
+
+// writesFile is a config struct of an output that writes a file. FileWritten returns the field that names the file, and its
+// path, which is "" if messages choose it.
+type writesFile interface{ FileWritten() (field, path string) }
+
+// checkFileLoops rejects an output, such as one for dead letters, that writes to a file that its own pipeline reads: the
+// pipeline would read its own messages, without end.
+func (l *loader) checkFileLoops() {
+	for _, f := range l.files {
+		all := runtime.Components(f.spec.Pipeline)
+		for _, in := range all {
+			r, reads := in.Config.(readsFiles)
+			if !reads || in.Place.Node == nil {
+				continue
+			}
+			read := engine.ReadFrom(r.FilesRead())
+			for _, out := range all {
+				w, writes := out.Config.(writesFile)
+				if !writes || out.Place.Node == nil {
+					continue
+				}
+				field, path := w.FileWritten()
+				if path == "" {
+					continue
+				}
+				if _, same := read.Meet(path, true); !same {
+					continue
+				}
+				at := out.Place
+				if at.Node.Find(field) != nil {
+					at = at.At(field)
+				}
+				l.complain(at, schema.Problem{Code: "file-loop",
+					Message: fmt.Sprintf("%s is read at %v, so the pipeline would read its own messages", path, in.Place.Node.Pos),
+					Remedy:  "write to another file; flowd dlq replay sends dead letters through a pipeline again"})
+			}
+		}
+	}
+}
+
 // ownAddress is a config struct with an address that the component listens on. OwnAddress returns the field that has the
 // address, and the address.
 type ownAddress interface {

@@ -75,10 +75,7 @@ var importRules = []importRule{
 		"internal/pool internal/pool/wire internal/systems/nats internal/systems/nats/embed"},
 	{"internal/operations/pipetest", public + " config engine/runtime internal/components/* internal/pool/wire " +
 		"internal/operations/difference internal/operations/observe internal/state/caches/memory"},
-	{"internal/operations/deadletters", public + " internal/disk/* internal/formats/* internal/systems/metadata " +
-		"internal/systems/queue"},
 	{"internal/operations/observe", public + " internal/operations/difference"},
-		"internal/state/caches/memory"},
 	{"internal/operations/deadletters", public + " config internal/disk/* internal/formats/* internal/operations/pipetest " +
 		"internal/systems/metadata internal/systems/queue"},
 	{"internal/operations/graph", public + " config engine/runtime"},

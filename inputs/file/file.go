@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"strings"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/formats/compression"
@@ -64,6 +65,16 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 
 // OwnFile returns the field and the path of the checkpoint.
 func (c Config) OwnFile() (field, path string) { return "checkpoint", c.Checkpoint }
+
+// FilesRead returns the paths that are not patterns.
+func (c Config) FilesRead() (all []string) {
+	for _, p := range c.Path {
+		if !strings.ContainsAny(p, "*?[{") {
+			all = append(all, p)
+		}
+	}
+	return all
+}
 
 const about = `
 Reads files, one message per line, and ends after the last file.

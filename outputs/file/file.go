@@ -42,6 +42,12 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
+// FileWritten returns the field and the path of the file, or "" if messages choose it.
+func (c Config) FileWritten() (field, path string) {
+	path, _ = c.Path.Const()
+	return "path", path
+}
+
 type rotate struct {
 	Size  schema.Size   `yaml:"size" check:"min=1" doc:"Before a write that would make the file larger than this."`
 	Every time.Duration `yaml:"every" check:"min=1ms" doc:"Before a write to a file that was started this long ago."`

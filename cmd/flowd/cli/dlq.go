@@ -41,7 +41,7 @@ answered no; 2 invalid configuration or usage; 3 interrupted.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: needsCommand,
 	}
-	cmd.AddCommand(newDlqLs(), newDlqShow(), newDlqReplay(), newDlqDrop())
+	cmd.AddCommand(newDlqLs(), newDlqShow(), newDlqReplay(), newDlqEdit(), newDlqDrop())
 	return cmd
 }
 

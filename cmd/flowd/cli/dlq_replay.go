@@ -25,7 +25,7 @@ type dlqReplay struct {
 	pipeline  string
 	input     string
 	fromStart bool
-	rate      float64
+	rate      string
 	dry       bool
 	live      bool
 	worker    bool // this is the process of a dry run
@@ -50,14 +50,12 @@ With --dry-run nothing is sent and nothing is removed: outputs accept everything
 steps that call other systems do nothing, and replay says how many letters would
 pass now.`,
 		Example: `  flowd dlq replay dead.ndjson -c orders.yaml --dry-run
-  flowd dlq replay dead.ndjson -c orders.yaml --group 7f3a9c --rate 50
+  flowd dlq replay dead.ndjson -c orders.yaml --group 7f3a9c --rate 50/s
   flowd dlq replay amqp://localhost/ orders-dead -c orders.yaml -n 1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(r.files) == 0:
 				return usage("no pipeline file is given (write -c FILE)")
-			case r.rate < 0:
-				return usage("--rate must not be negative")
 			case (r.json || r.live) && !r.dry:
 				return usage("--json and --live are for --dry-run")
 			case r.worker:
@@ -73,7 +71,7 @@ pass now.`,
 	f.StringVar(&r.pipeline, "pipeline", "", "`NAME` of the pipeline, if the files have several")
 	f.StringVar(&r.input, "input", "", "`NAME` of the input whose steps the letters go through, if there are several")
 	f.BoolVar(&r.fromStart, "from-start", false, "send letters that an output failed to all outputs")
-	f.Float64Var(&r.rate, "rate", 0, "at most this many letters a `SECOND`")
+	f.StringVar(&r.rate, "rate", "", "at most this many `LETTERS/TIME`, such as 50/s")
 	f.BoolVar(&r.dry, "dry-run", false, "only say how many would pass now")
 	f.BoolVar(&r.live, "live", false, "in a dry run, make the calls of steps to other systems")
 	f.BoolVar(&r.worker, "worker", false, "")
@@ -93,6 +91,14 @@ func (c *dlqCall) load(files []string, o config.Options) (*config.Set, error) {
 func (r *dlqReplay) run(c *dlqCall) error {
 	if r.dry {
 		return r.dryRun(c)
+	}
+	var limit *engine.RateLimit
+	if r.rate != "" {
+		n, per, err := parseRate(r.rate)
+		if err != nil {
+			return err
+		}
+		limit = &engine.RateLimit{Messages: n, Per: per, Kind: "bucket", Burst: max(1, n/10)}
 	}
 	logs := newLogging(c.con, c.secrets, r.logs)
 	if r.logs.level.value == "" {
@@ -114,7 +120,7 @@ func (r *dlqReplay) run(c *dlqCall) error {
 		if !r.fromStart {
 			feed.Target = targetIn(p)
 		}
-		return deadletters.Enter(p, r.input, feed, r.rate)
+		return deadletters.Enter(p, r.input, feed, limit)
 	}
 	set, err := c.load(r.files, o)
 	if err != nil {

@@ -195,8 +195,8 @@ func (f *Feed) count(r engine.Result) {
 const targetName = "flowd_replay_output"
 
 // Enter makes a feed the only input of a pipeline: in place of the one that is named, whose steps it keeps, or of the only
-// one. rate is how many letters are read a second; 0: no limit.
-func Enter(p *engine.Pipeline, input string, feed engine.Input, rate float64) error {
+// one. limit is for reading letters; nil: there is none.
+func Enter(p *engine.Pipeline, input string, feed engine.Input, limit *engine.RateLimit) error {
 	at, err := entryOf(p, input)
 	if err != nil {
 		return err
@@ -204,14 +204,7 @@ func Enter(p *engine.Pipeline, input string, feed engine.Input, rate float64) er
 	in := &at.Value
 	place := in.Use.Place
 	in.Use = engine.Use(func(engine.Env) (engine.Input, error) { return feed, nil })
-	in.Use.Place, in.Concurrency, in.RateLimit = place, 1, nil
-	if rate > 0 { // at least once a minute
-		per := time.Second
-		for rate < 1 && per < time.Minute {
-			rate, per = rate*60, time.Minute
-		}
-		in.RateLimit = &engine.RateLimit{Messages: max(1, int(rate)), Per: per, Kind: "bucket", Burst: max(1, int(rate)/10)}
-	}
+	in.Use.Place, in.Concurrency, in.RateLimit = place, 1, limit
 	p.Inputs = schema.MapOf(at)
 	gate(p)
 	return nil

@@ -54,7 +54,7 @@ func (s *sink) sorted() []string {
 
 // replay replays the letters of a broker's queue "dead" through a pipeline with these outputs, all of which get every
 // message, except for the output "dead", which is for dead letters.
-func replay(t *testing.T, b *queuetest.Broker, outputs map[string]*sink, change func(*Feed) (rate float64)) (Tally, error) {
+func replay(t *testing.T, b *queuetest.Broker, outputs map[string]*sink, change func(*Feed) *engine.RateLimit) (Tally, error) {
 	t.Helper()
 	server, err := b.Dial(t.Context(), nil)
 	if err != nil {
@@ -80,11 +80,11 @@ func replay(t *testing.T, b *queuetest.Broker, outputs map[string]*sink, change 
 	}
 	p.Outputs = schema.MapOf(specs...)
 	p.Batchers = schema.MapOf(schema.Entry[engine.BatcherSpec]{Key: "all", Value: engine.BatcherSpec{Output: all}})
-	rate := 0.0
+	var limit *engine.RateLimit
 	if change != nil {
-		rate = change(feed)
+		limit = change(feed)
 	}
-	if err := Enter(p, "", feed, rate); err != nil {
+	if err := Enter(p, "", feed, limit); err != nil {
 		t.Fatal(err)
 	}
 	plan, problems := runtime.Build(p, runtime.Options{})
@@ -171,10 +171,10 @@ func TestLettersAreChosen(t *testing.T) {
 	own.Meta["error_first_failed"] = began.Add(time.Second)
 	b := brokerWith(letter("1", "crm"), letter("2", "crm"), own, letter("3", "crm"), letter("4", "crm"), letter("5", "crm"))
 	out := map[string]*sink{"crm": {}}
-	tally, err := replay(t, b, out, func(f *Feed) float64 {
+	tally, err := replay(t, b, out, func(f *Feed) *engine.RateLimit {
 		f.Before, f.Limit = began, 2
 		f.Pick = func(l *Letter) (bool, error) { return string(l.Payload) != "1", nil }
-		return 0
+		return nil
 	})
 	if got := out["crm"].sorted(); err != nil || tally.Replayed != 2 || !slices.Equal(got, []string{"2", "3"}) {
 		t.Errorf("%v: got %q, %+v", err, got, tally)
@@ -200,7 +200,9 @@ func TestTheRateIsLimited(t *testing.T) {
 		}
 		out := &sink{}
 		began := time.Now()
-		if _, err := replay(t, b, map[string]*sink{"crm": out}, func(*Feed) float64 { return 10 }); err != nil {
+		if _, err := replay(t, b, map[string]*sink{"crm": out}, func(*Feed) *engine.RateLimit {
+			return &engine.RateLimit{Messages: 10, Per: time.Second, Kind: "bucket", Burst: 1}
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if took := out.at[99].Sub(began); took < 9*time.Second || took > 11*time.Second {
@@ -212,13 +214,13 @@ func TestTheRateIsLimited(t *testing.T) {
 func TestAnInputIsNamedIfThereAreSeveral(t *testing.T) {
 	p := &engine.Pipeline{Name: "p", Inputs: schema.MapOf(schema.Entry[engine.InputSpec]{Key: "a"},
 		schema.Entry[engine.InputSpec]{Key: "b"})}
-	if err := Enter(p, "", &Feed{}, 0); err == nil || !strings.Contains(err.Error(), "(name one: a, b)") {
+	if err := Enter(p, "", &Feed{}, nil); err == nil || !strings.Contains(err.Error(), "(name one: a, b)") {
 		t.Errorf("got %v", err)
 	}
-	if err := Enter(p, "c", &Feed{}, 0); err == nil || !strings.Contains(err.Error(), `there is no input "c"`) {
+	if err := Enter(p, "c", &Feed{}, nil); err == nil || !strings.Contains(err.Error(), `there is no input "c"`) {
 		t.Errorf("got %v", err)
 	}
-	if err := Enter(p, "b", &Feed{}, 0); err != nil || p.Inputs.Len() != 1 {
+	if err := Enter(p, "b", &Feed{}, nil); err != nil || p.Inputs.Len() != 1 {
 		t.Errorf("got %v", err)
 	}
 }

@@ -304,7 +304,7 @@ func (f *letterFile) next() (l Letter, ok bool, err error) {
 		if text = bytes.TrimRight(text, "\r\n"); f.done.has(n) || len(text) == 0 {
 			continue
 		}
-		where := fmt.Sprintf("%s, line %d", f.name, n)
+		where := fmt.Sprintf("%s, line %d", f.path, n)
 		if !whole {
 			return Letter{Message: queue.Message{Ref: uint64(n)}, Where: where,
 				Broken: fmt.Errorf("the line is longer than %d MiB", mostLine>>20)}, true, nil
