@@ -63,7 +63,7 @@ func TestSlimBuild(t *testing.T) {
 	slim := filepath.Join(t.TempDir(), "slim")
 	within(t, compiling, repo, "", "go", "build", "-tags=scribble,slim", "-o", slim, "./cmd/flowd").Want(t, 0)
 	wantSize(t, binary, 110<<20)
-	wantSize(t, slim, 30_000_000)
+	wantSize(t, slim, 30_500_000)
 
 	whole, rest := componentsOf(t, binary), componentsOf(t, slim)
 	for _, f := range builds.Families {

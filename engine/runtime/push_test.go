@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -306,4 +309,83 @@ func TestPushesKeepTheOrderOfKeys(t *testing.T) {
 		}
 		x.ends(1500)
 	})
+}
+
+// Pushes from several goroutines, reloads and a drain at random times: each message ends once, and what is told is true.
+func TestEveryPushedMessageEndsOnce(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			dst := &Sink{Delay: time.Second, Fail: func(body string) error {
+				if strings.HasSuffix(body, "7") {
+					return engine.Errorf(engine.Rejected, "no")
+				}
+				return nil
+			}}
+			spec := func() *engine.Pipeline {
+				p := pipe(unread(), dst)
+				p.Engine.MaxInFlight.Messages = 1 + random.IntN(20)
+				p.Inputs = Named("in", engine.InputSpec{Use: unread().Input().Use, Concurrency: 1 + random.IntN(2)})
+				return p
+			}
+			var current atomic.Pointer[runtime.Plan]
+			var mu sync.Mutex
+			fates := map[string]int{}
+			var pushers, runs sync.WaitGroup
+			stop, cancel := context.WithCancel(context.Background())
+			plan := Build(t, spec())
+			run := func(plan *runtime.Plan) {
+				current.Store(plan)
+				runs.Go(func() {
+					if c := plan.Run(stop, context.Background()).Stats.Roots; !c.Balanced() {
+						t.Errorf("roots %+v", c)
+					}
+				})
+			}
+			run(plan)
+			for who := range 3 {
+				waits := time.Duration(random.IntN(8000)) * time.Millisecond
+				pushers.Go(func() {
+					for round := range 4 {
+						time.Sleep(waits / 4)
+						var all []string
+						for i := range 20 {
+							all = append(all, fmt.Sprintf("%d-%d-%d", who, round, i))
+						}
+						results, err := current.Load().Push(context.Background(), "in", Batch(all...))
+						mu.Lock()
+						for i, r := range results {
+							if r == nil {
+								t.Errorf("nobody knows what became of %s", all[i])
+								continue
+							}
+							fates[r.Fate.String()]++
+							if written := slices.Contains(dst.Bodies(), all[i]); written != (r.Fate == engine.Delivered) {
+								t.Errorf("%s is %s, and written: %t (%v)", all[i], r.Fate, written, r.Err)
+							}
+						}
+						mu.Unlock()
+						if err != nil && results != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			for range 2 {
+				time.Sleep(time.Duration(random.IntN(5000)) * time.Millisecond)
+				next := replaced(t, spec(), current.Load())
+				old := current.Load()
+				old.Replace(next)
+				runs.Wait() // as the process does
+				run(next)
+			}
+			time.Sleep(time.Duration(random.IntN(20000)) * time.Millisecond)
+			cancel()
+			pushers.Wait()
+			runs.Wait()
+			if seed == 0 && fates["delivered"] == 0 {
+				t.Errorf("fates %v", fates)
+			}
+		})
+	}
 }

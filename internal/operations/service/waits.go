@@ -51,7 +51,7 @@ func waitsOf(s engine.Snapshot) []Wait {
 		all = append(all, w)
 	}
 	if h := s.Held; h != nil {
-		detail := fmt.Sprintf("%d messages wait, the oldest for %s", s.Waiting, h.Age.Round(time.Second))
+		detail := fmt.Sprintf("%s held, the oldest for %s", count(s.Waiting, "message"), h.Age.Round(time.Second))
 		if h.Err != "" {
 			detail += ": " + h.Err
 		}
@@ -72,7 +72,7 @@ func waitsOf(s engine.Snapshot) []Wait {
 // outputWaits says what holds up an output.
 func outputWaits(o engine.OutputState) (w Wait, yes bool) {
 	w = Wait{Who: "output " + o.Name}
-	queued := fmt.Sprintf("%d messages queued", o.Queued)
+	queued := count(o.Queued, "message") + " queued"
 	switch {
 	case o.Breaker != "" && o.Breaker != "closed":
 		w.Why, w.Detail = WhyBreaker, "the breaker is "+o.Breaker
@@ -99,13 +99,22 @@ func poolWaits(x engine.StepState) (w Wait, yes bool) {
 	case p == nil || p.Waiting == 0:
 		return w, false
 	case p.Slots == 0:
-		w.Why, w.Detail = WhyStalled, fmt.Sprintf("no worker has joined, %d jobs wait", p.Waiting)
+		w.Why, w.Detail = WhyStalled, "no worker has joined, "+count(p.Waiting, "job")+" queued"
 	case p.InFlight >= p.Slots:
-		w.Why, w.Detail = WhyBusy, fmt.Sprintf("%d of %d slots busy, %d jobs wait", p.InFlight, p.Slots, p.Waiting)
+		w.Why, w.Detail = WhyBusy, fmt.Sprintf("%d of %d slots busy, %s queued", p.InFlight, p.Slots,
+			count(p.Waiting, "job"))
 	default:
 		return w, false
 	}
 	return w, true
+}
+
+// count returns a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // lanesWait says that all lanes are busy, and with which step for the most part.
