@@ -40,6 +40,9 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		report("path", "data must not choose the folder",
 			"write one in front of the first $( ), as in out/$(country).ndjson")
 	}
+	if c.Rotate.Keep > 0 && c.Rotate.Size == 0 && c.Rotate.Every == 0 {
+		report("rotate.keep", "no file is ever full, so there is nothing to keep", "add rotate.size or rotate.every")
+	}
 }
 
 // FileWritten returns the field and the path of the file, or "" if messages choose it.
@@ -51,6 +54,7 @@ func (c Config) FileWritten() (field, path string) {
 type rotate struct {
 	Size  schema.Size   `yaml:"size" check:"min=1" doc:"Before a write that would make the file larger than this."`
 	Every time.Duration `yaml:"every" check:"min=1ms" doc:"Before a write to a file that was started this long ago."`
+	Keep  int           `yaml:"keep" check:"min=1" doc:"How many full files to keep. Older ones are deleted, which the log reports; all are kept by default."`
 }
 
 // Words returns what users of other systems may write, and what to write instead.

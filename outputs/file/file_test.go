@@ -370,6 +370,34 @@ func TestRotation(t *testing.T) {
 			done(t, o)
 		})
 	})
+	t.Run("keeps the newest full files", func(t *testing.T) {
+		for name, path := range map[string]string{"of one path": "dead/app.log", "of paths that messages choose": "dead/$(raw()[:3]).log"} {
+			t.Run(name, func(t *testing.T) {
+				t.Chdir(t.TempDir())
+				synctest.Test(t, func(t *testing.T) {
+					o := make1(t, fmt.Sprintf(`{"file": {"path": %q, "rotate": {"size": 6, "keep": 2}}}`, path))
+					others := map[string]string{"dead/app-web-19990101T000000.000.log": "", "dead/app-19990101T000000.000.log.gz": "",
+						"dead/app-1999.log": "", "dead/app-19990101T000000.000x.log": ""}
+					write(t, o, "app 1")
+					for name := range others {
+						if err := os.WriteFile(name, nil, 0o600); err != nil {
+							t.Fatal(err)
+						}
+					}
+					write(t, o, "app 2")
+					write(t, o, "app 3") // in the same millisecond
+					time.Sleep(time.Second)
+					write(t, o, "app 4")
+					write(t, o, "app 5")
+					done(t, o)
+					others["dead/app-20000101T000001.000.log"] = "app 3\n"
+					others["dead/app-20000101T000001.000-1.log"] = "app 4\n"
+					others["dead/app.log"] = "app 5\n"
+					wantFiles(t, others)
+				})
+			})
+		}
+	})
 }
 
 func TestStamped(t *testing.T) {

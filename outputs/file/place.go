@@ -1,11 +1,13 @@
 package file
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,6 +146,44 @@ func (p *place) rename(from, to string) error {
 		return p.root.Rename(from[len(p.dir):], to[len(p.dir):])
 	}
 	return os.Rename(from, to)
+}
+
+func (p *place) remove(path string) error {
+	if p.root != nil {
+		return p.root.Remove(path[len(p.dir):])
+	}
+	return os.Remove(path)
+}
+
+// full returns the paths of the full files of a path, the oldest first.
+func (p *place) full(path string) (all []string, err error) {
+	dir, stem, ext := parts(path)
+	open := func() (*os.File, error) { return os.Open(cmp.Or(dir, ".")) }
+	if p.root != nil {
+		open = func() (*os.File, error) { return p.root.Open(cmp.Or(dir[len(p.dir):], ".")) }
+	}
+	d, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	type file struct {
+		path string
+		at   time.Time
+		n    int
+	}
+	var files []file
+	for _, name := range names {
+		if at, n, ok := stampOf(name, stem, ext); ok {
+			files = append(files, file{dir + name, at, n})
+		}
+	}
+	slices.SortFunc(files, func(a, b file) int { return cmp.Or(a.at.Compare(b.at), a.n-b.n) })
+	for _, f := range files {
+		all = append(all, f.path)
+	}
+	return all, err
 }
 
 // unused returns a name for a full file that no other file has.

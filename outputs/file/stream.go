@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -240,25 +241,73 @@ func (o *output) rotateIfDue(ctx context.Context, s *stream, now time.Time) erro
 	if err := o.place.rename(o.name(s), o.place.unused(s.path, now)); err != nil {
 		return explain(s.path, err)
 	}
-	return errors.Join(o.closeFile(s), o.openSpared(ctx, s))
+	if err := errors.Join(o.closeFile(s), o.openSpared(ctx, s)); err != nil {
+		return err
+	}
+	o.deleteOld(s.path)
+	return nil
 }
+
+// deleteOld deletes the oldest full files of a path. An error only concerns the limit, so it is logged.
+func (o *output) deleteOld(path string) {
+	if o.cfg.Rotate.Keep == 0 {
+		return
+	}
+	old, err := o.place.full(path)
+	for _, name := range old[:max(0, len(old)-o.cfg.Rotate.Keep)] {
+		if err := o.place.remove(name); err != nil {
+			o.log.Warn("full file can't be deleted", "path", name, "error", err)
+			continue
+		}
+		o.log.Warn("oldest full file deleted, as rotate.keep says", "path", name)
+	}
+	if err != nil {
+		o.log.Warn("full files can't be listed, so none is deleted", "path", path, "error", err)
+	}
+}
+
+// stampForm is the time in the name of a full file.
+const stampForm = "20060102T150405.000"
 
 // stamped puts a time into the name of a file: app.log, app-20260102T150405.000.log.
 func stamped(path string, now time.Time, n int) string {
-	dir, base := filepath.Split(path)
-	ext := filepath.Ext(base)
-	if compression.FromPath(base) != compression.None {
-		ext = filepath.Ext(strings.TrimSuffix(base, ext)) + ext
-	}
-	stem := strings.TrimSuffix(base, ext)
-	if stem == "" { // .log
-		stem, ext = base, ""
-	}
-	stamp := now.UTC().Format("20060102T150405.000")
+	dir, stem, ext := parts(path)
+	stamp := now.UTC().Format(stampForm)
 	if n > 0 {
 		stamp += fmt.Sprintf("-%d", n)
 	}
 	return dir + stem + "-" + stamp + ext
+}
+
+// parts divides a path into its folder, with a slash, its name, and its extension.
+func parts(path string) (dir, stem, ext string) {
+	dir, base := filepath.Split(path)
+	ext = filepath.Ext(base)
+	if compression.FromPath(base) != compression.None {
+		ext = filepath.Ext(strings.TrimSuffix(base, ext)) + ext
+	}
+	stem = strings.TrimSuffix(base, ext)
+	if stem == "" { // .log
+		stem, ext = base, ""
+	}
+	return dir, stem, ext
+}
+
+// stampOf returns the time, and the number if there are several, in the name of a full file of a path.
+func stampOf(name, stem, ext string) (at time.Time, n int, ok bool) {
+	rest, found := strings.CutPrefix(name, stem+"-")
+	stamp, ends := strings.CutSuffix(rest, ext)
+	if !found || !ends || len(stamp) < len(stampForm) {
+		return time.Time{}, 0, false
+	}
+	at, err := time.Parse(stampForm, stamp[:len(stampForm)])
+	if number := stamp[len(stampForm):]; err == nil && number != "" {
+		n, err = strconv.Atoi(strings.TrimPrefix(number, "-"))
+		if number[0] != '-' || n < 1 {
+			return time.Time{}, 0, false
+		}
+	}
+	return at, n, err == nil
 }
 
 // causes are what the errors of files mean. Of any other, it is not known whether the messages are to blame.
