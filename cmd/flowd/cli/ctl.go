@@ -29,12 +29,7 @@ only its user can read. For that user, ctl finds it by the port.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: needsCommand,
 	}
-	f := cmd.PersistentFlags()
-	f.StringVar(&to.Addr, "addr", "127.0.0.1:9600", "`ADDRESS` of service.listen; with https:// in front if it has TLS")
-	f.StringVar(&to.TokenFile, "token-file", "", "`FILE` with the token, if service.token_file is set")
-	f.StringVar(&to.CA, "ca", "", "PEM `FILE` of the certificates to trust instead of the system's")
-	f.StringVar(&to.Cert, "cert", "", "PEM `FILE` of the certificate to present, if service.tls.client_ca is set")
-	f.StringVar(&to.Key, "key", "", "PEM `FILE` of its private key")
+	addTarget(cmd.PersistentFlags(), &to)
 	cmd.AddCommand(
 		newCtlState(&to),
 		newCtlHealth(&to, "live", "Check that all loops, steps and writes keep their deadlines"),
@@ -49,6 +44,17 @@ only its user can read. For that user, ctl finds it by the port.`,
 		newCtlProfile(&to),
 	)
 	return cmd
+}
+
+// addTarget adds the flags that say where a running flowd listens.
+func addTarget(f interface {
+	StringVar(to *string, name, value, usage string)
+}, to *service.Target) {
+	f.StringVar(&to.Addr, "addr", "127.0.0.1:9600", "`ADDRESS` of service.listen; with https:// in front if it has TLS")
+	f.StringVar(&to.TokenFile, "token-file", "", "`FILE` with the token, if service.token_file is set")
+	f.StringVar(&to.CA, "ca", "", "PEM `FILE` of the certificates to trust instead of the system's")
+	f.StringVar(&to.Cert, "cert", "", "PEM `FILE` of the certificate to present, if service.tls.client_ca is set")
+	f.StringVar(&to.Key, "key", "", "PEM `FILE` of its private key")
 }
 
 // newCtlChange returns a command that changes one pipeline or all.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -66,6 +67,15 @@ func (p *shownProcess) Reload() error {
 // ctlTo starts a listener and returns the command line up to the words after it.
 func ctlTo(t *testing.T, p service.Process) func(args ...string) (stdout, stderr string, code int) {
 	t.Helper()
+	target := serves(t, p)
+	return func(args ...string) (string, string, int) {
+		return flowd(t.Context(), slices.Concat([]string{"ctl"}, target, args)...)
+	}
+}
+
+// serves starts the admin API of a process, and returns the flags that lead there.
+func serves(t *testing.T, p service.Process) (flags []string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
 	s, err := service.Start(t.Context(), service.Config{Listen: "127.0.0.1:0", TokenFile: file}, p, nil,
 		slog.New(slog.DiscardHandler))
@@ -77,9 +87,7 @@ func ctlTo(t *testing.T, p service.Process) func(args ...string) (stdout, stderr
 			t.Error(err)
 		}
 	})
-	return func(args ...string) (string, string, int) {
-		return flowd(t.Context(), append([]string{"ctl", "--addr", s.Addr(), "--token-file", file}, args...)...)
-	}
+	return []string{"--addr", s.Addr(), "--token-file", file}
 }
 
 func twoPipelines() []engine.Snapshot {

@@ -12,6 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/operations/deadletters"
+	"github.com/flowd-io/flowd/internal/operations/service"
 	managers "github.com/flowd-io/flowd/internal/systems/secrets"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
@@ -25,6 +26,8 @@ type dlqReplay struct {
 	pipeline  string
 	input     string
 	fromStart bool
+	to        string // PIPELINE[/INPUT] of a running flowd
+	target    service.Target
 	rate      string
 	dry       bool
 	live      bool
@@ -36,11 +39,15 @@ type dlqReplay struct {
 func newDlqReplay() *cobra.Command {
 	var r dlqReplay
 	cmd := &cobra.Command{
-		Use:   "replay SOURCE -c FILE",
+		Use:   "replay SOURCE {-c FILE | --to PIPELINE}",
 		Short: "Send dead letters through a pipeline again",
 		Long: `Replay runs the pipeline of FILE with the dead letters as its only input. Each letter
 goes through all steps again, since it has the payload as it was read. A letter that
 an output failed goes to that output only; --from-start sends it to all.
+
+With --to, the letters go into a pipeline of a running flowd instead, as those of
+flowd ctl push do. It sends them to all its outputs, so a letter that an output
+failed stays unless --from-start says that this is right.
 
 A letter leaves SOURCE once the pipeline has delivered or filtered it, or has written
 a new dead letter of it. Otherwise it stays. If a replay is killed, what was in
@@ -54,8 +61,10 @@ pass now.`,
   flowd dlq replay amqp://localhost/ orders-dead -c orders.yaml -n 1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case len(r.files) == 0:
-				return usage("no pipeline file is given (write -c FILE)")
+			case r.to != "" && (len(r.files) > 0 || r.dry):
+				return usage("--to replays to a running pipeline, so -c and --dry-run exclude it")
+			case len(r.files) == 0 && r.to == "":
+				return usage("no pipeline file is given (write -c FILE, or --to PIPELINE for a running flowd)")
 			case (r.json || r.live) && !r.dry:
 				return usage("--json and --live are for --dry-run")
 			case r.worker:
@@ -68,6 +77,12 @@ pass now.`,
 	r.pick.add(cmd, 0, "replay at most this many letters")
 	addFiles(cmd, &r.files)
 	addSet(cmd, &r.set)
+	addTarget(f, &r.target)
+	f.StringVar(&r.to, "to", "", "`PIPELINE[/INPUT]` of a running flowd, in place of -c")
+	_ = cmd.RegisterFlagCompletionFunc("to", func(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion,
+		cobra.ShellCompDirective) {
+		return completePipelines(&r.target)(cmd, nil, word)
+	})
 	f.StringVar(&r.pipeline, "pipeline", "", "`NAME` of the pipeline, if the files have several")
 	f.StringVar(&r.input, "input", "", "`NAME` of the input whose steps the letters go through, if there are several")
 	f.BoolVar(&r.fromStart, "from-start", false, "send letters that an output failed to all outputs")
@@ -99,6 +114,9 @@ func (r *dlqReplay) run(c *dlqCall) error {
 			return err
 		}
 		limit = &engine.RateLimit{Messages: n, Per: per, Kind: "bucket", Burst: max(1, n/10)}
+	}
+	if r.to != "" {
+		return r.push(c, limit)
 	}
 	logs := newLogging(c.con, c.secrets, r.logs)
 	if r.logs.level.value == "" {

@@ -32,6 +32,7 @@ type Feed struct {
 	mu      sync.Mutex // guards the fields below, and calls of Source
 	tally   Tally
 	reads   int64             // letters that were picked
+	size    int               // of a typical payload, in bytes; 0: unknown
 	targets map[uint64]string // outputs of messages that have not ended, by Ref
 	ended   bool
 	err     error
@@ -73,7 +74,13 @@ func (f *Feed) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) 
 		if room <= 0 {
 			return f, engine.ErrEnd
 		}
-		all, err := f.Source.Read(ctx, room)
+		all, err := f.Source.Read(ctx, f.atOnce(room))
+		sum := 0
+		for i := range all {
+			if sum += len(all[i].Payload); i == len(all)-1 {
+				f.size = max(1, sum/len(all))
+			}
+		}
 		for i := range all {
 			ok, err := f.add(b, &all[i])
 			if err != nil {
@@ -94,6 +101,17 @@ func (f *Feed) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) 
 		}
 	}
 	return f, nil
+}
+
+// bytesAtOnce is roughly how much a read of the source returns, in bytes.
+const bytesAtOnce = 1 << 20
+
+// atOnce returns how many letters to read if there is room for some.
+func (f *Feed) atOnce(room int) int {
+	if f.size == 0 {
+		return min(room, 16)
+	}
+	return min(room, max(1, bytesAtOnce/f.size))
 }
 
 // add adds the message of a letter to a batch.
