@@ -31,7 +31,7 @@ notice: ## NOTICE, from the licences of what is linked
 	go run ./internal/operations/notice > NOTICE.new && mv NOTICE.new NOTICE
 
 TOOL = go tool -modfile=packaging/tools.mod
-GORELEASER = $(TOOL) goreleaser release --clean $(if $(FLOWD_SIGNING_KEY),,--skip=sign)
+GORELEASER = $(TOOL) goreleaser release --clean --timeout=4h $(if $(FLOWD_SIGNING_KEY),,--skip=sign)
 IMAGE = go run -modfile=packaging/tools.mod packaging/image/main.go
 
 packages: ## archives, deb, rpm, formula and images of this commit, in dist/; nothing is published

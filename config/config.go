@@ -29,6 +29,8 @@ type Options struct {
 	Lookup schema.Lookup // resolves placeholders; nil: from the environment and files
 	Log    *slog.Logger
 	Hooks  []engine.Hook // receive the events of all pipelines
+	// Observer sees the messages of all pipelines; nil: none.
+	Observer engine.Observer
 
 	// Secrets collects the secrets that are read, for masking. Callers may read it while pipelines run. nil: a
 	// private collection.

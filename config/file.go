@@ -70,8 +70,14 @@ type Service struct {
 	Log       Log            `yaml:"log" doc:"The log, on standard error: levels and format."`
 	Metrics   *Metrics       `yaml:"metrics" doc:"A second listener, only for scrapers and probes."`
 	Notify    *Notify        `yaml:"notify" doc:"A webhook or a program that is told when a pipeline fails, stops, or is not ready."`
+	Tap       Tap            `yaml:"tap" doc:"What flowd tap shows of messages."`
 	Tracing   *schema.Node   `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
 	Cluster   *wire.Config   `yaml:"cluster" doc:"The address where pool workers join this process."`
+}
+
+// Tap is `service.tap`.
+type Tap struct {
+	Redact []string `yaml:"redact" doc:"More fields whose values are hidden: names such as email, wherever they are, or paths such as customer.name. Fields that are called like passwords, tokens, keys or card numbers are hidden anyway, and so are text and numbers that look like these."`
 }
 
 // Metrics is `service.metrics`.

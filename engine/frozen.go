@@ -30,6 +30,7 @@ type past struct {
 
 func (p *past) Input() string                     { return p.input }
 func (p *past) At() time.Time                     { return p.at }
+func (*past) Number(i uint32) uint64              { return uint64(i) + 1 }
 func (p *past) Counts() *Counters                 { return p.counts }
 func (*past) KeyWaits() KeyWaits                  { return nil }
 func (*past) Moved(uint32, []byte, []byte)        {}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/flowd-io/flowd/engine/doc"
@@ -221,6 +222,15 @@ type Origin struct {
 // OriginOf identifies a root by its Read and its number in it. It is for the engine.
 func OriginOf(_ inside.Key, r read, i uint32) Origin { return Origin{r, i} }
 
+// String returns the name of the input and the number of the message in the order in which the input's instance has read
+// it, such as "web 17".
+func (o Origin) String() string {
+	if o.read == nil {
+		return ""
+	}
+	return o.read.Input() + " " + strconv.FormatUint(o.read.Number(o.i), 10)
+}
+
 // KeyWaits knows which messages of a pipeline wait for others with the same order key.
 type KeyWaits interface {
 	// Each calls f for each message that waits and each message that it waits for, with their roots.
@@ -239,6 +249,7 @@ func (o Origin) KeyWaits() KeyWaits {
 type read interface {
 	Input() string // by name
 	At() time.Time
+	Number(i uint32) uint64                            // of the i-th message among all that the instance has read, from 1
 	Counts() *Counters                                 // of its pipeline; nil: it is that of another process
 	Moved(i uint32, from, to []byte)                   // the payload of the i-th message, in memory
 	Stake(i uint32, s Settler, ref uint64, worst Fate) // on the i-th message; worst still counts as committed

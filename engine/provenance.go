@@ -58,6 +58,7 @@ type elsewhere struct {
 func (e elsewhere) Input() string                     { return e.input }
 func (e elsewhere) At() time.Time                     { return e.at }
 func (elsewhere) Counts() *Counters                   { return nil }
+func (elsewhere) Number(i uint32) uint64              { return uint64(i) + 1 }
 func (elsewhere) KeyWaits() KeyWaits                  { return nil }
 func (elsewhere) Moved(uint32, []byte, []byte)        {}
 func (elsewhere) Stake(uint32, Settler, uint64, Fate) {} // the process that has read the message reports its end

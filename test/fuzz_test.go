@@ -83,6 +83,7 @@ var notFuzzed = map[string]string{
 	"inputs/mqtt":                  "filters of the configuration, decoded by schema",
 	"internal/components/fields":   "paths, parsed by engine/doc",
 	"internal/operations/observe":  "records of flowd itself, read by encoding/json",
+	"internal/operations/tap":      "parameters of its own commands; the expression is fuzzed by engine/expr",
 	"internal/operations/pipetest": "tests that config has decoded",
 	"internal/formats/registry":    "the configuration, decoded by schema",
 	"internal/testing/steptest":    "text in a test",

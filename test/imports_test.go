@@ -78,6 +78,7 @@ var importRules = []importRule{
 	{"internal/operations/observe", public + " internal/operations/difference"},
 	{"internal/operations/deadletters", public + " config internal/disk/* internal/formats/* internal/operations/pipetest " +
 		"internal/systems/metadata internal/systems/queue"},
+	{"internal/operations/tap", public + " internal/operations/difference internal/operations/observe"},
 	{"internal/operations/graph", public + " config engine/runtime"},
 	{"internal/operations/evaluate", public + " internal/formats/framing"},
 	{"internal/operations/plugins", "engine internal/components/builds"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // newCtl returns the command that controls a running flowd.
@@ -47,9 +48,7 @@ only its user can read. For that user, ctl finds it by the port.`,
 }
 
 // addTarget adds the flags that say where a running flowd listens.
-func addTarget(f interface {
-	StringVar(to *string, name, value, usage string)
-}, to *service.Target) {
+func addTarget(f *pflag.FlagSet, to *service.Target) {
 	f.StringVar(&to.Addr, "addr", "127.0.0.1:9600", "`ADDRESS` of service.listen; with https:// in front if it has TLS")
 	f.StringVar(&to.TokenFile, "token-file", "", "`FILE` with the token, if service.token_file is set")
 	f.StringVar(&to.CA, "ca", "", "PEM `FILE` of the certificates to trust instead of the system's")

@@ -158,3 +158,17 @@ func (p *recordPrinter) text(text string, most int) string {
 	}
 	return string(runes[:most-1]) + "…"
 }
+
+// end writes how a message has ended, and the first line of the reason.
+func (p *recordPrinter) end(b *strings.Builder, fate string, why *observe.Failure) {
+	color := red
+	if fate == engine.Delivered.String() || fate == engine.Filtered.String() {
+		color = green
+	}
+	b.WriteString("  = " + paint(p.color, color, strings.ReplaceAll(fate, "_", "-")))
+	if why != nil {
+		first, _, _ := strings.Cut(why.Message, "\n")
+		b.WriteString(": " + p.line(first))
+	}
+	b.WriteByte('\n')
+}

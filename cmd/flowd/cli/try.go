@@ -246,20 +246,11 @@ func (p *recordPrinter) journey(j pipetest.Journey) error {
 			p.record(&b, r)
 		}
 	}
-	end := strings.ReplaceAll(j.Fate, "_", "-")
-	switch {
-	case j.Delivers():
-		end = paint(p.color, green, end)
-	default:
-		end = paint(p.color, red, end)
+	why := j.Error
+	if slices.ContainsFunc(j.Records, func(r observe.Record) bool { return r.Passage == engine.FailedThere }) {
+		why = nil // it was shown
 	}
-	fmt.Fprintf(&b, "  = %s", end)
-	told := func(r observe.Record) bool { return r.Passage == engine.FailedThere }
-	if j.Error != nil && !slices.ContainsFunc(j.Records, told) {
-		first, _, _ := strings.Cut(j.Error.Message, "\n")
-		fmt.Fprintf(&b, ": %s", p.line(first))
-	}
-	b.WriteByte('\n')
+	p.end(&b, j.Fate, why)
 	_, err := io.WriteString(p.out, b.String())
 	return err
 }

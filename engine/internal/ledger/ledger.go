@@ -72,6 +72,9 @@ func (l *Ledger) Input() string { return l.InputName }
 // At is when l was read.
 func (l *Ledger) At() time.Time { return l.ReadAt }
 
+// Number is the number of a root among all that the instance of its input has read, from 1.
+func (l *Ledger) Number(i uint32) uint64 { return l.First + uint64(i) + 1 }
+
 // Counts are the counters of the pipeline.
 func (l *Ledger) Counts() *engine.Counters { return l.Counters }
 

@@ -23,6 +23,7 @@ type call struct{ name string }
 func (*call) Input() string                                     { return "in" }
 func (*call) At() time.Time                                     { return time.Time{} }
 func (*call) Counts() *engine.Counters                          { return nil }
+func (*call) Number(uint32) uint64                              { return 0 }
 func (*call) KeyWaits() engine.KeyWaits                         { return nil }
 func (*call) Moved(uint32, []byte, []byte)                      {}
 func (*call) Stake(uint32, engine.Settler, uint64, engine.Fate) {}

@@ -19,6 +19,9 @@ import (
 
 // Record is what became of one message at one spot.
 type Record struct {
+	Pipeline  string          `json:"pipeline,omitempty"`
+	Message   string          `json:"message,omitempty"` // its input and its number there, such as "web 17"
+	At        time.Time       `json:"at,omitzero"`
 	Kind      engine.SpotKind `json:"kind"`
 	Name      string          `json:"name"`
 	Of        string          `json:"of,omitempty"` // of a step: the component that it belongs to

@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,12 +24,33 @@ const maxBody = 64 << 10
 // api serves flowd ctl.
 type api struct {
 	process   Process
-	pipelines Pipelines // nil: they are not managed over the API
+	pipelines Pipelines                                      // nil: they are not managed over the API
+	taps      func(http.ResponseWriter, *http.Request) error // nil: there are none
+	closing   context.Context                                // ends streams
 	log       *slog.Logger
 
 	pushes chan struct{} // has an element for each push that is being served
 
 	mu sync.Mutex // one change at a time
+}
+
+// tap streams messages.
+func (a *api) tap(w http.ResponseWriter, r *http.Request) {
+	if a.taps == nil {
+		respond(w, http.StatusNotFound, refusal{Error: "this process has no taps"})
+		return
+	}
+	log := a.log.With("request", "tap", "from", r.RemoteAddr)
+	log.Info("tap opened", "query", r.URL.RawQuery)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(a.closing, cancel)()
+	if err := a.taps(w, r.WithContext(ctx)); err != nil {
+		log.Info("admin request rejected", "error", err)
+		respond(w, http.StatusBadRequest, refusal{Error: err.Error()})
+		return
+	}
+	log.Info("tap closed")
 }
 
 // problem is a refusal with its HTTP status.

@@ -171,15 +171,30 @@ func (c *Client) ask(ctx context.Context, method, path string, body, into any) e
 // is closed, and its body.
 func (c *Client) send(ctx context.Context, by *http.Client, method, path string, query url.Values, media string,
 	body []byte) (*http.Response, []byte, error) {
+	res, err := c.open(ctx, by, method, path, query, media, body)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, nil, fmt.Errorf("the response of %s: %w", c.url.Host, err)
+	}
+	return res, answer, nil
+}
+
+// open is send, but leaves it to the caller to read and close the body of the response.
+func (c *Client) open(ctx context.Context, by *http.Client, method, path string, query url.Values, media string,
+	body []byte) (*http.Response, error) {
 	to := c.url
 	plain, err := url.PathUnescape(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	to.Path, to.RawPath, to.RawQuery = plain, path, query.Encode()
 	r, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", media)
@@ -189,14 +204,9 @@ func (c *Client) send(ctx context.Context, by *http.Client, method, path string,
 	}
 	res, err := by.Do(r)
 	if err != nil {
-		return nil, nil, c.unreached(err)
+		return nil, c.unreached(err)
 	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil {
-		return nil, nil, fmt.Errorf("the response of %s: %w", c.url.Host, err)
-	}
-	return res, answer, nil
+	return res, nil
 }
 
 // Profile requests a profile by its name in net/http/pprof, such as heap. It is recorded for some seconds; 0: a CPU
@@ -216,6 +226,25 @@ func (c *Client) Profile(ctx context.Context, name string, seconds int) ([]byte,
 		return answer, nil
 	case res.Header.Get("X-Go-Pprof") != "": // an error of net/http/pprof
 		return nil, errors.New(strings.TrimSpace(shorten(string(answer))))
+	}
+	return nil, c.understand(res, answer, nil)
+}
+
+// Tap requests a stream of messages, a JSON object per line. The query is that of package tap. The caller closes the stream.
+func (c *Client) Tap(ctx context.Context, query url.Values) (io.ReadCloser, error) {
+	patient := *c.http
+	patient.Timeout = 0
+	res, err := c.open(ctx, &patient, http.MethodGet, "/api/v1/tap", query, "", nil)
+	if err != nil || res.StatusCode == http.StatusOK {
+		if err != nil {
+			return nil, err
+		}
+		return res.Body, nil
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("the response of %s: %w", c.url.Host, err)
 	}
 	return nil, c.understand(res, answer, nil)
 }

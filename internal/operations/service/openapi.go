@@ -19,6 +19,7 @@ type endpoint struct {
 
 	summary string
 	query   []string    // parameters, which are whole numbers
+	texts   []string    // parameters, which are text
 	body    any         // a value of the type of the JSON body, or a media; nil: there is none
 	answers map[int]any // likewise, by status; any other answer is a refusal
 }
@@ -84,6 +85,9 @@ func (s schemas) operation(e endpoint, method, path string) map[string]any {
 	for _, name := range e.query {
 		parameters = append(parameters, map[string]any{"name": name, "in": "query",
 			"schema": map[string]any{"type": "integer", "minimum": 0}})
+	}
+	for _, name := range e.texts {
+		parameters = append(parameters, map[string]any{"name": name, "in": "query", "schema": map[string]any{"type": "string"}})
 	}
 	if parameters != nil {
 		o["parameters"] = parameters

@@ -70,7 +70,15 @@ func closeObjects(v any) {
 }
 
 func TestTheDocumentIsValidOpenAPI(t *testing.T) {
-	s := serve(t, Config{Pipelines: fakePipelines{}}, &fake{snapshots: twoPipelines()})
+	taps := 0
+	tap := func(w http.ResponseWriter, _ *http.Request) error {
+		if taps++; taps > 1 {
+			return errors.New("too many")
+		}
+		w.Header().Set("Content-Type", linesType)
+		return nil
+	}
+	s := serve(t, Config{Pipelines: fakePipelines{}, Tap: tap}, &fake{snapshots: twoPipelines()})
 	_, text, _ := send(t, s, http.MethodGet, "/openapi.json", "")
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	if err != nil {
@@ -92,7 +100,15 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	push := func(context.Context, string, string, *engine.Batch) ([]*engine.Result, error) {
 		return []*engine.Result{{Fate: engine.Returned, Err: engine.Errorf(engine.Rejected, "no such table")}}, nil
 	}
-	s := serve(t, Config{Pipelines: fakePipelines{}}, &fake{snapshots: all, push: push})
+	taps := 0
+	tap := func(w http.ResponseWriter, _ *http.Request) error {
+		if taps++; taps > 1 {
+			return errors.New("too many")
+		}
+		w.Header().Set("Content-Type", linesType)
+		return nil
+	}
+	s := serve(t, Config{Pipelines: fakePipelines{}, Tap: tap}, &fake{snapshots: all, push: push})
 	_, text, _ := send(t, s, http.MethodGet, "/openapi.json", "")
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	if err != nil {

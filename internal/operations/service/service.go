@@ -55,8 +55,13 @@ type Config struct {
 	TokenFile string // "": a file of the user, by port, which [Client] finds
 	TLS       tlsconf.Server
 	Pipelines Pipelines // nil: the API does not manage pipelines
+	// Tap streams messages until the request's context ends. An error is a refusal, before anything is written. nil: the
+	// process has no taps.
+	Tap func(http.ResponseWriter, *http.Request) error
 
 	Version, Revision string // of the build, for metrics
+
+	closing context.Context // ends when the server is closed: streams end with it
 }
 
 // Server is a running listener.
@@ -171,8 +176,12 @@ func newServer(cfg Config, conf *tls.Config, ln net.Listener, p Process, user pr
 		g.scheme = "https"
 		conf.NextProtos = []string{"http/1.1"}
 	}
-	return &Server{addr: ln.Addr(), token: tok, closed: make(chan struct{}),
-		http: newHTTP(g, routes(cfg, g, local, p, user, log), log)}, nil
+	closing, stop := context.WithCancel(context.Background())
+	cfg.closing = closing
+	s := &Server{addr: ln.Addr(), token: tok, closed: make(chan struct{}),
+		http: newHTTP(g, routes(cfg, g, local, p, user, log), log)}
+	s.http.RegisterOnShutdown(stop)
+	return s, nil
 }
 
 // routes lists the endpoints and who may use them. On loopback, anyone on the machine may see names and numbers.
@@ -191,7 +200,8 @@ func routes(cfg Config, g *guard, local bool, p Process, user prometheus.Gathere
 
 // endpoints returns what the listener answers.
 func endpoints(cfg Config, g *guard, local bool, p Process, user prometheus.Gatherer, log *slog.Logger) []endpoint {
-	a := &api{process: p, pipelines: cfg.Pipelines, log: log, pushes: make(chan struct{}, mostPushes)}
+	a := &api{process: p, pipelines: cfg.Pipelines, log: log, taps: cfg.Tap, closing: cfg.closing,
+		pushes: make(chan struct{}, mostPushes)}
 	action := func(name, summary string, body any, do func(*http.Request) ([]string, error)) endpoint {
 		return endpoint{pattern: "POST /api/v1/" + name, token: true, serve: a.action(name, do), summary: summary, body: body,
 			answers: map[int]any{http.StatusOK: done{}}}
@@ -216,6 +226,10 @@ func endpoints(cfg Config, g *guard, local bool, p Process, user prometheus.Gath
 			summary: "A profile of the process for go tool pprof: profile, heap, goroutine, trace and others.",
 			answers: map[int]any{http.StatusOK: media("application/octet-stream")}},
 
+		{pattern: "GET /api/v1/tap", token: true, serve: http.HandlerFunc(a.tap), query: []string{"rate"},
+			texts:   []string{"pipeline", "component", "where", "failed"},
+			summary: "Live messages, a JSON object per line, until the client closes the connection. Secrets are hidden.",
+			answers: map[int]any{http.StatusOK: media(linesType)}},
 		{pattern: "GET /api/v1/state", token: true, serve: http.HandlerFunc(a.state), summary: "What all pipelines are doing.",
 			answers: map[int]any{http.StatusOK: State{}}},
 		action("pause", "Makes inputs stop reading, of one pipeline or of all.", onPipeline{}, a.pause),
