@@ -11,11 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/flowd-io/flowd/internal/testing/brokertest"
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
+	"github.com/flowd-io/flowd/internal/testing/natstest"
+	"github.com/flowd-io/flowd/internal/testing/redistest"
 )
 
 var letters = flag.Int("letters", 1000, "how many dead letters TestReplayKilled replays")
@@ -132,7 +135,7 @@ func TestReplayKilled(t *testing.T) {
 					}
 				}
 			}
-			flowd(t, dir, "", args...).Want(t, 0, " replayed in ")
+			flowd(t, dir, "", args...) // the last letters, if there are any
 			twice := 0
 			written := replayed(t, out)
 			for id := range n {
@@ -147,6 +150,80 @@ func TestReplayKilled(t *testing.T) {
 			if r := flowd(t, dir, "", show...); strings.Contains(r.Stdout, "payload") {
 				t.Errorf("letters are left: %.200s", r.Stdout)
 			}
+		})
+	}
+}
+
+// TestDeadLettersOfEachSystem writes dead letters with each output for queues, lists them, replays them, and checks that
+// the messages are as they were read.
+func TestDeadLettersOfEachSystem(t *testing.T) {
+	for name, system := range map[string]func(t *testing.T) (output string, source []string){
+		"file": func(*testing.T) (string, []string) {
+			return "file: {path: dead.ndjson.gz, framing: messages}", []string{"dead.ndjson.gz"}
+		},
+		"rabbitmq": func(t *testing.T) (string, []string) {
+			b := brokertest.RabbitMQ(t)
+			q := b.Queue(t, nil)
+			return fmt.Sprintf("rabbitmq: {url: %q, routing_key: %q}", b.URL, q), []string{b.URL + "#" + q}
+		},
+		"kafka": func(t *testing.T) (string, []string) {
+			c := kafkatest.Any(t)
+			topic := c.Topic(t, 2)
+			return fmt.Sprintf("kafka: {brokers: %q, topic: %q}", c.Brokers, topic),
+				[]string{"kafka://" + c.Brokers + "/?group=" + topic, topic}
+		},
+		"nats": func(t *testing.T) (string, []string) {
+			s := natstest.Start(t, nil)
+			s.Stream(t, jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead"}})
+			return fmt.Sprintf("nats: {url: %q, subject: dead, stream: DEAD}", s.URL), []string{s.URL, "DEAD"}
+		},
+		"redis": func(t *testing.T) (string, []string) {
+			r := redistest.Own(t)
+			return fmt.Sprintf("redis_stream: {url: %q, key: dead}", r.URL()), []string{r.URL(), "dead"}
+		},
+		"sqs": func(t *testing.T) (string, []string) {
+			e := withSQS(t)
+			e.queue(t, "letters-dead", nil)
+			return "sqs: letters-dead", []string{"sqs://us-east-1/", "letters-dead"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, source := system(t)
+			dir := t.TempDir()
+			const pipeline = `
+inputs: {in: {stdin: {}}}
+processors:
+  - meta: {trace: '"t" + string(id)'}
+    when: meta("trace") == nil
+  - fail: {reason: 'order $(id) is unknown', class: rejected}
+    when: %s
+outputs:
+  out: {file: {path: out.ndjson, framing: messages}}
+  dead: {%s}
+engine: {order_by: nil, on_failure: {dead_letter: dead}}
+`
+			write(t, dir, "p.yaml", fmt.Sprintf(pipeline, "id < 3", output))
+			write(t, dir, "fixed.yaml", fmt.Sprintf(pipeline, "id == 2", output))
+			flowd(t, dir, "{\"id\":1}\n{\"id\":2}\n{\"id\":3}\n", "-c", "p.yaml").Want(t, 0, "2 dead-lettered")
+			r := flowd(t, dir, "", append([]string{"dlq", "ls", "--json"}, source...)...)
+			var list struct {
+				Letters int
+				Groups  []struct{ Class, Step, Reason, First string }
+			}
+			if err := json.Unmarshal([]byte(r.Stdout), &list); err != nil || list.Letters != 2 || len(list.Groups) != 1 ||
+				list.Groups[0].Class != "rejected" || list.Groups[0].Step != "fail" || list.Groups[0].First == "" ||
+				list.Groups[0].Reason != "order … is unknown" {
+				t.Fatalf("%v: %+v\n%s", err, list, r.Stderr)
+			}
+			before := readIfThere(t, filepath.Join(dir, "out.ndjson"))
+			flowd(t, dir, "", append([]string{"dlq", "replay", "-c", "fixed.yaml"}, source...)...).Want(t, 1,
+				": 1 replayed, 1 is a dead letter again in ")
+			got := strings.TrimPrefix(readIfThere(t, filepath.Join(dir, "out.ndjson")), before)
+			if !strings.HasPrefix(got, `{"payload":{"id":1},`) || strings.Contains(got, "error_") || !strings.Contains(got, `"trace":"t1"`) ||
+				strings.Count(got, "\n") != 1 {
+				t.Errorf("replayed %s", got)
+			}
+			flowd(t, dir, "", append([]string{"dlq", "drop", "--yes"}, source...)...).Want(t, 0, "1 dead letter removed")
 		})
 	}
 }

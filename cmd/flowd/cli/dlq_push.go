@@ -20,7 +20,11 @@ func (r *dlqReplay) push(c *dlqCall, limit *engine.RateLimit) error {
 		return usage(err.Error())
 	}
 	began := time.Now()
-	feed := &deadletters.Feed{Source: c.source, Limit: r.pick.n, Before: began, Pick: c.pick.matches}
+	before := began
+	if c.server != nil { // brokers keep times in seconds: letters of the same second are left for the next replay
+		before = began.Truncate(time.Second).Add(-1)
+	}
+	feed := &deadletters.Feed{Source: c.source, Limit: r.pick.n, Before: before, Pick: c.pick.matches}
 	if !r.fromStart {
 		feed.Target = func(l *deadletters.Letter) (string, error) {
 			if l.Cause.Output != "" {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -125,7 +126,8 @@ func (r *dlqReplay) run(c *dlqCall) error {
 	logs.libraries(c.secrets)
 	defer logs.sums.Flush()
 	began := time.Now()
-	feed := &deadletters.Feed{Source: c.source, Limit: r.pick.n, Before: began, Pick: c.pick.matches}
+	feed := &deadletters.Feed{Source: c.source, Limit: r.pick.n, Before: began, Replay: rand.Text(),
+		Pick: c.pick.matches}
 	o := config.Options{Set: r.set, Log: logs.log, Secrets: c.secrets, Managers: managers.NewStore(c.stop)}
 	chosen, err := r.loaded(c)
 	if err != nil {

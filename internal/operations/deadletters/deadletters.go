@@ -115,27 +115,51 @@ func idOf(meta map[string]any) string {
 
 // failure has the metadata that the engine adds when it makes a dead letter of a message.
 var failure = []string{"error_class", "error_message", "error_step", "error_output", "error_attempt", "error_first_failed",
-	"error_part"}
+	"error_part", replayName}
 
 // original begins the names of metadata by which outputs keep where a dead letter was read, since the metadata of where the
 // dead letter is read takes the name.
 const original = "original_"
 
-// origins has the names of metadata by which inputs say where a message came from. Outputs must not send them as headers,
-// as they do not when the message is read for the first time.
-var origins = []string{"topic", "partition", "offset", "timestamp", "key", "tombstone", "headers", "queue", "exchange",
-	"routing_key", "redelivered", "deaths", "path", "line", "stream", "subject", "sequence", "id", "delivery_count",
-	"x-death", "x-delivery-count", "x-acquired-count", "x-first-death-exchange", "x-first-death-queue",
-	"x-first-death-reason", "x-last-death-exchange", "x-last-death-queue", "x-last-death-reason"}
+// origins has the names of metadata by which inputs say where a message came from, by system. The first names are always
+// there, and tell which system it was. Outputs must not send them as headers, as they do not when the message is read for the
+// first time.
+var origins = []struct{ always, some []string }{
+	{strings.Fields("path line"), nil},
+	{strings.Fields("bucket"), strings.Fields("path object size modified etag line")},
+	{strings.Fields("topic partition offset"), strings.Fields("timestamp key tombstone headers")}, // Kafka
+	{strings.Fields("exchange routing_key"), strings.Fields("queue redelivered deaths content_type content_encoding " +
+		"correlation_id reply_to expiration message_id type user_id app_id priority persistent timestamp x-death x-delivery-count " +
+		"x-acquired-count x-first-death-exchange x-first-death-queue x-first-death-reason x-last-death-exchange x-last-death-queue " +
+		"x-last-death-reason")},
+	{strings.Fields("subject stream sequence"), strings.Fields("reply consumer delivery deliveries pending timestamp")}, // NATS
+	{strings.Fields("stream id"), strings.Fields("timestamp delivery_count redelivered field")},                         // Redis
+	{strings.Fields("message_id sent_at receive_count"), strings.Fields("queue first_received_at sender_id message_group_id " +
+		"dedupe_id sequence_number dead_letter_source trace_header")},
+}
+
+// ownOf returns the names in metadata that say where its message came from.
+func ownOf(meta map[string]any) (own []string) {
+	for _, o := range origins {
+		missing := func(name string) bool { _, is := meta[name]; return !is }
+		if !slices.ContainsFunc(o.always, missing) {
+			own = append(append(own, o.always...), o.some...)
+		}
+	}
+	return own
+}
+
+// moved has the names of metadata that outputs keep under another one, with the prefix original.
+var moved = strings.Fields("topic partition offset timestamp subject stream sequence id")
 
 // Original returns the metadata of the message before it became a dead letter. A message that is replayed has not failed
 // yet, so it must not carry error_* to an output.
 func (l *Letter) Original() engine.Meta {
 	meta := map[string]any{}
 	for name, v := range l.Meta {
-		switch before, moved := strings.CutPrefix(name, original); {
+		switch before, is := strings.CutPrefix(name, original); {
 		case slices.Contains(failure, name), name == "headers": // a list that contains error_*
-		case moved && slices.Contains(origins, before):
+		case is && slices.Contains(moved, before):
 			meta[before] = restored(before, v)
 		default:
 			if _, set := l.Meta[original+name]; !set {
@@ -143,7 +167,7 @@ func (l *Letter) Original() engine.Meta {
 			}
 		}
 	}
-	return metaOf(meta, origins)
+	return metaOf(meta, ownOf(meta))
 }
 
 // restored returns a value of metadata that a header has kept as text. A message that has failed several times has several

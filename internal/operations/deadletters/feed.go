@@ -25,6 +25,8 @@ type Feed struct {
 	Limit int64
 	// Before is when the replay began. Letters that have failed for the first time later are its own.
 	Before time.Time
+	// Replay identifies the replay in the metadata of new dead letters; see [Enter]. Letters with it are its own.
+	Replay string
 	// Target returns the output to which alone the message of a letter goes, or "". The letter for which it returns an error
 	// stays. nil: messages go to all outputs.
 	Target func(*Letter) (output string, err error)
@@ -116,7 +118,8 @@ func (f *Feed) atOnce(room int) int {
 
 // add adds the message of a letter to a batch.
 func (f *Feed) add(b *engine.Batch, l *Letter) (added bool, err error) {
-	if !f.Before.IsZero() && l.Cause.FirstFailed.After(f.Before) {
+	own := f.Replay != "" && l.replay() == f.Replay
+	if own || !f.Before.IsZero() && l.Cause.FirstFailed.After(f.Before) {
 		f.tally.Skipped++
 		return false, nil
 	}
@@ -209,12 +212,26 @@ func (f *Feed) count(r engine.Result) {
 	}
 }
 
+// replayName is the metadata of a dead letter that a replay has made. Brokers keep times in seconds, so times do not tell
+// whether a letter in the queue was there when the replay began.
+const replayName = "error_replay"
+
+// replay returns the replay that has made the letter, or "".
+func (l *Letter) replay() string {
+	v := l.Meta[replayName]
+	if all, several := v.([]any); several && len(all) > 0 {
+		v = all[len(all)-1]
+	}
+	text, _ := v.(string)
+	return text
+}
+
 // targetName is the metadata of a message that goes to one output only. It is an input's own, so outputs do not send it.
 const targetName = "flowd_replay_output"
 
 // Enter makes a feed the only input of a pipeline: in place of the one that is named, whose steps it keeps, or of the only
 // one. limit is for reading letters; nil: there is none.
-func Enter(p *engine.Pipeline, input string, feed engine.Input, limit *engine.RateLimit) error {
+func Enter(p *engine.Pipeline, input string, feed *Feed, limit *engine.RateLimit) error {
 	at, err := entryOf(p, input)
 	if err != nil {
 		return err
@@ -224,17 +241,18 @@ func Enter(p *engine.Pipeline, input string, feed engine.Input, limit *engine.Ra
 	in.Use = engine.Use(func(engine.Env) (engine.Input, error) { return feed, nil })
 	in.Use.Place, in.Concurrency, in.RateLimit = place, 1, limit
 	p.Inputs = schema.MapOf(at)
-	gate(p)
+	gate(p, feed.Replay)
 	return nil
 }
 
-// gate gives each output of a pipeline a step that drops the messages for other outputs.
-func gate(p *engine.Pipeline) {
+// gate gives each output of a pipeline a step that drops the messages for other outputs, and gives dead letters the id of
+// the replay.
+func gate(p *engine.Pipeline, replay string) {
 	whole := *p // as it was
 	var outputs []schema.Entry[engine.OutputSpec]
 	for _, e := range p.Outputs.Entries() {
 		step := engine.StepSpec{Name: "replay", Use: engine.Use(func(engine.Env) (engine.Processor, error) {
-			return onlyFor(partsOf(&whole, e.Key)), nil
+			return onlyFor(partsOf(&whole, e.Key), replay), nil
 		})}
 		step.Use.Place, step.Place = e.Value.Use.Place, e.Value.Place
 		e.Value.Processors = append(engine.Steps{step}, e.Value.Processors...)
@@ -260,8 +278,11 @@ func entryOf(p *engine.Pipeline, name string) (schema.Entry[engine.InputSpec], e
 }
 
 // onlyFor makes a step that drops the messages for other outputs. An output of dead letters gets all.
-func onlyFor(names []string) engine.Processor {
+func onlyFor(names []string, replay string) engine.Processor {
 	return engine.Edit{ProcessorFunc: func(_ context.Context, m *engine.Message) error {
+		if m.DeadLetter() && replay != "" {
+			m.Meta = m.Meta.With(replayName, replay)
+		}
 		target, some := m.Meta.Get(targetName)
 		if !some {
 			return nil

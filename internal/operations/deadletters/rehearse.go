@@ -46,7 +46,7 @@ func Rehearse(set *config.Set, p config.Loaded, input string, letters []Letter, 
 		test.Input = append(test.Input, inputOf(l, at.Key, targets[i]))
 	}
 	r := set.RehearseWith(p, test)
-	gate(r.Pipeline)
+	gate(r.Pipeline, "")
 	if !live {
 		skipped = skipCalls(r)
 	}
