@@ -199,7 +199,7 @@ func newCtlState(to *service.Target) *cobra.Command {
 	return cmd
 }
 
-// asking wraps a command that sends requests to a running flowd.
+// withClient wraps a command that sends requests to a running flowd.
 func withClient(to *service.Target, ask func(*cobra.Command, *service.Client, []string) error) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := service.NewClient(*to)

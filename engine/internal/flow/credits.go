@@ -41,8 +41,8 @@ type waiter struct {
 }
 
 // Read takes credits for up to want messages, and returns for how many; 0: ctx has ended first. If it has to wait, it calls
-// waits with true, and with false when the wait is over.
-func (c *Credits) Read(ctx context.Context, want int, waits func(yes bool)) int {
+// waits with true, and with false when the wait is over. first says that it waits in front of other readers.
+func (c *Credits) Read(ctx context.Context, want int, first bool, waits func(yes bool)) int {
 	c.mu.Lock()
 	if len(c.lanes) == 0 && len(c.line) == 0 && len(c.readers) == 0 && c.open() {
 		defer c.mu.Unlock()
@@ -50,7 +50,12 @@ func (c *Credits) Read(ctx context.Context, want int, waits func(yes bool)) int 
 	}
 	waits(true)
 	defer waits(false)
-	return c.wait(ctx, &waiter{want: want, ready: make(chan struct{})}, &c.readers)
+	w := &waiter{want: want, ready: make(chan struct{})}
+	at := len(c.readers)
+	if first {
+		at = 0
+	}
+	return c.wait(ctx, w, &c.readers, at)
 }
 
 // Split takes credits for up to want parts, and returns for how many. It overdraws the credits if waiting can't help.
@@ -66,7 +71,7 @@ func (c *Credits) Split(ctx context.Context, want int, reads bool) int {
 		c.Msgs -= want
 		return want
 	}
-	return c.wait(ctx, w, &c.lanes)
+	return c.wait(ctx, w, &c.lanes, len(c.lanes))
 }
 
 // helpless says that nobody will give credits back while w waits.
@@ -77,9 +82,9 @@ func (c *Credits) helpless(w *waiter) bool {
 // Recheck checks again whether waiters can continue.
 func (c *Credits) Recheck() { c.Put(0, 0, 0) }
 
-// wait queues up in a list until w gets credits. c.mu is held, and released.
-func (c *Credits) wait(ctx context.Context, w *waiter, in *[]*waiter) int {
-	*in = append(*in, w)
+// wait queues up in a list, at a place, until w gets credits. c.mu is held, and released.
+func (c *Credits) wait(ctx context.Context, w *waiter, in *[]*waiter, at int) int {
+	*in = slices.Insert(*in, at, w)
 	c.mu.Unlock()
 	c.Starved()
 	select {

@@ -19,8 +19,8 @@ func (rd *reader) keepPace(ctx context.Context) {
 	rd.balance.intake.pace.Wait(ctx, rd.balance.ease)
 }
 
-// waits shows whether the reader waits for credits. Readers whose sources have nothing may hold all of them, and would keep
-// what is pushed waiting.
+// waits shows whether the reader waits for credits. If it reads what is pushed, it interrupts Reads that hold credits while
+// their sources have nothing.
 func (rd *reader) waits(yes bool) {
 	if yes && rd.index == pushed {
 		rd.layout.Pauses.Interrupt()
@@ -43,7 +43,7 @@ func (rd *reader) room(ctx context.Context) (n int) {
 		if want == 0 {
 			return 0
 		}
-		if n = rd.credits.Read(ctx, want, rd.waits); n > 0 {
+		if n = rd.credits.Read(ctx, want, rd.index == pushed, rd.waits); n > 0 {
 			return n
 		}
 	}
