@@ -81,6 +81,7 @@ var importRules = []importRule{
 	{"internal/operations/tap", public + " internal/operations/difference internal/operations/observe"},
 	{"internal/operations/graph", public + " config engine/runtime"},
 	{"internal/operations/evaluate", public + " internal/formats/framing"},
+	{"internal/operations/scaffold", public + " config/yamltext"},
 	{"internal/operations/plugins", "engine internal/components/builds"},
 	{"internal/operations/plugins/template/*", public},
 	{"internal/operations/notify", "engine engine/expr schema internal/components/programs internal/network/httpx " +

@@ -3,6 +3,7 @@ package yamltext
 import (
 	"iter"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
@@ -113,4 +114,39 @@ func (v Value) below(n *yaml.Node) Value {
 // anchored reports whether n is shared with another place.
 func anchored(n *yaml.Node) bool {
 	return n != nil && (n.Anchor != "" || n.Kind == yaml.AliasNode || slices.ContainsFunc(n.Content, anchored))
+}
+
+// Items returns the items of a list. Other values have none.
+func (v Value) Items() (all []Value) {
+	for i := 0; v.Item(i).Exists(); i++ {
+		all = append(all, v.Item(i))
+	}
+	return all
+}
+
+// IsMapping reports whether v is a mapping with keys.
+func (v Value) IsMapping() bool {
+	return v.n != nil && v.n.Kind == yaml.MappingNode && len(v.n.Content) > 0
+}
+
+// Lines returns a mapping or list with each of its entries on lines of its own. What is below them keeps its style.
+func (v Value) Lines() Value {
+	c := *v.n
+	c.Style &^= yaml.FlowStyle
+	return Value{n: &c}
+}
+
+// Commented returns v with a comment above it.
+func (v Value) Commented(text string) Value {
+	c := *v.n
+	if c.HeadComment = text; text != "" {
+		c.HeadComment = "# " + strings.ReplaceAll(text, "\n", "\n# ")
+	}
+	return Value{n: &c}
+}
+
+// Render returns a value as the text of a file.
+func Render(v Value) (string, error) {
+	text, err := render(v.n)
+	return text + "\n", err
 }

@@ -14,10 +14,15 @@ const help = `
 Turns a batch into one document: each line is an expression over messages(). Bare
 fields are those of the first message; later steps and the output see the new document.
 
-    - aggregate:
-        customer: customer.id
-        orders: len(messages())
-        total: sum(messages(), .total)
+    batchers:
+      all:
+        batch: {size: 100, timeout: 1s}
+        processors:
+          - aggregate:
+              customer: customer.id
+              orders: len(messages())
+              total: sum(messages(), .total)
+        output: out
 `
 
 func init() {

@@ -60,10 +60,15 @@ Turns a batch into one message. A message that can't be part of it fails alone; 
 others are archived. Later steps and the output see the archive: its fields if it is a
 JSON document, raw(), the first message's metadata, and batch_key().
 
-    - archive: lines
-    - archive: {tar: {name: "$(id).json"}}
-    - archive: {csv: {columns: [id, total]}}
-    - archive: parquet                 # the same as encode: parquet, which says more
+    batchers:
+      all:
+        batch: {size: 100, timeout: 1s}
+        processors:
+          - archive: lines
+          - archive: {tar: {name: "$(id).json"}}
+          - archive: {csv: {columns: [id, total]}}
+          - archive: parquet                 # the same as encode: parquet, which says more
+        output: out
 `
 
 func init() {

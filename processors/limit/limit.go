@@ -19,8 +19,13 @@ const help = `
 Keeps the first messages of each batch, or the last; the others end as filtered.
 After sort, this gives a top list.
 
-    - limit: 10
-    - limit: {count: 10, from: last}
+    batchers:
+      all:
+        batch: {size: 100, timeout: 1s}
+        processors:
+          - limit: 10
+          - limit: {count: 10, from: last}
+        output: out
 `
 
 func init() {

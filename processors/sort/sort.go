@@ -27,8 +27,13 @@ Values of different kinds have an order, too: nil comes first, then false, true,
 numbers, text (by its bytes), times, durations. Lists and objects have no order: their
 message fails, and the others are sorted.
 
-    - sort: created_at
-    - sort: {by: total * rate, desc: true}
+    batchers:
+      all:
+        batch: {size: 100, timeout: 1s}
+        processors:
+          - sort: created_at
+          - sort: {by: total * rate, desc: true}
+        output: out
 `
 
 func init() {

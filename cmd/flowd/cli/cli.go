@@ -116,7 +116,7 @@ Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
 	run.Short = "Run pipelines: the same as flowd -c FILE..."
 	run.Example = "  flowd run orders.yaml"
 	root.AddCommand(
-		run, newLint(), newFmt(), newGraph(), newList(), newDocs(), newSchema(),
+		run, newLint(), newFmt(), newNew(), newGraph(), newList(), newDocs(), newSchema(),
 		newTest(), newTry(), newEval(), newSimulate(),
 		newCtl(), newTop(), newTap(),
 		newQueue(), newDlq(),
