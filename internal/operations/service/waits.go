@@ -141,7 +141,10 @@ func inputWaits(in engine.InputState, s engine.Snapshot, cause string) (w Wait, 
 	switch {
 	case in.State == "waiting":
 		w.For, w.Why = cause, WhyBackPressure
-		w.Detail = fmt.Sprintf("%d of %d messages and %d of %d bytes in flight", s.Messages, s.MaxMessages, s.Bytes, s.MaxBytes)
+		w.Detail = fmt.Sprintf("%d of %d messages in flight", s.Messages, s.MaxMessages)
+		if s.Bytes >= s.MaxBytes && s.MaxBytes > 0 {
+			w.Detail = fmt.Sprintf("%d of %d MiB in flight", s.Bytes>>20, s.MaxBytes>>20)
+		}
 	case in.State == "limited":
 		limit := "engine"
 		if in.Limit != nil {
