@@ -167,6 +167,13 @@ func (a *api) deletePipeline(w http.ResponseWriter, r *http.Request) {
 // after they have sent everything.
 const maxDiscarded = 64 << 20
 
+// discardBody reads the rest of a body that is too large.
+func discardBody(r *http.Request) {
+	if r.Header.Get("Expect") == "" { // otherwise the client asks before it sends the body
+		_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded)
+	}
+}
+
 // operatePipeline returns a handler that starts, stops or restarts a pipeline.
 func (a *api) operatePipeline(action string, do func(Pipelines, string) error) http.HandlerFunc {
 	return a.action(action+" pipeline", func(r *http.Request) ([]string, error) {
@@ -201,9 +208,7 @@ func receivePipeline(w http.ResponseWriter, r *http.Request, name string) ([]byt
 	switch {
 	case r.ContentLength > MaxPipeline || errors.As(err, &large):
 		w.Header().Set("Connection", "close")
-		if r.Header.Get("Expect") == "" { // otherwise the client asks before it sends the body
-			_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded)
-		}
+		discardBody(r)
 		return nil, tooLarge
 	case err != nil:
 		return nil, problemf(http.StatusBadRequest, "the body did not arrive: %v", err)

@@ -167,6 +167,7 @@ func receivePushed(w http.ResponseWriter, r *http.Request) (*engine.Batch, error
 		case errors.Is(err, io.EOF):
 			return b, nil
 		case errors.As(err, &large):
+			discardBody(r)
 			return nil, problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes (send fewer messages)",
 				large.Limit)
 		case err != nil:
@@ -174,6 +175,7 @@ func receivePushed(w http.ResponseWriter, r *http.Request) (*engine.Batch, error
 		case rec.Err != nil:
 			return nil, problemf(http.StatusBadRequest, "line %d: %s", rec.Line, shorten(rec.Err.Error()))
 		case b.Len() == MaxPushed:
+			discardBody(r)
 			return nil, problemf(http.StatusRequestEntityTooLarge, "the request has more than %d messages (send fewer)", MaxPushed)
 		}
 		m := b.Add(rec.Body)
