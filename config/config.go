@@ -29,8 +29,8 @@ type Options struct {
 	Lookup schema.Lookup // resolves placeholders; nil: from the environment and files
 	Log    *slog.Logger
 	Hooks  []engine.Hook // receive the events of all pipelines
-	// Observer sees the messages of all pipelines; nil: none.
-	Observer engine.Observer
+	// Observe returns the observers of the messages of all pipelines. nil: there are none.
+	Observe func(Service) []engine.Observer
 
 	// Secrets collects the secrets that are read, for masking. Callers may read it while pipelines run. nil: a
 	// private collection.
@@ -167,6 +167,14 @@ func (l *loader) service() (s Service) {
 // pipelines returns the files that are pipelines.
 func (l *loader) pipelines() []*file {
 	return slices.DeleteFunc(slices.Clone(l.files), func(f *file) bool { return f.onlyProcess })
+}
+
+// observers returns the observers of all pipelines.
+func (l *loader) observers(s Service) []engine.Observer {
+	if l.options.Observe == nil {
+		return nil
+	}
+	return l.options.Observe(s)
 }
 
 func (l *loader) report(p ...schema.Problem) { l.problems = append(l.problems, p...) }

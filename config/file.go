@@ -70,6 +70,7 @@ type Service struct {
 	Log       Log            `yaml:"log" doc:"The log, on standard error: levels and format."`
 	Metrics   *Metrics       `yaml:"metrics" doc:"A second listener, only for scrapers and probes."`
 	Notify    *Notify        `yaml:"notify" doc:"A webhook or a program that is told when a pipeline fails, stops, or is not ready."`
+	History   *History       `yaml:"history" doc:"Remembers the last messages, for flowd trace. Without this section nothing is remembered."`
 	Tap       Tap            `yaml:"tap" doc:"What flowd tap shows of messages."`
 	Tracing   *schema.Node   `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
 	Cluster   *wire.Config   `yaml:"cluster" doc:"The address where pool workers join this process."`
@@ -78,6 +79,12 @@ type Service struct {
 // Tap is `service.tap`.
 type Tap struct {
 	Redact []string `yaml:"redact" doc:"More fields whose values are hidden: names such as email, wherever they are, or paths such as customer.name. Fields that are called like passwords, tokens, keys or card numbers are hidden anyway, and so are text and numbers that look like these."`
+}
+
+// History is `service.history`.
+type History struct {
+	ID       expr.Expr `yaml:"id" check:"required" doc:"What identifies a message, such as order.id or meta(\"message_id\"), when it is read. Messages for which it is null are not remembered."`
+	Messages int       `yaml:"messages" check:"min=1,max=10000000" default:"100000" doc:"How many messages are remembered, in the process: the last ones, with a few hundred bytes each."`
 }
 
 // Metrics is `service.metrics`.

@@ -86,7 +86,8 @@ var importRules = []importRule{
 	{"internal/operations/plugins/template/*", public},
 	{"internal/operations/notify", "engine engine/expr schema internal/components/programs internal/network/httpx " +
 		"internal/operations/service"},
-	{"internal/operations/service", public + " internal/formats/framing internal/network/*"},
+	{"internal/operations/history", public + " internal/operations/observe"},
+	{"internal/operations/service", public + " internal/formats/framing internal/network/* internal/operations/history"},
 	{"internal/operations/top", "internal/components/controls internal/operations/service"},
 	{"internal/operations/terminal", "internal/operations/top"},
 	{"internal/operations/*", public + " internal/operations/service"},

@@ -18,7 +18,7 @@ processors:
   - filter: total > 0
   - set: {VERSION: 1}
 outputs: {lake: {drop: {}}}
-service: {listen: "127.0.0.1:0", token_file: token}
+service: {listen: "127.0.0.1:0", token_file: token, history: {id: id}}
 `
 
 // TestTapFollowsMessagesAcrossAReload reads live messages of a running flowd, whose pipeline changes meanwhile.
@@ -42,6 +42,16 @@ func TestTapFollowsMessagesAcrossAReload(t *testing.T) {
 		if n := len([]rune(line)); n > 81 || strings.ContainsAny(line, "\x1b\u202e") {
 			t.Errorf("a line has %d columns or control characters: %q", n, line)
 		}
+	}
+
+	shown, err := exec.Command(binary, append([]string{"trace", "5"}, target...)...).CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(shown), "orders: web ") || !strings.Contains(string(shown), "step filter  line 6") ||
+		!strings.Contains(string(shown), "ed, after ") {
+		t.Errorf("%v\n%s", err, shown)
+	}
+	if shown, err := exec.Command(binary, append([]string{"trace", "none"}, target...)...).CombinedOutput(); err == nil ||
+		!strings.Contains(string(shown), "no message with this id among the last ") {
+		t.Errorf("%v\n%s", err, shown)
 	}
 
 	cmd := exec.Command(binary, append([]string{"tap", "set", "--json", "--rate", "100"}, target...)...)

@@ -31,9 +31,9 @@ type Options struct {
 
 	Tables map[string]Resource // resources.tables: opened before all plugins, closed after them
 
-	Hooks    []engine.Hook   // get the events of all pipelines
-	Observer engine.Observer // sees their messages; nil: none
-	Reads    *engine.Reads   // of the process
+	Hooks     []engine.Hook     // get the events of all pipelines
+	Observers []engine.Observer // see their messages
+	Reads     *engine.Reads     // of the process
 
 	Secrets *schema.Secrets // masked in errors
 
@@ -131,7 +131,7 @@ func (b *builder) build() *Plan {
 		b.plan.OrderBy, b.plan.Ordered = &e.OrderBy, true
 	}
 	b.plan.Hooks, b.plan.Timeout = allHooks(b.options.Hooks), b.timeout()
-	b.plan.Observer, b.plan.End = b.options.Observer, b.spot(engine.Spot{Kind: engine.EndSpot})
+	b.plan.Observers, b.plan.End = b.options.Observers, b.spot(engine.Spot{Kind: engine.EndSpot})
 	b.plan.MaxReplay = cmp.Or(e.MaxReplay, 10*b.plan.MaxMessages)
 	b.plan.ExactlyOnce = e.ExactlyOnce
 	b.plan.Restart = e.Restart
@@ -359,7 +359,7 @@ func (b *builder) named(name string) engine.Env {
 
 // spot returns a place that messages pass, or nil if nobody observes them.
 func (b *builder) spot(s engine.Spot) *engine.Spot {
-	if b.options.Observer == nil {
+	if len(b.options.Observers) == 0 {
 		return nil
 	}
 	s.Pipeline = b.spec.Name

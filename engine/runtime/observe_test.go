@@ -87,7 +87,7 @@ func TestAnObserverSeesEveryPassage(t *testing.T) {
 		func(engine.Env) (engine.Output, error) { return dead, nil })}))...)
 	p.Engine.OnFailure.DeadLetter = "dead"
 	w := newWitness()
-	plan, problems := runtime.Build(p, runtime.Options{Observer: w})
+	plan, problems := runtime.Build(p, runtime.Options{Observers: []engine.Observer{w}})
 	if plan == nil {
 		t.Fatal(problems)
 	}

@@ -153,7 +153,7 @@ func (w *world) build(o runtime.Options) *runtime.Plan {
 	if w.observed == nil {
 		w.observed = &observed{world: w, open: map[engine.Origin]bool{}}
 	}
-	o.Observer = w.observed
+	o.Observers = []engine.Observer{w.observed}
 	if w.keeping != nil {
 		o.Caches, o.Shared = w.keeping.plugins(), &w.keeping.shared
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/flowd-io/flowd/internal/operations/notify"
 	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/flowd-io/flowd/internal/operations/systemd"
-	"github.com/flowd-io/flowd/internal/operations/tap"
 )
 
 // process is the running pipelines of this process. Signals, the admin API and changed files act on them
@@ -32,7 +31,7 @@ type process struct {
 	stop, kill context.Context
 	service    config.Service // as read at the start
 	systemd    *systemd.Notifier
-	taps       *tap.Hub
+	sight      *sight
 	notify     *notify.Notifier // nil: nobody is notified
 
 	wake chan struct{} // room for one: something has ended

@@ -62,7 +62,7 @@ func (p *recordPrinter) record(b *strings.Builder, r observe.Record) {
 			p.row(b, " ", to.Name+": "+to.Value+to.Error)
 		}
 	}
-	if r.Kind == engine.OutputSpot && r.Passage == engine.WrittenThere {
+	if r.Kind == engine.OutputSpot && r.Passage == engine.WrittenThere && len(r.Payload) > 0 {
 		p.row(b, " ", string(r.Payload))
 	}
 	if r.Error != nil {

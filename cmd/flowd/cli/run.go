@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"github.com/flowd-io/flowd/internal/operations/notify"
 	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/flowd-io/flowd/internal/operations/systemd"
-	"github.com/flowd-io/flowd/internal/operations/tap"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 	managers "github.com/flowd-io/flowd/internal/systems/secrets"
 	"github.com/flowd-io/flowd/schema"
@@ -93,8 +91,8 @@ func run(cmd *cobra.Command, files, set []string, watch bool, flags logFlags) er
 	caught := catch()
 	logs.libraries(secrets)
 	defer logs.sums.Flush()
-	hub := &tap.Hub{}
-	o := config.Options{Set: set, Log: logs.log, Secrets: secrets, Managers: managers.NewStore(stop), Observer: hub}
+	sees := &sight{secrets: secrets}
+	o := config.Options{Set: set, Log: logs.log, Secrets: secrets, Managers: managers.NewStore(stop), Observe: sees.observers}
 	signalled := func() bool { return context.Cause(stop) == errSignal }
 	starts := context.AfterFunc(stop, func() {
 		if signalled() { // nothing has been read yet
@@ -111,7 +109,7 @@ func run(cmd *cobra.Command, files, set []string, watch bool, flags logFlags) er
 		return err
 	}
 
-	p := &process{con: con, taps: hub, log: logs.log, logs: logs, files: files, options: o, stop: stop, kill: kill, set: loaded,
+	p := &process{con: con, sight: sees, log: logs.log, logs: logs, files: files, options: o, stop: stop, kill: kill, set: loaded,
 		parts: loaded.Included, service: loaded.Service, wake: make(chan struct{}, 1), stays: loaded.Service.Pipelines != ""}
 	p.systemd = systemd.New(p.Snapshots, p.log)
 	code, err := p.serve(watch, caught)
@@ -141,7 +139,7 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 	if c := p.set.Service; c.Listen != "" {
 		info := version()
 		s, err := service.Start(context.WithoutCancel(p.stop), service.Config{Listen: c.Listen, TokenFile: c.TokenFile,
-			TLS: c.TLS, Pipelines: p.pipelines(), Tap: p.tap(c), Version: info.Version, Revision: info.Revision},
+			TLS: c.TLS, Pipelines: p.pipelines(), Tap: p.sight.tap, Trace: p.sight.trace, Version: info.Version, Revision: info.Revision},
 			p, metrics.Registry(p.set.Shared), p.log)
 		if err != nil {
 			return failed, err
@@ -185,18 +183,6 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 		loops.Go(func() { p.con.progress(around, p.Snapshots) })
 	}
 	return p.wait(), nil // the watcher, the API and the signals end with the process
-}
-
-// tap returns what serves taps.
-func (p *process) tap(c config.Service) func(http.ResponseWriter, *http.Request) error {
-	redact := tap.NewRedactor(c.Tap.Redact, p.options.Secrets)
-	return func(w http.ResponseWriter, r *http.Request) error {
-		q, err := tap.ParseQuery(r.URL.Query())
-		if err != nil {
-			return err
-		}
-		return p.taps.Serve(w, r, q, redact)
-	}
 }
 
 // notifies makes the notifier of service.notify, if there is one.

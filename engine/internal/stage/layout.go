@@ -47,7 +47,7 @@ type Layout struct {
 	Middleware  []engine.Middleware
 	Limits      []*limit.Limiter // all of them
 	Hooks       []engine.Hook
-	Observer    engine.Observer // nil: none
+	Observers   []engine.Observer
 	End         *engine.Spot
 }
 

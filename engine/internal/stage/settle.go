@@ -136,8 +136,10 @@ func (out *outcome) endRoots(m *engine.Message, f engine.Fate, err *engine.Error
 func (out *outcome) endRoot(r ledger.Root) {
 	l, s := r.Led, &r.Led.Roots[r.I]
 	out.roots[s.Worst]++
-	if o := out.layout.Observer; o != nil && o.Wants(out.layout.End, 1) > 0 {
-		o.Ended(engine.OriginOf(inside.Key{}, l, r.I), s.Worst, s.Err)
+	for _, o := range out.layout.Observers {
+		if o.Wants(out.layout.End, 1) > 0 {
+			o.Ended(engine.OriginOf(inside.Key{}, l, r.I), s.Worst, s.Err)
+		}
 	}
 	unfinished := s.Err != nil && s.Err.Unfinished()
 	if s.Worst == engine.Returned && (out.Handing() || unfinished) || s.Worst == engine.DeadLettered && unfinished {

@@ -5,66 +5,77 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// Sight tells an observer of the messages that pass spots. Its goroutine is that of one executor or writer. The zero Sight
-// has no observer.
+// Sight tells observers of the messages that pass spots. Its goroutine is that of one executor or writer. The zero Sight has
+// no observers.
 type Sight struct {
-	Observer engine.Observer // nil: none
-	before   []any           // what the observer has noted of the first messages of a selection
-}
-
-// Sees reports whether one message at a spot is observed.
-func (s *Sight) Sees(at *engine.Spot) bool {
-	return s.Observer != nil && at != nil && s.Observer.Wants(at, 1) > 0
+	Observers []engine.Observer
+	before    [][]any // by observer: what it has noted of the first messages of a selection
 }
 
 // Begin is called before a step or an output gets the messages sel of b. It reports whether Passed must be called.
-func (s *Sight) Begin(at *engine.Spot, b *engine.Batch, sel []int32) bool {
-	if s.Observer == nil || at == nil {
+func (s *Sight) Begin(at *engine.Spot, b *engine.Batch, sel []int32) (observed bool) {
+	if len(s.Observers) == 0 || at == nil {
 		return false
 	}
-	n := min(s.Observer.Wants(at, len(sel)), len(sel))
-	for _, i := range sel[:max(n, 0)] {
-		s.before = append(s.before, s.Observer.Before(at, &slab(b).Msgs[i]))
+	if s.before == nil {
+		s.before = make([][]any, len(s.Observers))
 	}
-	return n > 0
+	for o, observer := range s.Observers {
+		for _, i := range sel[:wanted(observer, at, len(sel))] {
+			s.before[o], observed = append(s.before[o], observer.Before(at, &slab(b).Msgs[i])), true
+		}
+	}
+	return observed
 }
 
 // Passed is called after a step or an output has had the messages sel of b, and before what it did is carried out. done is
 // the passage of a message that goes on.
 func (s *Sight) Passed(at *engine.Spot, b *engine.Batch, sel []int32, done engine.Passage) {
-	for n, before := range s.before {
-		how := passage(b, int(sel[n]))
-		if how == engine.PassedOn {
-			how = done
+	for o, observer := range s.Observers {
+		for n, before := range s.before[o] {
+			how := passage(b, int(sel[n]))
+			if how == engine.PassedOn {
+				how = done
+			}
+			observer.After(at, before, b, &slab(b).Msgs[sel[n]], how)
 		}
-		s.Observer.After(at, before, b, &slab(b).Msgs[sel[n]], how)
+		clear(s.before[o])
+		s.before[o] = s.before[o][:0]
 	}
-	clear(s.before)
-	s.before = s.before[:0]
 }
 
 // All is called when all messages of b have passed a spot.
 func (s *Sight) All(at *engine.Spot, b *engine.Batch, how engine.Passage) {
-	if s.Observer == nil || at == nil {
+	if at == nil {
 		return
 	}
-	n := s.Observer.Wants(at, len(slab(b).Msgs))
-	for i := range slab(b).Msgs[:max(min(n, len(slab(b).Msgs)), 0)] {
-		m := &slab(b).Msgs[i]
-		if msg(m).State == inside.Failed {
-			s.Observer.After(at, nil, b, m, engine.FailedThere)
-			continue
+	for _, observer := range s.Observers {
+		n := wanted(observer, at, len(slab(b).Msgs))
+		for i := range slab(b).Msgs[:n] {
+			m := &slab(b).Msgs[i]
+			passed := how
+			if msg(m).State == inside.Failed {
+				passed = engine.FailedThere
+			}
+			observer.After(at, nil, b, m, passed)
 		}
-		s.Observer.After(at, nil, b, m, how)
 	}
 }
 
 // One is called when a message has passed a spot.
 func (s *Sight) One(at *engine.Spot, b *engine.Batch, m *engine.Message, how engine.Passage) {
-	if s.Sees(at) {
-		s.Observer.After(at, nil, b, m, how)
+	if at == nil {
+		return
+	}
+	for _, observer := range s.Observers {
+		if wanted(observer, at, 1) > 0 {
+			observer.After(at, nil, b, m, how)
+		}
 	}
 }
+
+// wanted returns how many of n messages an observer wants to see.
+func wanted(o engine.Observer, at *engine.Spot, n int) int { return max(0, min(o.Wants(at, n), n)) }
 
 // passage returns what a step or an output has done with a message.
 func passage(b *engine.Batch, i int) engine.Passage {

@@ -93,7 +93,7 @@ func newStage(r config.Rehearsal) *stage {
 func run(r config.Rehearsal) Result {
 	s := newStage(r)
 	s.set()
-	report, problems := s.play(nil)
+	report, problems := s.play()
 	if report == nil {
 		return Result{Problems: problems}
 	}
@@ -107,11 +107,11 @@ func run(r config.Rehearsal) Result {
 }
 
 // play builds the pipeline and runs it to its end. The report is nil if it can't be built.
-func (s *stage) play(o engine.Observer) (*runtime.Report, []schema.Problem) {
+func (s *stage) play(o ...engine.Observer) (*runtime.Report, []schema.Problem) {
 	defer expr.Seed(uint64(s.Test.Seed))()
 	plan, problems := runtime.Build(s.Pipeline, runtime.Options{
 		Log: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{ReplaceAttr: s.attr})), Shared: shared(),
-		Caches: s.Caches, Limits: s.Limits, Secrets: s.Secrets, Observer: o,
+		Caches: s.Caches, Limits: s.Limits, Secrets: s.Secrets, Observers: o,
 		Registries: unasked(s.Registries), Tables: s.Tables,
 	})
 	if plan == nil {

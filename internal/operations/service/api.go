@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/operations/history"
 )
 
 // maxBody is the maximum size of a request body, in bytes.
@@ -26,6 +27,7 @@ type api struct {
 	process   Process
 	pipelines Pipelines                                      // nil: they are not managed over the API
 	taps      func(http.ResponseWriter, *http.Request) error // nil: there are none
+	traces    func(id string) (history.Trace, error)         // nil: nothing is remembered
 	closing   context.Context                                // ends streams
 	log       *slog.Logger
 
@@ -51,6 +53,25 @@ func (a *api) tap(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	log.Info("tap closed")
+}
+
+// trace returns what is remembered of an id.
+func (a *api) trace(w http.ResponseWriter, r *http.Request) {
+	id := r.URL.Query().Get("id")
+	switch {
+	case a.traces == nil:
+		respond(w, http.StatusNotFound, refusal{Error: "this process remembers no messages"})
+		return
+	case id == "":
+		respond(w, http.StatusBadRequest, refusal{Error: "the parameter id is missing"})
+		return
+	}
+	found, err := a.traces(id)
+	if err != nil {
+		respond(w, http.StatusConflict, refusal{Error: err.Error()})
+		return
+	}
+	respond(w, http.StatusOK, found)
 }
 
 // problem is a refusal with its HTTP status.

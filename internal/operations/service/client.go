@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/internal/network/tlsconf"
+	"github.com/flowd-io/flowd/internal/operations/history"
 )
 
 // Client calls the listener of [Start].
@@ -228,6 +229,15 @@ func (c *Client) Profile(ctx context.Context, name string, seconds int) ([]byte,
 		return nil, errors.New(strings.TrimSpace(shorten(string(answer))))
 	}
 	return nil, c.understand(res, answer, nil)
+}
+
+// Trace requests what the process remembers of an id.
+func (c *Client) Trace(ctx context.Context, id string) (t history.Trace, err error) {
+	res, answer, err := c.send(ctx, c.http, http.MethodGet, "/api/v1/trace", url.Values{"id": {id}}, "", nil)
+	if err != nil {
+		return t, err
+	}
+	return t, c.understand(res, answer, &t)
 }
 
 // Tap requests a stream of messages, a JSON object per line. The query is that of package tap. The caller closes the stream.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/operations/history"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -70,15 +71,7 @@ func closeObjects(v any) {
 }
 
 func TestTheDocumentIsValidOpenAPI(t *testing.T) {
-	taps := 0
-	tap := func(w http.ResponseWriter, _ *http.Request) error {
-		if taps++; taps > 1 {
-			return errors.New("too many")
-		}
-		w.Header().Set("Content-Type", linesType)
-		return nil
-	}
-	s := serve(t, Config{Pipelines: fakePipelines{}, Tap: tap}, &fake{snapshots: twoPipelines()})
+	s := serve(t, Config{Pipelines: fakePipelines{}}, &fake{snapshots: twoPipelines()})
 	_, text, _ := send(t, s, http.MethodGet, "/openapi.json", "")
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	if err != nil {
@@ -100,6 +93,12 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	push := func(context.Context, string, string, *engine.Batch) ([]*engine.Result, error) {
 		return []*engine.Result{{Fate: engine.Returned, Err: engine.Errorf(engine.Rejected, "no such table")}}, nil
 	}
+	trace := func(id string) (history.Trace, error) {
+		if id == "none" {
+			return history.Trace{}, history.ErrOff
+		}
+		return history.Trace{Messages: []history.Message{{ID: id, Events: []history.Event{{Name: "filter"}}}}}, nil
+	}
 	taps := 0
 	tap := func(w http.ResponseWriter, _ *http.Request) error {
 		if taps++; taps > 1 {
@@ -108,7 +107,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		w.Header().Set("Content-Type", linesType)
 		return nil
 	}
-	s := serve(t, Config{Pipelines: fakePipelines{}, Tap: tap}, &fake{snapshots: all, push: push})
+	s := serve(t, Config{Pipelines: fakePipelines{}, Tap: tap, Trace: trace}, &fake{snapshots: all, push: push})
 	_, text, _ := send(t, s, http.MethodGet, "/openapi.json", "")
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	if err != nil {
@@ -137,6 +136,9 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	seen := map[string]bool{} // operations with the status of an answer
 	ask := func(method, path, at string, o operation, name, body, media string) {
 		t.Helper()
+		if path == "/api/v1/trace" {
+			path += map[string]string{"orders": "?id=1", "bad": "?id=none"}[name]
+		}
 		path = strings.NewReplacer("{name}", name, "{profile}", name, "{input}", "web").Replace(path)
 		headers := []string{"Content-Type", media}
 		if status, _, _ := send(t, s, method, path, body, headers...); (status == http.StatusUnauthorized) != (len(o.Security) > 0) {

@@ -18,6 +18,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/network/httpx"
 	"github.com/flowd-io/flowd/internal/network/tlsconf"
+	"github.com/flowd-io/flowd/internal/operations/history"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -58,6 +59,8 @@ type Config struct {
 	// Tap streams messages until the request's context ends. An error is a refusal, before anything is written. nil: the
 	// process has no taps.
 	Tap func(http.ResponseWriter, *http.Request) error
+	// Trace returns what the process remembers of an id. nil: nothing is remembered.
+	Trace func(id string) (history.Trace, error)
 
 	Version, Revision string // of the build, for metrics
 
@@ -200,7 +203,7 @@ func routes(cfg Config, g *guard, local bool, p Process, user prometheus.Gathere
 
 // endpoints returns what the listener answers.
 func endpoints(cfg Config, g *guard, local bool, p Process, user prometheus.Gatherer, log *slog.Logger) []endpoint {
-	a := &api{process: p, pipelines: cfg.Pipelines, log: log, taps: cfg.Tap, closing: cfg.closing,
+	a := &api{process: p, pipelines: cfg.Pipelines, log: log, taps: cfg.Tap, traces: cfg.Trace, closing: cfg.closing,
 		pushes: make(chan struct{}, mostPushes)}
 	action := func(name, summary string, body any, do func(*http.Request) ([]string, error)) endpoint {
 		return endpoint{pattern: "POST /api/v1/" + name, token: true, serve: a.action(name, do), summary: summary, body: body,
@@ -232,6 +235,9 @@ func endpoints(cfg Config, g *guard, local bool, p Process, user prometheus.Gath
 			answers: map[int]any{http.StatusOK: media(linesType)}},
 		{pattern: "GET /api/v1/state", token: true, serve: http.HandlerFunc(a.state), summary: "What all pipelines are doing.",
 			answers: map[int]any{http.StatusOK: State{}}},
+		{pattern: "GET /api/v1/trace", token: true, serve: http.HandlerFunc(a.trace), texts: []string{"id"},
+			summary: "The ways of the last messages with an id; see service.history.",
+			answers: map[int]any{http.StatusOK: history.Trace{}}},
 		action("pause", "Makes inputs stop reading, of one pipeline or of all.", onPipeline{}, a.pause),
 		action("resume", "Makes inputs read again.", onPipeline{}, a.resume),
 		action("drain", "Finishes what is in flight, and stays up.", onPipeline{}, a.drain),

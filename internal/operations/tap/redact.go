@@ -74,26 +74,26 @@ func (r *Redactor) Record(rec *observe.Record) {
 	}
 	if rec.Condition != nil {
 		c := *rec.Condition
-		c.Text = r.text(c.Text)
+		c.Text = r.Text(c.Text)
 		c.Values = r.settings(c.Values)
 		rec.Condition = &c
 	}
 	rec.To = r.settings(rec.To)
 	if rec.Batch != nil {
 		b := *rec.Batch
-		b.Key = r.text(b.Key)
+		b.Key = r.Text(b.Key)
 		rec.Batch = &b
 	}
 	if rec.Error != nil {
 		e := *rec.Error
-		e.Message = r.text(e.Message)
+		e.Message = r.Text(e.Message)
 		rec.Error = &e
 	}
 }
 
 func (r *Redactor) settings(all []observe.Setting) (hidden []observe.Setting) {
 	for _, s := range all {
-		s.Value, s.Error = r.field(s.Name, s.Value), r.text(s.Error)
+		s.Value, s.Error = r.field(s.Name, s.Value), r.Text(s.Error)
 		hidden = append(hidden, s)
 	}
 	return hidden
@@ -113,7 +113,7 @@ func (r *Redactor) field(path, json string) string {
 	}
 	v, err := doc.Decode([]byte(json))
 	if err != nil {
-		return r.text(json)
+		return r.Text(json)
 	}
 	return difference.Show(r.value(path, v))
 }
@@ -122,7 +122,7 @@ func (r *Redactor) field(path, json string) string {
 func (r *Redactor) payload(p observe.Payload) observe.Payload {
 	v, err := doc.Decode(p)
 	if err != nil {
-		return observe.Payload(r.text(string(p)))
+		return observe.Payload(r.Text(string(p)))
 	}
 	hidden := false
 	v = r.hide("", v, &hidden)
@@ -154,12 +154,12 @@ func (r *Redactor) hide(path string, v any, hidden *bool) any {
 			v[i] = r.hide(path, v[i], hidden)
 		}
 	case string:
-		if text := r.text(v); text != v {
+		if text := r.Text(v); text != v {
 			*hidden = true
 			return text
 		}
 	case int, float64, doc.Number:
-		if text := difference.Show(v); r.text(text) != text {
+		if text := difference.Show(v); r.Text(text) != text {
 			*hidden = true
 			return Hidden
 		}
@@ -183,8 +183,8 @@ func (r *Redactor) secret(name, path string) bool {
 	return r.paths[path]
 }
 
-// text hides what has the shape of a secret.
-func (r *Redactor) text(s string) string {
+// Text hides what has the shape of a secret.
+func (r *Redactor) Text(s string) string {
 	s = shapes.ReplaceAllString(r.secrets.Mask(s), Hidden)
 	s = userinfo.ReplaceAllString(s, "${1}"+Hidden+"${2}")
 	return cards.ReplaceAllStringFunc(s, func(digits string) string {

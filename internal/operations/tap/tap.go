@@ -59,8 +59,8 @@ type Tap struct {
 	left int        // messages that may still be looked at in the present interval
 	ends time.Time  // of the interval
 
-	followed map[engine.Origin]bool // messages that have been read and have not ended
-	many     atomic.Int32           // how many these are, to be read without the lock
+	followed map[engine.Origin]time.Time // messages that have not ended, and when they were read
+	many     atomic.Int32                // how many these are, to be read without the lock
 }
 
 // mostFollowed bounds the messages that a tap follows at once: a window may keep each for hours.
@@ -77,7 +77,7 @@ func (h *Hub) Open(q Query) *Tap {
 	if q.Rate == 0 {
 		q.Rate = DefaultRate
 	}
-	t := &Tap{query: q, hub: h, send: make(chan observe.Record, mostWaiting), followed: map[engine.Origin]bool{}}
+	t := &Tap{query: q, hub: h, send: make(chan observe.Record, mostWaiting), followed: map[engine.Origin]time.Time{}}
 	t.C = t.send
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -200,13 +200,27 @@ func (t *Tap) chooses(at *engine.Spot, m *engine.Message) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at.Kind == engine.InputSpot && len(t.followed) < mostFollowed {
+	if at.Kind == engine.InputSpot {
+		if len(t.followed) >= mostFollowed {
+			t.forget(time.Now().Add(-time.Minute))
+		}
 		for _, o := range origins {
-			t.followed[o] = true
+			if len(t.followed) < mostFollowed {
+				t.followed[o] = time.Now()
+			}
 		}
 		t.many.Store(int32(len(t.followed)))
 	}
-	return slices.ContainsFunc(origins, func(o engine.Origin) bool { return t.followed[o] })
+	return slices.ContainsFunc(origins, func(o engine.Origin) bool { return !t.followed[o].IsZero() })
+}
+
+// forget stops following messages that were read before a time: those that a reload has read again never end. t.mu is held.
+func (t *Tap) forget(before time.Time) {
+	for o, read := range t.followed {
+		if read.Before(before) {
+			delete(t.followed, o)
+		}
+	}
 }
 
 // holds reports whether the condition of the query is true for a message.
@@ -282,7 +296,7 @@ func numbers(m *engine.Message) string {
 func (h *Hub) Ended(o engine.Origin, f engine.Fate, err *engine.Error) {
 	for _, t := range h.open() {
 		t.mu.Lock()
-		followed := t.followed[o]
+		_, followed := t.followed[o]
 		delete(t.followed, o)
 		t.many.Store(int32(len(t.followed)))
 		t.mu.Unlock()

@@ -38,7 +38,7 @@ func run(t *testing.T, h *Hub, n int) {
 	p := &engine.Pipeline{Name: "p", Inputs: Named("in", src.Input()), Processors: engine.Steps{step},
 		Outputs: Named("out", (&Sink{}).Output()),
 		Engine:  engine.EngineSpec{Workers: 1, OnFailure: engine.EngineFailure{Retry: &engine.Retry{MaxAttempts: 1}}}}
-	plan, problems := runtime.Build(p, runtime.Options{Observer: h})
+	plan, problems := runtime.Build(p, runtime.Options{Observers: []engine.Observer{h}})
 	if plan == nil {
 		t.Fatal(problems)
 	}
@@ -174,7 +174,7 @@ func TestAStreamHidesSecretsAndCutsLargePayloads(t *testing.T) {
 		"plain eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0.abc https://user:pw@host/",
 	}}
 	p := &engine.Pipeline{Name: "p", Inputs: Named("in", src.Input()), Outputs: Named("out", (&Sink{}).Output())}
-	plan, problems := runtime.Build(p, runtime.Options{Observer: h})
+	plan, problems := runtime.Build(p, runtime.Options{Observers: []engine.Observer{h}})
 	if plan == nil {
 		t.Fatal(problems)
 	}
