@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/flowd-io/flowd/internal/testing/brokertest"
+	"github.com/flowd-io/flowd/internal/testing/fakes3"
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
 	"github.com/flowd-io/flowd/internal/testing/natstest"
 	"github.com/flowd-io/flowd/internal/testing/redistest"
@@ -180,6 +182,13 @@ func TestDeadLettersOfEachSystem(t *testing.T) {
 		"redis": func(t *testing.T) (string, []string) {
 			r := redistest.Own(t)
 			return fmt.Sprintf("redis_stream: {url: %q, key: dead}", r.URL()), []string{r.URL(), "dead"}
+		},
+		"s3": func(t *testing.T) (string, []string) {
+			s := fakes3.Start(t)
+			t.Setenv("AWS_ACCESS_KEY_ID", "test")
+			t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+			return fmt.Sprintf("s3: {%s, key: 'dead/$(uuid()).json'}", s.Fields()),
+				[]string{"s3://" + fakes3.Bucket + "/dead/?region=us-east-1&endpoint=" + url.QueryEscape(s.URL)}
 		},
 		"sqs": func(t *testing.T) (string, []string) {
 			e := withSQS(t)

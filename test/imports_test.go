@@ -77,7 +77,7 @@ var importRules = []importRule{
 		"internal/operations/difference internal/operations/observe internal/state/caches/memory"},
 	{"internal/operations/observe", public + " internal/operations/difference"},
 	{"internal/operations/deadletters", public + " config internal/disk/* internal/formats/* internal/operations/pipetest " +
-		"internal/systems/metadata internal/systems/queue"},
+		"internal/systems/metadata internal/systems/objects internal/systems/queue"},
 	{"internal/operations/tap", public + " internal/operations/difference internal/operations/observe"},
 	{"internal/operations/graph", public + " config engine/runtime"},
 	{"internal/operations/evaluate", public + " internal/formats/framing"},
@@ -95,8 +95,8 @@ var importRules = []importRule{
 
 	{"cmd/flowd", "cmd/flowd/cli inputs processors batchers outputs"},
 	{"cmd/flowd/cli", "config docs engine engine/expr engine/polling engine/runtime schema internal/components/* internal/disk/* " +
-		"internal/formats/* internal/migrate internal/network/* internal/operations/* internal/pool/* internal/systems/queue " +
-		"internal/systems/secrets"},
+		"internal/formats/* internal/migrate internal/network/* internal/operations/* internal/pool/* internal/systems/objects " +
+		"internal/systems/queue internal/systems/secrets"},
 
 	// The following packages are for tests, and for programs that test.
 	{"engine/expr/internal/exprtest", "engine/doc engine/expr/internal/builtin engine/expr/internal/codetext " +

@@ -12,6 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/operations/deadletters"
+	"github.com/flowd-io/flowd/internal/systems/objects"
 	"github.com/flowd-io/flowd/internal/systems/queue"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
@@ -21,9 +22,10 @@ func newDlq() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dlq COMMAND",
 		Short: "See why messages became dead letters, and replay, edit or drop them",
-		Long: `Dlq works on dead letters: in files that an output with framing messages wrote, and
-in queues. SOURCE is a file, a pattern of files, the URL of a broker and the name of
-a queue, as URL QUEUE or URL#QUEUE, or only a queue if ` + queueURL + ` is set.
+		Long: `Dlq works on dead letters: in files that an output with framing messages wrote, in
+queues, and in S3. SOURCE is a file, a pattern of files, s3://BUCKET/PREFIX, the URL
+of a broker and the name of a queue, as URL QUEUE or URL#QUEUE, or only a queue if
+` + queueURL + ` is set.
 
 Letters belong together if they failed in the same place, with the same class, and
 for a reason that differs only in numbers, ids and quoted values. Each such group has
@@ -87,6 +89,13 @@ func (c *dlqCall) open(address string, take bool) (err error) {
 		c.source, err = deadletters.OpenFile(c.name, take)
 		return err
 	}
+	if objects.IsURL(address) {
+		store, prefix, err := objects.Dial(c.stop, address)
+		if err == nil {
+			c.source = deadletters.OpenObjects(store, prefix)
+		}
+		return err
+	}
 	if c.server, err = queue.Dial(c.stop, address); err != nil {
 		return err
 	}
@@ -117,6 +126,8 @@ func sourceOf(args []string) (address, name string, err error) {
 	}
 	env := os.Getenv(queueURL)
 	switch {
+	case len(args) == 1 && objects.IsURL(args[0]):
+		return args[0], args[0], nil
 	case len(args) == 1 && strings.Contains(args[0], "://"):
 		address, name, found := strings.Cut(args[0], "#")
 		if !found || name == "" {

@@ -126,7 +126,8 @@ const original = "original_"
 // first time.
 var origins = []struct{ always, some []string }{
 	{strings.Fields("path line"), nil},
-	{strings.Fields("bucket"), strings.Fields("path object size modified etag line")},
+	{strings.Fields(objectMark), strings.Fields("key etag content_type content_encoding")},
+	{strings.Fields("bucket key"), strings.Fields("etag size last_modified content_type content_encoding line")},
 	{strings.Fields("topic partition offset"), strings.Fields("timestamp key tombstone headers")}, // Kafka
 	{strings.Fields("exchange routing_key"), strings.Fields("queue redelivered deaths content_type content_encoding " +
 		"correlation_id reply_to expiration message_id type user_id app_id priority persistent timestamp x-death x-delivery-count " +
@@ -158,7 +159,7 @@ func (l *Letter) Original() engine.Meta {
 	meta := map[string]any{}
 	for name, v := range l.Meta {
 		switch before, is := strings.CutPrefix(name, original); {
-		case slices.Contains(failure, name), name == "headers": // a list that contains error_*
+		case slices.Contains(failure, name), name == "headers", name == objectMark: // headers contain error_*
 		case is && slices.Contains(moved, before):
 			meta[before] = restored(before, v)
 		default:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/components/controls"
+	"github.com/flowd-io/flowd/internal/systems/metadata"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -137,24 +139,45 @@ func withMetadata(pairs []Pair, meta engine.Meta) []Pair {
 	}
 	for name, v := range meta.Added() {
 		text, err := textOf(v)
-		name = strings.ToLower(names.Out(name))
+		if name = strings.ToLower(names.Out(name)); strings.HasPrefix(name, "error_") {
+			text = failureText(text)
+		}
 		if err != nil || text == "" || has[name] || !metadataName(name) || !utf8.ValidString(text) ||
 			strings.ContainsFunc(text, unicode.IsControl) {
 			continue
 		}
-		if size += len(name) + len(text); size > mostMetadata/2 { // encoded as a header, it may be twice as long
-			break
+		if size+len(name)+len(text) > mostMetadata/2 { // encoded as a header, it may be twice as long
+			continue
 		}
+		size += len(name) + len(text)
 		has[name] = true
 		pairs = append(pairs, Pair{name, text})
 	}
 	return pairs
 }
 
+// mostFailure bounds a value of error_*, in bytes: a long reason must not take the room of the others.
+const mostFailure = 512
+
+// failureText makes a value of error_* fit. It is for people, so its line breaks may become spaces.
+func failureText(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) > mostFailure {
+		text = strings.ToValidUTF8(text[:mostFailure], "")
+	}
+	return text
+}
+
 // textOf returns a value of metadata as text. Anything but text becomes JSON.
 func textOf(v any) (string, error) {
-	if text, ok := v.(string); ok {
-		return text, nil
+	switch v.(type) {
+	case string, time.Time:
+		return metadata.Text(v), nil
 	}
 	raw, err := doc.Append(nil, v)
 	return string(raw), err
