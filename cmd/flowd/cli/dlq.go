@@ -43,8 +43,34 @@ answered no; 2 invalid configuration or usage; 3 interrupted.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: needsCommand,
 	}
-	cmd.AddCommand(newDlqLs(), newDlqShow(), newDlqReplay(), newDlqEdit(), newDlqDrop())
+	for _, c := range []*cobra.Command{newDlqLs(), newDlqShow(), newDlqReplay(), newDlqEdit(), newDlqDrop()} {
+		c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault // files
+		}
+		_ = c.RegisterFlagCompletionFunc("group", completeGroups)
+		cmd.AddCommand(c)
+	}
 	return cmd
+}
+
+// completeGroups completes the ids of the groups in a file, with their reasons. It does not connect to brokers.
+func completeGroups(cmd *cobra.Command, args []string, _ string) (ids []cobra.Completion, _ cobra.ShellCompDirective) {
+	address, path, err := sourceOf(args)
+	if err != nil || address != "" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	source, err := deadletters.OpenFile(path, false)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer source.Close()
+	const most = 10_000 // letters: a completion must not take long
+	var s deadletters.Summary
+	_, _ = deadletters.Each(cmd.Context(), source, most, func(l deadletters.Letter) error { s.Add(l); return nil })
+	for _, g := range s.Groups() {
+		ids = append(ids, cobra.CompletionWithDesc(g.ID, oneLine(g.Reason)))
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
 // dlqCall is one command on dead letters.

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -85,4 +87,19 @@ func TestDlqReplaysToARunningPipeline(t *testing.T) {
 	replay(failed, `there is no pipeline "other"`, "--to", "other")
 	same(t, "left", b.Payloads("dead"), []string{"bad", "slow"})
 	replay(invalid, "exclude it", "--to", "orders", "--dry-run")
+}
+
+func TestDlqCompletesGroups(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dead.ndjson")
+	line := `{"payload":{},"meta":{"error_class":"rejected","error_message":"order 1 is unknown"}}` + "\n"
+	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, _, _ := flowd(t.Context(), "__complete", "dlq", "drop", path, "--group", "")
+	if id, rest, _ := strings.Cut(stdout, "\t"); len(id) != 6 || !strings.HasPrefix(rest, "order 1 is unknown\n:4\n") {
+		t.Errorf("got %q", stdout)
+	}
+	if stdout, _, _ := flowd(t.Context(), "__complete", "dlq", "ls", ""); stdout != ":0\n" {
+		t.Errorf("files are not completed: %q", stdout)
+	}
 }
