@@ -236,6 +236,13 @@ func Enter(p *engine.Pipeline, input string, feed *Feed, limit *engine.RateLimit
 	if err != nil {
 		return err
 	}
+	for name, o := range p.Outputs.All() {
+		if o.Use.Name == "pipe" {
+			return fmt.Errorf("pipeline %s: output %s is a pipe to another pipeline, which a replay does not run (replay to a running "+
+				"flowd, with --to %[1]s)", p.Name, name)
+		}
+	}
+	p.Engine.ExactlyOnce = false // the source of letters takes part in no transaction
 	in := &at.Value
 	place := in.Use.Place
 	in.Use = engine.Use(func(engine.Env) (engine.Input, error) { return feed, nil })
