@@ -104,6 +104,7 @@ func TestSlimBuild(t *testing.T) {
 		"flowd worker is not part of this build of flowd "+remedy+"nats)")
 	command(t, repo, "", slim, "migrate", "benthos", "x.yaml").Want(t, 2,
 		"flowd migrate is not part of this build of flowd "+remedy+"migrate)")
+	command(t, repo, "", slim, "mcp").Want(t, 2, "flowd mcp is not part of this build of flowd "+remedy+"mcp)")
 	command(t, repo, "", slim, "top").Want(t, 2, "flowd top is not part of this build of flowd "+remedy+"top)")
 	file := write(t, t.TempDir(), "p.yaml", `
 inputs: {in: {kafka: {brokers: [a], topics: [x]}}}

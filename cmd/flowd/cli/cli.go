@@ -118,7 +118,7 @@ Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
 	root.AddCommand(
 		run, newLint(), newFmt(), newNew(), newGraph(), newList(), newDocs(), newSchema(),
 		newTest(), newTry(), newEval(), newSimulate(),
-		newCtl(), newTop(), newTap(), newTrace(),
+		newCtl(), newTop(), newTap(), newTrace(), newMCP(),
 		newQueue(), newDlq(),
 		newMigrate(), newWorker(), newPool(), newBuild(), newPlugin(), newVersion())
 	root.SetHelpCommand(newHelp())

@@ -31,6 +31,7 @@ var Families = []Family{
 	{Name: "google", Inputs: []string{"gcs"}, Outputs: []string{"gcs"},
 		More: []string{"secrets of Google Cloud (${gcp_secret:NAME})"}},
 	{Name: "kafka", Inputs: []string{"kafka"}, Outputs: []string{"kafka"}, Queues: []string{"kafka"}},
+	{Name: "mcp", More: []string{"flowd mcp"}},
 	{Name: "migrate", More: []string{"flowd migrate"}},
 	{Name: "mqtt", Inputs: []string{"mqtt"}, Outputs: []string{"mqtt"}},
 	{Name: "nats", Inputs: []string{"nats"}, Outputs: []string{"nats"}, Caches: []string{"nats_kv"},

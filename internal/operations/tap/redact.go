@@ -3,6 +3,7 @@ package tap
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/internal/operations/difference"
@@ -41,22 +42,24 @@ var secretNames = []string{"password", "passwd", "passphrase", "secret", "token"
 
 // shapes are the shapes of secrets in text: JSON web tokens, keys of AWS, GitHub, Slack, Stripe and Google, PEM keys, the
 // credentials of an Authorization header, and passwords in URLs. Cards are checked separately.
-var shapes = regexp.MustCompile(strings.Join([]string{
-	`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
-	`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`,
-	`\bgh[pousr]_[A-Za-z0-9]{30,}`,
-	`\bxox[abeprs]-[A-Za-z0-9-]{10,}`,
-	`\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}`,
-	`\bAIza[A-Za-z0-9_-]{30,}`,
-	`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`,
-	`(?i)\b(?:bearer|basic) [A-Za-z0-9+/_.=~-]{8,}`,
-}, "|"))
+var shapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(strings.Join([]string{
+		`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
+		`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`,
+		`\bgh[pousr]_[A-Za-z0-9]{30,}`,
+		`\bxox[abeprs]-[A-Za-z0-9-]{10,}`,
+		`\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}`,
+		`\bAIza[A-Za-z0-9_-]{30,}`,
+		`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`,
+		`(?i)\b(?:bearer|basic) [A-Za-z0-9+/_.=~-]{8,}`,
+	}, "|"))
+})
 
 // userinfo is a password in a URL.
-var userinfo = regexp.MustCompile(`(://[^/\s:@"]*:)[^/\s@"]+(@)`)
+var userinfo = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(://[^/\s:@"]*:)[^/\s@"]+(@)`) })
 
 // cards are digits that may be the number of a payment card.
-var cards = regexp.MustCompile(`\b\d(?:[ -]?\d){12,18}\b`)
+var cards = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b\d(?:[ -]?\d){12,18}\b`) })
 
 // Record hides secrets in a record.
 func (r *Redactor) Record(rec *observe.Record) {
@@ -185,9 +188,9 @@ func (r *Redactor) secret(name, path string) bool {
 
 // Text hides what has the shape of a secret.
 func (r *Redactor) Text(s string) string {
-	s = shapes.ReplaceAllString(r.secrets.Mask(s), Hidden)
-	s = userinfo.ReplaceAllString(s, "${1}"+Hidden+"${2}")
-	return cards.ReplaceAllStringFunc(s, func(digits string) string {
+	s = shapes().ReplaceAllString(r.secrets.Mask(s), Hidden)
+	s = userinfo().ReplaceAllString(s, "${1}"+Hidden+"${2}")
+	return cards().ReplaceAllStringFunc(s, func(digits string) string {
 		if luhn(digits) {
 			return Hidden
 		}
