@@ -50,6 +50,8 @@
 //	budget      how much load retries may add to an output
 //	phase       opening, running, ending, returning, over
 //	fence       guards the end of messages: once it is closed, all messages have been handed back
+//	spot        an input, step, case, batcher or output, as observers see it
+//	passage     what became of a message at a spot
 //	handover    what a pipeline leaves to the plan that replaces it
 //	host        the pipeline that a plugin is built for
 //
@@ -60,7 +62,7 @@
 //	the fence, for reading ► a batcher's sends ► a group ► order.Holds ► an output ► the lane queue
 //	► a ledger ► credits ► timers
 //
-// All other locks are taken last: those of ack and settle loops, open ledgers, a batcher's inbox, pace, pauses, plugins, and
-// rate limits, which are locked in the order in which they were made. No lock is held during a call of a plugin, an Ack or
+// All other locks are taken last: those of ack and settle loops, open ledgers, a batcher's inbox, pace, pauses, plugins,
+// observers, and rate limits, which are locked in the order in which they were made. No lock is held during a call of a plugin, an Ack or
 // a Settle.
 package engine

@@ -119,9 +119,18 @@ type observed struct {
 
 func (o *observed) Wants(_ *engine.Spot, n int) int { return n }
 
-func (o *observed) Before(_ *engine.Spot, m *engine.Message) any { return m }
+func (o *observed) Before(_ *engine.Spot, m *engine.Message) any {
+	lookAt(m)
+	return m
+}
+
+// lookAt reads everything of a message that an observer may read, for the race detector.
+func lookAt(m *engine.Message) {
+	_, _, _ = m.Bytes(), m.Meta.Map(), m.BatchKey()
+}
 
 func (o *observed) After(at *engine.Spot, before any, _ *engine.Batch, m *engine.Message, how engine.Passage) {
+	lookAt(m)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if before != nil && before != m {

@@ -72,7 +72,38 @@ configuration or usage.`,
 	f.IntVar(&t.message, "message", 0, "show only the message with this `NUMBER`, from 1")
 	f.BoolVar(&t.live, "live", false, "let steps call other systems")
 	addJSON(cmd, &t.json)
+	for flag, kinds := range map[string]string{"pipeline": "pipeline", "input": "input", "step": "step batcher output",
+		"until": "step batcher output"} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return t.names(args, kinds), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
 	return cmd
+}
+
+// names returns the names of kinds of components in the files, for completion.
+func (t *trying) names(files []string, kinds string) (all []string) {
+	set, _ := config.Load(append(slices.Clone(t.files), files...), config.Options{Set: t.set, Testing: true})
+	for _, p := range set.Pipelines {
+		add := func(kind, name string) {
+			if strings.Contains(kinds, kind) && !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+		add("pipeline", p.Spec.Name)
+		for name := range p.Spec.Inputs.All() {
+			add("input", name)
+		}
+		r := config.Rehearsal{Pipeline: p.Spec}
+		r.EachStep(func(s *engine.StepSpec) { add("step", config.StepName(s)) })
+		for name := range p.Spec.Batchers.All() {
+			add("batcher", name)
+		}
+		for name := range p.Spec.Outputs.All() {
+			add("output", name)
+		}
+	}
+	return all
 }
 
 func (t *trying) run(cmd *cobra.Command) error {
