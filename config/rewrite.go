@@ -53,19 +53,25 @@ func (l Loaded) Rewrite(updates []Update) (before, after string, err error) {
 			return "", "", fmt.Errorf("test %q: %w (change it by hand)", l.file.spec.Tests[u.Test].Name, err)
 		}
 	}
+	after, err = applied(e)
+	return string(data), after, err
+}
+
+// applied returns the edited file, after a check that its tests are valid.
+func applied(e *yamltext.Editor) (string, error) {
 	after, root, err := e.Apply()
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	d := schema.NewDecoder(func(string) (string, bool, error) { return "1", true, nil })
 	var tests []Test
 	d.Decode(root.Lookup("tests"), &tests)
 	for _, p := range d.Problems() {
 		if !p.Warning {
-			return "", "", fmt.Errorf("the file can't be rewritten safely (change it by hand): %s", p)
+			return "", fmt.Errorf("the file can't be rewritten safely (change it by hand): %s", p)
 		}
 	}
-	return string(data), after, nil
+	return after, nil
 }
 
 // write replaces the expectations of the test.

@@ -3,6 +3,7 @@ package yamltext
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ type Editor struct {
 	root  *yaml.Node
 	edits []edit
 	keys  []*yaml.Node // keys whose values are replaced
+	grown []*yaml.Node // lists that get another item
 }
 
 // edit replaces the text between two offsets in bytes.
@@ -60,6 +62,34 @@ func (e *Editor) Set(in Value, name string, value Value) error {
 		return e.setInFlow(in.n, key, old, value.n)
 	}
 	return e.setInBlock(in.n, key, old, value.n)
+}
+
+// Add adds an item at the end of a list, which is the value of a key of a mapping in the file. A list that is missing or
+// empty is written anew.
+func (e *Editor) Add(in Value, name string, item Value) error {
+	var key, list *yaml.Node
+	for k, v := range in.Pairs() {
+		if k.n.Value == name {
+			key, list = k.n, v.n
+		}
+	}
+	switch {
+	case list == nil, list.Kind == yaml.SequenceNode && len(list.Content) == 0, list.Tag == "!!null":
+		return e.Set(in, name, List(item))
+	case anchored(list), list.Kind != yaml.SequenceNode:
+		return ErrShared
+	case list.Style&yaml.FlowStyle != 0:
+		return fmt.Errorf("the list `%s` is in brackets (write each item on a line of its own)", name)
+	}
+	text, err := render(made(yaml.SequenceNode, []Value{item}).n)
+	if err != nil {
+		return err
+	}
+	indent := "\n" + strings.Repeat(" ", list.Column-1)
+	end := e.blockEnd(key, list)
+	e.grown = append(e.grown, list)
+	e.edits = append(e.edits, edit{end, end, indent + strings.ReplaceAll(text, "\n", indent)})
+	return nil
 }
 
 func (e *Editor) setInFlow(test, key, old, value *yaml.Node) error {
@@ -200,6 +230,9 @@ func (e *Editor) Apply() (text string, root *schema.Node, err error) {
 func (e *Editor) alike(a, b *yaml.Node) bool {
 	if a.Kind != b.Kind || a.Value != b.Value || a.Anchor != b.Anchor {
 		return false
+	}
+	if slices.Contains(e.grown, a) && len(b.Content) == len(a.Content)+1 {
+		return slices.EqualFunc(a.Content, b.Content[:len(a.Content)], e.alike)
 	}
 	if a.Kind != yaml.MappingNode {
 		return slices.EqualFunc(a.Content, b.Content, e.alike)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type tapping struct {
 	where string
 	limit int
 	json  bool
+	save  saving
 
 	client *service.Client
 	show   recordPrinter
@@ -50,12 +52,20 @@ Messages never wait for a tap: those beyond the rate are counted and not shown.
 Passwords, tokens, card numbers and the like are hidden; service.tap.redact hides
 more. A tap goes on across reloads.
 
-Exit codes: 0 it ended, by --limit or by Ctrl-C; 1 nothing answers, or the connection
-was lost; 2 usage.`,
+With --save, the messages become a test of a pipeline file: what was read, what steps
+that call other systems answered (as mocks), and what arrived at the outputs. The test
+is run, and it passes: where it can't give what was seen, because of times, random
+values or earlier messages, it expects what it gives. Values that are hidden are saved
+as [redacted]. The pipeline is the one with the name of that in FILE, or --pipeline.
+
+Exit codes: 0 it ended, by --limit or by Ctrl-C; 1 nothing answers, the connection was
+lost, or no test could be saved; 2 usage.`,
 		Example: `  flowd tap                                   everything, 10 messages per second
   flowd tap 'check address' --where 'country == nil'
   flowd tap lake --failed
-  flowd tap --limit 100 --json | jq -c '[.kind, .name, .passage]'`,
+  flowd tap --limit 100 --json | jq -c '[.kind, .name, .passage]'
+  flowd tap --save orders.yaml --limit 5      add a test with the next 5 messages
+  flowd tap --save test.yaml -c orders.yaml   to a copy of orders.yaml, until Ctrl-C`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -73,7 +83,9 @@ was lost; 2 usage.`,
 	f.StringVar(&t.where, "where", "", "only messages for which this `EXPRESSION` is true when they arrive at the component")
 	f.BoolVar(&t.query.Failed, "failed", false, "only messages that fail at the component")
 	f.IntVar(&t.query.Rate, "rate", tap.DefaultRate, fmt.Sprintf("look at up to this many messages per second, at most %d", tap.MaxRate))
-	f.IntVar(&t.limit, "limit", 0, "end after this many lines of messages; 0: never")
+	f.IntVar(&t.limit, "limit", 0, "end after this many lines of messages, with --save after this many messages; 0: never")
+	f.StringVar(&t.save.file, "save", "", "add a test with what is seen to this pipeline `FILE`")
+	f.StringVarP(&t.save.from, "config", "c", "", "pipeline `FILE` to copy if that of --save does not exist")
 	f.BoolVar(&t.json, "json", false, "write one JSON object per message and component, for programs")
 	return cmd
 }
@@ -117,8 +129,13 @@ func (t *tapping) run(cmd *cobra.Command) (err error) {
 	if t.client, err = service.NewClient(t.to); err != nil {
 		return usage(err.Error())
 	}
+	con := newConsole(cmd.ErrOrStderr())
+	if err := t.save.prepare(con, &t.query); err != nil {
+		return err
+	}
 	ctx, release := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer release()
+	context.AfterFunc(ctx, release) // a second Ctrl-C ends a test that --save runs
 	t.check(cmd)
 	stream, err := t.client.Tap(ctx, t.query.Values())
 	if err != nil {
@@ -128,23 +145,29 @@ func (t *tapping) run(cmd *cobra.Command) (err error) {
 	out := cmd.OutOrStdout()
 	t.show = recordPrinter{out: out, color: colored(out)}
 	lines := bufio.NewReaderSize(stream, 64<<10)
-	for t.limit == 0 || t.shown < t.limit {
+	for t.limit == 0 || t.count() < t.limit {
 		line, err := lines.ReadBytes('\n')
 		switch {
 		case ctx.Err() != nil:
-			return t.end(cmd)
+			return t.end(cmd, con)
 		case errors.Is(err, io.EOF):
-			_ = t.end(cmd)
-			return errors.New("the connection was closed (flowd has stopped)")
+			return errors.Join(errors.New("the connection was closed (flowd has stopped)"), t.end(cmd, con))
 		case err != nil:
-			_ = t.end(cmd)
-			return fmt.Errorf("the connection was lost: %w", err)
+			return errors.Join(fmt.Errorf("the connection was lost: %w", err), t.end(cmd, con))
 		}
 		if err := t.line(line); err != nil {
 			return err
 		}
 	}
-	return t.end(cmd)
+	return t.end(cmd, con)
+}
+
+// count returns how much of the limit is used.
+func (t *tapping) count() int {
+	if t.save.file != "" {
+		return t.save.ended
+	}
+	return t.shown
 }
 
 // check warns if no component has the name: it may come with a reload.
@@ -167,12 +190,19 @@ func (t *tapping) check(cmd *cobra.Command) {
 	fmt.Fprintf(cmd.ErrOrStderr(), "no component is called %q at present (%s)\n", t.query.Component, remedy)
 }
 
-// end says how many messages were not shown.
-func (t *tapping) end(cmd *cobra.Command) error {
-	if t.missed > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "not shown: %s beyond the rate of %d/s\n", plural(int(t.missed), "message"), t.query.Rate)
+// end says how many messages were not shown, and saves those that were.
+func (t *tapping) end(cmd *cobra.Command, con *console) error {
+	t.notShown(con)
+	if t.save.file == "" {
+		return nil
 	}
-	return nil
+	return t.save.write(cmd, con)
+}
+
+func (t *tapping) notShown(con *console) {
+	if t.missed > 0 {
+		fmt.Fprintf(con, "not shown: %s beyond the rate of %d/s\n", plural(int(t.missed), "message"), t.query.Rate)
+	}
 }
 
 // line shows one line of the stream.
@@ -189,6 +219,9 @@ func (t *tapping) line(text []byte) error {
 		return nil
 	}
 	t.shown++
+	if t.save.file != "" {
+		t.save.add(*l.Record)
+	}
 	if t.json {
 		return writeLine(t.show.out, l)
 	}

@@ -20,8 +20,8 @@ type Line struct {
 	NotShown int64 `json:"not_shown,omitempty"`
 }
 
-// mostPayload is how much of a payload a record has in a stream, in bytes.
-const mostPayload = 256 << 10
+// MostPayload is how much of a payload a record has in a stream, in bytes.
+const MostPayload = 256 << 10
 
 // every is how often a stream says how many messages it has not shown, and that it is alive.
 const every = time.Second
@@ -106,10 +106,10 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, q Query, redact *Red
 
 // cut returns the beginning of a large payload.
 func cut(p observe.Payload) observe.Payload {
-	if len(p) <= mostPayload {
+	if len(p) <= MostPayload {
 		return p
 	}
-	at := mostPayload
+	at := MostPayload
 	for at > 0 && !utf8.RuneStart(p[at]) {
 		at--
 	}

@@ -196,7 +196,7 @@ func TestAStreamHidesSecretsAndCutsLargePayloads(t *testing.T) {
 	}
 	wantLines(t, payloads[:1], `{"id":4111111111111112,"n":"[redacted]","note":"call [redacted]","password":"[redacted]",`+
 		`"user":{"Api_Key":"[redacted]","email":"[redacted]"}}`)
-	if n := len(payloads[1]); n > mostPayload+100 || !strings.HasSuffix(payloads[1], "… (1048589 bytes)") {
+	if n := len(payloads[1]); n > MostPayload+100 || !strings.HasSuffix(payloads[1], "… (1048589 bytes)") {
 		t.Errorf("a large payload has %d bytes and ends with %q", n, payloads[1][n-20:])
 	}
 	wantLines(t, payloads[2:], "plain [redacted] https://user:[redacted]@host/")
