@@ -228,7 +228,23 @@ func (o Origin) String() string {
 	if o.read == nil {
 		return ""
 	}
-	return o.read.Input() + " " + strconv.FormatUint(o.read.Number(o.i), 10)
+	return o.read.Input() + " " + strconv.FormatUint(o.Number(), 10)
+}
+
+// Input is the name of the input that has read the message, or "".
+func (o Origin) Input() string {
+	if o.read == nil {
+		return ""
+	}
+	return o.read.Input()
+}
+
+// Number is the number of the message in the order in which the input's instance has read it, from 1; 0: no input has.
+func (o Origin) Number() uint64 {
+	if o.read == nil {
+		return 0
+	}
+	return o.read.Number(o.i)
 }
 
 // KeyWaits knows which messages of a pipeline wait for others with the same order key.

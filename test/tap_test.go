@@ -54,6 +54,11 @@ func TestTapFollowsMessagesAcrossAReload(t *testing.T) {
 		t.Errorf("%v\n%s", err, shown)
 	}
 
+	shown, err = exec.Command(binary, append([]string{"tap", "--pipeline", "order"}, target...)...).CombinedOutput()
+	if err == nil || !strings.Contains(string(shown), `no pipeline is called "order" (choose one with --pipeline: orders)`) {
+		t.Errorf("%v\n%s", err, shown)
+	}
+
 	cmd := exec.Command(binary, append([]string{"tap", "set", "--json", "--rate", "100"}, target...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -136,7 +136,9 @@ func (t *tapping) run(cmd *cobra.Command) (err error) {
 	ctx, release := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer release()
 	context.AfterFunc(ctx, release) // a second Ctrl-C ends a test that --save runs
-	t.check(cmd)
+	if err := t.check(cmd); err != nil {
+		return err
+	}
 	stream, err := t.client.Tap(ctx, t.query.Values())
 	if err != nil {
 		return shownError{err}
@@ -170,10 +172,24 @@ func (t *tapping) count() int {
 	return t.shown
 }
 
-// check warns if no component has the name: it may come with a reload.
-func (t *tapping) check(cmd *cobra.Command) {
+// check refuses a pipeline that is not there. It warns if no component has the name, which may come with a reload.
+func (t *tapping) check(cmd *cobra.Command) error {
+	if t.query.Pipeline != "" {
+		st, err := t.client.State(cmd.Context())
+		if err != nil {
+			return shownError{err}
+		}
+		var pipelines []string
+		for _, p := range st.Pipelines {
+			pipelines = append(pipelines, p.Name)
+		}
+		if !slices.Contains(pipelines, t.query.Pipeline) {
+			return usage(fmt.Sprintf("no pipeline is called %q (choose one with --pipeline: %s)", printable(t.query.Pipeline),
+				printable(strings.Join(pipelines, ", "))))
+		}
+	}
 	if t.query.Component == "" {
-		return
+		return nil
 	}
 	var names []string
 	for _, name := range t.components(cmd, nil) {
@@ -181,13 +197,14 @@ func (t *tapping) check(cmd *cobra.Command) {
 		names = append(names, name, kind+" "+name)
 	}
 	if len(names) == 0 || slices.Contains(names, t.query.Component) {
-		return
+		return nil
 	}
 	remedy := "flowd ctl state lists all"
 	if near := schema.Nearest(t.query.Component, names); near != "" {
 		remedy = fmt.Sprintf("did you mean %q?", near)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "no component is called %q at present (%s)\n", t.query.Component, remedy)
+	return nil
 }
 
 // end says how many messages were not shown, and saves those that were.

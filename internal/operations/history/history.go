@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -25,36 +26,49 @@ const mostText = 512
 // History observes the pipelines of a process. It keeps the ways of the last messages in memory, a few hundred bytes each. It
 // is safe for concurrent use.
 type History struct {
-	id expr.Expr
+	id     expr.Expr
+	shards [16]shard               // of the messages in flight, so that lanes seldom wait for each other
+	ring   []atomic.Pointer[entry] // the last messages, in the order in which they were read
+	next   atomic.Uint64           // how many were ever put into it
+	spots  sync.Map                // of *engine.Spot: its *spot
+}
 
-	mu   sync.Mutex // guards the fields below
+// shard is a part of the messages in flight.
+type shard struct {
+	mu   sync.Mutex // guards the field below, and the entries of the shard
 	open map[engine.Origin]*entry
-	ring []*entry // the last messages, in the order in which they were read
-	next int
 }
 
-// entry is a message.
+// entry is a message. The mutex of its shard guards what changes.
 type entry struct {
-	origin             engine.Origin
-	id, pipeline, name string
-	read               time.Time
-	events             []event
-	left               int // events in the middle that are not kept
-	ended              time.Time
-	fate               engine.Fate
-	err                *observe.Failure
+	origin       engine.Origin // only to be compared: it may have ended
+	id, pipeline string
+	input        string
+	number       uint64
+	read         time.Time
+	events       []event
+	left         int // events in the middle that are not kept
+	ended        time.Time
+	fate         engine.Fate
+	err          *observe.Failure
 }
 
-// event is a passage. Its spot is a copy, so that it keeps no old plan in memory.
+// event is a passage.
 type event struct {
-	at    time.Duration // since the message was read
-	spot  spot
-	how   engine.Passage
-	part  int
+	at   time.Duration // since the message was read
+	spot *spot
+	how  engine.Passage
+	part int32
+	more *more // nil: there is no more to say
+}
+
+// more is what few events have.
+type more struct {
 	err   *observe.Failure
 	batch *observe.Batch
 }
 
+// spot is a copy of what events show of an engine.Spot.
 type spot struct {
 	kind            engine.SpotKind
 	name, of, place string
@@ -62,10 +76,17 @@ type spot struct {
 
 // New makes a history of the last messages, by the value of an expression.
 func New(id expr.Expr, messages int) *History {
-	return &History{id: id, open: map[engine.Origin]*entry{}, ring: make([]*entry, messages)}
+	h := &History{id: id, ring: make([]atomic.Pointer[entry], messages)}
+	for i := range h.shards {
+		h.shards[i].open = map[engine.Origin]*entry{}
+	}
+	return h
 }
 
 var _ engine.Observer = (*History)(nil)
+
+// shardOf returns the shard of a message.
+func (h *History) shardOf(o engine.Origin) *shard { return &h.shards[o.Number()%uint64(len(h.shards))] }
 
 // Wants asks for every message.
 func (h *History) Wants(_ *engine.Spot, n int) int { return n }
@@ -79,22 +100,39 @@ func (h *History) After(at *engine.Spot, _ any, b *engine.Batch, m *engine.Messa
 	if at.Kind == engine.InputSpot {
 		h.begin(at, m, now)
 	}
-	e := event{spot: spot{at.Kind, at.Name, at.Of, placeOf(at)}, how: how, part: m.Part()}
-	if how == engine.FailedThere {
-		e.err = failureOf(m.Err())
-	}
-	if how == engine.BatchedThere {
-		e.batch = &observe.Batch{Trigger: b.Trigger(), Size: b.Len(), Key: short(m.BatchKey())}
+	e := event{spot: h.spotOf(at), how: how, part: int32(m.Part())}
+	switch how {
+	case engine.FailedThere:
+		e.more = &more{err: failureOf(m.Err())}
+	case engine.BatchedThere:
+		e.more = &more{batch: &observe.Batch{Trigger: b.Trigger(), Size: b.Len(), Key: short(m.BatchKey())}}
 	}
 	var room [8]engine.Origin
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	for _, o := range m.Origins(room[:0]) {
-		if known := h.open[o]; known != nil {
+		s := h.shardOf(o)
+		s.mu.Lock()
+		if known := s.open[o]; known != nil {
 			known.add(e, now)
 		}
+		s.mu.Unlock()
 	}
 }
+
+// spotOf returns the copy of a spot.
+func (h *History) spotOf(at *engine.Spot) *spot {
+	if known, ok := h.spots.Load(at); ok {
+		return known.(*spot)
+	}
+	s := &spot{kind: at.Kind, name: at.Name, of: at.Of}
+	if at.Place.Pos.Line > 0 {
+		s.place = at.Place.Pos.File + ":" + strconv.Itoa(at.Place.Pos.Line)
+	}
+	h.spots.Store(at, s)
+	return s
+}
+
+// usualEvents is how many events a message has room for at first.
+const usualEvents = 6
 
 // begin adds a message that was read. One without an id is not kept.
 func (h *History) begin(at *engine.Spot, m *engine.Message, now time.Time) {
@@ -103,15 +141,26 @@ func (h *History) begin(at *engine.Spot, m *engine.Message, now time.Time) {
 		return
 	}
 	for _, o := range m.Origins(nil) {
-		e := &entry{origin: o, id: short(string(id)), pipeline: at.Pipeline, name: o.String(), read: now}
-		h.mu.Lock()
-		if old := h.ring[h.next]; old != nil && h.open[old.origin] == old {
-			delete(h.open, old.origin) // it may never end: a reload reads unfinished messages again
+		e := &entry{origin: o, id: short(string(id)), pipeline: at.Pipeline, input: o.Input(), number: o.Number(), read: now,
+			events: make([]event, 0, usualEvents)}
+		n := h.next.Add(1) - 1
+		if old := h.ring[n%uint64(len(h.ring))].Swap(e); old != nil {
+			h.forget(old)
 		}
-		h.open[o] = e
-		h.ring[h.next] = e
-		h.next = (h.next + 1) % len(h.ring)
-		h.mu.Unlock()
+		s := h.shardOf(o)
+		s.mu.Lock()
+		s.open[o] = e
+		s.mu.Unlock()
+	}
+}
+
+// forget stops adding events to a message, which may never end: a reload reads unfinished messages again.
+func (h *History) forget(old *entry) {
+	s := &h.shards[old.number%uint64(len(h.shards))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[old.origin] == old {
+		delete(s.open, old.origin)
 	}
 }
 
@@ -129,13 +178,14 @@ func (e *entry) add(x event, now time.Time) {
 
 // Ended notes how a message has ended.
 func (h *History) Ended(o engine.Origin, f engine.Fate, err *engine.Error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.open[o]
+	s := h.shardOf(o)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.open[o]
 	if e == nil {
 		return
 	}
-	delete(h.open, o)
+	delete(s.open, o)
 	e.ended, e.fate = time.Now(), f
 	if err != nil {
 		e.err = failureOf(err)
@@ -151,13 +201,6 @@ func short(s string) string {
 		return s[:mostText] + "…"
 	}
 	return s
-}
-
-func placeOf(at *engine.Spot) string {
-	if at.Place.Pos.Line == 0 {
-		return ""
-	}
-	return at.Place.Pos.File + ":" + strconv.Itoa(at.Place.Pos.Line)
 }
 
 // Trace is what the history knows of an id.
@@ -200,10 +243,9 @@ const InFlight = "in_flight"
 func (h *History) Find(id string) (t Trace) {
 	id = short(id)
 	t.Messages = []Message{}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := range h.ring {
-		e := h.ring[(h.next+i)%len(h.ring)]
+	first, size := h.next.Load(), uint64(len(h.ring))
+	for i := range size {
+		e := h.ring[(first+i)%size].Load()
 		if e == nil {
 			continue
 		}
@@ -211,29 +253,39 @@ func (h *History) Find(id string) (t Trace) {
 			t.Since = e.read
 		}
 		if e.id == id {
+			s := &h.shards[e.number%uint64(len(h.shards))]
+			s.mu.Lock()
 			t.Messages = append(t.Messages, e.message())
+			s.mu.Unlock()
 		}
 	}
 	return t
 }
 
+// message copies what is known of a message. The mutex of its shard is held.
 func (e *entry) message() Message {
-	m := Message{ID: e.id, Pipeline: e.pipeline, Name: e.name, Read: e.read, Left: e.left, Fate: InFlight, Ended: e.ended,
-		Events: []Event{}}
+	m := Message{ID: e.id, Pipeline: e.pipeline, Name: e.input + " " + strconv.FormatUint(e.number, 10), Read: e.read, Left: e.left,
+		Fate: InFlight, Ended: e.ended, Events: []Event{}}
 	if !e.ended.IsZero() {
 		m.Fate = e.fate.String()
 	}
-	if e.err != nil {
-		copied := *e.err
-		m.Error = &copied
-	}
+	m.Error = copyOf(e.err)
 	for _, x := range e.events {
-		shown := Event{x.at.Seconds(), x.spot.kind, x.spot.name, x.spot.of, x.spot.place, x.how, x.part, x.batch, nil}
-		if x.err != nil {
-			copied := *x.err
-			shown.Error = &copied
+		shown := Event{Seconds: x.at.Seconds(), Kind: x.spot.kind, Name: x.spot.name, Of: x.spot.of, Place: x.spot.place, Passage: x.how,
+			Part: int(x.part)}
+		if x.more != nil {
+			shown.Batch, shown.Error = x.more.batch, copyOf(x.more.err)
 		}
 		m.Events = append(m.Events, shown)
 	}
 	return m
+}
+
+// copyOf copies an error, whose text is redacted later.
+func copyOf(f *observe.Failure) *observe.Failure {
+	if f == nil {
+		return nil
+	}
+	copied := *f
+	return &copied
 }
