@@ -11,7 +11,7 @@ type Spot struct {
 	Pipeline string
 	Kind     SpotKind
 	Name     string       // of the component; of a step, as in errors and metrics
-	Of       string       // of a step: the component that it belongs to, such as "output lake"; "": the pipeline's own step
+	Of       string       // of a step: what it belongs to, such as "output lake" or "step each"; "": it is the pipeline's own
 	Type     string       // its type key, such as "filter"
 	Config   any          // its configuration, as in Plugin; only to be read
 	When     *expr.Cond   // of a step or a case; nil: none

@@ -51,16 +51,18 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 	if !s.When.IsZero() {
 		spot.When = &s.When
 	}
-	if spot.Of = b.of; !b.inner {
-		o.Spot = b.spot(spot)
-	}
+	spot.Of = b.of
+	o.Spot = b.spot(spot)
 	env := b.named(o.Name)
 	o.Figures = steps.NewStepFigures(o.Name, s.Use.Name, env.Log)
 	env.Whole, env.Inside, env.Timeout = b.batch, b.inner, b.stepTimeout()
 	b.built = append(b.built, s.Use.Name)
 	outer := b.undoes
 	b.undoes = false
+	of := b.of
+	b.of = "step " + o.Name // of steps inside it
 	plugin, err := s.Use.Build(env)
+	b.of = of
 	o.Scoped, b.undoes = b.undoes, outer || b.undoes
 	b.failed(s.Use.Place, err)
 	var traits engine.Traits

@@ -22,14 +22,17 @@ func (inPlace) Split(_ context.Context, x *Executor, b *engine.Batch, pc int32) 
 }
 
 // Runner runs steps inside another step.
-type Runner struct{ Prog *Program }
+type Runner struct {
+	Prog      *Program
+	Observers []engine.Observer // of the pipeline that the other step belongs to
+}
 
 // Run implements [engine.Runner].
 func (r *Runner) Run(ctx context.Context, b *engine.Batch) error {
 	if slab(b).Sel != nil {
 		panic("engine: Runner.Run needs its own batch, made with NewBatch")
 	}
-	x := Executor{Prog: r.Prog, Own: inPlace{}}
+	x := Executor{Prog: r.Prog, Own: inPlace{}, Sight: Sight{Observers: r.Observers}}
 	for i := range slab(b).Msgs {
 		msg(&slab(b).Msgs[i]).PC = 0
 	}

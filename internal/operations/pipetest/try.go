@@ -45,7 +45,7 @@ func Try(r config.Rehearsal, live bool) (Trial, error) {
 
 func try(r config.Rehearsal, live bool) (t Trial) {
 	w := &watcher{spots: map[schema.Place]engine.Spot{}, notCalled: map[schema.Place]bool{},
-		journeys: make([]Journey, len(r.Test.Input))}
+		number: map[engine.Origin]int{}, journeys: make([]Journey, len(r.Test.Input))}
 	w.remember(r.Pipeline)
 	configs := map[string]any{} // of outputs
 	for name, out := range r.Pipeline.Outputs.All() {
@@ -88,7 +88,8 @@ type watcher struct {
 	uncalled  []string                     // the names of steps that do nothing
 	notCalled map[schema.Place]bool        // their places
 
-	mu       sync.Mutex // guards the fields below
+	mu       sync.Mutex            // guards the fields below
+	number   map[engine.Origin]int // of each message in journeys
 	journeys []Journey
 }
 
@@ -124,12 +125,7 @@ func (w *watcher) replaceCalls(r *config.Rehearsal) {
 }
 
 // Wants asks for every message.
-func (w *watcher) Wants(at *engine.Spot, n int) int {
-	if at.Kind == engine.EndSpot {
-		return 0
-	}
-	return n
-}
+func (w *watcher) Wants(_ *engine.Spot, n int) int { return n }
 
 // begun is a message as a spot got it.
 type begun struct {
@@ -161,16 +157,23 @@ func (w *watcher) After(at *engine.Spot, before any, b *engine.Batch, m *engine.
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	seen := map[uint64]bool{} // of a merge of several parts of a message
-	for ref := range m.Parts() {
-		if seen[ref] {
+	if at.Kind == engine.InputSpot {
+		w.number[m.Origins(nil)[0]] = int(m.Ref)
+	}
+	seen := map[int]bool{} // of a merge of several parts of a message
+	for _, o := range m.Origins(nil) {
+		n, known := w.number[o]
+		if !known || seen[n] {
 			continue
 		}
-		seen[ref] = true
-		j := &w.journeys[ref]
-		j.Records = append(j.Records, r)
+		seen[n] = true
+		w.journeys[n].Records = append(w.journeys[n].Records, r)
 	}
 }
 
-// Ended is never called, since the sources know how their messages have ended.
-func (*watcher) Ended(engine.Origin, engine.Fate, *engine.Error) {}
+// Ended forgets the number of a message: another one may get its origin.
+func (w *watcher) Ended(o engine.Origin, _ engine.Fate, _ *engine.Error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.number, o)
+}
