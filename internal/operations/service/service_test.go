@@ -374,7 +374,11 @@ func TestTheStateIsCompleteAndHasNoNulls(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &got); err != nil || status != 200 || strings.Contains(body, "null") {
 		t.Fatalf("got %d, %v: %s", status, err, body)
 	}
-	if diff := cmp.Diff(stateOf([]engine.Snapshot{{Pipeline: "empty"}, full()}), got); diff != "" {
+	want := stateOf([]engine.Snapshot{{Pipeline: "empty"}, full()})
+	if want.Memory = got.Memory; got.Memory == 0 { // it changes all the time
+		t.Error("the memory of the process is missing")
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what was sent differs from what arrived:\n%s", diff)
 	}
 	p := got.Pipelines[1]
@@ -386,9 +390,9 @@ func TestTheStateIsCompleteAndHasNoNulls(t *testing.T) {
 	for _, step := range p.Steps {
 		places = append(places, step.Place+"/"+step.Name)
 	}
-	want := []string{"input web/decode", "processors/filter", "processors/filter", "processors/check",
+	in := []string{"input web/decode", "processors/filter", "processors/filter", "processors/check",
 		"batcher archive/compress", "output lake/map"}
-	if diff := cmp.Diff(want, places); diff != "" {
+	if diff := cmp.Diff(in, places); diff != "" {
 		t.Errorf("steps:\n%s", diff)
 	}
 }
