@@ -82,7 +82,7 @@ lost, or no test could be saved; 2 usage.`,
 	f.StringVar(&t.query.Pipeline, "pipeline", "", "only the pipeline with this `NAME`")
 	f.StringVar(&t.where, "where", "", "only messages for which this `EXPRESSION` is true when they arrive at the component")
 	f.BoolVar(&t.query.Failed, "failed", false, "only messages that fail at the component")
-	f.IntVar(&t.query.Rate, "rate", tap.DefaultRate, fmt.Sprintf("look at up to this many messages per second, at most %d", tap.MaxRate))
+	f.IntVar(&t.query.Rate, "rate", tap.DefaultRate, fmt.Sprintf("show up to this many messages per second, at most %d", tap.MaxRate))
 	f.IntVar(&t.limit, "limit", 0, "end after this many lines of messages, with --save after this many messages; 0: never")
 	f.StringVar(&t.save.file, "save", "", "add a test with what is seen to this pipeline `FILE`")
 	f.StringVarP(&t.save.from, "config", "c", "", "pipeline `FILE` to copy if that of --save does not exist")

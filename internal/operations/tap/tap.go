@@ -22,7 +22,7 @@ type Query struct {
 	Component string    // the name of an input, step, batcher or output, or KIND NAME, such as "output lake"; "": see below
 	Where     expr.Cond // on a message as the component got it; zero: all
 	Failed    bool      // only messages that fail at the component
-	Rate      int       // messages per second that are looked at; with Failed, failures
+	Rate      int       // messages per second that are shown; with Failed, failures
 }
 
 // The rates of a query.
@@ -30,6 +30,10 @@ const (
 	DefaultRate = 10
 	MaxRate     = 1000
 )
+
+// mostLooks bounds the messages per second on which a condition is evaluated: a rare message is found, and the others do not
+// wait for that.
+const mostLooks = 50_000
 
 // mostTaps bounds the taps of a process at once, and mostWaiting the records that wait for a slow reader.
 const (
@@ -55,9 +59,10 @@ type Tap struct {
 	send  chan observe.Record
 	hub   *Hub
 
-	mu   sync.Mutex // guards the fields below
-	left int        // messages that may still be looked at in the present interval
-	ends time.Time  // of the interval
+	mu    sync.Mutex // guards the fields below
+	left  int        // messages that may still be shown in the present interval
+	looks int        // and those on which the condition may still be evaluated
+	ends  time.Time  // of the interval
 
 	followed map[engine.Origin]time.Time // messages that have not ended, and when they were read
 	many     atomic.Int32                // how many these are, to be read without the lock
@@ -135,23 +140,30 @@ func (t *Tap) allowed(at *engine.Spot, n int) int {
 	case t.query.follows() && at.Kind != engine.InputSpot:
 		return n
 	}
-	n, missed := t.takeUp(n)
-	if missed > 0 {
-		t.missed.Add(int64(missed))
+	if t.query.Where.IsZero() {
+		return t.takeUp(&t.left, n)
 	}
-	return n
+	return t.takeUp(&t.looks, n)
 }
 
-// takeUp uses up to n of what the rate allows.
-func (t *Tap) takeUp(n int) (granted, missed int) {
+// takeUp uses up to n of a budget, and counts the rest as not shown.
+func (t *Tap) takeUp(budget *int, n int) (granted int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := time.Now(); !now.Before(t.ends) {
-		t.left, t.ends = max(1, t.query.Rate*int(interval)/int(time.Second)), now.Add(interval)
+		t.left, t.looks, t.ends = perInterval(t.query.Rate), perInterval(mostLooks), now.Add(interval)
 	}
-	granted = min(n, t.left)
-	t.left -= granted
-	return granted, n - granted
+	granted = min(n, *budget)
+	*budget -= granted
+	t.missed.Add(int64(n - granted))
+	return granted
+}
+
+func perInterval(perSecond int) int { return max(1, perSecond*int(interval)/int(time.Second)) }
+
+// mayShow reports whether the rate allows a message whose condition holds. Without a condition, it has been asked before.
+func (t *Tap) mayShow() bool {
+	return t.query.Where.IsZero() || t.query.Failed || t.takeUp(&t.left, 1) > 0
 }
 
 // Wants returns the largest number of messages that a tap may look at.
@@ -192,10 +204,10 @@ func (h *Hub) Before(at *engine.Spot, m *engine.Message) any {
 // chooses reports whether a message at a spot is for the tap. It decides which messages are followed.
 func (t *Tap) chooses(at *engine.Spot, m *engine.Message) bool {
 	if !t.query.follows() {
-		return t.holds(m)
+		return t.holds(m) && t.mayShow()
 	}
 	origins := m.Origins(make([]engine.Origin, 0, 8))
-	if at.Kind == engine.InputSpot && !t.holds(m) {
+	if at.Kind == engine.InputSpot && !(t.holds(m) && t.mayShow()) {
 		return false
 	}
 	t.mu.Lock()
@@ -271,9 +283,7 @@ func (t *Tap) takesFailure(how engine.Passage) bool {
 	if how != engine.FailedThere {
 		return false
 	}
-	n, missed := t.takeUp(1)
-	t.missed.Add(int64(missed))
-	return n > 0
+	return t.takeUp(&t.left, 1) > 0
 }
 
 // numbers names the messages that m consists of, such as "web 17".

@@ -116,6 +116,19 @@ func TestATapOfFailures(t *testing.T) {
 	})
 }
 
+func TestARareMessageIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Hub{}
+		one, all := h.Open(Query{Where: expr.MustCond("n == 4000")}), h.Open(Query{Where: expr.MustCond("n > 0")})
+		run(t, h, 4500)
+		wantLines(t, taken(one), `in 4001: input in passed {"n":4000}`, `in 4001: step even passed {"n":4000}`,
+			`in 4001: output out written {"n":4000}`, "in 4001: end delivered delivered ")
+		if got := taken(all); len(got) < 3 || len(got) > 4 || all.Missed() < 4000 {
+			t.Errorf("the rate allows one message at once, but the tap shows %q", got)
+		}
+	})
+}
+
 func TestASlowReaderHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &Hub{}
