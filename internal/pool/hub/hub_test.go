@@ -445,7 +445,10 @@ func TestAJobThatASlotHasStaysThere(t *testing.T) {
 	runs, end := call(s.pool, "runs")
 	comes(t, "runs")
 	r := s.hub.all()[0]
-	for taken := 0; taken == 0; taken, _ = s.pool.Counts() { // the worker's report of it is in transit
+	for by := ""; by == ""; { // the worker's report of it is in transit
+		r.mu.Lock()
+		by = r.sent[runs.ID].by
+		r.mu.Unlock()
 	}
 	lacked, other := call(s.pool, "lacked")
 	s.stored(0)
