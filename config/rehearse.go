@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"reflect"
 	"slices"
@@ -32,6 +33,29 @@ func (r *Rehearsal) EachStep(f func(*engine.StepSpec)) {
 
 // EachStep calls f for every step of a pipeline, including steps inside others.
 func EachStep(p *engine.Pipeline, f func(*engine.StepSpec)) { eachStep(p, f) }
+
+// LeaveOutCalls replaces the steps that call other systems, and that the test does not mock, by steps that do nothing. It
+// returns their names, each once, and their places.
+func (r *Rehearsal) LeaveOutCalls() (names []string, places map[schema.Place]bool) {
+	places = map[schema.Place]bool{}
+	r.EachStep(func(s *engine.StepSpec) {
+		name := StepName(s)
+		_, mocked := r.Test.Mocks.Get(name)
+		if mocked || engine.TraitsOf(s.Use.Config).Effects != engine.EffectsElsewhere {
+			return
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		places[s.Place] = true
+		use := engine.Use(func(engine.Env) (engine.Processor, error) {
+			return engine.ProcessorFunc(func(context.Context, *engine.Message) error { return nil }), nil
+		})
+		use.Place, s.Name = s.Use.Place, name
+		s.Use = use
+	})
+	return names, places
+}
 
 // eachStep calls f for every step in v, including steps inside others. f may change the steps, since it gets pointers
 // into lists.

@@ -14,16 +14,16 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// InputOf returns a message as one that an input of a test reads.
-func InputOf(m *engine.Message, input string) TestInput {
-	text := base64.StdEncoding.EncodeToString(m.Bytes())
-	var meta []schema.Entry[JSON]
-	for name, v := range m.Meta.All() {
+// InputOf returns a message that an input of a test reads.
+func InputOf(payload []byte, meta engine.Meta, input string) TestInput {
+	text := base64.StdEncoding.EncodeToString(payload)
+	var entries []schema.Entry[JSON]
+	for name, v := range meta.All() {
 		if value, err := doc.Append(nil, v); err == nil { // what no JSON can express is left out
-			meta = append(meta, schema.Entry[JSON]{Key: name, Value: value})
+			entries = append(entries, schema.Entry[JSON]{Key: name, Value: value})
 		}
 	}
-	return TestInput{Body: Body{Base64: &text}, Meta: schema.MapOf(meta...), Input: input}
+	return TestInput{Body: Body{Base64: &text}, Meta: schema.MapOf(entries...), Input: input}
 }
 
 // JSON is any value, written in YAML or JSON. It keeps the order of keys, and the spelling of numbers if JSON

@@ -50,6 +50,11 @@ only its user can read. For that user, ctl finds it by the port.`,
 // addTarget adds the flags that say where a running flowd listens.
 func addTarget(f *pflag.FlagSet, to *service.Target) {
 	f.StringVar(&to.Addr, "addr", "127.0.0.1:9600", "`ADDRESS` of service.listen; with https:// in front if it has TLS")
+	addAccess(f, to)
+}
+
+// addAccess adds the flags that say how to be let in.
+func addAccess(f *pflag.FlagSet, to *service.Target) {
 	f.StringVar(&to.TokenFile, "token-file", "", "`FILE` with the token, if service.token_file is set")
 	f.StringVar(&to.CA, "ca", "", "PEM `FILE` of the certificates to trust instead of the system's")
 	f.StringVar(&to.Cert, "cert", "", "PEM `FILE` of the certificate to present, if service.tls.client_ca is set")

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -185,9 +184,7 @@ func (p *pushing) show(f pushFate) error {
 		p.failed++
 	}
 	if p.json {
-		e := json.NewEncoder(p.out)
-		e.SetEscapeHTML(false)
-		return e.Encode(f)
+		return writeLine(p.out, f)
 	}
 	if f.Good() || p.failed > mostFailures {
 		return nil

@@ -57,22 +57,7 @@ func (r *dlqReplay) loaded(c *dlqCall) (*config.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, p, err := r.choose(set)
-	return p, err
-}
-
-// choose finds the pipeline that letters go through.
-func (r *dlqReplay) choose(set *config.Set) (int, *config.Loaded, error) {
-	for i, p := range set.Pipelines {
-		if p.Spec.Name == r.pipeline || r.pipeline == "" && len(set.Pipelines) == 1 {
-			return i, &set.Pipelines[i], nil
-		}
-	}
-	names := strings.Join(set.Names(), ", ")
-	if r.pipeline == "" {
-		return 0, nil, usage("the files have several pipelines (add --pipeline NAME: " + names + ")")
-	}
-	return 0, nil, usage(fmt.Sprintf("there is no pipeline %q (there are %s)", r.pipeline, names))
+	return choosePipeline(set, r.pipeline)
 }
 
 // dlqDry is a dry run.
@@ -164,7 +149,7 @@ func (r *dlqReplay) rehearse(cmd *cobra.Command) error {
 	if n, _ := count(problems); n > 0 {
 		return errors.New("the files have changed meanwhile")
 	}
-	_, p, err := r.choose(set)
+	p, err := choosePipeline(set, r.pipeline)
 	if err != nil {
 		return err
 	}

@@ -146,7 +146,7 @@ func (r *dlqReplay) run(c *dlqCall) error {
 	if err != nil {
 		return err
 	}
-	_, p, err := r.choose(set)
+	p, err := choosePipeline(set, r.pipeline)
 	if err != nil {
 		return err
 	}

@@ -16,16 +16,14 @@ import (
 
 // evaluation holds the arguments of `flowd eval`.
 type evaluation struct {
-	sample   string // "": standard input
-	framing  string
-	pairs    []string
-	meta     map[string]string
+	sample string // "": standard input
+	sampleFlags
 	template bool
 	json     bool
 }
 
 func newEval() *cobra.Command {
-	e := evaluation{meta: map[string]string{}}
+	var e evaluation
 	cmd := &cobra.Command{
 		Use:   "eval [EXPRESSION]",
 		Short: "Evaluate an expression on sample messages",
@@ -45,26 +43,47 @@ Exit codes: 0 all evaluated; 1 an evaluation failed; 2 invalid expression or usa
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeCode,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, pair := range e.pairs {
-				if err := evaluate.AddMeta(e.meta, pair); err != nil {
-					return usage("--meta: " + err.Error())
-				}
-			}
-			if !slices.Contains(evaluate.Framings, e.framing) {
-				return usage("--framing must be " + strings.Join(evaluate.Framings, ", "))
+			if err := e.parse(); err != nil {
+				return err
 			}
 			return e.run(cmd, args)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&e.sample, "sample", "", "read messages from a `FILE`")
-	f.StringVar(&e.framing, "framing", "auto", "how the sample is divided into messages: `auto`, lines, json or whole")
-	f.StringArrayVar(&e.pairs, "meta", nil, "metadata of each message, as `NAME=VALUE`; may be repeated")
+	e.sampleFlags.add(cmd)
 	f.BoolVarP(&e.template, "template", "t", false, "evaluate a template such as 'logs/$(day)', and write text")
 	addJSON(cmd, &e.json)
+	return cmd
+}
+
+// sampleFlags say how a sample becomes messages.
+type sampleFlags struct {
+	framing string
+	pairs   []string          // of metadata
+	meta    map[string]string // parsed
+}
+
+func (s *sampleFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&s.framing, "framing", "auto", "how the sample is divided into messages: `auto`, lines, json or whole")
+	f.StringArrayVar(&s.pairs, "meta", nil, "metadata of each message, as `NAME=VALUE`; may be repeated")
 	_ = cmd.RegisterFlagCompletionFunc("framing", cobra.FixedCompletions(evaluate.Framings, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("meta", cobra.NoFileCompletions)
-	return cmd
+}
+
+// parse checks the flags, and sets the metadata.
+func (s *sampleFlags) parse() error {
+	s.meta = map[string]string{}
+	for _, pair := range s.pairs {
+		if err := evaluate.AddMeta(s.meta, pair); err != nil {
+			return usage("--meta: " + err.Error())
+		}
+	}
+	if !slices.Contains(evaluate.Framings, s.framing) {
+		return usage("--framing must be " + strings.Join(evaluate.Framings, ", "))
+	}
+	return nil
 }
 
 // completeCode completes the last name of an expression.
@@ -170,9 +189,7 @@ func (e *evaluation) writeOne(out io.Writer, code *evaluate.Code, n int, value [
 	} else if code.IsText() {
 		one.Value, _ = json.Marshal(string(value)) // text is always valid JSON
 	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(one)
+	return writeLine(out, one)
 }
 
 // shownValue is a value at the prompt, cut if it is long, or why there is none.

@@ -45,6 +45,20 @@ func load(w io.Writer, files []string, o config.Options) (*config.Set, error) {
 	return set, showProblems(newConsole(w), problems)
 }
 
+// choosePipeline returns the pipeline with a name, or the only one for "".
+func choosePipeline(set *config.Set, name string) (*config.Loaded, error) {
+	for i, p := range set.Pipelines {
+		if p.Spec.Name == name || name == "" && len(set.Pipelines) == 1 {
+			return &set.Pipelines[i], nil
+		}
+	}
+	names := strings.Join(set.Names(), ", ")
+	if name == "" {
+		return nil, usage(fmt.Sprintf("the files have several pipelines (choose one with --pipeline: %s)", names))
+	}
+	return nil, usage(fmt.Sprintf("there is no pipeline %q (there is %s)", name, names))
+}
+
 // showProblems writes problems as text or as records. If one is an error, it returns an exit code as its error: invalid,
 // or failed if only secrets managers are down.
 func showProblems(con *console, problems []schema.Problem) error {

@@ -59,13 +59,9 @@ func (s *sight) trace(id string) (history.Trace, error) {
 	t := s.history.Find(id)
 	for i := range t.Messages {
 		m := &t.Messages[i]
-		if m.Error != nil {
-			m.Error.Message = s.redact.Text(m.Error.Message)
-		}
+		m.Error = s.redact.Failure(m.Error)
 		for k := range m.Events {
-			if e := m.Events[k].Error; e != nil {
-				e.Message = s.redact.Text(e.Message)
-			}
+			m.Events[k].Error = s.redact.Failure(m.Events[k].Error)
 		}
 	}
 	return t, nil

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -44,10 +43,7 @@ Exit codes: 0 it ended; 1 no process answered; 2 usage.`,
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&t.addrs, "addr", []string{"127.0.0.1:9600"}, "`ADDRESS` of service.listen; may be repeated")
-	f.StringVar(&t.to.TokenFile, "token-file", "", "`FILE` with the token, if service.token_file is set")
-	f.StringVar(&t.to.CA, "ca", "", "PEM `FILE` of the certificates to trust instead of the system's")
-	f.StringVar(&t.to.Cert, "cert", "", "PEM `FILE` of the certificate to present, if service.tls.client_ca is set")
-	f.StringVar(&t.to.Key, "key", "", "PEM `FILE` of its private key")
+	addAccess(f, &t.to)
 	f.DurationVar(&t.interval, "interval", time.Second, "time between frames")
 	f.Var(&t.sort, "sort", "order of components: "+strings.Join(top.Sorts, ", "))
 	f.StringVar(&t.view.Filter, "filter", "", "only components whose pipeline, kind, name or type contains `TEXT`")
@@ -125,9 +121,7 @@ func answered(all []top.Seen) error {
 
 func (t *topping) show(out io.Writer, f top.Frame) error {
 	if t.json {
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		return e.Encode(f)
+		return writeLine(out, f)
 	}
 	columns := width(out)
 	if columns == 0 {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,11 +23,12 @@ const mostTried = 10_000
 
 // trying holds the arguments of `flowd try`.
 type trying struct {
-	files, set, pairs        []string
-	framing, pipeline, input string
-	step, until              string
-	message                  int
-	live, json               bool
+	files, set []string
+	sampleFlags
+	pipeline, input string
+	step, until     string
+	message         int
+	live, json      bool
 }
 
 func newTry() *cobra.Command {
@@ -63,8 +63,7 @@ configuration or usage.`,
 	f := cmd.Flags()
 	addFiles(cmd, &t.files)
 	addSet(cmd, &t.set)
-	f.StringVar(&t.framing, "framing", "auto", "how the sample is divided into messages: `auto`, lines, json or whole")
-	f.StringArrayVar(&t.pairs, "meta", nil, "metadata of each message, as `NAME=VALUE`; may be repeated")
+	t.sampleFlags.add(cmd)
 	f.StringVar(&t.pipeline, "pipeline", "", "`NAME` of the pipeline, if the files have several")
 	f.StringVar(&t.input, "input", "", "`NAME` of the input that reads the messages; the first by default")
 	f.StringVar(&t.step, "step", "", "show only the component with this `NAME`")
@@ -112,8 +111,11 @@ func (t *trying) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	pipeline, err := t.choose(set)
+	pipeline, err := choosePipeline(set, t.pipeline)
 	if err != nil {
+		return err
+	}
+	if err := t.chooseInput(pipeline); err != nil {
 		return err
 	}
 	if isTerminal(cmd.InOrStdin()) {
@@ -126,7 +128,7 @@ func (t *trying) run(cmd *cobra.Command) error {
 	if t.message > len(input) {
 		return usage(fmt.Sprintf("--message %d: the sample has %s", t.message, plural(len(input), "message")))
 	}
-	rehearsal, problems := set.Trial(pipeline, input)
+	rehearsal, problems := set.Trial(*pipeline, input)
 	if err := showProblems(newConsole(cmd.ErrOrStderr()), problems); err != nil {
 		return err
 	}
@@ -145,44 +147,27 @@ func (t *trying) run(cmd *cobra.Command) error {
 	return t.show(cmd, trial, secrets)
 }
 
-// choose returns the pipeline to try.
-func (t *trying) choose(set *config.Set) (config.Loaded, error) {
-	names := set.Names()
-	i := slices.Index(names, t.pipeline)
-	switch {
-	case t.pipeline == "" && len(names) == 1:
-		i = 0
-	case t.pipeline == "":
-		return config.Loaded{}, usage(fmt.Sprintf("the files have several pipelines (choose one with --pipeline: %s)",
-			strings.Join(names, ", ")))
-	case i < 0:
-		return config.Loaded{}, usage(fmt.Sprintf("there is no pipeline %q (there is %s)", t.pipeline, strings.Join(names, ", ")))
-	}
+// chooseInput sets the input that reads the messages: the first, unless one is named.
+func (t *trying) chooseInput(p *config.Loaded) error {
 	var inputs []string
-	for name := range set.Pipelines[i].Spec.Inputs.All() {
+	for name := range p.Spec.Inputs.All() {
 		inputs = append(inputs, name)
 	}
-	if t.input != "" && !slices.Contains(inputs, t.input) {
-		return config.Loaded{}, usage(fmt.Sprintf("there is no input %q (there is %s)", t.input, strings.Join(inputs, ", ")))
-	}
-	if t.input == "" && len(inputs) > 0 {
+	switch {
+	case t.input == "" && len(inputs) > 0:
 		t.input = inputs[0]
+	case !slices.Contains(inputs, t.input):
+		return usage(fmt.Sprintf("there is no input %q (there is %s)", t.input, strings.Join(inputs, ", ")))
 	}
-	return set.Pipelines[i], nil
+	return nil
 }
 
 // sample reads the messages.
 func (t *trying) sample(r io.Reader) (all []config.TestInput, err error) {
-	meta := map[string]string{}
-	for _, pair := range t.pairs {
-		if err := evaluate.AddMeta(meta, pair); err != nil {
-			return nil, usage("--meta: " + err.Error())
-		}
+	if err := t.parse(); err != nil {
+		return nil, err
 	}
-	if !slices.Contains(evaluate.Framings, t.framing) {
-		return nil, usage("--framing must be " + strings.Join(evaluate.Framings, ", "))
-	}
-	messages := evaluate.Read(r, t.framing, meta)
+	messages := evaluate.Read(r, t.framing, t.meta)
 	for {
 		m, err := messages.Next()
 		switch {
@@ -193,7 +178,7 @@ func (t *trying) sample(r io.Reader) (all []config.TestInput, err error) {
 		case len(all) == mostTried:
 			return nil, usage(fmt.Sprintf("a trial takes at most %s messages (cut the sample, such as with head)", amount(mostTried)))
 		}
-		all = append(all, config.InputOf(m, t.input))
+		all = append(all, config.InputOf(m.Bytes(), m.Meta, t.input))
 	}
 }
 
@@ -255,13 +240,6 @@ func (t *trying) cut(j *pipetest.Journey) {
 // isNamed reports whether a record is of the component with a name: the cases of a switch have its name.
 func isNamed(r observe.Record, name string) bool {
 	return r.Name == name || r.Kind == engine.CaseSpot && strings.HasPrefix(r.Name, name+", case ")
-}
-
-// writeLine writes a value as JSON on a line.
-func writeLine(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }
 
 // journey writes the way of a message.

@@ -1,15 +1,11 @@
 package deadletters
 
 import (
-	"context"
 	"errors"
-	"slices"
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/internal/operations/pipetest"
-	"github.com/flowd-io/flowd/schema"
 )
 
 // Outcome is what would become of a letter.
@@ -48,7 +44,7 @@ func Rehearse(set *config.Set, p config.Loaded, input string, letters []Letter, 
 	r := set.RehearseWith(p, test)
 	gate(r.Pipeline, "")
 	if !live {
-		skipped = skipCalls(r)
+		skipped, _ = r.LeaveOutCalls()
 	}
 	res, err := pipetest.Run(r)
 	if err != nil {
@@ -88,39 +84,9 @@ func placeOf(place, kind string) string {
 
 // inputOf returns the message of a letter as a message of a test.
 func inputOf(l *Letter, input, target string) config.TestInput {
-	in := config.TestInput{Input: input}
-	text := string(l.Payload)
-	in.Text = &text
-	var meta []schema.Entry[config.JSON]
-	add := func(name string, v any) {
-		if raw, err := doc.Append(nil, v); err == nil {
-			meta = append(meta, schema.Entry[config.JSON]{Key: name, Value: raw})
-		}
-	}
-	for name, v := range l.Original().All() {
-		add(name, v)
-	}
+	meta := l.Original()
 	if target != "" {
-		add(targetName, target)
+		meta = meta.With(targetName, target)
 	}
-	in.Meta = schema.MapOf(meta...)
-	return in
-}
-
-// skipCalls replaces the steps that call other systems by steps that do nothing, and returns their names.
-func skipCalls(r config.Rehearsal) (skipped []string) {
-	r.EachStep(func(s *engine.StepSpec) {
-		if engine.TraitsOf(s.Use.Config).Effects != engine.EffectsElsewhere {
-			return
-		}
-		name, place := config.StepName(s), s.Use.Place
-		if !slices.Contains(skipped, name) {
-			skipped = append(skipped, name)
-		}
-		s.Use = engine.Use(func(engine.Env) (engine.Processor, error) {
-			return engine.ProcessorFunc(func(context.Context, *engine.Message) error { return nil }), nil
-		})
-		s.Use.Place, s.Name = place, name
-	})
-	return skipped
+	return config.InputOf(l.Payload, meta, input)
 }

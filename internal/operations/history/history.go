@@ -269,23 +269,14 @@ func (e *entry) message() Message {
 	if !e.ended.IsZero() {
 		m.Fate = e.fate.String()
 	}
-	m.Error = copyOf(e.err)
+	m.Error = e.err
 	for _, x := range e.events {
 		shown := Event{Seconds: x.at.Seconds(), Kind: x.spot.kind, Name: x.spot.name, Of: x.spot.of, Place: x.spot.place, Passage: x.how,
 			Part: int(x.part)}
 		if x.more != nil {
-			shown.Batch, shown.Error = x.more.batch, copyOf(x.more.err)
+			shown.Batch, shown.Error = x.more.batch, x.more.err
 		}
 		m.Events = append(m.Events, shown)
 	}
 	return m
-}
-
-// copyOf copies an error, whose text is redacted later.
-func copyOf(f *observe.Failure) *observe.Failure {
-	if f == nil {
-		return nil
-	}
-	copied := *f
-	return &copied
 }

@@ -1,7 +1,6 @@
 package pipetest
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -44,7 +43,7 @@ func Try(r config.Rehearsal, live bool) (Trial, error) {
 }
 
 func try(r config.Rehearsal, live bool) (t Trial) {
-	w := &watcher{spots: map[schema.Place]engine.Spot{}, notCalled: map[schema.Place]bool{},
+	w := &watcher{spots: map[schema.Place]engine.Spot{},
 		number: map[engine.Origin]int{}, journeys: make([]Journey, len(r.Test.Input))}
 	w.remember(r.Pipeline)
 	configs := map[string]any{} // of outputs
@@ -53,14 +52,14 @@ func try(r config.Rehearsal, live bool) (t Trial) {
 	}
 	s := newStage(r)
 	if !live {
-		w.replaceCalls(&r)
+		t.Uncalled, w.notCalled = r.LeaveOutCalls()
 	}
 	s.set()
 	for name, out := range s.sinks {
 		out.fits = func(m *engine.Message) error { return observe.Refuses(configs[name], m) }
 	}
 	report, problems := s.play(w)
-	t.Problems, t.Uncalled = problems, w.uncalled
+	t.Problems = problems
 	if report == nil {
 		return t
 	}
@@ -85,8 +84,7 @@ func try(r config.Rehearsal, live bool) (t Trial) {
 // watcher records the way of each message. It is safe for concurrent use.
 type watcher struct {
 	spots     map[schema.Place]engine.Spot // what the file says of components that the trial replaces
-	uncalled  []string                     // the names of steps that do nothing
-	notCalled map[schema.Place]bool        // their places
+	notCalled map[schema.Place]bool        // steps that do nothing
 
 	mu       sync.Mutex            // guards the fields below
 	number   map[engine.Origin]int // of each message in journeys
@@ -104,23 +102,6 @@ func (w *watcher) remember(p *engine.Pipeline) {
 	r := config.Rehearsal{Pipeline: p}
 	r.EachStep(func(s *engine.StepSpec) {
 		w.spots[s.Place] = engine.Spot{Type: s.Use.Name, Config: s.Use.Config}
-	})
-}
-
-// replaceCalls replaces steps that call other systems, and have no mock, by steps that do nothing.
-func (w *watcher) replaceCalls(r *config.Rehearsal) {
-	r.EachStep(func(s *engine.StepSpec) {
-		name := config.StepName(s)
-		_, mocked := r.Test.Mocks.Get(name)
-		if mocked || engine.TraitsOf(s.Use.Config).Effects != engine.EffectsElsewhere {
-			return
-		}
-		w.uncalled, w.notCalled[s.Place] = append(w.uncalled, name), true
-		use := engine.Use(func(engine.Env) (engine.Processor, error) {
-			return engine.ProcessorFunc(func(context.Context, *engine.Message) error { return nil }), nil
-		})
-		use.Place, s.Name = s.Use.Place, name
-		s.Use = use
 	})
 }
 

@@ -77,26 +77,30 @@ func (r *Redactor) Record(rec *observe.Record) {
 	}
 	if rec.Condition != nil {
 		c := *rec.Condition
-		c.Text = r.Text(c.Text)
+		c.Text = r.text(c.Text)
 		c.Values = r.settings(c.Values)
 		rec.Condition = &c
 	}
 	rec.To = r.settings(rec.To)
 	if rec.Batch != nil {
 		b := *rec.Batch
-		b.Key = r.Text(b.Key)
+		b.Key = r.text(b.Key)
 		rec.Batch = &b
 	}
-	if rec.Error != nil {
-		e := *rec.Error
-		e.Message = r.Text(e.Message)
-		rec.Error = &e
+	rec.Error = r.Failure(rec.Error)
+}
+
+// Failure returns a copy of a failure, in whose text secrets are hidden; nil for nil.
+func (r *Redactor) Failure(f *observe.Failure) *observe.Failure {
+	if f == nil {
+		return nil
 	}
+	return &observe.Failure{Class: f.Class, Message: r.text(f.Message)}
 }
 
 func (r *Redactor) settings(all []observe.Setting) (hidden []observe.Setting) {
 	for _, s := range all {
-		s.Value, s.Error = r.field(s.Name, s.Value), r.Text(s.Error)
+		s.Value, s.Error = r.field(s.Name, s.Value), r.text(s.Error)
 		hidden = append(hidden, s)
 	}
 	return hidden
@@ -116,7 +120,7 @@ func (r *Redactor) field(path, json string) string {
 	}
 	v, err := doc.Decode([]byte(json))
 	if err != nil {
-		return r.Text(json)
+		return r.text(json)
 	}
 	return difference.Show(r.value(path, v))
 }
@@ -125,7 +129,7 @@ func (r *Redactor) field(path, json string) string {
 func (r *Redactor) payload(p observe.Payload) observe.Payload {
 	v, err := doc.Decode(p)
 	if err != nil {
-		return observe.Payload(r.Text(string(p)))
+		return observe.Payload(r.text(string(p)))
 	}
 	hidden := false
 	v = r.hide("", v, &hidden)
@@ -157,12 +161,12 @@ func (r *Redactor) hide(path string, v any, hidden *bool) any {
 			v[i] = r.hide(path, v[i], hidden)
 		}
 	case string:
-		if text := r.Text(v); text != v {
+		if text := r.text(v); text != v {
 			*hidden = true
 			return text
 		}
 	case int, float64, doc.Number:
-		if text := difference.Show(v); r.Text(text) != text {
+		if text := difference.Show(v); r.text(text) != text {
 			*hidden = true
 			return Hidden
 		}
@@ -186,8 +190,8 @@ func (r *Redactor) secret(name, path string) bool {
 	return r.paths[path]
 }
 
-// Text hides what has the shape of a secret.
-func (r *Redactor) Text(s string) string {
+// text hides what has the shape of a secret.
+func (r *Redactor) text(s string) string {
 	s = shapes().ReplaceAllString(r.secrets.Mask(s), Hidden)
 	s = userinfo().ReplaceAllString(s, "${1}"+Hidden+"${2}")
 	return cards().ReplaceAllStringFunc(s, func(digits string) string {
