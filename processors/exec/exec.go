@@ -85,8 +85,7 @@ const (
 	perMessage = "per_message"
 	stream     = "stream"
 
-	ioDelay = time.Second     // wait for output of a program that no longer reads or was cut off
-	grace   = 2 * time.Second // for programs to end when the step closes
+	ioDelay = time.Second // wait for output of a program that no longer reads or was cut off
 )
 
 // Traits reports that a program runs, which may have any effect.

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/components/programs"
 	"github.com/flowd-io/flowd/internal/network/call"
 )
 
@@ -55,13 +56,13 @@ func (o *once) Call(ctx context.Context, t *task) error {
 	}
 	run, cancel := context.WithCancel(ctx)
 	defer cancel()
-	out := &bounded{max: int(o.cfg.MaxOutput), over: cancel}
+	out := &programs.Bounded{Max: int(o.cfg.MaxOutput), Exceeded: cancel}
 	err := o.Run(run, bytes.NewReader(t.payload), out)
 	switch {
-	case out.full:
+	case out.Full:
 		return o.tooLong()
 	case err == nil:
-		t.answer = withoutLineEnd(out.buf.Bytes())
+		t.answer = withoutLineEnd(out.Bytes())
 		return nil
 	case ctx.Err() != nil:
 		return late(ctx, "the program took longer than the step's timeout, and was killed")

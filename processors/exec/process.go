@@ -34,11 +34,11 @@ type process struct {
 }
 
 // start starts the program. It calls ended when the program has ended, before it closes done.
-func start(p *program, logged *stderrLog, ended func(*process)) (*process, error) {
+func start(p *program, logged *programs.Log, ended func(*process)) (*process, error) {
 	s := &process{prog: p, said: &programs.Tail{}, done: make(chan struct{}), cmd: &exec.Cmd{}}
 	mark := p.Prepare(s.cmd)
-	errs := logged.writer()
-	s.cmd.Stdout = &splitter{max: int(p.cfg.MaxOutput), handle: s.handleLine}
+	errs := logged.Writer()
+	s.cmd.Stdout = &programs.Lines{Max: int(p.cfg.MaxOutput), Handle: s.handleLine}
 	s.cmd.Stderr = io.MultiWriter(errs, s.said)
 	in, err := s.cmd.StdinPipe()
 	if err == nil {
@@ -49,42 +49,18 @@ func start(p *program, logged *stderrLog, ended func(*process)) (*process, error
 	}
 	s.in, s.wr = in, bufio.NewWriterSize(in, 64<<10)
 	go func() {
-		stop := reaping(s.cmd.Process.Pid)
-		s.wait()
-		stop()
-		programs.EndFamily(s.cmd.Process.Pid, mark)
-		errs.flush()
-		logged.logLeftOut()
+		s.wait(mark)
+		_ = errs.Flush()
+		logged.ReportLeftOut()
 		ended(s)
 		close(s.done)
 	}()
 	return s, nil
 }
 
-// reaping reaps orphans of a program periodically until stop is called.
-func reaping(pid int) (stop func()) {
-	const every = 10 * time.Second
-	end, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-end:
-				return
-			case <-time.After(every):
-				programs.ReapFamily(pid)
-			}
-		}
-	}()
-	return func() { close(end); <-ended }
-}
-
 // wait reads the program's output until it has ended.
-func (s *process) wait() {
-	err := s.cmd.Wait()
-	if errors.Is(err, exec.ErrWaitDelay) {
-		_ = programs.Kill(s.cmd.Process) // other processes hold its output open
-	}
+func (s *process) wait(mark string) {
+	err := programs.Wait(s.cmd, mark)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.why == nil {
@@ -227,19 +203,6 @@ func (s *process) stop(ctx context.Context) {
 	s.mu.Lock()
 	s.ending = true
 	s.mu.Unlock()
-	_ = s.in.Close()
-	wait := time.NewTimer(grace)
-	defer wait.Stop()
-	select {
-	case <-s.done:
-		return
-	case <-wait.C:
-	case <-ctx.Done():
-	}
-	s.kill(errors.New("it did not end when its input was closed"))
-	wait.Reset(grace)
-	select {
-	case <-s.done:
-	case <-wait.C: // not even SIGKILL has ended it
-	}
+	programs.Stop(ctx, s.done, func() { _ = s.in.Close() },
+		func() { s.kill(errors.New("it did not end when its input was closed")) })
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/components/programs"
 	"github.com/flowd-io/flowd/internal/components/timing"
 	"github.com/flowd-io/flowd/internal/formats/framing"
 )
@@ -15,7 +16,7 @@ import (
 // pool keeps programs running, at most one per slot. Programs start on demand.
 type pool struct {
 	program
-	logged *stderrLog
+	logged *programs.Log
 	slots  chan *slot // free slots
 
 	mu      sync.Mutex // guards the fields below
@@ -36,7 +37,9 @@ var (
 	_ engine.Closer = (*pool)(nil)
 )
 
-func newStream(p program) *pool { return &pool{program: p, logged: newStderrLog(&p)} }
+func newStream(p program) *pool {
+	return &pool{program: p, logged: programs.NewLog(p.log, p.Command[0], p.Secrets)}
+}
 
 // Open locates the program. The first message starts it.
 func (s *pool) Open(context.Context) error {

@@ -14,6 +14,9 @@ func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true
 // Kill kills a program and its group.
 func Kill(p *os.Process) error { return syscall.Kill(-p.Pid, syscall.SIGKILL) }
 
+// Terminate asks a program and its group to end.
+func Terminate(p *os.Process) error { return syscall.Kill(-p.Pid, syscall.SIGTERM) }
+
 // stoppedFromOutside reports whether an operator, or the system when it ran out of memory, has killed the program.
 func stoppedFromOutside(s *os.ProcessState) bool {
 	status, ok := s.Sys().(syscall.WaitStatus)
