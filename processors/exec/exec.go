@@ -21,6 +21,7 @@ type Config struct {
 	Command     programs.Command          `yaml:"command,main" check:"required" doc:"The program and its arguments, passed unchanged, without a shell and without data of messages. Text is split at blanks outside quotes. A name without a slash is looked up in PATH."`
 	Mode        string                    `yaml:"mode" check:"oneof=per_message|stream" doc:"per_message starts the program for each message; stream keeps it running and exchanges lines."`
 	Into        fields.Path               `yaml:"into" doc:"Field for the output; without it the output replaces the payload."`
+	ErrorPrefix string                    `yaml:"error_prefix" doc:"With stream, an output line that begins with this text fails its message; off by default."`
 	Env         schema.Map[schema.Secret] `yaml:"env" doc:"Environment variables, in addition to flowd's own."`
 	Dir         string                    `yaml:"dir" doc:"Working directory of the program; that of flowd by default."`
 	MaxOutput   schema.Size               `yaml:"max_output" check:"min=1" doc:"Largest output; if it is larger, the program is killed and the message fails."`
@@ -30,8 +31,15 @@ type Config struct {
 // ConfigFiles returns the program, if it is given by a path.
 func (c Config) ConfigFiles() []string { return []string{c.Command.File(c.Dir)} }
 
-// CheckConfig reports variables that are not valid.
+// CheckConfig reports variables and an error prefix that are not valid.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	switch {
+	case c.ErrorPrefix == "":
+	case c.Mode != stream:
+		report("error_prefix", "only `mode: stream` has error lines", "remove it: a program for each message fails by its exit status")
+	case strings.ContainsAny(c.ErrorPrefix, "\r\n"):
+		report("error_prefix", "contains a line end, but is compared with single lines", "remove the line end")
+	}
 	for name, value := range c.Env.All() {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value.Reveal(), 0) {
 			report("env", fmt.Sprintf("%q is not a valid environment variable", name), "write NAME: value")
@@ -65,6 +73,14 @@ not buffer its output (python3 -u, jq --unbuffered, sed -u). When it exits, the 
 that it was working on fails as transient, and the program is restarted after a growing
 pause; the lines after that message are sent again. What it writes to standard error is
 logged.
+
+With error_prefix, a program need not exit to report an error: a line that begins with
+the prefix fails its message permanently. The rest of the line is the error's text, or an
+object with text, class (permanent, transient, rejected, timeout or decode) and after,
+the least seconds before a retry: with error_prefix "ERROR ", for example
+ERROR {"text": "busy", "class": "transient", "after": 1.5}. The component program keeps
+programs in any language running and needs no conventions for lines: see flowd docs
+programs.
 
 A program that takes longer than the step's timeout is killed, along with everything
 that it has started. The program inherits flowd's own environment, plus env. At the end

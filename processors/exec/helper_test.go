@@ -97,6 +97,8 @@ func runStream() {
 			fmt.Println("said")
 		case "pid":
 			fmt.Println(os.Getpid())
+		case "error":
+			fmt.Println("ERROR " + rest)
 		case "last": // exits with 0 after its answer
 			fmt.Println("bye")
 			os.Exit(0)

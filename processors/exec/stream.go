@@ -1,9 +1,13 @@
 package exec
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +15,7 @@ import (
 	"github.com/flowd-io/flowd/internal/components/programs"
 	"github.com/flowd-io/flowd/internal/components/timing"
 	"github.com/flowd-io/flowd/internal/formats/framing"
+	"github.com/flowd-io/flowd/internal/network/call"
 )
 
 // pool keeps programs running, at most one per slot. Programs start on demand.
@@ -74,7 +79,7 @@ func (s *pool) Process(ctx context.Context, b *engine.Batch) error {
 	for len(lines) > 0 {
 		answers, works, err := s.exchangeLines(ctx, lines)
 		for i, answer := range answers {
-			if err := s.put(msgs[i], answer); err != nil {
+			if err := s.finish(msgs[i], answer); err != nil {
 				msgs[i].Fail(err)
 			}
 		}
@@ -88,6 +93,43 @@ func (s *pool) Process(ctx context.Context, b *engine.Batch) error {
 		}
 	}
 	return nil
+}
+
+// finish stores an answer in its message, or returns the error that the answer reports.
+func (s *pool) finish(m *engine.Message, answer []byte) error {
+	if prefix := s.cfg.ErrorPrefix; prefix != "" {
+		if rest, is := bytes.CutPrefix(answer, []byte(prefix)); is {
+			return s.reported(rest)
+		}
+	}
+	return s.put(m, answer)
+}
+
+const (
+	maxReported = 4 << 10        // bytes of the text of an error line
+	maxAfter    = 24 * time.Hour // longest pause that an error line can ask for
+)
+
+// reportable are the classes that a program may give to its errors.
+var reportable = []engine.Class{engine.Permanent, engine.Transient, engine.Rejected, engine.Timeout, engine.Decode}
+
+// reported returns the error of an error line, without the prefix.
+func (s *pool) reported(rest []byte) error {
+	said := struct {
+		Text  string       `json:"text"`
+		Class engine.Class `json:"class"`
+		After float64      `json:"after"`
+	}{Class: engine.Permanent}
+	if err := json.Unmarshal(rest, &said); err != nil || said.Text == "" {
+		said.Text = string(rest)
+	}
+	text := cmp.Or(call.Head([]byte(said.Text), maxReported, s.Secrets), "the program reported an error without a text")
+	if !slices.Contains(reportable, said.Class) {
+		return engine.Errorf(engine.Permanent, "%s (the program gave it the class %q; write one of %v)", text, said.Class, reportable)
+	}
+	e := engine.Errorf(said.Class, "%s", text)
+	e.Delay = time.Duration(min(max(said.After, 0), maxAfter.Seconds()) * float64(time.Second))
+	return e
 }
 
 // exchangeLines returns the answers to the first of the lines, and the error that prevented others. works reports that the

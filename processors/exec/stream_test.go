@@ -222,6 +222,46 @@ func (l *logged) String() string {
 	return l.buf.String()
 }
 
+func TestAnErrorLineFailsItsMessageAlone(t *testing.T) {
+	p := opened(t, component("stream", `, "concurrency": 1, "error_prefix": "ERROR "`))
+	in, want := make([]string, 30), make([]string, 30)
+	for i := range in {
+		in[i], want[i] = "pid", outcomes(t, t.Context(), p, "pid")[0]
+	}
+	in[12], want[12] = "error no such customer", "permanent: no such customer"
+	match(t, outcomes(t, t.Context(), p, in...), want...)
+}
+
+func TestErrorLines(t *testing.T) {
+	tests := []struct {
+		name, line, want string
+		delay            time.Duration
+	}{
+		{"a text", "too bad", "permanent: too bad", 0},
+		{"no text", "", "permanent: the program reported an error without a text", 0},
+		{"an object", `{"text": "busy", "class": "transient", "after": 1.5}`, "transient: busy", 1500 * time.Millisecond},
+		{"an object with only a text", `{"text": "busy\nbee"}`, "permanent: busy bee", 0},
+		{"an object without a text", `{"code": 7}`, `permanent: {"code": 7}`, 0},
+		{"a wrong type", `{"text": 7}`, `permanent: {"text": 7}`, 0},
+		{"an unknown class", `{"text": "x", "class": "auth"}`,
+			`permanent: x (the program gave it the class "auth"; write one of [permanent transient rejected timeout decode])`, 0},
+		{"a pause before now", `{"text": "x", "class": "timeout", "after": -1e300}`, "timeout: x", 0},
+		{"a pause for ever", `{"text": "x", "class": "rejected", "after": 1e300}`, "rejected: x", maxAfter},
+		{"a long text", strings.Repeat("x", maxReported+1), "permanent: " + strings.Repeat("x", maxReported) + "…", 0},
+		{"a secret", "hunter2-hunter2 is wrong", "permanent: *** is wrong", 0},
+	}
+	p := &pool{}
+	p.Secrets = p.Secrets.With("hunter2-hunter2")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := engine.ErrorOf(p.reported([]byte(tt.line)), engine.Auth)
+			if got := string(e.Class) + ": " + e.Error(); got != tt.want || e.Delay != tt.delay {
+				t.Errorf("got  %s after %s\nwant %s after %s", got, e.Delay, tt.want, tt.delay)
+			}
+		})
+	}
+}
+
 func TestStandardErrorIsLogged(t *testing.T) {
 	p := opened(t, component("stream", `, "concurrency": 1`)).(*pool)
 	var log logged
