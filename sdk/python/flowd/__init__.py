@@ -1,0 +1,300 @@
+"""Write a step, an input or an output of flowd.
+
+    import flowd
+
+    @flowd.step
+    def score(msg):
+        msg.doc["score"] = len(msg.doc["text"])
+
+The module serves flowd when the main program has been read to its end. In a test, or anywhere else, it does nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dis
+import inspect
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, TypeVar
+
+from ._inputs import Input
+from ._link import Link, frame
+from ._message import DROP, Error, Message, SettingError, describe
+from ._steps import Steps
+
+__all__ = [
+    "DROP", "Context", "Error", "Message", "SettingError",
+    "input", "log", "metric", "output", "run", "settled", "setup", "state", "step",
+]  # fmt: skip
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+@dataclass
+class Context:
+    """What an input gets to know at the start."""
+
+    config: Any  # of the component; None without one
+    position: Any  # to continue after; None: from the start
+    name: str = ""
+    pipeline: str = ""
+    instance: int = 0  # number of this process among those of the component
+
+
+@dataclass
+class _Handler:
+    target: Any
+    batch: bool = False
+    concurrency: int = 1
+
+
+_handlers: Dict[str, _Handler] = {}
+_setups: List[Callable[[Any], Any]] = []
+_link: Optional[Link] = None
+
+
+def step(handler: Any = None, *, batch: bool = False, concurrency: int = 64) -> Any:
+    """Make a function or a class the step of this program.
+
+    It gets a message, or with batch a list of messages. It changes messages in place, or returns what replaces them.
+    At most `concurrency` calls run at once if it is a coroutine function; a function runs once at a time.
+    """
+    return _register("step", handler, batch, concurrency)
+
+
+def output(handler: Any = None, *, batch: bool = False, concurrency: int = 64) -> Any:
+    """Make a function or a class the output of this program. A message is written when it returns."""
+    return _register("output", handler, batch, concurrency)
+
+
+def input(handler: H) -> H:
+    """Make a generator, or an asynchronous one, the input of this program. It gets a Context and yields messages."""
+    return _register("input", handler, False, 1)
+
+
+def settled(handler: H) -> H:
+    """Make a function get the fate of each message of the input: (message, fate, error).
+
+    With a generator, it is called in another thread, so that a generator that waits for messages doesn't delay it.
+    """
+    _handlers["settled"] = _Handler(handler)
+    return handler
+
+
+def setup(function: H) -> H:
+    """Make a function prepare the work of functions. It gets the config, once, before the first message."""
+    _setups.append(function)
+    return function
+
+
+def _register(kind: str, handler: Any, batch: bool, concurrency: int) -> Any:
+    def register(target: Any) -> Any:
+        _handlers[kind] = _Handler(target, batch, concurrency)
+        _function(target)
+        if getattr(target, "__module__", None) == "__main__":
+            _start_after_main()
+        return target
+
+    return register if handler is None else register(handler)
+
+
+def _function(target: Any) -> Any:
+    """Return what is called for messages: target itself, or the method of a class."""
+    if not inspect.isclass(target):
+        return target
+    for name in ("process", "__call__"):
+        if any(name in c.__dict__ for c in target.__mro__):
+            return getattr(target, name)
+    raise TypeError(f"class {target.__name__} needs a method named process or __call__")
+
+
+# Serving
+
+
+def run() -> None:
+    """Serve flowd and exit. A main program whose handlers are in other modules calls it at its end."""
+    global _started
+    _started = True
+    if not os.environ.pop("FLOWD_PROGRAM_PROTOCOL", None):
+        sys.exit(f"{sys.argv[0]} is a program for flowd. Try it with: python3 -m flowd.test {sys.argv[0]} < FILE")
+    _own_descriptors()
+    sys.exit(_serve(Link(3, 4)))
+
+
+_started = False
+
+
+def _start_after_main() -> None:
+    """Run once the main program has been read to its end, but not if it raises or exits."""
+    global _start_after_main
+    main, pid = sys._getframe(), os.getpid()
+    while main.f_back and not (main.f_code.co_name == "<module>" and main.f_globals.get("__name__") == "__main__"):
+        main = main.f_back
+    _start_after_main = lambda: None  # noqa: E731
+    if os.environ.get("FLOWD_PROGRAM_PROTOCOL"):
+        _own_descriptors()
+
+    def start(*_: Any) -> None:
+        if not _started and os.getpid() == pid:
+            run()
+
+    if sys.version_info >= (3, 12):
+        monitoring = sys.monitoring
+        tool = next(i for i in range(5, -1, -1) if monitoring.get_tool(i) is None)
+        monitoring.use_tool_id(tool, "flowd")
+        monitoring.register_callback(tool, monitoring.events.PY_RETURN, start)
+        monitoring.set_local_events(tool, main.f_code, monitoring.events.PY_RETURN)
+        return
+
+    # Hooks of atexit come too late: no thread can start there, and asyncio needs threads. The hooks of threading run before,
+    # in the main thread; those of concurrent.futures, which have been registered earlier, run after them.
+    def hook() -> None:
+        if not dis.opname[main.f_code.co_code[main.f_lasti]].startswith("RETURN"):
+            return
+        status = 0
+        try:
+            start()
+        except SystemExit as e:
+            status = e.code if isinstance(e.code, int) else print(e.code, file=sys.stderr) or 1
+        except BaseException:
+            status = traceback.print_exc() or 1
+        if status:
+            sys.stdout.flush(), sys.stderr.flush()
+            os._exit(status)
+
+    import concurrent.futures.process
+    import concurrent.futures.thread  # noqa: F401
+
+    threading._register_atexit(hook)
+
+
+def _own_descriptors() -> None:
+    """Keep the pipes from child processes, and leave signals of the terminal to flowd."""
+    for fd in (3, 4):
+        os.set_inheritable(fd, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(line_buffering=True)  # flowd logs each line
+
+
+def _serve(link: Link) -> int:
+    """Serve until flowd closes the pipe, and return the exit status."""
+    global _link
+    _link = link
+    os.register_at_fork(after_in_child=_leave)
+    hello = link.receive()[0]
+    functions = [*_setups, *(_function(_handlers[k].target) for k in (hello["kind"], "settled") if k in _handlers)]
+    if any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in functions):
+        return asyncio.run(_main(link, hello, True))
+    try:
+        _main(link, hello, False).send(None)  # it awaits nothing
+    except StopIteration as e:
+        return e.value
+    raise AssertionError
+
+
+async def _main(link: Link, hello: Dict[str, Any], asynchronous: bool) -> int:
+    try:
+        server = await _prepare(link, hello, asynchronous)
+    except Exception as e:
+        traceback.print_exc()
+        error = {"text": describe(e)["text"], **({"setting": e.setting} if isinstance(e, SettingError) else {})}
+        link.send({"type": "ready", "version": 1, "error": error})
+        return 1
+    ready = {"type": "ready", "version": 1}
+    succeeded = await server.serve_async(ready) if asynchronous else server.serve(ready)
+    return 1 if succeeded is False else 0
+
+
+async def _prepare(link: Link, hello: Dict[str, Any], asynchronous: bool) -> Any:
+    kind, config, limit = hello["kind"], hello.get("config"), hello["limits"]["body"]
+    handler = _handlers.get(kind)
+    if not handler:
+        has = " and ".join(k for k in _handlers if k != "settled") or "nothing"
+        raise Error(f"{sys.argv[0]} has no @flowd.{kind} (it has {has})")
+    for function in _setups:
+        prepared = function(config)
+        if inspect.isawaitable(prepared):
+            await prepared
+    call = handler.target
+    if inspect.isclass(call):
+        instance = call(config)
+        call = getattr(instance, "process", instance)
+    if kind != "input":
+        return Steps(link, call, kind == "output", handler.batch, handler.concurrency, limit)
+    if asynchronous and not inspect.isasyncgenfunction(_function(handler.target)):
+        raise Error("an input whose setup or settled is a coroutine function must be an asynchronous generator")
+    context = Context(config, hello.get("position"), hello.get("name", ""), hello.get("pipeline", ""), hello.get("instance", 0))
+    settled = getattr(getattr(call, "__self__", call), "settled", None)
+    if "settled" in _handlers:
+        settled = _handlers["settled"].target
+    return Input(link, lambda: call(context), settled, limit)
+
+
+def _leave() -> None:
+    """Leave the pipes to the parent, in a child made by fork."""
+    global _link
+    _link = None
+    os.close(3)
+    os.close(4)
+
+
+# What a program can tell flowd at any time, from any thread
+
+
+def _tell(header: Dict[str, Any]) -> None:
+    if _link:
+        _link.write(frame(json.dumps(header, separators=(",", ":"), default=str)))
+    else:
+        print(json.dumps(header, default=str), file=sys.stderr)
+
+
+def state(ready: bool, reason: str = "") -> None:
+    """Say whether the program can work. While it can't, the pipeline is not ready. It also shows that the program is alive."""
+    _tell({"type": "state", "ready": ready, "reason": reason})
+
+
+class log:
+    """Log lines with fields. Outside of flowd they go to standard error, like metrics and states."""
+
+    @staticmethod
+    def debug(text: str, **fields: Any) -> None:
+        _tell({"type": "log", "level": "debug", "text": text, "fields": fields})
+
+    @staticmethod
+    def info(text: str, **fields: Any) -> None:
+        _tell({"type": "log", "level": "info", "text": text, "fields": fields})
+
+    @staticmethod
+    def warn(text: str, **fields: Any) -> None:
+        _tell({"type": "log", "level": "warn", "text": text, "fields": fields})
+
+    @staticmethod
+    def error(text: str, **fields: Any) -> None:
+        _tell({"type": "log", "level": "error", "text": text, "fields": fields})
+
+
+class metric:
+    """Metrics, which flowd exports. The value of a label is a text."""
+
+    @staticmethod
+    def count(name: str, value: float = 1, **labels: str) -> None:
+        """Add to a counter."""
+        if _link:
+            _link.count(name, value, labels)
+
+    @staticmethod
+    def gauge(name: str, value: float, **labels: str) -> None:
+        """Set a gauge."""
+        _tell({"type": "metric", "name": name, "kind": "gauge", "value": value, "labels": labels})
+
+    @staticmethod
+    def observe(name: str, value: float, **labels: str) -> None:
+        """Add a value to a histogram."""
+        _tell({"type": "metric", "name": name, "kind": "histogram", "value": value, "labels": labels})

@@ -1,0 +1,249 @@
+"""Serves an input: sends what a generator yields, within flowd's credits, and hands back fates."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from ._link import Closed, Link
+from ._message import Error, Message, describe
+
+_SOON = 0.002  # seconds that a message waits for others
+_MANY = 512  # messages that are worth a frame
+
+
+class Input:
+    """Messages on their way to flowd. A generator and the thread that reads frames share it."""
+
+    def __init__(self, link: Link, generate: Callable[[], Any], settled: Optional[Callable[..., Any]], limit: int) -> None:
+        self.link, self.generate, self.settled, self.limit = link, generate, settled, limit
+        self.most = min(limit, 1 << 20)
+        self.lock = threading.Condition()  # guards the fields below, and keeps frames in order
+        self.credits = self.number = self.size = 0
+        self.pending: List[Message] = []
+        self.unsettled: Dict[int, Message] = {}  # by number
+        self.ended = self.failed = False  # no message follows
+        self.interruptible = self.stopping = False  # interruptible: a signal may end the main thread where it is
+
+    def put(self, msg: Message) -> bool:
+        """Add a message, and return False if flowd must give a credit first. The lock is held."""
+        if not self.credits:
+            self.flush()
+            return False
+        payload = msg.payload
+        if len(payload) > self.limit:
+            raise ValueError(f"message has {len(payload)} bytes, more than the limit of {self.limit}")
+        if self.size + len(payload) > self.most or len(self.pending) >= _MANY:
+            self.flush()
+        self.credits -= 1
+        self.number += 1
+        self.size += len(payload)
+        self.pending.append(msg)
+        if self.settled:
+            self.unsettled[self.number] = msg
+        return True
+
+    def flush(self) -> None:
+        """Send the messages that wait. The lock is held."""
+        msgs, self.pending, self.size = self.pending, [], 0
+        if not msgs:
+            return
+        payloads = [m.payload for m in msgs]
+        header: Dict[str, Any] = {"type": "messages", "sizes": [len(p) for p in payloads]}
+        if any(m._meta or m._edited for m in msgs):
+            header["meta"] = [m.meta for m in msgs]
+        if any(m.position is not None for m in msgs):
+            header["positions"] = [m.position for m in msgs]
+        self.link.send(header, payloads)
+
+    def end(self, error: Optional[BaseException] = None) -> None:
+        """Send what waits, and say that nothing follows, once."""
+        with self.lock:
+            if not self.ended or (error and not self.failed):
+                self.ended, self.failed = True, error is not None
+                self.flush()
+                self.link.send({"type": "error", "error": describe(error)} if error else {"type": "end"})
+            self.lock.notify_all()
+
+    def handle(self, header: Dict[str, Any]) -> List[Tuple[Message, str, Optional[Error]]]:
+        """Handle a frame, and return the fates in it."""
+        kind = header.get("type")
+        if kind == "credit":
+            with self.lock:
+                self.credits += header["messages"]
+                self.lock.notify_all()
+        elif kind == "drain":
+            self.end()
+        elif kind == "fates" and self.settled:
+            numbers, errors = header["numbers"], header.get("errors")
+            with self.lock:
+                return [
+                    (self.unsettled.pop(n), fate, _error(error))
+                    for n, fate, error in zip(numbers, header["fates"], errors or [None] * len(numbers))
+                    if n in self.unsettled
+                ]
+        return []
+
+    # Generators: the main thread runs the generator, and another one reads frames.
+
+    def serve(self, ready: Dict[str, Any]) -> bool:
+        """Run a generator until flowd closes its pipe. Return False if it fails."""
+        signal.signal(signal.SIGTERM, self._terminate)
+        self.link.send(ready)
+        reader = threading.Thread(target=self._read, args=(threading.get_ident(),), daemon=True)
+        reader.start()
+        threading.Thread(target=self._flush_soon, daemon=True).start()
+        try:
+            self._generate()
+            self.end()
+        except Exception as e:
+            self.interruptible = False
+            self.end(e)
+        if not self.failed:
+            self.interruptible = True
+            reader.join()
+        return not self.failed
+
+    def _generate(self) -> None:
+        generator = iter(self.generate())
+        self.interruptible = not self.stopping
+        if self.stopping:
+            raise Closed(0)
+        for value in generator:
+            self.interruptible = False
+            for msg in messages(value):
+                with self.lock:
+                    while not (self.ended or self.stopping or self.put(msg)):
+                        self.interruptible = True
+                        self.lock.wait()
+                        self.interruptible = False
+                    if len(self.pending) == 1:
+                        self.lock.notify_all()
+            if self.ended or self.stopping:
+                break
+            self.interruptible = True
+        self.interruptible = False
+        if hasattr(generator, "close"):
+            generator.close()
+        if self.stopping and not self.ended:
+            with self.lock:
+                self.flush()
+            raise Closed(0)
+
+    def _terminate(self, *_: Any) -> None:
+        self.stopping = True
+        if self.interruptible:
+            self.interruptible = False
+            raise Closed(1 if self.failed else 0)
+
+    def _read(self, main_thread: int) -> None:
+        try:
+            while True:
+                header, _ = self.link.receive()
+                for msg, fate, error in self.handle(header):
+                    self.settled(msg, fate, error)
+        except Closed:
+            pass
+        except Exception as e:
+            self.end(e)
+        with self.lock:
+            self.ended = True
+            self.lock.notify_all()
+        signal.pthread_kill(main_thread, signal.SIGTERM)  # it may wait for a message that never comes
+        time.sleep(2)
+        os._exit(1 if self.failed else 0)
+
+    def _flush_soon(self) -> None:
+        while True:
+            with self.lock:
+                while not self.pending:
+                    self.lock.wait()
+            time.sleep(_SOON)
+            with self.lock:
+                self.flush()
+
+    # Asynchronous generators
+
+    async def serve_async(self, ready: Dict[str, Any]) -> bool:
+        """Run an asynchronous generator until flowd closes its pipe. Return False if it fails."""
+        loop = asyncio.get_running_loop()
+        self.done, self.credit, self.fates = loop.create_future(), asyncio.Event(), asyncio.Queue()
+        self.generator = asyncio.ensure_future(self._generate_async())
+        self.generator.add_done_callback(self._generated)
+        settler = asyncio.ensure_future(self._settle_async())
+        loop.add_reader(self.link.read_fd, self._readable)
+        loop.add_signal_handler(signal.SIGTERM, self.generator.cancel)
+        self.link.send(ready)
+        await self.done
+        settler.cancel()
+        return not self.failed
+
+    def _finish(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def _readable(self) -> None:
+        try:
+            received_frame = self.link.receive(wait=False)
+            while received_frame is not None:
+                for fate in self.handle(received_frame[0]):
+                    self.fates.put_nowait(fate)
+                received_frame = self.link.receive(wait=False)
+        except Closed:
+            asyncio.get_running_loop().remove_reader(self.link.read_fd)
+            self.ended = True
+            self.fates.put_nowait(None)
+        self.credit.set()
+        if self.ended:
+            self.generator.cancel()
+
+    async def _generate_async(self) -> None:
+        loop, rested = asyncio.get_running_loop(), time.monotonic()
+        async for value in self.generate():
+            for msg in messages(value):
+                while not self.put(msg):
+                    self.credit.clear()
+                    await self.credit.wait()
+                if len(self.pending) == 1:
+                    loop.call_later(_SOON, self.flush)
+            if time.monotonic() > rested + _SOON:
+                await asyncio.sleep(0)  # a generator that never waits must not keep frames from being read
+                rested = time.monotonic()
+
+    def _generated(self, task: asyncio.Future) -> None:
+        if not task.cancelled():
+            self.end(task.exception())
+        elif not self.ended:  # SIGTERM
+            self.flush()
+            self._finish()
+        if self.failed:
+            self._finish()
+
+    async def _settle_async(self) -> None:
+        try:
+            while True:
+                fate = await self.fates.get()
+                if fate is None:
+                    return self._finish()
+                result = self.settled(*fate)
+                if inspect.isawaitable(result):
+                    await result
+        except Exception as e:
+            self.end(e)
+            self._finish()
+
+
+def messages(value: Any) -> List[Message]:
+    """Return the messages that a generator has yielded at once."""
+    if isinstance(value, list):
+        return [m for item in value for m in messages(item)]
+    return [] if value is None else [value if isinstance(value, Message) else Message(value)]
+
+
+def _error(error: Optional[Dict[str, Any]]) -> Optional[Error]:
+    return error and Error(error.get("text", ""), error.get("class"), error.get("after"))
