@@ -3,7 +3,6 @@
 package exec
 
 import (
-	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -40,11 +39,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	case strings.ContainsAny(c.ErrorPrefix, "\r\n"):
 		report("error_prefix", "contains a line end, but is compared with single lines", "remove the line end")
 	}
-	for name, value := range c.Env.All() {
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value.Reveal(), 0) {
-			report("env", fmt.Sprintf("%q is not a valid environment variable", name), "write NAME: value")
-		}
-	}
+	programs.CheckEnv(c.Env, report)
 }
 
 // Words returns words of other systems, with what to write instead.

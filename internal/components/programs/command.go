@@ -66,6 +66,15 @@ func (c *Command) DescribeConfig() *schema.Type {
 	return schema.AnyOf("text or list of text", "", []string(nil))
 }
 
+// CheckEnv reports variables of the config field env that are not valid.
+func CheckEnv(env schema.Map[schema.Secret], report func(path, message, remedy string)) {
+	for name, value := range env.All() {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value.Reveal(), 0) {
+			report("env", strconv.Quote(name)+" is not a valid environment variable", "write NAME: value")
+		}
+	}
+}
+
 // shell are words that only a shell understands.
 var shell = []string{"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"}
 

@@ -43,9 +43,14 @@ func reaping(pid int) (stop func()) {
 }
 
 // Stop ends a program: it calls ask, which closes the program's input or calls [Terminate], and then calls kill if done is
-// not closed after [Grace], or when ctx ends. It returns when done is closed. If not even kill helps, because the program
-// hangs inside the system, Stop gives up after another Grace.
+// not closed after [Grace], or when ctx ends. It returns when done is closed. If it is closed already, Stop does nothing. If
+// not even kill helps, because the program hangs inside the system, Stop gives up after another Grace.
 func Stop(ctx context.Context, done <-chan struct{}, ask, kill func()) {
+	select {
+	case <-done: // its process id may already be that of another process
+		return
+	default:
+	}
 	ask()
 	wait := time.NewTimer(Grace)
 	defer wait.Stop()
