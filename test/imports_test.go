@@ -49,7 +49,7 @@ var importRules = []importRule{
 	{"engine/source", "engine internal/state/checkpoint internal/state/watermark"},
 	{"engine/cause", "engine"},
 	{"engine/enginetest", "engine engine/expr engine/internal/inside engine/runtime schema"},
-	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema internal/components/programs " +
+	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema internal/components/fields internal/components/programs " +
 		"internal/formats/* internal/migrate/bloblang internal/network/* internal/pool/wire internal/state/tables internal/systems/secrets"},
 	{"config/yamltext", "schema internal/formats/codec"},
 
