@@ -9,5 +9,6 @@ import (
 	_ "github.com/flowd-io/flowd/inputs/pipe"
 	_ "github.com/flowd-io/flowd/inputs/poll"
 	_ "github.com/flowd-io/flowd/inputs/sequence"
+	_ "github.com/flowd-io/flowd/inputs/singer"
 	_ "github.com/flowd-io/flowd/inputs/stdin"
 )

@@ -29,6 +29,7 @@ var fuzzed = map[string][]string{
 	"engine/source":                 {"FuzzLoad"},
 	"inputs/http":                   {"FuzzEvents", "FuzzNextLink"},
 	"inputs/kafka":                  {"FuzzPatterns"},
+	"inputs/singer":                 {"FuzzDecode", "FuzzSelect"},
 	"internal/formats/avro":         {"FuzzCompile", "FuzzContainer", "FuzzDecode", "FuzzEncode"},
 	"internal/systems/aws":          {"FuzzParseQueue"},
 	"internal/state/caches/file":    {"FuzzOpen"},

@@ -76,7 +76,7 @@ func misspell(v any, key string, check func(key string)) {
 			misspell(item, "", check)
 		}
 	case map[string]any:
-		if key == "json" || key == "schema" { // a document of a test; names of columns
+		if key == "json" || key == "schema" || key == "config" { // a document of a test; names of columns; of a program
 			return
 		}
 		for _, k := range slices.Collect(maps.Keys(v)) {

@@ -67,7 +67,8 @@ func TestAStreamIsStopped(t *testing.T) {
 		t.Errorf("got %v, want the end of the context", err)
 	}
 	err := p.Stream(t.Context(), stopper{func() {}, engine.WithClass(engine.Decode, iotest.ErrTimeout)}, log)
-	if engine.ErrorOf(err, "").Class != engine.Decode || !errors.Is(err, iotest.ErrTimeout) || !strings.Contains(err.Error(), "standard error: oops") {
+	if engine.ErrorOf(err, "").Class != engine.Decode || !errors.Is(err, iotest.ErrTimeout) ||
+		!strings.Contains(err.Error(), "standard error: oops") {
 		t.Errorf("got %v, want that of the writer", err)
 	}
 }
