@@ -464,3 +464,49 @@ func TestOfRefusesMistakes(t *testing.T) {
 		})
 	}
 }
+
+func TestATypeCanDecodeToAnotherValue(t *testing.T) {
+	type written struct {
+		Count *int         `yaml:"count"`
+		Any   *schema.Node `yaml:"any" jsonschema:"{\"type\": \"array\"}"`
+	}
+	three := 3
+	double := schema.Of(written{Count: &three}).Through(func(d *schema.Decoder, n *schema.Node, v any, ok bool) any {
+		count := *v.(written).Count
+		if ok && count > 9 {
+			d.Report(n.Lookup("count"), schema.Problem{Code: schema.BadValue, Message: "too many"})
+		}
+		return 2 * count
+	})
+	tests := []struct {
+		text    string
+		want    any
+		problem string
+	}{
+		{`{}`, 6, ""},
+		{`{"count": 4}`, 8, ""},
+		{`{"count": 10}`, 20, "1:11: too many [bad-value]"},
+		{`{"count": "x"}`, 6, `1:11: count: "x" is not a whole number (leave it out for 3) [bad-value]`},
+	}
+	for _, tt := range tests {
+		n, err := schema.ParseJSON(tt.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := schema.NewDecoder(nil)
+		got, problem := double.Decode(d, n), ""
+		for _, p := range d.Problems() {
+			problem += p.String()
+		}
+		if got != tt.want || problem != tt.problem {
+			t.Errorf("%s is %v with %q, want %v with %q", tt.text, got, problem, tt.want, tt.problem)
+		}
+	}
+	if got := double.New(); got != 6 {
+		t.Errorf("without settings it is %v", got)
+	}
+	text, err := schema.JSONSchema(double, "x", schema.TopLevel{})
+	if err != nil || !strings.Contains(string(text), `"default": 3`) || !strings.Contains(string(text), `"array"`) {
+		t.Errorf("%v: %s", err, text)
+	}
+}

@@ -81,7 +81,7 @@ func (b *schemaBuilder) value(s *shape, v reflect.Value, f *field) map[string]an
 	case mapKind, orderedKind:
 		return map[string]any{"type": "object", "additionalProperties": b.element(s, f)}
 	case rawKind:
-		return map[string]any{}
+		return raw(f)
 	case customKind:
 		if t := s.described(); t != nil {
 			return b.define(s, func() map[string]any { return b.typ(t) })
@@ -95,6 +95,15 @@ func (b *schemaBuilder) value(s *shape, v reflect.Value, f *field) map[string]an
 		return b.record(s, v)
 	}
 	return scalar(s.kind, f)
+}
+
+// raw returns the schema of any value, or the one in the field's tag `jsonschema`.
+func raw(f *field) map[string]any {
+	m := map[string]any{}
+	if f != nil {
+		_ = json.Unmarshal([]byte(f.tag.Get("jsonschema")), &m) // "" and true allow anything
+	}
+	return m
 }
 
 func (b *schemaBuilder) element(s *shape, f *field) map[string]any {
@@ -202,7 +211,7 @@ func (b *schemaBuilder) field(f *field, v reflect.Value) map[string]any {
 		m["description"] = doc
 	}
 	if text := defaultText(f, v); text != "" {
-		m["default"] = native(f.shape.kind, text)
+		m["default"] = native(f.shape.pointed().kind, text)
 	}
 	return m
 }

@@ -80,10 +80,7 @@ func (r *recordDecoder) inShort() bool {
 		return false
 	}
 	unknown := func(k *Node) bool { return r.s.by[k.Text] == nil }
-	inner := main.shape
-	for inner.kind == pointerKind {
-		inner = inner.elem
-	}
+	inner := main.shape.pointed()
 	if inner.kind != recordKind {
 		return slices.ContainsFunc(r.n.Keys, unknown)
 	}

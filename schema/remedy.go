@@ -44,7 +44,10 @@ func zeroMeans(f *field, text string) string {
 
 // leftOut mentions the default of a field without a value.
 func leftOut(f *field, s *shape, v reflect.Value) string {
-	if text := defaultText(f, v); f.shape == s && text != "" {
+	if f.shape.pointed() != s { // the field is a list or mapping of such values
+		return ""
+	}
+	if text := defaultText(&field{shape: s, check: f.check, def: f.def}, v); text != "" {
 		return "leave it out for " + text
 	}
 	return ""
@@ -52,10 +55,7 @@ func leftOut(f *field, s *shape, v reflect.Value) string {
 
 // takes reports whether a field may accept a scalar. A type that decodes itself may.
 func (f *field) takes(text string) bool {
-	s := f.shape
-	for s.kind == pointerKind {
-		s = s.elem
-	}
+	s := f.shape.pointed()
 	switch {
 	case s.kind == customKind:
 		return true

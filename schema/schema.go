@@ -33,6 +33,7 @@ type Type struct {
 	text     string  // of AnyOf
 	anyOf    []*Type // of AnyOf
 	words    []string
+	finish   Finish // of Through
 
 	once sync.Once
 	of   *shape // of the defaults: see shape
@@ -84,16 +85,42 @@ func AnyOf(text string, examples ...any) *Type {
 	return t
 }
 
+// Finish turns a decoded value into the configuration of a plugin, for [Type.Through]. n is the value as written. ok is
+// false if the value has problems, which have been reported. d collects further ones.
+type Finish func(d *Decoder, n *Node, value any, ok bool) (config any)
+
+// Through returns a type that is written, checked and documented like t, and decoded to what finish returns.
+func (t *Type) Through(finish Finish) *Type { return &Type{defaults: t.defaults, finish: finish} }
+
 // New returns a config value with only defaults, as for an empty mapping.
 func (t *Type) New() any {
 	d := NewDecoder(func(string) (string, bool, error) { return "", false, nil })
 	v := t.value()
 	d.fill(v, t.shape())
+	if t.finish != nil {
+		return t.finish(d, &Node{Kind: MapNode}, v.Interface(), true)
+	}
 	return v.Interface()
 }
 
-// Decode decodes n over the defaults. It returns a value of the type that was passed to Of. d collects problems.
+// Decode decodes n over the defaults. It returns a value of the type that was passed to Of, or what the function passed to
+// Through makes of it. d collects problems.
 func (t *Type) Decode(d *Decoder, n *Node) any {
+	_, config := t.decode(d, n)
+	return config
+}
+
+// decode is Decode. It also returns the value as it is written.
+func (t *Type) decode(d *Decoder, n *Node) (written, config any) {
+	before := d.errors
+	written = t.decodeWritten(d, n)
+	if t.finish == nil {
+		return written, written
+	}
+	return written, t.finish(d, n, written, d.errors == before)
+}
+
+func (t *Type) decodeWritten(d *Decoder, n *Node) any {
 	v := t.value()
 	if n.Kind == NullNode && t.lackingWithout(v) {
 		d.Report(n, Problem{Code: Required, Message: "needs a value: " + t.shape().expected(),

@@ -137,6 +137,14 @@ func (d *describer) kindOf(rt reflect.Type) kind {
 	panic(fmt.Sprintf("schema: %s%v can't be configuration", d.field, rt))
 }
 
+// pointed returns the shape that a pointer leads to; that of other types is s.
+func (s *shape) pointed() *shape {
+	for s.kind == pointerKind {
+		s = s.elem
+	}
+	return s
+}
+
 // leaf returns the shape of the scalars in s.
 func (s *shape) leaf() *shape {
 	for s.elem != nil {

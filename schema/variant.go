@@ -91,9 +91,9 @@ func (r *recordDecoder) decodeType(key, item *Node, variants Variants) {
 	path := r.at.path
 	r.inside(&frame{key: key, node: item, path: Join(r.at.path, key.Text), component: r.s}, func() {
 		place := r.Place(item)
-		config := variants.Variant(key.Text).Decode(r.Decoder, item)
+		written, config := variants.Variant(key.Text).decode(r.Decoder, item)
 		r.s.variantOf(r.v).SetVariant(key.Text, config, place)
-		r.taken[path] = component{key.Text, config}
+		r.taken[path] = component{key.Text, written}
 	})
 }
 
