@@ -1,7 +1,6 @@
 package jsonschema
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,17 +11,26 @@ import (
 type findings struct {
 	loud      bool      // collect texts, not only a verdict
 	at        []string  // path of the current value
-	first     []finding // findings that an error shows, ordered by place
+	first     []Finding // findings that an error shows, ordered by place
 	count     int       // of all findings
 	more      bool      // the check did not cover everything
 	inspected int       // values of a schema; see inspect
 }
 
-// finding is one keyword that one value violates.
-type finding struct {
-	at   []string
-	text string
+// Finding is one keyword that one value violates.
+type Finding struct {
+	At   []string // the keys and indexes that lead to the value
+	Text string   // such as "minimum: got 0, want 1"
 }
+
+// Invalid is the error of a document, or a schema, with at least one [Finding].
+type Invalid struct {
+	First []Finding // the first ones, ordered by place
+	text  string
+}
+
+// Error returns the findings on one line: the first ones, and the total number.
+func (e *Invalid) Error() string { return e.text }
 
 const (
 	shown  = 3   // findings in an error
@@ -31,7 +39,7 @@ const (
 
 // add adds a finding. Beyond those that an error shows, findings only count: a document can have millions.
 func (f *findings) add(text string) {
-	if !f.loud || !f.keep(finding{f.at, text}) {
+	if !f.loud || !f.keep(Finding{f.at, text}) {
 		return
 	}
 	f.count++
@@ -46,11 +54,11 @@ func (f *findings) include(o *findings) {
 }
 
 // keep keeps a finding if it is one of the first. It returns false if it was there already.
-func (f *findings) keep(one finding) bool {
+func (f *findings) keep(one Finding) bool {
 	i := len(f.first)
 	for i > 0 {
-		order := slices.Compare(f.first[i-1].at, one.at)
-		if order == 0 && f.first[i-1].text == one.text {
+		order := slices.Compare(f.first[i-1].At, one.At)
+		if order == 0 && f.first[i-1].Text == one.Text {
 			return false
 		}
 		if order <= 0 {
@@ -59,7 +67,7 @@ func (f *findings) keep(one finding) bool {
 		i--
 	}
 	if i < shown {
-		one.at = slices.Clone(one.at)
+		one.At = slices.Clone(one.At)
 		f.first = slices.Insert(f.first, i, one)
 		f.first = f.first[:min(shown, len(f.first))]
 	}
@@ -73,7 +81,7 @@ func (f *findings) below(step string, call func()) {
 	f.at = f.at[:len(f.at)-1]
 }
 
-// err formats the findings on one line: the first ones in the order of their pointers, and the total number.
+// err returns an [Invalid] with the findings, or nil.
 func (f *findings) err() error {
 	if f.count == 0 {
 		return nil
@@ -83,7 +91,7 @@ func (f *findings) err() error {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(clip(pointer(v.at)) + ": " + clip(v.text))
+		b.WriteString(clip(pointer(v.At)) + ": " + clip(v.Text))
 	}
 	switch more := f.count - len(f.first); {
 	case f.more:
@@ -91,7 +99,7 @@ func (f *findings) err() error {
 	case more > 0:
 		fmt.Fprintf(&b, "; and %d more", more)
 	}
-	return errors.New(b.String())
+	return &Invalid{First: f.first, text: b.String()}
 }
 
 // pointer returns a JSON pointer (RFC 6901), or words for the whole document.
