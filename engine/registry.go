@@ -44,6 +44,8 @@ type Spec[T any] struct {
 	Doc   string       // Markdown; the first sentence is the summary
 	Type  *schema.Type // of its configuration
 	Build func(config any, env Env) (T, error)
+
+	replaceable bool // of Replace
 }
 
 // Env is what a plugin gets when it is built, in addition to its configuration.
@@ -104,6 +106,19 @@ func Register[T, C any](r *Registry[T], name, doc string, defaults C, build func
 			return build(config.(C), env)
 		},
 	}
+}
+
+// Replace adds a plugin that is not known before flowd runs. It takes the place of one that Replace has added before; pipelines
+// that were built with that one keep it. If Register has added a plugin of this name, Replace returns false.
+func (r *Registry[T]) Replace(s Spec[T]) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if old := r.plugins[s.Name]; old != nil && !old.replaceable {
+		return false
+	}
+	s.replaceable = true
+	r.plugins[s.Name] = &s
+	return true
 }
 
 // Lookup returns a plugin by name, or nil.

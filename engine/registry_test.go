@@ -52,3 +52,16 @@ func TestABadTagFailsWhereAPluginIsRegistered(t *testing.T) {
 	Register(NewRegistry[Processor]("processor", nil), "a", "Does nothing.", config{},
 		func(config, Env) (Processor, error) { return nil, nil })
 }
+
+func TestReplaceKeepsRegisteredPlugins(t *testing.T) {
+	r := NewRegistry[Processor]("processor", nil)
+	Register(r, "built_in", "Does nothing.", struct{}{}, func(struct{}, Env) (Processor, error) { return nil, nil })
+	for _, doc := range []string{"One.", "Two."} {
+		if !r.Replace(Spec[Processor]{Name: "added", Doc: doc}) || r.Lookup("added").Doc != doc {
+			t.Errorf("%q is not there", doc)
+		}
+	}
+	if r.Replace(Spec[Processor]{Name: "built_in", Doc: "Another."}) || r.Lookup("built_in").Doc != "Does nothing." {
+		t.Error("a registered plugin is replaced")
+	}
+}
