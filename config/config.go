@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/program/manifest"
 	"github.com/flowd-io/flowd/internal/state/tables"
 	"github.com/flowd-io/flowd/internal/systems/secrets"
 	"github.com/flowd-io/flowd/schema"
@@ -35,6 +36,9 @@ type Options struct {
 	// Secrets collects the secrets that are read, for masking. Callers may read it while pipelines run. nil: a
 	// private collection.
 	Secrets *schema.Secrets
+
+	// Plugins are folders with manifests of programs, in addition to service.plugins.
+	Plugins []string
 
 	// Managers has the secrets of secrets managers, such as ${vault:PATH#FIELD}, and reads those of the files. nil: no
 	// manager is asked. Such a placeholder then counts as set, but plans that need its value are nil.
@@ -85,9 +89,9 @@ type Loaded struct {
 	file *file
 }
 
-// Load reads and builds everything, and reports all problems sorted by place. It does no I/O beyond the files
-// themselves, and requests for secrets (see Options.Managers). A file that can't be read or parsed has problems, but is
-// not in the set.
+// Load reads and builds everything, and reports all problems sorted by place. It registers the types of manifests. It does no
+// I/O beyond the files themselves and the manifests, and requests for secrets (see Options.Managers). A file that can't be
+// read or parsed has problems, but is not in the set.
 func Load(paths []string, o Options) (*Set, []schema.Problem) {
 	l := loader{options: o}
 	l.options.Lookup = l.notedLookup(o.Lookup)
@@ -97,6 +101,7 @@ func Load(paths []string, o Options) (*Set, []schema.Problem) {
 	l.override()
 	l.readManaged()
 	l.manage()
+	l.manifests()
 	for _, f := range slices.Concat(l.files, l.parts) {
 		l.inherit(f)
 		l.nameParts(f)
@@ -117,7 +122,8 @@ type loader struct {
 	lists    map[string]*engine.StepListNode // of all files; nil: not collected yet
 	included []included
 	includes []string // files that are included, and patterns of them
-	torn     bool     // an included file can't be read, so what it contains is unknown
+	plugins  manifest.Set
+	torn     bool // an included file can't be read, so what it contains is unknown
 }
 
 // finish turns nodes into plans.

@@ -30,6 +30,7 @@ type file struct {
 	cuts yamltext.Cuts
 
 	decoder *schema.Decoder   // of spec; knows the origin of every value
+	plugins map[string]string // by name of a type: a text that changes with its manifest
 	tables  map[string]string // resources of the tables that were read, by name
 
 	resourcesOnlyIncluded bool // its resources all come from files that it includes
@@ -67,6 +68,7 @@ type Service struct {
 	TokenFile string         `yaml:"token_file" doc:"File with the token that flowd ctl sends, readable only by its owner; it is created if missing. By default it is in the user's runtime or configuration directory, named after the port."`
 	TLS       tlsconf.Server `yaml:"tls" doc:"TLS of the admin API. An address other than loopback requires it, with token_file."`
 	Pipelines string         `yaml:"pipelines" doc:"Directory for pipelines that are managed over the admin API. Its .yaml files are pipelines of the process, which keeps running without any; it is created if missing. -s does not apply to them."`
+	Plugins   engine.Names   `yaml:"plugins" doc:"Folders of programs with a plugin.yaml, or folders that contain such folders, relative to this file: a path or a list. Each program is a type of component."`
 	Log       Log            `yaml:"log" doc:"The log, on standard error: levels and format."`
 	Metrics   *Metrics       `yaml:"metrics" doc:"A second listener, only for scrapers and probes."`
 	Notify    *Notify        `yaml:"notify" doc:"A webhook or a program that is told when a pipeline fails, stops, or is not ready."`
@@ -182,7 +184,7 @@ func anyHost(host string) bool {
 
 // decode turns a file's nodes into its spec.
 func (l *loader) decode(f *file) {
-	f.decoder = l.decoder(f)
+	f.decoder, f.plugins = l.decoder(f), l.plugins.Prints
 	l.top(f)
 	f.onlyProcess = l.onlyProcess(f)
 	l.secrets(f)

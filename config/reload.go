@@ -64,7 +64,7 @@ func (l *loader) instead(f *file, o runtime.Options) runtime.Options {
 	o.Same = func(kind, name string) bool {
 		section := kind + "s"
 		was, is := old.file.root.Find(section, name), f.root.Find(section, name)
-		return was != nil && is != nil && connection(was, old.file.decoder) == connection(is, f.decoder)
+		return was != nil && is != nil && connection(was, old.file.decoder) == connection(is, f.decoder) && f.sameManifests(is, old.file)
 	}
 	return o
 }

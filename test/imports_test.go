@@ -50,7 +50,8 @@ var importRules = []importRule{
 	{"engine/cause", "engine"},
 	{"engine/enginetest", "engine engine/expr engine/internal/inside engine/runtime schema"},
 	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema internal/components/fields internal/components/programs " +
-		"internal/formats/* internal/migrate/bloblang internal/network/* internal/pool/wire internal/state/tables internal/systems/secrets"},
+		"internal/formats/* internal/migrate/bloblang internal/network/* internal/pool/wire internal/program/manifest internal/state/tables " +
+		"internal/systems/secrets"},
 	{"config/yamltext", "schema internal/formats/codec"},
 
 	// A root package imports the plugins of its kind. A plugin never imports another one.
@@ -73,6 +74,7 @@ var importRules = []importRule{
 		"internal/network/* internal/state/* internal/state/caches/* internal/systems/* internal/systems/queue/*"},
 	{"internal/pool internal/pool/*", public + " engine/runtime internal/components/* internal/disk/* internal/network/* " +
 		"internal/pool internal/pool/wire internal/systems/nats internal/systems/nats/embed"},
+	{"internal/program/manifest", public + " config/yamltext internal/formats/jsonschema"},
 	{"internal/operations/pipetest", public + " config engine/runtime internal/components/* internal/pool/wire " +
 		"internal/operations/difference internal/operations/observe internal/state/caches/memory"},
 	{"internal/operations/observe", public + " internal/operations/difference"},
@@ -95,8 +97,8 @@ var importRules = []importRule{
 
 	{"cmd/flowd", "cmd/flowd/cli inputs processors batchers outputs"},
 	{"cmd/flowd/cli", "config docs engine engine/expr engine/polling engine/runtime schema internal/components/* internal/disk/* " +
-		"internal/formats/* internal/migrate internal/network/* internal/operations/* internal/pool/* internal/systems/objects " +
-		"internal/systems/queue internal/systems/secrets"},
+		"internal/formats/* internal/migrate internal/network/* internal/operations/* internal/pool/* internal/program/manifest " +
+		"internal/systems/objects internal/systems/queue internal/systems/secrets"},
 
 	// The following packages are for tests, and for programs that test.
 	{"engine/expr/internal/exprtest", "engine/doc engine/expr/internal/builtin engine/expr/internal/codetext " +

@@ -53,7 +53,7 @@ func (r *dlqReplay) dryRun(c *dlqCall) error {
 
 // loaded reads the pipeline file without building it, and finds the pipeline.
 func (r *dlqReplay) loaded(c *dlqCall) (*config.Loaded, error) {
-	set, err := c.load(r.files, config.Options{Set: r.set, Secrets: c.secrets, Testing: true})
+	set, err := c.load(r.files, config.Options{Set: r.set, Plugins: r.plugins, Secrets: c.secrets, Testing: true})
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (r *dlqReplay) rehearse(cmd *cobra.Command) error {
 	answer := messages(cmd.OutOrStdout())
 	os.Stdout = os.Stderr // a step's prints must not mix with the answer
 	runtime.GOMAXPROCS(1)
-	set, problems := config.Load(r.files, config.Options{Set: r.set, Testing: true})
+	set, problems := config.Load(r.files, config.Options{Set: r.set, Plugins: r.plugins, Testing: true})
 	if n, _ := count(problems); n > 0 {
 		return errors.New("the files have changed meanwhile")
 	}

@@ -24,6 +24,7 @@ type dlqReplay struct {
 	pick      dlqPick
 	files     []string
 	set       []string
+	plugins   []string
 	pipeline  string
 	input     string
 	fromStart bool
@@ -78,6 +79,7 @@ pass now.`,
 	r.pick.add(cmd, 0, "replay at most this many letters")
 	addFiles(cmd, &r.files)
 	addSet(cmd, &r.set)
+	addPlugins(cmd, &r.plugins)
 	addTarget(f, &r.target)
 	f.StringVar(&r.to, "to", "", "`PIPELINE[/INPUT]` of a running flowd, in place of -c")
 	_ = cmd.RegisterFlagCompletionFunc("to", func(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion,
@@ -128,7 +130,7 @@ func (r *dlqReplay) run(c *dlqCall) error {
 	began := time.Now()
 	feed := &deadletters.Feed{Source: c.source, Limit: r.pick.n, Before: began, Replay: rand.Text(),
 		Pick: c.pick.matches}
-	o := config.Options{Set: r.set, Log: logs.log, Secrets: c.secrets, Managers: managers.NewStore(c.stop)}
+	o := config.Options{Set: r.set, Plugins: r.plugins, Log: logs.log, Secrets: c.secrets, Managers: managers.NewStore(c.stop)}
 	chosen, err := r.loaded(c)
 	if err != nil {
 		return err

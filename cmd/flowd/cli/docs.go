@@ -14,6 +14,7 @@ import (
 func newDocs() *cobra.Command {
 	var markdown string
 	var asSearch bool
+	var plugins []string
 	cmd := &cobra.Command{
 		Use:   "docs [[KIND] NAME | WORDS]",
 		Short: "Show or search the documentation",
@@ -32,6 +33,9 @@ or a guide. Other words are searched for in all of them.`,
   flowd docs --markdown reference     write the reference of everything to a folder`,
 		ValidArgsFunction: completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := usePlugins(cmd, plugins); err != nil {
+				return err
+			}
 			if markdown != "" {
 				if len(args) > 0 || asSearch {
 					return usage("docs takes a name, or --markdown alone")
@@ -53,6 +57,7 @@ or a guide. Other words are searched for in all of them.`,
 	}
 	cmd.Flags().BoolVar(&asSearch, "search", false, "search for words, even if they are the name of a page")
 	cmd.Flags().StringVar(&markdown, "markdown", "", "write the reference of everything to a `FOLDER`, as Markdown")
+	addPlugins(cmd, &plugins)
 	return cmd
 }
 

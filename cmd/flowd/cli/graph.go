@@ -11,7 +11,7 @@ import (
 )
 
 func newGraph() *cobra.Command {
-	var set []string
+	var set, plugins []string
 	var asJSON, mermaid bool
 	cmd := &cobra.Command{
 		Use:   "graph FILE...",
@@ -30,7 +30,7 @@ outputs need no value. The exit code is 2 if a file has an error.`,
 				return usage("--json and --mermaid exclude each other")
 			}
 			secrets := &schema.Secrets{}
-			loaded, err := load(cmd.ErrOrStderr(), files, config.Options{Set: set, Secrets: secrets, Testing: true})
+			loaded, err := load(cmd.ErrOrStderr(), files, config.Options{Set: set, Plugins: plugins, Secrets: secrets, Testing: true})
 			if err != nil {
 				return err
 			}
@@ -54,6 +54,7 @@ outputs need no value. The exit code is 2 if a file has an error.`,
 		},
 	}
 	addSet(cmd, &set)
+	addPlugins(cmd, &plugins)
 	addJSON(cmd, &asJSON)
 	cmd.Flags().BoolVar(&mermaid, "mermaid", false, "write a Mermaid flowchart")
 	return cmd

@@ -13,7 +13,7 @@ import (
 )
 
 func newLint() *cobra.Command {
-	var set []string
+	var set, plugins []string
 	var asJSON, show, strict bool
 	cmd := &cobra.Command{
 		Use:   "lint FILE...",
@@ -32,7 +32,7 @@ give 0, or 2 with --strict.`,
 			if asJSON && show {
 				return usage("--json and --show exclude each other")
 			}
-			loaded, problems := config.Load(files, config.Options{Set: set})
+			loaded, problems := config.Load(files, config.Options{Set: set, Plugins: plugins})
 			out, note := cmd.OutOrStdout(), cmd.ErrOrStderr()
 			var err error
 			switch {
@@ -59,6 +59,7 @@ give 0, or 2 with --strict.`,
 		},
 	}
 	addSet(cmd, &set)
+	addPlugins(cmd, &plugins)
 	addJSON(cmd, &asJSON)
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with code 2 for warnings, too")
 	cmd.Flags().BoolVar(&show, "show", false, "write the configuration in force, with the origin of every value")

@@ -15,6 +15,7 @@ import (
 
 func newList() *cobra.Command {
 	var asJSON bool
+	var plugins []string
 	cmd := &cobra.Command{
 		Use:   "list [KIND]",
 		Short: "List the components of this build",
@@ -24,6 +25,9 @@ func newList() *cobra.Command {
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeKinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := usePlugins(cmd, plugins); err != nil {
+				return err
+			}
 			all := components()
 			if len(args) == 0 { // there are too many functions to show unless asked for
 				all = slices.DeleteFunc(all, func(c component) bool { return c.Kind == functionKind })
@@ -46,6 +50,7 @@ func newList() *cobra.Command {
 		},
 	}
 	addJSON(cmd, &asJSON)
+	addPlugins(cmd, &plugins)
 	return cmd
 }
 

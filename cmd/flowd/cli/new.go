@@ -15,6 +15,7 @@ import (
 
 func newNew() *cobra.Command {
 	var file string
+	var plugins []string
 	cmd := &cobra.Command{
 		Use:   "new INPUT / [PROCESSOR,... /] OUTPUT",
 		Short: "Write a new pipeline",
@@ -29,6 +30,9 @@ Exit codes: 0 written; 1 the file could not be written; 2 unknown component or u
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeParts,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := usePlugins(cmd, plugins); err != nil {
+				return err
+			}
 			parts, err := partsOf(strings.Join(args, " "))
 			if err != nil {
 				return err
@@ -46,6 +50,7 @@ Exit codes: 0 written; 1 the file could not be written; 2 unknown component or u
 		},
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write to a new `FILE`")
+	addPlugins(cmd, &plugins)
 	_ = cmd.MarkFlagFilename("output", "yaml", "yml")
 	return cmd
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/flowd-io/flowd/internal/operations/systemd"
 	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/flowd-io/flowd/internal/program/manifest"
 	managers "github.com/flowd-io/flowd/internal/systems/secrets"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ import (
 
 // newRun returns the command that runs pipelines. It is the root command, too.
 func newRun(use string) *cobra.Command {
-	var files, set []string
+	var files, set, plugins []string
 	var watch bool
 	var flags logFlags
 	cmd := &cobra.Command{
@@ -41,12 +42,13 @@ func newRun(use string) *cobra.Command {
 				_ = cmd.Help() // more helpful than an error
 				return exit(invalid)
 			}
-			return run(cmd, files, set, watch, flags)
+			return run(cmd, files, config.Options{Set: set, Plugins: plugins}, watch, flags)
 		},
 	}
 	addFiles(cmd, &files)
 	cmd.Flags().BoolVar(&watch, "watch", false, "reload the files when they change")
 	addSet(cmd, &set)
+	addPlugins(cmd, &plugins)
 	flags.add(cmd)
 	return cmd
 }
@@ -57,6 +59,21 @@ func addFiles(cmd *cobra.Command, files *[]string) {
 
 func addSet(cmd *cobra.Command, set *[]string) {
 	cmd.Flags().StringArrayVarP(set, "set", "s", nil, "override one value, as `path=value`; may be repeated")
+}
+
+func addPlugins(cmd *cobra.Command, dirs *[]string) {
+	cmd.Flags().StringArrayVar(dirs, "plugins", nil, "`DIR` with programs that have a plugin.yaml; may be repeated")
+	_ = cmd.MarkFlagDirname("plugins") // the flag exists
+}
+
+// usePlugins reads the manifests of programs, for a command that reads no pipeline.
+func usePlugins(cmd *cobra.Command, dirs []string) error {
+	var all []manifest.Dir
+	for _, path := range dirs {
+		all = append(all, manifest.Dir{Path: path})
+	}
+	_, problems := manifest.Load(all)
+	return showProblems(newConsole(cmd.ErrOrStderr()), problems)
 }
 
 func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -80,7 +97,7 @@ func mistyped(root *cobra.Command, args []string) error {
 	return nil
 }
 
-func run(cmd *cobra.Command, files, set []string, watch bool, flags logFlags) error {
+func run(cmd *cobra.Command, files []string, o config.Options, watch bool, flags logFlags) error {
 	headroom.Set(usualInFlight) // until the files are read
 	con := newConsole(cmd.ErrOrStderr())
 	secrets := &schema.Secrets{}
@@ -92,7 +109,7 @@ func run(cmd *cobra.Command, files, set []string, watch bool, flags logFlags) er
 	logs.libraries(secrets)
 	defer logs.sums.Flush()
 	sees := &sight{secrets: secrets}
-	o := config.Options{Set: set, Log: logs.log, Secrets: secrets, Managers: managers.NewStore(stop), Observe: sees.observers}
+	o.Log, o.Secrets, o.Managers, o.Observe = logs.log, secrets, managers.NewStore(stop), sees.observers
 	signalled := func() bool { return context.Cause(stop) == errSignal }
 	starts := context.AfterFunc(stop, func() {
 		if signalled() { // nothing has been read yet

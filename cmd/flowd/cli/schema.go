@@ -8,12 +8,16 @@ import (
 )
 
 func newSchema() *cobra.Command {
-	return &cobra.Command{
+	var plugins []string
+	cmd := &cobra.Command{
 		Use:     "schema",
 		Short:   "Write the JSON Schema of pipeline files, for editors",
 		Example: "  flowd schema > flowd.schema.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := usePlugins(cmd, plugins); err != nil {
+				return err
+			}
 			text, err := config.JSONSchema()
 			if err != nil {
 				return err
@@ -22,4 +26,6 @@ func newSchema() *cobra.Command {
 			return err
 		},
 	}
+	addPlugins(cmd, &plugins)
+	return cmd
 }

@@ -22,6 +22,7 @@ const mostSteps = 100_000
 // simulation holds the arguments of `flowd simulate`.
 type simulation struct {
 	files, set   []string
+	plugins      []string
 	steps        int
 	every        time.Duration
 	found, empty []string
@@ -53,6 +54,7 @@ first pause.`,
 	f := cmd.Flags()
 	addFiles(cmd, &s.files)
 	addSet(cmd, &s.set)
+	addPlugins(cmd, &s.plugins)
 	f.IntVar(&s.steps, "steps", 20, "reads to print")
 	f.DurationVar(&s.every, "every", time.Second, "virtual time from one read to the next")
 	f.StringSliceVar(&s.found, "found", nil, "`NAME=N`: a read of this source finds this many messages; may be repeated")
@@ -85,7 +87,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 		return usage("--every must not be negative")
 	}
 	secrets := &schema.Secrets{}
-	loaded, err := load(cmd.ErrOrStderr(), s.files, config.Options{Set: s.set, Secrets: secrets})
+	loaded, err := load(cmd.ErrOrStderr(), s.files, config.Options{Set: s.set, Plugins: s.plugins, Secrets: secrets})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 // testOptions are the flags of `flowd test`.
 type testOptions struct {
 	files, set []string
+	plugins    []string
 	run        string
 	json       bool
 	junit      string
@@ -55,6 +56,7 @@ no tests.`,
 	f := cmd.Flags()
 	addFiles(cmd, &o.files)
 	addSet(cmd, &o.set)
+	addPlugins(cmd, &o.plugins)
 	f.StringVar(&o.run, "run", "", "run only tests whose name matches the regular `EXPRESSION`")
 	addJSON(cmd, &o.json)
 	f.StringVar(&o.junit, "junit", "", "write a report in JUnit XML to `FILE`")
@@ -90,7 +92,7 @@ func test(cmd *cobra.Command, o testOptions) error {
 		return usage("--timeout must be more than 0")
 	}
 	secrets := &schema.Secrets{}
-	loaded, err := load(con, o.files, config.Options{Set: o.set, Testing: true, Secrets: secrets})
+	loaded, err := load(con, o.files, config.Options{Set: o.set, Plugins: o.plugins, Testing: true, Secrets: secrets})
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,9 @@ func runWorker(ctx context.Context, t *testRun, o testOptions) pipetest.Result {
 	for _, s := range o.set {
 		args = append(args, "--set="+s)
 	}
+	for _, dir := range o.plugins {
+		args = append(args, "--plugins="+dir)
+	}
 	cmd := exec.CommandContext(ctx, exe, append(append(args, "--"), o.files...)...)
 	var out bytes.Buffer
 	var said head
@@ -93,7 +96,7 @@ func testWorker(cmd *cobra.Command, o testOptions) error {
 	os.Stdout = os.Stderr // a step's prints must not mix with the result
 	runtime.GOMAXPROCS(1) // goroutines take turns in the same order each time
 
-	loaded, problems := config.Load(o.files, config.Options{Set: o.set, Testing: true})
+	loaded, problems := config.Load(o.files, config.Options{Set: o.set, Plugins: o.plugins, Testing: true})
 	if n, _ := count(problems); n > 0 || pipeline >= len(loaded.Pipelines) ||
 		number >= len(loaded.Pipelines[pipeline].Tests()) {
 		return errors.New("the files have changed meanwhile")

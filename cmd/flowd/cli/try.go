@@ -24,6 +24,7 @@ const mostTried = 10_000
 // trying holds the arguments of `flowd try`.
 type trying struct {
 	files, set []string
+	plugins    []string
 	sampleFlags
 	pipeline, input string
 	step, until     string
@@ -63,6 +64,7 @@ configuration or usage.`,
 	f := cmd.Flags()
 	addFiles(cmd, &t.files)
 	addSet(cmd, &t.set)
+	addPlugins(cmd, &t.plugins)
 	t.sampleFlags.add(cmd)
 	f.StringVar(&t.pipeline, "pipeline", "", "`NAME` of the pipeline, if the files have several")
 	f.StringVar(&t.input, "input", "", "`NAME` of the input that reads the messages; the first by default")
@@ -82,7 +84,7 @@ configuration or usage.`,
 
 // names returns the names of kinds of components in the files, for completion.
 func (t *trying) names(files []string, kinds string) (all []string) {
-	set, _ := config.Load(append(slices.Clone(t.files), files...), config.Options{Set: t.set, Testing: true})
+	set, _ := config.Load(append(slices.Clone(t.files), files...), config.Options{Set: t.set, Plugins: t.plugins, Testing: true})
 	for _, p := range set.Pipelines {
 		add := func(kind, name string) {
 			if strings.Contains(kinds, kind) && !slices.Contains(all, name) {
@@ -107,7 +109,7 @@ func (t *trying) names(files []string, kinds string) (all []string) {
 
 func (t *trying) run(cmd *cobra.Command) error {
 	secrets := &schema.Secrets{}
-	set, err := load(cmd.ErrOrStderr(), t.files, config.Options{Set: t.set, Testing: true, Secrets: secrets})
+	set, err := load(cmd.ErrOrStderr(), t.files, config.Options{Set: t.set, Plugins: t.plugins, Testing: true, Secrets: secrets})
 	if err != nil {
 		return err
 	}

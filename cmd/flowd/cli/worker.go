@@ -68,7 +68,7 @@ func (j *joining) targets() ([]wire.Target, error) {
 // newWorker returns the command that runs steps for pools of other processes.
 func newWorker() *cobra.Command {
 	var to joining
-	var allow []string
+	var allow, plugins []string
 	c := worker.Config{}
 	var flags logFlags
 	cmd := &cobra.Command{
@@ -106,6 +106,9 @@ after --grace, or at a second signal.`,
 			if len(c.Pools) == 0 {
 				return usage("no pool to join is given (add --pool NAME)")
 			}
+			if err := usePlugins(cmd, plugins); err != nil {
+				return err
+			}
 			if len(allow) > 0 {
 				if err := engine.Processors.Only(allow,
 					"this worker was started with --allow and without this type"); err != nil {
@@ -130,6 +133,7 @@ after --grace, or at a second signal.`,
 	}
 	to.flags(cmd)
 	flags.add(cmd)
+	addPlugins(cmd, &plugins)
 	f := cmd.Flags()
 	f.StringArrayVar(&c.Pools, "pool", nil, "`NAME` of the pool to join; may be repeated")
 	f.IntVar(&c.Slots, "slots", runtime.GOMAXPROCS(0), "jobs of each pool at a time")

@@ -168,7 +168,13 @@ func (s *Stage) Build(pool string, log *slog.Logger, secrets *schema.Secrets) (*
 		schema.Shared[engine.StepLists](d).Define(name, n)
 	}
 	steps := s.decode(d, s.Steps)
-	if err := first(d.Problems()); err != nil {
+	problems := d.Problems()
+	for i, p := range problems {
+		if p.Code == schema.UnknownType {
+			problems[i].Remedy += "; if it comes from a plugin.yaml, start the worker with --plugins, too"
+		}
+	}
+	if err := first(problems); err != nil {
 		return nil, err
 	}
 	env := engine.Env{Log: log, Pipeline: pool, Shared: &engine.Shared{}, Secrets: d.Secrets()}
