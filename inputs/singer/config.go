@@ -132,9 +132,9 @@ run again from the last state that it wrote, after a growing pause: see restart.
 writes to standard error is logged.
 
 config, catalog and state are passed as temporary files that only flowd's user can read.
-They are removed when the tap has ended. While messages are processed more slowly than the
-tap reads, the tap waits. When flowd stops, the tap gets SIGTERM; if it is still running
-2s later, it is killed along with everything that it has started.
+They are removed when the tap has ended, unless flowd is killed. If the tap reads faster
+than its messages are processed, it waits. When flowd stops, the tap gets SIGTERM; if it is
+still running 2s later, it is killed along with everything that it has started.
 
     inputs:
       customers:

@@ -71,8 +71,8 @@ logged.
 
 With error_prefix, a program need not exit to report an error: a line that begins with
 the prefix fails its message permanently. The rest of the line is the error's text, or an
-object with text, class (permanent, transient, rejected, timeout or decode) and after,
-the least seconds before a retry: with error_prefix "ERROR ", for example
+object with text, class (permanent, transient, rejected, timeout, decode or auth) and
+after, the least seconds before a retry. With error_prefix "ERROR ", for example:
 ERROR {"text": "busy", "class": "transient", "after": 1.5}. The component program keeps
 programs in any language running and needs no conventions for lines: see flowd docs
 programs.

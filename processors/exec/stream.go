@@ -111,7 +111,7 @@ const (
 )
 
 // reportable are the classes that a program may give to its errors.
-var reportable = []engine.Class{engine.Permanent, engine.Transient, engine.Rejected, engine.Timeout, engine.Decode}
+var reportable = []engine.Class{engine.Permanent, engine.Transient, engine.Rejected, engine.Timeout, engine.Decode, engine.Auth}
 
 // reported returns the error of an error line, without the prefix.
 func (s *pool) reported(rest []byte) error {
@@ -125,7 +125,8 @@ func (s *pool) reported(rest []byte) error {
 	}
 	text := cmp.Or(call.Head([]byte(said.Text), maxReported, s.Secrets), "the program reported an error without a text")
 	if !slices.Contains(reportable, said.Class) {
-		return engine.Errorf(engine.Permanent, "%s (the program gave it the class %q; write one of %v)", text, said.Class, reportable)
+		return engine.Errorf(engine.Permanent, "%s (the program gave it the class %q: write permanent, transient, rejected, "+
+			"timeout, decode or auth)", text, said.Class)
 	}
 	e := engine.Errorf(said.Class, "%s", text)
 	e.Delay = time.Duration(min(max(said.After, 0), maxAfter.Seconds()) * float64(time.Second))
