@@ -175,9 +175,10 @@ def _start_after_main() -> None:
 
 
 def _own_descriptors() -> None:
-    """Keep the pipes from child processes, and leave signals of the terminal to flowd."""
+    """Keep the pipes from child processes, and leave the terminal's signal to flowd."""
     for fd in (3, 4):
         os.set_inheritable(fd, False)
+        os.set_blocking(fd, True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)  # flowd logs each line
