@@ -53,8 +53,8 @@ The binary is linked statically unless CGO_ENABLED is set.`,
 func newPlugin() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "plugin",
-		Short:   "Start a module for a plugin of your own",
-		Example: "  flowd plugin new processor mask",
+		Short:   "Start a plugin of your own, in Go or another language",
+		Example: "  flowd plugin new processor mask\n  flowd plugin new --lang python step score",
 		RunE:    needsCommand,
 	}
 	cmd.AddCommand(newPluginNew())
@@ -63,24 +63,42 @@ func newPlugin() *cobra.Command {
 
 func newPluginNew() *cobra.Command {
 	var m plugins.Module
+	lang := oneOf{value: "go", allowed: append([]string{"go"}, plugins.Langs...)}
 	cmd := &cobra.Command{
-		Use:   "new " + strings.Join(plugins.Kinds, "|") + " NAME",
-		Short: "Write a Go module with one plugin and its tests",
+		Use:   "new KIND NAME",
+		Short: "Write a plugin that works: a Go module, or a program in another language",
 		Long: `Writes a Go module with one plugin that works, its conformance test, and a
-pipeline that uses it. Change it step by step; docs/plugins.md is the guide.`,
-		Example:   "  flowd plugin new output tickets --module example.com/acme/tickets",
+pipeline that uses it. Change it step by step; flowd docs plugins is the guide.
+KIND is one of ` + strings.Join(plugins.Kinds, ", ") + `.
+
+With --lang, it writes a program in another language with its plugin.yaml instead,
+which flowd runs as it is; flowd docs programs is the guide. KIND is one of
+` + strings.Join(plugins.ProgramKinds, ", ") + `.`,
+		Example: `  flowd plugin new output tickets --module example.com/acme/tickets
+  flowd plugin new --lang python step score`,
 		Args:      cobra.ExactArgs(2),
-		ValidArgs: plugins.Kinds,
+		ValidArgs: append(slices.Clone(plugins.Kinds), "step"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m.Kind, m.Name = args[0], args[1]
-			if !slices.Contains(plugins.Kinds, m.Kind) {
-				return usage(fmt.Sprintf("%q is not a kind of plugin (there are %s)", m.Kind, strings.Join(plugins.Kinds, ", ")))
+			kinds := plugins.Kinds
+			if lang.value != "go" {
+				kinds = plugins.ProgramKinds
 			}
-			next, err := plugins.New(m)
+			if !slices.Contains(kinds, m.Kind) {
+				return usage(fmt.Sprintf("%q is not a kind of plugin (there are %s)", m.Kind, strings.Join(kinds, ", ")))
+			}
+			var next string
+			var err error
+			if lang.value == "go" {
+				next, err = plugins.New(m)
+			} else {
+				next, err = plugins.NewProgram(plugins.Program{Lang: lang.value, Kind: m.Kind, Name: m.Name, Dir: m.Dir})
+			}
 			cmd.Print(next)
 			return err
 		},
 	}
+	cmd.Flags().Var(&lang, "lang", "`LANGUAGE` of the plugin: "+strings.Join(lang.allowed, ", "))
 	cmd.Flags().StringVar(&m.Path, "module", "", "`PATH` of the module (default example.com/NAME)")
 	cmd.Flags().StringVar(&m.Dir, "dir", "", "write to this `DIR` (default NAME)")
 	addFlowd(cmd, &m.Flowd)

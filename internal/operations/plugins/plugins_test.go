@@ -70,3 +70,39 @@ func TestNewModules(t *testing.T) {
 		})
 	}
 }
+
+func TestNewPrograms(t *testing.T) {
+	for _, tt := range []struct{ lang, kind, name, err, file, text string }{
+		{lang: "python", kind: "step", name: "score", file: "score.py", text: "@flowd.step\n"},
+		{lang: "python", kind: "input", name: "class", file: "class.py", text: "@flowd.input\n"},
+		{lang: "python", kind: "output", name: "to_disk", file: "to_disk.py", text: "@flowd.output"},
+		{lang: "node", kind: "step", name: "score", file: "score.mjs", text: "flowd.step("},
+		{lang: "node", kind: "input", name: "numbers", file: "numbers.mjs", text: "flowd.input("},
+		{lang: "node", kind: "output", name: "disk", file: "disk.mjs", text: "flowd.output("},
+		{lang: "python", kind: "step", name: "Score", err: "use lower-case letters"},
+		{lang: "python", kind: "step", name: "set", err: `flowd has the step "set" already`},
+	} {
+		t.Run(tt.lang+" "+tt.kind+" "+tt.name, func(t *testing.T) {
+			p := Program{Lang: tt.lang, Kind: tt.kind, Name: tt.name, Dir: filepath.Join(t.TempDir(), "new")}
+			next, err := NewProgram(p)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("err %v, want %s", err, tt.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(next, "cd "+p.Dir+"\n") {
+				t.Errorf("the next steps are\n%s", next)
+			}
+			for name, want := range map[string]string{tt.file: tt.text, "plugin.yaml": ", " + tt.file + "]\n", "pipeline.yaml": tt.name + ": {"} {
+				text, err := os.ReadFile(filepath.Join(p.Dir, name))
+				if err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), placeholder) {
+					t.Errorf("%s (%v) has no %q, or still the placeholder:\n%s", name, err, want, text)
+				}
+			}
+		})
+	}
+}

@@ -60,15 +60,9 @@ func New(m Module) (next string, err error) {
 	if m.Flowd != "" {
 		choice = " --flowd " + m.Flowd
 	}
-	switch {
-	case !validName.MatchString(m.Name):
-		return "", fmt.Errorf("%q can't be the name of a plugin (use lower-case letters, digits and _, and begin with a letter)", m.Name)
-	case m.taken():
-		return "", fmt.Errorf("flowd has the %s %q already (choose another name)", m.Kind, m.Name)
-	}
-	dir := cmp.Or(m.Dir, m.Name)
-	if found, err := os.ReadDir(dir); err == nil && len(found) > 0 {
-		return "", fmt.Errorf("%s has files in it (choose another folder with --dir, or remove them)", dir)
+	dir, err := target(m.Kind, m.Name, m.Dir, m.taken())
+	if err != nil {
+		return "", err
 	}
 	mod, err := m.goMod()
 	if err != nil {
@@ -87,13 +81,8 @@ func New(m Module) (next string, err error) {
 		}
 		files[strings.ReplaceAll(e.Name(), placeholder, m.Name)] = m.fill(string(text))
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := writeAll(dir, files); err != nil {
 		return "", err
-	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			return "", err
-		}
 	}
 	return fmt.Sprintf(`%[1]s/ has the %[2]s %[3]q. Next:
 
