@@ -1,0 +1,155 @@
+# frozen_string_literal: true
+
+require_relative "message"
+
+module Flowd
+  # Ends the block of an input, because no message is wanted any more. No "rescue => e" catches it.
+  class Stopped < Exception; end # rubocop:disable Lint/InheritException
+
+  # What the block of an input works with. It runs in the main thread, while another one reads frames.
+  class Input
+    SOON = 0.002 # seconds that a message waits for others
+    MANY = 512 # messages that are worth a frame
+    LARGE = 1 << 20 # and bytes
+
+    # config of the component, and position to continue after (nil: from the start).
+    # instance: number of this process among those of the component, from 0.
+    attr_reader :config, :position, :name, :pipeline, :instance
+
+    def initialize(link, hello, handler, settled)
+      @config, @position, @name, @pipeline, @instance = hello.values_at("config", "position", "name", "pipeline", "instance")
+      @link, @handler, @settled, @limit = link, handler, settled, hello["limits"]["body"]
+      @lock = Monitor.new # guards the fields below, and keeps frames in order
+      @changed = @lock.new_cond
+      @credits = @number = @size = 0
+      @pending, @unsettled = [], {} # messages, by number
+      @ended = @failed = false
+    end
+
+    # Sends a message: bytes, text, anything else as JSON, or a Message. It waits while flowd accepts no more messages.
+    def emit(value, meta: nil, position: nil, tag: nil)
+      msg = value.is_a?(Message) ? value : Message.new(value, meta: meta, position: position, tag: tag)
+      size = msg.payload.bytesize
+      raise ArgumentError, "message has #{size} bytes, more than the limit of #{@limit}" if size > @limit
+
+      Thread.handle_interrupt(Stopped => :never) do
+        @lock.synchronize do
+          flush if @credits.zero? || @size + size > [@limit, LARGE].min || @pending.size >= MANY
+          @changed.wait_until { @credits.positive? || @ended }
+          raise Stopped if @ended
+
+          @credits -= 1
+          @number += 1
+          @size += size
+          @pending << msg
+          @unsettled[@number] = msg if @settled
+          @changed.broadcast if @pending.size == 1
+        end
+      end
+      self
+    end
+    alias << emit
+
+    # @private
+    def serve(ready)
+      @main = Thread.current
+      trap("TERM") { @main.raise(Stopped) }
+      Thread.handle_interrupt(Stopped => :never) do
+        @link.send_frame(ready)
+        @reader = Thread.new { read }
+        Thread.new { flush_soon }
+        run
+        @failed ? 1 : 0
+      end
+    end
+
+    private
+
+    def run
+      Thread.handle_interrupt(Stopped => :immediate) { @handler.call(self) }
+      finish
+      Thread.handle_interrupt(Stopped => :immediate) { @reader.join } unless @failed
+    rescue Stopped
+      @lock.synchronize { flush }
+      @reader.join if @ended && !@failed # flowd has sent drain, and fates may follow
+    rescue *FAILURES => e
+      finish(e)
+    end
+
+    # Sends what waits, and that nothing follows.
+    def finish(error = nil)
+      @lock.synchronize do
+        unless @ended && !(error && !@failed)
+          @ended, @failed = true, !error.nil?
+          flush
+          @link.send_frame(error ? { type: "error", error: Message.describe(error) } : { type: "end" })
+        end
+        @changed.broadcast
+      end
+    end
+
+    def flush
+      return if @pending.empty?
+
+      payloads = @pending.map(&:payload)
+      header = { type: "messages", sizes: payloads.map(&:bytesize) }
+      meta, positions = @pending.map(&:meta), @pending.map(&:position)
+      header[:meta] = meta unless meta.all?(&:empty?)
+      header[:positions] = positions if positions.any?
+      @pending, @size = [], 0
+      @link.send_frame(header, payloads)
+    end
+
+    def flush_soon
+      loop do
+        @lock.synchronize { @changed.wait_while { @pending.empty? } }
+        sleep SOON
+        @lock.synchronize { flush }
+      end
+    rescue Closed
+      nil # the other thread notices it, too
+    end
+
+    def read
+      loop do
+        header, = @link.receive
+        case header["type"]
+        when "credit"
+          @lock.synchronize do
+            @credits += header["messages"]
+            @changed.broadcast
+          end
+        when "drain" then finish
+        when "fates" then settle(header) if @settled
+        end
+      end
+    rescue Closed
+      stop_main
+    rescue *FAILURES => e
+      finish(e)
+      stop_main
+    end
+
+    def settle(header)
+      header["numbers"].each_with_index do |number, i|
+        msg = @lock.synchronize { @unsettled.delete(number) } or next
+        error = header.dig("errors", i)
+        error &&= Error.new(error["text"], kind: error["class"], after: error["after"])
+        @settled.call(msg, header["fates"][i], error)
+      end
+    end
+
+    # The main thread may wait for a message that never comes, in code that can't be interrupted.
+    def stop_main
+      @lock.synchronize do
+        @ended = true
+        @changed.broadcast
+      end
+      @main.raise(Stopped)
+      Thread.new do
+        sleep 2
+        exit!(@failed ? 1 : 0)
+      end
+    end
+  end
+end
