@@ -46,7 +46,10 @@ type Error struct {
 	// Holds says that nothing was written, and nothing can be written now. The output is held and probed, and the call
 	// does not count as an attempt. A step's call that reached no server does not count either.
 	Holds bool
-	Err   error
+	// Detail is more about the cause, such as a traceback, for the dead letter (error_detail); "": nothing. Neither the log
+	// nor Error shows it.
+	Detail string
+	Err    error
 
 	unfinished bool            // the message did not fail: a drain handed it back
 	secrets    *schema.Secrets // masked in its text
@@ -87,6 +90,9 @@ func (e *Error) Error() string {
 	}
 	return e.secrets.Mask(e.Err.Error())
 }
+
+// DetailText is Detail. Once the engine has seen the error, secrets are masked in it.
+func (e *Error) DetailText() string { return e.secrets.Mask(e.Detail) }
 
 // Unfinished says that the message did not fail: a drain or a stop handed it back.
 func (e *Error) Unfinished() bool { return e.unfinished }

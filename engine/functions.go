@@ -24,7 +24,8 @@ func init() {
 		{"meta([text]) any", "One metadata value, or nil; without a name all of them.",
 			`meta("line") → 1` + "\n" + `keys(meta()) → ["line", "path"]`,
 			[]any{new(func() any), new(func(string) any)}, metaOf},
-		{"error() object|nil", "{message, class, step, output, attempt, first_failed_at} of a failed message, or nil.",
+		{"error() object|nil", "{message, class, step, output, attempt, first_failed_at} of a failed message, or nil. An error with a " +
+			"traceback has it as detail.",
 			"error()?.class → nil", []any{new(func() any)}, errorOf},
 		{"vars([text]) any", "One value that a `let` step has kept, or nil; without a name all of them.",
 			`vars("price") → 3` + "\n" + `vars() → {price: 3}`, []any{new(func() any), new(func(string) any)}, varsOf},
@@ -99,10 +100,14 @@ func errorOf(m *Message, _ []any) (any, error) {
 	if e == nil {
 		return nil, nil
 	}
-	return map[string]any{
+	all := map[string]any{
 		"message": e.Error(), "class": string(e.Class), "step": e.Step, "output": e.Output,
 		"attempt": e.Attempt, "first_failed_at": e.FirstFailed.UTC(),
-	}, nil
+	}
+	if detail := e.DetailText(); detail != "" {
+		all["detail"] = detail
+	}
+	return all, nil
 }
 
 func batcherName(m *Message, _ []any) (any, error) {

@@ -196,6 +196,9 @@ func explain(m *engine.Message) {
 		With("error_output", msg(m).Err.Output).
 		With("error_attempt", msg(m).Err.Attempt).
 		With("error_first_failed", msg(m).Err.FirstFailed.UTC())
+	if detail := msg(m).Err.DetailText(); detail != "" {
+		m.Meta = m.Meta.With("error_detail", detail)
+	}
 	if msg(m).Part > 0 {
 		m.Meta = m.Meta.With("error_part", int(msg(m).Part))
 	}

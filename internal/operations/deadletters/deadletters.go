@@ -115,7 +115,7 @@ func idOf(meta map[string]any) string {
 
 // failure has the metadata that the engine adds when it makes a dead letter of a message.
 var failure = []string{"error_class", "error_message", "error_step", "error_output", "error_attempt", "error_first_failed",
-	"error_part", replayName}
+	"error_part", "error_detail", replayName}
 
 // original begins the names of metadata by which outputs keep where a dead letter was read, since the metadata of where the
 // dead letter is read takes the name.

@@ -137,6 +137,7 @@ func (w *writer) err(e error) {
 	w.int(int64(typed.Delay))
 	w.time(typed.FirstFailed)
 	w.text(e.Error())
+	w.text(typed.Detail)
 }
 
 var errShort = errors.New("the data ends too early, or was not sent by flowd")
@@ -328,6 +329,7 @@ func (r *reader) failure() *engine.Error {
 	e := &engine.Error{Class: engine.Class(r.text()), Step: r.text(), Output: r.text(), Attempt: int(r.int()),
 		Delay: time.Duration(r.int()), FirstFailed: r.time()}
 	e.Err = errors.New(r.text())
+	e.Detail = r.text()
 	if !slices.Contains(classes, e.Class) {
 		e.Class = engine.Permanent
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Protocol is the version of the protocol between hub and workers.
-const Protocol = 3
+const Protocol = 4
 
 // Subjects of NATS. Those of a hub contain its id. FROM is the id of the connection that reports or asks: an embedded
 // server lets each connection use only its own id, and a hub answers only to inboxes of that connection; see [Asker].

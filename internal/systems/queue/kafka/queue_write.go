@@ -115,7 +115,7 @@ func isFailureHeader(name string) bool {
 }
 
 var failureHeaders = strings.Fields("original_topic original_partition original_offset original_timestamp error_class " +
-	"error_message error_step error_output error_attempt error_first_failed error_part")
+	"error_message error_step error_output error_attempt error_first_failed error_part error_detail")
 
 // partition returns a partition from metadata if the topic has it, and otherwise AnyPartition.
 func (w *writer) partition(v any) int32 {

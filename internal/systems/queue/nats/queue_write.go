@@ -105,7 +105,7 @@ func isFailureHeader(name string) bool {
 }
 
 var failureHeaders = strings.Fields("error_class error_message error_step error_output error_attempt error_first_failed " +
-	"error_part")
+	"error_part error_detail")
 
 // subject returns the original subject of a message if the stream has it, or else the only subject of the stream.
 func (w *writer) subject(m *queue.Message) (string, error) {
