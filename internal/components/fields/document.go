@@ -24,7 +24,9 @@ func (v *Document) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 }
 
 // DescribeConfig describes any value.
-func (*Document) DescribeConfig() *schema.Type { return schema.AnyOf("JSON value", (*schema.Node)(nil)) }
+func (*Document) DescribeConfig() *schema.Type {
+	return schema.AnyOf("JSON value", (*schema.Node)(nil))
+}
 
 // jsonWriter writes nodes as JSON.
 type jsonWriter struct {

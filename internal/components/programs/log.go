@@ -35,16 +35,20 @@ func NewLog(log *slog.Logger, program string, secrets *schema.Secrets) *Log {
 func (l *Log) Writer() *Lines { return &Lines{Max: maxLogged, Handle: l.line} }
 
 func (l *Log) line(line []byte, _ bool) error {
-	if len(line) == 0 {
-		return nil
+	if len(line) > 0 {
+		l.Record(slog.LevelInfo, line)
 	}
+	return nil
+}
+
+// Record logs a text of the program, with attributes.
+func (l *Log) Record(level slog.Level, text []byte, args ...any) {
 	if !l.limit.Allow() {
 		l.left.Add(1)
-		return nil
+		return
 	}
 	l.ReportLeftOut()
-	l.log.InfoContext(logsum.Each, call.Head(line, maxLogged, l.secrets))
-	return nil
+	l.log.Log(logsum.Each, level, call.Head(text, maxLogged, l.secrets), args...)
 }
 
 // ReportLeftOut logs how many lines were left out since the last logged line. It is called when a process has ended.

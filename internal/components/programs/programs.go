@@ -120,7 +120,7 @@ func (p *Program) Describe(err error, said *Tail) string {
 	if err != nil {
 		text = err.Error()
 	}
-	if quote := call.Tail(said.buf, maxQuoted, p.Secrets); quote != "" {
+	if quote := said.Quote(p.Secrets); quote != "" {
 		text += ": " + quote
 	}
 	return text
@@ -132,6 +132,9 @@ const maxTail = 4 << 10
 
 // Tail keeps the end of what is written to it, for [Program.Describe].
 type Tail struct{ buf []byte }
+
+// Quote returns the end of what was written, in one line, for errors; "": nothing was.
+func (t *Tail) Quote(secrets *schema.Secrets) string { return call.Tail(t.buf, maxQuoted, secrets) }
 
 // Write keeps the end of p.
 func (t *Tail) Write(p []byte) (int, error) {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/flowd-io/flowd/internal/components/programs"
 )
 
 // errHangs is the error of a bubble that is deadlocked.
@@ -29,6 +31,7 @@ func bubble(f func()) (err error) {
 			err = fmt.Errorf("panic: %s", text)
 		}
 	}()
+	programs.Detach()
 	synctest.Test(new(testing.T), func(*testing.T) {
 		defer func() {
 			if p := recover(); p != nil {
