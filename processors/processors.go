@@ -29,6 +29,7 @@ import (
 	_ "github.com/flowd-io/flowd/processors/parallel"
 	_ "github.com/flowd-io/flowd/processors/payload"
 	_ "github.com/flowd-io/flowd/processors/pool"
+	_ "github.com/flowd-io/flowd/processors/program"
 	_ "github.com/flowd-io/flowd/processors/rate_limit"
 	_ "github.com/flowd-io/flowd/processors/rename"
 	_ "github.com/flowd-io/flowd/processors/sample"

@@ -59,6 +59,7 @@ var fuzzed = map[string][]string{
 	"internal/systems/queue/redis": {"FuzzEntries", "FuzzParse", "FuzzReplies"},
 	"internal/components/schedule": {"FuzzSchedule"},
 	"internal/operations/service":  {"FuzzRead"},
+	"internal/program/frame":       {"FuzzRead", "FuzzSent"},
 	"internal/program/manifest":    {"FuzzRead"},
 	"internal/systems/sqldb":       {"FuzzArray", "FuzzArrayText", "FuzzBind", "FuzzColumn", "FuzzMySQL"},
 	"internal/state/tables":        {"FuzzNetworks", "FuzzParse"},

@@ -61,7 +61,7 @@ var importRules = []importRule{
 	{"outputs", "outputs/*"},
 	{plugins, public + " internal/components/* internal/disk/* internal/formats internal/formats/* internal/network/* " +
 		"internal/systems/* internal/systems/*/* internal/state/* internal/state/caches/memory internal/pool " +
-		"internal/pool/wire internal/operations/logsum internal/operations/metrics"},
+		"internal/pool/wire internal/program/frame internal/program/host internal/operations/logsum internal/operations/metrics"},
 
 	{"internal/disk/*", "engine"},
 	{"internal/network/*", public + " internal/network/*"},
@@ -74,6 +74,8 @@ var importRules = []importRule{
 		"internal/network/* internal/state/* internal/state/caches/* internal/systems/* internal/systems/queue/*"},
 	{"internal/pool internal/pool/*", public + " engine/runtime internal/components/* internal/disk/* internal/network/* " +
 		"internal/pool internal/pool/wire internal/systems/nats internal/systems/nats/embed"},
+	{"internal/program/frame", "engine engine/doc"},
+	{"internal/program/host", "engine engine/doc schema internal/components/* internal/operations/metrics internal/program/frame"},
 	{"internal/program/manifest", public + " config/yamltext internal/formats/jsonschema"},
 	{"internal/operations/pipetest", public + " config engine/runtime internal/components/* internal/pool/wire " +
 		"internal/operations/difference internal/operations/observe internal/state/caches/memory"},
@@ -105,7 +107,8 @@ var importRules = []importRule{
 		"engine/expr/internal/lang engine/expr/internal/value schema"},
 	{"packaging/pages", "cmd/flowd/cli"},
 	{"packaging/dashboard", ""},
-	{"internal/testing/*", "engine engine/enginetest engine/runtime schema internal/network/* internal/systems/* internal/testing/*"},
+	{"internal/testing/*", "engine engine/enginetest engine/runtime schema internal/network/* internal/program/frame internal/systems/* " +
+		"internal/testing/*"},
 	{"test test/*", "config engine engine/runtime schema inputs processors batchers outputs internal/migrate internal/migrate/* " +
 		"internal/operations/headroom internal/systems/pgoutput internal/testing/*"},
 }
