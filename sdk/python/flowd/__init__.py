@@ -11,9 +11,9 @@ The module serves flowd when the main program has been read to its end. In a tes
 
 from __future__ import annotations
 
-import asyncio
 import dis
 import inspect
+import io
 import json
 import os
 import signal
@@ -21,7 +21,7 @@ import sys
 import threading
 import traceback
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, TypeVar
+from typing import Any, Callable, Dict, List, Optional, TypeVar, overload
 
 from ._inputs import Input
 from ._link import Link, frame
@@ -59,6 +59,10 @@ _setups: List[Callable[[Any], Any]] = []
 _link: Optional[Link] = None
 
 
+@overload
+def step(handler: H) -> H: ...
+@overload
+def step(*, batch: bool = False, concurrency: int = 64) -> Callable[[H], H]: ...
 def step(handler: Any = None, *, batch: bool = False, concurrency: int = 64) -> Any:
     """Make a function or a class the step of this program.
 
@@ -68,6 +72,10 @@ def step(handler: Any = None, *, batch: bool = False, concurrency: int = 64) -> 
     return _register("step", handler, batch, concurrency)
 
 
+@overload
+def output(handler: H) -> H: ...
+@overload
+def output(*, batch: bool = False, concurrency: int = 64) -> Callable[[H], H]: ...
 def output(handler: Any = None, *, batch: bool = False, concurrency: int = 64) -> Any:
     """Make a function or a class the output of this program. A message is written when it returns."""
     return _register("output", handler, batch, concurrency)
@@ -165,13 +173,14 @@ def _start_after_main() -> None:
         except BaseException:
             status = traceback.print_exc() or 1
         if status:
-            sys.stdout.flush(), sys.stderr.flush()
+            sys.stdout.flush()
+            sys.stderr.flush()
             os._exit(status)
 
     import concurrent.futures.process
     import concurrent.futures.thread  # noqa: F401
 
-    threading._register_atexit(hook)
+    threading._register_atexit(hook)  # type: ignore[attr-defined]
 
 
 def _own_descriptors() -> None:
@@ -180,7 +189,7 @@ def _own_descriptors() -> None:
         os.set_inheritable(fd, False)
         os.set_blocking(fd, True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(sys.stdout, "reconfigure"):
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # flowd logs each line
 
 
@@ -192,6 +201,8 @@ def _serve(link: Link) -> int:
     hello = link.receive()[0]
     functions = [*_setups, *(_function(_handlers[k].target) for k in (hello["kind"], "settled") if k in _handlers)]
     if any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in functions):
+        import asyncio  # takes longer to import than the rest
+
         return asyncio.run(_main(link, hello, True))
     try:
         _main(link, hello, False).send(None)  # it awaits nothing
@@ -225,17 +236,21 @@ async def _prepare(link: Link, hello: Dict[str, Any], asynchronous: bool) -> Any
             await prepared
     call = handler.target
     if inspect.isclass(call):
-        instance = call(config)
+        instance: Any = call(config)  # type: ignore[call-arg]
         call = getattr(instance, "process", instance)
+    steps: Any = Steps
+    inputs: Any = Input
+    if asynchronous:
+        from ._async import AsyncInput as inputs, AsyncSteps as steps
     if kind != "input":
-        return Steps(link, call, kind == "output", handler.batch, handler.concurrency, limit)
+        return steps(link, call, kind == "output", handler.batch, handler.concurrency, limit)
     if asynchronous and not inspect.isasyncgenfunction(_function(handler.target)):
         raise Error("an input whose setup or settled is a coroutine function must be an asynchronous generator")
     context = Context(config, hello.get("position"), hello.get("name", ""), hello.get("pipeline", ""), hello.get("instance", 0))
     settled = getattr(getattr(call, "__self__", call), "settled", None)
     if "settled" in _handlers:
         settled = _handlers["settled"].target
-    return Input(link, lambda: call(context), settled, limit)
+    return inputs(link, lambda: call(context), settled, limit)
 
 
 def _leave() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import os
 import signal
 import threading
@@ -13,14 +11,14 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from ._link import Closed, Link
 from ._message import Error, Message, describe
 
-_SOON = 0.002  # seconds that a message waits for others
+SOON = 0.002  # seconds that a message waits for others
 _MANY = 512  # messages that are worth a frame
 
 
 class Input:
-    """Messages on their way to flowd. A generator and the thread that reads frames share it."""
+    """Runs a generator in the main thread, while another one reads frames. AsyncInput is for asynchronous generators."""
 
-    def __init__(self, link: Link, generate: Callable[[], Any], settled: Optional[Callable[..., Any]], limit: int) -> None:
+    def __init__(self, link: Link, generate: Callable[[], Any], settled: Any, limit: int) -> None:
         self.link, self.generate, self.settled, self.limit = link, generate, settled, limit
         self.most = min(limit, 1 << 20)
         self.lock = threading.Condition()  # guards the fields below, and keeps frames in order
@@ -88,8 +86,6 @@ class Input:
                     if n in self.unsettled
                 ]
         return []
-
-    # Generators: the main thread runs the generator, and another one reads frames.
 
     def serve(self, ready: Dict[str, Any]) -> bool:
         """Run a generator until flowd closes its pipe. Return False if it fails."""
@@ -163,79 +159,9 @@ class Input:
             with self.lock:
                 while not self.pending:
                     self.lock.wait()
-            time.sleep(_SOON)
+            time.sleep(SOON)
             with self.lock:
                 self.flush()
-
-    # Asynchronous generators
-
-    async def serve_async(self, ready: Dict[str, Any]) -> bool:
-        """Run an asynchronous generator until flowd closes its pipe. Return False if it fails."""
-        loop = asyncio.get_running_loop()
-        self.done, self.credit, self.fates = loop.create_future(), asyncio.Event(), asyncio.Queue()
-        self.generator = asyncio.ensure_future(self._generate_async())
-        self.generator.add_done_callback(self._generated)
-        settler = asyncio.ensure_future(self._settle_async())
-        loop.add_reader(self.link.read_fd, self._readable)
-        loop.add_signal_handler(signal.SIGTERM, self.generator.cancel)
-        self.link.send(ready)
-        await self.done
-        settler.cancel()
-        return not self.failed
-
-    def _finish(self) -> None:
-        if not self.done.done():
-            self.done.set_result(None)
-
-    def _readable(self) -> None:
-        try:
-            received_frame = self.link.receive(wait=False)
-            while received_frame is not None:
-                for fate in self.handle(received_frame[0]):
-                    self.fates.put_nowait(fate)
-                received_frame = self.link.receive(wait=False)
-        except Closed:
-            asyncio.get_running_loop().remove_reader(self.link.read_fd)
-            self.ended = True
-            self.fates.put_nowait(None)
-        self.credit.set()
-        if self.ended:
-            self.generator.cancel()
-
-    async def _generate_async(self) -> None:
-        loop, rested = asyncio.get_running_loop(), time.monotonic()
-        async for value in self.generate():
-            for msg in messages(value):
-                while not self.put(msg):
-                    self.credit.clear()
-                    await self.credit.wait()
-                if len(self.pending) == 1:
-                    loop.call_later(_SOON, self.flush)
-            if time.monotonic() > rested + _SOON:
-                await asyncio.sleep(0)  # a generator that never waits must not keep frames from being read
-                rested = time.monotonic()
-
-    def _generated(self, task: asyncio.Future) -> None:
-        if not task.cancelled():
-            self.end(task.exception())
-        elif not self.ended:  # SIGTERM
-            self.flush()
-            self._finish()
-        if self.failed:
-            self._finish()
-
-    async def _settle_async(self) -> None:
-        try:
-            while True:
-                fate = await self.fates.get()
-                if fate is None:
-                    return self._finish()
-                result = self.settled(*fate)
-                if inspect.isawaitable(result):
-                    await result
-        except Exception as e:
-            self.end(e)
-            self._finish()
 
 
 def messages(value: Any) -> List[Message]:
@@ -246,4 +172,4 @@ def messages(value: Any) -> List[Message]:
 
 
 def _error(error: Optional[Dict[str, Any]]) -> Optional[Error]:
-    return error and Error(error.get("text", ""), error.get("class"), error.get("after"))
+    return Error(error.get("text", ""), error.get("class"), error.get("after")) if error else None

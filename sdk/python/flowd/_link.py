@@ -41,18 +41,27 @@ class Link:
         self._counts: dict[tuple, float] = {}
         self._counts_due = 0.0
 
-    def receive(self, wait: bool = True) -> Optional[Frame]:
-        """Return the next frame. Without wait, return None if no frame has arrived."""
-        while True:
+    def receive(self) -> Frame:
+        """Wait for the next frame, and return it."""
+        found = self._cut()
+        while found is None:
+            self._fill()
             found = self._cut()
-            if found is not None:
-                return found
-            if not wait and not select.select([self.read_fd], [], [], 0)[0]:
-                return None
-            data = os.read(self.read_fd, 1 << 18)
-            if not data:
-                raise Closed(0)
-            self._received += data
+        return found
+
+    def poll(self) -> Optional[Frame]:
+        """Return the next frame, or None if none has arrived."""
+        found = self._cut()
+        while found is None and select.select([self.read_fd], [], [], 0)[0]:
+            self._fill()
+            found = self._cut()
+        return found
+
+    def _fill(self) -> None:
+        data = os.read(self.read_fd, 1 << 18)
+        if not data:
+            raise Closed(0)
+        self._received += data
 
     def _cut(self) -> Optional[Frame]:
         received = self._received

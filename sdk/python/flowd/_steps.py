@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import signal
 import time
 from collections import deque
@@ -12,7 +10,7 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 from ._link import Closed, Link, frame
 from ._message import UNCHANGED, Result, outcome, received
 
-_FLUSH = 0.05  # seconds that a result waits for others of its batch
+FLUSH = 0.05  # seconds that a result waits for others of its batch
 _PASSED: Result = (UNCHANGED, ())
 _LARGE = 4 << 20  # bytes of results that are worth a frame
 
@@ -53,7 +51,7 @@ class Batch:
 
 
 class Steps:
-    """Runs a handler: one call after the other, or concurrent ones if it is a coroutine function."""
+    """Runs a function, one call after the other. AsyncSteps is for coroutine functions."""
 
     def __init__(
         self, link: Link, call: Callable[[Any], Any], writes: bool, batchwise: bool, concurrency: int, limit: int
@@ -62,22 +60,20 @@ class Steps:
         self.concurrency, self.limit, self.most = concurrency, limit, min(limit, _LARGE)
         self.batches: Dict[int, Batch] = {}  # that have unanswered messages
         self.queue: Deque[Batch] = deque()  # those of them that have messages which no handler has seen
-        self.tasks: Dict[asyncio.Future, Tuple[Batch, List[int]]] = {}
         self.written = time.monotonic()
-        self.timer: Optional[asyncio.TimerHandle] = None
         self.reading = self.draining = self.ending = False
 
     def read(self, wait: bool = False) -> bool:
         """Take in the next frame. Without wait, return False if none has arrived."""
         try:
-            frame_received = self.link.receive(wait)
+            received_frame = self.link.receive() if wait else self.link.poll()
         except Closed:
             if not self.draining:
                 raise  # flowd was killed: nobody needs the results
-            self.ending = True
-        if self.ending or frame_received is None:
+            self.ending, received_frame = True, None
+        if received_frame is None:
             return False
-        header, body = frame_received
+        header, body = received_frame
         kind = header.get("type")
         if kind == "batch":
             batch = self.batches[header["batch"]] = Batch(header, body)
@@ -91,9 +87,6 @@ class Steps:
     def _cancel(self, batch: Batch, indices: Optional[List[int]]) -> None:
         for i in range(len(batch.messages)) if indices is None else indices:
             batch.messages[i].cancelled = True
-        for task, (working_on, its) in self.tasks.items():
-            if working_on is batch and all(batch.messages[i].cancelled for i in its):
-                task.cancel()
 
     def _settle(self, batch: Batch, indices: List[int], value: Any) -> None:
         """Keep what a handler has returned for messages, or its exception."""
@@ -115,8 +108,6 @@ class Steps:
         if batch.results:
             self.link.write(batch.take_results(self.most))
             self.written = time.monotonic()
-
-    # Functions
 
     def serve(self, ready: Dict[str, Any]) -> None:
         """Serve with a function. Between its calls, frames are read that have arrived meanwhile."""
@@ -161,69 +152,10 @@ class Steps:
                 results[i] = _PASSED
             else:
                 results[i] = outcome(msg, value, self.writes, self.limit)
-            if clock() - self.written > _FLUSH:
+            if clock() - self.written > FLUSH:
                 self.flush(batch)
                 self._read_ahead()
         if results:
-            self.flush(batch)
-
-    # Coroutine functions
-
-    async def serve_async(self, ready: Dict[str, Any]) -> None:
-        """Serve with a coroutine function."""
-        loop = asyncio.get_running_loop()
-        self.done = loop.create_future()
-        loop.add_reader(self.link.read_fd, self._readable)
-        loop.add_signal_handler(signal.SIGTERM, self._end)
-        self.link.send(ready)
-        await self.done
-
-    def _readable(self) -> None:
-        self._read_ahead()
-        self._end() if self.ending else self._start_tasks()
-
-    def _end(self) -> None:
-        self.ending = True
-        asyncio.get_running_loop().remove_reader(self.link.read_fd)
-        self._start_tasks()
-
-    def _start_tasks(self) -> None:
-        while self.queue and len(self.tasks) < self.concurrency:
-            batch = self.queue[0]
-            indices = list(batch.waiting) if self.batchwise else [batch.waiting.popleft()]
-            if self.batchwise or not batch.waiting:
-                self.queue.popleft()
-            messages = [batch.messages[i] for i in indices]
-            if all(msg.cancelled for msg in messages):
-                self._keep(batch, indices, None)
-                continue
-            task = asyncio.ensure_future(_await(self.call, messages if self.batchwise else messages[0]))
-            self.tasks[task] = batch, indices
-            task.add_done_callback(self._task_done)
-        if self.ending and not self.tasks and not self.done.done():
-            self.done.set_result(None)
-
-    def _task_done(self, task: asyncio.Future) -> None:
-        batch, indices = self.tasks.pop(task)
-        if task.cancelled():
-            if not all(batch.messages[i].cancelled for i in indices):
-                return  # the program ends
-            self._keep(batch, indices, None)
-        else:
-            self._keep(batch, indices, task.exception() or task.result())
-        self._start_tasks()
-
-    def _keep(self, batch: Batch, indices: List[int], value: Any) -> None:
-        self._settle(batch, indices, value)
-        wait = self.written + _FLUSH - time.monotonic()
-        if len(batch.results) == batch.unanswered or wait <= 0:
-            self.flush(batch)
-        elif self.timer is None:
-            self.timer = asyncio.get_running_loop().call_later(wait, self._flush_all)
-
-    def _flush_all(self) -> None:
-        self.timer = None
-        for batch in list(self.batches.values()):
             self.flush(batch)
 
 
@@ -232,8 +164,3 @@ def _call(call: Callable[[Any], Any], argument: Any) -> Any:
         return call(argument)
     except Exception as e:
         return e
-
-
-async def _await(call: Callable[[Any], Any], argument: Any) -> Any:
-    value = call(argument)
-    return await value if inspect.isawaitable(value) else value
