@@ -86,7 +86,7 @@ export class Message {
 
   get meta() {
     this.#used = true;
-    return (this.#edited ??= { ...this.#meta });
+    return (this.#edited ??= JSON.parse(JSON.stringify(this.#meta ?? {}))); // a copy to compare with
   }
 
   get deadline() {
@@ -155,7 +155,7 @@ export class Message {
       const bodies = value.map(encode);
       return { text: JSON.stringify({ parts: bodies.map((b) => b.length), meta }), bodies };
     }
-    if (value instanceof Message && value !== this) meta = Object.assign(meta ?? {}, value.meta);
+    if (value instanceof Message && value !== this) meta = { ...meta, ...value.meta };
     const payload = value === undefined ? this.payload : encode(value);
     if (payload === this.#sent) return { text: meta ? JSON.stringify({ meta }) : "null", bodies: NONE };
     const size = payload.length;
@@ -165,11 +165,12 @@ export class Message {
   #metaChanges() {
     if (!this.#edited) return undefined;
     const before = this.#meta ?? {};
-    const changes = Object.entries(this.#edited).filter(([name, v]) => v !== before[name] || typeof v === "object");
-    const removed = Object.keys(before).filter((name) => this.#edited[name] === undefined);
-    return changes.length + removed.length
-      ? Object.fromEntries([...changes, ...removed.map((name) => [name, null])])
-      : undefined;
+    const changes = Object.entries(this.#edited).filter(
+      ([name, value]) => !Object.hasOwn(before, name) || JSON.stringify(value) !== JSON.stringify(before[name]));
+    for (const name of Object.keys(before)) {
+      if (!Object.hasOwn(this.#edited, name)) changes.push([name, null]);
+    }
+    return changes.length ? Object.fromEntries(changes) : undefined;
   }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import marshal
 import os
@@ -121,7 +122,9 @@ class Message:
     def meta(self) -> Dict[str, Any]:
         """The metadata. Changes in place are sent back."""
         if self._edited is None:
-            self._edited, self._used = dict(self._meta or ()), True
+            meta = self._meta or {}
+            nested = any(isinstance(value, (dict, list)) for value in meta.values())
+            self._edited, self._used = copy.deepcopy(meta) if nested else dict(meta), True
         return self._edited
 
     @property
@@ -142,7 +145,7 @@ class Message:
         if self._edited is None:
             return {}
         old, new = self._meta or {}, self._edited
-        changes = {k: v for k, v in new.items() if k not in old or old[k] is not v or isinstance(v, (dict, list))}
+        changes = {k: v for k, v in new.items() if k not in old or old[k] != v or type(old[k]) is not type(v)}
         changes.update((k, None) for k in old if k not in new)
         return changes
 

@@ -502,6 +502,13 @@ class InputTest < ProgramTest
     end
   end
 
+  def test_sigterm_ends_an_input_that_has_no_credit
+    start "Flowd.input { |input| input << 1 }", kind: "input"
+    Process.kill("TERM", @host.pid)
+    assert_raises(Flowd::Closed) { @host.receive }
+    assert_equal 0, @host.close
+  end
+
   def test_ensure_of_the_block_runs
     %w[drain close sigterm].each do |how|
       path = File.join(@dir, how)

@@ -23,7 +23,7 @@ module Flowd
       @changed = @lock.new_cond
       @credits = @number = @size = 0
       @pending, @unsettled = [], {} # messages, by number
-      @ended = @failed = false
+      @ended = @failed = @stopping = false
     end
 
     # Sends a message: bytes, text, anything else as JSON, or a Message. It waits while flowd accepts no more messages.
@@ -35,8 +35,8 @@ module Flowd
       Thread.handle_interrupt(Stopped => :never) do
         @lock.synchronize do
           flush if @credits.zero? || @size + size > [@limit, LARGE].min || @pending.size >= MANY
-          @changed.wait_until { @credits.positive? || @ended }
-          raise Stopped if @ended
+          @changed.wait_until { @credits.positive? || @ended || @stopping }
+          raise Stopped if @ended || @stopping
 
           @credits -= 1
           @number += 1
@@ -53,7 +53,7 @@ module Flowd
     # @private
     def serve(ready)
       @main = Thread.current
-      trap("TERM") { @main.raise(Stopped) }
+      trap("TERM") { Thread.new { stop } } # a trap must not lock
       Thread.handle_interrupt(Stopped => :never) do
         @link.send_frame(ready)
         @reader = Thread.new { read }
@@ -66,14 +66,17 @@ module Flowd
     private
 
     def run
-      Thread.handle_interrupt(Stopped => :immediate) { @handler.call(self) }
-      finish
-      Thread.handle_interrupt(Stopped => :immediate) { @reader.join } unless @failed
+      begin
+        Thread.handle_interrupt(Stopped => :immediate) { @handler.call(self) }
+        finish
+      rescue Stopped
+        @lock.synchronize { flush }
+      rescue *FAILURES => e
+        finish(e)
+      end
+      Thread.handle_interrupt(Stopped => :immediate) { @reader.join } unless @failed || @stopping # fates may follow
     rescue Stopped
-      @lock.synchronize { flush }
-      @reader.join if @ended && !@failed # flowd has sent drain, and fates may follow
-    rescue *FAILURES => e
-      finish(e)
+      nil
     end
 
     # Sends what waits, and that nothing follows.
@@ -124,10 +127,29 @@ module Flowd
         end
       end
     rescue Closed
-      stop_main
+      stop
+      exit_soon
     rescue *FAILURES => e
       finish(e)
-      stop_main
+      stop
+      exit_soon
+    end
+
+    # Ends the block, which may wait for a message that never comes.
+    def stop
+      @lock.synchronize do
+        @stopping = true
+        @changed.broadcast
+      end
+      @main.raise(Stopped)
+    end
+
+    # The block may be in code that can't be interrupted.
+    def exit_soon
+      Thread.new do
+        sleep 2
+        exit!(@failed ? 1 : 0)
+      end
     end
 
     def settle(header)
@@ -136,19 +158,6 @@ module Flowd
         error = header.dig("errors", i)
         error &&= Error.new(error["text"], kind: error["class"], after: error["after"])
         @settled.call(msg, header["fates"][i], error)
-      end
-    end
-
-    # The main thread may wait for a message that never comes, in code that can't be interrupted.
-    def stop_main
-      @lock.synchronize do
-        @ended = true
-        @changed.broadcast
-      end
-      @main.raise(Stopped)
-      Thread.new do
-        sleep 2
-        exit!(@failed ? 1 : 0)
       end
     end
   end
