@@ -79,6 +79,9 @@ func TestNewPrograms(t *testing.T) {
 		{lang: "node", kind: "step", name: "score", file: "score.mjs", text: "flowd.step("},
 		{lang: "node", kind: "input", name: "numbers", file: "numbers.mjs", text: "flowd.input("},
 		{lang: "node", kind: "output", name: "disk", file: "disk.mjs", text: "flowd.output("},
+		{lang: "ruby", kind: "step", name: "score", file: "score.rb", text: "Flowd.step do"},
+		{lang: "ruby", kind: "input", name: "numbers", file: "numbers.rb", text: "Flowd.input do"},
+		{lang: "ruby", kind: "output", name: "disk", file: "disk.rb", text: "Flowd.output("},
 		{lang: "python", kind: "step", name: "Score", err: "use lower-case letters"},
 		{lang: "python", kind: "step", name: "set", err: `flowd has the step "set" already`},
 	} {

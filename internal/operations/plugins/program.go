@@ -21,7 +21,7 @@ type Program struct {
 }
 
 // Langs are the languages of new programs.
-var Langs = []string{"python", "node"}
+var Langs = []string{"python", "node", "ruby"}
 
 // ProgramKinds are what a program can be.
 var ProgramKinds = []string{"step", "input", "output"}
@@ -30,6 +30,7 @@ var ProgramKinds = []string{"step", "input", "output"}
 var languages = map[string]struct{ ext, command, install string }{
 	"python": {".py", "[python3, widget.py]", "pip install flowd-sdk"},
 	"node":   {".mjs", "[node, widget.mjs]", "npm install flowd-sdk"},
+	"ruby":   {".rb", "[ruby, widget.rb]", "gem install flowd-sdk"},
 }
 
 // NewProgram writes a program that works, its manifest, and a pipeline that uses it. It returns what to do next.
