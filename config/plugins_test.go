@@ -4,10 +4,8 @@ import (
 	_ "github.com/flowd-io/flowd/batchers"
 	"github.com/flowd-io/flowd/engine"
 	_ "github.com/flowd-io/flowd/inputs"
-	"github.com/flowd-io/flowd/internal/components/programs"
 	_ "github.com/flowd-io/flowd/outputs"
 	_ "github.com/flowd-io/flowd/processors"
-	"github.com/flowd-io/flowd/schema"
 )
 
 // Stand-ins for built-ins, where this build lacks them.
@@ -15,16 +13,6 @@ func init() {
 	type named struct {
 		Name string `yaml:"name,main"`
 	}
-	type program struct {
-		Command     programs.Command `yaml:"command" check:"required"`
-		Dir         string           `yaml:"dir"`
-		Config      *schema.Node     `yaml:"config"`
-		Concurrency int              `yaml:"concurrency" check:"min=1" default:"1"`
-		Checkpoint  string           `yaml:"checkpoint"`
-	}
-	standIn(engine.Inputs, "program", program{})
-	standIn(engine.Processors, "program", program{})
-	standIn(engine.Outputs, "program", program{})
 	standIn(engine.Inputs, "pipe", named{})
 	standIn(engine.Inputs, "http_server", named{})
 	standIn(engine.Inputs, "sequence", named{})
