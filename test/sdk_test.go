@@ -18,7 +18,7 @@ func TestSDKs(t *testing.T) {
 	}{
 		{"python", []string{"python3", "-c", "import sys; sys.exit(sys.version_info < (3, 9))"},
 			[]string{"python3", "-m", "unittest", "discover", "-s", "tests"}},
-		{"node", []string{"node", "-e", "process.exit(parseInt(process.versions.node) < 20)"}, []string{"node", "--test"}},
+		{"node", []string{"node", "-e", "process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)"}, []string{"node", "--test"}},
 		{"ruby", []string{"ruby", "-e", "require 'minitest'; exit RUBY_VERSION >= '3.0'"}, []string{"ruby", "test/test_flowd.rb"}},
 	}
 	for _, test := range tests {
