@@ -11,14 +11,10 @@ The module serves flowd when the main program has been read to its end. In a tes
 
 from __future__ import annotations
 
-import dis
 import inspect
-import io
 import json
 import os
-import signal
 import sys
-import threading
 import traceback
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, TypeVar, overload
@@ -26,6 +22,7 @@ from typing import Any, Callable, Dict, List, Optional, TypeVar, overload
 from ._inputs import Input
 from ._link import Link, frame
 from ._message import DROP, Error, Message, SettingError, describe
+from ._start import call_after_main, own_descriptors
 from ._steps import Steps
 
 __all__ = [
@@ -106,7 +103,7 @@ def _register(kind: str, handler: Any, batch: bool, concurrency: int) -> Any:
         _handlers[kind] = _Handler(target, batch, concurrency)
         _function(target)
         if getattr(target, "__module__", None) == "__main__":
-            _start_after_main()
+            call_after_main(run)
         return target
 
     return register if handler is None else register(handler)
@@ -127,70 +124,10 @@ def _function(target: Any) -> Any:
 
 def run() -> None:
     """Serve flowd and exit. A main program whose handlers are in other modules calls it at its end."""
-    global _started
-    _started = True
     if not os.environ.pop("FLOWD_PROGRAM_PROTOCOL", None):
         sys.exit(f"{sys.argv[0]} is a program for flowd. Try it with: python3 -m flowd.test {sys.argv[0]} < FILE")
-    _own_descriptors()
+    own_descriptors()
     sys.exit(_serve(Link(3, 4)))
-
-
-_started = False
-
-
-def _start_after_main() -> None:
-    """Run once the main program has been read to its end, but not if it raises or exits."""
-    global _start_after_main
-    main, pid = sys._getframe(), os.getpid()
-    while main.f_back and not (main.f_code.co_name == "<module>" and main.f_globals.get("__name__") == "__main__"):
-        main = main.f_back
-    _start_after_main = lambda: None  # noqa: E731
-    if os.environ.get("FLOWD_PROGRAM_PROTOCOL"):
-        _own_descriptors()
-
-    def start(*_: Any) -> None:
-        if not _started and os.getpid() == pid:
-            run()
-
-    if sys.version_info >= (3, 12):
-        monitoring = sys.monitoring
-        tool = next(i for i in range(5, -1, -1) if monitoring.get_tool(i) is None)
-        monitoring.use_tool_id(tool, "flowd")
-        monitoring.register_callback(tool, monitoring.events.PY_RETURN, start)
-        monitoring.set_local_events(tool, main.f_code, monitoring.events.PY_RETURN)
-        return
-
-    # Hooks of atexit come too late: no thread can start there, and asyncio needs threads. The hooks of threading run before,
-    # in the main thread; those of concurrent.futures, which have been registered earlier, run after them.
-    def hook() -> None:
-        if not dis.opname[main.f_code.co_code[main.f_lasti]].startswith("RETURN"):
-            return
-        status = 0
-        try:
-            start()
-        except SystemExit as e:
-            status = e.code if isinstance(e.code, int) else print(e.code, file=sys.stderr) or 1
-        except BaseException:
-            status = traceback.print_exc() or 1
-        if status:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-
-    import concurrent.futures.process
-    import concurrent.futures.thread  # noqa: F401
-
-    threading._register_atexit(hook)  # type: ignore[attr-defined]
-
-
-def _own_descriptors() -> None:
-    """Keep the pipes from child processes, and leave the terminal's signal to flowd."""
-    for fd in (3, 4):
-        os.set_inheritable(fd, False)
-        os.set_blocking(fd, True)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # flowd logs each line
 
 
 def _serve(link: Link) -> int:
