@@ -137,6 +137,9 @@ func (b *fieldBuilder) object(at schema.Place) (fields []reflect.StructField, de
 		}
 		if f.embedded != "" {
 			tags = append(tags, "jsonschema", f.embedded)
+			if strings.Contains(f.embedded, `"writeOnly":true`) || strings.Contains(f.embedded, `"format":"password"`) {
+				tags = append(tags, "secret", "true")
+			}
 		}
 		var tag strings.Builder
 		for i := 0; i < len(tags); i += 2 {

@@ -181,6 +181,7 @@ config:
     either: {anyOf: [{type: integer}, {type: string}]}
     maybe: {anyOf: [{type: string, pattern: '^a'}, {type: 'null'}]}
     tree: {$ref: '#/$defs/tree'}
+    login: {anyOf: [{type: string, writeOnly: true}, {type: object, properties: {key: {type: string}}}]}
   dependentRequired: {share: [fast]}
 $defs: {}
 `
@@ -294,7 +295,7 @@ p.yaml:1:32: rate.program: unknown field "concurency" (did you mean "concurrency
 }
 
 func TestSecretsAreMasked(t *testing.T) {
-	s, d := use(t, "rate: {model: small, token: hush-hush, words: [hush-hush]}")
+	s, d := use(t, "rate: {model: small, token: hush-hush, words: [hush-hush, hush-key], login: {key: hush-key}}")
 	text := d.Dump(s)
 	if strings.Contains(text, "hush") || !strings.Contains(text, "token: ***") || !strings.Contains(text, "model: small") {
 		t.Errorf("dump:\n%s", text)
@@ -310,7 +311,8 @@ func TestDocsAndSchemaHaveEverySetting(t *testing.T) {
 	}
 	want := []string{"model|text|", "size|whole number|3", "share|number|", "fast|bool|true", "token|secret|", "words|list of text|",
 		"labels|mapping of names to text|", "retry|mapping|", "retry.times|whole number|5", "retry.pause|text|", "either|any value|",
-		"maybe|text|", "tree|mapping|", "tree.left|any value|", "tree.name|text|", "program|mapping|", "program.env|mapping of names to " +
+		"maybe|text|", "tree|mapping|", "tree.left|any value|", "tree.name|text|", "login|any value|", "program|mapping|",
+		"program.env|mapping of names to " +
 			"text|", "program.timeout|duration|30s", "program.concurrency|whole number|2"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)

@@ -105,6 +105,9 @@ func (c *converter) object(v reflect.Value, n *schema.Node) *schema.Node {
 		f := v.Type().Field(i)
 		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); f.Name != processField {
 			c.add(m, name, v.Field(i), n.Find(name))
+			if f.Tag.Get("secret") != "" {
+				c.hide(m.Lookup(name))
+			}
 		}
 	}
 	return m
@@ -117,6 +120,19 @@ func (c *converter) add(m *schema.Node, name string, v reflect.Value, n *schema.
 	}
 	m.Keys = append(m.Keys, &schema.Node{Kind: schema.TextNode, Text: name, Style: schema.DoubleQuoted, Pos: item.Pos})
 	m.Items = append(m.Items, item)
+}
+
+// hide masks all texts of a value. Which of them is the secret is only known to the JSON Schema.
+func (c *converter) hide(n *schema.Node) {
+	if n == nil {
+		return
+	}
+	if n.Kind == schema.TextNode {
+		c.d.Secrets().Add(strings.ReplaceAll(n.Text, "$${", "${"))
+	}
+	for _, item := range n.Items {
+		c.hide(item)
+	}
 }
 
 // resolved copies a value of any kind, with its placeholders resolved. Their values are text.
