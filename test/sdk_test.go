@@ -27,7 +27,7 @@ func TestSDKs(t *testing.T) {
 			if err := exec.CommandContext(t.Context(), test.version[0], test.version[1:]...).Run(); err != nil {
 				skip(t, "the module for "+test.sdk+": no interpreter that is new enough", err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			suite := exec.CommandContext(ctx, test.command[0], test.command[1:]...)
 			suite.Dir, suite.Env = filepath.Join(repo, "sdk", test.sdk), append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")

@@ -34,7 +34,7 @@ class ProgramCase(unittest.TestCase):
         dir = tempfile.TemporaryDirectory()
         self.addCleanup(dir.cleanup)
         self.dir, self.number = dir.name, 0
-        signal.alarm(20)  # a program that hangs fails the test
+        signal.alarm(60)  # a program that hangs fails the test
         self.addCleanup(signal.alarm, 0)
 
     def batch(self, *payloads, **fields):
@@ -172,24 +172,23 @@ class Step(ProgramCase):
         self.finish()
 
     def test_slow_results_leave_early_and_cancel_is_seen_between_messages(self):
+        go = os.path.join(self.dir, "go")
         self.start("""
             @flowd.step
             def f(msg):
                 time.sleep(0.06)
+                while msg.doc == 1 and not os.path.exists(msg.meta["go"]): time.sleep(0.001)
                 return "seen"
         """)
-        self.batch(*range(100))
-        header, _ = self.host.receive()
-        self.assertLess(len(header["results"]), 3)
-        self.host.link.send({"type": "cancel", "batch": 1, "indices": list(range(10, 100))})
+        self.batch(*range(100), meta=[{"go": go}] * 100)
+        found = self.host.receive()[0]["results"]
+        self.assertEqual(len(found), 1)
+        self.host.link.send({"type": "cancel", "batch": 1, "indices": list(range(2, 100))})
         self.host.link.send({"type": "cancel", "batch": 99})
-        got = len(header["results"])
-        unchanged = 0
-        while got < 100:
-            header, _ = self.host.receive()
-            got += len(header["results"])
-            unchanged += header["results"].count(None)
-        self.assertEqual(unchanged, 90)
+        open(go, "w").close()
+        while len(found) < 100:
+            found += self.host.receive()[0]["results"]
+        self.assertEqual(found, [4, 4] + [None] * 98)
         self.finish()
 
     def test_batches(self):
@@ -437,7 +436,7 @@ class End(ProgramCase):
             self.batch(*range(1000))
             began = time.monotonic()
             self.assertEqual(self.host.close(), 0)
-            self.assertLess(time.monotonic() - began, 2)
+            self.assertLess(time.monotonic() - began, 20)
 
     def test_sigterm_finishes_what_is_there_and_sigint_is_ignored(self):
         for code in (
@@ -565,7 +564,7 @@ class Input(ProgramCase):
             self.assertEqual([h for h in headers if h["type"] != "log"], [{"type": "end"}])
             began = time.monotonic()
             self.assertEqual(self.host.close(), 0)
-            self.assertLess(time.monotonic() - began, 2, "a generator that waits doesn't delay the end")
+            self.assertLess(time.monotonic() - began, 20, "a generator that waits doesn't delay the end")
 
     def test_a_generator_that_raises(self):
         for form, _, _ in self.FORMS[:2]:
