@@ -75,6 +75,7 @@ var importRules = []importRule{
 	{"internal/pool internal/pool/*", public + " engine/runtime internal/components/* internal/disk/* internal/network/* " +
 		"internal/pool internal/pool/wire internal/systems/nats internal/systems/nats/embed"},
 	{"internal/program/frame", "engine engine/doc"},
+	{"internal/program/conform", "internal/components/programs internal/program/frame engine"},
 	{"internal/program/host", "engine engine/doc schema internal/components/* internal/operations/metrics internal/program/frame"},
 	{"internal/program/manifest", public + " config/yamltext internal/formats/jsonschema"},
 	{"internal/operations/pipetest", public + " config engine/runtime internal/components/* internal/pool/wire " +
@@ -99,8 +100,8 @@ var importRules = []importRule{
 
 	{"cmd/flowd", "cmd/flowd/cli inputs processors batchers outputs"},
 	{"cmd/flowd/cli", "config docs engine engine/expr engine/polling engine/runtime schema internal/components/* internal/disk/* " +
-		"internal/formats/* internal/migrate internal/network/* internal/operations/* internal/pool/* internal/program/manifest " +
-		"internal/systems/objects internal/systems/queue internal/systems/secrets"},
+		"internal/formats/* internal/migrate internal/network/* internal/operations/* internal/pool/* internal/program/conform " +
+		"internal/program/frame internal/program/manifest internal/systems/objects internal/systems/queue internal/systems/secrets"},
 
 	// The following packages are for tests, and for programs that test.
 	{"engine/expr/internal/exprtest", "engine/doc engine/expr/internal/builtin engine/expr/internal/codetext " +

@@ -120,7 +120,7 @@ Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
 		newTest(), newTry(), newEval(), newSimulate(),
 		newCtl(), newTop(), newTap(), newTrace(), newMCP(),
 		newQueue(), newDlq(),
-		newMigrate(), newWorker(), newPool(), newBuild(), newPlugin(), newVersion())
+		newMigrate(), newWorker(), newPool(), newBuild(), newPlugin(), newProgram(), newVersion())
 	root.SetHelpCommand(newHelp())
 	complete(root)
 	return root

@@ -257,6 +257,9 @@ const MaxDelay = 24 * time.Hour
 // classes are the classes that a program may use.
 var classes = []engine.Class{engine.Permanent, engine.Transient, engine.Rejected, engine.Decode, engine.Timeout, engine.Auth}
 
+// IsClass reports whether a program may use a class of errors.
+func IsClass(name string) bool { return slices.Contains(classes, engine.Class(name)) }
+
 // err returns the error. fallback is its class if the program gives none, or one that does not exist.
 func (f *failure) err(fallback engine.Class) *engine.Error {
 	text := strings.ToValidUTF8(f.Text[:min(len(f.Text), maxText)], "")

@@ -36,6 +36,11 @@ func Main(m *testing.M) {
 	}
 }
 
+// Command returns how to run the test binary as a program, such as "answers", and the environment that it needs.
+func Command(program string) (command, env []string) {
+	return os.Args[:1], []string{"GORACE=atexit_sleep_ms=0", variable + "=" + program}
+}
+
 // Component returns a component that runs the test binary as a program, such as "answers" or "numbers". more has further
 // fields in YAML's flow style, such as `window: 4`.
 func Component(program, more string) string {
@@ -71,6 +76,7 @@ func (p *program) raw(header, body uint32, data string) {
 
 // received is a frame of flowd.
 type received struct {
+	Kind      string
 	Type      string
 	Batch     int
 	Sizes     []int
@@ -93,21 +99,32 @@ type received struct {
 
 // receive reads a frame. At the end of the pipe it exits.
 func (p *program) receive() received {
-	f, err := frame.Read(p.in, 1<<30)
+	r, err := p.next()
 	if err != nil {
 		os.Exit(0)
 	}
-	var r received
+	return r
+}
+
+// next reads a frame. Its error says that the pipe has ended.
+func (p *program) next() (r received, err error) {
+	f, err := frame.Read(p.in, 1<<30)
+	if err != nil {
+		return r, err
+	}
 	if err := json.Unmarshal(f.Header, &r); err != nil {
 		fmt.Fprintln(os.Stderr, "flowd sent a bad header:", err, string(f.Header))
 		os.Exit(4)
 	}
 	body := f.Body
+	if r.Type != "batch" {
+		return r, nil
+	}
 	for _, n := range r.Sizes {
 		r.payloads = append(r.payloads, string(body[:n]))
 		body = body[n:]
 	}
-	return r
+	return r, nil
 }
 
 func run(name string) {
@@ -140,6 +157,9 @@ func run(name string) {
 		_ = os.WriteFile(path, nil, 0o600)
 	case "deaf": // does not end when it is told to
 		signal.Ignore(syscall.SIGTERM)
+	}
+	if wrongs[name] {
+		p.misbehave(name, hello)
 	}
 	p.send(`{"type": "ready", "version": 1}`)
 	switch name {
@@ -340,6 +360,11 @@ func (p *program) numbers(hello received) {
 			}
 		case "fates":
 			p.note(f)
+		case "drain":
+			if at < to {
+				p.send(`{"type": "end"}`)
+			}
+			to = at
 		}
 	}
 }
