@@ -19,7 +19,9 @@ func interpreted(t *testing.T, name string, check ...string) {
 	}
 }
 
-func withPython(t *testing.T) { interpreted(t, "python3", "-c", "import sys; sys.exit(sys.version_info < (3, 9))") }
+func withPython(t *testing.T) {
+	interpreted(t, "python3", "-c", "import sys; sys.exit(sys.version_info < (3, 9))")
+}
 
 // sdkOf returns the folder of the module for a language.
 func sdkOf(language string) string { return filepath.Join(repo, "sdk", language) }

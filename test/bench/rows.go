@@ -15,7 +15,7 @@ func (c *contestant) isFlowd() bool {
 // are ratios to the limit or to a peer: unlike times, ratios within a run don't drift with
 // the machine.
 var rows = complete(fileRows, languageRows, httpRows, brokerRows, kafkaRows, mqttRows, natsRows, redisRows,
-	objectRows, sqlRows, clickhouseRows, poisonRows, pollRows, stdinRows, poolRows, parquetRows, memoryRows)
+	objectRows, sqlRows, clickhouseRows, poisonRows, pollRows, stdinRows, poolRows, parquetRows, memoryRows, programRows)
 
 var fileRows = []row{
 	{

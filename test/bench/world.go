@@ -50,7 +50,7 @@ type world struct {
 }
 
 // peers are looked up on PATH.
-var peers = []string{"benthos", "jq"}
+var peers = []string{"benthos", "jq", "python3", "node"}
 
 // newWorld creates the working directory and finds all programs. It builds flowd unless a
 // path is given.
@@ -112,7 +112,8 @@ func (w *world) close() error {
 // prepare writes the input file of a run. It returns variables for the command: $in there
 // is IN in the environment, where configurations read it.
 func (w *world) prepare(r *row, c *contestant, n int) (map[string]string, error) {
-	vars := map[string]string{"n": strconv.Itoa(n), "count": strconv.Itoa(n), "out": filepath.Join(w.dir, "out")}
+	vars := map[string]string{"n": strconv.Itoa(n), "count": strconv.Itoa(n), "out": filepath.Join(w.dir, "out"), "conf": w.vars["conf"],
+		"sdk": w.vars["sdk"]}
 	maps.Copy(vars, c.vars)
 	if r.data.line != nil {
 		path, size, err := w.file(r.data, n)

@@ -1,0 +1,5 @@
+import sys
+
+write = sys.stdout.buffer.write
+for line in sys.stdin.buffer:
+    write(line)

@@ -1,0 +1,3 @@
+const flowd = await import(process.env.SDK + "/node/index.js");
+
+flowd.step(() => {}, { batch: true });

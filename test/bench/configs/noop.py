@@ -1,0 +1,6 @@
+import flowd
+
+
+@flowd.step(batch=True)
+def noop(messages):
+    pass

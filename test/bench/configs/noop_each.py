@@ -1,0 +1,6 @@
+import flowd
+
+
+@flowd.step
+def noop(message):
+    pass
