@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // interpreted skips the test if a command does not run, such as one that asks an interpreter for its version.
@@ -218,5 +219,73 @@ engine: {restart: {backoff: 10ms}}
 	}
 	if len(k.seen) != all || !k.seen[1] || !k.seen[all] {
 		t.Errorf("%d numbers arrived, want %d", len(k.seen), all)
+	}
+}
+
+const tellsModel = `
+import os
+import flowd
+
+@flowd.setup
+def load(config):
+    global model
+    if not isinstance(config.get("model"), str):
+        raise flowd.SettingError("model", "is not a text")
+    model = config["model"]
+
+@flowd.step
+def tell(msg):
+    msg.doc = {"pid": os.getpid(), "model": model}
+`
+
+// TestAReloadReplacesAProgram reloads a pipeline with another configuration of its program. It then kills flowd, with which the
+// program ends, and starts it with a configuration that the program refuses.
+func TestAReloadReplacesAProgram(t *testing.T) {
+	t.Parallel()
+	withPython(t)
+	dir := t.TempDir()
+	write(t, dir, "tell.py", tellsModel)
+	configure := func(model string) string {
+		return write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\nprocessors: ["+python("tell.py", ", config: {model: "+model+"}")+
+			"]\noutputs: {out: {stdout: {}}}\n")
+	}
+	p := start(t, dir, "-c", configure("small"))
+	ask := func(want string) (pid int) {
+		t.Helper()
+		p.Send("{}\n")
+		var doc struct {
+			PID   int
+			Model string
+		}
+		if err := json.Unmarshal([]byte(p.Line()), &doc); err != nil || doc.Model != want {
+			t.Errorf("got %+v, %v, want %s", doc, err, want)
+		}
+		return doc.PID
+	}
+	first := ask("small")
+
+	configure("large")
+	p.Signal(syscall.SIGHUP)
+	p.Says("reloaded")
+	second := ask("large")
+	if second == first {
+		t.Error("the process is the same")
+	}
+	ended(t, first)
+
+	p.Signal(syscall.SIGKILL)
+	p.Wait()
+	ended(t, second)
+
+	flowd(t, dir, "", "-c", configure("[]")).Want(t, 1, "step program: config.model: is not a text\n")
+}
+
+// ended waits until a process has ended.
+func ended(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(deadline); syscall.Kill(pid, 0) == nil; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("process %d lives on", pid)
+		}
 	}
 }

@@ -74,7 +74,7 @@ async function prepareAndServe() {
   try {
     server = await prepare(hello);
   } catch (e) {
-    console.error(e);
+    if (!(e instanceof SettingError)) console.error(e);
     link.send({ type: "ready", version: 1, error: { text: describe(e).text, setting: e?.setting } });
     return 1;
   }

@@ -33,15 +33,16 @@ type Process struct {
 	work    atomic.Int64  // messages that the program has to answer
 	heard   atomic.Int64  // frames that have arrived
 
-	mu       sync.Mutex    // guards the fields below
-	queue    []message     // frames to write
-	wake     *sync.Cond    // signalled when the queue or closing changes
-	closing  bool          // nothing more is queued: the writer closes the pipe when the queue is empty
-	why      *engine.Error // why the program has ended, or will end
-	isReady  bool          // it has sent "ready"
-	stopping bool          // Stop was called
-	unready  string        // why the program says that it is not ready; "": it is ready
-	since    time.Time     // when it said so
+	mu        sync.Mutex    // guards the fields below
+	queue     []message     // frames to write
+	wake      *sync.Cond    // signalled when the queue or closing changes
+	closing   bool          // nothing more is queued: the writer closes the pipe when the queue is empty
+	why       *engine.Error // why the program has ended, or will end
+	isReady   bool          // it has sent "ready"
+	explained bool          // the program itself has said why it can't go on
+	stopping  bool          // Stop was called
+	unready   string        // why the program says that it is not ready; "": it is ready
+	since     time.Time     // when it said so
 }
 
 // message is a frame to write.
@@ -75,8 +76,10 @@ func (p *Program) Start(ctx context.Context, instance, instances, window int, po
 	case r := <-s.ready:
 		switch {
 		case r.Error != nil && r.Setting != "":
+			s.explain()
 			failed = engine.Errorf(r.Error.Class, "config.%s: %w", r.Setting, r.Error.Err)
 		case r.Error != nil:
+			s.explain()
 			failed = r.Error
 		case r.Version != frame.Version:
 			failed = engine.Errorf(engine.Permanent, "the program speaks version %d of the protocol, flowd version %d", r.Version, frame.Version)
@@ -192,6 +195,7 @@ func (s *Process) handleFrame(f frame.Frame) error {
 		e, err := sent.Failure()
 		if err == nil {
 			e.Holds = true
+			s.explain()
 			s.kill(e)
 		}
 		return err
@@ -264,6 +268,13 @@ func (s *Process) closeQueue() {
 	s.wake.Signal()
 }
 
+// explain notes that the program itself has said why it can't go on.
+func (s *Process) explain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.explained = true
+}
+
 // kill kills the program for a reason.
 func (s *Process) kill(why *engine.Error) {
 	s.mu.Lock()
@@ -283,6 +294,7 @@ func (s *Process) end(err error) {
 	s.mu.Lock()
 	how := s.prog.Describe(err, s.said)
 	switch {
+	case s.why != nil && s.explained:
 	case s.why != nil:
 		if quote := s.said.Quote(s.prog.Secrets); quote != "" {
 			s.why.Err = fmt.Errorf("%w: %s", s.why.Err, quote)

@@ -152,7 +152,8 @@ async def _main(link: Link, hello: Dict[str, Any], asynchronous: bool) -> int:
     try:
         server = await _prepare(link, hello, asynchronous)
     except Exception as e:
-        traceback.print_exc()
+        if not isinstance(e, SettingError):
+            traceback.print_exc()
         error = {"text": describe(e)["text"], **({"setting": e.setting} if isinstance(e, SettingError) else {})}
         link.send({"type": "ready", "version": 1, "error": error})
         return 1

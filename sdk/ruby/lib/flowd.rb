@@ -98,7 +98,7 @@ module Flowd
       begin
         server = prepare(hello)
       rescue *FAILURES => e
-        warn e.full_message(highlight: false)
+        warn e.full_message(highlight: false) unless e.is_a?(SettingError)
         error = { text: Message.describe(e)[:text] }
         error[:setting] = e.setting if e.is_a?(SettingError)
         link.send_frame({ type: "ready", version: 1, error: error })
