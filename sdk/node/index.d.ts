@@ -65,6 +65,8 @@ export interface Context {
   pipeline: string;
   /** Number of this process among those of the component. */
   instance: number;
+  /** How many there are. */
+  instances: number;
   /** Is aborted when no message is wanted any more. */
   signal: AbortSignal;
 }
@@ -98,7 +100,7 @@ export function setup<F extends (config: any) => void | Promise<void>>(prepare: 
 type Log = (text: string, fields?: Record<string, unknown>) => void;
 export const log: { debug: Log; info: Log; warn: Log; error: Log };
 
-type Labels = Record<string, string>;
+type Labels = Record<string, unknown>;
 export const metric: {
   count(name: string, value?: number, labels?: Labels): void;
   gauge(name: string, value: number, labels?: Labels): void;

@@ -31,23 +31,33 @@ export function setup(prepare) {
   return prepare;
 }
 
-export const log = Object.fromEntries(
-  ["debug", "info", "warn", "error"].map((level) => [level, (text, fields = {}) => tell({ type: "log", level, text, fields })]),
-);
+export const log = Object.fromEntries(["debug", "info", "warn", "error"].map((level) => [
+  level, (text, fields = {}) => tell({ type: "log", level, text: String(text), fields: { ...fields } }),
+]));
 
 export const metric = {
-  count: (name, value = 1, labels = {}) => link?.count(name, value, labels),
-  gauge: (name, value, labels = {}) => tell({ type: "metric", name, kind: "gauge", value, labels }),
-  observe: (name, value, labels = {}) => tell({ type: "metric", name, kind: "histogram", value, labels }),
+  count: (name, value = 1, labels = {}) => link?.count(...checked(name, value, labels)),
+  gauge: (name, value, labels = {}) => observe("gauge", ...checked(name, value, labels)),
+  observe: (name, value, labels = {}) => observe("histogram", ...checked(name, value, labels)),
 };
 
+function observe(kind, name, value, labels) {
+  tell({ type: "metric", name, kind, value, labels });
+}
+
+function checked(name, value, labels) {
+  if (!Number.isFinite(value)) throw new TypeError(`metric ${name}: ${value} is not a number`);
+  return [String(name), value, Object.fromEntries(Object.entries(labels).map(([label, v]) => [label, String(v)]))];
+}
+
 export function state(ready, reason = "") {
-  tell({ type: "state", ready, reason });
+  tell({ type: "state", ready: Boolean(ready), reason: String(reason) });
 }
 
 function tell(header) {
-  if (link) link.send(header);
-  else console.error(JSON.stringify(header));
+  const text = JSON.stringify(header, (_, value) => (typeof value === "bigint" ? String(value) : value));
+  if (link) link.send(text);
+  else console.error(text);
 }
 
 /** Serves once the main module has been evaluated, including what it awaits. Without flowd, it does nothing. */
@@ -74,14 +84,15 @@ async function prepareAndServe() {
   try {
     server = await prepare(hello);
   } catch (e) {
-    if (!(e instanceof SettingError)) console.error(e);
-    link.send({ type: "ready", version: 1, error: { text: describe(e).text, setting: e?.setting } });
+    const setting = e instanceof SettingError ? String(e.setting) : undefined;
+    if (setting === undefined) console.error(e);
+    link.send({ type: "ready", version: 1, error: { text: describe(e).text, setting } });
     return 1;
   }
   return server.serve({ type: "ready", version: 1 });
 }
 
-async function prepare({ kind, config = null, limits, position = null, name, pipeline, instance }) {
+async function prepare({ kind, config = null, limits, position = null, name, pipeline, instance, instances }) {
   const handler = handlers[kind];
   const has = Object.keys(handlers).filter((k) => k !== "settled").join(" and ");
   if (!handler) throw new MessageError(`${process.argv[1]} has no ${kind} (it has ${has || "nothing"})`);
@@ -93,6 +104,6 @@ async function prepare({ kind, config = null, limits, position = null, name, pip
     call = (argument) => instance.process(argument);
     if (instance.settled) onSettled ??= (...args) => instance.settled(...args);
   }
-  if (kind === "input") return new Input(link, call, { config, position, name, pipeline, instance }, onSettled, limits.body);
+  if (kind === "input") return new Input(link, call, { config, position, name, pipeline, instance, instances }, onSettled, limits.body);
   return new Steps(link, call, { ...handler, writes: kind === "output", limit: limits.body });
 }

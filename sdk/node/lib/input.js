@@ -1,10 +1,11 @@
 // Serves an input: sends what a generator yields, within flowd's credits, and hands back fates.
 
 import { setImmediate as rest } from "node:timers/promises";
-import { describe, Message, MessageError } from "./message.js";
+import { describe, headerJSON, Message, MessageError } from "./message.js";
 
 const SOON = 2; // milliseconds that a message waits for others, or that a generator keeps the event loop
 const MANY = 512; // messages that are worth a frame
+const MAX_POSITION = 16_000; // characters; the protocol allows 64 KiB
 const GRACE = 250; // milliseconds for a generator to clean up
 
 export class Input {
@@ -68,13 +69,15 @@ export class Input {
       this.#flush();
       return false;
     }
-    const { length } = msg.payload;
+    const payload = msg.payload, meta = headerJSON(msg.meta), position = headerJSON(msg.position ?? null);
+    const { length } = payload;
     if (length > this.limit) throw new Error(`message has ${length} bytes, more than the limit of ${this.limit}`);
+    if (position.length > MAX_POSITION) throw new Error(`position has ${position.length} characters, more than ${MAX_POSITION}`);
     if (this.#size + length > this.most || this.#pending.length >= MANY) this.#flush();
     this.#credits--;
     this.#number++;
     this.#size += length;
-    this.#pending.push(msg);
+    this.#pending.push({ payload, meta, position });
     if (this.settled) this.#unsettled.set(this.#number, msg);
     this.#timer ??= setTimeout(() => this.#flush(), SOON);
     return true;
@@ -83,16 +86,15 @@ export class Input {
   #flush() {
     clearTimeout(this.#timer);
     this.#timer = null;
-    const msgs = this.#pending;
-    if (!msgs.length) return;
+    const pending = this.#pending;
+    if (!pending.length) return;
     this.#pending = [];
     this.#size = 0;
-    const payloads = msgs.map((m) => m.payload);
-    const header = { type: "messages", sizes: payloads.map((p) => p.length) };
-    const meta = msgs.map((m) => m.meta);
-    if (meta.some((m) => Object.keys(m).length)) header.meta = meta;
-    if (msgs.some((m) => m.position !== undefined)) header.positions = msgs.map((m) => m.position ?? null);
-    this.link.send(header, payloads);
+    const column = (name) => pending.map((m) => m[name]).join(",");
+    const sizes = pending.map((m) => m.payload.length).join(",");
+    this.link.send(
+      `{"type":"messages","sizes":[${sizes}],"meta":[${column("meta")}],"positions":[${column("position")}]}`,
+      pending.map((m) => m.payload));
   }
 
   #stop() {

@@ -153,13 +153,13 @@ export class Message {
     let meta = this.#metaChanges();
     if (Array.isArray(value)) {
       const bodies = value.map(encode);
-      return { text: JSON.stringify({ parts: bodies.map((b) => b.length), meta }), bodies };
+      return { text: headerJSON({ parts: bodies.map((b) => b.length), meta }), bodies };
     }
     if (value instanceof Message && value !== this) meta = { ...meta, ...value.meta };
     const payload = value === undefined ? this.payload : encode(value);
-    if (payload === this.#sent) return { text: meta ? JSON.stringify({ meta }) : "null", bodies: NONE };
+    if (payload === this.#sent) return { text: meta ? headerJSON({ meta }) : "null", bodies: NONE };
     const size = payload.length;
-    return { text: meta ? JSON.stringify({ size, meta }) : String(size), bodies: [payload] };
+    return { text: meta ? headerJSON({ size, meta }) : String(size), bodies: [payload] };
   }
 
   #metaChanges() {
@@ -180,6 +180,13 @@ function toJSON(value) {
   return text;
 }
 
+/** Returns JSON for a header, which must not have half of a surrogate pair. */
+export function headerJSON(value) {
+  const text = JSON.stringify(value);
+  if (/(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(text)) throw new TypeError("metadata or a position has half of a surrogate pair");
+  return text;
+}
+
 /** Returns a payload: bytes as they are, text in UTF-8, and anything else as JSON. */
 export function encode(value) {
   if (Buffer.isBuffer(value)) return value;
@@ -195,9 +202,13 @@ function failed(e) {
 
 /** Returns what was thrown as the protocol's error, with the part of the stack that is not of this module. */
 export function describe(e) {
-  const wanted = e instanceof MessageError;
-  const stack = wanted ? e.cause?.stack : e?.stack;
-  const detail = e?.detail ?? stack?.split("\n").filter((line) => !line.includes(SDK)).join("\n").slice(0, 16_000);
-  const text = wanted || e instanceof SettingError ? e.message : e instanceof Error ? `${e.name}: ${e.message}` : String(e);
-  return { text: (text || "error without a text").slice(0, 4_000), class: wanted ? e.kind : undefined, after: e?.after, detail };
+  const own = e instanceof MessageError;
+  const stack = own ? e.cause?.stack : e?.stack;
+  const detail = (own && e.detail) || stack?.split?.("\n").filter((line) => !line.includes(SDK)).join("\n");
+  const text = own || e instanceof SettingError ? e.message : e instanceof Error ? `${e.name}: ${e.message}` : String(e);
+  const error = { text: String(text || "error without a text").slice(0, 4_000) };
+  if (own && e.kind) error.class = String(e.kind);
+  if (own && Number.isFinite(Number(e.after ?? NaN))) error.after = Number(e.after);
+  if (detail) error.detail = String(detail).slice(0, 8_000);
+  return error;
 }

@@ -165,6 +165,35 @@ test("errors fail one message", async () => {
   await program.finish();
 });
 
+test("nothing that a handler gives breaks a header", async () => {
+  const program = await Program.start(`flowd.step((msg) => {
+    switch (msg.doc) {
+      case 1: msg.meta.x = "\\ud800"; return;
+      case 2: msg.meta["\\udc80"] = 1; return;
+      case 3: msg.meta.x = "\\\\ud800 and 😀"; return;
+      case 4: throw Object.assign(new Error("a"), { detail: {}, after: "x", kind: 1 });
+      case 5: throw new flowd.MessageError(5, { kind: {}, after: "1.5", detail: 6 });
+      case 6: flowd.metric.count("c", NaN); return;
+      case 7: flowd.metric.gauge("g", "1"); return;
+      case 8: flowd.metric.count("c", 1, { a: 1 }); return;
+      case 9: flowd.log.info(1, [10n]); return;
+      case 10: flowd.state(1, null); return;
+      case 11: throw null;
+    }
+  })`);
+  program.batch(Array.from({ length: 12 }, (_, i) => i));
+  const got = (await program.answers(12)).map((answer) => answer && (answer[0].error?.text ?? answer[0].meta.x));
+  const half = "TypeError: metadata or a position has half of a surrogate pair";
+  assert.deepEqual(got, [null, half, half, "\\ud800 and 😀", "Error: a", "5", "TypeError: metric c: NaN is not a number",
+    "TypeError: metric g: 1 is not a number", null, null, null, "Error: null"]);
+  assert.deepEqual(program.others, [
+    { type: "metric", name: "c", kind: "counter", value: 1, labels: { a: "1" } },
+    { type: "log", level: "info", text: "1", fields: { 0: "10" } },
+    { type: "state", ready: true, reason: "null" },
+  ]);
+  await program.finish();
+});
+
 test("split frames and large bodies", async () => {
   const program = await Program.start("flowd.step((msg) => Buffer.from(msg.payload).reverse())");
   const large = randomBytes(8 << 20);
@@ -439,6 +468,21 @@ for (const form of ["function*", "async function*"]) {
     assert.equal(await program.close(), 0);
   });
 }
+
+test("messages that flowd would refuse", async () => {
+  for (const [options, text] of [
+    ['{ meta: { a: "\\ud800" } }', /half of a surrogate pair/],
+    ['{ position: "x".repeat(70_000) }', /position has 70002/],
+    ["{}", /message has 2000 bytes/],
+  ]) {
+    const value = options === "{}" ? '"x".repeat(2000)' : "1";
+    const code = `flowd.input(function* () { yield new flowd.Message(${value}, ${options}); })`;
+    const program = await Program.start(code, "input", { limits: { body: 1000 } });
+    program.link.send({ type: "credit", messages: 10 });
+    assert.match((await program.next())[0].error.text, text);
+    assert.equal(await program.exited, 1);
+  }
+});
 
 test("fates come back in order", async () => {
   const program = await Program.start(`

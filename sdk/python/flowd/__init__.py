@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 import sys
 import traceback
@@ -38,10 +39,11 @@ class Context:
     """What an input gets to know at the start."""
 
     config: Any  # of the component; None without one
-    position: Any  # to continue after; None: from the start
+    position: Any = None  # to continue after; None: from the start
     name: str = ""
     pipeline: str = ""
     instance: int = 0  # number of this process among those of the component
+    instances: int = 1  # how many there are
 
 
 @dataclass
@@ -152,9 +154,11 @@ async def _main(link: Link, hello: Dict[str, Any], asynchronous: bool) -> int:
     try:
         server = await _prepare(link, hello, asynchronous)
     except Exception as e:
-        if not isinstance(e, SettingError):
+        error = {"text": describe(e)["text"]}
+        if isinstance(e, SettingError):
+            error["setting"] = str(e.setting)
+        else:
             traceback.print_exc()
-        error = {"text": describe(e)["text"], **({"setting": e.setting} if isinstance(e, SettingError) else {})}
         link.send({"type": "ready", "version": 1, "error": error})
         return 1
     ready = {"type": "ready", "version": 1}
@@ -184,7 +188,8 @@ async def _prepare(link: Link, hello: Dict[str, Any], asynchronous: bool) -> Any
         return steps(link, call, kind == "output", handler.batch, handler.concurrency, limit)
     if asynchronous and not inspect.isasyncgenfunction(_function(handler.target)):
         raise Error("an input whose setup or settled is a coroutine function must be an asynchronous generator")
-    context = Context(config, hello.get("position"), hello.get("name", ""), hello.get("pipeline", ""), hello.get("instance", 0))
+    known = ("position", "name", "pipeline", "instance", "instances")
+    context = Context(config, **{name: hello[name] for name in known if name in hello})
     settled = getattr(getattr(call, "__self__", call), "settled", None)
     if "settled" in _handlers:
         settled = _handlers["settled"].target
@@ -204,51 +209,69 @@ def _leave() -> None:
 
 def _tell(header: Dict[str, Any]) -> None:
     if _link:
-        _link.write(frame(json.dumps(header, separators=(",", ":"), default=str)))
+        _link.write(frame(json.dumps(header, default=str)))
     else:
         print(json.dumps(header, default=str), file=sys.stderr)
 
 
 def state(ready: bool, reason: str = "") -> None:
     """Say whether the program can work. While it can't, the pipeline is not ready. It also shows that the program is alive."""
-    _tell({"type": "state", "ready": ready, "reason": reason})
+    _tell({"type": "state", "ready": bool(ready), "reason": str(reason)})
 
 
 class log:
     """Log lines with fields. Outside of flowd they go to standard error, like metrics and states."""
 
     @staticmethod
-    def debug(text: str, **fields: Any) -> None:
-        _tell({"type": "log", "level": "debug", "text": text, "fields": fields})
+    def debug(text: str, /, **fields: Any) -> None:
+        _log("debug", text, fields)
 
     @staticmethod
-    def info(text: str, **fields: Any) -> None:
-        _tell({"type": "log", "level": "info", "text": text, "fields": fields})
+    def info(text: str, /, **fields: Any) -> None:
+        _log("info", text, fields)
 
     @staticmethod
-    def warn(text: str, **fields: Any) -> None:
-        _tell({"type": "log", "level": "warn", "text": text, "fields": fields})
+    def warn(text: str, /, **fields: Any) -> None:
+        _log("warn", text, fields)
 
     @staticmethod
-    def error(text: str, **fields: Any) -> None:
-        _tell({"type": "log", "level": "error", "text": text, "fields": fields})
+    def error(text: str, /, **fields: Any) -> None:
+        _log("error", text, fields)
+
+
+def _log(level: str, text: str, fields: Dict[str, Any]) -> None:
+    try:
+        json.dumps(fields, default=str, allow_nan=False)
+    except (TypeError, ValueError):  # NaN, or an object that contains itself
+        fields = {name: str(value) for name, value in fields.items()}
+    _tell({"type": "log", "level": level, "text": str(text), "fields": fields})
 
 
 class metric:
-    """Metrics, which flowd exports. The value of a label is a text."""
+    """Metrics, which flowd exports."""
 
     @staticmethod
-    def count(name: str, value: float = 1, **labels: str) -> None:
+    def count(name: str, value: float = 1, /, **labels: Any) -> None:
         """Add to a counter."""
         if _link:
-            _link.count(name, value, labels)
+            _link.count(name, value, _texts(labels))
 
     @staticmethod
-    def gauge(name: str, value: float, **labels: str) -> None:
+    def gauge(name: str, value: float, /, **labels: Any) -> None:
         """Set a gauge."""
-        _tell({"type": "metric", "name": name, "kind": "gauge", "value": value, "labels": labels})
+        _observe("gauge", name, value, labels)
 
     @staticmethod
-    def observe(name: str, value: float, **labels: str) -> None:
+    def observe(name: str, value: float, /, **labels: Any) -> None:
         """Add a value to a histogram."""
-        _tell({"type": "metric", "name": name, "kind": "histogram", "value": value, "labels": labels})
+        _observe("histogram", name, value, labels)
+
+
+def _observe(kind: str, name: str, value: float, labels: Dict[str, Any]) -> None:
+    if not math.isfinite(value):
+        raise ValueError(f"metric {name}: {value} is not a number")
+    _tell({"type": "metric", "name": name, "kind": kind, "value": value, "labels": _texts(labels)})
+
+
+def _texts(labels: Dict[str, Any]) -> Dict[str, str]:
+    return {name: str(value).encode("utf-8", "replace").decode() for name, value in labels.items()}

@@ -8,11 +8,12 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from ._link import Closed, Link
+from ._link import Closed, Link, frame, to_json
 from ._message import Error, Message, describe
 
 SOON = 0.002  # seconds that a message waits for others
 _MANY = 512  # messages that are worth a frame
+_MAX_POSITION = 16_000  # characters; the protocol allows 64 KiB
 
 
 class Input:
@@ -23,7 +24,7 @@ class Input:
         self.most = min(limit, 1 << 20)
         self.lock = threading.Condition()  # guards the fields below, and keeps frames in order
         self.credits = self.number = self.size = 0
-        self.pending: List[Message] = []
+        self.pending: List[Tuple[bytes, str, str]] = []  # payloads, and metadata and positions as JSON
         self.unsettled: Dict[int, Message] = {}  # by number
         self.ended = self.failed = False  # no message follows
         self.interruptible = self.stopping = False  # interruptible: a signal may end the main thread where it is
@@ -33,31 +34,30 @@ class Input:
         if not self.credits:
             self.flush()
             return False
-        payload = msg.payload
+        meta = to_json(msg._meta if msg._edited is None else msg._edited)
+        payload, position = msg.payload, to_json(msg.position)
         if len(payload) > self.limit:
             raise ValueError(f"message has {len(payload)} bytes, more than the limit of {self.limit}")
+        if len(position) > _MAX_POSITION:
+            raise ValueError(f"position has {len(position)} characters, more than {_MAX_POSITION}")
         if self.size + len(payload) > self.most or len(self.pending) >= _MANY:
             self.flush()
         self.credits -= 1
         self.number += 1
         self.size += len(payload)
-        self.pending.append(msg)
+        self.pending.append((payload, meta, position))
         if self.settled:
             self.unsettled[self.number] = msg
         return True
 
     def flush(self) -> None:
         """Send the messages that wait. The lock is held."""
-        msgs, self.pending, self.size = self.pending, [], 0
-        if not msgs:
-            return
-        payloads = [m.payload for m in msgs]
-        header: Dict[str, Any] = {"type": "messages", "sizes": [len(p) for p in payloads]}
-        if any(m._meta or m._edited for m in msgs):
-            header["meta"] = [m.meta for m in msgs]
-        if any(m.position is not None for m in msgs):
-            header["positions"] = [m.position for m in msgs]
-        self.link.send(header, payloads)
+        pending, self.pending, self.size = self.pending, [], 0
+        if pending:
+            payloads, meta, positions = zip(*pending)
+            head = f'{{"type":"messages","sizes":{to_json([len(p) for p in payloads])}'
+            head += f',"meta":[{",".join(meta)}],"positions":[{",".join(positions)}]}}'
+            self.link.write(frame(head, payloads))
 
     def end(self, error: Optional[BaseException] = None) -> None:
         """Send what waits, and say that nothing follows, once."""

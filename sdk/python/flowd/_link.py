@@ -20,9 +20,14 @@ class Closed(SystemExit):
     """The other side has closed its pipe. An `except Exception` in a handler doesn't catch it."""
 
 
+compact = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
+
+
 def to_json(value: Any) -> str:
-    """Return compact JSON. NaN and infinity raise a ValueError, since JSON has no such numbers."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    """Return JSON for a header. NaN, infinity and half of a surrogate pair raise a ValueError."""
+    text = compact(value)
+    text.encode()
+    return text
 
 
 def frame(header: str, bodies: Iterable[bytes] = ()) -> bytes:
@@ -100,6 +105,7 @@ class Link:
 
     def count(self, name: str, value: float, labels: dict) -> None:
         """Add to a counter, which goes out with the next frame, or at once if none went out for a second."""
+        to_json([name, value, labels])  # raises here, rather than when it goes out
         key = (name, tuple(labels.items()))
         with self._lock:
             self._counts[key] = self._counts.get(key, 0) + value

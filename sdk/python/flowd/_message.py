@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import json
 import marshal
+import math
 import os
 import time
 import traceback
 from typing import Any, Dict, List, Optional, Tuple
 
-from ._link import to_json
+from ._link import compact, to_json
 
 Result = Tuple[str, Tuple[bytes, ...]]  # a result as JSON text, and its part of the body
 
@@ -18,7 +19,6 @@ UNCHANGED = "null"  # the result of a message that passes as it is
 _UNREAD = object()
 _MAX_TEXT = 8 << 20  # bytes of a result in the header of a frame, which may have 16 MiB
 _PACKAGE = os.path.dirname(__file__)
-_compact = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 
 
 def _refuse(constant: str) -> Any:
@@ -40,7 +40,8 @@ class Error(Exception):
         self, text: str, kind: Optional[str] = None, after: Optional[float] = None, detail: Optional[str] = None
     ) -> None:
         super().__init__(text)
-        self.text, self.kind, self.after, self.detail = text, kind, after, detail
+        self.text, self.kind, self.detail = str(text), kind, detail
+        self.after = None if after is None else float(after)
 
 
 class SettingError(Exception):
@@ -168,11 +169,11 @@ def encode(value: Any) -> bytes:
 
 
 def encode_json(value: Any) -> bytes:
-    text = _compact(value)
+    text = compact(value)
     try:
         return text.encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can represent
-        return to_json(value).encode()
+        return json.dumps(value, separators=(",", ":")).encode()
 
 
 def outcome(msg: Message, value: Any, writes: bool, limit: int) -> Result:
@@ -221,19 +222,22 @@ def describe(e: BaseException) -> Dict[str, Any]:
     error: Dict[str, Any] = {"text": str(e) or type(e).__name__}
     cause: Optional[BaseException] = e
     if isinstance(e, Error):
-        error.update({"class": e.kind} if e.kind else {}, **({} if e.after is None else {"after": e.after}))
-        if e.detail:
-            error["detail"] = e.detail
         cause = e.__cause__
+        if e.kind:
+            error["class"] = str(e.kind)
+        if e.after is not None and math.isfinite(e.after):
+            error["after"] = e.after
+        if e.detail:
+            error["detail"] = str(e.detail)
     elif not isinstance(e, SettingError):
         error["text"] = "".join(traceback.format_exception_only(type(e), e)).strip()
     if cause and "detail" not in error:
         trace = cause.__traceback__
         while trace and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
             trace = trace.tb_next
-        error["detail"] = "".join(traceback.format_exception(type(cause), cause, trace))[-16_000:]
-    error["text"] = error["text"][:4_000]
-    return error
+        error["detail"] = "".join(traceback.format_exception(type(cause), cause, trace))
+    error["text"], error["detail"] = error["text"][:4_000], error.get("detail", "")[-8_000:]
+    return {name: v.encode("utf-8", "replace").decode() if isinstance(v, str) else v for name, v in error.items() if v != ""}
 
 
 def received(header: Dict[str, Any], body: bytes) -> List[Message]:

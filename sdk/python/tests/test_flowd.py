@@ -147,6 +147,34 @@ class Step(ProgramCase):
         self.assertEqual([got[8]["class"], got[9]["class"]], ["decode", "decode"])
         self.finish()
 
+    def test_nothing_that_a_handler_gives_breaks_a_header(self):
+        self.start("""
+            loop = []
+            loop.append(loop)
+            @flowd.step
+            def f(msg):
+                if msg.doc == 1: msg.meta["x"] = "\\udc80"
+                if msg.doc == 2: msg.meta["\\udc80"] = 1
+                if msg.doc == 3: msg.meta["x"] = float("inf")
+                if msg.doc == 4: raise ValueError("a \\udc80 b")
+                if msg.doc == 5: raise flowd.Error(5, kind=flowd, after="1.5", detail=6)
+                if msg.doc == 6: flowd.metric.count("c", float("nan"))
+                if msg.doc == 7: flowd.metric.gauge("g", float("nan"))
+                if msg.doc == 8: flowd.metric.count("c", name=1, value="\\udc80")
+                if msg.doc == 9: flowd.log.info(1, text="\\udc80", nan=float("nan"), loop=loop, level=b"")
+                if msg.doc == 10: flowd.state(1, None)
+        """)
+        self.batch(*range(11))
+        got = [answer[0].get("error", {}).get("text") for answer in self.answers(11)]
+        for i, text in (1, "surrogates not allowed"), (2, "surrogates"), (3, "Out of range"), (6, "Out of range"), (7, "not a number"):
+            self.assertIn(text, got[i])
+        self.assertEqual([got[i] for i in (0, 4, 5, 8, 9, 10)], [None, "ValueError: a ? b", "5", None, None, None])
+        others = {h["type"]: h for h in self.other}
+        self.assertEqual(others["metric"]["labels"], {"name": "1", "value": "?"})
+        self.assertEqual((others["log"]["text"], others["log"]["fields"]["nan"]), ("1", "nan"))
+        self.assertEqual(others["state"], {"type": "state", "ready": True, "reason": "None"})
+        self.finish()
+
     def test_split_frames_and_large_bodies(self):
         host = self.start("""
             @flowd.step
@@ -530,7 +558,7 @@ class Input(ProgramCase):
             self.credit(1000)
             self.assertEqual(
                 self.messages(990)[-4:],
-                [(b"999", {"n": 999}, 999), ("é".encode(), {}, None), (b"\xff", {}, None), (b'{"a":1}', {}, None)],
+                [(b"999", {"n": 999}, 999), ("é".encode(), None, None), (b"\xff", None, None), (b'{"a":1}', None, None)],
             )
             self.assertEqual(self.host.receive()[0], {"type": "end"})
             self.assertEqual(self.host.close(), 0)
@@ -573,6 +601,17 @@ class Input(ProgramCase):
             self.messages(1)
             header = self.host.receive()[0]
             self.assertEqual((header["type"], header["error"]["text"]), ("error", "OSError: gone"))
+            self.assertEqual(self.host.close(), 1)
+
+    def test_messages_that_flowd_would_refuse(self):
+        for value, text in (
+            ({"meta": {"a": "\udc80"}}, "surrogates"),
+            ({"position": "x" * 70000}, "position has 70002"),
+            ({"value": "x" * 2000}, "message has 2000 bytes"),
+        ):
+            self.start(f"@flowd.input\ndef f(ctx): yield flowd.Message(**{value!r})", kind="input", limits={"body": 1000})
+            self.credit(10)
+            self.assertIn(text, self.host.receive()[0]["error"]["text"])
             self.assertEqual(self.host.close(), 1)
 
     def test_settled_that_raises(self):

@@ -60,7 +60,7 @@ module Flowd
 
     # Says whether the program can work. While it can't, the pipeline is not ready. It also shows that the program is alive.
     def state(ready, reason = "")
-      tell({ type: "state", ready: ready, reason: reason })
+      tell({ type: "state", ready: ready ? true : false, reason: Message.utf8(reason) })
     end
 
     # @private
@@ -100,7 +100,7 @@ module Flowd
       rescue *FAILURES => e
         warn e.full_message(highlight: false) unless e.is_a?(SettingError)
         error = { text: Message.describe(e)[:text] }
-        error[:setting] = e.setting if e.is_a?(SettingError)
+        error[:setting] = Message.utf8(e.setting) if e.is_a?(SettingError)
         link.send_frame({ type: "ready", version: 1, error: error })
         return 1
       end
@@ -132,26 +132,49 @@ module Flowd
   module Log
     %i[debug info warn error].each do |level|
       define_singleton_method(level) do |text, **fields|
-        Flowd.tell({ type: "log", level: level, text: text, fields: fields })
+        begin
+          JSON.generate(fields)
+        rescue JSON::JSONError # NaN, bytes that are not UTF-8, or an object that contains itself
+          fields = fields.transform_values { |value| Message.utf8(value.inspect) }
+        end
+        Flowd.tell({ type: "log", level: level, text: Message.utf8(text), fields: fields })
       end
     end
   end
 
   # @private
   module Metric
-    # Adds to a counter.
-    def self.count(name, value = 1, **labels)
-      Flowd.link&.count(name, value, labels)
-    end
+    class << self
+      # Adds to a counter.
+      def count(name, value = 1, **labels)
+        Flowd.link&.count(name, check(name, value), texts(labels))
+      end
 
-    # Sets a gauge.
-    def self.gauge(name, value, **labels)
-      Flowd.tell({ type: "metric", name: name, kind: "gauge", value: value, labels: labels })
-    end
+      # Sets a gauge.
+      def gauge(name, value, **labels)
+        observe_as("gauge", name, value, labels)
+      end
 
-    # Adds a value to a histogram.
-    def self.observe(name, value, **labels)
-      Flowd.tell({ type: "metric", name: name, kind: "histogram", value: value, labels: labels })
+      # Adds a value to a histogram.
+      def observe(name, value, **labels)
+        observe_as("histogram", name, value, labels)
+      end
+
+      private
+
+      def observe_as(kind, name, value, labels)
+        Flowd.tell({ type: "metric", name: name, kind: kind, value: check(name, value), labels: texts(labels) })
+      end
+
+      def check(name, value)
+        raise ArgumentError, "metric #{name}: #{value} is not a number" unless value.is_a?(Numeric) && value.to_f.finite?
+
+        value.is_a?(Integer) ? value : value.to_f
+      end
+
+      def texts(labels)
+        labels.transform_values { |value| Message.utf8(value) }
+      end
     end
   end
 end

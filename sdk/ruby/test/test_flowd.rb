@@ -167,6 +167,39 @@ class StepTest < ProgramTest
     finish
   end
 
+  def test_nothing_that_a_handler_gives_breaks_a_header
+    start <<~'RUBY'
+      loop = []
+      loop << loop
+      Flowd.step do |msg|
+        case msg.doc
+        when 1 then msg.meta["x"] = "\xff"
+        when 2 then msg.meta["\xff"] = 1
+        when 3 then msg.meta["x"] = Float::INFINITY
+        when 4 then raise "a \xff b"
+        when 5 then raise Flowd::Error.new(5, kind: 6, after: "1.5", detail: 7)
+        when 6 then Flowd.metric.count("c", Float::NAN)
+        when 7 then Flowd.metric.gauge("g", "1")
+        when 8 then Flowd.metric.count("c", a: 1, b: "\xff")
+        when 9 then Flowd.log.info(1, a: "\xff", b: loop, c: Float::NAN)
+        when 10 then Flowd.state(1, nil)
+        end
+      end
+    RUBY
+    batch(*0..10)
+    got = errors(11)
+    [1, 2, 3].each { |i| assert_match(/GeneratorError/, got[i]["text"]) }
+    [6, 7].each { |i| assert_match(/is not a number/, got[i]["text"]) }
+    assert_equal "RuntimeError: a \u{fffd} b", got[4]["text"]
+    assert_equal({ "text" => "5", "class" => "6", "after" => 1.5, "detail" => "7" }, got[5])
+    assert_equal [nil] * 4, got.values_at(0, 8, 9, 10)
+    metric, log, state = %w[metric log state].map { |type| @others.find { |header| header["type"] == type } }
+    assert_equal({ "a" => "1", "b" => "\u{fffd}" }, metric["labels"])
+    assert_equal ["1", "[[...]]"], [log["text"], log["fields"]["b"]]
+    assert_equal({ "type" => "state", "ready" => true, "reason" => "" }, state)
+    finish
+  end
+
   def test_split_frames_and_large_bodies
     start "Flowd.step { |msg| msg.payload = msg.payload.reverse }"
     large = Random.bytes(8 << 20)
@@ -469,6 +502,17 @@ class InputTest < ProgramTest
     assert_equal [["999", 999], ["é".b, nil], ["\xff".b, nil], ['{"a":1}', nil]], rest.last(4)
     assert_equal({ "type" => "end" }, @host.receive[0])
     assert_equal 0, @host.close
+  end
+
+  def test_messages_that_flowd_would_refuse
+    [['meta: { a: "\xff" }', /GeneratorError/], ['position: "x" * 70_000', /position has 70002/]].each do |option, text|
+      start "Flowd.input { |input| input.emit(1, #{option}) }", kind: "input"
+      assert_match text, @host.receive[0]["error"]["text"]
+      assert_equal 1, @host.close
+    end
+    start 'Flowd.input { |input| input << "x" * 2000 }', kind: "input", limits: { body: 1000 }
+    assert_match(/message has 2000 bytes/, @host.receive[0]["error"]["text"])
+    assert_equal 1, @host.close
   end
 
   def test_fates_come_back_in_order

@@ -11,26 +11,31 @@ module Flowd
     SOON = 0.002 # seconds that a message waits for others
     MANY = 512 # messages that are worth a frame
     LARGE = 1 << 20 # and bytes
+    POSITION = 64 << 10 # bytes of a position at most
 
     # config of the component, and position to continue after (nil: from the start).
-    # instance: number of this process among those of the component, from 0.
-    attr_reader :config, :position, :name, :pipeline, :instance
+    # instance: number of this process, from 0, among all instances of the component.
+    attr_reader :config, :position, :name, :pipeline, :instance, :instances
 
     def initialize(link, hello, handler, settled)
-      @config, @position, @name, @pipeline, @instance = hello.values_at("config", "position", "name", "pipeline", "instance")
+      @config, @position, @name, @pipeline = hello.values_at("config", "position", "name", "pipeline")
+      @instance, @instances = hello.values_at("instance", "instances")
       @link, @handler, @settled, @limit = link, handler, settled, hello["limits"]["body"]
       @lock = Monitor.new # guards the fields below, and keeps frames in order
       @changed = @lock.new_cond
       @credits = @number = @size = 0
-      @pending, @unsettled = [], {} # messages, by number
+      @pending = [] # payloads, and metadata and positions as JSON
+      @unsettled = {} # messages by number
       @ended = @failed = @stopping = false
     end
 
     # Sends a message: bytes, text, anything else as JSON, or a Message. It waits while flowd accepts no more messages.
     def emit(value, meta: nil, position: nil, tag: nil)
       msg = value.is_a?(Message) ? value : Message.new(value, meta: meta, position: position, tag: tag)
+      entry = [msg.payload, JSON.generate(msg.meta), JSON.generate(msg.position)]
       size = msg.payload.bytesize
       raise ArgumentError, "message has #{size} bytes, more than the limit of #{@limit}" if size > @limit
+      raise ArgumentError, "position has #{entry[2].bytesize} bytes, more than #{POSITION}" if entry[2].bytesize > POSITION
 
       Thread.handle_interrupt(Stopped => :never) do
         @lock.synchronize do
@@ -41,7 +46,7 @@ module Flowd
           @credits -= 1
           @number += 1
           @size += size
-          @pending << msg
+          @pending << entry
           @unsettled[@number] = msg if @settled
           @changed.broadcast if @pending.size == 1
         end
@@ -94,12 +99,10 @@ module Flowd
     def flush
       return if @pending.empty?
 
-      payloads = @pending.map(&:payload)
-      header = { type: "messages", sizes: payloads.map(&:bytesize) }
-      meta, positions = @pending.map(&:meta), @pending.map(&:position)
-      header[:meta] = meta unless meta.all?(&:empty?)
-      header[:positions] = positions if positions.any?
+      payloads, meta, positions = @pending.transpose
+      sizes = payloads.map(&:bytesize)
       @pending, @size = [], 0
+      header = %({"type":"messages","sizes":#{sizes},"meta":[#{meta.join(",")}],"positions":[#{positions.join(",")}]})
       @link.send_frame(header, payloads)
     end
 

@@ -12,7 +12,7 @@ module Flowd
 
     def initialize(text, kind: nil, after: nil, detail: nil)
       super(text)
-      @kind, @after, @detail = kind, after, detail
+      @kind, @after, @detail = kind, after && Float(after), detail
     end
   end
 
@@ -158,13 +158,20 @@ module Flowd
       def describe(error)
         own = error.is_a?(Error)
         text = own || error.is_a?(SettingError) ? error.message : "#{error.class}: #{error.message}"
-        result = { text: text.dup.force_encoding(Encoding::UTF_8).scrub[0, 4000] }
-        result[:class] = error.kind if own && error.kind
-        result[:after] = error.after if own && error.after
+        result = { text: utf8(text)[0, 4000] }
+        result[:class] = utf8(error.kind) if own && error.kind
+        result[:after] = error.after if own && error.after&.finite?
         cause = own ? error.cause : error
         detail = (own && error.detail) || (cause && trace(cause))
-        result[:detail] = detail.dup.force_encoding(Encoding::UTF_8).scrub[0, 16_000] if detail
+        result[:detail] = utf8(detail)[0, 8000] if detail
         result
+      end
+
+      # Text that JSON can have.
+      def utf8(value)
+        text = value.to_s
+        text = text.dup.force_encoding(Encoding::UTF_8) if text.encoding == Encoding::BINARY
+        text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace).scrub
       end
 
       private
