@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/config/yamltext"
+	"github.com/flowd-io/flowd/internal/program/manifest"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -65,6 +66,10 @@ func (l *loader) parse(s source) {
 	if foreign {
 		l.report(p)
 		l.torn = true // other files may name what this one was meant to contain
+		return
+	}
+	if root != nil && manifest.Is(path, root) {
+		l.options.Plugins = append(l.options.Plugins, filepath.Dir(path)) // which reports its problems
 		return
 	}
 	l.report(problems...)

@@ -125,6 +125,9 @@ func run(cmd *cobra.Command, files []string, o config.Options, watch bool, flags
 	if err != nil {
 		return err
 	}
+	if len(loaded.Pipelines) == 0 && loaded.Service.Pipelines == "" {
+		return usage("none of the files is a pipeline")
+	}
 
 	p := &process{con: con, sight: sees, log: logs.log, logs: logs, files: files, options: o, stop: stop, kill: kill, set: loaded,
 		parts: loaded.Included, service: loaded.Service, wake: make(chan struct{}, 1), stays: loaded.Service.Pipelines != ""}

@@ -288,3 +288,15 @@ func FuzzUnseal(f *testing.F) {
 		}
 	})
 }
+
+func TestAWorkerNeedsTheTypesOfManifests(t *testing.T) {
+	stage, err := steps(t, `[{"set": {"a": "1"}}]`, nil).Stage(false, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stage.Steps.Items[0].Keys[0].Text = "score"
+	_, err = stage.Build("p", slog.New(slog.DiscardHandler), nil)
+	if want := "start the worker with --plugins, too"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want an error that says: %s", err, want)
+	}
+}

@@ -112,6 +112,14 @@ func (b *fieldBuilder) checkWords(at schema.Place) {
 func (b *fieldBuilder) object(at schema.Place) (fields []reflect.StructField, defaults []reflect.Value) {
 	b.checkWords(at)
 	properties := at.At("properties")
+	required := at.At("required")
+	if at.Node.Lookup("required") != nil {
+		for i, name := range required.Node.Items {
+			if at.Node.Find("properties", name.Text) == nil {
+				b.wrong(required.Item(i), strconv.Quote(name.Text)+" is required, and is not one of the properties", "add it to `properties`")
+			}
+		}
+	}
 	if at.Node.Lookup("properties") == nil || properties.Node.Kind != schema.MapNode {
 		return nil, nil
 	}
@@ -120,13 +128,12 @@ func (b *fieldBuilder) object(at schema.Place) (fields []reflect.StructField, de
 			b.wrong(properties.Key(key.Text), strconv.Quote(key.Text)+" can't be the name of a setting", "use letters, digits and _")
 			continue
 		}
-		if properties.Node.Items[i].Kind != schema.MapNode {
-			continue // true, or not valid
+		if s := properties.Node.Items[i]; s.Kind != schema.MapNode && !isTrue(s) {
+			continue // not valid, or false
 		}
 		f, value := b.field(properties.At(key.Text))
 		tags := []string{"yaml", key.Text}
-		required := at.Node.Lookup("required")
-		if required != nil && slices.ContainsFunc(required.Items, func(n *schema.Node) bool { return n.Text == key.Text }) {
+		if required.Node != at.Node && slices.ContainsFunc(required.Node.Items, func(n *schema.Node) bool { return n.Text == key.Text }) {
 			f.check = append([]string{"required"}, f.check...)
 		}
 		if len(f.check) > 0 {

@@ -79,6 +79,11 @@ func because(path string, err error) string {
 	return err.Error()
 }
 
+// Is reports whether a YAML file is a manifest, and not a pipeline that has the file name of manifests.
+func Is(path string, root *schema.Node) bool {
+	return filepath.Base(path) == File && root.Find("kind") != nil && root.Find("inputs") == nil
+}
+
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()

@@ -101,7 +101,7 @@ func read(file string, text []byte, taken func(*manifest) string, report func(..
 	}
 	problems = append(problems, m.decode()...)
 	problems = append(problems, m.checkName(at.At("name"), taken)...)
-	problems = append(problems, m.makeType(at.At("config"))...)
+	problems = append(problems, m.makeType(at.At("config"), wrong(problems))...)
 	report(problems...)
 	if wrong(problems) {
 		return nil
@@ -166,12 +166,19 @@ func (m *manifest) checkName(at schema.Place, taken func(*manifest) string) []sc
 	return []schema.Problem{at.Problem(p)}
 }
 
-// makeType makes the type of the component. It leaves problems to decode that decode reports.
-func (m *manifest) makeType(at schema.Place) []schema.Problem {
+// makeType makes the type of the component. known says that there are problems already; then it reports only those of the
+// JSON Schema.
+func (m *manifest) makeType(at schema.Place, known bool) (problems []schema.Problem) {
 	d := offline()
 	program := m.kind.program()
 	into := wrapped(program)
 	d.Decode(m.process(nil, nil), into.Interface())
+	if !known {
+		problems = resolvable(d.Problems())
+	}
+	for i, p := range problems {
+		problems[i].Path = strings.TrimPrefix(p.Path, base+".")
+	}
 	b := &fieldBuilder{root: at}
 	var fields []reflect.StructField
 	var values []reflect.Value
@@ -179,8 +186,9 @@ func (m *manifest) makeType(at schema.Place) []schema.Problem {
 		fields, values = b.settings()
 	}
 	b.report(m.compile(at)...)
-	if wrong(b.problems) {
-		return b.problems
+	problems = append(problems, b.problems...)
+	if wrong(problems) {
+		return problems
 	}
 	own := structFields(into.Elem().Field(0).Type(), "command", "dir", "config")
 	process := reflect.New(structOf(own)).Elem()
@@ -194,7 +202,7 @@ func (m *manifest) makeType(at schema.Place) []schema.Problem {
 		config.Field(i).Set(v)
 	}
 	m.typ = schema.Of(config.Interface()).Through(m.finish)
-	return b.problems
+	return problems
 }
 
 // compile compiles the JSON Schema.

@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,12 @@ type program struct {
 	Env         map[string]string `yaml:"env" doc:"Variables."`
 	Timeout     time.Duration     `yaml:"timeout" check:"min=1ms" default:"30s" doc:"Time limit."`
 	Concurrency int               `yaml:"concurrency" check:"min=1" default:"1" doc:"Processes."`
+}
+
+func (p *program) CheckConfig(report func(path, message, remedy string)) {
+	if p.Timeout > time.Hour && p.Concurrency > 2 {
+		report("timeout", fmt.Sprintf("is too long for %d processes", p.Concurrency), "write less")
+	}
 }
 
 type anything struct{ text string }
@@ -100,6 +107,10 @@ DIR/plugin.yaml:7:21: config.properties.size.minimum: got string, want number (w
 			"DIR/plugin.yaml:4:16: config.type: the settings are an object (write `type: object`) [bad-value]"},
 		{"a reference that leads nowhere", start + "config: {properties: {model: {$ref: '#/$defs/model'}}}\n",
 			`DIR/plugin.yaml:4:9: config: not a valid JSON Schema: #/$defs/model is not found (write a valid JSON Schema) [bad-value]`},
+		{"a required setting without a schema", start + "config:\n  properties: {a: true}\n  required: [a, b]\n",
+			"DIR/plugin.yaml:6:17: config.required[1]: \"b\" is required, and is not one of the properties (add it to `properties`) [bad-value]"},
+		{"settings of the process that don't fit together", start + "concurrency: 3\nenv: {A: b}\ntimeout: 100h\n",
+			`DIR/plugin.yaml:6:1: timeout: is too long for 3 processes (write less) [bad-value]`},
 		{"a reserved name", start + "config: {properties: {program: {type: string}}}\n",
 			`DIR/plugin.yaml:4:23: config.properties.program: "program" is the name of the settings of the process itself (choose another ` +
 				`name) [bad-value]`},
