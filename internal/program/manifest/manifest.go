@@ -45,11 +45,12 @@ type head struct {
 // manifest is one plugin.yaml.
 type manifest struct {
 	head
-	kind   *kind
-	folder string       // absolute
-	root   *schema.Node // the whole file
-	rules  *jsonschema.Schema
-	typ    *schema.Type
+	kind    *kind
+	program *schema.Type // of the component program, which may be removed from the registry later
+	folder  string       // absolute
+	root    *schema.Node // the whole file
+	rules   *jsonschema.Schema
+	typ     *schema.Type
 }
 
 // kind is what a program can be.
@@ -94,7 +95,7 @@ func read(file string, text []byte, taken func(*manifest) string, report func(..
 	if n := root.Lookup("kind"); n != nil && kinds[n.Text] != nil {
 		m.kind = kinds[n.Text]
 	}
-	if m.kind.program() == nil {
+	if m.program = m.kind.program(); m.program == nil {
 		report(at.At("kind").Problem(schema.Problem{Code: schema.BadValue, Message: "this build of flowd has no component program",
 			Remedy: "use a build that has it"}))
 		return nil
@@ -124,7 +125,7 @@ func wrong(problems []schema.Problem) bool {
 // decode decodes the file strictly: its own fields, and those of the component program.
 func (m *manifest) decode() []schema.Problem {
 	fields := structFields(reflect.TypeFor[head]())
-	fields = append(fields, structFields(reflect.TypeOf(m.kind.program().New()), "config")...)
+	fields = append(fields, structFields(reflect.TypeOf(m.program.New()), "config")...)
 	d := offline()
 	v := reflect.New(structOf(fields))
 	d.Decode(m.root, v.Interface())
@@ -170,8 +171,7 @@ func (m *manifest) checkName(at schema.Place, taken func(*manifest) string) []sc
 // JSON Schema.
 func (m *manifest) makeType(at schema.Place, known bool) (problems []schema.Problem) {
 	d := offline()
-	program := m.kind.program()
-	into := wrapped(program)
+	into := wrapped(m.program)
 	d.Decode(m.process(nil, nil), into.Interface())
 	if !known {
 		problems = resolvable(d.Problems())
@@ -312,7 +312,7 @@ func merged(a, b *schema.Node) *schema.Node {
 
 // finish makes the configuration of the component program out of settings in a pipeline file.
 func (m *manifest) finish(d *schema.Decoder, n *schema.Node, settings any, ok bool) any {
-	into := wrapped(m.kind.program())
+	into := wrapped(m.program)
 	if ok {
 		config := valueOf(d, reflect.ValueOf(settings), n)
 		m.check(d, n, config)

@@ -338,3 +338,21 @@ func TestDocsAndSchemaHaveEverySetting(t *testing.T) {
 		}
 	}
 }
+
+func TestAWorkerMayAllowOnlyTheTypeOfAManifest(t *testing.T) {
+	registry := engine.NewRegistry[engine.Processor]("processor", nil)
+	engine.Register(registry, base, "A program.", program{}, func(program, engine.Env) (engine.Processor, error) { return nil, nil })
+	was := kinds["step"]
+	kinds["step"] = newKind(registry, engine.StepSpec{})
+	defer func() { kinds["step"] = was }()
+	if _, problems := Load([]Dir{{Path: folder(t, "name: only\nkind: step\ncommand: [a]\n")}}); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if err := registry.Only([]string{"only"}, "not allowed"); err != nil {
+		t.Fatal(err)
+	}
+	n, _ := yamltext.Parse("", []byte("{}"))
+	if got, ok := registry.Variant("only").Decode(offline(), n).(program); !ok || len(got.Command) != 1 {
+		t.Errorf("got %v, want the program", got)
+	}
+}
