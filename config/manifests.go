@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/flowd-io/flowd/internal/program/manifest"
 	"github.com/flowd-io/flowd/schema"
@@ -13,7 +14,7 @@ func (l *loader) manifests() {
 	for _, path := range l.options.Plugins {
 		dirs = append(dirs, manifest.Dir{Path: path})
 	}
-	for _, f := range l.files {
+	for _, f := range slices.Concat(l.files, l.parts) {
 		n := f.root.Find("service", "plugins")
 		if n == nil || f.managed {
 			continue
