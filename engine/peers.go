@@ -9,8 +9,8 @@ import (
 const (
 	bulkRequests = "send bulk requests with a step `http`: flowd docs elasticsearch shows the recipe"
 	overHTTP     = "write `http` with the URL of its API"
-	asProgram    = "write a program for it, and read its standard output: `program | flowd -c FILE`, with an input `stdin`"
-	byProgram    = "hand messages to a program with a step `exec`"
+	asProgram    = "write a `program` for it (flowd docs programs), or read a command: `COMMAND | flowd -c FILE`, with an input `stdin`"
+	byProgram    = "write a `program` for it (flowd docs programs), or hand messages to a command with a step `exec`"
 	pluginFor    = "write a plugin: flowd plugin new"
 )
 
@@ -78,8 +78,8 @@ var peerTypes = sync.OnceValue(func() map[string]map[string]string {
 			"mapping bloblang remap": "write `set` or `map`", "mutation mutate": "write `set`, `rename` or `unset`",
 			"unarchive": "write `split`", "catch": "write `on_error` on the step that may fail",
 			"throttle": "write `rate_limit`", "broker fan_out": "write `batchers`",
-			"http_client": "write `http`", "command subprocess": "write `exec`",
-			"lua ruby javascript python wasm awk script": "write an expression in `set` or `map`, or a program in `exec`",
+			"http_client": "write `http`", "command subprocess execd": "write `exec`, or `program` if it keeps running",
+			"lua ruby javascript python wasm awk script": "write an expression in `set` or `map`, or a `program` in this language: flowd docs programs",
 			"parse_log":                    "write `decode: syslog`",
 			"date":                         `write ` + "`set: {at: 'parse_time(at)'}`",
 			"dissect parse_regex":          "write `decode: {regex: …}`",

@@ -16,6 +16,9 @@ const Version = 1
 // MaxHeader is the largest header in bytes.
 const MaxHeader = 16 << 20
 
+// MaxMessages is the largest number of messages of one frame, so that a header of a few megabytes can't claim much memory.
+const MaxMessages = 100_000
+
 // Frame is a header and a body.
 type Frame struct{ Header, Body []byte }
 

@@ -105,6 +105,7 @@ func TestResults(t *testing.T) {
 		{"a wrong field", `{"type":"results","batch":3,"results":[{"parts":7}]}`, "", "", `"parts" can't be a number`},
 		{"no batch", `{"type":"results","batch":"x","results":[]}`, "", "", `batch of a "results" frame is not a valid number: "x"`},
 		{"no list", `{"type":"results","batch":3,"results":7}`, "", "", "are not a list"},
+		{"too many", `{"type":"results","results":[null` + strings.Repeat(",null", MaxMessages) + `]}`, "", "", "has more than 100000 results"},
 		{"no type", `{"batch":3}`, "", "", "the header has no type"},
 		{"no object", `[]`, "", "", "the header is not valid"},
 		{"not JSON", `{`, "", "", "the header is not valid"},

@@ -127,6 +127,9 @@ func (s *Sent) Results() (batch uint64, first int, results []Result, err error) 
 		if err != nil {
 			return 0, 0, nil, errors.New("the results of a \"results\" frame are not a list")
 		}
+		if len(results) == MaxMessages {
+			return 0, 0, nil, fmt.Errorf("a %q frame has more than %d results", s.Type, MaxMessages)
+		}
 		r, err := s.result(raw)
 		if err != nil {
 			return 0, 0, nil, err
@@ -362,6 +365,9 @@ func (s *Sent) Messages() ([]Incoming, error) {
 	for raw, err := range s.header.Each(pathSizes) {
 		if err != nil {
 			return nil, errors.New("the sizes of a \"messages\" frame are not a list")
+		}
+		if len(all) == MaxMessages {
+			return nil, fmt.Errorf("a %q frame has more than %d messages", s.Type, MaxMessages)
 		}
 		n, err := strconv.Atoi(string(raw))
 		if err != nil {
