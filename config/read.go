@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/flowd-io/flowd/config/yamltext"
@@ -69,7 +70,7 @@ func (l *loader) parse(s source) {
 		return
 	}
 	if root != nil && manifest.Is(path, root) {
-		l.options.Plugins = append(l.options.Plugins, filepath.Dir(path)) // which reports its problems
+		l.options.Plugins = append(slices.Clip(l.options.Plugins), filepath.Dir(path)) // which reports its problems
 		return
 	}
 	l.report(problems...)

@@ -51,17 +51,17 @@ type fieldBuilder struct {
 // mostMade bounds fieldBuilder.made: a short JSON Schema whose references double at each level would take up all memory.
 const mostMade = 10_000
 
-// full counts a field or a value, and reports whether there are too many.
-func (b *fieldBuilder) full() bool {
+// overLimit counts a field or a value, and reports whether there are too many.
+func (b *fieldBuilder) overLimit() bool {
 	if b.made++; b.made == mostMade {
-		b.wrong(b.root, fmt.Sprintf("the JSON Schema has more than %d settings and parts", mostMade), "make it smaller")
+		b.complain(b.root, fmt.Sprintf("the JSON Schema has more than %d settings and parts", mostMade), "make it smaller")
 	}
 	return b.made >= mostMade
 }
 
 func (b *fieldBuilder) report(p ...schema.Problem) { b.problems = append(b.problems, p...) }
 
-func (b *fieldBuilder) wrong(at schema.Place, message, remedy string) {
+func (b *fieldBuilder) complain(at schema.Place, message, remedy string) {
 	b.report(at.Problem(schema.Problem{Code: schema.BadValue, Message: message, Remedy: remedy}))
 }
 
@@ -72,21 +72,21 @@ func (b *fieldBuilder) settings() (fields []reflect.StructField, defaults []refl
 	const remedy = "write {properties: {NAME: {type: string, description: …}}}"
 	switch {
 	case n.Kind != schema.MapNode:
-		b.wrong(at, "expected a JSON Schema, got "+n.Kind.String(), remedy)
+		b.complain(at, "expected a JSON Schema, got "+n.Kind.String(), remedy)
 		return nil, nil
 	case n.Lookup("type") != nil && n.Lookup("type").Text != "object":
-		b.wrong(at.At("type"), "the settings are an object", "write `type: object`")
+		b.complain(at.At("type"), "the settings are an object", "write `type: object`")
 		return nil, nil
 	}
 	for _, name := range []string{"additionalProperties", "patternProperties"} {
 		if more := n.Lookup(name); more != nil && more.Text != "false" {
-			b.wrong(at.Key(name), "the settings themselves can't have names that the JSON Schema does not list",
+			b.complain(at.Key(name), "the settings themselves can't have names that the JSON Schema does not list",
 				"put them into an object of their own, as in {properties: {labels: {additionalProperties: {type: string}}}}")
 		}
 	}
 	fields, defaults = b.object(at)
 	if p := at.At("properties"); p.Node.Find(base) != nil {
-		b.wrong(p.Key(base), fmt.Sprintf("%q is the name of the settings of the process itself", base), "choose another name")
+		b.complain(p.Key(base), fmt.Sprintf("%q is the name of the settings of the process itself", base), "choose another name")
 	}
 	return fields, defaults
 }
@@ -116,7 +116,7 @@ func (b *fieldBuilder) object(at schema.Place) (fields []reflect.StructField, de
 	if at.Node.Lookup("required") != nil {
 		for i, name := range required.Node.Items {
 			if at.Node.Find("properties", name.Text) == nil {
-				b.wrong(required.Item(i), strconv.Quote(name.Text)+" is required, and is not one of the properties", "add it to `properties`")
+				b.complain(required.Item(i), strconv.Quote(name.Text)+" is required, and is not one of the properties", "add it to `properties`")
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (b *fieldBuilder) object(at schema.Place) (fields []reflect.StructField, de
 	}
 	for i, key := range properties.Node.Keys {
 		if key.Text == "" || key.Text == "-" || strings.ContainsAny(key.Text, ",\"`\\ ${}") {
-			b.wrong(properties.Key(key.Text), strconv.Quote(key.Text)+" can't be the name of a setting", "use letters, digits and _")
+			b.complain(properties.Key(key.Text), strconv.Quote(key.Text)+" can't be the name of a setting", "use letters, digits and _")
 			continue
 		}
 		if s := properties.Node.Items[i]; s.Kind != schema.MapNode && !isTrue(s) {
@@ -181,7 +181,7 @@ func (b *fieldBuilder) field(at schema.Place) (form, reflect.Value) {
 	n := at.Node.Lookup("default")
 	if n == nil || n.Kind == schema.NullNode {
 		if f.typ.Kind() == reflect.Pointer && f.typ.Elem().Kind() == reflect.Struct {
-			inner(f, value)
+			setObjectDefault(f, value)
 		}
 		return f, value
 	}
@@ -196,8 +196,8 @@ func (b *fieldBuilder) field(at schema.Place) (form, reflect.Value) {
 	return f, value
 }
 
-// inner sets the default of an object that has none itself, but whose properties have some, unless others are required.
-func inner(f form, value reflect.Value) {
+// setObjectDefault sets the default of an object that has none itself, but whose properties have some, unless others are required.
+func setObjectDefault(f form, value reflect.Value) {
 	object := value.Type().Elem()
 	for p := range object.Fields() {
 		if strings.Contains(p.Tag.Get("check"), "required") {
@@ -273,7 +273,7 @@ func (b *fieldBuilder) form(at schema.Place) (f form) {
 	}(at.Node)
 	at = b.follow(at)
 	n := at.Node
-	if n.Kind != schema.MapNode || slices.Contains(b.open, n) || b.full() {
+	if n.Kind != schema.MapNode || slices.Contains(b.open, n) || b.overLimit() {
 		return form{typ: node}
 	}
 	b.open = append(b.open, n)
@@ -283,7 +283,7 @@ func (b *fieldBuilder) form(at schema.Place) (f form) {
 	kind := typeOf(n)
 	hidden := isTrue(n.Lookup("writeOnly")) || n.Find("format") != nil && n.Lookup("format").Text == "password"
 	if hidden && kind != "string" {
-		b.wrong(at, "only text can be secret", "write `type: string`, or remove writeOnly and `format: password`")
+		b.complain(at, "only text can be secret", "write `type: string`, or remove writeOnly and `format: password`")
 	}
 	switch kind {
 	case "string":
@@ -349,7 +349,7 @@ func (b *fieldBuilder) embedded(at schema.Place) string {
 func (b *fieldBuilder) expanded(at schema.Place, depth int) any {
 	const deepest = 20
 	n := at.Node
-	if depth > deepest || b.full() {
+	if depth > deepest || b.overLimit() {
 		return map[string]any{}
 	}
 	switch n.Kind {

@@ -54,7 +54,7 @@ func (l *loader) dir(d Dir) {
 	}
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
-		l.refuse(d, because(d.Path, err), "give a folder with a "+File+", or one that contains such folders")
+		l.refuse(d, describeError(d.Path, err), "give a folder with a "+File+", or one that contains such folders")
 		return
 	}
 	found := false
@@ -69,7 +69,7 @@ func (l *loader) dir(d Dir) {
 	}
 }
 
-func because(path string, err error) string {
+func describeError(path string, err error) string {
 	switch e, ok := errors.AsType[*fs.PathError](err); {
 	case errors.Is(err, fs.ErrNotExist):
 		return "there is no folder " + path
@@ -108,7 +108,7 @@ func (l *loader) file(d Dir, file string) {
 	l.Files = append(l.Files, file)
 	text, err := os.ReadFile(file)
 	if err != nil {
-		l.refuse(d, because(file, err), "give this user permission to read it")
+		l.refuse(d, describeError(file, err), "give this user permission to read it")
 		return
 	}
 	if len(text) > yamltext.MaxFile {

@@ -335,7 +335,7 @@ func (m *manifest) check(d *schema.Decoder, n, config *schema.Node) {
 		return
 	}
 	for _, f := range invalid.First {
-		if null(f, invalid.First) {
+		if isNullAlternative(f, invalid.First) {
 			continue
 		}
 		at := below(schema.Place{Node: n}, f.At)
@@ -348,8 +348,8 @@ func (m *manifest) check(d *schema.Decoder, n, config *schema.Node) {
 	}
 }
 
-// null reports whether a finding only says that a value might also be null, beside another one about the value.
-func null(f jsonschema.Finding, all []jsonschema.Finding) bool {
+// isNullAlternative reports whether a finding only says that a value might also be null, beside another one about the value.
+func isNullAlternative(f jsonschema.Finding, all []jsonschema.Finding) bool {
 	return strings.HasSuffix(f.Text, "want null") &&
 		slices.ContainsFunc(all, func(o jsonschema.Finding) bool { return slices.Equal(o.At, f.At) && o.Text != f.Text })
 }
