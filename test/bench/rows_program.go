@@ -12,7 +12,7 @@ import (
 var programRows = []row{
 	{
 		name: "program-python", does: "file → batches of 256 through a step in Python that does nothing → file", data: events, check: copied,
-		needs: interpreter("python3"),
+		fixed: 500_000, needs: interpreter("python3"),
 		contestants: []contestant{
 			inFlowd("program-python"), {name: "lines in Python", command: "$python3 $conf/lines.py < $in > $out", limit: true},
 			{name: "one by one", command: "$flowd -c $conf/program-python-each.flowd.yaml"},
@@ -22,7 +22,7 @@ var programRows = []row{
 	},
 	{
 		name: "program-node", does: "file → batches of 256 through a step in Node.js that does nothing → file", data: events, check: copied,
-		needs: interpreter("node"),
+		fixed: 500_000, needs: interpreter("node"),
 		contestants: []contestant{
 			inFlowd("program-node"), {name: "lines in Node.js", command: "$node $conf/lines.mjs < $in > $out", limit: true},
 		},
