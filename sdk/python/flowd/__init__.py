@@ -15,6 +15,7 @@ import inspect
 import json
 import math
 import os
+import signal
 import sys
 import traceback
 from dataclasses import dataclass
@@ -136,7 +137,7 @@ def _serve(link: Link) -> int:
     """Serve until flowd closes the pipe, and return the exit status."""
     global _link
     _link = link
-    os.register_at_fork(after_in_child=_leave)
+    os.register_at_fork(before=_block_signals, after_in_parent=_unblock_signals, after_in_child=_leave)
     hello = link.receive()[0]
     functions = [*_setups, *(_function(_handlers[k].target) for k in (hello["kind"], "settled") if k in _handlers)]
     if any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in functions):
@@ -197,11 +198,24 @@ async def _prepare(link: Link, hello: Dict[str, Any], asynchronous: bool) -> Any
 
 
 def _leave() -> None:
-    """Leave the pipes to the parent, in a child made by fork."""
+    """Leave pipes and signals to the parent, in a child made by fork."""
     global _link
     _link = None
     os.close(3)
     os.close(4)
+    signal.set_wakeup_fd(-1)  # of asyncio, which the parent reads
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _unblock_signals()
+
+
+def _block_signals() -> None:
+    """Keep signals for a child until it has its own handlers."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+
+
+def _unblock_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
 
 
 # What a program can tell flowd at any time, from any thread

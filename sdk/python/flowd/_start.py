@@ -20,7 +20,7 @@ def own_descriptors() -> None:
     for fd in (3, 4):
         os.set_inheritable(fd, False)
         os.set_blocking(fd, True)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, lambda *_: None)  # SIG_IGN would be inherited
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # flowd logs each line
 

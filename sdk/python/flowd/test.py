@@ -34,6 +34,7 @@ class Host:
             (os.POSIX_SPAWN_CLOSE, 100),
         ]
         env = {**os.environ, "FLOWD_PROGRAM_PROTOCOL": "1"}
+        self.closed = False
         self.pid = os.posix_spawnp(command[0], list(command), env, file_actions=actions)
         os.close(theirs_in)
         os.close(theirs_out)
@@ -47,6 +48,7 @@ class Host:
 
     def close(self) -> int:
         """Close the pipe, and return the exit status of the program."""
+        self.closed = True
         os.close(self._out)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 

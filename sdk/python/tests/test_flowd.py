@@ -26,6 +26,7 @@ class ProgramCase(unittest.TestCase):
             file.write("import flowd, sys, time, asyncio, os\n" + textwrap.dedent(code))
         os.environ["PYTHONPATH"] = ROOT
         self.host = Host([sys.executable, file.name], kind, **hello)
+        self.hosts.append(self.host)
         if ready:
             self.assertEqual(self.host.receive()[0], {"type": "ready", "version": 1})
         return self.host
@@ -34,8 +35,21 @@ class ProgramCase(unittest.TestCase):
         dir = tempfile.TemporaryDirectory()
         self.addCleanup(dir.cleanup)
         self.dir, self.number = dir.name, 0
-        signal.alarm(60)  # a program that hangs fails the test
+        self.hosts = []
+        self.addCleanup(self.kill)
+        signal.signal(signal.SIGALRM, self.give_up)
+        signal.alarm(60)
         self.addCleanup(signal.alarm, 0)
+
+    def give_up(self, *_):
+        self.fail("the program hangs")
+
+    def kill(self):
+        """Kill what a failed test has left behind."""
+        for host in self.hosts:
+            if not host.closed:
+                os.kill(host.pid, signal.SIGKILL)
+                os.waitpid(host.pid, 0)
 
     def batch(self, *payloads, **fields):
         self.number += 1
@@ -393,19 +407,25 @@ class Start(ProgramCase):
                     self.host.receive()
                 self.assertEqual(self.host.close(), status)
 
-    def test_imports_and_forks_do_not_serve(self):
-        self.start("""
-            import multiprocessing
-            @flowd.step
-            def f(msg):
-                child = multiprocessing.get_context("fork").Process(target=lambda: None)
-                child.start()
-                child.join()
-                return child.exitcode
-        """)
-        self.batch(1)
-        self.assertEqual(self.answers(1), [({}, [b"0"])])
-        self.finish()
+    def test_children_made_by_fork_are_left_alone(self):
+        for prefix in "", "async ":
+            self.start(f"""
+                import multiprocessing
+                fork = multiprocessing.get_context("fork").Process
+                @flowd.step
+                {prefix}def f(msg):
+                    children = [fork(target=lambda: None), fork(target=time.sleep, args=(100,))]
+                    for child in children: child.start()
+                    children[1].terminate()
+                    for child in children: child.join()
+                    msg.doc = [child.exitcode for child in children]
+            """)
+            for _ in range(2):
+                self.batch(1)
+                self.assertEqual(self.answers(1), [({}, [b"[0,-15]"])])
+            self.finish()
+
+    def test_imports_do_not_serve(self):
         env = {**os.environ, "FLOWD_PROGRAM_PROTOCOL": "1"}
         with open(os.path.join(self.dir, "score.py"), "w") as f:
             f.write("import flowd\n@flowd.step\ndef f(msg): msg.doc['a'] = 1\n")

@@ -66,6 +66,17 @@ module Flowd
     # @private
     attr_reader :link
 
+    # Calls the block after SIGTERM. A child made by fork inherits that, and ends.
+    # @private
+    def on_term
+      pid = Process.pid
+      trap("TERM") do
+        raise SignalException, "TERM" if Process.pid != pid
+
+        yield
+      end
+    end
+
     # @private
     def tell(header)
       link = @link
@@ -86,7 +97,7 @@ module Flowd
 
       @starting = true
       pid = Process.pid
-      trap("INT", "IGNORE") # a terminal sends it to all: flowd decides
+      trap("INT") {} # a terminal sends it to all: flowd decides
       $stdout.sync = true
       reader, writer = [3, 4].map { |fd| IO.for_fd(fd, autoclose: false).tap { |io| io.close_on_exec = true } }
       at_exit { exit serve(Link.new(reader, writer)) if $!.nil? && Process.pid == pid }

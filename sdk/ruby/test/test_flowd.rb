@@ -390,11 +390,12 @@ class StartTest < ProgramTest
     start <<~RUBY
       Flowd.step do |msg|
         Process.wait(fork {})
-        msg.doc = [$?.exitstatus, system("true >&4", err: File::NULL, close_others: false)]
+        Process.kill("TERM", child = fork { sleep })
+        msg.doc = [$?.exitstatus, Process.wait2(child)[1].termsig, system("true >&4", err: File::NULL, close_others: false)]
       end
     RUBY
     batch(1)
-    assert_equal [["[0,false]"]], answers(1)
+    assert_equal [["[0,15,false]"]], answers(1)
     finish
   end
 end

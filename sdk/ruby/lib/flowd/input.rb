@@ -58,7 +58,7 @@ module Flowd
     # @private
     def serve(ready)
       @main = Thread.current
-      trap("TERM") { Thread.new { stop } } # a trap must not lock
+      Flowd.on_term { Thread.new { stop } } # a trap must not lock
       Thread.handle_interrupt(Stopped => :never) do
         @link.send_frame(ready)
         @reader = Thread.new { read }

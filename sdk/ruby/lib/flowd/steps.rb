@@ -62,7 +62,7 @@ module Flowd
     end
 
     def serve(ready)
-      trap("TERM") do
+      Flowd.on_term do
         @ending = true
         raise Closed if @reading
       end
