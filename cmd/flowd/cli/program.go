@@ -57,8 +57,8 @@ fates, and is killed and started again at a position.
 
 What the program prints appears on standard error.
 
-Exit codes: 0 nothing is wrong; 1 something is wrong; 2 invalid usage, or there is no
-such program.`,
+Exit codes: 0 nothing is wrong, but there may be warnings; 1 something is wrong;
+2 invalid usage, or there is no such program.`,
 		Example: `  flowd program check -- python3 score.py
   flowd program check --config '{"model": "small"}' --sample reviews.jsonl -- node score.mjs
   flowd program check --kind input --case 'it continues after a position' -- ruby orders.rb

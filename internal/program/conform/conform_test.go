@@ -159,6 +159,15 @@ func TestProgramsThatDoItWrong(t *testing.T) {
 	}
 }
 
+func TestAProgramThatExitsLate(t *testing.T) {
+	t.Parallel()
+	const name = "its pipe is closed"
+	outcomes, _ := checked(t, Options{Kind: frame.Step, Program: programNamed("stays for long"), Timeout: time.Minute, Cases: []string{name}})
+	if out := outcomes[name]; out.Verdict != Warning || !strings.Contains(out.Text, "it took 2.") {
+		t.Errorf("got %+v", out)
+	}
+}
+
 // Each rule is a sentence of the specification, below its heading.
 func TestRulesAreInTheSpecification(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/programs.md")

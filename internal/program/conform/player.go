@@ -304,6 +304,7 @@ func (p *player) quiet(d time.Duration) error {
 
 // exits waits until the program has exited. zero demands status 0.
 func (p *player) exits(r rule, when string, zero bool) error {
+	began := time.Now()
 	select {
 	case <-p.exited:
 	case <-time.After(p.c.Timeout):
@@ -318,6 +319,8 @@ func (p *player) exits(r rule, when string, zero bool) error {
 		return p.fault
 	case zero && p.status != nil:
 		return wrong(r, "%s, it exited with another status (%s)", when, p.c.Program.Describe(p.status, p.said))
+	case time.Since(began) > programs.Grace:
+		return warning(ruleTerm, "%s, it took %s to exit", when, time.Since(began).Round(100*time.Millisecond))
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ var wrongs = map[string]bool{
 	"answers before it is ready": true, "is ready twice": true, "never answers": true, "answers twice": true, "answers partly": true,
 	"answers for a stranger": true, "answers beyond the batch": true, "writes garbage": true, "lies about a size": true,
 	"exceeds the limit": true, "invents a class": true, "rounds integers": true, "crashes at bad JSON": true, "needs known fields": true,
-	"forgets canceled messages": true, "leaves at drain": true, "closes its pipe": true, "stays": true, "exits with 1": true,
+	"forgets canceled messages": true, "leaves at drain": true, "closes its pipe": true, "stays": true, "stays for long": true, "exits with 1": true,
 	"ignores SIGTERM": true, "bequeaths its pipes": true, "changes what it writes": true, "gives up": true, "misspells results": true,
 	"exceeds its credits": true, "sends after the end": true, "ignores drain": true, "ignores its position": true, "sends odd lengths": true,
 }
@@ -53,6 +53,8 @@ func (p *program) misbehave(name string, hello received) {
 			time.Sleep(time.Hour)
 		case "exits with 1":
 			os.Exit(1)
+		case "stays for long":
+			time.Sleep(2200 * time.Millisecond)
 		}
 		os.Exit(0)
 	}()
