@@ -79,7 +79,7 @@ var peerTypes = sync.OnceValue(func() map[string]map[string]string {
 			"unarchive": "write `split`", "catch": "write `on_error` on the step that may fail",
 			"throttle": "write `rate_limit`", "broker fan_out": "write `batchers`",
 			"http_client": "write `http`", "command subprocess execd": "write `exec`, or `program` if it keeps running",
-			"lua ruby javascript python wasm awk script": "write an expression in `set` or `map`, or a `program` in this language: flowd docs programs",
+			"lua ruby javascript python wasm awk script": "write an expression in `set` or `map`, or a `program` (flowd docs programs)",
 			"parse_log":                    "write `decode: syslog`",
 			"date":                         `write ` + "`set: {at: 'parse_time(at)'}`",
 			"dissect parse_regex":          "write `decode: {regex: …}`",
