@@ -16,6 +16,7 @@ import (
 type Config struct {
 	host.Config  `yaml:",inline"`
 	host.Workers `yaml:",inline"`
+	Parallel     int `yaml:"parallel" check:"min=1,max=256" doc:"Messages that one process works on at once, as asynchronous handlers do. So many are collected for it, if they are there; otherwise a slow step gets few at a time, since the step's timeout applies to all of them."`
 }
 
 // CheckConfig reports what can't work.
@@ -38,7 +39,7 @@ starts the program again, and finds out which message is at fault. The guide
 `
 
 // Defaults is the default configuration.
-var Defaults = Config{Config: host.Defaults, Workers: host.DefaultWorkers}
+var Defaults = Config{Config: host.Defaults, Workers: host.DefaultWorkers, Parallel: 1}
 
 // Traits reports that a program runs, which may have any effect.
 func (Config) Traits() engine.Traits { return engine.Traits{Effects: engine.EffectsElsewhere} }
@@ -47,7 +48,10 @@ func init() { engine.Register(engine.Processors, "program", help, Defaults, Buil
 
 // Build makes the processor.
 func Build(c Config, env engine.Env) (engine.Processor, error) {
-	return &step{Client: host.NewClient(host.New(c.Config, frame.Step, env), c.Workers), together: c.Concurrency}, nil
+	return &step{
+		Client:   host.NewClient(host.New(c.Config, frame.Step, env), c.Workers),
+		together: 2 * c.Concurrency * c.Parallel, // twice, so that a process need not wait for the others
+	}, nil
 }
 
 type step struct {
@@ -62,7 +66,7 @@ var (
 	_ engine.Troubled = (*step)(nil)
 )
 
-// Traits reports how many processes wait for messages.
+// Traits reports how many messages the processes work on at once.
 func (s *step) Traits() engine.Traits {
 	return engine.Traits{Effects: engine.EffectsElsewhere, Together: s.together}
 }

@@ -189,6 +189,21 @@ func TestAnErrorLeavesTheProcessAlone(t *testing.T) {
 	}
 }
 
+// Each message waits until all eight processes have one.
+func TestProcessesShareMessages(t *testing.T) {
+	p := opened(t, "answers", `"concurrency": 8`)
+	dir := t.TempDir()
+	meet := "meet " + dir
+	for i, got := range process(t, t.Context(), p, meet, meet, meet, meet, meet, meet, meet, meet) {
+		if got != meet {
+			t.Errorf("message %d: %s", i, got)
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 8 {
+		t.Errorf("%d processes had a message, %v", len(files), err)
+	}
+}
+
 func TestAProgramMayExitAfterItsAnswer(t *testing.T) {
 	p := opened(t, "answers", "")
 	for range 3 {

@@ -17,6 +17,8 @@ type Client struct {
 	cfg   Workers
 	whole bool // it gets whole batches
 	slots []*slot
+
+	mu sync.Mutex // held while a slot is chosen
 }
 
 // NewClient returns a client that has no processes yet.
@@ -151,8 +153,7 @@ func fail(items []item, err *engine.Error) {
 // exchangeGroup passes a batch to the process with the least work. If it crashes, the messages that it has not answered
 // are tried again.
 func (c *Client) exchangeGroup(ctx context.Context, items []item) {
-	s := slices.MinFunc(c.slots, func(a, b *slot) int { return int(a.load.Load() - b.load.Load()) })
-	s.load.Add(int64(len(items)))
+	s := c.leastLoaded(int64(len(items)))
 	defer s.load.Add(-int64(len(items)))
 	weight := int64(min(len(items), c.cfg.Window))
 	if err := s.room.Acquire(ctx, weight); err != nil {
@@ -162,6 +163,15 @@ func (c *Client) exchangeGroup(ctx context.Context, items []item) {
 	if left, _ := s.run(ctx, items, weight); len(left) > 0 {
 		s.recover(ctx, left)
 	}
+}
+
+// leastLoaded returns the slot with the least work, and adds n messages to that.
+func (c *Client) leastLoaded(n int64) *slot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := slices.MinFunc(c.slots, func(a, b *slot) int { return int(a.load.Load() - b.load.Load()) })
+	s.load.Add(n)
+	return s
 }
 
 // late returns the error of messages whose time is over.

@@ -271,6 +271,15 @@ func (p *program) answer(hello, b received, i int, text string) {
 			time.Sleep(time.Millisecond)
 		}
 		p.send(results + `null]}`)
+	case "meet": // with the other processes, in a directory
+		_ = os.WriteFile(filepath.Join(rest, strconv.Itoa(os.Getpid())), nil, 0o600)
+		for {
+			if files, _ := os.ReadDir(rest); len(files) >= hello.Instances {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		p.send(results + `null]}`)
 	case "error":
 		p.send(`{"type": "error", "error": {"text": "the database is gone"}}`)
 		time.Sleep(time.Hour)
