@@ -42,7 +42,7 @@ export const metric = {
 };
 
 function observe(kind, name, value, labels) {
-  tell({ type: "metric", name, kind, value, labels });
+  link?.send({ type: "metric", name, kind, value, labels });
 }
 
 function checked(name, value, labels) {

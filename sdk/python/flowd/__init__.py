@@ -234,7 +234,7 @@ def state(ready: bool, reason: str = "") -> None:
 
 
 class log:
-    """Log lines with fields. Outside of flowd they go to standard error, like metrics and states."""
+    """Log lines with fields. Outside of flowd they go to standard error."""
 
     @staticmethod
     def debug(text: str, /, **fields: Any) -> None:
@@ -262,7 +262,7 @@ def _log(level: str, text: str, fields: Dict[str, Any]) -> None:
 
 
 class metric:
-    """Metrics, which flowd exports."""
+    """Metrics, which flowd exports. Outside of flowd they go nowhere."""
 
     @staticmethod
     def count(name: str, value: float = 1, /, **labels: Any) -> None:
@@ -284,7 +284,8 @@ class metric:
 def _observe(kind: str, name: str, value: float, labels: Dict[str, Any]) -> None:
     if not math.isfinite(value):
         raise ValueError(f"metric {name}: {value} is not a number")
-    _tell({"type": "metric", "name": name, "kind": kind, "value": value, "labels": _texts(labels)})
+    if _link:
+        _tell({"type": "metric", "name": name, "kind": kind, "value": value, "labels": _texts(labels)})
 
 
 def _texts(labels: Dict[str, Any]) -> Dict[str, str]:

@@ -53,7 +53,7 @@ module Flowd
       Log
     end
 
-    # Metrics, which flowd exports.
+    # Metrics, which flowd exports. Outside of flowd they go nowhere.
     def metric
       Metric
     end
@@ -174,7 +174,7 @@ module Flowd
       private
 
       def observe_as(kind, name, value, labels)
-        Flowd.tell({ type: "metric", name: name, kind: kind, value: check(name, value), labels: texts(labels) })
+        Flowd.link&.send_frame({ type: "metric", name: name, kind: kind, value: check(name, value), labels: texts(labels) })
       end
 
       def check(name, value)
