@@ -15,9 +15,10 @@ var wrongs = map[string]bool{
 	"answers before it is ready": true, "is ready twice": true, "never answers": true, "answers twice": true, "answers partly": true,
 	"answers for a stranger": true, "answers beyond the batch": true, "writes garbage": true, "lies about a size": true,
 	"exceeds the limit": true, "invents a class": true, "rounds integers": true, "crashes at bad JSON": true, "needs known fields": true,
-	"forgets canceled messages": true, "leaves at drain": true, "closes its pipe": true, "stays": true, "stays for long": true, "exits with 1": true,
-	"ignores SIGTERM": true, "bequeaths its pipes": true, "changes what it writes": true, "gives up": true, "misspells results": true,
-	"exceeds its credits": true, "sends after the end": true, "ignores drain": true, "ignores its position": true, "sends odd lengths": true,
+	"forgets canceled messages": true, "leaves at drain": true, "closes its pipe": true, "stays": true, "exits with 1": true,
+	"stays for long": true, "ignores SIGTERM": true, "bequeaths its pipes": true, "changes what it writes": true,
+	"gives up": true, "misspells results": true, "exceeds its credits": true, "sends after the end": true, "ignores drain": true,
+	"ignores its position": true, "sends odd lengths": true,
 }
 
 // misbehave is a program that breaks the protocol. It answers a batch when nothing has arrived for a moment.
