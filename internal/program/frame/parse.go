@@ -248,7 +248,7 @@ type failure struct {
 	Setting string // field of the configuration
 }
 
-// Bounds of an error. Of a long detail the end is kept, where a traceback says what happened.
+// Bounds of an error.
 const (
 	maxText   = 4 << 10
 	maxDetail = 8 << 10
@@ -269,8 +269,7 @@ func (f *failure) err(fallback engine.Class) *engine.Error {
 	if text == "" {
 		text = "the program gives no reason"
 	}
-	e := &engine.Error{Class: fallback, Err: errors.New(text),
-		Detail: strings.ToValidUTF8(f.Detail[max(0, len(f.Detail)-maxDetail):], "")}
+	e := &engine.Error{Class: fallback, Err: errors.New(text), Detail: bothEnds(f.Detail)}
 	switch c := engine.Class(f.Class); {
 	case slices.Contains(classes, c):
 		e.Class = c
@@ -281,6 +280,15 @@ func (f *failure) err(fallback engine.Class) *engine.Error {
 		e.Delay = time.Duration(min(f.After, MaxDelay.Seconds()) * float64(time.Second))
 	}
 	return e
+}
+
+// bothEnds shortens a traceback. In some languages it begins with the place of the error, in others it ends there.
+func bothEnds(text string) string {
+	if len(text) <= maxDetail {
+		return strings.ToValidUTF8(text, "")
+	}
+	const half = maxDetail / 2
+	return strings.ToValidUTF8(text[:half], "") + "\n…\n" + strings.ToValidUTF8(text[len(text)-half:], "")
 }
 
 // Ready is the answer to hello.

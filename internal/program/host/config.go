@@ -5,7 +5,6 @@ package host
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -43,11 +42,7 @@ func (c Config) ConfigFiles() []string { return []string{c.Command.File(c.Dir)} 
 
 // CheckConfig reports variables that are not valid, and waits in the wrong order.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
-	for name, value := range c.Env.All() {
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value.Reveal(), 0) {
-			report("env", fmt.Sprintf("%q is not a valid environment variable", name), "write NAME: value")
-		}
-	}
+	programs.CheckEnv(c.Env, report)
 	if c.Restart.MaxBackoff < c.Restart.Backoff {
 		report("restart.max_backoff", "is less than backoff", "make it at least backoff")
 	}

@@ -205,7 +205,8 @@ export function describe(e) {
   const own = e instanceof MessageError;
   const stack = own ? e.cause?.stack : e?.stack;
   const detail = (own && e.detail) || stack?.split?.("\n").filter((line) => !line.includes(SDK)).join("\n");
-  const text = own || e instanceof SettingError ? e.message : e instanceof Error ? `${e.name}: ${e.message}` : String(e);
+  let text = own || e instanceof SettingError ? e.message : e instanceof Error ? `${e.name}: ${e.message}` : String(e);
+  if (!own && e?.cause?.message) text += `: ${e.cause.message}`; // "fetch failed" says nothing
   const error = { text: String(text || "error without a text").slice(0, 4_000) };
   if (own && e.kind) error.class = String(e.kind);
   if (own && Number.isFinite(Number(e.after ?? NaN))) error.after = Number(e.after);
