@@ -4,7 +4,9 @@
 package host
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -97,6 +99,14 @@ func New(cfg Config, kind string, env engine.Env) *Program {
 		p.Env = append(p.Env, name+"="+value.Reveal())
 	}
 	return p
+}
+
+// Find locates the program.
+func (p *Program) Find() error {
+	if runtime.GOOS == "windows" {
+		return errors.New("the component program does not work on Windows, where a program can't inherit pipes by number (use exec)")
+	}
+	return p.Program.Find()
 }
 
 func (p *Program) hello(instance, instances, window int, position []byte) frame.Hello {
