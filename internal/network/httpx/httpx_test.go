@@ -122,3 +122,20 @@ func TestRequestsOfAConnectionShareMetadata(t *testing.T) {
 		})
 	}
 }
+
+func TestTheContextOfATraceTravelsOn(t *testing.T) {
+	r := httptest.NewRequest("POST", "/a", nil)
+	r.Header = http.Header{"X-Id": {"7"}, "Tracestate": {"a=1", "b=2"}, "Traceparent": {"00-1-2-01"}, "Baggage": {"k=v"}, "A": {"b"}}
+	m := new(Metas).Of(r)
+	got := map[string]any{}
+	for name, v := range m.Added() {
+		got[name] = v
+	}
+	want := map[string]any{"traceparent": "00-1-2-01", "tracestate": "a=1, b=2", "baggage": "k=v"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if v, _ := m.Get("x-id"); v != "7" {
+		t.Errorf("x-id is %v", v)
+	}
+}

@@ -17,6 +17,10 @@ var left = map[string]bool{
 	"Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
+// traceContext are headers of a trace that the request belongs to, as the W3C defines them. They travel on with the message:
+// outputs send them as headers, unlike the other headers of a request.
+var traceContext = map[string]bool{"Traceparent": true, "Tracestate": true, "Baggage": true}
+
 // becomes reports whether a header becomes metadata. Headers with an underscore do not, so that a client can't
 // imitate flowd's own metadata, whose names have one.
 func becomes(name string) bool { return !left[name] && !strings.Contains(name, "_") }
@@ -89,8 +93,16 @@ func tell(r *http.Request) (t *told, size int) {
 	}
 	for i, name := range t.names {
 		t.values[i] = strings.Join(r.Header[name], ", ")
-		add(strings.ToLower(name), t.values[i])
+		if !traceContext[name] {
+			add(strings.ToLower(name), t.values[i])
+		}
 	}
-	t.meta = engine.MetaOf(names, values, len(names))
+	own := len(names)
+	for i, name := range t.names {
+		if traceContext[name] {
+			add(strings.ToLower(name), t.values[i])
+		}
+	}
+	t.meta = engine.MetaOf(names, values, own)
 	return t, size
 }
