@@ -80,7 +80,7 @@ func TestRegisteredFunctions(t *testing.T) {
 		{"variadic and typed", `test_typed(1, 1, "a", "b")`, true, ""},
 		{"a whole float is an int", `test_typed(whole, 0.5)`, false, ""},
 		{"another signature", `test_typed(now())`, false, ""},
-		{"no signature", `test_typed("a")`, nil, `test_typed() needs time, not text "a"`},
+		{"no signature", `test_typed("a")`, nil, `test_typed() needs time, not text "a" (parse_time(text) reads a time)`},
 	}
 	m := exprtest.NewMessage(exprtest.Sample)
 	for _, test := range tests {

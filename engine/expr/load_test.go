@@ -32,6 +32,8 @@ func TestCompileFails(t *testing.T) {
 			`a backslash in a text begins an escape that does not exist (write \\ for a backslash, or the text between backticks)`, `d"`},
 		{"a text that is not UTF-8", `b"\xff"`, `the escapes in this text do not form valid UTF-8`, `b"\xff"`},
 		{"an unknown sign", `a ~ b`, `cannot read the character U+007E '~'`, `~ b`},
+		{"a span of time", `age > 5m`, `"5m" is not a number (write duration("5m"))`, `m`},
+		{"a day", `age > 5d`, `"5d" is not a number`, `d`},
 		{"= for ==", `status = 500`, `unexpected = (write == to compare)`, `= 500`},
 		{"=== for ==", `status === 500`, `unexpected = (write == to compare)`, `= 500`},
 		{"NOT for not", `NOT a`, `unexpected a (write not)`, `a`},

@@ -231,8 +231,13 @@ func (f *Function) accept(offset int, args []value.Kinds, describe func(i int) s
 		failWith(offset, largeIntegers, "%s() cannot use %s", f.Name, describe(bad))
 	}
 	remedy := ""
-	if args[bad] == value.Nil {
+	switch {
+	case args[bad] == value.Nil:
 		remedy = ifMissing
+	case want == value.Time: // a document has none
+		remedy = readsTime
+	case want == value.Duration:
+		remedy = `duration("1h30m") is a duration`
 	}
 	failWith(offset, remedy, "%s() needs %s, not %s", f.Name, want, describe(bad))
 }

@@ -123,6 +123,7 @@ var (
 	// unexpected matches most errors of expr's parser.
 	unexpected = memo.Regexp(`(?s)^(.*)\bunexpected token (\w+)(?:\("(.*)"\))?`)
 	badLiteral = memo.Regexp(`^(?:invalid \w+ literal: .*parsing|bad number syntax:) ("[^"]*")`)
+	span       = memo.Regexp(`^"\d+(?:\.\d+)?(?:ms|[smh])"$`)
 	badInteger = memo.Regexp(`^invalid integer literal: .*parsing "(\d+)"`)
 )
 
@@ -161,7 +162,10 @@ func (c *compiler) reject(err error) {
 	case strings.HasPrefix(msg, "invalid integer literal"):
 		c.tooLarge(offset)
 	case badLiteral().MatchString(msg) && !strings.Contains(msg, "out of range"):
-		msg = badLiteral().FindStringSubmatch(msg)[1] + " is not a number"
+		literal := badLiteral().FindStringSubmatch(msg)[1]
+		if msg = literal + " is not a number"; span().MatchString(literal) {
+			remedy = "write duration(" + literal + ")"
+		}
 	case badLiteral().MatchString(msg), msg == "integer literal is too large", msg == "float literal is too large":
 		msg = "a number is too large"
 	case msg == "unclosed comment":

@@ -69,6 +69,8 @@ func (s *Site) failMismatch(a, b any) any {
 	return nil
 }
 
+const readsTime = "parse_time(text) reads a time"
+
 // failKinds ends the evaluation or compilation because the operator does not take these kinds. a and b describe the operands.
 func (s *Site) failKinds(left, right value.Kinds, a, b string) {
 	remedy := ""
@@ -80,7 +82,7 @@ func (s *Site) failKinds(left, right value.Kinds, a, b string) {
 	case (s.Name == "%" || s.Name == "..") && both&^value.Number == 0:
 		remedy = "it needs whole numbers; int(x) leaves the fraction out"
 	case s.Name != "+" && (left == value.Time && right&value.Text != 0 || left&value.Text != 0 && right == value.Time):
-		remedy = "parse_time(text) reads a time"
+		remedy = readsTime
 	case s.Name == "+" && both&value.Text != 0 && both&value.Number != 0 && both&^(value.Text|value.Number) == 0:
 		remedy = "string(x) turns a number into text"
 	}
