@@ -3,7 +3,6 @@ package test
 import (
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -11,18 +10,6 @@ import (
 	"testing"
 	"time"
 )
-
-// interpreted skips the test if a command does not run, such as one that asks an interpreter for its version.
-func interpreted(t *testing.T, name string, check ...string) {
-	t.Helper()
-	if err := exec.CommandContext(t.Context(), name, check...).Run(); err != nil {
-		skip(t, "programs for "+name, err)
-	}
-}
-
-func withPython(t *testing.T) {
-	interpreted(t, "python3", "-c", "import sys; sys.exit(sys.version_info < (3, 9))")
-}
 
 // sdkOf returns the folder of the module for a language.
 func sdkOf(language string) string { return filepath.Join(repo, "sdk", language) }
@@ -54,7 +41,7 @@ def check(msg):
 // TestAnExceptionFailsOneMessage runs a step in Python that raises on message 13 of 30, also on a worker of a pool.
 func TestAnExceptionFailsOneMessage(t *testing.T) {
 	t.Parallel()
-	withPython(t)
+	needsInterpreter(t, "python")
 	run := func(t *testing.T, f *fleet, want int) {
 		write(t, f.dir, "check.py", raisesOn13)
 		f.hub.Send(numbers(1, 30))
@@ -140,7 +127,7 @@ func (k *killer) line(line string) {
 // TestAKilledStepLosesNothing kills a step in Python twenty times, with a thousand messages in flight.
 func TestAKilledStepLosesNothing(t *testing.T) {
 	t.Parallel()
-	withPython(t)
+	needsInterpreter(t, "python")
 	const all = 40_000
 	run := func(t *testing.T, f *fleet) {
 		k := &killer{t: t, left: 20, known: map[int]bool{}, seen: map[int]bool{}}
@@ -187,7 +174,7 @@ flowd.input(function* ({ config, position }) {
 // gap.
 func TestAKilledInputLosesNothing(t *testing.T) {
 	t.Parallel()
-	interpreted(t, "node", "-e", "process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)")
+	needsInterpreter(t, "node")
 	const all, lives = 100_000, 10
 	dir := t.TempDir()
 	write(t, dir, "numbers.mjs", fmt.Sprintf(nodeNumbers, "file://"+filepath.Join(sdkOf("node"), "index.js")))
@@ -242,7 +229,7 @@ def tell(msg):
 // program ends, and starts it with a configuration that the program refuses.
 func TestAReloadReplacesAProgram(t *testing.T) {
 	t.Parallel()
-	withPython(t)
+	needsInterpreter(t, "python")
 	dir := t.TempDir()
 	write(t, dir, "tell.py", tellsModel)
 	configure := func(model string) string {

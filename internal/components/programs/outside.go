@@ -11,10 +11,7 @@ var detached struct {
 
 // Detach makes Outside leave the bubbles of testing/synctest that are entered later, for `flowd test`. It is called outside of
 // any bubble, while no program runs. Calls after the first have no effect.
-func Detach() {
-	if detached.calls != nil {
-		return
-	}
+var Detach = sync.OnceFunc(func() {
 	detached.calls, detached.done = make(chan func()), make(chan struct{})
 	go func() {
 		for f := range detached.calls {
@@ -22,7 +19,7 @@ func Detach() {
 			detached.done <- struct{}{}
 		}
 	}()
-}
+})
 
 // Outside calls f. After [Detach], f and the goroutines that it starts run in real time. In a bubble, goroutines that only wait
 // for a program would otherwise stop virtual time.
