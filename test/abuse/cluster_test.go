@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/test/flowdtest"
 )
 
@@ -90,7 +91,7 @@ func (p *intruder) welcome() (w struct{ Hub, Consumer, Hash string }) {
 	if err := json.Unmarshal(p.request("flowd.ls", "").Data, &ls); err != nil {
 		p.t.Fatal(err)
 	}
-	text := fmt.Sprintf(`{"Protocol":3,"Version":%q,"Worker":"intruder/1"}`, ls.Version)
+	text := fmt.Sprintf(`{"Protocol":%d,"Version":%q,"Worker":"intruder/1"}`, wire.Protocol, ls.Version)
 	if err := json.Unmarshal(p.request("flowd.join.embed", text).Data, &w); err != nil || w.Hub == "" {
 		p.t.Fatalf("the client can't join: %v", err)
 	}
@@ -165,7 +166,7 @@ func (p *intruder) asksWithReply(reply string, subjects ...string) {
 	for _, subject := range subjects {
 		for _, from := range []string{"." + p.id, ""} {
 			if err := p.nc.PublishRequest(subject+from, reply,
-				[]byte(`{"Protocol":3,"Version":"x","Worker":"x"}`)); err != nil {
+				fmt.Appendf(nil, `{"Protocol":%d,"Version":"x","Worker":"x"}`, wire.Protocol)); err != nil {
 				p.t.Fatal(err)
 			}
 		}
